@@ -1,0 +1,33 @@
+// Logging: one logger, to stderr, as text for people or JSON lines for machines.
+#ifndef MOORING_BASE_LOG_H_
+#define MOORING_BASE_LOG_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace mooring::log {
+
+enum class Format { kText, kJson };
+enum class Level { kDebug, kInfo, kWarning, kError };
+
+// "debug", "info", "warning" or "error"; "text" or "json". INVALID_ARGUMENT names the choices.
+absl::Status Setup(std::string_view level, std::string_view format);
+
+bool Enabled(Level level);
+
+// key=value pairs behind the message (text), or members of the object (JSON). Values are escaped here.
+using Fields = std::vector<std::pair<std::string_view, std::string>>;
+void Write(Level level, std::string_view message, const Fields& fields = {});
+
+inline void Debug(std::string_view message, const Fields& fields = {}) { Write(Level::kDebug, message, fields); }
+inline void Info(std::string_view message, const Fields& fields = {}) { Write(Level::kInfo, message, fields); }
+inline void Warning(std::string_view message, const Fields& fields = {}) { Write(Level::kWarning, message, fields); }
+inline void Error(std::string_view message, const Fields& fields = {}) { Write(Level::kError, message, fields); }
+
+}  // namespace mooring::log
+
+#endif  // MOORING_BASE_LOG_H_

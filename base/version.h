@@ -1,0 +1,11 @@
+#ifndef MOORING_BASE_VERSION_H_
+#define MOORING_BASE_VERSION_H_
+
+namespace mooring {
+
+const char* Version();  // the release, "0.1.0"
+const char* Commit();   // the commit it was built from, or "unknown"
+
+}  // namespace mooring
+
+#endif  // MOORING_BASE_VERSION_H_

@@ -1,0 +1,5 @@
+set(MOORING_SANITIZE "" CACHE STRING "Sanitizers for the whole build, as -fsanitize= takes them")
+if(MOORING_SANITIZE)
+  add_compile_options(-fsanitize=${MOORING_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${MOORING_SANITIZE})
+endif()
