@@ -1,0 +1,25 @@
+// Runs a program where no library does its work (mkfs, e2fsck, resize2fs), with a deadline.
+#ifndef MOORING_MOUNTER_COMMAND_H_
+#define MOORING_MOUNTER_COMMAND_H_
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace mooring {
+
+struct CommandResult {
+  int exit_code = 0;   // 128 + signal where a signal ended it
+  std::string output;  // the last 2 KiB of stdout and stderr together, on one line
+};
+
+// Found on PATH; no shell, no stdin, LC_ALL=C. FAILED_PRECONDITION names `package` where the program is not installed;
+// DEADLINE_EXCEEDED: killed after `limit`.
+absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command, const std::string& package,
+                                         std::chrono::seconds limit);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_COMMAND_H_

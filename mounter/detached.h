@@ -1,0 +1,41 @@
+// A mount that is not attached anywhere yet: complete it, then attach it. It goes with the object unless it was
+// attached.
+#ifndef MOORING_MOUNTER_DETACHED_H_
+#define MOORING_MOUNTER_DETACHED_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+#include "mounter/target.h"
+
+namespace mooring {
+
+class DetachedMount {
+ public:
+  explicit DetachedMount(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  // A copy of the mount under `source`.
+  static absl::StatusOr<DetachedMount> Clone(const UniqueFd& source, const std::string& path, bool recursive);
+
+  // Exactly these flags; all mounts of a recursive copy.
+  absl::Status SetFlags(const MountFlags& flags, bool recursive);
+  absl::Status SetPropagation(Propagation propagation, bool recursive);
+  absl::Status SetGroup(gid_t group);  // see MountRequest::group
+
+  // At the target, which is made where it is missing and removed again on failure. Propagation is set last: attaching
+  // below a shared mount makes a mount shared.
+  absl::Status Attach(const Target& target, TargetKind kind, Propagation propagation, bool recursive);
+
+  const UniqueFd& fd() const { return fd_; }
+
+ private:
+  UniqueFd fd_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_DETACHED_H_

@@ -1,0 +1,113 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "mounter/detached.h"
+#include "mounter/filesystem.h"
+#include "mounter/kernel_mounter.h"
+#include "mounter/loop_device.h"
+#include "mounter/target.h"
+
+namespace mooring {
+namespace {
+
+// What the filesystem told its context, one message a read: "e ext4: …".
+std::string ContextLog(const UniqueFd& context) {
+  std::string log;
+  std::array<char, 512> line = {};
+  for (ssize_t got = 0; (got = ::read(context.get(), line.data(), line.size())) > 0;) {
+    if (!log.empty()) log += "; ";
+    log.append(line.data(), static_cast<std::size_t>(got));
+    while (!log.empty() && log.back() == '\n') log.pop_back();
+  }
+  return log;
+}
+
+absl::Status ContextError(int error, const UniqueFd& context, const MountRequest& request) {
+  absl::Status status = ErrnoStatus(error, fmt::format("mount the {} filesystem of", request.fs_type), request.source);
+  // An EINVAL here is about the filesystem or its options, not about the request's form.
+  if (error == EINVAL) status = WithCode(absl::StatusCode::kFailedPrecondition, status);
+  std::string detail = ContextLog(context);
+  if (detail.empty() && error == EUCLEAN)
+    detail = "the filesystem is damaged: keep a copy, then check it (e2fsck, xfs_repair)";
+  if (detail.empty() && error == EBUSY) detail = "it is mounted read-only (after an error?) or in use in another way";
+  if (detail.empty()) detail = "the kernel's log may say more";
+  return absl::Status(status.code(), fmt::format("{} ({})", Message(status), detail));
+}
+
+absl::Status Configure(const UniqueFd& context, const MountRequest& request, const std::string& device) {
+  if (::fsconfig(context.get(), FSCONFIG_SET_STRING, "source", device.c_str(), 0) != 0) {
+    return ContextError(errno, context, request);
+  }
+  for (const FilesystemOption& option : request.options) {
+    const int done = option.value
+                         ? ::fsconfig(context.get(), FSCONFIG_SET_STRING, option.key.c_str(), option.value->c_str(), 0)
+                         : ::fsconfig(context.get(), FSCONFIG_SET_FLAG, option.key.c_str(), nullptr, 0);
+    if (done != 0) return Annotate(ContextError(errno, context, request), "option " + option.key);
+  }
+  if (::fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) {
+    return ContextError(errno, context, request);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DetachedMount> MakeDetached(const MountRequest& request, const std::string& device) {
+  const UniqueFd context(::fsopen(request.fs_type.c_str(), FSOPEN_CLOEXEC));
+  if (!context.ok()) return ErrnoStatus(errno, "use the filesystem type", request.fs_type);
+  MOORING_RETURN_IF_ERROR(Configure(context, request, device));
+  UniqueFd mount(::fsmount(context.get(), FSMOUNT_CLOEXEC, 0));
+  if (!mount.ok()) return ErrnoStatus(errno, "make a mount of", request.source);
+  return DetachedMount(std::move(mount));
+}
+
+absl::Status CheckOptions(const MountRequest& request) {
+  for (const FilesystemOption& option : request.options) {
+    if (!IsAllowed(request.fs_type, option)) {
+      return InvalidArgument(fmt::format("option {} is not allowed for {}", Quote(option.key), request.fs_type));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MountDevice(const MountRequest& request, const Target& target, const std::string& device) {
+  MOORING_ASSIGN_OR_RETURN(DetachedMount mount, MakeDetached(request, device));
+  // The superblock stays writable, so that the group can be set here and another mount of it may write; this mount may
+  // not.
+  if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
+  MOORING_RETURN_IF_ERROR(mount.SetFlags(request.flags, false));
+  MOORING_RETURN_IF_ERROR(mount.SetPropagation(request.propagation, false));
+  return mount.Attach(target, TargetKind::kDirectory, request.propagation, false);
+}
+
+absl::Status MountImage(const MountRequest& request, const Target& target) {
+  // The loop device goes with the last mount, or, if none comes about, with `loop`.
+  MOORING_ASSIGN_OR_RETURN(
+      const OpenLoop loop,
+      OpenOrAttachLoop(
+          {.backing_file = request.source, .label = request.label, .read_only = false, .auto_clear = true}));
+  MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info.device));
+  if (!loop.info.auto_clear) MOORING_RETURN_IF_ERROR(SetAutoClear(loop));
+  return MountDevice(request, target, loop.info.device);
+}
+
+}  // namespace
+
+absl::Status KernelMounter::Mount(const MountRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckOptions(request));
+  MOORING_ASSIGN_OR_RETURN(const Target target, Target::Resolve(request.target, roots_));
+  MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
+  if (status.mount_root) return FailedPrecondition(fmt::format("{} is a mount already", Quote(request.target)));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
+  struct stat file = {};
+  if (::fstat(source.get(), &file) != 0) return ErrnoStatus(errno, "look at", request.source);
+  return S_ISREG(file.st_mode) ? MountImage(request, target) : MountDevice(request, target, request.source);
+}
+
+}  // namespace mooring

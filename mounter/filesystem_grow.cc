@@ -1,0 +1,137 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <xfs/xfs.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "mounter/command.h"
+#include "mounter/filesystem.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::chrono::seconds kGrowLimit{600};
+constexpr unsigned long kExt4ResizeFs = _IOW('f', 16, __u64);  // EXT4_IOC_RESIZE_FS, in no exported header
+
+std::string SysDirectory(dev_t device) { return fmt::format("/sys/dev/block/{}:{}", major(device), minor(device)); }
+
+// Of a mounted ext4, from the superblock on its device: the kernel keeps the two alike. 0 where it cannot be read.
+std::uint64_t Ext4Bytes(const UniqueFd& root) {
+  struct stat status = {};
+  std::error_code error;
+  if (::fstat(root.get(), &status) != 0) return 0;
+  const std::filesystem::path device = std::filesystem::canonical(SysDirectory(status.st_dev), error);
+  if (error) return 0;
+  const absl::StatusOr<FilesystemInfo> info = ProbeFilesystem("/dev/" + device.filename().string());
+  return info.ok() ? info->size_bytes : 0;
+}
+
+absl::Status RunOrFail(const std::vector<std::string>& command, int worst_exit_code) {
+  MOORING_ASSIGN_OR_RETURN(const CommandResult result, RunCommand(command, "e2fsprogs", kGrowLimit));
+  if (result.exit_code <= worst_exit_code) return absl::OkStatus();
+  return Internal(fmt::format("{} {} ended with {}: {}", command[0], Quote(command.back()), result.exit_code,
+                              Quote(result.output, 2048)));
+}
+
+absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64_t bytes) {
+  struct statfs status = {};
+  if (::fstatfs(root.get(), &status) != 0) return ErrnoStatus(errno, "look at the filesystem of", path);
+  const __u64 blocks = bytes / static_cast<std::uint64_t>(status.f_bsize);
+  if (::ioctl(root.get(), kExt4ResizeFs, &blocks) == 0) return absl::OkStatus();
+  if (errno == EPERM && Ext4Bytes(root) / static_cast<std::uint64_t>(status.f_bsize) >= blocks) return absl::OkStatus();
+  errno = EPERM;
+  const absl::Status error = ErrnoStatus(errno, "grow the mounted ext4 at", path);
+  if (errno != EPERM) return error;
+  return FailedPrecondition(Message(error) +
+                            ": the kernel wants CAP_SYS_RESOURCE for that; give it to this process, or unpublish and "
+                            "unstage the volume: the next "
+                            "stage grows it");
+}
+
+absl::Status GrowXfs(const UniqueFd& root, const std::string& path, std::uint64_t bytes) {
+  xfs_fsop_geom geometry = {};
+  if (::ioctl(root.get(), XFS_IOC_FSGEOMETRY, &geometry) != 0)
+    return ErrnoStatus(errno, "ask for the geometry of", path);
+  const std::uint64_t blocks = bytes / geometry.blocksize;
+  if (blocks <= geometry.datablocks) return absl::OkStatus();
+  xfs_growfs_data growth = {};
+  growth.newblocks = blocks;
+  growth.imaxpct = geometry.imaxpct;
+  if (::ioctl(root.get(), XFS_IOC_FSGROWFSDATA, &growth) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "grow the mounted xfs at", path);
+}
+
+std::optional<std::uint64_t> ReadNumber(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  if (file >> number) return number;
+  return std::nullopt;
+}
+
+std::string ReadLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string BackingFileAilment(dev_t device) {
+  const std::string backing = ReadLine(SysDirectory(device) + "/loop/backing_file");
+  if (backing.empty()) return "";
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (backing.ends_with(kDeleted)) return fmt::format("its backing file {} was deleted", Quote(backing));
+  struct stat status = {};
+  if (::stat(backing.c_str(), &status) != 0) return "";  // of another mount namespace: not for us to judge
+  const absl::StatusOr<std::uint64_t> bytes = BlockDeviceBytes(device);
+  if (!bytes.ok() || static_cast<std::uint64_t>(status.st_size) >= *bytes) return "";
+  return fmt::format("its backing file {} is cut short: {} bytes of {}", Quote(backing), status.st_size, *bytes);
+}
+
+}  // namespace
+
+absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device) {
+  const std::string path = SysDirectory(device) + "/size";
+  const std::optional<std::uint64_t> sectors = ReadNumber(path);
+  if (!sectors) return ErrnoStatus(ENOENT, "read", path);
+  return *sectors * 512;
+}
+
+absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type) {
+  if (fs_type != "ext4") return FailedPrecondition(fmt::format("{} grows only while it is mounted", fs_type));
+  MOORING_RETURN_IF_ERROR(RunOrFail({"e2fsck", "-f", "-p", path}, 2));
+  return RunOrFail({"resize2fs", path}, 0);
+}
+
+absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const std::string& fs_type,
+                         std::uint64_t bytes) {
+  if (fs_type == "ext4") return GrowExt4(root, path, bytes);
+  if (fs_type == "xfs") return GrowXfs(root, path, bytes);
+  return InvalidArgument(fmt::format("cannot grow {} at {}: ext4 and xfs are known", fs_type, Quote(path)));
+}
+
+absl::StatusOr<std::string> FindAilment(const MountInfo& info) {
+  if (const std::string ailment = BackingFileAilment(info.device); !ailment.empty()) return ailment;
+  if (info.superblock_read_only) {
+    return fmt::format("the {} filesystem has become read-only: the kernel's log says after which error", info.fs_type);
+  }
+  if (info.fs_type != "ext4") return std::string();
+  std::error_code ignored;
+  const std::string device = std::filesystem::canonical(SysDirectory(info.device), ignored).filename();
+  const std::optional<std::uint64_t> errors = ReadNumber(fmt::format("/sys/fs/ext4/{}/errors_count", device));
+  if (!errors || *errors == 0) return std::string();
+  return fmt::format(
+      "ext4 has met {} error(s) since it was last checked: unstage the volume, so that the next stage checks it",
+      *errors);
+}
+
+}  // namespace mooring

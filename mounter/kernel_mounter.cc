@@ -1,0 +1,143 @@
+#include "mounter/kernel_mounter.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "mounter/detached.h"
+#include "mounter/filesystem.h"
+#include "mounter/loop_device.h"
+#include "mounter/mount_table.h"
+#include "mounter/target.h"
+
+namespace mooring {
+namespace {
+
+StatsInfo FromStatvfs(const struct statvfs& status) {
+  StatsInfo stats;
+  stats.bytes.total = status.f_blocks * status.f_frsize;
+  stats.bytes.used = (status.f_blocks - status.f_bfree) * status.f_frsize;
+  stats.bytes.available = status.f_bavail * status.f_frsize;
+  stats.inodes.total = status.f_files;
+  stats.inodes.used = status.f_files - status.f_ffree;
+  stats.inodes.available = status.f_favail;
+  return stats;
+}
+
+absl::StatusOr<bool> IsEmpty(const Target& target, const Target::Status& status) {
+  if (status.kind == PathInfo::Kind::kRegular) return status.size == 0;
+  // A mount may hang, and what is in it is nobody's business here.
+  if (status.kind == PathInfo::Kind::kDirectory && !status.mount_root) return target.IsEmptyDirectory();
+  return false;
+}
+
+}  // namespace
+
+absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
+  absl::StatusOr<Target> target = Target::Resolve(request.target, roots_);
+  if (absl::IsNotFound(target.status())) return absl::OkStatus();  // not even the parent is there
+  if (!target.ok()) return target.status();
+  MOORING_RETURN_IF_ERROR(target->Unmount());
+  return request.remove_target ? target->Remove() : absl::OkStatus();
+}
+
+absl::StatusOr<PathInfo> KernelMounter::Find(const std::string& path) {
+  absl::StatusOr<Target> target = Target::Resolve(path, roots_);
+  if (absl::IsNotFound(target.status())) return PathInfo();
+  if (!target.ok()) return target.status();
+  MOORING_ASSIGN_OR_RETURN(const Target::Status status, target->Stat());
+  PathInfo info;
+  info.kind = status.kind;
+  if (status.kind == PathInfo::Kind::kMissing) return info;
+  info.device = status.kind == PathInfo::Kind::kBlockDevice ? status.rdev : status.device;
+  MOORING_ASSIGN_OR_RETURN(info.empty, IsEmpty(*target, status));
+  if (status.mount_root) {
+    MOORING_ASSIGN_OR_RETURN(info.mount, LookUpMount(status.mount_id, status.unique_id));
+  }
+  MOORING_ASSIGN_OR_RETURN(info.loop, LoopByNumber(info.device));
+  return info;
+}
+
+absl::StatusOr<std::vector<MountInfo>> KernelMounter::List(const std::string& path) { return ListMounts(path); }
+
+absl::StatusOr<StatsInfo> KernelMounter::Stats(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const Target target, Target::Resolve(path, roots_));
+  MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
+  if (status.kind == PathInfo::Kind::kBlockDevice) {
+    StatsInfo stats;
+    MOORING_ASSIGN_OR_RETURN(stats.bytes.total, BlockDeviceBytes(status.rdev));
+    return stats;
+  }
+  if (status.kind != PathInfo::Kind::kDirectory) return NotFound(fmt::format("nothing is mounted at {}", Quote(path)));
+  struct statvfs filesystem = {};
+  if (::statvfs(target.Handle().c_str(), &filesystem) != 0) return ErrnoStatus(errno, "ask for the usage of", path);
+  return FromStatvfs(filesystem);
+}
+
+absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.backing_file = request.backing_file,
+                                                                  .label = request.label,
+                                                                  .read_only = request.read_only,
+                                                                  .auto_clear = false}));
+  if (loop.info.auto_clear) {
+    return FailedPrecondition(
+        fmt::format("{} is in use as a filesystem through {}", Quote(request.backing_file), loop.info.device));
+  }
+  MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info.device));
+  return loop.info;
+}
+
+absl::Status KernelMounter::DetachLoop(const std::string& device) { return DetachLoopDevice(device); }
+
+absl::Status KernelMounter::ResizeLoop(const std::string& device) { return ResizeLoopDevice(device); }
+
+absl::StatusOr<std::vector<LoopInfo>> KernelMounter::FindLoops(const std::string& backing_file) {
+  MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, ListLoops());
+  if (backing_file.empty()) return loops;
+  struct stat file = {};
+  if (::stat(backing_file.c_str(), &file) != 0) return ErrnoStatus(errno, "look at", backing_file);
+  std::erase_if(loops, [&file](const LoopInfo& loop) {
+    return S_ISBLK(file.st_mode) ? loop.backing_rdev != file.st_rdev
+                                 : loop.backing_device != file.st_dev || loop.backing_inode != file.st_ino;
+  });
+  return loops;
+}
+
+absl::StatusOr<FilesystemInfo> KernelMounter::Probe(const std::string& path) { return ProbeFilesystem(path); }
+
+absl::Status KernelMounter::Format(const std::string& path, const std::string& fs_type) {
+  return FormatFilesystem(path, fs_type);
+}
+
+absl::Status KernelMounter::Check(const std::string& path, const std::string& fs_type) {
+  return CheckFilesystem(path, fs_type);
+}
+
+absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_type) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(path));
+  if (info.kind == PathInfo::Kind::kMissing) return NotFound(fmt::format("{} is not there", Quote(path)));
+  if (info.kind != PathInfo::Kind::kDirectory) return GrowUnmounted(path, fs_type);
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, BlockDeviceBytes(info.device));
+  // A writable copy of the mount: the kernel grows nothing through a read-only one, and only read-only ones may stand.
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(path, O_PATH | O_DIRECTORY));
+  MOORING_ASSIGN_OR_RETURN(DetachedMount copy, DetachedMount::Clone(place, path, false));
+  MOORING_RETURN_IF_ERROR(copy.SetFlags({}, false));
+  const UniqueFd root(::openat(copy.fd().get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!root.ok()) return ErrnoStatus(errno, "open", path);
+  return GrowMounted(root, path, fs_type, bytes);
+}
+
+absl::StatusOr<std::string> KernelMounter::Ailment(const std::string& mount_path) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(mount_path));
+  if (!info.mount) return NotFound(fmt::format("nothing is mounted at {}", Quote(mount_path)));
+  return FindAilment(*info.mount);
+}
+
+}  // namespace mooring

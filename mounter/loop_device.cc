@@ -1,0 +1,260 @@
+#include "mounter/loop_device.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <linux/loop.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "mounter/target.h"
+
+namespace mooring {
+namespace {
+
+constexpr unsigned kLoopMajor = 7;
+
+std::string DevicePath(unsigned number) { return fmt::format("/dev/loop{}", number); }
+
+// In a container whose /dev is a copy, the node of a device made later is missing: make it. /dev/loopN is minor N.
+absl::StatusOr<UniqueFd> OpenDevice(const std::string& path, unsigned number, int flags) {
+  UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC));
+  if (!fd.ok() && errno == ENOENT && ::mknod(path.c_str(), S_IFBLK | 0660, makedev(kLoopMajor, number)) == 0) {
+    fd.reset(::open(path.c_str(), flags | O_CLOEXEC));
+  }
+  if (!fd.ok()) return ErrnoStatus(errno, "open the loop device", path);
+  return fd;
+}
+
+LoopInfo FromStatus(const loop_info64& status, unsigned number) {
+  LoopInfo info;
+  info.device = DevicePath(number);
+  info.device_number = makedev(kLoopMajor, number);
+  info.backing_device = status.lo_device;
+  info.backing_inode = status.lo_inode;
+  info.backing_rdev = status.lo_rdevice;
+  info.label = std::string(reinterpret_cast<const char*>(status.lo_file_name),
+                           ::strnlen(reinterpret_cast<const char*>(status.lo_file_name), LO_NAME_SIZE));
+  info.offset = status.lo_offset;
+  info.size_limit = status.lo_sizelimit;
+  info.read_only = (status.lo_flags & LO_FLAGS_READ_ONLY) != 0;
+  info.auto_clear = (status.lo_flags & LO_FLAGS_AUTOCLEAR) != 0;
+  return info;
+}
+
+// Empty: the device is bound to nothing.
+absl::StatusOr<std::optional<LoopInfo>> Status(int fd, unsigned number) {
+  loop_info64 status = {};
+  if (::ioctl(fd, LOOP_GET_STATUS64, &status) == 0) return std::optional<LoopInfo>(FromStatus(status, number));
+  if (errno == ENXIO) return std::optional<LoopInfo>();
+  return ErrnoStatus(errno, "ask for the status of", DevicePath(number));
+}
+
+// The numbers of the loop devices in use: those that sysfs shows a backing file of. Nothing is opened for it.
+absl::StatusOr<std::vector<unsigned>> UsedNumbers() {
+  std::vector<unsigned> numbers;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/block", error)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("loop")) continue;
+    unsigned number = 0;
+    const auto [end, failed] = std::from_chars(name.data() + 4, name.data() + name.size(), number);
+    if (failed != std::errc() || end != name.data() + name.size()) continue;
+    if (::access((entry.path() / "loop").c_str(), F_OK) == 0) numbers.push_back(number);
+  }
+  if (error) return ErrnoStatus(error.value(), "list", "/sys/block");
+  return numbers;
+}
+
+absl::StatusOr<std::optional<LoopInfo>> ByNumber(unsigned number) {
+  absl::StatusOr<UniqueFd> fd = OpenDevice(DevicePath(number), number, O_RDONLY);
+  if (!fd.ok()) {
+    // Being torn down at this moment, or gone: either way in use by nobody.
+    const bool in_use = ::access(fmt::format("/sys/block/loop{}/loop", number).c_str(), F_OK) == 0;
+    if (!in_use) return std::optional<LoopInfo>();
+    return fd.status();
+  }
+  return Status(fd->get(), number);
+}
+
+// The backing file: opened without links, its lock held, and proven to be still the one at its path.
+struct LockedFile {
+  UniqueFd fd;  // the lock's own description: the loop device keeps another, so the lock goes with this object
+  struct stat status = {};
+};
+
+absl::StatusOr<LockedFile> LockBackingFile(const std::string& path) {
+  for (;;) {
+    LockedFile file;
+    MOORING_ASSIGN_OR_RETURN(file.fd, OpenNoSymlinks(path, O_RDONLY));
+    while (::flock(file.fd.get(), LOCK_EX) != 0) {
+      if (errno != EINTR) return ErrnoStatus(errno, "lock", path);
+    }
+    struct stat now = {};
+    if (::fstat(file.fd.get(), &file.status) != 0) return ErrnoStatus(errno, "look at", path);
+    if (::stat(path.c_str(), &now) != 0) return ErrnoStatus(errno, "look at", path);
+    // Replaced while we waited (formatted aside and swapped in): lock the new one.
+    if (now.st_dev == file.status.st_dev && now.st_ino == file.status.st_ino) return file;
+  }
+}
+
+bool IsOver(const LoopInfo& loop, const struct stat& file) {
+  if (S_ISBLK(file.st_mode)) return loop.backing_rdev == file.st_rdev;
+  return loop.backing_device == file.st_dev && loop.backing_inode == file.st_ino;
+}
+
+absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec) {
+  if (loop.offset != 0 || loop.size_limit != 0 || loop.read_only != spec.read_only) {
+    return FailedPrecondition(fmt::format(
+        "{} is bound to {} by somebody else (offset {}, size limit {}, {}): detach it first with losetup -d {}",
+        Quote(spec.backing_file), loop.device, loop.offset, loop.size_limit,
+        loop.read_only ? "read-only" : "read-write", loop.device));
+  }
+  return absl::OkStatus();
+}
+
+// The device that is there already, held open and asked again: it may have been cleared between the list and the open.
+absl::StatusOr<std::optional<OpenLoop>> OpenExisting(const LoopSpec& spec, const struct stat& file) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
+  for (const LoopInfo& loop : loops) {
+    if (!IsOver(loop, file)) continue;
+    // Others may stack loop devices on a device of ours (kubelet does, on every block volume): those are not ours to
+    // reuse.
+    if (S_ISBLK(file.st_mode) && loop.label != spec.label) continue;
+    const unsigned number = minor(loop.device_number);
+    absl::StatusOr<UniqueFd> fd = OpenDevice(loop.device, number, spec.read_only ? O_RDONLY : O_RDWR);
+    if (!fd.ok()) continue;
+    MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> now, Status(fd->get(), number));
+    if (!now || !IsOver(*now, file)) continue;
+    MOORING_RETURN_IF_ERROR(CheckReusable(*now, spec));
+    return std::optional<OpenLoop>(OpenLoop{*std::move(fd), *now});
+  }
+  return std::optional<OpenLoop>();
+}
+
+loop_config Config(int file, const LoopSpec& spec, bool direct_io) {
+  loop_config config = {};
+  config.fd = static_cast<unsigned>(file);
+  config.block_size = 512;
+  if (spec.read_only) config.info.lo_flags |= LO_FLAGS_READ_ONLY;
+  if (spec.auto_clear) config.info.lo_flags |= LO_FLAGS_AUTOCLEAR;
+  if (direct_io) config.info.lo_flags |= LO_FLAGS_DIRECT_IO;
+  spec.label.copy(reinterpret_cast<char*>(config.info.lo_file_name), LO_NAME_SIZE - 1);
+  return config;
+}
+
+// 0, or the errno. Direct I/O spares a second copy of every page; not every file has it.
+int Configure(int loop, int file, const LoopSpec& spec) {
+  for (const bool direct_io : {true, false}) {
+    const loop_config config = Config(file, spec, direct_io);
+    if (::ioctl(loop, LOOP_CONFIGURE, &config) == 0) return 0;
+    if (errno != EINVAL) return errno;
+  }
+  return EINVAL;
+}
+
+// A device can come back read-only from its last user.
+absl::Status CheckWritable(const OpenLoop& loop, const LoopSpec& spec) {
+  int read_only = 0;
+  if (::ioctl(loop.fd.get(), BLKROGET, &read_only) != 0) return ErrnoStatus(errno, "ask", loop.info.device);
+  if (spec.read_only || read_only == 0) return absl::OkStatus();
+  read_only = 0;
+  if (::ioctl(loop.fd.get(), BLKROSET, &read_only) != 0) return ErrnoStatus(errno, "make writable", loop.info.device);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<unsigned> FreeNumber() {
+  constexpr char kControl[] = "/dev/loop-control";
+  const UniqueFd control(::open(kControl, O_RDWR | O_CLOEXEC));
+  if (!control.ok()) {
+    return Annotate(ErrnoStatus(errno, "open", kControl),
+                    "loop devices are not to be had (module loop, a privileged container?)");
+  }
+  const int number = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
+  if (number < 0) return ErrnoStatus(errno, "ask for a free loop device of", kControl);
+  return static_cast<unsigned>(number);
+}
+
+absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd file, OpenNoSymlinks(spec.backing_file, spec.read_only ? O_RDONLY : O_RDWR));
+  constexpr int kAttempts = 64;  // others take the same free number: each attempt is a race lost to somebody who won
+  int error = 0;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    MOORING_ASSIGN_OR_RETURN(const unsigned number, FreeNumber());
+    OpenLoop loop;
+    MOORING_ASSIGN_OR_RETURN(loop.fd, OpenDevice(DevicePath(number), number, spec.read_only ? O_RDONLY : O_RDWR));
+    error = Configure(loop.fd.get(), file.get(), spec);
+    if (error == EBUSY) continue;
+    if (error != 0) break;
+    MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> info, Status(loop.fd.get(), number));
+    if (!info) return Internal(fmt::format("{} lost its file at once", DevicePath(number)));
+    loop.info = *info;
+    MOORING_RETURN_IF_ERROR(CheckWritable(loop, spec));
+    return loop;
+  }
+  return ErrnoStatus(error, "bind a loop device to", spec.backing_file);
+}
+
+}  // namespace
+
+absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec) {
+  if (spec.label.size() >= LO_NAME_SIZE) return InvalidArgument(fmt::format("label {} is too long", Quote(spec.label)));
+  MOORING_ASSIGN_OR_RETURN(const LockedFile file, LockBackingFile(spec.backing_file));
+  if (!S_ISREG(file.status.st_mode) && !S_ISBLK(file.status.st_mode)) {
+    return FailedPrecondition(fmt::format("{} is neither a file nor a block device", Quote(spec.backing_file)));
+  }
+  MOORING_ASSIGN_OR_RETURN(std::optional<OpenLoop> existing, OpenExisting(spec, file.status));
+  if (existing) return *std::move(existing);
+  return Attach(spec);
+}
+
+absl::StatusOr<std::vector<LoopInfo>> ListLoops() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<unsigned> numbers, UsedNumbers());
+  std::vector<LoopInfo> loops;
+  for (const unsigned number : numbers) {
+    MOORING_ASSIGN_OR_RETURN(std::optional<LoopInfo> loop, ByNumber(number));
+    if (loop) loops.push_back(*std::move(loop));
+  }
+  return loops;
+}
+
+absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device) {
+  if (major(device) != kLoopMajor) return std::optional<LoopInfo>();
+  return ByNumber(minor(device));
+}
+
+absl::Status DetachLoopDevice(const std::string& device) {
+  const UniqueFd fd(::open(device.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok()) return errno == ENOENT || errno == ENXIO ? absl::OkStatus() : ErrnoStatus(errno, "open", device);
+  if (::ioctl(fd.get(), LOOP_CLR_FD) == 0 || errno == ENXIO) return absl::OkStatus();
+  return ErrnoStatus(errno, "detach", device);
+}
+
+absl::Status ResizeLoopDevice(const std::string& device) {
+  const UniqueFd fd(::open(device.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus(errno, "open", device);
+  if (::ioctl(fd.get(), LOOP_SET_CAPACITY) != 0) return ErrnoStatus(errno, "take over the new size of", device);
+  return absl::OkStatus();
+}
+
+absl::Status SetAutoClear(const OpenLoop& loop) {
+  loop_info64 status = {};
+  if (::ioctl(loop.fd.get(), LOOP_GET_STATUS64, &status) != 0) return ErrnoStatus(errno, "ask", loop.info.device);
+  status.lo_flags |= LO_FLAGS_AUTOCLEAR;
+  if (::ioctl(loop.fd.get(), LOOP_SET_STATUS64, &status) != 0) return ErrnoStatus(errno, "set", loop.info.device);
+  return absl::OkStatus();
+}
+
+}  // namespace mooring

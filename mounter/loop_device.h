@@ -1,0 +1,41 @@
+// Loop devices, loop(4): one over a backing file at most, found by the file's inode, whoever made it.
+#ifndef MOORING_MOUNTER_LOOP_DEVICE_H_
+#define MOORING_MOUNTER_LOOP_DEVICE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+#include "mounter/mounter.h"
+
+namespace mooring {
+
+// A loop device held open: it cannot be cleared or rebound while this lives.
+struct OpenLoop {
+  UniqueFd fd;
+  LoopInfo info;
+};
+
+struct LoopSpec {
+  std::string backing_file;
+  std::string label;
+  bool read_only = false;
+  bool auto_clear = false;  // of a new one: it goes when the last user, this object among them, lets go
+};
+
+// The device of the file, or a new one. Holds the file's flock(2) while it looks and makes, so that two processes
+// cannot make two; the file must still be at its path once the lock is had.
+absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec);
+
+absl::StatusOr<std::vector<LoopInfo>> ListLoops();
+absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device);  // empty: not a loop device, or not in use
+
+absl::Status DetachLoopDevice(const std::string& device);
+absl::Status ResizeLoopDevice(const std::string& device);
+absl::Status SetAutoClear(const OpenLoop& loop);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_LOOP_DEVICE_H_

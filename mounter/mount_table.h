@@ -1,0 +1,24 @@
+// What is mounted: asked of the kernel by mount id (statmount(2), flat in the number of mounts), or read from
+// libmount's table on kernels before 6.8.
+#ifndef MOORING_MOUNTER_MOUNT_TABLE_H_
+#define MOORING_MOUNTER_MOUNT_TABLE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "mounter/mounter.h"
+
+namespace mooring {
+
+// `unique`: the id is statx(2)'s STATX_MNT_ID_UNIQUE, else the one of mountinfo. NOT_FOUND: no such mount here any
+// more.
+absl::StatusOr<MountInfo> LookUpMount(std::uint64_t id, bool unique);
+
+// All mounts at or below `path`, parents before children.
+absl::StatusOr<std::vector<MountInfo>> ListMounts(const std::string& path);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_MOUNT_TABLE_H_

@@ -1,0 +1,196 @@
+// What Mooring asks of the kernel: mounts, loop devices, filesystems. Three small interfaces, and Mounter, which is all
+// of them.
+//
+// Everything that passes through here can cross a socket: plain structs of strings, numbers and flags; no pointer, no
+// open file, no callback. Paths are absolute and normalised (base/path.h), in the mount namespace of the
+// implementation. All calls are safe from several threads. Errors are absl::Status as base/status.h maps them:
+// NOT_FOUND for a path that is not there, FAILED_PRECONDITION for a path that is not what it should be or busy,
+// INVALID_ARGUMENT for a request that can never work. A call that fails leaves nothing mounted, attached or made that
+// was not there before.
+//
+// Implementations: KernelMounter (mounter/kernel_mounter.h) does it in this process; FakeMounter (tests/fakes)
+// remembers it.
+#ifndef MOORING_MOUNTER_MOUNTER_H_
+#define MOORING_MOUNTER_MOUNTER_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "mounter/mount_options.h"
+
+namespace mooring {
+
+// mount_namespaces(7). kInherit leaves what attaching gives: shared below a shared mount, else private.
+enum class Propagation { kInherit, kPrivate, kSlave, kShared };
+
+// What is made at a target that does not exist yet, in a parent directory that does.
+enum class TargetKind { kDirectory, kFile };
+
+// A loop device, loop(4), that is bound to a file.
+struct LoopInfo {
+  std::string device;        // "/dev/loop3"
+  dev_t device_number = 0;   // its own
+  dev_t backing_device = 0;  // st_dev and st_ino of the backing file: its identity
+  ino_t backing_inode = 0;
+  dev_t backing_rdev = 0;        // st_rdev where the backing file is itself a device node, else 0
+  std::string label;             // lo_file_name: what AttachLoop was given, or losetup's file name
+  std::uint64_t offset = 0;      // bytes of the file left out at the front and,
+  std::uint64_t size_limit = 0;  // where not 0, the most that is used of it; both 0 for devices made here
+  bool read_only = false;
+  bool auto_clear = false;  // goes with its last user
+};
+
+struct MountInfo {
+  std::uint64_t id = 0;  // statmount(2)'s unique id, or mountinfo's where the kernel has no better
+  std::string target;    // as seen from this process's root
+  std::string root;      // what of the filesystem is mounted: "/" for all of it
+  std::string fs_type;   // "ext4", "devtmpfs"
+  dev_t device = 0;      // the superblock's, as st_dev shows it
+  MountFlags flags;      // of this mount alone
+  bool superblock_read_only = false;
+  std::uint64_t peer_group = 0;  // 0: not shared
+  std::uint64_t master = 0;      // the peer group it receives from; 0: no slave
+  bool shared() const { return peer_group != 0; }
+};
+
+// What is at a path. The last component is never followed; a symbolic link on the way is FAILED_PRECONDITION.
+struct PathInfo {
+  enum class Kind { kMissing, kDirectory, kRegular, kBlockDevice, kSymlink, kOther };
+  Kind kind = Kind::kMissing;
+  bool empty = true;               // a directory without entries, or a file without bytes
+  dev_t device = 0;                // st_dev; for a block device node st_rdev
+  std::optional<MountInfo> mount;  // of the mount whose root this path is
+  std::optional<LoopInfo> loop;    // behind `device`, where that is a loop device in use
+};
+
+// A filesystem on a device, or on an image file through a loop device that goes with its last mount.
+struct MountRequest {
+  std::string source;  // a block device, or a regular file
+  std::string label;   // for the loop device, at most 63 bytes; ignored for a device
+  std::string fs_type;
+  std::string target;  // a directory; made where it is missing
+  MountFlags flags;
+  std::vector<FilesystemOption> options;
+  Propagation propagation = Propagation::kInherit;
+  std::optional<gid_t> group;  // owns the root, which becomes group-writable and setgid: VOLUME_MOUNT_GROUP
+};
+
+struct BindRequest {
+  std::string source;  // a directory, or a block device node
+  std::string target;  // made where it is missing
+  TargetKind target_kind = TargetKind::kDirectory;
+  MountFlags flags;
+  bool recursive = false;
+  Propagation propagation = Propagation::kInherit;
+  std::optional<gid_t> group;  // as in MountRequest
+};
+
+struct UnmountRequest {
+  std::string target;
+  // Remove the target afterwards, mounted or not: rmdir(2) of an empty directory, unlink(2) of an empty file. Nothing
+  // else is ever removed.
+  bool remove_target = false;
+};
+
+struct Usage {
+  std::uint64_t total = 0, used = 0, available = 0;  // bytes, or inodes
+};
+
+struct StatsInfo {
+  Usage bytes;
+  Usage inodes;  // all 0 for a block device
+};
+
+class Mounts {
+ public:
+  virtual ~Mounts() = default;
+
+  // Attaches the mount in one step, flags and all; FAILED_PRECONDITION where something is mounted at the target
+  // already.
+  virtual absl::Status Mount(const MountRequest& request) = 0;
+  virtual absl::Status Bind(const BindRequest& request) = 0;
+
+  // The topmost mount at the target. Nothing mounted there, or nothing there, is OK. Busy is FAILED_PRECONDITION.
+  virtual absl::Status Unmount(const UnmountRequest& request) = 0;
+
+  virtual absl::StatusOr<PathInfo> Find(const std::string& path) = 0;
+
+  // The mounts at and below `path`, parents before children. Its cost grows with what is below, for "/" with all there
+  // is.
+  virtual absl::StatusOr<std::vector<MountInfo>> List(const std::string& path) = 0;
+
+  // Of the filesystem mounted at `path`, or of the block device that `path` is.
+  virtual absl::StatusOr<StatsInfo> Stats(const std::string& path) = 0;
+};
+
+struct AttachLoopRequest {
+  std::string backing_file;  // a regular file, or a block device
+  std::string label;         // at most 63 bytes
+  bool read_only = false;
+};
+
+class LoopDevices {
+ public:
+  virtual ~LoopDevices() = default;
+
+  // The loop device of a backing file, made where there is none: never a second one over the same inode with the same
+  // `read_only`, whichever process made the first. It stays until DetachLoop. FAILED_PRECONDITION where somebody bound
+  // the file in another way (offset, size limit).
+  virtual absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) = 0;
+
+  // Gone at once, or with its last user where it is open or mounted. Not attached is OK.
+  virtual absl::Status DetachLoop(const std::string& device) = 0;
+
+  // Takes the size of the backing file over.
+  virtual absl::Status ResizeLoop(const std::string& device) = 0;
+
+  // The loop devices over `backing_file` (by inode; none: empty), or all of this host where that is empty.
+  virtual absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) = 0;
+};
+
+struct FilesystemInfo {
+  enum class Content {
+    kEmpty,       // read in full where it matters, and nothing there: may be formatted
+    kFilesystem,  // `type` is set
+    kForeign,     // something else, named in `type` where libblkid knows it
+  };
+  Content content = Content::kForeign;
+  std::string type;                // "ext4", "xfs", "dos", …
+  std::uint64_t size_bytes = 0;    // of the filesystem, where known
+  std::uint64_t device_bytes = 0;  // of the device or file
+  bool needs_check = false;        // an ext4 that was not unmounted cleanly or has met errors
+};
+
+class Filesystems {
+ public:
+  virtual ~Filesystems() = default;
+
+  // What a block device or image file holds. An unreadable one is an error, never "empty".
+  virtual absl::StatusOr<FilesystemInfo> Probe(const std::string& path) = 0;
+
+  // Only what Probe finds empty. An image file is formatted aside and swapped in whole: it is either empty or
+  // formatted, whenever the process ends. Unknown types: INVALID_ARGUMENT. A missing mkfs: FAILED_PRECONDITION with the
+  // package's name.
+  virtual absl::Status Format(const std::string& path, const std::string& fs_type) = 0;
+
+  // Repairs what can be repaired safely (e2fsck -p); FAILED_PRECONDITION where errors remain.
+  virtual absl::Status Check(const std::string& path, const std::string& fs_type) = 0;
+
+  // Grows a filesystem to its device: `path` is where it is mounted, or an unmounted image file (ext4 only).
+  virtual absl::Status Grow(const std::string& path, const std::string& fs_type) = 0;
+
+  // What a mounted filesystem says of its health: empty when well, else a sentence.
+  virtual absl::StatusOr<std::string> Ailment(const std::string& mount_path) = 0;
+};
+
+class Mounter : public Mounts, public LoopDevices, public Filesystems {};
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_MOUNTER_H_

@@ -1,0 +1,167 @@
+#include "mounter/target.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mount.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "mounter/syscalls.h"
+
+namespace mooring {
+namespace {
+
+// The first component of `path` that is a symbolic link, for the message.
+std::string FirstSymlink(const std::string& path) {
+  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string prefix = path.substr(0, end);
+    struct stat status = {};
+    if (::lstat(prefix.c_str(), &status) == 0 && S_ISLNK(status.st_mode)) return prefix;
+    if (end == std::string::npos) return path;
+  }
+}
+
+absl::Status OpenError(int error, const std::string& path) {
+  if (error == ELOOP) {
+    return FailedPrecondition(fmt::format("{} is not used: {} is a symbolic link; give the path it leads to",
+                                          Quote(path), Quote(FirstSymlink(path))));
+  }
+  return ErrnoStatus(error, "open", path);
+}
+
+PathInfo::Kind KindOf(unsigned mode) {
+  if (S_ISDIR(mode)) return PathInfo::Kind::kDirectory;
+  if (S_ISREG(mode)) return PathInfo::Kind::kRegular;
+  if (S_ISBLK(mode)) return PathInfo::Kind::kBlockDevice;
+  if (S_ISLNK(mode)) return PathInfo::Kind::kSymlink;
+  return PathInfo::Kind::kOther;
+}
+
+}  // namespace
+
+absl::StatusOr<UniqueFd> OpenNoSymlinks(const std::string& path, std::uint64_t flags) {
+  open_how how = {};
+  how.flags = flags | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  UniqueFd fd(sys::OpenAt2(AT_FDCWD, path.c_str(), how));
+  if (!fd.ok()) return OpenError(errno, path);
+  return fd;
+}
+
+absl::StatusOr<Target> Target::Resolve(const std::string& path, const std::vector<std::string>& roots) {
+  MOORING_ASSIGN_OR_RETURN(std::string normal, NormalisePath("path", path));
+  const bool allowed = std::any_of(roots.begin(), roots.end(), [&](const auto& root) { return IsBelow(normal, root); });
+  if (!allowed) {
+    return FailedPrecondition(
+        fmt::format("{} lies below none of the directories this process may mount in", Quote(path)));
+  }
+  MOORING_ASSIGN_OR_RETURN(UniqueFd parent, OpenNoSymlinks(std::string(ParentOf(normal)), O_PATH | O_DIRECTORY));
+  std::string name(NameOf(normal));
+  return Target(std::move(normal), std::move(parent), std::move(name));
+}
+
+absl::StatusOr<Target::Status> Target::Stat() const {
+  struct statx status = {};
+  // AT_STATX_DONT_SYNC: what is cached will do, so a FUSE or NFS server that hangs is not asked.
+  const int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+  const unsigned mask = STATX_TYPE | STATX_MODE | STATX_SIZE | sys::kStatxMntIdUnique;
+  if (::statx(parent_.get(), name_.c_str(), flags, mask, &status) != 0) {
+    if (errno == ENOENT) return Status{};
+    return ErrnoStatus(errno, "look at", path_);
+  }
+  Status result;
+  result.unique_id = (status.stx_mask & sys::kStatxMntIdUnique) != 0;
+  if (!result.unique_id) {  // before Linux 6.8
+    if (::statx(parent_.get(), name_.c_str(), flags, mask | sys::kStatxMntId, &status) != 0) {
+      return ErrnoStatus(errno, "look at", path_);
+    }
+  }
+  result.kind = KindOf(status.stx_mode);
+  result.mount_root = (status.stx_attributes & sys::kStatxAttrMountRoot) != 0;
+  result.mount_id = status.stx_mnt_id;
+  result.device = makedev(status.stx_dev_major, status.stx_dev_minor);
+  result.rdev = makedev(status.stx_rdev_major, status.stx_rdev_minor);
+  result.size = status.stx_size;
+  return result;
+}
+
+absl::StatusOr<bool> Target::IsEmptyDirectory() const {
+  UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus(errno, "open the directory", path_);
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd.get()), ::closedir);
+  if (directory == nullptr) return ErrnoStatus(errno, "read the directory", path_);
+  fd.release();  // the DIR owns it now
+  errno = 0;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") return false;
+  }
+  if (errno != 0) return ErrnoStatus(errno, "read the directory", path_);
+  return true;
+}
+
+absl::StatusOr<UniqueFd> Target::Open() const {
+  open_how how = {};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH;
+  UniqueFd fd(sys::OpenAt2(parent_.get(), name_.c_str(), how));
+  if (!fd.ok()) return OpenError(errno, path_);
+  return fd;
+}
+
+absl::StatusOr<bool> Target::Make(TargetKind kind) const {
+  if (kind == TargetKind::kDirectory) {
+    if (::mkdirat(parent_.get(), name_.c_str(), 0750) == 0) return true;
+    if (errno == EEXIST) return false;
+    return ErrnoStatus(errno, "make the directory", path_);
+  }
+  UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640));
+  if (fd.ok()) return true;
+  if (errno == EEXIST) return false;
+  return ErrnoStatus(errno, "make the file", path_);
+}
+
+absl::Status Target::Remove() const {
+  MOORING_ASSIGN_OR_RETURN(const Status status, Stat());
+  if (status.kind == PathInfo::Kind::kMissing) return absl::OkStatus();
+  if (status.kind == PathInfo::Kind::kDirectory) {
+    if (::unlinkat(parent_.get(), name_.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return absl::OkStatus();
+    return ErrnoStatus(errno, "remove the directory (only ever when it is empty)", path_);
+  }
+  if (status.kind != PathInfo::Kind::kRegular || status.size != 0 || status.mount_root) {
+    return FailedPrecondition(fmt::format("{} is not removed: it is not an empty file", Quote(path_)));
+  }
+  if (::unlinkat(parent_.get(), name_.c_str(), 0) == 0 || errno == ENOENT) return absl::OkStatus();
+  return ErrnoStatus(errno, "remove the file", path_);
+}
+
+absl::Status Target::Unmount() const {
+  // Somebody's statfs or open holds a mount busy for microseconds: a moment of patience tells that from a real user.
+  constexpr int kAttempts = 5;
+  for (int attempt = 1;; ++attempt) {
+    if (::umount2(Handle().c_str(), UMOUNT_NOFOLLOW) == 0) return absl::OkStatus();
+    const int error = errno;
+    if (error == EBUSY && attempt < kAttempts) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1 << attempt));
+      continue;
+    }
+    if (error == EINVAL || error == ENOENT) {
+      MOORING_ASSIGN_OR_RETURN(const Status status, Stat());
+      if (!status.mount_root) return absl::OkStatus();
+    }
+    return ErrnoStatus(error, "unmount", path_);
+  }
+}
+
+std::string Target::Handle() const { return fmt::format("/proc/self/fd/{}/{}", parent_.get(), name_); }
+
+}  // namespace mooring

@@ -1,0 +1,66 @@
+// Paths resolved once, to an open parent directory and a last name. No component on the way may be a symbolic link, and
+// the last is never followed, so that nothing swapped in later can redirect what is done here.
+#ifndef MOORING_MOUNTER_TARGET_H_
+#define MOORING_MOUNTER_TARGET_H_
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+#include "mounter/mounter.h"
+
+namespace mooring {
+
+class Target {
+ public:
+  // NOT_FOUND: the parent is not there. FAILED_PRECONDITION: a symbolic link on the way, or below none of `roots`.
+  static absl::StatusOr<Target> Resolve(const std::string& path, const std::vector<std::string>& roots);
+
+  const std::string& path() const { return path_; }
+
+  struct Status {
+    PathInfo::Kind kind = PathInfo::Kind::kMissing;
+    bool mount_root = false;
+    bool unique_id = false;  // whether `mount_id` is statmount(2)'s
+    std::uint64_t mount_id = 0;
+    dev_t device = 0, rdev = 0;
+    std::uint64_t size = 0;
+  };
+  // Never opens what is there: an open file would keep it from being unmounted, and a hung server would keep us.
+  absl::StatusOr<Status> Stat() const;
+
+  absl::StatusOr<bool> IsEmptyDirectory() const;
+
+  // O_PATH, of what is there, never through a link.
+  absl::StatusOr<UniqueFd> Open() const;
+
+  // Makes what is missing. True: made here, to be removed again if what follows fails.
+  absl::StatusOr<bool> Make(TargetKind kind) const;
+
+  // rmdir of an empty directory, unlink of an empty regular file; missing is OK, anything else FAILED_PRECONDITION.
+  absl::Status Remove() const;
+
+  absl::Status Unmount() const;  // the topmost mount; nothing mounted is OK
+
+  // A path that reaches the target whatever happens above it: "/proc/self/fd/<parent>/<name>".
+  std::string Handle() const;
+
+ private:
+  Target(std::string path, UniqueFd parent, std::string name)
+      : path_(std::move(path)), parent_(std::move(parent)), name_(std::move(name)) {}
+
+  std::string path_;
+  UniqueFd parent_;
+  std::string name_;
+};
+
+// O_PATH of an existing path without a symbolic link in it, not even the last component.
+absl::StatusOr<UniqueFd> OpenNoSymlinks(const std::string& path, std::uint64_t flags);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_TARGET_H_
