@@ -1,0 +1,342 @@
+#include "plugin/catalog_store.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace mooring {
+namespace {
+
+constexpr int kSchemaVersion = 1;
+constexpr std::chrono::milliseconds kBusyTimeout{5000};
+
+constexpr char kSchema[] = R"(
+  CREATE TABLE volumes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL UNIQUE,
+    state TEXT NOT NULL CHECK (state IN ('creating', 'ready', 'deleting')),
+    capacity_bytes INTEGER NOT NULL,
+    fs_type TEXT NOT NULL,
+    access_types TEXT NOT NULL,
+    created_at INTEGER NOT NULL);
+  CREATE TABLE publications (
+    volume_id TEXT NOT NULL REFERENCES volumes(id) ON DELETE CASCADE,
+    node_id TEXT NOT NULL,
+    access_type TEXT NOT NULL,
+    capability TEXT NOT NULL,
+    read_only INTEGER NOT NULL,
+    PRIMARY KEY (volume_id, node_id)) WITHOUT ROWID;
+  CREATE INDEX publications_by_node ON publications(node_id);
+  CREATE INDEX unfinished_volumes ON volumes(state) WHERE state <> 'ready';
+)";
+
+constexpr char kVolumeColumns[] = "seq, id, name, state, capacity_bytes, fs_type, access_types, created_at";
+
+std::string StateText(VolumeState state) {
+  switch (state) {
+    case VolumeState::kCreating:
+      return "creating";
+    case VolumeState::kReady:
+      return "ready";
+    case VolumeState::kDeleting:
+      return "deleting";
+  }
+  return "ready";
+}
+
+// The table's CHECK lets no fourth word in. If one were there, "ready" is the reading that destroys nothing.
+VolumeState ParseState(const std::string& text) {
+  if (text == "creating") return VolumeState::kCreating;
+  if (text == "deleting") return VolumeState::kDeleting;
+  return VolumeState::kReady;
+}
+
+// A prepared statement in use. It is reset whatever happens: one left half read would hold its snapshot open for ever.
+class Use {
+ public:
+  template <typename... Values>
+  explicit Use(SQLite::Statement& statement, const Values&... values) : statement_(statement) {
+    int index = 0;
+    (statement_.bind(++index, values), ...);
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  ~Use() { statement_.tryReset(); }
+
+  bool Step() { return statement_.executeStep(); }
+  int Exec() { return statement_.exec(); }  // rows changed
+  std::string Text(int column) { return statement_.getColumn(column).getString(); }
+  std::int64_t Number(int column) { return statement_.getColumn(column).getInt64(); }
+  bool IsNull(int column) { return statement_.getColumn(column).isNull(); }
+
+  VolumeRecord Volume() {
+    return {.seq = Number(0),
+            .id = Text(1),
+            .name = Text(2),
+            .state = ParseState(Text(3)),
+            .bytes = static_cast<std::uint64_t>(Number(4)),
+            .fs_type = Text(5),
+            .access_types = Text(6),
+            .created_at = Number(7)};
+  }
+
+ private:
+  SQLite::Statement& statement_;
+};
+
+absl::Status ToStatus(const SQLite::Exception& error, std::string_view what, const std::string& path) {
+  constexpr int kPrimary = 0xFF;
+  const std::string text = fmt::format("{} the volume catalog {}: {}", what, Quote(path), error.what());
+  switch (error.getErrorCode() & kPrimary) {
+    case SQLITE_FULL:
+      return ResourceExhausted(text + ": make room on that filesystem");
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return Aborted(text + ": another process holds it, call again later");
+    case SQLITE_CONSTRAINT:
+      return Aborted(text + ": another call changed it meanwhile, call again");
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return Internal(text +
+                      ": the file is damaged. Stop the plugin and put a copy of it back, or move it away to start with an "
+                      "empty catalog; the images of the volumes are not touched");
+    default:
+      return Internal(text);
+  }
+}
+
+// Runs `action`, which throws SQLite::Exception and returns a value or nothing.
+template <typename Action>
+auto Guarded(std::string_view what, const std::string& path, Action action) {
+  using Value = std::invoke_result_t<Action>;
+  if constexpr (std::is_void_v<Value>) {
+    try {
+      action();
+      return absl::OkStatus();
+    } catch (const SQLite::Exception& error) {
+      return ToStatus(error, what, path);
+    }
+  } else {
+    try {
+      return absl::StatusOr<Value>(action());
+    } catch (const SQLite::Exception& error) {
+      return absl::StatusOr<Value>(ToStatus(error, what, path));
+    }
+  }
+}
+
+// Only ever creates: opening and closing a database that this process has open elsewhere would drop its POSIX locks
+// (sqlite.org/howtocorrupt.html). SQLite gives the WAL beside it the same mode.
+absl::Status MakePrivateFile(const std::string& path) {
+  const UniqueFd made(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (made.ok() || errno == EEXIST) return absl::OkStatus();
+  return ErrnoStatus(errno, "create the volume catalog", path);
+}
+
+int Milliseconds(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
+
+}  // namespace
+
+struct CatalogStore::Writer {
+  explicit Writer(const std::string& path)
+      : database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_NOFOLLOW, Milliseconds(kBusyTimeout)) {
+    database.exec("PRAGMA journal_mode=WAL");
+    database.exec("PRAGMA synchronous=FULL");
+    database.exec("PRAGMA foreign_keys=ON");
+  }
+
+  // The version found, after an empty file has got its tables.
+  int PrepareSchema() {
+    SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+    const int version = database.execAndGet("PRAGMA user_version").getInt();
+    if (version != 0) return version;
+    database.exec(kSchema);
+    database.exec(fmt::format("PRAGMA user_version={}", kSchemaVersion));
+    transaction.commit();
+    return kSchemaVersion;
+  }
+
+  void PrepareStatements() {
+    insert.emplace(database,
+                    "INSERT INTO volumes (id, name, state, capacity_bytes, fs_type, access_types, created_at) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING");
+    move.emplace(database, "UPDATE volumes SET state = ?3 WHERE id = ?1 AND state = ?2");
+    set_bytes.emplace(database, "UPDATE volumes SET capacity_bytes = ?2 WHERE id = ?1");
+    remove.emplace(database, "DELETE FROM volumes WHERE id = ?");
+    // One statement, so that two calls (or processes) cannot both take the last place on the node.
+    publish.emplace(database,
+                     "INSERT OR REPLACE INTO publications (volume_id, node_id, access_type, capability, read_only) "
+                     "SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?6 = 0 OR ?6 > "
+                     "(SELECT COUNT(*) FROM publications WHERE node_id = ?2 AND volume_id <> ?1)");
+    unpublish.emplace(database, "DELETE FROM publications WHERE volume_id = ?1 AND (?2 = '' OR node_id = ?2)");
+  }
+
+  std::mutex mutex;
+  SQLite::Database database;
+  // Set by PrepareStatements, once there are tables.
+  std::optional<SQLite::Statement> insert, move, set_bytes, remove, publish, unpublish;
+};
+
+struct CatalogStore::Reader {
+  explicit Reader(const std::string& path)
+      : database(path, SQLite::OPEN_READONLY | SQLite::OPEN_NOFOLLOW, Milliseconds(kBusyTimeout)),
+        by_id(database, fmt::format("SELECT {} FROM volumes WHERE id = ?", kVolumeColumns)),
+        by_name(database, fmt::format("SELECT {} FROM volumes WHERE name = ?", kVolumeColumns)),
+        publications(database,
+                      "SELECT volume_id, node_id, access_type, capability, read_only FROM publications "
+                      "WHERE volume_id = ? ORDER BY node_id"),
+        list(database, fmt::format("SELECT {}, node_id FROM (SELECT * FROM volumes WHERE state = 'ready' AND seq > ? "
+                                     "ORDER BY seq LIMIT ?) LEFT JOIN publications ON volume_id = id "
+                                     "ORDER BY seq, node_id",
+                                     kVolumeColumns)),
+        unfinished(database,
+                    fmt::format("SELECT {} FROM volumes WHERE state <> 'ready' ORDER BY seq", kVolumeColumns)) {}
+
+  std::mutex mutex;
+  SQLite::Database database;
+  SQLite::Statement by_id, by_name, publications, list, unfinished;
+};
+
+CatalogStore::CatalogStore(std::string path) : path_(std::move(path)) {}
+CatalogStore::~CatalogStore() = default;
+
+// Two processes that make the file at the same moment: changing to WAL is refused at once where another connection is in
+// the way, whatever the busy timeout says. So the whole opening is repeated.
+absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::Open(const std::string& path) {
+  MOORING_RETURN_IF_ERROR(MakePrivateFile(path));
+  const auto deadline = std::chrono::steady_clock::now() + kBusyTimeout;
+  while (true) {
+    absl::StatusOr<std::unique_ptr<CatalogStore>> store = TryOpen(path);
+    if (!absl::IsAborted(store.status()) || std::chrono::steady_clock::now() >= deadline) return store;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::TryOpen(const std::string& path) {
+  std::unique_ptr<CatalogStore> store(new CatalogStore(path));
+  MOORING_ASSIGN_OR_RETURN(const int version, Guarded("open", path, [&] {
+                             store->writer_ = std::make_unique<Writer>(path);
+                             return store->writer_->PrepareSchema();
+                           }));
+  if (version != kSchemaVersion) {
+    return FailedPrecondition(
+        fmt::format("the volume catalog {} has schema version {}, and this mooring-plugin knows {}: "
+                    "run the version that made it, or a newer one",
+                    Quote(path), version, kSchemaVersion));
+  }
+  MOORING_RETURN_IF_ERROR(Guarded("open", path, [&] {
+    store->writer_->PrepareStatements();
+    store->reader_ = std::make_unique<Reader>(path);
+  }));
+  return store;
+}
+
+absl::StatusOr<bool> CatalogStore::Insert(const VolumeRecord& volume) {
+  const std::lock_guard<std::mutex> lock(writer_->mutex);
+  return Guarded("add a volume to", path_, [&] {
+    return Use(*writer_->insert, volume.id, volume.name, StateText(volume.state),
+               static_cast<std::int64_t>(volume.bytes), volume.fs_type, volume.access_types,
+               static_cast<std::int64_t>(std::time(nullptr)))
+               .Exec() == 1;
+  });
+}
+
+absl::StatusOr<bool> CatalogStore::Move(const std::string& id, VolumeState from, VolumeState to) {
+  const std::lock_guard<std::mutex> lock(writer_->mutex);
+  return Guarded("change a volume in", path_,
+                 [&] { return Use(*writer_->move, id, StateText(from), StateText(to)).Exec() == 1; });
+}
+
+absl::Status CatalogStore::SetBytes(const std::string& id, std::uint64_t bytes) {
+  const std::lock_guard<std::mutex> lock(writer_->mutex);
+  return Guarded("change a volume in", path_,
+                 [&] { Use(*writer_->set_bytes, id, static_cast<std::int64_t>(bytes)).Exec(); });
+}
+
+absl::Status CatalogStore::Remove(const std::string& id) {
+  const std::lock_guard<std::mutex> lock(writer_->mutex);
+  return Guarded("remove a volume from", path_, [&] { Use(*writer_->remove, id).Exec(); });
+}
+
+absl::StatusOr<bool> CatalogStore::PutPublication(const PublicationRecord& publication, std::int64_t most_volumes) {
+  const std::lock_guard<std::mutex> lock(writer_->mutex);
+  return Guarded("publish a volume in", path_, [&] {
+    return Use(*writer_->publish, publication.volume_id, publication.node_id, publication.access_type,
+               publication.capability, publication.read_only ? 1 : 0, most_volumes)
+               .Exec() == 1;
+  });
+}
+
+absl::Status CatalogStore::RemovePublications(const std::string& volume_id, const std::string& node_id) {
+  const std::lock_guard<std::mutex> lock(writer_->mutex);
+  return Guarded("unpublish a volume in", path_, [&] { Use(*writer_->unpublish, volume_id, node_id).Exec(); });
+}
+
+absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindById(const std::string& id) {
+  const std::lock_guard<std::mutex> lock(reader_->mutex);
+  return Guarded("look up a volume in", path_, [&] {
+    Use row(reader_->by_id, id);
+    return row.Step() ? std::optional<VolumeRecord>(row.Volume()) : std::nullopt;
+  });
+}
+
+absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindByName(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(reader_->mutex);
+  return Guarded("look up a volume in", path_, [&] {
+    Use row(reader_->by_name, name);
+    return row.Step() ? std::optional<VolumeRecord>(row.Volume()) : std::nullopt;
+  });
+}
+
+absl::StatusOr<std::vector<PublicationRecord>> CatalogStore::Publications(const std::string& volume_id) {
+  const std::lock_guard<std::mutex> lock(reader_->mutex);
+  return Guarded("look up publications in", path_, [&] {
+    std::vector<PublicationRecord> publications;
+    for (Use row(reader_->publications, volume_id); row.Step();) {
+      publications.push_back({.volume_id = row.Text(0),
+                              .node_id = row.Text(1),
+                              .access_type = row.Text(2),
+                              .capability = row.Text(3),
+                              .read_only = row.Number(4) != 0});
+    }
+    return publications;
+  });
+}
+
+absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t after, std::size_t most) {
+  constexpr int kNode = 8;  // behind kVolumeColumns
+  const std::lock_guard<std::mutex> lock(reader_->mutex);
+  return Guarded("list the volumes of", path_, [&] {
+    std::vector<ListedVolume> volumes;
+    for (Use row(reader_->list, after, static_cast<std::int64_t>(most)); row.Step();) {
+      if (volumes.empty() || volumes.back().volume.seq != row.Number(0)) volumes.push_back({row.Volume(), {}});
+      if (!row.IsNull(kNode)) volumes.back().nodes.push_back(row.Text(kNode));
+    }
+    return volumes;
+  });
+}
+
+absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListUnfinished() {
+  const std::lock_guard<std::mutex> lock(reader_->mutex);
+  return Guarded("list the volumes of", path_, [&] {
+    std::vector<VolumeRecord> volumes;
+    for (Use row(reader_->unfinished); row.Step();) volumes.push_back(row.Volume());
+    return volumes;
+  });
+}
+
+}  // namespace mooring

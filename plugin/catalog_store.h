@@ -1,0 +1,88 @@
+// The volumes and publications on disk, in SQLite: what was asked, and how far it got. Several processes may use one file.
+//
+// A write is on disk when its call returns (WAL, synchronous=FULL). Look-ups have a connection of their own, so they never
+// wait for another call's fsync. Safe from several threads. Nothing throws: SQLite's errors come back as INTERNAL with the
+// path and SQLite's own words, RESOURCE_EXHAUSTED where the disk is full, ABORTED where another process holds the file.
+#ifndef MOORING_PLUGIN_CATALOG_STORE_H_
+#define MOORING_PLUGIN_CATALOG_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mooring {
+
+enum class VolumeState { kCreating, kReady, kDeleting };
+
+struct VolumeRecord {
+  std::int64_t seq = 0;  // the order of creation, given by Insert, never given twice
+  std::string id;
+  std::string name;  // the orchestrator's
+  VolumeState state = VolumeState::kCreating;
+  std::uint64_t bytes = 0;
+  std::string fs_type;
+  std::string access_types;     // as CreateVolumeSpec
+  std::int64_t created_at = 0;  // seconds since 1970, given by Insert
+};
+
+struct PublicationRecord {
+  std::string volume_id;
+  std::string node_id;
+  std::string access_type;  // "mount" or "block"
+  std::string capability;   // ToString(Capability): equal exactly where they are. May hold mount flags: not for logs
+  bool read_only = false;
+};
+
+struct ListedVolume {
+  VolumeRecord volume;
+  std::vector<std::string> nodes;  // it is published to
+};
+
+class CatalogStore {
+ public:
+  // Makes the file (0600) where it is missing. FAILED_PRECONDITION: it was made by a newer version.
+  static absl::StatusOr<std::unique_ptr<CatalogStore>> Open(const std::string& path);
+  ~CatalogStore();
+
+  // False where the name or the id is taken.
+  absl::StatusOr<bool> Insert(const VolumeRecord& volume);
+
+  // Compare and set: false where the volume is gone or not in the state `from`.
+  absl::StatusOr<bool> Move(const std::string& id, VolumeState from, VolumeState to);
+  absl::Status SetBytes(const std::string& id, std::uint64_t bytes);
+  absl::Status Remove(const std::string& id);  // with its publications; gone already is OK
+
+  // Makes or replaces the publication of a volume to a node. False, and nothing done, where that many other volumes are
+  // published to the node (0: no limit). ABORTED where the volume is not there.
+  absl::StatusOr<bool> PutPublication(const PublicationRecord& publication, std::int64_t most_volumes);
+  absl::Status RemovePublications(const std::string& volume_id, const std::string& node_id);  // no node: all
+
+  absl::StatusOr<std::optional<VolumeRecord>> FindById(const std::string& id);
+  absl::StatusOr<std::optional<VolumeRecord>> FindByName(const std::string& name);
+  absl::StatusOr<std::vector<PublicationRecord>> Publications(const std::string& volume_id);
+
+  // The first `most` ready volumes whose seq is larger than `after`, by seq.
+  absl::StatusOr<std::vector<ListedVolume>> ListReady(std::int64_t after, std::size_t most);
+  absl::StatusOr<std::vector<VolumeRecord>> ListUnfinished();  // creating or deleting
+
+ private:
+  struct Writer;
+  struct Reader;
+
+  explicit CatalogStore(std::string path);
+  static absl::StatusOr<std::unique_ptr<CatalogStore>> TryOpen(const std::string& path);
+
+  std::string path_;
+  std::unique_ptr<Writer> writer_;
+  std::unique_ptr<Reader> reader_;  // goes first: the last connection to close has to be able to tidy the WAL up
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_CATALOG_STORE_H_

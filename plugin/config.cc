@@ -1,0 +1,231 @@
+#include "plugin/config.h"
+
+#include <fmt/format.h>
+#include <sys/un.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/host.h"
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::size_t kLongestPart = 63;  // CSI: of a node id, a topology key's prefix and name, and its value
+constexpr std::string_view kTopologyPrefix = "topology.";
+constexpr std::size_t kLongestDriverName = kLongestPart - kTopologyPrefix.size();
+constexpr std::string_view kNodeKey = "node";
+constexpr std::string_view kPartRule = "at most 63 letters, digits, '-', '_' and '.', a letter or digit first and last";
+
+// As typed.
+struct Flags {
+  std::string endpoint, node_id;
+  std::string state_dir = Config().state_dir;
+  std::string mode = "monolith";
+  std::string driver_name = Config().driver_name;
+  std::string max_volumes = "0";
+  std::vector<std::string> topology;
+  std::string log_level = Config().log_level;
+  std::string log_format = Config().log_format;
+};
+
+absl::Status Wrong(std::string_view flag, const std::string& value, std::string_view rule) {
+  return InvalidArgument(fmt::format("{} {}: {}", flag, Quote(value), rule));
+}
+
+// Locale has no say here.
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool IsAlphanumeric(char c) { return IsLetter(c) || (c >= '0' && c <= '9'); }
+
+bool IsWord(std::string_view text, std::string_view also_inside) {
+  if (text.empty() || !IsAlphanumeric(text.front()) || !IsAlphanumeric(text.back())) return false;
+  return std::all_of(text.begin(), text.end(), [&](char c) {
+    return IsAlphanumeric(c) || also_inside.find(c) != std::string_view::npos;
+  });
+}
+
+bool IsPart(std::string_view text) { return text.size() <= kLongestPart && IsWord(text, "-_."); }
+
+bool IsDomainName(std::string_view text) {
+  while (true) {
+    const std::size_t dot = text.find('.');
+    if (!IsWord(text.substr(0, dot), "-")) return false;
+    if (dot == std::string_view::npos) return true;
+    text.remove_prefix(dot + 1);
+  }
+}
+
+std::string Lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return text;
+}
+
+absl::StatusOr<std::string> CheckDriverName(const std::string& name) {
+  if (name.size() <= kLongestDriverName && IsDomainName(name) && IsLetter(name.front()) && IsLetter(name.back())) {
+    return name;
+  }
+  return Wrong("--driver-name", name,
+               fmt::format("it must have the form of a domain name (letters, digits, '-', '.'), a letter first and last, and "
+                           "at most {} bytes",
+                           kLongestDriverName));
+}
+
+absl::StatusOr<std::string> CheckNodeId(std::string id) {
+  if (id.empty()) id = HostName();
+  if (IsPart(id)) return id;
+  return Wrong("--node-id", id, fmt::format("it must have {} (the default is the host's name; give another)", kPartRule));
+}
+
+absl::StatusOr<Mode> ParseMode(const std::string& mode) {
+  if (mode == "node") return Mode::kNode;
+  if (mode == "controller") return Mode::kController;
+  if (mode == "monolith") return Mode::kMonolith;
+  return Wrong("--mode", mode, "use node, controller or monolith");
+}
+
+absl::StatusOr<std::int64_t> ParseMaxVolumes(const std::string& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number >= 0) return number;
+  return Wrong("--max-volumes", text, "use a whole number, 0 for no limit");
+}
+
+absl::StatusOr<std::string> OneOf(std::string_view flag, const std::string& value,
+                                  const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
+  return Wrong(flag, value, fmt::format("use one of {}", fmt::join(choices, ", ")));
+}
+
+// "zone" or "topology.<driver>/zone" -> "zone".
+absl::StatusOr<std::string> TopologyName(const std::string& segment, const std::string& key,
+                                         const std::string& prefix) {
+  const std::size_t slash = key.find('/');
+  if (slash != std::string::npos && key.substr(0, slash) != prefix) {
+    return Wrong("--topology", segment, fmt::format("the prefix of every key is '{}/' here; leave yours out", prefix));
+  }
+  std::string name = slash == std::string::npos ? key : key.substr(slash + 1);
+  if (!IsPart(name)) return Wrong("--topology", segment, fmt::format("the key must have {}", kPartRule));
+  if (Lower(name) == kNodeKey) {
+    return Wrong("--topology", segment, fmt::format("'{}' stands for --node-id: use another key", kNodeKey));
+  }
+  return name;
+}
+
+// CSI: keys that differ in case only are the same key.
+bool HasKey(const std::map<std::string, std::string>& topology, const std::string& key) {
+  return std::any_of(topology.begin(), topology.end(),
+                     [&](const auto& segment) { return Lower(segment.first) == Lower(key); });
+}
+
+absl::StatusOr<std::map<std::string, std::string>> ParseTopology(const std::vector<std::string>& segments,
+                                                                 const Config& config) {
+  // The prefix of a topology key is lower-case (CSI), whatever the driver's name is.
+  const std::string prefix = std::string(kTopologyPrefix) + Lower(config.driver_name);
+  std::map<std::string, std::string> topology = {{fmt::format("{}/{}", prefix, kNodeKey), config.node_id}};
+  for (const std::string& segment : segments) {
+    const std::size_t equals = segment.find('=');
+    if (equals == std::string::npos) return Wrong("--topology", segment, "use key=value");
+    MOORING_ASSIGN_OR_RETURN(const std::string name, TopologyName(segment, segment.substr(0, equals), prefix));
+    const std::string key = prefix + "/" + name;
+    const std::string value = segment.substr(equals + 1);
+    if (!IsPart(value)) return Wrong("--topology", segment, fmt::format("the value must have {}", kPartRule));
+    if (HasKey(topology, key)) return Wrong("--topology", segment, "the key is given twice");
+    topology.emplace(key, value);
+  }
+  return topology;
+}
+
+absl::StatusOr<Config> Check(const Flags& flags) {
+  Config config;
+  MOORING_ASSIGN_OR_RETURN(config.socket_path, ParseEndpoint(flags.endpoint));
+  MOORING_ASSIGN_OR_RETURN(config.node_id, CheckNodeId(flags.node_id));
+  MOORING_ASSIGN_OR_RETURN(config.state_dir, NormalisePath("--state-dir", flags.state_dir));
+  MOORING_ASSIGN_OR_RETURN(config.mode, ParseMode(flags.mode));
+  MOORING_ASSIGN_OR_RETURN(config.driver_name, CheckDriverName(flags.driver_name));
+  MOORING_ASSIGN_OR_RETURN(config.max_volumes, ParseMaxVolumes(flags.max_volumes));
+  MOORING_ASSIGN_OR_RETURN(config.topology, ParseTopology(flags.topology, config));
+  MOORING_ASSIGN_OR_RETURN(config.log_level,
+                           OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
+  MOORING_ASSIGN_OR_RETURN(config.log_format, OneOf("--log-format", flags.log_format, {"text", "json"}));
+  return config;
+}
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  const auto add = [&app](const char* name, std::string& value, const char* environment, const char* help) {
+    app.add_option(name, value, help)->envname(environment)->type_name("TEXT")->capture_default_str();
+  };
+  add("--endpoint", flags.endpoint, "CSI_ENDPOINT", "socket to serve: unix:///csi/csi.sock, or its path [MOORING_ENDPOINT]");
+  add("--node-id", flags.node_id, "MOORING_NODE_ID", "this node's id (default: the host's name)");
+  add("--state-dir", flags.state_dir, "MOORING_STATE_DIR", "directory of volumes and records");
+  add("--mode", flags.mode, "MOORING_MODE", "what to serve: node, controller or monolith (both)");
+  add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "the name orchestrators know the plugin by");
+  add("--max-volumes", flags.max_volumes, "MOORING_MAX_VOLUMES", "volumes published to this node at a time, 0: no limit");
+  app.add_option("--topology", flags.topology, "where this node is, key=value; may be repeated, or several with commas")
+      ->envname("MOORING_TOPOLOGY")
+      ->type_name("TEXT")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  add("--log-level", flags.log_level, "MOORING_LOG_LEVEL", "debug, info, warning or error");
+  add("--log-format", flags.log_format, "MOORING_LOG_FORMAT", "text or json");
+}
+
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {
+  CLI::App app("mooring-plugin: a CSI driver for volumes on this Linux node", "mooring-plugin");
+  Flags flags;
+  AddFlags(app, flags);
+  bool print_version = false;
+  app.add_flag("--version", print_version, "print the version and exit");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return absl::CancelledError(app.help().c_str());
+  } catch (const CLI::ParseError& error) {
+    return InvalidArgument(fmt::format("{} (see --help)", FirstLine(error.what())));
+  }
+  if (print_version) {
+    Config config;
+    config.print_version = true;
+    return config;
+  }
+  if (app.count("--endpoint") == 0) {
+    const char* const ours = std::getenv("MOORING_ENDPOINT");
+    if (ours != nullptr) flags.endpoint = ours;
+  }
+  return Check(flags);
+}
+
+absl::StatusOr<std::string> ParseEndpoint(const std::string& endpoint) {
+  constexpr std::string_view kScheme = "unix:";
+  constexpr std::string_view kForms = "use unix:///path/csi.sock, or the path itself";
+  if (endpoint.empty()) return InvalidArgument(fmt::format("--endpoint (or CSI_ENDPOINT) is missing: {}", kForms));
+  std::string path = endpoint;
+  if (path.starts_with(kScheme)) {
+    path.erase(0, kScheme.size());
+    // unix://csi/csi.sock: what stands in the place of a host is the first directory.
+    if (path.starts_with("//")) path.erase(0, 1);
+  } else if (path.find("://") != std::string::npos) {
+    return Wrong("--endpoint", endpoint, fmt::format("only Unix sockets are served: {}", kForms));
+  }
+  absl::StatusOr<std::string> normal = NormalisePath("the path", path);
+  if (!normal.ok()) return Wrong("--endpoint", endpoint, fmt::format("{}: {}", Message(normal.status()), kForms));
+  if (normal->size() >= sizeof(sockaddr_un::sun_path)) {
+    return Wrong("--endpoint", endpoint, fmt::format("the path has {} bytes, and a socket's can have {}: use a shorter one",
+                                                     normal->size(), sizeof(sockaddr_un::sun_path) - 1));
+  }
+  return normal;
+}
+
+}  // namespace mooring

@@ -1,0 +1,41 @@
+// What the plugin was started with: flags, each also an environment variable (MOORING_…; CSI_ENDPOINT for the
+// endpoint).
+#ifndef MOORING_PLUGIN_CONFIG_H_
+#define MOORING_PLUGIN_CONFIG_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mooring {
+
+enum class Mode { kNode, kController, kMonolith };
+
+struct Config {
+  std::string socket_path;                     // of --endpoint
+  std::string node_id;                         // default: the host's name
+  std::string state_dir = "/var/lib/mooring";  // resolved, made where it is missing
+  Mode mode = Mode::kMonolith;
+  std::string driver_name = "mooring.csi";
+  std::int64_t max_volumes = 0;                 // per node; 0: no limit
+  std::map<std::string, std::string> topology;  // segments of this node, the node id's own among them
+  std::string log_level = "info";
+  std::string log_format = "text";
+  bool print_version = false;
+
+  bool serves_node() const { return mode != Mode::kController; }
+  bool serves_controller() const { return mode != Mode::kNode; }
+};
+
+// INVALID_ARGUMENT says which flag and what it may be. CANCELLED: help was asked for, it is the message.
+absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv);
+
+// The socket's path from `unix:///p`, `unix://p` (which orchestrators send for /p), `unix:/p`, or a bare /p.
+absl::StatusOr<std::string> ParseEndpoint(const std::string& endpoint);
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_CONFIG_H_

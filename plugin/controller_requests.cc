@@ -1,0 +1,252 @@
+#include "plugin/controller_requests.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <map>
+
+#include "base/quote.h"
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+using csi::v1::VolumeCapability;
+using Parameters = google::protobuf::Map<std::string, std::string>;
+using Capabilities = google::protobuf::RepeatedPtrField<VolumeCapability>;
+
+constexpr std::size_t kLongestName = 128;
+constexpr std::string_view kKubernetesPrefix = "csi.storage.k8s.io/";  // what its sidecars add of their own accord
+constexpr std::string_view kKubernetesFsType = "csi.storage.k8s.io/fstype";
+constexpr std::string_view kTokenPrefix = "after-";
+
+absl::Status CheckName(const std::string& name) {
+  if (name.empty()) return InvalidArgument("name is missing: a volume needs one");
+  if (name.size() > kLongestName) {
+    return InvalidArgument(fmt::format("name {} has {} bytes, more than {}", Quote(name, 32), name.size(), kLongestName));
+  }
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
+  if (std::any_of(name.begin(), name.end(), is_control)) {
+    return InvalidArgument(fmt::format("name {} has a control character in it", Quote(name)));
+  }
+  return absl::OkStatus();
+}
+
+// One word on the filesystem after another: they have to agree. Empty says nothing.
+absl::Status Agree(std::string& chosen, const std::string& fs_type, std::string_view where) {
+  if (fs_type.empty()) return absl::OkStatus();
+  if (!IsSupportedFsType(fs_type)) {
+    return InvalidArgument(fmt::format("{} {} is not one of {}", where, Quote(fs_type), SupportedFsTypes()));
+  }
+  if (!chosen.empty() && chosen != fs_type) {
+    return InvalidArgument(fmt::format("{} {} contradicts {}, which the request also asks for: name one filesystem", where,
+                                       Quote(fs_type), Quote(chosen)));
+  }
+  chosen = fs_type;
+  return absl::OkStatus();
+}
+
+// The filesystem that the parameters name, or nothing. The text matters: some orchestrators show nothing else of it.
+absl::StatusOr<std::string> ParseParameters(const Parameters& unordered) {
+  const std::map<std::string, std::string> parameters(unordered.begin(), unordered.end());
+  std::string fs_type;
+  for (const auto& [key, value] : parameters) {
+    if (key == kFsTypeKey || key == kKubernetesFsType) {
+      MOORING_RETURN_IF_ERROR(Agree(fs_type, value, fmt::format("parameter {}", key)));
+    } else if (!std::string_view(key).starts_with(kKubernetesPrefix)) {
+      return InvalidArgument(
+          fmt::format("parameter {} is unknown: this driver knows {} ({})", Quote(key), kFsTypeKey, SupportedFsTypes()));
+    }
+  }
+  return fs_type;
+}
+
+// The filesystem that is asked for anywhere in the request, or nothing.
+absl::StatusOr<std::string> ParseFsType(const Parameters& parameters, const Capabilities& capabilities) {
+  MOORING_ASSIGN_OR_RETURN(std::string fs_type, ParseParameters(parameters));
+  for (const VolumeCapability& capability : capabilities) {
+    MOORING_RETURN_IF_ERROR(Agree(fs_type, capability.mount().fs_type(), "fs_type of a volume capability"));
+  }
+  return fs_type;
+}
+
+std::string OrElse(const std::string& fs_type, std::string_view otherwise) {
+  return fs_type.empty() ? std::string(otherwise) : fs_type;
+}
+
+struct AccessTypes {
+  bool mount = false;
+  bool block = false;
+  std::string Text() const { return block && mount ? "block,mount" : block ? "block" : "mount"; }
+  std::uint64_t Minimum(std::string_view fs_type) const {
+    return MinimumBytes(block && !mount ? AccessType::kBlock : AccessType::kMount, fs_type);
+  }
+};
+
+absl::StatusOr<AccessTypes> ParseAccessTypes(const Capabilities& capabilities, std::string_view fs_type) {
+  AccessTypes types;
+  for (const VolumeCapability& capability : capabilities) {
+    MOORING_ASSIGN_OR_RETURN(const Capability parsed, ParseCapability(capability, fs_type));
+    (parsed.access_type == AccessType::kMount ? types.mount : types.block) = true;
+  }
+  return types;
+}
+
+absl::StatusOr<SizeRange> ParseRange(const csi::v1::CapacityRange& range) {
+  if (range.required_bytes() < 0 || range.limit_bytes() < 0) {
+    return InvalidArgument(fmt::format("capacity_range: required_bytes {} and limit_bytes {} must not be negative",
+                                       range.required_bytes(), range.limit_bytes()));
+  }
+  const SizeRange parsed = {.required = static_cast<std::uint64_t>(range.required_bytes()),
+                            .limit = static_cast<std::uint64_t>(range.limit_bytes())};
+  if (parsed.limit != 0 && parsed.required > parsed.limit) {
+    return InvalidArgument(fmt::format("capacity_range: required_bytes {} is more than limit_bytes {}", parsed.required,
+                                       parsed.limit));
+  }
+  return parsed;
+}
+
+Segments ToSegments(const csi::v1::Topology& topology) {
+  return Segments(topology.segments().begin(), topology.segments().end());
+}
+
+// Reachable from one of `requisite`; `preferred` counts where that is all there is.
+std::vector<Segments> ParseTopologies(const csi::v1::TopologyRequirement& wanted) {
+  std::vector<Segments> topologies;
+  for (const auto& topology : wanted.requisite_size() > 0 ? wanted.requisite() : wanted.preferred()) {
+    topologies.push_back(ToSegments(topology));
+  }
+  return topologies;
+}
+
+absl::Status CheckOffered(const csi::v1::CreateVolumeRequest& request) {
+  if (request.has_volume_content_source()) {
+    return InvalidArgument(
+        "volume_content_source: this version of the driver offers no snapshots and no clones, only empty volumes");
+  }
+  if (!request.mutable_parameters().empty()) {
+    return InvalidArgument("mutable_parameters: this driver has none, leave them out");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCapabilitiesThere(const Capabilities& capabilities) {
+  if (!capabilities.empty()) return absl::OkStatus();
+  return InvalidArgument("volume_capabilities is missing: say how the volume will be used");
+}
+
+bool IsComplete(const VolumeCapability& capability) {
+  return capability.access_type_case() != VolumeCapability::ACCESS_TYPE_NOT_SET &&
+         capability.access_mode().mode() != VolumeCapability::AccessMode::UNKNOWN;
+}
+
+}  // namespace
+
+absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckName(request.name()));
+  MOORING_RETURN_IF_ERROR(CheckCapabilitiesThere(request.volume_capabilities()));
+  MOORING_RETURN_IF_ERROR(CheckOffered(request));
+  CreateVolumeSpec spec;
+  spec.name = request.name();
+  MOORING_ASSIGN_OR_RETURN(const std::string asked, ParseFsType(request.parameters(), request.volume_capabilities()));
+  spec.fs_type = OrElse(asked, kDefaultFsType);
+  MOORING_ASSIGN_OR_RETURN(const AccessTypes types, ParseAccessTypes(request.volume_capabilities(), spec.fs_type));
+  spec.access_types = types.Text();
+  spec.minimum_bytes = types.Minimum(spec.fs_type);
+  MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
+  spec.topologies = ParseTopologies(request.accessibility_requirements());
+  return spec;
+}
+
+absl::StatusOr<std::string> ParseVolumeId(const std::string& volume_id) {
+  if (volume_id.empty()) return InvalidArgument("volume_id is missing");
+  return volume_id;
+}
+
+absl::StatusOr<ControllerPublishSpec> ParseControllerPublish(const csi::v1::ControllerPublishVolumeRequest& request,
+                                                             std::string_view fs_type) {
+  ControllerPublishSpec spec;
+  MOORING_ASSIGN_OR_RETURN(spec.volume_id, ParseVolumeId(request.volume_id()));
+  if (request.node_id().empty()) return InvalidArgument("node_id is missing");
+  if (!request.has_volume_capability()) return InvalidArgument("volume_capability is missing");
+  spec.node_id = request.node_id();
+  MOORING_ASSIGN_OR_RETURN(spec.capability, ParseCapability(request.volume_capability(), fs_type));
+  spec.read_only = request.readonly();
+  return spec;
+}
+
+absl::StatusOr<ControllerUnpublishSpec> ParseControllerUnpublish(
+    const csi::v1::ControllerUnpublishVolumeRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(std::string volume_id, ParseVolumeId(request.volume_id()));
+  return ControllerUnpublishSpec{.volume_id = std::move(volume_id), .node_id = request.node_id()};
+}
+
+absl::StatusOr<ControllerExpandSpec> ParseControllerExpand(const csi::v1::ControllerExpandVolumeRequest& request) {
+  ControllerExpandSpec spec;
+  MOORING_ASSIGN_OR_RETURN(spec.volume_id, ParseVolumeId(request.volume_id()));
+  if (!request.has_capacity_range()) return InvalidArgument("capacity_range is missing: say how large the volume is to be");
+  MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
+  if (spec.range.required == 0 && spec.range.limit == 0) {
+    return InvalidArgument("capacity_range is empty: say how large the volume is to be");
+  }
+  return spec;
+}
+
+absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilitiesRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(std::string volume_id, ParseVolumeId(request.volume_id()));
+  MOORING_RETURN_IF_ERROR(CheckCapabilitiesThere(request.volume_capabilities()));
+  for (const VolumeCapability& capability : request.volume_capabilities()) {
+    if (!IsComplete(capability)) {
+      return InvalidArgument("volume_capabilities: each needs an access_type (mount or block) and an access_mode");
+    }
+  }
+  return volume_id;
+}
+
+std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request) {
+  if (!request.mutable_parameters().empty()) return "mutable_parameters: this driver has none";
+  const auto asked = ParseFsType(request.parameters(), request.volume_capabilities());
+  if (!asked.ok()) return Message(asked.status());
+  // What others have added to the context (Kubernetes' sidecars do) is theirs.
+  const auto context = request.volume_context().find(std::string(kFsTypeKey));
+  const std::string& noted = context == request.volume_context().end() ? volume.fs_type : context->second;
+  for (const std::string& fs_type : {OrElse(*asked, volume.fs_type), noted}) {
+    if (fs_type == volume.fs_type) continue;
+    return fmt::format("filesystem {} is asked for, and the volume was made for {}", Quote(fs_type), volume.fs_type);
+  }
+  const auto types = ParseAccessTypes(request.volume_capabilities(), volume.fs_type);
+  return types.ok() ? "" : Message(types.status());
+}
+
+absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesRequest& request) {
+  if (request.max_entries() < 0) {
+    return InvalidArgument(fmt::format("max_entries is {}: it must not be negative", request.max_entries()));
+  }
+  ListVolumesSpec spec = {.after = 0, .max_entries = static_cast<std::size_t>(request.max_entries())};
+  const std::string& token = request.starting_token();
+  if (token.empty()) return spec;
+  const std::size_t digits = std::min(kTokenPrefix.size(), token.size());
+  const auto [end, error] = std::from_chars(token.data() + digits, token.data() + token.size(), spec.after);
+  // Written again it has to be the same: no sign, no leading zero, nothing behind it.
+  if (error != std::errc() || spec.after < 1 || ListToken(spec.after) != token) {
+    return Aborted(fmt::format("starting_token {} was not given out by ListVolumes: start again without one", Quote(token)));
+  }
+  return spec;
+}
+
+std::string ListToken(std::int64_t after) { return fmt::format("{}{}", kTokenPrefix, after); }
+
+CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request) {
+  const auto asked = ParseFsType(request.parameters(), request.volume_capabilities());
+  if (!asked.ok()) return {.possible = false, .minimum_bytes = 0, .topology = {}};
+  const std::string fs_type = OrElse(*asked, kDefaultFsType);
+  const auto types = ParseAccessTypes(request.volume_capabilities(), fs_type);
+  if (!types.ok()) return {.possible = false, .minimum_bytes = 0, .topology = {}};
+  return {.possible = true,
+          .minimum_bytes = types->Minimum(fs_type),
+          .topology = ToSegments(request.accessible_topology())};
+}
+
+}  // namespace mooring

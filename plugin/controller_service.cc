@@ -1,0 +1,185 @@
+#include "plugin/controller_service.h"
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "plugin/controller_requests.h"
+
+namespace mooring {
+
+// The table: what is asked, what answers it.
+
+grpc::Status ControllerService::CreateVolume(grpc::ServerContext* context, const csi::v1::CreateVolumeRequest* request,
+                                             csi::v1::CreateVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Create(*request, call); });
+}
+
+grpc::Status ControllerService::DeleteVolume(grpc::ServerContext* context, const csi::v1::DeleteVolumeRequest* request,
+                                             csi::v1::DeleteVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Delete(*request, call); });
+}
+
+grpc::Status ControllerService::ControllerPublishVolume(grpc::ServerContext* context,
+                                                        const csi::v1::ControllerPublishVolumeRequest* request,
+                                                        csi::v1::ControllerPublishVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Publish(*request, call); });
+}
+
+grpc::Status ControllerService::ControllerUnpublishVolume(grpc::ServerContext* context,
+                                                          const csi::v1::ControllerUnpublishVolumeRequest* request,
+                                                          csi::v1::ControllerUnpublishVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Unpublish(*request, call); });
+}
+
+grpc::Status ControllerService::ValidateVolumeCapabilities(grpc::ServerContext* context,
+                                                           const csi::v1::ValidateVolumeCapabilitiesRequest* request,
+                                                           csi::v1::ValidateVolumeCapabilitiesResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return Validate(*request); });
+}
+
+grpc::Status ControllerService::ListVolumes(grpc::ServerContext* context, const csi::v1::ListVolumesRequest* request,
+                                            csi::v1::ListVolumesResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return List(*request); });
+}
+
+grpc::Status ControllerService::GetCapacity(grpc::ServerContext* context, const csi::v1::GetCapacityRequest* request,
+                                            csi::v1::GetCapacityResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return Capacity(*request); });
+}
+
+grpc::Status ControllerService::ControllerGetCapabilities(grpc::ServerContext* context,
+                                                          const csi::v1::ControllerGetCapabilitiesRequest* request,
+                                                          csi::v1::ControllerGetCapabilitiesResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return Capabilities(); }, Rpc::When::kAlways);
+}
+
+grpc::Status ControllerService::ControllerExpandVolume(grpc::ServerContext* context,
+                                                       const csi::v1::ControllerExpandVolumeRequest* request,
+                                                       csi::v1::ControllerExpandVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Expand(*request, call); });
+}
+
+grpc::Status ControllerService::ControllerGetVolume(grpc::ServerContext* context,
+                                                    const csi::v1::ControllerGetVolumeRequest* request,
+                                                    csi::v1::ControllerGetVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return Get(*request); });
+}
+
+// The answers.
+
+absl::StatusOr<csi::v1::CreateVolumeResponse> ControllerService::Create(const csi::v1::CreateVolumeRequest& request,
+                                                                        const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const CreateVolumeSpec spec, ParseCreateVolume(request));
+  MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Create(spec, call));
+  csi::v1::CreateVolumeResponse response;
+  Pack(volume, *response.mutable_volume());
+  return response;
+}
+
+absl::StatusOr<csi::v1::DeleteVolumeResponse> ControllerService::Delete(const csi::v1::DeleteVolumeRequest& request,
+                                                                        const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseVolumeId(request.volume_id()));
+  MOORING_RETURN_IF_ERROR(catalog_.Delete(volume_id, call));
+  return csi::v1::DeleteVolumeResponse();
+}
+
+absl::StatusOr<csi::v1::ControllerPublishVolumeResponse> ControllerService::Publish(
+    const csi::v1::ControllerPublishVolumeRequest& request, const Call& call) {
+  // Which mount flags are good depends on the volume's filesystem; of an unknown volume the arguments still come first.
+  const absl::StatusOr<VolumeInfo> volume = catalog_.Get(request.volume_id());
+  MOORING_ASSIGN_OR_RETURN(const ControllerPublishSpec spec,
+                           ParseControllerPublish(request, volume.ok() ? volume->fs_type : kDefaultFsType));
+  MOORING_RETURN_IF_ERROR(catalog_.Publish(spec, call));
+  csi::v1::ControllerPublishVolumeResponse response;
+  if (spec.read_only) (*response.mutable_publish_context())["readonly"] = "true";
+  return response;
+}
+
+absl::StatusOr<csi::v1::ControllerUnpublishVolumeResponse> ControllerService::Unpublish(
+    const csi::v1::ControllerUnpublishVolumeRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const ControllerUnpublishSpec spec, ParseControllerUnpublish(request));
+  MOORING_RETURN_IF_ERROR(catalog_.Unpublish(spec, call));
+  return csi::v1::ControllerUnpublishVolumeResponse();
+}
+
+absl::StatusOr<csi::v1::ValidateVolumeCapabilitiesResponse> ControllerService::Validate(
+    const csi::v1::ValidateVolumeCapabilitiesRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseValidate(request));
+  MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Get(volume_id));
+  csi::v1::ValidateVolumeCapabilitiesResponse response;
+  response.set_message(WhyNotConfirmed(volume, request));
+  if (!response.message().empty()) return response;
+  auto& confirmed = *response.mutable_confirmed();
+  *confirmed.mutable_volume_context() = request.volume_context();
+  *confirmed.mutable_volume_capabilities() = request.volume_capabilities();
+  *confirmed.mutable_parameters() = request.parameters();
+  return response;
+}
+
+absl::StatusOr<csi::v1::ListVolumesResponse> ControllerService::List(const csi::v1::ListVolumesRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const ListVolumesSpec spec, ParseListVolumes(request));
+  MOORING_ASSIGN_OR_RETURN(const VolumePage page, catalog_.List(spec));
+  csi::v1::ListVolumesResponse response;
+  for (const VolumeInfo& volume : page.volumes) {
+    auto& entry = *response.add_entries();
+    Pack(volume, *entry.mutable_volume());
+    entry.mutable_status()->mutable_published_node_ids()->Assign(volume.published_nodes.begin(),
+                                                                 volume.published_nodes.end());
+  }
+  if (page.next) response.set_next_token(ListToken(*page.next));
+  return response;
+}
+
+absl::StatusOr<csi::v1::GetCapacityResponse> ControllerService::Capacity(const csi::v1::GetCapacityRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const CapacityInfo capacity, catalog_.Capacity(ParseGetCapacity(request)));
+  csi::v1::GetCapacityResponse response;
+  response.set_available_capacity(static_cast<std::int64_t>(capacity.available));
+  response.mutable_maximum_volume_size()->set_value(static_cast<std::int64_t>(capacity.largest));
+  response.mutable_minimum_volume_size()->set_value(static_cast<std::int64_t>(capacity.smallest));
+  return response;
+}
+
+absl::StatusOr<csi::v1::ControllerGetCapabilitiesResponse> ControllerService::Capabilities() {
+  using Type = csi::v1::ControllerServiceCapability::RPC;
+  csi::v1::ControllerGetCapabilitiesResponse response;
+  for (const auto type :
+       {Type::CREATE_DELETE_VOLUME, Type::PUBLISH_UNPUBLISH_VOLUME, Type::LIST_VOLUMES, Type::GET_CAPACITY,
+        Type::PUBLISH_READONLY, Type::EXPAND_VOLUME, Type::LIST_VOLUMES_PUBLISHED_NODES, Type::GET_VOLUME,
+        Type::SINGLE_NODE_MULTI_WRITER}) {
+    response.add_capabilities()->mutable_rpc()->set_type(type);
+  }
+  return response;
+}
+
+absl::StatusOr<csi::v1::ControllerExpandVolumeResponse> ControllerService::Expand(
+    const csi::v1::ControllerExpandVolumeRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const ControllerExpandSpec spec, ParseControllerExpand(request));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, catalog_.Expand(spec, call));
+  csi::v1::ControllerExpandVolumeResponse response;
+  response.set_capacity_bytes(static_cast<std::int64_t>(bytes));
+  // Also where nothing grew now: an earlier call may have grown the image and the node not have heard of it.
+  response.set_node_expansion_required(true);
+  return response;
+}
+
+absl::StatusOr<csi::v1::ControllerGetVolumeResponse> ControllerService::Get(
+    const csi::v1::ControllerGetVolumeRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseVolumeId(request.volume_id()));
+  MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Get(volume_id));
+  csi::v1::ControllerGetVolumeResponse response;
+  Pack(volume, *response.mutable_volume());
+  response.mutable_status()->mutable_published_node_ids()->Assign(volume.published_nodes.begin(),
+                                                                  volume.published_nodes.end());
+  return response;
+}
+
+void ControllerService::Pack(const VolumeInfo& info, csi::v1::Volume& volume) const {
+  volume.set_volume_id(info.id);
+  volume.set_capacity_bytes(static_cast<std::int64_t>(info.bytes));
+  (*volume.mutable_volume_context())[std::string(kFsTypeKey)] = info.fs_type;
+  auto& segments = *volume.add_accessible_topology()->mutable_segments();
+  for (const auto& [key, value] : catalog_.topology()) segments[key] = value;
+}
+
+}  // namespace mooring

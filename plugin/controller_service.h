@@ -1,0 +1,68 @@
+// csi.v1.Controller: unpacks, calls the catalog, packs. What is not overridden (snapshots, modify) is UNIMPLEMENTED.
+#ifndef MOORING_PLUGIN_CONTROLLER_SERVICE_H_
+#define MOORING_PLUGIN_CONTROLLER_SERVICE_H_
+
+#include "absl/status/statusor.h"
+#include "csi.grpc.pb.h"
+#include "plugin/call.h"
+#include "plugin/rpc.h"
+#include "plugin/volume_catalog.h"
+
+namespace mooring {
+
+class ControllerService final : public csi::v1::Controller::Service {
+ public:
+  // Both outlive the service.
+  ControllerService(VolumeCatalog& catalog, Rpc& rpc) : catalog_(catalog), rpc_(rpc) {}
+
+  grpc::Status CreateVolume(grpc::ServerContext* context, const csi::v1::CreateVolumeRequest* request,
+                            csi::v1::CreateVolumeResponse* response) override;
+  grpc::Status DeleteVolume(grpc::ServerContext* context, const csi::v1::DeleteVolumeRequest* request,
+                            csi::v1::DeleteVolumeResponse* response) override;
+  grpc::Status ControllerPublishVolume(grpc::ServerContext* context,
+                                       const csi::v1::ControllerPublishVolumeRequest* request,
+                                       csi::v1::ControllerPublishVolumeResponse* response) override;
+  grpc::Status ControllerUnpublishVolume(grpc::ServerContext* context,
+                                         const csi::v1::ControllerUnpublishVolumeRequest* request,
+                                         csi::v1::ControllerUnpublishVolumeResponse* response) override;
+  grpc::Status ValidateVolumeCapabilities(grpc::ServerContext* context,
+                                          const csi::v1::ValidateVolumeCapabilitiesRequest* request,
+                                          csi::v1::ValidateVolumeCapabilitiesResponse* response) override;
+  grpc::Status ListVolumes(grpc::ServerContext* context, const csi::v1::ListVolumesRequest* request,
+                           csi::v1::ListVolumesResponse* response) override;
+  grpc::Status GetCapacity(grpc::ServerContext* context, const csi::v1::GetCapacityRequest* request,
+                           csi::v1::GetCapacityResponse* response) override;
+  grpc::Status ControllerGetCapabilities(grpc::ServerContext* context,
+                                         const csi::v1::ControllerGetCapabilitiesRequest* request,
+                                         csi::v1::ControllerGetCapabilitiesResponse* response) override;
+  grpc::Status ControllerExpandVolume(grpc::ServerContext* context,
+                                      const csi::v1::ControllerExpandVolumeRequest* request,
+                                      csi::v1::ControllerExpandVolumeResponse* response) override;
+  grpc::Status ControllerGetVolume(grpc::ServerContext* context, const csi::v1::ControllerGetVolumeRequest* request,
+                                   csi::v1::ControllerGetVolumeResponse* response) override;
+
+ private:
+  absl::StatusOr<csi::v1::CreateVolumeResponse> Create(const csi::v1::CreateVolumeRequest& request, const Call& call);
+  absl::StatusOr<csi::v1::DeleteVolumeResponse> Delete(const csi::v1::DeleteVolumeRequest& request, const Call& call);
+  absl::StatusOr<csi::v1::ControllerPublishVolumeResponse> Publish(
+      const csi::v1::ControllerPublishVolumeRequest& request, const Call& call);
+  absl::StatusOr<csi::v1::ControllerUnpublishVolumeResponse> Unpublish(
+      const csi::v1::ControllerUnpublishVolumeRequest& request, const Call& call);
+  absl::StatusOr<csi::v1::ValidateVolumeCapabilitiesResponse> Validate(
+      const csi::v1::ValidateVolumeCapabilitiesRequest& request);
+  absl::StatusOr<csi::v1::ListVolumesResponse> List(const csi::v1::ListVolumesRequest& request);
+  absl::StatusOr<csi::v1::GetCapacityResponse> Capacity(const csi::v1::GetCapacityRequest& request);
+  absl::StatusOr<csi::v1::ControllerGetCapabilitiesResponse> Capabilities();
+  absl::StatusOr<csi::v1::ControllerExpandVolumeResponse> Expand(const csi::v1::ControllerExpandVolumeRequest& request,
+                                                                 const Call& call);
+  absl::StatusOr<csi::v1::ControllerGetVolumeResponse> Get(const csi::v1::ControllerGetVolumeRequest& request);
+
+  void Pack(const VolumeInfo& info, csi::v1::Volume& volume) const;
+
+  VolumeCatalog& catalog_;
+  Rpc& rpc_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_CONTROLLER_SERVICE_H_

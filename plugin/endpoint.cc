@@ -1,0 +1,51 @@
+#include "plugin/endpoint.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace mooring {
+namespace {
+
+// 0: somebody accepts there; else the errno of connect(2).
+int Knock(const std::string& path) {
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.ok()) return errno;
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+absl::Status ClearSocketPath(const std::string& path) {
+  const std::string parent(ParentOf(path));
+  struct stat status = {};
+  if (::stat(parent.c_str(), &status) != 0) return ErrnoStatus(errno, "use the socket's directory", parent);
+  if (::lstat(path.c_str(), &status) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at", path);
+  }
+  if (!S_ISSOCK(status.st_mode)) {
+    return FailedPrecondition(fmt::format("{} is there and is no socket: it is not replaced", Quote(path)));
+  }
+  const int error = Knock(path);
+  if (error == ENOENT) return absl::OkStatus();
+  if (error != ECONNREFUSED) {
+    return FailedPrecondition(
+        fmt::format("{} is served by another process: end that first, or choose another --endpoint", Quote(path)));
+  }
+  return ::unlink(path.c_str()) == 0 || errno == ENOENT ? absl::OkStatus()
+                                                        : ErrnoStatus(errno, "remove the stale socket", path);
+}
+
+}  // namespace mooring

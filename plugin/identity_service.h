@@ -1,0 +1,44 @@
+// csi.v1.Identity: who the plugin is, what it can do, whether it is ready. Answers before it is.
+#ifndef MOORING_PLUGIN_IDENTITY_SERVICE_H_
+#define MOORING_PLUGIN_IDENTITY_SERVICE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "csi.grpc.pb.h"
+#include "plugin/readiness.h"
+#include "plugin/rpc.h"
+
+namespace mooring {
+
+class IdentityService final : public csi::v1::Identity::Service {
+ public:
+  struct Settings {
+    std::string driver_name;
+    bool serves_controller = true;
+  };
+
+  // `readiness` and `rpc` outlive the service.
+  IdentityService(Settings settings, const Readiness& readiness, Rpc& rpc)
+      : settings_(std::move(settings)), readiness_(readiness), rpc_(rpc) {}
+
+  grpc::Status GetPluginInfo(grpc::ServerContext* context, const csi::v1::GetPluginInfoRequest* request,
+                             csi::v1::GetPluginInfoResponse* response) override;
+  grpc::Status GetPluginCapabilities(grpc::ServerContext* context, const csi::v1::GetPluginCapabilitiesRequest* request,
+                                     csi::v1::GetPluginCapabilitiesResponse* response) override;
+  grpc::Status Probe(grpc::ServerContext* context, const csi::v1::ProbeRequest* request,
+                     csi::v1::ProbeResponse* response) override;
+
+ private:
+  absl::StatusOr<csi::v1::GetPluginInfoResponse> Info() const;
+  absl::StatusOr<csi::v1::GetPluginCapabilitiesResponse> Capabilities() const;
+  absl::StatusOr<csi::v1::ProbeResponse> Ready() const;
+
+  const Settings settings_;
+  const Readiness& readiness_;
+  Rpc& rpc_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_IDENTITY_SERVICE_H_

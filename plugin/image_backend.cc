@@ -1,0 +1,248 @@
+#include "plugin/image_backend.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <thread>
+
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "plugin/volume_id.h"
+#include "plugin/volume_size.h"
+
+namespace mooring {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::string_view kImageSuffix = ".img";
+constexpr std::string_view kFormattingSuffix = ".img.formatting";
+
+constexpr milliseconds kPoll{5};
+constexpr milliseconds kLoopLingers{500};      // an autoclear loop device outlives its last unmount by a few of them
+constexpr milliseconds kPatience{30'000};      // a mkfs under way in another process; its flock goes with it
+constexpr milliseconds kNoPatience{0};
+
+absl::Status MakeDirectory(const std::string& directory) {
+  if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
+  return ErrnoStatus(errno, "create the directory of the volumes", directory);
+}
+
+// A name that was made or removed is so after a power cut only once its directory is on disk.
+absl::Status SyncDirectory(const std::string& directory) {
+  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.ok() || ::fsync(fd.get()) != 0) return ErrnoStatus(errno, "sync the directory", directory);
+  return absl::OkStatus();
+}
+
+absl::Status RemoveFile(const std::string& path) {
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+  return ErrnoStatus(errno, "remove", path);
+}
+
+absl::StatusOr<struct stat> CheckRegular(int fd, const std::string& path) {
+  struct stat found = {};
+  if (::fstat(fd, &found) != 0) return ErrnoStatus(errno, "look at", path);
+  if (!S_ISREG(found.st_mode)) {
+    return FailedPrecondition(fmt::format("{} is no regular file: it is not a volume of mine", Quote(path)));
+  }
+  return found;
+}
+
+absl::Status LockImage(int fd, const std::string& path, milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus(errno, "lock", path);
+    if (Clock::now() >= deadline) {
+      return Aborted(fmt::format("{} is being used by another process right now: call again later", Quote(path)));
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+  return absl::OkStatus();
+}
+
+bool IsStillAt(const struct stat& held, const std::string& path) {
+  struct stat now = {};
+  return ::lstat(path.c_str(), &now) == 0 && now.st_dev == held.st_dev && now.st_ino == held.st_ino;
+}
+
+// The image under its lock. NOT_FOUND where there is none. Formatting replaces the file, so it may be another one by the
+// time the lock is there: then once more.
+absl::StatusOr<UniqueFd> OpenLocked(const std::string& path, milliseconds patience) {
+  while (true) {
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!fd.ok()) return ErrnoStatus(errno, "open the image", path);
+    MOORING_ASSIGN_OR_RETURN(const struct stat found, CheckRegular(fd.get(), path));
+    MOORING_RETURN_IF_ERROR(LockImage(fd.get(), path, patience));
+    if (IsStillAt(found, path)) return fd;
+  }
+}
+
+absl::Status Resize(int fd, const std::string& path, std::uint64_t bytes) {
+  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0 || ::fsync(fd) != 0) {
+    return ErrnoStatus(errno, fmt::format("give {} to", SizeText(bytes)), path);
+  }
+  return absl::OkStatus();
+}
+
+// An image that is there already, of this very volume: an earlier Create that got that far.
+absl::Status FinishImage(const std::string& path, std::uint64_t bytes) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenLocked(path, kPatience));
+  MOORING_ASSIGN_OR_RETURN(const struct stat found, CheckRegular(fd.get(), path));
+  const auto has = static_cast<std::uint64_t>(found.st_size);
+  if (has == bytes) return absl::OkStatus();
+  if (has == 0) return Resize(fd.get(), path, bytes);
+  return Internal(fmt::format("{} has {} where {} were to be made: it is left as it is", Quote(path), SizeText(has),
+                              SizeText(bytes)));
+}
+
+absl::Status MakeImage(const std::string& path, std::uint64_t bytes) {
+  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.ok() && errno == EEXIST) return FinishImage(path, bytes);
+  if (!fd.ok()) return ErrnoStatus(errno, "create the image", path);
+  absl::Status resized = Resize(fd.get(), path, bytes);
+  if (!resized.ok()) ::unlink(path.c_str());
+  return resized;
+}
+
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(directory.c_str()), ::closedir);
+  std::vector<std::string> names;
+  if (open == nullptr && errno == ENOENT) return names;
+  if (open == nullptr) return ErrnoStatus(errno, "read the directory", directory);
+  errno = 0;
+  for (const dirent* entry = ::readdir(open.get()); entry != nullptr; entry = ::readdir(open.get())) {
+    names.emplace_back(entry->d_name);
+    errno = 0;
+  }
+  if (errno != 0) return ErrnoStatus(errno, "read the directory", directory);
+  return names;
+}
+
+// The volume's id where `name` is that id and `suffix`, else empty.
+std::string IdOf(const std::string& name, std::string_view suffix) {
+  if (!std::string_view(name).ends_with(suffix)) return "";
+  std::string id = name.substr(0, name.size() - suffix.size());
+  return IsVolumeId(id) ? id : "";
+}
+
+std::string DeviceNames(const std::vector<LoopInfo>& loops) {
+  std::string names;
+  for (const LoopInfo& loop : loops) names += (names.empty() ? "" : ", ") + loop.device;
+  return names;
+}
+
+}  // namespace
+
+ImageBackend::ImageBackend(const std::string& state_dir, LoopDevices& loops)
+    : directory_(state_dir + "/volumes"), loops_(loops) {}
+
+absl::Status ImageBackend::Create(const std::string& id, std::uint64_t bytes) {
+  if (!IsVolumeId(id)) return Internal(fmt::format("{} is no id of a volume", Quote(id)));
+  MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
+  MOORING_RETURN_IF_ERROR(CheckSpace(bytes));
+  MOORING_RETURN_IF_ERROR(MakeImage(PathOf(id), bytes));
+  return SyncDirectory(directory_);
+}
+
+absl::Status ImageBackend::Delete(const std::string& id) {
+  if (!IsVolumeId(id)) return absl::OkStatus();
+  const std::string path = PathOf(id);
+  const std::string formatting = directory_ + "/" + id + std::string(kFormattingSuffix);
+  const absl::StatusOr<UniqueFd> image = OpenLocked(path, kNoPatience);
+  if (absl::IsNotFound(image.status())) return RemoveFile(formatting);
+  MOORING_RETURN_IF_ERROR(image.status());
+  MOORING_RETURN_IF_ERROR(WaitUntilUnused(path));
+  MOORING_RETURN_IF_ERROR(RemoveFile(formatting));
+  MOORING_RETURN_IF_ERROR(RemoveFile(path));
+  return SyncDirectory(directory_);
+}
+
+absl::Status ImageBackend::WaitUntilUnused(const std::string& path) {
+  const auto deadline = Clock::now() + kLoopLingers;
+  while (true) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, loops_.FindLoops(path));
+    if (loops.empty()) return absl::OkStatus();
+    if (Clock::now() >= deadline) {
+      return FailedPrecondition(fmt::format("the volume is in use on this host through {}: unpublish and unstage it first",
+                                            DeviceNames(loops)));
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+absl::Status ImageBackend::Grow(const std::string& id, std::uint64_t bytes) {
+  MOORING_RETURN_IF_ERROR(Locate(id).status());
+  const std::string path = PathOf(id);
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenLocked(path, kPatience));
+  MOORING_ASSIGN_OR_RETURN(const struct stat found, CheckRegular(fd.get(), path));
+  const auto has = static_cast<std::uint64_t>(found.st_size);
+  if (has >= bytes) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(CheckSpace(bytes - has));
+  return Resize(fd.get(), path, bytes);
+}
+
+absl::StatusOr<VolumeLocation> ImageBackend::Locate(const std::string& id) const {
+  if (!IsVolumeId(id)) return NotFound(fmt::format("volume {} does not exist", Quote(id)));
+  const std::string path = PathOf(id);
+  struct stat found = {};
+  if (::lstat(path.c_str(), &found) != 0) return ErrnoStatus(errno, "find the image", path);
+  if (!S_ISREG(found.st_mode)) return FailedPrecondition(fmt::format("{} is no regular file", Quote(path)));
+  return VolumeLocation{.path = path, .bytes = static_cast<std::uint64_t>(found.st_size)};
+}
+
+absl::StatusOr<BackendCapacity> ImageBackend::Capacity() const {
+  MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
+  struct statvfs filesystem = {};
+  if (::statvfs(directory_.c_str(), &filesystem) != 0) return ErrnoStatus(errno, "ask for the space in", directory_);
+  const std::uint64_t available = std::uint64_t{filesystem.f_bavail} * filesystem.f_frsize;
+  const std::uint64_t usable = available - available % kVolumeGranularity;
+  return BackendCapacity{.available = available, .largest_volume = std::min(usable, kLargestVolumeBytes)};
+}
+
+absl::Status ImageBackend::CheckSpace(std::uint64_t more_bytes) const {
+  MOORING_ASSIGN_OR_RETURN(const BackendCapacity capacity, Capacity());
+  if (more_bytes <= capacity.available) return absl::OkStatus();
+  return OutOfRange(fmt::format("{} are needed, and the filesystem of {} has {} left: ask for less, or make room there",
+                                SizeText(more_bytes), Quote(directory_), SizeText(capacity.available)));
+}
+
+absl::StatusOr<std::vector<std::string>> ImageBackend::List() const {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
+  std::set<std::string> ids;
+  for (const std::string& name : names) ids.insert(IdOf(name, kImageSuffix));
+  ids.erase("");
+  return std::vector<std::string>(ids.begin(), ids.end());
+}
+
+absl::Status ImageBackend::RemoveLeftovers() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
+  for (const std::string& name : names) {
+    const std::string id = IdOf(name, kFormattingSuffix);
+    if (id.empty()) continue;
+    // Held by whoever formats it. Without an image there is nothing to format.
+    const absl::StatusOr<UniqueFd> image = OpenLocked(PathOf(id), kNoPatience);
+    if (!image.ok() && !absl::IsNotFound(image.status())) continue;
+    MOORING_RETURN_IF_ERROR(RemoveFile(directory_ + "/" + name));
+  }
+  return absl::OkStatus();
+}
+
+std::string ImageBackend::PathOf(const std::string& id) const {
+  return directory_ + "/" + id + std::string(kImageSuffix);
+}
+
+}  // namespace mooring

@@ -1,0 +1,48 @@
+// The default backend: a volume is a sparse image file, <state_dir>/volumes/<id>.img, that becomes a loop device where it
+// is used.
+//
+// Thin: a single volume larger than what the filesystem has left is refused, the sum of all may exceed it.
+// While an image is deleted or grown its flock(2) is held, as it is by whoever attaches or formats it: so a volume that
+// another process is just staging is not deleted under it. Formatting leaves <id>.img.formatting when it is killed.
+#ifndef MOORING_PLUGIN_IMAGE_BACKEND_H_
+#define MOORING_PLUGIN_IMAGE_BACKEND_H_
+
+#include <string>
+#include <vector>
+
+#include "mounter/mounter.h"
+#include "plugin/backend.h"
+
+namespace mooring {
+
+class ImageBackend : public Backend {
+ public:
+  // `state_dir` is absolute and there already. Nothing is touched on disk before the first call.
+  ImageBackend(const std::string& state_dir, LoopDevices& loops);
+
+  // OUT_OF_RANGE: larger than the filesystem has left, or than a file of it can be. A failure leaves no file.
+  absl::Status Create(const std::string& id, std::uint64_t bytes) override;
+
+  // FAILED_PRECONDITION names the loop device over the image; ABORTED: another process has just got hold of it.
+  absl::Status Delete(const std::string& id) override;
+
+  absl::Status Grow(const std::string& id, std::uint64_t bytes) override;
+  absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
+  absl::StatusOr<BackendCapacity> Capacity() const override;
+  absl::StatusOr<std::vector<std::string>> List() const override;
+
+  // For the start: removes what a killed mkfs left beside the images. Those that are being formatted now are left alone.
+  absl::Status RemoveLeftovers();
+
+ private:
+  std::string PathOf(const std::string& id) const;
+  absl::Status CheckSpace(std::uint64_t more_bytes) const;
+  absl::Status WaitUntilUnused(const std::string& path);
+
+  const std::string directory_;
+  LoopDevices& loops_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_IMAGE_BACKEND_H_

@@ -1,0 +1,37 @@
+#include <fmt/format.h>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "plugin/node_volumes.h"
+
+namespace mooring {
+
+absl::StatusOr<std::uint64_t> NodeVolumes::Expand(const ExpandSpec& spec, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(spec.volume_id, spec.volume_path, call));
+  MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(spec.volume_path));
+  if (!info.mount || OwnerOf(info) != spec.volume_id) {
+    return NotFound(fmt::format("volume {} is not at {}", spec.volume_id, Quote(spec.volume_path)));
+  }
+  if (spec.required_bytes > volume.bytes) {
+    return OutOfRange(fmt::format("volume {} has {} bytes, {} are required: ControllerExpandVolume comes first",
+                                  spec.volume_id, volume.bytes, spec.required_bytes));
+  }
+  if (spec.limit_bytes != 0 && spec.limit_bytes < volume.bytes) {
+    return OutOfRange(fmt::format("volume {} has {} bytes already, more than the limit of {}", spec.volume_id,
+                                  volume.bytes, spec.limit_bytes));
+  }
+  // The volume's own device before one that is stacked on it.
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
+  for (const std::string& label : {LabelFor(spec.volume_id), ReadOnlyLabelFor(spec.volume_id)}) {
+    for (const LoopInfo& loop : loops) {
+      if (loop.label == label) MOORING_RETURN_IF_ERROR(mounter_.ResizeLoop(loop.device));
+    }
+  }
+  if (info.kind == PathInfo::Kind::kDirectory) {
+    MOORING_RETURN_IF_ERROR(mounter_.Grow(spec.volume_path, info.mount->fs_type));
+  }
+  return volume.bytes;
+}
+
+}  // namespace mooring

@@ -1,0 +1,200 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "plugin/node_volumes.h"
+
+namespace mooring {
+namespace {
+
+bool IsReadOnly(const PublishSpec& spec) {
+  return spec.read_only || spec.capability.options.flags.read_only || IsReaderOnly(spec.capability.mode);
+}
+
+// What the staged mount forbids stays forbidden; the publish may forbid more.
+MountFlags Stricter(const MountFlags& staged, const MountFlags& asked) {
+  MountFlags flags = asked;
+  flags.read_only = staged.read_only || asked.read_only;
+  flags.nosuid = staged.nosuid || asked.nosuid;
+  flags.nodev = staged.nodev || asked.nodev;
+  flags.noexec = staged.noexec || asked.noexec;
+  flags.nodiratime = staged.nodiratime || asked.nodiratime;
+  if (asked.atime == Atime::kRelatime) flags.atime = staged.atime;
+  return flags;
+}
+
+VolumeUse UseOf(const PublishSpec& spec, const BindRequest& wanted) {
+  VolumeUse use;
+  use.path = spec.target_path;
+  use.volume_id = spec.volume_id;
+  use.role = VolumeUse::Role::kTarget;
+  use.access_type = spec.capability.access_type;
+  use.mode = spec.capability.mode;
+  use.read_only = wanted.flags.read_only;
+  use.capability = ToString(spec.capability);
+  use.options = ToString(spec.capability.options.options);
+  return use;
+}
+
+absl::Status NotStaged(const PublishSpec& spec, const std::string& detail) {
+  return FailedPrecondition(fmt::format("volume {} is not staged at {} ({}): NodeStageVolume comes first",
+                                        spec.volume_id, Quote(spec.staging_path), detail));
+}
+
+absl::Status PublishedOtherwise(const PublishSpec& spec, const std::string& how) {
+  return AlreadyExists(fmt::format("volume {} is published at {} in another way ({}); asked for: {}{}", spec.volume_id,
+                                   Quote(spec.target_path), how, ToString(spec.capability),
+                                   spec.read_only ? " readonly" : ""));
+}
+
+}  // namespace
+
+absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
+  if (spec.staging_path.empty()) {
+    return FailedPrecondition("staging_target_path is missing: this driver stages volumes before it publishes them");
+  }
+  MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(spec.volume_id, spec.target_path, call));
+  MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(spec.target_path));
+  MOORING_ASSIGN_OR_RETURN(const BindRequest wanted, spec.capability.access_type == AccessType::kMount
+                                                         ? PlanFilesystem(spec)
+                                                         : PlanBlock(spec, volume));
+  if (target.mount) return CheckPublishedAlike(spec, target, wanted);
+  absl::Status status = CheckOtherTargets(spec);
+  VolumeUse use = UseOf(spec, wanted);
+  if (status.ok()) status = store_.Put(use);
+  if (status.ok()) {
+    status = mounter_.Bind(wanted);
+    if (!status.ok()) store_.Remove(spec.target_path).IgnoreError();
+  }
+  if (!status.ok()) {
+    // A read-only device may have been stacked for this target alone.
+    if (spec.capability.access_type == AccessType::kBlock) ReleaseDevices(spec.volume_id).IgnoreError();
+    return status;
+  }
+  use.done = true;
+  return store_.Put(use);
+}
+
+// Something is mounted at the target: fine if it is what is asked for. Without a record the kernel's word decides.
+absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const PathInfo& target,
+                                              const BindRequest& wanted) {
+  const std::string owner = OwnerOf(target);
+  if (owner != spec.volume_id) {
+    return FailedPrecondition(
+        fmt::format("target path {} is a mount of {} already: nothing is stacked on it", Quote(spec.target_path),
+                    owner.empty() ? target.mount->fs_type + ", not of this driver" : "volume " + owner));
+  }
+  const bool is_block = target.kind == PathInfo::Kind::kBlockDevice;
+  const bool same_type = is_block == (spec.capability.access_type == AccessType::kBlock);
+  const bool same_flags =
+      is_block ? target.mount->flags.read_only == wanted.flags.read_only : target.mount->flags == wanted.flags;
+  if (!same_type || !same_flags) {
+    return PublishedOtherwise(spec, (is_block ? "block " : "mount ") + ToString(target.mount->flags));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.target_path));
+  VolumeUse use = UseOf(spec, wanted);
+  use.done = true;
+  if (known && !known->adopted()) {
+    const bool alike = known->capability == use.capability && known->read_only == use.read_only;
+    return alike ? absl::OkStatus() : PublishedOtherwise(spec, known->capability);
+  }
+  return store_.Put(use);
+}
+
+// CSI 1.12, NodePublishVolume, "the second publish": a single-node mode has one target.
+absl::Status NodeVolumes::CheckOtherTargets(const PublishSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
+  const bool allows = AllowsSecondTarget(spec.capability.mode);
+  for (const VolumeUse& use : uses) {
+    if (use.role != VolumeUse::Role::kTarget || use.path == spec.target_path || use.path == spec.staging_path) continue;
+    if (allows && (use.adopted() || AllowsSecondTarget(use.mode))) continue;
+    MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
+    if (!live) {
+      MOORING_RETURN_IF_ERROR(store_.Remove(use.path));
+      continue;
+    }
+    return FailedPrecondition(fmt::format("volume {} is published at {} already, and {} allows one target on a node",
+                                          spec.volume_id, Quote(use.path),
+                                          ToString(allows ? use.mode : spec.capability.mode)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BindRequest> NodeVolumes::PlanFilesystem(const PublishSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo staged, mounter_.Find(spec.staging_path));
+  if (!staged.mount || staged.kind != PathInfo::Kind::kDirectory) return NotStaged(spec, "nothing is mounted there");
+  if (const std::string owner = OwnerOf(staged); owner != spec.volume_id) {
+    return NotStaged(spec, owner.empty() ? "another mount is there" : "volume " + owner + " is there");
+  }
+  if (!spec.capability.fs_type.empty() && spec.capability.fs_type != staged.mount->fs_type) {
+    return FailedPrecondition(fmt::format("volume {} is staged as {}, {} is asked for", spec.volume_id,
+                                          staged.mount->fs_type, spec.capability.fs_type));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
+  const std::string options = ToString(spec.capability.options.options);
+  if (known && !known->adopted() && !spec.capability.options.options.empty() && known->options != options) {
+    return FailedPrecondition(
+        fmt::format("volume {} is staged with the filesystem options {}, {} are asked for: stage it with them",
+                    spec.volume_id, known->options, options));
+  }
+  MountFlags asked = spec.capability.options.flags;
+  asked.read_only = IsReadOnly(spec);
+  BindRequest request;
+  request.source = spec.staging_path;
+  request.target = spec.target_path;
+  request.target_kind = TargetKind::kDirectory;
+  request.flags = Stricter(staged.mount->flags, asked);
+  request.group = spec.capability.mount_group;
+  return request;
+}
+
+// The volume's loop device. Staged means: a record says so, or the device is there though the records were lost.
+absl::StatusOr<LoopInfo> NodeVolumes::StagedDevice(const PublishSpec& spec, const NodeVolume& volume) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
+  if (known && known->volume_id == spec.volume_id && known->access_type == AccessType::kBlock &&
+      !known->device.empty()) {
+    MOORING_ASSIGN_OR_RETURN(const PathInfo device, mounter_.Find(known->device));
+    if (device.loop && device.loop->label == LabelFor(spec.volume_id)) return *device.loop;
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(volume.path));
+  if (loops.empty()) return NotStaged(spec, "it has no device");
+  if (loops.front().auto_clear) return NotStaged(spec, "it is in use as a filesystem");
+  return loops.front();
+}
+
+absl::StatusOr<BindRequest> NodeVolumes::PlanBlock(const PublishSpec& spec, const NodeVolume& volume) {
+  MOORING_ASSIGN_OR_RETURN(LoopInfo device, StagedDevice(spec, volume));
+  if (IsReadOnly(spec)) {
+    // A read-only bind of a device node stops nobody from writing: the device itself has to be read-only.
+    MOORING_ASSIGN_OR_RETURN(
+        device, mounter_.AttachLoop(
+                    {.backing_file = device.device, .label = ReadOnlyLabelFor(spec.volume_id), .read_only = true}));
+  }
+  BindRequest request;
+  request.source = device.device;
+  request.target = spec.target_path;
+  request.target_kind = TargetKind::kFile;
+  request.flags.read_only = IsReadOnly(spec);
+  return request;
+}
+
+absl::Status NodeVolumes::Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(volume_id, target_path, call));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(target_path));
+  if (target.kind == PathInfo::Kind::kSymlink) {
+    return FailedPrecondition(fmt::format("target path {} is a symbolic link: it is left alone", Quote(target_path)));
+  }
+  if (target.mount) MOORING_RETURN_IF_ERROR(CheckOwner(volume_id, target_path, target));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(target_path));
+  MOORING_RETURN_IF_ERROR(TakeDown(target_path, true));
+  if (known) MOORING_RETURN_IF_ERROR(store_.Remove(target_path));
+  const std::string owner = target.mount ? OwnerOf(target) : known ? known->volume_id : "";
+  const bool was_block =
+      target.kind == PathInfo::Kind::kBlockDevice || (known && known->access_type == AccessType::kBlock);
+  return was_block && !owner.empty() ? ReleaseDevices(owner) : absl::OkStatus();
+}
+
+}  // namespace mooring

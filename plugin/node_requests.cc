@@ -1,0 +1,109 @@
+#include "plugin/node_requests.h"
+
+#include <fmt/format.h>
+
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "plugin/controller_requests.h"
+
+namespace mooring {
+namespace {
+
+using ContextMap = google::protobuf::Map<std::string, std::string>;
+
+absl::Status RequireVolumeId(const std::string& id) {
+  return id.empty() ? InvalidArgument("volume_id is missing") : absl::OkStatus();
+}
+
+// The filesystem that flags are read for where the capability names none: the volume's, which its context carries.
+std::string FsTypeOf(const ContextMap& volume_context) {
+  const auto found = volume_context.find(std::string(kFsTypeKey));
+  return found != volume_context.end() && IsSupportedFsType(found->second) ? found->second
+                                                                           : std::string(kDefaultFsType);
+}
+
+// What ControllerPublishVolume asked for. Orchestrators may lose it, so nothing depends on it being there.
+bool PublishedReadOnly(const ContextMap& publish_context) {
+  const auto found = publish_context.find(std::string(kReadOnlyContext));
+  return found != publish_context.end() && found->second == "true";
+}
+
+template <typename Request>
+absl::StatusOr<Capability> RequireCapability(const Request& request) {
+  if (!request.has_volume_capability()) return InvalidArgument("volume_capability is missing");
+  return ParseCapability(request.volume_capability(), FsTypeOf(request.volume_context()));
+}
+
+absl::StatusOr<VolumePath> ParseVolumePath(const std::string& id, const std::string& path) {
+  MOORING_RETURN_IF_ERROR(RequireVolumeId(id));
+  if (path.empty()) return InvalidArgument("volume_path is missing");
+  const absl::StatusOr<std::string> normal = NormalisePath("volume_path", path);
+  if (!normal.ok()) return NotFound(fmt::format("volume {} is not there: {}", Quote(id), Message(normal.status())));
+  return VolumePath{id, *normal};
+}
+
+}  // namespace
+
+absl::StatusOr<StageSpec> ParseStage(const csi::v1::NodeStageVolumeRequest& request) {
+  StageSpec spec;
+  MOORING_RETURN_IF_ERROR(RequireVolumeId(request.volume_id()));
+  spec.volume_id = request.volume_id();
+  MOORING_ASSIGN_OR_RETURN(spec.staging_path, NormalisePath("staging_target_path", request.staging_target_path()));
+  MOORING_ASSIGN_OR_RETURN(spec.capability, RequireCapability(request));
+  spec.read_only = PublishedReadOnly(request.publish_context());
+  return spec;
+}
+
+absl::StatusOr<VolumePath> ParseUnstage(const csi::v1::NodeUnstageVolumeRequest& request) {
+  VolumePath parsed;
+  MOORING_RETURN_IF_ERROR(RequireVolumeId(request.volume_id()));
+  parsed.volume_id = request.volume_id();
+  MOORING_ASSIGN_OR_RETURN(parsed.path, NormalisePath("staging_target_path", request.staging_target_path()));
+  return parsed;
+}
+
+absl::StatusOr<PublishSpec> ParsePublish(const csi::v1::NodePublishVolumeRequest& request) {
+  PublishSpec spec;
+  MOORING_RETURN_IF_ERROR(RequireVolumeId(request.volume_id()));
+  spec.volume_id = request.volume_id();
+  MOORING_ASSIGN_OR_RETURN(spec.target_path, NormalisePath("target_path", request.target_path()));
+  if (!request.staging_target_path().empty()) {
+    MOORING_ASSIGN_OR_RETURN(spec.staging_path, NormalisePath("staging_target_path", request.staging_target_path()));
+  }
+  MOORING_ASSIGN_OR_RETURN(spec.capability, RequireCapability(request));
+  if (spec.target_path == spec.staging_path) {
+    return InvalidArgument(fmt::format("target_path and staging_target_path are both {}", Quote(spec.target_path)));
+  }
+  spec.read_only = request.readonly() || PublishedReadOnly(request.publish_context());
+  return spec;
+}
+
+absl::StatusOr<VolumePath> ParseUnpublish(const csi::v1::NodeUnpublishVolumeRequest& request) {
+  VolumePath parsed;
+  MOORING_RETURN_IF_ERROR(RequireVolumeId(request.volume_id()));
+  parsed.volume_id = request.volume_id();
+  MOORING_ASSIGN_OR_RETURN(parsed.path, NormalisePath("target_path", request.target_path()));
+  return parsed;
+}
+
+absl::StatusOr<VolumePath> ParseStats(const csi::v1::NodeGetVolumeStatsRequest& request) {
+  return ParseVolumePath(request.volume_id(), request.volume_path());
+}
+
+absl::StatusOr<ExpandSpec> ParseNodeExpand(const csi::v1::NodeExpandVolumeRequest& request) {
+  ExpandSpec spec;
+  MOORING_ASSIGN_OR_RETURN(const VolumePath volume, ParseVolumePath(request.volume_id(), request.volume_path()));
+  spec.volume_id = volume.volume_id;
+  spec.volume_path = volume.path;
+  const csi::v1::CapacityRange& range = request.capacity_range();
+  if (range.required_bytes() < 0 || range.limit_bytes() < 0) return InvalidArgument("capacity_range is negative");
+  if (range.limit_bytes() != 0 && range.required_bytes() > range.limit_bytes()) {
+    return InvalidArgument("capacity_range requires more than its limit");
+  }
+  spec.required_bytes = static_cast<std::uint64_t>(range.required_bytes());
+  spec.limit_bytes = static_cast<std::uint64_t>(range.limit_bytes());
+  return spec;
+}
+
+}  // namespace mooring

@@ -1,0 +1,215 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "plugin/node_volumes.h"
+
+namespace mooring {
+namespace {
+
+MountFlags StagedFlags(const StageSpec& spec) {
+  MountFlags flags = spec.capability.options.flags;
+  flags.read_only = flags.read_only || spec.read_only || IsReaderOnly(spec.capability.mode);
+  return flags;
+}
+
+VolumeUse UseOf(const StageSpec& spec) {
+  VolumeUse use;
+  use.path = spec.staging_path;
+  use.volume_id = spec.volume_id;
+  use.role = VolumeUse::Role::kStage;
+  use.access_type = spec.capability.access_type;
+  use.mode = spec.capability.mode;
+  use.read_only = StagedFlags(spec).read_only;
+  use.capability = ToString(spec.capability);
+  use.options = ToString(spec.capability.options.options);
+  return use;
+}
+
+absl::Status StagedOtherwise(const StageSpec& spec, const std::string& how) {
+  return AlreadyExists(fmt::format("volume {} is staged at {} with another capability ({}); asked for: {}",
+                                   spec.volume_id, Quote(spec.staging_path), how, ToString(spec.capability)));
+}
+
+bool AnyInUseAsFilesystem(const std::vector<LoopInfo>& loops) {
+  return std::any_of(loops.begin(), loops.end(), [](const LoopInfo& loop) { return loop.auto_clear; });
+}
+
+}  // namespace
+
+absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(spec.volume_id, spec.staging_path, call));
+  MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(spec.staging_path));
+  if (place.kind == PathInfo::Kind::kMissing) {
+    return FailedPrecondition(
+        fmt::format("staging path {} is not there: the orchestrator makes this directory", Quote(spec.staging_path)));
+  }
+  if (place.kind != PathInfo::Kind::kDirectory) {
+    return FailedPrecondition(fmt::format("staging path {} is not a directory", Quote(spec.staging_path)));
+  }
+  return spec.capability.access_type == AccessType::kMount ? StageFilesystem(spec, volume, place)
+                                                           : StageBlock(spec, volume);
+}
+
+// Something is mounted at the staging path: fine if it is what is asked for.
+absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const PathInfo& place) {
+  const std::string owner = OwnerOf(place);
+  if (owner != spec.volume_id) {
+    return FailedPrecondition(
+        fmt::format("staging path {} is a mount of {} already", Quote(spec.staging_path),
+                    owner.empty() ? place.mount->fs_type + ", not of this driver" : "volume " + owner));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
+  VolumeUse wanted = UseOf(spec);
+  wanted.done = true;
+  const bool other_type = !spec.capability.fs_type.empty() && spec.capability.fs_type != place.mount->fs_type;
+  if (other_type || place.mount->flags != StagedFlags(spec)) {
+    return StagedOtherwise(spec, place.mount->fs_type + " " + ToString(place.mount->flags));
+  }
+  if (known && !known->adopted() && known->capability != wanted.capability)
+    return StagedOtherwise(spec, known->capability);
+  return store_.Put(wanted);
+}
+
+// One superblock serves all mounts of a volume, and it has one set of options.
+absl::Status NodeVolumes::CheckSameOptions(const StageSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
+  const std::string wanted = ToString(spec.capability.options.options);
+  for (const VolumeUse& use : uses) {
+    if (use.role != VolumeUse::Role::kStage || use.path == spec.staging_path || use.adopted()) continue;
+    MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
+    if (live && use.options != wanted) {
+      return FailedPrecondition(
+          fmt::format("volume {} is staged at {} with the filesystem options {}; asked for: {}. All stagings of "
+                      "a volume share one filesystem: unstage it there first",
+                      spec.volume_id, Quote(use.path), use.options, wanted));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Formats, checks and grows what is not in use yet. The filesystem's type.
+absl::StatusOr<std::string> NodeVolumes::PrepareFilesystem(const StageSpec& spec, const NodeVolume& volume,
+                                                           bool in_use) {
+  const std::string& asked = spec.capability.fs_type;
+  MOORING_ASSIGN_OR_RETURN(FilesystemInfo found, mounter_.Probe(volume.path));
+  if (found.content == FilesystemInfo::Content::kEmpty && !in_use) {
+    const std::string type = asked.empty() ? volume.fs_type : asked;
+    MOORING_RETURN_IF_ERROR(mounter_.Format(volume.path, type));
+    return type;
+  }
+  if (found.content != FilesystemInfo::Content::kFilesystem) {
+    return FailedPrecondition(
+        fmt::format("volume {} holds {}, no filesystem of {}: it is neither mounted nor formatted", volume.id,
+                    found.type.empty() ? "no filesystem" : found.type, SupportedFsTypes()));
+  }
+  if (!asked.empty() && asked != found.type) {
+    return FailedPrecondition(fmt::format(
+        "volume {} holds an {} filesystem, {} was asked for: it is not formatted again", volume.id, found.type, asked));
+  }
+  if (in_use) return found.type;
+  if (found.size_bytes > found.device_bytes) {
+    return FailedPrecondition(
+        fmt::format("volume {} is cut short: its {} filesystem has {} bytes, its image {} only has {}", volume.id,
+                    found.type, found.size_bytes, Quote(volume.path), found.device_bytes));
+  }
+  if (found.needs_check) MOORING_RETURN_IF_ERROR(mounter_.Check(volume.path, found.type));
+  // A volume can have grown while it was not staged. xfs grows only mounted, see MountStaged.
+  constexpr std::uint64_t kSmallestGrowth = 4096;
+  const bool smaller = found.size_bytes + kSmallestGrowth <= found.device_bytes;
+  if (smaller && found.type == "ext4") MOORING_RETURN_IF_ERROR(mounter_.Grow(volume.path, found.type));
+  return found.type;
+}
+
+absl::Status NodeVolumes::MountStaged(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type,
+                                      bool in_use) {
+  MountRequest request;
+  request.source = volume.path;
+  request.label = LabelFor(volume.id);
+  request.fs_type = fs_type;
+  request.target = spec.staging_path;
+  request.flags = StagedFlags(spec);
+  request.options = spec.capability.options.options;
+  request.propagation = Propagation::kPrivate;  // what tasks mount below a target stays out of here
+  request.group = spec.capability.mount_group;
+  MOORING_RETURN_IF_ERROR(mounter_.Mount(request));
+  if (in_use || fs_type != "xfs") return absl::OkStatus();
+  const absl::Status grown = mounter_.Grow(spec.staging_path, fs_type);
+  if (!grown.ok()) mounter_.Unmount({.target = spec.staging_path, .remove_target = false}).IgnoreError();
+  return grown;
+}
+
+absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
+  if (place.mount) return CheckStagedAlike(spec, place);
+  if (!place.empty) {
+    return FailedPrecondition(
+        fmt::format("staging path {} is not empty: a mount would hide what is in it", Quote(spec.staging_path)));
+  }
+  MOORING_RETURN_IF_ERROR(CheckSameOptions(spec));
+  MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, mounter_.FindLoops(volume.path));
+  const bool in_use = AnyInUseAsFilesystem(loops);
+  if (!loops.empty() && !in_use) {  // of a block use that was cut short?
+    MOORING_RETURN_IF_ERROR(ReleaseDevices(spec.volume_id));
+    MOORING_ASSIGN_OR_RETURN(loops, mounter_.FindLoops(volume.path));
+  }
+  if (!loops.empty() && !in_use) {
+    return FailedPrecondition(
+        fmt::format("volume {} is in use as a block device ({}): unstage that first", volume.id, loops.front().device));
+  }
+  VolumeUse use = UseOf(spec);
+  MOORING_RETURN_IF_ERROR(store_.Put(use));
+  absl::StatusOr<std::string> fs_type = PrepareFilesystem(spec, volume, in_use);
+  const absl::Status mounted = fs_type.ok() ? MountStaged(spec, volume, *fs_type, in_use) : fs_type.status();
+  if (!mounted.ok()) {
+    store_.Remove(spec.staging_path).IgnoreError();
+    return mounted;
+  }
+  use.done = true;
+  return store_.Put(use);
+}
+
+absl::Status NodeVolumes::StageBlock(const StageSpec& spec, const NodeVolume& volume) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
+  if (known && !known->adopted()) {
+    MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(*known));
+    if (live && (known->volume_id != spec.volume_id || known->capability != ToString(spec.capability))) {
+      return StagedOtherwise(spec, known->capability);
+    }
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(volume.path));
+  if (AnyInUseAsFilesystem(loops)) {
+    return FailedPrecondition(
+        fmt::format("volume {} is in use as a filesystem ({}): raw access would destroy it; unpublish and "
+                    "unstage it first",
+                    volume.id, loops.front().device));
+  }
+  VolumeUse use = UseOf(spec);
+  MOORING_RETURN_IF_ERROR(store_.Put(use));
+  const absl::StatusOr<LoopInfo> loop =
+      mounter_.AttachLoop({.backing_file = volume.path, .label = LabelFor(volume.id), .read_only = false});
+  if (!loop.ok()) {
+    store_.Remove(spec.staging_path).IgnoreError();
+    return loop.status();
+  }
+  use.device = loop->device;
+  use.done = true;
+  return store_.Put(use);
+}
+
+absl::Status NodeVolumes::Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(volume_id, staging_path, call));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(staging_path));
+  if (place.mount) {
+    MOORING_RETURN_IF_ERROR(CheckOwner(volume_id, staging_path, place));
+    MOORING_RETURN_IF_ERROR(TakeDown(staging_path, false));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(staging_path));
+  if (!known) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(store_.Remove(staging_path));
+  return known->access_type == AccessType::kBlock ? ReleaseDevices(known->volume_id) : absl::OkStatus();
+}
+
+}  // namespace mooring

@@ -1,0 +1,171 @@
+#include "plugin/node_store.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <fmt/format.h>
+
+#include <mutex>
+#include <utility>
+
+#include "base/quote.h"
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+constexpr int kSchema = 1;
+constexpr int kBusyMilliseconds = 5000;  // another process of ours writes for microseconds
+
+constexpr char kTables[] = R"(
+  CREATE TABLE IF NOT EXISTS boot (id TEXT NOT NULL);
+  CREATE TABLE IF NOT EXISTS uses (
+    path TEXT PRIMARY KEY, volume_id TEXT NOT NULL, role INTEGER NOT NULL, done INTEGER NOT NULL,
+    access_type INTEGER NOT NULL, mode INTEGER NOT NULL, read_only INTEGER NOT NULL,
+    capability TEXT NOT NULL, options TEXT NOT NULL, device TEXT NOT NULL) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS uses_by_volume ON uses (volume_id);
+)";
+
+constexpr char kColumns[] = "path, volume_id, role, done, access_type, mode, read_only, capability, options, device";
+
+VolumeUse FromRow(SQLite::Statement& row) {
+  VolumeUse use;
+  use.path = row.getColumn(0).getString();
+  use.volume_id = row.getColumn(1).getString();
+  use.role = static_cast<VolumeUse::Role>(row.getColumn(2).getInt());
+  use.done = row.getColumn(3).getInt() != 0;
+  use.access_type = static_cast<AccessType>(row.getColumn(4).getInt());
+  use.mode = static_cast<AccessMode>(row.getColumn(5).getInt());
+  use.read_only = row.getColumn(6).getInt() != 0;
+  use.capability = row.getColumn(7).getString();
+  use.options = row.getColumn(8).getString();
+  use.device = row.getColumn(9).getString();
+  return use;
+}
+
+void BindAll(SQLite::Statement& statement, const VolumeUse& use) {
+  statement.bind(1, use.path);
+  statement.bind(2, use.volume_id);
+  statement.bind(3, static_cast<int>(use.role));
+  statement.bind(4, use.done ? 1 : 0);
+  statement.bind(5, static_cast<int>(use.access_type));
+  statement.bind(6, static_cast<int>(use.mode));
+  statement.bind(7, use.read_only ? 1 : 0);
+  statement.bind(8, use.capability);
+  statement.bind(9, use.options);
+  statement.bind(10, use.device);
+}
+
+// Not synchronous: what a power cut takes away, it takes the mounts with.
+SQLite::Database OpenDatabase(const std::string& path) {
+  SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMilliseconds);
+  database.exec("PRAGMA journal_mode = WAL");
+  database.exec("PRAGMA synchronous = OFF");
+  const int schema = database.execAndGet("PRAGMA user_version").getInt();
+  if (schema > kSchema) {
+    throw SQLite::Exception(fmt::format("its schema {} is newer than this program's {}", schema, kSchema));
+  }
+  database.exec(kTables);
+  database.exec(fmt::format("PRAGMA user_version = {}", kSchema));
+  return database;
+}
+
+void ForgetOtherBoots(SQLite::Database& database, const std::string& boot_id) {
+  SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+  SQLite::Statement known(database, "SELECT 1 FROM boot WHERE id = ?");
+  known.bind(1, boot_id);
+  if (!known.executeStep()) {
+    known.reset();
+    database.exec("DELETE FROM uses; DELETE FROM boot");
+    SQLite::Statement insert(database, "INSERT INTO boot (id) VALUES (?)");
+    insert.bind(1, boot_id);
+    insert.exec();
+  }
+  transaction.commit();
+}
+
+}  // namespace
+
+struct NodeStore::Database {
+  Database(std::string file, const std::string& boot_id) : path(std::move(file)), connection(OpenDatabase(path)) {
+    ForgetOtherBoots(connection, boot_id);
+  }
+
+  std::mutex mutex;
+  std::string path;
+  SQLite::Database connection;
+  SQLite::Statement put{connection,
+                        fmt::format("INSERT OR REPLACE INTO uses ({}) VALUES (?,?,?,?,?,?,?,?,?,?)", kColumns)};
+  SQLite::Statement remove{connection, "DELETE FROM uses WHERE path = ?"};
+  SQLite::Statement get{connection, fmt::format("SELECT {} FROM uses WHERE path = ?", kColumns)};
+  SQLite::Statement of_volume{connection,
+                              fmt::format("SELECT {} FROM uses WHERE volume_id = ? ORDER BY path", kColumns)};
+  SQLite::Statement all{connection, fmt::format("SELECT {} FROM uses ORDER BY path", kColumns)};
+
+  // Runs `work` with the statement reset before and after; SQLite's exceptions end here.
+  template <typename Work>
+  absl::Status Run(SQLite::Statement& statement, Work work) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    try {
+      statement.reset();
+      work(statement);
+      statement.reset();
+      return absl::OkStatus();
+    } catch (const std::exception& error) {
+      statement.tryReset();
+      return Internal(fmt::format("the node's records in {}: {}", Quote(path), error.what()));
+    }
+  }
+
+  template <typename Bind>
+  absl::StatusOr<std::vector<VolumeUse>> Select(SQLite::Statement& statement, Bind bind) {
+    std::vector<VolumeUse> uses;
+    MOORING_RETURN_IF_ERROR(Run(statement, [&](SQLite::Statement& rows) {
+      bind(rows);
+      while (rows.executeStep()) uses.push_back(FromRow(rows));
+    }));
+    return uses;
+  }
+};
+
+NodeStore::NodeStore(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+NodeStore::~NodeStore() = default;
+
+absl::StatusOr<std::unique_ptr<NodeStore>> NodeStore::Open(const std::string& path, const std::string& boot_id) {
+  try {
+    return std::unique_ptr<NodeStore>(new NodeStore(std::make_unique<Database>(path, boot_id)));
+  } catch (const std::exception& error) {
+    return Internal(
+        fmt::format("cannot use the node's records in {}: {}; with no volume staged on this host the file may be "
+                    "removed, it is made anew",
+                    Quote(path), error.what()));
+  }
+}
+
+absl::Status NodeStore::Put(const VolumeUse& use) {
+  return database_->Run(database_->put, [&](SQLite::Statement& statement) {
+    BindAll(statement, use);
+    statement.exec();
+  });
+}
+
+absl::Status NodeStore::Remove(const std::string& path) {
+  return database_->Run(database_->remove, [&](SQLite::Statement& statement) {
+    statement.bind(1, path);
+    statement.exec();
+  });
+}
+
+absl::StatusOr<std::optional<VolumeUse>> NodeStore::Get(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(std::vector<VolumeUse> found,
+                           database_->Select(database_->get, [&](SQLite::Statement& s) { s.bind(1, path); }));
+  return found.empty() ? std::nullopt : std::optional<VolumeUse>(std::move(found.front()));
+}
+
+absl::StatusOr<std::vector<VolumeUse>> NodeStore::OfVolume(const std::string& volume_id) {
+  return database_->Select(database_->of_volume, [&](SQLite::Statement& s) { s.bind(1, volume_id); });
+}
+
+absl::StatusOr<std::vector<VolumeUse>> NodeStore::All() {
+  return database_->Select(database_->all, [](SQLite::Statement&) {});
+}
+
+}  // namespace mooring

@@ -1,0 +1,58 @@
+// What this node was asked to stage and publish, since boot. The kernel says what is mounted; this says why.
+//
+// A record is written before the kernel is touched (done = false) and again afterwards (done = true), so that a process
+// that is killed between leaves a trace for the next. The file's loss at a power cut costs nothing: the mounts go with
+// it. Several processes may have it open. Safe from several threads.
+#ifndef MOORING_PLUGIN_NODE_STORE_H_
+#define MOORING_PLUGIN_NODE_STORE_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "plugin/capability.h"
+
+namespace mooring {
+
+// One path that a volume is used at.
+struct VolumeUse {
+  enum class Role { kStage, kTarget };
+
+  std::string path;
+  std::string volume_id;
+  Role role = Role::kTarget;
+  bool done = false;
+  AccessType access_type = AccessType::kMount;
+  AccessMode mode = AccessMode::kSingleNodeWriter;
+  bool read_only = false;
+  std::string capability;  // ToString of it; empty: found mounted, nobody remembers what was asked
+  std::string options;     // of the filesystem, ToString
+  std::string device;      // for block: the volume's own (writable) loop device
+
+  bool adopted() const { return capability.empty(); }
+};
+
+class NodeStore {
+ public:
+  // Forgets everything that was written during another boot.
+  static absl::StatusOr<std::unique_ptr<NodeStore>> Open(const std::string& path, const std::string& boot_id);
+  ~NodeStore();
+
+  absl::Status Put(const VolumeUse& use);  // replaces the record of use.path
+  absl::Status Remove(const std::string& path);
+  absl::StatusOr<std::optional<VolumeUse>> Get(const std::string& path);
+  absl::StatusOr<std::vector<VolumeUse>> OfVolume(const std::string& volume_id);
+  absl::StatusOr<std::vector<VolumeUse>> All();
+
+ private:
+  struct Database;
+  explicit NodeStore(std::unique_ptr<Database> database);
+  std::unique_ptr<Database> database_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_NODE_STORE_H_

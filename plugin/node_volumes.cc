@@ -1,0 +1,143 @@
+#include "plugin/node_volumes.h"
+
+#include <fmt/format.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::string_view kLabel = "mooring:";
+constexpr std::string_view kReadOnlyLabel = "mooring-ro:";
+
+// A mount that was made in another mount namespace and came here, or could have: it has peers or a master.
+bool CameByPropagation(const MountInfo& info) { return info.peer_group != 0 || info.master != 0; }
+
+}  // namespace
+
+std::string LabelFor(const std::string& volume_id) { return std::string(kLabel) + volume_id; }
+std::string ReadOnlyLabelFor(const std::string& volume_id) { return std::string(kReadOnlyLabel) + volume_id; }
+
+std::string OwnerOf(const LoopInfo& loop) {
+  for (const std::string_view prefix : {kLabel, kReadOnlyLabel}) {
+    if (loop.label.starts_with(prefix)) return loop.label.substr(prefix.size());
+  }
+  return "";
+}
+
+std::string OwnerOf(const PathInfo& info) { return info.loop ? OwnerOf(*info.loop) : ""; }
+
+absl::StatusOr<NodeVolumes::Hold> NodeVolumes::Acquire(const std::string& volume_id, const std::string& path,
+                                                       const Call& call) {
+  // Always in this order, and one of each: nobody who holds a path waits for a volume.
+  MOORING_ASSIGN_OR_RETURN(KeyedLocks::Hold volume, volume_locks_.Acquire(volume_id, "volume", call.wait_until));
+  MOORING_ASSIGN_OR_RETURN(KeyedLocks::Hold at_path, path_locks_.Acquire(path, "path", call.wait_until));
+  return Hold{std::move(volume), std::move(at_path)};
+}
+
+// A mount at a path that is to be taken down: whose is it? A volume that is unknown here gives no reason to leave a
+// mount of ours standing (its id may be lost, the path is not); another volume's mount is that volume's.
+absl::Status NodeVolumes::CheckOwner(const std::string& volume_id, const std::string& path, const PathInfo& info) {
+  const std::string owner = OwnerOf(info);
+  if (owner == volume_id) return absl::OkStatus();
+  if (owner.empty()) {
+    return FailedPrecondition(
+        fmt::format("{} is a mount ({} on device {}:{}) that is no volume of this driver: it is left alone",
+                    Quote(path), info.mount->fs_type, major(info.device), minor(info.device)));
+  }
+  const absl::StatusOr<NodeVolume> asked = source_.Find(volume_id);
+  if (absl::IsNotFound(asked.status())) return absl::OkStatus();
+  if (!asked.ok()) return asked.status();
+  return FailedPrecondition(
+      fmt::format("{} has volume {} mounted, not {}: it is left alone", Quote(path), owner, Quote(volume_id)));
+}
+
+absl::Status NodeVolumes::TakeDownBelow(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(std::vector<MountInfo> mounts, mounter_.List(path));
+  std::erase_if(mounts, [&](const MountInfo& info) { return info.target == path; });
+  if (mounts.empty()) {
+    return FailedPrecondition(fmt::format(
+        "{} is in use: a process has a file or its working directory there (fuser -vm {})", Quote(path), path));
+  }
+  std::reverse(mounts.begin(), mounts.end());  // children first
+  for (const MountInfo& info : mounts) {
+    if (!CameByPropagation(info)) {
+      return FailedPrecondition(fmt::format("{} cannot be unmounted: {} is mounted below it at {}; unmount that first",
+                                            Quote(path), info.fs_type, Quote(info.target)));
+    }
+    MOORING_RETURN_IF_ERROR(Annotate(mounter_.Unmount({.target = info.target, .remove_target = false}),
+                                     fmt::format("a mount that a task left below {}", Quote(path))));
+  }
+  return absl::OkStatus();
+}
+
+// Until nothing is mounted at the path: older drivers stacked mounts there.
+absl::Status NodeVolumes::TakeDown(const std::string& path, bool remove_target) {
+  constexpr int kMostLayers = 256;
+  for (int layer = 0; layer < kMostLayers; ++layer) {
+    const absl::Status status = mounter_.Unmount({.target = path, .remove_target = remove_target});
+    MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(path));
+    if (!info.mount) return status;
+    if (status.ok()) continue;
+    if (!absl::IsFailedPrecondition(status)) return status;
+    MOORING_RETURN_IF_ERROR(TakeDownBelow(path));
+  }
+  return FailedPrecondition(fmt::format("{} has more than {} mounts on it", Quote(path), kMostLayers));
+}
+
+absl::StatusOr<bool> NodeVolumes::IsLive(const VolumeUse& use) {
+  if (use.access_type == AccessType::kBlock && use.role == VolumeUse::Role::kStage) {
+    if (use.device.empty()) return false;
+    MOORING_ASSIGN_OR_RETURN(const PathInfo device, mounter_.Find(use.device));
+    return OwnerOf(device) == use.volume_id;
+  }
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(use.path));
+  return info.mount && OwnerOf(info) == use.volume_id;
+}
+
+// A block volume's devices go when no record and no mount needs them. Mounts are looked for by the device node that was
+// bound, since records may have been lost; that costs a walk through the mount table, at the end of a block volume's
+// use only.
+absl::Status NodeVolumes::ReleaseDevices(const std::string& volume_id) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
+  bool staged = false;
+  bool read_only_target = false;
+  for (const VolumeUse& use : uses) {
+    if (use.access_type != AccessType::kBlock) continue;
+    const bool target = use.role == VolumeUse::Role::kTarget;
+    staged = staged || !target || !use.read_only;
+    read_only_target = read_only_target || (target && use.read_only);
+  }
+  if (staged && read_only_target) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, mounter_.FindLoops(""));
+  std::erase_if(loops, [&](const LoopInfo& loop) { return OwnerOf(loop) != volume_id || loop.auto_clear; });
+  if (loops.empty()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List("/"));
+  std::set<std::string> bound;
+  for (const MountInfo& info : mounts) bound.insert(std::string(NameOf(info.root)));
+  const auto is_bound = [&](const LoopInfo& loop) { return bound.contains(std::string(NameOf(loop.device))); };
+  // The stacked one first: it holds the other.
+  bool stacked_left = false;
+  for (const LoopInfo& loop : loops) {
+    if (loop.label != ReadOnlyLabelFor(volume_id)) continue;
+    if (read_only_target || is_bound(loop)) {
+      stacked_left = true;
+    } else {
+      MOORING_RETURN_IF_ERROR(mounter_.DetachLoop(loop.device));
+    }
+  }
+  for (const LoopInfo& loop : loops) {
+    if (loop.label != LabelFor(volume_id) || staged || stacked_left || is_bound(loop)) continue;
+    MOORING_RETURN_IF_ERROR(mounter_.DetachLoop(loop.device));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mooring

@@ -1,0 +1,130 @@
+// The life of a volume on this node: stage, publish, and back, over a Mounter. Knows nothing of gRPC.
+//
+//            Stage                     Publish (bind, or the device node)
+//   created ───────▶ staged at path(s) ─────────────────────────────▶ published at target(s)
+//           ◀───────                   ◀─────────────────────────────
+//            Unstage                   Unpublish
+//
+// For a filesystem the loop device belongs to the mounts: it is made with the first and goes with the last
+// (LO_FLAGS_AUTOCLEAR), in whatever order they end. For a block volume nothing in the kernel holds the device while it
+// is only bound somewhere, so it is made by the first Stage and detached with the last staging path and target. A
+// read-only block target is bound from a second, read-only loop device stacked on the first: the file itself never has
+// two.
+//
+// Every loop device carries "mooring:<volume id>" ("mooring-ro:<volume id>" the stacked one) as its label, so the
+// kernel can say whose mount stands at a path when there is no record of it.
+//
+// Calls for one volume, and for one path, wait for each other; others never do.
+#ifndef MOORING_PLUGIN_NODE_VOLUMES_H_
+#define MOORING_PLUGIN_NODE_VOLUMES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "mounter/mounter.h"
+#include "plugin/call.h"
+#include "plugin/capability.h"
+#include "plugin/keyed_lock.h"
+#include "plugin/node_store.h"
+#include "plugin/volume_source.h"
+
+namespace mooring {
+
+struct StageSpec {
+  std::string volume_id;
+  std::string staging_path;
+  Capability capability;
+  bool read_only = false;
+};
+
+struct PublishSpec {
+  std::string volume_id;
+  std::string staging_path;  // empty: FAILED_PRECONDITION
+  std::string target_path;
+  Capability capability;
+  bool read_only = false;
+};
+
+struct ExpandSpec {
+  std::string volume_id;
+  std::string volume_path;
+  std::uint64_t required_bytes = 0;  // 0: whatever the volume has
+  std::uint64_t limit_bytes = 0;     // 0: none
+};
+
+struct VolumeStats {
+  StatsInfo usage;
+  bool is_block = false;
+  std::string ailment;  // empty: well
+};
+
+class NodeVolumes {
+ public:
+  // All must outlive it. `volume_locks` is shared with the catalog: a volume is not deleted while it is being staged.
+  NodeVolumes(Mounter& mounter, VolumeSource& source, NodeStore& store, KeyedLocks& volume_locks)
+      : mounter_(mounter), source_(source), store_(store), volume_locks_(volume_locks) {}
+
+  absl::Status Stage(const StageSpec& spec, const Call& call);
+  absl::Status Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call);
+  absl::Status Publish(const PublishSpec& spec, const Call& call);
+  absl::Status Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call);
+  absl::StatusOr<VolumeStats> Stats(const std::string& volume_id, const std::string& volume_path);
+  absl::StatusOr<std::uint64_t> Expand(const ExpandSpec& spec, const Call& call);  // the capacity in bytes
+
+  // Puts records and kernel together: once, before the first call. Forgets records of mounts that are gone, adopts
+  // mounts without a record, detaches block devices that nothing uses.
+  absl::Status Reconcile();
+
+ private:
+  struct Hold {
+    KeyedLocks::Hold volume;
+    KeyedLocks::Hold path;
+  };
+  absl::StatusOr<Hold> Acquire(const std::string& volume_id, const std::string& path, const Call& call);
+
+  // node_stage.cc
+  absl::Status StageFilesystem(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
+  absl::Status StageBlock(const StageSpec& spec, const NodeVolume& volume);
+  absl::Status CheckStagedAlike(const StageSpec& spec, const PathInfo& place);
+  absl::StatusOr<std::string> PrepareFilesystem(const StageSpec& spec, const NodeVolume& volume, bool in_use);
+  absl::Status MountStaged(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type, bool in_use);
+  absl::Status CheckSameOptions(const StageSpec& spec);
+
+  // node_publish.cc
+  absl::Status CheckPublishedAlike(const PublishSpec& spec, const PathInfo& target, const BindRequest& wanted);
+  absl::Status CheckOtherTargets(const PublishSpec& spec);
+  absl::StatusOr<BindRequest> PlanFilesystem(const PublishSpec& spec);
+  absl::StatusOr<BindRequest> PlanBlock(const PublishSpec& spec, const NodeVolume& volume);
+  absl::StatusOr<LoopInfo> StagedDevice(const PublishSpec& spec, const NodeVolume& volume);
+
+  // node_volumes.cc
+  absl::Status CheckOwner(const std::string& volume_id, const std::string& path, const PathInfo& info);
+  absl::Status TakeDown(const std::string& path, bool remove_target);
+  absl::Status TakeDownBelow(const std::string& path);
+  absl::Status ReleaseDevices(const std::string& volume_id);
+  absl::StatusOr<bool> IsLive(const VolumeUse& use);
+
+  // node_reconcile.cc
+  absl::Status DropStale(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops);
+  absl::Status Adopt(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops);
+
+  Mounter& mounter_;
+  VolumeSource& source_;
+  NodeStore& store_;
+  KeyedLocks& volume_locks_;
+  KeyedLocks path_locks_;
+};
+
+// The volume a loop device belongs to; empty: none of ours.
+std::string OwnerOf(const LoopInfo& loop);
+std::string OwnerOf(const PathInfo& info);
+std::string LabelFor(const std::string& volume_id);
+std::string ReadOnlyLabelFor(const std::string& volume_id);
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_NODE_VOLUMES_H_

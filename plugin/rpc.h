@@ -1,0 +1,59 @@
+// What happens once around every RPC, whatever it does: size limits, waiting until the plugin has reconciled, the
+// conversion of the error, one log line. A service method is then an entry in a table:
+//
+//   grpc::Status NodeStageVolume(grpc::ServerContext* context, const Request* request, Response* response) override {
+//     return rpc_.Serve(context, *request, response, [&](const Call& call) { return Stage(*request, call); });
+//   }
+#ifndef MOORING_PLUGIN_RPC_H_
+#define MOORING_PLUGIN_RPC_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "plugin/call.h"
+#include "plugin/readiness.h"
+
+namespace mooring {
+
+class Rpc {
+ public:
+  enum class When { kAlways, kWhenReady };  // kAlways: answers before the plugin has reconciled, too
+
+  explicit Rpc(Readiness& readiness) : readiness_(readiness) {}
+
+  // `handler` takes a Call and gives an absl::StatusOr<Response>. An exception (SQLite, out of memory) is INTERNAL.
+  template <typename Request, typename Response, typename Handler>
+  grpc::Status Serve(grpc::ServerContext* context, const Request& request, Response* response, Handler handler,
+                     When when = When::kWhenReady) {
+    return Run(*context, request, when, [&](const Call& call) -> absl::Status {
+      absl::StatusOr<Response> result = handler(call);
+      if (!result.ok()) return std::move(result).status();
+      *response = *std::move(result);
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  grpc::Status Run(grpc::ServerContext& context, const google::protobuf::Message& request, When when,
+                   const std::function<absl::Status(const Call&)>& handler);
+
+  Readiness& readiness_;
+};
+
+// The request as one line for the debug log: csi_secret fields and mount flags are left out, control characters
+// escaped.
+std::string Redacted(const google::protobuf::Message& request);
+
+// CSI 1.12 "Size Limits": strings 128 bytes, maps 4 KiB, mount flags 4 KiB together.
+// INVALID_ARGUMENT names the field. Not looked at: ids (one that is too long is an unknown one) and paths
+// (NormalisePath).
+absl::Status CheckSizes(const google::protobuf::Message& request);
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_RPC_H_

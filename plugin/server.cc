@@ -1,0 +1,163 @@
+#include "plugin/server.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <sys/stat.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/host.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "plugin/catalog_store.h"
+#include "plugin/controller_service.h"
+#include "plugin/endpoint.h"
+#include "plugin/identity_service.h"
+#include "plugin/image_backend.h"
+#include "plugin/node_service.h"
+#include "plugin/node_store.h"
+#include "plugin/node_volumes.h"
+#include "plugin/volume_catalog.h"
+
+namespace mooring {
+namespace {
+
+constexpr int kMostThreads = 512;  // calls at a time; one more is RESOURCE_EXHAUSTED
+constexpr std::chrono::seconds kReconcileAgain{5};
+
+// The real path, since sources of mounts are used without following symbolic links.
+absl::StatusOr<std::string> MakeStateDir(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return ErrnoStatus(error.value(), "make the state directory", path);
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  if (error) return ErrnoStatus(error.value(), "find the state directory", path);
+  if (::chmod(real.c_str(), 0700) != 0) return ErrnoStatus(errno, "keep others out of", real.string());
+  return real.string();
+}
+
+VolumeCatalog::Settings CatalogSettings(const Config& config) {
+  return {.node_id = config.node_id,
+          .topology = config.topology,
+          .max_volumes = config.max_volumes,
+          .state_dir = config.state_dir};
+}
+
+}  // namespace
+
+// In the order of their dependence: what stands below uses what stands above and goes first.
+struct PluginServer::Parts {
+  Parts(const Config& config, Mounter& mounter, std::unique_ptr<CatalogStore> opened_catalog,
+        std::unique_ptr<NodeStore> opened_node)
+      : catalog_store(std::move(opened_catalog)),
+        node_store(std::move(opened_node)),
+        backend(config.state_dir, mounter),
+        catalog(*catalog_store, backend, volume_locks, CatalogSettings(config)),
+        node_volumes(mounter, catalog, *node_store, volume_locks),
+        identity_service({config.driver_name, config.serves_controller()}, readiness, rpc),
+        controller_service(catalog, rpc),
+        node_service(rpc, node_volumes, {config.node_id, config.max_volumes, config.topology}),
+        serves_node(config.serves_node()),
+        serves_controller(config.serves_controller()) {}
+
+  absl::Status Listen(const std::string& socket_path);
+  absl::Status Reconcile();
+  void ReconcileUntilDone();
+
+  std::unique_ptr<CatalogStore> catalog_store;
+  std::unique_ptr<NodeStore> node_store;
+  KeyedLocks volume_locks;
+  ImageBackend backend;
+  VolumeCatalog catalog;
+  NodeVolumes node_volumes;
+  Readiness readiness;
+  Rpc rpc{readiness};
+  IdentityService identity_service;
+  ControllerService controller_service;
+  NodeService node_service;
+  const bool serves_node;
+  const bool serves_controller;
+  std::unique_ptr<grpc::Server> server;
+
+  std::mutex mutex;
+  std::condition_variable stop_changed;
+  bool stopping = false;
+  std::thread reconciler;
+};
+
+absl::Status PluginServer::Parts::Listen(const std::string& socket_path) {
+  MOORING_RETURN_IF_ERROR(ClearSocketPath(socket_path));
+  grpc::ServerBuilder builder;
+  grpc::ResourceQuota quota("mooring");
+  quota.SetMaxThreads(kMostThreads);
+  builder.SetResourceQuota(quota);
+  int bound = 0;
+  builder.AddListeningPort("unix:" + socket_path, grpc::InsecureServerCredentials(), &bound);
+  builder.RegisterService(&identity_service);
+  if (serves_controller) builder.RegisterService(&controller_service);
+  if (serves_node) builder.RegisterService(&node_service);
+  const mode_t before = ::umask(0117);  // for root and its group alone
+  server = builder.BuildAndStart();
+  ::umask(before);
+  if (server == nullptr || bound == 0) return Internal(fmt::format("cannot listen on {}", Quote(socket_path)));
+  return absl::OkStatus();
+}
+
+absl::Status PluginServer::Parts::Reconcile() {
+  if (serves_controller) {
+    MOORING_RETURN_IF_ERROR(Annotate(catalog.Reconcile(), "reconcile the catalog"));
+    MOORING_RETURN_IF_ERROR(Annotate(backend.RemoveLeftovers(), "reconcile the images"));
+  }
+  if (serves_node) MOORING_RETURN_IF_ERROR(Annotate(node_volumes.Reconcile(), "reconcile the mounts"));
+  return absl::OkStatus();
+}
+
+void PluginServer::Parts::ReconcileUntilDone() {
+  for (;;) {
+    const absl::Status status = Reconcile();
+    if (status.ok()) {
+      log::Info("ready");
+    } else {
+      log::Error("cannot serve yet", {{"cause", Message(status)}});
+    }
+    // What is UNAVAILABLE means "starting" to those who wait.
+    readiness.Set(absl::IsUnavailable(status) ? WithCode(absl::StatusCode::kInternal, status) : status);
+    std::unique_lock<std::mutex> lock(mutex);
+    if (status.ok() || stop_changed.wait_for(lock, kReconcileAgain, [this] { return stopping; })) return;
+  }
+}
+
+PluginServer::PluginServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+PluginServer::~PluginServer() { Stop(std::chrono::seconds(0)); }
+
+absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& asked, Mounter& mounter) {
+  Config config = asked;
+  MOORING_ASSIGN_OR_RETURN(config.state_dir, MakeStateDir(asked.state_dir));
+  MOORING_ASSIGN_OR_RETURN(const std::string boot_id, BootId());
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<CatalogStore> catalog, CatalogStore::Open(config.state_dir + "/catalog.db"));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NodeStore> node, NodeStore::Open(config.state_dir + "/node.db", boot_id));
+  auto parts = std::make_unique<Parts>(config, mounter, std::move(catalog), std::move(node));
+  MOORING_RETURN_IF_ERROR(parts->Listen(config.socket_path));
+  parts->reconciler = std::thread(&Parts::ReconcileUntilDone, parts.get());
+  return std::unique_ptr<PluginServer>(new PluginServer(std::move(parts)));
+}
+
+void PluginServer::Stop(std::chrono::seconds patience) {
+  {
+    const std::lock_guard<std::mutex> lock(parts_->mutex);
+    if (parts_->stopping) return;
+    parts_->stopping = true;
+    parts_->stop_changed.notify_all();
+  }
+  parts_->server->Shutdown(std::chrono::system_clock::now() + patience);
+  parts_->server->Wait();
+  if (parts_->reconciler.joinable()) parts_->reconciler.join();
+}
+
+}  // namespace mooring

@@ -1,0 +1,35 @@
+// The plugin as a whole: its state, its volumes, its services on a socket. main() wires it to the process.
+//
+//   readiness ◀── reconciler thread (catalog, then node), again every few seconds until it succeeds
+//   services ──▶ rpc ──▶ VolumeCatalog ──▶ CatalogStore (state_dir/catalog.db), ImageBackend (state_dir/volumes)
+//                   └──▶ NodeVolumes ────▶ NodeStore (state_dir/node.db), Mounter
+#ifndef MOORING_PLUGIN_SERVER_H_
+#define MOORING_PLUGIN_SERVER_H_
+
+#include <chrono>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "mounter/mounter.h"
+#include "plugin/config.h"
+
+namespace mooring {
+
+class PluginServer {
+ public:
+  // Opens the state, binds the socket and serves; reconciles in the background. `mounter` must outlive it.
+  static absl::StatusOr<std::unique_ptr<PluginServer>> Start(const Config& config, Mounter& mounter);
+  ~PluginServer();
+
+  // Takes no new calls and lets those under way end, for at most `patience`.
+  void Stop(std::chrono::seconds patience);
+
+ private:
+  struct Parts;
+  explicit PluginServer(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_SERVER_H_

@@ -1,0 +1,175 @@
+// Looking volumes up, publishing and growing them. Creating and deleting: volume_catalog_create.cc; the start:
+// volume_catalog_reconcile.cc.
+#include "plugin/volume_catalog.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "plugin/volume_id.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::size_t kListChunk = 500;  // a list of all volumes lets other look-ups in between
+
+absl::Status NoSuchVolume(const std::string& id) { return NotFound(fmt::format("volume {} does not exist", Quote(id))); }
+
+PublicationRecord ToRecord(const ControllerPublishSpec& spec) {
+  return {.volume_id = spec.volume_id,
+          .node_id = spec.node_id,
+          .access_type = ToString(spec.capability.access_type),
+          .capability = ToString(spec.capability),
+          .read_only = spec.read_only};
+}
+
+std::string HowPublished(const PublicationRecord& record) {
+  return fmt::format("{}, {}", record.access_type, record.read_only ? "read-only" : "read-write");
+}
+
+// What there is already against what is wanted now. Access modes and mount flags may differ: Nomad publishes a volume once
+// for each way a group of tasks uses it.
+absl::Status CheckCompatible(const PublicationRecord& there, const PublicationRecord& wanted) {
+  if (there.node_id != wanted.node_id) {
+    return FailedPrecondition(fmt::format(
+        "volume {} is published to node {}: unpublish it there (ControllerUnpublishVolume) before it goes to node {}",
+        Quote(wanted.volume_id), Quote(there.node_id), Quote(wanted.node_id)));
+  }
+  if (there.access_type == wanted.access_type && there.read_only == wanted.read_only) return absl::OkStatus();
+  return AlreadyExists(fmt::format("volume {} is published to node {} already, as {}; now {} is asked for: unpublish it first",
+                                   Quote(wanted.volume_id), Quote(wanted.node_id), HowPublished(there),
+                                   HowPublished(wanted)));
+}
+
+VolumeInfo ToInfo(ListedVolume listed) {
+  return {.id = std::move(listed.volume.id),
+          .bytes = listed.volume.bytes,
+          .fs_type = std::move(listed.volume.fs_type),
+          .published_nodes = std::move(listed.nodes)};
+}
+
+}  // namespace
+
+VolumeCatalog::VolumeCatalog(CatalogStore& store, Backend& backend, KeyedLocks& volume_locks, Settings settings)
+    : store_(store),
+      backend_(backend),
+      locks_(volume_locks),
+      settings_(std::move(settings)),
+      lock_path_(settings_.state_dir + "/lock") {}
+
+absl::StatusOr<KeyedLocks::Hold> VolumeCatalog::Lock(const std::string& id, const Call& call) {
+  if (!IsVolumeId(id)) return NoSuchVolume(id);
+  return locks_.Acquire(id, "volume", call.wait_until);
+}
+
+absl::StatusOr<VolumeRecord> VolumeCatalog::FindReady(const std::string& id) {
+  if (!IsVolumeId(id)) return NoSuchVolume(id);
+  MOORING_ASSIGN_OR_RETURN(std::optional<VolumeRecord> record, store_.FindById(id));
+  if (!record || record->state == VolumeState::kCreating) return NoSuchVolume(id);
+  if (record->state == VolumeState::kDeleting) {
+    return NotFound(fmt::format("volume {} is being deleted", Quote(id)));
+  }
+  return *std::move(record);
+}
+
+absl::StatusOr<NodeVolume> VolumeCatalog::Find(const std::string& id) {
+  MOORING_ASSIGN_OR_RETURN(VolumeRecord record, FindReady(id));
+  absl::StatusOr<VolumeLocation> location = backend_.Locate(id);
+  if (!location.ok()) {
+    return Internal(fmt::format("volume {} is in the catalog, but {}: put it back, or delete the volume", Quote(id),
+                                Message(location.status())));
+  }
+  return NodeVolume{.id = id, .path = location->path, .bytes = location->bytes, .fs_type = std::move(record.fs_type)};
+}
+
+absl::StatusOr<VolumeInfo> VolumeCatalog::Get(const std::string& id) {
+  MOORING_ASSIGN_OR_RETURN(VolumeRecord record, FindReady(id));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> publications, store_.Publications(id));
+  ListedVolume listed{std::move(record), {}};
+  for (const PublicationRecord& publication : publications) listed.nodes.push_back(publication.node_id);
+  return ToInfo(std::move(listed));
+}
+
+absl::StatusOr<VolumePage> VolumeCatalog::List(const ListVolumesSpec& spec) {
+  const std::size_t most = spec.max_entries == 0 ? std::numeric_limits<std::size_t>::max() : spec.max_entries;
+  VolumePage page;
+  std::int64_t after = spec.after;
+  while (true) {
+    const std::size_t wanted = std::min(kListChunk, most - page.volumes.size());
+    // One more than wanted, to know whether there is a next page.
+    MOORING_ASSIGN_OR_RETURN(std::vector<ListedVolume> chunk, store_.ListReady(after, wanted + 1));
+    const bool more = chunk.size() > wanted;
+    if (more) chunk.pop_back();
+    if (!chunk.empty()) after = chunk.back().volume.seq;
+    for (ListedVolume& listed : chunk) page.volumes.push_back(ToInfo(std::move(listed)));
+    if (!more) return page;
+    if (page.volumes.size() == most) {
+      page.next = after;
+      return page;
+    }
+  }
+}
+
+absl::StatusOr<CapacityInfo> VolumeCatalog::Capacity(const CapacitySpec& spec) {
+  if (!spec.possible || !IsHere(spec.topology)) return CapacityInfo();
+  MOORING_ASSIGN_OR_RETURN(const BackendCapacity capacity, backend_.Capacity());
+  return CapacityInfo{
+      .available = capacity.available, .largest = capacity.largest_volume, .smallest = spec.minimum_bytes};
+}
+
+absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& spec, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(spec.volume_id, call));
+  MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(spec.volume_id));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseGrownSize(spec.range, record.bytes));
+  if (bytes == record.bytes) return bytes;
+  MOORING_RETURN_IF_ERROR(backend_.Grow(spec.volume_id, bytes));
+  // Killed here, the image is larger than its record: the same call again, or Reconcile, puts that right.
+  MOORING_RETURN_IF_ERROR(store_.SetBytes(spec.volume_id, bytes));
+  return bytes;
+}
+
+absl::Status VolumeCatalog::Publish(const ControllerPublishSpec& spec, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(spec.volume_id, call));
+  MOORING_RETURN_IF_ERROR(FindReady(spec.volume_id).status());
+  if (spec.node_id != settings_.node_id) {
+    return NotFound(fmt::format("node {} is not known here: volume {} lives on node {} and can be published only there",
+                                Quote(spec.node_id), Quote(spec.volume_id), Quote(settings_.node_id)));
+  }
+  const PublicationRecord wanted = ToRecord(spec);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> there, store_.Publications(spec.volume_id));
+  for (const PublicationRecord& publication : there) {
+    MOORING_RETURN_IF_ERROR(CheckCompatible(publication, wanted));
+    if (publication.capability == wanted.capability) return absl::OkStatus();
+  }
+  // A volume that has its place on the node keeps it.
+  const std::int64_t most = there.empty() ? settings_.max_volumes : 0;
+  MOORING_ASSIGN_OR_RETURN(const bool done, store_.PutPublication(wanted, most));
+  if (done) return absl::OkStatus();
+  return ResourceExhausted(fmt::format("node {} has {} volumes published to it, as many as --max-volumes allows: "
+                                       "unpublish one first, or raise the limit",
+                                       Quote(spec.node_id), settings_.max_volumes));
+}
+
+absl::Status VolumeCatalog::Unpublish(const ControllerUnpublishSpec& spec, const Call& call) {
+  if (!IsVolumeId(spec.volume_id)) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(spec.volume_id, call));
+  return store_.RemovePublications(spec.volume_id, spec.node_id);
+}
+
+bool VolumeCatalog::IsHere(const Segments& wanted) const {
+  return std::all_of(wanted.begin(), wanted.end(), [this](const auto& segment) {
+    const auto ours = settings_.topology.find(segment.first);
+    return ours != settings_.topology.end() && ours->second == segment.second;
+  });
+}
+
+bool VolumeCatalog::IsReachable(const std::vector<Segments>& topologies) const {
+  return topologies.empty() ||
+         std::any_of(topologies.begin(), topologies.end(), [this](const Segments& wanted) { return IsHere(wanted); });
+}
+
+}  // namespace mooring

@@ -1,0 +1,108 @@
+// The volumes there are: created, deleted, published to nodes, grown, listed. What the Controller service does, without gRPC.
+//
+// Every change is written down before it is made and after (intent, act, outcome), so a process killed in between leaves
+// something that the next call or the next start finishes:
+//
+//               Insert              image made
+//     (no row) ───────▶ creating ──────────────▶ ready ◀──────┐
+//                           │                      │          │ still in use
+//                           │ failed or given up   │ Delete   │
+//                           └──────────▶ deleting ◀┴──────────┘
+//                                           │ image gone
+//                                           ▼
+//                                        (no row)
+//
+// The id of a volume is told to nobody before it is ready. Calls for one volume wait for each other (until Call::wait_until,
+// then ABORTED), in this process by a lock shared with the node side; other processes on the same state directory (an old and
+// a new plugin during an update, a controller beside a node) are kept out by compare-and-set in the store, by the lock on the
+// image (image_backend.h), and by <state_dir>/lock, which Create and Delete share and Reconcile has alone.
+#ifndef MOORING_PLUGIN_VOLUME_CATALOG_H_
+#define MOORING_PLUGIN_VOLUME_CATALOG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "plugin/backend.h"
+#include "plugin/call.h"
+#include "plugin/catalog_store.h"
+#include "plugin/keyed_lock.h"
+#include "plugin/volume_source.h"
+#include "plugin/volume_specs.h"
+
+namespace mooring {
+
+class VolumeCatalog : public VolumeSource {
+ public:
+  struct Settings {
+    std::string node_id;            // the only node these volumes can be published to
+    Segments topology;              // of that node
+    std::int64_t max_volumes = 0;   // published to it at a time; 0: no limit
+    std::string state_dir;          // for the lock that processes share
+  };
+
+  // All of them outlive the catalog. `volume_locks` is shared with the node side; a volume's key is its id.
+  VolumeCatalog(CatalogStore& store, Backend& backend, KeyedLocks& volume_locks, Settings settings);
+
+  // VolumeSource. INTERNAL where the catalog has the volume and its image is gone.
+  absl::StatusOr<NodeVolume> Find(const std::string& id) override;
+
+  // The volume of that name, made where there is none. ALREADY_EXISTS: it is there with another size, filesystem or place.
+  // RESOURCE_EXHAUSTED: not reachable from where it is wanted, or no room. OUT_OF_RANGE: the size.
+  absl::StatusOr<VolumeInfo> Create(const CreateVolumeSpec& spec, const Call& call);
+
+  // Gone already is OK. FAILED_PRECONDITION: in use on this host. Publications do not hold a volume: orchestrators forget
+  // to take them back (Nomad, when the plugin was away).
+  absl::Status Delete(const std::string& id, const Call& call);
+
+  // NOT_FOUND for what is not ready.
+  absl::StatusOr<VolumeInfo> Get(const std::string& id);
+
+  absl::StatusOr<VolumePage> List(const ListVolumesSpec& spec);
+  absl::StatusOr<CapacityInfo> Capacity(const CapacitySpec& spec);
+
+  // The size it has then. OUT_OF_RANGE: it cannot be had.
+  absl::StatusOr<std::uint64_t> Expand(const ControllerExpandSpec& spec, const Call& call);
+
+  // Again with the same access type and `read_only` is OK, else ALREADY_EXISTS. NOT_FOUND: no such volume or node.
+  // FAILED_PRECONDITION: published to another node. RESOURCE_EXHAUSTED: the node has max_volumes.
+  absl::Status Publish(const ControllerPublishSpec& spec, const Call& call);
+  absl::Status Unpublish(const ControllerUnpublishSpec& spec, const Call& call);
+
+  // At the start, before any call: finishes or takes back what a killed process left, and compares the records with the
+  // images. An image without a record is only reported. Waits for creations and deletions of other processes.
+  absl::Status Reconcile();
+
+  const Segments& topology() const { return settings_.topology; }
+
+ private:
+  // NOT_FOUND for what is no id of ours.
+  absl::StatusOr<KeyedLocks::Hold> Lock(const std::string& id, const Call& call);
+  absl::StatusOr<VolumeRecord> FindReady(const std::string& id);
+
+  // Whether all of `wanted` holds on this node.
+  bool IsHere(const Segments& wanted) const;
+  bool IsReachable(const std::vector<Segments>& topologies) const;
+
+  absl::Status CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const;
+  absl::StatusOr<VolumeRecord> NewRecord(const CreateVolumeSpec& spec) const;
+  absl::Status Finish(const VolumeRecord& record);
+  absl::Status ClearName(const VolumeRecord& unfinished, const Call& call);
+  absl::Status Erase(const VolumeRecord& record);
+
+  absl::Status FinishInterrupted();
+  absl::Status CompareWithImages();
+  absl::Status CompareSize(const VolumeRecord& record);
+
+  CatalogStore& store_;
+  Backend& backend_;
+  KeyedLocks& locks_;
+  const Settings settings_;
+  const std::string lock_path_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_VOLUME_CATALOG_H_

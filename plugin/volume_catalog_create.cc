@@ -1,0 +1,142 @@
+// Creating and deleting volumes.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/file_lock.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "plugin/volume_catalog.h"
+#include "plugin/volume_id.h"
+
+namespace mooring {
+namespace {
+
+// How often Create looks again when another process changes the volume of that name under it.
+constexpr int kAttempts = 5;
+
+std::string SegmentsText(const Segments& segments) {
+  std::string text;
+  for (const auto& [key, value] : segments) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, value);
+  return text.empty() ? "none" : text;
+}
+
+VolumeInfo ToInfo(const VolumeRecord& record) {
+  return {.id = record.id, .bytes = record.bytes, .fs_type = record.fs_type, .published_nodes = {}};
+}
+
+}  // namespace
+
+absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold name, locks_.Acquire("name:" + spec.name, "volume", call.wait_until));
+  MOORING_ASSIGN_OR_RETURN(const FileLock alive, FileLock::Acquire(lock_path_, FileLock::Mode::kShared));
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> there, store_.FindByName(spec.name));
+    if (!there) {
+      MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, NewRecord(spec));
+      MOORING_ASSIGN_OR_RETURN(const bool inserted, store_.Insert(record));
+      if (!inserted) continue;
+      MOORING_RETURN_IF_ERROR(Finish(record));
+      return ToInfo(record);
+    }
+    const absl::Status matches = CheckMatches(*there, spec);
+    if (there->state == VolumeState::kReady) {
+      MOORING_RETURN_IF_ERROR(matches);
+      return ToInfo(*there);
+    }
+    if (there->state == VolumeState::kCreating && matches.ok()) {
+      MOORING_RETURN_IF_ERROR(Finish(*there));
+      return ToInfo(*there);
+    }
+    MOORING_RETURN_IF_ERROR(ClearName(*there, call));
+  }
+  return Aborted(fmt::format("another process is creating or deleting the volume {}: call again later", Quote(spec.name)));
+}
+
+absl::Status VolumeCatalog::CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const {
+  const auto differs = [&](const std::string& how) {
+    return AlreadyExists(fmt::format("a volume named {} exists with {}: delete it, or use another name", Quote(spec.name), how));
+  };
+  if (existing.fs_type != spec.fs_type) {
+    return differs(fmt::format("filesystem {}, and {} is asked for", existing.fs_type, spec.fs_type));
+  }
+  if (!Satisfies(existing.bytes, spec.range)) {
+    return differs(fmt::format("{}, and {} is asked for", SizeText(existing.bytes), RangeText(spec.range)));
+  }
+  if (!IsReachable(spec.topologies)) {
+    return differs(fmt::format("topology {}, and another one is asked for", SegmentsText(settings_.topology)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& spec) const {
+  if (!IsReachable(spec.topologies)) {
+    return ResourceExhausted(fmt::format("accessibility_requirements name no place where this plugin can make volumes: "
+                                         "volumes of node {} are reachable only at {}",
+                                         Quote(settings_.node_id), SegmentsText(settings_.topology)));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseSize(spec.range, spec.minimum_bytes));
+  return VolumeRecord{.id = NewVolumeId(),
+                      .name = spec.name,
+                      .state = VolumeState::kCreating,
+                      .bytes = bytes,
+                      .fs_type = spec.fs_type,
+                      .access_types = spec.access_types};
+}
+
+// creating -> ready, or away.
+absl::Status VolumeCatalog::Finish(const VolumeRecord& record) {
+  if (const absl::Status made = backend_.Create(record.id, record.bytes); !made.ok()) {
+    // A row that cannot be taken back now (the disk is full) does no harm: Create of that name or Reconcile clears it.
+    if (const absl::Status erased = Erase(record); !erased.ok()) {
+      log::Warning("a volume that could not be created is not cleaned up yet",
+                   {{"volume", record.id}, {"cause", Message(erased)}});
+    }
+    return made;
+  }
+  MOORING_ASSIGN_OR_RETURN(const bool ready, store_.Move(record.id, VolumeState::kCreating, VolumeState::kReady));
+  if (ready) return absl::OkStatus();
+  // Another process had the same row in its hands: it has finished it, which is as good, or has given it up.
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(record.id));
+  if (now && now->state == VolumeState::kReady) return absl::OkStatus();
+  if (!now) MOORING_RETURN_IF_ERROR(backend_.Delete(record.id));
+  return Aborted(fmt::format("another process gave the creation of volume {} up: call again", Quote(record.name)));
+}
+
+// A volume that was half created for other arguments, or is half deleted, holds the name. If it turns out to be alive after
+// all, Create sees that when it looks again.
+absl::Status VolumeCatalog::ClearName(const VolumeRecord& unfinished, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(unfinished.id, call));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(unfinished.id));
+  if (!now || now->state == VolumeState::kReady) return absl::OkStatus();
+  return Erase(*now);
+}
+
+absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
+  if (!IsVolumeId(id)) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(id, call));
+  MOORING_ASSIGN_OR_RETURN(const FileLock alive, FileLock::Acquire(lock_path_, FileLock::Mode::kShared));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, store_.FindById(id));
+  return record ? Erase(*record) : absl::OkStatus();
+}
+
+// any state -> deleting -> away; back to ready where the volume is in use.
+absl::Status VolumeCatalog::Erase(const VolumeRecord& record) {
+  if (record.state != VolumeState::kDeleting) {
+    MOORING_ASSIGN_OR_RETURN(const bool moved, store_.Move(record.id, record.state, VolumeState::kDeleting));
+    if (!moved) {
+      return Aborted(fmt::format("another process is changing volume {}: call again later", Quote(record.id)));
+    }
+  }
+  const absl::Status deleted = backend_.Delete(record.id);
+  if (deleted.ok()) return store_.Remove(record.id);
+  // One that was found in `deleting` may be another process's, which is at work on it: only a volume in use comes back.
+  const bool ours = record.state == VolumeState::kReady;
+  if ((ours || absl::IsFailedPrecondition(deleted)) && backend_.Locate(record.id).ok()) {
+    MOORING_RETURN_IF_ERROR(store_.Move(record.id, VolumeState::kDeleting, VolumeState::kReady).status());
+  }
+  return deleted;
+}
+
+}  // namespace mooring

@@ -1,0 +1,45 @@
+// How large a volume may be, and becomes, for what was asked. Bytes throughout.
+#ifndef MOORING_PLUGIN_VOLUME_SIZE_H_
+#define MOORING_PLUGIN_VOLUME_SIZE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "plugin/capability.h"
+
+namespace mooring {
+
+inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+inline constexpr std::uint64_t kTiB = std::uint64_t{1} << 40;
+
+inline constexpr std::uint64_t kVolumeGranularity = 4096;               // the block of a filesystem, and of a loop device
+inline constexpr std::uint64_t kDefaultVolumeBytes = kGiB;              // where no size is asked for
+inline constexpr std::uint64_t kLargestVolumeBytes = 16 * kTiB - 4096;  // the largest file ext4 can hold
+
+// What is asked for: at least `required` and, where that is not 0, at most `limit`.
+struct SizeRange {
+  std::uint64_t required = 0;
+  std::uint64_t limit = 0;
+};
+
+// The smallest volume that can be used so: a journal and its metadata have to fit (xfs: mkfs.xfs refuses below 300 MiB).
+std::uint64_t MinimumBytes(AccessType type, std::string_view fs_type);
+
+// The size of a new volume: `required` rounded up to the granularity, at least `minimum`. OUT_OF_RANGE where `limit` is in
+// the way or nothing so large can be made.
+absl::StatusOr<std::uint64_t> ChooseSize(const SizeRange& range, std::uint64_t minimum);
+
+// The size that a volume of `current` bytes is to have: never smaller. OUT_OF_RANGE as above.
+absl::StatusOr<std::uint64_t> ChooseGrownSize(const SizeRange& range, std::uint64_t current);
+
+bool Satisfies(std::uint64_t bytes, const SizeRange& range);
+
+std::string SizeText(std::uint64_t bytes);      // "1 GiB", "1536 MiB", "4097 bytes"
+std::string RangeText(const SizeRange& range);  // "1 GiB to 2 GiB", "at least 1 GiB", "at most 2 GiB", "any size"
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_VOLUME_SIZE_H_

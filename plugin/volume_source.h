@@ -1,0 +1,29 @@
+// What the node side needs to know of a volume. The catalog gives it; tests give their own.
+#ifndef MOORING_PLUGIN_VOLUME_SOURCE_H_
+#define MOORING_PLUGIN_VOLUME_SOURCE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace mooring {
+
+struct NodeVolume {
+  std::string id;
+  std::string path;         // the image file, or the block device
+  std::uint64_t bytes = 0;  // its size now
+  std::string fs_type;      // asked for when it was created; never empty
+};
+
+class VolumeSource {
+ public:
+  virtual ~VolumeSource() = default;
+
+  // NOT_FOUND for an id that is unknown, malformed or being deleted.
+  virtual absl::StatusOr<NodeVolume> Find(const std::string& id) = 0;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_VOLUME_SOURCE_H_

@@ -1,0 +1,77 @@
+// What the controller's calls ask for and get, as plain values: controller_requests.h makes the specs of requests,
+// VolumeCatalog acts on them.
+#ifndef MOORING_PLUGIN_VOLUME_SPECS_H_
+#define MOORING_PLUGIN_VOLUME_SPECS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plugin/capability.h"
+#include "plugin/volume_size.h"
+
+namespace mooring {
+
+using Segments = std::map<std::string, std::string>;  // of one topology
+
+struct CreateVolumeSpec {
+  std::string name;
+  SizeRange range;
+  std::uint64_t minimum_bytes = 0;   // that its capabilities need
+  std::string fs_type;               // never empty, also for a volume that is to be a block device
+  std::string access_types;          // "mount", "block" or "block,mount": told to people, decides nothing
+  std::vector<Segments> topologies;  // it must be reachable from one of them; none: from anywhere
+};
+
+struct ControllerPublishSpec {
+  std::string volume_id;
+  std::string node_id;
+  Capability capability;
+  bool read_only = false;
+};
+
+struct ControllerUnpublishSpec {
+  std::string volume_id;
+  std::string node_id;  // empty: all nodes
+};
+
+struct ControllerExpandSpec {
+  std::string volume_id;
+  SizeRange range;
+};
+
+struct ListVolumesSpec {
+  std::int64_t after = 0;       // the place of the last volume of the page before
+  std::size_t max_entries = 0;  // 0: all
+};
+
+struct CapacitySpec {
+  bool possible = true;             // false: such a volume could never be made
+  std::uint64_t minimum_bytes = 0;  // that the capabilities need
+  Segments topology;                // empty: anywhere
+};
+
+struct VolumeInfo {
+  std::string id;
+  std::uint64_t bytes = 0;
+  std::string fs_type;
+  std::vector<std::string> published_nodes;
+};
+
+struct VolumePage {
+  std::vector<VolumeInfo> volumes;
+  std::optional<std::int64_t> next;  // `after` of the next page, where there is one
+};
+
+struct CapacityInfo {
+  std::uint64_t available = 0;
+  std::uint64_t largest = 0;
+  std::uint64_t smallest = 0;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_VOLUME_SPECS_H_
