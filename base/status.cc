@@ -29,7 +29,6 @@ absl::StatusCode CodeOf(int error) {
     case ENOTEMPTY:
     case EXDEV:
       return absl::StatusCode::kFailedPrecondition;
-    case EINVAL:
     case ENAMETOOLONG:
       return absl::StatusCode::kInvalidArgument;
     case ENOSYS:

@@ -111,9 +111,10 @@ absl::Status ToStatus(const SQLite::Exception& error, std::string_view what, con
       return Aborted(text + ": another call changed it meanwhile, call again");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return Internal(text +
-                      ": the file is damaged. Stop the plugin and put a copy of it back, or move it away to start with an "
-                      "empty catalog; the images of the volumes are not touched");
+      return Internal(
+          text +
+          ": the file is damaged. Stop the plugin and put a copy of it back, or move it away to start with an "
+          "empty catalog; the images of the volumes are not touched");
     default:
       return Internal(text);
   }
@@ -172,16 +173,16 @@ struct CatalogStore::Writer {
 
   void PrepareStatements() {
     insert.emplace(database,
-                    "INSERT INTO volumes (id, name, state, capacity_bytes, fs_type, access_types, created_at) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING");
+                   "INSERT INTO volumes (id, name, state, capacity_bytes, fs_type, access_types, created_at) "
+                   "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING");
     move.emplace(database, "UPDATE volumes SET state = ?3 WHERE id = ?1 AND state = ?2");
     set_bytes.emplace(database, "UPDATE volumes SET capacity_bytes = ?2 WHERE id = ?1");
     remove.emplace(database, "DELETE FROM volumes WHERE id = ?");
     // One statement, so that two calls (or processes) cannot both take the last place on the node.
     publish.emplace(database,
-                     "INSERT OR REPLACE INTO publications (volume_id, node_id, access_type, capability, read_only) "
-                     "SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?6 = 0 OR ?6 > "
-                     "(SELECT COUNT(*) FROM publications WHERE node_id = ?2 AND volume_id <> ?1)");
+                    "INSERT OR REPLACE INTO publications (volume_id, node_id, access_type, capability, read_only) "
+                    "SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?6 = 0 OR ?6 > "
+                    "(SELECT COUNT(*) FROM publications WHERE node_id = ?2 AND volume_id <> ?1)");
     unpublish.emplace(database, "DELETE FROM publications WHERE volume_id = ?1 AND (?2 = '' OR node_id = ?2)");
   }
 
@@ -197,14 +198,14 @@ struct CatalogStore::Reader {
         by_id(database, fmt::format("SELECT {} FROM volumes WHERE id = ?", kVolumeColumns)),
         by_name(database, fmt::format("SELECT {} FROM volumes WHERE name = ?", kVolumeColumns)),
         publications(database,
-                      "SELECT volume_id, node_id, access_type, capability, read_only FROM publications "
-                      "WHERE volume_id = ? ORDER BY node_id"),
+                     "SELECT volume_id, node_id, access_type, capability, read_only FROM publications "
+                     "WHERE volume_id = ? ORDER BY node_id"),
         list(database, fmt::format("SELECT {}, node_id FROM (SELECT * FROM volumes WHERE state = 'ready' AND seq > ? "
-                                     "ORDER BY seq LIMIT ?) LEFT JOIN publications ON volume_id = id "
-                                     "ORDER BY seq, node_id",
-                                     kVolumeColumns)),
+                                   "ORDER BY seq LIMIT ?) LEFT JOIN publications ON volume_id = id "
+                                   "ORDER BY seq, node_id",
+                                   kVolumeColumns)),
         unfinished(database,
-                    fmt::format("SELECT {} FROM volumes WHERE state <> 'ready' ORDER BY seq", kVolumeColumns)) {}
+                   fmt::format("SELECT {} FROM volumes WHERE state <> 'ready' ORDER BY seq", kVolumeColumns)) {}
 
   std::mutex mutex;
   SQLite::Database database;
@@ -214,8 +215,8 @@ struct CatalogStore::Reader {
 CatalogStore::CatalogStore(std::string path) : path_(std::move(path)) {}
 CatalogStore::~CatalogStore() = default;
 
-// Two processes that make the file at the same moment: changing to WAL is refused at once where another connection is in
-// the way, whatever the busy timeout says. So the whole opening is repeated.
+// Two processes that make the file at the same moment: changing to WAL is refused at once where another connection is
+// in the way, whatever the busy timeout says. So the whole opening is repeated.
 absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::Open(const std::string& path) {
   MOORING_RETURN_IF_ERROR(MakePrivateFile(path));
   const auto deadline = std::chrono::steady_clock::now() + kBusyTimeout;

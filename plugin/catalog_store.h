@@ -1,8 +1,10 @@
-// The volumes and publications on disk, in SQLite: what was asked, and how far it got. Several processes may use one file.
+// The volumes and publications on disk, in SQLite: what was asked, and how far it got. Several processes may use one
+// file.
 //
-// A write is on disk when its call returns (WAL, synchronous=FULL). Look-ups have a connection of their own, so they never
-// wait for another call's fsync. Safe from several threads. Nothing throws: SQLite's errors come back as INTERNAL with the
-// path and SQLite's own words, RESOURCE_EXHAUSTED where the disk is full, ABORTED where another process holds the file.
+// A write is on disk when its call returns (WAL, synchronous=FULL). Look-ups have a connection of their own, so they
+// never wait for another call's fsync. Safe from several threads. Nothing throws: SQLite's errors come back as INTERNAL
+// with the path and SQLite's own words, RESOURCE_EXHAUSTED where the disk is full, ABORTED where another process holds
+// the file.
 #ifndef MOORING_PLUGIN_CATALOG_STORE_H_
 #define MOORING_PLUGIN_CATALOG_STORE_H_
 

@@ -47,9 +47,8 @@ bool IsAlphanumeric(char c) { return IsLetter(c) || (c >= '0' && c <= '9'); }
 
 bool IsWord(std::string_view text, std::string_view also_inside) {
   if (text.empty() || !IsAlphanumeric(text.front()) || !IsAlphanumeric(text.back())) return false;
-  return std::all_of(text.begin(), text.end(), [&](char c) {
-    return IsAlphanumeric(c) || also_inside.find(c) != std::string_view::npos;
-  });
+  return std::all_of(text.begin(), text.end(),
+                     [&](char c) { return IsAlphanumeric(c) || also_inside.find(c) != std::string_view::npos; });
 }
 
 bool IsPart(std::string_view text) { return text.size() <= kLongestPart && IsWord(text, "-_."); }
@@ -73,16 +72,18 @@ absl::StatusOr<std::string> CheckDriverName(const std::string& name) {
   if (name.size() <= kLongestDriverName && IsDomainName(name) && IsLetter(name.front()) && IsLetter(name.back())) {
     return name;
   }
-  return Wrong("--driver-name", name,
-               fmt::format("it must have the form of a domain name (letters, digits, '-', '.'), a letter first and last, and "
-                           "at most {} bytes",
-                           kLongestDriverName));
+  return Wrong(
+      "--driver-name", name,
+      fmt::format("it must have the form of a domain name (letters, digits, '-', '.'), a letter first and last, and "
+                  "at most {} bytes",
+                  kLongestDriverName));
 }
 
 absl::StatusOr<std::string> CheckNodeId(std::string id) {
   if (id.empty()) id = HostName();
   if (IsPart(id)) return id;
-  return Wrong("--node-id", id, fmt::format("it must have {} (the default is the host's name; give another)", kPartRule));
+  return Wrong("--node-id", id,
+               fmt::format("it must have {} (the default is the host's name; give another)", kPartRule));
 }
 
 absl::StatusOr<Mode> ParseMode(const std::string& mode) {
@@ -163,12 +164,14 @@ void AddFlags(CLI::App& app, Flags& flags) {
   const auto add = [&app](const char* name, std::string& value, const char* environment, const char* help) {
     app.add_option(name, value, help)->envname(environment)->type_name("TEXT")->capture_default_str();
   };
-  add("--endpoint", flags.endpoint, "CSI_ENDPOINT", "socket to serve: unix:///csi/csi.sock, or its path [MOORING_ENDPOINT]");
+  add("--endpoint", flags.endpoint, "CSI_ENDPOINT",
+      "socket to serve: unix:///csi/csi.sock, or its path [MOORING_ENDPOINT]");
   add("--node-id", flags.node_id, "MOORING_NODE_ID", "this node's id (default: the host's name)");
   add("--state-dir", flags.state_dir, "MOORING_STATE_DIR", "directory of volumes and records");
   add("--mode", flags.mode, "MOORING_MODE", "what to serve: node, controller or monolith (both)");
   add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "the name orchestrators know the plugin by");
-  add("--max-volumes", flags.max_volumes, "MOORING_MAX_VOLUMES", "volumes published to this node at a time, 0: no limit");
+  add("--max-volumes", flags.max_volumes, "MOORING_MAX_VOLUMES",
+      "volumes published to this node at a time, 0: no limit");
   app.add_option("--topology", flags.topology, "where this node is, key=value; may be repeated, or several with commas")
       ->envname("MOORING_TOPOLOGY")
       ->type_name("TEXT")
@@ -222,8 +225,9 @@ absl::StatusOr<std::string> ParseEndpoint(const std::string& endpoint) {
   absl::StatusOr<std::string> normal = NormalisePath("the path", path);
   if (!normal.ok()) return Wrong("--endpoint", endpoint, fmt::format("{}: {}", Message(normal.status()), kForms));
   if (normal->size() >= sizeof(sockaddr_un::sun_path)) {
-    return Wrong("--endpoint", endpoint, fmt::format("the path has {} bytes, and a socket's can have {}: use a shorter one",
-                                                     normal->size(), sizeof(sockaddr_un::sun_path) - 1));
+    return Wrong("--endpoint", endpoint,
+                 fmt::format("the path has {} bytes, and a socket's can have {}: use a shorter one", normal->size(),
+                             sizeof(sockaddr_un::sun_path) - 1));
   }
   return normal;
 }

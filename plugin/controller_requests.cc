@@ -25,7 +25,8 @@ constexpr std::string_view kTokenPrefix = "after-";
 absl::Status CheckName(const std::string& name) {
   if (name.empty()) return InvalidArgument("name is missing: a volume needs one");
   if (name.size() > kLongestName) {
-    return InvalidArgument(fmt::format("name {} has {} bytes, more than {}", Quote(name, 32), name.size(), kLongestName));
+    return InvalidArgument(
+        fmt::format("name {} has {} bytes, more than {}", Quote(name, 32), name.size(), kLongestName));
   }
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
   if (std::any_of(name.begin(), name.end(), is_control)) {
@@ -41,8 +42,8 @@ absl::Status Agree(std::string& chosen, const std::string& fs_type, std::string_
     return InvalidArgument(fmt::format("{} {} is not one of {}", where, Quote(fs_type), SupportedFsTypes()));
   }
   if (!chosen.empty() && chosen != fs_type) {
-    return InvalidArgument(fmt::format("{} {} contradicts {}, which the request also asks for: name one filesystem", where,
-                                       Quote(fs_type), Quote(chosen)));
+    return InvalidArgument(fmt::format("{} {} contradicts {}, which the request also asks for: name one filesystem",
+                                       where, Quote(fs_type), Quote(chosen)));
   }
   chosen = fs_type;
   return absl::OkStatus();
@@ -56,8 +57,8 @@ absl::StatusOr<std::string> ParseParameters(const Parameters& unordered) {
     if (key == kFsTypeKey || key == kKubernetesFsType) {
       MOORING_RETURN_IF_ERROR(Agree(fs_type, value, fmt::format("parameter {}", key)));
     } else if (!std::string_view(key).starts_with(kKubernetesPrefix)) {
-      return InvalidArgument(
-          fmt::format("parameter {} is unknown: this driver knows {} ({})", Quote(key), kFsTypeKey, SupportedFsTypes()));
+      return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({})", Quote(key), kFsTypeKey,
+                                         SupportedFsTypes()));
     }
   }
   return fs_type;
@@ -102,8 +103,8 @@ absl::StatusOr<SizeRange> ParseRange(const csi::v1::CapacityRange& range) {
   const SizeRange parsed = {.required = static_cast<std::uint64_t>(range.required_bytes()),
                             .limit = static_cast<std::uint64_t>(range.limit_bytes())};
   if (parsed.limit != 0 && parsed.required > parsed.limit) {
-    return InvalidArgument(fmt::format("capacity_range: required_bytes {} is more than limit_bytes {}", parsed.required,
-                                       parsed.limit));
+    return InvalidArgument(
+        fmt::format("capacity_range: required_bytes {} is more than limit_bytes {}", parsed.required, parsed.limit));
   }
   return parsed;
 }
@@ -186,7 +187,8 @@ absl::StatusOr<ControllerUnpublishSpec> ParseControllerUnpublish(
 absl::StatusOr<ControllerExpandSpec> ParseControllerExpand(const csi::v1::ControllerExpandVolumeRequest& request) {
   ControllerExpandSpec spec;
   MOORING_ASSIGN_OR_RETURN(spec.volume_id, ParseVolumeId(request.volume_id()));
-  if (!request.has_capacity_range()) return InvalidArgument("capacity_range is missing: say how large the volume is to be");
+  if (!request.has_capacity_range())
+    return InvalidArgument("capacity_range is missing: say how large the volume is to be");
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
   if (spec.range.required == 0 && spec.range.limit == 0) {
     return InvalidArgument("capacity_range is empty: say how large the volume is to be");
@@ -231,7 +233,8 @@ absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesReque
   const auto [end, error] = std::from_chars(token.data() + digits, token.data() + token.size(), spec.after);
   // Written again it has to be the same: no sign, no leading zero, nothing behind it.
   if (error != std::errc() || spec.after < 1 || ListToken(spec.after) != token) {
-    return Aborted(fmt::format("starting_token {} was not given out by ListVolumes: start again without one", Quote(token)));
+    return Aborted(
+        fmt::format("starting_token {} was not given out by ListVolumes: start again without one", Quote(token)));
   }
   return spec;
 }

@@ -1,5 +1,5 @@
-// The controller's requests as plain specs. Pure: everything that can be said without looking anything up is checked here,
-// and is INVALID_ARGUMENT with the field's name. An id that is there but malformed passes: it is an unknown one.
+// The controller's requests as plain specs. Pure: everything that can be said without looking anything up is checked
+// here, and is INVALID_ARGUMENT with the field's name. An id that is there but malformed passes: it is an unknown one.
 #ifndef MOORING_PLUGIN_CONTROLLER_REQUESTS_H_
 #define MOORING_PLUGIN_CONTROLLER_REQUESTS_H_
 

@@ -51,7 +51,8 @@ grpc::Status ControllerService::GetCapacity(grpc::ServerContext* context, const 
 grpc::Status ControllerService::ControllerGetCapabilities(grpc::ServerContext* context,
                                                           const csi::v1::ControllerGetCapabilitiesRequest* request,
                                                           csi::v1::ControllerGetCapabilitiesResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call&) { return Capabilities(); }, Rpc::When::kAlways);
+  return rpc_.Serve(
+      context, *request, response, [&](const Call&) { return Capabilities(); }, Rpc::When::kAlways);
 }
 
 grpc::Status ControllerService::ControllerExpandVolume(grpc::ServerContext* context,
@@ -143,10 +144,9 @@ absl::StatusOr<csi::v1::GetCapacityResponse> ControllerService::Capacity(const c
 absl::StatusOr<csi::v1::ControllerGetCapabilitiesResponse> ControllerService::Capabilities() {
   using Type = csi::v1::ControllerServiceCapability::RPC;
   csi::v1::ControllerGetCapabilitiesResponse response;
-  for (const auto type :
-       {Type::CREATE_DELETE_VOLUME, Type::PUBLISH_UNPUBLISH_VOLUME, Type::LIST_VOLUMES, Type::GET_CAPACITY,
-        Type::PUBLISH_READONLY, Type::EXPAND_VOLUME, Type::LIST_VOLUMES_PUBLISHED_NODES, Type::GET_VOLUME,
-        Type::SINGLE_NODE_MULTI_WRITER}) {
+  for (const auto type : {Type::CREATE_DELETE_VOLUME, Type::PUBLISH_UNPUBLISH_VOLUME, Type::LIST_VOLUMES,
+                          Type::GET_CAPACITY, Type::PUBLISH_READONLY, Type::EXPAND_VOLUME,
+                          Type::LIST_VOLUMES_PUBLISHED_NODES, Type::GET_VOLUME, Type::SINGLE_NODE_MULTI_WRITER}) {
     response.add_capabilities()->mutable_rpc()->set_type(type);
   }
   return response;

@@ -7,18 +7,21 @@ namespace mooring {
 
 grpc::Status IdentityService::GetPluginInfo(grpc::ServerContext* context, const csi::v1::GetPluginInfoRequest* request,
                                             csi::v1::GetPluginInfoResponse* response) {
-  return rpc_.Serve(context, *request, response, [this](const Call&) { return Info(); }, Rpc::When::kAlways);
+  return rpc_.Serve(
+      context, *request, response, [this](const Call&) { return Info(); }, Rpc::When::kAlways);
 }
 
 grpc::Status IdentityService::GetPluginCapabilities(grpc::ServerContext* context,
                                                     const csi::v1::GetPluginCapabilitiesRequest* request,
                                                     csi::v1::GetPluginCapabilitiesResponse* response) {
-  return rpc_.Serve(context, *request, response, [this](const Call&) { return Capabilities(); }, Rpc::When::kAlways);
+  return rpc_.Serve(
+      context, *request, response, [this](const Call&) { return Capabilities(); }, Rpc::When::kAlways);
 }
 
 grpc::Status IdentityService::Probe(grpc::ServerContext* context, const csi::v1::ProbeRequest* request,
                                     csi::v1::ProbeResponse* response) {
-  return rpc_.Serve(context, *request, response, [this](const Call&) { return Ready(); }, Rpc::When::kAlways);
+  return rpc_.Serve(
+      context, *request, response, [this](const Call&) { return Ready(); }, Rpc::When::kAlways);
 }
 
 absl::StatusOr<csi::v1::GetPluginInfoResponse> IdentityService::Info() const {

@@ -32,8 +32,8 @@ constexpr std::string_view kImageSuffix = ".img";
 constexpr std::string_view kFormattingSuffix = ".img.formatting";
 
 constexpr milliseconds kPoll{5};
-constexpr milliseconds kLoopLingers{500};      // an autoclear loop device outlives its last unmount by a few of them
-constexpr milliseconds kPatience{30'000};      // a mkfs under way in another process; its flock goes with it
+constexpr milliseconds kLoopLingers{500};  // an autoclear loop device outlives its last unmount by a few of them
+constexpr milliseconds kPatience{30'000};  // a mkfs under way in another process; its flock goes with it
 constexpr milliseconds kNoPatience{0};
 
 absl::Status MakeDirectory(const std::string& directory) {
@@ -79,8 +79,8 @@ bool IsStillAt(const struct stat& held, const std::string& path) {
   return ::lstat(path.c_str(), &now) == 0 && now.st_dev == held.st_dev && now.st_ino == held.st_ino;
 }
 
-// The image under its lock. NOT_FOUND where there is none. Formatting replaces the file, so it may be another one by the
-// time the lock is there: then once more.
+// The image under its lock. NOT_FOUND where there is none. Formatting replaces the file, so it may be another one by
+// the time the lock is there: then once more.
 absl::StatusOr<UniqueFd> OpenLocked(const std::string& path, milliseconds patience) {
   while (true) {
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -177,8 +177,8 @@ absl::Status ImageBackend::WaitUntilUnused(const std::string& path) {
     MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, loops_.FindLoops(path));
     if (loops.empty()) return absl::OkStatus();
     if (Clock::now() >= deadline) {
-      return FailedPrecondition(fmt::format("the volume is in use on this host through {}: unpublish and unstage it first",
-                                            DeviceNames(loops)));
+      return FailedPrecondition(fmt::format(
+          "the volume is in use on this host through {}: unpublish and unstage it first", DeviceNames(loops)));
     }
     std::this_thread::sleep_for(kPoll);
   }

@@ -1,5 +1,5 @@
-// The default backend: a volume is a sparse image file, <state_dir>/volumes/<id>.img, that becomes a loop device where it
-// is used.
+// The default backend: a volume is a sparse image file, <state_dir>/volumes/<id>.img, that becomes a loop device where
+// it is used.
 //
 // Thin: a single volume larger than what the filesystem has left is refused, the sum of all may exceed it.
 // While an image is deleted or grown its flock(2) is held, as it is by whoever attaches or formats it: so a volume that
@@ -31,7 +31,8 @@ class ImageBackend : public Backend {
   absl::StatusOr<BackendCapacity> Capacity() const override;
   absl::StatusOr<std::vector<std::string>> List() const override;
 
-  // For the start: removes what a killed mkfs left beside the images. Those that are being formatted now are left alone.
+  // For the start: removes what a killed mkfs left beside the images. Those that are being formatted now are left
+  // alone.
   absl::Status RemoveLeftovers();
 
  private:

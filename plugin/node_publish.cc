@@ -25,7 +25,7 @@ MountFlags Stricter(const MountFlags& staged, const MountFlags& asked) {
   return flags;
 }
 
-VolumeUse UseOf(const PublishSpec& spec, const BindRequest& wanted) {
+VolumeUse UseOf(const PublishSpec& spec, const BindRequest& wanted, const std::string& options) {
   VolumeUse use;
   use.path = spec.target_path;
   use.volume_id = spec.volume_id;
@@ -34,7 +34,7 @@ VolumeUse UseOf(const PublishSpec& spec, const BindRequest& wanted) {
   use.mode = spec.capability.mode;
   use.read_only = wanted.flags.read_only;
   use.capability = ToString(spec.capability);
-  use.options = ToString(spec.capability.options.options);
+  use.options = options;
   return use;
 }
 
@@ -58,15 +58,15 @@ absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(spec.volume_id, spec.target_path, call));
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(spec.target_path));
-  MOORING_ASSIGN_OR_RETURN(const BindRequest wanted, spec.capability.access_type == AccessType::kMount
-                                                         ? PlanFilesystem(spec)
-                                                         : PlanBlock(spec, volume));
-  if (target.mount) return CheckPublishedAlike(spec, target, wanted);
+  MOORING_ASSIGN_OR_RETURN(const Plan plan, spec.capability.access_type == AccessType::kMount
+                                                ? PlanFilesystem(spec)
+                                                : PlanBlock(spec, volume));
+  if (target.mount) return CheckPublishedAlike(spec, target, plan);
   absl::Status status = CheckOtherTargets(spec);
-  VolumeUse use = UseOf(spec, wanted);
+  VolumeUse use = UseOf(spec, plan.bind, plan.options);
   if (status.ok()) status = store_.Put(use);
   if (status.ok()) {
-    status = mounter_.Bind(wanted);
+    status = Unexpected(mounter_.Bind(plan.bind));
     if (!status.ok()) store_.Remove(spec.target_path).IgnoreError();
   }
   if (!status.ok()) {
@@ -79,8 +79,8 @@ absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
 }
 
 // Something is mounted at the target: fine if it is what is asked for. Without a record the kernel's word decides.
-absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const PathInfo& target,
-                                              const BindRequest& wanted) {
+absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const PathInfo& target, const Plan& plan) {
+  const BindRequest& wanted = plan.bind;
   const std::string owner = OwnerOf(target);
   if (owner != spec.volume_id) {
     return FailedPrecondition(
@@ -95,7 +95,7 @@ absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const Pat
     return PublishedOtherwise(spec, (is_block ? "block " : "mount ") + ToString(target.mount->flags));
   }
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.target_path));
-  VolumeUse use = UseOf(spec, wanted);
+  VolumeUse use = UseOf(spec, plan.bind, plan.options);
   use.done = true;
   if (known && !known->adopted()) {
     const bool alike = known->capability == use.capability && known->read_only == use.read_only;
@@ -123,7 +123,7 @@ absl::Status NodeVolumes::CheckOtherTargets(const PublishSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<BindRequest> NodeVolumes::PlanFilesystem(const PublishSpec& spec) {
+absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, mounter_.Find(spec.staging_path));
   if (!staged.mount || staged.kind != PathInfo::Kind::kDirectory) return NotStaged(spec, "nothing is mounted there");
   if (const std::string owner = OwnerOf(staged); owner != spec.volume_id) {
@@ -148,7 +148,7 @@ absl::StatusOr<BindRequest> NodeVolumes::PlanFilesystem(const PublishSpec& spec)
   request.target_kind = TargetKind::kDirectory;
   request.flags = Stricter(staged.mount->flags, asked);
   request.group = spec.capability.mount_group;
-  return request;
+  return Plan{request, known ? known->options : options};
 }
 
 // The volume's loop device. Staged means: a record says so, or the device is there though the records were lost.
@@ -165,7 +165,7 @@ absl::StatusOr<LoopInfo> NodeVolumes::StagedDevice(const PublishSpec& spec, cons
   return loops.front();
 }
 
-absl::StatusOr<BindRequest> NodeVolumes::PlanBlock(const PublishSpec& spec, const NodeVolume& volume) {
+absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanBlock(const PublishSpec& spec, const NodeVolume& volume) {
   MOORING_ASSIGN_OR_RETURN(LoopInfo device, StagedDevice(spec, volume));
   if (IsReadOnly(spec)) {
     // A read-only bind of a device node stops nobody from writing: the device itself has to be read-only.
@@ -178,7 +178,7 @@ absl::StatusOr<BindRequest> NodeVolumes::PlanBlock(const PublishSpec& spec, cons
   request.target = spec.target_path;
   request.target_kind = TargetKind::kFile;
   request.flags.read_only = IsReadOnly(spec);
-  return request;
+  return Plan{request, ""};
 }
 
 absl::Status NodeVolumes::Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call) {

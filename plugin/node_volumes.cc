@@ -32,6 +32,11 @@ std::string OwnerOf(const LoopInfo& loop) {
   return "";
 }
 
+absl::Status Unexpected(const absl::Status& status) {
+  const bool misleading = absl::IsNotFound(status) || absl::IsUnimplemented(status) || absl::IsInvalidArgument(status);
+  return misleading ? WithCode(absl::StatusCode::kInternal, status) : status;
+}
+
 std::string OwnerOf(const PathInfo& info) { return info.loop ? OwnerOf(*info.loop) : ""; }
 
 absl::StatusOr<NodeVolumes::Hold> NodeVolumes::Acquire(const std::string& volume_id, const std::string& path,
@@ -83,6 +88,7 @@ absl::Status NodeVolumes::TakeDown(const std::string& path, bool remove_target) 
   constexpr int kMostLayers = 256;
   for (int layer = 0; layer < kMostLayers; ++layer) {
     const absl::Status status = mounter_.Unmount({.target = path, .remove_target = remove_target});
+    if (status.ok() && remove_target) return status;  // removed, so nothing was left on it
     MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(path));
     if (!info.mount) return status;
     if (status.ok()) continue;

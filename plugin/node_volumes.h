@@ -95,10 +95,14 @@ class NodeVolumes {
   absl::Status CheckSameOptions(const StageSpec& spec);
 
   // node_publish.cc
-  absl::Status CheckPublishedAlike(const PublishSpec& spec, const PathInfo& target, const BindRequest& wanted);
   absl::Status CheckOtherTargets(const PublishSpec& spec);
-  absl::StatusOr<BindRequest> PlanFilesystem(const PublishSpec& spec);
-  absl::StatusOr<BindRequest> PlanBlock(const PublishSpec& spec, const NodeVolume& volume);
+  struct Plan {
+    BindRequest bind;
+    std::string options;  // the filesystem's, as it was staged
+  };
+  absl::Status CheckPublishedAlike(const PublishSpec& spec, const PathInfo& target, const Plan& plan);
+  absl::StatusOr<Plan> PlanFilesystem(const PublishSpec& spec);
+  absl::StatusOr<Plan> PlanBlock(const PublishSpec& spec, const NodeVolume& volume);
   absl::StatusOr<LoopInfo> StagedDevice(const PublishSpec& spec, const NodeVolume& volume);
 
   // node_volumes.cc
@@ -124,6 +128,10 @@ std::string OwnerOf(const LoopInfo& loop);
 std::string OwnerOf(const PathInfo& info);
 std::string LabelFor(const std::string& volume_id);
 std::string ReadOnlyLabelFor(const std::string& volume_id);
+
+// The volume is known and the request was understood: what the mounter did not find or cannot do is INTERNAL to the
+// caller, to whom NOT_FOUND would mean the volume and UNIMPLEMENTED the call.
+absl::Status Unexpected(const absl::Status& status);
 
 }  // namespace mooring
 

@@ -17,7 +17,9 @@ namespace {
 
 constexpr std::size_t kListChunk = 500;  // a list of all volumes lets other look-ups in between
 
-absl::Status NoSuchVolume(const std::string& id) { return NotFound(fmt::format("volume {} does not exist", Quote(id))); }
+absl::Status NoSuchVolume(const std::string& id) {
+  return NotFound(fmt::format("volume {} does not exist", Quote(id)));
+}
 
 PublicationRecord ToRecord(const ControllerPublishSpec& spec) {
   return {.volume_id = spec.volume_id,
@@ -31,8 +33,8 @@ std::string HowPublished(const PublicationRecord& record) {
   return fmt::format("{}, {}", record.access_type, record.read_only ? "read-only" : "read-write");
 }
 
-// What there is already against what is wanted now. Access modes and mount flags may differ: Nomad publishes a volume once
-// for each way a group of tasks uses it.
+// What there is already against what is wanted now. Access modes and mount flags may differ: Nomad publishes a volume
+// once for each way a group of tasks uses it.
 absl::Status CheckCompatible(const PublicationRecord& there, const PublicationRecord& wanted) {
   if (there.node_id != wanted.node_id) {
     return FailedPrecondition(fmt::format(
@@ -40,9 +42,9 @@ absl::Status CheckCompatible(const PublicationRecord& there, const PublicationRe
         Quote(wanted.volume_id), Quote(there.node_id), Quote(wanted.node_id)));
   }
   if (there.access_type == wanted.access_type && there.read_only == wanted.read_only) return absl::OkStatus();
-  return AlreadyExists(fmt::format("volume {} is published to node {} already, as {}; now {} is asked for: unpublish it first",
-                                   Quote(wanted.volume_id), Quote(wanted.node_id), HowPublished(there),
-                                   HowPublished(wanted)));
+  return AlreadyExists(
+      fmt::format("volume {} is published to node {} already, as {}; now {} is asked for: unpublish it first",
+                  Quote(wanted.volume_id), Quote(wanted.node_id), HowPublished(there), HowPublished(wanted)));
 }
 
 VolumeInfo ToInfo(ListedVolume listed) {
@@ -149,9 +151,10 @@ absl::Status VolumeCatalog::Publish(const ControllerPublishSpec& spec, const Cal
   const std::int64_t most = there.empty() ? settings_.max_volumes : 0;
   MOORING_ASSIGN_OR_RETURN(const bool done, store_.PutPublication(wanted, most));
   if (done) return absl::OkStatus();
-  return ResourceExhausted(fmt::format("node {} has {} volumes published to it, as many as --max-volumes allows: "
-                                       "unpublish one first, or raise the limit",
-                                       Quote(spec.node_id), settings_.max_volumes));
+  return ResourceExhausted(
+      fmt::format("node {} has {} volumes published to it, as many as --max-volumes allows: "
+                  "unpublish one first, or raise the limit",
+                  Quote(spec.node_id), settings_.max_volumes));
 }
 
 absl::Status VolumeCatalog::Unpublish(const ControllerUnpublishSpec& spec, const Call& call) {

@@ -1,7 +1,8 @@
-// The volumes there are: created, deleted, published to nodes, grown, listed. What the Controller service does, without gRPC.
+// The volumes there are: created, deleted, published to nodes, grown, listed. What the Controller service does, without
+// gRPC.
 //
-// Every change is written down before it is made and after (intent, act, outcome), so a process killed in between leaves
-// something that the next call or the next start finishes:
+// Every change is written down before it is made and after (intent, act, outcome), so a process killed in between
+// leaves something that the next call or the next start finishes:
 //
 //               Insert              image made
 //     (no row) ───────▶ creating ──────────────▶ ready ◀──────┐
@@ -12,10 +13,11 @@
 //                                           ▼
 //                                        (no row)
 //
-// The id of a volume is told to nobody before it is ready. Calls for one volume wait for each other (until Call::wait_until,
-// then ABORTED), in this process by a lock shared with the node side; other processes on the same state directory (an old and
-// a new plugin during an update, a controller beside a node) are kept out by compare-and-set in the store, by the lock on the
-// image (image_backend.h), and by <state_dir>/lock, which Create and Delete share and Reconcile has alone.
+// The id of a volume is told to nobody before it is ready. Calls for one volume wait for each other (until
+// Call::wait_until, then ABORTED), in this process by a lock shared with the node side; other processes on the same
+// state directory (an old and a new plugin during an update, a controller beside a node) are kept out by
+// compare-and-set in the store, by the lock on the image (image_backend.h), and by <state_dir>/lock, which Create and
+// Delete share and Reconcile has alone.
 #ifndef MOORING_PLUGIN_VOLUME_CATALOG_H_
 #define MOORING_PLUGIN_VOLUME_CATALOG_H_
 
@@ -37,10 +39,10 @@ namespace mooring {
 class VolumeCatalog : public VolumeSource {
  public:
   struct Settings {
-    std::string node_id;            // the only node these volumes can be published to
-    Segments topology;              // of that node
-    std::int64_t max_volumes = 0;   // published to it at a time; 0: no limit
-    std::string state_dir;          // for the lock that processes share
+    std::string node_id;           // the only node these volumes can be published to
+    Segments topology;             // of that node
+    std::int64_t max_volumes = 0;  // published to it at a time; 0: no limit
+    std::string state_dir;         // for the lock that processes share
   };
 
   // All of them outlive the catalog. `volume_locks` is shared with the node side; a volume's key is its id.
@@ -49,12 +51,12 @@ class VolumeCatalog : public VolumeSource {
   // VolumeSource. INTERNAL where the catalog has the volume and its image is gone.
   absl::StatusOr<NodeVolume> Find(const std::string& id) override;
 
-  // The volume of that name, made where there is none. ALREADY_EXISTS: it is there with another size, filesystem or place.
-  // RESOURCE_EXHAUSTED: not reachable from where it is wanted, or no room. OUT_OF_RANGE: the size.
+  // The volume of that name, made where there is none. ALREADY_EXISTS: it is there with another size, filesystem or
+  // place. RESOURCE_EXHAUSTED: not reachable from where it is wanted, or no room. OUT_OF_RANGE: the size.
   absl::StatusOr<VolumeInfo> Create(const CreateVolumeSpec& spec, const Call& call);
 
-  // Gone already is OK. FAILED_PRECONDITION: in use on this host. Publications do not hold a volume: orchestrators forget
-  // to take them back (Nomad, when the plugin was away).
+  // Gone already is OK. FAILED_PRECONDITION: in use on this host. Publications do not hold a volume: orchestrators
+  // forget to take them back (Nomad, when the plugin was away).
   absl::Status Delete(const std::string& id, const Call& call);
 
   // NOT_FOUND for what is not ready.

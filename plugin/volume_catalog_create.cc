@@ -51,12 +51,14 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, c
     }
     MOORING_RETURN_IF_ERROR(ClearName(*there, call));
   }
-  return Aborted(fmt::format("another process is creating or deleting the volume {}: call again later", Quote(spec.name)));
+  return Aborted(
+      fmt::format("another process is creating or deleting the volume {}: call again later", Quote(spec.name)));
 }
 
 absl::Status VolumeCatalog::CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const {
   const auto differs = [&](const std::string& how) {
-    return AlreadyExists(fmt::format("a volume named {} exists with {}: delete it, or use another name", Quote(spec.name), how));
+    return AlreadyExists(
+        fmt::format("a volume named {} exists with {}: delete it, or use another name", Quote(spec.name), how));
   };
   if (existing.fs_type != spec.fs_type) {
     return differs(fmt::format("filesystem {}, and {} is asked for", existing.fs_type, spec.fs_type));
@@ -72,9 +74,10 @@ absl::Status VolumeCatalog::CheckMatches(const VolumeRecord& existing, const Cre
 
 absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& spec) const {
   if (!IsReachable(spec.topologies)) {
-    return ResourceExhausted(fmt::format("accessibility_requirements name no place where this plugin can make volumes: "
-                                         "volumes of node {} are reachable only at {}",
-                                         Quote(settings_.node_id), SegmentsText(settings_.topology)));
+    return ResourceExhausted(
+        fmt::format("accessibility_requirements name no place where this plugin can make volumes: "
+                    "volumes of node {} are reachable only at {}",
+                    Quote(settings_.node_id), SegmentsText(settings_.topology)));
   }
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseSize(spec.range, spec.minimum_bytes));
   return VolumeRecord{.id = NewVolumeId(),
@@ -104,8 +107,8 @@ absl::Status VolumeCatalog::Finish(const VolumeRecord& record) {
   return Aborted(fmt::format("another process gave the creation of volume {} up: call again", Quote(record.name)));
 }
 
-// A volume that was half created for other arguments, or is half deleted, holds the name. If it turns out to be alive after
-// all, Create sees that when it looks again.
+// A volume that was half created for other arguments, or is half deleted, holds the name. If it turns out to be alive
+// after all, Create sees that when it looks again.
 absl::Status VolumeCatalog::ClearName(const VolumeRecord& unfinished, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(unfinished.id, call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(unfinished.id));

@@ -18,7 +18,8 @@ std::string FirstOf(const std::set<std::string>& ids) {
   constexpr std::size_t kNamed = 5;
   std::string text;
   std::size_t count = 0;
-  for (auto id = ids.begin(); id != ids.end() && count < kNamed; ++id, ++count) text += (text.empty() ? "" : ", ") + *id;
+  for (auto id = ids.begin(); id != ids.end() && count < kNamed; ++id, ++count)
+    text += (text.empty() ? "" : ", ") + *id;
   return ids.size() > kNamed ? text + ", …" : text;
 }
 
@@ -39,7 +40,8 @@ absl::Status VolumeCatalog::FinishInterrupted() {
     const log::Fields fields = {{"volume", record.id}, {"name", record.name}};
     const absl::Status erased = Erase(record);
     if (erased.ok()) {
-      log::Info(creating ? "took back a creation that was interrupted" : "finished a deletion that was interrupted", fields);
+      log::Info(creating ? "took back a creation that was interrupted" : "finished a deletion that was interrupted",
+                fields);
     } else {
       log::Warning("cannot clean up after an interrupted call: one volume is left as it is",
                    {{"volume", record.id}, {"name", record.name}, {"cause", Message(erased)}});
@@ -75,7 +77,9 @@ absl::Status VolumeCatalog::CompareSize(const VolumeRecord& record) {
   }
   if (found->bytes < record.bytes) {
     log::Error("the image of a volume has become smaller: restore it before the volume is used",
-               {{"volume", record.id}, {"image", found->path}, {"has", SizeText(found->bytes)},
+               {{"volume", record.id},
+                {"image", found->path},
+                {"has", SizeText(found->bytes)},
                 {"should_have", SizeText(record.bytes)}});
   }
   // An expansion that was interrupted between the image and the record.

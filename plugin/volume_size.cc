@@ -37,9 +37,10 @@ absl::StatusOr<std::uint64_t> ChooseSize(const SizeRange& range, std::uint64_t m
   }
   bytes = std::max(bytes, minimum);
   if (range.limit != 0 && bytes > range.limit) {
-    return OutOfRange(fmt::format("capacity_range asks for {}: the size that fits is {} (multiples of {} bytes, here at "
-                                  "least {}): raise limit_bytes",
-                                  RangeText(range), SizeText(bytes), kVolumeGranularity, SizeText(minimum)));
+    return OutOfRange(
+        fmt::format("capacity_range asks for {}: the size that fits is {} (multiples of {} bytes, here at "
+                    "least {}): raise limit_bytes",
+                    RangeText(range), SizeText(bytes), kVolumeGranularity, SizeText(minimum)));
   }
   return bytes;
 }

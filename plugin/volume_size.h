@@ -15,8 +15,8 @@ inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t kTiB = std::uint64_t{1} << 40;
 
-inline constexpr std::uint64_t kVolumeGranularity = 4096;               // the block of a filesystem, and of a loop device
-inline constexpr std::uint64_t kDefaultVolumeBytes = kGiB;              // where no size is asked for
+inline constexpr std::uint64_t kVolumeGranularity = 4096;   // the block of a filesystem, and of a loop device
+inline constexpr std::uint64_t kDefaultVolumeBytes = kGiB;  // where no size is asked for
 inline constexpr std::uint64_t kLargestVolumeBytes = 16 * kTiB - 4096;  // the largest file ext4 can hold
 
 // What is asked for: at least `required` and, where that is not 0, at most `limit`.
@@ -25,11 +25,12 @@ struct SizeRange {
   std::uint64_t limit = 0;
 };
 
-// The smallest volume that can be used so: a journal and its metadata have to fit (xfs: mkfs.xfs refuses below 300 MiB).
+// The smallest volume that can be used so: a journal and its metadata have to fit (xfs: mkfs.xfs refuses below 300
+// MiB).
 std::uint64_t MinimumBytes(AccessType type, std::string_view fs_type);
 
-// The size of a new volume: `required` rounded up to the granularity, at least `minimum`. OUT_OF_RANGE where `limit` is in
-// the way or nothing so large can be made.
+// The size of a new volume: `required` rounded up to the granularity, at least `minimum`. OUT_OF_RANGE where `limit` is
+// in the way or nothing so large can be made.
 absl::StatusOr<std::uint64_t> ChooseSize(const SizeRange& range, std::uint64_t minimum);
 
 // The size that a volume of `current` bytes is to have: never smaller. OUT_OF_RANGE as above.

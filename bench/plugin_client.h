@@ -1,0 +1,36 @@
+// The calls that are measured, on a real socket. Each throws std::runtime_error with the plugin's words where it fails.
+#ifndef MOORING_BENCH_PLUGIN_CLIENT_H_
+#define MOORING_BENCH_PLUGIN_CLIENT_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+#include "csi.grpc.pb.h"
+
+namespace mooring::bench {
+
+class PluginClient {
+ public:
+  explicit PluginClient(const std::string& socket);  // waits until the plugin is ready
+
+  void Probe();
+  std::string Create(const std::string& name, const std::string& fs_type);
+  void Delete(const std::string& id);
+  void Stage(const std::string& id, const std::string& path);
+  void Unstage(const std::string& id, const std::string& path);
+  void Publish(const std::string& id, const std::string& staging, const std::string& target, bool read_only);
+  void Unpublish(const std::string& id, const std::string& target);
+  void Stats(const std::string& id, const std::string& path);
+
+ private:
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<csi::v1::Identity::Stub> identity_;
+  std::unique_ptr<csi::v1::Controller::Stub> controller_;
+  std::unique_ptr<csi::v1::Node::Stub> node_;
+};
+
+}  // namespace mooring::bench
+
+#endif  // MOORING_BENCH_PLUGIN_CLIENT_H_

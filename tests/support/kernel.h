@@ -1,0 +1,41 @@
+// What the kernel says, read without the code under test: /proc and sysfs as text.
+#ifndef MOORING_TESTS_SUPPORT_KERNEL_H_
+#define MOORING_TESTS_SUPPORT_KERNEL_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mooring::testing {
+
+// A line of /proc/self/mountinfo, proc(5).
+struct MountLine {
+  std::string root, target, fs_type, source;
+  std::vector<std::string> options;        // of the mount: "ro", "nosuid", "relatime"
+  std::vector<std::string> super_options;  // of the filesystem
+  std::vector<std::string> propagation;    // "shared:1", "master:2"; empty: private
+  bool Has(const std::string& option) const;
+  bool SuperHas(const std::string& option) const;
+};
+
+std::vector<MountLine> Mounts();                              // in mount order
+std::vector<MountLine> MountsBelow(const std::string& path);  // at it, too
+std::vector<MountLine> MountsAt(const std::string& path);     // more than one: stacked
+std::optional<MountLine> MountAt(const std::string& path);    // the only one; several count as a failure of the test
+
+struct LoopLine {
+  std::string device, backing_file;
+  bool read_only = false, auto_clear = false;
+};
+std::vector<LoopLine> Loops();
+std::vector<LoopLine> LoopsOver(const std::string& path_prefix);
+
+bool HasCapSysResource();  // growing a mounted ext4 needs it, and some machines have not got it
+
+int TryWrite(const std::string& path, const std::string& text);  // 0 or the errno of open, write or fsync
+std::string ReadFile(const std::string& path);                   // "" where it cannot be read
+int Run(const std::string& shell_command);                       // its exit status
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_SUPPORT_KERNEL_H_

@@ -1,0 +1,29 @@
+// main() of the tests on the real kernel: as root, in a mount namespace of their own, so that whatever a test leaves
+// mounted ends with the process. Loop devices do not, so they are counted.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "tests/support/kernel.h"
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
+  if (::geteuid() != 0 || ::unshare(CLONE_NEWNS) != 0 ||
+      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+    std::fprintf(stderr, "these tests mount for real: they need root (%s)\n", std::strerror(errno));
+    return 1;
+  }
+  const int result = RUN_ALL_TESTS();
+  int left = 0;
+  for (const auto& loop : mooring::testing::LoopsOver("/")) {
+    if (loop.backing_file.find("/mooring-test-") == std::string::npos) continue;
+    std::fprintf(stderr, "left attached: %s over %s\n", loop.device.c_str(), loop.backing_file.c_str());
+    ++left;
+  }
+  return left == 0 ? result : 1;
+}

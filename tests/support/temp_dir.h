@@ -1,0 +1,26 @@
+// A directory of a test's own, gone with the object. It stays, loudly, where something is still mounted below it:
+// removing through a mount would delete what the mount shows.
+#ifndef MOORING_TESTS_SUPPORT_TEMP_DIR_H_
+#define MOORING_TESTS_SUPPORT_TEMP_DIR_H_
+
+#include <string>
+
+namespace mooring::testing {
+
+class TempDir {
+ public:
+  TempDir();  // below $TMPDIR or /tmp, a real path
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  ~TempDir();
+
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_SUPPORT_TEMP_DIR_H_
