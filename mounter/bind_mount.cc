@@ -124,7 +124,7 @@ absl::Status DetachedMount::Attach(const Target& target, TargetKind kind, Propag
 }
 
 absl::Status KernelMounter::Bind(const BindRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(const Target target, Target::Resolve(request.target, roots_));
+  MOORING_ASSIGN_OR_RETURN(const Target target, Target::ResolveForMount(request.target, roots_));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
   MOORING_ASSIGN_OR_RETURN(DetachedMount copy, DetachedMount::Clone(source, request.source, request.recursive));
   MOORING_RETURN_IF_ERROR(copy.SetPropagation(request.propagation, request.recursive));

@@ -69,6 +69,12 @@ absl::StatusOr<Target> Target::Resolve(const std::string& path, const std::vecto
   return Target(std::move(normal), std::move(parent), std::move(name));
 }
 
+absl::StatusOr<Target> Target::ResolveForMount(const std::string& path, const std::vector<std::string>& roots) {
+  absl::StatusOr<Target> target = Resolve(path, roots);
+  if (!absl::IsNotFound(target.status())) return target;
+  return FailedPrecondition(Message(target.status()) + " (the directory above a target is made by the orchestrator)");
+}
+
 absl::StatusOr<Target::Status> Target::Stat() const {
   struct statx status = {};
   // AT_STATX_DONT_SYNC: what is cached will do, so a FUSE or NFS server that hangs is not asked.

@@ -20,6 +20,9 @@ class Target {
   // NOT_FOUND: the parent is not there. FAILED_PRECONDITION: a symbolic link on the way, or below none of `roots`.
   static absl::StatusOr<Target> Resolve(const std::string& path, const std::vector<std::string>& roots);
 
+  // The same where something is to be mounted: a missing parent is FAILED_PRECONDITION, it is for the caller to make.
+  static absl::StatusOr<Target> ResolveForMount(const std::string& path, const std::vector<std::string>& roots);
+
   const std::string& path() const { return path_; }
 
   struct Status {

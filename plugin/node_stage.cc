@@ -50,8 +50,17 @@ absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
   if (place.kind != PathInfo::Kind::kDirectory) {
     return FailedPrecondition(fmt::format("staging path {} is not a directory", Quote(spec.staging_path)));
   }
+  MOORING_RETURN_IF_ERROR(CheckStagedAsOtherType(spec));
   return spec.capability.access_type == AccessType::kMount ? StageFilesystem(spec, volume, place)
                                                            : StageBlock(spec, volume);
+}
+
+// Nothing need be mounted where a block volume is staged, so this is the records' to say.
+absl::Status NodeVolumes::CheckStagedAsOtherType(const StageSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
+  if (!known || known->adopted() || known->access_type == spec.capability.access_type) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(*known));
+  return live ? StagedOtherwise(spec, known->capability) : absl::OkStatus();
 }
 
 // Something is mounted at the staging path: fine if it is what is asked for.
@@ -79,11 +88,11 @@ absl::Status NodeVolumes::CheckSameOptions(const StageSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
   const std::string wanted = ToString(spec.capability.options.options);
   for (const VolumeUse& use : uses) {
-    if (use.role != VolumeUse::Role::kStage || use.path == spec.staging_path || use.adopted()) continue;
+    if (use.path == spec.staging_path || use.access_type == AccessType::kBlock || use.adopted()) continue;
     MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
     if (live && use.options != wanted) {
       return FailedPrecondition(
-          fmt::format("volume {} is staged at {} with the filesystem options {}; asked for: {}. All stagings of "
+          fmt::format("volume {} is in use at {} with the filesystem options {}; asked for: {}. All stagings of "
                       "a volume share one filesystem: unstage it there first",
                       spec.volume_id, Quote(use.path), use.options, wanted));
     }
@@ -165,7 +174,7 @@ absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolum
   const absl::Status mounted = fs_type.ok() ? MountStaged(spec, volume, *fs_type, in_use) : fs_type.status();
   if (!mounted.ok()) {
     store_.Remove(spec.staging_path).IgnoreError();
-    return mounted;
+    return Unexpected(mounted);
   }
   use.done = true;
   return store_.Put(use);
@@ -192,7 +201,7 @@ absl::Status NodeVolumes::StageBlock(const StageSpec& spec, const NodeVolume& vo
       mounter_.AttachLoop({.backing_file = volume.path, .label = LabelFor(volume.id), .read_only = false});
   if (!loop.ok()) {
     store_.Remove(spec.staging_path).IgnoreError();
-    return loop.status();
+    return Unexpected(loop.status());
   }
   use.device = loop->device;
   use.done = true;

@@ -89,6 +89,7 @@ class NodeVolumes {
   // node_stage.cc
   absl::Status StageFilesystem(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
   absl::Status StageBlock(const StageSpec& spec, const NodeVolume& volume);
+  absl::Status CheckStagedAsOtherType(const StageSpec& spec);
   absl::Status CheckStagedAlike(const StageSpec& spec, const PathInfo& place);
   absl::StatusOr<std::string> PrepareFilesystem(const StageSpec& spec, const NodeVolume& volume, bool in_use);
   absl::Status MountStaged(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type, bool in_use);
