@@ -7,7 +7,6 @@ endif()
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-find_package(absl REQUIRED)
 find_package(Protobuf REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(SQLiteCpp REQUIRED)
@@ -16,18 +15,28 @@ pkg_check_modules(LIBMOUNT REQUIRED IMPORTED_TARGET mount>=2.38)
 pkg_check_modules(LIBBLKID REQUIRED IMPORTED_TARGET blkid>=2.38)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 
-# Debian's CMake package of gRPC names its shared libraries only; the static ones go in as one group, since they refer to
-# each other in circles.
-add_library(mooring_grpc INTERFACE)
-file(GLOB absl_archives /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/libabsl_*.a)
-list(FILTER absl_archives EXCLUDE REGEX "absl_flags|test_util|failure_signal")
-target_link_libraries(mooring_grpc INTERFACE
-  -Wl,--start-group
-  libgrpc++_unsecure.a libgrpc_unsecure.a libgpr.a libaddress_sorting.a libupb.a libcares.a libre2.a libprotobuf.a libz.a
-  ${absl_archives}
-  -Wl,--end-group
-  Threads::Threads ${CMAKE_DL_LIBS})
+# Debian's CMake packages of abseil and gRPC name the shared libraries only. The static ones go in as one group each, since
+# they refer to each other in circles; a group is one item, so that CMake neither reorders nor merges it.
+function(mooring_static_group target)
+  set(archives "")
+  foreach(name IN LISTS ARGN)
+    find_library(archive_${name} NAMES lib${name}.a REQUIRED)
+    list(APPEND archives ${archive_${name}})
+  endforeach()
+  list(JOIN archives "," joined)
+  add_library(${target} INTERFACE)
+  target_link_libraries(${target} INTERFACE "-Wl,--start-group,${joined},--end-group" Threads::Threads ${CMAKE_DL_LIBS})
+endfunction()
 
-# abseil's own targets pull in the static archives already (Debian ships both): only the three the design allows.
-add_library(mooring_absl INTERFACE)
-target_link_libraries(mooring_absl INTERFACE absl::status absl::statusor absl::cleanup)
+file(GLOB absl_files /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/libabsl_*.a)
+list(FILTER absl_files EXCLUDE REGEX "absl_flags|test_util|failure_signal")
+set(absl_names "")
+foreach(file IN LISTS absl_files)
+  get_filename_component(name ${file} NAME_WE)
+  string(REGEX REPLACE "^lib" "" name ${name})
+  list(APPEND absl_names ${name})
+endforeach()
+
+mooring_static_group(mooring_absl ${absl_names})
+mooring_static_group(mooring_grpc
+  grpc++_unsecure grpc_unsecure gpr address_sorting upb cares re2 protobuf z ${absl_names})
