@@ -7,6 +7,7 @@
 #ifndef MOORING_PLUGIN_RPC_H_
 #define MOORING_PLUGIN_RPC_H_
 
+#include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
 
 #include <exception>

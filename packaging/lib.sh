@@ -1,0 +1,123 @@
+# shellcheck shell=bash
+# What the project's scripts share. Source it; it sets MOORING_ROOT and turns on cleanup hooks, nothing else.
+
+MOORING_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '%s\n' "$*"; }
+
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+# need_root "$@": carries on as root, asking sudo where it must; call it first, with the script's own arguments.
+need_root() {
+  [ "$(id -u)" -ne 0 ] || return 0
+  command -v sudo >/dev/null || die "this needs root, and there is no sudo here: run it as root"
+  exec sudo -E -- "$(readlink -f "$0")" "$@"
+}
+
+# on_exit COMMAND [ARG...]: runs at exit, also after an error, Ctrl-C or SIGTERM; the last one given runs first.
+exit_hooks=()
+on_exit() { exit_hooks+=("$(printf '%q ' "$@")"); }
+
+run_exit_hooks() {
+  local status=$? i
+  trap '' INT TERM HUP # a second Ctrl-C must not cut the clean-up short
+  for ((i = ${#exit_hooks[@]} - 1; i >= 0; i--)); do
+    eval "${exit_hooks[i]}" || say "clean-up failed: ${exit_hooks[i]}" >&2
+  done
+  exit "$status"
+}
+trap run_exit_hooks EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# mounts_below DIR: the mount points under it in this mount namespace, oldest first.
+mounts_below() {
+  local target
+  while read -r _ _ _ _ target _; do
+    printf -v target '%b' "$target" # the kernel writes a space as \040
+    [[ $target != "$1"/* ]] || printf '%s\n' "$target"
+  done </proc/self/mountinfo
+}
+
+# loops_below DIR: "/dev/loopN file" for each loop device over a file under it, or over one that was deleted there.
+loops_below() {
+  local device file
+  while read -r device file; do
+    [[ $file != "$1"/* ]] || printf '%s %s\n' "$device" "$file"
+  done < <(losetup -l -n -O NAME,BACK-FILE)
+}
+
+# clear_below DIR: for a scratch folder of our own, after a failure: unmounts and detaches what is there, then removes it;
+# keeps the files where that cannot be done.
+clear_below() {
+  local dir=$1 target device
+  mounts_below "$dir" | tac | while read -r target; do umount -- "$target"; done
+  loops_below "$dir" | while read -r device _; do losetup -d "$device"; done
+  if [ -n "$(mounts_below "$dir")" ]; then
+    say "kept, for something is mounted there still: $dir" >&2
+    return 1
+  fi
+  rm -rf --one-file-system -- "$dir"
+}
+
+# install_missing PACKAGE...: one quick look-up when all are there.
+install_missing() {
+  local have package log attempt missing=()
+  have=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null || true)
+  for package in "$@"; do
+    [[ $'\n'$have$'\n' == *$'\n'"installed $package"$'\n'* ]] || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  command -v apt-get >/dev/null || die "this is not a Debian system; install what matches these packages: ${missing[*]}"
+  [ "$(id -u)" -eq 0 ] || die "these packages are missing, and installing them needs root: ${missing[*]}"
+
+  say "installing ${missing[*]}"
+  log=$(mktemp)
+  for attempt in 1 2; do
+    if apt_install "${missing[@]}" >"$log" 2>&1; then
+      rm -f "$log"
+      return 0
+    fi
+    [ "$attempt" -eq 2 ] || sleep 5
+  done
+  tail -n 40 "$log" >&2
+  rm -f "$log"
+  die "the packages could not be installed: ${missing[*]}"
+}
+
+apt_install() {
+  local -x DEBIAN_FRONTEND=noninteractive
+  apt-get update -q && apt-get install -q -y --no-install-recommends -o DPkg::Lock::Timeout=300 "$@"
+}
+
+# fixed_addresses COMMAND...: the sanitizers of GCC 12 fail on kernels that place a program's memory more randomly than
+# they were built for.
+fixed_addresses() {
+  if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
+}
+
+# build PRESET [TARGET...]: quiet, unless it fails.
+build() {
+  local preset=$1 dir=$MOORING_ROOT/build/$1 log=$MOORING_ROOT/build/$1.log target targets=() started=$SECONDS
+  shift
+  for target in "$@"; do targets+=(--target "$target"); done
+  mkdir -p "$dir"
+  say "building ($preset; log: build/$preset.log)"
+  if ! build_steps "$preset" "$dir" "${targets[@]}" >"$log" 2>&1; then
+    tail -n 60 "$log" >&2
+    die "the $preset build failed; the whole log is $log"
+  fi
+  say "built ($preset) in $((SECONDS - started)) s"
+}
+
+build_steps() (
+  preset=$1 dir=$2
+  shift 2
+  cd "$MOORING_ROOT" || return
+  [ -f "$dir/build.ninja" ] || cmake --preset "$preset" || return
+  fixed_addresses cmake --build --preset "$preset" "$@" # the build runs the test programs to list their tests
+)
