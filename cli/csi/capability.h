@@ -1,0 +1,38 @@
+// Volume capabilities from the command line, and their names.
+#ifndef MOORING_CLI_CSI_CAPABILITY_H_
+#define MOORING_CLI_CSI_CAPABILITY_H_
+
+#include <google/protobuf/repeated_ptr_field.h>
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "cli/csi/arguments.h"
+#include "csi.pb.h"
+
+namespace mooring::cli::csi_area {
+
+using AccessMode = csi::v1::VolumeCapability::AccessMode::Mode;
+
+// "single-node-writer", or as the specification writes it. INVALID_ARGUMENT lists the choices.
+absl::StatusOr<AccessMode> ParseAccessMode(std::string_view name);
+std::string AccessModeName(AccessMode mode);  // "single-node-writer"; "mode-17" for one this program does not know
+
+// The one capability that --access and its like describe; without any of them a filesystem of the driver's choice in
+// mode SINGLE_NODE_WRITER. INVALID_ARGUMENT: more than one mode, --block together with a flag of filesystems.
+absl::StatusOr<csi::v1::VolumeCapability> CapabilityOf(const Arguments& arguments);
+
+// The same with one capability a mode.
+using Capabilities = google::protobuf::RepeatedPtrField<csi::v1::VolumeCapability>;
+absl::StatusOr<Capabilities> CapabilitiesOf(const Arguments& arguments);
+
+// Whether any of those flags was given: where a capability is optional, silence is none.
+bool NamesCapability(const Arguments& arguments);
+
+// "mount ext4 single-node-writer", "block multi-node-reader-only".
+std::string ToString(const csi::v1::VolumeCapability& capability);
+
+}  // namespace mooring::cli::csi_area
+
+#endif  // MOORING_CLI_CSI_CAPABILITY_H_

@@ -1,0 +1,130 @@
+#include "cli/csi/client.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/quote.h"
+#include "base/unique_fd.h"
+#include "cli/csi/redact.h"
+#include "cli/endpoint.h"
+#include "cli/failure.h"
+#include "cli/output.h"
+#include "cli/text.h"
+
+namespace mooring::cli::csi_area {
+namespace {
+
+std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);                       // a list of very many volumes is one message
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);  // --wait: a socket that comes is soon seen
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
+  // In spite of its name how long one attempt to connect may take: a busy driver may be as slow here as in a call, and
+  // the call's own deadline is to end it.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, static_cast<int>(options.timeout.count() + 1000));
+  // Some servers refuse a socket's path where a host's name is expected.
+  arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
+  return grpc::CreateCustomChannel(GrpcTarget(options.socket_path), grpc::InsecureChannelCredentials(), arguments);
+}
+
+int ConnectError(const std::string& socket_path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, socket_path.data(), std::min(socket_path.size(), sizeof(address.sun_path) - 1));
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.ok()) return errno;
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
+}
+
+bool IsSocket(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
+// Why a call got nowhere, asked of the socket itself: gRPC says neither which of these it is nor what helps. Empty when
+// somebody does serve the socket, and the error is theirs.
+std::string SocketProblem(const std::string& path) {
+  switch (const int error = ConnectError(path)) {
+    case 0:
+      return "";
+    case ENOENT:
+      return fmt::format("there is no socket at {}: start the driver, or name its socket with --endpoint", Quote(path));
+    case ECONNREFUSED:
+      if (!IsSocket(path)) return fmt::format("{} is not a socket: name the driver's with --endpoint", Quote(path));
+      return fmt::format("nobody serves the socket {}: the driver that made it is gone, start it again", Quote(path));
+    case EACCES:
+      return fmt::format("the socket {} is not for this user: try again as root", Quote(path));
+    case EAGAIN:
+      return fmt::format("the driver does not answer at {}: its queue of connections is full", Quote(path));
+    default:
+      return ErrnoStatus(error, "connect to the socket", path).ToString();
+  }
+}
+
+std::string Seconds(std::chrono::milliseconds time) {
+  return fmt::format("{:g} s", static_cast<double>(time.count()) / 1000);
+}
+
+}  // namespace
+
+Client::Client(ClientOptions options, std::ostream& trace)
+    : options_(std::move(options)), trace_(trace), channel_(MakeChannel(options_)) {}
+
+std::string Client::CallName(const google::protobuf::Message& request) {
+  const std::string& name = request.GetDescriptor()->name();
+  return name.substr(0, name.size() - std::strlen("Request"));
+}
+
+absl::Status Client::ToAbsl(const grpc::Status& status) {
+  const std::string message = status.error_message();
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), absl::string_view(message));
+}
+
+// The connection is made before the call, so that --time shows the call alone.
+absl::Status Client::Connect(Clock::time_point deadline) const {
+  for (;;) {
+    const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
+    if (state == GRPC_CHANNEL_READY) return absl::OkStatus();
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) {
+      return Unavailable(
+          fmt::format("the connection failed although somebody listens at {}: is it a CSI driver's socket?",
+                      Quote(options_.socket_path)));
+    }
+    if (!channel_->WaitForStateChange(state, deadline)) return absl::DeadlineExceededError("");
+  }
+}
+
+absl::Status Client::Finish(const std::string& call, const absl::Status& status) const {
+  if (status.ok()) return status;
+  const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  const std::string problem = lost ? SocketProblem(options_.socket_path) : "";
+  if (!problem.empty()) return OfCall(Unavailable(problem), call);
+  if (absl::IsDeadlineExceeded(status)) {
+    const std::string message = "no answer within " + Seconds(options_.timeout) + "; --timeout allows more";
+    return OfCall(absl::DeadlineExceededError(message), call);
+  }
+  if (!status.message().empty()) return OfCall(status, call);
+  const bool unserved = absl::IsUnimplemented(status);
+  const std::string message = unserved ? "the driver does not serve this call" : "the driver gave no message";
+  return OfCall(absl::Status(status.code(), message), call);
+}
+
+void Client::TraceRequest(const google::protobuf::Message& request) const {
+  if (!options_.verbose) return;
+  const absl::StatusOr<std::string> json = MessageJson(*Redacted(request));
+  trace_ << "mooring: " << CallName(request) << ' ' << (json.ok() ? Visible(*json) : "?") << '\n';
+}
+
+void Client::TraceTime(const google::protobuf::Message& request, Elapsed elapsed) const {
+  if (!options_.show_time) return;
+  const std::chrono::duration<double, std::milli> milliseconds = elapsed;
+  trace_ << fmt::format("mooring: {} took {:.3f} ms\n", CallName(request), milliseconds.count());
+}
+
+}  // namespace mooring::cli::csi_area

@@ -1,0 +1,88 @@
+// The connection to one driver: one call at a time, each with a deadline.
+#ifndef MOORING_CLI_CSI_CLIENT_H_
+#define MOORING_CLI_CSI_CLIENT_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/status.h"
+#include "csi.grpc.pb.h"
+
+namespace mooring::cli::csi_area {
+
+struct ClientOptions {
+  std::string socket_path;
+  std::chrono::milliseconds timeout;
+  bool show_time = false;  // --time and --verbose
+  bool verbose = false;
+};
+
+// A call of one of the services of csi::v1: &csi::v1::Node::Stub::NodeGetInfo.
+template <typename Service, typename Request, typename Response>
+using Method = grpc::Status (Service::Stub::*)(grpc::ClientContext*, const Request&, Response*);
+
+class Client {
+ public:
+  using Clock = std::chrono::system_clock;  // gRPC's deadlines are wall-clock times
+  using Elapsed = std::chrono::steady_clock::duration;
+
+  // Nothing is sent, and nothing needs to be there, before the first call. `trace` takes --time and --verbose.
+  Client(ClientOptions options, std::ostream& trace);
+
+  // Call<csi::v1::Node>(&csi::v1::Node::Stub::NodeGetInfo, request). An error knows the call's name (failure.h). A
+  // socket that is missing or that nobody serves is UNAVAILABLE and says what to do.
+  template <typename Service, typename Request, typename Response>
+  absl::StatusOr<Response> Call(Method<Service, Request, Response> method, const Request& request) const {
+    const Clock::time_point deadline = Clock::now() + options_.timeout;
+    const absl::Status connected = Connect(deadline);
+    if (!connected.ok()) return Finish(CallName(request), connected);
+    return Send<Service>(method, request, deadline, /*wait=*/false);
+  }
+
+  // The same, but until `deadline` a missing or dead socket is waited for.
+  template <typename Service, typename Request, typename Response>
+  absl::StatusOr<Response> CallWhenServed(Method<Service, Request, Response> method, const Request& request,
+                                          Clock::time_point deadline) const {
+    return Send<Service>(method, request, std::min(deadline, Clock::now() + options_.timeout), /*wait=*/true);
+  }
+
+ private:
+  template <typename Service, typename Request, typename Response>
+  absl::StatusOr<Response> Send(Method<Service, Request, Response> method, const Request& request,
+                                Clock::time_point deadline, bool wait) const {
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    context.set_wait_for_ready(wait);
+    TraceRequest(request);
+    const auto stub = Service::NewStub(channel_);
+    Response response;
+    const auto start = std::chrono::steady_clock::now();
+    const grpc::Status status = (stub.get()->*method)(&context, request, &response);
+    TraceTime(request, std::chrono::steady_clock::now() - start);
+    MOORING_RETURN_IF_ERROR(Finish(CallName(request), ToAbsl(status)));
+    return response;
+  }
+
+  // "NodeGetInfo" of a NodeGetInfoRequest: CSI names every request after its call.
+  static std::string CallName(const google::protobuf::Message& request);
+  static absl::Status ToAbsl(const grpc::Status& status);
+
+  absl::Status Connect(Clock::time_point deadline) const;
+  absl::Status Finish(const std::string& call, const absl::Status& status) const;
+  void TraceRequest(const google::protobuf::Message& request) const;
+  void TraceTime(const google::protobuf::Message& request, Elapsed elapsed) const;
+
+  ClientOptions options_;
+  std::ostream& trace_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+}  // namespace mooring::cli::csi_area
+
+#endif  // MOORING_CLI_CSI_CLIENT_H_

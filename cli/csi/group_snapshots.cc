@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+
+#include "cli/csi/command.h"
+#include "cli/csi/messages.h"
+#include "cli/table.h"
+#include "cli/text.h"
+
+namespace mooring::cli::csi_area {
+namespace {
+
+using csi::v1::GroupController;
+
+std::string TextOf(const csi::v1::VolumeGroupSnapshot& group) {
+  Details details;
+  details.Add("id", group.group_snapshot_id());
+  if (group.has_creation_time()) details.Add("created", ToString(group.creation_time()));
+  details.Add("ready", group.ready_to_use() ? "yes" : "no");
+  Table table = SnapshotTable();
+  for (const csi::v1::Snapshot& snapshot : group.snapshots()) AddSnapshot(snapshot, table);
+  return details.ToString() + table.ToString();
+}
+
+absl::Status Create(Session& session) {
+  const Arguments& arguments = session.arguments;
+  csi::v1::CreateVolumeGroupSnapshotRequest request;
+  request.set_name(arguments.name);
+  request.mutable_source_volume_ids()->Assign(arguments.volumes.begin(), arguments.volumes.end());
+  Fill(arguments.parameters, *request.mutable_parameters());
+  arguments.secrets.CopyTo(*request.mutable_secrets());
+  MOORING_ASSIGN_OR_RETURN(
+      const csi::v1::CreateVolumeGroupSnapshotResponse response,
+      session.client.Call<GroupController>(&GroupController::Stub::CreateVolumeGroupSnapshot, request));
+  return session.output.Show(response, TextOf(response.group_snapshot()));
+}
+
+// Delete and get name the group and, so that nothing is mistaken, its members.
+template <typename Request>
+Request MembersRequest(const Arguments& arguments) {
+  Request request;
+  request.set_group_snapshot_id(arguments.id);
+  request.mutable_snapshot_ids()->Assign(arguments.snapshots.begin(), arguments.snapshots.end());
+  arguments.secrets.CopyTo(*request.mutable_secrets());
+  return request;
+}
+
+absl::Status Delete(Session& session) {
+  const auto request = MembersRequest<csi::v1::DeleteVolumeGroupSnapshotRequest>(session.arguments);
+  MOORING_ASSIGN_OR_RETURN(
+      const csi::v1::DeleteVolumeGroupSnapshotResponse response,
+      session.client.Call<GroupController>(&GroupController::Stub::DeleteVolumeGroupSnapshot, request));
+  return session.output.Show(response, fmt::format("deleted {}\n", Visible(request.group_snapshot_id())));
+}
+
+absl::Status Get(Session& session) {
+  const auto request = MembersRequest<csi::v1::GetVolumeGroupSnapshotRequest>(session.arguments);
+  MOORING_ASSIGN_OR_RETURN(
+      const csi::v1::GetVolumeGroupSnapshotResponse response,
+      session.client.Call<GroupController>(&GroupController::Stub::GetVolumeGroupSnapshot, request));
+  return session.output.Show(response, TextOf(response.group_snapshot()));
+}
+
+}  // namespace
+
+Commands GroupSnapshotCommands() {
+  return {
+      {"create",
+       "take snapshots of volumes at one moment",
+       {&kName, &kVolumes},
+       AllOf({{&kParam}, kSecretFlags}),
+       Create},
+      {"delete",
+       "delete a group snapshot and its members",
+       {&kGroupSnapshotId},
+       AllOf({{&kSnapshots}, kSecretFlags}),
+       Delete},
+      {"get", "one group snapshot", {&kGroupSnapshotId}, AllOf({{&kSnapshots}, kSecretFlags}), Get},
+  };
+}
+
+}  // namespace mooring::cli::csi_area

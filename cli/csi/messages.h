@@ -1,0 +1,43 @@
+// CSI messages from and to what people write and read.
+#ifndef MOORING_CLI_CSI_MESSAGES_H_
+#define MOORING_CLI_CSI_MESSAGES_H_
+
+#include <google/protobuf/map.h>
+#include <google/protobuf/timestamp.pb.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/csi/arguments.h"
+#include "cli/table.h"
+#include "csi.pb.h"
+
+namespace mooring::cli::csi_area {
+
+using StringMap = google::protobuf::Map<std::string, std::string>;
+
+void Fill(const KeyValues& pairs, StringMap& map);
+
+// Sets what was given; an empty range is for the caller to leave out (NamesCapacity).
+bool NamesCapacity(const Arguments& arguments);
+csi::v1::CapacityRange CapacityOf(const Arguments& arguments);
+
+std::string ToString(const StringMap& map);                     // "a=b, c=d", by key
+std::string ToString(const csi::v1::Topology& topology);        // the same of its segments
+std::string ToString(const google::protobuf::Timestamp& time);  // RFC 3339; as numbers where it is no date
+std::string ToString(const csi::v1::VolumeCondition& condition);
+
+template <typename Repeated>
+std::string JoinStrings(const Repeated& strings) {
+  return Join(std::vector<std::string>(strings.begin(), strings.end()), ", ");
+}
+
+void AddVolume(const csi::v1::Volume& volume, Details& details);
+void AddSnapshot(const csi::v1::Snapshot& snapshot, Details& details);
+
+Table SnapshotTable();  // its headings
+void AddSnapshot(const csi::v1::Snapshot& snapshot, Table& table);
+
+}  // namespace mooring::cli::csi_area
+
+#endif  // MOORING_CLI_CSI_MESSAGES_H_

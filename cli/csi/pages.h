@@ -1,0 +1,37 @@
+// Lists that come in pages.
+#ifndef MOORING_CLI_CSI_PAGES_H_
+#define MOORING_CLI_CSI_PAGES_H_
+
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/status.h"
+#include "cli/text.h"
+
+namespace mooring::cli::csi_area {
+
+// The pages of a list from the one `request` asks for to the last, as one response; one page where `request` limits the
+// entries, its next_token kept. `fetch` asks for one page. A token that comes a second time would never end: INTERNAL.
+template <typename Response, typename Request, typename Fetch>
+absl::StatusOr<Response> FetchPages(Request request, Fetch fetch) {
+  Response all;
+  std::set<std::string> seen{request.starting_token()};
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(const Response page, fetch(request));
+    all.clear_next_token();
+    all.MergeFrom(page);
+    if (page.next_token().empty() || request.max_entries() > 0) return all;
+    if (!seen.insert(page.next_token()).second) return Internal("the driver gave the same next_token twice");
+    request.set_starting_token(page.next_token());
+  }
+}
+
+// What stands below a page that is not the last.
+inline std::string NextPageHint(const std::string& next_token) {
+  return next_token.empty() ? "" : "more with --token " + Visible(next_token) + "\n";
+}
+
+}  // namespace mooring::cli::csi_area
+
+#endif  // MOORING_CLI_CSI_PAGES_H_

@@ -1,0 +1,46 @@
+#include "cli/output.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
+
+#include "base/quote.h"
+#include "base/status.h"
+
+namespace mooring::cli {
+
+absl::StatusOr<std::string> MessageJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
+  if (!status.ok()) return Internal("the driver's answer cannot be written as JSON: " + status.ToString());
+  return json;
+}
+
+absl::Status Output::Show(const google::protobuf::Message& message, std::string_view text) {
+  if (!json_) {
+    out_ << text;
+    return absl::OkStatus();
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::string json, MessageJson(message));
+  out_ << json << '\n';
+  return absl::OkStatus();
+}
+
+absl::Status Output::Show(std::initializer_list<Member> members, std::string_view text) {
+  if (!json_) {
+    out_ << text;
+    return absl::OkStatus();
+  }
+  std::string object;
+  for (const auto& [name, message] : members) {
+    if (message == nullptr) continue;
+    MOORING_ASSIGN_OR_RETURN(const std::string json, MessageJson(*message));
+    object += fmt::format("{}{}:{}", object.empty() ? "" : ",", JsonQuote(name), json);
+  }
+  out_ << '{' << object << "}\n";
+  return absl::OkStatus();
+}
+
+}  // namespace mooring::cli

@@ -1,0 +1,85 @@
+#include "cli/run.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/quote.h"
+#include "base/version.h"
+#include "cli/area.h"
+#include "cli/csi/area.h"
+#include "cli/text.h"
+#include "cli/usage.h"
+
+namespace mooring::cli {
+namespace {
+
+// One line an area: a later one is a folder beside csi/ and an entry here.
+constexpr AddArea kAreas[] = {csi_area::Add};
+
+// The deepest command that was recognised.
+const CLI::App& Recognised(const CLI::App& root) {
+  const CLI::App* app = &root;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  return *app;
+}
+
+bool NeedsCommand(const CLI::App& app) { return app.get_require_subcommand_min() > 0; }
+
+// CLI11 repeats stray arguments in full, and the value of a mistyped --secret is one of them: an unknown flag is named
+// without its value, a stray word only where no secret is on the line. Empty where nothing strayed.
+std::string StrayArgument(int argc, const char* const* argv, const CLI::App& root) {
+  const std::vector<std::string> strays = root.remaining(true);
+  for (const std::string& stray : strays) {
+    if (stray.starts_with("-")) return "there is no flag " + Quote(stray.substr(0, stray.find('=')));
+  }
+  if (strays.empty()) return "";
+  const auto is_secret = [](std::string_view argument) { return argument.starts_with("--secret"); };
+  if (std::any_of(argv, argv + argc, is_secret)) return "there is an argument too many";
+  if (NeedsCommand(Recognised(root))) return "there is no command " + Quote(strays.front());
+  return Quote(strays.front()) + " is an argument too many";
+}
+
+int UsageError(std::string_view message, const CLI::App& root, std::ostream& err) {
+  err << "mooring: " << Visible(message) << '\n' << UsageHint(Recognised(root));
+  return kExitUsage;
+}
+
+int Parse(int argc, const char* const* argv, CLI::App& root, const Streams& streams) {
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help, --version
+    root.exit(asked, streams.out, streams.err);
+  } catch (const CLI::ParseError& error) {
+    // What is there and should not be explains more than what is missing, so it comes first.
+    std::string message = StrayArgument(argc, argv, root);
+    if (message.empty() && NeedsCommand(Recognised(root))) {
+      message = "a command is missing";
+    }
+    return UsageError(message.empty() ? error.what() : message, root, streams.err);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+  const Streams streams{out, err};
+  CLI::App root("Mooring: storage volumes for tasks.", "mooring");
+  root.set_version_flag("--version", std::string("mooring ") + Version() + " (" + Commit() + ")");
+  root.require_subcommand(1);
+  Action chosen;
+  for (const AddArea add : kAreas) add(root, chosen);
+
+  int status = Parse(argc, argv, root, streams);
+  if (chosen && status == kExitOk) status = chosen(streams);
+  if (!out.flush()) {
+    err << "mooring: the answer could not be written to the standard output\n";
+    return kExitFailed;
+  }
+  return status;
+}
+
+}  // namespace mooring::cli

@@ -1,0 +1,101 @@
+#include "cli/secrets.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace mooring::cli {
+namespace {
+
+constexpr std::size_t kLargestFile = 1024 * 1024;
+constexpr std::size_t kShortestToRedact = 4;  // blanking out every "1" would say more about it than it hides
+constexpr std::string_view kBlank = "***";
+
+absl::StatusOr<std::string> ReadAll(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus(errno, "open");
+  std::string content;
+  std::array<char, 4096> buffer;
+  for (;;) {
+    const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
+    if (got == 0) return content;
+    if (got < 0 && errno != EINTR) return ErrnoStatus(errno, "read");
+    if (got > 0) content.append(buffer.data(), static_cast<std::size_t>(got));
+    if (content.size() > kLargestFile) return InvalidArgument("it is larger than 1 MiB");
+  }
+}
+
+}  // namespace
+
+absl::Status Secrets::Add(std::string_view text) { return AddKeyValue(text, pairs_); }
+
+absl::Status Secrets::AddLines(std::string_view content) {
+  for (int line_number = 1; !content.empty(); ++line_number) {
+    const std::size_t end = std::min(content.find('\n'), content.size());
+    std::string_view line = content.substr(0, end);
+    content.remove_prefix(std::min(end + 1, content.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || line[0] == '#') continue;
+    MOORING_RETURN_IF_ERROR(Annotate(Add(line), fmt::format("line {}", line_number)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Secrets::AddJson(const std::string& content) {
+  // The parser's own errors repeat what they stumble over, so they go no further.
+  google::protobuf::Struct object;
+  if (!google::protobuf::util::JsonStringToMessage(content, &object).ok()) {
+    return InvalidArgument("it begins with '{' but is not a JSON object");
+  }
+  for (const auto& [key, value] : object.fields()) {
+    if (value.kind_case() != google::protobuf::Value::kStringValue) {
+      return InvalidArgument(fmt::format("the value of {} is not a string", Quote(key)));
+    }
+    if (!pairs_.emplace(key, value.string_value()).second) {
+      return InvalidArgument(fmt::format("the key {} is given twice", Quote(key)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Secrets::AddFile(const std::string& path) {
+  const std::string context = "the secrets file " + Quote(path);
+  absl::StatusOr<std::string> content = ReadAll(path);
+  if (!content.ok()) return Annotate(WithCode(absl::StatusCode::kInvalidArgument, content.status()), context);
+  const std::size_t first = content->find_first_not_of(" \t\r\n");
+  const bool json = first != std::string::npos && (*content)[first] == '{';
+  return Annotate(json ? AddJson(*content) : AddLines(*content), context);
+}
+
+void Secrets::CopyTo(google::protobuf::Map<std::string, std::string>& map) const {
+  for (const auto& [key, value] : pairs_) map[key] = value;
+}
+
+std::string Secrets::Redact(std::string text) const {
+  std::vector<std::string_view> values;
+  for (const auto& [key, value] : pairs_) {
+    if (value.size() >= kShortestToRedact) values.push_back(value);
+  }
+  // The longest first: one that contains another goes as a whole.
+  std::sort(values.begin(), values.end(), [](auto a, auto b) { return a.size() > b.size(); });
+  for (const std::string_view value : values) {
+    for (std::size_t at = text.find(value); at != std::string::npos; at = text.find(value, at + kBlank.size())) {
+      text.replace(at, value.size(), kBlank);
+    }
+  }
+  return text;
+}
+
+}  // namespace mooring::cli

@@ -1,0 +1,21 @@
+// The program, called in process.
+#ifndef MOORING_CLI_TESTING_RUN_MOORING_H_
+#define MOORING_CLI_TESTING_RUN_MOORING_H_
+
+#include <string>
+#include <vector>
+
+namespace mooring::cli {
+
+struct Result {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+// `mooring <arguments>`
+Result Mooring(const std::vector<std::string>& arguments);
+
+}  // namespace mooring::cli
+
+#endif  // MOORING_CLI_TESTING_RUN_MOORING_H_

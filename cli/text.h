@@ -1,0 +1,20 @@
+// Text from elsewhere, made fit for a terminal.
+#ifndef MOORING_CLI_TEXT_H_
+#define MOORING_CLI_TEXT_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace mooring::cli {
+
+// `text` with control characters (C0, DEL, C1), marks that reorder text and bytes that are no UTF-8 written as escapes:
+// nothing a driver says moves a cursor, retitles a window or fakes a line.
+std::string Visible(std::string_view text);
+
+// Characters, not bytes: what `text` (already Visible) takes on a line. Wide characters count as one.
+std::size_t Width(std::string_view text);
+
+}  // namespace mooring::cli
+
+#endif  // MOORING_CLI_TEXT_H_
