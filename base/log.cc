@@ -3,6 +3,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -53,12 +54,20 @@ std::string TextValue(std::string_view value) {
   return bare ? std::string(value.substr(0, kMaxValue)) : Quote(value, kMaxValue);
 }
 
+// Messages are constants of ours; should one ever carry text from outside, it stays on its line.
+std::string OneLine(std::string_view message) {
+  std::string line(message);
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
+  std::replace_if(line.begin(), line.end(), is_control, ' ');
+  return line;
+}
+
 std::string Line(Format format, std::string_view message, const Fields& fields) {
   const bool json = format == Format::kJson;
-  std::string line = json ? JsonQuote(message) : std::string(message);
+  std::string line = json ? JsonQuote(message) : OneLine(message);
   for (const auto& [key, value] : fields) {
-    line +=
-        json ? fmt::format(",{}:{}", JsonQuote(key), JsonQuote(value)) : fmt::format(" {}={}", key, TextValue(value));
+    line += json ? fmt::format(",{}:{}", JsonQuote(key), JsonQuote(std::string_view(value).substr(0, kMaxValue)))
+                 : fmt::format(" {}={}", key, TextValue(value));
   }
   return line;
 }

@@ -8,7 +8,8 @@
 
 namespace mooring {
 
-// 'text' in single quotes, control characters and quotes escaped, cut after `most` bytes with the full length named.
+// 'text' in single quotes; control characters, quotes and bytes that are not UTF-8 escaped; cut after at most `most`
+// bytes, never inside a character, with the full length named.
 std::string Quote(std::string_view text, std::size_t most = 256);
 
 // A JSON string literal, quotes included; bytes that are not UTF-8 become U+FFFD.

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <mutex>
+#include <set>
 
 #include "absl/cleanup/cleanup.h"
 #include "base/quote.h"
@@ -63,6 +65,28 @@ absl::Status CheckPlace(const Target& target, TargetKind kind) {
   return absl::OkStatus();
 }
 
+// One call at a time looks at a target and mounts on it: two would each find it free, and the kernel stacks them.
+class Claim {
+ public:
+  explicit Claim(const std::string& path) : path_(path) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    mine_ = claimed_.insert(path_).second;
+  }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+  ~Claim() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (mine_) claimed_.erase(path_);
+  }
+  bool mine() const { return mine_; }
+
+ private:
+  static inline std::mutex mutex_;
+  static inline std::set<std::string> claimed_;
+  const std::string& path_;
+  bool mine_ = false;
+};
+
 }  // namespace
 
 absl::StatusOr<DetachedMount> DetachedMount::Clone(const UniqueFd& source, const std::string& path, bool recursive) {
@@ -102,6 +126,10 @@ absl::Status DetachedMount::SetGroup(gid_t group) {
 }
 
 absl::Status DetachedMount::Attach(const Target& target, TargetKind kind, Propagation propagation, bool recursive) {
+  const Claim claim(target.path());
+  if (!claim.mine()) {
+    return FailedPrecondition(fmt::format("another call is mounting at {} at this moment", Quote(target.path())));
+  }
   MOORING_ASSIGN_OR_RETURN(const bool made, target.Make(kind));
   absl::Cleanup remove = [&target, made] {
     if (made) target.Remove().IgnoreError();

@@ -16,6 +16,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "mounter/syscalls.h"
 
 namespace mooring {
 namespace {
@@ -25,7 +26,17 @@ using Clock = std::chrono::steady_clock;
 // The tools live in sbin, which the PATH of a service or a container may leave out.
 std::string SearchPath() {
   const char* path = std::getenv("PATH");
-  return path != nullptr && *path != '\0' ? path : "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  if (path == nullptr || *path == '\0') return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  // Whoever has the system's programs on the path means the system's administration programs, too.
+  std::string search = path;
+  for (const char* prefix : {"/usr", ""}) {
+    const std::string bin = fmt::format(":{}/bin:", prefix);
+    const std::string sbin = fmt::format(":{}/sbin:", prefix);
+    const std::string have = ":" + search + ":";
+    if (have.find(bin) != std::string::npos && have.find(sbin) == std::string::npos)
+      search += sbin.substr(0, sbin.size() - 1);
+  }
+  return search;
 }
 
 // The program's full path: looked up here, since posix_spawnp takes the PATH of the child's environment from ours.
@@ -42,8 +53,23 @@ std::string Locate(const std::string& program) {
 
 struct Child {
   pid_t pid = -1;
-  UniqueFd output;
+  UniqueFd output;  // not blocking
+  UniqueFd ended;   // a pidfd: readable when the program has ended
 };
+
+// A group of its own, so that all of it can be killed; no signal blocked that we block.
+int SpawnInGroup(pid_t& pid, const std::string& program, const posix_spawn_file_actions_t& actions,
+                 char* const* arguments, char* const* environment) {
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  const auto destroy = absl::MakeCleanup([&attributes] { ::posix_spawnattr_destroy(&attributes); });
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  return ::posix_spawn(&pid, program.c_str(), &actions, &attributes, arguments, environment);
+}
 
 absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::string>& command) {
   std::array<int, 2> ends = {-1, -1};
@@ -63,10 +89,16 @@ absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::s
   std::string locale = "LC_ALL=C";
   const std::array<char*, 3> environment = {path.data(), locale.data(), nullptr};
   Child child;
-  const int error = ::posix_spawn(&child.pid, program.c_str(), &actions, nullptr, arguments.data(), environment.data());
+  const int error = SpawnInGroup(child.pid, program, actions, arguments.data(), environment.data());
   if (error != 0) return ErrnoStatus(error, "start", program);
+  ::fcntl(reader.get(), F_SETFL, O_NONBLOCK);
   child.output = std::move(reader);
-  return child;
+  child.ended.reset(sys::PidFdOpen(child.pid));
+  if (child.ended.ok()) return child;
+  const absl::Status failure = ErrnoStatus(errno, "watch", program);
+  ::kill(-child.pid, SIGKILL);
+  ::waitpid(child.pid, nullptr, 0);
+  return failure;
 }
 
 void Keep(std::string& tail, std::string_view more) {
@@ -75,17 +107,29 @@ void Keep(std::string& tail, std::string_view more) {
   if (tail.size() > kMost) tail.erase(0, tail.size() - kMost);
 }
 
-// Reads until the child closes its output. False: the deadline came first.
-bool Drain(const UniqueFd& output, Clock::time_point deadline, std::string& tail) {
-  std::array<char, 4096> chunk = {};
+// What there is to read now, at least a pipe full of it. False: there will be no more.
+bool ReadSome(const UniqueFd& output, std::string& tail) {
+  std::array<char, 65536> chunk = {};
+  for (int reads = 0; reads < 4; ++reads) {
+    const ssize_t got = ::read(output.get(), chunk.data(), chunk.size());
+    if (got == 0) return false;
+    if (got < 0) return errno == EAGAIN || errno == EINTR;
+    Keep(tail, std::string_view(chunk.data(), static_cast<std::size_t>(got)));
+  }
+  return true;
+}
+
+// Waits for the program's end, which is neither that of its output (it may close it) nor of its children (they may keep
+// it). False: the deadline came first.
+bool Await(const Child& child, Clock::time_point deadline, std::string& tail) {
+  bool more = true;
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return false;
-    pollfd waited = {output.get(), POLLIN, 0};
-    if (::poll(&waited, 1, static_cast<int>(std::min<long>(left, 60000))) <= 0) continue;
-    const ssize_t got = ::read(output.get(), chunk.data(), chunk.size());
-    if (got == 0 || (got < 0 && errno != EINTR)) return true;
-    if (got > 0) Keep(tail, std::string_view(chunk.data(), static_cast<std::size_t>(got)));
+    std::array waited = {pollfd{child.ended.get(), POLLIN, 0}, pollfd{more ? child.output.get() : -1, POLLIN, 0}};
+    if (::poll(waited.data(), waited.size(), static_cast<int>(std::min<long>(left, 60000))) <= 0) continue;
+    if (more) more = ReadSome(child.output, tail);
+    if (waited[0].revents != 0) return true;
   }
 }
 
@@ -113,8 +157,8 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command
   }
   MOORING_ASSIGN_OR_RETURN(const Child child, Spawn(program, command));
   CommandResult result;
-  const bool ended = Drain(child.output, Clock::now() + limit, result.output);
-  if (!ended) ::kill(child.pid, SIGKILL);
+  const bool ended = Await(child, Clock::now() + limit, result.output);
+  ::kill(-child.pid, SIGKILL);  // its children, too; the group is there until the program is reaped
   result.exit_code = Reap(child.pid);
   result.output = OneLine(std::move(result.output));
   if (!ended) {

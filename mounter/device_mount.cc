@@ -60,6 +60,9 @@ absl::Status Configure(const UniqueFd& context, const MountRequest& request, con
 
 absl::StatusOr<DetachedMount> MakeDetached(const MountRequest& request, const std::string& device) {
   const UniqueFd context(::fsopen(request.fs_type.c_str(), FSOPEN_CLOEXEC));
+  if (!context.ok() && errno == ENODEV) {
+    return FailedPrecondition(fmt::format("the kernel knows no filesystem {}: is a module missing?", request.fs_type));
+  }
   if (!context.ok()) return ErrnoStatus(errno, "use the filesystem type", request.fs_type);
   MOORING_RETURN_IF_ERROR(Configure(context, request, device));
   UniqueFd mount(::fsmount(context.get(), FSMOUNT_CLOEXEC, 0));
@@ -92,7 +95,7 @@ absl::Status MountImage(const MountRequest& request, const Target& target) {
       const OpenLoop loop,
       OpenOrAttachLoop(
           {.backing_file = request.source, .label = request.label, .read_only = false, .auto_clear = true}));
-  MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info.device));
+  if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info.device));
   if (!loop.info.auto_clear) MOORING_RETURN_IF_ERROR(SetAutoClear(loop));
   return MountDevice(request, target, loop.info.device);
 }

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "mounter/command.h"
 #include "mounter/filesystem.h"
+#include "mounter/loop_device.h"
 #include "mounter/target.h"
 
 namespace mooring {
@@ -64,6 +65,16 @@ absl::Status FormatAside(const std::string& path, const std::string& fs_type, co
   return absl::OkStatus();
 }
 
+// Who uses it as a block device would go on writing to the old file after the swap, and nobody would find it again.
+absl::Status CheckUnused(const std::string& path, const struct stat& file) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
+  for (const LoopInfo& loop : loops) {
+    if (loop.backing_device != file.st_dev || loop.backing_inode != file.st_ino) continue;
+    return FailedPrecondition(fmt::format("{} is not formatted: it is in use through {}", Quote(path), loop.device));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status FormatFilesystem(const std::string& path, const std::string& fs_type) {
@@ -77,7 +88,9 @@ absl::Status FormatFilesystem(const std::string& path, const std::string& fs_typ
   if (found.content != FilesystemInfo::Content::kEmpty) {
     return FailedPrecondition(fmt::format("{} is not formatted: it holds {}", Quote(path), found.type));
   }
-  return S_ISREG(status.st_mode) ? FormatAside(path, fs_type, status) : RunMaker(fs_type, path);
+  if (!S_ISREG(status.st_mode)) return RunMaker(fs_type, path);
+  MOORING_RETURN_IF_ERROR(CheckUnused(path, status));
+  return FormatAside(path, fs_type, status);
 }
 
 absl::Status CheckFilesystem(const std::string& path, const std::string& fs_type) {

@@ -48,11 +48,12 @@ absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64
   if (::fstatfs(root.get(), &status) != 0) return ErrnoStatus(errno, "look at the filesystem of", path);
   const __u64 blocks = bytes / static_cast<std::uint64_t>(status.f_bsize);
   if (::ioctl(root.get(), kExt4ResizeFs, &blocks) == 0) return absl::OkStatus();
-  if (errno == EPERM && Ext4Bytes(root) / static_cast<std::uint64_t>(status.f_bsize) >= blocks) return absl::OkStatus();
-  errno = EPERM;
-  const absl::Status error = ErrnoStatus(errno, "grow the mounted ext4 at", path);
-  if (errno != EPERM) return error;
-  return FailedPrecondition(Message(error) +
+  const int error = errno;
+  const absl::Status failure = ErrnoStatus(error, "grow the mounted ext4 at", path);
+  if (error != EPERM) return failure;
+  // The kernel asks for the capability first, even where there is nothing to grow.
+  if (Ext4Bytes(root) / static_cast<std::uint64_t>(status.f_bsize) >= blocks) return absl::OkStatus();
+  return FailedPrecondition(Message(failure) +
                             ": the kernel wants CAP_SYS_RESOURCE for that; give it to this process, or unpublish and "
                             "unstage the volume: the next "
                             "stage grows it");

@@ -38,6 +38,29 @@ absl::StatusOr<bool> IsEmpty(const Target& target, const Target::Status& status)
   return false;
 }
 
+absl::StatusOr<MountInfo> MountAt(const Target& target, const Target::Status& status) {
+  absl::StatusOr<MountInfo> info = LookUpMount(status.mount_id, status.unique_id);
+  if (!absl::IsUnimplemented(info.status())) return info;
+  // statx(2) knows unique ids, but statmount(2) is kept from us (a container's seccomp profile).
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t id, target.TableMountId());
+  return LookUpMount(id, false);
+}
+
+// NOT_FOUND: what the first look saw was unmounted or removed before the next.
+absl::StatusOr<PathInfo> LookAt(const Target& target) {
+  MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
+  PathInfo info;
+  info.kind = status.kind;
+  if (status.kind == PathInfo::Kind::kMissing) return info;
+  info.device = status.kind == PathInfo::Kind::kBlockDevice ? status.rdev : status.device;
+  MOORING_ASSIGN_OR_RETURN(info.empty, IsEmpty(target, status));
+  if (status.mount_root) {
+    MOORING_ASSIGN_OR_RETURN(info.mount, MountAt(target, status));
+  }
+  MOORING_ASSIGN_OR_RETURN(info.loop, LoopByNumber(info.device));
+  return info;
+}
+
 }  // namespace
 
 absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
@@ -52,16 +75,9 @@ absl::StatusOr<PathInfo> KernelMounter::Find(const std::string& path) {
   absl::StatusOr<Target> target = Target::Resolve(path, roots_);
   if (absl::IsNotFound(target.status())) return PathInfo();
   if (!target.ok()) return target.status();
-  MOORING_ASSIGN_OR_RETURN(const Target::Status status, target->Stat());
-  PathInfo info;
-  info.kind = status.kind;
-  if (status.kind == PathInfo::Kind::kMissing) return info;
-  info.device = status.kind == PathInfo::Kind::kBlockDevice ? status.rdev : status.device;
-  MOORING_ASSIGN_OR_RETURN(info.empty, IsEmpty(*target, status));
-  if (status.mount_root) {
-    MOORING_ASSIGN_OR_RETURN(info.mount, LookUpMount(status.mount_id, status.unique_id));
-  }
-  MOORING_ASSIGN_OR_RETURN(info.loop, LoopByNumber(info.device));
+  constexpr int kAttempts = 64;  // each a race lost to somebody who mounts and unmounts here
+  absl::StatusOr<PathInfo> info = LookAt(*target);
+  for (int attempt = 1; attempt < kAttempts && absl::IsNotFound(info.status()); ++attempt) info = LookAt(*target);
   return info;
 }
 
@@ -75,7 +91,10 @@ absl::StatusOr<StatsInfo> KernelMounter::Stats(const std::string& path) {
     MOORING_ASSIGN_OR_RETURN(stats.bytes.total, BlockDeviceBytes(status.rdev));
     return stats;
   }
-  if (status.kind != PathInfo::Kind::kDirectory) return NotFound(fmt::format("nothing is mounted at {}", Quote(path)));
+  // A plain directory has the figures of the host's own filesystem.
+  if (!status.mount_root || status.kind != PathInfo::Kind::kDirectory) {
+    return NotFound(fmt::format("nothing is mounted at {}", Quote(path)));
+  }
   struct statvfs filesystem = {};
   if (::statvfs(target.Handle().c_str(), &filesystem) != 0) return ErrnoStatus(errno, "ask for the usage of", path);
   return FromStatvfs(filesystem);
@@ -90,7 +109,7 @@ absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& requ
     return FailedPrecondition(
         fmt::format("{} is in use as a filesystem through {}", Quote(request.backing_file), loop.info.device));
   }
-  MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info.device));
+  if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info.device));
   return loop.info;
 }
 
@@ -124,6 +143,8 @@ absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(path));
   if (info.kind == PathInfo::Kind::kMissing) return NotFound(fmt::format("{} is not there", Quote(path)));
   if (info.kind != PathInfo::Kind::kDirectory) return GrowUnmounted(path, fs_type);
+  // What a plain directory lies on is the host's.
+  if (!info.mount) return FailedPrecondition(fmt::format("{} is not a mount: nothing is grown", Quote(path)));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, BlockDeviceBytes(info.device));
   // A writable copy of the mount: the kernel grows nothing through a read-only one, and only read-only ones may stand.
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(path, O_PATH | O_DIRECTORY));

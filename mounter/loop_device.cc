@@ -29,11 +29,13 @@ constexpr unsigned kLoopMajor = 7;
 std::string DevicePath(unsigned number) { return fmt::format("/dev/loop{}", number); }
 
 // In a container whose /dev is a copy, the node of a device made later is missing: make it. /dev/loopN is minor N.
+// NOT_FOUND: being torn down at this moment, or gone.
 absl::StatusOr<UniqueFd> OpenDevice(const std::string& path, unsigned number, int flags) {
   UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC));
   if (!fd.ok() && errno == ENOENT && ::mknod(path.c_str(), S_IFBLK | 0660, makedev(kLoopMajor, number)) == 0) {
     fd.reset(::open(path.c_str(), flags | O_CLOEXEC));
   }
+  if (!fd.ok() && errno == ENXIO) return NotFound(fmt::format("{} is being torn down", path));
   if (!fd.ok()) return ErrnoStatus(errno, "open the loop device", path);
   return fd;
 }
@@ -80,8 +82,8 @@ absl::StatusOr<std::vector<unsigned>> UsedNumbers() {
 
 absl::StatusOr<std::optional<LoopInfo>> ByNumber(unsigned number) {
   absl::StatusOr<UniqueFd> fd = OpenDevice(DevicePath(number), number, O_RDONLY);
+  if (absl::IsNotFound(fd.status())) return std::optional<LoopInfo>();
   if (!fd.ok()) {
-    // Being torn down at this moment, or gone: either way in use by nobody.
     const bool in_use = ::access(fmt::format("/sys/block/loop{}/loop", number).c_str(), F_OK) == 0;
     if (!in_use) return std::optional<LoopInfo>();
     return fd.status();
@@ -134,8 +136,11 @@ absl::StatusOr<std::optional<OpenLoop>> OpenExisting(const LoopSpec& spec, const
     // reuse.
     if (S_ISBLK(file.st_mode) && loop.label != spec.label) continue;
     const unsigned number = minor(loop.device_number);
-    absl::StatusOr<UniqueFd> fd = OpenDevice(loop.device, number, spec.read_only ? O_RDONLY : O_RDWR);
-    if (!fd.ok()) continue;
+    // Read-only is enough for what is asked of it, and all that kernels without BLK_DEV_WRITE_MOUNTED give for a
+    // mounted one. A device that is there but cannot be opened must not lead to a second one.
+    absl::StatusOr<UniqueFd> fd = OpenDevice(loop.device, number, O_RDONLY);
+    if (absl::IsNotFound(fd.status())) continue;
+    if (!fd.ok()) return fd.status();
     MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> now, Status(fd->get(), number));
     if (!now || !IsOver(*now, file)) continue;
     MOORING_RETURN_IF_ERROR(CheckReusable(*now, spec));
@@ -175,6 +180,12 @@ absl::Status CheckWritable(const OpenLoop& loop, const LoopSpec& spec) {
   return absl::OkStatus();
 }
 
+// What was attached a moment ago, for a use that then failed, goes again.
+absl::Status DetachUnless(const absl::Status& usable, const OpenLoop& loop) {
+  if (!usable.ok()) ::ioctl(loop.fd.get(), LOOP_CLR_FD);
+  return usable;
+}
+
 absl::StatusOr<unsigned> FreeNumber() {
   constexpr char kControl[] = "/dev/loop-control";
   const UniqueFd control(::open(kControl, O_RDWR | O_CLOEXEC));
@@ -194,14 +205,19 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     MOORING_ASSIGN_OR_RETURN(const unsigned number, FreeNumber());
     OpenLoop loop;
-    MOORING_ASSIGN_OR_RETURN(loop.fd, OpenDevice(DevicePath(number), number, spec.read_only ? O_RDONLY : O_RDWR));
+    absl::StatusOr<UniqueFd> fd = OpenDevice(DevicePath(number), number, spec.read_only ? O_RDONLY : O_RDWR);
+    error = ENXIO;
+    if (absl::IsNotFound(fd.status())) continue;
+    if (!fd.ok()) return fd.status();
+    loop.fd = *std::move(fd);
     error = Configure(loop.fd.get(), file.get(), spec);
     if (error == EBUSY) continue;
     if (error != 0) break;
     MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> info, Status(loop.fd.get(), number));
     if (!info) return Internal(fmt::format("{} lost its file at once", DevicePath(number)));
     loop.info = *info;
-    MOORING_RETURN_IF_ERROR(CheckWritable(loop, spec));
+    MOORING_RETURN_IF_ERROR(DetachUnless(CheckWritable(loop, spec), loop));
+    loop.made = true;
     return loop;
   }
   return ErrnoStatus(error, "bind a loop device to", spec.backing_file);

@@ -16,6 +16,7 @@ namespace mooring {
 struct OpenLoop {
   UniqueFd fd;
   LoopInfo info;
+  bool made = false;  // here and now; else it was there
 };
 
 struct LoopSpec {

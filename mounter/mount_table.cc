@@ -42,12 +42,15 @@ struct StatMountBuffer {
   }
 };
 
+// Seccomp profiles older than these calls answer EPERM in the place of ENOSYS.
+absl::Status AskError(const std::string& operation) { return ErrnoStatus(errno == EPERM ? ENOSYS : errno, operation); }
+
 absl::StatusOr<MountInfo> AskKernel(std::uint64_t id) {
   StatMountBuffer buffer;
   constexpr std::uint64_t kMask = sys::kStatMountSbBasic | sys::kStatMountMntBasic | sys::kStatMountMntRoot |
                                   sys::kStatMountMntPoint | sys::kStatMountFsType;
   if (sys::StatMountById(id, kMask, buffer.bytes.data(), buffer.bytes.size()) != 0) {
-    return ErrnoStatus(errno, fmt::format("statmount of mount {}", id));
+    return AskError(fmt::format("statmount of mount {}", id));
   }
   const sys::StatMount& head = buffer.head();
   MountInfo info;
@@ -103,7 +106,7 @@ MountInfo FromLibmount(libmnt_fs* fs) {
   return info;
 }
 
-// The whole table, in its own order: parents before children.
+// The whole table, in its own order.
 absl::StatusOr<std::vector<MountInfo>> ReadTable() {
   constexpr char kFile[] = "/proc/self/mountinfo";
   const std::unique_ptr<libmnt_table, void (*)(libmnt_table*)> table(mnt_new_table_from_file(kFile), mnt_unref_table);
@@ -120,13 +123,12 @@ absl::StatusOr<std::vector<std::uint64_t>> AllIds() {
   std::array<std::uint64_t, 512> chunk = {};
   for (;;) {
     const ssize_t got = sys::ListMount(kListRoot, ids.empty() ? 0 : ids.back(), chunk.data(), chunk.size());
-    if (got < 0) return ErrnoStatus(errno, "listmount");
+    if (got < 0) return AskError("listmount");
     ids.insert(ids.end(), chunk.begin(), chunk.begin() + got);
     if (static_cast<std::size_t>(got) < chunk.size()) return ids;
   }
 }
 
-// listmount gives ids in the order the mounts were made, so a parent comes before what was mounted on it.
 absl::StatusOr<std::vector<MountInfo>> AskKernelForAll() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> ids, AllIds());
   std::vector<MountInfo> mounts;
@@ -143,10 +145,7 @@ absl::StatusOr<std::vector<MountInfo>> AskKernelForAll() {
 }  // namespace
 
 absl::StatusOr<MountInfo> LookUpMount(std::uint64_t id, bool unique) {
-  if (unique) {
-    absl::StatusOr<MountInfo> info = AskKernel(id);
-    if (!absl::IsUnimplemented(info.status())) return info;
-  }
+  if (unique) return AskKernel(id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, ReadTable());
   const auto found = std::find_if(mounts.begin(), mounts.end(), [id](const MountInfo& info) { return info.id == id; });
   if (found == mounts.end()) return NotFound(fmt::format("mount {} is not in this mount namespace", id));
@@ -158,6 +157,8 @@ absl::StatusOr<std::vector<MountInfo>> ListMounts(const std::string& path) {
   if (absl::IsUnimplemented(mounts.status())) mounts = ReadTable();
   if (!mounts.ok()) return mounts.status();
   std::erase_if(*mounts, [&](const MountInfo& info) { return !IsBelow(info.target, path); });
+  // The kernel lists them in the order they were made; one that was moved can be older than what it was moved to.
+  std::stable_sort(mounts->begin(), mounts->end(), [](const auto& a, const auto& b) { return a.target < b.target; });
   return mounts;
 }
 

@@ -13,10 +13,10 @@
 namespace mooring {
 
 // `unique`: the id is statx(2)'s STATX_MNT_ID_UNIQUE, else the one of mountinfo. NOT_FOUND: no such mount here any
-// more.
+// more. UNIMPLEMENTED: a unique id, but no statmount(2) to look it up with; ask with the other id.
 absl::StatusOr<MountInfo> LookUpMount(std::uint64_t id, bool unique);
 
-// All mounts at or below `path`, parents before children.
+// All mounts at or below `path`, ordered by target: parents before children.
 absl::StatusOr<std::vector<MountInfo>> ListMounts(const std::string& path);
 
 }  // namespace mooring

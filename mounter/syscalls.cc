@@ -18,6 +18,8 @@ static_assert(sizeof(MountIdRequest) == 24, "MNT_ID_REQ_SIZE_VER0");
 
 }  // namespace
 
+int PidFdOpen(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)); }
+
 int OpenAt2(int dirfd, const char* path, const open_how& how) {
   return static_cast<int>(::syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));
 }

@@ -100,6 +100,15 @@ absl::StatusOr<Target::Status> Target::Stat() const {
   return result;
 }
 
+absl::StatusOr<std::uint64_t> Target::TableMountId() const {
+  struct statx status = {};
+  const int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+  if (::statx(parent_.get(), name_.c_str(), flags, sys::kStatxMntId, &status) != 0) {
+    return ErrnoStatus(errno, "look at", path_);
+  }
+  return status.stx_mnt_id;
+}
+
 absl::StatusOr<bool> Target::IsEmptyDirectory() const {
   UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd.ok()) return ErrnoStatus(errno, "open the directory", path_);

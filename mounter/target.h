@@ -35,6 +35,7 @@ class Target {
   };
   // Never opens what is there: an open file would keep it from being unmounted, and a hung server would keep us.
   absl::StatusOr<Status> Stat() const;
+  absl::StatusOr<std::uint64_t> TableMountId() const;  // of the mount that it is on, as mountinfo numbers it
 
   absl::StatusOr<bool> IsEmptyDirectory() const;
 

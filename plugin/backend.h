@@ -29,7 +29,10 @@ class Backend {
   // Makes the volume, or finishes one half made; an existing one of this size is OK. RESOURCE_EXHAUSTED: no room.
   virtual absl::Status Create(const std::string& id, std::uint64_t bytes) = 0;
 
-  // Gone already is OK. FAILED_PRECONDITION: something on this host still uses it.
+  // FAILED_PRECONDITION: something on this host still uses it. Gone is unused.
+  virtual absl::Status CheckUnused(const std::string& id) = 0;
+
+  // Gone already is OK. FAILED_PRECONDITION as CheckUnused, which is asked again where nobody can begin a use.
   virtual absl::Status Delete(const std::string& id) = 0;
 
   // Never shrinks; a volume of this size or larger is OK.

@@ -12,6 +12,8 @@ namespace {
 
 using CsiMode = csi::v1::VolumeCapability::AccessMode;
 
+constexpr char kFlags[] = " flags=";  // the last part of a capability's text
+
 absl::StatusOr<AccessMode> ParseMode(const csi::v1::VolumeCapability& capability) {
   switch (capability.access_mode().mode()) {
     case CsiMode::SINGLE_NODE_WRITER:
@@ -107,10 +109,15 @@ std::string ToString(AccessMode mode) {
 std::string ToString(const Capability& capability) {
   std::string text = ToString(capability.access_type) + " " + ToString(capability.mode);
   if (capability.access_type == AccessType::kBlock) return text;
-  text += fmt::format(" fs={} flags={} options={}", capability.fs_type.empty() ? "any" : capability.fs_type,
-                      ToString(capability.options.flags), ToString(capability.options.options));
+  text += " fs=" + (capability.fs_type.empty() ? "any" : capability.fs_type);
   if (capability.mount_group) text += fmt::format(" group={}", *capability.mount_group);
-  return text;
+  return text + fmt::format("{}{} options={}", kFlags, ToString(capability.options.flags),
+                            ToString(capability.options.options));
+}
+
+std::string WithoutMountFlags(const std::string& capability) {
+  const std::size_t flags = capability.find(kFlags);
+  return flags == std::string::npos ? capability : capability.substr(0, flags) + ", mount flags not shown";
 }
 
 bool IsReaderOnly(AccessMode mode) {

@@ -57,6 +57,9 @@ std::string ToString(AccessMode mode);  // "SINGLE_NODE_WRITER"
 std::string ToString(
     const Capability& capability);  // one line that names all of it; equal exactly where they are equal
 
+// The same text for messages, which reach logs: mount flags may be sensitive.
+std::string WithoutMountFlags(const std::string& capability);
+
 bool IsReaderOnly(AccessMode mode);  // nothing published in this mode may write
 
 // Whether a volume may be published on one node at a second target in this mode.

@@ -216,9 +216,8 @@ absl::StatusOr<std::string> ParseEndpoint(const std::string& endpoint) {
   if (endpoint.empty()) return InvalidArgument(fmt::format("--endpoint (or CSI_ENDPOINT) is missing: {}", kForms));
   std::string path = endpoint;
   if (path.starts_with(kScheme)) {
+    // Doubled slashes go below. So unix://csi/csi.sock is /csi/csi.sock: no socket lives on a host called "csi".
     path.erase(0, kScheme.size());
-    // unix://csi/csi.sock: what stands in the place of a host is the first directory.
-    if (path.starts_with("//")) path.erase(0, 1);
   } else if (path.find("://") != std::string::npos) {
     return Wrong("--endpoint", endpoint, fmt::format("only Unix sockets are served: {}", kForms));
   }

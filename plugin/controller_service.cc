@@ -67,6 +67,43 @@ grpc::Status ControllerService::ControllerGetVolume(grpc::ServerContext* context
   return rpc_.Serve(context, *request, response, [&](const Call&) { return Get(*request); });
 }
 
+template <typename Request, typename Response>
+grpc::Status ControllerService::Later(grpc::ServerContext* context, const Request& request, Response* response) {
+  const auto refuse = [](const Call&) -> absl::StatusOr<Response> {
+    return Unimplemented("this version of the driver offers no snapshots and no modification of volumes");
+  };
+  return rpc_.Serve(context, request, response, refuse, Rpc::When::kAlways);
+}
+
+grpc::Status ControllerService::ControllerModifyVolume(grpc::ServerContext* context,
+                                                       const csi::v1::ControllerModifyVolumeRequest* request,
+                                                       csi::v1::ControllerModifyVolumeResponse* response) {
+  return Later(context, *request, response);
+}
+
+grpc::Status ControllerService::CreateSnapshot(grpc::ServerContext* context,
+                                               const csi::v1::CreateSnapshotRequest* request,
+                                               csi::v1::CreateSnapshotResponse* response) {
+  return Later(context, *request, response);
+}
+
+grpc::Status ControllerService::DeleteSnapshot(grpc::ServerContext* context,
+                                               const csi::v1::DeleteSnapshotRequest* request,
+                                               csi::v1::DeleteSnapshotResponse* response) {
+  return Later(context, *request, response);
+}
+
+grpc::Status ControllerService::ListSnapshots(grpc::ServerContext* context,
+                                              const csi::v1::ListSnapshotsRequest* request,
+                                              csi::v1::ListSnapshotsResponse* response) {
+  return Later(context, *request, response);
+}
+
+grpc::Status ControllerService::GetSnapshot(grpc::ServerContext* context, const csi::v1::GetSnapshotRequest* request,
+                                            csi::v1::GetSnapshotResponse* response) {
+  return Later(context, *request, response);
+}
+
 // The answers.
 
 absl::StatusOr<csi::v1::CreateVolumeResponse> ControllerService::Create(const csi::v1::CreateVolumeRequest& request,

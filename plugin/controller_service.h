@@ -1,4 +1,4 @@
-// csi.v1.Controller: unpacks, calls the catalog, packs. What is not overridden (snapshots, modify) is UNIMPLEMENTED.
+// csi.v1.Controller: unpacks, calls the catalog, packs. Snapshots and modify are UNIMPLEMENTED.
 #ifndef MOORING_PLUGIN_CONTROLLER_SERVICE_H_
 #define MOORING_PLUGIN_CONTROLLER_SERVICE_H_
 
@@ -41,7 +41,23 @@ class ControllerService final : public csi::v1::Controller::Service {
   grpc::Status ControllerGetVolume(grpc::ServerContext* context, const csi::v1::ControllerGetVolumeRequest* request,
                                    csi::v1::ControllerGetVolumeResponse* response) override;
 
+  // Of a later version: UNIMPLEMENTED, in words.
+  grpc::Status ControllerModifyVolume(grpc::ServerContext* context,
+                                      const csi::v1::ControllerModifyVolumeRequest* request,
+                                      csi::v1::ControllerModifyVolumeResponse* response) override;
+  grpc::Status CreateSnapshot(grpc::ServerContext* context, const csi::v1::CreateSnapshotRequest* request,
+                              csi::v1::CreateSnapshotResponse* response) override;
+  grpc::Status DeleteSnapshot(grpc::ServerContext* context, const csi::v1::DeleteSnapshotRequest* request,
+                              csi::v1::DeleteSnapshotResponse* response) override;
+  grpc::Status ListSnapshots(grpc::ServerContext* context, const csi::v1::ListSnapshotsRequest* request,
+                             csi::v1::ListSnapshotsResponse* response) override;
+  grpc::Status GetSnapshot(grpc::ServerContext* context, const csi::v1::GetSnapshotRequest* request,
+                           csi::v1::GetSnapshotResponse* response) override;
+
  private:
+  template <typename Request, typename Response>
+  grpc::Status Later(grpc::ServerContext* context, const Request& request, Response* response);
+
   absl::StatusOr<csi::v1::CreateVolumeResponse> Create(const csi::v1::CreateVolumeRequest& request, const Call& call);
   absl::StatusOr<csi::v1::DeleteVolumeResponse> Delete(const csi::v1::DeleteVolumeRequest& request, const Call& call);
   absl::StatusOr<csi::v1::ControllerPublishVolumeResponse> Publish(

@@ -26,6 +26,7 @@ class ImageBackend : public Backend {
   // FAILED_PRECONDITION names the loop device over the image; ABORTED: another process has just got hold of it.
   absl::Status Delete(const std::string& id) override;
 
+  absl::Status CheckUnused(const std::string& id) override;
   absl::Status Grow(const std::string& id, std::uint64_t bytes) override;
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Capacity() const override;

@@ -9,10 +9,7 @@ namespace mooring {
 absl::StatusOr<std::uint64_t> NodeVolumes::Expand(const ExpandSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(spec.volume_id, spec.volume_path, call));
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
-  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(spec.volume_path));
-  if (!info.mount || OwnerOf(info) != spec.volume_id) {
-    return NotFound(fmt::format("volume {} is not at {}", spec.volume_id, Quote(spec.volume_path)));
-  }
+  MOORING_ASSIGN_OR_RETURN(const Place place, FindVolumeAt(spec.volume_id, spec.volume_path));
   if (spec.required_bytes > volume.bytes) {
     return OutOfRange(fmt::format("volume {} has {} bytes, {} are required: ControllerExpandVolume comes first",
                                   spec.volume_id, volume.bytes, spec.required_bytes));
@@ -28,8 +25,8 @@ absl::StatusOr<std::uint64_t> NodeVolumes::Expand(const ExpandSpec& spec, const 
       if (loop.label == label) MOORING_RETURN_IF_ERROR(mounter_.ResizeLoop(loop.device));
     }
   }
-  if (info.kind == PathInfo::Kind::kDirectory) {
-    MOORING_RETURN_IF_ERROR(mounter_.Grow(spec.volume_path, info.mount->fs_type));
+  if (place.info.kind == PathInfo::Kind::kDirectory) {
+    MOORING_RETURN_IF_ERROR(mounter_.Grow(spec.volume_path, place.info.mount->fs_type));
   }
   return volume.bytes;
 }

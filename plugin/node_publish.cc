@@ -25,6 +25,11 @@ MountFlags Stricter(const MountFlags& staged, const MountFlags& asked) {
   return flags;
 }
 
+// All that has to be the same in a repeated call (CSI, "the second publish").
+std::string AskedFor(const PublishSpec& spec) {
+  return (spec.read_only ? "readonly " : "") + ToString(spec.capability);
+}
+
 VolumeUse UseOf(const PublishSpec& spec, const BindRequest& wanted, const std::string& options) {
   VolumeUse use;
   use.path = spec.target_path;
@@ -33,7 +38,7 @@ VolumeUse UseOf(const PublishSpec& spec, const BindRequest& wanted, const std::s
   use.access_type = spec.capability.access_type;
   use.mode = spec.capability.mode;
   use.read_only = wanted.flags.read_only;
-  use.capability = ToString(spec.capability);
+  use.capability = AskedFor(spec);
   use.options = options;
   return use;
 }
@@ -44,9 +49,8 @@ absl::Status NotStaged(const PublishSpec& spec, const std::string& detail) {
 }
 
 absl::Status PublishedOtherwise(const PublishSpec& spec, const std::string& how) {
-  return AlreadyExists(fmt::format("volume {} is published at {} in another way ({}); asked for: {}{}", spec.volume_id,
-                                   Quote(spec.target_path), how, ToString(spec.capability),
-                                   spec.read_only ? " readonly" : ""));
+  return AlreadyExists(fmt::format("volume {} is published at {} in another way ({}); asked for: {}", spec.volume_id,
+                                   Quote(spec.target_path), WithoutMountFlags(how), WithoutMountFlags(AskedFor(spec))));
 }
 
 }  // namespace
@@ -58,10 +62,10 @@ absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(spec.volume_id, spec.target_path, call));
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(spec.target_path));
+  if (target.mount) return CheckPublishedAlike(spec, target);
   MOORING_ASSIGN_OR_RETURN(const Plan plan, spec.capability.access_type == AccessType::kMount
                                                 ? PlanFilesystem(spec)
                                                 : PlanBlock(spec, volume));
-  if (target.mount) return CheckPublishedAlike(spec, target, plan);
   absl::Status status = CheckOtherTargets(spec);
   VolumeUse use = UseOf(spec, plan.bind, plan.options);
   if (status.ok()) status = store_.Put(use);
@@ -78,29 +82,38 @@ absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
   return store_.Put(use);
 }
 
-// Something is mounted at the target: fine if it is what is asked for. Without a record the kernel's word decides.
-absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const PathInfo& target, const Plan& plan) {
-  const BindRequest& wanted = plan.bind;
+// Something is mounted at the target: fine if it is what is asked for. The record says so, also when the volume is no
+// longer staged where it came from; without a record the kernel's word decides.
+absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const PathInfo& target) {
   const std::string owner = OwnerOf(target);
   if (owner != spec.volume_id) {
     return FailedPrecondition(
         fmt::format("target path {} is a mount of {} already: nothing is stacked on it", Quote(spec.target_path),
                     owner.empty() ? target.mount->fs_type + ", not of this driver" : "volume " + owner));
   }
-  const bool is_block = target.kind == PathInfo::Kind::kBlockDevice;
-  const bool same_type = is_block == (spec.capability.access_type == AccessType::kBlock);
-  const bool same_flags =
-      is_block ? target.mount->flags.read_only == wanted.flags.read_only : target.mount->flags == wanted.flags;
-  if (!same_type || !same_flags) {
-    return PublishedOtherwise(spec, (is_block ? "block " : "mount ") + ToString(target.mount->flags));
-  }
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.target_path));
+  if (!known || known->adopted()) return AdoptTarget(spec, target);
+  const MountFlags& now = target.mount->flags;
+  const bool intact = now.read_only == known->read_only &&
+                      (known->access_type == AccessType::kBlock || Stricter(now, spec.capability.options.flags) == now);
+  if (known->capability != AskedFor(spec)) return PublishedOtherwise(spec, known->capability);
+  return intact ? absl::OkStatus() : PublishedOtherwise(spec, "its mount has been changed since");
+}
+
+absl::Status NodeVolumes::AdoptTarget(const PublishSpec& spec, const PathInfo& target) {
+  const bool is_block = target.kind == PathInfo::Kind::kBlockDevice;
+  const std::string how = is_block ? "block" : "mount " + target.mount->fs_type;
+  if (is_block != (spec.capability.access_type == AccessType::kBlock)) return PublishedOtherwise(spec, how);
+  Plan plan;
+  plan.bind.flags.read_only = IsReadOnly(spec);
+  if (!is_block) {
+    MOORING_ASSIGN_OR_RETURN(plan, PlanFilesystem(spec));
+  }
+  const bool alike =
+      is_block ? target.mount->flags.read_only == plan.bind.flags.read_only : target.mount->flags == plan.bind.flags;
+  if (!alike) return PublishedOtherwise(spec, how + (target.mount->flags.read_only ? ", read-only" : ""));
   VolumeUse use = UseOf(spec, plan.bind, plan.options);
   use.done = true;
-  if (known && !known->adopted()) {
-    const bool alike = known->capability == use.capability && known->read_only == use.read_only;
-    return alike ? absl::OkStatus() : PublishedOtherwise(spec, known->capability);
-  }
   return store_.Put(use);
 }
 
@@ -136,9 +149,8 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec&
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
   const std::string options = ToString(spec.capability.options.options);
   if (known && !known->adopted() && !spec.capability.options.options.empty() && known->options != options) {
-    return FailedPrecondition(
-        fmt::format("volume {} is staged with the filesystem options {}, {} are asked for: stage it with them",
-                    spec.volume_id, known->options, options));
+    return FailedPrecondition(fmt::format(
+        "volume {} is staged with other filesystem options than are asked for: stage it with them", spec.volume_id));
   }
   MountFlags asked = spec.capability.options.flags;
   asked.read_only = IsReadOnly(spec);
@@ -187,9 +199,8 @@ absl::Status NodeVolumes::Unpublish(const std::string& volume_id, const std::str
   if (target.kind == PathInfo::Kind::kSymlink) {
     return FailedPrecondition(fmt::format("target path {} is a symbolic link: it is left alone", Quote(target_path)));
   }
-  if (target.mount) MOORING_RETURN_IF_ERROR(CheckOwner(volume_id, target_path, target));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(target_path));
-  MOORING_RETURN_IF_ERROR(TakeDown(target_path, true));
+  MOORING_RETURN_IF_ERROR(TakeDown(volume_id, target_path, target, true));
   if (known) MOORING_RETURN_IF_ERROR(store_.Remove(target_path));
   const std::string owner = target.mount ? OwnerOf(target) : known ? known->volume_id : "";
   const bool was_block =

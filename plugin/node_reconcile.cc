@@ -43,12 +43,19 @@ absl::Status NodeVolumes::DropStale(const std::vector<MountInfo>& mounts, const 
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> NodeVolumes::IsKnown(const std::string& volume_id) {
+  const absl::Status found = source_.Find(volume_id).status();
+  if (!found.ok() && !absl::IsNotFound(found)) return found;
+  return found.ok();
+}
+
 absl::Status NodeVolumes::Adopt(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops) {
   for (const MountInfo& info : mounts) {
     const LoopInfo* loop = LoopBehind(info, loops);
     if (loop == nullptr) continue;
     const std::string owner = OwnerOf(*loop);
-    if (!source_.Find(owner).ok()) continue;  // of a plugin with another state directory
+    MOORING_ASSIGN_OR_RETURN(const bool known_volume, IsKnown(owner));
+    if (!known_volume) continue;  // of a plugin with another state directory
     MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(info.target));
     if (known) continue;
     VolumeUse use;
@@ -71,9 +78,12 @@ absl::Status NodeVolumes::Reconcile() {
   std::set<std::string> owners;
   for (const LoopInfo& loop : loops) {
     const std::string owner = OwnerOf(loop);
-    if (!owner.empty() && !loop.auto_clear && source_.Find(owner).ok()) owners.insert(owner);
+    if (!owner.empty() && !loop.auto_clear) owners.insert(owner);
   }
-  for (const std::string& owner : owners) MOORING_RETURN_IF_ERROR(ReleaseDevices(owner));
+  for (const std::string& owner : owners) {
+    MOORING_ASSIGN_OR_RETURN(const bool known_volume, IsKnown(owner));
+    if (known_volume) MOORING_RETURN_IF_ERROR(ReleaseDevices(owner));
+  }
   return absl::OkStatus();
 }
 

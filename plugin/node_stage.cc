@@ -30,7 +30,27 @@ VolumeUse UseOf(const StageSpec& spec) {
 
 absl::Status StagedOtherwise(const StageSpec& spec, const std::string& how) {
   return AlreadyExists(fmt::format("volume {} is staged at {} with another capability ({}); asked for: {}",
-                                   spec.volume_id, Quote(spec.staging_path), how, ToString(spec.capability)));
+                                   spec.volume_id, Quote(spec.staging_path), WithoutMountFlags(how),
+                                   WithoutMountFlags(ToString(spec.capability))));
+}
+
+// A smaller filesystem on what is left of the image, or a smaller device, would hide that data is lost.
+absl::Status CheckWhole(const NodeVolume& volume) {
+  if (volume.bytes >= volume.made_bytes) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("volume {} is cut short: its image {} has {} bytes of {}; restore it first",
+                                        volume.id, Quote(volume.path), volume.bytes, volume.made_bytes));
+}
+
+// A device that is not ours over the volume's image: what uses it is unknown, and what is mounted from it we would not
+// know again. (Devices that others stack on a volume that is itself a device disturb nobody.)
+absl::Status CheckLoopsAreOurs(const std::vector<LoopInfo>& loops, const NodeVolume& volume) {
+  for (const LoopInfo& loop : loops) {
+    if (loop.backing_rdev != 0 || OwnerOf(loop) == volume.id) continue;
+    return FailedPrecondition(
+        fmt::format("volume {} is in use through {} ({}), which this driver did not make: end that use first",
+                    volume.id, loop.device, Quote(loop.label)));
+  }
+  return absl::OkStatus();
 }
 
 bool AnyInUseAsFilesystem(const std::vector<LoopInfo>& loops) {
@@ -50,17 +70,23 @@ absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
   if (place.kind != PathInfo::Kind::kDirectory) {
     return FailedPrecondition(fmt::format("staging path {} is not a directory", Quote(spec.staging_path)));
   }
-  MOORING_RETURN_IF_ERROR(CheckStagedAsOtherType(spec));
+  if (place.mount) return CheckStagedAlike(spec, place);
+  MOORING_RETURN_IF_ERROR(CheckBlockStagedThere(spec));
   return spec.capability.access_type == AccessType::kMount ? StageFilesystem(spec, volume, place)
                                                            : StageBlock(spec, volume);
 }
 
-// Nothing need be mounted where a block volume is staged, so this is the records' to say.
-absl::Status NodeVolumes::CheckStagedAsOtherType(const StageSpec& spec) {
+// Nothing is mounted where a block volume is staged, so this is the records' to say.
+absl::Status NodeVolumes::CheckBlockStagedThere(const StageSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
-  if (!known || known->adopted() || known->access_type == spec.capability.access_type) return absl::OkStatus();
+  if (!known || known->adopted()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(*known));
-  return live ? StagedOtherwise(spec, known->capability) : absl::OkStatus();
+  if (!live) return absl::OkStatus();
+  if (known->volume_id != spec.volume_id) {
+    return FailedPrecondition(
+        fmt::format("staging path {} is in use for volume {}", Quote(spec.staging_path), known->volume_id));
+  }
+  return known->capability == ToString(spec.capability) ? absl::OkStatus() : StagedOtherwise(spec, known->capability);
 }
 
 // Something is mounted at the staging path: fine if it is what is asked for.
@@ -74,9 +100,10 @@ absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const PathInfo
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
   VolumeUse wanted = UseOf(spec);
   wanted.done = true;
-  const bool other_type = !spec.capability.fs_type.empty() && spec.capability.fs_type != place.mount->fs_type;
+  const bool other_type = spec.capability.access_type == AccessType::kBlock ||
+                          (!spec.capability.fs_type.empty() && spec.capability.fs_type != place.mount->fs_type);
   if (other_type || place.mount->flags != StagedFlags(spec)) {
-    return StagedOtherwise(spec, place.mount->fs_type + " " + ToString(place.mount->flags));
+    return StagedOtherwise(spec, "mount " + place.mount->fs_type + (place.mount->flags.read_only ? ", read-only" : ""));
   }
   if (known && !known->adopted() && known->capability != wanted.capability)
     return StagedOtherwise(spec, known->capability);
@@ -92,9 +119,9 @@ absl::Status NodeVolumes::CheckSameOptions(const StageSpec& spec) {
     MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
     if (live && use.options != wanted) {
       return FailedPrecondition(
-          fmt::format("volume {} is in use at {} with the filesystem options {}; asked for: {}. All stagings of "
-                      "a volume share one filesystem: unstage it there first",
-                      spec.volume_id, Quote(use.path), use.options, wanted));
+          fmt::format("volume {} is in use at {} with other filesystem options (mount_flags) than are asked for. All "
+                      "stagings of a volume share one filesystem: unstage it there first",
+                      spec.volume_id, Quote(use.path)));
     }
   }
   return absl::OkStatus();
@@ -152,13 +179,13 @@ absl::Status NodeVolumes::MountStaged(const StageSpec& spec, const NodeVolume& v
 }
 
 absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
-  if (place.mount) return CheckStagedAlike(spec, place);
   if (!place.empty) {
     return FailedPrecondition(
         fmt::format("staging path {} is not empty: a mount would hide what is in it", Quote(spec.staging_path)));
   }
   MOORING_RETURN_IF_ERROR(CheckSameOptions(spec));
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, mounter_.FindLoops(volume.path));
+  MOORING_RETURN_IF_ERROR(CheckLoopsAreOurs(loops, volume));
   const bool in_use = AnyInUseAsFilesystem(loops);
   if (!loops.empty() && !in_use) {  // of a block use that was cut short?
     MOORING_RETURN_IF_ERROR(ReleaseDevices(spec.volume_id));
@@ -168,6 +195,7 @@ absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolum
     return FailedPrecondition(
         fmt::format("volume {} is in use as a block device ({}): unstage that first", volume.id, loops.front().device));
   }
+  if (!in_use) MOORING_RETURN_IF_ERROR(CheckWhole(volume));
   VolumeUse use = UseOf(spec);
   MOORING_RETURN_IF_ERROR(store_.Put(use));
   absl::StatusOr<std::string> fs_type = PrepareFilesystem(spec, volume, in_use);
@@ -181,26 +209,23 @@ absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolum
 }
 
 absl::Status NodeVolumes::StageBlock(const StageSpec& spec, const NodeVolume& volume) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
-  if (known && !known->adopted()) {
-    MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(*known));
-    if (live && (known->volume_id != spec.volume_id || known->capability != ToString(spec.capability))) {
-      return StagedOtherwise(spec, known->capability);
-    }
-  }
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(volume.path));
+  MOORING_RETURN_IF_ERROR(CheckLoopsAreOurs(loops, volume));
   if (AnyInUseAsFilesystem(loops)) {
     return FailedPrecondition(
         fmt::format("volume {} is in use as a filesystem ({}): raw access would destroy it; unpublish and "
                     "unstage it first",
                     volume.id, loops.front().device));
   }
+  if (loops.empty()) MOORING_RETURN_IF_ERROR(CheckWhole(volume));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> before, store_.Get(spec.staging_path));
   VolumeUse use = UseOf(spec);
   MOORING_RETURN_IF_ERROR(store_.Put(use));
   const absl::StatusOr<LoopInfo> loop =
       mounter_.AttachLoop({.backing_file = volume.path, .label = LabelFor(volume.id), .read_only = false});
   if (!loop.ok()) {
-    store_.Remove(spec.staging_path).IgnoreError();
+    // A repeated call that fails must not lose what the first one did.
+    (before ? store_.Put(*before) : store_.Remove(spec.staging_path)).IgnoreError();
     return Unexpected(loop.status());
   }
   use.device = loop->device;
@@ -211,10 +236,7 @@ absl::Status NodeVolumes::StageBlock(const StageSpec& spec, const NodeVolume& vo
 absl::Status NodeVolumes::Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(volume_id, staging_path, call));
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(staging_path));
-  if (place.mount) {
-    MOORING_RETURN_IF_ERROR(CheckOwner(volume_id, staging_path, place));
-    MOORING_RETURN_IF_ERROR(TakeDown(staging_path, false));
-  }
+  if (place.mount) MOORING_RETURN_IF_ERROR(TakeDown(volume_id, staging_path, place, false));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(staging_path));
   if (!known) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(store_.Remove(staging_path));

@@ -1,6 +1,7 @@
 #include "plugin/node_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <mutex>
@@ -8,6 +9,7 @@
 
 #include "base/quote.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 
 namespace mooring {
 namespace {
@@ -56,6 +58,8 @@ void BindAll(SQLite::Statement& statement, const VolumeUse& use) {
 
 // Not synchronous: what a power cut takes away, it takes the mounts with.
 SQLite::Database OpenDatabase(const std::string& path) {
+  // For root alone. Closed at once: a close while SQLite has the file open would drop SQLite's locks.
+  UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)).reset();
   SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMilliseconds);
   database.exec("PRAGMA journal_mode = WAL");
   database.exec("PRAGMA synchronous = OFF");

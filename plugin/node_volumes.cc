@@ -83,19 +83,36 @@ absl::Status NodeVolumes::TakeDownBelow(const std::string& path) {
   return absl::OkStatus();
 }
 
-// Until nothing is mounted at the path: older drivers stacked mounts there.
-absl::Status NodeVolumes::TakeDown(const std::string& path, bool remove_target) {
+// Until nothing is mounted at the path: older drivers stacked mounts there. `info` is what is there now. What comes to
+// light below a layer has to be the volume's, too.
+absl::Status NodeVolumes::TakeDown(const std::string& volume_id, const std::string& path, PathInfo info,
+                                   bool remove_target) {
   constexpr int kMostLayers = 256;
   for (int layer = 0; layer < kMostLayers; ++layer) {
+    if (info.mount) MOORING_RETURN_IF_ERROR(CheckOwner(volume_id, path, info));
+    const std::uint64_t top = info.mount ? info.mount->id : 0;
     const absl::Status status = mounter_.Unmount({.target = path, .remove_target = remove_target});
     if (status.ok() && remove_target) return status;  // removed, so nothing was left on it
-    MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(path));
+    MOORING_ASSIGN_OR_RETURN(info, mounter_.Find(path));
     if (!info.mount) return status;
-    if (status.ok()) continue;
+    // One layer less: the next one is why the target could not be removed.
+    if (status.ok() || info.mount->id != top) continue;
     if (!absl::IsFailedPrecondition(status)) return status;
     MOORING_RETURN_IF_ERROR(TakeDownBelow(path));
   }
   return FailedPrecondition(fmt::format("{} has more than {} mounts on it", Quote(path), kMostLayers));
+}
+
+// Where a volume is staged or published. A block volume leaves no mount at its staging path: there the record speaks.
+absl::StatusOr<NodeVolumes::Place> NodeVolumes::FindVolumeAt(const std::string& volume_id, const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(PathInfo info, mounter_.Find(path));
+  if (info.mount && OwnerOf(info) == volume_id) return Place{path, std::move(info)};
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(path));
+  if (known && known->volume_id == volume_id && !known->device.empty()) {
+    MOORING_ASSIGN_OR_RETURN(PathInfo device, mounter_.Find(known->device));
+    if (OwnerOf(device) == volume_id) return Place{known->device, std::move(device)};
+  }
+  return NotFound(fmt::format("volume {} is not at {}", Quote(volume_id), Quote(path)));
 }
 
 absl::StatusOr<bool> NodeVolumes::IsLive(const VolumeUse& use) {

@@ -89,7 +89,7 @@ class NodeVolumes {
   // node_stage.cc
   absl::Status StageFilesystem(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
   absl::Status StageBlock(const StageSpec& spec, const NodeVolume& volume);
-  absl::Status CheckStagedAsOtherType(const StageSpec& spec);
+  absl::Status CheckBlockStagedThere(const StageSpec& spec);
   absl::Status CheckStagedAlike(const StageSpec& spec, const PathInfo& place);
   absl::StatusOr<std::string> PrepareFilesystem(const StageSpec& spec, const NodeVolume& volume, bool in_use);
   absl::Status MountStaged(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type, bool in_use);
@@ -101,19 +101,27 @@ class NodeVolumes {
     BindRequest bind;
     std::string options;  // the filesystem's, as it was staged
   };
-  absl::Status CheckPublishedAlike(const PublishSpec& spec, const PathInfo& target, const Plan& plan);
+  absl::Status CheckPublishedAlike(const PublishSpec& spec, const PathInfo& target);
+  absl::Status AdoptTarget(const PublishSpec& spec, const PathInfo& target);
   absl::StatusOr<Plan> PlanFilesystem(const PublishSpec& spec);
   absl::StatusOr<Plan> PlanBlock(const PublishSpec& spec, const NodeVolume& volume);
   absl::StatusOr<LoopInfo> StagedDevice(const PublishSpec& spec, const NodeVolume& volume);
 
   // node_volumes.cc
+  struct Place {
+    std::string path;  // what to ask for figures: the path itself, or the device that is staged there
+    PathInfo info;
+  };
+  std::string BlockAilment(const std::string& volume_id, std::uint64_t device_bytes);
+  absl::StatusOr<Place> FindVolumeAt(const std::string& volume_id, const std::string& path);
   absl::Status CheckOwner(const std::string& volume_id, const std::string& path, const PathInfo& info);
-  absl::Status TakeDown(const std::string& path, bool remove_target);
+  absl::Status TakeDown(const std::string& volume_id, const std::string& path, PathInfo info, bool remove_target);
   absl::Status TakeDownBelow(const std::string& path);
   absl::Status ReleaseDevices(const std::string& volume_id);
   absl::StatusOr<bool> IsLive(const VolumeUse& use);
 
   // node_reconcile.cc
+  absl::StatusOr<bool> IsKnown(const std::string& volume_id);
   absl::Status DropStale(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops);
   absl::Status Adopt(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops);
 

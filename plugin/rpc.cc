@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
@@ -59,6 +61,37 @@ std::string MethodOf(const ProtoMessage& request) {
   return name;
 }
 
+void CollectMountFlags(const ProtoMessage& message, std::vector<std::string>& flags) {
+  const Reflection& reflection = *message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const bool nested = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field->is_map();
+    if (nested && !field->is_repeated()) CollectMountFlags(reflection.GetMessage(message, field), flags);
+    for (int i = 0; field->is_repeated() && i < reflection.FieldSize(message, field); ++i) {
+      if (nested) CollectMountFlags(reflection.GetRepeatedMessage(message, field, i), flags);
+      if (field->name() == "mount_flags") flags.push_back(reflection.GetRepeatedString(message, field, i));
+    }
+  }
+}
+
+// The answer names a refused mount flag, in quotes, for the caller; the log does not: it may be sensitive.
+std::string WithoutMountFlags(std::string cause, const ProtoMessage& request) {
+  std::vector<std::string> flags;
+  CollectMountFlags(request, flags);
+  for (const std::string& element : flags) {
+    for (std::size_t start = 0; start <= element.size();) {
+      const std::size_t end = std::min(element.find(',', start), element.size());
+      const std::string flag = element.substr(start, end - start);
+      const std::string quoted = Quote(flag.substr(0, flag.find('=')));
+      const std::size_t at = cause.find(quoted);
+      if (at != std::string::npos) cause.replace(at, quoted.size(), "'…'");
+      start = end + 1;
+    }
+  }
+  return cause;
+}
+
 // One line a call. Only ids and paths of the request: nothing that could be a secret.
 void LogCall(const ProtoMessage& request, const absl::Status& status, Clock::duration took) {
   log::Fields fields = {{"method", MethodOf(request)}};
@@ -72,7 +105,7 @@ void LogCall(const ProtoMessage& request, const absl::Status& status, Clock::dur
   }
   fields.emplace_back("ms", fmt::format("{:.3f}", std::chrono::duration<double, std::milli>(took).count()));
   fields.emplace_back("code", absl::StatusCodeToString(status.code()));
-  if (!status.ok()) fields.emplace_back("cause", Message(status));
+  if (!status.ok()) fields.emplace_back("cause", WithoutMountFlags(Message(status), request));
   // What orchestrators ask all the time (Probe, capabilities) is of no interest while it is well.
   const bool routine = status.ok() && fields.size() == 3;
   log::Write(routine ? log::Level::kDebug : status.ok() ? log::Level::kInfo : log::Level::kWarning, "call", fields);
@@ -162,11 +195,30 @@ grpc::Status Rpc::Run(grpc::ServerContext& context, const ProtoMessage& request,
   const Call call = CallOf(context);
   if (log::Enabled(log::Level::kDebug))
     log::Debug("request", {{"method", MethodOf(request)}, {"fields", Redacted(request)}});
-  absl::Status status = CheckSizes(request);
+  absl::Status status = Begin();
+  const absl::Cleanup end = [this] { End(); };
+  if (status.ok()) status = CheckSizes(request);
   if (status.ok() && when == When::kWhenReady) status = readiness_.Wait(call.wait_until);
   if (status.ok()) status = RunGuarded(handler, call);
   LogCall(request, status, Clock::now() - start);
   return ToGrpc(status);
+}
+
+absl::Status Rpc::Begin() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++under_way_;
+  return draining_ ? Unavailable("the plugin is stopping: call again when it is back") : absl::OkStatus();
+}
+
+void Rpc::End() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (--under_way_ == 0) idle_.notify_all();
+}
+
+void Rpc::Drain(Clock::time_point deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  draining_ = true;
+  idle_.wait_until(lock, deadline, [this] { return under_way_ == 0; });
 }
 
 std::string Redacted(const ProtoMessage& request) {

@@ -10,8 +10,11 @@
 #include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -39,11 +42,21 @@ class Rpc {
     });
   }
 
+  // The end: calls that come from now on are UNAVAILABLE. Returns when none is under way any more, or at the deadline.
+  void Drain(std::chrono::steady_clock::time_point deadline);
+
  private:
   grpc::Status Run(grpc::ServerContext& context, const google::protobuf::Message& request, When when,
                    const std::function<absl::Status(const Call&)>& handler);
 
+  absl::Status Begin();
+  void End();
+
   Readiness& readiness_;
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  int under_way_ = 0;
+  bool draining_ = false;
 };
 
 // The request as one line for the debug log: csi_secret fields and mount flags are left out, control characters

@@ -1,6 +1,7 @@
 #include "plugin/server.h"
 
 #include <fmt/format.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
 
@@ -29,6 +30,7 @@ namespace {
 
 constexpr int kMostThreads = 512;  // calls at a time; one more is RESOURCE_EXHAUSTED
 constexpr std::chrono::seconds kReconcileAgain{5};
+constexpr std::chrono::milliseconds kLastAnswers{500};
 
 // The real path, since sources of mounts are used without following symbolic links.
 absl::StatusOr<std::string> MakeStateDir(const std::string& path) {
@@ -40,6 +42,20 @@ absl::StatusOr<std::string> MakeStateDir(const std::string& path) {
   if (::chmod(real.c_str(), 0700) != 0) return ErrnoStatus(errno, "keep others out of", real.string());
   return real.string();
 }
+
+// Calls of services that are not served here. gRPC alone would refuse them without a word.
+class UnknownCalls final : public grpc::CallbackGenericService {
+ public:
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
+    return new Refusal(fmt::format("{} is not served by this plugin", Quote(context->method())));
+  }
+
+ private:
+  struct Refusal final : grpc::ServerGenericBidiReactor {
+    explicit Refusal(const std::string& message) { Finish({grpc::StatusCode::UNIMPLEMENTED, message}); }
+    void OnDone() override { delete this; }
+  };
+};
 
 VolumeCatalog::Settings CatalogSettings(const Config& config) {
   return {.node_id = config.node_id,
@@ -80,6 +96,7 @@ struct PluginServer::Parts {
   IdentityService identity_service;
   ControllerService controller_service;
   NodeService node_service;
+  UnknownCalls unknown_calls;
   const bool serves_node;
   const bool serves_controller;
   std::unique_ptr<grpc::Server> server;
@@ -101,6 +118,7 @@ absl::Status PluginServer::Parts::Listen(const std::string& socket_path) {
   builder.RegisterService(&identity_service);
   if (serves_controller) builder.RegisterService(&controller_service);
   if (serves_node) builder.RegisterService(&node_service);
+  builder.RegisterCallbackGenericService(&unknown_calls);
   const mode_t before = ::umask(0117);  // for root and its group alone
   server = builder.BuildAndStart();
   ::umask(before);
@@ -155,7 +173,9 @@ void PluginServer::Stop(std::chrono::seconds patience) {
     parts_->stopping = true;
     parts_->stop_changed.notify_all();
   }
-  parts_->server->Shutdown(std::chrono::system_clock::now() + patience);
+  parts_->rpc.Drain(std::chrono::steady_clock::now() + patience);
+  // The answers are on their way. A client that does not listen would keep its connection, and us, for long.
+  parts_->server->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
   parts_->server->Wait();
   if (parts_->reconciler.joinable()) parts_->reconciler.join();
 }

@@ -33,15 +33,26 @@ std::string HowPublished(const PublicationRecord& record) {
   return fmt::format("{}, {}", record.access_type, record.read_only ? "read-only" : "read-write");
 }
 
+// Of a record: its capability's text begins with the access type and the mode.
+bool IsForSeveral(const PublicationRecord& record) {
+  for (const AccessMode mode : {AccessMode::kMultiNodeReaderOnly, AccessMode::kMultiNodeSingleWriter,
+                                AccessMode::kMultiNodeMultiWriter, AccessMode::kSingleNodeMultiWriter}) {
+    if (record.capability.starts_with(record.access_type + " " + ToString(mode))) return true;
+  }
+  return false;
+}
+
 // What there is already against what is wanted now. Access modes and mount flags may differ: Nomad publishes a volume
-// once for each way a group of tasks uses it.
+// once for each way a group of tasks uses it, in the modes for several of them also read-only and read-write at a time.
 absl::Status CheckCompatible(const PublicationRecord& there, const PublicationRecord& wanted) {
   if (there.node_id != wanted.node_id) {
     return FailedPrecondition(fmt::format(
         "volume {} is published to node {}: unpublish it there (ControllerUnpublishVolume) before it goes to node {}",
         Quote(wanted.volume_id), Quote(there.node_id), Quote(wanted.node_id)));
   }
-  if (there.access_type == wanted.access_type && there.read_only == wanted.read_only) return absl::OkStatus();
+  const bool mixes = IsForSeveral(there) && IsForSeveral(wanted);
+  if (there.access_type == wanted.access_type && (mixes || there.read_only == wanted.read_only))
+    return absl::OkStatus();
   return AlreadyExists(
       fmt::format("volume {} is published to node {} already, as {}; now {} is asked for: unpublish it first",
                   Quote(wanted.volume_id), Quote(wanted.node_id), HowPublished(there), HowPublished(wanted)));
@@ -85,7 +96,11 @@ absl::StatusOr<NodeVolume> VolumeCatalog::Find(const std::string& id) {
     return Internal(fmt::format("volume {} is in the catalog, but {}: put it back, or delete the volume", Quote(id),
                                 Message(location.status())));
   }
-  return NodeVolume{.id = id, .path = location->path, .bytes = location->bytes, .fs_type = std::move(record.fs_type)};
+  return NodeVolume{.id = id,
+                    .path = location->path,
+                    .bytes = location->bytes,
+                    .made_bytes = record.bytes,
+                    .fs_type = std::move(record.fs_type)};
 }
 
 absl::StatusOr<VolumeInfo> VolumeCatalog::Get(const std::string& id) {
@@ -141,11 +156,13 @@ absl::Status VolumeCatalog::Publish(const ControllerPublishSpec& spec, const Cal
     return NotFound(fmt::format("node {} is not known here: volume {} lives on node {} and can be published only there",
                                 Quote(spec.node_id), Quote(spec.volume_id), Quote(settings_.node_id)));
   }
-  const PublicationRecord wanted = ToRecord(spec);
+  PublicationRecord wanted = ToRecord(spec);
   MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> there, store_.Publications(spec.volume_id));
   for (const PublicationRecord& publication : there) {
     MOORING_RETURN_IF_ERROR(CheckCompatible(publication, wanted));
-    if (publication.capability == wanted.capability) return absl::OkStatus();
+    if (publication.capability == wanted.capability && publication.read_only == wanted.read_only)
+      return absl::OkStatus();
+    wanted.read_only = wanted.read_only && publication.read_only;  // of several uses, the one that may do most
   }
   // A volume that has its place on the node keeps it.
   const std::int64_t most = there.empty() ? settings_.max_volumes : 0;

@@ -121,7 +121,10 @@ absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(id, call));
   MOORING_ASSIGN_OR_RETURN(const FileLock alive, FileLock::Acquire(lock_path_, FileLock::Mode::kShared));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, store_.FindById(id));
-  return record ? Erase(*record) : absl::OkStatus();
+  if (!record) return absl::OkStatus();
+  // Before the record says "deleting": a volume in use is not to vanish from anybody's sight, not for a moment.
+  if (record->state == VolumeState::kReady) MOORING_RETURN_IF_ERROR(backend_.CheckUnused(id));
+  return Erase(*record);
 }
 
 // any state -> deleting -> away; back to ready where the volume is in use.

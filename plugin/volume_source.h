@@ -11,9 +11,10 @@ namespace mooring {
 
 struct NodeVolume {
   std::string id;
-  std::string path;         // the image file, or the block device
-  std::uint64_t bytes = 0;  // its size now
-  std::string fs_type;      // asked for when it was created; never empty
+  std::string path;              // the image file, or the block device
+  std::uint64_t bytes = 0;       // its size now
+  std::uint64_t made_bytes = 0;  // what it was made or grown to: more than `bytes`, and it was cut short
+  std::string fs_type;           // asked for when it was created; never empty
 };
 
 class VolumeSource {

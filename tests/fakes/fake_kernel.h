@@ -1,0 +1,118 @@
+// A kernel in memory: paths, mounts, loop devices and what image files hold. It behaves as KernelMounter's contract and
+// Linux do where the plugin could notice, and knows neither threads nor injected errors: FakeMounter adds those.
+//
+// Left out: what directories hold once a volume is mounted over them, and mount namespaces. A path below a mount is
+// taken to be there as soon as something is mounted at it.
+#ifndef MOORING_TESTS_FAKES_FAKE_KERNEL_H_
+#define MOORING_TESTS_FAKES_FAKE_KERNEL_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mounter/mounter.h"
+
+namespace mooring::testing {
+
+struct FakeFilesystem {
+  FilesystemInfo::Content content = FilesystemInfo::Content::kEmpty;
+  std::string type;
+  std::uint64_t size_bytes = 0;
+  bool needs_check = false;
+  std::string ailment;
+};
+
+struct FakeNode {
+  PathInfo::Kind kind = PathInfo::Kind::kDirectory;
+  std::uint64_t bytes = 0;
+  ino_t inode = 0;
+  FakeFilesystem filesystem;  // of an image file
+};
+
+struct FakeLoop {
+  LoopInfo info;
+  std::uint64_t bytes = 0;  // as of the last look at the backing file
+};
+
+struct FakeMount {
+  MountInfo info;
+  bool is_device = false;  // a device node that is bound; info.root names it
+  bool busy = false;       // a process has a file open there
+};
+
+class FakeKernel {
+ public:
+  FakeKernel();
+
+  // What a test puts there.
+  void AddDirectory(const std::string& path);  // and those above it
+  void AddFile(const std::string& path, std::uint64_t bytes);
+  void AddSymlink(const std::string& path);
+  void RemovePath(const std::string& path);
+  void AddMount(MountInfo info);  // whatever is at its target already
+  void AddForeignMount(const std::string& target, const std::string& fs_type, std::uint64_t peer_group = 0,
+                       std::uint64_t master = 0);
+  void AddForeignLoop(const std::string& backing_file, const std::string& label, bool auto_clear = false);
+  void DropMounts(const std::string& path);  // umount -l behind the plugin's back, all layers
+  void SetBusy(const std::string& path, bool busy);
+  FakeNode& Node(const std::string& path) { return nodes_.at(path); }
+  void Reboot();  // no mounts, no loop devices; the files stay
+
+  // What a test asks.
+  const std::vector<FakeMount>& mounts() const { return mounts_; }
+  std::vector<FakeMount> MountsAt(const std::string& path) const;
+  std::vector<LoopInfo> Loops() const;
+  bool Exists(const std::string& path) const { return nodes_.contains(path); }
+  std::string Describe() const;  // paths, mounts, loop devices, a line each; not what filesystems hold
+
+  // The Mounter's calls.
+  absl::Status Mount(const MountRequest& request);
+  absl::Status Bind(const BindRequest& request);
+  absl::Status Unmount(const UnmountRequest& request);
+  absl::StatusOr<PathInfo> Find(const std::string& path) const;
+  std::vector<MountInfo> List(const std::string& path) const;
+  absl::StatusOr<StatsInfo> Stats(const std::string& path);
+  absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request);
+  absl::Status DetachLoop(const std::string& device);
+  absl::Status ResizeLoop(const std::string& device);
+  absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) const;
+  absl::StatusOr<FilesystemInfo> Probe(const std::string& path);
+  absl::Status Format(const std::string& path, const std::string& fs_type);
+  absl::Status Check(const std::string& path, const std::string& fs_type);
+  absl::Status Grow(const std::string& path, const std::string& fs_type);
+  absl::StatusOr<std::string> Ailment(const std::string& mount_path);
+
+ private:
+  const FakeMount* TopMount(const std::string& path) const;
+  const FakeMount* MountAround(const std::string& path) const;  // the innermost one that `path` lies on
+  absl::Status CheckParents(const std::string& path) const;
+  bool IsEmpty(const std::string& path) const;
+  absl::Status CheckParentsForMount(const std::string& path) const;
+  absl::Status CheckPlace(const std::string& path, TargetKind kind) const;
+  void Make(const std::string& path, TargetKind kind);
+  absl::Status Remove(const std::string& path);
+  std::uint64_t PeerGroupFor(const std::string& target, Propagation propagation);
+
+  FakeLoop* LoopOf(dev_t device);
+  std::optional<LoopInfo> LoopInfoOf(dev_t device) const;
+  FakeLoop* LoopOver(const std::string& backing_file, const std::string& label);
+  FakeLoop& NewLoop(const std::string& backing_file, const std::string& label, bool read_only, bool auto_clear);
+  std::uint64_t BytesOf(const FakeLoop& loop);
+  bool HasUsers(const LoopInfo& loop) const;
+  void DropUnusedLoops();
+  absl::StatusOr<FakeNode*> ImageAt(const std::string& path);
+  absl::StatusOr<FakeNode*> ImageBehind(dev_t device);
+
+  std::map<std::string, FakeNode> nodes_;
+  std::vector<FakeMount> mounts_;  // in the order they were made
+  std::map<unsigned, FakeLoop> loops_;
+  std::uint64_t next_mount_ = 1;
+  std::uint64_t next_peer_group_ = 100;
+  ino_t next_inode_ = 1000;
+};
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_FAKES_FAKE_KERNEL_H_

@@ -1,0 +1,184 @@
+#include "tests/fakes/fake_mounter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace mooring::testing {
+
+bool Gate::WaitUntilReached(std::chrono::seconds patience) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_until(lock, std::chrono::steady_clock::now() + patience, [this] { return reached_; });
+}
+
+void Gate::Open() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  open_ = true;
+  changed_.notify_all();
+}
+
+void Gate::Pass() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  reached_ = true;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return open_; });
+}
+
+void FakeMounter::Fail(std::string_view operation, absl::Status status, int nth) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  faults_.push_back({std::string(operation), nth, std::move(status)});
+}
+
+void FakeMounter::ClearFaults() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  faults_.clear();
+}
+
+bool FakeMounter::HasFaults() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return !faults_.empty();
+}
+
+std::shared_ptr<Gate> FakeMounter::Hold(std::string_view operation, std::string_view path) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  held_.push_back({std::string(operation), std::string(path), std::make_shared<Gate>()});
+  return held_.back().gate;
+}
+
+void FakeMounter::Delay(std::string_view operation, std::chrono::milliseconds time) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  slow_.push_back({std::string(operation), time});
+}
+
+std::vector<std::string> FakeMounter::Calls(std::string_view operation) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::string> calls = log_;
+  std::erase_if(calls, [operation](const std::string& call) {
+    return operation != kAnyCall && !call.starts_with(std::string(operation) + " ");
+  });
+  return calls;
+}
+
+void FakeMounter::ClearLog() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  log_.clear();
+}
+
+MountRequest FakeMounter::last_mount() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return last_mount_;
+}
+
+BindRequest FakeMounter::last_bind() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return last_bind_;
+}
+
+absl::Status FakeMounter::Enter(std::string_view operation, const std::string& path, const std::string& rest) {
+  const auto concerns = [operation](const std::string& other) { return other == kAnyCall || other == operation; };
+  std::vector<std::shared_ptr<Gate>> gates;
+  std::chrono::milliseconds delay{0};
+  absl::Status outcome;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    log_.push_back(fmt::format("{} {}{}{}", operation, path, rest.empty() ? "" : " ", rest));
+    for (Fault& fault : faults_) {
+      if (concerns(fault.operation) && --fault.calls_left == 0) outcome = fault.status;
+    }
+    std::erase_if(faults_, [](const Fault& fault) { return fault.calls_left == 0; });
+    for (const Held& held : held_) {
+      if (concerns(held.operation) && path.find(held.path) != std::string::npos) gates.push_back(held.gate);
+    }
+    for (const Slow& slow : slow_) {
+      if (concerns(slow.operation)) delay += slow.time;
+    }
+  }
+  for (const std::shared_ptr<Gate>& gate : gates) gate->Pass();
+  if (delay.count() > 0) std::this_thread::sleep_for(delay);
+  return outcome;
+}
+
+absl::Status FakeMounter::Mount(const MountRequest& request) {
+  MOORING_RETURN_IF_ERROR(Enter("Mount", request.target, request.source));
+  return With([&](FakeKernel& kernel) {
+    last_mount_ = request;
+    return kernel.Mount(request);
+  });
+}
+
+absl::Status FakeMounter::Bind(const BindRequest& request) {
+  MOORING_RETURN_IF_ERROR(Enter("Bind", request.target, request.source));
+  return With([&](FakeKernel& kernel) {
+    last_bind_ = request;
+    return kernel.Bind(request);
+  });
+}
+
+absl::Status FakeMounter::Unmount(const UnmountRequest& request) {
+  MOORING_RETURN_IF_ERROR(Enter("Unmount", request.target, request.remove_target ? "remove" : ""));
+  return With([&](FakeKernel& kernel) { return kernel.Unmount(request); });
+}
+
+absl::StatusOr<PathInfo> FakeMounter::Find(const std::string& path) {
+  MOORING_RETURN_IF_ERROR(Enter("Find", path));
+  return With([&](FakeKernel& kernel) { return kernel.Find(path); });
+}
+
+absl::StatusOr<std::vector<MountInfo>> FakeMounter::List(const std::string& path) {
+  MOORING_RETURN_IF_ERROR(Enter("List", path));
+  return With([&](FakeKernel& kernel) { return kernel.List(path); });
+}
+
+absl::StatusOr<StatsInfo> FakeMounter::Stats(const std::string& path) {
+  MOORING_RETURN_IF_ERROR(Enter("Stats", path));
+  return With([&](FakeKernel& kernel) { return kernel.Stats(path); });
+}
+
+absl::StatusOr<LoopInfo> FakeMounter::AttachLoop(const AttachLoopRequest& request) {
+  MOORING_RETURN_IF_ERROR(Enter("AttachLoop", request.backing_file, request.label));
+  return With([&](FakeKernel& kernel) { return kernel.AttachLoop(request); });
+}
+
+absl::Status FakeMounter::DetachLoop(const std::string& device) {
+  MOORING_RETURN_IF_ERROR(Enter("DetachLoop", device));
+  return With([&](FakeKernel& kernel) { return kernel.DetachLoop(device); });
+}
+
+absl::Status FakeMounter::ResizeLoop(const std::string& device) {
+  MOORING_RETURN_IF_ERROR(Enter("ResizeLoop", device));
+  return With([&](FakeKernel& kernel) { return kernel.ResizeLoop(device); });
+}
+
+absl::StatusOr<std::vector<LoopInfo>> FakeMounter::FindLoops(const std::string& backing_file) {
+  MOORING_RETURN_IF_ERROR(Enter("FindLoops", backing_file));
+  return With([&](FakeKernel& kernel) { return kernel.FindLoops(backing_file); });
+}
+
+absl::StatusOr<FilesystemInfo> FakeMounter::Probe(const std::string& path) {
+  MOORING_RETURN_IF_ERROR(Enter("Probe", path));
+  return With([&](FakeKernel& kernel) { return kernel.Probe(path); });
+}
+
+absl::Status FakeMounter::Format(const std::string& path, const std::string& fs_type) {
+  MOORING_RETURN_IF_ERROR(Enter("Format", path, fs_type));
+  return With([&](FakeKernel& kernel) { return kernel.Format(path, fs_type); });
+}
+
+absl::Status FakeMounter::Check(const std::string& path, const std::string& fs_type) {
+  MOORING_RETURN_IF_ERROR(Enter("Check", path, fs_type));
+  return With([&](FakeKernel& kernel) { return kernel.Check(path, fs_type); });
+}
+
+absl::Status FakeMounter::Grow(const std::string& path, const std::string& fs_type) {
+  MOORING_RETURN_IF_ERROR(Enter("Grow", path, fs_type));
+  return With([&](FakeKernel& kernel) { return kernel.Grow(path, fs_type); });
+}
+
+absl::StatusOr<std::string> FakeMounter::Ailment(const std::string& mount_path) {
+  MOORING_RETURN_IF_ERROR(Enter("Ailment", mount_path));
+  return With([&](FakeKernel& kernel) { return kernel.Ailment(mount_path); });
+}
+
+}  // namespace mooring::testing

@@ -1,0 +1,110 @@
+// A Mounter that keeps its state in memory (FakeKernel), with a log of its calls, errors that a test injects, and gates
+// that hold a call until the test lets it go on. Safe from several threads.
+#ifndef MOORING_TESTS_FAKES_FAKE_MOUNTER_H_
+#define MOORING_TESTS_FAKES_FAKE_MOUNTER_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "tests/fakes/fake_kernel.h"
+
+namespace mooring::testing {
+
+// Holds calls until it is opened.
+class Gate {
+ public:
+  bool WaitUntilReached(std::chrono::seconds patience = std::chrono::seconds(20));
+  void Open();
+  void Pass();  // for the calls that are held
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool reached_ = false;
+  bool open_ = false;
+};
+
+class FakeMounter final : public Mounter {
+ public:
+  static constexpr std::string_view kAnyCall = "";
+
+  // The state, alone with it: `work` takes a FakeKernel&.
+  template <typename Work>
+  auto With(Work work) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return work(kernel_);
+  }
+  std::string Describe() {
+    return With([](FakeKernel& kernel) { return kernel.Describe(); });
+  }
+
+  // The nth call from now (1: the next) of `operation` ("Mount", "FindLoops", kAnyCall, ...) fails and does nothing.
+  // Several may be pending.
+  void Fail(std::string_view operation, absl::Status status, int nth = 1);
+  void ClearFaults();
+  bool HasFaults();  // some that no call has met yet
+
+  // Calls of `operation` whose first path contains `path` stop at the gate.
+  std::shared_ptr<Gate> Hold(std::string_view operation, std::string_view path = "");
+  void Delay(std::string_view operation, std::chrono::milliseconds time);  // each call takes that long
+
+  // What was called since the start or ClearLog: "Format /images/a.img ext4", in order.
+  std::vector<std::string> Calls(std::string_view operation = kAnyCall);
+  void ClearLog();
+  MountRequest last_mount();
+  BindRequest last_bind();
+
+  absl::Status Mount(const MountRequest& request) override;
+  absl::Status Bind(const BindRequest& request) override;
+  absl::Status Unmount(const UnmountRequest& request) override;
+  absl::StatusOr<PathInfo> Find(const std::string& path) override;
+  absl::StatusOr<std::vector<MountInfo>> List(const std::string& path) override;
+  absl::StatusOr<StatsInfo> Stats(const std::string& path) override;
+  absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override;
+  absl::Status DetachLoop(const std::string& device) override;
+  absl::Status ResizeLoop(const std::string& device) override;
+  absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override;
+  absl::StatusOr<FilesystemInfo> Probe(const std::string& path) override;
+  absl::Status Format(const std::string& path, const std::string& fs_type) override;
+  absl::Status Check(const std::string& path, const std::string& fs_type) override;
+  absl::Status Grow(const std::string& path, const std::string& fs_type) override;
+  absl::StatusOr<std::string> Ailment(const std::string& mount_path) override;
+
+ private:
+  struct Fault {
+    std::string operation;
+    int calls_left = 1;
+    absl::Status status;
+  };
+  struct Held {
+    std::string operation;
+    std::string path;
+    std::shared_ptr<Gate> gate;
+  };
+  struct Slow {
+    std::string operation;
+    std::chrono::milliseconds time;
+  };
+
+  // The log, the gates, the delays and the injected error of one call.
+  absl::Status Enter(std::string_view operation, const std::string& path, const std::string& rest = "");
+
+  std::mutex mutex_;  // of all below
+  FakeKernel kernel_;
+  std::vector<std::string> log_;
+  std::vector<Fault> faults_;
+  std::vector<Held> held_;
+  std::vector<Slow> slow_;
+  MountRequest last_mount_;
+  BindRequest last_bind_;
+};
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_FAKES_FAKE_MOUNTER_H_

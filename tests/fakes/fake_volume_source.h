@@ -1,0 +1,46 @@
+// A VolumeSource that a test fills.
+#ifndef MOORING_TESTS_FAKES_FAKE_VOLUME_SOURCE_H_
+#define MOORING_TESTS_FAKES_FAKE_VOLUME_SOURCE_H_
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "plugin/volume_source.h"
+
+namespace mooring::testing {
+
+class FakeVolumeSource final : public VolumeSource {
+ public:
+  void Put(NodeVolume volume) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    volumes_[volume.id] = std::move(volume);
+  }
+  void Forget(const std::string& id) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    volumes_.erase(id);
+  }
+  void FailFromNow(absl::Status status) {  // OK: answers again
+    const std::lock_guard<std::mutex> lock(mutex_);
+    failure_ = std::move(status);
+  }
+
+  absl::StatusOr<NodeVolume> Find(const std::string& id) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    const auto found = volumes_.find(id);
+    if (found == volumes_.end()) return NotFound("volume " + id + " does not exist");
+    return found->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, NodeVolume> volumes_;
+  absl::Status failure_;
+};
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_FAKES_FAKE_VOLUME_SOURCE_H_

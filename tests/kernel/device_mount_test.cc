@@ -1,0 +1,318 @@
+// Filesystems on images: what is mounted, how often, over how many loop devices, and what a failure leaves.
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "tests/kernel/kernel_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::uint64_t BytesAt(const std::string& path) {
+  struct statvfs status = {};
+  EXPECT_EQ(::statvfs(path.c_str(), &status), 0);
+  return status.f_blocks * status.f_frsize;
+}
+
+// The same for each filesystem.
+class FilesystemMountTest : public KernelTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  std::string Type() const { return GetParam(); }
+  std::string Image(const std::string& name) const { return Type() == "ext4" ? Ext4Image(name) : XfsImage(name); }
+  absl::Status Mount(const std::string& image, const std::string& target, const MountFlags& flags = {}) {
+    MountRequest request = MountOf(image, target, Type());
+    request.flags = flags;
+    return mounter_.Mount(request);
+  }
+  absl::Status Unmount(const std::string& target) { return mounter_.Unmount(UnmountOf(target)); }
+};
+
+TEST_P(FilesystemMountTest, MountsTheImageThroughALoopDevice) {
+  const std::string image = Image("image");
+  ASSERT_OK(Mount(image, Path("target")));
+  const MountLine line = *MountAt(Path("target"));
+  EXPECT_EQ(line.fs_type, Type());
+  EXPECT_EQ(line.root, "/");
+  EXPECT_GT(BytesAt(Path("target")), 16 * kMiB);
+  EXPECT_LE(BytesAt(Path("target")), static_cast<std::uint64_t>(StatOf(image).st_size));
+  const std::vector<LoopLine> loops = LoopsOver(image);
+  ASSERT_THAT(loops, SizeIs(1));
+  EXPECT_EQ(line.source, loops[0].device);
+  EXPECT_TRUE(loops[0].auto_clear);
+  EXPECT_FALSE(loops[0].read_only);
+}
+
+TEST_P(FilesystemMountTest, KeepsDataOverUnmountAndMount) {
+  const std::string image = Image("image");
+  ASSERT_OK(Mount(image, Path("target")));
+  ASSERT_EQ(TryWrite(Path("target/file"), "data"), 0);
+  ASSERT_OK(Unmount(Path("target")));
+  EXPECT_TRUE(NoLoopOver(image));
+  ASSERT_OK(Mount(image, Path("other")));
+  EXPECT_EQ(ReadFile(Path("other/file")), "data");
+}
+
+TEST_P(FilesystemMountTest, FlagsAreExactlyTheOnesAskedFor) {
+  ASSERT_OK(
+      Mount(Image("image"), Path("target"), {.nosuid = true, .nodev = true, .noexec = true, .atime = Atime::kNoatime}));
+  EXPECT_EQ(OptionsAt(Path("target")), "rw,nosuid,nodev,noexec,noatime");
+}
+
+TEST_P(FilesystemMountTest, SecondMountIsTheSameFilesystemOverTheSameDevice) {
+  const std::string image = Image("image");
+  ASSERT_OK(Mount(image, Path("a")));
+  ASSERT_OK(Mount(image, Path("b")));
+  EXPECT_EQ(StatOf(Path("a")).st_dev, StatOf(Path("b")).st_dev);
+  ASSERT_EQ(TryWrite(Path("a/file"), "written in a"), 0);
+  EXPECT_EQ(ReadFile(Path("b/file")), "written in a");
+  EXPECT_THAT(LoopsOver(image), SizeIs(1));
+}
+
+TEST_P(FilesystemMountTest, ReadOnlyMountBesideAWritableOne) {
+  const std::string image = Image("image");
+  ASSERT_OK(Mount(image, Path("rw")));
+  ASSERT_OK(Mount(image, Path("ro"), ReadOnly()));
+  ASSERT_EQ(TryWrite(Path("rw/file"), "data"), 0);
+  EXPECT_EQ(ReadFile(Path("ro/file")), "data");
+  EXPECT_EQ(TryWrite(Path("ro/file"), "x"), EROFS);
+  EXPECT_TRUE(MountAt(Path("ro"))->Has("ro"));
+  EXPECT_FALSE(MountAt(Path("rw"))->Has("ro"));
+}
+
+TEST_P(FilesystemMountTest, WritableMountBesideAReadOnlyOne) {
+  const std::string image = Image("image");
+  ASSERT_OK(Mount(image, Path("ro"), ReadOnly()));
+  EXPECT_EQ(TryWrite(Path("ro/file"), "x"), EROFS);
+  ASSERT_OK(Mount(image, Path("rw")));
+  EXPECT_EQ(TryWrite(Path("rw/file"), "x"), 0);
+}
+
+TEST_P(FilesystemMountTest, LoopDeviceGoesWithTheLastMountInWhateverOrder) {
+  const std::string image = Image("image");
+  for (const auto& [first, last] : {std::pair("a", "b"), std::pair("b", "a")}) {
+    ASSERT_OK(Mount(image, Path("a")));
+    ASSERT_OK(Mount(image, Path("b")));
+    ASSERT_OK(Unmount(Path(first)));
+    EXPECT_THAT(LoopsOver(image), SizeIs(1));
+    ASSERT_OK(Unmount(Path(last)));
+    EXPECT_TRUE(NoLoopOver(image));
+  }
+}
+
+TEST_P(FilesystemMountTest, BindOfTheMountKeepsTheLoopDeviceAlive) {
+  const std::string image = Image("image");
+  ASSERT_OK(Mount(image, Path("staging")));
+  ASSERT_OK(mounter_.Bind(BindOf(Path("staging"), Path("target"))));
+  ASSERT_OK(Unmount(Path("staging")));
+  EXPECT_EQ(TryWrite(Path("target/file"), "x"), 0);
+  ASSERT_OK(Unmount(Path("target")));
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_P(FilesystemMountTest, GroupOwnsTheRootOfAReadOnlyMountToo) {
+  MountRequest request = MountOf(Image("image"), Path("target"), Type());
+  request.flags = ReadOnly();
+  request.group = 4711;
+  ASSERT_OK(mounter_.Mount(request));
+  EXPECT_EQ(StatOf(Path("target")).st_gid, 4711U);
+  EXPECT_EQ(StatOf(Path("target")).st_mode & 07777U, 02775U);
+  EXPECT_EQ(OptionsAt(Path("target")), "ro,relatime");
+}
+
+TEST_P(FilesystemMountTest, BlockDeviceAsSource) {
+  const std::string device = Losetup(Image("image"));
+  ASSERT_OK(Mount(device, Path("target")));
+  EXPECT_EQ(MountAt(Path("target"))->source, device);
+  EXPECT_THAT(LoopsOver(Path("image")), SizeIs(1));
+}
+
+TEST_P(FilesystemMountTest, DamagedSuperblockLeavesNothingAndSaysSo) {
+  const std::string image = Image("image");
+  Overwrite(image, Type() == "ext4" ? 1024 + 4 : 8, std::string(40, '\xff'));  // the block counts
+  const absl::Status status = Mount(image, Path("target"));
+  EXPECT_THAT(status, FailsWith(status.code(), "mount the " + Type() + " filesystem of '" + image + "'"));
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(MountsBelow(dir_.path()).empty());
+  EXPECT_FALSE(Exists(Path("target")));
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_P(FilesystemMountTest, AnotherFilesystemThanAskedForLeavesNothing) {
+  const std::string image = Type() == "ext4" ? XfsImage("image") : Ext4Image("image");
+  EXPECT_THAT(Mount(image, Path("target")), FailsWith(absl::StatusCode::kFailedPrecondition, image));
+  EXPECT_FALSE(Exists(Path("target")));
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_P(FilesystemMountTest, FailureLeavesATargetThatWasThere) {
+  const std::string image = Sparse("image", 32 * kMiB);
+  EXPECT_FALSE(Mount(image, Dir("target")).ok());
+  EXPECT_TRUE(Exists(Path("target")));
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, FilesystemMountTest, ::testing::Values("ext4", "xfs"),
+                         [](const auto& test) { return std::string(test.param); });
+
+struct OptionCase {
+  std::string fs_type, key;
+  std::optional<std::string> value;
+};
+
+class MountOptionTest : public KernelTest, public ::testing::WithParamInterface<OptionCase> {};
+
+// Whatever the table of options lets through, the kernel takes.
+TEST_P(MountOptionTest, IsTakenByTheKernel) {
+  const OptionCase& option = GetParam();
+  const std::string image = option.fs_type == "ext4" ? Ext4Image("image") : XfsImage("image");
+  MountRequest request = MountOf(image, Path("target"), option.fs_type);
+  request.options = {{option.key, option.value}};
+  ASSERT_OK(mounter_.Mount(request));
+}
+
+const std::vector<OptionCase>& OptionCases() {
+  static const std::vector<OptionCase> cases = [] {
+    std::vector<OptionCase> all;
+    for (const char* key : {"sync", "dirsync", "lazytime", "discard", "nodiscard"}) {
+      all.push_back({"ext4", key, {}});
+      all.push_back({"xfs", key, {}});
+    }
+    for (const char* key : {"acl", "user_xattr", "auto_da_alloc", "noauto_da_alloc", "delalloc", "nodelalloc",
+                            "dioread_lock", "dioread_nolock", "block_validity", "noblock_validity", "noinit_itable"}) {
+      all.push_back({"ext4", key, {}});
+    }
+    for (const auto& [key, value] : {std::pair("barrier", "0"),
+                                     {"barrier", "1"},
+                                     {"commit", "0"},
+                                     {"commit", "900"},
+                                     {"init_itable", "10"},
+                                     {"inode_readahead_blks", "32"},
+                                     {"stripe", "16"},
+                                     {"max_batch_time", "0"},
+                                     {"min_batch_time", "10"},
+                                     {"journal_ioprio", "7"},
+                                     {"data", "ordered"},
+                                     {"data", "journal"},
+                                     {"data", "writeback"},
+                                     {"errors", "remount-ro"},
+                                     {"errors", "continue"}}) {
+      all.push_back({"ext4", key, value});
+    }
+    for (const char* key : {"inode32", "inode64", "largeio", "nolargeio", "swalloc", "noalign", "filestreams"}) {
+      all.push_back({"xfs", key, {}});
+    }
+    for (const auto& [key, value] : {std::pair("logbufs", "2"),
+                                     {"logbufs", "8"},
+                                     {"logbsize", "32k"},
+                                     {"logbsize", "256k"},
+                                     {"allocsize", "64k"},
+                                     {"allocsize", "1g"}}) {
+      all.push_back({"xfs", key, value});
+    }
+    return all;
+  }();
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, MountOptionTest, ::testing::ValuesIn(OptionCases()), [](const auto& test) {
+  std::string name = test.param.fs_type + "_" + test.param.key + "_" + test.param.value.value_or("");
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
+});
+
+class DeviceMountTest : public KernelTest {
+ protected:
+  absl::Status MountWith(const std::string& image, const FilesystemOption& option, const std::string& fs_type) {
+    MountRequest request = MountOf(image, Path("target"), fs_type);
+    request.options = {option};
+    return mounter_.Mount(request);
+  }
+};
+
+TEST_F(DeviceMountTest, OptionsReachTheFilesystem) {
+  MountRequest request = MountOf(Ext4Image("image"), Path("target"));
+  request.options = {{"commit", "30"}, {"data", "journal"}, {"lazytime", std::nullopt}};
+  ASSERT_OK(mounter_.Mount(request));
+  const MountLine line = *MountAt(Path("target"));
+  EXPECT_TRUE(line.SuperHas("commit=30"));
+  EXPECT_TRUE(line.SuperHas("data=journal"));
+  EXPECT_TRUE(line.SuperHas("lazytime"));
+}
+
+TEST_F(DeviceMountTest, OptionOutsideTheTableNeverReachesTheKernel) {
+  const std::string image = Ext4Image("image");
+  for (const FilesystemOption& option : {FilesystemOption{"journal_path", "/dev/sda"},
+                                         {"commit", "-1"},
+                                         {"commit", "901"},
+                                         {"sb", "131072"},
+                                         {"context", "x"},
+                                         {"ro", std::nullopt}}) {
+    EXPECT_THAT(MountWith(image, option, "ext4"), FailsWith(absl::StatusCode::kInvalidArgument, option.key));
+  }
+  EXPECT_FALSE(Exists(Path("target")));
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_F(DeviceMountTest, OptionThatTheKernelRefusesIsNamedAndLeavesNothing) {
+  const std::string image = XfsImage("image");
+  EXPECT_THAT(MountWith(image, {"logbufs", "1"}, "xfs"), FailsWith(absl::StatusCode::kFailedPrecondition, image));
+  EXPECT_FALSE(Exists(Path("target")));
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_F(DeviceMountTest, UnknownFilesystemLeavesNothingAndIsNamed) {
+  const std::string image = Ext4Image("image");
+  EXPECT_THAT(mounter_.Mount(MountOf(image, Path("target"), "nosuchfs")),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "nosuchfs"));
+  EXPECT_FALSE(Exists(Path("target")));
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_F(DeviceMountTest, MissingImageIsNotFound) {
+  EXPECT_THAT(mounter_.Mount(MountOf(Path("image"), Path("target"))),
+              FailsWith(absl::StatusCode::kNotFound, Path("image")));
+  EXPECT_FALSE(Exists(Path("target")));
+}
+
+TEST_F(DeviceMountTest, SymlinkToAnImageIsRefused) {
+  ASSERT_EQ(::symlink(Ext4Image("image").c_str(), Path("link").c_str()), 0);
+  EXPECT_THAT(mounter_.Mount(MountOf(Path("link"), Path("target"))),
+              FailsWith(absl::StatusCode::kFailedPrecondition, Path("link")));
+}
+
+TEST_F(DeviceMountTest, MountedTargetIsRefusedBeforeAnythingIsAttached) {
+  const std::string image = Ext4Image("image");
+  ASSERT_OK(mounter_.Bind(BindOf(Dir("source"), Path("target"))));
+  EXPECT_THAT(mounter_.Mount(MountOf(image, Path("target"))),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "mount already"));
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_F(DeviceMountTest, NonEmptyTargetIsRefusedAndNothingIsLeft) {
+  const std::string image = Ext4Image("image");
+  Dir("target/data");
+  EXPECT_THAT(mounter_.Mount(MountOf(image, Path("target"))),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "not empty"));
+  EXPECT_TRUE(Exists(Path("target/data")));
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_F(DeviceMountTest, GrownImageIsSeenAtTheNextMount) {
+  const std::string image = Ext4Image("image", 32 * kMiB);
+  ASSERT_OK(mounter_.Mount(MountOf(image, Path("a"))));
+  ASSERT_EQ(::truncate(image.c_str(), 64 * kMiB), 0);
+  ASSERT_OK(mounter_.Mount(MountOf(image, Path("b"))));
+  const std::string name = LoopsOver(image).front().device.substr(5);
+  EXPECT_EQ(ReadFile("/sys/block/" + name + "/size"), "131072\n");
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,257 @@
+// Find and List against mountinfo, sysfs and stat(2).
+#include <sys/mount.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "tests/kernel/kernel_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using Kind = PathInfo::Kind;
+
+class FindTest : public KernelTest {
+ protected:
+  PathInfo Find(const std::string& path) {
+    const auto info = mounter_.Find(path);
+    EXPECT_OK(info);
+    return info.ok() ? *info : PathInfo();
+  }
+  // Every field of the answer against the kernel's text.
+  static void ExpectLikeMountinfo(const MountInfo& info, const MountLine& line) {
+    EXPECT_EQ(info.target, line.target);
+    EXPECT_EQ(info.root, line.root);
+    EXPECT_EQ(info.fs_type, line.fs_type);
+    EXPECT_EQ(info.flags.read_only, line.Has("ro"));
+    EXPECT_EQ(info.flags.nosuid, line.Has("nosuid"));
+    EXPECT_EQ(info.flags.nodev, line.Has("nodev"));
+    EXPECT_EQ(info.flags.noexec, line.Has("noexec"));
+    EXPECT_EQ(info.flags.nodiratime, line.Has("nodiratime"));
+    EXPECT_EQ(info.flags.atime == Atime::kNoatime, line.Has("noatime"));
+    EXPECT_EQ(info.flags.atime == Atime::kRelatime, line.Has("relatime"));
+    EXPECT_EQ(info.superblock_read_only, line.SuperHas("ro"));
+    EXPECT_EQ(info.peer_group, Group(line, "shared:"));
+    EXPECT_EQ(info.master, Group(line, "master:"));
+    EXPECT_EQ(info.shared(), Group(line, "shared:") != 0);
+  }
+  static std::uint64_t Group(const MountLine& line, const std::string& key) {
+    for (const std::string& field : line.propagation) {
+      if (field.starts_with(key)) return std::stoull(field.substr(key.size()));
+    }
+    return 0;
+  }
+};
+
+TEST_F(FindTest, MissingPathOrParent) {
+  EXPECT_EQ(Find(Path("missing")).kind, Kind::kMissing);
+  EXPECT_EQ(Find(Path("no/such/parent")).kind, Kind::kMissing);
+}
+
+TEST_F(FindTest, EachKindOfPath) {
+  ASSERT_EQ(::symlink(Dir("directory").c_str(), Path("link").c_str()), 0);
+  ASSERT_EQ(::mkfifo(Path("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(Find(Path("directory")).kind, Kind::kDirectory);
+  EXPECT_EQ(Find(File("file")).kind, Kind::kRegular);
+  EXPECT_EQ(Find("/dev/loop0").kind, Kind::kBlockDevice);
+  EXPECT_EQ(Find(Path("link")).kind, Kind::kSymlink);
+  EXPECT_EQ(Find(Path("fifo")).kind, Kind::kOther);
+  EXPECT_EQ(Find("/dev/null").kind, Kind::kOther);
+  EXPECT_FALSE(Find(Path("directory")).mount);
+}
+
+TEST_F(FindTest, EmptyIsADirectoryWithoutEntriesOrAFileWithoutBytes) {
+  EXPECT_TRUE(Find(Dir("empty")).empty);
+  Dir("full/.hidden");
+  EXPECT_FALSE(Find(Path("full")).empty);
+  EXPECT_TRUE(Find(File("empty-file")).empty);
+  EXPECT_FALSE(Find(File("full-file", "x")).empty);
+}
+
+TEST_F(FindTest, SymlinkOnTheWayIsRefused) {
+  Dir("real/directory");
+  ASSERT_EQ(::symlink(Path("real").c_str(), Path("link").c_str()), 0);
+  EXPECT_THAT(mounter_.Find(Path("link/directory")), FailsWith(absl::StatusCode::kFailedPrecondition, Path("link")));
+}
+
+TEST_F(FindTest, MountInfoIsTheKernels) {
+  const std::string shared = SharedMount("shared");
+  const MountFlags flags = {.read_only = true, .nosuid = true, .nodiratime = true, .atime = Atime::kNoatime};
+  ASSERT_OK(mounter_.Bind(BindOf(shared, PrivateMount("parent") + "/slave", flags, Propagation::kSlave)));
+  ASSERT_OK(mounter_.Bind(BindOf(Dir("source"), shared + "/strict", {.nodev = true, .atime = Atime::kStrictatime})));
+  ASSERT_EQ(::mount("none", Dir("tmpfs").c_str(), "tmpfs", MS_RDONLY | MS_NOEXEC, nullptr), 0);
+  for (const MountLine& line : MountsBelow(dir_.path())) {
+    SCOPED_TRACE(line.target);
+    const PathInfo info = Find(line.target);
+    ASSERT_TRUE(info.mount);
+    EXPECT_EQ(info.kind, Kind::kDirectory);
+    ExpectLikeMountinfo(*info.mount, line);
+    EXPECT_EQ(info.mount->device, StatOf(line.target).st_dev);
+    EXPECT_EQ(info.device, StatOf(line.target).st_dev);
+  }
+}
+
+TEST_F(FindTest, TellsOneMountFromItsReplacement) {
+  ASSERT_OK(mounter_.Bind(BindOf(Dir("source"), Path("target"))));
+  const std::uint64_t first = Find(Path("target")).mount->id;
+  ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"))));
+  ASSERT_OK(mounter_.Bind(BindOf(Path("source"), Path("target"))));
+  EXPECT_NE(Find(Path("target")).mount->id, first);
+}
+
+TEST_F(FindTest, TopmostOfAStack) {
+  ASSERT_OK(mounter_.Bind(BindOf(Dir("source"), Path("target"))));
+  ASSERT_EQ(::mount("none", Path("target").c_str(), "tmpfs", 0, nullptr), 0);
+  EXPECT_EQ(Find(Path("target")).mount->fs_type, "tmpfs");
+}
+
+TEST_F(FindTest, DirectoryBelowAMountIsNoMount) {
+  Dir("source/sub");
+  ASSERT_OK(mounter_.Bind(BindOf(Path("source"), Path("target"))));
+  EXPECT_FALSE(Find(Path("target/sub")).mount);
+}
+
+TEST_F(FindTest, RootOfABindIsThePathInItsFilesystem) {
+  Dir("source/deep");
+  ASSERT_OK(mounter_.Bind(BindOf(Path("source/deep"), Path("target"))));
+  EXPECT_THAT(Find(Path("target")).mount->root, ::testing::EndsWith("/source/deep"));
+  EXPECT_EQ(Find(Path("target")).mount->root, MountAt(Path("target"))->root);
+}
+
+TEST_F(FindTest, BoundDeviceNodeTellsItsLoopDevice) {
+  const std::string image = Sparse("image", kMiB);
+  const std::string device = Losetup("-r " + image);
+  ASSERT_OK(mounter_.Bind(NodeBindOf(device, Path("target"))));
+  const PathInfo info = Find(Path("target"));
+  EXPECT_EQ(info.kind, Kind::kBlockDevice);
+  EXPECT_EQ(info.device, StatOf(device).st_rdev);
+  ASSERT_TRUE(info.mount);
+  EXPECT_EQ(info.mount->root, device.substr(4)) << "of devtmpfs";
+  ASSERT_TRUE(info.loop);
+  EXPECT_EQ(info.loop->device, device);
+  EXPECT_EQ(info.loop->device_number, StatOf(device).st_rdev);
+  EXPECT_EQ(info.loop->backing_device, StatOf(image).st_dev);
+  EXPECT_EQ(info.loop->backing_inode, StatOf(image).st_ino);
+  EXPECT_TRUE(info.loop->read_only);
+  EXPECT_FALSE(info.loop->auto_clear);
+}
+
+TEST_F(FindTest, LoopDeviceInNoUseHasNoLoopInfo) {
+  const std::string device = Losetup(Sparse("image", kMiB));
+  ASSERT_EQ(Tool("losetup -d " + device), 0);
+  ASSERT_TRUE(NoLoopOver(Path("image")));
+  EXPECT_FALSE(Find(device).loop);
+}
+
+// A look at a path must not fail because somebody unmounts it at that moment.
+TEST_F(FindTest, NeverFailsWhileTheMountComesAndGoes) {
+  Dir("source");
+  std::atomic<bool> stop = false;
+  std::thread mounting([&] {
+    while (!stop) {
+      EXPECT_OK(mounter_.Bind(BindOf(Path("source"), Path("target"))));
+      EXPECT_OK(mounter_.Unmount(UnmountOf(Path("target"), true)));
+    }
+  });
+  int mounted = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const auto info = mounter_.Find(Path("target"));
+    EXPECT_OK(info);
+    if (info.ok() && info->mount) ++mounted;
+    if (HasFailure()) break;
+  }
+  stop = true;
+  mounting.join();
+  EXPECT_GT(mounted, 0);
+}
+
+class ListTest : public FindTest {
+ protected:
+  std::vector<MountInfo> List(const std::string& path) {
+    const auto mounts = mounter_.List(path);
+    EXPECT_OK(mounts);
+    return mounts.ok() ? *mounts : std::vector<MountInfo>();
+  }
+  static std::vector<std::string> Targets(const std::vector<MountInfo>& mounts) {
+    std::vector<std::string> targets;
+    for (const MountInfo& mount : mounts) targets.push_back(mount.target);
+    return targets;
+  }
+};
+
+TEST_F(ListTest, EverythingThatMountinfoHasAndNothingElse) {
+  std::vector<std::string> wanted;
+  for (const MountLine& line : Mounts()) wanted.push_back(line.target);
+  EXPECT_THAT(Targets(List("/")), ::testing::UnorderedElementsAreArray(wanted));
+}
+
+TEST_F(ListTest, AtAndBelowAPathByComponent) {
+  for (const char* name : {"a", "a/b", "ab"}) PrivateMount(name);
+  EXPECT_THAT(Targets(List(Path("a"))), ::testing::ElementsAre(Path("a"), Path("a/b")));
+  EXPECT_TRUE(List(Path("missing")).empty());
+}
+
+TEST_F(ListTest, ParentsComeFirst) {
+  for (const char* name : {"z", "z/y", "z/y/x", "a", "a/b"}) PrivateMount(name);
+  EXPECT_THAT(Targets(List(Path("z"))), ::testing::ElementsAre(Path("z"), Path("z/y"), Path("z/y/x")));
+  EXPECT_THAT(Targets(List(Path("a"))), ::testing::ElementsAre(Path("a"), Path("a/b")));
+}
+
+TEST_F(ListTest, ParentsComeFirstEvenIfTheyAreYounger) {
+  PrivateMount("older");
+  PrivateMount("younger");
+  Dir("younger/place");
+  ASSERT_EQ(::mount(Path("older").c_str(), Path("younger/place").c_str(), nullptr, MS_MOVE, nullptr), 0);
+  EXPECT_THAT(Targets(List(dir_.path())), ::testing::ElementsAre(Path("younger"), Path("younger/place")));
+}
+
+TEST_F(ListTest, ShowsAWholeStackAndWhatItHides) {
+  PrivateMount("a");
+  PrivateMount("a/b");
+  ASSERT_EQ(::mount("none", Path("a").c_str(), "tmpfs", 0, nullptr), 0);
+  EXPECT_THAT(Targets(List(Path("a"))), ::testing::UnorderedElementsAre(Path("a"), Path("a"), Path("a/b")));
+}
+
+TEST_F(ListTest, FieldsAreTheKernels) {
+  SharedMount("shared");
+  ASSERT_OK(mounter_.Bind(BindOf(Path("shared"), Path("slave"), ReadOnly(), Propagation::kSlave)));
+  for (const MountInfo& info : List(dir_.path())) {
+    SCOPED_TRACE(info.target);
+    ExpectLikeMountinfo(info, *MountAt(info.target));
+  }
+}
+
+TEST_F(ListTest, AThousandMounts) {
+  constexpr int kMounts = 1000;
+  Dir("source");
+  std::vector<std::string> wanted;
+  for (int i = 0; i < kMounts; ++i) {
+    wanted.push_back(Path("target" + std::to_string(i)));
+    ASSERT_OK(mounter_.Bind(BindOf(Path("source"), wanted.back())));
+  }
+  EXPECT_THAT(Targets(List(dir_.path())), ::testing::UnorderedElementsAreArray(wanted));
+  EXPECT_EQ(Find(Path("target500")).mount->target, Path("target500"));
+  for (const std::string& target : wanted) ASSERT_OK(mounter_.Unmount(UnmountOf(target, true)));
+  EXPECT_TRUE(List(dir_.path()).empty());
+}
+
+TEST_F(ListTest, NeverFailsWhileMountsComeAndGo) {
+  Dir("source");
+  PrivateMount("steady");
+  std::atomic<bool> stop = false;
+  std::thread mounting([&] {
+    while (!stop) {
+      EXPECT_OK(mounter_.Bind(BindOf(Path("source"), Path("target"))));
+      EXPECT_OK(mounter_.Unmount(UnmountOf(Path("target"), true)));
+    }
+  });
+  for (int i = 0; i < 1000; ++i) EXPECT_THAT(Targets(List(dir_.path())), ::testing::Contains(Path("steady")));
+  stop = true;
+  mounting.join();
+}
+
+}  // namespace
+}  // namespace mooring::testing

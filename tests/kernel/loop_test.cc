@@ -1,0 +1,233 @@
+// Loop devices by themselves: raw block volumes are made of them.
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/unique_fd.h"
+#include "tests/kernel/kernel_test.h"
+#include "tests/kernel/namespaces.h"
+
+namespace mooring::testing {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class LoopTest : public KernelTest {
+ protected:
+  LoopInfo Attach(const std::string& file, bool read_only = false, const std::string& label = "test") {
+    const auto info = mounter_.AttachLoop({.backing_file = file, .label = label, .read_only = read_only});
+    EXPECT_OK(info);
+    return info.ok() ? *info : LoopInfo();
+  }
+  std::vector<LoopInfo> Find(const std::string& file) {
+    const auto loops = mounter_.FindLoops(file);
+    EXPECT_OK(loops);
+    return loops.ok() ? *loops : std::vector<LoopInfo>();
+  }
+  static std::uint64_t SizeOf(const std::string& device) {
+    return std::stoull("0" + ReadFile("/sys/block/" + device.substr(5) + "/size")) * 512;
+  }
+};
+
+TEST_F(LoopTest, AttachTellsWhatSysfsAndStatTell) {
+  const std::string image = Sparse("image", kMiB);
+  const LoopInfo info = Attach(image, false, "volume-1");
+  const std::vector<LoopLine> lines = LoopsOver(image);
+  ASSERT_THAT(lines, SizeIs(1));
+  EXPECT_EQ(info.device, lines[0].device);
+  EXPECT_EQ(info.device_number, StatOf(info.device).st_rdev);
+  EXPECT_EQ(info.backing_device, StatOf(image).st_dev);
+  EXPECT_EQ(info.backing_inode, StatOf(image).st_ino);
+  EXPECT_EQ(info.backing_rdev, 0U);
+  EXPECT_EQ(info.label, "volume-1");
+  EXPECT_FALSE(info.read_only);
+  EXPECT_FALSE(info.auto_clear);
+  EXPECT_FALSE(lines[0].auto_clear) << "it stays until it is detached";
+  EXPECT_EQ(SizeOf(info.device), kMiB);
+}
+
+TEST_F(LoopTest, AttachAgainGivesTheSameDevice) {
+  const std::string image = Sparse("image", kMiB);
+  EXPECT_EQ(Attach(image).device, Attach(image).device);
+  EXPECT_THAT(LoopsOver(image), SizeIs(1));
+}
+
+TEST_F(LoopTest, AttachAgainTakesAGrownSizeOver) {
+  const std::string image = Sparse("image", kMiB);
+  Attach(image);
+  ASSERT_EQ(::truncate(image.c_str(), 2 * kMiB), 0);
+  EXPECT_EQ(SizeOf(Attach(image).device), 2 * kMiB);
+}
+
+TEST_F(LoopTest, WritesReachTheFile) {
+  const std::string image = Sparse("image", kMiB);
+  ASSERT_EQ(TryWrite(Attach(image).device, "block data"), 0);
+  EXPECT_EQ(ReadFile(image).substr(0, 10), "block data");
+}
+
+TEST_F(LoopTest, ReadOnlyRefusesWrites) {
+  const std::string image = Sparse("image", kMiB);
+  const LoopInfo info = Attach(image, true);
+  EXPECT_TRUE(info.read_only);
+  EXPECT_EQ(TryWrite(info.device, "x"), EPERM);
+  EXPECT_EQ(ReadFile(image).find('x'), std::string::npos);
+}
+
+// How a read-only publish of a writable block volume is made.
+TEST_F(LoopTest, ReadOnlyDeviceOnAWritableOneRefusesWritesAndShowsThem) {
+  const std::string image = Sparse("image", kMiB);
+  const LoopInfo base = Attach(image);
+  const LoopInfo reader = Attach(base.device, true, "reader");
+  EXPECT_NE(reader.device, base.device);
+  EXPECT_EQ(reader.backing_rdev, base.device_number);
+  ASSERT_OK(mounter_.Bind(NodeBindOf(reader.device, Path("target"))));
+  EXPECT_EQ(TryWrite(Path("target"), "x"), EPERM);
+  ASSERT_EQ(TryWrite(base.device, "written below"), 0);
+  UniqueFd fresh(::open(Path("target").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::ioctl(fresh.get(), BLKFLSBUF, 0), 0);
+  fresh.reset();
+  EXPECT_EQ(ReadFile(Path("target")).substr(0, 13), "written below");
+  EXPECT_THAT(Find(base.device), SizeIs(1)) << "by the number of the device it stands on";
+  ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"))));
+  ASSERT_OK(mounter_.DetachLoop(reader.device));
+  EXPECT_TRUE(Eventually([&] { return Find(base.device).empty(); }));
+}
+
+TEST_F(LoopTest, ForeignDeviceOnADeviceOfOursIsNotTaken) {
+  const LoopInfo base = Attach(Sparse("image", kMiB));
+  const std::string foreign = Losetup("-r " + base.device);
+  const LoopInfo ours = Attach(base.device, true, "ours");
+  EXPECT_NE(ours.device, foreign);
+  EXPECT_EQ(Tool("losetup -d " + foreign), 0);
+  EXPECT_OK(mounter_.DetachLoop(ours.device));
+  EXPECT_TRUE(Eventually([&] { return Find(base.device).empty(); }));
+}
+
+TEST_F(LoopTest, DeviceUsedReadOnlyBeforeIsWritableAgain) {
+  const std::string image = Sparse("image", kMiB);
+  const std::string device = Attach(image, true).device;
+  ASSERT_OK(mounter_.DetachLoop(device));
+  ASSERT_TRUE(NoLoopOver(image));
+  EXPECT_EQ(TryWrite(Attach(image).device, "x"), 0);
+}
+
+TEST_F(LoopTest, BoundInAnotherWayIsRefused) {
+  const std::string image = Sparse("image", kMiB);
+  const std::string device = Losetup("-o 4096 " + image);
+  EXPECT_THAT(mounter_.AttachLoop({.backing_file = image, .label = "x", .read_only = false}),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "losetup -d " + device));
+  EXPECT_THAT(LoopsOver(image), SizeIs(1));
+}
+
+TEST_F(LoopTest, MountedImageIsRefusedAndStaysMounted) {
+  const std::string image = Ext4Image("image");
+  ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"))));
+  EXPECT_THAT(mounter_.AttachLoop({.backing_file = image, .label = "x", .read_only = false}),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "in use as a filesystem"));
+  EXPECT_EQ(TryWrite(Path("target/file"), "x"), 0);
+  ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"))));
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_F(LoopTest, LabelOf63BytesIsKeptAndALongerOneRefused) {
+  const std::string image = Sparse("image", kMiB);
+  const std::string label(63, 'l');
+  EXPECT_EQ(Attach(image, false, label).label, label);
+  EXPECT_THAT(mounter_.AttachLoop({.backing_file = Sparse("other", kMiB), .label = label + "l", .read_only = false}),
+              FailsWith(absl::StatusCode::kInvalidArgument, "label"));
+  EXPECT_THAT(LoopsOver(Path("other")), IsEmpty());
+}
+
+TEST_F(LoopTest, MissingFileIsNotFoundAndADirectoryRefused) {
+  EXPECT_THAT(mounter_.AttachLoop({.backing_file = Path("missing"), .label = "x", .read_only = false}),
+              FailsWith(absl::StatusCode::kNotFound, Path("missing")));
+  EXPECT_THAT(mounter_.AttachLoop({.backing_file = Dir("directory"), .label = "x", .read_only = false}),
+              FailsWith(absl::StatusCode::kFailedPrecondition, Path("directory")));
+  EXPECT_THAT(mounter_.FindLoops(Path("missing")), FailsWith(absl::StatusCode::kNotFound, Path("missing")));
+}
+
+TEST_F(LoopTest, DetachIsIdempotent) {
+  const std::string image = Sparse("image", kMiB);
+  const std::string device = Attach(image).device;
+  ASSERT_OK(mounter_.DetachLoop(device));
+  EXPECT_TRUE(NoLoopOver(image));
+  EXPECT_OK(mounter_.DetachLoop(device));
+  EXPECT_OK(mounter_.DetachLoop("/dev/loop999999"));
+}
+
+TEST_F(LoopTest, DetachOfAnOpenDeviceGoesWithItsLastUser) {
+  const std::string image = Sparse("image", kMiB);
+  const std::string device = Attach(image).device;
+  UniqueFd user(::open(device.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_OK(mounter_.DetachLoop(device));
+  EXPECT_THAT(LoopsOver(image), SizeIs(1));
+  user.reset();
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_F(LoopTest, ResizeTakesTheSizeOfTheFileOver) {
+  const std::string image = Sparse("image", kMiB);
+  const std::string device = Attach(image).device;
+  ASSERT_EQ(::truncate(image.c_str(), 3 * kMiB), 0);
+  EXPECT_EQ(SizeOf(device), kMiB);
+  ASSERT_OK(mounter_.ResizeLoop(device));
+  EXPECT_EQ(SizeOf(device), 3 * kMiB);
+}
+
+TEST_F(LoopTest, ResizeOfADeviceInNoUseIsAnError) {
+  const std::string image = Sparse("image", kMiB);
+  const std::string device = Attach(image).device;
+  ASSERT_OK(mounter_.DetachLoop(device));
+  ASSERT_TRUE(NoLoopOver(image));
+  EXPECT_FALSE(mounter_.ResizeLoop(device).ok());
+}
+
+TEST_F(LoopTest, FindIsByInode) {
+  const std::string image = Sparse("image", kMiB);
+  EXPECT_THAT(Find(image), IsEmpty());
+  const std::string device = Attach(image).device;
+  Attach(Sparse("other", kMiB));
+  const std::string renamed = Path("renamed");
+  ASSERT_EQ(::rename(image.c_str(), renamed.c_str()), 0);
+  const std::vector<LoopInfo> loops = Find(renamed);
+  ASSERT_THAT(loops, SizeIs(1));
+  EXPECT_EQ(loops[0].device, device);
+  EXPECT_THAT(Find(Sparse("image", kMiB)), IsEmpty()) << "another file under the old name";
+}
+
+TEST_F(LoopTest, FindOfNoFileGivesAllOfTheHost) {
+  const std::string device = Attach(Sparse("image", kMiB)).device;
+  const std::string foreign = Losetup(Sparse("other", kMiB));
+  std::vector<std::string> devices;
+  for (const LoopInfo& loop : Find("")) devices.push_back(loop.device);
+  EXPECT_THAT(devices, ::testing::IsSupersetOf({device, foreign}));
+}
+
+TEST_F(LoopTest, ManyThreadsAttachOneDevice) {
+  const std::string image = Sparse("image", kMiB);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) threads.emplace_back([&] { Attach(image); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(LoopsOver(image), SizeIs(1));
+}
+
+// In a container /dev may be a copy made before the device was.
+TEST_F(LoopTest, NodeMissingInDevIsMade) {
+  const std::string image = Sparse("image", kMiB);
+  const std::string device = Attach(image).device;
+  const MountNamespace container(MountNamespace::Kind::kSlave);
+  const std::string answer = container.Ask([&] {
+    if (Tool("mount -t tmpfs none /dev && mknod /dev/loop-control c 10 237") != 0) return std::string("no /dev");
+    const auto info = mounter_.AttachLoop({.backing_file = image, .label = "test", .read_only = false});
+    return info.ok() ? info->device + (Exists(device) ? " is there" : " is missing") : info.status().ToString();
+  });
+  EXPECT_EQ(answer, device + " is there");
+}
+
+}  // namespace
+}  // namespace mooring::testing

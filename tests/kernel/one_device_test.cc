@@ -1,0 +1,198 @@
+// One image, one loop device: whoever comes, how many at a time, and whatever others left. Two would be data loss.
+#include <fmt/format.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "tests/kernel/kernel_test.h"
+#include "tests/kernel/namespaces.h"
+
+namespace mooring::testing {
+namespace {
+
+using ::testing::SizeIs;
+
+class OneDeviceTest : public KernelTest {
+ protected:
+  void SetUp() override { image_ = Ext4Image("image"); }
+  absl::Status Mount(const std::string& name) { return mounter_.Mount(MountOf(image_, Path(name))); }
+  absl::Status Unmount(const std::string& name) { return mounter_.Unmount(UnmountOf(Path(name))); }
+  std::string image_;
+};
+
+TEST_F(OneDeviceTest, LeftWritableBySomebodyElseIsReusedAndGoesWithTheLastMount) {
+  const std::string device = Losetup(image_);
+  ASSERT_OK(Mount("target"));
+  EXPECT_EQ(MountAt(Path("target"))->source, device);
+  EXPECT_THAT(LoopsOver(image_), SizeIs(1));
+  ASSERT_OK(Unmount("target"));
+  EXPECT_TRUE(NoLoopOver(image_));
+}
+
+TEST_F(OneDeviceTest, LeftReadOnlyBySomebodyElseIsRefusedWithTheWayOut) {
+  const std::string device = Losetup("-r " + image_);
+  EXPECT_THAT(Mount("target"), FailsWith(absl::StatusCode::kFailedPrecondition, "losetup -d " + device));
+  EXPECT_THAT(LoopsOver(image_), SizeIs(1)) << "no second one, and the first is not ours to take away";
+  EXPECT_FALSE(Exists(Path("target")));
+}
+
+TEST_F(OneDeviceTest, LeftWithAnOffsetOrSizeLimitIsRefusedWithTheWayOut) {
+  for (const char* how : {"-o 4096 ", "--sizelimit 1048576 "}) {
+    const std::string device = Losetup(how + image_);
+    EXPECT_THAT(Mount("target"), FailsWith(absl::StatusCode::kFailedPrecondition, "losetup -d " + device));
+    EXPECT_THAT(LoopsOver(image_), SizeIs(1));
+    ASSERT_EQ(Tool("losetup -d " + device), 0);
+    ASSERT_TRUE(NoLoopOver(image_));
+  }
+}
+
+TEST_F(OneDeviceTest, MountedBySomebodyElseIsShared) {
+  ASSERT_EQ(Tool(fmt::format("mount -o loop {} {}", image_, Dir("theirs"))), 0);
+  ASSERT_OK(Mount("ours"));
+  EXPECT_EQ(StatOf(Path("theirs")).st_dev, StatOf(Path("ours")).st_dev);
+  EXPECT_THAT(LoopsOver(image_), SizeIs(1));
+}
+
+TEST_F(OneDeviceTest, IsFoundByInodeAfterARename) {
+  ASSERT_OK(Mount("a"));
+  const std::string renamed = Path("renamed");
+  ASSERT_EQ(::rename(image_.c_str(), renamed.c_str()), 0);
+  ASSERT_OK(mounter_.Mount(MountOf(renamed, Path("b"))));
+  EXPECT_EQ(StatOf(Path("a")).st_dev, StatOf(Path("b")).st_dev);
+}
+
+TEST_F(OneDeviceTest, HardLinkIsTheSameImage) {
+  ASSERT_EQ(::link(image_.c_str(), Path("link").c_str()), 0);
+  ASSERT_OK(Mount("a"));
+  ASSERT_OK(mounter_.Mount(MountOf(Path("link"), Path("b"))));
+  EXPECT_EQ(StatOf(Path("a")).st_dev, StatOf(Path("b")).st_dev);
+}
+
+TEST_F(OneDeviceTest, AnotherFileOfTheSameNameIsAnotherImage) {
+  ASSERT_OK(Mount("a"));
+  ASSERT_EQ(::unlink(image_.c_str()), 0);
+  Ext4Image("image");
+  ASSERT_OK(Mount("b"));
+  EXPECT_NE(StatOf(Path("a")).st_dev, StatOf(Path("b")).st_dev);
+}
+
+// Two processes and eight threads, all at once, each to a target of its own.
+class CrowdTest : public OneDeviceTest {
+ protected:
+  static constexpr int kThreads = 8, kProcesses = 2;
+  // A child that mounts once `gate` is closed by everybody else.
+  pid_t StartProcess(int gate, int gate_writer, const std::string& name) {
+    const pid_t pid = ::fork();
+    if (pid != 0) return pid;
+    ::alarm(20);
+    ::close(gate_writer);
+    char byte = 0;
+    const bool open = ::read(gate, &byte, 1) == 0;
+    ::_exit(open && Mount(name).ok() ? 0 : 1);
+  }
+  void MountFromEverywhere(const std::string& prefix) {
+    int ends[2] = {-1, -1};
+    ASSERT_EQ(::pipe(ends), 0);
+    const UniqueFd gate(ends[0]);
+    UniqueFd writer(ends[1]);
+    std::vector<pid_t> processes;
+    for (int i = 0; i < kProcesses; ++i) {
+      processes.push_back(StartProcess(gate.get(), writer.get(), fmt::format("{}process{}", prefix, i)));
+    }
+    std::vector<std::thread> threads;
+    writer.reset();
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&, i] { EXPECT_OK(Mount(fmt::format("{}thread{}", prefix, i))); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const pid_t pid : processes) {
+      int status = 0;
+      ::waitpid(pid, &status, 0);
+      EXPECT_EQ(status, 0);
+    }
+  }
+  void UnmountFromEverywhere() {
+    std::vector<std::thread> threads;
+    for (const MountLine& line : MountsBelow(dir_.path())) {
+      threads.emplace_back([&, target = line.target] { EXPECT_OK(mounter_.Unmount(UnmountOf(target))); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+};
+
+TEST_F(CrowdTest, ThatMountsOneImageMakesOneDevice) {
+  for (int round = 0; round < 10; ++round) {
+    MountFromEverywhere(fmt::format("round{}-", round));
+    EXPECT_THAT(MountsBelow(dir_.path()), SizeIs(kThreads + kProcesses));
+    EXPECT_THAT(LoopsOver(image_), SizeIs(1));
+    UnmountFromEverywhere();
+    EXPECT_TRUE(MountsBelow(dir_.path()).empty());
+    EXPECT_TRUE(NoLoopOver(image_));
+  }
+}
+
+TEST_F(CrowdTest, ThatMountsManyImagesGetsADeviceForEach) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) Ext4Image(fmt::format("image{}", i));
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 10; ++round) {
+        const std::string target = Path(fmt::format("target{}", i));
+        EXPECT_OK(mounter_.Mount(MountOf(Path(fmt::format("image{}", i)), target)));
+        EXPECT_OK(mounter_.Unmount(UnmountOf(target)));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(NoLoopOver(dir_.path()));
+}
+
+// The device goes at the last unmount while the other thread looks for it: found and held, or gone and made anew, but
+// never two in use at a time.
+TEST_F(OneDeviceTest, GoingAwayWhileItIsLookedForIsNoError) {
+  std::mutex mutex;
+  std::multiset<dev_t> in_use;
+  const auto churn = [&](const std::string& name) {
+    for (int i = 0; i < 200 && !HasFailure(); ++i) {
+      EXPECT_OK(Mount(name));
+      const dev_t device = StatOf(Path(name)).st_dev;
+      {
+        const std::lock_guard<std::mutex> lock(mutex);
+        in_use.insert(device);
+        EXPECT_EQ(in_use.count(device), in_use.size()) << "one image over two devices";
+      }
+      const std::lock_guard<std::mutex> lock(mutex);
+      in_use.erase(in_use.find(device));
+      EXPECT_OK(Unmount(name));
+    }
+  };
+  std::thread other([&] { churn("other"); });
+  churn("one");
+  other.join();
+  EXPECT_TRUE(NoLoopOver(image_));
+}
+
+// Nobody else's coming and going may make a mount of ours fail, either.
+TEST_F(OneDeviceTest, ForeignDevicesThatComeAndGoDisturbNobody) {
+  const std::string foreign = Sparse("foreign", kMiB);
+  std::atomic<bool> stop = false;
+  std::thread others([&] {
+    while (!stop) Tool(fmt::format("losetup -d $(losetup --show -f {})", foreign));
+  });
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_OK(Mount("target"));
+    EXPECT_OK(Unmount("target"));
+  }
+  stop = true;
+  others.join();
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,197 @@
+// What an image holds. "Empty" is the answer that lets it be formatted: never given on doubt.
+#include <endian.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "tests/kernel/kernel_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using Content = FilesystemInfo::Content;
+
+class ProbeTest : public KernelTest {
+ protected:
+  FilesystemInfo Probe(const std::string& path) {
+    const auto info = mounter_.Probe(path);
+    EXPECT_OK(info);
+    return info.ok() ? *info : FilesystemInfo();
+  }
+  void ExpectForeign(const std::string& path, const std::string& type) {
+    const FilesystemInfo info = Probe(path);
+    EXPECT_EQ(info.content, Content::kForeign) << info.type;
+    EXPECT_THAT(info.type, ::testing::HasSubstr(type));
+  }
+  // An image with `bytes` at `offset` and zeroes, really written, elsewhere.
+  std::string Written(const std::string& bytes, std::uint64_t offset, std::uint64_t size = 16 * kMiB) {
+    File("image", std::string(size, '\0'));
+    Overwrite(Path("image"), offset, bytes);
+    return Path("image");
+  }
+};
+
+TEST_F(ProbeTest, SparseFileIsEmpty) {
+  const FilesystemInfo info = Probe(Sparse("image", 1024 * kMiB));
+  EXPECT_EQ(info.content, Content::kEmpty);
+  EXPECT_EQ(info.device_bytes, 1024 * kMiB);
+  EXPECT_EQ(info.size_bytes, 0U);
+  EXPECT_EQ(info.type, "");
+}
+
+TEST_F(ProbeTest, ZeroesThatWereWrittenAreEmpty) { EXPECT_EQ(Probe(Written("", 0)).content, Content::kEmpty); }
+
+TEST_F(ProbeTest, FileOfNoBytesIsEmpty) {
+  EXPECT_EQ(Probe(File("image")).content, Content::kEmpty);
+  EXPECT_EQ(Probe(Path("image")).device_bytes, 0U);
+}
+
+TEST_F(ProbeTest, EmptyDeviceIsEmpty) {
+  const FilesystemInfo info = Probe(Losetup(Sparse("image", 8 * kMiB)));
+  EXPECT_EQ(info.content, Content::kEmpty);
+  EXPECT_EQ(info.device_bytes, 8 * kMiB);
+}
+
+TEST_F(ProbeTest, Ext4AndItsSize) {
+  const FilesystemInfo info = Probe(Ext4Image("image", 32 * kMiB));
+  EXPECT_EQ(info.content, Content::kFilesystem);
+  EXPECT_EQ(info.type, "ext4");
+  EXPECT_EQ(info.size_bytes, 32 * kMiB);
+  EXPECT_FALSE(info.needs_check);
+}
+
+TEST_F(ProbeTest, Ext4ThatIsSmallerThanItsFile) {
+  const std::string image = Ext4Image("image", 32 * kMiB);
+  ASSERT_EQ(::truncate(image.c_str(), 64 * kMiB), 0);
+  EXPECT_EQ(Probe(image).size_bytes, 32 * kMiB);
+  EXPECT_EQ(Probe(image).device_bytes, 64 * kMiB);
+}
+
+TEST_F(ProbeTest, Ext4OfMoreThanFourBillionBlocks) {
+  constexpr std::uint64_t kTiB = kMiB * kMiB;
+  const std::string image = Sparse("image", 15 * kTiB);
+  if (Tool("mkfs.ext4 -q -F -b 1024 -O 64bit,^resize_inode -E nodiscard,lazy_itable_init=1 -N 65536 " + image +
+           " 4300000000 >/dev/null 2>&1") != 0) {
+    GTEST_SKIP() << "this mkfs.ext4 or the filesystem of " << image << " does not do 4 TiB";
+  }
+  EXPECT_EQ(Probe(image).size_bytes, std::uint64_t{4300000000} * 1024);
+}
+
+TEST_F(ProbeTest, XfsAndItsSize) {
+  const FilesystemInfo info = Probe(XfsImage("image", 300 * kMiB));
+  EXPECT_EQ(info.content, Content::kFilesystem);
+  EXPECT_EQ(info.type, "xfs");
+  EXPECT_EQ(info.size_bytes, 300 * kMiB);
+  EXPECT_FALSE(info.needs_check);
+}
+
+TEST_F(ProbeTest, FilesystemOnADevice) { EXPECT_EQ(Probe(Losetup(Ext4Image("image"))).type, "ext4"); }
+
+TEST_F(ProbeTest, MountedOne) {
+  const std::string image = Ext4Image("image");
+  ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"))));
+  EXPECT_EQ(Probe(image).type, "ext4");
+}
+
+TEST_F(ProbeTest, UncleanUnmountWithAJournalNeedsNoCheck) {
+  const std::string image = Ext4Image("image");
+  ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"))));
+  ASSERT_EQ(TryWrite(Path("target/file"), "x"), 0);
+  ASSERT_EQ(Tool("cp --sparse=always " + image + " " + Path("copy")), 0);
+  EXPECT_FALSE(Probe(Path("copy")).needs_check) << "the kernel replays the journal";
+}
+
+TEST_F(ProbeTest, Ext4WithErrorsNeedsACheck) {
+  const std::string image = Ext4Image("image");
+  ASSERT_EQ(Tool("debugfs -w -R 'set_super_value state 3' " + image + " 2>/dev/null"), 0);
+  EXPECT_TRUE(Probe(image).needs_check);
+}
+
+TEST_F(ProbeTest, Ext4WithoutAJournalNotUnmountedCleanlyNeedsACheck) {
+  const std::string image = Sparse("image", 32 * kMiB);
+  ASSERT_EQ(Tool("mkfs.ext4 -q -F -O ^has_journal " + image), 0);
+  EXPECT_FALSE(Probe(image).needs_check);
+  ASSERT_EQ(Tool("debugfs -w -R 'set_super_value state 0' " + image + " 2>/dev/null"), 0);
+  EXPECT_TRUE(Probe(image).needs_check);
+}
+
+TEST_F(ProbeTest, SwapIsForeign) {
+  const std::string image = Sparse("image", 16 * kMiB);
+  ASSERT_EQ(Tool("mkswap -q " + image), 0);
+  ExpectForeign(image, "swap");
+}
+
+TEST_F(ProbeTest, LuksIsForeign) { ExpectForeign(Written(std::string("LUKS\xba\xbe\x00\x01", 8), 0), ""); }
+
+TEST_F(ProbeTest, VfatIsForeign) {
+  std::string sector(512, '\0');
+  sector.replace(0, 11, "\xeb\x3c\x90mkfs.fat");
+  // 512-byte sectors, 4 a cluster, 1 reserved, 2 tables, 512 root entries, 32,768 sectors, media f8, 32 a table.
+  sector.replace(11, 13, std::string("\x00\x02\x04\x01\x00\x02\x00\x02\x00\x80\xf8\x20\x00", 13));
+  sector.replace(36, 26, std::string("\x80\x00\x29\x01\x02\x03\x04NO NAME    FAT16   ", 26));
+  sector.replace(510, 2, "\x55\xaa");
+  ExpectForeign(Written(sector, 0), "vfat");
+}
+
+TEST_F(ProbeTest, DosPartitionTableIsForeign) {
+  std::string sector(512, '\0');
+  // Not active, any geometry, type 83, from sector 2,048 on, 8,192 sectors.
+  sector.replace(446, 16, std::string("\x00\x20\x21\x00\x83\x20\x21\x00\x00\x08\x00\x00\x00\x20\x00\x00", 16));
+  sector.replace(510, 2, "\x55\xaa");
+  ExpectForeign(Written(sector, 0), "dos");
+}
+
+TEST_F(ProbeTest, SeveralSignaturesAtOnceAreNeitherEmptyNorOneOfThem) {
+  const std::string image = Ext4Image("image", 16 * kMiB);
+  Overwrite(image, 0, ReadFile(XfsImage("xfs")).substr(0, 512));
+  const auto info = mounter_.Probe(image);
+  if (info.ok()) {
+    EXPECT_EQ(info->content, Content::kForeign) << info->type;
+  } else {
+    EXPECT_THAT(info, FailsWith(absl::StatusCode::kFailedPrecondition, image));
+  }
+  EXPECT_FALSE(mounter_.Format(image, "ext4").ok());
+}
+
+TEST_F(ProbeTest, DataNobodyKnowsAtTheHeadIsForeign) { ExpectForeign(Written("data", 0), "unknown data"); }
+
+TEST_F(ProbeTest, DataNobodyKnowsInTheFirstMegabytesIsForeign) {
+  ExpectForeign(Written("data", 3 * kMiB), "unknown data");
+}
+
+TEST_F(ProbeTest, DataNobodyKnowsAtTheTailIsForeign) { ExpectForeign(Written("data", 16 * kMiB - 4), "unknown data"); }
+
+TEST_F(ProbeTest, DataNobodyKnowsAtTheTailOfASparseFileIsForeign) {
+  const std::string image = Sparse("image", 1024 * kMiB);
+  Overwrite(image, 1024 * kMiB - 4, "data");
+  ExpectForeign(image, "unknown data");
+}
+
+TEST_F(ProbeTest, FileOfAFewBytesIsForeign) { ExpectForeign(File("image", "x"), "unknown data"); }
+
+TEST_F(ProbeTest, MissingPathDirectoryAndSymlinkAreErrors) {
+  EXPECT_THAT(mounter_.Probe(Path("missing")), FailsWith(absl::StatusCode::kNotFound, Path("missing")));
+  EXPECT_THAT(mounter_.Probe(Dir("directory")), FailsWith(absl::StatusCode::kFailedPrecondition, Path("directory")));
+  ASSERT_EQ(::symlink(Sparse("image", kMiB).c_str(), Path("link").c_str()), 0);
+  EXPECT_THAT(mounter_.Probe(Path("link")), FailsWith(absl::StatusCode::kFailedPrecondition, Path("link")));
+}
+
+TEST_F(ProbeTest, CharacterDeviceIsAnError) { EXPECT_FALSE(mounter_.Probe("/dev/zero").ok()); }
+
+// A file whose map of blocks is damaged: reading it fails, EUCLEAN.
+TEST_F(ProbeTest, UnreadableIsAnErrorAndNeverEmpty) {
+  const std::string disk = Sparse("disk", 64 * kMiB);
+  ASSERT_EQ(Tool("mkfs.ext4 -q -F -O ^metadata_csum " + disk), 0);
+  ASSERT_EQ(::mount(Losetup(disk).c_str(), Dir("mounted").c_str(), "ext4", 0, nullptr), 0);
+  File("mounted/image", std::string(8 * kMiB, '\0'));
+  ASSERT_EQ(::umount2(Path("mounted").c_str(), 0), 0);
+  const std::string device = LoopsOver(disk).front().device;
+  ASSERT_EQ(Tool("debugfs -w -R 'set_inode_field image block[0] 0' " + device + " 2>/dev/null"), 0);
+  ASSERT_EQ(::mount(device.c_str(), Path("mounted").c_str(), "ext4", 0, nullptr), 0);
+  EXPECT_FALSE(mounter_.Probe(Path("mounted/image")).ok());
+  EXPECT_FALSE(mounter_.Format(Path("mounted/image"), "ext4").ok());
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,202 @@
+// Where a mount may go: what stands at the target, links on the way, the roots, and people who swap things meanwhile.
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/kernel/kernel_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class TargetTest : public KernelTest {
+ protected:
+  absl::Status Bind(const std::string& target) { return mounter_.Bind(BindOf(Dir("source"), target)); }
+  void ExpectRefused(const absl::Status& status, const std::string& piece) {
+    EXPECT_THAT(status, FailsWith(absl::StatusCode::kFailedPrecondition, piece));
+  }
+};
+
+TEST_F(TargetTest, IsMadeWhereItIsMissing) {
+  ASSERT_OK(Bind(Path("target")));
+  EXPECT_EQ(OptionsAt(Path("target")), "rw,relatime");
+  ASSERT_EQ(::umount2(Path("target").c_str(), 0), 0);
+  EXPECT_EQ(StatOf(Path("target")).st_mode & 07007U, 0U) << "and others cannot look into it";
+}
+
+TEST_F(TargetTest, OnlyTheLastComponentIsMade) {
+  EXPECT_THAT(Bind(Path("no/such/target")), FailsWith(absl::StatusCode::kFailedPrecondition, Path("no/such")));
+  EXPECT_FALSE(Exists(Path("no")));
+}
+
+TEST_F(TargetTest, FileForADirectoryIsRefusedAndKept) {
+  ExpectRefused(Bind(File("target", "data")), "'" + Path("target") + "' is not a directory");
+  EXPECT_EQ(ReadFile(Path("target")), "data");
+}
+
+TEST_F(TargetTest, NonEmptyDirectoryIsRefusedAndKept) {
+  Dir("target");
+  File("target/file", "data");
+  ExpectRefused(Bind(Path("target")), "not empty");
+  EXPECT_EQ(ReadFile(Path("target/file")), "data");
+  EXPECT_TRUE(MountsBelow(dir_.path()).empty());
+}
+
+TEST_F(TargetTest, NonEmptyFileForADeviceIsRefusedAndKept) {
+  const std::string device = Losetup(Sparse("image", kMiB));
+  ExpectRefused(mounter_.Bind(NodeBindOf(device, File("target", "data"))), "empty file");
+  EXPECT_EQ(ReadFile(Path("target")), "data");
+}
+
+TEST_F(TargetTest, DirectoryForADeviceIsRefused) {
+  const std::string device = Losetup(Sparse("image", kMiB));
+  ExpectRefused(mounter_.Bind(NodeBindOf(device, Dir("target"))), "empty file");
+}
+
+TEST_F(TargetTest, SymlinkIsNeverFollowed) {
+  Dir("elsewhere");
+  ASSERT_EQ(::symlink(Path("elsewhere").c_str(), Path("target").c_str()), 0);
+  ExpectRefused(Bind(Path("target")), Path("target"));
+  ASSERT_EQ(::symlink(Path("nowhere").c_str(), Path("dangling").c_str()), 0);
+  ExpectRefused(Bind(Path("dangling")), Path("dangling"));
+  EXPECT_FALSE(Exists(Path("nowhere")));
+  EXPECT_TRUE(MountsBelow(dir_.path()).empty());
+}
+
+TEST_F(TargetTest, SymlinkInThePathIsRefusedAndNamed) {
+  Dir("elsewhere");
+  ASSERT_EQ(::symlink(Path("elsewhere").c_str(), Path("link").c_str()), 0);
+  ExpectRefused(Bind(Path("link/target")), "'" + Path("link") + "' is a symbolic link");
+  EXPECT_THAT(Entries(Path("elsewhere")), IsEmpty());
+}
+
+TEST_F(TargetTest, MountIsNeverStackedOn) {
+  ASSERT_OK(Bind(Path("target")));
+  ExpectRefused(Bind(Path("target")), "mount already");
+  ExpectRefused(mounter_.Mount(MountOf(Ext4Image("image"), Path("target"))), "mount already");
+  EXPECT_EQ(MountsAt(Path("target")).size(), 1U);
+  EXPECT_TRUE(NoLoopOver(Path("image")));
+}
+
+TEST_F(TargetTest, BoundDeviceNodeIsNeverStackedOn) {
+  const std::string device = Losetup(Sparse("image", kMiB));
+  ASSERT_OK(mounter_.Bind(NodeBindOf(device, Path("target"))));
+  ExpectRefused(mounter_.Bind(NodeBindOf(device, Path("target"))), "mount already");
+  EXPECT_EQ(MountsAt(Path("target")).size(), 1U);
+}
+
+TEST_F(TargetTest, IsMountedOnceHoweverManyComeAtTheSameTime) {
+  constexpr int kThreads = 8;
+  for (int round = 0; round < 100; ++round) {
+    std::atomic<int> waiting = kThreads, mounted = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        --waiting;
+        while (waiting > 0) std::this_thread::yield();
+        if (Bind(Path("target")).ok()) ++mounted;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(mounted, 1);
+    ASSERT_EQ(MountsAt(Path("target")).size(), 1U) << "round " << round;
+    ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"), true)));
+  }
+}
+
+TEST_F(TargetTest, OutsideTheRootsIsRefusedForEveryCall) {
+  KernelMounter confined({Dir("a")});
+  for (const std::string& target : {Path("ab"), Path("b"), dir_.path()}) {
+    ExpectRefused(confined.Bind(BindOf(Dir("source"), target)), "below none of the directories");
+    ExpectRefused(confined.Unmount(UnmountOf(target)), "below none of the directories");
+    ExpectRefused(confined.Find(target).status(), "below none of the directories");
+    ExpectRefused(confined.Stats(target).status(), "below none of the directories");
+  }
+  EXPECT_FALSE(Exists(Path("ab")));
+  EXPECT_OK(confined.Bind(BindOf(Path("source"), Path("a/target"))));
+  EXPECT_OK(confined.Unmount(UnmountOf(Path("a/target"))));
+}
+
+TEST_F(TargetTest, DotDotRelativeAndNulAreRefused) {
+  KernelMounter confined({Dir("a")});
+  for (const std::string& target : {Path("a/../b"), std::string("a/target"), Path("a/t") + '\0' + "x", Path("a/t\n")}) {
+    EXPECT_THAT(confined.Bind(BindOf(Dir("source"), target)), FailsWith(absl::StatusCode::kInvalidArgument, ""));
+  }
+  EXPECT_THAT(Entries(dir_.path()), ::testing::UnorderedElementsAre("a", "source"));
+}
+
+// "place" is now the real directory and now a link to "outside", some thousand times a second.
+class SwappedTargetTest : public TargetTest {
+ protected:
+  void SetUp() override {
+    Dir("outside");
+    Dir("source");
+    Dir("place");
+  }
+  void TearDown() override {
+    Stop();
+    TargetTest::TearDown();
+  }
+  void Start(const std::string& name) {
+    swapper_ = std::thread([this, place = Path(name), aside = Path(name + "-aside")] {
+      while (!stop_) {
+        // What is mounted on at this moment cannot be renamed.
+        if (::rename(place.c_str(), aside.c_str()) != 0) continue;
+        if (::symlink(Path("outside").c_str(), place.c_str()) == 0) ++swaps_;  // unless it was just made again
+        std::this_thread::yield();
+        ::unlink(place.c_str());
+        ::rename(aside.c_str(), place.c_str());
+      }
+    });
+  }
+  void Stop() {
+    stop_ = true;
+    if (swapper_.joinable()) swapper_.join();
+  }
+  // Where the mount landed depends on the moment: anywhere but outside.
+  void BindManyTimes(const std::string& target) {
+    for (int i = 0; i < 2000; ++i) {
+      if (Bind(target).ok()) ++mounted_;
+      ASSERT_THAT(MountsBelow(Path("outside")), IsEmpty()) << "after " << i << " binds";
+      ASSERT_TRUE(Eventually([&] {
+        mounter_.Unmount(UnmountOf(target)).IgnoreError();
+        for (const MountLine& line : MountsBelow(dir_.path())) ::umount2(line.target.c_str(), UMOUNT_NOFOLLOW);
+        return MountsBelow(dir_.path()).empty();
+      }));
+    }
+  }
+  int mounted_ = 0;
+  std::atomic<int> swaps_ = 0;
+
+ private:
+  std::atomic<bool> stop_ = false;
+  std::thread swapper_;
+};
+
+TEST_F(SwappedTargetTest, ParentSwappedForALinkNeverTakesTheMountOutside) {
+  Start("place");
+  BindManyTimes(Path("place/target"));
+  Stop();
+  EXPECT_THAT(Entries(Path("outside")), IsEmpty()) << "nothing is made there either";
+  EXPECT_GT(mounted_, 0);
+  EXPECT_GT(swaps_, 100);
+}
+
+TEST_F(SwappedTargetTest, TargetSwappedForALinkNeverTakesTheMountOutside) {
+  Dir("place/target");
+  Start("place/target");
+  BindManyTimes(Path("place/target"));
+  Stop();
+  EXPECT_THAT(Entries(Path("outside")), IsEmpty());
+  EXPECT_GT(mounted_, 0);
+  EXPECT_GT(swaps_, 100);
+}
+
+}  // namespace
+}  // namespace mooring::testing

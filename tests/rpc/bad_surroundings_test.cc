@@ -1,0 +1,217 @@
+// A full disk, missing tools, and images that somebody else has had in hand.
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/rpc/rpc_test.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class BadSurroundings : public RpcTest {
+ protected:
+  std::string Formatted(const VolumeCapability& capability = Mount()) {
+    const std::string id = Created(capability);
+    EXPECT_OK(driver().Stage(id, Staging(id), capability));
+    EXPECT_OK(driver().Unstage(id, Staging(id)));
+    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    return id;
+  }
+
+  void RefusedStage(const std::string& id, Code code, const std::string& piece,
+                    const VolumeCapability& capability = Mount(),
+                    const std::source_location& where = std::source_location::current()) {
+    const std::string staging = Staging(id);
+    ExpectRefused([&] { return driver().Stage(id, staging, capability); }, code, piece, where);
+  }
+};
+
+TEST_F(BadSurroundings, MkfsThatIsMissingIsNamedWithItsPackage) {
+  plugin().options().environment["PATH"] = "/nonexistent";
+  Restart(SIGTERM);
+  RefusedStage(Created(Mount("ext4")), Code::kFailedPrecondition, "e2fsprogs", Mount("ext4"));
+  RefusedStage(Created(Mount("xfs"), kXfsBytes), Code::kFailedPrecondition, "xfsprogs", Mount("xfs"));
+  EXPECT_OK(driver().Stage(Created(Block()), Staging("b"), Block())) << "needs no mkfs";
+}
+
+TEST_F(BadSurroundings, MkfsThatFailsIsQuoted) {
+  plugin().options().environment["PATH"] = FailingMkfs();
+  Restart(SIGTERM);
+  const std::string id = Created();
+  RefusedStage(id, Code::kInternal, "the disk is on fire");
+  plugin().options().environment.clear();
+  Restart(SIGTERM);
+  EXPECT_OK(driver().Stage(id, Staging(id))) << "the volume is as good as before";
+}
+
+TEST_F(BadSurroundings, AnImageCutShortIsNeitherMountedNorFormatted) {
+  for (const std::int64_t left : {kVolumeBytes / 2, std::int64_t{4096}, std::int64_t{0}}) {
+    const std::string formatted = Formatted();
+    ASSERT_EQ(::truncate(Image(formatted).c_str(), left), 0);
+    RefusedStage(formatted, Code::kFailedPrecondition, "cut short");
+    const std::string fresh = Created();
+    ASSERT_EQ(::truncate(Image(fresh).c_str(), left), 0);
+    RefusedStage(fresh, Code::kFailedPrecondition, "cut short");
+    const std::string block = Created(Block());
+    ASSERT_EQ(::truncate(Image(block).c_str(), left), 0);
+    RefusedStage(block, Code::kFailedPrecondition, "cut short", Block());
+  }
+}
+
+TEST_F(BadSurroundings, AnImageThatIsGoneIsNamed) {
+  const std::string id = Formatted();
+  const std::string kept = dir() / "kept";
+  fs::rename(Image(id), kept);
+  RefusedStage(id, Code::kInternal, Image(id));
+  fs::rename(kept, Image(id));
+  EXPECT_OK(driver().Stage(id, Staging(id)));
+}
+
+TEST_F(BadSurroundings, AnImageThatBecameSomethingElseIsNotFollowed) {
+  const std::string id = Formatted();
+  const std::string kept = dir() / "kept";
+  fs::rename(Image(id), kept);
+  fs::create_symlink(kept, Image(id));
+  RefusedStage(id, Code::kInternal, "no regular file");
+  fs::remove(Image(id));
+  fs::rename(kept, Image(id));
+}
+
+TEST_F(BadSurroundings, ForeignContentIsNeitherMountedNorFormatted) {
+  const std::string scratch = dir() / "scratch";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"head -c 2000000 /dev/urandom | dd of=IMAGE conv=notrunc status=none", "unknown data"},
+      {"mkswap -q IMAGE 2>/dev/null", "swap"},
+      {"mke2fs -q -F -t ext2 IMAGE", "ext2"},
+      {"printf 'label: gpt\\n,10M\\n' | sfdisk -q IMAGE", "gpt"},
+      {"printf 'data at the end' | dd of=IMAGE bs=1 seek=67108000 conv=notrunc status=none", "unknown data"},
+  };
+  for (const auto& [command, found] : cases) {
+    SCOPED_TRACE(command);
+    const std::string id = Created();
+    std::string line = command;
+    line.replace(line.find("IMAGE"), 5, Image(id));
+    ASSERT_EQ(Shell(line), 0);
+    RefusedStage(id, Code::kFailedPrecondition, found);
+    RefusedStage(id, Code::kFailedPrecondition, found, Mount("xfs"));
+  }
+}
+
+TEST_F(BadSurroundings, AnotherFilesystemThanAskedForIsNotFormattedOver) {
+  const std::string id = Created(Mount("xfs"), kXfsBytes);
+  ASSERT_EQ(Shell("mkfs.ext4 -q -F " + Image(id)), 0);
+  RefusedStage(id, Code::kFailedPrecondition, "not formatted again", Mount("xfs"));
+}
+
+TEST_F(BadSurroundings, TwoSignaturesAtOnceAreAnError) {
+  const std::string id = Formatted();
+  ASSERT_EQ(Shell("printf SWAPSPACE2 | dd of=" + Image(id) + " bs=1 seek=4086 conv=notrunc status=none"), 0);
+  const std::string staging = Staging(id);
+  const auto answer = driver().Stage(id, staging);
+  // ext4 keeps nothing at that place: libblkid may see one signature or two, and neither answer may destroy data.
+  if (!answer.status.ok()) {
+    EXPECT_THAT(answer, FailsWith(Code::kFailedPrecondition, id));
+  }
+  EXPECT_THAT(RunOutput("blkid -p -o value -s TYPE " + Image(id) + " 2>/dev/null; dumpe2fs -h " + Image(id) + " 2>&1"),
+              HasSubstr("Filesystem"));
+}
+
+TEST_F(BadSurroundings, AFilesystemWithErrorsThatCannotBeMendedIsNotMounted) {
+  const std::string id = Formatted();
+  // The root directory is gone: e2fsck -p gives up.
+  ASSERT_EQ(Shell("debugfs -w -R 'clri <2>' " + Image(id) + " 2>/dev/null"), 0);
+  ASSERT_EQ(Shell("debugfs -w -R 'ssv state 2' " + Image(id) + " 2>/dev/null"), 0);
+  RefusedStage(id, Code::kFailedPrecondition, "e2fsck -f");
+}
+
+TEST_F(BadSurroundings, SmallErrorsAreMendedOnTheWay) {
+  const std::string id = Formatted();
+  ASSERT_EQ(Shell("debugfs -w -R 'ssv free_blocks_count 1' " + Image(id) + " 2>/dev/null"), 0);
+  ASSERT_EQ(Shell("debugfs -w -R 'ssv state 2' " + Image(id) + " 2>/dev/null"), 0);
+  EXPECT_OK(driver().Stage(id, Staging(id)));
+}
+
+TEST_F(BadSurroundings, ALoopDeviceThatSomebodyElseMadeIsNamed) {
+  const std::string id = Formatted();
+  const std::string loop = RunOutput("losetup --find --show -o 4096 " + Image(id));
+  ASSERT_THAT(loop, HasSubstr("/dev/loop"));
+  RefusedStage(id, Code::kFailedPrecondition, loop.substr(0, loop.size() - 1));
+  ExpectRefused([&] { return driver().Delete(id); }, Code::kFailedPrecondition, loop.substr(0, loop.size() - 1));
+  EXPECT_EQ(Shell("losetup -d " + loop), 0);
+  EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+}
+
+// The state directory on a filesystem of 64 MiB of its own.
+class FullDisk : public RpcTest {
+ protected:
+  void SetUp() override {
+    MountTmpfs(state_dir(), "size=64m");
+    RpcTest::SetUp();
+  }
+
+  void Fill() { Shell("dd if=/dev/zero of=" + state_dir() + "/ballast bs=4k status=none 2>/dev/null"); }
+  void MakeRoom() { fs::remove(state_dir() + "/ballast"); }
+};
+
+TEST_F(FullDisk, AVolumeLargerThanTheRoomLeftIsOutOfRange) {
+  ExpectRefused([&] { return driver().Create("new", Mount(), 100 * kMiB); }, Code::kOutOfRange, "left");
+  const std::string id = Created(Mount(), 32 * kMiB);
+  ExpectRefused([&] { return driver().Grow(id, 200 * kMiB); }, Code::kOutOfRange, "left");
+}
+
+TEST_F(FullDisk, NothingIsCreatedAndTheNameStaysFree) {
+  Fill();
+  const auto refused = driver().Create("new", Mount(), 32 * kMiB);
+  EXPECT_THAT(refused.status.code(), ::testing::AnyOf(Code::kOutOfRange, Code::kResourceExhausted));
+  MakeRoom();
+  EXPECT_OK(driver().Create("new", Mount(), 48 * kMiB)) << "of another size: nothing remembers the first";
+}
+
+TEST_F(FullDisk, AStageThatFindsNoRoomLeavesTheVolumeAsItWas) {
+  const std::string id = Created(Mount(), 48 * kMiB);
+  const std::string staging = Staging(id);
+  Fill();
+  ExpectRefused([&] { return driver().Stage(id, staging); }, Code::kResourceExhausted, "");
+  EXPECT_FALSE(fs::exists(Image(id) + ".formatting"));
+  MakeRoom();
+  EXPECT_OK(driver().Stage(id, staging));
+}
+
+// What cannot be taken down cannot be deleted, and then there is never room again.
+TEST_F(FullDisk, UnpublishUnstageAndDeleteStillWork) {
+  for (const VolumeCapability& capability : {Mount(), Block()}) {
+    const std::string id = Created(capability, 20 * kMiB);
+    ASSERT_OK(driver().Stage(id, Staging(id), capability));
+    ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), capability));
+    Fill();
+    EXPECT_OK(driver().Unpublish(id, Target("a")));
+    EXPECT_OK(driver().Unstage(id, Staging(id)));
+    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    EXPECT_OK(driver().Delete(id));
+    MakeRoom();
+  }
+}
+
+TEST_F(FullDisk, APublishThatCannotBeRecordedLeavesNothingMounted) {
+  const std::string id = Created(Mount(), 20 * kMiB);
+  ASSERT_OK(driver().Stage(id, Staging(id)));
+  Fill();
+  const auto answer = driver().Publish(id, Staging(id), Target("a"));
+  if (!answer.status.ok()) {  // the log of the records may have room left in it
+    EXPECT_EQ(answer.status.code(), Code::kResourceExhausted) << answer.status;
+    EXPECT_FALSE(MountAt(Target("a")));
+    EXPECT_FALSE(fs::exists(Target("a")));
+  }
+  MakeRoom();
+  EXPECT_OK(driver().Publish(id, Staging(id), Target("a")));
+}
+
+}  // namespace
+}  // namespace mooring::testing

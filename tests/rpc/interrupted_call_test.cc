@@ -1,0 +1,126 @@
+// A plugin that ends while a call is under way.
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <filesystem>
+#include <future>
+#include <thread>
+
+#include "base/unique_fd.h"
+#include "tests/rpc/rpc_test.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+class InterruptedCall : public RpcTest {
+ protected:
+  void SetUp() override {
+    plugin().options().environment["PATH"] = SlowMkfs(0.6);
+    RpcTest::SetUp();
+    id_ = Created();
+    staging_ = Staging(id_);
+  }
+
+  std::future<absl::Status> StageInBackground() {
+    auto stage = std::async(std::launch::async, [this] { return driver().Stage(id_, staging_).status; });
+    EXPECT_TRUE(Eventually([&] { return MkfsRuns() == 1; }));
+    return stage;
+  }
+
+  std::string id_, staging_;
+};
+
+TEST_F(InterruptedCall, SigtermLetsTheCallUnderWayEnd) {
+  auto stage = StageInBackground();
+  EXPECT_EQ(plugin().Terminate(), 0);
+  EXPECT_OK(stage.get());
+  EXPECT_TRUE(MountAt(staging_));
+  EXPECT_FALSE(fs::exists(dir() / "csi.sock")) << "its own socket goes with it";
+  Start();
+  EXPECT_OK(driver().Stage(id_, staging_));
+  EXPECT_EQ(MkfsRuns(), 1);
+}
+
+TEST_F(InterruptedCall, SigtermRefusesNewCalls) {
+  auto stage = StageInBackground();
+  auto end = std::async(std::launch::async, [&] { return plugin().Terminate(); });
+  EXPECT_TRUE(Eventually([&] { return absl::IsUnavailable(driver().Send(csi::v1::ProbeRequest()).status); }));
+  EXPECT_OK(stage.get());
+  EXPECT_EQ(end.get(), 0);
+  Start();
+}
+
+// The next process finds an image that is empty or formatted, never half of it.
+TEST_F(InterruptedCall, SigkillInTheMiddleOfMkfs) {
+  auto stage = StageInBackground();
+  plugin().Kill();
+  EXPECT_FALSE(stage.get().ok());
+  EXPECT_TRUE(fs::exists(Image(id_) + ".formatting"));
+  Start();
+  EXPECT_FALSE(fs::exists(Image(id_) + ".formatting")) << "what a killed mkfs left";
+  EXPECT_OK(driver().Unstage(id_, staging_));
+  EXPECT_OK(driver().Stage(id_, staging_));
+  EXPECT_EQ(TryWrite(staging_ + "/file", "data"), 0);
+}
+
+TEST_F(InterruptedCall, SigkillInTheMiddleOfMkfsAndDeleteAfterwards) {
+  auto stage = StageInBackground();
+  plugin().Kill();
+  EXPECT_FALSE(stage.get().ok());
+  Start();
+  EXPECT_OK(driver().Delete(id_));
+}
+
+// At any moment of a life: nothing that the next process could not put right.
+TEST_F(InterruptedCall, SigkillAtRandomMoments) {
+  plugin().options().environment.clear();
+  Restart(SIGTERM);
+  const VolumeCapability use = Block();
+  for (int round = 0; round < 12; ++round) {
+    const std::string name = "random-" + std::to_string(round);
+    std::string made;
+    auto life = std::async(std::launch::async, [&] {
+      const VolumeCapability capability = round % 2 == 0 ? Mount() : use;
+      const auto created = driver().Create(name, capability);
+      made = created->volume().volume_id();
+      driver().Stage(made, Staging(name), capability);
+      driver().Publish(made, Staging(name), Target(name), capability);
+      driver().Unpublish(made, Target(name));
+      driver().Unstage(made, Staging(name));
+    });
+    std::this_thread::sleep_for(milliseconds(1 + 5 * round));
+    plugin().Kill();
+    life.get();
+    Start();
+    EXPECT_LE(MountsAt(Target(name)).size(), 1U);
+    const auto again = driver().Create(name, round % 2 == 0 ? Mount() : use);
+    ASSERT_OK(again);
+    const std::string id = again->volume().volume_id();
+    EXPECT_OK(driver().Unpublish(id, Target(name)));
+    EXPECT_OK(driver().Unstage(id, Staging(name)));
+    EXPECT_OK(driver().Delete(id));
+    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); })) << "killed after " << 1 + 5 * round << " ms";
+  }
+}
+
+// A client that is stopped, or has forgotten its connection, does not answer the server's goodbye.
+TEST_F(InterruptedCall, AnIdleClientThatDoesNotListenDoesNotHoldUpTheEnd) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  (dir() / "csi.sock").copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const UniqueFd idle(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(idle.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_OK(driver().Send(csi::v1::ProbeRequest()));  // a connection that nobody looks after from now on
+  const auto start = Clock::now();
+  EXPECT_EQ(plugin().Terminate(), 0);
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(2));
+  Start();
+}
+
+}  // namespace
+}  // namespace mooring::testing

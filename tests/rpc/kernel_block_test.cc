@@ -1,0 +1,181 @@
+// The kernel's word on block volumes.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "base/unique_fd.h"
+#include "tests/rpc/rpc_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+const VolumeCapability kBlock = Block(AccessMode::SINGLE_NODE_MULTI_WRITER);
+
+std::string ReadHead(const std::string& path, std::size_t count) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text(count, '\0');
+  const ssize_t got = ::pread(fd.get(), text.data(), count, 0);
+  text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
+  return text;
+}
+
+// The device node that is bound at a target.
+std::string DeviceAt(const std::string& target) {
+  struct stat status = {};
+  EXPECT_EQ(::stat(target.c_str(), &status), 0) << target;
+  EXPECT_TRUE(S_ISBLK(status.st_mode)) << target;
+  return "/dev/loop" + std::to_string(status.st_rdev & 0xFF);
+}
+
+class KernelBlock : public RpcTest {
+ protected:
+  std::string Staged() {
+    const std::string id = Created(kBlock);
+    EXPECT_OK(driver().Stage(id, Staging(id), kBlock));
+    return id;
+  }
+};
+
+TEST_F(KernelBlock, StageMakesTheDeviceAndMountsNothing) {
+  const std::string id = Staged();
+  EXPECT_FALSE(MountAt(Staging(id)));
+  const auto loops = LoopsHere();
+  ASSERT_EQ(loops.size(), 1U);
+  EXPECT_EQ(loops[0].backing_file, Image(id));
+  EXPECT_FALSE(loops[0].auto_clear);
+  EXPECT_EQ(DeviceBytes(loops[0].device), static_cast<std::uint64_t>(kVolumeBytes));
+}
+
+TEST_F(KernelBlock, TheTargetIsTheDevice) {
+  const std::string id = Staged();
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), kBlock));
+  EXPECT_EQ(DeviceAt(Target("a")), LoopsHere()[0].device);
+  EXPECT_EQ(TryWrite(Target("a"), "data"), 0);
+  EXPECT_EQ(ReadHead(Image(id), 4), "data");
+  EXPECT_EQ(ReadHead(Target("a"), 4), "data");
+}
+
+TEST_F(KernelBlock, AReadOnlyTargetRefusesWrites) {
+  const std::string id = Staged();
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kBlock, true));
+  EXPECT_EQ(TryWrite(Target("ro"), "data"), EPERM);
+  EXPECT_EQ(RunOutput("blockdev --getro " + Target("ro")), "1\n");
+  EXPECT_TRUE(MountAt(Target("ro"))->Has("ro"));
+  EXPECT_EQ(DeviceBytes(DeviceAt(Target("ro"))), static_cast<std::uint64_t>(kVolumeBytes));
+}
+
+TEST_F(KernelBlock, ReadOnlyAndWritableAtOnceOverOneDevice) {
+  const std::string id = Staged();
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), kBlock));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kBlock, true));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro2"), kBlock, true));
+  for (const char* data : {"one!", "two!"}) {
+    EXPECT_EQ(TryWrite(Target("rw"), data), 0);
+    EXPECT_EQ(ReadHead(Target("ro"), 4), data);
+    EXPECT_EQ(ReadHead(Target("ro2"), 4), data);
+  }
+  EXPECT_EQ(TryWrite(Target("ro"), "data"), EPERM);
+  EXPECT_EQ(LoopsOver(Image(id)).size(), 1U) << "two devices over one file are data loss";
+  EXPECT_EQ(LoopsHere().size(), 2U) << "the read-only one is stacked, and shared";
+  ASSERT_OK(driver().Unpublish(id, Target("ro")));
+  EXPECT_EQ(ReadHead(Target("ro2"), 4), "two!");
+  ASSERT_OK(driver().Unpublish(id, Target("ro2")));
+  EXPECT_TRUE(Eventually([&] { return LoopsHere().size() == 1; })) << "the read-only one goes with its last target";
+  EXPECT_EQ(TryWrite(Target("rw"), "more"), 0);
+}
+
+TEST_F(KernelBlock, ReaderOnlyModesAreReadOnly) {
+  for (const auto mode : {AccessMode::SINGLE_NODE_READER_ONLY, AccessMode::MULTI_NODE_READER_ONLY}) {
+    const std::string id = Created(Block(mode));
+    ASSERT_OK(driver().Stage(id, Staging(id), Block(mode)));
+    ASSERT_OK(driver().Publish(id, Staging(id), Target("a", id), Block(mode)));
+    EXPECT_EQ(TryWrite(Target("a", id), "data"), EPERM);
+  }
+}
+
+TEST_F(KernelBlock, TheDeviceGoesWithTheLastStagingAndTarget) {
+  const std::string id = Staged();
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), kBlock));
+  ASSERT_OK(driver().Unstage(id, Staging(id)));
+  EXPECT_EQ(TryWrite(Target("a"), "data"), 0) << "unstaged before it was unpublished";
+  ASSERT_OK(driver().Unpublish(id, Target("a")));
+  EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+}
+
+TEST_F(KernelBlock, DataSurvivesUnpublishUnstageRestartExpandAndStage) {
+  const std::string id = Staged();
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), kBlock));
+  ASSERT_EQ(TryWrite(Target("a"), "data"), 0);
+  ASSERT_OK(driver().Unpublish(id, Target("a")));
+  ASSERT_OK(driver().Unstage(id, Staging(id)));
+  Restart(SIGKILL);
+  ASSERT_OK(driver().Grow(id, 2 * kVolumeBytes));
+  ASSERT_OK(driver().Stage(id, Staging(id), kBlock));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("b"), kBlock));
+  EXPECT_EQ(ReadHead(Target("b"), 4), "data");
+  EXPECT_EQ(DeviceBytes(DeviceAt(Target("b"))), static_cast<std::uint64_t>(2 * kVolumeBytes));
+}
+
+TEST_F(KernelBlock, DevicesGrowUnderTheirUsersTheReadOnlyOneToo) {
+  const std::string id = Staged();
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), kBlock));
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kBlock, true));
+  ASSERT_OK(driver().Grow(id, 2 * kVolumeBytes));
+  ASSERT_OK(driver().NodeExpand(id, Target("rw"), 2 * kVolumeBytes));
+  for (const char* name : {"rw", "ro"}) {
+    EXPECT_EQ(DeviceBytes(DeviceAt(Target(name))), static_cast<std::uint64_t>(2 * kVolumeBytes)) << name;
+  }
+}
+
+// volume_path may be the staged or the published path (CSI); for block the staged one is a plain directory.
+TEST_F(KernelBlock, TheStagingPathServesForFiguresAndExpansionToo) {
+  const std::string id = Staged();
+  ASSERT_OK(driver().Grow(id, 2 * kVolumeBytes));
+  ASSERT_OK(driver().NodeExpand(id, Staging(id), 2 * kVolumeBytes));
+  EXPECT_EQ(DeviceBytes(LoopsHere()[0].device), static_cast<std::uint64_t>(2 * kVolumeBytes));
+  const auto stats = driver().Stats(id, Staging(id));
+  ASSERT_OK(stats);
+  EXPECT_EQ(stats->usage(0).total(), 2 * kVolumeBytes);
+}
+
+TEST_F(KernelBlock, FiguresAreTheSizeAndTheCondition) {
+  const std::string id = Staged();
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), kBlock));
+  const auto stats = driver().Stats(id, Target("a"));
+  ASSERT_OK(stats);
+  ASSERT_EQ(stats->usage_size(), 1);
+  EXPECT_EQ(stats->usage(0).unit(), csi::v1::VolumeUsage::BYTES);
+  EXPECT_EQ(stats->usage(0).total(), kVolumeBytes);
+  EXPECT_TRUE(stats->has_volume_condition());
+  EXPECT_FALSE(stats->volume_condition().abnormal());
+}
+
+TEST_F(KernelBlock, AnImageCutShortOrDeletedIsAnAbnormalCondition) {
+  const std::string id = Staged();
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), kBlock));
+  ASSERT_EQ(::truncate(Image(id).c_str(), kMiB), 0);
+  auto stats = driver().Stats(id, Target("a"));
+  ASSERT_OK(stats);
+  EXPECT_TRUE(stats->volume_condition().abnormal());
+  EXPECT_THAT(stats->volume_condition().message(), HasSubstr("cut short"));
+  ASSERT_EQ(::unlink(Image(id).c_str()), 0);
+  stats = driver().Stats(id, Target("a"));
+  ASSERT_OK(stats);
+  EXPECT_TRUE(stats->volume_condition().abnormal());
+  EXPECT_THAT(stats->volume_condition().message(), HasSubstr(Image(id)));
+}
+
+// A filesystem that a task made on its raw device is not this driver's to mount or format.
+TEST_F(KernelBlock, WhatATaskWroteIsNotFormattedOver) {
+  const std::string id = Staged();
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), kBlock));
+  ASSERT_EQ(Shell("head -c 1000000 /dev/urandom | dd of=" + Target("a") + " conv=fsync status=none"), 0);
+  ASSERT_OK(driver().Unpublish(id, Target("a")));
+  ASSERT_OK(driver().Unstage(id, Staging(id)));
+  ExpectRefused([&] { return driver().Stage(id, Staging(id), Mount()); }, Code::kFailedPrecondition, "unknown data");
+}
+
+}  // namespace
+}  // namespace mooring::testing

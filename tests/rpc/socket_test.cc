@@ -1,0 +1,166 @@
+// The socket: a stale one is replaced, a live one never, anything else is left alone. And what Probe says meanwhile.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+
+#include "base/unique_fd.h"
+#include "tests/rpc/rpc_test.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+class Socket : public RpcTest {
+ protected:
+  // Another plugin, on this test's socket unless told otherwise; its exit status and what it said.
+  int RunAnother(std::string socket, std::string& said) {
+    const std::string log = dir() / "another.log";
+    PluginProcess another(
+        {.socket = std::move(socket), .state_dir = dir() / "state2", .log_file = log, .flags = {}, .environment = {}});
+    another.Launch();
+    const int status = another.Wait(std::chrono::seconds(5));
+    said = another.Log();
+    fs::remove(log);
+    fs::remove_all(dir() / "state2");
+    return status;
+  }
+};
+
+TEST_F(Socket, AStaleOneIsReplaced) {
+  plugin().Kill();
+  ASSERT_TRUE(fs::exists(dir() / "csi.sock"));
+  Start();
+  EXPECT_OK(driver().Send(csi::v1::ProbeRequest()));
+}
+
+TEST_F(Socket, ALiveOneIsNever) {
+  std::string said;
+  EXPECT_EQ(RunAnother(dir() / "csi.sock", said), 1);
+  EXPECT_THAT(said, HasSubstr("served by another process"));
+  driver().Connect();
+  EXPECT_OK(driver().Send(csi::v1::ProbeRequest()));
+}
+
+// A plugin whose backlog is full, or that hangs, still has the socket.
+TEST_F(Socket, ALiveOneThatDoesNotAcceptIsNeverEither) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  (dir() / "busy.sock").copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const UniqueFd busy(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(busy.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(::listen(busy.get(), 0), 0);
+  const UniqueFd first(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  ASSERT_EQ(::connect(first.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  std::string said;
+  EXPECT_EQ(RunAnother(dir() / "busy.sock", said), 1);
+  EXPECT_TRUE(fs::is_socket(dir() / "busy.sock"));
+}
+
+TEST_F(Socket, WhatIsNoSocketIsLeftAlone) {
+  std::ofstream(dir() / "file") << "data";
+  fs::create_directory(dir() / "directory");
+  fs::create_symlink(dir() / "csi.sock", dir() / "link");
+  for (const char* name : {"file", "directory", "link"}) {
+    std::string said;
+    EXPECT_EQ(RunAnother(dir() / name, said), 1) << name;
+    EXPECT_THAT(said, HasSubstr("no socket")) << name;
+  }
+  EXPECT_EQ(ReadFile(dir() / "file"), "data");
+  EXPECT_TRUE(fs::is_directory(dir() / "directory"));
+  EXPECT_TRUE(fs::is_symlink(dir() / "link"));
+}
+
+TEST_F(Socket, AMissingDirectoryIsNamed) {
+  std::string said;
+  EXPECT_EQ(RunAnother(dir() / "missing/csi.sock", said), 1);
+  EXPECT_THAT(said, HasSubstr(dir() / "missing"));
+}
+
+TEST_F(Socket, NoOtherFileIsMadeBesideItAndStrangersCannotUseIt) {
+  const std::string directory = MakeDirectories("csi");
+  driver().Disconnect();
+  plugin().Terminate();
+  plugin().options().socket = directory + "/csi.sock";
+  ASSERT_TRUE(plugin().Start());
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
+  EXPECT_THAT(names, UnorderedElementsAre("csi.sock"));
+  struct stat status = {};
+  ASSERT_EQ(::stat((directory + "/csi.sock").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0007U, 0U);
+  EXPECT_EQ(plugin().Terminate(), 0);
+  EXPECT_TRUE(fs::is_empty(directory));
+  plugin().options().socket = dir() / "csi.sock";
+  Start();
+}
+
+// Orchestrators send all of these, some in the environment.
+TEST_F(Socket, EveryFormOfTheEndpointIsUnderstood) {
+  driver().Disconnect();
+  plugin().Terminate();
+  plugin().options().socket.clear();
+  const std::vector<std::string> flags = plugin().options().flags;
+  for (const std::string& form : {"unix://" + (dir() / "csi.sock"), "unix:" + (dir() / "csi.sock"), dir() / "csi.sock",
+                                  "unix:/" + (dir() / "csi.sock")}) {
+    SCOPED_TRACE(form);
+    for (const bool in_environment : {true, false}) {
+      plugin().options().flags = flags;
+      plugin().options().environment.clear();
+      if (in_environment) plugin().options().environment["CSI_ENDPOINT"] = form;
+      if (!in_environment) plugin().options().flags.insert(plugin().options().flags.end(), {"--endpoint", form});
+      plugin().Launch();
+      EXPECT_TRUE(Eventually([&] {
+        driver().Connect();
+        return driver().Send(csi::v1::ProbeRequest()).status.ok();
+      }));
+      driver().Disconnect();
+      EXPECT_EQ(plugin().Terminate(), 0);
+    }
+  }
+  plugin().options().flags = flags;
+  plugin().options().environment.clear();
+  plugin().options().socket = dir() / "csi.sock";
+  Start();
+}
+
+// Reconciling waits for creations of another process on the same state: this test plays that process.
+TEST_F(Socket, BeforeItHasReconciledProbeSaysNotReadyAndCallsWait) {
+  const std::string id = Created();
+  driver().Disconnect();
+  plugin().Terminate();
+  UniqueFd other(::open((state_dir() + "/lock").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(other.get(), LOCK_SH), 0);
+  plugin().Launch();
+  EXPECT_TRUE(Eventually([&] {
+    driver().Connect();
+    return driver().Send(csi::v1::ProbeRequest()).status.ok();
+  })) << "the socket is there at once";
+  const auto probe = driver().Send(csi::v1::ProbeRequest());
+  EXPECT_TRUE(probe->has_ready());
+  EXPECT_FALSE(probe->ready().value());
+  EXPECT_OK(driver().Send(csi::v1::GetPluginInfoRequest()));
+  EXPECT_OK(driver().Send(csi::v1::GetPluginCapabilitiesRequest()));
+  EXPECT_OK(driver().Send(csi::v1::NodeGetInfoRequest()));
+  EXPECT_OK(driver().Send(csi::v1::NodeGetCapabilitiesRequest()));
+  driver().set_deadline(std::chrono::milliseconds(600));
+  EXPECT_THAT(driver().Stage(id, Staging(id)), FailsWith(Code::kUnavailable, "starting"));
+  driver().set_deadline(std::chrono::seconds(30));
+  auto stage = std::async(std::launch::async, [&] { return driver().Stage(id, Staging(id)).status; });
+  EXPECT_EQ(stage.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  other.reset();
+  EXPECT_OK(stage.get());
+  EXPECT_TRUE(driver().Send(csi::v1::ProbeRequest())->ready().value());
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,237 @@
+#include "plugin/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+// Variables for one test, whatever the environment of the test run is.
+class ConfigTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"CSI_ENDPOINT", "MOORING_ENDPOINT", "MOORING_NODE_ID", "MOORING_STATE_DIR", "MOORING_MODE",
+                             "MOORING_DRIVER_NAME", "MOORING_MAX_VOLUMES", "MOORING_TOPOLOGY", "MOORING_LOG_LEVEL",
+                             "MOORING_LOG_FORMAT"}) {
+      ::unsetenv(name);
+      names_.emplace_back(name);
+    }
+  }
+  void TearDown() override {
+    for (const std::string& name : names_) ::unsetenv(name.c_str());
+  }
+
+  absl::StatusOr<Config> Parse(const std::vector<std::string>& arguments) {
+    std::vector<const char*> argv = {"mooring-plugin"};
+    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+    return ParseConfig(static_cast<int>(argv.size()), argv.data());
+  }
+
+  // With an endpoint, so that only `arguments` can be wrong.
+  absl::StatusOr<Config> ParseServing(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--endpoint", "/run/csi.sock"});
+    return Parse(arguments);
+  }
+
+  void ExpectRefused(const std::vector<std::string>& arguments, const std::string& text) {
+    const absl::StatusOr<Config> config = ParseServing(arguments);
+    ASSERT_TRUE(absl::IsInvalidArgument(config.status())) << config.status();
+    EXPECT_THAT(Message(config.status()), AllOf(HasSubstr(text), Not(HasSubstr("\n"))));
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+TEST_F(ConfigTest, AnEndpointIsAllThatIsNeeded) {
+  const absl::StatusOr<Config> config = Parse({"--endpoint", "unix:///csi/csi.sock"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->socket_path, "/csi/csi.sock");
+  EXPECT_EQ(config->state_dir, "/var/lib/mooring");
+  EXPECT_EQ(config->driver_name, "mooring.csi");
+  EXPECT_EQ(config->mode, Mode::kMonolith);
+  EXPECT_TRUE(config->serves_node());
+  EXPECT_TRUE(config->serves_controller());
+  EXPECT_EQ(config->max_volumes, 0);
+  EXPECT_EQ(config->log_level, "info");
+  EXPECT_EQ(config->log_format, "text");
+  EXPECT_FALSE(config->node_id.empty());
+  EXPECT_THAT(config->topology, UnorderedElementsAre(Pair("topology.mooring.csi/node", config->node_id)));
+}
+
+TEST_F(ConfigTest, EveryFlagArrives) {
+  const absl::StatusOr<Config> config =
+      Parse({"--endpoint=/s/csi.sock", "--node-id=n-1", "--state-dir=/srv//mooring/", "--mode=controller",
+             "--driver-name=Disk.Example.org", "--max-volumes=7", "--topology=zone=a", "--topology",
+             "topology.disk.example.org/rack=r2", "--log-level=debug", "--log-format=json"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->socket_path, "/s/csi.sock");
+  EXPECT_EQ(config->node_id, "n-1");
+  EXPECT_EQ(config->state_dir, "/srv/mooring");
+  EXPECT_FALSE(config->serves_node());
+  EXPECT_EQ(config->driver_name, "Disk.Example.org");
+  EXPECT_EQ(config->max_volumes, 7);
+  EXPECT_EQ(config->log_level, "debug");
+  EXPECT_EQ(config->log_format, "json");
+  EXPECT_THAT(config->topology, UnorderedElementsAre(Pair("topology.disk.example.org/node", "n-1"),
+                                                     Pair("topology.disk.example.org/zone", "a"),
+                                                     Pair("topology.disk.example.org/rack", "r2")));
+}
+
+TEST_F(ConfigTest, EveryFlagIsAnEnvironmentVariableToo) {
+  const std::vector<std::pair<const char*, const char*>> variables = {
+      {"CSI_ENDPOINT", "unix://csi/csi.sock"}, {"MOORING_NODE_ID", "n2"},
+      {"MOORING_STATE_DIR", "/data"},          {"MOORING_MODE", "node"},
+      {"MOORING_DRIVER_NAME", "d.e"},          {"MOORING_MAX_VOLUMES", "3"},
+      {"MOORING_TOPOLOGY", "zone=a,rack=b"},   {"MOORING_LOG_LEVEL", "error"},
+      {"MOORING_LOG_FORMAT", "json"}};
+  for (const auto& [name, value] : variables) ::setenv(name, value, 1);
+  const absl::StatusOr<Config> config = Parse({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->socket_path, "/csi/csi.sock");
+  EXPECT_EQ(config->node_id, "n2");
+  EXPECT_EQ(config->state_dir, "/data");
+  EXPECT_FALSE(config->serves_controller());
+  EXPECT_EQ(config->driver_name, "d.e");
+  EXPECT_EQ(config->max_volumes, 3);
+  EXPECT_EQ(config->topology.size(), 3u);
+  EXPECT_EQ(config->log_level, "error");
+  EXPECT_EQ(config->log_format, "json");
+}
+
+TEST_F(ConfigTest, AFlagBeatsItsVariable) {
+  ::setenv("MOORING_NODE_ID", "from-environment", 1);
+  const absl::StatusOr<Config> config = ParseServing({"--node-id", "from-flag"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->node_id, "from-flag");
+}
+
+TEST_F(ConfigTest, TheEndpointComesFromCsiEndpointThenMooringEndpoint) {
+  ::setenv("MOORING_ENDPOINT", "/ours.sock", 1);
+  ASSERT_TRUE(Parse({}).ok());
+  EXPECT_EQ(Parse({})->socket_path, "/ours.sock");
+  ::setenv("CSI_ENDPOINT", "/csi.sock", 1);
+  EXPECT_EQ(Parse({})->socket_path, "/csi.sock");
+  EXPECT_EQ(Parse({"--endpoint", "/flag.sock"})->socket_path, "/flag.sock");
+}
+
+TEST_F(ConfigTest, AnEmptyVariableIsNotSet) {
+  for (const char* name : {"CSI_ENDPOINT", "MOORING_MODE", "MOORING_MAX_VOLUMES", "MOORING_TOPOLOGY"}) {
+    ::setenv(name, "", 1);
+  }
+  const absl::StatusOr<Config> config = ParseServing({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->mode, Mode::kMonolith);
+}
+
+TEST_F(ConfigTest, BadValuesAreRefusedInOneLineThatNamesTheFlag) {
+  ExpectRefused({"--max-volumes", "-1"}, "--max-volumes '-1'");
+  ExpectRefused({"--max-volumes", "ten"}, "--max-volumes 'ten'");
+  ExpectRefused({"--max-volumes", "9223372036854775808"}, "--max-volumes");
+  ExpectRefused({"--max-volumes", "3 "}, "--max-volumes");
+  ExpectRefused({"--mode", "both"}, "--mode 'both': use node, controller or monolith");
+  ExpectRefused({"--log-level", "loud"}, "--log-level 'loud': use one of debug");
+  ExpectRefused({"--log-format", "xml"}, "--log-format 'xml'");
+  ExpectRefused({"--state-dir", "relative"}, "--state-dir");
+  ExpectRefused({"--state-dir", "/a/../b"}, "--state-dir");
+  ExpectRefused({"--state-dir", "/"}, "--state-dir");
+  ExpectRefused({"--node-id", "a/b"}, "--node-id 'a/b'");
+  ExpectRefused({"--node-id", std::string(64, 'n')}, "at most 63");
+  ExpectRefused({"--node-id", "-n"}, "--node-id");
+  ExpectRefused({"--unknown"}, "--unknown");
+  ExpectRefused({"extra"}, "extra");
+  ExpectRefused({"--topology", "zone=a", "extra"}, "extra");
+}
+
+TEST_F(ConfigTest, ADriverNameIsADomainNameBetweenLetters) {
+  for (const char* name : {"a", "mooring", "mooring.csi", "a-b.c9d.org", "A.b"}) {
+    EXPECT_TRUE(ParseServing({"--driver-name", name}).ok()) << name;
+  }
+  EXPECT_TRUE(ParseServing({"--driver-name", std::string(54, 'a')}).ok());
+  for (const std::string& name :
+       {std::string("1a"), std::string("a1"), std::string(".a"), std::string("a..b"), std::string("a_b"),
+        std::string("a/b"), std::string("a-.b"), std::string("a b"), std::string("a\n"), std::string(55, 'a')}) {
+    ExpectRefused({"--driver-name", name}, "--driver-name");
+  }
+}
+
+TEST_F(ConfigTest, TopologyKeysGetThePrefixOrHaveExactlyIt) {
+  ExpectRefused({"--topology", "zone"}, "use key=value");
+  ExpectRefused({"--topology", "=a"}, "the key");
+  ExpectRefused({"--topology", "zone="}, "the value");
+  ExpectRefused({"--topology", "zone=a b"}, "the value");
+  ExpectRefused({"--topology", "other.example/zone=a"}, "topology.mooring.csi/");
+  ExpectRefused({"--topology", "topology.mooring.csi/a/b=c"}, "the key");
+  ExpectRefused({"--topology", "topology.kubernetes.io/zone=a"}, "prefix");
+  ExpectRefused({"--topology", "zone=a", "--topology", "Zone=b"}, "twice");
+  ExpectRefused({"--topology", "node=other"}, "--node-id");
+  ExpectRefused({"--topology", std::string(64, 'k') + "=v"}, "the key");
+  ExpectRefused({"--topology", "k=" + std::string(64, 'v')}, "the value");
+  EXPECT_TRUE(ParseServing({"--topology", std::string(63, 'k') + "=" + std::string(63, 'v')}).ok());
+}
+
+TEST_F(ConfigTest, VersionNeedsNothingElse) {
+  const absl::StatusOr<Config> config = Parse({"--version"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(config->print_version);
+}
+
+TEST_F(ConfigTest, HelpIsCancelledWithTheText) {
+  const absl::Status help = Parse({"--help"}).status();
+  ASSERT_TRUE(absl::IsCancelled(help)) << help;
+  for (const char* flag : {"--endpoint", "CSI_ENDPOINT", "--topology", "MOORING_TOPOLOGY", "--version"}) {
+    EXPECT_THAT(Message(help), HasSubstr(flag));
+  }
+}
+
+TEST_F(ConfigTest, NoEndpointIsAnErrorThatSaysHow) {
+  const absl::Status status = Parse({}).status();
+  ASSERT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("CSI_ENDPOINT"), HasSubstr("unix:///")));
+  EXPECT_TRUE(absl::IsInvalidArgument(Parse({"--endpoint", ""}).status()));
+}
+
+TEST(ParseEndpointTest, TakesTheFormsThatOrchestratorsSend) {
+  const std::vector<std::pair<std::string, std::string>> forms = {{"unix:///csi/csi.sock", "/csi/csi.sock"},
+                                                                  {"unix://csi/csi.sock", "/csi/csi.sock"},
+                                                                  {"unix:/csi/csi.sock", "/csi/csi.sock"},
+                                                                  {"/csi/csi.sock", "/csi/csi.sock"},
+                                                                  {"unix:////csi//csi.sock", "/csi/csi.sock"}};
+  for (const auto& [endpoint, path] : forms) {
+    const absl::StatusOr<std::string> parsed = ParseEndpoint(endpoint);
+    ASSERT_TRUE(parsed.ok()) << endpoint << parsed.status();
+    EXPECT_EQ(*parsed, path);
+  }
+}
+
+TEST(ParseEndpointTest, RefusesWhatIsNoSocketPath) {
+  for (const std::string& endpoint :
+       {std::string(), std::string("tcp://127.0.0.1:10000"), std::string("unix:"), std::string("unix://"),
+        std::string("unix:///"), std::string("csi.sock"), std::string("unix:csi.sock"), std::string("/a/../b.sock"),
+        std::string("/a\n.sock"), std::string("/a\0b", 4), std::string("@abstract"), std::string("http://x")}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseEndpoint(endpoint).status())) << endpoint;
+  }
+}
+
+TEST(ParseEndpointTest, KnowsHowLongASocketPathMayBe) {
+  EXPECT_TRUE(ParseEndpoint("/" + std::string(106, 's')).ok());
+  const absl::Status status = ParseEndpoint("unix:///" + std::string(107, 's')).status();
+  ASSERT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(Message(status), HasSubstr("108 bytes, and a socket's can have 107"));
+}
+
+}  // namespace
+}  // namespace mooring

@@ -1,0 +1,229 @@
+#include "mounter/mount_options.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/status_matchers.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string Flags(const std::vector<std::string>& flags) {
+  const absl::StatusOr<MountOptions> parsed = ParseMountFlags("ext4", flags);
+  return parsed.ok() ? ToString(parsed->flags) : parsed.status().ToString();
+}
+
+std::string Options(std::string_view fs_type, const std::vector<std::string>& flags) {
+  const absl::StatusOr<MountOptions> parsed = ParseMountFlags(fs_type, flags);
+  return parsed.ok() ? ToString(parsed->options) : parsed.status().ToString();
+}
+
+TEST(MountOptionsTest, EachFlagOfAMountAndItsOpposite) {
+  EXPECT_EQ(Flags({}), "rw,relatime");
+  EXPECT_EQ(Flags({"defaults"}), "rw,relatime");
+  EXPECT_EQ(Flags({"ro"}), "ro,relatime");
+  EXPECT_EQ(Flags({"nosuid"}), "rw,nosuid,relatime");
+  EXPECT_EQ(Flags({"nodev"}), "rw,nodev,relatime");
+  EXPECT_EQ(Flags({"noexec"}), "rw,noexec,relatime");
+  EXPECT_EQ(Flags({"nodiratime"}), "rw,nodiratime,relatime");
+  EXPECT_EQ(Flags({"noatime"}), "rw,noatime");
+  EXPECT_EQ(Flags({"strictatime"}), "rw,strictatime");
+  EXPECT_EQ(Flags({"noatime", "relatime"}), "rw,relatime");
+  EXPECT_EQ(Flags({"ro", "nosuid", "nodev", "noexec", "nodiratime", "rw", "suid", "dev", "exec", "diratime"}),
+            "rw,relatime");
+}
+
+TEST(MountOptionsTest, TheLastOfTwoContradictingFlagsWins) {
+  EXPECT_EQ(Flags({"ro", "rw"}), "rw,relatime");
+  EXPECT_EQ(Flags({"rw,ro"}), "ro,relatime");
+  EXPECT_EQ(Flags({"rw", "ro,noexec", "exec"}), "ro,relatime");
+}
+
+struct Allowed {
+  const char* fs_type;
+  std::vector<std::string> options;
+};
+
+TEST(MountOptionsTest, EachOptionOfAFilesystemIsTakenForItAndAllowedWhereItIsMounted) {
+  const std::vector<std::string> common = {"sync", "dirsync", "lazytime", "discard", "nodiscard"};
+  const std::vector<Allowed> all = {
+      {"ext4",
+       {"acl",
+        "noacl",
+        "user_xattr",
+        "auto_da_alloc",
+        "noauto_da_alloc",
+        "delalloc",
+        "nodelalloc",
+        "dioread_lock",
+        "dioread_nolock",
+        "block_validity",
+        "noblock_validity",
+        "barrier=1",
+        "commit=900",
+        "init_itable=1000",
+        "noinit_itable",
+        "inode_readahead_blks=1048576",
+        "stripe=1048576",
+        "max_batch_time=1000000",
+        "min_batch_time=1000000",
+        "journal_ioprio=7",
+        "data=ordered",
+        "data=journal",
+        "data=writeback",
+        "errors=remount-ro",
+        "errors=continue"}},
+      {"xfs",
+       {"inode32", "inode64", "largeio", "nolargeio", "swalloc", "noalign", "filestreams", "logbufs=8", "logbsize=32k",
+        "logbsize=64k", "logbsize=128k", "logbsize=256k", "allocsize=64k", "allocsize=1m", "allocsize=64m",
+        "allocsize=1g"}},
+  };
+  for (const Allowed& row : all) {
+    std::vector<std::string> options = row.options;
+    options.insert(options.end(), common.begin(), common.end());
+    for (const std::string& option : options) {
+      const absl::StatusOr<MountOptions> parsed = ParseMountFlags(row.fs_type, {option});
+      ASSERT_OK(parsed) << row.fs_type << " " << option;
+      EXPECT_EQ(ToString(parsed->options), option);
+      EXPECT_TRUE(IsAllowed(row.fs_type, parsed->options.at(0))) << option;
+    }
+  }
+}
+
+TEST(MountOptionsTest, AnotherFilesystemsOptionIsRefused) {
+  EXPECT_THAT(ParseMountFlags("ext4", {"inode64"}), FailsWith(StatusCode::kInvalidArgument, "not allowed for ext4"));
+  EXPECT_THAT(ParseMountFlags("xfs", {"commit=5"}), FailsWith(StatusCode::kInvalidArgument, "not allowed for xfs"));
+  EXPECT_FALSE(IsAllowed("ext4", {"inode64", std::nullopt}));
+  EXPECT_FALSE(IsAllowed("xfs", {"commit", "5"}));
+}
+
+TEST(MountOptionsTest, WhateverNamesOrWeakensSomethingElseIsRefused) {
+  for (const char* flag : {"bind",
+                           "rbind",
+                           "move",
+                           "remount",
+                           "remount,ro",
+                           "loop",
+                           "loop=/dev/loop0",
+                           "offset=512",
+                           "sizelimit=1",
+                           "context=system_u:object_r:etc_t:s0",
+                           "fscontext=x",
+                           "defcontext=x",
+                           "rootcontext=x",
+                           "private",
+                           "shared",
+                           "rshared",
+                           "slave",
+                           "unbindable",
+                           "journal_path=/dev/sda",
+                           "journal_dev=0x801",
+                           "logdev=/dev/sda",
+                           "rtdev=/dev/sda",
+                           "usrjquota=x",
+                           "grpjquota=x",
+                           "jqfmt=vfsv0",
+                           "usrquota",
+                           "prjquota",
+                           "sb=32768",
+                           "nouuid",
+                           "norecovery",
+                           "noload",
+                           "abort",
+                           "debug",
+                           "resuid=0",
+                           "resgid=0",
+                           "user",
+                           "users",
+                           "owner",
+                           "uid=0",
+                           "gid=0",
+                           "umask=0",
+                           "subvol=x",
+                           "source=/dev/sda",
+                           "x-systemd.automount",
+                           "_netdev",
+                           "nofail",
+                           "auto",
+                           "noauto",
+                           "helper=sh",
+                           "errors=panic",
+                           "iversion",
+                           "mand",
+                           "silent",
+                           "dax=always",
+                           "RO",
+                           " ro",
+                           "ro ",
+                           "ro=1",
+                           "ro\n",
+                           "rw;sh",
+                           "=",
+                           "",
+                           ",ro",
+                           "ro,,rw",
+                           "commit=5\n"}) {
+    const absl::StatusOr<MountOptions> parsed = ParseMountFlags("ext4", {flag});
+    EXPECT_THAT(parsed, FailsWith(StatusCode::kInvalidArgument, "mount flag")) << flag;
+    EXPECT_THAT(Message(parsed.status()), Not(HasSubstr("\n"))) << flag;
+  }
+  EXPECT_THAT(ParseMountFlags("ext4", {std::string("ro\0rw", 5)}),
+              FailsWith(StatusCode::kInvalidArgument, "ro\\x00rw"));
+}
+
+TEST(MountOptionsTest, OneHostileFlagSpoilsTheWholeList) {
+  EXPECT_THAT(ParseMountFlags("ext4", {"ro", "noexec,bind,nosuid"}), FailsWith(StatusCode::kInvalidArgument, "'bind'"));
+}
+
+TEST(MountOptionsTest, ARefusalSaysWhatIsAllowed) {
+  const std::string message = Message(ParseMountFlags("xfs", {"nope"}).status());
+  EXPECT_THAT(message, ::testing::AllOf(HasSubstr("noatime"), HasSubstr("discard"), HasSubstr("logbsize")));
+}
+
+TEST(MountOptionsTest, TheValueOfARefusedFlagIsNotRepeated) {
+  for (const char* flag : {"password=hunter2", "commit=hunter2", "data=hunter2", "acl=hunter2", "ro=hunter2"}) {
+    const absl::StatusOr<MountOptions> parsed = ParseMountFlags("ext4", {flag});
+    ASSERT_FALSE(parsed.ok()) << flag;
+    EXPECT_THAT(Message(parsed.status()), Not(HasSubstr("hunter2"))) << flag;
+  }
+  EXPECT_THAT(Message(ParseMountFlags("ext4", {"commit=1", "commit=222"}).status()), Not(HasSubstr("222")));
+}
+
+TEST(MountOptionsTest, ValuesOutOfRangeAreRefusedWithTheRange) {
+  for (const char* flag : {"commit=901", "commit=-1", "commit=", "commit", "commit=5s", "commit=+5", "commit= 5",
+                           "commit=0x5", "commit=18446744073709551621", "commit=5=6"}) {
+    EXPECT_THAT(ParseMountFlags("ext4", {flag}), FailsWith(StatusCode::kInvalidArgument, "from 0 to 900")) << flag;
+  }
+  EXPECT_THAT(ParseMountFlags("ext4", {"data="}), FailsWith(StatusCode::kInvalidArgument, "ordered, journal"));
+  EXPECT_THAT(ParseMountFlags("ext4", {"errors=panic"}),
+              FailsWith(StatusCode::kInvalidArgument, "remount-ro, continue"));
+  EXPECT_THAT(ParseMountFlags("ext4", {"discard=1"}), FailsWith(StatusCode::kInvalidArgument, "no value"));
+  EXPECT_THAT(ParseMountFlags("xfs", {"logbufs=9"}), FailsWith(StatusCode::kInvalidArgument, "from 0 to 8"));
+  EXPECT_FALSE(IsAllowed("ext4", {"commit", "901"}));
+  EXPECT_FALSE(IsAllowed("ext4", {"commit", std::nullopt}));
+  EXPECT_FALSE(IsAllowed("ext4", {"discard", ""}));
+  EXPECT_FALSE(IsAllowed("ext4", {"data", ""}));
+}
+
+TEST(MountOptionsTest, RepeatedTheSameIsOnceOtherwiseRefused) {
+  EXPECT_EQ(Options("ext4", {"discard", "discard", "commit=30,commit=30"}), "commit=30,discard");
+  EXPECT_THAT(ParseMountFlags("ext4", {"commit=30", "commit=31"}),
+              FailsWith(StatusCode::kInvalidArgument, "'commit' is given twice"));
+}
+
+TEST(MountOptionsTest, OptionsAreComparedWithoutRegardToTheirOrder) {
+  EXPECT_EQ(*ParseMountFlags("ext4", {"discard,commit=30", "ro"}),
+            *ParseMountFlags("ext4", {"ro", "commit=30", "discard"}));
+  EXPECT_EQ(Options("ext4", {}), "defaults");
+}
+
+TEST(MountOptionsTest, AnUnknownFilesystemHasTheCommonOptionsOnly) {
+  EXPECT_EQ(Options("btrfs", {"discard"}), "discard");
+  EXPECT_THAT(ParseMountFlags("btrfs", {"commit=5"}), FailsWith(StatusCode::kInvalidArgument, "btrfs"));
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,179 @@
+// What the next process, or the next boot, makes of what the one before left.
+#include "tests/unit/node_volumes_fixture.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class NodeReconcileTest : public NodeVolumesTest {
+ protected:
+  void StageAndPublish(const Capability& capability) {
+    ASSERT_OK(Stage(StageAt("/staging/a", capability)));
+    ASSERT_OK(Publish(PublishAt("/pods/t", capability)));
+  }
+};
+
+TEST_F(NodeReconcileTest, WhatAgreesIsLeftAsItIs) {
+  AddVolume("vol-b");
+  StageAndPublish(MountCapability());
+  ASSERT_OK(Stage(StageAt("/staging/b", BlockCapability(), "vol-b")));
+  ASSERT_OK(Publish(PublishAt("/pods/b", BlockCapability(), "/staging/b", "vol-b")));
+  const std::string before = World();
+  Restart();
+  for (int i = 0; i < 2; ++i) EXPECT_OK(volumes_->Reconcile());
+  EXPECT_EQ(World(), before);
+}
+
+TEST_F(NodeReconcileTest, AnotherBootForgetsEverything) {
+  StageAndPublish(MountCapability());
+  mounter_.With([](FakeKernel& kernel) { kernel.Reboot(); });
+  Restart("boot-2");
+  EXPECT_THAT(RecordedPaths(), IsEmpty());
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_OK(Publish(PublishAt("/pods/t"))) << "over the empty directory that the target left";
+}
+
+TEST_F(NodeReconcileTest, RecordsOfMountsThatAreGoneAreDropped) {
+  StageAndPublish(MountCapability());
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
+}
+
+TEST_F(NodeReconcileTest, RecordsOfPathsThatOthersMountedOnAreDropped) {
+  StageAndPublish(MountCapability());
+  mounter_.With([](FakeKernel& kernel) {
+    kernel.DropMounts("/pods/t");
+    kernel.AddForeignMount("/pods/t", "tmpfs");
+  });
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
+}
+
+TEST_F(NodeReconcileTest, ABlockVolumeWhoseDeviceIsGoneIsForgotten) {
+  StageAndPublish(BlockCapability());
+  mounter_.With([](FakeKernel& kernel) { kernel.Reboot(); });
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), IsEmpty());
+}
+
+TEST_F(NodeReconcileTest, MountsWithoutARecordAreAdopted) {
+  PublishSpec read_only = PublishAt("/pods/t");
+  read_only.read_only = true;
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(Publish(read_only));
+  LoseRecords();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/pods/t", "/staging/a"));
+  const VolumeUse adopted = *store_->Get("/pods/t").value();
+  EXPECT_TRUE(adopted.adopted());
+  EXPECT_TRUE(adopted.done);
+  EXPECT_TRUE(adopted.read_only);
+  EXPECT_EQ(adopted.volume_id, kVolume);
+  EXPECT_EQ(adopted.access_type, AccessType::kMount);
+}
+
+TEST_F(NodeReconcileTest, AdoptedMountsAnswerTheSameCallsAsBefore) {
+  for (const Capability& capability : {MountCapability(), BlockCapability()}) {
+    StageAndPublish(capability);
+    LoseRecords();
+    Restart();
+    ASSERT_OK(volumes_->Reconcile());
+    EXPECT_THAT(Loops(), SizeIs(1));
+    EXPECT_OK(Stage(StageAt("/staging/a", capability)));
+    EXPECT_OK(Publish(PublishAt("/pods/t", capability)));
+    EXPECT_THAT(Publish(PublishAt("/pods/u", capability)), FailsWith(StatusCode::kFailedPrecondition, "/pods/t"));
+    EXPECT_OK(Unpublish("/pods/t"));
+    EXPECT_OK(Unstage("/staging/a"));
+    ExpectNothingLeft();
+  }
+}
+
+TEST_F(NodeReconcileTest, AnAdoptedBlockTargetKeepsItsDeviceAndFreesIt) {
+  StageAndPublish(BlockCapability());
+  LoseRecords();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_EQ(store_->Get("/pods/t").value()->access_type, AccessType::kBlock);
+  EXPECT_OK(Unstage("/staging/a"));
+  EXPECT_THAT(Loops(), SizeIs(1));
+  EXPECT_OK(Unpublish("/pods/t"));
+  ExpectNothingLeft();
+}
+
+TEST_F(NodeReconcileTest, ForeignMountsAndVolumesOfAnotherPluginAreNotAdopted) {
+  StageAndPublish(MountCapability());
+  LoseRecords();
+  source_.Forget(kVolume);
+  mounter_.With([](FakeKernel& kernel) { kernel.AddForeignMount("/pods/foreign", "tmpfs"); });
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), IsEmpty());
+  EXPECT_EQ(MountCount(), 3U);
+}
+
+TEST_F(NodeReconcileTest, ACatalogThatCannotAnswerIsAnErrorNotAnEmptyOne) {
+  StageAndPublish(MountCapability());
+  LoseRecords();
+  source_.FailFromNow(Internal("catalog broken"));
+  EXPECT_THAT(volumes_->Reconcile(), FailsWith(StatusCode::kInternal, "catalog broken"));
+  source_.FailFromNow(absl::OkStatus());
+  EXPECT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), SizeIs(2));
+}
+
+TEST_F(NodeReconcileTest, BlockDevicesThatNothingUsesAreDetachedTheStackedOneFirst) {
+  const Capability block = BlockCapability(AccessMode::kMultiNodeReaderOnly);
+  StageAndPublish(block);
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
+  LoseRecords();
+  mounter_.ClearLog();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(mounter_.Calls("DetachLoop"), ElementsAre("DetachLoop /dev/loop1", "DetachLoop /dev/loop0"));
+  EXPECT_THAT(Loops(), IsEmpty());
+}
+
+TEST_F(NodeReconcileTest, DevicesInUseAndDevicesOfOthersAreKept) {
+  AddVolume("vol-b");
+  AddVolume("vol-c");
+  StageAndPublish(MountCapability());
+  ASSERT_OK(Stage(StageAt("/staging/b", BlockCapability(), "vol-b")));
+  ASSERT_OK(Publish(PublishAt("/pods/b", BlockCapability(), "/staging/b", "vol-b")));
+  mounter_.With([](FakeKernel& kernel) {
+    kernel.AddForeignLoop("/images/other", "theirs");
+    kernel.AddForeignLoop(Image("vol-c"), "mooring:vol-of-another-plugin");
+  });
+  LoseRecords();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(Loops(), SizeIs(4));
+  EXPECT_THAT(mounter_.Calls("DetachLoop"), IsEmpty());
+}
+
+TEST_F(NodeReconcileTest, AnIntentionWithoutAMountIsForgottenOneWithAMountKept) {
+  StageAndPublish(MountCapability());
+  for (VolumeUse use : AllRecords()) {  // killed before the outcome was written
+    use.done = false;
+    ASSERT_OK(store_->Put(use));
+  }
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
+  EXPECT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_TRUE(store_->Get("/staging/a").value()->done);
+}
+
+TEST_F(NodeReconcileTest, AKernelThatCannotAnswerIsAnErrorAndNothingIsForgotten) {
+  StageAndPublish(MountCapability());
+  const std::string before = World();
+  for (const char* operation : {"List", "FindLoops"}) {
+    mounter_.Fail(operation, Internal("injected"));
+    EXPECT_THAT(volumes_->Reconcile(), FailsWith(StatusCode::kInternal, "injected")) << operation;
+    EXPECT_EQ(World(), before);
+  }
+}
+
+}  // namespace
+}  // namespace mooring::testing

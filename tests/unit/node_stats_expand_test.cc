@@ -1,0 +1,159 @@
+// NodeGetVolumeStats and NodeExpandVolume.
+#include "tests/unit/node_volumes_fixture.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class NodeStatsTest : public NodeVolumesTest {};
+class NodeExpandTest : public NodeVolumesTest {};
+
+TEST_F(NodeStatsTest, AStagedOrPublishedFilesystemTellsItsFigures) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(Publish(PublishAt("/pods/t")));
+  for (const char* path : {"/staging/a", "/pods/t"}) {
+    const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, path);
+    ASSERT_OK(stats);
+    EXPECT_FALSE(stats->is_block);
+    EXPECT_EQ(stats->usage.bytes.total, 64 * kMebi);
+    EXPECT_EQ(stats->usage.bytes.used + stats->usage.bytes.available, stats->usage.bytes.total);
+    EXPECT_EQ(stats->usage.inodes.total, 1000U);
+    EXPECT_EQ(stats->ailment, "");
+  }
+}
+
+TEST_F(NodeStatsTest, APublishedDeviceTellsItsSize) {
+  ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
+  ASSERT_OK(Publish(PublishAt("/pods/t", BlockCapability())));
+  const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, "/pods/t");
+  ASSERT_OK(stats);
+  EXPECT_TRUE(stats->is_block);
+  EXPECT_EQ(stats->usage.bytes.total, 64 * kMebi);
+}
+
+TEST_F(NodeStatsTest, AStagedDeviceIsFoundThoughNothingIsMountedThere) {
+  ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
+  const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, "/staging/a");
+  ASSERT_OK(stats);
+  EXPECT_TRUE(stats->is_block);
+  EXPECT_EQ(stats->usage.bytes.total, 64 * kMebi);
+  EXPECT_EQ(stats->ailment, "");
+  GrowImage(kVolume, 128 * kMebi);
+  EXPECT_EQ(Expand("/staging/a", 128 * kMebi).value(), 128 * kMebi);
+  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->usage.bytes.total, 128 * kMebi);
+}
+
+TEST_F(NodeStatsTest, ADeviceWhoseImageIsShorterOrUnknownIsAiling) {
+  ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
+  GrowImage(kVolume, 1 * kMebi);
+  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->ailment, HasSubstr("cut short"));
+  source_.Forget(kVolume);
+  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->ailment, HasSubstr("does not exist"));
+}
+
+TEST_F(NodeStatsTest, AnAilingFilesystemSaysSo) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  mounter_.With([](FakeKernel& kernel) { kernel.Node(Image(kVolume)).filesystem.ailment = "errors were met"; });
+  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->ailment, "errors were met");
+}
+
+TEST_F(NodeStatsTest, WhereTheVolumeIsNotIsNotFound) {
+  AddVolume("vol-b");
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(Stage(StageAt("/staging/b", BlockCapability(), "vol-b")));
+  mounter_.With([](FakeKernel& kernel) {
+    kernel.AddForeignMount("/pods/foreign", "tmpfs");
+    kernel.AddFile("/pods/file", 1);
+  });
+  for (const char* path :
+       {"/pods/never", "/missing/parent", "/pods", "/pods/foreign", "/pods/file", "/staging/b", "/dev/loop0"}) {
+    EXPECT_THAT(volumes_->Stats(kVolume, path), FailsWith(StatusCode::kNotFound, path)) << path;
+  }
+  EXPECT_THAT(volumes_->Stats("vol-b", "/staging/a"), FailsWith(StatusCode::kNotFound, "vol-b"));
+  EXPECT_THAT(volumes_->Stats("vol-none", "/staging/a"), FailsWith(StatusCode::kNotFound, "vol-none"));
+}
+
+TEST_F(NodeStatsTest, ADirectoryInTheVolumeIsNotWhereItIsPublished) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  mounter_.With([](FakeKernel& kernel) { kernel.AddDirectory("/staging/a/lost+found"); });
+  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a/lost+found"), FailsWith(StatusCode::kNotFound, "lost+found"));
+}
+
+TEST_F(NodeStatsTest, FiguresDoNotWaitForACallUnderWay) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  const auto held = locks_.Acquire(kVolume, "volume", Call::WithLongestWait().wait_until);
+  ASSERT_OK(held);
+  EXPECT_OK(volumes_->Stats(kVolume, "/staging/a"));
+}
+
+TEST_F(NodeExpandTest, DevicesAndFilesystemTakeTheNewSizeOver) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(Publish(PublishAt("/pods/t")));
+  GrowImage(kVolume, 128 * kMebi);
+  mounter_.ClearLog();
+  EXPECT_EQ(Expand("/pods/t", 128 * kMebi).value(), 128 * kMebi);
+  EXPECT_THAT(mounter_.Calls("ResizeLoop"), ElementsAre("ResizeLoop /dev/loop0"));
+  EXPECT_THAT(mounter_.Calls("Grow"), ElementsAre("Grow /pods/t ext4"));
+  EXPECT_EQ(Filesystem(kVolume).size_bytes, 128 * kMebi);
+}
+
+TEST_F(NodeExpandTest, TheStackedDeviceFollowsTheVolumesOwn) {
+  const Capability block = BlockCapability(AccessMode::kMultiNodeMultiWriter);
+  // So numbered that the stacked device comes first in any list.
+  mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop("/images/other", "theirs"); });
+  ASSERT_OK(Stage(StageAt("/staging/a", block)));
+  ASSERT_OK(mounter_.DetachLoop("/dev/loop0"));
+  PublishSpec read_only = PublishAt("/pods/ro", block);
+  read_only.read_only = true;
+  ASSERT_OK(Publish(read_only));
+  ASSERT_EQ(MountsAt("/pods/ro").at(0).info.root, "/loop0");
+  GrowImage(kVolume, 128 * kMebi);
+  EXPECT_OK(Expand("/pods/ro", 128 * kMebi));
+  EXPECT_EQ(volumes_->Stats(kVolume, "/pods/ro")->usage.bytes.total, 128 * kMebi);
+  EXPECT_THAT(mounter_.Calls("Grow"), IsEmpty());
+}
+
+TEST_F(NodeExpandTest, LargeEnoughAlreadyIsOk) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_EQ(Expand("/staging/a").value(), 64 * kMebi);
+  EXPECT_EQ(Expand("/staging/a", 1).value(), 64 * kMebi);
+  EXPECT_EQ(Expand("/staging/a", 64 * kMebi, 64 * kMebi).value(), 64 * kMebi);
+}
+
+TEST_F(NodeExpandTest, MoreThanTheVolumeHasIsOutOfRange) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_THAT(Expand("/staging/a", 64 * kMebi + 1),
+              FailsWith(StatusCode::kOutOfRange, "ControllerExpandVolume comes first"));
+}
+
+TEST_F(NodeExpandTest, ALimitBelowTheVolumesSizeIsOutOfRange) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_THAT(Expand("/staging/a", 0, 64 * kMebi - 1), FailsWith(StatusCode::kOutOfRange, "limit"));
+}
+
+TEST_F(NodeExpandTest, WhereTheVolumeIsNotIsNotFound) {
+  AddVolume("vol-b");
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_THAT(Expand("/pods/never"), FailsWith(StatusCode::kNotFound, "/pods/never"));
+  EXPECT_THAT(Expand("/staging/a", 0, 0, "vol-b"), FailsWith(StatusCode::kNotFound, "vol-b"));
+  EXPECT_THAT(Expand("/staging/a", 0, 0, "vol-none"), FailsWith(StatusCode::kNotFound, "vol-none"));
+  EXPECT_THAT(mounter_.Calls("ResizeLoop"), IsEmpty());
+}
+
+TEST_F(NodeExpandTest, AFailureIsToldAndTheNextCallFinishes) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  GrowImage(kVolume, 128 * kMebi);
+  for (const char* operation : {"Find", "FindLoops", "ResizeLoop", "Grow"}) {
+    mounter_.Fail(operation, ResourceExhausted("injected"));
+    EXPECT_THAT(Expand("/staging/a"), FailsWith(StatusCode::kResourceExhausted, "injected")) << operation;
+  }
+  EXPECT_OK(Expand("/staging/a"));
+  EXPECT_EQ(Filesystem(kVolume).size_bytes, 128 * kMebi);
+}
+
+}  // namespace
+}  // namespace mooring::testing

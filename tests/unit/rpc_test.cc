@@ -1,0 +1,352 @@
+// What happens around every RPC: sizes, readiness, codes, redaction, the log line.
+#include "plugin/rpc.h"
+
+#include <google/protobuf/message.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "base/log.h"
+#include "csi.grpc.pb.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using ProtoMessage = google::protobuf::Message;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kSecret[] = "hunter2";
+
+bool MayBeSensitive(const FieldDescriptor& field) {
+  return field.options().GetExtension(csi::v1::csi_secret) || field.name() == "mount_flags";
+}
+
+// Fills every field; what is below a sensitive one says kSecret.
+void Fill(ProtoMessage& message, const std::string& text);
+
+void FillField(ProtoMessage& message, const FieldDescriptor& field, const std::string& text) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    Fill(field.is_repeated() ? *reflection.AddMessage(&message, &field) : *reflection.MutableMessage(&message, &field),
+         text);
+  } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    if (field.is_repeated()) {
+      reflection.AddString(&message, &field, text);
+    } else {
+      reflection.SetString(&message, &field, text);
+    }
+  }
+}
+
+void Fill(ProtoMessage& message, const std::string& text) {
+  const Descriptor& descriptor = *message.GetDescriptor();
+  for (int i = 0; i < descriptor.field_count(); ++i) {
+    const FieldDescriptor& field = *descriptor.field(i);
+    // Of a oneof the last one wins: leave `block` out, or it displaces `mount` and its flags.
+    if (field.name() == "block") continue;
+    FillField(message, field, MayBeSensitive(field) ? kSecret : text);
+  }
+}
+
+TEST(RedactedTest, NoMessageOfCsiShowsASecretOrAMountFlag) {
+  int shown = 0;
+  const google::protobuf::FileDescriptor& file = *csi::v1::NodeStageVolumeRequest::descriptor()->file();
+  for (int i = 0; i < file.message_type_count(); ++i) {
+    const ProtoMessage* prototype =
+        google::protobuf::MessageFactory::generated_factory()->GetPrototype(file.message_type(i));
+    const std::unique_ptr<ProtoMessage> message(prototype->New());
+    Fill(*message, "visible");
+    if (message->ShortDebugString().find(kSecret) == std::string::npos) continue;
+    ++shown;
+    const std::string text = Redacted(*message);
+    EXPECT_THAT(text, Not(HasSubstr(kSecret))) << message->GetDescriptor()->name();
+    EXPECT_THAT(message->ShortDebugString(), HasSubstr(kSecret)) << "the message itself is not touched";
+  }
+  EXPECT_GE(shown, 20) << "the requests with secrets, and those with a capability";
+}
+
+TEST(RedactedTest, FlagsInARepeatedCapabilityAreLeftOutTheRestIsShown) {
+  csi::v1::CreateVolumeRequest request;
+  request.set_name("pvc-1\ninjected");
+  for (int i = 0; i < 2; ++i) {
+    auto& mount = *request.add_volume_capabilities()->mutable_mount();
+    mount.set_fs_type("ext4");
+    mount.add_mount_flags(kSecret);
+  }
+  (*request.mutable_parameters())["fsType"] = "xfs";
+  EXPECT_THAT(Redacted(request), AllOf(HasSubstr("pvc-1\\ninjected"), HasSubstr("ext4"), HasSubstr("xfs"),
+                                       Not(HasSubstr("\n")), Not(HasSubstr(kSecret))));
+}
+
+csi::v1::CreateVolumeRequest Named(std::size_t bytes) {
+  csi::v1::CreateVolumeRequest request;
+  request.set_name(std::string(bytes, 'n'));
+  return request;
+}
+
+TEST(CheckSizesTest, ANameHas128BytesAtMost) {
+  EXPECT_OK(CheckSizes(Named(0)));
+  EXPECT_OK(CheckSizes(Named(128)));
+  EXPECT_THAT(CheckSizes(Named(129)), FailsWith(StatusCode::kInvalidArgument, "name has 129 bytes, more than the 128"));
+}
+
+TEST(CheckSizesTest, AMapHas4KiBAtMostKeysAndValuesTogether) {
+  csi::v1::CreateVolumeRequest request;
+  (*request.mutable_parameters())["a"] = std::string(2047, 'v');
+  (*request.mutable_parameters())["b"] = std::string(2047, 'v');
+  EXPECT_OK(CheckSizes(request));
+  (*request.mutable_parameters())["b"] += "v";
+  EXPECT_THAT(CheckSizes(request), FailsWith(StatusCode::kInvalidArgument, "parameters has 4097 bytes"));
+  csi::v1::NodeStageVolumeRequest stage;
+  (*stage.mutable_secrets())[std::string(4097, 'k')] = "";
+  const absl::Status status = CheckSizes(stage);
+  EXPECT_THAT(status, FailsWith(StatusCode::kInvalidArgument, "secrets"));
+  EXPECT_THAT(Message(status), Not(HasSubstr("kkk")));
+}
+
+TEST(CheckSizesTest, MountFlagsHave4KiBAtMostTogetherHoweverDeepTheyLie) {
+  csi::v1::CreateVolumeRequest request;
+  request.add_volume_capabilities();
+  auto& mount = *request.add_volume_capabilities()->mutable_mount();
+  for (int i = 0; i < 4; ++i) mount.add_mount_flags(std::string(1024, 'f'));
+  EXPECT_OK(CheckSizes(request));
+  mount.add_mount_flags("f");
+  EXPECT_THAT(CheckSizes(request), FailsWith(StatusCode::kInvalidArgument, "mount_flags has 4097 bytes"));
+}
+
+TEST(CheckSizesTest, NestedTextIsLimitedToo) {
+  csi::v1::NodeStageVolumeRequest request;
+  request.mutable_volume_capability()->mutable_mount()->set_volume_mount_group(std::string(129, '1'));
+  EXPECT_THAT(CheckSizes(request), FailsWith(StatusCode::kInvalidArgument, "volume_mount_group"));
+  csi::v1::CreateVolumeRequest create;
+  (*create.mutable_accessibility_requirements()->add_requisite()->mutable_segments())["k"] = std::string(4096, 'v');
+  EXPECT_THAT(CheckSizes(create), FailsWith(StatusCode::kInvalidArgument, "segments"));
+}
+
+TEST(CheckSizesTest, IdsPathsAndTokensHaveChecksOfTheirOwn) {
+  const std::string huge(10000, 'x');
+  csi::v1::NodePublishVolumeRequest publish;
+  publish.set_volume_id(huge);
+  publish.set_target_path(huge);
+  publish.set_staging_target_path(huge);
+  EXPECT_OK(CheckSizes(publish));
+  csi::v1::ListVolumesRequest list;
+  list.set_starting_token(huge);
+  EXPECT_OK(CheckSizes(list));
+}
+
+// A node whose NodeGetInfo and NodeStageVolume do what a test says, behind a real server.
+class TinyNode final : public csi::v1::Node::Service {
+ public:
+  explicit TinyNode(Rpc& rpc) : rpc_(rpc) {}
+  grpc::Status NodeStageVolume(grpc::ServerContext* context, const csi::v1::NodeStageVolumeRequest* request,
+                               csi::v1::NodeStageVolumeResponse* response) override {
+    return rpc_.Serve(context, *request, response, [this](const Call& call) { return stage(call); });
+  }
+  grpc::Status NodeGetInfo(grpc::ServerContext* context, const csi::v1::NodeGetInfoRequest* request,
+                           csi::v1::NodeGetInfoResponse* response) override {
+    return rpc_.Serve(
+        context, *request, response,
+        [](const Call&) -> absl::StatusOr<csi::v1::NodeGetInfoResponse> {
+          csi::v1::NodeGetInfoResponse info;
+          info.set_node_id("n1");
+          return info;
+        },
+        Rpc::When::kAlways);
+  }
+
+  std::function<absl::StatusOr<csi::v1::NodeStageVolumeResponse>(const Call&)> stage = [](const Call&) {
+    return csi::v1::NodeStageVolumeResponse();
+  };
+
+ private:
+  Rpc& rpc_;
+};
+
+class RpcTest : public ::testing::Test {
+ protected:
+  RpcTest() {
+    EXPECT_OK(log::Setup("debug", "text"));
+    ::testing::internal::CaptureStderr();
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("unix:" + dir_ / "csi.sock", grpc::InsecureServerCredentials());
+    builder.RegisterService(&node_);
+    server_ = builder.BuildAndStart();
+    stub_ =
+        csi::v1::Node::NewStub(grpc::CreateChannel("unix:" + dir_ / "csi.sock", grpc::InsecureChannelCredentials()));
+    readiness_.Set(absl::OkStatus());
+    request_.set_volume_id("vol-a");
+  }
+  ~RpcTest() override {
+    server_->Shutdown();
+    server_->Wait();
+    ::testing::internal::GetCapturedStderr();
+    EXPECT_OK(log::Setup("info", "text"));
+  }
+
+  grpc::Status Stage(std::chrono::milliseconds deadline = std::chrono::seconds(20)) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + deadline);
+    csi::v1::NodeStageVolumeResponse response;
+    return stub_->NodeStageVolume(&context, request_, &response);
+  }
+  // What was logged, once the server has ended: it may log after it has answered. Captured again for the destructor.
+  std::string Log() {
+    server_->Shutdown();
+    server_->Wait();
+    std::string text = ::testing::internal::GetCapturedStderr();
+    ::testing::internal::CaptureStderr();
+    return text;
+  }
+  void FailWith(absl::Status status) {
+    node_.stage = [status](const Call&) -> absl::StatusOr<csi::v1::NodeStageVolumeResponse> { return status; };
+  }
+
+  TempDir dir_;
+  Readiness readiness_;
+  Rpc rpc_{readiness_};
+  TinyNode node_{rpc_};
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<csi::v1::Node::Stub> stub_;
+  csi::v1::NodeStageVolumeRequest request_;
+};
+
+TEST_F(RpcTest, EveryCodeArrivesAsItselfWithItsMessageAndNoDetails) {
+  for (const absl::StatusCode code :
+       {StatusCode::kInvalidArgument, StatusCode::kDeadlineExceeded, StatusCode::kNotFound, StatusCode::kAlreadyExists,
+        StatusCode::kResourceExhausted, StatusCode::kFailedPrecondition, StatusCode::kAborted, StatusCode::kOutOfRange,
+        StatusCode::kUnimplemented, StatusCode::kInternal, StatusCode::kUnavailable}) {
+    FailWith(absl::Status(code, "what went wrong"));
+    const grpc::Status status = Stage();
+    EXPECT_EQ(static_cast<int>(status.error_code()), static_cast<int>(code));
+    EXPECT_EQ(status.error_message(), "what went wrong");
+    EXPECT_EQ(status.error_details(), "");
+  }
+}
+
+TEST_F(RpcTest, AnExceptionIsInternalWithItsCause) {
+  node_.stage = [](const Call&) -> absl::StatusOr<csi::v1::NodeStageVolumeResponse> {
+    throw std::runtime_error("disk I/O error");
+  };
+  const grpc::Status status = Stage();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_THAT(status.error_message(), HasSubstr("disk I/O error"));
+}
+
+TEST_F(RpcTest, ATooLargeRequestNeverReachesTheHandler) {
+  std::atomic<bool> called = false;
+  node_.stage = [&called](const Call&) {
+    called = true;
+    return csi::v1::NodeStageVolumeResponse();
+  };
+  (*request_.mutable_volume_context())["k"] = std::string(5000, 'v');
+  const grpc::Status status = Stage();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("volume_context"));
+  EXPECT_FALSE(called);
+}
+
+TEST_F(RpcTest, BeforeThePluginIsReadyACallWaitsForIt) {
+  readiness_.Set(Unavailable("starting"));
+  std::thread ready([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    readiness_.Set(absl::OkStatus());
+  });
+  EXPECT_TRUE(Stage().ok());
+  ready.join();
+}
+
+TEST_F(RpcTest, BeforeThePluginIsReadyACallThatCannotWaitIsUnavailable) {
+  readiness_.Set(Unavailable("starting"));
+  const grpc::Status status = Stage(std::chrono::milliseconds(1500));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << "answered within the caller's deadline";
+  EXPECT_EQ(status.error_message(), "starting");
+}
+
+TEST_F(RpcTest, APluginThatCannotGetReadySaysWhy) {
+  readiness_.Set(Internal("reconcile the mounts: no /proc"));
+  EXPECT_THAT(Stage().error_message(), HasSubstr("no /proc"));
+}
+
+TEST_F(RpcTest, WhatIsAlwaysAnsweredDoesNotWait) {
+  readiness_.Set(Unavailable("starting"));
+  grpc::ClientContext context;
+  csi::v1::NodeGetInfoResponse info;
+  EXPECT_TRUE(stub_->NodeGetInfo(&context, {}, &info).ok());
+  EXPECT_EQ(info.node_id(), "n1");
+}
+
+TEST_F(RpcTest, ACallWaitsForOthersNoLongerThanItsCallerDoes) {
+  std::chrono::steady_clock::time_point until;
+  node_.stage = [&until](const Call& call) {
+    until = call.wait_until;
+    return csi::v1::NodeStageVolumeResponse();
+  };
+  const auto now = std::chrono::steady_clock::now();
+  ASSERT_TRUE(Stage(std::chrono::seconds(10)).ok());
+  EXPECT_GT(until, now + std::chrono::seconds(8));
+  EXPECT_LT(until, now + std::chrono::seconds(10));
+  ASSERT_TRUE(Stage(std::chrono::hours(10)).ok());
+  EXPECT_LT(until, std::chrono::steady_clock::now() + std::chrono::seconds(61));
+}
+
+TEST_F(RpcTest, DrainedItLetsTheCallUnderWayEndAndTakesNoOther) {
+  std::promise<void> inside, let_go;
+  node_.stage = [&](const Call&) {
+    inside.set_value();
+    let_go.get_future().wait();
+    return csi::v1::NodeStageVolumeResponse();
+  };
+  std::thread first([this] { EXPECT_TRUE(Stage().ok()); });
+  inside.get_future().wait();
+  const auto start = std::chrono::steady_clock::now();
+  rpc_.Drain(start + std::chrono::milliseconds(50));
+  EXPECT_GE(std::chrono::steady_clock::now(), start + std::chrono::milliseconds(50)) << "the first is still under way";
+  const grpc::Status second = Stage();
+  EXPECT_EQ(second.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(second.error_message(), HasSubstr("stopping"));
+  let_go.set_value();
+  rpc_.Drain(start + std::chrono::seconds(20));
+  EXPECT_LT(std::chrono::steady_clock::now(), start + std::chrono::seconds(19)) << "nothing is left to wait for";
+  first.join();
+}
+
+TEST_F(RpcTest, ARefusedMountFlagIsInTheAnswerAndNotInTheLog) {
+  auto& mount = *request_.mutable_volume_capability()->mutable_mount();
+  mount.add_mount_flags("noatime,hunter2=x");
+  FailWith(InvalidArgument("mount flag 'hunter2' is not allowed for ext4"));
+  EXPECT_THAT(Stage().error_message(), HasSubstr("hunter2"));
+  EXPECT_THAT(Log(), AllOf(HasSubstr("is not allowed for ext4"), Not(HasSubstr("hunter2"))));
+}
+
+TEST_F(RpcTest, TheLogHasOneLineACallAndNoSecretAtAnyLevel) {
+  request_.set_volume_id("vol-a\nlevel=error forged");
+  request_.set_staging_target_path("/staging/a");
+  (*request_.mutable_secrets())["password"] = kSecret;
+  request_.mutable_volume_capability()->mutable_mount()->add_mount_flags("pass=hunter2");
+  FailWith(NotFound("no such volume"));
+  EXPECT_FALSE(Stage().ok());
+  const std::string text = Log();
+  EXPECT_THAT(text, AllOf(HasSubstr("method=NodeStageVolume"), HasSubstr("staging=/staging/a"),
+                          HasSubstr("code=NOT_FOUND"), HasSubstr("cause='no such volume'")));
+  EXPECT_THAT(text, Not(HasSubstr(kSecret)));
+  EXPECT_THAT(text, Not(HasSubstr("\nlevel=error")));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << "the request at debug, and the call\n" << text;
+}
+
+}  // namespace
+}  // namespace mooring::testing
