@@ -233,6 +233,7 @@ absl::StatusOr<std::vector<std::string>> ImageBackend::List() const {
 }
 
 absl::Status ImageBackend::RemoveLeftovers() {
+  MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
   for (const std::string& name : names) {
     const std::string id = IdOf(name, kFormattingSuffix);

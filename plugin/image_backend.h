@@ -32,8 +32,8 @@ class ImageBackend : public Backend {
   absl::StatusOr<BackendCapacity> Capacity() const override;
   absl::StatusOr<std::vector<std::string>> List() const override;
 
-  // For the start: removes what a killed mkfs left beside the images. Those that are being formatted now are left
-  // alone.
+  // For the start: makes the directory where it is missing, removes what a killed mkfs left beside the images. Those
+  // that are being formatted now are left alone.
   absl::Status RemoveLeftovers();
 
  private:

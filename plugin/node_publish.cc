@@ -201,11 +201,11 @@ absl::Status NodeVolumes::Unpublish(const std::string& volume_id, const std::str
   }
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(target_path));
   MOORING_RETURN_IF_ERROR(TakeDown(volume_id, target_path, target, true));
-  if (known) MOORING_RETURN_IF_ERROR(store_.Remove(target_path));
+  if (known) MOORING_RETURN_IF_ERROR(Forget(target_path));
   const std::string owner = target.mount ? OwnerOf(target) : known ? known->volume_id : "";
   const bool was_block =
       target.kind == PathInfo::Kind::kBlockDevice || (known && known->access_type == AccessType::kBlock);
-  return was_block && !owner.empty() ? ReleaseDevices(owner) : absl::OkStatus();
+  return was_block && !owner.empty() ? ReleaseDevices(owner, target_path) : absl::OkStatus();
 }
 
 }  // namespace mooring

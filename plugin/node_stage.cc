@@ -239,8 +239,8 @@ absl::Status NodeVolumes::Unstage(const std::string& volume_id, const std::strin
   if (place.mount) MOORING_RETURN_IF_ERROR(TakeDown(volume_id, staging_path, place, false));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(staging_path));
   if (!known) return absl::OkStatus();
-  MOORING_RETURN_IF_ERROR(store_.Remove(staging_path));
-  return known->access_type == AccessType::kBlock ? ReleaseDevices(known->volume_id) : absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(Forget(staging_path));
+  return known->access_type == AccessType::kBlock ? ReleaseDevices(known->volume_id, staging_path) : absl::OkStatus();
 }
 
 }  // namespace mooring

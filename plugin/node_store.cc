@@ -3,6 +3,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sqlite3.h>
 
 #include <mutex>
 #include <utility>
@@ -54,6 +55,13 @@ void BindAll(SQLite::Statement& statement, const VolumeUse& use) {
   statement.bind(8, use.capability);
   statement.bind(9, use.options);
   statement.bind(10, use.device);
+}
+
+absl::Status ToStatus(const std::exception& error, const std::string& path) {
+  const std::string message = fmt::format("the node's records in {}: {}", Quote(path), error.what());
+  const auto* from_sqlite = dynamic_cast<const SQLite::Exception*>(&error);
+  const bool full = from_sqlite != nullptr && (from_sqlite->getErrorCode() & 0xFF) == SQLITE_FULL;
+  return full ? ResourceExhausted(message + ": make room on that filesystem") : Internal(message);
 }
 
 // Not synchronous: what a power cut takes away, it takes the mounts with.
@@ -115,7 +123,7 @@ struct NodeStore::Database {
       return absl::OkStatus();
     } catch (const std::exception& error) {
       statement.tryReset();
-      return Internal(fmt::format("the node's records in {}: {}", Quote(path), error.what()));
+      return ToStatus(error, path);
     }
   }
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/log.h"
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
@@ -125,41 +126,58 @@ absl::StatusOr<bool> NodeVolumes::IsLive(const VolumeUse& use) {
   return info.mount && OwnerOf(info) == use.volume_id;
 }
 
-// A block volume's devices go when no record and no mount needs them. Mounts are looked for by the device node that was
-// bound, since records may have been lost; that costs a walk through the mount table, at the end of a block volume's
-// use only.
-absl::Status NodeVolumes::ReleaseDevices(const std::string& volume_id) {
+// A block volume's devices go when nothing needs them: a staging path (only the records know those), a call that has
+// written its intent down, or a mount of the device node. Mounts are asked of the kernel: records of them may be lost,
+// or be of mounts that others made and took away (kubelet binds block targets again for its pods). That costs a walk
+// through the mount table, at the end of a block volume's use only. `gone` is a path whose record no longer counts.
+absl::Status NodeVolumes::ReleaseDevices(const std::string& volume_id, const std::string& gone) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
-  bool staged = false;
-  bool read_only_target = false;
-  for (const VolumeUse& use : uses) {
-    if (use.access_type != AccessType::kBlock) continue;
-    const bool target = use.role == VolumeUse::Role::kTarget;
-    staged = staged || !target || !use.read_only;
-    read_only_target = read_only_target || (target && use.read_only);
-  }
-  if (staged && read_only_target) return absl::OkStatus();
+  const bool needed = std::any_of(uses.begin(), uses.end(), [&](const VolumeUse& use) {
+    return use.access_type == AccessType::kBlock && use.path != gone &&
+           (use.role == VolumeUse::Role::kStage || !use.done);
+  });
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, mounter_.FindLoops(""));
   std::erase_if(loops, [&](const LoopInfo& loop) { return OwnerOf(loop) != volume_id || loop.auto_clear; });
-  if (loops.empty()) return absl::OkStatus();
+  const bool stacked = std::any_of(loops.begin(), loops.end(),
+                                   [&](const LoopInfo& loop) { return loop.label == ReadOnlyLabelFor(volume_id); });
+  if (loops.empty() || (needed && !stacked)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List("/"));
+  MOORING_RETURN_IF_ERROR(ForgetAdopted(uses, mounts));
+  return DetachUnbound(volume_id, loops, mounts, needed);
+}
+
+absl::Status NodeVolumes::DetachUnbound(const std::string& volume_id, const std::vector<LoopInfo>& loops,
+                                        const std::vector<MountInfo>& mounts, bool needed) {
   std::set<std::string> bound;
   for (const MountInfo& info : mounts) bound.insert(std::string(NameOf(info.root)));
-  const auto is_bound = [&](const LoopInfo& loop) { return bound.contains(std::string(NameOf(loop.device))); };
-  // The stacked one first: it holds the other.
-  bool stacked_left = false;
-  for (const LoopInfo& loop : loops) {
-    if (loop.label != ReadOnlyLabelFor(volume_id)) continue;
-    if (read_only_target || is_bound(loop)) {
-      stacked_left = true;
-    } else {
+  // The stacked one first: it holds the other. The next publish that needs one stacks it again.
+  for (const std::string& label : {ReadOnlyLabelFor(volume_id), LabelFor(volume_id)}) {
+    for (const LoopInfo& loop : loops) {
+      if (loop.label != label) continue;
+      if (bound.contains(std::string(NameOf(loop.device)))) return absl::OkStatus();
+      if (needed && label == LabelFor(volume_id)) return absl::OkStatus();
       MOORING_RETURN_IF_ERROR(mounter_.DetachLoop(loop.device));
     }
   }
-  for (const LoopInfo& loop : loops) {
-    if (loop.label != LabelFor(volume_id) || staged || stacked_left || is_bound(loop)) continue;
-    MOORING_RETURN_IF_ERROR(mounter_.DetachLoop(loop.device));
+  return absl::OkStatus();
+}
+
+// Mounts that were found and are gone: whoever made them took them down.
+absl::Status NodeVolumes::ForgetAdopted(const std::vector<VolumeUse>& uses, const std::vector<MountInfo>& mounts) {
+  for (const VolumeUse& use : uses) {
+    const bool there =
+        std::any_of(mounts.begin(), mounts.end(), [&](const MountInfo& info) { return info.target == use.path; });
+    if (use.adopted() && !there) MOORING_RETURN_IF_ERROR(Forget(use.path));
   }
+  return absl::OkStatus();
+}
+
+// A record whose mount is gone holds nothing up, so a full disk is no reason to fail: the next start forgets it.
+absl::Status NodeVolumes::Forget(const std::string& path) {
+  const absl::Status removed = store_.Remove(path);
+  if (!absl::IsResourceExhausted(removed)) return removed;
+  log::Warning("the record of a mount that is gone stays until the next start",
+               {{"path", path}, {"cause", Message(removed)}});
   return absl::OkStatus();
 }
 

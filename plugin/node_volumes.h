@@ -117,7 +117,11 @@ class NodeVolumes {
   absl::Status CheckOwner(const std::string& volume_id, const std::string& path, const PathInfo& info);
   absl::Status TakeDown(const std::string& volume_id, const std::string& path, PathInfo info, bool remove_target);
   absl::Status TakeDownBelow(const std::string& path);
-  absl::Status ReleaseDevices(const std::string& volume_id);
+  absl::Status ReleaseDevices(const std::string& volume_id, const std::string& gone = "");
+  absl::Status DetachUnbound(const std::string& volume_id, const std::vector<LoopInfo>& loops,
+                             const std::vector<MountInfo>& mounts, bool needed);
+  absl::Status ForgetAdopted(const std::vector<VolumeUse>& uses, const std::vector<MountInfo>& mounts);
+  absl::Status Forget(const std::string& path);
   absl::StatusOr<bool> IsLive(const VolumeUse& use);
 
   // node_reconcile.cc

@@ -130,8 +130,12 @@ absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
 // any state -> deleting -> away; back to ready where the volume is in use.
 absl::Status VolumeCatalog::Erase(const VolumeRecord& record) {
   if (record.state != VolumeState::kDeleting) {
-    MOORING_ASSIGN_OR_RETURN(const bool moved, store_.Move(record.id, record.state, VolumeState::kDeleting));
-    if (!moved) {
+    const absl::StatusOr<bool> moved = store_.Move(record.id, record.state, VolumeState::kDeleting);
+    // On a full disk only deleting makes room: then without the intent. Killed before the end, the volume is a record
+    // without an image, and Delete takes that away, too.
+    const bool full = absl::IsResourceExhausted(moved.status()) && record.state == VolumeState::kReady;
+    if (!full && !moved.ok()) return moved.status();
+    if (!full && !*moved) {
       return Aborted(fmt::format("another process is changing volume {}: call again later", Quote(record.id)));
     }
   }

@@ -90,7 +90,11 @@ TEST_F(BadSurroundings, ForeignContentIsNeitherMountedNorFormatted) {
       {"head -c 2000000 /dev/urandom | dd of=IMAGE conv=notrunc status=none", "unknown data"},
       {"mkswap -q IMAGE 2>/dev/null", "swap"},
       {"mke2fs -q -F -t ext2 IMAGE", "ext2"},
-      {"printf 'label: gpt\\n,10M\\n' | sfdisk -q IMAGE", "gpt"},
+      // A partition table of one partition, as DOS had them.
+      {"printf '\\200\\000\\001\\001\\203\\376\\077\\000\\000\\010\\000\\000\\000\\000\\001\\000' | dd of=IMAGE bs=1 "
+       "seek=446 "
+       "conv=notrunc status=none; printf '\\125\\252' | dd of=IMAGE bs=1 seek=510 conv=notrunc status=none",
+       "partition table"},
       {"printf 'data at the end' | dd of=IMAGE bs=1 seek=67108000 conv=notrunc status=none", "unknown data"},
   };
   for (const auto& [command, found] : cases) {
@@ -128,7 +132,9 @@ TEST_F(BadSurroundings, AFilesystemWithErrorsThatCannotBeMendedIsNotMounted) {
   // The root directory is gone: e2fsck -p gives up.
   ASSERT_EQ(Shell("debugfs -w -R 'clri <2>' " + Image(id) + " 2>/dev/null"), 0);
   ASSERT_EQ(Shell("debugfs -w -R 'ssv state 2' " + Image(id) + " 2>/dev/null"), 0);
-  RefusedStage(id, Code::kFailedPrecondition, "e2fsck -f");
+  EXPECT_THAT(driver().Stage(id, Staging(id)), FailsWith(Code::kFailedPrecondition, "e2fsck -f"));
+  EXPECT_FALSE(MountAt(Staging(id)));
+  EXPECT_TRUE(LoopsHere().empty());
 }
 
 TEST_F(BadSurroundings, SmallErrorsAreMendedOnTheWay) {
@@ -161,8 +167,8 @@ class FullDisk : public RpcTest {
 };
 
 TEST_F(FullDisk, AVolumeLargerThanTheRoomLeftIsOutOfRange) {
-  ExpectRefused([&] { return driver().Create("new", Mount(), 100 * kMiB); }, Code::kOutOfRange, "left");
   const std::string id = Created(Mount(), 32 * kMiB);
+  ExpectRefused([&] { return driver().Create("new", Mount(), 100 * kMiB); }, Code::kOutOfRange, "left");
   ExpectRefused([&] { return driver().Grow(id, 200 * kMiB); }, Code::kOutOfRange, "left");
 }
 

@@ -192,6 +192,7 @@ TEST_P(KernelMount, TheGroupOwnsTheVolumeAndWhatIsMadeInIt) {
   ASSERT_EQ(::stat(Target("a").c_str(), &root), 0);
   EXPECT_EQ(root.st_gid, 4711U);
   EXPECT_EQ(root.st_mode & (S_ISGID | S_IRWXG), static_cast<mode_t>(S_ISGID | S_IRWXG));
+  ASSERT_EQ(::chmod(dir().path().c_str(), 0711), 0) << "for others to get to the target";
   EXPECT_EQ(
       Shell("setpriv --reuid 1234 --regid 4711 --clear-groups sh -c 'umask 002; echo x > " + Target("a") + "/file'"),
       0);

@@ -1,12 +1,15 @@
 // What kubelet does to a plugin: points of kubelet.md, "K15" there is K15_… here. Reboots: kubelet_reboot_test.cc.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <future>
 
+#include "base/unique_fd.h"
 #include "tests/rpc/kubelet_paths.h"
 #include "tests/rpc/rpc_test.h"
 
@@ -257,13 +260,14 @@ TEST_F(Kubelet, K25_AfterARestartOfThePluginNothingIsRepeatedAndAllGoesOn) {
   const std::string target = PodTarget("uid-1", "pvc-1");
   ASSERT_OK(driver().Stage(id, GlobalMount(id), Mount("", kMany)));
   ASSERT_OK(driver().Publish(id, GlobalMount(id), target, Mount("", kMany)));
-  std::ofstream pod(target + "/file");
+  // Not inherited by the next plugin process, which the test starts.
+  UniqueFd pod(::open((target + "/file").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
   const std::string mounts = RawMounts();
   Restart(SIGKILL);
   EXPECT_EQ(RawMounts(), mounts);
-  EXPECT_TRUE(pod << "still writing" << std::flush);
+  EXPECT_EQ(::write(pod.get(), "still writing", 13), 13);
   EXPECT_OK(driver().Stats(id, target));
-  pod.close();
+  pod.reset();
   EXPECT_OK(driver().Unpublish(id, target));
   EXPECT_OK(driver().Unstage(id, GlobalMount(id)));
 }

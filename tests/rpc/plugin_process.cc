@@ -49,6 +49,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // a file that a test has open is not the plugin's
   ::dup2(log, 1);
   ::dup2(log, 2);
   ::execve(kBinary, arguments, environment);
