@@ -32,7 +32,7 @@ constexpr std::string_view kImageSuffix = ".img";
 constexpr std::string_view kFormattingSuffix = ".img.formatting";
 
 constexpr milliseconds kPoll{5};
-constexpr milliseconds kLoopLingers{100};  // an autoclear loop device outlives its last unmount by a few of them
+constexpr milliseconds kLoopLingers{500};  // an autoclear loop device outlives its last unmount by a few of them
 constexpr milliseconds kPatience{30'000};  // a mkfs under way in another process; its flock goes with it
 constexpr milliseconds kNoPatience{0};
 

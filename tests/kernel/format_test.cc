@@ -2,6 +2,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <functional>
 #include <thread>
@@ -121,6 +122,17 @@ TEST_F(FormatTest, ImageInUseAsABlockDeviceIsRefused) {
   EXPECT_THAT(mounter_.Format(image, "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, device))
       << "its user would go on writing to a file that nobody can find";
   EXPECT_EQ(StatOf(image).st_blocks, 0);
+}
+
+// The swap must not happen under a device that was bound meanwhile.
+TEST_F(FormatTest, ImageAttachedMeanwhileIsTheFormattedOne) {
+  const std::string image = Sparse("image", 1024 * kMiB);
+  std::thread formatting([&] { EXPECT_OK(mounter_.Format(image, "ext4")); });
+  while (!Exists(image + ".formatting") && StatOf(image).st_blocks == 0) std::this_thread::yield();
+  const auto loop = mounter_.AttachLoop({.backing_file = image, .label = "test", .read_only = false});
+  formatting.join();
+  ASSERT_OK(loop);
+  EXPECT_EQ(loop->backing_inode, StatOf(image).st_ino);
 }
 
 TEST_F(FormatTest, OneOfManyAtTheSameTimeFormats) {

@@ -4,6 +4,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "base/unique_fd.h"
 #include "tests/kernel/kernel_test.h"
 
@@ -218,7 +221,13 @@ TEST_F(AilmentTest, Ext4ThatMetErrors) {
   const std::string device = LoopsOver(image_).front().device.substr(5);
   ASSERT_TRUE(Exists("/sys/fs/ext4/" + device + "/trigger_fs_error")) << "how this test makes an error";
   ASSERT_EQ(Tool("echo test > /sys/fs/ext4/" + device + "/trigger_fs_error"), 0);
-  EXPECT_THAT(Ailment(), HasSubstr("error"));
+  // ext4 counts it a moment later, on a work queue.
+  std::string ailment;
+  for (int i = 0; i < 500 && ailment.empty(); ++i) {
+    ailment = Ailment();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_THAT(ailment, HasSubstr("error"));
 }
 
 TEST_F(AilmentTest, OfWhatIsNotMountedIsNotFound) {
