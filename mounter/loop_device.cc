@@ -14,6 +14,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <string_view>
 #include <system_error>
 
@@ -201,6 +202,9 @@ absl::StatusOr<unsigned> FreeNumber() {
 absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd file, OpenNoSymlinks(spec.backing_file, spec.read_only ? O_RDONLY : O_RDWR));
   constexpr int kAttempts = 64;  // others take the same free number: each attempt is a race lost to somebody who won
+  // The kernel names the same free device to all who ask: in this process they ask one after the other.
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
   int error = 0;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     MOORING_ASSIGN_OR_RETURN(const unsigned number, FreeNumber());

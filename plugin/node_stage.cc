@@ -134,8 +134,12 @@ absl::StatusOr<std::string> NodeVolumes::PrepareFilesystem(const StageSpec& spec
   MOORING_ASSIGN_OR_RETURN(FilesystemInfo found, mounter_.Probe(volume.path));
   if (found.content == FilesystemInfo::Content::kEmpty && !in_use) {
     const std::string type = asked.empty() ? volume.fs_type : asked;
-    MOORING_RETURN_IF_ERROR(mounter_.Format(volume.path, type));
-    return type;
+    const absl::Status formatted = mounter_.Format(volume.path, type);
+    if (formatted.ok()) return type;
+    // Another process over the same state may have been quicker with this volume.
+    const absl::StatusOr<FilesystemInfo> now = mounter_.Probe(volume.path);
+    const bool done = now.ok() && now->content == FilesystemInfo::Content::kFilesystem && now->type == type;
+    return done ? absl::StatusOr<std::string>(type) : formatted;
   }
   if (found.content != FilesystemInfo::Content::kFilesystem) {
     return FailedPrecondition(

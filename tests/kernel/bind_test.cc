@@ -3,6 +3,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -56,7 +57,12 @@ INSTANTIATE_TEST_SUITE_P(Flags, BindFlagsTest,
                                            FlagsCase{{.nodiratime = true}, "rw,nodiratime,relatime"},
                                            FlagsCase{{.atime = Atime::kNoatime}, "rw,noatime"},
                                            FlagsCase{{.atime = Atime::kStrictatime}, "rw"},
-                                           FlagsCase{AllFlags(), kAllShown}));
+                                           FlagsCase{AllFlags(), kAllShown}),
+                         [](const auto& test) {
+                           std::string name = test.param.shown;  // no more than letters, for ctest
+                           std::replace(name.begin(), name.end(), ',', '_');
+                           return name;
+                         });
 
 class BindTest : public KernelTest {};
 

@@ -153,10 +153,15 @@ TEST_F(UnmountTest, DeviceNodeThatIsNotAMountIsKept) {
   EXPECT_TRUE(Exists(Path("node")));
 }
 
-class OddNameTest : public UnmountTest, public ::testing::WithParamInterface<const char*> {};
+struct OddName {
+  const char* test;  // what ctest calls it
+  const char* name;
+};
+
+class OddNameTest : public UnmountTest, public ::testing::WithParamInterface<OddName> {};
 
 TEST_P(OddNameTest, IsMountedFoundListedAndUnmountedLikeAnyOther) {
-  const std::string name = GetParam();
+  const std::string name = GetParam().name;
   const std::string target = Mounted(name);
   EXPECT_EQ(MountsAt(target).size(), 1U);
   const auto found = mounter_.Find(target);
@@ -172,9 +177,15 @@ TEST_P(OddNameTest, IsMountedFoundListedAndUnmountedLikeAnyOther) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Names, OddNameTest,
-                         ::testing::Values("with space", " leading and trailing ", "back\\slash", "\\040", "a\\134b",
-                                           "ümläut \u2603", "[0]", "%n%s", "quo'te\"", "-rf", "a,b=c:d", "x (deleted)",
-                                           "#hash", "\xff\xfe not utf-8"));
+                         ::testing::Values(OddName{"Blank", "with space"},
+                                           OddName{"BlanksAround", " leading and trailing "},
+                                           OddName{"Backslash", "back\\slash"}, OddName{"OctalBlank", "\\040"},
+                                           OddName{"OctalBackslash", "a\\134b"}, OddName{"Unicode", "ümläut \u2603"},
+                                           OddName{"Brackets", "[0]"}, OddName{"Percent", "%n%s"},
+                                           OddName{"Quotes", "quo'te\""}, OddName{"Dash", "-rf"},
+                                           OddName{"Separators", "a,b=c:d"}, OddName{"Deleted", "x (deleted)"},
+                                           OddName{"Hash", "#hash"}, OddName{"NoUtf8", "\xff\xfe not utf-8"}),
+                         [](const auto& test) { return std::string(test.param.test); });
 
 }  // namespace
 }  // namespace mooring::testing

@@ -175,8 +175,9 @@ TEST_F(Concurrency, CreateAndDeleteOfOneNameAtATime) {
     const auto outcomes =
         AtOnce(8, [&](int i) { return i % 2 == 0 ? driver().Create("same").status : driver().Delete(id).status; });
     ExpectAllOk(outcomes);
-    EXPECT_LE(driver().List()->entries_size(), 1);
-    for (const auto& entry : driver().List()->entries()) EXPECT_OK(driver().Delete(entry.volume().volume_id()));
+    const auto listed = driver().List();
+    EXPECT_LE(listed->entries_size(), 1);
+    for (const auto& entry : listed->entries()) EXPECT_OK(driver().Delete(entry.volume().volume_id()));
   }
 }
 

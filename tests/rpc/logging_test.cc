@@ -102,7 +102,7 @@ TEST_P(Logging, SecretsAndMountFlagsAppearAtNoLevel) {
   }
   Restart(SIGTERM);  // reconciling logs, too
   const std::string log = plugin().Log();
-  for (const char* hidden : {kSecret, "commit=31", "commit=32", "nodiratime", "noexec"}) {
+  for (const char* hidden : {kSecret, "commit=31", "commit=32", "rw,nodiratime", "rw,noexec", "options="}) {
     EXPECT_THAT(LinesWith(log, hidden), ::testing::IsEmpty());
   }
   EXPECT_THAT(log, HasSubstr(id));

@@ -106,6 +106,7 @@ TEST_F(TwoPlugins, TheStartOfOneDisturbsNothingOfTheOther) {
   }
   other().Connect();
   EXPECT_OK(other().Publish(block, Staging(block), Target("b"), Block(kMany)));
+  EXPECT_OK(driver().Unpublish(block, Target("b")));
 }
 
 }  // namespace
