@@ -64,6 +64,29 @@ absl::StatusOr<bool> HeadAndTailAreZero(int fd, const std::string& path, std::ui
   return IsZero(fd, path, size - tail, tail);
 }
 
+// All that an image file holds; what it does not hold reads as zero. A raw block volume may have been written anywhere.
+absl::StatusOr<bool> AllDataIsZero(int fd, const std::string& path) {
+  constexpr off_t kChunk = 1 << 20;
+  for (off_t at = 0;;) {
+    at = ::lseek(fd, at, SEEK_DATA);
+    if (at < 0 && errno == ENXIO) return true;
+    const off_t hole = at < 0 ? -1 : ::lseek(fd, at, SEEK_HOLE);
+    if (hole < 0) return ErrnoStatus(errno, "look for data in", path);
+    for (; at < hole; at += std::min(kChunk, hole - at)) {
+      const off_t count = std::min(kChunk, hole - at);
+      MOORING_ASSIGN_OR_RETURN(const bool zero,
+                               IsZero(fd, path, static_cast<std::uint64_t>(at), static_cast<std::uint64_t>(count)));
+      if (!zero) return false;
+    }
+  }
+}
+
+absl::StatusOr<bool> HoldsNothing(int fd, const std::string& path, std::uint64_t size) {
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) return ErrnoStatus(errno, "look at", path);
+  return S_ISREG(status.st_mode) ? AllDataIsZero(fd, path) : HeadAndTailAreZero(fd, path, size);
+}
+
 // What libblkid makes of it: a type, or "" for nothing known. An answer it is not sure of is an error, not "nothing".
 absl::StatusOr<std::string> AskBlkid(int fd, const std::string& path) {
   const std::unique_ptr<blkid_struct_probe, void (*)(blkid_probe)> probe(blkid_new_probe(), blkid_free_probe);
@@ -138,7 +161,7 @@ absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path) {
   }
   MOORING_ASSIGN_OR_RETURN(info.type, AskBlkid(fd.get(), path));
   if (info.type.empty()) {
-    MOORING_ASSIGN_OR_RETURN(const bool zero, HeadAndTailAreZero(fd.get(), path, info.device_bytes));
+    MOORING_ASSIGN_OR_RETURN(const bool zero, HoldsNothing(fd.get(), path, info.device_bytes));
     info.content = zero ? FilesystemInfo::Content::kEmpty : FilesystemInfo::Content::kForeign;
     if (!zero) info.type = "unknown data";
   } else if (info.type == "ext4") {

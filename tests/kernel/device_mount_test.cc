@@ -12,8 +12,6 @@
 namespace mooring::testing {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 std::uint64_t BytesAt(const std::string& path) {

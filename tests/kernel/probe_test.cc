@@ -158,6 +158,9 @@ TEST_F(ProbeTest, DataNobodyKnowsInTheFirstMegabytesIsForeign) {
   ExpectForeign(Written("data", 3 * kMiB), "unknown data");
 }
 
+// A raw block volume may have been written there and nowhere else.
+TEST_F(ProbeTest, DataInTheMiddleOfAnImageIsForeign) { ExpectForeign(Written("data", 8 * kMiB), "unknown data"); }
+
 TEST_F(ProbeTest, DataNobodyKnowsAtTheTailIsForeign) { ExpectForeign(Written("data", 16 * kMiB - 4), "unknown data"); }
 
 TEST_F(ProbeTest, DataNobodyKnowsAtTheTailOfASparseFileIsForeign) {

@@ -12,7 +12,6 @@
 namespace mooring::testing {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 class TargetTest : public KernelTest {

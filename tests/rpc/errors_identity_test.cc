@@ -76,6 +76,18 @@ TEST_F(ErrorsIdentity, WhatALaterIssueBringsIsUnimplementedAndSaysSo) {
   later(csi::v1::GetVolumeGroupSnapshotRequest());
 }
 
+TEST_F(ErrorsIdentity, SnapshotMetadataIsUnimplementedToo) {
+  const auto channel = grpc::CreateChannel("unix://" + (dir() / "csi.sock"), grpc::InsecureChannelCredentials());
+  const auto stub = csi::v1::SnapshotMetadata::NewStub(channel);
+  grpc::ClientContext context;
+  const auto reader = stub->GetMetadataAllocated(&context, csi::v1::GetMetadataAllocatedRequest());
+  csi::v1::GetMetadataAllocatedResponse response;
+  EXPECT_FALSE(reader->Read(&response));
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("GetMetadataAllocated"));
+}
+
 TEST_F(ErrorsIdentity, AGroupOfTenThousandVolumesIsUnimplementedToo) {
   csi::v1::CreateVolumeGroupSnapshotRequest request;
   request.set_name("many");

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "base/unique_fd.h"
@@ -17,7 +18,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr char kBinary[] = MOORING_PLUGIN_BINARY;
+// Of this build, or another one that is to pass the same tests.
+const char* Binary() {
+  const char* other = std::getenv("MOORING_TEST_PLUGIN");
+  return other != nullptr ? other : MOORING_PLUGIN_BINARY;
+}
+
 constexpr char kPath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 std::vector<std::string> Arguments(const PluginProcess::Options& options) {
@@ -44,7 +50,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 }
 
 // Between fork and exec: only what is safe there, since this process has threads.
-[[noreturn]] void Become(int log, char* const* arguments, char* const* environment) {
+[[noreturn]] void Become(const char* binary, int log, char* const* arguments, char* const* environment) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that dies takes its plugin along
   sigset_t none;
   ::sigemptyset(&none);
@@ -52,7 +58,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // a file that a test has open is not the plugin's
   ::dup2(log, 1);
   ::dup2(log, 2);
-  ::execve(kBinary, arguments, environment);
+  ::execve(binary, arguments, environment);
   ::_exit(127);
 }
 
@@ -68,8 +74,9 @@ void PluginProcess::Launch() {
   const std::vector<char*> envp = Pointers(environment);
   const UniqueFd log(::open(options_.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   ASSERT_TRUE(log.ok()) << options_.log_file;
+  const char* binary = Binary();
   pid_ = ::fork();
-  if (pid_ == 0) Become(log.get(), argv.data(), envp.data());
+  if (pid_ == 0) Become(binary, log.get(), argv.data(), envp.data());
   ASSERT_GT(pid_, 0);
 }
 
