@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "tests/support/kernel.h"
 
@@ -20,8 +21,9 @@ int main(int argc, char** argv) {
   }
   const int result = RUN_ALL_TESTS();
   int left = 0;
+  const std::string own = "/mooring-test-" + std::to_string(::getpid()) + "-";  // TempDir
   for (const auto& loop : mooring::testing::LoopsOver("/")) {
-    if (loop.backing_file.find("/mooring-test-") == std::string::npos) continue;
+    if (loop.backing_file.find(own) == std::string::npos) continue;
     std::fprintf(stderr, "left attached: %s over %s\n", loop.device.c_str(), loop.backing_file.c_str());
     ++left;
   }

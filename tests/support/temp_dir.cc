@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <system_error>
@@ -12,7 +13,7 @@ namespace mooring::testing {
 
 TempDir::TempDir() {
   const std::filesystem::path base = std::filesystem::canonical(std::filesystem::temp_directory_path());
-  std::string name = (base / "mooring-test-XXXXXX").string();
+  std::string name = (base / ("mooring-test-" + std::to_string(::getpid()) + "-XXXXXX")).string();
   if (::mkdtemp(name.data()) == nullptr) throw std::system_error(errno, std::generic_category(), name);
   path_ = name;
 }

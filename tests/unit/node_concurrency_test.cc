@@ -63,6 +63,26 @@ TEST_F(NodeConcurrencyTest, ASecondCallForTheVolumeSucceedsOnceTheFirstIsDone) {
   EXPECT_THAT(mounter_.Calls("Format"), SizeIs(1));
 }
 
+TEST_F(NodeConcurrencyTest, AnotherProcessThatFormatsTheVolumeMeanwhileIsAsGood) {
+  const std::shared_ptr<Gate> gate = mounter_.Hold("Format");
+  std::thread stage([&] { EXPECT_OK(Stage(StageAt("/staging/a"))); });
+  EXPECT_TRUE(gate->WaitUntilReached());
+  SetFormatted(kVolume, "ext4");
+  gate->Open();
+  stage.join();
+  EXPECT_TRUE(IsMounted("/staging/a"));
+}
+
+TEST_F(NodeConcurrencyTest, AnotherProcessThatFormatsItOtherwiseIsNot) {
+  const std::shared_ptr<Gate> gate = mounter_.Hold("Format");
+  std::thread stage([&] { EXPECT_FALSE(Stage(StageAt("/staging/a")).ok()); });
+  EXPECT_TRUE(gate->WaitUntilReached());
+  SetFormatted(kVolume, "xfs");
+  gate->Open();
+  stage.join();
+  ExpectNothingLeft();
+}
+
 TEST_F(NodeConcurrencyTest, TwoVolumesForOnePathWaitForEachOther) {
   AddVolume("vol-b");
   const std::shared_ptr<Gate> gate = mounter_.Hold("Format", "vol-a");

@@ -105,6 +105,22 @@ TEST_F(NodeReconcileTest, AnAdoptedBlockTargetKeepsItsDeviceAndFreesIt) {
   ExpectNothingLeft();
 }
 
+// kubelet binds a block target again for each pod, and takes that down by itself.
+TEST_F(NodeReconcileTest, AnAdoptedBindThatItsMakerTookDownKeepsNoDevice) {
+  StageAndPublish(BlockCapability());
+  BindRequest again;
+  again.source = "/dev/loop0";
+  again.target = "/pods/kubelet";
+  again.target_kind = TargetKind::kFile;
+  ASSERT_OK(mounter_.Bind(again));
+  LoseRecords();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/pods/kubelet", "/pods/t"));
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/kubelet"); });
+  EXPECT_OK(Unpublish("/pods/t"));
+  ExpectNothingLeft();
+}
+
 TEST_F(NodeReconcileTest, ForeignMountsAndVolumesOfAnotherPluginAreNotAdopted) {
   StageAndPublish(MountCapability());
   LoseRecords();
