@@ -73,6 +73,22 @@ TEST_F(Concurrency, AHundredVolumesStagedWithASlowMkfsDoNotDelayAPublish) {
   }));
 }
 
+// The kernel names the same free loop device to all who ask at a time.
+TEST_F(Concurrency, AHundredBlockVolumesStagedAtOnceGetADeviceEach) {
+  constexpr int kCount = 100;
+  std::vector<std::string> ids, stagings;
+  for (int i = 0; i < kCount; ++i) ids.push_back(Created(Block(), kMiB));
+  for (const std::string& id : ids) stagings.push_back(Staging(id));
+  ExpectAllOk(AtOnce(kCount, [&](int i) {
+    const auto at = static_cast<std::size_t>(i);
+    return driver().Stage(ids[at], stagings[at], Block());
+  }));
+  std::set<std::string> files;
+  for (const LoopLine& loop : LoopsHere()) files.insert(loop.backing_file);
+  EXPECT_EQ(LoopsHere().size(), static_cast<std::size_t>(kCount));
+  EXPECT_EQ(files.size(), static_cast<std::size_t>(kCount));
+}
+
 TEST_F(Concurrency, CallsForOneVolumeWaitForEachOther) {
   plugin().options().environment["PATH"] = SlowMkfs(0.7);
   Restart(SIGTERM);

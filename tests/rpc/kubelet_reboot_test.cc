@@ -88,6 +88,16 @@ TEST_P(KubeletReboot, K28_UnpublishOfATargetOfLastTimeRemovesIt) {
   EXPECT_OK(driver().Unstage(id_, staging_));
 }
 
+// Whatever they say: paths and device numbers may stand for something else by now.
+TEST_P(KubeletReboot, K28_RecordsOfAnotherBootAreNotBelieved) {
+  plugin().Kill();
+  Rows(state_dir() + "/node.db", "UPDATE boot SET id = 'another'");
+  Start();
+  EXPECT_THAT(Rows(state_dir() + "/node.db", "SELECT path FROM uses WHERE capability <> ''"), ::testing::IsEmpty());
+  EXPECT_EQ(Rows(state_dir() + "/node.db", "SELECT path FROM uses WHERE path = '" + rw_ + "'").size(), 1U)
+      << "the kernel still knows whose mount it is";
+}
+
 // The same boot id, but the mounts are gone: a container's mount namespace was made anew.
 TEST_P(KubeletReboot, K28_RecordsOfMountsThatAreGoneAreForgotten) {
   Reboot();

@@ -134,5 +134,24 @@ TEST_P(LifeUndone, FromWhereverItStood) {
   Delete();
 }
 
+class LostRecords : public RpcTest {};
+
+// The kernel knows whose mount stands where: an only target stays the only one.
+TEST_F(LostRecords, ASingleWriterStillHasOneTarget) {
+  for (const VolumeCapability& use : {Mount(), Block()}) {
+    const std::string id = Created(use);
+    const std::string first = Target("a", id), second = Target("b", id);
+    ASSERT_OK(driver().Stage(id, Staging(id), use));
+    ASSERT_OK(driver().Publish(id, Staging(id), first, use));
+    plugin().Kill();
+    ForgetRecords();
+    Start();
+    ASSERT_OK(driver().Stage(id, Staging(id), use));
+    ExpectRefused([&] { return driver().Publish(id, Staging(id), second, use); }, Code::kFailedPrecondition, first);
+    EXPECT_OK(driver().Publish(id, Staging(id), first, use));
+    EXPECT_THAT(driver().Publish(id, Staging(id), first, use, true), FailsWith(Code::kAlreadyExists, first));
+  }
+}
+
 }  // namespace
 }  // namespace mooring::testing

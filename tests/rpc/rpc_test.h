@@ -90,7 +90,7 @@ std::uint64_t DeviceBytes(const std::string& device);     // "/dev/loop3", from 
 std::uint64_t MountedBytes(const std::string& path);      // statvfs
 std::string RunOutput(const std::string& shell_command);  // its standard output
 
-// All rows of a query on one of the plugin's databases, columns joined by '|'; the second for statements.
+// All rows that a statement gives on one of the plugin's databases, columns joined by '|'.
 std::vector<std::string> Rows(const std::string& database, const std::string& sql);
 
 }  // namespace mooring::testing

@@ -40,6 +40,8 @@ std::string Unescape(const std::string& text) {
 MountLine Parse(const std::string& text) {
   const std::vector<std::string> words = Split(text, ' ');
   MountLine line;
+  line.id = words[0];
+  line.parent = words[1];
   line.root = Unescape(words[3]);
   line.target = Unescape(words[4]);
   line.options = Split(words[5], ',');
@@ -78,6 +80,13 @@ std::vector<MountLine> MountsAt(const std::string& path) {
   std::vector<MountLine> mounts = Mounts();
   std::erase_if(mounts, [&](const MountLine& line) { return line.target != path; });
   return mounts;
+}
+
+bool IsStacked(const std::string& path) {
+  const std::vector<MountLine> mounts = MountsAt(path);
+  return std::any_of(mounts.begin(), mounts.end(), [&](const MountLine& upper) {
+    return std::any_of(mounts.begin(), mounts.end(), [&](const MountLine& lower) { return upper.parent == lower.id; });
+  });
 }
 
 std::optional<MountLine> MountAt(const std::string& path) {

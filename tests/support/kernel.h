@@ -10,6 +10,7 @@ namespace mooring::testing {
 
 // A line of /proc/self/mountinfo, proc(5).
 struct MountLine {
+  std::string id, parent;
   std::string root, target, fs_type, source;
   std::vector<std::string> options;        // of the mount: "ro", "nosuid", "relatime"
   std::vector<std::string> super_options;  // of the filesystem
@@ -21,7 +22,13 @@ struct MountLine {
 std::vector<MountLine> Mounts();                              // in mount order
 std::vector<MountLine> MountsBelow(const std::string& path);  // at it, too
 std::vector<MountLine> MountsAt(const std::string& path);     // more than one: stacked
-std::optional<MountLine> MountAt(const std::string& path);    // the only one; several count as a failure of the test
+
+// Whether a mount stands on another at `path`. True of one moment even while others mount there, which the count is
+// not: the table is read in pieces, so a mount that went and the one that came after it may both be in it, side by
+// side.
+bool IsStacked(const std::string& path);
+
+std::optional<MountLine> MountAt(const std::string& path);  // the only one; several count as a failure of the test
 
 struct LoopLine {
   std::string device, backing_file;
