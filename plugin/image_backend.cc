@@ -178,11 +178,13 @@ absl::Status ImageBackend::CheckUnused(const std::string& id) {
 absl::Status ImageBackend::WaitUntilUnused(const std::string& path) {
   const auto deadline = Clock::now() + kLoopLingers;
   while (true) {
-    MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, loops_.FindLoops(path));
-    if (loops.empty()) return absl::OkStatus();
+    const absl::StatusOr<std::vector<LoopInfo>> loops = loops_.FindLoops(path);
+    if (absl::IsNotFound(loops.status())) return absl::OkStatus();  // another process was quicker to delete it
+    MOORING_RETURN_IF_ERROR(loops.status());
+    if (loops->empty()) return absl::OkStatus();
     if (Clock::now() >= deadline) {
       return FailedPrecondition(fmt::format(
-          "the volume is in use on this host through {}: unpublish and unstage it first", DeviceNames(loops)));
+          "the volume is in use on this host through {}: unpublish and unstage it first", DeviceNames(*loops)));
     }
     std::this_thread::sleep_for(kPoll);
   }
