@@ -133,7 +133,11 @@ absl::StatusOr<std::string> NodeVolumes::PrepareFilesystem(const StageSpec& spec
   const std::string& asked = spec.capability.fs_type;
   MOORING_ASSIGN_OR_RETURN(FilesystemInfo found, mounter_.Probe(volume.path));
   if (found.content == FilesystemInfo::Content::kEmpty && !in_use) {
-    const std::string type = asked.empty() ? volume.fs_type : asked;
+    const std::string& type = volume.fs_type;
+    if (!asked.empty() && asked != type) {  // as ValidateVolumeCapabilities says; the size may not even suffice
+      return FailedPrecondition(
+          fmt::format("volume {} was made for {}, {} was asked for: it is not formatted", volume.id, type, asked));
+    }
     const absl::Status formatted = mounter_.Format(volume.path, type);
     if (formatted.ok()) return type;
     // Another process over the same state may have been quicker with this volume.

@@ -127,6 +127,8 @@ TEST_F(ErrorsNode, ABlockVolumeStagedThereWithAnotherCapabilityIsAlreadyExists) 
 
 TEST_F(ErrorsNode, WhatExceedsTheVolumesCapabilitiesIsFailedPrecondition) {
   const std::string id = Created(Mount("ext4"));
+  const std::string path = Staging(id);
+  ExpectRefused([&] { return driver().Stage(id, path, Mount("xfs")); }, Code::kFailedPrecondition, "was made for ext4");
   ASSERT_OK(driver().Stage(id, Staging(id)));
   ExpectRefused([&] { return driver().Stage(id, Staging("other"), Mount("xfs")); }, Code::kFailedPrecondition, "xfs");
   ExpectRefused([&] { return driver().Stage(id, Staging("other"), Block()); }, Code::kFailedPrecondition,

@@ -13,9 +13,18 @@ using ::testing::SizeIs;
 
 using NodeStageTest = NodeVolumesTest;
 
-TEST_F(NodeStageTest, AnEmptyVolumeIsFormattedWithTheTypeAskedFor) {
-  ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(AccessMode::kSingleNodeWriter, "xfs"))));
-  EXPECT_THAT(mounter_.Calls("Format"), ElementsAre("Format /images/vol-a.img xfs"));
+TEST_F(NodeStageTest, AnEmptyVolumeIsNotFormattedWithATypeItWasNotMadeFor) {
+  const std::string before = World();
+  EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(AccessMode::kSingleNodeWriter, "xfs"))),
+              FailsWith(StatusCode::kFailedPrecondition, "was made for ext4, xfs was asked for"));
+  EXPECT_THAT(mounter_.Calls("Format"), IsEmpty());
+  EXPECT_EQ(World(), before);
+}
+
+TEST_F(NodeStageTest, AnEmptyVolumeIsFormattedWithTheTypeItWasMadeForWhenThatIsAskedFor) {
+  AddVolume("vol-x", "xfs");
+  ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(AccessMode::kSingleNodeWriter, "xfs"), "vol-x")));
+  EXPECT_THAT(mounter_.Calls("Format"), ElementsAre("Format /images/vol-x.img xfs"));
   EXPECT_EQ(MountsAt("/staging/a").at(0).info.fs_type, "xfs");
 }
 
