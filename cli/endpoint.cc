@@ -1,49 +1,12 @@
 #include "cli/endpoint.h"
 
 #include <fmt/format.h>
-#include <sys/un.h>
-
-#include "base/quote.h"
-#include "base/status.h"
 
 namespace mooring::cli {
-namespace {
-
-constexpr std::size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
-constexpr std::string_view kScheme = "unix:";
-
-// What stands behind "unix:". Two slashes begin a URI's authority, which a local socket has none of: it is the path.
-std::string PathOf(std::string_view rest) {
-  if (!rest.starts_with("//")) return std::string(rest);
-  rest.remove_prefix(2);
-  return rest.empty() || rest[0] == '/' ? std::string(rest) : fmt::format("/{}", rest);
-}
-
-bool NamesAnotherScheme(std::string_view endpoint) {
-  return endpoint.find("://") != std::string_view::npos || endpoint.starts_with("unix-abstract:") ||
-         endpoint.starts_with("tcp:") || endpoint.starts_with("dns:");
-}
-
-}  // namespace
-
-absl::StatusOr<std::string> ParseEndpoint(std::string_view endpoint) {
-  const bool unix_scheme = endpoint.starts_with(kScheme);
-  if (!unix_scheme && NamesAnotherScheme(endpoint)) {
-    return InvalidArgument(
-        fmt::format("the endpoint {} is not a Unix socket: write unix:///path/csi.sock", Quote(endpoint)));
-  }
-  const std::string path = unix_scheme ? PathOf(endpoint.substr(kScheme.size())) : std::string(endpoint);
-  if (path.empty()) return InvalidArgument("the endpoint names no socket: write unix:///path/csi.sock");
-  if (path.size() > kLongestPath) {
-    return InvalidArgument(fmt::format("the socket's path {} is {} bytes long, more than the {} of a socket's address",
-                                       Quote(path), path.size(), kLongestPath));
-  }
-  return path;
-}
 
 std::string GrpcTarget(std::string_view socket_path) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
-  std::string target(kScheme);
+  std::string target = "unix:";
   for (const char c : socket_path) {
     if (kPlain.find(c) != std::string_view::npos) {
       target += c;

@@ -1,7 +1,6 @@
 #include "plugin/config.h"
 
 #include <fmt/format.h>
-#include <sys/un.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "base/host.h"
 #include "base/path.h"
 #include "base/quote.h"
+#include "base/socket_path.h"
 #include "base/status.h"
 
 namespace mooring {
@@ -145,9 +145,16 @@ absl::StatusOr<std::map<std::string, std::string>> ParseTopology(const std::vect
   return topology;
 }
 
+absl::StatusOr<std::string> CheckEndpoint(const std::string& endpoint) {
+  if (endpoint.empty()) return InvalidArgument("--endpoint (or CSI_ENDPOINT) is missing: write unix:///path/csi.sock");
+  absl::StatusOr<std::string> path = ParseSocketPath(endpoint);
+  if (path.ok()) path = NormalisePath("the path", *path);
+  return path.ok() ? path : Wrong("--endpoint", endpoint, Message(path.status()));
+}
+
 absl::StatusOr<Config> Check(const Flags& flags) {
   Config config;
-  MOORING_ASSIGN_OR_RETURN(config.socket_path, ParseEndpoint(flags.endpoint));
+  MOORING_ASSIGN_OR_RETURN(config.socket_path, CheckEndpoint(flags.endpoint));
   MOORING_ASSIGN_OR_RETURN(config.node_id, CheckNodeId(flags.node_id));
   MOORING_ASSIGN_OR_RETURN(config.state_dir, NormalisePath("--state-dir", flags.state_dir));
   MOORING_ASSIGN_OR_RETURN(config.mode, ParseMode(flags.mode));
@@ -208,27 +215,6 @@ absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {
     if (ours != nullptr) flags.endpoint = ours;
   }
   return Check(flags);
-}
-
-absl::StatusOr<std::string> ParseEndpoint(const std::string& endpoint) {
-  constexpr std::string_view kScheme = "unix:";
-  constexpr std::string_view kForms = "use unix:///path/csi.sock, or the path itself";
-  if (endpoint.empty()) return InvalidArgument(fmt::format("--endpoint (or CSI_ENDPOINT) is missing: {}", kForms));
-  std::string path = endpoint;
-  if (path.starts_with(kScheme)) {
-    // Doubled slashes go below. So unix://csi/csi.sock is /csi/csi.sock: no socket lives on a host called "csi".
-    path.erase(0, kScheme.size());
-  } else if (path.find("://") != std::string::npos) {
-    return Wrong("--endpoint", endpoint, fmt::format("only Unix sockets are served: {}", kForms));
-  }
-  absl::StatusOr<std::string> normal = NormalisePath("the path", path);
-  if (!normal.ok()) return Wrong("--endpoint", endpoint, fmt::format("{}: {}", Message(normal.status()), kForms));
-  if (normal->size() >= sizeof(sockaddr_un::sun_path)) {
-    return Wrong("--endpoint", endpoint,
-                 fmt::format("the path has {} bytes, and a socket's can have {}: use a shorter one", normal->size(),
-                             sizeof(sockaddr_un::sun_path) - 1));
-  }
-  return normal;
 }
 
 }  // namespace mooring

@@ -33,9 +33,6 @@ struct Config {
 // INVALID_ARGUMENT says which flag and what it may be. CANCELLED: help was asked for, it is the message.
 absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv);
 
-// The socket's path from `unix:///p`, `unix://p` (which orchestrators send for /p), `unix:/p`, or a bare /p.
-absl::StatusOr<std::string> ParseEndpoint(const std::string& endpoint);
-
 }  // namespace mooring
 
 #endif  // MOORING_PLUGIN_CONFIG_H_

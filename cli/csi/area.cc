@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "base/socket_path.h"
 #include "base/status.h"
 #include "cli/csi/command.h"
-#include "cli/endpoint.h"
 #include "cli/failure.h"
 #include "cli/run.h"
 #include "cli/usage.h"
@@ -32,7 +32,7 @@ absl::StatusOr<ClientOptions> ClientOptionsOf(const Arguments& arguments) {
   if (arguments.endpoint.empty()) {
     return InvalidArgument("which driver? Give --endpoint unix:///path/csi.sock or set CSI_ENDPOINT");
   }
-  MOORING_ASSIGN_OR_RETURN(std::string socket, ParseEndpoint(arguments.endpoint));
+  MOORING_ASSIGN_OR_RETURN(std::string socket, ParseSocketPath(arguments.endpoint));
   return ClientOptions{.socket_path = std::move(socket),
                        .timeout = arguments.timeout,
                        .show_time = arguments.show_time,

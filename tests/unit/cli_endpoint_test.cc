@@ -1,42 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <string>
-
-#include "base/status.h"
 #include "cli/endpoint.h"
 
 namespace mooring::cli {
 namespace {
-
-TEST(ParseEndpointTest, TakesEveryFormOrchestratorsAndPeopleWrite) {
-  EXPECT_EQ(*ParseEndpoint("unix:///csi/csi.sock"), "/csi/csi.sock");
-  EXPECT_EQ(*ParseEndpoint("unix://csi/csi.sock"), "/csi/csi.sock");
-  EXPECT_EQ(*ParseEndpoint("unix:/csi/csi.sock"), "/csi/csi.sock");
-  EXPECT_EQ(*ParseEndpoint("unix:csi.sock"), "csi.sock");
-  EXPECT_EQ(*ParseEndpoint("/csi/csi.sock"), "/csi/csi.sock");
-  EXPECT_EQ(*ParseEndpoint("./csi.sock"), "./csi.sock");
-}
-
-TEST(ParseEndpointTest, KeepsOddCharactersOfAPath) {
-  EXPECT_EQ(*ParseEndpoint("unix:///a b/100%?#.sock"), "/a b/100%?#.sock");
-}
-
-TEST(ParseEndpointTest, RefusesWhatIsNoUnixSocket) {
-  for (const char* endpoint : {"", "unix:", "unix://", "tcp://127.0.0.1:1", "tcp:127.0.0.1:1", "http://host/x",
-                               "unix-abstract:name", "dns:///host"}) {
-    const auto path = ParseEndpoint(endpoint);
-    ASSERT_FALSE(path.ok()) << endpoint << " gave " << *path;
-    EXPECT_TRUE(absl::IsInvalidArgument(path.status()));
-    EXPECT_NE(Message(path.status()).find("unix:///path/csi.sock"), std::string::npos) << path.status();
-  }
-}
-
-TEST(ParseEndpointTest, RefusesAPathThatFitsInNoSocketAddress) {
-  EXPECT_TRUE(ParseEndpoint("/" + std::string(106, 'a')).ok());
-  const auto path = ParseEndpoint("/" + std::string(107, 'a'));
-  ASSERT_FALSE(path.ok());
-  EXPECT_NE(Message(path.status()).find("108 bytes long, more than the 107"), std::string::npos) << path.status();
-}
 
 TEST(GrpcTargetTest, EncodesWhatAUriCannotHold) {
   EXPECT_EQ(GrpcTarget("/csi/csi-1_2.sock~"), "unix:/csi/csi-1_2.sock~");

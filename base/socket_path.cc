@@ -1,0 +1,44 @@
+#include "base/socket_path.h"
+
+#include <fmt/format.h>
+#include <sys/un.h>
+
+#include "base/quote.h"
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
+constexpr std::string_view kScheme = "unix:";
+constexpr std::string_view kForms = "write unix:///path/csi.sock, or the path itself";
+
+// What stands behind "unix:". Two slashes begin a URI's authority, which a local socket has none of: it is the path.
+std::string PathOf(std::string_view rest) {
+  if (!rest.starts_with("//")) return std::string(rest);
+  rest.remove_prefix(2);
+  return rest.empty() || rest[0] == '/' ? std::string(rest) : fmt::format("/{}", rest);
+}
+
+bool NamesAnotherScheme(std::string_view endpoint) {
+  return endpoint.find("://") != std::string_view::npos || endpoint.starts_with("unix-abstract:") ||
+         endpoint.starts_with("tcp:") || endpoint.starts_with("dns:");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ParseSocketPath(std::string_view endpoint) {
+  const bool unix_scheme = endpoint.starts_with(kScheme);
+  if (!unix_scheme && NamesAnotherScheme(endpoint)) {
+    return InvalidArgument(fmt::format("the endpoint {} is no Unix socket: {}", Quote(endpoint), kForms));
+  }
+  std::string path = unix_scheme ? PathOf(endpoint.substr(kScheme.size())) : std::string(endpoint);
+  if (path.empty()) return InvalidArgument(fmt::format("the endpoint names no socket: {}", kForms));
+  if (path.size() > kLongestPath) {
+    return InvalidArgument(fmt::format("the socket's path {} is {} bytes long, more than the {} of a socket's address",
+                                       Quote(path), path.size(), kLongestPath));
+  }
+  return path;
+}
+
+}  // namespace mooring

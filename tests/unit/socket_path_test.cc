@@ -1,0 +1,44 @@
+#include "base/socket_path.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+TEST(ParseSocketPathTest, TakesEveryFormOrchestratorsAndPeopleWrite) {
+  EXPECT_EQ(*ParseSocketPath("unix:///csi/csi.sock"), "/csi/csi.sock");
+  EXPECT_EQ(*ParseSocketPath("unix://csi/csi.sock"), "/csi/csi.sock");
+  EXPECT_EQ(*ParseSocketPath("unix:/csi/csi.sock"), "/csi/csi.sock");
+  EXPECT_EQ(*ParseSocketPath("unix:csi.sock"), "csi.sock");
+  EXPECT_EQ(*ParseSocketPath("/csi/csi.sock"), "/csi/csi.sock");
+  EXPECT_EQ(*ParseSocketPath("./csi.sock"), "./csi.sock");
+}
+
+TEST(ParseSocketPathTest, KeepsOddCharactersOfAPath) {
+  EXPECT_EQ(*ParseSocketPath("unix:///a b/100%?#.sock"), "/a b/100%?#.sock");
+}
+
+TEST(ParseSocketPathTest, RefusesWhatIsNoUnixSocket) {
+  for (const char* endpoint : {"", "unix:", "unix://", "tcp://127.0.0.1:1", "tcp:127.0.0.1:1", "http://host/x",
+                               "unix-abstract:name", "dns:///host"}) {
+    const auto path = ParseSocketPath(endpoint);
+    ASSERT_FALSE(path.ok()) << endpoint << " gave " << *path;
+    EXPECT_TRUE(absl::IsInvalidArgument(path.status()));
+    EXPECT_NE(Message(path.status()).find("unix:///path/csi.sock"), std::string::npos) << path.status();
+  }
+}
+
+TEST(ParseSocketPathTest, RefusesAPathThatFitsInNoSocketAddress) {
+  EXPECT_TRUE(ParseSocketPath("/" + std::string(106, 'a')).ok());
+  const auto path = ParseSocketPath("/" + std::string(107, 'a'));
+  ASSERT_FALSE(path.ok());
+  EXPECT_NE(Message(path.status()).find("108 bytes long, more than the 107"), std::string::npos) << path.status();
+}
+
+}  // namespace
+}  // namespace mooring
