@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -54,6 +55,10 @@ std::string TextValue(std::string_view value) {
   return bare ? std::string(value.substr(0, kMaxValue)) : Quote(value, kMaxValue);
 }
 
+std::string JsonValue(const Value& value) {
+  return value.is_number() ? value.text() : JsonQuote(std::string_view(value.text()).substr(0, kMaxValue));
+}
+
 // Messages are constants of ours; should one ever carry text from outside, it stays on its line.
 std::string OneLine(std::string_view message) {
   std::string line(message);
@@ -66,13 +71,15 @@ std::string Line(Format format, std::string_view message, const Fields& fields) 
   const bool json = format == Format::kJson;
   std::string line = json ? JsonQuote(message) : OneLine(message);
   for (const auto& [key, value] : fields) {
-    line += json ? fmt::format(",{}:{}", JsonQuote(key), JsonQuote(std::string_view(value).substr(0, kMaxValue)))
-                 : fmt::format(" {}={}", key, TextValue(value));
+    line += json ? fmt::format(",{}:{}", JsonQuote(key), JsonValue(value))
+                 : fmt::format(" {}={}", key, TextValue(value.text()));
   }
   return line;
 }
 
 }  // namespace
+
+Value::Value(double number) : text_(fmt::format("{:.3f}", number)), is_number_(true) {}
 
 absl::Status Setup(std::string_view level, std::string_view format) {
   const std::optional<Level> parsed = ParseLevel(level);

@@ -19,8 +19,24 @@ absl::Status Setup(std::string_view level, std::string_view format);
 
 bool Enabled(Level level);
 
-// key=value pairs behind the message (text), or members of the object (JSON). Values are escaped here.
-using Fields = std::vector<std::pair<std::string_view, std::string>>;
+// Text, which is escaped where it is written, or a number, which JSON shows as one.
+class Value {
+ public:
+  Value(std::string text) : text_(std::move(text)) {}
+  Value(std::string_view text) : text_(text) {}
+  Value(const char* text) : text_(text) {}
+  Value(double number);  // with three decimals
+
+  const std::string& text() const { return text_; }
+  bool is_number() const { return is_number_; }
+
+ private:
+  std::string text_;
+  bool is_number_ = false;
+};
+
+// key=value pairs behind the message (text), or members of the object (JSON).
+using Fields = std::vector<std::pair<std::string_view, Value>>;
 void Write(Level level, std::string_view message, const Fields& fields = {});
 
 inline void Debug(std::string_view message, const Fields& fields = {}) { Write(Level::kDebug, message, fields); }

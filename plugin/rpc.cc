@@ -103,7 +103,7 @@ void LogCall(const ProtoMessage& request, const absl::Status& status, Clock::dur
     std::string text = FieldText(request, field);
     if (!text.empty()) fields.emplace_back(key, std::move(text));
   }
-  fields.emplace_back("ms", fmt::format("{:.3f}", std::chrono::duration<double, std::milli>(took).count()));
+  fields.emplace_back("ms", std::chrono::duration<double, std::milli>(took).count());
   fields.emplace_back("code", absl::StatusCodeToString(status.code()));
   if (!status.ok()) fields.emplace_back("cause", WithoutMountFlags(Message(status), request));
   // What orchestrators ask all the time (Probe, capabilities) is of no interest while it is well.

@@ -64,6 +64,11 @@ TEST_F(LogTest, JsonIsOneObjectALine) {
                           EndsWith(",\"volume\":\"a\\\"b\\\\c\\u000ad\\ufffd\"}\n")));
 }
 
+TEST_F(LogTest, ANumberIsOneInJson) {
+  EXPECT_THAT(Written("json", {{"ms", 0.25}}), EndsWith(",\"ms\":0.250}\n"));
+  EXPECT_THAT(Written("text", {{"ms", 1234.5}}), EndsWith(" ms=1234.500\n"));
+}
+
 TEST_F(LogTest, FormatsOfTheLibraryBelowAreNotExpanded) {
   for (const char* format : {"text", "json"}) {
     EXPECT_THAT(Written(format, {{"volume", "{} %v {0} %n {:s}"}}), HasSubstr("{} %v {0} %n {:s}"));
