@@ -2,7 +2,10 @@
 # start-up time of the shared ones. libmount, libblkid and libudev exist as shared libraries only.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # Without these, what uses a precompiled header is never cached, and another clone finds nothing (ccache(1)).
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+                                  CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
+  add_compile_options(-fpch-preprocess)
 endif()
 
 find_package(PkgConfig REQUIRED)
