@@ -40,6 +40,7 @@ constexpr char kSchema[] = R"(
     capability TEXT NOT NULL,
     read_only INTEGER NOT NULL,
     PRIMARY KEY (volume_id, node_id)) WITHOUT ROWID;
+  CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
   CREATE INDEX publications_by_node ON publications(node_id);
   CREATE INDEX unfinished_volumes ON volumes(state) WHERE state <> 'ready';
 )";
@@ -244,6 +245,22 @@ absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::TryOpen(const std::s
     store->reader_ = std::make_unique<Reader>(path);
   }));
   return store;
+}
+
+absl::StatusOr<std::string> CatalogStore::KeepNodeId(const std::string& wanted) {
+  const std::lock_guard<std::mutex> lock(writer_->mutex);
+  return Guarded("look up the node of", path_, [&] {
+    SQLite::Statement recorded(writer_->database, "SELECT value FROM settings WHERE key = 'node_id'");
+    if (recorded.executeStep() && recorded.getColumn(0).getString() == wanted) return wanted;
+    recorded.reset();
+    SQLite::Statement keep(writer_->database,
+                           "INSERT INTO settings (key, value) VALUES ('node_id', ?) ON CONFLICT (key) DO UPDATE "
+                           "SET value = excluded.value WHERE NOT EXISTS (SELECT 1 FROM volumes)");
+    keep.bind(1, wanted);
+    keep.exec();
+    recorded.executeStep();
+    return recorded.getColumn(0).getString();
+  });
 }
 
 absl::StatusOr<bool> CatalogStore::Insert(const VolumeRecord& volume) {

@@ -52,6 +52,9 @@ class CatalogStore {
   static absl::StatusOr<std::unique_ptr<CatalogStore>> Open(const std::string& path);
   ~CatalogStore();
 
+  // The id of the node that the volumes lie on: `wanted`, unless there are volumes and they were made under another.
+  absl::StatusOr<std::string> KeepNodeId(const std::string& wanted);
+
   // False where the name or the id is taken.
   absl::StatusOr<bool> Insert(const VolumeRecord& volume);
 

@@ -106,6 +106,9 @@ absl::StatusOr<std::string> OneOf(std::string_view flag, const std::string& valu
   return Wrong(flag, value, fmt::format("use one of {}", fmt::join(choices, ", ")));
 }
 
+// Lower-case (CSI), whatever the driver's name is.
+std::string TopologyPrefix(const Config& config) { return std::string(kTopologyPrefix) + Lower(config.driver_name); }
+
 // "zone" or "topology.<driver>/zone" -> "zone".
 absl::StatusOr<std::string> TopologyName(const std::string& segment, const std::string& key,
                                          const std::string& prefix) {
@@ -129,9 +132,8 @@ bool HasKey(const std::map<std::string, std::string>& topology, const std::strin
 
 absl::StatusOr<std::map<std::string, std::string>> ParseTopology(const std::vector<std::string>& segments,
                                                                  const Config& config) {
-  // The prefix of a topology key is lower-case (CSI), whatever the driver's name is.
-  const std::string prefix = std::string(kTopologyPrefix) + Lower(config.driver_name);
-  std::map<std::string, std::string> topology = {{fmt::format("{}/{}", prefix, kNodeKey), config.node_id}};
+  const std::string prefix = TopologyPrefix(config);
+  std::map<std::string, std::string> topology;
   for (const std::string& segment : segments) {
     const std::size_t equals = segment.find('=');
     if (equals == std::string::npos) return Wrong("--topology", segment, "use key=value");
@@ -155,12 +157,14 @@ absl::StatusOr<std::string> CheckEndpoint(const std::string& endpoint) {
 absl::StatusOr<Config> Check(const Flags& flags) {
   Config config;
   MOORING_ASSIGN_OR_RETURN(config.socket_path, CheckEndpoint(flags.endpoint));
-  MOORING_ASSIGN_OR_RETURN(config.node_id, CheckNodeId(flags.node_id));
+  MOORING_ASSIGN_OR_RETURN(const std::string node_id, CheckNodeId(flags.node_id));
+  config.node_id_given = !flags.node_id.empty();
   MOORING_ASSIGN_OR_RETURN(config.state_dir, NormalisePath("--state-dir", flags.state_dir));
   MOORING_ASSIGN_OR_RETURN(config.mode, ParseMode(flags.mode));
   MOORING_ASSIGN_OR_RETURN(config.driver_name, CheckDriverName(flags.driver_name));
   MOORING_ASSIGN_OR_RETURN(config.max_volumes, ParseMaxVolumes(flags.max_volumes));
   MOORING_ASSIGN_OR_RETURN(config.topology, ParseTopology(flags.topology, config));
+  SetNodeId(config, node_id);
   MOORING_ASSIGN_OR_RETURN(config.log_level,
                            OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
   MOORING_ASSIGN_OR_RETURN(config.log_format, OneOf("--log-format", flags.log_format, {"text", "json"}));
@@ -173,7 +177,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   };
   add("--endpoint", flags.endpoint, "CSI_ENDPOINT",
       "socket to serve: unix:///csi/csi.sock, or its path [MOORING_ENDPOINT]");
-  add("--node-id", flags.node_id, "MOORING_NODE_ID", "this node's id (default: the host's name)");
+  add("--node-id", flags.node_id, "MOORING_NODE_ID",
+      "this node's id (default: the one its volumes were made under, else the host's name)");
   add("--state-dir", flags.state_dir, "MOORING_STATE_DIR", "directory of volumes and records");
   add("--mode", flags.mode, "MOORING_MODE", "what to serve: node, controller or monolith (both)");
   add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "the name orchestrators know the plugin by");
@@ -191,6 +196,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
+
+void SetNodeId(Config& config, const std::string& id) {
+  config.node_id = id;
+  config.topology[fmt::format("{}/{}", TopologyPrefix(config), kNodeKey)] = id;
+}
 
 absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {
   CLI::App app("mooring-plugin: a CSI driver for volumes on this Linux node", "mooring-plugin");

@@ -15,8 +15,9 @@ namespace mooring {
 enum class Mode { kNode, kController, kMonolith };
 
 struct Config {
-  std::string socket_path;                     // of --endpoint
-  std::string node_id;                         // default: the host's name
+  std::string socket_path;  // of --endpoint
+  std::string node_id;      // default: what the state directory records, else the host's name
+  bool node_id_given = false;
   std::string state_dir = "/var/lib/mooring";  // resolved, made where it is missing
   Mode mode = Mode::kMonolith;
   std::string driver_name = "mooring.csi";
@@ -29,6 +30,9 @@ struct Config {
   bool serves_node() const { return mode != Mode::kController; }
   bool serves_controller() const { return mode != Mode::kNode; }
 };
+
+// Sets the node's id and the topology segment that carries it.
+void SetNodeId(Config& config, const std::string& id);
 
 // INVALID_ARGUMENT says which flag and what it may be. CANCELLED: help was asked for, it is the message.
 absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv);

@@ -35,12 +35,33 @@ constexpr std::chrono::milliseconds kLastAnswers{500};
 // The real path, since sources of mounts are used without following symbolic links.
 absl::StatusOr<std::string> MakeStateDir(const std::string& path) {
   std::error_code error;
+  const mode_t before = ::umask(0077);  // one that is there already may be shared: what we put into it is private
   std::filesystem::create_directories(path, error);
+  ::umask(before);
   if (error) return ErrnoStatus(error.value(), "make the state directory", path);
   const std::filesystem::path real = std::filesystem::canonical(path, error);
   if (error) return ErrnoStatus(error.value(), "find the state directory", path);
-  if (::chmod(real.c_str(), 0700) != 0) return ErrnoStatus(errno, "keep others out of", real.string());
+  struct stat status = {};
+  if (::stat(real.c_str(), &status) != 0) return ErrnoStatus(errno, "look at the state directory", path);
+  if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return FailedPrecondition(fmt::format("others may write in the state directory {} (owner {}, mode {:o}): give the "
+                                          "plugin a directory of its own",
+                                          Quote(path), status.st_uid, status.st_mode & 07777));
+  }
   return real.string();
+}
+
+// The host's name changes, in a container with every start of it; the volumes stay where they are.
+absl::Status KeepNodeId(Config& config, CatalogStore& catalog) {
+  MOORING_ASSIGN_OR_RETURN(const std::string recorded, catalog.KeepNodeId(config.node_id));
+  if (recorded == config.node_id) return absl::OkStatus();
+  if (config.node_id_given) {
+    return FailedPrecondition(
+        fmt::format("the volumes in {} were made on node {}, and --node-id is {}: give --node-id {}",
+                    Quote(config.state_dir), Quote(recorded), Quote(config.node_id), recorded));
+  }
+  SetNodeId(config, recorded);
+  return absl::OkStatus();
 }
 
 // Calls of services that are not served here. gRPC alone would refuse them without a word.
@@ -160,6 +181,7 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
   MOORING_ASSIGN_OR_RETURN(const std::string boot_id, BootId());
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<CatalogStore> catalog, CatalogStore::Open(config.state_dir + "/catalog.db"));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NodeStore> node, NodeStore::Open(config.state_dir + "/node.db", boot_id));
+  MOORING_RETURN_IF_ERROR(KeepNodeId(config, *catalog));
   auto parts = std::make_unique<Parts>(config, mounter, std::move(catalog), std::move(node));
   MOORING_RETURN_IF_ERROR(parts->Listen(config.socket_path));
   parts->reconciler = std::thread(&Parts::ReconcileUntilDone, parts.get());

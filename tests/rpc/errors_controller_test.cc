@@ -162,13 +162,24 @@ TEST_F(ErrorsController, PublishKnowsOneNodeAndOneWayOfUse) {
   EXPECT_OK(driver().Attach(id, kNode, Mount(), true));
 }
 
-// A state directory that another node has used: the volume is published there, and this node cannot have it.
-TEST_F(ErrorsController, PublishedElsewhereNamesTheNode) {
+TEST_F(ErrorsController, TheVolumesNodeStaysTheirsUnderAnotherHostName) {
   const std::string id = Created();
-  ASSERT_OK(driver().Attach(id, kNode));
+  plugin().options().flags = {};
+  Restart(SIGTERM);
+  EXPECT_EQ(driver().Send(csi::v1::NodeGetInfoRequest())->node_id(), kNode);
+  EXPECT_OK(driver().Attach(id, kNode));
+  plugin().Terminate();
+  plugin().options().flags = {"--node-id", "node-2"};
+  plugin().Launch();
+  EXPECT_EQ(plugin().Wait(), 1);
+  EXPECT_THAT(plugin().Log(), ::testing::HasSubstr("give --node-id " + std::string(kNode)));
+  plugin().options().flags = {};
+  Start();
+  ASSERT_OK(driver().Detach(id, kNode));
+  ASSERT_OK(driver().Delete(id));
   plugin().options().flags = {"--node-id", "node-2"};
   Restart(SIGTERM);
-  ExpectRefused([&] { return driver().Attach(id, "node-2"); }, Code::kFailedPrecondition, kNode);
+  EXPECT_EQ(driver().Send(csi::v1::NodeGetInfoRequest())->node_id(), "node-2");
 }
 
 TEST_F(ErrorsController, MoreVolumesThanTheNodeTakesIsResourceExhausted) {

@@ -86,6 +86,30 @@ TEST_F(Socket, AMissingDirectoryIsNamed) {
   EXPECT_THAT(said, HasSubstr(dir() / "missing"));
 }
 
+TEST_F(Socket, AStateDirectoryThatIsThereKeepsItsModeAndOthersMayNotWriteIntoIt) {
+  const std::string shared = MakeDirectories("shared");
+  const auto start_and_stop = [&] {
+    PluginProcess another({.socket = dir() / "another.sock",
+                           .state_dir = shared,
+                           .log_file = dir() / "another.log",
+                           .flags = {},
+                           .environment = {}});
+    another.Launch();
+    Eventually([&] { return !another.running() || fs::exists(dir() / "another.sock"); });
+    another.Terminate();
+    return another.Log();
+  };
+  ASSERT_EQ(::chmod(shared.c_str(), 0755), 0);
+  EXPECT_THAT(start_and_stop(), HasSubstr("serving"));
+  struct stat status = {};
+  ASSERT_EQ(::stat(shared.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777U, 0755U);
+  ASSERT_EQ(::chmod(shared.c_str(), 01777), 0);
+  EXPECT_THAT(start_and_stop(), HasSubstr("others may write in the state directory"));
+  fs::remove_all(shared);
+  fs::remove(dir() / "another.log");
+}
+
 TEST_F(Socket, NoOtherFileIsMadeBesideItAndStrangersCannotUseIt) {
   const std::string directory = MakeDirectories("csi");
   driver().Disconnect();

@@ -63,6 +63,16 @@ class CatalogStoreTest : public ::testing::Test {
   std::string directory_;
 };
 
+TEST_F(CatalogStoreTest, TheNodeIsWhoeverMadeTheVolumes) {
+  auto store = Open();
+  EXPECT_EQ(store->KeepNodeId("a").value(), "a");
+  EXPECT_EQ(store->KeepNodeId("b").value(), "b");
+  ASSERT_TRUE(store->Insert(Volume("v")).value());
+  EXPECT_EQ(store->KeepNodeId("c").value(), "b");
+  store.reset();
+  EXPECT_EQ(Open()->KeepNodeId("c").value(), "b");
+}
+
 TEST_F(CatalogStoreTest, FindsWhatWasInserted) {
   const auto store = Open();
   VolumeRecord volume = Volume("vol-a", VolumeState::kCreating);
