@@ -1,13 +1,44 @@
 #include "plugin/keyed_lock.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <thread>
 #include <utility>
 
 #include "base/quote.h"
 #include "base/status.h"
 
 namespace mooring {
+namespace {
+
+// A key is one byte of the file, which need not be that long: FNV-1a, the same in every build. Two keys that share a
+// byte would merely wait for each other.
+off_t ByteOf(const std::string& key) {
+  std::uint64_t hash = 0xCBF29CE484222325U;
+  for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
+  return static_cast<off_t>(hash >> 2U);
+}
+
+// fcntl_locking(2), "open file description locks": of the object, not of whichever descriptor the process closes first.
+int SetLock(const UniqueFd& file, const std::string& key, short type) {
+  struct flock range = {};
+  range.l_type = type;
+  range.l_whence = SEEK_SET;
+  range.l_start = ByteOf(key);
+  range.l_len = 1;
+  return ::fcntl(file.get(), F_OFD_SETLK, &range);
+}
+
+absl::Status Pending(std::string_view what, const std::string& key) {
+  return Aborted(fmt::format("another operation on {} {} is still under way: call again later", what, Quote(key)));
+}
+
+absl::Status Stopping() { return Unavailable("the plugin is stopping"); }
+
+}  // namespace
 
 KeyedLocks::Hold::Hold(Hold&& other) noexcept
     : owner_(std::exchange(other.owner_, nullptr)), key_(std::move(other.key_)) {}
@@ -16,21 +47,49 @@ KeyedLocks::Hold::~Hold() {
   if (owner_ != nullptr) owner_->Release(key_);
 }
 
+absl::StatusOr<std::unique_ptr<KeyedLocks>> KeyedLocks::Shared(const std::string& path) {
+  auto locks = std::make_unique<KeyedLocks>();
+  locks->file_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!locks->file_.ok()) return ErrnoStatus(errno, "open the lock file", path);
+  return locks;
+}
+
 absl::StatusOr<KeyedLocks::Hold> KeyedLocks::Acquire(const std::string& key, std::string_view what,
                                                      Clock::time_point deadline) {
+  MOORING_RETURN_IF_ERROR(WaitInProcess(key, what, deadline));
+  Hold hold(this, key);
+  if (file_.ok()) MOORING_RETURN_IF_ERROR(WaitForProcesses(key, what, deadline));
+  return hold;
+}
+
+absl::Status KeyedLocks::WaitInProcess(const std::string& key, std::string_view what, Clock::time_point deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
   Entry& entry = entries_[key];
   ++entry.waiters;
-  const bool free = entry.free.wait_until(lock, deadline, [&entry] { return !entry.held; });
+  const bool awake = entry.free.wait_until(lock, deadline, [&] { return !entry.held || stopping_; });
   --entry.waiters;
-  if (!free) {
-    return Aborted(fmt::format("another operation on {} {} is still under way: call again later", what, Quote(key)));
+  if (!entry.held && !stopping_) {
+    entry.held = true;
+    return absl::OkStatus();
   }
-  entry.held = true;
-  return Hold(this, key);
+  if (!entry.held && entry.waiters == 0) entries_.erase(key);
+  return awake ? Stopping() : Pending(what, key);
+}
+
+// Held in this process; others are asked again and again, since fcntl(2) knows no deadline. They seldom meet.
+absl::Status KeyedLocks::WaitForProcesses(const std::string& key, std::string_view what, Clock::time_point deadline) {
+  constexpr std::chrono::milliseconds kLongestPause{16};
+  for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, kLongestPause)) {
+    if (SetLock(file_, key, F_WRLCK) == 0) return absl::OkStatus();
+    if (errno != EAGAIN && errno != EACCES && errno != EINTR) return ErrnoStatus(errno, "lock for", key);
+    if (IsStopping()) return Stopping();
+    if (Clock::now() >= deadline) return Pending(what, key);
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 void KeyedLocks::Release(const std::string& key) {
+  if (file_.ok()) SetLock(file_, key, F_UNLCK);
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(key);
   found->second.held = false;
@@ -39,6 +98,17 @@ void KeyedLocks::Release(const std::string& key) {
   } else {
     found->second.free.notify_one();
   }
+}
+
+bool KeyedLocks::IsStopping() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return stopping_;
+}
+
+void KeyedLocks::Stop() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stopping_ = true;
+  for (auto& [key, entry] : entries_) entry.free.notify_all();
 }
 
 }  // namespace mooring

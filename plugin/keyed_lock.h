@@ -5,10 +5,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/unique_fd.h"
 
 namespace mooring {
 
@@ -29,9 +32,16 @@ class KeyedLocks {
     std::string key_;
   };
 
-  // Waits until nobody holds `key`; ABORTED ("an operation is pending", CSI) past `deadline`. `what` names the key in
-  // the message. KeyedLocks must outlive what it gave.
+  KeyedLocks() = default;  // of this process alone
+
+  // Of all processes that use this file, which is made (0600) where it is missing. A process that ends holds nothing.
+  static absl::StatusOr<std::unique_ptr<KeyedLocks>> Shared(const std::string& path);
+
+  // Waits until nobody holds `key`; ABORTED ("an operation is pending", CSI) past `deadline`, UNAVAILABLE after Stop.
+  // `what` names the key in the message. KeyedLocks must outlive what it gave.
   absl::StatusOr<Hold> Acquire(const std::string& key, std::string_view what, Clock::time_point deadline);
+
+  void Stop();  // ends all waiting, now and later
 
  private:
   struct Entry {
@@ -39,10 +49,15 @@ class KeyedLocks {
     int waiters = 0;
     std::condition_variable free;
   };
+  absl::Status WaitInProcess(const std::string& key, std::string_view what, Clock::time_point deadline);
+  absl::Status WaitForProcesses(const std::string& key, std::string_view what, Clock::time_point deadline);
   void Release(const std::string& key);
+  bool IsStopping();
 
   std::mutex mutex_;
   std::map<std::string, Entry> entries_;  // only of keys that are held or waited for
+  bool stopping_ = false;
+  UniqueFd file_;  // none: of this process alone
 };
 
 }  // namespace mooring

@@ -66,20 +66,28 @@ absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const Plan plan, spec.capability.access_type == AccessType::kMount
                                                 ? PlanFilesystem(spec)
                                                 : PlanBlock(spec, volume));
-  absl::Status status = CheckOtherTargets(spec);
+  MOORING_RETURN_IF_ERROR(CheckOtherTargets(spec));
   VolumeUse use = UseOf(spec, plan.bind, plan.options);
-  if (status.ok()) status = store_.Put(use);
-  if (status.ok()) {
-    status = Unexpected(mounter_.Bind(plan.bind));
-    if (!status.ok()) store_.Remove(spec.target_path).IgnoreError();
-  }
-  if (!status.ok()) {
+  MOORING_RETURN_IF_ERROR(store_.Put(use));
+  if (const absl::Status bound = BindPlanned(spec, plan); !bound.ok()) {
+    store_.Remove(spec.target_path).IgnoreError();
     // A read-only device may have been stacked for this target alone.
     if (spec.capability.access_type == AccessType::kBlock) ReleaseDevices(spec.volume_id).IgnoreError();
-    return status;
+    return Unexpected(bound);
   }
   use.done = true;
-  return store_.Put(use);
+  return Record(use);
+}
+
+absl::Status NodeVolumes::BindPlanned(const PublishSpec& spec, const Plan& plan) {
+  if (spec.capability.access_type == AccessType::kMount || !plan.bind.flags.read_only) return mounter_.Bind(plan.bind);
+  // A read-only bind of a device node stops nobody from writing: the device itself has to be read-only.
+  MOORING_ASSIGN_OR_RETURN(const LoopInfo stacked, mounter_.AttachLoop({.backing_file = plan.bind.source,
+                                                                        .label = ReadOnlyLabelFor(spec.volume_id),
+                                                                        .read_only = true}));
+  BindRequest bind = plan.bind;
+  bind.source = stacked.device;
+  return mounter_.Bind(bind);
 }
 
 // Something is mounted at the target: fine if it is what is asked for. The record says so, also when the volume is no
@@ -114,7 +122,7 @@ absl::Status NodeVolumes::AdoptTarget(const PublishSpec& spec, const PathInfo& t
   if (!alike) return PublishedOtherwise(spec, how + (target.mount->flags.read_only ? ", read-only" : ""));
   VolumeUse use = UseOf(spec, plan.bind, plan.options);
   use.done = true;
-  return store_.Put(use);
+  return Record(use);
 }
 
 // CSI 1.12, NodePublishVolume, "the second publish": a single-node mode has one target.
@@ -164,48 +172,47 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec&
 }
 
 // The volume's loop device. Staged means: a record says so, or the device is there though the records were lost.
-absl::StatusOr<LoopInfo> NodeVolumes::StagedDevice(const PublishSpec& spec, const NodeVolume& volume) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
-  if (known && known->volume_id == spec.volume_id && known->access_type == AccessType::kBlock &&
-      !known->device.empty()) {
-    MOORING_ASSIGN_OR_RETURN(const PathInfo device, mounter_.Find(known->device));
+absl::StatusOr<LoopInfo> NodeVolumes::StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
+                                                   const std::optional<VolumeUse>& staged) {
+  if (staged && !staged->device.empty()) {
+    MOORING_ASSIGN_OR_RETURN(const PathInfo device, mounter_.Find(staged->device));
     if (device.loop && device.loop->label == LabelFor(spec.volume_id)) return *device.loop;
   }
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
+  const bool on_record =
+      std::any_of(uses.begin(), uses.end(), [](const VolumeUse& use) { return use.role == VolumeUse::Role::kStage; });
+  if (on_record && !staged) return NotStaged(spec, "it is staged elsewhere");
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(volume.path));
-  if (loops.empty()) return NotStaged(spec, "it has no device");
-  if (loops.front().auto_clear) return NotStaged(spec, "it is in use as a filesystem");
-  return loops.front();
+  for (const LoopInfo& loop : loops) {
+    if (loop.label == LabelFor(spec.volume_id) && !loop.auto_clear) return loop;
+  }
+  return NotStaged(spec, loops.empty() ? "it has no device" : "its image is in use in another way");
 }
 
 absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanBlock(const PublishSpec& spec, const NodeVolume& volume) {
-  MOORING_ASSIGN_OR_RETURN(LoopInfo device, StagedDevice(spec, volume));
-  if (IsReadOnly(spec)) {
-    // A read-only bind of a device node stops nobody from writing: the device itself has to be read-only.
-    MOORING_ASSIGN_OR_RETURN(
-        device, mounter_.AttachLoop(
-                    {.backing_file = device.device, .label = ReadOnlyLabelFor(spec.volume_id), .read_only = true}));
-  }
+  MOORING_ASSIGN_OR_RETURN(std::optional<VolumeUse> staged, store_.Get(spec.staging_path));
+  const bool is_block = staged && staged->volume_id == spec.volume_id && staged->access_type == AccessType::kBlock;
+  if (!is_block) staged.reset();
+  MOORING_ASSIGN_OR_RETURN(const LoopInfo device, StagedDevice(spec, volume, staged));
   BindRequest request;
   request.source = device.device;
   request.target = spec.target_path;
   request.target_kind = TargetKind::kFile;
-  request.flags.read_only = IsReadOnly(spec);
+  request.flags.read_only = IsReadOnly(spec) || (staged && staged->read_only);
   return Plan{request, ""};
 }
 
 absl::Status NodeVolumes::Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(volume_id, target_path, call));
-  MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(target_path));
-  if (target.kind == PathInfo::Kind::kSymlink) {
+  MOORING_ASSIGN_OR_RETURN(const Ending ending, AcquireToEnd(volume_id, target_path, call));
+  if (ending.place.kind == PathInfo::Kind::kSymlink) {
     return FailedPrecondition(fmt::format("target path {} is a symbolic link: it is left alone", Quote(target_path)));
   }
-  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(target_path));
-  MOORING_RETURN_IF_ERROR(TakeDown(volume_id, target_path, target, true));
-  if (known) MOORING_RETURN_IF_ERROR(Forget(target_path));
-  const std::string owner = target.mount ? OwnerOf(target) : known ? known->volume_id : "";
-  const bool was_block =
-      target.kind == PathInfo::Kind::kBlockDevice || (known && known->access_type == AccessType::kBlock);
-  return was_block && !owner.empty() ? ReleaseDevices(owner, target_path) : absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(TakeDown(volume_id, target_path, ending.place, true));
+  const bool was_block = ending.place.kind == PathInfo::Kind::kBlockDevice ||
+                         (ending.known && ending.known->access_type == AccessType::kBlock);
+  // The record goes last: should the devices not go, the next call tries again.
+  if (was_block && !ending.owner.empty()) MOORING_RETURN_IF_ERROR(ReleaseDevices(ending.owner, target_path));
+  return ending.known ? Forget(target_path) : absl::OkStatus();
 }
 
 }  // namespace mooring

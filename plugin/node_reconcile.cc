@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
-#include <set>
 
 #include "base/log.h"
 #include "base/path.h"
@@ -21,68 +21,79 @@ const LoopInfo* LoopBehind(const MountInfo& info, const std::vector<LoopInfo>& l
   return found == loops.end() || OwnerOf(*found).empty() ? nullptr : &*found;
 }
 
+VolumeUse FoundMounted(const MountInfo& info, const LoopInfo& loop) {
+  VolumeUse use;
+  use.path = info.target;
+  use.volume_id = OwnerOf(loop);
+  use.done = true;
+  use.access_type = loop.device_number == info.device ? AccessType::kMount : AccessType::kBlock;
+  use.read_only = info.flags.read_only;
+  return use;
+}
+
 }  // namespace
 
-absl::Status NodeVolumes::DropStale(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops) {
-  std::map<std::string, std::string> mounted;  // path -> volume
-  for (const MountInfo& info : mounts) {
-    const LoopInfo* loop = LoopBehind(info, loops);
-    mounted[info.target] = loop == nullptr ? "" : OwnerOf(*loop);
-  }
-  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
-  for (const VolumeUse& use : uses) {
-    const bool needs_device_only = use.access_type == AccessType::kBlock && use.role == VolumeUse::Role::kStage;
-    const bool live = needs_device_only
-                          ? std::any_of(loops.begin(), loops.end(),
-                                        [&use](const LoopInfo& loop) { return OwnerOf(loop) == use.volume_id; })
-                          : mounted.contains(use.path) && mounted[use.path] == use.volume_id;
-    if (live) continue;
-    log::Info("forgetting a use whose mount is gone", {{"volume", use.volume_id}, {"path", use.path}});
-    MOORING_RETURN_IF_ERROR(store_.Remove(use.path));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<bool> NodeVolumes::IsKnown(const std::string& volume_id) {
-  const absl::Status found = source_.Find(volume_id).status();
-  if (!found.ok() && !absl::IsNotFound(found)) return found;
-  return found.ok();
-}
-
-absl::Status NodeVolumes::Adopt(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops) {
-  for (const MountInfo& info : mounts) {
-    const LoopInfo* loop = LoopBehind(info, loops);
-    if (loop == nullptr) continue;
-    const std::string owner = OwnerOf(*loop);
-    MOORING_ASSIGN_OR_RETURN(const bool known_volume, IsKnown(owner));
-    if (!known_volume) continue;  // of a plugin with another state directory
-    MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(info.target));
-    if (known) continue;
-    VolumeUse use;
-    use.path = info.target;
-    use.volume_id = owner;
-    use.done = true;
-    use.access_type = loop->device_number == info.device ? AccessType::kMount : AccessType::kBlock;
-    use.read_only = info.flags.read_only;
-    log::Info("adopting a mount without a record", {{"volume", owner}, {"path", info.target}});
-    MOORING_RETURN_IF_ERROR(store_.Put(use));
-  }
-  return absl::OkStatus();
-}
-
+// Whatever of one volume cannot be put right now is told, and left: no volume keeps the others from being served.
 absl::Status NodeVolumes::Reconcile() {
+  MOORING_RETURN_IF_ERROR(DropStale());
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List("/"));
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
-  MOORING_RETURN_IF_ERROR(DropStale(mounts, loops));
-  MOORING_RETURN_IF_ERROR(Adopt(mounts, loops));
-  std::set<std::string> owners;
+  std::map<std::string, Found> volumes;
   for (const LoopInfo& loop : loops) {
-    const std::string owner = OwnerOf(loop);
-    if (!owner.empty() && !loop.auto_clear) owners.insert(owner);
+    if (!OwnerOf(loop).empty() && !loop.auto_clear) volumes[OwnerOf(loop)].has_block_device = true;
   }
-  for (const std::string& owner : owners) {
-    MOORING_ASSIGN_OR_RETURN(const bool known_volume, IsKnown(owner));
-    if (known_volume) MOORING_RETURN_IF_ERROR(ReleaseDevices(owner));
+  for (const MountInfo& info : mounts) {
+    const LoopInfo* const loop = LoopBehind(info, loops);
+    if (loop != nullptr) volumes[OwnerOf(*loop)].mounted.push_back(FoundMounted(info, *loop));
+  }
+  for (const auto& [volume_id, found] : volumes) {
+    if (const absl::Status status = ReconcileVolume(volume_id, found); !status.ok()) {
+      log::Warning("a volume's records and mounts could not be put together",
+                   {{"volume", volume_id}, {"cause", Message(status)}});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NodeVolumes::DropStale() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
+  for (const VolumeUse& use : uses) {
+    if (const absl::Status status = DropIfStale(use); !status.ok()) {
+      log::Warning("a record could not be compared with what is mounted",
+                   {{"volume", use.volume_id}, {"path", use.path}, {"cause", Message(status)}});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NodeVolumes::DropIfStale(const VolumeUse& use) {
+  const auto hold = Acquire(use.volume_id, use.path, {std::chrono::steady_clock::now()});
+  if (!hold.ok()) return absl::OkStatus();  // another process is at work on the volume
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> now, store_.Get(use.path));
+  if (now != use) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
+  if (live) return absl::OkStatus();
+  log::Info("forgetting a use whose mount is gone", {{"volume", use.volume_id}, {"path", use.path}});
+  return Forget(use.path);
+}
+
+absl::Status NodeVolumes::ReconcileVolume(const std::string& volume_id, const Found& found) {
+  // Of a plugin with another state directory? One that is known, and has lost its image, is ours all the same.
+  if (absl::IsNotFound(source_.Find(volume_id).status())) return absl::OkStatus();
+  const auto hold = volume_locks_.Acquire(volume_id, "volume", std::chrono::steady_clock::now());
+  if (!hold.ok()) return absl::OkStatus();  // another process is at work on it
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> known, store_.OfVolume(volume_id));
+  // Where there are records, what has none is a copy: of a shared mount, or somebody's bind of a target.
+  if (known.empty()) MOORING_RETURN_IF_ERROR(Adopt(found.mounted));
+  return found.has_block_device ? ReleaseDevices(volume_id) : absl::OkStatus();
+}
+
+absl::Status NodeVolumes::Adopt(const std::vector<VolumeUse>& found) {
+  for (const VolumeUse& use : found) {
+    MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
+    if (!live) continue;
+    log::Info("adopting a mount without a record", {{"volume", use.volume_id}, {"path", use.path}});
+    MOORING_RETURN_IF_ERROR(Record(use));
   }
   return absl::OkStatus();
 }

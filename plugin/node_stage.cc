@@ -107,7 +107,7 @@ absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const PathInfo
   }
   if (known && !known->adopted() && known->capability != wanted.capability)
     return StagedOtherwise(spec, known->capability);
-  return store_.Put(wanted);
+  return known == wanted ? absl::OkStatus() : Record(wanted);
 }
 
 // One superblock serves all mounts of a volume, and it has one set of options.
@@ -206,14 +206,14 @@ absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolum
   if (!in_use) MOORING_RETURN_IF_ERROR(CheckWhole(volume));
   VolumeUse use = UseOf(spec);
   MOORING_RETURN_IF_ERROR(store_.Put(use));
-  absl::StatusOr<std::string> fs_type = PrepareFilesystem(spec, volume, in_use);
+  const absl::StatusOr<std::string> fs_type = PrepareFilesystem(spec, volume, in_use);
   const absl::Status mounted = fs_type.ok() ? MountStaged(spec, volume, *fs_type, in_use) : fs_type.status();
   if (!mounted.ok()) {
     store_.Remove(spec.staging_path).IgnoreError();
     return Unexpected(mounted);
   }
   use.done = true;
-  return store_.Put(use);
+  return Record(use);
 }
 
 absl::Status NodeVolumes::StageBlock(const StageSpec& spec, const NodeVolume& volume) {
@@ -231,24 +231,25 @@ absl::Status NodeVolumes::StageBlock(const StageSpec& spec, const NodeVolume& vo
   MOORING_RETURN_IF_ERROR(store_.Put(use));
   const absl::StatusOr<LoopInfo> loop =
       mounter_.AttachLoop({.backing_file = volume.path, .label = LabelFor(volume.id), .read_only = false});
-  if (!loop.ok()) {
-    // A repeated call that fails must not lose what the first one did.
-    (before ? store_.Put(*before) : store_.Remove(spec.staging_path)).IgnoreError();
-    return Unexpected(loop.status());
-  }
-  use.device = loop->device;
+  use.device = loop.ok() ? loop->device : "";
   use.done = true;
-  return store_.Put(use);
+  const absl::Status staged = loop.ok() ? store_.Put(use) : Unexpected(loop.status());
+  if (staged.ok()) return staged;
+  // A repeated call that fails must not lose what the first one did.
+  (before ? store_.Put(*before) : store_.Remove(spec.staging_path)).IgnoreError();
+  if (!before) ReleaseDevices(spec.volume_id, spec.staging_path).IgnoreError();
+  return staged;
 }
 
 absl::Status NodeVolumes::Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(volume_id, staging_path, call));
-  MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(staging_path));
-  if (place.mount) MOORING_RETURN_IF_ERROR(TakeDown(volume_id, staging_path, place, false));
-  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(staging_path));
-  if (!known) return absl::OkStatus();
-  MOORING_RETURN_IF_ERROR(Forget(staging_path));
-  return known->access_type == AccessType::kBlock ? ReleaseDevices(known->volume_id, staging_path) : absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const Ending ending, AcquireToEnd(volume_id, staging_path, call));
+  if (ending.place.mount) MOORING_RETURN_IF_ERROR(TakeDown(volume_id, staging_path, ending.place, false));
+  if (!ending.known) return absl::OkStatus();
+  // The record goes last: should the devices not go, the next call tries again.
+  if (ending.known->access_type == AccessType::kBlock) {
+    MOORING_RETURN_IF_ERROR(ReleaseDevices(ending.known->volume_id, staging_path));
+  }
+  return Forget(staging_path);
 }
 
 }  // namespace mooring

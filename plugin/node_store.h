@@ -33,6 +33,7 @@ struct VolumeUse {
   std::string device;      // for block: the volume's own (writable) loop device
 
   bool adopted() const { return capability.empty(); }
+  bool operator==(const VolumeUse&) const = default;
 };
 
 class NodeStore {

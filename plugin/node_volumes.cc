@@ -48,36 +48,68 @@ absl::StatusOr<NodeVolumes::Hold> NodeVolumes::Acquire(const std::string& volume
   return Hold{std::move(volume), std::move(at_path)};
 }
 
-// A mount at a path that is to be taken down: whose is it? A volume that is unknown here gives no reason to leave a
-// mount of ours standing (its id may be lost, the path is not); another volume's mount is that volume's.
-absl::Status NodeVolumes::CheckOwner(const std::string& volume_id, const std::string& path, const PathInfo& info) {
-  const std::string owner = OwnerOf(info);
-  if (owner == volume_id) return absl::OkStatus();
-  if (owner.empty()) {
-    return FailedPrecondition(
-        fmt::format("{} is a mount ({} on device {}:{}) that is no volume of this driver: it is left alone",
-                    Quote(path), info.mount->fs_type, major(info.device), minor(info.device)));
+absl::StatusOr<NodeVolumes::Ending> NodeVolumes::AcquireToEnd(const std::string& volume_id, const std::string& path,
+                                                              const Call& call) {
+  constexpr int kAttempts = 3;  // each a race lost to somebody who uses the path for another volume
+  std::string locked = volume_id;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    MOORING_ASSIGN_OR_RETURN(Hold hold, Acquire(locked, path, call));
+    MOORING_ASSIGN_OR_RETURN(PathInfo place, mounter_.Find(path));
+    MOORING_ASSIGN_OR_RETURN(std::optional<VolumeUse> known, store_.Get(path));
+    std::string owner = place.mount ? OwnerOf(place) : known ? known->volume_id : "";
+    if (owner.empty() || owner == locked) {
+      return Ending{std::move(hold), std::move(place), std::move(known), std::move(owner)};
+    }
+    MOORING_RETURN_IF_ERROR(CheckOwner(volume_id, path, owner));
+    locked = std::move(owner);
   }
+  return Aborted(fmt::format("{} is being used for other volumes: call again later", Quote(path)));
+}
+
+// The use of a path is to end: whose is it? A volume that is unknown here gives no reason to leave a use of ours
+// standing (its id may be lost, the path is not); another volume's is that volume's.
+absl::Status NodeVolumes::CheckOwner(const std::string& volume_id, const std::string& path, const std::string& owner) {
+  if (owner == volume_id) return absl::OkStatus();
   const absl::StatusOr<NodeVolume> asked = source_.Find(volume_id);
   if (absl::IsNotFound(asked.status())) return absl::OkStatus();
   if (!asked.ok()) return asked.status();
   return FailedPrecondition(
-      fmt::format("{} has volume {} mounted, not {}: it is left alone", Quote(path), owner, Quote(volume_id)));
+      fmt::format("{} is in use for volume {}, not {}: it is left alone", Quote(path), owner, Quote(volume_id)));
 }
 
-absl::Status NodeVolumes::TakeDownBelow(const std::string& path) {
+absl::Status NodeVolumes::CheckMount(const std::string& volume_id, const std::string& path, const PathInfo& info) {
+  const std::string owner = OwnerOf(info);
+  if (!owner.empty()) return CheckOwner(volume_id, path, owner);
+  return FailedPrecondition(
+      fmt::format("{} is a mount ({} on device {}:{}) that is no volume of this driver: it is left alone", Quote(path),
+                  info.mount->fs_type, major(info.device), minor(info.device)));
+}
+
+// What a task left there goes; what somebody else will ask for again does not.
+absl::Status NodeVolumes::CheckBelow(const std::string& volume_id, const std::string& path, const MountInfo& info) {
+  const std::string what = fmt::format("{} cannot be unmounted: ", Quote(path));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo below, mounter_.Find(info.target));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(info.target));
+  const std::string owner = known ? known->volume_id : OwnerOf(below);
+  if (known || (!owner.empty() && owner != volume_id)) {
+    return FailedPrecondition(
+        fmt::format("{}volume {} is in use below it at {}; end that first", what, owner, Quote(info.target)));
+  }
+  if (CameByPropagation(info)) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("{}{} is mounted below it at {}; unmount that first", what, info.fs_type, Quote(info.target)));
+}
+
+absl::Status NodeVolumes::TakeDownBelow(const std::string& volume_id, const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(std::vector<MountInfo> mounts, mounter_.List(path));
   std::erase_if(mounts, [&](const MountInfo& info) { return info.target == path; });
   if (mounts.empty()) {
     return FailedPrecondition(fmt::format(
         "{} is in use: a process has a file or its working directory there (fuser -vm {})", Quote(path), path));
   }
+  for (const MountInfo& info : mounts) MOORING_RETURN_IF_ERROR(CheckBelow(volume_id, path, info));
   std::reverse(mounts.begin(), mounts.end());  // children first
   for (const MountInfo& info : mounts) {
-    if (!CameByPropagation(info)) {
-      return FailedPrecondition(fmt::format("{} cannot be unmounted: {} is mounted below it at {}; unmount that first",
-                                            Quote(path), info.fs_type, Quote(info.target)));
-    }
     MOORING_RETURN_IF_ERROR(Annotate(mounter_.Unmount({.target = info.target, .remove_target = false}),
                                      fmt::format("a mount that a task left below {}", Quote(path))));
   }
@@ -90,7 +122,7 @@ absl::Status NodeVolumes::TakeDown(const std::string& volume_id, const std::stri
                                    bool remove_target) {
   constexpr int kMostLayers = 256;
   for (int layer = 0; layer < kMostLayers; ++layer) {
-    if (info.mount) MOORING_RETURN_IF_ERROR(CheckOwner(volume_id, path, info));
+    if (info.mount) MOORING_RETURN_IF_ERROR(CheckMount(volume_id, path, info));
     const std::uint64_t top = info.mount ? info.mount->id : 0;
     const absl::Status status = mounter_.Unmount({.target = path, .remove_target = remove_target});
     if (status.ok() && remove_target) return status;  // removed, so nothing was left on it
@@ -99,7 +131,7 @@ absl::Status NodeVolumes::TakeDown(const std::string& volume_id, const std::stri
     // One layer less: the next one is why the target could not be removed.
     if (status.ok() || info.mount->id != top) continue;
     if (!absl::IsFailedPrecondition(status)) return status;
-    MOORING_RETURN_IF_ERROR(TakeDownBelow(path));
+    MOORING_RETURN_IF_ERROR(TakeDownBelow(volume_id, path));
   }
   return FailedPrecondition(fmt::format("{} has more than {} mounts on it", Quote(path), kMostLayers));
 }
@@ -168,6 +200,15 @@ absl::Status NodeVolumes::ForgetAdopted(const std::vector<VolumeUse>& uses, cons
     const bool there =
         std::any_of(mounts.begin(), mounts.end(), [&](const MountInfo& info) { return info.target == use.path; });
     if (use.adopted() && !there) MOORING_RETURN_IF_ERROR(Forget(use.path));
+  }
+  return absl::OkStatus();
+}
+
+// What was asked for is done, and its intent is on record: that the outcome is not must not make it a failure.
+absl::Status NodeVolumes::Record(const VolumeUse& use) {
+  if (const absl::Status put = store_.Put(use); !put.ok()) {
+    log::Warning("a use is not recorded as done",
+                 {{"volume", use.volume_id}, {"path", use.path}, {"cause", Message(put)}});
   }
   return absl::OkStatus();
 }

@@ -86,6 +86,15 @@ class NodeVolumes {
   };
   absl::StatusOr<Hold> Acquire(const std::string& volume_id, const std::string& path, const Call& call);
 
+  // The path, to end the use that is made of it there, and the volume whose use that is (see CheckOwner).
+  struct Ending {
+    Hold hold;
+    PathInfo place;
+    std::optional<VolumeUse> known;
+    std::string owner;  // empty: no volume of ours
+  };
+  absl::StatusOr<Ending> AcquireToEnd(const std::string& volume_id, const std::string& path, const Call& call);
+
   // node_stage.cc
   absl::Status StageFilesystem(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
   absl::Status StageBlock(const StageSpec& spec, const NodeVolume& volume);
@@ -105,7 +114,9 @@ class NodeVolumes {
   absl::Status AdoptTarget(const PublishSpec& spec, const PathInfo& target);
   absl::StatusOr<Plan> PlanFilesystem(const PublishSpec& spec);
   absl::StatusOr<Plan> PlanBlock(const PublishSpec& spec, const NodeVolume& volume);
-  absl::StatusOr<LoopInfo> StagedDevice(const PublishSpec& spec, const NodeVolume& volume);
+  absl::StatusOr<LoopInfo> StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
+                                        const std::optional<VolumeUse>& staged);
+  absl::Status BindPlanned(const PublishSpec& spec, const Plan& plan);
 
   // node_volumes.cc
   struct Place {
@@ -114,20 +125,28 @@ class NodeVolumes {
   };
   std::string BlockAilment(const std::string& volume_id, std::uint64_t device_bytes);
   absl::StatusOr<Place> FindVolumeAt(const std::string& volume_id, const std::string& path);
-  absl::Status CheckOwner(const std::string& volume_id, const std::string& path, const PathInfo& info);
+  absl::Status CheckOwner(const std::string& volume_id, const std::string& path, const std::string& owner);
+  absl::Status CheckMount(const std::string& volume_id, const std::string& path, const PathInfo& info);
   absl::Status TakeDown(const std::string& volume_id, const std::string& path, PathInfo info, bool remove_target);
-  absl::Status TakeDownBelow(const std::string& path);
+  absl::Status CheckBelow(const std::string& volume_id, const std::string& path, const MountInfo& info);
+  absl::Status TakeDownBelow(const std::string& volume_id, const std::string& path);
   absl::Status ReleaseDevices(const std::string& volume_id, const std::string& gone = "");
   absl::Status DetachUnbound(const std::string& volume_id, const std::vector<LoopInfo>& loops,
                              const std::vector<MountInfo>& mounts, bool needed);
   absl::Status ForgetAdopted(const std::vector<VolumeUse>& uses, const std::vector<MountInfo>& mounts);
+  absl::Status Record(const VolumeUse& use);
   absl::Status Forget(const std::string& path);
   absl::StatusOr<bool> IsLive(const VolumeUse& use);
 
   // node_reconcile.cc
-  absl::StatusOr<bool> IsKnown(const std::string& volume_id);
-  absl::Status DropStale(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops);
-  absl::Status Adopt(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops);
+  absl::Status DropStale();
+  absl::Status DropIfStale(const VolumeUse& use);
+  struct Found {
+    std::vector<VolumeUse> mounted;
+    bool has_block_device = false;
+  };
+  absl::Status ReconcileVolume(const std::string& volume_id, const Found& found);
+  absl::Status Adopt(const std::vector<VolumeUse>& found);
 
   Mounter& mounter_;
   VolumeSource& source_;

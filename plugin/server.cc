@@ -44,9 +44,10 @@ absl::StatusOr<std::string> MakeStateDir(const std::string& path) {
   struct stat status = {};
   if (::stat(real.c_str(), &status) != 0) return ErrnoStatus(errno, "look at the state directory", path);
   if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return FailedPrecondition(fmt::format("others may write in the state directory {} (owner {}, mode {:o}): give the "
-                                          "plugin a directory of its own",
-                                          Quote(path), status.st_uid, status.st_mode & 07777));
+    return FailedPrecondition(
+        fmt::format("others may write in the state directory {} (owner {}, mode {:o}): give the "
+                    "plugin a directory of its own",
+                    Quote(path), status.st_uid, status.st_mode & 07777));
   }
   return real.string();
 }
@@ -79,10 +80,7 @@ class UnknownCalls final : public grpc::CallbackGenericService {
 };
 
 VolumeCatalog::Settings CatalogSettings(const Config& config) {
-  return {.node_id = config.node_id,
-          .topology = config.topology,
-          .max_volumes = config.max_volumes,
-          .state_dir = config.state_dir};
+  return {.node_id = config.node_id, .topology = config.topology, .max_volumes = config.max_volumes};
 }
 
 }  // namespace
@@ -90,12 +88,13 @@ VolumeCatalog::Settings CatalogSettings(const Config& config) {
 // In the order of their dependence: what stands below uses what stands above and goes first.
 struct PluginServer::Parts {
   Parts(const Config& config, Mounter& mounter, std::unique_ptr<CatalogStore> opened_catalog,
-        std::unique_ptr<NodeStore> opened_node)
+        std::unique_ptr<NodeStore> opened_node, std::unique_ptr<KeyedLocks> shared_locks)
       : catalog_store(std::move(opened_catalog)),
         node_store(std::move(opened_node)),
+        volume_locks(std::move(shared_locks)),
         backend(config.state_dir, mounter),
-        catalog(*catalog_store, backend, volume_locks, CatalogSettings(config)),
-        node_volumes(mounter, catalog, *node_store, volume_locks),
+        catalog(*catalog_store, backend, *volume_locks, CatalogSettings(config)),
+        node_volumes(mounter, catalog, *node_store, *volume_locks),
         identity_service({config.driver_name, config.serves_controller()}, readiness, rpc),
         controller_service(catalog, rpc),
         node_service(rpc, node_volumes, {config.node_id, config.max_volumes, config.topology}),
@@ -108,7 +107,7 @@ struct PluginServer::Parts {
 
   std::unique_ptr<CatalogStore> catalog_store;
   std::unique_ptr<NodeStore> node_store;
-  KeyedLocks volume_locks;
+  std::unique_ptr<KeyedLocks> volume_locks;
   ImageBackend backend;
   VolumeCatalog catalog;
   NodeVolumes node_volumes;
@@ -182,7 +181,8 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<CatalogStore> catalog, CatalogStore::Open(config.state_dir + "/catalog.db"));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NodeStore> node, NodeStore::Open(config.state_dir + "/node.db", boot_id));
   MOORING_RETURN_IF_ERROR(KeepNodeId(config, *catalog));
-  auto parts = std::make_unique<Parts>(config, mounter, std::move(catalog), std::move(node));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<KeyedLocks> locks, KeyedLocks::Shared(config.state_dir + "/lock"));
+  auto parts = std::make_unique<Parts>(config, mounter, std::move(catalog), std::move(node), std::move(locks));
   MOORING_RETURN_IF_ERROR(parts->Listen(config.socket_path));
   parts->reconciler = std::thread(&Parts::ReconcileUntilDone, parts.get());
   return std::unique_ptr<PluginServer>(new PluginServer(std::move(parts)));
@@ -195,6 +195,7 @@ void PluginServer::Stop(std::chrono::seconds patience) {
     parts_->stopping = true;
     parts_->stop_changed.notify_all();
   }
+  parts_->volume_locks->Stop();
   parts_->rpc.Drain(std::chrono::steady_clock::now() + patience);
   // The answers are on their way. A client that does not listen would keep its connection, and us, for long.
   parts_->server->Shutdown(std::chrono::system_clock::now() + kLastAnswers);

@@ -68,15 +68,15 @@ VolumeInfo ToInfo(ListedVolume listed) {
 }  // namespace
 
 VolumeCatalog::VolumeCatalog(CatalogStore& store, Backend& backend, KeyedLocks& volume_locks, Settings settings)
-    : store_(store),
-      backend_(backend),
-      locks_(volume_locks),
-      settings_(std::move(settings)),
-      lock_path_(settings_.state_dir + "/lock") {}
+    : store_(store), backend_(backend), locks_(volume_locks), settings_(std::move(settings)) {}
 
 absl::StatusOr<KeyedLocks::Hold> VolumeCatalog::Lock(const std::string& id, const Call& call) {
   if (!IsVolumeId(id)) return NoSuchVolume(id);
   return locks_.Acquire(id, "volume", call.wait_until);
+}
+
+absl::StatusOr<KeyedLocks::Hold> VolumeCatalog::LockName(const std::string& name, const Call& call) {
+  return locks_.Acquire("name:" + name, "volume", call.wait_until);
 }
 
 absl::StatusOr<VolumeRecord> VolumeCatalog::FindReady(const std::string& id) {

@@ -14,10 +14,9 @@
 //                                        (no row)
 //
 // The id of a volume is told to nobody before it is ready. Calls for one volume wait for each other (until
-// Call::wait_until, then ABORTED), in this process by a lock shared with the node side; other processes on the same
-// state directory (an old and a new plugin during an update, a controller beside a node) are kept out by
-// compare-and-set in the store, by the lock on the image (image_backend.h), and by <state_dir>/lock, which Create and
-// Delete share and Reconcile has alone.
+// Call::wait_until, then ABORTED) by a lock that is shared with the node side and with the other processes on the same
+// state directory (an old and a new plugin during an update, a controller beside a node). What goes on in the store and
+// at the images is safe without it, too: compare-and-set there, a lock on the image here (image_backend.h).
 #ifndef MOORING_PLUGIN_VOLUME_CATALOG_H_
 #define MOORING_PLUGIN_VOLUME_CATALOG_H_
 
@@ -42,7 +41,6 @@ class VolumeCatalog : public VolumeSource {
     std::string node_id;           // the only node these volumes can be published to
     Segments topology;             // of that node
     std::int64_t max_volumes = 0;  // published to it at a time; 0: no limit
-    std::string state_dir;         // for the lock that processes share
   };
 
   // All of them outlive the catalog. `volume_locks` is shared with the node side; a volume's key is its id.
@@ -74,7 +72,7 @@ class VolumeCatalog : public VolumeSource {
   absl::Status Unpublish(const ControllerUnpublishSpec& spec, const Call& call);
 
   // At the start, before any call: finishes or takes back what a killed process left, and compares the records with the
-  // images. An image without a record is only reported. Waits for creations and deletions of other processes.
+  // images. An image without a record is only reported. What another process is at work on is left to it.
   absl::Status Reconcile();
 
   const Segments& topology() const { return settings_.topology; }
@@ -82,6 +80,7 @@ class VolumeCatalog : public VolumeSource {
  private:
   // NOT_FOUND for what is no id of ours.
   absl::StatusOr<KeyedLocks::Hold> Lock(const std::string& id, const Call& call);
+  absl::StatusOr<KeyedLocks::Hold> LockName(const std::string& name, const Call& call);
   absl::StatusOr<VolumeRecord> FindReady(const std::string& id);
 
   // Whether all of `wanted` holds on this node.
@@ -95,6 +94,7 @@ class VolumeCatalog : public VolumeSource {
   absl::Status Erase(const VolumeRecord& record);
 
   absl::Status FinishInterrupted();
+  void FinishInterrupted(const VolumeRecord& listed);
   absl::Status CompareWithImages();
   absl::Status CompareSize(const VolumeRecord& record);
 
@@ -102,7 +102,6 @@ class VolumeCatalog : public VolumeSource {
   Backend& backend_;
   KeyedLocks& locks_;
   const Settings settings_;
-  const std::string lock_path_;
 };
 
 }  // namespace mooring

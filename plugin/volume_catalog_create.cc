@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "base/file_lock.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
@@ -29,8 +28,7 @@ VolumeInfo ToInfo(const VolumeRecord& record) {
 }  // namespace
 
 absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold name, locks_.Acquire("name:" + spec.name, "volume", call.wait_until));
-  MOORING_ASSIGN_OR_RETURN(const FileLock alive, FileLock::Acquire(lock_path_, FileLock::Mode::kShared));
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold name, LockName(spec.name, call));
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> there, store_.FindByName(spec.name));
     if (!there) {
@@ -119,7 +117,6 @@ absl::Status VolumeCatalog::ClearName(const VolumeRecord& unfinished, const Call
 absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
   if (!IsVolumeId(id)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(id, call));
-  MOORING_ASSIGN_OR_RETURN(const FileLock alive, FileLock::Acquire(lock_path_, FileLock::Mode::kShared));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, store_.FindById(id));
   if (!record) return absl::OkStatus();
   // Before the record says "deleting": a volume in use is not to vanish from anybody's sight, not for a moment.

@@ -5,7 +5,6 @@
 #include <limits>
 #include <set>
 
-#include "base/file_lock.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
@@ -26,28 +25,34 @@ std::string FirstOf(const std::set<std::string>& ids) {
 }  // namespace
 
 absl::Status VolumeCatalog::Reconcile() {
-  MOORING_ASSIGN_OR_RETURN(const FileLock alone, FileLock::Acquire(lock_path_, FileLock::Mode::kExclusive));
   MOORING_RETURN_IF_ERROR(FinishInterrupted());
   return CompareWithImages();
 }
 
-// Nobody creates or deletes now, so whatever is unfinished is left over: half created volumes go (nobody was told their
-// ids, and the orchestrator asks again by name), half deleted ones go the rest of the way.
 absl::Status VolumeCatalog::FinishInterrupted() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> unfinished, store_.ListUnfinished());
-  for (const VolumeRecord& record : unfinished) {
-    const bool creating = record.state == VolumeState::kCreating;
-    const log::Fields fields = {{"volume", record.id}, {"name", record.name}};
-    const absl::Status erased = Erase(record);
-    if (erased.ok()) {
-      log::Info(creating ? "took back a creation that was interrupted" : "finished a deletion that was interrupted",
-                fields);
-    } else {
-      log::Warning("cannot clean up after an interrupted call: one volume is left as it is",
-                   {{"volume", record.id}, {"name", record.name}, {"cause", Message(erased)}});
-    }
-  }
+  for (const VolumeRecord& record : unfinished) FinishInterrupted(record);
   return absl::OkStatus();
+}
+
+// With its name and its id in our hands nobody is at work on it, so it is left over: half created volumes go (nobody
+// was told their ids, and the orchestrator asks again by name), half deleted ones go the rest of the way.
+void VolumeCatalog::FinishInterrupted(const VolumeRecord& listed) {
+  const Call at_once = {std::chrono::steady_clock::now()};
+  const auto name = LockName(listed.name, at_once);
+  const auto hold = Lock(listed.id, at_once);
+  if (!name.ok() || !hold.ok()) return;
+  const absl::StatusOr<std::optional<VolumeRecord>> now = store_.FindById(listed.id);
+  if (now.ok() && (!*now || (*now)->state == VolumeState::kReady)) return;
+  const absl::Status erased = now.ok() ? Erase(**now) : now.status();
+  if (erased.ok()) {
+    const bool creating = (*now)->state == VolumeState::kCreating;
+    log::Info(creating ? "took back a creation that was interrupted" : "finished a deletion that was interrupted",
+              {{"volume", listed.id}, {"name", listed.name}});
+  } else {
+    log::Warning("cannot clean up after an interrupted call: one volume is left as it is",
+                 {{"volume", listed.id}, {"name", listed.name}, {"cause", Message(erased)}});
+  }
 }
 
 absl::Status VolumeCatalog::CompareWithImages() {

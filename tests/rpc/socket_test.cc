@@ -1,5 +1,6 @@
 // The socket: a stale one is replaced, a live one never, anything else is left alone. And what Probe says meanwhile.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -157,13 +158,18 @@ TEST_F(Socket, EveryFormOfTheEndpointIsUnderstood) {
   Start();
 }
 
-// Reconciling waits for creations of another process on the same state: this test plays that process.
+// Reconciling finishes a deletion that was interrupted, and that waits for whoever has the image's lock: this test.
 TEST_F(Socket, BeforeItHasReconciledProbeSaysNotReadyAndCallsWait) {
-  const std::string id = Created();
+  const std::string id = Created(), half_deleted = Created();
   driver().Disconnect();
   plugin().Terminate();
-  UniqueFd other(::open((state_dir() + "/lock").c_str(), O_RDWR | O_CLOEXEC));
-  ASSERT_EQ(::flock(other.get(), LOCK_SH), 0);
+  ASSERT_EQ(
+      Shell(fmt::format("python3 -c \"import sqlite3; c = sqlite3.connect('{}/catalog.db'); "
+                        "c.execute('UPDATE volumes SET state = ? WHERE id = ?', ('deleting', '{}')); c.commit()\"",
+                        state_dir(), half_deleted)),
+      0);
+  UniqueFd other(::open(Image(half_deleted).c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(other.get(), LOCK_EX), 0);
   plugin().Launch();
   EXPECT_TRUE(Eventually([&] {
     driver().Connect();
@@ -184,6 +190,7 @@ TEST_F(Socket, BeforeItHasReconciledProbeSaysNotReadyAndCallsWait) {
   other.reset();
   EXPECT_OK(stage.get());
   EXPECT_TRUE(driver().Send(csi::v1::ProbeRequest())->ready().value());
+  EXPECT_FALSE(fs::exists(Image(half_deleted)));
 }
 
 }  // namespace

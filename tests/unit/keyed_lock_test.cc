@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -68,6 +72,69 @@ TEST(KeyedLocksTest, AMovedHoldIsReleasedOnce) {
     EXPECT_FALSE(locks.Acquire("a", "volume", In(milliseconds(1))).ok());
   }
   EXPECT_TRUE(locks.Acquire("a", "volume", KeyedLocks::Clock::now()).ok());
+}
+
+class SharedKeyedLocksTest : public ::testing::Test {
+ protected:
+  SharedKeyedLocksTest() {
+    std::string pattern = ::testing::TempDir() + "keyed_lock_XXXXXX";
+    directory_ = ::mkdtemp(pattern.data());
+  }
+  ~SharedKeyedLocksTest() override { std::filesystem::remove_all(directory_); }
+
+  std::unique_ptr<KeyedLocks> Process() { return *KeyedLocks::Shared(directory_ + "/lock"); }
+
+  std::string directory_;
+};
+
+TEST_F(SharedKeyedLocksTest, HoldForOtherProcessesToo) {
+  const auto here = Process(), there = Process();
+  std::optional<KeyedLocks::Hold> hold(*here->Acquire("a", "volume", In(seconds(1))));
+  EXPECT_TRUE(absl::IsAborted(there->Acquire("a", "volume", In(milliseconds(30))).status()));
+  EXPECT_TRUE(there->Acquire("b", "volume", KeyedLocks::Clock::now()).ok());
+  std::thread waiter([&] { EXPECT_TRUE(there->Acquire("a", "volume", In(seconds(10))).ok()); });
+  std::this_thread::sleep_for(milliseconds(20));
+  hold.reset();
+  waiter.join();
+  EXPECT_TRUE(here->Acquire("a", "volume", In(seconds(1))).ok());
+}
+
+TEST_F(SharedKeyedLocksTest, OneThatIsLetGoLeavesTheOthersHeld) {
+  const auto here = Process(), there = Process();
+  const auto kept = here->Acquire("a", "volume", In(seconds(1)));
+  { const auto gone = here->Acquire("b", "volume", In(seconds(1))); }
+  EXPECT_TRUE(absl::IsAborted(there->Acquire("a", "volume", In(milliseconds(5))).status()));
+  EXPECT_TRUE(there->Acquire("b", "volume", In(seconds(1))).ok());
+}
+
+TEST_F(SharedKeyedLocksTest, AProcessThatIsKilledHoldsNothing) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto locks = Process();
+    const auto hold = locks->Acquire("a", "volume", In(seconds(1)));
+    ::kill(::getpid(), SIGKILL);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(Process()->Acquire("a", "volume", KeyedLocks::Clock::now()).ok());
+}
+
+TEST_F(SharedKeyedLocksTest, StoppingEndsAllWaiting) {
+  const auto here = Process(), there = Process();
+  const auto hold = here->Acquire("a", "volume", In(seconds(1)));
+  std::thread in_process([&] { EXPECT_TRUE(absl::IsUnavailable(here->Acquire("a", "v", In(seconds(10))).status())); });
+  std::thread in_other([&] { EXPECT_TRUE(absl::IsUnavailable(there->Acquire("a", "v", In(seconds(10))).status())); });
+  std::this_thread::sleep_for(milliseconds(20));
+  const auto before = KeyedLocks::Clock::now();
+  here->Stop();
+  there->Stop();
+  in_process.join();
+  in_other.join();
+  EXPECT_LT(KeyedLocks::Clock::now() - before, seconds(5));
+}
+
+TEST_F(SharedKeyedLocksTest, AFileThatCannotBeOpenedIsNamed) {
+  const absl::Status status = KeyedLocks::Shared(directory_ + "/missing/lock").status();
+  EXPECT_NE(Message(status).find("missing/lock"), std::string::npos) << status;
 }
 
 TEST(KeyedLocksTest, OnlyOneOfManyHoldsAKey) {

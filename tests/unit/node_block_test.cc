@@ -205,6 +205,55 @@ TEST_F(NodeBlockTest, NotStagedItIsNotPublished) {
   EXPECT_FALSE(Exists("/pods/t"));
 }
 
+TEST_F(NodeBlockTest, StagedElsewhereItIsNotPublishedFromHere) {
+  StageIt();
+  const std::string before = World();
+  EXPECT_THAT(Publish(PublishAt("/pods/t", BlockCapability(), "/staging/b")),
+              FailsWith(StatusCode::kFailedPrecondition, "staged elsewhere"));
+  EXPECT_EQ(World(), before);
+}
+
+TEST_F(NodeBlockTest, ADeviceThatSomebodyElseMadeOverTheImageIsNotPublished) {
+  mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop(Image(kVolume), "theirs"); });
+  const std::string before = World();
+  EXPECT_THAT(Publish(WritableAt("/pods/t")), FailsWith(StatusCode::kFailedPrecondition, "in use in another way"));
+  EXPECT_EQ(World(), before);
+}
+
+TEST_F(NodeBlockTest, StagedReadOnlyItIsPublishedReadOnly) {
+  StageSpec spec = StageAt("/staging/a", BlockCapability(AccessMode::kMultiNodeMultiWriter));
+  spec.read_only = true;
+  ASSERT_OK(Stage(spec));
+  ASSERT_OK(Publish(WritableAt("/pods/t")));
+  EXPECT_TRUE(FlagsAt("/pods/t").read_only);
+  EXPECT_THAT(Loops(), SizeIs(2)) << "the device itself is read-only";
+}
+
+TEST_F(NodeBlockTest, UnstagingAnotherVolumeThereIsRefusedAnUnknownOneIsTakenAtItsPath) {
+  AddVolume("vol-b");
+  StageIt();
+  const std::string before = World();
+  EXPECT_THAT(Unstage("/staging/a", "vol-b"), FailsWith(StatusCode::kFailedPrecondition, "in use for volume vol-a"));
+  EXPECT_EQ(World(), before);
+  const auto working = locks_.Acquire(kVolume, "volume", std::chrono::steady_clock::now());
+  EXPECT_THAT(volumes_->Unstage("vol-unknown", "/staging/a", {std::chrono::steady_clock::now()}),
+              FailsWith(StatusCode::kAborted, kVolume))
+      << "it is the other volume that is unstaged";
+}
+
+TEST_F(NodeBlockTest, UnstagedUnderAnUnknownIdNothingIsLeft) {
+  StageIt();
+  ASSERT_OK(Unstage("/staging/a", "vol-unknown"));
+  ExpectNothingLeft();
+}
+
+TEST_F(NodeBlockTest, AnOutcomeThatCannotBeRecordedUndoesTheStaging) {
+  const std::string before = World();
+  RefuseOutcomes();
+  EXPECT_FALSE(Stage(StageAt("/staging/a", BlockCapability())).ok());
+  EXPECT_EQ(World(), before);
+}
+
 TEST_F(NodeBlockTest, ARecordedDeviceNumberThatSomebodyElseHasNowIsNotUsed) {
   StageIt();
   mounter_.With([](FakeKernel& kernel) {

@@ -131,14 +131,59 @@ TEST_F(NodeReconcileTest, ForeignMountsAndVolumesOfAnotherPluginAreNotAdopted) {
   EXPECT_EQ(MountCount(), 3U);
 }
 
-TEST_F(NodeReconcileTest, ACatalogThatCannotAnswerIsAnErrorNotAnEmptyOne) {
+// A volume that has lost its image is known all the same, and keeps no other from being served.
+TEST_F(NodeReconcileTest, AVolumeThatCannotBeLookedUpIsNotAnUnknownOne) {
   StageAndPublish(MountCapability());
   LoseRecords();
-  source_.FailFromNow(Internal("catalog broken"));
-  EXPECT_THAT(volumes_->Reconcile(), FailsWith(StatusCode::kInternal, "catalog broken"));
-  source_.FailFromNow(absl::OkStatus());
+  source_.FailFromNow(Internal("its image is gone"));
   EXPECT_OK(volumes_->Reconcile());
   EXPECT_THAT(RecordedPaths(), SizeIs(2));
+  EXPECT_OK(Unpublish("/pods/t"));
+  EXPECT_OK(Unstage("/staging/a"));
+  ExpectNothingLeft();
+}
+
+// The orchestrator's directory may be seen twice: through a shared bind, each mount of ours is there a second time.
+TEST_F(NodeReconcileTest, ACopyOfAMountOnRecordIsNotAdopted) {
+  StageAndPublish(MountCapability());
+  BindRequest copy;
+  copy.source = "/staging/a";
+  copy.target = "/pods/mirror";
+  ASSERT_OK(mounter_.Bind(copy));
+  Restart();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/pods/t", "/staging/a"));
+  EXPECT_OK(Unpublish("/pods/t"));
+  EXPECT_OK(Publish(PublishAt("/pods/t")));
+}
+
+TEST_F(NodeReconcileTest, WhatAnotherProcessIsAtWorkOnIsLeftToIt) {
+  AddVolume("vol-b");
+  ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
+  ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
+  VolumeUse intent = *store_->Get("/staging/a").value();
+  intent.path = "/pods/t";
+  intent.role = VolumeUse::Role::kTarget;
+  intent.done = false;
+  ASSERT_OK(store_->Put(intent));
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/staging/b"); });
+  {
+    const auto working = locks_.Acquire(kVolume, "volume", std::chrono::steady_clock::now());
+    ASSERT_OK(working);
+    ASSERT_OK(volumes_->Reconcile());
+    EXPECT_THAT(RecordedPaths(), ElementsAre("/pods/t", "/staging/a"));
+  }
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
+}
+
+TEST_F(NodeReconcileTest, ADeviceThatDoesNotGoKeepsNothingFromBeingServed) {
+  StageAndPublish(BlockCapability());
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
+  LoseRecords();
+  mounter_.Fail("DetachLoop", Internal("injected"));
+  EXPECT_OK(volumes_->Reconcile());
+  EXPECT_FALSE(mounter_.HasFaults());
 }
 
 TEST_F(NodeReconcileTest, BlockDevicesThatNothingUsesAreDetachedTheStackedOneFirst) {

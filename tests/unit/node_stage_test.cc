@@ -142,6 +142,18 @@ INSTANTIATE_TEST_SUITE_P(Steps, NodeStageFailureTest,
                                            StepCase{"Probe", "ext4"}),
                          [](const auto& test) { return test.param.operation + "_" + test.param.fs_type; });
 
+TEST_F(NodeStageTest, AnOutcomeThatCannotBeRecordedIsNoFailure) {
+  RefuseOutcomes();
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(Publish(PublishAt("/pods/t")));
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(Publish(PublishAt("/pods/t")));
+  EXPECT_EQ(MountCount(), 2U);
+  ASSERT_OK(Unpublish("/pods/t"));
+  ASSERT_OK(Unstage("/staging/a"));
+  ExpectNothingLeft();
+}
+
 TEST_F(NodeStageTest, StagedTenTimesItIsMountedOnce) {
   for (int i = 0; i < 10; ++i) ASSERT_OK(Stage(StageAt("/staging/a")));
   EXPECT_THAT(MountsAt("/staging/a"), SizeIs(1));

@@ -76,7 +76,8 @@ TEST_F(NodeUnpublishTest, AForeignMountIsLeftAlone) {
 TEST_F(NodeUnpublishTest, AnotherKnownVolumesMountIsLeftAlone) {
   AddVolume("vol-b");
   const std::string before = World();
-  EXPECT_THAT(Unpublish("/pods/t", "vol-b"), FailsWith(StatusCode::kFailedPrecondition, "has volume vol-a mounted"));
+  EXPECT_THAT(Unpublish("/pods/t", "vol-b"),
+              FailsWith(StatusCode::kFailedPrecondition, "in use for volume vol-a, not 'vol-b'"));
   EXPECT_EQ(World(), before);
 }
 
@@ -102,6 +103,19 @@ TEST_F(NodeUnpublishTest, APrivateMountBelowIsNamedAndLeftAlone) {
   const std::string before = World();
   EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, "/pods/t/private"));
   EXPECT_EQ(World(), before);
+}
+
+// Its task would go on writing into what lies below.
+TEST_F(NodeUnpublishTest, AnotherVolumesTargetBelowIsNamedAndLeftAlone) {
+  AddVolume("vol-b");
+  ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
+  ASSERT_OK(Publish(PublishAt("/pods/t/td", MountCapability(), "/staging/b", "vol-b")));
+  AddNested("/pods/t/x", 9);
+  const std::string before = World();
+  EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, "vol-b is in use below it"));
+  EXPECT_EQ(World(), before);
+  ASSERT_OK(Unpublish("/pods/t/td", "vol-b"));
+  EXPECT_OK(Unpublish("/pods/t"));
 }
 
 TEST_F(NodeUnpublishTest, ABusyMountBelowSaysWhichOne) {

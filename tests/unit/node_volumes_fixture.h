@@ -2,6 +2,7 @@
 #ifndef MOORING_TESTS_UNIT_NODE_VOLUMES_FIXTURE_H_
 #define MOORING_TESTS_UNIT_NODE_VOLUMES_FIXTURE_H_
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -70,6 +71,12 @@ class NodeVolumesTest : public ::testing::Test {
   std::vector<VolumeUse> AllRecords() { return store_->All().value(); }
   void LoseRecords() {
     for (const VolumeUse& use : AllRecords()) ASSERT_OK(store_->Remove(use.path));
+  }
+
+  // From now on intents are recorded and outcomes are not, as on a disk that has just become full.
+  void RefuseOutcomes() {
+    SQLite::Database(dir_ / "node.db", SQLite::OPEN_READWRITE)
+        .exec("CREATE TRIGGER full BEFORE INSERT ON uses WHEN NEW.done BEGIN SELECT RAISE(FAIL, 'full'); END");
   }
 
   static std::string Image(const std::string& id) { return "/images/" + id + ".img"; }

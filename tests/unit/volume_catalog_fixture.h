@@ -83,15 +83,15 @@ struct Process {
                    const std::string& node_id = "n1")
       : backend(directory, loops),
         store(*CatalogStore::Open(directory + "/catalog.db")),
-        catalog(*store, backend, locks,
+        locks(*KeyedLocks::Shared(directory + "/lock")),
+        catalog(*store, backend, *locks,
                 {.node_id = node_id,
                  .topology = {{"topology.mooring.csi/node", node_id}, {kZoneKey, "a"}},
-                 .max_volumes = max_volumes,
-                 .state_dir = directory}) {}
+                 .max_volumes = max_volumes}) {}
 
   HookedBackend backend;
   std::unique_ptr<CatalogStore> store;
-  KeyedLocks locks;
+  std::unique_ptr<KeyedLocks> locks;
   VolumeCatalog catalog;
 };
 

@@ -15,7 +15,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/file_lock.h"
 #include "plugin/volume_catalog.h"
 #include "tests/unit/volume_catalog_fixture.h"
 
@@ -45,20 +44,20 @@ TEST_F(CatalogRestartTest, ReconcilingBringsAHalfDeletedVolumeInUseBack) {
   EXPECT_TRUE(catalog().Find(id).ok());
 }
 
-TEST_F(CatalogRestartTest, ReconcilingWaitsForOtherProcessesAtWork) {
-  here();
-  std::atomic<bool> done = false;
-  std::thread starting;
-  {
-    const auto working = FileLock::Acquire(directory_ + "/lock", FileLock::Mode::kShared);
-    starting = std::thread([&] {
+TEST_F(CatalogRestartTest, ReconcilingLeavesWhatAnotherProcessIsAtWorkOn) {
+  const std::string id = Created("db");
+  for (const VolumeState state : {VolumeState::kCreating, VolumeState::kDeleting}) {
+    const std::string key = state == VolumeState::kCreating ? "name:db" : id;
+    ASSERT_TRUE(*here().store->Move(id, VolumeState::kReady, state));
+    {
+      const auto other = *KeyedLocks::Shared(directory_ + "/lock");
+      const auto working = other->Acquire(key, "volume", Soon().wait_until);
+      ASSERT_TRUE(working.ok());
       EXPECT_TRUE(catalog().Reconcile().ok());
-      done = true;
-    });
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    EXPECT_FALSE(done);
+      EXPECT_EQ((*here().store->FindById(id))->state, state);
+    }
+    ASSERT_TRUE(*here().store->Move(id, state, VolumeState::kReady));
   }
-  starting.join();
 }
 
 // A real SIGKILL of a real process, at each place where the image is touched.

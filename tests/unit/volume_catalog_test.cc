@@ -166,7 +166,7 @@ TEST_F(VolumeCatalogTest, APublicationDoesNotHoldAVolume) {
 
 TEST_F(VolumeCatalogTest, DeletingWaitsForWhoeverWorksOnTheVolume) {
   const std::string id = Created("db");
-  const auto stage = here().locks.Acquire(id, "volume", Patient().wait_until);
+  const auto stage = here().locks->Acquire(id, "volume", Patient().wait_until);
   ExpectStatus(catalog().Delete(id, Soon()), absl::StatusCode::kAborted, id);
   EXPECT_TRUE(catalog().Find(id).ok());
 }
