@@ -179,14 +179,16 @@ absl::StatusOr<LoopInfo> NodeVolumes::StagedDevice(const PublishSpec& spec, cons
     if (device.loop && device.loop->label == LabelFor(spec.volume_id)) return *device.loop;
   }
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
-  const bool on_record =
-      std::any_of(uses.begin(), uses.end(), [](const VolumeUse& use) { return use.role == VolumeUse::Role::kStage; });
+  const bool on_record = std::any_of(uses.begin(), uses.end(), [](const VolumeUse& use) {
+    return use.role == VolumeUse::Role::kStage && use.access_type == AccessType::kBlock;
+  });
   if (on_record && !staged) return NotStaged(spec, "it is staged elsewhere");
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(volume.path));
   for (const LoopInfo& loop : loops) {
     if (loop.label == LabelFor(spec.volume_id) && !loop.auto_clear) return loop;
   }
-  return NotStaged(spec, loops.empty() ? "it has no device" : "its image is in use in another way");
+  if (loops.empty()) return NotStaged(spec, "it has no device");
+  return NotStaged(spec, loops.front().auto_clear ? "it is in use as a filesystem" : "its image is in use otherwise");
 }
 
 absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanBlock(const PublishSpec& spec, const NodeVolume& volume) {

@@ -32,6 +32,22 @@ constexpr int kMostThreads = 512;  // calls at a time; one more is RESOURCE_EXHA
 constexpr std::chrono::seconds kReconcileAgain{5};
 constexpr std::chrono::milliseconds kLastAnswers{500};
 
+// Who may write there could put something in the place of our files. What is new to us and empty becomes ours.
+absl::Status CheckOwnDirectory(const std::filesystem::path& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, "look at the state directory", path.string());
+  if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
+  std::error_code error;
+  if (status.st_uid == ::geteuid() && std::filesystem::is_empty(path, error)) {
+    return ::chmod(path.c_str(), 0700) == 0 ? absl::OkStatus()
+                                            : ErrnoStatus(errno, "keep others out of", path.string());
+  }
+  return FailedPrecondition(
+      fmt::format("others may write in the state directory {} (owner {}, mode {:o}): give the "
+                  "plugin a directory of its own",
+                  Quote(path.string()), status.st_uid, status.st_mode & 07777));
+}
+
 // The real path, since sources of mounts are used without following symbolic links.
 absl::StatusOr<std::string> MakeStateDir(const std::string& path) {
   std::error_code error;
@@ -41,14 +57,7 @@ absl::StatusOr<std::string> MakeStateDir(const std::string& path) {
   if (error) return ErrnoStatus(error.value(), "make the state directory", path);
   const std::filesystem::path real = std::filesystem::canonical(path, error);
   if (error) return ErrnoStatus(error.value(), "find the state directory", path);
-  struct stat status = {};
-  if (::stat(real.c_str(), &status) != 0) return ErrnoStatus(errno, "look at the state directory", path);
-  if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return FailedPrecondition(
-        fmt::format("others may write in the state directory {} (owner {}, mode {:o}): give the "
-                    "plugin a directory of its own",
-                    Quote(path), status.st_uid, status.st_mode & 07777));
-  }
+  MOORING_RETURN_IF_ERROR(CheckOwnDirectory(real));
   return real.string();
 }
 

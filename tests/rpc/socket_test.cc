@@ -108,6 +108,13 @@ TEST_F(Socket, AStateDirectoryThatIsThereKeepsItsModeAndOthersMayNotWriteIntoIt)
   ASSERT_EQ(::chmod(shared.c_str(), 01777), 0);
   EXPECT_THAT(start_and_stop(), HasSubstr("others may write in the state directory"));
   fs::remove_all(shared);
+  MakeDirectories("shared");
+  ASSERT_EQ(::chmod(shared.c_str(), 01777), 0);
+  fs::remove(dir() / "another.log");
+  EXPECT_THAT(start_and_stop(), HasSubstr("serving")) << "an empty one becomes the plugin's";
+  ASSERT_EQ(::stat(shared.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777U, 0700U);
+  fs::remove_all(shared);
   fs::remove(dir() / "another.log");
 }
 

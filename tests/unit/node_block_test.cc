@@ -216,7 +216,7 @@ TEST_F(NodeBlockTest, StagedElsewhereItIsNotPublishedFromHere) {
 TEST_F(NodeBlockTest, ADeviceThatSomebodyElseMadeOverTheImageIsNotPublished) {
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop(Image(kVolume), "theirs"); });
   const std::string before = World();
-  EXPECT_THAT(Publish(WritableAt("/pods/t")), FailsWith(StatusCode::kFailedPrecondition, "in use in another way"));
+  EXPECT_THAT(Publish(WritableAt("/pods/t")), FailsWith(StatusCode::kFailedPrecondition, "in use otherwise"));
   EXPECT_EQ(World(), before);
 }
 
