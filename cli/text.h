@@ -12,6 +12,8 @@ namespace mooring::cli {
 // nothing a driver says moves a cursor, retitles a window or fakes a line.
 std::string Visible(std::string_view text);
 
+bool IsUtf8(std::string_view text);
+
 // Characters, not bytes: what `text` (already Visible) takes on a line. Wide characters count as one.
 std::size_t Width(std::string_view text);
 

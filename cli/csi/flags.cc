@@ -8,6 +8,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "cli/size.h"
+#include "cli/text.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -36,6 +37,14 @@ absl::StatusOr<std::int32_t> ParseCount(const std::string& text) {
   return InvalidArgument(Quote(text) + " is not a whole number above 0");
 }
 
+// An empty value is nearly always a script's variable that is not set. To send it would mean something else than what
+// is written: no source of data, every node. Who means that leaves the flag out.
+absl::Status CheckText(const std::string& text, const Flag& flag) {
+  if (text.empty()) return InvalidArgument("the value is empty");
+  if (flag.is_sent && !IsUtf8(text)) return InvalidArgument(Quote(text) + " is not UTF-8");
+  return absl::OkStatus();
+}
+
 // One Bind a type of slot: it says how the flag's text becomes the member's value.
 class Binder {
  public:
@@ -45,11 +54,17 @@ class Binder {
     return app_.add_flag(flag_.name, arguments_.*slot, flag_.help);
   }
   CLI::Option* operator()(std::string Arguments::*slot) const {
-    return app_.add_option(flag_.name, arguments_.*slot, flag_.help);
+    return Once(slot, [&flag = flag_](const std::string& text) -> absl::StatusOr<std::string> {
+      MOORING_RETURN_IF_ERROR(CheckText(text, flag));
+      return text;
+    });
   }
   CLI::Option* operator()(std::vector<std::string> Arguments::*slot) const {
-    // One value a flag: "--access a NAME" must leave NAME alone, and "[x]" is a value, not a list.
-    return app_.add_option(flag_.name, arguments_.*slot, flag_.help)->allow_extra_args(false);
+    return Each(slot, [&flag = flag_](const std::string& text, std::vector<std::string>& all) {
+      const absl::Status status = CheckText(text, flag);
+      if (status.ok()) all.push_back(text);
+      return status;
+    });
   }
   CLI::Option* operator()(std::optional<Bytes> Arguments::*slot) const { return Once(slot, ParseSize); }
   CLI::Option* operator()(std::int32_t Arguments::*slot) const { return Once(slot, ParseCount); }
@@ -78,6 +93,7 @@ class Binder {
         flag_.help);
   }
 
+  // One value a flag: "--access a NAME" must leave NAME alone, and "[x]" is a value, not a list.
   template <typename T, typename AddOne>
   CLI::Option* Each(T Arguments::*slot, AddOne add) const {
     const auto take = [add, slot, &flag = flag_, &arguments = arguments_](const std::vector<std::string>& texts) {

@@ -28,6 +28,7 @@ struct Flag {
   const char* help;
   Slot slot;
   const char* environment = "";  // the variable that stands in for it
+  bool is_sent = true;           // it ends up in a request, whose strings are UTF-8
 };
 
 using Flags = std::vector<const Flag*>;
@@ -37,8 +38,9 @@ Flags AllOf(std::initializer_list<Flags> lists);
 // Values land in `arguments`, which outlives the parse.
 void AddFlags(CLI::App& app, const Flags& flags, bool required, Arguments& arguments);
 
-inline constexpr Flag kEndpoint{"--endpoint", "ENDPOINT", "the driver's socket: unix:///path/csi.sock, or its path",
-                                &Arguments::endpoint, "CSI_ENDPOINT"};
+inline constexpr Flag kEndpoint{
+    "--endpoint",         "ENDPOINT",     "the driver's socket: unix:///path/csi.sock, or its path",
+    &Arguments::endpoint, "CSI_ENDPOINT", /*is_sent=*/false};
 inline constexpr Flag kTimeout{"--timeout", "SECONDS", "how long a call may take (60)", &Arguments::timeout,
                                "MOORING_TIMEOUT"};
 inline constexpr Flag kJson{"--json", "", "print the answer as JSON", &Arguments::json};
@@ -85,8 +87,9 @@ inline constexpr Flag kPreferredTopology{"--preferred-topology", "KEY=VALUE[,...
 inline constexpr Flag kSecret{"--secret", "KEY=VALUE",
                               "a secret; visible to every user in the process list, so prefer --secrets-file",
                               &Arguments::secrets};
-inline constexpr Flag kSecretsFile{"--secrets-file", "FILE", "secrets: lines of KEY=VALUE, or a JSON object",
-                                   &Arguments::secrets_file, "MOORING_SECRETS_FILE"};
+inline constexpr Flag kSecretsFile{
+    "--secrets-file",       "FILE",           "secrets: lines of KEY=VALUE, or a JSON object", &Arguments::secrets_file,
+    "MOORING_SECRETS_FILE", /*is_sent=*/false};
 
 inline constexpr Flag kFromSnapshot{"--from-snapshot", "ID", "fill it with this snapshot", &Arguments::from_snapshot};
 inline constexpr Flag kFromVolume{"--from-volume", "ID", "fill it with a copy of this volume", &Arguments::from_volume};

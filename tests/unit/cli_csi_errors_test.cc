@@ -78,7 +78,7 @@ TEST_F(CsiErrorsTest, AnErrorWithoutAMessageStillSaysSomething) {
 
 TEST_F(CsiErrorsTest, ADriversOwnInvalidArgumentIsNoUsageError) {
   driver_.script().Fail<csi::v1::DeleteVolumeResponse>(grpc::StatusCode::INVALID_ARGUMENT, "volume_id is missing");
-  EXPECT_EQ(Csi({"delete", ""}).status, kExitFailed);
+  EXPECT_EQ(Csi({"delete", "v"}).status, kExitFailed);
   driver_.script().Fail<csi::v1::DeleteVolumeResponse>(grpc::StatusCode::UNAVAILABLE, "later");
   EXPECT_EQ(Csi({"delete", "v"}).err, "mooring: DeleteVolume: UNAVAILABLE (14): later\n");
 }
@@ -209,6 +209,17 @@ TEST_F(CsiErrorsTest, AWrongCommandLineSendsNothingAndGivesAHint) {
       {{"list", "--max-entries", "2147483648"}, "is not a whole number above 0"},
       {{"probe", "--wait", "soon"}, "--wait: 'soon' is not a number of seconds"},
       {{"probe", "--timeout", "-1"}, "is not a number of seconds"},
+      {{"create", "v", "--from-snapshot", ""}, "--from-snapshot: the value is empty"},
+      {{"controller-unpublish", "v", "--node", ""}, "--node: the value is empty"},
+      {{"delete", ""}, "ID: the value is empty"},
+      {{"snapshot", "list", "--volume", ""}, "--volume: the value is empty"},
+      {{"group-snapshot", "create", "g", "--volume", "v", "--volume", ""}, "--volume: the value is empty"},
+      {{"get", "\xff"}, "ID: '\\xff' is not UTF-8"},
+      {{"unpublish", "v", "--target-path", "/t\xc3"}, "--target-path: '/t\\xc3' is not UTF-8"},
+      {{"create", "v", "--mount-flag", "\xff"}, "--mount-flag: '\\xff' is not UTF-8"},
+      {{"create", "v", "--param", "a=\xff"}, "--param: it is not UTF-8"},
+      {{"create", "v", "--topology", "a=1,b=\xff"}, "--topology: it is not UTF-8"},
+      {{"delete", "v", "--secret", "a=\xff"}, "--secret: it is not UTF-8"},
       {{"delete", "\x1b[2J", "\x1b[2J"}, "'\\x1b[2J' is an argument too many"},
   };
   for (const auto& [line, message] : lines) {

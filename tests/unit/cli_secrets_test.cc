@@ -64,6 +64,7 @@ TEST_F(SecretsFileTest, ErrorsNameTheFileAndTheLineAndNeverWhatStandsThere) {
   for (const std::string& content :
        {std::string("user=a\nhunter22"), std::string("user=a\n=hunter22"), std::string("user=a\nuser=hunter22"),
         std::string("{\"password\": \"hunter22\""), std::string("{\"password\": [\"hunter22\"]}"),
+        std::string("user=a\npassword=hunter22\xff"), std::string("{\"password\": \"hunter22\xff\"}"),
         std::string("{\"password\": hunter22}"), std::string("{\"hunter22\"}"), std::string(2 << 20, 'x')}) {
     secrets_ = Secrets();
     const absl::Status status = Read(content);
