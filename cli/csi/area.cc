@@ -1,6 +1,7 @@
 #include "cli/csi/area.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 
 #include "base/socket_path.h"
@@ -39,9 +40,17 @@ absl::StatusOr<ClientOptions> ClientOptionsOf(const Arguments& arguments) {
                        .verbose = arguments.verbose};
 }
 
+// The file's name may come from the environment, where it is meant for the commands that take secrets alone.
+absl::Status ReadSecrets(const Command& command, Arguments& arguments) {
+  const bool takes_secrets =
+      std::find(command.optional.begin(), command.optional.end(), &kSecretsFile) != command.optional.end();
+  if (!takes_secrets || arguments.secrets_file.empty()) return absl::OkStatus();
+  return arguments.secrets.AddFile(arguments.secrets_file);
+}
+
 absl::StatusOr<int> Execute(const Command& command, Arguments& arguments, const Streams& streams) {
   MOORING_ASSIGN_OR_RETURN(ClientOptions options, ClientOptionsOf(arguments));
-  if (!arguments.secrets_file.empty()) MOORING_RETURN_IF_ERROR(arguments.secrets.AddFile(arguments.secrets_file));
+  MOORING_RETURN_IF_ERROR(ReadSecrets(command, arguments));
   const Client client(std::move(options), streams.err);
   Output output(streams.out, arguments.json);
   Session session{.arguments = arguments, .client = client, .output = output};

@@ -155,6 +155,29 @@ TEST_F(CsiErrorsTest, TheEndpointMayComeFromTheEnvironment) {
   ::unsetenv("CSI_ENDPOINT");
 }
 
+TEST_F(CsiErrorsTest, TheSecretsFileOfTheEnvironmentIsReadOnlyForCommandsThatTakeSecrets) {
+  ::setenv("MOORING_SECRETS_FILE", "/nowhere/secrets", 1);
+  EXPECT_EQ(Csi({"list"}).status, kExitOk);
+  EXPECT_EQ(Csi({"probe"}).status, kExitOk);
+  const Result result = Csi({"delete", "v"});
+  EXPECT_EQ(result.status, kExitUsage);
+  EXPECT_THAT(result.err, HasSubstr("/nowhere/secrets"));
+  ::unsetenv("MOORING_SECRETS_FILE");
+}
+
+TEST_F(CsiErrorsTest, AnEmptyVariableIsNoValue) {
+  ::setenv("MOORING_SECRETS_FILE", "", 1);
+  EXPECT_EQ(Csi({"delete", "v"}).status, kExitOk);
+  ::unsetenv("MOORING_SECRETS_FILE");
+}
+
+TEST_F(CsiErrorsTest, PathsOfThisSideNeedNotBeUtf8) {
+  const std::string odd = driver_.directory() + "/\xff";
+  std::filesystem::create_symlink(driver_.socket(), odd);
+  std::ofstream(odd + ".secrets") << "a=b\n";
+  EXPECT_EQ(Mooring({"csi", "--endpoint", odd, "delete", "v", "--secrets-file", odd + ".secrets"}).status, kExitOk);
+}
+
 TEST_F(CsiErrorsTest, TimeAndRequestsAreTracedToStderr) {
   const Result result = Csi({"-v", "stage", "v", "--staging-path", "/s", "--time", "--json", "--mount-flag",
                              "a=hunter22", "--secret", "password=hunter22"});
