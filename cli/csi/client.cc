@@ -100,13 +100,13 @@ absl::Status Client::Connect(Clock::time_point deadline) const {
   }
 }
 
-absl::Status Client::Finish(const std::string& call, const absl::Status& status) const {
+absl::Status Client::Finish(const std::string& call, const absl::Status& status, const Limit& limit) const {
   if (status.ok()) return status;
   const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   const std::string problem = lost ? SocketProblem(options_.socket_path) : "";
   if (!problem.empty()) return OfCall(Unavailable(problem), call);
   if (absl::IsDeadlineExceeded(status)) {
-    const std::string message = "no answer within " + Seconds(options_.timeout) + "; --timeout allows more";
+    const std::string message = fmt::format("no answer within {}; {} allows more", Seconds(limit.time), limit.flag);
     return OfCall(absl::DeadlineExceededError(message), call);
   }
   if (!status.message().empty()) return OfCall(status, call);

@@ -32,6 +32,13 @@ class Client {
   using Clock = std::chrono::system_clock;  // gRPC's deadlines are wall-clock times
   using Elapsed = std::chrono::steady_clock::duration;
 
+  // When an answer comes too late, and what the user hears then: how long that was, and the flag that says so.
+  struct Limit {
+    Clock::time_point deadline;
+    std::chrono::milliseconds time;
+    const char* flag;
+  };
+
   // Nothing is sent, and nothing needs to be there, before the first call. `trace` takes --time and --verbose.
   Client(ClientOptions options, std::ostream& trace);
 
@@ -39,25 +46,26 @@ class Client {
   // socket that is missing or that nobody serves is UNAVAILABLE and says what to do.
   template <typename Service, typename Request, typename Response>
   absl::StatusOr<Response> Call(Method<Service, Request, Response> method, const Request& request) const {
-    const Clock::time_point deadline = Clock::now() + options_.timeout;
-    const absl::Status connected = Connect(deadline);
-    if (!connected.ok()) return Finish(CallName(request), connected);
-    return Send<Service>(method, request, deadline, /*wait=*/false);
+    const Limit limit = CallLimit();
+    const absl::Status connected = Connect(limit.deadline);
+    if (!connected.ok()) return Finish(CallName(request), connected, limit);
+    return Send<Service>(method, request, limit, /*wait=*/false);
   }
 
-  // The same, but until `deadline` a missing or dead socket is waited for.
+  // The same, but a missing or dead socket is waited for, until `wait` is over or the call has taken as long as it may.
   template <typename Service, typename Request, typename Response>
   absl::StatusOr<Response> CallWhenServed(Method<Service, Request, Response> method, const Request& request,
-                                          Clock::time_point deadline) const {
-    return Send<Service>(method, request, std::min(deadline, Clock::now() + options_.timeout), /*wait=*/true);
+                                          const Limit& wait) const {
+    const Limit call = CallLimit();
+    return Send<Service>(method, request, wait.deadline < call.deadline ? wait : call, /*wait=*/true);
   }
 
  private:
   template <typename Service, typename Request, typename Response>
-  absl::StatusOr<Response> Send(Method<Service, Request, Response> method, const Request& request,
-                                Clock::time_point deadline, bool wait) const {
+  absl::StatusOr<Response> Send(Method<Service, Request, Response> method, const Request& request, const Limit& limit,
+                                bool wait) const {
     grpc::ClientContext context;
-    context.set_deadline(deadline);
+    context.set_deadline(limit.deadline);
     context.set_wait_for_ready(wait);
     TraceRequest(request);
     const auto stub = Service::NewStub(channel_);
@@ -65,7 +73,7 @@ class Client {
     const auto start = std::chrono::steady_clock::now();
     const grpc::Status status = (stub.get()->*method)(&context, request, &response);
     TraceTime(request, std::chrono::steady_clock::now() - start);
-    MOORING_RETURN_IF_ERROR(Finish(CallName(request), ToAbsl(status)));
+    MOORING_RETURN_IF_ERROR(Finish(CallName(request), ToAbsl(status), limit));
     return response;
   }
 
@@ -73,8 +81,9 @@ class Client {
   static std::string CallName(const google::protobuf::Message& request);
   static absl::Status ToAbsl(const grpc::Status& status);
 
+  Limit CallLimit() const { return {Clock::now() + options_.timeout, options_.timeout, "--timeout"}; }
   absl::Status Connect(Clock::time_point deadline) const;
-  absl::Status Finish(const std::string& call, const absl::Status& status) const;
+  absl::Status Finish(const std::string& call, const absl::Status& status, const Limit& limit) const;
   void TraceRequest(const google::protobuf::Message& request) const;
   void TraceTime(const google::protobuf::Message& request, Elapsed elapsed) const;
 

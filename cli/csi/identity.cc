@@ -87,13 +87,13 @@ absl::Status Info(Session& session) {
 
 // Asks again until the driver is ready or the time is up; what came last is the answer.
 absl::StatusOr<ProbeResponse> ProbeUntilReady(const Client& client, Duration wait) {
-  const Client::Clock::time_point deadline = Client::Clock::now() + wait;
+  const Client::Limit limit{Client::Clock::now() + wait, wait, "--wait"};
   for (;;) {
     absl::StatusOr<ProbeResponse> response =
-        client.CallWhenServed<Identity>(&Identity::Stub::Probe, csi::v1::ProbeRequest(), deadline);
+        client.CallWhenServed<Identity>(&Identity::Stub::Probe, csi::v1::ProbeRequest(), limit);
     if (response.ok() && IsReady(*response)) return response;
     if (absl::IsUnimplemented(response.status())) return response;
-    if (Client::Clock::now() + kProbeInterval >= deadline) return response;
+    if (Client::Clock::now() + kProbeInterval >= limit.deadline) return response;
     std::this_thread::sleep_for(kProbeInterval);
   }
 }

@@ -91,6 +91,13 @@ TEST_F(CsiErrorsTest, ASlowDriverRunsIntoTheTimeout) {
             "mooring: DeleteVolume: DEADLINE_EXCEEDED (4): no answer within 0.2 s; --timeout allows more\n");
 }
 
+TEST_F(CsiErrorsTest, AProbeThatWaitsSaysHowLongAndWhichFlagAllowsMore) {
+  driver_.script().SetDelay(std::chrono::milliseconds(1000));
+  EXPECT_THAT(Csi({"probe", "--wait", "0.2"}).err, HasSubstr("no answer within 0.2 s; --wait allows more\n"));
+  const Result impatient = Csi({"probe", "--wait", "0.4", "--timeout", "0.3"});
+  EXPECT_THAT(impatient.err, HasSubstr("no answer within 0.4 s; --wait allows more\n")) << "the last of two calls";
+}
+
 // A socket that is bound; what happens to those who connect is the test's business.
 UniqueFd BoundSocket(const std::string& path) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
