@@ -37,6 +37,30 @@ absl::StatusOr<std::string> ReadAll(const std::string& path) {
   }
 }
 
+std::string WithoutQuotes(const std::string& quoted) { return quoted.substr(1, quoted.size() - 2); }
+
+// As C, Go's %q and most writers of JSON have it: \n where JsonQuote writes \u000a.
+std::string ShortEscapes(std::string_view value) {
+  constexpr std::string_view kPlain = "\n\t\r\"\\";
+  constexpr std::string_view kLetters = "ntr\"\\";
+  std::string escaped;
+  for (const char c : value) {
+    const std::size_t at = kPlain.find(c);
+    if (at != std::string_view::npos) escaped += '\\';
+    escaped += at == std::string_view::npos ? c : kLetters[at];
+  }
+  return escaped;
+}
+
+// `value`, and how it reads where somebody has put it in quotes.
+void AddForms(const std::string& value, std::vector<std::string>& forms) {
+  forms.push_back(value);
+  for (std::string form :
+       {WithoutQuotes(Quote(value, value.size())), WithoutQuotes(JsonQuote(value)), ShortEscapes(value)}) {
+    if (form != value) forms.push_back(std::move(form));
+  }
+}
+
 }  // namespace
 
 absl::Status Secrets::Add(std::string_view text) { return AddKeyValue(text, pairs_); }
@@ -84,12 +108,12 @@ void Secrets::CopyTo(google::protobuf::Map<std::string, std::string>& map) const
 }
 
 std::string Secrets::Redact(std::string text) const {
-  std::vector<std::string_view> values;
+  std::vector<std::string> values;
   for (const auto& [key, value] : pairs_) {
-    if (value.size() >= kShortestToRedact) values.push_back(value);
+    if (value.size() >= kShortestToRedact) AddForms(value, values);
   }
   // The longest first: one that contains another goes as a whole.
-  std::sort(values.begin(), values.end(), [](auto a, auto b) { return a.size() > b.size(); });
+  std::sort(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
   for (const std::string_view value : values) {
     for (std::size_t at = text.find(value); at != std::string::npos; at = text.find(value, at + kBlank.size())) {
       text.replace(at, value.size(), kBlank);

@@ -18,14 +18,14 @@ class Secrets {
   absl::Status Add(std::string_view text);
 
   // Adds the pairs of a file: a JSON object of strings, or lines of key=value, where empty lines and lines that begin
-  // with
-  // '#' are skipped and a value is everything behind the '=', spaces too. Everything wrong is INVALID_ARGUMENT and
+  // with '#' are skipped and a value is everything behind the '=', spaces too. Everything wrong is INVALID_ARGUMENT and
   // names the file and the line, never what is written there.
   absl::Status AddFile(const std::string& path);
 
   void CopyTo(google::protobuf::Map<std::string, std::string>& map) const;
 
-  // `text` with every secret of 4 bytes or more blanked out: a driver may repeat one in its error message.
+  // `text` with every secret of 4 bytes or more blanked out, quoted or as it is: a driver may repeat one in its error
+  // message.
   std::string Redact(std::string text) const;
 
  private:

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "base/quote.h"
 #include "base/status.h"
 #include "cli/key_values.h"
 #include "cli/secrets.h"
@@ -88,6 +89,23 @@ TEST(SecretsTest, AreBlankedOutOfText) {
   ASSERT_TRUE(secrets.Add("b=hunter22").ok());
   ASSERT_TRUE(secrets.Add("c=1").ok());
   EXPECT_EQ(secrets.Redact("1: hunter22 and hunter, hunterhunter"), "1: *** and ***, ******");
+}
+
+TEST(SecretsTest, AreBlankedOutOfTextThatQuotesThem) {
+  const std::string value = "pa'ss\"wo\\rd\n1";
+  Secrets secrets;
+  ASSERT_TRUE(secrets.Add("a=" + value).ok());
+  for (const std::string& quoted : {Quote(value), JsonQuote(value), std::string(R"("pa'ss\"wo\\rd\n1")")}) {
+    const std::string text = secrets.Redact("login with " + quoted + " failed");
+    EXPECT_EQ(text.substr(12, 3), "***") << text;
+    EXPECT_EQ(text.size(), std::string("login with '***' failed").size()) << text;
+  }
+}
+
+TEST(SecretsTest, AreBlankedOutWholeHoweverLongTheyAre) {
+  Secrets secrets;
+  ASSERT_TRUE(secrets.Add("a='" + std::string(1000, 'x')).ok());
+  EXPECT_EQ(secrets.Redact("(\\'" + std::string(1000, 'x') + ")"), "(***)");
 }
 
 TEST(KeyValueTest, IsCutAtTheFirstEqualsSign) {
