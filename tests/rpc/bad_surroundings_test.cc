@@ -121,17 +121,16 @@ TEST_F(BadSurroundings, AnotherFilesystemThanAskedForIsNotFormattedOver) {
   RefusedStage(id, Code::kFailedPrecondition, "not formatted again", Mount("xfs"));
 }
 
-TEST_F(BadSurroundings, TwoSignaturesAtOnceAreAnError) {
+// ext4 leaves its first 1,024 bytes alone: room for the superblock of an xfs, and libblkid calls that ambivalent.
+TEST_F(BadSurroundings, TwoFilesystemsAtOnceAreNeitherMountedNorFormatted) {
   const std::string id = Formatted();
-  ASSERT_EQ(Shell("printf SWAPSPACE2 | dd of=" + Image(id) + " bs=1 seek=4086 conv=notrunc status=none"), 0);
-  const std::string staging = Staging(id);
-  const auto answer = driver().Stage(id, staging);
-  // ext4 keeps nothing at that place: libblkid may see one signature or two, and neither answer may destroy data.
-  if (!answer.status.ok()) {
-    EXPECT_THAT(answer, FailsWith(Code::kFailedPrecondition, id));
-  }
-  EXPECT_THAT(RunOutput("blkid -p -o value -s TYPE " + Image(id) + " 2>/dev/null; dumpe2fs -h " + Image(id) + " 2>&1"),
-              HasSubstr("Filesystem"));
+  const std::string xfs = dir() / "xfs";
+  ASSERT_EQ(Shell("truncate -s 320M " + xfs + " && mkfs.xfs -q " + xfs), 0);
+  ASSERT_EQ(Shell("dd if=" + xfs + " of=" + Image(id) + " bs=512 count=1 conv=notrunc status=none"), 0);
+  const std::string before = RunOutput("sha256sum " + Image(id));
+  RefusedStage(id, Code::kFailedPrecondition, "signatures of several filesystems");
+  RefusedStage(id, Code::kFailedPrecondition, "signatures of several filesystems", Mount("ext4"));
+  EXPECT_EQ(RunOutput("sha256sum " + Image(id)), before);
 }
 
 TEST_F(BadSurroundings, AFilesystemWithErrorsThatCannotBeMendedIsNotMounted) {
