@@ -38,7 +38,7 @@ trap 'exit 143' TERM
 mounts_below() {
   local target
   while read -r _ _ _ _ target _; do
-    printf -v target '%b' "$target" # the kernel writes a space as \040
+    printf -v target '%b' "${target//\\/\\0}" # the kernel writes a space as \040, and %b wants \0040
     [[ $target != "$1"/* ]] || printf '%s\n' "$target"
   done </proc/self/mountinfo
 }
@@ -77,15 +77,12 @@ install_missing() {
 
   say "installing ${missing[*]}"
   log=$(mktemp)
+  on_exit rm -f "$log"
   for attempt in 1 2; do
-    if apt_install "${missing[@]}" >"$log" 2>&1; then
-      rm -f "$log"
-      return 0
-    fi
+    if apt_install "${missing[@]}" >"$log" 2>&1; then return 0; fi
     [ "$attempt" -eq 2 ] || sleep 5
   done
   tail -n 40 "$log" >&2
-  rm -f "$log"
   die "the packages could not be installed: ${missing[*]}"
 }
 
