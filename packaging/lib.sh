@@ -12,7 +12,10 @@ die() {
 
 # need_root "$@": carries on as root, asking sudo where it must; call it first, with the script's own arguments.
 need_root() {
-  [ "$(id -u)" -ne 0 ] || return 0
+  if [ "$(id -u)" -eq 0 ]; then
+    [ -z "${SUDO_UID:-}" ] || behave_as_guest
+    return 0
+  fi
   command -v sudo >/dev/null || die "this needs root, and there is no sudo here: run it as root"
   exec sudo -E -- "$(readlink -f "$0")" "$@"
 }
@@ -33,6 +36,19 @@ trap run_exit_hooks EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
+
+# behave_as_guest: for root by way of sudo, in somebody else's tree. What they build by hand later has to find a build folder
+# and a compiler cache that are theirs: so the first is given back at the end, and the second left alone.
+behave_as_guest() {
+  HOME=$(getent passwd 0 | cut -d : -f 6)
+  export HOME
+  unset CCACHE_DIR XDG_CACHE_HOME XDG_CONFIG_HOME
+  on_exit give_back_build
+}
+
+give_back_build() {
+  [ ! -d "$MOORING_ROOT/build" ] || chown -R --no-dereference --reference="$MOORING_ROOT" "$MOORING_ROOT/build"
+}
 
 # mounts_below DIR: the mount points under it in this mount namespace, oldest first.
 mounts_below() {
