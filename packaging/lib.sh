@@ -80,13 +80,19 @@ clear_below() {
   rm -rf --one-file-system -- "$dir"
 }
 
-# install_missing PACKAGE...: one quick look-up when all are there.
-install_missing() {
-  local have package log attempt missing=()
+# not_installed PACKAGE...: those of them, a line each; one quick look-up.
+not_installed() {
+  local have package
   have=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null || true)
   for package in "$@"; do
-    [[ $'\n'$have$'\n' == *$'\n'"installed $package"$'\n'* ]] || missing+=("$package")
+    [[ $'\n'$have$'\n' == *$'\n'"installed $package"$'\n'* ]] || printf '%s\n' "$package"
   done
+}
+
+# install_missing PACKAGE...
+install_missing() {
+  local log attempt missing
+  mapfile -t missing < <(not_installed "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
   command -v apt-get >/dev/null || die "this is not a Debian system; install what matches these packages: ${missing[*]}"
   [ "$(id -u)" -eq 0 ] || die "these packages are missing, and installing them needs root: ${missing[*]}"
