@@ -1,5 +1,5 @@
 # Everything comes from Debian 12. gRPC, protobuf and abseil are linked statically: half the idle memory and a third of the
-# start-up time of the shared ones. libmount, libblkid and libudev exist as shared libraries only.
+# start-up time of the shared ones. libmount and libblkid exist as shared libraries only.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without these, what uses a precompiled header is never cached, and another clone finds nothing (ccache(1)).
