@@ -1,6 +1,6 @@
-// mooring-bench PLUGIN: what the calls of the node cost, through gRPC on a unix socket, at 0, 1,000 and 10,000 mounts;
-// beside them, in the same run, what gRPC alone costs (Probe) and what the bare system calls cost. Microseconds, p50
-// and p99.
+// mooring-bench PLUGIN DIRECTORY: what the calls of the node cost, through gRPC on a unix socket, at 0, 1,000 and
+// 10,000 mounts; beside them, in the same run, what gRPC alone costs (Probe) and what the bare system calls cost.
+// Microseconds, p50 and p99.
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -19,6 +19,7 @@
 
 namespace {
 
+using mooring::bench::Check;
 using mooring::bench::PluginClient;
 using mooring::bench::Surroundings;
 using Clock = std::chrono::steady_clock;
@@ -55,8 +56,8 @@ void MeasureFloors(PluginClient& client, const Surroundings& here) {
   const std::string target = here / "targets/raw";
   ::mkdir(target.c_str(), 0700);
   for (int i = 0; i < kPairs; ++i) {
-    bind.Time([&] { ::mount(source.c_str(), target.c_str(), nullptr, MS_BIND, nullptr); });
-    unmount.Time([&] { ::umount2(target.c_str(), UMOUNT_NOFOLLOW); });
+    bind.Time([&] { Check(::mount(source.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) == 0, "bind"); });
+    unmount.Time([&] { Check(::umount2(target.c_str(), UMOUNT_NOFOLLOW) == 0, "unmount"); });
   }
   ::rmdir(target.c_str());
   Print("gRPC alone (Probe)", probe);
@@ -115,8 +116,8 @@ void MeasurePublishing(PluginClient& client, const Surroundings& here) {
   Print("stats", stats);
 }
 
-void Run(const std::string& plugin) {
-  Surroundings here(plugin);
+void Run(const std::string& plugin, const std::string& directory) {
+  Surroundings here(plugin, directory);
   PluginClient client(here.socket());
   for (const int mounts : {0, 1000, 10000}) {
     here.FillTo(mounts);
@@ -130,12 +131,12 @@ void Run(const std::string& plugin) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    fmt::print(stderr, "usage: mooring-bench PATH-OF-MOORING-PLUGIN\n");
+  if (argc != 3) {
+    fmt::print(stderr, "usage: mooring-bench PATH-OF-MOORING-PLUGIN EMPTY-DIRECTORY\n");
     return 2;
   }
   try {
-    Run(argv[1]);
+    Run(argv[1], argv[2]);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "mooring-bench: {}\n", error.what());

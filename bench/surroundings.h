@@ -1,17 +1,22 @@
-// Where the figures are taken: a mount namespace and a directory of this process's own, and a plugin started in them.
+// Where the figures are taken: a mount namespace of this process's own, and a plugin started in it.
 #ifndef MOORING_BENCH_SURROUNDINGS_H_
 #define MOORING_BENCH_SURROUNDINGS_H_
 
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 
 namespace mooring::bench {
 
-// All of it goes with the object. Throws std::system_error where the machine does not let it.
+// Throws std::system_error with errno and `what`.
+void Check(bool ok, std::string_view what);
+
+// The plugin ends with the object, or with this process if that is killed; every mount goes with the last of the two.
+// The directory, which is there and empty at the start, is the caller's to remove.
 class Surroundings {
  public:
-  explicit Surroundings(const std::string& plugin);
+  Surroundings(const std::string& plugin, std::string directory);
   Surroundings(const Surroundings&) = delete;
   Surroundings& operator=(const Surroundings&) = delete;
   ~Surroundings();
