@@ -41,4 +41,17 @@ absl::StatusOr<std::string> ParseSocketPath(std::string_view endpoint) {
   return path;
 }
 
+std::string GrpcTarget(std::string_view socket_path) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/";
+  std::string target(kScheme);
+  for (const char c : socket_path) {
+    if (kPlain.find(c) != std::string_view::npos) {
+      target += c;
+    } else {
+      target += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return target;
+}
+
 }  // namespace mooring

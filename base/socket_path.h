@@ -13,6 +13,10 @@ namespace mooring {
 // INVALID_ARGUMENT: empty, another scheme, longer than a socket's address may be (107 bytes).
 absl::StatusOr<std::string> ParseSocketPath(std::string_view endpoint);
 
+// The socket as gRPC wants it named, to listen or to connect: "unix:" and the path, percent-encoded, for gRPC decodes
+// it.
+std::string GrpcTarget(std::string_view socket_path);
+
 }  // namespace mooring
 
 #endif  // MOORING_BASE_SOCKET_PATH_H_

@@ -14,6 +14,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "base/socket_path.h"
 #include "base/status.h"
 #include "plugin/catalog_store.h"
 #include "plugin/controller_service.h"
@@ -143,7 +144,7 @@ absl::Status PluginServer::Parts::Listen(const std::string& socket_path) {
   quota.SetMaxThreads(kMostThreads);
   builder.SetResourceQuota(quota);
   int bound = 0;
-  builder.AddListeningPort("unix:" + socket_path, grpc::InsecureServerCredentials(), &bound);
+  builder.AddListeningPort(GrpcTarget(socket_path), grpc::InsecureServerCredentials(), &bound);
   builder.RegisterService(&identity_service);
   if (serves_controller) builder.RegisterService(&controller_service);
   if (serves_node) builder.RegisterService(&node_service);

@@ -10,9 +10,9 @@
 #include <cstring>
 
 #include "base/quote.h"
+#include "base/socket_path.h"
 #include "base/unique_fd.h"
 #include "cli/csi/redact.h"
-#include "cli/endpoint.h"
 #include "cli/failure.h"
 #include "cli/output.h"
 #include "cli/text.h"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/socket_path.h"
+
 namespace mooring::testing {
 namespace {
 
@@ -40,7 +42,7 @@ void Driver::Connect() {
   grpc::ChannelArguments arguments;
   arguments.SetInt("grpc.use_local_subchannel_pool", 1);  // no connection, and no backoff, of a channel before
   arguments.SetMaxSendMessageSize(-1);
-  const auto channel = grpc::CreateCustomChannel("unix://" + socket_, grpc::InsecureChannelCredentials(), arguments);
+  const auto channel = grpc::CreateCustomChannel(GrpcTarget(socket_), grpc::InsecureChannelCredentials(), arguments);
   identity_ = csi::v1::Identity::NewStub(channel);
   controller_ = csi::v1::Controller::NewStub(channel);
   group_ = csi::v1::GroupController::NewStub(channel);

@@ -165,6 +165,17 @@ TEST_F(Socket, EveryFormOfTheEndpointIsUnderstood) {
   Start();
 }
 
+// gRPC takes "%41" in the name of a socket for an "A".
+TEST_F(Socket, ItsPathIsTakenAsItIsWritten) {
+  const std::string odd = dir() / "a%41 b?#.sock";
+  PluginProcess another(
+      {.socket = odd, .state_dir = dir() / "state2", .log_file = dir() / "log", .flags = {}, .environment = {}});
+  ASSERT_TRUE(another.Start());
+  EXPECT_TRUE(fs::is_socket(odd));
+  EXPECT_EQ(another.Terminate(), 0);
+  EXPECT_FALSE(fs::exists(odd));
+}
+
 // Reconciling finishes a deletion that was interrupted, and that waits for whoever has the image's lock: this test.
 TEST_F(Socket, BeforeItHasReconciledProbeSaysNotReadyAndCallsWait) {
   const std::string id = Created(), half_deleted = Created();

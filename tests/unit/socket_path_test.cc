@@ -40,5 +40,11 @@ TEST(ParseSocketPathTest, RefusesAPathThatFitsInNoSocketAddress) {
   EXPECT_NE(Message(path.status()).find("108 bytes long, more than the 107"), std::string::npos) << path.status();
 }
 
+TEST(GrpcTargetTest, EncodesWhatAUriCannotHold) {
+  EXPECT_EQ(GrpcTarget("/csi/csi-1_2.sock~"), "unix:/csi/csi-1_2.sock~");
+  EXPECT_EQ(GrpcTarget("/a b/100%?#"), "unix:/a%20b/100%25%3F%23");
+  EXPECT_EQ(GrpcTarget("/\xC3\xA9"), "unix:/%C3%A9");
+}
+
 }  // namespace
 }  // namespace mooring
