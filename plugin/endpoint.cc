@@ -1,12 +1,15 @@
 #include "plugin/endpoint.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <thread>
 
 #include "base/path.h"
 #include "base/quote.h"
@@ -15,6 +18,8 @@
 
 namespace mooring {
 namespace {
+
+constexpr std::chrono::milliseconds kPoll{5};
 
 // 0: somebody accepts there; else the errno of connect(2).
 int Knock(const std::string& path) {
@@ -27,6 +32,24 @@ int Knock(const std::string& path) {
 }
 
 }  // namespace
+
+absl::StatusOr<UniqueFd> LockSocketDirectory(const std::string& socket_path, std::chrono::milliseconds patience) {
+  const std::string directory(ParentOf(socket_path));
+  UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus(errno, "use the socket's directory", directory);
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus(errno, "lock the socket's directory", directory);
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return FailedPrecondition(
+          fmt::format("another process holds a lock on the socket's directory {} (lslocks names it): "
+                      "end that first, or choose another --endpoint",
+                      Quote(directory)));
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+  return fd;
+}
 
 absl::Status ClearSocketPath(const std::string& path) {
   const std::string parent(ParentOf(path));

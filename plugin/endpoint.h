@@ -2,11 +2,20 @@
 #ifndef MOORING_PLUGIN_ENDPOINT_H_
 #define MOORING_PLUGIN_ENDPOINT_H_
 
+#include <chrono>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
 
 namespace mooring {
+
+// Held from ClearSocketPath until the socket listens: two that find one stale socket would else remove what the other
+// has just bound. It is the directory's flock(2), so that no file is left beside the socket. Others hold it for
+// milliseconds; FAILED_PRECONDITION after `patience`.
+absl::StatusOr<UniqueFd> LockSocketDirectory(const std::string& socket_path,
+                                             std::chrono::milliseconds patience = std::chrono::seconds(5));
 
 // Makes way for a socket at `path`: one that a process before left behind is removed. FAILED_PRECONDITION: somebody
 // listens there, or it is not a socket; NOT_FOUND: the directory is missing (the orchestrator or administrator makes

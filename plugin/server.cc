@@ -16,6 +16,7 @@
 #include "base/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "plugin/catalog_store.h"
 #include "plugin/controller_service.h"
 #include "plugin/endpoint.h"
@@ -138,6 +139,7 @@ struct PluginServer::Parts {
 };
 
 absl::Status PluginServer::Parts::Listen(const std::string& socket_path) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd alone, LockSocketDirectory(socket_path));
   MOORING_RETURN_IF_ERROR(ClearSocketPath(socket_path));
   grpc::ServerBuilder builder;
   grpc::ResourceQuota quota("mooring");

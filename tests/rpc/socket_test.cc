@@ -7,9 +7,11 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <memory>
 
 #include "base/unique_fd.h"
 #include "tests/rpc/rpc_test.h"
@@ -53,6 +55,31 @@ TEST_F(Socket, ALiveOneIsNever) {
 }
 
 // A plugin whose backlog is full, or that hangs, still has the socket.
+TEST_F(Socket, OfManyStartersOnAStaleOneExactlyOneServes) {
+  plugin().Kill();
+  constexpr int kRounds = 5, kStarters = 12;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::unique_ptr<PluginProcess>> starters;
+    for (int i = 0; i < kStarters; ++i) {
+      starters.push_back(
+          std::make_unique<PluginProcess>(PluginProcess::Options{.socket = dir() / "csi.sock",
+                                                                 .state_dir = dir() / ("state-" + std::to_string(i)),
+                                                                 .log_file = dir() / "starters.log",
+                                                                 .flags = {"--node-id", "node-" + std::to_string(i)},
+                                                                 .environment = {}}));
+    }
+    for (const auto& starter : starters) starter->Launch();
+    const auto serving = [&] {
+      return std::count_if(starters.begin(), starters.end(), [](const auto& starter) { return starter->running(); });
+    };
+    EXPECT_TRUE(Eventually([&] { return serving() == 1; }, std::chrono::seconds(10))) << serving() << " serve";
+    driver().Connect();
+    EXPECT_OK(driver().Send(csi::v1::ProbeRequest())) << "round " << round;
+    for (const auto& starter : starters) starter->Kill();
+  }
+  Start();
+}
+
 TEST_F(Socket, ALiveOneThatDoesNotAcceptIsNeverEither) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;

@@ -6,7 +6,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <future>
 
 #include "base/unique_fd.h"
 #include "tests/support/status_matchers.h"
@@ -81,6 +83,18 @@ TEST_F(EndpointTest, AMissingDirectoryIsNamed) {
   EXPECT_THAT(ClearSocketPath(dir_ / "missing/csi.sock"), FailsWith(StatusCode::kNotFound, "/missing'"));
   std::ofstream(dir_ / "file") << "x";
   EXPECT_THAT(ClearSocketPath(dir_ / "file/csi.sock"), FailsWith(StatusCode::kFailedPrecondition, "file/csi.sock"));
+}
+
+TEST_F(EndpointTest, OneAtATimeHasTheDirectoryOfASocket) {
+  absl::StatusOr<UniqueFd> first = LockSocketDirectory(socket_);
+  ASSERT_OK(first);
+  EXPECT_THAT(LockSocketDirectory(dir_ / "another.sock", std::chrono::milliseconds(20)),
+              FailsWith(StatusCode::kFailedPrecondition, "another process"));
+  auto second = std::async(std::launch::async, [this] { return LockSocketDirectory(socket_).status(); });
+  EXPECT_EQ(second.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  first->reset();
+  EXPECT_OK(second.get());
+  EXPECT_THAT(LockSocketDirectory(dir_ / "missing/csi.sock"), FailsWith(StatusCode::kNotFound, "/missing'"));
 }
 
 }  // namespace
