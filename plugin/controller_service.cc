@@ -130,7 +130,7 @@ absl::StatusOr<csi::v1::ControllerPublishVolumeResponse> ControllerService::Publ
                            ParseControllerPublish(request, volume.ok() ? volume->fs_type : kDefaultFsType));
   MOORING_RETURN_IF_ERROR(catalog_.Publish(spec, call));
   csi::v1::ControllerPublishVolumeResponse response;
-  if (spec.read_only) (*response.mutable_publish_context())["readonly"] = "true";
+  if (spec.read_only) (*response.mutable_publish_context())[std::string(kReadOnlyContext)] = "true";
   return response;
 }
 

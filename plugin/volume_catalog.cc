@@ -75,10 +75,6 @@ absl::StatusOr<KeyedLocks::Hold> VolumeCatalog::Lock(const std::string& id, cons
   return locks_.Acquire(id, "volume", call.wait_until);
 }
 
-absl::StatusOr<KeyedLocks::Hold> VolumeCatalog::LockName(const std::string& name, const Call& call) {
-  return locks_.Acquire("name:" + name, "volume", call.wait_until);
-}
-
 absl::StatusOr<VolumeRecord> VolumeCatalog::FindReady(const std::string& id) {
   if (!IsVolumeId(id)) return NoSuchVolume(id);
   MOORING_ASSIGN_OR_RETURN(std::optional<VolumeRecord> record, store_.FindById(id));

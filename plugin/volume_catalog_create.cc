@@ -27,6 +27,13 @@ VolumeInfo ToInfo(const VolumeRecord& record) {
 
 }  // namespace
 
+// By a key that is no volume's id; whoever reads the error knows the volume by its name.
+absl::StatusOr<KeyedLocks::Hold> VolumeCatalog::LockName(const std::string& name, const Call& call) {
+  absl::StatusOr<KeyedLocks::Hold> hold = locks_.Acquire("name:" + name, "name", call.wait_until);
+  if (!absl::IsAborted(hold.status())) return hold;
+  return Aborted(fmt::format("another CreateVolume for {} is still under way: call again later", Quote(name)));
+}
+
 absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold name, LockName(spec.name, call));
   for (int attempt = 0; attempt < kAttempts; ++attempt) {

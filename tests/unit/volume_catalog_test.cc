@@ -121,7 +121,7 @@ TEST_F(VolumeCatalogTest, CallsForOneNameWaitForEachOtherAndNoLongerThanTheirDea
   absl::StatusOr<VolumeInfo> slow;
   std::thread thread([&] { slow = catalog().Create(Spec("db"), Patient()); });
   while (!creating) std::this_thread::yield();
-  ExpectStatus(catalog().Create(Spec("db"), Soon()).status(), absl::StatusCode::kAborted, "db");
+  ExpectStatus(catalog().Create(Spec("db"), Soon()).status(), absl::StatusCode::kAborted, "for 'db' is");
   // Nobody sees it before it is ready.
   EXPECT_THAT(Listed(), IsEmpty());
   go_on = true;
