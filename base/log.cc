@@ -55,8 +55,16 @@ std::string TextValue(std::string_view value) {
   return bare ? std::string(value.substr(0, kMaxValue)) : Quote(value, kMaxValue);
 }
 
+std::string Number(double number) { return fmt::format("{:.3f}", number); }
+
+std::string TextValue(const Value& value) {
+  const auto* const text = std::get_if<std::string>(&value);
+  return text == nullptr ? Number(std::get<double>(value)) : TextValue(std::string_view(*text));
+}
+
 std::string JsonValue(const Value& value) {
-  return value.is_number() ? value.text() : JsonQuote(std::string_view(value.text()).substr(0, kMaxValue));
+  const auto* const text = std::get_if<std::string>(&value);
+  return text == nullptr ? Number(std::get<double>(value)) : JsonQuote(std::string_view(*text).substr(0, kMaxValue));
 }
 
 // Messages are constants of ours; should one ever carry text from outside, it stays on its line.
@@ -71,15 +79,13 @@ std::string Line(Format format, std::string_view message, const Fields& fields) 
   const bool json = format == Format::kJson;
   std::string line = json ? JsonQuote(message) : OneLine(message);
   for (const auto& [key, value] : fields) {
-    line += json ? fmt::format(",{}:{}", JsonQuote(key), JsonValue(value))
-                 : fmt::format(" {}={}", key, TextValue(value.text()));
+    line +=
+        json ? fmt::format(",{}:{}", JsonQuote(key), JsonValue(value)) : fmt::format(" {}={}", key, TextValue(value));
   }
   return line;
 }
 
 }  // namespace
-
-Value::Value(double number) : text_(fmt::format("{:.3f}", number)), is_number_(true) {}
 
 absl::Status Setup(std::string_view level, std::string_view format) {
   const std::optional<Level> parsed = ParseLevel(level);

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,21 +20,8 @@ absl::Status Setup(std::string_view level, std::string_view format);
 
 bool Enabled(Level level);
 
-// Text, which is escaped where it is written, or a number, which JSON shows as one.
-class Value {
- public:
-  Value(std::string text) : text_(std::move(text)) {}
-  Value(std::string_view text) : text_(text) {}
-  Value(const char* text) : text_(text) {}
-  Value(double number);  // with three decimals
-
-  const std::string& text() const { return text_; }
-  bool is_number() const { return is_number_; }
-
- private:
-  std::string text_;
-  bool is_number_ = false;
-};
+// Text, which is escaped where it is written, or a number, which is written with three decimals and is one in JSON.
+using Value = std::variant<std::string, double>;
 
 // key=value pairs behind the message (text), or members of the object (JSON).
 using Fields = std::vector<std::pair<std::string_view, Value>>;
