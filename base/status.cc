@@ -60,6 +60,11 @@ absl::Status Annotate(const absl::Status& status, std::string_view context) {
 
 absl::Status WithCode(absl::StatusCode code, const absl::Status& status) { return Make(code, Message(status)); }
 
+absl::Status Unexpected(const absl::Status& status) {
+  const bool misleading = absl::IsNotFound(status) || absl::IsUnimplemented(status) || absl::IsInvalidArgument(status);
+  return misleading ? WithCode(absl::StatusCode::kInternal, status) : status;
+}
+
 absl::Status InvalidArgument(const std::string& message) { return Make(absl::StatusCode::kInvalidArgument, message); }
 absl::Status NotFound(const std::string& message) { return Make(absl::StatusCode::kNotFound, message); }
 absl::Status AlreadyExists(const std::string& message) { return Make(absl::StatusCode::kAlreadyExists, message); }

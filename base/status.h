@@ -24,6 +24,11 @@ absl::Status Annotate(const absl::Status& status, std::string_view context);
 // The same message under another code.
 absl::Status WithCode(absl::StatusCode code, const absl::Status& status);
 
+// Of what lies behind a volume that is known and a request that was understood (a file, a device, a tool): what was not
+// found or cannot be done is INTERNAL to the caller, to whom NOT_FOUND would mean the volume and UNIMPLEMENTED the
+// call.
+absl::Status Unexpected(const absl::Status& status);
+
 // Builders that take std::string (absl's take absl::string_view, a type of its own on Debian 12).
 absl::Status InvalidArgument(const std::string& message);
 absl::Status NotFound(const std::string& message);

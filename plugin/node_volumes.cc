@@ -33,11 +33,6 @@ std::string OwnerOf(const LoopInfo& loop) {
   return "";
 }
 
-absl::Status Unexpected(const absl::Status& status) {
-  const bool misleading = absl::IsNotFound(status) || absl::IsUnimplemented(status) || absl::IsInvalidArgument(status);
-  return misleading ? WithCode(absl::StatusCode::kInternal, status) : status;
-}
-
 std::string OwnerOf(const PathInfo& info) { return info.loop ? OwnerOf(*info.loop) : ""; }
 
 absl::StatusOr<NodeVolumes::Hold> NodeVolumes::Acquire(const std::string& volume_id, const std::string& path,

@@ -161,10 +161,6 @@ std::string OwnerOf(const PathInfo& info);
 std::string LabelFor(const std::string& volume_id);
 std::string ReadOnlyLabelFor(const std::string& volume_id);
 
-// The volume is known and the request was understood: what the mounter did not find or cannot do is INTERNAL to the
-// caller, to whom NOT_FOUND would mean the volume and UNIMPLEMENTED the call.
-absl::Status Unexpected(const absl::Status& status);
-
 }  // namespace mooring
 
 #endif  // MOORING_PLUGIN_NODE_VOLUMES_H_

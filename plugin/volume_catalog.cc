@@ -129,17 +129,18 @@ absl::StatusOr<VolumePage> VolumeCatalog::List(const ListVolumesSpec& spec) {
 
 absl::StatusOr<CapacityInfo> VolumeCatalog::Capacity(const CapacitySpec& spec) {
   if (!spec.possible || !IsHere(spec.topology)) return CapacityInfo();
-  MOORING_ASSIGN_OR_RETURN(const BackendCapacity capacity, backend_.Capacity());
+  const absl::StatusOr<BackendCapacity> capacity = backend_.Capacity();
+  if (!capacity.ok()) return Unexpected(capacity.status());
   return CapacityInfo{
-      .available = capacity.available, .largest = capacity.largest_volume, .smallest = spec.minimum_bytes};
+      .available = capacity->available, .largest = capacity->largest_volume, .smallest = spec.minimum_bytes};
 }
 
 absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(spec.volume_id, call));
-  MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(spec.volume_id));
-  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseGrownSize(spec.range, record.bytes));
-  if (bytes == record.bytes) return bytes;
-  MOORING_RETURN_IF_ERROR(backend_.Grow(spec.volume_id, bytes));
+  MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, Find(spec.volume_id));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseGrownSize(spec.range, volume.made_bytes));
+  if (bytes == volume.made_bytes) return bytes;
+  MOORING_RETURN_IF_ERROR(Unexpected(backend_.Grow(spec.volume_id, bytes)));
   // Killed here, the image is larger than its record: the same call again, or Reconcile, puts that right.
   MOORING_RETURN_IF_ERROR(store_.SetBytes(spec.volume_id, bytes));
   return bytes;

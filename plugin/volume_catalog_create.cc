@@ -95,7 +95,7 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
 
 // creating -> ready, or away.
 absl::Status VolumeCatalog::Finish(const VolumeRecord& record) {
-  if (const absl::Status made = backend_.Create(record.id, record.bytes); !made.ok()) {
+  if (const absl::Status made = Unexpected(backend_.Create(record.id, record.bytes)); !made.ok()) {
     // A row that cannot be taken back now (the disk is full) does no harm: Create of that name or Reconcile clears it.
     if (const absl::Status erased = Erase(record); !erased.ok()) {
       log::Warning("a volume that could not be created is not cleaned up yet",
@@ -108,7 +108,7 @@ absl::Status VolumeCatalog::Finish(const VolumeRecord& record) {
   // Another process had the same row in its hands: it has finished it, which is as good, or has given it up.
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(record.id));
   if (now && now->state == VolumeState::kReady) return absl::OkStatus();
-  if (!now) MOORING_RETURN_IF_ERROR(backend_.Delete(record.id));
+  if (!now) MOORING_RETURN_IF_ERROR(Unexpected(backend_.Delete(record.id)));
   return Aborted(fmt::format("another process gave the creation of volume {} up: call again", Quote(record.name)));
 }
 
@@ -127,7 +127,7 @@ absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, store_.FindById(id));
   if (!record) return absl::OkStatus();
   // Before the record says "deleting": a volume in use is not to vanish from anybody's sight, not for a moment.
-  if (record->state == VolumeState::kReady) MOORING_RETURN_IF_ERROR(backend_.CheckUnused(id));
+  if (record->state == VolumeState::kReady) MOORING_RETURN_IF_ERROR(Unexpected(backend_.CheckUnused(id)));
   return Erase(*record);
 }
 
@@ -143,7 +143,7 @@ absl::Status VolumeCatalog::Erase(const VolumeRecord& record) {
       return Aborted(fmt::format("another process is changing volume {}: call again later", Quote(record.id)));
     }
   }
-  const absl::Status deleted = backend_.Delete(record.id);
+  const absl::Status deleted = Unexpected(backend_.Delete(record.id));
   if (deleted.ok()) return store_.Remove(record.id);
   // One that was found in `deleting` may be another process's, which is at work on it: only a volume in use comes back.
   const bool ours = record.state == VolumeState::kReady;

@@ -70,6 +70,7 @@ TEST_F(BadSurroundings, AnImageThatIsGoneIsNamed) {
   const std::string kept = dir() / "kept";
   fs::rename(Image(id), kept);
   RefusedStage(id, Code::kInternal, Image(id));
+  ExpectRefused([&] { return driver().Grow(id, 2 * kVolumeBytes); }, Code::kInternal, "put it back");
   fs::rename(kept, Image(id));
   EXPECT_OK(driver().Stage(id, Staging(id)));
 }

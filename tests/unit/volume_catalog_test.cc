@@ -303,6 +303,33 @@ TEST_F(VolumeCatalogTest, ExpandingGivesWhatIsAsked) {
   }
 }
 
+// NOT_FOUND would say that the volume is gone, and orchestrators take that for done.
+TEST_F(VolumeCatalogTest, AFileThatIsMissingIsNotAVolumeThatIsMissing) {
+  const std::string id = Created("db");
+  here().backend.before = [](const std::string& what) { return NotFound(what + " '/state/x': No such file"); };
+  const ControllerExpandSpec more = {.volume_id = id, .range = {.required = 32 * kMiB, .limit = 0}};
+  ExpectStatus(catalog().Create(Spec("new"), Patient()).status(), absl::StatusCode::kInternal, "create '/state/x'");
+  ExpectStatus(catalog().Expand(more, Patient()).status(), absl::StatusCode::kInternal, "grow '/state/x'");
+  ExpectStatus(catalog().Delete(id, Patient()), absl::StatusCode::kInternal, "delete '/state/x'");
+  here().backend.before = nullptr;
+  std::filesystem::remove(Image(id));
+  const absl::Status lost = catalog().Expand(more, Patient()).status();
+  ExpectStatus(lost, absl::StatusCode::kInternal, "put it back, or delete the volume");
+  EXPECT_THAT(Message(lost), HasSubstr(Image(id)));
+  EXPECT_TRUE(catalog().Delete(id, Patient()).ok());
+}
+
+TEST_F(VolumeCatalogTest, AStateDirectoryThatIsGoneIsNotAVolumeThatIsGone) {
+  const std::string id = Created("db");
+  const std::string away = directory_ + ".away";
+  std::filesystem::rename(directory_, away);
+  ExpectStatus(catalog().Create(Spec("new"), Patient()).status(), absl::StatusCode::kInternal, directory_);
+  ExpectStatus(catalog().Delete(id, Patient()), absl::StatusCode::kInternal, directory_);
+  ExpectStatus(catalog().Capacity({}).status(), absl::StatusCode::kInternal, directory_);
+  std::filesystem::rename(away, directory_);
+  EXPECT_TRUE(catalog().Delete(id, Patient()).ok());
+}
+
 // ListVolumes, ControllerGetVolume, GetCapacity
 
 TEST_F(VolumeCatalogTest, AThousandVolumesArePagedEachOnceAndInOrder) {
