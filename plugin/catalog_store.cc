@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <ctime>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -20,7 +19,7 @@
 namespace mooring {
 namespace {
 
-constexpr int kSchemaVersion = 1;
+constexpr int kSchemaVersion = 2;
 constexpr std::chrono::milliseconds kBusyTimeout{5000};
 
 constexpr char kSchema[] = R"(
@@ -30,9 +29,7 @@ constexpr char kSchema[] = R"(
     name TEXT NOT NULL UNIQUE,
     state TEXT NOT NULL CHECK (state IN ('creating', 'ready', 'deleting')),
     capacity_bytes INTEGER NOT NULL,
-    fs_type TEXT NOT NULL,
-    access_types TEXT NOT NULL,
-    created_at INTEGER NOT NULL);
+    fs_type TEXT NOT NULL);
   CREATE TABLE publications (
     volume_id TEXT NOT NULL REFERENCES volumes(id) ON DELETE CASCADE,
     node_id TEXT NOT NULL,
@@ -45,7 +42,13 @@ constexpr char kSchema[] = R"(
   CREATE INDEX unfinished_volumes ON volumes(state) WHERE state <> 'ready';
 )";
 
-constexpr char kVolumeColumns[] = "seq, id, name, state, capacity_bytes, fs_type, access_types, created_at";
+// What nothing ever read.
+constexpr char kFromVersion1[] = R"(
+  ALTER TABLE volumes DROP COLUMN access_types;
+  ALTER TABLE volumes DROP COLUMN created_at;
+)";
+
+constexpr char kVolumeColumns[] = "seq, id, name, state, capacity_bytes, fs_type";
 
 std::string StateText(VolumeState state) {
   switch (state) {
@@ -90,9 +93,7 @@ class Use {
             .name = Text(2),
             .state = ParseState(Text(3)),
             .bytes = static_cast<std::uint64_t>(Number(4)),
-            .fs_type = Text(5),
-            .access_types = Text(6),
-            .created_at = Number(7)};
+            .fs_type = Text(5)};
   }
 
  private:
@@ -161,12 +162,12 @@ struct CatalogStore::Writer {
     database.exec("PRAGMA foreign_keys=ON");
   }
 
-  // The version found, after an empty file has got its tables.
+  // The version found, after an empty file has got its tables, an older one those of now.
   int PrepareSchema() {
     SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
     const int version = database.execAndGet("PRAGMA user_version").getInt();
-    if (version != 0) return version;
-    database.exec(kSchema);
+    if (version != 0 && version != 1) return version;
+    database.exec(version == 0 ? kSchema : kFromVersion1);
     database.exec(fmt::format("PRAGMA user_version={}", kSchemaVersion));
     transaction.commit();
     return kSchemaVersion;
@@ -174,8 +175,8 @@ struct CatalogStore::Writer {
 
   void PrepareStatements() {
     insert.emplace(database,
-                   "INSERT INTO volumes (id, name, state, capacity_bytes, fs_type, access_types, created_at) "
-                   "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING");
+                   "INSERT INTO volumes (id, name, state, capacity_bytes, fs_type) VALUES (?, ?, ?, ?, ?) "
+                   "ON CONFLICT DO NOTHING");
     move.emplace(database, "UPDATE volumes SET state = ?3 WHERE id = ?1 AND state = ?2");
     set_bytes.emplace(database, "UPDATE volumes SET capacity_bytes = ?2 WHERE id = ?1");
     remove.emplace(database, "DELETE FROM volumes WHERE id = ?");
@@ -267,8 +268,7 @@ absl::StatusOr<bool> CatalogStore::Insert(const VolumeRecord& volume) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
   return Guarded("add a volume to", path_, [&] {
     return Use(*writer_->insert, volume.id, volume.name, StateText(volume.state),
-               static_cast<std::int64_t>(volume.bytes), volume.fs_type, volume.access_types,
-               static_cast<std::int64_t>(std::time(nullptr)))
+               static_cast<std::int64_t>(volume.bytes), volume.fs_type)
                .Exec() == 1;
   });
 }
@@ -336,7 +336,7 @@ absl::StatusOr<std::vector<PublicationRecord>> CatalogStore::Publications(const 
 }
 
 absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t after, std::size_t most) {
-  constexpr int kNode = 8;  // behind kVolumeColumns
+  constexpr int kNode = 6;  // behind kVolumeColumns
   const std::lock_guard<std::mutex> lock(reader_->mutex);
   return Guarded("list the volumes of", path_, [&] {
     std::vector<ListedVolume> volumes;

@@ -29,8 +29,6 @@ struct VolumeRecord {
   VolumeState state = VolumeState::kCreating;
   std::uint64_t bytes = 0;
   std::string fs_type;
-  std::string access_types;     // as CreateVolumeSpec
-  std::int64_t created_at = 0;  // seconds since 1970, given by Insert
 };
 
 struct PublicationRecord {

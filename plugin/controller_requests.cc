@@ -80,7 +80,6 @@ std::string OrElse(const std::string& fs_type, std::string_view otherwise) {
 struct AccessTypes {
   bool mount = false;
   bool block = false;
-  std::string Text() const { return block && mount ? "block,mount" : block ? "block" : "mount"; }
   std::uint64_t Minimum(std::string_view fs_type) const {
     return MinimumBytes(block && !mount ? AccessType::kBlock : AccessType::kMount, fs_type);
   }
@@ -154,7 +153,6 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   MOORING_ASSIGN_OR_RETURN(const std::string asked, ParseFsType(request.parameters(), request.volume_capabilities()));
   spec.fs_type = OrElse(asked, kDefaultFsType);
   MOORING_ASSIGN_OR_RETURN(const AccessTypes types, ParseAccessTypes(request.volume_capabilities(), spec.fs_type));
-  spec.access_types = types.Text();
   spec.minimum_bytes = types.Minimum(spec.fs_type);
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
   spec.topologies = ParseTopologies(request.accessibility_requirements());
@@ -219,7 +217,11 @@ std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVol
     return fmt::format("filesystem {} is asked for, and the volume was made for {}", Quote(fs_type), volume.fs_type);
   }
   const auto types = ParseAccessTypes(request.volume_capabilities(), volume.fs_type);
-  return types.ok() ? "" : Message(types.status());
+  if (!types.ok()) return Message(types.status());
+  const std::uint64_t least = types->Minimum(volume.fs_type);
+  if (volume.bytes >= least) return "";
+  return fmt::format("the volume has {}, and such a use of it needs at least {}: expand it first",
+                     SizeText(volume.bytes), SizeText(least));
 }
 
 absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesRequest& request) {

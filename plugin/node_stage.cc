@@ -5,6 +5,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "plugin/node_volumes.h"
+#include "plugin/volume_size.h"
 
 namespace mooring {
 namespace {
@@ -137,6 +138,10 @@ absl::StatusOr<std::string> NodeVolumes::PrepareFilesystem(const StageSpec& spec
     if (!asked.empty() && asked != type) {  // as ValidateVolumeCapabilities says; the size may not even suffice
       return FailedPrecondition(
           fmt::format("volume {} was made for {}, {} was asked for: it is not formatted", volume.id, type, asked));
+    }
+    if (const std::uint64_t least = MinimumBytes(AccessType::kMount, type); volume.bytes < least) {
+      return FailedPrecondition(fmt::format("volume {} has {}, and a filesystem {} needs at least {}: expand it first",
+                                            volume.id, SizeText(volume.bytes), type, SizeText(least)));
     }
     const absl::Status formatted = mounter_.Format(volume.path, type);
     if (formatted.ok()) return type;

@@ -71,6 +71,10 @@ absl::Status VolumeCatalog::CheckMatches(const VolumeRecord& existing, const Cre
   if (!Satisfies(existing.bytes, spec.range)) {
     return differs(fmt::format("{}, and {} is asked for", SizeText(existing.bytes), RangeText(spec.range)));
   }
+  if (existing.bytes < spec.minimum_bytes) {
+    return differs(fmt::format("{}, and such a volume as is asked for needs at least {}", SizeText(existing.bytes),
+                               SizeText(spec.minimum_bytes)));
+  }
   if (!IsReachable(spec.topologies)) {
     return differs(fmt::format("topology {}, and another one is asked for", SegmentsText(settings_.topology)));
   }
@@ -85,12 +89,8 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
                     Quote(settings_.node_id), SegmentsText(settings_.topology)));
   }
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseSize(spec.range, spec.minimum_bytes));
-  return VolumeRecord{.id = NewVolumeId(),
-                      .name = spec.name,
-                      .state = VolumeState::kCreating,
-                      .bytes = bytes,
-                      .fs_type = spec.fs_type,
-                      .access_types = spec.access_types};
+  return VolumeRecord{
+      .id = NewVolumeId(), .name = spec.name, .state = VolumeState::kCreating, .bytes = bytes, .fs_type = spec.fs_type};
 }
 
 // creating -> ready, or away.

@@ -22,7 +22,6 @@ struct CreateVolumeSpec {
   SizeRange range;
   std::uint64_t minimum_bytes = 0;   // that its capabilities need
   std::string fs_type;               // never empty, also for a volume that is to be a block device
-  std::string access_types;          // "mount", "block" or "block,mount": told to people, decides nothing
   std::vector<Segments> topologies;  // it must be reachable from one of them; none: from anywhere
 };
 

@@ -207,6 +207,31 @@ TEST_F(ErrorsController, WhatDoesNotFitIsAnOkWithoutConfirmation) {
   EXPECT_THAT(other->message(), ::testing::HasSubstr("xfs"));
 }
 
+// Made as a block device it may be smaller than a filesystem can be.
+TEST_F(ErrorsController, ABlockVolumeTooSmallForAFilesystemIsNoneUntilItHasGrown) {
+  for (const auto& [fs_type, enough] : {std::pair("xfs", kXfsBytes), std::pair("ext4", kVolumeBytes)}) {
+    SCOPED_TRACE(fs_type);
+    const std::string name = std::string("small-") + fs_type;
+    CreateVolumeRequest request = Request(name, Block());
+    request.mutable_capacity_range()->set_required_bytes(kMiB);
+    (*request.mutable_parameters())["fsType"] = fs_type;
+    const auto made = driver().Send(request);
+    ASSERT_OK(made);
+    const std::string id = made->volume().volume_id();
+    EXPECT_EQ(made->volume().capacity_bytes(), kMiB);
+    ExpectRefused([&] { return driver().Create(name, Mount(fs_type), kMiB); }, Code::kAlreadyExists, "at least");
+    ValidateVolumeCapabilitiesRequest validate;
+    validate.set_volume_id(id);
+    *validate.add_volume_capabilities() = Mount(fs_type);
+    EXPECT_FALSE(driver().Send(validate)->has_confirmed());
+    const std::string staging = Staging(id);
+    ExpectRefused([&] { return driver().Stage(id, staging, Mount(fs_type)); }, Code::kFailedPrecondition, "expand");
+    ASSERT_OK(driver().Grow(id, enough));
+    EXPECT_TRUE(driver().Send(validate)->has_confirmed());
+    EXPECT_OK(driver().Stage(id, staging, Mount(fs_type)));
+  }
+}
+
 TEST_F(ErrorsController, ListGivesPagesAndKnowsItsTokens) {
   const std::string a = Created(), b = Created(), c = Created();
   ASSERT_OK(driver().Attach(b, kNode));

@@ -65,7 +65,6 @@ TEST(ParseCreateVolumeTest, TakesTheLeastThatIsSent) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->name, "pvc-1");
   EXPECT_EQ(spec->fs_type, "ext4");
-  EXPECT_EQ(spec->access_types, "mount");
   EXPECT_EQ(spec->minimum_bytes, 16 * kMiB);
   EXPECT_EQ(spec->range.required, 0u);
   EXPECT_EQ(spec->range.limit, 0u);
@@ -164,7 +163,7 @@ TEST(ParseCreateVolumeTest, MountFlagsAreReadForTheFilesystemThatIsChosen) {
 TEST(ParseCreateVolumeTest, TheMinimumIsThatOfTheMostDemandingCapability) {
   EXPECT_EQ(ParseCreateVolume(Create({Block()}))->minimum_bytes, kMiB);
   EXPECT_EQ(ParseCreateVolume(Create({Block(), Mount("xfs")}))->minimum_bytes, 300 * kMiB);
-  EXPECT_EQ(ParseCreateVolume(Create({Block(), Mount()}))->access_types, "block,mount");
+  EXPECT_EQ(ParseCreateVolume(Create({Block(), Mount()}))->minimum_bytes, 16 * kMiB);
 }
 
 TEST(ParseCreateVolumeTest, RequisiteTopologiesCountAndPreferredOnesWhereThereAreNoOthers) {
@@ -269,11 +268,19 @@ class ValidateTest : public ::testing::Test {
     *request_.add_volume_capabilities() = Mount();
   }
   std::string WhyNot() const {
-    return WhyNotConfirmed({.id = "v", .bytes = 1, .fs_type = "xfs", .published_nodes = {}}, request_);
+    return WhyNotConfirmed({.id = "v", .bytes = bytes_, .fs_type = "xfs", .published_nodes = {}}, request_);
   }
 
+  std::uint64_t bytes_ = 300 * kMiB;
   csi::v1::ValidateVolumeCapabilitiesRequest request_;
 };
+
+TEST_F(ValidateTest, AVolumeThatIsTooSmallForAFilesystemIsStillABlockDevice) {
+  bytes_ -= 4096;
+  EXPECT_THAT(WhyNot(), HasSubstr("at least 300 MiB"));
+  *request_.mutable_volume_capabilities(0) = Block();
+  EXPECT_EQ(WhyNot(), "");
+}
 
 TEST_F(ValidateTest, ArgumentsAreChecked) {
   EXPECT_TRUE(ParseValidate(request_).ok());

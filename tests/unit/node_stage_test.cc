@@ -22,16 +22,26 @@ TEST_F(NodeStageTest, AnEmptyVolumeIsNotFormattedWithATypeItWasNotMadeFor) {
 }
 
 TEST_F(NodeStageTest, AnEmptyVolumeIsFormattedWithTheTypeItWasMadeForWhenThatIsAskedFor) {
-  AddVolume("vol-x", "xfs");
+  AddVolume("vol-x", "xfs", 512 * kMebi);
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(AccessMode::kSingleNodeWriter, "xfs"), "vol-x")));
   EXPECT_THAT(mounter_.Calls("Format"), ElementsAre("Format /images/vol-x.img xfs"));
   EXPECT_EQ(MountsAt("/staging/a").at(0).info.fs_type, "xfs");
 }
 
 TEST_F(NodeStageTest, AnEmptyVolumeIsFormattedWithItsOwnTypeWhereNoneIsAskedFor) {
-  AddVolume("vol-x", "xfs");
+  AddVolume("vol-x", "xfs", 512 * kMebi);
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(), "vol-x")));
   EXPECT_THAT(mounter_.Calls("Format"), ElementsAre("Format /images/vol-x.img xfs"));
+}
+
+TEST_F(NodeStageTest, AVolumeThatIsTooSmallForItsFilesystemIsNotFormatted) {
+  AddVolume("vol-x", "xfs", 300 * kMebi - 4096);
+  AddVolume("vol-e", "ext4", 16 * kMebi - 4096);
+  EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(), "vol-x")),
+              FailsWith(StatusCode::kFailedPrecondition, "xfs needs at least 300 MiB"));
+  EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(), "vol-e")),
+              FailsWith(StatusCode::kFailedPrecondition, "ext4 needs at least 16 MiB"));
+  EXPECT_THAT(mounter_.Calls("Format"), IsEmpty());
 }
 
 TEST_F(NodeStageTest, AFormattedVolumeIsMountedAsItIs) {

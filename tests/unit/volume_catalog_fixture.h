@@ -96,12 +96,7 @@ struct Process {
 };
 
 inline CreateVolumeSpec Spec(const std::string& name, const SizeRange& range = {.required = 16 * kMiB, .limit = 0}) {
-  return {.name = name,
-          .range = range,
-          .minimum_bytes = 16 * kMiB,
-          .fs_type = "ext4",
-          .access_types = "mount",
-          .topologies = {}};
+  return {.name = name, .range = range, .minimum_bytes = 16 * kMiB, .fs_type = "ext4", .topologies = {}};
 }
 
 inline ControllerPublishSpec PublishTo(const std::string& id, const std::string& node = "n1", bool read_only = false) {

@@ -57,6 +57,9 @@ TEST_F(VolumeCatalogTest, TheSameNameForSomethingElseAlreadyExists) {
                absl::StatusCode::kAlreadyExists, "16 MiB, and at least 17 MiB");
   ExpectStatus(catalog().Create(Spec("db", {.required = 1, .limit = 15 * kMiB}), Patient()).status(),
                absl::StatusCode::kAlreadyExists, "16 MiB");
+  CreateVolumeSpec large = Spec("db", {});
+  large.minimum_bytes = 300 * kMiB;
+  ExpectStatus(catalog().Create(large, Patient()).status(), absl::StatusCode::kAlreadyExists, "at least 300 MiB");
   CreateVolumeSpec elsewhere = Spec("db");
   elsewhere.topologies = {{{kZoneKey, "b"}}};
   ExpectStatus(catalog().Create(elsewhere, Patient()).status(), absl::StatusCode::kAlreadyExists, "zone=a");
@@ -340,8 +343,7 @@ TEST_F(VolumeCatalogTest, AThousandVolumesArePagedEachOnceAndInOrder) {
                                        .name = std::to_string(i),
                                        .state = VolumeState::kReady,
                                        .bytes = 4096,
-                                       .fs_type = "ext4",
-                                       .access_types = "mount"}));
+                                       .fs_type = "ext4"}));
   }
   const std::vector<std::string> all = Listed();
   ASSERT_EQ(all.size(), static_cast<std::size_t>(kVolumes));
