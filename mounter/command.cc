@@ -71,7 +71,7 @@ int SpawnInGroup(pid_t& pid, const std::string& program, const posix_spawn_file_
   return ::posix_spawn(&pid, program.c_str(), &actions, &attributes, arguments, environment);
 }
 
-absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::string>& command) {
+absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::string>& command, const UniqueFd& held) {
   std::array<int, 2> ends = {-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoStatus(errno, "make a pipe");
   UniqueFd reader(ends[0]);
@@ -82,6 +82,7 @@ absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::s
   ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&actions, writer.get(), 1);
   ::posix_spawn_file_actions_adddup2(&actions, writer.get(), 2);
+  if (held.ok()) ::posix_spawn_file_actions_adddup2(&actions, held.get(), 3);  // not closed on exec, as all others are
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
@@ -149,13 +150,13 @@ int Reap(pid_t pid) {
 }  // namespace
 
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command, const std::string& package,
-                                         std::chrono::seconds limit) {
+                                         std::chrono::seconds limit, const UniqueFd& held) {
   const std::string program = Locate(command[0]);
   if (program.empty()) {
     return FailedPrecondition(
         fmt::format("{} is not installed (looked in {}): install the package {}", command[0], SearchPath(), package));
   }
-  MOORING_ASSIGN_OR_RETURN(const Child child, Spawn(program, command));
+  MOORING_ASSIGN_OR_RETURN(const Child child, Spawn(program, command, held));
   CommandResult result;
   const bool ended = Await(child, Clock::now() + limit, result.output);
   ::kill(-child.pid, SIGKILL);  // its children, too; the group is there until the program is reaped

@@ -14,13 +14,14 @@
 
 #include "base/quote.h"
 #include "base/status.h"
-#include "mounter/command.h"
+#include "mounter/ext4_offline.h"
 #include "mounter/filesystem.h"
+#include "mounter/image.h"
+#include "mounter/loop_device.h"
 
 namespace mooring {
 namespace {
 
-constexpr std::chrono::seconds kGrowLimit{600};
 constexpr unsigned long kExt4ResizeFs = _IOW('f', 16, __u64);  // EXT4_IOC_RESIZE_FS, in no exported header
 
 std::string SysDirectory(dev_t device) { return fmt::format("/sys/dev/block/{}:{}", major(device), minor(device)); }
@@ -34,13 +35,6 @@ std::uint64_t Ext4Bytes(const UniqueFd& root) {
   if (error) return 0;
   const absl::StatusOr<FilesystemInfo> info = ProbeFilesystem("/dev/" + device.filename().string());
   return info.ok() ? info->size_bytes : 0;
-}
-
-absl::Status RunOrFail(const std::vector<std::string>& command, int worst_exit_code) {
-  MOORING_ASSIGN_OR_RETURN(const CommandResult result, RunCommand(command, "e2fsprogs", kGrowLimit));
-  if (result.exit_code <= worst_exit_code) return absl::OkStatus();
-  return Internal(fmt::format("{} {} ended with {}: {}", command[0], Quote(command.back()), result.exit_code,
-                              Quote(result.output, 2048)));
 }
 
 absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64_t bytes) {
@@ -109,8 +103,9 @@ absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device) {
 
 absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type) {
   if (fs_type != "ext4") return FailedPrecondition(fmt::format("{} grows only while it is mounted", fs_type));
-  MOORING_RETURN_IF_ERROR(RunOrFail({"e2fsck", "-f", "-p", path}, 2));
-  return RunOrFail({"resize2fs", path}, 0);
+  MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
+  MOORING_RETURN_IF_ERROR(CheckUnattached(image));
+  return ResizeExt4(image);
 }
 
 absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const std::string& fs_type,

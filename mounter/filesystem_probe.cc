@@ -152,7 +152,7 @@ absl::Status ReadXfs(int fd, const std::string& path, FilesystemInfo& info) {
 }  // namespace
 
 absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_RDONLY));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));
   FilesystemInfo info;
   MOORING_ASSIGN_OR_RETURN(info.device_bytes, SizeOf(fd.get(), path));
   if (info.device_bytes == 0 || IsOneHole(fd.get())) {

@@ -122,10 +122,7 @@ absl::StatusOr<std::vector<LoopInfo>> KernelMounter::FindLoops(const std::string
   if (backing_file.empty()) return loops;
   struct stat file = {};
   if (::stat(backing_file.c_str(), &file) != 0) return ErrnoStatus(errno, "look at", backing_file);
-  std::erase_if(loops, [&file](const LoopInfo& loop) {
-    return S_ISBLK(file.st_mode) ? loop.backing_rdev != file.st_rdev
-                                 : loop.backing_device != file.st_dev || loop.backing_inode != file.st_ino;
-  });
+  std::erase_if(loops, [&file](const LoopInfo& loop) { return !IsOver(loop, file); });
   return loops;
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -12,15 +11,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <string_view>
 #include <system_error>
+#include <thread>
 
 #include "base/quote.h"
 #include "base/status.h"
-#include "mounter/target.h"
 
 namespace mooring {
 namespace {
@@ -90,32 +90,6 @@ absl::StatusOr<std::optional<LoopInfo>> ByNumber(unsigned number) {
     return fd.status();
   }
   return Status(fd->get(), number);
-}
-
-// The backing file: opened without links, its lock held, and proven to be still the one at its path.
-struct LockedFile {
-  UniqueFd fd;  // the lock's own description: the loop device keeps another, so the lock goes with this object
-  struct stat status = {};
-};
-
-absl::StatusOr<LockedFile> LockBackingFile(const std::string& path) {
-  for (;;) {
-    LockedFile file;
-    MOORING_ASSIGN_OR_RETURN(file.fd, OpenNoSymlinks(path, O_RDONLY));
-    while (::flock(file.fd.get(), LOCK_EX) != 0) {
-      if (errno != EINTR) return ErrnoStatus(errno, "lock", path);
-    }
-    struct stat now = {};
-    if (::fstat(file.fd.get(), &file.status) != 0) return ErrnoStatus(errno, "look at", path);
-    if (::stat(path.c_str(), &now) != 0) return ErrnoStatus(errno, "look at", path);
-    // Replaced while we waited (formatted aside and swapped in): lock the new one.
-    if (now.st_dev == file.status.st_dev && now.st_ino == file.status.st_ino) return file;
-  }
-}
-
-bool IsOver(const LoopInfo& loop, const struct stat& file) {
-  if (S_ISBLK(file.st_mode)) return loop.backing_rdev == file.st_rdev;
-  return loop.backing_device == file.st_dev && loop.backing_inode == file.st_ino;
 }
 
 absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec) {
@@ -199,8 +173,8 @@ absl::StatusOr<unsigned> FreeNumber() {
   return static_cast<unsigned>(number);
 }
 
-absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec) {
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd file, OpenNoSymlinks(spec.backing_file, spec.read_only ? O_RDONLY : O_RDWR));
+absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd file, Reopen(image, spec.read_only ? O_RDONLY : O_RDWR));
   constexpr int kAttempts = 64;  // others take the same free number: each attempt is a race lost to somebody who won
   // The kernel names the same free device to all who ask: in this process they ask one after the other.
   static std::mutex mutex;
@@ -231,13 +205,29 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec) {
 
 absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec) {
   if (spec.label.size() >= LO_NAME_SIZE) return InvalidArgument(fmt::format("label {} is too long", Quote(spec.label)));
-  MOORING_ASSIGN_OR_RETURN(const LockedFile file, LockBackingFile(spec.backing_file));
-  if (!S_ISREG(file.status.st_mode) && !S_ISBLK(file.status.st_mode)) {
-    return FailedPrecondition(fmt::format("{} is neither a file nor a block device", Quote(spec.backing_file)));
-  }
-  MOORING_ASSIGN_OR_RETURN(std::optional<OpenLoop> existing, OpenExisting(spec, file.status));
+  MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(spec.backing_file));
+  MOORING_ASSIGN_OR_RETURN(std::optional<OpenLoop> existing, OpenExisting(spec, image.status));
   if (existing) return *std::move(existing);
-  return Attach(spec);
+  return Attach(spec, image);
+}
+
+absl::Status CheckUnattached(const LockedImage& image) {
+  constexpr std::chrono::milliseconds kPoll{5}, kLingers{500};
+  for (const auto deadline = std::chrono::steady_clock::now() + kLingers;;) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
+    const auto over =
+        std::find_if(loops.begin(), loops.end(), [&image](const LoopInfo& loop) { return IsOver(loop, image.status); });
+    if (over == loops.end()) return absl::OkStatus();
+    if (!over->auto_clear || std::chrono::steady_clock::now() >= deadline) {
+      return FailedPrecondition(fmt::format("{} is in use through {}", Quote(image.path), over->device));
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+bool IsOver(const LoopInfo& loop, const struct stat& file) {
+  if (S_ISBLK(file.st_mode)) return loop.backing_rdev == file.st_rdev;
+  return loop.backing_device == file.st_dev && loop.backing_inode == file.st_ino;
 }
 
 absl::StatusOr<std::vector<LoopInfo>> ListLoops() {

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
+#include "mounter/image.h"
 #include "mounter/mounter.h"
 
 namespace mooring {
@@ -26,9 +27,15 @@ struct LoopSpec {
   bool auto_clear = false;  // of a new one: it goes when the last user, this object among them, lets go
 };
 
-// The device of the file, or a new one. Holds the file's flock(2) while it looks and makes, so that two processes
-// cannot make two; the file must still be at its path once the lock is had.
+bool IsOver(const LoopInfo& loop, const struct stat& file);
+
+// The device of the file, or a new one. Holds the file's lock while it looks and makes, so that two processes cannot
+// make two.
 absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec);
+
+// FAILED_PRECONDITION names a device over the image. One that goes with its last user outlives that by some
+// milliseconds: it is waited for.
+absl::Status CheckUnattached(const LockedImage& image);
 
 absl::StatusOr<std::vector<LoopInfo>> ListLoops();
 absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device);  // empty: not a loop device, or not in use

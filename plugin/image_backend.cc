@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -15,10 +14,12 @@
 #include <string_view>
 #include <thread>
 
+#include "base/file_lock.h"
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "mounter/image.h"
 #include "plugin/volume_id.h"
 #include "plugin/volume_size.h"
 
@@ -29,7 +30,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kImageSuffix = ".img";
-constexpr std::string_view kFormattingSuffix = ".img.formatting";
 
 constexpr milliseconds kPoll{5};
 constexpr milliseconds kLoopLingers{500};  // an autoclear loop device outlives its last unmount by a few of them
@@ -39,13 +39,6 @@ constexpr milliseconds kNoPatience{0};
 absl::Status MakeDirectory(const std::string& directory) {
   if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
   return ErrnoStatus(errno, "create the directory of the volumes", directory);
-}
-
-// A name that was made or removed is so after a power cut only once its directory is on disk.
-absl::Status SyncDirectory(const std::string& directory) {
-  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd.ok() || ::fsync(fd.get()) != 0) return ErrnoStatus(errno, "sync the directory", directory);
-  return absl::OkStatus();
 }
 
 absl::Status RemoveFile(const std::string& path) {
@@ -62,18 +55,6 @@ absl::StatusOr<struct stat> CheckRegular(int fd, const std::string& path) {
   return found;
 }
 
-absl::Status LockImage(int fd, const std::string& path, milliseconds patience) {
-  const auto deadline = Clock::now() + patience;
-  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus(errno, "lock", path);
-    if (Clock::now() >= deadline) {
-      return Aborted(fmt::format("{} is being used by another process right now: call again later", Quote(path)));
-    }
-    std::this_thread::sleep_for(kPoll);
-  }
-  return absl::OkStatus();
-}
-
 bool IsStillAt(const struct stat& held, const std::string& path) {
   struct stat now = {};
   return ::lstat(path.c_str(), &now) == 0 && now.st_dev == held.st_dev && now.st_ino == held.st_ino;
@@ -86,7 +67,7 @@ absl::StatusOr<UniqueFd> OpenLocked(const std::string& path, milliseconds patien
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!fd.ok()) return ErrnoStatus(errno, "open the image", path);
     MOORING_ASSIGN_OR_RETURN(const struct stat found, CheckRegular(fd.get(), path));
-    MOORING_RETURN_IF_ERROR(LockImage(fd.get(), path, patience));
+    MOORING_RETURN_IF_ERROR(LockFile(fd, path, patience));
     if (IsStillAt(found, path)) return fd;
   }
 }
@@ -139,6 +120,12 @@ std::string IdOf(const std::string& name, std::string_view suffix) {
   return IsVolumeId(id) ? id : "";
 }
 
+// The volume's id where `name` is what a killed mkfs left beside its image, else empty.
+std::string IdOfLeftover(const std::string& name) {
+  const std::string image = name.substr(0, name.find(kFormattingSuffix));
+  return IsFormattingLeftover(name, image) ? IdOf(image, kImageSuffix) : "";
+}
+
 std::string DeviceNames(const std::vector<LoopInfo>& loops) {
   std::string names;
   for (const LoopInfo& loop : loops) names += (names.empty() ? "" : ", ") + loop.device;
@@ -155,20 +142,27 @@ absl::Status ImageBackend::Create(const std::string& id, std::uint64_t bytes) {
   MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
   MOORING_RETURN_IF_ERROR(CheckSpace(bytes));
   MOORING_RETURN_IF_ERROR(MakeImage(PathOf(id), bytes));
-  return SyncDirectory(directory_);
+  return SyncDirectoryOf(PathOf(id));
 }
 
 absl::Status ImageBackend::Delete(const std::string& id) {
   if (!IsVolumeId(id)) return absl::OkStatus();
   const std::string path = PathOf(id);
-  const std::string formatting = directory_ + "/" + id + std::string(kFormattingSuffix);
   const absl::StatusOr<UniqueFd> image = OpenLocked(path, kNoPatience);
-  if (absl::IsNotFound(image.status())) return RemoveFile(formatting);
+  if (absl::IsNotFound(image.status())) return RemoveBeside(id);
   MOORING_RETURN_IF_ERROR(image.status());
   MOORING_RETURN_IF_ERROR(WaitUntilUnused(path));
-  MOORING_RETURN_IF_ERROR(RemoveFile(formatting));
+  MOORING_RETURN_IF_ERROR(RemoveBeside(id));
   MOORING_RETURN_IF_ERROR(RemoveFile(path));
-  return SyncDirectory(directory_);
+  return SyncDirectoryOf(path);
+}
+
+absl::Status ImageBackend::RemoveBeside(const std::string& id) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
+  for (const std::string& name : names) {
+    if (IdOfLeftover(name) == id) MOORING_RETURN_IF_ERROR(RemoveFile(directory_ + "/" + name));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ImageBackend::CheckUnused(const std::string& id) {
@@ -238,7 +232,7 @@ absl::Status ImageBackend::RemoveLeftovers() {
   MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
   for (const std::string& name : names) {
-    const std::string id = IdOf(name, kFormattingSuffix);
+    const std::string id = IdOfLeftover(name);
     if (id.empty()) continue;
     // Held by whoever formats it. Without an image there is nothing to format.
     const absl::StatusOr<UniqueFd> image = OpenLocked(PathOf(id), kNoPatience);

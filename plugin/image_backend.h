@@ -2,8 +2,8 @@
 // it is used.
 //
 // Thin: a single volume larger than what the filesystem has left is refused, the sum of all may exceed it.
-// While an image is deleted or grown its flock(2) is held, as it is by whoever attaches or formats it: so a volume that
-// another process is just staging is not deleted under it. Formatting leaves <id>.img.formatting when it is killed.
+// While an image is deleted or grown its lock is held, as it is by whoever attaches, formats or checks it, and by the
+// programs that do (mounter/image.h): so a volume that another process is just staging is not deleted under it.
 #ifndef MOORING_PLUGIN_IMAGE_BACKEND_H_
 #define MOORING_PLUGIN_IMAGE_BACKEND_H_
 
@@ -38,6 +38,7 @@ class ImageBackend : public Backend {
 
  private:
   std::string PathOf(const std::string& id) const;
+  absl::Status RemoveBeside(const std::string& id);  // what formatting left
   absl::Status CheckSpace(std::uint64_t more_bytes) const;
   absl::Status WaitUntilUnused(const std::string& path);
 

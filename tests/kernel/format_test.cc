@@ -103,10 +103,13 @@ TEST_F(FormatTest, UnknownTypeAndMissingImage) {
 
 TEST_F(FormatTest, LeftoverOfAKilledMkfsIsReplaced) {
   const std::string image = Sparse("image", 32 * kMiB);
-  File("image.formatting", "half a filesystem");
+  for (const char* name : {"image.formatting", "image.formatting-0123abcd", "image.formatting-89abcdef"}) {
+    File(name, "half a filesystem");
+  }
+  File("image2.formatting-0123abcd", "another image's");
   ASSERT_OK(mounter_.Format(image, "ext4"));
   EXPECT_EQ(Tool("e2fsck -fn " + image + " >/dev/null 2>&1"), 0);
-  EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image"));
+  EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image", "image2.formatting-0123abcd"));
 }
 
 TEST_F(FormatTest, SymlinkInThePlaceOfTheLeftoverIsNotFollowed) {
@@ -128,7 +131,7 @@ TEST_F(FormatTest, ImageInUseAsABlockDeviceIsRefused) {
 TEST_F(FormatTest, ImageAttachedMeanwhileIsTheFormattedOne) {
   const std::string image = Sparse("image", 1024 * kMiB);
   std::thread formatting([&] { EXPECT_OK(mounter_.Format(image, "ext4")); });
-  while (!Exists(image + ".formatting") && StatOf(image).st_blocks == 0) std::this_thread::yield();
+  while (Entries(dir_.path()).size() == 1 && StatOf(image).st_blocks == 0) std::this_thread::yield();
   const auto loop = mounter_.AttachLoop({.backing_file = image, .label = "test", .read_only = false});
   formatting.join();
   ASSERT_OK(loop);

@@ -151,6 +151,21 @@ TEST_F(LoopTest, MissingFileIsNotFoundAndADirectoryRefused) {
   EXPECT_THAT(mounter_.FindLoops(Path("missing")), FailsWith(absl::StatusCode::kNotFound, Path("missing")));
 }
 
+TEST_F(LoopTest, FifoInThePlaceOfAFileHoldsNobodyUp) {
+  ASSERT_EQ(::mkfifo(Path("fifo").c_str(), 0600), 0);
+  for (const auto& ask : std::vector<std::function<absl::Status()>>{
+           [&] {
+             return mounter_.AttachLoop({.backing_file = Path("fifo"), .label = "x", .read_only = false}).status();
+           },
+           [&] { return mounter_.Probe(Path("fifo")).status(); },
+           [&] { return mounter_.Format(Path("fifo"), "ext4"); },
+           [&] { return mounter_.Check(Path("fifo"), "ext4"); },
+           [&] { return mounter_.Grow(Path("fifo"), "ext4"); },
+       }) {
+    EXPECT_THAT(AskInChild([&] { return ask().ToString(); }), ::testing::StartsWith("FAILED_PRECONDITION"));
+  }
+}
+
 TEST_F(LoopTest, DetachIsIdempotent) {
   const std::string image = Sparse("image", kMiB);
   const std::string device = Attach(image).device;

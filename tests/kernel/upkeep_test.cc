@@ -4,7 +4,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <thread>
 
 #include "base/unique_fd.h"
@@ -176,6 +179,60 @@ TEST_F(UpkeepTest, StatsOfWhatIsNotMountedAreNotFound) {
   EXPECT_THAT(mounter_.Stats(File("file")), FailsWith(absl::StatusCode::kNotFound, Path("file")));
   EXPECT_THAT(mounter_.Stats(Path("missing")), FailsWith(absl::StatusCode::kNotFound, Path("missing")));
   EXPECT_THAT(mounter_.Stats(Path("no/parent")), FailsWith(absl::StatusCode::kNotFound, Path("no")));
+}
+
+// A program of e2fsprogs that begins a second late, on the PATH of this process.
+class SlowToolTest : public UpkeepTest {
+ protected:
+  void SetUp() override { path_ = ::getenv("PATH"); }
+  void TearDown() override {
+    ::setenv("PATH", path_.c_str(), 1);
+    UpkeepTest::TearDown();
+  }
+  void SlowDown(const std::string& tool) {
+    Dir("bin");
+    File("bin/" + tool, "#!/bin/sh\ntouch " + Path("started") + "\nsleep 1\nexec /usr/sbin/" + tool + " \"$@\"\n");
+    ASSERT_EQ(::chmod(Path("bin/" + tool).c_str(), 0755), 0);
+    ::setenv("PATH", (Path("bin") + ":" + path_).c_str(), 1);
+  }
+  // What comes while `work` runs the tool has to wait for the end of it.
+  void ExpectWaitedFor(const std::function<absl::Status()>& work, const std::function<absl::Status()>& other) {
+    std::atomic<bool> done = false;
+    std::thread working([&] {
+      EXPECT_OK(work());
+      done = true;
+    });
+    EXPECT_TRUE(Eventually([&] { return Exists(Path("started")); }));
+    EXPECT_OK(other());
+    EXPECT_TRUE(done);
+    working.join();
+  }
+  std::string path_;
+};
+
+TEST_F(SlowToolTest, MountWaitsForACheck) {
+  const std::string image = Ext4Image("image");
+  SlowDown("e2fsck");
+  ExpectWaitedFor([&] { return mounter_.Check(image, "ext4"); },
+                  [&] { return mounter_.Mount(MountOf(image, Path("target"))); });
+}
+
+TEST_F(SlowToolTest, AttachWaitsForAGrowth) {
+  if (HasCapSysResource()) GTEST_SKIP() << "here the kernel grows it, no program does";
+  const std::string image = Ext4Image("image");
+  ASSERT_EQ(::truncate(image.c_str(), 64 * kMiB), 0);
+  SlowDown("resize2fs");
+  ExpectWaitedFor([&] { return mounter_.Grow(image, "ext4"); },
+                  [&] { return mounter_.Mount(MountOf(image, Path("target"))); });
+  EXPECT_GT(BytesAt(Path("target")), 48 * kMiB);
+}
+
+TEST_F(UpkeepTest, CheckAndGrowOfWhatIsInUseAreRefused) {
+  const std::string image = Ext4Image("image");
+  ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"))));
+  const std::string device = LoopsOver(image).front().device;
+  EXPECT_THAT(mounter_.Check(image, "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, device));
+  EXPECT_THAT(mounter_.Grow(image, "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, device));
 }
 
 class AilmentTest : public UpkeepTest {

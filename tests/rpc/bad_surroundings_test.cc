@@ -192,7 +192,7 @@ TEST_F(FullDisk, AStageThatFindsNoRoomLeavesTheVolumeAsItWas) {
   const std::string staging = Staging(id);
   Fill();
   ExpectRefused([&] { return driver().Stage(id, staging); }, Code::kResourceExhausted, "");
-  EXPECT_FALSE(fs::exists(Image(id) + ".formatting"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(state_dir() + "/volumes"), fs::directory_iterator()), 1);
   MakeRoom();
   EXPECT_OK(driver().Stage(id, staging));
 }

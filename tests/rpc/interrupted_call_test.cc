@@ -32,6 +32,14 @@ class InterruptedCall : public RpcTest {
     return stage;
   }
 
+  std::vector<std::string> Formatting() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(state_dir() + "/volumes")) {
+      if (entry.path().native().find(".formatting") != std::string::npos) names.push_back(entry.path());
+    }
+    return names;
+  }
+
   std::string id_, staging_;
 };
 
@@ -60,11 +68,11 @@ TEST_F(InterruptedCall, SigkillInTheMiddleOfMkfs) {
   auto stage = StageInBackground();
   plugin().Kill();
   EXPECT_FALSE(stage.get().ok());
-  EXPECT_TRUE(fs::exists(Image(id_) + ".formatting"));
+  EXPECT_THAT(Formatting(), ::testing::SizeIs(1));
   Start();
-  EXPECT_FALSE(fs::exists(Image(id_) + ".formatting")) << "what a killed mkfs left";
   EXPECT_OK(driver().Unstage(id_, staging_));
   EXPECT_OK(driver().Stage(id_, staging_));
+  EXPECT_THAT(Formatting(), ::testing::IsEmpty()) << "what a killed mkfs left";
   EXPECT_EQ(TryWrite(staging_ + "/file", "data"), 0);
 }
 
@@ -73,7 +81,19 @@ TEST_F(InterruptedCall, SigkillInTheMiddleOfMkfsAndDeleteAfterwards) {
   plugin().Kill();
   EXPECT_FALSE(stage.get().ok());
   Start();
-  EXPECT_OK(driver().Delete(id_));
+  EXPECT_THAT(driver().Delete(id_), FailsWith(Code::kAborted, "another process")) << "the mkfs still runs";
+  EXPECT_TRUE(Eventually([&] { return driver().Delete(id_).status.ok(); }));
+  EXPECT_THAT(Formatting(), ::testing::IsEmpty());
+}
+
+TEST_F(InterruptedCall, WhatAKilledMkfsLeftGoesAtTheStartOnceTheMkfsHasEnded) {
+  auto stage = StageInBackground();
+  plugin().Kill();
+  EXPECT_FALSE(stage.get().ok());
+  EXPECT_TRUE(Eventually([&] { return !Runs(ToolRuns("mkfs.ext4").front()); }));
+  EXPECT_THAT(Formatting(), ::testing::SizeIs(1));
+  Start();
+  EXPECT_THAT(Formatting(), ::testing::IsEmpty());
 }
 
 // At any moment of a life: nothing that the next process could not put right.

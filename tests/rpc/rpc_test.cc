@@ -117,25 +117,25 @@ void RpcTest::ShareDirectory() {
 
 void RpcTest::Forgive(const std::string& path) { own_mounts_.push_back(path); }
 
-std::string RpcTest::Wrapper(const std::string& script) {
+std::string RpcTest::Wrapper(const std::string& program, const std::string& script) {
   const std::string bin = MakeDirectories("bin");
-  const std::string path = bin + "/mkfs.ext4";
-  std::ofstream(path) << "#!/bin/sh\necho run >> " << dir_ / "mkfs.runs"
-                      << "\n"
-                      << script << "\n";
+  const std::string path = bin + "/" + program;
+  std::ofstream(path) << "#!/bin/sh\necho $$ >> " << dir_ / program << ".runs\n" << script << "\n";
   fs::permissions(path, fs::perms::owner_all);
   return bin + ":/usr/sbin:/usr/bin:/sbin:/bin";
 }
 
-std::string RpcTest::SlowMkfs(double seconds) {
-  return Wrapper("sleep " + std::to_string(seconds) + "\nexec /usr/sbin/mkfs.ext4 \"$@\"");
+std::string RpcTest::SlowTool(const std::string& program, double seconds) {
+  return Wrapper(program, "sleep " + std::to_string(seconds) + "\nexec /usr/sbin/" + program + " \"$@\"");
 }
 
-std::string RpcTest::FailingMkfs() { return Wrapper("echo the disk is on fire >&2; exit 1"); }
+std::string RpcTest::FailingMkfs() { return Wrapper("mkfs.ext4", "echo the disk is on fire >&2; exit 1"); }
 
-int RpcTest::MkfsRuns() const {
-  const std::string runs = ReadFile(dir_ / "mkfs.runs");
-  return static_cast<int>(std::count(runs.begin(), runs.end(), '\n'));
+std::vector<pid_t> RpcTest::ToolRuns(const std::string& program) const {
+  std::istringstream runs(ReadFile(dir_ / program + ".runs"));
+  std::vector<pid_t> pids;
+  for (pid_t pid = 0; runs >> pid;) pids.push_back(pid);
+  return pids;
 }
 
 std::vector<LoopLine> RpcTest::LoopsHere() const {

@@ -63,9 +63,11 @@ class RpcTest : public ::testing::Test {
   void MountTmpfs(const std::string& path, const std::string& options = "size=1m");
   void ShareDirectory();                  // the temporary directory becomes a shared mount, as / is under systemd
   void Forgive(const std::string& path);  // mounted by the test: taken away at the end, no failure
-  std::string SlowMkfs(double seconds);   // a PATH where mkfs.ext4 takes that long
-  std::string FailingMkfs();              // a PATH where it fails
-  int MkfsRuns() const;                   // how often that mkfs.ext4 was started
+  std::string SlowTool(const std::string& program, double seconds);  // a PATH where it begins that much later
+  std::string SlowMkfs(double seconds) { return SlowTool("mkfs.ext4", seconds); }
+  std::string FailingMkfs();                                      // a PATH where mkfs.ext4 fails
+  std::vector<pid_t> ToolRuns(const std::string& program) const;  // the processes that this program has been so far
+  int MkfsRuns() const { return static_cast<int>(ToolRuns("mkfs.ext4").size()); }
   static int Shell(const std::string& command) { return testing::Run(command); }  // gtest has a Run of its own
   std::vector<LoopLine> LoopsHere() const;  // over files of the temporary directory, and those stacked on them
   std::string RawMounts() const;            // mountinfo with its ids, below the temporary directory
@@ -74,7 +76,7 @@ class RpcTest : public ::testing::Test {
  private:
   void TakeBack();
   void SweepUp();
-  std::string Wrapper(const std::string& script);
+  std::string Wrapper(const std::string& program, const std::string& script);
 
   TempDir dir_;
   PluginProcess plugin_;

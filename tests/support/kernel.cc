@@ -138,6 +138,12 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
+bool Runs(pid_t pid) {
+  const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat");
+  const std::size_t state = stat.rfind(") ");
+  return state != std::string::npos && stat[state + 2] != 'Z';
+}
+
 int Run(const std::string& shell_command) {
   const int status = std::system(shell_command.c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -2,6 +2,8 @@
 #ifndef MOORING_TESTS_SUPPORT_KERNEL_H_
 #define MOORING_TESTS_SUPPORT_KERNEL_H_
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +44,7 @@ bool HasCapSysResource();  // growing a mounted ext4 needs it, and some machines
 int TryWrite(const std::string& path, const std::string& text);  // 0 or the errno of open, write or fsync
 std::string ReadFile(const std::string& path);                   // "" where it cannot be read
 int Run(const std::string& shell_command);                       // its exit status
+bool Runs(pid_t pid);                                            // a zombie does not
 
 }  // namespace mooring::testing
 

@@ -74,7 +74,7 @@ class ImageBackendTest : public ::testing::Test {
   ~ImageBackendTest() override { std::filesystem::remove_all(directory_); }
 
   std::string Image(const std::string& id) const { return directory_ + "/volumes/" + id + ".img"; }
-  std::string Formatting(const std::string& id) const { return Image(id) + ".formatting"; }
+  std::string Formatting(const std::string& id) const { return Image(id) + ".formatting-0123abcd"; }
 
   std::string Created(std::uint64_t bytes = kMiB) {
     std::string id = NewVolumeId();
@@ -179,6 +179,8 @@ TEST_F(ImageBackendTest, IdsThatAreNotOursNeverReachAPath) {
 TEST_F(ImageBackendTest, DeletingTakesTheImageAndWhatAKilledMkfsLeft) {
   const std::string id = Created();
   std::ofstream(Formatting(id)) << "half a filesystem";
+  std::ofstream(Image(id) + ".formatting-89abcdef") << "an earlier half";
+  std::ofstream(Image(id) + ".formatting") << "of an earlier version";
   const std::string other = Created();
   EXPECT_TRUE(backend_->Delete(id).ok());
   EXPECT_THAT(Files(), ElementsAre(other + ".img"));

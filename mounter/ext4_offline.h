@@ -1,0 +1,20 @@
+// What e2fsprogs do to an ext4 that is not mounted. All under the image's lock, which the programs inherit.
+#ifndef MOORING_MOUNTER_EXT4_OFFLINE_H_
+#define MOORING_MOUNTER_EXT4_OFFLINE_H_
+
+#include "absl/status/status.h"
+#include "mounter/image.h"
+
+namespace mooring {
+
+enum class Thoroughness { kWhereMarked, kAlways };  // e2fsck looks closer only at what is not marked clean, or has to
+
+// Repairs what can be repaired safely; FAILED_PRECONDITION where errors remain.
+absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness);
+
+// To the size of the image.
+absl::Status ResizeExt4(const LockedImage& image);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_EXT4_OFFLINE_H_

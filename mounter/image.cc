@@ -1,0 +1,54 @@
+#include "mounter/image.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+
+#include "base/file_lock.h"
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "mounter/target.h"
+
+namespace mooring {
+
+absl::StatusOr<LockedImage> LockImage(const std::string& path, std::chrono::milliseconds patience) {
+  for (;;) {
+    LockedImage image;
+    image.path = path;
+    MOORING_ASSIGN_OR_RETURN(image.fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));  // a FIFO would never open
+    if (::fstat(image.fd.get(), &image.status) != 0) return ErrnoStatus(errno, "look at", path);
+    if (!S_ISREG(image.status.st_mode) && !S_ISBLK(image.status.st_mode)) {
+      return FailedPrecondition(fmt::format("{} is neither a file nor a block device", Quote(path)));
+    }
+    MOORING_RETURN_IF_ERROR(LockFile(image.fd, path, patience));
+    struct stat now = {};
+    if (::stat(path.c_str(), &now) != 0) return ErrnoStatus(errno, "look at", path);
+    // Replaced while we waited (formatted aside and swapped in): lock the new one.
+    const bool same = now.st_dev == image.status.st_dev && now.st_ino == image.status.st_ino;
+    image.status = now;  // it may have grown meanwhile
+    if (same) return image;
+  }
+}
+
+absl::StatusOr<UniqueFd> Reopen(const LockedImage& image, int flags) {
+  UniqueFd fd(::open(fmt::format("/proc/self/fd/{}", image.fd.get()).c_str(), flags | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus(errno, "open", image.path);
+  return fd;
+}
+
+bool IsFormattingLeftover(std::string_view name, std::string_view image) {
+  if (!name.starts_with(image)) return false;
+  const std::string_view rest = name.substr(image.size());
+  return rest == kFormattingSuffix || rest.starts_with(fmt::format("{}-", kFormattingSuffix));
+}
+
+absl::Status SyncDirectoryOf(const std::string& path) {
+  const std::string directory(ParentOf(path));
+  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.ok() || ::fsync(fd.get()) != 0) return ErrnoStatus(errno, "sync the directory", directory);
+  return absl::OkStatus();
+}
+
+}  // namespace mooring

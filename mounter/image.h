@@ -1,0 +1,48 @@
+// An image file under its lock, and the files that stand beside it while a program works on it.
+//
+// Whoever attaches, formats, checks, grows or deletes an image holds its flock(2), and so do the programs that are run
+// for it: one that outlives its plugin keeps everybody else away from what it writes.
+//
+//   <image>.formatting-<8 hex digits>   the filesystem that is being made; nothing worth keeping
+//   <image>.undo                        what an ext4 that resize2fs is growing was before, e2undo(8): while it is
+//   there,
+//                                       the image is neither attached nor mounted
+#ifndef MOORING_MOUNTER_IMAGE_H_
+#define MOORING_MOUNTER_IMAGE_H_
+
+#include <sys/stat.h>
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+
+namespace mooring {
+
+struct LockedImage {
+  std::string path;
+  UniqueFd fd;  // for reading; the lock is its own
+  struct stat status = {};
+};
+
+// The image, or block device, under its lock and proven to be still the one at its path. FAILED_PRECONDITION: it is
+// something else. ABORTED: somebody held the lock all the time.
+absl::StatusOr<LockedImage> LockImage(const std::string& path,
+                                      std::chrono::milliseconds patience = std::chrono::seconds(30));
+
+// Another open file of the same image, whatever is at its path now.
+absl::StatusOr<UniqueFd> Reopen(const LockedImage& image, int flags);
+
+inline constexpr std::string_view kUndoSuffix = ".undo";
+inline constexpr std::string_view kFormattingSuffix = ".formatting";
+
+// "<image>.formatting-0123abcd"; without digits, as earlier versions had it.
+bool IsFormattingLeftover(std::string_view name, std::string_view image);
+
+absl::Status SyncDirectoryOf(const std::string& path);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_IMAGE_H_
