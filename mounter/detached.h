@@ -18,6 +18,9 @@ class DetachedMount {
  public:
   explicit DetachedMount(UniqueFd fd) : fd_(std::move(fd)) {}
 
+  // The filesystem on `device`: type, options, and the source for messages, are the request's.
+  static absl::StatusOr<DetachedMount> Make(const MountRequest& request, const std::string& device);
+
   // A copy of the mount under `source`.
   static absl::StatusOr<DetachedMount> Clone(const UniqueFd& source, const std::string& path, bool recursive);
 

@@ -10,7 +10,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/detached.h"
-#include "mounter/filesystem.h"
+#include "mounter/image.h"
 #include "mounter/kernel_mounter.h"
 #include "mounter/loop_device.h"
 #include "mounter/target.h"
@@ -58,18 +58,6 @@ absl::Status Configure(const UniqueFd& context, const MountRequest& request, con
   return absl::OkStatus();
 }
 
-absl::StatusOr<DetachedMount> MakeDetached(const MountRequest& request, const std::string& device) {
-  const UniqueFd context(::fsopen(request.fs_type.c_str(), FSOPEN_CLOEXEC));
-  if (!context.ok() && errno == ENODEV) {
-    return FailedPrecondition(fmt::format("the kernel knows no filesystem {}: is a module missing?", request.fs_type));
-  }
-  if (!context.ok()) return ErrnoStatus(errno, "use the filesystem type", request.fs_type);
-  MOORING_RETURN_IF_ERROR(Configure(context, request, device));
-  UniqueFd mount(::fsmount(context.get(), FSMOUNT_CLOEXEC, 0));
-  if (!mount.ok()) return ErrnoStatus(errno, "make a mount of", request.source);
-  return DetachedMount(std::move(mount));
-}
-
 absl::Status CheckOptions(const MountRequest& request) {
   for (const FilesystemOption& option : request.options) {
     if (!IsAllowed(request.fs_type, option)) {
@@ -80,7 +68,7 @@ absl::Status CheckOptions(const MountRequest& request) {
 }
 
 absl::Status MountDevice(const MountRequest& request, const Target& target, const std::string& device) {
-  MOORING_ASSIGN_OR_RETURN(DetachedMount mount, MakeDetached(request, device));
+  MOORING_ASSIGN_OR_RETURN(DetachedMount mount, DetachedMount::Make(request, device));
   // The superblock stays writable, so that the group can be set here and another mount of it may write; this mount may
   // not.
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
@@ -90,17 +78,28 @@ absl::Status MountDevice(const MountRequest& request, const Target& target, cons
 }
 
 absl::Status MountImage(const MountRequest& request, const Target& target) {
+  // Held until it is mounted: who has the lock can tell a device that is going to be mounted from one that is going.
+  MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(request.source));
   // The loop device goes with the last mount, or, if none comes about, with `loop`.
-  MOORING_ASSIGN_OR_RETURN(
-      const OpenLoop loop,
-      OpenOrAttachLoop(
-          {.backing_file = request.source, .label = request.label, .read_only = false, .auto_clear = true}));
+  MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.label = request.label, .auto_clear = true}, image));
   if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info.device));
   if (!loop.info.auto_clear) MOORING_RETURN_IF_ERROR(SetAutoClear(loop));
   return MountDevice(request, target, loop.info.device);
 }
 
 }  // namespace
+
+absl::StatusOr<DetachedMount> DetachedMount::Make(const MountRequest& request, const std::string& device) {
+  const UniqueFd context(::fsopen(request.fs_type.c_str(), FSOPEN_CLOEXEC));
+  if (!context.ok() && errno == ENODEV) {
+    return FailedPrecondition(fmt::format("the kernel knows no filesystem {}: is a module missing?", request.fs_type));
+  }
+  if (!context.ok()) return ErrnoStatus(errno, "use the filesystem type", request.fs_type);
+  MOORING_RETURN_IF_ERROR(Configure(context, request, device));
+  UniqueFd mount(::fsmount(context.get(), FSMOUNT_CLOEXEC, 0));
+  if (!mount.ok()) return ErrnoStatus(errno, "make a mount of", request.source);
+  return DetachedMount(std::move(mount));
+}
 
 absl::Status KernelMounter::Mount(const MountRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckOptions(request));

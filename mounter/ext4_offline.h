@@ -12,8 +12,17 @@ enum class Thoroughness { kWhereMarked, kAlways };  // e2fsck looks closer only 
 // Repairs what can be repaired safely; FAILED_PRECONDITION where errors remain.
 absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness);
 
-// To the size of the image.
+// To the size of the image. resize2fs that is killed half-way leaves what no e2fsck -p mends, so it notes down first
+// what it overwrites, and a growth that did not succeed is taken back:
+//
+//   e2fsck -f -p ──▶ resize2fs -z <image>.undo ──▶ remove the undo file
+//                       │ killed, failed
+//                       ▼
+//                    e2undo ──▶ remove the undo file ──▶ e2fsck -f -p
 absl::Status ResizeExt4(const LockedImage& image);
+
+// For an image with an undo file: as it was before the growth. Without one, nothing.
+absl::Status TakeBackGrowth(const LockedImage& image);
 
 }  // namespace mooring
 

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/capability.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -14,10 +15,12 @@
 
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/detached.h"
 #include "mounter/ext4_offline.h"
 #include "mounter/filesystem.h"
 #include "mounter/image.h"
 #include "mounter/loop_device.h"
+#include "mounter/syscalls.h"
 
 namespace mooring {
 namespace {
@@ -66,6 +69,18 @@ absl::Status GrowXfs(const UniqueFd& root, const std::string& path, std::uint64_
   return ErrnoStatus(errno, "grow the mounted xfs at", path);
 }
 
+// By the kernel, whose journal makes it all or nothing, in a mount that is attached nowhere.
+absl::Status GrowThroughMount(const LockedImage& image) {
+  MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.label = "mooring-grow", .auto_clear = true}, image));
+  MountRequest request;
+  request.source = image.path;
+  request.fs_type = "ext4";
+  MOORING_ASSIGN_OR_RETURN(const DetachedMount mount, DetachedMount::Make(request, loop.info.device));
+  const UniqueFd root(::openat(mount.fd().get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!root.ok()) return ErrnoStatus(errno, "open the root of", image.path);
+  return GrowExt4(root, image.path, static_cast<std::uint64_t>(image.status.st_size));
+}
+
 std::optional<std::uint64_t> ReadNumber(const std::string& path) {
   std::ifstream file(path);
   std::uint64_t number = 0;
@@ -101,18 +116,25 @@ absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device) {
   return *sectors * 512;
 }
 
-absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type) {
-  if (fs_type != "ext4") return FailedPrecondition(fmt::format("{} grows only while it is mounted", fs_type));
-  MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
-  MOORING_RETURN_IF_ERROR(CheckUnattached(image));
-  return ResizeExt4(image);
-}
-
 absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const std::string& fs_type,
                          std::uint64_t bytes) {
   if (fs_type == "ext4") return GrowExt4(root, path, bytes);
   if (fs_type == "xfs") return GrowXfs(root, path, bytes);
   return InvalidArgument(fmt::format("cannot grow {} at {}: ext4 and xfs are known", fs_type, Quote(path)));
+}
+
+absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type) {
+  if (fs_type != "ext4") return FailedPrecondition(fmt::format("{} grows only while it is mounted", fs_type));
+  MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
+  if (!S_ISREG(image.status.st_mode)) {
+    return FailedPrecondition(fmt::format("{} is no image file: it grows only while it is mounted", Quote(path)));
+  }
+  MOORING_RETURN_IF_ERROR(CheckUnattached(image));
+  MOORING_RETURN_IF_ERROR(TakeBackGrowth(image));
+  if (sys::HasCapability(CAP_SYS_RESOURCE) && GrowThroughMount(image).ok()) return CheckUnattached(image);
+  // What the kernel has against it, if it was asked, e2fsck mends or names.
+  MOORING_RETURN_IF_ERROR(CheckUnattached(image));
+  return ResizeExt4(image);
 }
 
 absl::StatusOr<std::string> FindAilment(const MountInfo& info) {

@@ -17,6 +17,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/filesystem.h"
+#include "mounter/image.h"
 #include "mounter/target.h"
 
 namespace mooring {
@@ -155,6 +156,12 @@ absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));
   FilesystemInfo info;
   MOORING_ASSIGN_OR_RETURN(info.device_bytes, SizeOf(fd.get(), path));
+  if (HasUndoFile(path)) {  // what the image holds is neither the old filesystem nor the new one
+    info.content = FilesystemInfo::Content::kFilesystem;
+    info.type = "ext4";
+    info.needs_check = true;
+    return info;
+  }
   if (info.device_bytes == 0 || IsOneHole(fd.get())) {
     info.content = FilesystemInfo::Content::kEmpty;
     return info;

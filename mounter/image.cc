@@ -38,6 +38,13 @@ absl::StatusOr<UniqueFd> Reopen(const LockedImage& image, int flags) {
   return fd;
 }
 
+std::string UndoFileOf(const std::string& image) { return image + std::string(kUndoSuffix); }
+
+bool HasUndoFile(const std::string& image) {
+  struct stat status = {};
+  return ::lstat(UndoFileOf(image).c_str(), &status) == 0 || errno != ENOENT;
+}
+
 bool IsFormattingLeftover(std::string_view name, std::string_view image) {
   if (!name.starts_with(image)) return false;
   const std::string_view rest = name.substr(image.size());

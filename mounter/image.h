@@ -38,6 +38,11 @@ absl::StatusOr<UniqueFd> Reopen(const LockedImage& image, int flags);
 inline constexpr std::string_view kUndoSuffix = ".undo";
 inline constexpr std::string_view kFormattingSuffix = ".formatting";
 
+std::string UndoFileOf(const std::string& image);
+
+// Whether a growth was cut short, as far as anybody can tell.
+bool HasUndoFile(const std::string& image);
+
 // "<image>.formatting-0123abcd"; without digits, as earlier versions had it.
 bool IsFormattingLeftover(std::string_view name, std::string_view image);
 

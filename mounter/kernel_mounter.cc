@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "mounter/detached.h"
 #include "mounter/filesystem.h"
+#include "mounter/image.h"
 #include "mounter/loop_device.h"
 #include "mounter/mount_table.h"
 #include "mounter/target.h"
@@ -101,10 +102,10 @@ absl::StatusOr<StatsInfo> KernelMounter::Stats(const std::string& path) {
 }
 
 absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.backing_file = request.backing_file,
-                                                                  .label = request.label,
-                                                                  .read_only = request.read_only,
-                                                                  .auto_clear = false}));
+  MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(request.backing_file));
+  MOORING_ASSIGN_OR_RETURN(
+      const OpenLoop loop,
+      OpenOrAttachLoop({.label = request.label, .read_only = request.read_only, .auto_clear = false}, image));
   if (loop.info.auto_clear) {
     return FailedPrecondition(
         fmt::format("{} is in use as a filesystem through {}", Quote(request.backing_file), loop.info.device));

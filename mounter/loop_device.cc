@@ -92,18 +92,19 @@ absl::StatusOr<std::optional<LoopInfo>> ByNumber(unsigned number) {
   return Status(fd->get(), number);
 }
 
-absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec) {
+absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec, const LockedImage& image) {
   if (loop.offset != 0 || loop.size_limit != 0 || loop.read_only != spec.read_only) {
     return FailedPrecondition(fmt::format(
         "{} is bound to {} by somebody else (offset {}, size limit {}, {}): detach it first with losetup -d {}",
-        Quote(spec.backing_file), loop.device, loop.offset, loop.size_limit,
-        loop.read_only ? "read-only" : "read-write", loop.device));
+        Quote(image.path), loop.device, loop.offset, loop.size_limit, loop.read_only ? "read-only" : "read-write",
+        loop.device));
   }
   return absl::OkStatus();
 }
 
 // The device that is there already, held open and asked again: it may have been cleared between the list and the open.
-absl::StatusOr<std::optional<OpenLoop>> OpenExisting(const LoopSpec& spec, const struct stat& file) {
+absl::StatusOr<std::optional<OpenLoop>> OpenExisting(const LoopSpec& spec, const LockedImage& image) {
+  const struct stat& file = image.status;
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
   for (const LoopInfo& loop : loops) {
     if (!IsOver(loop, file)) continue;
@@ -118,7 +119,7 @@ absl::StatusOr<std::optional<OpenLoop>> OpenExisting(const LoopSpec& spec, const
     if (!fd.ok()) return fd.status();
     MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> now, Status(fd->get(), number));
     if (!now || !IsOver(*now, file)) continue;
-    MOORING_RETURN_IF_ERROR(CheckReusable(*now, spec));
+    MOORING_RETURN_IF_ERROR(CheckReusable(*now, spec, image));
     return std::optional<OpenLoop>(OpenLoop{*std::move(fd), *now});
   }
   return std::optional<OpenLoop>();
@@ -198,15 +199,20 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
     loop.made = true;
     return loop;
   }
-  return ErrnoStatus(error, "bind a loop device to", spec.backing_file);
+  return ErrnoStatus(error, "bind a loop device to", image.path);
 }
 
 }  // namespace
 
-absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec) {
+absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImage& image) {
   if (spec.label.size() >= LO_NAME_SIZE) return InvalidArgument(fmt::format("label {} is too long", Quote(spec.label)));
-  MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(spec.backing_file));
-  MOORING_ASSIGN_OR_RETURN(std::optional<OpenLoop> existing, OpenExisting(spec, image.status));
+  if (HasUndoFile(image.path)) {
+    return FailedPrecondition(
+        fmt::format("a growth of the filesystem in {} was cut short: it is not used before a check "
+                    "has taken that back",
+                    Quote(image.path)));
+  }
+  MOORING_ASSIGN_OR_RETURN(std::optional<OpenLoop> existing, OpenExisting(spec, image));
   if (existing) return *std::move(existing);
   return Attach(spec, image);
 }

@@ -21,7 +21,6 @@ struct OpenLoop {
 };
 
 struct LoopSpec {
-  std::string backing_file;
   std::string label;
   bool read_only = false;
   bool auto_clear = false;  // of a new one: it goes when the last user, this object among them, lets go
@@ -29,9 +28,9 @@ struct LoopSpec {
 
 bool IsOver(const LoopInfo& loop, const struct stat& file);
 
-// The device of the file, or a new one. Holds the file's lock while it looks and makes, so that two processes cannot
-// make two.
-absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec);
+// The device of the image, or a new one: under its lock, so that two processes cannot make two. FAILED_PRECONDITION
+// where a growth of its filesystem was cut short.
+absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImage& image);
 
 // FAILED_PRECONDITION names a device over the image. One that goes with its last user outlives that by some
 // milliseconds: it is waited for.

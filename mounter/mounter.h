@@ -164,7 +164,9 @@ struct FilesystemInfo {
   std::string type;                // "ext4", "xfs", "dos", …
   std::uint64_t size_bytes = 0;    // of the filesystem, where known
   std::uint64_t device_bytes = 0;  // of the device or file
-  bool needs_check = false;        // an ext4 that was not unmounted cleanly or has met errors
+  // An ext4 that was not unmounted cleanly, has met errors, or whose growth was cut short: then nothing else is known
+  // of it before Check.
+  bool needs_check = false;
 };
 
 class Filesystems {
@@ -179,10 +181,12 @@ class Filesystems {
   // package's name.
   virtual absl::Status Format(const std::string& path, const std::string& fs_type) = 0;
 
-  // Repairs what can be repaired safely (e2fsck -p); FAILED_PRECONDITION where errors remain.
+  // Repairs what can be repaired safely (e2fsck -p), after taking back a growth that was cut short; FAILED_PRECONDITION
+  // where errors remain.
   virtual absl::Status Check(const std::string& path, const std::string& fs_type) = 0;
 
-  // Grows a filesystem to its device: `path` is where it is mounted, or an unmounted image file (ext4 only).
+  // Grows a filesystem to its device: `path` is where it is mounted, or an unmounted image file (ext4 only). Whenever
+  // the process or its resize2fs ends, the image can be used again, after a Check.
   virtual absl::Status Grow(const std::string& path, const std::string& fs_type) = 0;
 
   // What a mounted filesystem says of its health: empty when well, else a sentence.

@@ -1,7 +1,10 @@
 #include "mounter/syscalls.h"
 
+#include <linux/capability.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <array>
 
 namespace mooring::sys {
 namespace {
@@ -19,6 +22,13 @@ static_assert(sizeof(MountIdRequest) == 24, "MNT_ID_REQ_SIZE_VER0");
 }  // namespace
 
 int PidFdOpen(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)); }
+
+bool HasCapability(unsigned capability) {
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data = {};
+  if (::syscall(SYS_capget, &header, data.data()) != 0) return true;
+  return (data[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability)) != 0;
+}
 
 int OpenAt2(int dirfd, const char* path, const open_how& how) {
   return static_cast<int>(::syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));

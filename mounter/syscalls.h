@@ -14,6 +14,8 @@ namespace mooring::sys {
 
 int PidFdOpen(pid_t pid);  // glibc 2.36 has it for C only
 
+bool HasCapability(unsigned capability);  // effective; true where that cannot be asked
+
 int OpenAt2(int dirfd, const char* path, const open_how& how);
 
 // statmount(2), Linux 6.8: the fixed part of the answer. The strings follow it, at the offsets that it holds.

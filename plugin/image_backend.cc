@@ -30,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kImageSuffix = ".img";
+constexpr std::string_view kUndoFileSuffix = ".img.undo";
 
 constexpr milliseconds kPoll{5};
 constexpr milliseconds kLoopLingers{500};  // an autoclear loop device outlives its last unmount by a few of them
@@ -160,7 +161,8 @@ absl::Status ImageBackend::Delete(const std::string& id) {
 absl::Status ImageBackend::RemoveBeside(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
   for (const std::string& name : names) {
-    if (IdOfLeftover(name) == id) MOORING_RETURN_IF_ERROR(RemoveFile(directory_ + "/" + name));
+    if (IdOfLeftover(name) == id || IdOf(name, kUndoFileSuffix) == id)
+      MOORING_RETURN_IF_ERROR(RemoveFile(directory_ + "/" + name));
   }
   return absl::OkStatus();
 }
@@ -232,12 +234,13 @@ absl::Status ImageBackend::RemoveLeftovers() {
   MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
   for (const std::string& name : names) {
-    const std::string id = IdOfLeftover(name);
+    const std::string formatted = IdOfLeftover(name), grown = IdOf(name, kUndoFileSuffix);
+    const std::string id = formatted + grown;  // one of them
     if (id.empty()) continue;
-    // Held by whoever formats it. Without an image there is nothing to format.
+    // Held by whoever formats it. Without an image there is nothing to format, or to undo.
     const absl::StatusOr<UniqueFd> image = OpenLocked(PathOf(id), kNoPatience);
-    if (!image.ok() && !absl::IsNotFound(image.status())) continue;
-    MOORING_RETURN_IF_ERROR(RemoveFile(directory_ + "/" + name));
+    const bool waste = image.ok() ? grown.empty() : absl::IsNotFound(image.status());
+    if (waste) MOORING_RETURN_IF_ERROR(RemoveFile(directory_ + "/" + name));
   }
   return absl::OkStatus();
 }

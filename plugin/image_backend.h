@@ -32,13 +32,13 @@ class ImageBackend : public Backend {
   absl::StatusOr<BackendCapacity> Capacity() const override;
   absl::StatusOr<std::vector<std::string>> List() const override;
 
-  // For the start: makes the directory where it is missing, removes what a killed mkfs left beside the images. Those
-  // that are being formatted now are left alone.
+  // For the start: makes the directory where it is missing, removes what a killed mkfs left beside the images, and
+  // undo files without an image. Those that are being formatted now are left alone.
   absl::Status RemoveLeftovers();
 
  private:
   std::string PathOf(const std::string& id) const;
-  absl::Status RemoveBeside(const std::string& id);  // what formatting left
+  absl::Status RemoveBeside(const std::string& id);  // what formatting and growing left
   absl::Status CheckSpace(std::uint64_t more_bytes) const;
   absl::Status WaitUntilUnused(const std::string& path);
 

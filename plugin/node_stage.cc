@@ -165,7 +165,10 @@ absl::StatusOr<std::string> NodeVolumes::PrepareFilesystem(const StageSpec& spec
         fmt::format("volume {} is cut short: its {} filesystem has {} bytes, its image {} only has {}", volume.id,
                     found.type, found.size_bytes, Quote(volume.path), found.device_bytes));
   }
-  if (found.needs_check) MOORING_RETURN_IF_ERROR(mounter_.Check(volume.path, found.type));
+  if (found.needs_check) {
+    MOORING_RETURN_IF_ERROR(mounter_.Check(volume.path, found.type));
+    MOORING_ASSIGN_OR_RETURN(found, mounter_.Probe(volume.path));  // its size may be another
+  }
   // A volume can have grown while it was not staged. xfs grows only mounted, see MountStaged.
   constexpr std::uint64_t kSmallestGrowth = 4096;
   const bool smaller = found.size_bytes + kSmallestGrowth <= found.device_bytes;

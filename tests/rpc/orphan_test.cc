@@ -81,5 +81,50 @@ TEST_P(Orphan, KeepsTheVolumeFromBeingDeletedAndGrown) {
   ExpectWhole();
 }
 
+// Plugin and resize2fs both, as when the host's memory runs out; the image is half of two sizes then.
+class GrowthCutShort : public RpcTest {
+ protected:
+  void SetUp() override {
+    if (HasCapSysResource()) GTEST_SKIP() << "here the kernel grows it, no program does";
+    RpcTest::SetUp();
+    id_ = Created();
+    ASSERT_OK(driver().Stage(id_, Staging(id_)));
+    ASSERT_EQ(Shell("head -c 3000000 /dev/urandom > " + Staging(id_) + "/file"), 0);
+    data_ = ReadFile(Staging(id_) + "/file");
+    ASSERT_OK(driver().Unstage(id_, Staging(id_)));
+    ASSERT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    ASSERT_OK(driver().Grow(id_, 4 * kVolumeBytes));
+    const std::string staging = Staging(id_);
+    // What it says goes nowhere: it would die of a plugin that listens no longer.
+    const std::string preload = "KILL_AT=40 LD_PRELOAD=" MOORING_KILL_AT_WRITE;
+    plugin().options().environment["PATH"] =
+        Wrapper("resize2fs", "sleep 0.5\nexec >/dev/null 2>&1\n" + preload + " exec /usr/sbin/resize2fs \"$@\"");
+    Restart(SIGTERM);
+    auto stage = std::async(std::launch::async, [&] { return driver().Stage(id_, staging).status; });
+    ASSERT_TRUE(Eventually([&] { return ToolRuns("resize2fs").size() == 1; }));
+    plugin().Kill();
+    EXPECT_FALSE(stage.get().ok());
+    ASSERT_TRUE(Eventually([&] { return !Runs(ToolRuns("resize2fs").front()); }));
+    ASSERT_TRUE(ReadFile(Image(id_) + ".undo").starts_with("E2UNDO02")) << "or it was killed before it wrote";
+    plugin().options().environment.clear();
+    Start();
+  }
+  void TearDown() override {
+    if (!id_.empty()) RpcTest::TearDown();
+  }
+  std::string id_, data_;
+};
+
+TEST_F(GrowthCutShort, IsTakenBackAndDoneAgainByTheNextStage) {
+  ASSERT_OK(driver().Stage(id_, Staging(id_)));
+  EXPECT_GT(MountedBytes(Staging(id_)), static_cast<std::uint64_t>(3 * kVolumeBytes));
+  EXPECT_EQ(ReadFile(Staging(id_) + "/file"), data_);
+  ASSERT_OK(driver().Unstage(id_, Staging(id_)));
+  EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+  EXPECT_EQ(Shell("e2fsck -fn " + Image(id_) + " >/dev/null 2>&1"), 0);
+}
+
+TEST_F(GrowthCutShort, LeavesNothingBesideAVolumeThatIsDeleted) { EXPECT_OK(driver().Delete(id_)); }
+
 }  // namespace
 }  // namespace mooring::testing

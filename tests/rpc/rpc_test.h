@@ -63,7 +63,8 @@ class RpcTest : public ::testing::Test {
   void MountTmpfs(const std::string& path, const std::string& options = "size=1m");
   void ShareDirectory();                  // the temporary directory becomes a shared mount, as / is under systemd
   void Forgive(const std::string& path);  // mounted by the test: taken away at the end, no failure
-  std::string SlowTool(const std::string& program, double seconds);  // a PATH where it begins that much later
+  std::string Wrapper(const std::string& program, const std::string& script);  // a PATH where it is this script
+  std::string SlowTool(const std::string& program, double seconds);            // a PATH where it begins that much later
   std::string SlowMkfs(double seconds) { return SlowTool("mkfs.ext4", seconds); }
   std::string FailingMkfs();                                      // a PATH where mkfs.ext4 fails
   std::vector<pid_t> ToolRuns(const std::string& program) const;  // the processes that this program has been so far
@@ -76,7 +77,6 @@ class RpcTest : public ::testing::Test {
  private:
   void TakeBack();
   void SweepUp();
-  std::string Wrapper(const std::string& program, const std::string& script);
 
   TempDir dir_;
   PluginProcess plugin_;

@@ -181,6 +181,7 @@ TEST_F(ImageBackendTest, DeletingTakesTheImageAndWhatAKilledMkfsLeft) {
   std::ofstream(Formatting(id)) << "half a filesystem";
   std::ofstream(Image(id) + ".formatting-89abcdef") << "an earlier half";
   std::ofstream(Image(id) + ".formatting") << "of an earlier version";
+  std::ofstream(Image(id) + ".undo") << "of a growth that was cut short";
   const std::string other = Created();
   EXPECT_TRUE(backend_->Delete(id).ok());
   EXPECT_THAT(Files(), ElementsAre(other + ".img"));
@@ -272,6 +273,7 @@ TEST_F(ImageBackendTest, GrowingWaitsForTheLockAndThenTakesTheFileThatIsThere) {
 TEST_F(ImageBackendTest, LeftoversGoUnlessSomebodyIsFormatting) {
   const std::string killed = Created(), formatting = Created(), deleted = NewVolumeId();
   for (const std::string& id : {killed, formatting, deleted}) std::ofstream(Formatting(id)) << "half";
+  for (const std::string& id : {killed, deleted}) std::ofstream(Image(id) + ".undo") << "undo";
   std::ofstream(directory_ + "/volumes/notes.formatting") << "not ours";
   const UniqueFd mkfs = Locked(Image(formatting));
   EXPECT_TRUE(backend_->RemoveLeftovers().ok());
@@ -280,6 +282,8 @@ TEST_F(ImageBackendTest, LeftoversGoUnlessSomebodyIsFormatting) {
   EXPECT_TRUE(std::filesystem::exists(Formatting(formatting)));
   EXPECT_TRUE(std::filesystem::exists(directory_ + "/volumes/notes.formatting"));
   EXPECT_TRUE(std::filesystem::exists(Image(killed)));
+  EXPECT_TRUE(std::filesystem::exists(Image(killed) + ".undo"));
+  EXPECT_FALSE(std::filesystem::exists(Image(deleted) + ".undo"));
 }
 
 TEST_F(ImageBackendTest, ListsItsImagesAndNothingElse) {

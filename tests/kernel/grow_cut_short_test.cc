@@ -1,0 +1,126 @@
+// resize2fs that dies while it grows an unmounted ext4: at whatever moment, the volume is as it was before.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "tests/kernel/kernel_test.h"
+
+namespace mooring::testing {
+namespace {
+
+constexpr std::uint64_t kSmall = 32 * kMiB, kLarge = 256 * kMiB;
+
+class GrowCutShortTest : public KernelTest {
+ protected:
+  void SetUp() override {
+    path_ = ::getenv("PATH");
+    image_ = Ext4Image("image", kSmall);
+    ASSERT_OK(mounter_.Mount(MountOf(image_, Path("target"))));
+    ASSERT_EQ(Tool("head -c 20000000 /dev/urandom > " + Path("target/file")), 0);
+    data_ = ReadFile(Path("target/file"));
+    ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"))));
+    ASSERT_TRUE(NoLoopOver(image_));
+    ASSERT_EQ(::truncate(image_.c_str(), static_cast<off_t>(kLarge)), 0);
+    ASSERT_EQ(Tool("e2fsck -fp " + image_ + " > /dev/null"), 0);
+  }
+  void TearDown() override {
+    ::setenv("PATH", path_.c_str(), 1);
+    KernelTest::TearDown();
+  }
+  // As RunCommand would, and killed before that write; its exit status.
+  int Resize(int killed_at) const {
+    const int status = Tool(fmt::format("KILL_AT={} LD_PRELOAD={} resize2fs -z {}.undo {} >/dev/null 2>&1", killed_at,
+                                        MOORING_KILL_AT_WRITE, image_, image_));
+    return status;
+  }
+  void ExpectUsable(std::uint64_t size) {
+    EXPECT_EQ(Tool("e2fsck -fn " + image_ + " >/dev/null 2>&1"), 0);
+    EXPECT_EQ(mounter_.Probe(image_)->size_bytes, size);
+    ASSERT_OK(mounter_.Mount(MountOf(image_, Path("target"))));
+    EXPECT_TRUE(ReadFile(Path("target/file")) == data_);
+    ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"))));
+    EXPECT_TRUE(NoLoopOver(image_));
+    EXPECT_FALSE(Exists(image_ + ".undo"));
+  }
+  std::string path_, image_, data_;
+};
+
+TEST_F(GrowCutShortTest, AtAnyMomentIsTakenBackByACheck) {
+  ASSERT_EQ(Tool(fmt::format("cp --sparse=always {0} {0}.before", image_)), 0);
+  int killed = 0;
+  for (int at = 1;; at += at < 24 ? 1 : 7) {
+    SCOPED_TRACE(fmt::format("killed before write {}", at));
+    ASSERT_EQ(Tool(fmt::format("cp --sparse=always {0}.before {0}", image_)), 0);
+    if (Resize(at) == 0) break;
+    ++killed;
+    if (Exists(image_ + ".undo")) {
+      EXPECT_TRUE(mounter_.Probe(image_)->needs_check);
+    }
+    ASSERT_OK(mounter_.Check(image_, "ext4"));
+    ExpectUsable(kSmall);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(killed, 20) << "or the moments were not where it writes";
+}
+
+TEST_F(GrowCutShortTest, IsTakenBackAndDoneAgainByTheNextGrowth) {
+  ASSERT_NE(Resize(60), 0);
+  ASSERT_OK(mounter_.Grow(image_, "ext4"));
+  ExpectUsable(kLarge);
+}
+
+TEST_F(GrowCutShortTest, OneThatEndedButWasNotSeenToIsDoneAgain) {
+  ASSERT_EQ(Resize(100000), 0);
+  ASSERT_TRUE(Exists(image_ + ".undo"));
+  ASSERT_OK(mounter_.Grow(image_, "ext4"));
+  ExpectUsable(kLarge);
+}
+
+TEST_F(GrowCutShortTest, IsNeitherMountedNorAttachedNorFormatted) {
+  ASSERT_NE(Resize(60), 0);
+  EXPECT_THAT(mounter_.Mount(MountOf(image_, Path("target"))),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "cut short"));
+  EXPECT_THAT(mounter_.AttachLoop({.backing_file = image_, .label = "x", .read_only = true}),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "cut short"));
+  EXPECT_THAT(mounter_.Format(image_, "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, "holds ext4"));
+  EXPECT_TRUE(NoLoopOver(image_));
+  ASSERT_OK(mounter_.Check(image_, "ext4"));
+  ExpectUsable(kSmall);
+}
+
+TEST_F(GrowCutShortTest, UndoFileThatIsNoneTakesNothingBack) {
+  File("image.undo", "half a header");
+  ASSERT_OK(mounter_.Check(image_, "ext4"));
+  ExpectUsable(kSmall);
+}
+
+TEST_F(GrowCutShortTest, FailureToTakeItBackKeepsEverythingAndSaysWhatToDo) {
+  ASSERT_NE(Resize(60), 0);
+  ASSERT_EQ(::symlink("/bin/false", (Dir("bin") + "/e2undo").c_str()), 0);
+  ::setenv("PATH", (Path("bin") + ":" + path_).c_str(), 1);
+  EXPECT_THAT(mounter_.Check(image_, "ext4"),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "e2undo -f " + image_ + ".undo " + image_));
+  EXPECT_TRUE(Exists(image_ + ".undo"));
+  ::setenv("PATH", path_.c_str(), 1);
+  ASSERT_OK(mounter_.Check(image_, "ext4"));
+  ExpectUsable(kSmall);
+}
+
+// Where the kernel does not grow it.
+TEST_F(GrowCutShortTest, IsTakenBackAtOnceWhereWeLiveToSeeIt) {
+  if (HasCapSysResource()) GTEST_SKIP() << "here the kernel grows it, no program does";
+  Dir("bin");
+  File("bin/resize2fs",
+       fmt::format("#!/bin/sh\nKILL_AT=60 LD_PRELOAD={} exec /usr/sbin/resize2fs \"$@\"\n", MOORING_KILL_AT_WRITE));
+  ASSERT_EQ(::chmod(Path("bin/resize2fs").c_str(), 0755), 0);
+  ::setenv("PATH", (Path("bin") + ":" + path_).c_str(), 1);
+  EXPECT_THAT(mounter_.Grow(image_, "ext4"), FailsWith(absl::StatusCode::kInternal, "resize2fs"));
+  ExpectUsable(kSmall);
+  ::setenv("PATH", path_.c_str(), 1);
+  ASSERT_OK(mounter_.Grow(image_, "ext4"));
+  ExpectUsable(kLarge);
+}
+
+}  // namespace
+}  // namespace mooring::testing
