@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <mutex>
 
 #include "absl/cleanup/cleanup.h"
 #include "base/status.h"
@@ -22,6 +23,8 @@ namespace mooring {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kDeathTakes{1000};
 
 // The tools live in sbin, which the PATH of a service or a container may leave out.
 std::string SearchPath() {
@@ -140,7 +143,40 @@ std::string OneLine(std::string text) {
   return text;
 }
 
-int Reap(pid_t pid) {
+bool EndsWithin(const Child& child, std::chrono::milliseconds patience) {
+  pollfd waited = {child.ended.get(), POLLIN, 0};
+  const auto deadline = Clock::now() + patience;
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    const int events = ::poll(&waited, 1, static_cast<int>(std::max<long>(left, 0)));
+    if (events > 0) return true;
+    if (events == 0 || left <= 0) return false;
+  }
+}
+
+// Killed programs that had not ended: one that waits for a device in the kernel ends when that answers.
+class Lingering {
+ public:
+  void Add(pid_t pid) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    pids_.push_back(pid);
+  }
+  void Reap() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::erase_if(pids_, [](pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<pid_t> pids_;
+};
+
+Lingering& TheLingering() {
+  static Lingering lingering;
+  return lingering;
+}
+
+int ExitCode(pid_t pid) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
@@ -156,11 +192,19 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command
     return FailedPrecondition(
         fmt::format("{} is not installed (looked in {}): install the package {}", command[0], SearchPath(), package));
   }
+  TheLingering().Reap();
   MOORING_ASSIGN_OR_RETURN(const Child child, Spawn(program, command, held));
   CommandResult result;
   const bool ended = Await(child, Clock::now() + limit, result.output);
   ::kill(-child.pid, SIGKILL);  // its children, too; the group is there until the program is reaped
-  result.exit_code = Reap(child.pid);
+  if (!ended && !EndsWithin(child, kDeathTakes)) {
+    TheLingering().Add(child.pid);
+    return absl::DeadlineExceededError(fmt::format(
+        "{} was killed after {} s and has not ended yet: it waits for the kernel, or for a device that does "
+        "not answer",
+        command[0], limit.count()));
+  }
+  result.exit_code = ExitCode(child.pid);
   result.output = OneLine(std::move(result.output));
   if (!ended) {
     return absl::DeadlineExceededError(fmt::format("{} was killed after {} s", command[0], limit.count()));

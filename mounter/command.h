@@ -17,8 +17,8 @@ struct CommandResult {
 };
 
 // Found on PATH; no shell, no stdin, LC_ALL=C. FAILED_PRECONDITION names `package` where the program is not installed;
-// DEADLINE_EXCEEDED: killed after `limit`. The program inherits `held`: a lock on it lasts until the program has ended,
-// also where this process ends first.
+// DEADLINE_EXCEEDED: killed after `limit`, and where the message says so not ended a second later. The program inherits
+// `held`: a lock on it lasts until the program has ended, also where this process ends first.
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command, const std::string& package,
                                          std::chrono::seconds limit, const UniqueFd& held = UniqueFd());
 
