@@ -4,10 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <mutex>
-#include <set>
+#include <chrono>
+#include <optional>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/file_lock.h"
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/detached.h"
@@ -65,27 +66,43 @@ absl::Status CheckPlace(const Target& target, TargetKind kind) {
   return absl::OkStatus();
 }
 
-// One call at a time looks at a target and mounts on it: two would each find it free, and the kernel stacks them.
-class Claim {
- public:
-  explicit Claim(const std::string& path) : path_(path) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    mine_ = claimed_.insert(path_).second;
-  }
-  Claim(const Claim&) = delete;
-  Claim& operator=(const Claim&) = delete;
-  ~Claim() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (mine_) claimed_.erase(path_);
-  }
-  bool mine() const { return mine_; }
-
- private:
-  static inline std::mutex mutex_;
-  static inline std::set<std::string> claimed_;
-  const std::string& path_;
-  bool mine_ = false;
+struct Place {
+  UniqueFd fd;        // what is mounted on, and its lock
+  bool made = false;  // here: to be removed again if what follows fails
 };
+
+// Empty: it is not there any more, or something else is.
+absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target) {
+  constexpr std::chrono::seconds kPatience{2};
+  absl::StatusOr<UniqueFd> fd = target.OpenToLock();
+  if (absl::IsNotFound(fd.status())) return std::optional<UniqueFd>();
+  if (!fd.ok()) return fd.status();
+  // Other errors: a filesystem without locks, where looking has to do.
+  if (absl::IsAborted(LockFile(*fd, target.path(), kPatience))) {
+    return FailedPrecondition(fmt::format("somebody else is mounting at {} at this moment", Quote(target.path())));
+  }
+  MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
+  struct stat held = {};
+  if (::fstat(fd->get(), &held) != 0) return ErrnoStatus(errno, "look at", target.path());
+  const bool same = status.device == held.st_dev && status.inode == held.st_ino;
+  return same || status.mount_root ? std::optional<UniqueFd>(*std::move(fd)) : std::optional<UniqueFd>();
+}
+
+// One call at a time looks at a target and mounts on it, of all processes: two would each find it free, and the kernel
+// stacks them. The lock is that of the directory or file below the mount, so other names of it are the same.
+absl::StatusOr<Place> LockPlace(const Target& target, TargetKind kind) {
+  constexpr int kAttempts = 64;  // each a race lost to somebody who removed it
+  bool made = false;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    MOORING_ASSIGN_OR_RETURN(const bool made_now, target.Make(kind));
+    made = made || made_now;
+    // Not opened if it is a mount: that may hang.
+    MOORING_RETURN_IF_ERROR(CheckPlace(target, kind));
+    MOORING_ASSIGN_OR_RETURN(std::optional<UniqueFd> fd, LockWhatIsThere(target));
+    if (fd) return Place{*std::move(fd), made};
+  }
+  return FailedPrecondition(fmt::format("{} is made and removed again all the time", Quote(target.path())));
+}
 
 }  // namespace
 
@@ -126,20 +143,13 @@ absl::Status DetachedMount::SetGroup(gid_t group) {
 }
 
 absl::Status DetachedMount::Attach(const Target& target, TargetKind kind, Propagation propagation, bool recursive) {
-  const Claim claim(target.path());
-  if (!claim.mine()) {
-    return FailedPrecondition(fmt::format("another call is mounting at {} at this moment", Quote(target.path())));
-  }
-  MOORING_ASSIGN_OR_RETURN(const bool made, target.Make(kind));
-  absl::Cleanup remove = [&target, made] {
-    if (made) target.Remove().IgnoreError();
+  MOORING_ASSIGN_OR_RETURN(const Place place, LockPlace(target, kind));
+  absl::Cleanup remove = [&] {
+    if (place.made) target.Remove().IgnoreError();
   };
   MOORING_RETURN_IF_ERROR(CheckPlace(target, kind));
-  {
-    MOORING_ASSIGN_OR_RETURN(const UniqueFd place, target.Open());
-    const unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
-    if (::move_mount(fd_.get(), "", place.get(), "", flags) != 0) return ErrnoStatus(errno, "mount at", target.path());
-  }
+  const unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
+  if (::move_mount(fd_.get(), "", place.fd.get(), "", flags) != 0) return ErrnoStatus(errno, "mount at", target.path());
   if (propagation == Propagation::kPrivate) {
     if (const absl::Status status = SetPropagation(propagation, recursive); !status.ok()) {
       fd_.reset();  // or it holds the mount busy

@@ -79,7 +79,7 @@ absl::StatusOr<Target::Status> Target::Stat() const {
   struct statx status = {};
   // AT_STATX_DONT_SYNC: what is cached will do, so a FUSE or NFS server that hangs is not asked.
   const int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
-  const unsigned mask = STATX_TYPE | STATX_MODE | STATX_SIZE | sys::kStatxMntIdUnique;
+  const unsigned mask = STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | sys::kStatxMntIdUnique;
   if (::statx(parent_.get(), name_.c_str(), flags, mask, &status) != 0) {
     if (errno == ENOENT) return Status{};
     return ErrnoStatus(errno, "look at", path_);
@@ -96,6 +96,7 @@ absl::StatusOr<Target::Status> Target::Stat() const {
   result.mount_id = status.stx_mnt_id;
   result.device = makedev(status.stx_dev_major, status.stx_dev_minor);
   result.rdev = makedev(status.stx_rdev_major, status.stx_rdev_minor);
+  result.inode = status.stx_ino;
   result.size = status.stx_size;
   return result;
 }
@@ -124,9 +125,9 @@ absl::StatusOr<bool> Target::IsEmptyDirectory() const {
   return true;
 }
 
-absl::StatusOr<UniqueFd> Target::Open() const {
+absl::StatusOr<UniqueFd> Target::OpenToLock() const {
   open_how how = {};
-  how.flags = O_PATH | O_CLOEXEC;
+  how.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
   how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH;
   UniqueFd fd(sys::OpenAt2(parent_.get(), name_.c_str(), how));
   if (!fd.ok()) return OpenError(errno, path_);

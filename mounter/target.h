@@ -31,6 +31,7 @@ class Target {
     bool unique_id = false;  // whether `mount_id` is statmount(2)'s
     std::uint64_t mount_id = 0;
     dev_t device = 0, rdev = 0;
+    std::uint64_t inode = 0;
     std::uint64_t size = 0;
   };
   // Never opens what is there: an open file would keep it from being unmounted, and a hung server would keep us.
@@ -39,8 +40,8 @@ class Target {
 
   absl::StatusOr<bool> IsEmptyDirectory() const;
 
-  // O_PATH, of what is there, never through a link.
-  absl::StatusOr<UniqueFd> Open() const;
+  // For reading, the directory or file that is there, never through a link.
+  absl::StatusOr<UniqueFd> OpenToLock() const;
 
   // Makes what is missing. True: made here, to be removed again if what follows fails.
   absl::StatusOr<bool> Make(TargetKind kind) const;

@@ -1,12 +1,18 @@
 // Where a mount may go: what stands at the target, links on the way, the roots, and people who swap things meanwhile.
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <new>
 #include <thread>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "tests/kernel/kernel_test.h"
 
 namespace mooring::testing {
@@ -107,6 +113,58 @@ TEST_F(TargetTest, IsMountedOnceHoweverManyComeAtTheSameTime) {
     ASSERT_EQ(MountsAt(Path("target")).size(), 1U) << "round " << round;
     ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"), true)));
   }
+}
+
+// A process that binds at the target as often as it finds `rounds` raised, and counts those that worked.
+class Rival {
+ public:
+  Rival(KernelMounter& mounter, const BindRequest& request, std::atomic<int>* shared) : shared_(shared) {
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    ::alarm(60);
+    for (int round = 1;; ++round) {
+      while (shared_[0] < round) {
+        if (shared_[0] < 0) ::_exit(0);
+      }
+      if (mounter.Bind(request).ok()) ++shared_[1];
+      ++shared_[2];
+    }
+  }
+  ~Rival() { ::waitpid(pid_, nullptr, 0); }
+
+ private:
+  std::atomic<int>* shared_;
+  pid_t pid_ = -1;
+};
+
+TEST_F(TargetTest, IsMountedOnceHoweverManyProcessesCome) {
+  void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto* const shared = new (page) std::atomic<int>[3]();  // the round, binds that worked, binds that ended
+  constexpr int kRounds = 300;
+  {
+    const BindRequest request = BindOf(Dir("source"), Path("target"));
+    const Rival one(mounter_, request, shared), other(mounter_, request, shared);
+    for (int round = 1; round <= kRounds && !HasFailure(); ++round) {
+      shared[1] = shared[2] = 0;
+      shared[0] = round;
+      while (shared[2] < 2) std::this_thread::sleep_for(std::chrono::microseconds(200));  // the cores are theirs
+      EXPECT_EQ(shared[1], 1) << "round " << round;
+      EXPECT_EQ(MountsAt(Path("target")).size(), 1U) << "round " << round;
+      while (::umount2(Path("target").c_str(), UMOUNT_NOFOLLOW) == 0) {
+      }
+      if (round % 2 == 0) ::rmdir(Path("target").c_str());  // a race to make it, too
+    }
+    shared[0] = -1;
+  }
+  ::munmap(page, 4096);
+}
+
+TEST_F(TargetTest, LockedBySomebodyElseIsSaidSoonEnough) {
+  const UniqueFd held(::open(Dir("target").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
+  ExpectRefused(Bind(Path("target")), "somebody else is mounting at");
+  EXPECT_TRUE(MountsBelow(dir_.path()).empty());
 }
 
 TEST_F(TargetTest, OutsideTheRootsIsRefusedForEveryCall) {
