@@ -150,7 +150,12 @@ absl::Status ImageBackend::Delete(const std::string& id) {
   if (!IsVolumeId(id)) return absl::OkStatus();
   const std::string path = PathOf(id);
   const absl::StatusOr<UniqueFd> image = OpenLocked(path, kNoPatience);
-  if (absl::IsNotFound(image.status())) return RemoveBeside(id);
+  if (absl::IsNotFound(image.status())) {
+    // Gone with everything around it is not deleted: it may come back, with its filesystem.
+    const std::string state_dir(ParentOf(directory_));
+    if (::access(state_dir.c_str(), F_OK) != 0) return Internal(Message(ErrnoStatus(errno, "find", state_dir)));
+    return RemoveBeside(id);
+  }
   MOORING_RETURN_IF_ERROR(image.status());
   MOORING_RETURN_IF_ERROR(WaitUntilUnused(path));
   MOORING_RETURN_IF_ERROR(RemoveBeside(id));

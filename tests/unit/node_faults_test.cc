@@ -22,7 +22,7 @@ class NodeFaultsTest : public NodeVolumesTest, public ::testing::WithParamInterf
   // A volume for each round, so that each starts alike. Formatted ones have work for every step.
   std::string FreshVolume(int nth) {
     const std::string id = fmt::format("vol-{}", nth);
-    AddVolume(id, GetParam().fs_type.empty() ? "ext4" : GetParam().fs_type);
+    AddVolume(id, GetParam().fs_type.empty() ? "ext4" : GetParam().fs_type, 512 * kMebi);
     mounter_.With([&](FakeKernel& kernel) { kernel.AddDirectory("/staging/" + id); });
     if (GetParam().formatted) {
       SetFilesystem(id, {FilesystemInfo::Content::kFilesystem, GetParam().fs_type, 32 * kMebi, true, ""});
