@@ -8,19 +8,18 @@
 #include <cerrno>
 #include <chrono>
 #include <mutex>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
 #include "base/quote.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "plugin/sqlite.h"
 
 namespace mooring {
 namespace {
 
 constexpr int kSchemaVersion = 2;
-constexpr std::chrono::milliseconds kBusyTimeout{5000};
 
 constexpr char kSchema[] = R"(
   CREATE TABLE volumes (
@@ -103,9 +102,8 @@ class Use {
 absl::Status ToStatus(const SQLite::Exception& error, std::string_view what, const std::string& path) {
   constexpr int kPrimary = 0xFF;
   const std::string text = fmt::format("{} the volume catalog {}: {}", what, Quote(path), error.what());
+  if (IsDiskFull(error)) return ResourceExhausted(text + ": make room on that filesystem");
   switch (error.getErrorCode() & kPrimary) {
-    case SQLITE_FULL:
-      return ResourceExhausted(text + ": make room on that filesystem");
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return Aborted(text + ": another process holds it, call again later");
@@ -157,7 +155,7 @@ int Milliseconds(std::chrono::milliseconds time) { return static_cast<int>(time.
 struct CatalogStore::Writer {
   explicit Writer(const std::string& path)
       : database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_NOFOLLOW, Milliseconds(kBusyTimeout)) {
-    database.exec("PRAGMA journal_mode=WAL");
+    UseWal(database);
     database.exec("PRAGMA synchronous=FULL");
     database.exec("PRAGMA foreign_keys=ON");
   }
@@ -217,16 +215,9 @@ struct CatalogStore::Reader {
 CatalogStore::CatalogStore(std::string path) : path_(std::move(path)) {}
 CatalogStore::~CatalogStore() = default;
 
-// Two processes that make the file at the same moment: changing to WAL is refused at once where another connection is
-// in the way, whatever the busy timeout says. So the whole opening is repeated.
 absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::Open(const std::string& path) {
   MOORING_RETURN_IF_ERROR(MakePrivateFile(path));
-  const auto deadline = std::chrono::steady_clock::now() + kBusyTimeout;
-  while (true) {
-    absl::StatusOr<std::unique_ptr<CatalogStore>> store = TryOpen(path);
-    if (!absl::IsAborted(store.status()) || std::chrono::steady_clock::now() >= deadline) return store;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  return RepeatWhileBusy([&] { return TryOpen(path); });
 }
 
 absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::TryOpen(const std::string& path) {

@@ -6,17 +6,20 @@
 #include <sqlite3.h>
 
 #include <mutex>
+#include <string_view>
 #include <utility>
 
+#include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "plugin/sqlite.h"
 
 namespace mooring {
 namespace {
 
 constexpr int kSchema = 1;
-constexpr int kBusyMilliseconds = 5000;  // another process of ours writes for microseconds
+constexpr char kInMemory[] = ":memory:";
 
 constexpr char kTables[] = R"(
   CREATE TABLE IF NOT EXISTS boot (id TEXT NOT NULL);
@@ -57,26 +60,45 @@ void BindAll(SQLite::Statement& statement, const VolumeUse& use) {
   statement.bind(10, use.device);
 }
 
-absl::Status ToStatus(const std::exception& error, const std::string& path) {
+absl::Status ToStatus(const std::exception& error, const std::string& path, std::string_view advice = "") {
+  constexpr int kPrimary = 0xFF;
   const std::string message = fmt::format("the node's records in {}: {}", Quote(path), error.what());
   const auto* from_sqlite = dynamic_cast<const SQLite::Exception*>(&error);
-  const bool full = from_sqlite != nullptr && (from_sqlite->getErrorCode() & 0xFF) == SQLITE_FULL;
-  return full ? ResourceExhausted(message + ": make room on that filesystem") : Internal(message);
+  if (from_sqlite == nullptr) return Internal(message);
+  if (IsDiskFull(*from_sqlite)) return ResourceExhausted(message + ": make room on that filesystem");
+  const int code = from_sqlite->getErrorCode() & kPrimary;
+  if (code == SQLITE_BUSY || code == SQLITE_LOCKED) {
+    return Aborted(message + ": another process holds them, call again later");
+  }
+  return Internal(fmt::format("{}{}", message, advice));
 }
 
-// Not synchronous: what a power cut takes away, it takes the mounts with.
-SQLite::Database OpenDatabase(const std::string& path) {
-  // For root alone. Closed at once: a close while SQLite has the file open would drop SQLite's locks.
+// For root alone. Only ever creates: a close while SQLite has the file open would drop SQLite's locks.
+void MakePrivateFile(const std::string& path) {
+  if (path == kInMemory) return;
   UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)).reset();
-  SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMilliseconds);
-  database.exec("PRAGMA journal_mode = WAL");
-  database.exec("PRAGMA synchronous = OFF");
+}
+
+// Writes nothing where the tables are there: the disk may be full.
+void PrepareSchema(SQLite::Database& database) {
+  SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
   const int schema = database.execAndGet("PRAGMA user_version").getInt();
   if (schema > kSchema) {
     throw SQLite::Exception(fmt::format("its schema {} is newer than this program's {}", schema, kSchema));
   }
+  if (schema == kSchema) return;
   database.exec(kTables);
   database.exec(fmt::format("PRAGMA user_version = {}", kSchema));
+  transaction.commit();
+}
+
+// Not synchronous: what a power cut takes away, it takes the mounts with.
+SQLite::Database OpenDatabase(const std::string& path) {
+  MakePrivateFile(path);
+  SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, static_cast<int>(kBusyTimeout.count()));
+  UseWal(database);
+  database.exec("PRAGMA synchronous = OFF");
+  PrepareSchema(database);
   return database;
 }
 
@@ -141,15 +163,21 @@ struct NodeStore::Database {
 NodeStore::NodeStore(std::unique_ptr<Database> database) : database_(std::move(database)) {}
 NodeStore::~NodeStore() = default;
 
-absl::StatusOr<std::unique_ptr<NodeStore>> NodeStore::Open(const std::string& path, const std::string& boot_id) {
+absl::StatusOr<std::unique_ptr<NodeStore>> NodeStore::TryOpen(const std::string& path, const std::string& boot_id) {
   try {
     return std::unique_ptr<NodeStore>(new NodeStore(std::make_unique<Database>(path, boot_id)));
   } catch (const std::exception& error) {
-    return Internal(
-        fmt::format("cannot use the node's records in {}: {}; with no volume staged on this host the file may be "
-                    "removed, it is made anew",
-                    Quote(path), error.what()));
+    return ToStatus(error, path, "; with no volume staged on this host the file may be removed, it is made anew");
   }
+}
+
+absl::StatusOr<std::unique_ptr<NodeStore>> NodeStore::Open(const std::string& path, const std::string& boot_id) {
+  absl::StatusOr<std::unique_ptr<NodeStore>> store = RepeatWhileBusy([&] { return TryOpen(path, boot_id); });
+  if (!absl::IsResourceExhausted(store.status())) return store;
+  // Only a plugin that runs can make room. Records of another boot are void, and mounts of this one are found again.
+  log::Warning("the records of this node are kept in memory until the next start",
+               {{"cause", Message(store.status())}});
+  return TryOpen(kInMemory, boot_id);
 }
 
 absl::Status NodeStore::Put(const VolumeUse& use) {

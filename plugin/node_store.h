@@ -38,7 +38,8 @@ struct VolumeUse {
 
 class NodeStore {
  public:
-  // Forgets everything that was written during another boot.
+  // Forgets everything that was written during another boot. Where the disk is full and the file cannot be used for
+  // that, the records are in memory: of this process alone, until it ends.
   static absl::StatusOr<std::unique_ptr<NodeStore>> Open(const std::string& path, const std::string& boot_id);
   ~NodeStore();
 
@@ -51,6 +52,7 @@ class NodeStore {
  private:
   struct Database;
   explicit NodeStore(std::unique_ptr<Database> database);
+  static absl::StatusOr<std::unique_ptr<NodeStore>> TryOpen(const std::string& path, const std::string& boot_id);
   std::unique_ptr<Database> database_;
 };
 

@@ -96,7 +96,7 @@ class VolumeCatalog : public VolumeSource {
   absl::Status FinishInterrupted();
   void FinishInterrupted(const VolumeRecord& listed);
   absl::Status CompareWithImages();
-  absl::Status CompareSize(const VolumeRecord& record);
+  void CompareSize(const VolumeRecord& record);
 
   CatalogStore& store_;
   Backend& backend_;

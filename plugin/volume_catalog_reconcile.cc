@@ -64,7 +64,7 @@ absl::Status VolumeCatalog::CompareWithImages() {
                            store_.ListReady(0, std::numeric_limits<std::int64_t>::max()));
   for (const ListedVolume& listed : volumes) {
     strangers.erase(listed.volume.id);
-    MOORING_RETURN_IF_ERROR(CompareSize(listed.volume));
+    CompareSize(listed.volume);
   }
   if (!strangers.empty()) {
     log::Warning("images without a volume in the catalog: they are left alone, remove or restore them by hand",
@@ -73,12 +73,12 @@ absl::Status VolumeCatalog::CompareWithImages() {
   return absl::OkStatus();
 }
 
-absl::Status VolumeCatalog::CompareSize(const VolumeRecord& record) {
+void VolumeCatalog::CompareSize(const VolumeRecord& record) {
   const absl::StatusOr<VolumeLocation> found = backend_.Locate(record.id);
   if (!found.ok()) {
     log::Error("a volume has lost its image: put it back, or delete the volume",
                {{"volume", record.id}, {"name", record.name}, {"cause", Message(found.status())}});
-    return absl::OkStatus();
+    return;
   }
   if (found->bytes < record.bytes) {
     log::Error("the image of a volume has become smaller: restore it before the volume is used",
@@ -87,8 +87,12 @@ absl::Status VolumeCatalog::CompareSize(const VolumeRecord& record) {
                 {"has", SizeText(found->bytes)},
                 {"should_have", SizeText(record.bytes)}});
   }
-  // An expansion that was interrupted between the image and the record.
-  return found->bytes > record.bytes ? store_.SetBytes(record.id, found->bytes) : absl::OkStatus();
+  if (found->bytes <= record.bytes) return;
+  // An expansion that was interrupted between the image and the record. A disk that is full is no reason not to start.
+  if (const absl::Status noted = store_.SetBytes(record.id, found->bytes); !noted.ok()) {
+    log::Warning("the size of a volume that has grown is not noted yet",
+                 {{"volume", record.id}, {"cause", Message(noted)}});
+  }
 }
 
 }  // namespace mooring

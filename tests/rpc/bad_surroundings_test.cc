@@ -165,12 +165,27 @@ TEST_F(BadSurroundings, ALoopDeviceThatSomebodyElseMadeIsNamed) {
 class FullDisk : public RpcTest {
  protected:
   void SetUp() override {
-    MountTmpfs(state_dir(), "size=64m");
+    MountTmpfs(state_dir(), "size=64m,mode=700");
     RpcTest::SetUp();
   }
 
-  void Fill() { Shell("dd if=/dev/zero of=" + state_dir() + "/ballast bs=4k status=none 2>/dev/null"); }
+  // In small pieces at the end: a filesystem that delays allocation has some room left after a large write failed.
+  void Fill() {
+    const std::string ballast = state_dir() + "/ballast";
+    Shell("for n in 1 2 3; do cat /dev/zero >>" + ballast + " 2>/dev/null; sync -f " + ballast + "; done");
+  }
   void MakeRoom() { fs::remove(state_dir() + "/ballast"); }
+
+  // A volume that is published, with data of its own.
+  std::string Filled(const VolumeCapability& capability) {
+    const std::string id = Created(capability, 20 * kMiB);
+    const std::string target = Target("a", id);
+    EXPECT_OK(driver().Stage(id, Staging(id), capability));
+    EXPECT_OK(driver().Publish(id, Staging(id), target, capability));
+    const std::string file = capability.has_block() ? target : target + "/file";
+    EXPECT_EQ(Shell("head -c 8M /dev/urandom | dd of=" + file + " conv=notrunc,fsync status=none"), 0);
+    return id;
+  }
 };
 
 TEST_F(FullDisk, AVolumeLargerThanTheRoomLeftIsOutOfRange) {
@@ -215,6 +230,80 @@ TEST_F(FullDisk, UnpublishUnstageAndDeleteStillWork) {
       EXPECT_OK(driver().Delete(id));
     }
   }
+}
+
+// However the last process ended, and although the disk was filled to the last byte after that.
+class StartOnAFullDisk : public FullDisk, public ::testing::WithParamInterface<std::pair<const char*, int>> {
+ protected:
+  void SetUp() override {
+    const std::string disk = elsewhere_ / "disk";
+    const bool ext4 = std::string(GetParam().first) == "ext4";
+    if (!ext4) return FullDisk::SetUp();
+    fs::create_directories(state_dir());
+    ASSERT_EQ(Shell("truncate -s 96M " + disk + " && mkfs.ext4 -q -m 0 -b 4096 -N 1000 " + disk), 0);
+    ASSERT_EQ(Shell("mount -o loop " + disk + " " + state_dir()), 0);
+    Forgive(state_dir());
+    RpcTest::SetUp();
+  }
+
+  void EndFillAndStart() {
+    Fill();
+    driver().Disconnect();
+    plugin().End(GetParam().second);
+    Fill();
+    Start();
+  }
+
+ private:
+  TempDir elsewhere_;  // a loop device over a file of the test's own directory would be taken for a volume's
+};
+
+INSTANTIATE_TEST_SUITE_P(Ended, StartOnAFullDisk,
+                         ::testing::Values(std::pair("tmpfs", SIGTERM), std::pair("tmpfs", SIGKILL),
+                                           std::pair("ext4", SIGTERM), std::pair("ext4", SIGKILL)),
+                         [](const auto& ended) {
+                           return std::string(ended.param.first) + (ended.param.second == SIGTERM ? "_Term" : "_Kill");
+                         });
+
+TEST_P(StartOnAFullDisk, UnpublishUnstageAndDeleteWorkAndMakeRoom) {
+  for (const VolumeCapability& capability : {Mount(), Block()}) {
+    const std::string id = Filled(capability);
+    EndFillAndStart();
+    EXPECT_OK(driver().Unpublish(id, Target("a", id)));
+    EXPECT_OK(driver().Unstage(id, Staging(id)));
+    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    EXPECT_OK(driver().Delete(id));
+    EXPECT_OK(driver().Delete(Created(Block(), kMiB))) << "there is room again";
+    MakeRoom();
+    Restart(SIGTERM);  // forgets the records of uses that are gone, where the full disk kept them
+  }
+}
+
+TEST_P(StartOnAFullDisk, AVolumeThatNobodyUsesIsDeletedAndMakesRoom) {
+  const std::string id = Filled(Mount());
+  EXPECT_OK(driver().Unpublish(id, Target("a", id)));
+  EXPECT_OK(driver().Unstage(id, Staging(id)));
+  EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+  EndFillAndStart();
+  EXPECT_OK(driver().Delete(id));
+  EXPECT_OK(driver().Delete(Created(Block(), kMiB))) << "there is room again";
+  MakeRoom();
+}
+
+// Those of the boot before are void, and there is no room to say so; nor for what SQLite needs to open them.
+TEST_F(FullDisk, RecordsThatCannotBeRenewedAfterARebootAreKeptInMemory) {
+  const std::string id = Filled(Mount());
+  plugin().Terminate();
+  Rows(state_dir() + "/node.db", "UPDATE boot SET id = 'the one before'");
+  Fill();
+  Start();
+  EXPECT_THAT(plugin().Log(), HasSubstr("kept in memory"));
+  EXPECT_OK(driver().Unpublish(id, Target("a", id)));
+  EXPECT_OK(driver().Unstage(id, Staging(id)));
+  EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+  EXPECT_OK(driver().Delete(id));
+  MakeRoom();
+  Restart(SIGTERM);
 }
 
 TEST_F(FullDisk, APublishThatCannotBeRecordedLeavesNothingMounted) {

@@ -3,6 +3,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -138,6 +139,28 @@ TEST_F(NodeStoreTest, RecordsOfANewerProgramAreNotTouched) {
   EXPECT_THAT(NodeStore::Open(file_, "boot-2"), FailsWith(StatusCode::kInternal, "newer than this program"));
   SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 1");
   EXPECT_THAT(Open("boot-1")->All().value(), SizeIs(1));
+}
+
+TEST_F(NodeStoreTest, OpeningWhatIsThereWritesNothing) {
+  ASSERT_OK(Open()->Put(Use("/s")));
+  const auto first = Open();
+  const auto before = std::filesystem::file_size(file_ + "-wal");
+  EXPECT_THAT(Open()->All().value(), SizeIs(1));
+  EXPECT_EQ(std::filesystem::file_size(file_ + "-wal"), before);
+}
+
+// A -wal with content would be applied to a copy of the database that somebody puts there.
+TEST_F(NodeStoreTest, TheFilesBesideItStayAndTheLogIsEmpty) {
+  ASSERT_OK(Open()->Put(Use("/s")));
+  EXPECT_EQ(std::filesystem::file_size(file_ + "-wal"), 0u);
+  EXPECT_EQ(std::filesystem::file_size(file_ + "-shm"), 32768u);
+}
+
+TEST_F(NodeStoreTest, AnotherProcessThatHoldsTheFileIsAborted) {
+  const auto store = Open();
+  SQLite::Database other(file_, SQLite::OPEN_READWRITE);
+  SQLite::Transaction transaction(other, SQLite::TransactionBehavior::IMMEDIATE);
+  EXPECT_THAT(store->Put(Use("/s")), FailsWith(StatusCode::kAborted, "another process"));
 }
 
 TEST_F(NodeStoreTest, AfterAnErrorTheNextCallWorks) {

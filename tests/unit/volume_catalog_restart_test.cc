@@ -1,4 +1,5 @@
 // The catalog when processes end in the middle, and when several are at work at a time.
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -260,6 +261,17 @@ TEST_F(CatalogRestartTest, ASlowVolumeDoesNotDelayAnother) {
   EXPECT_TRUE(catalog().Delete(id, Soon()).ok());
   go_on = true;
   slow.join();
+}
+
+TEST_F(CatalogRestartTest, AGrownImageThatCannotBeNotedDoesNotKeepThePluginFromStarting) {
+  const std::string id = Created("db");
+  std::filesystem::resize_file(Image(id), 32 * kMiB);
+  SQLite::Database other(directory_ + "/catalog.db", SQLite::OPEN_READWRITE);
+  other.exec("CREATE TRIGGER full BEFORE UPDATE ON volumes BEGIN SELECT RAISE(ABORT, 'no room'); END");
+  EXPECT_TRUE(catalog().Reconcile().ok());
+  other.exec("DROP TRIGGER full");
+  EXPECT_TRUE(catalog().Reconcile().ok());
+  EXPECT_EQ(catalog().Get(id)->bytes, 32 * kMiB);
 }
 
 }  // namespace
