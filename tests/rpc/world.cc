@@ -37,7 +37,7 @@ std::string Attached(const std::vector<LoopLine>& loops) {
 
 bool IsWorkingFile(const fs::path& path) {
   const std::string name = path.filename();
-  return name == "plugin.log" || name == "mkfs.runs" || name.find(".db") != std::string::npos;
+  return name == "plugin.log" || name.ends_with(".runs") || name.find(".db") != std::string::npos;
 }
 
 // A directory's size is the filesystem's business; a mounted image changes by itself.
