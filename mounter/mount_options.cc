@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstdint>
 #include <span>
@@ -43,53 +44,66 @@ constexpr std::array kMountFlags = {
 // module.
 struct OptionRule {
   std::string_view name;
-  enum class Value { kNone, kNumber, kWord } value = Value::kNone;
-  std::uint64_t most = 0;                      // of a number
+  enum class Value { kNone, kNumber, kPowerOfTwo, kWord } value = Value::kNone;
+  std::uint64_t least = 0, most = 0;           // of a number; 0 is allowed beside the powers of two
   std::array<std::string_view, 4> words = {};  // the only ones
+  std::string_view opposite = "";              // not together with that one
 };
 
 using Value = OptionRule::Value;
 
+constexpr OptionRule Flag(std::string_view name, std::string_view opposite = "") {
+  return {.name = name, .opposite = opposite};
+}
+
+constexpr OptionRule Number(std::string_view name, std::uint64_t least, std::uint64_t most,
+                            std::string_view opposite = "") {
+  return {.name = name, .value = Value::kNumber, .least = least, .most = most, .opposite = opposite};
+}
+
+constexpr OptionRule Words(std::string_view name, std::array<std::string_view, 4> words) {
+  return {.name = name, .value = Value::kWord, .words = words};
+}
+
 constexpr std::array kCommonOptions = {
-    OptionRule{"sync"}, OptionRule{"dirsync"}, OptionRule{"lazytime"}, OptionRule{"discard"}, OptionRule{"nodiscard"},
+    Flag("sync"), Flag("dirsync"), Flag("lazytime"), Flag("discard", "nodiscard"), Flag("nodiscard", "discard"),
 };
 
 constexpr std::array kExt4Options = {
-    OptionRule{"acl"},
-    OptionRule{"noacl"},
-    OptionRule{"user_xattr"},
-    OptionRule{"auto_da_alloc"},
-    OptionRule{"noauto_da_alloc"},
-    OptionRule{"delalloc"},
-    OptionRule{"nodelalloc"},
-    OptionRule{"dioread_lock"},
-    OptionRule{"dioread_nolock"},
-    OptionRule{"block_validity"},
-    OptionRule{"noblock_validity"},
-    OptionRule{"barrier", Value::kNumber, 1},
-    OptionRule{"commit", Value::kNumber, 900},
-    OptionRule{"init_itable", Value::kNumber, 1000},
-    OptionRule{"noinit_itable"},
-    OptionRule{"inode_readahead_blks", Value::kNumber, 1048576},
-    OptionRule{"stripe", Value::kNumber, 1048576},
-    OptionRule{"max_batch_time", Value::kNumber, 1000000},
-    OptionRule{"min_batch_time", Value::kNumber, 1000000},
-    OptionRule{"journal_ioprio", Value::kNumber, 7},
-    OptionRule{"data", Value::kWord, 0, {"ordered", "journal", "writeback"}},
-    OptionRule{"errors", Value::kWord, 0, {"remount-ro", "continue"}},
+    Flag("acl"),
+    Flag("user_xattr"),
+    Flag("auto_da_alloc", "noauto_da_alloc"),
+    Flag("noauto_da_alloc", "auto_da_alloc"),
+    Flag("delalloc", "nodelalloc"),
+    Flag("nodelalloc", "delalloc"),
+    Flag("dioread_lock", "dioread_nolock"),
+    Flag("dioread_nolock", "dioread_lock"),
+    Flag("block_validity", "noblock_validity"),
+    Flag("noblock_validity", "block_validity"),
+    Number("barrier", 0, 1),
+    Number("commit", 0, 900),
+    Number("init_itable", 0, 1000, "noinit_itable"),
+    Flag("noinit_itable", "init_itable"),
+    OptionRule{.name = "inode_readahead_blks", .value = Value::kPowerOfTwo, .least = 0, .most = 1048576},
+    Number("stripe", 0, 1048576),
+    Number("max_batch_time", 0, 1000000),
+    Number("min_batch_time", 0, 1000000),
+    Number("journal_ioprio", 0, 7),
+    Words("data", {"ordered", "journal", "writeback"}),
+    Words("errors", {"remount-ro", "continue"}),
 };
 
 constexpr std::array kXfsOptions = {
-    OptionRule{"inode32"},
-    OptionRule{"inode64"},
-    OptionRule{"largeio"},
-    OptionRule{"nolargeio"},
-    OptionRule{"swalloc"},
-    OptionRule{"noalign"},
-    OptionRule{"filestreams"},
-    OptionRule{"logbufs", Value::kNumber, 8},
-    OptionRule{"logbsize", Value::kWord, 0, {"32k", "64k", "128k", "256k"}},
-    OptionRule{"allocsize", Value::kWord, 0, {"64k", "1m", "64m", "1g"}},
+    Flag("inode32", "inode64"),
+    Flag("inode64", "inode32"),
+    Flag("largeio", "nolargeio"),
+    Flag("nolargeio", "largeio"),
+    Flag("swalloc"),
+    Flag("noalign"),
+    Flag("filestreams"),
+    Number("logbufs", 2, 8),
+    Words("logbsize", {"32k", "64k", "128k", "256k"}),
+    Words("allocsize", {"64k", "1m", "64m", "1g"}),
 };
 
 std::span<const OptionRule> OwnOptions(std::string_view fs_type) {
@@ -106,10 +120,16 @@ const OptionRule* FindRule(std::string_view fs_type, std::string_view name) {
   return nullptr;
 }
 
-bool IsNumberUpTo(std::string_view text, std::uint64_t most) {
+std::optional<std::uint64_t> ToNumber(std::string_view text) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return !text.empty() && error == std::errc() && end == text.data() + text.size() && number <= most;
+  const bool whole = !text.empty() && error == std::errc() && end == text.data() + text.size();
+  return whole ? std::optional<std::uint64_t>(number) : std::nullopt;
+}
+
+bool InRange(const OptionRule& rule, const std::string& text) {
+  const std::optional<std::uint64_t> number = ToNumber(text);
+  return number && *number >= rule.least && *number <= rule.most;
 }
 
 bool Fits(const OptionRule& rule, const std::optional<std::string>& value) {
@@ -117,11 +137,32 @@ bool Fits(const OptionRule& rule, const std::optional<std::string>& value) {
     case Value::kNone:
       return !value;
     case Value::kNumber:
-      return value && IsNumberUpTo(*value, rule.most);
+      return value && InRange(rule, *value);
+    case Value::kPowerOfTwo:
+      return value && InRange(rule, *value) && (*ToNumber(*value) == 0 || std::has_single_bit(*ToNumber(*value)));
     case Value::kWord:
       return value && !value->empty() && std::find(rule.words.begin(), rule.words.end(), *value) != rule.words.end();
   }
   return false;
+}
+
+std::vector<std::string> WordsOf(const OptionRule& rule) {
+  std::vector<std::string> words(rule.words.begin(), rule.words.end());
+  std::erase(words, "");
+  return words;
+}
+
+std::vector<std::string> ValuesOf(const OptionRule& rule) {
+  switch (rule.value) {
+    case Value::kNone:
+      return {};
+    case Value::kNumber:
+    case Value::kPowerOfTwo:
+      return {std::to_string(rule.least), std::to_string(rule.most)};
+    case Value::kWord:
+      return WordsOf(rule);
+  }
+  return {};
 }
 
 std::string ValueHint(const OptionRule& rule) {
@@ -129,14 +170,11 @@ std::string ValueHint(const OptionRule& rule) {
     case Value::kNone:
       return "no value";
     case Value::kNumber:
-      return fmt::format("a number from 0 to {}", rule.most);
-    case Value::kWord: {
-      std::vector<std::string_view> words;
-      for (const std::string_view word : rule.words) {
-        if (!word.empty()) words.push_back(word);
-      }
-      return fmt::format("one of {}", fmt::join(words, ", "));
-    }
+      return fmt::format("a number from {} to {}", rule.least, rule.most);
+    case Value::kPowerOfTwo:
+      return fmt::format("0 or a power of two up to {}", rule.most);
+    case Value::kWord:
+      return fmt::format("one of {}", fmt::join(WordsOf(rule), ", "));
   }
   return "";
 }
@@ -165,6 +203,10 @@ absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOpt
     if (other == option) return absl::OkStatus();
     if (other.key == option.key) {
       return InvalidArgument(fmt::format("mount flag {} is given twice with different values", Quote(option.key)));
+    }
+    if (other.key == rule->opposite) {
+      return InvalidArgument(
+          fmt::format("mount flags {} and {} contradict each other", Quote(other.key), Quote(option.key)));
     }
   }
   parsed.options.push_back(std::move(option));
@@ -220,6 +262,17 @@ absl::StatusOr<MountOptions> ParseMountFlags(std::string_view fs_type, const std
   }
   std::sort(parsed.options.begin(), parsed.options.end());
   return parsed;
+}
+
+std::vector<FilesystemOption> AllowedOptions(std::string_view fs_type) {
+  std::vector<FilesystemOption> options;
+  for (const std::span<const OptionRule> rules : {std::span<const OptionRule>(kCommonOptions), OwnOptions(fs_type)}) {
+    for (const OptionRule& rule : rules) {
+      if (rule.value == Value::kNone) options.push_back({std::string(rule.name), std::nullopt});
+      for (const std::string& value : ValuesOf(rule)) options.push_back({std::string(rule.name), value});
+    }
+  }
+  return options;
 }
 
 bool IsAllowed(std::string_view fs_type, const FilesystemOption& option) {

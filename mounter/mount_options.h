@@ -48,9 +48,12 @@ struct MountOptions {
 };
 
 // Each element is one option or several with commas, as orchestrators send both. Unknown, repeated with another value,
-// or out of range: INVALID_ARGUMENT, with what is allowed for `fs_type`. The value of a refused option is not repeated:
-// mount flags may be sensitive.
+// contradicting another one, or out of range: INVALID_ARGUMENT, with what is allowed for `fs_type`. The value of a
+// refused option is not repeated: mount flags may be sensitive.
 absl::StatusOr<MountOptions> ParseMountFlags(std::string_view fs_type, const std::vector<std::string>& mount_flags);
+
+// The table as options: every flag, every word, both ends of every range.
+std::vector<FilesystemOption> AllowedOptions(std::string_view fs_type);
 
 // True for what the table allows for `fs_type`; the side that mounts asks again.
 bool IsAllowed(std::string_view fs_type, const FilesystemOption& option);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/support/status_matchers.h"
 
 namespace mooring::testing {
@@ -52,7 +54,6 @@ TEST(MountOptionsTest, EachOptionOfAFilesystemIsTakenForItAndAllowedWhereItIsMou
   const std::vector<Allowed> all = {
       {"ext4",
        {"acl",
-        "noacl",
         "user_xattr",
         "auto_da_alloc",
         "noauto_da_alloc",
@@ -201,7 +202,12 @@ TEST(MountOptionsTest, ValuesOutOfRangeAreRefusedWithTheRange) {
   EXPECT_THAT(ParseMountFlags("ext4", {"errors=panic"}),
               FailsWith(StatusCode::kInvalidArgument, "remount-ro, continue"));
   EXPECT_THAT(ParseMountFlags("ext4", {"discard=1"}), FailsWith(StatusCode::kInvalidArgument, "no value"));
-  EXPECT_THAT(ParseMountFlags("xfs", {"logbufs=9"}), FailsWith(StatusCode::kInvalidArgument, "from 0 to 8"));
+  EXPECT_THAT(ParseMountFlags("xfs", {"logbufs=9"}), FailsWith(StatusCode::kInvalidArgument, "from 2 to 8"));
+  EXPECT_THAT(ParseMountFlags("xfs", {"logbufs=1"}), FailsWith(StatusCode::kInvalidArgument, "from 2 to 8"));
+  for (const char* blocks : {"3", "48", "2097152", "-1", ""}) {
+    EXPECT_THAT(ParseMountFlags("ext4", {std::string("inode_readahead_blks=") + blocks}),
+                FailsWith(StatusCode::kInvalidArgument, "power of two up to 1048576"));
+  }
   EXPECT_FALSE(IsAllowed("ext4", {"commit", "901"}));
   EXPECT_FALSE(IsAllowed("ext4", {"commit", std::nullopt}));
   EXPECT_FALSE(IsAllowed("ext4", {"discard", ""}));
@@ -212,6 +218,33 @@ TEST(MountOptionsTest, RepeatedTheSameIsOnceOtherwiseRefused) {
   EXPECT_EQ(Options("ext4", {"discard", "discard", "commit=30,commit=30"}), "commit=30,discard");
   EXPECT_THAT(ParseMountFlags("ext4", {"commit=30", "commit=31"}),
               FailsWith(StatusCode::kInvalidArgument, "'commit' is given twice"));
+}
+
+TEST(MountOptionsTest, OptionsThatContradictEachOtherAreRefusedInEitherOrder) {
+  for (const auto& [fs_type, one, other] : std::vector<std::array<std::string, 3>>{
+           {"ext4", "discard", "nodiscard"},
+           {"xfs", "discard", "nodiscard"},
+           {"ext4", "delalloc", "nodelalloc"},
+           {"ext4", "auto_da_alloc", "noauto_da_alloc"},
+           {"ext4", "dioread_lock", "dioread_nolock"},
+           {"ext4", "block_validity", "noblock_validity"},
+           {"ext4", "init_itable=10", "noinit_itable"},
+           {"xfs", "inode32", "inode64"},
+           {"xfs", "largeio", "nolargeio"},
+       }) {
+    EXPECT_THAT(ParseMountFlags(fs_type, {one, other}), FailsWith(StatusCode::kInvalidArgument, "contradict")) << one;
+    EXPECT_THAT(ParseMountFlags(fs_type, {other + "," + one}), FailsWith(StatusCode::kInvalidArgument, "contradict"))
+        << one;
+  }
+}
+
+TEST(MountOptionsTest, EveryOptionOfTheTableIsAllowed) {
+  for (const char* fs_type : {"ext4", "xfs"}) {
+    for (const FilesystemOption& option : AllowedOptions(fs_type)) {
+      EXPECT_TRUE(IsAllowed(fs_type, option)) << ToString({option});
+      EXPECT_EQ(Options(fs_type, {ToString({option})}), ToString({option}));
+    }
+  }
 }
 
 TEST(MountOptionsTest, OptionsAreComparedWithoutRegardToTheirOrder) {
