@@ -29,14 +29,28 @@ constexpr unsigned long kExt4ResizeFs = _IOW('f', 16, __u64);  // EXT4_IOC_RESIZ
 
 std::string SysDirectory(dev_t device) { return fmt::format("/sys/dev/block/{}:{}", major(device), minor(device)); }
 
+std::optional<std::uint64_t> ReadNumber(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  if (file >> number) return number;
+  return std::nullopt;
+}
+
+std::string NameOfDevice(dev_t device) {  // "loop3"
+  std::error_code ignored;
+  return std::filesystem::canonical(SysDirectory(device), ignored).filename();
+}
+
+// How many errors a mounted ext4 has met since it was last checked.
+std::uint64_t ErrorsOf(dev_t device) {
+  return ReadNumber(fmt::format("/sys/fs/ext4/{}/errors_count", NameOfDevice(device))).value_or(0);
+}
+
 // Of a mounted ext4, from the superblock on its device: the kernel keeps the two alike. 0 where it cannot be read.
 std::uint64_t Ext4Bytes(const UniqueFd& root) {
   struct stat status = {};
-  std::error_code error;
   if (::fstat(root.get(), &status) != 0) return 0;
-  const std::filesystem::path device = std::filesystem::canonical(SysDirectory(status.st_dev), error);
-  if (error) return 0;
-  const absl::StatusOr<FilesystemInfo> info = ProbeFilesystem("/dev/" + device.filename().string());
+  const absl::StatusOr<FilesystemInfo> info = ProbeFilesystem("/dev/" + NameOfDevice(status.st_dev));
   return info.ok() ? info->size_bytes : 0;
 }
 
@@ -50,6 +64,12 @@ absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64
   if (error != EPERM) return failure;
   // The kernel asks for the capability first, even where there is nothing to grow.
   if (Ext4Bytes(root) / static_cast<std::uint64_t>(status.f_bsize) >= blocks) return absl::OkStatus();
+  struct stat file = {};
+  if (::fstat(root.get(), &file) == 0 && ErrorsOf(file.st_dev) != 0) {
+    return FailedPrecondition(Message(failure) +
+                              ": it has met errors, and the kernel grows none that has; unpublish and unstage the "
+                              "volume: the next stage checks and grows it");
+  }
   return FailedPrecondition(Message(failure) +
                             ": the kernel wants CAP_SYS_RESOURCE for that; give it to this process, or unpublish and "
                             "unstage the volume: the next "
@@ -79,13 +99,6 @@ absl::Status GrowThroughMount(const LockedImage& image) {
   const UniqueFd root(::openat(mount.fd().get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root.ok()) return ErrnoStatus(errno, "open the root of", image.path);
   return GrowExt4(root, image.path, static_cast<std::uint64_t>(image.status.st_size));
-}
-
-std::optional<std::uint64_t> ReadNumber(const std::string& path) {
-  std::ifstream file(path);
-  std::uint64_t number = 0;
-  if (file >> number) return number;
-  return std::nullopt;
 }
 
 std::string ReadLine(const std::string& path) {
@@ -143,13 +156,11 @@ absl::StatusOr<std::string> FindAilment(const MountInfo& info) {
     return fmt::format("the {} filesystem has become read-only: the kernel's log says after which error", info.fs_type);
   }
   if (info.fs_type != "ext4") return std::string();
-  std::error_code ignored;
-  const std::string device = std::filesystem::canonical(SysDirectory(info.device), ignored).filename();
-  const std::optional<std::uint64_t> errors = ReadNumber(fmt::format("/sys/fs/ext4/{}/errors_count", device));
-  if (!errors || *errors == 0) return std::string();
+  const std::uint64_t errors = ErrorsOf(info.device);
+  if (errors == 0) return std::string();
   return fmt::format(
       "ext4 has met {} error(s) since it was last checked: unstage the volume, so that the next stage checks it",
-      *errors);
+      errors);
 }
 
 }  // namespace mooring

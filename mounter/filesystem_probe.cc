@@ -136,7 +136,13 @@ absl::Status ReadExt4(int fd, const std::string& path, FilesystemInfo& info) {
   if ((incompat & kIncompat64Bit) != 0) {
     blocks |= static_cast<std::uint64_t>(le32toh(Load<std::uint32_t>(super, 0x150))) << 32U;
   }
-  info.size_bytes = blocks << (10 + le32toh(Load<std::uint32_t>(super, 0x18)));
+  const std::uint32_t log_block_size = le32toh(Load<std::uint32_t>(super, 0x18));
+  constexpr std::uint32_t kMostLogBlockSize = 6;  // 64 KiB
+  if (log_block_size > kMostLogBlockSize) {
+    return FailedPrecondition(fmt::format("{} holds an ext4 whose superblock makes no sense (block size 2^{} KiB)",
+                                          Quote(path), log_block_size));
+  }
+  info.size_bytes = blocks << (10 + log_block_size);
   // A journal to replay is the kernel's ordinary work; errors met, or a mount without journal cut short, are not.
   const bool replay = (incompat & kIncompatRecover) != 0;
   info.needs_check = (state & kStateError) != 0 || ((state & kStateValid) == 0 && !replay);

@@ -113,6 +113,13 @@ TEST_F(ProbeTest, Ext4WithoutAJournalNotUnmountedCleanlyNeedsACheck) {
   EXPECT_TRUE(Probe(image).needs_check);
 }
 
+TEST_F(ProbeTest, Ext4OfABlockSizeThatCannotBeIsAnError) {
+  const std::string image = Sparse("image", 32 * kMiB);
+  ASSERT_EQ(Tool("mkfs.ext4 -q -F -b 4096 -O ^metadata_csum " + image), 0);
+  Overwrite(image, 1024 + 0x18, std::string("\xff\x00\x00\x00", 4));  // s_log_block_size
+  EXPECT_THAT(mounter_.Probe(image), FailsWith(absl::StatusCode::kFailedPrecondition, image));
+}
+
 TEST_F(ProbeTest, SwapIsForeign) {
   const std::string image = Sparse("image", 16 * kMiB);
   ASSERT_EQ(Tool("mkswap -q " + image), 0);

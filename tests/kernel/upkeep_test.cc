@@ -62,6 +62,13 @@ TEST_F(UpkeepTest, CheckRefusesWhatItCannotMendAndSaysWhatToDo) {
   EXPECT_TRUE(NeedsCheck(image));
 }
 
+TEST_F(UpkeepTest, GrowRefusesWhatItCannotMendAndSaysWhatToDo) {
+  const std::string image = Ext4Image("image");
+  ASSERT_EQ(Tool("debugfs -w -R 'clri <2>' " + image + " 2>/dev/null"), 0);  // the root directory
+  ASSERT_EQ(::truncate(image.c_str(), 64 * kMiB), 0);
+  EXPECT_THAT(mounter_.Grow(image, "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, "e2fsck -f " + image));
+}
+
 TEST_F(UpkeepTest, CheckOfZeroesIsRefused) {
   const std::string image = Ext4Image("image");
   Overwrite(image, 0, std::string(2 * kMiB, '\0'));
@@ -127,6 +134,16 @@ TEST_F(UpkeepTest, GrowOfAMountedExt4NeedsCapSysResourceAndSaysSo) {
     EXPECT_THAT(status, FailsWith(absl::StatusCode::kFailedPrecondition, "CAP_SYS_RESOURCE"));
     EXPECT_LT(BytesAt(Path("target")), 32 * kMiB);
   }
+}
+
+TEST_F(UpkeepTest, GrowOfAMountedExt4ThatHasMetErrorsSaysThat) {
+  const std::string image = Ext4Image("image", 32 * kMiB);
+  MountAndEnlarge(image, "ext4");
+  const std::string sysfs = "/sys/fs/ext4/" + LoopsOver(image).front().device.substr(5);
+  ASSERT_EQ(Tool("echo test > " + sysfs + "/trigger_fs_error"), 0);
+  ASSERT_TRUE(Eventually([&] { return ReadFile(sysfs + "/errors_count") != "0\n"; }));
+  EXPECT_THAT(mounter_.Grow(Path("target"), "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, "errors"));
+  EXPECT_THAT(mounter_.Grow(Path("target"), "ext4").ToString(), ::testing::Not(HasSubstr("CAP_SYS_RESOURCE")));
 }
 
 TEST_F(UpkeepTest, GrowOfAMountedExt4ThatHasItsSizeIsOkForEverybody) {
@@ -210,6 +227,19 @@ class SlowToolTest : public UpkeepTest {
   std::string path_;
 };
 
+// "Corrected, and the system should be rebooted": of a mounted one, which this is not.
+TEST_F(SlowToolTest, CheckThatCorrectedSomethingIsOneWhateverItsExitCode) {
+  if (HasCapSysResource()) GTEST_SKIP() << "here the kernel grows it, no program does";
+  const std::string image = Ext4Image("image");
+  ASSERT_EQ(::truncate(image.c_str(), 64 * kMiB), 0);
+  Dir("bin");
+  File("bin/e2fsck", "#!/bin/sh\n/usr/sbin/e2fsck \"$@\" || exit\nexit 3\n");
+  ASSERT_EQ(::chmod(Path("bin/e2fsck").c_str(), 0755), 0);
+  ::setenv("PATH", (Path("bin") + ":" + path_).c_str(), 1);
+  EXPECT_OK(mounter_.Check(image, "ext4"));
+  EXPECT_OK(mounter_.Grow(image, "ext4"));
+}
+
 TEST_F(SlowToolTest, MountWaitsForACheck) {
   const std::string image = Ext4Image("image");
   SlowDown("e2fsck");
@@ -217,7 +247,7 @@ TEST_F(SlowToolTest, MountWaitsForACheck) {
                   [&] { return mounter_.Mount(MountOf(image, Path("target"))); });
 }
 
-TEST_F(SlowToolTest, AttachWaitsForAGrowth) {
+TEST_F(SlowToolTest, MountWaitsForAGrowth) {
   if (HasCapSysResource()) GTEST_SKIP() << "here the kernel grows it, no program does";
   const std::string image = Ext4Image("image");
   ASSERT_EQ(::truncate(image.c_str(), 64 * kMiB), 0);
