@@ -23,10 +23,11 @@ std::string HostName() {
 
 absl::StatusOr<std::string> BootId() {
   constexpr char kPath[] = "/proc/sys/kernel/random/boot_id";
+  errno = 0;
   std::ifstream file(kPath);
   std::string id;
-  if (!std::getline(file, id) || id.empty()) return ErrnoStatus(errno, "read", kPath);
-  return id;
+  if (std::getline(file, id) && !id.empty()) return id;
+  return ErrnoStatus(errno == 0 ? EIO : errno, "read", kPath);  // an empty one sets none
 }
 
 std::string RandomHex(std::size_t bytes) {
