@@ -7,6 +7,7 @@
 #include <sys/sysmacros.h>
 
 #include <cerrno>
+#include <system_error>
 
 #include "base/path.h"
 #include "base/quote.h"
@@ -58,6 +59,10 @@ absl::StatusOr<PathInfo> LookAt(const Target& target) {
   if (status.mount_root) {
     MOORING_ASSIGN_OR_RETURN(info.mount, MountAt(target, status));
   }
+  if (status.error != 0) {
+    info.failure = std::generic_category().message(status.error);
+    info.device = info.mount->device;
+  }
   MOORING_ASSIGN_OR_RETURN(info.loop, LoopByNumber(info.device));
   return info;
 }
@@ -82,7 +87,10 @@ absl::StatusOr<PathInfo> KernelMounter::Find(const std::string& path) {
   return info;
 }
 
-absl::StatusOr<std::vector<MountInfo>> KernelMounter::List(const std::string& path) { return ListMounts(path); }
+absl::StatusOr<std::vector<MountInfo>> KernelMounter::List(const std::string& path) {
+  MOORING_RETURN_IF_ERROR(CheckBelowRoots(path, roots_));
+  return ListMounts(path);
+}
 
 absl::StatusOr<StatsInfo> KernelMounter::Stats(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::Resolve(path, roots_));
@@ -156,6 +164,12 @@ absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_
 absl::StatusOr<std::string> KernelMounter::Ailment(const std::string& mount_path) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(mount_path));
   if (!info.mount) return NotFound(fmt::format("nothing is mounted at {}", Quote(mount_path)));
+  if (!info.failure.empty()) {
+    return fmt::format(
+        "the {} filesystem answers nothing any more ({}): unpublish and unstage the volume, so that the "
+        "next stage checks it",
+        info.mount->fs_type, info.failure);
+  }
   return FindAilment(*info.mount);
 }
 

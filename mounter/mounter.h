@@ -26,7 +26,8 @@
 
 namespace mooring {
 
-// mount_namespaces(7). kInherit leaves what attaching gives: shared below a shared mount, else private.
+// mount_namespaces(7). kInherit leaves what attaching gives: shared below a shared mount, else private; but a shared
+// source stays in its peer group below a private mount, too.
 enum class Propagation { kInherit, kPrivate, kSlave, kShared };
 
 // What is made at a target that does not exist yet, in a parent directory that does.
@@ -67,6 +68,10 @@ struct PathInfo {
   dev_t device = 0;                // st_dev; for a block device node st_rdev
   std::optional<MountInfo> mount;  // of the mount whose root this path is
   std::optional<LoopInfo> loop;    // behind `device`, where that is a loop device in use
+
+  // Of a mount whose filesystem answers nothing any more (it was shut down, its server is dead): why, in words. Then
+  // `mount`, `device` and `loop` are known, and `kind` is taken to be a directory.
+  std::string failure;
 };
 
 // A filesystem on a device, or on an image file through a loop device that goes with its last mount.

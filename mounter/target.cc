@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/path.h"
@@ -46,6 +48,21 @@ PathInfo::Kind KindOf(unsigned mode) {
   return PathInfo::Kind::kOther;
 }
 
+// What a filesystem says that was shut down, or whose server is dead or has forgotten it.
+bool MeansBroken(int error) {
+  return error == EIO || error == ESTALE || error == ENOTCONN || error == EHOSTDOWN || error == ESHUTDOWN;
+}
+
+// The mount that an open file is on, as mountinfo numbers it.
+std::optional<std::uint64_t> MountIdOf(const UniqueFd& fd) {
+  std::ifstream file(fmt::format("/proc/self/fdinfo/{}", fd.get()));
+  std::uint64_t id = 0;
+  for (std::string key; file >> key;) {
+    if (key == "mnt_id:" && file >> id) return id;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<UniqueFd> OpenNoSymlinks(const std::string& path, std::uint64_t flags) {
@@ -57,13 +74,16 @@ absl::StatusOr<UniqueFd> OpenNoSymlinks(const std::string& path, std::uint64_t f
   return fd;
 }
 
+absl::Status CheckBelowRoots(const std::string& path, const std::vector<std::string>& roots) {
+  const bool allowed = std::any_of(roots.begin(), roots.end(), [&](const auto& root) { return IsBelow(path, root); });
+  if (allowed) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("{} lies below none of the directories this process may mount in", Quote(path)));
+}
+
 absl::StatusOr<Target> Target::Resolve(const std::string& path, const std::vector<std::string>& roots) {
   MOORING_ASSIGN_OR_RETURN(std::string normal, NormalisePath("path", path));
-  const bool allowed = std::any_of(roots.begin(), roots.end(), [&](const auto& root) { return IsBelow(normal, root); });
-  if (!allowed) {
-    return FailedPrecondition(
-        fmt::format("{} lies below none of the directories this process may mount in", Quote(path)));
-  }
+  MOORING_RETURN_IF_ERROR(CheckBelowRoots(normal, roots));
   MOORING_ASSIGN_OR_RETURN(UniqueFd parent, OpenNoSymlinks(std::string(ParentOf(normal)), O_PATH | O_DIRECTORY));
   std::string name(NameOf(normal));
   return Target(std::move(normal), std::move(parent), std::move(name));
@@ -82,7 +102,7 @@ absl::StatusOr<Target::Status> Target::Stat() const {
   const unsigned mask = STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | sys::kStatxMntIdUnique;
   if (::statx(parent_.get(), name_.c_str(), flags, mask, &status) != 0) {
     if (errno == ENOENT) return Status{};
-    return ErrnoStatus(errno, "look at", path_);
+    return MeansBroken(errno) ? StatWithoutAsking(errno) : ErrnoStatus(errno, "look at", path_);
   }
   Status result;
   result.unique_id = (status.stx_mask & sys::kStatxMntIdUnique) != 0;
@@ -98,6 +118,20 @@ absl::StatusOr<Target::Status> Target::Stat() const {
   result.rdev = makedev(status.stx_rdev_major, status.stx_rdev_minor);
   result.inode = status.stx_ino;
   result.size = status.stx_size;
+  return result;
+}
+
+// Of the filesystem nothing is asked but the way to it. Where that leads to another mount than the parent's, its root
+// is what is at the path.
+absl::StatusOr<Target::Status> Target::StatWithoutAsking(int error) const {
+  const UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  const std::optional<std::uint64_t> here = fd.ok() ? MountIdOf(fd) : std::nullopt;
+  if (!here || here == MountIdOf(parent_)) return ErrnoStatus(error, "look at", path_);
+  Status result;
+  result.kind = PathInfo::Kind::kDirectory;
+  result.mount_root = true;
+  result.mount_id = *here;
+  result.error = error;
   return result;
 }
 

@@ -15,6 +15,9 @@
 
 namespace mooring {
 
+// FAILED_PRECONDITION: `path`, normalised or "/", is below none of them.
+absl::Status CheckBelowRoots(const std::string& path, const std::vector<std::string>& roots);
+
 class Target {
  public:
   // NOT_FOUND: the parent is not there. FAILED_PRECONDITION: a symbolic link on the way, or below none of `roots`.
@@ -33,6 +36,7 @@ class Target {
     dev_t device = 0, rdev = 0;
     std::uint64_t inode = 0;
     std::uint64_t size = 0;
+    int error = 0;  // of a mount whose filesystem answers nothing any more: of the rest only kind and mount are known
   };
   // Never opens what is there: an open file would keep it from being unmounted, and a hung server would keep us.
   absl::StatusOr<Status> Stat() const;
@@ -58,12 +62,14 @@ class Target {
   Target(std::string path, UniqueFd parent, std::string name)
       : path_(std::move(path)), parent_(std::move(parent)), name_(std::move(name)) {}
 
+  absl::StatusOr<Status> StatWithoutAsking(int error) const;
+
   std::string path_;
   UniqueFd parent_;
   std::string name_;
 };
 
-// O_PATH of an existing path without a symbolic link in it, not even the last component.
+// An existing path without a symbolic link in it, not even as the last component.
 absl::StatusOr<UniqueFd> OpenNoSymlinks(const std::string& path, std::uint64_t flags);
 
 }  // namespace mooring

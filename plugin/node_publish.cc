@@ -150,6 +150,12 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec&
   if (const std::string owner = OwnerOf(staged); owner != spec.volume_id) {
     return NotStaged(spec, owner.empty() ? "another mount is there" : "volume " + owner + " is there");
   }
+  if (!staged.failure.empty()) {
+    return FailedPrecondition(
+        fmt::format("volume {} is staged at {}, where its filesystem answers nothing any more "
+                    "({}): unpublish and unstage it",
+                    spec.volume_id, Quote(spec.staging_path), staged.failure));
+  }
   if (!spec.capability.fs_type.empty() && spec.capability.fs_type != staged.mount->fs_type) {
     return FailedPrecondition(fmt::format("volume {} is staged as {}, {} is asked for", spec.volume_id,
                                           staged.mount->fs_type, spec.capability.fs_type));

@@ -58,6 +58,13 @@ bool AnyInUseAsFilesystem(const std::vector<LoopInfo>& loops) {
   return std::any_of(loops.begin(), loops.end(), [](const LoopInfo& loop) { return loop.auto_clear; });
 }
 
+absl::Status Failed(const std::string& path, const PathInfo& place) {
+  return FailedPrecondition(
+      fmt::format("the filesystem mounted at {} answers nothing any more ({}): unpublish and "
+                  "unstage the volume",
+                  Quote(path), place.failure));
+}
+
 }  // namespace
 
 absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
@@ -98,6 +105,7 @@ absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const PathInfo
         fmt::format("staging path {} is a mount of {} already", Quote(spec.staging_path),
                     owner.empty() ? place.mount->fs_type + ", not of this driver" : "volume " + owner));
   }
+  if (!place.failure.empty()) return Failed(spec.staging_path, place);
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
   VolumeUse wanted = UseOf(spec);
   wanted.done = true;

@@ -11,7 +11,9 @@ absl::StatusOr<VolumeStats> NodeVolumes::Stats(const std::string& volume_id, con
   MOORING_ASSIGN_OR_RETURN(const Place place, FindVolumeAt(volume_id, volume_path));
   VolumeStats stats;
   stats.is_block = place.info.kind == PathInfo::Kind::kBlockDevice;
-  MOORING_ASSIGN_OR_RETURN(stats.usage, mounter_.Stats(place.path));
+  if (place.info.failure.empty()) {  // else there are no figures to be had
+    MOORING_ASSIGN_OR_RETURN(stats.usage, mounter_.Stats(place.path));
+  }
   if (stats.is_block) {
     stats.ailment = BlockAilment(volume_id, stats.usage.bytes.total);
   } else {

@@ -53,7 +53,7 @@ void FakeKernel::RemovePath(const std::string& path) {
 
 void FakeKernel::AddMount(MountInfo info) {
   info.id = next_mount_++;
-  mounts_.push_back({std::move(info), false, false});
+  mounts_.push_back({std::move(info), false, false, ""});
 }
 
 void FakeKernel::AddForeignMount(const std::string& target, const std::string& fs_type, std::uint64_t peer_group,
@@ -80,6 +80,12 @@ void FakeKernel::DropMounts(const std::string& path) {
 void FakeKernel::SetBusy(const std::string& path, bool busy) {
   for (FakeMount& mount : mounts_) {
     if (mount.info.target == path) mount.busy = busy;
+  }
+}
+
+void FakeKernel::SetFailure(const std::string& path, const std::string& failure) {
+  for (FakeMount& mount : mounts_) {
+    if (mount.info.target == path) mount.failure = failure;
   }
 }
 
@@ -169,6 +175,7 @@ absl::StatusOr<PathInfo> FakeKernel::Find(const std::string& path) const {
     info.mount = mount->info;
     const unsigned number = mount->is_device ? LoopNumber("/dev" + mount->info.root).value() : 0;
     info.device = mount->is_device ? makedev(kLoopMajor, number) : mount->info.device;
+    info.failure = mount->failure;
   } else if (const std::optional<unsigned> loop = LoopNumber(path)) {
     info.kind = PathInfo::Kind::kBlockDevice;
     info.device = makedev(kLoopMajor, *loop);

@@ -40,6 +40,7 @@ struct FakeMount {
   MountInfo info;
   bool is_device = false;  // a device node that is bound; info.root names it
   bool busy = false;       // a process has a file open there
+  std::string failure;     // its filesystem answers nothing any more
 };
 
 class FakeKernel {
@@ -57,6 +58,7 @@ class FakeKernel {
   void AddForeignLoop(const std::string& backing_file, const std::string& label, bool auto_clear = false);
   void DropMounts(const std::string& path);  // umount -l behind the plugin's back, all layers
   void SetBusy(const std::string& path, bool busy);
+  void SetFailure(const std::string& path, const std::string& failure);
   FakeNode& Node(const std::string& path) { return nodes_.at(path); }
   void Reboot();  // no mounts, no loop devices; the files stay
 

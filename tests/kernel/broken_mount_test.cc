@@ -67,5 +67,50 @@ TEST_F(BrokenMountTest, HungOneHoldsNobodyUp) {
   EXPECT_FALSE(Exists(Path("target")));
 }
 
+// An xfs that was shut down answers EIO even where only its root is looked at.
+class ShutDownTest : public KernelTest {
+ protected:
+  void SetUp() override {
+    ASSERT_OK(mounter_.Mount(MountOf(XfsImage("image"), Path("target"), "xfs")));
+    ASSERT_OK(mounter_.Bind(BindOf(Path("target"), Path("bound"))));
+    ASSERT_EQ(Tool("xfs_io -x -c shutdown " + Path("target")), 0);
+    struct stat status = {};
+    ASSERT_EQ(::stat(Path("target").c_str(), &status), -1);
+    ASSERT_EQ(errno, EIO);
+  }
+};
+
+TEST_F(ShutDownTest, IsFoundWithItsDeviceAndSaysWhyItIsBroken) {
+  for (const std::string& path : {Path("target"), Path("bound")}) {
+    const auto info = mounter_.Find(path);
+    ASSERT_OK(info);
+    EXPECT_EQ(info->kind, PathInfo::Kind::kDirectory);
+    ASSERT_TRUE(info->mount);
+    EXPECT_EQ(info->mount->target, path);
+    EXPECT_EQ(info->mount->fs_type, "xfs");
+    ASSERT_TRUE(info->loop);
+    EXPECT_EQ(info->loop->label, "mooring-kernel-test");
+    EXPECT_EQ(info->failure, "Input/output error");
+    const auto ailment = mounter_.Ailment(path);
+    ASSERT_OK(ailment);
+    EXPECT_THAT(*ailment, ::testing::HasSubstr("Input/output error"));
+  }
+}
+
+TEST_F(ShutDownTest, IsNotStackedOn) {
+  EXPECT_THAT(mounter_.Bind(BindOf(Dir("source"), Path("bound"))),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "mount already"));
+}
+
+TEST_F(ShutDownTest, IsUnmountedAndMountedAgain) {
+  EXPECT_OK(mounter_.Unmount(UnmountOf(Path("bound"), true)));
+  EXPECT_OK(mounter_.Unmount(UnmountOf(Path("target"), true)));
+  EXPECT_FALSE(Exists(Path("target")));
+  EXPECT_TRUE(NoLoopOver(Path("image")));
+  EXPECT_OK(mounter_.Mount(MountOf(Path("image"), Path("target"), "xfs")));
+}
+
+TEST_F(ShutDownTest, PathWithinItIsAnError) { EXPECT_FALSE(mounter_.Find(Path("target/below")).ok()); }
+
 }  // namespace
 }  // namespace mooring::testing

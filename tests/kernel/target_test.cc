@@ -169,7 +169,13 @@ TEST_F(TargetTest, LockedBySomebodyElseIsSaidSoonEnough) {
 
 TEST_F(TargetTest, OutsideTheRootsIsRefusedForEveryCall) {
   KernelMounter confined({Dir("a")});
+  ExpectRefused(confined.List("/").status(), "below none of the directories");
+  const std::string image = Ext4Image("image");
   for (const std::string& target : {Path("ab"), Path("b"), dir_.path()}) {
+    ExpectRefused(confined.Mount(MountOf(image, target)), "below none of the directories");
+    ExpectRefused(confined.List(target).status(), "below none of the directories");
+    ExpectRefused(confined.Ailment(target).status(), "below none of the directories");
+    ExpectRefused(confined.Grow(target, "ext4"), "below none of the directories");
     ExpectRefused(confined.Bind(BindOf(Dir("source"), target)), "below none of the directories");
     ExpectRefused(confined.Unmount(UnmountOf(target)), "below none of the directories");
     ExpectRefused(confined.Find(target).status(), "below none of the directories");
@@ -177,6 +183,7 @@ TEST_F(TargetTest, OutsideTheRootsIsRefusedForEveryCall) {
   }
   EXPECT_FALSE(Exists(Path("ab")));
   EXPECT_OK(confined.Bind(BindOf(Path("source"), Path("a/target"))));
+  EXPECT_EQ(confined.List(Path("a"))->size(), 1U);
   EXPECT_OK(confined.Unmount(UnmountOf(Path("a/target"))));
 }
 

@@ -151,6 +151,28 @@ TEST_F(BadSurroundings, SmallErrorsAreMendedOnTheWay) {
   EXPECT_OK(driver().Stage(id, Staging(id)));
 }
 
+TEST_F(BadSurroundings, AnXfsThatWasShutDownIsReportedAndTakenDown) {
+  const VolumeCapability xfs = Mount("xfs");
+  const std::string id = Created(xfs, kXfsBytes);
+  const std::string staging = Staging(id);
+  ASSERT_OK(driver().Stage(id, staging, xfs));
+  ASSERT_OK(driver().Publish(id, staging, Target("a"), xfs));
+  ASSERT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
+  ASSERT_EQ(Shell("sync -f " + Target("a") + " && xfs_io -x -c shutdown " + Target("a")), 0);
+  for (const std::string& path : {Target("a"), staging}) {
+    const auto stats = driver().Stats(id, path);
+    ASSERT_OK(stats);
+    EXPECT_TRUE(stats->volume_condition().abnormal());
+    EXPECT_THAT(stats->volume_condition().message(), HasSubstr("Input/output error"));
+  }
+  EXPECT_THAT(driver().Publish(id, staging, Target("b"), xfs), FailsWith(Code::kFailedPrecondition, "unstage"));
+  Restart(SIGKILL);
+  ASSERT_OK(driver().Unpublish(id, Target("a")));
+  ASSERT_OK(driver().Unstage(id, staging));
+  ASSERT_OK(driver().Stage(id, staging, xfs));
+  EXPECT_EQ(ReadFile(staging + "/file"), "data");
+}
+
 TEST_F(BadSurroundings, ALoopDeviceThatSomebodyElseMadeIsNamed) {
   const std::string id = Formatted();
   const std::string loop = RunOutput("losetup --find --show -o 4096 " + Image(id));

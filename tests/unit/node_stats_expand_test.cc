@@ -61,6 +61,21 @@ TEST_F(NodeStatsTest, AnAilingFilesystemSaysSo) {
   EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->ailment, "errors were met");
 }
 
+TEST_F(NodeStatsTest, AFilesystemThatAnswersNothingIsAilingAndNotAskedForFigures) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  mounter_.With([](FakeKernel& kernel) {
+    kernel.SetFailure("/staging/a", "Input/output error");
+    kernel.Node(Image(kVolume)).filesystem.ailment = "it answers nothing";
+  });
+  const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, "/staging/a");
+  ASSERT_OK(stats);
+  EXPECT_EQ(stats->ailment, "it answers nothing");
+  EXPECT_THAT(mounter_.Calls("Stats"), IsEmpty());
+  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kFailedPrecondition, "Input/output error"));
+  EXPECT_THAT(Publish(PublishAt("/pods/t")), FailsWith(StatusCode::kFailedPrecondition, "Input/output error"));
+  EXPECT_OK(Unstage("/staging/a"));
+}
+
 TEST_F(NodeStatsTest, WhereTheVolumeIsNotIsNotFound) {
   AddVolume("vol-b");
   ASSERT_OK(Stage(StageAt("/staging/a")));
