@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <array>
@@ -32,8 +33,8 @@ std::string ContextLog(const UniqueFd& context) {
 
 absl::Status ContextError(int error, const UniqueFd& context, const MountRequest& request) {
   absl::Status status = ErrnoStatus(error, fmt::format("mount the {} filesystem of", request.fs_type), request.source);
-  // An EINVAL here is about the filesystem or its options, not about the request's form.
-  if (error == EINVAL) status = WithCode(absl::StatusCode::kFailedPrecondition, status);
+  // These are about the filesystem or its options, not about the request's form, and no surprise.
+  if (error == EINVAL || error == EUCLEAN) status = WithCode(absl::StatusCode::kFailedPrecondition, status);
   std::string detail = ContextLog(context);
   if (detail.empty() && error == EUCLEAN)
     detail = "the filesystem is damaged: keep a copy, then check it (e2fsck, xfs_repair)";
@@ -67,8 +68,18 @@ absl::Status CheckOptions(const MountRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status MountDevice(const MountRequest& request, const Target& target, const std::string& device) {
+// The name is looked up once more for the mount: it has to lead to the device that was checked.
+absl::Status CheckDevice(const DetachedMount& mount, const std::string& device, dev_t number) {
+  struct stat root = {};
+  if (::fstat(mount.fd().get(), &root) != 0) return ErrnoStatus(errno, "look at the filesystem of", device);
+  // Some filesystems have a number of their own, of no device.
+  if (root.st_dev == number || major(root.st_dev) == 0) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("{} became another device while it was mounted", Quote(device)));
+}
+
+absl::Status MountDevice(const MountRequest& request, const Target& target, const std::string& device, dev_t number) {
   MOORING_ASSIGN_OR_RETURN(DetachedMount mount, DetachedMount::Make(request, device));
+  MOORING_RETURN_IF_ERROR(CheckDevice(mount, device, number));
   // The superblock stays writable, so that the group can be set here and another mount of it may write; this mount may
   // not.
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
@@ -82,9 +93,13 @@ absl::Status MountImage(const MountRequest& request, const Target& target) {
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(request.source));
   // The loop device goes with the last mount, or, if none comes about, with `loop`.
   MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.label = request.label, .auto_clear = true}, image));
-  if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info.device));
-  if (!loop.info.auto_clear) MOORING_RETURN_IF_ERROR(SetAutoClear(loop));
-  return MountDevice(request, target, loop.info.device);
+  if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info));
+  MOORING_RETURN_IF_ERROR(MountDevice(request, target, loop.info.device, loop.info.device_number));
+  if (loop.made || loop.info.mounted) return absl::OkStatus();
+  // One that was there, or about to go: now it is this mount's. Not before, for somebody may need it as it was.
+  const absl::Status ours = Relabel(loop, request.label, true);
+  if (!ours.ok()) target.Unmount().IgnoreError();
+  return ours;
 }
 
 }  // namespace
@@ -109,7 +124,9 @@ absl::Status KernelMounter::Mount(const MountRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
   struct stat file = {};
   if (::fstat(source.get(), &file) != 0) return ErrnoStatus(errno, "look at", request.source);
-  return S_ISREG(file.st_mode) ? MountImage(request, target) : MountDevice(request, target, request.source);
+  if (S_ISREG(file.st_mode)) return MountImage(request, target);
+  if (S_ISBLK(file.st_mode)) return MountDevice(request, target, request.source, file.st_rdev);
+  return FailedPrecondition(fmt::format("{} is neither a file nor a block device", Quote(request.source)));
 }
 
 }  // namespace mooring

@@ -114,17 +114,23 @@ absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& requ
   MOORING_ASSIGN_OR_RETURN(
       const OpenLoop loop,
       OpenOrAttachLoop({.label = request.label, .read_only = request.read_only, .auto_clear = false}, image));
-  if (loop.info.auto_clear) {
+  if (loop.info.auto_clear && loop.info.mounted) {
     return FailedPrecondition(
         fmt::format("{} is in use as a filesystem through {}", Quote(request.backing_file), loop.info.device));
   }
-  if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info.device));
-  return loop.info;
+  LoopInfo info = loop.info;
+  if (info.auto_clear) {  // it was about to go, and stays now: whoever mounts it would hold the image's lock
+    MOORING_RETURN_IF_ERROR(Relabel(loop, request.label, false));
+    info.label = request.label;
+    info.auto_clear = false;
+  }
+  if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(info));
+  return info;
 }
 
-absl::Status KernelMounter::DetachLoop(const std::string& device) { return DetachLoopDevice(device); }
+absl::Status KernelMounter::DetachLoop(const LoopInfo& loop) { return DetachLoopDevice(loop); }
 
-absl::Status KernelMounter::ResizeLoop(const std::string& device) { return ResizeLoopDevice(device); }
+absl::Status KernelMounter::ResizeLoop(const LoopInfo& loop) { return ResizeLoopDevice(loop); }
 
 absl::StatusOr<std::vector<LoopInfo>> KernelMounter::FindLoops(const std::string& backing_file) {
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, ListLoops());

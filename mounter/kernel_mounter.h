@@ -32,8 +32,8 @@ class KernelMounter final : public Mounter {
   absl::StatusOr<StatsInfo> Stats(const std::string& path) override;
 
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override;
-  absl::Status DetachLoop(const std::string& device) override;
-  absl::Status ResizeLoop(const std::string& device) override;
+  absl::Status DetachLoop(const LoopInfo& loop) override;
+  absl::Status ResizeLoop(const LoopInfo& loop) override;
   absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override;
 
   absl::StatusOr<FilesystemInfo> Probe(const std::string& path) override;

@@ -29,16 +29,29 @@ constexpr unsigned kLoopMajor = 7;
 
 std::string DevicePath(unsigned number) { return fmt::format("/dev/loop{}", number); }
 
-// In a container whose /dev is a copy, the node of a device made later is missing: make it. /dev/loopN is minor N.
+// In a container whose /dev is a copy, the node of a device made later is missing: make it, where there is a device.
+// /dev/loopN is minor N.
+bool MakeNode(const std::string& path, unsigned number) {
+  if (::access(fmt::format("/sys/block/loop{}", number).c_str(), F_OK) != 0) return false;
+  return ::mknod(path.c_str(), S_IFBLK | 0660, makedev(kLoopMajor, number)) == 0 || errno == EEXIST;
+}
+
 // NOT_FOUND: being torn down at this moment, or gone.
-absl::StatusOr<UniqueFd> OpenDevice(const std::string& path, unsigned number, int flags) {
+absl::StatusOr<UniqueFd> OpenDevice(unsigned number, int flags) {
+  const std::string path = DevicePath(number);
   UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC));
-  if (!fd.ok() && errno == ENOENT && ::mknod(path.c_str(), S_IFBLK | 0660, makedev(kLoopMajor, number)) == 0) {
-    fd.reset(::open(path.c_str(), flags | O_CLOEXEC));
-  }
+  if (!fd.ok() && errno == ENOENT && MakeNode(path, number)) fd.reset(::open(path.c_str(), flags | O_CLOEXEC));
   if (!fd.ok() && errno == ENXIO) return NotFound(fmt::format("{} is being torn down", path));
   if (!fd.ok()) return ErrnoStatus(errno, "open the loop device", path);
   return fd;
+}
+
+// The kernel's own list of what is mounted: nothing is opened for it, and a mount is not disturbed.
+bool IsMounted(unsigned number) {
+  for (const char* type : {"ext4", "xfs"}) {
+    if (::access(fmt::format("/sys/fs/{}/loop{}", type, number).c_str(), F_OK) == 0) return true;
+  }
+  return false;
 }
 
 LoopInfo FromStatus(const loop_info64& status, unsigned number) {
@@ -54,6 +67,7 @@ LoopInfo FromStatus(const loop_info64& status, unsigned number) {
   info.size_limit = status.lo_sizelimit;
   info.read_only = (status.lo_flags & LO_FLAGS_READ_ONLY) != 0;
   info.auto_clear = (status.lo_flags & LO_FLAGS_AUTOCLEAR) != 0;
+  info.mounted = IsMounted(number);
   return info;
 }
 
@@ -82,7 +96,7 @@ absl::StatusOr<std::vector<unsigned>> UsedNumbers() {
 }
 
 absl::StatusOr<std::optional<LoopInfo>> ByNumber(unsigned number) {
-  absl::StatusOr<UniqueFd> fd = OpenDevice(DevicePath(number), number, O_RDONLY);
+  absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
   if (absl::IsNotFound(fd.status())) return std::optional<LoopInfo>();
   if (!fd.ok()) {
     const bool in_use = ::access(fmt::format("/sys/block/loop{}/loop", number).c_str(), F_OK) == 0;
@@ -90,6 +104,10 @@ absl::StatusOr<std::optional<LoopInfo>> ByNumber(unsigned number) {
     return fd.status();
   }
   return Status(fd->get(), number);
+}
+
+bool HaveSameFile(const LoopInfo& a, const LoopInfo& b) {
+  return a.backing_device == b.backing_device && a.backing_inode == b.backing_inode && a.backing_rdev == b.backing_rdev;
 }
 
 absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec, const LockedImage& image) {
@@ -114,7 +132,7 @@ absl::StatusOr<std::optional<OpenLoop>> OpenExisting(const LoopSpec& spec, const
     const unsigned number = minor(loop.device_number);
     // Read-only is enough for what is asked of it, and all that kernels without BLK_DEV_WRITE_MOUNTED give for a
     // mounted one. A device that is there but cannot be opened must not lead to a second one.
-    absl::StatusOr<UniqueFd> fd = OpenDevice(loop.device, number, O_RDONLY);
+    absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
     if (absl::IsNotFound(fd.status())) continue;
     if (!fd.ok()) return fd.status();
     MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> now, Status(fd->get(), number));
@@ -125,6 +143,11 @@ absl::StatusOr<std::optional<OpenLoop>> OpenExisting(const LoopSpec& spec, const
   return std::optional<OpenLoop>();
 }
 
+void SetLabel(loop_info64& status, const std::string& label) {
+  std::memset(status.lo_file_name, 0, LO_NAME_SIZE);
+  label.copy(reinterpret_cast<char*>(status.lo_file_name), LO_NAME_SIZE - 1);
+}
+
 loop_config Config(int file, const LoopSpec& spec, bool direct_io) {
   loop_config config = {};
   config.fd = static_cast<unsigned>(file);
@@ -132,7 +155,7 @@ loop_config Config(int file, const LoopSpec& spec, bool direct_io) {
   if (spec.read_only) config.info.lo_flags |= LO_FLAGS_READ_ONLY;
   if (spec.auto_clear) config.info.lo_flags |= LO_FLAGS_AUTOCLEAR;
   if (direct_io) config.info.lo_flags |= LO_FLAGS_DIRECT_IO;
-  spec.label.copy(reinterpret_cast<char*>(config.info.lo_file_name), LO_NAME_SIZE - 1);
+  SetLabel(config.info, spec.label);
   return config;
 }
 
@@ -156,12 +179,6 @@ absl::Status CheckWritable(const OpenLoop& loop, const LoopSpec& spec) {
   return absl::OkStatus();
 }
 
-// What was attached a moment ago, for a use that then failed, goes again.
-absl::Status DetachUnless(const absl::Status& usable, const OpenLoop& loop) {
-  if (!usable.ok()) ::ioctl(loop.fd.get(), LOOP_CLR_FD);
-  return usable;
-}
-
 absl::StatusOr<unsigned> FreeNumber() {
   constexpr char kControl[] = "/dev/loop-control";
   const UniqueFd control(::open(kControl, O_RDWR | O_CLOEXEC));
@@ -174,6 +191,18 @@ absl::StatusOr<unsigned> FreeNumber() {
   return static_cast<unsigned>(number);
 }
 
+// Open for reading only. The device cannot be another's by then: it is held open all the time.
+absl::StatusOr<OpenLoop> Finish(unsigned number, const OpenLoop& configured, const LoopSpec& spec) {
+  MOORING_RETURN_IF_ERROR(CheckWritable(configured, spec));
+  OpenLoop loop;
+  MOORING_ASSIGN_OR_RETURN(loop.fd, OpenDevice(number, O_RDONLY));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> info, Status(loop.fd.get(), number));
+  if (!info) return Internal(fmt::format("{} lost its file at once", DevicePath(number)));
+  loop.info = *info;
+  loop.made = true;
+  return loop;
+}
+
 absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd file, Reopen(image, spec.read_only ? O_RDONLY : O_RDWR));
   constexpr int kAttempts = 64;  // others take the same free number: each attempt is a race lost to somebody who won
@@ -183,23 +212,32 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
   int error = 0;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     MOORING_ASSIGN_OR_RETURN(const unsigned number, FreeNumber());
-    OpenLoop loop;
-    absl::StatusOr<UniqueFd> fd = OpenDevice(DevicePath(number), number, spec.read_only ? O_RDONLY : O_RDWR);
+    absl::StatusOr<UniqueFd> fd = OpenDevice(number, spec.read_only ? O_RDONLY : O_RDWR);
     error = ENXIO;
     if (absl::IsNotFound(fd.status())) continue;
     if (!fd.ok()) return fd.status();
-    loop.fd = *std::move(fd);
-    error = Configure(loop.fd.get(), file.get(), spec);
+    OpenLoop configured;
+    configured.fd = *std::move(fd);
+    configured.info.device = DevicePath(number);
+    error = Configure(configured.fd.get(), file.get(), spec);
     if (error == EBUSY) continue;
     if (error != 0) break;
-    MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> info, Status(loop.fd.get(), number));
-    if (!info) return Internal(fmt::format("{} lost its file at once", DevicePath(number)));
-    loop.info = *info;
-    MOORING_RETURN_IF_ERROR(DetachUnless(CheckWritable(loop, spec), loop));
-    loop.made = true;
+    absl::StatusOr<OpenLoop> loop = Finish(number, configured, spec);
+    if (!loop.ok()) ::ioctl(configured.fd.get(), LOOP_CLR_FD);
     return loop;
   }
   return ErrnoStatus(error, "bind a loop device to", image.path);
+}
+
+// The device as it was found, held open; empty: it is no more, or another's.
+absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop) {
+  const unsigned number = minor(loop.device_number);
+  absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
+  if (absl::IsNotFound(fd.status())) return UniqueFd();
+  if (!fd.ok()) return fd;
+  MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> now, Status(fd->get(), number));
+  if (!now || !HaveSameFile(*now, loop)) return UniqueFd();
+  return fd;
 }
 
 }  // namespace
@@ -224,7 +262,7 @@ absl::Status CheckUnattached(const LockedImage& image) {
     const auto over =
         std::find_if(loops.begin(), loops.end(), [&image](const LoopInfo& loop) { return IsOver(loop, image.status); });
     if (over == loops.end()) return absl::OkStatus();
-    if (!over->auto_clear || std::chrono::steady_clock::now() >= deadline) {
+    if (!over->auto_clear || over->mounted || std::chrono::steady_clock::now() >= deadline) {
       return FailedPrecondition(fmt::format("{} is in use through {}", Quote(image.path), over->device));
     }
     std::this_thread::sleep_for(kPoll);
@@ -251,24 +289,25 @@ absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device) {
   return ByNumber(minor(device));
 }
 
-absl::Status DetachLoopDevice(const std::string& device) {
-  const UniqueFd fd(::open(device.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.ok()) return errno == ENOENT || errno == ENXIO ? absl::OkStatus() : ErrnoStatus(errno, "open", device);
-  if (::ioctl(fd.get(), LOOP_CLR_FD) == 0 || errno == ENXIO) return absl::OkStatus();
-  return ErrnoStatus(errno, "detach", device);
+absl::Status DetachLoopDevice(const LoopInfo& loop) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
+  if (!fd.ok() || ::ioctl(fd.get(), LOOP_CLR_FD) == 0 || errno == ENXIO) return absl::OkStatus();
+  return ErrnoStatus(errno, "detach", loop.device);
 }
 
-absl::Status ResizeLoopDevice(const std::string& device) {
-  const UniqueFd fd(::open(device.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.ok()) return ErrnoStatus(errno, "open", device);
-  if (::ioctl(fd.get(), LOOP_SET_CAPACITY) != 0) return ErrnoStatus(errno, "take over the new size of", device);
+absl::Status ResizeLoopDevice(const LoopInfo& loop) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
+  if (!fd.ok()) return FailedPrecondition(fmt::format("{} is no longer the device of its file", loop.device));
+  if (::ioctl(fd.get(), LOOP_SET_CAPACITY) != 0) return ErrnoStatus(errno, "take over the new size of", loop.device);
   return absl::OkStatus();
 }
 
-absl::Status SetAutoClear(const OpenLoop& loop) {
+absl::Status Relabel(const OpenLoop& loop, const std::string& label, bool auto_clear) {
   loop_info64 status = {};
   if (::ioctl(loop.fd.get(), LOOP_GET_STATUS64, &status) != 0) return ErrnoStatus(errno, "ask", loop.info.device);
-  status.lo_flags |= LO_FLAGS_AUTOCLEAR;
+  status.lo_flags &= ~static_cast<std::uint32_t>(LO_FLAGS_AUTOCLEAR);
+  if (auto_clear) status.lo_flags |= LO_FLAGS_AUTOCLEAR;
+  SetLabel(status, label);
   if (::ioctl(loop.fd.get(), LOOP_SET_STATUS64, &status) != 0) return ErrnoStatus(errno, "set", loop.info.device);
   return absl::OkStatus();
 }

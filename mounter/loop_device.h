@@ -15,7 +15,7 @@ namespace mooring {
 
 // A loop device held open: it cannot be cleared or rebound while this lives.
 struct OpenLoop {
-  UniqueFd fd;
+  UniqueFd fd;  // for reading: some kernels mount nothing that is open for writing
   LoopInfo info;
   bool made = false;  // here and now; else it was there
 };
@@ -39,9 +39,11 @@ absl::Status CheckUnattached(const LockedImage& image);
 absl::StatusOr<std::vector<LoopInfo>> ListLoops();
 absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device);  // empty: not a loop device, or not in use
 
-absl::Status DetachLoopDevice(const std::string& device);
-absl::Status ResizeLoopDevice(const std::string& device);
-absl::Status SetAutoClear(const OpenLoop& loop);
+absl::Status DetachLoopDevice(const LoopInfo& loop);
+absl::Status ResizeLoopDevice(const LoopInfo& loop);
+
+// Its label and lifetime, whatever they were.
+absl::Status Relabel(const OpenLoop& loop, const std::string& label, bool auto_clear);
 
 }  // namespace mooring
 

@@ -44,7 +44,8 @@ struct LoopInfo {
   std::uint64_t offset = 0;      // bytes of the file left out at the front and,
   std::uint64_t size_limit = 0;  // where not 0, the most that is used of it; both 0 for devices made here
   bool read_only = false;
-  bool auto_clear = false;  // goes with its last user
+  bool auto_clear = false;  // goes with its last user; where nobody mounted it, at any moment
+  bool mounted = false;     // an ext4 or xfs is on it, in whatever mount namespace
 };
 
 struct MountInfo {
@@ -144,16 +145,19 @@ class LoopDevices {
  public:
   virtual ~LoopDevices() = default;
 
-  // The loop device of a backing file, made where there is none: never a second one over the same inode with the same
-  // `read_only`, whichever process made the first. It stays until DetachLoop. FAILED_PRECONDITION where somebody bound
-  // the file in another way (offset, size limit).
+  // The loop device of a backing file, made where there is none: never a second one over the same inode, whichever
+  // process made the first. Over a block device, on which others may stack theirs, it is the one with this label. It
+  // stays until DetachLoop. FAILED_PRECONDITION where it is in use as a filesystem, or bound in another way (read-only,
+  // offset, size limit).
   virtual absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) = 0;
 
-  // Gone at once, or with its last user where it is open or mounted. Not attached is OK.
-  virtual absl::Status DetachLoop(const std::string& device) = 0;
+  // Both take a device as it was found: its number may have become another file's since.
 
-  // Takes the size of the backing file over.
-  virtual absl::Status ResizeLoop(const std::string& device) = 0;
+  // Gone at once, or with its last user where it is open or mounted. Not attached, or to another file, is OK.
+  virtual absl::Status DetachLoop(const LoopInfo& loop) = 0;
+
+  // Takes the size of the backing file over. FAILED_PRECONDITION: not attached, or to another file.
+  virtual absl::Status ResizeLoop(const LoopInfo& loop) = 0;
 
   // The loop devices over `backing_file` (by inode; none: empty), or all of this host where that is empty.
   virtual absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) = 0;

@@ -22,7 +22,7 @@ absl::StatusOr<std::uint64_t> NodeVolumes::Expand(const ExpandSpec& spec, const 
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
   for (const std::string& label : {LabelFor(spec.volume_id), ReadOnlyLabelFor(spec.volume_id)}) {
     for (const LoopInfo& loop : loops) {
-      if (loop.label == label) MOORING_RETURN_IF_ERROR(mounter_.ResizeLoop(loop.device));
+      if (loop.label == label) MOORING_RETURN_IF_ERROR(mounter_.ResizeLoop(loop));
     }
   }
   if (place.info.kind == PathInfo::Kind::kDirectory) {

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "base/quote.h"
 #include "base/status.h"
@@ -55,7 +57,19 @@ absl::Status CheckLoopsAreOurs(const std::vector<LoopInfo>& loops, const NodeVol
 }
 
 bool AnyInUseAsFilesystem(const std::vector<LoopInfo>& loops) {
-  return std::any_of(loops.begin(), loops.end(), [](const LoopInfo& loop) { return loop.auto_clear; });
+  return std::any_of(loops.begin(), loops.end(), [](const LoopInfo& loop) { return loop.auto_clear && loop.mounted; });
+}
+
+// A device goes a moment after its last user, later still if somebody looks at it just then: such a one is no use.
+absl::StatusOr<std::vector<LoopInfo>> LoopsThatStay(LoopDevices& devices, const std::string& path) {
+  constexpr std::chrono::milliseconds kPoll{5}, kLingers{500};
+  for (const auto deadline = std::chrono::steady_clock::now() + kLingers;;) {
+    MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, devices.FindLoops(path));
+    const bool going =
+        std::any_of(loops.begin(), loops.end(), [](const LoopInfo& loop) { return loop.auto_clear && !loop.mounted; });
+    if (!going || std::chrono::steady_clock::now() >= deadline) return loops;
+    std::this_thread::sleep_for(kPoll);
+  }
 }
 
 absl::Status Failed(const std::string& path, const PathInfo& place) {
@@ -208,12 +222,12 @@ absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolum
         fmt::format("staging path {} is not empty: a mount would hide what is in it", Quote(spec.staging_path)));
   }
   MOORING_RETURN_IF_ERROR(CheckSameOptions(spec));
-  MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, mounter_.FindLoops(volume.path));
+  MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, LoopsThatStay(mounter_, volume.path));
   MOORING_RETURN_IF_ERROR(CheckLoopsAreOurs(loops, volume));
   const bool in_use = AnyInUseAsFilesystem(loops);
   if (!loops.empty() && !in_use) {  // of a block use that was cut short?
     MOORING_RETURN_IF_ERROR(ReleaseDevices(spec.volume_id));
-    MOORING_ASSIGN_OR_RETURN(loops, mounter_.FindLoops(volume.path));
+    MOORING_ASSIGN_OR_RETURN(loops, LoopsThatStay(mounter_, volume.path));
   }
   if (!loops.empty() && !in_use) {
     return FailedPrecondition(

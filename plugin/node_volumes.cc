@@ -183,7 +183,7 @@ absl::Status NodeVolumes::DetachUnbound(const std::string& volume_id, const std:
       if (loop.label != label) continue;
       if (bound.contains(std::string(NameOf(loop.device)))) return absl::OkStatus();
       if (needed && label == LabelFor(volume_id)) return absl::OkStatus();
-      MOORING_RETURN_IF_ERROR(mounter_.DetachLoop(loop.device));
+      MOORING_RETURN_IF_ERROR(mounter_.DetachLoop(loop));
     }
   }
   return absl::OkStatus();

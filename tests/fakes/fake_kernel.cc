@@ -103,7 +103,7 @@ std::vector<FakeMount> FakeKernel::MountsAt(const std::string& path) const {
 
 std::vector<LoopInfo> FakeKernel::Loops() const {
   std::vector<LoopInfo> infos;
-  for (const auto& [number, loop] : loops_) infos.push_back(loop.info);
+  for (const auto& [number, loop] : loops_) infos.push_back(InfoOf(loop));
   return infos;
 }
 

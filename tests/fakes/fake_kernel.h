@@ -77,8 +77,8 @@ class FakeKernel {
   std::vector<MountInfo> List(const std::string& path) const;
   absl::StatusOr<StatsInfo> Stats(const std::string& path);
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request);
-  absl::Status DetachLoop(const std::string& device);
-  absl::Status ResizeLoop(const std::string& device);
+  absl::Status DetachLoop(const LoopInfo& loop);
+  absl::Status ResizeLoop(const LoopInfo& loop);
   absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) const;
   absl::StatusOr<FilesystemInfo> Probe(const std::string& path);
   absl::Status Format(const std::string& path, const std::string& fs_type);
@@ -99,6 +99,8 @@ class FakeKernel {
 
   FakeLoop* LoopOf(dev_t device);
   std::optional<LoopInfo> LoopInfoOf(dev_t device) const;
+  LoopInfo InfoOf(const FakeLoop& loop) const;
+  FakeLoop* LoopAsFound(const LoopInfo& info);
   FakeLoop* LoopOver(const std::string& backing_file, const std::string& label);
   FakeLoop& NewLoop(const std::string& backing_file, const std::string& label, bool read_only, bool auto_clear);
   std::uint64_t BytesOf(const FakeLoop& loop);

@@ -24,7 +24,14 @@ FakeLoop* FakeKernel::LoopOf(dev_t device) {
 
 std::optional<LoopInfo> FakeKernel::LoopInfoOf(dev_t device) const {
   const auto found = major(device) == kLoopMajor ? loops_.find(minor(device)) : loops_.end();
-  return found == loops_.end() ? std::nullopt : std::optional<LoopInfo>(found->second.info);
+  return found == loops_.end() ? std::nullopt : std::optional<LoopInfo>(InfoOf(found->second));
+}
+
+LoopInfo FakeKernel::InfoOf(const FakeLoop& loop) const {
+  LoopInfo info = loop.info;
+  info.mounted = std::any_of(mounts_.begin(), mounts_.end(),
+                             [&info](const FakeMount& mount) { return mount.info.device == info.device_number; });
+  return info;
 }
 
 // Over an image the first one there is; over a device, where others may stack theirs, the one with the label.
@@ -105,6 +112,8 @@ absl::StatusOr<LoopInfo> FakeKernel::AttachLoop(const AttachLoopRequest& request
   MOORING_RETURN_IF_ERROR(ImageAt(request.backing_file).status());
   FakeLoop* loop = LoopOver(request.backing_file, request.label);
   if (loop == nullptr) return NewLoop(request.backing_file, request.label, request.read_only, false).info;
+  const bool mounted = InfoOf(*loop).mounted;
+  if (!mounted) loop->info.auto_clear = false;
   if (loop->info.auto_clear || loop->info.read_only != request.read_only) {
     return FailedPrecondition(fmt::format("{} is in use through {}", Quote(request.backing_file), loop->info.device));
   }
@@ -112,19 +121,25 @@ absl::StatusOr<LoopInfo> FakeKernel::AttachLoop(const AttachLoopRequest& request
   return loop->info;
 }
 
-absl::Status FakeKernel::DetachLoop(const std::string& device) {
-  MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(device));
-  FakeLoop* loop = LoopOf(info.device);
+// The device where it is still over the file it was found over.
+FakeLoop* FakeKernel::LoopAsFound(const LoopInfo& info) {
+  FakeLoop* loop = LoopOf(info.device_number);
+  const bool same =
+      loop != nullptr && loop->info.backing_inode == info.backing_inode && loop->info.backing_rdev == info.backing_rdev;
+  return same ? loop : nullptr;
+}
+
+absl::Status FakeKernel::DetachLoop(const LoopInfo& info) {
+  FakeLoop* loop = LoopAsFound(info);
   if (loop == nullptr) return absl::OkStatus();
   loop->info.auto_clear = true;
   DropUnusedLoops();
   return absl::OkStatus();
 }
 
-absl::Status FakeKernel::ResizeLoop(const std::string& device) {
-  MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(device));
-  FakeLoop* loop = LoopOf(info.device);
-  if (loop == nullptr) return ErrnoStatus(ENXIO, "resize", device);
+absl::Status FakeKernel::ResizeLoop(const LoopInfo& info) {
+  FakeLoop* loop = LoopAsFound(info);
+  if (loop == nullptr) return FailedPrecondition(info.device + " is no longer the device of its file");
   loop->bytes = BytesOf(*loop);
   return absl::OkStatus();
 }

@@ -141,14 +141,14 @@ absl::StatusOr<LoopInfo> FakeMounter::AttachLoop(const AttachLoopRequest& reques
   return With([&](FakeKernel& kernel) { return kernel.AttachLoop(request); });
 }
 
-absl::Status FakeMounter::DetachLoop(const std::string& device) {
-  MOORING_RETURN_IF_ERROR(Enter("DetachLoop", device));
-  return With([&](FakeKernel& kernel) { return kernel.DetachLoop(device); });
+absl::Status FakeMounter::DetachLoop(const LoopInfo& loop) {
+  MOORING_RETURN_IF_ERROR(Enter("DetachLoop", loop.device));
+  return With([&](FakeKernel& kernel) { return kernel.DetachLoop(loop); });
 }
 
-absl::Status FakeMounter::ResizeLoop(const std::string& device) {
-  MOORING_RETURN_IF_ERROR(Enter("ResizeLoop", device));
-  return With([&](FakeKernel& kernel) { return kernel.ResizeLoop(device); });
+absl::Status FakeMounter::ResizeLoop(const LoopInfo& loop) {
+  MOORING_RETURN_IF_ERROR(Enter("ResizeLoop", loop.device));
+  return With([&](FakeKernel& kernel) { return kernel.ResizeLoop(loop); });
 }
 
 absl::StatusOr<std::vector<LoopInfo>> FakeMounter::FindLoops(const std::string& backing_file) {

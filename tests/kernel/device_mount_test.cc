@@ -135,9 +135,8 @@ TEST_P(FilesystemMountTest, BlockDeviceAsSource) {
 TEST_P(FilesystemMountTest, DamagedSuperblockLeavesNothingAndSaysSo) {
   const std::string image = Image("image");
   Overwrite(image, Type() == "ext4" ? 1024 + 4 : 8, std::string(40, '\xff'));  // the block counts
-  const absl::Status status = Mount(image, Path("target"));
-  EXPECT_THAT(status, FailsWith(status.code(), "mount the " + Type() + " filesystem of '" + image + "'"));
-  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(Mount(image, Path("target")), FailsWith(absl::StatusCode::kFailedPrecondition,
+                                                      "mount the " + Type() + " filesystem of '" + image + "'"));
   EXPECT_TRUE(MountsBelow(dir_.path()).empty());
   EXPECT_FALSE(Exists(Path("target")));
   EXPECT_TRUE(NoLoopOver(image));
@@ -245,6 +244,15 @@ TEST_F(DeviceMountTest, UnknownFilesystemLeavesNothingAndIsNamed) {
 TEST_F(DeviceMountTest, MissingImageIsNotFound) {
   EXPECT_THAT(mounter_.Mount(MountOf(Path("image"), Path("target"))),
               FailsWith(absl::StatusCode::kNotFound, Path("image")));
+  EXPECT_FALSE(Exists(Path("target")));
+}
+
+TEST_F(DeviceMountTest, SourceThatIsNeitherFileNorDeviceIsRefused) {
+  ASSERT_EQ(::mkfifo(Path("fifo").c_str(), 0600), 0);
+  for (const std::string& source : {Path("fifo"), Dir("directory"), std::string("/dev/null")}) {
+    EXPECT_THAT(mounter_.Mount(MountOf(source, Path("target"))),
+                FailsWith(absl::StatusCode::kFailedPrecondition, "neither a file nor a block device"));
+  }
   EXPECT_FALSE(Exists(Path("target")));
 }
 

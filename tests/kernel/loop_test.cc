@@ -2,12 +2,16 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
 #include "base/unique_fd.h"
+#include "mounter/image.h"
+#include "mounter/loop_device.h"
 #include "tests/kernel/kernel_test.h"
 #include "tests/kernel/namespaces.h"
 
@@ -94,7 +98,7 @@ TEST_F(LoopTest, ReadOnlyDeviceOnAWritableOneRefusesWritesAndShowsThem) {
   EXPECT_EQ(ReadFile(Path("target")).substr(0, 13), "written below");
   EXPECT_THAT(Find(base.device), SizeIs(1)) << "by the number of the device it stands on";
   ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"))));
-  ASSERT_OK(mounter_.DetachLoop(reader.device));
+  ASSERT_OK(mounter_.DetachLoop(reader));
   EXPECT_TRUE(Eventually([&] { return Find(base.device).empty(); }));
 }
 
@@ -104,14 +108,13 @@ TEST_F(LoopTest, ForeignDeviceOnADeviceOfOursIsNotTaken) {
   const LoopInfo ours = Attach(base.device, true, "ours");
   EXPECT_NE(ours.device, foreign);
   EXPECT_EQ(Tool("losetup -d " + foreign), 0);
-  EXPECT_OK(mounter_.DetachLoop(ours.device));
+  EXPECT_OK(mounter_.DetachLoop(ours));
   EXPECT_TRUE(Eventually([&] { return Find(base.device).empty(); }));
 }
 
 TEST_F(LoopTest, DeviceUsedReadOnlyBeforeIsWritableAgain) {
   const std::string image = Sparse("image", kMiB);
-  const std::string device = Attach(image, true).device;
-  ASSERT_OK(mounter_.DetachLoop(device));
+  ASSERT_OK(mounter_.DetachLoop(Attach(image, true)));
   ASSERT_TRUE(NoLoopOver(image));
   EXPECT_EQ(TryWrite(Attach(image).device, "x"), 0);
 }
@@ -168,18 +171,22 @@ TEST_F(LoopTest, FifoInThePlaceOfAFileHoldsNobodyUp) {
 
 TEST_F(LoopTest, DetachIsIdempotent) {
   const std::string image = Sparse("image", kMiB);
-  const std::string device = Attach(image).device;
-  ASSERT_OK(mounter_.DetachLoop(device));
+  const LoopInfo loop = Attach(image);
+  ASSERT_OK(mounter_.DetachLoop(loop));
   EXPECT_TRUE(NoLoopOver(image));
-  EXPECT_OK(mounter_.DetachLoop(device));
-  EXPECT_OK(mounter_.DetachLoop("/dev/loop999999"));
+  EXPECT_OK(mounter_.DetachLoop(loop));
+  LoopInfo never = loop;
+  never.device = "/dev/loop999999";
+  never.device_number = makedev(7, 999999);
+  EXPECT_OK(mounter_.DetachLoop(never));
+  EXPECT_FALSE(Exists("/dev/loop999999"));
 }
 
 TEST_F(LoopTest, DetachOfAnOpenDeviceGoesWithItsLastUser) {
   const std::string image = Sparse("image", kMiB);
-  const std::string device = Attach(image).device;
-  UniqueFd user(::open(device.c_str(), O_RDWR | O_CLOEXEC));
-  ASSERT_OK(mounter_.DetachLoop(device));
+  const LoopInfo loop = Attach(image);
+  UniqueFd user(::open(loop.device.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_OK(mounter_.DetachLoop(loop));
   EXPECT_THAT(LoopsOver(image), SizeIs(1));
   user.reset();
   EXPECT_TRUE(NoLoopOver(image));
@@ -187,19 +194,83 @@ TEST_F(LoopTest, DetachOfAnOpenDeviceGoesWithItsLastUser) {
 
 TEST_F(LoopTest, ResizeTakesTheSizeOfTheFileOver) {
   const std::string image = Sparse("image", kMiB);
-  const std::string device = Attach(image).device;
+  const LoopInfo loop = Attach(image);
   ASSERT_EQ(::truncate(image.c_str(), 3 * kMiB), 0);
-  EXPECT_EQ(SizeOf(device), kMiB);
-  ASSERT_OK(mounter_.ResizeLoop(device));
-  EXPECT_EQ(SizeOf(device), 3 * kMiB);
+  EXPECT_EQ(SizeOf(loop.device), kMiB);
+  ASSERT_OK(mounter_.ResizeLoop(loop));
+  EXPECT_EQ(SizeOf(loop.device), 3 * kMiB);
 }
 
 TEST_F(LoopTest, ResizeOfADeviceInNoUseIsAnError) {
   const std::string image = Sparse("image", kMiB);
-  const std::string device = Attach(image).device;
-  ASSERT_OK(mounter_.DetachLoop(device));
+  const LoopInfo loop = Attach(image);
+  ASSERT_OK(mounter_.DetachLoop(loop));
   ASSERT_TRUE(NoLoopOver(image));
-  EXPECT_FALSE(mounter_.ResizeLoop(device).ok());
+  EXPECT_THAT(mounter_.ResizeLoop(loop), FailsWith(absl::StatusCode::kFailedPrecondition, loop.device));
+}
+
+// Numbers are given again at once.
+TEST_F(LoopTest, NumberThatBecameAnotherFilesIsLeftAlone) {
+  const std::string image = Sparse("image", kMiB), other = Sparse("other", kMiB);
+  const LoopInfo before = Attach(image);
+  ASSERT_OK(mounter_.DetachLoop(before));
+  ASSERT_TRUE(NoLoopOver(image));
+  ASSERT_EQ(Tool("losetup " + before.device + " " + other), 0);
+  ASSERT_EQ(::truncate(other.c_str(), 2 * kMiB), 0);
+  EXPECT_OK(mounter_.DetachLoop(before));
+  EXPECT_THAT(mounter_.ResizeLoop(before), FailsWith(absl::StatusCode::kFailedPrecondition, before.device));
+  EXPECT_THAT(LoopsOver(other), SizeIs(1));
+  EXPECT_EQ(SizeOf(before.device), kMiB);
+}
+
+// Somebody who happens to look at it, or a user of before, keeps a detached device for a while.
+TEST_F(LoopTest, DeviceThatIsAboutToGoStaysWhereItIsAttachedAgain) {
+  const std::string image = Sparse("image", kMiB);
+  const LoopInfo before = Attach(image, false, "before");
+  UniqueFd user(::open(before.device.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_OK(mounter_.DetachLoop(before));
+  ASSERT_TRUE(Find(image).at(0).auto_clear);
+  const LoopInfo now = Attach(image, false, "now");
+  EXPECT_EQ(now.device, before.device);
+  EXPECT_FALSE(now.auto_clear);
+  user.reset();
+  EXPECT_FALSE(Find(image).at(0).auto_clear);
+  EXPECT_EQ(Find(image).at(0).label, "now");
+  ASSERT_OK(mounter_.DetachLoop(now));
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_F(LoopTest, AttachesRightAfterDetachWhoeverLooksMeanwhile) {
+  const std::string image = Sparse("image", kMiB);
+  std::atomic<bool> stop = false;
+  std::thread looking([&] {
+    while (!stop) mounter_.FindLoops("").IgnoreError();
+  });
+  for (int i = 0; i < 500 && !HasFailure(); ++i) EXPECT_OK(mounter_.DetachLoop(Attach(image)));
+  stop = true;
+  looking.join();
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_F(LoopTest, MountedIsWhatHasAFilesystemInUse) {
+  for (const std::string& image : {Ext4Image("ext4"), XfsImage("xfs")}) {
+    const std::string type = image == Path("xfs") ? "xfs" : "ext4";
+    ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"), type)));
+    EXPECT_TRUE(Find(image).at(0).mounted);
+    const UniqueFd user(::open(LoopsOver(image).at(0).device.c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"))));
+    EXPECT_TRUE(Eventually([&] { return !Find(image).at(0).mounted; }));
+  }
+}
+
+TEST_F(LoopTest, IsNotHeldOpenForWriting) {
+  const auto image = LockImage(Sparse("image", kMiB));
+  ASSERT_OK(image);
+  const auto loop = OpenOrAttachLoop({.label = "test", .auto_clear = true}, *image);
+  ASSERT_OK(loop);
+  EXPECT_TRUE(loop->made);
+  EXPECT_EQ(::fcntl(loop->fd.get(), F_GETFL) & O_ACCMODE, O_RDONLY) << "kernels may refuse to mount it then";
+  EXPECT_EQ(TryWrite(loop->info.device, "x"), 0);
 }
 
 TEST_F(LoopTest, FindIsByInode) {
@@ -242,6 +313,31 @@ TEST_F(LoopTest, NodeMissingInDevIsMade) {
     return info.ok() ? info->device + (Exists(device) ? " is there" : " is missing") : info.status().ToString();
   });
   EXPECT_EQ(answer, device + " is there");
+}
+
+TEST_F(LoopTest, NodesMissingInDevAreMadeByManyAtOnce) {
+  const std::string image = Sparse("image", kMiB);
+  const std::string device = Attach(image).device;
+  const MountNamespace container(MountNamespace::Kind::kSlave);
+  const std::string answer = container.Ask([&] {
+    for (int round = 0; round < 50; ++round) {
+      if (Tool("mount -t tmpfs none /dev") != 0) return std::string("no /dev");
+      std::atomic<int> waiting = 8, failed = 0;
+      std::vector<std::thread> threads;
+      for (int i = 0; i < 8; ++i) {
+        threads.emplace_back([&] {
+          --waiting;
+          while (waiting > 0) {
+          }
+          failed += mounter_.FindLoops(image)->size() == 1 ? 0 : 1;
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      if (failed > 0 || ::umount2("/dev", 0) != 0) return std::to_string(failed) + " failed";
+    }
+    return std::string("found");
+  });
+  EXPECT_EQ(answer, "found");
 }
 
 }  // namespace

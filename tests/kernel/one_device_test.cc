@@ -1,4 +1,5 @@
 // One image, one loop device: whoever comes, how many at a time, and whatever others left. Two would be data loss.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -33,6 +34,31 @@ TEST_F(OneDeviceTest, LeftWritableBySomebodyElseIsReusedAndGoesWithTheLastMount)
   ASSERT_OK(Mount("target"));
   EXPECT_EQ(MountAt(Path("target"))->source, device);
   EXPECT_THAT(LoopsOver(image_), SizeIs(1));
+  ASSERT_OK(Unmount("target"));
+  EXPECT_TRUE(NoLoopOver(image_));
+}
+
+TEST_F(OneDeviceTest, OfSomebodyElseStaysAsItIsWhereTheMountFails) {
+  const std::string device = Losetup(image_);
+  EXPECT_FALSE(mounter_.Mount(MountOf(image_, Path("target"), "xfs")).ok());
+  const std::vector<LoopInfo> loops = *mounter_.FindLoops(image_);
+  ASSERT_THAT(loops, SizeIs(1));
+  EXPECT_EQ(loops[0].device, device);
+  EXPECT_FALSE(loops[0].auto_clear);
+  EXPECT_EQ(loops[0].label, image_) << "losetup's";
+}
+
+// One that is about to go, of a use that is over, has to tell whose mount it is from now on.
+TEST_F(OneDeviceTest, OfAUseThatIsOverGetsTheNewLabel) {
+  const LoopInfo before = *mounter_.AttachLoop({.backing_file = image_, .label = "before", .read_only = false});
+  UniqueFd user(::open(before.device.c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_OK(mounter_.DetachLoop(before));
+  ASSERT_OK(Mount("target"));
+  user.reset();
+  const std::vector<LoopInfo> loops = *mounter_.FindLoops(image_);
+  ASSERT_THAT(loops, SizeIs(1));
+  EXPECT_EQ(loops[0].label, "mooring-kernel-test");
+  EXPECT_TRUE(loops[0].auto_clear);
   ASSERT_OK(Unmount("target"));
   EXPECT_TRUE(NoLoopOver(image_));
 }

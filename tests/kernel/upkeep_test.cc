@@ -33,7 +33,7 @@ class UpkeepTest : public KernelTest {
     request.flags = flags;
     ASSERT_OK(mounter_.Mount(request));
     ASSERT_EQ(::truncate(image.c_str(), StatOf(image).st_size * 2), 0);
-    ASSERT_OK(mounter_.ResizeLoop(LoopsOver(image).front().device));
+    ASSERT_OK(mounter_.ResizeLoop(mounter_.FindLoops(image)->front()));
   }
 };
 

@@ -37,8 +37,8 @@ class FakeLoops : public LoopDevices {
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override {
     return Unimplemented("attach " + request.backing_file);
   }
-  absl::Status DetachLoop(const std::string& device) override { return Unimplemented("detach " + device); }
-  absl::Status ResizeLoop(const std::string& device) override { return Unimplemented("resize " + device); }
+  absl::Status DetachLoop(const LoopInfo& loop) override { return Unimplemented("detach " + loop.device); }
+  absl::Status ResizeLoop(const LoopInfo& loop) override { return Unimplemented("resize " + loop.device); }
   absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!failure.ok()) return failure;

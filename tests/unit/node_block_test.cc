@@ -325,7 +325,7 @@ TEST_F(NodeBlockTest, ADeviceThatAnotherStacksOnGoesWithThatOne) {
   ASSERT_OK(Unpublish("/pods/ro"));
   ASSERT_OK(Unstage("/staging/a"));
   EXPECT_THAT(Labels(), ElementsAre("mooring:vol-a", "kubelet"));
-  ASSERT_OK(mounter_.DetachLoop("/dev/loop1"));
+  ASSERT_OK(mounter_.DetachLoop(Loops().at(1)));
   ExpectNothingLeft();
 }
 

@@ -1,4 +1,7 @@
 // NodeStageVolume and NodeUnstageVolume of filesystems.
+#include <chrono>
+#include <thread>
+
 #include "tests/unit/node_volumes_fixture.h"
 
 namespace mooring::testing {
@@ -310,6 +313,25 @@ TEST_F(NodeStageTest, AnImageThatSomebodyElseMountedIsLeftAlone) {
     }
     EXPECT_EQ(World(), before);
   }
+}
+
+TEST_F(NodeStageTest, ADeviceThatIsAboutToGoIsWaitedFor) {
+  SetFormatted(kVolume, "ext4", 32 * kMebi);
+  mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop(Image(kVolume), LabelFor(kVolume), true); });
+  std::thread last_user([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/nowhere"); });
+  });
+  EXPECT_OK(Stage(StageAt("/staging/a")));
+  last_user.join();
+  EXPECT_EQ(Filesystem(kVolume).size_bytes, 64 * kMebi) << "it was no use, so the filesystem grew";
+}
+
+TEST_F(NodeStageTest, ADeviceThatIsAboutToGoAndDoesNotIsAUse) {
+  SetFormatted(kVolume, "ext4");
+  mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop(Image(kVolume), LabelFor(kVolume), true); });
+  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kFailedPrecondition, "/dev/loop0"));
+  EXPECT_OK(Stage(StageAt("/staging/a", BlockCapability()))) << "which may be the next one's";
 }
 
 TEST_F(NodeStageTest, UnstagingWhatIsNotStagedIsOk) {

@@ -121,7 +121,7 @@ TEST_F(NodeExpandTest, TheStackedDeviceFollowsTheVolumesOwn) {
   // So numbered that the stacked device comes first in any list.
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop("/images/other", "theirs"); });
   ASSERT_OK(Stage(StageAt("/staging/a", block)));
-  ASSERT_OK(mounter_.DetachLoop("/dev/loop0"));
+  ASSERT_OK(mounter_.DetachLoop(Loops().at(0)));
   PublishSpec read_only = PublishAt("/pods/ro", block);
   read_only.read_only = true;
   ASSERT_OK(Publish(read_only));

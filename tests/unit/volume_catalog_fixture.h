@@ -32,12 +32,12 @@ class FakeLoops : public LoopDevices {
     used_.insert(request.backing_file);
     return LoopInfo();
   }
-  absl::Status DetachLoop(const std::string& backing_file) override {
+  absl::Status DetachLoop(const LoopInfo&) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    used_.erase(backing_file);
+    used_.clear();
     return absl::OkStatus();
   }
-  absl::Status ResizeLoop(const std::string& device) override { return Unimplemented(device); }
+  absl::Status ResizeLoop(const LoopInfo& loop) override { return Unimplemented(loop.device); }
   absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (used_.count(backing_file) == 0) return std::vector<LoopInfo>();

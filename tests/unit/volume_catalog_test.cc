@@ -154,7 +154,7 @@ TEST_F(VolumeCatalogTest, AVolumeInUseIsNotDeletedAndStaysUsable) {
   ExpectStatus(catalog().Delete(id, Patient()), absl::StatusCode::kFailedPrecondition, "/dev/loop7");
   ASSERT_TRUE(catalog().Find(id).ok());
   EXPECT_THAT(catalog().Get(id)->published_nodes, ElementsAre("n1"));
-  ASSERT_TRUE(loops_.DetachLoop(Image(id)).ok());
+  ASSERT_TRUE(loops_.DetachLoop(loops_.FindLoops(Image(id))->front()).ok());
   EXPECT_TRUE(catalog().Delete(id, Patient()).ok());
   ExpectConsistent();
 }
