@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <filesystem>
 #include <fstream>
 #include <system_error>
 #include <vector>
@@ -28,6 +29,20 @@ absl::StatusOr<std::string> BootId() {
   std::string id;
   if (std::getline(file, id) && !id.empty()) return id;
   return ErrnoStatus(errno == 0 ? EIO : errno, "read", kPath);  // an empty one sets none
+}
+
+std::vector<std::string> ChildProcesses() {
+  std::vector<std::string> children;
+  std::error_code error;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::ifstream pids(thread.path() / "children");
+    for (std::string pid; pids >> pid;) {
+      std::string name;
+      std::getline(std::ifstream("/proc/" + pid + "/comm"), name);
+      children.push_back(fmt::format("{} ({})", name, pid));
+    }
+  }
+  return children;
 }
 
 std::string RandomHex(std::size_t bytes) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ struct Flags {
   std::string driver_name = Config().driver_name;
   std::string max_volumes = "0";
   std::vector<std::string> topology;
+  std::string stop_timeout = fmt::format("{}", Config().stop_timeout.count());
   std::string log_level = Config().log_level;
   std::string log_format = Config().log_format;
 };
@@ -93,11 +95,24 @@ absl::StatusOr<Mode> ParseMode(const std::string& mode) {
   return Wrong("--mode", mode, "use node, controller or monolith");
 }
 
-absl::StatusOr<std::int64_t> ParseMaxVolumes(const std::string& text) {
+absl::StatusOr<std::int64_t> ParseNumber(std::string_view flag, const std::string& text, std::int64_t most,
+                                         std::string_view rule) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number >= 0) return number;
-  return Wrong("--max-volumes", text, "use a whole number, 0 for no limit");
+  if (error == std::errc() && end == text.data() + text.size() && number >= 0 && number <= most) return number;
+  return Wrong(flag, text, rule);
+}
+
+absl::StatusOr<std::int64_t> ParseMaxVolumes(const std::string& text) {
+  return ParseNumber("--max-volumes", text, std::numeric_limits<std::int64_t>::max(),
+                     "use a whole number, 0 for no limit");
+}
+
+absl::StatusOr<std::chrono::seconds> ParseStopTimeout(const std::string& text) {
+  constexpr std::int64_t kDay = 24 * 60 * 60;
+  MOORING_ASSIGN_OR_RETURN(const std::int64_t seconds,
+                           ParseNumber("--stop-timeout", text, kDay, "use a whole number of seconds, at most a day"));
+  return std::chrono::seconds(seconds);
 }
 
 absl::StatusOr<std::string> OneOf(std::string_view flag, const std::string& value,
@@ -165,6 +180,7 @@ absl::StatusOr<Config> Check(const Flags& flags) {
   MOORING_ASSIGN_OR_RETURN(config.max_volumes, ParseMaxVolumes(flags.max_volumes));
   MOORING_ASSIGN_OR_RETURN(config.topology, ParseTopology(flags.topology, config));
   SetNodeId(config, node_id);
+  MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseStopTimeout(flags.stop_timeout));
   MOORING_ASSIGN_OR_RETURN(config.log_level,
                            OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
   MOORING_ASSIGN_OR_RETURN(config.log_format, OneOf("--log-format", flags.log_format, {"text", "json"}));
@@ -189,6 +205,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->type_name("TEXT")
       ->delimiter(',')
       ->allow_extra_args(false);
+  add("--stop-timeout", flags.stop_timeout, "MOORING_STOP_TIMEOUT",
+      "seconds that calls under way are given to end after SIGTERM");
   add("--log-level", flags.log_level, "MOORING_LOG_LEVEL", "debug, info, warning or error");
   add("--log-format", flags.log_format, "MOORING_LOG_FORMAT", "text or json");
 }

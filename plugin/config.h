@@ -3,6 +3,7 @@
 #ifndef MOORING_PLUGIN_CONFIG_H_
 #define MOORING_PLUGIN_CONFIG_H_
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -25,6 +26,7 @@ struct Config {
   std::map<std::string, std::string> topology;  // segments of this node, the node id's own among them
   std::string log_level = "info";
   std::string log_format = "text";
+  std::chrono::seconds stop_timeout{60};  // calls under way may include an mkfs or a check of a filesystem
   bool print_version = false;
 
   bool serves_node() const { return mode != Mode::kController; }

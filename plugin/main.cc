@@ -1,8 +1,8 @@
 // mooring-plugin: a CSI driver on a unix socket. Flags in config.h, the parts in server.h.
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <memory>
 
@@ -14,9 +14,6 @@
 #include "plugin/server.h"
 
 namespace {
-
-// Calls under way may include an mkfs or a check of a filesystem.
-constexpr std::chrono::seconds kPatience{60};
 
 int Fail(const absl::Status& status) {
   fmt::print(stderr, "mooring-plugin: {}\n", mooring::Message(status));
@@ -46,8 +43,10 @@ int Run(const mooring::Config& config) {
   int signal = 0;
   ::sigwait(&signals, &signal);
   mooring::log::Info("stopping", {{"signal", fmt::format("{}", signal)}});
-  (*server)->Stop(kPatience);
-  return 0;
+  const absl::Status stopped = (*server)->Stop(config.stop_timeout);
+  if (stopped.ok()) return 0;
+  mooring::log::Error("ending in the middle of a call", {{"cause", mooring::Message(stopped)}});
+  ::_exit(1);  // to return would be to wait for the threads of those calls
 }
 
 }  // namespace

@@ -61,6 +61,16 @@ std::string MethodOf(const ProtoMessage& request) {
   return name;
 }
 
+// What stands in a log for a call that did not end.
+std::string CallText(const ProtoMessage& request) {
+  constexpr std::size_t kLongest = 64;
+  for (const char* field : {"volume_id", "name"}) {
+    const std::string text = FieldText(request, field);
+    if (!text.empty()) return fmt::format("{} {}", MethodOf(request), Quote(text, kLongest));
+  }
+  return MethodOf(request);
+}
+
 void CollectMountFlags(const ProtoMessage& message, std::vector<std::string>& flags) {
   const Reflection& reflection = *message.GetReflection();
   std::vector<const FieldDescriptor*> fields;
@@ -195,8 +205,8 @@ grpc::Status Rpc::Run(grpc::ServerContext& context, const ProtoMessage& request,
   const Call call = CallOf(context);
   if (log::Enabled(log::Level::kDebug))
     log::Debug("request", {{"method", MethodOf(request)}, {"fields", Redacted(request)}});
-  absl::Status status = Begin();
-  const absl::Cleanup end = [this] { End(); };
+  absl::Status status = Begin(request);
+  const absl::Cleanup end = [&] { End(request); };
   if (status.ok()) status = CheckSizes(request);
   if (status.ok() && when == When::kWhenReady) status = readiness_.Wait(call.wait_until);
   if (status.ok()) status = RunGuarded(handler, call);
@@ -204,21 +214,26 @@ grpc::Status Rpc::Run(grpc::ServerContext& context, const ProtoMessage& request,
   return ToGrpc(status);
 }
 
-absl::Status Rpc::Begin() {
+absl::Status Rpc::Begin(const ProtoMessage& request) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  ++under_way_;
-  return draining_ ? Unavailable("the plugin is stopping: call again when it is back") : absl::OkStatus();
+  under_way_.insert(&request);
+  return draining_ ? Stopping() : absl::OkStatus();
 }
 
-void Rpc::End() {
+void Rpc::End(const ProtoMessage& request) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (--under_way_ == 0) idle_.notify_all();
+  under_way_.erase(under_way_.find(&request));
+  if (under_way_.empty()) idle_.notify_all();
 }
 
-void Rpc::Drain(Clock::time_point deadline) {
+std::vector<std::string> Rpc::Drain(Clock::time_point deadline) {
+  readiness_.Stop();
   std::unique_lock<std::mutex> lock(mutex_);
   draining_ = true;
-  idle_.wait_until(lock, deadline, [this] { return under_way_ == 0; });
+  idle_.wait_until(lock, deadline, [this] { return under_way_.empty(); });
+  std::vector<std::string> left;
+  for (const ProtoMessage* request : under_way_) left.push_back(CallText(*request));
+  return left;
 }
 
 std::string Redacted(const ProtoMessage& request) {

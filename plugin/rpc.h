@@ -15,8 +15,10 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "plugin/call.h"
@@ -42,20 +44,21 @@ class Rpc {
     });
   }
 
-  // The end: calls that come from now on are UNAVAILABLE. Returns when none is under way any more, or at the deadline.
-  void Drain(std::chrono::steady_clock::time_point deadline);
+  // The end: calls that come from now on are UNAVAILABLE, as are those that wait for the plugin to be ready. Returns
+  // when none is under way any more, or at the deadline: then those that are left, as "NodeStageVolume 'vol-…'".
+  std::vector<std::string> Drain(std::chrono::steady_clock::time_point deadline);
 
  private:
   grpc::Status Run(grpc::ServerContext& context, const google::protobuf::Message& request, When when,
                    const std::function<absl::Status(const Call&)>& handler);
 
-  absl::Status Begin();
-  void End();
+  absl::Status Begin(const google::protobuf::Message& request);
+  void End(const google::protobuf::Message& request);
 
   Readiness& readiness_;
   std::mutex mutex_;
   std::condition_variable idle_;
-  int under_way_ = 0;
+  std::multiset<const google::protobuf::Message*> under_way_;
   bool draining_ = false;
 };
 

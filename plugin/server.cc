@@ -5,11 +5,14 @@
 #include <grpcpp/grpcpp.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/host.h"
 #include "base/log.h"
@@ -30,9 +33,12 @@
 namespace mooring {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int kMostThreads = 512;  // calls at a time; one more is RESOURCE_EXHAUSTED
 constexpr std::chrono::seconds kReconcileAgain{5};
 constexpr std::chrono::milliseconds kLastAnswers{500};
+constexpr std::chrono::seconds kReconcilePatience{2};  // it begins anew at the next start: nobody waits for its answer
 
 // Who may write there could put something in the place of our files. What is new to us and empty becomes ours.
 absl::Status CheckOwnDirectory(const std::filesystem::path& path) {
@@ -90,6 +96,13 @@ class UnknownCalls final : public grpc::CallbackGenericService {
   };
 };
 
+absl::Status StillUnderWay(const std::vector<std::string>& left, std::chrono::seconds patience) {
+  const std::vector<std::string> tools = ChildProcesses();
+  const std::string running = tools.empty() ? "" : fmt::format("; tools that run on: {}", fmt::join(tools, ", "));
+  return absl::DeadlineExceededError(
+      fmt::format("still under way after {} s: {}{}", patience.count(), fmt::join(left, ", "), running));
+}
+
 VolumeCatalog::Settings CatalogSettings(const Config& config) {
   return {.node_id = config.node_id, .topology = config.topology, .max_volumes = config.max_volumes};
 }
@@ -115,6 +128,8 @@ struct PluginServer::Parts {
   absl::Status Listen(const std::string& socket_path);
   absl::Status Reconcile();
   void ReconcileUntilDone();
+  bool AwaitReconciler(Clock::time_point deadline);  // false: it is at work still
+  void End();
 
   std::unique_ptr<CatalogStore> catalog_store;
   std::unique_ptr<NodeStore> node_store;
@@ -133,8 +148,9 @@ struct PluginServer::Parts {
   std::unique_ptr<grpc::Server> server;
 
   std::mutex mutex;
-  std::condition_variable stop_changed;
+  std::condition_variable changed;
   bool stopping = false;
+  bool reconciler_ended = false;
   std::thread reconciler;
 };
 
@@ -178,13 +194,31 @@ void PluginServer::Parts::ReconcileUntilDone() {
     // What is UNAVAILABLE means "starting" to those who wait.
     readiness.Set(absl::IsUnavailable(status) ? WithCode(absl::StatusCode::kInternal, status) : status);
     std::unique_lock<std::mutex> lock(mutex);
-    if (status.ok() || stop_changed.wait_for(lock, kReconcileAgain, [this] { return stopping; })) return;
+    if (!status.ok() && !changed.wait_for(lock, kReconcileAgain, [this] { return stopping; })) continue;
+    reconciler_ended = true;
+    changed.notify_all();
+    return;
   }
+}
+
+bool PluginServer::Parts::AwaitReconciler(Clock::time_point deadline) {
+  std::unique_lock<std::mutex> lock(mutex);
+  return changed.wait_until(lock, deadline, [this] { return reconciler_ended; });
+}
+
+// The answers are on their way. A client that does not listen would keep its connection, and us, for long.
+void PluginServer::Parts::End() {
+  server->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
+  server->Wait();
+  if (reconciler.joinable()) reconciler.join();
 }
 
 PluginServer::PluginServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
-PluginServer::~PluginServer() { Stop(std::chrono::seconds(0)); }
+PluginServer::~PluginServer() {
+  Stop(std::chrono::seconds(0)).IgnoreError();
+  parts_->End();
+}
 
 absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& asked, Mounter& mounter) {
   Config config = asked;
@@ -200,19 +234,19 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
   return std::unique_ptr<PluginServer>(new PluginServer(std::move(parts)));
 }
 
-void PluginServer::Stop(std::chrono::seconds patience) {
+absl::Status PluginServer::Stop(std::chrono::seconds patience) {
+  const Clock::time_point start = Clock::now();
   {
     const std::lock_guard<std::mutex> lock(parts_->mutex);
-    if (parts_->stopping) return;
     parts_->stopping = true;
-    parts_->stop_changed.notify_all();
+    parts_->changed.notify_all();
   }
   parts_->volume_locks->Stop();
-  parts_->rpc.Drain(std::chrono::steady_clock::now() + patience);
-  // The answers are on their way. A client that does not listen would keep its connection, and us, for long.
-  parts_->server->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
-  parts_->server->Wait();
-  if (parts_->reconciler.joinable()) parts_->reconciler.join();
+  std::vector<std::string> left = parts_->rpc.Drain(start + patience);
+  if (!parts_->AwaitReconciler(start + std::min(patience, kReconcilePatience))) left.push_back("reconciling");
+  if (!left.empty()) return StillUnderWay(left, patience);
+  parts_->End();
+  return absl::OkStatus();
 }
 
 }  // namespace mooring

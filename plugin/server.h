@@ -9,6 +9,7 @@
 #include <chrono>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
 #include "plugin/config.h"
@@ -19,10 +20,12 @@ class PluginServer {
  public:
   // Opens the state, binds the socket and serves; reconciles in the background. `mounter` must outlive it.
   static absl::StatusOr<std::unique_ptr<PluginServer>> Start(const Config& config, Mounter& mounter);
-  ~PluginServer();
+  ~PluginServer();  // waits for what is left, however long that takes
 
-  // Takes no new calls and lets those under way end, for at most `patience`.
-  void Stop(std::chrono::seconds patience);
+  // Takes no new calls, refuses those that wait for others, and lets those at work end. DEADLINE_EXCEEDED names the
+  // calls and tools that are at it still after `patience`: end the process then, as a kill would. What a call had
+  // begun is finished or taken back at the next start or call; a tool goes on alone and keeps its image locked.
+  absl::Status Stop(std::chrono::seconds patience);
 
  private:
   struct Parts;

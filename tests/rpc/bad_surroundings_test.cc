@@ -294,6 +294,7 @@ TEST_P(StartOnAFullDisk, UnpublishUnstageAndDeleteWorkAndMakeRoom) {
     EXPECT_OK(driver().Unpublish(id, Target("a", id)));
     EXPECT_OK(driver().Unstage(id, Staging(id)));
     EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    EndFillAndStart();
     EXPECT_OK(driver().Delete(id));
     EXPECT_OK(driver().Delete(Created(Block(), kMiB))) << "there is room again";
     MakeRoom();

@@ -63,6 +63,26 @@ TEST_F(InterruptedCall, SigtermRefusesNewCalls) {
   Start();
 }
 
+// Of a process that ends in the middle of a call: it says which, and what runs on without it.
+TEST_F(InterruptedCall, SigtermWaitsNoLongerThanItsTimeout) {
+  plugin().options().environment["PATH"] = SlowMkfs(4);
+  plugin().options().flags.insert(plugin().options().flags.end(), {"--stop-timeout", "1"});
+  Restart(SIGTERM);
+  auto stage = StageInBackground();
+  const auto start = Clock::now();
+  EXPECT_EQ(plugin().Terminate(), 1);
+  EXPECT_GE(Clock::now() - start, milliseconds(900));
+  EXPECT_LT(Clock::now() - start, milliseconds(2500));
+  EXPECT_TRUE(absl::IsUnavailable(stage.get()));
+  EXPECT_THAT(plugin().Log(), ::testing::ContainsRegex("NodeStageVolume ..*" + id_ + ".*tools that run on: mkfs.ext4"));
+  const pid_t orphan = ToolRuns("mkfs.ext4").back();
+  EXPECT_TRUE(Runs(orphan));
+  plugin().options().environment.clear();
+  Start();
+  EXPECT_OK(driver().Stage(id_, staging_));
+  EXPECT_FALSE(Runs(orphan)) << "it was waited for";
+}
+
 // The next process finds an image that is empty or formatted, never half of it.
 TEST_F(InterruptedCall, SigkillInTheMiddleOfMkfs) {
   auto stage = StageInBackground();

@@ -1,8 +1,6 @@
 // The socket: a stale one is replaced, a live one never, anything else is left alone. And what Probe says meanwhile.
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -36,6 +34,27 @@ class Socket : public RpcTest {
     fs::remove(log);
     fs::remove_all(dir() / "state2");
     return status;
+  }
+
+  // Reconciling finishes deletions that were interrupted, and gives the devices of each half a second to go: these
+  // stay.
+  void RestartHeldUp() {
+    constexpr int kVolumes = 8;
+    for (int i = 0; i < kVolumes; ++i) {
+      EXPECT_EQ(Shell("losetup --find " + Image(Created())), 0);
+    }
+    driver().Disconnect();
+    plugin().Terminate();
+    Rows(state_dir() + "/catalog.db", "UPDATE volumes SET state = 'deleting' WHERE name <> 'other'");
+    plugin().Launch();
+    EXPECT_TRUE(Eventually([&] {
+      driver().Connect();
+      return driver().Send(csi::v1::ProbeRequest()).status.ok();
+    })) << "the socket is there at once";
+  }
+  void LetGo() {
+    for (const LoopLine& loop : LoopsHere()) EXPECT_EQ(Shell("losetup -d " + loop.device), 0);
+    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
   }
 };
 
@@ -203,23 +222,9 @@ TEST_F(Socket, ItsPathIsTakenAsItIsWritten) {
   EXPECT_FALSE(fs::exists(odd));
 }
 
-// Reconciling finishes a deletion that was interrupted, and that waits for whoever has the image's lock: this test.
 TEST_F(Socket, BeforeItHasReconciledProbeSaysNotReadyAndCallsWait) {
-  const std::string id = Created(), half_deleted = Created();
-  driver().Disconnect();
-  plugin().Terminate();
-  ASSERT_EQ(
-      Shell(fmt::format("python3 -c \"import sqlite3; c = sqlite3.connect('{}/catalog.db'); "
-                        "c.execute('UPDATE volumes SET state = ? WHERE id = ?', ('deleting', '{}')); c.commit()\"",
-                        state_dir(), half_deleted)),
-      0);
-  UniqueFd other(::open(Image(half_deleted).c_str(), O_RDWR | O_CLOEXEC));
-  ASSERT_EQ(::flock(other.get(), LOCK_EX), 0);
-  plugin().Launch();
-  EXPECT_TRUE(Eventually([&] {
-    driver().Connect();
-    return driver().Send(csi::v1::ProbeRequest()).status.ok();
-  })) << "the socket is there at once";
+  const std::string id = driver().Create("other")->volume().volume_id();
+  RestartHeldUp();
   const auto probe = driver().Send(csi::v1::ProbeRequest());
   EXPECT_TRUE(probe->has_ready());
   EXPECT_FALSE(probe->ready().value());
@@ -232,10 +237,24 @@ TEST_F(Socket, BeforeItHasReconciledProbeSaysNotReadyAndCallsWait) {
   driver().set_deadline(std::chrono::seconds(30));
   auto stage = std::async(std::launch::async, [&] { return driver().Stage(id, Staging(id)).status; });
   EXPECT_EQ(stage.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
-  other.reset();
   EXPECT_OK(stage.get());
   EXPECT_TRUE(driver().Send(csi::v1::ProbeRequest())->ready().value());
-  EXPECT_FALSE(fs::exists(Image(half_deleted)));
+  EXPECT_OK(driver().Unstage(id, Staging(id)));
+  LetGo();
+}
+
+TEST_F(Socket, SigtermBeforeItHasReconciledEndsIt) {
+  const std::string id = driver().Create("other")->volume().volume_id();
+  const std::string staging = Staging(id);
+  RestartHeldUp();
+  auto stage = std::async(std::launch::async, [&] { return driver().Stage(id, staging).status; });
+  EXPECT_EQ(stage.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(plugin().Terminate(), 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2)) << "the volumes left are not begun";
+  EXPECT_THAT(stage.get(), FailsWith(Code::kUnavailable, "stopping"));
+  LetGo();
+  Start();
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ TEST_F(ConfigTest, AnEndpointIsAllThatIsNeeded) {
   EXPECT_TRUE(config->serves_node());
   EXPECT_TRUE(config->serves_controller());
   EXPECT_EQ(config->max_volumes, 0);
+  EXPECT_EQ(config->stop_timeout, std::chrono::seconds(60));
   EXPECT_EQ(config->log_level, "info");
   EXPECT_EQ(config->log_format, "text");
   EXPECT_FALSE(config->node_id.empty());
@@ -75,7 +76,7 @@ TEST_F(ConfigTest, AnEndpointIsAllThatIsNeeded) {
 TEST_F(ConfigTest, EveryFlagArrives) {
   const absl::StatusOr<Config> config =
       Parse({"--endpoint=/s/csi.sock", "--node-id=n-1", "--state-dir=/srv//mooring/", "--mode=controller",
-             "--driver-name=Disk.Example.org", "--max-volumes=7", "--topology=zone=a", "--topology",
+             "--driver-name=Disk.Example.org", "--max-volumes=7", "--stop-timeout=5", "--topology=zone=a", "--topology",
              "topology.disk.example.org/rack=r2", "--log-level=debug", "--log-format=json"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->socket_path, "/s/csi.sock");
@@ -84,6 +85,7 @@ TEST_F(ConfigTest, EveryFlagArrives) {
   EXPECT_FALSE(config->serves_node());
   EXPECT_EQ(config->driver_name, "Disk.Example.org");
   EXPECT_EQ(config->max_volumes, 7);
+  EXPECT_EQ(config->stop_timeout, std::chrono::seconds(5));
   EXPECT_EQ(config->log_level, "debug");
   EXPECT_EQ(config->log_format, "json");
   EXPECT_THAT(config->topology, UnorderedElementsAre(Pair("topology.disk.example.org/node", "n-1"),
@@ -97,7 +99,7 @@ TEST_F(ConfigTest, EveryFlagIsAnEnvironmentVariableToo) {
       {"MOORING_STATE_DIR", "/data"},          {"MOORING_MODE", "node"},
       {"MOORING_DRIVER_NAME", "d.e"},          {"MOORING_MAX_VOLUMES", "3"},
       {"MOORING_TOPOLOGY", "zone=a,rack=b"},   {"MOORING_LOG_LEVEL", "error"},
-      {"MOORING_LOG_FORMAT", "json"}};
+      {"MOORING_LOG_FORMAT", "json"},          {"MOORING_STOP_TIMEOUT", "0"}};
   for (const auto& [name, value] : variables) ::setenv(name, value, 1);
   const absl::StatusOr<Config> config = Parse({});
   ASSERT_TRUE(config.ok()) << config.status();
@@ -107,6 +109,7 @@ TEST_F(ConfigTest, EveryFlagIsAnEnvironmentVariableToo) {
   EXPECT_FALSE(config->serves_controller());
   EXPECT_EQ(config->driver_name, "d.e");
   EXPECT_EQ(config->max_volumes, 3);
+  EXPECT_EQ(config->stop_timeout, std::chrono::seconds(0));
   EXPECT_EQ(config->topology.size(), 3u);
   EXPECT_EQ(config->log_level, "error");
   EXPECT_EQ(config->log_format, "json");

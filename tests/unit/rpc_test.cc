@@ -292,6 +292,33 @@ TEST_F(RpcServeTest, DrainedItLetsTheCallUnderWayEndAndTakesNoOther) {
   first.join();
 }
 
+TEST_F(RpcServeTest, DrainNamesWhatIsLeftAtItsDeadline) {
+  std::promise<void> inside, let_go;
+  stage_ = [&](const Call&) {
+    inside.set_value();
+    let_go.get_future().wait();
+    return csi::v1::NodeStageVolumeResponse();
+  };
+  std::thread first([this] { EXPECT_TRUE(Stage().ok()); });
+  inside.get_future().wait();
+  EXPECT_THAT(rpc_.Drain(std::chrono::steady_clock::now()), ::testing::ElementsAre("NodeStageVolume 'vol-a'"));
+  let_go.set_value();
+  first.join();
+  EXPECT_THAT(rpc_.Drain(std::chrono::steady_clock::now()), ::testing::IsEmpty());
+}
+
+TEST_F(RpcServeTest, ACallThatWaitsForThePluginToBeReadyIsRefusedAtTheEnd) {
+  readiness_.Set(Unavailable("starting"));
+  auto waiting = std::async(std::launch::async, [this] { return Stage(); });
+  EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(rpc_.Drain(start + std::chrono::seconds(20)), ::testing::IsEmpty());
+  EXPECT_LT(std::chrono::steady_clock::now(), start + std::chrono::seconds(10));
+  EXPECT_THAT(waiting.get().error_message(), HasSubstr("stopping"));
+  readiness_.Set(absl::OkStatus());
+  EXPECT_TRUE(absl::IsUnavailable(readiness_.Now())) << "the reconciler comes too late";
+}
+
 TEST_F(RpcServeTest, ARefusedMountFlagIsInTheAnswerAndNotInTheLog) {
   auto& mount = *request_.mutable_volume_capability()->mutable_mount();
   mount.add_mount_flags("noatime,hunter2=x");
