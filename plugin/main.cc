@@ -35,11 +35,6 @@ int Run(const mooring::Config& config) {
   mooring::KernelMounter mounter;
   const absl::StatusOr<std::unique_ptr<mooring::PluginServer>> server = mooring::PluginServer::Start(config, mounter);
   if (!server.ok()) return Fail(server.status());
-  mooring::log::Info("serving", {{"version", mooring::Version()},
-                                 {"driver", config.driver_name},
-                                 {"node", config.node_id},
-                                 {"socket", config.socket_path},
-                                 {"state", config.state_dir}});
   int signal = 0;
   ::sigwait(&signals, &signal);
   mooring::log::Info("stopping", {{"signal", fmt::format("{}", signal)}});

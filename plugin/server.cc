@@ -19,6 +19,7 @@
 #include "base/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
+#include "base/version.h"
 #include "base/unique_fd.h"
 #include "plugin/catalog_store.h"
 #include "plugin/controller_service.h"
@@ -230,6 +231,11 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<KeyedLocks> locks, KeyedLocks::Shared(config.state_dir + "/lock"));
   auto parts = std::make_unique<Parts>(config, mounter, std::move(catalog), std::move(node), std::move(locks));
   MOORING_RETURN_IF_ERROR(parts->Listen(config.socket_path));
+  log::Info("serving", {{"version", Version()},
+                        {"driver", config.driver_name},
+                        {"node", config.node_id},
+                        {"socket", config.socket_path},
+                        {"state", config.state_dir}});
   parts->reconciler = std::thread(&Parts::ReconcileUntilDone, parts.get());
   return std::unique_ptr<PluginServer>(new PluginServer(std::move(parts)));
 }
