@@ -50,20 +50,28 @@ absl::Status SetAttributes(const UniqueFd& fd, mount_attr attributes, bool recur
   return ErrnoStatus(errno, what);
 }
 
-// What stands at the target must fit what is to be mounted, and hide nothing.
-absl::Status CheckPlace(const Target& target, TargetKind kind) {
+// What stands at the target must be of the right kind, and no mount. Nothing is opened for it: that may hang.
+absl::Status CheckKind(const Target& target, TargetKind kind) {
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
   const std::string path = Quote(target.path());
-  if (status.mount_root)
+  if (status.mount_root) {
     return FailedPrecondition(fmt::format("{} is a mount already: nothing is stacked on it", path));
+  }
   if (kind == TargetKind::kFile) {
     if (status.kind == PathInfo::Kind::kRegular && status.size == 0) return absl::OkStatus();
     return FailedPrecondition(fmt::format("{} has to be an empty file for a block device to be bound on", path));
   }
-  if (status.kind != PathInfo::Kind::kDirectory) return FailedPrecondition(fmt::format("{} is not a directory", path));
+  if (status.kind == PathInfo::Kind::kDirectory) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("{} is not a directory", path));
+}
+
+// And it must hide nothing.
+absl::Status CheckPlace(const Target& target, TargetKind kind) {
+  MOORING_RETURN_IF_ERROR(CheckKind(target, kind));
+  if (kind == TargetKind::kFile) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const bool empty, target.IsEmptyDirectory());
-  if (!empty) return FailedPrecondition(fmt::format("{} is not empty: a mount would hide what is in it", path));
-  return absl::OkStatus();
+  if (empty) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("{} is not empty: a mount would hide what is in it", Quote(target.path())));
 }
 
 struct Place {
@@ -79,7 +87,7 @@ absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target) {
   if (!fd.ok()) return fd.status();
   // Other errors: a filesystem without locks, where looking has to do.
   if (absl::IsAborted(LockFile(*fd, target.path(), kPatience))) {
-    return FailedPrecondition(fmt::format("somebody else is mounting at {} at this moment", Quote(target.path())));
+    return Aborted(fmt::format("somebody else is mounting at {} at this moment", Quote(target.path())));
   }
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
   struct stat held = {};
@@ -96,8 +104,7 @@ absl::StatusOr<Place> LockPlace(const Target& target, TargetKind kind) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     MOORING_ASSIGN_OR_RETURN(const bool made_now, target.Make(kind));
     made = made || made_now;
-    // Not opened if it is a mount: that may hang.
-    MOORING_RETURN_IF_ERROR(CheckPlace(target, kind));
+    MOORING_RETURN_IF_ERROR(CheckKind(target, kind));
     MOORING_ASSIGN_OR_RETURN(std::optional<UniqueFd> fd, LockWhatIsThere(target));
     if (fd) return Place{*std::move(fd), made};
   }

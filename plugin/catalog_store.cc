@@ -41,8 +41,9 @@ constexpr char kSchema[] = R"(
   CREATE INDEX unfinished_volumes ON volumes(state) WHERE state <> 'ready';
 )";
 
-// What nothing ever read.
+// Columns that nothing ever read go; the first catalogs had no settings.
 constexpr char kFromVersion1[] = R"(
+  CREATE TABLE IF NOT EXISTS settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
   ALTER TABLE volumes DROP COLUMN access_types;
   ALTER TABLE volumes DROP COLUMN created_at;
 )";

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/file_lock.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
@@ -158,8 +159,9 @@ absl::Status ImageBackend::Delete(const std::string& id) {
   }
   MOORING_RETURN_IF_ERROR(image.status());
   MOORING_RETURN_IF_ERROR(WaitUntilUnused(path));
-  MOORING_RETURN_IF_ERROR(RemoveBeside(id));
+  // The image first: without its undo file, a half-grown one could be used again.
   MOORING_RETURN_IF_ERROR(RemoveFile(path));
+  MOORING_RETURN_IF_ERROR(RemoveBeside(id));
   return SyncDirectoryOf(path);
 }
 
@@ -245,7 +247,8 @@ absl::Status ImageBackend::RemoveLeftovers() {
     // Held by whoever formats it. Without an image there is nothing to format, or to undo.
     const absl::StatusOr<UniqueFd> image = OpenLocked(PathOf(id), kNoPatience);
     const bool waste = image.ok() ? grown.empty() : absl::IsNotFound(image.status());
-    if (waste) MOORING_RETURN_IF_ERROR(RemoveFile(directory_ + "/" + name));
+    const absl::Status removed = waste ? RemoveFile(directory_ + "/" + name) : absl::OkStatus();
+    if (!removed.ok()) log::Warning("a leftover stays", {{"file", name}, {"cause", Message(removed)}});
   }
   return absl::OkStatus();
 }

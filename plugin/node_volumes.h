@@ -75,6 +75,9 @@ class NodeVolumes {
   absl::StatusOr<VolumeStats> Stats(const std::string& volume_id, const std::string& volume_path);
   absl::StatusOr<std::uint64_t> Expand(const ExpandSpec& spec, const Call& call);  // the capacity in bytes
 
+  // Ends the waiting for paths; the volumes' locks are whoever's gave them.
+  void Stop() { path_locks_.Stop(); }
+
   // Puts records and kernel together: once, before the first call. Forgets records of mounts that are gone, adopts
   // mounts without a record, detaches block devices that nothing uses.
   absl::Status Reconcile();

@@ -248,6 +248,7 @@ absl::Status PluginServer::Stop(std::chrono::seconds patience) {
     parts_->changed.notify_all();
   }
   parts_->volume_locks->Stop();
+  parts_->node_volumes.Stop();
   std::vector<std::string> left = parts_->rpc.Drain(start + patience);
   if (!parts_->AwaitReconciler(start + std::min(patience, kReconcilePatience))) left.push_back("reconciling");
   if (!left.empty()) return StillUnderWay(left, patience);

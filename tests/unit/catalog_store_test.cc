@@ -277,11 +277,13 @@ TEST_F(CatalogStoreTest, ACatalogOfTheFirstVersionIsCarriedOver) {
       .exec(
           "ALTER TABLE volumes ADD COLUMN access_types TEXT NOT NULL DEFAULT 'mount';"
           "ALTER TABLE volumes ADD COLUMN created_at INTEGER NOT NULL DEFAULT 1;"
+          "DROP TABLE settings;"
           "PRAGMA user_version=1");
   store = Open();
   ExpectInserted(*store, Volume("vol-b"));
   EXPECT_THAT(ReadyIds(*store), ElementsAre("vol-a", "vol-b"));
   EXPECT_EQ(store->Publications("vol-a")->size(), 1u);
+  EXPECT_EQ(store->KeepNodeId("n1").value(), "n1");
   store.reset();
   EXPECT_EQ(SQLite::Database(path()).execAndGet("PRAGMA user_version").getInt(), 2);
 }
