@@ -4,9 +4,9 @@
 // for it: one that outlives its plugin keeps everybody else away from what it writes.
 //
 //   <image>.formatting-<8 hex digits>   the filesystem that is being made; nothing worth keeping
-//   <image>.undo                        what an ext4 that resize2fs is growing was before, e2undo(8): while it is
-//   there,
-//                                       the image is neither attached nor mounted
+//   <image>.undo                        what an ext4 that resize2fs is growing was before, e2undo(8)
+//
+// While there is an undo file, the image is neither attached nor mounted.
 #ifndef MOORING_MOUNTER_IMAGE_H_
 #define MOORING_MOUNTER_IMAGE_H_
 

@@ -31,7 +31,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kImageSuffix = ".img";
-constexpr std::string_view kUndoFileSuffix = ".img.undo";
 
 constexpr milliseconds kPoll{5};
 constexpr milliseconds kLoopLingers{500};  // an autoclear loop device outlives its last unmount by a few of them
@@ -128,6 +127,9 @@ std::string IdOfLeftover(const std::string& name) {
   return IsFormattingLeftover(name, image) ? IdOf(image, kImageSuffix) : "";
 }
 
+// The volume's id where `name` is the undo file of its image, else empty.
+std::string IdOfUndoFile(const std::string& name) { return IdOf(name, UndoFileOf(std::string(kImageSuffix))); }
+
 std::string DeviceNames(const std::vector<LoopInfo>& loops) {
   std::string names;
   for (const LoopInfo& loop : loops) names += (names.empty() ? "" : ", ") + loop.device;
@@ -154,7 +156,7 @@ absl::Status ImageBackend::Delete(const std::string& id) {
   if (absl::IsNotFound(image.status())) {
     // Gone with everything around it is not deleted: it may come back, with its filesystem.
     const std::string state_dir(ParentOf(directory_));
-    if (::access(state_dir.c_str(), F_OK) != 0) return Internal(Message(ErrnoStatus(errno, "find", state_dir)));
+    if (::access(state_dir.c_str(), F_OK) != 0) return Unexpected(ErrnoStatus(errno, "find", state_dir));
     return RemoveBeside(id);
   }
   MOORING_RETURN_IF_ERROR(image.status());
@@ -168,7 +170,7 @@ absl::Status ImageBackend::Delete(const std::string& id) {
 absl::Status ImageBackend::RemoveBeside(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
   for (const std::string& name : names) {
-    if (IdOfLeftover(name) == id || IdOf(name, kUndoFileSuffix) == id)
+    if (IdOfLeftover(name) == id || IdOfUndoFile(name) == id)
       MOORING_RETURN_IF_ERROR(RemoveFile(directory_ + "/" + name));
   }
   return absl::OkStatus();
@@ -241,7 +243,7 @@ absl::Status ImageBackend::RemoveLeftovers() {
   MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
   for (const std::string& name : names) {
-    const std::string formatted = IdOfLeftover(name), grown = IdOf(name, kUndoFileSuffix);
+    const std::string formatted = IdOfLeftover(name), grown = IdOfUndoFile(name);
     const std::string id = formatted + grown;  // one of them
     if (id.empty()) continue;
     // Held by whoever formats it. Without an image there is nothing to format, or to undo.

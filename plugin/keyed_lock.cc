@@ -10,6 +10,7 @@
 
 #include "base/quote.h"
 #include "base/status.h"
+#include "plugin/readiness.h"
 
 namespace mooring {
 namespace {
@@ -35,8 +36,6 @@ int SetLock(const UniqueFd& file, const std::string& key, short type) {
 absl::Status Pending(std::string_view what, const std::string& key) {
   return Aborted(fmt::format("another operation on {} {} is still under way: call again later", what, Quote(key)));
 }
-
-absl::Status Stopping() { return Unavailable("the plugin is stopping"); }
 
 }  // namespace
 
