@@ -118,7 +118,7 @@ class Threads {
     --count_;
     changed_.notify_all();
   }
-  int Wait(std::chrono::seconds patience) {  // how many are left
+  int Wait(std::chrono::milliseconds patience) {  // how many are left
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, patience, [this] { return count_ == 0; });
     return count_;
@@ -212,7 +212,7 @@ pb::Answer AnswerTo(const pb::Request& request, Mounter& mounter) {
   return Done(InvalidArgument("a request to the mount helper that names no call it knows"));
 }
 
-absl::Status ServeHelper(const UniqueFd& control, Mounter& mounter, std::chrono::seconds patience) {
+absl::Status ServeHelper(const UniqueFd& control, Mounter& mounter, std::chrono::milliseconds patience) {
   const auto threads = std::make_shared<Threads>();
   for (;;) {
     absl::StatusOr<Parcel> parcel = ReceiveParcel(control);
@@ -226,7 +226,7 @@ absl::Status ServeHelper(const UniqueFd& control, Mounter& mounter, std::chrono:
   const int left = threads->Wait(patience);
   if (left == 0) return absl::OkStatus();
   return absl::DeadlineExceededError(
-      fmt::format("{} calls are under way still, {} s after the plugin ended", left, patience.count()));
+      fmt::format("{} calls are under way still, {} ms after the plugin ended", left, patience.count()));
 }
 
 }  // namespace mooring

@@ -17,7 +17,7 @@ inline constexpr int kMostChannels = 600;  // more than a plugin has calls at a 
 // Serves the channels that come over `control` (Parcels, mounter/channel.h) until that is closed, which is when the
 // plugin has ended; then for what is under way at most `patience` more. A channel that carries what no plugin sends is
 // closed, and logged. OK: nothing is under way. DEADLINE_EXCEEDED: something is; end the process, `mounter` is in use.
-absl::Status ServeHelper(const UniqueFd& control, Mounter& mounter, std::chrono::seconds patience);
+absl::Status ServeHelper(const UniqueFd& control, Mounter& mounter, std::chrono::milliseconds patience);
 
 // One request: asked of `mounter`, if its form is right.
 pb::Answer AnswerTo(const pb::Request& request, Mounter& mounter);

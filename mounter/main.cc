@@ -23,8 +23,9 @@
 
 namespace {
 
-// For what a plugin that was killed had begun: a filesystem that is being made or checked.
-constexpr std::chrono::seconds kPatience{120};
+// For what a plugin that was killed had begun: enough for a mount. A program that makes or checks a filesystem goes on
+// alone and keeps its image locked, mounter/image.h.
+constexpr std::chrono::milliseconds kPatience{200};
 
 int Fail(const absl::Status& status) {
   fmt::print(stderr, "mooring-mounter: {}\n", mooring::Message(status));
