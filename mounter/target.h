@@ -63,6 +63,7 @@ class Target {
       : path_(std::move(path)), parent_(std::move(parent)), name_(std::move(name)) {}
 
   absl::StatusOr<Status> StatWithoutAsking(int error) const;
+  absl::StatusOr<Status> StatByHandle() const;
 
   std::string path_;
   UniqueFd parent_;
