@@ -7,11 +7,10 @@
 #include <array>
 #include <cerrno>
 #include <climits>
-#include <filesystem>
 #include <fstream>
-#include <system_error>
 #include <vector>
 
+#include "base/directory.h"
 #include "base/status.h"
 
 namespace mooring {
@@ -33,9 +32,11 @@ absl::StatusOr<std::string> BootId() {
 
 std::vector<std::string> ChildProcesses() {
   std::vector<std::string> children;
-  std::error_code error;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
-    std::ifstream pids(thread.path() / "children");
+  constexpr char kThreads[] = "/proc/self/task";
+  const absl::StatusOr<std::vector<std::string>> threads = EntriesOf(kThreads);
+  if (!threads.ok()) return children;
+  for (const std::string& thread : *threads) {
+    std::ifstream pids(fmt::format("{}/{}/children", kThreads, thread));
     for (std::string pid; pids >> pid;) {
       std::string name;
       std::getline(std::ifstream("/proc/" + pid + "/comm"), name);

@@ -95,8 +95,7 @@ absl::Status Attach(std::unique_ptr<NewMount> mount, const Target& target, Targe
   MOORING_RETURN_IF_ERROR(status);
   if (propagation == Propagation::kPrivate) {
     if (const absl::Status failure = mount->MakePrivate(recursive); !failure.ok()) {
-      mount.reset();  // or it is busy
-      target.Unmount().IgnoreError();
+      target.TakeBack();
       return failure;
     }
   }

@@ -51,7 +51,8 @@ absl::Status MountDevice(const MountRequest& request, const Target& target, cons
   return WithMountApi([&](MountApi api) { return MountDeviceBy(api, request, target, device, number); });
 }
 
-absl::Status MountImage(const MountRequest& request, const Target& target) {
+// `was_missing`: the target, which is to be missing again after a failure.
+absl::Status MountImage(const MountRequest& request, const Target& target, bool was_missing) {
   // Held until it is mounted: who has the lock can tell a device that is going to be mounted from one that is going.
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(request.source));
   // The loop device goes with the last mount, or, if none comes about, with `loop`.
@@ -61,7 +62,9 @@ absl::Status MountImage(const MountRequest& request, const Target& target) {
   if (loop.made || loop.info.mounted) return absl::OkStatus();
   // One that was there, or about to go: now it is this mount's. Not before, for somebody may need it as it was.
   const absl::Status ours = Relabel(loop, request.label, true);
-  if (!ours.ok()) target.Unmount().IgnoreError();
+  if (ours.ok()) return ours;
+  target.TakeBack();
+  if (was_missing) target.Remove().IgnoreError();
   return ours;
 }
 
@@ -75,7 +78,7 @@ absl::Status KernelMounter::Mount(const MountRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
   struct stat file = {};
   if (::fstat(source.get(), &file) != 0) return ErrnoStatus(errno, "look at", request.source);
-  if (S_ISREG(file.st_mode)) return MountImage(request, target);
+  if (S_ISREG(file.st_mode)) return MountImage(request, target, status.kind == PathInfo::Kind::kMissing);
   if (S_ISBLK(file.st_mode)) return MountDevice(request, target, request.source, file.st_rdev);
   return FailedPrecondition(fmt::format("{} is neither a file nor a block device", Quote(request.source)));
 }

@@ -243,6 +243,8 @@ absl::Status Target::Unmount() const {
   }
 }
 
+void Target::TakeBack() const { ::umount2(Handle().c_str(), MNT_DETACH | UMOUNT_NOFOLLOW); }
+
 std::string Target::Handle() const { return fmt::format("/proc/self/fd/{}/{}", parent_.get(), name_); }
 
 }  // namespace mooring

@@ -55,6 +55,10 @@ class Target {
 
   absl::Status Unmount() const;  // the topmost mount; nothing mounted is OK
 
+  // What was attached a moment ago, by a call that fails after all: with all that is mounted below it, and whether
+  // somebody has looked into it meanwhile or not (MNT_DETACH). Never for a mount that anybody was told of.
+  void TakeBack() const;
+
   // A path that reaches the target whatever happens above it: "/proc/self/fd/<parent>/<name>".
   std::string Handle() const;
 

@@ -9,11 +9,10 @@
 
 #include <array>
 #include <cerrno>
-#include <filesystem>
 #include <mutex>
-#include <system_error>
+#include <vector>
 
-#include "base/path.h"
+#include "base/directory.h"
 #include "base/status.h"
 #include "mounter/classic_mount.h"
 
@@ -62,9 +61,10 @@ absl::StatusOr<std::string> MakeDirectory() {
 
 void Workshop::TakeDownAbandoned() {
   for (const char* parent : kParents) {
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
-      if (entry.path().filename().native().starts_with(kPrefix)) TakeDownIfAbandoned(entry.path());
+    const absl::StatusOr<std::vector<std::string>> names = EntriesOf(parent);
+    if (!names.ok()) continue;  // then nothing can be prepared there, either
+    for (const std::string& name : *names) {
+      if (name.starts_with(kPrefix)) TakeDownIfAbandoned(fmt::format("{}/{}", parent, name));
     }
   }
 }
