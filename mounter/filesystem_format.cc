@@ -5,10 +5,10 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/directory.h"
 #include "base/host.h"
 #include "base/path.h"
 #include "base/quote.h"
@@ -67,13 +67,14 @@ absl::Status RunMaker(Maker maker, const std::string& path, const LockedImage& i
 
 // What a killed mkfs left. Only under the image's lock: an mkfs that still runs holds it.
 absl::Status RemoveLeftovers(const std::string& path) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(ParentOf(path), error)) {
-    if (!IsFormattingLeftover(entry.path().filename().native(), NameOf(path))) continue;
-    if (::unlink(entry.path().c_str()) != 0 && errno != ENOENT)
-      return ErrnoStatus(errno, "remove", entry.path().native());
+  const std::string directory(ParentOf(path));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(directory));
+  for (const std::string& name : names) {
+    if (!IsFormattingLeftover(name, NameOf(path))) continue;
+    const std::string leftover = directory + "/" + name;
+    if (::unlink(leftover.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, "remove", leftover);
   }
-  return error ? ErrnoStatus(error.value(), "list", ParentOf(path)) : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 // A second file of the same size, formatted and put in the place of the first. The caller saw that the first is empty.
