@@ -121,12 +121,23 @@ absl::StatusOr<DetachedMount> DetachedMount::Clone(const UniqueFd& source, const
   return DetachedMount(std::move(tree));
 }
 
+// The mounts below are somebody else's, with reasons for their flags: a strictatime may not undo a noatime.
+absl::Status DetachedMount::AddFlagsBelow(MountFlags flags) {
+  if (flags.atime != Atime::kNoatime) flags.atime = Atime::kRelatime;
+  mount_attr attributes = {};
+  attributes.attr_clr = flags.atime == Atime::kNoatime ? MOUNT_ATTR__ATIME : 0;  // the kernel asks for this
+  attributes.attr_set = AttributesOf(flags);
+  if (attributes.attr_set == 0) return absl::OkStatus();
+  return SetAttributes(fd_, attributes, true, "add the flags " + ToString(flags) + " to the mounts below the new one");
+}
+
 absl::Status DetachedMount::SetFlags(const MountFlags& flags, bool recursive) {
+  if (recursive) MOORING_RETURN_IF_ERROR(AddFlagsBelow(flags));
   mount_attr attributes = {};
   attributes.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
                         MOUNT_ATTR_NODIRATIME | MOUNT_ATTR__ATIME;
   attributes.attr_set = AttributesOf(flags);
-  return SetAttributes(fd_, attributes, recursive, "set the flags " + ToString(flags) + " of the new mount");
+  return SetAttributes(fd_, attributes, false, "set the flags " + ToString(flags) + " of the new mount");
 }
 
 absl::Status DetachedMount::SetPropagation(Propagation propagation, bool recursive) {
@@ -157,7 +168,7 @@ absl::Status DetachedMount::Attach(const Target& target, TargetKind kind, Propag
   MOORING_RETURN_IF_ERROR(CheckPlace(target, kind));
   const unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
   if (::move_mount(fd_.get(), "", place.fd.get(), "", flags) != 0) return ErrnoStatus(errno, "mount at", target.path());
-  if (propagation == Propagation::kPrivate) {
+  if (propagation == Propagation::kPrivate || propagation == Propagation::kSlave) {
     if (const absl::Status status = SetPropagation(propagation, recursive); !status.ok()) {
       fd_.reset();  // or it holds the mount busy
       target.Unmount().IgnoreError();

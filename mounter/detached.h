@@ -24,18 +24,20 @@ class DetachedMount {
   // A copy of the mount under `source`.
   static absl::StatusOr<DetachedMount> Clone(const UniqueFd& source, const std::string& path, bool recursive);
 
-  // Exactly these flags; all mounts of a recursive copy.
+  // Exactly these flags. The mounts below, of a recursive copy, keep theirs and get these in addition.
   absl::Status SetFlags(const MountFlags& flags, bool recursive);
   absl::Status SetPropagation(Propagation propagation, bool recursive);
   absl::Status SetGroup(gid_t group);  // see MountRequest::group
 
   // At the target, which is made where it is missing and removed again on failure. Propagation is set last: attaching
-  // below a shared mount makes a mount shared.
+  // below a shared mount makes a mount shared, and only then has a slave somebody to receive from: its copies there.
   absl::Status Attach(const Target& target, TargetKind kind, Propagation propagation, bool recursive);
 
   const UniqueFd& fd() const { return fd_; }
 
  private:
+  absl::Status AddFlagsBelow(MountFlags flags);
+
   UniqueFd fd_;
 };
 
