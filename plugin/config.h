@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "mounter/mounter.h"
 
 namespace mooring {
 
@@ -22,8 +23,9 @@ struct Config {
   std::string state_dir = "/var/lib/mooring";  // resolved, made where it is missing
   Mode mode = Mode::kMonolith;
   std::string driver_name = "mooring.csi";
-  std::int64_t max_volumes = 0;                 // per node; 0: no limit
-  std::map<std::string, std::string> topology;  // segments of this node, the node id's own among them
+  std::int64_t max_volumes = 0;                     // per node; 0: no limit
+  std::map<std::string, std::string> topology;      // segments of this node, the node id's own among them
+  Propagation propagation = Propagation::kInherit;  // of targets for which nobody names one
   std::string log_level = "info";
   std::string log_format = "text";
   std::chrono::seconds stop_timeout{60};  // calls under way may include an mkfs or a check of a filesystem

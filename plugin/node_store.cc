@@ -18,7 +18,7 @@
 namespace mooring {
 namespace {
 
-constexpr int kSchema = 1;
+constexpr int kSchema = 2;
 constexpr char kInMemory[] = ":memory:";
 
 constexpr char kTables[] = R"(
@@ -26,11 +26,19 @@ constexpr char kTables[] = R"(
   CREATE TABLE IF NOT EXISTS uses (
     path TEXT PRIMARY KEY, volume_id TEXT NOT NULL, role INTEGER NOT NULL, done INTEGER NOT NULL,
     access_type INTEGER NOT NULL, mode INTEGER NOT NULL, read_only INTEGER NOT NULL,
-    capability TEXT NOT NULL, options TEXT NOT NULL, device TEXT NOT NULL) WITHOUT ROWID;
+    capability TEXT NOT NULL, options TEXT NOT NULL, device TEXT NOT NULL,
+    asked_propagation TEXT NOT NULL DEFAULT '', propagation TEXT NOT NULL DEFAULT 'inherit') WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS uses_by_volume ON uses (volume_id);
 )";
 
-constexpr char kColumns[] = "path, volume_id, role, done, access_type, mode, read_only, capability, options, device";
+constexpr char kFromSchema1[] = R"(
+  ALTER TABLE uses ADD COLUMN asked_propagation TEXT NOT NULL DEFAULT '';
+  ALTER TABLE uses ADD COLUMN propagation TEXT NOT NULL DEFAULT 'inherit';
+)";
+
+constexpr char kColumns[] =
+    "path, volume_id, role, done, access_type, mode, read_only, capability, options, device, asked_propagation, "
+    "propagation";
 
 VolumeUse FromRow(SQLite::Statement& row) {
   VolumeUse use;
@@ -44,6 +52,8 @@ VolumeUse FromRow(SQLite::Statement& row) {
   use.capability = row.getColumn(7).getString();
   use.options = row.getColumn(8).getString();
   use.device = row.getColumn(9).getString();
+  use.asked_propagation = PropagationIn(row.getColumn(10).getString());
+  use.propagation = PropagationIn(row.getColumn(11).getString()).value_or(Propagation::kInherit);
   return use;
 }
 
@@ -58,6 +68,8 @@ void BindAll(SQLite::Statement& statement, const VolumeUse& use) {
   statement.bind(8, use.capability);
   statement.bind(9, use.options);
   statement.bind(10, use.device);
+  statement.bind(11, PropagationText(use.asked_propagation));
+  statement.bind(12, PropagationText(use.propagation));
 }
 
 absl::Status ToStatus(const std::exception& error, const std::string& path, std::string_view advice = "") {
@@ -87,7 +99,7 @@ void PrepareSchema(SQLite::Database& database) {
     throw SQLite::Exception(fmt::format("its schema {} is newer than this program's {}", schema, kSchema));
   }
   if (schema == kSchema) return;
-  database.exec(kTables);
+  database.exec(schema == 0 ? kTables : kFromSchema1);
   database.exec(fmt::format("PRAGMA user_version = {}", kSchema));
   transaction.commit();
 }
@@ -127,7 +139,7 @@ struct NodeStore::Database {
   std::string path;
   SQLite::Database connection;
   SQLite::Statement put{connection,
-                        fmt::format("INSERT OR REPLACE INTO uses ({}) VALUES (?,?,?,?,?,?,?,?,?,?)", kColumns)};
+                        fmt::format("INSERT OR REPLACE INTO uses ({}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", kColumns)};
   SQLite::Statement remove{connection, "DELETE FROM uses WHERE path = ?"};
   SQLite::Statement get{connection, fmt::format("SELECT {} FROM uses WHERE path = ?", kColumns)};
   SQLite::Statement of_volume{connection,

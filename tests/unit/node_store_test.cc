@@ -137,8 +137,23 @@ TEST_F(NodeStoreTest, RecordsOfANewerProgramAreNotTouched) {
   ASSERT_OK(Open()->Put(Use("/s")));
   SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 99");
   EXPECT_THAT(NodeStore::Open(file_, "boot-2"), FailsWith(StatusCode::kInternal, "newer than this program"));
-  SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 1");
+  SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 2");
   EXPECT_THAT(Open("boot-1")->All().value(), SizeIs(1));
+}
+
+TEST_F(NodeStoreTest, RecordsOfAnOlderProgramAreCarriedOver) {
+  ASSERT_OK(Open()->Put(Use("/s")));
+  SQLite::Database(file_, SQLite::OPEN_READWRITE)
+      .exec(
+          "ALTER TABLE uses DROP COLUMN asked_propagation; ALTER TABLE uses DROP COLUMN propagation;"
+          "PRAGMA user_version = 1");
+  const auto store = Open("boot-1");
+  EXPECT_EQ(store->Get("/s").value(), Use("/s"));
+  VolumeUse use = Use("/t");
+  use.asked_propagation = Propagation::kShared;
+  use.propagation = Propagation::kShared;
+  ASSERT_OK(store->Put(use));
+  EXPECT_EQ(store->Get("/t").value(), use);
 }
 
 TEST_F(NodeStoreTest, OpeningWhatIsThereWritesNothing) {
