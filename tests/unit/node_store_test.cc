@@ -137,16 +137,13 @@ TEST_F(NodeStoreTest, RecordsOfANewerProgramAreNotTouched) {
   ASSERT_OK(Open()->Put(Use("/s")));
   SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 99");
   EXPECT_THAT(NodeStore::Open(file_, "boot-2"), FailsWith(StatusCode::kInternal, "newer than this program"));
-  SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 2");
+  SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 1");
   EXPECT_THAT(Open("boot-1")->All().value(), SizeIs(1));
 }
 
 TEST_F(NodeStoreTest, RecordsOfAnOlderProgramAreCarriedOver) {
   ASSERT_OK(Open()->Put(Use("/s")));
-  SQLite::Database(file_, SQLite::OPEN_READWRITE)
-      .exec(
-          "ALTER TABLE uses DROP COLUMN asked_propagation; ALTER TABLE uses DROP COLUMN propagation;"
-          "PRAGMA user_version = 1");
+  SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("DROP TABLE propagations");
   const auto store = Open("boot-1");
   EXPECT_EQ(store->Get("/s").value(), Use("/s"));
   VolumeUse use = Use("/t");
@@ -154,6 +151,22 @@ TEST_F(NodeStoreTest, RecordsOfAnOlderProgramAreCarriedOver) {
   use.propagation = Propagation::kShared;
   ASSERT_OK(store->Put(use));
   EXPECT_EQ(store->Get("/t").value(), use);
+  EXPECT_THAT(store->All().value(), ::testing::ElementsAre(Use("/s"), use));
+}
+
+TEST_F(NodeStoreTest, APropagationIsOfTheUseItWasWrittenWith) {
+  const auto store = Open();
+  VolumeUse use = Use("/t");
+  use.asked_propagation = Propagation::kSlave;
+  ASSERT_OK(store->Put(use));
+  ASSERT_OK(store->Put(Use("/t")));
+  EXPECT_EQ(store->Get("/t").value(), Use("/t"));
+  ASSERT_OK(store->Put(use));
+  ASSERT_OK(store->Remove("/t"));
+  ASSERT_OK(store->Put(Use("/t")));
+  EXPECT_EQ(store->Get("/t").value(), Use("/t"));
+  ASSERT_OK(store->Put(use));
+  EXPECT_THAT(Open("boot-2")->All().value(), SizeIs(0));
 }
 
 TEST_F(NodeStoreTest, OpeningWhatIsThereWritesNothing) {
