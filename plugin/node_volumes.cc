@@ -18,11 +18,12 @@ namespace {
 constexpr std::string_view kLabel = "mooring:";
 constexpr std::string_view kReadOnlyLabel = "mooring-ro:";
 
-// What is mounted on: of the mounts at and below a path, the one that `info` lies in. Parents come before children.
+// Of the mounts at and below a path, the one that `info` is mounted on. Parents come before children, and of a stack
+// the lower before the upper.
 const MountInfo* ParentIn(const std::vector<MountInfo>& mounts, const MountInfo& info) {
   const MountInfo* parent = nullptr;
   for (const MountInfo& other : mounts) {
-    if (other.id == info.id || other.target.size() > info.target.size()) continue;
+    if (other.id == info.id) break;
     if (!IsBelow(info.target, other.target)) continue;
     if (parent == nullptr || other.target.size() >= parent->target.size()) parent = &other;
   }

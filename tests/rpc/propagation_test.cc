@@ -237,6 +237,21 @@ TEST_F(PropagationRpc, AMountThatDidNotComeByPropagationIsNamedAndLeft) {
   }
 }
 
+TEST_F(PropagationRpc, BelowAStagingPathItIsTheSame) {
+  const std::string id = CreatedWith("", Mount());
+  ASSERT_OK(driver().Stage(id, Staging(id)));
+  const std::string nested = Staging(id) + "/nested";
+  ASSERT_EQ(InPlugin("mkdir " + nested + " && mount -t tmpfs none " + nested), 0);
+  ExpectRefused([&] { return driver().Unstage(id, Staging(id)); }, Code::kFailedPrecondition,
+                "tmpfs is mounted below it at '" + nested + "'; unmount that first");
+  ASSERT_EQ(InPlugin("umount " + nested), 0);
+  Restart(SIGKILL);  // in a new namespace, where the staged mount is the host's copy
+  ASSERT_EQ(Shell("mount -t tmpfs none " + nested), 0);
+  ASSERT_TRUE(PluginSees(nested));
+  EXPECT_OK(driver().Unstage(id, Staging(id)));
+  EXPECT_TRUE(MountsBelow(Staging(id)).empty());
+}
+
 // Never lazily: the kernel asks every copy that would go.
 TEST_F(PropagationRpc, AMountOfATaskThatIsBusyElsewhereHoldsTheTarget) {
   const VolumeCapability use = Mount("", kMany);

@@ -132,6 +132,19 @@ TEST_F(NodeUnpublishTest, AtASlaveArrivesOnlyWhatHasAMaster) {
   EXPECT_FALSE(IsMounted("/pods/own/came"));
 }
 
+TEST_F(NodeUnpublishTest, WhatIsMountedOnWhatIsToldOfAStackToo) {
+  AddNested("/pods/t/a", 0);
+  AddNested("/pods/t/a", 9);  // on that private one: a bind of a shared directory, nothing arrives there
+  const std::string before = World();
+  EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition,
+                                              "below it at '/pods/t/a'; tmpfs is mounted below it at '/pods/t/a'"));
+  EXPECT_EQ(World(), before);
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t/a"); });
+  AddNested("/pods/t/a", 9);
+  AddNested("/pods/t/a", 8);
+  EXPECT_OK(Unpublish("/pods/t"));
+}
+
 TEST_F(NodeUnpublishTest, EveryMountThatStaysIsNamed) {
   AddNested("/pods/t/a", 0);
   AddNested("/pods/t/b", 0);
