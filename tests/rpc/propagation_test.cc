@@ -80,6 +80,7 @@ class PropagationRpc : public RpcTest {
 
 // What a word makes of the target in the plugin's namespace, and of mounts below it.
 struct Meaning {
+  const char* name;
   const char* word;  // one of each vocabulary
   const char* becomes;
   bool receives, sends;
@@ -119,14 +120,17 @@ TEST_P(PropagationLevels, TheTargetIsWhatWasAskedForAndTheMostSpecificWordWins) 
 std::string NameOf(const ::testing::TestParamInfo<std::tuple<int, Meaning>>& test) {
   constexpr std::array<const char*, 3> kLevels = {"Flag", "Parameter", "Context"};
   return fmt::format("{}_{}", kLevels.at(static_cast<std::size_t>(std::get<0>(test.param))),
-                     std::get<1>(test.param).becomes);
+                     std::get<1>(test.param).name);
 }
 
-constexpr Meaning kPrivate = {"None", "private", false, false}, kSlave = {"host-to-task", "slave", true, false},
-                  kShared = {"rshared", "shared", true, true};
+constexpr Meaning kInherit = {"inherit", "inherit", "shared", true, true},
+                  kPrivate = {"private", "None", "private", false, false},
+                  kSlave = {"rslave", "host-to-task", "slave", true, false},
+                  kShared = {"rshared", "rshared", "shared", true, true};
 
 INSTANTIATE_TEST_SUITE_P(Words, PropagationLevels,
-                         ::testing::Combine(::testing::Values(0, 1, 2), ::testing::Values(kPrivate, kSlave, kShared)),
+                         ::testing::Combine(::testing::Values(0, 1, 2),
+                                            ::testing::Values(kInherit, kPrivate, kSlave, kShared)),
                          NameOf);
 
 TEST_F(PropagationRpc, TheWordOfAVolumeComesBackInItsContextAndIsKept) {
