@@ -93,8 +93,8 @@ absl::Status Attach(std::unique_ptr<NewMount> mount, const Target& target, Targe
   }
   if (absl::IsNotFound(status)) return WithCode(absl::StatusCode::kFailedPrecondition, status);
   MOORING_RETURN_IF_ERROR(status);
-  if (propagation == Propagation::kPrivate) {
-    if (const absl::Status failure = mount->MakePrivate(recursive); !failure.ok()) {
+  if (propagation == Propagation::kPrivate || propagation == Propagation::kSlave) {
+    if (const absl::Status failure = mount->SetPropagation(propagation, recursive); !failure.ok()) {
       target.TakeBack();
       return failure;
     }

@@ -34,7 +34,8 @@ namespace mooring {
 
 class HelperMounter final : public Mounter {
  public:
-  // The first helper comes while the caller goes on: calls wait for it. `lost` is called once, from another thread, when the keeper has ended: no helper comes back then.
+  // The first helper comes while the caller goes on: calls wait for it. `lost` is called once, from another thread,
+  // when the keeper has ended: no helper comes back then.
   static absl::StatusOr<std::unique_ptr<HelperMounter>> Start(Keeper keeper, std::function<void()> lost = {});
   ~HelperMounter() override;
 
@@ -105,7 +106,7 @@ class HelperMounter final : public Mounter {
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  HelperProcess helper_;  // pid -1: none at this moment
+  HelperProcess helper_;          // pid -1: none at this moment
   std::uint64_t generation_ = 0;  // the helpers so far
   absl::Status health_;
   bool stopping_ = false;

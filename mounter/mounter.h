@@ -26,8 +26,14 @@
 
 namespace mooring {
 
-// mount_namespaces(7). kInherit leaves what attaching gives: shared below a shared mount, else private; but a shared
-// source stays in its peer group below a private mount, too.
+// mount_namespaces(7), of the new mount in this namespace. It is itself seen in every namespace that shares or receives
+// from the directory it is in; this is about what is mounted below it later (docs/propagation.md).
+//   kInherit: what attaching gives: shared below a shared mount, else private; but a shared source stays in its peer
+//     group below a private mount, too.
+//   kPrivate: nothing comes in, nothing goes out.
+//   kSlave: what is mounted below its copies in other namespaces, or below a shared source, comes in; nothing goes out.
+//     Where there is neither, there is nobody to receive from, and the mount is private.
+//   kShared: both ways.
 enum class Propagation { kInherit, kPrivate, kSlave, kShared };
 
 // What is made at a target that does not exist yet, in a parent directory that does.
@@ -91,8 +97,8 @@ struct BindRequest {
   std::string source;  // a directory, or a block device node
   std::string target;  // made where it is missing
   TargetKind target_kind = TargetKind::kDirectory;
-  MountFlags flags;
-  bool recursive = false;
+  MountFlags flags;        // exactly these; the mounts below, if recursive, keep theirs and get these in addition
+  bool recursive = false;  // with the mounts below the source; propagation, too, is then all of theirs
   Propagation propagation = Propagation::kInherit;
   std::optional<gid_t> group;  // as in MountRequest
 };

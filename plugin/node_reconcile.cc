@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/propagation.h"
 #include "plugin/node_volumes.h"
 
 namespace mooring {
@@ -72,9 +73,22 @@ absl::Status NodeVolumes::DropIfStale(const VolumeUse& use) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> now, store_.Get(use.path));
   if (now != use) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
-  if (live) return absl::OkStatus();
+  if (live) return FollowMount(use);
   log::Info("forgetting a use whose mount is gone", {{"volume", use.volume_id}, {"path", use.path}});
   return Forget(use.path);
+}
+
+// A plugin in a container that was started anew sees the host's copies of its mounts, peers of those it made, whatever
+// it had made of its own. What they are now is what they are held to: the volume stays published.
+absl::Status NodeVolumes::FollowMount(VolumeUse use) {
+  if (use.propagation == Propagation::kInherit) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(use.path));
+  if (!info.mount || HasPropagation(*info.mount, use.propagation)) return absl::OkStatus();
+  log::Info("a mount has another propagation than it was made with: is this a new mount namespace?",
+            {{"volume", use.volume_id}, {"path", use.path}, {"made", std::string(ToString(use.propagation))}});
+  if (!use.asked_propagation) use.asked_propagation = use.propagation;
+  use.propagation = Propagation::kInherit;
+  return Record(use);
 }
 
 absl::Status NodeVolumes::ReconcileVolume(const std::string& volume_id, const Found& found) {
