@@ -65,6 +65,8 @@ class Examiner {
     CheckSurroundings();
     MOORING_RETURN_IF_ERROR(CheckSocket());
     MOORING_RETURN_IF_ERROR(CheckSubject());
+    std::stable_partition(result_.findings.begin(), result_.findings.end(),
+                          [](const Finding& finding) { return finding.severity == Severity::kProblem; });
     return std::move(result_);
   }
 
@@ -109,6 +111,9 @@ class Examiner {
       return absl::OkStatus();
     }
     MOORING_ASSIGN_OR_RETURN(const std::string path, mounts_area::ResolvePath(question_.subject));
+    if (AskMounts({path}, kPatience).front() == ENOENT) {  // in a child: it may hang
+      return NotFound(fmt::format("there is no {}", Quote(path)));
+    }
     CheckPath(path);
     return absl::OkStatus();
   }
@@ -121,8 +126,14 @@ class Examiner {
     }
     CheckHealth(path, visibility.seen_at);
     result_.checked.push_back(fmt::format("propagation of {}", Quote(path)));
-    if (visibility.carrier != nullptr) AddTree("it was made in", *visibility.carrier);
-    if (visibility.mount != nullptr && visibility.mount != visibility.carrier) AddTree("the mount", *visibility.mount);
+    AddTrees(visibility);
+  }
+
+  void AddTrees(const Visibility& visibility) {
+    if (visibility.carrier == nullptr) return;
+    const bool apart = visibility.mount != nullptr && visibility.mount != visibility.carrier;
+    AddTree(apart ? "the mount it was made in," : "the mount that holds it,", *visibility.carrier);
+    if (apart) AddTree("the mount itself,", *visibility.mount);
   }
 
   void AddTree(const char* role, const TableMount& mount) {

@@ -102,12 +102,13 @@ bool KnowsFilesystem(const std::string& name) {
 void AddCapabilities(const Surroundings& surroundings, Findings& findings) {
   for (const NeededCapability& needed : kCapabilities) {
     if (Has(surroundings.capabilities, needed.number)) continue;
-    findings.push_back({"missing-capability", needed.severity,
-                        fmt::format("{} is missing here: without it no {}. In a container, give it to the container "
-                                    "(--cap-add, securityContext), else be root",
-                                    needed.name, needed.what),
-                        needed.severity == Severity::kProblem ? std::vector<std::string>{"sudo mooring doctor"}
-                                                              : std::vector<std::string>()});
+    findings.push_back(
+        {"missing-capability", needed.severity,
+         fmt::format("{} is missing here: without it there is no {}. In a container, give it to the container "
+                     "(--cap-add, securityContext), else be root",
+                     needed.name, needed.what),
+         needed.severity == Severity::kProblem ? std::vector<std::string>{"sudo mooring doctor"}
+                                               : std::vector<std::string>()});
   }
 }
 

@@ -59,8 +59,7 @@ class Explanation {
       if (other_ != &here_) ExplainOther();
       return result_;
     }
-    if (result_.mount == nullptr) FindElsewhere();
-    if (!result_.carrier->shared()) AddNotShared();
+    ExplainHere();
     return result_;
   }
 
@@ -72,14 +71,24 @@ class Explanation {
     result_.findings.push_back({std::move(kind), Severity::kProblem, std::move(what), std::move(commands)});
   }
 
-  void AddNotShared() {
+  // A mount that is shared has its peers and slaves, wherever it was made. One that is not needs a carrier that is, and
+  // shows nobody what is mounted in it: as it should be for a volume, but not for the directory of an orchestrator.
+  void ExplainHere() {
+    if (result_.mount == nullptr) FindElsewhere();
+    if (result_.mount != nullptr && result_.mount->shared()) return;
+    if (!carrier().shared()) AddNotShared(carrier());
+    const bool holds_mounts = result_.mount != nullptr && HasMountsBelow(here_, *result_.mount);
+    if (holds_mounts && result_.mount != result_.carrier) AddNotShared(*result_.mount);
+  }
+
+  void AddNotShared(const TableMount& mount) {
     const std::string receives =
-        carrier().master != 0 ? fmt::format("only receives from peer group {}", carrier().master) : "is private";
+        mount.master != 0 ? fmt::format("only receives from peer group {}", mount.master) : "is private";
     Add("not-shared",
         fmt::format("the mount at {} is not a shared mount, it {}: what is mounted below it appears in no other mount "
                     "namespace. Once it is shared, start the tasks again that are to see it",
-                    Quote(carrier().target), receives),
-        {fmt::format("mooring propagation {} rshared", ShellQuote(carrier().target))});
+                    Quote(mount.target), receives),
+        {fmt::format("mooring propagation {} rshared", ShellQuote(mount.target))});
   }
 
   void ExplainOther() {
@@ -87,9 +96,18 @@ class Explanation {
       ExplainDirectory();
     } else if (const TableMount* seen = SameMount(*other_, *result_.mount)) {
       result_.seen_at = seen->target;
+      ExplainSeen(*seen);
     } else {
       ExplainMissingMount();
     }
+  }
+
+  // It is there: but is what will be mounted in it? Of no weight while nothing is, for most tasks are to have it so.
+  void ExplainSeen(const TableMount& seen) {
+    const TableMount& mount = *result_.mount;
+    if (!mount.shared() || IsTied(seen, mount)) return;
+    AddPrivateCopy(seen, mount, RemountCommands(seen, mount));
+    if (!HasMountsBelow(here_, mount)) result_.findings.back().severity = Severity::kNote;
   }
 
   std::string CarriedPart() const { return PathInFilesystem(carrier(), path_); }
@@ -104,16 +122,16 @@ class Explanation {
     }
     if (copy == nullptr) return AddNotThere();
     result_.seen_at = there;
-    if (!carrier().shared()) return AddNotShared();
-    if (!IsTied(*copy)) AddPrivateCopy(*copy, RemountCommands(*copy));
+    if (!carrier().shared()) return AddNotShared(carrier());
+    if (!IsTied(*copy, carrier())) AddPrivateCopy(*copy, carrier(), RemountCommands(*copy, carrier()));
   }
 
   void ExplainMissingMount() {
     const TableMount* copy = ShowingPart(*other_, carrier().device, CarriedPart());
     if (copy == nullptr) return AddNotThere();
     const std::string there = PathInNamespace(*copy, CarriedPart());
-    if (!carrier().shared()) AddNotShared();
-    if (!IsTied(*copy)) return AddPrivateCopy(*copy, {BindThere(there)});
+    if (!carrier().shared()) AddNotShared(carrier());
+    if (!IsTied(*copy, carrier())) return AddPrivateCopy(*copy, carrier(), {BindThere(there)});
     Add("not-recursive",
         fmt::format("the mount at {} in the namespace of {} receives from here, but not what was mounted before it was "
                     "made, where it was not made recursively (rbind); or somebody has unmounted {} there",
@@ -121,9 +139,9 @@ class Explanation {
         {BindThere(there)});
   }
 
-  bool IsTied(const TableMount& copy) const {
-    if (!carrier().shared()) return false;
-    return copy.peer_group == carrier().peer_group || GroupsBelow(graph_, carrier().peer_group).contains(copy.master);
+  bool IsTied(const TableMount& copy, const TableMount& mount) const {
+    if (!mount.shared()) return false;
+    return copy.peer_group == mount.peer_group || GroupsBelow(graph_, mount.peer_group).contains(copy.master);
   }
 
   std::string BindThere(const std::string& target) const {
@@ -131,25 +149,25 @@ class Explanation {
     return BindCommand(path_, target, fmt::format("--pid {}", other_->pid), recursive);
   }
 
-  void AddPrivateCopy(const TableMount& copy, std::vector<std::string> commands) {
+  void AddPrivateCopy(const TableMount& copy, const TableMount& mount, std::vector<std::string> commands) {
     const std::string state = copy.master != 0 ? fmt::format("receives from another peer group ({})", copy.master)
                                                : fmt::format("is {}", PropagationText(copy));
     Add("private-copy",
         fmt::format("the mount at {} in the namespace of {} {}, not a slave of the mount at {} here: what is mounted "
                     "here after the task was started does not reach it. Start the task with propagation rslave "
                     "(Nomad: host-to-task, Kubernetes: HostToContainer); for the one that runs:",
-                    Quote(copy.target), Who(), state, Quote(carrier().target)),
+                    Quote(copy.target), Who(), state, Quote(mount.target)),
         std::move(commands));
   }
 
   // Its mount made anew, as a slave. The root of a namespace cannot be taken away under it.
-  std::vector<std::string> RemountCommands(const TableMount& copy) const {
-    const std::string source = PathInNamespace(carrier(), copy.root);
+  std::vector<std::string> RemountCommands(const TableMount& copy, const TableMount& mount) const {
+    const std::string source = PathInNamespace(mount, copy.root);
     if (copy.target == "/" || source.empty()) {
-      return {fmt::format("mooring propagation {} rshared", ShellQuote(carrier().target))};
+      return {fmt::format("mooring propagation {} rshared", ShellQuote(mount.target))};
     }
     return {fmt::format("mooring umount {} --pid {}", ShellQuote(copy.target), other_->pid),
-            BindCommand(source, copy.target, fmt::format("--pid {}", other_->pid), HasMountsBelow(here_, carrier()))};
+            BindCommand(source, copy.target, fmt::format("--pid {}", other_->pid), HasMountsBelow(here_, mount))};
   }
 
   void AddNotThere() {

@@ -42,7 +42,7 @@ TEST(PropagationWordsTest, AnythingElseIsRefusedWithWhatIsAllowed) {
     EXPECT_THAT(ParsePropagation(word), FailsWith(absl::StatusCode::kInvalidArgument, "it is one of inherit, private"))
         << word;
   }
-  EXPECT_THAT(ParsePropagation("both\nways"), FailsWith(absl::StatusCode::kInvalidArgument, "'both\\nways'"));
+  EXPECT_THAT(ParsePropagation("both\nways"), FailsWith(absl::StatusCode::kInvalidArgument, "'both\\x0aways'"));
 }
 
 TEST(PropagationWordsTest, TheErrorNamesEveryWordThereIs) {
