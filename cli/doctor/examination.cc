@@ -185,7 +185,7 @@ class Examiner {
   void CheckVolume(const std::string& id) {
     const std::string image = fmt::format("{}/{}.img", volumes_, id);
     std::vector<LoopFacts> loops = CollectLoops();
-    std::erase_if(loops, [&image](const LoopFacts& loop) { return loop.backing_file != image; });
+    std::erase_if(loops, [&](const LoopFacts& loop) { return loop.backing_file != image && !IsLabelledFor(loop, id); });
     std::vector<std::string> paths;
     for (const LoopFacts& loop : loops) {
       for (std::string& path : PathsOf(loop, here())) paths.push_back(std::move(path));

@@ -14,6 +14,7 @@
 
 #include "base/path.h"
 #include "base/quote.h"
+#include "mounter/loop_device.h"
 
 namespace mooring::cli::doctor_area {
 namespace {
@@ -53,6 +54,16 @@ std::optional<LoopFacts> FactsOf(const fs::path& directory) {
   return loop;
 }
 
+void AddLabels(std::vector<LoopFacts>& loops) {
+  const absl::StatusOr<std::vector<LoopInfo>> infos = ListLoops();
+  if (!infos.ok()) return;  // not root: the paths have to do
+  for (LoopFacts& loop : loops) {
+    for (const LoopInfo& info : *infos) {
+      if (info.device_number == loop.number) loop.label = info.label;
+    }
+  }
+}
+
 // Of the filesystem on it, or of its device node.
 bool IsOf(const TableMount& mount, const LoopFacts& loop) {
   if (mount.device == loop.number) return true;
@@ -68,8 +79,17 @@ std::vector<LoopFacts> CollectLoops() {
   for (const auto& entry : fs::directory_iterator("/sys/block", error)) {
     if (auto loop = FactsOf(entry.path())) loops.push_back(*std::move(loop));
   }
+  AddLabels(loops);
   std::sort(loops.begin(), loops.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
   return loops;
+}
+
+bool IsLabelledFor(const LoopFacts& loop, const std::string& volume_id) {
+  for (const std::string_view prefix : {"mooring:", "mooring-ro:"}) {
+    if (!loop.label.starts_with(prefix)) continue;
+    return volume_id.empty() || std::string_view(loop.label).substr(prefix.size()) == volume_id;
+  }
+  return false;
 }
 
 bool IsUsed(const LoopFacts& loop, const std::vector<LoopFacts>& all, const MountGraph& graph) {
@@ -86,7 +106,7 @@ bool IsUsed(const LoopFacts& loop, const std::vector<LoopFacts>& all, const Moun
 Findings FindLeakedLoops(const std::vector<LoopFacts>& loops, const MountGraph& graph, const std::string& volumes) {
   Findings findings;
   for (const LoopFacts& loop : loops) {
-    const bool of_volume = IsBelow(loop.backing_file, volumes);
+    const bool of_volume = IsBelow(loop.backing_file, volumes) || IsLabelledFor(loop, "");
     if ((!loop.deleted && !of_volume) || IsUsed(loop, loops, graph)) continue;
     const char* const why = loop.deleted
                                 ? "a file that was deleted, whose space is not free before the device goes"

@@ -16,16 +16,23 @@ struct LoopFacts {
   std::string device;  // "/dev/loop3"
   dev_t number = 0;
   std::string backing_file;  // as sysfs has it, " (deleted)" cut off
+  std::string label;         // lo_file_name; empty where this user may not ask
   bool deleted = false;
   bool held = false;     // a device-mapper or RAID device is on it
   bool mounted = false;  // an ext4 or xfs is, in whatever namespace
 };
 
-std::vector<LoopFacts> CollectLoops();  // from sysfs: nothing is opened, nobody need be root
+// From sysfs, and what root may ask the devices themselves. The path of the backing file is true where the device was
+// attached in this mount namespace; the label is everywhere.
+std::vector<LoopFacts> CollectLoops();
+
+// A device that Mooring attached for a volume, by its label; `volume_id` empty: for any.
+bool IsLabelledFor(const LoopFacts& loop, const std::string& volume_id);
 
 bool IsUsed(const LoopFacts& loop, const std::vector<LoopFacts>& all, const MountGraph& graph);
 
-// Those over a deleted file, and those over an image in `volumes` (a directory, resolved), that nothing uses.
+// Those that nothing uses, over a deleted file, over an image in `volumes` (a directory, resolved), or labelled for a
+// volume.
 Findings FindLeakedLoops(const std::vector<LoopFacts>& loops, const MountGraph& graph, const std::string& volumes);
 
 // The paths in `view` at which the loop's filesystem or device node is mounted.
