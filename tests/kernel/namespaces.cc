@@ -49,14 +49,14 @@ int WaitFor(pid_t pid) {
   return status;
 }
 
-unsigned long PropagationOf(MountNamespace::Kind kind) {
+unsigned long FlagsOf(MountNamespace::Kind kind) {
   switch (kind) {
     case MountNamespace::Kind::kPeer:
       return 0;
     case MountNamespace::Kind::kSlave:
-      return MS_SLAVE;
+      return MS_REC | MS_SLAVE;
     case MountNamespace::Kind::kPrivate:
-      return MS_PRIVATE;
+      return MS_REC | MS_PRIVATE;
   }
   return 0;
 }
@@ -64,9 +64,8 @@ unsigned long PropagationOf(MountNamespace::Kind kind) {
 // The child's side: a namespace of its own, then sleep until the parent ends it, or ends.
 [[noreturn]] void HoldNamespace(MountNamespace::Kind kind, int ready) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const bool made =
-      ::unshare(CLONE_NEWNS) == 0 && (kind == MountNamespace::Kind::kPeer ||
-                                      ::mount("none", "/", nullptr, MS_REC | PropagationOf(kind), nullptr) == 0);
+  const unsigned long flags = FlagsOf(kind);
+  const bool made = ::unshare(CLONE_NEWNS) == 0 && (flags == 0 || ::mount("none", "/", nullptr, flags, nullptr) == 0);
   WriteAll(ready, made ? "ready" : "failed");
   ::close(ready);
   for (;;) ::pause();

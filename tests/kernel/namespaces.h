@@ -18,7 +18,7 @@ std::string AskInChild(const std::function<std::string()>& question);
 // A mount namespace of its own, made as a copy of this one, for as long as the object lives.
 class MountNamespace {
  public:
-  // Of all the mounts here: shared ones stay in their peer group, or only receive, or are on their own.
+  // What becomes of the mounts here that are shared: they stay in their peer group, only receive, or neither.
   enum class Kind { kPeer, kSlave, kPrivate };
 
   explicit MountNamespace(Kind kind);
