@@ -114,7 +114,7 @@ void AddCalls(const Surroundings& surroundings, Findings& findings) {
   for (const NeededCall& needed : kCalls) {
     if (!surroundings.missing_calls.contains(needed.name)) continue;
     findings.push_back({"missing-feature",
-                        needed.severity,
+                        Severity::kNote,
                         fmt::format("{}(2) is missing: without it {}. It needs Linux {}, and in a container a seccomp "
                                     "profile that knows it",
                                     needed.name, needed.without, needed.since),
