@@ -158,6 +158,8 @@ class NodeVolumes {
   KeyedLocks path_locks_;
 };
 
+inline constexpr std::string_view kLabelPrefix = "mooring";  // of all loop devices of ours
+
 // The volume a loop device belongs to; empty: none of ours.
 std::string OwnerOf(const LoopInfo& loop);
 std::string OwnerOf(const PathInfo& info);
