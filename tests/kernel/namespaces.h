@@ -29,6 +29,8 @@ class MountNamespace {
   // As AskInChild, in that namespace.
   std::string Ask(const std::function<std::string()>& question) const;
 
+  pid_t pid() const { return pid_; }  // of the process that is there
+
   // The same path as seen there, for everything that takes a path.
   std::string Seen(const std::string& path) const;
 
