@@ -273,8 +273,7 @@ TEST_F(FaultTest, GrowLeavesNoMountBehind) {
   request.flags = ReadOnly();
   ASSERT_OK(mounter_.Mount(request));
   FailEachCall({
-      .work = [&] { return mounter_.Grow(request.target, "xfs"); },
-      .undo = [] {},  // it has its size
+      .work = [&] { return mounter_.Grow(request.target, "xfs"); }, .undo = [] {},  // it has its size
   });
 }
 
