@@ -15,6 +15,25 @@
 #include "base/status.h"
 
 namespace mooring {
+namespace {
+
+// The mount helper and its keeper run programs; they are none themselves.
+bool IsOurs(const std::string& name) { return name.starts_with("mooring-"); }
+
+void CollectPrograms(const std::string& process, std::vector<std::string>& programs) {
+  std::error_code error;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + process + "/task", error)) {
+    std::ifstream pids(thread.path() / "children");
+    for (std::string pid; pids >> pid;) {
+      std::string name;
+      std::getline(std::ifstream("/proc/" + pid + "/comm"), name);
+      if (!IsOurs(name)) programs.push_back(fmt::format("{} ({})", name, pid));
+      if (IsOurs(name)) CollectPrograms(pid, programs);
+    }
+  }
+}
+
+}  // namespace
 
 std::string HostName() {
   std::array<char, HOST_NAME_MAX + 1> name = {};
@@ -31,18 +50,10 @@ absl::StatusOr<std::string> BootId() {
   return ErrnoStatus(errno == 0 ? EIO : errno, "read", kPath);  // an empty one sets none
 }
 
-std::vector<std::string> ChildProcesses() {
-  std::vector<std::string> children;
-  std::error_code error;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
-    std::ifstream pids(thread.path() / "children");
-    for (std::string pid; pids >> pid;) {
-      std::string name;
-      std::getline(std::ifstream("/proc/" + pid + "/comm"), name);
-      children.push_back(fmt::format("{} ({})", name, pid));
-    }
-  }
-  return children;
+std::vector<std::string> RunningPrograms() {
+  std::vector<std::string> programs;
+  CollectPrograms("self", programs);
+  return programs;
 }
 
 std::string RandomHex(std::size_t bytes) {

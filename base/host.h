@@ -9,10 +9,12 @@
 
 namespace mooring {
 
-std::string HostName();                     // gethostname(2); "localhost" where that fails
-absl::StatusOr<std::string> BootId();       // /proc/sys/kernel/random/boot_id, see random(4)
-std::vector<std::string> ChildProcesses();  // of this process, as "mkfs.ext4 (4711)"
-std::string RandomHex(std::size_t bytes);   // 2 * bytes lower-case digits from getrandom(2)
+std::string HostName();                // gethostname(2); "localhost" where that fails
+absl::StatusOr<std::string> BootId();  // /proc/sys/kernel/random/boot_id, see random(4)
+// Of this process and those that descend from it, the programs that run, as "mkfs.ext4 (4711)". Not our own.
+std::vector<std::string> RunningPrograms();
+
+std::string RandomHex(std::size_t bytes);  // 2 * bytes lower-case digits from getrandom(2)
 
 }  // namespace mooring
 

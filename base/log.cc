@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 
 #include "base/quote.h"
 #include "base/status.h"
@@ -109,6 +111,13 @@ void Write(Level level, std::string_view message, const Fields& fields) {
   const Sink& sink = TheSink();
   if (!sink.logger->should_log(ToSpdlog(level))) return;
   sink.logger->log(ToSpdlog(level), "{}", Line(sink.format, message, fields));
+}
+
+void Once(Level level, const char* message, const Fields& fields) {
+  static std::mutex mutex;
+  static std::set<std::string> written;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (written.insert(message).second) Write(level, message, fields);
 }
 
 }  // namespace mooring::log

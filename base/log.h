@@ -27,6 +27,9 @@ using Value = std::variant<std::string, double>;
 using Fields = std::vector<std::pair<std::string_view, Value>>;
 void Write(Level level, std::string_view message, const Fields& fields = {});
 
+// The first time that this message, a constant, is written here. What others can cause at will does not fill a disk.
+void Once(Level level, const char* message, const Fields& fields = {});
+
 inline void Debug(std::string_view message, const Fields& fields = {}) { Write(Level::kDebug, message, fields); }
 inline void Info(std::string_view message, const Fields& fields = {}) { Write(Level::kInfo, message, fields); }
 inline void Warning(std::string_view message, const Fields& fields = {}) { Write(Level::kWarning, message, fields); }

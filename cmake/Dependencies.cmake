@@ -41,5 +41,9 @@ foreach(file IN LISTS absl_files)
 endforeach()
 
 mooring_static_group(mooring_absl ${absl_names})
+# Of it the lite messages of proto/ pull in their part alone.
+mooring_static_group(mooring_protobuf protobuf z)
+mooring_static_group(mooring_cap cap)
+mooring_static_group(mooring_seccomp seccomp)
 mooring_static_group(mooring_grpc
   grpc++_unsecure grpc_unsecure gpr address_sorting upb cares re2 protobuf z ${absl_names})

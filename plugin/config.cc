@@ -32,6 +32,8 @@ struct Flags {
   std::string endpoint, node_id;
   std::string state_dir = Config().state_dir;
   std::string mode = "monolith";
+  std::string mounter = "helper";
+  std::vector<std::string> mount_roots = Config().mount_roots;
   std::string driver_name = Config().driver_name;
   std::string max_volumes = "0";
   std::string propagation{ToString(Config().propagation)};
@@ -95,6 +97,25 @@ absl::StatusOr<Mode> ParseMode(const std::string& mode) {
   if (mode == "controller") return Mode::kController;
   if (mode == "monolith") return Mode::kMonolith;
   return Wrong("--mode", mode, "use node, controller or monolith");
+}
+
+absl::StatusOr<MounterKind> ParseMounter(const std::string& kind) {
+  if (kind == "helper") return MounterKind::kHelper;
+  if (kind == "in-process") return MounterKind::kInProcess;
+  return Wrong("--mounter", kind, "use helper or in-process");
+}
+
+absl::StatusOr<std::vector<std::string>> ParseMountRoots(const std::vector<std::string>& roots) {
+  std::vector<std::string> normal;
+  for (const std::string& root : roots) {
+    if (root == "/") {
+      normal.push_back(root);
+      continue;
+    }
+    MOORING_ASSIGN_OR_RETURN(std::string path, NormalisePath("--mount-root", root));
+    normal.push_back(std::move(path));
+  }
+  return normal;
 }
 
 absl::StatusOr<std::int64_t> ParseNumber(std::string_view flag, const std::string& text, std::int64_t most,
@@ -183,6 +204,8 @@ absl::StatusOr<Config> Check(const Flags& flags) {
   config.node_id_given = !flags.node_id.empty();
   MOORING_ASSIGN_OR_RETURN(config.state_dir, NormalisePath("--state-dir", flags.state_dir));
   MOORING_ASSIGN_OR_RETURN(config.mode, ParseMode(flags.mode));
+  MOORING_ASSIGN_OR_RETURN(config.mounter, ParseMounter(flags.mounter));
+  MOORING_ASSIGN_OR_RETURN(config.mount_roots, ParseMountRoots(flags.mount_roots));
   MOORING_ASSIGN_OR_RETURN(config.driver_name, CheckDriverName(flags.driver_name));
   MOORING_ASSIGN_OR_RETURN(config.max_volumes, ParseMaxVolumes(flags.max_volumes));
   MOORING_ASSIGN_OR_RETURN(config.topology, ParseTopology(flags.topology, config));
@@ -205,6 +228,15 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "this node's id (default: the one its volumes were made under, else the host's name)");
   add("--state-dir", flags.state_dir, "MOORING_STATE_DIR", "directory of volumes and records");
   add("--mode", flags.mode, "MOORING_MODE", "what to serve: node, controller or monolith (both)");
+  add("--mounter", flags.mounter, "MOORING_MOUNTER",
+      "what mounts: helper (a privileged process of its own; this one gives up its privileges) or in-process");
+  app.add_option("--mount-root", flags.mount_roots,
+                 "directory that staging paths and targets lie below; may be repeated, or several with commas")
+      ->envname("MOORING_MOUNT_ROOT")
+      ->type_name("TEXT")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->capture_default_str();
   add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "the name orchestrators know the plugin by");
   add("--max-volumes", flags.max_volumes, "MOORING_MAX_VOLUMES",
       "volumes published to this node at a time, 0: no limit");

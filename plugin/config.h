@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,12 +17,17 @@ namespace mooring {
 
 enum class Mode { kNode, kController, kMonolith };
 
+// kHelper: a process of its own, while this one has no privilege. kInProcess: where no process can be started.
+enum class MounterKind { kHelper, kInProcess };
+
 struct Config {
   std::string socket_path;  // of --endpoint
   std::string node_id;      // default: what the state directory records, else the host's name
   bool node_id_given = false;
   std::string state_dir = "/var/lib/mooring";  // resolved, made where it is missing
   Mode mode = Mode::kMonolith;
+  MounterKind mounter = MounterKind::kHelper;
+  std::vector<std::string> mount_roots = {"/"};  // staging paths and targets lie below one of them
   std::string driver_name = "mooring.csi";
   std::int64_t max_volumes = 0;                     // per node; 0: no limit
   std::map<std::string, std::string> topology;      // segments of this node, the node id's own among them

@@ -48,6 +48,9 @@ absl::StatusOr<csi::v1::GetPluginCapabilitiesResponse> IdentityService::Capabili
 absl::StatusOr<csi::v1::ProbeResponse> IdentityService::Ready() const {
   const absl::Status now = readiness_.Now();
   if (!now.ok() && !absl::IsUnavailable(now)) return WithCode(absl::StatusCode::kFailedPrecondition, now);
+  if (const absl::Status mounter = mounter_health_(); !mounter.ok()) {
+    return WithCode(absl::StatusCode::kFailedPrecondition, mounter);
+  }
   csi::v1::ProbeResponse response;
   response.mutable_ready()->set_value(now.ok());
   return response;

@@ -2,6 +2,7 @@
 #ifndef MOORING_PLUGIN_IDENTITY_SERVICE_H_
 #define MOORING_PLUGIN_IDENTITY_SERVICE_H_
 
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -18,9 +19,9 @@ class IdentityService final : public csi::v1::Identity::Service {
     bool serves_controller = true;
   };
 
-  // `readiness` and `rpc` outlive the service.
-  IdentityService(Settings settings, const Readiness& readiness, Rpc& rpc)
-      : settings_(std::move(settings)), readiness_(readiness), rpc_(rpc) {}
+  // `readiness`, `mounter_health` and `rpc` outlive the service. An error of the mounter's is the plugin's.
+  IdentityService(Settings settings, const Readiness& readiness, std::function<absl::Status()> mounter_health, Rpc& rpc)
+      : settings_(std::move(settings)), readiness_(readiness), mounter_health_(std::move(mounter_health)), rpc_(rpc) {}
 
   grpc::Status GetPluginInfo(grpc::ServerContext* context, const csi::v1::GetPluginInfoRequest* request,
                              csi::v1::GetPluginInfoResponse* response) override;
@@ -36,6 +37,7 @@ class IdentityService final : public csi::v1::Identity::Service {
 
   const Settings settings_;
   const Readiness& readiness_;
+  const std::function<absl::Status()> mounter_health_;
   Rpc& rpc_;
 };
 

@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "mounter/image.h"
+#include "plugin/state_dir.h"
 #include "plugin/volume_id.h"
 #include "plugin/volume_size.h"
 
@@ -139,7 +140,7 @@ std::string DeviceNames(const std::vector<LoopInfo>& loops) {
 }  // namespace
 
 ImageBackend::ImageBackend(const std::string& state_dir, LoopDevices& loops)
-    : directory_(state_dir + "/volumes"), loops_(loops) {}
+    : directory_(VolumesDirectory(state_dir)), loops_(loops) {}
 
 absl::Status ImageBackend::Create(const std::string& id, std::uint64_t bytes) {
   if (!IsVolumeId(id)) return Internal(fmt::format("{} is no id of a volume", Quote(id)));

@@ -3,15 +3,21 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "base/log.h"
 #include "base/status.h"
 #include "base/version.h"
 #include "mounter/kernel_mounter.h"
 #include "plugin/config.h"
+#include "plugin/helper.h"
 #include "plugin/server.h"
+#include "plugin/state_dir.h"
 
 namespace {
 
@@ -30,18 +36,39 @@ sigset_t BlockStopSignals() {
   return signals;
 }
 
-int Run(const mooring::Config& config) {
-  const sigset_t signals = BlockStopSignals();
-  mooring::KernelMounter mounter;
-  const absl::StatusOr<std::unique_ptr<mooring::PluginServer>> server = mooring::PluginServer::Start(config, mounter);
+// Nothing can be mounted any more: whoever started this starts it again.
+std::atomic<bool> helper_lost{false};
+
+void EndWithoutHelper() {
+  helper_lost = true;
+  ::kill(::getpid(), SIGTERM);
+}
+
+int Serve(const mooring::Config& config, const sigset_t& signals, mooring::Mounter& mounter,
+          std::function<absl::Status()> health) {
+  const auto server = mooring::PluginServer::Start(config, mounter, std::move(health));
   if (!server.ok()) return Fail(server.status());
   int signal = 0;
   ::sigwait(&signals, &signal);
   mooring::log::Info("stopping", {{"signal", fmt::format("{}", signal)}});
   const absl::Status stopped = (*server)->Stop(config.stop_timeout);
-  if (stopped.ok()) return 0;
+  if (stopped.ok()) return helper_lost ? 1 : 0;
   mooring::log::Error("ending in the middle of a call", {{"cause", mooring::Message(stopped)}});
   ::_exit(1);  // to return would be to wait for the threads of those calls
+}
+
+int Run(mooring::Config config) {
+  const sigset_t signals = BlockStopSignals();
+  absl::StatusOr<std::string> state_dir = mooring::MakeStateDir(config.state_dir);
+  if (!state_dir.ok()) return Fail(state_dir.status());
+  config.state_dir = *std::move(state_dir);
+  if (config.mounter == mooring::MounterKind::kInProcess) {
+    mooring::KernelMounter mounter(config.mount_roots);
+    return Serve(config, signals, mounter, [] { return absl::OkStatus(); });
+  }
+  const auto helper = mooring::StartHelperAndConfine(config, EndWithoutHelper);
+  if (!helper.ok()) return Fail(helper.status());
+  return Serve(config, signals, **helper, [&helper] { return (*helper)->Health(); });
 }
 
 }  // namespace

@@ -168,6 +168,8 @@ class NodeVolumes {
 // Whether a mount has this propagation still. A slave may have lost whom it received from, or never had anybody.
 bool HasPropagation(const MountInfo& info, Propagation propagation);
 
+inline constexpr std::string_view kLabelPrefix = "mooring";  // of all loop devices of ours
+
 // The volume a loop device belongs to; empty: none of ours.
 std::string OwnerOf(const LoopInfo& loop);
 std::string OwnerOf(const PathInfo& info);

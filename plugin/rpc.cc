@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
@@ -41,6 +42,7 @@ Call CallOf(const grpc::ServerContext& context) {
 }
 
 absl::Status RunGuarded(const std::function<absl::Status(const Call&)>& handler, const Call& call) {
+  const DeadlineScope deadline(call.wait_until);  // for what may hang below
   try {
     return handler(call);
   } catch (const std::exception& error) {

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <filesystem>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -41,35 +40,6 @@ constexpr std::chrono::seconds kReconcileAgain{5};
 constexpr std::chrono::milliseconds kLastAnswers{500};
 constexpr std::chrono::seconds kReconcilePatience{2};  // it begins anew at the next start: nobody waits for its answer
 
-// Who may write there could put something in the place of our files. What is new to us and empty becomes ours.
-absl::Status CheckOwnDirectory(const std::filesystem::path& path) {
-  struct stat status = {};
-  if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, "look at the state directory", path.string());
-  if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
-  std::error_code error;
-  if (status.st_uid == ::geteuid() && std::filesystem::is_empty(path, error)) {
-    return ::chmod(path.c_str(), 0700) == 0 ? absl::OkStatus()
-                                            : ErrnoStatus(errno, "keep others out of", path.string());
-  }
-  return FailedPrecondition(
-      fmt::format("others may write in the state directory {} (owner {}, mode {:o}): give the "
-                  "plugin a directory of its own",
-                  Quote(path.string()), status.st_uid, status.st_mode & 07777));
-}
-
-// The real path, since sources of mounts are used without following symbolic links.
-absl::StatusOr<std::string> MakeStateDir(const std::string& path) {
-  std::error_code error;
-  const mode_t before = ::umask(0077);  // one that is there already may be shared: what we put into it is private
-  std::filesystem::create_directories(path, error);
-  ::umask(before);
-  if (error) return ErrnoStatus(error.value(), "make the state directory", path);
-  const std::filesystem::path real = std::filesystem::canonical(path, error);
-  if (error) return ErrnoStatus(error.value(), "find the state directory", path);
-  MOORING_RETURN_IF_ERROR(CheckOwnDirectory(real));
-  return real.string();
-}
-
 // The host's name changes, in a container with every start of it; the volumes stay where they are.
 absl::Status KeepNodeId(Config& config, CatalogStore& catalog) {
   MOORING_ASSIGN_OR_RETURN(const std::string recorded, catalog.KeepNodeId(config.node_id));
@@ -98,7 +68,7 @@ class UnknownCalls final : public grpc::CallbackGenericService {
 };
 
 absl::Status StillUnderWay(const std::vector<std::string>& left, std::chrono::seconds patience) {
-  const std::vector<std::string> tools = ChildProcesses();
+  const std::vector<std::string> tools = RunningPrograms();
   const std::string running = tools.empty() ? "" : fmt::format("; tools that run on: {}", fmt::join(tools, ", "));
   return absl::DeadlineExceededError(
       fmt::format("still under way after {} s: {}{}", patience.count(), fmt::join(left, ", "), running));
@@ -112,15 +82,16 @@ VolumeCatalog::Settings CatalogSettings(const Config& config) {
 
 // In the order of their dependence: what stands below uses what stands above and goes first.
 struct PluginServer::Parts {
-  Parts(const Config& config, Mounter& mounter, std::unique_ptr<CatalogStore> opened_catalog,
-        std::unique_ptr<NodeStore> opened_node, std::unique_ptr<KeyedLocks> shared_locks)
+  Parts(const Config& config, Mounter& mounter, std::function<absl::Status()> mounter_health,
+        std::unique_ptr<CatalogStore> opened_catalog, std::unique_ptr<NodeStore> opened_node,
+        std::unique_ptr<KeyedLocks> shared_locks)
       : catalog_store(std::move(opened_catalog)),
         node_store(std::move(opened_node)),
         volume_locks(std::move(shared_locks)),
         backend(config.state_dir, mounter),
         catalog(*catalog_store, backend, *volume_locks, CatalogSettings(config)),
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation),
-        identity_service({config.driver_name, config.serves_controller()}, readiness, rpc),
+        identity_service({config.driver_name, config.serves_controller()}, readiness, std::move(mounter_health), rpc),
         controller_service(catalog, rpc),
         node_service(rpc, node_volumes, {config.node_id, config.max_volumes, config.topology}),
         serves_node(config.serves_node()),
@@ -221,15 +192,16 @@ PluginServer::~PluginServer() {
   parts_->End();
 }
 
-absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& asked, Mounter& mounter) {
+absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& asked, Mounter& mounter,
+                                                                  std::function<absl::Status()> mounter_health) {
   Config config = asked;
-  MOORING_ASSIGN_OR_RETURN(config.state_dir, MakeStateDir(asked.state_dir));
   MOORING_ASSIGN_OR_RETURN(const std::string boot_id, BootId());
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<CatalogStore> catalog, CatalogStore::Open(config.state_dir + "/catalog.db"));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NodeStore> node, NodeStore::Open(config.state_dir + "/node.db", boot_id));
   MOORING_RETURN_IF_ERROR(KeepNodeId(config, *catalog));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<KeyedLocks> locks, KeyedLocks::Shared(config.state_dir + "/lock"));
-  auto parts = std::make_unique<Parts>(config, mounter, std::move(catalog), std::move(node), std::move(locks));
+  auto parts = std::make_unique<Parts>(config, mounter, std::move(mounter_health), std::move(catalog), std::move(node),
+                                       std::move(locks));
   MOORING_RETURN_IF_ERROR(parts->Listen(config.socket_path));
   log::Info("serving", {{"version", Version()},
                         {"driver", config.driver_name},

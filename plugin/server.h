@@ -7,6 +7,7 @@
 #define MOORING_PLUGIN_SERVER_H_
 
 #include <chrono>
+#include <functional>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -18,8 +19,10 @@ namespace mooring {
 
 class PluginServer {
  public:
-  // Opens the state, binds the socket and serves; reconciles in the background. `mounter` must outlive it.
-  static absl::StatusOr<std::unique_ptr<PluginServer>> Start(const Config& config, Mounter& mounter);
+  // Opens the state, binds the socket and serves; reconciles in the background. `config.state_dir` is there
+  // (plugin/state_dir.h). `mounter`, and what `mounter_health` asks, must outlive it.
+  static absl::StatusOr<std::unique_ptr<PluginServer>> Start(const Config& config, Mounter& mounter,
+                                                             std::function<absl::Status()> mounter_health);
   ~PluginServer();  // waits for what is left, however long that takes
 
   // Takes no new calls, refuses those that wait for others, and lets those at work end. DEADLINE_EXCEEDED names the

@@ -1,0 +1,20 @@
+#include "base/deadline.h"
+
+#include <algorithm>
+
+namespace mooring {
+namespace {
+
+thread_local std::optional<DeadlineScope::Clock::time_point> current;
+
+}  // namespace
+
+DeadlineScope::DeadlineScope(Clock::time_point deadline) : before_(current) {
+  current = before_ ? std::min(*before_, deadline) : deadline;
+}
+
+DeadlineScope::~DeadlineScope() { current = before_; }
+
+std::optional<DeadlineScope::Clock::time_point> DeadlineScope::Now() { return current; }
+
+}  // namespace mooring

@@ -1,0 +1,147 @@
+#include "mounter/guarded_mounter.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/log.h"
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+// Nothing is mounted in them, nor unmounted,
+constexpr std::array<std::string_view, 12> kSystem = {
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/sbin", "/sys", "/usr",
+};
+// nor on these themselves.
+constexpr std::array<std::string_view, 9> kParents = {
+    "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp", "/var",
+};
+
+absl::Status Refuse(const char* reason, const std::string& message) {
+  log::Once(log::Level::kWarning, reason, {{"request", message}});
+  return FailedPrecondition(message);
+}
+
+bool IsSystem(const std::string& path) {
+  const auto in = [&](std::string_view directory) { return IsBelow(path, directory); };
+  const auto is = [&](std::string_view directory) { return path == directory; };
+  return std::any_of(kSystem.begin(), kSystem.end(), in) || std::any_of(kParents.begin(), kParents.end(), is);
+}
+
+bool IsBelowAny(const std::string& path, const std::vector<std::string>& directories) {
+  return std::any_of(directories.begin(), directories.end(),
+                     [&](const std::string& directory) { return IsBelow(path, directory); });
+}
+
+}  // namespace
+
+absl::Status GuardedMounter::CheckTarget(const std::string& path) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
+  if (!IsBelowAny(normal, allowance_.roots)) {
+    return Refuse("refused a target outside the mount roots",
+                  fmt::format("{} lies below none of the directories that the mount helper was started for "
+                              "(--mount-root {})",
+                              Quote(normal), fmt::join(allowance_.roots, ", ")));
+  }
+  if (IsSystem(normal)) {
+    return Refuse("refused a target in a system directory",
+                  fmt::format("{} is, or lies in, a directory of the system: the mount helper does not mount there",
+                              Quote(normal)));
+  }
+  if (IsBelowAny(normal, allowance_.sources)) {
+    return Refuse(
+        "refused a target among the backing files",
+        fmt::format("{} lies in a directory of volumes: the mount helper does not mount there", Quote(normal)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GuardedMounter::CheckBackingFile(const std::string& path) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
+  if (IsBelowAny(normal, allowance_.sources)) return absl::OkStatus();
+  return Refuse("refused a source that is no volume",
+                fmt::format("{} lies in none of the directories of volumes that the mount helper was started with",
+                            Quote(normal)));
+}
+
+absl::Status GuardedMounter::CheckLabel(const std::string& label) const {
+  if (label.starts_with(allowance_.label_prefix)) return absl::OkStatus();
+  return Refuse("refused a loop device of somebody else",
+                fmt::format("the label {} is not one that the mount helper was started with", Quote(label)));
+}
+
+absl::Status GuardedMounter::CheckOurs(const std::string& path) const {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(path));
+  const bool is_place = info.mount.has_value() || info.kind == PathInfo::Kind::kBlockDevice;
+  if (is_place && info.loop && info.loop->label.starts_with(allowance_.label_prefix)) return absl::OkStatus();
+  return Refuse("refused a source that is no volume",
+                fmt::format("{} is neither a loop device of a volume nor where one is mounted", Quote(path)));
+}
+
+absl::Status GuardedMounter::Mount(const MountRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(request.source));
+  MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
+  return mounter_.Mount(request);
+}
+
+absl::Status GuardedMounter::Bind(const BindRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
+  MOORING_RETURN_IF_ERROR(CheckOurs(request.source));
+  return mounter_.Bind(request);
+}
+
+absl::Status GuardedMounter::Unmount(const UnmountRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
+  return mounter_.Unmount(request);
+}
+
+absl::StatusOr<LoopInfo> GuardedMounter::AttachLoop(const AttachLoopRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
+  // A loop device of ours below another one: a read-only view of a block volume.
+  const bool stacked = IsBelow(request.backing_file, "/dev");
+  MOORING_RETURN_IF_ERROR(stacked ? CheckOurs(request.backing_file) : CheckBackingFile(request.backing_file));
+  return mounter_.AttachLoop(request);
+}
+
+absl::Status GuardedMounter::DetachLoop(const LoopInfo& loop) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(loop.device));
+  if (info.loop) MOORING_RETURN_IF_ERROR(CheckLabel(info.loop->label));
+  return mounter_.DetachLoop(loop);
+}
+
+absl::Status GuardedMounter::ResizeLoop(const LoopInfo& loop) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(loop.device));
+  if (info.loop) MOORING_RETURN_IF_ERROR(CheckLabel(info.loop->label));
+  return mounter_.ResizeLoop(loop);
+}
+
+absl::StatusOr<FilesystemInfo> GuardedMounter::Probe(const std::string& path) {
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(path));
+  return mounter_.Probe(path);
+}
+
+absl::Status GuardedMounter::Format(const std::string& path, const std::string& fs_type) {
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(path));
+  return mounter_.Format(path, fs_type);
+}
+
+absl::Status GuardedMounter::Check(const std::string& path, const std::string& fs_type) {
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(path));
+  return mounter_.Check(path, fs_type);
+}
+
+absl::Status GuardedMounter::Grow(const std::string& path, const std::string& fs_type) {
+  const bool is_image = IsBelowAny(path, allowance_.sources);
+  MOORING_RETURN_IF_ERROR(is_image ? CheckBackingFile(path) : CheckOurs(path));
+  return mounter_.Grow(path, fs_type);
+}
+
+}  // namespace mooring

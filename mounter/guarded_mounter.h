@@ -1,0 +1,63 @@
+// A Mounter that does what it was started for and no more: the helper trusts nothing that the plugin says.
+//
+//   target        below a root, in no system directory and beside no backing file
+//   source        a backing file below a directory of sources; a loop device, or a mount of one, that carries our label
+//   loop device   one that carries our label
+//   looking       Find, List, Stats, Ailment, FindLoops: everywhere
+//
+// What is refused is logged once for each reason, and FAILED_PRECONDITION.
+#ifndef MOORING_MOUNTER_GUARDED_MOUNTER_H_
+#define MOORING_MOUNTER_GUARDED_MOUNTER_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mounter/mounter.h"
+
+namespace mooring {
+
+struct Allowance {
+  std::vector<std::string> roots;    // of targets; normalised, or "/"
+  std::vector<std::string> sources;  // directories of backing files; normalised and real
+  std::string label_prefix;          // of loop devices: "mooring" allows "mooring:vol-1"
+};
+
+class GuardedMounter final : public Mounter {
+ public:
+  // `mounter` outlives it.
+  GuardedMounter(Allowance allowance, Mounter& mounter) : allowance_(std::move(allowance)), mounter_(mounter) {}
+
+  absl::Status Mount(const MountRequest& request) override;
+  absl::Status Bind(const BindRequest& request) override;
+  absl::Status Unmount(const UnmountRequest& request) override;
+  absl::StatusOr<PathInfo> Find(const std::string& path) override { return mounter_.Find(path); }
+  absl::StatusOr<std::vector<MountInfo>> List(const std::string& path) override { return mounter_.List(path); }
+  absl::StatusOr<StatsInfo> Stats(const std::string& path) override { return mounter_.Stats(path); }
+
+  absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override;
+  absl::Status DetachLoop(const LoopInfo& loop) override;
+  absl::Status ResizeLoop(const LoopInfo& loop) override;
+  absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override {
+    return mounter_.FindLoops(backing_file);
+  }
+
+  absl::StatusOr<FilesystemInfo> Probe(const std::string& path) override;
+  absl::Status Format(const std::string& path, const std::string& fs_type) override;
+  absl::Status Check(const std::string& path, const std::string& fs_type) override;
+  absl::Status Grow(const std::string& path, const std::string& fs_type) override;
+  absl::StatusOr<std::string> Ailment(const std::string& mount_path) override { return mounter_.Ailment(mount_path); }
+
+ private:
+  absl::Status CheckTarget(const std::string& path) const;
+  absl::Status CheckBackingFile(const std::string& path) const;
+  absl::Status CheckLabel(const std::string& label) const;
+  absl::Status CheckOurs(const std::string& path) const;  // a loop device of ours, or a mount of one
+
+  const Allowance allowance_;
+  Mounter& mounter_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_GUARDED_MOUNTER_H_

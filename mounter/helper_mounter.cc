@@ -1,0 +1,347 @@
+#include "mounter/helper_mounter.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/deadline.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "mounter/wire.h"
+
+namespace mooring {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kLongestWait{60};
+constexpr std::chrono::seconds kHelperComesBack{5};
+constexpr std::size_t kMostIdle = 8;       // channels; one more is closed, and its thread in the helper ends
+constexpr int kMostHangingOnPath = 4;      // each holds a thread of the helper
+constexpr std::size_t kMostHanging = 256;  // of all
+constexpr std::chrono::seconds kSoon{1};   // a helper that ends that early is not replaced at once the next time
+constexpr std::chrono::seconds kLongestRest{5};
+
+Clock::time_point DeadlineOfThread() {
+  const Clock::time_point latest = Clock::now() + kLongestWait;
+  return std::min(DeadlineScope::Now().value_or(latest), latest);
+}
+
+bool HasInput(const UniqueFd& fd) {
+  pollfd waited = {fd.get(), POLLIN, 0};
+  return ::poll(&waited, 1, 0) > 0;
+}
+
+template <typename Message>
+auto Converted(const absl::StatusOr<pb::Answer>& answer, const Message& (pb::Answer::*field)() const)
+    -> decltype(wire::From((*answer.*field)())) {
+  if (!answer.ok()) return answer.status();
+  return wire::From(((*answer).*field)());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HelperMounter>> HelperMounter::Start(Keeper keeper, std::function<void()> lost) {
+  std::unique_ptr<HelperMounter> mounter(new HelperMounter(std::move(keeper), std::move(lost)));
+  mounter->wake_.reset(::eventfd(0, EFD_CLOEXEC));
+  if (!mounter->wake_.ok()) return ErrnoStatus(errno, "make an eventfd");
+  MOORING_ASSIGN_OR_RETURN(mounter->helper_, mounter->keeper_.StartHelper());
+  mounter->watcher_ = std::thread(&HelperMounter::Watch, mounter.get());
+  return mounter;
+}
+
+HelperMounter::~HelperMounter() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  ::eventfd_write(wake_.get(), 1);
+  if (watcher_.joinable()) watcher_.join();
+}
+
+absl::Status HelperMounter::Health() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return health_;
+}
+
+pid_t HelperMounter::pid() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return helper_.pid;
+}
+
+// ---- calls
+
+absl::Status HelperMounter::Mount(const MountRequest& request) {
+  pb::Request message;
+  wire::To(request, *message.mutable_mount());
+  return Ask(message, {.doing = "mount at", .path = request.target, .bounded = false}).status();
+}
+
+absl::Status HelperMounter::Bind(const BindRequest& request) {
+  pb::Request message;
+  wire::To(request, *message.mutable_bind());
+  return Ask(message, {.doing = "mount at", .path = request.target}).status();
+}
+
+absl::Status HelperMounter::Unmount(const UnmountRequest& request) {
+  pb::Request message;
+  wire::To(request, *message.mutable_unmount());
+  return Ask(message, {.doing = "unmount", .path = request.target}).status();
+}
+
+absl::StatusOr<PathInfo> HelperMounter::Find(const std::string& path) {
+  pb::Request message;
+  message.set_find(path);
+  return Converted(Ask(message, {.doing = "look at", .path = path, .looks = true}), &pb::Answer::path);
+}
+
+absl::StatusOr<std::vector<MountInfo>> HelperMounter::List(const std::string& path) {
+  pb::Request message;
+  message.set_list(path);
+  return Converted(Ask(message, {.doing = "list the mounts below", .path = path, .looks = true}), &pb::Answer::mounts);
+}
+
+absl::StatusOr<StatsInfo> HelperMounter::Stats(const std::string& path) {
+  pb::Request message;
+  message.set_stats(path);
+  return Converted(Ask(message, {.doing = "ask for the usage of", .path = path, .looks = true}), &pb::Answer::stats);
+}
+
+absl::StatusOr<LoopInfo> HelperMounter::AttachLoop(const AttachLoopRequest& request) {
+  pb::Request message;
+  wire::To(request, *message.mutable_attach_loop());
+  const Manner manner = {.doing = "attach", .path = request.backing_file, .bounded = false};
+  return Converted(Ask(message, manner), &pb::Answer::loop);
+}
+
+absl::Status HelperMounter::DetachLoop(const LoopInfo& loop) {
+  pb::Request message;
+  wire::To(loop, *message.mutable_detach_loop());
+  return Ask(message, {.doing = "detach", .path = loop.device, .bounded = false}).status();
+}
+
+absl::Status HelperMounter::ResizeLoop(const LoopInfo& loop) {
+  pb::Request message;
+  wire::To(loop, *message.mutable_resize_loop());
+  return Ask(message, {.doing = "resize", .path = loop.device, .bounded = false}).status();
+}
+
+absl::StatusOr<std::vector<LoopInfo>> HelperMounter::FindLoops(const std::string& backing_file) {
+  pb::Request message;
+  message.set_find_loops(backing_file);
+  const Manner manner = {.doing = "look for the loop devices of", .path = backing_file, .looks = true};
+  return Converted(Ask(message, manner), &pb::Answer::loops);
+}
+
+absl::StatusOr<FilesystemInfo> HelperMounter::Probe(const std::string& path) {
+  pb::Request message;
+  message.set_probe(path);
+  const Manner manner = {.doing = "look into", .path = path, .looks = true, .bounded = false};
+  return Converted(Ask(message, manner), &pb::Answer::filesystem);
+}
+
+absl::Status HelperMounter::Format(const std::string& path, const std::string& fs_type) {
+  pb::Request message;
+  message.mutable_format()->set_path(path);
+  message.mutable_format()->set_fs_type(fs_type);
+  return Ask(message, {.doing = "format", .path = path, .bounded = false}).status();
+}
+
+absl::Status HelperMounter::Check(const std::string& path, const std::string& fs_type) {
+  pb::Request message;
+  message.mutable_check()->set_path(path);
+  message.mutable_check()->set_fs_type(fs_type);
+  return Ask(message, {.doing = "check", .path = path, .bounded = false}).status();
+}
+
+absl::Status HelperMounter::Grow(const std::string& path, const std::string& fs_type) {
+  pb::Request message;
+  message.mutable_grow()->set_path(path);
+  message.mutable_grow()->set_fs_type(fs_type);
+  return Ask(message, {.doing = "grow", .path = path, .bounded = false}).status();
+}
+
+absl::StatusOr<std::string> HelperMounter::Ailment(const std::string& mount_path) {
+  pb::Request message;
+  message.set_ailment(mount_path);
+  absl::StatusOr<pb::Answer> answer = Ask(message, {.doing = "examine", .path = mount_path, .looks = true});
+  if (!answer.ok()) return answer.status();
+  return std::move(*answer->mutable_text());
+}
+
+// ---- channels
+
+absl::StatusOr<pb::Answer> HelperMounter::Ask(const pb::Request& request, const Manner& manner) {
+  if (request.ByteSizeLong() > wire::kMostRequest) {
+    return InvalidArgument(fmt::format("{} {}: the request is too long", manner.doing, Quote(manner.path, 256)));
+  }
+  MOORING_RETURN_IF_ERROR(CheckHanging(manner));
+  const Clock::time_point deadline = DeadlineOfThread();
+  absl::StatusOr<pb::Answer> answer = AskOnce(request, manner, deadline);
+  // By now another helper is there, or on its way.
+  if (absl::IsUnavailable(answer.status()) && manner.looks) answer = AskOnce(request, manner, deadline);
+  if (!answer.ok()) return answer;
+  if (absl::Status status = wire::StatusOf(*answer); !status.ok()) return status;
+  return answer;
+}
+
+absl::StatusOr<pb::Answer> HelperMounter::AskOnce(const pb::Request& request, const Manner& manner,
+                                                  Clock::time_point deadline) {
+  const Clock::time_point start = Clock::now();
+  MOORING_ASSIGN_OR_RETURN(Lent lent, BorrowAndSend(request, deadline));
+  const std::optional<Clock::time_point> until = manner.bounded ? std::optional(deadline) : std::nullopt;
+  pb::Answer answer;
+  const absl::Status received = lent.channel.Receive(answer, wire::kMostAnswer, until);
+  if (absl::IsDeadlineExceeded(received)) return Abandon(std::move(lent), manner, Clock::now() - start);
+  if (!received.ok()) {
+    return Unavailable(
+        fmt::format("{} {}: the mount helper ended in the middle of it: call again", manner.doing, Quote(manner.path)));
+  }
+  Return(std::move(lent));
+  return answer;
+}
+
+// What a helper closed before it was sent reached nobody: it can go to the next one, whatever it asks for.
+absl::StatusOr<HelperMounter::Lent> HelperMounter::BorrowAndSend(const pb::Request& request,
+                                                                 Clock::time_point deadline) {
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(Lent lent, Borrow(deadline));
+    const absl::Status sent = lent.channel.Send(request);
+    if (sent.ok()) return lent;
+    if (!absl::IsUnavailable(sent)) return sent;
+    MOORING_RETURN_IF_ERROR(AwaitNext(lent.generation, deadline));
+  }
+}
+
+absl::StatusOr<HelperMounter::Lent> HelperMounter::Borrow(Clock::time_point deadline) {
+  for (;;) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto patience = std::min(deadline, Clock::now() + kHelperComesBack);
+    changed_.wait_until(lock, patience, [this] { return helper_.pid >= 0 || stopping_; });
+    if (helper_.pid < 0) return health_.ok() ? Unavailable("the mount helper is ending") : health_;
+    const std::uint64_t generation = generation_;
+    if (!idle_.empty()) {
+      Lent lent = {std::move(idle_.back()), generation};
+      idle_.pop_back();
+      return lent;
+    }
+    MOORING_ASSIGN_OR_RETURN(SocketPair pair, MakeSocketPair(SOCK_STREAM));
+    const absl::Status sent = SendParcel(helper_.control, 0, pair.theirs);
+    if (sent.ok()) return Lent{Channel(std::move(pair.ours)), generation};
+    if (!absl::IsUnavailable(sent)) return sent;
+    lock.unlock();
+    MOORING_RETURN_IF_ERROR(AwaitNext(generation, deadline));
+  }
+}
+
+// This helper has ended, which the watcher may not know yet.
+absl::Status HelperMounter::AwaitNext(std::uint64_t generation, Clock::time_point deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto patience = std::min(deadline, Clock::now() + kHelperComesBack);
+  if (changed_.wait_until(lock, patience, [&] { return generation_ != generation; })) return absl::OkStatus();
+  return health_.ok() ? Unavailable("the mount helper has ended") : health_;
+}
+
+void HelperMounter::Return(Lent lent) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (lent.generation == generation_ && idle_.size() < kMostIdle) idle_.push_back(std::move(lent.channel));
+}
+
+// The helper's thread answers when the kernel does: until then the channel stays, so that it can be counted.
+absl::Status HelperMounter::Abandon(Lent lent, const Manner& manner, Clock::duration waited) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    hanging_.push_back({std::move(lent.channel), manner.path});
+  }
+  return absl::DeadlineExceededError(
+      fmt::format("{} {}: no answer in {:.1f} s: the filesystem there, or what serves it (a FUSE or NFS server, a "
+                  "device), hangs; end or mend that, and call again",
+                  manner.doing, Quote(manner.path), std::chrono::duration<double>(waited).count()));
+}
+
+// Whoever asks every minute must not take one thread a minute from the others.
+absl::Status HelperMounter::CheckHanging(const Manner& manner) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (hanging_.empty()) return absl::OkStatus();
+  std::erase_if(hanging_, [](const Hanging& call) { return HasInput(call.channel.fd()); });
+  const auto here =
+      std::count_if(hanging_.begin(), hanging_.end(), [&](const Hanging& call) { return call.path == manner.path; });
+  if (!manner.bounded || (here < kMostHangingOnPath && hanging_.size() < kMostHanging)) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      fmt::format("{} {}: not tried: {} calls hang there, {} in all; end or mend what serves the filesystem there",
+                  manner.doing, Quote(manner.path), here, hanging_.size()));
+}
+
+// ---- the watcher
+
+void HelperMounter::Watch() {
+  static constexpr std::chrono::milliseconds kFirstRest{10};
+  Clock::duration rest{};
+  for (Clock::time_point started = Clock::now(); AwaitEnd(); started = Clock::now()) {
+    const bool soon = Clock::now() - started < kSoon;
+    rest = soon ? std::clamp<Clock::duration>(rest * 2, kFirstRest, kLongestRest) : Clock::duration{};
+    NoteEnd();
+    if (!Rest(rest) || !StartNext()) return;
+  }
+}
+
+bool HelperMounter::AwaitEnd() {
+  // Only this thread changes helper_: its socket stays while we wait.
+  std::array waited = {pollfd{helper_.control.get(), POLLIN, 0}, pollfd{wake_.get(), POLLIN, 0}};
+  while (::poll(waited.data(), waited.size(), -1) < 0 && errno == EINTR) {
+  }
+  return waited[1].revents == 0;
+}
+
+void HelperMounter::NoteEnd() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  health_ = Unavailable(fmt::format(
+      "the mount helper (process {}) has ended and another one is being started; what is mounted stays", helper_.pid));
+  helper_.pid = -1;
+  idle_.clear();
+}
+
+bool HelperMounter::StartNext() {
+  for (;;) {
+    absl::StatusOr<HelperProcess> next = keeper_.StartHelper();
+    if (next.ok()) {
+      log::Error("the mount helper ended; another one was started",
+                 {{"how", next->predecessor}, {"pid", fmt::format("{}", next->pid)}});
+      const std::lock_guard<std::mutex> lock(mutex_);
+      helper_ = *std::move(next);
+      ++generation_;
+      health_ = absl::OkStatus();
+      changed_.notify_all();
+      return true;
+    }
+    log::Error("cannot start a mount helper", {{"cause", Message(next.status())}});
+    if (absl::IsUnavailable(next.status())) {
+      NoteLoss();
+      return false;
+    }
+    if (!Rest(kLongestRest)) return false;
+  }
+}
+
+void HelperMounter::NoteLoss() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    health_ = Unavailable("the mount helper and its keeper have ended: start the plugin again");
+  }
+  if (lost_) lost_();
+}
+
+bool HelperMounter::Rest(Clock::duration time) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait_for(lock, time, [this] { return stopping_; });
+  return !stopping_;
+}
+
+}  // namespace mooring

@@ -1,0 +1,27 @@
+// The helper's side of proto/mounter.proto: takes channels, serves each in a thread of its own, ends with its control
+// socket.
+#ifndef MOORING_MOUNTER_HELPER_SERVER_H_
+#define MOORING_MOUNTER_HELPER_SERVER_H_
+
+#include <chrono>
+
+#include "absl/status/status.h"
+#include "base/unique_fd.h"
+#include "mounter.pb.h"
+#include "mounter/mounter.h"
+
+namespace mooring {
+
+inline constexpr int kMostChannels = 600;  // more than a plugin has calls at a time; one more is closed at once
+
+// Serves the channels that come over `control` (Parcels, mounter/channel.h) until that is closed, which is when the
+// plugin has ended; then for what is under way at most `patience` more. A channel that carries what no plugin sends is
+// closed, and logged. OK: nothing is under way. DEADLINE_EXCEEDED: something is; end the process, `mounter` is in use.
+absl::Status ServeHelper(const UniqueFd& control, Mounter& mounter, std::chrono::milliseconds patience);
+
+// One request: asked of `mounter`, if its form is right.
+pb::Answer AnswerTo(const pb::Request& request, Mounter& mounter);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_HELPER_SERVER_H_

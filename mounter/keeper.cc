@@ -1,0 +1,161 @@
+#include "mounter/keeper.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <getopt.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "absl/cleanup/cleanup.h"
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "mounter/channel.h"
+#include "mounter/syscalls.h"
+
+namespace mooring {
+namespace {
+
+constexpr int kEndPatience = 2000;  // milliseconds
+
+// An answer's number: the pid of the new helper, and above it the wait status of the last one that ended, if any.
+constexpr unsigned kStatusShift = 32;
+constexpr std::int64_t kNoneEnded = 0xFFFF'FFFF;
+
+std::string HowItEnded(std::int64_t number) {
+  const std::int64_t status = (number >> kStatusShift) & 0xFFFF'FFFF;
+  if (status == kNoneEnded) return "";
+  const int wait_status = static_cast<int>(status);
+  if (WIFSIGNALED(wait_status)) {
+    return fmt::format("killed by signal {} ({})", WTERMSIG(wait_status), ::strsignal(WTERMSIG(wait_status)));
+  }
+  return fmt::format("exit status {}", WEXITSTATUS(wait_status));
+}
+
+// The wait status of the last child that has ended, for all of them.
+std::optional<int> Reap() {
+  std::optional<int> last;
+  int status = 0;
+  while (::waitpid(-1, &status, WNOHANG) > 0) last = status;
+  return last;
+}
+
+// As posix_spawn(3), with `socket` where mooring-mounter looks for it, and no signal blocked that we block.
+int Spawn(pid_t& pid, const std::string& program, const UniqueFd& socket, std::vector<std::string> arguments) {
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  const auto destroy = absl::MakeCleanup([&actions] { ::posix_spawn_file_actions_destroy(&actions); });
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, socket.get(), kKeeperSocket);
+  return ::posix_spawn(&pid, program.c_str(), &actions, nullptr, pointers.data(), environ);
+}
+
+}  // namespace
+
+absl::StatusOr<Keeper> Keeper::Start(const std::string& program, const Allowance& allowance,
+                                     const std::string& log_level, const std::string& log_format) {
+  MOORING_ASSIGN_OR_RETURN(SocketPair pair, MakeSocketPair(SOCK_SEQPACKET));
+  std::vector<std::string> arguments = {program};
+  for (std::string& argument : ArgumentsOf({allowance, log_level, log_format}))
+    arguments.push_back(std::move(argument));
+  pid_t pid = -1;
+  const int error = Spawn(pid, program, pair.theirs, std::move(arguments));
+  if (error != 0) {
+    return FailedPrecondition(fmt::format("start the mount helper {}: {} (--mounter=in-process does without it)",
+                                          Quote(program), ::strerror(error)));
+  }
+  return Keeper(pid, std::move(pair.ours));
+}
+
+Keeper::Keeper(Keeper&& other) noexcept : pid_(std::exchange(other.pid_, -1)), socket_(std::move(other.socket_)) {}
+
+Keeper::~Keeper() {
+  socket_.reset();
+  if (pid_ < 0) return;
+  const UniqueFd ended(sys::PidFdOpen(pid_));
+  pollfd waited = {ended.get(), POLLIN, 0};
+  // A helper that is at work still, or hangs, must not hold up our own end.
+  if (!ended.ok() || ::poll(&waited, 1, kEndPatience) == 1) ::waitpid(pid_, nullptr, ended.ok() ? 0 : WNOHANG);
+}
+
+absl::StatusOr<HelperProcess> Keeper::StartHelper() {
+  MOORING_ASSIGN_OR_RETURN(SocketPair pair, MakeSocketPair(SOCK_SEQPACKET));
+  absl::Status sent = SendParcel(socket_, 0, pair.theirs);
+  pair.theirs.reset();
+  const absl::StatusOr<Parcel> answer = sent.ok() ? ReceiveParcel(socket_) : sent;
+  if (!answer.ok()) return Unavailable("the keeper of the mount helper has ended");
+  const auto pid = static_cast<std::int32_t>(answer->number & 0xFFFF'FFFF);
+  if (pid <= 0) return ErrnoStatus(-pid, "fork a mount helper");
+  return HelperProcess{pid, std::move(pair.ours), HowItEnded(answer->number)};
+}
+
+absl::Status KeepHelpers(UniqueFd socket, const std::function<int(const UniqueFd& control)>& serve) {
+  for (;;) {
+    absl::StatusOr<Parcel> parcel = ReceiveParcel(socket);
+    if (!parcel.ok() || !parcel->fd.ok()) break;  // closed, or no plugin's any more
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      socket.reset();
+      ::_exit(serve(parcel->fd));
+    }
+    const std::int64_t low = static_cast<std::uint32_t>(pid < 0 ? -errno : pid);
+    parcel->fd.reset();
+    const std::optional<int> ended = Reap();
+    const std::int64_t high = ended ? *ended : kNoneEnded;
+    if (!SendParcel(socket, low | (high << kStatusShift)).ok()) break;
+  }
+  socket.reset();
+  while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> ArgumentsOf(const HelperFlags& flags) {
+  std::vector<std::string> arguments;
+  for (const std::string& root : flags.allowance.roots) arguments.insert(arguments.end(), {"--mount-root", root});
+  for (const std::string& source : flags.allowance.sources) arguments.insert(arguments.end(), {"--source", source});
+  arguments.insert(arguments.end(), {"--label-prefix", flags.allowance.label_prefix});
+  arguments.insert(arguments.end(), {"--log-level", flags.log_level, "--log-format", flags.log_format});
+  return arguments;
+}
+
+absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv) {
+  enum Flag { kRoot = 1, kSource, kLabel, kLevel, kFormat };
+  constexpr std::array<option, 6> kOptions = {{{"mount-root", required_argument, nullptr, kRoot},
+                                               {"source", required_argument, nullptr, kSource},
+                                               {"label-prefix", required_argument, nullptr, kLabel},
+                                               {"log-level", required_argument, nullptr, kLevel},
+                                               {"log-format", required_argument, nullptr, kFormat},
+                                               {nullptr, 0, nullptr, 0}}};
+  HelperFlags flags;
+  ::opterr = 0;
+  for (;;) {
+    const int found = ::getopt_long(argc, argv, "", kOptions.data(), nullptr);
+    if (found == -1) break;
+    if (found == '?') return InvalidArgument("unknown, or without its value: a flag of mooring-mounter");
+    std::string value = ::optarg;
+    if (found == kRoot) flags.allowance.roots.push_back(std::move(value));
+    if (found == kSource) flags.allowance.sources.push_back(std::move(value));
+    if (found == kLabel) flags.allowance.label_prefix = std::move(value);
+    if (found == kLevel) flags.log_level = std::move(value);
+    if (found == kFormat) flags.log_format = std::move(value);
+  }
+  const bool complete = ::optind == argc && !flags.allowance.roots.empty() && !flags.allowance.label_prefix.empty();
+  if (!complete) return InvalidArgument("mooring-mounter is started by mooring-plugin, with --mount-root and others");
+  return flags;
+}
+
+}  // namespace mooring

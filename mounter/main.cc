@@ -1,0 +1,82 @@
+// mooring-mounter: the keeper of mount helpers, and the helpers it forks; mounter/keeper.h has the picture.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "base/version.h"
+#include "mounter/guarded_mounter.h"
+#include "mounter/helper_server.h"
+#include "mounter/keeper.h"
+#include "mounter/kernel_mounter.h"
+#include "mounter/privileges.h"
+
+namespace {
+
+// For what a plugin that was killed had begun: enough for a mount. A program that makes or checks a filesystem goes on
+// alone and keeps its image locked, mounter/image.h.
+constexpr std::chrono::milliseconds kPatience{200};
+
+int Fail(const absl::Status& status) {
+  fmt::print(stderr, "mooring-mounter: {}\n", mooring::Message(status));
+  return 1;
+}
+
+// A service manager, or a terminal, sends these to the whole group. The helper ends after its plugin, which may need it
+// until then.
+void BlockStopSignals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::sigaddset(&signals, signal);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+}
+
+int Serve(const mooring::UniqueFd& control, const mooring::Allowance& allowance) {
+  ::prctl(PR_SET_NAME, "mooring-mounter");
+  mooring::KernelMounter kernel(allowance.roots);
+  mooring::GuardedMounter mounter(allowance, kernel);
+  const absl::Status served = mooring::ServeHelper(control, mounter, kPatience);
+  if (served.ok()) return 0;
+  mooring::log::Error("the mount helper ends in the middle of a call", {{"cause", mooring::Message(served)}});
+  return 1;
+}
+
+absl::Status Run(const mooring::HelperFlags& flags) {
+  MOORING_RETURN_IF_ERROR(mooring::log::Setup(flags.log_level, flags.log_format));
+  struct stat status = {};
+  if (::fstat(mooring::kKeeperSocket, &status) != 0 || !S_ISSOCK(status.st_mode)) {
+    return mooring::FailedPrecondition("this program is started by mooring-plugin, not by hand (use: mooring mount)");
+  }
+  ::fcntl(mooring::kKeeperSocket, F_SETFD, FD_CLOEXEC);
+  ::prctl(PR_SET_NAME, "mooring-keeper");
+  ::mallopt(M_ARENA_MAX, 2);  // its threads wait for the kernel, not for memory
+  BlockStopSignals();
+  std::vector<int> kept;
+  for (const mooring::Privilege& privilege : mooring::HelperPrivileges()) kept.push_back(privilege.capability);
+  MOORING_RETURN_IF_ERROR(mooring::KeepOnly(kept));
+  return mooring::KeepHelpers(mooring::UniqueFd(mooring::kKeeperSocket),
+                              [&](const mooring::UniqueFd& control) { return Serve(control, flags.allowance); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "--version") == 0) {
+    fmt::print("mooring-mounter {} ({})\n", mooring::Version(), mooring::Commit());
+    return 0;
+  }
+  const absl::StatusOr<mooring::HelperFlags> flags = mooring::ParseHelperFlags(argc, argv);
+  if (!flags.ok()) return Fail(flags.status());
+  const absl::Status status = Run(*flags);
+  return status.ok() ? 0 : Fail(status);
+}

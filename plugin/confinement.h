@@ -1,0 +1,27 @@
+// What mooring-plugin gives up once its mount helper runs. Whoever takes it over, by way of a request, is left with its
+// own files, its own sockets, and the helper's typed requests.
+//
+//   capabilities(7)  none, in no set; no_new_privs
+//   landlock(7)      files: its state directory and its socket's; reading of /etc, /proc, /sys, /usr; no device, no TCP
+//   seccomp(2)       the calls that gRPC, SQLite and we make; no exec, no fork, no mount, no socket but unix(7)
+#ifndef MOORING_PLUGIN_CONFINEMENT_H_
+#define MOORING_PLUGIN_CONFINEMENT_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace mooring {
+
+struct Territory {
+  std::string state_dir;         // there already; real
+  std::string socket_directory;  // if it is not there, nothing can be written there
+};
+
+// For good, while there is one thread. A kernel without Landlock, or a container that forbids it, is worth a warning in
+// the log; anything else that cannot be had is an error.
+absl::Status Confine(const Territory& territory);
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_CONFINEMENT_H_
