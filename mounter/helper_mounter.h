@@ -34,7 +34,8 @@ namespace mooring {
 
 class HelperMounter final : public Mounter {
  public:
-  // `lost` is called once, from another thread, when the keeper has ended: no helper comes back then.
+  // `lost` is called once, from another thread, when the keeper has ended, at once: no helper comes back then, and one
+  // that is there serves on.
   static absl::StatusOr<std::unique_ptr<HelperMounter>> Start(Keeper keeper, std::function<void()> lost = {});
   ~HelperMounter() override;
 
@@ -93,11 +94,11 @@ class HelperMounter final : public Mounter {
   absl::Status CheckHanging(const Manner& manner);
 
   void Watch();
-  bool AwaitEnd();  // this and the next: false when this object is to end
+  bool AwaitEnd();  // this and the next: false when this object is to end, or the keeper has ended
   bool Rest(Clock::duration time);
   void NoteEnd();
   bool StartNext();  // false: the same, or there will be no more
-  void NoteLoss();
+  void NoteLoss(bool helper_too);
 
   Keeper keeper_;
   const std::function<void()> lost_;
