@@ -77,10 +77,14 @@ absl::Status GuardedMounter::CheckTarget(const std::string& path) const {
 
 absl::Status GuardedMounter::CheckBackingFile(const std::string& path) const {
   MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
-  if (IsBelowAny(normal, allowance_.sources)) return absl::OkStatus();
-  return Refuse("refused a source that is no volume",
-                fmt::format("{} lies in none of the directories of volumes that the mount helper was started with",
-                            Quote(normal)));
+  if (!IsBelowAny(normal, allowance_.sources)) {
+    return Refuse("refused a source that is no volume",
+                  fmt::format("{} lies in none of the directories of volumes that the mount helper was started with",
+                              Quote(normal)));
+  }
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(normal));
+  if (info.kind != PathInfo::Kind::kBlockDevice) return absl::OkStatus();
+  return Refuse("refused a device among the volumes", fmt::format("{} is a device, and no volume", Quote(normal)));
 }
 
 absl::Status GuardedMounter::CheckLabel(const std::string& label) const {

@@ -22,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongestWait{60};
 constexpr std::chrono::seconds kHelperComesBack{5};
+constexpr std::chrono::milliseconds kEndIsNoticed{250};
 constexpr std::size_t kMostIdle = 8;       // channels; one more is closed, and its thread in the helper ends
 constexpr int kMostHangingOnPath = 4;      // each holds a thread of the helper
 constexpr std::size_t kMostHanging = 256;  // of all
@@ -201,7 +202,10 @@ absl::StatusOr<pb::Answer> HelperMounter::AskOnce(const pb::Request& request, co
   pb::Answer answer;
   const absl::Status received = lent.channel.Receive(answer, wire::kMostAnswer, until);
   if (absl::IsDeadlineExceeded(received)) return Abandon(std::move(lent), manner, Clock::now() - start);
+  if (absl::IsInvalidArgument(received)) return Internal("the mount helper's answer: " + Message(received));
   if (!received.ok()) {
+    // Not all of its sockets are closed at once: another one might still take what nobody reads.
+    AwaitNext(lent.generation, Clock::now() + kEndIsNoticed).IgnoreError();
     return Unavailable(
         fmt::format("{} {}: the mount helper ended in the middle of it: call again", manner.doing, Quote(manner.path)));
   }

@@ -151,6 +151,7 @@ absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv) {
                                                {nullptr, 0, nullptr, 0}}};
   HelperFlags flags;
   ::opterr = 0;
+  ::optind = 0;  // from the start, whoever asked before: getopt(3)
   for (;;) {
     const int found = ::getopt_long(argc, argv, "", kOptions.data(), nullptr);
     if (found == -1) break;

@@ -58,6 +58,7 @@ absl::Status Run(const mooring::HelperFlags& flags) {
     return mooring::FailedPrecondition("this program is started by mooring-plugin, not by hand (use: mooring mount)");
   }
   ::fcntl(mooring::kKeeperSocket, F_SETFD, FD_CLOEXEC);
+  ::close_range(mooring::kKeeperSocket + 1, ~0U, 0);  // what whoever started the plugin left open for it
   ::prctl(PR_SET_NAME, "mooring-keeper");
   ::mallopt(M_ARENA_MAX, 2);  // its threads wait for the kernel, not for memory
   BlockSignals();
