@@ -27,7 +27,7 @@ constexpr std::size_t kMostIdle = 8;       // channels; one more is closed, and 
 constexpr int kMostHangingOnPath = 4;      // each holds a thread of the helper
 constexpr std::size_t kMostHanging = 256;  // of all
 constexpr std::chrono::seconds kSoon{1};   // a helper that ends that early is not replaced at once the next time
-constexpr std::chrono::seconds kLongestRest{5};
+constexpr std::chrono::seconds kLongestRest{1};
 
 Clock::time_point DeadlineOfThread() {
   const Clock::time_point latest = Clock::now() + kLongestWait;

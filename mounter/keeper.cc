@@ -164,7 +164,9 @@ absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv) {
     if (found == kFormat) flags.log_format = std::move(value);
   }
   const bool complete = ::optind == argc && !flags.allowance.roots.empty() && !flags.allowance.label_prefix.empty();
-  if (!complete) return InvalidArgument("mooring-mounter is started by mooring-plugin, with --mount-root and others");
+  if (!complete)
+    return InvalidArgument(
+        "this program is started by mooring-plugin, with --mount-root and others (by hand, use: mooring mount)");
   return flags;
 }
 

@@ -35,7 +35,7 @@ TEST(HelperFlagsTest, WhatThePluginSaysArrives) {
 }
 
 TEST(HelperFlagsTest, LessIsRefused) {
-  constexpr char kByHand[] = "started by mooring-plugin";
+  constexpr char kByHand[] = "use: mooring mount";
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{},
                                              {"--mount-root", "/csi"},
