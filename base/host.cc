@@ -7,11 +7,10 @@
 #include <array>
 #include <cerrno>
 #include <climits>
-#include <filesystem>
 #include <fstream>
-#include <system_error>
 #include <vector>
 
+#include "base/directory.h"
 #include "base/status.h"
 
 namespace mooring {
@@ -21,9 +20,11 @@ namespace {
 bool IsOurs(const std::string& name) { return name.starts_with("mooring-"); }
 
 void CollectPrograms(const std::string& process, std::vector<std::string>& programs) {
-  std::error_code error;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + process + "/task", error)) {
-    std::ifstream pids(thread.path() / "children");
+  const std::string tasks = "/proc/" + process + "/task";
+  const absl::StatusOr<std::vector<std::string>> threads = EntriesOf(tasks);
+  if (!threads.ok()) return;
+  for (const std::string& thread : *threads) {
+    std::ifstream pids(fmt::format("{}/{}/children", tasks, thread));
     for (std::string pid; pids >> pid;) {
       std::string name;
       std::getline(std::ifstream("/proc/" + pid + "/comm"), name);

@@ -1,74 +1,90 @@
-// mooring-bench PLUGIN DIRECTORY: what the calls of the node cost, through gRPC on a unix socket, at 0, 1,000 and
-// 10,000 mounts; beside them, in the same run, what gRPC alone costs (Probe) and what the bare system calls cost.
-// Microseconds, p50 and p99.
+// mooring-bench PLUGIN DIRECTORY [MOUNTS...]: what the calls of the node cost, through gRPC on a unix socket and the
+// mount helper, with 0 and with so many mounts in the namespace (by default 1,000, 10,000 and 30,000); beside them,
+// call by call in the same loop, the floor: an empty gRPC call and the bare system calls that nobody can do without.
+// Microseconds, p50 and p99; at the end the goals.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <functional>
-#include <stdexcept>
+#include <cstdlib>
+#include <exception>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
+#include "base/unique_fd.h"
 #include "bench/plugin_client.h"
+#include "bench/report.h"
+#include "bench/samples.h"
 #include "bench/surroundings.h"
 
+namespace mooring::bench {
 namespace {
 
-using mooring::bench::Check;
-using mooring::bench::PluginClient;
-using mooring::bench::Surroundings;
-using Clock = std::chrono::steady_clock;
-
 constexpr int kPairs = 1000;  // of publish and unpublish
-constexpr int kStages = 60;   // of a fresh volume each
+constexpr int kStages = 40;   // of a fresh volume each
+constexpr int kStarts = 20;   // of a plugin
+constexpr int kClients = 8;
+constexpr std::chrono::seconds kCrowded{3};
 
-class Samples {
- public:
-  void Time(const std::function<void()>& work) {
-    const Clock::time_point start = Clock::now();
-    work();
-    micros_.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-  }
-  double At(double part) {
-    std::sort(micros_.begin(), micros_.end());
-    return micros_[static_cast<std::size_t>(part * static_cast<double>(micros_.size() - 1))];
-  }
-
- private:
-  std::vector<double> micros_;
-};
-
-void Print(const std::string& what, Samples& samples) {
-  fmt::print("  {:<44} {:>9.0f} {:>9.0f}\n", what, samples.At(0.5), samples.At(0.99));
+// What a publish cannot do without: a copy of the staged mount with its flags, at a directory made for it.
+void BareBind(const std::string& source, const std::string& target) {
+  Check(::mkdir(target.c_str(), 0750) == 0, "mkdir");
+  const UniqueFd tree(::open_tree(AT_FDCWD, source.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+  Check(tree.ok(), "open_tree");
+  mount_attr attributes = {};
+  attributes.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID;
+  Check(::mount_setattr(tree.get(), "", AT_EMPTY_PATH, &attributes, sizeof(attributes)) == 0, "mount_setattr");
+  Check(::move_mount(tree.get(), "", AT_FDCWD, target.c_str(), MOVE_MOUNT_F_EMPTY_PATH) == 0, "move_mount");
 }
 
-void MeasureFloors(PluginClient& client, const Surroundings& here) {
-  Samples probe;
-  Samples bind;
-  Samples unmount;
-  for (int i = 0; i < kPairs; ++i) probe.Time([&] { client.Probe(); });
-  const std::string source = here / "staging";
-  const std::string target = here / "targets/raw";
-  ::mkdir(target.c_str(), 0700);
+void BareUnmount(const std::string& target) {
+  Check(::umount2(target.c_str(), UMOUNT_NOFOLLOW) == 0, "umount2");
+  Check(::rmdir(target.c_str()) == 0, "rmdir");
+}
+
+void MeasurePublishing(PluginClient& client, const Surroundings& here, int mounts, Report& report) {
+  Samples probe, floor_publish, floor_unpublish, publish, unpublish, stats;
+  const std::string staging = here / "staging/published";
+  const std::string target = here / "targets/published";
+  const std::string bare = here / "targets/bare";
+  ::mkdir(staging.c_str(), 0700);
+  const std::string id = client.Create("published", "ext4");
+  client.Stage(id, staging);
   for (int i = 0; i < kPairs; ++i) {
-    bind.Time([&] { Check(::mount(source.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) == 0, "bind"); });
-    unmount.Time([&] { Check(::umount2(target.c_str(), UMOUNT_NOFOLLOW) == 0, "unmount"); });
+    probe.Time([&] { client.Probe(); });
+    publish.Time([&] { client.Publish(id, staging, target, i % 2 == 0); });
+    floor_publish.Time([&] {
+      client.Probe();
+      BareBind(staging, bare);
+    });
+    stats.Time([&] { client.Stats(id, target); });
+    unpublish.Time([&] { client.Unpublish(id, target); });
+    floor_unpublish.Time([&] {
+      client.Probe();
+      BareUnmount(bare);
+    });
   }
-  ::rmdir(target.c_str());
-  Print("gRPC alone (Probe)", probe);
-  Print("mount(2) MS_BIND alone", bind);
-  Print("umount2(2) alone", unmount);
+  client.Unstage(id, staging);
+  client.Delete(id);
+  ::rmdir(staging.c_str());
+  report.Add(mounts, "an empty gRPC call (Probe)", probe);
+  report.Add(mounts, kFloorPublish, floor_publish);
+  report.Add(mounts, kPublish, publish);
+  report.Add(mounts, kFloorUnpublish, floor_unpublish);
+  report.Add(mounts, kUnpublish, unpublish);
+  report.Add(mounts, kStats, stats);
 }
 
-void MeasureStaging(PluginClient& client, const Surroundings& here, const std::string& fs_type) {
-  Samples fresh;
-  Samples formatted;
-  Samples unstage;
+void MeasureStaging(PluginClient& client, const Surroundings& here, const std::string& fs_type, int mounts,
+                    Report& report) {
+  Samples fresh, formatted, stage, unstage;
   const std::string staging = here / "staging/volume";
   const std::string target = here / "targets/volume";
   ::mkdir(staging.c_str(), 0700);
@@ -80,63 +96,101 @@ void MeasureStaging(PluginClient& client, const Surroundings& here, const std::s
     });
     client.Unpublish(id, target);
     client.Unstage(id, staging);
-    formatted.Time([&] {
-      client.Stage(id, staging);
-      client.Publish(id, staging, target, false);
-    });
+    const Samples::Clock::time_point start = Samples::Clock::now();
+    client.Stage(id, staging);
+    stage.Add(Samples::Clock::now() - start);
+    client.Publish(id, staging, target, false);
+    formatted.Add(Samples::Clock::now() - start);
     client.Unpublish(id, target);
     unstage.Time([&] { client.Unstage(id, staging); });
     client.Delete(id);
   }
   ::rmdir(staging.c_str());
-  Print("stage + publish, fresh 1 GiB " + fs_type, fresh);
-  Print("stage + publish, formatted " + fs_type, formatted);
-  Print("unstage " + fs_type, unstage);
+  report.Add(mounts, "stage + publish fresh 1 GiB " + fs_type, fresh);
+  report.Add(mounts, "stage + publish formatted " + fs_type, formatted);
+  report.Add(mounts, "stage formatted " + fs_type, stage);
+  report.Add(mounts, "unstage " + fs_type, unstage);
 }
 
-void MeasurePublishing(PluginClient& client, const Surroundings& here) {
-  Samples publish;
-  Samples unpublish;
-  Samples stats;
-  const std::string staging = here / "staging/published";
-  const std::string target = here / "targets/published";
-  ::mkdir(staging.c_str(), 0700);
-  const std::string id = client.Create("published", "ext4");
-  client.Stage(id, staging);
-  for (int i = 0; i < kPairs; ++i) {
-    publish.Time([&] { client.Publish(id, staging, target, i % 2 == 0); });
-    stats.Time([&] { client.Stats(id, target); });
-    unpublish.Time([&] { client.Unpublish(id, target); });
+// Each client has a connection, a volume and a target of its own.
+void MeasureCrowd(const Surroundings& here, Report& report) {
+  std::atomic<bool> over{false};
+  std::atomic<int> pairs{0};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < kClients; ++i) {
+    clients.emplace_back([&, i] {
+      PluginClient client(here.socket());
+      const std::string staging = here / fmt::format("staging/crowd-{}", i);
+      const std::string target = here / fmt::format("targets/crowd-{}", i);
+      ::mkdir(staging.c_str(), 0700);
+      const std::string id = client.Create(fmt::format("crowd-{}", i), "ext4");
+      client.Stage(id, staging);
+      while (!over) {
+        client.Publish(id, staging, target, false);
+        client.Unpublish(id, target);
+        ++pairs;
+      }
+      client.Unstage(id, staging);
+      client.Delete(id);
+      ::rmdir(staging.c_str());
+    });
   }
-  client.Unstage(id, staging);
-  client.Delete(id);
-  ::rmdir(staging.c_str());
-  Print("publish", publish);
-  Print("unpublish", unpublish);
-  Print("stats", stats);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // all are staged
+  const int before = pairs;
+  std::this_thread::sleep_for(kCrowded);
+  const int made = pairs - before;
+  over = true;
+  for (std::thread& client : clients) client.join();
+  report.AddFigure("publish + unpublish pairs, 8 clients", made / static_cast<double>(kCrowded.count()), "a second",
+                   5000, true);
 }
 
-void Run(const std::string& plugin, const std::string& directory) {
+void MeasureStart(const Surroundings& here, const std::string& plugin, Report& report) {
+  here.TimeToFirstAnswer(plugin);  // makes the databases, which waits for the disk
+  Samples starts;
+  for (int i = 0; i < kStarts; ++i) starts.Add(here.TimeToFirstAnswer(plugin));
+  report.AddFigure("exec to first answer, p50", starts.At(0.5) / 1000, "ms", 6);
+}
+
+void MeasureMemory(const Surroundings& here, Report& report) {
+  const Memory memory = here.IdleMemory();
+  report.AddFigure("idle memory, RSS of all processes", memory.resident_mib, "MiB", 12);
+  report.AddFigure("idle memory, shared pages once (PSS)", memory.proportional_mib, "MiB", 12);
+}
+
+void Run(const std::string& plugin, const std::string& directory, const std::vector<int>& counts) {
   Surroundings here(plugin, directory);
+  Report report;
+  fmt::print("start and idle\n");
+  MeasureMemory(here, report);
+  MeasureStart(here, plugin, report);
   PluginClient client(here.socket());
-  for (const int mounts : {0, 1000, 10000}) {
+  client.AwaitReady();
+  for (const int mounts : counts) {
     here.FillTo(mounts);
-    fmt::print("{} mounts{:>48} {:>9}\n", mounts, "p50 us", "p99 us");
-    MeasureFloors(client, here);
-    MeasurePublishing(client, here);
-    for (const char* fs_type : {"ext4", "xfs"}) MeasureStaging(client, here, fs_type);
+    fmt::print("{} mounts{:>46} {:>9}\n", mounts, "p50 us", "p99 us");
+    MeasurePublishing(client, here, mounts, report);
+    for (const char* fs_type : {"ext4", "xfs"}) MeasureStaging(client, here, fs_type, mounts, report);
+    if (mounts == 0) MeasureCrowd(here, report);
+    std::fflush(stdout);
   }
+  report.PrintGoals();
 }
 
 }  // namespace
+}  // namespace mooring::bench
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    fmt::print(stderr, "usage: mooring-bench PATH-OF-MOORING-PLUGIN EMPTY-DIRECTORY\n");
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as the plugin does
+  if (argc < 3) {
+    fmt::print(stderr, "usage: mooring-bench PATH-OF-MOORING-PLUGIN EMPTY-DIRECTORY [MOUNTS...]\n");
     return 2;
   }
+  std::vector<int> counts = {0};
+  for (int i = 3; i < argc; ++i) counts.push_back(std::atoi(argv[i]));
+  if (argc == 3) counts = {0, 1000, 10000, 30000};
   try {
-    Run(argv[1], argv[2]);
+    mooring::bench::Run(argv[1], argv[2], counts);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "mooring-bench: {}\n", error.what());

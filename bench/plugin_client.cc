@@ -24,13 +24,15 @@ PluginClient::PluginClient(const std::string& socket)
     : channel_(grpc::CreateChannel("unix:" + socket, grpc::InsecureChannelCredentials())),
       identity_(csi::v1::Identity::NewStub(channel_)),
       controller_(csi::v1::Controller::NewStub(channel_)),
-      node_(csi::v1::Node::NewStub(channel_)) {
+      node_(csi::v1::Node::NewStub(channel_)) {}
+
+void PluginClient::AwaitReady() {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     grpc::ClientContext context;
     context.set_wait_for_ready(true);
     csi::v1::ProbeResponse response;
     if (identity_->Probe(&context, {}, &response).ok() && response.ready().value()) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   throw std::runtime_error("the plugin does not become ready");
 }

@@ -13,8 +13,9 @@ namespace mooring::bench {
 
 class PluginClient {
  public:
-  explicit PluginClient(const std::string& socket);  // waits until the plugin is ready
+  explicit PluginClient(const std::string& socket);
 
+  void AwaitReady();
   void Probe();
   std::string Create(const std::string& name, const std::string& fs_type);
   void Delete(const std::string& id);

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,11 @@ namespace mooring::bench {
 
 // Throws std::system_error with errno and `what`.
 void Check(bool ok, std::string_view what);
+
+struct Memory {
+  double resident_mib = 0;      // RSS, pages that processes share counted for each
+  double proportional_mib = 0;  // PSS, counted once
+};
 
 // The plugin ends with the object, or with this process if that is killed; every mount goes with the last of the two.
 // The directory, which is there and empty at the start, is the caller's to remove.
@@ -27,8 +33,15 @@ class Surroundings {
   // Binds until there are `count` mounts more than at the start, the way a busy node has them: many small binds.
   void FillTo(int count);
 
+  // Of the plugin and of all that it has started, after a moment without calls.
+  Memory IdleMemory() const;
+
+  // From the fork of another plugin to its answer to a Probe. Its directory is one of its own, there since the first
+  // time.
+  std::chrono::nanoseconds TimeToFirstAnswer(const std::string& plugin) const;
+
  private:
-  void StartPlugin(const std::string& plugin);
+  static pid_t StartPlugin(const std::string& plugin, const std::string& socket, const std::string& state_dir);
 
   std::string directory_;
   pid_t plugin_ = -1;

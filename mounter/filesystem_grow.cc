@@ -11,15 +11,16 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 
 #include "base/quote.h"
 #include "base/status.h"
-#include "mounter/detached.h"
 #include "mounter/ext4_offline.h"
 #include "mounter/filesystem.h"
 #include "mounter/image.h"
 #include "mounter/loop_device.h"
+#include "mounter/new_mount.h"
 #include "mounter/syscalls.h"
 
 namespace mooring {
@@ -95,10 +96,11 @@ absl::Status GrowThroughMount(const LockedImage& image) {
   MountRequest request;
   request.source = image.path;
   request.fs_type = "ext4";
-  MOORING_ASSIGN_OR_RETURN(const DetachedMount mount, DetachedMount::Make(request, loop.info.device));
-  const UniqueFd root(::openat(mount.fd().get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!root.ok()) return ErrnoStatus(errno, "open the root of", image.path);
-  return GrowExt4(root, image.path, static_cast<std::uint64_t>(image.status.st_size));
+  return WithMountApi([&](MountApi api) -> absl::Status {
+    MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<NewMount> mount, MakeMount(api, request, loop.info.device));
+    MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenRoot(*mount));
+    return GrowExt4(root, image.path, static_cast<std::uint64_t>(image.status.st_size));
+  });
 }
 
 std::string ReadLine(const std::string& path) {

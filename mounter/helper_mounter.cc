@@ -52,7 +52,6 @@ absl::StatusOr<std::unique_ptr<HelperMounter>> HelperMounter::Start(Keeper keepe
   std::unique_ptr<HelperMounter> mounter(new HelperMounter(std::move(keeper), std::move(lost)));
   mounter->wake_.reset(::eventfd(0, EFD_CLOEXEC));
   if (!mounter->wake_.ok()) return ErrnoStatus(errno, "make an eventfd");
-  MOORING_ASSIGN_OR_RETURN(mounter->helper_, mounter->keeper_.StartHelper());
   mounter->watcher_ = std::thread(&HelperMounter::Watch, mounter.get());
   return mounter;
 }
@@ -230,7 +229,7 @@ absl::StatusOr<HelperMounter::Lent> HelperMounter::Borrow(Clock::time_point dead
     std::unique_lock<std::mutex> lock(mutex_);
     const auto patience = std::min(deadline, Clock::now() + kHelperComesBack);
     changed_.wait_until(lock, patience, [this] { return helper_.pid >= 0 || stopping_; });
-    if (helper_.pid < 0) return health_.ok() ? Unavailable("the mount helper is ending") : health_;
+    if (helper_.pid < 0) return health_.ok() ? Unavailable("the mount helper does not start, or ends") : health_;
     const std::uint64_t generation = generation_;
     if (!idle_.empty()) {
       Lent lent = {std::move(idle_.back()), generation};
@@ -290,6 +289,7 @@ absl::Status HelperMounter::CheckHanging(const Manner& manner) {
 void HelperMounter::Watch() {
   static constexpr std::chrono::milliseconds kFirstRest{10};
   Clock::duration rest{};
+  if (!StartNext()) return;
   for (Clock::time_point started = Clock::now(); AwaitEnd(); started = Clock::now()) {
     const bool soon = Clock::now() - started < kSoon;
     rest = soon ? std::clamp<Clock::duration>(rest * 2, kFirstRest, kLongestRest) : Clock::duration{};
@@ -323,8 +323,10 @@ bool HelperMounter::StartNext() {
   for (;;) {
     absl::StatusOr<HelperProcess> next = keeper_.StartHelper();
     if (next.ok()) {
-      log::Error("the mount helper ended; another one was started",
-                 {{"how", next->predecessor}, {"pid", fmt::format("{}", next->pid)}});
+      if (generation_ > 0) {
+        log::Error("the mount helper ended; another one was started",
+                   {{"how", next->predecessor}, {"pid", fmt::format("{}", next->pid)}});
+      }
       const std::lock_guard<std::mutex> lock(mutex_);
       helper_ = *std::move(next);
       health_ = absl::OkStatus();

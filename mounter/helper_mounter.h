@@ -34,8 +34,8 @@ namespace mooring {
 
 class HelperMounter final : public Mounter {
  public:
-  // `lost` is called once, from another thread, when the keeper has ended, at once: no helper comes back then, and one
-  // that is there serves on.
+  // The first helper comes while the caller goes on: calls wait for it. `lost` is called once, from another thread,
+  // when the keeper has ended, at once: no helper comes back then, and one that is there serves on.
   static absl::StatusOr<std::unique_ptr<HelperMounter>> Start(Keeper keeper, std::function<void()> lost = {});
   ~HelperMounter() override;
 
@@ -106,8 +106,8 @@ class HelperMounter final : public Mounter {
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  HelperProcess helper_;  // pid -1: none at this moment
-  std::uint64_t generation_ = 0;
+  HelperProcess helper_;          // pid -1: none at this moment
+  std::uint64_t generation_ = 0;  // how many helpers have ended
   absl::Status health_;
   bool stopping_ = false;
   std::vector<Channel> idle_;

@@ -7,16 +7,17 @@
 #include <sys/sysmacros.h>
 
 #include <cerrno>
+#include <memory>
 #include <system_error>
 
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
-#include "mounter/detached.h"
 #include "mounter/filesystem.h"
 #include "mounter/image.h"
 #include "mounter/loop_device.h"
 #include "mounter/mount_table.h"
+#include "mounter/new_mount.h"
 #include "mounter/target.h"
 
 namespace mooring {
@@ -159,11 +160,12 @@ absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, BlockDeviceBytes(info.device));
   // A writable copy of the mount: the kernel grows nothing through a read-only one, and only read-only ones may stand.
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(path, O_PATH | O_DIRECTORY));
-  MOORING_ASSIGN_OR_RETURN(DetachedMount copy, DetachedMount::Clone(place, path, false));
-  MOORING_RETURN_IF_ERROR(copy.SetFlags({}, false));
-  const UniqueFd root(::openat(copy.fd().get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!root.ok()) return ErrnoStatus(errno, "open", path);
-  return GrowMounted(root, path, fs_type, bytes);
+  return WithMountApi([&](MountApi api) -> absl::Status {
+    MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<NewMount> copy, CloneMount(api, place, path, false));
+    MOORING_RETURN_IF_ERROR(copy->Set({}, Propagation::kInherit, false));
+    MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenRoot(*copy));
+    return GrowMounted(root, path, fs_type, bytes);
+  });
 }
 
 absl::StatusOr<std::string> KernelMounter::Ailment(const std::string& mount_path) {

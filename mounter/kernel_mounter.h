@@ -1,13 +1,17 @@
 // The Mounter that does it, in this process, with this process's privileges and mount namespace.
 //
 //   mount_options  text -> typed options          target       path -> open parent + name, stat, unmount
-//   device_mount   fsopen … move_mount            mount_table  statmount, or libmount's table
-//   bind_mount     open_tree … move_mount         loop_device  LOOP_CONFIGURE and back
-//   filesystem_*   libblkid, mkfs, e2fsck, grow   command      runs the few programs
+//   device_mount   a filesystem, or                mount_table  statmount, or libmount's table
+//   bind_mount     a copy, as a new_mount          loop_device  LOOP_CONFIGURE and back
+//   attach         the target and its lock         command      runs the few programs
+//   filesystem_*   libblkid, mkfs, e2fsck, grow
 //
-// Mounts are built detached and attached when they are complete: there is no moment at which a mount stands without its
-// flags, and a failure before the last step leaves nothing to undo. libmount 2.38 cannot do that (it uses mount(2)), so
+// Mounts are built where nobody sees them and attached when they are complete: there is no moment at which a mount
+// stands without its flags, and a failure before the last step leaves nothing to undo. libmount 2.38 cannot do that, so
 // it serves the table look-ups of kernels without statmount(2), and the kernel is asked directly for the rest.
+//
+// Where the kernel, or a seccomp profile, lacks a system call, the same is done in another way, more slowly: see
+// new_mount.h, path_walk.h, mount_table.h, and kernel_features.h for how that is found out.
 #ifndef MOORING_MOUNTER_KERNEL_MOUNTER_H_
 #define MOORING_MOUNTER_KERNEL_MOUNTER_H_
 

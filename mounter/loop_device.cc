@@ -13,12 +13,12 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
 #include <mutex>
 #include <string_view>
 #include <system_error>
 #include <thread>
 
+#include "base/directory.h"
 #include "base/quote.h"
 #include "base/status.h"
 
@@ -46,15 +46,25 @@ absl::StatusOr<UniqueFd> OpenDevice(unsigned number, int flags) {
   return fd;
 }
 
+// In sysfs. What cannot be looked at must not pass for missing: a second device over a file would be the end of it.
+absl::StatusOr<bool> IsThere(const std::string& path) {
+  if (::access(path.c_str(), F_OK) == 0) return true;
+  if (errno == ENOENT) return false;
+  return ErrnoStatus(errno, "look at", path);
+}
+
+absl::StatusOr<bool> IsBound(unsigned number) { return IsThere(fmt::format("/sys/block/loop{}/loop", number)); }
+
 // The kernel's own list of what is mounted: nothing is opened for it, and a mount is not disturbed.
-bool IsMounted(unsigned number) {
+absl::StatusOr<bool> IsMounted(unsigned number) {
   for (const char* type : {"ext4", "xfs"}) {
-    if (::access(fmt::format("/sys/fs/{}/loop{}", type, number).c_str(), F_OK) == 0) return true;
+    MOORING_ASSIGN_OR_RETURN(const bool mounted, IsThere(fmt::format("/sys/fs/{}/loop{}", type, number)));
+    if (mounted) return true;
   }
   return false;
 }
 
-LoopInfo FromStatus(const loop_info64& status, unsigned number) {
+absl::StatusOr<std::optional<LoopInfo>> FromStatus(const loop_info64& status, unsigned number) {
   LoopInfo info;
   info.device = DevicePath(number);
   info.device_number = makedev(kLoopMajor, number);
@@ -67,31 +77,30 @@ LoopInfo FromStatus(const loop_info64& status, unsigned number) {
   info.size_limit = status.lo_sizelimit;
   info.read_only = (status.lo_flags & LO_FLAGS_READ_ONLY) != 0;
   info.auto_clear = (status.lo_flags & LO_FLAGS_AUTOCLEAR) != 0;
-  info.mounted = IsMounted(number);
-  return info;
+  MOORING_ASSIGN_OR_RETURN(info.mounted, IsMounted(number));
+  return std::optional<LoopInfo>(std::move(info));
 }
 
 // Empty: the device is bound to nothing.
 absl::StatusOr<std::optional<LoopInfo>> Status(int fd, unsigned number) {
   loop_info64 status = {};
-  if (::ioctl(fd, LOOP_GET_STATUS64, &status) == 0) return std::optional<LoopInfo>(FromStatus(status, number));
+  if (::ioctl(fd, LOOP_GET_STATUS64, &status) == 0) return FromStatus(status, number);
   if (errno == ENXIO) return std::optional<LoopInfo>();
   return ErrnoStatus(errno, "ask for the status of", DevicePath(number));
 }
 
 // The numbers of the loop devices in use: those that sysfs shows a backing file of. Nothing is opened for it.
 absl::StatusOr<std::vector<unsigned>> UsedNumbers() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf("/sys/block"));
   std::vector<unsigned> numbers;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/sys/block", error)) {
-    const std::string name = entry.path().filename();
+  for (const std::string& name : names) {
     if (!name.starts_with("loop")) continue;
     unsigned number = 0;
     const auto [end, failed] = std::from_chars(name.data() + 4, name.data() + name.size(), number);
     if (failed != std::errc() || end != name.data() + name.size()) continue;
-    if (::access((entry.path() / "loop").c_str(), F_OK) == 0) numbers.push_back(number);
+    MOORING_ASSIGN_OR_RETURN(const bool bound, IsBound(number));
+    if (bound) numbers.push_back(number);
   }
-  if (error) return ErrnoStatus(error.value(), "list", "/sys/block");
   return numbers;
 }
 
@@ -99,8 +108,8 @@ absl::StatusOr<std::optional<LoopInfo>> ByNumber(unsigned number) {
   absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
   if (absl::IsNotFound(fd.status())) return std::optional<LoopInfo>();
   if (!fd.ok()) {
-    const bool in_use = ::access(fmt::format("/sys/block/loop{}/loop", number).c_str(), F_OK) == 0;
-    if (!in_use) return std::optional<LoopInfo>();
+    MOORING_ASSIGN_OR_RETURN(const bool bound, IsBound(number));
+    if (!bound) return std::optional<LoopInfo>();
     return fd.status();
   }
   return Status(fd->get(), number);

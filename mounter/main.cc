@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "base/version.h"
@@ -43,6 +44,7 @@ void BlockSignals() {
 
 int Serve(const mooring::UniqueFd& control, const mooring::Allowance& allowance) {
   ::prctl(PR_SET_NAME, "mooring-mounter");
+  mooring::ReleaseWhatTheStartUsed();
   mooring::KernelMounter kernel(allowance.roots);
   mooring::GuardedMounter mounter(allowance, kernel);
   const absl::Status served = mooring::ServeHelper(control, mounter, kPatience);
@@ -65,6 +67,7 @@ absl::Status Run(const mooring::HelperFlags& flags) {
   std::vector<int> kept;
   for (const mooring::Privilege& privilege : mooring::HelperPrivileges()) kept.push_back(privilege.capability);
   MOORING_RETURN_IF_ERROR(mooring::KeepOnly(kept));
+  mooring::ReleaseWhatTheStartUsed();
   return mooring::KeepHelpers(mooring::UniqueFd(mooring::kKeeperSocket),
                               [&](const mooring::UniqueFd& control) { return Serve(control, flags.allowance); });
 }

@@ -17,6 +17,8 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/kernel_features.h"
+#include "mounter/path_walk.h"
 #include "mounter/syscalls.h"
 
 namespace mooring {
@@ -48,6 +50,25 @@ PathInfo::Kind KindOf(unsigned mode) {
   return PathInfo::Kind::kOther;
 }
 
+// AT_STATX_DONT_SYNC: what is cached will do, so a FUSE or NFS server that hangs is not asked.
+constexpr int kStatFlags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+// Of the two ids the kernel gives the better one it has: the unique one from Linux 6.8 on.
+constexpr unsigned kStatMask =
+    STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | sys::kStatxMntId | sys::kStatxMntIdUnique;
+
+Target::Status FromStatx(const struct statx& status) {
+  Target::Status result;
+  result.unique_id = (status.stx_mask & sys::kStatxMntIdUnique) != 0;
+  result.kind = KindOf(status.stx_mode);
+  result.mount_root = (status.stx_attributes & sys::kStatxAttrMountRoot) != 0;
+  result.mount_id = status.stx_mnt_id;
+  result.device = makedev(status.stx_dev_major, status.stx_dev_minor);
+  result.rdev = makedev(status.stx_rdev_major, status.stx_rdev_minor);
+  result.inode = status.stx_ino;
+  result.size = status.stx_size;
+  return result;
+}
+
 // What a filesystem says that was shut down, or whose server is dead or has forgotten it.
 bool MeansBroken(int error) {
   return error == EIO || error == ESTALE || error == ENOTCONN || error == EHOSTDOWN || error == ESHUTDOWN;
@@ -63,13 +84,22 @@ std::optional<std::uint64_t> MountIdOf(const UniqueFd& fd) {
   return std::nullopt;
 }
 
+// On failure errno says why.
+UniqueFd OpenResolved(int directory, const std::string& path, std::uint64_t flags, std::uint64_t resolve) {
+  if (!IsKnownMissing(KernelFeature::kOpenAt2)) {
+    open_how how = {};
+    how.flags = flags | O_CLOEXEC;
+    how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | resolve;
+    UniqueFd fd(sys::OpenAt2(directory, path.c_str(), how));
+    if (fd.ok() || (errno != ENOSYS && errno != EPERM) || !TurnsOutMissing(KernelFeature::kOpenAt2)) return fd;
+  }
+  return WalkNoSymlinks(directory, path, static_cast<int>(flags));
+}
+
 }  // namespace
 
 absl::StatusOr<UniqueFd> OpenNoSymlinks(const std::string& path, std::uint64_t flags) {
-  open_how how = {};
-  how.flags = flags | O_CLOEXEC;
-  how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  UniqueFd fd(sys::OpenAt2(AT_FDCWD, path.c_str(), how));
+  UniqueFd fd = OpenResolved(AT_FDCWD, path, flags, 0);
   if (!fd.ok()) return OpenError(errno, path);
   return fd;
 }
@@ -97,27 +127,30 @@ absl::StatusOr<Target> Target::ResolveForMount(const std::string& path, const st
 
 absl::StatusOr<Target::Status> Target::Stat() const {
   struct statx status = {};
-  // AT_STATX_DONT_SYNC: what is cached will do, so a FUSE or NFS server that hangs is not asked.
-  const int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
-  const unsigned mask = STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | sys::kStatxMntIdUnique;
-  if (::statx(parent_.get(), name_.c_str(), flags, mask, &status) != 0) {
+  if (::statx(parent_.get(), name_.c_str(), kStatFlags, kStatMask, &status) != 0) {
     if (errno == ENOENT) return Status{};
     return MeansBroken(errno) ? StatWithoutAsking(errno) : ErrnoStatus(errno, "look at", path_);
   }
-  Status result;
-  result.unique_id = (status.stx_mask & sys::kStatxMntIdUnique) != 0;
-  if (!result.unique_id) {  // before Linux 6.8
-    if (::statx(parent_.get(), name_.c_str(), flags, mask | sys::kStatxMntId, &status) != 0) {
-      return ErrnoStatus(errno, "look at", path_);
-    }
+  const bool tells_mounts = (status.stx_mask & (sys::kStatxMntId | sys::kStatxMntIdUnique)) != 0 &&
+                            (status.stx_attributes_mask & sys::kStatxAttrMountRoot) != 0;
+  return tells_mounts ? FromStatx(status) : StatByHandle();
+}
+
+// Before Linux 5.8: what is on another mount than its parent is the root of that.
+absl::StatusOr<Target::Status> Target::StatByHandle() const {
+  const UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.ok() && errno == ENOENT) return Status{};
+  struct statx status = {};
+  if (!fd.ok() || ::statx(fd.get(), "", kStatFlags | AT_EMPTY_PATH, kStatMask, &status) != 0) {
+    return ErrnoStatus(errno, "look at", path_);
   }
-  result.kind = KindOf(status.stx_mode);
-  result.mount_root = (status.stx_attributes & sys::kStatxAttrMountRoot) != 0;
-  result.mount_id = status.stx_mnt_id;
-  result.device = makedev(status.stx_dev_major, status.stx_dev_minor);
-  result.rdev = makedev(status.stx_rdev_major, status.stx_rdev_minor);
-  result.inode = status.stx_ino;
-  result.size = status.stx_size;
+  const std::optional<std::uint64_t> here = MountIdOf(fd);
+  const std::optional<std::uint64_t> above = MountIdOf(parent_);
+  if (!here || !above) return FailedPrecondition("/proc does not tell which mount a file is on: is it mounted here?");
+  Status result = FromStatx(status);
+  result.unique_id = false;
+  result.mount_id = *here;
+  result.mount_root = *here != *above;
   return result;
 }
 
@@ -137,11 +170,12 @@ absl::StatusOr<Target::Status> Target::StatWithoutAsking(int error) const {
 
 absl::StatusOr<std::uint64_t> Target::TableMountId() const {
   struct statx status = {};
-  const int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
-  if (::statx(parent_.get(), name_.c_str(), flags, sys::kStatxMntId, &status) != 0) {
+  if (::statx(parent_.get(), name_.c_str(), kStatFlags, sys::kStatxMntId, &status) != 0) {
     return ErrnoStatus(errno, "look at", path_);
   }
-  return status.stx_mnt_id;
+  if ((status.stx_mask & sys::kStatxMntId) != 0) return status.stx_mnt_id;
+  MOORING_ASSIGN_OR_RETURN(const Status found, StatByHandle());
+  return found.mount_id;
 }
 
 absl::StatusOr<bool> Target::IsEmptyDirectory() const {
@@ -160,10 +194,7 @@ absl::StatusOr<bool> Target::IsEmptyDirectory() const {
 }
 
 absl::StatusOr<UniqueFd> Target::OpenToLock() const {
-  open_how how = {};
-  how.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
-  how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH;
-  UniqueFd fd(sys::OpenAt2(parent_.get(), name_.c_str(), how));
+  UniqueFd fd = OpenResolved(parent_.get(), name_, O_RDONLY | O_NONBLOCK, RESOLVE_BENEATH);
   if (!fd.ok()) return OpenError(errno, path_);
   return fd;
 }
@@ -211,6 +242,8 @@ absl::Status Target::Unmount() const {
     return ErrnoStatus(error, "unmount", path_);
   }
 }
+
+void Target::TakeBack() const { ::umount2(Handle().c_str(), MNT_DETACH | UMOUNT_NOFOLLOW); }
 
 std::string Target::Handle() const { return fmt::format("/proc/self/fd/{}/{}", parent_.get(), name_); }
 

@@ -55,6 +55,10 @@ class Target {
 
   absl::Status Unmount() const;  // the topmost mount; nothing mounted is OK
 
+  // What was attached a moment ago, by a call that fails after all: with all that is mounted below it, and whether
+  // somebody has looked into it meanwhile or not (MNT_DETACH). Never for a mount that anybody was told of.
+  void TakeBack() const;
+
   // A path that reaches the target whatever happens above it: "/proc/self/fd/<parent>/<name>".
   std::string Handle() const;
 
@@ -63,6 +67,7 @@ class Target {
       : path_(std::move(path)), parent_(std::move(parent)), name_(std::move(name)) {}
 
   absl::StatusOr<Status> StatWithoutAsking(int error) const;
+  absl::StatusOr<Status> StatByHandle() const;
 
   std::string path_;
   UniqueFd parent_;

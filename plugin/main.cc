@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/synchronization/mutex.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/version.h"
@@ -78,6 +79,8 @@ int Run(mooring::Config config) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Debian's abseil is built to look for deadlocks at every lock, a tenth of the time of a call.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const absl::StatusOr<mooring::Config> config = mooring::ParseConfig(argc, argv);
   if (absl::IsCancelled(config.status())) {
     fmt::print("{}\n", mooring::Message(config.status()));

@@ -95,6 +95,7 @@ TEST_F(FindTest, MountInfoIsTheKernels) {
 }
 
 TEST_F(FindTest, TellsOneMountFromItsReplacement) {
+  if (!HasStatMount()) GTEST_SKIP() << "mountinfo's ids are used again: without statmount nobody can tell";
   ASSERT_OK(mounter_.Bind(BindOf(Dir("source"), Path("target"))));
   const std::uint64_t first = Find(Path("target")).mount->id;
   ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"))));

@@ -72,6 +72,7 @@ void HelperTest::SetUp() {
   absl::StatusOr<std::unique_ptr<HelperMounter>> helper = HelperMounter::Start(*std::move(keeper), [this] { ++lost_; });
   ASSERT_OK(helper);
   helper_ = *std::move(helper);
+  ASSERT_TRUE(EventuallyAnswers());  // and so the first one is there
   seen_.push_back(helper_->pid());
 }
 

@@ -6,6 +6,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -127,6 +128,17 @@ MountFlags ReadOnly() {
   MountFlags flags;
   flags.read_only = true;
   return flags;
+}
+
+bool HasStatMount() {
+  constexpr long kStatMount = 457, kListMount = 458;
+  constexpr unsigned kUniqueId = 0x4000;
+  struct statx status = {};
+  if (::statx(AT_FDCWD, "/", 0, kUniqueId, &status) != 0 || (status.stx_mask & kUniqueId) == 0) return false;
+  for (const long number : {kStatMount, kListMount}) {  // EINVAL or EFAULT where it is there
+    if (::syscall(number, nullptr, nullptr, 0, 0) == 0 || errno == ENOSYS || errno == EPERM) return false;
+  }
+  return true;
 }
 
 std::string OptionsAt(const std::string& path) {

@@ -53,6 +53,9 @@ MountRequest MountOf(const std::string& source, const std::string& target, const
 UnmountRequest UnmountOf(const std::string& target, bool remove_target = false);
 MountFlags ReadOnly();
 
+// Linux 6.8, or not blocked: statx(2)'s unique ids, and statmount(2) and listmount(2) to look them up with.
+bool HasStatMount();
+
 std::string OptionsAt(const std::string& path);      // "ro,nosuid,relatime"; "nothing" or "a stack" where not one mount
 std::string PropagationAt(const std::string& path);  // "shared:3 master:2"
 std::string GroupAt(const std::string& path, const std::string& key);  // "3" for key "shared:", "" for none

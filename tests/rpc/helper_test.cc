@@ -275,7 +275,7 @@ TEST_F(HelperTest, AProgramThatIsNoneIsNoticedAtTheStart) {
   fs::permissions(alone + "/mooring-mounter", fs::perms::owner_all);
   const std::string said = RunOutput(alone + "/mooring-plugin --endpoint " + alone + "/csi.sock --state-dir " + alone +
                                      "/state 2>&1; echo status $?");
-  EXPECT_THAT(said, HasSubstr("the keeper of the mount helper has ended"));
+  EXPECT_THAT(said, HasSubstr("the keeper of the mount helper (process "));
   EXPECT_THAT(said, HasSubstr("status 1\n"));
 }
 

@@ -1,0 +1,53 @@
+// What was measured, beside its floor and its goal.
+#ifndef MOORING_BENCH_REPORT_H_
+#define MOORING_BENCH_REPORT_H_
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/samples.h"
+
+namespace mooring::bench {
+
+class Report {
+ public:
+  // Of an operation with so many mounts in the namespace: written at once, and kept for the goals.
+  void Add(int mounts, const std::string& operation, const Samples& samples);
+
+  // Any other figure, and the most (or least, where `at_least`) it should be.
+  void AddFigure(const std::string& what, double value, const std::string& unit, double goal, bool at_least = false);
+
+  // The goals of the design, each met or not.
+  void PrintGoals() const;
+
+ private:
+  struct Figure {
+    std::string what, unit;
+    double value, goal;
+    bool at_least;
+  };
+  double Median(int mounts, const std::string& operation) const;
+  void PrintLatency(const std::string& operation, const std::string& floor) const;
+  void PrintGrowth(const std::string& operation) const;
+
+  std::map<std::pair<int, std::string>, Samples> samples_;
+  std::vector<Figure> figures_;
+  int most_mounts_ = 0;
+};
+
+// The names that the goals go by.
+inline constexpr char kPublish[] = "publish";
+inline constexpr char kUnpublish[] = "unpublish";
+inline constexpr char kStats[] = "stats";
+inline constexpr char kStage[] = "stage formatted ext4";
+inline constexpr char kUnstage[] = "unstage ext4";
+inline constexpr char kFresh[] = "stage + publish fresh 1 GiB ext4";
+inline constexpr char kFormatted[] = "stage + publish formatted ext4";
+inline constexpr char kFloorPublish[] = "floor: Probe + bare bind";
+inline constexpr char kFloorUnpublish[] = "floor: Probe + bare unmount";
+
+}  // namespace mooring::bench
+
+#endif  // MOORING_BENCH_REPORT_H_

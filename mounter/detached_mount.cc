@@ -1,0 +1,121 @@
+#include "mounter/detached_mount.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+std::uint64_t AttributesOf(const MountFlags& flags) {
+  std::uint64_t attributes = 0;
+  if (flags.read_only) attributes |= MOUNT_ATTR_RDONLY;
+  if (flags.nosuid) attributes |= MOUNT_ATTR_NOSUID;
+  if (flags.nodev) attributes |= MOUNT_ATTR_NODEV;
+  if (flags.noexec) attributes |= MOUNT_ATTR_NOEXEC;
+  if (flags.nodiratime) attributes |= MOUNT_ATTR_NODIRATIME;
+  if (flags.atime == Atime::kNoatime) attributes |= MOUNT_ATTR_NOATIME;
+  if (flags.atime == Atime::kStrictatime) attributes |= MOUNT_ATTR_STRICTATIME;
+  return attributes;
+}
+
+std::uint64_t PropagationOf(Propagation propagation) {
+  switch (propagation) {
+    case Propagation::kInherit:
+      return 0;
+    case Propagation::kPrivate:
+      return MS_PRIVATE;
+    case Propagation::kSlave:
+      return MS_SLAVE;
+    case Propagation::kShared:
+      return MS_SHARED;
+  }
+  return 0;
+}
+
+absl::Status SetAttributes(const UniqueFd& fd, mount_attr attributes, bool recursive, std::string_view what) {
+  const unsigned flags = AT_EMPTY_PATH | (recursive ? static_cast<unsigned>(AT_RECURSIVE) : 0U);
+  if (::mount_setattr(fd.get(), "", flags, &attributes, sizeof(attributes)) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, what);
+}
+
+// What the filesystem told its context, one message a read: "e ext4: …".
+std::string ContextLog(const UniqueFd& context) {
+  std::string log;
+  std::array<char, 512> line = {};
+  for (ssize_t got = 0; (got = ::read(context.get(), line.data(), line.size())) > 0;) {
+    if (!log.empty()) log += "; ";
+    log.append(line.data(), static_cast<std::size_t>(got));
+    while (!log.empty() && log.back() == '\n') log.pop_back();
+  }
+  return log;
+}
+
+absl::Status ContextError(int error, const UniqueFd& context, const MountRequest& request) {
+  return FilesystemError(error, ContextLog(context), request);
+}
+
+absl::Status Configure(const UniqueFd& context, const MountRequest& request, const std::string& device) {
+  if (::fsconfig(context.get(), FSCONFIG_SET_STRING, "source", device.c_str(), 0) != 0) {
+    return ContextError(errno, context, request);
+  }
+  for (const FilesystemOption& option : request.options) {
+    const int done = option.value
+                         ? ::fsconfig(context.get(), FSCONFIG_SET_STRING, option.key.c_str(), option.value->c_str(), 0)
+                         : ::fsconfig(context.get(), FSCONFIG_SET_FLAG, option.key.c_str(), nullptr, 0);
+    if (done != 0) return Annotate(ContextError(errno, context, request), "option " + option.key);
+  }
+  if (::fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) {
+    return ContextError(errno, context, request);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NewMount>> DetachedMount::Make(const MountRequest& request, const std::string& device) {
+  const UniqueFd context(::fsopen(request.fs_type.c_str(), FSOPEN_CLOEXEC));
+  if (!context.ok()) return FilesystemError(errno, "", request);
+  MOORING_RETURN_IF_ERROR(Configure(context, request, device));
+  UniqueFd mount(::fsmount(context.get(), FSMOUNT_CLOEXEC, 0));
+  if (!mount.ok()) return ErrnoStatus(errno, "make a mount of", request.source);
+  return std::make_unique<DetachedMount>(std::move(mount));
+}
+
+absl::StatusOr<std::unique_ptr<NewMount>> DetachedMount::Clone(const UniqueFd& source, const std::string& path,
+                                                               bool recursive) {
+  const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | static_cast<unsigned>(AT_EMPTY_PATH) |
+                         (recursive ? static_cast<unsigned>(AT_RECURSIVE) : 0U);
+  UniqueFd tree(::open_tree(source.get(), "", flags));
+  if (!tree.ok()) return ErrnoStatus(errno, "clone the mount at", path);
+  return std::make_unique<DetachedMount>(std::move(tree));
+}
+
+absl::Status DetachedMount::Set(const MountFlags& flags, Propagation propagation, bool recursive) {
+  mount_attr attributes = {};
+  attributes.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
+                        MOUNT_ATTR_NODIRATIME | MOUNT_ATTR__ATIME;
+  attributes.attr_set = AttributesOf(flags);
+  attributes.propagation = PropagationOf(propagation);
+  return SetAttributes(fd_, attributes, recursive, "set the flags " + ToString(flags) + " of the new mount");
+}
+
+absl::Status DetachedMount::MoveTo(const UniqueFd& place, const std::string& path) {
+  const unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
+  if (::move_mount(fd_.get(), "", place.get(), "", flags) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "mount at", path);
+}
+
+absl::Status DetachedMount::MakePrivate(bool recursive) {
+  mount_attr attributes = {};
+  attributes.propagation = PropagationOf(Propagation::kPrivate);
+  return SetAttributes(fd_, attributes, recursive, "set the propagation of the new mount");
+}
+
+}  // namespace mooring

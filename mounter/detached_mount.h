@@ -1,0 +1,32 @@
+// New mounts by the mount API of Linux 5.2 and mount_setattr(2) of 5.12: attached nowhere until they are complete.
+#ifndef MOORING_MOUNTER_DETACHED_MOUNT_H_
+#define MOORING_MOUNTER_DETACHED_MOUNT_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "mounter/new_mount.h"
+
+namespace mooring {
+
+class DetachedMount final : public NewMount {
+ public:
+  explicit DetachedMount(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  static absl::StatusOr<std::unique_ptr<NewMount>> Make(const MountRequest& request, const std::string& device);
+  static absl::StatusOr<std::unique_ptr<NewMount>> Clone(const UniqueFd& source, const std::string& path,
+                                                         bool recursive);
+
+  absl::Status Set(const MountFlags& flags, Propagation propagation, bool recursive) override;
+  absl::Status MoveTo(const UniqueFd& place, const std::string& path) override;
+  absl::Status MakePrivate(bool recursive) override;
+  const UniqueFd& fd() const override { return fd_; }
+
+ private:
+  UniqueFd fd_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_DETACHED_MOUNT_H_

@@ -1,0 +1,315 @@
+// Each operation with each of its system calls failed in turn: it fails, and everything is as before, or it gets by.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "mounter/kernel_features.h"
+#include "tests/kernel/kernel_test.h"
+#include "tests/kernel/namespaces.h"
+#include "tests/support/syscall_faults.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// All of a mount but its ids.
+std::string Text(const MountLine& line) {
+  std::string text = fmt::format("{} {} {} ", line.target, line.root, line.fs_type);
+  for (const std::string& option : line.options) text += option + ",";
+  for (const std::string& field : line.propagation) text += " " + field;
+  return text + "\n";
+}
+
+class FaultTest : public KernelTest {
+ protected:
+  // A shared place for targets, seen in another namespace; and a /run where only this test makes anything.
+  void SetUp() override {
+    ASSERT_EQ(::mount("none", "/run", "tmpfs", 0, nullptr), 0);
+    SharedMount("shared");
+    peer_ = std::make_unique<MountNamespace>(MountNamespace::Kind::kPeer);
+  }
+  void TearDown() override {
+    peer_.reset();
+    EXPECT_EQ(::umount2("/run", 0), 0);
+    KernelTest::TearDown();
+  }
+
+  // What must be as before: mounts here and in the other namespace, files, loop devices, open files of this process.
+  std::string State() const {
+    std::string state;
+    for (const MountLine& line : Mounts()) {
+      if (IsOurs(line.target)) state += Text(line);
+    }
+    for (const LoopLine& line : LoopsOver(dir_.path())) {
+      state += fmt::format("loop over {}{}{}\n", line.backing_file, line.read_only ? " ro" : "",
+                           line.auto_clear ? " autoclear" : "");
+    }
+    for (const auto& entry : fs::recursive_directory_iterator(dir_.path())) {
+      const struct stat status = StatOf(entry.path());
+      if (std::string_view(entry.path().native()).ends_with("lost+found")) continue;
+      state += fmt::format("{} {:o} {}\n", entry.path().native(), status.st_mode,
+                           S_ISREG(status.st_mode) ? status.st_size : 0);
+    }
+    for (const std::string& name : Entries("/run")) state += "/run/" + name + "\n";
+    state += fmt::format("{} open files\n", Entries("/proc/self/fd").size());
+    return state + "and in the other namespace:\n" + peer_->Ask([this] {
+      std::string there;
+      for (const MountLine& line : Mounts()) {
+        if (IsOurs(line.target)) there += Text(line);
+      }
+      return there;
+    });
+  }
+
+  struct Operation {
+    std::function<absl::Status()> work;
+    std::function<void()> undo;                                                      // of what worked
+    std::function<void()> prepare = [] {};                                           // before each
+    std::function<bool(const absl::Status&)> or_else = [](auto&) { return false; };  // a failure with another outcome
+  };
+
+  // With a few errors that every call may have.
+  void FailEachCall(const Operation& operation) {
+    operation.prepare();
+    ASSERT_OK(operation.work()) << "without a fault";  // and what is learned or made only once has been
+    operation.undo();
+    for (const int error : {EIO, ENOMEM}) {
+      int failed = 0;
+      constexpr int kMost = 1000;
+      int nth = 1;
+      while (nth < kMost && !HasFailure() && FailCall(operation, {.nth = nth, .error = error}, failed)) ++nth;
+      if (HasFailure()) return;
+      EXPECT_LT(nth, kMost);
+      EXPECT_GT(failed, 2) << "the faults had no effect";
+      RecordProperty(fmt::format("calls_failed_with_{}", error), nth - 1);
+    }
+  }
+
+ private:
+  bool IsOurs(const std::string& target) const {
+    return target.starts_with(dir_.path()) || target.find("/mooring-mount.") != std::string::npos;
+  }
+
+  // False: the operation has fewer calls.
+  bool FailCall(const Operation& operation, const SyscallFault& fault, int& failed) {
+    operation.prepare();
+    const std::string before = State();
+    const FaultOutcome outcome = RunWithFault(fault, operation.work);
+    SCOPED_TRACE(fmt::format("call {}, {}, failed with errno {}: {}", fault.nth, outcome.failed, fault.error,
+                             outcome.status.ToString()));
+    if (outcome.status.ok()) {
+      operation.undo();
+    } else {
+      ++failed;
+      if (operation.or_else(outcome.status)) return true;
+    }
+    // A loop device goes a moment after its last user.
+    if (Eventually([&] { return State() == before; })) return !outcome.failed.empty();
+    EXPECT_EQ(State(), before);
+    operation.undo();
+    return false;
+  }
+
+  std::unique_ptr<MountNamespace> peer_;
+};
+
+struct BindCase {
+  std::string name;
+  MountFlags flags = {};
+  Propagation propagation = Propagation::kInherit;
+  bool recursive = false;
+  bool existing_target = false;
+  bool group = false;
+};
+
+class BindFaultTest : public FaultTest, public ::testing::WithParamInterface<BindCase> {};
+
+TEST_P(BindFaultTest, LeavesEverythingAsBefore) {
+  Dir("source");
+  PrivateMount("source/sub");
+  ASSERT_EQ(::chown(Path("source").c_str(), 0, 4711), 0);
+  ASSERT_EQ(::chmod(Path("source").c_str(), 02775), 0);  // what a group makes of it
+  const std::string target = Path("shared/target");
+  if (GetParam().existing_target) Dir("shared/target");
+  BindRequest request = BindOf(Path("source"), target, GetParam().flags, GetParam().propagation);
+  request.recursive = GetParam().recursive;
+  if (GetParam().group) request.group = 4711;
+  FailEachCall({
+      .work = [&] { return mounter_.Bind(request); },
+      .undo =
+          [&] {
+            if (request.recursive) ::umount2((target + "/sub").c_str(), 0);
+            EXPECT_OK(mounter_.Unmount(UnmountOf(target, !GetParam().existing_target)));
+          },
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Binds, BindFaultTest,
+                         ::testing::Values(BindCase{.name = "Plain"}, BindCase{.name = "ReadOnly", .flags = ReadOnly()},
+                                           BindCase{.name = "OnAnExistingTarget", .existing_target = true},
+                                           BindCase{.name = "Private", .propagation = Propagation::kPrivate},
+                                           BindCase{.name = "Slave", .propagation = Propagation::kSlave},
+                                           BindCase{.name = "Shared", .propagation = Propagation::kShared},
+                                           BindCase{.name = "RecursiveReadOnlyPrivate",
+                                                    .flags = ReadOnly(),
+                                                    .propagation = Propagation::kPrivate,
+                                                    .recursive = true},
+                                           BindCase{.name = "ReadOnlyWithAGroup", .flags = ReadOnly(), .group = true}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_F(FaultTest, BindOfADeviceNode) {
+  const std::string device = Losetup(Sparse("image", kMiB));
+  FailEachCall({
+      .work = [&] { return mounter_.Bind(NodeBindOf(device, Path("shared/node"))); },
+      .undo = [&] { EXPECT_OK(mounter_.Unmount(UnmountOf(Path("shared/node"), true))); },
+  });
+}
+
+TEST_F(FaultTest, MountOfADevice) {
+  MountRequest request = MountOf(Losetup(Ext4Image("image")), Path("shared/target"));
+  request.propagation = Propagation::kPrivate;
+  request.flags = ReadOnly();
+  request.options = {{"commit", "30"}, {"lazytime", std::nullopt}};
+  FailEachCall({
+      .work = [&] { return mounter_.Mount(request); },
+      .undo = [&] { EXPECT_OK(mounter_.Unmount(UnmountOf(request.target, true))); },
+  });
+}
+
+TEST_F(FaultTest, MountOfAnImage) {
+  MountRequest request = MountOf(Ext4Image("image"), Path("shared/target"));
+  request.group = 4711;
+  FailEachCall({
+      .work = [&] { return mounter_.Mount(request); },
+      .undo = [&] { EXPECT_OK(mounter_.Unmount(UnmountOf(request.target, true))); },
+  });
+}
+
+TEST_F(FaultTest, MountOfAnImageOnAnExistingTarget) {
+  const MountRequest request = MountOf(Ext4Image("image"), Dir("shared/target"));
+  FailEachCall({
+      .work = [&] { return mounter_.Mount(request); },
+      .undo = [&] { EXPECT_OK(mounter_.Unmount(UnmountOf(request.target))); },
+  });
+}
+
+TEST_F(FaultTest, MountOfAnImageThatSomebodyElseHasAttached) {
+  const MountRequest request = MountOf(Ext4Image("image"), Path("shared/target"));
+  FailEachCall({
+      .work = [&] { return mounter_.Mount(request); },
+      .undo =
+          [&] {
+            EXPECT_OK(mounter_.Unmount(UnmountOf(request.target, true)));
+            EXPECT_TRUE(NoLoopOver(request.source));
+            Losetup(request.source);
+          },
+      .prepare =
+          [&] {
+            if (LoopsOver(request.source).empty()) Losetup(request.source);
+          },
+  });
+}
+
+// What is unmounted stays so, where only its target could not be removed; and the next call does the rest.
+TEST_F(FaultTest, UnmountIsDoneOrNotAndDoneByTheNextCall) {
+  Dir("source");
+  const std::string target = Path("shared/target");
+  FailEachCall({
+      .work = [&] { return mounter_.Unmount(UnmountOf(target, true)); },
+      .undo = [&] { EXPECT_OK(mounter_.Bind(BindOf(Path("source"), target, ReadOnly()))); },
+      .prepare =
+          [&] {
+            if (!MountsAt(target).empty()) return;
+            EXPECT_OK(mounter_.Bind(BindOf(Path("source"), target, ReadOnly())));
+          },
+      .or_else =
+          [&](const absl::Status&) {
+            if (!MountsAt(target).empty()) return false;
+            EXPECT_OK(mounter_.Unmount(UnmountOf(target, true)));
+            EXPECT_FALSE(Exists(target));
+            return true;
+          },
+  });
+}
+
+TEST_F(FaultTest, AttachLoop) {
+  const AttachLoopRequest request = {.backing_file = Sparse("image", kMiB), .label = "fault", .read_only = false};
+  FailEachCall({
+      .work = [&] { return mounter_.AttachLoop(request).status(); },
+      .undo =
+          [&] {
+            for (const LoopLine& loop : LoopsOver(request.backing_file)) Tool("losetup -d " + loop.device);
+          },
+  });
+}
+
+TEST_F(FaultTest, DetachLoop) {
+  const AttachLoopRequest request = {.backing_file = Sparse("image", kMiB), .label = "fault", .read_only = false};
+  LoopInfo loop;
+  const auto attach = [&] {
+    const auto attached = mounter_.AttachLoop(request);
+    ASSERT_OK(attached);
+    loop = *attached;
+  };
+  attach();
+  FailEachCall({
+      .work = [&] { return mounter_.DetachLoop(loop); },
+      .undo =
+          [&] {
+            EXPECT_TRUE(NoLoopOver(request.backing_file));
+            attach();
+          },
+  });
+}
+
+// Through a writable copy of the mount, which is nobody's business.
+TEST_F(FaultTest, GrowLeavesNoMountBehind) {
+  MountRequest request = MountOf(XfsImage("image"), Path("shared/target"), "xfs");
+  request.flags = ReadOnly();
+  ASSERT_OK(mounter_.Mount(request));
+  FailEachCall({
+      .work = [&] { return mounter_.Grow(request.target, "xfs"); },
+      .undo = [] {},  // it has its size
+  });
+}
+
+// The formatted file takes the empty one's place in one step; where that cannot be made to last, the call fails after
+// it.
+TEST_F(FaultTest, FormatLeavesAnEmptyImageOrAWholeOne) {
+  const std::string image = Path("image");
+  FailEachCall({
+      .work = [&] { return mounter_.Format(image, "ext4"); },
+      .undo = [&] { Sparse("image", 16 * kMiB); },
+      .prepare = [&] { Sparse("image", 16 * kMiB); },
+      .or_else =
+          [&](const absl::Status& status) {
+            const auto found = mounter_.Probe(image);
+            if (!found.ok() || found->content != FilesystemInfo::Content::kFilesystem) return false;
+            EXPECT_THAT(status, FailsWith(status.code(), "sync the directory"));
+            EXPECT_EQ(Tool("e2fsck -fn " + image + " >/dev/null 2>&1"), 0);
+            EXPECT_THAT(Entries(dir_.path()), ::testing::UnorderedElementsAre("image", "shared"));
+            return true;
+          },
+  });
+}
+
+// A target that somebody else locked as soon as it was made.
+TEST_F(FaultTest, TargetThatCannotBeLockedIsRemovedAgain) {
+  const BindRequest request = BindOf(Dir("source"), Path("shared/target"));
+  ASSERT_OK(mounter_.Bind(request));
+  ASSERT_OK(mounter_.Unmount(UnmountOf(request.target, true)));
+  const std::string before = State();
+  SyscallFault fault = {.error = EWOULDBLOCK, .only = "flock", .and_after = true};
+  if (IsKnownMissing(KernelFeature::kMountApi)) fault.nth = 2;  // the first is for the place where mounts are prepared
+  const FaultOutcome outcome = RunWithFault(fault, [&] { return mounter_.Bind(request); });
+  EXPECT_THAT(outcome.status, FailsWith(absl::StatusCode::kAborted, "somebody else is mounting at"));
+  EXPECT_EQ(State(), before);
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,97 @@
+// without WHAT[,WHAT]... [--errno ENOSYS|EPERM] [--] COMMAND [ARGUMENT]...
+//
+// Runs a command as on an older kernel, or as under a seccomp profile older than the calls: each WHAT is a system call
+// that fails from now on (ENOSYS unless said otherwise), or one of
+//   statx-unique-ids   statx(2) knows no STATX_MNT_ID_UNIQUE, as before Linux 6.8
+//   statx-mount-ids    nor STATX_MNT_ID and STATX_ATTR_MOUNT_ROOT, as before 5.8
+//   linux-5.10, linux-6.1   all that these lack of what the mounter uses
+// A filter cannot change what statx answers: that is done by a library that is preloaded (old_statx.cc).
+#include <seccomp.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+[[noreturn]] void Die(const std::string& why) {
+  std::fprintf(stderr, "without: %s\n", why.c_str());
+  std::exit(125);
+}
+
+std::vector<std::string> Split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+// With the names of kernels replaced by what they lack.
+std::vector<std::string> Expand(const std::string& list) {
+  static const std::map<std::string, std::string> kKernels = {
+      {"linux-6.1", "statmount,listmount,statx-unique-ids"},
+      {"linux-5.10", "statmount,listmount,statx-unique-ids,mount_setattr"},
+  };
+  std::vector<std::string> all;
+  for (const std::string& what : Split(list)) {
+    const auto kernel = kKernels.find(what);
+    for (const std::string& part : kernel == kKernels.end() ? std::vector{what} : Split(kernel->second)) {
+      all.push_back(part);
+    }
+  }
+  return all;
+}
+
+// libseccomp 2.5 does not know the youngest by name.
+int NumberOf(const std::string& name) {
+  static const std::map<std::string, int> kYoung = {{"mount_setattr", 442}, {"statmount", 457}, {"listmount", 458}};
+  const auto young = kYoung.find(name);
+  const int number = young == kYoung.end() ? ::seccomp_syscall_resolve_name(name.c_str()) : young->second;
+  if (number < 0) Die("there is no system call " + name);
+  return number;
+}
+
+void Block(scmp_filter_ctx filter, const std::string& name, unsigned error) {
+  if (::seccomp_rule_add(filter, SCMP_ACT_ERRNO(error), NumberOf(name), 0) != 0) Die("cannot block " + name);
+}
+
+void Preload(const std::string& lacks) {
+  const char* others = std::getenv("LD_PRELOAD");
+  const std::string preload = MOORING_OLD_STATX + (others == nullptr ? std::string() : std::string(":") + others);
+  ::setenv("LD_PRELOAD", preload.c_str(), 1);
+  ::setenv("STATX_LACKS", lacks.c_str(), 1);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) Die("WHAT[,WHAT]... [--errno ENOSYS|EPERM] [--] COMMAND [ARGUMENT]...");
+  int at = 2;
+  unsigned error = ENOSYS;
+  if (std::strcmp(argv[at], "--errno") == 0 && at + 1 < argc) {
+    error = std::strcmp(argv[at + 1], "EPERM") == 0 ? EPERM : ENOSYS;
+    at += 2;
+  }
+  if (at < argc && std::strcmp(argv[at], "--") == 0) ++at;
+  if (at >= argc) Die("no command");
+
+  scmp_filter_ctx filter = ::seccomp_init(SCMP_ACT_ALLOW);
+  if (filter == nullptr) Die("no filter");
+  ::seccomp_attr_set(filter, SCMP_FLTATR_CTL_NNP, 0);  // root needs it not, and loses nothing
+  for (const std::string& what : Expand(argv[1])) {
+    if (what.starts_with("statx-")) {
+      Preload(what);
+    } else {
+      Block(filter, what, error);
+    }
+  }
+  if (::seccomp_load(filter) != 0) Die("the filter cannot be loaded: this needs root");
+  ::execvp(argv[at], argv + at);
+  Die(std::string(argv[at]) + ": " + std::strerror(errno));
+}
