@@ -16,8 +16,9 @@ namespace mooring {
 namespace {
 
 constexpr std::size_t kHeader = 4;
-constexpr std::size_t kChunk = 16384;       // more than nearly all messages have
-constexpr std::size_t kKeptBuffer = 65536;  // of a larger message the memory is given back
+constexpr std::size_t kChunk = 16384;                        // more than nearly all messages have
+constexpr std::size_t kMostChunk = std::size_t{256} << 10U;  // as much as a socket holds
+constexpr std::size_t kKeptBuffer = 65536;                   // of a larger message the memory is given back
 
 absl::Status Closed() { return Unavailable("the other end of the channel is closed"); }
 
@@ -90,7 +91,7 @@ absl::Status Channel::Fill(std::size_t wanted, std::optional<Clock::time_point> 
   while (buffer_.size() < wanted) {
     if (deadline && !AwaitInput(fd_, *deadline)) return absl::DeadlineExceededError("no answer");
     const std::size_t had = buffer_.size();
-    buffer_.resize(std::max(wanted, had + kChunk));
+    buffer_.resize(had + std::clamp(wanted - had, kChunk, kMostChunk));
     const ssize_t got = ::recv(fd_.get(), buffer_.data() + had, buffer_.size() - had, 0);
     buffer_.resize(had + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got == 0) return Closed();

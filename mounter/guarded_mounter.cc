@@ -24,6 +24,8 @@ constexpr std::array<std::string_view, 9> kParents = {
     "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp", "/var",
 };
 
+constexpr std::array<std::string_view, 2> kFilesystems = {"ext4", "xfs"};
+
 absl::Status Refuse(const char* reason, const std::string& message) {
   log::Once(log::Level::kWarning, reason, {{"request", message}});
   return FailedPrecondition(message);
@@ -33,6 +35,16 @@ bool IsSystem(const std::string& path) {
   const auto in = [&](std::string_view directory) { return IsBelow(path, directory); };
   const auto is = [&](std::string_view directory) { return path == directory; };
   return std::any_of(kSystem.begin(), kSystem.end(), in) || std::any_of(kParents.begin(), kParents.end(), is);
+}
+
+absl::Status CheckFsType(const std::string& fs_type) {
+  if (std::find(kFilesystems.begin(), kFilesystems.end(), fs_type) != kFilesystems.end()) return absl::OkStatus();
+  return Refuse("refused a filesystem that no volume has",
+                fmt::format("the mount helper has nothing to do with the filesystem {}", Quote(fs_type, 64)));
+}
+
+bool HaveSameFile(const LoopInfo& a, const LoopInfo& b) {
+  return a.backing_device == b.backing_device && a.backing_inode == b.backing_inode && a.backing_rdev == b.backing_rdev;
 }
 
 bool IsBelowAny(const std::string& path, const std::vector<std::string>& directories) {
@@ -65,10 +77,14 @@ absl::Status GuardedMounter::CheckTarget(const std::string& path) const {
 
 absl::Status GuardedMounter::CheckBackingFile(const std::string& path) const {
   MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
-  if (IsBelowAny(normal, allowance_.sources)) return absl::OkStatus();
-  return Refuse("refused a source that is no volume",
-                fmt::format("{} lies in none of the directories of volumes that the mount helper was started with",
-                            Quote(normal)));
+  if (!IsBelowAny(normal, allowance_.sources)) {
+    return Refuse("refused a source that is no volume",
+                  fmt::format("{} lies in none of the directories of volumes that the mount helper was started with",
+                              Quote(normal)));
+  }
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(normal));
+  if (info.kind != PathInfo::Kind::kBlockDevice) return absl::OkStatus();
+  return Refuse("refused a device among the volumes", fmt::format("{} is a device, and no volume", Quote(normal)));
 }
 
 absl::Status GuardedMounter::CheckLabel(const std::string& label) const {
@@ -88,6 +104,7 @@ absl::Status GuardedMounter::CheckOurs(const std::string& path) const {
 absl::Status GuardedMounter::Mount(const MountRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
   MOORING_RETURN_IF_ERROR(CheckBackingFile(request.source));
+  MOORING_RETURN_IF_ERROR(CheckFsType(request.fs_type));
   MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
   return mounter_.Mount(request);
 }
@@ -111,16 +128,24 @@ absl::StatusOr<LoopInfo> GuardedMounter::AttachLoop(const AttachLoopRequest& req
   return mounter_.AttachLoop(request);
 }
 
-absl::Status GuardedMounter::DetachLoop(const LoopInfo& loop) {
+// The mounter goes by the number and the file in the request, both of which may be made up. So they have to be what is
+// there, and that has to be ours; then a device that changes hands in between is to another file, and left alone.
+absl::StatusOr<bool> GuardedMounter::IsAsFound(const LoopInfo& loop) const {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(loop.device));
-  if (info.loop) MOORING_RETURN_IF_ERROR(CheckLabel(info.loop->label));
-  return mounter_.DetachLoop(loop);
+  if (!info.loop || info.device != loop.device_number || !HaveSameFile(*info.loop, loop)) return false;
+  MOORING_RETURN_IF_ERROR(CheckLabel(info.loop->label));
+  return true;
+}
+
+absl::Status GuardedMounter::DetachLoop(const LoopInfo& loop) {
+  MOORING_ASSIGN_OR_RETURN(const bool as_found, IsAsFound(loop));
+  return as_found ? mounter_.DetachLoop(loop) : absl::OkStatus();
 }
 
 absl::Status GuardedMounter::ResizeLoop(const LoopInfo& loop) {
-  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(loop.device));
-  if (info.loop) MOORING_RETURN_IF_ERROR(CheckLabel(info.loop->label));
-  return mounter_.ResizeLoop(loop);
+  MOORING_ASSIGN_OR_RETURN(const bool as_found, IsAsFound(loop));
+  if (as_found) return mounter_.ResizeLoop(loop);
+  return FailedPrecondition(fmt::format("{} is no longer the device of its file", Quote(loop.device)));
 }
 
 absl::StatusOr<FilesystemInfo> GuardedMounter::Probe(const std::string& path) {
@@ -130,17 +155,20 @@ absl::StatusOr<FilesystemInfo> GuardedMounter::Probe(const std::string& path) {
 
 absl::Status GuardedMounter::Format(const std::string& path, const std::string& fs_type) {
   MOORING_RETURN_IF_ERROR(CheckBackingFile(path));
+  MOORING_RETURN_IF_ERROR(CheckFsType(fs_type));
   return mounter_.Format(path, fs_type);
 }
 
 absl::Status GuardedMounter::Check(const std::string& path, const std::string& fs_type) {
   MOORING_RETURN_IF_ERROR(CheckBackingFile(path));
+  MOORING_RETURN_IF_ERROR(CheckFsType(fs_type));
   return mounter_.Check(path, fs_type);
 }
 
 absl::Status GuardedMounter::Grow(const std::string& path, const std::string& fs_type) {
   const bool is_image = IsBelowAny(path, allowance_.sources);
   MOORING_RETURN_IF_ERROR(is_image ? CheckBackingFile(path) : CheckOurs(path));
+  MOORING_RETURN_IF_ERROR(CheckFsType(fs_type));
   return mounter_.Grow(path, fs_type);
 }
 

@@ -2,6 +2,7 @@
 //
 //   target        below a root, in no system directory and beside no backing file
 //   source        a backing file below a directory of sources; a loop device, or a mount of one, that carries our label
+//   filesystem    ext4 or xfs: of others the kernel's code is not tried on what a plugin wrote, and some have no source
 //   loop device   one that carries our label
 //   looking       Find, List, Stats, Ailment, FindLoops: everywhere
 //
@@ -52,7 +53,8 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckTarget(const std::string& path) const;
   absl::Status CheckBackingFile(const std::string& path) const;
   absl::Status CheckLabel(const std::string& label) const;
-  absl::Status CheckOurs(const std::string& path) const;  // a loop device of ours, or a mount of one
+  absl::Status CheckOurs(const std::string& path) const;       // a loop device of ours, or a mount of one
+  absl::StatusOr<bool> IsAsFound(const LoopInfo& loop) const;  // false: not attached, or to another file
 
   const Allowance allowance_;
   Mounter& mounter_;

@@ -22,11 +22,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongestWait{60};
 constexpr std::chrono::seconds kHelperComesBack{5};
+constexpr std::chrono::milliseconds kEndIsNoticed{250};
 constexpr std::size_t kMostIdle = 8;       // channels; one more is closed, and its thread in the helper ends
 constexpr int kMostHangingOnPath = 4;      // each holds a thread of the helper
 constexpr std::size_t kMostHanging = 256;  // of all
 constexpr std::chrono::seconds kSoon{1};   // a helper that ends that early is not replaced at once the next time
-constexpr std::chrono::seconds kLongestRest{5};
+constexpr std::chrono::seconds kLongestRest{1};
 
 Clock::time_point DeadlineOfThread() {
   const Clock::time_point latest = Clock::now() + kLongestWait;
@@ -62,6 +63,7 @@ HelperMounter::~HelperMounter() {
     changed_.notify_all();
   }
   ::eventfd_write(wake_.get(), 1);
+  keeper_.Disconnect();  // it may be stopped, and the watcher wait for it
   if (watcher_.joinable()) watcher_.join();
 }
 
@@ -199,7 +201,10 @@ absl::StatusOr<pb::Answer> HelperMounter::AskOnce(const pb::Request& request, co
   pb::Answer answer;
   const absl::Status received = lent.channel.Receive(answer, wire::kMostAnswer, until);
   if (absl::IsDeadlineExceeded(received)) return Abandon(std::move(lent), manner, Clock::now() - start);
+  if (absl::IsInvalidArgument(received)) return Internal("the mount helper's answer: " + Message(received));
   if (!received.ok()) {
+    // Not all of its sockets are closed at once: another one might still take what nobody reads.
+    AwaitNext(lent.generation, Clock::now() + kEndIsNoticed).IgnoreError();
     return Unavailable(
         fmt::format("{} {}: the mount helper ended in the middle of it: call again", manner.doing, Quote(manner.path)));
   }
@@ -244,7 +249,8 @@ absl::StatusOr<HelperMounter::Lent> HelperMounter::Borrow(Clock::time_point dead
 absl::Status HelperMounter::AwaitNext(std::uint64_t generation, Clock::time_point deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto patience = std::min(deadline, Clock::now() + kHelperComesBack);
-  if (changed_.wait_until(lock, patience, [&] { return generation_ != generation; })) return absl::OkStatus();
+  changed_.wait_until(lock, patience, [&] { return generation_ != generation || stopping_; });
+  if (generation_ != generation) return absl::OkStatus();
   return health_.ok() ? Unavailable("the mount helper has ended") : health_;
 }
 
@@ -294,9 +300,12 @@ void HelperMounter::Watch() {
 
 bool HelperMounter::AwaitEnd() {
   // Only this thread changes helper_: its socket stays while we wait.
-  std::array waited = {pollfd{helper_.control.get(), POLLIN, 0}, pollfd{wake_.get(), POLLIN, 0}};
+  std::array waited = {pollfd{helper_.control.get(), POLLIN, 0}, pollfd{keeper_.socket().get(), POLLIN, 0},
+                       pollfd{wake_.get(), POLLIN, 0}};
   while (::poll(waited.data(), waited.size(), -1) < 0 && errno == EINTR) {
   }
+  if (waited[2].revents != 0) return false;
+  if (waited[1].revents != 0) NoteLoss(waited[0].revents != 0);
   return waited[1].revents == 0;
 }
 
@@ -305,7 +314,9 @@ void HelperMounter::NoteEnd() {
   health_ = Unavailable(fmt::format(
       "the mount helper (process {}) has ended and another one is being started; what is mounted stays", helper_.pid));
   helper_.pid = -1;
+  ++generation_;  // what is lent out is not the next one's
   idle_.clear();
+  changed_.notify_all();
 }
 
 bool HelperMounter::StartNext() {
@@ -318,24 +329,30 @@ bool HelperMounter::StartNext() {
       }
       const std::lock_guard<std::mutex> lock(mutex_);
       helper_ = *std::move(next);
-      ++generation_;
       health_ = absl::OkStatus();
       changed_.notify_all();
       return true;
     }
-    log::Error("cannot start a mount helper", {{"cause", Message(next.status())}});
     if (absl::IsUnavailable(next.status())) {
-      NoteLoss();
+      NoteLoss(true);
       return false;
     }
+    log::Error("cannot start a mount helper", {{"cause", Message(next.status())}});
     if (!Rest(kLongestRest)) return false;
   }
 }
 
-void HelperMounter::NoteLoss() {
+void HelperMounter::NoteLoss(bool helper_too) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    health_ = Unavailable("the mount helper and its keeper have ended: start the plugin again");
+    if (stopping_) return;  // we hung up ourselves
+    health_ = Unavailable(fmt::format(
+        "the keeper of the mount helper (process {}) has ended, and no helper can be started: start the plugin again",
+        keeper_.pid()));
+    if (helper_too) helper_.pid = -1;
+    stopping_ = helper_too;  // nobody waits for one
+    log::Error("the mount helper cannot be replaced", {{"cause", Message(health_)}});
+    changed_.notify_all();
   }
   if (lost_) lost_();
 }

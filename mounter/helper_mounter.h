@@ -35,7 +35,7 @@ namespace mooring {
 class HelperMounter final : public Mounter {
  public:
   // The first helper comes while the caller goes on: calls wait for it. `lost` is called once, from another thread,
-  // when the keeper has ended: no helper comes back then.
+  // when the keeper has ended, at once: no helper comes back then, and one that is there serves on.
   static absl::StatusOr<std::unique_ptr<HelperMounter>> Start(Keeper keeper, std::function<void()> lost = {});
   ~HelperMounter() override;
 
@@ -94,11 +94,11 @@ class HelperMounter final : public Mounter {
   absl::Status CheckHanging(const Manner& manner);
 
   void Watch();
-  bool AwaitEnd();  // this and the next: false when this object is to end
+  bool AwaitEnd();  // this and the next: false when this object is to end, or the keeper has ended
   bool Rest(Clock::duration time);
   void NoteEnd();
   bool StartNext();  // false: the same, or there will be no more
-  void NoteLoss();
+  void NoteLoss(bool helper_too);
 
   Keeper keeper_;
   const std::function<void()> lost_;
@@ -107,7 +107,7 @@ class HelperMounter final : public Mounter {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   HelperProcess helper_;          // pid -1: none at this moment
-  std::uint64_t generation_ = 0;  // the helpers so far
+  std::uint64_t generation_ = 0;  // how many helpers have ended
   absl::Status health_;
   bool stopping_ = false;
   std::vector<Channel> idle_;

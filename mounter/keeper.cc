@@ -26,7 +26,8 @@
 namespace mooring {
 namespace {
 
-constexpr int kEndPatience = 2000;  // milliseconds
+constexpr int kEndPatience = 2000;   // milliseconds
+constexpr int kDeathPatience = 100;  // between the end of a helper's sockets and its own
 
 // An answer's number: the pid of the new helper, and above it the wait status of the last one that ended, if any.
 constexpr unsigned kStatusShift = 32;
@@ -42,15 +43,20 @@ std::string HowItEnded(std::int64_t number) {
   return fmt::format("exit status {}", WEXITSTATUS(wait_status));
 }
 
-// The wait status of the last child that has ended, for all of them.
-std::optional<int> Reap() {
+// The wait status of the last child that has ended, for all of them. `before` is likely to be about to.
+std::optional<int> Reap(pid_t before) {
+  if (before > 0) {
+    const UniqueFd ending(sys::PidFdOpen(before));
+    pollfd waited = {ending.get(), POLLIN, 0};
+    ::poll(&waited, 1, kDeathPatience);
+  }
   std::optional<int> last;
   int status = 0;
   while (::waitpid(-1, &status, WNOHANG) > 0) last = status;
   return last;
 }
 
-// As posix_spawn(3), with `socket` where mooring-mounter looks for it, and no signal blocked that we block.
+// As posix_spawn(3), with `socket` where mooring-mounter looks for it.
 int Spawn(pid_t& pid, const std::string& program, const UniqueFd& socket, std::vector<std::string> arguments) {
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
@@ -102,10 +108,13 @@ absl::StatusOr<HelperProcess> Keeper::StartHelper() {
   return HelperProcess{pid, std::move(pair.ours), HowItEnded(answer->number)};
 }
 
+void Keeper::Disconnect() const { ::shutdown(socket_.get(), SHUT_RDWR); }
+
 absl::Status KeepHelpers(UniqueFd socket, const std::function<int(const UniqueFd& control)>& serve) {
-  for (;;) {
+  for (pid_t before = -1;;) {
     absl::StatusOr<Parcel> parcel = ReceiveParcel(socket);
     if (!parcel.ok() || !parcel->fd.ok()) break;  // closed, or no plugin's any more
+    const std::optional<int> ended = Reap(before);
     const pid_t pid = ::fork();
     if (pid == 0) {
       socket.reset();
@@ -113,7 +122,7 @@ absl::Status KeepHelpers(UniqueFd socket, const std::function<int(const UniqueFd
     }
     const std::int64_t low = static_cast<std::uint32_t>(pid < 0 ? -errno : pid);
     parcel->fd.reset();
-    const std::optional<int> ended = Reap();
+    before = pid;
     const std::int64_t high = ended ? *ended : kNoneEnded;
     if (!SendParcel(socket, low | (high << kStatusShift)).ok()) break;
   }
@@ -142,6 +151,7 @@ absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv) {
                                                {nullptr, 0, nullptr, 0}}};
   HelperFlags flags;
   ::opterr = 0;
+  ::optind = 0;  // from the start, whoever asked before: getopt(3)
   for (;;) {
     const int found = ::getopt_long(argc, argv, "", kOptions.data(), nullptr);
     if (found == -1) break;
@@ -154,7 +164,9 @@ absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv) {
     if (found == kFormat) flags.log_format = std::move(value);
   }
   const bool complete = ::optind == argc && !flags.allowance.roots.empty() && !flags.allowance.label_prefix.empty();
-  if (!complete) return InvalidArgument("mooring-mounter is started by mooring-plugin, with --mount-root and others");
+  if (!complete)
+    return InvalidArgument(
+        "this program is started by mooring-plugin, with --mount-root and others (by hand, use: mooring mount)");
   return flags;
 }
 

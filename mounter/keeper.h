@@ -44,7 +44,11 @@ class Keeper {
   // UNAVAILABLE: the keeper itself has ended.
   absl::StatusOr<HelperProcess> StartHelper();
 
+  // StartHelper fails from now on, and so does one that waits in another thread.
+  void Disconnect() const;
+
   pid_t pid() const { return pid_; }
+  const UniqueFd& socket() const { return socket_; }  // readable while nothing is asked: the keeper has ended
 
  private:
   Keeper(pid_t pid, UniqueFd socket) : pid_(pid), socket_(std::move(socket)) {}

@@ -25,7 +25,8 @@ namespace mooring {
 
 class KernelMounter final : public Mounter {
  public:
-  // Targets outside `roots` are refused. Normalised paths; "/" for everything.
+  // Targets outside `roots` are refused, normalised paths; "/" for everything. Looking and growing is not held to them:
+  // devices, images and what the host has mounted lie elsewhere.
   explicit KernelMounter(std::vector<std::string> roots = {"/"}) : roots_(std::move(roots)) {}
 
   absl::Status Mount(const MountRequest& request) override;

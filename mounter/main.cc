@@ -34,11 +34,11 @@ int Fail(const absl::Status& status) {
 }
 
 // A service manager, or a terminal, sends these to the whole group. The helper ends after its plugin, which may need it
-// until then.
-void BlockStopSignals() {
+// until then. And a log that nobody reads any more (SIGPIPE) must not end it either.
+void BlockSignals() {
   sigset_t signals;
   ::sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::sigaddset(&signals, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) ::sigaddset(&signals, signal);
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
 }
 
@@ -50,7 +50,7 @@ int Serve(const mooring::UniqueFd& control, const mooring::Allowance& allowance)
   const absl::Status served = mooring::ServeHelper(control, mounter, kPatience);
   if (served.ok()) return 0;
   mooring::log::Error("the mount helper ends in the middle of a call", {{"cause", mooring::Message(served)}});
-  return 1;
+  ::_exit(1);  // to return would be to end what a thread uses still
 }
 
 absl::Status Run(const mooring::HelperFlags& flags) {
@@ -60,9 +60,10 @@ absl::Status Run(const mooring::HelperFlags& flags) {
     return mooring::FailedPrecondition("this program is started by mooring-plugin, not by hand (use: mooring mount)");
   }
   ::fcntl(mooring::kKeeperSocket, F_SETFD, FD_CLOEXEC);
+  ::close_range(mooring::kKeeperSocket + 1, ~0U, 0);  // what whoever started the plugin left open for it
   ::prctl(PR_SET_NAME, "mooring-keeper");
   ::mallopt(M_ARENA_MAX, 2);  // its threads wait for the kernel, not for memory
-  BlockStopSignals();
+  BlockSignals();
   std::vector<int> kept;
   for (const mooring::Privilege& privilege : mooring::HelperPrivileges()) kept.push_back(privilege.capability);
   MOORING_RETURN_IF_ERROR(mooring::KeepOnly(kept));

@@ -103,7 +103,9 @@ absl::Status ConfineFiles(const Territory& territory) {
 }
 
 // What gRPC, SQLite, spdlog, the C and C++ libraries and we call, on kernels and in versions old and new. What is not
-// here is ENOSYS: libraries know how to do without a call that a kernel does not have.
+// here is ENOSYS: libraries know how to do without a call that a kernel does not have. Root without a capability still
+// owns root's files, which Landlock lets nobody write but anybody chmod(2): hence no call that changes mode, owner or
+// times, by path or by an open file.
 constexpr const char* kCalls[] = {
     // memory and threads
     "brk",
@@ -144,14 +146,12 @@ constexpr const char* kCalls[] = {
     "gettid",
     "getuid",
     "getrlimit",
-    "prlimit64",
     "getrusage",
     "sysinfo",
     "uname",
     "getcwd",
     // files
     "access",
-    "chmod",
     "close",
     "close_range",
     "dup",
@@ -161,9 +161,6 @@ constexpr const char* kCalls[] = {
     "faccessat2",
     "fadvise64",
     "fallocate",
-    "fchmod",
-    "fchmodat",
-    "fchown",
     "fcntl",
     "fdatasync",
     "flock",
@@ -199,7 +196,6 @@ constexpr const char* kCalls[] = {
     "umask",
     "unlink",
     "unlinkat",
-    "utimensat",
     "write",
     "writev",
     // waiting, sockets (made below), signals to itself, its own children
@@ -230,6 +226,7 @@ constexpr const char* kCalls[] = {
     "sendmmsg",
     "sendmsg",
     "sendto",
+    "seccomp",  // for ConfineServer
     "setsockopt",
     "shutdown",
     "pidfd_open",
@@ -238,7 +235,6 @@ constexpr const char* kCalls[] = {
     "rt_sigreturn",
     "rt_sigtimedwait",
     "sigaltstack",
-    "tgkill",
     "wait4",
     "waitid",
 };
@@ -255,17 +251,24 @@ int AllowThreads(const Filter& filter) {
 }
 
 int AllowUnixSockets(const Filter& filter) {
-  for (const int call : {SCMP_SYS(socket), SCMP_SYS(socketpair)}) {
-    const int error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
-    if (error != 0) return error;
-  }
+  constexpr scmp_datum_t kType = 0xF;  // without SOCK_CLOEXEC and SOCK_NONBLOCK
+  int error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, AF_UNIX),
+                                 SCMP_A1(SCMP_CMP_MASKED_EQ, kType, SOCK_STREAM));
+  if (error != 0) return error;
+  error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
+  if (error != 0) return error;
   return ::seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
                             SCMP_A0(SCMP_CMP_NE, AF_UNIX));
 }
 
-int AllowSignalsToItself(const Filter& filter) {
-  return ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(kill), 1,
-                            SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(::getpid())));
+// Other processes of root's would have to bear signals and limits from us, too.
+int AllowOnItself(const Filter& filter) {
+  const auto self = static_cast<scmp_datum_t>(::getpid());
+  for (const int call : {SCMP_SYS(kill), SCMP_SYS(tgkill), SCMP_SYS(prlimit64)}) {
+    const int error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, self));
+    if (error != 0) return error;
+  }
+  return ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1, SCMP_A0(SCMP_CMP_EQ, 0));
 }
 
 absl::Status ConfineCalls() {
@@ -280,7 +283,7 @@ absl::Status ConfineCalls() {
   }
   if (error == 0) error = AllowThreads(filter);
   if (error == 0) error = AllowUnixSockets(filter);
-  if (error == 0) error = AllowSignalsToItself(filter);
+  if (error == 0) error = AllowOnItself(filter);
   if (error == 0) error = ::seccomp_load(filter.get());
   return error == 0 ? absl::OkStatus() : ErrnoStatus(-error, "load a seccomp filter");
 }
@@ -291,6 +294,15 @@ absl::Status Confine(const Territory& territory) {
   MOORING_RETURN_IF_ERROR(KeepOnly({}));  // sets no_new_privs, which Landlock and seccomp ask for
   MOORING_RETURN_IF_ERROR(ConfineFiles(territory));
   return ConfineCalls();
+}
+
+absl::Status ConfineServer() {
+  const Filter filter(::seccomp_init(SCMP_ACT_ALLOW));
+  if (filter == nullptr) return Internal("cannot make a seccomp filter");
+  ::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_TSYNC, 1);  // for the threads that are there, too
+  int error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(EACCES), SCMP_SYS(connect), 0);
+  if (error == 0) error = ::seccomp_load(filter.get());
+  return error == 0 ? absl::OkStatus() : ErrnoStatus(-error, "load a seccomp filter");
 }
 
 }  // namespace mooring

@@ -3,7 +3,8 @@
 //
 //   capabilities(7)  none, in no set; no_new_privs
 //   landlock(7)      files: its state directory and its socket's; reading of /etc, /proc, /sys, /usr; no device, no TCP
-//   seccomp(2)       the calls that gRPC, SQLite and we make; no exec, no fork, no mount, no socket but unix(7)
+//   seccomp(2)       the calls that gRPC, SQLite and we make; no exec, no fork, no mount, no socket but unix(7), no
+//                    connect(2), for whom root connects to (D-Bus, a container engine) does what root asks; no chmod(2)
 #ifndef MOORING_PLUGIN_CONFINEMENT_H_
 #define MOORING_PLUGIN_CONFINEMENT_H_
 
@@ -21,6 +22,10 @@ struct Territory {
 // For good, while there is one thread. A kernel without Landlock, or a container that forbids it, is worth a warning in
 // the log; anything else that cannot be had is an error.
 absl::Status Confine(const Territory& territory);
+
+// And when the socket is served, which others may have to be asked about before: no connect(2) any more, for all
+// threads.
+absl::Status ConfineServer();
 
 }  // namespace mooring
 

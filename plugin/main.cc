@@ -16,6 +16,7 @@
 #include "base/version.h"
 #include "mounter/kernel_mounter.h"
 #include "plugin/config.h"
+#include "plugin/confinement.h"
 #include "plugin/helper.h"
 #include "plugin/server.h"
 #include "plugin/state_dir.h"
@@ -49,6 +50,9 @@ int Serve(const mooring::Config& config, const sigset_t& signals, mooring::Mount
           std::function<absl::Status()> health) {
   const auto server = mooring::PluginServer::Start(config, mounter, std::move(health));
   if (!server.ok()) return Fail(server.status());
+  if (config.mounter == mooring::MounterKind::kHelper) {
+    if (const absl::Status status = mooring::ConfineServer(); !status.ok()) return Fail(status);
+  }
   int signal = 0;
   ::sigwait(&signals, &signal);
   mooring::log::Info("stopping", {{"signal", fmt::format("{}", signal)}});

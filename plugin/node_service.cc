@@ -1,5 +1,12 @@
 #include "plugin/node_service.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/path.h"
+#include "base/quote.h"
 #include "base/status.h"
 #include "plugin/node_requests.h"
 
@@ -81,9 +88,19 @@ grpc::Status NodeService::NodeGetInfo(grpc::ServerContext* context, const csi::v
       Rpc::When::kAlways);
 }
 
+absl::Status NodeService::CheckRoots(const std::string& field, const std::string& path) const {
+  const std::vector<std::string>& roots = identity_.mount_roots;
+  if (std::any_of(roots.begin(), roots.end(), [&](const std::string& root) { return IsBelow(path, root); })) {
+    return absl::OkStatus();
+  }
+  return FailedPrecondition(fmt::format("{} {} lies below none of the directories that the plugin was started for: {}",
+                                        field, Quote(path), fmt::join(roots, ", ")));
+}
+
 absl::StatusOr<csi::v1::NodeStageVolumeResponse> NodeService::Stage(const csi::v1::NodeStageVolumeRequest& request,
                                                                     const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const StageSpec spec, ParseStage(request));
+  MOORING_RETURN_IF_ERROR(CheckRoots("staging_target_path", spec.staging_path));
   MOORING_RETURN_IF_ERROR(volumes_.Stage(spec, call));
   return csi::v1::NodeStageVolumeResponse();
 }
@@ -98,6 +115,7 @@ absl::StatusOr<csi::v1::NodeUnstageVolumeResponse> NodeService::Unstage(
 absl::StatusOr<csi::v1::NodePublishVolumeResponse> NodeService::Publish(
     const csi::v1::NodePublishVolumeRequest& request, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const PublishSpec spec, ParsePublish(request));
+  MOORING_RETURN_IF_ERROR(CheckRoots("target_path", spec.target_path));
   MOORING_RETURN_IF_ERROR(volumes_.Publish(spec, call));
   return csi::v1::NodePublishVolumeResponse();
 }

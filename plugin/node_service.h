@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "csi.grpc.pb.h"
 #include "plugin/node_volumes.h"
@@ -19,6 +20,7 @@ struct NodeIdentity {
   std::string node_id;
   std::int64_t max_volumes = 0;  // 0: no limit
   std::map<std::string, std::string> topology;
+  std::vector<std::string> mount_roots = {"/"};  // where the mounter will mount: asked before anything is made for it
 };
 
 class NodeService final : public csi::v1::Node::Service {
@@ -56,6 +58,7 @@ class NodeService final : public csi::v1::Node::Service {
   absl::StatusOr<csi::v1::NodeExpandVolumeResponse> Expand(const csi::v1::NodeExpandVolumeRequest& request,
                                                            const Call& call);
   csi::v1::NodeGetInfoResponse Info() const;
+  absl::Status CheckRoots(const std::string& field, const std::string& path) const;
 
   Rpc& rpc_;
   NodeVolumes& volumes_;

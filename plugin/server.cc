@@ -95,7 +95,7 @@ struct PluginServer::Parts {
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation),
         identity_service({config.driver_name, config.serves_controller()}, readiness, std::move(mounter_health), rpc),
         controller_service(catalog, rpc),
-        node_service(rpc, node_volumes, {config.node_id, config.max_volumes, config.topology}),
+        node_service(rpc, node_volumes, {config.node_id, config.max_volumes, config.topology, config.mount_roots}),
         serves_node(config.serves_node()),
         serves_controller(config.serves_controller()) {}
 

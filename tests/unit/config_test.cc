@@ -14,6 +14,7 @@ namespace mooring {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::Pair;
@@ -25,7 +26,7 @@ class ConfigTest : public ::testing::Test {
   void SetUp() override {
     for (const char* name : {"CSI_ENDPOINT", "MOORING_ENDPOINT", "MOORING_NODE_ID", "MOORING_STATE_DIR", "MOORING_MODE",
                              "MOORING_DRIVER_NAME", "MOORING_MAX_VOLUMES", "MOORING_TOPOLOGY", "MOORING_LOG_LEVEL",
-                             "MOORING_LOG_FORMAT"}) {
+                             "MOORING_LOG_FORMAT", "MOORING_MOUNTER", "MOORING_MOUNT_ROOT"}) {
       ::unsetenv(name);
       names_.emplace_back(name);
     }
@@ -71,6 +72,40 @@ TEST_F(ConfigTest, AnEndpointIsAllThatIsNeeded) {
   EXPECT_EQ(config->log_format, "text");
   EXPECT_FALSE(config->node_id.empty());
   EXPECT_THAT(config->topology, UnorderedElementsAre(Pair("topology.mooring.csi/node", config->node_id)));
+}
+
+TEST_F(ConfigTest, TheMountHelperIsTheDefault) {
+  const absl::StatusOr<Config> config = ParseServing({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->mounter, MounterKind::kHelper);
+  EXPECT_THAT(config->mount_roots, ElementsAre("/"));
+}
+
+TEST_F(ConfigTest, TheMounterAndItsRootsCanBeChosen) {
+  const absl::StatusOr<Config> config =
+      ParseServing({"--mounter=in-process", "--mount-root", "/var/lib/kubelet/", "--mount-root=//srv//csi"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->mounter, MounterKind::kInProcess);
+  EXPECT_THAT(config->mount_roots, ElementsAre("/var/lib/kubelet", "/srv/csi"));
+  EXPECT_EQ(ParseServing({"--mounter=helper"})->mounter, MounterKind::kHelper);
+  EXPECT_THAT(ParseServing({"--mount-root=/"})->mount_roots, ElementsAre("/"));
+}
+
+TEST_F(ConfigTest, TheMounterAndItsRootsAreVariablesToo) {
+  ::setenv("MOORING_MOUNTER", "in-process", 1);
+  ::setenv("MOORING_MOUNT_ROOT", "/csi,/srv", 1);
+  const absl::StatusOr<Config> config = ParseServing({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->mounter, MounterKind::kInProcess);
+  EXPECT_THAT(config->mount_roots, ElementsAre("/csi", "/srv"));
+}
+
+TEST_F(ConfigTest, OtherMountersAndRootsThatAreNoDirectoriesAreRefused) {
+  ExpectRefused({"--mounter=kernel"}, "use helper or in-process");
+  ExpectRefused({"--mounter="}, "--mounter");
+  for (const char* root : {"relative", "/a/../b", "", "/a\nb"}) {
+    ExpectRefused({std::string("--mount-root=") + root}, "--mount-root");
+  }
 }
 
 TEST_F(ConfigTest, EveryFlagArrives) {

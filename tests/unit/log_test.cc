@@ -123,5 +123,31 @@ TEST_F(LogTest, ThreadsDoNotMixTheirLines) {
   EXPECT_EQ(lines, 200U);
 }
 
+TEST_F(LogTest, OnceIsOnceForEachMessage) {
+  EXPECT_OK(log::Setup("info", "text"));
+  const auto write = [] {
+    for (const char* value : {"1", "2"}) {
+      log::Once(log::Level::kWarning, "a first message", {{"value", value}});
+      log::Once(log::Level::kWarning, "a second message", {{"value", value}});
+    }
+  };
+  const std::string text = Captured(write);
+  EXPECT_THAT(text, AllOf(HasSubstr("a first message value=1\n"), HasSubstr("a second message value=1\n")));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+  EXPECT_EQ(Captured(write), "");
+}
+
+TEST_F(LogTest, OnceIsOnceForAllThreads) {
+  EXPECT_OK(log::Setup("info", "text"));
+  const std::string text = Captured([] {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([] { log::Once(log::Level::kError, "a message of many threads"); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  });
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+}
+
 }  // namespace
 }  // namespace mooring::testing

@@ -1,0 +1,130 @@
+// The helper's guard on the real kernel: what a plugin that was taken over asks for is refused, with links in the way,
+// too, and nothing has changed.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/kernel/helper_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+
+class HelperGuardTest : public HelperTest {
+ protected:
+  void SetUp() override {
+    HelperTest::SetUp();
+    Ext4Image("volumes/a.img");
+    Dir("outside");
+    Ext4Image("outside/disk.img");
+  }
+  void TearDown() override {
+    for (const MountLine& line : MountsBelow(dir_.path())) {
+      EXPECT_TRUE(line.target.starts_with(Path("csi/"))) << line.target;
+    }
+    EXPECT_TRUE(NoLoopOver(Path("outside")));
+    EXPECT_THAT(Entries(Path("outside")), ::testing::ElementsAre("disk.img"));
+    HelperTest::TearDown();
+  }
+  void Stage() { ASSERT_OK(helper().Mount(MountOfImage("a.img", "staged"))); }
+};
+
+TEST_F(HelperGuardTest, TargetsOutsideAreRefused) {
+  Stage();
+  MountRequest mount = MountOfImage("a.img", "x");
+  for (const std::string& target : {Path("outside/x"), Path("csi2"), dir_.path(), Path("volumes/x")}) {
+    mount.target = target;
+    EXPECT_THAT(helper().Mount(mount), FailsWith(StatusCode::kFailedPrecondition, "--mount-root"));
+    EXPECT_THAT(helper().Bind(BindOf(Target("staged"), target)),
+                FailsWith(StatusCode::kFailedPrecondition, "--mount-root"));
+    EXPECT_THAT(helper().Unmount(UnmountOf(target, true)), FailsWith(StatusCode::kFailedPrecondition, "--mount-root"));
+  }
+  EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target("../outside/x"))),
+              FailsWith(StatusCode::kInvalidArgument, ""));
+}
+
+TEST_F(HelperGuardTest, LinksLeadNowhere) {
+  Stage();
+  std::filesystem::create_directory_symlink(Path("outside"), Target("link"));
+  std::filesystem::create_symlink(Path("outside/disk.img"), Image("link.img"));
+  std::filesystem::create_directory_symlink(Path("outside"), Image("dir"));
+  constexpr char kLink[] = "symbolic link";
+  EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target("link/x"))),
+              FailsWith(StatusCode::kFailedPrecondition, kLink));
+  EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target("link"))), FailsWith(StatusCode::kFailedPrecondition, ""));
+  EXPECT_THAT(helper().Unmount(UnmountOf(Target("link/x"), true)), FailsWith(StatusCode::kFailedPrecondition, kLink));
+  for (const char* image : {"link.img", "dir/disk.img"}) {
+    EXPECT_THAT(helper().Mount(MountOfImage(image, "x")), FailsWith(StatusCode::kFailedPrecondition, kLink)) << image;
+    EXPECT_THAT(helper().AttachLoop({Image(image), "mooring:x", false}),
+                FailsWith(StatusCode::kFailedPrecondition, kLink));
+    EXPECT_THAT(helper().Format(Image(image), "ext4"), FailsWith(StatusCode::kFailedPrecondition, ""));
+    EXPECT_THAT(helper().Check(Image(image), "ext4"), FailsWith(StatusCode::kFailedPrecondition, ""));
+    EXPECT_THAT(helper().Grow(Image(image), "ext4"), FailsWith(StatusCode::kFailedPrecondition, ""));
+    EXPECT_FALSE(helper().Probe(Image(image)).ok()) << image;
+  }
+}
+
+// A device node among the volumes is a way to every disk.
+TEST_F(HelperGuardTest, ANodeOfAnotherDeviceIsNoVolume) {
+  const std::string foreign = Losetup(Path("outside/disk.img"));
+  ASSERT_EQ(::mknod(Image("node").c_str(), S_IFBLK | 0600, StatOf(foreign).st_rdev), 0);
+  EXPECT_FALSE(helper().Mount(MountOfImage("node", "x")).ok());
+  EXPECT_FALSE(helper().AttachLoop({Image("node"), "mooring:x", false}).ok());
+  EXPECT_FALSE(helper().Probe(Image("node")).ok());
+  EXPECT_FALSE(helper().Format(Image("node"), "ext4").ok());
+  EXPECT_FALSE(helper().Check(Image("node"), "ext4").ok());
+  EXPECT_EQ(Tool("losetup -d " + foreign), 0);
+}
+
+TEST_F(HelperGuardTest, SourcesThatAreNoVolumesAreRefused) {
+  Stage();
+  Dir("csi/plain");
+  Dir("csi/staged/below");
+  const std::string foreign = Losetup(Path("outside/disk.img"));
+  for (const std::string& source : {std::string("/etc"), std::string("/"), Path("outside"), Target("plain"),
+                                    Target("staged/below"), foreign, std::string("/dev/null")}) {
+    EXPECT_FALSE(helper().Bind(BindOf(source, Target("x"))).ok()) << source;
+    EXPECT_FALSE(Exists(Target("x"))) << source;
+  }
+  EXPECT_EQ(Tool("losetup -d " + foreign), 0);
+}
+
+TEST_F(HelperGuardTest, LoopDevicesOfOthersAreLeftAlone) {
+  const std::string foreign = Losetup(Path("outside/disk.img"));
+  LoopInfo info = *helper().Find(foreign)->loop;
+  EXPECT_THAT(helper().DetachLoop(info), FailsWith(StatusCode::kFailedPrecondition, "the label"));
+  EXPECT_THAT(helper().ResizeLoop(info), FailsWith(StatusCode::kFailedPrecondition, "the label"));
+  info.device = "/dev/null";  // and the number as it was
+  EXPECT_OK(helper().DetachLoop(info));
+  EXPECT_EQ(LoopsOver(Path("outside")).size(), 1U);
+  EXPECT_EQ(Tool("losetup -d " + foreign), 0);
+}
+
+TEST_F(HelperGuardTest, FilesystemsAndOptionsOfNoVolumeAreRefused) {
+  for (const char* fs_type : {"proc", "sysfs", "devtmpfs", "tmpfs", "overlay"}) {
+    MountRequest request = MountOfImage("a.img", "x");
+    request.fs_type = fs_type;
+    EXPECT_THAT(helper().Mount(request),
+                FailsWith(StatusCode::kFailedPrecondition, "nothing to do with the filesystem"));
+  }
+  MountRequest request = MountOfImage("a.img", "x");
+  request.options = {{"journal_path", "/dev/sda"}};
+  EXPECT_THAT(helper().Mount(request), FailsWith(StatusCode::kInvalidArgument, "not allowed"));
+  EXPECT_TRUE(NoLoopOver(Path("volumes")));
+}
+
+TEST_F(HelperGuardTest, EachReasonIsLoggedOnce) {
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_FALSE(helper().Unmount(UnmountOf(Path("outside/" + std::to_string(i)))).ok());
+    EXPECT_FALSE(helper().Probe(Path("outside/" + std::to_string(i))).ok());
+  }
+  const std::string log = HelperLog();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
+  EXPECT_THAT(log, ::testing::HasSubstr("refused a target outside the mount roots"));
+  EXPECT_THAT(log, ::testing::HasSubstr("refused a source that is no volume"));
+}
+
+}  // namespace
+}  // namespace mooring::testing

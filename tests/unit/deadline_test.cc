@@ -1,0 +1,40 @@
+#include "base/deadline.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace mooring {
+namespace {
+
+using Clock = DeadlineScope::Clock;
+
+TEST(DeadlineScopeTest, LastsUntilItsEnd) {
+  EXPECT_EQ(DeadlineScope::Now(), std::nullopt);
+  const Clock::time_point soon = Clock::now() + std::chrono::seconds(1);
+  {
+    const DeadlineScope scope(soon);
+    EXPECT_EQ(DeadlineScope::Now(), soon);
+  }
+  EXPECT_EQ(DeadlineScope::Now(), std::nullopt);
+}
+
+TEST(DeadlineScopeTest, AnEarlierOneAroundItStays) {
+  const Clock::time_point soon = Clock::now() + std::chrono::seconds(1);
+  const DeadlineScope outer(soon);
+  {
+    const DeadlineScope later(soon + std::chrono::seconds(1));
+    EXPECT_EQ(DeadlineScope::Now(), soon);
+    const DeadlineScope earlier(soon - std::chrono::milliseconds(1));
+    EXPECT_EQ(DeadlineScope::Now(), soon - std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(DeadlineScope::Now(), soon);
+}
+
+TEST(DeadlineScopeTest, IsItsThreadsAlone) {
+  const DeadlineScope scope(Clock::now());
+  std::thread([] { EXPECT_EQ(DeadlineScope::Now(), std::nullopt); }).join();
+}
+
+}  // namespace
+}  // namespace mooring
