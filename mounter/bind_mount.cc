@@ -157,6 +157,7 @@ absl::Status DetachedMount::Attach(const Target& target, TargetKind kind, Propag
   MOORING_RETURN_IF_ERROR(CheckPlace(target, kind));
   const unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
   if (::move_mount(fd_.get(), "", place.fd.get(), "", flags) != 0) return ErrnoStatus(errno, "mount at", target.path());
+  MOORING_RETURN_IF_ERROR(target.CheckArrived(fd_));
   if (propagation == Propagation::kPrivate) {
     if (const absl::Status status = SetPropagation(propagation, recursive); !status.ok()) {
       fd_.reset();  // or it holds the mount busy
@@ -171,6 +172,7 @@ absl::Status DetachedMount::Attach(const Target& target, TargetKind kind, Propag
 absl::Status KernelMounter::Bind(const BindRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::ResolveForMount(request.target, roots_));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
+  MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(source, request.source));
   MOORING_ASSIGN_OR_RETURN(DetachedMount copy, DetachedMount::Clone(source, request.source, request.recursive));
   MOORING_RETURN_IF_ERROR(copy.SetPropagation(request.propagation, request.recursive));
   if (request.group) {

@@ -111,6 +111,7 @@ absl::StatusOr<StatsInfo> KernelMounter::Stats(const std::string& path) {
 
 absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(request.backing_file));
+  MOORING_RETURN_IF_ERROR(sources_.CheckBackingFile(image.fd, request.backing_file));
   MOORING_ASSIGN_OR_RETURN(
       const OpenLoop loop,
       OpenOrAttachLoop({.label = request.label, .read_only = request.read_only, .auto_clear = false}, image));
@@ -137,6 +138,7 @@ absl::StatusOr<std::vector<LoopInfo>> KernelMounter::FindLoops(const std::string
   if (backing_file.empty()) return loops;
   struct stat file = {};
   if (::stat(backing_file.c_str(), &file) != 0) return ErrnoStatus(errno, "look at", backing_file);
+  MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, backing_file));
   std::erase_if(loops, [&file](const LoopInfo& loop) { return !IsOver(loop, file); });
   return loops;
 }
@@ -160,6 +162,7 @@ absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, BlockDeviceBytes(info.device));
   // A writable copy of the mount: the kernel grows nothing through a read-only one, and only read-only ones may stand.
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(path, O_PATH | O_DIRECTORY));
+  MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(place, path));
   MOORING_ASSIGN_OR_RETURN(DetachedMount copy, DetachedMount::Clone(place, path, false));
   MOORING_RETURN_IF_ERROR(copy.SetFlags({}, false));
   const UniqueFd root(::openat(copy.fd().get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -16,13 +16,16 @@
 #include <vector>
 
 #include "mounter/mounter.h"
+#include "mounter/source_policy.h"
 
 namespace mooring {
 
 class KernelMounter final : public Mounter {
  public:
-  // Targets outside `roots` are refused. Normalised paths; "/" for everything.
-  explicit KernelMounter(std::vector<std::string> roots = {"/"}) : roots_(std::move(roots)) {}
+  // Targets outside `roots` are refused. Normalised paths; "/" for everything. `sources` is asked of what Bind, Mount,
+  // AttachLoop and Grow open, and outlives this.
+  explicit KernelMounter(std::vector<std::string> roots = {"/"}, const SourcePolicy& sources = kEverySource)
+      : roots_(std::move(roots)), sources_(sources) {}
 
   absl::Status Mount(const MountRequest& request) override;
   absl::Status Bind(const BindRequest& request) override;
@@ -44,6 +47,7 @@ class KernelMounter final : public Mounter {
 
  private:
   std::vector<std::string> roots_;
+  const SourcePolicy& sources_;
 };
 
 }  // namespace mooring

@@ -55,6 +55,11 @@ class Target {
 
   absl::Status Unmount() const;  // the topmost mount; nothing mounted is OK
 
+  // Whether `mount`, just attached here, is here: a directory that was moved meanwhile took it along. If not, it is
+  // taken away again, and FAILED_PRECONDITION. (Whoever can move directories can do so later as well, and its mounts
+  // move with it; but what is answered is true at that moment, and no mount is left where nobody looks for it.)
+  absl::Status CheckArrived(const UniqueFd& mount) const;
+
   // A path that reaches the target whatever happens above it: "/proc/self/fd/<parent>/<name>".
   std::string Handle() const;
 
