@@ -142,7 +142,11 @@ class NodeVolumes {
   absl::StatusOr<bool> IsLive(const VolumeUse& use);
 
   // node_reconcile.cc
-  absl::Status DropStale();
+  struct Listing {
+    std::vector<MountInfo> mounts;
+    std::vector<LoopInfo> loops;
+  };
+  absl::Status DropStale(const Listing& listing);
   absl::Status DropIfStale(const VolumeUse& use);
   struct Found {
     std::vector<VolumeUse> mounted;
