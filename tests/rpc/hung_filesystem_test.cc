@@ -245,6 +245,28 @@ TEST_F(HungImage, OthersAreStagedMadeAndDeleted) {
   EXPECT_TRUE(Eventually([&] { return driver().Stats(sick_.id, sick_.target).status.ok(); }));
 }
 
+// What reads and writes hangs in the kernel where no signal reaches it: the helper's thread that unmounts is held.
+TEST_F(HungImage, WhatTheKernelHoldsIsReportedAtTheEnd) {
+  EXPECT_EQ(TryWrite(sick_.target + "/file", "data"), 0);
+  ASSERT_OK(driver().Unpublish(sick_.id, sick_.target));
+  const pid_t helper = Helper();
+  fuse_->HangOnData();
+  driver().set_deadline(kDeadline);
+  ExpectHangs([&] { return driver().Unstage(sick_.id, sick_.staging); }, sick_.staging);
+  ExpectOthersServed(1);
+  const auto start = Clock::now();
+  plugin().Terminate();
+  EXPECT_LT(Since(start), std::chrono::seconds(4));
+  EXPECT_GT(ThreadsOf(helper), 0) << "then this test shows nothing";
+  EXPECT_THAT(plugin().Log(), ::testing::HasSubstr("the mount helper has not ended"));
+  Start();
+  ExpectOthersServed(1);
+  fuse_->Resume();
+  EXPECT_TRUE(Eventually([&] { return ThreadsOf(helper) == 0; }));
+  driver().set_deadline(std::chrono::seconds(10));
+  EXPECT_OK(driver().Unstage(sick_.id, sick_.staging));
+}
+
 TEST_F(HungFilesystem, AStartIsNotHeldUp) {
   const std::string id = Created();
   const Use sick = Published({id, Staging(id), OnFuse("alloc/target")});

@@ -50,8 +50,13 @@ void FuseServer::Hang() {
   ::eventfd_write(wake_.get(), 1);
 }
 
+void FuseServer::HangOnData() { data_hangs_ = true; }
+
+void FuseServer::Fail(int error) { error_ = error; }
+
 void FuseServer::Resume() {
-  hanging_ = false;
+  hanging_ = data_hangs_ = false;
+  error_ = 0;
   ::eventfd_write(wake_.get(), 1);
 }
 
@@ -69,6 +74,7 @@ bool FuseServer::AwaitRequest() {
     ::poll(waited.data(), waited.size(), -1);
     eventfd_t count = 0;
     ::eventfd_read(wake_.get(), &count);
+    if (!hanging_ && !data_hangs_) AnswerDeferred();
     if (!hanging_ && !ending_ && waited[1].revents != 0) return true;
   }
 }
@@ -79,11 +85,31 @@ void FuseServer::Serve() {
     if (size < 0 && (errno == EINTR || errno == ENOENT || errno == EAGAIN)) continue;
     if (size < static_cast<ssize_t>(sizeof(fuse_in_header))) return;  // unmounted
     buffer_[static_cast<std::size_t>(size)] = 0;
-    Answer({reinterpret_cast<const fuse_in_header*>(buffer_.data()), buffer_.data() + sizeof(fuse_in_header)});
+    const Request request = {reinterpret_cast<const fuse_in_header*>(buffer_.data()),
+                             buffer_.data() + sizeof(fuse_in_header)};
+    if (HangsOn(request)) {
+      deferred_.emplace_back(buffer_.begin(), buffer_.begin() + size + 1);
+    } else {
+      Answer(request);
+    }
   }
 }
 
+bool FuseServer::HangsOn(const Request& request) const {
+  const std::uint32_t opcode = request.header->opcode;
+  return data_hangs_ && (opcode == FUSE_READ || opcode == FUSE_WRITE || opcode == FUSE_FSYNC);
+}
+
+void FuseServer::AnswerDeferred() {
+  for (const std::vector<char>& bytes : deferred_) {
+    Answer({reinterpret_cast<const fuse_in_header*>(bytes.data()), bytes.data() + sizeof(fuse_in_header)});
+  }
+  deferred_.clear();
+}
+
 void FuseServer::Answer(const Request& request) {
+  const bool wanted = request.header->opcode != FUSE_FORGET && request.header->opcode != FUSE_BATCH_FORGET;
+  if (error_ != 0 && wanted) return Reply(request, error_);
   switch (request.header->opcode) {
     case FUSE_INIT:
       return Init(request);

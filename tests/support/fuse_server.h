@@ -23,9 +23,11 @@ class FuseServer {
   FuseServer& operator=(const FuseServer&) = delete;
   ~FuseServer();  // dies; whose mount it is sees to that
 
-  void Hang();    // from now on nobody is answered,
-  void Resume();  // and now all are, those that wait included
-  void Die();     // ENOTCONN, to all
+  void Hang();           // from now on nobody is answered,
+  void HangOnData();     // or nobody who reads, writes or syncs,
+  void Fail(int error);  // or everybody with this error (0: no more),
+  void Resume();         // and now all are, those that wait included
+  void Die();            // ENOTCONN, to all
 
  private:
   struct Node {
@@ -36,6 +38,8 @@ class FuseServer {
   struct Request;
 
   void Serve();
+  void AnswerDeferred();
+  bool HangsOn(const Request& request) const;
   bool AwaitRequest();  // false: to end
   void Answer(const Request& request);
   void Reply(const Request& request, int error, const void* data = nullptr, std::size_t size = 0);
@@ -56,7 +60,9 @@ class FuseServer {
   void ReplyEntry(const Request& request, std::uint64_t id);
 
   UniqueFd fuse_, wake_;
-  std::atomic<bool> hanging_ = false, ending_ = false;
+  std::atomic<bool> hanging_ = false, data_hangs_ = false, ending_ = false;
+  std::atomic<int> error_ = 0;
+  std::vector<std::vector<char>> deferred_;
   std::map<std::uint64_t, Node> nodes_;
   std::vector<char> buffer_;
   std::thread thread_;
