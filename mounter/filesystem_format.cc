@@ -41,10 +41,16 @@ absl::StatusOr<Maker> MakerOf(const std::string& fs_type, const std::string& pat
   return InvalidArgument(fmt::format("cannot format as {}: ext4 and xfs are known", Quote(fs_type)));
 }
 
-absl::Status RunMaker(const std::string& fs_type, const std::string& path, const LockedImage& image) {
+// For a file that nobody else knows. Else mkfs.ext4 looks whether it is mounted: it reads all of /proc/mounts, and asks
+// every loop device there for its file, which hangs where one of them does. This answers "no" in its place (libext2fs,
+// ismounted.c).
+const std::vector<std::string> kNotMounted = {"EXT2FS_PRETEND_RO_MOUNT=1", "EXT2FS_PRETEND_ROOTFS=1"};
+
+absl::Status RunMaker(const std::string& fs_type, const std::string& path, const LockedImage& image,
+                      const std::vector<std::string>& environment) {
   MOORING_ASSIGN_OR_RETURN(const Maker maker, MakerOf(fs_type, path));
   MOORING_ASSIGN_OR_RETURN(const CommandResult result,
-                           RunCommand(maker.command, maker.package, kFormatLimit, image.fd));
+                           RunCommand(maker.command, maker.package, kFormatLimit, image.fd, environment));
   if (result.exit_code == 0) return absl::OkStatus();
   const std::string message = fmt::format("{} on {} ended with {}: {}", maker.command[0], Quote(path), result.exit_code,
                                           Quote(result.output, 2048));
@@ -73,7 +79,7 @@ absl::Status FormatAside(const LockedImage& image, const std::string& fs_type) {
   if (!fd.ok()) return ErrnoStatus(errno, "make", aside);
   absl::Cleanup remove = [&aside] { ::unlink(aside.c_str()); };
   if (::ftruncate(fd.get(), image.status.st_size) != 0) return ErrnoStatus(errno, "size", aside);
-  MOORING_RETURN_IF_ERROR(RunMaker(fs_type, aside, image));
+  MOORING_RETURN_IF_ERROR(RunMaker(fs_type, aside, image, kNotMounted));
   // On disk before it takes the empty one's place: after a power cut the image is empty or whole, never half a
   // filesystem. And the name before anything is written through it: that would be lost with the new file.
   if (::fdatasync(fd.get()) != 0) return ErrnoStatus(errno, "write to disk", aside);
@@ -93,7 +99,7 @@ absl::Status FormatFilesystem(const std::string& path, const std::string& fs_typ
   if (found.content != FilesystemInfo::Content::kEmpty) {
     return FailedPrecondition(fmt::format("{} is not formatted: it holds {}", Quote(path), found.type));
   }
-  if (!S_ISREG(image.status.st_mode)) return RunMaker(fs_type, path, image);
+  if (!S_ISREG(image.status.st_mode)) return RunMaker(fs_type, path, image, {});
   // Who uses it as a block device would go on writing to the old file after the swap, and nobody would find it again.
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));
   return FormatAside(image, fs_type);

@@ -22,8 +22,8 @@ namespace mooring {
 
 class KernelMounter final : public Mounter {
  public:
-  // Targets outside `roots` are refused. Normalised paths; "/" for everything. `sources` is asked of what Bind, Mount,
-  // AttachLoop and Grow open, and outlives this.
+  // Nothing is mounted or unmounted outside `roots`. Normalised paths; "/" for everything. `sources` is asked of what
+  // Bind, Mount, AttachLoop and Grow open, and outlives this.
   explicit KernelMounter(std::vector<std::string> roots = {"/"}, const SourcePolicy& sources = kEverySource)
       : roots_(std::move(roots)), sources_(sources) {}
 

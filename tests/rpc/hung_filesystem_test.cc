@@ -223,7 +223,6 @@ class HungImage : public HungFilesystem {
   Use sick_;
 };
 
-// Formatted before: mkfs.ext4 and e2fsck ask every mounted loop device for its file, and hang with it.
 TEST_F(HungImage, OthersAreStagedMadeAndDeleted) {
   const Use other = StagedAndPublished("other");
   EXPECT_OK(driver().Unpublish(other.id, other.target));
@@ -241,6 +240,8 @@ TEST_F(HungImage, OthersAreStagedMadeAndDeleted) {
   ExpectPrompt("Delete", [&] { return driver().Delete(block); });
   ExpectPrompt("Stage", [&] { return driver().Stage(other.id, other.staging); });
   ExpectPrompt("Publish", [&] { return driver().Publish(other.id, other.staging, other.target); });
+  const Use formatted = StagedAndPublished("fresh");
+  ExpectPrompt("Stats", [&] { return driver().Stats(formatted.id, formatted.target); });
   fuse_->Resume();
   EXPECT_TRUE(Eventually([&] { return driver().Stats(sick_.id, sick_.target).status.ok(); }));
 }
