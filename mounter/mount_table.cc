@@ -112,4 +112,10 @@ absl::StatusOr<std::vector<MountInfo>> ListMounts(const std::string& path) {
   return mounts;
 }
 
+std::string FilesystemOptions(std::uint64_t id) {
+  StatMountBuffer buffer;
+  if (sys::StatMountById(id, sys::kStatMountMntOpts, buffer.bytes.data(), buffer.bytes.size()) != 0) return "";
+  return buffer.Text(sys::kStatMountMntOpts, buffer.head().mnt_opts);
+}
+
 }  // namespace mooring

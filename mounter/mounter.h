@@ -52,6 +52,10 @@ struct LoopInfo {
   bool read_only = false;
   bool auto_clear = false;  // goes with its last user; where nobody mounted it, at any moment
   bool mounted = false;     // an ext4 or xfs is on it, in whatever mount namespace
+
+  // Only where many are listed: what serves the backing file does not answer. Then `label` is the path of that file,
+  // and nothing is known but the device and its number.
+  bool hangs() const { return backing_inode == 0 && backing_rdev == 0; }
 };
 
 struct MountInfo {
@@ -165,7 +169,8 @@ class LoopDevices {
   // Takes the size of the backing file over. FAILED_PRECONDITION: not attached, or to another file.
   virtual absl::Status ResizeLoop(const LoopInfo& loop) = 0;
 
-  // The loop devices over `backing_file` (by inode; none: empty), or all of this host where that is empty.
+  // The loop devices over `backing_file` (by inode; none: empty), or all of this host where that is empty. One that
+  // hangs is DEADLINE_EXCEEDED where it may be one of them, by the file's name.
   virtual absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) = 0;
 };
 

@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
+#include <utility>
 
 #include "base/path.h"
 #include "base/status.h"
-#include "mounter/detached.h"
+#include "mounter/new_mount.h"
 #include "mounter/target.h"
 
 namespace mooring {
@@ -57,12 +59,13 @@ absl::Status EnterMountNamespace(const UniqueFd& mount_namespace) {
 absl::Status BindAcross(const BindRequest& request, const UniqueFd& source, const UniqueFd& target) {
   MOORING_RETURN_IF_ERROR(EnterMountNamespace(source));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(request.source, O_PATH));
-  MOORING_ASSIGN_OR_RETURN(DetachedMount copy, DetachedMount::Clone(place, request.source, request.recursive));
-  MOORING_RETURN_IF_ERROR(copy.SetPropagation(request.propagation, request.recursive));
-  MOORING_RETURN_IF_ERROR(copy.SetFlags(request.flags, request.recursive));
+  // Only the new mount API knows a mount that is in no namespace.
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NewMount> copy,
+                           CloneMount(MountApi::kDetached, place, request.source, request.recursive));
+  MOORING_RETURN_IF_ERROR(copy->Set(request.flags, request.propagation, request.recursive));
   MOORING_RETURN_IF_ERROR(EnterMountNamespace(target));
   MOORING_ASSIGN_OR_RETURN(const Target at, Target::ResolveForMount(request.target, kEverywhere));
-  return copy.Attach(at, request.target_kind, request.propagation, request.recursive);
+  return Attach(std::move(copy), at, request.target_kind, request.propagation, request.recursive);
 }
 
 absl::Status UnmountIn(const UniqueFd& mount_namespace, const UnmountRequest& request) {

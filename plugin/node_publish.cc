@@ -116,6 +116,12 @@ absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const Pat
         fmt::format("target path {} is a mount of {} already: nothing is stacked on it", Quote(spec.target_path),
                     owner.empty() ? target.mount->fs_type + ", not of this driver" : "volume " + owner));
   }
+  if (!target.failure.empty()) {
+    return FailedPrecondition(
+        fmt::format("volume {} is published at {}, where its filesystem answers nothing any more ({}): unpublish and "
+                    "unstage it",
+                    spec.volume_id, Quote(spec.target_path), target.failure));
+  }
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.target_path));
   if (!known || known->adopted()) return AdoptTarget(spec, target);
   const MountFlags& now = target.mount->flags;

@@ -18,6 +18,17 @@ namespace {
 constexpr std::string_view kLabel = "mooring:";
 constexpr std::string_view kReadOnlyLabel = "mooring-ro:";
 
+// Images are named after their volume. Of one that hangs it cannot be said whether it is to go: later, then.
+absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
+  for (const LoopInfo& loop : loops) {
+    if (!loop.hangs() || !NameOf(loop.label).starts_with(volume_id)) continue;
+    return absl::DeadlineExceededError(
+        fmt::format("{} over {}: no answer: what serves that file hangs; end or mend that, and call again", loop.device,
+                    Quote(loop.label)));
+  }
+  return absl::OkStatus();
+}
+
 // Of the mounts at and below a path, the one that `info` is mounted on. Parents come before children, and of a stack
 // the lower before the upper.
 const MountInfo* ParentIn(const std::vector<MountInfo>& mounts, const MountInfo& info) {
@@ -212,6 +223,7 @@ absl::Status NodeVolumes::ReleaseDevices(const std::string& volume_id, const std
            (use.role == VolumeUse::Role::kStage || !use.done);
   });
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, mounter_.FindLoops(""));
+  MOORING_RETURN_IF_ERROR(CheckNoneHangs(volume_id, loops));
   std::erase_if(loops, [&](const LoopInfo& loop) { return OwnerOf(loop) != volume_id || loop.auto_clear; });
   const bool stacked = std::any_of(loops.begin(), loops.end(),
                                    [&](const LoopInfo& loop) { return loop.label == ReadOnlyLabelFor(volume_id); });

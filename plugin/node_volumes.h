@@ -147,7 +147,11 @@ class NodeVolumes {
   absl::StatusOr<bool> IsLive(const VolumeUse& use);
 
   // node_reconcile.cc
-  absl::Status DropStale();
+  struct Listing {
+    std::vector<MountInfo> mounts;
+    std::vector<LoopInfo> loops;
+  };
+  absl::Status DropStale(const Listing& listing);
   absl::Status DropIfStale(const VolumeUse& use);
   absl::Status FollowMount(VolumeUse use);
   struct Found {
