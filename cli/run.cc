@@ -10,6 +10,8 @@
 #include "base/version.h"
 #include "cli/area.h"
 #include "cli/csi/area.h"
+#include "cli/doctor/area.h"
+#include "cli/mounts/area.h"
 #include "cli/text.h"
 #include "cli/usage.h"
 
@@ -17,7 +19,7 @@ namespace mooring::cli {
 namespace {
 
 // One line an area: a later one is a folder beside csi/ and an entry here.
-constexpr AddArea kAreas[] = {csi_area::Add};
+constexpr AddArea kAreas[] = {mounts_area::Add, doctor_area::Add, csi_area::Add};
 
 // The deepest command that was recognised.
 const CLI::App& Recognised(const CLI::App& root) {

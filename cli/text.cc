@@ -70,6 +70,15 @@ std::string Visible(std::string_view text) {
   return visible;
 }
 
+std::string ShellQuote(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%=,";  // mean themselves anywhere
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos) return std::string(text);
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 bool IsUtf8(std::string_view text) {
   while (!text.empty()) {
     const std::size_t bytes = Decode(text).bytes;

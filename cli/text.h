@@ -12,6 +12,9 @@ namespace mooring::cli {
 // nothing a driver says moves a cursor, retitles a window or fakes a line.
 std::string Visible(std::string_view text);
 
+// `text` as one word of a POSIX shell, in quotes only where it needs them.
+std::string ShellQuote(std::string_view text);
+
 bool IsUtf8(std::string_view text);
 
 // Characters, not bytes: what `text` (already Visible) takes on a line. Wide characters count as one.

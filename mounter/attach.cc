@@ -93,8 +93,9 @@ absl::Status Attach(std::unique_ptr<NewMount> mount, const Target& target, Targe
   }
   if (absl::IsNotFound(status)) return WithCode(absl::StatusCode::kFailedPrecondition, status);
   MOORING_RETURN_IF_ERROR(status);
-  if (propagation == Propagation::kPrivate) {
-    if (const absl::Status failure = mount->MakePrivate(recursive); !failure.ok()) {
+  MOORING_RETURN_IF_ERROR(target.CheckArrived(mount->fd()));
+  if (propagation == Propagation::kPrivate || propagation == Propagation::kSlave) {
+    if (const absl::Status failure = mount->SetPropagation(propagation, recursive); !failure.ok()) {
       target.TakeBack();
       return failure;
     }

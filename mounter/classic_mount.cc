@@ -46,6 +46,17 @@ absl::Status Remount(const UniqueFd& mount, const MountFlags& flags) {
   return ErrnoStatus(errno, "set the flags " + ToString(flags) + " of the new mount");
 }
 
+// What a mount below the new one is to have: its own flags, for which there were reasons, and these.
+MountFlags Added(MountFlags own, const MountFlags& flags) {
+  own.read_only = own.read_only || flags.read_only;
+  own.nosuid = own.nosuid || flags.nosuid;
+  own.nodev = own.nodev || flags.nodev;
+  own.noexec = own.noexec || flags.noexec;
+  own.nodiratime = own.nodiratime || flags.nodiratime;
+  if (flags.atime == Atime::kNoatime) own.atime = Atime::kNoatime;
+  return own;
+}
+
 // What mount(2) takes apart that fsconfig(2) takes together.
 struct Data {
   unsigned long flags = 0;
@@ -105,7 +116,7 @@ absl::StatusOr<std::unique_ptr<NewMount>> ClassicMount::Clone(const UniqueFd& so
 absl::Status ClassicMount::Set(const MountFlags& flags, Propagation propagation, bool recursive) {
   MOORING_RETURN_IF_ERROR(Remount(fd_, flags));
   if (recursive) {
-    MOORING_RETURN_IF_ERROR(SetFlagsBelow(flags));
+    MOORING_RETURN_IF_ERROR(AddFlagsBelow(flags));
     MOORING_RETURN_IF_ERROR(CheckFlagsBelow(flags));
   }
   return SetPropagation(propagation, recursive);
@@ -113,12 +124,12 @@ absl::Status ClassicMount::Set(const MountFlags& flags, Propagation propagation,
 
 // mount(2) has no recursive remount. Whoever may write in the source can rename what is on the way meanwhile, not lead
 // out of it without a link; which mounts it has been in the end is checked.
-absl::Status ClassicMount::SetFlagsBelow(const MountFlags& flags) {
+absl::Status ClassicMount::AddFlagsBelow(const MountFlags& flags) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, ListMounts(workshop_.place()));
   for (const MountInfo& mount : mounts) {
     if (mount.target == workshop_.place()) continue;
     MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(mount.target, O_PATH));
-    MOORING_RETURN_IF_ERROR(Remount(fd, flags));
+    MOORING_RETURN_IF_ERROR(Remount(fd, Added(mount.flags, flags)));
   }
   return absl::OkStatus();
 }
@@ -126,7 +137,7 @@ absl::Status ClassicMount::SetFlagsBelow(const MountFlags& flags) {
 absl::Status ClassicMount::CheckFlagsBelow(const MountFlags& flags) const {
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, ListMounts(workshop_.place()));
   for (const MountInfo& mount : mounts) {
-    if (mount.flags == flags) continue;
+    if (mount.target == workshop_.place() || mount.flags == Added(mount.flags, flags)) continue;
     return FailedPrecondition(fmt::format(
         "the copy of the mount at {} cannot be given the flags {}: another hides it, and without mount_setattr (Linux "
         "5.12) only what is on top is reached",
@@ -158,7 +169,5 @@ absl::Status ClassicMount::MoveTo(const UniqueFd& place, const std::string& path
   if (::mount(Handle(fd_).c_str(), Handle(place).c_str(), nullptr, MS_MOVE, nullptr) == 0) return absl::OkStatus();
   return ErrnoStatus(errno, "mount at", path);
 }
-
-absl::Status ClassicMount::MakePrivate(bool recursive) { return SetPropagation(Propagation::kPrivate, recursive); }
 
 }  // namespace mooring

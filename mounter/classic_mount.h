@@ -58,13 +58,12 @@ class ClassicMount final : public NewMount {
 
   absl::Status Set(const MountFlags& flags, Propagation propagation, bool recursive) override;
   absl::Status MoveTo(const UniqueFd& place, const std::string& path) override;
-  absl::Status MakePrivate(bool recursive) override;
+  absl::Status SetPropagation(Propagation propagation, bool recursive) override;
   const UniqueFd& fd() const override { return fd_; }
 
  private:
-  absl::Status SetFlagsBelow(const MountFlags& flags);
+  absl::Status AddFlagsBelow(const MountFlags& flags);
   absl::Status CheckFlagsBelow(const MountFlags& flags) const;
-  absl::Status SetPropagation(Propagation propagation, bool recursive);
 
   Workshop workshop_;
   UniqueFd fd_;  // after it: open, it would keep the mount from going with the workshop

@@ -75,7 +75,7 @@ int SpawnInGroup(pid_t& pid, const std::string& program, const posix_spawn_file_
 }
 
 absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::string>& command, const UniqueFd& held,
-                            std::vector<std::string> environment) {
+                            const std::vector<std::string>& more) {
   std::array<int, 2> ends = {-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoStatus(errno, "make a pipe");
   UniqueFd reader(ends[0]);
@@ -90,13 +90,13 @@ absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::s
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
-  environment.push_back("PATH=" + SearchPath());
-  environment.emplace_back("LC_ALL=C");
-  std::vector<char*> variables;
-  for (std::string& variable : environment) variables.push_back(variable.data());
-  variables.push_back(nullptr);
+  std::vector<std::string> variables = {"PATH=" + SearchPath(), "LC_ALL=C"};
+  variables.insert(variables.end(), more.begin(), more.end());
+  std::vector<char*> environment;
+  for (std::string& variable : variables) environment.push_back(variable.data());
+  environment.push_back(nullptr);
   Child child;
-  const int error = SpawnInGroup(child.pid, program, actions, arguments.data(), variables.data());
+  const int error = SpawnInGroup(child.pid, program, actions, arguments.data(), environment.data());
   if (error != 0) return ErrnoStatus(error, "start", program);
   ::fcntl(reader.get(), F_SETFL, O_NONBLOCK);
   child.output = std::move(reader);
@@ -190,14 +190,14 @@ int ExitCode(pid_t pid) {
 
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command, const std::string& package,
                                          std::chrono::seconds limit, const UniqueFd& held,
-                                         std::vector<std::string> environment) {
+                                         const std::vector<std::string>& environment) {
   const std::string program = Locate(command[0]);
   if (program.empty()) {
     return FailedPrecondition(
         fmt::format("{} is not installed (looked in {}): install the package {}", command[0], SearchPath(), package));
   }
   TheLingering().Reap();
-  MOORING_ASSIGN_OR_RETURN(const Child child, Spawn(program, command, held, std::move(environment)));
+  MOORING_ASSIGN_OR_RETURN(const Child child, Spawn(program, command, held, environment));
   CommandResult result;
   const bool ended = Await(child, Clock::now() + limit, result.output);
   ::kill(-child.pid, SIGKILL);  // its children, too; the group is there until the program is reaped

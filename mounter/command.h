@@ -16,13 +16,13 @@ struct CommandResult {
   std::string output;  // the last 2 KiB of stdout and stderr together, on one line
 };
 
-// Found on PATH; no shell, no stdin; in its environment PATH, LC_ALL=C and `environment`. FAILED_PRECONDITION names
-// `package` where the program is not installed; DEADLINE_EXCEEDED: killed after `limit`, and where the message says so
-// not ended a second later. The program inherits `held`: a lock on it lasts until the program has ended, also where
-// this process ends first.
+// Found on PATH; no shell, no stdin; in its environment PATH, LC_ALL=C and what `environment` adds. FAILED_PRECONDITION
+// names `package` where the program is not installed; DEADLINE_EXCEEDED: killed after `limit`, and where the message
+// says so not ended a second later. The program inherits `held`: a lock on it lasts until the program has ended, also
+// where this process ends first.
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command, const std::string& package,
                                          std::chrono::seconds limit, const UniqueFd& held = UniqueFd(),
-                                         std::vector<std::string> environment = {});
+                                         const std::vector<std::string>& environment = {});
 
 }  // namespace mooring
 

@@ -97,13 +97,25 @@ absl::StatusOr<std::unique_ptr<NewMount>> DetachedMount::Clone(const UniqueFd& s
   return std::make_unique<DetachedMount>(std::move(tree));
 }
 
+// The mounts below are somebody else's, with reasons for their flags: a strictatime may not undo a noatime.
+absl::Status DetachedMount::AddBelow(MountFlags flags, Propagation propagation) {
+  if (flags.atime != Atime::kNoatime) flags.atime = Atime::kRelatime;
+  mount_attr attributes = {};
+  attributes.attr_clr = flags.atime == Atime::kNoatime ? MOUNT_ATTR__ATIME : 0;  // the kernel asks for this
+  attributes.attr_set = AttributesOf(flags);
+  attributes.propagation = PropagationOf(propagation);
+  if (attributes.attr_set == 0 && attributes.propagation == 0) return absl::OkStatus();
+  return SetAttributes(fd_, attributes, true, "add the flags " + ToString(flags) + " to the mounts below the new one");
+}
+
 absl::Status DetachedMount::Set(const MountFlags& flags, Propagation propagation, bool recursive) {
+  if (recursive) MOORING_RETURN_IF_ERROR(AddBelow(flags, propagation));
   mount_attr attributes = {};
   attributes.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
                         MOUNT_ATTR_NODIRATIME | MOUNT_ATTR__ATIME;
   attributes.attr_set = AttributesOf(flags);
   attributes.propagation = PropagationOf(propagation);
-  return SetAttributes(fd_, attributes, recursive, "set the flags " + ToString(flags) + " of the new mount");
+  return SetAttributes(fd_, attributes, false, "set the flags " + ToString(flags) + " of the new mount");
 }
 
 absl::Status DetachedMount::MoveTo(const UniqueFd& place, const std::string& path) {
@@ -112,9 +124,9 @@ absl::Status DetachedMount::MoveTo(const UniqueFd& place, const std::string& pat
   return ErrnoStatus(errno, "mount at", path);
 }
 
-absl::Status DetachedMount::MakePrivate(bool recursive) {
+absl::Status DetachedMount::SetPropagation(Propagation propagation, bool recursive) {
   mount_attr attributes = {};
-  attributes.propagation = PropagationOf(Propagation::kPrivate);
+  attributes.propagation = PropagationOf(propagation);
   return SetAttributes(fd_, attributes, recursive, "set the propagation of the new mount");
 }
 

@@ -20,10 +20,12 @@ class DetachedMount final : public NewMount {
 
   absl::Status Set(const MountFlags& flags, Propagation propagation, bool recursive) override;
   absl::Status MoveTo(const UniqueFd& place, const std::string& path) override;
-  absl::Status MakePrivate(bool recursive) override;
+  absl::Status SetPropagation(Propagation propagation, bool recursive) override;
   const UniqueFd& fd() const override { return fd_; }
 
  private:
+  absl::Status AddBelow(MountFlags flags, Propagation propagation);
+
   UniqueFd fd_;
 };
 

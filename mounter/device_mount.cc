@@ -52,9 +52,11 @@ absl::Status MountDevice(const MountRequest& request, const Target& target, cons
 }
 
 // `was_missing`: the target, which is to be missing again after a failure.
-absl::Status MountImage(const MountRequest& request, const Target& target, bool was_missing) {
+absl::Status MountImage(const MountRequest& request, const Target& target, bool was_missing,
+                        const SourcePolicy& sources) {
   // Held until it is mounted: who has the lock can tell a device that is going to be mounted from one that is going.
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(request.source));
+  MOORING_RETURN_IF_ERROR(sources.CheckBackingFile(image.fd, request.source));
   // The loop device goes with the last mount, or, if none comes about, with `loop`.
   MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.label = request.label, .auto_clear = true}, image));
   if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info));
@@ -78,7 +80,10 @@ absl::Status KernelMounter::Mount(const MountRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
   struct stat file = {};
   if (::fstat(source.get(), &file) != 0) return ErrnoStatus(errno, "look at", request.source);
-  if (S_ISREG(file.st_mode)) return MountImage(request, target, status.kind == PathInfo::Kind::kMissing);
+  if (S_ISREG(file.st_mode)) {
+    return MountImage(request, target, status.kind == PathInfo::Kind::kMissing, sources_);
+  }
+  MOORING_RETURN_IF_ERROR(sources_.CheckBackingFile(source, request.source));
   if (S_ISBLK(file.st_mode)) return MountDevice(request, target, request.source, file.st_rdev);
   return FailedPrecondition(fmt::format("{} is neither a file nor a block device", Quote(request.source)));
 }

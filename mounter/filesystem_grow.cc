@@ -20,6 +20,7 @@
 #include "mounter/filesystem.h"
 #include "mounter/image.h"
 #include "mounter/loop_device.h"
+#include "mounter/mount_table.h"
 #include "mounter/new_mount.h"
 #include "mounter/syscalls.h"
 
@@ -158,6 +159,10 @@ absl::StatusOr<std::string> FindAilment(const MountInfo& info) {
     return fmt::format("the {} filesystem has become read-only: the kernel's log says after which error", info.fs_type);
   }
   if (info.fs_type != "ext4") return std::string();
+  if (("," + FilesystemOptions(info.id) + ",").find(",shutdown,") != std::string::npos) {  // its root still answers
+    return std::string(
+        "the ext4 filesystem was shut down: unpublish and unstage the volume, so that the next stage checks it");
+  }
   const std::uint64_t errors = ErrorsOf(info.device);
   if (errors == 0) return std::string();
   return fmt::format(

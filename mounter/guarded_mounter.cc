@@ -101,6 +101,10 @@ absl::Status GuardedMounter::CheckOurs(const std::string& path) const {
                 fmt::format("{} is neither a loop device of a volume nor where one is mounted", Quote(path)));
 }
 
+absl::Status GuardedMounter::CheckBindSource(const std::string& path) const {
+  return sources_ == Sources::kCheckedByPath ? CheckOurs(path) : absl::OkStatus();
+}
+
 absl::Status GuardedMounter::Mount(const MountRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
   MOORING_RETURN_IF_ERROR(CheckBackingFile(request.source));
@@ -111,7 +115,7 @@ absl::Status GuardedMounter::Mount(const MountRequest& request) {
 
 absl::Status GuardedMounter::Bind(const BindRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
-  MOORING_RETURN_IF_ERROR(CheckOurs(request.source));
+  MOORING_RETURN_IF_ERROR(CheckBindSource(request.source));
   return mounter_.Bind(request);
 }
 
@@ -124,7 +128,7 @@ absl::StatusOr<LoopInfo> GuardedMounter::AttachLoop(const AttachLoopRequest& req
   MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
   // A loop device of ours below another one: a read-only view of a block volume.
   const bool stacked = IsBelow(request.backing_file, "/dev");
-  MOORING_RETURN_IF_ERROR(stacked ? CheckOurs(request.backing_file) : CheckBackingFile(request.backing_file));
+  MOORING_RETURN_IF_ERROR(stacked ? CheckBindSource(request.backing_file) : CheckBackingFile(request.backing_file));
   return mounter_.AttachLoop(request);
 }
 

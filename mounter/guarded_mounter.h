@@ -26,8 +26,13 @@ struct Allowance {
 
 class GuardedMounter final : public Mounter {
  public:
+  // Who looks whether the source of a bind is one: this, by its path, which may be swapped before it is opened; or the
+  // mounter, once it is open (mounter/source_guard.h).
+  enum class Sources { kCheckedByPath, kCheckedByMounter };
+
   // `mounter` outlives it.
-  GuardedMounter(Allowance allowance, Mounter& mounter) : allowance_(std::move(allowance)), mounter_(mounter) {}
+  GuardedMounter(Allowance allowance, Mounter& mounter, Sources sources = Sources::kCheckedByPath)
+      : allowance_(std::move(allowance)), mounter_(mounter), sources_(sources) {}
 
   absl::Status Mount(const MountRequest& request) override;
   absl::Status Bind(const BindRequest& request) override;
@@ -55,9 +60,11 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckLabel(const std::string& label) const;
   absl::Status CheckOurs(const std::string& path) const;       // a loop device of ours, or a mount of one
   absl::StatusOr<bool> IsAsFound(const LoopInfo& loop) const;  // false: not attached, or to another file
+  absl::Status CheckBindSource(const std::string& path) const;
 
   const Allowance allowance_;
   Mounter& mounter_;
+  const Sources sources_;
 };
 
 }  // namespace mooring

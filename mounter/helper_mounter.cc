@@ -263,7 +263,7 @@ void HelperMounter::Return(Lent lent) {
 absl::Status HelperMounter::Abandon(Lent lent, const Manner& manner, Clock::duration waited) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    hanging_.push_back({std::move(lent.channel), manner.path});
+    hanging_.push_back({std::move(lent.channel), manner.path, manner.looks});
   }
   return absl::DeadlineExceededError(
       fmt::format("{} {}: no answer in {:.1f} s: the filesystem there, or what serves it (a FUSE or NFS server, a "
@@ -278,6 +278,16 @@ absl::Status HelperMounter::CheckHanging(const Manner& manner) {
   std::erase_if(hanging_, [](const Hanging& call) { return HasInput(call.channel.fd()); });
   const auto here =
       std::count_if(hanging_.begin(), hanging_.end(), [&](const Hanging& call) { return call.path == manner.path; });
+  // One that mounts or unmounts there may yet do so: on top of, or in place of, what came after it.
+  const bool changing = std::any_of(hanging_.begin(), hanging_.end(), [&](const Hanging& call) {
+    return call.path == manner.path && !call.looks && !manner.looks;
+  });
+  if (changing) {
+    return absl::DeadlineExceededError(
+        fmt::format("{} {}: not tried: an earlier call that changes what is there hangs still; end or mend what serves "
+                    "the filesystem there",
+                    manner.doing, Quote(manner.path)));
+  }
   if (!manner.bounded || (here < kMostHangingOnPath && hanging_.size() < kMostHanging)) return absl::OkStatus();
   return absl::DeadlineExceededError(
       fmt::format("{} {}: not tried: {} calls hang there, {} in all; end or mend what serves the filesystem there",

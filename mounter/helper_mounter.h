@@ -7,7 +7,8 @@
 //
 // Find, List, Stats, Ailment, Bind, Unmount and FindLoops wait until the thread's deadline (base/deadline.h), a minute
 // at most, and then are DEADLINE_EXCEEDED: the thread of the helper that hangs in the kernel stays behind, for others
-// to be served by its neighbours. The rest take what time they need, within the limits of the programs that they run.
+// to be served by its neighbours. What it was to change may come about later: until it has ended nothing else is
+// changed at that path. The rest take what time they need, within the limits of the programs that they run.
 #ifndef MOORING_MOUNTER_HELPER_MOUNTER_H_
 #define MOORING_MOUNTER_HELPER_MOUNTER_H_
 
@@ -79,6 +80,7 @@ class HelperMounter final : public Mounter {
   struct Hanging {
     Channel channel;
     std::string path;
+    bool looks = false;
   };
 
   explicit HelperMounter(Keeper keeper, std::function<void()> lost)

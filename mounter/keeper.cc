@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
@@ -94,7 +95,14 @@ Keeper::~Keeper() {
   const UniqueFd ended(sys::PidFdOpen(pid_));
   pollfd waited = {ended.get(), POLLIN, 0};
   // A helper that is at work still, or hangs, must not hold up our own end.
-  if (!ended.ok() || ::poll(&waited, 1, kEndPatience) == 1) ::waitpid(pid_, nullptr, ended.ok() ? 0 : WNOHANG);
+  if (!ended.ok() || ::poll(&waited, 1, kEndPatience) == 1) {
+    ::waitpid(pid_, nullptr, ended.ok() ? 0 : WNOHANG);
+    return;
+  }
+  log::Warning(
+      "the mount helper has not ended: the kernel holds it in a call that hangs, or it waits for a program; it "
+      "ends when that does",
+      {{"keeper", fmt::format("{}", pid_)}});
 }
 
 absl::StatusOr<HelperProcess> Keeper::StartHelper() {

@@ -23,7 +23,8 @@
 namespace mooring {
 namespace {
 
-const std::vector<std::string> kEverywhere = {"/"};  // where we look
+// Looking changes nothing, and what is looked at need not be a target: a loop device, all the mounts there are.
+const std::vector<std::string> kEverywhere = {"/"};
 
 StatsInfo FromStatvfs(const struct statvfs& status) {
   StatsInfo stats;
@@ -111,6 +112,7 @@ absl::StatusOr<StatsInfo> KernelMounter::Stats(const std::string& path) {
 
 absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(request.backing_file));
+  MOORING_RETURN_IF_ERROR(sources_.CheckBackingFile(image.fd, request.backing_file));
   MOORING_ASSIGN_OR_RETURN(
       const OpenLoop loop,
       OpenOrAttachLoop({.label = request.label, .read_only = request.read_only, .auto_clear = false}, image));
@@ -137,6 +139,7 @@ absl::StatusOr<std::vector<LoopInfo>> KernelMounter::FindLoops(const std::string
   if (backing_file.empty()) return loops;
   struct stat file = {};
   if (::stat(backing_file.c_str(), &file) != 0) return ErrnoStatus(errno, "look at", backing_file);
+  MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, backing_file));
   std::erase_if(loops, [&file](const LoopInfo& loop) { return !IsOver(loop, file); });
   return loops;
 }
@@ -160,6 +163,7 @@ absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, BlockDeviceBytes(info.device));
   // A writable copy of the mount: the kernel grows nothing through a read-only one, and only read-only ones may stand.
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(path, O_PATH | O_DIRECTORY));
+  MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(place, path));
   return WithMountApi([&](MountApi api) -> absl::Status {
     MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<NewMount> copy, CloneMount(api, place, path, false));
     MOORING_RETURN_IF_ERROR(copy->Set({}, Propagation::kInherit, false));

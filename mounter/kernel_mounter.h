@@ -20,14 +20,17 @@
 #include <vector>
 
 #include "mounter/mounter.h"
+#include "mounter/source_policy.h"
 
 namespace mooring {
 
 class KernelMounter final : public Mounter {
  public:
-  // Targets outside `roots` are refused, normalised paths; "/" for everything. Looking and growing is not held to them:
-  // devices, images and what the host has mounted lie elsewhere.
-  explicit KernelMounter(std::vector<std::string> roots = {"/"}) : roots_(std::move(roots)) {}
+  // Nothing is mounted or unmounted outside `roots`: normalised paths; "/" for everything. Looking and growing is not
+  // held to them: devices, images and what the host has mounted lie elsewhere. `sources` is asked of what Bind, Mount,
+  // AttachLoop and Grow open, and outlives this.
+  explicit KernelMounter(std::vector<std::string> roots = {"/"}, const SourcePolicy& sources = kEverySource)
+      : roots_(std::move(roots)), sources_(sources) {}
 
   absl::Status Mount(const MountRequest& request) override;
   absl::Status Bind(const BindRequest& request) override;
@@ -49,6 +52,7 @@ class KernelMounter final : public Mounter {
 
  private:
   std::vector<std::string> roots_;
+  const SourcePolicy& sources_;
 };
 
 }  // namespace mooring

@@ -13,14 +13,17 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <string_view>
 #include <system_error>
 #include <thread>
 
 #include "base/directory.h"
+#include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/loop_census.h"
 
 namespace mooring {
 namespace {
@@ -64,6 +67,11 @@ absl::StatusOr<bool> IsMounted(unsigned number) {
   return false;
 }
 
+std::string LabelIn(const loop_info64& status) {
+  const char* const name = reinterpret_cast<const char*>(status.lo_file_name);
+  return std::string(name, ::strnlen(name, LO_NAME_SIZE));
+}
+
 absl::StatusOr<std::optional<LoopInfo>> FromStatus(const loop_info64& status, unsigned number) {
   LoopInfo info;
   info.device = DevicePath(number);
@@ -71,8 +79,7 @@ absl::StatusOr<std::optional<LoopInfo>> FromStatus(const loop_info64& status, un
   info.backing_device = status.lo_device;
   info.backing_inode = status.lo_inode;
   info.backing_rdev = status.lo_rdevice;
-  info.label = std::string(reinterpret_cast<const char*>(status.lo_file_name),
-                           ::strnlen(reinterpret_cast<const char*>(status.lo_file_name), LO_NAME_SIZE));
+  info.label = LabelIn(status);
   info.offset = status.lo_offset;
   info.size_limit = status.lo_sizelimit;
   info.read_only = (status.lo_flags & LO_FLAGS_READ_ONLY) != 0;
@@ -115,6 +122,18 @@ absl::StatusOr<std::optional<LoopInfo>> ByNumber(unsigned number) {
   return Status(fd->get(), number);
 }
 
+// Sysfs knows without asking the file's filesystem.
+LoopInfo HungLoop(unsigned number) {
+  LoopInfo info;
+  info.device = DevicePath(number);
+  info.device_number = makedev(kLoopMajor, number);
+  std::ifstream file(fmt::format("/sys/block/loop{}/loop/backing_file", number));
+  std::getline(file, info.label);
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (info.label.ends_with(kDeleted)) info.label.resize(info.label.size() - kDeleted.size());
+  return info;
+}
+
 bool HaveSameFile(const LoopInfo& a, const LoopInfo& b) {
   return a.backing_device == b.backing_device && a.backing_inode == b.backing_inode && a.backing_rdev == b.backing_rdev;
 }
@@ -133,6 +152,7 @@ absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec, const Loc
 absl::StatusOr<std::optional<OpenLoop>> OpenExisting(const LoopSpec& spec, const LockedImage& image) {
   const struct stat& file = image.status;
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
+  MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, image.path));
   for (const LoopInfo& loop : loops) {
     if (!IsOver(loop, file)) continue;
     // Others may stack loop devices on a device of ours (kubelet does, on every block volume): those are not ours to
@@ -268,6 +288,7 @@ absl::Status CheckUnattached(const LockedImage& image) {
   constexpr std::chrono::milliseconds kPoll{5}, kLingers{500};
   for (const auto deadline = std::chrono::steady_clock::now() + kLingers;;) {
     MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
+    MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, image.path));
     const auto over =
         std::find_if(loops.begin(), loops.end(), [&image](const LoopInfo& loop) { return IsOver(loop, image.status); });
     if (over == loops.end()) return absl::OkStatus();
@@ -285,17 +306,34 @@ bool IsOver(const LoopInfo& loop, const struct stat& file) {
 
 absl::StatusOr<std::vector<LoopInfo>> ListLoops() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<unsigned> numbers, UsedNumbers());
-  std::vector<LoopInfo> loops;
-  for (const unsigned number : numbers) {
-    MOORING_ASSIGN_OR_RETURN(std::optional<LoopInfo> loop, ByNumber(number));
-    if (loop) loops.push_back(*std::move(loop));
+  return numbers.empty() ? std::vector<LoopInfo>() : AskLoops(numbers, ByNumber, HungLoop);
+}
+
+absl::Status CheckNoneHangs(const std::vector<LoopInfo>& loops, const std::string& file) {
+  for (const LoopInfo& loop : loops) {
+    if (!loop.hangs() || NameOf(loop.label) != NameOf(file)) continue;
+    return absl::DeadlineExceededError(
+        fmt::format("{} over {}: no answer: the filesystem of that file, or what serves it, hangs; end or mend that, "
+                    "and call again",
+                    loop.device, Quote(loop.label)));
   }
-  return loops;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device) {
   if (major(device) != kLoopMajor) return std::optional<LoopInfo>();
   return ByNumber(minor(device));
+}
+
+absl::StatusOr<std::optional<std::string>> LoopLabel(dev_t device) {
+  if (major(device) != kLoopMajor) return std::optional<std::string>();
+  const absl::StatusOr<UniqueFd> fd = OpenDevice(minor(device), O_RDONLY);
+  if (absl::IsNotFound(fd.status())) return std::optional<std::string>();
+  if (!fd.ok()) return fd.status();
+  loop_info64 status = {};
+  if (::ioctl(fd->get(), LOOP_GET_STATUS64, &status) == 0) return std::optional<std::string>(LabelIn(status));
+  if (errno == ENXIO) return std::optional<std::string>();
+  return ErrnoStatus(errno, "ask for the status of", DevicePath(minor(device)));
 }
 
 absl::Status DetachLoopDevice(const LoopInfo& loop) {

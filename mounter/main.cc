@@ -21,6 +21,7 @@
 #include "mounter/keeper.h"
 #include "mounter/kernel_mounter.h"
 #include "mounter/privileges.h"
+#include "mounter/source_guard.h"
 
 namespace {
 
@@ -45,8 +46,9 @@ void BlockSignals() {
 int Serve(const mooring::UniqueFd& control, const mooring::Allowance& allowance) {
   ::prctl(PR_SET_NAME, "mooring-mounter");
   mooring::ReleaseWhatTheStartUsed();
-  mooring::KernelMounter kernel(allowance.roots);
-  mooring::GuardedMounter mounter(allowance, kernel);
+  const mooring::SourceGuard sources(allowance.sources, allowance.label_prefix);
+  mooring::KernelMounter kernel(allowance.roots, sources);
+  mooring::GuardedMounter mounter(allowance, kernel, mooring::GuardedMounter::Sources::kCheckedByMounter);
   const absl::Status served = mooring::ServeHelper(control, mounter, kPatience);
   if (served.ok()) return 0;
   mooring::log::Error("the mount helper ends in the middle of a call", {{"cause", mooring::Message(served)}});

@@ -1,19 +1,15 @@
 #include "mounter/mount_table.h"
 
 #include <fmt/format.h>
-#include <libmount/libmount.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
-#include <memory>
-#include <string_view>
 
 #include "base/path.h"
-#include "base/quote.h"
 #include "base/status.h"
+#include "mounter/mount_info_file.h"
 #include "mounter/syscalls.h"
 
 namespace mooring {
@@ -66,56 +62,10 @@ absl::StatusOr<MountInfo> AskKernel(std::uint64_t id) {
   return info;
 }
 
-// "shared:12 master:3" -> 12 for "shared:".
-std::uint64_t GroupAfter(std::string_view fields, std::string_view key) {
-  const std::size_t at = fields.find(key);
-  std::uint64_t group = 0;
-  if (at != std::string_view::npos)
-    std::from_chars(fields.data() + at + key.size(), fields.data() + fields.size(), group);
-  return group;
-}
-
-std::string_view Text(const char* text) { return text == nullptr ? std::string_view() : std::string_view(text); }
-
-bool HasOption(std::string_view options, std::string_view name) {
-  return fmt::format(",{},", options).find(fmt::format(",{},", name)) != std::string::npos;
-}
-
-MountInfo FromLibmount(libmnt_fs* fs) {
-  const std::string_view options = Text(mnt_fs_get_vfs_options(fs));
-  const std::string_view fields = Text(mnt_fs_get_optional_fields(fs));
-  MountInfo info;
-  info.id = static_cast<std::uint64_t>(mnt_fs_get_id(fs));
-  info.target = Text(mnt_fs_get_target(fs));
-  info.root = Text(mnt_fs_get_root(fs));
-  info.fs_type = Text(mnt_fs_get_fstype(fs));
-  info.device = mnt_fs_get_devno(fs);
-  info.flags.read_only = HasOption(options, "ro");
-  info.flags.nosuid = HasOption(options, "nosuid");
-  info.flags.nodev = HasOption(options, "nodev");
-  info.flags.noexec = HasOption(options, "noexec");
-  info.flags.nodiratime = HasOption(options, "nodiratime");
-  if (HasOption(options, "noatime")) {
-    info.flags.atime = Atime::kNoatime;
-  } else if (!HasOption(options, "relatime")) {
-    info.flags.atime = Atime::kStrictatime;
-  }
-  info.superblock_read_only = HasOption(Text(mnt_fs_get_fs_options(fs)), "ro");
-  info.peer_group = GroupAfter(fields, "shared:");
-  info.master = GroupAfter(fields, "master:");
-  return info;
-}
-
 // The whole table, in its own order.
 absl::StatusOr<std::vector<MountInfo>> ReadTable() {
-  constexpr char kFile[] = "/proc/self/mountinfo";
-  const std::unique_ptr<libmnt_table, void (*)(libmnt_table*)> table(mnt_new_table_from_file(kFile), mnt_unref_table);
-  if (table == nullptr) return ErrnoStatus(errno, "read", kFile);
-  const std::unique_ptr<libmnt_iter, void (*)(libmnt_iter*)> at(mnt_new_iter(MNT_ITER_FORWARD), mnt_free_iter);
-  std::vector<MountInfo> mounts;
-  libmnt_fs* fs = nullptr;
-  while (at != nullptr && mnt_table_next_fs(table.get(), at.get(), &fs) == 0) mounts.push_back(FromLibmount(fs));
-  return mounts;
+  MOORING_ASSIGN_OR_RETURN(const std::vector<TableMount> table, ReadMountInfo("/proc/self/mountinfo"));
+  return std::vector<MountInfo>(table.begin(), table.end());
 }
 
 absl::StatusOr<std::vector<std::uint64_t>> AllIds() {
@@ -160,6 +110,12 @@ absl::StatusOr<std::vector<MountInfo>> ListMounts(const std::string& path) {
   // The kernel lists them in the order they were made; one that was moved can be older than what it was moved to.
   std::stable_sort(mounts->begin(), mounts->end(), [](const auto& a, const auto& b) { return a.target < b.target; });
   return mounts;
+}
+
+std::string FilesystemOptions(std::uint64_t id) {
+  StatMountBuffer buffer;
+  if (sys::StatMountById(id, sys::kStatMountMntOpts, buffer.bytes.data(), buffer.bytes.size()) != 0) return "";
+  return buffer.Text(sys::kStatMountMntOpts, buffer.head().mnt_opts);
 }
 
 }  // namespace mooring

@@ -19,6 +19,10 @@ absl::StatusOr<MountInfo> LookUpMount(std::uint64_t id, bool unique);
 // All mounts at or below `path`, ordered by target: parents before children.
 absl::StatusOr<std::vector<MountInfo>> ListMounts(const std::string& path);
 
+// What the filesystem says of itself, with commas: "errors=remount-ro,shutdown". `id` is statmount(2)'s. Empty on
+// kernels before 6.11.
+std::string FilesystemOptions(std::uint64_t id);
+
 }  // namespace mooring
 
 #endif  // MOORING_MOUNTER_MOUNT_TABLE_H_

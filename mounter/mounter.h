@@ -26,8 +26,14 @@
 
 namespace mooring {
 
-// mount_namespaces(7). kInherit leaves what attaching gives: shared below a shared mount, else private; but a shared
-// source stays in its peer group below a private mount, too.
+// mount_namespaces(7), of the new mount in this namespace. It is itself seen in every namespace that shares or receives
+// from the directory it is in; this is about what is mounted below it later (docs/propagation.md).
+//   kInherit: what attaching gives: shared below a shared mount, else private; but a shared source stays in its peer
+//     group below a private mount, too.
+//   kPrivate: nothing comes in, nothing goes out.
+//   kSlave: what is mounted below its copies in other namespaces, or below a shared source, comes in; nothing goes out.
+//     Where there is neither, there is nobody to receive from, and the mount is private.
+//   kShared: both ways.
 enum class Propagation { kInherit, kPrivate, kSlave, kShared };
 
 // What is made at a target that does not exist yet, in a parent directory that does.
@@ -46,6 +52,10 @@ struct LoopInfo {
   bool read_only = false;
   bool auto_clear = false;  // goes with its last user; where nobody mounted it, at any moment
   bool mounted = false;     // an ext4 or xfs is on it, in whatever mount namespace
+
+  // Only where many are listed: what serves the backing file does not answer. Then `label` is the path of that file,
+  // and nothing is known but the device and its number.
+  bool hangs() const { return backing_inode == 0 && backing_rdev == 0; }
 };
 
 struct MountInfo {
@@ -91,8 +101,8 @@ struct BindRequest {
   std::string source;  // a directory, or a block device node
   std::string target;  // made where it is missing
   TargetKind target_kind = TargetKind::kDirectory;
-  MountFlags flags;
-  bool recursive = false;
+  MountFlags flags;        // exactly these; the mounts below, if recursive, keep theirs and get these in addition
+  bool recursive = false;  // with the mounts below the source; propagation, too, is then all of theirs
   Propagation propagation = Propagation::kInherit;
   std::optional<gid_t> group;  // as in MountRequest
 };
@@ -159,7 +169,8 @@ class LoopDevices {
   // Takes the size of the backing file over. FAILED_PRECONDITION: not attached, or to another file.
   virtual absl::Status ResizeLoop(const LoopInfo& loop) = 0;
 
-  // The loop devices over `backing_file` (by inode; none: empty), or all of this host where that is empty.
+  // The loop devices over `backing_file` (by inode; none: empty), or all of this host where that is empty. One that
+  // hangs is DEADLINE_EXCEEDED where it may be one of them, by the file's name.
   virtual absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) = 0;
 };
 

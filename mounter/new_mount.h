@@ -33,14 +33,15 @@ class NewMount {
   NewMount& operator=(const NewMount&) = delete;
   virtual ~NewMount() = default;
 
-  // Exactly these flags, and the propagation; all mounts of a recursive copy.
+  // Exactly these flags, and the propagation. The mounts below, of a recursive copy, keep their flags and get these in
+  // addition.
   virtual absl::Status Set(const MountFlags& flags, Propagation propagation, bool recursive) = 0;
 
   // The last step. `place` is open, and of the same kind; `path` is for the message.
   virtual absl::Status MoveTo(const UniqueFd& place, const std::string& path) = 0;
 
-  // Of one that was moved: attaching below a shared mount makes a mount shared.
-  virtual absl::Status MakePrivate(bool recursive) = 0;
+  // Not kInherit; also of one that was moved.
+  virtual absl::Status SetPropagation(Propagation propagation, bool recursive) = 0;
 
   virtual const UniqueFd& fd() const = 0;  // its root, O_PATH; holds it busy
 };
@@ -56,7 +57,9 @@ absl::StatusOr<std::unique_ptr<NewMount>> CloneMount(MountApi api, const UniqueF
 absl::StatusOr<UniqueFd> OpenRoot(const NewMount& mount);   // for reading
 absl::Status SetGroup(const NewMount& mount, gid_t group);  // see MountRequest::group; it has to be writable
 
-// At the target, which is made where it is missing and removed again on failure.
+// At the target, which is made where it is missing and removed again on failure. Propagation is set once more:
+// attaching below a shared mount makes a mount shared, and only then has a slave somebody to receive from: its copies
+// there.
 absl::Status Attach(std::unique_ptr<NewMount> mount, const Target& target, TargetKind kind, Propagation propagation,
                     bool recursive);
 

@@ -33,7 +33,8 @@ struct StatMount {
 };
 
 inline constexpr std::uint64_t kStatMountSbBasic = 0x1, kStatMountMntBasic = 0x2, kStatMountMntRoot = 0x8,
-                               kStatMountMntPoint = 0x10, kStatMountFsType = 0x20;
+                               kStatMountMntPoint = 0x10, kStatMountFsType = 0x20,
+                               kStatMountMntOpts = 0x80;  // Linux 6.11
 
 int StatMountById(std::uint64_t mount_id, std::uint64_t mask, void* buffer, std::size_t size);
 

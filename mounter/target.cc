@@ -3,15 +3,18 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <limits.h>
 #include <sys/mount.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "base/path.h"
@@ -34,7 +37,29 @@ std::string FirstSymlink(const std::string& path) {
   }
 }
 
+// What a filesystem says that was shut down, or whose server is dead or has forgotten it.
+bool MeansBroken(int error) {
+  return error == EIO || error == ESTALE || error == ENOTCONN || error == EHOSTDOWN || error == ESHUTDOWN;
+}
+
+// The last directory on the way to `path` that can be opened: what is mounted there, or above it, is broken.
+std::string LastThatOpens(const std::string& path) {
+  std::string last = "/";
+  for (std::size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
+    const std::string prefix = path.substr(0, end);
+    if (!UniqueFd(::open(prefix.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)).ok()) break;
+    last = prefix;
+  }
+  return last;
+}
+
 absl::Status OpenError(int error, const std::string& path) {
+  if (MeansBroken(error)) {
+    return FailedPrecondition(fmt::format(
+        "{} cannot be reached: the filesystem at {} answers nothing any more ({}). Start what serves it again, or take "
+        "it away with all that is mounted below it (umount -l {})",
+        Quote(path), Quote(LastThatOpens(path)), std::generic_category().message(error), LastThatOpens(path)));
+  }
   if (error == ELOOP) {
     return FailedPrecondition(fmt::format("{} is not used: {} is a symbolic link; give the path it leads to",
                                           Quote(path), Quote(FirstSymlink(path))));
@@ -67,11 +92,6 @@ Target::Status FromStatx(const struct statx& status) {
   result.inode = status.stx_ino;
   result.size = status.stx_size;
   return result;
-}
-
-// What a filesystem says that was shut down, or whose server is dead or has forgotten it.
-bool MeansBroken(int error) {
-  return error == EIO || error == ESTALE || error == ENOTCONN || error == EHOSTDOWN || error == ESHUTDOWN;
 }
 
 // The mount that an open file is on, as mountinfo numbers it.
@@ -244,6 +264,21 @@ absl::Status Target::Unmount() const {
 }
 
 void Target::TakeBack() const { ::umount2(Handle().c_str(), MNT_DETACH | UMOUNT_NOFOLLOW); }
+absl::Status Target::CheckArrived(const UniqueFd& mount) const {
+  const std::string link = fmt::format("/proc/self/fd/{}", mount.get());
+  std::array<char, PATH_MAX> place = {};
+  const ssize_t size = ::readlink(link.c_str(), place.data(), place.size());
+  if (size < 0 && errno == ENOENT) return absl::OkStatus();  // in a namespace without proc(5) there is no telling
+  if (size < 0) return ErrnoStatus(errno, "find out where the new mount is:", path_);
+  const std::string_view here(place.data(), static_cast<std::size_t>(size));
+  if (here == path_) return absl::OkStatus();
+  // Exactly this mount, by its descriptor, for no path leads to it that cannot be swapped again. The descriptor holds
+  // it busy, and nobody else uses it yet: hence lazily.
+  if (::umount2(link.c_str(), MNT_DETACH) != 0) return ErrnoStatus(errno, "take away the mount at", here);
+  return FailedPrecondition(
+      fmt::format("{} was moved to {} while it was mounted on: nothing is mounted; keep others from renaming there",
+                  Quote(path_), Quote(std::string(here))));
+}
 
 std::string Target::Handle() const { return fmt::format("/proc/self/fd/{}/{}", parent_.get(), name_); }
 

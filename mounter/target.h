@@ -58,6 +58,10 @@ class Target {
   // What was attached a moment ago, by a call that fails after all: with all that is mounted below it, and whether
   // somebody has looked into it meanwhile or not (MNT_DETACH). Never for a mount that anybody was told of.
   void TakeBack() const;
+  // Whether `mount`, just attached here, is here: a directory that was moved meanwhile took it along. If not, it is
+  // taken away again, and FAILED_PRECONDITION. (Whoever can move directories can do so later as well, and its mounts
+  // move with it; but what is answered is true at that moment, and no mount is left where nobody looks for it.)
+  absl::Status CheckArrived(const UniqueFd& mount) const;
 
   // A path that reaches the target whatever happens above it: "/proc/self/fd/<parent>/<name>".
   std::string Handle() const;

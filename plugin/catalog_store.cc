@@ -19,7 +19,7 @@
 namespace mooring {
 namespace {
 
-constexpr int kSchemaVersion = 2;
+constexpr int kSchemaVersion = 3;
 
 constexpr char kSchema[] = R"(
   CREATE TABLE volumes (
@@ -28,7 +28,8 @@ constexpr char kSchema[] = R"(
     name TEXT NOT NULL UNIQUE,
     state TEXT NOT NULL CHECK (state IN ('creating', 'ready', 'deleting')),
     capacity_bytes INTEGER NOT NULL,
-    fs_type TEXT NOT NULL);
+    fs_type TEXT NOT NULL,
+    propagation TEXT NOT NULL DEFAULT '');
   CREATE TABLE publications (
     volume_id TEXT NOT NULL REFERENCES volumes(id) ON DELETE CASCADE,
     node_id TEXT NOT NULL,
@@ -48,7 +49,9 @@ constexpr char kFromVersion1[] = R"(
   ALTER TABLE volumes DROP COLUMN created_at;
 )";
 
-constexpr char kVolumeColumns[] = "seq, id, name, state, capacity_bytes, fs_type";
+constexpr char kFromVersion2[] = "ALTER TABLE volumes ADD COLUMN propagation TEXT NOT NULL DEFAULT ''";
+
+constexpr char kVolumeColumns[] = "seq, id, name, state, capacity_bytes, fs_type, propagation";
 
 std::string StateText(VolumeState state) {
   switch (state) {
@@ -93,7 +96,8 @@ class Use {
             .name = Text(2),
             .state = ParseState(Text(3)),
             .bytes = static_cast<std::uint64_t>(Number(4)),
-            .fs_type = Text(5)};
+            .fs_type = Text(5),
+            .propagation = PropagationIn(Text(6))};
   }
 
  private:
@@ -165,17 +169,20 @@ struct CatalogStore::Writer {
   int PrepareSchema() {
     SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
     const int version = database.execAndGet("PRAGMA user_version").getInt();
-    if (version != 0 && version != 1) return version;
-    database.exec(version == 0 ? kSchema : kFromVersion1);
+    if (version < 0 || version >= kSchemaVersion) return version;
+    if (version == 0) database.exec(kSchema);
+    if (version == 1) database.exec(kFromVersion1);
+    if (version != 0) database.exec(kFromVersion2);
     database.exec(fmt::format("PRAGMA user_version={}", kSchemaVersion));
     transaction.commit();
     return kSchemaVersion;
   }
 
   void PrepareStatements() {
-    insert.emplace(database,
-                   "INSERT INTO volumes (id, name, state, capacity_bytes, fs_type) VALUES (?, ?, ?, ?, ?) "
-                   "ON CONFLICT DO NOTHING");
+    insert.emplace(
+        database,
+        "INSERT INTO volumes (id, name, state, capacity_bytes, fs_type, propagation) VALUES (?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT DO NOTHING");
     move.emplace(database, "UPDATE volumes SET state = ?3 WHERE id = ?1 AND state = ?2");
     set_bytes.emplace(database, "UPDATE volumes SET capacity_bytes = ?2 WHERE id = ?1");
     remove.emplace(database, "DELETE FROM volumes WHERE id = ?");
@@ -260,7 +267,7 @@ absl::StatusOr<bool> CatalogStore::Insert(const VolumeRecord& volume) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
   return Guarded("add a volume to", path_, [&] {
     return Use(*writer_->insert, volume.id, volume.name, StateText(volume.state),
-               static_cast<std::int64_t>(volume.bytes), volume.fs_type)
+               static_cast<std::int64_t>(volume.bytes), volume.fs_type, PropagationText(volume.propagation))
                .Exec() == 1;
   });
 }
@@ -328,7 +335,7 @@ absl::StatusOr<std::vector<PublicationRecord>> CatalogStore::Publications(const 
 }
 
 absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t after, std::size_t most) {
-  constexpr int kNode = 6;  // behind kVolumeColumns
+  constexpr int kNode = 7;  // behind kVolumeColumns
   const std::lock_guard<std::mutex> lock(reader_->mutex);
   return Guarded("list the volumes of", path_, [&] {
     std::vector<ListedVolume> volumes;

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "mounter/mounter.h"
 
 namespace mooring {
 
@@ -29,6 +30,7 @@ struct VolumeRecord {
   VolumeState state = VolumeState::kCreating;
   std::uint64_t bytes = 0;
   std::string fs_type;
+  std::optional<Propagation> propagation = std::nullopt;
 };
 
 struct PublicationRecord {

@@ -16,6 +16,7 @@
 #include "base/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
+#include "mounter/propagation.h"
 
 namespace mooring {
 namespace {
@@ -35,6 +36,7 @@ struct Flags {
   std::vector<std::string> mount_roots = Config().mount_roots;
   std::string driver_name = Config().driver_name;
   std::string max_volumes = "0";
+  std::string propagation{ToString(Config().propagation)};
   std::vector<std::string> topology;
   std::string stop_timeout = fmt::format("{}", Config().stop_timeout.count());
   std::string log_level = Config().log_level;
@@ -129,6 +131,11 @@ absl::StatusOr<std::int64_t> ParseMaxVolumes(const std::string& text) {
                      "use a whole number, 0 for no limit");
 }
 
+absl::StatusOr<Propagation> ParsePropagationFlag(const std::string& word) {
+  const absl::StatusOr<Propagation> parsed = ParsePropagation(word);
+  return parsed.ok() ? parsed : Annotate(parsed.status(), "--propagation");
+}
+
 absl::StatusOr<std::chrono::seconds> ParseStopTimeout(const std::string& text) {
   constexpr std::int64_t kDay = 24 * 60 * 60;
   MOORING_ASSIGN_OR_RETURN(const std::int64_t seconds,
@@ -203,6 +210,7 @@ absl::StatusOr<Config> Check(const Flags& flags) {
   MOORING_ASSIGN_OR_RETURN(config.max_volumes, ParseMaxVolumes(flags.max_volumes));
   MOORING_ASSIGN_OR_RETURN(config.topology, ParseTopology(flags.topology, config));
   SetNodeId(config, node_id);
+  MOORING_ASSIGN_OR_RETURN(config.propagation, ParsePropagationFlag(flags.propagation));
   MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseStopTimeout(flags.stop_timeout));
   MOORING_ASSIGN_OR_RETURN(config.log_level,
                            OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
@@ -232,6 +240,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "the name orchestrators know the plugin by");
   add("--max-volumes", flags.max_volumes, "MOORING_MAX_VOLUMES",
       "volumes published to this node at a time, 0: no limit");
+  add("--propagation", flags.propagation, "MOORING_PROPAGATION",
+      "of targets, where neither volume nor request names one: inherit, private, rslave or rshared");
   app.add_option("--topology", flags.topology, "where this node is, key=value; may be repeated, or several with commas")
       ->envname("MOORING_TOPOLOGY")
       ->type_name("TEXT")

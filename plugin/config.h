@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "mounter/mounter.h"
 
 namespace mooring {
 
@@ -28,8 +29,9 @@ struct Config {
   MounterKind mounter = MounterKind::kHelper;
   std::vector<std::string> mount_roots = {"/"};  // staging paths and targets lie below one of them
   std::string driver_name = "mooring.csi";
-  std::int64_t max_volumes = 0;                 // per node; 0: no limit
-  std::map<std::string, std::string> topology;  // segments of this node, the node id's own among them
+  std::int64_t max_volumes = 0;                     // per node; 0: no limit
+  std::map<std::string, std::string> topology;      // segments of this node, the node id's own among them
+  Propagation propagation = Propagation::kInherit;  // of targets for which nobody names one
   std::string log_level = "info";
   std::string log_format = "text";
   std::chrono::seconds stop_timeout{60};  // calls under way may include an mkfs or a check of a filesystem

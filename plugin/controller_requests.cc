@@ -9,6 +9,7 @@
 
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/propagation.h"
 
 namespace mooring {
 namespace {
@@ -49,28 +50,35 @@ absl::Status Agree(std::string& chosen, const std::string& fs_type, std::string_
   return absl::OkStatus();
 }
 
-// The filesystem that the parameters name, or nothing. The text matters: some orchestrators show nothing else of it.
-absl::StatusOr<std::string> ParseParameters(const Parameters& unordered) {
-  const std::map<std::string, std::string> parameters(unordered.begin(), unordered.end());
+// What a request says of the volume itself: each empty where it says nothing.
+struct Asked {
   std::string fs_type;
+  std::optional<Propagation> propagation;
+};
+
+// The text matters: some orchestrators show nothing else of it.
+absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
+  const std::map<std::string, std::string> parameters(unordered.begin(), unordered.end());
+  Asked asked;
+  MOORING_ASSIGN_OR_RETURN(asked.propagation, FindPropagation(unordered, "parameter propagation"));
   for (const auto& [key, value] : parameters) {
     if (key == kFsTypeKey || key == kKubernetesFsType) {
-      MOORING_RETURN_IF_ERROR(Agree(fs_type, value, fmt::format("parameter {}", key)));
-    } else if (!std::string_view(key).starts_with(kKubernetesPrefix)) {
-      return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({})", Quote(key), kFsTypeKey,
-                                         SupportedFsTypes()));
+      MOORING_RETURN_IF_ERROR(Agree(asked.fs_type, value, fmt::format("parameter {}", key)));
+    } else if (key != kPropagationKey && !std::string_view(key).starts_with(kKubernetesPrefix)) {
+      return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({}) and {}", Quote(key),
+                                         kFsTypeKey, SupportedFsTypes(), kPropagationKey));
     }
   }
-  return fs_type;
+  return asked;
 }
 
-// The filesystem that is asked for anywhere in the request, or nothing.
-absl::StatusOr<std::string> ParseFsType(const Parameters& parameters, const Capabilities& capabilities) {
-  MOORING_ASSIGN_OR_RETURN(std::string fs_type, ParseParameters(parameters));
+// Of the filesystem wherever in the request it is named.
+absl::StatusOr<Asked> ParseAsked(const Parameters& parameters, const Capabilities& capabilities) {
+  MOORING_ASSIGN_OR_RETURN(Asked asked, ParseParameters(parameters));
   for (const VolumeCapability& capability : capabilities) {
-    MOORING_RETURN_IF_ERROR(Agree(fs_type, capability.mount().fs_type(), "fs_type of a volume capability"));
+    MOORING_RETURN_IF_ERROR(Agree(asked.fs_type, capability.mount().fs_type(), "fs_type of a volume capability"));
   }
-  return fs_type;
+  return asked;
 }
 
 std::string OrElse(const std::string& fs_type, std::string_view otherwise) {
@@ -85,10 +93,12 @@ struct AccessTypes {
   }
 };
 
-absl::StatusOr<AccessTypes> ParseAccessTypes(const Capabilities& capabilities, std::string_view fs_type) {
+absl::StatusOr<AccessTypes> ParseAccessTypes(const Capabilities& capabilities, std::string_view fs_type,
+                                             std::optional<Propagation> propagation) {
   AccessTypes types;
   for (const VolumeCapability& capability : capabilities) {
     MOORING_ASSIGN_OR_RETURN(const Capability parsed, ParseCapability(capability, fs_type));
+    MOORING_RETURN_IF_ERROR(CheckMayShare(propagation, parsed));
     (parsed.access_type == AccessType::kMount ? types.mount : types.block) = true;
   }
   return types;
@@ -144,15 +154,37 @@ bool IsComplete(const VolumeCapability& capability) {
 
 }  // namespace
 
+absl::StatusOr<std::optional<Propagation>> FindPropagation(const Parameters& map, std::string_view where) {
+  const auto found = map.find(std::string(kPropagationKey));
+  if (found == map.end() || found->second.empty()) return std::optional<Propagation>();
+  const absl::StatusOr<Propagation> parsed = ParsePropagation(found->second);
+  if (!parsed.ok()) return Annotate(parsed.status(), where);
+  return std::optional<Propagation>(*parsed);
+}
+
+absl::Status CheckMayShare(std::optional<Propagation> propagation, const Capability& capability, bool read_only) {
+  const bool reader = IsReaderOnly(capability.mode);
+  if (propagation != Propagation::kShared || !(reader || capability.options.flags.read_only || read_only)) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument(
+      fmt::format("propagation rshared needs write access, and {} has none: take rslave or private, or write access",
+                  reader      ? "access mode " + ToString(capability.mode)
+                  : read_only ? "readonly"
+                              : "mount flag ro"));
+}
+
 absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckName(request.name()));
   MOORING_RETURN_IF_ERROR(CheckCapabilitiesThere(request.volume_capabilities()));
   MOORING_RETURN_IF_ERROR(CheckOffered(request));
   CreateVolumeSpec spec;
   spec.name = request.name();
-  MOORING_ASSIGN_OR_RETURN(const std::string asked, ParseFsType(request.parameters(), request.volume_capabilities()));
-  spec.fs_type = OrElse(asked, kDefaultFsType);
-  MOORING_ASSIGN_OR_RETURN(const AccessTypes types, ParseAccessTypes(request.volume_capabilities(), spec.fs_type));
+  MOORING_ASSIGN_OR_RETURN(const Asked asked, ParseAsked(request.parameters(), request.volume_capabilities()));
+  spec.fs_type = OrElse(asked.fs_type, kDefaultFsType);
+  spec.propagation = asked.propagation;
+  MOORING_ASSIGN_OR_RETURN(const AccessTypes types,
+                           ParseAccessTypes(request.volume_capabilities(), spec.fs_type, spec.propagation));
   spec.minimum_bytes = types.Minimum(spec.fs_type);
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
   spec.topologies = ParseTopologies(request.accessibility_requirements());
@@ -207,16 +239,23 @@ absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilit
 
 std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request) {
   if (!request.mutable_parameters().empty()) return "mutable_parameters: this driver has none";
-  const auto asked = ParseFsType(request.parameters(), request.volume_capabilities());
+  const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());
   if (!asked.ok()) return Message(asked.status());
+  if (asked->propagation && asked->propagation != volume.propagation) {
+    return fmt::format("propagation {} is asked for, and the volume was made with {}", ToString(*asked->propagation),
+                       volume.propagation ? ToString(*volume.propagation) : "none");
+  }
+  const auto in_context = FindPropagation(request.volume_context(), "volume_context");
+  if (!in_context.ok()) return Message(in_context.status());
   // What others have added to the context (Kubernetes' sidecars do) is theirs.
   const auto context = request.volume_context().find(std::string(kFsTypeKey));
   const std::string& noted = context == request.volume_context().end() ? volume.fs_type : context->second;
-  for (const std::string& fs_type : {OrElse(*asked, volume.fs_type), noted}) {
+  for (const std::string& fs_type : {OrElse(asked->fs_type, volume.fs_type), noted}) {
     if (fs_type == volume.fs_type) continue;
     return fmt::format("filesystem {} is asked for, and the volume was made for {}", Quote(fs_type), volume.fs_type);
   }
-  const auto types = ParseAccessTypes(request.volume_capabilities(), volume.fs_type);
+  const auto types =
+      ParseAccessTypes(request.volume_capabilities(), volume.fs_type, *in_context ? *in_context : volume.propagation);
   if (!types.ok()) return Message(types.status());
   const std::uint64_t least = types->Minimum(volume.fs_type);
   if (volume.bytes >= least) return "";
@@ -244,10 +283,10 @@ absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesReque
 std::string ListToken(std::int64_t after) { return fmt::format("{}{}", kTokenPrefix, after); }
 
 CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request) {
-  const auto asked = ParseFsType(request.parameters(), request.volume_capabilities());
+  const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());
   if (!asked.ok()) return {.possible = false, .minimum_bytes = 0, .topology = {}};
-  const std::string fs_type = OrElse(*asked, kDefaultFsType);
-  const auto types = ParseAccessTypes(request.volume_capabilities(), fs_type);
+  const std::string fs_type = OrElse(asked->fs_type, kDefaultFsType);
+  const auto types = ParseAccessTypes(request.volume_capabilities(), fs_type, asked->propagation);
   if (!types.ok()) return {.possible = false, .minimum_bytes = 0, .topology = {}};
   return {.possible = true,
           .minimum_bytes = types->Minimum(fs_type),

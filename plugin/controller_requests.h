@@ -3,17 +3,33 @@
 #ifndef MOORING_PLUGIN_CONTROLLER_REQUESTS_H_
 #define MOORING_PLUGIN_CONTROLLER_REQUESTS_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
 #include "csi.pb.h"
+#include "mounter/mounter.h"
 #include "plugin/volume_specs.h"
 
 namespace mooring {
 
 // The key of a volume's filesystem in `parameters` and in `volume_context`.
 inline constexpr std::string_view kFsTypeKey = "fsType";
+
+// The key of the propagation of a volume's targets, there and there. In the `volume_context` of a NodePublishVolume it
+// may be another one, for that target.
+inline constexpr std::string_view kPropagationKey = "propagation";
+
+// The propagation that a map of parameters or a context names; none where it names none, or an empty one.
+// INVALID_ARGUMENT, beginning with `where`: an unknown word.
+absl::StatusOr<std::optional<Propagation>> FindPropagation(const google::protobuf::Map<std::string, std::string>& map,
+                                                           std::string_view where);
+
+// Mounts below a volume that are to be seen elsewhere have to be made, so sharing them both ways needs write access.
+// INVALID_ARGUMENT.
+absl::Status CheckMayShare(std::optional<Propagation> propagation, const Capability& capability,
+                           bool read_only = false);
 
 absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request);
 

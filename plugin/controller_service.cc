@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "mounter/propagation.h"
 #include "plugin/controller_requests.h"
 
 namespace mooring {
@@ -215,6 +216,7 @@ void ControllerService::Pack(const VolumeInfo& info, csi::v1::Volume& volume) co
   volume.set_volume_id(info.id);
   volume.set_capacity_bytes(static_cast<std::int64_t>(info.bytes));
   (*volume.mutable_volume_context())[std::string(kFsTypeKey)] = info.fs_type;
+  if (info.propagation) (*volume.mutable_volume_context())[std::string(kPropagationKey)] = ToString(*info.propagation);
   auto& segments = *volume.add_accessible_topology()->mutable_segments();
   for (const auto& [key, value] : catalog_.topology()) segments[key] = value;
 }

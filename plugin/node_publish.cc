@@ -4,6 +4,7 @@
 
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/propagation.h"
 #include "plugin/node_volumes.h"
 
 namespace mooring {
@@ -40,6 +41,8 @@ VolumeUse UseOf(const PublishSpec& spec, const BindRequest& wanted, const std::s
   use.read_only = wanted.flags.read_only;
   use.capability = AskedFor(spec);
   use.options = options;
+  use.asked_propagation = spec.propagation;
+  use.propagation = wanted.propagation;
   return use;
 }
 
@@ -55,17 +58,20 @@ absl::Status PublishedOtherwise(const PublishSpec& spec, const std::string& how)
 
 }  // namespace
 
-absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
-  if (spec.staging_path.empty()) {
+absl::Status NodeVolumes::Publish(const PublishSpec& asked, const Call& call) {
+  if (asked.staging_path.empty()) {
     return FailedPrecondition("staging_target_path is missing: this driver stages volumes before it publishes them");
   }
-  MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(spec.volume_id, spec.target_path, call));
-  MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
+  MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(asked.volume_id, asked.target_path, call));
+  MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(asked.volume_id));
+  PublishSpec spec = asked;
+  if (!spec.propagation) spec.propagation = volume.propagation;
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(spec.target_path));
   if (target.mount) return CheckPublishedAlike(spec, target);
   MOORING_ASSIGN_OR_RETURN(const Plan plan, spec.capability.access_type == AccessType::kMount
                                                 ? PlanFilesystem(spec)
                                                 : PlanBlock(spec, volume));
+  MOORING_RETURN_IF_ERROR(CheckMayBeShared(spec, plan.bind));
   MOORING_RETURN_IF_ERROR(CheckOtherTargets(spec));
   VolumeUse use = UseOf(spec, plan.bind, plan.options);
   MOORING_RETURN_IF_ERROR(store_.Put(use));
@@ -77,6 +83,17 @@ absl::Status NodeVolumes::Publish(const PublishSpec& spec, const Call& call) {
   }
   use.done = true;
   return Record(use);
+}
+
+// Asked of new mounts only: a default that has become another one since leaves the targets that stand alone.
+absl::Status NodeVolumes::CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const {
+  if (bind.propagation != Propagation::kShared || !bind.flags.read_only) return absl::OkStatus();
+  const std::string what =
+      fmt::format("propagation rshared{} needs write access, and {} ",
+                  spec.propagation ? "" : " (--propagation, for none was asked for)", Quote(spec.target_path));
+  constexpr std::string_view kAdvice = "ask for rslave or private, or for a target that can be written";
+  if (IsReadOnly(spec)) return InvalidArgument(fmt::format("{}is to be read-only: {}", what, kAdvice));
+  return FailedPrecondition(fmt::format("{}would be read-only, as the volume is staged: {}", what, kAdvice));
 }
 
 absl::Status NodeVolumes::BindPlanned(const PublishSpec& spec, const Plan& plan) {
@@ -99,12 +116,25 @@ absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const Pat
         fmt::format("target path {} is a mount of {} already: nothing is stacked on it", Quote(spec.target_path),
                     owner.empty() ? target.mount->fs_type + ", not of this driver" : "volume " + owner));
   }
+  if (!target.failure.empty()) {
+    return FailedPrecondition(
+        fmt::format("volume {} is published at {}, where its filesystem answers nothing any more ({}): unpublish and "
+                    "unstage it",
+                    spec.volume_id, Quote(spec.target_path), target.failure));
+  }
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.target_path));
   if (!known || known->adopted()) return AdoptTarget(spec, target);
   const MountFlags& now = target.mount->flags;
-  const bool intact = now.read_only == known->read_only &&
+  const bool intact = now.read_only == known->read_only && HasPropagation(*target.mount, known->propagation) &&
                       (known->access_type == AccessType::kBlock || Stricter(now, spec.capability.options.flags) == now);
   if (known->capability != AskedFor(spec)) return PublishedOtherwise(spec, known->capability);
+  // Where neither call named one, the default of the time of the mount holds.
+  const Propagation before = known->asked_propagation.value_or(known->propagation);
+  if (known->asked_propagation != spec.propagation && before != PropagationFor(spec)) {
+    return AlreadyExists(
+        fmt::format("volume {} is published at {} with propagation {}; asked for: {}. Unpublish it there first",
+                    spec.volume_id, Quote(spec.target_path), ToString(before), ToString(PropagationFor(spec))));
+  }
   return intact ? absl::OkStatus() : PublishedOtherwise(spec, "its mount has been changed since");
 }
 
@@ -120,6 +150,10 @@ absl::Status NodeVolumes::AdoptTarget(const PublishSpec& spec, const PathInfo& t
   const bool alike =
       is_block ? target.mount->flags.read_only == plan.bind.flags.read_only : target.mount->flags == plan.bind.flags;
   if (!alike) return PublishedOtherwise(spec, how + (target.mount->flags.read_only ? ", read-only" : ""));
+  if (spec.propagation && !HasPropagation(*target.mount, *spec.propagation)) {
+    return PublishedOtherwise(spec, fmt::format("not with propagation {}", ToString(*spec.propagation)));
+  }
+  plan.bind.propagation = spec.propagation.value_or(Propagation::kInherit);
   VolumeUse use = UseOf(spec, plan.bind, plan.options);
   use.done = true;
   return Record(use);
@@ -173,6 +207,7 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec&
   request.target = spec.target_path;
   request.target_kind = TargetKind::kDirectory;
   request.flags = Stricter(staged.mount->flags, asked);
+  request.propagation = PropagationFor(spec);
   request.group = spec.capability.mount_group;
   return Plan{request, known ? known->options : options};
 }
@@ -207,6 +242,7 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanBlock(const PublishSpec& spec
   request.target = spec.target_path;
   request.target_kind = TargetKind::kFile;
   request.flags.read_only = IsReadOnly(spec) || (staged && staged->read_only);
+  request.propagation = PropagationFor(spec);
   return Plan{request, ""};
 }
 

@@ -4,14 +4,22 @@
 #include <chrono>
 #include <map>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/propagation.h"
 #include "plugin/node_volumes.h"
 
 namespace mooring {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What answers does so in microseconds; what hangs must not keep the others from being served.
+constexpr std::chrono::seconds kPatience{2};
+constexpr std::chrono::seconds kPatienceWithAll{6};
 
 // The volume that is mounted or bound by `info`: through the superblock's device, or the device node that is its root.
 const LoopInfo* LoopBehind(const MountInfo& info, const std::vector<LoopInfo>& loops) {
@@ -31,13 +39,31 @@ VolumeUse FoundMounted(const MountInfo& info, const LoopInfo& loop) {
   return use;
 }
 
+bool IsStagedBlock(const VolumeUse& use) {
+  return use.access_type == AccessType::kBlock && use.role == VolumeUse::Role::kStage;
+}
+
+// The volumes by where they are mounted, and by the devices they are on. Of a stack of mounts the last made counts.
+std::map<std::string, std::string> OwnersIn(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops) {
+  std::map<std::string, std::string> owners;
+  for (const LoopInfo& loop : loops) owners[loop.device] = OwnerOf(loop);
+  for (const MountInfo& info : mounts) {
+    const LoopInfo* const loop = LoopBehind(info, loops);
+    owners[info.target] = loop == nullptr ? "" : OwnerOf(*loop);
+  }
+  return owners;
+}
+
 }  // namespace
 
-// Whatever of one volume cannot be put right now is told, and left: no volume keeps the others from being served.
+// Whatever of one volume cannot be put right now is told, and left: no volume keeps the others from being served, not
+// even one whose filesystem hangs.
 absl::Status NodeVolumes::Reconcile() {
-  MOORING_RETURN_IF_ERROR(DropStale());
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List("/"));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
+  Listing listing;
+  MOORING_ASSIGN_OR_RETURN(listing.mounts, mounter_.List("/"));
+  MOORING_ASSIGN_OR_RETURN(listing.loops, mounter_.FindLoops(""));
+  MOORING_RETURN_IF_ERROR(DropStale(listing));
+  const auto& [mounts, loops] = listing;
   std::map<std::string, Found> volumes;
   for (const LoopInfo& loop : loops) {
     if (!OwnerOf(loop).empty() && !loop.auto_clear) volumes[OwnerOf(loop)].has_block_device = true;
@@ -47,6 +73,7 @@ absl::Status NodeVolumes::Reconcile() {
     if (loop != nullptr) volumes[OwnerOf(*loop)].mounted.push_back(FoundMounted(info, *loop));
   }
   for (const auto& [volume_id, found] : volumes) {
+    const DeadlineScope patience(Clock::now() + kPatience);
     if (const absl::Status status = ReconcileVolume(volume_id, found); !status.ok()) {
       log::Warning("a volume's records and mounts could not be put together",
                    {{"volume", volume_id}, {"cause", Message(status)}});
@@ -55,9 +82,19 @@ absl::Status NodeVolumes::Reconcile() {
   return absl::OkStatus();
 }
 
-absl::Status NodeVolumes::DropStale() {
+// What the listing shows needs no second look: that would be a walk along its path, which may hang.
+absl::Status NodeVolumes::DropStale(const Listing& listing) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
+  const std::map<std::string, std::string> owners = OwnersIn(listing.mounts, listing.loops);
+  const auto end = Clock::now() + kPatienceWithAll;
   for (const VolumeUse& use : uses) {
+    const auto listed = owners.find(IsStagedBlock(use) ? use.device : use.path);
+    if (listed != owners.end() && listed->second == use.volume_id) continue;
+    if (Clock::now() >= end) {
+      log::Warning("records are not compared with what is mounted: looking takes too long", {{"from", use.path}});
+      return absl::OkStatus();
+    }
+    const DeadlineScope patience(Clock::now() + kPatience);
     if (const absl::Status status = DropIfStale(use); !status.ok()) {
       log::Warning("a record could not be compared with what is mounted",
                    {{"volume", use.volume_id}, {"path", use.path}, {"cause", Message(status)}});
@@ -67,20 +104,33 @@ absl::Status NodeVolumes::DropStale() {
 }
 
 absl::Status NodeVolumes::DropIfStale(const VolumeUse& use) {
-  const auto hold = Acquire(use.volume_id, use.path, {std::chrono::steady_clock::now()});
+  const auto hold = Acquire(use.volume_id, use.path, {Clock::now()});
   if (!hold.ok()) return absl::OkStatus();  // another process is at work on the volume
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> now, store_.Get(use.path));
   if (now != use) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
-  if (live) return absl::OkStatus();
+  if (live) return FollowMount(use);
   log::Info("forgetting a use whose mount is gone", {{"volume", use.volume_id}, {"path", use.path}});
   return Forget(use.path);
+}
+
+// A plugin in a container that was started anew sees the host's copies of its mounts, peers of those it made, whatever
+// it had made of its own. What they are now is what they are held to: the volume stays published.
+absl::Status NodeVolumes::FollowMount(VolumeUse use) {
+  if (use.propagation == Propagation::kInherit) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(use.path));
+  if (!info.mount || HasPropagation(*info.mount, use.propagation)) return absl::OkStatus();
+  log::Info("a mount has another propagation than it was made with: is this a new mount namespace?",
+            {{"volume", use.volume_id}, {"path", use.path}, {"made", std::string(ToString(use.propagation))}});
+  if (!use.asked_propagation) use.asked_propagation = use.propagation;
+  use.propagation = Propagation::kInherit;
+  return Record(use);
 }
 
 absl::Status NodeVolumes::ReconcileVolume(const std::string& volume_id, const Found& found) {
   // Of a plugin with another state directory? One that is known, and has lost its image, is ours all the same.
   if (absl::IsNotFound(source_.Find(volume_id).status())) return absl::OkStatus();
-  const auto hold = volume_locks_.Acquire(volume_id, "volume", std::chrono::steady_clock::now());
+  const auto hold = volume_locks_.Acquire(volume_id, "volume", Clock::now());
   if (!hold.ok()) return absl::OkStatus();  // another process is at work on it
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> known, store_.OfVolume(volume_id));
   // Where there are records, what has none is a copy: of a shared mount, or somebody's bind of a target.

@@ -52,6 +52,8 @@ absl::StatusOr<StageSpec> ParseStage(const csi::v1::NodeStageVolumeRequest& requ
   MOORING_ASSIGN_OR_RETURN(spec.staging_path, NormalisePath("staging_target_path", request.staging_target_path()));
   MOORING_ASSIGN_OR_RETURN(spec.capability, RequireCapability(request));
   spec.read_only = PublishedReadOnly(request.publish_context());
+  // It is for the targets; but a word that no publish will take is better refused before anything is staged.
+  MOORING_RETURN_IF_ERROR(FindPropagation(request.volume_context(), "volume_context").status());
   return spec;
 }
 
@@ -76,6 +78,8 @@ absl::StatusOr<PublishSpec> ParsePublish(const csi::v1::NodePublishVolumeRequest
     return InvalidArgument(fmt::format("target_path and staging_target_path are both {}", Quote(spec.target_path)));
   }
   spec.read_only = request.readonly() || PublishedReadOnly(request.publish_context());
+  MOORING_ASSIGN_OR_RETURN(spec.propagation, FindPropagation(request.volume_context(), "volume_context"));
+  MOORING_RETURN_IF_ERROR(CheckMayShare(spec.propagation, spec.capability, spec.read_only));
   return spec;
 }
 

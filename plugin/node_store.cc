@@ -30,7 +30,19 @@ constexpr char kTables[] = R"(
   CREATE INDEX IF NOT EXISTS uses_by_volume ON uses (volume_id);
 )";
 
+// Beside the uses, of the few that have one: programs that know nothing of it read and write the uses as before. It
+// goes with the use, also with one that is replaced (recursive_triggers).
+constexpr char kPropagations[] = R"(
+  CREATE TABLE IF NOT EXISTS propagations (
+    path TEXT PRIMARY KEY, asked TEXT NOT NULL, propagation TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TRIGGER IF NOT EXISTS propagation_of_use AFTER DELETE ON uses
+    BEGIN DELETE FROM propagations WHERE path = OLD.path; END;
+)";
+
 constexpr char kColumns[] = "path, volume_id, role, done, access_type, mode, read_only, capability, options, device";
+constexpr char kSelect[] =
+    "SELECT path, volume_id, role, done, access_type, mode, read_only, capability, options, device, asked, propagation "
+    "FROM uses LEFT JOIN propagations USING (path)";
 
 VolumeUse FromRow(SQLite::Statement& row) {
   VolumeUse use;
@@ -44,6 +56,8 @@ VolumeUse FromRow(SQLite::Statement& row) {
   use.capability = row.getColumn(7).getString();
   use.options = row.getColumn(8).getString();
   use.device = row.getColumn(9).getString();
+  use.asked_propagation = PropagationIn(row.getColumn(10).getString());  // no row, no word
+  use.propagation = PropagationIn(row.getColumn(11).getString()).value_or(Propagation::kInherit);
   return use;
 }
 
@@ -86,9 +100,11 @@ void PrepareSchema(SQLite::Database& database) {
   if (schema > kSchema) {
     throw SQLite::Exception(fmt::format("its schema {} is newer than this program's {}", schema, kSchema));
   }
-  if (schema == kSchema) return;
-  database.exec(kTables);
-  database.exec(fmt::format("PRAGMA user_version = {}", kSchema));
+  if (schema != kSchema) {
+    database.exec(kTables);
+    database.exec(fmt::format("PRAGMA user_version = {}", kSchema));
+  }
+  database.exec(kPropagations);
   transaction.commit();
 }
 
@@ -98,6 +114,7 @@ SQLite::Database OpenDatabase(const std::string& path) {
   SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, static_cast<int>(kBusyTimeout.count()));
   UseWal(database);
   database.exec("PRAGMA synchronous = OFF");
+  database.exec("PRAGMA recursive_triggers = ON");
   PrepareSchema(database);
   return database;
 }
@@ -108,7 +125,7 @@ void ForgetOtherBoots(SQLite::Database& database, const std::string& boot_id) {
   known.bind(1, boot_id);
   if (!known.executeStep()) {
     known.reset();
-    database.exec("DELETE FROM uses; DELETE FROM boot");
+    database.exec("DELETE FROM uses; DELETE FROM propagations; DELETE FROM boot");
     SQLite::Statement insert(database, "INSERT INTO boot (id) VALUES (?)");
     insert.bind(1, boot_id);
     insert.exec();
@@ -129,10 +146,9 @@ struct NodeStore::Database {
   SQLite::Statement put{connection,
                         fmt::format("INSERT OR REPLACE INTO uses ({}) VALUES (?,?,?,?,?,?,?,?,?,?)", kColumns)};
   SQLite::Statement remove{connection, "DELETE FROM uses WHERE path = ?"};
-  SQLite::Statement get{connection, fmt::format("SELECT {} FROM uses WHERE path = ?", kColumns)};
-  SQLite::Statement of_volume{connection,
-                              fmt::format("SELECT {} FROM uses WHERE volume_id = ? ORDER BY path", kColumns)};
-  SQLite::Statement all{connection, fmt::format("SELECT {} FROM uses ORDER BY path", kColumns)};
+  SQLite::Statement get{connection, fmt::format("{} WHERE path = ?", kSelect)};
+  SQLite::Statement of_volume{connection, fmt::format("{} WHERE volume_id = ? ORDER BY path", kSelect)};
+  SQLite::Statement all{connection, fmt::format("{} ORDER BY path", kSelect)};
 
   // Runs `work` with the statement reset before and after; SQLite's exceptions end here.
   template <typename Work>
@@ -180,10 +196,21 @@ absl::StatusOr<std::unique_ptr<NodeStore>> NodeStore::Open(const std::string& pa
   return TryOpen(kInMemory, boot_id);
 }
 
+// One without a propagation of its own is one statement, as the publish path likes it.
 absl::Status NodeStore::Put(const VolumeUse& use) {
+  const bool plain = !use.asked_propagation && use.propagation == Propagation::kInherit;
   return database_->Run(database_->put, [&](SQLite::Statement& statement) {
+    std::optional<SQLite::Transaction> both;
+    if (!plain) both.emplace(database_->connection, SQLite::TransactionBehavior::IMMEDIATE);
     BindAll(statement, use);
     statement.exec();
+    if (plain) return;
+    SQLite::Statement propagation(database_->connection, "INSERT INTO propagations VALUES (?, ?, ?)");
+    propagation.bind(1, use.path);
+    propagation.bind(2, PropagationText(use.asked_propagation));
+    propagation.bind(3, PropagationText(use.propagation));
+    propagation.exec();
+    both->commit();
   });
 }
 

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "mounter/mounter.h"
 #include "plugin/capability.h"
 
 namespace mooring {
@@ -31,6 +32,9 @@ struct VolumeUse {
   std::string capability;  // ToString of it; empty: found mounted, nobody remembers what was asked
   std::string options;     // of the filesystem, ToString
   std::string device;      // for block: the volume's own (writable) loop device
+
+  std::optional<Propagation> asked_propagation = std::nullopt;  // of the target; none: the plugin's default was taken
+  Propagation propagation = Propagation::kInherit;  // that its mount must still have; kInherit: whatever it has
 
   bool adopted() const { return capability.empty(); }
   bool operator==(const VolumeUse&) const = default;

@@ -18,10 +18,62 @@ namespace {
 constexpr std::string_view kLabel = "mooring:";
 constexpr std::string_view kReadOnlyLabel = "mooring-ro:";
 
-// A mount that was made in another mount namespace and came here, or could have: it has peers or a master.
-bool CameByPropagation(const MountInfo& info) { return info.peer_group != 0 || info.master != 0; }
+// Images are named after their volume. Of one that hangs it cannot be said whether it is to go: later, then.
+absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
+  for (const LoopInfo& loop : loops) {
+    if (!loop.hangs() || !NameOf(loop.label).starts_with(volume_id)) continue;
+    return absl::DeadlineExceededError(
+        fmt::format("{} over {}: no answer: what serves that file hangs; end or mend that, and call again", loop.device,
+                    Quote(loop.label)));
+  }
+  return absl::OkStatus();
+}
+
+// Of the mounts at and below a path, the one that `info` is mounted on. Parents come before children, and of a stack
+// the lower before the upper.
+const MountInfo* ParentIn(const std::vector<MountInfo>& mounts, const MountInfo& info) {
+  const MountInfo* parent = nullptr;
+  for (const MountInfo& other : mounts) {
+    if (other.id == info.id) break;
+    if (!IsBelow(info.target, other.target)) continue;
+    if (parent == nullptr || other.target.size() >= parent->target.size()) parent = &other;
+  }
+  return parent;
+}
+
+// A mount that was made in another mount namespace and came here, or could have: mount_namespaces(7) has it that what
+// arrives at a shared mount is a peer of the original, what arrives at a slave is a slave of it, and nothing arrives at
+// a private one. What was made here, below a shared mount, looks the same: taking it down takes it from all.
+bool CameByPropagation(const MountInfo& info, const MountInfo* parent) {
+  if (parent == nullptr) return false;
+  if (parent->shared()) return info.shared() || info.master != 0;
+  return parent->master != 0 && info.master != 0;
+}
+
+// One after another: "tmpfs is mounted below it at '/a'".
+std::string NameBelow(const std::vector<MountInfo>& mounts) {
+  std::string text;
+  for (const MountInfo& info : mounts) {
+    text += fmt::format("{}{} is mounted below it at {}", text.empty() ? "" : "; ", info.fs_type, Quote(info.target));
+  }
+  return text;
+}
 
 }  // namespace
+
+bool HasPropagation(const MountInfo& info, Propagation propagation) {
+  switch (propagation) {
+    case Propagation::kInherit:
+      return true;
+    case Propagation::kPrivate:
+      return !info.shared() && info.master == 0;
+    case Propagation::kSlave:
+      return !info.shared();
+    case Propagation::kShared:
+      return info.shared();
+  }
+  return true;
+}
 
 std::string LabelFor(const std::string& volume_id) { return std::string(kLabel) + volume_id; }
 std::string ReadOnlyLabelFor(const std::string& volume_id) { return std::string(kReadOnlyLabel) + volume_id; }
@@ -81,30 +133,37 @@ absl::Status NodeVolumes::CheckMount(const std::string& volume_id, const std::st
 }
 
 // What a task left there goes; what somebody else will ask for again does not.
-absl::Status NodeVolumes::CheckBelow(const std::string& volume_id, const std::string& path, const MountInfo& info) {
-  const std::string what = fmt::format("{} cannot be unmounted: ", Quote(path));
+absl::Status NodeVolumes::CheckNoVolumeBelow(const std::string& volume_id, const std::string& path,
+                                             const MountInfo& info) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo below, mounter_.Find(info.target));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(info.target));
   const std::string owner = known ? known->volume_id : OwnerOf(below);
-  if (known || (!owner.empty() && owner != volume_id)) {
-    return FailedPrecondition(
-        fmt::format("{}volume {} is in use below it at {}; end that first", what, owner, Quote(info.target)));
-  }
-  if (CameByPropagation(info)) return absl::OkStatus();
-  return FailedPrecondition(
-      fmt::format("{}{} is mounted below it at {}; unmount that first", what, info.fs_type, Quote(info.target)));
+  if (!known && (owner.empty() || owner == volume_id)) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("{} cannot be unmounted: volume {} is in use below it at {}; end that first",
+                                        Quote(path), owner, Quote(info.target)));
 }
 
+// All of it or nothing: a mount of somebody's own among them, and all stay as they are. Never lazily: a mount that is
+// busy, here or where it came from, is the error.
 absl::Status NodeVolumes::TakeDownBelow(const std::string& volume_id, const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(std::vector<MountInfo> mounts, mounter_.List(path));
-  std::erase_if(mounts, [&](const MountInfo& info) { return info.target == path; });
-  if (mounts.empty()) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List(path));
+  std::vector<MountInfo> below, own;
+  for (const MountInfo& info : mounts) {
+    if (info.target == path) continue;
+    MOORING_RETURN_IF_ERROR(CheckNoVolumeBelow(volume_id, path, info));
+    (CameByPropagation(info, ParentIn(mounts, info)) ? below : own).push_back(info);
+  }
+  if (!own.empty()) {
+    return FailedPrecondition(
+        fmt::format("{} cannot be unmounted: {}; unmount that first, it did not come by propagation and is left alone",
+                    Quote(path), NameBelow(own)));
+  }
+  if (below.empty()) {
     return FailedPrecondition(fmt::format(
         "{} is in use: a process has a file or its working directory there (fuser -vm {})", Quote(path), path));
   }
-  for (const MountInfo& info : mounts) MOORING_RETURN_IF_ERROR(CheckBelow(volume_id, path, info));
-  std::reverse(mounts.begin(), mounts.end());  // children first
-  for (const MountInfo& info : mounts) {
+  std::reverse(below.begin(), below.end());  // children first
+  for (const MountInfo& info : below) {
     MOORING_RETURN_IF_ERROR(Annotate(mounter_.Unmount({.target = info.target, .remove_target = false}),
                                      fmt::format("a mount that a task left below {}", Quote(path))));
   }
@@ -164,6 +223,7 @@ absl::Status NodeVolumes::ReleaseDevices(const std::string& volume_id, const std
            (use.role == VolumeUse::Role::kStage || !use.done);
   });
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, mounter_.FindLoops(""));
+  MOORING_RETURN_IF_ERROR(CheckNoneHangs(volume_id, loops));
   std::erase_if(loops, [&](const LoopInfo& loop) { return OwnerOf(loop) != volume_id || loop.auto_clear; });
   const bool stacked = std::any_of(loops.begin(), loops.end(),
                                    [&](const LoopInfo& loop) { return loop.label == ReadOnlyLabelFor(volume_id); });

@@ -47,6 +47,7 @@ struct PublishSpec {
   std::string target_path;
   Capability capability;
   bool read_only = false;
+  std::optional<Propagation> propagation = std::nullopt;  // none: the volume's, and where it has none, the plugin's
 };
 
 struct ExpandSpec {
@@ -65,8 +66,10 @@ struct VolumeStats {
 class NodeVolumes {
  public:
   // All must outlive it. `volume_locks` is shared with the catalog: a volume is not deleted while it is being staged.
-  NodeVolumes(Mounter& mounter, VolumeSource& source, NodeStore& store, KeyedLocks& volume_locks)
-      : mounter_(mounter), source_(source), store_(store), volume_locks_(volume_locks) {}
+  // `propagation` is that of targets for which neither the request nor the volume names one.
+  NodeVolumes(Mounter& mounter, VolumeSource& source, NodeStore& store, KeyedLocks& volume_locks,
+              Propagation propagation = Propagation::kInherit)
+      : mounter_(mounter), source_(source), store_(store), volume_locks_(volume_locks), propagation_(propagation) {}
 
   absl::Status Stage(const StageSpec& spec, const Call& call);
   absl::Status Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call);
@@ -120,6 +123,8 @@ class NodeVolumes {
   absl::StatusOr<LoopInfo> StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
                                         const std::optional<VolumeUse>& staged);
   absl::Status BindPlanned(const PublishSpec& spec, const Plan& plan);
+  Propagation PropagationFor(const PublishSpec& spec) const { return spec.propagation.value_or(propagation_); }
+  absl::Status CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const;
 
   // node_volumes.cc
   struct Place {
@@ -131,7 +136,7 @@ class NodeVolumes {
   absl::Status CheckOwner(const std::string& volume_id, const std::string& path, const std::string& owner);
   absl::Status CheckMount(const std::string& volume_id, const std::string& path, const PathInfo& info);
   absl::Status TakeDown(const std::string& volume_id, const std::string& path, PathInfo info, bool remove_target);
-  absl::Status CheckBelow(const std::string& volume_id, const std::string& path, const MountInfo& info);
+  absl::Status CheckNoVolumeBelow(const std::string& volume_id, const std::string& path, const MountInfo& info);
   absl::Status TakeDownBelow(const std::string& volume_id, const std::string& path);
   absl::Status ReleaseDevices(const std::string& volume_id, const std::string& gone = "");
   absl::Status DetachUnbound(const std::string& volume_id, const std::vector<LoopInfo>& loops,
@@ -142,8 +147,13 @@ class NodeVolumes {
   absl::StatusOr<bool> IsLive(const VolumeUse& use);
 
   // node_reconcile.cc
-  absl::Status DropStale();
+  struct Listing {
+    std::vector<MountInfo> mounts;
+    std::vector<LoopInfo> loops;
+  };
+  absl::Status DropStale(const Listing& listing);
   absl::Status DropIfStale(const VolumeUse& use);
+  absl::Status FollowMount(VolumeUse use);
   struct Found {
     std::vector<VolumeUse> mounted;
     bool has_block_device = false;
@@ -155,10 +165,14 @@ class NodeVolumes {
   VolumeSource& source_;
   NodeStore& store_;
   KeyedLocks& volume_locks_;
+  const Propagation propagation_;
   KeyedLocks path_locks_;
 };
 
 inline constexpr std::string_view kLabelPrefix = "mooring";  // of all loop devices of ours
+
+// Whether a mount has this propagation still. A slave may have lost whom it received from, or never had anybody.
+bool HasPropagation(const MountInfo& info, Propagation propagation);
 
 // The volume a loop device belongs to; empty: none of ours.
 std::string OwnerOf(const LoopInfo& loop);

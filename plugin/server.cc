@@ -92,7 +92,7 @@ struct PluginServer::Parts {
         volume_locks(std::move(shared_locks)),
         backend(config.state_dir, mounter),
         catalog(*catalog_store, backend, *volume_locks, CatalogSettings(config)),
-        node_volumes(mounter, catalog, *node_store, *volume_locks),
+        node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation),
         identity_service({config.driver_name, config.serves_controller()}, readiness, std::move(mounter_health), rpc),
         controller_service(catalog, rpc),
         node_service(rpc, node_volumes, {config.node_id, config.max_volumes, config.topology, config.mount_roots}),

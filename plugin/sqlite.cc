@@ -3,6 +3,8 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sqlite3.h>
 
+#include "mounter/propagation.h"
+
 namespace mooring {
 
 void UseWal(SQLite::Database& database) {
@@ -16,6 +18,15 @@ void UseWal(SQLite::Database& database) {
 bool IsDiskFull(const SQLite::Exception& error) {
   constexpr int kPrimary = 0xFF;
   return (error.getErrorCode() & kPrimary) == SQLITE_FULL || error.getExtendedErrorCode() == SQLITE_IOERR_SHMSIZE;
+}
+
+std::string PropagationText(std::optional<Propagation> propagation) {
+  return propagation ? std::string(ToString(*propagation)) : "";
+}
+
+std::optional<Propagation> PropagationIn(const std::string& text) {
+  const absl::StatusOr<Propagation> parsed = ParsePropagation(text);
+  return parsed.ok() ? std::optional<Propagation>(*parsed) : std::nullopt;
 }
 
 }  // namespace mooring

@@ -1,11 +1,15 @@
-// What the two databases have in common: they open on a full disk, and where other processes have them open.
+// What the two databases have in common: they open on a full disk, and where other processes have them open; and how
+// they write a propagation down.
 #ifndef MOORING_PLUGIN_SQLITE_H_
 #define MOORING_PLUGIN_SQLITE_H_
 
 #include <chrono>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "absl/status/status.h"
+#include "mounter/mounter.h"
 
 namespace SQLite {
 class Database;
@@ -22,6 +26,10 @@ void UseWal(SQLite::Database& database);
 
 // SQLite has no code of its own for a -shm that finds no room.
 bool IsDiskFull(const SQLite::Exception& error);
+
+// In a column: its word, empty for none. What is no word, which only another program can have written, is none.
+std::string PropagationText(std::optional<Propagation> propagation);
+std::optional<Propagation> PropagationIn(const std::string& text);
 
 // Two processes that make the file at the same moment: changing to WAL is refused at once where another connection is
 // in the way, whatever the busy timeout says. So the whole opening is repeated while it is ABORTED.

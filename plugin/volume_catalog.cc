@@ -62,6 +62,7 @@ VolumeInfo ToInfo(ListedVolume listed) {
   return {.id = std::move(listed.volume.id),
           .bytes = listed.volume.bytes,
           .fs_type = std::move(listed.volume.fs_type),
+          .propagation = listed.volume.propagation,
           .published_nodes = std::move(listed.nodes)};
 }
 
@@ -96,7 +97,8 @@ absl::StatusOr<NodeVolume> VolumeCatalog::Find(const std::string& id) {
                     .path = location->path,
                     .bytes = location->bytes,
                     .made_bytes = record.bytes,
-                    .fs_type = std::move(record.fs_type)};
+                    .fs_type = std::move(record.fs_type),
+                    .propagation = record.propagation};
 }
 
 absl::StatusOr<VolumeInfo> VolumeCatalog::Get(const std::string& id) {

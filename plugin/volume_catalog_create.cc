@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/propagation.h"
 #include "plugin/volume_catalog.h"
 #include "plugin/volume_id.h"
 
@@ -22,7 +23,15 @@ std::string SegmentsText(const Segments& segments) {
 }
 
 VolumeInfo ToInfo(const VolumeRecord& record) {
-  return {.id = record.id, .bytes = record.bytes, .fs_type = record.fs_type, .published_nodes = {}};
+  return {.id = record.id,
+          .bytes = record.bytes,
+          .fs_type = record.fs_type,
+          .propagation = record.propagation,
+          .published_nodes = {}};
+}
+
+std::string PropagationWord(const std::optional<Propagation>& propagation) {
+  return propagation ? std::string(ToString(*propagation)) : "none";
 }
 
 }  // namespace
@@ -68,6 +77,10 @@ absl::Status VolumeCatalog::CheckMatches(const VolumeRecord& existing, const Cre
   if (existing.fs_type != spec.fs_type) {
     return differs(fmt::format("filesystem {}, and {} is asked for", existing.fs_type, spec.fs_type));
   }
+  if (existing.propagation != spec.propagation) {
+    return differs(fmt::format("propagation {}, and {} is asked for", PropagationWord(existing.propagation),
+                               PropagationWord(spec.propagation)));
+  }
   if (!Satisfies(existing.bytes, spec.range)) {
     return differs(fmt::format("{}, and {} is asked for", SizeText(existing.bytes), RangeText(spec.range)));
   }
@@ -89,8 +102,12 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
                     Quote(settings_.node_id), SegmentsText(settings_.topology)));
   }
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseSize(spec.range, spec.minimum_bytes));
-  return VolumeRecord{
-      .id = NewVolumeId(), .name = spec.name, .state = VolumeState::kCreating, .bytes = bytes, .fs_type = spec.fs_type};
+  return VolumeRecord{.id = NewVolumeId(),
+                      .name = spec.name,
+                      .state = VolumeState::kCreating,
+                      .bytes = bytes,
+                      .fs_type = spec.fs_type,
+                      .propagation = spec.propagation};
 }
 
 // creating -> ready, or away.

@@ -3,9 +3,11 @@
 #define MOORING_PLUGIN_VOLUME_SOURCE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "mounter/mounter.h"
 
 namespace mooring {
 
@@ -15,6 +17,7 @@ struct NodeVolume {
   std::uint64_t bytes = 0;       // its size now
   std::uint64_t made_bytes = 0;  // what it was made or grown to: more than `bytes`, and it was cut short
   std::string fs_type;           // asked for when it was created; never empty
+  std::optional<Propagation> propagation = std::nullopt;  // of its targets, asked for when it was created
 };
 
 class VolumeSource {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "mounter/mounter.h"
 #include "plugin/capability.h"
 #include "plugin/volume_size.h"
 
@@ -20,9 +21,10 @@ using Segments = std::map<std::string, std::string>;  // of one topology
 struct CreateVolumeSpec {
   std::string name;
   SizeRange range;
-  std::uint64_t minimum_bytes = 0;   // that its capabilities need
-  std::string fs_type;               // never empty, also for a volume that is to be a block device
-  std::vector<Segments> topologies;  // it must be reachable from one of them; none: from anywhere
+  std::uint64_t minimum_bytes = 0;                        // that its capabilities need
+  std::string fs_type;                                    // never empty, also for a volume that is to be a block device
+  std::optional<Propagation> propagation = std::nullopt;  // of its targets; none: the plugin's, whatever it is then
+  std::vector<Segments> topologies;                       // it must be reachable from one of them; none: from anywhere
 };
 
 struct ControllerPublishSpec {
@@ -57,6 +59,7 @@ struct VolumeInfo {
   std::string id;
   std::uint64_t bytes = 0;
   std::string fs_type;
+  std::optional<Propagation> propagation = std::nullopt;
   std::vector<std::string> published_nodes;
 };
 

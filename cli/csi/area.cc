@@ -8,8 +8,7 @@
 #include "base/status.h"
 #include "cli/csi/command.h"
 #include "cli/failure.h"
-#include "cli/run.h"
-#include "cli/usage.h"
+#include "cli/report.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -61,14 +60,7 @@ absl::StatusOr<int> Execute(const Command& command, Arguments& arguments, const 
 int Report(const absl::Status& failure, const Arguments& arguments, const CLI::App& app, const Streams& streams) {
   absl::Status shown(failure.code(), arguments.secrets.Redact(Message(failure)));
   if (!CallOf(failure).empty()) shown = OfCall(std::move(shown), CallOf(failure));
-  streams.err << "mooring: " << ToLine(shown) << '\n';
-  const int status = ExitStatus(shown);
-  if (status == kExitUsage) {
-    streams.err << UsageHint(app);  // for whoever wrote the script, not for the script
-  } else if (arguments.json) {
-    streams.out << ToJson(shown) << '\n';
-  }
-  return status;
+  return cli::Report(shown, arguments.json, app, streams);
 }
 
 int RunCommand(const Command& command, Arguments& arguments, const CLI::App& app, const Streams& streams) {

@@ -1,20 +1,16 @@
 #include "cli/csi/client.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "base/quote.h"
 #include "base/socket_path.h"
-#include "base/unique_fd.h"
 #include "cli/csi/redact.h"
 #include "cli/failure.h"
 #include "cli/output.h"
+#include "cli/socket_problem.h"
 #include "cli/text.h"
 
 namespace mooring::cli::csi_area {
@@ -31,40 +27,6 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   // Some servers refuse a socket's path where a host's name is expected.
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   return grpc::CreateCustomChannel(GrpcTarget(options.socket_path), grpc::InsecureChannelCredentials(), arguments);
-}
-
-int ConnectError(const std::string& socket_path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, socket_path.data(), std::min(socket_path.size(), sizeof(address.sun_path) - 1));
-  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.ok()) return errno;
-  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
-}
-
-bool IsSocket(const std::string& path) {
-  struct stat status = {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
-}
-
-// Why a call got nowhere, asked of the socket itself: gRPC says neither which of these it is nor what helps. Empty when
-// somebody does serve the socket, and the error is theirs.
-std::string SocketProblem(const std::string& path) {
-  switch (const int error = ConnectError(path)) {
-    case 0:
-      return "";
-    case ENOENT:
-      return fmt::format("there is no socket at {}: start the driver, or name its socket with --endpoint", Quote(path));
-    case ECONNREFUSED:
-      if (!IsSocket(path)) return fmt::format("{} is not a socket: name the driver's with --endpoint", Quote(path));
-      return fmt::format("nobody serves the socket {}: the driver that made it is gone, start it again", Quote(path));
-    case EACCES:
-      return fmt::format("the socket {} is not for this user: try again as root", Quote(path));
-    case EAGAIN:
-      return fmt::format("the driver does not answer at {}: its queue of connections is full", Quote(path));
-    default:
-      return ErrnoStatus(error, "connect to the socket", path).ToString();
-  }
 }
 
 std::string Seconds(std::chrono::milliseconds time) {

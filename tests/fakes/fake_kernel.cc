@@ -227,10 +227,15 @@ absl::Status FakeKernel::Remove(const std::string& path) {
   return absl::OkStatus();
 }
 
-std::uint64_t FakeKernel::PeerGroupFor(const std::string& target, Propagation propagation) {
-  const FakeMount* around = MountAround(target);
-  const bool inherited = propagation == Propagation::kInherit && around != nullptr && around->info.shared();
-  return propagation == Propagation::kShared || inherited ? next_peer_group_++ : 0;
+// Below a shared mount there are copies in other namespaces, in a peer group of their own: what a slave receives from.
+void FakeKernel::SetPropagation(MountInfo& info, Propagation propagation) {
+  const FakeMount* around = MountAround(info.target);
+  const bool below_shared = around != nullptr && around->info.shared();
+  if (propagation == Propagation::kShared || (propagation == Propagation::kInherit && below_shared)) {
+    info.peer_group = next_peer_group_++;
+  } else if (propagation == Propagation::kSlave && below_shared) {
+    info.master = next_peer_group_++;
+  }
 }
 
 absl::Status FakeKernel::Mount(const MountRequest& request) {
@@ -254,7 +259,7 @@ absl::Status FakeKernel::Mount(const MountRequest& request) {
   mount.info.fs_type = request.fs_type;
   mount.info.device = loop->info.device_number;
   mount.info.flags = request.flags;
-  mount.info.peer_group = PeerGroupFor(request.target, request.propagation);
+  SetPropagation(mount.info, request.propagation);
   Make(request.target, TargetKind::kDirectory);
   mounts_.push_back(mount);
   return absl::OkStatus();
@@ -273,7 +278,7 @@ absl::Status FakeKernel::Bind(const BindRequest& request) {
   mount.info.fs_type = mount.is_device ? "devtmpfs" : source.mount ? source.mount->fs_type : "ext4";
   mount.info.device = mount.is_device ? kDevtmpfs : source.device;
   mount.info.flags = request.flags;
-  mount.info.peer_group = PeerGroupFor(request.target, request.propagation);
+  SetPropagation(mount.info, request.propagation);
   Make(request.target, request.target_kind);
   mounts_.push_back(mount);
   return absl::OkStatus();

@@ -95,7 +95,7 @@ class FakeKernel {
   absl::Status CheckPlace(const std::string& path, TargetKind kind) const;
   void Make(const std::string& path, TargetKind kind);
   absl::Status Remove(const std::string& path);
-  std::uint64_t PeerGroupFor(const std::string& target, Propagation propagation);
+  void SetPropagation(MountInfo& info, Propagation propagation);
 
   FakeLoop* LoopOf(dev_t device);
   std::optional<LoopInfo> LoopInfoOf(dev_t device) const;

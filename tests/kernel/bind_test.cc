@@ -141,6 +141,29 @@ TEST_F(BindTest, ReadOnlyRecursiveIsReadOnlyBelowInAPeerNamespaceToo) {
   EXPECT_EQ(TryWrite(peer.Seen(parent + "/target/sub/file"), "x"), EROFS);
 }
 
+// What somebody made read-only or noexec is not to come out writable and executable elsewhere: mount(8)'s rbind keeps
+// such flags, too.
+TEST_F(BindTest, RecursiveTakesNoFlagAwayFromASubmount) {
+  Dir("source");
+  PrivateMount("source/sub");
+  constexpr unsigned long kStrict = MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NOEXEC | MS_NOATIME;
+  ASSERT_EQ(::mount(nullptr, Path("source/sub").c_str(), nullptr, kStrict, nullptr), 0);
+  const auto bound = [&](const std::string& target, const MountFlags& flags) {
+    BindRequest request = BindOf(Path("source"), Path(target), flags);
+    request.recursive = true;
+    EXPECT_OK(mounter_.Bind(request));
+    return Path(target);
+  };
+  EXPECT_EQ(OptionsAt(bound("plain", {})), "rw,relatime");
+  EXPECT_EQ(OptionsAt(Path("plain/sub")), "ro,nosuid,noexec,noatime");
+  EXPECT_EQ(TryWrite(Path("plain/sub/file"), "x"), EROFS);
+  EXPECT_EQ(OptionsAt(bound("stricter", {.nodev = true})), "rw,nodev,relatime");
+  EXPECT_EQ(OptionsAt(Path("stricter/sub")), "ro,nosuid,nodev,noexec,noatime");
+  EXPECT_EQ(OptionsAt(bound("strictatime", {.atime = Atime::kStrictatime})), "rw");
+  EXPECT_EQ(OptionsAt(Path("strictatime/sub")), "ro,nosuid,noexec,noatime");
+  EXPECT_EQ(OptionsAt(Path("source/sub")), "ro,nosuid,noexec,noatime") << "the source is as it was";
+}
+
 TEST_F(BindTest, BindsADeviceNodeOnAFile) {
   const std::string device = Losetup(Sparse("image", kMiB));
   ASSERT_OK(mounter_.Bind(NodeBindOf(device, Path("target"))));

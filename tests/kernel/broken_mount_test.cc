@@ -52,6 +52,15 @@ TEST_F(BrokenMountTest, DeadOneIsNotStackedOn) {
               FailsWith(absl::StatusCode::kFailedPrecondition, "mount already"));
 }
 
+TEST_F(BrokenMountTest, WhatLiesBelowADeadOneSaysHowToGoOn) {
+  Die();
+  const auto names_it = FailsWith(absl::StatusCode::kFailedPrecondition, "umount -l " + Path("target"));
+  const std::string below = Path("target/below/it");
+  EXPECT_THAT(mounter_.Find(below), names_it);
+  EXPECT_THAT(mounter_.Unmount(UnmountOf(below, true)), names_it);
+  EXPECT_THAT(mounter_.Bind(BindOf(Dir("source"), below)), names_it);
+}
+
 TEST_F(BrokenMountTest, PathBelowADeadOneIsAnErrorThatNamesIt) {
   Die();
   EXPECT_THAT(mounter_.Find(Path("target/below/it")).status().ToString(), ::testing::HasSubstr(Path("target/below")));
@@ -65,6 +74,17 @@ TEST_F(BrokenMountTest, HungOneHoldsNobodyUp) {
               ::testing::HasSubstr("mount already"));
   EXPECT_EQ(AskInChild([&] { return UnmountAndRemove(); }), "OK");
   EXPECT_FALSE(Exists(Path("target")));
+}
+
+// An ext4 goes on answering at its root.
+TEST_F(KernelTest, AnExt4ThatWasShutDownIsNoticed) {
+  ASSERT_OK(mounter_.Mount(MountOf(Ext4Image("image"), Path("target"))));
+  EXPECT_EQ(mounter_.Ailment(Path("target")).value(), "");
+  ASSERT_EQ(Tool("xfs_io -x -c shutdown " + Path("target")), 0);
+  const auto ailment = mounter_.Ailment(Path("target"));
+  ASSERT_OK(ailment);
+  EXPECT_THAT(*ailment, ::testing::HasSubstr("was shut down"));
+  EXPECT_OK(mounter_.Unmount(UnmountOf(Path("target"), true)));
 }
 
 // An xfs that was shut down answers EIO even where only its root is looked at.

@@ -6,6 +6,8 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <set>
 
 #include "mounter/kernel_features.h"
 #include "tests/kernel/kernel_test.h"
@@ -86,9 +88,10 @@ class FaultTest : public KernelTest {
       if (HasFailure()) return;
       EXPECT_LT(nth, kMost);
       EXPECT_GT(failed, 2) << "the faults had no effect";
-      RecordProperty(fmt::format("calls_failed_with_{}", error), nth - 1);
     }
   }
+
+  std::set<std::string> calls_;  // the names of those that were failed
 
  private:
   bool IsOurs(const std::string& target) const {
@@ -108,6 +111,7 @@ class FaultTest : public KernelTest {
       ++failed;
       if (operation.or_else(outcome.status)) return true;
     }
+    calls_.insert(outcome.failed);
     // A loop device goes a moment after its last user.
     if (Eventually([&] { return State() == before; })) return !outcome.failed.empty();
     EXPECT_EQ(State(), before);
@@ -147,6 +151,9 @@ TEST_P(BindFaultTest, LeavesEverythingAsBefore) {
             EXPECT_OK(mounter_.Unmount(UnmountOf(target, !GetParam().existing_target)));
           },
   });
+  EXPECT_TRUE(calls_.contains(IsKnownMissing(KernelFeature::kMountApi) ? "mount" : "move_mount"));
+  EXPECT_TRUE(calls_.contains(IsKnownMissing(KernelFeature::kOpenAt2) ? "openat" : "openat2"));
+  EXPECT_TRUE(calls_.contains("flock"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Binds, BindFaultTest,
@@ -161,6 +168,25 @@ INSTANTIATE_TEST_SUITE_P(Binds, BindFaultTest,
                                                     .recursive = true},
                                            BindCase{.name = "ReadOnlyWithAGroup", .flags = ReadOnly(), .group = true}),
                          [](const auto& test) { return test.param.name; });
+
+// What the kernel refuses once is there all the same.
+TEST_F(FaultTest, OneRefusalIsNotTakenForAMissingCall) {
+  const BindRequest request = BindOf(Dir("source"), Path("shared/target"));
+  ASSERT_OK(mounter_.Bind(request));
+  ASSERT_OK(mounter_.Unmount(UnmountOf(request.target, true)));
+  if (IsKnownMissing(KernelFeature::kMountApi) || IsKnownMissing(KernelFeature::kOpenAt2)) {
+    GTEST_SKIP() << "they are missing here";
+  }
+  for (const char* call : {"openat2", "open_tree", "mount_setattr", "move_mount"}) {
+    for (const int error : {EPERM, ENOSYS}) {
+      const FaultOutcome outcome = RunWithFault({.error = error, .only = call}, [&] { return mounter_.Bind(request); });
+      EXPECT_EQ(outcome.failed, call);
+      EXPECT_FALSE(outcome.status.ok());
+      EXPECT_FALSE(IsKnownMissing(KernelFeature::kMountApi)) << call;
+      EXPECT_FALSE(IsKnownMissing(KernelFeature::kOpenAt2)) << call;
+    }
+  }
+}
 
 TEST_F(FaultTest, BindOfADeviceNode) {
   const std::string device = Losetup(Sparse("image", kMiB));
@@ -273,8 +299,7 @@ TEST_F(FaultTest, GrowLeavesNoMountBehind) {
   request.flags = ReadOnly();
   ASSERT_OK(mounter_.Mount(request));
   FailEachCall({
-      .work = [&] { return mounter_.Grow(request.target, "xfs"); },
-      .undo = [] {},  // it has its size
+      .work = [&] { return mounter_.Grow(request.target, "xfs"); }, .undo = [] {},  // it has its size
   });
 }
 

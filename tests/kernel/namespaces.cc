@@ -49,11 +49,23 @@ int WaitFor(pid_t pid) {
   return status;
 }
 
+unsigned long FlagsOf(MountNamespace::Kind kind) {
+  switch (kind) {
+    case MountNamespace::Kind::kPeer:
+      return 0;
+    case MountNamespace::Kind::kSlave:
+      return MS_REC | MS_SLAVE;
+    case MountNamespace::Kind::kPrivate:
+      return MS_REC | MS_PRIVATE;
+  }
+  return 0;
+}
+
 // The child's side: a namespace of its own, then sleep until the parent ends it, or ends.
 [[noreturn]] void HoldNamespace(MountNamespace::Kind kind, int ready) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const bool made = ::unshare(CLONE_NEWNS) == 0 && (kind == MountNamespace::Kind::kPeer ||
-                                                    ::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0);
+  const unsigned long flags = FlagsOf(kind);
+  const bool made = ::unshare(CLONE_NEWNS) == 0 && (flags == 0 || ::mount("none", "/", nullptr, flags, nullptr) == 0);
   WriteAll(ready, made ? "ready" : "failed");
   ::close(ready);
   for (;;) ::pause();

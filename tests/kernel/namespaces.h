@@ -18,7 +18,8 @@ std::string AskInChild(const std::function<std::string()>& question);
 // A mount namespace of its own, made as a copy of this one, for as long as the object lives.
 class MountNamespace {
  public:
-  enum class Kind { kPeer, kSlave };  // of all the mounts here: shared ones stay in their peer group, or only receive
+  // What becomes of the mounts here that are shared: they stay in their peer group, only receive, or neither.
+  enum class Kind { kPeer, kSlave, kPrivate };
 
   explicit MountNamespace(Kind kind);
   MountNamespace(const MountNamespace&) = delete;
@@ -27,6 +28,8 @@ class MountNamespace {
 
   // As AskInChild, in that namespace.
   std::string Ask(const std::function<std::string()>& question) const;
+
+  pid_t pid() const { return pid_; }  // of the process that is there
 
   // The same path as seen there, for everything that takes a path.
   std::string Seen(const std::string& path) const;

@@ -1,7 +1,9 @@
 // Propagation, mount_namespaces(7): what a mount is made, and what becomes visible where.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mount.h>
 
+#include "base/unique_fd.h"
 #include "tests/kernel/kernel_test.h"
 #include "tests/kernel/namespaces.h"
 
@@ -137,15 +139,62 @@ TEST_P(ThreeNamespacesTest, MountBelowTheTargetInTheTaskStaysThere) {
   EXPECT_EQ(Count(source_ + "/sub"), "0");
 }
 
-INSTANTIATE_TEST_SUITE_P(Directions, ThreeNamespacesTest,
-                         ::testing::Values(DirectionCase{Propagation::kPrivate, false, false},
-                                           DirectionCase{Propagation::kSlave, true, false},
-                                           DirectionCase{Propagation::kShared, true, true}),
-                         [](const auto& test) {
-                           return test.param.target_to_source   ? "Shared"
-                                  : test.param.source_to_target ? "Slave"
-                                                                : "Private";
-                         });
+// What docs/propagation.md says of mounts that are left below a volume.
+class LeftBelowTest : public ThreeNamespacesTest {
+ protected:
+  void SetUp() override {
+    source_ = Dir("source");  // as a staged volume: shared with nobody
+    Dir("source/sub");
+    target_ = SharedMount("parent") + "/target";
+  }
+  std::string UnmountIn(const MountNamespace& plugin, const std::string& path, bool remove = false) {
+    return plugin.Ask([&] { return mounter_.Unmount(UnmountOf(path, remove)).ToString(); });
+  }
+};
+
+// An unmount goes where a mount goes: to the peers and slaves, not to a master. And a mount that something is mounted
+// on is not unmounted by propagation; but a directory that is removed takes the mounts on it in other namespaces along.
+TEST_P(LeftBelowTest, WhatTheHostLeftGoesWithTheVolumeOrWithItsDirectory) {
+  const MountNamespace plugin(MountNamespace::Kind::kPeer);
+  ASSERT_EQ(BindIn(plugin), "OK");
+  ASSERT_EQ(MountTmpfs(target_ + "/sub"), "mounted");
+  const bool receives = GetParam().propagation != Propagation::kPrivate, sends = GetParam().target_to_source;
+  EXPECT_EQ(plugin.Ask([&] { return Count(target_ + "/sub"); }), receives ? "1" : "0");
+  if (receives) {
+    EXPECT_THAT(UnmountIn(plugin, target_), ::testing::HasSubstr("busy"));
+  }
+  EXPECT_EQ(UnmountIn(plugin, target_ + "/sub"), "OK");
+  EXPECT_EQ(Count(target_ + "/sub"), sends ? "0" : "1");
+  EXPECT_EQ(UnmountIn(plugin, target_), "OK");
+  EXPECT_EQ(Count(target_), sends ? "0" : "1");
+  EXPECT_EQ(UnmountIn(plugin, target_, true), "OK");
+  EXPECT_TRUE(MountsBelow(target_).empty());
+  EXPECT_TRUE(Exists(source_ + "/sub")) << "the volume is as it was";
+}
+
+TEST_P(LeftBelowTest, ACopyThatIsBusyInAnotherNamespaceHoldsTheMountHere) {
+  const MountNamespace plugin(MountNamespace::Kind::kPeer), task(MountNamespace::Kind::kSlave);
+  ASSERT_EQ(BindIn(plugin), "OK");
+  {
+    const UniqueFd busy(::open(task.Seen(target_ + "/sub").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    ASSERT_TRUE(busy.ok());
+    EXPECT_THAT(UnmountIn(plugin, target_), ::testing::HasSubstr("busy"));
+    EXPECT_EQ(Count(target_), "1");
+  }
+  EXPECT_EQ(UnmountIn(plugin, target_), "OK");
+  EXPECT_EQ(Count(target_), "0");
+}
+
+const auto kDirections =
+    ::testing::Values(DirectionCase{Propagation::kPrivate, false, false},
+                      DirectionCase{Propagation::kSlave, true, false}, DirectionCase{Propagation::kShared, true, true});
+std::string NameOf(const ::testing::TestParamInfo<DirectionCase>& test) {
+  if (test.param.target_to_source) return "Shared";
+  return test.param.source_to_target ? "Slave" : "Private";
+}
+
+INSTANTIATE_TEST_SUITE_P(Directions, LeftBelowTest, kDirections, NameOf);
+INSTANTIATE_TEST_SUITE_P(Directions, ThreeNamespacesTest, kDirections, NameOf);
 
 }  // namespace
 }  // namespace mooring::testing

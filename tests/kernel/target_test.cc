@@ -167,13 +167,16 @@ TEST_F(TargetTest, LockedBySomebodyElseIsSaidSoonEnough) {
   EXPECT_TRUE(MountsBelow(dir_.path()).empty());
 }
 
-TEST_F(TargetTest, ATargetOutsideTheRootsIsRefused) {
+// Looking is allowed everywhere: who reconciles looks through all mounts, and at loop devices.
+TEST_F(TargetTest, OutsideTheRootsNothingIsMountedOrUnmounted) {
   KernelMounter confined({Dir("a")});
   const std::string image = Ext4Image("image");
   for (const std::string& target : {Path("ab"), Path("b"), dir_.path()}) {
     ExpectRefused(confined.Mount(MountOf(image, target)), "below none of the directories");
     ExpectRefused(confined.Bind(BindOf(Dir("source"), target)), "below none of the directories");
     ExpectRefused(confined.Unmount(UnmountOf(target)), "below none of the directories");
+    EXPECT_OK(confined.Find(target));
+    EXPECT_OK(confined.List(target));
   }
   EXPECT_FALSE(Exists(Path("ab")));
   EXPECT_OK(confined.Bind(BindOf(Path("source"), Path("a/target"))));

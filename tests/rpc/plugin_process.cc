@@ -1,6 +1,7 @@
 #include "tests/rpc/plugin_process.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -50,12 +51,14 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 }
 
 // Between fork and exec: only what is safe there, since this process has threads.
-[[noreturn]] void Become(const char* binary, int log, char* const* arguments, char* const* environment) {
+[[noreturn]] void Become(const char* binary, int log, bool own_mount_namespace, char* const* arguments,
+                         char* const* environment) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that dies takes its plugin along
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // a file that a test has open is not the plugin's
+  if (own_mount_namespace && ::unshare(CLONE_NEWNS) != 0) ::_exit(126);
   ::dup2(log, 1);
   ::dup2(log, 2);
   ::execve(binary, arguments, environment);
@@ -76,7 +79,7 @@ void PluginProcess::Launch() {
   ASSERT_TRUE(log.ok()) << options_.log_file;
   const char* binary = Binary();
   pid_ = ::fork();
-  if (pid_ == 0) Become(binary, log.get(), argv.data(), envp.data());
+  if (pid_ == 0) Become(binary, log.get(), options_.own_mount_namespace, argv.data(), envp.data());
   ASSERT_GT(pid_, 0);
 }
 

@@ -20,6 +20,7 @@ class PluginProcess {
     std::string log_file;                            // of stdout and stderr, appended to
     std::vector<std::string> flags;                  // behind those
     std::map<std::string, std::string> environment;  // all of it, but for PATH where that is not in it
+    bool own_mount_namespace = false;                // a copy of the test's, as a plugin in a container has one
   };
 
   explicit PluginProcess(Options options) : options_(std::move(options)) {}

@@ -278,6 +278,7 @@ TEST_F(CatalogStoreTest, ACatalogOfTheFirstVersionIsCarriedOver) {
           "ALTER TABLE volumes ADD COLUMN access_types TEXT NOT NULL DEFAULT 'mount';"
           "ALTER TABLE volumes ADD COLUMN created_at INTEGER NOT NULL DEFAULT 1;"
           "DROP TABLE settings;"
+          "ALTER TABLE volumes DROP COLUMN propagation;"
           "PRAGMA user_version=1");
   store = Open();
   ExpectInserted(*store, Volume("vol-b"));
@@ -285,7 +286,22 @@ TEST_F(CatalogStoreTest, ACatalogOfTheFirstVersionIsCarriedOver) {
   EXPECT_EQ(store->Publications("vol-a")->size(), 1u);
   EXPECT_EQ(store->KeepNodeId("n1").value(), "n1");
   store.reset();
-  EXPECT_EQ(SQLite::Database(path()).execAndGet("PRAGMA user_version").getInt(), 2);
+  EXPECT_EQ(SQLite::Database(path()).execAndGet("PRAGMA user_version").getInt(), 3);
+}
+
+TEST_F(CatalogStoreTest, ACatalogWithoutPropagationIsCarriedOver) {
+  auto store = Open();
+  ExpectInserted(*store, Volume("vol-a"));
+  store.reset();
+  SQLite::Database(path(), SQLite::OPEN_READWRITE)
+      .exec("ALTER TABLE volumes DROP COLUMN propagation; PRAGMA user_version=2");
+  store = Open();
+  VolumeRecord asked = Volume("vol-b");
+  asked.propagation = Propagation::kSlave;
+  ExpectInserted(*store, asked);
+  EXPECT_EQ(store->FindById("vol-a").value()->propagation, std::nullopt);
+  EXPECT_EQ(store->FindById("vol-b").value()->propagation, Propagation::kSlave);
+  EXPECT_THAT(ReadyIds(*store), ElementsAre("vol-a", "vol-b"));
 }
 
 TEST_F(CatalogStoreTest, ANewerSchemaIsRefusedAndLeftAlone) {
@@ -293,7 +309,7 @@ TEST_F(CatalogStoreTest, ANewerSchemaIsRefusedAndLeftAlone) {
   SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("PRAGMA user_version=7");
   const absl::Status status = CatalogStore::Open(path()).status();
   ASSERT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(Message(status), AllOf(HasSubstr(path()), HasSubstr("version 7"), HasSubstr("knows 2")));
+  EXPECT_THAT(Message(status), AllOf(HasSubstr(path()), HasSubstr("version 7"), HasSubstr("knows 3")));
   EXPECT_EQ(SQLite::Database(path()).execAndGet("PRAGMA user_version").getInt(), 7);
 }
 

@@ -194,6 +194,16 @@ TEST_F(ConfigTest, BadValuesAreRefusedInOneLineThatNamesTheFlag) {
   ExpectRefused({"--topology", "zone=a", "extra"}, "extra");
 }
 
+TEST_F(ConfigTest, PropagationIsAnyOfItsWords) {
+  EXPECT_EQ(ParseServing({})->propagation, Propagation::kInherit);
+  EXPECT_EQ(ParseServing({"--propagation", "HostToContainer"})->propagation, Propagation::kSlave);
+  ExpectRefused({"--propagation", "both"}, "--propagation: propagation 'both' is unknown: it is one of inherit");
+  ::setenv("MOORING_PROPAGATION", "rshared", 1);
+  EXPECT_EQ(ParseServing({})->propagation, Propagation::kShared);
+  EXPECT_EQ(ParseServing({"--propagation", "private"})->propagation, Propagation::kPrivate);
+  ::unsetenv("MOORING_PROPAGATION");
+}
+
 TEST_F(ConfigTest, ADriverNameIsADomainNameBetweenLetters) {
   for (const char* name : {"a", "mooring", "mooring.csi", "a-b.c9d.org", "A.b"}) {
     EXPECT_TRUE(ParseServing({"--driver-name", name}).ok()) << name;

@@ -261,6 +261,31 @@ TEST(ParseGetCapacityTest, KnowsWhatCouldBeMade) {
   }
 }
 
+TEST(CreateVolumeTest, PropagationIsAnyOfItsWords) {
+  csi::v1::CreateVolumeRequest request = Create();
+  EXPECT_EQ(ParseCreateVolume(request)->propagation, std::nullopt);
+  (*request.mutable_parameters())["propagation"] = "HostToContainer";
+  EXPECT_EQ(ParseCreateVolume(request)->propagation, Propagation::kSlave);
+  (*request.mutable_parameters())["propagation"] = "";
+  EXPECT_EQ(ParseCreateVolume(request)->propagation, std::nullopt);
+  ExpectCreateInvalid([](auto& r) { (*r.mutable_parameters())["propagation"] = "both"; },
+                      "parameter propagation: propagation 'both' is unknown: it is one of inherit, private");
+}
+
+TEST(CreateVolumeTest, SharingNeedsWriteAccess) {
+  csi::v1::CreateVolumeRequest request = Create();
+  (*request.mutable_parameters())["propagation"] = "rshared";
+  EXPECT_TRUE(ParseCreateVolume(request).ok());
+  request.add_volume_capabilities()->CopyFrom(Mount());
+  request.mutable_volume_capabilities(1)->mutable_access_mode()->set_mode(Mode::MULTI_NODE_READER_ONLY);
+  ExpectInvalid(ParseCreateVolume(request), "rshared needs write access, and access mode MULTI_NODE_READER_ONLY");
+  *request.mutable_volume_capabilities(1) = Mount();
+  request.mutable_volume_capabilities(1)->mutable_mount()->add_mount_flags("ro");
+  ExpectInvalid(ParseCreateVolume(request), "rshared needs write access, and mount flag ro");
+  (*request.mutable_parameters())["propagation"] = "rslave";
+  EXPECT_TRUE(ParseCreateVolume(request).ok());
+}
+
 class ValidateTest : public ::testing::Test {
  protected:
   ValidateTest() {
@@ -319,6 +344,9 @@ TEST_F(ValidateTest, AMismatchIsAMessageAndNoError) {
   expect([this] { *request_.add_volume_capabilities() = Mount("ntfs"); }, "ntfs");
   expect([this] { request_.mutable_volume_capabilities(0)->mutable_mount()->add_mount_flags("bind"); }, "bind");
   expect([this] { (*request_.mutable_parameters())["fsType"] = "ext4"; }, "volume was made for xfs");
+  expect([this] { (*request_.mutable_parameters())["propagation"] = "rslave"; },
+         "propagation rslave is asked for, and the volume was made with none");
+  expect([this] { (*request_.mutable_volume_context())["propagation"] = "both"; }, "'both' is unknown");
   expect([this] { (*request_.mutable_parameters())["colour"] = "blue"; }, "colour");
   expect([this] { (*request_.mutable_volume_context())["fsType"] = "ext4"; }, "volume was made for xfs");
   expect([this] { (*request_.mutable_mutable_parameters())["iops"] = "1"; }, "mutable_parameters");

@@ -99,6 +99,26 @@ TEST(NodeRequestsTest, ReadOnlyIsTheFieldOrWhatTheControllerWasAsked) {
                   ->read_only);
 }
 
+TEST(NodeRequestsTest, PropagationIsThatOfTheVolumeContext) {
+  const std::string at = std::string("volume_id: 'v' staging_target_path: '/s' target_path: '/t'") + kCapability;
+  const auto with = [&](const std::string& word) {
+    return at + " volume_context { key: 'propagation' value: '" + word + "' }";
+  };
+  EXPECT_EQ(Publish(at)->propagation, std::nullopt);
+  EXPECT_EQ(Publish(with(""))->propagation, std::nullopt);
+  EXPECT_EQ(Publish(with("bidirectional"))->propagation, Propagation::kShared);
+  EXPECT_EQ(Publish(with("host-to-task"))->propagation, Propagation::kSlave);
+  const auto unknown = FailsWith(StatusCode::kInvalidArgument, "volume_context: propagation 'x' is unknown");
+  EXPECT_THAT(Publish(with("x")), unknown);
+  EXPECT_THAT(Stage(std::string("volume_id: 'v' staging_target_path: '/s' volume_context { key: 'propagation' value: "
+                                "'x' }") +
+                    kCapability),
+              unknown);
+  EXPECT_THAT(Publish(with("rshared") + " readonly: true"),
+              FailsWith(StatusCode::kInvalidArgument, "rshared needs write access, and readonly has none"));
+  EXPECT_OK(Publish(with("rslave") + " readonly: true"));
+}
+
 TEST(NodeRequestsTest, MountFlagsAreReadForTheVolumesFilesystem) {
   const std::string request =
       "volume_id: 'v' staging_target_path: '/s' volume_capability { mount { mount_flags: "

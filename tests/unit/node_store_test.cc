@@ -141,6 +141,34 @@ TEST_F(NodeStoreTest, RecordsOfANewerProgramAreNotTouched) {
   EXPECT_THAT(Open("boot-1")->All().value(), SizeIs(1));
 }
 
+TEST_F(NodeStoreTest, RecordsOfAnOlderProgramAreCarriedOver) {
+  ASSERT_OK(Open()->Put(Use("/s")));
+  SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("DROP TABLE propagations");
+  const auto store = Open("boot-1");
+  EXPECT_EQ(store->Get("/s").value(), Use("/s"));
+  VolumeUse use = Use("/t");
+  use.asked_propagation = Propagation::kShared;
+  use.propagation = Propagation::kShared;
+  ASSERT_OK(store->Put(use));
+  EXPECT_EQ(store->Get("/t").value(), use);
+  EXPECT_THAT(store->All().value(), ::testing::ElementsAre(Use("/s"), use));
+}
+
+TEST_F(NodeStoreTest, APropagationIsOfTheUseItWasWrittenWith) {
+  const auto store = Open();
+  VolumeUse use = Use("/t");
+  use.asked_propagation = Propagation::kSlave;
+  ASSERT_OK(store->Put(use));
+  ASSERT_OK(store->Put(Use("/t")));
+  EXPECT_EQ(store->Get("/t").value(), Use("/t"));
+  ASSERT_OK(store->Put(use));
+  ASSERT_OK(store->Remove("/t"));
+  ASSERT_OK(store->Put(Use("/t")));
+  EXPECT_EQ(store->Get("/t").value(), Use("/t"));
+  ASSERT_OK(store->Put(use));
+  EXPECT_THAT(Open("boot-2")->All().value(), SizeIs(0));
+}
+
 TEST_F(NodeStoreTest, OpeningWhatIsThereWritesNothing) {
   ASSERT_OK(Open()->Put(Use("/s")));
   const auto first = Open();

@@ -12,6 +12,7 @@ using ::testing::SizeIs;
 class NodeUnpublishTest : public NodeVolumesTest {
  protected:
   NodeUnpublishTest() {
+    mounter_.With([](FakeKernel& kernel) { kernel.AddForeignMount("/pods", "ext4", 1); });  // as orchestrators have it
     EXPECT_OK(Stage(StageAt("/staging/a")));
     EXPECT_OK(Publish(PublishAt("/pods/t")));
   }
@@ -55,6 +56,7 @@ TEST_F(NodeUnpublishTest, AnUnknownVolumeIsUnpublishedByItsPath) {
   ASSERT_OK(Unpublish("/pods/t", "vol-none"));
   EXPECT_FALSE(IsMounted("/pods/t"));
   ASSERT_OK(Unstage("/staging/a", "vol-none"));
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods"); });
   ExpectNothingLeft();
 }
 
@@ -102,6 +104,55 @@ TEST_F(NodeUnpublishTest, APrivateMountBelowIsNamedAndLeftAlone) {
   AddNested("/pods/t/private", 0);
   const std::string before = World();
   EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, "/pods/t/private"));
+  EXPECT_EQ(World(), before);
+}
+
+TEST_F(NodeUnpublishTest, WhereNothingCanArriveNothingHasComeByPropagation) {
+  PublishSpec spec = PublishAt("/pods/own", MountCapability(AccessMode::kSingleNodeMultiWriter));
+  ASSERT_OK(Unpublish("/pods/t"));
+  spec.propagation = Propagation::kPrivate;
+  ASSERT_OK(Publish(spec));
+  AddNested("/pods/own/shared", 9);  // somebody's bind of a shared directory
+  const std::string before = World();
+  EXPECT_THAT(Unpublish("/pods/own"), FailsWith(StatusCode::kFailedPrecondition, "'/pods/own/shared'"));
+  EXPECT_EQ(World(), before);
+}
+
+TEST_F(NodeUnpublishTest, AtASlaveArrivesOnlyWhatHasAMaster) {
+  PublishSpec spec = PublishAt("/pods/own", MountCapability(AccessMode::kSingleNodeMultiWriter));
+  ASSERT_OK(Unpublish("/pods/t"));
+  spec.propagation = Propagation::kSlave;
+  ASSERT_OK(Publish(spec));
+  AddNested("/pods/own/shared", 9);
+  AddNested("/pods/own/came", 0, 8);
+  EXPECT_THAT(Unpublish("/pods/own"), FailsWith(StatusCode::kFailedPrecondition, "'/pods/own/shared'"));
+  EXPECT_TRUE(IsMounted("/pods/own/came")) << "all or nothing";
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/own/shared"); });
+  EXPECT_OK(Unpublish("/pods/own"));
+  EXPECT_FALSE(IsMounted("/pods/own/came"));
+}
+
+TEST_F(NodeUnpublishTest, WhatIsMountedOnWhatIsToldOfAStackToo) {
+  AddNested("/pods/t/a", 0);
+  AddNested("/pods/t/a", 9);  // on that private one: a bind of a shared directory, nothing arrives there
+  const std::string before = World();
+  EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition,
+                                              "below it at '/pods/t/a'; tmpfs is mounted below it at '/pods/t/a'"));
+  EXPECT_EQ(World(), before);
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t/a"); });
+  AddNested("/pods/t/a", 9);
+  AddNested("/pods/t/a", 8);
+  EXPECT_OK(Unpublish("/pods/t"));
+}
+
+TEST_F(NodeUnpublishTest, EveryMountThatStaysIsNamed) {
+  AddNested("/pods/t/a", 0);
+  AddNested("/pods/t/b", 0);
+  AddNested("/pods/t/c", 9);
+  const std::string before = World();
+  EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition,
+                                              "tmpfs is mounted below it at '/pods/t/a'; tmpfs is mounted "
+                                              "below it at '/pods/t/b'; unmount that first"));
   EXPECT_EQ(World(), before);
 }
 

@@ -66,6 +66,19 @@ TEST_F(VolumeCatalogTest, TheSameNameForSomethingElseAlreadyExists) {
   EXPECT_TRUE(catalog().Create(Spec("db", {.required = 1, .limit = 20 * kMiB}), Patient()).ok());
 }
 
+TEST_F(VolumeCatalogTest, PropagationIsKeptAndPartOfWhatTheNameStandsFor) {
+  CreateVolumeSpec spec = Spec("db");
+  spec.propagation = Propagation::kSlave;
+  const auto made = catalog().Create(spec, Patient());
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->propagation, Propagation::kSlave);
+  EXPECT_EQ(catalog().Create(spec, Patient())->id, made->id);
+  EXPECT_EQ(catalog().Get(made->id)->propagation, Propagation::kSlave);
+  EXPECT_EQ(catalog().Find(made->id)->propagation, Propagation::kSlave);
+  ExpectStatus(catalog().Create(Spec("db"), Patient()).status(), absl::StatusCode::kAlreadyExists,
+               "propagation rslave, and none is asked for");
+}
+
 TEST_F(VolumeCatalogTest, CompatibilityComesBeforeCapacity) {
   Created("db");
   ExpectStatus(catalog().Create(Spec("db", {.required = 20 * kTiB, .limit = 0}), Patient()).status(),

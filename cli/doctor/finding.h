@@ -1,0 +1,26 @@
+// What `mooring doctor` finds.
+#ifndef MOORING_CLI_DOCTOR_FINDING_H_
+#define MOORING_CLI_DOCTOR_FINDING_H_
+
+#include <string>
+#include <vector>
+
+namespace mooring::cli::doctor_area {
+
+enum class Severity {
+  kProblem,  // something does not work, or will not
+  kNote,     // works, but slower or with a limit
+};
+
+struct Finding {
+  std::string kind;  // for scripts: "not-shared"; docs/cli.md has all of them
+  Severity severity = Severity::kProblem;
+  std::string what;                   // a sentence or two
+  std::vector<std::string> commands;  // that mend it, to be run in this order
+};
+
+using Findings = std::vector<Finding>;
+
+}  // namespace mooring::cli::doctor_area
+
+#endif  // MOORING_CLI_DOCTOR_FINDING_H_

@@ -1,0 +1,131 @@
+#include "cli/doctor/loops.h"
+
+#include <fmt/format.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "base/path.h"
+#include "base/quote.h"
+#include "mounter/loop_device.h"
+
+namespace mooring::cli::doctor_area {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr unsigned kLoopMajor = 7;
+constexpr std::string_view kDeleted = " (deleted)";
+
+std::optional<unsigned> NumberOf(std::string_view name) {
+  constexpr std::string_view kLoop = "loop";
+  if (!name.starts_with(kLoop)) return std::nullopt;
+  name.remove_prefix(kLoop.size());
+  unsigned number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<LoopFacts> FactsOf(const fs::path& directory) {
+  const std::string name = directory.filename();
+  const std::optional<unsigned> number = NumberOf(name);
+  LoopFacts loop;
+  std::ifstream file(directory / "loop/backing_file");
+  if (!number || !std::getline(file, loop.backing_file)) return std::nullopt;
+  loop.device = "/dev/" + name;
+  loop.number = makedev(kLoopMajor, *number);
+  if (loop.backing_file.ends_with(kDeleted)) {
+    loop.deleted = true;
+    loop.backing_file.resize(loop.backing_file.size() - kDeleted.size());
+  }
+  std::error_code error;
+  loop.held = !fs::is_empty(directory / "holders", error) && !error;
+  for (const char* type : {"ext4", "xfs"}) {
+    loop.mounted = loop.mounted || ::access(fmt::format("/sys/fs/{}/{}", type, name).c_str(), F_OK) == 0;
+  }
+  return loop;
+}
+
+void AddLabels(std::vector<LoopFacts>& loops) {
+  const absl::StatusOr<std::vector<LoopInfo>> infos = ListLoops();
+  if (!infos.ok()) return;  // not root: the paths have to do
+  for (LoopFacts& loop : loops) {
+    for (const LoopInfo& info : *infos) {
+      if (info.device_number == loop.number) loop.label = info.label;
+    }
+  }
+}
+
+// Of the filesystem on it, or of its device node.
+bool IsOf(const TableMount& mount, const LoopFacts& loop) {
+  if (mount.device == loop.number) return true;
+  const bool of_nodes = mount.fs_type == "devtmpfs" || mount.fs_type == "tmpfs";
+  return of_nodes && mount.root != "/" && NameOf(mount.root) == NameOf(loop.device);
+}
+
+}  // namespace
+
+std::vector<LoopFacts> CollectLoops() {
+  std::vector<LoopFacts> loops;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/sys/block", error)) {
+    if (auto loop = FactsOf(entry.path())) loops.push_back(*std::move(loop));
+  }
+  AddLabels(loops);
+  std::sort(loops.begin(), loops.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
+  return loops;
+}
+
+bool IsLabelledFor(const LoopFacts& loop, const std::string& volume_id) {
+  for (const std::string_view prefix : {"mooring:", "mooring-ro:"}) {
+    if (!loop.label.starts_with(prefix)) continue;
+    return volume_id.empty() || std::string_view(loop.label).substr(prefix.size()) == volume_id;
+  }
+  return false;
+}
+
+bool IsUsed(const LoopFacts& loop, const std::vector<LoopFacts>& all, const MountGraph& graph) {
+  if (loop.held || loop.mounted) return true;
+  // A loop device stacked on it: sysfs has "/loop3" or "/dev/loop3" for its file.
+  const auto is_below = [&](const LoopFacts& upper) {
+    return upper.backing_file == loop.device || upper.backing_file == "/" + std::string(NameOf(loop.device));
+  };
+  if (std::any_of(all.begin(), all.end(), is_below)) return true;
+  return std::any_of(graph.views.begin(), graph.views.end(),
+                     [&loop](const NamespaceView& view) { return !PathsOf(loop, view).empty(); });
+}
+
+Findings FindLeakedLoops(const std::vector<LoopFacts>& loops, const MountGraph& graph, const std::string& volumes) {
+  Findings findings;
+  for (const LoopFacts& loop : loops) {
+    const bool of_volume = IsBelow(loop.backing_file, volumes) || IsLabelledFor(loop, "");
+    if ((!loop.deleted && !of_volume) || IsUsed(loop, loops, graph)) continue;
+    const char* const why = loop.deleted
+                                ? "a file that was deleted, whose space is not free before the device goes"
+                                : "an image of a volume, and nothing mounts it. Unless the volume is staged as a "
+                                  "block device and not yet published, it was left behind";
+    findings.push_back({"leaked-loop",
+                        Severity::kProblem,
+                        fmt::format("{} is bound to {}: {}", loop.device, Quote(loop.backing_file), why),
+                        {"losetup -d " + loop.device}});
+  }
+  return findings;
+}
+
+std::vector<std::string> PathsOf(const LoopFacts& loop, const NamespaceView& view) {
+  std::vector<std::string> paths;
+  for (const TableMount& mount : view.mounts) {
+    if (IsOf(mount, loop)) paths.push_back(mount.target);
+  }
+  return paths;
+}
+
+}  // namespace mooring::cli::doctor_area

@@ -1,0 +1,178 @@
+#include "cli/doctor/surroundings.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <system_error>
+
+#include "base/unique_fd.h"
+#include "cli/text.h"
+#include "mounter/syscalls.h"
+
+namespace mooring::cli::doctor_area {
+namespace {
+
+struct NeededCapability {
+  unsigned number;
+  const char* name;
+  Severity severity;
+  const char* what;  // is not possible without
+};
+
+constexpr NeededCapability kCapabilities[] = {
+    {CAP_SYS_ADMIN, "CAP_SYS_ADMIN", Severity::kProblem, "mounting, unmounting and loop devices"},
+    {CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", Severity::kNote, "opening images and devices that belong to others"},
+    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", Severity::kNote, "looking at the mount namespaces of other users' processes"},
+    {CAP_SYS_RESOURCE, "CAP_SYS_RESOURCE", Severity::kNote, "growing a mounted ext4"},
+    {CAP_MKNOD, "CAP_MKNOD", Severity::kNote, "making the nodes of new loop devices, where nothing else makes them"},
+};
+
+// A call that is there fails in another way than one that is not.
+struct NeededCall {
+  const char* name;
+  const char* since;
+  const char* without;
+  long (*call)();
+};
+
+constexpr long kStatMountNumber = 457, kListMountNumber = 458;  // as in mounter/syscalls.cc
+
+// Where the calls of mounting are missing, the mounter takes older ones with the same results.
+const NeededCall kCalls[] = {
+    {"openat2", "5.6", "every path is walked step by step: slower",
+     [] { return ::syscall(SYS_openat2, -1, nullptr, nullptr, 0); }},
+    {"open_tree", "5.2", "mounting is slower, and mooring mount bind --pid is not possible",
+     [] { return ::syscall(SYS_open_tree, -1, nullptr, ~0U); }},
+    {"move_mount", "5.2", "mounting is slower, and mooring mount bind --pid is not possible",
+     [] { return ::syscall(SYS_move_mount, -1, nullptr, -1, nullptr, ~0U); }},
+    {"fsopen", "5.2", "mounting a device or an image is slower", [] { return ::syscall(SYS_fsopen, nullptr, ~0U); }},
+    {"mount_setattr", "5.12", "mounting is slower, and mooring mount bind --pid is not possible",
+     [] { return ::syscall(SYS_mount_setattr, -1, nullptr, ~0U, nullptr, 0); }},
+    {"statmount", "6.8", "looking a mount up reads the whole table of mounts: slow where there are many",
+     [] { return ::syscall(kStatMountNumber, nullptr, nullptr, 0, 0); }},
+    {"listmount", "6.8", "listing mounts reads the whole table of mounts: slow where there are many",
+     [] { return ::syscall(kListMountNumber, nullptr, nullptr, 0, 0); }},
+};
+
+struct NeededFilesystem {
+  const char* name;
+  Severity severity;
+};
+
+constexpr NeededFilesystem kFilesystems[] = {{"ext4", Severity::kProblem}, {"xfs", Severity::kNote}};
+
+bool Has(std::uint64_t capabilities, unsigned number) { return ((capabilities >> number) & 1U) != 0; }
+
+// EPERM is what a seccomp profile older than a call says, and what the calls of mounting say to who may not mount.
+bool IsMissing(const NeededCall& needed, bool may_mount) {
+  errno = 0;
+  const long result = needed.call();
+  return result < 0 && (errno == ENOSYS || (errno == EPERM && may_mount));
+}
+
+// Known to the running kernel, or to be had as a module.
+bool KnowsFilesystem(const std::string& name) {
+  std::ifstream known("/proc/filesystems");
+  for (std::string word; known >> word;) {
+    if (word == name) return true;
+  }
+  utsname system = {};
+  ::uname(&system);
+  for (const char* list : {"modules.dep", "modules.builtin"}) {
+    std::ifstream modules(fmt::format("/lib/modules/{}/{}", system.release, list));
+    const std::string wanted = fmt::format("/{}.ko", name);
+    for (std::string line; std::getline(modules, line);) {
+      if (line.substr(0, line.find(':')).find(wanted) != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
+void AddCapabilities(const Surroundings& surroundings, Findings& findings) {
+  for (const NeededCapability& needed : kCapabilities) {
+    if (Has(surroundings.capabilities, needed.number)) continue;
+    findings.push_back(
+        {"missing-capability", needed.severity,
+         fmt::format("{} is missing here: without it there is no {}. In a container, give it to the container "
+                     "(--cap-add, securityContext), else be root",
+                     needed.name, needed.what),
+         needed.severity == Severity::kProblem ? std::vector<std::string>{"sudo mooring doctor"}
+                                               : std::vector<std::string>()});
+  }
+}
+
+void AddCalls(const Surroundings& surroundings, Findings& findings) {
+  for (const NeededCall& needed : kCalls) {
+    if (!surroundings.missing_calls.contains(needed.name)) continue;
+    findings.push_back({"missing-feature",
+                        Severity::kNote,
+                        fmt::format("{}(2) is missing: without it {}. It needs Linux {}, and in a container a seccomp "
+                                    "profile that knows it",
+                                    needed.name, needed.without, needed.since),
+                        {"uname -r", "grep Seccomp: /proc/self/status"}});
+  }
+}
+
+void AddFilesystems(const Surroundings& surroundings, Findings& findings) {
+  for (const NeededFilesystem& needed : kFilesystems) {
+    if (surroundings.filesystems.contains(needed.name)) continue;
+    findings.push_back({"missing-feature",
+                        needed.severity,
+                        fmt::format("the kernel knows no {}: volumes with it cannot be mounted", needed.name),
+                        {fmt::format("modprobe {}", needed.name)}});
+  }
+}
+
+}  // namespace
+
+Surroundings CollectSurroundings() {
+  Surroundings found;
+  for (const NeededCapability& needed : kCapabilities) {
+    if (sys::HasCapability(needed.number)) found.capabilities |= std::uint64_t{1} << needed.number;
+  }
+  const bool may_mount = Has(found.capabilities, CAP_SYS_ADMIN);
+  for (const NeededCall& needed : kCalls) {
+    if (IsMissing(needed, may_mount)) found.missing_calls.insert(needed.name);
+  }
+  const UniqueFd control(::open("/dev/loop-control", O_RDWR | O_CLOEXEC));
+  found.loop_control = control.ok() || errno == EACCES;  // of who is not root another finding speaks
+  for (const NeededFilesystem& needed : kFilesystems) {
+    if (KnowsFilesystem(needed.name)) found.filesystems.insert(needed.name);
+  }
+  return found;
+}
+
+Findings FindMissing(const Surroundings& surroundings) {
+  Findings findings;
+  AddCapabilities(surroundings, findings);
+  AddCalls(surroundings, findings);
+  if (!surroundings.loop_control) {
+    findings.push_back({"missing-feature",
+                        Severity::kProblem,
+                        "there are no loop devices here (/dev/loop-control): image volumes need them. In a container, "
+                        "give it /dev",
+                        {"modprobe loop"}});
+  }
+  AddFilesystems(surroundings, findings);
+  return findings;
+}
+
+Findings FindDeadSocket(const std::string& socket, const std::string& problem, const std::string& state_dir) {
+  if (problem.empty()) return {};
+  return {{"dead-socket",
+           Severity::kProblem,
+           problem,
+           {fmt::format("mooring-plugin --endpoint {} --state-dir {}", ShellQuote("unix://" + socket),
+                        ShellQuote(state_dir))}}};
+}
+
+}  // namespace mooring::cli::doctor_area

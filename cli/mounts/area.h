@@ -1,0 +1,13 @@
+// `mooring mount`, `umount`, `list`, `show` and `propagation`: the mounter by hand, in this process.
+#ifndef MOORING_CLI_MOUNTS_AREA_H_
+#define MOORING_CLI_MOUNTS_AREA_H_
+
+#include "cli/area.h"
+
+namespace mooring::cli::mounts_area {
+
+void Add(CLI::App& root, Action& chosen);
+
+}  // namespace mooring::cli::mounts_area
+
+#endif  // MOORING_CLI_MOUNTS_AREA_H_

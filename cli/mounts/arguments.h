@@ -1,0 +1,58 @@
+// What the commands `mooring mount`, `umount`, `list`, `show` and `propagation` can be told.
+#ifndef MOORING_CLI_MOUNTS_ARGUMENTS_H_
+#define MOORING_CLI_MOUNTS_ARGUMENTS_H_
+
+#include <sys/types.h>
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mooring::cli::mounts_area {
+
+struct Arguments {
+  bool json = false;
+
+  std::string source;
+  std::string target;
+  std::string fs_type;
+  std::vector<std::string> options;
+  std::string propagation;
+  bool read_only = false;
+  bool nosuid = false;
+  bool nodev = false;
+  bool noexec = false;
+  bool noatime = false;
+  bool recursive = false;
+  bool remove = false;
+
+  pid_t pid = 0;         // 0: the mount namespace of this process
+  pid_t source_pid = 0;  // of mount bind
+
+  std::string below;
+  std::string word;
+};
+
+// What a command answers: complete lines fit for a terminal, and one line of JSON.
+struct Answer {
+  std::string text;
+  std::string json;
+};
+
+// A command does its work and answers. `err` takes a word of warning beside the answer.
+using Run = absl::StatusOr<Answer> (*)(const Arguments& arguments, std::ostream& err);
+
+absl::StatusOr<Answer> MountBind(const Arguments& arguments, std::ostream& err);             // mount.cc
+absl::StatusOr<Answer> MountDevice(const Arguments& arguments, std::ostream& err);           // mount.cc
+absl::StatusOr<Answer> MountImage(const Arguments& arguments, std::ostream& err);            // mount.cc
+absl::StatusOr<Answer> Unmount(const Arguments& arguments, std::ostream& err);               // umount.cc
+absl::StatusOr<Answer> List(const Arguments& arguments, std::ostream& err);                  // look.cc
+absl::StatusOr<Answer> Show(const Arguments& arguments, std::ostream& err);                  // look.cc
+absl::StatusOr<Answer> ShowOrSetPropagation(const Arguments& arguments, std::ostream& err);  // propagation.cc
+
+}  // namespace mooring::cli::mounts_area
+
+#endif  // MOORING_CLI_MOUNTS_ARGUMENTS_H_

@@ -1,0 +1,38 @@
+#include "mounter/propagation.h"
+
+#include <fmt/format.h>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "cli/mounts/arguments.h"
+#include "cli/mounts/describe.h"
+#include "cli/mounts/paths.h"
+#include "cli/text.h"
+#include "mounter/change_propagation.h"
+
+namespace mooring::cli::mounts_area {
+namespace {
+
+// mount(8)'s words with an r in front are for the whole tree, and so are those of the orchestrators: a task has nothing
+// of a volume whose mounts below have another propagation. (Nomad's "private" is mount(8)'s word, too: one mount.)
+bool IsRecursive(const std::string& word) { return word != "private" && word != "slave" && word != "shared"; }
+
+absl::Status Change(const std::string& path, const std::string& word) {
+  MOORING_ASSIGN_OR_RETURN(const Propagation propagation, ParsePropagation(word));
+  MOORING_RETURN_IF_ERROR(CheckMayMount());
+  return ChangePropagation(path, propagation, IsRecursive(word));
+}
+
+}  // namespace
+
+absl::StatusOr<Answer> ShowOrSetPropagation(const Arguments& arguments, std::ostream&) {
+  MOORING_ASSIGN_OR_RETURN(const std::string path, ResolvePath(arguments.target));
+  if (!arguments.word.empty()) MOORING_RETURN_IF_ERROR(Change(path, arguments.word));
+  MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(::getpid()));
+  const TableMount* mount = MountAtPath(view, path);
+  if (mount == nullptr) return NotFound(fmt::format("nothing is mounted at {}", Quote(path)));
+  return Answer{fmt::format("{}: {}\n", Visible(path), PropagationText(*mount)),
+                JsonObject().AddRaw("mount", MountJson(*mount).ToString()).ToString()};
+}
+
+}  // namespace mooring::cli::mounts_area

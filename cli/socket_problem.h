@@ -1,0 +1,15 @@
+// Why nobody answers at a socket, asked of the socket itself.
+#ifndef MOORING_CLI_SOCKET_PROBLEM_H_
+#define MOORING_CLI_SOCKET_PROBLEM_H_
+
+#include <string>
+
+namespace mooring::cli {
+
+// Why a call got nowhere: gRPC says neither which of these it is nor what helps. Empty when somebody does serve the
+// socket, and the error is theirs.
+std::string SocketProblem(const std::string& path);
+
+}  // namespace mooring::cli
+
+#endif  // MOORING_CLI_SOCKET_PROBLEM_H_

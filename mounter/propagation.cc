@@ -1,0 +1,60 @@
+#include "mounter/propagation.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/quote.h"
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+struct Word {
+  std::string_view text;
+  Propagation propagation;
+};
+
+constexpr std::array<Word, 12> kWords = {{
+    {"inherit", Propagation::kInherit},
+    {"private", Propagation::kPrivate},
+    {"rprivate", Propagation::kPrivate},
+    {"None", Propagation::kPrivate},
+    {"slave", Propagation::kSlave},
+    {"rslave", Propagation::kSlave},
+    {"host-to-task", Propagation::kSlave},
+    {"HostToContainer", Propagation::kSlave},
+    {"shared", Propagation::kShared},
+    {"rshared", Propagation::kShared},
+    {"bidirectional", Propagation::kShared},
+    {"Bidirectional", Propagation::kShared},
+}};
+
+constexpr std::string_view kAllowed =
+    "inherit, private (rprivate, None), rslave (slave, host-to-task, HostToContainer), rshared (shared, bidirectional, "
+    "Bidirectional)";
+
+}  // namespace
+
+absl::StatusOr<Propagation> ParsePropagation(std::string_view word) {
+  for (const Word& known : kWords) {
+    if (known.text == word) return known.propagation;
+  }
+  return InvalidArgument(fmt::format("propagation {} is unknown: it is one of {}", Quote(word, 32), kAllowed));
+}
+
+std::string_view ToString(Propagation propagation) {
+  switch (propagation) {
+    case Propagation::kInherit:
+      return "inherit";
+    case Propagation::kPrivate:
+      return "private";
+    case Propagation::kSlave:
+      return "rslave";
+    case Propagation::kShared:
+      return "rshared";
+  }
+  return "inherit";
+}
+
+}  // namespace mooring

@@ -1,0 +1,30 @@
+// The words for propagation that people and orchestrators use, and the one that Mooring answers with.
+//
+//   Propagation   mount(8)            Nomad            Kubernetes         canonical
+//   kInherit      -                   -                -                  inherit
+//   kPrivate      private, rprivate   private          None               private
+//   kSlave        slave, rslave       host-to-task     HostToContainer    rslave
+//   kShared       shared, rshared     bidirectional    Bidirectional      rshared
+//
+// mount(8)'s two words of a kind are one here: whether the mounts below are set, too, follows from whether they are
+// bound (BindRequest::recursive).
+#ifndef MOORING_MOUNTER_PROPAGATION_H_
+#define MOORING_MOUNTER_PROPAGATION_H_
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "mounter/mounter.h"
+
+namespace mooring {
+
+// Any word of the table, as it is spelt there. Anything else, the empty word too: INVALID_ARGUMENT, with all that is
+// allowed.
+absl::StatusOr<Propagation> ParsePropagation(std::string_view word);
+
+// The canonical word; ParsePropagation takes it back.
+std::string_view ToString(Propagation propagation);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_PROPAGATION_H_

@@ -1,0 +1,32 @@
+// Whether what was opened as a source may be used. It is asked of the open file, and that file is used then: whatever
+// is swapped in at the path afterwards, or was there before, is of no importance.
+#ifndef MOORING_MOUNTER_SOURCE_POLICY_H_
+#define MOORING_MOUNTER_SOURCE_POLICY_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/unique_fd.h"
+
+namespace mooring {
+
+class SourcePolicy {
+ public:
+  virtual ~SourcePolicy() = default;
+
+  // Both take a file that may be open with O_PATH alone, and its path for the message. FAILED_PRECONDITION: no.
+  virtual absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const = 0;
+  virtual absl::Status CheckBackingFile(const UniqueFd& file, const std::string& path) const = 0;
+};
+
+class EverySource final : public SourcePolicy {
+ public:
+  absl::Status CheckBindSource(const UniqueFd&, const std::string&) const override { return absl::OkStatus(); }
+  absl::Status CheckBackingFile(const UniqueFd&, const std::string&) const override { return absl::OkStatus(); }
+};
+
+inline const EverySource kEverySource{};
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_SOURCE_POLICY_H_

@@ -1,0 +1,337 @@
+// What `mooring doctor` makes of what it collected: every finding, from mountinfo texts and facts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+
+#include "cli/doctor/container.h"
+#include "cli/doctor/draw.h"
+#include "cli/doctor/health.h"
+#include "cli/doctor/loops.h"
+#include "cli/doctor/surroundings.h"
+#include "cli/doctor/visibility.h"
+#include "tests/support/mount_graph.h"
+#include "tests/support/status_matchers.h"
+
+namespace mooring::cli::doctor_area {
+namespace {
+
+using mooring::testing::FailsWith;
+using mooring::testing::View;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> Kinds(const Findings& findings) {
+  std::vector<std::string> kinds;
+  for (const Finding& finding : findings) kinds.push_back(finding.kind);
+  return kinds;
+}
+
+// A host that has a volume (8:9) mounted in its directory /srv (a mount of 8:2), and a task that has that directory.
+MountGraph Graph(const std::string& carrier, const std::string& task) {
+  return {{View(1, 10, "init",
+                "1 0 8:1 / / rw shared:9 - ext4 /dev/sda1 rw\n"
+                "2 1 8:2 /d /srv rw " +
+                    carrier +
+                    "- ext4 /dev/sda2 rw\n"
+                    "3 2 8:9 / /srv/v rw - ext4 /dev/sdb rw\n"),
+           View(2, 20, "task", "11 0 8:3 / / rw - ext4 /dev/sda3 rw\n" + task)}};
+}
+
+Visibility Explain(const MountGraph& graph, const std::string& path, bool to_task = true) {
+  return ExplainVisibility(graph, {path, to_task ? &graph.views[1] : nullptr});
+}
+
+TEST(VisibilityTest, AMountThatTheTaskSeesIsWell) {
+  const MountGraph graph = Graph("shared:1 ",
+                                 "12 11 8:2 /d /data rw master:1 - ext4 /dev/sda2 rw\n"
+                                 "13 12 8:9 / /data/v rw - ext4 /dev/sdb rw\n");
+  const Visibility visibility = Explain(graph, "/srv/v");
+  EXPECT_THAT(visibility.findings, IsEmpty());
+  EXPECT_EQ(visibility.seen_at, "/data/v");
+  EXPECT_EQ(visibility.carrier->target, "/srv");
+}
+
+TEST(VisibilityTest, ACarrierThatIsNotSharedIsTheCause) {
+  const MountGraph graph = Graph("", "12 11 8:2 /d /data rw - ext4 /dev/sda2 rw\n");
+  const Visibility visibility = Explain(graph, "/srv/v");
+  EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-shared", "private-copy"));
+  EXPECT_THAT(visibility.findings[0].what, HasSubstr("'/srv' is not a shared mount"));
+  EXPECT_THAT(visibility.findings[0].commands, ElementsAre("mooring propagation /srv rshared"));
+}
+
+TEST(VisibilityTest, ACarrierThatOnlyReceivesPassesNothingOn) {
+  const MountGraph graph = Graph("master:4 ", "");
+  const Visibility visibility = Explain(graph, "/srv/v", false);
+  EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-shared"));
+  EXPECT_THAT(visibility.findings[0].what, HasSubstr("only receives from peer group 4"));
+}
+
+TEST(VisibilityTest, WithoutATaskASharedCarrierIsWell) {
+  EXPECT_THAT(Explain(Graph("shared:1 ", ""), "/srv/v", false).findings, IsEmpty());
+  EXPECT_THAT(Explain(Graph("shared:1 ", ""), "/srv/new", false).findings, IsEmpty());
+  EXPECT_THAT(Explain(Graph("shared:1 ", ""), "/srv", false).findings, IsEmpty());
+}
+
+TEST(VisibilityTest, ADirectoryWhoseMountsGoNowhereIsNotShared) {
+  const Visibility visibility = Explain(Graph("", ""), "/srv", false);
+  EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-shared"));
+  EXPECT_THAT(visibility.findings[0].commands, ElementsAre("mooring propagation /srv rshared"));
+}
+
+TEST(VisibilityTest, APrivateCopyMissesRslave) {
+  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw - ext4 /dev/sda2 rw\n");
+  const Visibility visibility = Explain(graph, "/srv/v");
+  EXPECT_THAT(Kinds(visibility.findings), ElementsAre("private-copy"));
+  EXPECT_THAT(visibility.findings[0].what, HasSubstr("rslave"));
+  EXPECT_THAT(visibility.findings[0].commands,
+              ElementsAre("mooring mount bind /srv/v /data/v --pid 20 --propagation rslave"));
+  EXPECT_EQ(visibility.seen_at, "");
+}
+
+TEST(VisibilityTest, ASlaveOfAnotherGroupIsAsPrivate) {
+  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw master:7 - ext4 /dev/sda2 rw\n");
+  const Visibility visibility = Explain(graph, "/srv/v");
+  EXPECT_THAT(Kinds(visibility.findings), ElementsAre("private-copy"));
+  EXPECT_THAT(visibility.findings[0].what, HasSubstr("another peer group (7)"));
+}
+
+TEST(VisibilityTest, ATiedCopyWithoutTheMountWasNotMadeRecursively) {
+  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw master:1 - ext4 /dev/sda2 rw\n");
+  const Visibility visibility = Explain(graph, "/srv/v");
+  EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-recursive"));
+  EXPECT_THAT(visibility.findings[0].commands,
+              ElementsAre("mooring mount bind /srv/v /data/v --pid 20 --propagation rslave"));
+}
+
+TEST(VisibilityTest, ATaskWithoutTheDirectoryHasNothing) {
+  const Visibility visibility = Explain(Graph("shared:1 ", ""), "/srv/v");
+  EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-there"));
+  EXPECT_THAT(
+      visibility.findings[0].commands,
+      ElementsAre("mkdir -p /proc/20/root/srv", "mooring mount bind /srv/v /srv/v --pid 20 --propagation rslave"));
+}
+
+TEST(VisibilityTest, APartOfTheDirectoryIsFoundAtItsOwnPath) {
+  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d/v /vol rw - ext4 /dev/sda2 rw\n");
+  const Visibility visibility = Explain(graph, "/srv/v");
+  EXPECT_THAT(visibility.findings.at(0).commands,
+              ElementsAre("mooring mount bind /srv/v /vol --pid 20 --propagation rslave"));
+}
+
+TEST(VisibilityTest, AMountOfAnotherNamespaceOnly) {
+  const MountGraph graph = Graph("shared:1 ",
+                                 "12 11 8:2 /d /srv rw master:1 - ext4 /dev/sda2 rw\n"
+                                 "13 12 8:10 / /srv/w rw - ext4 /dev/sdc rw\n");
+  for (const bool to_task : {false, true}) {
+    const Visibility visibility = Explain(graph, "/srv/w", to_task);
+    EXPECT_THAT(Kinds(visibility.findings), ElementsAre("only-elsewhere")) << to_task;
+    EXPECT_THAT(visibility.findings[0].what, HasSubstr("slave of 1"));
+    EXPECT_THAT(visibility.findings[0].commands,
+                ElementsAre("mooring mount bind /srv/w /srv/w --source-pid 20 --propagation rslave"));
+  }
+}
+
+TEST(VisibilityTest, ADirectoryWhoseCopyIsPrivateIsMadeAnew) {
+  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw - ext4 /dev/sda2 rw\n");
+  const Visibility visibility = Explain(graph, "/srv");
+  EXPECT_EQ(visibility.seen_at, "/data");
+  ASSERT_THAT(Kinds(visibility.findings), ElementsAre("private-copy"));
+  EXPECT_EQ(visibility.findings[0].severity, Severity::kProblem);
+  EXPECT_THAT(visibility.findings[0].commands,
+              ElementsAre("mooring umount /data --pid 20",
+                          "mooring mount bind /srv /data --pid 20 --propagation rslave --recursive"));
+}
+
+TEST(VisibilityTest, PathsInCommandsAreQuotedForTheShell) {
+  MountGraph graph = Graph("", "");
+  graph.views[0].mounts[1].target = "/it's a";
+  EXPECT_THAT(Explain(graph, "/it's a/x", false).findings.at(0).commands,
+              ElementsAre("mooring propagation '/it'\\''s a' rshared"));
+}
+
+TEST(BrokenMountTest, EachErrnoOfABrokenMountIsFound) {
+  TableMount mount;
+  mount.target = "/srv/v";
+  mount.fs_type = "fuse.sshfs";
+  mount.device = makedev(0, 57);
+  for (const int error : {ENOTCONN, ESTALE, EIO}) {
+    const Findings findings = FindBroken(mount, error, 0);
+    ASSERT_THAT(Kinds(findings), ElementsAre("broken-mount"));
+    EXPECT_THAT(findings[0].what, HasSubstr(std::generic_category().message(error)));
+    EXPECT_THAT(findings[0].commands, ElementsAre("mooring umount /srv/v"));
+  }
+  EXPECT_THAT(FindBroken(mount, 0, 0), IsEmpty());
+  EXPECT_THAT(FindBroken(mount, EACCES, 0), IsEmpty());
+  EXPECT_THAT(FindBroken(mount, ENOTCONN, 20).at(0).commands, ElementsAre("mooring umount /srv/v --pid 20"));
+}
+
+TEST(BrokenMountTest, OneThatHangsIsWokenFirst) {
+  TableMount mount;
+  mount.target = "/srv/v";
+  mount.fs_type = "fuse";
+  mount.device = makedev(0, 57);
+  EXPECT_THAT(FindBroken(mount, kHangs, 0).at(0).commands,
+              ElementsAre("echo 1 > /sys/fs/fuse/connections/57/abort", "mooring umount /srv/v"));
+  mount.fs_type = "nfs4";
+  EXPECT_THAT(FindBroken(mount, kHangs, 0).at(0).commands, ElementsAre("umount -f /srv/v", "mooring umount /srv/v"));
+}
+
+LoopFacts Loop(unsigned number, const std::string& file) {
+  LoopFacts loop;
+  loop.device = "/dev/loop" + std::to_string(number);
+  loop.number = makedev(7, number);
+  loop.backing_file = file;
+  return loop;
+}
+
+TEST(LeakedLoopTest, OverADeletedFileOrAnUnusedImage) {
+  LoopFacts deleted = Loop(1, "/tmp/x");
+  deleted.deleted = true;
+  const Findings findings = FindLeakedLoops({deleted, Loop(2, "/state/volumes/v.img"), Loop(3, "/home/image")},
+                                            MountGraph(), "/state/volumes");
+  ASSERT_THAT(Kinds(findings), ElementsAre("leaked-loop", "leaked-loop"));
+  EXPECT_THAT(findings[0].commands, ElementsAre("losetup -d /dev/loop1"));
+  EXPECT_THAT(findings[1].commands, ElementsAre("losetup -d /dev/loop2"));
+}
+
+TEST(LeakedLoopTest, NotOneThatAnybodyUses) {
+  const MountGraph graph{
+      {View(1, 10, "init", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"), View(2, 20, "task",
+                                                                         "2 0 7:1 / /a rw - ext4 /dev/loop1 rw\n"
+                                                                         "3 2 0:6 /loop2 /b rw - devtmpfs udev rw\n")}};
+  LoopFacts held = Loop(4, "/state/volumes/d.img");
+  held.held = true;
+  LoopFacts mounted = Loop(6, "/state/volumes/e.img");
+  mounted.mounted = true;
+  const std::vector<LoopFacts> loops{Loop(1, "/state/volumes/a.img"),
+                                     Loop(2, "/state/volumes/b.img"),
+                                     Loop(3, "/state/volumes/c.img"),
+                                     held,
+                                     Loop(5, "/loop3"),
+                                     mounted};
+  EXPECT_THAT(FindLeakedLoops(loops, graph, "/state/volumes"), IsEmpty());
+  EXPECT_THAT(PathsOf(loops[1], graph.views[1]), ElementsAre("/b"));
+}
+
+TEST(DeadSocketTest, IsMendedByTheDriver) {
+  EXPECT_THAT(FindDeadSocket("/run/csi.sock", "", "/s"), IsEmpty());
+  const Findings findings = FindDeadSocket("/run/csi.sock", "nobody serves it", "/s");
+  ASSERT_THAT(Kinds(findings), ElementsAre("dead-socket"));
+  EXPECT_THAT(findings[0].commands, ElementsAre("mooring-plugin --endpoint unix:///run/csi.sock --state-dir /s"));
+}
+
+Surroundings Complete() {
+  Surroundings surroundings;
+  surroundings.capabilities = ~std::uint64_t{0};
+  surroundings.filesystems = {"ext4", "xfs"};
+  return surroundings;
+}
+
+TEST(SurroundingsTest, NothingMissingIsNothingFound) { EXPECT_THAT(FindMissing(Complete()), IsEmpty()); }
+
+TEST(SurroundingsTest, WithoutCapSysAdminNothingGoes) {
+  Surroundings surroundings = Complete();
+  surroundings.capabilities &= ~(std::uint64_t{1} << CAP_SYS_ADMIN);
+  const Findings findings = FindMissing(surroundings);
+  ASSERT_THAT(Kinds(findings), ElementsAre("missing-capability"));
+  EXPECT_EQ(findings[0].severity, Severity::kProblem);
+  EXPECT_THAT(findings[0].what, HasSubstr("CAP_SYS_ADMIN"));
+  EXPECT_THAT(findings[0].commands, ElementsAre("sudo mooring doctor"));
+}
+
+TEST(SurroundingsTest, WhatIsOnlySlowerIsANote) {
+  Surroundings surroundings = Complete();
+  surroundings.missing_calls = {"openat2", "statmount"};
+  const Findings findings = FindMissing(surroundings);
+  ASSERT_THAT(Kinds(findings), ElementsAre("missing-feature", "missing-feature"));
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(finding.severity, Severity::kNote);
+    EXPECT_THAT(finding.what, HasSubstr("slow"));
+  }
+}
+
+TEST(SurroundingsTest, WhatIsNeededIsAProblem) {
+  Surroundings surroundings = Complete();
+  surroundings.loop_control = false;
+  surroundings.filesystems = {};
+  const Findings findings = FindMissing(surroundings);
+  ASSERT_EQ(findings.size(), 3U);
+  EXPECT_EQ(findings[0].severity, Severity::kProblem);
+  EXPECT_THAT(findings[0].commands, ElementsAre("modprobe loop"));
+  EXPECT_EQ(findings[1].severity, Severity::kProblem);
+  EXPECT_THAT(findings[1].commands, ElementsAre("modprobe ext4"));
+  EXPECT_EQ(findings[2].severity, Severity::kNote);
+}
+
+constexpr char kId[] = "5f2a90c1b7de00112233445566778899aabbccddeeff00112233445566778899";
+
+ProcessFacts Process(pid_t pid, pid_t parent, std::uint64_t mount_namespace, const std::string& cgroup,
+                     const std::string& command = "") {
+  return {.pid = pid, .parent = parent, .mount_namespace = mount_namespace, .cgroup = cgroup, .command = command};
+}
+
+TEST(ContainerTest, IsFoundByItsCgroupWhoeverMadeIt) {
+  for (const char* format :
+       {"0::/system.slice/docker-{}.scope\n", "12:memory:/docker/{}\n0::/\n",
+        "0::/machine.slice/libpod-{}.scope/container\n", "0::/kubepods/cri-containerd-{}.scope\n"}) {
+    std::string cgroup = format;
+    cgroup.replace(cgroup.find("{}"), 2, kId);
+    const std::vector<ProcessFacts> processes{Process(1, 0, 1, "0::/init.scope\n"), Process(90, 300, 2, cgroup),
+                                              Process(300, 7, 2, cgroup)};
+    EXPECT_EQ(*FindContainer(processes, kId, 1), 300) << format << "the one the others descend from";
+    EXPECT_EQ(*FindContainer(processes, std::string(kId).substr(0, 12), 1), 300);
+  }
+}
+
+TEST(ContainerTest, ItsMonitorIsNotTakenForIt) {
+  const std::vector<ProcessFacts> processes{
+      Process(50, 1, 1, std::string("0::/libpod-conmon-") + kId + ".scope", std::string("/usr/bin/conmon -c ") + kId),
+      Process(51, 50, 2, "0::/elsewhere")};
+  EXPECT_EQ(*FindContainer(processes, kId, 1), 51);
+}
+
+TEST(ContainerTest, WhatIsNoIdOrNoContainerIsSaid) {
+  EXPECT_THAT(FindContainer({}, "5f2a", 1), FailsWith(absl::StatusCode::kInvalidArgument, "not the id"));
+  EXPECT_THAT(FindContainer({}, "web", 1), FailsWith(absl::StatusCode::kInvalidArgument, "not the id"));
+  EXPECT_THAT(FindContainer({}, kId, 1), FailsWith(absl::StatusCode::kNotFound, "no process"));
+  const std::vector<ProcessFacts> two{Process(5, 1, 2, "/docker/5f2a90c1b7de00"),
+                                      Process(6, 1, 3, "/docker/5f2a90c1b7de11")};
+  EXPECT_THAT(FindContainer(two, "5f2a90c1b7de", 1), FailsWith(absl::StatusCode::kFailedPrecondition, "several"));
+}
+
+TEST(DrawTest, ShowsGroupsPeersAndSlaves) {
+  const MountGraph graph{{View(1, 10, "init", "2 0 8:2 / /srv rw shared:1 - ext4 /dev/sda2 rw\n"),
+                          View(2, 20, "plugin",
+                               "12 0 8:2 / /srv rw shared:1 - ext4 /dev/sda2 rw\n"
+                               "13 12 8:2 / /out rw shared:5 master:1 - ext4 /dev/sda2 rw\n"),
+                          View(3, 30, "ta\nsk", "22 0 8:2 / /data rw master:1 - ext4 /dev/sda2 rw\n")}};
+  const PropagationGroup tree = PropagationTree(graph, {&graph.views[0], &graph.views[0].mounts[0]});
+  EXPECT_EQ(DrawTree(tree, graph.views[0], Lines::kUnicode),
+            "peer group 1\n"
+            "├─ /srv in this namespace\n"
+            "├─ /srv in pid 20 (plugin)\n"
+            "├▶ /data in pid 30 (ta\\nsk), receives\n"
+            "└▶ peer group 5, receives\n"
+            "   └─ /out in pid 20 (plugin)\n");
+  EXPECT_EQ(DrawTree(tree, graph.views[0], Lines::kAscii),
+            "peer group 1\n"
+            "|- /srv in this namespace\n"
+            "|- /srv in pid 20 (plugin)\n"
+            "|> /data in pid 30 (ta\\nsk), receives\n"
+            "`> peer group 5, receives\n"
+            "   `- /out in pid 20 (plugin)\n");
+}
+
+TEST(DrawTest, OfManyMountsSaysHowMany) {
+  PropagationGroup group{.id = 1, .peers = {}, .slaves = {}, .below = {}};
+  const NamespaceView view = View(1, 10, "init", "2 0 8:2 / /srv rw shared:1 - ext4 /dev/sda2 rw\n");
+  group.peers.assign(100, {&view, &view.mounts[0]});
+  EXPECT_THAT(DrawTree(group, view, Lines::kAscii), HasSubstr("`- 76 more\n"));
+}
+
+}  // namespace
+}  // namespace mooring::cli::doctor_area
