@@ -194,6 +194,7 @@ TEST_F(HelperTest, AStoppedKeeperDoesNotHoldUpTheEndOfThePlugin) {
   ASSERT_EQ(::kill(keeper, SIGSTOP), 0);
   ASSERT_EQ(::kill(Helper(), SIGKILL), 0);
   EXPECT_TRUE(Eventually([this] { return !Probe().ok(); }));
+  std::this_thread::sleep_for(milliseconds(200));  // until the next one is asked for
   driver().Disconnect();
   const auto start = Clock::now();
   EXPECT_EQ(plugin().Terminate(), 0);
