@@ -16,6 +16,7 @@ namespace {
 
 // What answers takes microseconds; a server under load may take longer once in a while.
 constexpr std::chrono::milliseconds kPatience{500};
+constexpr std::chrono::milliseconds kPatienceAfterThat{50};  // a hundred of them may lie on the same server
 
 class HungDevices {
  public:
@@ -73,12 +74,12 @@ void AskOn(const std::shared_ptr<Census>& census, int asker) {
 }
 
 // False: one hangs, the one before `next` by then.
-bool AwaitAnswers(Census& census) {
+bool AwaitAnswers(Census& census, std::chrono::milliseconds patience) {
   std::unique_lock<std::mutex> lock(census.mutex);
   for (;;) {
     const std::size_t asked = census.next;
     if (asked == census.numbers.size()) return true;
-    if (census.changed.wait_for(lock, kPatience, [&] { return census.next != asked; })) continue;
+    if (census.changed.wait_for(lock, patience, [&] { return census.next != asked; })) continue;
     Hung().Add(census.numbers[asked]);
     census.silent.push_back(census.numbers[asked]);
     ++census.next;
@@ -102,7 +103,7 @@ absl::StatusOr<std::vector<LoopInfo>> AskLoops(const std::vector<unsigned>& numb
     } catch (const std::system_error& error) {
       return Internal(std::string("no thread to ask the loop devices with: ") + error.what());
     }
-    if (AwaitAnswers(*census)) break;
+    if (AwaitAnswers(*census, asker == 0 ? kPatience : kPatienceAfterThat)) break;
   }
   const std::lock_guard<std::mutex> lock(census->mutex);
   MOORING_RETURN_IF_ERROR(census->status);

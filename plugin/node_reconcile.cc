@@ -43,13 +43,20 @@ bool IsStagedBlock(const VolumeUse& use) {
   return use.access_type == AccessType::kBlock && use.role == VolumeUse::Role::kStage;
 }
 
+constexpr char kCannotBeTold[] = "?";  // no volume's id
+
+bool Hangs(const MountInfo& info, const std::vector<LoopInfo>& loops) {
+  return std::any_of(loops.begin(), loops.end(),
+                     [&info](const LoopInfo& loop) { return loop.hangs() && loop.device_number == info.device; });
+}
+
 // The volumes by where they are mounted, and by the devices they are on. Of a stack of mounts the last made counts.
 std::map<std::string, std::string> OwnersIn(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops) {
   std::map<std::string, std::string> owners;
-  for (const LoopInfo& loop : loops) owners[loop.device] = OwnerOf(loop);
+  for (const LoopInfo& loop : loops) owners[loop.device] = loop.hangs() ? kCannotBeTold : OwnerOf(loop);
   for (const MountInfo& info : mounts) {
     const LoopInfo* const loop = LoopBehind(info, loops);
-    owners[info.target] = loop == nullptr ? "" : OwnerOf(*loop);
+    owners[info.target] = loop != nullptr ? OwnerOf(*loop) : Hangs(info, loops) ? kCannotBeTold : "";
   }
   return owners;
 }
@@ -89,7 +96,8 @@ absl::Status NodeVolumes::DropStale(const Listing& listing) {
   const auto end = Clock::now() + kPatienceWithAll;
   for (const VolumeUse& use : uses) {
     const auto listed = owners.find(IsStagedBlock(use) ? use.device : use.path);
-    if (listed != owners.end() && listed->second == use.volume_id) continue;
+    const std::string owner = listed == owners.end() ? "" : listed->second;
+    if (owner == use.volume_id || owner == kCannotBeTold) continue;
     if (Clock::now() >= end) {
       log::Warning("records are not compared with what is mounted: looking takes too long", {{"from", use.path}});
       return absl::OkStatus();

@@ -246,6 +246,19 @@ TEST_F(HungImage, OthersAreStagedMadeAndDeleted) {
   EXPECT_TRUE(Eventually([&] { return driver().Stats(sick_.id, sick_.target).status.ok(); }));
 }
 
+TEST_F(HungImage, AStartIsNotHeldUp) {
+  fuse_->Hang();
+  plugin().Kill();
+  const auto start = Clock::now();
+  Start();
+  EXPECT_LT(Since(start), std::chrono::seconds(3));
+  driver().set_deadline(kDeadline);
+  ExpectOthersServed(1);
+  fuse_->Resume();
+  driver().set_deadline(std::chrono::seconds(10));
+  EXPECT_OK(driver().Stats(sick_.id, sick_.target));
+}
+
 // What reads and writes hangs in the kernel where no signal reaches it: the helper's thread that unmounts is held.
 TEST_F(HungImage, WhatTheKernelHoldsIsReportedAtTheEnd) {
   EXPECT_EQ(TryWrite(sick_.target + "/file", "data"), 0);

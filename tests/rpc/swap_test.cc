@@ -44,7 +44,7 @@ class Swap : public RpcTest {
     std::atomic<bool> stop = false;
     std::atomic<int> swaps = 0;
     std::thread swapper([&] {
-      while (!stop) swaps += swap() ? 1 : 0;
+      for (; !stop; ::usleep(20)) swaps += swap() ? 1 : 0;
     });
     int published = 0;
     for (int i = 0; i < kTimes; ++i) {
@@ -100,7 +100,7 @@ TEST_F(Swap, AStagingPathAndADirectoryThatIsNoVolume) {
   std::ofstream(outside + "/" + id_ + "/secret") << "secret";
   std::atomic<bool> stop = false;
   std::thread swapper([&] {
-    while (!stop) Exchange(inside, outside);
+    for (; !stop; ::usleep(20)) Exchange(inside, outside);
   });
   int published = 0;
   for (int i = 0; i < kTimes; ++i) {

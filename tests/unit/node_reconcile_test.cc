@@ -45,6 +45,22 @@ TEST_F(NodeReconcileTest, RecordsOfMountsThatAreGoneAreDropped) {
   EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
 }
 
+// A walk along a path may hang, a list of mounts does not.
+TEST_F(NodeReconcileTest, WhatIsListedIsNotLookedForAlongItsPath) {
+  StageAndPublish(MountCapability());
+  mounter_.ClearLog();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(mounter_.Calls("Find"), ::testing::IsEmpty());
+}
+
+TEST_F(NodeReconcileTest, ARecordWhosePathHangsIsKeptAndTheOthersAreCompared) {
+  StageAndPublish(MountCapability());
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
+  mounter_.Fail("Find", absl::DeadlineExceededError("hangs"));
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ::testing::UnorderedElementsAre("/pods/t", "/staging/a"));
+}
+
 TEST_F(NodeReconcileTest, RecordsOfPathsThatOthersMountedOnAreDropped) {
   StageAndPublish(MountCapability());
   mounter_.With([](FakeKernel& kernel) {
