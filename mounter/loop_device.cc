@@ -134,6 +134,13 @@ LoopInfo HungLoop(unsigned number) {
   return info;
 }
 
+// One whose file's server is dead (ENOTCONN, EIO) is as one that hangs: it must not keep others from being found.
+absl::StatusOr<std::optional<LoopInfo>> ByNumberForList(unsigned number) {
+  absl::StatusOr<std::optional<LoopInfo>> loop = ByNumber(number);
+  if (!loop.ok()) return std::optional<LoopInfo>(HungLoop(number));
+  return loop;
+}
+
 bool HaveSameFile(const LoopInfo& a, const LoopInfo& b) {
   return a.backing_device == b.backing_device && a.backing_inode == b.backing_inode && a.backing_rdev == b.backing_rdev;
 }
@@ -306,16 +313,17 @@ bool IsOver(const LoopInfo& loop, const struct stat& file) {
 
 absl::StatusOr<std::vector<LoopInfo>> ListLoops() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<unsigned> numbers, UsedNumbers());
-  return numbers.empty() ? std::vector<LoopInfo>() : AskLoops(numbers, ByNumber, HungLoop);
+  return numbers.empty() ? std::vector<LoopInfo>() : AskLoops(numbers, ByNumberForList, HungLoop);
 }
 
 absl::Status CheckNoneHangs(const std::vector<LoopInfo>& loops, const std::string& file) {
   for (const LoopInfo& loop : loops) {
-    if (!loop.hangs() || NameOf(loop.label) != NameOf(file)) continue;
-    return absl::DeadlineExceededError(
-        fmt::format("{} over {}: no answer: the filesystem of that file, or what serves it, hangs; end or mend that, "
-                    "and call again",
-                    loop.device, Quote(loop.label)));
+    // Of one without a name nothing can be told: it may be this file's.
+    if (!loop.hangs() || (!loop.label.empty() && NameOf(loop.label) != NameOf(file))) continue;
+    return absl::DeadlineExceededError(fmt::format(
+        "{} over {}: no answer: the filesystem of that file, or what serves it, hangs or is dead; end or mend that, "
+        "and call again",
+        loop.device, Quote(loop.label)));
   }
   return absl::OkStatus();
 }

@@ -269,12 +269,13 @@ absl::Status Target::CheckArrived(const UniqueFd& mount) const {
   std::array<char, PATH_MAX> place = {};
   const ssize_t size = ::readlink(link.c_str(), place.data(), place.size());
   if (size < 0 && errno == ENOENT) return absl::OkStatus();  // in a namespace without proc(5) there is no telling
-  if (size < 0) return ErrnoStatus(errno, "find out where the new mount is:", path_);
-  const std::string_view here(place.data(), static_cast<std::size_t>(size));
+  const absl::Status unknown = ErrnoStatus(errno, "find out where the new mount is:", path_);
+  const std::string_view here(place.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   if (here == path_) return absl::OkStatus();
   // Exactly this mount, by its descriptor, for no path leads to it that cannot be swapped again. The descriptor holds
   // it busy, and nobody else uses it yet: hence lazily.
   if (::umount2(link.c_str(), MNT_DETACH) != 0) return ErrnoStatus(errno, "take away the mount at", here);
+  if (size < 0) return unknown;
   return FailedPrecondition(
       fmt::format("{} was moved to {} while it was mounted on: nothing is mounted; keep others from renaming there",
                   Quote(path_), Quote(std::string(here))));
