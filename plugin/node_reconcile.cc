@@ -50,15 +50,20 @@ bool Hangs(const MountInfo& info, const std::vector<LoopInfo>& loops) {
                      [&info](const LoopInfo& loop) { return loop.hangs() && loop.device_number == info.device; });
 }
 
+struct Listed {
+  std::string owner;
+  const MountInfo* mount = nullptr;  // none of a device
+};
+
 // The volumes by where they are mounted, and by the devices they are on. Of a stack of mounts the last made counts.
-std::map<std::string, std::string> OwnersIn(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops) {
-  std::map<std::string, std::string> owners;
-  for (const LoopInfo& loop : loops) owners[loop.device] = loop.hangs() ? kCannotBeTold : OwnerOf(loop);
+std::map<std::string, Listed> ListedBy(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops) {
+  std::map<std::string, Listed> listed;
+  for (const LoopInfo& loop : loops) listed[loop.device] = {loop.hangs() ? kCannotBeTold : OwnerOf(loop), nullptr};
   for (const MountInfo& info : mounts) {
     const LoopInfo* const loop = LoopBehind(info, loops);
-    owners[info.target] = loop != nullptr ? OwnerOf(*loop) : Hangs(info, loops) ? kCannotBeTold : "";
+    listed[info.target] = {loop != nullptr ? OwnerOf(*loop) : Hangs(info, loops) ? kCannotBeTold : "", &info};
   }
-  return owners;
+  return listed;
 }
 
 }  // namespace
@@ -92,12 +97,13 @@ absl::Status NodeVolumes::Reconcile() {
 // What the listing shows needs no second look: that would be a walk along its path, which may hang.
 absl::Status NodeVolumes::DropStale(const Listing& listing) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
-  const std::map<std::string, std::string> owners = OwnersIn(listing.mounts, listing.loops);
+  const std::map<std::string, Listed> all = ListedBy(listing.mounts, listing.loops);
   const auto end = Clock::now() + kPatienceWithAll;
   for (const VolumeUse& use : uses) {
-    const auto listed = owners.find(IsStagedBlock(use) ? use.device : use.path);
-    const std::string owner = listed == owners.end() ? "" : listed->second;
-    if (owner == use.volume_id || owner == kCannotBeTold) continue;
+    const auto found = all.find(IsStagedBlock(use) ? use.device : use.path);
+    const Listed listed = found == all.end() ? Listed() : found->second;
+    if (listed.owner == use.volume_id && listed.mount != nullptr) MOORING_RETURN_IF_ERROR(Follow(use, *listed.mount));
+    if (listed.owner == use.volume_id || listed.owner == kCannotBeTold) continue;
     if (Clock::now() >= end) {
       log::Warning("records are not compared with what is mounted: looking takes too long", {{"from", use.path}});
       return absl::OkStatus();
@@ -117,17 +123,19 @@ absl::Status NodeVolumes::DropIfStale(const VolumeUse& use) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> now, store_.Get(use.path));
   if (now != use) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
-  if (live) return FollowMount(use);
+  if (live) return absl::OkStatus();
   log::Info("forgetting a use whose mount is gone", {{"volume", use.volume_id}, {"path", use.path}});
   return Forget(use.path);
 }
 
 // A plugin in a container that was started anew sees the host's copies of its mounts, peers of those it made, whatever
 // it had made of its own. What they are now is what they are held to: the volume stays published.
-absl::Status NodeVolumes::FollowMount(VolumeUse use) {
-  if (use.propagation == Propagation::kInherit) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(use.path));
-  if (!info.mount || HasPropagation(*info.mount, use.propagation)) return absl::OkStatus();
+absl::Status NodeVolumes::Follow(VolumeUse use, const MountInfo& mount) {
+  if (use.propagation == Propagation::kInherit || HasPropagation(mount, use.propagation)) return absl::OkStatus();
+  const auto hold = Acquire(use.volume_id, use.path, {Clock::now()});
+  if (!hold.ok()) return absl::OkStatus();  // another process is at work on the volume
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> now, store_.Get(use.path));
+  if (now != use) return absl::OkStatus();
   log::Info("a mount has another propagation than it was made with: is this a new mount namespace?",
             {{"volume", use.volume_id}, {"path", use.path}, {"made", std::string(ToString(use.propagation))}});
   if (!use.asked_propagation) use.asked_propagation = use.propagation;

@@ -153,7 +153,7 @@ class NodeVolumes {
   };
   absl::Status DropStale(const Listing& listing);
   absl::Status DropIfStale(const VolumeUse& use);
-  absl::Status FollowMount(VolumeUse use);
+  absl::Status Follow(VolumeUse use, const MountInfo& mount);
   struct Found {
     std::vector<VolumeUse> mounted;
     bool has_block_device = false;
