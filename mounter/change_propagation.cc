@@ -29,18 +29,11 @@ unsigned long TypeOf(Propagation propagation) {
   return 0;
 }
 
-// mount_setattr(2), or mount(2) before Linux 5.12: here, where no flag is set with it, both do the same in one step.
+// mount(2), which every kernel has: where no flag is set with it, mount_setattr(2) does the same.
 int Change(const UniqueFd& fd, unsigned long type, bool recursive) {
-  mount_attr attributes = {};
-  attributes.propagation = type;
-  const unsigned flags = AT_EMPTY_PATH | (recursive ? static_cast<unsigned>(AT_RECURSIVE) : 0U);
-  if (::mount_setattr(fd.get(), "", flags, &attributes, sizeof(attributes)) == 0) return 0;
-  if (errno != ENOSYS) return errno;
   const std::string path = fmt::format("/proc/self/fd/{}", fd.get());
-  return ::mount(nullptr, path.c_str(), nullptr, type | (recursive ? static_cast<unsigned long>(MS_REC) : 0UL),
-                 nullptr) == 0
-             ? 0
-             : errno;
+  const unsigned long flags = type | (recursive ? static_cast<unsigned long>(MS_REC) : 0UL);
+  return ::mount(nullptr, path.c_str(), nullptr, flags, nullptr) == 0 ? 0 : errno;
 }
 
 }  // namespace
