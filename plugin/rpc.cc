@@ -106,6 +106,7 @@ std::string WithoutMountFlags(std::string cause, const ProtoMessage& request) {
 
 // One line a call. Only ids and paths of the request: nothing that could be a secret.
 void LogCall(const ProtoMessage& request, const absl::Status& status, Clock::duration took) {
+  if (!log::Enabled(status.ok() ? log::Level::kInfo : log::Level::kWarning)) return;
   log::Fields fields = {{"method", MethodOf(request)}};
   constexpr std::pair<const char*, const char*> kShown[] = {
       {"volume_id", "volume"},   {"name", "name"},        {"node_id", "node"}, {"staging_target_path", "staging"},
