@@ -327,8 +327,8 @@ TEST_F(FullDisk, RecordsOfAnOlderProgramAreReadWithoutRoomAndGetPropagationsWhen
   Start();
   EXPECT_THAT(plugin().Log(), ::testing::Not(HasSubstr("kept in memory")));
   EXPECT_OK(driver().Publish(id, Staging(id), Target("a", id)));
-  ExpectRefused([&] { return driver().Publish(id, Staging(id), Target("a", id), Mount(), true); }, Code::kAlreadyExists,
-                "in another way");
+  EXPECT_THAT(driver().Publish(id, Staging(id), Target("a", id), Mount(), true),
+              FailsWith(Code::kAlreadyExists, "in another way"));
   EXPECT_THAT(Rows(records, "SELECT name FROM sqlite_master WHERE name = 'propagations'"), ::testing::IsEmpty());
   EXPECT_OK(driver().Unpublish(id, Target("a", id)));
   MakeRoom();
