@@ -112,27 +112,36 @@ void MeasureStaging(PluginClient& client, const Surroundings& here, const std::s
   report.Add(mounts, "unstage " + fs_type, unstage);
 }
 
-// Each client has a connection, a volume and a target of its own.
+// One of a crowd: with a connection, a volume and a target of its own.
+void PublishUntil(const std::atomic<bool>& over, const Surroundings& here, int number, std::atomic<int>& pairs) {
+  PluginClient client(here.socket());
+  const std::string staging = here / fmt::format("staging/crowd-{}", number);
+  const std::string target = here / fmt::format("targets/crowd-{}", number);
+  ::mkdir(staging.c_str(), 0700);
+  const std::string id = client.Create(fmt::format("crowd-{}", number), "ext4");
+  client.Stage(id, staging);
+  while (!over) {
+    client.Publish(id, staging, target, false);
+    client.Unpublish(id, target);
+    ++pairs;
+  }
+  client.Unstage(id, staging);
+  client.Delete(id);
+  ::rmdir(staging.c_str());
+}
+
 void MeasureCrowd(const Surroundings& here, Report& report) {
   std::atomic<bool> over{false};
   std::atomic<int> pairs{0};
+  std::vector<std::exception_ptr> errors(kClients);  // of each client, carried out of its thread
   std::vector<std::thread> clients;
   for (int i = 0; i < kClients; ++i) {
     clients.emplace_back([&, i] {
-      PluginClient client(here.socket());
-      const std::string staging = here / fmt::format("staging/crowd-{}", i);
-      const std::string target = here / fmt::format("targets/crowd-{}", i);
-      ::mkdir(staging.c_str(), 0700);
-      const std::string id = client.Create(fmt::format("crowd-{}", i), "ext4");
-      client.Stage(id, staging);
-      while (!over) {
-        client.Publish(id, staging, target, false);
-        client.Unpublish(id, target);
-        ++pairs;
+      try {
+        PublishUntil(over, here, i, pairs);
+      } catch (...) {
+        errors.at(static_cast<std::size_t>(i)) = std::current_exception();
       }
-      client.Unstage(id, staging);
-      client.Delete(id);
-      ::rmdir(staging.c_str());
     });
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(500));  // all are staged
@@ -141,6 +150,9 @@ void MeasureCrowd(const Surroundings& here, Report& report) {
   const int made = pairs - before;
   over = true;
   for (std::thread& client : clients) client.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
   report.AddFigure("publish + unpublish pairs, 8 clients", made / static_cast<double>(kCrowded.count()), "a second",
                    5000, true);
 }

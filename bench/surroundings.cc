@@ -70,7 +70,8 @@ Surroundings::Surroundings(const std::string& plugin, std::string directory) : d
   plugin_ = StartPlugin(plugin, socket(), *this / "state");
 }
 
-// Before there is any other thread: so it may fork, and it is this process whose end the plugin does not survive.
+// There may be other threads, of gRPC: only async-signal-safe calls follow the fork, signal-safety(7). The plugin does
+// not survive the thread that this is called on, prctl(2) PR_SET_PDEATHSIG, which is the main one.
 pid_t Surroundings::StartPlugin(const std::string& plugin, const std::string& socket, const std::string& state_dir) {
   std::array<std::string, 4> texts = {plugin, "--endpoint=unix://" + socket, "--state-dir=" + state_dir,
                                       "--log-level=warning"};

@@ -6,8 +6,9 @@
 //   kSlave        slave, rslave       host-to-task     HostToContainer    rslave
 //   kShared       shared, rshared     bidirectional    Bidirectional      rshared
 //
-// mount(8)'s two words of a kind are one here: whether the mounts below are set, too, follows from whether they are
-// bound (BindRequest::recursive).
+// For a bind mount(8)'s two words of a kind are one: whether the mounts below are set, too, follows from whether they
+// are bound (BindRequest::recursive). Where the propagation of a mount that is there is changed, they are two, and this
+// is not what reads them.
 #ifndef MOORING_MOUNTER_PROPAGATION_H_
 #define MOORING_MOUNTER_PROPAGATION_H_
 

@@ -19,7 +19,7 @@
 namespace mooring {
 namespace {
 
-constexpr int kSchemaVersion = 3;
+constexpr int kSchemaVersion = 2;
 
 constexpr char kSchema[] = R"(
   CREATE TABLE volumes (
@@ -28,8 +28,7 @@ constexpr char kSchema[] = R"(
     name TEXT NOT NULL UNIQUE,
     state TEXT NOT NULL CHECK (state IN ('creating', 'ready', 'deleting')),
     capacity_bytes INTEGER NOT NULL,
-    fs_type TEXT NOT NULL,
-    propagation TEXT NOT NULL DEFAULT '');
+    fs_type TEXT NOT NULL);
   CREATE TABLE publications (
     volume_id TEXT NOT NULL REFERENCES volumes(id) ON DELETE CASCADE,
     node_id TEXT NOT NULL,
@@ -49,9 +48,12 @@ constexpr char kFromVersion1[] = R"(
   ALTER TABLE volumes DROP COLUMN created_at;
 )";
 
-constexpr char kFromVersion2[] = "ALTER TABLE volumes ADD COLUMN propagation TEXT NOT NULL DEFAULT ''";
-
-constexpr char kVolumeColumns[] = "seq, id, name, state, capacity_bytes, fs_type, propagation";
+// The propagation of the few volumes that have one is a setting: so the tables are those that older programs know,
+// which may have the catalog again, and an upgrade writes nothing (the disk may be full). An older program that deletes
+// such a volume leaves the setting behind, without effect: no id is given twice.
+constexpr char kPropagationOf[] = "propagation of ";
+constexpr char kVolumeColumns[] =
+    "seq, id, name, state, capacity_bytes, fs_type, (SELECT value FROM settings WHERE key = 'propagation of ' || id)";
 
 std::string StateText(VolumeState state) {
   switch (state) {
@@ -97,7 +99,7 @@ class Use {
             .state = ParseState(Text(3)),
             .bytes = static_cast<std::uint64_t>(Number(4)),
             .fs_type = Text(5),
-            .propagation = PropagationIn(Text(6))};
+            .propagation = PropagationIn(Text(6))};  // no row, no word
   }
 
  private:
@@ -172,17 +174,17 @@ struct CatalogStore::Writer {
     if (version < 0 || version >= kSchemaVersion) return version;
     if (version == 0) database.exec(kSchema);
     if (version == 1) database.exec(kFromVersion1);
-    if (version != 0) database.exec(kFromVersion2);
     database.exec(fmt::format("PRAGMA user_version={}", kSchemaVersion));
     transaction.commit();
     return kSchemaVersion;
   }
 
   void PrepareStatements() {
-    insert.emplace(
-        database,
-        "INSERT INTO volumes (id, name, state, capacity_bytes, fs_type, propagation) VALUES (?, ?, ?, ?, ?, ?) "
-        "ON CONFLICT DO NOTHING");
+    insert.emplace(database,
+                   "INSERT INTO volumes (id, name, state, capacity_bytes, fs_type) VALUES (?, ?, ?, ?, ?) "
+                   "ON CONFLICT DO NOTHING");
+    set.emplace(database, "INSERT OR REPLACE INTO settings (key, value) VALUES (?, ?)");
+    unset.emplace(database, "DELETE FROM settings WHERE key = ?");
     move.emplace(database, "UPDATE volumes SET state = ?3 WHERE id = ?1 AND state = ?2");
     set_bytes.emplace(database, "UPDATE volumes SET capacity_bytes = ?2 WHERE id = ?1");
     remove.emplace(database, "DELETE FROM volumes WHERE id = ?");
@@ -197,7 +199,7 @@ struct CatalogStore::Writer {
   std::mutex mutex;
   SQLite::Database database;
   // Set by PrepareStatements, once there are tables.
-  std::optional<SQLite::Statement> insert, move, set_bytes, remove, publish, unpublish;
+  std::optional<SQLite::Statement> insert, set, unset, move, set_bytes, remove, publish, unpublish;
 };
 
 struct CatalogStore::Reader {
@@ -266,9 +268,15 @@ absl::StatusOr<std::string> CatalogStore::KeepNodeId(const std::string& wanted) 
 absl::StatusOr<bool> CatalogStore::Insert(const VolumeRecord& volume) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
   return Guarded("add a volume to", path_, [&] {
-    return Use(*writer_->insert, volume.id, volume.name, StateText(volume.state),
-               static_cast<std::int64_t>(volume.bytes), volume.fs_type, PropagationText(volume.propagation))
-               .Exec() == 1;
+    SQLite::Transaction both(writer_->database, SQLite::TransactionBehavior::IMMEDIATE);
+    const bool added = Use(*writer_->insert, volume.id, volume.name, StateText(volume.state),
+                           static_cast<std::int64_t>(volume.bytes), volume.fs_type)
+                           .Exec() == 1;
+    if (added && volume.propagation) {
+      Use(*writer_->set, kPropagationOf + volume.id, PropagationText(volume.propagation)).Exec();
+    }
+    both.commit();
+    return added;
   });
 }
 
@@ -286,7 +294,12 @@ absl::Status CatalogStore::SetBytes(const std::string& id, std::uint64_t bytes) 
 
 absl::Status CatalogStore::Remove(const std::string& id) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
-  return Guarded("remove a volume from", path_, [&] { Use(*writer_->remove, id).Exec(); });
+  return Guarded("remove a volume from", path_, [&] {
+    SQLite::Transaction both(writer_->database, SQLite::TransactionBehavior::IMMEDIATE);
+    Use(*writer_->remove, id).Exec();
+    Use(*writer_->unset, kPropagationOf + id).Exec();
+    both.commit();
+  });
 }
 
 absl::StatusOr<bool> CatalogStore::PutPublication(const PublicationRecord& publication, std::int64_t most_volumes) {

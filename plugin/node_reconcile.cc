@@ -129,7 +129,8 @@ absl::Status NodeVolumes::DropIfStale(const VolumeUse& use) {
 }
 
 // A plugin in a container that was started anew sees the host's copies of its mounts, peers of those it made, whatever
-// it had made of its own. What they are now is what they are held to: the volume stays published.
+// it had made of its own. What they are now is what they are held to: the volume stays published. A default that was
+// taken is no word that was asked for: the next call takes the default of its time, and compares with none.
 absl::Status NodeVolumes::Follow(VolumeUse use, const MountInfo& mount) {
   if (use.propagation == Propagation::kInherit || HasPropagation(mount, use.propagation)) return absl::OkStatus();
   const auto hold = Acquire(use.volume_id, use.path, {Clock::now()});
@@ -138,7 +139,6 @@ absl::Status NodeVolumes::Follow(VolumeUse use, const MountInfo& mount) {
   if (now != use) return absl::OkStatus();
   log::Info("a mount has another propagation than it was made with: is this a new mount namespace?",
             {{"volume", use.volume_id}, {"path", use.path}, {"made", std::string(ToString(use.propagation))}});
-  if (!use.asked_propagation) use.asked_propagation = use.propagation;
   use.propagation = Propagation::kInherit;
   return Record(use);
 }

@@ -31,18 +31,19 @@ constexpr char kTables[] = R"(
 )";
 
 // Beside the uses, of the few that have one: programs that know nothing of it read and write the uses as before. It
-// goes with the use, also with one that is replaced (recursive_triggers).
+// goes with the use, also with one that is replaced, and whichever program does that: triggers are the file's.
 constexpr char kPropagations[] = R"(
   CREATE TABLE IF NOT EXISTS propagations (
     path TEXT PRIMARY KEY, asked TEXT NOT NULL, propagation TEXT NOT NULL) WITHOUT ROWID;
   CREATE TRIGGER IF NOT EXISTS propagation_of_use AFTER DELETE ON uses
     BEGIN DELETE FROM propagations WHERE path = OLD.path; END;
+  CREATE TRIGGER IF NOT EXISTS propagation_of_replaced_use AFTER INSERT ON uses
+    BEGIN DELETE FROM propagations WHERE path = NEW.path; END;
 )";
 
 constexpr char kColumns[] = "path, volume_id, role, done, access_type, mode, read_only, capability, options, device";
-constexpr char kSelect[] =
-    "SELECT path, volume_id, role, done, access_type, mode, read_only, capability, options, device, asked, propagation "
-    "FROM uses LEFT JOIN propagations USING (path)";
+constexpr char kWithPropagations[] = "asked, propagation FROM uses LEFT JOIN propagations USING (path)";
+constexpr char kWithoutPropagations[] = "'', '' FROM uses";
 
 VolumeUse FromRow(SQLite::Statement& row) {
   VolumeUse use;
@@ -104,8 +105,20 @@ void PrepareSchema(SQLite::Database& database) {
     database.exec(kTables);
     database.exec(fmt::format("PRAGMA user_version = {}", kSchema));
   }
-  database.exec(kPropagations);
   transaction.commit();
+}
+
+bool HasPropagations(const SQLite::Database& database) { return database.tableExists("propagations"); }
+
+// In a file of an older program. Where the disk is full, they are made when the first use has one.
+void PreparePropagations(SQLite::Database& database) {
+  try {
+    SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+    database.exec(kPropagations);
+    transaction.commit();
+  } catch (const SQLite::Exception& error) {
+    if (!IsDiskFull(error)) throw;
+  }
 }
 
 // Not synchronous: what a power cut takes away, it takes the mounts with.
@@ -114,8 +127,8 @@ SQLite::Database OpenDatabase(const std::string& path) {
   SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, static_cast<int>(kBusyTimeout.count()));
   UseWal(database);
   database.exec("PRAGMA synchronous = OFF");
-  database.exec("PRAGMA recursive_triggers = ON");
   PrepareSchema(database);
+  PreparePropagations(database);
   return database;
 }
 
@@ -125,7 +138,7 @@ void ForgetOtherBoots(SQLite::Database& database, const std::string& boot_id) {
   known.bind(1, boot_id);
   if (!known.executeStep()) {
     known.reset();
-    database.exec("DELETE FROM uses; DELETE FROM propagations; DELETE FROM boot");
+    database.exec("DELETE FROM uses; DELETE FROM boot");
     SQLite::Statement insert(database, "INSERT INTO boot (id) VALUES (?)");
     insert.bind(1, boot_id);
     insert.exec();
@@ -138,35 +151,44 @@ void ForgetOtherBoots(SQLite::Database& database, const std::string& boot_id) {
 struct NodeStore::Database {
   Database(std::string file, const std::string& boot_id) : path(std::move(file)), connection(OpenDatabase(path)) {
     ForgetOtherBoots(connection, boot_id);
+    put.emplace(connection, fmt::format("INSERT OR REPLACE INTO uses ({}) VALUES (?,?,?,?,?,?,?,?,?,?)", kColumns));
+    remove.emplace(connection, "DELETE FROM uses WHERE path = ?");
+    PrepareSelects();
+  }
+
+  void PrepareSelects() {
+    has_propagations = HasPropagations(connection);
+    const std::string select =
+        fmt::format("SELECT {}, {}", kColumns, has_propagations ? kWithPropagations : kWithoutPropagations);
+    get.emplace(connection, select + " WHERE path = ?");
+    of_volume.emplace(connection, select + " WHERE volume_id = ? ORDER BY path");
+    all.emplace(connection, select + " ORDER BY path");
   }
 
   std::mutex mutex;
   std::string path;
   SQLite::Database connection;
-  SQLite::Statement put{connection,
-                        fmt::format("INSERT OR REPLACE INTO uses ({}) VALUES (?,?,?,?,?,?,?,?,?,?)", kColumns)};
-  SQLite::Statement remove{connection, "DELETE FROM uses WHERE path = ?"};
-  SQLite::Statement get{connection, fmt::format("{} WHERE path = ?", kSelect)};
-  SQLite::Statement of_volume{connection, fmt::format("{} WHERE volume_id = ? ORDER BY path", kSelect)};
-  SQLite::Statement all{connection, fmt::format("{} ORDER BY path", kSelect)};
+  bool has_propagations = false;  // if not, another process may have made them meanwhile
+  std::optional<SQLite::Statement> put, remove, get, of_volume, all;
 
   // Runs `work` with the statement reset before and after; SQLite's exceptions end here.
   template <typename Work>
-  absl::Status Run(SQLite::Statement& statement, Work work) {
+  absl::Status Run(std::optional<SQLite::Statement>& statement, Work work) {
     const std::lock_guard<std::mutex> lock(mutex);
     try {
-      statement.reset();
-      work(statement);
-      statement.reset();
+      if (!has_propagations && HasPropagations(connection)) PrepareSelects();
+      statement->reset();
+      work(*statement);
+      statement->reset();
       return absl::OkStatus();
     } catch (const std::exception& error) {
-      statement.tryReset();
+      if (statement) statement->tryReset();
       return ToStatus(error, path);
     }
   }
 
   template <typename Bind>
-  absl::StatusOr<std::vector<VolumeUse>> Select(SQLite::Statement& statement, Bind bind) {
+  absl::StatusOr<std::vector<VolumeUse>> Select(std::optional<SQLite::Statement>& statement, Bind bind) {
     std::vector<VolumeUse> uses;
     MOORING_RETURN_IF_ERROR(Run(statement, [&](SQLite::Statement& rows) {
       bind(rows);
@@ -205,6 +227,7 @@ absl::Status NodeStore::Put(const VolumeUse& use) {
     BindAll(statement, use);
     statement.exec();
     if (plain) return;
+    if (!database_->has_propagations) database_->connection.exec(kPropagations);
     SQLite::Statement propagation(database_->connection, "INSERT INTO propagations VALUES (?, ?, ?)");
     propagation.bind(1, use.path);
     propagation.bind(2, PropagationText(use.asked_propagation));

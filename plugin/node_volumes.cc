@@ -143,8 +143,8 @@ absl::Status NodeVolumes::CheckNoVolumeBelow(const std::string& volume_id, const
                                         Quote(path), owner, Quote(info.target)));
 }
 
-// All of it or nothing: a mount of somebody's own among them, and all stay as they are. Never lazily: a mount that is
-// busy, here or where it came from, is the error.
+// With a mount of somebody's own among them, all stay as they are. Never lazily: a mount that is busy, here or where it
+// came from, is the error, and what was taken down before it was found stays down: the next call goes on from there.
 absl::Status NodeVolumes::TakeDownBelow(const std::string& volume_id, const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List(path));
   std::vector<MountInfo> below, own;

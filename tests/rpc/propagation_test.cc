@@ -203,6 +203,18 @@ TEST_F(PropagationRpc, ARestartOfThePluginsContainerChangesNothingForTheVolume) 
   }
 }
 
+TEST_F(PropagationRpc, ARestartOfThePluginsContainerWithAnotherDefaultLeavesWhatTookTheOldOne) {
+  const VolumeCapability use = Mount("", kMany);
+  const std::string id = CreatedWith("", use);
+  ASSERT_OK(driver().Stage(id, Staging(id), use));
+  StartAgainWith({"--propagation", "private"});
+  ASSERT_OK(PublishWith("", id, use));
+  EXPECT_EQ(PropagationInPlugin(Target("a")), "private");
+  StartAgainWith({"--propagation", "rslave"});
+  EXPECT_EQ(PropagationInPlugin(Target("a")), "shared") << "a copy of the host's";
+  EXPECT_OK(PublishWith("", id, use));
+}
+
 TEST_F(PropagationRpc, FlagsAreOnTheCopiesOfHostAndTask) {
   const VolumeCapability use = Mount("", kMany, {"nosuid", "nodev", "noexec", "noatime"});
   const std::string id = CreatedWith("", use);

@@ -29,6 +29,16 @@ class NodePropagationTest : public NodeVolumesTest {
     Restart();
     ASSERT_OK(volumes_->Reconcile());
   }
+  // As in a container that was started anew.
+  void ReplaceByACopyOfTheHosts(const std::string& path) {
+    MountInfo copy = At(path);
+    copy.peer_group = 77;
+    copy.master = 0;
+    mounter_.With([&](FakeKernel& kernel) {
+      kernel.DropMounts(path);
+      kernel.AddMount(copy);
+    });
+  }
   MountInfo At(const std::string& path) { return MountsAt(path).at(0).info; }
   void ExpectAsBefore(const PublishSpec& spec, StatusCode code, const std::string& piece) {
     const std::string before = World();
@@ -143,24 +153,25 @@ TEST_F(NodePropagationTest, AMountThatWasChangedSinceIsNoMoreTheSame) {
   ExpectAsBefore(With(Propagation::kPrivate), StatusCode::kAlreadyExists, "has been changed since");
 }
 
-// In a container that was started anew it is a copy of the host's.
 TEST_F(NodePropagationTest, AfterARestartInANewNamespaceTheTargetIsPublishedStill) {
   for (const Propagation propagation : {Propagation::kPrivate, Propagation::kSlave}) {
     ASSERT_OK(Publish(With(propagation)));
-    const MountInfo made = At("/pods/t");
-    mounter_.With([&](FakeKernel& kernel) {
-      MountInfo copy = made;
-      copy.peer_group = 77;
-      copy.master = 0;
-      kernel.DropMounts("/pods/t");
-      kernel.AddMount(copy);
-    });
-    Restart();
-    ASSERT_OK(volumes_->Reconcile());
+    ReplaceByACopyOfTheHosts("/pods/t");
+    RestartWith(Propagation::kInherit);
     EXPECT_OK(Publish(With(propagation)));
     EXPECT_THAT(Publish(With(Propagation::kShared)), FailsWith(StatusCode::kAlreadyExists, "asked for: rshared"));
     ASSERT_OK(Unpublish("/pods/t"));
   }
+}
+
+TEST_F(NodePropagationTest, InANewNamespaceWithAnotherDefaultNobodyHasAskedForTheOldOne) {
+  RestartWith(Propagation::kPrivate);
+  ASSERT_OK(Publish(With(std::nullopt)));
+  ReplaceByACopyOfTheHosts("/pods/t");
+  RestartWith(Propagation::kSlave);
+  EXPECT_OK(Publish(With(std::nullopt)));
+  EXPECT_EQ(store_->Get("/pods/t").value()->asked_propagation, std::nullopt);
+  EXPECT_THAT(Publish(With(Propagation::kShared)), FailsWith(StatusCode::kAlreadyExists, "asked for: rshared"));
 }
 
 TEST_F(NodePropagationTest, ARestartInTheSameNamespaceStillComparesWithTheKernel) {

@@ -38,6 +38,20 @@ class NodeStoreTest : public ::testing::Test {
 
   static std::vector<VolumeUse> OfVolume(NodeStore& store, const std::string& id) { return store.OfVolume(id).value(); }
 
+  static VolumeUse SlaveUse(const std::string& path) {
+    VolumeUse use = Use(path);
+    use.asked_propagation = use.propagation = Propagation::kSlave;
+    return use;
+  }
+
+  // The file is as an older program made it.
+  void ForgetPropagations() {
+    SQLite::Database(file_, SQLite::OPEN_READWRITE)
+        .exec(
+            "DROP TRIGGER IF EXISTS propagation_of_use; DROP TRIGGER IF EXISTS propagation_of_replaced_use;"
+            "DROP TABLE IF EXISTS propagations");
+  }
+
   TempDir dir_;
   const std::string file_ = dir_ / "node.db";
 };
@@ -143,15 +157,23 @@ TEST_F(NodeStoreTest, RecordsOfANewerProgramAreNotTouched) {
 
 TEST_F(NodeStoreTest, RecordsOfAnOlderProgramAreCarriedOver) {
   ASSERT_OK(Open()->Put(Use("/s")));
-  SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("DROP TABLE propagations");
+  ForgetPropagations();
   const auto store = Open("boot-1");
   EXPECT_EQ(store->Get("/s").value(), Use("/s"));
-  VolumeUse use = Use("/t");
-  use.asked_propagation = Propagation::kShared;
-  use.propagation = Propagation::kShared;
-  ASSERT_OK(store->Put(use));
-  EXPECT_EQ(store->Get("/t").value(), use);
-  EXPECT_THAT(store->All().value(), ::testing::ElementsAre(Use("/s"), use));
+  ASSERT_OK(store->Put(SlaveUse("/t")));
+  EXPECT_EQ(store->Get("/t").value(), SlaveUse("/t"));
+  EXPECT_THAT(store->All().value(), ::testing::ElementsAre(Use("/s"), SlaveUse("/t")));
+}
+
+// It may have the file afterwards: its uses have no propagation, not even that of the one they take the place of.
+TEST_F(NodeStoreTest, AnOlderProgramsUseHasNoPropagationOfAnotherOne) {
+  ASSERT_OK(Open()->Put(SlaveUse("/t")));
+  ASSERT_OK(Open()->Put(SlaveUse("/u")));
+  ASSERT_OK(Open()->Put(SlaveUse("/v")));
+  SQLite::Database older(file_, SQLite::OPEN_READWRITE);
+  older.exec("INSERT OR REPLACE INTO uses SELECT * FROM uses WHERE path = '/t'; DELETE FROM uses WHERE path = '/u'");
+  EXPECT_THAT(Open()->All().value(), ::testing::ElementsAre(Use("/t"), SlaveUse("/v")));
+  EXPECT_EQ(older.execAndGet("SELECT COUNT(*) FROM propagations").getInt(), 1);
 }
 
 TEST_F(NodeStoreTest, APropagationIsOfTheUseItWasWrittenWith) {
