@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -18,35 +19,47 @@
 namespace mooring {
 namespace {
 
-// What stands at the target must be of the right kind, and no mount. Nothing is opened for it: that may hang.
-absl::Status CheckKind(const Target& target, TargetKind kind) {
-  MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
+absl::Status MountedAlready(const Target& target) {
+  return FailedPrecondition(fmt::format("{} is a mount already: nothing is stacked on it", Quote(target.path())));
+}
+
+absl::Status CheckKind(const Target& target, TargetKind kind, PathInfo::Kind found, std::uint64_t size) {
   const std::string path = Quote(target.path());
-  if (status.kind == PathInfo::Kind::kMissing) return NotFound(fmt::format("{} was removed again", path));
-  if (status.mount_root) {
-    return FailedPrecondition(fmt::format("{} is a mount already: nothing is stacked on it", path));
-  }
   if (kind == TargetKind::kFile) {
-    if (status.kind == PathInfo::Kind::kRegular && status.size == 0) return absl::OkStatus();
+    if (found == PathInfo::Kind::kRegular && size == 0) return absl::OkStatus();
     return FailedPrecondition(fmt::format("{} has to be an empty file for a block device to be bound on", path));
   }
-  if (status.kind == PathInfo::Kind::kDirectory) return absl::OkStatus();
+  if (found == PathInfo::Kind::kDirectory) return absl::OkStatus();
   return FailedPrecondition(fmt::format("{} is not a directory", path));
 }
 
-// And it must hide nothing.
-absl::Status CheckPlace(const Target& target, TargetKind kind) {
-  MOORING_RETURN_IF_ERROR(CheckKind(target, kind));
+// What stands at the target must be of the right kind, and no mount. Nothing is opened for it: that may hang.
+absl::Status CheckByName(const Target& target, TargetKind kind) {
+  MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
+  if (status.kind == PathInfo::Kind::kMissing) {
+    return NotFound(fmt::format("{} was removed again", Quote(target.path())));
+  }
+  if (status.mount_root) return MountedAlready(target);
+  return CheckKind(target, kind, status.kind, status.size);
+}
+
+// The same of what is held open, and locked; and it must hide nothing. It is this that is mounted on, whatever is at
+// the name by then.
+absl::Status CheckHeld(const Target& target, TargetKind kind, const UniqueFd& place, const struct stat& held) {
+  const PathInfo::Kind found = S_ISDIR(held.st_mode)   ? PathInfo::Kind::kDirectory
+                               : S_ISREG(held.st_mode) ? PathInfo::Kind::kRegular
+                                                       : PathInfo::Kind::kOther;
+  MOORING_RETURN_IF_ERROR(CheckKind(target, kind, found, static_cast<std::uint64_t>(held.st_size)));
   if (kind == TargetKind::kFile) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const bool empty, target.IsEmptyDirectory());
+  MOORING_ASSIGN_OR_RETURN(const bool empty, IsEmptyDirectory(place, target.path()));
   if (empty) return absl::OkStatus();
   return FailedPrecondition(fmt::format("{} is not empty: a mount would hide what is in it", Quote(target.path())));
 }
 
 // Empty: it is not there any more, or something else is.
-absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target) {
+absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target, TargetKind kind) {
   constexpr std::chrono::seconds kPatience{2};
-  absl::StatusOr<UniqueFd> fd = target.OpenToLock();
+  absl::StatusOr<UniqueFd> fd = target.OpenToLock(kind);
   if (absl::IsNotFound(fd.status())) return std::optional<UniqueFd>();
   if (!fd.ok()) return fd.status();
   // Other errors: a filesystem without locks, where looking has to do.
@@ -54,10 +67,12 @@ absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target) {
     return Aborted(fmt::format("somebody else is mounting at {} at this moment", Quote(target.path())));
   }
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
+  if (status.mount_root) return MountedAlready(target);
   struct stat held = {};
   if (::fstat(fd->get(), &held) != 0) return ErrnoStatus(errno, "look at", target.path());
-  const bool same = status.device == held.st_dev && status.inode == held.st_ino;
-  return same || status.mount_root ? std::optional<UniqueFd>(*std::move(fd)) : std::optional<UniqueFd>();
+  if (status.device != held.st_dev || status.inode != held.st_ino) return std::optional<UniqueFd>();
+  MOORING_RETURN_IF_ERROR(CheckHeld(target, kind, *fd, held));
+  return std::optional<UniqueFd>(*std::move(fd));
 }
 
 // One call at a time looks at a target and mounts on it, of all processes: two would each find it free, and the kernel
@@ -66,22 +81,27 @@ absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target) {
 absl::StatusOr<std::optional<UniqueFd>> LockPlace(const Target& target, TargetKind kind, bool& made) {
   MOORING_ASSIGN_OR_RETURN(const bool made_now, target.Make(kind));
   made = made || made_now;
-  MOORING_RETURN_IF_ERROR(CheckKind(target, kind));
-  return LockWhatIsThere(target);
+  if (!made_now) MOORING_RETURN_IF_ERROR(CheckByName(target, kind));
+  return LockWhatIsThere(target, kind);
 }
 
 // NOT_FOUND: somebody removed it, with the lock held or before. That is anybody's right who made it: their call failed.
 absl::Status AttachOnce(NewMount& mount, const Target& target, TargetKind kind, bool& made) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<UniqueFd> place, LockPlace(target, kind, made));
   if (!place) return NotFound(fmt::format("{} is made and removed again all the time", Quote(target.path())));
-  MOORING_RETURN_IF_ERROR(CheckPlace(target, kind));
   return mount.MoveTo(*place, target.path());
+}
+
+absl::Status TakenBack(const Target& target, const NewMount& mount, const absl::Status& failure) {
+  const absl::Status back = target.TakeBack(mount.fd());
+  if (back.ok()) return failure;
+  return absl::Status(failure.code(), fmt::format("{}; and the mount stays: {}", Message(failure), Message(back)));
 }
 
 }  // namespace
 
 absl::Status Attach(std::unique_ptr<NewMount> mount, const Target& target, TargetKind kind, Propagation propagation,
-                    bool recursive) {
+                    bool recursive, const std::function<absl::Status()>& last) {
   bool made = false;  // here: to be removed again if what follows fails
   absl::Cleanup remove = [&] {
     if (made) target.Remove().IgnoreError();
@@ -95,11 +115,10 @@ absl::Status Attach(std::unique_ptr<NewMount> mount, const Target& target, Targe
   MOORING_RETURN_IF_ERROR(status);
   MOORING_RETURN_IF_ERROR(target.CheckArrived(mount->fd()));
   if (propagation == Propagation::kPrivate || propagation == Propagation::kSlave) {
-    if (const absl::Status failure = mount->SetPropagation(propagation, recursive); !failure.ok()) {
-      target.TakeBack();
-      return failure;
-    }
+    status = mount->SetPropagation(propagation, recursive);
   }
+  if (status.ok() && last) status = last();
+  if (!status.ok()) return TakenBack(target, *mount, status);
   std::move(remove).Cancel();
   return absl::OkStatus();
 }

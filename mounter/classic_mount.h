@@ -5,6 +5,7 @@
 // a private place of its own, completed there, and moved to its target in one step (MS_MOVE), which propagates copies
 // of the complete mount:
 //
+//   /run/mooring-mount.XXXXXX.lock   flock(2)ed by the process that prepares a mount
 //   /run/mooring-mount.XXXXXX     a directory only root can enter, for this one mount,
 //     └ tmpfs, unbindable         on it a mount that gives nothing to other namespaces and takes nothing from them:
 //         └ mount                 a mount is not moved from below a shared one, mount(2); and no recursive bind of
@@ -14,13 +15,14 @@
 // without the new API, and making one copies all mounts of the host and keeps what they hold from going.
 //
 // Everything is gone with the object, or moved. Where the process was killed in between, the next one that needs such a
-// place takes the old one down: its owner's flock(2) is gone.
+// place takes the old one down: nobody holds its lock, which is made first and removed last.
 #ifndef MOORING_MOUNTER_CLASSIC_MOUNT_H_
 #define MOORING_MOUNTER_CLASSIC_MOUNT_H_
 
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "mounter/new_mount.h"
 
@@ -41,8 +43,8 @@ class Workshop {
   std::string place() const { return directory_ + "/mount"; }
 
  private:
-  explicit Workshop(std::string directory) : directory_(std::move(directory)) {}
-  absl::Status MakePrivate();
+  Workshop(std::string directory, UniqueFd lock) : directory_(std::move(directory)), lock_(std::move(lock)) {}
+  absl::Status MakePrivate() const;
 
   std::string directory_;
   UniqueFd lock_;
@@ -62,8 +64,11 @@ class ClassicMount final : public NewMount {
   const UniqueFd& fd() const override { return fd_; }
 
  private:
-  absl::Status AddFlagsBelow(const MountFlags& flags);
-  absl::Status CheckFlagsBelow(const MountFlags& flags) const;
+  absl::StatusOr<std::vector<MountInfo>> ListBelow() const;
+  absl::Status AddFlags(const std::vector<MountInfo>& mounts, const MountFlags& flags) const;
+  absl::Status CheckFlagsBelow(const std::vector<MountInfo>& listed, const MountFlags& flags) const;
+  absl::Status CheckNothingBelow() const;
+  absl::Status Hidden(const MountInfo& mount, const MountFlags& flags) const;
 
   Workshop workshop_;
   UniqueFd fd_;  // after it: open, it would keep the mount from going with the workshop

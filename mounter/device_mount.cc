@@ -4,6 +4,7 @@
 #include <sys/sysmacros.h>
 
 #include <cerrno>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -36,38 +37,36 @@ absl::Status CheckDevice(const NewMount& mount, const std::string& device, dev_t
   return FailedPrecondition(fmt::format("{} became another device while it was mounted", Quote(device)));
 }
 
+using LastStep = std::function<absl::Status()>;
+
 absl::Status MountDeviceBy(MountApi api, const MountRequest& request, const Target& target, const std::string& device,
-                           dev_t number) {
+                           dev_t number, const LastStep& last) {
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NewMount> mount, MakeMount(api, request, device));
   MOORING_RETURN_IF_ERROR(CheckDevice(*mount, device, number));
   // The superblock stays writable, so that the group can be set here and another mount of it may write; this mount may
   // not.
   if (request.group) MOORING_RETURN_IF_ERROR(SetGroup(*mount, *request.group));
   MOORING_RETURN_IF_ERROR(mount->Set(request.flags, request.propagation, false));
-  return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false);
+  return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false, last);
 }
 
-absl::Status MountDevice(const MountRequest& request, const Target& target, const std::string& device, dev_t number) {
-  return WithMountApi([&](MountApi api) { return MountDeviceBy(api, request, target, device, number); });
+absl::Status MountDevice(const MountRequest& request, const Target& target, const std::string& device, dev_t number,
+                         const LastStep& last = {}) {
+  return WithMountApi([&](MountApi api) { return MountDeviceBy(api, request, target, device, number, last); });
 }
 
-// `was_missing`: the target, which is to be missing again after a failure.
-absl::Status MountImage(const MountRequest& request, const Target& target, bool was_missing,
-                        const SourcePolicy& sources) {
+absl::Status MountImage(const MountRequest& request, const Target& target, const SourcePolicy& sources) {
   // Held until it is mounted: who has the lock can tell a device that is going to be mounted from one that is going.
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(request.source));
   MOORING_RETURN_IF_ERROR(sources.CheckBackingFile(image.fd, request.source));
   // The loop device goes with the last mount, or, if none comes about, with `loop`.
   MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.label = request.label, .auto_clear = true}, image));
   if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info));
-  MOORING_RETURN_IF_ERROR(MountDevice(request, target, loop.info.device, loop.info.device_number));
-  if (loop.made || loop.info.mounted) return absl::OkStatus();
-  // One that was there, or about to go: now it is this mount's. Not before, for somebody may need it as it was.
-  const absl::Status ours = Relabel(loop, request.label, true);
-  if (ours.ok()) return ours;
-  target.TakeBack();
-  if (was_missing) target.Remove().IgnoreError();
-  return ours;
+  return MountDevice(request, target, loop.info.device, loop.info.device_number, [&] {
+    if (loop.made || loop.info.mounted) return absl::OkStatus();
+    // One that was there, or about to go: now it is this mount's. Not before, for somebody may need it as it was.
+    return Relabel(loop, request.label, true);
+  });
 }
 
 }  // namespace
@@ -80,9 +79,7 @@ absl::Status KernelMounter::Mount(const MountRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
   struct stat file = {};
   if (::fstat(source.get(), &file) != 0) return ErrnoStatus(errno, "look at", request.source);
-  if (S_ISREG(file.st_mode)) {
-    return MountImage(request, target, status.kind == PathInfo::Kind::kMissing, sources_);
-  }
+  if (S_ISREG(file.st_mode)) return MountImage(request, target, sources_);
   MOORING_RETURN_IF_ERROR(sources_.CheckBackingFile(source, request.source));
   if (S_ISBLK(file.st_mode)) return MountDevice(request, target, request.source, file.st_rdev);
   return FailedPrecondition(fmt::format("{} is neither a file nor a block device", Quote(request.source)));

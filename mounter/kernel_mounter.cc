@@ -136,11 +136,13 @@ absl::Status KernelMounter::ResizeLoop(const LoopInfo& loop) { return ResizeLoop
 
 absl::StatusOr<std::vector<LoopInfo>> KernelMounter::FindLoops(const std::string& backing_file) {
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, ListLoops());
-  if (backing_file.empty()) return loops;
-  struct stat file = {};
-  if (::stat(backing_file.c_str(), &file) != 0) return ErrnoStatus(errno, "look at", backing_file);
-  MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, backing_file));
-  std::erase_if(loops, [&file](const LoopInfo& loop) { return !IsOver(loop, file); });
+  if (!backing_file.empty()) {
+    struct stat file = {};
+    if (::stat(backing_file.c_str(), &file) != 0) return ErrnoStatus(errno, "look at", backing_file);
+    MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, backing_file));
+    std::erase_if(loops, [&file](const LoopInfo& loop) { return !IsOver(loop, file); });
+  }
+  for (LoopInfo& loop : loops) MOORING_RETURN_IF_ERROR(AskWhetherMounted(loop));
   return loops;
 }
 

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -50,8 +51,9 @@ struct Census {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::size_t next = 0;  // to be asked
-  int asker = 0;         // which thread it is that asks
+  std::size_t next = 0;                                               // to be asked
+  int asker = 0;                                                      // which thread it is that asks
+  std::optional<std::chrono::steady_clock::time_point> asking_since;  // for `next`; empty: the thread is not there yet
   absl::Status status;
   std::vector<LoopInfo> loops;
   std::vector<unsigned> silent;
@@ -62,36 +64,43 @@ void AskOn(const std::shared_ptr<Census>& census, int asker) {
     std::unique_lock<std::mutex> lock(census->mutex);
     if (census->asker != asker || census->next == census->numbers.size()) return;
     const unsigned number = census->numbers[census->next];
+    census->asking_since = std::chrono::steady_clock::now();
     lock.unlock();
     absl::StatusOr<std::optional<LoopInfo>> loop = census->ask(number);
     lock.lock();
     if (census->asker != asker) return Hung().Remove(number);  // given up meanwhile
     ++census->next;
+    census->asking_since.reset();
     if (!loop.ok()) census->status = loop.status();
     if (loop.ok() && *loop) census->loops.push_back(**std::move(loop));
     census->changed.notify_all();
   }
 }
 
-// False: one hangs, the one before `next` by then.
+// False: one hangs, the one before `next` by then. Only a number that is being asked, for its thread takes it off the
+// list of those that hang again: that the thread had no processor yet says nothing of a device.
 bool AwaitAnswers(Census& census, std::chrono::milliseconds patience) {
   std::unique_lock<std::mutex> lock(census.mutex);
   for (;;) {
     const std::size_t asked = census.next;
     if (asked == census.numbers.size()) return true;
     if (census.changed.wait_for(lock, patience, [&] { return census.next != asked; })) continue;
+    if (!census.asking_since || std::chrono::steady_clock::now() - *census.asking_since < patience) continue;
     Hung().Add(census.numbers[asked]);
     census.silent.push_back(census.numbers[asked]);
     ++census.next;
     ++census.asker;
+    census.asking_since.reset();
     return false;
   }
 }
 
+void StartThread(std::function<void()> work) { std::thread(std::move(work)).detach(); }
+
 }  // namespace
 
 absl::StatusOr<std::vector<LoopInfo>> AskLoops(const std::vector<unsigned>& numbers, const AskLoop& ask,
-                                               const std::function<LoopInfo(unsigned number)>& hung) {
+                                               const AskLoop& hung, const StartAsker& start) {
   const auto census = std::make_shared<Census>();
   census->ask = ask;
   for (const unsigned number : numbers) {
@@ -99,7 +108,7 @@ absl::StatusOr<std::vector<LoopInfo>> AskLoops(const std::vector<unsigned>& numb
   }
   for (int asker = 0; census->next < census->numbers.size(); ++asker) {
     try {
-      std::thread(AskOn, census, asker).detach();
+      (start ? start : StartAsker(StartThread))([census, asker] { AskOn(census, asker); });
     } catch (const std::system_error& error) {
       return Internal(std::string("no thread to ask the loop devices with: ") + error.what());
     }
@@ -108,7 +117,10 @@ absl::StatusOr<std::vector<LoopInfo>> AskLoops(const std::vector<unsigned>& numb
   const std::lock_guard<std::mutex> lock(census->mutex);
   MOORING_RETURN_IF_ERROR(census->status);
   std::vector<LoopInfo> loops = std::move(census->loops);
-  for (const unsigned number : census->silent) loops.push_back(hung(number));
+  for (const unsigned number : census->silent) {
+    MOORING_ASSIGN_OR_RETURN(std::optional<LoopInfo> loop, hung(number));
+    if (loop) loops.push_back(*std::move(loop));
+  }
   return loops;
 }
 

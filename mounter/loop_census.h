@@ -17,10 +17,13 @@ namespace mooring {
 
 using AskLoop = std::function<absl::StatusOr<std::optional<LoopInfo>>(unsigned number)>;  // empty: not in use
 
+using StartAsker = std::function<void(std::function<void()>)>;  // std::system_error: there is no thread to be had
+
 // Asks for each in another thread. One that is silent for a while (kPatience) is given up, left to its thread, and not
-// asked again, in the whole process, before that has its answer: then `hung` is called instead.
+// asked again, in the whole process, before that has its answer: then `hung` is called instead, which must not hang.
+// `start` is for tests.
 absl::StatusOr<std::vector<LoopInfo>> AskLoops(const std::vector<unsigned>& numbers, const AskLoop& ask,
-                                               const std::function<LoopInfo(unsigned number)>& hung);
+                                               const AskLoop& hung, const StartAsker& start = {});
 
 }  // namespace mooring
 

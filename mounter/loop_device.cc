@@ -72,7 +72,8 @@ std::string LabelIn(const loop_info64& status) {
   return std::string(name, ::strnlen(name, LO_NAME_SIZE));
 }
 
-absl::StatusOr<std::optional<LoopInfo>> FromStatus(const loop_info64& status, unsigned number) {
+// All but whether it is mounted.
+LoopInfo FromStatus(const loop_info64& status, unsigned number) {
   LoopInfo info;
   info.device = DevicePath(number);
   info.device_number = makedev(kLoopMajor, number);
@@ -84,16 +85,24 @@ absl::StatusOr<std::optional<LoopInfo>> FromStatus(const loop_info64& status, un
   info.size_limit = status.lo_sizelimit;
   info.read_only = (status.lo_flags & LO_FLAGS_READ_ONLY) != 0;
   info.auto_clear = (status.lo_flags & LO_FLAGS_AUTOCLEAR) != 0;
-  MOORING_ASSIGN_OR_RETURN(info.mounted, IsMounted(number));
-  return std::optional<LoopInfo>(std::move(info));
+  return info;
+}
+
+// 0, or the errno.
+int AskStatus(int fd, loop_info64& status) { return ::ioctl(fd, LOOP_GET_STATUS64, &status) == 0 ? 0 : errno; }
+
+absl::StatusOr<std::optional<LoopInfo>> FromAnswer(int error, const loop_info64& status, unsigned number) {
+  if (error == 0) return std::optional<LoopInfo>(FromStatus(status, number));
+  if (error == ENXIO) return std::optional<LoopInfo>();
+  return ErrnoStatus(error, "ask for the status of", DevicePath(number));
 }
 
 // Empty: the device is bound to nothing.
 absl::StatusOr<std::optional<LoopInfo>> Status(int fd, unsigned number) {
   loop_info64 status = {};
-  if (::ioctl(fd, LOOP_GET_STATUS64, &status) == 0) return FromStatus(status, number);
-  if (errno == ENXIO) return std::optional<LoopInfo>();
-  return ErrnoStatus(errno, "ask for the status of", DevicePath(number));
+  MOORING_ASSIGN_OR_RETURN(std::optional<LoopInfo> loop, FromAnswer(AskStatus(fd, status), status, number));
+  if (loop) MOORING_RETURN_IF_ERROR(AskWhetherMounted(*loop));
+  return loop;
 }
 
 // The numbers of the loop devices in use: those that sysfs shows a backing file of. Nothing is opened for it.
@@ -111,34 +120,50 @@ absl::StatusOr<std::vector<unsigned>> UsedNumbers() {
   return numbers;
 }
 
-absl::StatusOr<std::optional<LoopInfo>> ByNumber(unsigned number) {
+// Open for questions. Not open: bound to nothing any more.
+absl::StatusOr<UniqueFd> OpenBound(unsigned number) {
   absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
-  if (absl::IsNotFound(fd.status())) return std::optional<LoopInfo>();
-  if (!fd.ok()) {
-    MOORING_ASSIGN_OR_RETURN(const bool bound, IsBound(number));
-    if (!bound) return std::optional<LoopInfo>();
-    return fd.status();
-  }
-  return Status(fd->get(), number);
+  if (absl::IsNotFound(fd.status())) return UniqueFd();
+  if (fd.ok()) return fd;
+  MOORING_ASSIGN_OR_RETURN(const bool bound, IsBound(number));
+  if (!bound) return UniqueFd();
+  return fd;
 }
 
-// Sysfs knows without asking the file's filesystem.
-LoopInfo HungLoop(unsigned number) {
+absl::StatusOr<std::optional<LoopInfo>> ByNumber(unsigned number) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenBound(number));
+  return fd.ok() ? Status(fd.get(), number) : std::optional<LoopInfo>();
+}
+
+// Sysfs knows without asking the file's filesystem. A device that shows no file there is on its way to be free.
+absl::StatusOr<std::optional<LoopInfo>> HungLoop(unsigned number) {
   LoopInfo info;
   info.device = DevicePath(number);
   info.device_number = makedev(kLoopMajor, number);
   std::ifstream file(fmt::format("/sys/block/loop{}/loop/backing_file", number));
-  std::getline(file, info.label);
+  if (!std::getline(file, info.label)) {
+    MOORING_ASSIGN_OR_RETURN(const bool bound, IsBound(number));
+    if (!bound) return std::optional<LoopInfo>();
+  }
   constexpr std::string_view kDeleted = " (deleted)";
   if (info.label.ends_with(kDeleted)) info.label.resize(info.label.size() - kDeleted.size());
-  return info;
+  return std::optional<LoopInfo>(std::move(info));
 }
 
-// One whose file's server is dead (ENOTCONN, EIO) is as one that hangs: it must not keep others from being found.
+// What LOOP_GET_STATUS64 says where the server of the device's file is dead, or its filesystem was shut down.
+bool MeansDeadServer(int error) {
+  return error == EIO || error == ENOTCONN || error == ESTALE || error == EHOSTDOWN || error == ESHUTDOWN ||
+         error == ECONNABORTED;
+}
+
+// One whose file's server is dead is as one that hangs: it must not keep others from being found. Of any other that
+// cannot be looked at nothing is known, not even that it is none of theirs.
 absl::StatusOr<std::optional<LoopInfo>> ByNumberForList(unsigned number) {
-  absl::StatusOr<std::optional<LoopInfo>> loop = ByNumber(number);
-  if (!loop.ok()) return std::optional<LoopInfo>(HungLoop(number));
-  return loop;
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenBound(number));
+  if (!fd.ok()) return std::optional<LoopInfo>();
+  loop_info64 status = {};
+  const int error = AskStatus(fd.get(), status);
+  return MeansDeadServer(error) ? HungLoop(number) : FromAnswer(error, status, number);
 }
 
 bool HaveSameFile(const LoopInfo& a, const LoopInfo& b) {
@@ -278,6 +303,12 @@ absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop) {
 
 }  // namespace
 
+absl::Status AskWhetherMounted(LoopInfo& loop) {
+  if (loop.hangs()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(loop.mounted, IsMounted(minor(loop.device_number)));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImage& image) {
   if (spec.label.size() >= LO_NAME_SIZE) return InvalidArgument(fmt::format("label {} is too long", Quote(spec.label)));
   if (HasUndoFile(image.path)) {
@@ -294,11 +325,12 @@ absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImag
 absl::Status CheckUnattached(const LockedImage& image) {
   constexpr std::chrono::milliseconds kPoll{5}, kLingers{500};
   for (const auto deadline = std::chrono::steady_clock::now() + kLingers;;) {
-    MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
+    MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, ListLoops());
     MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, image.path));
     const auto over =
         std::find_if(loops.begin(), loops.end(), [&image](const LoopInfo& loop) { return IsOver(loop, image.status); });
     if (over == loops.end()) return absl::OkStatus();
+    MOORING_RETURN_IF_ERROR(AskWhetherMounted(*over));
     if (!over->auto_clear || over->mounted || std::chrono::steady_clock::now() >= deadline) {
       return FailedPrecondition(fmt::format("{} is in use through {}", Quote(image.path), over->device));
     }

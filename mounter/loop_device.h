@@ -36,8 +36,9 @@ absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImag
 // milliseconds: it is waited for.
 absl::Status CheckUnattached(const LockedImage& image);
 
-// All of this host. One that hangs holds this up for a moment, and only once.
+// All of this host, without LoopInfo::mounted. One that hangs holds this up for a moment, and only once.
 absl::StatusOr<std::vector<LoopInfo>> ListLoops();
+absl::Status AskWhetherMounted(LoopInfo& loop);  // sets that; nothing is known of one that hangs
 
 // DEADLINE_EXCEEDED: one of them hangs, and may be over `file`, by its name. For who would act on there being none.
 absl::Status CheckNoneHangs(const std::vector<LoopInfo>& loops, const std::string& file);

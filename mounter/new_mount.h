@@ -59,9 +59,9 @@ absl::Status SetGroup(const NewMount& mount, gid_t group);  // see MountRequest:
 
 // At the target, which is made where it is missing and removed again on failure. Propagation is set once more:
 // attaching below a shared mount makes a mount shared, and only then has a slave somebody to receive from: its copies
-// there.
+// there. `last` is what else belongs to it, done when it is mounted: where that fails, all of it does.
 absl::Status Attach(std::unique_ptr<NewMount> mount, const Target& target, TargetKind kind, Propagation propagation,
-                    bool recursive);
+                    bool recursive, const std::function<absl::Status()>& last = {});
 
 // The error of a filesystem that cannot be mounted; `detail` is what the kernel said of it besides, or empty.
 absl::Status FilesystemError(int error, std::string detail, const MountRequest& request);

@@ -57,6 +57,8 @@ absl::Status EnterMountNamespace(const UniqueFd& mount_namespace) {
 }
 
 absl::Status BindAcross(const BindRequest& request, const UniqueFd& source, const UniqueFd& target) {
+  UniqueFd own_fds(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!own_fds.ok()) return ErrnoStatus(errno, "open", "/proc/self/fd");
   MOORING_RETURN_IF_ERROR(EnterMountNamespace(source));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(request.source, O_PATH));
   // Only the new mount API knows a mount that is in no namespace.
@@ -64,7 +66,8 @@ absl::Status BindAcross(const BindRequest& request, const UniqueFd& source, cons
                            CloneMount(MountApi::kDetached, place, request.source, request.recursive));
   MOORING_RETURN_IF_ERROR(copy->Set(request.flags, request.propagation, request.recursive));
   MOORING_RETURN_IF_ERROR(EnterMountNamespace(target));
-  MOORING_ASSIGN_OR_RETURN(const Target at, Target::ResolveForMount(request.target, kEverywhere));
+  MOORING_ASSIGN_OR_RETURN(Target at, Target::ResolveForMount(request.target, kEverywhere));
+  at.UseOwnFds(std::move(own_fds));
   return Attach(std::move(copy), at, request.target_kind, request.propagation, request.recursive);
 }
 

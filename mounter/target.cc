@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <chrono>
 #include <fstream>
-#include <memory>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/kernel_features.h"
+#include "mounter/lazy_unmount.h"
 #include "mounter/path_walk.h"
 #include "mounter/syscalls.h"
 
@@ -94,16 +94,6 @@ Target::Status FromStatx(const struct statx& status) {
   return result;
 }
 
-// The mount that an open file is on, as mountinfo numbers it.
-std::optional<std::uint64_t> MountIdOf(const UniqueFd& fd) {
-  std::ifstream file(fmt::format("/proc/self/fdinfo/{}", fd.get()));
-  std::uint64_t id = 0;
-  for (std::string key; file >> key;) {
-    if (key == "mnt_id:" && file >> id) return id;
-  }
-  return std::nullopt;
-}
-
 // On failure errno says why.
 UniqueFd OpenResolved(int directory, const std::string& path, std::uint64_t flags, std::uint64_t resolve) {
   if (!IsKnownMissing(KernelFeature::kOpenAt2)) {
@@ -122,6 +112,31 @@ absl::StatusOr<UniqueFd> OpenNoSymlinks(const std::string& path, std::uint64_t f
   UniqueFd fd = OpenResolved(AT_FDCWD, path, flags, 0);
   if (!fd.ok()) return OpenError(errno, path);
   return fd;
+}
+
+std::optional<std::uint64_t> TableMountIdOf(const UniqueFd& fd) {
+  std::ifstream file(fmt::format("/proc/self/fdinfo/{}", fd.get()));
+  std::uint64_t id = 0;
+  for (std::string key; file >> key;) {
+    if (key == "mnt_id:" && file >> id) return id;
+  }
+  return std::nullopt;
+}
+
+// getdents64(2) itself: readdir(3) would take the descriptor over.
+absl::StatusOr<bool> IsEmptyDirectory(const UniqueFd& directory, const std::string& path) {
+  alignas(dirent64) std::array<char, 1024> entries = {};
+  for (;;) {
+    const ssize_t size = ::getdents64(directory.get(), entries.data(), entries.size());
+    if (size < 0) return ErrnoStatus(errno, "read the directory", path);
+    if (size == 0) return true;
+    for (std::size_t at = 0; at < static_cast<std::size_t>(size);) {
+      const auto* const entry = reinterpret_cast<const dirent64*>(entries.data() + at);
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") return false;
+      at += entry->d_reclen;
+    }
+  }
 }
 
 absl::Status CheckBelowRoots(const std::string& path, const std::vector<std::string>& roots) {
@@ -164,8 +179,8 @@ absl::StatusOr<Target::Status> Target::StatByHandle() const {
   if (!fd.ok() || ::statx(fd.get(), "", kStatFlags | AT_EMPTY_PATH, kStatMask, &status) != 0) {
     return ErrnoStatus(errno, "look at", path_);
   }
-  const std::optional<std::uint64_t> here = MountIdOf(fd);
-  const std::optional<std::uint64_t> above = MountIdOf(parent_);
+  const std::optional<std::uint64_t> here = TableMountIdOf(fd);
+  const std::optional<std::uint64_t> above = TableMountIdOf(parent_);
   if (!here || !above) return FailedPrecondition("/proc does not tell which mount a file is on: is it mounted here?");
   Status result = FromStatx(status);
   result.unique_id = false;
@@ -178,8 +193,8 @@ absl::StatusOr<Target::Status> Target::StatByHandle() const {
 // is what is at the path.
 absl::StatusOr<Target::Status> Target::StatWithoutAsking(int error) const {
   const UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-  const std::optional<std::uint64_t> here = fd.ok() ? MountIdOf(fd) : std::nullopt;
-  if (!here || here == MountIdOf(parent_)) return ErrnoStatus(error, "look at", path_);
+  const std::optional<std::uint64_t> here = fd.ok() ? TableMountIdOf(fd) : std::nullopt;
+  if (!here || here == TableMountIdOf(parent_)) return ErrnoStatus(error, "look at", path_);
   Status result;
   result.kind = PathInfo::Kind::kDirectory;
   result.mount_root = true;
@@ -199,23 +214,29 @@ absl::StatusOr<std::uint64_t> Target::TableMountId() const {
 }
 
 absl::StatusOr<bool> Target::IsEmptyDirectory() const {
-  UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd.ok()) return ErrnoStatus(errno, "open the directory", path_);
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd.get()), ::closedir);
-  if (directory == nullptr) return ErrnoStatus(errno, "read the directory", path_);
-  fd.release();  // the DIR owns it now
-  errno = 0;
-  while (const dirent* entry = ::readdir(directory.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") return false;
-  }
-  if (errno != 0) return ErrnoStatus(errno, "read the directory", path_);
-  return true;
+  return mooring::IsEmptyDirectory(fd, path_);
 }
 
-absl::StatusOr<UniqueFd> Target::OpenToLock() const {
-  UniqueFd fd = OpenResolved(parent_.get(), name_, O_RDONLY | O_NONBLOCK, RESOLVE_BENEATH);
+absl::StatusOr<UniqueFd> Target::OpenToLock(TargetKind kind) const {
+  const bool directory = kind == TargetKind::kDirectory;
+  UniqueFd fd = OpenResolved(parent_.get(), name_, directory ? O_RDONLY | O_DIRECTORY : O_PATH, RESOLVE_BENEATH);
   if (!fd.ok()) return OpenError(errno, path_);
+  return directory ? absl::StatusOr<UniqueFd>(std::move(fd)) : OpenRegular(fd);
+}
+
+// To open a device node, or a FIFO, is to do something with it.
+absl::StatusOr<UniqueFd> Target::OpenRegular(const UniqueFd& found) const {
+  struct stat status = {};
+  if (::fstat(found.get(), &status) != 0) return ErrnoStatus(errno, "look at", path_);
+  if (!S_ISREG(status.st_mode)) {
+    return FailedPrecondition(
+        fmt::format("{} has to be an empty file for a block device to be bound on", Quote(path_)));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::string link, LinkTo(found));
+  UniqueFd fd(::open(link.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus(errno, "open", path_);
   return fd;
 }
 
@@ -263,22 +284,39 @@ absl::Status Target::Unmount() const {
   }
 }
 
-void Target::TakeBack() const { ::umount2(Handle().c_str(), MNT_DETACH | UMOUNT_NOFOLLOW); }
+absl::StatusOr<std::string> Target::LinkTo(const UniqueFd& fd) const {
+  if (!own_fds_.ok()) return fmt::format("/proc/self/fd/{}", fd.get());
+  if (::fchdir(own_fds_.get()) != 0) return ErrnoStatus(errno, "enter /proc/self/fd to reach the mount at", path_);
+  return fmt::format("{}", fd.get());
+}
+
+absl::Status Target::TakeBack(const UniqueFd& mount) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string link, LinkTo(mount));
+  const int error = UnmountLazily(link);
+  if (error == 0 || error == EINVAL) return absl::OkStatus();  // EINVAL: somebody unmounted it
+  return ErrnoStatus(error, "take away again the mount at", path_);
+}
+
 absl::Status Target::CheckArrived(const UniqueFd& mount) const {
-  const std::string link = fmt::format("/proc/self/fd/{}", mount.get());
+  MOORING_ASSIGN_OR_RETURN(const std::string link, LinkTo(mount));
   std::array<char, PATH_MAX> place = {};
   const ssize_t size = ::readlink(link.c_str(), place.data(), place.size());
   if (size < 0 && errno == ENOENT) return absl::OkStatus();  // in a namespace without proc(5) there is no telling
   const absl::Status unknown = ErrnoStatus(errno, "find out where the new mount is:", path_);
-  const std::string_view here(place.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  const std::string here(place.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   if (here == path_) return absl::OkStatus();
   // Exactly this mount, by its descriptor, for no path leads to it that cannot be swapped again. The descriptor holds
   // it busy, and nobody else uses it yet: hence lazily.
-  if (::umount2(link.c_str(), MNT_DETACH) != 0) return ErrnoStatus(errno, "take away the mount at", here);
+  const int error = UnmountLazily(link);
+  if (error == EINVAL) {
+    return FailedPrecondition(fmt::format(
+        "{} was unmounted again at once: nothing is mounted; keep others from unmounting it", Quote(path_)));
+  }
+  if (error != 0) return ErrnoStatus(error, "take away the mount at", here.empty() ? path_ : here);
   if (size < 0) return unknown;
   return FailedPrecondition(
       fmt::format("{} was moved to {} while it was mounted on: nothing is mounted; keep others from renaming there",
-                  Quote(path_), Quote(std::string(here))));
+                  Quote(path_), Quote(here)));
 }
 
 std::string Target::Handle() const { return fmt::format("/proc/self/fd/{}/{}", parent_.get(), name_); }

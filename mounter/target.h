@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,9 @@ class Target {
 
   absl::StatusOr<bool> IsEmptyDirectory() const;
 
-  // For reading, the directory or file that is there, never through a link.
-  absl::StatusOr<UniqueFd> OpenToLock() const;
+  // For reading, the directory or regular file that is there, never through a link. FAILED_PRECONDITION: it is neither,
+  // and was not opened.
+  absl::StatusOr<UniqueFd> OpenToLock(TargetKind kind) const;
 
   // Makes what is missing. True: made here, to be removed again if what follows fails.
   absl::StatusOr<bool> Make(TargetKind kind) const;
@@ -55,12 +57,18 @@ class Target {
 
   absl::Status Unmount() const;  // the topmost mount; nothing mounted is OK
 
-  // What was attached a moment ago, by a call that fails after all: with all that is mounted below it, and whether
-  // somebody has looked into it meanwhile or not (MNT_DETACH). Never for a mount that anybody was told of.
-  void TakeBack() const;
+  // In another mount namespace, where /proc may be another's or nobody's: from now on open files are reached by
+  // `own_fds`, "/proc/self/fd" of before (O_PATH), which becomes the working directory of the process as needed.
+  void UseOwnFds(UniqueFd own_fds) { own_fds_ = std::move(own_fds); }
+
+  // `mount`, attached here a moment ago by a call that fails after all: with all that is mounted below it, and whether
+  // somebody has looked into it meanwhile or not (MNT_DETACH). Never for a mount that anybody was told of. OK as well
+  // where it is not mounted any more.
+  absl::Status TakeBack(const UniqueFd& mount) const;
   // Whether `mount`, just attached here, is here: a directory that was moved meanwhile took it along. If not, it is
-  // taken away again, and FAILED_PRECONDITION. (Whoever can move directories can do so later as well, and its mounts
-  // move with it; but what is answered is true at that moment, and no mount is left where nobody looks for it.)
+  // taken away again, and FAILED_PRECONDITION; so it is where it was unmounted meanwhile. (Whoever can move directories
+  // can do so later as well, and its mounts move with it; but what is answered is true at that moment, and no mount is
+  // left where nobody looks for it.)
   absl::Status CheckArrived(const UniqueFd& mount) const;
 
   // A path that reaches the target whatever happens above it: "/proc/self/fd/<parent>/<name>".
@@ -72,14 +80,23 @@ class Target {
 
   absl::StatusOr<Status> StatWithoutAsking(int error) const;
   absl::StatusOr<Status> StatByHandle() const;
+  absl::StatusOr<UniqueFd> OpenRegular(const UniqueFd& found) const;
+  absl::StatusOr<std::string> LinkTo(const UniqueFd& fd) const;  // a path, for calls that take no descriptor
 
   std::string path_;
   UniqueFd parent_;
   std::string name_;
+  UniqueFd own_fds_;
 };
 
 // An existing path without a symbolic link in it, not even as the last component.
 absl::StatusOr<UniqueFd> OpenNoSymlinks(const std::string& path, std::uint64_t flags);
+
+// `directory` was just opened for reading; `path` is for messages.
+absl::StatusOr<bool> IsEmptyDirectory(const UniqueFd& directory, const std::string& path);
+
+// The mount that an open file is on, as mountinfo numbers it. Empty: /proc does not say.
+std::optional<std::uint64_t> TableMountIdOf(const UniqueFd& fd);
 
 }  // namespace mooring
 

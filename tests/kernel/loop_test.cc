@@ -1,11 +1,17 @@
 // Loop devices by themselves: raw block volumes are made of them.
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/fs.h>
+#include <linux/loop.h>
+#include <linux/seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -338,6 +344,43 @@ TEST_F(LoopTest, NodesMissingInDevAreMadeByManyAtOnce) {
     return std::string("found");
   });
   EXPECT_EQ(answer, "found");
+}
+
+// LOOP_GET_STATUS64 of every device fails with `error` from now on.
+bool FailLoopStatus(int error) {
+  std::array filter = {
+      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 3),
+      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args) + sizeof(std::uint64_t)),
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, LOOP_GET_STATUS64, 0, 1),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog program = {static_cast<unsigned short>(filter.size()), filter.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+// It may be the one that is looked for: a second device over its file would be the end of that.
+TEST_F(LoopTest, DeviceThatCannotBeLookedAtFailsTheListUnlessItsServerIsDead) {
+  const std::string device = Losetup(Sparse("image", kMiB));
+  const auto list_with = [&](int error) {
+    return AskInChild([&] {
+      if (!FailLoopStatus(error)) return std::string("no filter");
+      const auto loops = mounter_.FindLoops("");
+      if (!loops.ok()) return loops.status().ToString();
+      for (const LoopInfo& loop : *loops) {
+        if (loop.device == device) return (loop.hangs() ? "hangs " : "does not hang ") + loop.label;
+      }
+      return std::string("not listed");
+    });
+  };
+  for (const int error : {EIO, ENOTCONN, ESTALE, EHOSTDOWN, ESHUTDOWN, ECONNABORTED}) {
+    EXPECT_EQ(list_with(error), "hangs " + Path("image")) << error;
+  }
+  for (const int error : {ENOMEM, EPERM, EINTR, EINVAL}) {
+    EXPECT_THAT(list_with(error), ::testing::HasSubstr("ask for the status of '/dev/loop")) << error;
+  }
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Where a mount may go: what stands at the target, links on the way, the roots, and people who swap things meanwhile.
+#include "mounter/target.h"
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -8,12 +10,16 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <new>
 #include <thread>
 #include <vector>
 
+#include "base/status.h"
 #include "base/unique_fd.h"
+#include "mounter/new_mount.h"
 #include "tests/kernel/kernel_test.h"
+#include "tests/kernel/namespaces.h"
 
 namespace mooring::testing {
 namespace {
@@ -270,6 +276,79 @@ TEST_F(SwappedTargetTest, TargetSwappedForALinkNeverTakesTheMountOutside) {
   EXPECT_THAT(Entries(Path("outside")), IsEmpty());
   EXPECT_GT(mounted_, 0);
   EXPECT_GT(swaps_, 100);
+}
+
+TEST_F(TargetTest, DeviceNodeThatIsSwappedInIsNotOpenedForTheLock) {
+  ASSERT_EQ(::mkfifo(Path("target").c_str(), 0600), 0);
+  const UniqueFd other_end(::open(Path("target").c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  const auto target = Target::ResolveForMount(Path("target"), {"/"});
+  ASSERT_OK(target);
+  ExpectRefused(target->OpenToLock(TargetKind::kFile).status(), "has to be an empty file");
+  EXPECT_FALSE(target->OpenToLock(TargetKind::kDirectory).ok());
+  ASSERT_EQ(::unlink(Path("target").c_str()), 0);
+  File("target");
+  EXPECT_OK(target->OpenToLock(TargetKind::kFile));
+}
+
+// A copy of `source`, mounted at `at`, for what is done at other places with the descriptor of it.
+class ArrivalTest : public TargetTest {
+ protected:
+  void SetUp() override {
+    SharedMount("shared");
+    PrivateMount("shared/sub");
+    Dir("target");
+    Dir("elsewhere");
+  }
+  std::unique_ptr<NewMount> MountAt(const std::string& at) {
+    std::unique_ptr<NewMount> mount;
+    EXPECT_OK(WithMountApi([&](MountApi api) -> absl::Status {
+      const UniqueFd source(::open(Path("shared").c_str(), O_PATH | O_CLOEXEC));
+      const UniqueFd place(::open(at.c_str(), O_PATH | O_CLOEXEC));
+      MOORING_ASSIGN_OR_RETURN(mount, CloneMount(api, source, Path("shared"), true));
+      return mount->MoveTo(place, at);
+    }));
+    return mount;
+  }
+  Target At(const std::string& path) { return *Target::ResolveForMount(path, {"/"}); }
+};
+
+TEST_F(ArrivalTest, WhatDidNotArriveIsTakenAwayAndNothingOffItsSharedSource) {
+  const std::unique_ptr<NewMount> mount = MountAt(Path("elsewhere"));
+  ASSERT_EQ(MountsBelow(Path("elsewhere")).size(), 2U);
+  ExpectRefused(At(Path("target")).CheckArrived(mount->fd()), "was moved to '" + Path("elsewhere") + "'");
+  EXPECT_TRUE(MountsBelow(Path("elsewhere")).empty());
+  EXPECT_EQ(MountsBelow(Path("shared")).size(), 2U);
+}
+
+TEST_F(ArrivalTest, WhatWasUnmountedAtOnceDidNotArrive) {
+  const std::unique_ptr<NewMount> mount = MountAt(Path("target"));
+  ASSERT_EQ(::mount(nullptr, Path("target").c_str(), nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+  ASSERT_EQ(::umount2(Path("target").c_str(), MNT_DETACH), 0);
+  ExpectRefused(At(Path("target")).CheckArrived(mount->fd()), "'" + Path("target") + "' was unmounted again at once");
+}
+
+TEST_F(ArrivalTest, WhatIsTakenBackIsThatMountWhateverStandsAtItsName) {
+  const std::unique_ptr<NewMount> mount = MountAt(Path("elsewhere"));
+  PrivateMount("target");
+  EXPECT_OK(At(Path("target")).TakeBack(mount->fd()));
+  EXPECT_EQ(MountsBelow(Path("target")).size(), 1U);
+  EXPECT_TRUE(MountsBelow(Path("elsewhere")).empty());
+  EXPECT_EQ(MountsBelow(Path("shared")).size(), 2U);
+  EXPECT_OK(At(Path("target")).TakeBack(mount->fd())) << "which is not mounted any more";
+}
+
+TEST_F(ArrivalTest, IsCheckedByOnesOwnProcWhereAnothersIsMounted) {
+  const auto answer = MountNamespace(MountNamespace::Kind::kPrivate).Ask([&] {
+    const std::unique_ptr<NewMount> mount = MountAt(Path("elsewhere"));
+    Target target = At(Path("target"));
+    target.UseOwnFds(UniqueFd(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC)));
+    if (::mount("none", "/proc", "tmpfs", 0, nullptr) != 0) return std::string("no /proc that is another's");
+    const std::string status = target.CheckArrived(mount->fd()).ToString();
+    ::umount2("/proc", MNT_DETACH);
+    return status + (MountsBelow(Path("elsewhere")).empty() ? " and taken away" : " and left");
+  });
+  EXPECT_THAT(answer, ::testing::HasSubstr("was moved to '" + Path("elsewhere") + "'"));
+  EXPECT_THAT(answer, ::testing::EndsWith("and taken away"));
 }
 
 }  // namespace
