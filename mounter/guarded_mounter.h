@@ -1,8 +1,8 @@
 // A Mounter that does what it was started for and no more: the helper trusts nothing that the plugin says.
 //
-//   target        below a root, in no directory of the system's or the plugin's own (by its path here; by what its
-//   parent
-//                 is, once that is open, mounter/target_guard.h)
+//   target        below a root, in no directory of the system's
+//                 or the plugin's own: by its path here, and by
+//                 what it is once it is open (target_guard.h)
 //   source        a backing file below a directory of sources; a loop device, or a mount of one, that carries our label
 //   filesystem    ext4 or xfs: of others the kernel's code is not tried on what a plugin wrote, and some have no source
 //   loop device   one that carries our label
