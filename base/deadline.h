@@ -13,6 +13,10 @@ class DeadlineScope {
   using Clock = std::chrono::steady_clock;
 
   explicit DeadlineScope(Clock::time_point deadline);  // until the end of the object; an earlier one around it stays
+
+  // So long from now on, whatever is around it: to take back what was done until the time was over.
+  static DeadlineScope Fresh(Clock::duration time);
+
   DeadlineScope(const DeadlineScope&) = delete;
   DeadlineScope& operator=(const DeadlineScope&) = delete;
   ~DeadlineScope();
@@ -20,6 +24,9 @@ class DeadlineScope {
   static std::optional<Clock::time_point> Now();  // this thread's; empty: none
 
  private:
+  struct Replacing {};
+  DeadlineScope(Clock::time_point deadline, Replacing);
+
   const std::optional<Clock::time_point> before_;
 };
 

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -55,6 +57,14 @@ std::vector<std::string> RunningPrograms() {
   std::vector<std::string> programs;
   CollectPrograms("self", programs);
   return programs;
+}
+
+void RaiseOpenFileLimit() {
+  constexpr rlim_t kEnough = 65536;  // some hosts know no limit, and some programs close all that could be open
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kEnough));
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 std::string RandomHex(std::size_t bytes) {

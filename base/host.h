@@ -14,6 +14,9 @@ absl::StatusOr<std::string> BootId();  // /proc/sys/kernel/random/boot_id, see r
 // Of this process and those that descend from it, the programs that run, as "mkfs.ext4 (4711)". Not our own.
 std::vector<std::string> RunningPrograms();
 
+// RLIMIT_NOFILE, as far as this process may: each call at work has a connection, a channel and files of its own.
+void RaiseOpenFileLimit();
+
 std::string RandomHex(std::size_t bytes);  // 2 * bytes lower-case digits from getrandom(2)
 
 }  // namespace mooring

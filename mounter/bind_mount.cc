@@ -26,6 +26,7 @@ absl::Status BindBy(MountApi api, const BindRequest& request, const UniqueFd& so
 
 absl::Status KernelMounter::Bind(const BindRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::ResolveForMount(request.target, roots_));
+  MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
   MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(source, request.source));
   return WithMountApi([&](MountApi api) { return BindBy(api, request, source, target); });

@@ -114,7 +114,7 @@ absl::Status Channel::Receive(google::protobuf::MessageLite& message, std::size_
   return parsed ? absl::OkStatus() : InvalidArgument(fmt::format("{} bytes that are no message", size));
 }
 
-absl::Status SendParcel(const UniqueFd& socket, std::int64_t number, const UniqueFd& fd) {
+absl::Status SendParcel(const UniqueFd& socket, std::int64_t number, const UniqueFd& fd, Full full) {
   iovec part = {&number, sizeof(number)};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control = {};
   msghdr message = {};
@@ -130,8 +130,12 @@ absl::Status SendParcel(const UniqueFd& socket, std::int64_t number, const Uniqu
     const int raw = fd.get();
     std::memcpy(CMSG_DATA(rights), &raw, sizeof(raw));
   }
+  const int flags = MSG_NOSIGNAL | (full == Full::kReturn ? MSG_DONTWAIT : 0);
   for (;;) {
-    if (::sendmsg(socket.get(), &message, MSG_NOSIGNAL) >= 0) return absl::OkStatus();
+    if (::sendmsg(socket.get(), &message, flags) >= 0) return absl::OkStatus();
+    // unix(7) of ETOOMANYREFS: more open files are on their way, unread, than RLIMIT_NOFILE.
+    const bool is_full = errno == EAGAIN || errno == ETOOMANYREFS;
+    if (is_full && full == Full::kReturn) return absl::ResourceExhaustedError("the mount helper takes no more calls");
     if (errno != EINTR) return MeansClosed(errno) ? Closed() : ErrnoStatus(errno, "send to the mount helper");
   }
 }

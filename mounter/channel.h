@@ -55,7 +55,11 @@ struct Parcel {
   UniqueFd fd;
 };
 
-absl::Status SendParcel(const UniqueFd& socket, std::int64_t number, const UniqueFd& fd = UniqueFd());
+enum class Full { kWait, kReturn };
+
+// RESOURCE_EXHAUSTED: the socket takes no more at this moment, and `full` is kReturn.
+absl::Status SendParcel(const UniqueFd& socket, std::int64_t number, const UniqueFd& fd = UniqueFd(),
+                        Full full = Full::kWait);
 
 // UNAVAILABLE: the other end is closed. INVALID_ARGUMENT: something else came; files in it are closed.
 absl::StatusOr<Parcel> ReceiveParcel(const UniqueFd& socket);

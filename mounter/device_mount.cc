@@ -74,6 +74,7 @@ absl::Status MountImage(const MountRequest& request, const Target& target, const
 absl::Status KernelMounter::Mount(const MountRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckOptions(request));
   MOORING_ASSIGN_OR_RETURN(const Target target, Target::ResolveForMount(request.target, roots_));
+  MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
   if (status.mount_root) return FailedPrecondition(fmt::format("{} is a mount already", Quote(request.target)));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));

@@ -16,12 +16,31 @@ namespace mooring {
 namespace {
 
 // Nothing is mounted in them, nor unmounted,
-constexpr std::array<std::string_view, 12> kSystem = {
-    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/sbin", "/sys", "/usr",
+constexpr std::array<std::string_view, 20> kSystem = {
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/proc",
+    "/root",
+    "/run/credentials",
+    "/run/dbus",
+    "/run/systemd",
+    "/run/udev",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var/lib/dpkg",
+    "/var/log",
+    "/var/spool",
 };
 // nor on these themselves.
-constexpr std::array<std::string_view, 9> kParents = {
-    "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp", "/var",
+constexpr std::array<std::string_view, 8> kParents = {
+    "/home", "/media", "/mnt", "/opt", "/run", "/srv", "/tmp", "/var",
 };
 
 constexpr std::array<std::string_view, 2> kFilesystems = {"ext4", "xfs"};
@@ -52,7 +71,21 @@ bool IsBelowAny(const std::string& path, const std::vector<std::string>& directo
                      [&](const std::string& directory) { return IsBelow(path, directory); });
 }
 
+// Opening another device may be all it takes: a watchdog's, a tape's.
+bool IsLoopNode(std::string_view path) {
+  constexpr std::string_view kLoop = "/dev/loop";
+  if (!path.starts_with(kLoop) || path.size() == kLoop.size()) return false;
+  return path.find_first_not_of("0123456789", kLoop.size()) == std::string_view::npos;
+}
+
 }  // namespace
+
+std::vector<std::string> ForbiddenTrees(const Allowance& allowance) {
+  std::vector<std::string> trees(kSystem.begin(), kSystem.end());
+  trees.insert(trees.end(), allowance.sources.begin(), allowance.sources.end());
+  trees.insert(trees.end(), allowance.forbidden.begin(), allowance.forbidden.end());
+  return trees;
+}
 
 absl::Status GuardedMounter::CheckTarget(const std::string& path) const {
   MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
@@ -71,6 +104,13 @@ absl::Status GuardedMounter::CheckTarget(const std::string& path) const {
     return Refuse(
         "refused a target among the backing files",
         fmt::format("{} lies in a directory of volumes: the mount helper does not mount there", Quote(normal)));
+  }
+  const auto& kept = allowance_.kept_free;
+  if (IsBelowAny(normal, allowance_.forbidden) || std::find(kept.begin(), kept.end(), normal) != kept.end()) {
+    return Refuse("refused a target in a directory of the plugin's own",
+                  fmt::format("{} is, or lies in, a directory of the plugin's own (its state, its socket): the mount "
+                              "helper does not mount there",
+                              Quote(normal)));
   }
   return absl::OkStatus();
 }
@@ -127,8 +167,16 @@ absl::Status GuardedMounter::Unmount(const UnmountRequest& request) {
 absl::StatusOr<LoopInfo> GuardedMounter::AttachLoop(const AttachLoopRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
   // A loop device of ours below another one: a read-only view of a block volume.
-  const bool stacked = IsBelow(request.backing_file, "/dev");
-  MOORING_RETURN_IF_ERROR(stacked ? CheckBindSource(request.backing_file) : CheckBackingFile(request.backing_file));
+  MOORING_ASSIGN_OR_RETURN(const std::string file, NormalisePath("path", request.backing_file));
+  if (!IsBelow(file, "/dev")) {
+    MOORING_RETURN_IF_ERROR(CheckBackingFile(file));
+    return mounter_.AttachLoop(request);
+  }
+  if (!IsLoopNode(file)) {
+    return Refuse("refused a device that is no loop device",
+                  fmt::format("{} is neither a volume nor a loop device of one", Quote(file)));
+  }
+  MOORING_RETURN_IF_ERROR(CheckBindSource(file));
   return mounter_.AttachLoop(request);
 }
 

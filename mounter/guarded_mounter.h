@@ -1,6 +1,8 @@
 // A Mounter that does what it was started for and no more: the helper trusts nothing that the plugin says.
 //
-//   target        below a root, in no system directory and beside no backing file
+//   target        below a root, in no directory of the system's
+//                 or the plugin's own: by its path here, and by
+//                 what it is once it is open (target_guard.h)
 //   source        a backing file below a directory of sources; a loop device, or a mount of one, that carries our label
 //   filesystem    ext4 or xfs: of others the kernel's code is not tried on what a plugin wrote, and some have no source
 //   loop device   one that carries our label
@@ -22,7 +24,14 @@ struct Allowance {
   std::vector<std::string> roots;    // of targets; normalised, or "/"
   std::vector<std::string> sources;  // directories of backing files; normalised and real
   std::string label_prefix;          // of loop devices: "mooring" allows "mooring:vol-1"
+
+  // No target is one of these or lies below: normalised and real. What the plugin may open must not become a mount.
+  std::vector<std::string> forbidden = {};
+  std::vector<std::string> kept_free = {};  // no target is one of these; it may lie below
 };
+
+// With the system's: for mounter/target_guard.h.
+std::vector<std::string> ForbiddenTrees(const Allowance& allowance);
 
 class GuardedMounter final : public Mounter {
  public:

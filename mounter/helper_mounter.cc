@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fstream>
 
 #include "base/deadline.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/helper_server.h"
+#include "mounter/syscalls.h"
 #include "mounter/wire.h"
 
 namespace mooring {
@@ -23,11 +26,15 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kLongestWait{60};
 constexpr std::chrono::seconds kHelperComesBack{5};
 constexpr std::chrono::milliseconds kEndIsNoticed{250};
-constexpr std::size_t kMostIdle = 8;       // channels; one more is closed, and its thread in the helper ends
-constexpr int kMostHangingOnPath = 4;      // each holds a thread of the helper
-constexpr std::size_t kMostHanging = 256;  // of all
-constexpr std::chrono::seconds kSoon{1};   // a helper that ends that early is not replaced at once the next time
+constexpr std::chrono::milliseconds kFullRest{5};
+constexpr int kMostHangingOnPath = 4;     // each holds a thread of the helper
+constexpr int kLook = 1000;               // milliseconds between two looks at the helper's state
+constexpr std::chrono::seconds kSoon{1};  // a helper that ends that early is not replaced at once the next time
 constexpr std::chrono::seconds kLongestRest{1};
+
+// What the programs may take (mounter/ext4_offline.cc, mounter/filesystem_format.cc), and a margin; a mount may play
+// back a journal, and growing may begin with a check.
+constexpr std::chrono::minutes kMountLimit{10}, kFormatLimit{2}, kCheckLimit{65}, kGrowLimit{15 + 65};
 
 Clock::time_point DeadlineOfThread() {
   const Clock::time_point latest = Clock::now() + kLongestWait;
@@ -37,6 +44,20 @@ Clock::time_point DeadlineOfThread() {
 bool HasInput(const UniqueFd& fd) {
   pollfd waited = {fd.get(), POLLIN, 0};
   return ::poll(&waited, 1, 0) > 0;
+}
+
+// proc(5): a process of which a thread hangs in the kernel is there, with its files open, after it was killed. Then the
+// leader of the group is a zombie, which nobody can wait for yet.
+bool IsDead(pid_t pid) {
+  const UniqueFd process(sys::PidFdOpen(pid));
+  if (!process.ok()) return errno == ESRCH;
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(") ");
+  if (name_end == std::string::npos) return false;  // hidepid: it may be well
+  const char state = line[name_end + 2];
+  return state == 'Z' || state == 'X' || state == 'x';
 }
 
 template <typename Message>
@@ -82,7 +103,7 @@ pid_t HelperMounter::pid() const {
 absl::Status HelperMounter::Mount(const MountRequest& request) {
   pb::Request message;
   wire::To(request, *message.mutable_mount());
-  return Ask(message, {.doing = "mount at", .path = request.target, .bounded = false}).status();
+  return Ask(message, {.doing = "mount at", .path = request.target, .most = kMountLimit}).status();
 }
 
 absl::Status HelperMounter::Bind(const BindRequest& request) {
@@ -118,20 +139,20 @@ absl::StatusOr<StatsInfo> HelperMounter::Stats(const std::string& path) {
 absl::StatusOr<LoopInfo> HelperMounter::AttachLoop(const AttachLoopRequest& request) {
   pb::Request message;
   wire::To(request, *message.mutable_attach_loop());
-  const Manner manner = {.doing = "attach", .path = request.backing_file, .bounded = false};
+  const Manner manner = {.doing = "attach", .path = request.backing_file};
   return Converted(Ask(message, manner), &pb::Answer::loop);
 }
 
 absl::Status HelperMounter::DetachLoop(const LoopInfo& loop) {
   pb::Request message;
   wire::To(loop, *message.mutable_detach_loop());
-  return Ask(message, {.doing = "detach", .path = loop.device, .bounded = false}).status();
+  return Ask(message, {.doing = "detach", .path = loop.device}).status();
 }
 
 absl::Status HelperMounter::ResizeLoop(const LoopInfo& loop) {
   pb::Request message;
   wire::To(loop, *message.mutable_resize_loop());
-  return Ask(message, {.doing = "resize", .path = loop.device, .bounded = false}).status();
+  return Ask(message, {.doing = "resize", .path = loop.device}).status();
 }
 
 absl::StatusOr<std::vector<LoopInfo>> HelperMounter::FindLoops(const std::string& backing_file) {
@@ -144,7 +165,7 @@ absl::StatusOr<std::vector<LoopInfo>> HelperMounter::FindLoops(const std::string
 absl::StatusOr<FilesystemInfo> HelperMounter::Probe(const std::string& path) {
   pb::Request message;
   message.set_probe(path);
-  const Manner manner = {.doing = "look into", .path = path, .looks = true, .bounded = false};
+  const Manner manner = {.doing = "look into", .path = path, .looks = true};
   return Converted(Ask(message, manner), &pb::Answer::filesystem);
 }
 
@@ -152,21 +173,21 @@ absl::Status HelperMounter::Format(const std::string& path, const std::string& f
   pb::Request message;
   message.mutable_format()->set_path(path);
   message.mutable_format()->set_fs_type(fs_type);
-  return Ask(message, {.doing = "format", .path = path, .bounded = false}).status();
+  return Ask(message, {.doing = "format", .path = path, .most = kFormatLimit}).status();
 }
 
 absl::Status HelperMounter::Check(const std::string& path, const std::string& fs_type) {
   pb::Request message;
   message.mutable_check()->set_path(path);
   message.mutable_check()->set_fs_type(fs_type);
-  return Ask(message, {.doing = "check", .path = path, .bounded = false}).status();
+  return Ask(message, {.doing = "check", .path = path, .most = kCheckLimit}).status();
 }
 
 absl::Status HelperMounter::Grow(const std::string& path, const std::string& fs_type) {
   pb::Request message;
   message.mutable_grow()->set_path(path);
   message.mutable_grow()->set_fs_type(fs_type);
-  return Ask(message, {.doing = "grow", .path = path, .bounded = false}).status();
+  return Ask(message, {.doing = "grow", .path = path, .most = kGrowLimit}).status();
 }
 
 absl::StatusOr<std::string> HelperMounter::Ailment(const std::string& mount_path) {
@@ -183,6 +204,10 @@ absl::StatusOr<pb::Answer> HelperMounter::Ask(const pb::Request& request, const 
   if (request.ByteSizeLong() > wire::kMostRequest) {
     return InvalidArgument(fmt::format("{} {}: the request is too long", manner.doing, Quote(manner.path, 256)));
   }
+  if (DeadlineScope::Now().value_or(Clock::time_point::max()) <= Clock::now()) {
+    return absl::DeadlineExceededError(
+        fmt::format("{} {}: not tried: the time of the call is over", manner.doing, Quote(manner.path)));
+  }
   MOORING_RETURN_IF_ERROR(CheckHanging(manner));
   const Clock::time_point deadline = DeadlineOfThread();
   absl::StatusOr<pb::Answer> answer = AskOnce(request, manner, deadline);
@@ -197,14 +222,16 @@ absl::StatusOr<pb::Answer> HelperMounter::AskOnce(const pb::Request& request, co
                                                   Clock::time_point deadline) {
   const Clock::time_point start = Clock::now();
   MOORING_ASSIGN_OR_RETURN(Lent lent, BorrowAndSend(request, deadline));
-  const std::optional<Clock::time_point> until = manner.bounded ? std::optional(deadline) : std::nullopt;
+  const Clock::time_point until = manner.most ? start + *manner.most : deadline;
   pb::Answer answer;
   const absl::Status received = lent.channel.Receive(answer, wire::kMostAnswer, until);
   if (absl::IsDeadlineExceeded(received)) return Abandon(std::move(lent), manner, Clock::now() - start);
-  if (absl::IsInvalidArgument(received)) return Internal("the mount helper's answer: " + Message(received));
   if (!received.ok()) {
+    const std::uint64_t generation = lent.generation;
+    Drop(std::move(lent));
+    if (absl::IsInvalidArgument(received)) return Internal("the mount helper's answer: " + Message(received));
     // Not all of its sockets are closed at once: another one might still take what nobody reads.
-    AwaitNext(lent.generation, Clock::now() + kEndIsNoticed).IgnoreError();
+    AwaitNext(generation, Clock::now() + kEndIsNoticed).IgnoreError();
     return Unavailable(
         fmt::format("{} {}: the mount helper ended in the middle of it: call again", manner.doing, Quote(manner.path)));
   }
@@ -219,8 +246,10 @@ absl::StatusOr<HelperMounter::Lent> HelperMounter::BorrowAndSend(const pb::Reque
     MOORING_ASSIGN_OR_RETURN(Lent lent, Borrow(deadline));
     const absl::Status sent = lent.channel.Send(request);
     if (sent.ok()) return lent;
+    const std::uint64_t generation = lent.generation;
+    Drop(std::move(lent));
     if (!absl::IsUnavailable(sent)) return sent;
-    MOORING_RETURN_IF_ERROR(AwaitNext(lent.generation, deadline));
+    MOORING_RETURN_IF_ERROR(AwaitNext(generation, deadline));
   }
 }
 
@@ -234,13 +263,22 @@ absl::StatusOr<HelperMounter::Lent> HelperMounter::Borrow(Clock::time_point dead
     if (!idle_.empty()) {
       Lent lent = {std::move(idle_.back()), generation};
       idle_.pop_back();
+      lent_.insert(lent.channel.fd().get());
       return lent;
     }
     MOORING_ASSIGN_OR_RETURN(SocketPair pair, MakeSocketPair(SOCK_STREAM));
-    const absl::Status sent = SendParcel(helper_.control, 0, pair.theirs);
-    if (sent.ok()) return Lent{Channel(std::move(pair.ours)), generation};
-    if (!absl::IsUnavailable(sent)) return sent;
+    const absl::Status sent = SendParcel(helper_.control, 0, pair.theirs, Full::kReturn);
+    if (sent.ok()) {
+      lent_.insert(pair.ours.get());
+      return Lent{Channel(std::move(pair.ours)), generation};
+    }
     lock.unlock();
+    if (absl::IsResourceExhausted(sent)) {
+      if (Clock::now() + kFullRest >= deadline) return absl::DeadlineExceededError(sent.message());
+      std::this_thread::sleep_for(kFullRest);  // others are served meanwhile
+      continue;
+    }
+    if (!absl::IsUnavailable(sent)) return sent;
     MOORING_RETURN_IF_ERROR(AwaitNext(generation, deadline));
   }
 }
@@ -256,13 +294,21 @@ absl::Status HelperMounter::AwaitNext(std::uint64_t generation, Clock::time_poin
 
 void HelperMounter::Return(Lent lent) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  lent_.erase(lent.channel.fd().get());
   if (lent.generation == generation_ && idle_.size() < kMostIdle) idle_.push_back(std::move(lent.channel));
+}
+
+// Closed when nobody takes its number for an open channel any more.
+void HelperMounter::Drop(Lent lent) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  lent_.erase(lent.channel.fd().get());
 }
 
 // The helper's thread answers when the kernel does: until then the channel stays, so that it can be counted.
 absl::Status HelperMounter::Abandon(Lent lent, const Manner& manner, Clock::duration waited) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    lent_.erase(lent.channel.fd().get());
     hanging_.push_back({std::move(lent.channel), manner.path, manner.looks});
   }
   return absl::DeadlineExceededError(
@@ -288,7 +334,7 @@ absl::Status HelperMounter::CheckHanging(const Manner& manner) {
                     "the filesystem there",
                     manner.doing, Quote(manner.path)));
   }
-  if (!manner.bounded || (here < kMostHangingOnPath && hanging_.size() < kMostHanging)) return absl::OkStatus();
+  if (here < kMostHangingOnPath && hanging_.size() < kMostHanging) return absl::OkStatus();
   return absl::DeadlineExceededError(
       fmt::format("{} {}: not tried: {} calls hang there, {} in all; end or mend what serves the filesystem there",
                   manner.doing, Quote(manner.path), here, hanging_.size()));
@@ -308,11 +354,22 @@ void HelperMounter::Watch() {
   }
 }
 
+// Killed, while one of its threads hangs in the kernel: its sockets stay open until that ends.
+bool HelperMounter::EndIsHidden() const {
+  if (!IsDead(helper_.pid)) return false;
+  log::Error("the mount helper has ended, and the kernel holds one of its threads in a call that hangs",
+             {{"pid", fmt::format("{}", helper_.pid)}});
+  return true;
+}
+
 bool HelperMounter::AwaitEnd() {
   // Only this thread changes helper_: its socket stays while we wait.
   std::array waited = {pollfd{helper_.control.get(), POLLIN, 0}, pollfd{keeper_.socket().get(), POLLIN, 0},
                        pollfd{wake_.get(), POLLIN, 0}};
-  while (::poll(waited.data(), waited.size(), -1) < 0 && errno == EINTR) {
+  for (;;) {
+    const int events = ::poll(waited.data(), waited.size(), kLook);
+    if (events > 0) break;
+    if (events == 0 && EndIsHidden()) return true;
   }
   if (waited[2].revents != 0) return false;
   if (waited[1].revents != 0) NoteLoss(waited[0].revents != 0);
@@ -326,6 +383,8 @@ void HelperMounter::NoteEnd() {
   helper_.pid = -1;
   ++generation_;  // what is lent out is not the next one's
   idle_.clear();
+  // Those who wait on it: of one whose end is hidden they would not learn.
+  for (const int channel : lent_) ::shutdown(channel, SHUT_RDWR);
   changed_.notify_all();
 }
 

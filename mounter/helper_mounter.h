@@ -5,10 +5,10 @@
 // along is asked again if it only looked; else it is UNAVAILABLE, for nobody knows how far it got: the next call for
 // the same volume finds out.
 //
-// Find, List, Stats, Ailment, Bind, Unmount and FindLoops wait until the thread's deadline (base/deadline.h), a minute
-// at most, and then are DEADLINE_EXCEEDED: the thread of the helper that hangs in the kernel stays behind, for others
-// to be served by its neighbours. What it was to change may come about later: until it has ended nothing else is
-// changed at that path. The rest take what time they need, within the limits of the programs that they run.
+// Calls wait until the thread's deadline (base/deadline.h), a minute at most, and then are DEADLINE_EXCEEDED: the
+// thread of the helper that hangs in the kernel stays behind, for others to be served by its neighbours. What it was to
+// change may come about later: until it has ended nothing else is changed at that path. Mount, Format, Check and Grow,
+// which nobody wants cut short, wait for as long as their programs are let run, and a little more.
 #ifndef MOORING_MOUNTER_HELPER_MOUNTER_H_
 #define MOORING_MOUNTER_HELPER_MOUNTER_H_
 
@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -66,10 +67,10 @@ class HelperMounter final : public Mounter {
 
   // How a call is treated when the helper dies or hangs under it.
   struct Manner {
-    const char* doing;        // "mount at", for messages
-    const std::string& path;  // of which
-    bool looks = false;       // changes nothing: may be asked twice
-    bool bounded = true;      // until the deadline
+    const char* doing;                                        // "mount at", for messages
+    const std::string& path;                                  // of which
+    bool looks = false;                                       // changes nothing: may be asked twice
+    std::optional<std::chrono::seconds> most = std::nullopt;  // not the deadline: this, from now on
   };
 
   struct Lent {
@@ -92,10 +93,12 @@ class HelperMounter final : public Mounter {
   absl::StatusOr<Lent> Borrow(Clock::time_point deadline);
   absl::Status AwaitNext(std::uint64_t generation, Clock::time_point deadline);
   void Return(Lent lent);
+  void Drop(Lent lent);
   absl::Status Abandon(Lent lent, const Manner& manner, Clock::duration waited);
   absl::Status CheckHanging(const Manner& manner);
 
   void Watch();
+  bool EndIsHidden() const;
   bool AwaitEnd();  // this and the next: false when this object is to end, or the keeper has ended
   bool Rest(Clock::duration time);
   void NoteEnd();
@@ -113,6 +116,7 @@ class HelperMounter final : public Mounter {
   absl::Status health_;
   bool stopping_ = false;
   std::vector<Channel> idle_;
+  std::set<int> lent_;  // the channels on which somebody waits for this helper
   std::vector<Hanging> hanging_;
 
   std::thread watcher_;

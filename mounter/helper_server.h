@@ -12,7 +12,12 @@
 
 namespace mooring {
 
-inline constexpr int kMostChannels = 600;  // more than a plugin has calls at a time; one more is closed at once
+// What a plugin has at most: calls, calls given up that hang in the helper, and channels that wait for the next call.
+inline constexpr int kMostCalls = 512;
+inline constexpr int kMostHanging = 256;
+inline constexpr int kMostIdle = 8;
+// And some that the one side has closed and the other not noticed yet. One more is closed at once.
+inline constexpr int kMostChannels = kMostCalls + kMostHanging + kMostIdle + 24;
 
 // Serves the channels that come over `control` (Parcels, mounter/channel.h) until that is closed, which is when the
 // plugin has ended; then for what is under way at most `patience` more. A channel that carries what no plugin sends is

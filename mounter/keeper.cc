@@ -144,15 +144,19 @@ std::vector<std::string> ArgumentsOf(const HelperFlags& flags) {
   std::vector<std::string> arguments;
   for (const std::string& root : flags.allowance.roots) arguments.insert(arguments.end(), {"--mount-root", root});
   for (const std::string& source : flags.allowance.sources) arguments.insert(arguments.end(), {"--source", source});
+  for (const std::string& tree : flags.allowance.forbidden) arguments.insert(arguments.end(), {"--forbid-below", tree});
+  for (const std::string& place : flags.allowance.kept_free) arguments.insert(arguments.end(), {"--forbid", place});
   arguments.insert(arguments.end(), {"--label-prefix", flags.allowance.label_prefix});
   arguments.insert(arguments.end(), {"--log-level", flags.log_level, "--log-format", flags.log_format});
   return arguments;
 }
 
 absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv) {
-  enum Flag { kRoot = 1, kSource, kLabel, kLevel, kFormat };
-  constexpr std::array<option, 6> kOptions = {{{"mount-root", required_argument, nullptr, kRoot},
+  enum Flag { kRoot = 1, kSource, kForbidBelow, kForbid, kLabel, kLevel, kFormat };
+  constexpr std::array<option, 8> kOptions = {{{"mount-root", required_argument, nullptr, kRoot},
                                                {"source", required_argument, nullptr, kSource},
+                                               {"forbid-below", required_argument, nullptr, kForbidBelow},
+                                               {"forbid", required_argument, nullptr, kForbid},
                                                {"label-prefix", required_argument, nullptr, kLabel},
                                                {"log-level", required_argument, nullptr, kLevel},
                                                {"log-format", required_argument, nullptr, kFormat},
@@ -167,6 +171,8 @@ absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv) {
     std::string value = ::optarg;
     if (found == kRoot) flags.allowance.roots.push_back(std::move(value));
     if (found == kSource) flags.allowance.sources.push_back(std::move(value));
+    if (found == kForbidBelow) flags.allowance.forbidden.push_back(std::move(value));
+    if (found == kForbid) flags.allowance.kept_free.push_back(std::move(value));
     if (found == kLabel) flags.allowance.label_prefix = std::move(value);
     if (found == kLevel) flags.log_level = std::move(value);
     if (found == kFormat) flags.log_format = std::move(value);

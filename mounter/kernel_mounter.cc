@@ -77,6 +77,7 @@ absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
   absl::StatusOr<Target> target = Target::Resolve(request.target, roots_);
   if (absl::IsNotFound(target.status())) return absl::OkStatus();  // not even the parent is there
   if (!target.ok()) return target.status();
+  MOORING_RETURN_IF_ERROR(targets_.CheckTarget(*target));
   MOORING_RETURN_IF_ERROR(target->Unmount());
   return request.remove_target ? target->Remove() : absl::OkStatus();
 }

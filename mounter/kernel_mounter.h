@@ -21,6 +21,7 @@
 
 #include "mounter/mounter.h"
 #include "mounter/source_policy.h"
+#include "mounter/target_policy.h"
 
 namespace mooring {
 
@@ -28,9 +29,10 @@ class KernelMounter final : public Mounter {
  public:
   // Nothing is mounted or unmounted outside `roots`: normalised paths; "/" for everything. Looking and growing is not
   // held to them: devices, images and what the host has mounted lie elsewhere. `sources` is asked of what Bind, Mount,
-  // AttachLoop and Grow open, and outlives this.
-  explicit KernelMounter(std::vector<std::string> roots = {"/"}, const SourcePolicy& sources = kEverySource)
-      : roots_(std::move(roots)), sources_(sources) {}
+  // AttachLoop and Grow open, `targets` of what Mount, Bind and Unmount are to change; both outlive this.
+  explicit KernelMounter(std::vector<std::string> roots = {"/"}, const SourcePolicy& sources = kEverySource,
+                         const TargetPolicy& targets = kEveryTarget)
+      : roots_(std::move(roots)), sources_(sources), targets_(targets) {}
 
   absl::Status Mount(const MountRequest& request) override;
   absl::Status Bind(const BindRequest& request) override;
@@ -53,6 +55,7 @@ class KernelMounter final : public Mounter {
  private:
   std::vector<std::string> roots_;
   const SourcePolicy& sources_;
+  const TargetPolicy& targets_;
 };
 
 }  // namespace mooring

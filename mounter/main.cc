@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -22,6 +23,7 @@
 #include "mounter/kernel_mounter.h"
 #include "mounter/privileges.h"
 #include "mounter/source_guard.h"
+#include "mounter/target_guard.h"
 
 namespace {
 
@@ -47,7 +49,8 @@ int Serve(const mooring::UniqueFd& control, const mooring::Allowance& allowance)
   ::prctl(PR_SET_NAME, "mooring-mounter");
   mooring::ReleaseWhatTheStartUsed();
   const mooring::SourceGuard sources(allowance.sources, allowance.label_prefix);
-  mooring::KernelMounter kernel(allowance.roots, sources);
+  const mooring::TargetGuard targets(mooring::ForbiddenTrees(allowance), allowance.kept_free);
+  mooring::KernelMounter kernel(allowance.roots, sources, targets);
   mooring::GuardedMounter mounter(allowance, kernel, mooring::GuardedMounter::Sources::kCheckedByMounter);
   const absl::Status served = mooring::ServeHelper(control, mounter, kPatience);
   if (served.ok()) return 0;
@@ -66,6 +69,7 @@ absl::Status Run(const mooring::HelperFlags& flags) {
   ::prctl(PR_SET_NAME, "mooring-keeper");
   ::mallopt(M_ARENA_MAX, 2);  // its threads wait for the kernel, not for memory
   BlockSignals();
+  mooring::RaiseOpenFileLimit();
   std::vector<int> kept;
   for (const mooring::Privilege& privilege : mooring::HelperPrivileges()) kept.push_back(privilege.capability);
   MOORING_RETURN_IF_ERROR(mooring::KeepOnly(kept));

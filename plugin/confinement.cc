@@ -5,6 +5,7 @@
 #include <linux/landlock.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -13,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <type_traits>
 
@@ -161,7 +163,6 @@ constexpr const char* kCalls[] = {
     "faccessat2",
     "fadvise64",
     "fallocate",
-    "fcntl",
     "fdatasync",
     "flock",
     "fstat",
@@ -169,15 +170,11 @@ constexpr const char* kCalls[] = {
     "fsync",
     "ftruncate",
     "getdents64",
-    "ioctl",
     "lseek",
     "lstat",
     "mkdir",
     "mkdirat",
     "newfstatat",
-    "open",
-    "openat",
-    "openat2",
     "pread64",
     "preadv",
     "pwrite64",
@@ -255,10 +252,39 @@ int AllowUnixSockets(const Filter& filter) {
   int error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, AF_UNIX),
                                  SCMP_A1(SCMP_CMP_MASKED_EQ, kType, SOCK_STREAM));
   if (error != 0) return error;
-  error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
-  if (error != 0) return error;
+  // Datagrams go to whom they are addressed, without a connect(2): a service manager, the system's log.
+  for (const scmp_datum_t type : {SOCK_STREAM, SOCK_SEQPACKET}) {
+    error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 2, SCMP_A0(SCMP_CMP_EQ, AF_UNIX),
+                               SCMP_A1(SCMP_CMP_MASKED_EQ, kType, type));
+    if (error != 0) return error;
+  }
   return ::seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
                             SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+}
+
+int AllowCommands(const Filter& filter, int call, std::initializer_list<scmp_datum_t> commands) {
+  for (const scmp_datum_t command : commands) {
+    const int error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, call, 1, SCMP_A1(SCMP_CMP_EQ, command));
+    if (error != 0) return error;
+  }
+  return 0;
+}
+
+// With F_SETOWN, F_SETSIG and their like the kernel sends signals for us, to any process of root's.
+int AllowOnOpenFiles(const Filter& filter) {
+  const int error = AllowCommands(filter, SCMP_SYS(fcntl),
+                                  {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK,
+                                   F_SETLKW, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW});
+  return error != 0 ? error : AllowCommands(filter, SCMP_SYS(ioctl), {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS});
+}
+
+// O_TRUNC empties a file for whoever may only read it, where Landlock has no right of that name (before Linux 6.2).
+int AllowOpening(const Filter& filter) {
+  const int error =
+      ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, O_TRUNC, 0));
+  const int call = ::seccomp_syscall_resolve_name("open");
+  if (error != 0 || call < 0) return error;  // not on this architecture
+  return ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, call, 1, SCMP_A1(SCMP_CMP_MASKED_EQ, O_TRUNC, 0));
 }
 
 // Other processes of root's would have to bear signals and limits from us, too.
@@ -283,6 +309,8 @@ absl::Status ConfineCalls() {
   }
   if (error == 0) error = AllowThreads(filter);
   if (error == 0) error = AllowUnixSockets(filter);
+  if (error == 0) error = AllowOnOpenFiles(filter);
+  if (error == 0) error = AllowOpening(filter);
   if (error == 0) error = AllowOnItself(filter);
   if (error == 0) error = ::seccomp_load(filter.get());
   return error == 0 ? absl::OkStatus() : ErrnoStatus(-error, "load a seccomp filter");

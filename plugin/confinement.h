@@ -23,8 +23,8 @@ struct Territory {
 // the log; anything else that cannot be had is an error.
 absl::Status Confine(const Territory& territory);
 
-// And when the socket is served, which others may have to be asked about before: no connect(2) any more, for all
-// threads.
+// And before the first request is served, but after others were asked about the socket: no connect(2) any more, for
+// all threads.
 absl::Status ConfineServer();
 
 }  // namespace mooring

@@ -36,12 +36,14 @@ absl::StatusOr<std::string> FindProgram() {
 
 absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Config& config, std::function<void()> lost) {
   MOORING_ASSIGN_OR_RETURN(const std::string program, FindProgram());
+  const std::string socket_directory(ParentOf(config.socket_path));
   const Allowance allowance = {.roots = config.mount_roots,
                                .sources = {VolumesDirectory(config.state_dir)},
-                               .label_prefix = std::string(kLabelPrefix)};
+                               .label_prefix = std::string(kLabelPrefix),
+                               .forbidden = {config.state_dir},
+                               .kept_free = {socket_directory}};
   MOORING_ASSIGN_OR_RETURN(Keeper keeper, Keeper::Start(program, allowance, config.log_level, config.log_format));
-  MOORING_RETURN_IF_ERROR(
-      Confine({.state_dir = config.state_dir, .socket_directory = std::string(ParentOf(config.socket_path))}));
+  MOORING_RETURN_IF_ERROR(Confine({.state_dir = config.state_dir, .socket_directory = socket_directory}));
   return HelperMounter::Start(std::move(keeper), std::move(lost));
 }
 

@@ -11,12 +11,12 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/version.h"
 #include "mounter/kernel_mounter.h"
 #include "plugin/config.h"
-#include "plugin/confinement.h"
 #include "plugin/helper.h"
 #include "plugin/server.h"
 #include "plugin/state_dir.h"
@@ -50,9 +50,6 @@ int Serve(const mooring::Config& config, const sigset_t& signals, mooring::Mount
           std::function<absl::Status()> health) {
   const auto server = mooring::PluginServer::Start(config, mounter, std::move(health));
   if (!server.ok()) return Fail(server.status());
-  if (config.mounter == mooring::MounterKind::kHelper) {
-    if (const absl::Status status = mooring::ConfineServer(); !status.ok()) return Fail(status);
-  }
   int signal = 0;
   ::sigwait(&signals, &signal);
   mooring::log::Info("stopping", {{"signal", fmt::format("{}", signal)}});
@@ -64,6 +61,7 @@ int Serve(const mooring::Config& config, const sigset_t& signals, mooring::Mount
 
 int Run(mooring::Config config) {
   const sigset_t signals = BlockStopSignals();
+  mooring::RaiseOpenFileLimit();
   absl::StatusOr<std::string> state_dir = mooring::MakeStateDir(config.state_dir);
   if (!state_dir.ok()) return Fail(state_dir.status());
   config.state_dir = *std::move(state_dir);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/deadline.h"
 #include "base/quote.h"
 #include "base/status.h"
 #include "plugin/node_volumes.h"
@@ -11,6 +12,8 @@
 
 namespace mooring {
 namespace {
+
+constexpr std::chrono::seconds kRollback{10};
 
 MountFlags StagedFlags(const StageSpec& spec) {
   MountFlags flags = spec.capability.options.flags;
@@ -212,7 +215,9 @@ absl::Status NodeVolumes::MountStaged(const StageSpec& spec, const NodeVolume& v
   MOORING_RETURN_IF_ERROR(mounter_.Mount(request));
   if (in_use || fs_type != "xfs") return absl::OkStatus();
   const absl::Status grown = mounter_.Grow(spec.staging_path, fs_type);
-  if (!grown.ok()) mounter_.Unmount({.target = spec.staging_path, .remove_target = false}).IgnoreError();
+  if (grown.ok()) return grown;
+  const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);  // the call's own may be what was over
+  mounter_.Unmount({.target = spec.staging_path, .remove_target = false}).IgnoreError();
   return grown;
 }
 

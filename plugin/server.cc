@@ -21,7 +21,9 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "base/version.h"
+#include "mounter/helper_server.h"
 #include "plugin/catalog_store.h"
+#include "plugin/confinement.h"
 #include "plugin/controller_service.h"
 #include "plugin/endpoint.h"
 #include "plugin/identity_service.h"
@@ -36,7 +38,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMostThreads = 512;  // calls at a time; one more is RESOURCE_EXHAUSTED
+constexpr int kMostThreads = kMostCalls;  // at a time; one more is RESOURCE_EXHAUSTED
 constexpr int kIdleThreads = 4;
 constexpr std::chrono::seconds kReconcileAgain{5};
 constexpr std::chrono::milliseconds kLastAnswers{500};
@@ -99,7 +101,7 @@ struct PluginServer::Parts {
         serves_node(config.serves_node()),
         serves_controller(config.serves_controller()) {}
 
-  absl::Status Listen(const std::string& socket_path);
+  absl::Status Listen(const Config& config);
   absl::Status Reconcile();
   void ReconcileUntilDone();
   bool AwaitReconciler(Clock::time_point deadline);  // false: it is at work still
@@ -128,9 +130,12 @@ struct PluginServer::Parts {
   std::thread reconciler;
 };
 
-absl::Status PluginServer::Parts::Listen(const std::string& socket_path) {
+absl::Status PluginServer::Parts::Listen(const Config& config) {
+  const std::string& socket_path = config.socket_path;
   MOORING_ASSIGN_OR_RETURN(const UniqueFd alone, LockSocketDirectory(socket_path));
   MOORING_RETURN_IF_ERROR(ClearSocketPath(socket_path));
+  // That had to ask who serves there. From the first request on nobody is connected to.
+  if (config.mounter == MounterKind::kHelper) MOORING_RETURN_IF_ERROR(ConfineServer());
   grpc::ServerBuilder builder;
   grpc::ResourceQuota quota("mooring");
   quota.SetMaxThreads(kMostThreads);
@@ -208,7 +213,7 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<KeyedLocks> locks, KeyedLocks::Shared(config.state_dir + "/lock"));
   auto parts = std::make_unique<Parts>(config, mounter, std::move(mounter_health), std::move(catalog), std::move(node),
                                        std::move(locks));
-  MOORING_RETURN_IF_ERROR(parts->Listen(config.socket_path));
+  MOORING_RETURN_IF_ERROR(parts->Listen(config));
   log::Info("serving", {{"version", Version()},
                         {"driver", config.driver_name},
                         {"node", config.node_id},

@@ -1,5 +1,6 @@
 // The helper's guard on the real kernel: what a plugin that was taken over asks for is refused, with links in the way,
 // too, and nothing has changed.
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +44,27 @@ TEST_F(HelperGuardTest, TargetsOutsideAreRefused) {
   }
   EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target("../outside/x"))),
               FailsWith(StatusCode::kInvalidArgument, ""));
+}
+
+// What is at the path is one of them, and the path does not say so.
+TEST_F(HelperGuardTest, ForbiddenDirectoriesAreKnownByWhateverPath) {
+  Stage();
+  Dir("own/below/deep");
+  Dir("csi/alias");
+  ASSERT_EQ(::mount(Path("own").c_str(), Target("alias").c_str(), nullptr, MS_BIND, nullptr), 0);
+  Dir("csi/volumes");
+  ASSERT_EQ(::mount(Path("volumes").c_str(), Target("volumes").c_str(), nullptr, MS_BIND, nullptr), 0);
+  constexpr char kReason[] = "by whatever path";
+  for (const char* target : {"alias", "alias/x", "alias/below", "alias/below/deep", "volumes/x", "volumes"}) {
+    EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target(target))),
+                FailsWith(StatusCode::kFailedPrecondition, kReason));
+    EXPECT_THAT(helper().Mount(MountOfImage("a.img", target)), FailsWith(StatusCode::kFailedPrecondition, kReason));
+    EXPECT_THAT(helper().Unmount(UnmountOf(Target(target), true)), FailsWith(StatusCode::kFailedPrecondition, kReason));
+  }
+  EXPECT_FALSE(Exists(Path("own/x")));
+  EXPECT_OK(helper().Bind(BindOf(Target("staged"), Target("beside"))));
+  EXPECT_EQ(::umount(Target("alias").c_str()), 0);
+  EXPECT_EQ(::umount(Target("volumes").c_str()), 0);
 }
 
 TEST_F(HelperGuardTest, LinksLeadNowhere) {

@@ -40,6 +40,7 @@ bool Stopped(pid_t pid) { return StatusField(pid, "State").starts_with('T'); }
 void HelperProcessTest::SetUp() {
   Dir("volumes");
   Dir("csi");
+  Dir("own");
 }
 
 void HelperProcessTest::TearDown() {
@@ -59,7 +60,12 @@ MountRequest HelperProcessTest::MountOfImage(const std::string& name, const std:
 
 absl::StatusOr<Keeper> HelperProcessTest::StartKeeper(const std::string& program) {
   const StderrTo log(Path("helper.log"));
-  return Keeper::Start(program, {.roots = {Path("csi")}, .sources = {Path("volumes")}, .label_prefix = "mooring"},
+  return Keeper::Start(program,
+                       {.roots = {Path("csi")},
+                        .sources = {Path("volumes")},
+                        .label_prefix = "mooring",
+                        .forbidden = {Path("own")},
+                        .kept_free = {}},
                        "info", "text");
 }
 

@@ -1,10 +1,14 @@
 // The helper's client while a filesystem hangs: each call ends at the thread's deadline, few are let in after it, and
 // nothing is changed behind one that may yet change something.
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/mount.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <thread>
 
 #include "base/deadline.h"
 #include "mounter/helper_mounter.h"
@@ -58,6 +62,14 @@ class HungMountTest : public KernelTest {
     return InTime([&] { return helper_->Find(target_).status(); });
   }
 
+  // A volume whose file hangs when the server does.
+  std::string ImageOnFuse() {
+    std::string image = File("sources/hung.img");
+    EXPECT_EQ(Tool(fmt::format("cp {} {}", Path("sources/vol.img"), Path("roots/fuse/image"))), 0);
+    EXPECT_EQ(::mount(Path("roots/fuse/image").c_str(), image.c_str(), nullptr, MS_BIND, nullptr), 0);
+    return image;
+  }
+
   const std::string target_ = Path("roots/fuse/pods/target");
   std::unique_ptr<FuseServer> fuse_;
   std::unique_ptr<HelperMounter> helper_;
@@ -85,6 +97,63 @@ TEST_F(HungMountTest, AFewMayHangAtAPathAndMoreAreNotTried) {
   EXPECT_LT(took_, kDeadline);
   fuse_->Resume();
   EXPECT_TRUE(Eventually([&] { return Find().ok(); }));
+}
+
+// Its sockets stay open for as long as the thread that hangs: the kernel lets it go when the server answers.
+TEST_F(HungMountTest, AHelperThatIsKilledWhileACallHangsIsReplaced) {
+  const std::string image = ImageOnFuse();
+  const std::string sick = Path("roots/sick");
+  ASSERT_OK(helper_->Mount(MountOf(image, sick)));
+  std::ofstream(sick + "/file") << "to be written at the end";
+  const pid_t killed = helper_->pid();
+  fuse_->HangOnData();
+  absl::Status waiting;
+  std::thread call([&] {
+    const DeadlineScope deadline(Clock::now() + std::chrono::seconds(15));
+    waiting = helper_->Unmount(UnmountOf(sick, true));
+  });
+  std::this_thread::sleep_for(milliseconds(300));
+  const auto start = Clock::now();
+  ASSERT_EQ(::kill(killed, SIGKILL), 0);
+  call.join();
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(4));
+  EXPECT_THAT(waiting, FailsWith(absl::StatusCode::kUnavailable, "ended in the middle"));
+  EXPECT_TRUE(Eventually([&] { return helper_->pid() > 0 && helper_->pid() != killed && helper_->Health().ok(); }));
+  EXPECT_TRUE(std::filesystem::exists(fmt::format("/proc/{}/stat", killed))) << "then this test shows nothing";
+  EXPECT_OK(helper_->Find(Path("roots/staging")));
+  EXPECT_OK(helper_->Bind(BindOf(Path("roots/staging"), Path("roots/other"))));
+  EXPECT_OK(helper_->Unmount(UnmountOf(Path("roots/other"), true)));
+  fuse_->Resume();
+  EXPECT_TRUE(Eventually([&] { return helper_->Unmount(UnmountOf(sick, true)).ok(); }));
+  EXPECT_TRUE(Eventually([&] { return LoopsOver(image).empty() && ::umount(image.c_str()) == 0; }));
+}
+
+TEST_F(HungMountTest, WhatComesTooLateIsNotTried) {
+  const DeadlineScope over(Clock::now() - milliseconds(1));
+  const std::string beside = Path("roots/beside");
+  EXPECT_THAT(helper_->Find(beside), FailsWith(absl::StatusCode::kDeadlineExceeded, "the time of the call is over"));
+  EXPECT_THAT(helper_->Bind(BindOf(Path("roots/staging"), beside)),
+              FailsWith(absl::StatusCode::kDeadlineExceeded, "the time of the call is over"));
+  const DeadlineScope fresh = DeadlineScope::Fresh(std::chrono::seconds(10));
+  EXPECT_OK(helper_->Find(beside));
+}
+
+// As a look into an image does.
+TEST_F(HungMountTest, AnImageThatHangsIsADeadline) {
+  const std::string image = ImageOnFuse();
+  fuse_->Hang();
+  EXPECT_THAT(InTime([&] { return helper_->Probe(image).status(); }),
+              FailsWith(absl::StatusCode::kDeadlineExceeded, "no answer"));
+  EXPECT_THAT(
+      InTime([&] { return helper_->AttachLoop({.backing_file = image, .label = "mooring-kernel-test"}).status(); }),
+      FailsWith(absl::StatusCode::kDeadlineExceeded, "no answer"));
+  fuse_->Resume();
+  EXPECT_TRUE(Eventually([&] { return helper_->Probe(image).ok(); }));
+  EXPECT_TRUE(Eventually([&] { return !LoopsOver(image).empty(); })) << "it comes about after all";
+  const auto loops = helper_->FindLoops(image);
+  ASSERT_OK(loops);
+  for (const LoopInfo& loop : *loops) EXPECT_OK(helper_->DetachLoop(loop));
+  EXPECT_TRUE(Eventually([&] { return ::umount(image.c_str()) == 0; }));
 }
 
 // The unmount would take away what was published after it was given up.

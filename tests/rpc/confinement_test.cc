@@ -3,6 +3,7 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -184,6 +185,46 @@ TEST_F(Confinement, WritesInItsOwnDirectoriesAlone) {
   });
 }
 
+// The kernel would send signals, and empty files, for it.
+TEST_F(Confinement, AsksTheKernelForNothingOfTheKind) {
+  const auto self = static_cast<std::uint64_t>(::getpid());
+  InThreads([&](Injection& thread) {
+    const std::int64_t fd = thread.Call(SYS_openat, {kHere, "/dev/null", O_RDONLY, 0, 0, 0});
+    ASSERT_GE(fd, 0);
+    const auto file = static_cast<std::uint64_t>(fd);
+    const std::uint64_t disguised = (std::uint64_t{1} << 32U) | F_SETOWN;  // the kernel takes the lower half
+    EXPECT_EQ(thread.Call(SYS_fcntl, {file, F_GETFL, 0, 0, 0, 0}) & O_ACCMODE, O_RDONLY);
+    ExpectAllFail(thread, {{"F_SETOWN", SYS_fcntl, {file, F_SETOWN, self, 0, 0, 0}},
+                           {"F_SETOWN, disguised", SYS_fcntl, {file, disguised, self, 0, 0, 0}},
+                           {"F_SETOWN_EX", SYS_fcntl, {file, F_SETOWN_EX, 0, 0, 0, 0}},
+                           {"F_SETSIG", SYS_fcntl, {file, F_SETSIG, SIGKILL, 0, 0, 0}},
+                           {"F_SETLEASE", SYS_fcntl, {file, F_SETLEASE, F_RDLCK, 0, 0, 0}},
+                           {"F_NOTIFY", SYS_fcntl, {file, F_NOTIFY, 1, 0, 0, 0}},
+                           {"FIOSETOWN", SYS_ioctl, {file, FIOSETOWN, 0, 0, 0, 0}},
+                           {"FIOASYNC", SYS_ioctl, {file, FIOASYNC, 0, 0, 0, 0}},
+                           {"TIOCSTI", SYS_ioctl, {file, TIOCSTI, 0, 0, 0, 0}},
+                           {"openat2", SYS_openat2, {kHere, "/dev/null", 0, 0, 0, 0}},
+                           {"O_TRUNC", SYS_openat, {kHere, "/dev/null", O_RDWR | O_TRUNC, 0, 0, 0}},
+                           {"O_TRUNC", SYS_open, {"/dev/null", O_RDONLY | O_TRUNC, 0, 0, 0, 0}}});
+    EXPECT_EQ(thread.Call(SYS_close, {file, 0, 0, 0, 0, 0}), 0);
+  });
+}
+
+// On a filesystem of its own making, where it may open files, it would open devices.
+TEST_F(Confinement, NothingIsMountedInItsDirectories) {
+  constexpr char kOwn[] = "the plugin's own";
+  const std::string place = state_dir() + "/place", other = Created();
+  fs::create_directory(place);
+  EXPECT_THAT(driver().Stage(other, place, Mount()), FailsWith(Code::kFailedPrecondition, kOwn));
+  EXPECT_OK(driver().Unpublish(volume_, Target("t")));
+  for (const std::string& target : {place, state_dir() + "/x"}) {
+    EXPECT_THAT(driver().Publish(volume_, Staging("v"), target, Mount()), FailsWith(Code::kFailedPrecondition, kOwn));
+  }
+  EXPECT_FALSE(fs::exists(state_dir() + "/x"));
+  fs::remove(place);
+  EXPECT_OK(driver().Delete(other));
+}
+
 // Root without a capability still owns root's files: an open one is no way around chmod(2).
 TEST_F(Confinement, ChangesNoModeThroughAnOpenFile) {
   InThreads([&](Injection& thread) {
@@ -235,7 +276,9 @@ TEST_F(Confinement, ReachesNobody) {
                            {"netlink", SYS_socket, {AF_NETLINK, SOCK_RAW, 0, 0, 0, 0}},
                            {"packet", SYS_socket, {AF_PACKET, SOCK_RAW, 0, 0, 0, 0}},
                            {"vsock", SYS_socket, {AF_VSOCK, SOCK_STREAM, 0, 0, 0, 0}},
-                           {"unix datagrams", SYS_socket, {AF_UNIX, SOCK_DGRAM, 0, 0, 0, 0}}});
+                           {"unix datagrams", SYS_socket, {AF_UNIX, SOCK_DGRAM, 0, 0, 0, 0}},
+                           {"a pair of datagrams", SYS_socketpair, {AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, 0, 0, 0}},
+                           {"a raw pair", SYS_socketpair, {AF_UNIX, SOCK_RAW, 0, 0, 0, 0}}});
     const std::int64_t fd = thread.Call(SYS_socket, {AF_UNIX, SOCK_STREAM, 0, 0, 0, 0});
     EXPECT_GE(fd, 0);
     const auto socket = static_cast<std::uint64_t>(fd);

@@ -31,6 +31,17 @@ TEST(DeadlineScopeTest, AnEarlierOneAroundItStays) {
   EXPECT_EQ(DeadlineScope::Now(), soon);
 }
 
+TEST(DeadlineScopeTest, AFreshOneTakesThePlaceOfTheOneAround) {
+  const Clock::time_point over = Clock::now() - std::chrono::seconds(1);
+  const DeadlineScope outer(over);
+  {
+    const DeadlineScope fresh = DeadlineScope::Fresh(std::chrono::seconds(10));
+    EXPECT_GT(DeadlineScope::Now(), Clock::now() + std::chrono::seconds(5));
+    EXPECT_LE(DeadlineScope::Now(), Clock::now() + std::chrono::seconds(10));
+  }
+  EXPECT_EQ(DeadlineScope::Now(), over);
+}
+
 TEST(DeadlineScopeTest, IsItsThreadsAlone) {
   const DeadlineScope scope(Clock::now());
   std::thread([] { EXPECT_EQ(DeadlineScope::Now(), std::nullopt); }).join();

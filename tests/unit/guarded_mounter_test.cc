@@ -91,7 +91,12 @@ class GuardedMounterTest : public ::testing::Test {
   FakeMounter fake_;
   GuardedMounter guarded_{{.roots = {"/csi", "/srv/csi"}, .sources = {"/state/volumes"}, .label_prefix = "mooring"},
                           fake_};
-  GuardedMounter everywhere_{{.roots = {"/"}, .sources = {"/state/volumes"}, .label_prefix = "mooring"}, fake_};
+  GuardedMounter everywhere_{{.roots = {"/"},
+                              .sources = {"/state/volumes"},
+                              .label_prefix = "mooring",
+                              .forbidden = {"/state"},
+                              .kept_free = {"/csi/socket"}},
+                             fake_};
 };
 
 TEST_F(GuardedMounterTest, DoesWhatAPluginNeeds) {
@@ -144,16 +149,44 @@ TEST_F(GuardedMounterTest, TargetsThatAreNoPathsAreRefused) {
 }
 
 TEST_F(GuardedMounterTest, SystemDirectoriesAreRefusedWhateverTheRootsAre) {
-  for (const char* target : {"/bin",      "/boot/x", "/dev/x", "/dev",  "/etc",       "/etc/x/y", "/lib/x", "/lib64",
-                             "/proc/1/x", "/sbin",   "/sys/x", "/usr",  "/usr/lib/x", "//etc//x", "/home",  "/root",
-                             "/run",      "/tmp",    "/var",   "/mnt/", "/srv",       "/opt",     "/media"}) {
+  for (const char* target : {"/bin",
+                             "/boot/x",
+                             "/dev/x",
+                             "/dev",
+                             "/etc",
+                             "/etc/x/y",
+                             "/lib/x",
+                             "/lib64",
+                             "/proc/1/x",
+                             "/sbin",
+                             "/sys/x",
+                             "/usr",
+                             "/usr/lib/x",
+                             "//etc//x",
+                             "/home",
+                             "/root",
+                             "/run",
+                             "/tmp",
+                             "/var",
+                             "/mnt/",
+                             "/srv",
+                             "/opt",
+                             "/media",
+                             "/root/.ssh",
+                             "/run/systemd/system",
+                             "/run/udev/rules.d",
+                             "/run/dbus",
+                             "/run/credentials/x",
+                             "/var/spool/cron",
+                             "/var/lib/dpkg/info",
+                             "/var/log/x"}) {
     SCOPED_TRACE(target);
     constexpr char kReason[] = "a directory of the system";
     ExpectRefused(everywhere_.Mount(MountOf(target)), StatusCode::kFailedPrecondition, kReason);
     ExpectRefused(everywhere_.Bind(BindOf("/csi/staging/a", target)), StatusCode::kFailedPrecondition, kReason);
     ExpectRefused(everywhere_.Unmount({target, false}), StatusCode::kFailedPrecondition, kReason);
   }
-  for (const char* target : {"/etcetera", "/var/x/y", "/usr2"}) {
+  for (const char* target : {"/etcetera", "/var/x/y", "/usr2", "/run/mooring/x", "/var/lib/x", "/rootless"}) {
     fake_.With([&](FakeKernel& kernel) { kernel.AddDirectory(std::string(target)); });
     EXPECT_OK(everywhere_.Mount(MountOf(target))) << target;
     EXPECT_OK(everywhere_.Unmount({target, false})) << target;
@@ -165,6 +198,33 @@ TEST_F(GuardedMounterTest, TargetsAmongTheVolumesAreRefused) {
     ExpectRefused(everywhere_.Mount(MountOf(target)), StatusCode::kFailedPrecondition, "directory of volumes");
     ExpectRefused(everywhere_.Unmount({target, true}), StatusCode::kFailedPrecondition, "directory of volumes");
   }
+}
+
+// What the plugin may open there, it could open on a filesystem of its own making: a device.
+TEST_F(GuardedMounterTest, TargetsInThePluginsOwnDirectoriesAreRefused) {
+  constexpr char kOwn[] = "a directory of the plugin's own";
+  for (const char* target : {"/state", "/state/x", "/state//x/y/", "/csi/socket", "/csi/socket/"}) {
+    ExpectRefused(everywhere_.Mount(MountOf(target)), StatusCode::kFailedPrecondition, kOwn);
+    ExpectRefused(everywhere_.Bind(BindOf("/csi/staging/a", target)), StatusCode::kFailedPrecondition, kOwn);
+    ExpectRefused(everywhere_.Unmount({target, true}), StatusCode::kFailedPrecondition, kOwn);
+  }
+  fake_.With([](FakeKernel& kernel) { kernel.AddDirectory("/csi/socket"); });
+  for (const char* target : {"/csi/socket/below", "/statement"})
+    EXPECT_OK(everywhere_.Mount(MountOf(target))) << target;
+}
+
+// Nothing is opened to find out what it is, whoever looks at the source later: it may be a watchdog.
+TEST_F(GuardedMounterTest, OtherDevicesAreNotEvenLookedAt) {
+  GuardedMounter by_mounter({.roots = {"/csi"}, .sources = {"/state/volumes"}, .label_prefix = "mooring"}, fake_,
+                            GuardedMounter::Sources::kCheckedByMounter);
+  for (const char* device : {"/dev/watchdog", "/dev/loop", "/dev/loop-control", "/dev/loop0p1", "/dev/loop0/x", "/dev",
+                             "//dev/watchdog", "/dev//sda", "/dev/"}) {
+    ExpectRefused(by_mounter.AttachLoop({device, "mooring-ro:a", true}).status(), StatusCode::kFailedPrecondition,
+                  "neither a volume nor a loop device");
+    EXPECT_THAT(fake_.Calls("Find"), ::testing::IsEmpty());
+  }
+  ExpectRefused(by_mounter.AttachLoop({"/csi/../dev/watchdog", "mooring-ro:a", true}).status(),
+                StatusCode::kInvalidArgument, "path");
 }
 
 TEST_F(GuardedMounterTest, FilesThatAreNoVolumesAreRefused) {

@@ -23,13 +23,20 @@ absl::StatusOr<HelperFlags> Parse(std::vector<std::string> arguments) {
 }
 
 TEST(HelperFlagsTest, WhatThePluginSaysArrives) {
-  const HelperFlags flags = {
-      {.roots = {"/csi", "/a b"}, .sources = {"/state/volumes", "--x"}, .label_prefix = "mooring"}, "debug", "json"};
+  const HelperFlags flags = {{.roots = {"/csi", "/a b"},
+                              .sources = {"/state/volumes", "--x"},
+                              .label_prefix = "mooring",
+                              .forbidden = {"/state", "/b c"},
+                              .kept_free = {"/run/mooring"}},
+                             "debug",
+                             "json"};
   const absl::StatusOr<HelperFlags> parsed = Parse(ArgumentsOf(flags));
   ASSERT_OK(parsed);
   EXPECT_THAT(parsed->allowance.roots, ElementsAre("/csi", "/a b"));
   EXPECT_THAT(parsed->allowance.sources, ElementsAre("/state/volumes", "--x"));
   EXPECT_EQ(parsed->allowance.label_prefix, "mooring");
+  EXPECT_THAT(parsed->allowance.forbidden, ElementsAre("/state", "/b c"));
+  EXPECT_THAT(parsed->allowance.kept_free, ElementsAre("/run/mooring"));
   EXPECT_EQ(parsed->log_level, "debug");
   EXPECT_EQ(parsed->log_format, "json");
 }
