@@ -61,7 +61,7 @@ bool HasParent(const NamespaceView& view, const TableMount& mount) { return Pare
 const TableMount* FirstOnTheWay(const NamespaceView& view, const std::string& path) {
   const TableMount* first = nullptr;
   for (const TableMount& mount : view.mounts) {
-    if (HasParent(view, mount) || !IsBelow(path, mount.target)) continue;
+    if (!IsBelow(path, mount.target) || HasParent(view, mount)) continue;
     if (first == nullptr || mount.target.size() < first->target.size()) first = &mount;
   }
   return first;
@@ -204,6 +204,53 @@ std::string PathInNamespace(const TableMount& mount, const std::string& path_in_
   return mount.target + rest;
 }
 
+MountWalk::MountWalk(const NamespaceView& view) : most_steps_(view.mounts.size()) {
+  for (const TableMount& mount : view.mounts) by_id_.emplace(mount.id, &mount);
+  for (const TableMount& mount : view.mounts) {
+    if (ParentOf(mount) == nullptr) {
+      first_.push_back(&mount);
+    } else {
+      children_[mount.parent].emplace(mount.target, &mount);  // of two the first, as NextOnTheWay has it
+    }
+  }
+}
+
+const TableMount* MountWalk::ParentOf(const TableMount& mount) const {
+  const auto found = by_id_.find(mount.parent);
+  return mount.parent == mount.id || found == by_id_.end() ? nullptr : found->second;
+}
+
+// Of the mounts on `at` the one whose target is the shortest beginning of `path`.
+const TableMount* MountWalk::Next(const TableMount& at, const std::string& path) const {
+  const auto children = children_.find(at.id);
+  if (children == children_.end()) return nullptr;
+  const std::string_view whole = path;
+  for (std::size_t end = at.target == "/" ? 1 : at.target.size(); end <= whole.size();) {
+    const auto found = children->second.find(whole.substr(0, end));
+    if (found != children->second.end() && found->second != &at) return found->second;
+    if (end == whole.size()) break;
+    const std::size_t slash = whole.find('/', end + (end == 1 ? 0U : 1U));
+    end = slash == std::string_view::npos ? whole.size() : slash;
+  }
+  return nullptr;
+}
+
+const TableMount* MountWalk::Holding(const std::string& path) const {
+  const TableMount* at = nullptr;
+  for (const TableMount* first : first_) {
+    if (!IsBelow(path, first->target)) continue;
+    if (at == nullptr || first->target.size() < at->target.size()) at = first;
+  }
+  for (std::size_t steps = 0; at != nullptr && steps < most_steps_; ++steps) {
+    const TableMount* next = Next(*at, path);
+    if (next == nullptr) break;
+    at = next;
+  }
+  return at;
+}
+
+bool MountWalk::Reaches(const TableMount& mount) const { return Holding(mount.target) == &mount; }
+
 PropagationGroup PropagationTree(const MountGraph& graph, const Sight& mount) {
   const Groups groups(graph);
   const std::uint64_t start = mount.mount->shared() ? mount.mount->peer_group : mount.mount->master;
@@ -217,6 +264,10 @@ std::set<std::uint64_t> GroupsBelow(const MountGraph& graph, std::uint64_t group
   std::set<std::uint64_t> all;
   AddBelow(Groups(graph), group, all);
   return all;
+}
+
+std::set<std::uint64_t> GroupsAbove(const MountGraph& graph, std::uint64_t master) {
+  return MastersOf(Groups(graph), master);
 }
 
 std::vector<OtherSight> WhoElseSees(const MountGraph& graph, const Sight& mount) {

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -54,6 +56,25 @@ const TableMount* MountAtPath(const NamespaceView& view, const std::string& path
 
 const TableMount* ParentIn(const NamespaceView& view, const TableMount& mount);  // nullptr: the first of the view
 
+// The same walk for many paths, each in as many steps as it has components. Holds pointers into `view`, which must
+// outlive it.
+class MountWalk {
+ public:
+  explicit MountWalk(const NamespaceView& view);
+
+  const TableMount* Holding(const std::string& path) const;   // MountHolding
+  const TableMount* ParentOf(const TableMount& mount) const;  // ParentIn
+  bool Reaches(const TableMount& mount) const;                // by its path: nothing covers it
+
+ private:
+  const TableMount* Next(const TableMount& at, const std::string& path) const;
+
+  std::unordered_map<std::uint64_t, const TableMount*> by_id_;
+  std::unordered_map<std::uint64_t, std::unordered_map<std::string_view, const TableMount*>> children_;
+  std::vector<const TableMount*> first_;  // without a parent here
+  std::size_t most_steps_ = 0;
+};
+
 // Where `path`, which lies in `mount`, is within the filesystem: "/volumes/a" for the path /srv/a in a mount of
 // /volumes at /srv.
 std::string PathInFilesystem(const TableMount& mount, const std::string& path);
@@ -74,6 +95,9 @@ PropagationGroup PropagationTree(const MountGraph& graph, const Sight& mount);
 
 // The group, and all that receive from it, directly or not. Empty for 0.
 std::set<std::uint64_t> GroupsBelow(const MountGraph& graph, std::uint64_t group);
+
+// The group that a mount receives from, its master, and so on. Empty for 0.
+std::set<std::uint64_t> GroupsAbove(const MountGraph& graph, std::uint64_t master);
 
 // What else shows what `mount` shows.
 enum class Relation {

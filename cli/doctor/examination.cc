@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -18,10 +16,10 @@
 #include "cli/doctor/container.h"
 #include "cli/doctor/health.h"
 #include "cli/doctor/loops.h"
+#include "cli/doctor/subject.h"
 #include "cli/doctor/surroundings.h"
 #include "cli/doctor/visibility.h"
 #include "cli/mounts/describe.h"
-#include "cli/mounts/paths.h"
 #include "cli/socket_problem.h"
 #include "cli/text.h"
 
@@ -36,13 +34,6 @@ void Append(Findings& all, Findings more) {
 
 std::string Counted(std::size_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
-// A word without a slash is a volume, unless it is something in the working directory.
-bool IsVolume(const std::string& subject) {
-  struct stat status = {};
-  return !subject.empty() && subject.find('/') == std::string::npos && subject != "." && subject != ".." &&
-         ::lstat(subject.c_str(), &status) != 0;
 }
 
 absl::StatusOr<pid_t> ProcessOf(const Question& question) {
@@ -102,31 +93,28 @@ class Examiner {
 
   absl::Status CheckSubject() {
     if (question_.subject.empty()) {
-      CheckHealth("/", "/");
+      MOORING_RETURN_IF_ERROR(AddHealth("/", "/"));
       CheckLoops();
       return absl::OkStatus();
     }
-    if (IsVolume(question_.subject)) {
-      CheckVolume(question_.subject);
-      return absl::OkStatus();
-    }
-    MOORING_ASSIGN_OR_RETURN(const std::string path, mounts_area::ResolvePath(question_.subject));
-    if (AskMounts({path}, kPatience).front() == ENOENT) {  // in a child: it may hang
-      return NotFound(fmt::format("there is no {}", Quote(path)));
-    }
-    CheckPath(path);
-    return absl::OkStatus();
+    MOORING_ASSIGN_OR_RETURN(const Subject subject, ResolveSubject(question_.subject, kPatience));
+    if (subject.is_volume) return CheckVolume(question_.subject);
+    MOORING_ASSIGN_OR_RETURN(const std::vector<int> answers, AskPlaces({{subject.path, 0}}, kPatience));
+    if (answers.front() == ENOENT) return NotFound(fmt::format("there is no {}", Quote(subject.path)));
+    return CheckPath(subject.path, subject.empty_directory);
   }
 
-  void CheckPath(const std::string& path) {
-    const Visibility visibility = ExplainVisibility(result_.graph, {path, IsElsewhere() ? other_ : nullptr});
+  absl::Status CheckPath(const std::string& path, bool empty_directory) {
+    const Visibility visibility =
+        ExplainVisibility(result_.graph, {path, IsElsewhere() ? other_ : nullptr, empty_directory});
     Append(result_.findings, visibility.findings);
     if (!visibility.seen_at.empty()) {
       result_.seen.push_back(fmt::format("{} sees it at {}", ProcessText(*other_), Quote(visibility.seen_at)));
     }
-    CheckHealth(path, visibility.seen_at);
+    MOORING_RETURN_IF_ERROR(AddHealth(path, visibility.seen_at));
     result_.checked.push_back(fmt::format("propagation of {}", Quote(path)));
     AddTrees(visibility);
+    return absl::OkStatus();
   }
 
   void AddTrees(const Visibility& visibility) {
@@ -142,26 +130,17 @@ class Examiner {
   }
 
   // `there`: in the other namespace, empty where it is not seen.
-  void CheckHealth(const std::string& path, const std::string& there) {
-    std::size_t count = CheckHealthIn(here(), path, "", 0);
+  absl::Status AddHealth(const std::string& path, const std::string& there) {
+    MOORING_ASSIGN_OR_RETURN(Health health, CheckHealth(here(), path, 0, kPatience));
+    std::size_t count = health.mounts;
+    Append(result_.findings, std::move(health.findings));
     if (IsElsewhere() && !there.empty()) {
-      count += CheckHealthIn(*other_, there, fmt::format("/proc/{}/root", other_->pid), other_->pid);
+      MOORING_ASSIGN_OR_RETURN(health, CheckHealth(*other_, there, other_->pid, kPatience));
+      count += health.mounts;
+      Append(result_.findings, std::move(health.findings));
     }
     result_.checked.push_back(Counted(count, "mount", "mounts"));
-  }
-
-  std::size_t CheckHealthIn(const NamespaceView& view, const std::string& path, const std::string& prefix, pid_t pid) {
-    std::vector<const TableMount*> mounts;
-    std::vector<std::string> paths;
-    const TableMount* const holding = MountHolding(view, path);
-    for (const TableMount& mount : view.mounts) {
-      if (!IsBelow(mount.target, path) && &mount != holding) continue;
-      mounts.push_back(&mount);
-      paths.push_back(prefix + mount.target);
-    }
-    const std::vector<int> answers = AskMounts(paths, kPatience);
-    for (std::size_t i = 0; i < mounts.size(); ++i) Append(result_.findings, FindBroken(*mounts[i], answers[i], pid));
-    return mounts.size();
+    return absl::OkStatus();
   }
 
   // A device outlives its last mount by some milliseconds: what is there twice is there.
@@ -182,7 +161,7 @@ class Examiner {
     result_.checked.push_back(Counted(loops.size(), "loop device", "loop devices"));
   }
 
-  void CheckVolume(const std::string& id) {
+  absl::Status CheckVolume(const std::string& id) {
     const std::string image = fmt::format("{}/{}.img", volumes_, id);
     std::vector<LoopFacts> loops = CollectLoops();
     std::erase_if(loops, [&](const LoopFacts& loop) { return loop.backing_file != image && !IsLabelledFor(loop, id); });
@@ -190,26 +169,24 @@ class Examiner {
     for (const LoopFacts& loop : loops) {
       for (std::string& path : PathsOf(loop, here())) paths.push_back(std::move(path));
     }
-    for (const std::string& path : paths) CheckPath(path);
+    for (const std::string& path : paths) MOORING_RETURN_IF_ERROR(CheckPath(path, false));
     result_.checked.push_back(fmt::format("volume {}", Quote(id)));
-    if (paths.empty()) ExplainUnmounted(id, image, loops);
+    return paths.empty() ? ExplainUnmounted(id, image, loops) : absl::OkStatus();
   }
 
   // A volume that is not mounted here at all.
-  void ExplainUnmounted(const std::string& id, const std::string& image, const std::vector<LoopFacts>& loops) {
+  absl::Status ExplainUnmounted(const std::string& id, const std::string& image, const std::vector<LoopFacts>& loops) {
     for (const LoopFacts& loop : loops) {
       for (const NamespaceView& view : result_.graph.views) {
         for (const std::string& path : PathsOf(loop, view)) {
-          CheckPath(path);  // says that it is mounted elsewhere only
-          return;
+          return CheckPath(path, false);  // says that it is mounted elsewhere only
         }
       }
     }
     Append(result_.findings, FindLeakedLoops(loops, result_.graph, volumes_));
-    if (!loops.empty()) return;
-    struct stat status = {};
-    const bool there = ::stat(image.c_str(), &status) == 0;
-    if (there) {
+    if (!loops.empty()) return absl::OkStatus();
+    MOORING_ASSIGN_OR_RETURN(const std::vector<int> answers, AskPlaces({{image, 0}}, kPatience));
+    if (answers.front() == 0) {
       result_.findings.push_back(
           {"not-staged",
            Severity::kProblem,
@@ -217,7 +194,7 @@ class Examiner {
                        "device is on it. An orchestrator stages it before it publishes it; by hand:",
                        Quote(id), Quote(image)),
            {fmt::format("mooring csi stage {} --staging-path DIRECTORY", ShellQuote(id))}});
-      return;
+      return absl::OkStatus();
     }
     result_.findings.push_back(
         {"unknown-volume",
@@ -226,6 +203,7 @@ class Examiner {
                      "plugin has another --state-dir",
                      Quote(id), Quote(volumes_)),
          {"mooring csi list"}});
+    return absl::OkStatus();
   }
 
   const Question& question_;
@@ -237,9 +215,7 @@ class Examiner {
 }  // namespace
 
 absl::StatusOr<Examination> Examine(const Question& question) {
-  std::error_code error;
-  const std::filesystem::path state_dir = std::filesystem::weakly_canonical(question.state_dir, error);
-  return Examiner(question, error ? question.state_dir : state_dir.string()).Run();
+  return Examiner(question, ResolveStateDir(question.state_dir, kPatience)).Run();
 }
 
 }  // namespace mooring::cli::doctor_area

@@ -2,20 +2,23 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
-#include <csignal>
+#include <cstring>
+#include <iterator>
 #include <system_error>
+#include <unordered_map>
 
+#include "base/path.h"
 #include "base/quote.h"
+#include "base/status.h"
 #include "base/unique_fd.h"
+#include "cli/doctor/child.h"
 #include "cli/text.h"
 
 namespace mooring::cli::doctor_area {
@@ -25,97 +28,192 @@ bool MeansBroken(int error) {
   return error == EIO || error == ESTALE || error == ENOTCONN || error == EHOSTDOWN || error == ESHUTDOWN;
 }
 
-// A dead FUSE server shows in statfs(2), a filesystem that was shut down in stat(2).
+bool IsBad(int answer) { return answer == kHangs || answer == kNotAsked || MeansBroken(answer); }
+
+// A dead FUSE server shows in fstatfs(2), a filesystem that was shut down in fstat(2). O_PATH triggers no automount,
+// open(2); statfs(2) of a path does.
 int Ask(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (!fd.ok()) return errno;
   struct statfs filesystem = {};
-  if (::statfs(path.c_str(), &filesystem) != 0) return errno;
+  if (::fstatfs(fd.get(), &filesystem) != 0) return errno;
   struct stat status = {};
-  return ::stat(path.c_str(), &status) == 0 ? 0 : errno;
+  return ::fstat(fd.get(), &status) == 0 ? 0 : errno;
 }
 
-[[noreturn]] void AnswerFrom(const std::vector<std::string>& paths, std::size_t first, int answers) {
-  for (std::size_t i = first; i < paths.size(); ++i) {
-    const int answer = Ask(paths[i]);
-    if (::write(answers, &answer, sizeof(answer)) != sizeof(answer)) break;
+void AnswerFrom(const std::vector<Place>& places, const std::vector<std::size_t>& which, int answers) {
+  for (const std::size_t i : which) {
+    const int answer = Ask(places[i].path);
+    if (::write(answers, &answer, sizeof(answer)) != sizeof(answer)) return;
   }
-  ::_exit(0);
 }
 
-// The answers of one child, until it has given all or one does not come in time.
-std::vector<int> ReadAnswers(int fd, std::chrono::milliseconds patience) {
-  std::vector<int> answers;
-  for (pollfd ready = {fd, POLLIN, 0}; ::poll(&ready, 1, static_cast<int>(patience.count())) > 0;) {
-    int answer = 0;
-    if (::read(fd, &answer, sizeof(answer)) != sizeof(answer)) break;
-    answers.push_back(answer);
+struct Round {
+  std::vector<int> answers;  // of the first of `which`
+  bool hung = false;         // the one after them
+};
+
+absl::StatusOr<Round> AskRound(const std::vector<Place>& places, const std::vector<std::size_t>& which,
+                               std::chrono::milliseconds patience) {
+  MOORING_ASSIGN_OR_RETURN(const ChildOutput output,
+                           ReadFromChild([&](int fd) { AnswerFrom(places, which, fd); }, patience));
+  Round round{.answers = std::vector<int>(output.bytes.size() / sizeof(int)), .hung = output.hung};
+  if (!round.answers.empty())
+    std::memcpy(round.answers.data(), output.bytes.data(), round.answers.size() * sizeof(int));
+  if (round.answers.size() < which.size() && !round.hung) {
+    return Internal("the process that asks the mounts was killed; nothing is known of them: try again");
   }
-  return answers;
+  if (round.answers.size() >= which.size()) round.hung = false;  // has answered all, and is slow to end
+  return round;
 }
 
-// Killed; not waited for where it cannot be: who ends before it, leaves it to init.
-void End(pid_t child) {
-  ::kill(child, SIGKILL);
-  constexpr int kAttempts = 50;
-  for (int attempt = 0; attempt < kAttempts && ::waitpid(child, nullptr, WNOHANG) == 0; ++attempt) ::usleep(1000);
-}
-
-std::vector<int> AskFrom(const std::vector<std::string>& paths, std::size_t first, std::chrono::milliseconds patience) {
-  std::array<int, 2> ends = {-1, -1};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
-  const UniqueFd reader(ends[0]);
-  UniqueFd writer(ends[1]);
-  const pid_t child = ::fork();
-  if (child == 0) AnswerFrom(paths, first, writer.get());
-  writer.reset();
-  if (child < 0) return {};
-  std::vector<int> answers = ReadAnswers(reader.get(), patience);
-  End(child);
-  return answers;
+// Where `hung` does not answer, others need not be asked.
+void SpareOthers(const std::vector<Place>& places, const Place& hung, std::vector<std::size_t>& which,
+                 std::vector<int>& answers) {
+  std::erase_if(which, [&](std::size_t i) {
+    const bool same = hung.device != 0 && places[i].device == hung.device;
+    const bool through = IsBelow(places[i].path, hung.path);
+    if (through) answers[i] = kNotAsked;
+    if (same) answers[i] = kHangs;
+    return same || through;
+  });
 }
 
 std::string UmountCommand(const std::string& target, pid_t pid) {
   return fmt::format("mooring umount {}{}", ShellQuote(target), pid == 0 ? "" : fmt::format(" --pid {}", pid));
 }
 
-// What makes the calls return that wait for it.
-std::string WakeCommand(const TableMount& mount) {
+// What makes the calls return that wait for it. The connection's name is the device's number as the kernel has it,
+// include/linux/kdev_t.h: only that of fuseblk has a major. umount(8) knows this namespace only.
+std::vector<std::string> WakeCommands(const TableMount& mount, pid_t pid) {
   if (mount.fs_type.starts_with("fuse")) {
-    return fmt::format("echo 1 > /sys/fs/fuse/connections/{}/abort", minor(mount.device));
+    const unsigned name = (major(mount.device) << 20U) | minor(mount.device);
+    return {fmt::format("echo 1 > /sys/fs/fuse/connections/{}/abort", name)};
   }
-  return fmt::format("umount -f {}", ShellQuote(mount.target));
+  if (pid != 0) return {};
+  return {fmt::format("umount -f {}", ShellQuote(mount.target))};
 }
 
 std::string Where(const TableMount& mount, pid_t pid) {
   return pid == 0 ? Quote(mount.target) : fmt::format("{} in the namespace of process {}", Quote(mount.target), pid);
 }
 
+Finding Hung(const TableMount& mount, pid_t pid) {
+  Finding finding{"hung-mount", Severity::kProblem,
+                  fmt::format("the {} filesystem mounted at {} does not answer: whoever touches it waits",
+                              mount.fs_type, Where(mount, pid)),
+                  WakeCommands(mount, pid)};
+  finding.commands.push_back(UmountCommand(mount.target, pid));
+  return finding;
+}
+
+Finding Broken(const TableMount& mount, int answer, pid_t pid) {
+  return {"broken-mount",
+          Severity::kProblem,
+          fmt::format("the {} mount at {} is broken ({}): its filesystem was shut down or its server is gone. Take it "
+                      "down, then mount it again or publish the volume again",
+                      mount.fs_type, Where(mount, pid), std::generic_category().message(answer)),
+          {UmountCommand(mount.target, pid)}};
+}
+
+Finding Behind(const TableMount& mount, const TableMount& other, pid_t pid) {
+  return {"behind-another",
+          Severity::kNote,
+          fmt::format("the {} mount at {} lies behind the one at {}, which gives no good answer: how it is itself "
+                      "shows when that one is well or gone",
+                      mount.fs_type, Where(mount, pid), Quote(other.target)),
+          {}};
+}
+
+Finding ToFinding(const AskedMount& asked, pid_t pid) {
+  Finding finding = asked.answer == kHangs ? Hung(*asked.mount, pid) : Broken(*asked.mount, asked.answer, pid);
+  if (asked.mount->target == "/") finding.commands.clear();  // nobody can do without
+  return finding;
+}
+
+using BadMounts = std::unordered_map<const TableMount*, int>;
+
+// Of the mounts on the way down to `mount`, itself not among them, one that answers badly; nullptr: none does.
+const TableMount* BadOnTheWay(const MountWalk& walk, const TableMount& mount, const BadMounts& bad) {
+  const TableMount* at = walk.ParentOf(mount);
+  for (std::size_t steps = 0; at != nullptr && steps <= bad.size() + 1000; ++steps) {
+    if (bad.contains(at)) return at;
+    at = walk.ParentOf(*at);
+  }
+  return nullptr;
+}
+
+void AddCovered(const MountWalk& walk, const std::vector<const TableMount*>& covered, const BadMounts& bad, pid_t pid,
+                Findings& findings) {
+  for (const TableMount* mount : covered) {
+    const TableMount* cover = walk.Holding(mount->target);
+    if (cover == nullptr) continue;
+    const TableMount* other = bad.contains(cover) ? cover : BadOnTheWay(walk, *cover, bad);
+    if (other != nullptr && other != mount) findings.push_back(Behind(*mount, *other, pid));
+  }
+}
+
 }  // namespace
 
-std::vector<int> AskMounts(const std::vector<std::string>& paths, std::chrono::milliseconds patience) {
-  std::vector<int> answers;
-  while (answers.size() < paths.size()) {
-    const std::vector<int> more = AskFrom(paths, answers.size(), patience);
-    answers.insert(answers.end(), more.begin(), more.end());
-    if (answers.size() < paths.size()) answers.push_back(kHangs);
+absl::StatusOr<std::vector<int>> AskPlaces(const std::vector<Place>& places, std::chrono::milliseconds patience) {
+  std::vector<int> answers(places.size(), kNotAsked);
+  std::vector<std::size_t> which(places.size());
+  for (std::size_t i = 0; i < which.size(); ++i) which[i] = i;
+  while (!which.empty()) {
+    MOORING_ASSIGN_OR_RETURN(const Round round, AskRound(places, which, patience));
+    const std::size_t answered = std::min(round.answers.size(), which.size());
+    for (std::size_t i = 0; i < answered; ++i) answers[which[i]] = round.answers[i];
+    which.erase(which.begin(), which.begin() + static_cast<std::ptrdiff_t>(answered));
+    if (!round.hung) break;
+    const std::size_t hung = which.front();
+    SpareOthers(places, places[hung], which, answers);
+    std::erase(which, hung);
+    answers[hung] = kHangs;
   }
   return answers;
 }
 
-Findings FindBroken(const TableMount& mount, int answer, pid_t pid) {
-  if (answer == kHangs) {
-    return {{"hung-mount",
-             Severity::kProblem,
-             fmt::format("the {} filesystem mounted at {} does not answer: whoever touches it waits", mount.fs_type,
-                         Where(mount, pid)),
-             {WakeCommand(mount), UmountCommand(mount.target, pid)}}};
+Findings FindBroken(const NamespaceView& view, const std::vector<AskedMount>& asked,
+                    const std::vector<const TableMount*>& covered, pid_t pid) {
+  BadMounts bad;
+  for (const AskedMount& one : asked) {
+    if (IsBad(one.answer)) bad.emplace(one.mount, one.answer);
   }
-  if (!MeansBroken(answer)) return {};
-  return {{"broken-mount",
-           Severity::kProblem,
-           fmt::format("the {} mount at {} is broken ({}): its filesystem was shut down or its server is gone. Take it "
-                       "down, then mount it again or publish the volume again",
-                       mount.fs_type, Where(mount, pid), std::generic_category().message(answer)),
-           {UmountCommand(mount.target, pid)}}};
+  if (bad.empty()) return {};
+  const MountWalk walk(view);
+  Findings findings;
+  for (const AskedMount& one : asked) {
+    if (!bad.contains(one.mount)) continue;
+    const TableMount* other = BadOnTheWay(walk, *one.mount, bad);
+    if (other != nullptr) {
+      findings.push_back(Behind(*one.mount, *other, pid));
+    } else if (one.answer != kNotAsked) {
+      findings.push_back(ToFinding(one, pid));
+    }
+  }
+  AddCovered(walk, covered, bad, pid, findings);
+  return findings;
+}
+
+absl::StatusOr<Health> CheckHealth(const NamespaceView& view, const std::string& path, pid_t pid,
+                                   std::chrono::milliseconds patience) {
+  const MountWalk walk(view);
+  const TableMount* const holding = walk.Holding(path);
+  std::vector<AskedMount> asked;
+  std::vector<const TableMount*> covered;
+  std::vector<Place> places;
+  for (const TableMount& mount : view.mounts) {
+    if (!IsBelow(mount.target, path) && &mount != holding) continue;
+    if (!walk.Reaches(mount)) {
+      covered.push_back(&mount);
+    } else if (mount.fs_type != "autofs") {  // answers for its daemon
+      asked.push_back({&mount, 0});
+      places.push_back({pid == 0 ? mount.target : fmt::format("/proc/{}/root{}", pid, mount.target), mount.device});
+    }
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::vector<int> answers, AskPlaces(places, patience));
+  for (std::size_t i = 0; i < asked.size(); ++i) asked[i].answer = answers[i];
+  return Health{.findings = FindBroken(view, asked, covered, pid), .mounts = asked.size() + covered.size()};
 }
 
 }  // namespace mooring::cli::doctor_area

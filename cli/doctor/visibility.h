@@ -15,6 +15,7 @@ namespace mooring::cli::doctor_area {
 struct VisibilityQuestion {
   std::string path;                      // in the first view of the graph
   const NamespaceView* other = nullptr;  // where it should be seen; nullptr: nobody in particular
+  bool empty_directory = false;          // the path is one, as far as this process sees
 };
 
 struct Visibility {

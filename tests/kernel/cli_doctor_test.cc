@@ -71,7 +71,7 @@ TEST_F(CliDoctorTest, DirectoryThatIsNotShared) {
   const Ran found = Doctor("srv/v");
   EXPECT_EQ(found.status, kFindings);
   EXPECT_THAT(found.out, HasSubstr("problem (not-shared): the mount at '" + Path("srv") + "' is not a shared mount"));
-  EXPECT_THAT(Commands(found), ElementsAre("mooring propagation " + Path("srv") + " rshared"));
+  EXPECT_THAT(Commands(found), ElementsAre("mooring propagation " + Path("srv") + " shared"));
   ASSERT_EQ(RunCommands(found), 0);
   EXPECT_EQ(Doctor("srv/v").status, 0);
   const MountNamespace task(MountNamespace::Kind::kSlave);  // started after that
@@ -91,6 +91,39 @@ TEST_F(CliDoctorTest, TaskWithoutRslave) {
   EXPECT_EQ(CountIn(task, Path("srv/v")), "1");
   const Ran mended = Doctor("srv/v" + AsSeenBy(task));
   EXPECT_EQ(mended.status, 0) << mended.out;
+}
+
+TEST_F(CliDoctorTest, ReadOnlyTaskStaysReadOnly) {
+  ASSERT_EQ(::mount("none", Dir("srv").c_str(), "tmpfs", 0, "size=64k"), 0);
+  ASSERT_EQ(::mount(nullptr, Path("srv").c_str(), nullptr, MS_SHARED, nullptr), 0);
+  Volume("srv/old");
+  const MountNamespace task(MountNamespace::Kind::kPrivate);
+  const auto remounted = [&] {
+    return ::mount(nullptr, Path("srv").c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, "");
+  };
+  ASSERT_EQ(task.Ask([&] { return fmt::format("{}", remounted()); }), "0");
+  Volume("srv/v");
+  const Ran of_volume = Doctor("srv/v" + AsSeenBy(task));
+  ASSERT_EQ(Commands(of_volume).size(), 1U) << of_volume.out;
+  EXPECT_THAT(Commands(of_volume)[0], HasSubstr(" --read-only --nosuid --nodev"));
+  const Ran found = Doctor("srv" + AsSeenBy(task));
+  ASSERT_EQ(Commands(found).size(), 3U) << found.out;  // what is mounted below it goes first
+  ASSERT_EQ(RunCommands(found), 0);
+  EXPECT_EQ(task.Ask([&] { return OptionsAt(Path("srv")); }), "ro,nosuid,nodev,relatime");
+  EXPECT_EQ(CountIn(task, Path("srv/v")), "1");
+  EXPECT_EQ(CountIn(task, Path("srv/old")), "1");
+  EXPECT_EQ(Doctor("srv" + AsSeenBy(task)).status, 0);
+}
+
+TEST_F(CliDoctorTest, NamespaceThatThisOneReceivesFromIsLeftAlone) {
+  SharedMount("srv");
+  const MountNamespace host(MountNamespace::Kind::kPeer);
+  ASSERT_EQ(::mount(nullptr, Path("srv").c_str(), nullptr, MS_SLAVE, nullptr), 0);
+  Dir("srv/v");
+  const Ran found = Doctor("srv/v" + AsSeenBy(host));
+  EXPECT_EQ(found.status, kFindings);
+  EXPECT_THAT(found.out, HasSubstr("problem (receives-only)"));
+  EXPECT_THAT(Commands(found), IsEmpty());
 }
 
 TEST_F(CliDoctorTest, DirectoryOfATaskWithoutRslaveIsMadeAnew) {
@@ -178,6 +211,39 @@ TEST_F(CliDoctorFuseTest, DeadServer) {
   EXPECT_THAT(MountsAt(Path("srv/v")), IsEmpty());
   EXPECT_EQ(CountIn(task, Path("srv/v")), "0");
   EXPECT_EQ(Doctor("srv/v").status, 0);
+}
+
+// The mount on top is well or not: what lies below it is not what its path leads to.
+TEST_F(CliDoctorFuseTest, MountThatIsCoveredGetsNoCommand) {
+  Serve();
+  fuse_.reset();
+  ASSERT_EQ(::mount("volume", Path("srv/v").c_str(), "tmpfs", 0, "size=64k"), 0);
+  EXPECT_THAT(Doctor("srv/v").out, AllOf(HasSubstr("nothing wrong"), Not(HasSubstr("mooring umount"))));
+  ASSERT_EQ(::umount(Path("srv/v").c_str()), 0);
+  EXPECT_THAT(Commands(Doctor("srv/v")), ElementsAre("mooring umount " + Path("srv/v")));
+}
+
+TEST_F(CliDoctorFuseTest, HealthyMountUnderADeadOneStays) {
+  Volume("srv/v");
+  Serve();
+  fuse_.reset();
+  const Ran found = Doctor("srv/v");
+  EXPECT_THAT(found.out, HasSubstr("note (behind-another): the tmpfs mount at '" + Path("srv/v") + "'"));
+  EXPECT_THAT(Commands(found), ElementsAre("mooring umount " + Path("srv/v")));
+  ASSERT_EQ(RunCommands(found), 0);
+  EXPECT_EQ(MountsAt(Path("srv/v")).size(), 1U);
+  EXPECT_EQ(Doctor("srv/v").status, 0);
+}
+
+TEST_F(CliDoctorFuseTest, PathThatLeadsThroughAHungMountIsAnswered) {
+  Serve();
+  if (MountsAt("/sys/fs/fuse/connections").empty()) {
+    ASSERT_EQ(::mount("none", "/sys/fs/fuse/connections", "fusectl", 0, nullptr), 0);
+  }
+  const Ran found = Doctor("srv/v/a/b");
+  EXPECT_EQ(found.status, kFindings) << found.err;
+  EXPECT_THAT(found.out, HasSubstr("problem (hung-mount)"));
+  EXPECT_EQ(RunCommands(found), 0);
 }
 
 TEST_F(CliDoctorFuseTest, ServerThatHangsHoldsTheDoctorUpForALittleOnly) {

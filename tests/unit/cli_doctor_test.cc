@@ -33,12 +33,12 @@ std::vector<std::string> Kinds(const Findings& findings) {
 // A host that has a volume (8:9) mounted in its directory /srv (a mount of 8:2), and a task that has that directory.
 MountGraph Graph(const std::string& carrier, const std::string& task) {
   return {{View(1, 10, "init",
-                "1 0 8:1 / / rw shared:9 - ext4 /dev/sda1 rw\n"
-                "2 1 8:2 /d /srv rw " +
+                "1 0 8:1 / / rw,relatime shared:9 - ext4 /dev/sda1 rw\n"
+                "2 1 8:2 /d /srv rw,relatime " +
                     carrier +
                     "- ext4 /dev/sda2 rw\n"
-                    "3 2 8:9 / /srv/v rw - ext4 /dev/sdb rw\n"),
-           View(2, 20, "task", "11 0 8:3 / / rw - ext4 /dev/sda3 rw\n" + task)}};
+                    "3 2 8:9 / /srv/v rw,relatime - ext4 /dev/sdb rw\n"),
+           View(2, 20, "task", "11 0 8:3 / / rw,relatime - ext4 /dev/sda3 rw\n" + task)}};
 }
 
 Visibility Explain(const MountGraph& graph, const std::string& path, bool to_task = true) {
@@ -47,8 +47,8 @@ Visibility Explain(const MountGraph& graph, const std::string& path, bool to_tas
 
 TEST(VisibilityTest, AMountThatTheTaskSeesIsWell) {
   const MountGraph graph = Graph("shared:1 ",
-                                 "12 11 8:2 /d /data rw master:1 - ext4 /dev/sda2 rw\n"
-                                 "13 12 8:9 / /data/v rw - ext4 /dev/sdb rw\n");
+                                 "12 11 8:2 /d /data rw,relatime master:1 - ext4 /dev/sda2 rw\n"
+                                 "13 12 8:9 / /data/v rw,relatime - ext4 /dev/sdb rw\n");
   const Visibility visibility = Explain(graph, "/srv/v");
   EXPECT_THAT(visibility.findings, IsEmpty());
   EXPECT_EQ(visibility.seen_at, "/data/v");
@@ -56,11 +56,11 @@ TEST(VisibilityTest, AMountThatTheTaskSeesIsWell) {
 }
 
 TEST(VisibilityTest, ACarrierThatIsNotSharedIsTheCause) {
-  const MountGraph graph = Graph("", "12 11 8:2 /d /data rw - ext4 /dev/sda2 rw\n");
+  const MountGraph graph = Graph("", "12 11 8:2 /d /data rw,relatime - ext4 /dev/sda2 rw\n");
   const Visibility visibility = Explain(graph, "/srv/v");
   EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-shared", "private-copy"));
   EXPECT_THAT(visibility.findings[0].what, HasSubstr("'/srv' is not a shared mount"));
-  EXPECT_THAT(visibility.findings[0].commands, ElementsAre("mooring propagation /srv rshared"));
+  EXPECT_THAT(visibility.findings[0].commands, ElementsAre("mooring propagation /srv shared"));
 }
 
 TEST(VisibilityTest, ACarrierThatOnlyReceivesPassesNothingOn) {
@@ -79,11 +79,11 @@ TEST(VisibilityTest, WithoutATaskASharedCarrierIsWell) {
 TEST(VisibilityTest, ADirectoryWhoseMountsGoNowhereIsNotShared) {
   const Visibility visibility = Explain(Graph("", ""), "/srv", false);
   EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-shared"));
-  EXPECT_THAT(visibility.findings[0].commands, ElementsAre("mooring propagation /srv rshared"));
+  EXPECT_THAT(visibility.findings[0].commands, ElementsAre("mooring propagation /srv shared"));
 }
 
 TEST(VisibilityTest, APrivateCopyMissesRslave) {
-  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw - ext4 /dev/sda2 rw\n");
+  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw,relatime - ext4 /dev/sda2 rw\n");
   const Visibility visibility = Explain(graph, "/srv/v");
   EXPECT_THAT(Kinds(visibility.findings), ElementsAre("private-copy"));
   EXPECT_THAT(visibility.findings[0].what, HasSubstr("rslave"));
@@ -93,14 +93,14 @@ TEST(VisibilityTest, APrivateCopyMissesRslave) {
 }
 
 TEST(VisibilityTest, ASlaveOfAnotherGroupIsAsPrivate) {
-  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw master:7 - ext4 /dev/sda2 rw\n");
+  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw,relatime master:7 - ext4 /dev/sda2 rw\n");
   const Visibility visibility = Explain(graph, "/srv/v");
   EXPECT_THAT(Kinds(visibility.findings), ElementsAre("private-copy"));
   EXPECT_THAT(visibility.findings[0].what, HasSubstr("another peer group (7)"));
 }
 
 TEST(VisibilityTest, ATiedCopyWithoutTheMountWasNotMadeRecursively) {
-  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw master:1 - ext4 /dev/sda2 rw\n");
+  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw,relatime master:1 - ext4 /dev/sda2 rw\n");
   const Visibility visibility = Explain(graph, "/srv/v");
   EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-recursive"));
   EXPECT_THAT(visibility.findings[0].commands,
@@ -110,13 +110,12 @@ TEST(VisibilityTest, ATiedCopyWithoutTheMountWasNotMadeRecursively) {
 TEST(VisibilityTest, ATaskWithoutTheDirectoryHasNothing) {
   const Visibility visibility = Explain(Graph("shared:1 ", ""), "/srv/v");
   EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-there"));
-  EXPECT_THAT(
-      visibility.findings[0].commands,
-      ElementsAre("mkdir -p /proc/20/root/srv", "mooring mount bind /srv/v /srv/v --pid 20 --propagation rslave"));
+  EXPECT_THAT(visibility.findings[0].commands,
+              ElementsAre("mooring mount bind /srv/v /srv/v --pid 20 --propagation rslave"));
 }
 
 TEST(VisibilityTest, APartOfTheDirectoryIsFoundAtItsOwnPath) {
-  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d/v /vol rw - ext4 /dev/sda2 rw\n");
+  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d/v /vol rw,relatime - ext4 /dev/sda2 rw\n");
   const Visibility visibility = Explain(graph, "/srv/v");
   EXPECT_THAT(visibility.findings.at(0).commands,
               ElementsAre("mooring mount bind /srv/v /vol --pid 20 --propagation rslave"));
@@ -124,8 +123,8 @@ TEST(VisibilityTest, APartOfTheDirectoryIsFoundAtItsOwnPath) {
 
 TEST(VisibilityTest, AMountOfAnotherNamespaceOnly) {
   const MountGraph graph = Graph("shared:1 ",
-                                 "12 11 8:2 /d /srv rw master:1 - ext4 /dev/sda2 rw\n"
-                                 "13 12 8:10 / /srv/w rw - ext4 /dev/sdc rw\n");
+                                 "12 11 8:2 /d /srv rw,relatime master:1 - ext4 /dev/sda2 rw\n"
+                                 "13 12 8:10 / /srv/w rw,relatime - ext4 /dev/sdc rw\n");
   for (const bool to_task : {false, true}) {
     const Visibility visibility = Explain(graph, "/srv/w", to_task);
     EXPECT_THAT(Kinds(visibility.findings), ElementsAre("only-elsewhere")) << to_task;
@@ -136,7 +135,7 @@ TEST(VisibilityTest, AMountOfAnotherNamespaceOnly) {
 }
 
 TEST(VisibilityTest, ADirectoryWhoseCopyIsPrivateIsMadeAnew) {
-  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw - ext4 /dev/sda2 rw\n");
+  const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw,relatime - ext4 /dev/sda2 rw\n");
   const Visibility visibility = Explain(graph, "/srv");
   EXPECT_EQ(visibility.seen_at, "/data");
   ASSERT_THAT(Kinds(visibility.findings), ElementsAre("private-copy"));
@@ -150,34 +149,131 @@ TEST(VisibilityTest, PathsInCommandsAreQuotedForTheShell) {
   MountGraph graph = Graph("", "");
   graph.views[0].mounts[1].target = "/it's a";
   EXPECT_THAT(Explain(graph, "/it's a/x", false).findings.at(0).commands,
-              ElementsAre("mooring propagation '/it'\\''s a' rshared"));
+              ElementsAre("mooring propagation '/it'\\''s a' shared"));
+}
+
+TEST(VisibilityTest, FlagsOfTheTasksMountAreKept) {
+  const MountGraph remade =
+      Graph("shared:1 ", "12 11 8:2 /d /data ro,nosuid,nodev,noexec,noatime - ext4 /dev/sda2 rw\n");
+  EXPECT_THAT(Explain(remade, "/srv").findings.at(0).commands,
+              ElementsAre("mooring umount /data --pid 20",
+                          "mooring mount bind /srv /data --pid 20 --propagation rslave --read-only --nosuid --nodev "
+                          "--noexec --noatime --recursive"));
+  const MountGraph added = Graph("shared:1 ", "12 11 8:2 /d /data ro,nosuid,relatime - ext4 /dev/sda2 rw\n");
+  EXPECT_THAT(Explain(added, "/srv/v").findings.at(0).commands,
+              ElementsAre("mooring mount bind /srv/v /data/v --pid 20 --propagation rslave --read-only --nosuid"));
+}
+
+TEST(VisibilityTest, FlagsOfAMountOfAnotherNamespaceAreKept) {
+  const MountGraph graph = Graph("shared:1 ",
+                                 "12 11 8:2 /d /srv rw,relatime master:1 - ext4 /dev/sda2 rw\n"
+                                 "13 12 8:10 / /srv/w ro,nodiratime,relatime - ext4 /dev/sdc rw\n");
+  EXPECT_THAT(Explain(graph, "/srv/w").findings.at(0).commands,
+              ElementsAre("mooring mount bind /srv/w /srv/w --source-pid 20 --propagation rslave --read-only --option "
+                          "nodiratime"));
+}
+
+// Asked in a container, about the host: to make the host's mount anew would take the source of the container's away.
+TEST(VisibilityTest, TheNamespaceItReceivesFromIsLeftAlone) {
+  for (const char* carrier : {"master:4 ", "shared:1 master:4 "}) {
+    const MountGraph graph = Graph(carrier, "12 11 8:2 /d /srv rw,relatime shared:4 - ext4 /dev/sda2 rw\n");
+    for (const char* path : {"/srv/v", "/srv/new", "/srv"}) {
+      const Findings findings = Explain(graph, path).findings;
+      const bool nothing_to_say = path == std::string("/srv") && carrier == std::string("master:4 ");
+      ASSERT_EQ(findings.size(), nothing_to_say ? 0U : 1U) << carrier << path;
+      if (nothing_to_say) continue;
+      EXPECT_EQ(findings[0].kind, "receives-only");
+      EXPECT_THAT(findings[0].what, HasSubstr("rshared"));
+      EXPECT_THAT(findings[0].commands, IsEmpty());
+    }
+  }
+}
+
+TEST(VisibilityTest, TheRootOfATaskIsNotMadeAnew) {
+  const MountGraph graph{{View(1, 10, "init", "1 0 8:1 / / rw,relatime shared:9 - ext4 /dev/sda1 rw\n"),
+                          View(2, 20, "task", "11 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n")}};
+  const Findings full = Explain(graph, "/srv").findings;
+  ASSERT_THAT(Kinds(full), ElementsAre("private-copy"));
+  EXPECT_THAT(full[0].what, HasSubstr("cannot be mended from outside"));
+  EXPECT_THAT(full[0].commands, IsEmpty());
+  EXPECT_THAT(ExplainVisibility(graph, {"/srv", &graph.views[1], true}).findings.at(0).commands,
+              ElementsAre("mooring mount bind /srv /srv --pid 20 --propagation rslave"));
+}
+
+TEST(VisibilityTest, WhatATaskHasBelowGoesFirst) {
+  MountGraph graph = Graph("shared:1 ",
+                           "12 11 8:2 /d /data rw,relatime - ext4 /dev/sda2 rw\n"
+                           "13 12 8:9 / /data/v rw,relatime - ext4 /dev/sdb rw\n");
+  const Findings findings = Explain(graph, "/srv").findings;
+  EXPECT_THAT(findings.at(0).what, HasSubstr("while nothing in it uses the directory"));
+  EXPECT_THAT(findings.at(0).commands,
+              ElementsAre("mooring umount /data/v --pid 20", "mooring umount /data --pid 20",
+                          "mooring mount bind /srv /data --pid 20 --propagation rslave --recursive"));
+  graph.views[1].mounts[2].device = makedev(8, 77);  // the task's own: it would not come back
+  EXPECT_THAT(Explain(graph, "/srv").findings.at(0).commands, IsEmpty());
+}
+
+TEST(VisibilityTest, OfSeveralCopiesTheOneThatReceivesCounts) {
+  const MountGraph graph = Graph("shared:1 ",
+                                 "12 11 8:2 /d /first rw,relatime - ext4 /dev/sda2 rw\n"
+                                 "13 11 8:2 /d /second rw,relatime master:1 - ext4 /dev/sda2 rw\n");
+  const Visibility visibility = Explain(graph, "/srv/new");
+  EXPECT_THAT(visibility.findings, IsEmpty());
+  EXPECT_EQ(visibility.seen_at, "/second/new");
+}
+
+// A view with one mount at /srv/v, below the root.
+NamespaceView WithMount(const std::string& fs_type, dev_t device) {
+  NamespaceView view = View(1, 10, "init",
+                            "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n"
+                            "2 1 0:57 / /srv/v rw,relatime - ext4 none rw\n");
+  view.mounts[1].fs_type = fs_type;
+  view.mounts[1].device = device;
+  return view;
+}
+
+Findings Broken(const NamespaceView& view, int answer, pid_t pid = 0) {
+  return FindBroken(view, {{&view.mounts[0], 0}, {&view.mounts[1], answer}}, {}, pid);
 }
 
 TEST(BrokenMountTest, EachErrnoOfABrokenMountIsFound) {
-  TableMount mount;
-  mount.target = "/srv/v";
-  mount.fs_type = "fuse.sshfs";
-  mount.device = makedev(0, 57);
+  const NamespaceView view = WithMount("fuse.sshfs", makedev(0, 57));
   for (const int error : {ENOTCONN, ESTALE, EIO}) {
-    const Findings findings = FindBroken(mount, error, 0);
+    const Findings findings = Broken(view, error);
     ASSERT_THAT(Kinds(findings), ElementsAre("broken-mount"));
     EXPECT_THAT(findings[0].what, HasSubstr(std::generic_category().message(error)));
     EXPECT_THAT(findings[0].commands, ElementsAre("mooring umount /srv/v"));
   }
-  EXPECT_THAT(FindBroken(mount, 0, 0), IsEmpty());
-  EXPECT_THAT(FindBroken(mount, EACCES, 0), IsEmpty());
-  EXPECT_THAT(FindBroken(mount, ENOTCONN, 20).at(0).commands, ElementsAre("mooring umount /srv/v --pid 20"));
+  EXPECT_THAT(Broken(view, 0), IsEmpty());
+  EXPECT_THAT(Broken(view, EACCES), IsEmpty());
+  EXPECT_THAT(Broken(view, ENOTCONN, 20).at(0).commands, ElementsAre("mooring umount /srv/v --pid 20"));
 }
 
 TEST(BrokenMountTest, OneThatHangsIsWokenFirst) {
-  TableMount mount;
-  mount.target = "/srv/v";
-  mount.fs_type = "fuse";
-  mount.device = makedev(0, 57);
-  EXPECT_THAT(FindBroken(mount, kHangs, 0).at(0).commands,
+  const auto commands = [](const std::string& fs_type, dev_t device, pid_t pid = 0) {
+    return Broken(WithMount(fs_type, device), kHangs, pid).at(0).commands;
+  };
+  EXPECT_THAT(commands("fuse", makedev(0, 57)),
               ElementsAre("echo 1 > /sys/fs/fuse/connections/57/abort", "mooring umount /srv/v"));
-  mount.fs_type = "nfs4";
-  EXPECT_THAT(FindBroken(mount, kHangs, 0).at(0).commands, ElementsAre("umount -f /srv/v", "mooring umount /srv/v"));
+  EXPECT_THAT(commands("fuseblk", makedev(8, 17)),
+              ElementsAre("echo 1 > /sys/fs/fuse/connections/8388625/abort", "mooring umount /srv/v"));
+  EXPECT_THAT(commands("nfs4", makedev(0, 57)), ElementsAre("umount -f /srv/v", "mooring umount /srv/v"));
+  EXPECT_THAT(commands("nfs4", makedev(0, 57), 20), ElementsAre("mooring umount /srv/v --pid 20"));
+}
+
+TEST(BrokenMountTest, NothingIsPrintedForTheRootOrForWhatAnotherCovers) {
+  const NamespaceView view = View(1, 10, "init",
+                                  "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n"
+                                  "2 1 0:57 / /a rw,relatime - ext4 none rw\n"
+                                  "3 2 0:58 / /a rw,relatime - fuse none rw\n"       // over it
+                                  "4 3 0:59 / /a/b rw,relatime - tmpfs none rw\n");  // its path leads through
+  const Findings findings = FindBroken(
+      view, {{&view.mounts[0], 0}, {&view.mounts[2], kHangs}, {&view.mounts[3], kNotAsked}}, {&view.mounts[1]}, 0);
+  ASSERT_THAT(Kinds(findings), ElementsAre("hung-mount", "behind-another", "behind-another"));
+  EXPECT_THAT(findings[1].commands, IsEmpty());
+  EXPECT_THAT(findings[2].commands, IsEmpty());
+  EXPECT_THAT(FindBroken(view, {{&view.mounts[0], 0}, {&view.mounts[2], 0}}, {&view.mounts[1]}, 0), IsEmpty());
+  EXPECT_THAT(FindBroken(view, {{&view.mounts[0], EIO}}, {}, 0).at(0).commands, IsEmpty());
 }
 
 LoopFacts Loop(unsigned number, const std::string& file) {

@@ -69,6 +69,26 @@ TEST(MountHoldingTest, WalksAsTheKernelDoes) {
   EXPECT_EQ(MountHolding(NamespaceView(), "/"), nullptr);
 }
 
+TEST(MountWalkTest, LeadsWhereTheSingleStepsLead) {
+  const NamespaceView view = View(1, 10, "init",
+                                  "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
+                                  "2 1 8:2 / /a/b rw - ext4 /dev/sda2 rw\n"
+                                  "3 1 0:9 / /a rw - tmpfs none rw\n"
+                                  "4 1 0:7 / /c rw - tmpfs none rw\n"
+                                  "5 4 0:8 / /c rw - tmpfs none rw\n"
+                                  "6 5 0:8 / /c/d/e rw - tmpfs none rw\n");
+  const MountWalk walk(view);
+  for (const char* path : {"/", "/x", "/a", "/a/b", "/a/b/f", "/ab", "/c", "/c/d", "/c/d/e", "/c/d/e/f", "/c/d/ef"}) {
+    EXPECT_EQ(walk.Holding(path), MountHolding(view, path)) << path;
+  }
+  for (const TableMount& mount : view.mounts) {
+    EXPECT_EQ(walk.Reaches(mount), MountAtPath(view, mount.target) == &mount) << mount.id;
+    EXPECT_EQ(walk.ParentOf(mount), ParentIn(view, mount)) << mount.id;
+  }
+  const NamespaceView empty;
+  EXPECT_EQ(MountWalk(empty).Holding("/"), nullptr);
+}
+
 TEST(PathInFilesystemTest, GoesThereAndBack) {
   TableMount mount;
   mount.root = "/volumes";

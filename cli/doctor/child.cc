@@ -1,0 +1,62 @@
+#include "cli/doctor/child.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace mooring::cli::doctor_area {
+namespace {
+
+// Killed; not waited for where it cannot be: who ends before it, leaves it to init.
+void End(pid_t child) {
+  ::kill(child, SIGKILL);
+  constexpr int kAttempts = 50;
+  for (int attempt = 0; attempt < kAttempts && ::waitpid(child, nullptr, WNOHANG) == 0; ++attempt) ::usleep(1000);
+}
+
+// Until the other end is closed: by a child that has ended, whatever ended it.
+absl::StatusOr<ChildOutput> ReadAll(int fd, std::chrono::milliseconds patience) {
+  ChildOutput output;
+  std::array<char, 4096> buffer = {};
+  for (;;) {
+    pollfd ready = {fd, POLLIN, 0};
+    const int events = ::poll(&ready, 1, static_cast<int>(patience.count()));
+    if (events < 0 && errno == EINTR) continue;
+    if (events < 0) return ErrnoStatus(errno, "wait for a child process");
+    output.hung = events == 0;
+    if (output.hung) return output;
+    const ssize_t size = ::read(fd, buffer.data(), buffer.size());
+    if (size < 0) return ErrnoStatus(errno, "read from a child process");
+    if (size == 0) return output;
+    output.bytes.append(buffer.data(), static_cast<std::size_t>(size));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ChildOutput> ReadFromChild(const std::function<void(int fd)>& work, std::chrono::milliseconds patience) {
+  std::array<int, 2> ends = {-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoStatus(errno, "make a pipe to a child process");
+  const UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) return ErrnoStatus(errno, "make a child process");
+  if (child == 0) {
+    work(writer.get());
+    ::_exit(0);
+  }
+  writer.reset();
+  absl::StatusOr<ChildOutput> output = ReadAll(reader.get(), patience);
+  End(child);
+  return output;
+}
+
+}  // namespace mooring::cli::doctor_area
