@@ -168,14 +168,13 @@ absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv) {
     const int found = ::getopt_long(argc, argv, "", kOptions.data(), nullptr);
     if (found == -1) break;
     if (found == '?') return InvalidArgument("unknown, or without its value: a flag of mooring-mounter");
-    std::string value = ::optarg;
-    if (found == kRoot) flags.allowance.roots.push_back(std::move(value));
-    if (found == kSource) flags.allowance.sources.push_back(std::move(value));
-    if (found == kForbidBelow) flags.allowance.forbidden.push_back(std::move(value));
-    if (found == kForbid) flags.allowance.kept_free.push_back(std::move(value));
-    if (found == kLabel) flags.allowance.label_prefix = std::move(value);
-    if (found == kLevel) flags.log_level = std::move(value);
-    if (found == kFormat) flags.log_format = std::move(value);
+    if (found == kRoot) flags.allowance.roots.emplace_back(::optarg);
+    if (found == kSource) flags.allowance.sources.emplace_back(::optarg);
+    if (found == kForbidBelow) flags.allowance.forbidden.emplace_back(::optarg);
+    if (found == kForbid) flags.allowance.kept_free.emplace_back(::optarg);
+    if (found == kLabel) flags.allowance.label_prefix = ::optarg;
+    if (found == kLevel) flags.log_level = ::optarg;
+    if (found == kFormat) flags.log_format = ::optarg;
   }
   const bool complete = ::optind == argc && !flags.allowance.roots.empty() && !flags.allowance.label_prefix.empty();
   if (!complete)
