@@ -32,6 +32,11 @@ bool IsSocket(const std::string& path) {
 
 }  // namespace
 
+bool MayBeServed(const std::string& path) {
+  const int error = ConnectError(path);
+  return error == EACCES || error == EAGAIN;
+}
+
 std::string SocketProblem(const std::string& path) {
   switch (const int error = ConnectError(path)) {
     case 0:

@@ -10,6 +10,10 @@ namespace mooring::cli {
 // socket, and the error is theirs.
 std::string SocketProblem(const std::string& path);
 
+// There is a socket that this user may not open, or whose queue is full: a driver may well be behind it, and a second
+// one is not what helps.
+bool MayBeServed(const std::string& path);
+
 }  // namespace mooring::cli
 
 #endif  // MOORING_CLI_SOCKET_PROBLEM_H_

@@ -70,10 +70,33 @@ std::string Visible(std::string_view text) {
   return visible;
 }
 
+namespace {
+
+// $'…' of POSIX.1-2024 (bash, ksh, zsh), in ASCII alone.
+std::string DollarQuote(std::string_view text) {
+  std::string quoted = "$'";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\'' || c == '\\') {
+      quoted.append("\\").push_back(c);
+    } else if (byte < 0x80 && IsControl(byte)) {
+      quoted += Escape(byte);
+    } else if (byte >= 0x80) {
+      quoted += fmt::format("\\x{:02x}", byte);
+    } else {
+      quoted.push_back(c);
+    }
+  }
+  return quoted + "'";
+}
+
+}  // namespace
+
 std::string ShellQuote(std::string_view text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%=,";  // mean themselves anywhere
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos) return std::string(text);
+  if (Visible(text) != text) return DollarQuote(text);
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";

@@ -12,7 +12,8 @@ namespace mooring::cli {
 // nothing a driver says moves a cursor, retitles a window or fakes a line.
 std::string Visible(std::string_view text);
 
-// `text` as one word of a POSIX shell, in quotes only where it needs them.
+// `text` as one word of a POSIX shell, in quotes only where it needs them. What Visible would change, and so no longer
+// name the same, is written as $'…' in ASCII: it survives a terminal and JSON.
 std::string ShellQuote(std::string_view text);
 
 bool IsUtf8(std::string_view text);

@@ -21,7 +21,8 @@ namespace {
 
 const std::vector<std::string> kEverywhere{"/"};
 
-// What is at the target is not asked whether it is a mount: umount2(2) says so (EINVAL).
+// What is at the target is not asked whether it is a mount: umount2(2) says so (EINVAL), and says the same of one that
+// is locked, mount_namespaces(7). ENOENT: nothing is there at all.
 absl::Status UnmountHere(const UniqueFd& parent, const std::string& name, const std::string& path) {
   if (::fchdir(parent.get()) != 0) return ErrnoStatus(errno, "enter the directory above", path);
   if (::umount2(name.c_str(), UMOUNT_NOFOLLOW) == 0 || errno == EINVAL || errno == ENOENT) return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -84,8 +85,23 @@ class Examiner {
 
   absl::Status CheckSocket() {
     if (question_.endpoint.empty()) return absl::OkStatus();
-    MOORING_ASSIGN_OR_RETURN(const std::string socket, ParseSocketPath(question_.endpoint));
+    const absl::StatusOr<std::string> path = ParseSocketPath(question_.endpoint);
+    const char* const environment = std::getenv("CSI_ENDPOINT");
+    if (!path.ok() && environment != nullptr && question_.endpoint == environment) {
+      result_.findings.push_back(
+          {"bad-endpoint",
+           Severity::kNote,
+           fmt::format("CSI_ENDPOINT in the environment names no socket: {}", Message(path.status())),
+           {}});
+      return absl::OkStatus();
+    }
+    if (!path.ok()) return path.status();
+    const std::string& socket = *path;
     const std::string state_dir(ParentOf(volumes_));
+    if (MayBeServed(socket)) {
+      result_.findings.push_back({"unanswered-socket", Severity::kProblem, SocketProblem(socket), {}});
+      return absl::OkStatus();
+    }
     Append(result_.findings, FindDeadSocket(socket, SocketProblem(socket), state_dir));
     result_.checked.push_back("socket " + Quote(socket));
     return absl::OkStatus();
@@ -155,7 +171,8 @@ class Examiner {
           return other.device == loop.device && other.backing_file == loop.backing_file;
         });
       });
-      leaked = FindLeakedLoops(loops, result_.graph, volumes_);
+      const absl::StatusOr<MountGraph> mounts = CollectMountGraph();  // mounted meanwhile, it is none
+      leaked = mounts.ok() ? FindLeakedLoops(loops, *mounts, volumes_) : Findings();
     }
     Append(result_.findings, std::move(leaked));
     result_.checked.push_back(Counted(loops.size(), "loop device", "loop devices"));

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "base/path.h"
 #include "base/quote.h"
@@ -34,6 +35,24 @@ std::optional<unsigned> NumberOf(std::string_view name) {
   return number;
 }
 
+// What is on a partition is not looked for: it may be used.
+bool HasPartitions(const fs::path& directory, const std::string& name) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (entry.path().filename().string().starts_with(name + "p")) return true;
+  }
+  return false;
+}
+
+// Of /proc/swaps, proc(5): the name, blanks.
+bool IsSwap(const std::string& device) {
+  std::ifstream swaps("/proc/swaps");
+  for (std::string line; std::getline(swaps, line);) {
+    if (line.substr(0, line.find_first_of(" \t")) == device) return true;
+  }
+  return false;
+}
+
 std::optional<LoopFacts> FactsOf(const fs::path& directory) {
   const std::string name = directory.filename();
   const std::optional<unsigned> number = NumberOf(name);
@@ -47,7 +66,8 @@ std::optional<LoopFacts> FactsOf(const fs::path& directory) {
     loop.backing_file.resize(loop.backing_file.size() - kDeleted.size());
   }
   std::error_code error;
-  loop.held = !fs::is_empty(directory / "holders", error) && !error;
+  loop.held =
+      (!fs::is_empty(directory / "holders", error) && !error) || HasPartitions(directory, name) || IsSwap(loop.device);
   for (const char* type : {"ext4", "xfs"}) {
     loop.mounted = loop.mounted || ::access(fmt::format("/sys/fs/{}/{}", type, name).c_str(), F_OK) == 0;
   }
@@ -99,8 +119,11 @@ bool IsUsed(const LoopFacts& loop, const std::vector<LoopFacts>& all, const Moun
     return upper.backing_file == loop.device || upper.backing_file == "/" + std::string(NameOf(loop.device));
   };
   if (std::any_of(all.begin(), all.end(), is_below)) return true;
-  return std::any_of(graph.views.begin(), graph.views.end(),
-                     [&loop](const NamespaceView& view) { return !PathsOf(loop, view).empty(); });
+  // btrfs has a device number of its own: there the source tells.
+  const auto is_source = [&loop](const TableMount& mount) { return mount.source == loop.device; };
+  return std::any_of(graph.views.begin(), graph.views.end(), [&](const NamespaceView& view) {
+    return !PathsOf(loop, view).empty() || std::any_of(view.mounts.begin(), view.mounts.end(), is_source);
+  });
 }
 
 Findings FindLeakedLoops(const std::vector<LoopFacts>& loops, const MountGraph& graph, const std::string& volumes) {
@@ -108,14 +131,18 @@ Findings FindLeakedLoops(const std::vector<LoopFacts>& loops, const MountGraph& 
   for (const LoopFacts& loop : loops) {
     const bool of_volume = IsBelow(loop.backing_file, volumes) || IsLabelledFor(loop, "");
     if ((!loop.deleted && !of_volume) || IsUsed(loop, loops, graph)) continue;
+    // Of what another program attached, and of a volume that may be staged as a block device and not yet published,
+    // nobody can tell from here that it is not wanted.
+    const bool ours = IsLabelledFor(loop, "");
     const char* const why = loop.deleted
                                 ? "a file that was deleted, whose space is not free before the device goes"
-                                : "an image of a volume, and nothing mounts it. Unless the volume is staged as a "
-                                  "block device and not yet published, it was left behind";
-    findings.push_back({"leaked-loop",
-                        Severity::kProblem,
+                                : "an image of a volume, and nothing mounts it. A volume that is staged as a block "
+                                  "device and not yet published looks the same; else it was left behind: unstage it";
+    std::vector<std::string> commands;
+    if (loop.deleted && ours) commands.push_back("losetup -d " + loop.device);
+    findings.push_back({"leaked-loop", loop.deleted && ours ? Severity::kProblem : Severity::kNote,
                         fmt::format("{} is bound to {}: {}", loop.device, Quote(loop.backing_file), why),
-                        {"losetup -d " + loop.device}});
+                        std::move(commands)});
   }
   return findings;
 }

@@ -32,6 +32,7 @@ constexpr NeededCapability kCapabilities[] = {
     {CAP_SYS_ADMIN, "CAP_SYS_ADMIN", Severity::kProblem, "mounting, unmounting and loop devices"},
     {CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", Severity::kNote, "opening images and devices that belong to others"},
     {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", Severity::kNote, "looking at the mount namespaces of other users' processes"},
+    {CAP_SYS_CHROOT, "CAP_SYS_CHROOT", Severity::kNote, "mounting in the mount namespace of another process (--pid)"},
     {CAP_SYS_RESOURCE, "CAP_SYS_RESOURCE", Severity::kNote, "growing a mounted ext4"},
     {CAP_MKNOD, "CAP_MKNOD", Severity::kNote, "making the nodes of new loop devices, where nothing else makes them"},
 };

@@ -1,4 +1,7 @@
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "base/path.h"
 #include "base/quote.h"
@@ -15,30 +18,66 @@
 namespace mooring::cli::mounts_area {
 namespace {
 
+// As this process reaches what is in the namespace of another.
+std::string PathFromHere(pid_t pid, const std::string& target) {
+  return pid == 0 ? target : fmt::format("/proc/{}/root{}", pid, target);
+}
+
 // Of a mount that is still there: why it would not go.
-std::string Advice(const NamespaceView& view, const std::string& target) {
+std::string Advice(const NamespaceView& view, pid_t pid, const std::string& target) {
   if (MountAtPath(view, target) == nullptr) return "";
   std::vector<std::string> below;
   for (const TableMount& mount : view.mounts) {
     if (mount.target != target && IsBelow(mount.target, target)) below.push_back(Quote(mount.target));
   }
   if (!below.empty()) return fmt::format("; other mounts stand below it, unmount them first: {}", Join(below, ", "));
-  return fmt::format("; who uses it: fuser -vm {}", ShellQuote(target));
+  return fmt::format("; who uses it: fuser -vm {}", ShellQuote(PathFromHere(pid, target)));
 }
 
-absl::Status WithAdvice(const absl::Status& status, const absl::StatusOr<NamespaceView>& view,
-                        const std::string& target) {
-  if (status.ok() || !view.ok()) return status;
-  const std::string message = Message(status) + Advice(*view, target);
+absl::Status WithAdvice(const absl::Status& status, const NamespaceView& view, pid_t pid, const std::string& target) {
+  if (status.ok()) return status;
+  const std::string message = Message(status) + Advice(view, pid, target);
   return absl::Status(status.code(), message);
 }
 
-absl::Status UnmountAt(const Arguments& arguments, const UnmountRequest& request) {
-  // Asked for before: afterwards this process may be where its own /proc is not.
+std::size_t CountAt(const NamespaceView& view, const std::string& target) {
+  return static_cast<std::size_t>(std::count_if(view.mounts.begin(), view.mounts.end(),
+                                                [&](const TableMount& mount) { return mount.target == target; }));
+}
+
+// umount2(2) gives EINVAL for what is no mount and for one that is locked; UnmountIn takes both for nothing to do. The
+// table tells them apart, where nothing else has changed it meanwhile.
+absl::Status CheckGone(const NamespaceView& before, pid_t pid, const std::string& target) {
+  if (MountAtPath(before, target) == nullptr) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const NamespaceView now, ViewOf(pid));
+  const TableMount* was = MountAtPath(before, target);
+  const TableMount* is = MountAtPath(now, target);
+  if (is == nullptr || is->id != was->id || CountAt(now, target) < CountAt(before, target)) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("the mount at {} in the namespace of process {} is locked: it belongs to a more privileged mount "
+                  "namespace, which this one was copied from, and goes with that process",
+                  Quote(target), pid));
+}
+
+absl::Status UnmountElsewhere(const NamespaceView& view, pid_t pid, const UnmountRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd there, OpenMountNamespace(pid));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd here, OpenMountNamespace(0));
+  const absl::Status status = UnmountIn(there, request);
+  MOORING_RETURN_IF_ERROR(EnterMountNamespace(here));  // for this namespace's /proc
+  MOORING_RETURN_IF_ERROR(WithAdvice(status, view, pid, request.target));
+  return CheckGone(view, pid, request.target);
+}
+
+// True: something was mounted there.
+absl::StatusOr<bool> UnmountAt(const Arguments& arguments, const UnmountRequest& request) {
   const absl::StatusOr<NamespaceView> view = ViewOf(arguments.pid == 0 ? ::getpid() : arguments.pid);
-  if (arguments.pid == 0) return WithAdvice(KernelMounter().Unmount(request), view, request.target);
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd there, OpenMountNamespace(arguments.pid));
-  return WithAdvice(UnmountIn(there, request), view, request.target);
+  if (!view.ok()) return view.status();
+  if (arguments.pid == 0) {
+    MOORING_RETURN_IF_ERROR(WithAdvice(KernelMounter().Unmount(request), *view, 0, request.target));
+  } else {
+    MOORING_RETURN_IF_ERROR(UnmountElsewhere(*view, arguments.pid, request));
+  }
+  return MountAtPath(*view, request.target) != nullptr;
 }
 
 }  // namespace
@@ -49,9 +88,10 @@ absl::StatusOr<Answer> Unmount(const Arguments& arguments, std::ostream&) {
   MOORING_ASSIGN_OR_RETURN(request.target,
                            arguments.pid == 0 ? ResolvePath(arguments.target) : PathElsewhere(arguments.target));
   request.remove_target = arguments.remove;
-  MOORING_RETURN_IF_ERROR(UnmountAt(arguments, request));
-  return Answer{fmt::format("unmounted {}\n", Visible(request.target)),
-                JsonObject().Add("unmounted", request.target).ToString()};
+  MOORING_ASSIGN_OR_RETURN(const bool mounted, UnmountAt(arguments, request));
+  const char* const format = mounted ? "unmounted {}\n" : "nothing was mounted at {}\n";
+  return Answer{fmt::format(fmt::runtime(format), Visible(request.target)),
+                JsonObject().Add("unmounted", request.target).AddBool("mounted", mounted).ToString()};
 }
 
 }  // namespace mooring::cli::mounts_area

@@ -278,11 +278,10 @@ TEST_F(CliDoctorTest, LoopDeviceOverAnImageThatNothingMounts) {
   const std::string image = Ext4Image("state/volumes/vol-1.img");
   const std::string device = Losetup(image);
   const Ran found = Doctor("");
-  EXPECT_EQ(found.status, kFindings);
-  EXPECT_THAT(found.out, HasSubstr(fmt::format("problem (leaked-loop): {} is bound to '{}'", device, image)));
+  EXPECT_THAT(found.out, HasSubstr(fmt::format("note (leaked-loop): {} is bound to '{}'", device, image)));
   const Ran of_volume = Doctor("vol-1");
-  ASSERT_THAT(Commands(of_volume), ElementsAre("losetup -d " + device));
-  ASSERT_EQ(RunCommands(of_volume), 0);
+  EXPECT_THAT(Commands(of_volume), IsEmpty()) << "it may be staged as a block device, and not yet published";
+  ASSERT_EQ(Shell("losetup -d " + device), 0);
   EXPECT_TRUE(NoLoopOver(image));
   EXPECT_THAT(Doctor("").out, Not(HasSubstr(image)));
 }
@@ -308,9 +307,9 @@ TEST_F(CliDoctorTest, LoopDeviceOverADeletedFile) {
   const std::string device = Losetup(file);
   std::filesystem::remove(file);
   const Ran found = Doctor("");
-  EXPECT_EQ(found.status, kFindings);
-  EXPECT_THAT(found.out, HasSubstr(fmt::format("{} is bound to '{}': a file that was deleted", device, file)));
-  EXPECT_THAT(Commands(found), ::testing::Contains("losetup -d " + device));
+  EXPECT_THAT(found.out,
+              HasSubstr(fmt::format("note (leaked-loop): {} is bound to '{}': a file that was deleted", device, file)));
+  EXPECT_THAT(Commands(found), Not(::testing::Contains("losetup -d " + device))) << "another program attached it";
   ASSERT_EQ(Shell("losetup -d " + device), 0);
   EXPECT_TRUE(NoLoopOver(file));
   EXPECT_THAT(Doctor("").out, Not(HasSubstr(file)));

@@ -1,5 +1,7 @@
 // `mooring mount`, `umount`, `list`, `show` and `propagation`: what they say, held against what the kernel has.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/mount.h>
 
 #include <filesystem>
@@ -98,13 +100,16 @@ TEST_F(CliMountTest, ImageIsMountedThroughALoopDeviceThatGoesWithIt) {
   EXPECT_THAT(shown.out, AllOf(HasSubstr("loop device   " + LoopsOver(Path("image"))[0].device),
                                HasSubstr("backing file  " + Path("image")), HasSubstr("superblock    read-write")));
   const Ran unmounted = Mooring("umount dst --remove --json");
-  EXPECT_EQ(unmounted.out, "{\"unmounted\":\"" + Path("dst") + "\"}\n");
+  EXPECT_EQ(unmounted.out, "{\"unmounted\":\"" + Path("dst") + "\",\"mounted\":true}\n");
   EXPECT_FALSE(Exists(Path("dst")));
   EXPECT_TRUE(NoLoopOver(Path("image")));
 }
 
 TEST_F(CliMountTest, UnmountOfNothingIsDoneAndOfABusyMountSaysWhatIsInTheWay) {
-  EXPECT_EQ(Mooring("umount nothing").status, 0);
+  const Ran nothing = Mooring("umount nothing");
+  EXPECT_EQ(nothing.status, 0);
+  EXPECT_EQ(nothing.out, "nothing was mounted at " + Path("nothing") + "\n");
+  EXPECT_THAT(Mooring("umount nothing --json").out, HasSubstr("\"mounted\":false"));
   PrivateMount("dst");
   PrivateMount("dst/sub");
   const Ran nested = Mooring("umount dst");
@@ -284,6 +289,32 @@ TEST_F(CliMountTest, BindIntoAnotherNamespaceKeepsItsTies) {
   EXPECT_EQ(Mooring(fmt::format("umount {} {} --remove", Path("dst"), pid)).status, 0);
   EXPECT_EQ(task.Ask([&] { return fmt::format("{}", MountsAt(Path("dst")).size()); }), "0");
   EXPECT_FALSE(Exists(Path("dst")));
+}
+
+// A namespace of another user namespace has its mounts from a more privileged one: they are locked together.
+TEST_F(CliMountTest, LockedMountIsNoSuccess) {
+  PrivateMount("dst");
+  ASSERT_EQ(Shell("{ unshare --user --map-root-user --mount sleep 60 >sleep.out 2>&1 & echo $! >pid; }"), 0);
+  const pid_t pid = std::stoi(ReadFile(Path("pid")));
+  const std::string view = fmt::format("/proc/{}/ns/mnt", pid);
+  EXPECT_TRUE(Eventually([&] {
+    return ReadFile(fmt::format("/proc/{}/comm", pid)) == "sleep\n" &&
+           std::filesystem::read_symlink(view) != std::filesystem::read_symlink("/proc/self/ns/mnt");
+  }));
+  const Ran ran = Mooring(fmt::format("umount {} --pid {}", Path("dst"), pid));
+  ::kill(pid, SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return !Runs(pid); }));
+  EXPECT_EQ(ran.status, 1) << ran.out;
+  EXPECT_THAT(ran.err, AllOf(HasSubstr("is locked"), HasSubstr("more privileged")));
+}
+
+TEST_F(CliMountTest, BusyMountElsewhereIsNamedAsItIsReachedFromHere) {
+  PrivateMount("dst");
+  const MountNamespace task(MountNamespace::Kind::kPrivate);
+  const UniqueFd open(::open(task.Seen(Path("dst")).c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(open.ok());
+  EXPECT_THAT(Mooring(fmt::format("umount {} --pid {}", Path("dst"), task.pid())).err,
+              HasSubstr(fmt::format("fuser -vm /proc/{}/root{}", task.pid(), Path("dst"))));
 }
 
 TEST_F(CliMountTest, LinkInAnotherNamespaceIsRefused) {

@@ -222,6 +222,13 @@ TEST(VisibilityTest, OfSeveralCopiesTheOneThatReceivesCounts) {
   EXPECT_EQ(visibility.seen_at, "/second/new");
 }
 
+TEST(VisibilityTest, NamesThatATerminalWouldNotShowAreWrittenInAscii) {
+  MountGraph graph = Graph("", "");
+  graph.views[0].mounts[1].target = "/a\n\xff";
+  EXPECT_THAT(Explain(graph, "/a\n\xff/x", false).findings.at(0).commands,
+              ElementsAre("mooring propagation $'/a\\n\\xff' shared"));
+}
+
 // A view with one mount at /srv/v, below the root.
 NamespaceView WithMount(const std::string& fs_type, dev_t device) {
   NamespaceView view = View(1, 10, "init",
@@ -287,11 +294,16 @@ LoopFacts Loop(unsigned number, const std::string& file) {
 TEST(LeakedLoopTest, OverADeletedFileOrAnUnusedImage) {
   LoopFacts deleted = Loop(1, "/tmp/x");
   deleted.deleted = true;
+  deleted.label = "mooring:v";
   const Findings findings = FindLeakedLoops({deleted, Loop(2, "/state/volumes/v.img"), Loop(3, "/home/image")},
                                             MountGraph(), "/state/volumes");
   ASSERT_THAT(Kinds(findings), ElementsAre("leaked-loop", "leaked-loop"));
   EXPECT_THAT(findings[0].commands, ElementsAre("losetup -d /dev/loop1"));
-  EXPECT_THAT(findings[1].commands, ElementsAre("losetup -d /dev/loop2"));
+  EXPECT_EQ(findings[0].severity, Severity::kProblem);
+  EXPECT_THAT(findings[1].commands, IsEmpty()) << "it may be staged as a block device";
+  EXPECT_EQ(findings[1].severity, Severity::kNote);
+  deleted.label = "";
+  EXPECT_EQ(FindLeakedLoops({deleted}, MountGraph(), "/s").at(0).severity, Severity::kNote) << "of another program";
 }
 
 TEST(LeakedLoopTest, NotOneThatAnybodyUses) {
@@ -311,6 +323,11 @@ TEST(LeakedLoopTest, NotOneThatAnybodyUses) {
                                      mounted};
   EXPECT_THAT(FindLeakedLoops(loops, graph, "/state/volumes"), IsEmpty());
   EXPECT_THAT(PathsOf(loops[1], graph.views[1]), ElementsAre("/b"));
+}
+
+TEST(LeakedLoopTest, NotOneThatIsTheSourceOfAMount) {
+  const MountGraph graph{{View(1, 10, "init", "1 0 0:40 / /b rw - btrfs /dev/loop2 rw\n")}};
+  EXPECT_THAT(FindLeakedLoops({Loop(2, "/s/v.img")}, graph, "/s"), IsEmpty());
 }
 
 TEST(DeadSocketTest, IsMendedByTheDriver) {
