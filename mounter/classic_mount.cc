@@ -98,7 +98,9 @@ bool IsOnMount(const UniqueFd& fd, std::uint64_t id) {
       (status.stx_mask & sys::kStatxMntIdUnique) != 0 && status.stx_mnt_id == id) {
     return true;
   }
-  return TableMountIdOf(fd) == id;
+  // A unique id where statx(2) has none: only the flags can be compared, afterwards.
+  const bool untold = (status.stx_mask & sys::kStatxMntIdUnique) == 0 && id > INT32_MAX;
+  return untold || TableMountIdOf(fd) == id;
 }
 
 // What mount(2) takes apart that fsconfig(2) takes together.
