@@ -74,7 +74,7 @@ void MeasurePublishing(PluginClient& client, const Surroundings& here, int mount
   client.Unstage(id, staging);
   client.Delete(id);
   ::rmdir(staging.c_str());
-  report.Add(mounts, "an empty gRPC call (Probe)", probe);
+  report.Add(mounts, kProbe, probe);
   report.Add(mounts, kFloorPublish, floor_publish);
   report.Add(mounts, kPublish, publish);
   report.Add(mounts, kFloorUnpublish, floor_unpublish);

@@ -38,6 +38,7 @@ class Report {
 };
 
 // The names that the goals go by.
+inline constexpr char kProbe[] = "an empty gRPC call (Probe)";
 inline constexpr char kPublish[] = "publish";
 inline constexpr char kUnpublish[] = "unpublish";
 inline constexpr char kStats[] = "stats";
