@@ -61,6 +61,11 @@ bool IsBelow(std::string_view path, std::string_view ancestor) {
   return path.size() == ancestor.size() || path[ancestor.size()] == '/';
 }
 
+bool IsBelowAny(std::string_view path, const std::vector<std::string>& ancestors) {
+  return std::any_of(ancestors.begin(), ancestors.end(),
+                     [path](const std::string& ancestor) { return IsBelow(path, ancestor); });
+}
+
 std::string_view ParentOf(std::string_view path) {
   const std::size_t slash = path.rfind('/');
   return slash == 0 ? path.substr(0, 1) : path.substr(0, slash);

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,6 +18,7 @@ absl::StatusOr<std::string> NormalisePath(std::string_view field, std::string_vi
 
 // True when `path` is `ancestor` or lies below it, by component: /ab is not below /a. Both are normalised.
 bool IsBelow(std::string_view path, std::string_view ancestor);
+bool IsBelowAny(std::string_view path, const std::vector<std::string>& ancestors);
 
 // "/a/b" -> "/a" and "b". `path` is normalised and not "/".
 std::string_view ParentOf(std::string_view path);

@@ -53,6 +53,10 @@ absl::Status ErrnoStatus(int error, std::string_view operation) {
   return Make(CodeOf(error), fmt::format("{}: {}", operation, std::generic_category().message(error)));
 }
 
+bool MeansBroken(int error) {
+  return error == EIO || error == ESTALE || error == ENOTCONN || error == EHOSTDOWN || error == ESHUTDOWN;
+}
+
 absl::Status Annotate(const absl::Status& status, std::string_view context) {
   if (status.ok()) return status;
   return Make(status.code(), fmt::format("{}: {}", context, Message(status)));

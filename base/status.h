@@ -18,6 +18,9 @@ namespace mooring {
 absl::Status ErrnoStatus(int error, std::string_view operation, std::string_view path);
 absl::Status ErrnoStatus(int error, std::string_view operation);
 
+// Whether an errno is what a filesystem says that was shut down, or whose server is dead or has forgotten it.
+bool MeansBroken(int error);
+
 // The same error with "<context>: " in front of its message.
 absl::Status Annotate(const absl::Status& status, std::string_view context);
 

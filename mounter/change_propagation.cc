@@ -13,37 +13,19 @@
 #include "mounter/target.h"
 
 namespace mooring {
-namespace {
-
-unsigned long TypeOf(Propagation propagation) {
-  switch (propagation) {
-    case Propagation::kInherit:
-      return 0;
-    case Propagation::kPrivate:
-      return MS_PRIVATE;
-    case Propagation::kSlave:
-      return MS_SLAVE;
-    case Propagation::kShared:
-      return MS_SHARED;
-  }
-  return 0;
+// Where no flag is set with it, mount_setattr(2) does the same; mount(2) every kernel has.
+int TrySetPropagation(const UniqueFd& mount, Propagation propagation, bool recursive) {
+  const std::string link = fmt::format("/proc/self/fd/{}", mount.get());
+  const unsigned long flags = MountBitsOf(propagation) | (recursive ? static_cast<unsigned long>(MS_REC) : 0UL);
+  return ::mount(nullptr, link.c_str(), nullptr, flags, nullptr) == 0 ? 0 : errno;
 }
-
-// mount(2), which every kernel has: where no flag is set with it, mount_setattr(2) does the same.
-int Change(const UniqueFd& fd, unsigned long type, bool recursive) {
-  const std::string path = fmt::format("/proc/self/fd/{}", fd.get());
-  const unsigned long flags = type | (recursive ? static_cast<unsigned long>(MS_REC) : 0UL);
-  return ::mount(nullptr, path.c_str(), nullptr, flags, nullptr) == 0 ? 0 : errno;
-}
-
-}  // namespace
 
 absl::Status ChangePropagation(const std::string& path, Propagation propagation, bool recursive) {
   if (propagation == Propagation::kInherit) {
     return InvalidArgument("a mount that stands has nothing to inherit: give private, rslave or rshared");
   }
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_PATH));
-  const int error = Change(fd, TypeOf(propagation), recursive);
+  const int error = TrySetPropagation(fd, propagation, recursive);
   if (error == 0) return absl::OkStatus();
   if (error == EINVAL) {
     return FailedPrecondition(

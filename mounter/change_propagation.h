@@ -5,9 +5,13 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "base/unique_fd.h"
 #include "mounter/mounter.h"
 
 namespace mooring {
+
+// Of the mount whose root is open, O_PATH will do. 0, or the errno of mount(2). Not kInherit.
+int TrySetPropagation(const UniqueFd& mount, Propagation propagation, bool recursive);
 
 // Of the mount whose root is `path` ("/" too), with `recursive` of all mounts below it as well. kInherit is
 // INVALID_ARGUMENT; FAILED_PRECONDITION: nothing is mounted there. Only mounts made from then on propagate by it.

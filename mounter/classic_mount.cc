@@ -16,6 +16,7 @@
 
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/change_propagation.h"
 #include "mounter/mount_table.h"
 #include "mounter/syscalls.h"
 
@@ -224,22 +225,9 @@ absl::Status ClassicMount::CheckNothingBelow() const {
 }
 
 absl::Status ClassicMount::SetPropagation(Propagation propagation, bool recursive) {
-  unsigned long flags = recursive ? kRecursive : 0UL;
-  switch (propagation) {
-    case Propagation::kInherit:
-      return absl::OkStatus();
-    case Propagation::kPrivate:
-      flags |= MS_PRIVATE;
-      break;
-    case Propagation::kSlave:
-      flags |= MS_SLAVE;
-      break;
-    case Propagation::kShared:
-      flags |= MS_SHARED;
-      break;
-  }
-  if (::mount(nullptr, Handle(fd_).c_str(), nullptr, flags, nullptr) == 0) return absl::OkStatus();
-  return ErrnoStatus(errno, "set the propagation of the new mount");
+  if (propagation == Propagation::kInherit) return absl::OkStatus();
+  const int error = TrySetPropagation(fd_, propagation, recursive);
+  return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "set the propagation of the new mount");
 }
 
 absl::Status ClassicMount::MoveTo(const UniqueFd& place, const std::string& path) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/status.h"
+#include "mounter/propagation.h"
 
 namespace mooring {
 namespace {
@@ -23,20 +24,6 @@ std::uint64_t AttributesOf(const MountFlags& flags) {
   if (flags.atime == Atime::kNoatime) attributes |= MOUNT_ATTR_NOATIME;
   if (flags.atime == Atime::kStrictatime) attributes |= MOUNT_ATTR_STRICTATIME;
   return attributes;
-}
-
-std::uint64_t PropagationOf(Propagation propagation) {
-  switch (propagation) {
-    case Propagation::kInherit:
-      return 0;
-    case Propagation::kPrivate:
-      return MS_PRIVATE;
-    case Propagation::kSlave:
-      return MS_SLAVE;
-    case Propagation::kShared:
-      return MS_SHARED;
-  }
-  return 0;
 }
 
 absl::Status SetAttributes(const UniqueFd& fd, mount_attr attributes, bool recursive, std::string_view what) {
@@ -103,7 +90,7 @@ absl::Status DetachedMount::AddBelow(MountFlags flags, Propagation propagation) 
   mount_attr attributes = {};
   attributes.attr_clr = flags.atime == Atime::kNoatime ? MOUNT_ATTR__ATIME : 0;  // the kernel asks for this
   attributes.attr_set = AttributesOf(flags);
-  attributes.propagation = PropagationOf(propagation);
+  attributes.propagation = MountBitsOf(propagation);
   if (attributes.attr_set == 0 && attributes.propagation == 0) return absl::OkStatus();
   return SetAttributes(fd_, attributes, true, "add the flags " + ToString(flags) + " to the mounts below the new one");
 }
@@ -114,7 +101,7 @@ absl::Status DetachedMount::Set(const MountFlags& flags, Propagation propagation
   attributes.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
                         MOUNT_ATTR_NODIRATIME | MOUNT_ATTR__ATIME;
   attributes.attr_set = AttributesOf(flags);
-  attributes.propagation = PropagationOf(propagation);
+  attributes.propagation = MountBitsOf(propagation);
   return SetAttributes(fd_, attributes, false, "set the flags " + ToString(flags) + " of the new mount");
 }
 
@@ -126,7 +113,7 @@ absl::Status DetachedMount::MoveTo(const UniqueFd& place, const std::string& pat
 
 absl::Status DetachedMount::SetPropagation(Propagation propagation, bool recursive) {
   mount_attr attributes = {};
-  attributes.propagation = PropagationOf(propagation);
+  attributes.propagation = MountBitsOf(propagation);
   return SetAttributes(fd_, attributes, recursive, "set the propagation of the new mount");
 }
 

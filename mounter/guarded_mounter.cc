@@ -62,15 +62,6 @@ absl::Status CheckFsType(const std::string& fs_type) {
                 fmt::format("the mount helper has nothing to do with the filesystem {}", Quote(fs_type, 64)));
 }
 
-bool HaveSameFile(const LoopInfo& a, const LoopInfo& b) {
-  return a.backing_device == b.backing_device && a.backing_inode == b.backing_inode && a.backing_rdev == b.backing_rdev;
-}
-
-bool IsBelowAny(const std::string& path, const std::vector<std::string>& directories) {
-  return std::any_of(directories.begin(), directories.end(),
-                     [&](const std::string& directory) { return IsBelow(path, directory); });
-}
-
 // Opening another device may be all it takes: a watchdog's, a tape's.
 bool IsLoopNode(std::string_view path) {
   constexpr std::string_view kLoop = "/dev/loop";
@@ -184,7 +175,7 @@ absl::StatusOr<LoopInfo> GuardedMounter::AttachLoop(const AttachLoopRequest& req
 // there, and that has to be ours; then a device that changes hands in between is to another file, and left alone.
 absl::StatusOr<bool> GuardedMounter::IsAsFound(const LoopInfo& loop) const {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(loop.device));
-  if (!info.loop || info.device != loop.device_number || !HaveSameFile(*info.loop, loop)) return false;
+  if (!info.loop || info.device != loop.device_number || !info.loop->HasFileOf(loop)) return false;
   MOORING_RETURN_IF_ERROR(CheckLabel(info.loop->label));
   return true;
 }

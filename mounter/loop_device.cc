@@ -151,10 +151,7 @@ absl::StatusOr<std::optional<LoopInfo>> HungLoop(unsigned number) {
 }
 
 // What LOOP_GET_STATUS64 says where the server of the device's file is dead, or its filesystem was shut down.
-bool MeansDeadServer(int error) {
-  return error == EIO || error == ENOTCONN || error == ESTALE || error == EHOSTDOWN || error == ESHUTDOWN ||
-         error == ECONNABORTED;
-}
+bool MeansDeadServer(int error) { return MeansBroken(error) || error == ECONNABORTED; }
 
 // One whose file's server is dead is as one that hangs: it must not keep others from being found. Of any other that
 // cannot be looked at nothing is known, not even that it is none of theirs.
@@ -164,10 +161,6 @@ absl::StatusOr<std::optional<LoopInfo>> ByNumberForList(unsigned number) {
   loop_info64 status = {};
   const int error = AskStatus(fd.get(), status);
   return MeansDeadServer(error) ? HungLoop(number) : FromAnswer(error, status, number);
-}
-
-bool HaveSameFile(const LoopInfo& a, const LoopInfo& b) {
-  return a.backing_device == b.backing_device && a.backing_inode == b.backing_inode && a.backing_rdev == b.backing_rdev;
 }
 
 absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec, const LockedImage& image) {
@@ -297,7 +290,7 @@ absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop) {
   if (absl::IsNotFound(fd.status())) return UniqueFd();
   if (!fd.ok()) return fd;
   MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> now, Status(fd->get(), number));
-  if (!now || !HaveSameFile(*now, loop)) return UniqueFd();
+  if (!now || !now->HasFileOf(loop)) return UniqueFd();
   return fd;
 }
 

@@ -53,6 +53,11 @@ struct LoopInfo {
   bool auto_clear = false;  // goes with its last user; where nobody mounted it, at any moment
   bool mounted = false;     // an ext4 or xfs is on it, in whatever mount namespace
 
+  bool HasFileOf(const LoopInfo& other) const {
+    return backing_device == other.backing_device && backing_inode == other.backing_inode &&
+           backing_rdev == other.backing_rdev;
+  }
+
   // Only where many are listed: what serves the backing file does not answer. Then `label` is the path of that file,
   // and nothing is known but the device and its number.
   bool hangs() const { return backing_inode == 0 && backing_rdev == 0; }

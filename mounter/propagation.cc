@@ -1,6 +1,7 @@
 #include "mounter/propagation.h"
 
 #include <fmt/format.h>
+#include <sys/mount.h>
 
 #include <array>
 
@@ -41,6 +42,20 @@ absl::StatusOr<Propagation> ParsePropagation(std::string_view word) {
     if (known.text == word) return known.propagation;
   }
   return InvalidArgument(fmt::format("propagation {} is unknown: it is one of {}", Quote(word, 32), kAllowed));
+}
+
+unsigned long MountBitsOf(Propagation propagation) {
+  switch (propagation) {
+    case Propagation::kInherit:
+      return 0;
+    case Propagation::kPrivate:
+      return MS_PRIVATE;
+    case Propagation::kSlave:
+      return MS_SLAVE;
+    case Propagation::kShared:
+      return MS_SHARED;
+  }
+  return 0;
 }
 
 std::string_view ToString(Propagation propagation) {

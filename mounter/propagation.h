@@ -23,6 +23,9 @@ namespace mooring {
 // allowed.
 absl::StatusOr<Propagation> ParsePropagation(std::string_view word);
 
+// MS_PRIVATE and the like, as mount(2) and mount_setattr(2) take it; 0 for kInherit.
+unsigned long MountBitsOf(Propagation propagation);
+
 // The canonical word; ParsePropagation takes it back.
 std::string_view ToString(Propagation propagation);
 

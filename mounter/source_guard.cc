@@ -7,7 +7,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <optional>
@@ -58,8 +57,7 @@ absl::Status SourceGuard::CheckBackingFile(const UniqueFd& file, const std::stri
   if (::fstat(file.get(), &status) != 0) return ErrnoStatus(errno, "look at", path);
   if (S_ISBLK(status.st_mode)) return CheckDevice(status.st_rdev, path);
   MOORING_ASSIGN_OR_RETURN(const std::string place, PlaceOf(file, path));
-  const auto holds = [&place](const std::string& directory) { return IsBelow(place, directory); };
-  if (S_ISREG(status.st_mode) && std::any_of(directories_.begin(), directories_.end(), holds)) return absl::OkStatus();
+  if (S_ISREG(status.st_mode) && IsBelowAny(place, directories_)) return absl::OkStatus();
   return Refuse(fmt::format("{} lies in none of the directories of volumes that the mount helper was started with",
                             Quote(place)));
 }

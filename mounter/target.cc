@@ -37,11 +37,6 @@ std::string FirstSymlink(const std::string& path) {
   }
 }
 
-// What a filesystem says that was shut down, or whose server is dead or has forgotten it.
-bool MeansBroken(int error) {
-  return error == EIO || error == ESTALE || error == ENOTCONN || error == EHOSTDOWN || error == ESHUTDOWN;
-}
-
 // The last directory on the way to `path` that can be opened: what is mounted there, or above it, is broken.
 std::string LastThatOpens(const std::string& path) {
   std::string last = "/";
@@ -140,8 +135,7 @@ absl::StatusOr<bool> IsEmptyDirectory(const UniqueFd& directory, const std::stri
 }
 
 absl::Status CheckBelowRoots(const std::string& path, const std::vector<std::string>& roots) {
-  const bool allowed = std::any_of(roots.begin(), roots.end(), [&](const auto& root) { return IsBelow(path, root); });
-  if (allowed) return absl::OkStatus();
+  if (IsBelowAny(path, roots)) return absl::OkStatus();
   return FailedPrecondition(
       fmt::format("{} lies below none of the directories this process may mount in", Quote(path)));
 }
@@ -301,8 +295,8 @@ absl::Status Target::CheckArrived(const UniqueFd& mount) const {
   MOORING_ASSIGN_OR_RETURN(const std::string link, LinkTo(mount));
   std::array<char, PATH_MAX> place = {};
   const ssize_t size = ::readlink(link.c_str(), place.data(), place.size());
-  if (size < 0 && errno == ENOENT) return absl::OkStatus();  // in a namespace without proc(5) there is no telling
-  const absl::Status unknown = ErrnoStatus(errno, "find out where the new mount is:", path_);
+  const int unknown = size < 0 ? errno : 0;
+  if (unknown == ENOENT) return absl::OkStatus();  // in a namespace without proc(5) there is no telling
   const std::string here(place.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   if (here == path_) return absl::OkStatus();
   // Exactly this mount, by its descriptor, for no path leads to it that cannot be swapped again. The descriptor holds
@@ -313,7 +307,7 @@ absl::Status Target::CheckArrived(const UniqueFd& mount) const {
         "{} was unmounted again at once: nothing is mounted; keep others from unmounting it", Quote(path_)));
   }
   if (error != 0) return ErrnoStatus(error, "take away the mount at", here.empty() ? path_ : here);
-  if (size < 0) return unknown;
+  if (unknown != 0) return ErrnoStatus(unknown, "find out where the new mount is:", path_);
   return FailedPrecondition(
       fmt::format("{} was moved to {} while it was mounted on: nothing is mounted; keep others from renaming there",
                   Quote(path_), Quote(here)));

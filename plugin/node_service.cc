@@ -90,9 +90,7 @@ grpc::Status NodeService::NodeGetInfo(grpc::ServerContext* context, const csi::v
 
 absl::Status NodeService::CheckRoots(const std::string& field, const std::string& path) const {
   const std::vector<std::string>& roots = identity_.mount_roots;
-  if (std::any_of(roots.begin(), roots.end(), [&](const std::string& root) { return IsBelow(path, root); })) {
-    return absl::OkStatus();
-  }
+  if (IsBelowAny(path, roots)) return absl::OkStatus();
   return FailedPrecondition(fmt::format("{} {} lies below none of the directories that the plugin was started for: {}",
                                         field, Quote(path), fmt::join(roots, ", ")));
 }

@@ -24,10 +24,6 @@
 namespace mooring::cli::doctor_area {
 namespace {
 
-bool MeansBroken(int error) {
-  return error == EIO || error == ESTALE || error == ENOTCONN || error == EHOSTDOWN || error == ESHUTDOWN;
-}
-
 bool IsBad(int answer) { return answer == kHangs || answer == kNotAsked || MeansBroken(answer); }
 
 // A dead FUSE server shows in fstatfs(2), a filesystem that was shut down in fstat(2). O_PATH triggers no automount,
