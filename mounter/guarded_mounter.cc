@@ -150,6 +150,12 @@ absl::Status GuardedMounter::Bind(const BindRequest& request) {
   return mounter_.Bind(request);
 }
 
+absl::Status GuardedMounter::Change(const ChangeRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
+  MOORING_RETURN_IF_ERROR(CheckOurs(request.target));
+  return mounter_.Change(request);
+}
+
 absl::Status GuardedMounter::Unmount(const UnmountRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
   return mounter_.Unmount(request);
@@ -191,6 +197,12 @@ absl::Status GuardedMounter::ResizeLoop(const LoopInfo& loop) {
   return FailedPrecondition(fmt::format("{} is no longer the device of its file", Quote(loop.device)));
 }
 
+absl::Status GuardedMounter::TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) {
+  MOORING_ASSIGN_OR_RETURN(const bool as_found, IsAsFound(loop));
+  if (as_found) return mounter_.TuneLoop(loop, tuning);
+  return FailedPrecondition(fmt::format("{} is no longer the device of its file", Quote(loop.device)));
+}
+
 absl::StatusOr<FilesystemInfo> GuardedMounter::Probe(const std::string& path) {
   MOORING_RETURN_IF_ERROR(CheckBackingFile(path));
   return mounter_.Probe(path);
@@ -213,6 +225,25 @@ absl::Status GuardedMounter::Grow(const std::string& path, const std::string& fs
   MOORING_RETURN_IF_ERROR(is_image ? CheckBackingFile(path) : CheckOurs(path));
   MOORING_RETURN_IF_ERROR(CheckFsType(fs_type));
   return mounter_.Grow(path, fs_type);
+}
+
+absl::Status GuardedMounter::Copy(const std::vector<ImageCopy>& copies) {
+  for (const ImageCopy& copy : copies) {
+    MOORING_RETURN_IF_ERROR(CheckBackingFile(copy.source));
+    MOORING_RETURN_IF_ERROR(CheckBackingFile(copy.destination));
+    if (!copy.renew_fs_type.empty()) MOORING_RETURN_IF_ERROR(CheckFsType(copy.renew_fs_type));
+  }
+  return mounter_.Copy(copies);
+}
+
+absl::Status GuardedMounter::Thaw(const std::string& image) {
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(image));
+  return mounter_.Thaw(image);
+}
+
+absl::Status GuardedMounter::RemoveTree(const std::string& directory) {
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(directory));
+  return mounter_.RemoveTree(directory);
 }
 
 }  // namespace mooring

@@ -36,6 +36,9 @@ constexpr std::chrono::seconds kLongestRest{1};
 // back a journal, and growing may begin with a check.
 constexpr std::chrono::minutes kMountLimit{10}, kFormatLimit{2}, kCheckLimit{65}, kGrowLimit{15 + 65};
 
+// As long as the data takes: a disk that writes 50 MB/s copies 2 TB meanwhile.
+constexpr std::chrono::hours kCopyLimit{12}, kRemoveLimit{12};
+
 Clock::time_point DeadlineOfThread() {
   const Clock::time_point latest = Clock::now() + kLongestWait;
   return std::min(DeadlineScope::Now().value_or(latest), latest);
@@ -112,6 +115,12 @@ absl::Status HelperMounter::Bind(const BindRequest& request) {
   return Ask(message, {.doing = "mount at", .path = request.target}).status();
 }
 
+absl::Status HelperMounter::Change(const ChangeRequest& request) {
+  pb::Request message;
+  wire::To(request, *message.mutable_change());
+  return Ask(message, {.doing = "change the mount at", .path = request.target}).status();
+}
+
 absl::Status HelperMounter::Unmount(const UnmountRequest& request) {
   pb::Request message;
   wire::To(request, *message.mutable_unmount());
@@ -155,6 +164,13 @@ absl::Status HelperMounter::ResizeLoop(const LoopInfo& loop) {
   return Ask(message, {.doing = "resize", .path = loop.device}).status();
 }
 
+absl::Status HelperMounter::TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) {
+  pb::Request message;
+  wire::To(loop, *message.mutable_tune_loop()->mutable_loop());
+  message.mutable_tune_loop()->set_read_ahead_bytes(tuning.read_ahead_bytes);
+  return Ask(message, {.doing = "tune", .path = loop.device}).status();
+}
+
 absl::StatusOr<std::vector<LoopInfo>> HelperMounter::FindLoops(const std::string& backing_file) {
   pb::Request message;
   message.set_find_loops(backing_file);
@@ -196,6 +212,25 @@ absl::StatusOr<std::string> HelperMounter::Ailment(const std::string& mount_path
   absl::StatusOr<pb::Answer> answer = Ask(message, {.doing = "examine", .path = mount_path, .looks = true});
   if (!answer.ok()) return answer.status();
   return std::move(*answer->mutable_text());
+}
+
+absl::Status HelperMounter::Copy(const std::vector<ImageCopy>& copies) {
+  if (copies.empty()) return absl::OkStatus();
+  pb::Request message;
+  wire::To(copies, *message.mutable_copy());
+  return Ask(message, {.doing = "copy", .path = copies.front().source, .most = kCopyLimit}).status();
+}
+
+absl::Status HelperMounter::Thaw(const std::string& image) {
+  pb::Request message;
+  message.set_thaw(image);
+  return Ask(message, {.doing = "thaw", .path = image}).status();
+}
+
+absl::Status HelperMounter::RemoveTree(const std::string& directory) {
+  pb::Request message;
+  message.set_remove_tree(directory);
+  return Ask(message, {.doing = "remove", .path = directory, .most = kRemoveLimit}).status();
 }
 
 // ---- channels

@@ -49,6 +49,21 @@ pb::Answer Unmount(const pb::UnmountRequest& message, Mounter& mounter) {
   return Done(request.ok() ? mounter.Unmount(*request) : request.status());
 }
 
+pb::Answer Change(const pb::ChangeRequest& message, Mounter& mounter) {
+  const absl::StatusOr<ChangeRequest> request = wire::From(message);
+  return Done(request.ok() ? mounter.Change(*request) : request.status());
+}
+
+pb::Answer TuneLoop(const pb::TuneLoopRequest& message, Mounter& mounter) {
+  const absl::StatusOr<LoopInfo> loop = wire::From(message.loop());
+  return Done(loop.ok() ? mounter.TuneLoop(*loop, {message.read_ahead_bytes()}) : loop.status());
+}
+
+pb::Answer Copy(const pb::CopyRequest& message, Mounter& mounter) {
+  const absl::StatusOr<std::vector<ImageCopy>> copies = wire::From(message);
+  return Done(copies.ok() ? mounter.Copy(*copies) : copies.status());
+}
+
 pb::Answer AttachLoop(const pb::AttachLoopRequest& message, Mounter& mounter) {
   const absl::StatusOr<AttachLoopRequest> request = wire::From(message);
   if (!request.ok()) return Done(request.status());
@@ -89,6 +104,10 @@ const std::string* PathOf(const pb::Request& request) {
       return &request.probe();
     case pb::Request::kAilment:
       return &request.ailment();
+    case pb::Request::kThaw:
+      return &request.thaw();
+    case pb::Request::kRemoveTree:
+      return &request.remove_tree();
     case pb::Request::kMount:
     case pb::Request::kBind:
     case pb::Request::kUnmount:
@@ -98,6 +117,9 @@ const std::string* PathOf(const pb::Request& request) {
     case pb::Request::kFormat:
     case pb::Request::kCheck:
     case pb::Request::kGrow:
+    case pb::Request::kChange:
+    case pb::Request::kTuneLoop:
+    case pb::Request::kCopy:
     case pb::Request::CALL_NOT_SET:
       return nullptr;
   }
@@ -206,6 +228,16 @@ pb::Answer AnswerTo(const pb::Request& request, Mounter& mounter) {
       return OnFilesystem(request.grow(), mounter, &Filesystems::Grow);
     case pb::Request::kAilment:
       return Ailment(request.ailment(), mounter);
+    case pb::Request::kChange:
+      return Change(request.change(), mounter);
+    case pb::Request::kTuneLoop:
+      return TuneLoop(request.tune_loop(), mounter);
+    case pb::Request::kCopy:
+      return Copy(request.copy(), mounter);
+    case pb::Request::kThaw:
+      return Done(mounter.Thaw(request.thaw()));
+    case pb::Request::kRemoveTree:
+      return Done(mounter.RemoveTree(request.remove_tree()));
     case pb::Request::CALL_NOT_SET:
       break;
   }

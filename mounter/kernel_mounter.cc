@@ -82,6 +82,8 @@ absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
   return request.remove_target ? target->Remove() : absl::OkStatus();
 }
 
+absl::Status KernelMounter::Change(const ChangeRequest& request) { return Unimplemented(request.target); }
+
 absl::StatusOr<PathInfo> KernelMounter::Find(const std::string& path) {
   absl::StatusOr<Target> target = Target::Resolve(path, kEverywhere);
   if (absl::IsNotFound(target.status())) return PathInfo();
@@ -135,6 +137,8 @@ absl::Status KernelMounter::DetachLoop(const LoopInfo& loop) { return DetachLoop
 
 absl::Status KernelMounter::ResizeLoop(const LoopInfo& loop) { return ResizeLoopDevice(loop); }
 
+absl::Status KernelMounter::TuneLoop(const LoopInfo& loop, const LoopTuning&) { return Unimplemented(loop.device); }
+
 absl::StatusOr<std::vector<LoopInfo>> KernelMounter::FindLoops(const std::string& backing_file) {
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, ListLoops());
   if (!backing_file.empty()) {
@@ -174,6 +178,12 @@ absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_
     return GrowMounted(root, path, fs_type, bytes);
   });
 }
+
+absl::Status KernelMounter::Copy(const std::vector<ImageCopy>&) { return Unimplemented("Copy"); }
+
+absl::Status KernelMounter::Thaw(const std::string& image) { return Unimplemented(image); }
+
+absl::Status KernelMounter::RemoveTree(const std::string& directory) { return Unimplemented(directory); }
 
 absl::StatusOr<std::string> KernelMounter::Ailment(const std::string& mount_path) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(mount_path));

@@ -1,5 +1,5 @@
-// What Mooring asks of the kernel: mounts, loop devices, filesystems. Three small interfaces, and Mounter, which is all
-// of them.
+// What Mooring asks of the kernel: mounts, loop devices, filesystems, and what lies in files and directories that are
+// not mounted. Four small interfaces, and Mounter, which is all of them.
 //
 // Everything that passes through here can cross a socket: plain structs of strings, numbers and flags; no pointer, no
 // open file, no callback. Paths are absolute and normalised (base/path.h), in the mount namespace of the
@@ -112,6 +112,13 @@ struct BindRequest {
   std::optional<gid_t> group;  // as in MountRequest
 };
 
+// Of the topmost mount at a target that stands.
+struct ChangeRequest {
+  std::string target;
+  std::optional<MountFlags> flags = std::nullopt;  // of this mount alone: exactly these from now on
+  std::vector<FilesystemOption> options = {};      // of its filesystem, for all its mounts: tmpfs's size
+};
+
 struct UnmountRequest {
   std::string target;
   // Remove the target afterwards, mounted or not: rmdir(2) of an empty directory, unlink(2) of an empty file. Nothing
@@ -137,6 +144,10 @@ class Mounts {
   virtual absl::Status Mount(const MountRequest& request) = 0;
   virtual absl::Status Bind(const BindRequest& request) = 0;
 
+  // FAILED_PRECONDITION: nothing is mounted there. Options that the filesystem does not take while it is in use: the
+  // kernel's words.
+  virtual absl::Status Change(const ChangeRequest& request) = 0;
+
   // The topmost mount at the target. Nothing mounted there, or nothing there, is OK. Busy is FAILED_PRECONDITION.
   virtual absl::Status Unmount(const UnmountRequest& request) = 0;
 
@@ -156,6 +167,11 @@ struct AttachLoopRequest {
   bool read_only = false;
 };
 
+// How a loop device is to work, for as long as it stands.
+struct LoopTuning {
+  std::uint64_t read_ahead_bytes = 0;  // what the kernel reads ahead of a reader; 0: as new devices have it
+};
+
 class LoopDevices {
  public:
   virtual ~LoopDevices() = default;
@@ -173,6 +189,9 @@ class LoopDevices {
 
   // Takes the size of the backing file over. FAILED_PRECONDITION: not attached, or to another file.
   virtual absl::Status ResizeLoop(const LoopInfo& loop) = 0;
+
+  // FAILED_PRECONDITION: not attached, or to another file. INVALID_ARGUMENT: the kernel does not take the value.
+  virtual absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) = 0;
 
   // The loop devices over `backing_file` (by inode; none: empty), or all of this host where that is empty. One that
   // hangs is DEADLINE_EXCEEDED where it may be one of them, by the file's name.
@@ -218,7 +237,38 @@ class Filesystems {
   virtual absl::StatusOr<std::string> Ailment(const std::string& mount_path) = 0;
 };
 
-class Mounter : public Mounts, public LoopDevices, public Filesystems {};
+// One image file that is to become the contents of another.
+struct ImageCopy {
+  std::string source;       // an image file: in use as a filesystem, as a block device, or not at all
+  std::string destination;  // not there yet; in the directory of its pool
+  std::uint64_t bytes = 0;  // what the copy is to have: the source's size or more
+
+  // The filesystem that gets a new UUID, so that both can be mounted at a time; empty: every byte stays as it is.
+  std::string renew_fs_type = {};
+};
+
+class Contents {
+ public:
+  virtual ~Contents() = default;
+
+  // Copies all of one instant, all or none. Filesystems of theirs that are mounted are frozen together meanwhile,
+  // fsfreeze(8); what a filesystem above can share is shared (FICLONE), else only the data of the sources is copied, no
+  // hole. Each copy is populated under a name of its own (<destination>.copying-<8 hex digits>), synced, and renamed:
+  // whenever the process ends, a destination is whole or not there. NOT_FOUND: no source. ALREADY_EXISTS: a destination
+  // is there. RESOURCE_EXHAUSTED: no room. FAILED_PRECONDITION: a source is written as a block device, and what it lies
+  // on cannot share: then no copy is of one instant.
+  virtual absl::Status Copy(const std::vector<ImageCopy>& copies) = 0;
+
+  // For after a Copy that was killed: the filesystem on this image, if it is mounted and frozen, goes on. Not frozen is
+  // OK.
+  virtual absl::Status Thaw(const std::string& image) = 0;
+
+  // Removes what a directory volume holds, and the directory. Crosses no mount and follows no link: FAILED_PRECONDITION
+  // names what is mounted below. Gone already is OK.
+  virtual absl::Status RemoveTree(const std::string& directory) = 0;
+};
+
+class Mounter : public Mounts, public LoopDevices, public Filesystems, public Contents {};
 
 }  // namespace mooring
 

@@ -66,6 +66,29 @@ absl::StatusOr<MountInfo> From(const pb::MountInfo& message) {
   return info;
 }
 
+using OptionMessages = google::protobuf::RepeatedPtrField<pb::FilesystemOption>;
+
+absl::StatusOr<std::vector<FilesystemOption>> From(const OptionMessages& messages) {
+  if (messages.size() > kMostOptions) {
+    return InvalidArgument(fmt::format("a request to the mount helper has {} options", messages.size()));
+  }
+  std::vector<FilesystemOption> options;
+  for (const pb::FilesystemOption& option : messages) {
+    MOORING_RETURN_IF_ERROR(CheckTexts({&option.key(), &option.value()}));
+    options.push_back({option.key(), std::nullopt});
+    if (option.has_value()) options.back().value = option.value();
+  }
+  return options;
+}
+
+void To(const std::vector<FilesystemOption>& options, OptionMessages& messages) {
+  for (const FilesystemOption& option : options) {
+    pb::FilesystemOption& added = *messages.Add();
+    added.set_key(option.key);
+    if (option.value) added.set_value(*option.value);
+  }
+}
+
 void To(const MountInfo& info, pb::MountInfo& message) {
   message.set_id(info.id);
   message.set_target(info.target);
@@ -98,20 +121,13 @@ absl::Status CheckText(const std::string& text) {
 
 absl::StatusOr<MountRequest> From(const pb::MountRequest& message) {
   MOORING_RETURN_IF_ERROR(CheckTexts({&message.source(), &message.label(), &message.fs_type(), &message.target()}));
-  if (message.options_size() > kMostOptions) {
-    return InvalidArgument(fmt::format("a request to the mount helper has {} options", message.options_size()));
-  }
   MountRequest request;
   request.source = message.source();
   request.label = message.label();
   request.fs_type = message.fs_type();
   request.target = message.target();
   MOORING_ASSIGN_OR_RETURN(request.flags, From(message.flags()));
-  for (const pb::FilesystemOption& option : message.options()) {
-    MOORING_RETURN_IF_ERROR(CheckTexts({&option.key(), &option.value()}));
-    request.options.push_back({option.key(), std::nullopt});
-    if (option.has_value()) request.options.back().value = option.value();
-  }
+  MOORING_ASSIGN_OR_RETURN(request.options, From(message.options()));
   MOORING_ASSIGN_OR_RETURN(request.propagation, EnumFrom(message.propagation(), Propagation::kShared, "propagation"));
   if (message.has_group()) request.group = message.group();
   return request;
@@ -133,6 +149,29 @@ absl::StatusOr<BindRequest> From(const pb::BindRequest& message) {
 absl::StatusOr<UnmountRequest> From(const pb::UnmountRequest& message) {
   MOORING_RETURN_IF_ERROR(CheckText(message.target()));
   return UnmountRequest{message.target(), message.remove_target()};
+}
+
+absl::StatusOr<ChangeRequest> From(const pb::ChangeRequest& message) {
+  MOORING_RETURN_IF_ERROR(CheckText(message.target()));
+  ChangeRequest request;
+  request.target = message.target();
+  if (message.has_flags()) {
+    MOORING_ASSIGN_OR_RETURN(request.flags, From(message.flags()));
+  }
+  MOORING_ASSIGN_OR_RETURN(request.options, From(message.options()));
+  return request;
+}
+
+absl::StatusOr<std::vector<ImageCopy>> From(const pb::CopyRequest& message) {
+  if (message.copies_size() > kMostCopies) {
+    return InvalidArgument(fmt::format("a request to the mount helper has {} copies", message.copies_size()));
+  }
+  std::vector<ImageCopy> copies;
+  for (const pb::ImageCopy& copy : message.copies()) {
+    MOORING_RETURN_IF_ERROR(CheckTexts({&copy.source(), &copy.destination(), &copy.renew_fs_type()}));
+    copies.push_back({copy.source(), copy.destination(), copy.bytes(), copy.renew_fs_type()});
+  }
+  return copies;
 }
 
 absl::StatusOr<AttachLoopRequest> From(const pb::AttachLoopRequest& message) {
@@ -220,11 +259,7 @@ void To(const MountRequest& request, pb::MountRequest& message) {
   message.set_fs_type(request.fs_type);
   message.set_target(request.target);
   To(request.flags, *message.mutable_flags());
-  for (const FilesystemOption& option : request.options) {
-    pb::FilesystemOption& added = *message.add_options();
-    added.set_key(option.key);
-    if (option.value) added.set_value(*option.value);
-  }
+  To(request.options, *message.mutable_options());
   message.set_propagation(EnumTo<pb::Propagation>(request.propagation));
   if (request.group) message.set_group(*request.group);
 }
@@ -242,6 +277,22 @@ void To(const BindRequest& request, pb::BindRequest& message) {
 void To(const UnmountRequest& request, pb::UnmountRequest& message) {
   message.set_target(request.target);
   message.set_remove_target(request.remove_target);
+}
+
+void To(const ChangeRequest& request, pb::ChangeRequest& message) {
+  message.set_target(request.target);
+  if (request.flags) To(*request.flags, *message.mutable_flags());
+  To(request.options, *message.mutable_options());
+}
+
+void To(const std::vector<ImageCopy>& copies, pb::CopyRequest& message) {
+  for (const ImageCopy& copy : copies) {
+    pb::ImageCopy& added = *message.add_copies();
+    added.set_source(copy.source);
+    added.set_destination(copy.destination);
+    added.set_bytes(copy.bytes);
+    added.set_renew_fs_type(copy.renew_fs_type);
+  }
 }
 
 void To(const AttachLoopRequest& request, pb::AttachLoopRequest& message) {

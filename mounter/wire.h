@@ -20,11 +20,14 @@ inline constexpr std::size_t kMostRequest = std::size_t{64} << 10U;
 inline constexpr std::size_t kMostAnswer = std::size_t{64} << 20U;
 inline constexpr std::size_t kMostText = 4096;  // PATH_MAX; of every text of a request
 inline constexpr int kMostOptions = 64;
+inline constexpr int kMostCopies = 256;
 
 // INVALID_ARGUMENT: an unknown enumeration value, a text with NUL or too long, too many options.
 absl::StatusOr<MountRequest> From(const pb::MountRequest& message);
 absl::StatusOr<BindRequest> From(const pb::BindRequest& message);
 absl::StatusOr<UnmountRequest> From(const pb::UnmountRequest& message);
+absl::StatusOr<ChangeRequest> From(const pb::ChangeRequest& message);
+absl::StatusOr<std::vector<ImageCopy>> From(const pb::CopyRequest& message);
 absl::StatusOr<AttachLoopRequest> From(const pb::AttachLoopRequest& message);
 absl::StatusOr<LoopInfo> From(const pb::LoopInfo& message);
 absl::StatusOr<PathInfo> From(const pb::PathInfo& message);
@@ -38,6 +41,8 @@ absl::Status CheckText(const std::string& text);
 void To(const MountRequest& request, pb::MountRequest& message);
 void To(const BindRequest& request, pb::BindRequest& message);
 void To(const UnmountRequest& request, pb::UnmountRequest& message);
+void To(const ChangeRequest& request, pb::ChangeRequest& message);
+void To(const std::vector<ImageCopy>& copies, pb::CopyRequest& message);
 void To(const AttachLoopRequest& request, pb::AttachLoopRequest& message);
 void To(const LoopInfo& info, pb::LoopInfo& message);
 void To(const PathInfo& info, pb::PathInfo& message);

@@ -1,5 +1,9 @@
-// Where volumes come from. A backend makes, finds, grows and deletes them by an id of the plugin's own; it knows
-// neither CSI nor mounts. Calls for one id do not overlap (the catalog sees to it); for different ids they may.
+// Where volumes and snapshots lie. A backend makes, copies, finds, grows and deletes them by an id of the plugin's own;
+// it knows neither CSI nor records. Calls for one id do not overlap (the catalog sees to it); for different ids they
+// may.
+//
+// The plugin has one backend for each pool (plugin/pools.h). What a kind of backend can is in TraitsOf, and what it
+// cannot is refused before it is asked.
 #ifndef MOORING_PLUGIN_BACKEND_H_
 #define MOORING_PLUGIN_BACKEND_H_
 
@@ -12,9 +16,44 @@
 
 namespace mooring {
 
+enum class BackendKind {
+  kImage,      // an image file and a loop device
+  kDirectory,  // a directory, bind mounted
+  kDevice,     // a block device that exists
+  kTmpfs,      // memory, from the first stage to the last unstage
+};
+
+// docs/backends.md shows this as a table, and a test holds the two together.
+struct BackendTraits {
+  bool block = false;                      // raw block volumes
+  bool snapshots = false;                  // alone and in groups; allocated and changed blocks of them
+  bool clones = false;                     // volumes from snapshots and from volumes
+  bool grows = false;                      // ControllerExpandVolume
+  bool enforces_size = false;              // a volume cannot hold more than it was made for
+  bool keeps_data = false;                 // over unstage and reboot
+  bool tunes = false;                      // the mutable parameters of a device
+  std::vector<std::string> fs_types = {};  // that a volume can ask for; none: there is nothing to choose
+};
+
+const BackendTraits& TraitsOf(BackendKind kind);
+
 struct VolumeLocation {
-  std::string path;         // an image file, or a block device
+  std::string path;         // an image file, a directory, or a block device; empty: memory
   std::uint64_t bytes = 0;  // its size now
+};
+
+struct VolumeDraft {
+  std::string id;
+  std::uint64_t bytes = 0;
+  std::string device = {};  // the one that is asked for, where the backend has several; empty: any that fits
+};
+
+// A volume, or a snapshot, that is to hold what another one holds now.
+struct CopyDraft {
+  std::string id;
+  std::string source;              // VolumeLocation::path, in this or another pool of the same kind
+  std::uint64_t bytes = 0;         // the source's size or more
+  std::string renew_fs_type = {};  // the filesystem that gets an identity of its own; empty: none does
 };
 
 struct BackendCapacity {
@@ -27,7 +66,11 @@ class Backend {
   virtual ~Backend() = default;
 
   // Makes the volume, or finishes one half made; an existing one of this size is OK. RESOURCE_EXHAUSTED: no room.
-  virtual absl::Status Create(const std::string& id, std::uint64_t bytes) = 0;
+  virtual absl::Status Create(const VolumeDraft& draft) = 0;
+
+  // All of one instant, all or none; one that is there already is ALREADY_EXISTS. UNIMPLEMENTED where TraitsOf has no
+  // snapshots.
+  virtual absl::Status Copy(const std::vector<CopyDraft>& drafts) = 0;
 
   // FAILED_PRECONDITION: something on this host still uses it. Gone is unused.
   virtual absl::Status CheckUnused(const std::string& id) = 0;
@@ -38,13 +81,14 @@ class Backend {
   // Never shrinks; a volume of this size or larger is OK.
   virtual absl::Status Grow(const std::string& id, std::uint64_t bytes) = 0;
 
-  // NOT_FOUND for an id that is not there or could never be.
+  // NOT_FOUND for an id that is not there or could never be. Quick, and without waiting for what hangs.
   virtual absl::StatusOr<VolumeLocation> Locate(const std::string& id) const = 0;
 
   virtual absl::StatusOr<BackendCapacity> Capacity() const = 0;
 
-  // The ids that have something on disk, finished or not. For reconciling.
-  virtual absl::StatusOr<std::vector<std::string>> List() const = 0;
+  // For the start, and after a copy that was cut short: removes what killed programs left half done, and gives the ids
+  // that have something here, whole or half made.
+  virtual absl::StatusOr<std::vector<std::string>> Reconcile() = 0;
 };
 
 }  // namespace mooring

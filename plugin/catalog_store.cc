@@ -48,12 +48,26 @@ constexpr char kFromVersion1[] = R"(
   ALTER TABLE volumes DROP COLUMN created_at;
 )";
 
-// The propagation of the few volumes that have one is a setting: so the tables are those that older programs know,
-// which may have the catalog again, and an upgrade writes nothing (the disk may be full). An older program that deletes
-// such a volume leaves the setting behind, without effect: no id is given twice.
-constexpr char kPropagationOf[] = "propagation of ";
+// What only some volumes have is a setting: so the tables are those that older programs know, which may have the
+// catalog again, and an upgrade writes nothing (the disk may be full). An older program that deletes such a volume
+// leaves the settings behind, without effect: no id is given twice.
 constexpr char kVolumeColumns[] =
-    "seq, id, name, state, capacity_bytes, fs_type, (SELECT value FROM settings WHERE key = 'propagation of ' || id)";
+    "seq, id, name, state, capacity_bytes, fs_type, "
+    "(SELECT value FROM settings WHERE key = 'propagation of ' || id), "
+    "(SELECT value FROM settings WHERE key = 'pool of ' || id), "
+    "(SELECT value FROM settings WHERE key = 'source of ' || id)";
+constexpr int kVolumeColumnCount = 9;
+
+struct Detail {
+  std::string key;    // of `settings`
+  std::string value;  // empty: the volume has none
+};
+
+std::vector<Detail> DetailsOf(const VolumeRecord& volume) {
+  return {{"propagation of " + volume.id, volume.propagation ? PropagationText(volume.propagation) : ""},
+          {"pool of " + volume.id, volume.pool == kDefaultPool ? "" : volume.pool},
+          {"source of " + volume.id, volume.source}};
+}
 
 std::string StateText(VolumeState state) {
   switch (state) {
@@ -99,7 +113,9 @@ class Use {
             .state = ParseState(Text(3)),
             .bytes = static_cast<std::uint64_t>(Number(4)),
             .fs_type = Text(5),
-            .propagation = PropagationIn(Text(6))};  // no row, no word
+            .propagation = PropagationIn(Text(6)),  // no row, no word
+            .pool = IsNull(7) ? std::string(kDefaultPool) : Text(7),
+            .source = Text(8)};
   }
 
  private:
@@ -272,8 +288,8 @@ absl::StatusOr<bool> CatalogStore::Insert(const VolumeRecord& volume) {
     const bool added = Use(*writer_->insert, volume.id, volume.name, StateText(volume.state),
                            static_cast<std::int64_t>(volume.bytes), volume.fs_type)
                            .Exec() == 1;
-    if (added && volume.propagation) {
-      Use(*writer_->set, kPropagationOf + volume.id, PropagationText(volume.propagation)).Exec();
+    for (const Detail& detail : DetailsOf(volume)) {
+      if (added && !detail.value.empty()) Use(*writer_->set, detail.key, detail.value).Exec();
     }
     both.commit();
     return added;
@@ -297,7 +313,9 @@ absl::Status CatalogStore::Remove(const std::string& id) {
   return Guarded("remove a volume from", path_, [&] {
     SQLite::Transaction both(writer_->database, SQLite::TransactionBehavior::IMMEDIATE);
     Use(*writer_->remove, id).Exec();
-    Use(*writer_->unset, kPropagationOf + id).Exec();
+    VolumeRecord gone;
+    gone.id = id;
+    for (const Detail& detail : DetailsOf(gone)) Use(*writer_->unset, detail.key).Exec();
     both.commit();
   });
 }
@@ -348,7 +366,7 @@ absl::StatusOr<std::vector<PublicationRecord>> CatalogStore::Publications(const 
 }
 
 absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t after, std::size_t most) {
-  constexpr int kNode = 7;  // behind kVolumeColumns
+  constexpr int kNode = kVolumeColumnCount;  // behind them
   const std::lock_guard<std::mutex> lock(reader_->mutex);
   return Guarded("list the volumes of", path_, [&] {
     std::vector<ListedVolume> volumes;

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
+#include "plugin/pools.h"
 
 namespace mooring {
 
@@ -31,6 +32,8 @@ struct VolumeRecord {
   std::uint64_t bytes = 0;
   std::string fs_type;
   std::optional<Propagation> propagation = std::nullopt;
+  std::string pool = std::string(kDefaultPool);
+  std::string source = {};  // the id of the snapshot or volume that it was made from; empty: it was made empty
 };
 
 struct PublicationRecord {

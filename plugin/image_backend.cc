@@ -21,7 +21,6 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "mounter/image.h"
-#include "plugin/state_dir.h"
 #include "plugin/volume_id.h"
 #include "plugin/volume_size.h"
 
@@ -119,7 +118,7 @@ absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory) {
 std::string IdOf(const std::string& name, std::string_view suffix) {
   if (!std::string_view(name).ends_with(suffix)) return "";
   std::string id = name.substr(0, name.size() - suffix.size());
-  return IsVolumeId(id) ? id : "";
+  return IsStoredId(id) ? id : "";
 }
 
 // The volume's id where `name` is what a killed mkfs left beside its image, else empty.
@@ -139,19 +138,29 @@ std::string DeviceNames(const std::vector<LoopInfo>& loops) {
 
 }  // namespace
 
-ImageBackend::ImageBackend(const std::string& state_dir, LoopDevices& loops)
-    : directory_(VolumesDirectory(state_dir)), loops_(loops) {}
+ImageBackend::ImageBackend(std::string directory, LoopDevices& loops, Contents& contents)
+    : directory_(std::move(directory)), loops_(loops), contents_(contents) {}
 
-absl::Status ImageBackend::Create(const std::string& id, std::uint64_t bytes) {
-  if (!IsVolumeId(id)) return Internal(fmt::format("{} is no id of a volume", Quote(id)));
+absl::Status ImageBackend::Create(const VolumeDraft& draft) {
+  if (!IsVolumeId(draft.id)) return Internal(fmt::format("{} is no id of a volume", Quote(draft.id)));
   MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
-  MOORING_RETURN_IF_ERROR(CheckSpace(bytes));
-  MOORING_RETURN_IF_ERROR(MakeImage(PathOf(id), bytes));
-  return SyncDirectoryOf(PathOf(id));
+  MOORING_RETURN_IF_ERROR(CheckSpace(draft.bytes));
+  MOORING_RETURN_IF_ERROR(MakeImage(PathOf(draft.id), draft.bytes));
+  return SyncDirectoryOf(PathOf(draft.id));
+}
+
+absl::Status ImageBackend::Copy(const std::vector<CopyDraft>& drafts) {
+  std::vector<ImageCopy> copies;
+  for (const CopyDraft& draft : drafts) {
+    if (!IsStoredId(draft.id)) return Internal(fmt::format("{} is no id of a volume or snapshot", Quote(draft.id)));
+    copies.push_back({draft.source, PathOf(draft.id), draft.bytes, draft.renew_fs_type});
+  }
+  MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
+  return contents_.Copy(copies);
 }
 
 absl::Status ImageBackend::Delete(const std::string& id) {
-  if (!IsVolumeId(id)) return absl::OkStatus();
+  if (!IsStoredId(id)) return absl::OkStatus();
   const std::string path = PathOf(id);
   const absl::StatusOr<UniqueFd> image = OpenLocked(path, kNoPatience);
   if (absl::IsNotFound(image.status())) {
@@ -208,7 +217,7 @@ absl::Status ImageBackend::Grow(const std::string& id, std::uint64_t bytes) {
 }
 
 absl::StatusOr<VolumeLocation> ImageBackend::Locate(const std::string& id) const {
-  if (!IsVolumeId(id)) return NotFound(fmt::format("volume {} does not exist", Quote(id)));
+  if (!IsStoredId(id)) return NotFound(fmt::format("volume {} does not exist", Quote(id)));
   const std::string path = PathOf(id);
   struct statx found = {};
   // What the kernel knows will do: one image whose server hangs must not keep a list of all from being made.
@@ -236,18 +245,12 @@ absl::Status ImageBackend::CheckSpace(std::uint64_t more_bytes) const {
                                 SizeText(more_bytes), Quote(directory_), SizeText(capacity.available)));
 }
 
-absl::StatusOr<std::vector<std::string>> ImageBackend::List() const {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
-  std::set<std::string> ids;
-  for (const std::string& name : names) ids.insert(IdOf(name, kImageSuffix));
-  ids.erase("");
-  return std::vector<std::string>(ids.begin(), ids.end());
-}
-
-absl::Status ImageBackend::RemoveLeftovers() {
+absl::StatusOr<std::vector<std::string>> ImageBackend::Reconcile() {
   MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
+  std::set<std::string> ids;
   for (const std::string& name : names) {
+    ids.insert(IdOf(name, kImageSuffix));
     const std::string formatted = IdOfLeftover(name), grown = IdOfUndoFile(name);
     const std::string id = formatted + grown;  // one of them
     if (id.empty()) continue;
@@ -257,7 +260,8 @@ absl::Status ImageBackend::RemoveLeftovers() {
     const absl::Status removed = waste ? RemoveFile(directory_ + "/" + name) : absl::OkStatus();
     if (!removed.ok()) log::Warning("a leftover stays", {{"file", name}, {"cause", Message(removed)}});
   }
-  return absl::OkStatus();
+  ids.erase("");
+  return std::vector<std::string>(ids.begin(), ids.end());
 }
 
 std::string ImageBackend::PathOf(const std::string& id) const {

@@ -1,5 +1,5 @@
-// The default backend: a volume is a sparse image file, <state_dir>/volumes/<id>.img, that becomes a loop device where
-// it is used.
+// The default backend: a volume, or a snapshot, is a sparse image file, <directory>/<id>.img, that becomes a loop
+// device where it is used.
 //
 // Thin: a single volume larger than what the filesystem has left is refused, the sum of all may exceed it.
 // While an image is deleted or grown its lock is held, as it is by whoever attaches, formats or checks it, and by the
@@ -17,11 +17,14 @@ namespace mooring {
 
 class ImageBackend : public Backend {
  public:
-  // `state_dir` is absolute and there already. Nothing is touched on disk before the first call.
-  ImageBackend(const std::string& state_dir, LoopDevices& loops);
+  // `directory` is absolute, and made where it is missing, in a parent that is there. Nothing is touched on disk before
+  // the first call.
+  ImageBackend(std::string directory, LoopDevices& loops, Contents& contents);
 
   // OUT_OF_RANGE: larger than the filesystem has left, or than a file of it can be. A failure leaves no file.
-  absl::Status Create(const std::string& id, std::uint64_t bytes) override;
+  absl::Status Create(const VolumeDraft& draft) override;
+
+  absl::Status Copy(const std::vector<CopyDraft>& drafts) override;
 
   // FAILED_PRECONDITION names the loop device over the image; ABORTED: another process has just got hold of it.
   absl::Status Delete(const std::string& id) override;
@@ -30,11 +33,10 @@ class ImageBackend : public Backend {
   absl::Status Grow(const std::string& id, std::uint64_t bytes) override;
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Capacity() const override;
-  absl::StatusOr<std::vector<std::string>> List() const override;
 
-  // For the start: makes the directory where it is missing, removes what a killed mkfs left beside the images, and
-  // undo files without an image. Those that are being formatted now are left alone.
-  absl::Status RemoveLeftovers();
+  // Makes the directory where it is missing, removes what a killed mkfs left beside the images, and undo files without
+  // an image. Those that are being formatted now are left alone.
+  absl::StatusOr<std::vector<std::string>> Reconcile() override;
 
  private:
   std::string PathOf(const std::string& id) const;
@@ -44,6 +46,7 @@ class ImageBackend : public Backend {
 
   const std::string directory_;
   LoopDevices& loops_;
+  Contents& contents_;
 };
 
 }  // namespace mooring

@@ -31,6 +31,8 @@
 #include "plugin/node_service.h"
 #include "plugin/node_store.h"
 #include "plugin/node_volumes.h"
+#include "plugin/pools.h"
+#include "plugin/state_dir.h"
 #include "plugin/volume_catalog.h"
 
 namespace mooring {
@@ -78,6 +80,13 @@ absl::Status StillUnderWay(const std::vector<std::string>& left, std::chrono::se
       fmt::format("still under way after {} s: {}{}", patience.count(), fmt::join(left, ", "), running));
 }
 
+Pools MakePools(const Config& config, Mounter& mounter) {
+  std::vector<Pool> pools;
+  pools.push_back({std::string(kDefaultPool), BackendKind::kImage,
+                   std::make_unique<ImageBackend>(VolumesDirectory(config.state_dir), mounter, mounter)});
+  return Pools(std::move(pools));
+}
+
 VolumeCatalog::Settings CatalogSettings(const Config& config) {
   return {.node_id = config.node_id, .topology = config.topology, .max_volumes = config.max_volumes};
 }
@@ -92,8 +101,8 @@ struct PluginServer::Parts {
       : catalog_store(std::move(opened_catalog)),
         node_store(std::move(opened_node)),
         volume_locks(std::move(shared_locks)),
-        backend(config.state_dir, mounter),
-        catalog(*catalog_store, backend, *volume_locks, CatalogSettings(config)),
+        pools(MakePools(config, mounter)),
+        catalog(*catalog_store, pools, *volume_locks, CatalogSettings(config)),
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation),
         identity_service({config.driver_name, config.serves_controller()}, readiness, std::move(mounter_health), rpc),
         controller_service(catalog, rpc),
@@ -110,7 +119,7 @@ struct PluginServer::Parts {
   std::unique_ptr<CatalogStore> catalog_store;
   std::unique_ptr<NodeStore> node_store;
   std::unique_ptr<KeyedLocks> volume_locks;
-  ImageBackend backend;
+  Pools pools;
   VolumeCatalog catalog;
   NodeVolumes node_volumes;
   Readiness readiness;
@@ -159,7 +168,6 @@ absl::Status PluginServer::Parts::Listen(const Config& config) {
 absl::Status PluginServer::Parts::Reconcile() {
   if (serves_controller) {
     MOORING_RETURN_IF_ERROR(Annotate(catalog.Reconcile(), "reconcile the catalog"));
-    MOORING_RETURN_IF_ERROR(Annotate(backend.RemoveLeftovers(), "reconcile the images"));
   }
   if (serves_node) MOORING_RETURN_IF_ERROR(Annotate(node_volumes.Reconcile(), "reconcile the mounts"));
   return absl::OkStatus();

@@ -1,7 +1,7 @@
 // The plugin as a whole: its state, its volumes, its services on a socket. main() wires it to the process.
 //
 //   readiness ◀── reconciler thread (catalog, then node), again every few seconds until it succeeds
-//   services ──▶ rpc ──▶ VolumeCatalog ──▶ CatalogStore (state_dir/catalog.db), ImageBackend (state_dir/volumes)
+//   services ──▶ rpc ──▶ VolumeCatalog ──▶ CatalogStore (state_dir/catalog.db), Pools, a Backend each
 //                   └──▶ NodeVolumes ────▶ NodeStore (state_dir/node.db), Mounter
 #ifndef MOORING_PLUGIN_SERVER_H_
 #define MOORING_PLUGIN_SERVER_H_

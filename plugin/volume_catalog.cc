@@ -63,13 +63,22 @@ VolumeInfo ToInfo(ListedVolume listed) {
           .bytes = listed.volume.bytes,
           .fs_type = std::move(listed.volume.fs_type),
           .propagation = listed.volume.propagation,
+          .pool = std::move(listed.volume.pool),
+          .source = std::move(listed.volume.source),
           .published_nodes = std::move(listed.nodes)};
 }
 
 }  // namespace
 
-VolumeCatalog::VolumeCatalog(CatalogStore& store, Backend& backend, KeyedLocks& volume_locks, Settings settings)
-    : store_(store), backend_(backend), locks_(volume_locks), settings_(std::move(settings)) {}
+VolumeCatalog::VolumeCatalog(CatalogStore& store, const Pools& pools, KeyedLocks& volume_locks, Settings settings)
+    : store_(store), pools_(pools), locks_(volume_locks), settings_(std::move(settings)) {}
+
+absl::StatusOr<const Pool*> VolumeCatalog::PoolOf(const VolumeRecord& record) const {
+  absl::StatusOr<const Pool*> pool = pools_.Find(record.pool);
+  if (pool.ok()) return pool;
+  return FailedPrecondition(fmt::format("volume {} lies in a pool that this plugin was not started with: {}", record.id,
+                                        Message(pool.status())));
+}
 
 absl::StatusOr<KeyedLocks::Hold> VolumeCatalog::Lock(const std::string& id, const Call& call) {
   if (!IsVolumeId(id)) return NoSuchVolume(id);
@@ -88,12 +97,14 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::FindReady(const std::string& id) {
 
 absl::StatusOr<NodeVolume> VolumeCatalog::Find(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(VolumeRecord record, FindReady(id));
-  absl::StatusOr<VolumeLocation> location = backend_.Locate(id);
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
+  absl::StatusOr<VolumeLocation> location = pool->backend->Locate(id);
   if (!location.ok()) {
     return Internal(fmt::format("volume {} is in the catalog, but {}: put it back, or delete the volume", Quote(id),
                                 Message(location.status())));
   }
   return NodeVolume{.id = id,
+                    .kind = pool->kind,
                     .path = location->path,
                     .bytes = location->bytes,
                     .made_bytes = record.bytes,
@@ -131,7 +142,9 @@ absl::StatusOr<VolumePage> VolumeCatalog::List(const ListVolumesSpec& spec) {
 
 absl::StatusOr<CapacityInfo> VolumeCatalog::Capacity(const CapacitySpec& spec) {
   if (!spec.possible || !IsHere(spec.topology)) return CapacityInfo();
-  const absl::StatusOr<BackendCapacity> capacity = backend_.Capacity();
+  const absl::StatusOr<const Pool*> pool = pools_.Find(spec.pool);
+  if (!pool.ok()) return CapacityInfo();
+  const absl::StatusOr<BackendCapacity> capacity = (*pool)->backend->Capacity();
   if (!capacity.ok()) return Unexpected(capacity.status());
   return CapacityInfo{
       .available = capacity->available, .largest = capacity->largest_volume, .smallest = spec.minimum_bytes};
@@ -139,10 +152,12 @@ absl::StatusOr<CapacityInfo> VolumeCatalog::Capacity(const CapacitySpec& spec) {
 
 absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(spec.volume_id, call));
-  MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, Find(spec.volume_id));
-  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseGrownSize(spec.range, volume.made_bytes));
-  if (bytes == volume.made_bytes) return bytes;
-  MOORING_RETURN_IF_ERROR(Unexpected(backend_.Grow(spec.volume_id, bytes)));
+  MOORING_RETURN_IF_ERROR(Find(spec.volume_id).status());  // nothing is made larger that is not there
+  MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(spec.volume_id));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseGrownSize(spec.range, record.bytes));
+  if (bytes == record.bytes) return bytes;
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
+  MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Grow(spec.volume_id, bytes)));
   // Killed here, the image is larger than its record: the same call again, or Reconcile, puts that right.
   MOORING_RETURN_IF_ERROR(store_.SetBytes(spec.volume_id, bytes));
   return bytes;

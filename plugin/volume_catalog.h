@@ -26,10 +26,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "plugin/backend.h"
 #include "plugin/call.h"
 #include "plugin/catalog_store.h"
 #include "plugin/keyed_lock.h"
+#include "plugin/pools.h"
 #include "plugin/volume_source.h"
 #include "plugin/volume_specs.h"
 
@@ -44,7 +44,7 @@ class VolumeCatalog : public VolumeSource {
   };
 
   // All of them outlive the catalog. `volume_locks` is shared with the node side; a volume's key is its id.
-  VolumeCatalog(CatalogStore& store, Backend& backend, KeyedLocks& volume_locks, Settings settings);
+  VolumeCatalog(CatalogStore& store, const Pools& pools, KeyedLocks& volume_locks, Settings settings);
 
   // VolumeSource. INTERNAL where the catalog has the volume and its image is gone.
   absl::StatusOr<NodeVolume> Find(const std::string& id) override;
@@ -71,8 +71,8 @@ class VolumeCatalog : public VolumeSource {
   absl::Status Publish(const ControllerPublishSpec& spec, const Call& call);
   absl::Status Unpublish(const ControllerUnpublishSpec& spec, const Call& call);
 
-  // At the start, before any call: finishes or takes back what a killed process left, and compares the records with the
-  // images. An image without a record is only reported. What another process is at work on is left to it.
+  // At the start, before any call: finishes or takes back what a killed process left, and compares the records with
+  // what the pools hold. What has no record is only reported. What another process is at work on is left to it.
   absl::Status Reconcile();
 
   const Segments& topology() const { return settings_.topology; }
@@ -82,6 +82,9 @@ class VolumeCatalog : public VolumeSource {
   absl::StatusOr<KeyedLocks::Hold> Lock(const std::string& id, const Call& call);
   absl::StatusOr<KeyedLocks::Hold> LockName(const std::string& name, const Call& call);
   absl::StatusOr<VolumeRecord> FindReady(const std::string& id);
+
+  // FAILED_PRECONDITION: the plugin was not started with the pool of the volume.
+  absl::StatusOr<const Pool*> PoolOf(const VolumeRecord& record) const;
 
   // Whether all of `wanted` holds on this node.
   bool IsHere(const Segments& wanted) const;
@@ -95,11 +98,11 @@ class VolumeCatalog : public VolumeSource {
 
   absl::Status FinishInterrupted();
   void FinishInterrupted(const VolumeRecord& listed);
-  absl::Status CompareWithImages();
+  absl::Status CompareWithPools();
   void CompareSize(const VolumeRecord& record);
 
   CatalogStore& store_;
-  Backend& backend_;
+  const Pools& pools_;
   KeyedLocks& locks_;
   const Settings settings_;
 };

@@ -27,7 +27,8 @@ VolumeInfo ToInfo(const VolumeRecord& record) {
           .bytes = record.bytes,
           .fs_type = record.fs_type,
           .propagation = record.propagation,
-          .published_nodes = {}};
+          .pool = record.pool,
+          .source = record.source};
 }
 
 std::string PropagationWord(const std::optional<Propagation>& propagation) {
@@ -74,6 +75,9 @@ absl::Status VolumeCatalog::CheckMatches(const VolumeRecord& existing, const Cre
     return AlreadyExists(
         fmt::format("a volume named {} exists with {}: delete it, or use another name", Quote(spec.name), how));
   };
+  if (existing.pool != spec.pool) {
+    return differs(fmt::format("pool {}, and {} is asked for", existing.pool, Quote(spec.pool)));
+  }
   if (existing.fs_type != spec.fs_type) {
     return differs(fmt::format("filesystem {}, and {} is asked for", existing.fs_type, spec.fs_type));
   }
@@ -101,18 +105,21 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
                     "volumes of node {} are reachable only at {}",
                     Quote(settings_.node_id), SegmentsText(settings_.topology)));
   }
+  MOORING_RETURN_IF_ERROR(pools_.Find(spec.pool).status());
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseSize(spec.range, spec.minimum_bytes));
   return VolumeRecord{.id = NewVolumeId(),
                       .name = spec.name,
                       .state = VolumeState::kCreating,
                       .bytes = bytes,
                       .fs_type = spec.fs_type,
-                      .propagation = spec.propagation};
+                      .propagation = spec.propagation,
+                      .pool = spec.pool};
 }
 
 // creating -> ready, or away.
 absl::Status VolumeCatalog::Finish(const VolumeRecord& record) {
-  if (const absl::Status made = Unexpected(backend_.Create(record.id, record.bytes)); !made.ok()) {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
+  if (const absl::Status made = Unexpected(pool->backend->Create({record.id, record.bytes})); !made.ok()) {
     // A row that cannot be taken back now (the disk is full) does no harm: Create of that name or Reconcile clears it.
     if (const absl::Status erased = Erase(record); !erased.ok()) {
       log::Warning("a volume that could not be created is not cleaned up yet",
@@ -125,7 +132,7 @@ absl::Status VolumeCatalog::Finish(const VolumeRecord& record) {
   // Another process had the same row in its hands: it has finished it, which is as good, or has given it up.
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(record.id));
   if (now && now->state == VolumeState::kReady) return absl::OkStatus();
-  if (!now) MOORING_RETURN_IF_ERROR(Unexpected(backend_.Delete(record.id)));
+  if (!now) MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Delete(record.id)));
   return Aborted(fmt::format("another process gave the creation of volume {} up: call again", Quote(record.name)));
 }
 
@@ -144,12 +151,14 @@ absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, store_.FindById(id));
   if (!record) return absl::OkStatus();
   // Before the record says "deleting": a volume in use is not to vanish from anybody's sight, not for a moment.
-  if (record->state == VolumeState::kReady) MOORING_RETURN_IF_ERROR(Unexpected(backend_.CheckUnused(id)));
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(*record));
+  if (record->state == VolumeState::kReady) MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->CheckUnused(id)));
   return Erase(*record);
 }
 
 // any state -> deleting -> away; back to ready where the volume is in use.
 absl::Status VolumeCatalog::Erase(const VolumeRecord& record) {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
   if (record.state != VolumeState::kDeleting) {
     const absl::StatusOr<bool> moved = store_.Move(record.id, record.state, VolumeState::kDeleting);
     // On a full disk only deleting makes room: then without the intent. Killed before the end, the volume is a record
@@ -160,11 +169,11 @@ absl::Status VolumeCatalog::Erase(const VolumeRecord& record) {
       return Aborted(fmt::format("another process is changing volume {}: call again later", Quote(record.id)));
     }
   }
-  const absl::Status deleted = Unexpected(backend_.Delete(record.id));
+  const absl::Status deleted = Unexpected(pool->backend->Delete(record.id));
   if (deleted.ok()) return store_.Remove(record.id);
   // One that was found in `deleting` may be another process's, which is at work on it: only a volume in use comes back.
   const bool ours = record.state == VolumeState::kReady;
-  if ((ours || absl::IsFailedPrecondition(deleted)) && backend_.Locate(record.id).ok()) {
+  if ((ours || absl::IsFailedPrecondition(deleted)) && pool->backend->Locate(record.id).ok()) {
     MOORING_RETURN_IF_ERROR(store_.Move(record.id, VolumeState::kDeleting, VolumeState::kReady).status());
   }
   return deleted;

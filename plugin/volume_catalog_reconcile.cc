@@ -26,7 +26,7 @@ std::string FirstOf(const std::set<std::string>& ids) {
 
 absl::Status VolumeCatalog::Reconcile() {
   MOORING_RETURN_IF_ERROR(FinishInterrupted());
-  return CompareWithImages();
+  return CompareWithPools();
 }
 
 absl::Status VolumeCatalog::FinishInterrupted() {
@@ -55,9 +55,12 @@ void VolumeCatalog::FinishInterrupted(const VolumeRecord& listed) {
   }
 }
 
-absl::Status VolumeCatalog::CompareWithImages() {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> images, backend_.List());
-  std::set<std::string> strangers(images.begin(), images.end());
+absl::Status VolumeCatalog::CompareWithPools() {
+  std::set<std::string> strangers;
+  for (const Pool& pool : pools_.all()) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> ids, pool.backend->Reconcile());
+    strangers.insert(ids.begin(), ids.end());
+  }
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> unfinished, store_.ListUnfinished());
   for (const VolumeRecord& record : unfinished) strangers.erase(record.id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<ListedVolume> volumes,
@@ -67,14 +70,15 @@ absl::Status VolumeCatalog::CompareWithImages() {
     CompareSize(listed.volume);
   }
   if (!strangers.empty()) {
-    log::Warning("images without a volume in the catalog: they are left alone, remove or restore them by hand",
-                 {{"count", std::to_string(strangers.size())}, {"images", FirstOf(strangers)}});
+    log::Warning("in the pools there is what the catalog does not know: it is left alone, remove or restore it by hand",
+                 {{"count", std::to_string(strangers.size())}, {"ids", FirstOf(strangers)}});
   }
   return absl::OkStatus();
 }
 
 void VolumeCatalog::CompareSize(const VolumeRecord& record) {
-  const absl::StatusOr<VolumeLocation> found = backend_.Locate(record.id);
+  const absl::StatusOr<const Pool*> pool = PoolOf(record);
+  const absl::StatusOr<VolumeLocation> found = pool.ok() ? (*pool)->backend->Locate(record.id) : pool.status();
   if (!found.ok()) {
     log::Error("a volume has lost its image: put it back, or delete the volume",
                {{"volume", record.id}, {"name", record.name}, {"cause", Message(found.status())}});

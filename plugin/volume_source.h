@@ -8,12 +8,14 @@
 
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
+#include "plugin/backend.h"
 
 namespace mooring {
 
 struct NodeVolume {
   std::string id;
-  std::string path;              // the image file, or the block device
+  BackendKind kind = BackendKind::kImage;
+  std::string path;              // the image file, the directory, the block device; empty: memory
   std::uint64_t bytes = 0;       // its size now
   std::uint64_t made_bytes = 0;  // what it was made or grown to: more than `bytes`, and it was cut short
   std::string fs_type;           // asked for when it was created; never empty

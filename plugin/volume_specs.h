@@ -12,6 +12,7 @@
 
 #include "mounter/mounter.h"
 #include "plugin/capability.h"
+#include "plugin/pools.h"
 #include "plugin/volume_size.h"
 
 namespace mooring {
@@ -24,7 +25,8 @@ struct CreateVolumeSpec {
   std::uint64_t minimum_bytes = 0;                        // that its capabilities need
   std::string fs_type;                                    // never empty, also for a volume that is to be a block device
   std::optional<Propagation> propagation = std::nullopt;  // of its targets; none: the plugin's, whatever it is then
-  std::vector<Segments> topologies;                       // it must be reachable from one of them; none: from anywhere
+  std::string pool = std::string(kDefaultPool);
+  std::vector<Segments> topologies;  // it must be reachable from one of them; none: from anywhere
 };
 
 struct ControllerPublishSpec {
@@ -53,6 +55,7 @@ struct CapacitySpec {
   bool possible = true;             // false: such a volume could never be made
   std::uint64_t minimum_bytes = 0;  // that the capabilities need
   Segments topology;                // empty: anywhere
+  std::string pool = std::string(kDefaultPool);
 };
 
 struct VolumeInfo {
@@ -60,7 +63,9 @@ struct VolumeInfo {
   std::uint64_t bytes = 0;
   std::string fs_type;
   std::optional<Propagation> propagation = std::nullopt;
-  std::vector<std::string> published_nodes;
+  std::string pool = std::string(kDefaultPool);
+  std::string source = {};  // the id of the snapshot or volume that it was made from; empty: none
+  std::vector<std::string> published_nodes = {};
 };
 
 struct VolumePage {

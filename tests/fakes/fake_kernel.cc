@@ -284,6 +284,23 @@ absl::Status FakeKernel::Bind(const BindRequest& request) {
   return absl::OkStatus();
 }
 
+// Options are the filesystem's: nothing here shows them.
+absl::Status FakeKernel::Change(const ChangeRequest& request) {
+  const FakeMount* const top = TopMount(request.target);
+  if (top == nullptr) return FailedPrecondition("nothing is mounted at " + request.target);
+  if (request.flags) mounts_[static_cast<std::size_t>(top - mounts_.data())].info.flags = *request.flags;
+  return absl::OkStatus();
+}
+
+// All that is below it; a mount there stops it before anything is gone.
+absl::Status FakeKernel::RemoveTree(const std::string& directory) {
+  for (const FakeMount& mount : mounts_) {
+    if (IsBelow(mount.info.target, directory)) return FailedPrecondition("a mount is at " + mount.info.target);
+  }
+  std::erase_if(nodes_, [&directory](const auto& node) { return IsBelow(node.first, directory); });
+  return absl::OkStatus();
+}
+
 absl::Status FakeKernel::Unmount(const UnmountRequest& request) {
   const absl::Status parents = CheckParents(request.target);
   if (absl::IsNotFound(parents)) return absl::OkStatus();

@@ -34,6 +34,7 @@ struct FakeNode {
 struct FakeLoop {
   LoopInfo info;
   std::uint64_t bytes = 0;  // as of the last look at the backing file
+  std::uint64_t read_ahead_bytes = 0;
 };
 
 struct FakeMount {
@@ -72,6 +73,7 @@ class FakeKernel {
   // The Mounter's calls.
   absl::Status Mount(const MountRequest& request);
   absl::Status Bind(const BindRequest& request);
+  absl::Status Change(const ChangeRequest& request);
   absl::Status Unmount(const UnmountRequest& request);
   absl::StatusOr<PathInfo> Find(const std::string& path) const;
   std::vector<MountInfo> List(const std::string& path) const;
@@ -79,12 +81,15 @@ class FakeKernel {
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request);
   absl::Status DetachLoop(const LoopInfo& loop);
   absl::Status ResizeLoop(const LoopInfo& loop);
+  absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning& tuning);
   absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) const;
   absl::StatusOr<FilesystemInfo> Probe(const std::string& path);
   absl::Status Format(const std::string& path, const std::string& fs_type);
   absl::Status Check(const std::string& path, const std::string& fs_type);
   absl::Status Grow(const std::string& path, const std::string& fs_type);
   absl::StatusOr<std::string> Ailment(const std::string& mount_path);
+  absl::Status Copy(const std::vector<ImageCopy>& copies);
+  absl::Status RemoveTree(const std::string& directory);
 
  private:
   const FakeMount* TopMount(const std::string& path) const;

@@ -144,6 +144,27 @@ absl::Status FakeKernel::ResizeLoop(const LoopInfo& info) {
   return absl::OkStatus();
 }
 
+absl::Status FakeKernel::TuneLoop(const LoopInfo& info, const LoopTuning& tuning) {
+  FakeLoop* loop = LoopAsFound(info);
+  if (loop == nullptr) return FailedPrecondition(info.device + " is no longer the device of its file");
+  loop->read_ahead_bytes = tuning.read_ahead_bytes;
+  return absl::OkStatus();
+}
+
+// All or none.
+absl::Status FakeKernel::Copy(const std::vector<ImageCopy>& copies) {
+  for (const ImageCopy& copy : copies) {
+    if (!nodes_.contains(copy.source)) return ErrnoStatus(ENOENT, "open", copy.source);
+    if (nodes_.contains(copy.destination)) return AlreadyExists(copy.destination + " is there already");
+  }
+  for (const ImageCopy& copy : copies) {
+    const FakeNode source = nodes_.at(copy.source);
+    AddFile(copy.destination, copy.bytes);
+    Node(copy.destination).filesystem = source.filesystem;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<LoopInfo>> FakeKernel::FindLoops(const std::string& backing_file) const {
   std::vector<LoopInfo> found = Loops();
   if (backing_file.empty()) return found;

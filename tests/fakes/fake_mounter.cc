@@ -116,6 +116,11 @@ absl::Status FakeMounter::Bind(const BindRequest& request) {
   });
 }
 
+absl::Status FakeMounter::Change(const ChangeRequest& request) {
+  MOORING_RETURN_IF_ERROR(Enter("Change", request.target));
+  return With([&](FakeKernel& kernel) { return kernel.Change(request); });
+}
+
 absl::Status FakeMounter::Unmount(const UnmountRequest& request) {
   MOORING_RETURN_IF_ERROR(Enter("Unmount", request.target, request.remove_target ? "remove" : ""));
   return With([&](FakeKernel& kernel) { return kernel.Unmount(request); });
@@ -151,6 +156,11 @@ absl::Status FakeMounter::ResizeLoop(const LoopInfo& loop) {
   return With([&](FakeKernel& kernel) { return kernel.ResizeLoop(loop); });
 }
 
+absl::Status FakeMounter::TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) {
+  MOORING_RETURN_IF_ERROR(Enter("TuneLoop", loop.device, fmt::format("{}", tuning.read_ahead_bytes)));
+  return With([&](FakeKernel& kernel) { return kernel.TuneLoop(loop, tuning); });
+}
+
 absl::StatusOr<std::vector<LoopInfo>> FakeMounter::FindLoops(const std::string& backing_file) {
   MOORING_RETURN_IF_ERROR(Enter("FindLoops", backing_file));
   return With([&](FakeKernel& kernel) { return kernel.FindLoops(backing_file); });
@@ -174,6 +184,18 @@ absl::Status FakeMounter::Check(const std::string& path, const std::string& fs_t
 absl::Status FakeMounter::Grow(const std::string& path, const std::string& fs_type) {
   MOORING_RETURN_IF_ERROR(Enter("Grow", path, fs_type));
   return With([&](FakeKernel& kernel) { return kernel.Grow(path, fs_type); });
+}
+
+absl::Status FakeMounter::Copy(const std::vector<ImageCopy>& copies) {
+  for (const ImageCopy& copy : copies) MOORING_RETURN_IF_ERROR(Enter("Copy", copy.source, copy.destination));
+  return With([&](FakeKernel& kernel) { return kernel.Copy(copies); });
+}
+
+absl::Status FakeMounter::Thaw(const std::string& image) { return Enter("Thaw", image); }
+
+absl::Status FakeMounter::RemoveTree(const std::string& directory) {
+  MOORING_RETURN_IF_ERROR(Enter("RemoveTree", directory));
+  return With([&](FakeKernel& kernel) { return kernel.RemoveTree(directory); });
 }
 
 absl::StatusOr<std::string> FakeMounter::Ailment(const std::string& mount_path) {

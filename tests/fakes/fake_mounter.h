@@ -62,6 +62,7 @@ class FakeMounter final : public Mounter {
 
   absl::Status Mount(const MountRequest& request) override;
   absl::Status Bind(const BindRequest& request) override;
+  absl::Status Change(const ChangeRequest& request) override;
   absl::Status Unmount(const UnmountRequest& request) override;
   absl::StatusOr<PathInfo> Find(const std::string& path) override;
   absl::StatusOr<std::vector<MountInfo>> List(const std::string& path) override;
@@ -69,12 +70,16 @@ class FakeMounter final : public Mounter {
   absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override;
   absl::Status DetachLoop(const LoopInfo& loop) override;
   absl::Status ResizeLoop(const LoopInfo& loop) override;
+  absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) override;
   absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override;
   absl::StatusOr<FilesystemInfo> Probe(const std::string& path) override;
   absl::Status Format(const std::string& path, const std::string& fs_type) override;
   absl::Status Check(const std::string& path, const std::string& fs_type) override;
   absl::Status Grow(const std::string& path, const std::string& fs_type) override;
   absl::StatusOr<std::string> Ailment(const std::string& mount_path) override;
+  absl::Status Copy(const std::vector<ImageCopy>& copies) override;
+  absl::Status Thaw(const std::string& image) override;
+  absl::Status RemoveTree(const std::string& directory) override;
 
  private:
   struct Fault {

@@ -18,6 +18,7 @@
 #include "base/unique_fd.h"
 #include "plugin/volume_id.h"
 #include "plugin/volume_size.h"
+#include "tests/fakes/fake_contents.h"
 
 namespace mooring {
 namespace {
@@ -39,6 +40,9 @@ class FakeLoops : public LoopDevices {
   }
   absl::Status DetachLoop(const LoopInfo& loop) override { return Unimplemented("detach " + loop.device); }
   absl::Status ResizeLoop(const LoopInfo& loop) override { return Unimplemented("resize " + loop.device); }
+  absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning&) override {
+    return Unimplemented("tune " + loop.device);
+  }
   absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!failure.ok()) return failure;
@@ -69,7 +73,7 @@ class ImageBackendTest : public ::testing::Test {
   ImageBackendTest() {
     std::string pattern = ::testing::TempDir() + "image_backend_XXXXXX";
     directory_ = ::mkdtemp(pattern.data());
-    backend_ = std::make_unique<ImageBackend>(directory_, loops_);
+    backend_ = std::make_unique<ImageBackend>(directory_ + "/volumes", loops_, contents_);
   }
   ~ImageBackendTest() override { std::filesystem::remove_all(directory_); }
 
@@ -78,7 +82,7 @@ class ImageBackendTest : public ::testing::Test {
 
   std::string Created(std::uint64_t bytes = kMiB) {
     std::string id = NewVolumeId();
-    const absl::Status status = backend_->Create(id, bytes);
+    const absl::Status status = backend_->Create({id, bytes});
     EXPECT_TRUE(status.ok()) << status;
     return id;
   }
@@ -100,6 +104,7 @@ class ImageBackendTest : public ::testing::Test {
 
   std::string directory_;
   FakeLoops loops_;
+  testing::FakeContents contents_;
   std::unique_ptr<ImageBackend> backend_;
 };
 
@@ -120,18 +125,18 @@ TEST_F(ImageBackendTest, AnImageIsSparseAndPrivate) {
 
 TEST_F(ImageBackendTest, CreatingAgainFinishesOrFindsTheImage) {
   const std::string id = Created(kMiB);
-  EXPECT_TRUE(backend_->Create(id, kMiB).ok());
+  EXPECT_TRUE(backend_->Create({id, kMiB}).ok());
   const std::string half = NewVolumeId();
   std::ofstream(Image(half)).flush();  // killed before the size was given
-  EXPECT_TRUE(backend_->Create(half, 2 * kMiB).ok());
+  EXPECT_TRUE(backend_->Create({half, 2 * kMiB}).ok());
   EXPECT_EQ(backend_->Locate(half)->bytes, 2 * kMiB);
-  EXPECT_FALSE(backend_->Create(id, 3 * kMiB).ok());  // never resized behind anyone's back
+  EXPECT_FALSE(backend_->Create({id, 3 * kMiB}).ok());  // never resized behind anyone's back
   EXPECT_EQ(backend_->Locate(id)->bytes, kMiB);
 }
 
 TEST_F(ImageBackendTest, AVolumeLargerThanWhatIsLeftIsRefused) {
   const std::uint64_t available = backend_->Capacity()->available;
-  const absl::Status status = backend_->Create(NewVolumeId(), available + kTiB);
+  const absl::Status status = backend_->Create({NewVolumeId(), available + kTiB});
   ASSERT_TRUE(absl::IsOutOfRange(status)) << status;
   EXPECT_THAT(Message(status), HasSubstr(directory_));
   EXPECT_THAT(Files(), IsEmpty());
@@ -150,7 +155,7 @@ TEST_F(ImageBackendTest, AFailureLeavesNoFile) {
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit small = {.rlim_cur = 2 * kMiB, .rlim_max = before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const absl::Status created = backend_->Create(NewVolumeId(), 4 * kMiB);
+  const absl::Status created = backend_->Create({NewVolumeId(), 4 * kMiB});
   const absl::Status grown = backend_->Grow(there, 4 * kMiB);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, ignored);
@@ -170,7 +175,7 @@ TEST_F(ImageBackendTest, IdsThatAreNotOursNeverReachAPath) {
     EXPECT_TRUE(backend_->Delete(id).ok()) << id.substr(0, 50);
     EXPECT_TRUE(absl::IsNotFound(backend_->Locate(id).status()));
     EXPECT_TRUE(absl::IsNotFound(backend_->Grow(id, kMiB)));
-    EXPECT_TRUE(absl::IsInternal(backend_->Create(id, kMiB)));
+    EXPECT_TRUE(absl::IsInternal(backend_->Create({id, kMiB})));
   }
   EXPECT_TRUE(std::filesystem::exists(directory_ + "/precious.img"));
   EXPECT_THAT(Files(), IsEmpty());
@@ -229,7 +234,7 @@ TEST_F(ImageBackendTest, ASymbolicLinkInThePlaceOfAnImageIsNotFollowed) {
   const std::string elsewhere = directory_ + "/elsewhere";
   std::ofstream(elsewhere) << "data";
   std::filesystem::create_symlink(elsewhere, Image(id));
-  EXPECT_FALSE(backend_->Create(id, kMiB).ok());
+  EXPECT_FALSE(backend_->Create({id, kMiB}).ok());
   EXPECT_FALSE(backend_->Grow(id, kMiB).ok());
   EXPECT_FALSE(backend_->Locate(id).ok());
   EXPECT_FALSE(backend_->Delete(id).ok());
@@ -276,7 +281,7 @@ TEST_F(ImageBackendTest, LeftoversGoUnlessSomebodyIsFormatting) {
   for (const std::string& id : {killed, deleted}) std::ofstream(Image(id) + ".undo") << "undo";
   std::ofstream(directory_ + "/volumes/notes.formatting") << "not ours";
   const UniqueFd mkfs = Locked(Image(formatting));
-  EXPECT_TRUE(backend_->RemoveLeftovers().ok());
+  EXPECT_TRUE(backend_->Reconcile().ok());
   EXPECT_FALSE(std::filesystem::exists(Formatting(killed)));
   EXPECT_FALSE(std::filesystem::exists(Formatting(deleted)));
   EXPECT_TRUE(std::filesystem::exists(Formatting(formatting)));
@@ -287,13 +292,13 @@ TEST_F(ImageBackendTest, LeftoversGoUnlessSomebodyIsFormatting) {
 }
 
 TEST_F(ImageBackendTest, ListsItsImagesAndNothingElse) {
-  EXPECT_THAT(*backend_->List(), IsEmpty());  // before there is a directory
-  EXPECT_TRUE(backend_->RemoveLeftovers().ok());
+  EXPECT_THAT(*backend_->Reconcile(), IsEmpty());  // before there is a directory
+  EXPECT_TRUE(backend_->Reconcile().ok());
   const std::string id = Created();
   std::ofstream(directory_ + "/volumes/notes.txt") << "not ours";
   std::ofstream(directory_ + "/volumes/vol-1.img") << "not ours";
   std::ofstream(Formatting(NewVolumeId())) << "half";
-  EXPECT_THAT(*backend_->List(), ElementsAre(id));
+  EXPECT_THAT(*backend_->Reconcile(), ElementsAre(id));
 }
 
 TEST_F(ImageBackendTest, CapacityIsWhatTheFilesystemHasLeft) {

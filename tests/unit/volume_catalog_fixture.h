@@ -20,6 +20,7 @@
 #include "plugin/image_backend.h"
 #include "plugin/volume_catalog.h"
 #include "plugin/volume_id.h"
+#include "tests/fakes/fake_contents.h"
 
 namespace mooring::catalog_test {
 
@@ -38,6 +39,7 @@ class FakeLoops : public LoopDevices {
     return absl::OkStatus();
   }
   absl::Status ResizeLoop(const LoopInfo& loop) override { return Unimplemented(loop.device); }
+  absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning&) override { return Unimplemented(loop.device); }
   absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (used_.count(backing_file) == 0) return std::vector<LoopInfo>();
@@ -57,8 +59,8 @@ class HookedBackend : public ImageBackend {
   using Hook = std::function<absl::Status(const std::string& what)>;
   using ImageBackend::ImageBackend;
 
-  absl::Status Create(const std::string& id, std::uint64_t bytes) override {
-    return Run("create", [&] { return ImageBackend::Create(id, bytes); });
+  absl::Status Create(const VolumeDraft& draft) override {
+    return Run("create", [&] { return ImageBackend::Create(draft); });
   }
   absl::Status Delete(const std::string& id) override {
     return Run("delete", [&] { return ImageBackend::Delete(id); });
@@ -77,19 +79,29 @@ class HookedBackend : public ImageBackend {
   }
 };
 
+inline Pools ImagePool(const std::string& directory, FakeLoops& loops, Contents& contents) {
+  std::vector<Pool> pools;
+  pools.push_back({std::string(kDefaultPool), BackendKind::kImage,
+                   std::make_unique<HookedBackend>(directory + "/volumes", loops, contents)});
+  return Pools(std::move(pools));
+}
+
 // What one plugin process has. Several of them over one directory are several processes.
 struct Process {
   explicit Process(const std::string& directory, FakeLoops& loops, std::int64_t max_volumes = 0,
                    const std::string& node_id = "n1")
-      : backend(directory, loops),
+      : pools(ImagePool(directory, loops, contents)),
+        backend(static_cast<HookedBackend&>(*pools.all().front().backend)),
         store(*CatalogStore::Open(directory + "/catalog.db")),
         locks(*KeyedLocks::Shared(directory + "/lock")),
-        catalog(*store, backend, *locks,
+        catalog(*store, pools, *locks,
                 {.node_id = node_id,
                  .topology = {{"topology.mooring.csi/node", node_id}, {kZoneKey, "a"}},
                  .max_volumes = max_volumes}) {}
 
-  HookedBackend backend;
+  testing::FakeContents contents;
+  Pools pools;
+  HookedBackend& backend;
   std::unique_ptr<CatalogStore> store;
   std::unique_ptr<KeyedLocks> locks;
   VolumeCatalog catalog;

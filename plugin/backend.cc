@@ -1,0 +1,31 @@
+#include "plugin/backend.h"
+
+namespace mooring {
+
+const BackendTraits& TraitsOf(BackendKind kind) {
+  static const BackendTraits kImage = {.block = true,
+                                       .snapshots = true,
+                                       .clones = true,
+                                       .grows = true,
+                                       .enforces_size = true,
+                                       .keeps_data = true,
+                                       .tunes = true,
+                                       .fs_types = {"ext4", "xfs"}};
+  static const BackendTraits kDirectory = {.keeps_data = true};
+  static const BackendTraits kDevice = {
+      .block = true, .enforces_size = true, .keeps_data = true, .fs_types = {"ext4", "xfs"}};
+  static const BackendTraits kTmpfs = {.grows = true, .enforces_size = true};
+  switch (kind) {
+    case BackendKind::kImage:
+      return kImage;
+    case BackendKind::kDirectory:
+      return kDirectory;
+    case BackendKind::kDevice:
+      return kDevice;
+    case BackendKind::kTmpfs:
+      return kTmpfs;
+  }
+  return kDirectory;
+}
+
+}  // namespace mooring
