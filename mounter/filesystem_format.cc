@@ -41,11 +41,6 @@ absl::StatusOr<Maker> MakerOf(const std::string& fs_type, const std::string& pat
   return InvalidArgument(fmt::format("cannot format as {}: ext4 and xfs are known", Quote(fs_type)));
 }
 
-// For a file that nobody else knows. Else mkfs.ext4 looks whether it is mounted: it reads all of /proc/mounts, and asks
-// every loop device there for its file, which hangs where one of them does. This answers "no" in its place (libext2fs,
-// ismounted.c).
-const std::vector<std::string> kNotMounted = {"EXT2FS_PRETEND_RO_MOUNT=1", "EXT2FS_PRETEND_ROOTFS=1"};
-
 absl::Status RunMaker(const std::string& fs_type, const std::string& path, const LockedImage& image,
                       const std::vector<std::string>& environment) {
   MOORING_ASSIGN_OR_RETURN(const Maker maker, MakerOf(fs_type, path));
