@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -38,7 +39,16 @@ absl::StatusOr<Maker> MakerOf(const std::string& fs_type, const std::string& pat
                  "e2fsprogs"};
   }
   if (fs_type == "xfs") return Maker{{"mkfs.xfs", "-q", "-K", "-s", "size=512", path}, "xfsprogs"};
-  return InvalidArgument(fmt::format("cannot format as {}: ext4 and xfs are known", Quote(fs_type)));
+  if (fs_type == "btrfs") return Maker{{"mkfs.btrfs", "-q", "-K", path}, "btrfs-progs"};
+  return InvalidArgument(fmt::format("cannot format as {}: ext4, xfs and btrfs are known", Quote(fs_type)));
+}
+
+// mkfs.btrfs calls a write for which there was no room an I/O error.
+bool HasNoRoom(const LockedImage& image) {
+  constexpr std::uint64_t kNearlyNothing = 1U << 20U;
+  struct statvfs filesystem = {};
+  if (!S_ISREG(image.status.st_mode) || ::fstatvfs(image.fd.get(), &filesystem) != 0) return false;
+  return std::uint64_t{filesystem.f_bavail} * filesystem.f_frsize < kNearlyNothing;
 }
 
 absl::Status RunMaker(const std::string& fs_type, const std::string& path, const LockedImage& image,
@@ -49,7 +59,7 @@ absl::Status RunMaker(const std::string& fs_type, const std::string& path, const
   if (result.exit_code == 0) return absl::OkStatus();
   const std::string message = fmt::format("{} on {} ended with {}: {}", maker.command[0], Quote(path), result.exit_code,
                                           Quote(result.output, 2048));
-  const bool full = result.output.find("No space left") != std::string::npos;
+  const bool full = result.output.find("No space left") != std::string::npos || HasNoRoom(image);
   return full ? ResourceExhausted(message) : Internal(message);
 }
 
@@ -102,8 +112,8 @@ absl::Status FormatFilesystem(const std::string& path, const std::string& fs_typ
 }
 
 absl::Status CheckFilesystem(const std::string& path, const std::string& fs_type) {
-  if (fs_type == "xfs")
-    return absl::OkStatus();  // fsck.xfs does nothing: the kernel replays the log and refuses what is bad
+  // fsck.xfs and fsck.btrfs do nothing: the kernel replays the log and refuses what is bad.
+  if (fs_type == "xfs" || fs_type == "btrfs") return absl::OkStatus();
   if (fs_type != "ext4") return InvalidArgument(fmt::format("cannot check {}", Quote(fs_type)));
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));
