@@ -3,7 +3,6 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,6 +14,7 @@
 #include "base/status.h"
 #include "mounter/crc32c.h"
 #include "mounter/target.h"
+#include "mounter/uuid.h"
 
 namespace mooring {
 namespace {
@@ -24,7 +24,7 @@ constexpr std::uint64_t kSuperAt = 64U << 10U;
 constexpr std::array<std::uint64_t, 3> kCopiesAt = {kSuperAt, std::uint64_t{64} << 20U, std::uint64_t{256} << 30U};
 
 // Within a superblock.
-constexpr std::size_t kChecksumBytes = 32, kUuidBytes = 16;
+constexpr std::size_t kChecksumBytes = 32;
 constexpr std::size_t kUuidAt = 32, kPlaceAt = 48, kFlagsAt = 56, kMagicAt = 64, kTotalBytesAt = 112, kDevicesAt = 136,
                       kIncompatAt = 188, kChecksumTypeAt = 196, kMetadataUuidAt = 571;
 constexpr std::string_view kMagic = "_BHRfS_M";
@@ -107,17 +107,6 @@ void SetUuid(Super& super, std::string_view uuid) {
   }
   uuid.copy(super.data() + kUuidAt, kUuidBytes);
   StoreChecksum(super);
-}
-
-// Version 4, RFC 9562.
-absl::StatusOr<std::string> RandomUuid() {
-  std::string uuid(kUuidBytes, '\0');
-  if (::getrandom(uuid.data(), uuid.size(), 0) != static_cast<ssize_t>(uuid.size())) {
-    return ErrnoStatus(errno, "get random bytes");
-  }
-  uuid[6] = static_cast<char>((uuid[6] & 0x0F) | 0x40);
-  uuid[8] = static_cast<char>((uuid[8] & 0x3F) | 0x80);
-  return uuid;
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
@@ -14,11 +16,14 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/btrfs_super.h"
 #include "mounter/command.h"
 #include "mounter/ext4_offline.h"
+#include "mounter/ext4_super.h"
 #include "mounter/filesystem.h"
 #include "mounter/image.h"
 #include "mounter/loop_device.h"
+#include "mounter/template.h"
 
 namespace mooring {
 namespace {
@@ -34,7 +39,7 @@ struct Maker {
 // sparse.
 absl::StatusOr<Maker> MakerOf(const std::string& fs_type, const std::string& path) {
   if (fs_type == "ext4") {
-    return Maker{{"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-E",
+    return Maker{{"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-O", "metadata_csum_seed", "-E",
                   "lazy_itable_init=1,lazy_journal_init=1,nodiscard", path},
                  "e2fsprogs"};
   }
@@ -75,6 +80,24 @@ absl::Status RemoveLeftovers(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status RenewFresh(const std::string& fs_type, const UniqueFd& file, const std::string& path) {
+  return fs_type == "ext4" ? RenewFreshExt4(file, path) : RenewBtrfs(path);
+}
+
+// mkfs, or what it wrote into another file of this size.
+absl::Status Fill(const UniqueFd& file, const std::string& path, const std::string& fs_type, const LockedImage& image) {
+  const auto size = static_cast<std::uint64_t>(image.status.st_size);
+  if (const std::shared_ptr<const Template> made = FindTemplate(fs_type, size)) {
+    MOORING_RETURN_IF_ERROR(made->WriteTo(file, path));
+    return RenewFresh(fs_type, file, path);
+  }
+  MOORING_RETURN_IF_ERROR(RunMaker(fs_type, path, image, kNotMounted));
+  if (fs_type == "xfs") return absl::OkStatus();  // its UUID is in its log, too
+  MOORING_ASSIGN_OR_RETURN(std::shared_ptr<const Template> made, Template::Of(file, path));
+  if (made != nullptr) KeepTemplate(fs_type, size, std::move(made));
+  return absl::OkStatus();
+}
+
 // A second file of the same size, formatted and put in the place of the first. The caller saw that the first is empty.
 absl::Status FormatAside(const LockedImage& image, const std::string& fs_type) {
   MOORING_RETURN_IF_ERROR(RemoveLeftovers(image.path));
@@ -85,7 +108,7 @@ absl::Status FormatAside(const LockedImage& image, const std::string& fs_type) {
   if (!fd.ok()) return ErrnoStatus(errno, "make", aside);
   absl::Cleanup remove = [&aside] { ::unlink(aside.c_str()); };
   if (::ftruncate(fd.get(), image.status.st_size) != 0) return ErrnoStatus(errno, "size", aside);
-  MOORING_RETURN_IF_ERROR(RunMaker(fs_type, aside, image, kNotMounted));
+  MOORING_RETURN_IF_ERROR(Fill(fd, aside, fs_type, image));
   // On disk before it takes the empty one's place: after a power cut the image is empty or whole, never half a
   // filesystem. And the name before anything is written through it: that would be lost with the new file.
   if (::fdatasync(fd.get()) != 0) return ErrnoStatus(errno, "write to disk", aside);

@@ -20,6 +20,7 @@
 #include "mounter/loop_device.h"
 #include "mounter/new_mount.h"
 #include "mounter/target.h"
+#include "mounter/uuid.h"
 
 namespace mooring {
 namespace {
@@ -30,7 +31,6 @@ constexpr std::chrono::seconds kCheckLimit{3600};
 // Where the superblock has the UUID: "Ext4 Disk Layout", "XFS Algorithms & Data Structures".
 constexpr off_t kExt4UuidAt = 1024 + 0x68;
 constexpr off_t kXfsUuidAt = 32;
-constexpr std::size_t kUuidBytes = 16;
 
 absl::StatusOr<std::string> ReadUuid(const std::string& path, off_t at) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));
