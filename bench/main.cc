@@ -182,7 +182,7 @@ void Run(const std::string& plugin, const std::string& directory, const std::vec
     here.FillTo(mounts);
     fmt::print("{} mounts{:>46} {:>9}\n", mounts, "p50 us", "p99 us");
     MeasurePublishing(client, here, mounts, report);
-    for (const char* fs_type : {"ext4", "xfs"}) MeasureStaging(client, here, fs_type, mounts, report);
+    for (const char* fs_type : {"ext4", "xfs", "btrfs"}) MeasureStaging(client, here, fs_type, mounts, report);
     if (mounts == 0) MeasureCrowd(here, report);
     std::fflush(stdout);
   }

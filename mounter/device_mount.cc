@@ -10,6 +10,8 @@
 
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/btrfs_mount.h"
+#include "mounter/btrfs_super.h"
 #include "mounter/image.h"
 #include "mounter/kernel_mounter.h"
 #include "mounter/loop_device.h"
@@ -28,21 +30,32 @@ absl::Status CheckOptions(const MountRequest& request) {
   return absl::OkStatus();
 }
 
-// The name is looked up once more for the mount: it has to lead to the device that was checked.
-absl::Status CheckDevice(const NewMount& mount, const std::string& device, dev_t number) {
+// The name is looked up once more for the mount: it has to lead to the device that was checked. And what an image says
+// must not have had the kernel open another device, too, as a part of the same btrfs.
+absl::Status CheckDevice(const NewMount& mount, const MountRequest& request, const std::string& device, dev_t number) {
   struct stat root = {};
   if (::fstat(mount.fd().get(), &root) != 0) return ErrnoStatus(errno, "look at the filesystem of", device);
+  if (request.fs_type == "btrfs") {
+    MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, OpenRoot(mount));
+    return CheckBtrfsDevice(directory, request.source, number, request.source != device);
+  }
   // Some filesystems have a number of their own, of no device.
   if (root.st_dev == number || major(root.st_dev) == 0) return absl::OkStatus();
   return FailedPrecondition(fmt::format("{} became another device while it was mounted", Quote(device)));
+}
+
+// All of the filesystem, whichever subvolume somebody has made its default: that is a part, and another's view.
+MountRequest WithWholeTree(MountRequest request) {
+  if (request.fs_type == "btrfs") request.options.push_back({"subvolid", "5"});
+  return request;
 }
 
 using LastStep = std::function<absl::Status()>;
 
 absl::Status MountDeviceBy(MountApi api, const MountRequest& request, const Target& target, const std::string& device,
                            dev_t number, const LastStep& last) {
-  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NewMount> mount, MakeMount(api, request, device));
-  MOORING_RETURN_IF_ERROR(CheckDevice(*mount, device, number));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NewMount> mount, MakeMount(api, WithWholeTree(request), device));
+  MOORING_RETURN_IF_ERROR(CheckDevice(*mount, request, device, number));
   // The superblock stays writable, so that the group can be set here and another mount of it may write; this mount may
   // not.
   if (request.group) MOORING_RETURN_IF_ERROR(SetGroup(*mount, *request.group));
@@ -55,10 +68,19 @@ absl::Status MountDevice(const MountRequest& request, const Target& target, cons
   return WithMountApi([&](MountApi api) { return MountDeviceBy(api, request, target, device, number, last); });
 }
 
+// Before the kernel sees it: which devices it takes for a part of this btrfs, the image says.
+absl::Status CheckAloneInImage(const LockedImage& image, const std::string& fs_type) {
+  if (fs_type != "btrfs") return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const BtrfsSuper super, ReadBtrfsSuper(image.fd.get(), image.path));
+  if (super.devices == 1) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("the btrfs in {} is on {} devices", Quote(image.path), super.devices));
+}
+
 absl::Status MountImage(const MountRequest& request, const Target& target, const SourcePolicy& sources) {
   // Held until it is mounted: who has the lock can tell a device that is going to be mounted from one that is going.
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(request.source));
   MOORING_RETURN_IF_ERROR(sources.CheckBackingFile(image.fd, request.source));
+  MOORING_RETURN_IF_ERROR(CheckAloneInImage(image, request.fs_type));
   // The loop device goes with the last mount, or, if none comes about, with `loop`.
   MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.label = request.label, .auto_clear = true}, image));
   if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info));

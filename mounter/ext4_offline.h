@@ -2,6 +2,9 @@
 #ifndef MOORING_MOUNTER_EXT4_OFFLINE_H_
 #define MOORING_MOUNTER_EXT4_OFFLINE_H_
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "mounter/image.h"
 
@@ -23,6 +26,11 @@ absl::Status ResizeExt4(const LockedImage& image);
 
 // For an image with an undo file: as it was before the growth. Without one, nothing.
 absl::Status TakeBackGrowth(const LockedImage& image);
+
+// For a file that nobody else knows. Else e2fsprogs look whether it is mounted: they read all of /proc/mounts, and ask
+// every loop device there for its file, which hangs where one of them does. This answers "no" in its place (libext2fs,
+// ismounted.c).
+inline const std::vector<std::string> kNotMounted = {"EXT2FS_PRETEND_RO_MOUNT=1", "EXT2FS_PRETEND_ROOTFS=1"};
 
 }  // namespace mooring
 

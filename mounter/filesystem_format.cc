@@ -1,10 +1,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
@@ -13,11 +16,14 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/btrfs_super.h"
 #include "mounter/command.h"
 #include "mounter/ext4_offline.h"
+#include "mounter/ext4_super.h"
 #include "mounter/filesystem.h"
 #include "mounter/image.h"
 #include "mounter/loop_device.h"
+#include "mounter/template.h"
 
 namespace mooring {
 namespace {
@@ -33,18 +39,22 @@ struct Maker {
 // sparse.
 absl::StatusOr<Maker> MakerOf(const std::string& fs_type, const std::string& path) {
   if (fs_type == "ext4") {
-    return Maker{{"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-E",
+    return Maker{{"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-O", "metadata_csum_seed", "-E",
                   "lazy_itable_init=1,lazy_journal_init=1,nodiscard", path},
                  "e2fsprogs"};
   }
   if (fs_type == "xfs") return Maker{{"mkfs.xfs", "-q", "-K", "-s", "size=512", path}, "xfsprogs"};
-  return InvalidArgument(fmt::format("cannot format as {}: ext4 and xfs are known", Quote(fs_type)));
+  if (fs_type == "btrfs") return Maker{{"mkfs.btrfs", "-q", "-K", path}, "btrfs-progs"};
+  return InvalidArgument(fmt::format("cannot format as {}: ext4, xfs and btrfs are known", Quote(fs_type)));
 }
 
-// For a file that nobody else knows. Else mkfs.ext4 looks whether it is mounted: it reads all of /proc/mounts, and asks
-// every loop device there for its file, which hangs where one of them does. This answers "no" in its place (libext2fs,
-// ismounted.c).
-const std::vector<std::string> kNotMounted = {"EXT2FS_PRETEND_RO_MOUNT=1", "EXT2FS_PRETEND_ROOTFS=1"};
+// mkfs.btrfs calls a write for which there was no room an I/O error.
+bool HasNoRoom(const LockedImage& image) {
+  constexpr std::uint64_t kNearlyNothing = 1U << 20U;
+  struct statvfs filesystem = {};
+  if (!S_ISREG(image.status.st_mode) || ::fstatvfs(image.fd.get(), &filesystem) != 0) return false;
+  return std::uint64_t{filesystem.f_bavail} * filesystem.f_frsize < kNearlyNothing;
+}
 
 absl::Status RunMaker(const std::string& fs_type, const std::string& path, const LockedImage& image,
                       const std::vector<std::string>& environment) {
@@ -54,7 +64,7 @@ absl::Status RunMaker(const std::string& fs_type, const std::string& path, const
   if (result.exit_code == 0) return absl::OkStatus();
   const std::string message = fmt::format("{} on {} ended with {}: {}", maker.command[0], Quote(path), result.exit_code,
                                           Quote(result.output, 2048));
-  const bool full = result.output.find("No space left") != std::string::npos;
+  const bool full = result.output.find("No space left") != std::string::npos || HasNoRoom(image);
   return full ? ResourceExhausted(message) : Internal(message);
 }
 
@@ -70,6 +80,24 @@ absl::Status RemoveLeftovers(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status RenewFresh(const std::string& fs_type, const UniqueFd& file, const std::string& path) {
+  return fs_type == "ext4" ? RenewFreshExt4(file, path) : RenewBtrfs(path);
+}
+
+// mkfs, or what it wrote into another file of this size.
+absl::Status Fill(const UniqueFd& file, const std::string& path, const std::string& fs_type, const LockedImage& image) {
+  const auto size = static_cast<std::uint64_t>(image.status.st_size);
+  if (const std::shared_ptr<const Template> made = FindTemplate(fs_type, size)) {
+    MOORING_RETURN_IF_ERROR(made->WriteTo(file, path));
+    return RenewFresh(fs_type, file, path);
+  }
+  MOORING_RETURN_IF_ERROR(RunMaker(fs_type, path, image, kNotMounted));
+  if (fs_type == "xfs") return absl::OkStatus();  // its UUID is in its log, too
+  MOORING_ASSIGN_OR_RETURN(std::shared_ptr<const Template> made, Template::Of(file, path));
+  if (made != nullptr) KeepTemplate(fs_type, size, std::move(made));
+  return absl::OkStatus();
+}
+
 // A second file of the same size, formatted and put in the place of the first. The caller saw that the first is empty.
 absl::Status FormatAside(const LockedImage& image, const std::string& fs_type) {
   MOORING_RETURN_IF_ERROR(RemoveLeftovers(image.path));
@@ -80,7 +108,7 @@ absl::Status FormatAside(const LockedImage& image, const std::string& fs_type) {
   if (!fd.ok()) return ErrnoStatus(errno, "make", aside);
   absl::Cleanup remove = [&aside] { ::unlink(aside.c_str()); };
   if (::ftruncate(fd.get(), image.status.st_size) != 0) return ErrnoStatus(errno, "size", aside);
-  MOORING_RETURN_IF_ERROR(RunMaker(fs_type, aside, image, kNotMounted));
+  MOORING_RETURN_IF_ERROR(Fill(fd, aside, fs_type, image));
   // On disk before it takes the empty one's place: after a power cut the image is empty or whole, never half a
   // filesystem. And the name before anything is written through it: that would be lost with the new file.
   if (::fdatasync(fd.get()) != 0) return ErrnoStatus(errno, "write to disk", aside);
@@ -107,8 +135,8 @@ absl::Status FormatFilesystem(const std::string& path, const std::string& fs_typ
 }
 
 absl::Status CheckFilesystem(const std::string& path, const std::string& fs_type) {
-  if (fs_type == "xfs")
-    return absl::OkStatus();  // fsck.xfs does nothing: the kernel replays the log and refuses what is bad
+  // fsck.xfs and fsck.btrfs do nothing: the kernel replays the log and refuses what is bad.
+  if (fs_type == "xfs" || fs_type == "btrfs") return absl::OkStatus();
   if (fs_type != "ext4") return InvalidArgument(fmt::format("cannot check {}", Quote(fs_type)));
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));

@@ -16,6 +16,7 @@
 
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/btrfs_mount.h"
 #include "mounter/ext4_offline.h"
 #include "mounter/filesystem.h"
 #include "mounter/image.h"
@@ -23,6 +24,7 @@
 #include "mounter/mount_table.h"
 #include "mounter/new_mount.h"
 #include "mounter/syscalls.h"
+#include "mounter/target.h"
 
 namespace mooring {
 namespace {
@@ -111,6 +113,18 @@ std::string ReadLine(const std::string& path) {
   return line;
 }
 
+// Of btrfs, which repairs what it can from a second copy; these stay in its memory all the same.
+absl::StatusOr<std::string> BtrfsAilment(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenNoSymlinks(path, O_RDONLY | O_DIRECTORY));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t errors, BtrfsErrors(root, path));
+  if (errors == 0) return std::string();
+  return fmt::format(
+      "btrfs has met {} error(s) of its device: see what is damaged with btrfs scrub start -B {}, and set the count "
+      "back "
+      "with btrfs device stats -z",
+      errors, Quote(path));
+}
+
 std::string BackingFileAilment(dev_t device) {
   const std::string backing = ReadLine(SysDirectory(device) + "/loop/backing_file");
   if (backing.empty()) return "";
@@ -136,7 +150,8 @@ absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const st
                          std::uint64_t bytes) {
   if (fs_type == "ext4") return GrowExt4(root, path, bytes);
   if (fs_type == "xfs") return GrowXfs(root, path, bytes);
-  return InvalidArgument(fmt::format("cannot grow {} at {}: ext4 and xfs are known", fs_type, Quote(path)));
+  if (fs_type == "btrfs") return GrowBtrfs(root, path, bytes);
+  return InvalidArgument(fmt::format("cannot grow {} at {}: ext4, xfs and btrfs are known", fs_type, Quote(path)));
 }
 
 absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type) {
@@ -158,6 +173,7 @@ absl::StatusOr<std::string> FindAilment(const MountInfo& info) {
   if (info.superblock_read_only) {
     return fmt::format("the {} filesystem has become read-only: the kernel's log says after which error", info.fs_type);
   }
+  if (info.fs_type == "btrfs") return BtrfsAilment(info.target);
   if (info.fs_type != "ext4") return std::string();
   if (("," + FilesystemOptions(info.id) + ",").find(",shutdown,") != std::string::npos) {  // its root still answers
     return std::string(

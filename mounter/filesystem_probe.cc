@@ -16,6 +16,7 @@
 
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/btrfs_super.h"
 #include "mounter/filesystem.h"
 #include "mounter/image.h"
 #include "mounter/target.h"
@@ -156,6 +157,16 @@ absl::Status ReadXfs(int fd, const std::string& path, FilesystemInfo& info) {
   return absl::OkStatus();
 }
 
+// Only one that is all on this device is a filesystem in it.
+absl::Status ReadBtrfs(int fd, const std::string& path, FilesystemInfo& info) {
+  MOORING_ASSIGN_OR_RETURN(const BtrfsSuper super, ReadBtrfsSuper(fd, path));
+  info.size_bytes = super.total_bytes;
+  if (super.devices == 1) return absl::OkStatus();
+  info.content = FilesystemInfo::Content::kForeign;
+  info.type = fmt::format("btrfs on {} devices", super.devices);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path) {
@@ -183,6 +194,9 @@ absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path) {
   } else if (info.type == "xfs") {
     info.content = FilesystemInfo::Content::kFilesystem;
     MOORING_RETURN_IF_ERROR(ReadXfs(fd.get(), path, info));
+  } else if (info.type == "btrfs") {
+    info.content = FilesystemInfo::Content::kFilesystem;
+    MOORING_RETURN_IF_ERROR(ReadBtrfs(fd.get(), path, info));
   }
   return info;
 }

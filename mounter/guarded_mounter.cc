@@ -43,7 +43,7 @@ constexpr std::array<std::string_view, 8> kParents = {
     "/home", "/media", "/mnt", "/opt", "/run", "/srv", "/tmp", "/var",
 };
 
-constexpr std::array<std::string_view, 2> kFilesystems = {"ext4", "xfs"};
+constexpr std::array<std::string_view, 3> kFilesystems = {"ext4", "xfs", "btrfs"};
 
 absl::Status Refuse(const char* reason, const std::string& message) {
   log::Once(log::Level::kWarning, reason, {{"request", message}});

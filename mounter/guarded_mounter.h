@@ -4,9 +4,8 @@
 //                 or the plugin's own: by its path here, and by
 //                 what it is once it is open (target_guard.h)
 //   source        a backing file below a directory of sources; a loop device, or a mount of one, that carries our label
-//   filesystem    ext4 or xfs: of others the kernel's code is not tried on what a plugin wrote, and some have no source
-//   loop device   one that carries our label
-//   looking       Find, List, Stats, Ailment, FindLoops: everywhere
+//   filesystem    ext4, xfs, btrfs: of others the kernel's code is not tried on what a plugin wrote; some have no
+//   source loop device   one that carries our label looking       Find, List, Stats, Ailment, FindLoops: everywhere
 //
 // What is refused is logged once for each reason, and FAILED_PRECONDITION.
 #ifndef MOORING_MOUNTER_GUARDED_MOUNTER_H_

@@ -16,6 +16,7 @@
 #include "mounter/filesystem.h"
 #include "mounter/image.h"
 #include "mounter/loop_device.h"
+#include "mounter/loop_mounted.h"
 #include "mounter/mount_table.h"
 #include "mounter/new_mount.h"
 #include "mounter/target.h"
@@ -62,12 +63,12 @@ absl::StatusOr<PathInfo> LookAt(const Target& target) {
   MOORING_ASSIGN_OR_RETURN(info.empty, IsEmpty(target, status));
   if (status.mount_root) {
     MOORING_ASSIGN_OR_RETURN(info.mount, MountAt(target, status));
+    // Some filesystems have a number of their own, of no device; and one that is broken says nothing.
+    if (status.error != 0 || major(info.device) == 0) info.device = info.mount->device;
   }
-  if (status.error != 0) {
-    info.failure = std::generic_category().message(status.error);
-    info.device = info.mount->device;
-  }
-  MOORING_ASSIGN_OR_RETURN(info.loop, LoopByNumber(info.device));
+  if (status.error != 0) info.failure = std::generic_category().message(status.error);
+  const bool mounted = info.mount && info.mount->device == info.device;
+  MOORING_ASSIGN_OR_RETURN(info.loop, LoopByNumber(info.device, mounted));
   return info;
 }
 
@@ -147,7 +148,7 @@ absl::StatusOr<std::vector<LoopInfo>> KernelMounter::FindLoops(const std::string
     MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, backing_file));
     std::erase_if(loops, [&file](const LoopInfo& loop) { return !IsOver(loop, file); });
   }
-  for (LoopInfo& loop : loops) MOORING_RETURN_IF_ERROR(AskWhetherMounted(loop));
+  MOORING_RETURN_IF_ERROR(AskWhetherMounted(loops));
   return loops;
 }
 

@@ -24,6 +24,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/loop_census.h"
+#include "mounter/loop_mounted.h"
 
 namespace mooring {
 namespace {
@@ -49,23 +50,8 @@ absl::StatusOr<UniqueFd> OpenDevice(unsigned number, int flags) {
   return fd;
 }
 
-// In sysfs. What cannot be looked at must not pass for missing: a second device over a file would be the end of it.
-absl::StatusOr<bool> IsThere(const std::string& path) {
-  if (::access(path.c_str(), F_OK) == 0) return true;
-  if (errno == ENOENT) return false;
-  return ErrnoStatus(errno, "look at", path);
-}
-
-absl::StatusOr<bool> IsBound(unsigned number) { return IsThere(fmt::format("/sys/block/loop{}/loop", number)); }
-
-// The kernel's own list of what is mounted: nothing is opened for it, and a mount is not disturbed.
-absl::StatusOr<bool> IsMounted(unsigned number) {
-  for (const char* type : {"ext4", "xfs"}) {
-    MOORING_ASSIGN_OR_RETURN(const bool mounted, IsThere(fmt::format("/sys/fs/{}/loop{}", type, number)));
-    if (mounted) return true;
-  }
-  return false;
-}
+// What cannot be looked at must not pass for free: a second device over a file would be the end of it.
+absl::StatusOr<bool> IsBound(unsigned number) { return IsInSysfs(fmt::format("/sys/block/loop{}/loop", number)); }
 
 std::string LabelIn(const loop_info64& status) {
   const char* const name = reinterpret_cast<const char*>(status.lo_file_name);
@@ -100,9 +86,7 @@ absl::StatusOr<std::optional<LoopInfo>> FromAnswer(int error, const loop_info64&
 // Empty: the device is bound to nothing.
 absl::StatusOr<std::optional<LoopInfo>> Status(int fd, unsigned number) {
   loop_info64 status = {};
-  MOORING_ASSIGN_OR_RETURN(std::optional<LoopInfo> loop, FromAnswer(AskStatus(fd, status), status, number));
-  if (loop) MOORING_RETURN_IF_ERROR(AskWhetherMounted(*loop));
-  return loop;
+  return FromAnswer(AskStatus(fd, status), status, number);
 }
 
 // The numbers of the loop devices in use: those that sysfs shows a backing file of. Nothing is opened for it.
@@ -128,11 +112,6 @@ absl::StatusOr<UniqueFd> OpenBound(unsigned number) {
   MOORING_ASSIGN_OR_RETURN(const bool bound, IsBound(number));
   if (!bound) return UniqueFd();
   return fd;
-}
-
-absl::StatusOr<std::optional<LoopInfo>> ByNumber(unsigned number) {
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenBound(number));
-  return fd.ok() ? Status(fd.get(), number) : std::optional<LoopInfo>();
 }
 
 // Sysfs knows without asking the file's filesystem. A device that shows no file there is on its way to be free.
@@ -189,8 +168,9 @@ absl::StatusOr<std::optional<OpenLoop>> OpenExisting(const LoopSpec& spec, const
     absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
     if (absl::IsNotFound(fd.status())) continue;
     if (!fd.ok()) return fd.status();
-    MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> now, Status(fd->get(), number));
+    MOORING_ASSIGN_OR_RETURN(std::optional<LoopInfo> now, Status(fd->get(), number));
     if (!now || !IsOver(*now, file)) continue;
+    MOORING_RETURN_IF_ERROR(AskWhetherMounted(*now));
     MOORING_RETURN_IF_ERROR(CheckReusable(*now, spec, image));
     return std::optional<OpenLoop>(OpenLoop{*std::move(fd), *now});
   }
@@ -296,12 +276,6 @@ absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop) {
 
 }  // namespace
 
-absl::Status AskWhetherMounted(LoopInfo& loop) {
-  if (loop.hangs()) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(loop.mounted, IsMounted(minor(loop.device_number)));
-  return absl::OkStatus();
-}
-
 absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImage& image) {
   if (spec.label.size() >= LO_NAME_SIZE) return InvalidArgument(fmt::format("label {} is too long", Quote(spec.label)));
   if (HasUndoFile(image.path)) {
@@ -353,9 +327,16 @@ absl::Status CheckNoneHangs(const std::vector<LoopInfo>& loops, const std::strin
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device) {
-  if (major(device) != kLoopMajor) return std::optional<LoopInfo>();
-  return ByNumber(minor(device));
+absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device, bool mounted) {
+  std::optional<LoopInfo> loop;
+  if (major(device) != kLoopMajor) return loop;
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenBound(minor(device)));
+  if (!fd.ok()) return loop;
+  MOORING_ASSIGN_OR_RETURN(loop, Status(fd.get(), minor(device)));
+  if (!loop) return loop;
+  loop->mounted = mounted;
+  if (!mounted) MOORING_RETURN_IF_ERROR(AskWhetherMounted(*loop));
+  return loop;
 }
 
 absl::StatusOr<std::optional<std::string>> LoopLabel(dev_t device) {

@@ -36,14 +36,15 @@ absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImag
 // milliseconds: it is waited for.
 absl::Status CheckUnattached(const LockedImage& image);
 
-// All of this host, without LoopInfo::mounted. One that hangs holds this up for a moment, and only once.
+// All of this host, without LoopInfo::mounted (mounter/loop_mounted.h). One that hangs holds this up for a moment, and
+// only once.
 absl::StatusOr<std::vector<LoopInfo>> ListLoops();
-absl::Status AskWhetherMounted(LoopInfo& loop);  // sets that; nothing is known of one that hangs
 
 // DEADLINE_EXCEEDED: one of them hangs, and may be over `file`, by its name. For who would act on there being none.
 absl::Status CheckNoneHangs(const std::vector<LoopInfo>& loops, const std::string& file);
 
-absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device);  // empty: not a loop device, or not in use
+// Empty: not a loop device, or not in use. `mounted`: known to be, and not looked for.
+absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device, bool mounted);
 
 // What LoopByNumber would give as the label, in fewer calls.
 absl::StatusOr<std::optional<std::string>> LoopLabel(dev_t device);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "mounter/btrfs_mount.h"
 
 namespace mooring {
 namespace {
@@ -55,6 +56,7 @@ TableMount FromLibmount(libmnt_fs* fs) {
   info.unbindable = fields.find("unbindable") != std::string_view::npos;
   info.parent = static_cast<std::uint64_t>(mnt_fs_get_parent_id(fs));
   info.source = Text(mnt_fs_get_source(fs));
+  if (info.fs_type == "btrfs") info.device = DeviceNamed(info.source).value_or(info.device);
   return info;
 }
 

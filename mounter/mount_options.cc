@@ -44,9 +44,9 @@ constexpr std::array kMountFlags = {
 // module.
 struct OptionRule {
   std::string_view name;
-  enum class Value { kNone, kNumber, kPowerOfTwo, kWord } value = Value::kNone;
+  enum class Value { kNone, kNumber, kPowerOfTwo, kWord, kWordOrNone } value = Value::kNone;
   std::uint64_t least = 0, most = 0;           // of a number; 0 is allowed beside the powers of two
-  std::array<std::string_view, 4> words = {};  // the only ones
+  std::array<std::string_view, 8> words = {};  // the only ones
   std::string_view opposite = "";              // not together with that one
 };
 
@@ -61,8 +61,13 @@ constexpr OptionRule Number(std::string_view name, std::uint64_t least, std::uin
   return {.name = name, .value = Value::kNumber, .least = least, .most = most, .opposite = opposite};
 }
 
-constexpr OptionRule Words(std::string_view name, std::array<std::string_view, 4> words) {
+constexpr OptionRule Words(std::string_view name, std::array<std::string_view, 8> words) {
   return {.name = name, .value = Value::kWord, .words = words};
+}
+
+constexpr OptionRule FlagOrWords(std::string_view name, std::array<std::string_view, 8> words,
+                                 std::string_view opposite = "") {
+  return {.name = name, .value = Value::kWordOrNone, .words = words, .opposite = opposite};
 }
 
 constexpr std::array kCommonOptions = {
@@ -106,18 +111,50 @@ constexpr std::array kXfsOptions = {
     Words("allocsize", {"64k", "1m", "64m", "1g"}),
 };
 
+// Without those that name a part of the filesystem, or another device (subvol, device), mount what is damaged
+// (degraded, rescue), keep it slow or busy (skip_balance, enospc_debug), or give up what a power cut must not take
+// (nobarrier).
+constexpr std::array kBtrfsOptions = {
+    Flag("acl", "noacl"),
+    Flag("noacl", "acl"),
+    Flag("autodefrag", "noautodefrag"),
+    Flag("noautodefrag", "autodefrag"),
+    Flag("flushoncommit", "noflushoncommit"),
+    Flag("noflushoncommit", "flushoncommit"),
+    Flag("ssd", "nossd"),
+    Flag("nossd", "ssd"),
+    FlagOrWords("discard", {"sync", "async"}, "nodiscard"),
+    FlagOrWords("compress", {"zlib", "lzo", "zstd", "zstd:1", "zstd:3", "zstd:9", "zstd:15", "no"}, "compress-force"),
+    FlagOrWords("compress-force", {"zlib", "lzo", "zstd", "zstd:1", "zstd:3", "zstd:9", "zstd:15", "no"}, "compress"),
+    Words("space_cache", {"v2"}),
+    Number("commit", 1, 300),
+    Number("max_inline", 0, 2048),
+    Number("thread_pool", 1, 64),
+};
+
 std::span<const OptionRule> OwnOptions(std::string_view fs_type) {
   if (fs_type == "ext4") return kExt4Options;
   if (fs_type == "xfs") return kXfsOptions;
+  if (fs_type == "btrfs") return kBtrfsOptions;
   return {};
 }
 
-const OptionRule* FindRule(std::string_view fs_type, std::string_view name) {
-  for (const std::span<const OptionRule> rules : {std::span<const OptionRule>(kCommonOptions), OwnOptions(fs_type)}) {
-    const auto found = std::find_if(rules.begin(), rules.end(), [&](const OptionRule& r) { return r.name == name; });
-    if (found != rules.end()) return &*found;
+// A rule of the filesystem's own stands for a common one of that name.
+std::vector<const OptionRule*> RulesOf(std::string_view fs_type) {
+  std::vector<const OptionRule*> rules;
+  for (const OptionRule& rule : OwnOptions(fs_type)) rules.push_back(&rule);
+  const std::size_t own = rules.size();
+  for (const OptionRule& rule : kCommonOptions) {
+    const auto is_own = [&rule](const OptionRule* other) { return other->name == rule.name; };
+    if (std::none_of(rules.begin(), rules.begin() + static_cast<std::ptrdiff_t>(own), is_own)) rules.push_back(&rule);
   }
-  return nullptr;
+  return rules;
+}
+
+const OptionRule* FindRule(std::string_view fs_type, std::string_view name) {
+  const std::vector<const OptionRule*> rules = RulesOf(fs_type);
+  const auto found = std::find_if(rules.begin(), rules.end(), [&](const OptionRule* r) { return r->name == name; });
+  return found == rules.end() ? nullptr : *found;
 }
 
 std::optional<std::uint64_t> ToNumber(std::string_view text) {
@@ -132,6 +169,10 @@ bool InRange(const OptionRule& rule, const std::string& text) {
   return number && *number >= rule.least && *number <= rule.most;
 }
 
+bool IsWordOf(const OptionRule& rule, const std::string& value) {
+  return !value.empty() && std::find(rule.words.begin(), rule.words.end(), value) != rule.words.end();
+}
+
 bool Fits(const OptionRule& rule, const std::optional<std::string>& value) {
   switch (rule.value) {
     case Value::kNone:
@@ -141,7 +182,9 @@ bool Fits(const OptionRule& rule, const std::optional<std::string>& value) {
     case Value::kPowerOfTwo:
       return value && InRange(rule, *value) && (*ToNumber(*value) == 0 || std::has_single_bit(*ToNumber(*value)));
     case Value::kWord:
-      return value && !value->empty() && std::find(rule.words.begin(), rule.words.end(), *value) != rule.words.end();
+      return value && IsWordOf(rule, *value);
+    case Value::kWordOrNone:
+      return !value || IsWordOf(rule, *value);
   }
   return false;
 }
@@ -160,6 +203,7 @@ std::vector<std::string> ValuesOf(const OptionRule& rule) {
     case Value::kPowerOfTwo:
       return {std::to_string(rule.least), std::to_string(rule.most)};
     case Value::kWord:
+    case Value::kWordOrNone:
       return WordsOf(rule);
   }
   return {};
@@ -175,6 +219,8 @@ std::string ValueHint(const OptionRule& rule) {
       return fmt::format("0 or a power of two up to {}", rule.most);
     case Value::kWord:
       return fmt::format("one of {}", fmt::join(WordsOf(rule), ", "));
+    case Value::kWordOrNone:
+      return fmt::format("no value, or one of {}", fmt::join(WordsOf(rule), ", "));
   }
   return "";
 }
@@ -182,8 +228,7 @@ std::string ValueHint(const OptionRule& rule) {
 std::string Allowed(std::string_view fs_type) {
   std::vector<std::string_view> names;
   for (const MountFlagRule& rule : kMountFlags) names.push_back(rule.name);
-  for (const OptionRule& rule : kCommonOptions) names.push_back(rule.name);
-  for (const OptionRule& rule : OwnOptions(fs_type)) names.push_back(rule.name);
+  for (const OptionRule* rule : RulesOf(fs_type)) names.push_back(rule->name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -266,11 +311,9 @@ absl::StatusOr<MountOptions> ParseMountFlags(std::string_view fs_type, const std
 
 std::vector<FilesystemOption> AllowedOptions(std::string_view fs_type) {
   std::vector<FilesystemOption> options;
-  for (const std::span<const OptionRule> rules : {std::span<const OptionRule>(kCommonOptions), OwnOptions(fs_type)}) {
-    for (const OptionRule& rule : rules) {
-      if (rule.value == Value::kNone) options.push_back({std::string(rule.name), std::nullopt});
-      for (const std::string& value : ValuesOf(rule)) options.push_back({std::string(rule.name), value});
-    }
+  for (const OptionRule* rule : RulesOf(fs_type)) {
+    if (Fits(*rule, std::nullopt)) options.push_back({std::string(rule->name), std::nullopt});
+    for (const std::string& value : ValuesOf(*rule)) options.push_back({std::string(rule->name), value});
   }
   return options;
 }

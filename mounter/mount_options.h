@@ -30,7 +30,7 @@ struct MountFlags {
 
 std::string ToString(const MountFlags& flags);  // "ro,nosuid,relatime"
 
-// Of the filesystem, shared by all its mounts: ext4(5), xfs(5).
+// Of the filesystem, shared by all its mounts: ext4(5), xfs(5), btrfs(5).
 struct FilesystemOption {
   std::string key;
   std::optional<std::string> value;  // absent for a flag

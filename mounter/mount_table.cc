@@ -1,16 +1,22 @@
 #include "mounter/mount_table.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
+#include <utility>
 
 #include "base/path.h"
 #include "base/status.h"
+#include "mounter/btrfs_mount.h"
 #include "mounter/mount_info_file.h"
 #include "mounter/syscalls.h"
+#include "mounter/target.h"
 
 namespace mooring {
 namespace {
@@ -41,7 +47,26 @@ struct StatMountBuffer {
 // Seccomp profiles older than these calls answer EPERM in the place of ENOSYS.
 absl::Status AskError(const std::string& operation) { return ErrnoStatus(errno == EPERM ? ENOSYS : errno, operation); }
 
-absl::StatusOr<MountInfo> AskKernel(std::uint64_t id) {
+struct Answer {
+  MountInfo info;
+  std::uint64_t table_id = 0;  // mountinfo's, which has to be asked for the device; 0: not so
+};
+
+// A btrfs has a number of its own. Its device is the one that it was mounted from: by the name that the kernel has of
+// it, which only a scan by root for devices of that UUID could change, to another one of the same device.
+void FindDevice(Answer& answer, const sys::StatMount& head) {
+  StatMountBuffer buffer;
+  if (answer.info.fs_type != "btrfs") return;
+  answer.table_id = head.mnt_id_old;
+  if (sys::StatMountById(answer.info.id, sys::kStatMountSbSource, buffer.bytes.data(), buffer.bytes.size()) != 0)
+    return;
+  if ((buffer.head().mask & sys::kStatMountSbSource) == 0) return;  // Linux before 6.13
+  const std::string source = buffer.Text(sys::kStatMountSbSource, buffer.head().sb_source);
+  answer.info.device = DeviceNamed(source).value_or(answer.info.device);
+  answer.table_id = 0;
+}
+
+absl::StatusOr<Answer> AskKernel(std::uint64_t id) {
   StatMountBuffer buffer;
   constexpr std::uint64_t kMask = sys::kStatMountSbBasic | sys::kStatMountMntBasic | sys::kStatMountMntRoot |
                                   sys::kStatMountMntPoint | sys::kStatMountFsType;
@@ -49,7 +74,8 @@ absl::StatusOr<MountInfo> AskKernel(std::uint64_t id) {
     return AskError(fmt::format("statmount of mount {}", id));
   }
   const sys::StatMount& head = buffer.head();
-  MountInfo info;
+  Answer answer;
+  MountInfo& info = answer.info;
   info.id = id;
   info.target = buffer.Text(sys::kStatMountMntPoint, head.mnt_point);
   info.root = buffer.Text(sys::kStatMountMntRoot, head.mnt_root);
@@ -59,7 +85,8 @@ absl::StatusOr<MountInfo> AskKernel(std::uint64_t id) {
   info.superblock_read_only = (head.sb_flags & MS_RDONLY) != 0;
   info.peer_group = head.mnt_peer_group;
   info.master = head.mnt_master;
-  return info;
+  FindDevice(answer, head);
+  return answer;
 }
 
 // The whole table, in its own order.
@@ -79,23 +106,48 @@ absl::StatusOr<std::vector<std::uint64_t>> AllIds() {
   }
 }
 
-absl::StatusOr<std::vector<MountInfo>> AskKernelForAll() {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> ids, AllIds());
+// The rest of what the kernel did not say of these.
+absl::StatusOr<std::vector<MountInfo>> Completed(std::vector<Answer> answers) {
+  const auto lacks = [](const Answer& answer) { return answer.table_id != 0; };
+  std::map<std::uint64_t, dev_t> devices;
+  if (std::any_of(answers.begin(), answers.end(), lacks)) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> table, ReadTable());
+    for (const MountInfo& info : table) devices[info.id] = info.device;
+  }
   std::vector<MountInfo> mounts;
-  mounts.reserve(ids.size());
-  for (const std::uint64_t id : ids) {
-    absl::StatusOr<MountInfo> info = AskKernel(id);
-    if (absl::IsNotFound(info.status())) continue;  // unmounted meanwhile
-    if (!info.ok()) return info.status();
-    mounts.push_back(*std::move(info));
+  mounts.reserve(answers.size());
+  for (Answer& answer : answers) {
+    const auto found = lacks(answer) ? devices.find(answer.table_id) : devices.end();
+    if (found != devices.end()) answer.info.device = found->second;
+    mounts.push_back(std::move(answer.info));
   }
   return mounts;
+}
+
+absl::StatusOr<std::vector<MountInfo>> AskKernelForAll() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> ids, AllIds());
+  std::vector<Answer> answers;
+  answers.reserve(ids.size());
+  for (const std::uint64_t id : ids) {
+    absl::StatusOr<Answer> answer = AskKernel(id);
+    if (absl::IsNotFound(answer.status())) continue;  // unmounted meanwhile
+    if (!answer.ok()) return answer.status();
+    answers.push_back(*std::move(answer));
+  }
+  return Completed(std::move(answers));
+}
+
+absl::StatusOr<MountInfo> AskKernelForOne(std::uint64_t id) {
+  MOORING_ASSIGN_OR_RETURN(Answer answer, AskKernel(id));
+  if (answer.table_id == 0) return std::move(answer.info);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> completed, Completed({std::move(answer)}));
+  return completed.front();
 }
 
 }  // namespace
 
 absl::StatusOr<MountInfo> LookUpMount(std::uint64_t id, bool unique) {
-  if (unique) return AskKernel(id);
+  if (unique) return AskKernelForOne(id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, ReadTable());
   const auto found = std::find_if(mounts.begin(), mounts.end(), [id](const MountInfo& info) { return info.id == id; });
   if (found == mounts.end()) return NotFound(fmt::format("mount {} is not in this mount namespace", id));
@@ -110,6 +162,19 @@ absl::StatusOr<std::vector<MountInfo>> ListMounts(const std::string& path) {
   // The kernel lists them in the order they were made; one that was moved can be older than what it was moved to.
   std::stable_sort(mounts->begin(), mounts->end(), [](const auto& a, const auto& b) { return a.target < b.target; });
   return mounts;
+}
+
+absl::StatusOr<MountInfo> LookUpMountOf(const UniqueFd& file, const std::string& path) {
+  struct statx status = {};
+  const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
+  if (::statx(file.get(), "", flags, sys::kStatxMntIdUnique, &status) != 0) return ErrnoStatus(errno, "look at", path);
+  if ((status.stx_mask & sys::kStatxMntIdUnique) != 0) {
+    absl::StatusOr<MountInfo> info = LookUpMount(status.stx_mnt_id, true);
+    if (!absl::IsUnimplemented(info.status())) return info;
+  }
+  const std::optional<std::uint64_t> id = TableMountIdOf(file);
+  if (id) return LookUpMount(*id, false);
+  return FailedPrecondition("/proc does not tell which mount a file is on: is it mounted here?");
 }
 
 std::string FilesystemOptions(std::uint64_t id) {

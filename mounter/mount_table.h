@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/unique_fd.h"
 #include "mounter/mounter.h"
 
 namespace mooring {
@@ -15,6 +16,9 @@ namespace mooring {
 // `unique`: the id is statx(2)'s STATX_MNT_ID_UNIQUE, else the one of mountinfo. NOT_FOUND: no such mount here any
 // more. UNIMPLEMENTED: a unique id, but no statmount(2) to look it up with; ask with the other id.
 absl::StatusOr<MountInfo> LookUpMount(std::uint64_t id, bool unique);
+
+// The mount that an open file is on.
+absl::StatusOr<MountInfo> LookUpMountOf(const UniqueFd& file, const std::string& path);
 
 // All mounts at or below `path`, ordered by target: parents before children.
 absl::StatusOr<std::vector<MountInfo>> ListMounts(const std::string& path);

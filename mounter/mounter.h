@@ -51,7 +51,7 @@ struct LoopInfo {
   std::uint64_t size_limit = 0;  // where not 0, the most that is used of it; both 0 for devices made here
   bool read_only = false;
   bool auto_clear = false;  // goes with its last user; where nobody mounted it, at any moment
-  bool mounted = false;     // an ext4 or xfs is on it, in whatever mount namespace
+  bool mounted = false;     // an ext4, xfs or btrfs is on it, in whatever mount namespace
 
   bool HasFileOf(const LoopInfo& other) const {
     return backing_device == other.backing_device && backing_inode == other.backing_inode &&
@@ -68,7 +68,7 @@ struct MountInfo {
   std::string target;    // as seen from this process's root
   std::string root;      // what of the filesystem is mounted: "/" for all of it
   std::string fs_type;   // "ext4", "devtmpfs"
-  dev_t device = 0;      // the superblock's, as st_dev shows it
+  dev_t device = 0;      // the block device it is on; of others the superblock's, as st_dev shows it
   MountFlags flags;      // of this mount alone
   bool superblock_read_only = false;
   std::uint64_t peer_group = 0;  // 0: not shared
@@ -81,7 +81,7 @@ struct PathInfo {
   enum class Kind { kMissing, kDirectory, kRegular, kBlockDevice, kSymlink, kOther };
   Kind kind = Kind::kMissing;
   bool empty = true;               // a directory without entries, or a file without bytes
-  dev_t device = 0;                // st_dev; for a block device node st_rdev
+  dev_t device = 0;                // st_dev, or that of `mount`; for a block device node st_rdev
   std::optional<MountInfo> mount;  // of the mount whose root this path is
   std::optional<LoopInfo> loop;    // behind `device`, where that is a loop device in use
 
@@ -205,7 +205,7 @@ struct FilesystemInfo {
     kForeign,     // something else, named in `type` where libblkid knows it
   };
   Content content = Content::kForeign;
-  std::string type;                // "ext4", "xfs", "dos", …
+  std::string type;                // "ext4", "xfs", "btrfs", "dos", …
   std::uint64_t size_bytes = 0;    // of the filesystem, where known
   std::uint64_t device_bytes = 0;  // of the device or file
   // An ext4 that was not unmounted cleanly, has met errors, or whose growth was cut short: then nothing else is known

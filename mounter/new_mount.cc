@@ -71,9 +71,11 @@ absl::Status FilesystemError(int error, std::string detail, const MountRequest& 
   }
   absl::Status status = ErrnoStatus(error, fmt::format("mount the {} filesystem of", request.fs_type), request.source);
   // These are about the filesystem or its options, not about the request's form, and no surprise.
-  if (error == EINVAL || error == EUCLEAN) status = WithCode(absl::StatusCode::kFailedPrecondition, status);
+  if (error == EINVAL || error == EUCLEAN || error == EEXIST)
+    status = WithCode(absl::StatusCode::kFailedPrecondition, status);
   if (detail.empty() && error == EUCLEAN)
-    detail = "the filesystem is damaged: keep a copy, then check it (e2fsck, xfs_repair)";
+    detail = "the filesystem is damaged: keep a copy, then check it (e2fsck, xfs_repair, btrfs check)";
+  if (detail.empty() && error == EEXIST) detail = "another filesystem with its UUID is in use: is it a copy of that?";
   if (detail.empty() && error == EBUSY) detail = "it is mounted read-only (after an error?) or in use in another way";
   if (detail.empty()) detail = "the kernel's log may say more";
   return absl::Status(status.code(), fmt::format("{} ({})", Message(status), detail));

@@ -16,6 +16,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/loop_device.h"
+#include "mounter/mount_table.h"
 #include "mounter/syscalls.h"
 
 namespace mooring {
@@ -49,7 +50,9 @@ absl::Status SourceGuard::CheckBindSource(const UniqueFd& source, const std::str
   if (S_ISBLK(status.stx_mode)) return CheckDevice(makedev(status.stx_rdev_major, status.stx_rdev_minor), path);
   const bool is_mount = (status.stx_attributes & sys::kStatxAttrMountRoot) != 0;
   if (!is_mount || !S_ISDIR(status.stx_mode)) return RefuseBindSource(path);
-  return CheckDevice(makedev(status.stx_dev_major, status.stx_dev_minor), path);
+  if (status.stx_dev_major != 0) return CheckDevice(makedev(status.stx_dev_major, status.stx_dev_minor), path);
+  MOORING_ASSIGN_OR_RETURN(const MountInfo mount, LookUpMountOf(source, path));  // a btrfs has a number of its own
+  return CheckDevice(mount.device, path);
 }
 
 absl::Status SourceGuard::CheckBackingFile(const UniqueFd& file, const std::string& path) const {

@@ -29,12 +29,15 @@ struct StatMount {
   std::uint32_t mnt_id_old, mnt_parent_id_old;
   std::uint64_t mnt_attr, mnt_propagation, mnt_peer_group, mnt_master, propagate_from;
   std::uint32_t mnt_root, mnt_point;
-  std::uint64_t reserved[50];
+  std::uint64_t mnt_ns_id;
+  std::uint32_t fs_subtype, sb_source;
+  std::uint64_t reserved[48];
 };
 
 inline constexpr std::uint64_t kStatMountSbBasic = 0x1, kStatMountMntBasic = 0x2, kStatMountMntRoot = 0x8,
                                kStatMountMntPoint = 0x10, kStatMountFsType = 0x20,
-                               kStatMountMntOpts = 0x80;  // Linux 6.11
+                               kStatMountMntOpts = 0x80,  // Linux 6.11
+    kStatMountSbSource = 0x200;                           // 6.13
 
 int StatMountById(std::uint64_t mount_id, std::uint64_t mask, void* buffer, std::size_t size);
 

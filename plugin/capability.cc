@@ -63,9 +63,9 @@ absl::Status ParseMount(const csi::v1::VolumeCapability::MountVolume& mount, std
 
 }  // namespace
 
-bool IsSupportedFsType(std::string_view fs_type) { return fs_type == "ext4" || fs_type == "xfs"; }
+bool IsSupportedFsType(std::string_view fs_type) { return fs_type == "ext4" || fs_type == "xfs" || fs_type == "btrfs"; }
 
-std::string SupportedFsTypes() { return "ext4, xfs"; }
+std::string SupportedFsTypes() { return "ext4, xfs, btrfs"; }
 
 absl::StatusOr<Capability> ParseCapability(const csi::v1::VolumeCapability& capability,
                                            std::string_view volume_fs_type) {

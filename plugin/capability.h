@@ -37,7 +37,7 @@ inline constexpr std::string_view kReadOnlyContext = "readonly";
 struct Capability {
   AccessType access_type = AccessType::kMount;
   AccessMode mode = AccessMode::kSingleNodeWriter;
-  std::string fs_type;               // "ext4" or "xfs"; empty: the volume's own
+  std::string fs_type;               // "ext4", "xfs" or "btrfs"; empty: the volume's own
   MountOptions options;              // of mount_flags
   std::optional<gid_t> mount_group;  // volume_mount_group
 
@@ -45,7 +45,7 @@ struct Capability {
 };
 
 bool IsSupportedFsType(std::string_view fs_type);
-std::string SupportedFsTypes();  // "ext4, xfs"
+std::string SupportedFsTypes();  // "ext4, xfs, btrfs"
 
 // INVALID_ARGUMENT: no access type, no or an unknown mode, an unknown filesystem, mount flags that are not allowed, a
 // group that is no number. `volume_fs_type` decides which flags are allowed where the capability names no filesystem.

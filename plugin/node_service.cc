@@ -137,7 +137,8 @@ absl::StatusOr<csi::v1::NodeGetVolumeStatsResponse> NodeService::Stats(
     usage->set_total(static_cast<std::int64_t>(stats.usage.bytes.total));
   } else {
     AddUsage(response, VolumeUsage::BYTES, stats.usage.bytes);
-    AddUsage(response, VolumeUsage::INODES, stats.usage.inodes);
+    // A btrfs makes them as it needs them, and counts none: as a figure that would be a volume without a free one.
+    if (stats.usage.inodes.total != 0) AddUsage(response, VolumeUsage::INODES, stats.usage.inodes);
   }
   csi::v1::VolumeCondition* condition = response.mutable_volume_condition();
   condition->set_abnormal(!stats.ailment.empty());

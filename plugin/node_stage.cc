@@ -194,7 +194,7 @@ absl::StatusOr<std::string> NodeVolumes::PrepareFilesystem(const StageSpec& spec
     MOORING_RETURN_IF_ERROR(mounter_.Check(volume.path, found.type));
     MOORING_ASSIGN_OR_RETURN(found, mounter_.Probe(volume.path));  // its size may be another
   }
-  // A volume can have grown while it was not staged. xfs grows only mounted, see MountStaged.
+  // A volume can have grown while it was not staged. xfs and btrfs grow only mounted, see MountStaged.
   constexpr std::uint64_t kSmallestGrowth = 4096;
   const bool smaller = found.size_bytes + kSmallestGrowth <= found.device_bytes;
   if (smaller && found.type == "ext4") MOORING_RETURN_IF_ERROR(mounter_.Grow(volume.path, found.type));
@@ -213,7 +213,7 @@ absl::Status NodeVolumes::MountStaged(const StageSpec& spec, const NodeVolume& v
   request.propagation = Propagation::kPrivate;  // what tasks mount below a target stays out of here
   request.group = spec.capability.mount_group;
   MOORING_RETURN_IF_ERROR(mounter_.Mount(request));
-  if (in_use || fs_type != "xfs") return absl::OkStatus();
+  if (in_use || fs_type == "ext4") return absl::OkStatus();
   const absl::Status grown = mounter_.Grow(spec.staging_path, fs_type);
   if (grown.ok()) return grown;
   const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);  // the call's own may be what was over

@@ -12,6 +12,7 @@ namespace {
 constexpr std::uint64_t kSmallestBlock = kMiB;
 constexpr std::uint64_t kSmallestExt4 = 16 * kMiB;
 constexpr std::uint64_t kSmallestXfs = 300 * kMiB;
+constexpr std::uint64_t kSmallestBtrfs = 109 * kMiB;
 
 std::uint64_t RoundDown(std::uint64_t bytes) { return bytes - bytes % kVolumeGranularity; }
 std::uint64_t RoundUp(std::uint64_t bytes) { return RoundDown(bytes + kVolumeGranularity - 1); }
@@ -26,7 +27,8 @@ absl::Status CheckLargest(const SizeRange& range) {
 
 std::uint64_t MinimumBytes(AccessType type, std::string_view fs_type) {
   if (type == AccessType::kBlock) return kSmallestBlock;
-  return fs_type == "xfs" ? kSmallestXfs : kSmallestExt4;
+  if (fs_type == "xfs") return kSmallestXfs;
+  return fs_type == "btrfs" ? kSmallestBtrfs : kSmallestExt4;
 }
 
 absl::StatusOr<std::uint64_t> ChooseSize(const SizeRange& range, std::uint64_t minimum) {

@@ -25,8 +25,8 @@ struct SizeRange {
   std::uint64_t limit = 0;
 };
 
-// The smallest volume that can be used so: a journal and its metadata have to fit (xfs: mkfs.xfs refuses below 300
-// MiB).
+// The smallest volume that can be used so: a journal and its metadata have to fit (mkfs.xfs refuses below 300
+// MiB, mkfs.btrfs below 109).
 std::uint64_t MinimumBytes(AccessType type, std::string_view fs_type);
 
 // The size of a new volume: `required` rounded up to the granularity, at least `minimum`. OUT_OF_RANGE where `limit` is

@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kLoopMajor = 7;
 
-bool IsSupported(const std::string& fs_type) { return fs_type == "ext4" || fs_type == "xfs"; }
+bool IsSupported(const std::string& fs_type) { return fs_type == "ext4" || fs_type == "xfs" || fs_type == "btrfs"; }
 
 }  // namespace
 

@@ -24,7 +24,7 @@ std::uint64_t BytesAt(const std::string& path) {
 class FilesystemMountTest : public KernelTest, public ::testing::WithParamInterface<const char*> {
  protected:
   std::string Type() const { return GetParam(); }
-  std::string Image(const std::string& name) const { return Type() == "ext4" ? Ext4Image(name) : XfsImage(name); }
+  std::string Image(const std::string& name) const { return ImageOf(Type(), name); }
   absl::Status Mount(const std::string& image, const std::string& target, const MountFlags& flags = {}) {
     MountRequest request = MountOf(image, target, Type());
     request.flags = flags;
@@ -134,7 +134,10 @@ TEST_P(FilesystemMountTest, BlockDeviceAsSource) {
 
 TEST_P(FilesystemMountTest, DamagedSuperblockLeavesNothingAndSaysSo) {
   const std::string image = Image("image");
-  Overwrite(image, Type() == "ext4" ? 1024 + 4 : 8, std::string(40, '\xff'));  // the block counts
+  const std::uint64_t at = Type() == "ext4"  ? 1024 + 4
+                           : Type() == "xfs" ? 8
+                                             : 65536 + 80;  // the block counts, the roots
+  Overwrite(image, at, std::string(40, '\xff'));
   EXPECT_THAT(Mount(image, Path("target")), FailsWith(absl::StatusCode::kFailedPrecondition,
                                                       "mount the " + Type() + " filesystem of '" + image + "'"));
   EXPECT_TRUE(MountsBelow(dir_.path()).empty());
@@ -156,7 +159,7 @@ TEST_P(FilesystemMountTest, FailureLeavesATargetThatWasThere) {
   EXPECT_TRUE(NoLoopOver(image));
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, FilesystemMountTest, ::testing::Values("ext4", "xfs"),
+INSTANTIATE_TEST_SUITE_P(Types, FilesystemMountTest, ::testing::Values("ext4", "xfs", "btrfs"),
                          [](const auto& test) { return std::string(test.param); });
 
 struct OptionCase {
@@ -169,14 +172,14 @@ class MountOptionTest : public KernelTest, public ::testing::WithParamInterface<
 // Whatever the table of options lets through, the kernel takes.
 TEST_P(MountOptionTest, IsTakenByTheKernel) {
   const std::string& type = GetParam().fs_type;
-  MountRequest request = MountOf(type == "ext4" ? Ext4Image("image") : XfsImage("image"), Path("target"), type);
+  MountRequest request = MountOf(ImageOf(type, "image"), Path("target"), type);
   request.options = {GetParam().option};
   ASSERT_OK(mounter_.Mount(request));
 }
 
 std::vector<OptionCase> OptionCases() {
   std::vector<OptionCase> cases;
-  for (const char* fs_type : {"ext4", "xfs"}) {
+  for (const char* fs_type : {"ext4", "xfs", "btrfs"}) {
     for (const FilesystemOption& option : AllowedOptions(fs_type)) cases.push_back({fs_type, option});
   }
   cases.push_back({"ext4", {"inode_readahead_blks", "32"}});
@@ -221,6 +224,27 @@ TEST_F(DeviceMountTest, OptionOutsideTheTableNeverReachesTheKernel) {
   }
   EXPECT_FALSE(Exists(Path("target")));
   EXPECT_TRUE(NoLoopOver(image));
+}
+
+// The image would have the kernel open another device, too.
+TEST_F(DeviceMountTest, BtrfsImageOnSeveralDevicesIsRefused) {
+  const std::string image = Sparse("image", 128 * kMiB), other = Losetup(Sparse("other", 128 * kMiB));
+  ASSERT_EQ(Tool("mkfs.btrfs -q -K " + image + " " + other + " >/dev/null 2>&1"), 0);
+  EXPECT_THAT(mounter_.Mount(MountOf(image, Path("target"), "btrfs")),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "on 2 devices"));
+  EXPECT_FALSE(Exists(Path("target")));
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_F(DeviceMountTest, BtrfsIsMountedWholeWhicheverSubvolumeIsItsDefault) {
+  const std::string image = BtrfsImage("image");
+  ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"), "btrfs")));
+  ASSERT_EQ(
+      Tool("cd " + Path("target") + " && btrfs subvolume create part >/dev/null && btrfs subvolume set-default part"),
+      0);
+  ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"))));
+  ASSERT_OK(mounter_.Mount(MountOf(image, Path("again"), "btrfs")));
+  EXPECT_THAT(Entries(Path("again")), ::testing::ElementsAre("part"));
 }
 
 // Each of the two is in the table.

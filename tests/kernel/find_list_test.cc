@@ -71,6 +71,37 @@ TEST_F(FindTest, EmptyIsADirectoryWithoutEntriesOrAFileWithoutBytes) {
   EXPECT_FALSE(Find(File("full-file", "x")).empty);
 }
 
+// It has a number of its own, of no device.
+TEST_F(FindTest, BtrfsIsFoundByTheDeviceItIsOn) {
+  const std::string image = BtrfsImage("image");
+  ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"), "btrfs")));
+  ASSERT_OK(mounter_.Bind(BindOf(Path("target"), Path("bound"), ReadOnly())));
+  const LoopLine loop = LoopsOver(image).at(0);
+  const dev_t number = StatOf(loop.device).st_rdev;
+  for (const char* name : {"target", "bound"}) {
+    const PathInfo info = Find(Path(name));
+    EXPECT_EQ(info.device, number);
+    ASSERT_TRUE(info.mount && info.loop);
+    EXPECT_EQ(info.mount->device, number);
+    EXPECT_EQ(info.mount->fs_type, "btrfs");
+    EXPECT_EQ(info.loop->device, loop.device);
+    EXPECT_TRUE(info.loop->mounted);
+  }
+  const auto listed = mounter_.List(dir_.path());
+  ASSERT_OK(listed);
+  ASSERT_EQ(listed->size(), 2U);
+  for (const MountInfo& info : *listed) EXPECT_EQ(info.device, number) << info.target;
+}
+
+TEST_F(FindTest, LoopDeviceOfAMountedBtrfsIsMounted) {
+  const std::string image = BtrfsImage("image"), other = Losetup(BtrfsImage("other"));
+  ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"), "btrfs")));
+  EXPECT_TRUE(mounter_.FindLoops(image)->at(0).mounted);
+  EXPECT_FALSE(mounter_.FindLoops(Path("other"))->at(0).mounted);
+  EXPECT_TRUE(Find(LoopsOver(image).at(0).device).loop->mounted);
+  EXPECT_FALSE(Find(other).loop->mounted);
+}
+
 TEST_F(FindTest, SymlinkOnTheWayIsRefused) {
   Dir("real/directory");
   ASSERT_EQ(::symlink(Path("real").c_str(), Path("link").c_str()), 0);

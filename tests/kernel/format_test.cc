@@ -49,6 +49,25 @@ TEST_F(FormatTest, MakesAnXfsOfTheWholeImageThatStaysSparse) {
   EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image"));
 }
 
+TEST_F(FormatTest, MakesABtrfsOfTheWholeImageThatStaysSparse) {
+  const std::string image = Sparse("image", 1024 * kMiB);
+  ASSERT_OK(mounter_.Format(image, "btrfs"));
+  EXPECT_EQ(StatOf(image).st_size, static_cast<off_t>(1024 * kMiB));
+  EXPECT_LT(StatOf(image).st_blocks * 512, static_cast<blkcnt_t>(8 * kMiB));
+  EXPECT_EQ(mounter_.Probe(image)->size_bytes, 1024 * kMiB);
+  EXPECT_TRUE(IsClean(image, "btrfs"));
+  ExpectMountable(image, "btrfs");
+  EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image"));
+}
+
+// What the plugin takes for the smallest volume (plugin/volume_size.cc).
+TEST_F(FormatTest, MakesABtrfsOf109MebibytesAndNoSmallerOne) {
+  const std::string image = Sparse("image", 109 * kMiB);
+  ASSERT_OK(mounter_.Format(image, "btrfs"));
+  ExpectMountable(image, "btrfs");
+  EXPECT_FALSE(mounter_.Format(Sparse("smaller", 109 * kMiB - 4096), "btrfs").ok());
+}
+
 TEST_F(FormatTest, TwoImagesHaveTwoUuids) {
   ASSERT_OK(mounter_.Format(Sparse("a", 300 * kMiB), "xfs"));
   ASSERT_OK(mounter_.Format(Sparse("b", 300 * kMiB), "xfs"));
@@ -159,6 +178,7 @@ TEST_F(FormatTest, MissingMkfsNamesThePackageAndLeavesNothing) {
   };
   EXPECT_THAT(format("ext4"), ::testing::MatchesRegex("FAILED_PRECONDITION: mkfs.ext4 .*e2fsprogs.*"));
   EXPECT_THAT(format("xfs"), ::testing::MatchesRegex("FAILED_PRECONDITION: mkfs.xfs .*xfsprogs.*"));
+  EXPECT_THAT(format("btrfs"), ::testing::MatchesRegex("FAILED_PRECONDITION: mkfs.btrfs .*btrfs-progs.*"));
   EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image", "empty"));
   EXPECT_EQ(StatOf(image).st_blocks, 0);
 }
@@ -173,13 +193,14 @@ TEST_P(FullDiskTest, IsSaidAndLeavesTheImageEmpty) {
   EXPECT_EQ(mounter_.Probe(image)->content, FilesystemInfo::Content::kEmpty);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, FullDiskTest, ::testing::Values("ext4", "xfs"),
+INSTANTIATE_TEST_SUITE_P(Types, FullDiskTest, ::testing::Values("ext4", "xfs", "btrfs"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_F(FormatTest, TooSmallAnImageIsAnErrorAndLeavesNothing) {
   const std::string image = Sparse("image", 4096);
   EXPECT_FALSE(mounter_.Format(image, "ext4").ok());
   EXPECT_FALSE(mounter_.Format(image, "xfs").ok());
+  EXPECT_FALSE(mounter_.Format(image, "btrfs").ok());
   EXPECT_FALSE(mounter_.Format(File("nothing"), "ext4").ok());
   EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image", "nothing"));
   EXPECT_EQ(StatOf(image).st_size, 4096);

@@ -113,6 +113,27 @@ TEST_F(HelperGuardTest, SourcesThatAreNoVolumesAreRefused) {
   EXPECT_EQ(Tool("losetup -d " + foreign), 0);
 }
 
+// Its device number is no device's: whose it is, the kernel says.
+TEST_F(HelperGuardTest, ABtrfsIsKnownByItsDevice) {
+  BtrfsImage("volumes/b.img");
+  const std::string foreign = Losetup(BtrfsImage("foreign.img"));
+  MountRequest request = MountOfImage("b.img", "btrfs");
+  request.fs_type = "btrfs";
+  ASSERT_OK(helper().Mount(request));
+  EXPECT_OK(helper().Bind(BindOf(Target("btrfs"), Target("x"))));
+  EXPECT_OK(helper().Grow(Target("x"), "btrfs"));
+  EXPECT_THAT(helper().Grow(Target("x"), "ext4"), FailsWith(StatusCode::kInternal, ""));
+  Dir("csi/btrfs/below");
+  EXPECT_THAT(helper().Bind(BindOf(Target("btrfs/below"), Target("y"))),
+              FailsWith(StatusCode::kFailedPrecondition, "neither a loop device"));
+  ASSERT_EQ(::mount(foreign.c_str(), Dir("csi/foreign").c_str(), "btrfs", 0, nullptr), 0);
+  EXPECT_THAT(helper().Bind(BindOf(Target("foreign"), Target("y"))),
+              FailsWith(StatusCode::kFailedPrecondition, "neither a loop device"));
+  EXPECT_THAT(helper().Grow(Target("foreign"), "btrfs"), FailsWith(StatusCode::kFailedPrecondition, "neither a loop"));
+  EXPECT_EQ(::umount(Target("foreign").c_str()), 0);
+  EXPECT_EQ(Tool("losetup -d " + foreign), 0);
+}
+
 TEST_F(HelperGuardTest, LoopDevicesOfOthersAreLeftAlone) {
   const std::string foreign = Losetup(Path("outside/disk.img"));
   LoopInfo info = *helper().Find(foreign)->loop;

@@ -20,7 +20,7 @@ namespace mooring::testing {
 namespace {
 
 std::string MakeImage(const std::string& path, const std::string& maker) {
-  EXPECT_EQ(Run(fmt::format("{} '{}'", maker, path)), 0) << maker;
+  EXPECT_EQ(Run(fmt::format("{} '{}' >/dev/null 2>&1", maker, path)), 0) << maker;
   return path;
 }
 
@@ -71,6 +71,15 @@ std::string KernelTest::Ext4Image(const std::string& name, std::uint64_t bytes) 
 
 std::string KernelTest::XfsImage(const std::string& name, std::uint64_t bytes) const {
   return MakeImage(Sparse(name, bytes), "mkfs.xfs -q -K");
+}
+
+std::string KernelTest::BtrfsImage(const std::string& name, std::uint64_t bytes) const {
+  return MakeImage(Sparse(name, bytes), "mkfs.btrfs -q -K");
+}
+
+std::string KernelTest::ImageOf(const std::string& fs_type, const std::string& name) const {
+  if (fs_type == "btrfs") return BtrfsImage(name);
+  return fs_type == "xfs" ? XfsImage(name) : Ext4Image(name);
 }
 
 std::string KernelTest::PrivateMount(const std::string& name) const {
@@ -128,6 +137,11 @@ MountFlags ReadOnly() {
   MountFlags flags;
   flags.read_only = true;
   return flags;
+}
+
+bool IsClean(const std::string& image, const std::string& fs_type) {
+  const std::string program = fs_type == "ext4" ? "e2fsck -fn" : fs_type == "xfs" ? "xfs_repair -n" : "btrfs check";
+  return Run(fmt::format("{} '{}' >/dev/null 2>&1", program, image)) == 0;
 }
 
 bool HasStatMount() {

@@ -32,6 +32,8 @@ class KernelTest : public ::testing::Test {
   std::string Sparse(const std::string& name, std::uint64_t bytes) const;
   std::string Ext4Image(const std::string& name, std::uint64_t bytes = 32 * kMiB) const;
   std::string XfsImage(const std::string& name, std::uint64_t bytes = 300 * kMiB) const;
+  std::string BtrfsImage(const std::string& name, std::uint64_t bytes = 128 * kMiB) const;
+  std::string ImageOf(const std::string& fs_type, const std::string& name) const;  // one of these
 
   // Directories with a mount of their own, made with mount(2).
   std::string PrivateMount(const std::string& name) const;
@@ -52,6 +54,8 @@ BindRequest NodeBindOf(const std::string& device, const std::string& target);  /
 MountRequest MountOf(const std::string& source, const std::string& target, const std::string& fs_type = "ext4");
 UnmountRequest UnmountOf(const std::string& target, bool remove_target = false);
 MountFlags ReadOnly();
+
+bool IsClean(const std::string& image, const std::string& fs_type);  // so says its own program, which changes nothing
 
 // Linux 6.8, or not blocked: statx(2)'s unique ids, and statmount(2) and listmount(2) to look them up with.
 bool HasStatMount();

@@ -83,6 +83,24 @@ TEST_F(ProbeTest, XfsAndItsSize) {
   EXPECT_FALSE(info.needs_check);
 }
 
+TEST_F(ProbeTest, BtrfsAndItsSize) {
+  const std::string image = BtrfsImage("image", 128 * kMiB);
+  ASSERT_EQ(::truncate(image.c_str(), 256 * kMiB), 0);
+  const FilesystemInfo info = Probe(image);
+  EXPECT_EQ(info.content, Content::kFilesystem);
+  EXPECT_EQ(info.type, "btrfs");
+  EXPECT_EQ(info.size_bytes, 128 * kMiB);
+  EXPECT_EQ(info.device_bytes, 256 * kMiB);
+  EXPECT_FALSE(info.needs_check);
+}
+
+TEST_F(ProbeTest, BtrfsOnSeveralDevicesIsNoFilesystemInThisOne) {
+  Sparse("other", 128 * kMiB);
+  ASSERT_EQ(Tool("mkfs.btrfs -q -K " + Sparse("image", 128 * kMiB) + " " + Path("other") + " >/dev/null 2>&1"), 0);
+  EXPECT_EQ(Probe(Path("image")).content, Content::kForeign);
+  EXPECT_EQ(Probe(Path("image")).type, "btrfs on 2 devices");
+}
+
 TEST_F(ProbeTest, FilesystemOnADevice) { EXPECT_EQ(Probe(Losetup(Ext4Image("image"))).type, "ext4"); }
 
 TEST_F(ProbeTest, MountedOne) {

@@ -75,7 +75,10 @@ TEST_F(UpkeepTest, CheckOfZeroesIsRefused) {
   EXPECT_THAT(mounter_.Check(image, "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, image));
 }
 
-TEST_F(UpkeepTest, CheckOfXfsIsTheKernels) { EXPECT_OK(mounter_.Check(XfsImage("image"), "xfs")); }
+TEST_F(UpkeepTest, CheckOfXfsAndBtrfsIsTheKernels) {
+  EXPECT_OK(mounter_.Check(XfsImage("image"), "xfs"));
+  EXPECT_OK(mounter_.Check(BtrfsImage("other"), "btrfs"));
+}
 
 TEST_F(UpkeepTest, CheckAndGrowOfAnUnknownTypeAreRefused) {
   EXPECT_THAT(mounter_.Check(Ext4Image("image"), "ntfs"), FailsWith(absl::StatusCode::kInvalidArgument, "ntfs"));
@@ -104,6 +107,28 @@ TEST_F(UpkeepTest, GrowOfAnUnmountedOneThatHasItsSizeIsOk) {
 
 TEST_F(UpkeepTest, GrowOfAnUnmountedXfsIsRefused) {
   EXPECT_THAT(mounter_.Grow(XfsImage("image"), "xfs"), FailsWith(absl::StatusCode::kFailedPrecondition, "mounted"));
+}
+
+TEST_F(UpkeepTest, GrowOfAnUnmountedBtrfsIsRefused) {
+  EXPECT_THAT(mounter_.Grow(BtrfsImage("image"), "btrfs"), FailsWith(absl::StatusCode::kFailedPrecondition, "mounted"));
+}
+
+TEST_F(UpkeepTest, GrowOfAMountedBtrfsKeepsItsData) {
+  const std::string image = BtrfsImage("image", 128 * kMiB);
+  MountAndEnlarge(image, "btrfs");
+  ASSERT_EQ(TryWrite(Path("target/file"), "data"), 0);
+  ASSERT_OK(mounter_.Grow(Path("target"), "btrfs"));
+  EXPECT_EQ(BytesAt(Path("target")), 256 * kMiB);
+  EXPECT_EQ(ReadFile(Path("target/file")), "data");
+  EXPECT_OK(mounter_.Grow(Path("target"), "btrfs")) << "again";
+  ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"))));
+  EXPECT_EQ(mounter_.Probe(image)->size_bytes, 256 * kMiB);
+}
+
+TEST_F(UpkeepTest, GrowOfABtrfsThroughAReadOnlyMount) {
+  MountAndEnlarge(BtrfsImage("image"), "btrfs", ReadOnly());
+  ASSERT_OK(mounter_.Grow(Path("target"), "btrfs"));
+  EXPECT_EQ(BytesAt(Path("target")), 256 * kMiB);
 }
 
 TEST_F(UpkeepTest, GrowOfAMountedXfsKeepsItsData) {
@@ -263,6 +288,26 @@ TEST_F(UpkeepTest, CheckAndGrowOfWhatIsInUseAreRefused) {
   const std::string device = LoopsOver(image).front().device;
   EXPECT_THAT(mounter_.Check(image, "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, device));
   EXPECT_THAT(mounter_.Grow(image, "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, device));
+}
+
+TEST_F(UpkeepTest, BtrfsAilsOfItsBackingFileItsErrorsAndBeingReadOnly) {
+  const std::string image = BtrfsImage("image");
+  ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"), "btrfs")));
+  EXPECT_EQ(*mounter_.Ailment(Path("target")), "");
+  ASSERT_EQ(TryWrite(Path("target/file"), std::string(kMiB, 'x')), 0);
+  // Data has no second copy: each block of it is damaged in the file below, and read again.
+  ASSERT_EQ(Tool("sync -f " + Path("target")), 0);
+  const std::size_t data = ReadFile(image).find(std::string(65536, 'x'));
+  ASSERT_NE(data, std::string::npos);
+  Overwrite(image, data, std::string(4096, 'y'));
+  ASSERT_EQ(Tool("echo 3 > /proc/sys/vm/drop_caches; ! cat " + Path("target/file") + " >/dev/null 2>&1"), 0);
+  EXPECT_THAT(*mounter_.Ailment(Path("target")), HasSubstr("btrfs has met"));
+  ASSERT_EQ(Tool("btrfs device stats -z " + Path("target") + " >/dev/null"), 0);
+  EXPECT_EQ(*mounter_.Ailment(Path("target")), "");
+  ASSERT_EQ(::mount(nullptr, Path("target").c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
+  EXPECT_THAT(*mounter_.Ailment(Path("target")), HasSubstr("read-only"));
+  ASSERT_EQ(::unlink(image.c_str()), 0);
+  EXPECT_THAT(*mounter_.Ailment(Path("target")), HasSubstr("deleted"));
 }
 
 class AilmentTest : public UpkeepTest {

@@ -87,9 +87,9 @@ TEST_F(BadInput, MountFlagsOfMoreThanFourKibibytesAreRefused) {
 }
 
 TEST_F(BadInput, UnknownFilesystemsAreRefused) {
-  for (const char* fs_type : {"ntfs", "EXT4", "ext4 ", " ext4", "ext4,xfs", "../ext4", "tmpfs", "overlay", "auto",
-                              "nfs", "ext4\n", "btrfs"}) {
-    RefusedEverywhere(Mount(fs_type), "is not one of ext4, xfs");
+  for (const char* fs_type :
+       {"ntfs", "EXT4", "ext4 ", " ext4", "ext4,xfs", "../ext4", "tmpfs", "overlay", "auto", "nfs", "ext4\n", "zfs"}) {
+    RefusedEverywhere(Mount(fs_type), "is not one of ext4, xfs, btrfs");
   }
   RefusedEverywhere(Mount(std::string("ext4\0", 5)), "is not one of");
   RefusedEverywhere(Mount(std::string(200, 'x')), "fs_type");

@@ -91,7 +91,7 @@ TEST_F(Kubelet, K9_OneVolumeReadOnlyAndWritableForTwoPodsAtATime) {
 }
 
 TEST_F(Kubelet, K14_ExpandCarriesCapabilityStagingPathAndRange) {
-  for (const VolumeCapability& capability : {Mount("xfs", kMany), Block(kMany)}) {
+  for (const VolumeCapability& capability : {Mount("xfs", kMany), Mount("btrfs", kMany), Block(kMany)}) {
     const std::string id = Created(capability, kXfsBytes);
     const std::string staging = GlobalMount(id), target = PodTarget("uid-" + id, "pvc-1");
     ASSERT_OK(driver().Stage(id, staging, capability));
@@ -112,7 +112,8 @@ TEST_F(Kubelet, K14_ExpandCarriesCapabilityStagingPathAndRange) {
 
 // A volume restored into a larger one gets no NodeExpand.
 TEST_F(Kubelet, K15_StageGrowsAFilesystemThatIsSmallerThanItsVolume) {
-  for (const auto& [fs_type, bytes] : {std::pair("ext4", kVolumeBytes), std::pair("xfs", kXfsBytes)}) {
+  for (const auto& [fs_type, bytes] :
+       {std::pair("ext4", kVolumeBytes), std::pair("xfs", kXfsBytes), std::pair("btrfs", kXfsBytes)}) {
     const VolumeCapability capability = Mount(fs_type, kMany);
     const std::string id = Created(capability, bytes);
     ASSERT_OK(driver().Stage(id, GlobalMount(id), capability));

@@ -294,7 +294,7 @@ TEST_F(Nomad, Nomad18_InvalidArgumentOfCreateSaysWhatIsWrongInItsOwnWords) {
   const auto answer = driver().Send(request);
   EXPECT_THAT(answer, FailsWith(Code::kInvalidArgument, "'type'"));
   EXPECT_THAT(answer, FailsWith(Code::kInvalidArgument, "fsType"));
-  EXPECT_THAT(driver().Create("v", Mount("btrfs")), FailsWith(Code::kInvalidArgument, "'btrfs' is not one of ext4"));
+  EXPECT_THAT(driver().Create("v", Mount("zfs")), FailsWith(Code::kInvalidArgument, "'zfs' is not one of ext4"));
   EXPECT_THAT(driver().Create("v", Mount("", kMany, {"bind"})), FailsWith(Code::kInvalidArgument, "allowed are: ro"));
 }
 

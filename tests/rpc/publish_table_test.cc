@@ -88,9 +88,9 @@ TEST_F(PublishAgain, AnotherCapabilityAtTheSameTargetIsAlreadyExists) {
   const std::string id = Created();
   ASSERT_OK(driver().Stage(id, Staging(id), Mount("", mode)));
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Mount("", mode)));
-  for (const VolumeCapability& other :
-       {Mount("", AccessMode::MULTI_NODE_MULTI_WRITER), Mount("", mode, {"noexec"}), Mount("", mode, {"commit=30"}),
-        Mount("ext4", mode), Mount("xfs", mode), WithGroup(Mount("", mode), "4711"), Block(mode)}) {
+  for (const VolumeCapability& other : {Mount("", AccessMode::MULTI_NODE_MULTI_WRITER), Mount("", mode, {"noexec"}),
+                                        Mount("", mode, {"commit=30"}), Mount("ext4", mode), Mount("xfs", mode),
+                                        Mount("btrfs", mode), WithGroup(Mount("", mode), "4711"), Block(mode)}) {
     SCOPED_TRACE(other.ShortDebugString());
     ExpectRefused([&] { return driver().Publish(id, Staging(id), Target("a"), other); }, Code::kAlreadyExists,
                   Target("a"));

@@ -71,10 +71,10 @@ TEST(CapabilityTest, WhatIsMissingOrUnknownIsInvalid) {
   EXPECT_TRUE(absl::IsInvalidArgument(ParseCapability(no_type).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(ParseCapability(Mount(CsiMode::UNKNOWN)).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(ParseCapability(Mount(static_cast<CsiMode::Mode>(99))).status()));
-  for (const char* fs_type : {"btrfs", "EXT4", "ext4 ", "../ext4", "nfs"}) {
+  for (const char* fs_type : {"zfs", "EXT4", "ext4 ", "../ext4", "nfs"}) {
     const absl::Status status = ParseCapability(Mount(CsiMode::SINGLE_NODE_WRITER, fs_type)).status();
     ASSERT_TRUE(absl::IsInvalidArgument(status)) << fs_type;
-    EXPECT_THAT(Message(status), AllOf(HasSubstr(fs_type), HasSubstr("ext4, xfs")));
+    EXPECT_THAT(Message(status), AllOf(HasSubstr(fs_type), HasSubstr("ext4, xfs, btrfs")));
   }
 }
 

@@ -141,7 +141,7 @@ TEST(ParseCreateVolumeTest, TheFilesystemComesFromParameterOrCapability) {
 
 TEST(ParseCreateVolumeTest, UnknownParametersAreNamedWithWhatIsKnown) {
   ExpectCreateInvalid([](auto& r) { (*r.mutable_parameters())["type"] = "gp3"; },
-                      "parameter 'type' is unknown: this driver knows fsType (ext4, xfs)");
+                      "parameter 'type' is unknown: this driver knows fsType (ext4, xfs, btrfs)");
   ExpectCreateInvalid([](auto& r) { (*r.mutable_parameters())["fstype"] = "xfs"; }, "knows fsType");
   ExpectCreateInvalid([](auto& r) { (*r.mutable_parameters())["fsType"] = "zfs"; },
                       "parameter fsType 'zfs' is not one of");
@@ -163,6 +163,7 @@ TEST(ParseCreateVolumeTest, MountFlagsAreReadForTheFilesystemThatIsChosen) {
 TEST(ParseCreateVolumeTest, TheMinimumIsThatOfTheMostDemandingCapability) {
   EXPECT_EQ(ParseCreateVolume(Create({Block()}))->minimum_bytes, kMiB);
   EXPECT_EQ(ParseCreateVolume(Create({Block(), Mount("xfs")}))->minimum_bytes, 300 * kMiB);
+  EXPECT_EQ(ParseCreateVolume(Create({Block(), Mount("btrfs")}))->minimum_bytes, 109 * kMiB);
   EXPECT_EQ(ParseCreateVolume(Create({Block(), Mount()}))->minimum_bytes, 16 * kMiB);
 }
 

@@ -243,7 +243,7 @@ TEST_F(GuardedMounterTest, FilesThatAreNoVolumesAreRefused) {
 
 TEST_F(GuardedMounterTest, OtherFilesystemsAreRefused) {
   Stage();
-  for (const char* fs_type : {"", "proc", "sysfs", "devtmpfs", "overlay", "fuse", "vfat", "ext4 ", "EXT4"}) {
+  for (const char* fs_type : {"", "proc", "sysfs", "devtmpfs", "overlay", "fuse", "vfat", "btrfs ", "ext4 ", "EXT4"}) {
     SCOPED_TRACE(fs_type);
     MountRequest request = MountOf("/csi/staging/b");
     request.fs_type = fs_type;

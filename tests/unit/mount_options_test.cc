@@ -81,6 +81,29 @@ TEST(MountOptionsTest, EachOptionOfAFilesystemIsTakenForItAndAllowedWhereItIsMou
        {"inode32", "inode64", "largeio", "nolargeio", "swalloc", "noalign", "filestreams", "logbufs=8", "logbsize=32k",
         "logbsize=64k", "logbsize=128k", "logbsize=256k", "allocsize=64k", "allocsize=1m", "allocsize=64m",
         "allocsize=1g"}},
+      {"btrfs",
+       {"acl",
+        "noacl",
+        "autodefrag",
+        "noautodefrag",
+        "flushoncommit",
+        "noflushoncommit",
+        "ssd",
+        "nossd",
+        "discard=sync",
+        "discard=async",
+        "compress",
+        "compress=no",
+        "compress=zlib",
+        "compress=lzo",
+        "compress=zstd",
+        "compress=zstd:15",
+        "compress-force",
+        "compress-force=zstd:3",
+        "space_cache=v2",
+        "commit=300",
+        "max_inline=2048",
+        "thread_pool=64"}},
   };
   for (const Allowed& row : all) {
     std::vector<std::string> options = row.options;
@@ -231,6 +254,9 @@ TEST(MountOptionsTest, OptionsThatContradictEachOtherAreRefusedInEitherOrder) {
            {"ext4", "init_itable=10", "noinit_itable"},
            {"xfs", "inode32", "inode64"},
            {"xfs", "largeio", "nolargeio"},
+           {"btrfs", "discard=async", "nodiscard"},
+           {"btrfs", "compress=zstd", "compress-force"},
+           {"btrfs", "ssd", "nossd"},
        }) {
     EXPECT_THAT(ParseMountFlags(fs_type, {one, other}), FailsWith(StatusCode::kInvalidArgument, "contradict")) << one;
     EXPECT_THAT(ParseMountFlags(fs_type, {other + "," + one}), FailsWith(StatusCode::kInvalidArgument, "contradict"))
@@ -239,7 +265,7 @@ TEST(MountOptionsTest, OptionsThatContradictEachOtherAreRefusedInEitherOrder) {
 }
 
 TEST(MountOptionsTest, EveryOptionOfTheTableIsAllowed) {
-  for (const char* fs_type : {"ext4", "xfs"}) {
+  for (const char* fs_type : {"ext4", "xfs", "btrfs"}) {
     for (const FilesystemOption& option : AllowedOptions(fs_type)) {
       EXPECT_TRUE(IsAllowed(fs_type, option)) << ToString({option});
       EXPECT_EQ(Options(fs_type, {ToString({option})}), ToString({option}));
@@ -254,8 +280,20 @@ TEST(MountOptionsTest, OptionsAreComparedWithoutRegardToTheirOrder) {
 }
 
 TEST(MountOptionsTest, AnUnknownFilesystemHasTheCommonOptionsOnly) {
-  EXPECT_EQ(Options("btrfs", {"discard"}), "discard");
-  EXPECT_THAT(ParseMountFlags("btrfs", {"commit=5"}), FailsWith(StatusCode::kInvalidArgument, "btrfs"));
+  EXPECT_EQ(Options("f2fs", {"discard"}), "discard");
+  EXPECT_THAT(ParseMountFlags("f2fs", {"commit=5"}), FailsWith(StatusCode::kInvalidArgument, "f2fs"));
+}
+
+// What names a part of it or another device, mounts what is damaged, or gives up what a power cut must not take.
+TEST(MountOptionsTest, OfBtrfsOnlyWhatIsHarmlessIsTaken) {
+  for (const char* flag : {"subvol=/",       "subvolid=5",  "device=/dev/sda", "degraded",           "rescue=all",
+                           "skip_balance",   "nobarrier",   "nodatasum",       "fatal_errors=panic", "usebackuproot",
+                           "norecovery",     "nologreplay", "clear_cache",     "enospc_debug",       "space_cache",
+                           "space_cache=v1", "discard=",    "discard=x",       "compress=gzip",      "compress=zstd:16",
+                           "compress=",      "commit=0",    "commit=301",      "max_inline=4096",    "thread_pool=0",
+                           "thread_pool=65", "acl=1"}) {
+    EXPECT_THAT(ParseMountFlags("btrfs", {flag}), FailsWith(StatusCode::kInvalidArgument, "mount flag")) << flag;
+  }
 }
 
 }  // namespace

@@ -113,11 +113,16 @@ TEST_F(NodeStageTest, ASmallerExt4IsGrownBeforeTheMount) {
   EXPECT_EQ(Filesystem(kVolume).size_bytes, 64 * kMebi);
 }
 
-TEST_F(NodeStageTest, ASmallerXfsIsGrownOnceItIsMounted) {
-  SetFormatted(kVolume, "xfs", 32 * kMebi);
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  EXPECT_THAT(mounter_.Calls("Grow"), ElementsAre("Grow /staging/a xfs"));
-  EXPECT_EQ(Filesystem(kVolume).size_bytes, 64 * kMebi);
+TEST_F(NodeStageTest, ASmallerXfsOrBtrfsIsGrownOnceItIsMounted) {
+  for (const std::string fs_type : {"xfs", "btrfs"}) {
+    const std::string id = "vol-" + fs_type, staging = "/staging/" + fs_type;
+    AddVolume(id, fs_type, 512 * kMebi);
+    mounter_.With([&](FakeKernel& kernel) { kernel.AddDirectory(staging); });
+    SetFormatted(id, fs_type, 320 * kMebi);
+    ASSERT_OK(Stage(StageAt(staging, MountCapability(AccessMode::kSingleNodeWriter, fs_type), id)));
+    EXPECT_THAT(mounter_.Calls("Grow").back(), "Grow " + staging + " " + fs_type);
+    EXPECT_EQ(Filesystem(id).size_bytes, 512 * kMebi);
+  }
 }
 
 TEST_F(NodeStageTest, AFilesystemInUseIsNeitherCheckedNorGrown) {

@@ -1,0 +1,35 @@
+// A mounted btrfs. It has a device number of its own, of no device: which one it lies on, it has to be asked.
+#ifndef MOORING_MOUNTER_BTRFS_MOUNT_H_
+#define MOORING_MOUNTER_BTRFS_MOUNT_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+
+namespace mooring {
+
+// The block device of that name below /dev; of a loop device nothing but the name is looked at. Empty: none.
+std::optional<dev_t> DeviceNamed(std::string_view name);
+
+// `root` is its open root directory, `path` for messages, in all of these.
+
+// FAILED_PRECONDITION: it is not on the device of that number, or, where it is to be alone on it, on others as well.
+absl::Status CheckBtrfsDevice(const UniqueFd& root, const std::string& path, dev_t number, bool alone);
+
+// To the size of its device, which is `bytes`. `root` is of a writable mount.
+absl::Status GrowBtrfs(const UniqueFd& root, const std::string& path, std::uint64_t bytes);
+
+// What its device did wrong since it was made, or since somebody has reset that: read, write, flush, corruption and
+// generation errors, btrfs-device(8).
+absl::StatusOr<std::uint64_t> BtrfsErrors(const UniqueFd& root, const std::string& path);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_BTRFS_MOUNT_H_

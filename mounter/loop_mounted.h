@@ -1,0 +1,24 @@
+// Whether a filesystem is mounted from a loop device, in whatever mount namespace. Sysfs has the kernel's own list of
+// what is mounted: nothing is opened for it, and a mount is not disturbed.
+#ifndef MOORING_MOUNTER_LOOP_MOUNTED_H_
+#define MOORING_MOUNTER_LOOP_MOUNTED_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "mounter/mounter.h"
+
+namespace mooring {
+
+// What cannot be looked at does not pass for missing.
+absl::StatusOr<bool> IsInSysfs(const std::string& path);
+
+// These set LoopInfo::mounted; nothing is known of one that hangs.
+absl::Status AskWhetherMounted(LoopInfo& loop);
+absl::Status AskWhetherMounted(std::vector<LoopInfo>& loops);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_LOOP_MOUNTED_H_

@@ -1,0 +1,17 @@
+// UUIDs of filesystems, as their superblocks hold them.
+#ifndef MOORING_MOUNTER_UUID_H_
+#define MOORING_MOUNTER_UUID_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace mooring {
+
+inline constexpr std::size_t kUuidBytes = 16;
+
+absl::StatusOr<std::string> RandomUuid();  // 16 bytes: version 4, RFC 9562
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_UUID_H_
