@@ -117,6 +117,8 @@ Data DataOf(const std::vector<FilesystemOption>& options) {
       data.flags |= MS_SYNCHRONOUS;
     } else if (option.key == "dirsync") {
       data.flags |= MS_DIRSYNC;
+    } else if (option.key == "ro") {
+      data.flags |= MS_RDONLY;
     } else if (option.key == "lazytime") {
       data.flags |= MS_LAZYTIME;
     } else {

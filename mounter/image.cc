@@ -51,6 +51,10 @@ bool IsFormattingLeftover(std::string_view name, std::string_view image) {
   return rest == kFormattingSuffix || rest.starts_with(fmt::format("{}-", kFormattingSuffix));
 }
 
+bool IsCopyingLeftover(std::string_view name, std::string_view image) {
+  return name.starts_with(image) && name.substr(image.size()).starts_with(fmt::format("{}-", kCopyingSuffix));
+}
+
 absl::Status SyncDirectoryOf(const std::string& path) {
   const std::string directory(ParentOf(path));
   const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

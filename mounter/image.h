@@ -4,6 +4,7 @@
 // for it: one that outlives its plugin keeps everybody else away from what it writes.
 //
 //   <image>.formatting-<8 hex digits>   the filesystem that is being made; nothing worth keeping
+//   <image>.copying-<8 hex digits>      the copy that is to become <image>; locked itself by whoever makes it
 //   <image>.undo                        what an ext4 that resize2fs is growing was before, e2undo(8)
 //
 // While there is an undo file, the image is neither attached nor mounted.
@@ -37,6 +38,7 @@ absl::StatusOr<UniqueFd> Reopen(const LockedImage& image, int flags);
 
 inline constexpr std::string_view kUndoSuffix = ".undo";
 inline constexpr std::string_view kFormattingSuffix = ".formatting";
+inline constexpr std::string_view kCopyingSuffix = ".copying";
 
 std::string UndoFileOf(const std::string& image);
 
@@ -45,6 +47,9 @@ bool HasUndoFile(const std::string& image);
 
 // "<image>.formatting-0123abcd"; without digits, as earlier versions had it.
 bool IsFormattingLeftover(std::string_view name, std::string_view image);
+
+// "<image>.copying-0123abcd"
+bool IsCopyingLeftover(std::string_view name, std::string_view image);
 
 absl::Status SyncDirectoryOf(const std::string& path);
 

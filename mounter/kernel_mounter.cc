@@ -13,6 +13,7 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/copy.h"
 #include "mounter/filesystem.h"
 #include "mounter/image.h"
 #include "mounter/loop_device.h"
@@ -180,9 +181,9 @@ absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_
   });
 }
 
-absl::Status KernelMounter::Copy(const std::vector<ImageCopy>&) { return Unimplemented("Copy"); }
+absl::Status KernelMounter::Copy(const std::vector<ImageCopy>& copies) { return CopyImages(copies, sources_); }
 
-absl::Status KernelMounter::Thaw(const std::string& image) { return Unimplemented(image); }
+absl::Status KernelMounter::Thaw(const std::string& image) { return ThawImage(image, sources_); }
 
 absl::Status KernelMounter::RemoveTree(const std::string& directory) { return Unimplemented(directory); }
 

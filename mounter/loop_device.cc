@@ -263,17 +263,6 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
   return ErrnoStatus(error, "bind a loop device to", image.path);
 }
 
-// The device as it was found, held open; empty: it is no more, or another's.
-absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop) {
-  const unsigned number = minor(loop.device_number);
-  absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
-  if (absl::IsNotFound(fd.status())) return UniqueFd();
-  if (!fd.ok()) return fd;
-  MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> now, Status(fd->get(), number));
-  if (!now || !now->HasFileOf(loop)) return UniqueFd();
-  return fd;
-}
-
 }  // namespace
 
 absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImage& image) {
@@ -348,6 +337,16 @@ absl::StatusOr<std::optional<std::string>> LoopLabel(dev_t device) {
   if (::ioctl(fd->get(), LOOP_GET_STATUS64, &status) == 0) return std::optional<std::string>(LabelIn(status));
   if (errno == ENXIO) return std::optional<std::string>();
   return ErrnoStatus(errno, "ask for the status of", DevicePath(minor(device)));
+}
+
+absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop) {
+  const unsigned number = minor(loop.device_number);
+  absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
+  if (absl::IsNotFound(fd.status())) return UniqueFd();
+  if (!fd.ok()) return fd;
+  MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> now, Status(fd->get(), number));
+  if (!now || !now->HasFileOf(loop)) return UniqueFd();
+  return fd;
 }
 
 absl::Status DetachLoopDevice(const LoopInfo& loop) {

@@ -49,6 +49,9 @@ absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device, bool mounted)
 // What LoopByNumber would give as the label, in fewer calls.
 absl::StatusOr<std::optional<std::string>> LoopLabel(dev_t device);
 
+// The device as it was found, held open; empty: it is no more, or another's.
+absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop);
+
 absl::Status DetachLoopDevice(const LoopInfo& loop);
 absl::Status ResizeLoopDevice(const LoopInfo& loop);
 

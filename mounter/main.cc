@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "base/version.h"
+#include "mounter/freeze.h"
 #include "mounter/guarded_mounter.h"
 #include "mounter/helper_server.h"
 #include "mounter/keeper.h"
@@ -54,6 +55,7 @@ int Serve(const mooring::UniqueFd& control, const mooring::Allowance& allowance)
   mooring::GuardedMounter mounter(allowance, kernel, mooring::GuardedMounter::Sources::kCheckedByMounter);
   const absl::Status served = mooring::ServeHelper(control, mounter, kPatience);
   if (served.ok()) return 0;
+  mooring::ThawAllForGood();  // of a copy under way, which then comes to nothing
   mooring::log::Error("the mount helper ends in the middle of a call", {{"cause", mooring::Message(served)}});
   ::_exit(1);  // to return would be to end what a thread uses still
 }

@@ -27,6 +27,11 @@ absl::Status Refuse(const std::string& message) {
   return FailedPrecondition(message);
 }
 
+absl::Status RefusePlace(const std::string& place) {
+  return Refuse(fmt::format("{} lies in none of the directories of volumes that the mount helper was started with",
+                            Quote(place)));
+}
+
 absl::Status RefuseBindSource(const std::string& path) {
   return Refuse(fmt::format("{} is neither a loop device of a volume nor where one is mounted", Quote(path)));
 }
@@ -61,8 +66,12 @@ absl::Status SourceGuard::CheckBackingFile(const UniqueFd& file, const std::stri
   if (S_ISBLK(status.st_mode)) return CheckDevice(status.st_rdev, path);
   MOORING_ASSIGN_OR_RETURN(const std::string place, PlaceOf(file, path));
   if (S_ISREG(status.st_mode) && IsBelowAny(place, directories_)) return absl::OkStatus();
-  return Refuse(fmt::format("{} lies in none of the directories of volumes that the mount helper was started with",
-                            Quote(place)));
+  return RefusePlace(place);
+}
+
+absl::Status SourceGuard::CheckDirectory(const UniqueFd& directory, const std::string& path) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string place, PlaceOf(directory, path));
+  return IsBelowAny(place, directories_) ? absl::OkStatus() : RefusePlace(place);
 }
 
 absl::Status SourceGuard::CheckDevice(dev_t device, const std::string& path) const {

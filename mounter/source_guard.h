@@ -26,6 +26,9 @@ class SourceGuard final : public SourcePolicy {
   // A regular file below a directory of sources, or a loop device of ours.
   absl::Status CheckBackingFile(const UniqueFd& file, const std::string& path) const override;
 
+  // A directory of sources, or one below.
+  absl::Status CheckDirectory(const UniqueFd& directory, const std::string& path) const override;
+
  private:
   absl::Status CheckDevice(dev_t device, const std::string& path) const;
 

@@ -14,15 +14,17 @@ class SourcePolicy {
  public:
   virtual ~SourcePolicy() = default;
 
-  // Both take a file that may be open with O_PATH alone, and its path for the message. FAILED_PRECONDITION: no.
+  // All take a file that may be open with O_PATH alone, and its path for the message. FAILED_PRECONDITION: no.
   virtual absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const = 0;
   virtual absl::Status CheckBackingFile(const UniqueFd& file, const std::string& path) const = 0;
+  virtual absl::Status CheckDirectory(const UniqueFd& directory, const std::string& path) const = 0;  // of new ones
 };
 
 class EverySource final : public SourcePolicy {
  public:
   absl::Status CheckBindSource(const UniqueFd&, const std::string&) const override { return absl::OkStatus(); }
   absl::Status CheckBackingFile(const UniqueFd&, const std::string&) const override { return absl::OkStatus(); }
+  absl::Status CheckDirectory(const UniqueFd&, const std::string&) const override { return absl::OkStatus(); }
 };
 
 inline const EverySource kEverySource{};

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/version.h"
+#include "mounter/freeze.h"
 #include "mounter/kernel_mounter.h"
 #include "plugin/config.h"
 #include "plugin/helper.h"
@@ -55,6 +56,7 @@ int Serve(const mooring::Config& config, const sigset_t& signals, mooring::Mount
   mooring::log::Info("stopping", {{"signal", fmt::format("{}", signal)}});
   const absl::Status stopped = (*server)->Stop(config.stop_timeout);
   if (stopped.ok()) return helper_lost ? 1 : 0;
+  mooring::ThawAllForGood();  // where the mounter is in this process
   mooring::log::Error("ending in the middle of a call", {{"cause", mooring::Message(stopped)}});
   ::_exit(1);  // to return would be to wait for the threads of those calls
 }

@@ -1,0 +1,205 @@
+#include "mounter/copy.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "mounter/copy_data.h"
+#include "mounter/ext4_offline.h"
+#include "mounter/freeze.h"
+#include "mounter/identity.h"
+#include "mounter/image.h"
+#include "mounter/loop_device.h"
+#include "mounter/new_file.h"
+
+namespace mooring {
+namespace {
+
+struct Job {
+  ImageCopy copy;
+  LockedImage source;
+  ImageUse use;
+  std::unique_ptr<NewFile> file;
+
+  bool mounted() const { return !use.filesystems.empty(); }
+  bool written() const { return !use.written.empty(); }
+  bool idle() const { return !mounted() && !written(); }
+};
+
+using Jobs = std::vector<Job>;
+
+absl::StatusOr<std::pair<dev_t, ino_t>> IdentityOf(const std::string& path) {
+  struct stat status = {};
+  if (::lstat(path.c_str(), &status) != 0) return ErrnoStatus(errno, "find the image", path);
+  return std::pair(status.st_dev, status.st_ino);
+}
+
+// In the order in which they are locked, which is the same for all: by inode.
+absl::StatusOr<Jobs> InOrder(const std::vector<ImageCopy>& copies) {
+  std::vector<std::pair<std::pair<dev_t, ino_t>, const ImageCopy*>> ordered;
+  for (const ImageCopy& copy : copies) {
+    MOORING_ASSIGN_OR_RETURN(const auto identity, IdentityOf(copy.source));
+    ordered.emplace_back(identity, &copy);
+  }
+  std::sort(ordered.begin(), ordered.end());
+  Jobs jobs;
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    if (i > 0 && ordered[i].first == ordered[i - 1].first) {
+      return InvalidArgument(fmt::format("{} is to be copied twice at a time", Quote(ordered[i].second->source)));
+    }
+    jobs.emplace_back().copy = *ordered[i].second;
+  }
+  return jobs;
+}
+
+// A second name would be a way to the contents of what only happens to lie on the same filesystem.
+absl::Status CheckIsImage(const LockedImage& image) {
+  if (!S_ISREG(image.status.st_mode)) return FailedPrecondition(fmt::format("{} is no image file", Quote(image.path)));
+  if (image.status.st_nlink == 1) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("{} is not copied: it has {} names (hard links), and an image has one",
+                                        Quote(image.path), image.status.st_nlink));
+}
+
+absl::Status CheckSize(const Job& job) {
+  const auto has = static_cast<std::uint64_t>(job.source.status.st_size);
+  if (job.copy.bytes >= has) return absl::OkStatus();
+  return InvalidArgument(
+      fmt::format("a copy of {} has {} bytes or more, not {}", Quote(job.copy.source), has, job.copy.bytes));
+}
+
+absl::Status TakeBackGrowthOf(Job& job) {
+  if (!HasUndoFile(job.source.path)) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(CheckUnattached(job.source));
+  return TakeBackGrowth(job.source);
+}
+
+absl::Status Lock(Job& job, const SourcePolicy& policy) {
+  MOORING_ASSIGN_OR_RETURN(job.source, LockImage(job.copy.source));
+  MOORING_RETURN_IF_ERROR(policy.CheckBackingFile(job.source.fd, job.copy.source));
+  MOORING_RETURN_IF_ERROR(CheckIsImage(job.source));
+  MOORING_RETURN_IF_ERROR(CheckSize(job));
+  return TakeBackGrowthOf(job);
+}
+
+// What a block device is written with meanwhile goes on: one instant of it is had by sharing alone, and of two of them
+// there is none.
+absl::Status CheckOneInstant(const Jobs& jobs) {
+  const auto written = [](const Job& job) { return job.written(); };
+  if (std::count_if(jobs.begin(), jobs.end(), written) < 2) return absl::OkStatus();
+  return FailedPrecondition(
+      "several of the volumes are in use as block devices, which cannot be frozen: no copy of them is of one instant; "
+      "copy them one by one, or unpublish and unstage all but one");
+}
+
+absl::Status Prepare(Job& job) {
+  MOORING_ASSIGN_OR_RETURN(job.use, FindUse(job.source));
+  for (const auto& filesystem : job.use.filesystems) MOORING_RETURN_IF_ERROR(filesystem->Sync());
+  for (const UniqueFd& device : job.use.written) {
+    if (::fsync(device.get()) != 0) return ErrnoStatus(errno, "sync the block device over", job.source.path);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CannotShare(const Job& job) {
+  return FailedPrecondition(
+      fmt::format("{} is in use as a block device, and the filesystem it lies on cannot share extents (xfs and btrfs "
+                  "can): no copy is of one instant; unpublish and unstage the volume first",
+                  Quote(job.source.path)));
+}
+
+absl::Status CopyData(const Job& job) {
+  MOORING_ASSIGN_OR_RETURN(const bool shared, ShareData(job.source.fd, job.file->fd(), job.source.path));
+  if (shared) return absl::OkStatus();
+  if (job.written()) return CannotShare(job);
+  return CopyExtents(job.source.fd, job.file->fd(), job.source.status.st_size, job.source.path);
+}
+
+absl::Status Thaw(const Job& job) {
+  absl::Status thawed;
+  for (const auto& filesystem : job.use.filesystems) thawed.Update(filesystem->Thaw());
+  return thawed;
+}
+
+absl::Status CopyIdle(const Jobs& jobs) {
+  for (const Job& job : jobs) {
+    if (job.idle()) MOORING_RETURN_IF_ERROR(CopyData(job));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FreezeAll(const Jobs& jobs) {
+  for (const Job& job : jobs) {
+    for (const auto& filesystem : job.use.filesystems) MOORING_RETURN_IF_ERROR(filesystem->Freeze());
+  }
+  return absl::OkStatus();
+}
+
+// From here to the last Thaw somebody may be waiting to write. What is written in spite of it is copied while all
+// others stand still; then each goes on as soon as it is copied.
+absl::Status CopyAtOneInstant(const Jobs& jobs) {
+  MOORING_RETURN_IF_ERROR(FreezeAll(jobs));
+  for (const Job& job : jobs) {
+    if (job.written()) MOORING_RETURN_IF_ERROR(CopyData(job));
+  }
+  for (const Job& job : jobs) {
+    if (!job.written() && job.mounted()) MOORING_RETURN_IF_ERROR(CopyData(job));
+    MOORING_RETURN_IF_ERROR(Thaw(job));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Finish(const Job& job) {
+  const NewFile& file = *job.file;
+  if (::ftruncate(file.fd().get(), static_cast<off_t>(job.copy.bytes)) != 0) {
+    return ErrnoStatus(errno, fmt::format("give {} bytes to", job.copy.bytes), file.working_path());
+  }
+  if (!job.copy.renew_fs_type.empty()) {
+    MOORING_RETURN_IF_ERROR(RenewIdentity(file.working_path(), job.copy.renew_fs_type, file.fd()));
+  }
+  return ::fdatasync(file.fd().get()) == 0 ? absl::OkStatus()
+                                           : ErrnoStatus(errno, "write to disk", file.working_path());
+}
+
+absl::Status PublishAll(Jobs& jobs) {
+  for (const Job& job : jobs) MOORING_RETURN_IF_ERROR(job.file->Publish());
+  for (const Job& job : jobs) MOORING_RETURN_IF_ERROR(job.file->SyncDirectory());
+  for (const Job& job : jobs) job.file->Keep();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CopyImages(const std::vector<ImageCopy>& copies, const SourcePolicy& policy) {
+  MOORING_ASSIGN_OR_RETURN(Jobs jobs, InOrder(copies));
+  for (Job& job : jobs) {
+    MOORING_ASSIGN_OR_RETURN(job.file, NewFile::Make(job.copy.destination, policy));
+  }
+  for (Job& job : jobs) MOORING_RETURN_IF_ERROR(Lock(job, policy));
+  for (Job& job : jobs) MOORING_RETURN_IF_ERROR(Prepare(job));
+  MOORING_RETURN_IF_ERROR(CheckOneInstant(jobs));
+  MOORING_RETURN_IF_ERROR(CopyIdle(jobs));  // nobody changes these while their lock is held
+  MOORING_RETURN_IF_ERROR(CopyAtOneInstant(jobs));
+  for (Job& job : jobs) {
+    job.use = {};
+    job.source.fd.reset();
+  }
+  for (const Job& job : jobs) MOORING_RETURN_IF_ERROR(Finish(job));
+  return PublishAll(jobs);
+}
+
+absl::Status ThawImage(const std::string& path, const SourcePolicy& policy) {
+  MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
+  MOORING_RETURN_IF_ERROR(policy.CheckBackingFile(image.fd, path));
+  MOORING_ASSIGN_OR_RETURN(const ImageUse use, FindUse(image));
+  for (const auto& filesystem : use.filesystems) MOORING_RETURN_IF_ERROR(filesystem->ThawFully());
+  return absl::OkStatus();
+}
+
+}  // namespace mooring
