@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -114,10 +115,23 @@ absl::Status CannotShare(const Job& job) {
                   Quote(job.source.path)));
 }
 
+// Before it is filled to the last byte, which the volumes that are there would feel.
+absl::Status CheckRoom(const Job& job) {
+  struct statvfs pool = {};
+  if (::fstatvfs(job.file->fd().get(), &pool) != 0) return ErrnoStatus(errno, "ask for the space of", job.file->path());
+  const std::uint64_t available = std::uint64_t{pool.f_bavail} * pool.f_frsize;
+  const std::uint64_t needed = static_cast<std::uint64_t>(job.source.status.st_blocks) * 512;
+  if (needed <= available) return absl::OkStatus();
+  return ResourceExhausted(
+      fmt::format("a copy of {} takes {} bytes, and the filesystem of {} has {} left: make room there",
+                  Quote(job.source.path), needed, Quote(job.file->path()), available));
+}
+
 absl::Status CopyData(const Job& job) {
   MOORING_ASSIGN_OR_RETURN(const bool shared, ShareData(job.source.fd, job.file->fd(), job.source.path));
   if (shared) return absl::OkStatus();
   if (job.written()) return CannotShare(job);
+  MOORING_RETURN_IF_ERROR(CheckRoom(job));
   return CopyExtents(job.source.fd, job.file->fd(), job.source.status.st_size, job.source.path);
 }
 

@@ -127,8 +127,25 @@ std::string IdOfLeftover(const std::string& name) {
   return IsFormattingLeftover(name, image) ? IdOf(image, kImageSuffix) : "";
 }
 
+// The id where `name` is a copy that was to become its image, else empty.
+std::string IdOfCopy(const std::string& name) {
+  const std::string image = name.substr(0, name.find(kCopyingSuffix));
+  return IsCopyingLeftover(name, image) ? IdOf(image, kImageSuffix) : "";
+}
+
+// Unless somebody is at work on it, whose lock it has: ABORTED.
+absl::Status RemoveCopy(const std::string& path) {
+  const absl::StatusOr<UniqueFd> copy = OpenLocked(path, kNoPatience);
+  if (absl::IsNotFound(copy.status())) return absl::OkStatus();
+  return copy.ok() ? RemoveFile(path) : copy.status();
+}
+
 // The volume's id where `name` is the undo file of its image, else empty.
 std::string IdOfUndoFile(const std::string& name) { return IdOf(name, UndoFileOf(std::string(kImageSuffix))); }
+
+void LogIfStays(const std::string& name, const absl::Status& removed) {
+  if (!removed.ok()) log::Warning("a leftover stays", {{"file", name}, {"cause", Message(removed)}});
+}
 
 std::string DeviceNames(const std::vector<LoopInfo>& loops) {
   std::string names;
@@ -156,6 +173,10 @@ absl::Status ImageBackend::Copy(const std::vector<CopyDraft>& drafts) {
     copies.push_back({draft.source, PathOf(draft.id), draft.bytes, draft.renew_fs_type});
   }
   MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
+  for (const CopyDraft& draft : drafts) {
+    // A volume may fill up, as any other. A snapshot takes what its data takes, which the copy itself finds out.
+    if (IsVolumeId(draft.id)) MOORING_RETURN_IF_ERROR(CheckSpace(draft.bytes));
+  }
   return contents_.Copy(copies);
 }
 
@@ -180,8 +201,9 @@ absl::Status ImageBackend::Delete(const std::string& id) {
 absl::Status ImageBackend::RemoveBeside(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
   for (const std::string& name : names) {
-    if (IdOfLeftover(name) == id || IdOfUndoFile(name) == id)
-      MOORING_RETURN_IF_ERROR(RemoveFile(directory_ + "/" + name));
+    const std::string path = directory_ + "/" + name;
+    if (IdOfLeftover(name) == id || IdOfUndoFile(name) == id) MOORING_RETURN_IF_ERROR(RemoveFile(path));
+    if (IdOfCopy(name) == id) MOORING_RETURN_IF_ERROR(RemoveCopy(path));
   }
   return absl::OkStatus();
 }
@@ -251,14 +273,14 @@ absl::StatusOr<std::vector<std::string>> ImageBackend::Reconcile() {
   std::set<std::string> ids;
   for (const std::string& name : names) {
     ids.insert(IdOf(name, kImageSuffix));
+    if (!IdOfCopy(name).empty()) LogIfStays(name, RemoveCopy(directory_ + "/" + name));
     const std::string formatted = IdOfLeftover(name), grown = IdOfUndoFile(name);
     const std::string id = formatted + grown;  // one of them
     if (id.empty()) continue;
     // Held by whoever formats it. Without an image there is nothing to format, or to undo.
     const absl::StatusOr<UniqueFd> image = OpenLocked(PathOf(id), kNoPatience);
     const bool waste = image.ok() ? grown.empty() : absl::IsNotFound(image.status());
-    const absl::Status removed = waste ? RemoveFile(directory_ + "/" + name) : absl::OkStatus();
-    if (!removed.ok()) log::Warning("a leftover stays", {{"file", name}, {"cause", Message(removed)}});
+    if (waste) LogIfStays(name, RemoveFile(directory_ + "/" + name));
   }
   ids.erase("");
   return std::vector<std::string>(ids.begin(), ids.end());

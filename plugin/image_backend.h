@@ -24,6 +24,7 @@ class ImageBackend : public Backend {
   // OUT_OF_RANGE: larger than the filesystem has left, or than a file of it can be. A failure leaves no file.
   absl::Status Create(const VolumeDraft& draft) override;
 
+  // OUT_OF_RANGE: a volume as in Create. RESOURCE_EXHAUSTED: no room for the data.
   absl::Status Copy(const std::vector<CopyDraft>& drafts) override;
 
   // FAILED_PRECONDITION names the loop device over the image; ABORTED: another process has just got hold of it.
@@ -34,13 +35,13 @@ class ImageBackend : public Backend {
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Capacity() const override;
 
-  // Makes the directory where it is missing, removes what a killed mkfs left beside the images, and undo files without
-  // an image. Those that are being formatted now are left alone.
+  // Makes the directory where it is missing, removes what a killed mkfs or copy left beside the images, and undo files
+  // without an image. Those that are being formatted or copied now are left alone.
   absl::StatusOr<std::vector<std::string>> Reconcile() override;
 
  private:
   std::string PathOf(const std::string& id) const;
-  absl::Status RemoveBeside(const std::string& id);  // what formatting and growing left
+  absl::Status RemoveBeside(const std::string& id);  // what formatting, growing and copying left
   absl::Status CheckSpace(std::uint64_t more_bytes) const;
   absl::Status WaitUntilUnused(const std::string& path);
 

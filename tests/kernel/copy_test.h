@@ -13,8 +13,9 @@
 
 namespace mooring::testing {
 
-// Writes 1, 2, 3, … round-robin to the file "number" of several directories, each synced before the next, and in
-// between makes, renames and removes others.
+// Writes 1, 2, 3, … round-robin to the file "number" of several directories, each when the one before is written, and
+// in between makes, renames and removes others. Most of it is not synced, so that much happens in a moment: a freeze
+// does that.
 class SequenceWriter {
  public:
   explicit SequenceWriter(std::vector<std::string> directories);
@@ -22,8 +23,8 @@ class SequenceWriter {
   SequenceWriter& operator=(const SequenceWriter&) = delete;
   ~SequenceWriter() { Stop(); }
 
-  void AwaitNext(std::uint64_t more = 20) const;
-  std::uint64_t written() const { return written_; }  // on disk for sure
+  void AwaitNext(std::uint64_t more = 200) const;
+  std::uint64_t written() const { return written_; }  // so far for sure
   std::uint64_t begun() const { return begun_; }      // no later one is
   int error() const { return error_; }                // errno of what failed first, else 0
   std::chrono::milliseconds longest() const { return std::chrono::milliseconds(longest_); }  // of one number

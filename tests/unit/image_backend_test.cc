@@ -27,6 +27,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 // Remembers which images have a loop device; each look can let one go.
 class FakeLoops : public LoopDevices {
@@ -79,6 +80,8 @@ class ImageBackendTest : public ::testing::Test {
 
   std::string Image(const std::string& id) const { return directory_ + "/volumes/" + id + ".img"; }
   std::string Formatting(const std::string& id) const { return Image(id) + ".formatting-0123abcd"; }
+
+  std::string Copying(const std::string& id) const { return Image(id) + ".copying-0123abcd"; }
 
   std::string Created(std::uint64_t bytes = kMiB) {
     std::string id = NewVolumeId();
@@ -289,6 +292,44 @@ TEST_F(ImageBackendTest, LeftoversGoUnlessSomebodyIsFormatting) {
   EXPECT_TRUE(std::filesystem::exists(Image(killed)));
   EXPECT_TRUE(std::filesystem::exists(Image(killed) + ".undo"));
   EXPECT_FALSE(std::filesystem::exists(Image(deleted) + ".undo"));
+}
+
+TEST_F(ImageBackendTest, ACopyIsASnapshotOrAVolumeOfItsOwn) {
+  const std::string id = Created(kMiB), snapshot = NewSnapshotId(), clone = NewVolumeId();
+  std::fstream(Image(id)) << "data";
+  ASSERT_TRUE(backend_->Copy({{snapshot, Image(id), kMiB}, {clone, Image(id), 2 * kMiB, "ext4"}}).ok());
+  EXPECT_EQ(backend_->Locate(snapshot)->bytes, kMiB);
+  EXPECT_EQ(backend_->Locate(clone)->bytes, 2 * kMiB);
+  EXPECT_EQ(contents_.copied().front().back().renew_fs_type, "ext4");
+  EXPECT_THAT(*backend_->Reconcile(), UnorderedElementsAre(id, snapshot, clone));
+  EXPECT_TRUE(backend_->Delete(snapshot).ok());
+  EXPECT_TRUE(absl::IsNotFound(backend_->Locate(snapshot).status()));
+  EXPECT_TRUE(absl::IsInternal(backend_->Copy({{"../precious", Image(id), kMiB}})));
+}
+
+// A snapshot is as large as its data; a volume can be filled.
+TEST_F(ImageBackendTest, ACopyThatIsToBeAVolumeHasToFit) {
+  const std::string id = Created(kMiB);
+  const std::uint64_t much = backend_->Capacity()->available + kTiB;
+  EXPECT_TRUE(absl::IsOutOfRange(backend_->Copy({{NewVolumeId(), Image(id), much}})));
+  EXPECT_THAT(contents_.copied(), IsEmpty());
+  EXPECT_TRUE(backend_->Copy({{NewSnapshotId(), Image(id), kTiB}}).ok());
+}
+
+TEST_F(ImageBackendTest, LeftoversOfCopiesGoUnlessSomebodyIsCopying) {
+  const std::string killed = NewSnapshotId(), copying = NewSnapshotId();
+  ASSERT_TRUE(backend_->Reconcile().ok());
+  for (const std::string& id : {killed, copying}) std::ofstream(Copying(id)) << "half";
+  std::ofstream(directory_ + "/volumes/notes.img.copying-0123abcd") << "not ours";
+  UniqueFd copier = Locked(Copying(copying));
+  EXPECT_THAT(*backend_->Reconcile(), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(Copying(killed)));
+  EXPECT_TRUE(std::filesystem::exists(Copying(copying)));
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/volumes/notes.img.copying-0123abcd"));
+  EXPECT_TRUE(absl::IsAborted(backend_->Delete(copying)));
+  copier.reset();
+  EXPECT_TRUE(backend_->Delete(copying).ok());
+  EXPECT_FALSE(std::filesystem::exists(Copying(copying)));
 }
 
 TEST_F(ImageBackendTest, ListsItsImagesAndNothingElse) {
