@@ -36,7 +36,7 @@ void DropFromBoundingSet(const std::vector<int>& keep) {
 
 const std::vector<Privilege>& HelperPrivileges() {
   static const std::vector<Privilege> privileges = {
-      {CAP_SYS_ADMIN, "mounts, loop devices, statmount(2)"},
+      {CAP_SYS_ADMIN, "mounts, loop devices, freezing a filesystem, statmount(2)"},
       {CAP_SYS_RESOURCE, "growing a mounted ext4"},
       {CAP_CHOWN, "giving a volume's root directory to a group"},
       {CAP_FOWNER, "making a volume's root directory writable for a group"},

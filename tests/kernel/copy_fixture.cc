@@ -81,17 +81,20 @@ void CopyTest::TearDown() {
   KernelTest::TearDown();
 }
 
+std::string CopyTest::Made(const std::string& name, const std::string& fs_type, std::uint64_t bytes) const {
+  if (fs_type == "btrfs") return BtrfsImage(name, bytes);
+  return fs_type == "xfs" ? XfsImage(name, bytes) : Ext4Image(name, bytes);
+}
+
 void CopyTest::MakePool(const std::string& fs_type, std::uint64_t bytes) {
-  const std::string image = fs_type == "xfs" ? XfsImage("pool.img", bytes) : Ext4Image("pool.img", bytes);
+  const std::string image = Made("pool.img", fs_type, bytes);
   Dir("pool");
   ASSERT_EQ(Tool(fmt::format("mount -o loop {} {}", image, Path("pool"))), 0);
 }
 
 std::string CopyTest::Volume(const std::string& name, const std::string& fs_type, std::uint64_t bytes) {
-  const std::string made =
-      fs_type == "xfs" ? XfsImage("pool/" + name + ".img", bytes) : Ext4Image("pool/" + name + ".img", bytes);
-  EXPECT_EQ(made, Pooled(name));
-  return made;
+  EXPECT_EQ(Made("pool/" + name + ".img", fs_type, bytes), Pooled(name));
+  return Pooled(name);
 }
 
 std::string CopyTest::Mounted(const std::string& name, const std::string& fs_type) {

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <limits>
 #include <ostream>
 
 #include "base/unique_fd.h"
@@ -49,7 +51,7 @@ TEST_P(MountedCopyTest, IsCleanAndOfAnInstantDuringTheCall) {
   writer.AwaitNext();
   writer.Stop();
   EXPECT_EQ(writer.error(), 0);
-  EXPECT_LE(writer.longest(), took + std::chrono::milliseconds(200));
+  EXPECT_LE(writer.longest(), took + std::chrono::seconds(2));  // a machine that others use, too
   if (type() == "ext4") {
     EXPECT_TRUE(IsClean(Pooled("snap"), "ext4"));
     EXPECT_NE(Tool("dumpe2fs -h " + Pooled("snap") + " 2>/dev/null | grep -q needs_recovery"), 0) << "to be replayed";
@@ -111,8 +113,9 @@ TEST_P(MountedCopyTest, FrozenBySomebodyElseIsToldAndThawUndoesIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pools, MountedCopyTest,
-                         ::testing::Values(Kind{"xfs", "ext4"}, Kind{"xfs", "xfs"}, Kind{"ext4", "ext4"},
-                                           Kind{"ext4", "xfs"}),
+                         ::testing::Values(Kind{"xfs", "ext4"}, Kind{"xfs", "xfs"}, Kind{"xfs", "btrfs"},
+                                           Kind{"ext4", "ext4"}, Kind{"ext4", "xfs"}, Kind{"ext4", "btrfs"},
+                                           Kind{"btrfs", "ext4"}),
                          [](const auto& kind) { return fmt::format("{}On{}", kind.param.volume, kind.param.pool); });
 
 class PoolCopyTest : public CopyTest, public ::testing::WithParamInterface<const char*> {
@@ -134,14 +137,52 @@ TEST_P(PoolCopyTest, UnusedImageIsCopiedByteByByteAndItsHolesStay) {
   EXPECT_THAT(FilesOfPool(), ElementsAre("larger.img", "v.img"));
 }
 
-TEST_P(PoolCopyTest, LargerCopyGrowsWhenItIsMounted) {
-  Volume("v", "xfs");
-  ImageCopy larger = CopyOf("v", "clone", "xfs");
-  larger.bytes = 600 * kMiB;
-  ASSERT_OK(mounter_.Copy({larger}));
-  const std::string place = MountCopy("clone", "xfs");
-  ASSERT_OK(mounter_.Grow(place, "xfs"));
-  EXPECT_GT(mounter_.Stats(place)->bytes.total, 500 * kMiB);
+// As the next stage does: ext4 before it is mounted, xfs after.
+TEST_P(PoolCopyTest, LargerCopyGrowsWhenItIsUsed) {
+  for (const std::string type : {"ext4", "xfs"}) {
+    Volume(type, type);
+    ImageCopy larger = CopyOf(type, type + "2", type);
+    larger.bytes = 600 * kMiB;
+    ASSERT_OK(mounter_.Copy({larger}));
+    if (type == "ext4") {
+      ASSERT_OK(mounter_.Grow(larger.destination, type));
+    }
+    const std::string place = MountCopy(type + "2", type);
+    if (type == "xfs") {
+      ASSERT_OK(mounter_.Grow(place, type));
+    }
+    EXPECT_GT(mounter_.Stats(place)->bytes.total, 500 * kMiB) << type;
+  }
+}
+
+TEST_P(PoolCopyTest, GrowthThatWasCutShortIsTakenBackFirst) {
+  Volume("v", "ext4");
+  File("pool/v.img.undo", "half a header");
+  ASSERT_OK(mounter_.Copy({CopyOf("v", "snap")}));
+  EXPECT_TRUE(IsClean(Pooled("snap"), "ext4"));
+  EXPECT_THAT(FilesOfPool(), ElementsAre("snap.img", "v.img"));
+}
+
+// The last rename of several fails, and the others are taken back.
+TEST_P(PoolCopyTest, AllOrNone) {
+  for (const char* name : {"a", "b", "c"}) Sparse(fmt::format("pool/{}.img", name), kMiB);
+  EXPECT_THAT(mounter_.Copy({CopyOf("a", "x"), CopyOf("b", "y"), CopyOf("c", "x")}),
+              FailsWith(StatusCode::kAlreadyExists, "x.img"));
+  EXPECT_THAT(FilesOfPool(), ElementsAre("a.img", "b.img", "c.img"));
+}
+
+TEST_P(PoolCopyTest, GroupsThatShareSourcesDoNotWaitForEachOtherForEver) {
+  Sparse("pool/a.img", kMiB);
+  Sparse("pool/b.img", kMiB);
+  const auto copy_often = [this](const std::string& first, const std::string& second) {
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_OK(mounter_.Copy(
+          {CopyOf(first, fmt::format("{}{}-1", first, i)), CopyOf(second, fmt::format("{}{}-2", first, i))}));
+    }
+  };
+  std::thread other([&] { copy_often("a", "b"); });
+  copy_often("b", "a");
+  other.join();
 }
 
 TEST_P(PoolCopyTest, RefusedRequestsLeaveNothing) {
@@ -245,27 +286,33 @@ TEST_F(FullPoolCopyTest, NoRoomLeavesNothingAndNobodyFrozen) {
 
 class SparseCopyTest : public CopyTest, public ::testing::WithParamInterface<const char*> {};
 
+// The quickest of several, each of what is not in the page cache: what a loop device writes with direct I/O is not.
+std::int64_t Quickest(const std::string& source, const std::string& made, const std::function<void()>& make) {
+  std::int64_t quickest = std::numeric_limits<std::int64_t>::max();
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(Run(fmt::format("sync {0} && dd if={0} iflag=nocache count=0 2>/dev/null", source)), 0);
+    const auto start = Clock::now();
+    make();
+    quickest = std::min(quickest, MillisecondsSince(start));
+    EXPECT_EQ(::unlink(made.c_str()), 0);
+  }
+  return quickest;
+}
+
 TEST_P(SparseCopyTest, TenGibibytesWithAHundredMebibytesOfData) {
   MakePool(GetParam(), 4096 * kMiB);
   Volume("v", "ext4", 10240 * kMiB);
-  const std::string place = MountCopy("v", "ext4");
-  ASSERT_EQ(Tool("head -c 100M /dev/urandom > " + place + "/data && sync -f " + place + " && sync -f " + Path("pool")),
-            0);
-  const auto start = Clock::now();
-  ASSERT_OK(mounter_.Copy({CopyOf("v", "snap")}));
-  const std::int64_t took = MillisecondsSince(start);
-  EXPECT_LE(AllocatedBytes(Pooled("snap")), AllocatedBytes(Pooled("v")));
-  ASSERT_EQ(Tool("head -c 100M /dev/urandom > " + Path("pool/plain") + " && sync -f " + Path("pool")), 0);
-  const auto start_of_cp = Clock::now();
-  ASSERT_EQ(Tool(fmt::format("cp --reflink=never {0}/plain {0}/plain2 && sync {0}/plain2", Path("pool"))), 0);
-  const std::int64_t cp = MillisecondsSince(start_of_cp);
-  std::printf("copy of 10 GiB with 100 MiB of data on %s: %ld ms; cp and sync of 100 MiB: %ld ms\n", GetParam(), took,
-              cp);
-  if (std::string(GetParam()) == "xfs") {
-    EXPECT_LE(took, 150);
-  } else {
-    EXPECT_LE(took, 2 * cp + 150);  // a machine that others use, too
-  }
+  const std::string place = MountCopy("v", "ext4"), plain = Path("pool/plain"), plain2 = Path("pool/plain2");
+  ASSERT_EQ(Tool(fmt::format("head -c 100M /dev/urandom > {0} && cp {0} {1}/data && sync -f {1}", plain, place)), 0);
+  const std::int64_t took = Quickest(Pooled("v"), Pooled("snap"), [&] {
+    EXPECT_OK(mounter_.Copy({CopyOf("v", "snap")}));
+    EXPECT_LE(AllocatedBytes(Pooled("snap")), AllocatedBytes(Pooled("v")));
+  });
+  const std::int64_t cp = Quickest(
+      plain, plain2, [&] { EXPECT_EQ(Tool(fmt::format("cp --reflink=never {0} {1} && sync {1}", plain, plain2)), 0); });
+  std::printf("10 GiB with 100 MiB of data on %s: %ld ms; cp and sync of 100 MiB: %ld ms\n", GetParam(), took, cp);
+  const bool shares = std::string(GetParam()) == "xfs";
+  EXPECT_LE(took, shares ? 150 : cp + cp / 2 + 100);  // a freeze takes some grace periods, and the machine is busy
 }
 
 INSTANTIATE_TEST_SUITE_P(Pools, SparseCopyTest, ::testing::Values("xfs", "ext4"),

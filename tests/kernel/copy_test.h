@@ -48,7 +48,7 @@ class CopyTest : public KernelTest {
  protected:
   void TearDown() override;  // the pool last: what is attached from it keeps it
 
-  // Mounted at "pool": xfs can share extents, ext4 cannot.
+  // Mounted at "pool": xfs and btrfs can share extents, ext4 cannot.
   void MakePool(const std::string& fs_type, std::uint64_t bytes = 2048 * kMiB);
 
   std::string Pooled(const std::string& name) const { return Path("pool/" + name + ".img"); }
@@ -59,6 +59,9 @@ class CopyTest : public KernelTest {
 
   ImageCopy CopyOf(const std::string& source, const std::string& destination, const std::string& renew = "") const;
   std::vector<std::string> FilesOfPool() const;  // sorted
+
+ private:
+  std::string Made(const std::string& name, const std::string& fs_type, std::uint64_t bytes) const;
 };
 
 std::uint64_t AllocatedBytes(const std::string& path);
