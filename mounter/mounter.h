@@ -252,15 +252,20 @@ class Contents {
   virtual ~Contents() = default;
 
   // Copies all of one instant, all or none. Filesystems of theirs that are mounted are frozen together meanwhile,
-  // fsfreeze(8); what a filesystem above can share is shared (FICLONE), else only the data of the sources is copied, no
-  // hole. Each copy is populated under a name of its own (<destination>.copying-<8 hex digits>), synced, and renamed:
-  // whenever the process ends, a destination is whole or not there. NOT_FOUND: no source. ALREADY_EXISTS: a destination
-  // is there. RESOURCE_EXHAUSTED: no room. FAILED_PRECONDITION: a source is written as a block device, and what it lies
-  // on cannot share: then no copy is of one instant.
+  // fsfreeze(8), by whichever device over the image; what the filesystem below can share is shared (FICLONE), else only
+  // the data of the sources is copied, no hole. Each copy is populated under a name of its own
+  // (<destination>.copying-<8 hex digits>), synced, and renamed: whenever the process ends, a destination is whole or
+  // not there. Killed in between, some of several are there and others not: the caller removes those. A filesystem may
+  // be left frozen then, for Thaw.
+  //
+  // NOT_FOUND: no source, or no directory. ALREADY_EXISTS: a destination is there. RESOURCE_EXHAUSTED: no room.
+  // ABORTED: a source is being worked on, or was thawed by somebody else meanwhile. FAILED_PRECONDITION: no copy is of
+  // one instant, since a source is in use as a writable block device, and what it lies on cannot share, or a second one
+  // is; a source is frozen already, or has hard links. INVALID_ARGUMENT: one source twice; fewer bytes than it has.
   virtual absl::Status Copy(const std::vector<ImageCopy>& copies) = 0;
 
-  // For after a Copy that was killed: the filesystem on this image, if it is mounted and frozen, goes on. Not frozen is
-  // OK.
+  // For after a Copy that was killed: the filesystems on this image that are mounted and frozen, by whomever, go on.
+  // Not frozen is OK. ABORTED: a Copy is under way still.
   virtual absl::Status Thaw(const std::string& image) = 0;
 
   // Removes what a directory volume holds, and the directory. Crosses no mount and follows no link: FAILED_PRECONDITION
