@@ -13,19 +13,22 @@ namespace mooring {
 enum class Thoroughness { kWhereMarked, kAlways };  // e2fsck looks closer only at what is not marked clean, or has to
 
 // Repairs what can be repaired safely; FAILED_PRECONDITION where errors remain.
+//
+// e2fsck or resize2fs that is killed half-way, or whose write fails, leaves what no e2fsck -p mends: so each notes down
+// first what it overwrites, and what did not succeed is taken back:
+//
+//   e2fsck -p -z <image>.undo, resize2fs -z <image>.undo ──▶ e2fsck -n ──▶ remove the undo file
+//                       │ killed, failed                        │ not whole
+//                       ▼                                       │
+//                    e2undo ◀───────────────────────────────────┘
+//                       └──▶ remove the undo file ──▶ e2fsck -f -p
 absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness);
 
-// To the size of the image. resize2fs that is killed half-way leaves what no e2fsck -p mends, so it notes down first
-// what it overwrites, and a growth that did not succeed is taken back:
-//
-//   e2fsck -f -p ──▶ resize2fs -z <image>.undo ──▶ remove the undo file
-//                       │ killed, failed
-//                       ▼
-//                    e2undo ──▶ remove the undo file ──▶ e2fsck -f -p
+// To the size of the image, after a check.
 absl::Status ResizeExt4(const LockedImage& image);
 
-// For an image with an undo file: as it was before the growth. Without one, nothing.
-absl::Status TakeBackGrowth(const LockedImage& image);
+// For an image with an undo file: as it was before the check or the growth, and checked. Without one, nothing.
+absl::Status TakeBack(const LockedImage& image);
 
 // For a file that nobody else knows. Else e2fsprogs look whether it is mounted: they read all of /proc/mounts, and ask
 // every loop device there for its file, which hangs where one of them does. This answers "no" in its place (libext2fs,

@@ -161,7 +161,7 @@ absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type) 
     return FailedPrecondition(fmt::format("{} is no image file: it grows only while it is mounted", Quote(path)));
   }
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));
-  MOORING_RETURN_IF_ERROR(TakeBackGrowth(image));
+  MOORING_RETURN_IF_ERROR(TakeBack(image));
   if (sys::HasCapability(CAP_SYS_RESOURCE) && GrowThroughMount(image).ok()) return CheckUnattached(image);
   // What the kernel has against it, if it was asked, e2fsck mends or names.
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));

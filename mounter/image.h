@@ -42,7 +42,7 @@ inline constexpr std::string_view kCopyingSuffix = ".copying";
 
 std::string UndoFileOf(const std::string& image);
 
-// Whether a growth was cut short, as far as anybody can tell.
+// Whether a check or a growth was cut short, as far as anybody can tell.
 bool HasUndoFile(const std::string& image);
 
 // "<image>.formatting-0123abcd"; without digits, as earlier versions had it.

@@ -269,8 +269,8 @@ absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImag
   if (spec.label.size() >= LO_NAME_SIZE) return InvalidArgument(fmt::format("label {} is too long", Quote(spec.label)));
   if (HasUndoFile(image.path)) {
     return FailedPrecondition(
-        fmt::format("a growth of the filesystem in {} was cut short: it is not used before a check "
-                    "has taken that back",
+        fmt::format("a check or a growth of the filesystem in {} was cut short: it is not used before a "
+                    "check has taken that back",
                     Quote(image.path)));
   }
   MOORING_ASSIGN_OR_RETURN(std::optional<OpenLoop> existing, OpenExisting(spec, image));

@@ -29,7 +29,7 @@ struct LoopSpec {
 bool IsOver(const LoopInfo& loop, const struct stat& file);
 
 // The device of the image, or a new one: under its lock, so that two processes cannot make two. FAILED_PRECONDITION
-// where a growth of its filesystem was cut short.
+// where a check or a growth of its filesystem was cut short.
 absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImage& image);
 
 // FAILED_PRECONDITION names a device over the image. One that goes with its last user outlives that by some

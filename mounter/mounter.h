@@ -208,8 +208,8 @@ struct FilesystemInfo {
   std::string type;                // "ext4", "xfs", "btrfs", "dos", …
   std::uint64_t size_bytes = 0;    // of the filesystem, where known
   std::uint64_t device_bytes = 0;  // of the device or file
-  // An ext4 that was not unmounted cleanly, has met errors, or whose growth was cut short: then nothing else is known
-  // of it before Check.
+  // An ext4 that was not unmounted cleanly, has met errors, or whose check or growth was cut short: then nothing else
+  // is known of it before Check.
   bool needs_check = false;
 };
 
@@ -225,7 +225,7 @@ class Filesystems {
   // package's name.
   virtual absl::Status Format(const std::string& path, const std::string& fs_type) = 0;
 
-  // Repairs what can be repaired safely (e2fsck -p), after taking back a growth that was cut short; FAILED_PRECONDITION
+  // Repairs what can be repaired safely (e2fsck -p), after taking back what was cut short; FAILED_PRECONDITION
   // where errors remain.
   virtual absl::Status Check(const std::string& path, const std::string& fs_type) = 0;
 

@@ -20,6 +20,7 @@ absl::StatusOr<std::uint64_t> NodeVolumes::Expand(const ExpandSpec& spec, const 
   }
   // The volume's own device before one that is stacked on it.
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
+  MOORING_RETURN_IF_ERROR(CheckNoneHangs(spec.volume_id, loops));  // it would be left as small as it is
   for (const std::string& label : {LabelFor(spec.volume_id), ReadOnlyLabelFor(spec.volume_id)}) {
     for (const LoopInfo& loop : loops) {
       if (loop.label == label) MOORING_RETURN_IF_ERROR(mounter_.ResizeLoop(loop));

@@ -133,7 +133,10 @@ absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const PathInfo
   }
   if (known && !known->adopted() && known->capability != wanted.capability)
     return StagedOtherwise(spec, known->capability);
-  return known == wanted ? absl::OkStatus() : Record(wanted);
+  if (known == wanted) return absl::OkStatus();
+  // An earlier call that was cut short between the mount and the growth behind it, see MountStaged.
+  if (place.mount->fs_type == "xfs") MOORING_RETURN_IF_ERROR(mounter_.Grow(spec.staging_path, "xfs"));
+  return Record(wanted);
 }
 
 // One superblock serves all mounts of a volume, and it has one set of options.

@@ -18,17 +18,6 @@ namespace {
 constexpr std::string_view kLabel = "mooring:";
 constexpr std::string_view kReadOnlyLabel = "mooring-ro:";
 
-// Images are named after their volume. Of one that hangs it cannot be said whether it is to go: later, then.
-absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
-  for (const LoopInfo& loop : loops) {
-    if (!loop.hangs() || !NameOf(loop.label).starts_with(volume_id)) continue;
-    return absl::DeadlineExceededError(
-        fmt::format("{} over {}: no answer: what serves that file hangs; end or mend that, and call again", loop.device,
-                    Quote(loop.label)));
-  }
-  return absl::OkStatus();
-}
-
 // Of the mounts at and below a path, the one that `info` is mounted on. Parents come before children, and of a stack
 // the lower before the upper.
 const MountInfo* ParentIn(const std::vector<MountInfo>& mounts, const MountInfo& info) {
@@ -73,6 +62,22 @@ bool HasPropagation(const MountInfo& info, Propagation propagation) {
       return info.shared();
   }
   return true;
+}
+
+// Images are named after their volume, and devices stacked on its own after that one.
+absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
+  const auto is_over = [&](const LoopInfo& loop) {
+    if (NameOf(loop.label).starts_with(volume_id)) return true;
+    return std::any_of(loops.begin(), loops.end(),
+                       [&](const LoopInfo& own) { return own.device == loop.label && OwnerOf(own) == volume_id; });
+  };
+  for (const LoopInfo& loop : loops) {
+    if (!loop.hangs() || !is_over(loop)) continue;
+    return absl::DeadlineExceededError(
+        fmt::format("{} over {}: no answer: what serves that file hangs; end or mend that, and call again", loop.device,
+                    Quote(loop.label)));
+  }
+  return absl::OkStatus();
 }
 
 std::string LabelFor(const std::string& volume_id) { return std::string(kLabel) + volume_id; }
@@ -223,7 +228,7 @@ absl::Status NodeVolumes::ReleaseDevices(const std::string& volume_id, const std
            (use.role == VolumeUse::Role::kStage || !use.done);
   });
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, mounter_.FindLoops(""));
-  MOORING_RETURN_IF_ERROR(CheckNoneHangs(volume_id, loops));
+  MOORING_RETURN_IF_ERROR(CheckNoneHangs(volume_id, loops));  // of one that hangs it cannot be said whether it is to go
   std::erase_if(loops, [&](const LoopInfo& loop) { return OwnerOf(loop) != volume_id || loop.auto_clear; });
   const bool stacked = std::any_of(loops.begin(), loops.end(),
                                    [&](const LoopInfo& loop) { return loop.label == ReadOnlyLabelFor(volume_id); });

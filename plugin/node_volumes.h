@@ -174,6 +174,9 @@ inline constexpr std::string_view kLabelPrefix = "mooring";  // of all loop devi
 // Whether a mount has this propagation still. A slave may have lost whom it received from, or never had anybody.
 bool HasPropagation(const MountInfo& info, Propagation propagation);
 
+// DEADLINE_EXCEEDED where one of the volume's devices does not answer.
+absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<LoopInfo>& loops);
+
 // The volume a loop device belongs to; empty: none of ours.
 std::string OwnerOf(const LoopInfo& loop);
 std::string OwnerOf(const PathInfo& info);

@@ -125,6 +125,20 @@ TEST_F(NodeStageTest, ASmallerXfsOrBtrfsIsGrownOnceItIsMounted) {
   }
 }
 
+TEST_F(NodeStageTest, AnXfsThatIsMountedByACallCutShortIsGrownByTheNextOne) {
+  SetFormatted(kVolume, "xfs");
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  VolumeUse intent = AllRecords().at(0);
+  intent.done = false;
+  ASSERT_OK(store_->Put(intent));
+  SetFormatted(kVolume, "xfs", 32 * kMebi);
+  mounter_.ClearLog();
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_EQ(Filesystem(kVolume).size_bytes, 64 * kMebi);
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_THAT(mounter_.Calls("Grow"), ElementsAre("Grow /staging/a xfs")) << "once it is on record as done, no more";
+}
+
 TEST_F(NodeStageTest, AFilesystemInUseIsNeitherCheckedNorGrown) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   GrowImage(kVolume, 128 * kMebi);

@@ -132,6 +132,21 @@ TEST_F(NodeExpandTest, TheStackedDeviceFollowsTheVolumesOwn) {
   EXPECT_THAT(mounter_.Calls("Grow"), IsEmpty());
 }
 
+// It has no label that would say whose it is: only the file's name does, or the name of the device below.
+TEST_F(NodeExpandTest, ADeviceThatDoesNotAnswerIsFoundByItsFile) {
+  LoopInfo own, hung;
+  own.device = "/dev/loop1";
+  own.label = LabelFor(kVolume);
+  own.backing_inode = 7;
+  hung.device = "/dev/loop2";
+  for (const char* file : {"/images/vol-a.img", "/dev/loop1"}) {
+    hung.label = file;
+    EXPECT_THAT(CheckNoneHangs(kVolume, {hung, own}), FailsWith(StatusCode::kDeadlineExceeded, "/dev/loop2")) << file;
+    EXPECT_OK(CheckNoneHangs("vol-b", {hung, own})) << file;
+  }
+  EXPECT_OK(CheckNoneHangs(kVolume, {own}));
+}
+
 TEST_F(NodeExpandTest, LargeEnoughAlreadyIsOk) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   EXPECT_EQ(Expand("/staging/a").value(), 64 * kMebi);

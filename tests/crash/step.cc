@@ -1,0 +1,224 @@
+#include "tests/crash/step.h"
+
+#include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <linux/loop.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <string_view>
+
+#include "base/unique_fd.h"
+#include "tests/rpc/helper_processes.h"
+#include "tests/support/kernel.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class Announce {
+  kAlways,
+  kAboveStderr,  // on a file descriptor above 2: logs and the tools' output are no steps
+  kCreating,     // with O_CREAT
+};
+
+// Where a call names what it is made on: an argument that is a file descriptor, one that is a path, or both.
+struct Call {
+  std::string_view name;
+  long number;
+  int fd = -1, path = -1;
+  Announce announce = Announce::kAlways;
+  int flags = -1;  // the argument with O_CREAT
+};
+
+constexpr std::array kCalls = {
+    Call{"write", SYS_write, 0, -1, Announce::kAboveStderr},
+    Call{"writev", SYS_writev, 0, -1, Announce::kAboveStderr},
+    Call{"pwrite64", SYS_pwrite64, 0, -1},
+    Call{"pwritev", SYS_pwritev, 0, -1},
+    Call{"pwritev2", SYS_pwritev2, 0, -1},
+    Call{"sendfile", SYS_sendfile, 0, -1},
+    Call{"copy_file_range", SYS_copy_file_range, 2, -1},
+    Call{"fallocate", SYS_fallocate, 0, -1},
+    Call{"ftruncate", SYS_ftruncate, 0, -1},
+    Call{"truncate", SYS_truncate, -1, 0},
+    Call{"fsync", SYS_fsync, 0, -1},
+    Call{"fdatasync", SYS_fdatasync, 0, -1},
+    Call{"sync_file_range", SYS_sync_file_range, 0, -1},
+    Call{"syncfs", SYS_syncfs, 0, -1},
+    Call{"ioctl", SYS_ioctl, 0, -1, Announce::kAboveStderr},
+    Call{"openat", SYS_openat, 0, 1, Announce::kCreating, 2},
+    Call{"mkdirat", SYS_mkdirat, 0, 1},
+    Call{"mknodat", SYS_mknodat, 0, 1},
+    Call{"unlinkat", SYS_unlinkat, 0, 1},
+    Call{"linkat", SYS_linkat, 2, 3},
+    Call{"symlinkat", SYS_symlinkat, 1, 2},
+    Call{"renameat", SYS_renameat, 2, 3},
+    Call{"renameat2", SYS_renameat2, 2, 3},
+    Call{"fchown", SYS_fchown, 0, -1},
+    Call{"fchmod", SYS_fchmod, 0, -1},
+    Call{"fchownat", SYS_fchownat, 0, 1},
+    Call{"fchmodat", SYS_fchmodat, 0, 1},
+    Call{"setxattr", SYS_setxattr, -1, 0},
+    Call{"fsetxattr", SYS_fsetxattr, 0, -1},
+    Call{"mount", SYS_mount, -1, 1},
+    Call{"umount2", SYS_umount2, -1, 0},
+    Call{"open_tree", SYS_open_tree, 0, 1},
+    Call{"move_mount", SYS_move_mount, 2, 3},
+    Call{"mount_setattr", 442, 0, 1},
+    Call{"fsopen", SYS_fsopen, -1, 0},
+    Call{"fsconfig", SYS_fsconfig, -1, 2},
+    Call{"fsmount", SYS_fsmount, 0, -1},
+    Call{"fspick", SYS_fspick, 0, 1},
+#ifdef SYS_open  // not on architectures that came later
+    Call{"open", SYS_open, -1, 0, Announce::kCreating, 1},
+    Call{"creat", SYS_creat, -1, 0},
+    Call{"mkdir", SYS_mkdir, -1, 0},
+    Call{"mknod", SYS_mknod, -1, 0},
+    Call{"rmdir", SYS_rmdir, -1, 0},
+    Call{"unlink", SYS_unlink, -1, 0},
+    Call{"link", SYS_link, -1, 1},
+    Call{"symlink", SYS_symlink, -1, 1},
+    Call{"rename", SYS_rename, -1, 1},
+    Call{"chown", SYS_chown, -1, 0},
+    Call{"lchown", SYS_lchown, -1, 0},
+    Call{"chmod", SYS_chmod, -1, 0},
+#endif
+};
+
+struct Ioctl {
+  unsigned long number;
+  std::string_view name;
+  bool asks = false;
+};
+
+// The others are shown by number, and taken for changes.
+constexpr std::array kIoctls = {
+    Ioctl{LOOP_CTL_GET_FREE, "LOOP_CTL_GET_FREE"},
+    Ioctl{LOOP_CONFIGURE, "LOOP_CONFIGURE"},
+    Ioctl{LOOP_CLR_FD, "LOOP_CLR_FD"},
+    Ioctl{LOOP_SET_CAPACITY, "LOOP_SET_CAPACITY"},
+    Ioctl{LOOP_SET_STATUS64, "LOOP_SET_STATUS64"},
+    Ioctl{LOOP_GET_STATUS64, "LOOP_GET_STATUS64", true},
+    Ioctl{BLKROSET, "BLKROSET"},
+    Ioctl{BLKROGET, "BLKROGET", true},
+    Ioctl{BLKGETSIZE64, "BLKGETSIZE64", true},
+    Ioctl{BLKSSZGET, "BLKSSZGET", true},
+    Ioctl{BLKPBSZGET, "BLKPBSZGET", true},
+    Ioctl{FICLONE, "FICLONE"},
+    Ioctl{FICLONERANGE, "FICLONERANGE"},
+    Ioctl{FIFREEZE, "FIFREEZE"},
+    Ioctl{FITHAW, "FITHAW"},
+    Ioctl{FITRIM, "FITRIM"},
+    Ioctl{FS_IOC_GETFLAGS, "FS_IOC_GETFLAGS", true},
+    Ioctl{FS_IOC_FIEMAP, "FS_IOC_FIEMAP", true},
+};
+
+constexpr __u32 Low(std::size_t argument) {  // of a little-endian machine
+  return static_cast<__u32>(offsetof(seccomp_data, args) + 8 * argument);
+}
+
+// Behind a comparison with the call's number: announces it where the condition holds.
+std::vector<sock_filter> Condition(const Call& call) {
+  const sock_filter announce = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
+  const sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  switch (call.announce) {
+    case Announce::kAlways:
+      return {announce};
+    case Announce::kAboveStderr:
+      return {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, Low(0)), BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, STDERR_FILENO, 0, 1),
+              announce, allow};
+    case Announce::kCreating:
+      return {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, Low(static_cast<std::size_t>(call.flags))),
+              BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT, 0, 1), announce, allow};
+  }
+  return {allow};
+}
+
+std::string Proc(const seccomp_notif& call, const std::string& name) {
+  return "/proc/" + std::to_string(call.pid) + "/" + name;
+}
+
+// What the file descriptor is of: "/dev/loop3", "socket:[123]"; "" where it is none.
+std::string FileOf(const seccomp_notif& call, int argument) {
+  if (argument < 0) return "";
+  const auto fd = static_cast<int>(call.data.args[argument]);
+  std::error_code error;
+  return fs::read_symlink(Proc(call, "fd/" + std::to_string(fd)), error);
+}
+
+std::string TextAt(const seccomp_notif& call, int argument) {
+  if (argument < 0) return "";
+  const UniqueFd memory(::open(Proc(call, "mem").c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 256> text = {};
+  const auto address = static_cast<off_t>(call.data.args[argument]);
+  const ssize_t got = ::pread(memory.get(), text.data(), text.size() - 1, address);
+  return got > 0 ? std::string(text.data()) : "";
+}
+
+std::string ObjectOf(const seccomp_notif& call, const Call& known) {
+  const std::string path = TextAt(call, known.path);
+  if (known.fd < 0 || path.starts_with('/')) return path;
+  const std::string file = FileOf(call, known.fd);
+  return path.empty() ? file : file + "/" + path;
+}
+
+// Sockets, pipes, eventfds: what goes there is a message, and ends with the programs.
+bool IsOnMessage(const Call& known, const std::string& object) {
+  return known.path < 0 && (!object.starts_with('/') || object == "/dev/null" || object.starts_with("/proc/"));
+}
+
+bool IsForeignLoop(const std::string& object, const std::string& directory) {
+  constexpr std::string_view kLoop = "/dev/loop";
+  if (!object.starts_with(kLoop) || object == "/dev/loop-control") return false;
+  const std::string file = ReadFile("/sys/block/" + fs::path(object).filename().string() + "/loop/backing_file");
+  return !file.empty() && !file.starts_with(directory) && !file.starts_with(kLoop);
+}
+
+void NameIoctl(Step& step, std::uint64_t number) {
+  const auto found =
+      std::find_if(kIoctls.begin(), kIoctls.end(), [&](const Ioctl& known) { return known.number == number; });
+  step.call = found == kIoctls.end() ? "ioctl " + std::to_string(number) : std::string(found->name);
+  step.asks = found != kIoctls.end() && found->asks;
+}
+
+}  // namespace
+
+std::string KindOf(const Step& step) { return step.program + ": " + step.call; }
+std::string ToString(const Step& step) { return KindOf(step) + " " + step.object; }
+
+std::vector<sock_filter> StepFilter() {
+  std::vector<sock_filter> filter = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+  for (const Call& call : kCalls) {
+    const std::vector<sock_filter> condition = Condition(call);
+    const auto past = static_cast<__u8>(condition.size());
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<__u32>(call.number), 0, past));
+    filter.insert(filter.end(), condition.begin(), condition.end());
+  }
+  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  return filter;
+}
+
+std::optional<Step> StepOf(const seccomp_notif& call, const std::string& directory) {
+  const auto known =
+      std::find_if(kCalls.begin(), kCalls.end(), [&](const Call& row) { return row.number == call.data.nr; });
+  if (known == kCalls.end()) return std::nullopt;
+  Step step;
+  step.object = ObjectOf(call, *known);
+  if (IsOnMessage(*known, step.object) || IsForeignLoop(step.object, directory)) return std::nullopt;
+  const auto thread = static_cast<pid_t>(call.pid);
+  step.process = std::stoi("0" + StatusField(thread, thread, "Tgid"));
+  step.program = NameOfProcess(step.process);
+  step.call = known->name;
+  if (known->number == SYS_ioctl) NameIoctl(step, call.data.args[1]);
+  return step;
+}
+
+}  // namespace mooring::testing

@@ -1,0 +1,134 @@
+#include "tests/crash/step_trap.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "tests/rpc/helper_processes.h"
+
+namespace mooring::testing {
+namespace {
+
+// For this thread and whatever it starts.
+UniqueFd TrapThisThread() {
+  std::vector<sock_filter> filter = StepFilter();
+  const sock_fprog program = {static_cast<unsigned short>(filter.size()), filter.data()};
+  return UniqueFd(
+      static_cast<int>(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program)));
+}
+
+// Parents before children, which cannot tell that they are alone before it is their turn.
+std::vector<pid_t> Tree(pid_t root) {
+  std::vector<pid_t> tree = {root};
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    const std::vector<pid_t> children = ChildrenOf(tree[i]);
+    tree.insert(tree.end(), children.begin(), children.end());
+  }
+  return tree;
+}
+
+}  // namespace
+
+StepTrap::StepTrap(std::string directory) : directory_(std::move(directory)), ending_(::eventfd(0, EFD_CLOEXEC)) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  launcher_ = std::thread(&StepTrap::LaunchInTurn, this);
+  changed_.wait(lock, [this] { return ready_; });
+  if (announced_.ok()) watcher_ = std::thread(&StepTrap::Watch, this);
+}
+
+// Whoever still runs, and is trapped, gets ENOSYS from here on.
+StepTrap::~StepTrap() {
+  const std::uint64_t one = 1;
+  if (::write(ending_.get(), &one, sizeof(one)) < 0) std::abort();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_all();
+  launcher_.join();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+void StepTrap::LaunchInTurn() {
+  UniqueFd announced = TrapThisThread();
+  std::unique_lock<std::mutex> lock(mutex_);
+  announced_ = std::move(announced);
+  ready_ = true;
+  changed_.notify_all();
+  for (;;) {
+    changed_.wait(lock, [this] { return ended_ || start_; });
+    if (ended_) return;
+    lock.unlock();
+    const pid_t root = start_();  // its own calls are announced, too
+    lock.lock();
+    root_ = root;
+    start_ = nullptr;
+    changed_.notify_all();
+  }
+}
+
+void StepTrap::Launch(const std::function<pid_t()>& start) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  start_ = start;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return !start_; });
+}
+
+void StepTrap::Arm(const Blow& blow) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  blow_ = blow;
+  counted_ = 0;
+  outcome_ = Outcome();
+}
+
+StepTrap::Outcome StepTrap::Disarm() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  blow_.reset();
+  return std::exchange(outcome_, Outcome());
+}
+
+void StepTrap::Watch() {
+  for (;;) {
+    std::array waited = {pollfd{announced_.get(), POLLIN, 0}, pollfd{ending_.get(), POLLIN, 0}};
+    if (::poll(waited.data(), waited.size(), -1) < 0) continue;
+    if (waited[1].revents != 0) return;
+    if ((waited[0].revents & POLLIN) != 0) Answer();
+  }
+}
+
+void StepTrap::Answer() {
+  seccomp_notif call = {};
+  if (::ioctl(announced_.get(), SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) return;  // it was killed meanwhile
+  const std::optional<int> error = Judge(call);
+  if (!error) return;
+  seccomp_notif_resp answer = {};
+  answer.id = call.id;
+  answer.error = -*error;
+  if (*error == 0) answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+  ::ioctl(announced_.get(), SECCOMP_IOCTL_NOTIF_SEND, &answer);
+}
+
+std::optional<int> StepTrap::Judge(const seccomp_notif& call) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!blow_ || outcome_.hit) return 0;
+  const std::optional<Step> step = StepOf(call, directory_);
+  if (!step || step->process == ::getpid()) return 0;  // the launcher's own
+  if (!blow_->program.empty() && step->program != blow_->program) return 0;
+  outcome_.steps.push_back(*step);
+  if (!blow_->kind.empty() && KindOf(*step) != blow_->kind) return 0;
+  if (++counted_ != blow_->nth) return 0;
+  outcome_.hit = step;
+  if (blow_->error != 0) return blow_->error;
+  const bool alone = !blow_->program.empty() || start_;  // just forked: the root itself, which is not known yet
+  for (const pid_t process : alone ? std::vector<pid_t>{step->process} : Tree(root_)) ::kill(process, SIGKILL);
+  return std::nullopt;
+}
+
+}  // namespace mooring::testing
