@@ -75,10 +75,10 @@ absl::Status CheckSize(const Job& job) {
       fmt::format("a copy of {} has {} bytes or more, not {}", Quote(job.copy.source), has, job.copy.bytes));
 }
 
-absl::Status TakeBackGrowthOf(Job& job) {
+absl::Status TakeBackCutShort(Job& job) {
   if (!HasUndoFile(job.source.path)) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(CheckUnattached(job.source));
-  return TakeBackGrowth(job.source);
+  return TakeBack(job.source);
 }
 
 absl::Status Lock(Job& job, const SourcePolicy& policy) {
@@ -86,7 +86,7 @@ absl::Status Lock(Job& job, const SourcePolicy& policy) {
   MOORING_RETURN_IF_ERROR(policy.CheckBackingFile(job.source.fd, job.copy.source));
   MOORING_RETURN_IF_ERROR(CheckIsImage(job.source));
   MOORING_RETURN_IF_ERROR(CheckSize(job));
-  return TakeBackGrowthOf(job);
+  return TakeBackCutShort(job);
 }
 
 // What a block device is written with meanwhile goes on: one instant of it is had by sharing alone, and of two of them
