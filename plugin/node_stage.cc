@@ -63,13 +63,15 @@ bool AnyInUseAsFilesystem(const std::vector<LoopInfo>& loops) {
   return std::any_of(loops.begin(), loops.end(), [](const LoopInfo& loop) { return loop.auto_clear && loop.mounted; });
 }
 
-// A device goes a moment after its last user, later still if somebody looks at it just then: such a one is no use.
-absl::StatusOr<std::vector<LoopInfo>> LoopsThatStay(LoopDevices& devices, const std::string& path) {
+// A device goes a moment after its last user, later still if somebody looks at it just then: such a one is no use. Nor
+// is one that is mounted where no use is known: that may be a mount that a killed process had not attached yet.
+absl::StatusOr<std::vector<LoopInfo>> LoopsThatStay(LoopDevices& devices, const std::string& path, bool known_use) {
   constexpr std::chrono::milliseconds kPoll{5}, kLingers{500};
   for (const auto deadline = std::chrono::steady_clock::now() + kLingers;;) {
     MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, devices.FindLoops(path));
-    const bool going =
-        std::any_of(loops.begin(), loops.end(), [](const LoopInfo& loop) { return loop.auto_clear && !loop.mounted; });
+    const bool going = std::any_of(loops.begin(), loops.end(), [&](const LoopInfo& loop) {
+      return loop.auto_clear && !(loop.mounted && known_use);
+    });
     if (!going || std::chrono::steady_clock::now() >= deadline) return loops;
     std::this_thread::sleep_for(kPoll);
   }
@@ -156,6 +158,16 @@ absl::Status NodeVolumes::CheckSameOptions(const StageSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> NodeVolumes::IsMountedElsewhere(const StageSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
+  for (const VolumeUse& use : uses) {
+    if (use.path == spec.staging_path || use.access_type == AccessType::kBlock) continue;
+    MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
+    if (live) return true;
+  }
+  return false;
+}
+
 // Formats, checks and grows what is not in use yet. The filesystem's type.
 absl::StatusOr<std::string> NodeVolumes::PrepareFilesystem(const StageSpec& spec, const NodeVolume& volume,
                                                            bool in_use) {
@@ -230,12 +242,13 @@ absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolum
         fmt::format("staging path {} is not empty: a mount would hide what is in it", Quote(spec.staging_path)));
   }
   MOORING_RETURN_IF_ERROR(CheckSameOptions(spec));
-  MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, LoopsThatStay(mounter_, volume.path));
+  MOORING_ASSIGN_OR_RETURN(const bool known_use, IsMountedElsewhere(spec));
+  MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, LoopsThatStay(mounter_, volume.path, known_use));
   MOORING_RETURN_IF_ERROR(CheckLoopsAreOurs(loops, volume));
   const bool in_use = AnyInUseAsFilesystem(loops);
   if (!loops.empty() && !in_use) {  // of a block use that was cut short?
     MOORING_RETURN_IF_ERROR(ReleaseDevices(spec.volume_id));
-    MOORING_ASSIGN_OR_RETURN(loops, LoopsThatStay(mounter_, volume.path));
+    MOORING_ASSIGN_OR_RETURN(loops, LoopsThatStay(mounter_, volume.path, known_use));
   }
   if (!loops.empty() && !in_use) {
     return FailedPrecondition(

@@ -109,6 +109,7 @@ class NodeVolumes {
   absl::StatusOr<std::string> PrepareFilesystem(const StageSpec& spec, const NodeVolume& volume, bool in_use);
   absl::Status MountStaged(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type, bool in_use);
   absl::Status CheckSameOptions(const StageSpec& spec);
+  absl::StatusOr<bool> IsMountedElsewhere(const StageSpec& spec);  // as far as the records know
 
   // node_publish.cc
   absl::Status CheckOtherTargets(const PublishSpec& spec);
