@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "plugin/repeat.h"
 #include "plugin/snapshot_catalog.h"
 #include "plugin/volume_id.h"
 
@@ -157,7 +158,7 @@ absl::Status SnapshotCatalog::ClearName(const Set& unfinished, const Call& call)
   MOORING_ASSIGN_OR_RETURN(const auto holds, LockAll(std::move(ids), call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<Set> now, Find(unfinished.id, unfinished.is_group));
   if (!now || now->state == SnapshotState::kReady) return absl::OkStatus();
-  return TakeAway(*now);
+  return RepeatWhileAborted(call, [&] { return TakeAway(*now); });
 }
 
 }  // namespace mooring

@@ -24,10 +24,12 @@ absl::Status SnapshotCatalog::Erase(Set set) {
   return TakeAway(set);
 }
 
-// creating or deleting -> away; what turns out to be in use was not deleted and is ready again.
+// creating or deleting -> away; what turns out to be in use was not deleted and is ready again. A copy that a mount
+// helper is still at (its plugin was killed, it was not) is ABORTED, and its sources stay as they are.
 absl::Status SnapshotCatalog::TakeAway(const Set& set) {
-  if (set.state == SnapshotState::kCreating) MOORING_RETURN_IF_ERROR(ThawSources(set));
   const absl::Status deleted = DeleteImages(set);
+  if (absl::IsAborted(deleted)) return deleted;
+  if (set.state == SnapshotState::kCreating) MOORING_RETURN_IF_ERROR(ThawSources(set));
   if (deleted.ok()) return store_.Remove(set.id);
   if (set.state == SnapshotState::kDeleting && absl::IsFailedPrecondition(deleted)) {
     MOORING_RETURN_IF_ERROR(store_.Move(set.id, SnapshotState::kDeleting, SnapshotState::kReady).status());

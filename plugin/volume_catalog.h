@@ -116,6 +116,7 @@ class VolumeCatalog : public VolumeSource {
   absl::StatusOr<VolumeRecord> NewClone(const CreateVolumeSpec& spec);
   absl::Status Populate(const VolumeRecord& record, const CreateVolumeSpec& spec);
   absl::Status ThawSource(const VolumeRecord& record);
+  absl::Status TakeBack(const VolumeRecord& record);
 
   absl::Status FinishInterrupted();
   void FinishInterrupted(const VolumeRecord& listed);

@@ -84,11 +84,8 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewClone(const CreateVolumeSpec& spe
                       .source = spec.source.id};
 }
 
-// A copy that is there already is one that was made whole by a call that ended before it could say so.
 absl::Status VolumeCatalog::Populate(const VolumeRecord& record, const CreateVolumeSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
-  const absl::StatusOr<VolumeLocation> there = pool->backend->Locate(record.id);
-  if (there.ok() && there->bytes == record.bytes) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const Source source, FindSource(spec.source));
   return pool->backend->Copy({{.id = record.id,
                                .source = source.path,

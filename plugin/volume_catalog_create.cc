@@ -7,6 +7,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/propagation.h"
+#include "plugin/repeat.h"
 #include "plugin/volume_catalog.h"
 #include "plugin/volume_id.h"
 
@@ -65,9 +66,8 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, c
       MOORING_RETURN_IF_ERROR(matches);
       return ToInfo(*there);
     }
-    if (there->state == VolumeState::kCreating && matches.ok()) {
-      MOORING_ASSIGN_OR_RETURN(const auto source, LockSource(spec.source.id, call));
-      MOORING_RETURN_IF_ERROR(ThawSource(*there));
+    // A copy is never finished later: its source may have changed since.
+    if (there->state == VolumeState::kCreating && matches.ok() && there->source.empty()) {
       MOORING_RETURN_IF_ERROR(Finish(*there, spec));
       return ToInfo(*there);
     }
@@ -134,8 +134,7 @@ absl::Status VolumeCatalog::Finish(const VolumeRecord& record, const CreateVolum
   const absl::Status made = is_copy ? Populate(record, spec) : pool->backend->Create({record.id, record.bytes});
   if (!made.ok()) {
     // A row that cannot be taken back now (the disk is full) does no harm: Create of that name or Reconcile clears it.
-    const absl::Status thawed = ThawSource(record);
-    if (const absl::Status erased = thawed.ok() ? Erase(record) : thawed; !erased.ok()) {
+    if (const absl::Status erased = TakeBack(record); !erased.ok()) {
       log::Warning("a volume that could not be created is not cleaned up yet",
                    {{"volume", record.id}, {"cause", Message(erased)}});
     }
@@ -157,8 +156,19 @@ absl::Status VolumeCatalog::ClearName(const VolumeRecord& unfinished, const Call
   MOORING_ASSIGN_OR_RETURN(const auto source, LockSource(unfinished.source, call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(unfinished.id));
   if (!now || now->state == VolumeState::kReady) return absl::OkStatus();
-  if (now->state == VolumeState::kCreating) MOORING_RETURN_IF_ERROR(ThawSource(*now));
-  return Erase(*now);
+  return RepeatWhileAborted(call, [&] { return TakeBack(*now); });
+}
+
+// creating or deleting -> away. A copy that a mount helper is still at (its plugin was killed, it was not) is ABORTED,
+// and its source stays as it is.
+absl::Status VolumeCatalog::TakeBack(const VolumeRecord& record) {
+  if (record.state == VolumeState::kCreating && !record.source.empty()) {
+    MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
+    const absl::Status deleted = Unexpected(pool->backend->Delete(record.id));
+    if (absl::IsAborted(deleted)) return deleted;
+    MOORING_RETURN_IF_ERROR(ThawSource(record));
+  }
+  return Erase(record);
 }
 
 absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {

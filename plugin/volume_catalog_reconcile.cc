@@ -45,8 +45,7 @@ void VolumeCatalog::FinishInterrupted(const VolumeRecord& listed) {
   if (!name.ok() || !hold.ok() || !source.ok()) return;
   const absl::StatusOr<std::optional<VolumeRecord>> now = store_.FindById(listed.id);
   if (now.ok() && (!*now || (*now)->state == VolumeState::kReady)) return;
-  const absl::Status thawed = now.ok() ? ThawSource(**now) : now.status();
-  const absl::Status erased = thawed.ok() ? Erase(**now) : thawed;
+  const absl::Status erased = now.ok() ? TakeBack(**now) : now.status();
   if (erased.ok()) {
     const bool creating = (*now)->state == VolumeState::kCreating;
     log::Info(creating ? "took back a creation that was interrupted" : "finished a deletion that was interrupted",

@@ -1,10 +1,16 @@
 // Snapshots and copies when the process ends in the middle.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/file_lock.h"
+#include "base/unique_fd.h"
 #include "tests/unit/killed_process.h"
 #include "tests/unit/volume_catalog_fixture.h"
 
@@ -121,6 +127,30 @@ TEST_F(SnapshotRestartTest, AHalfDeletedSnapshotInUseIsThereAgain) {
   EXPECT_TRUE(here().snapshots.Get(id).ok());
 }
 
+// The mount helper of a plugin that was killed goes on with its copy, under the lock of the file it makes.
+TEST_F(SnapshotRestartTest, ACopyThatAHelperIsStillAtIsWaitedFor) {
+  const std::string volume = CreatedBefore("db");
+  Kill("before", "copy",
+       [&](Process& doomed) { (void)doomed.snapshots.Create({.name = "s", .source_volume_id = volume}, Patient()); });
+  const std::string half = (*here().snapshot_store->FindByName("s"))->id;
+  const std::string working = Image(half) + ".copying-0123abcd";
+  auto helper = std::make_unique<UniqueFd>(::open(working.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(LockFile(*helper, working, std::chrono::milliseconds(0)).ok());
+  EXPECT_TRUE(here().snapshots.Reconcile().ok());
+  EXPECT_TRUE(*here().snapshot_store->FindByName("s")) << "left for later";
+  EXPECT_TRUE(absl::IsAborted(here().snapshots.Create({.name = "s", .source_volume_id = volume}, Soon()).status()));
+  EXPECT_THAT(here().contents.thawed(), IsEmpty()) << "not under the copy";
+  std::thread finisher([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::filesystem::rename(working, Image(half));
+    helper.reset();
+  });
+  EXPECT_NE(Snapped("s", volume), half);
+  finisher.join();
+  EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
+  ExpectConsistent();
+}
+
 CreateVolumeSpec CloneOf(const std::string& volume) {
   CreateVolumeSpec spec = Spec("clone", {});
   spec.fs_type.clear();
@@ -140,14 +170,14 @@ TEST_F(SnapshotRestartTest, AnUnfinishedCopyOfAVolumeIsTakenBackAndItsSourceGoes
   }
 }
 
-TEST_F(SnapshotRestartTest, ARetryFinishesAnUnfinishedCopyOfAVolume) {
+TEST_F(SnapshotRestartTest, ARetryMakesAnUnfinishedCopyOfAVolumeAnew) {
   const std::string volume = CreatedBefore("db");
   for (const std::string when : {"before", "after"}) {
     Kill(when, "copy", [&](Process& doomed) { (void)doomed.catalog.Create(CloneOf(volume), Patient()); });
     const auto clone = catalog().Create(CloneOf(volume), Patient());
     ASSERT_TRUE(clone.ok()) << clone.status();
     EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
-    EXPECT_THAT(here().contents.copied(), SizeIs(when == "before" ? 1u : 0u));
+    EXPECT_THAT(here().contents.copied(), SizeIs(1));
     ExpectConsistent();
     ASSERT_TRUE(catalog().Delete(clone->id, Patient()).ok());
     process_.reset();
