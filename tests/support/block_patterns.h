@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
@@ -60,8 +62,9 @@ inline void ChangeAtRandom(const std::string& path, std::uint64_t bytes, unsigne
 }
 
 inline std::string Bytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string bytes(std::filesystem::file_size(path), '\0');
+  std::ifstream(path, std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return bytes;
 }
 
 // The blocks of `target` in which a byte is another one, neighbours joined.
@@ -69,7 +72,7 @@ inline std::vector<ByteRange> ChangedByBytes(std::string base, const std::string
   base.resize(target.size(), '\0');
   std::vector<ByteRange> changed;
   for (std::uint64_t at = 0; at < target.size(); at += kBlockBytes) {
-    if (base.compare(at, kBlockBytes, target, at, kBlockBytes) == 0) continue;
+    if (std::memcmp(base.data() + at, target.data() + at, kBlockBytes) == 0) continue;
     if (!changed.empty() && changed.back().end == at) {
       changed.back().end += kBlockBytes;
     } else {
@@ -91,9 +94,9 @@ inline std::vector<ByteRange> Holes(const std::vector<ByteRange>& ranges, std::u
   return holes;
 }
 
-inline bool IsZero(const std::string& path, const ByteRange& range) {
-  const std::string bytes = Bytes(path).substr(range.begin, range.end - range.begin);
-  return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == '\0'; });
+inline bool IsZero(const std::string& bytes, const ByteRange& range) {
+  return bytes[range.begin] == '\0' &&
+         std::memcmp(bytes.data() + range.begin, bytes.data() + range.begin + 1, range.end - range.begin - 1) == 0;
 }
 
 }  // namespace mooring::testing

@@ -114,7 +114,7 @@ TEST_F(SnapshotBlocksTest, WhateverWasWrittenItIsWhatABytewiseComparisonFinds) {
     testing::ChangeAtRandom(Path("b"), 2048 * kBlock, seed);
     EXPECT_EQ(Changed("a", "b"), ChangedByBytes(Bytes(Path("a")), Bytes(Path("b")))) << "seed " << seed;
     const Ranges holes = Holes(Allocated("b"), 2048 * kBlock);
-    for (const ByteRange& hole : holes) EXPECT_TRUE(testing::IsZero(Path("b"), hole)) << "seed " << seed;
+    for (const ByteRange& hole : holes) EXPECT_TRUE(testing::IsZero(Bytes(Path("b")), hole)) << "seed " << seed;
   }
 }
 
