@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "mounter/copy_data.h"
 #include "mounter/ext4_offline.h"
+#include "mounter/filesystem.h"
 #include "mounter/freeze.h"
 #include "mounter/identity.h"
 #include "mounter/image.h"
@@ -169,14 +170,21 @@ absl::Status CopyAtOneInstant(const Jobs& jobs) {
   return absl::OkStatus();
 }
 
+// A volume that was never staged holds no filesystem yet, and one that was written as a block device another one, or
+// something else: that is nothing to renew.
+absl::Status Renew(const NewFile& file, const std::string& fs_type) {
+  if (fs_type.empty()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, ProbeFilesystem(file.working_path()));
+  if (found.content != FilesystemInfo::Content::kFilesystem || found.type != fs_type) return absl::OkStatus();
+  return RenewIdentity(file.working_path(), fs_type, file.fd());
+}
+
 absl::Status Finish(const Job& job) {
   const NewFile& file = *job.file;
   if (::ftruncate(file.fd().get(), static_cast<off_t>(job.copy.bytes)) != 0) {
     return ErrnoStatus(errno, fmt::format("give {} bytes to", job.copy.bytes), file.working_path());
   }
-  if (!job.copy.renew_fs_type.empty()) {
-    MOORING_RETURN_IF_ERROR(RenewIdentity(file.working_path(), job.copy.renew_fs_type, file.fd()));
-  }
+  MOORING_RETURN_IF_ERROR(Renew(file, job.copy.renew_fs_type));
   return ::fdatasync(file.fd().get()) == 0 ? absl::OkStatus()
                                            : ErrnoStatus(errno, "write to disk", file.working_path());
 }

@@ -1,19 +1,14 @@
 #include "plugin/catalog_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sqlite3.h>
 
-#include <cerrno>
-#include <chrono>
 #include <mutex>
-#include <type_traits>
 #include <utility>
 
 #include "base/quote.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
+#include "plugin/catalog_database.h"
 #include "plugin/sqlite.h"
 
 namespace mooring {
@@ -69,7 +64,33 @@ std::vector<Detail> DetailsOf(const VolumeRecord& volume) {
           {"source of " + volume.id, volume.source}};
 }
 
-std::string StateText(VolumeState state) {
+VolumeRecord VolumeIn(Use& row) {
+  return {.seq = row.Number(0),
+          .id = row.Text(1),
+          .name = row.Text(2),
+          .state = ParseState(row.Text(3)),
+          .bytes = static_cast<std::uint64_t>(row.Number(4)),
+          .fs_type = row.Text(5),
+          .propagation = PropagationIn(row.Text(6)),  // no row, no word
+          .pool = row.IsNull(7) ? std::string(kDefaultPool) : row.Text(7),
+          .source = row.Text(8)};
+}
+
+// The version found, after an empty file has got its tables, an older one those of now.
+int PrepareSchema(SQLite::Database& database) {
+  SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+  const int version = database.execAndGet("PRAGMA user_version").getInt();
+  if (version < 0 || version >= kSchemaVersion) return version;
+  if (version == 0) database.exec(kSchema);
+  if (version == 1) database.exec(kFromVersion1);
+  database.exec(fmt::format("PRAGMA user_version={}", kSchemaVersion));
+  transaction.commit();
+  return kSchemaVersion;
+}
+
+}  // namespace
+
+std::string_view StateText(VolumeState state) {
   switch (state) {
     case VolumeState::kCreating:
       return "creating";
@@ -81,177 +102,71 @@ std::string StateText(VolumeState state) {
   return "ready";
 }
 
-// The table's CHECK lets no fourth word in. If one were there, "ready" is the reading that destroys nothing.
-VolumeState ParseState(const std::string& text) {
+// If there were a fourth word, "ready" is the reading that destroys nothing.
+VolumeState ParseState(std::string_view text) {
   if (text == "creating") return VolumeState::kCreating;
   if (text == "deleting") return VolumeState::kDeleting;
   return VolumeState::kReady;
 }
 
-// A prepared statement in use. It is reset whatever happens: one left half read would hold its snapshot open for ever.
-class Use {
- public:
-  template <typename... Values>
-  explicit Use(SQLite::Statement& statement, const Values&... values) : statement_(statement) {
-    int index = 0;
-    (statement_.bind(++index, values), ...);
-  }
-  Use(const Use&) = delete;
-  Use& operator=(const Use&) = delete;
-  ~Use() { statement_.tryReset(); }
-
-  bool Step() { return statement_.executeStep(); }
-  int Exec() { return statement_.exec(); }  // rows changed
-  std::string Text(int column) { return statement_.getColumn(column).getString(); }
-  std::int64_t Number(int column) { return statement_.getColumn(column).getInt64(); }
-  bool IsNull(int column) { return statement_.getColumn(column).isNull(); }
-
-  VolumeRecord Volume() {
-    return {.seq = Number(0),
-            .id = Text(1),
-            .name = Text(2),
-            .state = ParseState(Text(3)),
-            .bytes = static_cast<std::uint64_t>(Number(4)),
-            .fs_type = Text(5),
-            .propagation = PropagationIn(Text(6)),  // no row, no word
-            .pool = IsNull(7) ? std::string(kDefaultPool) : Text(7),
-            .source = Text(8)};
-  }
-
- private:
-  SQLite::Statement& statement_;
-};
-
-absl::Status ToStatus(const SQLite::Exception& error, std::string_view what, const std::string& path) {
-  constexpr int kPrimary = 0xFF;
-  const std::string text = fmt::format("{} the volume catalog {}: {}", what, Quote(path), error.what());
-  if (IsDiskFull(error)) return ResourceExhausted(text + ": make room on that filesystem");
-  switch (error.getErrorCode() & kPrimary) {
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-      return Aborted(text + ": another process holds it, call again later");
-    case SQLITE_CONSTRAINT:
-      return Aborted(text + ": another call changed it meanwhile, call again");
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-      return Internal(
-          text +
-          ": the file is damaged. Stop the plugin and put a copy of it back, or move it away to start with an "
-          "empty catalog; the images of the volumes are not touched");
-    default:
-      return Internal(text);
-  }
-}
-
-// Runs `action`, which throws SQLite::Exception and returns a value or nothing.
-template <typename Action>
-auto Guarded(std::string_view what, const std::string& path, Action action) {
-  using Value = std::invoke_result_t<Action>;
-  if constexpr (std::is_void_v<Value>) {
-    try {
-      action();
-      return absl::OkStatus();
-    } catch (const SQLite::Exception& error) {
-      return ToStatus(error, what, path);
-    }
-  } else {
-    try {
-      return absl::StatusOr<Value>(action());
-    } catch (const SQLite::Exception& error) {
-      return absl::StatusOr<Value>(ToStatus(error, what, path));
-    }
-  }
-}
-
-// Only ever creates: opening and closing a database that this process has open elsewhere would drop its POSIX locks
-// (sqlite.org/howtocorrupt.html). SQLite gives the WAL beside it the same mode.
-absl::Status MakePrivateFile(const std::string& path) {
-  const UniqueFd made(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (made.ok() || errno == EEXIST) return absl::OkStatus();
-  return ErrnoStatus(errno, "create the volume catalog", path);
-}
-
-int Milliseconds(std::chrono::milliseconds time) { return static_cast<int>(time.count()); }
-
-}  // namespace
-
 struct CatalogStore::Writer {
-  explicit Writer(const std::string& path)
-      : database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_NOFOLLOW, Milliseconds(kBusyTimeout)) {
-    UseWal(database);
-    database.exec("PRAGMA synchronous=FULL");
-    database.exec("PRAGMA foreign_keys=ON");
-  }
+  explicit Writer(CatalogDatabase::Connection& connection)
+      : mutex(connection.mutex),
+        database(connection.database),
+        insert(database,
+               "INSERT INTO volumes (id, name, state, capacity_bytes, fs_type) VALUES (?, ?, ?, ?, ?) "
+               "ON CONFLICT DO NOTHING"),
+        set(database, "INSERT OR REPLACE INTO settings (key, value) VALUES (?, ?)"),
+        unset(database, "DELETE FROM settings WHERE key = ?"),
+        move(database, "UPDATE volumes SET state = ?3 WHERE id = ?1 AND state = ?2"),
+        set_bytes(database, "UPDATE volumes SET capacity_bytes = ?2 WHERE id = ?1"),
+        remove(database, "DELETE FROM volumes WHERE id = ?"),
+        // One statement, so that two calls (or processes) cannot both take the last place on the node.
+        publish(database,
+                "INSERT OR REPLACE INTO publications (volume_id, node_id, access_type, capability, read_only) "
+                "SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?6 = 0 OR ?6 > "
+                "(SELECT COUNT(*) FROM publications WHERE node_id = ?2 AND volume_id <> ?1)"),
+        unpublish(database, "DELETE FROM publications WHERE volume_id = ?1 AND (?2 = '' OR node_id = ?2)") {}
 
-  // The version found, after an empty file has got its tables, an older one those of now.
-  int PrepareSchema() {
-    SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
-    const int version = database.execAndGet("PRAGMA user_version").getInt();
-    if (version < 0 || version >= kSchemaVersion) return version;
-    if (version == 0) database.exec(kSchema);
-    if (version == 1) database.exec(kFromVersion1);
-    database.exec(fmt::format("PRAGMA user_version={}", kSchemaVersion));
-    transaction.commit();
-    return kSchemaVersion;
-  }
-
-  void PrepareStatements() {
-    insert.emplace(database,
-                   "INSERT INTO volumes (id, name, state, capacity_bytes, fs_type) VALUES (?, ?, ?, ?, ?) "
-                   "ON CONFLICT DO NOTHING");
-    set.emplace(database, "INSERT OR REPLACE INTO settings (key, value) VALUES (?, ?)");
-    unset.emplace(database, "DELETE FROM settings WHERE key = ?");
-    move.emplace(database, "UPDATE volumes SET state = ?3 WHERE id = ?1 AND state = ?2");
-    set_bytes.emplace(database, "UPDATE volumes SET capacity_bytes = ?2 WHERE id = ?1");
-    remove.emplace(database, "DELETE FROM volumes WHERE id = ?");
-    // One statement, so that two calls (or processes) cannot both take the last place on the node.
-    publish.emplace(database,
-                    "INSERT OR REPLACE INTO publications (volume_id, node_id, access_type, capability, read_only) "
-                    "SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?6 = 0 OR ?6 > "
-                    "(SELECT COUNT(*) FROM publications WHERE node_id = ?2 AND volume_id <> ?1)");
-    unpublish.emplace(database, "DELETE FROM publications WHERE volume_id = ?1 AND (?2 = '' OR node_id = ?2)");
-  }
-
-  std::mutex mutex;
-  SQLite::Database database;
-  // Set by PrepareStatements, once there are tables.
-  std::optional<SQLite::Statement> insert, set, unset, move, set_bytes, remove, publish, unpublish;
+  std::mutex& mutex;
+  SQLite::Database& database;
+  SQLite::Statement insert, set, unset, move, set_bytes, remove, publish, unpublish;
 };
 
 struct CatalogStore::Reader {
-  explicit Reader(const std::string& path)
-      : database(path, SQLite::OPEN_READONLY | SQLite::OPEN_NOFOLLOW, Milliseconds(kBusyTimeout)),
-        by_id(database, fmt::format("SELECT {} FROM volumes WHERE id = ?", kVolumeColumns)),
-        by_name(database, fmt::format("SELECT {} FROM volumes WHERE name = ?", kVolumeColumns)),
-        publications(database,
+  explicit Reader(CatalogDatabase::Connection& connection)
+      : mutex(connection.mutex),
+        by_id(connection.database, fmt::format("SELECT {} FROM volumes WHERE id = ?", kVolumeColumns)),
+        by_name(connection.database, fmt::format("SELECT {} FROM volumes WHERE name = ?", kVolumeColumns)),
+        publications(connection.database,
                      "SELECT volume_id, node_id, access_type, capability, read_only FROM publications "
                      "WHERE volume_id = ? ORDER BY node_id"),
-        list(database, fmt::format("SELECT {}, node_id FROM (SELECT * FROM volumes WHERE state = 'ready' AND seq > ? "
-                                   "ORDER BY seq LIMIT ?) LEFT JOIN publications ON volume_id = id "
-                                   "ORDER BY seq, node_id",
-                                   kVolumeColumns)),
-        unfinished(database,
+        list(connection.database,
+             fmt::format("SELECT {}, node_id FROM (SELECT * FROM volumes WHERE state = 'ready' AND seq > ? "
+                         "ORDER BY seq LIMIT ?) LEFT JOIN publications ON volume_id = id "
+                         "ORDER BY seq, node_id",
+                         kVolumeColumns)),
+        unfinished(connection.database,
                    fmt::format("SELECT {} FROM volumes WHERE state <> 'ready' ORDER BY seq", kVolumeColumns)) {}
 
-  std::mutex mutex;
-  SQLite::Database database;
+  std::mutex& mutex;
   SQLite::Statement by_id, by_name, publications, list, unfinished;
 };
 
-CatalogStore::CatalogStore(std::string path) : path_(std::move(path)) {}
+CatalogStore::CatalogStore(std::shared_ptr<CatalogDatabase> database)
+    : database_(std::move(database)), path_(database_->path()) {}
 CatalogStore::~CatalogStore() = default;
 
 absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::Open(const std::string& path) {
-  MOORING_RETURN_IF_ERROR(MakePrivateFile(path));
   return RepeatWhileBusy([&] { return TryOpen(path); });
 }
 
 absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::TryOpen(const std::string& path) {
-  std::unique_ptr<CatalogStore> store(new CatalogStore(path));
-  MOORING_ASSIGN_OR_RETURN(const int version, Guarded("open", path, [&] {
-                             store->writer_ = std::make_unique<Writer>(path);
-                             return store->writer_->PrepareSchema();
-                           }));
+  MOORING_ASSIGN_OR_RETURN(std::shared_ptr<CatalogDatabase> database, CatalogDatabase::Open(path));
+  std::unique_ptr<CatalogStore> store(new CatalogStore(std::move(database)));
+  CatalogDatabase& opened = *store->database_;
+  MOORING_ASSIGN_OR_RETURN(const int version,
+                           Guarded("open", path, [&] { return PrepareSchema(opened.writer().database); }));
   if (version != kSchemaVersion) {
     return FailedPrecondition(
         fmt::format("the volume catalog {} has schema version {}, and this mooring-plugin knows {}: "
@@ -259,8 +174,8 @@ absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::TryOpen(const std::s
                     Quote(path), version, kSchemaVersion));
   }
   MOORING_RETURN_IF_ERROR(Guarded("open", path, [&] {
-    store->writer_->PrepareStatements();
-    store->reader_ = std::make_unique<Reader>(path);
+    store->writer_ = std::make_unique<Writer>(opened.writer());
+    store->reader_ = std::make_unique<Reader>(opened.reader());
   }));
   return store;
 }
@@ -285,11 +200,11 @@ absl::StatusOr<bool> CatalogStore::Insert(const VolumeRecord& volume) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
   return Guarded("add a volume to", path_, [&] {
     SQLite::Transaction both(writer_->database, SQLite::TransactionBehavior::IMMEDIATE);
-    const bool added = Use(*writer_->insert, volume.id, volume.name, StateText(volume.state),
+    const bool added = Use(writer_->insert, volume.id, volume.name, std::string(StateText(volume.state)),
                            static_cast<std::int64_t>(volume.bytes), volume.fs_type)
                            .Exec() == 1;
     for (const Detail& detail : DetailsOf(volume)) {
-      if (added && !detail.value.empty()) Use(*writer_->set, detail.key, detail.value).Exec();
+      if (added && !detail.value.empty()) Use(writer_->set, detail.key, detail.value).Exec();
     }
     both.commit();
     return added;
@@ -298,24 +213,25 @@ absl::StatusOr<bool> CatalogStore::Insert(const VolumeRecord& volume) {
 
 absl::StatusOr<bool> CatalogStore::Move(const std::string& id, VolumeState from, VolumeState to) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
-  return Guarded("change a volume in", path_,
-                 [&] { return Use(*writer_->move, id, StateText(from), StateText(to)).Exec() == 1; });
+  return Guarded("change a volume in", path_, [&] {
+    return Use(writer_->move, id, std::string(StateText(from)), std::string(StateText(to))).Exec() == 1;
+  });
 }
 
 absl::Status CatalogStore::SetBytes(const std::string& id, std::uint64_t bytes) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
   return Guarded("change a volume in", path_,
-                 [&] { Use(*writer_->set_bytes, id, static_cast<std::int64_t>(bytes)).Exec(); });
+                 [&] { Use(writer_->set_bytes, id, static_cast<std::int64_t>(bytes)).Exec(); });
 }
 
 absl::Status CatalogStore::Remove(const std::string& id) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
   return Guarded("remove a volume from", path_, [&] {
     SQLite::Transaction both(writer_->database, SQLite::TransactionBehavior::IMMEDIATE);
-    Use(*writer_->remove, id).Exec();
+    Use(writer_->remove, id).Exec();
     VolumeRecord gone;
     gone.id = id;
-    for (const Detail& detail : DetailsOf(gone)) Use(*writer_->unset, detail.key).Exec();
+    for (const Detail& detail : DetailsOf(gone)) Use(writer_->unset, detail.key).Exec();
     both.commit();
   });
 }
@@ -323,7 +239,7 @@ absl::Status CatalogStore::Remove(const std::string& id) {
 absl::StatusOr<bool> CatalogStore::PutPublication(const PublicationRecord& publication, std::int64_t most_volumes) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
   return Guarded("publish a volume in", path_, [&] {
-    return Use(*writer_->publish, publication.volume_id, publication.node_id, publication.access_type,
+    return Use(writer_->publish, publication.volume_id, publication.node_id, publication.access_type,
                publication.capability, publication.read_only ? 1 : 0, most_volumes)
                .Exec() == 1;
   });
@@ -331,14 +247,14 @@ absl::StatusOr<bool> CatalogStore::PutPublication(const PublicationRecord& publi
 
 absl::Status CatalogStore::RemovePublications(const std::string& volume_id, const std::string& node_id) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
-  return Guarded("unpublish a volume in", path_, [&] { Use(*writer_->unpublish, volume_id, node_id).Exec(); });
+  return Guarded("unpublish a volume in", path_, [&] { Use(writer_->unpublish, volume_id, node_id).Exec(); });
 }
 
 absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindById(const std::string& id) {
   const std::lock_guard<std::mutex> lock(reader_->mutex);
   return Guarded("look up a volume in", path_, [&] {
     Use row(reader_->by_id, id);
-    return row.Step() ? std::optional<VolumeRecord>(row.Volume()) : std::nullopt;
+    return row.Step() ? std::optional<VolumeRecord>(VolumeIn(row)) : std::nullopt;
   });
 }
 
@@ -346,7 +262,7 @@ absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindByName(const std::
   const std::lock_guard<std::mutex> lock(reader_->mutex);
   return Guarded("look up a volume in", path_, [&] {
     Use row(reader_->by_name, name);
-    return row.Step() ? std::optional<VolumeRecord>(row.Volume()) : std::nullopt;
+    return row.Step() ? std::optional<VolumeRecord>(VolumeIn(row)) : std::nullopt;
   });
 }
 
@@ -371,7 +287,7 @@ absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t a
   return Guarded("list the volumes of", path_, [&] {
     std::vector<ListedVolume> volumes;
     for (Use row(reader_->list, after, static_cast<std::int64_t>(most)); row.Step();) {
-      if (volumes.empty() || volumes.back().volume.seq != row.Number(0)) volumes.push_back({row.Volume(), {}});
+      if (volumes.empty() || volumes.back().volume.seq != row.Number(0)) volumes.push_back({VolumeIn(row), {}});
       if (!row.IsNull(kNode)) volumes.back().nodes.push_back(row.Text(kNode));
     }
     return volumes;
@@ -382,7 +298,7 @@ absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListUnfinished() {
   const std::lock_guard<std::mutex> lock(reader_->mutex);
   return Guarded("list the volumes of", path_, [&] {
     std::vector<VolumeRecord> volumes;
-    for (Use row(reader_->unfinished); row.Step();) volumes.push_back(row.Volume());
+    for (Use row(reader_->unfinished); row.Step();) volumes.push_back(VolumeIn(row));
     return volumes;
   });
 }

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,7 +23,13 @@
 
 namespace mooring {
 
+class CatalogDatabase;
+
 enum class VolumeState { kCreating, kReady, kDeleting };
+
+// A state's word in the tables, whose CHECK lets no fourth one in.
+std::string_view StateText(VolumeState state);
+VolumeState ParseState(std::string_view text);
 
 struct VolumeRecord {
   std::int64_t seq = 0;  // the order of creation, given by Insert, never given twice
@@ -79,16 +86,20 @@ class CatalogStore {
   absl::StatusOr<std::vector<ListedVolume>> ListReady(std::int64_t after, std::size_t most);
   absl::StatusOr<std::vector<VolumeRecord>> ListUnfinished();  // creating or deleting
 
+  // The connections, for the store of the snapshots beside this one.
+  const std::shared_ptr<CatalogDatabase>& database() const { return database_; }
+
  private:
   struct Writer;
   struct Reader;
 
-  explicit CatalogStore(std::string path);
+  explicit CatalogStore(std::shared_ptr<CatalogDatabase> database);
   static absl::StatusOr<std::unique_ptr<CatalogStore>> TryOpen(const std::string& path);
 
-  std::string path_;
+  const std::shared_ptr<CatalogDatabase> database_;  // outlives the statements on it
+  const std::string path_;
   std::unique_ptr<Writer> writer_;
-  std::unique_ptr<Reader> reader_;  // goes first: the last connection to close has to be able to tidy the WAL up
+  std::unique_ptr<Reader> reader_;
 };
 
 }  // namespace mooring

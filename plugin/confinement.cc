@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <linux/landlock.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -275,7 +277,9 @@ int AllowOnOpenFiles(const Filter& filter) {
   const int error = AllowCommands(filter, SCMP_SYS(fcntl),
                                   {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK,
                                    F_SETLKW, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW});
-  return error != 0 ? error : AllowCommands(filter, SCMP_SYS(ioctl), {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS});
+  return error != 0
+             ? error
+             : AllowCommands(filter, SCMP_SYS(ioctl), {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS, FS_IOC_FIEMAP});
 }
 
 // O_TRUNC empties a file for whoever may only read it, where Landlock has no right of that name (before Linux 6.2).

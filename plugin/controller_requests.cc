@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
-#include <limits>
 #include <map>
 
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/propagation.h"
+#include "plugin/request_fields.h"
 
 namespace mooring {
 namespace {
@@ -18,23 +16,7 @@ using csi::v1::VolumeCapability;
 using Parameters = google::protobuf::Map<std::string, std::string>;
 using Capabilities = google::protobuf::RepeatedPtrField<VolumeCapability>;
 
-constexpr std::size_t kLongestName = 128;
-constexpr std::string_view kKubernetesPrefix = "csi.storage.k8s.io/";  // what its sidecars add of their own accord
 constexpr std::string_view kKubernetesFsType = "csi.storage.k8s.io/fstype";
-constexpr std::string_view kTokenPrefix = "after-";
-
-absl::Status CheckName(const std::string& name) {
-  if (name.empty()) return InvalidArgument("name is missing: a volume needs one");
-  if (name.size() > kLongestName) {
-    return InvalidArgument(
-        fmt::format("name {} has {} bytes, more than {}", Quote(name, 32), name.size(), kLongestName));
-  }
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
-  if (std::any_of(name.begin(), name.end(), is_control)) {
-    return InvalidArgument(fmt::format("name {} has a control character in it", Quote(name)));
-  }
-  return absl::OkStatus();
-}
 
 // One word on the filesystem after another: they have to agree. Empty says nothing.
 absl::Status Agree(std::string& chosen, const std::string& fs_type, std::string_view where) {
@@ -131,11 +113,16 @@ std::vector<Segments> ParseTopologies(const csi::v1::TopologyRequirement& wanted
   return topologies;
 }
 
+absl::StatusOr<ContentSource> ParseSource(const csi::v1::CreateVolumeRequest& request) {
+  if (!request.has_volume_content_source()) return ContentSource();
+  ContentSource source = ContentSourceOf(request);
+  if (!source.exists()) return InvalidArgument("volume_content_source: neither snapshot nor volume is set");
+  if (!source.id.empty()) return source;
+  return InvalidArgument(source.kind == ContentSource::Kind::kSnapshot ? "volume_content_source: snapshot_id is missing"
+                                                                       : "volume_content_source: volume_id is missing");
+}
+
 absl::Status CheckOffered(const csi::v1::CreateVolumeRequest& request) {
-  if (request.has_volume_content_source()) {
-    return InvalidArgument(
-        "volume_content_source: this version of the driver offers no snapshots and no clones, only empty volumes");
-  }
   if (!request.mutable_parameters().empty()) {
     return InvalidArgument("mutable_parameters: this driver has none, leave them out");
   }
@@ -174,18 +161,37 @@ absl::Status CheckMayShare(std::optional<Propagation> propagation, const Capabil
                               : "mount flag ro"));
 }
 
-absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request) {
-  MOORING_RETURN_IF_ERROR(CheckName(request.name()));
+ContentSource ContentSourceOf(const csi::v1::CreateVolumeRequest& request) {
+  using Source = csi::v1::VolumeContentSource;
+  const Source& source = request.volume_content_source();
+  switch (source.type_case()) {
+    case Source::kSnapshot:
+      return {ContentSource::Kind::kSnapshot, source.snapshot().snapshot_id()};
+    case Source::kVolume:
+      return {ContentSource::Kind::kVolume, source.volume().volume_id()};
+    case Source::TYPE_NOT_SET:
+      return {};
+  }
+  return {};
+}
+
+absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request,
+                                                   std::string_view source_fs_type) {
+  MOORING_RETURN_IF_ERROR(CheckName(request.name(), "volume"));
   MOORING_RETURN_IF_ERROR(CheckCapabilitiesThere(request.volume_capabilities()));
   MOORING_RETURN_IF_ERROR(CheckOffered(request));
   CreateVolumeSpec spec;
   spec.name = request.name();
   MOORING_ASSIGN_OR_RETURN(const Asked asked, ParseAsked(request.parameters(), request.volume_capabilities()));
-  spec.fs_type = OrElse(asked.fs_type, kDefaultFsType);
+  MOORING_ASSIGN_OR_RETURN(spec.source, ParseSource(request));
+  const std::string fs_type = OrElse(asked.fs_type, OrElse(std::string(source_fs_type), kDefaultFsType));
+  spec.fs_type = spec.source.exists() ? asked.fs_type : fs_type;
+  if (spec.source.exists()) spec.pool.clear();
   spec.propagation = asked.propagation;
   MOORING_ASSIGN_OR_RETURN(const AccessTypes types,
-                           ParseAccessTypes(request.volume_capabilities(), spec.fs_type, spec.propagation));
-  spec.minimum_bytes = types.Minimum(spec.fs_type);
+                           ParseAccessTypes(request.volume_capabilities(), fs_type, spec.propagation));
+  spec.minimum_bytes = types.Minimum(fs_type);
+  spec.is_mounted = types.mount;
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
   spec.topologies = ParseTopologies(request.accessibility_requirements());
   return spec;
@@ -264,23 +270,10 @@ std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVol
 }
 
 absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesRequest& request) {
-  if (request.max_entries() < 0) {
-    return InvalidArgument(fmt::format("max_entries is {}: it must not be negative", request.max_entries()));
-  }
-  ListVolumesSpec spec = {.after = 0, .max_entries = static_cast<std::size_t>(request.max_entries())};
-  const std::string& token = request.starting_token();
-  if (token.empty()) return spec;
-  const std::size_t digits = std::min(kTokenPrefix.size(), token.size());
-  const auto [end, error] = std::from_chars(token.data() + digits, token.data() + token.size(), spec.after);
-  // Written again it has to be the same: no sign, no leading zero, nothing behind it.
-  if (error != std::errc() || spec.after < 1 || ListToken(spec.after) != token) {
-    return Aborted(
-        fmt::format("starting_token {} was not given out by ListVolumes: start again without one", Quote(token)));
-  }
-  return spec;
+  MOORING_ASSIGN_OR_RETURN(const PageFields page,
+                           ParsePage(request.max_entries(), request.starting_token(), "ListVolumes"));
+  return ListVolumesSpec{.after = page.after, .max_entries = page.max_entries};
 }
-
-std::string ListToken(std::int64_t after) { return fmt::format("{}{}", kTokenPrefix, after); }
 
 CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request) {
   const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());

@@ -31,7 +31,13 @@ absl::StatusOr<std::optional<Propagation>> FindPropagation(const google::protobu
 absl::Status CheckMayShare(std::optional<Propagation> propagation, const Capability& capability,
                            bool read_only = false);
 
-absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request);
+// What the volume is to be a copy of, before anything is checked: for the filesystem of that to be looked up.
+ContentSource ContentSourceOf(const csi::v1::CreateVolumeRequest& request);
+
+// `source_fs_type` decides about the mount flags of capabilities where the request names no filesystem; empty where
+// there is no source, or none is found.
+absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request,
+                                                   std::string_view source_fs_type = "");
 
 // The volume's id, for the requests that carry no more than that.
 absl::StatusOr<std::string> ParseVolumeId(const std::string& volume_id);
@@ -49,9 +55,8 @@ absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilit
 // Empty where the volume suits all that is asked, else a sentence.
 std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request);
 
-// ABORTED: a starting_token that was never given out (CSI). The token is opaque to callers, "after-<seq>" to us.
+// ABORTED: a starting_token that was never given out (CSI).
 absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesRequest& request);
-std::string ListToken(std::int64_t after);
 
 // Never an error: of volumes that cannot be there is nothing available.
 CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request);

@@ -6,6 +6,9 @@
 #include "base/status.h"
 #include "mounter/propagation.h"
 #include "plugin/controller_requests.h"
+#include "plugin/request_fields.h"
+#include "plugin/snapshot_requests.h"
+#include "plugin/volume_id.h"
 
 namespace mooring {
 
@@ -71,7 +74,7 @@ grpc::Status ControllerService::ControllerGetVolume(grpc::ServerContext* context
 template <typename Request, typename Response>
 grpc::Status ControllerService::Later(grpc::ServerContext* context, const Request& request, Response* response) {
   const auto refuse = [](const Call&) -> absl::StatusOr<Response> {
-    return Unimplemented("this version of the driver offers no snapshots and no modification of volumes");
+    return Unimplemented("this version of the driver offers no modification of volumes");
   };
   return rpc_.Serve(context, request, response, refuse, Rpc::When::kAlways);
 }
@@ -85,31 +88,33 @@ grpc::Status ControllerService::ControllerModifyVolume(grpc::ServerContext* cont
 grpc::Status ControllerService::CreateSnapshot(grpc::ServerContext* context,
                                                const csi::v1::CreateSnapshotRequest* request,
                                                csi::v1::CreateSnapshotResponse* response) {
-  return Later(context, *request, response);
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return CreateSnapshot(*request, call); });
 }
 
 grpc::Status ControllerService::DeleteSnapshot(grpc::ServerContext* context,
                                                const csi::v1::DeleteSnapshotRequest* request,
                                                csi::v1::DeleteSnapshotResponse* response) {
-  return Later(context, *request, response);
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return DeleteSnapshot(*request, call); });
 }
 
 grpc::Status ControllerService::ListSnapshots(grpc::ServerContext* context,
                                               const csi::v1::ListSnapshotsRequest* request,
                                               csi::v1::ListSnapshotsResponse* response) {
-  return Later(context, *request, response);
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return ListSnapshots(*request); });
 }
 
 grpc::Status ControllerService::GetSnapshot(grpc::ServerContext* context, const csi::v1::GetSnapshotRequest* request,
                                             csi::v1::GetSnapshotResponse* response) {
-  return Later(context, *request, response);
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return GetSnapshot(*request); });
 }
 
 // The answers.
 
 absl::StatusOr<csi::v1::CreateVolumeResponse> ControllerService::Create(const csi::v1::CreateVolumeRequest& request,
                                                                         const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const CreateVolumeSpec spec, ParseCreateVolume(request));
+  const ContentSource wanted = ContentSourceOf(request);
+  const auto source = wanted.exists() ? catalog_.FindSource(wanted) : VolumeCatalog::Source();
+  MOORING_ASSIGN_OR_RETURN(const CreateVolumeSpec spec, ParseCreateVolume(request, source.ok() ? source->fs_type : ""));
   MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Create(spec, call));
   csi::v1::CreateVolumeResponse response;
   Pack(volume, *response.mutable_volume());
@@ -187,6 +192,10 @@ absl::StatusOr<csi::v1::ControllerGetCapabilitiesResponse> ControllerService::Ca
                           Type::LIST_VOLUMES_PUBLISHED_NODES, Type::GET_VOLUME, Type::SINGLE_NODE_MULTI_WRITER}) {
     response.add_capabilities()->mutable_rpc()->set_type(type);
   }
+  if (!has_snapshots_) return response;
+  for (const auto type : {Type::CREATE_DELETE_SNAPSHOT, Type::LIST_SNAPSHOTS, Type::GET_SNAPSHOT, Type::CLONE_VOLUME}) {
+    response.add_capabilities()->mutable_rpc()->set_type(type);
+  }
   return response;
 }
 
@@ -212,11 +221,53 @@ absl::StatusOr<csi::v1::ControllerGetVolumeResponse> ControllerService::Get(
   return response;
 }
 
+absl::StatusOr<csi::v1::CreateSnapshotResponse> ControllerService::CreateSnapshot(
+    const csi::v1::CreateSnapshotRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const CreateSnapshotSpec spec, ParseCreateSnapshot(request));
+  MOORING_ASSIGN_OR_RETURN(const SnapshotInfo snapshot, snapshots_.Create(spec, call));
+  csi::v1::CreateSnapshotResponse response;
+  mooring::Pack(snapshot, *response.mutable_snapshot());
+  return response;
+}
+
+absl::StatusOr<csi::v1::DeleteSnapshotResponse> ControllerService::DeleteSnapshot(
+    const csi::v1::DeleteSnapshotRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const std::string snapshot_id, ParseSnapshotId(request.snapshot_id()));
+  MOORING_RETURN_IF_ERROR(snapshots_.Delete(snapshot_id, call));
+  return csi::v1::DeleteSnapshotResponse();
+}
+
+absl::StatusOr<csi::v1::ListSnapshotsResponse> ControllerService::ListSnapshots(
+    const csi::v1::ListSnapshotsRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const ListSnapshotsSpec spec, ParseListSnapshots(request));
+  MOORING_ASSIGN_OR_RETURN(const SnapshotPage page, snapshots_.List(spec));
+  csi::v1::ListSnapshotsResponse response;
+  for (const SnapshotInfo& snapshot : page.snapshots) {
+    mooring::Pack(snapshot, *response.add_entries()->mutable_snapshot());
+  }
+  if (page.next) response.set_next_token(ListToken(*page.next));
+  return response;
+}
+
+absl::StatusOr<csi::v1::GetSnapshotResponse> ControllerService::GetSnapshot(
+    const csi::v1::GetSnapshotRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const std::string snapshot_id, ParseSnapshotId(request.snapshot_id()));
+  MOORING_ASSIGN_OR_RETURN(const SnapshotInfo snapshot, snapshots_.Get(snapshot_id));
+  csi::v1::GetSnapshotResponse response;
+  mooring::Pack(snapshot, *response.mutable_snapshot());
+  return response;
+}
+
 void ControllerService::Pack(const VolumeInfo& info, csi::v1::Volume& volume) const {
   volume.set_volume_id(info.id);
   volume.set_capacity_bytes(static_cast<std::int64_t>(info.bytes));
   (*volume.mutable_volume_context())[std::string(kFsTypeKey)] = info.fs_type;
   if (info.propagation) (*volume.mutable_volume_context())[std::string(kPropagationKey)] = ToString(*info.propagation);
+  if (IsSnapshotId(info.source)) {
+    volume.mutable_content_source()->mutable_snapshot()->set_snapshot_id(info.source);
+  } else if (!info.source.empty()) {
+    volume.mutable_content_source()->mutable_volume()->set_volume_id(info.source);
+  }
   auto& segments = *volume.add_accessible_topology()->mutable_segments();
   for (const auto& [key, value] : catalog_.topology()) segments[key] = value;
 }

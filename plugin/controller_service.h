@@ -1,4 +1,4 @@
-// csi.v1.Controller: unpacks, calls the catalog, packs. Snapshots and modify are UNIMPLEMENTED.
+// csi.v1.Controller: unpacks, calls the catalogs, packs. Modify is UNIMPLEMENTED.
 #ifndef MOORING_PLUGIN_CONTROLLER_SERVICE_H_
 #define MOORING_PLUGIN_CONTROLLER_SERVICE_H_
 
@@ -6,14 +6,16 @@
 #include "csi.grpc.pb.h"
 #include "plugin/call.h"
 #include "plugin/rpc.h"
+#include "plugin/snapshot_catalog.h"
 #include "plugin/volume_catalog.h"
 
 namespace mooring {
 
 class ControllerService final : public csi::v1::Controller::Service {
  public:
-  // Both outlive the service.
-  ControllerService(VolumeCatalog& catalog, Rpc& rpc) : catalog_(catalog), rpc_(rpc) {}
+  // All of them outlive the service. `has_snapshots`: at least one pool can make them, and copies.
+  ControllerService(VolumeCatalog& catalog, SnapshotCatalog& snapshots, bool has_snapshots, Rpc& rpc)
+      : catalog_(catalog), snapshots_(snapshots), has_snapshots_(has_snapshots), rpc_(rpc) {}
 
   grpc::Status CreateVolume(grpc::ServerContext* context, const csi::v1::CreateVolumeRequest* request,
                             csi::v1::CreateVolumeResponse* response) override;
@@ -40,11 +42,6 @@ class ControllerService final : public csi::v1::Controller::Service {
                                       csi::v1::ControllerExpandVolumeResponse* response) override;
   grpc::Status ControllerGetVolume(grpc::ServerContext* context, const csi::v1::ControllerGetVolumeRequest* request,
                                    csi::v1::ControllerGetVolumeResponse* response) override;
-
-  // Of a later version: UNIMPLEMENTED, in words.
-  grpc::Status ControllerModifyVolume(grpc::ServerContext* context,
-                                      const csi::v1::ControllerModifyVolumeRequest* request,
-                                      csi::v1::ControllerModifyVolumeResponse* response) override;
   grpc::Status CreateSnapshot(grpc::ServerContext* context, const csi::v1::CreateSnapshotRequest* request,
                               csi::v1::CreateSnapshotResponse* response) override;
   grpc::Status DeleteSnapshot(grpc::ServerContext* context, const csi::v1::DeleteSnapshotRequest* request,
@@ -53,6 +50,11 @@ class ControllerService final : public csi::v1::Controller::Service {
                              csi::v1::ListSnapshotsResponse* response) override;
   grpc::Status GetSnapshot(grpc::ServerContext* context, const csi::v1::GetSnapshotRequest* request,
                            csi::v1::GetSnapshotResponse* response) override;
+
+  // Of a later version: UNIMPLEMENTED, in words.
+  grpc::Status ControllerModifyVolume(grpc::ServerContext* context,
+                                      const csi::v1::ControllerModifyVolumeRequest* request,
+                                      csi::v1::ControllerModifyVolumeResponse* response) override;
 
  private:
   template <typename Request, typename Response>
@@ -72,10 +74,18 @@ class ControllerService final : public csi::v1::Controller::Service {
   absl::StatusOr<csi::v1::ControllerExpandVolumeResponse> Expand(const csi::v1::ControllerExpandVolumeRequest& request,
                                                                  const Call& call);
   absl::StatusOr<csi::v1::ControllerGetVolumeResponse> Get(const csi::v1::ControllerGetVolumeRequest& request);
+  absl::StatusOr<csi::v1::CreateSnapshotResponse> CreateSnapshot(const csi::v1::CreateSnapshotRequest& request,
+                                                                 const Call& call);
+  absl::StatusOr<csi::v1::DeleteSnapshotResponse> DeleteSnapshot(const csi::v1::DeleteSnapshotRequest& request,
+                                                                 const Call& call);
+  absl::StatusOr<csi::v1::ListSnapshotsResponse> ListSnapshots(const csi::v1::ListSnapshotsRequest& request);
+  absl::StatusOr<csi::v1::GetSnapshotResponse> GetSnapshot(const csi::v1::GetSnapshotRequest& request);
 
   void Pack(const VolumeInfo& info, csi::v1::Volume& volume) const;
 
   VolumeCatalog& catalog_;
+  SnapshotCatalog& snapshots_;
+  const bool has_snapshots_;
   Rpc& rpc_;
 };
 

@@ -39,6 +39,10 @@ absl::StatusOr<csi::v1::GetPluginCapabilitiesResponse> IdentityService::Capabili
   if (settings_.serves_controller) {
     response.add_capabilities()->mutable_service()->set_type(Offer::CONTROLLER_SERVICE);
   }
+  if (settings_.serves_controller && settings_.has_snapshots) {
+    response.add_capabilities()->mutable_service()->set_type(Offer::GROUP_CONTROLLER_SERVICE);
+    response.add_capabilities()->mutable_service()->set_type(Offer::SNAPSHOT_METADATA_SERVICE);
+  }
   response.add_capabilities()->mutable_service()->set_type(Offer::VOLUME_ACCESSIBILITY_CONSTRAINTS);
   response.add_capabilities()->mutable_volume_expansion()->set_type(Expansion::ONLINE);
   return response;

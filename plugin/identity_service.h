@@ -17,6 +17,7 @@ class IdentityService final : public csi::v1::Identity::Service {
   struct Settings {
     std::string driver_name;
     bool serves_controller = true;
+    bool has_snapshots = true;  // with a controller: groups of snapshots and their metadata are served, too
   };
 
   // `readiness`, `mounter_health` and `rpc` outlive the service. An error of the mounter's is the plugin's.

@@ -188,7 +188,8 @@ absl::Status ImageBackend::Delete(const std::string& id) {
     // Gone with everything around it is not deleted: it may come back, with its filesystem.
     const std::string state_dir(ParentOf(directory_));
     if (::access(state_dir.c_str(), F_OK) != 0) return Unexpected(ErrnoStatus(errno, "find", state_dir));
-    return RemoveBeside(id);
+    MOORING_RETURN_IF_ERROR(RemoveBeside(id));
+    return Locate(id).ok() ? Delete(id) : absl::OkStatus();  // a copy was finished just then
   }
   MOORING_RETURN_IF_ERROR(image.status());
   MOORING_RETURN_IF_ERROR(WaitUntilUnused(path));

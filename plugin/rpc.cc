@@ -66,7 +66,7 @@ std::string MethodOf(const ProtoMessage& request) {
 // What stands in a log for a call that did not end.
 std::string CallText(const ProtoMessage& request) {
   constexpr std::size_t kLongest = 64;
-  for (const char* field : {"volume_id", "name"}) {
+  for (const char* field : {"volume_id", "name", "snapshot_id", "group_snapshot_id", "target_snapshot_id"}) {
     const std::string text = FieldText(request, field);
     if (!text.empty()) return fmt::format("{} {}", MethodOf(request), Quote(text, kLongest));
   }
@@ -109,8 +109,17 @@ void LogCall(const ProtoMessage& request, const absl::Status& status, Clock::dur
   if (!log::Enabled(status.ok() ? log::Level::kInfo : log::Level::kWarning)) return;
   log::Fields fields = {{"method", MethodOf(request)}};
   constexpr std::pair<const char*, const char*> kShown[] = {
-      {"volume_id", "volume"},   {"name", "name"},        {"node_id", "node"}, {"staging_target_path", "staging"},
-      {"target_path", "target"}, {"volume_path", "path"},
+      {"volume_id", "volume"},
+      {"name", "name"},
+      {"node_id", "node"},
+      {"staging_target_path", "staging"},
+      {"target_path", "target"},
+      {"volume_path", "path"},
+      {"source_volume_id", "source"},
+      {"snapshot_id", "snapshot"},
+      {"group_snapshot_id", "group"},
+      {"base_snapshot_id", "base"},
+      {"target_snapshot_id", "target"},
   };
   for (const auto& [field, key] : kShown) {
     std::string text = FieldText(request, field);
@@ -227,6 +236,11 @@ void Rpc::End(const ProtoMessage& request) {
   const std::lock_guard<std::mutex> lock(mutex_);
   under_way_.erase(under_way_.find(&request));
   if (under_way_.empty()) idle_.notify_all();
+}
+
+bool Rpc::is_draining() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return draining_;
 }
 
 std::vector<std::string> Rpc::Drain(Clock::time_point deadline) {

@@ -44,6 +44,14 @@ class Rpc {
     });
   }
 
+  // Of a call whose handler sends its answers itself, one after another, and gives an absl::Status. Between them it
+  // asks is_draining: a stream is no reason not to stop.
+  template <typename Request, typename Handler>
+  grpc::Status ServeStream(grpc::ServerContext* context, const Request& request, Handler handler) {
+    return Run(*context, request, When::kWhenReady, handler);
+  }
+  bool is_draining();
+
   // The end: calls that come from now on are UNAVAILABLE, as are those that wait for the plugin to be ready. Returns
   // when none is under way any more, or at the deadline: then those that are left, as "NodeStageVolume 'vol-…'".
   std::vector<std::string> Drain(std::chrono::steady_clock::time_point deadline);

@@ -26,12 +26,16 @@
 #include "plugin/confinement.h"
 #include "plugin/controller_service.h"
 #include "plugin/endpoint.h"
+#include "plugin/group_controller_service.h"
 #include "plugin/identity_service.h"
 #include "plugin/image_backend.h"
 #include "plugin/node_service.h"
 #include "plugin/node_store.h"
 #include "plugin/node_volumes.h"
 #include "plugin/pools.h"
+#include "plugin/snapshot_catalog.h"
+#include "plugin/snapshot_metadata_service.h"
+#include "plugin/snapshot_store.h"
 #include "plugin/state_dir.h"
 #include "plugin/volume_catalog.h"
 
@@ -87,6 +91,10 @@ Pools MakePools(const Config& config, Mounter& mounter) {
   return Pools(std::move(pools));
 }
 
+bool HasSnapshots(const Pools& pools) {
+  return std::any_of(pools.all().begin(), pools.all().end(), [](const Pool& pool) { return pool.traits().snapshots; });
+}
+
 VolumeCatalog::Settings CatalogSettings(const Config& config) {
   return {.node_id = config.node_id, .topology = config.topology, .max_volumes = config.max_volumes};
 }
@@ -96,16 +104,22 @@ VolumeCatalog::Settings CatalogSettings(const Config& config) {
 // In the order of their dependence: what stands below uses what stands above and goes first.
 struct PluginServer::Parts {
   Parts(const Config& config, Mounter& mounter, std::function<absl::Status()> mounter_health,
-        std::unique_ptr<CatalogStore> opened_catalog, std::unique_ptr<NodeStore> opened_node,
-        std::unique_ptr<KeyedLocks> shared_locks)
+        std::unique_ptr<CatalogStore> opened_catalog, std::unique_ptr<SnapshotStore> opened_snapshots,
+        std::unique_ptr<NodeStore> opened_node, std::unique_ptr<KeyedLocks> shared_locks)
       : catalog_store(std::move(opened_catalog)),
+        snapshot_store(std::move(opened_snapshots)),
         node_store(std::move(opened_node)),
         volume_locks(std::move(shared_locks)),
         pools(MakePools(config, mounter)),
-        catalog(*catalog_store, pools, *volume_locks, CatalogSettings(config)),
+        has_snapshots(HasSnapshots(pools)),
+        catalog(*catalog_store, *snapshot_store, pools, *volume_locks, mounter, CatalogSettings(config)),
+        snapshots(*snapshot_store, catalog, pools, *volume_locks, mounter),
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation),
-        identity_service({config.driver_name, config.serves_controller()}, readiness, std::move(mounter_health), rpc),
-        controller_service(catalog, rpc),
+        identity_service({config.driver_name, config.serves_controller(), has_snapshots}, readiness,
+                         std::move(mounter_health), rpc),
+        controller_service(catalog, snapshots, has_snapshots, rpc),
+        group_controller_service(snapshots, rpc),
+        snapshot_metadata_service(snapshots, rpc),
         node_service(rpc, node_volumes, {config.node_id, config.max_volumes, config.topology, config.mount_roots}),
         serves_node(config.serves_node()),
         serves_controller(config.serves_controller()) {}
@@ -117,15 +131,20 @@ struct PluginServer::Parts {
   void End();
 
   std::unique_ptr<CatalogStore> catalog_store;
+  std::unique_ptr<SnapshotStore> snapshot_store;
   std::unique_ptr<NodeStore> node_store;
   std::unique_ptr<KeyedLocks> volume_locks;
   Pools pools;
+  const bool has_snapshots;
   VolumeCatalog catalog;
+  SnapshotCatalog snapshots;
   NodeVolumes node_volumes;
   Readiness readiness;
   Rpc rpc{readiness};
   IdentityService identity_service;
   ControllerService controller_service;
+  GroupControllerService group_controller_service;
+  SnapshotMetadataService snapshot_metadata_service;
   NodeService node_service;
   UnknownCalls unknown_calls;
   const bool serves_node;
@@ -156,6 +175,10 @@ absl::Status PluginServer::Parts::Listen(const Config& config) {
   builder.AddListeningPort(GrpcTarget(socket_path), grpc::InsecureServerCredentials(), &bound);
   builder.RegisterService(&identity_service);
   if (serves_controller) builder.RegisterService(&controller_service);
+  if (serves_controller && has_snapshots) {
+    builder.RegisterService(&group_controller_service);
+    builder.RegisterService(&snapshot_metadata_service);
+  }
   if (serves_node) builder.RegisterService(&node_service);
   builder.RegisterCallbackGenericService(&unknown_calls);
   const mode_t before = ::umask(0117);  // for root and its group alone
@@ -167,6 +190,7 @@ absl::Status PluginServer::Parts::Listen(const Config& config) {
 
 absl::Status PluginServer::Parts::Reconcile() {
   if (serves_controller) {
+    MOORING_RETURN_IF_ERROR(Annotate(snapshots.Reconcile(), "reconcile the snapshots"));
     MOORING_RETURN_IF_ERROR(Annotate(catalog.Reconcile(), "reconcile the catalog"));
   }
   if (serves_node) MOORING_RETURN_IF_ERROR(Annotate(node_volumes.Reconcile(), "reconcile the mounts"));
@@ -216,11 +240,12 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
   Config config = asked;
   MOORING_ASSIGN_OR_RETURN(const std::string boot_id, BootId());
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<CatalogStore> catalog, CatalogStore::Open(config.state_dir + "/catalog.db"));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<SnapshotStore> snapshots, SnapshotStore::Open(catalog->database()));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NodeStore> node, NodeStore::Open(config.state_dir + "/node.db", boot_id));
   MOORING_RETURN_IF_ERROR(KeepNodeId(config, *catalog));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<KeyedLocks> locks, KeyedLocks::Shared(config.state_dir + "/lock"));
-  auto parts = std::make_unique<Parts>(config, mounter, std::move(mounter_health), std::move(catalog), std::move(node),
-                                       std::move(locks));
+  auto parts = std::make_unique<Parts>(config, mounter, std::move(mounter_health), std::move(catalog),
+                                       std::move(snapshots), std::move(node), std::move(locks));
   MOORING_RETURN_IF_ERROR(parts->Listen(config));
   log::Info("serving", {{"version", Version()},
                         {"driver", config.driver_name},

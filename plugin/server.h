@@ -2,6 +2,7 @@
 //
 //   readiness ◀── reconciler thread (catalog, then node), again every few seconds until it succeeds
 //   services ──▶ rpc ──▶ VolumeCatalog ──▶ CatalogStore (state_dir/catalog.db), Pools, a Backend each
+//                   ├──▶ SnapshotCatalog ─▶ SnapshotStore (the same file), Pools
 //                   └──▶ NodeVolumes ────▶ NodeStore (state_dir/node.db), Mounter
 #ifndef MOORING_PLUGIN_SERVER_H_
 #define MOORING_PLUGIN_SERVER_H_

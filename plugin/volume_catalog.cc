@@ -1,5 +1,5 @@
-// Looking volumes up, publishing and growing them. Creating and deleting: volume_catalog_create.cc; the start:
-// volume_catalog_reconcile.cc.
+// Looking volumes up, publishing and growing them. Creating and deleting: volume_catalog_create.cc, of copies
+// volume_catalog_clone.cc; the start: volume_catalog_reconcile.cc.
 #include "plugin/volume_catalog.h"
 
 #include <fmt/format.h>
@@ -70,8 +70,14 @@ VolumeInfo ToInfo(ListedVolume listed) {
 
 }  // namespace
 
-VolumeCatalog::VolumeCatalog(CatalogStore& store, const Pools& pools, KeyedLocks& volume_locks, Settings settings)
-    : store_(store), pools_(pools), locks_(volume_locks), settings_(std::move(settings)) {}
+VolumeCatalog::VolumeCatalog(CatalogStore& store, SnapshotStore& snapshots, const Pools& pools,
+                             KeyedLocks& volume_locks, Contents& contents, Settings settings)
+    : store_(store),
+      snapshots_(snapshots),
+      pools_(pools),
+      locks_(volume_locks),
+      contents_(contents),
+      settings_(std::move(settings)) {}
 
 absl::StatusOr<const Pool*> VolumeCatalog::PoolOf(const VolumeRecord& record) const {
   absl::StatusOr<const Pool*> pool = pools_.Find(record.pool);

@@ -21,6 +21,7 @@
 #define MOORING_PLUGIN_VOLUME_CATALOG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@
 #include "plugin/catalog_store.h"
 #include "plugin/keyed_lock.h"
 #include "plugin/pools.h"
+#include "plugin/snapshot_store.h"
 #include "plugin/volume_source.h"
 #include "plugin/volume_specs.h"
 
@@ -44,17 +46,29 @@ class VolumeCatalog : public VolumeSource {
   };
 
   // All of them outlive the catalog. `volume_locks` is shared with the node side; a volume's key is its id.
-  VolumeCatalog(CatalogStore& store, const Pools& pools, KeyedLocks& volume_locks, Settings settings);
+  VolumeCatalog(CatalogStore& store, SnapshotStore& snapshots, const Pools& pools, KeyedLocks& volume_locks,
+                Contents& contents, Settings settings);
 
   // VolumeSource. INTERNAL where the catalog has the volume and its image is gone.
   absl::StatusOr<NodeVolume> Find(const std::string& id) override;
 
   // The volume of that name, made where there is none. ALREADY_EXISTS: it is there with another size, filesystem or
-  // place. RESOURCE_EXHAUSTED: not reachable from where it is wanted, or no room. OUT_OF_RANGE: the size.
+  // place, or from another source. NOT_FOUND: no such source. RESOURCE_EXHAUSTED: not reachable from where it is
+  // wanted, or no room. OUT_OF_RANGE: the size.
   absl::StatusOr<VolumeInfo> Create(const CreateVolumeSpec& spec, const Call& call);
 
-  // Gone already is OK. FAILED_PRECONDITION: in use on this host. Publications do not hold a volume: orchestrators
-  // forget to take them back (Nomad, when the plugin was away).
+  // What a volume can be a copy of. NOT_FOUND for what is not ready.
+  struct Source {
+    BackendKind kind = BackendKind::kImage;
+    std::string path;
+    std::uint64_t bytes = 0;
+    std::string fs_type;
+    std::string pool;
+  };
+  absl::StatusOr<Source> FindSource(const ContentSource& wanted);
+
+  // Gone already is OK. Snapshots and copies of it stay. FAILED_PRECONDITION: in use on this host. Publications do not
+  // hold a volume: orchestrators forget to take them back (Nomad, when the plugin was away).
   absl::Status Delete(const std::string& id, const Call& call);
 
   // NOT_FOUND for what is not ready.
@@ -91,10 +105,18 @@ class VolumeCatalog : public VolumeSource {
   bool IsReachable(const std::vector<Segments>& topologies) const;
 
   absl::Status CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const;
-  absl::StatusOr<VolumeRecord> NewRecord(const CreateVolumeSpec& spec) const;
-  absl::Status Finish(const VolumeRecord& record);
+  absl::StatusOr<VolumeRecord> NewRecord(const CreateVolumeSpec& spec);
+  absl::Status Finish(const VolumeRecord& record, const CreateVolumeSpec& spec);
   absl::Status ClearName(const VolumeRecord& unfinished, const Call& call);
   absl::Status Erase(const VolumeRecord& record);
+
+  // Of volumes that are copies: volume_catalog_clone.cc. A source is held while it is copied, and while it is thawed
+  // after a copy that was cut short, so that this is no other copy's.
+  absl::StatusOr<std::optional<KeyedLocks::Hold>> LockSource(const std::string& id, const Call& call);
+  absl::StatusOr<VolumeRecord> NewClone(const CreateVolumeSpec& spec);
+  absl::Status Populate(const VolumeRecord& record, const CreateVolumeSpec& spec);
+  absl::Status ThawSource(const VolumeRecord& record);
+  absl::Status TakeBack(const VolumeRecord& record);
 
   absl::Status FinishInterrupted();
   void FinishInterrupted(const VolumeRecord& listed);
@@ -102,8 +124,10 @@ class VolumeCatalog : public VolumeSource {
   void CompareSize(const VolumeRecord& record);
 
   CatalogStore& store_;
+  SnapshotStore& snapshots_;
   const Pools& pools_;
   KeyedLocks& locks_;
+  Contents& contents_;
   const Settings settings_;
 };
 

@@ -7,6 +7,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/propagation.h"
+#include "plugin/repeat.h"
 #include "plugin/volume_catalog.h"
 #include "plugin/volume_id.h"
 
@@ -31,6 +32,10 @@ VolumeInfo ToInfo(const VolumeRecord& record) {
           .source = record.source};
 }
 
+std::string SourceText(const std::string& id) {
+  return id.empty() ? "no content source" : "content source " + Quote(id);
+}
+
 std::string PropagationWord(const std::optional<Propagation>& propagation) {
   return propagation ? std::string(ToString(*propagation)) : "none";
 }
@@ -49,10 +54,11 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, c
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> there, store_.FindByName(spec.name));
     if (!there) {
+      MOORING_ASSIGN_OR_RETURN(const auto source, LockSource(spec.source.id, call));
       MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, NewRecord(spec));
       MOORING_ASSIGN_OR_RETURN(const bool inserted, store_.Insert(record));
       if (!inserted) continue;
-      MOORING_RETURN_IF_ERROR(Finish(record));
+      MOORING_RETURN_IF_ERROR(Finish(record, spec));
       return ToInfo(record);
     }
     const absl::Status matches = CheckMatches(*there, spec);
@@ -60,8 +66,9 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, c
       MOORING_RETURN_IF_ERROR(matches);
       return ToInfo(*there);
     }
-    if (there->state == VolumeState::kCreating && matches.ok()) {
-      MOORING_RETURN_IF_ERROR(Finish(*there));
+    // A copy is never finished later: its source may have changed since.
+    if (there->state == VolumeState::kCreating && matches.ok() && there->source.empty()) {
+      MOORING_RETURN_IF_ERROR(Finish(*there, spec));
       return ToInfo(*there);
     }
     MOORING_RETURN_IF_ERROR(ClearName(*there, call));
@@ -75,10 +82,13 @@ absl::Status VolumeCatalog::CheckMatches(const VolumeRecord& existing, const Cre
     return AlreadyExists(
         fmt::format("a volume named {} exists with {}: delete it, or use another name", Quote(spec.name), how));
   };
-  if (existing.pool != spec.pool) {
+  if (existing.source != spec.source.id) {
+    return differs(fmt::format("{}, and {} is asked for", SourceText(existing.source), SourceText(spec.source.id)));
+  }
+  if (!spec.pool.empty() && existing.pool != spec.pool) {
     return differs(fmt::format("pool {}, and {} is asked for", existing.pool, Quote(spec.pool)));
   }
-  if (existing.fs_type != spec.fs_type) {
+  if (!spec.fs_type.empty() && existing.fs_type != spec.fs_type) {
     return differs(fmt::format("filesystem {}, and {} is asked for", existing.fs_type, spec.fs_type));
   }
   if (existing.propagation != spec.propagation) {
@@ -98,13 +108,14 @@ absl::Status VolumeCatalog::CheckMatches(const VolumeRecord& existing, const Cre
   return absl::OkStatus();
 }
 
-absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& spec) const {
+absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& spec) {
   if (!IsReachable(spec.topologies)) {
     return ResourceExhausted(
         fmt::format("accessibility_requirements name no place where this plugin can make volumes: "
                     "volumes of node {} are reachable only at {}",
                     Quote(settings_.node_id), SegmentsText(settings_.topology)));
   }
+  if (spec.source.exists()) return NewClone(spec);
   MOORING_RETURN_IF_ERROR(pools_.Find(spec.pool).status());
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseSize(spec.range, spec.minimum_bytes));
   return VolumeRecord{.id = NewVolumeId(),
@@ -117,15 +128,17 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
 }
 
 // creating -> ready, or away.
-absl::Status VolumeCatalog::Finish(const VolumeRecord& record) {
+absl::Status VolumeCatalog::Finish(const VolumeRecord& record, const CreateVolumeSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
-  if (const absl::Status made = Unexpected(pool->backend->Create({record.id, record.bytes})); !made.ok()) {
+  const bool is_copy = !record.source.empty();
+  const absl::Status made = is_copy ? Populate(record, spec) : pool->backend->Create({record.id, record.bytes});
+  if (!made.ok()) {
     // A row that cannot be taken back now (the disk is full) does no harm: Create of that name or Reconcile clears it.
-    if (const absl::Status erased = Erase(record); !erased.ok()) {
+    if (const absl::Status erased = TakeBack(record); !erased.ok()) {
       log::Warning("a volume that could not be created is not cleaned up yet",
                    {{"volume", record.id}, {"cause", Message(erased)}});
     }
-    return made;
+    return Unexpected(made);
   }
   MOORING_ASSIGN_OR_RETURN(const bool ready, store_.Move(record.id, VolumeState::kCreating, VolumeState::kReady));
   if (ready) return absl::OkStatus();
@@ -140,9 +153,22 @@ absl::Status VolumeCatalog::Finish(const VolumeRecord& record) {
 // after all, Create sees that when it looks again.
 absl::Status VolumeCatalog::ClearName(const VolumeRecord& unfinished, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(unfinished.id, call));
+  MOORING_ASSIGN_OR_RETURN(const auto source, LockSource(unfinished.source, call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(unfinished.id));
   if (!now || now->state == VolumeState::kReady) return absl::OkStatus();
-  return Erase(*now);
+  return RepeatWhileAborted(call, [&] { return TakeBack(*now); });
+}
+
+// creating or deleting -> away. A copy that a mount helper is still at (its plugin was killed, it was not) is ABORTED,
+// and its source stays as it is.
+absl::Status VolumeCatalog::TakeBack(const VolumeRecord& record) {
+  if (record.state == VolumeState::kCreating && !record.source.empty()) {
+    MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
+    const absl::Status deleted = Unexpected(pool->backend->Delete(record.id));
+    if (absl::IsAborted(deleted)) return deleted;
+    MOORING_RETURN_IF_ERROR(ThawSource(record));
+  }
+  return Erase(record);
 }
 
 absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {

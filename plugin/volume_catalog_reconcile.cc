@@ -41,10 +41,11 @@ void VolumeCatalog::FinishInterrupted(const VolumeRecord& listed) {
   const Call at_once = {std::chrono::steady_clock::now()};
   const auto name = LockName(listed.name, at_once);
   const auto hold = Lock(listed.id, at_once);
-  if (!name.ok() || !hold.ok()) return;
+  const auto source = LockSource(listed.source, at_once);
+  if (!name.ok() || !hold.ok() || !source.ok()) return;
   const absl::StatusOr<std::optional<VolumeRecord>> now = store_.FindById(listed.id);
   if (now.ok() && (!*now || (*now)->state == VolumeState::kReady)) return;
-  const absl::Status erased = now.ok() ? Erase(**now) : now.status();
+  const absl::Status erased = now.ok() ? TakeBack(**now) : now.status();
   if (erased.ok()) {
     const bool creating = (*now)->state == VolumeState::kCreating;
     log::Info(creating ? "took back a creation that was interrupted" : "finished a deletion that was interrupted",
@@ -63,6 +64,8 @@ absl::Status VolumeCatalog::CompareWithPools() {
   }
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> unfinished, store_.ListUnfinished());
   for (const VolumeRecord& record : unfinished) strangers.erase(record.id);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> snapshots, snapshots_.AllIds());
+  for (const std::string& id : snapshots) strangers.erase(id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<ListedVolume> volumes,
                            store_.ListReady(0, std::numeric_limits<std::int64_t>::max()));
   for (const ListedVolume& listed : volumes) {

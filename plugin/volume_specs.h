@@ -19,14 +19,25 @@ namespace mooring {
 
 using Segments = std::map<std::string, std::string>;  // of one topology
 
+// What a new volume is to hold.
+struct ContentSource {
+  enum class Kind { kNone, kSnapshot, kVolume };  // kNone: nothing
+  Kind kind = Kind::kNone;
+  std::string id = {};
+
+  bool exists() const { return kind != Kind::kNone; }
+};
+
 struct CreateVolumeSpec {
   std::string name;
   SizeRange range;
-  std::uint64_t minimum_bytes = 0;                        // that its capabilities need
-  std::string fs_type;                                    // never empty, also for a volume that is to be a block device
+  std::uint64_t minimum_bytes = 0;  // that its capabilities need
+  std::string fs_type;  // also of a volume that is to be a block device; empty, with a source alone: the source's
   std::optional<Propagation> propagation = std::nullopt;  // of its targets; none: the plugin's, whatever it is then
-  std::string pool = std::string(kDefaultPool);
-  std::vector<Segments> topologies;  // it must be reachable from one of them; none: from anywhere
+  std::string pool = std::string(kDefaultPool);           // empty, with a source alone: the source's
+  std::vector<Segments> topologies;                       // it must be reachable from one of them; none: from anywhere
+  ContentSource source = {};
+  bool is_mounted = true;  // it is to be a filesystem, too: then a copy of one gets an identity of its own
 };
 
 struct ControllerPublishSpec {

@@ -1,5 +1,7 @@
 #include "cli/csi/area.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -24,6 +26,7 @@ constexpr Group kGroups[] = {
     {"", "", ControllerCommands},
     {"", "", ControllerPublishCommands},
     {"", "", NodeCommands},
+    {"", "", MetadataCommands},
     {"snapshot", "snapshots of volumes", SnapshotCommands},
     {"group-snapshot", "snapshots of several volumes at one moment", GroupSnapshotCommands},
 };
@@ -36,7 +39,8 @@ absl::StatusOr<ClientOptions> ClientOptionsOf(const Arguments& arguments) {
   return ClientOptions{.socket_path = std::move(socket),
                        .timeout = arguments.timeout,
                        .show_time = arguments.show_time,
-                       .verbose = arguments.verbose};
+                       .verbose = arguments.verbose,
+                       .show_progress = ::isatty(STDERR_FILENO) != 0};
 }
 
 // The file's name may come from the environment, where it is meant for the commands that take secrets alone.

@@ -24,8 +24,9 @@ struct Arguments {
   bool show_time = false;
   bool verbose = false;
 
-  std::string id;    // of a volume, a snapshot or a group snapshot, as the command says
-  std::string name;  // of what is created
+  std::string id;      // of a volume, a snapshot or a group snapshot, as the command says
+  std::string name;    // of what is created
+  std::string target;  // the id of the newer of two snapshots
   std::string node;
 
   std::string staging_path;
@@ -35,6 +36,7 @@ struct Arguments {
 
   std::optional<Bytes> size;
   std::optional<Bytes> limit;
+  std::optional<Bytes> offset;
 
   // The volume capability.
   std::vector<std::string> access;

@@ -6,12 +6,14 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/status.h"
+#include "cli/csi/progress.h"
 #include "csi.grpc.pb.h"
 
 namespace mooring::cli::csi_area {
@@ -21,11 +23,17 @@ struct ClientOptions {
   std::chrono::milliseconds timeout;
   bool show_time = false;  // --time and --verbose
   bool verbose = false;
+  bool show_progress = false;  // stderr is a terminal
 };
 
 // A call of one of the services of csi::v1: &csi::v1::Node::Stub::NodeGetInfo.
 template <typename Service, typename Request, typename Response>
 using Method = grpc::Status (Service::Stub::*)(grpc::ClientContext*, const Request&, Response*);
+
+// The same of a call that is answered by a stream: &csi::v1::SnapshotMetadata::Stub::GetMetadataDelta.
+template <typename Service, typename Request, typename Response>
+using StreamMethod = std::unique_ptr<grpc::ClientReader<Response>> (Service::Stub::*)(grpc::ClientContext*,
+                                                                                      const Request&);
 
 class Client {
  public:
@@ -60,6 +68,27 @@ class Client {
     return Send<Service>(method, request, wait.deadline < call.deadline ? wait : call, /*wait=*/true);
   }
 
+  // Gives each message of the answer to `take`, whose error ends the call.
+  template <typename Service, typename Response, typename Request, typename Take>
+  absl::Status Stream(StreamMethod<Service, Request, Response> method, const Request& request, Take take) const {
+    const Limit limit = CallLimit();
+    const absl::Status connected = Connect(limit.deadline);
+    if (!connected.ok()) return Finish(CallName(request), connected, limit);
+    grpc::ClientContext context;
+    context.set_deadline(limit.deadline);
+    TraceRequest(request);
+    const auto stub = Service::NewStub(channel_);
+    const auto start = std::chrono::steady_clock::now();
+    const auto reader = (stub.get()->*method)(&context, request);
+    absl::Status taken;
+    for (Response piece; taken.ok() && reader->Read(&piece);) taken = take(piece);
+    if (!taken.ok()) context.TryCancel();
+    const grpc::Status status = reader->Finish();
+    TraceTime(request, std::chrono::steady_clock::now() - start);
+    MOORING_RETURN_IF_ERROR(taken);
+    return Finish(CallName(request), ToAbsl(status), limit);
+  }
+
  private:
   template <typename Service, typename Request, typename Response>
   absl::StatusOr<Response> Send(Method<Service, Request, Response> method, const Request& request, const Limit& limit,
@@ -71,7 +100,10 @@ class Client {
     const auto stub = Service::NewStub(channel_);
     Response response;
     const auto start = std::chrono::steady_clock::now();
+    std::optional<Progress> progress;
+    if (options_.show_progress) progress.emplace(CallName(request), trace_);
     const grpc::Status status = (stub.get()->*method)(&context, request, &response);
+    progress.reset();
     TraceTime(request, std::chrono::steady_clock::now() - start);
     MOORING_RETURN_IF_ERROR(Finish(CallName(request), ToAbsl(status), limit));
     return response;

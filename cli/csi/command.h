@@ -37,6 +37,7 @@ Commands ControllerPublishCommands();  // controller_publish.cc
 Commands NodeCommands();               // node.cc
 Commands SnapshotCommands();           // snapshots.cc
 Commands GroupSnapshotCommands();      // group_snapshots.cc
+Commands MetadataCommands();           // metadata.cc
 
 }  // namespace mooring::cli::csi_area
 

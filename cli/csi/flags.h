@@ -51,6 +51,8 @@ inline constexpr Flag kVerbose{"-v,--verbose", "", "print to stderr each request
 inline constexpr Flag kVolumeId{"ID", "", "the volume's id", &Arguments::id};
 inline constexpr Flag kSnapshotId{"ID", "", "the snapshot's id", &Arguments::id};
 inline constexpr Flag kGroupSnapshotId{"ID", "", "the group snapshot's id", &Arguments::id};
+inline constexpr Flag kBaseId{"BASE", "", "the id of the older snapshot", &Arguments::id};
+inline constexpr Flag kTargetId{"TARGET", "", "the id of the newer one", &Arguments::target};
 inline constexpr Flag kName{"NAME", "", "its name; the same name again gives the same one", &Arguments::name};
 inline constexpr Flag kNode{"--node", "NODE", "the node's id, as node-info gives it", &Arguments::node};
 
@@ -101,6 +103,9 @@ inline constexpr Flag kSnapshots{"--snapshot", "ID", "a snapshot of the group; a
 inline constexpr Flag kMaxEntries{"--max-entries", "N", "one page of at most N entries (all pages)",
                                   &Arguments::max_entries};
 inline constexpr Flag kToken{"--token", "TOKEN", "begin where an earlier page ended", &Arguments::token};
+inline constexpr Flag kOffset{"--offset", "SIZE", "leave out what lies before this byte", &Arguments::offset};
+inline constexpr Flag kMaxResults{"--max-results", "N", "at most N ranges in one message (the driver's choice)",
+                                  &Arguments::max_entries};
 inline constexpr Flag kWait{"--wait", "SECONDS", "ask again until it is ready; the socket may be missing so far",
                             &Arguments::wait};
 

@@ -122,6 +122,29 @@ class GroupController final : public Scripted<csi::v1::GroupController::Service>
   }
 };
 
+// A stream of the one message that was told.
+class SnapshotMetadata final : public Scripted<csi::v1::SnapshotMetadata::Service> {
+ public:
+  using Scripted::Scripted;
+  grpc::Status GetMetadataAllocated(Context*, const csi::v1::GetMetadataAllocatedRequest* request,
+                                    grpc::ServerWriter<csi::v1::GetMetadataAllocatedResponse>* writer) override {
+    return Send(*request, *writer);
+  }
+  grpc::Status GetMetadataDelta(Context*, const csi::v1::GetMetadataDeltaRequest* request,
+                                grpc::ServerWriter<csi::v1::GetMetadataDeltaResponse>* writer) override {
+    return Send(*request, *writer);
+  }
+
+ private:
+  template <typename Request, typename Response>
+  grpc::Status Send(const Request& request, grpc::ServerWriter<Response>& writer) {
+    Response response;
+    grpc::Status status = script_.Handle(request, &response);
+    if (status.ok()) writer.Write(response);
+    return status;
+  }
+};
+
 class Node final : public Scripted<csi::v1::Node::Service> {
  public:
   using Scripted::Scripted;
@@ -204,6 +227,7 @@ FakeDriver::FakeDriver(Start start) : directory_(MakeDirectory()) {
   services_.push_back(std::make_unique<Identity>(script_));
   services_.push_back(std::make_unique<Controller>(script_));
   services_.push_back(std::make_unique<GroupController>(script_));
+  services_.push_back(std::make_unique<SnapshotMetadata>(script_));
   services_.push_back(std::make_unique<Node>(script_));
   if (start == Start::kNow) Serve();
 }

@@ -55,7 +55,8 @@ class Script {
   std::chrono::milliseconds delay_{0};
 };
 
-// Serves identity, controller, group controller and node on a socket in a directory of its own, which goes with it.
+// Serves identity, controller, group controller, snapshot metadata and node on a socket in a directory of its own,
+// which goes with it.
 class FakeDriver {
  public:
   enum class Start { kNow, kLater };

@@ -58,6 +58,9 @@ TEST_F(Modes, ANodeServesNoControllerAndKnowsItsVolumes) {
   EXPECT_OK(driver().Stage(id, Staging(id)));
   EXPECT_OK(driver().Publish(id, Staging(id), Target("a")));
   ExpectRefused([&] { return driver().Delete(id); }, Code::kUnimplemented, "not served");
+  ExpectRefused([&] { return driver().Send(csi::v1::CreateSnapshotRequest()); }, Code::kUnimplemented, "not served");
+  ExpectRefused([&] { return driver().Send(csi::v1::GroupControllerGetCapabilitiesRequest()); }, Code::kUnimplemented,
+                "not served");
   RestartAs({"--node-id", kNode});
 }
 

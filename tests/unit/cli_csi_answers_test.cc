@@ -7,10 +7,12 @@
 #include <chrono>
 #include <future>
 #include <limits>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "cli/csi/progress.h"
 #include "cli/run.h"
 #include "cli/testing/fake_driver.h"
 #include "cli/testing/run_mooring.h"
@@ -81,6 +83,40 @@ TEST_F(CsiAnswersTest, InfoIsOneViewOfThreeCalls) {
   EXPECT_EQ(json.fields().at("plugin_info").struct_value().fields().at("vendor_version").string_value(), "0.1.0");
   EXPECT_FALSE(json.fields().at("probe").struct_value().fields().at("ready").bool_value());
   EXPECT_EQ(json.fields().at("capabilities").struct_value().fields().count("capabilities"), 1u);
+}
+
+TEST_F(CsiAnswersTest, MetadataIsALineForEachRange) {
+  csi::v1::GetMetadataAllocatedResponse allocated;
+  for (const std::int64_t offset : {0, 8192}) {
+    allocated.add_block_metadata()->set_byte_offset(offset);
+    allocated.mutable_block_metadata()->rbegin()->set_size_bytes(4096);
+  }
+  driver_.script().Reply(allocated);
+  EXPECT_EQ(Csi({"metadata-allocated", "snap-1", "--offset", "4KiB", "--max-results", "7"}).out, "0 4096\n8192 4096\n");
+  const auto asked = driver_.script().Requests<csi::v1::GetMetadataAllocatedRequest>();
+  EXPECT_EQ(asked[0].snapshot_id(), "snap-1");
+  EXPECT_EQ(asked[0].starting_offset(), 4096);
+  EXPECT_EQ(asked[0].max_results(), 7);
+  driver_.script().Fail<csi::v1::GetMetadataDeltaResponse>(grpc::StatusCode::NOT_FOUND, "no such snapshot");
+  const Result failed = Csi({"metadata-delta", "snap-1", "snap-2"});
+  EXPECT_EQ(failed.status, kExitFailed);
+  EXPECT_THAT(failed.err, HasSubstr("no such snapshot"));
+  EXPECT_EQ(driver_.script().Requests<csi::v1::GetMetadataDeltaRequest>()[0].target_snapshot_id(), "snap-2");
+}
+
+TEST(ProgressTest, ALongCallShowsItsTimeAndWipesItAtTheEnd) {
+  std::ostringstream terminal;
+  {
+    const csi_area::Progress progress("CreateSnapshot", terminal, std::chrono::milliseconds(0));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  EXPECT_EQ(terminal.str(), "\r\033[KCreateSnapshot: 0 s\r\033[K");
+}
+
+TEST(ProgressTest, AShortCallShowsNothing) {
+  std::ostringstream terminal;
+  { const csi_area::Progress progress("Probe", terminal); }
+  EXPECT_EQ(terminal.str(), "");
 }
 
 TEST_F(CsiAnswersTest, ProbeTellsByItsExitStatus) {

@@ -1,4 +1,5 @@
 #include "plugin/controller_requests.h"
+#include "plugin/request_fields.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -86,8 +87,9 @@ TEST(ParseCreateVolumeTest, MissingAndHostileFieldsAreInvalid) {
   ExpectCreateInvalid([](auto& r) { r.mutable_volume_capabilities(0)->mutable_mount()->add_mount_flags("bind"); },
                       "bind");
   ExpectCreateInvalid([](auto& r) { r.mutable_volume_content_source()->mutable_snapshot(); },
-                      "no snapshots and no clones");
-  ExpectCreateInvalid([](auto& r) { r.mutable_volume_content_source(); }, "no snapshots and no clones");
+                      "snapshot_id is missing");
+  ExpectCreateInvalid([](auto& r) { r.mutable_volume_content_source()->mutable_volume(); }, "volume_id is missing");
+  ExpectCreateInvalid([](auto& r) { r.mutable_volume_content_source(); }, "neither snapshot nor volume");
   ExpectCreateInvalid([](auto& r) { (*r.mutable_mutable_parameters())["iops"] = "1"; }, "mutable_parameters");
 }
 

@@ -9,7 +9,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -18,6 +20,7 @@
 
 #include "base/status.h"
 #include "plugin/image_backend.h"
+#include "plugin/snapshot_catalog.h"
 #include "plugin/volume_catalog.h"
 #include "plugin/volume_id.h"
 #include "tests/fakes/fake_contents.h"
@@ -65,6 +68,9 @@ class HookedBackend : public ImageBackend {
   absl::Status Delete(const std::string& id) override {
     return Run("delete", [&] { return ImageBackend::Delete(id); });
   }
+  absl::Status Copy(const std::vector<CopyDraft>& drafts) override {
+    return Run("copy", [&] { return ImageBackend::Copy(drafts); });
+  }
   absl::Status Grow(const std::string& id, std::uint64_t bytes) override {
     return Run("grow", [&] { return ImageBackend::Grow(id, bytes); });
   }
@@ -93,18 +99,22 @@ struct Process {
       : pools(ImagePool(directory, loops, contents)),
         backend(static_cast<HookedBackend&>(*pools.all().front().backend)),
         store(*CatalogStore::Open(directory + "/catalog.db")),
+        snapshot_store(*SnapshotStore::Open(store->database())),
         locks(*KeyedLocks::Shared(directory + "/lock")),
-        catalog(*store, pools, *locks,
+        catalog(*store, *snapshot_store, pools, *locks, contents,
                 {.node_id = node_id,
                  .topology = {{"topology.mooring.csi/node", node_id}, {kZoneKey, "a"}},
-                 .max_volumes = max_volumes}) {}
+                 .max_volumes = max_volumes}),
+        snapshots(*snapshot_store, catalog, pools, *locks, contents) {}
 
   testing::FakeContents contents;
   Pools pools;
   HookedBackend& backend;
   std::unique_ptr<CatalogStore> store;
+  std::unique_ptr<SnapshotStore> snapshot_store;
   std::unique_ptr<KeyedLocks> locks;
   VolumeCatalog catalog;
+  SnapshotCatalog snapshots;
 };
 
 inline CreateVolumeSpec Spec(const std::string& name, const SizeRange& range = {.required = 16 * kMiB, .limit = 0}) {
@@ -113,6 +123,11 @@ inline CreateVolumeSpec Spec(const std::string& name, const SizeRange& range = {
 
 inline ControllerPublishSpec PublishTo(const std::string& id, const std::string& node = "n1", bool read_only = false) {
   return {.volume_id = id, .node_id = node, .capability = {}, .read_only = read_only};
+}
+
+inline std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 inline Call Soon() { return {std::chrono::steady_clock::now() + std::chrono::milliseconds(30)}; }
@@ -142,6 +157,12 @@ class VolumeCatalogTest : public ::testing::Test {
     return volume.ok() ? volume->id : "";
   }
 
+  std::string Snapped(const std::string& name, const std::string& volume) {
+    const auto snapshot = here().snapshots.Create({.name = name, .source_volume_id = volume}, Patient());
+    EXPECT_TRUE(snapshot.ok()) << snapshot.status();
+    return snapshot.ok() ? snapshot->id : "";
+  }
+
   std::vector<std::string> Files() const {
     std::vector<std::string> names;
     if (!std::filesystem::exists(directory_ + "/volumes")) return names;
@@ -160,11 +181,15 @@ class VolumeCatalogTest : public ::testing::Test {
     return ids;
   }
 
-  // Every volume has its image and every image its volume, and nothing is half done.
+  // Every volume and snapshot has its image and every image its record, and nothing is half done.
   void ExpectConsistent() {
     EXPECT_THAT(*here().store->ListUnfinished(), ::testing::IsEmpty());
+    EXPECT_THAT(*here().snapshot_store->ListUnfinished(), ::testing::IsEmpty());
+    EXPECT_THAT(*here().snapshot_store->ListUnfinishedGroups(), ::testing::IsEmpty());
     std::set<std::string> files;
     for (const std::string& id : Listed()) files.insert(id + ".img");
+    const std::vector<std::string> snapshots = *here().snapshot_store->AllIds();
+    for (const std::string& id : snapshots) files.insert(id + ".img");
     const std::vector<std::string> there = Files();
     EXPECT_EQ(std::set<std::string>(there.begin(), there.end()), files);
   }

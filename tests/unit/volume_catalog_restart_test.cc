@@ -2,9 +2,6 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -17,6 +14,7 @@
 #include <vector>
 
 #include "plugin/volume_catalog.h"
+#include "tests/unit/killed_process.h"
 #include "tests/unit/volume_catalog_fixture.h"
 
 namespace mooring::catalog_test {
@@ -61,42 +59,7 @@ TEST_F(CatalogRestartTest, ReconcilingLeavesWhatAnotherProcessIsAtWorkOn) {
   }
 }
 
-// A real SIGKILL of a real process, at each place where the image is touched.
-class KilledCatalogTest : public VolumeCatalogTest {
- protected:
-  // Runs `action` in a child that kills itself before or after the backend's `operation`.
-  void Kill(const std::string& when, const std::string& operation, const std::function<void(Process&)>& action) {
-    ASSERT_EQ(process_, nullptr) << "a database must not be open across a fork";
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      Process doomed(directory_, loops_);
-      const HookedBackend::Hook kill = [&](const std::string& what) {
-        if (what == operation) ::kill(::getpid(), SIGKILL);
-        return absl::OkStatus();
-      };
-      (when == "before" ? doomed.backend.before : doomed.backend.after) = kill;
-      action(doomed);
-      ::_exit(0);
-    }
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << "the child ended otherwise";
-  }
-
-  void RestartAndReconcile() {
-    process_.reset();
-    const absl::Status status = catalog().Reconcile();
-    EXPECT_TRUE(status.ok()) << status;
-    ExpectConsistent();
-  }
-
-  std::string CreatedBefore(const std::string& name) {
-    std::string id = Created(name);
-    process_.reset();
-    return id;
-  }
-};
+class KilledCatalogTest : public KilledProcessTest {};
 
 TEST_F(KilledCatalogTest, AnInterruptedCreationIsTakenBackAndCanBeRepeated) {
   for (const std::string when : {"before", "after"}) {

@@ -1,0 +1,91 @@
+// The catalog's file, and the two connections to it that its stores share (catalog_store.h, snapshot_store.h): one
+// writes, one looks up, so that no look-up waits for another call's fsync. For their .cc files alone.
+#ifndef MOORING_PLUGIN_CATALOG_DATABASE_H_
+#define MOORING_PLUGIN_CATALOG_DATABASE_H_
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mooring {
+
+class CatalogDatabase {
+ public:
+  // Held while the connection, or a statement on it, is used.
+  struct Connection {
+    Connection(const std::string& path, int flags);
+    std::mutex mutex;
+    SQLite::Database database;
+  };
+
+  // Makes the file (0600) where it is missing; tables are the stores' business. ABORTED: another process is in the way.
+  static absl::StatusOr<std::shared_ptr<CatalogDatabase>> Open(const std::string& path);
+  explicit CatalogDatabase(const std::string& path);  // throws SQLite::Exception
+
+  Connection& writer() { return writer_; }
+  Connection& reader() { return reader_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+  Connection writer_;
+  Connection reader_;  // goes first: the last connection to close has to be able to tidy the WAL up
+};
+
+// A prepared statement in use. It is reset whatever happens: one left half read would hold its snapshot open for ever.
+class Use {
+ public:
+  template <typename... Values>
+  explicit Use(SQLite::Statement& statement, const Values&... values) : statement_(statement) {
+    int index = 0;
+    (statement_.bind(++index, values), ...);
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  ~Use() { statement_.tryReset(); }
+
+  bool Step() { return statement_.executeStep(); }
+  int Exec() { return statement_.exec(); }  // rows changed
+  std::string Text(int column) { return statement_.getColumn(column).getString(); }
+  std::int64_t Number(int column) { return statement_.getColumn(column).getInt64(); }
+  bool IsNull(int column) { return statement_.getColumn(column).isNull(); }
+
+ private:
+  SQLite::Statement& statement_;
+};
+
+// "<what> the volume catalog '<path>': <SQLite's words>", and what to do. RESOURCE_EXHAUSTED where the disk is full,
+// ABORTED where another process holds the file or was quicker, else INTERNAL.
+absl::Status CatalogError(const SQLite::Exception& error, std::string_view what, const std::string& path);
+
+// Runs `action`, which throws SQLite::Exception and returns a value or nothing.
+template <typename Action>
+auto Guarded(std::string_view what, const std::string& path, Action action) {
+  using Value = std::invoke_result_t<Action>;
+  if constexpr (std::is_void_v<Value>) {
+    try {
+      action();
+      return absl::OkStatus();
+    } catch (const SQLite::Exception& error) {
+      return CatalogError(error, what, path);
+    }
+  } else {
+    try {
+      return absl::StatusOr<Value>(action());
+    } catch (const SQLite::Exception& error) {
+      return absl::StatusOr<Value>(CatalogError(error, what, path));
+    }
+  }
+}
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_CATALOG_DATABASE_H_

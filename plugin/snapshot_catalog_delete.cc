@@ -1,0 +1,102 @@
+// Deleting snapshots, taking half made ones back, and the start.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <limits>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "plugin/snapshot_catalog.h"
+
+namespace mooring {
+
+// ready -> deleting -> away.
+absl::Status SnapshotCatalog::Erase(Set set) {
+  if (set.state == SnapshotState::kReady) {
+    const absl::StatusOr<bool> moved = store_.Move(set.id, SnapshotState::kReady, SnapshotState::kDeleting);
+    // On a full disk only deleting makes room: then without the intent. Killed before the end, the snapshot is a record
+    // without an image, and the same call takes that away, too.
+    const bool full = absl::IsResourceExhausted(moved.status());
+    if (!full && !moved.ok()) return moved.status();
+    if (!full && !*moved) return Aborted(fmt::format("another process is changing {}: call again later", set.id));
+    set.state = SnapshotState::kDeleting;
+  }
+  return TakeAway(set);
+}
+
+// creating or deleting -> away; what turns out to be in use was not deleted and is ready again. A copy that a mount
+// helper is still at (its plugin was killed, it was not) is ABORTED, and its sources stay as they are.
+absl::Status SnapshotCatalog::TakeAway(const Set& set) {
+  const absl::Status deleted = DeleteImages(set);
+  if (absl::IsAborted(deleted)) return deleted;
+  if (set.state == SnapshotState::kCreating) MOORING_RETURN_IF_ERROR(ThawSources(set));
+  if (deleted.ok()) return store_.Remove(set.id);
+  if (set.state == SnapshotState::kDeleting && absl::IsFailedPrecondition(deleted)) {
+    MOORING_RETURN_IF_ERROR(store_.Move(set.id, SnapshotState::kDeleting, SnapshotState::kReady).status());
+  }
+  return deleted;
+}
+
+// A copy that was cut short may have left its sources frozen. One that is gone is not.
+absl::Status SnapshotCatalog::ThawSources(const Set& set) {
+  for (const SnapshotRecord& snapshot : set.snapshots) {
+    const absl::StatusOr<NodeVolume> source = volumes_.Find(snapshot.source_volume_id);
+    if (!source.ok()) continue;
+    MOORING_RETURN_IF_ERROR(Unexpected(contents_.Thaw(source->path)));
+  }
+  return absl::OkStatus();
+}
+
+// All or none as far as can be known: what is in use is found before the first goes.
+absl::Status SnapshotCatalog::DeleteImages(const Set& set) {
+  for (const SnapshotRecord& snapshot : set.snapshots) {
+    MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(snapshot));
+    MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->CheckUnused(snapshot.id)));
+  }
+  for (const SnapshotRecord& snapshot : set.snapshots) {
+    MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(snapshot));
+    MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Delete(snapshot.id)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotCatalog::Reconcile() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<SnapshotRecord> snapshots, store_.ListUnfinished());
+  for (const SnapshotRecord& snapshot : snapshots) FinishInterrupted(Alone(snapshot));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<GroupRecord> groups, store_.ListUnfinishedGroups());
+  for (const GroupRecord& group : groups) {
+    MOORING_ASSIGN_OR_RETURN(const Set set, WithMembers(group));
+    FinishInterrupted(set);
+  }
+  return ReportLostImages();
+}
+
+// With its name, its id and its sources in our hands nobody is at work on it, so it is left over.
+void SnapshotCatalog::FinishInterrupted(const Set& listed) {
+  const Call at_once = {std::chrono::steady_clock::now()};
+  const auto name = LockName(listed.name, listed.is_group, at_once);
+  if (!name.ok()) return;
+  const absl::Status cleared = ClearName(listed, at_once);
+  if (absl::IsAborted(cleared)) return;
+  if (cleared.ok()) {
+    const bool creating = listed.state == SnapshotState::kCreating;
+    log::Info(creating ? "took back a snapshot that was interrupted" : "finished the deletion of a snapshot",
+              {{"snapshot", listed.id}, {"name", listed.name}});
+  } else {
+    log::Warning("cannot clean up after an interrupted call: one snapshot is left as it is",
+                 {{"snapshot", listed.id}, {"name", listed.name}, {"cause", Message(cleared)}});
+  }
+}
+
+absl::Status SnapshotCatalog::ReportLostImages() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<SnapshotRecord> snapshots,
+                           store_.ListReady({.most = std::numeric_limits<std::int64_t>::max()}));
+  for (const SnapshotRecord& record : snapshots) {
+    if (const absl::Status found = Locate(record.id).status(); !found.ok()) {
+      log::Error("a snapshot has lost its image", {{"snapshot", record.id}, {"cause", Message(found)}});
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mooring
