@@ -28,4 +28,23 @@ const BackendTraits& TraitsOf(BackendKind kind) {
   return kDirectory;
 }
 
+std::string_view ToString(BackendKind kind) {
+  switch (kind) {
+    case BackendKind::kImage:
+      return "image";
+    case BackendKind::kDirectory:
+      return "directory";
+    case BackendKind::kDevice:
+      return "device";
+    case BackendKind::kTmpfs:
+      return "tmpfs";
+  }
+  return "directory";
+}
+
+std::string_view DefaultFsTypeOf(BackendKind kind) {
+  const std::vector<std::string>& choices = TraitsOf(kind).fs_types;
+  return choices.empty() ? ToString(kind) : std::string_view(choices.front());
+}
+
 }  // namespace mooring

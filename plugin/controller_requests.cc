@@ -1,6 +1,7 @@
 #include "plugin/controller_requests.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -54,6 +55,7 @@ absl::Status Agree(std::string& chosen, const std::string& fs_type, std::string_
 struct Asked {
   std::string fs_type;
   std::optional<Propagation> propagation;
+  std::string pool;
 };
 
 // The text matters: some orchestrators show nothing else of it.
@@ -64,9 +66,11 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
   for (const auto& [key, value] : parameters) {
     if (key == kFsTypeKey || key == kKubernetesFsType) {
       MOORING_RETURN_IF_ERROR(Agree(asked.fs_type, value, fmt::format("parameter {}", key)));
+    } else if (key == kPoolKey) {
+      asked.pool = value;
     } else if (key != kPropagationKey && !std::string_view(key).starts_with(kKubernetesPrefix)) {
-      return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({}) and {}", Quote(key),
-                                         kFsTypeKey, SupportedFsTypes(), kPropagationKey));
+      return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({}), {} and {}", Quote(key),
+                                         kFsTypeKey, SupportedFsTypes(), kPoolKey, kPropagationKey));
     }
   }
   return asked;
@@ -81,6 +85,19 @@ absl::StatusOr<Asked> ParseAsked(const Parameters& parameters, const Capabilitie
   return asked;
 }
 
+// The pool, where it can what is asked of it.
+absl::StatusOr<const Pool*> PoolFor(const Asked& asked, const Pools& pools) {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools.Find(asked.pool.empty() ? kDefaultPool : asked.pool));
+  const std::vector<std::string>& choices = pool->traits().fs_types;
+  if (!asked.fs_type.empty() && std::find(choices.begin(), choices.end(), asked.fs_type) == choices.end()) {
+    return InvalidArgument(
+        fmt::format("filesystem {} is asked for, and pool {} has the backend {}, which {}", Quote(asked.fs_type),
+                    pool->name, ToString(pool->kind),
+                    choices.empty() ? "leaves no choice: name none" : fmt::format("has {}", fmt::join(choices, ", "))));
+  }
+  return pool;
+}
+
 std::string OrElse(const std::string& fs_type, std::string_view otherwise) {
   return fs_type.empty() ? std::string(otherwise) : fs_type;
 }
@@ -93,14 +110,15 @@ struct AccessTypes {
   }
 };
 
-absl::StatusOr<AccessTypes> ParseAccessTypes(const Capabilities& capabilities, std::string_view fs_type,
-                                             std::optional<Propagation> propagation) {
+absl::StatusOr<AccessTypes> ParseAccessTypes(const Capabilities& capabilities, const Pool& pool,
+                                             std::string_view fs_type, std::optional<Propagation> propagation) {
   AccessTypes types;
   for (const VolumeCapability& capability : capabilities) {
     MOORING_ASSIGN_OR_RETURN(const Capability parsed, ParseCapability(capability, fs_type));
     MOORING_RETURN_IF_ERROR(CheckMayShare(propagation, parsed));
     (parsed.access_type == AccessType::kMount ? types.mount : types.block) = true;
   }
+  if (types.block && !pool.traits().block) return InvalidArgument(NoBlockAccess(pool.name, pool.kind));
   return types;
 }
 
@@ -174,17 +192,19 @@ absl::Status CheckMayShare(std::optional<Propagation> propagation, const Capabil
                               : "mount flag ro"));
 }
 
-absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request) {
+absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request, const Pools& pools) {
   MOORING_RETURN_IF_ERROR(CheckName(request.name()));
   MOORING_RETURN_IF_ERROR(CheckCapabilitiesThere(request.volume_capabilities()));
   MOORING_RETURN_IF_ERROR(CheckOffered(request));
   CreateVolumeSpec spec;
   spec.name = request.name();
   MOORING_ASSIGN_OR_RETURN(const Asked asked, ParseAsked(request.parameters(), request.volume_capabilities()));
-  spec.fs_type = OrElse(asked.fs_type, kDefaultFsType);
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolFor(asked, pools));
+  spec.pool = pool->name;
+  spec.fs_type = OrElse(asked.fs_type, DefaultFsTypeOf(pool->kind));
   spec.propagation = asked.propagation;
   MOORING_ASSIGN_OR_RETURN(const AccessTypes types,
-                           ParseAccessTypes(request.volume_capabilities(), spec.fs_type, spec.propagation));
+                           ParseAccessTypes(request.volume_capabilities(), *pool, spec.fs_type, spec.propagation));
   spec.minimum_bytes = types.Minimum(spec.fs_type);
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
   spec.topologies = ParseTopologies(request.accessibility_requirements());
@@ -237,10 +257,16 @@ absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilit
   return volume_id;
 }
 
-std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request) {
+std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request,
+                            const Pools& pools) {
   if (!request.mutable_parameters().empty()) return "mutable_parameters: this driver has none";
   const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());
   if (!asked.ok()) return Message(asked.status());
+  if (!asked->pool.empty() && asked->pool != volume.pool) {
+    return fmt::format("pool {} is asked for, and the volume lies in {}", Quote(asked->pool), volume.pool);
+  }
+  const absl::StatusOr<const Pool*> pool = pools.Find(volume.pool);
+  if (!pool.ok()) return Message(pool.status());
   if (asked->propagation && asked->propagation != volume.propagation) {
     return fmt::format("propagation {} is asked for, and the volume was made with {}", ToString(*asked->propagation),
                        volume.propagation ? ToString(*volume.propagation) : "none");
@@ -254,8 +280,8 @@ std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVol
     if (fs_type == volume.fs_type) continue;
     return fmt::format("filesystem {} is asked for, and the volume was made for {}", Quote(fs_type), volume.fs_type);
   }
-  const auto types =
-      ParseAccessTypes(request.volume_capabilities(), volume.fs_type, *in_context ? *in_context : volume.propagation);
+  const auto types = ParseAccessTypes(request.volume_capabilities(), **pool, volume.fs_type,
+                                      *in_context ? *in_context : volume.propagation);
   if (!types.ok()) return Message(types.status());
   const std::uint64_t least = types->Minimum(volume.fs_type);
   if (volume.bytes >= least) return "";
@@ -282,15 +308,19 @@ absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesReque
 
 std::string ListToken(std::int64_t after) { return fmt::format("{}{}", kTokenPrefix, after); }
 
-CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request) {
+CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request, const Pools& pools) {
+  const CapacitySpec impossible = {.possible = false, .minimum_bytes = 0, .topology = {}};
   const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());
-  if (!asked.ok()) return {.possible = false, .minimum_bytes = 0, .topology = {}};
-  const std::string fs_type = OrElse(asked->fs_type, kDefaultFsType);
-  const auto types = ParseAccessTypes(request.volume_capabilities(), fs_type, asked->propagation);
-  if (!types.ok()) return {.possible = false, .minimum_bytes = 0, .topology = {}};
+  if (!asked.ok()) return impossible;
+  const absl::StatusOr<const Pool*> pool = PoolFor(*asked, pools);
+  if (!pool.ok()) return impossible;
+  const std::string fs_type = OrElse(asked->fs_type, DefaultFsTypeOf((*pool)->kind));
+  const auto types = ParseAccessTypes(request.volume_capabilities(), **pool, fs_type, asked->propagation);
+  if (!types.ok()) return impossible;
   return {.possible = true,
           .minimum_bytes = types->Minimum(fs_type),
-          .topology = ToSegments(request.accessible_topology())};
+          .topology = ToSegments(request.accessible_topology()),
+          .pool = (*pool)->name};
 }
 
 }  // namespace mooring

@@ -21,6 +21,9 @@ inline constexpr std::string_view kFsTypeKey = "fsType";
 // may be another one, for that target.
 inline constexpr std::string_view kPropagationKey = "propagation";
 
+// The key of the pool, there and there (where it is not the default one).
+inline constexpr std::string_view kPoolKey = "pool";
+
 // The propagation that a map of parameters or a context names; none where it names none, or an empty one.
 // INVALID_ARGUMENT, beginning with `where`: an unknown word.
 absl::StatusOr<std::optional<Propagation>> FindPropagation(const google::protobuf::Map<std::string, std::string>& map,
@@ -31,7 +34,9 @@ absl::StatusOr<std::optional<Propagation>> FindPropagation(const google::protobu
 absl::Status CheckMayShare(std::optional<Propagation> propagation, const Capability& capability,
                            bool read_only = false);
 
-absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request);
+// What the pool that is asked for cannot is INVALID_ARGUMENT, with the reason.
+absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request,
+                                                   const Pools& pools = DefaultPoolOnly());
 
 // The volume's id, for the requests that carry no more than that.
 absl::StatusOr<std::string> ParseVolumeId(const std::string& volume_id);
@@ -47,14 +52,15 @@ absl::StatusOr<ControllerExpandSpec> ParseControllerExpand(const csi::v1::Contro
 absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilitiesRequest& request);
 
 // Empty where the volume suits all that is asked, else a sentence.
-std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request);
+std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request,
+                            const Pools& pools = DefaultPoolOnly());
 
 // ABORTED: a starting_token that was never given out (CSI). The token is opaque to callers, "after-<seq>" to us.
 absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesRequest& request);
 std::string ListToken(std::int64_t after);
 
 // Never an error: of volumes that cannot be there is nothing available.
-CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request);
+CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request, const Pools& pools = DefaultPoolOnly());
 
 }  // namespace mooring
 

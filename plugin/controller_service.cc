@@ -109,7 +109,7 @@ grpc::Status ControllerService::GetSnapshot(grpc::ServerContext* context, const 
 
 absl::StatusOr<csi::v1::CreateVolumeResponse> ControllerService::Create(const csi::v1::CreateVolumeRequest& request,
                                                                         const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const CreateVolumeSpec spec, ParseCreateVolume(request));
+  MOORING_ASSIGN_OR_RETURN(const CreateVolumeSpec spec, ParseCreateVolume(request, catalog_.pools()));
   MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Create(spec, call));
   csi::v1::CreateVolumeResponse response;
   Pack(volume, *response.mutable_volume());
@@ -147,7 +147,7 @@ absl::StatusOr<csi::v1::ValidateVolumeCapabilitiesResponse> ControllerService::V
   MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseValidate(request));
   MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Get(volume_id));
   csi::v1::ValidateVolumeCapabilitiesResponse response;
-  response.set_message(WhyNotConfirmed(volume, request));
+  response.set_message(WhyNotConfirmed(volume, request, catalog_.pools()));
   if (!response.message().empty()) return response;
   auto& confirmed = *response.mutable_confirmed();
   *confirmed.mutable_volume_context() = request.volume_context();
@@ -171,7 +171,7 @@ absl::StatusOr<csi::v1::ListVolumesResponse> ControllerService::List(const csi::
 }
 
 absl::StatusOr<csi::v1::GetCapacityResponse> ControllerService::Capacity(const csi::v1::GetCapacityRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(const CapacityInfo capacity, catalog_.Capacity(ParseGetCapacity(request)));
+  MOORING_ASSIGN_OR_RETURN(const CapacityInfo capacity, catalog_.Capacity(ParseGetCapacity(request, catalog_.pools())));
   csi::v1::GetCapacityResponse response;
   response.set_available_capacity(static_cast<std::int64_t>(capacity.available));
   response.mutable_maximum_volume_size()->set_value(static_cast<std::int64_t>(capacity.largest));
@@ -185,6 +185,7 @@ absl::StatusOr<csi::v1::ControllerGetCapabilitiesResponse> ControllerService::Ca
   for (const auto type : {Type::CREATE_DELETE_VOLUME, Type::PUBLISH_UNPUBLISH_VOLUME, Type::LIST_VOLUMES,
                           Type::GET_CAPACITY, Type::PUBLISH_READONLY, Type::EXPAND_VOLUME,
                           Type::LIST_VOLUMES_PUBLISHED_NODES, Type::GET_VOLUME, Type::SINGLE_NODE_MULTI_WRITER}) {
+    if (type == Type::EXPAND_VOLUME && !catalog_.pools().AnyCan(&BackendTraits::grows)) continue;
     response.add_capabilities()->mutable_rpc()->set_type(type);
   }
   return response;
@@ -217,6 +218,7 @@ void ControllerService::Pack(const VolumeInfo& info, csi::v1::Volume& volume) co
   volume.set_capacity_bytes(static_cast<std::int64_t>(info.bytes));
   (*volume.mutable_volume_context())[std::string(kFsTypeKey)] = info.fs_type;
   if (info.propagation) (*volume.mutable_volume_context())[std::string(kPropagationKey)] = ToString(*info.propagation);
+  if (info.pool != kDefaultPool) (*volume.mutable_volume_context())[std::string(kPoolKey)] = info.pool;
   auto& segments = *volume.add_accessible_topology()->mutable_segments();
   for (const auto& [key, value] : catalog_.topology()) segments[key] = value;
 }

@@ -25,6 +25,7 @@
 #include "plugin/catalog_store.h"
 #include "plugin/confinement.h"
 #include "plugin/controller_service.h"
+#include "plugin/directory_backend.h"
 #include "plugin/endpoint.h"
 #include "plugin/identity_service.h"
 #include "plugin/image_backend.h"
@@ -32,7 +33,7 @@
 #include "plugin/node_store.h"
 #include "plugin/node_volumes.h"
 #include "plugin/pools.h"
-#include "plugin/state_dir.h"
+#include "plugin/tmpfs_backend.h"
 #include "plugin/volume_catalog.h"
 
 namespace mooring {
@@ -80,10 +81,26 @@ absl::Status StillUnderWay(const std::vector<std::string>& left, std::chrono::se
       fmt::format("still under way after {} s: {}{}", patience.count(), fmt::join(left, ", "), running));
 }
 
+std::unique_ptr<Backend> MakeBackend(const PoolConfig& pool, const Config& config, Mounter& mounter) {
+  switch (pool.kind) {
+    case BackendKind::kImage:
+      return std::make_unique<ImageBackend>(pool.path, mounter, mounter);
+    case BackendKind::kDirectory:
+      return std::make_unique<DirectoryBackend>(pool.path, mounter, mounter);
+    case BackendKind::kTmpfs:
+      return std::make_unique<TmpfsBackend>(fmt::format("{}/memory/{}", config.state_dir, pool.name), pool.bytes,
+                                            mounter);
+    case BackendKind::kDevice:  // ParsePools takes none
+      break;
+  }
+  return nullptr;
+}
+
 Pools MakePools(const Config& config, Mounter& mounter) {
   std::vector<Pool> pools;
-  pools.push_back({std::string(kDefaultPool), BackendKind::kImage,
-                   std::make_unique<ImageBackend>(VolumesDirectory(config.state_dir), mounter, mounter)});
+  for (const PoolConfig& pool : config.pools) {
+    pools.push_back({pool.name, pool.kind, MakeBackend(pool, config, mounter), pool.overcommit});
+  }
   return Pools(std::move(pools));
 }
 
@@ -106,7 +123,9 @@ struct PluginServer::Parts {
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation),
         identity_service({config.driver_name, config.serves_controller()}, readiness, std::move(mounter_health), rpc),
         controller_service(catalog, rpc),
-        node_service(rpc, node_volumes, {config.node_id, config.max_volumes, config.topology, config.mount_roots}),
+        node_service(rpc, node_volumes,
+                     {config.node_id, config.max_volumes, config.topology, config.mount_roots,
+                      pools.AnyCan(&BackendTraits::grows)}),
         serves_node(config.serves_node()),
         serves_controller(config.serves_controller()) {}
 

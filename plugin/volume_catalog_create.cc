@@ -50,7 +50,7 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, c
     MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> there, store_.FindByName(spec.name));
     if (!there) {
       MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, NewRecord(spec));
-      MOORING_ASSIGN_OR_RETURN(const bool inserted, store_.Insert(record));
+      MOORING_ASSIGN_OR_RETURN(const bool inserted, InsertWithRoom(record, call));
       if (!inserted) continue;
       MOORING_RETURN_IF_ERROR(Finish(record));
       return ToInfo(record);
