@@ -10,10 +10,10 @@ const BackendTraits& TraitsOf(BackendKind kind) {
                                        .enforces_size = true,
                                        .keeps_data = true,
                                        .tunes = true,
-                                       .fs_types = {"ext4", "xfs"}};
+                                       .fs_types = {"ext4", "xfs", "btrfs"}};
   static const BackendTraits kDirectory = {.keeps_data = true};
   static const BackendTraits kDevice = {
-      .block = true, .enforces_size = true, .keeps_data = true, .fs_types = {"ext4", "xfs"}};
+      .block = true, .enforces_size = true, .keeps_data = true, .fs_types = {"ext4", "xfs", "btrfs"}};
   static const BackendTraits kTmpfs = {.grows = true, .enforces_size = true};
   switch (kind) {
     case BackendKind::kImage:
