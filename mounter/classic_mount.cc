@@ -237,4 +237,17 @@ absl::Status ClassicMount::MoveTo(const UniqueFd& place, const std::string& path
   return ErrnoStatus(errno, "mount at", path);
 }
 
+absl::Status RemountWith(const UniqueFd& mount, const MountFlags& flags) {
+  return Remount(mount, flags, HasNoSymFollow(mount));
+}
+
+absl::Status RemountFilesystem(const UniqueFd& copy, const std::vector<FilesystemOption>& options) {
+  const Data data = DataOf(options);
+  const std::string link = Handle(copy);
+  if (::mount(nullptr, link.c_str(), nullptr, MS_REMOUNT | data.flags, data.text.c_str()) == 0) return absl::OkStatus();
+  const int error = errno;
+  const absl::Status status = ErrnoStatus(error, "set its options");
+  return error == EINVAL ? WithCode(absl::StatusCode::kFailedPrecondition, status) : status;
+}
+
 }  // namespace mooring

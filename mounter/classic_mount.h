@@ -74,6 +74,13 @@ class ClassicMount final : public NewMount {
   UniqueFd fd_;  // after it: open, it would keep the mount from going with the workshop
 };
 
+// Of a mount that stands: exactly these flags, and nothing else of it.
+absl::Status RemountWith(const UniqueFd& mount, const MountFlags& flags);
+
+// The filesystem of `copy`, a mount of ours that nobody sees: its flags become the default ones. FAILED_PRECONDITION:
+// the filesystem does not take these options now.
+absl::Status RemountFilesystem(const UniqueFd& copy, const std::vector<FilesystemOption>& options);
+
 }  // namespace mooring
 
 #endif  // MOORING_MOUNTER_CLASSIC_MOUNT_H_

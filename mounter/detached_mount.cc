@@ -26,6 +26,14 @@ std::uint64_t AttributesOf(const MountFlags& flags) {
   return attributes;
 }
 
+mount_attr Exactly(const MountFlags& flags) {
+  mount_attr attributes = {};
+  attributes.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
+                        MOUNT_ATTR_NODIRATIME | MOUNT_ATTR__ATIME;
+  attributes.attr_set = AttributesOf(flags);
+  return attributes;
+}
+
 absl::Status SetAttributes(const UniqueFd& fd, mount_attr attributes, bool recursive, std::string_view what) {
   const unsigned flags = AT_EMPTY_PATH | (recursive ? static_cast<unsigned>(AT_RECURSIVE) : 0U);
   if (::mount_setattr(fd.get(), "", flags, &attributes, sizeof(attributes)) == 0) return absl::OkStatus();
@@ -44,6 +52,11 @@ std::string ContextLog(const UniqueFd& context) {
   return log;
 }
 
+int SetOption(const UniqueFd& context, const FilesystemOption& option) {
+  if (!option.value) return ::fsconfig(context.get(), FSCONFIG_SET_FLAG, option.key.c_str(), nullptr, 0);
+  return ::fsconfig(context.get(), FSCONFIG_SET_STRING, option.key.c_str(), option.value->c_str(), 0);
+}
+
 absl::Status ContextError(int error, const UniqueFd& context, const MountRequest& request) {
   return FilesystemError(error, ContextLog(context), request);
 }
@@ -53,10 +66,7 @@ absl::Status Configure(const UniqueFd& context, const MountRequest& request, con
     return ContextError(errno, context, request);
   }
   for (const FilesystemOption& option : request.options) {
-    const int done = option.value
-                         ? ::fsconfig(context.get(), FSCONFIG_SET_STRING, option.key.c_str(), option.value->c_str(), 0)
-                         : ::fsconfig(context.get(), FSCONFIG_SET_FLAG, option.key.c_str(), nullptr, 0);
-    if (done != 0) return Annotate(ContextError(errno, context, request), "option " + option.key);
+    if (SetOption(context, option) != 0) return Annotate(ContextError(errno, context, request), "option " + option.key);
   }
   if (::fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) {
     return ContextError(errno, context, request);
@@ -97,10 +107,7 @@ absl::Status DetachedMount::AddBelow(MountFlags flags, Propagation propagation) 
 
 absl::Status DetachedMount::Set(const MountFlags& flags, Propagation propagation, bool recursive) {
   if (recursive) MOORING_RETURN_IF_ERROR(AddBelow(flags, propagation));
-  mount_attr attributes = {};
-  attributes.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
-                        MOUNT_ATTR_NODIRATIME | MOUNT_ATTR__ATIME;
-  attributes.attr_set = AttributesOf(flags);
+  mount_attr attributes = Exactly(flags);
   attributes.propagation = MountBitsOf(propagation);
   return SetAttributes(fd_, attributes, false, "set the flags " + ToString(flags) + " of the new mount");
 }
@@ -115,6 +122,26 @@ absl::Status DetachedMount::SetPropagation(Propagation propagation, bool recursi
   mount_attr attributes = {};
   attributes.propagation = MountBitsOf(propagation);
   return SetAttributes(fd_, attributes, recursive, "set the propagation of the new mount");
+}
+
+absl::Status SetMountAttributes(const UniqueFd& mount, const MountFlags& flags) {
+  return SetAttributes(mount, Exactly(flags), false, "set the flags " + ToString(flags));
+}
+
+absl::Status ReconfigureFilesystem(const UniqueFd& mount, const std::vector<FilesystemOption>& options) {
+  const UniqueFd context(::fspick(mount.get(), "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH));
+  if (!context.ok()) return ErrnoStatus(errno, "open it for a change");
+  const auto refused = [&context](int error, const std::string& what) {
+    const absl::Status status = ErrnoStatus(error, what);
+    const std::string words = ContextLog(context);
+    if (error != EINVAL) return status;
+    return FailedPrecondition(Message(status) + (words.empty() ? "" : " (" + words + ")"));
+  };
+  for (const FilesystemOption& option : options) {
+    if (SetOption(context, option) != 0) return refused(errno, "option " + option.key);
+  }
+  if (::fsconfig(context.get(), FSCONFIG_CMD_RECONFIGURE, nullptr, nullptr, 0) == 0) return absl::OkStatus();
+  return refused(errno, "set its options");
 }
 
 }  // namespace mooring

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "mounter/new_mount.h"
 
@@ -28,6 +29,12 @@ class DetachedMount final : public NewMount {
 
   UniqueFd fd_;
 };
+
+// Of a mount that stands: exactly these flags, and nothing else of it.
+absl::Status SetMountAttributes(const UniqueFd& mount, const MountFlags& flags);
+
+// Of the filesystem of a mount, and so of all its mounts. FAILED_PRECONDITION: it does not take them now, in its words.
+absl::Status ReconfigureFilesystem(const UniqueFd& mount, const std::vector<FilesystemOption>& options);
 
 }  // namespace mooring
 

@@ -15,6 +15,7 @@
 #include "mounter/image.h"
 #include "mounter/kernel_mounter.h"
 #include "mounter/loop_device.h"
+#include "mounter/memory_mount.h"
 #include "mounter/new_mount.h"
 #include "mounter/target.h"
 
@@ -22,6 +23,7 @@ namespace mooring {
 namespace {
 
 absl::Status CheckOptions(const MountRequest& request) {
+  if (request.fs_type == kMemoryFsType) return CheckMemoryOptions(request.options);
   for (const FilesystemOption& option : request.options) {
     if (!IsAllowed(request.fs_type, option)) {
       return InvalidArgument(fmt::format("option {} is not allowed for {}", Quote(option.key), request.fs_type));
@@ -99,6 +101,7 @@ absl::Status KernelMounter::Mount(const MountRequest& request) {
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
   if (status.mount_root) return FailedPrecondition(fmt::format("{} is a mount already", Quote(request.target)));
+  if (request.fs_type == kMemoryFsType) return MountMemory(request, target);
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
   struct stat file = {};
   if (::fstat(source.get(), &file) != 0) return ErrnoStatus(errno, "look at", request.source);

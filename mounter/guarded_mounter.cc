@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "base/log.h"
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/memory_mount.h"
 
 namespace mooring {
 namespace {
@@ -74,6 +76,7 @@ bool IsLoopNode(std::string_view path) {
 std::vector<std::string> ForbiddenTrees(const Allowance& allowance) {
   std::vector<std::string> trees(kSystem.begin(), kSystem.end());
   trees.insert(trees.end(), allowance.sources.begin(), allowance.sources.end());
+  trees.insert(trees.end(), allowance.volume_directories.begin(), allowance.volume_directories.end());
   trees.insert(trees.end(), allowance.forbidden.begin(), allowance.forbidden.end());
   return trees;
 }
@@ -91,7 +94,7 @@ absl::Status GuardedMounter::CheckTarget(const std::string& path) const {
                   fmt::format("{} is, or lies in, a directory of the system: the mount helper does not mount there",
                               Quote(normal)));
   }
-  if (IsBelowAny(normal, allowance_.sources)) {
+  if (IsBelowAny(normal, allowance_.sources) || IsBelowAny(normal, allowance_.volume_directories)) {
     return Refuse(
         "refused a target among the backing files",
         fmt::format("{} lies in a directory of volumes: the mount helper does not mount there", Quote(normal)));
@@ -128,16 +131,36 @@ absl::Status GuardedMounter::CheckOurs(const std::string& path) const {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(path));
   const bool is_place = info.mount.has_value() || info.kind == PathInfo::Kind::kBlockDevice;
   if (is_place && info.loop && info.loop->label.starts_with(allowance_.label_prefix)) return absl::OkStatus();
+  const bool is_memory = info.mount && info.mount->fs_type == kMemoryFsType;
+  if (is_memory && info.mount->source.starts_with(allowance_.label_prefix)) return absl::OkStatus();
   return Refuse("refused a source that is no volume",
                 fmt::format("{} is neither a loop device of a volume nor where one is mounted", Quote(path)));
 }
 
 absl::Status GuardedMounter::CheckBindSource(const std::string& path) const {
-  return sources_ == Sources::kCheckedByPath ? CheckOurs(path) : absl::OkStatus();
+  return sources_ == Sources::kCheckedByMounter || IsVolumeDirectory(path) ? absl::OkStatus() : CheckOurs(path);
+}
+
+bool GuardedMounter::IsVolumeDirectory(const std::string& path) const {
+  const auto& directories = allowance_.volume_directories;
+  return std::find(directories.begin(), directories.end(), ParentOf(path)) != directories.end();
+}
+
+absl::Status GuardedMounter::CheckMemory(const MountRequest& request) const {
+  MOORING_RETURN_IF_ERROR(CheckLabel(request.source));
+  const std::optional<std::uint64_t> bytes = MemorySizeIn(request.options);
+  if (bytes && *bytes <= allowance_.most_memory) return absl::OkStatus();
+  return Refuse("refused a tmpfs that is too large",
+                fmt::format("a tmpfs of {} bytes: the mount helper was started for {} at most",
+                            bytes ? fmt::format("{}", *bytes) : "any number of", allowance_.most_memory));
 }
 
 absl::Status GuardedMounter::Mount(const MountRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
+  if (request.fs_type == kMemoryFsType && allowance_.most_memory != 0) {
+    MOORING_RETURN_IF_ERROR(CheckMemory(request));
+    return mounter_.Mount(request);
+  }
   MOORING_RETURN_IF_ERROR(CheckBackingFile(request.source));
   MOORING_RETURN_IF_ERROR(CheckFsType(request.fs_type));
   MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
@@ -152,7 +175,11 @@ absl::Status GuardedMounter::Bind(const BindRequest& request) {
 
 absl::Status GuardedMounter::Change(const ChangeRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
-  MOORING_RETURN_IF_ERROR(CheckOurs(request.target));
+  MOORING_RETURN_IF_ERROR(CheckBindSource(request.target));
+  const std::optional<std::uint64_t> bytes = MemorySizeIn(request.options);
+  if (bytes && *bytes > allowance_.most_memory) {
+    return Refuse("refused a tmpfs that is too large", fmt::format("a tmpfs of {} bytes", *bytes));
+  }
   return mounter_.Change(request);
 }
 
@@ -242,8 +269,12 @@ absl::Status GuardedMounter::Thaw(const std::string& image) {
 }
 
 absl::Status GuardedMounter::RemoveTree(const std::string& directory) {
-  MOORING_RETURN_IF_ERROR(CheckBackingFile(directory));
-  return mounter_.RemoveTree(directory);
+  MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", directory));
+  if (IsVolumeDirectory(normal)) return mounter_.RemoveTree(normal);
+  return Refuse("refused to remove what is no volume",
+                fmt::format("{} lies directly below none of the directories of volumes that the mount helper was "
+                            "started with",
+                            Quote(normal)));
 }
 
 }  // namespace mooring

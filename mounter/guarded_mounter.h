@@ -3,14 +3,19 @@
 //   target        below a root, in no directory of the system's
 //                 or the plugin's own: by its path here, and by
 //                 what it is once it is open (target_guard.h)
-//   source        a backing file below a directory of sources; a loop device, or a mount of one, that carries our label
-//   filesystem    ext4, xfs, btrfs: of others the kernel's code is not tried on what a plugin wrote; some have no
-//   source loop device   one that carries our label looking       Find, List, Stats, Ailment, FindLoops: everywhere
+//   source        a backing file below a directory of sources; a loop device, or a mount of one, that carries our
+//                 label; a subdirectory of a directory of volumes, or a mount of one; a tmpfs with our label
+//   filesystem    ext4, xfs, btrfs: of others the kernel's code is not tried on what a plugin wrote, and some have no
+//                 source; and tmpfs with our label and a size, as large as it may be
+//   removing      what lies directly below a directory of volumes
+//   loop device   one that carries our label
+//   looking       Find, List, Stats, Ailment, FindLoops: everywhere
 //
 // What is refused is logged once for each reason, and FAILED_PRECONDITION.
 #ifndef MOORING_MOUNTER_GUARDED_MOUNTER_H_
 #define MOORING_MOUNTER_GUARDED_MOUNTER_H_
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +32,9 @@ struct Allowance {
   // No target is one of these or lies below: normalised and real. What the plugin may open must not become a mount.
   std::vector<std::string> forbidden = {};
   std::vector<std::string> kept_free = {};  // no target is one of these; it may lie below
+
+  std::vector<std::string> volume_directories = {};  // what is directly below is a volume; normalised and real
+  std::uint64_t most_memory = 0;                     // bytes of a tmpfs; 0: none may be mounted
 };
 
 // With the system's: for mounter/target_guard.h.
@@ -72,9 +80,11 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckTarget(const std::string& path) const;
   absl::Status CheckBackingFile(const std::string& path) const;
   absl::Status CheckLabel(const std::string& label) const;
-  absl::Status CheckOurs(const std::string& path) const;       // a loop device of ours, or a mount of one
+  absl::Status CheckOurs(const std::string& path) const;       // a loop device of ours, a mount of one, or a tmpfs
   absl::StatusOr<bool> IsAsFound(const LoopInfo& loop) const;  // false: not attached, or to another file
   absl::Status CheckBindSource(const std::string& path) const;
+  absl::Status CheckMemory(const MountRequest& request) const;
+  bool IsVolumeDirectory(const std::string& path) const;
 
   const Allowance allowance_;
   Mounter& mounter_;

@@ -12,9 +12,12 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <string_view>
+#include <system_error>
 
 #include "absl/cleanup/cleanup.h"
 #include "base/log.h"
@@ -140,27 +143,44 @@ absl::Status KeepHelpers(UniqueFd socket, const std::function<int(const UniqueFd
   return absl::OkStatus();
 }
 
+namespace {
+
+// 0, which allows nothing, for what is no number.
+std::uint64_t NumberIn(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? number : 0;
+}
+
+}  // namespace
+
 std::vector<std::string> ArgumentsOf(const HelperFlags& flags) {
   std::vector<std::string> arguments;
   for (const std::string& root : flags.allowance.roots) arguments.insert(arguments.end(), {"--mount-root", root});
   for (const std::string& source : flags.allowance.sources) arguments.insert(arguments.end(), {"--source", source});
   for (const std::string& tree : flags.allowance.forbidden) arguments.insert(arguments.end(), {"--forbid-below", tree});
   for (const std::string& place : flags.allowance.kept_free) arguments.insert(arguments.end(), {"--forbid", place});
+  for (const std::string& path : flags.allowance.volume_directories) {
+    arguments.insert(arguments.end(), {"--volume-directory", path});
+  }
+  arguments.insert(arguments.end(), {"--most-memory", fmt::format("{}", flags.allowance.most_memory)});
   arguments.insert(arguments.end(), {"--label-prefix", flags.allowance.label_prefix});
   arguments.insert(arguments.end(), {"--log-level", flags.log_level, "--log-format", flags.log_format});
   return arguments;
 }
 
 absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv) {
-  enum Flag { kRoot = 1, kSource, kForbidBelow, kForbid, kLabel, kLevel, kFormat };
-  constexpr std::array<option, 8> kOptions = {{{"mount-root", required_argument, nullptr, kRoot},
-                                               {"source", required_argument, nullptr, kSource},
-                                               {"forbid-below", required_argument, nullptr, kForbidBelow},
-                                               {"forbid", required_argument, nullptr, kForbid},
-                                               {"label-prefix", required_argument, nullptr, kLabel},
-                                               {"log-level", required_argument, nullptr, kLevel},
-                                               {"log-format", required_argument, nullptr, kFormat},
-                                               {nullptr, 0, nullptr, 0}}};
+  enum Flag { kRoot = 1, kSource, kForbidBelow, kForbid, kLabel, kLevel, kFormat, kVolumes, kMemory };
+  constexpr std::array<option, 10> kOptions = {{{"mount-root", required_argument, nullptr, kRoot},
+                                                {"source", required_argument, nullptr, kSource},
+                                                {"forbid-below", required_argument, nullptr, kForbidBelow},
+                                                {"forbid", required_argument, nullptr, kForbid},
+                                                {"label-prefix", required_argument, nullptr, kLabel},
+                                                {"log-level", required_argument, nullptr, kLevel},
+                                                {"log-format", required_argument, nullptr, kFormat},
+                                                {"volume-directory", required_argument, nullptr, kVolumes},
+                                                {"most-memory", required_argument, nullptr, kMemory},
+                                                {nullptr, 0, nullptr, 0}}};
   HelperFlags flags;
   ::opterr = 0;
   ::optind = 0;  // from the start, whoever asked before: getopt(3)
@@ -173,6 +193,8 @@ absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv) {
     if (found == kForbidBelow) flags.allowance.forbidden.emplace_back(::optarg);
     if (found == kForbid) flags.allowance.kept_free.emplace_back(::optarg);
     if (found == kLabel) flags.allowance.label_prefix = ::optarg;
+    if (found == kVolumes) flags.allowance.volume_directories.emplace_back(::optarg);
+    if (found == kMemory) flags.allowance.most_memory = NumberIn(::optarg);
     if (found == kLevel) flags.log_level = ::optarg;
     if (found == kFormat) flags.log_format = ::optarg;
   }

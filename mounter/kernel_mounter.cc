@@ -61,6 +61,7 @@ absl::StatusOr<PathInfo> LookAt(const Target& target) {
   info.kind = status.kind;
   if (status.kind == PathInfo::Kind::kMissing) return info;
   info.device = status.kind == PathInfo::Kind::kBlockDevice ? status.rdev : status.device;
+  info.inode = status.inode;
   MOORING_ASSIGN_OR_RETURN(info.empty, IsEmpty(target, status));
   if (status.mount_root) {
     MOORING_ASSIGN_OR_RETURN(info.mount, MountAt(target, status));
@@ -83,8 +84,6 @@ absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
   MOORING_RETURN_IF_ERROR(target->Unmount());
   return request.remove_target ? target->Remove() : absl::OkStatus();
 }
-
-absl::Status KernelMounter::Change(const ChangeRequest& request) { return Unimplemented(request.target); }
 
 absl::StatusOr<PathInfo> KernelMounter::Find(const std::string& path) {
   absl::StatusOr<Target> target = Target::Resolve(path, kEverywhere);
@@ -172,7 +171,7 @@ absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, BlockDeviceBytes(info.device));
   // A writable copy of the mount: the kernel grows nothing through a read-only one, and only read-only ones may stand.
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(path, O_PATH | O_DIRECTORY));
-  MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(place, path));
+  MOORING_RETURN_IF_ERROR(sources_.CheckFilesystem(place, path));
   return WithMountApi([&](MountApi api) -> absl::Status {
     MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<NewMount> copy, CloneMount(api, place, path, false));
     MOORING_RETURN_IF_ERROR(copy->Set({}, Propagation::kInherit, false));
@@ -184,8 +183,6 @@ absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_
 absl::Status KernelMounter::Copy(const std::vector<ImageCopy>& copies) { return CopyImages(copies, sources_); }
 
 absl::Status KernelMounter::Thaw(const std::string& image) { return ThawImage(image, sources_); }
-
-absl::Status KernelMounter::RemoveTree(const std::string& directory) { return Unimplemented(directory); }
 
 absl::StatusOr<std::string> KernelMounter::Ailment(const std::string& mount_path) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(mount_path));

@@ -15,7 +15,6 @@ namespace mooring {
 // root of the process.
 struct TableMount : MountInfo {
   std::uint64_t parent = 0;          // a mount that the process may not see
-  std::string source;                // as it was given to mount(2): a device, "tmpfs", "server:/export"
   std::uint64_t propagate_from = 0;  // the nearest group seen here that it receives from, where that is not `master`
   bool unbindable = false;
 };

@@ -143,6 +143,8 @@ std::span<const OptionRule> OwnOptions(std::string_view fs_type) {
 std::vector<const OptionRule*> RulesOf(std::string_view fs_type) {
   std::vector<const OptionRule*> rules;
   for (const OptionRule& rule : OwnOptions(fs_type)) rules.push_back(&rule);
+  // A directory has the filesystem of somebody else, and what a tmpfs has to have is not asked for by flags.
+  if (fs_type == "directory" || fs_type == "tmpfs") return rules;
   const std::size_t own = rules.size();
   for (const OptionRule& rule : kCommonOptions) {
     const auto is_own = [&rule](const OptionRule* other) { return other->name == rule.name; };

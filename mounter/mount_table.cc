@@ -49,20 +49,22 @@ absl::Status AskError(const std::string& operation) { return ErrnoStatus(errno =
 
 struct Answer {
   MountInfo info;
-  std::uint64_t table_id = 0;  // mountinfo's, which has to be asked for the device; 0: not so
+  std::uint64_t table_id = 0;  // mountinfo's, which has to be asked for source and device; 0: not so
 };
 
-// A btrfs has a number of its own. Its device is the one that it was mounted from: by the name that the kernel has of
-// it, which only a scan by root for devices of that UUID could change, to another one of the same device.
-void FindDevice(Answer& answer, const sys::StatMount& head) {
+// Of memory the source says whose it is. A btrfs has a number of its own; its device is the one that it was mounted
+// from: by the name that the kernel has of it, which only a scan by root for devices of that UUID could change, to
+// another one of the same device.
+void FindSource(Answer& answer, const sys::StatMount& head) {
   StatMountBuffer buffer;
-  if (answer.info.fs_type != "btrfs") return;
+  const bool is_memory = answer.info.fs_type == "tmpfs";
+  if (!is_memory && answer.info.fs_type != "btrfs") return;
   answer.table_id = head.mnt_id_old;
   if (sys::StatMountById(answer.info.id, sys::kStatMountSbSource, buffer.bytes.data(), buffer.bytes.size()) != 0)
     return;
   if ((buffer.head().mask & sys::kStatMountSbSource) == 0) return;  // Linux before 6.13
-  const std::string source = buffer.Text(sys::kStatMountSbSource, buffer.head().sb_source);
-  answer.info.device = DeviceNamed(source).value_or(answer.info.device);
+  answer.info.source = buffer.Text(sys::kStatMountSbSource, buffer.head().sb_source);
+  if (!is_memory) answer.info.device = DeviceNamed(answer.info.source).value_or(answer.info.device);
   answer.table_id = 0;
 }
 
@@ -85,7 +87,7 @@ absl::StatusOr<Answer> AskKernel(std::uint64_t id) {
   info.superblock_read_only = (head.sb_flags & MS_RDONLY) != 0;
   info.peer_group = head.mnt_peer_group;
   info.master = head.mnt_master;
-  FindDevice(answer, head);
+  FindSource(answer, head);
   return answer;
 }
 
@@ -109,16 +111,19 @@ absl::StatusOr<std::vector<std::uint64_t>> AllIds() {
 // The rest of what the kernel did not say of these.
 absl::StatusOr<std::vector<MountInfo>> Completed(std::vector<Answer> answers) {
   const auto lacks = [](const Answer& answer) { return answer.table_id != 0; };
-  std::map<std::uint64_t, dev_t> devices;
+  std::map<std::uint64_t, MountInfo> told;
   if (std::any_of(answers.begin(), answers.end(), lacks)) {
     MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> table, ReadTable());
-    for (const MountInfo& info : table) devices[info.id] = info.device;
+    for (const MountInfo& info : table) told[info.id] = info;
   }
   std::vector<MountInfo> mounts;
   mounts.reserve(answers.size());
   for (Answer& answer : answers) {
-    const auto found = lacks(answer) ? devices.find(answer.table_id) : devices.end();
-    if (found != devices.end()) answer.info.device = found->second;
+    const auto found = lacks(answer) ? told.find(answer.table_id) : told.end();
+    if (found != told.end()) {
+      answer.info.device = found->second.device;
+      answer.info.source = found->second.source;
+    }
     mounts.push_back(std::move(answer.info));
   }
   return mounts;

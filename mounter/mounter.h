@@ -64,12 +64,13 @@ struct LoopInfo {
 };
 
 struct MountInfo {
-  std::uint64_t id = 0;  // statmount(2)'s unique id, or mountinfo's where the kernel has no better
-  std::string target;    // as seen from this process's root
-  std::string root;      // what of the filesystem is mounted: "/" for all of it
-  std::string fs_type;   // "ext4", "devtmpfs"
-  dev_t device = 0;      // the block device it is on; of others the superblock's, as st_dev shows it
-  MountFlags flags;      // of this mount alone
+  std::uint64_t id = 0;     // statmount(2)'s unique id, or mountinfo's where the kernel has no better
+  std::string target;       // as seen from this process's root
+  std::string root;         // what of the filesystem is mounted: "/" for all of it
+  std::string fs_type;      // "ext4", "devtmpfs"
+  std::string source = {};  // as it was given to mount(2); always of a tmpfs, of others where it costs nothing
+  dev_t device = 0;         // the block device it is on; of others the superblock's, as st_dev shows it
+  MountFlags flags;         // of this mount alone
   bool superblock_read_only = false;
   std::uint64_t peer_group = 0;  // 0: not shared
   std::uint64_t master = 0;      // the peer group it receives from; 0: no slave
@@ -82,6 +83,7 @@ struct PathInfo {
   Kind kind = Kind::kMissing;
   bool empty = true;               // a directory without entries, or a file without bytes
   dev_t device = 0;                // st_dev, or that of `mount`; for a block device node st_rdev
+  ino_t inode = 0;                 // st_ino
   std::optional<MountInfo> mount;  // of the mount whose root this path is
   std::optional<LoopInfo> loop;    // behind `device`, where that is a loop device in use
 
@@ -90,9 +92,10 @@ struct PathInfo {
   std::string failure;
 };
 
-// A filesystem on a device, or on an image file through a loop device that goes with its last mount.
+// A filesystem on a device, or on an image file through a loop device that goes with its last mount; or memory: with
+// fs_type "tmpfs" and the options size, nr_inodes, mode and huge.
 struct MountRequest {
-  std::string source;  // a block device, or a regular file
+  std::string source;  // a block device, or a regular file; of memory a name, by which MountInfo knows it
   std::string label;   // for the loop device, at most 63 bytes; ignored for a device
   std::string fs_type;
   std::string target;  // a directory; made where it is missing

@@ -16,8 +16,10 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/loop_device.h"
+#include "mounter/memory_mount.h"
 #include "mounter/mount_table.h"
 #include "mounter/syscalls.h"
+#include "mounter/target.h"
 
 namespace mooring {
 namespace {
@@ -33,7 +35,8 @@ absl::Status RefusePlace(const std::string& place) {
 }
 
 absl::Status RefuseBindSource(const std::string& path) {
-  return Refuse(fmt::format("{} is neither a loop device of a volume nor where one is mounted", Quote(path)));
+  return Refuse(fmt::format(
+      "{} is neither a loop device of a volume nor where one is mounted, nor a directory that is one", Quote(path)));
 }
 
 // Where the open file lies at this moment, whatever led there.
@@ -44,26 +47,46 @@ absl::StatusOr<std::string> PlaceOf(const UniqueFd& file, const std::string& pat
   return std::string(place.data(), static_cast<std::size_t>(size));
 }
 
+absl::StatusOr<struct statx> StatOf(const UniqueFd& file, const std::string& path) {
+  struct statx status = {};
+  const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;  // a server that hangs is not asked
+  if (::statx(file.get(), "", flags, STATX_TYPE | STATX_MODE | STATX_INO, &status) == 0) return status;
+  return ErrnoStatus(errno, "look at", path);
+}
+
+bool IsMountedDirectory(const struct statx& status) {
+  return (status.stx_attributes & sys::kStatxAttrMountRoot) != 0 && S_ISDIR(status.stx_mode);
+}
+
+bool IsAt(const struct statx& status, const std::string& directory, const std::string& name) {
+  const absl::StatusOr<UniqueFd> above = OpenNoSymlinks(directory, O_PATH | O_DIRECTORY);
+  struct stat there = {};
+  if (!above.ok() || ::fstatat(above->get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  return S_ISDIR(there.st_mode) && there.st_ino == status.stx_ino &&
+         there.st_dev == makedev(status.stx_dev_major, status.stx_dev_minor) && name != ".." && name != ".";
+}
+
 }  // namespace
 
 absl::Status SourceGuard::CheckBindSource(const UniqueFd& source, const std::string& path) const {
-  struct statx status = {};
-  const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;  // a server that hangs is not asked
-  if (::statx(source.get(), "", flags, STATX_TYPE | STATX_MODE, &status) != 0) {
-    return ErrnoStatus(errno, "look at", path);
-  }
-  if (S_ISBLK(status.stx_mode)) return CheckDevice(makedev(status.stx_rdev_major, status.stx_rdev_minor), path);
-  const bool is_mount = (status.stx_attributes & sys::kStatxAttrMountRoot) != 0;
-  if (!is_mount || !S_ISDIR(status.stx_mode)) return RefuseBindSource(path);
-  if (status.stx_dev_major != 0) return CheckDevice(makedev(status.stx_dev_major, status.stx_dev_minor), path);
-  MOORING_ASSIGN_OR_RETURN(const MountInfo mount, LookUpMountOf(source, path));  // a btrfs has a number of its own
-  return CheckDevice(mount.device, path);
+  MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(source, path));
+  MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurMount(source, status, path));
+  return ours || IsVolumeDirectory(source, status) ? absl::OkStatus() : RefuseBindSource(path);
+}
+
+absl::Status SourceGuard::CheckFilesystem(const UniqueFd& mount, const std::string& path) const {
+  MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(mount, path));
+  MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurMount(mount, status, path));
+  return ours ? absl::OkStatus() : RefuseBindSource(path);
 }
 
 absl::Status SourceGuard::CheckBackingFile(const UniqueFd& file, const std::string& path) const {
   struct stat status = {};
   if (::fstat(file.get(), &status) != 0) return ErrnoStatus(errno, "look at", path);
-  if (S_ISBLK(status.st_mode)) return CheckDevice(status.st_rdev, path);
+  if (S_ISBLK(status.st_mode)) {
+    MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurDevice(status.st_rdev));
+    return ours ? absl::OkStatus() : RefuseBindSource(path);
+  }
   MOORING_ASSIGN_OR_RETURN(const std::string place, PlaceOf(file, path));
   if (S_ISREG(status.st_mode) && IsBelowAny(place, directories_)) return absl::OkStatus();
   return RefusePlace(place);
@@ -74,10 +97,36 @@ absl::Status SourceGuard::CheckDirectory(const UniqueFd& directory, const std::s
   return IsBelowAny(place, directories_) ? absl::OkStatus() : RefusePlace(place);
 }
 
-absl::Status SourceGuard::CheckDevice(dev_t device, const std::string& path) const {
+absl::StatusOr<bool> SourceGuard::IsOurDevice(dev_t device) const {
   MOORING_ASSIGN_OR_RETURN(const std::optional<std::string> label, LoopLabel(device));
-  if (label && label->starts_with(label_prefix_)) return absl::OkStatus();
-  return RefuseBindSource(path);
+  return label && label->starts_with(label_prefix_);
+}
+
+absl::StatusOr<bool> SourceGuard::IsOurMount(const UniqueFd& place, const struct statx& status,
+                                             const std::string& path) const {
+  if (S_ISBLK(status.stx_mode)) return IsOurDevice(makedev(status.stx_rdev_major, status.stx_rdev_minor));
+  if (!IsMountedDirectory(status)) return false;
+  if (status.stx_dev_major != 0) return IsOurDevice(makedev(status.stx_dev_major, status.stx_dev_minor));
+  // Memory is on no device, and a btrfs has a number of its own.
+  MOORING_ASSIGN_OR_RETURN(const MountInfo mount, LookUpMountOf(place, path));
+  MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurDevice(mount.device));
+  return ours || (mount.fs_type == kMemoryFsType && mount.source.starts_with(label_prefix_));
+}
+
+// Only the names of what it could be are taken from its path, which may change: it is what is at that name that counts,
+// directly below one of the directories.
+bool SourceGuard::IsVolumeDirectory(const UniqueFd& place, const struct statx& status) const {
+  if (volume_directories_.empty() || !S_ISDIR(status.stx_mode)) return false;
+  const absl::StatusOr<MountInfo> mount = LookUpMountOf(place, "");
+  const absl::StatusOr<std::string> path = PlaceOf(place, "");
+  const std::string names[] = {IsMountedDirectory(status) && mount.ok() ? std::string(NameOf(mount->root)) : "",
+                               path.ok() ? std::string(NameOf(*path)) : ""};
+  for (const std::string& directory : volume_directories_) {
+    for (const std::string& name : names) {
+      if (!name.empty() && IsAt(status, directory, name)) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace mooring

@@ -2,6 +2,7 @@
 #ifndef MOORING_MOUNTER_SOURCE_GUARD_H_
 #define MOORING_MOUNTER_SOURCE_GUARD_H_
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/unique_fd.h"
 #include "mounter/source_policy.h"
 
@@ -16,11 +18,16 @@ namespace mooring {
 
 class SourceGuard final : public SourcePolicy {
  public:
-  // As in Allowance: directories of backing files, and what the labels of our loop devices begin with.
-  SourceGuard(std::vector<std::string> directories, std::string label_prefix)
-      : directories_(std::move(directories)), label_prefix_(std::move(label_prefix)) {}
+  // As in Allowance: directories of backing files, what the labels of our loop devices and the sources of our tmpfs
+  // begin with, and the directories whose subdirectories are volumes.
+  SourceGuard(std::vector<std::string> directories, std::string label_prefix,
+              std::vector<std::string> volume_directories = {})
+      : directories_(std::move(directories)),
+        label_prefix_(std::move(label_prefix)),
+        volume_directories_(std::move(volume_directories)) {}
 
-  // A loop device of ours, or the root of a mount of one.
+  // A loop device of ours, the root of a mount of one, of a tmpfs of ours, or of a directory volume; or such a
+  // directory itself.
   absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const override;
 
   // A regular file below a directory of sources, or a loop device of ours.
@@ -28,12 +35,17 @@ class SourceGuard final : public SourcePolicy {
 
   // A directory of sources, or one below.
   absl::Status CheckDirectory(const UniqueFd& directory, const std::string& path) const override;
+  // As above, without the directories: what they lie on is the host's.
+  absl::Status CheckFilesystem(const UniqueFd& mount, const std::string& path) const override;
 
  private:
-  absl::Status CheckDevice(dev_t device, const std::string& path) const;
+  absl::StatusOr<bool> IsOurDevice(dev_t device) const;
+  absl::StatusOr<bool> IsOurMount(const UniqueFd& place, const struct statx& status, const std::string& path) const;
+  bool IsVolumeDirectory(const UniqueFd& place, const struct statx& status) const;
 
   const std::vector<std::string> directories_;
   const std::string label_prefix_;
+  const std::vector<std::string> volume_directories_;
 };
 
 }  // namespace mooring

@@ -18,6 +18,9 @@ class SourcePolicy {
   virtual absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const = 0;
   virtual absl::Status CheckBackingFile(const UniqueFd& file, const std::string& path) const = 0;
   virtual absl::Status CheckDirectory(const UniqueFd& directory, const std::string& path) const = 0;  // of new ones
+
+  // As CheckBindSource, of a mount whose filesystem is to be changed as a whole.
+  virtual absl::Status CheckFilesystem(const UniqueFd& mount, const std::string& path) const = 0;
 };
 
 class EverySource final : public SourcePolicy {
@@ -25,6 +28,7 @@ class EverySource final : public SourcePolicy {
   absl::Status CheckBindSource(const UniqueFd&, const std::string&) const override { return absl::OkStatus(); }
   absl::Status CheckBackingFile(const UniqueFd&, const std::string&) const override { return absl::OkStatus(); }
   absl::Status CheckDirectory(const UniqueFd&, const std::string&) const override { return absl::OkStatus(); }
+  absl::Status CheckFilesystem(const UniqueFd&, const std::string&) const override { return absl::OkStatus(); }
 };
 
 inline const EverySource kEverySource{};

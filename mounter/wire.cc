@@ -63,6 +63,7 @@ absl::StatusOr<MountInfo> From(const pb::MountInfo& message) {
   info.superblock_read_only = message.superblock_read_only();
   info.peer_group = message.peer_group();
   info.master = message.master();
+  info.source = message.source();
   return info;
 }
 
@@ -99,6 +100,7 @@ void To(const MountInfo& info, pb::MountInfo& message) {
   message.set_superblock_read_only(info.superblock_read_only);
   message.set_peer_group(info.peer_group);
   message.set_master(info.master);
+  message.set_source(info.source);
 }
 
 Usage From(const pb::Usage& message) { return {message.total(), message.used(), message.available()}; }
@@ -208,6 +210,7 @@ absl::StatusOr<PathInfo> From(const pb::PathInfo& message) {
     MOORING_ASSIGN_OR_RETURN(info.loop, From(message.loop()));
   }
   info.failure = message.failure();
+  info.inode = message.inode();
   return info;
 }
 
@@ -322,6 +325,7 @@ void To(const PathInfo& info, pb::PathInfo& message) {
   if (info.mount) To(*info.mount, *message.mutable_mount());
   if (info.loop) To(*info.loop, *message.mutable_loop());
   message.set_failure(info.failure);
+  message.set_inode(info.inode);
 }
 
 void To(const StatsInfo& info, pb::StatsInfo& message) {

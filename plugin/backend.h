@@ -7,8 +7,11 @@
 #ifndef MOORING_PLUGIN_BACKEND_H_
 #define MOORING_PLUGIN_BACKEND_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,9 +40,15 @@ struct BackendTraits {
 
 const BackendTraits& TraitsOf(BackendKind kind);
 
+std::string_view ToString(BackendKind kind);  // "image": as in --pool
+
+// What stands for the filesystem of a volume that names none: where there is nothing to choose, the backend's name.
+std::string_view DefaultFsTypeOf(BackendKind kind);
+
 struct VolumeLocation {
   std::string path;         // an image file, a directory, or a block device; empty: memory
-  std::uint64_t bytes = 0;  // its size now
+  std::uint64_t bytes = 0;  // its size now; 0 where TraitsOf does not enforce it
+  ino_t inode = 0;          // of a directory: with its name, what its mounts are known by
 };
 
 struct VolumeDraft {
@@ -57,6 +66,7 @@ struct CopyDraft {
 };
 
 struct BackendCapacity {
+  std::uint64_t total = 0;           // bytes, of what has volumes and of what has not
   std::uint64_t available = 0;       // bytes
   std::uint64_t largest_volume = 0;  // bytes
 };

@@ -147,10 +147,14 @@ struct CatalogStore::Reader {
                          "ORDER BY seq, node_id",
                          kVolumeColumns)),
         unfinished(connection.database,
-                   fmt::format("SELECT {} FROM volumes WHERE state <> 'ready' ORDER BY seq", kVolumeColumns)) {}
+                   fmt::format("SELECT {} FROM volumes WHERE state <> 'ready' ORDER BY seq", kVolumeColumns)),
+        bytes_in(connection.database,
+                 fmt::format("SELECT COALESCE(SUM(capacity_bytes), 0) FROM volumes LEFT JOIN settings "
+                             "ON key = 'pool of ' || id WHERE COALESCE(value, '{}') = ?",
+                             kDefaultPool)) {}
 
   std::mutex& mutex;
-  SQLite::Statement by_id, by_name, publications, list, unfinished;
+  SQLite::Statement by_id, by_name, publications, list, unfinished, bytes_in;
 };
 
 CatalogStore::CatalogStore(std::shared_ptr<CatalogDatabase> database)
@@ -248,6 +252,15 @@ absl::StatusOr<bool> CatalogStore::PutPublication(const PublicationRecord& publi
 absl::Status CatalogStore::RemovePublications(const std::string& volume_id, const std::string& node_id) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
   return Guarded("unpublish a volume in", path_, [&] { Use(writer_->unpublish, volume_id, node_id).Exec(); });
+}
+
+absl::StatusOr<std::uint64_t> CatalogStore::BytesIn(const std::string& pool) {
+  const std::lock_guard<std::mutex> lock(reader_->mutex);
+  return Guarded("add up the volumes of", path_, [&] {
+    Use row(reader_->bytes_in, pool);
+    row.Step();
+    return static_cast<std::uint64_t>(row.Number(0));
+  });
 }
 
 absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindById(const std::string& id) {

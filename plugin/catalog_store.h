@@ -78,6 +78,9 @@ class CatalogStore {
   absl::StatusOr<bool> PutPublication(const PublicationRecord& publication, std::int64_t most_volumes);
   absl::Status RemovePublications(const std::string& volume_id, const std::string& node_id);  // no node: all
 
+  // The sizes of all volumes of a pool together, half made and half deleted ones among them.
+  absl::StatusOr<std::uint64_t> BytesIn(const std::string& pool);
+
   absl::StatusOr<std::optional<VolumeRecord>> FindById(const std::string& id);
   absl::StatusOr<std::optional<VolumeRecord>> FindByName(const std::string& name);
   absl::StatusOr<std::vector<PublicationRecord>> Publications(const std::string& volume_id);

@@ -37,6 +37,7 @@ struct Flags {
   std::string driver_name = Config().driver_name;
   std::string max_volumes = "0";
   std::string propagation{ToString(Config().propagation)};
+  std::vector<std::string> pools;
   std::vector<std::string> topology;
   std::string stop_timeout = fmt::format("{}", Config().stop_timeout.count());
   std::string log_level = Config().log_level;
@@ -203,6 +204,7 @@ absl::StatusOr<Config> Check(const Flags& flags) {
   MOORING_ASSIGN_OR_RETURN(const std::string node_id, CheckNodeId(flags.node_id));
   config.node_id_given = !flags.node_id.empty();
   MOORING_ASSIGN_OR_RETURN(config.state_dir, NormalisePath("--state-dir", flags.state_dir));
+  MOORING_ASSIGN_OR_RETURN(config.pools, ParsePools(flags.pools));
   MOORING_ASSIGN_OR_RETURN(config.mode, ParseMode(flags.mode));
   MOORING_ASSIGN_OR_RETURN(config.mounter, ParseMounter(flags.mounter));
   MOORING_ASSIGN_OR_RETURN(config.mount_roots, ParseMountRoots(flags.mount_roots));
@@ -237,6 +239,13 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->capture_default_str();
+  app.add_option("--pool", flags.pools,
+                 "where volumes lie: name=NAME,backend=image|directory|tmpfs and what that takes (path=, "
+                 "overcommit=, size=); may be repeated, or several with semicolons")
+      ->envname("MOORING_POOL")
+      ->type_name("TEXT")
+      ->delimiter(';')
+      ->allow_extra_args(false);
   add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "the name orchestrators know the plugin by");
   add("--max-volumes", flags.max_volumes, "MOORING_MAX_VOLUMES",
       "volumes published to this node at a time, 0: no limit");

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
+#include "plugin/pool_config.h"
 
 namespace mooring {
 
@@ -25,6 +26,7 @@ struct Config {
   std::string node_id;      // default: what the state directory records, else the host's name
   bool node_id_given = false;
   std::string state_dir = "/var/lib/mooring";  // resolved, made where it is missing
+  std::vector<PoolConfig> pools;               // the default one among them; PreparePools has seen them
   Mode mode = Mode::kMonolith;
   MounterKind mounter = MounterKind::kHelper;
   std::vector<std::string> mount_roots = {"/"};  // staging paths and targets lie below one of them

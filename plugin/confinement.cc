@@ -13,12 +13,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -91,7 +91,7 @@ absl::Status ConfineFiles(const Territory& territory) {
   const Ruleset handled = HandledBy(abi);
   const UniqueFd ruleset(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &handled, SizeFor(abi), 0)));
   if (!ruleset.ok()) return ErrnoStatus(errno, "make a Landlock ruleset");
-  const std::array places = {
+  std::vector<Place> places = {
       Place{territory.state_dir, kOwn},
       Place{territory.socket_directory, kSocket},
       Place{"/etc", kRead},
@@ -101,6 +101,7 @@ absl::Status ConfineFiles(const Territory& territory) {
       Place{"/dev/null", kFile},
       Place{"/dev/urandom", LANDLOCK_ACCESS_FS_READ_FILE},
   };
+  for (const std::string& pool : territory.pools) places.push_back({pool, kOwn});
   for (const Place& place : places) MOORING_RETURN_IF_ERROR(Allow(ruleset, place, handled.files));
   if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) return ErrnoStatus(errno, "enter Landlock");
   return absl::OkStatus();

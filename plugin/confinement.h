@@ -2,21 +2,24 @@
 // own files, its own sockets, and the helper's typed requests.
 //
 //   capabilities(7)  none, in no set; no_new_privs
-//   landlock(7)      files: its state directory and its socket's; reading of /etc, /proc, /sys, /usr; no device, no TCP
-//   seccomp(2)       the calls that gRPC, SQLite and we make; no exec, no fork, no mount, no socket but unix(7), no
+//   landlock(7)      files: its state directory, its socket's, its pools'; reading of /etc, /proc, /sys, /usr; no
+//   device, no TCP seccomp(2)       the calls that gRPC, SQLite and we make; no exec, no fork, no mount, no socket but
+//   unix(7), no
 //                    connect(2), for whom root connects to (D-Bus, a container engine) does what root asks; no chmod(2)
 #ifndef MOORING_PLUGIN_CONFINEMENT_H_
 #define MOORING_PLUGIN_CONFINEMENT_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
 namespace mooring {
 
 struct Territory {
-  std::string state_dir;         // there already; real
-  std::string socket_directory;  // if it is not there, nothing can be written there
+  std::string state_dir;                // there already; real
+  std::string socket_directory;         // if it is not there, nothing can be written there
+  std::vector<std::string> pools = {};  // directories of volumes
 };
 
 // For good, while there is one thread. A kernel without Landlock, or a container that forbids it, is worth a warning in

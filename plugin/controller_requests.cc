@@ -1,6 +1,7 @@
 #include "plugin/controller_requests.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 
@@ -36,6 +37,7 @@ absl::Status Agree(std::string& chosen, const std::string& fs_type, std::string_
 struct Asked {
   std::string fs_type;
   std::optional<Propagation> propagation;
+  std::string pool;
 };
 
 // The text matters: some orchestrators show nothing else of it.
@@ -46,9 +48,11 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
   for (const auto& [key, value] : parameters) {
     if (key == kFsTypeKey || key == kKubernetesFsType) {
       MOORING_RETURN_IF_ERROR(Agree(asked.fs_type, value, fmt::format("parameter {}", key)));
+    } else if (key == kPoolKey) {
+      asked.pool = value;
     } else if (key != kPropagationKey && !std::string_view(key).starts_with(kKubernetesPrefix)) {
-      return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({}) and {}", Quote(key),
-                                         kFsTypeKey, SupportedFsTypes(), kPropagationKey));
+      return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({}), {} and {}", Quote(key),
+                                         kFsTypeKey, SupportedFsTypes(), kPoolKey, kPropagationKey));
     }
   }
   return asked;
@@ -63,6 +67,19 @@ absl::StatusOr<Asked> ParseAsked(const Parameters& parameters, const Capabilitie
   return asked;
 }
 
+// The pool, where it can what is asked of it.
+absl::StatusOr<const Pool*> PoolFor(const Asked& asked, const Pools& pools, std::string_view otherwise = kDefaultPool) {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools.Find(asked.pool.empty() ? otherwise : asked.pool));
+  const std::vector<std::string>& choices = pool->traits().fs_types;
+  if (!asked.fs_type.empty() && std::find(choices.begin(), choices.end(), asked.fs_type) == choices.end()) {
+    return InvalidArgument(
+        fmt::format("filesystem {} is asked for, and pool {} has the backend {}, which {}", Quote(asked.fs_type),
+                    pool->name, ToString(pool->kind),
+                    choices.empty() ? "leaves no choice: name none" : fmt::format("has {}", fmt::join(choices, ", "))));
+  }
+  return pool;
+}
+
 std::string OrElse(const std::string& fs_type, std::string_view otherwise) {
   return fs_type.empty() ? std::string(otherwise) : fs_type;
 }
@@ -75,14 +92,15 @@ struct AccessTypes {
   }
 };
 
-absl::StatusOr<AccessTypes> ParseAccessTypes(const Capabilities& capabilities, std::string_view fs_type,
-                                             std::optional<Propagation> propagation) {
+absl::StatusOr<AccessTypes> ParseAccessTypes(const Capabilities& capabilities, const Pool& pool,
+                                             std::string_view fs_type, std::optional<Propagation> propagation) {
   AccessTypes types;
   for (const VolumeCapability& capability : capabilities) {
     MOORING_ASSIGN_OR_RETURN(const Capability parsed, ParseCapability(capability, fs_type));
     MOORING_RETURN_IF_ERROR(CheckMayShare(propagation, parsed));
     (parsed.access_type == AccessType::kMount ? types.mount : types.block) = true;
   }
+  if (types.block && !pool.traits().block) return InvalidArgument(NoBlockAccess(pool.name, pool.kind));
   return types;
 }
 
@@ -175,8 +193,8 @@ ContentSource ContentSourceOf(const csi::v1::CreateVolumeRequest& request) {
   return {};
 }
 
-absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request,
-                                                   std::string_view source_fs_type) {
+absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request, const Pools& pools,
+                                                   const SourceFacts& source) {
   MOORING_RETURN_IF_ERROR(CheckName(request.name(), "volume"));
   MOORING_RETURN_IF_ERROR(CheckCapabilitiesThere(request.volume_capabilities()));
   MOORING_RETURN_IF_ERROR(CheckOffered(request));
@@ -184,12 +202,14 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   spec.name = request.name();
   MOORING_ASSIGN_OR_RETURN(const Asked asked, ParseAsked(request.parameters(), request.volume_capabilities()));
   MOORING_ASSIGN_OR_RETURN(spec.source, ParseSource(request));
-  const std::string fs_type = OrElse(asked.fs_type, OrElse(std::string(source_fs_type), kDefaultFsType));
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolFor(asked, pools, OrElse(source.pool, kDefaultPool)));
+  const std::string fs_type = OrElse(asked.fs_type, OrElse(source.fs_type, DefaultFsTypeOf(pool->kind)));
+  // Of a copy, what is not asked for is as it is with its source.
+  spec.pool = spec.source.exists() ? asked.pool : pool->name;
   spec.fs_type = spec.source.exists() ? asked.fs_type : fs_type;
-  if (spec.source.exists()) spec.pool.clear();
   spec.propagation = asked.propagation;
   MOORING_ASSIGN_OR_RETURN(const AccessTypes types,
-                           ParseAccessTypes(request.volume_capabilities(), fs_type, spec.propagation));
+                           ParseAccessTypes(request.volume_capabilities(), *pool, fs_type, spec.propagation));
   spec.minimum_bytes = types.Minimum(fs_type);
   spec.is_mounted = types.mount;
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
@@ -243,10 +263,16 @@ absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilit
   return volume_id;
 }
 
-std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request) {
+std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request,
+                            const Pools& pools) {
   if (!request.mutable_parameters().empty()) return "mutable_parameters: this driver has none";
   const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());
   if (!asked.ok()) return Message(asked.status());
+  if (!asked->pool.empty() && asked->pool != volume.pool) {
+    return fmt::format("pool {} is asked for, and the volume lies in {}", Quote(asked->pool), volume.pool);
+  }
+  const absl::StatusOr<const Pool*> pool = pools.Find(volume.pool);
+  if (!pool.ok()) return Message(pool.status());
   if (asked->propagation && asked->propagation != volume.propagation) {
     return fmt::format("propagation {} is asked for, and the volume was made with {}", ToString(*asked->propagation),
                        volume.propagation ? ToString(*volume.propagation) : "none");
@@ -260,8 +286,8 @@ std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVol
     if (fs_type == volume.fs_type) continue;
     return fmt::format("filesystem {} is asked for, and the volume was made for {}", Quote(fs_type), volume.fs_type);
   }
-  const auto types =
-      ParseAccessTypes(request.volume_capabilities(), volume.fs_type, *in_context ? *in_context : volume.propagation);
+  const auto types = ParseAccessTypes(request.volume_capabilities(), **pool, volume.fs_type,
+                                      *in_context ? *in_context : volume.propagation);
   if (!types.ok()) return Message(types.status());
   const std::uint64_t least = types->Minimum(volume.fs_type);
   if (volume.bytes >= least) return "";
@@ -275,15 +301,19 @@ absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesReque
   return ListVolumesSpec{.after = page.after, .max_entries = page.max_entries};
 }
 
-CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request) {
+CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request, const Pools& pools) {
+  const CapacitySpec impossible = {.possible = false, .minimum_bytes = 0, .topology = {}};
   const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());
-  if (!asked.ok()) return {.possible = false, .minimum_bytes = 0, .topology = {}};
-  const std::string fs_type = OrElse(asked->fs_type, kDefaultFsType);
-  const auto types = ParseAccessTypes(request.volume_capabilities(), fs_type, asked->propagation);
-  if (!types.ok()) return {.possible = false, .minimum_bytes = 0, .topology = {}};
+  if (!asked.ok()) return impossible;
+  const absl::StatusOr<const Pool*> pool = PoolFor(*asked, pools);
+  if (!pool.ok()) return impossible;
+  const std::string fs_type = OrElse(asked->fs_type, DefaultFsTypeOf((*pool)->kind));
+  const auto types = ParseAccessTypes(request.volume_capabilities(), **pool, fs_type, asked->propagation);
+  if (!types.ok()) return impossible;
   return {.possible = true,
           .minimum_bytes = types->Minimum(fs_type),
-          .topology = ToSegments(request.accessible_topology())};
+          .topology = ToSegments(request.accessible_topology()),
+          .pool = (*pool)->name};
 }
 
 }  // namespace mooring

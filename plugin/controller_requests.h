@@ -21,6 +21,9 @@ inline constexpr std::string_view kFsTypeKey = "fsType";
 // may be another one, for that target.
 inline constexpr std::string_view kPropagationKey = "propagation";
 
+// The key of the pool, there and there (where it is not the default one).
+inline constexpr std::string_view kPoolKey = "pool";
+
 // The propagation that a map of parameters or a context names; none where it names none, or an empty one.
 // INVALID_ARGUMENT, beginning with `where`: an unknown word.
 absl::StatusOr<std::optional<Propagation>> FindPropagation(const google::protobuf::Map<std::string, std::string>& map,
@@ -31,13 +34,19 @@ absl::StatusOr<std::optional<Propagation>> FindPropagation(const google::protobu
 absl::Status CheckMayShare(std::optional<Propagation> propagation, const Capability& capability,
                            bool read_only = false);
 
-// What the volume is to be a copy of, before anything is checked: for the filesystem of that to be looked up.
+// What a volume is to be a copy of, before anything is checked: for that to be looked up.
 ContentSource ContentSourceOf(const csi::v1::CreateVolumeRequest& request);
 
-// `source_fs_type` decides about the mount flags of capabilities where the request names no filesystem; empty where
-// there is no source, or none is found.
+// Of that, what the request's meaning depends on; empty where there is no source, or none is found.
+struct SourceFacts {
+  std::string fs_type = {};  // decides about the mount flags of capabilities where the request names no filesystem
+  std::string pool = {};     // the volume's, where the request names none
+};
+
+// What the pool that is asked for cannot is INVALID_ARGUMENT, with the reason.
 absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request,
-                                                   std::string_view source_fs_type = "");
+                                                   const Pools& pools = DefaultPoolOnly(),
+                                                   const SourceFacts& source = {});
 
 // The volume's id, for the requests that carry no more than that.
 absl::StatusOr<std::string> ParseVolumeId(const std::string& volume_id);
@@ -53,13 +62,14 @@ absl::StatusOr<ControllerExpandSpec> ParseControllerExpand(const csi::v1::Contro
 absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilitiesRequest& request);
 
 // Empty where the volume suits all that is asked, else a sentence.
-std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request);
+std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request,
+                            const Pools& pools = DefaultPoolOnly());
 
 // ABORTED: a starting_token that was never given out (CSI).
 absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesRequest& request);
 
 // Never an error: of volumes that cannot be there is nothing available.
-CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request);
+CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request, const Pools& pools = DefaultPoolOnly());
 
 }  // namespace mooring
 

@@ -114,7 +114,8 @@ absl::StatusOr<csi::v1::CreateVolumeResponse> ControllerService::Create(const cs
                                                                         const Call& call) {
   const ContentSource wanted = ContentSourceOf(request);
   const auto source = wanted.exists() ? catalog_.FindSource(wanted) : VolumeCatalog::Source();
-  MOORING_ASSIGN_OR_RETURN(const CreateVolumeSpec spec, ParseCreateVolume(request, source.ok() ? source->fs_type : ""));
+  const SourceFacts facts = source.ok() ? SourceFacts{source->fs_type, source->pool} : SourceFacts();
+  MOORING_ASSIGN_OR_RETURN(const CreateVolumeSpec spec, ParseCreateVolume(request, catalog_.pools(), facts));
   MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Create(spec, call));
   csi::v1::CreateVolumeResponse response;
   Pack(volume, *response.mutable_volume());
@@ -152,7 +153,7 @@ absl::StatusOr<csi::v1::ValidateVolumeCapabilitiesResponse> ControllerService::V
   MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseValidate(request));
   MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Get(volume_id));
   csi::v1::ValidateVolumeCapabilitiesResponse response;
-  response.set_message(WhyNotConfirmed(volume, request));
+  response.set_message(WhyNotConfirmed(volume, request, catalog_.pools()));
   if (!response.message().empty()) return response;
   auto& confirmed = *response.mutable_confirmed();
   *confirmed.mutable_volume_context() = request.volume_context();
@@ -176,7 +177,7 @@ absl::StatusOr<csi::v1::ListVolumesResponse> ControllerService::List(const csi::
 }
 
 absl::StatusOr<csi::v1::GetCapacityResponse> ControllerService::Capacity(const csi::v1::GetCapacityRequest& request) {
-  MOORING_ASSIGN_OR_RETURN(const CapacityInfo capacity, catalog_.Capacity(ParseGetCapacity(request)));
+  MOORING_ASSIGN_OR_RETURN(const CapacityInfo capacity, catalog_.Capacity(ParseGetCapacity(request, catalog_.pools())));
   csi::v1::GetCapacityResponse response;
   response.set_available_capacity(static_cast<std::int64_t>(capacity.available));
   response.mutable_maximum_volume_size()->set_value(static_cast<std::int64_t>(capacity.largest));
@@ -190,6 +191,7 @@ absl::StatusOr<csi::v1::ControllerGetCapabilitiesResponse> ControllerService::Ca
   for (const auto type : {Type::CREATE_DELETE_VOLUME, Type::PUBLISH_UNPUBLISH_VOLUME, Type::LIST_VOLUMES,
                           Type::GET_CAPACITY, Type::PUBLISH_READONLY, Type::EXPAND_VOLUME,
                           Type::LIST_VOLUMES_PUBLISHED_NODES, Type::GET_VOLUME, Type::SINGLE_NODE_MULTI_WRITER}) {
+    if (type == Type::EXPAND_VOLUME && !catalog_.pools().AnyCan(&BackendTraits::grows)) continue;
     response.add_capabilities()->mutable_rpc()->set_type(type);
   }
   if (!has_snapshots_) return response;
@@ -268,6 +270,7 @@ void ControllerService::Pack(const VolumeInfo& info, csi::v1::Volume& volume) co
   } else if (!info.source.empty()) {
     volume.mutable_content_source()->mutable_volume()->set_volume_id(info.source);
   }
+  if (info.pool != kDefaultPool) (*volume.mutable_volume_context())[std::string(kPoolKey)] = info.pool;
   auto& segments = *volume.add_accessible_topology()->mutable_segments();
   for (const auto& [key, value] : catalog_.topology()) segments[key] = value;
 }

@@ -3,16 +3,18 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "base/path.h"
 #include "base/status.h"
 #include "mounter/keeper.h"
 #include "plugin/confinement.h"
 #include "plugin/node_volumes.h"
-#include "plugin/state_dir.h"
 
 namespace mooring {
 namespace {
@@ -32,18 +34,36 @@ absl::StatusOr<std::string> FindProgram() {
                   self.string(), kInstalled));
 }
 
+std::vector<std::string> DirectoriesOf(const std::vector<PoolConfig>& pools, const std::set<BackendKind>& kinds) {
+  std::vector<std::string> paths;
+  for (const PoolConfig& pool : pools) {
+    if (kinds.contains(pool.kind)) paths.push_back(pool.path);
+  }
+  return paths;
+}
+
+Allowance AllowanceFor(const Config& config, const std::string& socket_directory) {
+  Allowance allowance = {.roots = config.mount_roots,
+                         .sources = DirectoriesOf(config.pools, {BackendKind::kImage}),
+                         .label_prefix = std::string(kLabelPrefix),
+                         .forbidden = {config.state_dir},
+                         .kept_free = {socket_directory},
+                         .volume_directories = DirectoriesOf(config.pools, {BackendKind::kDirectory})};
+  for (const PoolConfig& pool : config.pools) allowance.most_memory = std::max(allowance.most_memory, pool.bytes);
+  return allowance;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Config& config, std::function<void()> lost) {
   MOORING_ASSIGN_OR_RETURN(const std::string program, FindProgram());
   const std::string socket_directory(ParentOf(config.socket_path));
-  const Allowance allowance = {.roots = config.mount_roots,
-                               .sources = {VolumesDirectory(config.state_dir)},
-                               .label_prefix = std::string(kLabelPrefix),
-                               .forbidden = {config.state_dir},
-                               .kept_free = {socket_directory}};
+  const Allowance allowance = AllowanceFor(config, socket_directory);
   MOORING_ASSIGN_OR_RETURN(Keeper keeper, Keeper::Start(program, allowance, config.log_level, config.log_format));
-  MOORING_RETURN_IF_ERROR(Confine({.state_dir = config.state_dir, .socket_directory = socket_directory}));
+  MOORING_RETURN_IF_ERROR(
+      Confine({.state_dir = config.state_dir,
+               .socket_directory = socket_directory,
+               .pools = DirectoriesOf(config.pools, {BackendKind::kImage, BackendKind::kDirectory})}));
   return HelperMounter::Start(std::move(keeper), std::move(lost));
 }
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -21,6 +20,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "mounter/image.h"
+#include "plugin/pool_space.h"
 #include "plugin/volume_id.h"
 #include "plugin/volume_size.h"
 
@@ -254,18 +254,12 @@ absl::StatusOr<VolumeLocation> ImageBackend::Locate(const std::string& id) const
 
 absl::StatusOr<BackendCapacity> ImageBackend::Capacity() const {
   MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
-  struct statvfs filesystem = {};
-  if (::statvfs(directory_.c_str(), &filesystem) != 0) return ErrnoStatus(errno, "ask for the space in", directory_);
-  const std::uint64_t available = std::uint64_t{filesystem.f_bavail} * filesystem.f_frsize;
-  const std::uint64_t usable = available - available % kVolumeGranularity;
-  return BackendCapacity{.available = available, .largest_volume = std::min(usable, kLargestVolumeBytes)};
+  return SpaceIn(directory_);
 }
 
 absl::Status ImageBackend::CheckSpace(std::uint64_t more_bytes) const {
-  MOORING_ASSIGN_OR_RETURN(const BackendCapacity capacity, Capacity());
-  if (more_bytes <= capacity.available) return absl::OkStatus();
-  return OutOfRange(fmt::format("{} are needed, and the filesystem of {} has {} left: ask for less, or make room there",
-                                SizeText(more_bytes), Quote(directory_), SizeText(capacity.available)));
+  MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
+  return CheckSpaceIn(directory_, more_bytes);
 }
 
 absl::StatusOr<std::vector<std::string>> ImageBackend::Reconcile() {

@@ -1,6 +1,7 @@
 // mooring-plugin: a CSI driver on a unix socket. Flags in config.h, the parts in server.h.
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "base/host.h"
@@ -64,9 +66,13 @@ int Serve(const mooring::Config& config, const sigset_t& signals, mooring::Mount
 int Run(mooring::Config config) {
   const sigset_t signals = BlockStopSignals();
   mooring::RaiseOpenFileLimit();
+  ::umask(022);  // what is to be private is made so; a directory that is a volume is for its tasks
   absl::StatusOr<std::string> state_dir = mooring::MakeStateDir(config.state_dir);
   if (!state_dir.ok()) return Fail(state_dir.status());
   config.state_dir = *std::move(state_dir);
+  absl::StatusOr<std::vector<mooring::PoolConfig>> pools = mooring::PreparePools(config.pools, config.state_dir);
+  if (!pools.ok()) return Fail(pools.status());
+  config.pools = *std::move(pools);
   if (config.mounter == mooring::MounterKind::kInProcess) {
     mooring::KernelMounter mounter(config.mount_roots);
     return Serve(config, signals, mounter, [] { return absl::OkStatus(); });

@@ -6,6 +6,20 @@
 
 namespace mooring {
 
+namespace {
+
+bool HasDevice(const NodeVolume& volume) {
+  return volume.kind == BackendKind::kImage || volume.kind == BackendKind::kDevice;
+}
+
+}  // namespace
+
+// Whichever of its mounts it is asked through, it is the one tmpfs that grows. A directory's size is a word.
+absl::Status NodeVolumes::ExpandWithoutDevice(const NodeVolume& volume, const std::string& path) {
+  if (volume.kind != BackendKind::kTmpfs) return absl::OkStatus();
+  return mounter_.Change({.target = path, .options = MemoryOptions(volume.bytes)});
+}
+
 absl::StatusOr<std::uint64_t> NodeVolumes::Expand(const ExpandSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(spec.volume_id, spec.volume_path, call));
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
@@ -17,6 +31,10 @@ absl::StatusOr<std::uint64_t> NodeVolumes::Expand(const ExpandSpec& spec, const 
   if (spec.limit_bytes != 0 && spec.limit_bytes < volume.bytes) {
     return OutOfRange(fmt::format("volume {} has {} bytes already, more than the limit of {}", spec.volume_id,
                                   volume.bytes, spec.limit_bytes));
+  }
+  if (place.info.kind == PathInfo::Kind::kDirectory && !HasDevice(volume)) {
+    MOORING_RETURN_IF_ERROR(ExpandWithoutDevice(volume, place.path));
+    return volume.bytes;
   }
   // The volume's own device before one that is stacked on it.
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));

@@ -67,9 +67,10 @@ absl::Status NodeVolumes::Publish(const PublishSpec& asked, const Call& call) {
   PublishSpec spec = asked;
   if (!spec.propagation) spec.propagation = volume.propagation;
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(spec.target_path));
-  if (target.mount) return CheckPublishedAlike(spec, target);
+  MOORING_RETURN_IF_ERROR(CheckSuits(volume, spec.capability));
+  if (target.mount) return CheckPublishedAlike(spec, volume, target);
   MOORING_ASSIGN_OR_RETURN(const Plan plan, spec.capability.access_type == AccessType::kMount
-                                                ? PlanFilesystem(spec)
+                                                ? PlanFilesystem(spec, volume)
                                                 : PlanBlock(spec, volume));
   MOORING_RETURN_IF_ERROR(CheckMayBeShared(spec, plan.bind));
   MOORING_RETURN_IF_ERROR(CheckOtherTargets(spec));
@@ -109,9 +110,10 @@ absl::Status NodeVolumes::BindPlanned(const PublishSpec& spec, const Plan& plan)
 
 // Something is mounted at the target: fine if it is what is asked for. The record says so, also when the volume is no
 // longer staged where it came from; without a record the kernel's word decides.
-absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const PathInfo& target) {
-  const std::string owner = OwnerOf(target);
-  if (owner != spec.volume_id) {
+absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume,
+                                              const PathInfo& target) {
+  if (!IsMountOf(volume, target)) {
+    const std::string owner = OwnerOf(target);
     return FailedPrecondition(
         fmt::format("target path {} is a mount of {} already: nothing is stacked on it", Quote(spec.target_path),
                     owner.empty() ? target.mount->fs_type + ", not of this driver" : "volume " + owner));
@@ -123,7 +125,7 @@ absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const Pat
                     spec.volume_id, Quote(spec.target_path), target.failure));
   }
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.target_path));
-  if (!known || known->adopted()) return AdoptTarget(spec, target);
+  if (!known || known->adopted()) return AdoptTarget(spec, volume, target);
   const MountFlags& now = target.mount->flags;
   const bool intact = now.read_only == known->read_only && HasPropagation(*target.mount, known->propagation) &&
                       (known->access_type == AccessType::kBlock || Stricter(now, spec.capability.options.flags) == now);
@@ -138,14 +140,14 @@ absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const Pat
   return intact ? absl::OkStatus() : PublishedOtherwise(spec, "its mount has been changed since");
 }
 
-absl::Status NodeVolumes::AdoptTarget(const PublishSpec& spec, const PathInfo& target) {
+absl::Status NodeVolumes::AdoptTarget(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target) {
   const bool is_block = target.kind == PathInfo::Kind::kBlockDevice;
   const std::string how = is_block ? "block" : "mount " + target.mount->fs_type;
   if (is_block != (spec.capability.access_type == AccessType::kBlock)) return PublishedOtherwise(spec, how);
   Plan plan;
   plan.bind.flags.read_only = IsReadOnly(spec);
   if (!is_block) {
-    MOORING_ASSIGN_OR_RETURN(plan, PlanFilesystem(spec));
+    MOORING_ASSIGN_OR_RETURN(plan, PlanFilesystem(spec, volume));
   }
   const bool alike =
       is_block ? target.mount->flags.read_only == plan.bind.flags.read_only : target.mount->flags == plan.bind.flags;
@@ -178,10 +180,11 @@ absl::Status NodeVolumes::CheckOtherTargets(const PublishSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec& spec) {
+absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec& spec, const NodeVolume& volume) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, mounter_.Find(spec.staging_path));
   if (!staged.mount || staged.kind != PathInfo::Kind::kDirectory) return NotStaged(spec, "nothing is mounted there");
-  if (const std::string owner = OwnerOf(staged); owner != spec.volume_id) {
+  if (!IsMountOf(volume, staged)) {
+    const std::string owner = OwnerOf(staged);
     return NotStaged(spec, owner.empty() ? "another mount is there" : "volume " + owner + " is there");
   }
   if (!staged.failure.empty()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <utility>
 
 #include "base/deadline.h"
 #include "base/log.h"
@@ -29,12 +30,19 @@ const LoopInfo* LoopBehind(const MountInfo& info, const std::vector<LoopInfo>& l
   return found == loops.end() || OwnerOf(*found).empty() ? nullptr : &*found;
 }
 
-VolumeUse FoundMounted(const MountInfo& info, const LoopInfo& loop) {
+std::string OwnerBehind(const MountInfo& info, const std::vector<LoopInfo>& loops) {
+  const LoopInfo* const loop = LoopBehind(info, loops);
+  return loop != nullptr ? OwnerOf(*loop) : OwnerOf(info);
+}
+
+VolumeUse FoundMounted(const MountInfo& info, const std::vector<LoopInfo>& loops) {
+  const LoopInfo* const loop = LoopBehind(info, loops);
   VolumeUse use;
   use.path = info.target;
-  use.volume_id = OwnerOf(loop);
+  use.volume_id = OwnerBehind(info, loops);
   use.done = true;
-  use.access_type = loop.device_number == info.device ? AccessType::kMount : AccessType::kBlock;
+  const bool is_block = loop != nullptr && loop->device_number != info.device;
+  use.access_type = is_block ? AccessType::kBlock : AccessType::kMount;
   use.read_only = info.flags.read_only;
   return use;
 }
@@ -60,8 +68,7 @@ std::map<std::string, Listed> ListedBy(const std::vector<MountInfo>& mounts, con
   std::map<std::string, Listed> listed;
   for (const LoopInfo& loop : loops) listed[loop.device] = {loop.hangs() ? kCannotBeTold : OwnerOf(loop), nullptr};
   for (const MountInfo& info : mounts) {
-    const LoopInfo* const loop = LoopBehind(info, loops);
-    listed[info.target] = {loop != nullptr ? OwnerOf(*loop) : Hangs(info, loops) ? kCannotBeTold : "", &info};
+    listed[info.target] = {Hangs(info, loops) ? kCannotBeTold : OwnerBehind(info, loops), &info};
   }
   return listed;
 }
@@ -81,8 +88,8 @@ absl::Status NodeVolumes::Reconcile() {
     if (!OwnerOf(loop).empty() && !loop.auto_clear) volumes[OwnerOf(loop)].has_block_device = true;
   }
   for (const MountInfo& info : mounts) {
-    const LoopInfo* const loop = LoopBehind(info, loops);
-    if (loop != nullptr) volumes[OwnerOf(*loop)].mounted.push_back(FoundMounted(info, *loop));
+    VolumeUse use = FoundMounted(info, loops);
+    if (!use.volume_id.empty()) volumes[use.volume_id].mounted.push_back(std::move(use));
   }
   for (const auto& [volume_id, found] : volumes) {
     const DeadlineScope patience(Clock::now() + kPatience);

@@ -19,8 +19,10 @@ absl::Status RequireVolumeId(const std::string& id) {
 // The filesystem that flags are read for where the capability names none: the volume's, which its context carries.
 std::string FsTypeOf(const ContextMap& volume_context) {
   const auto found = volume_context.find(std::string(kFsTypeKey));
-  return found != volume_context.end() && IsSupportedFsType(found->second) ? found->second
-                                                                           : std::string(kDefaultFsType);
+  const bool known = found != volume_context.end() &&
+                     (IsSupportedFsType(found->second) || found->second == ToString(BackendKind::kDirectory) ||
+                      found->second == ToString(BackendKind::kTmpfs));
+  return known ? found->second : std::string(kDefaultFsType);
 }
 
 // What ControllerPublishVolume asked for. Orchestrators may lose it, so nothing depends on it being there.

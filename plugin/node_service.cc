@@ -16,12 +16,13 @@ namespace {
 using csi::v1::NodeServiceCapability;
 using csi::v1::VolumeUsage;
 
-csi::v1::NodeGetCapabilitiesResponse Capabilities() {
+csi::v1::NodeGetCapabilitiesResponse Capabilities(bool grows) {
   csi::v1::NodeGetCapabilitiesResponse response;
   for (const NodeServiceCapability::RPC::Type type :
        {NodeServiceCapability::RPC::STAGE_UNSTAGE_VOLUME, NodeServiceCapability::RPC::GET_VOLUME_STATS,
         NodeServiceCapability::RPC::EXPAND_VOLUME, NodeServiceCapability::RPC::VOLUME_CONDITION,
         NodeServiceCapability::RPC::SINGLE_NODE_MULTI_WRITER, NodeServiceCapability::RPC::VOLUME_MOUNT_GROUP}) {
+    if (type == NodeServiceCapability::RPC::EXPAND_VOLUME && !grows) continue;
     response.add_capabilities()->mutable_rpc()->set_type(type);
   }
   return response;
@@ -77,7 +78,9 @@ grpc::Status NodeService::NodeGetCapabilities(grpc::ServerContext* context,
                                               csi::v1::NodeGetCapabilitiesResponse* response) {
   return rpc_.Serve(
       context, *request, response,
-      [](const Call&) { return absl::StatusOr<csi::v1::NodeGetCapabilitiesResponse>(Capabilities()); },
+      [this](const Call&) {
+        return absl::StatusOr<csi::v1::NodeGetCapabilitiesResponse>(Capabilities(identity_.grows));
+      },
       Rpc::When::kAlways);
 }
 

@@ -21,6 +21,7 @@ struct NodeIdentity {
   std::int64_t max_volumes = 0;  // 0: no limit
   std::map<std::string, std::string> topology;
   std::vector<std::string> mount_roots = {"/"};  // where the mounter will mount: asked before anything is made for it
+  bool grows = true;                             // some pool's volumes do
 };
 
 class NodeService final : public csi::v1::Node::Service {

@@ -15,12 +15,6 @@ namespace {
 
 constexpr std::chrono::seconds kRollback{10};
 
-MountFlags StagedFlags(const StageSpec& spec) {
-  MountFlags flags = spec.capability.options.flags;
-  flags.read_only = flags.read_only || spec.read_only || IsReaderOnly(spec.capability.mode);
-  return flags;
-}
-
 VolumeUse UseOf(const StageSpec& spec) {
   VolumeUse use;
   use.path = spec.staging_path;
@@ -86,6 +80,12 @@ absl::Status Failed(const std::string& path, const PathInfo& place) {
 
 }  // namespace
 
+MountFlags StagedFlags(const StageSpec& spec) {
+  MountFlags flags = spec.capability.options.flags;
+  flags.read_only = flags.read_only || spec.read_only || IsReaderOnly(spec.capability.mode);
+  return flags;
+}
+
 absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(spec.volume_id, spec.staging_path, call));
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
@@ -97,10 +97,24 @@ absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
   if (place.kind != PathInfo::Kind::kDirectory) {
     return FailedPrecondition(fmt::format("staging path {} is not a directory", Quote(spec.staging_path)));
   }
-  if (place.mount) return CheckStagedAlike(spec, place);
+  MOORING_RETURN_IF_ERROR(CheckSuits(volume, spec.capability));
+  if (place.mount) return CheckStagedAlike(spec, volume, place);
   MOORING_RETURN_IF_ERROR(CheckBlockStagedThere(spec));
-  return spec.capability.access_type == AccessType::kMount ? StageFilesystem(spec, volume, place)
-                                                           : StageBlock(spec, volume);
+  if (spec.capability.access_type == AccessType::kBlock) return StageBlock(spec, volume);
+  if (!place.empty) {
+    return FailedPrecondition(
+        fmt::format("staging path {} is not empty: a mount would hide what is in it", Quote(spec.staging_path)));
+  }
+  switch (volume.kind) {
+    case BackendKind::kImage:
+    case BackendKind::kDevice:
+      return StageFilesystem(spec, volume);
+    case BackendKind::kDirectory:
+      return StageDirectory(spec, volume);
+    case BackendKind::kTmpfs:
+      return StageMemory(spec, volume);
+  }
+  return Internal("no such backend");
 }
 
 // Nothing is mounted where a block volume is staged, so this is the records' to say.
@@ -117,9 +131,9 @@ absl::Status NodeVolumes::CheckBlockStagedThere(const StageSpec& spec) {
 }
 
 // Something is mounted at the staging path: fine if it is what is asked for.
-absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const PathInfo& place) {
-  const std::string owner = OwnerOf(place);
-  if (owner != spec.volume_id) {
+absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
+  if (!IsMountOf(volume, place)) {
+    const std::string owner = OwnerOf(place);
     return FailedPrecondition(
         fmt::format("staging path {} is a mount of {} already", Quote(spec.staging_path),
                     owner.empty() ? place.mount->fs_type + ", not of this driver" : "volume " + owner));
@@ -236,11 +250,7 @@ absl::Status NodeVolumes::MountStaged(const StageSpec& spec, const NodeVolume& v
   return grown;
 }
 
-absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
-  if (!place.empty) {
-    return FailedPrecondition(
-        fmt::format("staging path {} is not empty: a mount would hide what is in it", Quote(spec.staging_path)));
-  }
+absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolume& volume) {
   MOORING_RETURN_IF_ERROR(CheckSameOptions(spec));
   MOORING_ASSIGN_OR_RETURN(const bool known_use, IsMountedElsewhere(spec));
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, LoopsThatStay(mounter_, volume.path, known_use));
@@ -255,11 +265,17 @@ absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolum
         fmt::format("volume {} is in use as a block device ({}): unstage that first", volume.id, loops.front().device));
   }
   if (!in_use) MOORING_RETURN_IF_ERROR(CheckWhole(volume));
+  return PutStaged(spec, [&]() -> absl::Status {
+    MOORING_ASSIGN_OR_RETURN(const std::string fs_type, PrepareFilesystem(spec, volume, in_use));
+    return MountStaged(spec, volume, fs_type, in_use);
+  });
+}
+
+// The intent, the mount, the outcome.
+absl::Status NodeVolumes::PutStaged(const StageSpec& spec, const std::function<absl::Status()>& mount) {
   VolumeUse use = UseOf(spec);
   MOORING_RETURN_IF_ERROR(store_.Put(use));
-  const absl::StatusOr<std::string> fs_type = PrepareFilesystem(spec, volume, in_use);
-  const absl::Status mounted = fs_type.ok() ? MountStaged(spec, volume, *fs_type, in_use) : fs_type.status();
-  if (!mounted.ok()) {
+  if (const absl::Status mounted = mount(); !mounted.ok()) {
     store_.Remove(spec.staging_path).IgnoreError();
     return Unexpected(mounted);
   }

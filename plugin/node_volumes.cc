@@ -15,9 +15,6 @@
 namespace mooring {
 namespace {
 
-constexpr std::string_view kLabel = "mooring:";
-constexpr std::string_view kReadOnlyLabel = "mooring-ro:";
-
 // Of the mounts at and below a path, the one that `info` is mounted on. Parents come before children, and of a stack
 // the lower before the upper.
 const MountInfo* ParentIn(const std::vector<MountInfo>& mounts, const MountInfo& info) {
@@ -79,18 +76,6 @@ absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<Loop
   }
   return absl::OkStatus();
 }
-
-std::string LabelFor(const std::string& volume_id) { return std::string(kLabel) + volume_id; }
-std::string ReadOnlyLabelFor(const std::string& volume_id) { return std::string(kReadOnlyLabel) + volume_id; }
-
-std::string OwnerOf(const LoopInfo& loop) {
-  for (const std::string_view prefix : {kLabel, kReadOnlyLabel}) {
-    if (loop.label.starts_with(prefix)) return loop.label.substr(prefix.size());
-  }
-  return "";
-}
-
-std::string OwnerOf(const PathInfo& info) { return info.loop ? OwnerOf(*info.loop) : ""; }
 
 absl::StatusOr<NodeVolumes::Hold> NodeVolumes::Acquire(const std::string& volume_id, const std::string& path,
                                                        const Call& call) {

@@ -11,14 +11,17 @@
 // read-only block target is bound from a second, read-only loop device stacked on the first: the file itself never has
 // two.
 //
-// Every loop device carries "mooring:<volume id>" ("mooring-ro:<volume id>" the stacked one) as its label, so the
-// kernel can say whose mount stands at a path when there is no record of it.
+// A volume of memory is a tmpfs, mounted by the first Stage; the next ones, and Publish, bind it, and it goes with the
+// last mount. A directory is bound by Stage.
+//
+// The kernel can say whose mount stands at a path when there is no record of it: plugin/volume_mount.h.
 //
 // Calls for one volume, and for one path, wait for each other; others never do.
 #ifndef MOORING_PLUGIN_NODE_VOLUMES_H_
 #define MOORING_PLUGIN_NODE_VOLUMES_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +33,7 @@
 #include "plugin/capability.h"
 #include "plugin/keyed_lock.h"
 #include "plugin/node_store.h"
+#include "plugin/volume_mount.h"
 #include "plugin/volume_source.h"
 
 namespace mooring {
@@ -102,10 +106,14 @@ class NodeVolumes {
   absl::StatusOr<Ending> AcquireToEnd(const std::string& volume_id, const std::string& path, const Call& call);
 
   // node_stage.cc
-  absl::Status StageFilesystem(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
+  absl::Status StageFilesystem(const StageSpec& spec, const NodeVolume& volume);
   absl::Status StageBlock(const StageSpec& spec, const NodeVolume& volume);
+  absl::Status StageDirectory(const StageSpec& spec, const NodeVolume& volume);
+  absl::Status StageMemory(const StageSpec& spec, const NodeVolume& volume);
+  absl::StatusOr<std::optional<std::string>> FindMemory(const std::string& volume_id);
+  absl::Status PutStaged(const StageSpec& spec, const std::function<absl::Status()>& mount);
   absl::Status CheckBlockStagedThere(const StageSpec& spec);
-  absl::Status CheckStagedAlike(const StageSpec& spec, const PathInfo& place);
+  absl::Status CheckStagedAlike(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
   absl::StatusOr<std::string> PrepareFilesystem(const StageSpec& spec, const NodeVolume& volume, bool in_use);
   absl::Status MountStaged(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type, bool in_use);
   absl::Status CheckSameOptions(const StageSpec& spec);
@@ -117,15 +125,18 @@ class NodeVolumes {
     BindRequest bind;
     std::string options;  // the filesystem's, as it was staged
   };
-  absl::Status CheckPublishedAlike(const PublishSpec& spec, const PathInfo& target);
-  absl::Status AdoptTarget(const PublishSpec& spec, const PathInfo& target);
-  absl::StatusOr<Plan> PlanFilesystem(const PublishSpec& spec);
+  absl::Status CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
+  absl::Status AdoptTarget(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
+  absl::StatusOr<Plan> PlanFilesystem(const PublishSpec& spec, const NodeVolume& volume);
   absl::StatusOr<Plan> PlanBlock(const PublishSpec& spec, const NodeVolume& volume);
   absl::StatusOr<LoopInfo> StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
                                         const std::optional<VolumeUse>& staged);
   absl::Status BindPlanned(const PublishSpec& spec, const Plan& plan);
   Propagation PropagationFor(const PublishSpec& spec) const { return spec.propagation.value_or(propagation_); }
   absl::Status CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const;
+
+  // node_expand.cc
+  absl::Status ExpandWithoutDevice(const NodeVolume& volume, const std::string& path);
 
   // node_volumes.cc
   struct Place {
@@ -170,19 +181,19 @@ class NodeVolumes {
   KeyedLocks path_locks_;
 };
 
-inline constexpr std::string_view kLabelPrefix = "mooring";  // of all loop devices of ours
+// INVALID_ARGUMENT: the kind of the volume has no block device, no filesystem to name, or no options of one.
+absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability);
+
+MountFlags StagedFlags(const StageSpec& spec);  // of the staging mount
+
+// The options by which a volume of memory is mounted, and changed.
+std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes);
 
 // Whether a mount has this propagation still. A slave may have lost whom it received from, or never had anybody.
 bool HasPropagation(const MountInfo& info, Propagation propagation);
 
 // DEADLINE_EXCEEDED where one of the volume's devices does not answer.
 absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<LoopInfo>& loops);
-
-// The volume a loop device belongs to; empty: none of ours.
-std::string OwnerOf(const LoopInfo& loop);
-std::string OwnerOf(const PathInfo& info);
-std::string LabelFor(const std::string& volume_id);
-std::string ReadOnlyLabelFor(const std::string& volume_id);
 
 }  // namespace mooring
 

@@ -4,6 +4,7 @@
 #define MOORING_PLUGIN_POOLS_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,7 +21,11 @@ inline constexpr std::string_view kDefaultPool = "default";
 struct Pool {
   std::string name;
   BackendKind kind = BackendKind::kImage;
-  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Backend> backend = nullptr;
+
+  // The sizes of its volumes and snapshots together are at most this many times BackendCapacity::total; none: only a
+  // single one has to fit what is free.
+  std::optional<double> overcommit = std::nullopt;
 
   const BackendTraits& traits() const { return TraitsOf(kind); }
 };
@@ -35,9 +40,18 @@ class Pools {
 
   const std::vector<Pool>& all() const { return pools_; }
 
+  // Whether a driver with these pools can: capabilities are those of the driver, not of a volume.
+  bool AnyCan(bool BackendTraits::*ability) const;
+
  private:
   std::vector<Pool> pools_;
 };
+
+// Why a volume of such a pool cannot be a raw block device.
+std::string NoBlockAccess(std::string_view pool, BackendKind kind);
+
+// What there is without --pool, to read requests by: no backend behind it.
+const Pools& DefaultPoolOnly();
 
 }  // namespace mooring
 

@@ -25,6 +25,7 @@
 #include "plugin/catalog_store.h"
 #include "plugin/confinement.h"
 #include "plugin/controller_service.h"
+#include "plugin/directory_backend.h"
 #include "plugin/endpoint.h"
 #include "plugin/group_controller_service.h"
 #include "plugin/identity_service.h"
@@ -36,7 +37,7 @@
 #include "plugin/snapshot_catalog.h"
 #include "plugin/snapshot_metadata_service.h"
 #include "plugin/snapshot_store.h"
-#include "plugin/state_dir.h"
+#include "plugin/tmpfs_backend.h"
 #include "plugin/volume_catalog.h"
 
 namespace mooring {
@@ -84,15 +85,27 @@ absl::Status StillUnderWay(const std::vector<std::string>& left, std::chrono::se
       fmt::format("still under way after {} s: {}{}", patience.count(), fmt::join(left, ", "), running));
 }
 
-Pools MakePools(const Config& config, Mounter& mounter) {
-  std::vector<Pool> pools;
-  pools.push_back({std::string(kDefaultPool), BackendKind::kImage,
-                   std::make_unique<ImageBackend>(VolumesDirectory(config.state_dir), mounter, mounter)});
-  return Pools(std::move(pools));
+std::unique_ptr<Backend> MakeBackend(const PoolConfig& pool, const Config& config, Mounter& mounter) {
+  switch (pool.kind) {
+    case BackendKind::kImage:
+      return std::make_unique<ImageBackend>(pool.path, mounter, mounter);
+    case BackendKind::kDirectory:
+      return std::make_unique<DirectoryBackend>(pool.path, mounter, mounter);
+    case BackendKind::kTmpfs:
+      return std::make_unique<TmpfsBackend>(fmt::format("{}/memory/{}", config.state_dir, pool.name), pool.bytes,
+                                            mounter);
+    case BackendKind::kDevice:  // ParsePools takes none
+      break;
+  }
+  return nullptr;
 }
 
-bool HasSnapshots(const Pools& pools) {
-  return std::any_of(pools.all().begin(), pools.all().end(), [](const Pool& pool) { return pool.traits().snapshots; });
+Pools MakePools(const Config& config, Mounter& mounter) {
+  std::vector<Pool> pools;
+  for (const PoolConfig& pool : config.pools) {
+    pools.push_back({pool.name, pool.kind, MakeBackend(pool, config, mounter), pool.overcommit});
+  }
+  return Pools(std::move(pools));
 }
 
 VolumeCatalog::Settings CatalogSettings(const Config& config) {
@@ -111,7 +124,7 @@ struct PluginServer::Parts {
         node_store(std::move(opened_node)),
         volume_locks(std::move(shared_locks)),
         pools(MakePools(config, mounter)),
-        has_snapshots(HasSnapshots(pools)),
+        has_snapshots(pools.AnyCan(&BackendTraits::snapshots)),
         catalog(*catalog_store, *snapshot_store, pools, *volume_locks, mounter, CatalogSettings(config)),
         snapshots(*snapshot_store, catalog, pools, *volume_locks, mounter),
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation),
@@ -120,7 +133,9 @@ struct PluginServer::Parts {
         controller_service(catalog, snapshots, has_snapshots, rpc),
         group_controller_service(snapshots, rpc),
         snapshot_metadata_service(snapshots, rpc),
-        node_service(rpc, node_volumes, {config.node_id, config.max_volumes, config.topology, config.mount_roots}),
+        node_service(rpc, node_volumes,
+                     {config.node_id, config.max_volumes, config.topology, config.mount_roots,
+                      pools.AnyCan(&BackendTraits::grows)}),
         serves_node(config.serves_node()),
         serves_controller(config.serves_controller()) {}
 

@@ -105,7 +105,7 @@ class SnapshotCatalog {
                                  const Call& call);
   absl::StatusOr<Set> Make(const std::string& name, bool is_group, const std::vector<std::string>& volume_ids,
                            const Call& call);
-  absl::Status Insert(const Set& set);
+  absl::Status InsertWithRoom(const Set& set, const Call& call);
   absl::Status Populate(const Set& set, const std::vector<Source>& sources);
   absl::Status ClearName(const Set& unfinished, const Call& call);
 

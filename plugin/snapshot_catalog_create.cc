@@ -104,7 +104,7 @@ absl::StatusOr<SnapshotCatalog::Set> SnapshotCatalog::Make(const std::string& na
     snapshot.pool = sources.front().volume.pool;
     snapshot.created_at = created_at;
   }
-  MOORING_RETURN_IF_ERROR(Insert(set));
+  MOORING_RETURN_IF_ERROR(InsertWithRoom(set, call));
   const absl::Status made = Populate(set, sources);
   if (made.ok()) return set;
   // What cannot be taken back now (the disk is full, the helper gone) does no harm: the same call, or the next start,
@@ -127,7 +127,11 @@ absl::StatusOr<SnapshotCatalog::Source> SnapshotCatalog::FindSource(const std::s
   return Source{.volume = std::move(volume), .path = found.path, .bytes = found.bytes};
 }
 
-absl::Status SnapshotCatalog::Insert(const Set& set) {
+absl::Status SnapshotCatalog::InsertWithRoom(const Set& set, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(set.snapshots.front()));
+  std::uint64_t bytes = 0;
+  for (const SnapshotRecord& snapshot : set.snapshots) bytes += snapshot.bytes;
+  MOORING_ASSIGN_OR_RETURN(const auto room, volumes_.HoldRoom(*pool, bytes, call));
   const GroupRecord group = {
       .id = set.id, .name = set.name, .state = set.state, .created_at = set.snapshots.front().created_at};
   MOORING_ASSIGN_OR_RETURN(const bool inserted, set.is_group ? store_.InsertGroup(group, set.snapshots)

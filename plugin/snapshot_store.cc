@@ -125,10 +125,11 @@ struct SnapshotStore::Reader {
             fmt::format("SELECT {} FROM snapshots WHERE state <> 'ready' AND group_id = '' ORDER BY seq", kColumns)),
         unfinished_groups(
             database, fmt::format("SELECT {} FROM snapshot_groups WHERE state <> 'ready' ORDER BY seq", kGroupColumns)),
-        ids(database, "SELECT id FROM snapshots") {}
+        ids(database, "SELECT id FROM snapshots"),
+        bytes_in(database, "SELECT COALESCE(SUM(bytes), 0) FROM snapshots WHERE pool = ?") {}
 
   SQLite::Statement by_id, by_name, group_by_id, group_by_name, members, list, list_of_source, unfinished,
-      unfinished_groups, ids;
+      unfinished_groups, ids, bytes_in;
 };
 
 SnapshotStore::SnapshotStore(std::shared_ptr<CatalogDatabase> database) : database_(std::move(database)) {}
@@ -271,6 +272,13 @@ absl::StatusOr<std::vector<GroupRecord>> SnapshotStore::ListUnfinishedGroups() {
     std::vector<GroupRecord> groups;
     for (Use row(reader.unfinished_groups); row.Step();) groups.push_back(GroupIn(row));
     return groups;
+  });
+}
+
+absl::StatusOr<std::uint64_t> SnapshotStore::BytesIn(const std::string& pool) {
+  return Read<std::uint64_t>([&pool](Reader& reader) {
+    Use row(reader.bytes_in, pool);
+    return row.Step() ? static_cast<std::uint64_t>(row.Number(0)) : 0;
   });
 }
 

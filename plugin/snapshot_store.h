@@ -77,7 +77,8 @@ class SnapshotStore {
   absl::StatusOr<std::vector<SnapshotRecord>> ListUnfinished();
   absl::StatusOr<std::vector<GroupRecord>> ListUnfinishedGroups();
 
-  absl::StatusOr<std::vector<std::string>> AllIds();  // of snapshots, in whatever state
+  absl::StatusOr<std::uint64_t> BytesIn(const std::string& pool);  // their sizes together, in whatever state
+  absl::StatusOr<std::vector<std::string>> AllIds();               // of snapshots, in whatever state
 
  private:
   struct Writer;

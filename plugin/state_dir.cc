@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "absl/status/status.h"
@@ -16,9 +17,9 @@ namespace mooring {
 namespace {
 
 // Who may write there could put something in the place of our files. What is new to us and empty becomes ours.
-absl::Status CheckOwnDirectory(const std::filesystem::path& path) {
+absl::Status CheckOwnDirectory(const std::filesystem::path& path, std::string_view what) {
   struct stat status = {};
-  if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, "look at the state directory", path.string());
+  if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, fmt::format("look at {}", what), path.string());
   if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
   std::error_code error;
   if (status.st_uid == ::geteuid() && std::filesystem::is_empty(path, error)) {
@@ -26,9 +27,9 @@ absl::Status CheckOwnDirectory(const std::filesystem::path& path) {
                                             : ErrnoStatus(errno, "keep others out of", path.string());
   }
   return FailedPrecondition(
-      fmt::format("others may write in the state directory {} (owner {}, mode {:o}): give the "
+      fmt::format("others may write in {} {} (owner {}, mode {:o}): give the "
                   "plugin a directory of its own",
-                  Quote(path.string()), status.st_uid, status.st_mode & 07777));
+                  what, Quote(path.string()), status.st_uid, status.st_mode & 07777));
 }
 
 }  // namespace
@@ -41,7 +42,16 @@ absl::StatusOr<std::string> MakeStateDir(const std::string& path) {
   if (error) return ErrnoStatus(error.value(), "make the state directory", path);
   const std::filesystem::path real = std::filesystem::canonical(path, error);
   if (error) return ErrnoStatus(error.value(), "find the state directory", path);
-  MOORING_RETURN_IF_ERROR(CheckOwnDirectory(real));
+  MOORING_RETURN_IF_ERROR(CheckOwnDirectory(real, "the state directory"));
+  return real.string();
+}
+
+absl::StatusOr<std::string> MakePoolDirectory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(errno, "make the directory", path);
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  if (error) return ErrnoStatus(error.value(), "find the directory", path);
+  MOORING_RETURN_IF_ERROR(CheckOwnDirectory(real, "the directory of volumes"));
   return real.string();
 }
 

@@ -12,7 +12,10 @@ namespace mooring {
 // FAILED_PRECONDITION: others may write in it.
 absl::StatusOr<std::string> MakeStateDir(const std::string& path);
 
-// Where the image backend keeps the volumes: what the mount helper is started for.
+// The same of a directory for volumes, in a parent that is there.
+absl::StatusOr<std::string> MakePoolDirectory(const std::string& path);
+
+// Where the default pool keeps the volumes: what the mount helper is started for.
 std::string VolumesDirectory(const std::string& state_dir);
 
 }  // namespace mooring

@@ -58,6 +58,11 @@ absl::Status CheckCompatible(const PublicationRecord& there, const PublicationRe
                   Quote(wanted.volume_id), Quote(wanted.node_id), HowPublished(there), HowPublished(wanted)));
 }
 
+absl::Status CannotGrow(const Pool& pool, std::uint64_t bytes) {
+  return OutOfRange(fmt::format("the volume has {} and stays so: pool {} has the backend {}, whose volumes do not grow",
+                                SizeText(bytes), pool.name, ToString(pool.kind)));
+}
+
 VolumeInfo ToInfo(ListedVolume listed) {
   return {.id = std::move(listed.volume.id),
           .bytes = listed.volume.bytes,
@@ -86,6 +91,12 @@ absl::StatusOr<const Pool*> VolumeCatalog::PoolOf(const VolumeRecord& record) co
                                         Message(pool.status())));
 }
 
+absl::Status VolumeCatalog::CheckAccess(const VolumeRecord& record, const Capability& capability) const {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
+  if (capability.access_type == AccessType::kMount || pool->traits().block) return absl::OkStatus();
+  return InvalidArgument(NoBlockAccess(pool->name, pool->kind));
+}
+
 absl::StatusOr<KeyedLocks::Hold> VolumeCatalog::Lock(const std::string& id, const Call& call) {
   if (!IsVolumeId(id)) return NoSuchVolume(id);
   return locks_.Acquire(id, "volume", call.wait_until);
@@ -112,7 +123,8 @@ absl::StatusOr<NodeVolume> VolumeCatalog::Find(const std::string& id) {
   return NodeVolume{.id = id,
                     .kind = pool->kind,
                     .path = location->path,
-                    .bytes = location->bytes,
+                    .inode = location->inode,
+                    .bytes = pool->traits().enforces_size ? location->bytes : record.bytes,
                     .made_bytes = record.bytes,
                     .fs_type = std::move(record.fs_type),
                     .propagation = record.propagation};
@@ -146,16 +158,6 @@ absl::StatusOr<VolumePage> VolumeCatalog::List(const ListVolumesSpec& spec) {
   }
 }
 
-absl::StatusOr<CapacityInfo> VolumeCatalog::Capacity(const CapacitySpec& spec) {
-  if (!spec.possible || !IsHere(spec.topology)) return CapacityInfo();
-  const absl::StatusOr<const Pool*> pool = pools_.Find(spec.pool);
-  if (!pool.ok()) return CapacityInfo();
-  const absl::StatusOr<BackendCapacity> capacity = (*pool)->backend->Capacity();
-  if (!capacity.ok()) return Unexpected(capacity.status());
-  return CapacityInfo{
-      .available = capacity->available, .largest = capacity->largest_volume, .smallest = spec.minimum_bytes};
-}
-
 absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(spec.volume_id, call));
   MOORING_RETURN_IF_ERROR(Find(spec.volume_id).status());  // nothing is made larger that is not there
@@ -163,6 +165,8 @@ absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& 
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseGrownSize(spec.range, record.bytes));
   if (bytes == record.bytes) return bytes;
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
+  if (!pool->traits().grows) return CannotGrow(*pool, record.bytes);
+  MOORING_ASSIGN_OR_RETURN(const auto room, HoldRoom(*pool, bytes - record.bytes, call));
   MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Grow(spec.volume_id, bytes)));
   // Killed here, the image is larger than its record: the same call again, or Reconcile, puts that right.
   MOORING_RETURN_IF_ERROR(store_.SetBytes(spec.volume_id, bytes));
@@ -171,7 +175,8 @@ absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& 
 
 absl::Status VolumeCatalog::Publish(const ControllerPublishSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(spec.volume_id, call));
-  MOORING_RETURN_IF_ERROR(FindReady(spec.volume_id).status());
+  MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(spec.volume_id));
+  MOORING_RETURN_IF_ERROR(CheckAccess(record, spec.capability));
   if (spec.node_id != settings_.node_id) {
     return NotFound(fmt::format("node {} is not known here: volume {} lives on node {} and can be published only there",
                                 Quote(spec.node_id), Quote(spec.volume_id), Quote(settings_.node_id)));

@@ -89,7 +89,13 @@ class VolumeCatalog : public VolumeSource {
   // what the pools hold. What has no record is only reported. What another process is at work on is left to it.
   absl::Status Reconcile();
 
+  // Of a pool that may promise only so much: held until what takes the room is on record. RESOURCE_EXHAUSTED: there is
+  // no room for so much more; OUT_OF_RANGE: there never could be.
+  absl::StatusOr<std::optional<KeyedLocks::Hold>> HoldRoom(const Pool& pool, std::uint64_t more_bytes,
+                                                           const Call& call);
+
   const Segments& topology() const { return settings_.topology; }
+  const Pools& pools() const { return pools_; }
 
  private:
   // NOT_FOUND for what is no id of ours.
@@ -103,6 +109,17 @@ class VolumeCatalog : public VolumeSource {
   // Whether all of `wanted` holds on this node.
   bool IsHere(const Segments& wanted) const;
   bool IsReachable(const std::vector<Segments>& topologies) const;
+
+  absl::Status CheckAccess(const VolumeRecord& record, const Capability& capability) const;
+
+  // volume_catalog_room.cc
+  struct Room {
+    std::uint64_t left = 0;  // bytes that may be promised yet
+    std::uint64_t most = 0;  // if there were no volumes
+    BackendCapacity capacity;
+  };
+  absl::StatusOr<Room> RoomIn(const Pool& pool);
+  absl::StatusOr<bool> InsertWithRoom(const VolumeRecord& record, const Call& call);
 
   absl::Status CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const;
   absl::StatusOr<VolumeRecord> NewRecord(const CreateVolumeSpec& spec);

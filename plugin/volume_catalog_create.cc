@@ -56,7 +56,7 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, c
     if (!there) {
       MOORING_ASSIGN_OR_RETURN(const auto source, LockSource(spec.source.id, call));
       MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, NewRecord(spec));
-      MOORING_ASSIGN_OR_RETURN(const bool inserted, store_.Insert(record));
+      MOORING_ASSIGN_OR_RETURN(const bool inserted, InsertWithRoom(record, call));
       if (!inserted) continue;
       MOORING_RETURN_IF_ERROR(Finish(record, spec));
       return ToInfo(record);

@@ -87,6 +87,7 @@ void VolumeCatalog::CompareSize(const VolumeRecord& record) {
                {{"volume", record.id}, {"name", record.name}, {"cause", Message(found.status())}});
     return;
   }
+  if (!(*pool)->traits().enforces_size) return;
   if (found->bytes < record.bytes) {
     log::Error("the image of a volume has become smaller: restore it before the volume is used",
                {{"volume", record.id},

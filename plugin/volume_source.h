@@ -15,7 +15,8 @@ namespace mooring {
 struct NodeVolume {
   std::string id;
   BackendKind kind = BackendKind::kImage;
-  std::string path;              // the image file, the directory, the block device; empty: memory
+  std::string path = {};         // the image file, the directory, the block device; empty: memory
+  ino_t inode = 0;               // of the directory: VolumeLocation
   std::uint64_t bytes = 0;       // its size now
   std::uint64_t made_bytes = 0;  // what it was made or grown to: more than `bytes`, and it was cut short
   std::string fs_type;           // asked for when it was created; never empty

@@ -176,11 +176,13 @@ absl::StatusOr<PathInfo> FakeKernel::Find(const std::string& path) const {
     const unsigned number = mount->is_device ? LoopNumber("/dev" + mount->info.root).value() : 0;
     info.device = mount->is_device ? makedev(kLoopMajor, number) : mount->info.device;
     info.failure = mount->failure;
+    info.inode = mount->inode;
   } else if (const std::optional<unsigned> loop = LoopNumber(path)) {
     info.kind = PathInfo::Kind::kBlockDevice;
     info.device = makedev(kLoopMajor, *loop);
   } else if (const auto node = nodes_.find(path); node != nodes_.end()) {
     info.kind = node->second.kind;
+    info.inode = node->second.inode;
     info.empty = IsEmpty(path);
     const FakeMount* around = MountAround(path);
     info.device = around == nullptr ? kRootDevice : around->info.device;
@@ -241,6 +243,7 @@ void FakeKernel::SetPropagation(MountInfo& info, Propagation propagation) {
 absl::Status FakeKernel::Mount(const MountRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckParentsForMount(request.target));
   MOORING_RETURN_IF_ERROR(CheckPlace(request.target, TargetKind::kDirectory));
+  if (request.fs_type == "tmpfs") return MountMemory(request);
   for (const FilesystemOption& option : request.options) {
     if (!IsAllowed(request.fs_type, option)) return InvalidArgument("option " + option.key);
   }
@@ -265,6 +268,22 @@ absl::Status FakeKernel::Mount(const MountRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status FakeKernel::MountMemory(const MountRequest& request) {
+  FakeMount mount;
+  mount.info.id = next_mount_++;
+  mount.info.target = request.target;
+  mount.info.root = "/";
+  mount.info.fs_type = request.fs_type;
+  mount.info.source = request.source;
+  mount.info.device = makedev(0, static_cast<unsigned>(1000 + next_mount_));
+  mount.info.flags = request.flags;
+  mount.options = request.options;
+  SetPropagation(mount.info, request.propagation);
+  Make(request.target, TargetKind::kDirectory);
+  mounts_.push_back(mount);
+  return absl::OkStatus();
+}
+
 absl::Status FakeKernel::Bind(const BindRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckParentsForMount(request.target));
   MOORING_ASSIGN_OR_RETURN(const PathInfo source, Find(request.source));
@@ -274,7 +293,11 @@ absl::Status FakeKernel::Bind(const BindRequest& request) {
   mount.is_device = source.kind == PathInfo::Kind::kBlockDevice;
   mount.info.id = next_mount_++;
   mount.info.target = request.target;
-  mount.info.root = mount.is_device ? "/" + std::string(NameOf(request.source)) : "/";
+  mount.info.root = mount.is_device ? "/" + std::string(NameOf(request.source))
+                    : source.mount  ? source.mount->root
+                                    : request.source;
+  mount.info.source = source.mount ? source.mount->source : "";
+  mount.inode = source.inode;
   mount.info.fs_type = mount.is_device ? "devtmpfs" : source.mount ? source.mount->fs_type : "ext4";
   mount.info.device = mount.is_device ? kDevtmpfs : source.device;
   mount.info.flags = request.flags;
@@ -289,6 +312,9 @@ absl::Status FakeKernel::Change(const ChangeRequest& request) {
   const FakeMount* const top = TopMount(request.target);
   if (top == nullptr) return FailedPrecondition("nothing is mounted at " + request.target);
   if (request.flags) mounts_[static_cast<std::size_t>(top - mounts_.data())].info.flags = *request.flags;
+  for (FakeMount& mount : mounts_) {
+    if (mount.info.device == top->info.device && !request.options.empty()) mount.options = request.options;
+  }
   return absl::OkStatus();
 }
 

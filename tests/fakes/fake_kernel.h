@@ -39,9 +39,11 @@ struct FakeLoop {
 
 struct FakeMount {
   MountInfo info;
-  bool is_device = false;  // a device node that is bound; info.root names it
-  bool busy = false;       // a process has a file open there
-  std::string failure;     // its filesystem answers nothing any more
+  bool is_device = false;                      // a device node that is bound; info.root names it
+  bool busy = false;                           // a process has a file open there
+  std::string failure;                         // its filesystem answers nothing any more
+  ino_t inode = 0;                             // of its root, where that is a directory that was bound
+  std::vector<FilesystemOption> options = {};  // of a tmpfs
 };
 
 class FakeKernel {
@@ -100,6 +102,7 @@ class FakeKernel {
   absl::Status CheckPlace(const std::string& path, TargetKind kind) const;
   void Make(const std::string& path, TargetKind kind);
   absl::Status Remove(const std::string& path);
+  absl::Status MountMemory(const MountRequest& request);
   void SetPropagation(MountInfo& info, Propagation propagation);
 
   FakeLoop* LoopOf(dev_t device);

@@ -146,7 +146,7 @@ TEST_F(HelperGuardTest, LoopDevicesOfOthersAreLeftAlone) {
 }
 
 TEST_F(HelperGuardTest, FilesystemsAndOptionsOfNoVolumeAreRefused) {
-  for (const char* fs_type : {"proc", "sysfs", "devtmpfs", "tmpfs", "overlay"}) {
+  for (const char* fs_type : {"proc", "sysfs", "devtmpfs", "overlay"}) {
     MountRequest request = MountOfImage("a.img", "x");
     request.fs_type = fs_type;
     EXPECT_THAT(helper().Mount(request),
@@ -156,6 +156,103 @@ TEST_F(HelperGuardTest, FilesystemsAndOptionsOfNoVolumeAreRefused) {
   request.options = {{"journal_path", "/dev/sda"}};
   EXPECT_THAT(helper().Mount(request), FailsWith(StatusCode::kInvalidArgument, "not allowed"));
   EXPECT_TRUE(NoLoopOver(Path("volumes")));
+}
+
+TEST_F(HelperGuardTest, MemoryHasOurNameAndASizeAndNoMoreThanItMay) {
+  MountRequest memory;
+  memory.source = "mooring:vol-1";
+  memory.fs_type = "tmpfs";
+  memory.target = Target("m");
+  memory.options = {{"size", std::to_string(4 * kMiB)}};
+  const auto refused = [&](const MountRequest& request) {
+    EXPECT_FALSE(helper().Mount(request).ok());
+    EXPECT_FALSE(Exists(Target("m")));
+  };
+  for (const char* source : {"tmpfs", "", "moor", "/etc"}) {
+    MountRequest request = memory;
+    request.source = source;
+    refused(request);
+  }
+  for (const char* size : {"4194305", "0", "", "99999999999999999999"}) {
+    MountRequest request = memory;
+    request.options = {{"size", size}};
+    refused(request);
+  }
+  MountRequest request = memory;
+  request.options.clear();
+  refused(request);
+  request.options = {{"size", "4096"}, {"mpol", "bind:0"}};
+  refused(request);
+  ASSERT_OK(helper().Mount(memory));
+  EXPECT_OK(helper().Bind(BindOf(Target("m"), Target("bound"))));
+  EXPECT_FALSE(helper().Change({.target = Target("m"), .options = {{"size", "4194305"}}}).ok());
+  EXPECT_OK(helper().Change({.target = Target("bound"), .options = {{"size", "8192"}}}));
+}
+
+TEST_F(HelperGuardTest, MemoryOfOthersIsNoVolume) {
+  Dir("csi/theirs");
+  ASSERT_EQ(::mount("tmpfs", Target("theirs").c_str(), "tmpfs", 0, "size=1m"), 0);
+  EXPECT_FALSE(helper().Bind(BindOf(Target("theirs"), Target("x"))).ok());
+  EXPECT_FALSE(helper().Change({.target = Target("theirs"), .flags = ReadOnly()}).ok());
+  EXPECT_FALSE(helper().Change({.target = Target("theirs"), .options = {{"size", "4096"}}}).ok());
+  EXPECT_EQ(OptionsAt(Target("theirs")), "rw,relatime");
+  EXPECT_FALSE(Exists(Target("x")));
+  ASSERT_EQ(::umount(Target("theirs").c_str()), 0);
+}
+
+TEST_F(HelperGuardTest, OnlyWhatLiesDirectlyBelowADirectoryOfVolumesIsOne) {
+  Dir("dirs/vol-1/inside");
+  Dir("outside/vol-1");
+  File("dirs/file", "x");
+  std::filesystem::create_directory_symlink(Path("outside"), Path("dirs/link"));
+  for (const std::string& source : {Path("dirs"), Path("dirs/vol-1/inside"), Path("dirs/link"), Path("dirs/link/vol-1"),
+                                    Path("dirs/file"), Path("outside/vol-1"), Path("outside"), Path("dirs/.")}) {
+    EXPECT_FALSE(helper().Bind(BindOf(source, Target("x"))).ok()) << source;
+    EXPECT_FALSE(Exists(Target("x"))) << source;
+  }
+  ASSERT_OK(helper().Bind(BindOf(Path("dirs/vol-1"), Target("staged"))));
+  EXPECT_OK(helper().Bind(BindOf(Target("staged"), Target("bound"))));
+  EXPECT_FALSE(helper().Bind(BindOf(Target("staged/inside"), Target("x"))).ok());
+  EXPECT_OK(helper().Change({.target = Target("bound"), .flags = ReadOnly()}));
+  // What it lies on is the host's: neither its options nor its size are a volume's.
+  EXPECT_FALSE(helper().Change({.target = Target("staged"), .options = {{"commit", "30"}}}).ok());
+  EXPECT_FALSE(helper().Grow(Target("staged"), "ext4").ok());
+  ASSERT_EQ(::rmdir(Path("outside/vol-1").c_str()), 0);
+}
+
+// A mount of a directory that has the name of a volume, elsewhere.
+TEST_F(HelperGuardTest, ANameAloneMakesNoVolume) {
+  Dir("dirs/vol-1");
+  Dir("outside/vol-1");
+  Dir("csi/theirs");
+  ASSERT_EQ(::mount(Path("outside/vol-1").c_str(), Target("theirs").c_str(), nullptr, MS_BIND, nullptr), 0);
+  EXPECT_FALSE(helper().Bind(BindOf(Target("theirs"), Target("x"))).ok());
+  EXPECT_FALSE(Exists(Target("x")));
+  ASSERT_EQ(::umount(Target("theirs").c_str()), 0);
+  ASSERT_EQ(::rmdir(Path("outside/vol-1").c_str()), 0);
+}
+
+TEST_F(HelperGuardTest, OnlyVolumesAreRemoved) {
+  Dir("dirs/vol-1/inside");
+  std::filesystem::create_directory_symlink(Path("outside"), Path("dirs/link"));
+  for (const std::string& path : {Path("outside"), Path("dirs"), Path("dirs/vol-1/inside"), Path("volumes"),
+                                  Path("own"), Path("dirs/link"), Path("dirs/../outside"), Path("csi")}) {
+    EXPECT_FALSE(helper().RemoveTree(path).ok()) << path;
+  }
+  EXPECT_TRUE(Exists(Path("dirs/vol-1/inside")));
+  EXPECT_TRUE(Exists(Image("a.img")));
+  EXPECT_OK(helper().RemoveTree(Path("dirs/vol-1")));
+  EXPECT_FALSE(Exists(Path("dirs/vol-1")));
+}
+
+TEST_F(HelperGuardTest, NothingIsMountedAmongTheVolumesThatAreDirectories) {
+  Dir("dirs/vol-1");
+  Dir("csi/alias");
+  ASSERT_EQ(::mount(Path("dirs").c_str(), Target("alias").c_str(), nullptr, MS_BIND, nullptr), 0);
+  EXPECT_FALSE(helper().Bind(BindOf(Path("dirs/vol-1"), Path("dirs/x"))).ok());
+  EXPECT_THAT(helper().Bind(BindOf(Path("dirs/vol-1"), Target("alias/x"))),
+              FailsWith(StatusCode::kFailedPrecondition, "by whatever path"));
+  ASSERT_EQ(::umount(Target("alias").c_str()), 0);
 }
 
 TEST_F(HelperGuardTest, EachReasonIsLoggedOnce) {

@@ -41,6 +41,7 @@ void HelperProcessTest::SetUp() {
   Dir("volumes");
   Dir("csi");
   Dir("own");
+  Dir("dirs");
 }
 
 void HelperProcessTest::TearDown() {
@@ -65,7 +66,9 @@ absl::StatusOr<Keeper> HelperProcessTest::StartKeeper(const std::string& program
                         .sources = {Path("volumes")},
                         .label_prefix = "mooring",
                         .forbidden = {Path("own")},
-                        .kept_free = {}},
+                        .kept_free = {},
+                        .volume_directories = {Path("dirs")},
+                        .most_memory = 4 * kMiB},
                        "info", "text");
 }
 

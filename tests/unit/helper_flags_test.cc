@@ -27,7 +27,9 @@ TEST(HelperFlagsTest, WhatThePluginSaysArrives) {
                               .sources = {"/state/volumes", "--x"},
                               .label_prefix = "mooring",
                               .forbidden = {"/state", "/b c"},
-                              .kept_free = {"/run/mooring"}},
+                              .kept_free = {"/run/mooring"},
+                              .volume_directories = {"/srv/dirs", "/a b/c"},
+                              .most_memory = 1ULL << 40U},
                              "debug",
                              "json"};
   const absl::StatusOr<HelperFlags> parsed = Parse(ArgumentsOf(flags));
@@ -37,6 +39,8 @@ TEST(HelperFlagsTest, WhatThePluginSaysArrives) {
   EXPECT_EQ(parsed->allowance.label_prefix, "mooring");
   EXPECT_THAT(parsed->allowance.forbidden, ElementsAre("/state", "/b c"));
   EXPECT_THAT(parsed->allowance.kept_free, ElementsAre("/run/mooring"));
+  EXPECT_THAT(parsed->allowance.volume_directories, ElementsAre("/srv/dirs", "/a b/c"));
+  EXPECT_EQ(parsed->allowance.most_memory, 1ULL << 40U);
   EXPECT_EQ(parsed->log_level, "debug");
   EXPECT_EQ(parsed->log_format, "json");
 }

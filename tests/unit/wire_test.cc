@@ -23,8 +23,8 @@ static bool operator==(const LoopInfo& a, const LoopInfo& b) {
 
 static bool operator==(const MountInfo& a, const MountInfo& b) {
   const auto members = [](const MountInfo& mount) {
-    const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9] = mount;
-    return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9);
+    const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10] = mount;
+    return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9, m10);
   };
   return members(a) == members(b);
 }
@@ -59,8 +59,8 @@ auto Members(const AttachLoopRequest& request) {
   return std::tie(m1, m2, m3);
 }
 auto Members(const PathInfo& info) {
-  const auto& [m1, m2, m3, m4, m5, m6] = info;
-  return std::tie(m1, m2, m3, m4, m5, m6);
+  const auto& [m1, m2, m3, m4, m5, m6, m7] = info;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7);
 }
 auto Members(const StatsInfo& info) {
   const auto& [m1, m2] = info;
@@ -143,6 +143,7 @@ MountInfo AMountInfo() {
           .target = "/target",
           .root = "/root",
           .fs_type = "xfs",
+          .source = "mooring:vol-1",
           .device = 0x704,
           .flags = {.nodev = true},
           .superblock_read_only = true,
@@ -219,7 +220,13 @@ TEST(WireTest, WhatIsAtAPathArrives) {
   ExpectArrives<pb::PathInfo>(PathInfo());
   for (const Kind kind :
        {Kind::kMissing, Kind::kDirectory, Kind::kRegular, Kind::kBlockDevice, Kind::kSymlink, Kind::kOther}) {
-    PathInfo info = {.kind = kind, .empty = false, .device = 0x705, .mount = {}, .loop = {}, .failure = "it is dead"};
+    PathInfo info = {.kind = kind,
+                     .empty = false,
+                     .device = 0x705,
+                     .inode = 0x100000001,
+                     .mount = {},
+                     .loop = {},
+                     .failure = "it is dead"};
     ExpectArrives<pb::PathInfo>(info);
     info.mount = AMountInfo();
     ExpectArrives<pb::PathInfo>(info);

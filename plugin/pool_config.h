@@ -1,0 +1,33 @@
+// --pool: which pools there are, where they lie, and how much may be promised of them.
+#ifndef MOORING_PLUGIN_POOL_CONFIG_H_
+#define MOORING_PLUGIN_POOL_CONFIG_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "plugin/backend.h"
+
+namespace mooring {
+
+struct PoolConfig {
+  std::string name;
+  BackendKind kind = BackendKind::kImage;
+  std::string path = {};                            // of the volumes; empty: in the state directory
+  std::uint64_t bytes = 0;                          // tmpfs: of all its volumes together
+  std::optional<double> overcommit = std::nullopt;  // Pool::overcommit
+};
+
+// "name=fast,backend=image,path=/srv/fast,overcommit=2" for each. The default pool is among them, given or not.
+// INVALID_ARGUMENT says which key of which pool, and what it may be.
+absl::StatusOr<std::vector<PoolConfig>> ParsePools(const std::vector<std::string>& texts);
+
+// Makes the directories of volumes where they are missing (0700), in parents that are there; the paths become real
+// ones. `state_dir` is real. FAILED_PRECONDITION: others may write in one, or one lies in another.
+absl::StatusOr<std::vector<PoolConfig>> PreparePools(std::vector<PoolConfig> pools, const std::string& state_dir);
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_POOL_CONFIG_H_

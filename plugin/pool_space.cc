@@ -1,0 +1,32 @@
+#include "plugin/pool_space.h"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "plugin/volume_size.h"
+
+namespace mooring {
+
+absl::StatusOr<BackendCapacity> SpaceIn(const std::string& directory) {
+  struct statvfs filesystem = {};
+  if (::statvfs(directory.c_str(), &filesystem) != 0) return ErrnoStatus(errno, "ask for the space in", directory);
+  const std::uint64_t available = std::uint64_t{filesystem.f_bavail} * filesystem.f_frsize;
+  const std::uint64_t usable = available - available % kVolumeGranularity;
+  return BackendCapacity{.total = std::uint64_t{filesystem.f_blocks} * filesystem.f_frsize,
+                         .available = available,
+                         .largest_volume = std::min(usable, kLargestVolumeBytes)};
+}
+
+absl::Status CheckSpaceIn(const std::string& directory, std::uint64_t more_bytes) {
+  MOORING_ASSIGN_OR_RETURN(const BackendCapacity capacity, SpaceIn(directory));
+  if (more_bytes <= capacity.available) return absl::OkStatus();
+  return OutOfRange(fmt::format("{} are needed, and the filesystem of {} has {} left: ask for less, or make room there",
+                                SizeText(more_bytes), Quote(directory), SizeText(capacity.available)));
+}
+
+}  // namespace mooring

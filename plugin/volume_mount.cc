@@ -1,0 +1,48 @@
+#include "plugin/volume_mount.h"
+
+#include "base/path.h"
+#include "plugin/volume_id.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::string_view kLabel = "mooring:";
+constexpr std::string_view kReadOnlyLabel = "mooring-ro:";
+constexpr std::string_view kDeleted = "//deleted";  // statmount(2), mountinfo: the directory was removed
+
+std::string Behind(std::string_view prefix, std::string_view text) {
+  return text.starts_with(prefix) ? std::string(text.substr(prefix.size())) : "";
+}
+
+}  // namespace
+
+std::string LabelFor(const std::string& volume_id) { return std::string(kLabel) + volume_id; }
+std::string ReadOnlyLabelFor(const std::string& volume_id) { return std::string(kReadOnlyLabel) + volume_id; }
+
+std::string OwnerOf(const LoopInfo& loop) { return Behind(kLabel, loop.label) + Behind(kReadOnlyLabel, loop.label); }
+
+std::string OwnerOf(const MountInfo& mount) {
+  if (mount.fs_type == "tmpfs") {
+    if (std::string owner = Behind(kLabel, mount.source); !owner.empty()) return owner;
+  }
+  std::string_view root = mount.root;
+  if (root.ends_with(kDeleted)) root.remove_suffix(kDeleted.size());
+  const std::string_view name = NameOf(root);
+  return IsVolumeId(name) ? std::string(name) : "";
+}
+
+std::string OwnerOf(const PathInfo& info) {
+  if (info.loop) {
+    if (std::string owner = OwnerOf(*info.loop); !owner.empty()) return owner;
+  }
+  return info.mount ? OwnerOf(*info.mount) : "";
+}
+
+bool IsMountOf(const NodeVolume& volume, const PathInfo& place) {
+  if (!place.mount || OwnerOf(place) != volume.id) return false;
+  // Of a filesystem that does not answer nothing but the name is known.
+  if (volume.kind != BackendKind::kDirectory || !place.failure.empty()) return true;
+  return place.inode == volume.inode;
+}
+
+}  // namespace mooring

@@ -1,0 +1,32 @@
+// Whose mount is it? The kernel says so itself, also where there is no record:
+//
+//   image      the loop device that it is of, or is: the label, "mooring:<volume id>" ("mooring-ro:…" the read-only
+//   one) tmpfs      the source of the mount, "mooring:<volume id>" directory  the directory that is its root: it has
+//   the volume's id as its name, and is the volume's by its inode
+#ifndef MOORING_PLUGIN_VOLUME_MOUNT_H_
+#define MOORING_PLUGIN_VOLUME_MOUNT_H_
+
+#include <string>
+#include <string_view>
+
+#include "mounter/mounter.h"
+#include "plugin/volume_source.h"
+
+namespace mooring {
+
+inline constexpr std::string_view kLabelPrefix = "mooring";  // of all loop devices and tmpfs of ours
+
+std::string LabelFor(const std::string& volume_id);
+std::string ReadOnlyLabelFor(const std::string& volume_id);
+
+// The volume it belongs to; empty: none of ours. Of a mount alone: where no loop device says it.
+std::string OwnerOf(const LoopInfo& loop);
+std::string OwnerOf(const MountInfo& mount);
+std::string OwnerOf(const PathInfo& info);
+
+// Whether what is mounted there is this volume, and not another of the same name.
+bool IsMountOf(const NodeVolume& volume, const PathInfo& place);
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_VOLUME_MOUNT_H_

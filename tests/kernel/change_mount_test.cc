@@ -1,0 +1,123 @@
+// Mounts that stand and get other flags, or another size; and filesystems of memory, which have one.
+#include <sys/mount.h>
+#include <sys/statvfs.h>
+
+#include "tests/kernel/kernel_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+
+std::uint64_t BytesOf(const std::string& path) {
+  struct statvfs status = {};
+  ::statvfs(path.c_str(), &status);
+  return status.f_blocks * status.f_frsize;
+}
+
+class ChangeMountTest : public KernelTest {
+ protected:
+  MountRequest Memory(const std::string& target, std::uint64_t bytes = 4 * kMiB) {
+    MountRequest request;
+    request.source = "mooring:vol-1";
+    request.fs_type = "tmpfs";
+    request.target = target;
+    request.options = {{"size", std::to_string(bytes)}, {"mode", "0755"}, {"huge", "never"}};
+    return request;
+  }
+  static ChangeRequest SizeOf(const std::string& target, std::uint64_t bytes) {
+    return {.target = target, .options = {{"size", std::to_string(bytes)}}};
+  }
+};
+
+TEST_F(ChangeMountTest, MemoryHasItsSizeItsFlagsAndItsName) {
+  MountRequest request = Memory(Dir("m"));
+  request.flags.noexec = true;
+  ASSERT_OK(mounter_.Mount(request));
+  EXPECT_EQ(BytesOf(Path("m")), 4 * kMiB);
+  const absl::StatusOr<PathInfo> found = mounter_.Find(Path("m"));
+  ASSERT_OK(found);
+  EXPECT_EQ(found->mount->source, "mooring:vol-1");
+  EXPECT_TRUE(found->mount->flags.noexec);
+  EXPECT_EQ(found->inode, StatOf(Path("m")).st_ino);
+  const absl::StatusOr<std::vector<MountInfo>> listed = mounter_.List(Path("m"));
+  ASSERT_OK(listed);
+  ASSERT_EQ(listed->size(), 1U);
+  EXPECT_EQ(listed->front().source, "mooring:vol-1");
+  EXPECT_THAT(mounter_.Mount(Memory(Path("m"))), FailsWith(StatusCode::kFailedPrecondition, "a mount already"));
+}
+
+TEST_F(ChangeMountTest, MemoryWithoutALimitOrANameIsRefused) {
+  MountRequest request = Memory(Dir("m"));
+  for (const char* size : {"0", "-1", "50%", "4m", "", "99999999999999999999"}) {
+    request.options = {{"size", size}};
+    EXPECT_THAT(mounter_.Mount(request), FailsWith(StatusCode::kInvalidArgument, "")) << size;
+  }
+  for (const FilesystemOption& option :
+       {FilesystemOption{"mpol", "bind:0"}, FilesystemOption{"huge", "always"},
+        FilesystemOption{"noswap", std::nullopt}, FilesystemOption{"mode", "0755,x"}}) {
+    request.options = {{"size", "4096"}, option};
+    EXPECT_THAT(mounter_.Mount(request), FailsWith(StatusCode::kInvalidArgument, "not allowed for tmpfs"));
+  }
+  request = Memory(Path("m"));
+  request.source = "";
+  EXPECT_THAT(mounter_.Mount(request), FailsWith(StatusCode::kInvalidArgument, "without a source"));
+  EXPECT_EQ(OptionsAt(Path("m")), "nothing");
+}
+
+TEST_F(ChangeMountTest, FlagsBecomeExactlyThose) {
+  ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
+  MountFlags flags;
+  flags.read_only = flags.nosuid = true;
+  flags.atime = Atime::kNoatime;
+  ASSERT_OK(mounter_.Change({.target = Path("m"), .flags = flags}));
+  EXPECT_EQ(OptionsAt(Path("m")), "ro,nosuid,noatime");
+  ASSERT_OK(mounter_.Change({.target = Path("m"), .flags = MountFlags()}));
+  EXPECT_EQ(OptionsAt(Path("m")), "rw,relatime");
+}
+
+TEST_F(ChangeMountTest, OtherMountsOfTheFilesystemKeepTheirs) {
+  ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
+  ASSERT_OK(mounter_.Bind(BindOf(Path("m"), Path("other"), {})));
+  ASSERT_OK(mounter_.Change({.target = Path("other"), .flags = ReadOnly()}));
+  EXPECT_EQ(OptionsAt(Path("m")), "rw,relatime");
+  EXPECT_EQ(OptionsAt(Path("other")), "ro,relatime");
+}
+
+TEST_F(ChangeMountTest, MemoryGrowsThroughAReadOnlyMountAndStaysWritable) {
+  ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
+  ASSERT_OK(mounter_.Bind(BindOf(Path("m"), Path("ro"), ReadOnly())));
+  ASSERT_OK(mounter_.Change(SizeOf(Path("ro"), 16 * kMiB)));
+  EXPECT_EQ(BytesOf(Path("m")), 16 * kMiB);
+  EXPECT_EQ(OptionsAt(Path("ro")), "ro,relatime");
+  EXPECT_EQ(TryWrite(Path("m/file"), "x"), 0);
+  EXPECT_EQ(TryWrite(Path("ro/file"), "x"), EROFS);
+}
+
+TEST_F(ChangeMountTest, MemoryNeverBecomesSmallerThanWhatIsInIt) {
+  ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
+  ASSERT_EQ(Tool("head -c 3M /dev/zero > " + Path("m/file")), 0);
+  EXPECT_THAT(mounter_.Change(SizeOf(Path("m"), kMiB)),
+              FailsWith(StatusCode::kFailedPrecondition, "change the filesystem"));
+  EXPECT_EQ(BytesOf(Path("m")), 4 * kMiB);
+}
+
+TEST_F(ChangeMountTest, WhatCannotBeChangedIsRefusedAndNothingIs) {
+  EXPECT_THAT(mounter_.Change({.target = Dir("plain"), .flags = ReadOnly()}),
+              FailsWith(StatusCode::kFailedPrecondition, "nothing is mounted"));
+  ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));
+  EXPECT_THAT(mounter_.Change({.target = Path("m"), .flags = ReadOnly(), .options = {{"uid", "1"}}}),
+              FailsWith(StatusCode::kInvalidArgument, "not allowed"));
+  EXPECT_EQ(OptionsAt(Path("m")), "rw,relatime");
+}
+
+TEST_F(ChangeMountTest, AFilesystemOnADeviceTakesWhatItIsAllowed) {
+  ASSERT_OK(mounter_.Mount(MountOf(Ext4Image("a.img"), Dir("m"))));
+  ASSERT_OK(mounter_.Change({.target = Path("m"), .options = {{"commit", "30"}}}));
+  EXPECT_EQ(Tool("findmnt -no FS-OPTIONS " + Path("m") + " | grep -q commit=30"), 0);
+  EXPECT_THAT(mounter_.Change({.target = Path("m"), .options = {{"journal_path", "/dev/null"}}}),
+              FailsWith(StatusCode::kInvalidArgument, "not allowed for ext4"));
+}
+
+}  // namespace
+}  // namespace mooring::testing
