@@ -237,4 +237,8 @@ absl::Status ClassicMount::MoveTo(const UniqueFd& place, const std::string& path
   return ErrnoStatus(errno, "mount at", path);
 }
 
+absl::Status RemountWith(const UniqueFd& mount, const MountFlags& flags) {
+  return Remount(mount, flags, HasNoSymFollow(mount));
+}
+
 }  // namespace mooring

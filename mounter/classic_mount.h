@@ -74,6 +74,9 @@ class ClassicMount final : public NewMount {
   UniqueFd fd_;  // after it: open, it would keep the mount from going with the workshop
 };
 
+// Of a mount that stands: exactly these flags, and nothing else of it.
+absl::Status RemountWith(const UniqueFd& mount, const MountFlags& flags);
+
 }  // namespace mooring
 
 #endif  // MOORING_MOUNTER_CLASSIC_MOUNT_H_

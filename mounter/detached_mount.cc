@@ -26,6 +26,14 @@ std::uint64_t AttributesOf(const MountFlags& flags) {
   return attributes;
 }
 
+mount_attr Exactly(const MountFlags& flags) {
+  mount_attr attributes = {};
+  attributes.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
+                        MOUNT_ATTR_NODIRATIME | MOUNT_ATTR__ATIME;
+  attributes.attr_set = AttributesOf(flags);
+  return attributes;
+}
+
 absl::Status SetAttributes(const UniqueFd& fd, mount_attr attributes, bool recursive, std::string_view what) {
   const unsigned flags = AT_EMPTY_PATH | (recursive ? static_cast<unsigned>(AT_RECURSIVE) : 0U);
   if (::mount_setattr(fd.get(), "", flags, &attributes, sizeof(attributes)) == 0) return absl::OkStatus();
@@ -97,10 +105,7 @@ absl::Status DetachedMount::AddBelow(MountFlags flags, Propagation propagation) 
 
 absl::Status DetachedMount::Set(const MountFlags& flags, Propagation propagation, bool recursive) {
   if (recursive) MOORING_RETURN_IF_ERROR(AddBelow(flags, propagation));
-  mount_attr attributes = {};
-  attributes.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
-                        MOUNT_ATTR_NODIRATIME | MOUNT_ATTR__ATIME;
-  attributes.attr_set = AttributesOf(flags);
+  mount_attr attributes = Exactly(flags);
   attributes.propagation = MountBitsOf(propagation);
   return SetAttributes(fd_, attributes, false, "set the flags " + ToString(flags) + " of the new mount");
 }
@@ -115,6 +120,10 @@ absl::Status DetachedMount::SetPropagation(Propagation propagation, bool recursi
   mount_attr attributes = {};
   attributes.propagation = MountBitsOf(propagation);
   return SetAttributes(fd_, attributes, recursive, "set the propagation of the new mount");
+}
+
+absl::Status SetMountAttributes(const UniqueFd& mount, const MountFlags& flags) {
+  return SetAttributes(mount, Exactly(flags), false, "set the flags " + ToString(flags));
 }
 
 }  // namespace mooring

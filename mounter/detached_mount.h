@@ -29,6 +29,9 @@ class DetachedMount final : public NewMount {
   UniqueFd fd_;
 };
 
+// Of a mount that stands: exactly these flags, and nothing else of it.
+absl::Status SetMountAttributes(const UniqueFd& mount, const MountFlags& flags);
+
 }  // namespace mooring
 
 #endif  // MOORING_MOUNTER_DETACHED_MOUNT_H_

@@ -84,8 +84,6 @@ absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
   return request.remove_target ? target->Remove() : absl::OkStatus();
 }
 
-absl::Status KernelMounter::Change(const ChangeRequest& request) { return Unimplemented(request.target); }
-
 absl::StatusOr<PathInfo> KernelMounter::Find(const std::string& path) {
   absl::StatusOr<Target> target = Target::Resolve(path, kEverywhere);
   if (absl::IsNotFound(target.status())) return PathInfo();
@@ -138,8 +136,6 @@ absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& requ
 absl::Status KernelMounter::DetachLoop(const LoopInfo& loop) { return DetachLoopDevice(loop); }
 
 absl::Status KernelMounter::ResizeLoop(const LoopInfo& loop) { return ResizeLoopDevice(loop); }
-
-absl::Status KernelMounter::TuneLoop(const LoopInfo& loop, const LoopTuning&) { return Unimplemented(loop.device); }
 
 absl::StatusOr<std::vector<LoopInfo>> KernelMounter::FindLoops(const std::string& backing_file) {
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, ListLoops());
