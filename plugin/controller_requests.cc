@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <limits>
 #include <map>
@@ -56,6 +57,14 @@ struct Asked {
   std::optional<Propagation> propagation;
 };
 
+// Words of other drivers for what this one cannot do. Whoever asks for it must not believe that they have it.
+bool AsksForEncryption(std::string_view key) {
+  std::string lower(key);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return lower.find("encrypt") != std::string::npos || lower.find("luks") != std::string::npos ||
+         lower.find("kms") != std::string::npos;
+}
+
 // The text matters: some orchestrators show nothing else of it.
 absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
   const std::map<std::string, std::string> parameters(unordered.begin(), unordered.end());
@@ -64,6 +73,11 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
   for (const auto& [key, value] : parameters) {
     if (key == kFsTypeKey || key == kKubernetesFsType) {
       MOORING_RETURN_IF_ERROR(Agree(asked.fs_type, value, fmt::format("parameter {}", key)));
+    } else if (AsksForEncryption(key)) {
+      return InvalidArgument(
+          fmt::format("parameter {}: this driver encrypts nothing, whatever the value: leave it out, and put the state "
+                      "directory on an encrypted device",
+                      Quote(key)));
     } else if (key != kPropagationKey && !std::string_view(key).starts_with(kKubernetesPrefix)) {
       return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({}) and {}", Quote(key),
                                          kFsTypeKey, SupportedFsTypes(), kPropagationKey));
@@ -131,13 +145,14 @@ std::vector<Segments> ParseTopologies(const csi::v1::TopologyRequirement& wanted
   return topologies;
 }
 
+absl::StatusOr<TuningChange> ParseMutable(const Parameters& parameters) {
+  return ParseTuning(std::map<std::string, std::string>(parameters.begin(), parameters.end()));
+}
+
 absl::Status CheckOffered(const csi::v1::CreateVolumeRequest& request) {
   if (request.has_volume_content_source()) {
     return InvalidArgument(
         "volume_content_source: this version of the driver offers no snapshots and no clones, only empty volumes");
-  }
-  if (!request.mutable_parameters().empty()) {
-    return InvalidArgument("mutable_parameters: this driver has none, leave them out");
   }
   return absl::OkStatus();
 }
@@ -188,6 +203,7 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   spec.minimum_bytes = types.Minimum(spec.fs_type);
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
   spec.topologies = ParseTopologies(request.accessibility_requirements());
+  MOORING_ASSIGN_OR_RETURN(spec.tuning, ParseMutable(request.mutable_parameters()));
   return spec;
 }
 
@@ -226,6 +242,16 @@ absl::StatusOr<ControllerExpandSpec> ParseControllerExpand(const csi::v1::Contro
   return spec;
 }
 
+absl::StatusOr<ModifySpec> ParseModify(const csi::v1::ControllerModifyVolumeRequest& request) {
+  ModifySpec spec;
+  MOORING_ASSIGN_OR_RETURN(spec.volume_id, ParseVolumeId(request.volume_id()));
+  if (request.mutable_parameters().empty()) {
+    return InvalidArgument("mutable_parameters is missing: say what is to be changed");
+  }
+  MOORING_ASSIGN_OR_RETURN(spec.change, ParseMutable(request.mutable_parameters()));
+  return spec;
+}
+
 absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilitiesRequest& request) {
   MOORING_ASSIGN_OR_RETURN(std::string volume_id, ParseVolumeId(request.volume_id()));
   MOORING_RETURN_IF_ERROR(CheckCapabilitiesThere(request.volume_capabilities()));
@@ -238,7 +264,10 @@ absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilit
 }
 
 std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request) {
-  if (!request.mutable_parameters().empty()) return "mutable_parameters: this driver has none";
+  // What they are now is no matter: they can be changed to these.
+  const auto tuning = ParseMutable(request.mutable_parameters());
+  const absl::Status possible = tuning.ok() ? CheckPossible(*tuning, volume.kind) : tuning.status();
+  if (!possible.ok()) return Message(possible);
   const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());
   if (!asked.ok()) return Message(asked.status());
   if (asked->propagation && asked->propagation != volume.propagation) {

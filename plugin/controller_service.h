@@ -1,10 +1,12 @@
-// csi.v1.Controller: unpacks, calls the catalog, packs. Snapshots and modify are UNIMPLEMENTED.
+// csi.v1.Controller: unpacks, calls the catalog, packs; what concerns mounts of this node it asks of NodeVolumes.
+// Snapshots are UNIMPLEMENTED.
 #ifndef MOORING_PLUGIN_CONTROLLER_SERVICE_H_
 #define MOORING_PLUGIN_CONTROLLER_SERVICE_H_
 
 #include "absl/status/statusor.h"
 #include "csi.grpc.pb.h"
 #include "plugin/call.h"
+#include "plugin/node_volumes.h"
 #include "plugin/rpc.h"
 #include "plugin/volume_catalog.h"
 
@@ -12,8 +14,8 @@ namespace mooring {
 
 class ControllerService final : public csi::v1::Controller::Service {
  public:
-  // Both outlive the service.
-  ControllerService(VolumeCatalog& catalog, Rpc& rpc) : catalog_(catalog), rpc_(rpc) {}
+  // All outlive the service.
+  ControllerService(VolumeCatalog& catalog, NodeVolumes& uses, Rpc& rpc) : catalog_(catalog), uses_(uses), rpc_(rpc) {}
 
   grpc::Status CreateVolume(grpc::ServerContext* context, const csi::v1::CreateVolumeRequest* request,
                             csi::v1::CreateVolumeResponse* response) override;
@@ -41,10 +43,11 @@ class ControllerService final : public csi::v1::Controller::Service {
   grpc::Status ControllerGetVolume(grpc::ServerContext* context, const csi::v1::ControllerGetVolumeRequest* request,
                                    csi::v1::ControllerGetVolumeResponse* response) override;
 
-  // Of a later version: UNIMPLEMENTED, in words.
   grpc::Status ControllerModifyVolume(grpc::ServerContext* context,
                                       const csi::v1::ControllerModifyVolumeRequest* request,
                                       csi::v1::ControllerModifyVolumeResponse* response) override;
+
+  // Of a later version: UNIMPLEMENTED, in words.
   grpc::Status CreateSnapshot(grpc::ServerContext* context, const csi::v1::CreateSnapshotRequest* request,
                               csi::v1::CreateSnapshotResponse* response) override;
   grpc::Status DeleteSnapshot(grpc::ServerContext* context, const csi::v1::DeleteSnapshotRequest* request,
@@ -73,9 +76,13 @@ class ControllerService final : public csi::v1::Controller::Service {
                                                                  const Call& call);
   absl::StatusOr<csi::v1::ControllerGetVolumeResponse> Get(const csi::v1::ControllerGetVolumeRequest& request);
 
+  absl::StatusOr<csi::v1::ControllerModifyVolumeResponse> Modify(const csi::v1::ControllerModifyVolumeRequest& request,
+                                                                 const Call& call);
+
   void Pack(const VolumeInfo& info, csi::v1::Volume& volume) const;
 
   VolumeCatalog& catalog_;
+  NodeVolumes& uses_;
   Rpc& rpc_;
 };
 

@@ -32,6 +32,8 @@ using std::chrono::milliseconds;
 
 constexpr std::string_view kImageSuffix = ".img";
 
+constexpr std::uint64_t kLeastFreePercent = 5, kLeastFreeBytes = kGiB;
+
 constexpr milliseconds kPoll{5};
 constexpr milliseconds kLoopLingers{500};  // an autoclear loop device outlives its last unmount by a few of them
 constexpr milliseconds kPatience{30'000};  // a mkfs under way in another process; its flock goes with it
@@ -153,6 +155,15 @@ std::string DeviceNames(const std::vector<LoopInfo>& loops) {
   return names;
 }
 
+// Images are sparse: with nothing left below them, a write inside a volume fails however empty that looks.
+std::string ShortageOf(const std::string& directory, std::uint64_t available, std::uint64_t total) {
+  if (available >= std::min(total / 100 * kLeastFreePercent, kLeastFreeBytes)) return "";
+  return fmt::format(
+      "the filesystem of {} is nearly full, with {} MiB of {} MiB left: when it is full, writes to volumes "
+      "fail; make room there",
+      Quote(directory), available / kMiB, total / kMiB);
+}
+
 }  // namespace
 
 ImageBackend::ImageBackend(std::string directory, LoopDevices& loops, Contents& contents)
@@ -257,7 +268,10 @@ absl::StatusOr<BackendCapacity> ImageBackend::Capacity() const {
   if (::statvfs(directory_.c_str(), &filesystem) != 0) return ErrnoStatus(errno, "ask for the space in", directory_);
   const std::uint64_t available = std::uint64_t{filesystem.f_bavail} * filesystem.f_frsize;
   const std::uint64_t usable = available - available % kVolumeGranularity;
-  return BackendCapacity{.available = available, .largest_volume = std::min(usable, kLargestVolumeBytes)};
+  const std::uint64_t total = std::uint64_t{filesystem.f_blocks} * filesystem.f_frsize;
+  return BackendCapacity{.available = available,
+                         .largest_volume = std::min(usable, kLargestVolumeBytes),
+                         .shortage = ShortageOf(directory_, available, total)};
 }
 
 absl::Status ImageBackend::CheckSpace(std::uint64_t more_bytes) const {

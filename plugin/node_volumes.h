@@ -19,7 +19,9 @@
 #define MOORING_PLUGIN_NODE_VOLUMES_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,13 @@ struct StageSpec {
   std::string staging_path;
   Capability capability;
   bool read_only = false;
+
+  // Set where a task gets it as it is: then the path is a target.
+  struct AsTarget {
+    std::optional<Propagation> asked;
+    Propagation propagation = Propagation::kInherit;
+  };
+  std::optional<AsTarget> as_target = std::nullopt;
 };
 
 struct PublishSpec {
@@ -75,8 +84,22 @@ class NodeVolumes {
   absl::Status Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call);
   absl::Status Publish(const PublishSpec& spec, const Call& call);
   absl::Status Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call);
+
+  // Mounted at the target itself, with no staging path; else as Publish. Only for filesystems that can be written.
+  absl::Status PublishAlone(const PublishSpec& spec, const Call& call);
+  absl::StatusOr<std::vector<std::string>> LivePaths(const std::string& volume_id);  // where it is staged or published
+
   absl::StatusOr<VolumeStats> Stats(const std::string& volume_id, const std::string& volume_path);
   absl::StatusOr<std::uint64_t> Expand(const ExpandSpec& spec, const Call& call);  // the capacity in bytes
+
+  // For a change of the volume's settings, under its lock: all its devices and mounts here get them at once. Mounts in
+  // other namespaces are copies with flags of their own.
+  absl::Status Tune(const NodeVolume& volume);
+
+  // What ails the filesystems of these volumes, as far as they are in use here, by volume. Those that are well, or not
+  // mounted, are not in it. It takes little more than two seconds, whatever hangs.
+  using Ailments = std::map<std::string, std::string>;
+  absl::StatusOr<Ailments> FindAilments(const std::set<std::string>& volume_ids);
 
   // Ends the waiting for paths; the volumes' locks are whoever's gave them.
   void Stop() { path_locks_.Stop(); }
@@ -105,10 +128,11 @@ class NodeVolumes {
   absl::Status StageFilesystem(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
   absl::Status StageBlock(const StageSpec& spec, const NodeVolume& volume);
   absl::Status CheckBlockStagedThere(const StageSpec& spec);
-  absl::Status CheckStagedAlike(const StageSpec& spec, const PathInfo& place);
+  absl::Status CheckStagedAlike(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
   absl::StatusOr<std::string> PrepareFilesystem(const StageSpec& spec, const NodeVolume& volume, bool in_use);
   absl::Status MountStaged(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type, bool in_use);
   absl::Status CheckSameOptions(const StageSpec& spec);
+  absl::Status FinishMounted(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type, bool in_use);
 
   // node_publish.cc
   absl::Status CheckOtherTargets(const PublishSpec& spec);
@@ -116,13 +140,13 @@ class NodeVolumes {
     BindRequest bind;
     std::string options;  // the filesystem's, as it was staged
   };
-  absl::Status CheckPublishedAlike(const PublishSpec& spec, const PathInfo& target);
-  absl::Status AdoptTarget(const PublishSpec& spec, const PathInfo& target);
-  absl::StatusOr<Plan> PlanFilesystem(const PublishSpec& spec);
+  absl::Status CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
+  absl::Status AdoptTarget(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
+  absl::StatusOr<Plan> PlanFilesystem(const PublishSpec& spec, const NodeVolume& volume);
   absl::StatusOr<Plan> PlanBlock(const PublishSpec& spec, const NodeVolume& volume);
   absl::StatusOr<LoopInfo> StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
                                         const std::optional<VolumeUse>& staged);
-  absl::Status BindPlanned(const PublishSpec& spec, const Plan& plan);
+  absl::Status BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan);
   Propagation PropagationFor(const PublishSpec& spec) const { return spec.propagation.value_or(propagation_); }
   absl::Status CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const;
 
@@ -131,7 +155,6 @@ class NodeVolumes {
     std::string path;  // what to ask for figures: the path itself, or the device that is staged there
     PathInfo info;
   };
-  std::string BlockAilment(const std::string& volume_id, std::uint64_t device_bytes);
   absl::StatusOr<Place> FindVolumeAt(const std::string& volume_id, const std::string& path);
   absl::Status CheckOwner(const std::string& volume_id, const std::string& path, const std::string& owner);
   absl::Status CheckMount(const std::string& volume_id, const std::string& path, const PathInfo& info);
@@ -145,6 +168,16 @@ class NodeVolumes {
   absl::Status Record(const VolumeUse& use);
   absl::Status Forget(const std::string& path);
   absl::StatusOr<bool> IsLive(const VolumeUse& use);
+
+  // node_tune.cc
+  absl::Status TuneMount(const NodeVolume& volume, const VolumeUse& use);
+  absl::Status TuneDevice(const NodeVolume& volume, const LoopInfo& loop);
+  absl::Status TuneDevices(const NodeVolume& volume);
+
+  // node_health.cc
+  std::string ImageAilment(const std::string& volume_id, std::uint64_t device_bytes);
+  absl::StatusOr<std::string> MountAilment(const VolumeUse& use);
+  Ailments AilmentsOf(const std::vector<VolumeUse>& uses);
 
   // node_reconcile.cc
   struct Listing {
@@ -176,6 +209,8 @@ bool HasPropagation(const MountInfo& info, Propagation propagation);
 
 // DEADLINE_EXCEEDED where one of the volume's devices does not answer.
 absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<LoopInfo>& loops);
+
+std::string FullnessOf(const StatsInfo& usage);  // a sentence where 95 % of the bytes or inodes are used, else empty
 
 // The volume a loop device belongs to; empty: none of ours.
 std::string OwnerOf(const LoopInfo& loop);

@@ -26,6 +26,7 @@
 #include "plugin/confinement.h"
 #include "plugin/controller_service.h"
 #include "plugin/endpoint.h"
+#include "plugin/ephemeral_volumes.h"
 #include "plugin/identity_service.h"
 #include "plugin/image_backend.h"
 #include "plugin/node_service.h"
@@ -104,9 +105,11 @@ struct PluginServer::Parts {
         pools(MakePools(config, mounter)),
         catalog(*catalog_store, pools, *volume_locks, CatalogSettings(config)),
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation),
+        ephemeral_volumes(catalog, *catalog_store, node_volumes, *volume_locks),
         identity_service({config.driver_name, config.serves_controller()}, readiness, std::move(mounter_health), rpc),
-        controller_service(catalog, rpc),
-        node_service(rpc, node_volumes, {config.node_id, config.max_volumes, config.topology, config.mount_roots}),
+        controller_service(catalog, node_volumes, rpc),
+        node_service(rpc, node_volumes, ephemeral_volumes,
+                     {config.node_id, config.max_volumes, config.topology, config.mount_roots}),
         serves_node(config.serves_node()),
         serves_controller(config.serves_controller()) {}
 
@@ -122,6 +125,7 @@ struct PluginServer::Parts {
   Pools pools;
   VolumeCatalog catalog;
   NodeVolumes node_volumes;
+  EphemeralVolumes ephemeral_volumes;
   Readiness readiness;
   Rpc rpc{readiness};
   IdentityService identity_service;
@@ -169,8 +173,9 @@ absl::Status PluginServer::Parts::Reconcile() {
   if (serves_controller) {
     MOORING_RETURN_IF_ERROR(Annotate(catalog.Reconcile(), "reconcile the catalog"));
   }
-  if (serves_node) MOORING_RETURN_IF_ERROR(Annotate(node_volumes.Reconcile(), "reconcile the mounts"));
-  return absl::OkStatus();
+  if (!serves_node) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(Annotate(node_volumes.Reconcile(), "reconcile the mounts"));
+  return Annotate(ephemeral_volumes.Reconcile(), "reconcile the ephemeral volumes");
 }
 
 void PluginServer::Parts::ReconcileUntilDone() {

@@ -60,7 +60,9 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, c
       MOORING_RETURN_IF_ERROR(matches);
       return ToInfo(*there);
     }
-    if (there->state == VolumeState::kCreating && matches.ok()) {
+    // Its mutable parameters may have changed since, so an existing volume is not held to them; this one nobody knows.
+    const bool tuned_alike = there->tuning == With({}, spec.tuning);
+    if (there->state == VolumeState::kCreating && matches.ok() && tuned_alike) {
       MOORING_RETURN_IF_ERROR(Finish(*there));
       return ToInfo(*there);
     }
@@ -105,7 +107,8 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
                     "volumes of node {} are reachable only at {}",
                     Quote(settings_.node_id), SegmentsText(settings_.topology)));
   }
-  MOORING_RETURN_IF_ERROR(pools_.Find(spec.pool).status());
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(spec.pool));
+  MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->kind));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseSize(spec.range, spec.minimum_bytes));
   return VolumeRecord{.id = NewVolumeId(),
                       .name = spec.name,
@@ -113,7 +116,9 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
                       .bytes = bytes,
                       .fs_type = spec.fs_type,
                       .propagation = spec.propagation,
-                      .pool = spec.pool};
+                      .pool = spec.pool,
+                      .tuning = With({}, spec.tuning),
+                      .ephemeral = spec.ephemeral};
 }
 
 // creating -> ready, or away.

@@ -53,9 +53,10 @@ TEST_F(ErrorsIdentity, OnlyWhatIsThereIsAdvertised) {
   const auto controller = driver().Send(csi::v1::ControllerGetCapabilitiesRequest());
   for (const auto& capability : controller->capabilities()) types.push_back(capability.rpc().type());
   EXPECT_THAT(types, IsSupersetOf({static_cast<int>(Rpc::CREATE_DELETE_VOLUME), static_cast<int>(Rpc::LIST_VOLUMES),
-                                   static_cast<int>(Rpc::EXPAND_VOLUME), static_cast<int>(Rpc::GET_CAPACITY)}));
+                                   static_cast<int>(Rpc::EXPAND_VOLUME), static_cast<int>(Rpc::GET_CAPACITY),
+                                   static_cast<int>(Rpc::MODIFY_VOLUME), static_cast<int>(Rpc::VOLUME_CONDITION)}));
   for (const Rpc::Type later :
-       {Rpc::CREATE_DELETE_SNAPSHOT, Rpc::LIST_SNAPSHOTS, Rpc::CLONE_VOLUME, Rpc::MODIFY_VOLUME, Rpc::GET_SNAPSHOT}) {
+       {Rpc::CREATE_DELETE_SNAPSHOT, Rpc::LIST_SNAPSHOTS, Rpc::CLONE_VOLUME, Rpc::GET_SNAPSHOT}) {
     EXPECT_THAT(types, Not(Contains(static_cast<int>(later)))) << later;
   }
 }
@@ -69,7 +70,6 @@ TEST_F(ErrorsIdentity, WhatALaterIssueBringsIsUnimplementedAndSaysSo) {
   later(csi::v1::DeleteSnapshotRequest());
   later(csi::v1::ListSnapshotsRequest());
   later(csi::v1::GetSnapshotRequest());
-  later(csi::v1::ControllerModifyVolumeRequest());
   later(csi::v1::GroupControllerGetCapabilitiesRequest());
   later(csi::v1::CreateVolumeGroupSnapshotRequest());
   later(csi::v1::DeleteVolumeGroupSnapshotRequest());

@@ -88,7 +88,7 @@ TEST(ParseCreateVolumeTest, MissingAndHostileFieldsAreInvalid) {
   ExpectCreateInvalid([](auto& r) { r.mutable_volume_content_source()->mutable_snapshot(); },
                       "no snapshots and no clones");
   ExpectCreateInvalid([](auto& r) { r.mutable_volume_content_source(); }, "no snapshots and no clones");
-  ExpectCreateInvalid([](auto& r) { (*r.mutable_mutable_parameters())["iops"] = "1"; }, "mutable_parameters");
+  ExpectCreateInvalid([](auto& r) { (*r.mutable_mutable_parameters())["iops"] = "1"; }, "mutable parameter 'iops'");
 }
 
 TEST(ParseCreateVolumeTest, NamesAreAnyPrintableText) {
@@ -350,7 +350,7 @@ TEST_F(ValidateTest, AMismatchIsAMessageAndNoError) {
   expect([this] { (*request_.mutable_volume_context())["propagation"] = "both"; }, "'both' is unknown");
   expect([this] { (*request_.mutable_parameters())["colour"] = "blue"; }, "colour");
   expect([this] { (*request_.mutable_volume_context())["fsType"] = "ext4"; }, "volume was made for xfs");
-  expect([this] { (*request_.mutable_mutable_parameters())["iops"] = "1"; }, "mutable_parameters");
+  expect([this] { (*request_.mutable_mutable_parameters())["iops"] = "1"; }, "mutable parameter 'iops'");
   expect(
       [this] { request_.mutable_volume_capabilities(0)->mutable_access_mode()->set_mode(static_cast<Mode::Mode>(42)); },
       "access_mode");
