@@ -1,6 +1,7 @@
 // What ails volumes in use here: their images, their filesystems, and how full these are.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 
@@ -85,6 +86,10 @@ absl::StatusOr<NodeVolumes::Ailments> NodeVolumes::FindAilments(const std::set<s
   MOORING_ASSIGN_OR_RETURN(std::vector<VolumeUse> uses,
                            volume_ids.size() == 1 ? store_.OfVolume(*volume_ids.begin()) : store_.All());
   std::erase_if(uses, [&volume_ids](const VolumeUse& use) { return !volume_ids.contains(use.volume_id); });
+  // Staging paths before targets, which may lie below what hangs and is not the volume's.
+  std::stable_sort(uses.begin(), uses.end(), [](const VolumeUse& a, const VolumeUse& b) {
+    return a.role == VolumeUse::Role::kStage && b.role != VolumeUse::Role::kStage;
+  });
   return AilmentsOf(uses);
 }
 
