@@ -147,8 +147,8 @@ absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const NodeVolu
   if (known && !known->adopted() && known->capability != wanted.capability)
     return StagedOtherwise(spec, known->capability);
   if (known == wanted) return absl::OkStatus();
-  // An earlier call that was cut short between the mount and the growth behind it, see MountStaged.
-  if (place.mount->fs_type == "xfs") MOORING_RETURN_IF_ERROR(mounter_.Grow(spec.staging_path, "xfs"));
+  // An earlier call that was cut short between the mount and what comes behind it, see MountStaged.
+  MOORING_RETURN_IF_ERROR(FinishMounted(spec, volume, place.mount->fs_type, false));
   return Record(wanted);
 }
 

@@ -61,6 +61,18 @@ TEST_F(NodeTuneTest, AChangeThatWasCutShortIsFinishedByTheNextStage) {
   EXPECT_EQ(AtimeAt("/staging/a"), Atime::kRelatime);
 }
 
+// Killed between the mount and its device: the record says that it was begun.
+TEST_F(NodeTuneTest, AStageThatWasCutShortIsFinishedByTheNext) {
+  Tuned({.read_ahead_bytes = 8192});
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  VolumeUse begun = AllRecords().at(0);
+  begun.done = false;
+  ASSERT_OK(store_->Put(begun));
+  mounter_.ClearLog();
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_THAT(mounter_.Calls("TuneLoop"), ElementsAre("TuneLoop /dev/loop0 8192"));
+}
+
 TEST_F(NodeTuneTest, AStageWhoseDeviceCannotBeTunedLeavesNothing) {
   Tuned({.read_ahead_bytes = 8192});
   for (const Capability& capability : {MountCapability(), BlockCapability()}) {
