@@ -6,13 +6,11 @@
 #include <string>
 #include <string_view>
 
-#include "absl/status/statusor.h"
+#include "base/size.h"
 
 namespace mooring::cli {
 
-// Bytes from "1073741824", "1GiB" or "1Gi" (powers of 1024: Ki Mi Gi Ti Pi Ei), "1G" or "1GB" (powers of 1000: k M G T
-// P E). A whole number and nothing around it; INVALID_ARGUMENT otherwise, and past 2^63 - 1.
-absl::StatusOr<std::int64_t> ParseSize(std::string_view text);
+using mooring::ParseSize;
 
 // "1.0 GiB (1073741824)"; "512 B" below 1 KiB. Cut, not rounded, after one decimal place: never more than there is.
 std::string FormatSize(std::int64_t bytes);

@@ -137,6 +137,10 @@ std::string BackingFileAilment(dev_t device) {
   return fmt::format("its backing file {} is cut short: {} bytes of {}", Quote(backing), status.st_size, *bytes);
 }
 
+std::string HasBecomeReadOnly(const MountInfo& info) {
+  return fmt::format("the {} filesystem has become read-only: the kernel's log says after which error", info.fs_type);
+}
+
 }  // namespace
 
 absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device) {
@@ -170,12 +174,12 @@ absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type) 
 
 absl::StatusOr<std::string> FindAilment(const MountInfo& info) {
   if (const std::string ailment = BackingFileAilment(info.device); !ailment.empty()) return ailment;
-  if (info.superblock_read_only) {
-    return fmt::format("the {} filesystem has become read-only: the kernel's log says after which error", info.fs_type);
-  }
+  if (info.superblock_read_only) return HasBecomeReadOnly(info);
   if (info.fs_type == "btrfs") return BtrfsAilment(info.target);
   if (info.fs_type != "ext4") return std::string();
-  if (("," + FilesystemOptions(info.id) + ",").find(",shutdown,") != std::string::npos) {  // its root still answers
+  const std::string options = "," + FilesystemOptions(info.id) + ",";
+  if (options.find(",emergency_ro,") != std::string::npos) return HasBecomeReadOnly(info);  // since Linux 6.15
+  if (options.find(",shutdown,") != std::string::npos) {                                    // its root still answers
     return std::string(
         "the ext4 filesystem was shut down: unpublish and unstage the volume, so that the next stage checks it");
   }

@@ -138,8 +138,6 @@ absl::Status KernelMounter::DetachLoop(const LoopInfo& loop) { return DetachLoop
 
 absl::Status KernelMounter::ResizeLoop(const LoopInfo& loop) { return ResizeLoopDevice(loop); }
 
-absl::Status KernelMounter::TuneLoop(const LoopInfo& loop, const LoopTuning&) { return Unimplemented(loop.device); }
-
 absl::StatusOr<std::vector<LoopInfo>> KernelMounter::FindLoops(const std::string& backing_file) {
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, ListLoops());
   if (!backing_file.empty()) {

@@ -232,6 +232,7 @@ absl::StatusOr<OpenLoop> Finish(unsigned number, const OpenLoop& configured, con
   MOORING_ASSIGN_OR_RETURN(loop.fd, OpenDevice(number, O_RDONLY));
   MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> info, Status(loop.fd.get(), number));
   if (!info) return Internal(fmt::format("{} lost its file at once", DevicePath(number)));
+  MOORING_RETURN_IF_ERROR(ResetReadAhead(loop.fd.get(), *info));
   loop.info = *info;
   loop.made = true;
   return loop;

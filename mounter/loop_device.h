@@ -52,6 +52,9 @@ absl::StatusOr<std::optional<std::string>> LoopLabel(dev_t device);
 // The device as it was found, held open; empty: it is no more, or another's.
 absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop);
 
+// As the kernel has it for new devices: one that is used again comes with that of the volume before.
+absl::Status ResetReadAhead(int fd, const LoopInfo& loop);
+
 absl::Status DetachLoopDevice(const LoopInfo& loop);
 absl::Status ResizeLoopDevice(const LoopInfo& loop);
 

@@ -69,6 +69,7 @@ struct BackendCapacity {
   std::uint64_t total = 0;           // bytes, of what has volumes and of what has not
   std::uint64_t available = 0;       // bytes
   std::uint64_t largest_volume = 0;  // bytes
+  std::string shortage = {};  // why writes to volumes that are there will fail soon, a sentence; empty: they will not
 };
 
 class Backend {

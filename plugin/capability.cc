@@ -120,6 +120,14 @@ std::string WithoutMountFlags(const std::string& capability) {
   return flags == std::string::npos ? capability : capability.substr(0, flags) + ", mount flags not shown";
 }
 
+Atime AtimeIn(const std::string& capability) {
+  const std::size_t flags = std::min(capability.find(kFlags), capability.size());
+  const std::string text = "," + capability.substr(flags + (flags < capability.size() ? sizeof(kFlags) - 1 : 0));
+  const std::string words = text.substr(0, text.find(' ')) + ",";
+  if (words.find(",noatime,") != std::string::npos) return Atime::kNoatime;
+  return words.find(",strictatime,") != std::string::npos ? Atime::kStrictatime : Atime::kRelatime;
+}
+
 bool IsReaderOnly(AccessMode mode) {
   return mode == AccessMode::kSingleNodeReaderOnly || mode == AccessMode::kMultiNodeReaderOnly;
 }

@@ -60,6 +60,8 @@ std::string ToString(
 // The same text for messages, which reach logs: mount flags may be sensitive.
 std::string WithoutMountFlags(const std::string& capability);
 
+Atime AtimeIn(const std::string& capability);  // of its mount flags; kRelatime where none is there
+
 bool IsReaderOnly(AccessMode mode);  // nothing published in this mode may write
 
 // Whether a volume may be published on one node at a second target in this mode.

@@ -50,18 +50,24 @@ constexpr char kVolumeColumns[] =
     "seq, id, name, state, capacity_bytes, fs_type, "
     "(SELECT value FROM settings WHERE key = 'propagation of ' || id), "
     "(SELECT value FROM settings WHERE key = 'pool of ' || id), "
-    "(SELECT value FROM settings WHERE key = 'source of ' || id)";
-constexpr int kVolumeColumnCount = 9;
+    "(SELECT value FROM settings WHERE key = 'source of ' || id), "
+    "(SELECT value FROM settings WHERE key = 'parameters of ' || id), "
+    "(SELECT value FROM settings WHERE key = 'ephemeral of ' || id)";
+constexpr int kVolumeColumnCount = 11;
 
 struct Detail {
   std::string key;    // of `settings`
   std::string value;  // empty: the volume has none
 };
 
+std::string TuningKey(const std::string& id) { return "parameters of " + id; }
+
 std::vector<Detail> DetailsOf(const VolumeRecord& volume) {
   return {{"propagation of " + volume.id, volume.propagation ? PropagationText(volume.propagation) : ""},
           {"pool of " + volume.id, volume.pool == kDefaultPool ? "" : volume.pool},
-          {"source of " + volume.id, volume.source}};
+          {"source of " + volume.id, volume.source},
+          {TuningKey(volume.id), ToText(volume.tuning)},
+          {"ephemeral of " + volume.id, volume.ephemeral}};
 }
 
 VolumeRecord VolumeIn(Use& row) {
@@ -73,7 +79,9 @@ VolumeRecord VolumeIn(Use& row) {
           .fs_type = row.Text(5),
           .propagation = PropagationIn(row.Text(6)),  // no row, no word
           .pool = row.IsNull(7) ? std::string(kDefaultPool) : row.Text(7),
-          .source = row.Text(8)};
+          .source = row.Text(8),
+          .tuning = TuningIn(row.Text(9)),
+          .ephemeral = row.Text(10)};
 }
 
 // The version found, after an empty file has got its tables, an older one those of now.
@@ -142,19 +150,24 @@ struct CatalogStore::Reader {
                      "SELECT volume_id, node_id, access_type, capability, read_only FROM publications "
                      "WHERE volume_id = ? ORDER BY node_id"),
         list(connection.database,
-             fmt::format("SELECT {}, node_id FROM (SELECT * FROM volumes WHERE state = 'ready' AND seq > ? "
+             fmt::format("SELECT {}, node_id FROM (SELECT * FROM volumes WHERE state = 'ready' AND seq > ? AND NOT "
+                         "EXISTS (SELECT 1 FROM settings WHERE key = 'ephemeral of ' || id) "
                          "ORDER BY seq LIMIT ?) LEFT JOIN publications ON volume_id = id "
                          "ORDER BY seq, node_id",
                          kVolumeColumns)),
         unfinished(connection.database,
                    fmt::format("SELECT {} FROM volumes WHERE state <> 'ready' ORDER BY seq", kVolumeColumns)),
+        ephemeral(connection.database,
+                  fmt::format("SELECT {} FROM volumes WHERE id IN (SELECT substr(key, 14) FROM settings "
+                              "WHERE key > 'ephemeral of ' AND key < 'ephemeral of~') ORDER BY seq",
+                              kVolumeColumns)),
         bytes_in(connection.database,
                  fmt::format("SELECT COALESCE(SUM(capacity_bytes), 0) FROM volumes LEFT JOIN settings "
                              "ON key = 'pool of ' || id WHERE COALESCE(value, '{}') = ?",
                              kDefaultPool)) {}
 
   std::mutex& mutex;
-  SQLite::Statement by_id, by_name, publications, list, unfinished, bytes_in;
+  SQLite::Statement by_id, by_name, publications, list, unfinished, ephemeral, bytes_in;
 };
 
 CatalogStore::CatalogStore(std::shared_ptr<CatalogDatabase> database)
@@ -226,6 +239,18 @@ absl::Status CatalogStore::SetBytes(const std::string& id, std::uint64_t bytes) 
   const std::lock_guard<std::mutex> lock(writer_->mutex);
   return Guarded("change a volume in", path_,
                  [&] { Use(writer_->set_bytes, id, static_cast<std::int64_t>(bytes)).Exec(); });
+}
+
+absl::Status CatalogStore::SetTuning(const std::string& id, const VolumeTuning& tuning) {
+  const std::lock_guard<std::mutex> lock(writer_->mutex);
+  return Guarded("change a volume in", path_, [&] {
+    const std::string text = ToText(tuning);
+    if (text.empty()) {
+      Use(writer_->unset, TuningKey(id)).Exec();
+    } else {
+      Use(writer_->set, TuningKey(id), text).Exec();
+    }
+  });
 }
 
 absl::Status CatalogStore::Remove(const std::string& id) {
@@ -312,6 +337,15 @@ absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListUnfinished() {
   return Guarded("list the volumes of", path_, [&] {
     std::vector<VolumeRecord> volumes;
     for (Use row(reader_->unfinished); row.Step();) volumes.push_back(VolumeIn(row));
+    return volumes;
+  });
+}
+
+absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListEphemeral() {
+  const std::lock_guard<std::mutex> lock(reader_->mutex);
+  return Guarded("list the volumes of", path_, [&] {
+    std::vector<VolumeRecord> volumes;
+    for (Use row(reader_->ephemeral); row.Step();) volumes.push_back(VolumeIn(row));
     return volumes;
   });
 }

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
 #include "plugin/pools.h"
+#include "plugin/volume_tuning.h"
 
 namespace mooring {
 
@@ -41,6 +42,8 @@ struct VolumeRecord {
   std::optional<Propagation> propagation = std::nullopt;
   std::string pool = std::string(kDefaultPool);
   std::string source = {};  // the id of the snapshot or volume that it was made from; empty: it was made empty
+  VolumeTuning tuning = {};
+  std::string ephemeral = {};  // the id that an orchestrator has given it; empty: it is no ephemeral one
 };
 
 struct PublicationRecord {
@@ -71,6 +74,7 @@ class CatalogStore {
   // Compare and set: false where the volume is gone or not in the state `from`.
   absl::StatusOr<bool> Move(const std::string& id, VolumeState from, VolumeState to);
   absl::Status SetBytes(const std::string& id, std::uint64_t bytes);
+  absl::Status SetTuning(const std::string& id, const VolumeTuning& tuning);
   absl::Status Remove(const std::string& id);  // with its publications; gone already is OK
 
   // Makes or replaces the publication of a volume to a node. False, and nothing done, where that many other volumes are
@@ -85,9 +89,11 @@ class CatalogStore {
   absl::StatusOr<std::optional<VolumeRecord>> FindByName(const std::string& name);
   absl::StatusOr<std::vector<PublicationRecord>> Publications(const std::string& volume_id);
 
-  // The first `most` ready volumes whose seq is larger than `after`, by seq.
+  // The first `most` ready volumes whose seq is larger than `after`, by seq. No ephemeral ones: their orchestrator
+  // knows nothing of a catalog.
   absl::StatusOr<std::vector<ListedVolume>> ListReady(std::int64_t after, std::size_t most);
   absl::StatusOr<std::vector<VolumeRecord>> ListUnfinished();  // creating or deleting
+  absl::StatusOr<std::vector<VolumeRecord>> ListEphemeral();   // in whatever state
 
   // The connections, for the store of the snapshots beside this one.
   const std::shared_ptr<CatalogDatabase>& database() const { return database_; }

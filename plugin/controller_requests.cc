@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "base/quote.h"
@@ -40,6 +42,14 @@ struct Asked {
   std::string pool;
 };
 
+// Words of other drivers for what this one cannot do. Whoever asks for it must not believe that they have it.
+bool AsksForEncryption(std::string_view key) {
+  std::string lower(key);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return lower.find("encrypt") != std::string::npos || lower.find("luks") != std::string::npos ||
+         lower.find("kms") != std::string::npos;
+}
+
 // The text matters: some orchestrators show nothing else of it.
 absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
   const std::map<std::string, std::string> parameters(unordered.begin(), unordered.end());
@@ -50,6 +60,11 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
       MOORING_RETURN_IF_ERROR(Agree(asked.fs_type, value, fmt::format("parameter {}", key)));
     } else if (key == kPoolKey) {
       asked.pool = value;
+    } else if (AsksForEncryption(key)) {
+      return InvalidArgument(
+          fmt::format("parameter {}: this driver encrypts nothing, whatever the value: leave it out, and put the state "
+                      "directory on an encrypted device",
+                      Quote(key)));
     } else if (key != kPropagationKey && !std::string_view(key).starts_with(kKubernetesPrefix)) {
       return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({}), {} and {}", Quote(key),
                                          kFsTypeKey, SupportedFsTypes(), kPoolKey, kPropagationKey));
@@ -140,11 +155,8 @@ absl::StatusOr<ContentSource> ParseSource(const csi::v1::CreateVolumeRequest& re
                                                                        : "volume_content_source: volume_id is missing");
 }
 
-absl::Status CheckOffered(const csi::v1::CreateVolumeRequest& request) {
-  if (!request.mutable_parameters().empty()) {
-    return InvalidArgument("mutable_parameters: this driver has none, leave them out");
-  }
-  return absl::OkStatus();
+absl::StatusOr<TuningChange> ParseMutable(const Parameters& parameters) {
+  return ParseTuning(std::map<std::string, std::string>(parameters.begin(), parameters.end()));
 }
 
 absl::Status CheckCapabilitiesThere(const Capabilities& capabilities) {
@@ -197,7 +209,6 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
                                                    const SourceFacts& source) {
   MOORING_RETURN_IF_ERROR(CheckName(request.name(), "volume"));
   MOORING_RETURN_IF_ERROR(CheckCapabilitiesThere(request.volume_capabilities()));
-  MOORING_RETURN_IF_ERROR(CheckOffered(request));
   CreateVolumeSpec spec;
   spec.name = request.name();
   MOORING_ASSIGN_OR_RETURN(const Asked asked, ParseAsked(request.parameters(), request.volume_capabilities()));
@@ -214,6 +225,7 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   spec.is_mounted = types.mount;
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
   spec.topologies = ParseTopologies(request.accessibility_requirements());
+  MOORING_ASSIGN_OR_RETURN(spec.tuning, ParseMutable(request.mutable_parameters()));
   return spec;
 }
 
@@ -252,6 +264,16 @@ absl::StatusOr<ControllerExpandSpec> ParseControllerExpand(const csi::v1::Contro
   return spec;
 }
 
+absl::StatusOr<ModifySpec> ParseModify(const csi::v1::ControllerModifyVolumeRequest& request) {
+  ModifySpec spec;
+  MOORING_ASSIGN_OR_RETURN(spec.volume_id, ParseVolumeId(request.volume_id()));
+  if (request.mutable_parameters().empty()) {
+    return InvalidArgument("mutable_parameters is missing: say what is to be changed");
+  }
+  MOORING_ASSIGN_OR_RETURN(spec.change, ParseMutable(request.mutable_parameters()));
+  return spec;
+}
+
 absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilitiesRequest& request) {
   MOORING_ASSIGN_OR_RETURN(std::string volume_id, ParseVolumeId(request.volume_id()));
   MOORING_RETURN_IF_ERROR(CheckCapabilitiesThere(request.volume_capabilities()));
@@ -265,7 +287,10 @@ absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilit
 
 std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request,
                             const Pools& pools) {
-  if (!request.mutable_parameters().empty()) return "mutable_parameters: this driver has none";
+  // What they are now is no matter: they can be changed to these.
+  const auto tuning = ParseMutable(request.mutable_parameters());
+  const absl::Status possible = tuning.ok() ? CheckPossible(*tuning, volume.kind) : tuning.status();
+  if (!possible.ok()) return Message(possible);
   const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());
   if (!asked.ok()) return Message(asked.status());
   if (!asked->pool.empty() && asked->pool != volume.pool) {

@@ -58,6 +58,9 @@ absl::StatusOr<ControllerUnpublishSpec> ParseControllerUnpublish(
     const csi::v1::ControllerUnpublishVolumeRequest& request);
 absl::StatusOr<ControllerExpandSpec> ParseControllerExpand(const csi::v1::ControllerExpandVolumeRequest& request);
 
+// Nothing to change is INVALID_ARGUMENT, too.
+absl::StatusOr<ModifySpec> ParseModify(const csi::v1::ControllerModifyVolumeRequest& request);
+
 // The volume's id; the capabilities are looked at by WhyNotConfirmed, which knows the volume.
 absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilitiesRequest& request);
 

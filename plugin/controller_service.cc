@@ -1,5 +1,6 @@
 #include "plugin/controller_service.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,18 @@
 #include "plugin/volume_id.h"
 
 namespace mooring {
+namespace {
+
+// What it lies in, and what is mounted of it here.
+void SetCondition(const VolumeInfo& volume, const NodeVolumes::Ailments& in_use, csi::v1::VolumeCondition& condition) {
+  const auto mounted = in_use.find(volume.id);
+  std::string ailment = volume.ailment;
+  if (mounted != in_use.end()) ailment += (ailment.empty() ? "" : "; ") + mounted->second;
+  condition.set_abnormal(!ailment.empty());
+  condition.set_message(ailment.empty() ? "healthy" : ailment);
+}
+
+}  // namespace
 
 // The table: what is asked, what answers it.
 
@@ -71,18 +84,10 @@ grpc::Status ControllerService::ControllerGetVolume(grpc::ServerContext* context
   return rpc_.Serve(context, *request, response, [&](const Call&) { return Get(*request); });
 }
 
-template <typename Request, typename Response>
-grpc::Status ControllerService::Later(grpc::ServerContext* context, const Request& request, Response* response) {
-  const auto refuse = [](const Call&) -> absl::StatusOr<Response> {
-    return Unimplemented("this version of the driver offers no modification of volumes");
-  };
-  return rpc_.Serve(context, request, response, refuse, Rpc::When::kAlways);
-}
-
 grpc::Status ControllerService::ControllerModifyVolume(grpc::ServerContext* context,
                                                        const csi::v1::ControllerModifyVolumeRequest* request,
                                                        csi::v1::ControllerModifyVolumeResponse* response) {
-  return Later(context, *request, response);
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Modify(*request, call); });
 }
 
 grpc::Status ControllerService::CreateSnapshot(grpc::ServerContext* context,
@@ -159,18 +164,23 @@ absl::StatusOr<csi::v1::ValidateVolumeCapabilitiesResponse> ControllerService::V
   *confirmed.mutable_volume_context() = request.volume_context();
   *confirmed.mutable_volume_capabilities() = request.volume_capabilities();
   *confirmed.mutable_parameters() = request.parameters();
+  *confirmed.mutable_mutable_parameters() = request.mutable_parameters();
   return response;
 }
 
 absl::StatusOr<csi::v1::ListVolumesResponse> ControllerService::List(const csi::v1::ListVolumesRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const ListVolumesSpec spec, ParseListVolumes(request));
   MOORING_ASSIGN_OR_RETURN(const VolumePage page, catalog_.List(spec));
+  std::set<std::string> ids;
+  for (const VolumeInfo& volume : page.volumes) ids.insert(volume.id);
+  MOORING_ASSIGN_OR_RETURN(const NodeVolumes::Ailments ailments, uses_.FindAilments(ids));
   csi::v1::ListVolumesResponse response;
   for (const VolumeInfo& volume : page.volumes) {
     auto& entry = *response.add_entries();
     Pack(volume, *entry.mutable_volume());
     entry.mutable_status()->mutable_published_node_ids()->Assign(volume.published_nodes.begin(),
                                                                  volume.published_nodes.end());
+    SetCondition(volume, ailments, *entry.mutable_status()->mutable_volume_condition());
   }
   if (page.next) response.set_next_token(ListToken(*page.next));
   return response;
@@ -188,9 +198,10 @@ absl::StatusOr<csi::v1::GetCapacityResponse> ControllerService::Capacity(const c
 absl::StatusOr<csi::v1::ControllerGetCapabilitiesResponse> ControllerService::Capabilities() {
   using Type = csi::v1::ControllerServiceCapability::RPC;
   csi::v1::ControllerGetCapabilitiesResponse response;
-  for (const auto type : {Type::CREATE_DELETE_VOLUME, Type::PUBLISH_UNPUBLISH_VOLUME, Type::LIST_VOLUMES,
-                          Type::GET_CAPACITY, Type::PUBLISH_READONLY, Type::EXPAND_VOLUME,
-                          Type::LIST_VOLUMES_PUBLISHED_NODES, Type::GET_VOLUME, Type::SINGLE_NODE_MULTI_WRITER}) {
+  for (const auto type :
+       {Type::CREATE_DELETE_VOLUME, Type::PUBLISH_UNPUBLISH_VOLUME, Type::LIST_VOLUMES, Type::GET_CAPACITY,
+        Type::PUBLISH_READONLY, Type::EXPAND_VOLUME, Type::LIST_VOLUMES_PUBLISHED_NODES, Type::GET_VOLUME,
+        Type::SINGLE_NODE_MULTI_WRITER, Type::MODIFY_VOLUME, Type::VOLUME_CONDITION}) {
     if (type == Type::EXPAND_VOLUME && !catalog_.pools().AnyCan(&BackendTraits::grows)) continue;
     response.add_capabilities()->mutable_rpc()->set_type(type);
   }
@@ -216,8 +227,10 @@ absl::StatusOr<csi::v1::ControllerGetVolumeResponse> ControllerService::Get(
     const csi::v1::ControllerGetVolumeRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseVolumeId(request.volume_id()));
   MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Get(volume_id));
+  MOORING_ASSIGN_OR_RETURN(const NodeVolumes::Ailments ailments, uses_.FindAilments({volume_id}));
   csi::v1::ControllerGetVolumeResponse response;
   Pack(volume, *response.mutable_volume());
+  SetCondition(volume, ailments, *response.mutable_status()->mutable_volume_condition());
   response.mutable_status()->mutable_published_node_ids()->Assign(volume.published_nodes.begin(),
                                                                   volume.published_nodes.end());
   return response;
@@ -258,6 +271,14 @@ absl::StatusOr<csi::v1::GetSnapshotResponse> ControllerService::GetSnapshot(
   csi::v1::GetSnapshotResponse response;
   mooring::Pack(snapshot, *response.mutable_snapshot());
   return response;
+}
+
+absl::StatusOr<csi::v1::ControllerModifyVolumeResponse> ControllerService::Modify(
+    const csi::v1::ControllerModifyVolumeRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const ModifySpec spec, ParseModify(request));
+  const auto tune = [this](const NodeVolume& volume) { return uses_.Tune(volume); };
+  MOORING_RETURN_IF_ERROR(catalog_.Modify(spec, tune, call));
+  return csi::v1::ControllerModifyVolumeResponse();
 }
 
 void ControllerService::Pack(const VolumeInfo& info, csi::v1::Volume& volume) const {

@@ -1,10 +1,11 @@
-// csi.v1.Controller: unpacks, calls the catalogs, packs. Modify is UNIMPLEMENTED.
+// csi.v1.Controller: unpacks, calls the catalogs, packs; what concerns mounts of this node it asks of NodeVolumes.
 #ifndef MOORING_PLUGIN_CONTROLLER_SERVICE_H_
 #define MOORING_PLUGIN_CONTROLLER_SERVICE_H_
 
 #include "absl/status/statusor.h"
 #include "csi.grpc.pb.h"
 #include "plugin/call.h"
+#include "plugin/node_volumes.h"
 #include "plugin/rpc.h"
 #include "plugin/snapshot_catalog.h"
 #include "plugin/volume_catalog.h"
@@ -14,8 +15,8 @@ namespace mooring {
 class ControllerService final : public csi::v1::Controller::Service {
  public:
   // All of them outlive the service. `has_snapshots`: at least one pool can make them, and copies.
-  ControllerService(VolumeCatalog& catalog, SnapshotCatalog& snapshots, bool has_snapshots, Rpc& rpc)
-      : catalog_(catalog), snapshots_(snapshots), has_snapshots_(has_snapshots), rpc_(rpc) {}
+  ControllerService(VolumeCatalog& catalog, SnapshotCatalog& snapshots, NodeVolumes& uses, bool has_snapshots, Rpc& rpc)
+      : catalog_(catalog), snapshots_(snapshots), uses_(uses), has_snapshots_(has_snapshots), rpc_(rpc) {}
 
   grpc::Status CreateVolume(grpc::ServerContext* context, const csi::v1::CreateVolumeRequest* request,
                             csi::v1::CreateVolumeResponse* response) override;
@@ -42,6 +43,9 @@ class ControllerService final : public csi::v1::Controller::Service {
                                       csi::v1::ControllerExpandVolumeResponse* response) override;
   grpc::Status ControllerGetVolume(grpc::ServerContext* context, const csi::v1::ControllerGetVolumeRequest* request,
                                    csi::v1::ControllerGetVolumeResponse* response) override;
+  grpc::Status ControllerModifyVolume(grpc::ServerContext* context,
+                                      const csi::v1::ControllerModifyVolumeRequest* request,
+                                      csi::v1::ControllerModifyVolumeResponse* response) override;
   grpc::Status CreateSnapshot(grpc::ServerContext* context, const csi::v1::CreateSnapshotRequest* request,
                               csi::v1::CreateSnapshotResponse* response) override;
   grpc::Status DeleteSnapshot(grpc::ServerContext* context, const csi::v1::DeleteSnapshotRequest* request,
@@ -52,14 +56,8 @@ class ControllerService final : public csi::v1::Controller::Service {
                            csi::v1::GetSnapshotResponse* response) override;
 
   // Of a later version: UNIMPLEMENTED, in words.
-  grpc::Status ControllerModifyVolume(grpc::ServerContext* context,
-                                      const csi::v1::ControllerModifyVolumeRequest* request,
-                                      csi::v1::ControllerModifyVolumeResponse* response) override;
 
  private:
-  template <typename Request, typename Response>
-  grpc::Status Later(grpc::ServerContext* context, const Request& request, Response* response);
-
   absl::StatusOr<csi::v1::CreateVolumeResponse> Create(const csi::v1::CreateVolumeRequest& request, const Call& call);
   absl::StatusOr<csi::v1::DeleteVolumeResponse> Delete(const csi::v1::DeleteVolumeRequest& request, const Call& call);
   absl::StatusOr<csi::v1::ControllerPublishVolumeResponse> Publish(
@@ -81,10 +79,14 @@ class ControllerService final : public csi::v1::Controller::Service {
   absl::StatusOr<csi::v1::ListSnapshotsResponse> ListSnapshots(const csi::v1::ListSnapshotsRequest& request);
   absl::StatusOr<csi::v1::GetSnapshotResponse> GetSnapshot(const csi::v1::GetSnapshotRequest& request);
 
+  absl::StatusOr<csi::v1::ControllerModifyVolumeResponse> Modify(const csi::v1::ControllerModifyVolumeRequest& request,
+                                                                 const Call& call);
+
   void Pack(const VolumeInfo& info, csi::v1::Volume& volume) const;
 
   VolumeCatalog& catalog_;
   SnapshotCatalog& snapshots_;
+  NodeVolumes& uses_;
   const bool has_snapshots_;
   Rpc& rpc_;
 };

@@ -76,7 +76,7 @@ absl::Status NodeVolumes::Publish(const PublishSpec& asked, const Call& call) {
   MOORING_RETURN_IF_ERROR(CheckOtherTargets(spec));
   VolumeUse use = UseOf(spec, plan.bind, plan.options);
   MOORING_RETURN_IF_ERROR(store_.Put(use));
-  if (const absl::Status bound = BindPlanned(spec, plan); !bound.ok()) {
+  if (const absl::Status bound = BindPlanned(spec, volume, plan); !bound.ok()) {
     store_.Remove(spec.target_path).IgnoreError();
     // A read-only device may have been stacked for this target alone.
     if (spec.capability.access_type == AccessType::kBlock) ReleaseDevices(spec.volume_id).IgnoreError();
@@ -97,12 +97,13 @@ absl::Status NodeVolumes::CheckMayBeShared(const PublishSpec& spec, const BindRe
   return FailedPrecondition(fmt::format("{}would be read-only, as the volume is staged: {}", what, kAdvice));
 }
 
-absl::Status NodeVolumes::BindPlanned(const PublishSpec& spec, const Plan& plan) {
+absl::Status NodeVolumes::BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan) {
   if (spec.capability.access_type == AccessType::kMount || !plan.bind.flags.read_only) return mounter_.Bind(plan.bind);
   // A read-only bind of a device node stops nobody from writing: the device itself has to be read-only.
   MOORING_ASSIGN_OR_RETURN(const LoopInfo stacked, mounter_.AttachLoop({.backing_file = plan.bind.source,
                                                                         .label = ReadOnlyLabelFor(spec.volume_id),
                                                                         .read_only = true}));
+  if (volume.tuning.read_ahead_bytes != 0) MOORING_RETURN_IF_ERROR(TuneDevice(volume, stacked));
   BindRequest bind = plan.bind;
   bind.source = stacked.device;
   return mounter_.Bind(bind);
@@ -127,8 +128,11 @@ absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const Nod
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.target_path));
   if (!known || known->adopted()) return AdoptTarget(spec, volume, target);
   const MountFlags& now = target.mount->flags;
+  // Under noatime a mount may not have got, or lost, it yet.
+  MountFlags asked = Tuned(spec.capability.options.flags, volume.tuning);
+  if (now.atime == Atime::kNoatime || volume.tuning.noatime) asked.atime = now.atime;
   const bool intact = now.read_only == known->read_only && HasPropagation(*target.mount, known->propagation) &&
-                      (known->access_type == AccessType::kBlock || Stricter(now, spec.capability.options.flags) == now);
+                      (known->access_type == AccessType::kBlock || Stricter(now, asked) == now);
   if (known->capability != AskedFor(spec)) return PublishedOtherwise(spec, known->capability);
   // Where neither call named one, the default of the time of the mount holds.
   const Propagation before = known->asked_propagation.value_or(known->propagation);
@@ -147,7 +151,12 @@ absl::Status NodeVolumes::AdoptTarget(const PublishSpec& spec, const NodeVolume&
   Plan plan;
   plan.bind.flags.read_only = IsReadOnly(spec);
   if (!is_block) {
-    MOORING_ASSIGN_OR_RETURN(plan, PlanFilesystem(spec, volume));
+    if (spec.staging_path.empty()) {
+      plan.bind.flags = Tuned(spec.capability.options.flags, volume.tuning);
+      plan.options = ToString(spec.capability.options.options);
+    } else {
+      MOORING_ASSIGN_OR_RETURN(plan, PlanFilesystem(spec, volume));
+    }
   }
   const bool alike =
       is_block ? target.mount->flags.read_only == plan.bind.flags.read_only : target.mount->flags == plan.bind.flags;
@@ -203,7 +212,7 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec&
     return FailedPrecondition(fmt::format(
         "volume {} is staged with other filesystem options than are asked for: stage it with them", spec.volume_id));
   }
-  MountFlags asked = spec.capability.options.flags;
+  MountFlags asked = Tuned(spec.capability.options.flags, volume.tuning);
   asked.read_only = IsReadOnly(spec);
   BindRequest request;
   request.source = spec.staging_path;

@@ -4,11 +4,16 @@
 
 #include "base/path.h"
 #include "base/quote.h"
+#include "base/size.h"
 #include "base/status.h"
 #include "plugin/controller_requests.h"
+#include "plugin/volume_id.h"
 
 namespace mooring {
 namespace {
+
+constexpr char kEphemeral[] = "csi.storage.k8s.io/ephemeral";
+constexpr char kSize[] = "size";  // of an ephemeral volume, for there is no capacity_range
 
 using ContextMap = google::protobuf::Map<std::string, std::string>;
 
@@ -43,6 +48,20 @@ absl::StatusOr<VolumePath> ParseVolumePath(const std::string& id, const std::str
   const absl::StatusOr<std::string> normal = NormalisePath("volume_path", path);
   if (!normal.ok()) return NotFound(fmt::format("volume {} is not there: {}", Quote(id), Message(normal.status())));
   return VolumePath{id, *normal};
+}
+
+// What is published would be what was made: nothing.
+absl::Status CheckEphemeralUse(const PublishSpec& publish) {
+  const Capability& capability = publish.capability;
+  if (capability.access_type == AccessType::kBlock) {
+    return InvalidArgument("an ephemeral volume is a filesystem: for block access take one that lasts");
+  }
+  if (publish.read_only || capability.options.flags.read_only || IsReaderOnly(capability.mode)) {
+    return InvalidArgument("an ephemeral volume begins empty, and read-only it would stay so: leave that out");
+  }
+  if (!IsVolumeId(publish.volume_id)) return absl::OkStatus();
+  return InvalidArgument(fmt::format("volume_id {} is one of this driver's own: an ephemeral volume has another",
+                                     Quote(publish.volume_id)));
 }
 
 }  // namespace
@@ -82,6 +101,33 @@ absl::StatusOr<PublishSpec> ParsePublish(const csi::v1::NodePublishVolumeRequest
   spec.read_only = request.readonly() || PublishedReadOnly(request.publish_context());
   MOORING_ASSIGN_OR_RETURN(spec.propagation, FindPropagation(request.volume_context(), "volume_context"));
   MOORING_RETURN_IF_ERROR(CheckMayShare(spec.propagation, spec.capability, spec.read_only));
+  return spec;
+}
+
+bool AsksForEphemeral(const csi::v1::NodePublishVolumeRequest& request) {
+  const auto found = request.volume_context().find(kEphemeral);
+  return found != request.volume_context().end() && found->second == "true";
+}
+
+absl::StatusOr<EphemeralSpec> ParseEphemeral(const csi::v1::NodePublishVolumeRequest& request) {
+  EphemeralSpec spec;
+  MOORING_ASSIGN_OR_RETURN(spec.publish, ParsePublish(request));
+  MOORING_RETURN_IF_ERROR(CheckEphemeralUse(spec.publish));
+  spec.publish.staging_path.clear();
+  csi::v1::CreateVolumeRequest create;
+  create.set_name(request.volume_id());
+  *create.add_volume_capabilities() = request.volume_capability();
+  *create.mutable_parameters() = request.volume_context();
+  if (const auto size = request.volume_context().find(kSize); size != request.volume_context().end()) {
+    const absl::StatusOr<std::int64_t> bytes = ParseSize(size->second);
+    if (!bytes.ok()) return Annotate(bytes.status(), "volume_context size");
+    create.mutable_capacity_range()->set_required_bytes(*bytes);
+    create.mutable_parameters()->erase(kSize);
+  }
+  absl::StatusOr<CreateVolumeSpec> volume = ParseCreateVolume(create);
+  if (!volume.ok()) return Annotate(volume.status(), "ephemeral volume");
+  spec.volume = *std::move(volume);
+  spec.volume.ephemeral = request.volume_id();
   return spec;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "csi.pb.h"
+#include "plugin/ephemeral_volumes.h"
 #include "plugin/node_volumes.h"
 
 namespace mooring {
@@ -18,6 +19,12 @@ struct VolumePath {
 absl::StatusOr<StageSpec> ParseStage(const csi::v1::NodeStageVolumeRequest& request);
 absl::StatusOr<VolumePath> ParseUnstage(const csi::v1::NodeUnstageVolumeRequest& request);
 absl::StatusOr<PublishSpec> ParsePublish(const csi::v1::NodePublishVolumeRequest& request);
+
+// A volume that the orchestrator has not created: its volume_context says how to make it, as parameters of CreateVolume
+// do, and with `size`.
+bool AsksForEphemeral(const csi::v1::NodePublishVolumeRequest& request);
+absl::StatusOr<EphemeralSpec> ParseEphemeral(const csi::v1::NodePublishVolumeRequest& request);
+
 absl::StatusOr<VolumePath> ParseUnpublish(const csi::v1::NodeUnpublishVolumeRequest& request);
 
 // A volume_path that is no absolute path is NOT_FOUND: no volume is there (csi-sanity).

@@ -115,23 +115,33 @@ absl::StatusOr<csi::v1::NodeUnstageVolumeResponse> NodeService::Unstage(
 
 absl::StatusOr<csi::v1::NodePublishVolumeResponse> NodeService::Publish(
     const csi::v1::NodePublishVolumeRequest& request, const Call& call) {
+  if (AsksForEphemeral(request)) return PublishEphemeral(request, call);
   MOORING_ASSIGN_OR_RETURN(const PublishSpec spec, ParsePublish(request));
   MOORING_RETURN_IF_ERROR(CheckRoots("target_path", spec.target_path));
   MOORING_RETURN_IF_ERROR(volumes_.Publish(spec, call));
   return csi::v1::NodePublishVolumeResponse();
 }
 
+absl::StatusOr<csi::v1::NodePublishVolumeResponse> NodeService::PublishEphemeral(
+    const csi::v1::NodePublishVolumeRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const EphemeralSpec spec, ParseEphemeral(request));
+  MOORING_RETURN_IF_ERROR(CheckRoots("target_path", spec.publish.target_path));
+  MOORING_RETURN_IF_ERROR(ephemeral_.Publish(spec, call));
+  return csi::v1::NodePublishVolumeResponse();
+}
+
 absl::StatusOr<csi::v1::NodeUnpublishVolumeResponse> NodeService::Unpublish(
     const csi::v1::NodeUnpublishVolumeRequest& request, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const VolumePath at, ParseUnpublish(request));
-  MOORING_RETURN_IF_ERROR(volumes_.Unpublish(at.volume_id, at.path, call));
+  MOORING_RETURN_IF_ERROR(ephemeral_.Unpublish(at.volume_id, at.path, call));
   return csi::v1::NodeUnpublishVolumeResponse();
 }
 
 absl::StatusOr<csi::v1::NodeGetVolumeStatsResponse> NodeService::Stats(
     const csi::v1::NodeGetVolumeStatsRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const VolumePath at, ParseStats(request));
-  MOORING_ASSIGN_OR_RETURN(const VolumeStats stats, volumes_.Stats(at.volume_id, at.path));
+  MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ephemeral_.OwnIdOf(at.volume_id));
+  MOORING_ASSIGN_OR_RETURN(const VolumeStats stats, volumes_.Stats(volume_id, at.path));
   csi::v1::NodeGetVolumeStatsResponse response;
   if (stats.is_block) {
     // What a task has written to a raw device is nobody's to know: only the size is true.

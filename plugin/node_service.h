@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "csi.grpc.pb.h"
+#include "plugin/ephemeral_volumes.h"
 #include "plugin/node_volumes.h"
 #include "plugin/rpc.h"
 
@@ -26,8 +27,8 @@ struct NodeIdentity {
 
 class NodeService final : public csi::v1::Node::Service {
  public:
-  NodeService(Rpc& rpc, NodeVolumes& volumes, NodeIdentity identity)
-      : rpc_(rpc), volumes_(volumes), identity_(std::move(identity)) {}
+  NodeService(Rpc& rpc, NodeVolumes& volumes, EphemeralVolumes& ephemeral, NodeIdentity identity)
+      : rpc_(rpc), volumes_(volumes), ephemeral_(ephemeral), identity_(std::move(identity)) {}
 
   grpc::Status NodeStageVolume(grpc::ServerContext* context, const csi::v1::NodeStageVolumeRequest* request,
                                csi::v1::NodeStageVolumeResponse* response) override;
@@ -53,6 +54,8 @@ class NodeService final : public csi::v1::Node::Service {
                                                              const Call& call);
   absl::StatusOr<csi::v1::NodePublishVolumeResponse> Publish(const csi::v1::NodePublishVolumeRequest& request,
                                                              const Call& call);
+  absl::StatusOr<csi::v1::NodePublishVolumeResponse> PublishEphemeral(const csi::v1::NodePublishVolumeRequest& request,
+                                                                      const Call& call);
   absl::StatusOr<csi::v1::NodeUnpublishVolumeResponse> Unpublish(const csi::v1::NodeUnpublishVolumeRequest& request,
                                                                  const Call& call);
   absl::StatusOr<csi::v1::NodeGetVolumeStatsResponse> Stats(const csi::v1::NodeGetVolumeStatsRequest& request);
@@ -63,6 +66,7 @@ class NodeService final : public csi::v1::Node::Service {
 
   Rpc& rpc_;
   NodeVolumes& volumes_;
+  EphemeralVolumes& ephemeral_;
   const NodeIdentity identity_;
 };
 

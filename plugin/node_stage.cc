@@ -15,6 +15,10 @@ namespace {
 
 constexpr std::chrono::seconds kRollback{10};
 
+bool IsReadOnly(const StageSpec& spec) {
+  return spec.capability.options.flags.read_only || spec.read_only || IsReaderOnly(spec.capability.mode);
+}
+
 VolumeUse UseOf(const StageSpec& spec) {
   VolumeUse use;
   use.path = spec.staging_path;
@@ -22,9 +26,13 @@ VolumeUse UseOf(const StageSpec& spec) {
   use.role = VolumeUse::Role::kStage;
   use.access_type = spec.capability.access_type;
   use.mode = spec.capability.mode;
-  use.read_only = StagedFlags(spec).read_only;
+  use.read_only = IsReadOnly(spec);
   use.capability = ToString(spec.capability);
   use.options = ToString(spec.capability.options.options);
+  if (!spec.as_target) return use;
+  use.role = VolumeUse::Role::kTarget;
+  use.asked_propagation = spec.as_target->asked;
+  use.propagation = spec.as_target->propagation;
   return use;
 }
 
@@ -80,10 +88,14 @@ absl::Status Failed(const std::string& path, const PathInfo& place) {
 
 }  // namespace
 
-MountFlags StagedFlags(const StageSpec& spec) {
-  MountFlags flags = spec.capability.options.flags;
-  flags.read_only = flags.read_only || spec.read_only || IsReaderOnly(spec.capability.mode);
+MountFlags StagedFlags(const StageSpec& spec, const NodeVolume& volume) {
+  MountFlags flags = Tuned(spec.capability.options.flags, volume.tuning);
+  flags.read_only = IsReadOnly(spec);
   return flags;
+}
+
+Propagation StagedPropagation(const StageSpec& spec) {
+  return spec.as_target ? spec.as_target->propagation : Propagation::kPrivate;
 }
 
 absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
@@ -100,10 +112,13 @@ absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
   MOORING_RETURN_IF_ERROR(CheckSuits(volume, spec.capability));
   if (place.mount) return CheckStagedAlike(spec, volume, place);
   MOORING_RETURN_IF_ERROR(CheckBlockStagedThere(spec));
-  if (spec.capability.access_type == AccessType::kBlock) return StageBlock(spec, volume);
+  return spec.capability.access_type == AccessType::kBlock ? StageBlock(spec, volume) : StageMount(spec, volume, place);
+}
+
+absl::Status NodeVolumes::StageMount(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
   if (!place.empty) {
-    return FailedPrecondition(
-        fmt::format("staging path {} is not empty: a mount would hide what is in it", Quote(spec.staging_path)));
+    return FailedPrecondition(fmt::format("{} {} is not empty: a mount would hide what is in it",
+                                          spec.as_target ? "target path" : "staging path", Quote(spec.staging_path)));
   }
   switch (volume.kind) {
     case BackendKind::kImage:
@@ -144,14 +159,19 @@ absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const NodeVolu
   wanted.done = true;
   const bool other_type = spec.capability.access_type == AccessType::kBlock ||
                           (!spec.capability.fs_type.empty() && spec.capability.fs_type != place.mount->fs_type);
-  if (other_type || place.mount->flags != StagedFlags(spec)) {
+  MountFlags flags = place.mount->flags;
+  if (known && known->capability == wanted.capability) {  // a change of the volume may have been cut short
+    MOORING_RETURN_IF_ERROR(TuneMount(volume, *known));
+    flags.atime = StagedFlags(spec, volume).atime;
+  }
+  if (other_type || flags != StagedFlags(spec, volume)) {
     return StagedOtherwise(spec, "mount " + place.mount->fs_type + (place.mount->flags.read_only ? ", read-only" : ""));
   }
   if (known && !known->adopted() && known->capability != wanted.capability)
     return StagedOtherwise(spec, known->capability);
   if (known == wanted) return absl::OkStatus();
-  // An earlier call that was cut short between the mount and the growth behind it, see MountStaged.
-  if (place.mount->fs_type == "xfs") MOORING_RETURN_IF_ERROR(mounter_.Grow(spec.staging_path, "xfs"));
+  // An earlier call that was cut short between the mount and what comes behind it, see MountStaged.
+  MOORING_RETURN_IF_ERROR(FinishMounted(spec, volume, place.mount->fs_type, false));
   return Record(wanted);
 }
 
@@ -237,17 +257,25 @@ absl::Status NodeVolumes::MountStaged(const StageSpec& spec, const NodeVolume& v
   request.label = LabelFor(volume.id);
   request.fs_type = fs_type;
   request.target = spec.staging_path;
-  request.flags = StagedFlags(spec);
+  request.flags = StagedFlags(spec, volume);
   request.options = spec.capability.options.options;
-  request.propagation = Propagation::kPrivate;  // what tasks mount below a target stays out of here
+  request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
   MOORING_RETURN_IF_ERROR(mounter_.Mount(request));
-  if (in_use || fs_type == "ext4") return absl::OkStatus();
-  const absl::Status grown = mounter_.Grow(spec.staging_path, fs_type);
-  if (grown.ok()) return grown;
+  const absl::Status finished = FinishMounted(spec, volume, fs_type, in_use);
+  if (finished.ok()) return finished;
   const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);  // the call's own may be what was over
-  mounter_.Unmount({.target = spec.staging_path, .remove_target = false}).IgnoreError();
-  return grown;
+  mounter_.Unmount({.target = spec.staging_path, .remove_target = spec.as_target.has_value()}).IgnoreError();
+  return finished;
+}
+
+// A device in use was told what it is to be like when that use began, or changed.
+absl::Status NodeVolumes::FinishMounted(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type,
+                                        bool in_use) {
+  const bool has_filesystem = !TraitsOf(volume.kind).fs_types.empty();  // of its own
+  if (in_use || !has_filesystem) return absl::OkStatus();
+  if (fs_type != "ext4") MOORING_RETURN_IF_ERROR(mounter_.Grow(spec.staging_path, fs_type));
+  return volume.tuning.read_ahead_bytes == 0 ? absl::OkStatus() : TuneDevices(volume);
 }
 
 absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolume& volume) {
@@ -300,7 +328,8 @@ absl::Status NodeVolumes::StageBlock(const StageSpec& spec, const NodeVolume& vo
       mounter_.AttachLoop({.backing_file = volume.path, .label = LabelFor(volume.id), .read_only = false});
   use.device = loop.ok() ? loop->device : "";
   use.done = true;
-  const absl::Status staged = loop.ok() ? store_.Put(use) : Unexpected(loop.status());
+  absl::Status staged = loop.ok() ? store_.Put(use) : Unexpected(loop.status());
+  if (staged.ok() && volume.tuning.read_ahead_bytes != 0) staged = Unexpected(TuneDevice(volume, *loop));
   if (staged.ok()) return staged;
   // A repeated call that fails must not lose what the first one did.
   (before ? store_.Put(*before) : store_.Remove(spec.staging_path)).IgnoreError();

@@ -11,12 +11,12 @@
 namespace mooring {
 namespace {
 
-BindRequest BindToStage(const StageSpec& spec, const std::string& source) {
+BindRequest BindToStage(const StageSpec& spec, const NodeVolume& volume, const std::string& source) {
   BindRequest request;
   request.source = source;
   request.target = spec.staging_path;
-  request.flags = StagedFlags(spec);
-  request.propagation = Propagation::kPrivate;  // what tasks mount below a target stays out of here
+  request.flags = StagedFlags(spec, volume);
+  request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
   return request;
 }
@@ -49,7 +49,7 @@ std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes) {
 }
 
 absl::Status NodeVolumes::StageDirectory(const StageSpec& spec, const NodeVolume& volume) {
-  return PutStaged(spec, [&] { return mounter_.Bind(BindToStage(spec, volume.path)); });
+  return PutStaged(spec, [&] { return mounter_.Bind(BindToStage(spec, volume, volume.path)); });
 }
 
 // Where it is mounted already: by a record, else by what the kernel has. A volume has one tmpfs, for what is written
@@ -74,17 +74,17 @@ absl::StatusOr<std::optional<std::string>> NodeVolumes::FindMemory(const std::st
 absl::Status NodeVolumes::StageMemory(const StageSpec& spec, const NodeVolume& volume) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<std::string> there, FindMemory(volume.id));
   if (there) {
-    return PutStaged(spec, [&] { return mounter_.Bind(BindToStage(spec, *there)); });
+    return PutStaged(spec, [&] { return mounter_.Bind(BindToStage(spec, volume, *there)); });
   }
   MountRequest request;
   request.source = LabelFor(volume.id);
   request.fs_type = "tmpfs";
   request.target = spec.staging_path;
-  request.flags = StagedFlags(spec);
+  request.flags = StagedFlags(spec, volume);
   request.options = MemoryOptions(volume.bytes);
   request.options.push_back({"mode", "0755"});
   request.options.push_back({"huge", "never"});  // else a file of a byte takes 2 MiB of the size
-  request.propagation = Propagation::kPrivate;
+  request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
   return PutStaged(spec, [&] { return mounter_.Mount(request); });
 }

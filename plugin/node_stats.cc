@@ -1,6 +1,3 @@
-#include <fmt/format.h>
-
-#include "base/quote.h"
 #include "base/status.h"
 #include "plugin/node_volumes.h"
 
@@ -14,20 +11,12 @@ absl::StatusOr<VolumeStats> NodeVolumes::Stats(const std::string& volume_id, con
   if (place.info.failure.empty()) {  // else there are no figures to be had
     MOORING_ASSIGN_OR_RETURN(stats.usage, mounter_.Stats(place.path));
   }
-  if (stats.is_block) {
-    stats.ailment = BlockAilment(volume_id, stats.usage.bytes.total);
-  } else {
+  if (!stats.is_block) {
     MOORING_ASSIGN_OR_RETURN(stats.ailment, mounter_.Ailment(place.path));
   }
+  if (stats.ailment.empty()) stats.ailment = ImageAilment(volume_id, stats.is_block ? stats.usage.bytes.total : 0);
+  if (stats.ailment.empty() && !stats.is_block) stats.ailment = FullnessOf(stats.usage);
   return stats;
-}
-
-// Nothing but the image can be looked at behind a raw device.
-std::string NodeVolumes::BlockAilment(const std::string& volume_id, std::uint64_t device_bytes) {
-  const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
-  if (!volume.ok()) return Message(volume.status());
-  if (volume->bytes >= device_bytes) return "";
-  return fmt::format("its image {} is cut short: {} bytes of {}", Quote(volume->path), volume->bytes, device_bytes);
 }
 
 }  // namespace mooring

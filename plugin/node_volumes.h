@@ -22,7 +22,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,13 @@ struct StageSpec {
   std::string staging_path;
   Capability capability;
   bool read_only = false;
+
+  // Set where a task gets it as it is: then the path is a target.
+  struct AsTarget {
+    std::optional<Propagation> asked;
+    Propagation propagation = Propagation::kInherit;
+  };
+  std::optional<AsTarget> as_target = std::nullopt;
 };
 
 struct PublishSpec {
@@ -79,8 +88,22 @@ class NodeVolumes {
   absl::Status Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call);
   absl::Status Publish(const PublishSpec& spec, const Call& call);
   absl::Status Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call);
+
+  // Mounted at the target itself, with no staging path; else as Publish. Only for filesystems that can be written.
+  absl::Status PublishAlone(const PublishSpec& spec, const Call& call);
+  absl::StatusOr<std::vector<std::string>> LivePaths(const std::string& volume_id);  // where it is staged or published
+
   absl::StatusOr<VolumeStats> Stats(const std::string& volume_id, const std::string& volume_path);
   absl::StatusOr<std::uint64_t> Expand(const ExpandSpec& spec, const Call& call);  // the capacity in bytes
+
+  // For a change of the volume's settings, under its lock: all its devices and mounts here get them at once. Mounts in
+  // other namespaces are copies with flags of their own.
+  absl::Status Tune(const NodeVolume& volume);
+
+  // What ails the filesystems of these volumes, as far as they are in use here, by volume. Those that are well, or not
+  // mounted, are not in it. It takes little more than two seconds, whatever hangs.
+  using Ailments = std::map<std::string, std::string>;
+  absl::StatusOr<Ailments> FindAilments(const std::set<std::string>& volume_ids);
 
   // Ends the waiting for paths; the volumes' locks are whoever's gave them.
   void Stop() { path_locks_.Stop(); }
@@ -106,6 +129,7 @@ class NodeVolumes {
   absl::StatusOr<Ending> AcquireToEnd(const std::string& volume_id, const std::string& path, const Call& call);
 
   // node_stage.cc
+  absl::Status StageMount(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place);
   absl::Status StageFilesystem(const StageSpec& spec, const NodeVolume& volume);
   absl::Status StageBlock(const StageSpec& spec, const NodeVolume& volume);
   absl::Status StageDirectory(const StageSpec& spec, const NodeVolume& volume);
@@ -118,6 +142,7 @@ class NodeVolumes {
   absl::Status MountStaged(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type, bool in_use);
   absl::Status CheckSameOptions(const StageSpec& spec);
   absl::StatusOr<bool> IsMountedElsewhere(const StageSpec& spec);  // as far as the records know
+  absl::Status FinishMounted(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type, bool in_use);
 
   // node_publish.cc
   absl::Status CheckOtherTargets(const PublishSpec& spec);
@@ -131,7 +156,7 @@ class NodeVolumes {
   absl::StatusOr<Plan> PlanBlock(const PublishSpec& spec, const NodeVolume& volume);
   absl::StatusOr<LoopInfo> StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
                                         const std::optional<VolumeUse>& staged);
-  absl::Status BindPlanned(const PublishSpec& spec, const Plan& plan);
+  absl::Status BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan);
   Propagation PropagationFor(const PublishSpec& spec) const { return spec.propagation.value_or(propagation_); }
   absl::Status CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const;
 
@@ -143,7 +168,6 @@ class NodeVolumes {
     std::string path;  // what to ask for figures: the path itself, or the device that is staged there
     PathInfo info;
   };
-  std::string BlockAilment(const std::string& volume_id, std::uint64_t device_bytes);
   absl::StatusOr<Place> FindVolumeAt(const std::string& volume_id, const std::string& path);
   absl::Status CheckOwner(const std::string& volume_id, const std::string& path, const std::string& owner);
   absl::Status CheckMount(const std::string& volume_id, const std::string& path, const PathInfo& info);
@@ -157,6 +181,16 @@ class NodeVolumes {
   absl::Status Record(const VolumeUse& use);
   absl::Status Forget(const std::string& path);
   absl::StatusOr<bool> IsLive(const VolumeUse& use);
+
+  // node_tune.cc
+  absl::Status TuneMount(const NodeVolume& volume, const VolumeUse& use);
+  absl::Status TuneDevice(const NodeVolume& volume, const LoopInfo& loop);
+  absl::Status TuneDevices(const NodeVolume& volume);
+
+  // node_health.cc
+  std::string ImageAilment(const std::string& volume_id, std::uint64_t device_bytes);
+  absl::StatusOr<std::string> MountAilment(const VolumeUse& use);
+  Ailments AilmentsOf(const std::vector<VolumeUse>& uses);
 
   // node_reconcile.cc
   struct Listing {
@@ -184,7 +218,10 @@ class NodeVolumes {
 // INVALID_ARGUMENT: the kind of the volume has no block device, no filesystem to name, or no options of one.
 absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability);
 
-MountFlags StagedFlags(const StageSpec& spec);  // of the staging mount
+// Of the mount at a staging path, or at the target of a volume that is not staged. What tasks mount below a target
+// stays out of a staging path.
+MountFlags StagedFlags(const StageSpec& spec, const NodeVolume& volume);
+Propagation StagedPropagation(const StageSpec& spec);
 
 // The options by which a volume of memory is mounted, and changed.
 std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes);
@@ -194,6 +231,8 @@ bool HasPropagation(const MountInfo& info, Propagation propagation);
 
 // DEADLINE_EXCEEDED where one of the volume's devices does not answer.
 absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<LoopInfo>& loops);
+
+std::string FullnessOf(const StatsInfo& usage);  // a sentence where 95 % of the bytes or inodes are used, else empty
 
 }  // namespace mooring
 

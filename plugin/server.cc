@@ -27,6 +27,7 @@
 #include "plugin/controller_service.h"
 #include "plugin/directory_backend.h"
 #include "plugin/endpoint.h"
+#include "plugin/ephemeral_volumes.h"
 #include "plugin/group_controller_service.h"
 #include "plugin/identity_service.h"
 #include "plugin/image_backend.h"
@@ -128,12 +129,13 @@ struct PluginServer::Parts {
         catalog(*catalog_store, *snapshot_store, pools, *volume_locks, mounter, CatalogSettings(config)),
         snapshots(*snapshot_store, catalog, pools, *volume_locks, mounter),
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation),
+        ephemeral_volumes(catalog, *catalog_store, node_volumes, *volume_locks),
         identity_service({config.driver_name, config.serves_controller(), has_snapshots}, readiness,
                          std::move(mounter_health), rpc),
-        controller_service(catalog, snapshots, has_snapshots, rpc),
+        controller_service(catalog, snapshots, node_volumes, has_snapshots, rpc),
         group_controller_service(snapshots, rpc),
         snapshot_metadata_service(snapshots, rpc),
-        node_service(rpc, node_volumes,
+        node_service(rpc, node_volumes, ephemeral_volumes,
                      {config.node_id, config.max_volumes, config.topology, config.mount_roots,
                       pools.AnyCan(&BackendTraits::grows)}),
         serves_node(config.serves_node()),
@@ -154,6 +156,7 @@ struct PluginServer::Parts {
   VolumeCatalog catalog;
   SnapshotCatalog snapshots;
   NodeVolumes node_volumes;
+  EphemeralVolumes ephemeral_volumes;
   Readiness readiness;
   Rpc rpc{readiness};
   IdentityService identity_service;
@@ -208,8 +211,9 @@ absl::Status PluginServer::Parts::Reconcile() {
     MOORING_RETURN_IF_ERROR(Annotate(snapshots.Reconcile(), "reconcile the snapshots"));
     MOORING_RETURN_IF_ERROR(Annotate(catalog.Reconcile(), "reconcile the catalog"));
   }
-  if (serves_node) MOORING_RETURN_IF_ERROR(Annotate(node_volumes.Reconcile(), "reconcile the mounts"));
-  return absl::OkStatus();
+  if (!serves_node) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(Annotate(node_volumes.Reconcile(), "reconcile the mounts"));
+  return Annotate(ephemeral_volumes.Reconcile(), "reconcile the ephemeral volumes");
 }
 
 void PluginServer::Parts::ReconcileUntilDone() {

@@ -127,7 +127,8 @@ absl::StatusOr<NodeVolume> VolumeCatalog::Find(const std::string& id) {
                     .bytes = pool->traits().enforces_size ? location->bytes : record.bytes,
                     .made_bytes = record.bytes,
                     .fs_type = std::move(record.fs_type),
-                    .propagation = record.propagation};
+                    .propagation = record.propagation,
+                    .tuning = record.tuning};
 }
 
 absl::StatusOr<VolumeInfo> VolumeCatalog::Get(const std::string& id) {
@@ -135,12 +136,14 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Get(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> publications, store_.Publications(id));
   ListedVolume listed{std::move(record), {}};
   for (const PublicationRecord& publication : publications) listed.nodes.push_back(publication.node_id);
-  return ToInfo(std::move(listed));
+  Shortages shortages;
+  return InfoWithAilment(std::move(listed), shortages);
 }
 
 absl::StatusOr<VolumePage> VolumeCatalog::List(const ListVolumesSpec& spec) {
   const std::size_t most = spec.max_entries == 0 ? std::numeric_limits<std::size_t>::max() : spec.max_entries;
   VolumePage page;
+  Shortages shortages;
   std::int64_t after = spec.after;
   while (true) {
     const std::size_t wanted = std::min(kListChunk, most - page.volumes.size());
@@ -149,13 +152,38 @@ absl::StatusOr<VolumePage> VolumeCatalog::List(const ListVolumesSpec& spec) {
     const bool more = chunk.size() > wanted;
     if (more) chunk.pop_back();
     if (!chunk.empty()) after = chunk.back().volume.seq;
-    for (ListedVolume& listed : chunk) page.volumes.push_back(ToInfo(std::move(listed)));
+    for (ListedVolume& listed : chunk) page.volumes.push_back(InfoWithAilment(std::move(listed), shortages));
     if (!more) return page;
     if (page.volumes.size() == most) {
       page.next = after;
       return page;
     }
   }
+}
+
+// Quick, for it is asked of every volume of a list: nothing of a filesystem in use is looked at.
+std::string VolumeCatalog::AilmentOf(const VolumeRecord& record, Shortages& shortages) const {
+  const absl::StatusOr<const Pool*> pool = PoolOf(record);
+  if (!pool.ok()) return Message(pool.status());
+  const absl::StatusOr<VolumeLocation> location = (*pool)->backend->Locate(record.id);
+  if (!location.ok()) return Message(location.status()) + ": put it back, or delete the volume";
+  if (!location->path.empty() && (*pool)->traits().enforces_size && location->bytes < record.bytes) {
+    return fmt::format("{} is cut short: {} bytes of {}; restore it", Quote(location->path), location->bytes,
+                       record.bytes);
+  }
+  const auto known = shortages.find(record.pool);
+  if (known != shortages.end()) return known->second;
+  const absl::StatusOr<BackendCapacity> capacity = (*pool)->backend->Capacity();
+  return shortages[record.pool] = capacity.ok() ? capacity->shortage : Message(capacity.status());
+}
+
+VolumeInfo VolumeCatalog::InfoWithAilment(ListedVolume listed, Shortages& shortages) const {
+  std::string ailment = AilmentOf(listed.volume, shortages);
+  VolumeInfo info = ToInfo(std::move(listed));
+  const absl::StatusOr<const Pool*> pool = pools_.Find(info.pool);
+  if (pool.ok()) info.kind = (*pool)->kind;
+  info.ailment = std::move(ailment);
+  return info;
 }
 
 absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& spec, const Call& call) {

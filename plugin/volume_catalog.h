@@ -21,6 +21,8 @@
 #define MOORING_PLUGIN_VOLUME_CATALOG_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -80,6 +82,11 @@ class VolumeCatalog : public VolumeSource {
   // The size it has then. OUT_OF_RANGE: it cannot be had.
   absl::StatusOr<std::uint64_t> Expand(const ControllerExpandSpec& spec, const Call& call);
 
+  // Records what is to be another way and hands the volume to `apply`, which tells its devices and mounts, under its
+  // lock; where that fails all is as before, and so are they. INVALID_ARGUMENT: its pool has no such thing.
+  using Apply = std::function<absl::Status(const NodeVolume& volume)>;
+  absl::Status Modify(const ModifySpec& spec, const Apply& apply, const Call& call);
+
   // Again with the same access type and `read_only` is OK, else ALREADY_EXISTS. NOT_FOUND: no such volume or node.
   // FAILED_PRECONDITION: published to another node. RESOURCE_EXHAUSTED: the node has max_volumes.
   absl::Status Publish(const ControllerPublishSpec& spec, const Call& call);
@@ -120,6 +127,10 @@ class VolumeCatalog : public VolumeSource {
   };
   absl::StatusOr<Room> RoomIn(const Pool& pool);
   absl::StatusOr<bool> InsertWithRoom(const VolumeRecord& record, const Call& call);
+  // What is wrong with the pools, each asked once.
+  using Shortages = std::map<std::string, std::string>;
+  std::string AilmentOf(const VolumeRecord& record, Shortages& shortages) const;
+  VolumeInfo InfoWithAilment(ListedVolume listed, Shortages& shortages) const;
 
   absl::Status CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const;
   absl::StatusOr<VolumeRecord> NewRecord(const CreateVolumeSpec& spec);

@@ -67,6 +67,7 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewClone(const CreateVolumeSpec& spe
   const std::string pool_name = spec.pool.empty() ? source.pool : spec.pool;
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(pool_name));
   MOORING_RETURN_IF_ERROR(CheckCanClone(pool->kind, pool_name, "the volume is asked for in"));
+  MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->kind));
   if (!spec.fs_type.empty() && spec.fs_type != source.fs_type) {
     return InvalidArgument(
         fmt::format("filesystem {} is asked for, and volume_content_source {} was made for {}: a "
@@ -81,7 +82,8 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewClone(const CreateVolumeSpec& spe
                       .fs_type = source.fs_type,
                       .propagation = spec.propagation,
                       .pool = pool_name,
-                      .source = spec.source.id};
+                      .source = spec.source.id,
+                      .tuning = With({}, spec.tuning)};
 }
 
 absl::Status VolumeCatalog::Populate(const VolumeRecord& record, const CreateVolumeSpec& spec) {

@@ -66,8 +66,10 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, c
       MOORING_RETURN_IF_ERROR(matches);
       return ToInfo(*there);
     }
-    // A copy is never finished later: its source may have changed since.
-    if (there->state == VolumeState::kCreating && matches.ok() && there->source.empty()) {
+    // A copy is never finished later: its source may have changed since. And an existing volume is not held to mutable
+    // parameters, which may have changed, too; but this one nobody knows.
+    const bool tuned_alike = there->tuning == With({}, spec.tuning);
+    if (there->state == VolumeState::kCreating && matches.ok() && tuned_alike && there->source.empty()) {
       MOORING_RETURN_IF_ERROR(Finish(*there, spec));
       return ToInfo(*there);
     }
@@ -116,7 +118,8 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
                     Quote(settings_.node_id), SegmentsText(settings_.topology)));
   }
   if (spec.source.exists()) return NewClone(spec);
-  MOORING_RETURN_IF_ERROR(pools_.Find(spec.pool).status());
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(spec.pool));
+  MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->kind));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseSize(spec.range, spec.minimum_bytes));
   return VolumeRecord{.id = NewVolumeId(),
                       .name = spec.name,
@@ -124,7 +127,9 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
                       .bytes = bytes,
                       .fs_type = spec.fs_type,
                       .propagation = spec.propagation,
-                      .pool = spec.pool};
+                      .pool = spec.pool,
+                      .tuning = With({}, spec.tuning),
+                      .ephemeral = spec.ephemeral};
 }
 
 // creating -> ready, or away.

@@ -66,6 +66,8 @@ absl::Status VolumeCatalog::CompareWithPools() {
   for (const VolumeRecord& record : unfinished) strangers.erase(record.id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> snapshots, snapshots_.AllIds());
   for (const std::string& id : snapshots) strangers.erase(id);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> ephemeral, store_.ListEphemeral());
+  for (const VolumeRecord& record : ephemeral) strangers.erase(record.id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<ListedVolume> volumes,
                            store_.ListReady(0, std::numeric_limits<std::int64_t>::max()));
   for (const ListedVolume& listed : volumes) {

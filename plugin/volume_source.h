@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
 #include "plugin/backend.h"
+#include "plugin/volume_tuning.h"
 
 namespace mooring {
 
@@ -21,6 +22,7 @@ struct NodeVolume {
   std::uint64_t made_bytes = 0;  // what it was made or grown to: more than `bytes`, and it was cut short
   std::string fs_type;           // asked for when it was created; never empty
   std::optional<Propagation> propagation = std::nullopt;  // of its targets, asked for when it was created
+  VolumeTuning tuning = {};
 };
 
 class VolumeSource {

@@ -14,6 +14,7 @@
 #include "plugin/capability.h"
 #include "plugin/pools.h"
 #include "plugin/volume_size.h"
+#include "plugin/volume_tuning.h"
 
 namespace mooring {
 
@@ -38,6 +39,13 @@ struct CreateVolumeSpec {
   std::vector<Segments> topologies;                       // it must be reachable from one of them; none: from anywhere
   ContentSource source = {};
   bool is_mounted = true;  // it is to be a filesystem, too: then a copy of one gets an identity of its own
+  TuningChange tuning = {};
+  std::string ephemeral = {};  // the id that an orchestrator has given it; empty: an ordinary volume
+};
+
+struct ModifySpec {
+  std::string volume_id;
+  TuningChange change;
 };
 
 struct ControllerPublishSpec {
@@ -77,6 +85,8 @@ struct VolumeInfo {
   std::string pool = std::string(kDefaultPool);
   std::string source = {};  // the id of the snapshot or volume that it was made from; empty: none
   std::vector<std::string> published_nodes = {};
+  BackendKind kind = BackendKind::kImage;
+  std::string ailment = {};  // of what it lies in, a sentence; empty: well. Set by Get and List
 };
 
 struct VolumePage {

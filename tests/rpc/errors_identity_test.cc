@@ -53,18 +53,14 @@ TEST_F(ErrorsIdentity, OnlyWhatIsThereIsAdvertised) {
   const auto controller = driver().Send(csi::v1::ControllerGetCapabilitiesRequest());
   for (const auto& capability : controller->capabilities()) types.push_back(capability.rpc().type());
   EXPECT_THAT(types, IsSupersetOf({static_cast<int>(Rpc::CREATE_DELETE_VOLUME), static_cast<int>(Rpc::LIST_VOLUMES),
-                                   static_cast<int>(Rpc::EXPAND_VOLUME), static_cast<int>(Rpc::GET_CAPACITY)}));
+                                   static_cast<int>(Rpc::EXPAND_VOLUME), static_cast<int>(Rpc::GET_CAPACITY),
+                                   static_cast<int>(Rpc::MODIFY_VOLUME), static_cast<int>(Rpc::VOLUME_CONDITION)}));
   EXPECT_THAT(types, IsSupersetOf({static_cast<int>(Rpc::CREATE_DELETE_SNAPSHOT), static_cast<int>(Rpc::LIST_SNAPSHOTS),
                                    static_cast<int>(Rpc::GET_SNAPSHOT), static_cast<int>(Rpc::CLONE_VOLUME)}));
-  EXPECT_THAT(types, Not(Contains(static_cast<int>(Rpc::MODIFY_VOLUME))));
   const auto group = driver().Send(csi::v1::GroupControllerGetCapabilitiesRequest());
   ASSERT_EQ(group->capabilities_size(), 1);
   EXPECT_EQ(group->capabilities(0).rpc().type(),
             csi::v1::GroupControllerServiceCapability::RPC::CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT);
-}
-
-TEST_F(ErrorsIdentity, WhatALaterIssueBringsIsUnimplementedAndSaysSo) {
-  ExpectRefused([&] { return driver().Send(csi::v1::ControllerModifyVolumeRequest()); }, Code::kUnimplemented, "");
 }
 
 TEST_F(ErrorsIdentity, AGroupOfTenThousandUnknownVolumesIsNotFound) {

@@ -120,6 +120,26 @@ class HungFilesystem : public RpcTest {
   Use well_;
 };
 
+// A list is made of what answers, and says which does not.
+TEST_F(HungFilesystem, AListOfAllVolumesTellsWhichDoesNotAnswer) {
+  const std::string id = Created();
+  const Use sick = {id, OnFuse("staging"), ""};
+  fs::create_directory(sick.staging);
+  ASSERT_OK(driver().Stage(sick.id, sick.staging));
+  Hang();
+  driver().set_deadline(std::chrono::seconds(10));
+  const auto start = Clock::now();
+  const auto page = driver().List();
+  EXPECT_LT(Since(start), milliseconds(250) + kPromptly);
+  ASSERT_OK(page);
+  EXPECT_EQ(page->entries_size(), 2);
+  for (const auto& entry : page->entries()) {
+    const auto& condition = entry.status().volume_condition();
+    EXPECT_EQ(condition.abnormal(), entry.volume().volume_id() == sick.id) << condition.message();
+    EXPECT_THAT(condition.message(), ::testing::HasSubstr(condition.abnormal() ? sick.staging : "healthy"));
+  }
+}
+
 TEST_F(HungFilesystem, ATargetBelowIt) {
   const std::string id = Created();
   const Use sick = Published({id, Staging(id), OnFuse("alloc/target")});

@@ -133,5 +133,18 @@ TEST(CapabilityTest, TheTextIsEqualExactlyWhereTheCapabilityIs) {
   EXPECT_EQ(ToString(*ParseCapability(one)), ToString(*ParseCapability(other)));
 }
 
+TEST(CapabilityTest, ItsTextTellsTheTimesOfAccessThatWereAskedFor) {
+  Capability capability;
+  for (const Atime atime : {Atime::kRelatime, Atime::kNoatime, Atime::kStrictatime}) {
+    capability.options.flags.atime = atime;
+    capability.options.flags.nodiratime = true;
+    EXPECT_EQ(AtimeIn(ToString(capability)), atime) << ToString(capability);
+    EXPECT_EQ(AtimeIn("readonly " + ToString(capability)), atime);
+  }
+  capability.access_type = AccessType::kBlock;
+  EXPECT_EQ(AtimeIn(ToString(capability)), Atime::kRelatime);
+  EXPECT_EQ(AtimeIn(""), Atime::kRelatime);
+}
+
 }  // namespace
 }  // namespace mooring

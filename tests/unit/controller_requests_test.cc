@@ -1,5 +1,4 @@
 #include "plugin/controller_requests.h"
-#include "plugin/request_fields.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include <limits>
 
 #include "base/status.h"
+#include "plugin/request_fields.h"
 
 namespace mooring {
 namespace {
@@ -86,11 +86,10 @@ TEST(ParseCreateVolumeTest, MissingAndHostileFieldsAreInvalid) {
                       "ext4, xfs");
   ExpectCreateInvalid([](auto& r) { r.mutable_volume_capabilities(0)->mutable_mount()->add_mount_flags("bind"); },
                       "bind");
-  ExpectCreateInvalid([](auto& r) { r.mutable_volume_content_source()->mutable_snapshot(); },
-                      "snapshot_id is missing");
+  ExpectCreateInvalid([](auto& r) { r.mutable_volume_content_source()->mutable_snapshot(); }, "snapshot_id is missing");
   ExpectCreateInvalid([](auto& r) { r.mutable_volume_content_source()->mutable_volume(); }, "volume_id is missing");
   ExpectCreateInvalid([](auto& r) { r.mutable_volume_content_source(); }, "neither snapshot nor volume");
-  ExpectCreateInvalid([](auto& r) { (*r.mutable_mutable_parameters())["iops"] = "1"; }, "mutable_parameters");
+  ExpectCreateInvalid([](auto& r) { (*r.mutable_mutable_parameters())["iops"] = "1"; }, "mutable parameter 'iops'");
 }
 
 TEST(ParseCreateVolumeTest, NamesAreAnyPrintableText) {
@@ -352,7 +351,7 @@ TEST_F(ValidateTest, AMismatchIsAMessageAndNoError) {
   expect([this] { (*request_.mutable_volume_context())["propagation"] = "both"; }, "'both' is unknown");
   expect([this] { (*request_.mutable_parameters())["colour"] = "blue"; }, "colour");
   expect([this] { (*request_.mutable_volume_context())["fsType"] = "ext4"; }, "volume was made for xfs");
-  expect([this] { (*request_.mutable_mutable_parameters())["iops"] = "1"; }, "mutable_parameters");
+  expect([this] { (*request_.mutable_mutable_parameters())["iops"] = "1"; }, "mutable parameter 'iops'");
   expect(
       [this] { request_.mutable_volume_capabilities(0)->mutable_access_mode()->set_mode(static_cast<Mode::Mode>(42)); },
       "access_mode");

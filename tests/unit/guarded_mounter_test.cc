@@ -52,8 +52,8 @@ class GuardedMounterTest : public ::testing::Test {
   // Everything that changes something, at the target or for the source. Nothing of it reaches the kernel.
   void ExpectRefused(const absl::Status& status, StatusCode code, const std::string& piece) {
     EXPECT_THAT(status, FailsWith(code, piece));
-    for (const char* call :
-         {"Mount", "Bind", "Unmount", "AttachLoop", "DetachLoop", "ResizeLoop", "Probe", "Format", "Check", "Grow"}) {
+    for (const char* call : {"Mount", "Bind", "Unmount", "AttachLoop", "DetachLoop", "ResizeLoop", "Probe", "Format",
+                             "Check", "Grow", "TuneLoop", "Change"}) {
       EXPECT_THAT(fake_.Calls(call), ::testing::IsEmpty());
     }
     fake_.ClearLog();
@@ -64,6 +64,7 @@ class GuardedMounterTest : public ::testing::Test {
     ExpectRefused(guarded_.Mount(MountOf(target)), code, piece);
     ExpectRefused(guarded_.Bind(BindOf("/csi/staging/a", target)), code, piece);
     ExpectRefused(guarded_.Unmount({target, true}), code, piece);
+    ExpectRefused(guarded_.Change({.target = target}), code, piece);
   }
 
   void ExpectFileRefused(const std::string& file, StatusCode code, const std::string& piece) {
@@ -284,6 +285,7 @@ TEST_F(GuardedMounterTest, LoopDevicesOfOthersAreLeftAlone) {
   const LoopInfo foreign = Foreign();
   ExpectRefused(guarded_.DetachLoop(foreign), StatusCode::kFailedPrecondition, "the label 'backup'");
   ExpectRefused(guarded_.ResizeLoop(foreign), StatusCode::kFailedPrecondition, "the label 'backup'");
+  ExpectRefused(guarded_.TuneLoop(foreign, {}), StatusCode::kFailedPrecondition, "the label 'backup'");
 }
 
 // The mounter goes by the number: a name in the request proves nothing.
@@ -298,6 +300,7 @@ TEST_F(GuardedMounterTest, ALoopDeviceUnderAFalseNameIsLeftAlone) {
     lie.label = kLabel;
     EXPECT_OK(guarded_.DetachLoop(lie)) << name;  // "not attached, or to another file"
     ExpectRefused(guarded_.ResizeLoop(lie), StatusCode::kFailedPrecondition, "no longer the device of its file");
+    ExpectRefused(guarded_.TuneLoop(lie, {}), StatusCode::kFailedPrecondition, "no longer the device of its file");
   }
   EXPECT_EQ(fake_.With([](FakeKernel& kernel) { return kernel.Loops().size(); }), 2U);
 }
