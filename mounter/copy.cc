@@ -56,6 +56,7 @@ absl::StatusOr<Jobs> InOrder(const std::vector<ImageCopy>& copies) {
     if (i > 0 && ordered[i].first == ordered[i - 1].first) {
       return InvalidArgument(fmt::format("{} is to be copied twice at a time", Quote(ordered[i].second->source)));
     }
+    MOORING_RETURN_IF_ERROR(CheckCanRenew(ordered[i].second->renew_fs_type));
     jobs.emplace_back().copy = *ordered[i].second;
   }
   return jobs;

@@ -118,12 +118,16 @@ absl::Status RenewXfs(const std::string& path, const UniqueFd& held) {
 
 }  // namespace
 
-absl::Status RenewIdentity(const std::string& path, const std::string& fs_type, const UniqueFd& held) {
-  if (fs_type == "ext4") return RenewExt4(path, held);
-  if (fs_type == "xfs") return RenewXfs(path, held);
-  if (fs_type == "btrfs") return RenewBtrfs(path);
+absl::Status CheckCanRenew(const std::string& fs_type) {
+  if (fs_type.empty() || fs_type == "ext4" || fs_type == "xfs" || fs_type == "btrfs") return absl::OkStatus();
   return InvalidArgument(
       fmt::format("cannot give a new identity to {}: ext4, xfs and btrfs are known", Quote(fs_type)));
+}
+
+absl::Status RenewIdentity(const std::string& path, const std::string& fs_type, const UniqueFd& held) {
+  MOORING_RETURN_IF_ERROR(CheckCanRenew(fs_type));
+  if (fs_type == "ext4") return RenewExt4(path, held);
+  return fs_type == "xfs" ? RenewXfs(path, held) : RenewBtrfs(path);
 }
 
 }  // namespace mooring

@@ -20,6 +20,9 @@ namespace mooring {
 // neither ext4, xfs nor btrfs.
 absl::Status RenewIdentity(const std::string& path, const std::string& fs_type, const UniqueFd& held);
 
+// INVALID_ARGUMENT: neither of the three. Of none (empty) there is nothing to renew.
+absl::Status CheckCanRenew(const std::string& fs_type);
+
 }  // namespace mooring
 
 #endif  // MOORING_MOUNTER_IDENTITY_H_

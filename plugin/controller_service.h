@@ -55,8 +55,6 @@ class ControllerService final : public csi::v1::Controller::Service {
   grpc::Status GetSnapshot(grpc::ServerContext* context, const csi::v1::GetSnapshotRequest* request,
                            csi::v1::GetSnapshotResponse* response) override;
 
-  // Of a later version: UNIMPLEMENTED, in words.
-
  private:
   absl::StatusOr<csi::v1::CreateVolumeResponse> Create(const csi::v1::CreateVolumeRequest& request, const Call& call);
   absl::StatusOr<csi::v1::DeleteVolumeResponse> Delete(const csi::v1::DeleteVolumeRequest& request, const Call& call);

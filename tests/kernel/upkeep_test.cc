@@ -258,7 +258,7 @@ TEST_F(SlowToolTest, CheckThatCorrectedSomethingIsOneWhateverItsExitCode) {
   const std::string image = Ext4Image("image");
   ASSERT_EQ(::truncate(image.c_str(), 64 * kMiB), 0);
   Dir("bin");
-  File("bin/e2fsck", "#!/bin/sh\n/usr/sbin/e2fsck \"$@\" || exit\nexit 3\n");
+  File("bin/e2fsck", "#!/bin/sh\n/usr/sbin/e2fsck \"$@\" || exit\n[ \"$1\" = -n ] || exit 3\n");
   ASSERT_EQ(::chmod(Path("bin/e2fsck").c_str(), 0755), 0);
   ::setenv("PATH", (Path("bin") + ":" + path_).c_str(), 1);
   EXPECT_OK(mounter_.Check(image, "ext4"));

@@ -43,8 +43,10 @@ TEST_F(ErrorsController, CreateChecksItsArguments) {
   (*request.mutable_parameters())["colour"] = "blue";
   RefusedCreate(request, Code::kInvalidArgument, "colour");
   request = Request("v");
-  request.mutable_volume_content_source()->mutable_volume()->set_volume_id("x");
+  request.mutable_volume_content_source()->mutable_volume();
   RefusedCreate(request, Code::kInvalidArgument, "volume_content_source");
+  request.mutable_volume_content_source()->mutable_volume()->set_volume_id("x");
+  RefusedCreate(request, Code::kNotFound, "'x' does not exist");
 }
 
 TEST_F(ErrorsController, CreateOfAnIncompatibleVolumeComesBeforeTheCapacity) {
