@@ -1,11 +1,13 @@
 // What mooring-plugin gives up once its mount helper runs. Whoever takes it over, by way of a request, is left with its
 // own files, its own sockets, and the helper's typed requests.
 //
-//   capabilities(7)  none, in no set; no_new_privs
-//   landlock(7)      files: its state directory, its socket's, its pools'; reading of /etc, /proc, /sys, /usr; no
-//   device, no TCP seccomp(2)       the calls that gRPC, SQLite and we make; no exec, no fork, no mount, no socket but
-//   unix(7), no
-//                    connect(2), for whom root connects to (D-Bus, a container engine) does what root asks; no chmod(2)
+//   capabilities(7): none, in no set; no_new_privs
+//
+//   landlock(7): files: its state directory, its socket's, its pools'; reading of /etc, /proc, /sys, /usr; no device,
+//   no TCP
+//
+//   seccomp(2): the calls that gRPC, SQLite and we make; no exec, no fork, no mount, no socket but unix(7), no
+//   connect(2), for whom root connects to (D-Bus, a container engine) does what root asks; no chmod(2)
 #ifndef MOORING_PLUGIN_CONFINEMENT_H_
 #define MOORING_PLUGIN_CONFINEMENT_H_
 

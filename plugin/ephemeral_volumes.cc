@@ -10,13 +10,13 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "plugin/repeat.h"
 #include "plugin/volume_id.h"
 
 namespace mooring {
 namespace {
 
 constexpr std::chrono::seconds kPatience{2};
-constexpr std::chrono::seconds kRollback{10};
 
 // No name that CreateVolume takes has a control character in it: the two never meet.
 std::string NameOfEphemeral(const std::string& id) { return "ephemeral\n" + id; }
@@ -96,7 +96,7 @@ absl::Status EphemeralVolumes::Reconcile() {
   return absl::OkStatus();
 }
 
-// Mounted in another mount namespace, or by other hands: its device says so, and Delete heeds it.
+// Mounted in another mount namespace, or by other hands: of an image its device says so, and Delete heeds it.
 absl::Status EphemeralVolumes::ReconcileVolume(const VolumeRecord& listed) {
   const Call at_once = {std::chrono::steady_clock::now()};
   const auto hold = Lock(listed.ephemeral, at_once);

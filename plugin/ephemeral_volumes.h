@@ -44,6 +44,8 @@ class EphemeralVolumes {
   // The id under which the volume is known here: its own, where `volume_id` is an orchestrator's.
   absl::StatusOr<std::string> OwnIdOf(const std::string& volume_id);
 
+  const Pools& pools() const { return catalog_.pools(); }
+
   // At the start, after that of NodeVolumes.
   absl::Status Reconcile();
 

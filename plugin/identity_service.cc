@@ -44,7 +44,7 @@ absl::StatusOr<csi::v1::GetPluginCapabilitiesResponse> IdentityService::Capabili
     response.add_capabilities()->mutable_service()->set_type(Offer::SNAPSHOT_METADATA_SERVICE);
   }
   response.add_capabilities()->mutable_service()->set_type(Offer::VOLUME_ACCESSIBILITY_CONSTRAINTS);
-  response.add_capabilities()->mutable_volume_expansion()->set_type(Expansion::ONLINE);
+  if (settings_.grows) response.add_capabilities()->mutable_volume_expansion()->set_type(Expansion::ONLINE);
   return response;
 }
 

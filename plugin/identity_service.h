@@ -17,6 +17,7 @@ class IdentityService final : public csi::v1::Identity::Service {
   struct Settings {
     std::string driver_name;
     bool serves_controller = true;
+    bool grows = true;          // some volumes do
     bool has_snapshots = true;  // with a controller: groups of snapshots and their metadata are served, too
   };
 

@@ -8,6 +8,7 @@ namespace mooring {
 absl::Status NodeVolumes::PublishAlone(const PublishSpec& asked, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(asked.volume_id, asked.target_path, call));
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(asked.volume_id));
+  MOORING_RETURN_IF_ERROR(CheckSuits(volume, asked.capability));
   PublishSpec spec = asked;
   if (!spec.propagation) spec.propagation = volume.propagation;
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(spec.target_path));

@@ -109,7 +109,7 @@ bool AsksForEphemeral(const csi::v1::NodePublishVolumeRequest& request) {
   return found != request.volume_context().end() && found->second == "true";
 }
 
-absl::StatusOr<EphemeralSpec> ParseEphemeral(const csi::v1::NodePublishVolumeRequest& request) {
+absl::StatusOr<EphemeralSpec> ParseEphemeral(const csi::v1::NodePublishVolumeRequest& request, const Pools& pools) {
   EphemeralSpec spec;
   MOORING_ASSIGN_OR_RETURN(spec.publish, ParsePublish(request));
   MOORING_RETURN_IF_ERROR(CheckEphemeralUse(spec.publish));
@@ -124,7 +124,7 @@ absl::StatusOr<EphemeralSpec> ParseEphemeral(const csi::v1::NodePublishVolumeReq
     create.mutable_capacity_range()->set_required_bytes(*bytes);
     create.mutable_parameters()->erase(kSize);
   }
-  absl::StatusOr<CreateVolumeSpec> volume = ParseCreateVolume(create);
+  absl::StatusOr<CreateVolumeSpec> volume = ParseCreateVolume(create, pools);
   if (!volume.ok()) return Annotate(volume.status(), "ephemeral volume");
   spec.volume = *std::move(volume);
   spec.volume.ephemeral = request.volume_id();

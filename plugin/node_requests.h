@@ -23,7 +23,7 @@ absl::StatusOr<PublishSpec> ParsePublish(const csi::v1::NodePublishVolumeRequest
 // A volume that the orchestrator has not created: its volume_context says how to make it, as parameters of CreateVolume
 // do, and with `size`.
 bool AsksForEphemeral(const csi::v1::NodePublishVolumeRequest& request);
-absl::StatusOr<EphemeralSpec> ParseEphemeral(const csi::v1::NodePublishVolumeRequest& request);
+absl::StatusOr<EphemeralSpec> ParseEphemeral(const csi::v1::NodePublishVolumeRequest& request, const Pools& pools);
 
 absl::StatusOr<VolumePath> ParseUnpublish(const csi::v1::NodeUnpublishVolumeRequest& request);
 

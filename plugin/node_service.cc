@@ -124,7 +124,7 @@ absl::StatusOr<csi::v1::NodePublishVolumeResponse> NodeService::Publish(
 
 absl::StatusOr<csi::v1::NodePublishVolumeResponse> NodeService::PublishEphemeral(
     const csi::v1::NodePublishVolumeRequest& request, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const EphemeralSpec spec, ParseEphemeral(request));
+  MOORING_ASSIGN_OR_RETURN(const EphemeralSpec spec, ParseEphemeral(request, ephemeral_.pools()));
   MOORING_RETURN_IF_ERROR(CheckRoots("target_path", spec.publish.target_path));
   MOORING_RETURN_IF_ERROR(ephemeral_.Publish(spec, call));
   return csi::v1::NodePublishVolumeResponse();

@@ -8,12 +8,11 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "plugin/node_volumes.h"
+#include "plugin/repeat.h"
 #include "plugin/volume_size.h"
 
 namespace mooring {
 namespace {
-
-constexpr std::chrono::seconds kRollback{10};
 
 bool IsReadOnly(const StageSpec& spec) {
   return spec.capability.options.flags.read_only || spec.read_only || IsReaderOnly(spec.capability.mode);

@@ -130,8 +130,9 @@ struct PluginServer::Parts {
         snapshots(*snapshot_store, catalog, pools, *volume_locks, mounter),
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation),
         ephemeral_volumes(catalog, *catalog_store, node_volumes, *volume_locks),
-        identity_service({config.driver_name, config.serves_controller(), has_snapshots}, readiness,
-                         std::move(mounter_health), rpc),
+        identity_service(
+            {config.driver_name, config.serves_controller(), pools.AnyCan(&BackendTraits::grows), has_snapshots},
+            readiness, std::move(mounter_health), rpc),
         controller_service(catalog, snapshots, node_volumes, has_snapshots, rpc),
         group_controller_service(snapshots, rpc),
         snapshot_metadata_service(snapshots, rpc),

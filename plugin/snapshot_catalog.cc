@@ -73,6 +73,12 @@ absl::StatusOr<SnapshotCatalog::Set> SnapshotCatalog::WithMembers(const GroupRec
       .id = group.id, .name = group.name, .is_group = true, .state = group.state, .snapshots = std::move(members)};
 }
 
+// A group without members was deleted since it was read.
+absl::StatusOr<std::optional<SnapshotCatalog::Set>> SnapshotCatalog::WhileThere(const GroupRecord& group) {
+  MOORING_ASSIGN_OR_RETURN(Set set, WithMembers(group));
+  return set.snapshots.empty() ? std::nullopt : std::optional<Set>(std::move(set));
+}
+
 absl::StatusOr<std::optional<SnapshotCatalog::Set>> SnapshotCatalog::Find(const std::string& id, bool is_group) {
   if (!is_group) {
     MOORING_ASSIGN_OR_RETURN(const std::optional<SnapshotRecord> snapshot, store_.FindById(id));
@@ -80,8 +86,7 @@ absl::StatusOr<std::optional<SnapshotCatalog::Set>> SnapshotCatalog::Find(const 
   }
   MOORING_ASSIGN_OR_RETURN(const std::optional<GroupRecord> group, store_.FindGroupById(id));
   if (!group) return std::optional<Set>();
-  MOORING_ASSIGN_OR_RETURN(Set set, WithMembers(*group));
-  return std::optional<Set>(std::move(set));
+  return WhileThere(*group);
 }
 
 absl::StatusOr<std::optional<SnapshotCatalog::Set>> SnapshotCatalog::FindNamed(const std::string& name, bool is_group) {
@@ -91,8 +96,7 @@ absl::StatusOr<std::optional<SnapshotCatalog::Set>> SnapshotCatalog::FindNamed(c
   }
   MOORING_ASSIGN_OR_RETURN(const std::optional<GroupRecord> group, store_.FindGroupByName(name));
   if (!group) return std::optional<Set>();
-  MOORING_ASSIGN_OR_RETURN(Set set, WithMembers(*group));
-  return std::optional<Set>(std::move(set));
+  return WhileThere(*group);
 }
 
 // By a key that is no id; whoever reads the error knows the snapshot by its name.

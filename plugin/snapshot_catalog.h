@@ -84,6 +84,7 @@ class SnapshotCatalog {
   static GroupInfo ToInfo(const Set& group);
   static Set Alone(const SnapshotRecord& snapshot);
   absl::StatusOr<Set> WithMembers(const GroupRecord& group);
+  absl::StatusOr<std::optional<Set>> WhileThere(const GroupRecord& group);
   absl::StatusOr<std::optional<Set>> Find(const std::string& id, bool is_group);
   absl::StatusOr<std::optional<Set>> FindNamed(const std::string& name, bool is_group);
 
@@ -111,7 +112,8 @@ class SnapshotCatalog {
 
   // snapshot_catalog_delete.cc. The set is held and, where it is `creating`, its sources are, too.
   absl::Status Erase(Set set);
-  absl::Status TakeAway(const Set& set);
+  absl::Status TakeAway(const Set& set, bool may_be_frozen);
+  bool HasAllImages(const Set& set) const;
   absl::Status ThawSources(const Set& set);
   absl::Status DeleteImages(const Set& set);
   void FinishInterrupted(const Set& listed);

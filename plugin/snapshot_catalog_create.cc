@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
@@ -109,7 +110,8 @@ absl::StatusOr<SnapshotCatalog::Set> SnapshotCatalog::Make(const std::string& na
   if (made.ok()) return set;
   // What cannot be taken back now (the disk is full, the helper gone) does no harm: the same call, or the next start,
   // does it.
-  if (const absl::Status back = TakeAway(set); !back.ok()) {
+  const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);
+  if (const absl::Status back = TakeAway(set, MayHaveLeftFrozen(made)); !back.ok()) {
     log::Warning("a snapshot that could not be made is not cleaned up yet",
                  {{"snapshot", set.id}, {"cause", Message(back)}});
   }
@@ -123,6 +125,10 @@ absl::StatusOr<SnapshotCatalog::Source> SnapshotCatalog::FindSource(const std::s
     return FailedPrecondition(
         fmt::format("volume {} lies in pool {}, whose backend has no snapshots: only volumes that are images have",
                     volume_id, Quote(volume.pool)));
+  }
+  if (found.bytes < found.made_bytes) {
+    return FailedPrecondition(fmt::format("volume {} is cut short: its image {} has {} bytes of {}; restore it first",
+                                          volume_id, Quote(found.path), found.bytes, found.made_bytes));
   }
   return Source{.volume = std::move(volume), .path = found.path, .bytes = found.bytes};
 }
@@ -162,7 +168,7 @@ absl::Status SnapshotCatalog::ClearName(const Set& unfinished, const Call& call)
   MOORING_ASSIGN_OR_RETURN(const auto holds, LockAll(std::move(ids), call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<Set> now, Find(unfinished.id, unfinished.is_group));
   if (!now || now->state == SnapshotState::kReady) return absl::OkStatus();
-  return RepeatWhileAborted(call, [&] { return TakeAway(*now); });
+  return RepeatWhileAborted(call, [&] { return TakeAway(*now, now->state == SnapshotState::kCreating); });
 }
 
 }  // namespace mooring

@@ -1,11 +1,13 @@
 // Deleting snapshots, taking half made ones back, and the start.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 
 #include "base/log.h"
 #include "base/status.h"
+#include "plugin/repeat.h"
 #include "plugin/snapshot_catalog.h"
 
 namespace mooring {
@@ -21,20 +23,27 @@ absl::Status SnapshotCatalog::Erase(Set set) {
     if (!full && !*moved) return Aborted(fmt::format("another process is changing {}: call again later", set.id));
     set.state = SnapshotState::kDeleting;
   }
-  return TakeAway(set);
+  return TakeAway(set, false);
 }
 
 // creating or deleting -> away; what turns out to be in use was not deleted and is ready again. A copy that a mount
 // helper is still at (its plugin was killed, it was not) is ABORTED, and its sources stay as they are.
-absl::Status SnapshotCatalog::TakeAway(const Set& set) {
+absl::Status SnapshotCatalog::TakeAway(const Set& set, bool may_be_frozen) {
   const absl::Status deleted = DeleteImages(set);
   if (absl::IsAborted(deleted)) return deleted;
-  if (set.state == SnapshotState::kCreating) MOORING_RETURN_IF_ERROR(ThawSources(set));
+  if (may_be_frozen) MOORING_RETURN_IF_ERROR(ThawSources(set));
   if (deleted.ok()) return store_.Remove(set.id);
-  if (set.state == SnapshotState::kDeleting && absl::IsFailedPrecondition(deleted)) {
+  if (set.state == SnapshotState::kDeleting && absl::IsFailedPrecondition(deleted) && HasAllImages(set)) {
     MOORING_RETURN_IF_ERROR(store_.Move(set.id, SnapshotState::kDeleting, SnapshotState::kReady).status());
   }
   return deleted;
+}
+
+bool SnapshotCatalog::HasAllImages(const Set& set) const {
+  return std::all_of(set.snapshots.begin(), set.snapshots.end(), [this](const SnapshotRecord& snapshot) {
+    const absl::StatusOr<const Pool*> pool = PoolOf(snapshot);
+    return pool.ok() && (*pool)->backend->Locate(snapshot.id).ok();
+  });
 }
 
 // A copy that was cut short may have left its sources frozen. One that is gone is not.
@@ -76,7 +85,7 @@ void SnapshotCatalog::FinishInterrupted(const Set& listed) {
   const Call at_once = {std::chrono::steady_clock::now()};
   const auto name = LockName(listed.name, listed.is_group, at_once);
   if (!name.ok()) return;
-  const absl::Status cleared = ClearName(listed, at_once);
+  const absl::Status cleared = ClearName(listed, {std::chrono::steady_clock::now() + kHelperEnds});
   if (absl::IsAborted(cleared)) return;
   if (cleared.ok()) {
     const bool creating = listed.state == SnapshotState::kCreating;

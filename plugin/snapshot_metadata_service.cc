@@ -15,9 +15,10 @@ namespace {
 constexpr int kResults = 1024;       // in a message, where the caller leaves it to us
 constexpr int kMostResults = 65536;  // 22 bytes each at most, and a message has 4 MiB at most
 
+// CSI has OUT_OF_RANGE for an offset on either side.
 absl::Status CheckPlace(std::int64_t starting_offset, std::int32_t max_results) {
   if (starting_offset < 0) {
-    return InvalidArgument(fmt::format("starting_offset is {}: it must not be negative", starting_offset));
+    return OutOfRange(fmt::format("starting_offset is {}: it must not be negative", starting_offset));
   }
   if (max_results >= 0) return absl::OkStatus();
   return InvalidArgument(fmt::format("max_results is {}: it must not be negative", max_results));

@@ -144,7 +144,8 @@ class VolumeCatalog : public VolumeSource {
   absl::StatusOr<VolumeRecord> NewClone(const CreateVolumeSpec& spec);
   absl::Status Populate(const VolumeRecord& record, const CreateVolumeSpec& spec);
   absl::Status ThawSource(const VolumeRecord& record);
-  absl::Status TakeBack(const VolumeRecord& record);
+  absl::Status TakeBack(const VolumeRecord& record, bool may_be_frozen);
+  void GiveUp(const VolumeRecord& record, bool may_be_frozen);
 
   absl::Status FinishInterrupted();
   void FinishInterrupted(const VolumeRecord& listed);

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
@@ -138,20 +139,27 @@ absl::Status VolumeCatalog::Finish(const VolumeRecord& record, const CreateVolum
   const bool is_copy = !record.source.empty();
   const absl::Status made = is_copy ? Populate(record, spec) : pool->backend->Create({record.id, record.bytes});
   if (!made.ok()) {
-    // A row that cannot be taken back now (the disk is full) does no harm: Create of that name or Reconcile clears it.
-    if (const absl::Status erased = TakeBack(record); !erased.ok()) {
-      log::Warning("a volume that could not be created is not cleaned up yet",
-                   {{"volume", record.id}, {"cause", Message(erased)}});
-    }
+    GiveUp(record, MayHaveLeftFrozen(made));
     return Unexpected(made);
   }
-  MOORING_ASSIGN_OR_RETURN(const bool ready, store_.Move(record.id, VolumeState::kCreating, VolumeState::kReady));
-  if (ready) return absl::OkStatus();
+  const absl::StatusOr<bool> ready = store_.Move(record.id, VolumeState::kCreating, VolumeState::kReady);
+  if (!ready.ok() && is_copy) GiveUp(record, false);  // it takes room, and no later call makes use of it
+  if (!ready.ok()) return ready.status();
+  if (*ready) return absl::OkStatus();
   // Another process had the same row in its hands: it has finished it, which is as good, or has given it up.
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(record.id));
   if (now && now->state == VolumeState::kReady) return absl::OkStatus();
   if (!now) MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Delete(record.id)));
   return Aborted(fmt::format("another process gave the creation of volume {} up: call again", Quote(record.name)));
+}
+
+// A row that cannot be taken back now (the disk is full) does no harm: Create of that name or Reconcile clears it.
+void VolumeCatalog::GiveUp(const VolumeRecord& record, bool may_be_frozen) {
+  const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);
+  if (const absl::Status erased = TakeBack(record, may_be_frozen); !erased.ok()) {
+    log::Warning("a volume that could not be created is not cleaned up yet",
+                 {{"volume", record.id}, {"cause", Message(erased)}});
+  }
 }
 
 // A volume that was half created for other arguments, or is half deleted, holds the name. If it turns out to be alive
@@ -161,17 +169,17 @@ absl::Status VolumeCatalog::ClearName(const VolumeRecord& unfinished, const Call
   MOORING_ASSIGN_OR_RETURN(const auto source, LockSource(unfinished.source, call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(unfinished.id));
   if (!now || now->state == VolumeState::kReady) return absl::OkStatus();
-  return RepeatWhileAborted(call, [&] { return TakeBack(*now); });
+  return RepeatWhileAborted(call, [&] { return TakeBack(*now, true); });
 }
 
 // creating or deleting -> away. A copy that a mount helper is still at (its plugin was killed, it was not) is ABORTED,
 // and its source stays as it is.
-absl::Status VolumeCatalog::TakeBack(const VolumeRecord& record) {
+absl::Status VolumeCatalog::TakeBack(const VolumeRecord& record, bool may_be_frozen) {
   if (record.state == VolumeState::kCreating && !record.source.empty()) {
     MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
     const absl::Status deleted = Unexpected(pool->backend->Delete(record.id));
     if (absl::IsAborted(deleted)) return deleted;
-    MOORING_RETURN_IF_ERROR(ThawSource(record));
+    if (may_be_frozen) MOORING_RETURN_IF_ERROR(ThawSource(record));
   }
   return Erase(record);
 }

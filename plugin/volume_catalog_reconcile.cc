@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "plugin/repeat.h"
 #include "plugin/volume_catalog.h"
 
 namespace mooring {
@@ -41,11 +42,14 @@ void VolumeCatalog::FinishInterrupted(const VolumeRecord& listed) {
   const Call at_once = {std::chrono::steady_clock::now()};
   const auto name = LockName(listed.name, at_once);
   const auto hold = Lock(listed.id, at_once);
-  const auto source = LockSource(listed.source, at_once);
+  const bool copies = listed.state == VolumeState::kCreating;
+  const auto source = LockSource(copies ? listed.source : "", at_once);
   if (!name.ok() || !hold.ok() || !source.ok()) return;
   const absl::StatusOr<std::optional<VolumeRecord>> now = store_.FindById(listed.id);
   if (now.ok() && (!*now || (*now)->state == VolumeState::kReady)) return;
-  const absl::Status erased = now.ok() ? TakeBack(**now) : now.status();
+  const Call patient = {std::chrono::steady_clock::now() + kHelperEnds};
+  const absl::Status erased =
+      now.ok() ? RepeatWhileAborted(patient, [&] { return TakeBack(**now, true); }) : now.status();
   if (erased.ok()) {
     const bool creating = (*now)->state == VolumeState::kCreating;
     log::Info(creating ? "took back a creation that was interrupted" : "finished a deletion that was interrupted",
@@ -59,8 +63,12 @@ void VolumeCatalog::FinishInterrupted(const VolumeRecord& listed) {
 absl::Status VolumeCatalog::CompareWithPools() {
   std::set<std::string> strangers;
   for (const Pool& pool : pools_.all()) {
-    MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> ids, pool.backend->Reconcile());
-    strangers.insert(ids.begin(), ids.end());
+    const absl::StatusOr<std::vector<std::string>> ids = pool.backend->Reconcile();
+    if (ids.ok()) {
+      strangers.insert(ids->begin(), ids->end());
+    } else {  // the volumes of the others are there
+      log::Error("a pool cannot be looked into", {{"pool", pool.name}, {"cause", Message(ids.status())}});
+    }
   }
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> unfinished, store_.ListUnfinished());
   for (const VolumeRecord& record : unfinished) strangers.erase(record.id);

@@ -1,8 +1,10 @@
 // Whose mount is it? The kernel says so itself, also where there is no record:
 //
-//   image      the loop device that it is of, or is: the label, "mooring:<volume id>" ("mooring-ro:…" the read-only
-//   one) tmpfs      the source of the mount, "mooring:<volume id>" directory  the directory that is its root: it has
-//   the volume's id as its name, and is the volume's by its inode
+//   image: the loop device that it is of, or is, by its label, "mooring:<volume id>" ("mooring-ro:…" the read-only one)
+//
+//   tmpfs: the source of the mount, "mooring:<volume id>"
+//
+//   directory: its root, which has the volume's id as its name, and is the volume's by its inode
 #ifndef MOORING_PLUGIN_VOLUME_MOUNT_H_
 #define MOORING_PLUGIN_VOLUME_MOUNT_H_
 

@@ -148,7 +148,7 @@ TEST_F(SnapshotMetadataRpc, WhatCannotBeAnsweredIsRefused) {
   ExpectFailure(Allocated(""), grpc::INVALID_ARGUMENT, "snapshot_id is missing");
   ExpectFailure(Allocated("x"), grpc::NOT_FOUND, "does not exist");
   ExpectFailure(Allocated(volume), grpc::NOT_FOUND, "does not exist");
-  ExpectFailure(Allocated(a, -1), grpc::INVALID_ARGUMENT, "starting_offset");
+  ExpectFailure(Allocated(a, -1), grpc::OUT_OF_RANGE, "starting_offset");
   ExpectFailure(Allocated(a, 0, -1), grpc::INVALID_ARGUMENT, "max_results");
   ExpectFailure(Allocated(a, kVolumeBytes + 1), grpc::OUT_OF_RANGE, "behind the end");
   ExpectFailure(Delta("", b), grpc::INVALID_ARGUMENT, "base_snapshot_id is missing");

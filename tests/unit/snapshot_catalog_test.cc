@@ -145,7 +145,8 @@ TEST_F(SnapshotCatalogTest, ACopyThatFailsLeavesNothingAndSaysWhy) {
     EXPECT_THAT(Ids(), IsEmpty());
     EXPECT_FALSE(*here().snapshot_store->FindByName("s"));
   }
-  EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume), Image(volume), Image(volume), Image(volume)));
+  // Once: a helper that has answered froze nothing any more, and what somebody else froze is not ours to thaw.
+  EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
   here().contents.failure = absl::OkStatus();
   EXPECT_FALSE(Snapped("s", volume).empty());
   ExpectConsistent();

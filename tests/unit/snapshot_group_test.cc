@@ -69,9 +69,9 @@ TEST_F(SnapshotGroupTest, OneVolumeThatIsMissingIsNoGroup) {
 
 TEST_F(SnapshotGroupTest, ACopyThatFailsLeavesNoMember) {
   const std::string a = Created("a"), b = Created("b");
-  here().contents.failure = ResourceExhausted("no room");
+  here().contents.failure = Unavailable("the helper has ended");
   ExpectStatus(snapshots().CreateGroup({.name = "g", .source_volume_ids = {a, b}}, Patient()).status(),
-               absl::StatusCode::kResourceExhausted, "no room");
+               absl::StatusCode::kUnavailable, "ended");
   EXPECT_THAT(*here().snapshot_store->AllIds(), IsEmpty());
   EXPECT_FALSE(*here().snapshot_store->FindGroupByName("g"));
   EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(a), Image(b)));
