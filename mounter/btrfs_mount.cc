@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -19,6 +20,7 @@ namespace mooring {
 namespace {
 
 constexpr unsigned kLoopMajor = 7;
+constexpr std::uint64_t kMostDeviceIds = 4096;
 
 absl::StatusOr<btrfs_ioctl_fs_info_args> FilesystemOf(const UniqueFd& root, const std::string& path) {
   btrfs_ioctl_fs_info_args info = {};
@@ -72,10 +74,15 @@ absl::Status CheckBtrfsDevice(const UniqueFd& root, const std::string& path, dev
   if (alone && info.num_devices != 1) {
     return FailedPrecondition(fmt::format("the btrfs in {} is on {} devices", Quote(path), info.num_devices));
   }
-  for (std::uint64_t id = 1; id <= info.max_id; ++id) {
+  // The numbers are the image's: it may claim any, and most of them may be nobody's.
+  const std::uint64_t first = info.num_devices == 1 ? info.max_id : 1;
+  const std::uint64_t last = info.num_devices == 1 ? info.max_id : std::min<std::uint64_t>(info.max_id, kMostDeviceIds);
+  std::uint64_t met = 0;
+  for (std::uint64_t id = first; id <= last && met < info.num_devices; ++id) {
     const absl::StatusOr<btrfs_ioctl_dev_info_args> device = DeviceOf(root, path, id);
     if (absl::IsNotFound(device.status())) continue;
     if (!device.ok()) return device.status();
+    ++met;
     if (DeviceNamed(NameOfDevice(*device)) == number) return absl::OkStatus();
   }
   return FailedPrecondition(fmt::format("{} became another device while it was mounted", Quote(path)));

@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/copy_data.h"
@@ -27,8 +28,8 @@ namespace {
 struct Job {
   ImageCopy copy;
   LockedImage source;
-  ImageUse use;
   std::unique_ptr<NewFile> file;
+  ImageUse use;  // goes first: nobody waits for a freeze while a large file is removed
 
   bool mounted() const { return !use.filesystems.empty(); }
   bool written() const { return !use.written.empty(); }
@@ -101,8 +102,34 @@ absl::Status CheckOneInstant(const Jobs& jobs) {
       "copy them one by one, or unpublish and unstage all but one");
 }
 
-absl::Status Prepare(Job& job) {
-  MOORING_ASSIGN_OR_RETURN(job.use, FindUse(job.source));
+absl::StatusOr<std::vector<dev_t>> DevicesOfFiles(const Jobs& jobs) {
+  std::vector<dev_t> devices;
+  for (const Job& job : jobs) {
+    struct stat status = {};
+    if (::fstat(job.file->fd().get(), &status) != 0) return ErrnoStatus(errno, "look at", job.file->working_path());
+    devices.push_back(status.st_dev);
+    devices.push_back(job.source.status.st_dev);
+  }
+  return devices;
+}
+
+// What is written to a frozen filesystem waits for the thaw, which would wait for that: nothing could end it.
+absl::Status CheckNoneLiesOnFrozen(const Jobs& jobs) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<dev_t> devices, DevicesOfFiles(jobs));
+  for (const Job& job : jobs) {
+    for (const auto& filesystem : job.use.filesystems) {
+      MOORING_ASSIGN_OR_RETURN(const dev_t frozen, filesystem->DeviceOfFiles());
+      if (std::find(devices.begin(), devices.end(), frozen) == devices.end()) continue;
+      return FailedPrecondition(
+          fmt::format("an image or a copy lies in the filesystem that is mounted from {}, which has to stand still "
+                      "meanwhile: move the pool out of that volume, or unmount the volume first",
+                      Quote(job.source.path)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Sync(const Job& job) {
   for (const auto& filesystem : job.use.filesystems) MOORING_RETURN_IF_ERROR(filesystem->Sync());
   for (const UniqueFd& device : job.use.written) {
     if (::fsync(device.get()) != 0) return ErrnoStatus(errno, "sync the block device over", job.source.path);
@@ -143,6 +170,15 @@ absl::Status Thaw(const Job& job) {
   return thawed;
 }
 
+// After an error: all of them, before anything else is cleared up.
+void ThawWhatIsFrozen(const Jobs& jobs) {
+  for (const Job& job : jobs) {
+    for (const auto& filesystem : job.use.filesystems) {
+      if (filesystem->frozen()) filesystem->Thaw().IgnoreError();
+    }
+  }
+}
+
 absl::Status CopyIdle(const Jobs& jobs) {
   for (const Job& job : jobs) {
     if (job.idle()) MOORING_RETURN_IF_ERROR(CopyData(job));
@@ -160,6 +196,7 @@ absl::Status FreezeAll(const Jobs& jobs) {
 // From here to the last Thaw somebody may be waiting to write. What is written in spite of it is copied while all
 // others stand still; then each goes on as soon as it is copied.
 absl::Status CopyAtOneInstant(const Jobs& jobs) {
+  const absl::Cleanup thaw = [&jobs] { ThawWhatIsFrozen(jobs); };
   MOORING_RETURN_IF_ERROR(FreezeAll(jobs));
   for (const Job& job : jobs) {
     if (job.written()) MOORING_RETURN_IF_ERROR(CopyData(job));
@@ -205,9 +242,13 @@ absl::Status CopyImages(const std::vector<ImageCopy>& copies, const SourcePolicy
     MOORING_ASSIGN_OR_RETURN(job.file, NewFile::Make(job.copy.destination, policy));
   }
   for (Job& job : jobs) MOORING_RETURN_IF_ERROR(Lock(job, policy));
-  for (Job& job : jobs) MOORING_RETURN_IF_ERROR(Prepare(job));
+  for (Job& job : jobs) {
+    MOORING_ASSIGN_OR_RETURN(job.use, FindUse(job.source));
+  }
+  MOORING_RETURN_IF_ERROR(CheckNoneLiesOnFrozen(jobs));
   MOORING_RETURN_IF_ERROR(CheckOneInstant(jobs));
   MOORING_RETURN_IF_ERROR(CopyIdle(jobs));  // nobody changes these while their lock is held
+  for (const Job& job : jobs) MOORING_RETURN_IF_ERROR(Sync(job));
   MOORING_RETURN_IF_ERROR(CopyAtOneInstant(jobs));
   for (Job& job : jobs) {
     job.use = {};

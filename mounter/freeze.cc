@@ -165,6 +165,12 @@ absl::Status Superblock::Sync() const {
   return ::syncfs(root_.get()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "sync the filesystem on", device_);
 }
 
+absl::StatusOr<dev_t> Superblock::DeviceOfFiles() const {
+  struct stat status = {};
+  if (::fstat(root_.get(), &status) != 0) return ErrnoStatus(errno, "look at the filesystem on", device_);
+  return status.st_dev;
+}
+
 absl::Status Superblock::Freeze() {
   Register& all = Register::Of();
   if (!all.Begin(root_.get())) return Unavailable("this process is ending: nothing is frozen any more");

@@ -6,6 +6,8 @@
 #ifndef MOORING_MOUNTER_FREEZE_H_
 #define MOORING_MOUNTER_FREEZE_H_
 
+#include <sys/types.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,10 +30,12 @@ class Superblock {
   Superblock& operator=(const Superblock&) = delete;
   ~Superblock();
 
-  absl::Status Sync() const;  // what is written beforehand does not hold up the writers once it is frozen
-  absl::Status Freeze();      // FAILED_PRECONDITION: somebody else has done that
-  absl::Status Thaw();        // ABORTED: somebody else has done that, who knows when
-  absl::Status ThawFully();   // whoever froze it
+  absl::Status Sync() const;               // what is written beforehand does not hold up the writers once it is frozen
+  absl::Status Freeze();                   // FAILED_PRECONDITION: somebody else has done that
+  absl::Status Thaw();                     // ABORTED: somebody else has done that, who knows when
+  absl::Status ThawFully();                // whoever froze it
+  bool frozen() const { return frozen_; }  // by this object
+  absl::StatusOr<dev_t> DeviceOfFiles() const;  // what stat(2) says of its root
 
  private:
   Superblock(std::string device, UniqueFd loop) : device_(std::move(device)), loop_(std::move(loop)) {}

@@ -148,7 +148,12 @@ bool GuardedMounter::IsVolumeDirectory(const std::string& path) const {
 
 absl::Status GuardedMounter::CheckMemory(const MountRequest& request) const {
   MOORING_RETURN_IF_ERROR(CheckLabel(request.source));
-  const std::optional<std::uint64_t> bytes = MemorySizeIn(request.options);
+  return CheckMemorySize(request.options);
+}
+
+absl::Status GuardedMounter::CheckMemorySize(const std::vector<FilesystemOption>& options) const {
+  MOORING_RETURN_IF_ERROR(CheckMemoryOptions(options));
+  const std::optional<std::uint64_t> bytes = MemorySizeIn(options);
   if (bytes && *bytes <= allowance_.most_memory) return absl::OkStatus();
   return Refuse("refused a tmpfs that is too large",
                 fmt::format("a tmpfs of {} bytes: the mount helper was started for {} at most",
@@ -176,9 +181,12 @@ absl::Status GuardedMounter::Bind(const BindRequest& request) {
 absl::Status GuardedMounter::Change(const ChangeRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
   MOORING_RETURN_IF_ERROR(CheckBindSource(request.target));
-  const std::optional<std::uint64_t> bytes = MemorySizeIn(request.options);
-  if (bytes && *bytes > allowance_.most_memory) {
-    return Refuse("refused a tmpfs that is too large", fmt::format("a tmpfs of {} bytes", *bytes));
+  // No other filesystem here has such options.
+  const auto is_limit = [](const FilesystemOption& option) {
+    return option.key == "size" || option.key == "nr_inodes";
+  };
+  if (std::any_of(request.options.begin(), request.options.end(), is_limit)) {
+    MOORING_RETURN_IF_ERROR(CheckMemorySize(request.options));
   }
   return mounter_.Change(request);
 }

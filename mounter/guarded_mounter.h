@@ -84,6 +84,7 @@ class GuardedMounter final : public Mounter {
   absl::StatusOr<bool> IsAsFound(const LoopInfo& loop) const;  // false: not attached, or to another file
   absl::Status CheckBindSource(const std::string& path) const;
   absl::Status CheckMemory(const MountRequest& request) const;
+  absl::Status CheckMemorySize(const std::vector<FilesystemOption>& options) const;
   bool IsVolumeDirectory(const std::string& path) const;
 
   const Allowance allowance_;

@@ -29,16 +29,25 @@ constexpr std::chrono::seconds kLimit{100};
 constexpr std::chrono::seconds kCheckLimit{3600};
 
 // Where the superblock has the UUID: "Ext4 Disk Layout", "XFS Algorithms & Data Structures".
+constexpr off_t kExt4RoCompatAt = 1024 + 0x64;
 constexpr off_t kExt4UuidAt = 1024 + 0x68;
 constexpr off_t kXfsUuidAt = 32;
 
-absl::StatusOr<std::string> ReadUuid(const std::string& path, off_t at) {
+absl::StatusOr<std::string> ReadSuper(const std::string& path, off_t at, std::size_t bytes) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));
-  std::string uuid(kUuidBytes, '\0');
-  const ssize_t got = ::pread(fd.get(), uuid.data(), uuid.size(), at);
+  std::string text(bytes, '\0');
+  const ssize_t got = ::pread(fd.get(), text.data(), text.size(), at);
   if (got < 0) return ErrnoStatus(errno, "read the superblock of", path);
-  if (got != static_cast<ssize_t>(uuid.size())) return FailedPrecondition(Quote(path) + " ends before its superblock");
-  return uuid;
+  if (got != static_cast<ssize_t>(text.size())) return FailedPrecondition(Quote(path) + " ends before its superblock");
+  return text;
+}
+
+absl::StatusOr<std::string> ReadUuid(const std::string& path, off_t at) { return ReadSuper(path, at, kUuidBytes); }
+
+// RO_COMPAT_METADATA_CSUM, 0x400 of a little-endian number.
+absl::StatusOr<bool> HasMetadataChecksums(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const std::string features, ReadSuper(path, kExt4RoCompatAt, 4));
+  return (static_cast<unsigned char>(features[1]) & 0x4U) != 0;
 }
 
 absl::Status Failed(const std::vector<std::string>& command, const std::string& path, const CommandResult& result) {
@@ -57,12 +66,14 @@ absl::StatusOr<bool> RunToChange(const std::string& path, off_t uuid_at, const s
 }
 
 // What a power cut left in the journal is replayed; e2fsck leaves a clean one alone. Then the UUID in the superblocks
-// is all there is to change: the checksums of the metadata are made to begin with a seed that stays.
+// is all there is to change: the checksums of the metadata, where it has any, are made to begin with a seed that stays.
 absl::Status RenewExt4(const std::string& path, const UniqueFd& held) {
   const std::vector<std::string> check = {"e2fsck", "-p", path};
-  const std::vector<std::string> tune = {"tune2fs", "-O", "metadata_csum_seed", "-U", "random", path};
   MOORING_ASSIGN_OR_RETURN(const CommandResult checked, RunCommand(check, "e2fsprogs", kCheckLimit, held, kNotMounted));
   if (checked.exit_code >= 4) return Failed(check, path, checked);  // fsck(8): 1 and 2 are "corrected"
+  MOORING_ASSIGN_OR_RETURN(const bool has_checksums, HasMetadataChecksums(path));
+  std::vector<std::string> tune = {"tune2fs", "-U", "random", path};
+  if (has_checksums) tune.insert(tune.begin() + 1, {"-O", "metadata_csum_seed"});
   CommandResult tuned;
   MOORING_ASSIGN_OR_RETURN(const bool changed, RunToChange(path, kExt4UuidAt, [&]() -> absl::Status {
                              MOORING_ASSIGN_OR_RETURN(tuned, RunCommand(tune, "e2fsprogs", kLimit, held, kNotMounted));

@@ -5,7 +5,7 @@
 //
 //   <image>.formatting-<8 hex digits>   the filesystem that is being made; nothing worth keeping
 //   <image>.copying-<8 hex digits>      the copy that is to become <image>; locked itself by whoever makes it
-//   <image>.undo                        what an ext4 that resize2fs is growing was before, e2undo(8)
+//   <image>.undo                        what an ext4 that e2fsck or resize2fs is changing was before, e2undo(8)
 //
 // While there is an undo file, the image is neither attached nor mounted.
 #ifndef MOORING_MOUNTER_IMAGE_H_

@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::uint64_t kSector = 512;
 constexpr std::uint64_t kLinuxDefault = std::uint64_t{128} << 10U;
+constexpr std::uint64_t kMostReadAhead = std::uint64_t{64} << 20U;  // as the plugin has it: more only takes memory
 
 std::uint64_t QueueNumber(const LoopInfo& loop, std::string_view name) {
   std::ifstream file(fmt::format("/sys/block/loop{}/queue/{}", minor(loop.device_number), name));
@@ -51,6 +52,10 @@ absl::Status ResetReadAhead(int fd, const LoopInfo& loop) { return SetReadAhead(
 absl::Status KernelMounter::TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) {
   if (tuning.read_ahead_bytes % kSector != 0) {
     return InvalidArgument(fmt::format("a read-ahead of {} bytes is no number of sectors", tuning.read_ahead_bytes));
+  }
+  if (tuning.read_ahead_bytes > kMostReadAhead) {
+    return InvalidArgument(
+        fmt::format("a read-ahead of {} bytes: at most {} are read ahead", tuning.read_ahead_bytes, kMostReadAhead));
   }
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
   if (!fd.ok()) return FailedPrecondition(fmt::format("{} is no longer the device of its file", loop.device));

@@ -15,10 +15,11 @@ namespace mooring {
 
 inline constexpr std::string_view kMemoryFsType = "tmpfs";
 
-// INVALID_ARGUMENT: an option but size, nr_inodes, mode and huge=never, or another form than tmpfs(5)'s plain numbers.
+// INVALID_ARGUMENT: an option but size, nr_inodes, mode and huge=never, one that is there twice, another form than
+// tmpfs(5)'s plain numbers, or one that sets no limit: 0, or more inodes than pages.
 absl::Status CheckMemoryOptions(const std::vector<FilesystemOption>& options);
 
-// The bytes of the option "size"; none: there is no such option, or it is no number, or 0, which would be "no limit".
+// The bytes of the option "size"; none: there is not one such option, or it is no number, or 0, "no limit".
 std::optional<std::uint64_t> MemorySizeIn(const std::vector<FilesystemOption>& options);
 
 // INVALID_ARGUMENT: without a size, or without a source.

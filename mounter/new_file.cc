@@ -29,7 +29,10 @@ int RenameToNew(int directory, const std::string& from, const std::string& to) {
   if (::renameat2(directory, from.c_str(), directory, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS) return errno;
   if (::linkat(directory, from.c_str(), directory, to.c_str(), 0) != 0) return errno;
-  return ::unlinkat(directory, from.c_str(), 0) == 0 ? 0 : errno;
+  if (::unlinkat(directory, from.c_str(), 0) == 0) return 0;
+  const int error = errno;
+  ::unlinkat(directory, to.c_str(), 0);  // a second name: no copy of it would ever be made
+  return error;
 }
 
 }  // namespace

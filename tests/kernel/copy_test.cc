@@ -255,6 +255,23 @@ TEST_P(PoolCopyTest, FilesystemOnADeviceOverTheVolumesDeviceIsFrozen) {
   EXPECT_EQ(Tool(fmt::format("umount {} && losetup -d {}", Path("upper"), upper)), 0);
 }
 
+// Its writes would wait for the thaw, and the thaw for them.
+TEST_P(PoolCopyTest, NothingIsCopiedIntoOrOutOfAFilesystemThatIsToStandStill) {
+  const std::string place = Mounted("v", "ext4");
+  ImageCopy into = CopyOf("v", "unused");
+  into.destination = place + "/copy.img";
+  EXPECT_THAT(mounter_.Copy({into}), FailsWith(StatusCode::kFailedPrecondition, "stand still"));
+  Sparse("at-v/inner.img", kMiB);
+  ImageCopy out;
+  out.source = place + "/inner.img";
+  out.destination = Pooled("inner");
+  out.bytes = kMiB;
+  EXPECT_THAT(mounter_.Copy({out, CopyOf("v", "snap")}), FailsWith(StatusCode::kFailedPrecondition, "stand still"));
+  EXPECT_EQ(TryWrite(place + "/file", "text"), 0);
+  EXPECT_OK(mounter_.Copy({out}));
+  EXPECT_THAT(FilesOfPool(), ElementsAre("inner.img", "v.img"));
+}
+
 TEST_P(PoolCopyTest, WaitsForTheLockOfTheSource) {
   Volume("v", "ext4");
   UniqueFd lock(::open(Pooled("v").c_str(), O_RDONLY | O_CLOEXEC));

@@ -159,6 +159,15 @@ TEST_F(RenewTest, OfABtrfsOnSeveralDevicesOrWithOtherChecksumsIsRefused) {
   EXPECT_THAT(Renew(one, "btrfs"), FailsWith(absl::StatusCode::kFailedPrecondition, "crc32c"));
 }
 
+TEST_F(RenewTest, OfAnExt4WithoutChecksums) {
+  const std::string image = Sparse("image", 32 * kMiB);
+  ASSERT_EQ(Tool("mkfs.ext4 -q -F -O ^metadata_csum " + image), 0);
+  const std::string before = UuidIn(image, "ext4");
+  ASSERT_OK(Renew(image, "ext4"));
+  EXPECT_NE(UuidIn(image, "ext4"), before);
+  EXPECT_TRUE(IsClean(image, "ext4"));
+}
+
 TEST_F(RenewTest, ProgramsInheritTheLock) {
   const std::string image = Ext4Image("image");
   const std::string path = ::getenv("PATH");

@@ -1,6 +1,7 @@
 // Format of a second image of the same size: without mkfs, and as if by it.
 #include <fmt/format.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 
@@ -93,6 +94,27 @@ TEST_F(AnyTemplateTest, Ext4DiffersInItsSuperblocksOnly) {
 TEST_F(AnyTemplateTest, Ext4HasAChecksumSeedOfItsOwn) {
   ASSERT_OK(mounter_.Format(Sparse("image", 32 * kMiB), "ext4"));
   EXPECT_EQ(Tool("dumpe2fs -h " + Path("image") + " 2>/dev/null | grep -q metadata_csum_seed"), 0);
+}
+
+// Whatever mke2fs.conf(5) says on this host.
+TEST_F(AnyTemplateTest, Ext4HasChecksumsWhereTheConfigurationHasNone) {
+  const std::string config =
+      File("mke2fs.conf",
+           "[defaults]\n base_features = sparse_super,large_file,filetype,resize_inode,dir_index,"
+           "ext_attr\n[fs_types]\n ext4 = {\n  features = has_journal,extent,huge_file,flex_bg,"
+           "uninit_bg,dir_nlink,extra_isize\n }\n");
+  Dir("bin");
+  File("bin/mkfs.ext4", "#!/bin/sh\nMKE2FS_CONFIG=" + config + " exec /usr/sbin/mkfs.ext4 \"$@\"\n");
+  ASSERT_EQ(::chmod(Path("bin/mkfs.ext4").c_str(), 0755), 0);
+  const std::string made = AskInChild([&] {
+    ::setenv("PATH", fmt::format("{}:{}", Path("bin"), ::getenv("PATH")).c_str(), 1);
+    const absl::Status first = mounter_.Format(Sparse("1", 64 * kMiB), "ext4");
+    return first.ok() ? mounter_.Format(Sparse("2", 64 * kMiB), "ext4").ToString() : first.ToString();
+  });
+  ASSERT_EQ(made, "OK");
+  EXPECT_TRUE(IsClean(Path("1"), "ext4"));
+  EXPECT_TRUE(IsClean(Path("2"), "ext4"));
+  EXPECT_EQ(Tool("dumpe2fs -h " + Path("2") + " 2>/dev/null | grep -q metadata_csum_seed"), 0);
 }
 
 TEST_F(AnyTemplateTest, ThoseThatAreTooLargeAreMadeByMkfsEachTime) {

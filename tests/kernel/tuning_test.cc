@@ -53,6 +53,14 @@ TEST_F(TuningTest, ReadAheadReachesReadersOfAMountedFilesystem) {
   EXPECT_GT(much, 2 * little);
 }
 
+TEST_F(TuningTest, MoreReadAheadThanAnyPluginAsksForIsRefused) {
+  const LoopInfo loop = Mounted(Ext4Image("image"), Path("target"));
+  EXPECT_OK(mounter_.TuneLoop(loop, {.read_ahead_bytes = 64 * kMiB}));
+  EXPECT_THAT(mounter_.TuneLoop(loop, {.read_ahead_bytes = 64 * kMiB + 512}),
+              FailsWith(absl::StatusCode::kInvalidArgument, "at most"));
+  EXPECT_EQ(ReadAheadOf(loop), 64 * kMiB);
+}
+
 TEST_F(TuningTest, NoneIsWhatNewDevicesHave) {
   const LoopInfo loop = Mounted(Ext4Image("image"), Path("target"));
   const std::uint64_t before = ReadAheadOf(loop);

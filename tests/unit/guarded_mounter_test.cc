@@ -288,6 +288,32 @@ TEST_F(GuardedMounterTest, LoopDevicesOfOthersAreLeftAlone) {
   ExpectRefused(guarded_.TuneLoop(foreign, {}), StatusCode::kFailedPrecondition, "the label 'backup'");
 }
 
+// What the kernel takes for no limit, or takes of two: the last.
+TEST_F(GuardedMounterTest, MemoryWithoutALimitIsRefused) {
+  GuardedMounter guarded(
+      {.roots = {"/csi"}, .sources = {"/state/volumes"}, .label_prefix = "mooring", .most_memory = 1U << 20U}, fake_);
+  MountRequest request = MountOf("/csi/staging/m", "mooring:m");
+  request.fs_type = "tmpfs";
+  request.options = {{"size", "1048576"}, {"nr_inodes", "256"}};
+  ASSERT_OK(guarded.Mount(request));
+  EXPECT_OK(guarded.Change({.target = request.target, .options = request.options}));
+  EXPECT_OK(guarded.Change({.target = request.target, .options = {{"size", "4096"}, {"nr_inodes", "64"}}}));
+  fake_.ClearLog();
+  using Options = std::vector<FilesystemOption>;
+  for (const Options& options :
+       {Options{{"size", "1048576"}, {"size", "0"}}, Options{{"size", "0"}}, Options{{"size", "1048577"}},
+        Options{{"size", "18446744073709551616"}}, Options{{"size", std::nullopt}}, Options{{"size", "1m"}},
+        Options{{"size", "1048576"}, {"nr_inodes", "0"}}, Options{{"size", "1048576"}, {"nr_inodes", "257"}},
+        Options{{"size", "4096"}, {"nr_inodes", "65"}}, Options{{"nr_inodes", "1"}},
+        Options{{"size", "1048576"}, {"nr_inodes", "1"}, {"nr_inodes", "0"}}}) {
+    request.options = options;
+    EXPECT_FALSE(guarded.Mount(request).ok()) << ::testing::PrintToString(options.size());
+    EXPECT_FALSE(guarded.Change({.target = request.target, .options = options}).ok());
+    EXPECT_THAT(fake_.Calls("Mount"), ::testing::IsEmpty());
+    EXPECT_THAT(fake_.Calls("Change"), ::testing::IsEmpty());
+  }
+}
+
 // The mounter goes by the number: a name in the request proves nothing.
 TEST_F(GuardedMounterTest, ALoopDeviceUnderAFalseNameIsLeftAlone) {
   const LoopInfo foreign = Foreign();
