@@ -42,7 +42,17 @@ std::vector<Scenario> Calls() {
   return calls;
 }
 
+// Those of which the mount helper has a part.
+std::vector<Scenario> HelpedCalls() {
+  std::vector<Scenario> calls = Calls();
+  std::erase_if(calls, [](const Scenario& call) {
+    return call.name.starts_with("CreateVolume") || call.name == "DeleteVolumeMemory";
+  });
+  return calls;
+}
+
 INSTANTIATE_TEST_SUITE_P(Pool, CrashTest, ::testing::ValuesIn(Calls()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Pool, HelperCrashTest, ::testing::ValuesIn(HelpedCalls()), NameOf);
 
 }  // namespace
 }  // namespace mooring::testing
