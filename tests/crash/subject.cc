@@ -313,10 +313,16 @@ bool Subject::IsListed() {
 }
 
 void Subject::TakeDown() {
-  EXPECT_OK(inline_ ? UnpublishInline() : absl::OkStatus());
+  if (inline_) TakeDownInline();
   if (beside_) beside_->TakeDown();
   if (IsListed()) TakeDownVolume();
   snapshots_.TakeDown();  // they outlive what they are of
+}
+
+// One that is mounted nowhere has gone by itself.
+void Subject::TakeDownInline() {
+  EXPECT_TRUE(MountAt(target()) || fs::is_empty(dir_ / "state/volumes")) << "an image that nobody can use is left";
+  EXPECT_OK(UnpublishInline());
 }
 
 void Subject::TakeDownVolume() {

@@ -84,6 +84,7 @@ class Subject {
   void ExpectLoopsGone() const;
   bool IsListed();
   void TakeDownVolume();
+  void TakeDownInline();
 
   Driver& driver_;
   const TempDir& dir_;
