@@ -22,8 +22,9 @@ absl::Status NodeVolumes::TuneDevice(const NodeVolume& volume, const LoopInfo& l
 
 absl::Status NodeVolumes::TuneDevices(const NodeVolume& volume) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
+  MOORING_RETURN_IF_ERROR(CheckNoneHangs(volume.id, loops));  // it would be left as it is
   for (const LoopInfo& loop : loops) {
-    if (!loop.hangs() && OwnerOf(loop) == volume.id) MOORING_RETURN_IF_ERROR(TuneDevice(volume, loop));
+    if (OwnerOf(loop) == volume.id) MOORING_RETURN_IF_ERROR(TuneDevice(volume, loop));
   }
   return absl::OkStatus();
 }

@@ -4,7 +4,8 @@
 //
 //   prepare ── call, hit at step n ── restart ── call again ── check ── take down ── nothing left     n = 1, 2, 3, …
 //
-// A new call is a row in a table: crash_node_test.cc. Which steps are tried: Chosen, in crash_test.cc.
+// A new call is a row in a table: crash_node_test.cc, crash_copy_test.cc and the others. Which steps are tried: Chosen,
+// in crash_test.cc.
 #ifndef MOORING_TESTS_CRASH_CRASH_TEST_H_
 #define MOORING_TESTS_CRASH_CRASH_TEST_H_
 
@@ -26,7 +27,9 @@ struct Scenario {
   VolumeKind kind = {};
   std::function<void(Subject&)> prepare;
   std::function<absl::Status(Subject&)> call;
-  std::function<void(Subject&)> check;  // once the call has succeeded
+  std::function<void(Subject&)> check;        // once the call has succeeded
+  std::function<void(Subject&)> always = {};  // whatever came of it, as soon as the plugin answers again
+  std::size_t one_of = 1;                     // unless all are wanted: of so many steps one is tried
 };
 
 inline void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
@@ -59,7 +62,9 @@ class CrashTest : public RpcTest, public ::testing::WithParamInterface<Scenario>
   void Finish(const Attack& attack, Subject& subject, const absl::Status& first);
 
   std::vector<Attack> Rehearse(const Attack& attack);  // nobody is hit; an attack upon each step that is to be tried
+  static std::size_t FirstOf(const Attack& attack);
   void Begin(Mounter mounter);
+  void AddPools();
   void Launch();
   bool IsReady();  // or has ended: false
   void Restart();  // a new process, whatever the one before does

@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kInline[] = "csi-subject";
+
 // Of a file of several blocks, or the head of a device.
 const std::string& Data() {
   static const std::string data = [] {
@@ -55,22 +57,67 @@ bool Soon(const std::function<bool()>& holds) {
 
 }  // namespace
 
-Subject::Subject(Driver& driver, const TempDir& dir, VolumeKind kind)
-    : driver_(driver), dir_(dir), kind_(std::move(kind)) {
+Subject::Subject(Driver& driver, const TempDir& dir, VolumeKind kind, std::string name)
+    : driver_(driver),
+      dir_(dir),
+      kind_(std::move(kind)),
+      name_(std::move(name)),
+      place_(name_ == "subject" ? "" : "-" + name_),
+      snapshots_(driver, dir / "state/volumes", Data()) {
   fs::create_directories(staging());
   fs::create_directories(fs::path(target()).parent_path());
 }
 
+Subject& Subject::Beside() {
+  if (!beside_) beside_ = std::make_unique<Subject>(driver_, dir_, kind_, name_ + "-beside");
+  return *beside_;
+}
+
 absl::Status Subject::Create() {
   csi::v1::CreateVolumeRequest request;
-  request.set_name("subject");
+  request.set_name(name_);
   request.mutable_capacity_range()->set_required_bytes(kind_.bytes);
   *request.add_volume_capabilities() = kind_.capability;
   request.mutable_parameters()->insert(kind_.parameters.begin(), kind_.parameters.end());
+  auto& content = *request.mutable_volume_content_source();
+  if (source_.starts_with("snap-")) {
+    content.mutable_snapshot()->set_snapshot_id(source_);
+  } else if (!source_.empty()) {
+    content.mutable_volume()->set_volume_id(source_);
+  } else {
+    request.clear_volume_content_source();
+  }
   const auto answer = driver_.Send(request);
   if (answer.status.ok()) id_ = answer->volume().volume_id();
   return answer.status;
 }
+
+absl::Status Subject::CreateFrom(const std::string& source) {
+  source_ = source;
+  has_data_ = true;
+  return Create();
+}
+
+absl::Status Subject::Modify() {
+  csi::v1::ControllerModifyVolumeRequest request;
+  request.set_volume_id(id_);
+  request.mutable_mutable_parameters()->insert({"readAhead", "1MiB"});
+  request.mutable_mutable_parameters()->insert({"noatime", "true"});
+  return driver_.Send(request).status;
+}
+
+absl::Status Subject::PublishInline() {
+  inline_ = true;
+  csi::v1::NodePublishVolumeRequest request;
+  request.set_volume_id(kInline);
+  request.set_target_path(target());
+  *request.mutable_volume_capability() = kind_.capability;
+  request.mutable_volume_context()->insert({"csi.storage.k8s.io/ephemeral", "true"});
+  request.mutable_volume_context()->insert({"size", std::to_string(kind_.bytes)});
+  return driver_.Send(request).status;
+}
+
+absl::Status Subject::UnpublishInline() { return driver_.Unpublish(kInline, target()).status; }
 
 absl::Status Subject::Delete() { return driver_.Delete(id_).status; }
 absl::Status Subject::Attach() { return driver_.Attach(id_, "node-1", kind_.capability, kind_.read_only).status; }
@@ -97,10 +144,16 @@ void Subject::IsCreated() {
   ASSERT_OK(Attach());
 }
 
+void Subject::WriteData() {
+  std::ofstream(staging() + "/data") << Data();
+  fs::create_directories(staging() + "/tree/below");
+  for (const char* leaf : {"/tree/one", "/tree/below/two"}) std::ofstream(staging() + leaf) << leaf;
+}
+
 // By the plugin itself, once a test: to format is the slowest of all.
 void Subject::MakeTemplate() {
   ASSERT_OK(Stage());
-  std::ofstream(staging() + "/data") << Data();
+  WriteData();
   ASSERT_OK(Unstage());
   ExpectLoopsGone();
   ASSERT_EQ(Run("cp --sparse=always " + image() + " " + template_image()), 0);
@@ -109,8 +162,13 @@ void Subject::MakeTemplate() {
 void Subject::IsFormatted() {
   IsCreated();
   if (::testing::Test::HasFatalFailure()) return;
+  if (memory()) return;  // it holds nothing before it is staged
   if (block()) {
     ASSERT_EQ(TryWrite(image(), Data()), 0);
+  } else if (plain()) {
+    ASSERT_OK(Stage());
+    WriteData();
+    ASSERT_OK(Unstage());
   } else if (!fs::exists(template_image())) {
     MakeTemplate();
   } else {
@@ -129,6 +187,8 @@ void Subject::IsStaged() {
   IsFormatted();
   if (::testing::Test::HasFatalFailure()) return;
   ASSERT_OK(Stage());
+  if (memory()) WriteData();
+  has_data_ = true;
 }
 
 void Subject::IsPublished() {
@@ -193,7 +253,26 @@ void Subject::ExpectBytes(std::int64_t bytes) {
   const auto answer = driver_.Send(request);
   EXPECT_OK(answer);
   EXPECT_EQ(answer->volume().capacity_bytes(), bytes);
-  EXPECT_EQ(fs::file_size(image()), static_cast<std::uintmax_t>(bytes));
+  EXPECT_TRUE(plain() || fs::file_size(image()) == static_cast<std::uintmax_t>(bytes)) << image();
+}
+
+void Subject::ExpectModified() {
+  ASSERT_OK(Stage());
+  const std::vector<LoopLine> loops = LoopsOver(image());
+  ASSERT_EQ(loops.size(), 1U);
+  const std::string name = fs::path(loops.front().device).filename();
+  EXPECT_EQ(ReadFile("/sys/block/" + name + "/queue/read_ahead_kb"), "1024\n");
+  const auto staged = MountAt(staging()), published = MountAt(target());
+  EXPECT_TRUE(staged && staged->Has("noatime"));
+  EXPECT_TRUE(!published || published->Has("noatime"));
+}
+
+void Subject::ExpectPublishedInline() {
+  EXPECT_EQ(MountsAt(target()).size(), 1U);
+  EXPECT_EQ(TryWrite(target() + "/more", "x"), 0);
+  EXPECT_EQ(driver_.List()->entries_size(), 0) << "it is no volume of the orchestrator's";
+  const fs::directory_iterator images(dir_ / "state/volumes");
+  EXPECT_EQ(std::distance(begin(images), end(images)), 1) << "images of one volume";
 }
 
 void Subject::ExpectRoom(std::int64_t bytes) {
@@ -213,6 +292,7 @@ void Subject::ExpectLoopsGone() const {
 
 void Subject::ExpectWhole() const {
   if (block()) return ExpectData(image());
+  if (plain()) return;
   const std::string check = fs_type() == "xfs" ? "xfs_repair -n " : "e2fsck -fn ";
   EXPECT_EQ(Run(check + image() + " >/dev/null 2>&1"), 0) << check << image();
 }
@@ -221,15 +301,33 @@ void Subject::ExpectWhole() const {
 bool Subject::IsListed() {
   const auto listed = driver_.List();
   EXPECT_OK(listed);
-  EXPECT_LE(listed->entries_size(), 1);
-  if (listed->entries_size() == 0) return false;
-  id_ = listed->entries(0).volume().volume_id();
-  return true;
+  std::vector<std::string> mine;
+  for (const auto& entry : listed->entries()) {
+    const csi::v1::Volume& volume = entry.volume();
+    const bool alike = volume.has_content_source() != source_.empty();
+    if (id_.empty() ? alike : volume.volume_id() == id_) mine.push_back(volume.volume_id());
+  }
+  EXPECT_LE(mine.size(), 1U);
+  if (!mine.empty()) id_ = mine.front();
+  return !mine.empty();
 }
 
 void Subject::TakeDown() {
-  if (!IsListed()) return;
+  if (inline_) TakeDownInline();
+  if (beside_) beside_->TakeDown();
+  if (IsListed()) TakeDownVolume();
+  snapshots_.TakeDown();  // they outlive what they are of
+}
+
+// One that is mounted nowhere has gone by itself.
+void Subject::TakeDownInline() {
+  EXPECT_TRUE(MountAt(target()) || fs::is_empty(dir_ / "state/volumes")) << "an image that nobody can use is left";
+  EXPECT_OK(UnpublishInline());
+}
+
+void Subject::TakeDownVolume() {
   EXPECT_OK(Unpublish());
+  if (memory() && !MountAt(staging())) has_data_ = false;
   if (has_data_) {
     EXPECT_OK(Stage());
     ExpectStaged();

@@ -4,8 +4,10 @@
 #define MOORING_TESTS_CRASH_SUBJECT_H_
 
 #include <map>
+#include <memory>
 #include <string>
 
+#include "tests/crash/snapshots.h"
 #include "tests/rpc/driver.h"
 #include "tests/support/temp_dir.h"
 
@@ -20,10 +22,14 @@ struct VolumeKind {
 
 class Subject {
  public:
-  Subject(Driver& driver, const TempDir& dir, VolumeKind kind);
+  Subject(Driver& driver, const TempDir& dir, VolumeKind kind, std::string name = "subject");
+
+  Subject& Beside();  // another volume of this kind, at paths of its own; it is taken down with this one
+  Snapshots& snapshots() { return snapshots_; }
 
   // The calls. Create keeps the id.
   absl::Status Create();
+  absl::Status CreateFrom(const std::string& source);  // the id of a volume or snapshot with data
   absl::Status Delete();
   absl::Status Attach();
   absl::Status Detach();
@@ -33,6 +39,9 @@ class Subject {
   absl::Status Publish();
   absl::Status Unpublish();
   absl::Status NodeExpand();  // at the staging path
+  absl::Status Modify();
+  absl::Status PublishInline();  // as an ephemeral volume, of which there is nothing else
+  absl::Status UnpublishInline();
 
   // What has been done before the call that is tried; failures are the test's.
   void IsCreated();
@@ -50,18 +59,22 @@ class Subject {
   void ExpectDeleted();
   void ExpectBytes(std::int64_t bytes);  // of the volume
   void ExpectRoom(std::int64_t bytes);   // of the mounted filesystem, or of the device
+  void ExpectModified();                 // and stages it
+  void ExpectPublishedInline();
 
   // All the way down, from wherever it stands; and on the way its data and its filesystem are looked at once more.
   void TakeDown();
 
   const std::string& id() const { return id_; }
   const VolumeKind& kind() const { return kind_; }
-  std::string staging() const { return dir_ / "staging"; }
-  std::string target() const { return dir_ / "tasks/target"; }
+  std::string staging() const { return dir_ / ("staging" + place_); }
+  std::string target() const { return dir_ / ("tasks" + place_ + "/target"); }
   std::string image() const { return dir_ / ("state/volumes/" + id_ + ".img"); }
 
  private:
   bool block() const { return kind_.capability.has_block(); }
+  bool plain() const { return kind_.parameters.contains("pool"); }  // no image
+  bool memory() const { return plain() && kind_.parameters.at("pool") == "memory"; }
   std::string fs_type() const;
   std::string template_image() const;
   void MakeTemplate();
@@ -70,12 +83,17 @@ class Subject {
   void ExpectWhole() const;
   void ExpectLoopsGone() const;
   bool IsListed();
+  void TakeDownVolume();
+  void TakeDownInline();
 
   Driver& driver_;
   const TempDir& dir_;
   const VolumeKind kind_;
-  std::string id_;
-  bool has_data_ = false;
+  const std::string name_, place_;
+  Snapshots snapshots_;
+  std::unique_ptr<Subject> beside_;
+  std::string id_, source_;
+  bool has_data_ = false, inline_ = false;
 };
 
 }  // namespace mooring::testing

@@ -1,0 +1,74 @@
+#include "tests/crash/snapshots.h"
+
+#include <set>
+
+#include "tests/rpc/rpc_test.h"
+#include "tests/support/kernel.h"
+
+namespace mooring::testing {
+
+absl::Status Snapshots::Create(const std::string& volume) {
+  csi::v1::CreateSnapshotRequest request;
+  request.set_name("snapshot");
+  request.set_source_volume_id(volume);
+  const auto answer = driver_.Send(request);
+  if (answer.status.ok()) id_ = answer->snapshot().snapshot_id();
+  return answer.status;
+}
+
+absl::Status Snapshots::Delete() {
+  csi::v1::DeleteSnapshotRequest request;
+  request.set_snapshot_id(id_);
+  return driver_.Send(request).status;
+}
+
+absl::Status Snapshots::CreateGroup(const std::vector<std::string>& volumes) {
+  csi::v1::CreateVolumeGroupSnapshotRequest request;
+  request.set_name("group");
+  request.mutable_source_volume_ids()->Assign(volumes.begin(), volumes.end());
+  const auto answer = driver_.Send(request);
+  if (answer.status.ok()) group_ = answer->group_snapshot().group_snapshot_id();
+  return answer.status;
+}
+
+absl::Status Snapshots::DeleteGroup() {
+  csi::v1::DeleteVolumeGroupSnapshotRequest request;
+  request.set_group_snapshot_id(group_);
+  return driver_.Send(request).status;
+}
+
+std::vector<csi::v1::Snapshot> Snapshots::List() {
+  const auto answer = driver_.Send(csi::v1::ListSnapshotsRequest());
+  EXPECT_OK(answer);
+  std::vector<csi::v1::Snapshot> snapshots;
+  for (const auto& entry : answer->entries()) snapshots.push_back(entry.snapshot());
+  return snapshots;
+}
+
+void Snapshots::Expect(std::size_t count) {
+  EXPECT_EQ(List().size(), count);
+  ExpectWhole();
+}
+
+void Snapshots::ExpectWhole() {
+  for (const csi::v1::Snapshot& snapshot : List()) {
+    const std::string image = images_ + "/" + snapshot.snapshot_id() + ".img";
+    EXPECT_TRUE(snapshot.ready_to_use()) << image;
+    EXPECT_EQ(Run("e2fsck -fn " + image + " >/dev/null 2>&1"), 0) << image;
+    EXPECT_EQ(RunOutput("debugfs -R 'cat /data' " + image + " 2>/dev/null"), data_) << "other data in " << image;
+  }
+}
+
+// Whoever made it may not have been told its id.
+void Snapshots::TakeDown() {
+  ExpectWhole();
+  std::set<std::string> groups;
+  for (const csi::v1::Snapshot& snapshot : List()) {
+    id_ = snapshot.snapshot_id();
+    group_ = snapshot.group_snapshot_id();
+    if (!group_.empty() && !groups.insert(group_).second) continue;  // gone with another member
+    EXPECT_OK(group_.empty() ? Delete() : DeleteGroup());
+  }
+}
+
+}  // namespace mooring::testing
