@@ -3,11 +3,15 @@
 //   image      the loop device that it is of, or is: the label, "mooring:<volume id>" ("mooring-ro:…" the read-only
 //   one) tmpfs      the source of the mount, "mooring:<volume id>" directory  the directory that is its root: it has
 //   the volume's id as its name, and is the volume's by its inode
+//
+// A device of its own says nothing. Which one a volume has is written down (plugin/device_backend.h), and its mounts
+// are known by the number of the device.
 #ifndef MOORING_PLUGIN_VOLUME_MOUNT_H_
 #define MOORING_PLUGIN_VOLUME_MOUNT_H_
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mounter/mounter.h"
 #include "plugin/volume_source.h"
@@ -23,6 +27,10 @@ std::string ReadOnlyLabelFor(const std::string& volume_id);
 std::string OwnerOf(const LoopInfo& loop);
 std::string OwnerOf(const MountInfo& mount);
 std::string OwnerOf(const PathInfo& info);
+
+// The device that is mounted, or whose node is bound; none: null.
+const KnownDevice* DeviceBehind(const MountInfo& mount, const std::vector<KnownDevice>& devices);
+const KnownDevice* DeviceBehind(const PathInfo& info, const std::vector<KnownDevice>& devices);
 
 // Whether what is mounted there is this volume, and not another of the same name.
 bool IsMountOf(const NodeVolume& volume, const PathInfo& place);
