@@ -108,7 +108,9 @@ absl::StatusOr<std::string> DeviceBackend::WhyNotFree(const Disk& disk, const st
 
 absl::StatusOr<Disk> DeviceBackend::Named(const VolumeDraft& draft) const {
   absl::StatusOr<Disk> disk = disks_->Find(draft.device);
-  if (absl::IsNotFound(disk.status())) return ResourceExhausted(Message(disk.status()));
+  if (absl::IsNotFound(disk.status()) || absl::IsInvalidArgument(disk.status())) {
+    return ResourceExhausted(fmt::format("there is no such device to take: {}", Message(disk.status())));
+  }
   if (!disk.ok()) return disk;
   if (!Fits(*disk, draft)) {
     return OutOfRange(fmt::format("device {} has {}, and {} is asked for", Quote(draft.device), SizeText(disk->bytes),

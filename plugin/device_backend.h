@@ -26,7 +26,7 @@ class DeviceBackend final : public Backend {
   DeviceBackend(std::string directory, std::unique_ptr<Disks> disks, Mounter& mounter)
       : directory_(std::move(directory)), disks_(std::move(disks)), mounter_(mounter) {}
 
-  // ALREADY_EXISTS: with another device than is asked for. INVALID_ARGUMENT: a name of none of this pool.
+  // ALREADY_EXISTS: with another device than is asked for. OUT_OF_RANGE: the one that is asked for has another size.
   absl::Status Create(const VolumeDraft& draft) override;
   absl::Status Copy(const std::vector<CopyDraft>& drafts) override;
   absl::Status CheckUnused(const std::string& id) override;

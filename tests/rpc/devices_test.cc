@@ -173,7 +173,7 @@ TEST_F(DevicesTest, SizesArePromisedAsTheyAre) {
 
 TEST_F(DevicesTest, ADeviceOfNoPoolIsRefused) {
   Link("system", DeviceOf("disk-a"));
-  ExpectRefused([&] { return driver().Send(Request("v", "system")); }, Code::kInvalidArgument,
+  ExpectRefused([&] { return driver().Send(Request("v", "system")); }, Code::kResourceExhausted,
                 "not the name of a device");
   ExpectRefused([&] { return driver().Send(Request("v", "disk-x")); }, Code::kResourceExhausted, "disk-x");
   auto request = Request("v", "disk-a");
