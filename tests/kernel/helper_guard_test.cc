@@ -131,6 +131,10 @@ TEST_F(HelperGuardTest, OnlyDevicesBehindALinkAreVolumes) {
   expect(false, "a link that does not match");
   ASSERT_EQ(::symlink(device.c_str(), Path("links/disk-a").c_str()), 0);
   expect(true, "a link that matches");
+  const std::string other = Losetup(Path("outside/disk.img"));
+  EXPECT_FALSE(helper().Probe(other).ok());
+  EXPECT_FALSE(helper().Bind(BindOf(other, Target("other"))).ok());
+  EXPECT_EQ(Tool("losetup -d " + other), 0);
   ASSERT_EQ(::unlink(Path("links/disk-a").c_str()), 0);
   expect(false, "a link no more");
   EXPECT_EQ(Tool("losetup -d " + device), 0);
