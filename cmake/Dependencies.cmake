@@ -1,5 +1,5 @@
 # Everything comes from Debian 12. gRPC, protobuf and abseil are linked statically: half the idle memory and a third of the
-# start-up time of the shared ones. libmount and libblkid exist as shared libraries only.
+# start-up time of the shared ones. libmount, libblkid and libudev exist as shared libraries only.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without these, what uses a precompiled header is never cached, and another clone finds nothing (ccache(1)).
@@ -15,6 +15,7 @@ find_package(spdlog REQUIRED)
 find_package(SQLiteCpp REQUIRED)
 find_package(CLI11 REQUIRED)
 pkg_check_modules(LIBMOUNT REQUIRED IMPORTED_TARGET mount>=2.38)
+pkg_check_modules(LIBUDEV REQUIRED IMPORTED_TARGET libudev>=252)
 pkg_check_modules(LIBBLKID REQUIRED IMPORTED_TARGET blkid>=2.38)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -101,7 +102,9 @@ absl::Status NotWritten(const LockedImage& image, std::string_view program, cons
 }  // namespace
 
 absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness) {
-  MOORING_ASSIGN_OR_RETURN(CommandResult result, RunCheck(image, thoroughness, Undo::kKept));
+  // Beside a device there is memory alone, which is gone when it is needed.
+  const Undo undo = S_ISBLK(image.status.st_mode) ? Undo::kNone : Undo::kKept;
+  MOORING_ASSIGN_OR_RETURN(CommandResult result, RunCheck(image, thoroughness, undo));
   if (IsMended(result)) {
     MOORING_ASSIGN_OR_RETURN(const CommandResult read, ReadAgain(image));
     if (read.exit_code == 0) return Forget(image);

@@ -12,6 +12,7 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/device_links.h"
 #include "mounter/memory_mount.h"
 
 namespace mooring {
@@ -111,6 +112,10 @@ absl::Status GuardedMounter::CheckTarget(const std::string& path) const {
 
 absl::Status GuardedMounter::CheckBackingFile(const std::string& path) const {
   MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
+  if (!allowance_.device_links.empty() && IsBelow(normal, "/dev")) {
+    MOORING_ASSIGN_OR_RETURN(const PathInfo node, mounter_.Find(normal));
+    if (IsVolumeDevice(node)) return absl::OkStatus();
+  }
   if (!IsBelowAny(normal, allowance_.sources)) {
     return Refuse("refused a source that is no volume",
                   fmt::format("{} lies in none of the directories of volumes that the mount helper was started with",
@@ -127,8 +132,14 @@ absl::Status GuardedMounter::CheckLabel(const std::string& label) const {
                 fmt::format("the label {} is not one that the mount helper was started with", Quote(label)));
 }
 
+bool GuardedMounter::IsVolumeDevice(const PathInfo& info) const {
+  const bool is_device = info.mount.has_value() || info.kind == PathInfo::Kind::kBlockDevice;
+  return is_device && IsBehindLinks(allowance_.device_links, info.device);
+}
+
 absl::Status GuardedMounter::CheckOurs(const std::string& path) const {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(path));
+  if (IsVolumeDevice(info)) return absl::OkStatus();
   const bool is_place = info.mount.has_value() || info.kind == PathInfo::Kind::kBlockDevice;
   if (is_place && info.loop && info.loop->label.starts_with(allowance_.label_prefix)) return absl::OkStatus();
   const bool is_memory = info.mount && info.mount->fs_type == kMemoryFsType;
@@ -204,7 +215,7 @@ absl::StatusOr<LoopInfo> GuardedMounter::AttachLoop(const AttachLoopRequest& req
     MOORING_RETURN_IF_ERROR(CheckBackingFile(file));
     return mounter_.AttachLoop(request);
   }
-  if (!IsLoopNode(file)) {
+  if (!IsLoopNode(file) && !CheckBackingFile(file).ok()) {
     return Refuse("refused a device that is no loop device",
                   fmt::format("{} is neither a volume nor a loop device of one", Quote(file)));
   }

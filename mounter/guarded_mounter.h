@@ -4,7 +4,8 @@
 //                 or the plugin's own: by its path here, and by
 //                 what it is once it is open (target_guard.h)
 //   source        a backing file below a directory of sources; a loop device, or a mount of one, that carries our
-//                 label; a subdirectory of a directory of volumes, or a mount of one; a tmpfs with our label
+//                 label; a device behind one of the links that it was started with, or a mount of one; a subdirectory
+//                 of a directory of volumes, or a mount of one; a tmpfs with our label
 //   filesystem    ext4, xfs, btrfs: of others the kernel's code is not tried on what a plugin wrote, and some have no
 //                 source; and tmpfs with our label and a size, as large as it may be
 //   removing      what lies directly below a directory of volumes
@@ -34,6 +35,7 @@ struct Allowance {
   std::vector<std::string> kept_free = {};  // no target is one of these; it may lie below
 
   std::vector<std::string> volume_directories = {};  // what is directly below is a volume; normalised and real
+  std::vector<std::string> device_links = {};        // mounter/device_links.h: what is behind them is a volume
   std::uint64_t most_memory = 0;                     // bytes of a tmpfs; 0: none may be mounted
 };
 
@@ -86,6 +88,7 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckMemory(const MountRequest& request) const;
   absl::Status CheckMemorySize(const std::vector<FilesystemOption>& options) const;
   bool IsVolumeDirectory(const std::string& path) const;
+  bool IsVolumeDevice(const PathInfo& info) const;
 
   const Allowance allowance_;
   Mounter& mounter_;

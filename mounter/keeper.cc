@@ -163,6 +163,9 @@ std::vector<std::string> ArgumentsOf(const HelperFlags& flags) {
   for (const std::string& path : flags.allowance.volume_directories) {
     arguments.insert(arguments.end(), {"--volume-directory", path});
   }
+  for (const std::string& links : flags.allowance.device_links) {
+    arguments.insert(arguments.end(), {"--device-links", links});
+  }
   arguments.insert(arguments.end(), {"--most-memory", fmt::format("{}", flags.allowance.most_memory)});
   arguments.insert(arguments.end(), {"--label-prefix", flags.allowance.label_prefix});
   arguments.insert(arguments.end(), {"--log-level", flags.log_level, "--log-format", flags.log_format});
@@ -170,8 +173,8 @@ std::vector<std::string> ArgumentsOf(const HelperFlags& flags) {
 }
 
 absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv) {
-  enum Flag { kRoot = 1, kSource, kForbidBelow, kForbid, kLabel, kLevel, kFormat, kVolumes, kMemory };
-  constexpr std::array<option, 10> kOptions = {{{"mount-root", required_argument, nullptr, kRoot},
+  enum Flag { kRoot = 1, kSource, kForbidBelow, kForbid, kLabel, kLevel, kFormat, kVolumes, kMemory, kLinks };
+  constexpr std::array<option, 11> kOptions = {{{"mount-root", required_argument, nullptr, kRoot},
                                                 {"source", required_argument, nullptr, kSource},
                                                 {"forbid-below", required_argument, nullptr, kForbidBelow},
                                                 {"forbid", required_argument, nullptr, kForbid},
@@ -180,6 +183,7 @@ absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv) {
                                                 {"log-format", required_argument, nullptr, kFormat},
                                                 {"volume-directory", required_argument, nullptr, kVolumes},
                                                 {"most-memory", required_argument, nullptr, kMemory},
+                                                {"device-links", required_argument, nullptr, kLinks},
                                                 {nullptr, 0, nullptr, 0}}};
   HelperFlags flags;
   ::opterr = 0;
@@ -194,6 +198,7 @@ absl::StatusOr<HelperFlags> ParseHelperFlags(int argc, char** argv) {
     if (found == kForbid) flags.allowance.kept_free.emplace_back(::optarg);
     if (found == kLabel) flags.allowance.label_prefix = ::optarg;
     if (found == kVolumes) flags.allowance.volume_directories.emplace_back(::optarg);
+    if (found == kLinks) flags.allowance.device_links.emplace_back(::optarg);
     if (found == kMemory) flags.allowance.most_memory = NumberIn(::optarg);
     if (found == kLevel) flags.log_level = ::optarg;
     if (found == kFormat) flags.log_format = ::optarg;

@@ -60,13 +60,15 @@ absl::StatusOr<bool> IsInSysfs(const std::string& path) {
   return ErrnoStatus(errno, "look at", path);
 }
 
+absl::StatusOr<bool> IsMountedAnywhere(const std::string& name) {
+  MOORING_ASSIGN_OR_RETURN(const bool mounted, HasExt4OrXfs(name));
+  if (mounted) return true;
+  return HasBtrfs(name);
+}
+
 absl::Status AskWhetherMounted(LoopInfo& loop) {
   if (loop.hangs()) return absl::OkStatus();
-  const std::string name(NameOf(loop.device));
-  MOORING_ASSIGN_OR_RETURN(loop.mounted, HasExt4OrXfs(name));
-  if (!loop.mounted) {
-    MOORING_ASSIGN_OR_RETURN(loop.mounted, HasBtrfs(name));
-  }
+  MOORING_ASSIGN_OR_RETURN(loop.mounted, IsMountedAnywhere(std::string(NameOf(loop.device))));
   return absl::OkStatus();
 }
 

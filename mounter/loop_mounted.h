@@ -15,6 +15,9 @@ namespace mooring {
 // What cannot be looked at does not pass for missing.
 absl::StatusOr<bool> IsInSysfs(const std::string& path);
 
+// Of any block device, by the name of its node ("sdb"): ext4, xfs or btrfs.
+absl::StatusOr<bool> IsMountedAnywhere(const std::string& name);
+
 // These set LoopInfo::mounted; nothing is known of one that hangs.
 absl::Status AskWhetherMounted(LoopInfo& loop);
 absl::Status AskWhetherMounted(std::vector<LoopInfo>& loops);

@@ -49,7 +49,8 @@ void BlockSignals() {
 int Serve(const mooring::UniqueFd& control, const mooring::Allowance& allowance) {
   ::prctl(PR_SET_NAME, "mooring-mounter");
   mooring::ReleaseWhatTheStartUsed();
-  const mooring::SourceGuard sources(allowance.sources, allowance.label_prefix, allowance.volume_directories);
+  const mooring::SourceGuard sources(allowance.sources, allowance.label_prefix, allowance.volume_directories,
+                                     allowance.device_links);
   const mooring::TargetGuard targets(mooring::ForbiddenTrees(allowance), allowance.kept_free);
   mooring::KernelMounter kernel(allowance.roots, sources, targets);
   mooring::GuardedMounter mounter(allowance, kernel, mooring::GuardedMounter::Sources::kCheckedByMounter);

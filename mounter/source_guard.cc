@@ -15,6 +15,7 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/device_links.h"
 #include "mounter/loop_device.h"
 #include "mounter/memory_mount.h"
 #include "mounter/mount_table.h"
@@ -99,7 +100,7 @@ absl::Status SourceGuard::CheckDirectory(const UniqueFd& directory, const std::s
 
 absl::StatusOr<bool> SourceGuard::IsOurDevice(dev_t device) const {
   MOORING_ASSIGN_OR_RETURN(const std::optional<std::string> label, LoopLabel(device));
-  return label && label->starts_with(label_prefix_);
+  return (label && label->starts_with(label_prefix_)) || IsBehindLinks(device_links_, device);
 }
 
 absl::StatusOr<bool> SourceGuard::IsOurMount(const UniqueFd& place, const struct statx& status,

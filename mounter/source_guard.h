@@ -19,18 +19,19 @@ namespace mooring {
 class SourceGuard final : public SourcePolicy {
  public:
   // As in Allowance: directories of backing files, what the labels of our loop devices and the sources of our tmpfs
-  // begin with, and the directories whose subdirectories are volumes.
+  // begin with, the directories whose subdirectories are volumes, and the links to devices that are.
   SourceGuard(std::vector<std::string> directories, std::string label_prefix,
-              std::vector<std::string> volume_directories = {})
+              std::vector<std::string> volume_directories = {}, std::vector<std::string> device_links = {})
       : directories_(std::move(directories)),
         label_prefix_(std::move(label_prefix)),
-        volume_directories_(std::move(volume_directories)) {}
+        volume_directories_(std::move(volume_directories)),
+        device_links_(std::move(device_links)) {}
 
-  // A loop device of ours, the root of a mount of one, of a tmpfs of ours, or of a directory volume; or such a
-  // directory itself.
+  // A loop device of ours or a device behind one of the links, the root of a mount of one, of a tmpfs of ours, or of a
+  // directory volume; or such a directory itself.
   absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const override;
 
-  // A regular file below a directory of sources, or a loop device of ours.
+  // A regular file below a directory of sources, or such a device.
   absl::Status CheckBackingFile(const UniqueFd& file, const std::string& path) const override;
 
   // A directory of sources, or one below.
@@ -46,6 +47,7 @@ class SourceGuard final : public SourcePolicy {
   const std::vector<std::string> directories_;
   const std::string label_prefix_;
   const std::vector<std::string> volume_directories_;
+  const std::vector<std::string> device_links_;
 };
 
 }  // namespace mooring

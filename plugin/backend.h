@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -49,12 +50,21 @@ struct VolumeLocation {
   std::string path;         // an image file, a directory, or a block device; empty: memory
   std::uint64_t bytes = 0;  // its size now; 0 where TraitsOf does not enforce it
   ino_t inode = 0;          // of a directory: with its name, what its mounts are known by
+  dev_t device = 0;         // of a block device: what its mounts are known by
 };
 
 struct VolumeDraft {
   std::string id;
   std::uint64_t bytes = 0;
   std::string device = {};  // the one that is asked for, where the backend has several; empty: any that fits
+  std::uint64_t limit = 0;  // for a backend that has sizes of its own: bytes at most; 0: none
+};
+
+// A device that was a volume's when it was last seen, in this boot.
+struct KnownDevice {
+  std::string volume_id;
+  dev_t number = 0;
+  std::string node;  // "/dev/sdb"
 };
 
 // A volume, or a snapshot, that is to hold what another one holds now.
@@ -96,6 +106,12 @@ class Backend {
   virtual absl::StatusOr<VolumeLocation> Locate(const std::string& id) const = 0;
 
   virtual absl::StatusOr<BackendCapacity> Capacity() const = 0;
+
+  // Of volumes that are devices of their own: how their mounts are told from others, also when the device is gone.
+  virtual std::vector<KnownDevice> KnownDevices() const { return {}; }
+
+  // Until the volume's device is there, or that time.
+  virtual void WaitFor(const std::string& /*id*/, std::chrono::steady_clock::time_point /*until*/) const {}
 
   // For the start, and after a copy that was cut short: removes what killed programs left half done, and gives the ids
   // that have something here, whole or half made.

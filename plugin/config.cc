@@ -240,8 +240,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->allow_extra_args(false)
       ->capture_default_str();
   app.add_option("--pool", flags.pools,
-                 "where volumes lie: name=NAME,backend=image|directory|tmpfs and what that takes (path=, "
-                 "overcommit=, size=); may be repeated, or several with semicolons")
+                 "where volumes lie: name=NAME,backend=image|directory|device|tmpfs and what that takes "
+                 "(path=, overcommit=, match=, size=); may be repeated, or several with semicolons")
       ->envname("MOORING_POOL")
       ->type_name("TEXT")
       ->delimiter(';')

@@ -5,6 +5,7 @@
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/landlock.h>
+#include <linux/netlink.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/path.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "mounter/privileges.h"
@@ -102,6 +104,12 @@ absl::Status ConfineFiles(const Territory& territory) {
       Place{"/dev/urandom", LANDLOCK_ACCESS_FS_READ_FILE},
   };
   for (const std::string& pool : territory.pools) places.push_back({pool, kOwn});
+  for (const std::string& links : territory.device_links) {
+    // udev removes an empty directory, and makes another one.
+    const bool comes_and_goes = IsBelow(links, "/dev");
+    places.push_back({comes_and_goes ? "/dev" : links, LANDLOCK_ACCESS_FS_READ_DIR});
+    places.push_back({"/run/udev/data", kRead});
+  }
   for (const Place& place : places) MOORING_RETURN_IF_ERROR(Allow(ruleset, place, handled.files));
   if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) return ErrnoStatus(errno, "enter Landlock");
   return absl::OkStatus();
@@ -250,6 +258,12 @@ int AllowThreads(const Filter& filter) {
                             SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
 }
 
+// Only to listen: to send there needs a capability.
+int AllowDeviceEvents(const Filter& filter) {
+  return ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, AF_NETLINK),
+                            SCMP_A2(SCMP_CMP_EQ, NETLINK_KOBJECT_UEVENT));
+}
+
 int AllowUnixSockets(const Filter& filter) {
   constexpr scmp_datum_t kType = 0xF;  // without SOCK_CLOEXEC and SOCK_NONBLOCK
   int error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, AF_UNIX),
@@ -261,8 +275,8 @@ int AllowUnixSockets(const Filter& filter) {
                                SCMP_A1(SCMP_CMP_MASKED_EQ, kType, type));
     if (error != 0) return error;
   }
-  return ::seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-                            SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+  return ::seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 2,
+                            SCMP_A0(SCMP_CMP_NE, AF_UNIX), SCMP_A2(SCMP_CMP_NE, NETLINK_KOBJECT_UEVENT));
 }
 
 int AllowCommands(const Filter& filter, int call, std::initializer_list<scmp_datum_t> commands) {
@@ -302,7 +316,7 @@ int AllowOnItself(const Filter& filter) {
   return ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1, SCMP_A0(SCMP_CMP_EQ, 0));
 }
 
-absl::Status ConfineCalls() {
+absl::Status ConfineCalls(const Territory& territory) {
   const Filter filter(::seccomp_init(SCMP_ACT_ERRNO(ENOSYS)));
   if (filter == nullptr) return Internal("cannot make a seccomp filter");
   ::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);  // a tree: the same time for each call
@@ -314,6 +328,7 @@ absl::Status ConfineCalls() {
   }
   if (error == 0) error = AllowThreads(filter);
   if (error == 0) error = AllowUnixSockets(filter);
+  if (error == 0 && !territory.device_links.empty()) error = AllowDeviceEvents(filter);
   if (error == 0) error = AllowOnOpenFiles(filter);
   if (error == 0) error = AllowOpening(filter);
   if (error == 0) error = AllowOnItself(filter);
@@ -326,7 +341,7 @@ absl::Status ConfineCalls() {
 absl::Status Confine(const Territory& territory) {
   MOORING_RETURN_IF_ERROR(KeepOnly({}));  // sets no_new_privs, which Landlock and seccomp ask for
   MOORING_RETURN_IF_ERROR(ConfineFiles(territory));
-  return ConfineCalls();
+  return ConfineCalls(territory);
 }
 
 absl::Status ConfineServer() {

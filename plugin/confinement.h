@@ -22,6 +22,9 @@ struct Territory {
   std::string state_dir;                // there already; real
   std::string socket_directory;         // if it is not there, nothing can be written there
   std::vector<std::string> pools = {};  // directories of volumes
+
+  // Of links to devices. With one, the kernel's and udev's messages on devices may be listened to.
+  std::vector<std::string> device_links = {};
 };
 
 // For good, while there is one thread. A kernel without Landlock, or a container that forbids it, is worth a warning in

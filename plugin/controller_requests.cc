@@ -40,6 +40,7 @@ struct Asked {
   std::string fs_type;
   std::optional<Propagation> propagation;
   std::string pool;
+  std::string device;
 };
 
 // Words of other drivers for what this one cannot do. Whoever asks for it must not believe that they have it.
@@ -60,14 +61,17 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
       MOORING_RETURN_IF_ERROR(Agree(asked.fs_type, value, fmt::format("parameter {}", key)));
     } else if (key == kPoolKey) {
       asked.pool = value;
+    } else if (key == kDeviceKey) {
+      asked.device = value;
     } else if (AsksForEncryption(key)) {
       return InvalidArgument(
           fmt::format("parameter {}: this driver encrypts nothing, whatever the value: leave it out, and put the state "
                       "directory on an encrypted device",
                       Quote(key)));
     } else if (key != kPropagationKey && !std::string_view(key).starts_with(kKubernetesPrefix)) {
-      return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({}), {} and {}", Quote(key),
-                                         kFsTypeKey, SupportedFsTypes(), kPoolKey, kPropagationKey));
+      return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({}), {}, {} and {}",
+                                         Quote(key), kFsTypeKey, SupportedFsTypes(), kPoolKey, kDeviceKey,
+                                         kPropagationKey));
     }
   }
   return asked;
@@ -85,6 +89,11 @@ absl::StatusOr<Asked> ParseAsked(const Parameters& parameters, const Capabilitie
 // The pool, where it can what is asked of it.
 absl::StatusOr<const Pool*> PoolFor(const Asked& asked, const Pools& pools, std::string_view otherwise = kDefaultPool) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools.Find(asked.pool.empty() ? otherwise : asked.pool));
+  if (!asked.device.empty() && pool->kind != BackendKind::kDevice) {
+    return InvalidArgument(
+        fmt::format("parameter {} {}: pool {} has the backend {}, where there are none to choose from", kDeviceKey,
+                    Quote(asked.device), pool->name, ToString(pool->kind)));
+  }
   const std::vector<std::string>& choices = pool->traits().fs_types;
   if (!asked.fs_type.empty() && std::find(choices.begin(), choices.end(), asked.fs_type) == choices.end()) {
     return InvalidArgument(
@@ -219,6 +228,7 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   spec.pool = spec.source.exists() ? asked.pool : pool->name;
   spec.fs_type = spec.source.exists() ? asked.fs_type : fs_type;
   spec.propagation = asked.propagation;
+  spec.device = asked.device;
   MOORING_ASSIGN_OR_RETURN(const AccessTypes types,
                            ParseAccessTypes(request.volume_capabilities(), *pool, fs_type, spec.propagation));
   spec.minimum_bytes = types.Minimum(fs_type);

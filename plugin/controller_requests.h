@@ -23,6 +23,7 @@ inline constexpr std::string_view kPropagationKey = "propagation";
 
 // The key of the pool, there and there (where it is not the default one).
 inline constexpr std::string_view kPoolKey = "pool";
+inline constexpr std::string_view kDeviceKey = "device";
 
 // The propagation that a map of parameters or a context names; none where it names none, or an empty one.
 // INVALID_ARGUMENT, beginning with `where`: an unknown word.

@@ -12,6 +12,7 @@
 
 #include "base/path.h"
 #include "base/status.h"
+#include "mounter/device_links.h"
 #include "mounter/keeper.h"
 #include "plugin/confinement.h"
 #include "plugin/node_volumes.h"
@@ -49,7 +50,10 @@ Allowance AllowanceFor(const Config& config, const std::string& socket_directory
                          .forbidden = {config.state_dir},
                          .kept_free = {socket_directory},
                          .volume_directories = DirectoriesOf(config.pools, {BackendKind::kDirectory})};
-  for (const PoolConfig& pool : config.pools) allowance.most_memory = std::max(allowance.most_memory, pool.bytes);
+  for (const PoolConfig& pool : config.pools) {
+    allowance.most_memory = std::max(allowance.most_memory, pool.bytes);
+    if (pool.kind == BackendKind::kDevice) allowance.device_links.push_back(LinksText(pool.path, pool.match));
+  }
   return allowance;
 }
 
@@ -60,10 +64,10 @@ absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Confi
   const std::string socket_directory(ParentOf(config.socket_path));
   const Allowance allowance = AllowanceFor(config, socket_directory);
   MOORING_ASSIGN_OR_RETURN(Keeper keeper, Keeper::Start(program, allowance, config.log_level, config.log_format));
-  MOORING_RETURN_IF_ERROR(
-      Confine({.state_dir = config.state_dir,
-               .socket_directory = socket_directory,
-               .pools = DirectoriesOf(config.pools, {BackendKind::kImage, BackendKind::kDirectory})}));
+  MOORING_RETURN_IF_ERROR(Confine({.state_dir = config.state_dir,
+                                   .socket_directory = socket_directory,
+                                   .pools = DirectoriesOf(config.pools, {BackendKind::kImage, BackendKind::kDirectory}),
+                                   .device_links = DirectoriesOf(config.pools, {BackendKind::kDevice})}));
   return HelperMounter::Start(std::move(keeper), std::move(lost));
 }
 

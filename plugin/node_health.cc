@@ -47,13 +47,15 @@ std::string NodeVolumes::ImageAilment(const std::string& volume_id, std::uint64_
   if (!volume.ok()) return Message(volume.status());
   const std::uint64_t whole = std::max(device_bytes, volume->made_bytes);
   if (volume->path.empty() || !TraitsOf(volume->kind).enforces_size || volume->bytes >= whole) return "";
-  return fmt::format("its image {} is cut short: {} bytes of {}", Quote(volume->path), volume->bytes, whole);
+  return fmt::format("its {} {} is cut short: {} bytes of {}",
+                     volume->kind == BackendKind::kDevice ? "device" : "image", Quote(volume->path), volume->bytes,
+                     whole);
 }
 
 // NOT_FOUND: it is no mount any more.
 absl::StatusOr<std::string> NodeVolumes::MountAilment(const VolumeUse& use) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(use.path));
-  if (!place.mount || OwnerOf(place) != use.volume_id) return NotFound(use.path);
+  if (!place.mount || Owner(place) != use.volume_id) return NotFound(use.path);
   MOORING_ASSIGN_OR_RETURN(std::string ailment, mounter_.Ailment(use.path));
   if (!ailment.empty() || !place.failure.empty()) return ailment;
   MOORING_ASSIGN_OR_RETURN(const StatsInfo usage, mounter_.Stats(use.path));

@@ -114,7 +114,7 @@ absl::Status NodeVolumes::BindPlanned(const PublishSpec& spec, const NodeVolume&
 absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume,
                                               const PathInfo& target) {
   if (!IsMountOf(volume, target)) {
-    const std::string owner = OwnerOf(target);
+    const std::string owner = Owner(target);
     return FailedPrecondition(
         fmt::format("target path {} is a mount of {} already: nothing is stacked on it", Quote(spec.target_path),
                     owner.empty() ? target.mount->fs_type + ", not of this driver" : "volume " + owner));
@@ -193,7 +193,7 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec&
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, mounter_.Find(spec.staging_path));
   if (!staged.mount || staged.kind != PathInfo::Kind::kDirectory) return NotStaged(spec, "nothing is mounted there");
   if (!IsMountOf(volume, staged)) {
-    const std::string owner = OwnerOf(staged);
+    const std::string owner = Owner(staged);
     return NotStaged(spec, owner.empty() ? "another mount is there" : "volume " + owner + " is there");
   }
   if (!staged.failure.empty()) {
@@ -224,12 +224,16 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec&
   return Plan{request, known ? known->options : options};
 }
 
-// The volume's loop device. Staged means: a record says so, or the device is there though the records were lost.
-absl::StatusOr<LoopInfo> NodeVolumes::StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
-                                                   const std::optional<VolumeUse>& staged) {
+// The volume's loop device, or the device that it is. Staged means: a record says so, or the device is there though the
+// records were lost.
+absl::StatusOr<std::string> NodeVolumes::StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
+                                                      const std::optional<VolumeUse>& staged) {
+  if (volume.kind == BackendKind::kDevice) {
+    return staged ? absl::StatusOr<std::string>(volume.path) : NotStaged(spec, "no record says so");
+  }
   if (staged && !staged->device.empty()) {
     MOORING_ASSIGN_OR_RETURN(const PathInfo device, mounter_.Find(staged->device));
-    if (device.loop && device.loop->label == LabelFor(spec.volume_id)) return *device.loop;
+    if (device.loop && device.loop->label == LabelFor(spec.volume_id)) return device.loop->device;
   }
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
   const bool on_record = std::any_of(uses.begin(), uses.end(), [](const VolumeUse& use) {
@@ -238,7 +242,7 @@ absl::StatusOr<LoopInfo> NodeVolumes::StagedDevice(const PublishSpec& spec, cons
   if (on_record && !staged) return NotStaged(spec, "it is staged elsewhere");
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(volume.path));
   for (const LoopInfo& loop : loops) {
-    if (loop.label == LabelFor(spec.volume_id) && !loop.auto_clear) return loop;
+    if (loop.label == LabelFor(spec.volume_id) && !loop.auto_clear) return loop.device;
   }
   if (loops.empty()) return NotStaged(spec, "it has no device");
   return NotStaged(spec, loops.front().auto_clear ? "it is in use as a filesystem" : "its image is in use otherwise");
@@ -248,9 +252,9 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanBlock(const PublishSpec& spec
   MOORING_ASSIGN_OR_RETURN(std::optional<VolumeUse> staged, store_.Get(spec.staging_path));
   const bool is_block = staged && staged->volume_id == spec.volume_id && staged->access_type == AccessType::kBlock;
   if (!is_block) staged.reset();
-  MOORING_ASSIGN_OR_RETURN(const LoopInfo device, StagedDevice(spec, volume, staged));
+  MOORING_ASSIGN_OR_RETURN(const std::string device, StagedDevice(spec, volume, staged));
   BindRequest request;
-  request.source = device.device;
+  request.source = device;
   request.target = spec.target_path;
   request.target_kind = TargetKind::kFile;
   request.flags.read_only = IsReadOnly(spec) || (staged && staged->read_only);

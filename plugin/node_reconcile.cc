@@ -30,18 +30,23 @@ const LoopInfo* LoopBehind(const MountInfo& info, const std::vector<LoopInfo>& l
   return found == loops.end() || OwnerOf(*found).empty() ? nullptr : &*found;
 }
 
-std::string OwnerBehind(const MountInfo& info, const std::vector<LoopInfo>& loops) {
-  const LoopInfo* const loop = LoopBehind(info, loops);
-  return loop != nullptr ? OwnerOf(*loop) : OwnerOf(info);
+std::string OwnerBehind(const MountInfo& info, const std::vector<LoopInfo>& loops,
+                        const std::vector<KnownDevice>& devices) {
+  if (const LoopInfo* const loop = LoopBehind(info, loops)) return OwnerOf(*loop);
+  const KnownDevice* const device = DeviceBehind(info, devices);
+  return device != nullptr ? device->volume_id : OwnerOf(info);
 }
 
-VolumeUse FoundMounted(const MountInfo& info, const std::vector<LoopInfo>& loops) {
+VolumeUse FoundMounted(const MountInfo& info, const std::vector<LoopInfo>& loops,
+                       const std::vector<KnownDevice>& devices) {
   const LoopInfo* const loop = LoopBehind(info, loops);
+  const KnownDevice* const device = DeviceBehind(info, devices);
   VolumeUse use;
   use.path = info.target;
-  use.volume_id = OwnerBehind(info, loops);
+  use.volume_id = OwnerBehind(info, loops, devices);
   use.done = true;
-  const bool is_block = loop != nullptr && loop->device_number != info.device;
+  const dev_t number = loop != nullptr ? loop->device_number : device != nullptr ? device->number : info.device;
+  const bool is_block = number != info.device;
   use.access_type = is_block ? AccessType::kBlock : AccessType::kMount;
   use.read_only = info.flags.read_only;
   return use;
@@ -64,11 +69,12 @@ struct Listed {
 };
 
 // The volumes by where they are mounted, and by the devices they are on. Of a stack of mounts the last made counts.
-std::map<std::string, Listed> ListedBy(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops) {
+std::map<std::string, Listed> ListedBy(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops,
+                                       const std::vector<KnownDevice>& devices) {
   std::map<std::string, Listed> listed;
   for (const LoopInfo& loop : loops) listed[loop.device] = {loop.hangs() ? kCannotBeTold : OwnerOf(loop), nullptr};
   for (const MountInfo& info : mounts) {
-    listed[info.target] = {Hangs(info, loops) ? kCannotBeTold : OwnerBehind(info, loops), &info};
+    listed[info.target] = {Hangs(info, loops) ? kCannotBeTold : OwnerBehind(info, loops, devices), &info};
   }
   return listed;
 }
@@ -81,14 +87,15 @@ absl::Status NodeVolumes::Reconcile() {
   Listing listing;
   MOORING_ASSIGN_OR_RETURN(listing.mounts, mounter_.List("/"));
   MOORING_ASSIGN_OR_RETURN(listing.loops, mounter_.FindLoops(""));
+  listing.devices = source_.KnownDevices();
   MOORING_RETURN_IF_ERROR(DropStale(listing));
-  const auto& [mounts, loops] = listing;
+  const auto& [mounts, loops, devices] = listing;
   std::map<std::string, Found> volumes;
   for (const LoopInfo& loop : loops) {
     if (!OwnerOf(loop).empty() && !loop.auto_clear) volumes[OwnerOf(loop)].has_block_device = true;
   }
   for (const MountInfo& info : mounts) {
-    VolumeUse use = FoundMounted(info, loops);
+    VolumeUse use = FoundMounted(info, loops, devices);
     if (!use.volume_id.empty()) volumes[use.volume_id].mounted.push_back(std::move(use));
   }
   for (const auto& [volume_id, found] : volumes) {
@@ -104,7 +111,7 @@ absl::Status NodeVolumes::Reconcile() {
 // What the listing shows needs no second look: that would be a walk along its path, which may hang.
 absl::Status NodeVolumes::DropStale(const Listing& listing) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
-  const std::map<std::string, Listed> all = ListedBy(listing.mounts, listing.loops);
+  const std::map<std::string, Listed> all = ListedBy(listing.mounts, listing.loops, listing.devices);
   const auto end = Clock::now() + kPatienceWithAll;
   for (const VolumeUse& use : uses) {
     const auto found = all.find(IsStagedBlock(use) ? use.device : use.path);

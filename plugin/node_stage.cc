@@ -18,34 +18,10 @@ bool IsReadOnly(const StageSpec& spec) {
   return spec.capability.options.flags.read_only || spec.read_only || IsReaderOnly(spec.capability.mode);
 }
 
-VolumeUse UseOf(const StageSpec& spec) {
-  VolumeUse use;
-  use.path = spec.staging_path;
-  use.volume_id = spec.volume_id;
-  use.role = VolumeUse::Role::kStage;
-  use.access_type = spec.capability.access_type;
-  use.mode = spec.capability.mode;
-  use.read_only = IsReadOnly(spec);
-  use.capability = ToString(spec.capability);
-  use.options = ToString(spec.capability.options.options);
-  if (!spec.as_target) return use;
-  use.role = VolumeUse::Role::kTarget;
-  use.asked_propagation = spec.as_target->asked;
-  use.propagation = spec.as_target->propagation;
-  return use;
-}
-
 absl::Status StagedOtherwise(const StageSpec& spec, const std::string& how) {
   return AlreadyExists(fmt::format("volume {} is staged at {} with another capability ({}); asked for: {}",
                                    spec.volume_id, Quote(spec.staging_path), WithoutMountFlags(how),
                                    WithoutMountFlags(ToString(spec.capability))));
-}
-
-// A smaller filesystem on what is left of the image, or a smaller device, would hide that data is lost.
-absl::Status CheckWhole(const NodeVolume& volume) {
-  if (volume.bytes >= volume.made_bytes) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("volume {} is cut short: its image {} has {} bytes of {}; restore it first",
-                                        volume.id, Quote(volume.path), volume.bytes, volume.made_bytes));
 }
 
 // A device that is not ours over the volume's image: what uses it is unknown, and what is mounted from it we would not
@@ -87,6 +63,30 @@ absl::Status Failed(const std::string& path, const PathInfo& place) {
 
 }  // namespace
 
+VolumeUse StagedUse(const StageSpec& spec) {
+  VolumeUse use;
+  use.path = spec.staging_path;
+  use.volume_id = spec.volume_id;
+  use.role = VolumeUse::Role::kStage;
+  use.access_type = spec.capability.access_type;
+  use.mode = spec.capability.mode;
+  use.read_only = IsReadOnly(spec);
+  use.capability = ToString(spec.capability);
+  use.options = ToString(spec.capability.options.options);
+  if (!spec.as_target) return use;
+  use.role = VolumeUse::Role::kTarget;
+  use.asked_propagation = spec.as_target->asked;
+  use.propagation = spec.as_target->propagation;
+  return use;
+}
+
+// A smaller filesystem on what is left of the image, or a smaller device, would hide that data is lost.
+absl::Status CheckWhole(const NodeVolume& volume) {
+  if (volume.bytes >= volume.made_bytes) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("volume {} is cut short: its image {} has {} bytes of {}; restore it first",
+                                        volume.id, Quote(volume.path), volume.bytes, volume.made_bytes));
+}
+
 MountFlags StagedFlags(const StageSpec& spec, const NodeVolume& volume) {
   MountFlags flags = Tuned(spec.capability.options.flags, volume.tuning);
   flags.read_only = IsReadOnly(spec);
@@ -99,6 +99,7 @@ Propagation StagedPropagation(const StageSpec& spec) {
 
 absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(spec.volume_id, spec.staging_path, call));
+  source_.WaitFor(spec.volume_id, call.wait_until);
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(spec.staging_path));
   if (place.kind == PathInfo::Kind::kMissing) {
@@ -111,7 +112,8 @@ absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
   MOORING_RETURN_IF_ERROR(CheckSuits(volume, spec.capability));
   if (place.mount) return CheckStagedAlike(spec, volume, place);
   MOORING_RETURN_IF_ERROR(CheckBlockStagedThere(spec));
-  return spec.capability.access_type == AccessType::kBlock ? StageBlock(spec, volume) : StageMount(spec, volume, place);
+  if (spec.capability.access_type == AccessType::kMount) return StageMount(spec, volume, place);
+  return volume.kind == BackendKind::kDevice ? StageRawDevice(spec, volume) : StageBlock(spec, volume);
 }
 
 absl::Status NodeVolumes::StageMount(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
@@ -121,8 +123,9 @@ absl::Status NodeVolumes::StageMount(const StageSpec& spec, const NodeVolume& vo
   }
   switch (volume.kind) {
     case BackendKind::kImage:
-    case BackendKind::kDevice:
       return StageFilesystem(spec, volume);
+    case BackendKind::kDevice:
+      return StageDevice(spec, volume);
     case BackendKind::kDirectory:
       return StageDirectory(spec, volume);
     case BackendKind::kTmpfs:
@@ -147,14 +150,14 @@ absl::Status NodeVolumes::CheckBlockStagedThere(const StageSpec& spec) {
 // Something is mounted at the staging path: fine if it is what is asked for.
 absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
   if (!IsMountOf(volume, place)) {
-    const std::string owner = OwnerOf(place);
+    const std::string owner = Owner(place);
     return FailedPrecondition(
         fmt::format("staging path {} is a mount of {} already", Quote(spec.staging_path),
                     owner.empty() ? place.mount->fs_type + ", not of this driver" : "volume " + owner));
   }
   if (!place.failure.empty()) return Failed(spec.staging_path, place);
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
-  VolumeUse wanted = UseOf(spec);
+  VolumeUse wanted = StagedUse(spec);
   wanted.done = true;
   const bool other_type = spec.capability.access_type == AccessType::kBlock ||
                           (!spec.capability.fs_type.empty() && spec.capability.fs_type != place.mount->fs_type);
@@ -242,6 +245,7 @@ absl::StatusOr<std::string> NodeVolumes::PrepareFilesystem(const StageSpec& spec
     MOORING_RETURN_IF_ERROR(mounter_.Check(volume.path, found.type));
     MOORING_ASSIGN_OR_RETURN(found, mounter_.Probe(volume.path));  // its size may be another
   }
+  if (volume.kind == BackendKind::kDevice) return found.type;  // one that came with it is as large as its owner made it
   // A volume can have grown while it was not staged. xfs and btrfs grow only mounted, see MountStaged.
   constexpr std::uint64_t kSmallestGrowth = 4096;
   const bool smaller = found.size_bytes + kSmallestGrowth <= found.device_bytes;
@@ -272,7 +276,8 @@ absl::Status NodeVolumes::MountStaged(const StageSpec& spec, const NodeVolume& v
 absl::Status NodeVolumes::FinishMounted(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type,
                                         bool in_use) {
   const bool has_filesystem = !TraitsOf(volume.kind).fs_types.empty();  // of its own
-  if (in_use || !has_filesystem) return absl::OkStatus();
+  // That of a device is as large as its owner made it.
+  if (in_use || !has_filesystem || volume.kind == BackendKind::kDevice) return absl::OkStatus();
   if (fs_type != "ext4") MOORING_RETURN_IF_ERROR(mounter_.Grow(spec.staging_path, fs_type));
   return volume.tuning.read_ahead_bytes == 0 ? absl::OkStatus() : TuneDevices(volume);
 }
@@ -300,7 +305,7 @@ absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolum
 
 // The intent, the mount, the outcome.
 absl::Status NodeVolumes::PutStaged(const StageSpec& spec, const std::function<absl::Status()>& mount) {
-  VolumeUse use = UseOf(spec);
+  VolumeUse use = StagedUse(spec);
   MOORING_RETURN_IF_ERROR(store_.Put(use));
   if (const absl::Status mounted = mount(); !mounted.ok()) {
     store_.Remove(spec.staging_path).IgnoreError();
@@ -321,7 +326,7 @@ absl::Status NodeVolumes::StageBlock(const StageSpec& spec, const NodeVolume& vo
   }
   if (loops.empty()) MOORING_RETURN_IF_ERROR(CheckWhole(volume));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> before, store_.Get(spec.staging_path));
-  VolumeUse use = UseOf(spec);
+  VolumeUse use = StagedUse(spec);
   MOORING_RETURN_IF_ERROR(store_.Put(use));
   const absl::StatusOr<LoopInfo> loop =
       mounter_.AttachLoop({.backing_file = volume.path, .label = LabelFor(volume.id), .read_only = false});

@@ -7,7 +7,7 @@ namespace mooring {
 // One mount of the volume. What was asked for it decides where the volume says nothing.
 absl::Status NodeVolumes::TuneMount(const NodeVolume& volume, const VolumeUse& use) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(use.path));
-  if (!place.mount || OwnerOf(place) != volume.id || !place.failure.empty()) return absl::OkStatus();
+  if (!place.mount || Owner(place) != volume.id || !place.failure.empty()) return absl::OkStatus();
   MountFlags flags = place.mount->flags;
   flags.atime = AtimeIn(use.capability);
   flags = Tuned(flags, volume.tuning);

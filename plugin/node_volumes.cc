@@ -77,6 +77,14 @@ absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<Loop
   return absl::OkStatus();
 }
 
+std::string NodeVolumes::Owner(const PathInfo& info) {
+  std::string owner = OwnerOf(info);
+  if (!owner.empty()) return owner;
+  const std::vector<KnownDevice> devices = source_.KnownDevices();
+  const KnownDevice* const device = DeviceBehind(info, devices);
+  return device != nullptr ? device->volume_id : "";
+}
+
 absl::StatusOr<NodeVolumes::Hold> NodeVolumes::Acquire(const std::string& volume_id, const std::string& path,
                                                        const Call& call) {
   // Always in this order, and one of each: nobody who holds a path waits for a volume.
@@ -93,7 +101,7 @@ absl::StatusOr<NodeVolumes::Ending> NodeVolumes::AcquireToEnd(const std::string&
     MOORING_ASSIGN_OR_RETURN(Hold hold, Acquire(locked, path, call));
     MOORING_ASSIGN_OR_RETURN(PathInfo place, mounter_.Find(path));
     MOORING_ASSIGN_OR_RETURN(std::optional<VolumeUse> known, store_.Get(path));
-    std::string owner = place.mount ? OwnerOf(place) : known ? known->volume_id : "";
+    std::string owner = place.mount ? Owner(place) : known ? known->volume_id : "";
     if (owner.empty() || owner == locked) {
       return Ending{std::move(hold), std::move(place), std::move(known), std::move(owner)};
     }
@@ -115,7 +123,7 @@ absl::Status NodeVolumes::CheckOwner(const std::string& volume_id, const std::st
 }
 
 absl::Status NodeVolumes::CheckMount(const std::string& volume_id, const std::string& path, const PathInfo& info) {
-  const std::string owner = OwnerOf(info);
+  const std::string owner = Owner(info);
   if (!owner.empty()) return CheckOwner(volume_id, path, owner);
   return FailedPrecondition(
       fmt::format("{} is a mount ({} on device {}:{}) that is no volume of this driver: it is left alone", Quote(path),
@@ -127,7 +135,7 @@ absl::Status NodeVolumes::CheckNoVolumeBelow(const std::string& volume_id, const
                                              const MountInfo& info) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo below, mounter_.Find(info.target));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(info.target));
-  const std::string owner = known ? known->volume_id : OwnerOf(below);
+  const std::string owner = known ? known->volume_id : Owner(below);
   if (!known && (owner.empty() || owner == volume_id)) return absl::OkStatus();
   return FailedPrecondition(fmt::format("{} cannot be unmounted: volume {} is in use below it at {}; end that first",
                                         Quote(path), owner, Quote(info.target)));
@@ -183,11 +191,11 @@ absl::Status NodeVolumes::TakeDown(const std::string& volume_id, const std::stri
 // Where a volume is staged or published. A block volume leaves no mount at its staging path: there the record speaks.
 absl::StatusOr<NodeVolumes::Place> NodeVolumes::FindVolumeAt(const std::string& volume_id, const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(PathInfo info, mounter_.Find(path));
-  if (info.mount && OwnerOf(info) == volume_id) return Place{path, std::move(info)};
+  if (info.mount && Owner(info) == volume_id) return Place{path, std::move(info)};
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(path));
   if (known && known->volume_id == volume_id && !known->device.empty()) {
     MOORING_ASSIGN_OR_RETURN(PathInfo device, mounter_.Find(known->device));
-    if (OwnerOf(device) == volume_id) return Place{known->device, std::move(device)};
+    if (Owner(device) == volume_id) return Place{known->device, std::move(device)};
   }
   return NotFound(fmt::format("volume {} is not at {}", Quote(volume_id), Quote(path)));
 }
@@ -196,10 +204,10 @@ absl::StatusOr<bool> NodeVolumes::IsLive(const VolumeUse& use) {
   if (use.access_type == AccessType::kBlock && use.role == VolumeUse::Role::kStage) {
     if (use.device.empty()) return false;
     MOORING_ASSIGN_OR_RETURN(const PathInfo device, mounter_.Find(use.device));
-    return OwnerOf(device) == use.volume_id;
+    return Owner(device) == use.volume_id;
   }
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(use.path));
-  return info.mount && OwnerOf(info) == use.volume_id;
+  return info.mount && Owner(info) == use.volume_id;
 }
 
 // A block volume's devices go when nothing needs them: a staging path (only the records know those), a call that has

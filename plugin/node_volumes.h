@@ -11,6 +11,9 @@
 // read-only block target is bound from a second, read-only loop device stacked on the first: the file itself never has
 // two.
 //
+// A volume that is a device of its own needs no loop device, but the read-only one of a raw target: its node is mounted
+// and bound itself. Of its raw stagings the records alone know.
+//
 // A volume of memory is a tmpfs, mounted by the first Stage; the next ones, and Publish, bind it, and it goes with the
 // last mount. A directory is bound by Stage.
 //
@@ -134,6 +137,9 @@ class NodeVolumes {
   absl::Status StageBlock(const StageSpec& spec, const NodeVolume& volume);
   absl::Status StageDirectory(const StageSpec& spec, const NodeVolume& volume);
   absl::Status StageMemory(const StageSpec& spec, const NodeVolume& volume);
+  absl::Status StageDevice(const StageSpec& spec, const NodeVolume& volume);
+  absl::Status StageRawDevice(const StageSpec& spec, const NodeVolume& volume);
+  absl::Status CheckNoRawUse(const StageSpec& spec);
   absl::StatusOr<std::optional<std::string>> FindMemory(const std::string& volume_id);
   absl::Status PutStaged(const StageSpec& spec, const std::function<absl::Status()>& mount);
   absl::Status CheckBlockStagedThere(const StageSpec& spec);
@@ -154,8 +160,8 @@ class NodeVolumes {
   absl::Status AdoptTarget(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
   absl::StatusOr<Plan> PlanFilesystem(const PublishSpec& spec, const NodeVolume& volume);
   absl::StatusOr<Plan> PlanBlock(const PublishSpec& spec, const NodeVolume& volume);
-  absl::StatusOr<LoopInfo> StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
-                                        const std::optional<VolumeUse>& staged);
+  absl::StatusOr<std::string> StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
+                                           const std::optional<VolumeUse>& staged);
   absl::Status BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan);
   Propagation PropagationFor(const PublishSpec& spec) const { return spec.propagation.value_or(propagation_); }
   absl::Status CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const;
@@ -164,6 +170,7 @@ class NodeVolumes {
   absl::Status ExpandWithoutDevice(const NodeVolume& volume, const std::string& path);
 
   // node_volumes.cc
+  std::string Owner(const PathInfo& info);  // OwnerOf it, or of the device that it is on or is
   struct Place {
     std::string path;  // what to ask for figures: the path itself, or the device that is staged there
     PathInfo info;
@@ -196,6 +203,7 @@ class NodeVolumes {
   struct Listing {
     std::vector<MountInfo> mounts;
     std::vector<LoopInfo> loops;
+    std::vector<KnownDevice> devices;
   };
   absl::Status DropStale(const Listing& listing);
   absl::Status DropIfStale(const VolumeUse& use);
@@ -222,6 +230,10 @@ absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability);
 // stays out of a staging path.
 MountFlags StagedFlags(const StageSpec& spec, const NodeVolume& volume);
 Propagation StagedPropagation(const StageSpec& spec);
+VolumeUse StagedUse(const StageSpec& spec);  // not done
+
+// FAILED_PRECONDITION: smaller than it was made.
+absl::Status CheckWhole(const NodeVolume& volume);
 
 // The options by which a volume of memory is mounted, and changed.
 std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes);

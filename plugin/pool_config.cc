@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <map>
 #include <string_view>
@@ -21,6 +24,7 @@ namespace {
 
 constexpr std::size_t kLongestName = 63;
 constexpr double kMostOvercommit = 1000;
+constexpr char kLinksOfDevices[] = "/dev/disk/by-id";
 
 using Keys = std::map<std::string, std::string>;
 
@@ -51,10 +55,11 @@ bool IsName(std::string_view text) {
 }
 
 absl::StatusOr<BackendKind> ParseKind(const std::string& text, const std::string& word) {
-  for (const BackendKind kind : {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kTmpfs}) {
+  for (const BackendKind kind :
+       {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kDevice, BackendKind::kTmpfs}) {
     if (word == ToString(kind)) return kind;
   }
-  return Wrong(text, "backend is missing or unknown: use image, directory or tmpfs");
+  return Wrong(text, "backend is missing or unknown: use image, directory, device or tmpfs");
 }
 
 std::vector<std::string_view> KeysOf(BackendKind kind) {
@@ -64,8 +69,8 @@ std::vector<std::string_view> KeysOf(BackendKind kind) {
       return {"path", "overcommit"};
     case BackendKind::kTmpfs:
       return {"size"};
-    case BackendKind::kDevice:  // ParseKind takes none
-      break;
+    case BackendKind::kDevice:
+      return {"path", "match"};
   }
   return {};
 }
@@ -89,6 +94,11 @@ absl::Status ReadKey(const std::string& text, const std::string& key, const std:
     pool.path = *path;
   } else if (key == "size") {
     if (!ParseWhole(value, pool.bytes) || pool.bytes == 0) return Wrong(text, "size must be a whole number of bytes");
+  } else if (key == "match") {
+    if (value.empty() || value.find('/') != std::string::npos) {
+      return Wrong(text, "match must be a pattern of names, without '/': glob(7)");
+    }
+    pool.match = value;
   } else {
     double ratio = 0;
     if (!ParseWhole(value, ratio) || !(ratio > 0) || ratio > kMostOvercommit) {
@@ -104,6 +114,11 @@ absl::Status CheckComplete(const std::string& text, PoolConfig& pool) {
     if (pool.bytes == 0) pool.bytes = HalfOfMemory();
     pool.overcommit = 1;  // more cannot be had at a time
     return absl::OkStatus();
+  }
+  if (pool.kind == BackendKind::kDevice) {
+    if (pool.path.empty()) pool.path = kLinksOfDevices;
+    // All of the host's disks, its own among them, are to be nobody's by accident.
+    return pool.match.empty() ? Wrong(text, "match is missing: say which devices the pool may take") : absl::OkStatus();
   }
   const bool has_own_place = pool.kind == BackendKind::kImage && pool.name == kDefaultPool;
   if (pool.path.empty() && !has_own_place) return Wrong(text, "path is missing");
@@ -150,6 +165,20 @@ absl::Status CheckApart(const std::vector<PoolConfig>& pools) {
   return absl::OkStatus();
 }
 
+// Who may write there says which devices become volumes. udev makes the directory with the first link.
+absl::Status CheckLinks(const PoolConfig& pool) {
+  struct stat status = {};
+  if (::stat(pool.path.c_str(), &status) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at the links of devices in", pool.path);
+  }
+  const bool trusted = status.st_uid == 0 || status.st_uid == ::geteuid();
+  if (S_ISDIR(status.st_mode) && trusted && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("pool {}: {} is no directory, or others may write in it: links to devices are "
+                  "root's to make",
+                  pool.name, Quote(pool.path)));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<PoolConfig>> ParsePools(const std::vector<std::string>& texts) {
@@ -172,6 +201,7 @@ absl::StatusOr<std::vector<PoolConfig>> ParsePools(const std::vector<std::string
 
 absl::StatusOr<std::vector<PoolConfig>> PreparePools(std::vector<PoolConfig> pools, const std::string& state_dir) {
   for (PoolConfig& pool : pools) {
+    if (pool.kind == BackendKind::kDevice) MOORING_RETURN_IF_ERROR(CheckLinks(pool));
     if (!HasVolumesOnDisk(pool)) continue;
     if (pool.path.empty()) {
       pool.path = VolumesDirectory(state_dir);

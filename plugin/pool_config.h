@@ -15,8 +15,9 @@ namespace mooring {
 struct PoolConfig {
   std::string name;
   BackendKind kind = BackendKind::kImage;
-  std::string path = {};                            // of the volumes; empty: in the state directory
-  std::uint64_t bytes = 0;                          // tmpfs: of all its volumes together
+  std::string path = {};    // of the volumes; empty: in the state directory. device: of the links to them
+  std::string match = {};   // device: of the names of links, fnmatch(3)
+  std::uint64_t bytes = 0;  // tmpfs: of all its volumes together
   std::optional<double> overcommit = std::nullopt;  // Pool::overcommit
 };
 

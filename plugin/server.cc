@@ -25,7 +25,9 @@
 #include "plugin/catalog_store.h"
 #include "plugin/confinement.h"
 #include "plugin/controller_service.h"
+#include "plugin/device_backend.h"
 #include "plugin/directory_backend.h"
+#include "plugin/disks.h"
 #include "plugin/endpoint.h"
 #include "plugin/ephemeral_volumes.h"
 #include "plugin/group_controller_service.h"
@@ -95,8 +97,9 @@ std::unique_ptr<Backend> MakeBackend(const PoolConfig& pool, const Config& confi
     case BackendKind::kTmpfs:
       return std::make_unique<TmpfsBackend>(fmt::format("{}/memory/{}", config.state_dir, pool.name), pool.bytes,
                                             mounter);
-    case BackendKind::kDevice:  // ParsePools takes none
-      break;
+    case BackendKind::kDevice:
+      return std::make_unique<DeviceBackend>(fmt::format("{}/devices/{}", config.state_dir, pool.name),
+                                             std::make_unique<SystemDisks>(pool.path, pool.match), mounter);
   }
   return nullptr;
 }

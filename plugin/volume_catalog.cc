@@ -124,11 +124,29 @@ absl::StatusOr<NodeVolume> VolumeCatalog::Find(const std::string& id) {
                     .kind = pool->kind,
                     .path = location->path,
                     .inode = location->inode,
+                    .device = location->device,
                     .bytes = pool->traits().enforces_size ? location->bytes : record.bytes,
                     .made_bytes = record.bytes,
                     .fs_type = std::move(record.fs_type),
                     .propagation = record.propagation,
                     .tuning = record.tuning};
+}
+
+std::vector<KnownDevice> VolumeCatalog::KnownDevices() {
+  std::vector<KnownDevice> devices;
+  for (const Pool& pool : pools_.all()) {
+    if (pool.backend == nullptr) continue;
+    const std::vector<KnownDevice> here = pool.backend->KnownDevices();
+    devices.insert(devices.end(), here.begin(), here.end());
+  }
+  return devices;
+}
+
+void VolumeCatalog::WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) {
+  const absl::StatusOr<VolumeRecord> record = FindReady(id);
+  if (!record.ok()) return;
+  const absl::StatusOr<const Pool*> pool = PoolOf(*record);
+  if (pool.ok()) (*pool)->backend->WaitFor(id, until);
 }
 
 absl::StatusOr<VolumeInfo> VolumeCatalog::Get(const std::string& id) {

@@ -53,6 +53,8 @@ class VolumeCatalog : public VolumeSource {
 
   // VolumeSource. INTERNAL where the catalog has the volume and its image is gone.
   absl::StatusOr<NodeVolume> Find(const std::string& id) override;
+  std::vector<KnownDevice> KnownDevices() override;
+  void WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) override;
 
   // The volume of that name, made where there is none. ALREADY_EXISTS: it is there with another size, filesystem or
   // place, or from another source. NOT_FOUND: no such source. RESOURCE_EXHAUSTED: not reachable from where it is
@@ -134,7 +136,9 @@ class VolumeCatalog : public VolumeSource {
 
   absl::Status CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const;
   absl::StatusOr<VolumeRecord> NewRecord(const CreateVolumeSpec& spec);
-  absl::Status Finish(const VolumeRecord& record, const CreateVolumeSpec& spec);
+  absl::Status CheckSameDevice(const VolumeRecord& existing, const CreateVolumeSpec& spec);
+  absl::Status MakeIn(const Pool& pool, VolumeRecord& record, const CreateVolumeSpec& spec);
+  absl::Status Finish(VolumeRecord& record, const CreateVolumeSpec& spec);
   absl::Status ClearName(const VolumeRecord& unfinished, const Call& call);
   absl::Status Erase(const VolumeRecord& record);
 

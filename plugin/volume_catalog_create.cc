@@ -53,10 +53,10 @@ absl::StatusOr<KeyedLocks::Hold> VolumeCatalog::LockName(const std::string& name
 absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold name, LockName(spec.name, call));
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> there, store_.FindByName(spec.name));
+    MOORING_ASSIGN_OR_RETURN(std::optional<VolumeRecord> there, store_.FindByName(spec.name));
     if (!there) {
       MOORING_ASSIGN_OR_RETURN(const auto source, LockSource(spec.source.id, call));
-      MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, NewRecord(spec));
+      MOORING_ASSIGN_OR_RETURN(VolumeRecord record, NewRecord(spec));
       MOORING_ASSIGN_OR_RETURN(const bool inserted, InsertWithRoom(record, call));
       if (!inserted) continue;
       MOORING_RETURN_IF_ERROR(Finish(record, spec));
@@ -65,6 +65,7 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, c
     const absl::Status matches = CheckMatches(*there, spec);
     if (there->state == VolumeState::kReady) {
       MOORING_RETURN_IF_ERROR(matches);
+      MOORING_RETURN_IF_ERROR(CheckSameDevice(*there, spec));
       return ToInfo(*there);
     }
     // A copy is never finished later: its source may have changed since. And an existing volume is not held to mutable
@@ -133,11 +134,30 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
                       .ephemeral = spec.ephemeral};
 }
 
+// A device has a size of its own, which becomes the volume's.
+absl::Status VolumeCatalog::MakeIn(const Pool& pool, VolumeRecord& record, const CreateVolumeSpec& spec) {
+  MOORING_RETURN_IF_ERROR(
+      pool.backend->Create({.id = record.id, .bytes = record.bytes, .device = spec.device, .limit = spec.range.limit}));
+  if (pool.kind != BackendKind::kDevice) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const VolumeLocation made, pool.backend->Locate(record.id));
+  if (made.bytes == record.bytes) return absl::OkStatus();
+  record.bytes = made.bytes;
+  return store_.SetBytes(record.id, made.bytes);
+}
+
+// Which device a volume has its backend knows.
+absl::Status VolumeCatalog::CheckSameDevice(const VolumeRecord& existing, const CreateVolumeSpec& spec) {
+  if (spec.device.empty()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(existing));
+  return Unexpected(
+      pool->backend->Create({.id = existing.id, .bytes = existing.bytes, .device = spec.device, .limit = 0}));
+}
+
 // creating -> ready, or away.
-absl::Status VolumeCatalog::Finish(const VolumeRecord& record, const CreateVolumeSpec& spec) {
+absl::Status VolumeCatalog::Finish(VolumeRecord& record, const CreateVolumeSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
   const bool is_copy = !record.source.empty();
-  const absl::Status made = is_copy ? Populate(record, spec) : pool->backend->Create({record.id, record.bytes});
+  const absl::Status made = is_copy ? Populate(record, spec) : MakeIn(*pool, record, spec);
   if (!made.ok()) {
     GiveUp(record, MayHaveLeftFrozen(made));
     return Unexpected(made);

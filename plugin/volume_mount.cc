@@ -1,5 +1,7 @@
 #include "plugin/volume_mount.h"
 
+#include <algorithm>
+
 #include "base/path.h"
 #include "plugin/volume_id.h"
 
@@ -8,6 +10,7 @@ namespace {
 
 constexpr std::string_view kLabel = "mooring:";
 constexpr std::string_view kReadOnlyLabel = "mooring-ro:";
+constexpr std::string_view kNodes = "devtmpfs", kDev = "/dev/";
 constexpr std::string_view kDeleted = "//deleted";  // statmount(2), mountinfo: the directory was removed
 
 std::string Behind(std::string_view prefix, std::string_view text) {
@@ -38,7 +41,23 @@ std::string OwnerOf(const PathInfo& info) {
   return info.mount ? OwnerOf(*info.mount) : "";
 }
 
+const KnownDevice* DeviceBehind(const MountInfo& mount, const std::vector<KnownDevice>& devices) {
+  const auto found = std::find_if(devices.begin(), devices.end(), [&mount](const KnownDevice& device) {
+    return device.number == mount.device ||
+           (mount.fs_type == kNodes && mount.root == "/" + device.node.substr(kDev.size()));
+  });
+  return found == devices.end() ? nullptr : &*found;
+}
+
+const KnownDevice* DeviceBehind(const PathInfo& info, const std::vector<KnownDevice>& devices) {
+  if (!info.mount && info.kind != PathInfo::Kind::kBlockDevice) return nullptr;  // then it is what lies below it
+  const auto found = std::find_if(devices.begin(), devices.end(),
+                                  [&info](const KnownDevice& device) { return device.number == info.device; });
+  return found == devices.end() ? nullptr : &*found;
+}
+
 bool IsMountOf(const NodeVolume& volume, const PathInfo& place) {
+  if (volume.kind == BackendKind::kDevice && place.mount && place.device == volume.device) return true;
   if (!place.mount || OwnerOf(place) != volume.id) return false;
   // Of a filesystem that does not answer nothing but the name is known.
   if (volume.kind != BackendKind::kDirectory || !place.failure.empty()) return true;

@@ -5,11 +5,15 @@
 //   tmpfs: the source of the mount, "mooring:<volume id>"
 //
 //   directory: its root, which has the volume's id as its name, and is the volume's by its inode
+//
+// A device of its own says nothing. Which one a volume has is written down (plugin/device_backend.h), and its mounts
+// are known by the number of the device.
 #ifndef MOORING_PLUGIN_VOLUME_MOUNT_H_
 #define MOORING_PLUGIN_VOLUME_MOUNT_H_
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mounter/mounter.h"
 #include "plugin/volume_source.h"
@@ -25,6 +29,10 @@ std::string ReadOnlyLabelFor(const std::string& volume_id);
 std::string OwnerOf(const LoopInfo& loop);
 std::string OwnerOf(const MountInfo& mount);
 std::string OwnerOf(const PathInfo& info);
+
+// The device that is mounted, or whose node is bound; none: null.
+const KnownDevice* DeviceBehind(const MountInfo& mount, const std::vector<KnownDevice>& devices);
+const KnownDevice* DeviceBehind(const PathInfo& info, const std::vector<KnownDevice>& devices);
 
 // Whether what is mounted there is this volume, and not another of the same name.
 bool IsMountOf(const NodeVolume& volume, const PathInfo& place);

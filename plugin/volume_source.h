@@ -2,9 +2,11 @@
 #ifndef MOORING_PLUGIN_VOLUME_SOURCE_H_
 #define MOORING_PLUGIN_VOLUME_SOURCE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
@@ -17,7 +19,8 @@ struct NodeVolume {
   std::string id;
   BackendKind kind = BackendKind::kImage;
   std::string path = {};         // the image file, the directory, the block device; empty: memory
-  ino_t inode = 0;               // of the directory: VolumeLocation
+  ino_t inode = 0;               // of the directory, and
+  dev_t device = 0;              // of the block device: VolumeLocation
   std::uint64_t bytes = 0;       // its size now
   std::uint64_t made_bytes = 0;  // what it was made or grown to: more than `bytes`, and it was cut short
   std::string fs_type;           // asked for when it was created; never empty
@@ -31,6 +34,10 @@ class VolumeSource {
 
   // NOT_FOUND for an id that is unknown, malformed or being deleted.
   virtual absl::StatusOr<NodeVolume> Find(const std::string& id) = 0;
+
+  // Backend::KnownDevices and WaitFor, of all pools and of the volume's.
+  virtual std::vector<KnownDevice> KnownDevices() { return {}; }
+  virtual void WaitFor(const std::string& /*id*/, std::chrono::steady_clock::time_point /*until*/) {}
 };
 
 }  // namespace mooring

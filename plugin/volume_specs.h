@@ -38,7 +38,8 @@ struct CreateVolumeSpec {
   std::string pool = std::string(kDefaultPool);           // empty, with a source alone: the source's
   std::vector<Segments> topologies;                       // it must be reachable from one of them; none: from anywhere
   ContentSource source = {};
-  bool is_mounted = true;  // it is to be a filesystem, too: then a copy of one gets an identity of its own
+  std::string device = {};  // VolumeDraft::device
+  bool is_mounted = true;   // it is to be a filesystem, too: then a copy of one gets an identity of its own
   TuningChange tuning = {};
   std::string ephemeral = {};  // the id that an orchestrator has given it; empty: an ordinary volume
 };

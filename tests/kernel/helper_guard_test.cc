@@ -100,6 +100,46 @@ TEST_F(HelperGuardTest, ANodeOfAnotherDeviceIsNoVolume) {
   EXPECT_EQ(Tool("losetup -d " + foreign), 0);
 }
 
+// For as long as the link is there, and no other device.
+TEST_F(HelperGuardTest, OnlyDevicesBehindALinkAreVolumes) {
+  const std::string device = Losetup(Path("outside/disk.img"));
+  Dir("links");
+  const auto expect = [&](bool allowed, const char* when) {
+    MountRequest mount = MountOfImage("", "x");
+    mount.source = device;
+    EXPECT_EQ(helper().Mount(mount).ok(), allowed) << when;
+    if (allowed) {
+      EXPECT_OK(helper().Bind(BindOf(Target("x"), Target("y"))));
+      EXPECT_OK(helper().Unmount(UnmountOf(Target("y"), true)));
+      EXPECT_OK(helper().Unmount(UnmountOf(Target("x"), true)));
+    }
+    EXPECT_EQ(helper().Probe(device).ok(), allowed) << when;
+    EXPECT_EQ(helper().Check(device, "ext4").ok(), allowed) << when;
+    BindRequest bind = BindOf(device, Target("node"));
+    bind.target_kind = TargetKind::kFile;
+    EXPECT_EQ(helper().Bind(bind).ok(), allowed) << when;
+    EXPECT_OK(helper().Unmount(UnmountOf(Target("node"), true)));
+    const auto loop = helper().AttachLoop({device, "mooring-ro:x", true});
+    EXPECT_EQ(loop.ok(), allowed) << when;
+    if (loop.ok()) {
+      EXPECT_OK(helper().DetachLoop(*loop));
+    }
+    EXPECT_THAT(helper().Format(device, "ext4"), FailsWith(StatusCode::kFailedPrecondition, "")) << when;
+  };
+  expect(false, "no link");
+  ASSERT_EQ(::symlink(device.c_str(), Path("links/other").c_str()), 0);
+  expect(false, "a link that does not match");
+  ASSERT_EQ(::symlink(device.c_str(), Path("links/disk-a").c_str()), 0);
+  expect(true, "a link that matches");
+  const std::string other = Losetup(Path("outside/disk.img"));
+  EXPECT_FALSE(helper().Probe(other).ok());
+  EXPECT_FALSE(helper().Bind(BindOf(other, Target("other"))).ok());
+  EXPECT_EQ(Tool("losetup -d " + other), 0);
+  ASSERT_EQ(::unlink(Path("links/disk-a").c_str()), 0);
+  expect(false, "a link no more");
+  EXPECT_EQ(Tool("losetup -d " + device), 0);
+}
+
 TEST_F(HelperGuardTest, SourcesThatAreNoVolumesAreRefused) {
   Stage();
   Dir("csi/plain");

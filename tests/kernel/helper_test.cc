@@ -68,6 +68,7 @@ absl::StatusOr<Keeper> HelperProcessTest::StartKeeper(const std::string& program
                         .forbidden = {Path("own")},
                         .kept_free = {},
                         .volume_directories = {Path("dirs")},
+                        .device_links = {Path("links/disk-*")},
                         .most_memory = 4 * kMiB},
                        "info", "text");
 }

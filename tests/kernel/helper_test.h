@@ -1,5 +1,6 @@
-// A real mooring-mounter, started as a plugin starts it, which may mount below "csi" what lies in "volumes", both in
-// the test's directory. Whatever the test does to it, no process of it is there afterwards.
+// A real mooring-mounter, started as a plugin starts it, which may mount below "csi" what lies in "volumes", and the
+// devices behind "links/disk-*", all in the test's directory. Whatever the test does to it, no process of it is there
+// afterwards.
 #ifndef MOORING_TESTS_KERNEL_HELPER_TEST_H_
 #define MOORING_TESTS_KERNEL_HELPER_TEST_H_
 

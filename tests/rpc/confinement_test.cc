@@ -1,5 +1,6 @@
 // What is left to a running plugin, proven on the running plugin: its threads are made to try.
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -274,6 +275,7 @@ TEST_F(Confinement, ReachesNobody) {
                            {"internet datagrams", SYS_socket, {AF_INET, SOCK_DGRAM, 0, 0, 0, 0}},
                            {"internet 6", SYS_socket, {AF_INET6, SOCK_STREAM, 0, 0, 0, 0}},
                            {"netlink", SYS_socket, {AF_NETLINK, SOCK_RAW, 0, 0, 0, 0}},
+                           {"device events", SYS_socket, {AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT, 0, 0, 0}},
                            {"packet", SYS_socket, {AF_PACKET, SOCK_RAW, 0, 0, 0, 0}},
                            {"vsock", SYS_socket, {AF_VSOCK, SOCK_STREAM, 0, 0, 0, 0}},
                            {"unix datagrams", SYS_socket, {AF_UNIX, SOCK_DGRAM, 0, 0, 0, 0}},
@@ -286,6 +288,30 @@ TEST_F(Confinement, ReachesNobody) {
     EXPECT_EQ(thread.Call(SYS_close, {socket, 0, 0, 0, 0, 0}), 0);
   });
   fs::remove(path);
+}
+
+class ConfinementWithDevices : public Confinement {
+ protected:
+  void SetUp() override {
+    plugin().options().flags.insert(plugin().options().flags.end(),
+                                    {"--pool", "name=disks,backend=device,match=x*,path=" + (dir() / "links")});
+    Confinement::SetUp();
+  }
+  PluginProcess& plugin() { return RpcTest::plugin(); }
+};
+
+TEST_F(ConfinementWithDevices, HearsOfThemAndOpensNone) {
+  if (!HasLandlock()) GTEST_SKIP() << "this kernel has no Landlock: root opens root's devices";
+  InThreads([&](Injection& thread) {
+    ExpectAllFail(thread, {{"routes", SYS_socket, {AF_NETLINK, SOCK_RAW, NETLINK_ROUTE, 0, 0, 0}},
+                           {"audit", SYS_socket, {AF_NETLINK, SOCK_RAW, NETLINK_AUDIT, 0, 0, 0}},
+                           {"raw", SYS_socket, {AF_INET, SOCK_RAW, NETLINK_KOBJECT_UEVENT, 0, 0, 0}},
+                           {"packet", SYS_socket, {AF_PACKET, SOCK_RAW, NETLINK_KOBJECT_UEVENT, 0, 0, 0}},
+                           {"device", SYS_openat, {kHere, "/dev/loop-control", O_RDONLY, 0, 0, 0}}});
+    const std::int64_t fd = thread.Call(SYS_socket, {AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT, 0, 0, 0});
+    EXPECT_GE(fd, 0);
+    EXPECT_EQ(thread.Call(SYS_close, {static_cast<std::uint64_t>(fd), 0, 0, 0, 0, 0}), 0);
+  });
 }
 
 TEST_F(Confinement, ChangesNothingOfTheKernel) {

@@ -12,7 +12,8 @@
 namespace mooring {
 namespace {
 
-constexpr BackendKind kKinds[] = {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kTmpfs};
+constexpr BackendKind kKinds[] = {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kDevice,
+                                  BackendKind::kTmpfs};
 
 std::vector<std::string> RowsOfThePage() {
   std::ifstream file(MOORING_SOURCE_DIR "/docs/backends.md");
@@ -40,7 +41,7 @@ TEST(BackendsPageTest, SaysWhatTheBackendsCanAndNothingElse) {
   }
   const std::vector<std::string> wanted = {
       kinds,
-      "|---|---|---|---|",
+      "|---|---|---|---|---|",
       Row("raw block volumes", &BackendTraits::block),
       Row("snapshots, alone and in groups", &BackendTraits::snapshots),
       Row("volumes from snapshots and from volumes", &BackendTraits::clones),

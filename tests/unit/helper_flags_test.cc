@@ -29,6 +29,7 @@ TEST(HelperFlagsTest, WhatThePluginSaysArrives) {
                               .forbidden = {"/state", "/b c"},
                               .kept_free = {"/run/mooring"},
                               .volume_directories = {"/srv/dirs", "/a b/c"},
+                              .device_links = {"/dev/disk/by-id/nvme-*", "/a b/[x]?"},
                               .most_memory = 1ULL << 40U},
                              "debug",
                              "json"};
@@ -40,6 +41,7 @@ TEST(HelperFlagsTest, WhatThePluginSaysArrives) {
   EXPECT_THAT(parsed->allowance.forbidden, ElementsAre("/state", "/b c"));
   EXPECT_THAT(parsed->allowance.kept_free, ElementsAre("/run/mooring"));
   EXPECT_THAT(parsed->allowance.volume_directories, ElementsAre("/srv/dirs", "/a b/c"));
+  EXPECT_THAT(parsed->allowance.device_links, ElementsAre("/dev/disk/by-id/nvme-*", "/a b/[x]?"));
   EXPECT_EQ(parsed->allowance.most_memory, 1ULL << 40U);
   EXPECT_EQ(parsed->log_level, "debug");
   EXPECT_EQ(parsed->log_format, "json");

@@ -44,6 +44,15 @@ TEST(PoolConfigTest, MemoryIsHalfOfWhatThereIsUnlessItIsSaid) {
   EXPECT_NEAR(static_cast<double>((*pools)[1].bytes), static_cast<double>(all) / 2, static_cast<double>(all) / 50);
 }
 
+TEST(PoolConfigTest, DevicesAreThoseOfUdevUnlessItIsSaid) {
+  const auto pools = ParsePools({"name=a,backend=device,match=nvme-*", "name=b,backend=device,match=*,path=/links/"});
+  ASSERT_OK(pools);
+  EXPECT_EQ((*pools)[1].kind, BackendKind::kDevice);
+  EXPECT_EQ((*pools)[1].path, "/dev/disk/by-id");
+  EXPECT_EQ((*pools)[1].match, "nvme-*");
+  EXPECT_EQ((*pools)[2].path, "/links");
+}
+
 struct Wrong {
   const char* text;
   const char* why;
@@ -73,7 +82,10 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"name=a,backend=image,path=/a,overcommit=2x", "overcommit must"},
         Wrong{"name=a,backend=tmpfs,size=0", "size must"}, Wrong{"name=a,backend=tmpfs,size=-1", "size must"},
         Wrong{"name=a,backend=tmpfs,path=/a", "has no 'path'"},
-        Wrong{"name=a,backend=device,path=/dev/disk/by-id", "use image, directory or tmpfs"}));
+        Wrong{"name=a,backend=device,path=/dev/disk/by-id", "match is missing"},
+        Wrong{"name=a,backend=device,match=", "match must"}, Wrong{"name=a,backend=device,match=*/x", "match must"},
+        Wrong{"name=a,backend=device,match=*,overcommit=2", "it takes path, match"},
+        Wrong{"name=a,backend=image,path=/a,match=*", "has no 'match'"}));
 
 TEST(PoolConfigTest, ANameIsGivenOnce) {
   constexpr char kWhy[] = "there is a pool of this name already";
@@ -115,6 +127,16 @@ TEST_F(PoolDirectoryTest, OthersMayNotWriteThere) {
   ASSERT_EQ(::mkdir((dir_ / "a/x").c_str(), 0700), 0);
   ASSERT_EQ(::chmod((dir_ / "a").c_str(), 0777), 0);
   EXPECT_THAT(Prepare({dir_ / "a"}).status(), FailsWith(StatusCode::kFailedPrecondition, "pool p0: others may write"));
+}
+
+TEST_F(PoolDirectoryTest, NobodyElseMakesLinksToDevicesAndTheirDirectoryMayComeLater) {
+  const std::vector<PoolConfig> pools = {
+      {.name = "disks", .kind = BackendKind::kDevice, .path = dir_ / "links", .match = "*"}};
+  ASSERT_OK(PreparePools(pools, dir_ / "state"));
+  ASSERT_EQ(::mkdir((dir_ / "links").c_str(), 0755), 0);
+  ASSERT_OK(PreparePools(pools, dir_ / "state"));
+  ASSERT_EQ(::chmod((dir_ / "links").c_str(), 0775), 0);
+  EXPECT_THAT(PreparePools(pools, dir_ / "state").status(), FailsWith(StatusCode::kFailedPrecondition, "pool disks: "));
 }
 
 TEST_F(PoolDirectoryTest, PoolsLieApart) {
