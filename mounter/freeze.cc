@@ -159,6 +159,7 @@ absl::Status Superblock::OpenRootOf(const std::string& fs_type) {
 
 Superblock::~Superblock() {
   if (frozen_) Thaw().IgnoreError();
+  if (frozen_) Register::Of().End(root_.get());  // its number will be another file's
 }
 
 absl::Status Superblock::Sync() const {
@@ -190,11 +191,11 @@ absl::Status Superblock::Freeze() {
 }
 
 absl::Status Superblock::Thaw() {
-  frozen_ = false;
   const int error = ::ioctl(root_.get(), FITHAW, 0) == 0 ? 0 : errno;
+  frozen_ = error != 0 && error != EINVAL;  // then the destructor tries once more
+  if (frozen_) return WithCode(absl::StatusCode::kUnavailable, ErrnoStatus(error, "thaw the filesystem on", device_));
   Register::Of().End(root_.get());
   if (error == 0) return absl::OkStatus();
-  if (error != EINVAL) return ErrnoStatus(error, "thaw the filesystem on", device_);
   return Aborted(
       fmt::format("the filesystem on {} was thawed by somebody else while it was copied: call again", device_));
 }

@@ -30,11 +30,11 @@ class Superblock {
   Superblock& operator=(const Superblock&) = delete;
   ~Superblock();
 
-  absl::Status Sync() const;               // what is written beforehand does not hold up the writers once it is frozen
-  absl::Status Freeze();                   // FAILED_PRECONDITION: somebody else has done that
-  absl::Status Thaw();                     // ABORTED: somebody else has done that, who knows when
-  absl::Status ThawFully();                // whoever froze it
-  bool frozen() const { return frozen_; }  // by this object
+  absl::Status Sync() const;  // what is written beforehand does not hold up the writers once it is frozen
+  absl::Status Freeze();      // FAILED_PRECONDITION: somebody else has done that
+  absl::Status Thaw();        // ABORTED: somebody else has done that, who knows when; UNAVAILABLE: it is frozen still
+  absl::Status ThawFully();   // whoever froze it
+  bool frozen() const { return frozen_; }       // by this object
   absl::StatusOr<dev_t> DeviceOfFiles() const;  // what stat(2) says of its root
 
  private:

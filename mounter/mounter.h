@@ -265,6 +265,7 @@ class Contents {
   // ABORTED: a source is being worked on, or was thawed by somebody else meanwhile. FAILED_PRECONDITION: no copy is of
   // one instant, since a source is in use as a writable block device, and what it lies on cannot share, or a second one
   // is; a source is frozen already, or has hard links. INVALID_ARGUMENT: one source twice; fewer bytes than it has.
+  // UNAVAILABLE: it may have left some frozen, for Thaw; with any other answer nothing is frozen by it any more.
   virtual absl::Status Copy(const std::vector<ImageCopy>& copies) = 0;
 
   // For after a Copy that was killed: the filesystems on this image that are mounted and frozen, by whomever, go on.

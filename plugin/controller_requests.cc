@@ -332,7 +332,7 @@ std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVol
 
 absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const PageFields page,
-                           ParsePage(request.max_entries(), request.starting_token(), "ListVolumes"));
+                           ParsePage(request.max_entries(), request.starting_token(), kListVolumes));
   return ListVolumesSpec{.after = page.after, .max_entries = page.max_entries};
 }
 

@@ -182,7 +182,7 @@ absl::StatusOr<csi::v1::ListVolumesResponse> ControllerService::List(const csi::
                                                                  volume.published_nodes.end());
     SetCondition(volume, ailments, *entry.mutable_status()->mutable_volume_condition());
   }
-  if (page.next) response.set_next_token(ListToken(*page.next));
+  if (page.next) response.set_next_token(ListToken(kListVolumes, *page.next));
   return response;
 }
 
@@ -260,7 +260,7 @@ absl::StatusOr<csi::v1::ListSnapshotsResponse> ControllerService::ListSnapshots(
   for (const SnapshotInfo& snapshot : page.snapshots) {
     mooring::Pack(snapshot, *response.add_entries()->mutable_snapshot());
   }
-  if (page.next) response.set_next_token(ListToken(*page.next));
+  if (page.next) response.set_next_token(ListToken(kListSnapshots, *page.next));
   return response;
 }
 

@@ -13,7 +13,6 @@ namespace mooring {
 namespace {
 
 constexpr std::size_t kLongestName = 128;
-constexpr std::string_view kTokenPrefix = "after-";
 
 }  // namespace
 
@@ -40,23 +39,25 @@ absl::Status CheckNoParameters(const google::protobuf::Map<std::string, std::str
 }
 
 absl::StatusOr<PageFields> ParsePage(std::int32_t max_entries, const std::string& starting_token,
-                                     std::string_view list) {
+                                     const PagedCall& call) {
   if (max_entries < 0) {
     return InvalidArgument(fmt::format("max_entries is {}: it must not be negative", max_entries));
   }
   PageFields page = {.after = 0, .max_entries = static_cast<std::size_t>(max_entries)};
   const std::string& token = starting_token;
   if (token.empty()) return page;
-  const std::size_t digits = std::min(kTokenPrefix.size(), token.size());
+  const std::size_t digits = std::min(call.token_prefix.size(), token.size());
   const auto [end, error] = std::from_chars(token.data() + digits, token.data() + token.size(), page.after);
   // Written again it has to be the same: no sign, no leading zero, nothing behind it.
-  if (error != std::errc() || page.after < 1 || ListToken(page.after) != token) {
+  if (error != std::errc() || page.after < 1 || ListToken(call, page.after) != token) {
     return Aborted(
-        fmt::format("starting_token {} was not given out by {}: start again without one", Quote(token), list));
+        fmt::format("starting_token {} was not given out by {}: start again without one", Quote(token), call.name));
   }
   return page;
 }
 
-std::string ListToken(std::int64_t after) { return fmt::format("{}{}", kTokenPrefix, after); }
+std::string ListToken(const PagedCall& call, std::int64_t after) {
+  return fmt::format("{}{}", call.token_prefix, after);
+}
 
 }  // namespace mooring

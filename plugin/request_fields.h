@@ -29,10 +29,19 @@ struct PageFields {
   std::size_t max_entries = 0;  // 0: all
 };
 
-// ABORTED: a token that `list` never gave out (CSI). It is opaque to callers, "after-<seq>" to us.
+// A call that gives pages: its tokens are opaque to callers, to us the prefix and the place of the last entry. One
+// call's are not taken for another's.
+struct PagedCall {
+  std::string_view name;
+  std::string_view token_prefix;
+};
+inline constexpr PagedCall kListVolumes = {"ListVolumes", "after-"};
+inline constexpr PagedCall kListSnapshots = {"ListSnapshots", "snapshots-after-"};
+
+// ABORTED: a token that `call` never gave out (CSI).
 absl::StatusOr<PageFields> ParsePage(std::int32_t max_entries, const std::string& starting_token,
-                                     std::string_view list);
-std::string ListToken(std::int64_t after);
+                                     const PagedCall& call);
+std::string ListToken(const PagedCall& call, std::int64_t after);
 
 }  // namespace mooring
 

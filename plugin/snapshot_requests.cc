@@ -56,7 +56,7 @@ absl::StatusOr<std::string> ParseSnapshotId(const std::string& snapshot_id) {
 
 absl::StatusOr<ListSnapshotsSpec> ParseListSnapshots(const csi::v1::ListSnapshotsRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const PageFields page,
-                           ParsePage(request.max_entries(), request.starting_token(), "ListSnapshots"));
+                           ParsePage(request.max_entries(), request.starting_token(), kListSnapshots));
   return ListSnapshotsSpec{.after = page.after,
                            .max_entries = page.max_entries,
                            .snapshot_id = request.snapshot_id(),

@@ -231,7 +231,7 @@ TEST(ParseListVolumesTest, TakesItsOwnTokensOnly) {
   request.set_max_entries(-1);
   ExpectInvalid(ParseListVolumes(request), "max_entries");
   request.set_max_entries(3);
-  request.set_starting_token(ListToken(17));
+  request.set_starting_token(ListToken(kListVolumes, 17));
   EXPECT_EQ(ParseListVolumes(request)->after, 17);
   EXPECT_EQ(ParseListVolumes(request)->max_entries, 3u);
   for (const std::string& token :

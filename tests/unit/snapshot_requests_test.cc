@@ -56,15 +56,18 @@ TEST(SnapshotRequestsTest, OnlyTokensThatWereGivenOutAreTaken) {
   request.set_max_entries(-1);
   ExpectInvalid(ParseListSnapshots(request).status(), "max_entries is -1");
   request.set_max_entries(2);
-  for (const char* bad : {"-1", "0", "1", "4294967295", "after-0", "after--1", "after-01", "after-+1", "after-1 ",
-                          "after-9223372036854775808", "after-", "after", "vol-1", "\xFF", " "}) {
+  for (const char* bad : {"-1", "0", "1", "4294967295", "snapshots-after-0", "snapshots-after--1", "snapshots-after-01",
+                          "snapshots-after-1 ", "snapshots-after-9223372036854775808", "snapshots-after-", "snapshots",
+                          "vol-1", "\xFF", " "}) {
     request.set_starting_token(bad);
     EXPECT_TRUE(absl::IsAborted(ParseListSnapshots(request).status())) << bad;
   }
   for (const std::int64_t good : {std::int64_t{1}, std::int64_t{4294967295}, std::int64_t{9223372036854775807}}) {
-    request.set_starting_token(ListToken(good));
+    request.set_starting_token(ListToken(kListSnapshots, good));
     EXPECT_EQ(ParseListSnapshots(request)->after, good);
   }
+  request.set_starting_token(ListToken(kListVolumes, 1));
+  EXPECT_TRUE(absl::IsAborted(ParseListSnapshots(request).status())) << "another list's";
   request.set_starting_token("");
   EXPECT_EQ(ParseListSnapshots(request)->after, 0);
 }
