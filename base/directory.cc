@@ -18,4 +18,10 @@ absl::StatusOr<std::vector<std::string>> EntriesOf(const std::string& directory)
   return names;
 }
 
+absl::StatusOr<std::vector<std::string>> EntriesOrNone(const std::string& directory) {
+  absl::StatusOr<std::vector<std::string>> entries = EntriesOf(directory);
+  if (absl::IsNotFound(entries.status())) return std::vector<std::string>();
+  return entries;
+}
+
 }  // namespace mooring

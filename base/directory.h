@@ -13,6 +13,9 @@ namespace mooring {
 // Their names, without "." and "..", in no order.
 absl::StatusOr<std::vector<std::string>> EntriesOf(const std::string& directory);
 
+// None where there is no such directory.
+absl::StatusOr<std::vector<std::string>> EntriesOrNone(const std::string& directory);
+
 }  // namespace mooring
 
 #endif  // MOORING_BASE_DIRECTORY_H_

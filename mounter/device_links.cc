@@ -7,6 +7,7 @@
 
 #include "base/directory.h"
 #include "base/path.h"
+#include "base/status.h"
 
 namespace mooring {
 
@@ -17,11 +18,9 @@ bool MatchesLinks(const std::string& match, const std::string& name) {
 }
 
 absl::StatusOr<std::vector<std::string>> LinksIn(const std::string& directory, const std::string& match) {
-  absl::StatusOr<std::vector<std::string>> names = EntriesOf(directory);
-  if (absl::IsNotFound(names.status())) return std::vector<std::string>();
-  if (!names.ok()) return names;
-  std::erase_if(*names, [&match](const std::string& name) { return !MatchesLinks(match, name); });
-  std::sort(names->begin(), names->end());
+  MOORING_ASSIGN_OR_RETURN(std::vector<std::string> names, EntriesOrNone(directory));
+  std::erase_if(names, [&match](const std::string& name) { return !MatchesLinks(match, name); });
+  std::sort(names.begin(), names.end());
   return names;
 }
 

@@ -23,6 +23,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/loop_device.h"
+#include "mounter/loop_mounted.h"
 
 namespace mooring {
 namespace {
@@ -68,23 +69,8 @@ class Register {
   bool closed_ = false;
 };
 
-absl::StatusOr<bool> IsBtrfsOn(const std::string& loop) {
-  const absl::StatusOr<std::vector<std::string>> filesystems = EntriesOf("/sys/fs/btrfs");
-  if (absl::IsNotFound(filesystems.status())) return false;  // a kernel without btrfs
-  if (!filesystems.ok()) return filesystems.status();
-  return std::any_of(filesystems->begin(), filesystems->end(), [&loop](const std::string& uuid) {
-    return ::access(fmt::format("/sys/fs/btrfs/{}/devices/{}", uuid, loop).c_str(), F_OK) == 0;
-  });
-}
-
-// The type of the filesystem that is mounted from the device, in whatever namespace; empty: none.
 absl::StatusOr<std::string> MountedType(const LoopInfo& loop) {
-  const std::string name(NameOf(loop.device));
-  for (const char* type : {"ext4", "xfs"}) {
-    if (::access(fmt::format("/sys/fs/{}/{}", type, name).c_str(), F_OK) == 0) return std::string(type);
-  }
-  MOORING_ASSIGN_OR_RETURN(const bool btrfs, IsBtrfsOn(name));
-  return std::string(btrfs ? "btrfs" : "");
+  return mooring::MountedType(std::string(NameOf(loop.device)));
 }
 
 // Lower ones before those that stand on them.

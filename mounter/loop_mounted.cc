@@ -16,19 +16,13 @@ namespace {
 
 constexpr char kBtrfs[] = "/sys/fs/btrfs";
 
-absl::StatusOr<std::vector<std::string>> EntriesOrNone(const std::string& directory) {
-  absl::StatusOr<std::vector<std::string>> entries = EntriesOf(directory);
-  if (absl::IsNotFound(entries.status())) return std::vector<std::string>();
-  return entries;
-}
-
 // These have a directory for each device.
-absl::StatusOr<bool> HasExt4OrXfs(const std::string& name) {
+absl::StatusOr<std::string> Ext4OrXfs(const std::string& name) {
   for (const char* type : {"ext4", "xfs"}) {
     MOORING_ASSIGN_OR_RETURN(const bool mounted, IsInSysfs(fmt::format("/sys/fs/{}/{}", type, name)));
-    if (mounted) return true;
+    if (mounted) return std::string(type);
   }
-  return false;
+  return std::string();
 }
 
 // This one for each filesystem, with the names of its devices in it.
@@ -60,10 +54,16 @@ absl::StatusOr<bool> IsInSysfs(const std::string& path) {
   return ErrnoStatus(errno, "look at", path);
 }
 
+absl::StatusOr<std::string> MountedType(const std::string& name) {
+  MOORING_ASSIGN_OR_RETURN(std::string type, Ext4OrXfs(name));
+  if (!type.empty()) return type;
+  MOORING_ASSIGN_OR_RETURN(const bool btrfs, HasBtrfs(name));
+  return std::string(btrfs ? "btrfs" : "");
+}
+
 absl::StatusOr<bool> IsMountedAnywhere(const std::string& name) {
-  MOORING_ASSIGN_OR_RETURN(const bool mounted, HasExt4OrXfs(name));
-  if (mounted) return true;
-  return HasBtrfs(name);
+  MOORING_ASSIGN_OR_RETURN(const std::string type, MountedType(name));
+  return !type.empty();
 }
 
 absl::Status AskWhetherMounted(LoopInfo& loop) {
@@ -78,7 +78,8 @@ absl::Status AskWhetherMounted(std::vector<LoopInfo>& loops) {
   for (LoopInfo& loop : loops) {
     if (loop.hangs()) continue;
     const std::string name(NameOf(loop.device));
-    MOORING_ASSIGN_OR_RETURN(loop.mounted, HasExt4OrXfs(name));
+    MOORING_ASSIGN_OR_RETURN(const std::string type, Ext4OrXfs(name));
+    loop.mounted = !type.empty();
     if (loop.mounted) continue;
     if (!with_btrfs) {
       MOORING_ASSIGN_OR_RETURN(with_btrfs, DevicesWithBtrfs());

@@ -15,7 +15,9 @@ namespace mooring {
 // What cannot be looked at does not pass for missing.
 absl::StatusOr<bool> IsInSysfs(const std::string& path);
 
-// Of any block device, by the name of its node ("sdb"): ext4, xfs or btrfs.
+// The filesystem that is mounted from any block device, by the name of its node ("sdb"): "ext4" (ext2 and ext3 are
+// the same to sysfs), "xfs" or "btrfs"; empty: none.
+absl::StatusOr<std::string> MountedType(const std::string& name);
 absl::StatusOr<bool> IsMountedAnywhere(const std::string& name);
 
 // These set LoopInfo::mounted; nothing is known of one that hangs.

@@ -60,13 +60,7 @@ absl::Status DirectoryBackend::Copy(const std::vector<CopyDraft>&) {
 
 absl::Status DirectoryBackend::CheckUnused(const std::string& id) {
   if (!Locate(id).ok()) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounts_.List("/"));
-  for (const MountInfo& mount : mounts) {
-    if (OwnerOf(mount) != id) continue;
-    return FailedPrecondition(fmt::format(
-        "the volume is in use on this host, mounted at {}: unpublish and unstage it first", Quote(mount.target)));
-  }
-  return absl::OkStatus();
+  return CheckNotMounted(mounts_, id);
 }
 
 absl::Status DirectoryBackend::Delete(const std::string& id) {

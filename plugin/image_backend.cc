@@ -1,6 +1,5 @@
 #include "plugin/image_backend.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -8,11 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <memory>
 #include <set>
 #include <string_view>
 #include <thread>
 
+#include "base/directory.h"
 #include "base/file_lock.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -98,20 +97,6 @@ absl::Status MakeImage(const std::string& path, std::uint64_t bytes) {
   absl::Status resized = Resize(fd.get(), path, bytes);
   if (!resized.ok()) ::unlink(path.c_str());
   return resized;
-}
-
-absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(directory.c_str()), ::closedir);
-  std::vector<std::string> names;
-  if (open == nullptr && errno == ENOENT) return names;
-  if (open == nullptr) return ErrnoStatus(errno, "read the directory", directory);
-  errno = 0;
-  for (const dirent* entry = ::readdir(open.get()); entry != nullptr; entry = ::readdir(open.get())) {
-    names.emplace_back(entry->d_name);
-    errno = 0;
-  }
-  if (errno != 0) return ErrnoStatus(errno, "read the directory", directory);
-  return names;
 }
 
 // The volume's id where `name` is that id and `suffix`, else empty.
@@ -200,7 +185,7 @@ absl::Status ImageBackend::Delete(const std::string& id) {
 }
 
 absl::Status ImageBackend::RemoveBeside(const std::string& id) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(directory_));
   for (const std::string& name : names) {
     const std::string path = directory_ + "/" + name;
     if (IdOfLeftover(name) == id || IdOfUndoFile(name) == id) MOORING_RETURN_IF_ERROR(RemoveFile(path));
@@ -264,7 +249,7 @@ absl::Status ImageBackend::CheckSpace(std::uint64_t more_bytes) const {
 
 absl::StatusOr<std::vector<std::string>> ImageBackend::Reconcile() {
   MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(directory_));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(directory_));
   std::set<std::string> ids;
   for (const std::string& name : names) {
     ids.insert(IdOf(name, kImageSuffix));

@@ -80,13 +80,6 @@ VolumeUse StagedUse(const StageSpec& spec) {
   return use;
 }
 
-// A smaller filesystem on what is left of the image, or a smaller device, would hide that data is lost.
-absl::Status CheckWhole(const NodeVolume& volume) {
-  if (volume.bytes >= volume.made_bytes) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("volume {} is cut short: its image {} has {} bytes of {}; restore it first",
-                                        volume.id, Quote(volume.path), volume.bytes, volume.made_bytes));
-}
-
 MountFlags StagedFlags(const StageSpec& spec, const NodeVolume& volume) {
   MountFlags flags = Tuned(spec.capability.options.flags, volume.tuning);
   flags.read_only = IsReadOnly(spec);

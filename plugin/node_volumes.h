@@ -232,9 +232,6 @@ MountFlags StagedFlags(const StageSpec& spec, const NodeVolume& volume);
 Propagation StagedPropagation(const StageSpec& spec);
 VolumeUse StagedUse(const StageSpec& spec);  // not done
 
-// FAILED_PRECONDITION: smaller than it was made.
-absl::Status CheckWhole(const NodeVolume& volume);
-
 // The options by which a volume of memory is mounted, and changed.
 std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes);
 

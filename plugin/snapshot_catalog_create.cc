@@ -126,10 +126,7 @@ absl::StatusOr<SnapshotCatalog::Source> SnapshotCatalog::FindSource(const std::s
         fmt::format("volume {} lies in pool {}, whose backend has no snapshots: only volumes that are images have",
                     volume_id, Quote(volume.pool)));
   }
-  if (found.bytes < found.made_bytes) {
-    return FailedPrecondition(fmt::format("volume {} is cut short: its image {} has {} bytes of {}; restore it first",
-                                          volume_id, Quote(found.path), found.bytes, found.made_bytes));
-  }
+  MOORING_RETURN_IF_ERROR(CheckWhole(found));
   return Source{.volume = std::move(volume), .path = found.path, .bytes = found.bytes};
 }
 

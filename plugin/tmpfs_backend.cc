@@ -51,15 +51,7 @@ absl::Status TmpfsBackend::Copy(const std::vector<CopyDraft>&) {
   return Unimplemented("memory cannot be copied as of one instant: this pool has no snapshots and no clones");
 }
 
-absl::Status TmpfsBackend::CheckUnused(const std::string& id) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounts_.List("/"));
-  for (const MountInfo& mount : mounts) {
-    if (OwnerOf(mount) != id) continue;
-    return FailedPrecondition(fmt::format(
-        "the volume is in use on this host, mounted at {}: unpublish and unstage it first", Quote(mount.target)));
-  }
-  return absl::OkStatus();
-}
+absl::Status TmpfsBackend::CheckUnused(const std::string& id) { return CheckNotMounted(mounts_, id); }
 
 absl::Status TmpfsBackend::Delete(const std::string& id) {
   if (!IsVolumeId(id)) return absl::OkStatus();

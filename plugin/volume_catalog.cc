@@ -63,7 +63,9 @@ absl::Status CannotGrow(const Pool& pool, std::uint64_t bytes) {
                                 SizeText(bytes), pool.name, ToString(pool.kind)));
 }
 
-VolumeInfo ToInfo(ListedVolume listed) {
+}  // namespace
+
+VolumeInfo VolumeCatalog::ToInfo(ListedVolume listed) {
   return {.id = std::move(listed.volume.id),
           .bytes = listed.volume.bytes,
           .fs_type = std::move(listed.volume.fs_type),
@@ -72,8 +74,6 @@ VolumeInfo ToInfo(ListedVolume listed) {
           .source = std::move(listed.volume.source),
           .published_nodes = std::move(listed.nodes)};
 }
-
-}  // namespace
 
 VolumeCatalog::VolumeCatalog(CatalogStore& store, SnapshotStore& snapshots, const Pools& pools,
                              KeyedLocks& volume_locks, Contents& contents, Settings settings)

@@ -107,6 +107,8 @@ class VolumeCatalog : public VolumeSource {
   const Pools& pools() const { return pools_; }
 
  private:
+  static VolumeInfo ToInfo(ListedVolume listed);
+
   // NOT_FOUND for what is no id of ours.
   absl::StatusOr<KeyedLocks::Hold> Lock(const std::string& id, const Call& call);
   absl::StatusOr<KeyedLocks::Hold> LockName(const std::string& name, const Call& call);

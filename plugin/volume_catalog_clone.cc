@@ -27,12 +27,6 @@ absl::Status CheckCanClone(BackendKind kind, const std::string& pool, std::strin
       fmt::format("{} pool {}, whose backend copies no volumes: only images can be copied", what, Quote(pool)));
 }
 
-absl::Status CheckWhole(const std::string& id, const std::string& path, std::uint64_t bytes, std::uint64_t made_bytes) {
-  if (bytes >= made_bytes) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} is cut short: its image {} has {} bytes of {}; restore it first", id,
-                                        Quote(path), bytes, made_bytes));
-}
-
 }  // namespace
 
 absl::StatusOr<std::optional<KeyedLocks::Hold>> VolumeCatalog::LockSource(const std::string& id, const Call& call) {
@@ -46,7 +40,7 @@ absl::StatusOr<VolumeCatalog::Source> VolumeCatalog::FindSource(const ContentSou
   if (wanted.kind == ContentSource::Kind::kVolume) {
     MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(wanted.id));
     MOORING_ASSIGN_OR_RETURN(NodeVolume volume, Find(wanted.id));
-    MOORING_RETURN_IF_ERROR(CheckWhole(wanted.id, volume.path, volume.bytes, volume.made_bytes));
+    MOORING_RETURN_IF_ERROR(CheckWhole(volume));
     return Source{.kind = volume.kind,
                   .path = std::move(volume.path),
                   .bytes = volume.bytes,
@@ -61,7 +55,7 @@ absl::StatusOr<VolumeCatalog::Source> VolumeCatalog::FindSource(const ContentSou
   if (!pool.ok()) return WithCode(absl::StatusCode::kFailedPrecondition, pool.status());
   const absl::StatusOr<VolumeLocation> image = (*pool)->backend->Locate(record->id);
   if (!image.ok()) return Unexpected(image.status());
-  MOORING_RETURN_IF_ERROR(CheckWhole(record->id, image->path, image->bytes, record->bytes));
+  MOORING_RETURN_IF_ERROR(CheckWhole("snapshot " + record->id, image->path, image->bytes, record->bytes));
   return Source{.kind = (*pool)->kind,
                 .path = image->path,
                 .bytes = image->bytes,

@@ -24,15 +24,6 @@ std::string SegmentsText(const Segments& segments) {
   return text.empty() ? "none" : text;
 }
 
-VolumeInfo ToInfo(const VolumeRecord& record) {
-  return {.id = record.id,
-          .bytes = record.bytes,
-          .fs_type = record.fs_type,
-          .propagation = record.propagation,
-          .pool = record.pool,
-          .source = record.source};
-}
-
 std::string SourceText(const std::string& id) {
   return id.empty() ? "no content source" : "content source " + Quote(id);
 }
@@ -60,20 +51,20 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, c
       MOORING_ASSIGN_OR_RETURN(const bool inserted, InsertWithRoom(record, call));
       if (!inserted) continue;
       MOORING_RETURN_IF_ERROR(Finish(record, spec));
-      return ToInfo(record);
+      return ToInfo({record, {}});
     }
     const absl::Status matches = CheckMatches(*there, spec);
     if (there->state == VolumeState::kReady) {
       MOORING_RETURN_IF_ERROR(matches);
       MOORING_RETURN_IF_ERROR(CheckSameDevice(*there, spec));
-      return ToInfo(*there);
+      return ToInfo({*there, {}});
     }
     // A copy is never finished later: its source may have changed since. And an existing volume is not held to mutable
     // parameters, which may have changed, too; but this one nobody knows.
     const bool tuned_alike = there->tuning == With({}, spec.tuning);
     if (there->state == VolumeState::kCreating && matches.ok() && tuned_alike && there->source.empty()) {
       MOORING_RETURN_IF_ERROR(Finish(*there, spec));
-      return ToInfo(*there);
+      return ToInfo({*there, {}});
     }
     MOORING_RETURN_IF_ERROR(ClearName(*there, call));
   }

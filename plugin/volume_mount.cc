@@ -1,8 +1,12 @@
 #include "plugin/volume_mount.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/path.h"
+#include "base/quote.h"
+#include "base/status.h"
 #include "plugin/volume_id.h"
 
 namespace mooring {
@@ -39,6 +43,16 @@ std::string OwnerOf(const PathInfo& info) {
     if (std::string owner = OwnerOf(*info.loop); !owner.empty()) return owner;
   }
   return info.mount ? OwnerOf(*info.mount) : "";
+}
+
+absl::Status CheckNotMounted(Mounts& mounts, const std::string& volume_id) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> all, mounts.List("/"));
+  for (const MountInfo& mount : all) {
+    if (OwnerOf(mount) != volume_id) continue;
+    return FailedPrecondition(fmt::format(
+        "the volume is in use on this host, mounted at {}: unpublish and unstage it first", Quote(mount.target)));
+  }
+  return absl::OkStatus();
 }
 
 const KnownDevice* DeviceBehind(const MountInfo& mount, const std::vector<KnownDevice>& devices) {

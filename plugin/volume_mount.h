@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "mounter/mounter.h"
 #include "plugin/volume_source.h"
 
@@ -29,6 +30,9 @@ std::string ReadOnlyLabelFor(const std::string& volume_id);
 std::string OwnerOf(const LoopInfo& loop);
 std::string OwnerOf(const MountInfo& mount);
 std::string OwnerOf(const PathInfo& info);
+
+// Of a volume that its mounts alone tell: FAILED_PRECONDITION names where it is mounted. Reads the whole mount table.
+absl::Status CheckNotMounted(Mounts& mounts, const std::string& volume_id);
 
 // The device that is mounted, or whose node is bound; none: null.
 const KnownDevice* DeviceBehind(const MountInfo& mount, const std::vector<KnownDevice>& devices);

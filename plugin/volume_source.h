@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
 #include "plugin/backend.h"
@@ -27,6 +28,12 @@ struct NodeVolume {
   std::optional<Propagation> propagation = std::nullopt;  // of its targets, asked for when it was created
   VolumeTuning tuning = {};
 };
+
+// FAILED_PRECONDITION: smaller than it was made. A smaller filesystem on what is left, a smaller device, or a copy of
+// it would hide that data is lost. `whose`: "volume vol-…", "snapshot snap-…".
+absl::Status CheckWhole(const NodeVolume& volume);
+absl::Status CheckWhole(const std::string& whose, const std::string& path, std::uint64_t bytes,
+                        std::uint64_t made_bytes);
 
 class VolumeSource {
  public:

@@ -1,0 +1,21 @@
+#include "plugin/volume_source.h"
+
+#include <fmt/format.h>
+
+#include "base/quote.h"
+#include "base/status.h"
+
+namespace mooring {
+
+absl::Status CheckWhole(const std::string& whose, const std::string& path, std::uint64_t bytes,
+                        std::uint64_t made_bytes) {
+  if (bytes >= made_bytes) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("{} is cut short: its image {} has {} bytes of {}; restore it first", whose,
+                                        Quote(path), bytes, made_bytes));
+}
+
+absl::Status CheckWhole(const NodeVolume& volume) {
+  return CheckWhole("volume " + volume.id, volume.path, volume.bytes, volume.made_bytes);
+}
+
+}  // namespace mooring
