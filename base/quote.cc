@@ -87,4 +87,13 @@ std::string JsonQuote(std::string_view text) {
   return quoted + "\"";
 }
 
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = Utf8Length(text);
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
 }  // namespace mooring

@@ -15,6 +15,8 @@ std::string Quote(std::string_view text, std::size_t most = 256);
 // A JSON string literal, quotes included; bytes that are not UTF-8 become U+FFFD.
 std::string JsonQuote(std::string_view text);
 
+bool IsUtf8(std::string_view text);
+
 }  // namespace mooring
 
 #endif  // MOORING_BASE_QUOTE_H_

@@ -6,7 +6,6 @@
 
 #include "base/quote.h"
 #include "base/status.h"
-#include "cli/text.h"
 
 namespace mooring::cli {
 

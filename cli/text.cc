@@ -102,15 +102,6 @@ std::string ShellQuote(std::string_view text) {
   return quoted + "'";
 }
 
-bool IsUtf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t bytes = Decode(text).bytes;
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
 std::size_t Width(std::string_view text) {
   const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80; };
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins));

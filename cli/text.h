@@ -16,8 +16,6 @@ std::string Visible(std::string_view text);
 // name the same, is written as $'…' in ASCII: it survives a terminal and JSON.
 std::string ShellQuote(std::string_view text);
 
-bool IsUtf8(std::string_view text);
-
 // Characters, not bytes: what `text` (already Visible) takes on a line. Wide characters count as one.
 std::size_t Width(std::string_view text);
 

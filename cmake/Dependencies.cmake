@@ -17,6 +17,10 @@ find_package(CLI11 REQUIRED)
 pkg_check_modules(LIBMOUNT REQUIRED IMPORTED_TARGET mount>=2.38)
 pkg_check_modules(LIBUDEV REQUIRED IMPORTED_TARGET libudev>=252)
 pkg_check_modules(LIBBLKID REQUIRED IMPORTED_TARGET blkid>=2.38)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib>=0.11)
+find_package(nlohmann_json REQUIRED)
+pkg_check_modules(LIBSYSTEMD REQUIRED IMPORTED_TARGET libsystemd>=252)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 
 # Debian's CMake packages of abseil and gRPC name the shared libraries only. The static ones go in as one group each, since

@@ -1,26 +1,14 @@
 #include "plugin/catalog_database.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
 
-#include <cerrno>
-
 #include "base/quote.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
-#include "plugin/sqlite.h"
+#include "sqlite/sqlite.h"
 
 namespace mooring {
 namespace {
-
-// Only ever creates: opening and closing a database that this process has open elsewhere would drop its POSIX locks
-// (sqlite.org/howtocorrupt.html). SQLite gives the WAL beside it the same mode.
-absl::Status MakePrivateFile(const std::string& path) {
-  const UniqueFd made(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (made.ok() || errno == EEXIST) return absl::OkStatus();
-  return ErrnoStatus(errno, "create the volume catalog", path);
-}
 
 SQLite::Database OpenConnection(const std::string& path, int flags) {
   SQLite::Database database(path, flags | SQLite::OPEN_NOFOLLOW, static_cast<int>(kBusyTimeout.count()));
@@ -39,7 +27,7 @@ CatalogDatabase::CatalogDatabase(const std::string& path)
     : path_(path), writer_(path, SQLite::OPEN_READWRITE), reader_(path, SQLite::OPEN_READONLY) {}
 
 absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::Open(const std::string& path) {
-  MOORING_RETURN_IF_ERROR(MakePrivateFile(path));
+  MOORING_RETURN_IF_ERROR(MakePrivateFile(path, "the volume catalog"));
   return Guarded("open", path, [&] { return std::make_shared<CatalogDatabase>(path); });
 }
 

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "sqlite/sqlite.h"
 
 namespace mooring {
 
@@ -38,28 +39,6 @@ class CatalogDatabase {
   const std::string path_;
   Connection writer_;
   Connection reader_;  // goes first: the last connection to close has to be able to tidy the WAL up
-};
-
-// A prepared statement in use. It is reset whatever happens: one left half read would hold its snapshot open for ever.
-class Use {
- public:
-  template <typename... Values>
-  explicit Use(SQLite::Statement& statement, const Values&... values) : statement_(statement) {
-    int index = 0;
-    (statement_.bind(++index, values), ...);
-  }
-  Use(const Use&) = delete;
-  Use& operator=(const Use&) = delete;
-  ~Use() { statement_.tryReset(); }
-
-  bool Step() { return statement_.executeStep(); }
-  int Exec() { return statement_.exec(); }  // rows changed
-  std::string Text(int column) { return statement_.getColumn(column).getString(); }
-  std::int64_t Number(int column) { return statement_.getColumn(column).getInt64(); }
-  bool IsNull(int column) { return statement_.getColumn(column).isNull(); }
-
- private:
-  SQLite::Statement& statement_;
 };
 
 // "<what> the volume catalog '<path>': <SQLite's words>", and what to do. RESOURCE_EXHAUSTED where the disk is full,

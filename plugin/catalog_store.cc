@@ -9,7 +9,8 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "plugin/catalog_database.h"
-#include "plugin/sqlite.h"
+#include "plugin/stored_propagation.h"
+#include "sqlite/sqlite.h"
 
 namespace mooring {
 namespace {

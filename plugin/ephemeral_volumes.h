@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "plugin/call.h"
 #include "plugin/catalog_store.h"
-#include "plugin/keyed_lock.h"
+#include "base/keyed_lock.h"
 #include "plugin/node_volumes.h"
 #include "plugin/volume_catalog.h"
 #include "plugin/volume_specs.h"

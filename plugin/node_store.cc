@@ -13,7 +13,8 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "plugin/sqlite.h"
+#include "plugin/stored_propagation.h"
+#include "sqlite/sqlite.h"
 
 namespace mooring {
 namespace {

@@ -36,7 +36,7 @@
 #include "mounter/mounter.h"
 #include "plugin/call.h"
 #include "plugin/capability.h"
-#include "plugin/keyed_lock.h"
+#include "base/keyed_lock.h"
 #include "plugin/node_store.h"
 #include "plugin/volume_mount.h"
 #include "plugin/volume_source.h"

@@ -15,6 +15,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "csi.pb.h"
+#include "rpc/status.h"
 
 namespace mooring {
 namespace {
@@ -26,12 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 // Time that is kept back from a caller's deadline, to answer within it.
 constexpr std::chrono::milliseconds kTimeToAnswer{100};
-
-// Where the one file that knows both kinds of status stands: absl's codes and gRPC's have the same numbers.
-grpc::Status ToGrpc(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  return {static_cast<grpc::StatusCode>(status.code()), Message(status)};
-}
 
 Call CallOf(const grpc::ServerContext& context) {
   Call call = Call::WithLongestWait();

@@ -28,7 +28,7 @@
 #include "plugin/device_backend.h"
 #include "plugin/directory_backend.h"
 #include "plugin/disks.h"
-#include "plugin/endpoint.h"
+#include "base/endpoint.h"
 #include "plugin/ephemeral_volumes.h"
 #include "plugin/group_controller_service.h"
 #include "plugin/identity_service.h"

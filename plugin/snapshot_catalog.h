@@ -28,7 +28,7 @@
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
 #include "plugin/call.h"
-#include "plugin/keyed_lock.h"
+#include "base/keyed_lock.h"
 #include "plugin/pools.h"
 #include "plugin/snapshot_specs.h"
 #include "plugin/snapshot_store.h"

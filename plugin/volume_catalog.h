@@ -31,7 +31,7 @@
 #include "absl/status/statusor.h"
 #include "plugin/call.h"
 #include "plugin/catalog_store.h"
-#include "plugin/keyed_lock.h"
+#include "base/keyed_lock.h"
 #include "plugin/pools.h"
 #include "plugin/snapshot_store.h"
 #include "plugin/volume_source.h"

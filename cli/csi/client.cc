@@ -43,11 +43,6 @@ std::string Client::CallName(const google::protobuf::Message& request) {
   return name.substr(0, name.size() - std::strlen("Request"));
 }
 
-absl::Status Client::ToAbsl(const grpc::Status& status) {
-  const std::string message = status.error_message();
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), absl::string_view(message));
-}
-
 // The connection is made before the call, so that --time shows the call alone.
 absl::Status Client::Connect(Clock::time_point deadline) const {
   for (;;) {

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "cli/csi/progress.h"
 #include "csi.grpc.pb.h"
+#include "rpc/status.h"
 
 namespace mooring::cli::csi_area {
 
@@ -86,7 +87,7 @@ class Client {
     const grpc::Status status = reader->Finish();
     TraceTime(request, std::chrono::steady_clock::now() - start);
     MOORING_RETURN_IF_ERROR(taken);
-    return Finish(CallName(request), ToAbsl(status), limit);
+    return Finish(CallName(request), FromGrpc(status), limit);
   }
 
  private:
@@ -105,13 +106,12 @@ class Client {
     const grpc::Status status = (stub.get()->*method)(&context, request, &response);
     progress.reset();
     TraceTime(request, std::chrono::steady_clock::now() - start);
-    MOORING_RETURN_IF_ERROR(Finish(CallName(request), ToAbsl(status), limit));
+    MOORING_RETURN_IF_ERROR(Finish(CallName(request), FromGrpc(status), limit));
     return response;
   }
 
   // "NodeGetInfo" of a NodeGetInfoRequest: CSI names every request after its call.
   static std::string CallName(const google::protobuf::Message& request);
-  static absl::Status ToAbsl(const grpc::Status& status);
 
   Limit CallLimit() const { return {Clock::now() + options_.timeout, options_.timeout, "--timeout"}; }
   absl::Status Connect(Clock::time_point deadline) const;

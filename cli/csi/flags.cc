@@ -8,7 +8,6 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "cli/size.h"
-#include "cli/text.h"
 
 namespace mooring::cli::csi_area {
 namespace {

@@ -1,4 +1,4 @@
-#include "plugin/endpoint.h"
+#include "base/endpoint.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "plugin/keyed_lock.h"
+#include "base/keyed_lock.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // One operation at a time for each key; different keys never wait for each other.
-#ifndef MOORING_PLUGIN_KEYED_LOCK_H_
-#define MOORING_PLUGIN_KEYED_LOCK_H_
+#ifndef MOORING_BASE_KEYED_LOCK_H_
+#define MOORING_BASE_KEYED_LOCK_H_
 
 #include <chrono>
 #include <condition_variable>
@@ -62,4 +62,4 @@ class KeyedLocks {
 
 }  // namespace mooring
 
-#endif  // MOORING_PLUGIN_KEYED_LOCK_H_
+#endif  // MOORING_BASE_KEYED_LOCK_H_

@@ -1,6 +1,6 @@
-// The socket the plugin listens on.
-#ifndef MOORING_PLUGIN_ENDPOINT_H_
-#define MOORING_PLUGIN_ENDPOINT_H_
+// The socket that a server of ours listens on.
+#ifndef MOORING_BASE_ENDPOINT_H_
+#define MOORING_BASE_ENDPOINT_H_
 
 #include <chrono>
 #include <string>
@@ -24,4 +24,4 @@ absl::Status ClearSocketPath(const std::string& path);
 
 }  // namespace mooring
 
-#endif  // MOORING_PLUGIN_ENDPOINT_H_
+#endif  // MOORING_BASE_ENDPOINT_H_

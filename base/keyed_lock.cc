@@ -1,4 +1,4 @@
-#include "plugin/keyed_lock.h"
+#include "base/keyed_lock.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,10 +10,11 @@
 
 #include "base/quote.h"
 #include "base/status.h"
-#include "plugin/readiness.h"
 
 namespace mooring {
 namespace {
+
+absl::Status Stopping() { return Unavailable("this process is stopping: call again when it is back"); }
 
 // A key is one byte of the file, which need not be that long: FNV-1a, the same in every build. Two keys that share a
 // byte would merely wait for each other.

@@ -1,4 +1,4 @@
-#include "plugin/endpoint.h"
+#include "base/endpoint.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,0 +1,63 @@
+// Who may claim what: (f) 2 to 4, 7, 8. Pure functions of the records that were read.
+#ifndef MOORING_MANAGER_CLAIMS_CLAIM_RULES_H_
+#define MOORING_MANAGER_CLAIMS_CLAIM_RULES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "manager/records.h"
+
+namespace mooring::manager {
+
+struct ClaimRequest {
+  VolumeKey volume;
+  std::string allocation;
+  std::string node;              // the host
+  std::string external_node_id;  // empty: any claim's on that node, else the fingerprint's, (i)
+  ClaimMode mode = ClaimMode::kRead;
+  Capability capability;
+};
+
+// What is claimed already, and what the answer depends on.
+struct ClaimState {
+  Volume volume;
+  std::vector<Claim> claims;  // of this volume
+  bool schedulable = false;   // PluginStatus::schedulable of its plugin
+  std::string unschedulable;  // why not, in words
+};
+
+enum class ClaimDecision { kHeldAlready, kGrant };
+
+// FAILED_PRECONDITION: not free, with who holds it and in which mode; not schedulable (UNAVAILABLE where the plugin is
+// not healthy, RESOURCE_EXHAUSTED where it is exhausted); INVALID_ARGUMENT: the volume has no such capability, or the
+// request contradicts itself (a reader mode that is to write).
+absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimState& state);
+
+// (f) 1. All that is wrong at once, one line each, as INVALID_ARGUMENT.
+absl::Status CheckVolume(const Volume& volume);
+
+// (f) 8: of a request as a task makes it, before anything is looked up. All that is wrong at once.
+struct TaskRequest {
+  ClaimMode mode = ClaimMode::kRead;
+  Capability capability;
+  bool read_only = false;
+  bool has_mount_options = false;
+  bool per_alloc = false;
+  bool system_job = false;  // one task on every host
+  int tasks = 1;            // that ask for this same volume
+};
+absl::Status CheckTaskRequest(const TaskRequest& request);
+
+// (f) 9: whether `next` may take the place of `now`.
+absl::Status CheckUpdate(const Volume& now, const Volume& next, const std::vector<Claim>& claims);
+
+// With the index of --per-alloc: "db[3]".
+std::string PerAllocId(const std::string& id, int index);
+
+// RESOURCE_EXHAUSTED holds for an hour, or until the plugin's health changes, (k) 4.
+bool IsExhausted(const Volume& volume, Time now);
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_CLAIMS_CLAIM_RULES_H_

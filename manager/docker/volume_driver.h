@@ -1,0 +1,33 @@
+// Docker's and Podman's volume plugin protocol (VolumeDriver.*), over the same volumes, claims and attachments. Without
+// HTTP: requests and answers as JSON texts, so that it can be tested so. http_server.h serves it.
+//
+//   docker volume create -d mooring -o size=1GiB db     a volume of namespace "docker", created through its CSI plugin
+//   docker run -v db:/data …                            an attachment of allocation "docker-<id Docker gives the
+//   mount>"
+#ifndef MOORING_MANAGER_DOCKER_VOLUME_DRIVER_H_
+#define MOORING_MANAGER_DOCKER_VOLUME_DRIVER_H_
+
+#include <string>
+
+#include "manager/csi/csi_channel.h"
+
+namespace mooring::manager {
+
+struct Parts;  // manager.h
+
+class DockerVolumeDriver {
+ public:
+  // `default_plugin` empty: the only plugin there is. `parts` outlives it.
+  DockerVolumeDriver(Parts& parts, std::string default_plugin);
+
+  // `method`: "/VolumeDriver.Mount"; gives the body of the answer, an error in its "Err".
+  std::string Handle(const std::string& method, const std::string& body, Clock::time_point until);
+
+ private:
+  Parts& parts_;
+  const std::string default_plugin_;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_DOCKER_VOLUME_DRIVER_H_

@@ -1,0 +1,75 @@
+// The manager as a whole. main() wires it to the process, server.h to its sockets; README.md draws threads and owners.
+#ifndef MOORING_MANAGER_MANAGER_H_
+#define MOORING_MANAGER_MANAGER_H_
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/keyed_lock.h"
+#include "manager/attach/attachments.h"
+#include "manager/claims/claims.h"
+#include "manager/config.h"
+#include "manager/events.h"
+#include "manager/plugins/plugin_loop.h"
+#include "manager/plugins/registry.h"
+#include "manager/state/records_store.h"
+#include "manager/state/state.h"
+#include "manager/supervisor/launcher.h"
+#include "manager/supervisor/supervisor.h"
+#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/volume_manager.h"
+#include "manager/volumes/volumes.h"
+#include "mounter/mounter.h"
+
+namespace mooring::manager {
+
+// In the order of their dependence: what stands below uses what stands above and goes first.
+struct Parts {
+  Config config;
+  std::unique_ptr<State> state;
+  RecordsStore store{*state};
+  Events events;
+  std::unique_ptr<Registry> registry;
+  std::unique_ptr<Launcher> exec_launcher, container_launcher;
+  std::unique_ptr<Supervisor> supervisor;
+  std::unique_ptr<PluginLoop> plugins;
+  KeyedLocks controller_locks;
+  std::unique_ptr<MountJournal> journal;
+  std::unique_ptr<VolumeManager> volume_manager;
+  std::unique_ptr<Volumes> volumes;
+  std::unique_ptr<Claims> claims;
+  std::unique_ptr<Attachments> attachments;
+};
+
+// Opens the state, starts everything, restores what was attached, and keeps house (collects past claims, sends what is
+// owed). `kernel` outlives it.
+class Manager {
+ public:
+  static absl::StatusOr<std::unique_ptr<Manager>> Start(const Config& config, Mounts& kernel);
+  ~Manager();  // Stop
+
+  Parts& parts() { return *parts_; }
+
+  // Takes no new work; mounts and plugins stay as they are.
+  void Stop();
+
+ private:
+  explicit Manager(std::unique_ptr<Parts> parts);
+  void KeepHouse();
+
+  std::unique_ptr<Parts> parts_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  bool look_now_ = false;
+  std::thread housekeeper_;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_MANAGER_H_

@@ -1,0 +1,61 @@
+// One running plugin of one type: looked at every 30 s, (c). A thread of its own does the looking, so that a plugin
+// that hangs holds up nobody.
+#ifndef MOORING_MANAGER_PLUGINS_INSTANCE_MANAGER_H_
+#define MOORING_MANAGER_PLUGINS_INSTANCE_MANAGER_H_
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "manager/plugins/plugin_directory.h"
+
+namespace mooring::manager {
+
+class InstanceManager {
+ public:
+  struct Settings {
+    Clock::duration interval = std::chrono::seconds(30);
+    Clock::duration deadline = std::chrono::seconds(30);
+    Clock::duration last_look = std::chrono::seconds(1);
+    Clock::duration retry_unsettled = std::chrono::milliseconds(500);  // until the first full success
+  };
+  // Called from its thread, with no lock held, when the health or its words have changed; never for what is unchanged.
+  using OnChange = std::function<void(const InstanceInfo& instance, const Fingerprint& fingerprint)>;
+
+  InstanceManager(InstanceInfo instance, std::shared_ptr<CsiChannel> channel, Settings settings, OnChange on_change);
+  ~InstanceManager();  // Stop
+
+  // One last look, at most `last_look`, so that health turns false where the plugin is gone; then unhealthy for good.
+  // Blocks until its thread has ended; the channel is closed.
+  void Stop();
+
+  // The first full success, or UNAVAILABLE with what the plugin said last at `until`; also after Stop.
+  absl::StatusOr<ReadyPlugin> WaitUntilComplete(Clock::time_point until);
+
+  const InstanceInfo& instance() const { return instance_; }
+  Fingerprint fingerprint() const;
+  ReadyPlugin Now() const;
+  void LookNow();  // something happened: not in 30 s but at once
+
+ private:
+  void Run();
+
+  const InstanceInfo instance_;
+  const std::shared_ptr<CsiChannel> channel_;
+  const Settings settings_;
+  const OnChange on_change_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Fingerprint fingerprint_;
+  bool look_now_ = false;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_PLUGINS_INSTANCE_MANAGER_H_

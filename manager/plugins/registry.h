@@ -1,0 +1,92 @@
+// Which plugins run, newest first: the dynamic registry, (a). Knows nothing of their health.
+//
+// One mutex; no call waits for a subscriber or for a plugin. It is persisted before an event is told.
+#ifndef MOORING_MANAGER_PLUGINS_REGISTRY_H_
+#define MOORING_MANAGER_PLUGINS_REGISTRY_H_
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "manager/csi/csi_channel.h"
+#include "manager/records.h"
+#include "manager/state/state.h"
+
+namespace mooring::manager {
+
+struct RegistryEvent {
+  enum class Kind { kRegistered, kDeregistered };
+  Kind kind = Kind::kRegistered;
+  InstanceInfo instance;
+};
+
+class Registry {
+ public:
+  // Ordered and lossless; ends when it is destroyed or the registry closes. The registry outlives it.
+  class Subscription {
+   public:
+    Subscription(Registry& registry, PluginType type);
+    ~Subscription();
+    Subscription(const Subscription&) = delete;
+    Subscription& operator=(const Subscription&) = delete;
+
+    // The next one; none: `until` is over. CANCELLED: the registry is closed, or Stop was called (from any thread).
+    absl::StatusOr<std::optional<RegistryEvent>> Next(Clock::time_point until);
+    void Stop();
+
+   private:
+    friend class Registry;
+    Registry& registry_;
+    const PluginType type_;
+    std::deque<RegistryEvent> queue_;  // under the registry's mutex, as is the next
+    bool stopped_ = false;
+    std::condition_variable changed_;
+  };
+
+  // Restores what the state has of `host`, contents and order.
+  static absl::StatusOr<std::unique_ptr<Registry>> Open(State& state, const std::string& host);
+  ~Registry();
+
+  // To the front, and an event; the same instance again (all fields alike): neither. INVALID_ARGUMENT: no name,
+  // instance id or socket.
+  absl::Status Register(const InstanceInfo& instance);
+
+  // NOT_FOUND: no plugin of that type was ever registered. An unknown name or instance: nothing happens.
+  absl::Status Deregister(PluginType type, const std::string& name, const std::string& instance_id);
+
+  std::vector<InstanceInfo> List(PluginType type) const;                                // the fronts, by name
+  std::optional<InstanceInfo> Get(PluginType type, const std::string& name) const;      // the front
+  std::vector<InstanceInfo> Instances(PluginType type, const std::string& name) const;  // newest first
+  std::optional<InstanceInfo> FindInstance(const std::string& instance_id, PluginType type) const;
+
+  // The front as soon as there is one. DEADLINE_EXCEEDED names the plugin. CANCELLED: closed.
+  absl::StatusOr<InstanceInfo> WaitForPlugin(PluginType type, const std::string& name, Clock::time_point until) const;
+
+  void Close();  // ends subscriptions and waiting
+
+ private:
+  Registry(State& state, std::string host);
+  absl::Status Persist();  // under mutex_
+  void Tell(const RegistryEvent& event);
+
+  using ByName = std::map<std::string, std::vector<InstanceInfo>>;  // newest first
+
+  State& state_;
+  const std::string host_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::map<PluginType, ByName> plugins_;
+  std::vector<Subscription*> subscriptions_;
+  bool closed_ = false;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_PLUGINS_REGISTRY_H_

@@ -1,0 +1,31 @@
+// The sockets of the manager: its API, and Docker's volume plugin.
+#ifndef MOORING_MANAGER_SERVER_H_
+#define MOORING_MANAGER_SERVER_H_
+
+#include <chrono>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "manager/manager.h"
+
+namespace mooring::manager {
+
+class Server {
+ public:
+  // Binds config.socket_path (0600, or 0660 with the group), or takes the listening socket that systemd passes
+  // (sd_listen_fds(3)). FAILED_PRECONDITION: somebody serves it already, or there is no such group.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(Manager& manager);
+  ~Server();
+
+  absl::Status Stop(std::chrono::seconds patience);  // calls under way end, streams are ended
+
+ private:
+  struct Serving;
+  explicit Server(std::unique_ptr<Serving> serving);
+  std::unique_ptr<Serving> serving_;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_SERVER_H_

@@ -1,0 +1,94 @@
+#include "manager/state/keys.h"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <array>
+#include <cctype>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "manager/words.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr std::size_t kLongestName = 255;
+constexpr std::size_t kLongestEscaped = 180;
+
+bool StandsForItself(char c, std::size_t at) {
+  const auto byte = static_cast<unsigned char>(c);
+  if (byte >= 0x80) return false;
+  return std::isalnum(byte) != 0 || c == '-' || c == '_' || (c == '.' && at > 0);
+}
+
+std::string Sha256(std::string_view text) {
+  std::array<unsigned char, 32> digest = {};
+  ::EVP_Digest(text.data(), text.size(), digest.data(), nullptr, ::EVP_sha256(), nullptr);
+  std::string hex;
+  for (const unsigned char byte : digest) hex += fmt::format("{:02x}", byte);
+  return hex;
+}
+
+bool HasControlCharacter(std::string_view name) {
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::Status CheckName(std::string_view field, std::string_view name) {
+  if (name.empty()) return InvalidArgument(fmt::format("{} is missing", field));
+  if (name.size() > kLongestName) {
+    return InvalidArgument(
+        fmt::format("{} {} has {} bytes, more than {}", field, Quote(name, 64), name.size(), kLongestName));
+  }
+  if (HasControlCharacter(name))
+    return InvalidArgument(fmt::format("{} {} has control characters", field, Quote(name)));
+  if (!IsUtf8(name)) return InvalidArgument(fmt::format("{} {} is not UTF-8", field, Quote(name)));
+  return absl::OkStatus();
+}
+
+std::string Escape(std::string_view name) {
+  std::string escaped;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (StandsForItself(name[i], i)) {
+      escaped += name[i];
+    } else {
+      escaped += fmt::format("%{:02X}", static_cast<unsigned char>(name[i]));
+    }
+  }
+  if (escaped.size() <= kLongestEscaped) return escaped;
+  return escaped.substr(0, kLongestEscaped) + "~" + Sha256(name);
+}
+
+std::string VolumesPrefix() { return "shared/volumes/"; }
+std::string VolumesPrefix(const std::string& ns) { return fmt::format("shared/volumes/{}/", Escape(ns)); }
+std::string VolumeStateKey(const VolumeKey& volume) { return VolumesPrefix(volume.ns) + Escape(volume.id); }
+
+std::string SecretsStateKey(const VolumeKey& volume) {
+  return fmt::format("shared/secrets/{}/{}", Escape(volume.ns), Escape(volume.id));
+}
+
+std::string ClaimsPrefix() { return "shared/claims/"; }
+std::string ClaimsPrefix(const VolumeKey& volume) {
+  return fmt::format("shared/claims/{}/{}/", Escape(volume.ns), Escape(volume.id));
+}
+std::string ClaimStateKey(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
+  return fmt::format("{}{}/{}", ClaimsPrefix(volume), ToString(mode), Escape(allocation));
+}
+
+std::string MountsPrefix(const std::string& host) { return fmt::format("hosts/{}/mounts/", Escape(host)); }
+std::string MountStateKey(const std::string& host, const std::string& allocation, const std::string& request) {
+  return fmt::format("{}{}/{}", MountsPrefix(host), Escape(allocation), Escape(request));
+}
+std::string PluginsPrefix(const std::string& host) { return fmt::format("hosts/{}/plugins/", Escape(host)); }
+std::string PluginStateKey(const std::string& host, const std::string& name) {
+  return PluginsPrefix(host) + Escape(name);
+}
+std::string RegistryStateKey(const std::string& host) { return fmt::format("hosts/{}/registry", Escape(host)); }
+
+}  // namespace mooring::manager

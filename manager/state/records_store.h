@@ -1,0 +1,67 @@
+// The records (records.h) in the state: typed reads, and changes of several records that are made together or not at
+// all.
+#ifndef MOORING_MANAGER_STATE_RECORDS_STORE_H_
+#define MOORING_MANAGER_STATE_RECORDS_STORE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "manager/records.h"
+#include "manager/state/state.h"
+
+namespace mooring::manager {
+
+// What is to change. Each record is compared with the revision it was read at (0: it must not be there yet); a conflict
+// is ABORTED at the commit, and nothing is changed.
+class Changes {
+ public:
+  Changes& Put(const Volume& volume);
+  Changes& Put(const Claim& claim);
+  Changes& Put(const std::string& host, const MountRecord& mount);
+  Changes& Put(const std::string& host, const PluginRecord& plugin);
+  Changes& Delete(const Volume& volume);  // its secrets go with it
+  Changes& Delete(const Claim& claim);
+  Changes& Delete(const std::string& host, const MountRecord& mount);
+  Changes& Delete(const std::string& host, const PluginRecord& plugin);
+
+  Changes& MayBeLostAtPowerCut();
+
+  const Transaction& transaction() const { return transaction_; }
+
+ private:
+  Transaction transaction_;
+};
+
+class RecordsStore {
+ public:
+  explicit RecordsStore(State& state) : state_(state) {}  // outlives this
+
+  // Single ones: NOT_FOUND names what was looked for.
+  absl::StatusOr<Volume> GetVolume(const VolumeKey& key);  // with its secrets
+  absl::StatusOr<PluginRecord> GetPlugin(const std::string& host, const std::string& name);
+  absl::StatusOr<std::optional<MountRecord>> FindMount(const std::string& host, const std::string& allocation,
+                                                       const std::string& request);
+
+  // Without secrets. An empty namespace: of all.
+  absl::StatusOr<std::vector<Volume>> ListVolumes(const std::string& ns = "");
+  absl::StatusOr<std::vector<Claim>> ListClaims();
+  absl::StatusOr<std::vector<Claim>> ListClaims(const VolumeKey& volume);
+  absl::StatusOr<std::vector<MountRecord>> ListMounts(const std::string& host);
+  absl::StatusOr<std::vector<PluginRecord>> ListPlugins(const std::string& host);
+
+  // The revision, which every record put has as its modify_revision now.
+  absl::StatusOr<std::int64_t> Commit(const Changes& changes);
+
+  State& state() { return state_; }
+
+ private:
+  State& state_;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_STATE_RECORDS_STORE_H_

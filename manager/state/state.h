@@ -1,0 +1,90 @@
+// The manager's state: keys, values and revisions, as etcd has them, so that it can stand behind this for many hosts.
+// Nothing above knows which does. (l)
+//
+// Every commit that changes something is a revision, one higher than the one before. A key remembers the revision that
+// made it and the one that changed it last; deleted and made again it starts anew.
+//
+// Safe from several threads. Errors: UNAVAILABLE: the store cannot be reached now; RESOURCE_EXHAUSTED: no room;
+// INTERNAL: the store is damaged.
+#ifndef MOORING_MANAGER_STATE_STATE_H_
+#define MOORING_MANAGER_STATE_STATE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace mooring::manager {
+
+struct KeyValue {
+  std::string key;
+  std::string value;
+  std::int64_t create_revision = 0;
+  std::int64_t modify_revision = 0;
+};
+
+struct Listing {
+  std::vector<KeyValue> values;  // by key
+  std::int64_t revision = 0;     // of the whole state, at this reading: Watch from here misses nothing
+};
+
+// All of it or nothing: the puts and deletes are made if every compare holds.
+struct Transaction {
+  struct Compare {
+    std::string key;
+    std::int64_t modify_revision = 0;  // 0: there is no such key
+  };
+  struct Put {
+    std::string key;
+    std::string value;
+  };
+  std::vector<Compare> compares;
+  std::vector<Put> puts;
+  std::vector<std::string> deletes;  // of a key that is not there: nothing
+
+  // Not synced: survives the death of this process, and a power cut loses it only together with all that was committed
+  // after it. (A store of many hosts syncs everything.)
+  bool may_be_lost_at_power_cut = false;
+};
+
+struct Change {
+  enum class Kind { kPut, kDelete };
+  Kind kind = Kind::kPut;
+  KeyValue value;  // kDelete: key, and the revision that deleted it as modify_revision
+};
+
+// Changes in the order of their revisions, none left out. Ended by its destruction.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+
+  // The changes of one or more revisions, whole revisions at a time; waits for some until `until`, then empty.
+  // OUT_OF_RANGE: the revision it was to begin with is forgotten already; list again. CANCELLED: the state is closing.
+  virtual absl::StatusOr<std::vector<Change>> Next(std::chrono::steady_clock::time_point until) = 0;
+};
+
+class State {
+ public:
+  virtual ~State() = default;
+
+  virtual absl::StatusOr<std::optional<KeyValue>> Get(const std::string& key) = 0;
+
+  // All keys that begin with `prefix`.
+  virtual absl::StatusOr<Listing> List(const std::string& prefix) = 0;
+
+  // The new revision, durable when this returns (but see may_be_lost_at_power_cut). ABORTED: a compare did not hold,
+  // nothing was changed.
+  virtual absl::StatusOr<std::int64_t> Commit(const Transaction& transaction) = 0;
+
+  // Changes of keys with `prefix` from revision `from` on (that one too). At least the last 1,000 revisions are kept.
+  // A watcher that reads slowly blocks nobody and loses nothing.
+  virtual absl::StatusOr<std::unique_ptr<Watch>> StartWatch(const std::string& prefix, std::int64_t from) = 0;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_STATE_STATE_H_

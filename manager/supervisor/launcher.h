@@ -1,0 +1,52 @@
+// How a plugin's process is started and ended: as a child, or as a container. (j) 1
+#ifndef MOORING_MANAGER_SUPERVISOR_LAUNCHER_H_
+#define MOORING_MANAGER_SUPERVISOR_LAUNCHER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "manager/csi/csi_channel.h"
+#include "manager/records.h"
+
+namespace mooring::manager {
+
+struct LaunchSpec {
+  std::string plugin;
+  std::string instance_id;  // names the container, and tells one instance from another
+  PluginRecord::Run run;
+  std::string socket_directory;  // on the host, made by the supervisor; the plugin is to serve csi.sock in it
+  std::string root;              // staging and target paths lie below it: bound into a container with rshared
+};
+
+// One plugin process. It lives on when this object goes: mounts and users do not care for the manager's life.
+class Launched {
+ public:
+  virtual ~Launched() = default;
+
+  virtual bool IsAlive() = 0;
+  virtual std::string Words() = 0;  // how it ended and its last lines, where it ended
+
+  // SIGTERM, and SIGKILL at `until`. Gone already is OK.
+  virtual absl::Status End(Clock::time_point until) = 0;
+
+  // By which a manager started anew finds it again: "pid 4711 since …", "container 5f3…".
+  virtual std::string Handle() const = 0;
+};
+
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+
+  // Started, not yet serving. CSI_ENDPOINT is set, and SIGTERM ends it.
+  virtual absl::StatusOr<std::unique_ptr<Launched>> Launch(const LaunchSpec& spec, Clock::time_point until) = 0;
+
+  // One that an earlier manager launched, by its handle. NOT_FOUND: it is gone.
+  virtual absl::StatusOr<std::unique_ptr<Launched>> Adopt(const LaunchSpec& spec, const std::string& handle) = 0;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_SUPERVISOR_LAUNCHER_H_

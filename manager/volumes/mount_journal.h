@@ -1,0 +1,53 @@
+// What is mounted on this host for whom, as it is written down: every MountRecord, in the state and in memory. (e) 1
+//
+// Written by Attachments alone; read by VolumeManager, which asks it for the other users of a staged volume, and by the
+// front ends. Safe from several threads.
+#ifndef MOORING_MANAGER_VOLUMES_MOUNT_JOURNAL_H_
+#define MOORING_MANAGER_VOLUMES_MOUNT_JOURNAL_H_
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "manager/records.h"
+#include "manager/state/records_store.h"
+
+namespace mooring::manager {
+
+class MountJournal {
+ public:
+  enum class Durability {
+    kSynced,   // survives a power cut when this returns
+    kOrdered,  // survives the manager's death; a power cut loses it only with everything stored after it
+  };
+
+  // Reads what there is of `host`. `store` outlives it.
+  static absl::StatusOr<std::unique_ptr<MountJournal>> Open(RecordsStore& store, std::string host);
+
+  // Insert or update; gives `record` its new revisions. ABORTED: it was changed by another since it was read.
+  absl::Status Put(MountRecord& record, Durability durability);
+  absl::Status Remove(const MountRecord& record);
+
+  std::optional<MountRecord> Find(const std::string& allocation, const std::string& request) const;
+  std::optional<MountRecord> FindAttached(const std::string& attach_path) const;  // the newest
+  std::vector<MountRecord> All() const;
+  std::vector<MountRecord> Of(const VolumeKey& volume) const;
+
+ private:
+  MountJournal(RecordsStore& store, std::string host);
+
+  RecordsStore& store_;
+  const std::string host_;
+  mutable std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, MountRecord> records_;  // by allocation and request
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_VOLUMES_MOUNT_JOURNAL_H_

@@ -1,0 +1,51 @@
+// The node side of one volume for one user, as Attachments sees it. VolumeManager (volume_manager.h) does it; a fake
+// that counts its calls stands in for it in tests.
+#ifndef MOORING_MANAGER_VOLUMES_VOLUME_MOUNTER_H_
+#define MOORING_MANAGER_VOLUMES_VOLUME_MOUNTER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "manager/csi/csi_channel.h"
+#include "manager/records.h"
+
+namespace mooring::manager {
+
+// What a mount needs beside its record; none of it is kept in the record.
+struct MountContext {
+  StringMap volume_context;
+  StringMap publish_context;
+  Secrets secrets;
+};
+
+class VolumeMounter {
+ public:
+  virtual ~VolumeMounter() = default;
+
+  // Fills in what depends on plugin, volume and request: external node id, usage, staging path (empty where the plugin
+  // stages nothing), target path. Waits for the plugin.
+  virtual absl::Status Prepare(MountRecord& record, Clock::time_point until) = 0;
+
+  // Stages where that is needed and not done, publishes where that is not done, binds at attach_path where there is
+  // one: each only if the kernel does not have it. `record` is in the journal already: that claims the usage. A failure
+  // takes back what this call did, as far as that goes, and says which step it was. Sets record.source and is_device.
+  virtual absl::Status Mount(MountRecord& record, const MountContext& context, Clock::time_point until) = 0;
+
+  // The reverse: the bind, the publication, and with the last user of its staging path the stage, too. NOT_FOUND by the
+  // plugin, or a target that is gone, is OK. Afterwards nothing of it is mounted and its directories are gone.
+  virtual absl::Status Unmount(const MountRecord& record, Clock::time_point until) = 0;
+
+  // Asks the kernel, not the plugin, once the plugin is there (e) 2. A mount that is broken (ENOTCONN, ESTALE, EIO) is
+  // taken down and is no mount.
+  virtual absl::StatusOr<bool> HasMount(const MountRecord& record, Clock::time_point until) = 0;
+
+  // NodeExpandVolume, with both paths, of every place where the volume is in use here.
+  virtual absl::Status Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
+                              Clock::time_point until) = 0;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_VOLUMES_VOLUME_MOUNTER_H_

@@ -1,0 +1,48 @@
+#include "manager/volumes/volume_paths.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "manager/state/keys.h"
+#include "manager/words.h"
+
+namespace mooring::manager {
+namespace {
+
+// FNV-1a over what tells one set of options from another: a number to tell paths apart, and nothing that anybody is
+// kept from guessing. Stable: the path is found again after a restart, and by newer programs.
+std::uint64_t HashOf(const MountOptions& options) {
+  std::string text = options.fs_type;
+  for (const std::string& flag : options.flags) text += '\0' + flag;
+  std::uint64_t hash = 0xCBF29CE484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
+  return hash;
+}
+
+}  // namespace
+
+std::string UsageName(bool read_only, const Capability& capability) {
+  return fmt::format("{}-{}-{}", read_only ? "ro" : "rw", ToString(capability.attachment), ToString(capability.access));
+}
+
+MountOptions Override(const MountOptions& of_volume, const MountOptions& of_request) {
+  return {.fs_type = of_request.fs_type.empty() ? of_volume.fs_type : of_request.fs_type,
+          .flags = of_request.flags.empty() ? of_volume.flags : of_request.flags};
+}
+
+std::string StagingPath(const std::string& root, const std::string& plugin, const VolumeKey& volume,
+                        const std::string& usage, const MountOptions& options) {
+  const std::string plain =
+      fmt::format("{}/staging/{}/{}/{}/{}", root, Escape(plugin), Escape(volume.ns), Escape(volume.id), usage);
+  if (options == MountOptions()) return plain;
+  return fmt::format("{}-{:016x}", plain, HashOf(options));
+}
+
+std::string TargetPath(const std::string& root, const std::string& allocation, const std::string& request,
+                       const VolumeKey& volume, const std::string& usage) {
+  return fmt::format("{}/per-alloc/{}/{}/{}/{}/{}", root, Escape(allocation), Escape(request), Escape(volume.ns),
+                     Escape(volume.id), usage);
+}
+
+}  // namespace mooring::manager

@@ -1,0 +1,78 @@
+// The volumes and snapshots the manager knows: created and deleted through their plugin's controller, or registered and
+// forgotten; (f) 1, 9, (k) 2, 3, 6.
+#ifndef MOORING_MANAGER_VOLUMES_VOLUMES_H_
+#define MOORING_MANAGER_VOLUMES_VOLUMES_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/keyed_lock.h"
+#include "manager/csi/csi_channel.h"
+#include "manager/events.h"
+#include "manager/plugins/plugin_directory.h"
+#include "manager/state/records_store.h"
+#include "manager/volumes/volume_mounter.h"
+
+namespace mooring::manager {
+
+struct Snapshot {
+  std::string id;  // the plugin's
+  std::string plugin;
+  std::string source_volume_id;  // the plugin's id of it
+  std::optional<VolumeKey> source;
+  std::uint64_t bytes = 0;
+  Time made_at = {};
+  bool ready = false;
+};
+
+class Volumes {
+ public:
+  // All outlive it. `node` expands what is in use here.
+  Volumes(RecordsStore& store, PluginDirectory& plugins, VolumeMounter& node, KeyedLocks& controller_locks,
+          Events& events, RetryPolicy retry);
+
+  // The record first (creating), then CreateVolume, then the rest of the record: the same request again goes on where a
+  // killed one stopped. ALREADY_EXISTS: one of that key that is not the same.
+  absl::StatusOr<Volume> Create(Volume volume, Clock::time_point until);
+
+  // One that the plugin has already: asks it by ValidateVolumeCapabilities, where it has a controller.
+  absl::StatusOr<Volume> Register(Volume volume, Clock::time_point until);
+
+  // (f) 9. `volume.revisions.modify`: 0, or the one it must have still, else ABORTED (k) 2.
+  absl::StatusOr<Volume> Update(const Volume& volume);
+
+  // The claims are asked first, then the plugin, (k) 6. One that was registered is DeleteVolume'd, too. Gone is OK.
+  absl::Status Delete(const VolumeKey& key, Clock::time_point until);
+  absl::Status Deregister(const VolumeKey& key);  // only forgotten; refused while it is claimed
+
+  // At the controller, then on this node where that has to be and it is in use. Gives the new capacity.
+  absl::StatusOr<Volume> Expand(const VolumeKey& key, std::uint64_t min_bytes, std::uint64_t max_bytes,
+                                Clock::time_point until);
+
+  absl::StatusOr<Volume> Get(const VolumeKey& key);
+  absl::StatusOr<std::vector<Volume>> List(const std::string& ns);  // "": of all
+
+  absl::StatusOr<Snapshot> CreateSnapshot(const VolumeKey& key, const std::string& name, const StringMap& parameters,
+                                          Clock::time_point until);
+  absl::Status DeleteSnapshot(const std::string& plugin, const std::string& snapshot_id, const Secrets& secrets,
+                              Clock::time_point until);
+  absl::StatusOr<std::vector<Snapshot>> ListSnapshots(const std::string& plugin, Clock::time_point until);
+
+  // For the start: volumes whose creation or deletion was cut short. A creation is taken back (DeleteVolume by what
+  // CreateVolume answers to the same name), a deletion goes on.
+  void Resume(Clock::time_point until);
+
+ private:
+  RecordsStore& store_;
+  PluginDirectory& plugins_;
+  VolumeMounter& node_;
+  KeyedLocks& controller_locks_;
+  Events& events_;
+  const RetryPolicy retry_;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_VOLUMES_VOLUMES_H_
