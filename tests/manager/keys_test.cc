@@ -1,0 +1,68 @@
+#include "manager/state/keys.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/status_matchers.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<std::string> HostileNames() {
+  std::string dots(255, '.'), slashes(255, '/'), other_slashes(254, '/');
+  return {".",
+          "..",
+          "...",
+          "../x",
+          "/",
+          "//",
+          "a/b",
+          "a%2Fb",
+          "a b",
+          "db[0]",
+          "db",
+          "~",
+          "%",
+          "ü",
+          "u",
+          "a.b",
+          "-",
+          "_",
+          dots,
+          slashes,
+          other_slashes + "x",
+          std::string(180, 'a'),
+          std::string(181, 'a'),
+          std::string(182, 'a')};
+}
+
+TEST(EscapeTest, HostileNamesAreOneComponentEachAndNeverMeet) {
+  std::set<std::string> seen;
+  for (const std::string& name : HostileNames()) {
+    const std::string escaped = Escape(name);
+    EXPECT_THAT(escaped, AllOf(Not(HasSubstr("/")), Not(""), Not("."), Not(".."))) << name;
+    EXPECT_LE(escaped.size(), 255U) << name;
+    EXPECT_TRUE(seen.insert(escaped).second) << name << " meets another as " << escaped;
+  }
+}
+
+TEST(EscapeTest, OrdinaryNamesStandForThemselves) { EXPECT_EQ(Escape("web-1.db_2"), "web-1.db_2"); }
+
+TEST(CheckNameTest, RefusesWhatCannotBeAName) {
+  EXPECT_THAT(CheckName("volume", ""), FailsWith(absl::StatusCode::kInvalidArgument, "volume is missing"));
+  EXPECT_THAT(CheckName("volume", std::string(256, 'a')), FailsWith(absl::StatusCode::kInvalidArgument, "256 bytes"));
+  EXPECT_THAT(CheckName("volume", "a\nb"), FailsWith(absl::StatusCode::kInvalidArgument, "control characters"));
+  EXPECT_THAT(CheckName("volume", "\xff"), FailsWith(absl::StatusCode::kInvalidArgument, "not UTF-8"));
+  for (const std::string& name : HostileNames()) EXPECT_OK(CheckName("volume", name));
+}
+
+}  // namespace
+}  // namespace mooring::manager
