@@ -2,6 +2,7 @@
 #ifndef MOORING_MANAGER_CLAIMS_CLAIM_RULES_H_
 #define MOORING_MANAGER_CLAIMS_CLAIM_RULES_H_
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -25,13 +26,20 @@ struct ClaimState {
   std::vector<Claim> claims;  // of this volume
   bool schedulable = false;   // PluginStatus::schedulable of its plugin
   std::string unschedulable;  // why not, in words
+  bool exhausted = false;     // IsExhausted
 };
 
 enum class ClaimDecision { kHeldAlready, kGrant };
 
-// FAILED_PRECONDITION: not free, with who holds it and in which mode; not schedulable (UNAVAILABLE where the plugin is
-// not healthy, RESOURCE_EXHAUSTED where it is exhausted); INVALID_ARGUMENT: the volume has no such capability, or the
-// request contradicts itself (a reader mode that is to write).
+// A claim occupies its place until its record goes: past ones and those that are being released, too. What is asked for
+// has to be free by the mode in use and by the mode asked for: who asks to be the only writer is told where there is
+// another.
+//
+// kHeldAlready: by this allocation in this mode; also a past one, whose allocation is alive after all. ABORTED: it is
+// being released still. FAILED_PRECONDITION: not free, with who holds it and in which mode; held otherwise than asked;
+// being deleted. UNAVAILABLE: its plugin is not healthy, or it is being created. RESOURCE_EXHAUSTED: it is exhausted.
+// INVALID_ARGUMENT: the volume has no such capability, or the request contradicts itself (a reader mode that is to
+// write).
 absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimState& state);
 
 // (f) 1. All that is wrong at once, one line each, as INVALID_ARGUMENT.
@@ -49,14 +57,15 @@ struct TaskRequest {
 };
 absl::Status CheckTaskRequest(const TaskRequest& request);
 
-// (f) 9: whether `next` may take the place of `now`.
+// (f) 9: whether `next` may take the place of `now`. What only the plugin or the manager can know may be left empty in
+// `next`, and so may parameters: that changes nothing. All that is wrong at once, as FAILED_PRECONDITION.
 absl::Status CheckUpdate(const Volume& now, const Volume& next, const std::vector<Claim>& claims);
 
 // With the index of --per-alloc: "db[3]".
 std::string PerAllocId(const std::string& id, int index);
 
 // RESOURCE_EXHAUSTED holds for an hour, or until the plugin's health changes, (k) 4.
-bool IsExhausted(const Volume& volume, Time now);
+bool IsExhausted(const Volume& volume, Time now, std::chrono::seconds age = std::chrono::hours(1));
 
 }  // namespace mooring::manager
 

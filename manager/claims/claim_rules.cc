@@ -1,0 +1,283 @@
+#include "manager/claims/claim_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "manager/state/keys.h"
+#include "manager/words.h"
+
+namespace mooring::manager {
+namespace {
+
+// Everything that is wrong, a line each.
+class Complaints {
+ public:
+  void Add(const std::string& text) { text_ += (text_.empty() ? "" : "\n") + text; }
+  void AddIf(bool wrong, const std::string& text) {
+    if (wrong) Add(text);
+  }
+  void Add(const absl::Status& status) { AddIf(!status.ok(), Message(status)); }
+
+  absl::Status As(absl::StatusCode code) const {
+    return text_.empty() ? absl::OkStatus() : WithCode(code, InvalidArgument(text_));
+  }
+
+ private:
+  std::string text_;
+};
+
+std::string Words(const Capability& capability) {
+  return fmt::format("{} {}", ToString(capability.attachment), ToString(capability.access));
+}
+
+std::string Words(const std::vector<Capability>& capabilities) {
+  std::string words;
+  for (const Capability& capability : capabilities) words += (words.empty() ? "" : ", ") + Words(capability);
+  return words;
+}
+
+bool Has(const std::vector<Capability>& capabilities, const Capability& wanted) {
+  return std::find(capabilities.begin(), capabilities.end(), wanted) != capabilities.end();
+}
+
+bool IsOf(const Claim& claim, const ClaimRequest& request) {
+  return claim.allocation == request.allocation && claim.mode == request.mode;
+}
+
+// Who is in the way, as "writer 'web-1' on 'host' (being released: the target is busy)".
+std::string Holder(const Claim& claim) {
+  std::string words = fmt::format("{} {} on {}", claim.mode == ClaimMode::kWrite ? "writer" : "reader",
+                                  Quote(claim.allocation), Quote(claim.node));
+  if (claim.state != Claim::State::kTaken) {
+    words += fmt::format(" ({}{}{})", ToString(claim.state), claim.problem.empty() ? "" : ": ", claim.problem);
+  } else if (claim.past) {
+    words += " (its allocation is gone)";
+  }
+  return words;
+}
+
+std::string Holders(const std::vector<Claim>& claims) {
+  constexpr std::size_t kNamed = 3;
+  std::string words;
+  for (std::size_t i = 0; i < std::min(claims.size(), kNamed); ++i) words += (i == 0 ? "" : ", ") + Holder(claims[i]);
+  if (claims.size() > kNamed) words += fmt::format(" and {} more", claims.size() - kNamed);
+  return words;
+}
+
+bool IsWriter(const Claim& claim) { return claim.mode == ClaimMode::kWrite; }
+
+// The table of (f) 3; the two modes CSI has added since stand beside those they refine. `claims`: of others, or of this
+// allocation in the other mode.
+bool IsFree(AccessMode access, const ClaimRequest& request, const std::vector<Claim>& claims) {
+  const bool writes = request.mode == ClaimMode::kWrite;
+  switch (access) {
+    case AccessMode::kSingleNodeReaderOnly:
+      return !writes && std::none_of(claims.begin(), claims.end(), std::not_fn(IsWriter));
+    case AccessMode::kSingleNodeWriter:
+    case AccessMode::kSingleNodeSingleWriter:
+      return claims.empty();
+    case AccessMode::kSingleNodeMultiWriter:
+      return std::all_of(claims.begin(), claims.end(), [&](const Claim& claim) { return claim.node == request.node; });
+    case AccessMode::kMultiNodeReaderOnly:
+      return !writes;
+    case AccessMode::kMultiNodeSingleWriter:
+      return !writes || std::none_of(claims.begin(), claims.end(), IsWriter);
+    case AccessMode::kMultiNodeMultiWriter:
+      return true;
+  }
+  return false;
+}
+
+absl::Status CheckRequest(const ClaimRequest& request, const Volume& volume) {
+  MOORING_RETURN_IF_ERROR(CheckName("allocation", request.allocation));
+  MOORING_RETURN_IF_ERROR(CheckName("node", request.node));
+  if (request.mode == ClaimMode::kWrite && IsReader(request.capability.access)) {
+    return InvalidArgument(
+        fmt::format("access mode {} cannot be claimed for writing: claim it for reading, or with a "
+                    "writer's mode",
+                    ToString(request.capability.access)));
+  }
+  if (!Has(volume.capabilities, request.capability)) {
+    return InvalidArgument(fmt::format("volume {} cannot be used as {}: it has {}", ToString(volume.key),
+                                       Words(request.capability), Words(volume.capabilities)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAttachment(const ClaimRequest& request, const Volume& volume) {
+  if (!volume.in_use || volume.in_use->attachment == request.capability.attachment) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("volume {} is in use as {}, so it cannot be claimed as {}",
+                                        ToString(volume.key), ToString(volume.in_use->attachment),
+                                        ToString(request.capability.attachment)));
+}
+
+// (k) 1: what the caller says of itself against what is stored of it.
+absl::StatusOr<ClaimDecision> DecideHeld(const ClaimRequest& request, const Claim& held) {
+  const std::string what = fmt::format("volume {} for {}", ToString(held.volume), Quote(held.allocation));
+  if (held.state != Claim::State::kTaken) {
+    return Aborted(fmt::format("{} is being released still ({}{}{}): try again", what, ToString(held.state),
+                               held.problem.empty() ? "" : ": ", held.problem));
+  }
+  if (held.node != request.node) {
+    return FailedPrecondition(
+        fmt::format("{} is claimed on node {}, not on {}", what, Quote(held.node), Quote(request.node)));
+  }
+  if (held.capability != request.capability) {
+    return FailedPrecondition(fmt::format("{} is claimed as {} already, so not as {}: release it first", what,
+                                          Words(held.capability), Words(request.capability)));
+  }
+  return ClaimDecision::kHeldAlready;
+}
+
+absl::Status CheckReady(const Volume& volume) {
+  switch (volume.state) {
+    case Volume::State::kReady:
+      return absl::OkStatus();
+    case Volume::State::kCreating:
+      return Unavailable(fmt::format("volume {} is being created still", ToString(volume.key)));
+    case Volume::State::kDeleting:
+      return FailedPrecondition(fmt::format("volume {} is being deleted", ToString(volume.key)));
+  }
+  return Internal(fmt::format("volume {} is in no known state", ToString(volume.key)));
+}
+
+absl::Status CheckSchedulable(const ClaimState& state) {
+  const Volume& volume = state.volume;
+  if (!state.schedulable) {
+    return Unavailable(fmt::format("volume {} cannot be used now: {}", ToString(volume.key), state.unschedulable));
+  }
+  if (state.exhausted) {
+    return ResourceExhausted(fmt::format("volume {} cannot be used for now: plugin {} said {}", ToString(volume.key),
+                                         Quote(volume.plugin), Quote(volume.exhausted_words)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFree(const ClaimRequest& request, const ClaimState& state) {
+  const auto refuse = [&](AccessMode access, std::string_view whose) {
+    return FailedPrecondition(fmt::format("volume {} has no free {} claim: {} is {}, and it is claimed by {}",
+                                          ToString(state.volume.key), ToString(request.mode), whose, ToString(access),
+                                          state.claims.empty() ? "nobody" : Holders(state.claims)));
+  };
+  if (state.volume.in_use && !IsFree(state.volume.in_use->access, request, state.claims)) {
+    return refuse(state.volume.in_use->access, "the mode in use");
+  }
+  if (!IsFree(request.capability.access, request, state.claims)) {
+    return refuse(request.capability.access, "the mode asked for");
+  }
+  return absl::OkStatus();
+}
+
+void CheckTopologies(const std::vector<Topology>& topologies, std::string_view which, Complaints& complaints) {
+  for (const Topology& topology : topologies) {
+    if (topology.segments.empty()) return complaints.Add(fmt::format("a {} topology has no segments", which));
+  }
+}
+
+// Whether somebody wrote something there, and it is not what there is.
+template <typename Value>
+bool Differs(const Value& now, const Value& next) {
+  return next != Value() && next != now;
+}
+
+void CheckFixed(const Volume& now, const Volume& next, Complaints& complaints) {
+  const auto fixed = [&](bool differs, std::string_view what) {
+    complaints.AddIf(differs, fmt::format("{} of volume {} cannot be changed", what, ToString(now.key)));
+  };
+  fixed(next.key != now.key, "the id or namespace");
+  fixed(next.plugin != now.plugin, "the plugin");
+  fixed(Differs(now.external_id, next.external_id), "the external id");
+  fixed(Differs(now.name, next.name), "the name");
+  fixed(Differs(now.parameters, next.parameters), "the parameters");
+  fixed(Differs(now.snapshot_id, next.snapshot_id), "the snapshot it was made from");
+  fixed(Differs(now.clone_id, next.clone_id), "the volume it was cloned from");
+  fixed(Differs(now.required_topologies, next.required_topologies) ||
+            Differs(now.preferred_topologies, next.preferred_topologies),
+        "the topology that was asked for");
+  fixed(now.created_here && Differs(now.context, next.context), "the context, which its plugin gave,");
+  complaints.AddIf(Differs(now.min_bytes, next.min_bytes) || Differs(now.max_bytes, next.max_bytes),
+                   fmt::format("the size of volume {} is changed by expanding it", ToString(now.key)));
+}
+
+void CheckInUse(const Volume& now, const Volume& next, const std::vector<Claim>& claims, Complaints& complaints) {
+  const std::string while_in_use = fmt::format("volume {} is in use by {}: ", ToString(now.key), Holders(claims));
+  complaints.AddIf(next.mount_options != now.mount_options, while_in_use + "its mount options cannot be changed now");
+  complaints.AddIf(Differs(now.context, next.context), while_in_use + "its context cannot be changed now");
+  std::vector<Capability> used;
+  if (now.in_use) used.push_back(*now.in_use);
+  for (const Claim& claim : claims) used.push_back(claim.capability);
+  for (const Capability& capability : used) {
+    if (Has(next.capabilities, capability)) continue;
+    return complaints.Add(while_in_use + fmt::format("it must stay usable as {}", Words(capability)));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimState& state) {
+  MOORING_RETURN_IF_ERROR(CheckRequest(request, state.volume));
+  MOORING_RETURN_IF_ERROR(CheckAttachment(request, state.volume));
+  for (const Claim& claim : state.claims) {
+    if (IsOf(claim, request)) return DecideHeld(request, claim);
+  }
+  MOORING_RETURN_IF_ERROR(CheckReady(state.volume));
+  MOORING_RETURN_IF_ERROR(CheckFree(request, state));
+  MOORING_RETURN_IF_ERROR(CheckSchedulable(state));
+  return ClaimDecision::kGrant;
+}
+
+absl::Status CheckVolume(const Volume& volume) {
+  Complaints complaints;
+  complaints.Add(CheckName("volume id", volume.key.id));
+  complaints.Add(CheckName("namespace", volume.key.ns));
+  complaints.Add(CheckName("plugin", volume.plugin));
+  complaints.AddIf(volume.capabilities.empty(), "a capability (access and attachment mode) is missing");
+  complaints.AddIf(!volume.snapshot_id.empty() && !volume.clone_id.empty(),
+                   "it can be made from a snapshot or from another volume, not from both");
+  complaints.AddIf(
+      volume.max_bytes != 0 && volume.min_bytes > volume.max_bytes,
+      fmt::format("at least {} bytes and at most {} contradict each other", volume.min_bytes, volume.max_bytes));
+  CheckTopologies(volume.required_topologies, "required", complaints);
+  CheckTopologies(volume.preferred_topologies, "preferred", complaints);
+  return complaints.As(absl::StatusCode::kInvalidArgument);
+}
+
+absl::Status CheckTaskRequest(const TaskRequest& request) {
+  const AccessMode access = request.capability.access;
+  Complaints complaints;
+  complaints.AddIf(IsReader(access) && !request.read_only,
+                   fmt::format("access mode {} needs the volume to be asked for read-only", ToString(access)));
+  complaints.AddIf(IsReader(access) && request.mode == ClaimMode::kWrite,
+                   fmt::format("access mode {} cannot be claimed for writing", ToString(access)));
+  complaints.AddIf(request.capability.attachment == Attachment::kBlockDevice && request.has_mount_options,
+                   "a block device takes no mount options");
+  complaints.AddIf(request.per_alloc && request.system_job,
+                   "a job that runs on every host cannot have a volume for each allocation (per_alloc)");
+  // Many tasks of one node are what single-node-multi-writer is for.
+  const bool one_task = (IsSingleNode(access) && access != AccessMode::kSingleNodeMultiWriter) ||
+                        (access == AccessMode::kMultiNodeSingleWriter && request.mode == ClaimMode::kWrite);
+  complaints.AddIf(
+      request.tasks > 1 && one_task && !request.per_alloc,
+      fmt::format("{} tasks cannot share a volume as {}: ask for a volume each (per_alloc), or for another access mode",
+                  request.tasks, ToString(access)));
+  return complaints.As(absl::StatusCode::kInvalidArgument);
+}
+
+absl::Status CheckUpdate(const Volume& now, const Volume& next, const std::vector<Claim>& claims) {
+  Complaints complaints;
+  CheckFixed(now, next, complaints);
+  if (now.in_use || !claims.empty()) CheckInUse(now, next, claims, complaints);
+  return complaints.As(absl::StatusCode::kFailedPrecondition);
+}
+
+std::string PerAllocId(const std::string& id, int index) { return fmt::format("{}[{}]", id, index); }
+
+bool IsExhausted(const Volume& volume, Time now, std::chrono::seconds age) {
+  return volume.exhausted_at && now - *volume.exhausted_at < age;
+}
+
+}  // namespace mooring::manager
