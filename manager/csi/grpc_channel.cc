@@ -1,0 +1,108 @@
+#include "manager/csi/grpc_channel.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/client_unary_call.h>
+#include <grpcpp/impl/rpc_method.h>
+
+#include <mutex>
+#include <set>
+#include <string_view>
+
+#include "base/quote.h"
+#include "base/socket_path.h"
+#include "rpc/status.h"
+
+namespace mooring::manager {
+namespace {
+
+using google::protobuf::MessageLite;
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& socket_path) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);  // a list of very many volumes is one message
+  arguments.SetMaxSendMessageSize(-1);
+  // A plugin that was started again on its path is found soon: looking for a socket costs next to nothing.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  // Channels to the same path would share a connection, and what is left of it after the plugin's death.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // Some servers refuse a socket's path where a host's name is expected.
+  arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
+  return grpc::CreateCustomChannel(GrpcTarget(socket_path), grpc::InsecureChannelCredentials(), arguments);
+}
+
+// By the clock that nobody sets.
+gpr_timespec Deadline(Clock::time_point until) {
+  if (until == Clock::time_point::max()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now());
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
+}
+
+std::string_view NameOf(std::string_view method) { return method.substr(method.rfind('/') + 1); }
+
+class GrpcCsiChannel final : public CsiChannel {
+ public:
+  explicit GrpcCsiChannel(const std::string& socket_path)
+      : socket_path_(socket_path), channel_(MakeChannel(socket_path)) {}
+
+  absl::Status Call(const std::string& method, const google::protobuf::Message& request,
+                    google::protobuf::Message& response, Clock::time_point until) override {
+    grpc::ClientContext context;
+    context.set_deadline(Deadline(until));
+    MOORING_RETURN_IF_ERROR(Begin(context));
+    // What generated stubs do, for any message.
+    const grpc::Status status = grpc::internal::BlockingUnaryCall<MessageLite, MessageLite>(
+        channel_.get(), grpc::internal::RpcMethod(method.c_str(), grpc::internal::RpcMethod::NORMAL_RPC), &context,
+        request, &response);
+    return End(context, method, status);
+  }
+
+  void Close() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+    for (grpc::ClientContext* const call : calls_) call->TryCancel();
+  }
+
+ private:
+  absl::Status Closed() const {
+    const std::string message = fmt::format("the connection to the plugin at {} was closed", Quote(socket_path_));
+    return absl::CancelledError(message.c_str());
+  }
+
+  absl::Status Begin(grpc::ClientContext& context) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_) return Closed();
+    calls_.insert(&context);
+    return absl::OkStatus();
+  }
+
+  // What gRPC itself says of a plugin that is not there or does not answer tells nobody which one it was.
+  absl::Status End(grpc::ClientContext& context, const std::string& method, const grpc::Status& status) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    calls_.erase(&context);
+    if (closed_ && status.error_code() == grpc::StatusCode::CANCELLED) return Closed();
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      return Annotate(FromGrpc(status),
+                      fmt::format("no answer in time to {} by the plugin at {}", NameOf(method), Quote(socket_path_)));
+    }
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+      return Annotate(FromGrpc(status), fmt::format("the plugin at {}", Quote(socket_path_)));
+    }
+    return FromGrpc(status);
+  }
+
+  const std::string socket_path_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  std::mutex mutex_;
+  std::set<grpc::ClientContext*> calls_;  // under way
+  bool closed_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<CsiChannel> ConnectCsi(const std::string& socket_path) {
+  return std::make_shared<GrpcCsiChannel>(socket_path);
+}
+
+}  // namespace mooring::manager
