@@ -74,7 +74,8 @@ struct Volume {
   std::string plugin;
   std::vector<Capability> capabilities;
   MountOptions mount_options;
-  Secrets secrets;  // kept under a key of their own and never shown
+  Secrets secrets;           // kept under a key of their own and never shown
+  bool has_secrets = false;  // as stored; they stay where this is set and `secrets` was not read
   StringMap parameters;
   StringMap context;  // of the plugin
   std::vector<Topology> required_topologies, preferred_topologies;

@@ -13,12 +13,18 @@
 #include "manager/records.h"
 #include "manager/state/state.h"
 
+namespace google::protobuf {
+class MessageLite;
+}
+
 namespace mooring::manager {
 
 // What is to change. Each record is compared with the revision it was read at (0: it must not be there yet); a conflict
 // is ABORTED at the commit, and nothing is changed.
 class Changes {
  public:
+  // With its secrets. Where it has none, those there are stay if `has_secrets` says that there are some (ListVolumes
+  // reads none), and go if it does not.
   Changes& Put(const Volume& volume);
   Changes& Put(const Claim& claim);
   Changes& Put(const std::string& host, const MountRecord& mount);
@@ -33,6 +39,9 @@ class Changes {
   const Transaction& transaction() const { return transaction_; }
 
  private:
+  void PutAt(const std::string& key, std::int64_t read_at, const google::protobuf::MessageLite& message);
+  void DeleteAt(const std::string& key, std::int64_t read_at);
+
   Transaction transaction_;
 };
 
@@ -53,10 +62,15 @@ class RecordsStore {
   absl::StatusOr<std::vector<MountRecord>> ListMounts(const std::string& host);
   absl::StatusOr<std::vector<PluginRecord>> ListPlugins(const std::string& host);
 
-  // The revision, which every record put has as its modify_revision now.
+  // The revision, which every record put has as its modify_revision now. INTERNAL: what belongs to all hosts and what
+  // belongs to one are not changed together, for they may be in stores of their own.
   absl::StatusOr<std::int64_t> Commit(const Changes& changes);
 
   State& state() { return state_; }
+
+  // What a key of a volume or claim holds, for watches of VolumesPrefix and ClaimsPrefix.
+  static absl::StatusOr<Volume> VolumeIn(const KeyValue& stored);
+  static absl::StatusOr<Claim> ClaimIn(const KeyValue& stored);
 
  private:
   State& state_;

@@ -29,7 +29,7 @@ struct KeyValue {
 
 struct Listing {
   std::vector<KeyValue> values;  // by key
-  std::int64_t revision = 0;     // of the whole state, at this reading: Watch from here misses nothing
+  std::int64_t revision = 0;     // of the whole state, at this reading: a watch from the next on misses nothing
 };
 
 // All of it or nothing: the puts and deletes are made if every compare holds.
@@ -77,12 +77,15 @@ class State {
   virtual absl::StatusOr<Listing> List(const std::string& prefix) = 0;
 
   // The new revision, durable when this returns (but see may_be_lost_at_power_cut). ABORTED: a compare did not hold,
-  // nothing was changed.
+  // nothing was changed. INVALID_ARGUMENT: a key is to be changed twice.
   virtual absl::StatusOr<std::int64_t> Commit(const Transaction& transaction) = 0;
 
-  // Changes of keys with `prefix` from revision `from` on (that one too). At least the last 1,000 revisions are kept.
-  // A watcher that reads slowly blocks nobody and loses nothing.
+  // Changes of keys with `prefix` from revision `from` on (that one too). At least the last 1,000 revisions of this
+  // process are kept. A watcher that reads slowly blocks nobody and loses nothing.
   virtual absl::StatusOr<std::unique_ptr<Watch>> StartWatch(const std::string& prefix, std::int64_t from) = 0;
+
+  // Ends all watches, now and later, for those who are to stop first: CANCELLED. All else goes on.
+  virtual void EndWatches() = 0;
 };
 
 }  // namespace mooring::manager

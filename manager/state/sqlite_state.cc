@@ -1,0 +1,305 @@
+#include "manager/state/sqlite_state.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "base/file_lock.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "manager/state/change_log.h"
+#include "sqlite/sqlite.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr int kSchema = 1;
+
+// A process that is just being started by the manager before holds its lock for the moment between fork and exec.
+constexpr std::chrono::milliseconds kLockPatience{300};
+
+constexpr char kTables[] = R"(
+  CREATE TABLE IF NOT EXISTS state (
+    key TEXT PRIMARY KEY, value BLOB NOT NULL, created INTEGER NOT NULL, modified INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS revision (last INTEGER NOT NULL);
+  INSERT INTO revision SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM revision);
+)";
+
+// Beyond every key that begins with the prefix: in UTF-8 there is no such byte.
+std::string EndOf(const std::string& prefix) { return prefix + '\xFF'; }
+
+absl::Status ToStatus(const SQLite::Exception& error, std::string_view what, const std::string& path) {
+  constexpr int kPrimary = 0xFF;
+  const std::string text = fmt::format("{} the manager's state {}: {}", what, Quote(path), error.what());
+  if (IsDiskFull(error)) return ResourceExhausted(text + ": make room on that filesystem");
+  const int code = error.getErrorCode() & kPrimary;
+  if (code == SQLITE_BUSY || code == SQLITE_LOCKED) return Unavailable(text + ": another process reads or writes it");
+  if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
+    return Internal(text +
+                    ": the file is damaged. Stop the manager and put a copy of it back, or move it away to start with "
+                    "an empty state and register the volumes again; no volume is touched by that");
+  }
+  return Internal(text);
+}
+
+// Runs `action`, which throws SQLite::Exception and returns a Status or StatusOr.
+template <typename Action>
+std::invoke_result_t<Action> Guarded(std::string_view what, const std::string& path, Action action) {
+  try {
+    return action();
+  } catch (const SQLite::Exception& error) {
+    return ToStatus(error, what, path);
+  }
+}
+
+KeyValue FromRow(SQLite::Statement& row) {
+  return {.key = row.getColumn(0).getString(),
+          .value = row.getColumn(1).getString(),
+          .create_revision = row.getColumn(2).getInt64(),
+          .modify_revision = row.getColumn(3).getInt64()};
+}
+
+SQLite::Database OpenWriter(const std::string& path) {
+  SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_NOFOLLOW,
+                            static_cast<int>(kBusyTimeout.count()));
+  UseWal(database);
+  database.exec("PRAGMA synchronous=FULL");
+  return database;
+}
+
+SQLite::Database OpenReader(const std::string& path) {
+  return {path, SQLite::OPEN_READONLY | SQLite::OPEN_NOFOLLOW, static_cast<int>(kBusyTimeout.count())};
+}
+
+// Looks things up, and waits for no fdatasync: a connection of its own.
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : database_(OpenReader(path)) {}
+
+  std::optional<KeyValue> Get(const std::string& key) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Use get(get_, key);
+    if (!get.Step()) return std::nullopt;
+    return FromRow(get_);
+  }
+
+  Listing List(const std::string& prefix) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const SQLite::Transaction one_reading(database_);  // ended by its destruction, whatever happens
+    Listing listing;
+    Use revision(revision_);
+    if (revision.Step()) listing.revision = revision.Number(0);
+    Use list(list_, prefix, EndOf(prefix));
+    while (list.Step()) listing.values.push_back(FromRow(list_));
+    return listing;
+  }
+
+ private:
+  std::mutex mutex_;
+  SQLite::Database database_;
+  SQLite::Statement get_{database_, "SELECT key, value, created, modified FROM state WHERE key = ?"};
+  SQLite::Statement list_{database_,
+                          "SELECT key, value, created, modified FROM state WHERE key >= ? AND key < ? ORDER BY key"};
+  SQLite::Statement revision_{database_, "SELECT last FROM revision"};
+};
+
+// Not safe from several threads: its owner's lock is held around a commit and what follows from it.
+class Writer {
+ public:
+  explicit Writer(SQLite::Database database) : database_(std::move(database)) {
+    Use last(last_);
+    if (last.Step()) revision_ = last.Number(0);
+  }
+
+  std::int64_t revision() const { return revision_; }
+
+  // What was changed; nothing where there was nothing to change. ABORTED: a compare did not hold.
+  absl::StatusOr<std::vector<Change>> Commit(const Transaction& transaction) {
+    SyncCommits(!transaction.may_be_lost_at_power_cut);
+    SQLite::Transaction commit(database_, SQLite::TransactionBehavior::IMMEDIATE);
+    for (const Transaction::Compare& compare : transaction.compares) MOORING_RETURN_IF_ERROR(Check(compare));
+    std::vector<Change> changes = Apply(transaction);
+    if (changes.empty()) return changes;
+    Use(set_last_, revision_ + 1).Exec();
+    commit.commit();
+    ++revision_;
+    return changes;
+  }
+
+ private:
+  // This connection's next commits, and those of no other; a pragma acts as it is compiled, so there is no preparing
+  // it.
+  void SyncCommits(bool sync) {
+    if (sync == synced_) return;
+    database_.exec(sync ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
+    synced_ = sync;
+  }
+
+  absl::Status Check(const Transaction::Compare& compare) {
+    Use modified(modified_, compare.key);
+    const std::int64_t found = modified.Step() ? modified.Number(0) : 0;
+    if (found == compare.modify_revision) return absl::OkStatus();
+    if (found == 0) return Aborted(fmt::format("{} was deleted meanwhile: read it again", Quote(compare.key)));
+    return Aborted(fmt::format("{} has revision {} now, and the change was made to revision {}: read it again",
+                               Quote(compare.key), found, compare.modify_revision));
+  }
+
+  std::vector<Change> Apply(const Transaction& transaction) {
+    std::vector<Change> changes;
+    for (const std::string& key : transaction.deletes) {
+      if (Use(delete_, key).Exec() == 0) continue;
+      KeyValue gone;
+      gone.key = key;
+      gone.modify_revision = revision_ + 1;
+      changes.push_back({.kind = Change::Kind::kDelete, .value = std::move(gone)});
+    }
+    for (const Transaction::Put& put : transaction.puts) {
+      changes.push_back({.kind = Change::Kind::kPut, .value = PutOne(put)});
+    }
+    return changes;
+  }
+
+  KeyValue PutOne(const Transaction::Put& put) {
+    const std::int64_t revision = revision_ + 1;
+    Use use(put_, put.key);
+    put_.bindNoCopy(2, put.value.data(), static_cast<int>(put.value.size()));
+    put_.bind(3, revision);
+    use.Step();  // the row it gives back
+    const std::int64_t created = use.Number(0);
+    use.Step();  // its end: only that finishes the statement
+    return {.key = put.key, .value = put.value, .create_revision = created, .modify_revision = revision};
+  }
+
+  SQLite::Database database_;
+  std::int64_t revision_ = 0;
+  bool synced_ = true;
+  SQLite::Statement last_{database_, "SELECT last FROM revision"};
+  SQLite::Statement set_last_{database_, "UPDATE revision SET last = ?"};
+  SQLite::Statement modified_{database_, "SELECT modified FROM state WHERE key = ?"};
+  SQLite::Statement delete_{database_, "DELETE FROM state WHERE key = ?"};
+  SQLite::Statement put_{database_,
+                         "INSERT INTO state (key, value, created, modified) VALUES (?1, ?2, ?3, ?3) ON CONFLICT (key) "
+                         "DO UPDATE SET value = excluded.value, modified = excluded.modified RETURNING created"};
+};
+
+absl::Status CheckKeys(const Transaction& transaction) {
+  std::set<std::string_view> seen;
+  const auto twice = [](std::string_view key) {
+    return InvalidArgument(fmt::format("{} is to be changed twice in one transaction", Quote(key)));
+  };
+  for (const std::string& key : transaction.deletes) {
+    if (!seen.insert(key).second) return twice(key);
+  }
+  for (const Transaction::Put& put : transaction.puts) {
+    if (!seen.insert(put.key).second) return twice(put.key);
+  }
+  return absl::OkStatus();
+}
+
+class SqliteState final : public State {
+ public:
+  SqliteState(std::string path, UniqueFd lock, SQLite::Database writer)
+      : path_(std::move(path)), lock_(std::move(lock)), writer_(std::move(writer)), reader_(path_) {}
+  ~SqliteState() override { log_->Close(); }
+
+  absl::StatusOr<std::optional<KeyValue>> Get(const std::string& key) override {
+    return Guarded("read", path_, [&] { return absl::StatusOr<std::optional<KeyValue>>(reader_.Get(key)); });
+  }
+
+  absl::StatusOr<Listing> List(const std::string& prefix) override {
+    return Guarded("read", path_, [&] { return absl::StatusOr<Listing>(reader_.List(prefix)); });
+  }
+
+  absl::StatusOr<std::int64_t> Commit(const Transaction& transaction) override {
+    MOORING_RETURN_IF_ERROR(CheckKeys(transaction));
+    const std::lock_guard<std::mutex> lock(commit_mutex_);
+    MOORING_ASSIGN_OR_RETURN(std::vector<Change> changes,
+                             Guarded("write", path_, [&] { return writer_.Commit(transaction); }));
+    if (!changes.empty()) log_->Append(std::move(changes));
+    return writer_.revision();
+  }
+
+  absl::StatusOr<std::unique_ptr<Watch>> StartWatch(const std::string& prefix, std::int64_t from) override {
+    return log_->StartWatch(prefix, from);
+  }
+
+  void EndWatches() override { log_->Close(); }
+
+ private:
+  const std::string path_;
+  const UniqueFd lock_;
+  std::mutex commit_mutex_;
+  Writer writer_;
+  Reader reader_;  // goes first: the last connection to close has to be able to tidy the log up
+  const std::shared_ptr<ChangeLog> log_ = std::make_shared<ChangeLog>(writer_.revision());
+};
+
+absl::StatusOr<UniqueFd> LockBeside(const std::string& path) {
+  const std::string beside = path + ".lock";
+  UniqueFd lock(::open(beside.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock.ok()) return ErrnoStatus(errno, "open the lock of the manager's state", beside);
+  const absl::Status locked = LockFile(lock, beside, kLockPatience);
+  if (absl::IsAborted(locked)) {
+    return FailedPrecondition(fmt::format("another manager has the state {} open: stop it first", Quote(path)));
+  }
+  MOORING_RETURN_IF_ERROR(locked);
+  return lock;
+}
+
+// Writes nothing where the tables are there: the disk may be full.
+absl::Status PrepareSchema(SQLite::Database& database, const std::string& path) {
+  SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+  const int schema = database.execAndGet("PRAGMA user_version").getInt();
+  if (schema > kSchema) {
+    return FailedPrecondition(
+        fmt::format("the manager's state {} has format {}, and this program knows those up to {}: a newer one wrote it",
+                    Quote(path), schema, kSchema));
+  }
+  if (schema != kSchema) {
+    database.exec(kTables);
+    database.exec(fmt::format("PRAGMA user_version = {}", kSchema));
+  }
+  transaction.commit();
+  return absl::OkStatus();
+}
+
+// A record that cannot be read is better found now than when its volume is to be unmounted.
+absl::Status CheckPages(SQLite::Database& database, const std::string& path) {
+  const std::string found = database.execAndGet("PRAGMA quick_check(1)").getString();
+  if (found == "ok") return absl::OkStatus();
+  return ToStatus(SQLite::Exception(found, SQLITE_CORRUPT), "check", path);
+}
+
+// The name of a file that was just made is durable with its directory only.
+absl::Status SyncDirectoryOf(const std::string& path) {
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  const UniqueFd opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened.ok() || ::fsync(opened.get()) != 0) return ErrnoStatus(errno, "sync the directory", directory);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(UniqueFd lock, LockBeside(path));
+  MOORING_RETURN_IF_ERROR(MakePrivateFile(path, "the manager's state"));
+  return Guarded("open", path, [&]() -> absl::StatusOr<std::unique_ptr<State>> {
+    SQLite::Database writer = OpenWriter(path);
+    MOORING_RETURN_IF_ERROR(PrepareSchema(writer, path));
+    MOORING_RETURN_IF_ERROR(CheckPages(writer, path));
+    MOORING_RETURN_IF_ERROR(SyncDirectoryOf(path));
+    return std::make_unique<SqliteState>(path, std::move(lock), std::move(writer));
+  });
+}
+
+}  // namespace mooring::manager
