@@ -2,11 +2,12 @@
 //
 // One writer of the claims and of Volume::in_use and exhausted_at. Every decision is claim_rules.h's, over what one
 // read of the state gave, and committed with a compare of the volume's revision: of two at the same moment one starts
-// over.
+// over. Every commit that takes a place or frees one puts the volume, too; so the compare sees them all.
 #ifndef MOORING_MANAGER_CLAIMS_CLAIMS_H_
 #define MOORING_MANAGER_CLAIMS_CLAIMS_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@
 #include "manager/state/records_store.h"
 
 namespace mooring::manager {
+
+using ClaimRecord = Claim;  // within the class, Claim is what it does
 
 class Claims final : public ClaimBroker {
  public:
@@ -33,29 +36,61 @@ class Claims final : public ClaimBroker {
   Claims(RecordsStore& store, PluginDirectory& plugins, KeyedLocks& controller_locks, Events& events,
          Settings settings);
 
+  // An empty node is this host.
   absl::StatusOr<ClaimAnswer> Claim(const ClaimRequest& request, Clock::time_point until) override;
   absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                        const absl::Status& node_outcome, Clock::time_point until) override;
 
-  // The allocation is known to be gone: its claims become past ones, which the collector frees. `still_mounted`: on the
-  // claim's node something of it is mounted; those are left to whoever unmounts it.
+  // (f) 7, (k) 4: whether the volume could be claimed as far as its plugin goes. UNAVAILABLE, RESOURCE_EXHAUSTED: why
+  // not.
+  absl::Status CheckSchedulable(const Volume& volume);
+
+  // The allocation is known to be gone: its claims become past ones, which the collector frees.
   absl::Status AllocationGone(const std::string& allocation);
 
-  // Takes on what was begun and not finished: releases of a manager before, controller-unpublishes that are owed. For
-  // the start, for when a plugin is back (`plugin`; empty: all), and now and then. Errors are in the claims' `problem`.
+  // Goes on with what was begun and not finished behind the node's step: releases of a manager before, and
+  // controller-unpublishes that are owed. For the start, for when a plugin is back (`plugin`; empty: all), and now and
+  // then. Errors are in the claims' `problem`. A plugin that hangs holds up only its own.
   void Resume(const std::string& plugin, Clock::time_point until);
 
   // Past claims that are old enough. `is_mounted` tells whether the node still has it: then it is not freed.
-  using IsMounted = std::function<bool(const mooring::manager::Claim& claim)>;
+  using IsMounted = std::function<bool(const ClaimRecord& claim)>;
   void Collect(const IsMounted& is_mounted, Clock::time_point until);
 
-  // (f) 6: frees without asking the node. FAILED_PRECONDITION while an allocation of that volume is alive.
+  // (f) 6: frees without asking the node. FAILED_PRECONDITION while an allocation of that volume is alive, or one still
+  // has it mounted. UNAVAILABLE: freed but for the controller's part, which is owed.
   absl::Status Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until);
 
   // (k) 4: the marks of this plugin's volumes go.
   void PluginHealthChanged(const std::string& plugin);
 
  private:
+  // claims.cc
+  absl::StatusOr<ClaimState> Read(const VolumeKey& volume);
+  absl::StatusOr<ClaimAnswer> Take(const ClaimRequest& request, Clock::time_point until);
+  absl::StatusOr<ClaimRecord> NewClaim(const ClaimRequest& request, const ClaimState& state, Clock::time_point until);
+  absl::StatusOr<std::string> ExternalNodeId(const ClaimRequest& request, const ClaimState& state,
+                                             Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> Publish(const ClaimAnswer& taken, Clock::time_point until);
+  absl::StatusOr<StringMap> CallPublish(const ClaimAnswer& taken, Clock::time_point until);
+  void MarkExhausted(const VolumeKey& volume, const std::string& words);
+
+  // claims_release.cc
+  absl::Status Finish(const ClaimRecord& claim, Clock::time_point until);
+  absl::Status FinishLocked(const ClaimRecord& claim, Clock::time_point until);
+  absl::Status Unpublish(const ClaimRecord& claim, Clock::time_point until);
+  absl::Status CallUnpublish(const Volume& volume, const ClaimRecord& claim, Clock::time_point until);
+  absl::Status Free(const ClaimRecord& claim);
+  void FinishAll(std::vector<ClaimRecord> claims, const std::string& only_plugin, Clock::time_point until);
+
+  // claims_store.cc: changes that start over where somebody else's came between. `change` gives false: leave it.
+  absl::StatusOr<std::optional<ClaimRecord>> Find(const VolumeKey& volume, ClaimMode mode,
+                                                  const std::string& allocation);
+  absl::StatusOr<std::optional<ClaimRecord>> Change(const ClaimRecord& claim,
+                                                    const std::function<bool(ClaimRecord&)>& change);
+  absl::Status ChangeVolume(const VolumeKey& key, const std::function<bool(Volume&)>& change);
+  void Tell(const ClaimRecord& claim, bool bad, const std::string& text);
+
   RecordsStore& store_;
   PluginDirectory& plugins_;
   KeyedLocks& controller_locks_;

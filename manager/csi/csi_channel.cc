@@ -9,6 +9,15 @@
 namespace mooring::manager {
 namespace {
 
+// Between half of it and all: several that failed together do not come back together.
+Clock::duration Jittered(Clock::duration pause) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  const auto half = pause / 2;
+  return half + Clock::duration(std::uniform_int_distribution<Clock::rep>(0, half.count())(random));
+}
+
+}  // namespace
+
 bool IsWorthAnotherTry(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
@@ -20,15 +29,6 @@ bool IsWorthAnotherTry(const absl::Status& status) {
       return false;
   }
 }
-
-// Between half of it and all: several that failed together do not come back together.
-Clock::duration Jittered(Clock::duration pause) {
-  thread_local std::minstd_rand random{std::random_device{}()};
-  const auto half = pause / 2;
-  return half + Clock::duration(std::uniform_int_distribution<Clock::rep>(0, half.count())(random));
-}
-
-}  // namespace
 
 absl::Status Retry(const RetryPolicy& policy, Clock::time_point until,
                    const std::function<absl::Status(Clock::time_point)>& call) {

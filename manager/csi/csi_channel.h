@@ -78,7 +78,10 @@ absl::StatusOr<typename CsiCall<Request>::Response> Call(CsiChannel& channel, co
   return response;
 }
 
-// The same, again while it is UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED or ABORTED, with exponential back-off
+// UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED, ABORTED: the same call may go well later. (d) 8
+bool IsWorthAnotherTry(const absl::Status& status);
+
+// The same, again while it is worth another try, with exponential back-off
 // and jitter, as long as `until` leaves time; (d) 8. `each` bounds a single try. Gives the last error, which says how
 // often it was tried.
 struct RetryPolicy {

@@ -40,4 +40,8 @@ csi::v1::VolumeCapability ToCsi(const Capability& capability, const MountOptions
   return message;
 }
 
+std::string IdForPlugin(const Volume& volume) {
+  return volume.external_id.empty() ? volume.key.id : volume.external_id;
+}
+
 }  // namespace mooring::manager

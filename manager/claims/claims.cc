@@ -1,0 +1,268 @@
+#include "manager/claims/claims.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "manager/csi/csi_volume.h"
+#include "manager/plugins/controller_call.h"
+#include "manager/words.h"
+
+namespace mooring::manager {
+namespace {
+
+// Of the controllers that are healthy: what they can, they all can.
+PluginTraits ControllerTraits(const PluginStatus& plugin) {
+  for (const InstanceStatus& instance : plugin.instances) {
+    if (instance.instance.type == PluginType::kController && instance.fingerprint.healthy) {
+      return instance.fingerprint.traits;
+    }
+  }
+  return {};
+}
+
+// What those instances said that could not serve.
+std::string LastWords(const PluginStatus& plugin, PluginType type) {
+  std::string words;
+  for (const InstanceStatus& status : plugin.instances) {
+    if (status.instance.type != type || status.fingerprint.healthy) continue;
+    words += fmt::format("; instance {}: {}", Quote(status.instance.instance_id),
+                         status.fingerprint.words.empty() ? "has not answered yet" : status.fingerprint.words);
+  }
+  return words;
+}
+
+std::string WhyUnschedulable(const PluginStatus& plugin) {
+  const bool node = plugin.nodes.healthy == 0;
+  const RoleCount& count = node ? plugin.nodes : plugin.controllers;
+  return fmt::format("plugin {} has no healthy {} instance ({} expected){}", Quote(plugin.name),
+                     node ? "node" : "controller", count.expected,
+                     LastWords(plugin, node ? PluginType::kNode : PluginType::kController));
+}
+
+// A conflict with another writer: starting over is worth it while there is time.
+bool StartOver(const absl::Status& status, Clock::time_point until) {
+  return absl::IsAborted(status) && Clock::now() < until;
+}
+
+}  // namespace
+
+Claims::Claims(RecordsStore& store, PluginDirectory& plugins, KeyedLocks& controller_locks, Events& events,
+               Settings settings)
+    : store_(store),
+      plugins_(plugins),
+      controller_locks_(controller_locks),
+      events_(events),
+      settings_(std::move(settings)) {}
+
+absl::Status Claims::CheckSchedulable(const Volume& volume) {
+  const auto plugin = plugins_.Find(volume.plugin);
+  if (!plugin.ok()) return WithCode(absl::StatusCode::kUnavailable, plugin.status());
+  if (!plugin->schedulable()) return Unavailable(WhyUnschedulable(*plugin));
+  if (IsExhausted(volume, settings_.now(), settings_.exhausted_age)) {
+    return ResourceExhausted(fmt::format("plugin {} said: {}", Quote(volume.plugin), volume.exhausted_words));
+  }
+  return absl::OkStatus();
+}
+
+// The volume first: a claim that comes or goes between the two readings changes the volume, and the commit sees it.
+absl::StatusOr<ClaimState> Claims::Read(const VolumeKey& volume) {
+  ClaimState state;
+  MOORING_ASSIGN_OR_RETURN(state.volume, store_.GetVolume(volume));
+  MOORING_ASSIGN_OR_RETURN(state.claims, store_.ListClaims(volume));
+  state.exhausted = IsExhausted(state.volume, settings_.now(), settings_.exhausted_age);
+  const auto plugin = plugins_.Find(state.volume.plugin);
+  state.schedulable = plugin.ok() && plugin->schedulable();
+  if (!state.schedulable) state.unschedulable = plugin.ok() ? WhyUnschedulable(*plugin) : Message(plugin.status());
+  return state;
+}
+
+absl::StatusOr<ClaimAnswer> Claims::Claim(const ClaimRequest& asked, Clock::time_point until) {
+  ClaimRequest request = asked;
+  if (request.node.empty()) request.node = settings_.host;
+  auto answer = Take(request, until);
+  if (answer.ok() && answer->claim.publish == ClaimRecord::Publish::kSent) answer = Publish(*answer, until);
+  if (!answer.ok() && (!IsWorthAnotherTry(answer.status()) || absl::IsResourceExhausted(answer.status()))) {
+    ClaimRecord refused;
+    refused.volume = request.volume;
+    refused.allocation = request.allocation;
+    Tell(refused, true, fmt::format("{} claim refused: {}", ToString(request.mode), Message(answer.status())));
+  }
+  return answer;
+}
+
+absl::StatusOr<ClaimAnswer> Claims::Take(const ClaimRequest& request, Clock::time_point until) {
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(ClaimState state, Read(request.volume));
+    MOORING_ASSIGN_OR_RETURN(const ClaimDecision decision, Decide(request, state));
+    ClaimRecord claim;
+    if (decision == ClaimDecision::kHeldAlready) {
+      claim = *std::find_if(state.claims.begin(), state.claims.end(), [&](const ClaimRecord& held) {
+        return held.allocation == request.allocation && held.mode == request.mode;
+      });
+      if (!claim.past) return ClaimAnswer{std::move(state.volume), std::move(claim)};
+      claim.past = false;  // its allocation is alive after all
+      claim.past_since.reset();
+    } else {
+      MOORING_ASSIGN_OR_RETURN(claim, NewClaim(request, state, until));
+    }
+    if (!state.volume.in_use) state.volume.in_use = request.capability;
+    const auto revision = store_.Commit(Changes().Put(state.volume).Put(claim));
+    if (revision.ok()) {
+      state.volume.revisions.modify = claim.revisions.modify = *revision;
+      if (claim.revisions.create == 0) claim.revisions.create = *revision;
+      Tell(claim, false,
+           fmt::format("claimed to {} as {} {}", ToString(claim.mode), ToString(claim.capability.attachment),
+                       ToString(claim.capability.access)));
+      return ClaimAnswer{std::move(state.volume), std::move(claim)};
+    }
+    if (!StartOver(revision.status(), until)) {
+      return Annotate(revision.status(), fmt::format("claim volume {}", ToString(request.volume)));
+    }
+  }
+}
+
+absl::StatusOr<ClaimRecord> Claims::NewClaim(const ClaimRequest& request, const ClaimState& state,
+                                             Clock::time_point until) {
+  ClaimRecord claim;
+  claim.volume = request.volume;
+  claim.allocation = request.allocation;
+  claim.node = request.node;
+  claim.mode = request.mode;
+  claim.capability = request.capability;
+  claim.taken_at = settings_.now();
+  MOORING_ASSIGN_OR_RETURN(const PluginStatus plugin, plugins_.Find(state.volume.plugin));
+  MOORING_ASSIGN_OR_RETURN(claim.external_node_id, ExternalNodeId(request, state, until));
+  // Stored as sent before it is: whoever finds it so after a crash unpublishes, which is right in either case.
+  claim.publish = ControllerTraits(plugin).publishes ? ClaimRecord::Publish::kSent : ClaimRecord::Publish::kNone;
+  return claim;
+}
+
+// (i): the request's, else any claim's on that node, else the fingerprint, which is of this host.
+absl::StatusOr<std::string> Claims::ExternalNodeId(const ClaimRequest& request, const ClaimState& state,
+                                                   Clock::time_point until) {
+  if (!request.external_node_id.empty()) return request.external_node_id;
+  for (const ClaimRecord& claim : state.claims) {
+    if (claim.node == request.node && !claim.external_node_id.empty()) return claim.external_node_id;
+  }
+  if (request.node != settings_.host) {
+    return InvalidArgument(fmt::format("what plugin {} calls node {} is not known on {}: say it (external node id)",
+                                       Quote(state.volume.plugin), Quote(request.node), Quote(settings_.host)));
+  }
+  MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins_.WaitForNode(state.volume.plugin, until));
+  return node.fingerprint.node_id;
+}
+
+absl::StatusOr<ClaimAnswer> Claims::Publish(const ClaimAnswer& taken, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, taken.claim.volume, until));
+  MOORING_ASSIGN_OR_RETURN(auto claim, Find(taken.claim.volume, taken.claim.mode, taken.claim.allocation));
+  if (!claim || claim->state != ClaimRecord::State::kTaken) {
+    return Aborted(
+        fmt::format("the claim on volume {} was released while it was taken: try again", ToString(taken.claim.volume)));
+  }
+  if (claim->publish == ClaimRecord::Publish::kDone) return ClaimAnswer{taken.volume, *std::move(claim)};
+
+  auto context = CallPublish({taken.volume, *claim}, until);
+  if (context.ok()) {
+    MOORING_ASSIGN_OR_RETURN(claim, Change(*claim, [&](ClaimRecord& record) {
+                               record.publish = ClaimRecord::Publish::kDone;
+                               record.publish_context = *context;
+                               return true;
+                             }));
+    if (claim) return ClaimAnswer{taken.volume, *std::move(claim)};
+    return Aborted(fmt::format("the claim on volume {} is gone", ToString(taken.claim.volume)));
+  }
+
+  // The claim is taken back, and so is whatever the controller did: a negating call, (d) 8. What of it cannot be done
+  // now is in the claim's problem, and owed.
+  if (absl::IsResourceExhausted(context.status())) MarkExhausted(taken.claim.volume, Message(context.status()));
+  MOORING_ASSIGN_OR_RETURN(claim, Change(*claim, [&](ClaimRecord& record) {
+                             record.state = ClaimRecord::State::kNodeDetached;
+                             record.problem = Message(context.status());
+                             return true;
+                           }));
+  if (!claim) return context.status();
+  const absl::Status undone = FinishLocked(*claim, until);
+  if (undone.ok() || absl::IsUnavailable(undone)) return context.status();
+  return Annotate(context.status(), fmt::format("(and taking it back failed: {})", Message(undone)));
+}
+
+// All that is published on a node is published alike, in the mode in use: a plugin has to refuse another one.
+absl::StatusOr<StringMap> Claims::CallPublish(const ClaimAnswer& taken, Clock::time_point until) {
+  const auto& [volume, claim] = taken;
+  const Capability capability = volume.in_use.value_or(claim.capability);
+  csi::v1::ControllerPublishVolumeRequest request;
+  request.set_volume_id(IdForPlugin(volume));
+  request.set_node_id(claim.external_node_id);
+  *request.mutable_volume_capability() = ToCsi(capability, volume.mount_options);
+  volume.secrets.CopyTo(*request.mutable_secrets());
+  request.mutable_volume_context()->insert(volume.context.begin(), volume.context.end());
+  if (const auto plugin = plugins_.Find(volume.plugin); plugin.ok()) {
+    request.set_readonly(IsReader(capability.access) && ControllerTraits(*plugin).publishes_read_only);
+  }
+
+  // That it has no room is not asked again and again: the volume is marked with it, (k) 4.
+  absl::Status no_room;
+  csi::v1::ControllerPublishVolumeResponse response;
+  MOORING_RETURN_IF_ERROR(Retry(settings_.retry, until, [&](Clock::time_point try_until) -> absl::Status {
+    MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins_.PickController(volume.plugin, try_until));
+    auto answer = Call(*controller.channel, request, try_until);
+    const absl::Status status = SaidBy(volume.plugin, "ControllerPublishVolume", answer.status());
+    if (status.ok()) response = *std::move(answer);
+    if (absl::IsResourceExhausted(status)) no_room = status;
+    return no_room.ok() ? status : absl::OkStatus();
+  }));
+  MOORING_RETURN_IF_ERROR(no_room);
+  return StringMap(response.publish_context().begin(), response.publish_context().end());
+}
+
+void Claims::MarkExhausted(const VolumeKey& volume, const std::string& words) {
+  const absl::Status status = ChangeVolume(volume, [&](Volume& record) {
+    record.exhausted_at = settings_.now();
+    record.exhausted_words = words;
+    return true;
+  });
+  ClaimRecord of_volume;
+  of_volume.volume = volume;
+  Tell(of_volume, true,
+       status.ok() ? fmt::format("exhausted: {}", words)
+                   : fmt::format("exhausted ({}), which could not be stored: {}", words, Message(status)));
+}
+
+void Claims::PluginHealthChanged(const std::string& plugin) {
+  const auto volumes = store_.ListVolumes();
+  if (!volumes.ok()) return;  // the marks end with their hour, too
+  for (const Volume& volume : *volumes) {
+    if (volume.plugin != plugin || !volume.exhausted_at) continue;
+    const absl::Status status = ChangeVolume(volume.key, [](Volume& record) {
+      record.exhausted_at.reset();
+      record.exhausted_words.clear();
+      return true;
+    });
+    ClaimRecord of_volume;
+    of_volume.volume = volume.key;
+    Tell(of_volume, !status.ok(),
+         status.ok() ? "no longer exhausted: its plugin's health changed"
+                     : fmt::format("still marked as exhausted: {}", Message(status)));
+  }
+}
+
+absl::Status Claims::AllocationGone(const std::string& allocation) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ClaimRecord> claims, store_.ListClaims());
+  for (const ClaimRecord& claim : claims) {
+    if (claim.allocation != allocation || claim.past) continue;
+    MOORING_ASSIGN_OR_RETURN(const auto changed, Change(claim, [&](ClaimRecord& record) {
+                               if (record.past) return false;
+                               record.past = true;
+                               record.past_since = settings_.now();
+                               return true;
+                             }));
+    if (changed) Tell(*changed, false, "its allocation is gone: a past claim, freed later");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mooring::manager

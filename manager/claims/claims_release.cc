@@ -1,0 +1,218 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "manager/claims/claims.h"
+#include "manager/csi/csi_volume.h"
+#include "manager/plugins/controller_call.h"
+#include "manager/words.h"
+
+namespace mooring::manager {
+namespace {
+
+bool IsSame(const ClaimRecord& a, const ClaimRecord& b) {
+  return a.volume == b.volume && a.mode == b.mode && a.allocation == b.allocation;
+}
+
+bool IsBeforeNodeStep(const ClaimRecord& claim) {
+  return claim.state == ClaimRecord::State::kTaken || claim.state == ClaimRecord::State::kUnpublishing;
+}
+
+// What of the node is done goes on with the controller.
+bool MarkNodeDetached(ClaimRecord& claim) {
+  if (!IsBeforeNodeStep(claim)) return false;
+  claim.state = ClaimRecord::State::kNodeDetached;
+  claim.problem.clear();
+  return true;
+}
+
+// (i): another claim of that node that has it, or is about to have it, published there.
+bool IsUsedByAnother(const std::vector<ClaimRecord>& claims, const ClaimRecord& claim) {
+  return std::any_of(claims.begin(), claims.end(), [&](const ClaimRecord& other) {
+    return !IsSame(other, claim) && other.external_node_id == claim.external_node_id && IsBeforeNodeStep(other) &&
+           other.publish != ClaimRecord::Publish::kNone;
+  });
+}
+
+}  // namespace
+
+absl::Status Claims::Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
+                             const absl::Status& node_outcome, Clock::time_point until) {
+  ClaimRecord claim;
+  claim.volume = volume;
+  claim.mode = mode;
+  claim.allocation = allocation;
+  MOORING_ASSIGN_OR_RETURN(const auto changed, Change(claim, [&](ClaimRecord& record) {
+                             if (node_outcome.ok()) return MarkNodeDetached(record);
+                             if (!IsBeforeNodeStep(record)) return false;
+                             record.state = ClaimRecord::State::kUnpublishing;
+                             record.problem = Message(node_outcome);
+                             return true;
+                           }));
+  if (!changed) return absl::OkStatus();
+  if (node_outcome.ok()) {
+    const absl::Status status = Finish(*changed, until);
+    return absl::IsUnavailable(status) ? absl::OkStatus() : status;  // owed
+  }
+  Tell(*changed, true, fmt::format("not released, for its node still has it: {}", Message(node_outcome)));
+  return absl::OkStatus();
+}
+
+absl::Status Claims::Finish(const ClaimRecord& claim, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, claim.volume, until));
+  return FinishLocked(claim, until);
+}
+
+// UNAVAILABLE: the controller's part is owed.
+absl::Status Claims::FinishLocked(const ClaimRecord& claim, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const auto current, Find(claim.volume, claim.mode, claim.allocation));
+  if (!current || IsBeforeNodeStep(*current)) return absl::OkStatus();  // done, or taken again since
+  if (current->state == ClaimRecord::State::kNodeDetached && current->publish != ClaimRecord::Publish::kNone) {
+    MOORING_RETURN_IF_ERROR(Unpublish(*current, until));
+  }
+  return Free(*current);
+}
+
+absl::Status Claims::Unpublish(const ClaimRecord& claim, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const auto claims, store_.ListClaims(claim.volume));
+  const auto volume = store_.GetVolume(claim.volume);
+  if (!volume.ok() && !absl::IsNotFound(volume.status())) return volume.status();
+  // Nobody knows any more what the plugin calls a volume that is gone.
+  if (volume.ok() && !IsUsedByAnother(claims, claim)) {
+    const absl::Status status = CallUnpublish(*volume, claim, until);
+    if (!status.ok()) {
+      MOORING_RETURN_IF_ERROR(Change(claim, [&](ClaimRecord& record) {
+                                record.problem = Message(status);
+                                return true;
+                              }).status());
+      Tell(claim, true, fmt::format("not freed yet: {}", Message(status)));
+      return IsWorthAnotherTry(status) ? WithCode(absl::StatusCode::kUnavailable, status) : status;
+    }
+  }
+  return Change(claim,
+                [](ClaimRecord& record) {
+                  record.state = ClaimRecord::State::kControllerDetached;
+                  record.problem.clear();
+                  return true;
+                })
+      .status();
+}
+
+absl::Status Claims::CallUnpublish(const Volume& volume, const ClaimRecord& claim, Clock::time_point until) {
+  const auto plugin = plugins_.Find(volume.plugin);
+  if (!plugin.ok() || plugin->controllers.healthy == 0) {
+    return Unavailable(
+        fmt::format("ControllerUnpublishVolume is owed to plugin {}, which has no healthy controller "
+                    "now: it is sent when there is one",
+                    Quote(volume.plugin)));
+  }
+  csi::v1::ControllerUnpublishVolumeRequest request;
+  request.set_volume_id(IdForPlugin(volume));
+  request.set_node_id(claim.external_node_id);
+  volume.secrets.CopyTo(*request.mutable_secrets());
+  const absl::Status status = CallController(plugins_, volume.plugin, request, settings_.retry, until).status();
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;  // neither volume nor node is there to be detached
+}
+
+// The place is free with this commit: record gone, and the volume's modes cleared with the last of its claims.
+absl::Status Claims::Free(const ClaimRecord& claim) {
+  for (;;) {
+    auto volume = store_.GetVolume(claim.volume);
+    if (!volume.ok() && !absl::IsNotFound(volume.status())) return volume.status();
+    MOORING_ASSIGN_OR_RETURN(const auto claims, store_.ListClaims(claim.volume));
+    const auto current =
+        std::find_if(claims.begin(), claims.end(), [&](const ClaimRecord& other) { return IsSame(other, claim); });
+    if (current == claims.end()) return absl::OkStatus();
+    Changes changes;
+    changes.Delete(*current);
+    if (volume.ok()) {
+      if (claims.size() == 1) volume->in_use.reset();
+      changes.Put(*volume);
+    }
+    const absl::Status status = store_.Commit(changes).status();
+    if (absl::IsAborted(status)) continue;
+    if (status.ok()) Tell(claim, false, fmt::format("{} claim freed", ToString(claim.mode)));
+    return status;
+  }
+}
+
+// One after the other for each plugin, plugins side by side. What one plugin cannot do now it is not asked again and
+// again.
+void Claims::FinishAll(std::vector<ClaimRecord> claims, const std::string& only_plugin, Clock::time_point until) {
+  if (claims.empty()) return;
+  const auto volumes = store_.ListVolumes();
+  if (!volumes.ok()) return;  // the next round has them
+  std::map<VolumeKey, std::string> plugin_of;
+  for (const Volume& volume : *volumes) plugin_of[volume.key] = volume.plugin;
+  std::map<std::string, std::vector<ClaimRecord>> by_plugin;
+  for (ClaimRecord& claim : claims) {
+    const std::string& plugin = plugin_of[claim.volume];
+    if (only_plugin.empty() || plugin == only_plugin) by_plugin[plugin].push_back(std::move(claim));
+  }
+  std::vector<std::thread> threads;
+  for (const auto& [plugin, its] : by_plugin) {
+    threads.emplace_back([this, until, &its = its] {
+      for (const ClaimRecord& claim : its) {
+        if (absl::IsUnavailable(Finish(claim, until))) return;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void Claims::Resume(const std::string& plugin, Clock::time_point until) {
+  auto claims = store_.ListClaims();
+  if (!claims.ok()) return;  // the next round has them
+  claims->erase(std::remove_if(claims->begin(), claims->end(), IsBeforeNodeStep), claims->end());
+  FinishAll(*std::move(claims), plugin, until);
+}
+
+void Claims::Collect(const IsMounted& is_mounted, Clock::time_point until) {
+  const auto claims = store_.ListClaims();
+  if (!claims.ok()) return;
+  const Time now = settings_.now();
+  std::vector<ClaimRecord> gone;
+  for (const ClaimRecord& claim : *claims) {
+    if (!claim.past || !claim.past_since || now - *claim.past_since < settings_.past_age) continue;
+    const bool mounted = is_mounted(claim);
+    const auto changed = Change(claim, [&](ClaimRecord& record) {
+      if (!record.past) return false;  // claimed again since
+      if (!mounted) return MarkNodeDetached(record);
+      const std::string problem = fmt::format(
+          "its allocation is gone, and node {} still has it mounted: it is freed "
+          "when it is detached",
+          Quote(record.node));
+      return std::exchange(record.problem, problem) != problem;
+    });
+    if (!mounted && changed.ok() && *changed) gone.push_back(**changed);
+  }
+  FinishAll(std::move(gone), "", until);
+}
+
+absl::Status Claims::Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ClaimRecord> claims, store_.ListClaims(volume));
+  for (const ClaimRecord& claim : claims) {
+    const bool alive = !claim.past && claim.state == ClaimRecord::State::kTaken;
+    if (!alive && !is_mounted(claim)) continue;
+    return FailedPrecondition(fmt::format("volume {} cannot be freed by force: allocation {} on {} {}",
+                                          ToString(volume), Quote(claim.allocation), Quote(claim.node),
+                                          alive ? "is alive" : "is gone, but the volume is mounted there still"));
+  }
+  absl::Status first;
+  for (const ClaimRecord& claim : claims) {
+    MOORING_ASSIGN_OR_RETURN(const auto changed, Change(claim, [](ClaimRecord& record) {
+                               const bool alive = !record.past && record.state == ClaimRecord::State::kTaken;
+                               return !alive && MarkNodeDetached(record);
+                             }));
+    const absl::Status status = changed ? Finish(*changed, until) : absl::OkStatus();
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+}  // namespace mooring::manager

@@ -1,0 +1,47 @@
+#include "base/status.h"
+#include "manager/claims/claims.h"
+
+namespace mooring::manager {
+
+absl::StatusOr<std::optional<ClaimRecord>> Claims::Find(const VolumeKey& volume, ClaimMode mode,
+                                                        const std::string& allocation) {
+  MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> claims, store_.ListClaims(volume));
+  for (ClaimRecord& claim : claims) {
+    if (claim.mode == mode && claim.allocation == allocation) return std::move(claim);
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::optional<ClaimRecord>> Claims::Change(const ClaimRecord& claim,
+                                                          const std::function<bool(ClaimRecord&)>& change) {
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(std::optional<ClaimRecord> current, Find(claim.volume, claim.mode, claim.allocation));
+    if (!current || !change(*current)) return current;
+    const auto revision = store_.Commit(Changes().Put(*current));
+    if (absl::IsAborted(revision.status())) continue;
+    MOORING_RETURN_IF_ERROR(revision.status());
+    current->revisions.modify = *revision;
+    return current;
+  }
+}
+
+absl::Status Claims::ChangeVolume(const VolumeKey& key, const std::function<bool(Volume&)>& change) {
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(Volume volume, store_.GetVolume(key));
+    if (!change(volume)) return absl::OkStatus();
+    const absl::Status status = store_.Commit(Changes().Put(volume)).status();
+    if (!absl::IsAborted(status)) return status;
+  }
+}
+
+void Claims::Tell(const ClaimRecord& claim, bool bad, const std::string& text) {
+  Event event;
+  event.bad = bad;
+  event.kind = "claim";
+  event.volume = claim.volume;
+  event.allocation = claim.allocation;
+  event.text = text;
+  events_.Add(std::move(event));
+}
+
+}  // namespace mooring::manager

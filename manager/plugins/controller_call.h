@@ -1,0 +1,48 @@
+// Calls to the controller of a plugin about a volume.
+#ifndef MOORING_MANAGER_PLUGINS_CONTROLLER_CALL_H_
+#define MOORING_MANAGER_PLUGINS_CONTROLLER_CALL_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "base/keyed_lock.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "manager/csi/csi_channel.h"
+#include "manager/plugins/plugin_directory.h"
+#include "manager/records.h"
+#include "manager/state/keys.h"
+#include "manager/words.h"
+
+namespace mooring::manager {
+
+// Of controller calls for one volume there is one at a time, (i).
+inline absl::StatusOr<KeyedLocks::Hold> LockController(KeyedLocks& locks, const VolumeKey& volume,
+                                                       Clock::time_point until) {
+  return locks.Acquire(VolumeStateKey(volume), "volume " + ToString(volume), until);
+}
+
+// "/csi.v1.Controller/CreateVolume" said "no": "CreateVolume of plugin 'p': no".
+inline absl::Status SaidBy(const std::string& plugin, std::string_view method, const absl::Status& status) {
+  if (status.ok()) return status;
+  return Annotate(status, std::string(method.substr(method.rfind('/') + 1)) + " of plugin " + Quote(plugin));
+}
+
+// With the retries of (d) 8, each at the instance whose turn it is then, (k) 3.
+template <typename Request>
+absl::StatusOr<typename CsiCall<Request>::Response> CallController(PluginDirectory& plugins, const std::string& plugin,
+                                                                   const Request& request, const RetryPolicy& retry,
+                                                                   Clock::time_point until) {
+  typename CsiCall<Request>::Response response;
+  MOORING_RETURN_IF_ERROR(Retry(retry, until, [&](Clock::time_point try_until) -> absl::Status {
+    MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins.PickController(plugin, try_until));
+    return SaidBy(plugin, CsiCall<Request>::kMethod,
+                  controller.channel->Call(CsiCall<Request>::kMethod, request, response, try_until));
+  }));
+  return response;
+}
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_PLUGINS_CONTROLLER_CALL_H_
