@@ -72,6 +72,7 @@ class Attachments {
   // their own.
   void Restore();
   void WaitUntilRestored(Clock::time_point until);
+  int restoring() const;  // records that wait for their plugin still
 
   void Stop();
 

@@ -65,6 +65,7 @@ std::string Escape(std::string_view name) {
   return escaped.substr(0, kLongestEscaped) + "~" + Sha256(name);
 }
 
+std::string SharedPrefix() { return "shared/"; }
 std::string VolumesPrefix() { return "shared/volumes/"; }
 std::string VolumesPrefix(const std::string& ns) { return fmt::format("shared/volumes/{}/", Escape(ns)); }
 std::string VolumeStateKey(const VolumeKey& volume) { return VolumesPrefix(volume.ns) + Escape(volume.id); }

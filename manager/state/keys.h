@@ -30,6 +30,7 @@ absl::Status CheckName(std::string_view field, std::string_view name);
 // different results.
 std::string Escape(std::string_view name);
 
+std::string SharedPrefix();                        // of what belongs to all hosts
 std::string VolumesPrefix();                       // of all namespaces
 std::string VolumesPrefix(const std::string& ns);  // of one
 std::string VolumeStateKey(const VolumeKey& volume);

@@ -157,9 +157,10 @@ class Writer {
   std::vector<Change> Apply(const Transaction& transaction) {
     std::vector<Change> changes;
     for (const std::string& key : transaction.deletes) {
-      if (Use(delete_, key).Exec() == 0) continue;
-      KeyValue gone;
-      gone.key = key;
+      Use use(delete_, key);
+      if (!use.Step()) continue;
+      KeyValue gone = FromRow(delete_);
+      use.Step();  // its end: only that finishes the statement
       gone.modify_revision = revision_ + 1;
       changes.push_back({.kind = Change::Kind::kDelete, .value = std::move(gone)});
     }
@@ -186,7 +187,7 @@ class Writer {
   SQLite::Statement last_{database_, "SELECT last FROM revision"};
   SQLite::Statement set_last_{database_, "UPDATE revision SET last = ?"};
   SQLite::Statement modified_{database_, "SELECT modified FROM state WHERE key = ?"};
-  SQLite::Statement delete_{database_, "DELETE FROM state WHERE key = ?"};
+  SQLite::Statement delete_{database_, "DELETE FROM state WHERE key = ? RETURNING key, value, created, modified"};
   SQLite::Statement put_{database_,
                          "INSERT INTO state (key, value, created, modified) VALUES (?1, ?2, ?3, ?3) ON CONFLICT (key) "
                          "DO UPDATE SET value = excluded.value, modified = excluded.modified RETURNING created"};

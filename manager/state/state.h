@@ -54,7 +54,7 @@ struct Transaction {
 struct Change {
   enum class Kind { kPut, kDelete };
   Kind kind = Kind::kPut;
-  KeyValue value;  // kDelete: key, and the revision that deleted it as modify_revision
+  KeyValue value;  // kDelete: as it was last, with the revision that deleted it as modify_revision
 };
 
 // Changes in the order of their revisions, none left out. Ended by its destruction.

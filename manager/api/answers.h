@@ -1,0 +1,26 @@
+// What callers of the API are shown. Never a secret, and no mount flags either: they may be sensitive.
+#ifndef MOORING_MANAGER_API_ANSWERS_H_
+#define MOORING_MANAGER_API_ANSWERS_H_
+
+#include <string>
+
+#include "manager.pb.h"
+#include "manager/events.h"
+#include "manager/plugins/plugin_directory.h"
+#include "manager/records.h"
+#include "manager/volumes/volumes.h"
+
+namespace mooring::manager {
+
+v1::Volume Shown(const Volume& volume);
+v1::Attachment Shown(const MountRecord& mount);
+v1::Snapshot Shown(const Snapshot& snapshot);
+v1::Event Shown(const Event& event);
+v1::PluginStatus Shown(const PluginStatus& status);
+
+// Why no claim of this volume is granted now, whoever asks: in words. Empty: it can be.
+std::string WhyUnschedulable(const Volume& volume, PluginDirectory& plugins);
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_API_ANSWERS_H_

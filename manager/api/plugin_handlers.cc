@@ -1,0 +1,130 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/quote.h"
+#include "base/socket_path.h"
+#include "base/status.h"
+#include "manager/api/answers.h"
+#include "manager/api/handlers.h"
+#include "manager/record_codec.h"
+#include "manager/state/keys.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{100};  // how soon the end of a start is seen while its events are told
+
+// With what supervises it, and who expects it.
+v1::PluginStatus Described(const Parts& parts, const PluginStatus& status, const std::vector<PluginRecord>& declared) {
+  v1::PluginStatus shown = Shown(status);
+  const auto found = std::find_if(declared.begin(), declared.end(),
+                                  [&](const PluginRecord& plugin) { return plugin.name == status.name; });
+  if (found == declared.end()) return shown;
+  shown.mutable_declared_by()->Add(found->declared_by.begin(), found->declared_by.end());
+  shown.set_endpoint(found->endpoint);
+  if (found->run) shown.set_supervision(parts.supervisor->Words(status.name));
+  return shown;
+}
+
+v1::PluginStatus StatusOf(const Parts& parts, const std::string& name) {
+  absl::StatusOr<PluginStatus> status = parts.plugins->Find(name);
+  if (!status.ok()) {
+    status = PluginStatus();
+    status->name = name;
+  }
+  return Described(parts, *status, parts.supervisor->Declared());
+}
+
+absl::StatusOr<PluginRecord::Run> ParseRun(const v1::PluginRun& message) {
+  MOORING_ASSIGN_OR_RETURN(PluginRecord::Run run, FromProto(message));
+  const bool is_exec = run.kind == PluginRecord::Run::Kind::kExec;
+  if (is_exec && run.command.empty()) {
+    return InvalidArgument("a plugin to run needs a command (--exec) or an image (--image)");
+  }
+  if (!is_exec && run.image.empty()) return InvalidArgument("a plugin that is a container needs an image");
+  return run;
+}
+
+// Tells what is heard of the plugin until `start` has ended.
+void TellUntilEnd(Parts& parts, const std::string& name, std::uint64_t from, std::future<absl::Status>& start,
+                  const Send<v1::RunPluginReply>& send) {
+  while (start.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    const absl::StatusOr<std::vector<Event>> events = parts.events.Next(from, Clock::now() + kLook);
+    if (!events.ok()) return;
+    for (const Event& event : *events) {
+      from = event.number + 1;
+      if (event.plugin != name) continue;
+      v1::RunPluginReply reply;
+      reply.mutable_step()->set_text(fmt::format("{}: {}", event.kind, event.text));
+      send(reply);
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status RunPlugin(Parts& parts, const v1::RunPluginRequest& request, const ApiCall& call,
+                       const Send<v1::RunPluginReply>& send) {
+  MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", request.name()));
+  MOORING_ASSIGN_OR_RETURN(const PluginRecord::Run run, ParseRun(request.run()));
+  const std::uint64_t from = parts.events.last() + 1;
+  std::future<absl::Status> start = std::async(std::launch::async, [&] {
+    return parts.supervisor->Run(request.name(), run, request.declared_by(), request.wait(), call.until);
+  });
+  TellUntilEnd(parts, request.name(), from, start, send);
+  MOORING_RETURN_IF_ERROR(start.get());
+  v1::RunPluginReply reply;
+  *reply.mutable_done() = StatusOf(parts, request.name());
+  send(reply);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::RegisterPluginResponse> RegisterPlugin(Parts& parts, const v1::RegisterPluginRequest& request,
+                                                          const ApiCall& call) {
+  if (!request.name().empty()) MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", request.name()));
+  MOORING_ASSIGN_OR_RETURN(const std::string socket, ParseSocketPath(request.endpoint()));
+  if (!socket.starts_with('/')) {
+    return InvalidArgument(fmt::format("the endpoint {}: write the whole path, unix:///…", Quote(request.endpoint())));
+  }
+  MOORING_ASSIGN_OR_RETURN(
+      const std::string name,
+      parts.supervisor->RegisterEndpoint(request.name(), socket, request.declared_by(), request.wait(), call.until));
+  v1::RegisterPluginResponse response;
+  *response.mutable_plugin() = StatusOf(parts, name);
+  return response;
+}
+
+absl::StatusOr<v1::StopPluginResponse> StopPlugin(Parts& parts, const v1::StopPluginRequest& request,
+                                                  const ApiCall& call) {
+  MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", request.name()));
+  MOORING_RETURN_IF_ERROR(parts.supervisor->Stop(request.name(), request.declared_by(), call.until));
+  return v1::StopPluginResponse();
+}
+
+absl::StatusOr<v1::ListPluginsResponse> ListPlugins(Parts& parts, const v1::ListPluginsRequest& request) {
+  v1::ListPluginsResponse response;
+  const std::vector<PluginRecord> declared = parts.supervisor->Declared();
+  std::set<std::string> seen;
+  const auto wanted = [&](const std::string& name) {
+    return (request.name().empty() || request.name() == name) && seen.insert(name).second;
+  };
+  for (const PluginStatus& status : parts.plugins->List()) {
+    if (wanted(status.name)) *response.add_plugins() = Described(parts, status, declared);
+  }
+  for (const PluginRecord& plugin : declared) {
+    if (wanted(plugin.name)) *response.add_plugins() = StatusOf(parts, plugin.name);
+  }
+  if (!request.name().empty() && response.plugins().empty()) {
+    return NotFound(fmt::format("there is no plugin {} here: neither run nor registered", Quote(request.name())));
+  }
+  return response;
+}
+
+}  // namespace mooring::manager

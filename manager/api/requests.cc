@@ -1,0 +1,125 @@
+#include "manager/api/requests.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/path.h"
+#include "base/status.h"
+#include "manager/record_codec.h"
+#include "manager/state/keys.h"
+#include "manager/words.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr char kDefaultNamespace[] = "default";
+
+bool Allows(const Capability& capability, ClaimMode mode) {
+  return mode == ClaimMode::kRead || !IsReader(capability.access);
+}
+
+TaskRequest TaskOf(const v1::Job& job, ClaimMode mode, const Capability& capability) {
+  TaskRequest task;
+  task.mode = mode;
+  task.capability = capability;
+  task.per_alloc = job.per_alloc();
+  task.system_job = job.system();
+  task.tasks = std::max(job.tasks(), 1);
+  return task;
+}
+
+// (h): what is mounted below it here reaches everybody; so only who may write may do that.
+absl::Status CheckPropagation(const AttachRequest& request) {
+  if (request.propagation != Propagation::kShared || !request.read_only) return absl::OkStatus();
+  return InvalidArgument("bidirectional (rshared) propagation needs write access, and the request is read-only");
+}
+
+}  // namespace
+
+absl::StatusOr<VolumeKey> KeyOf(const v1::VolumeKey& key) {
+  VolumeKey result{key.namespace_().empty() ? kDefaultNamespace : key.namespace_(), key.id()};
+  MOORING_RETURN_IF_ERROR(CheckName("the namespace", result.ns));
+  MOORING_RETURN_IF_ERROR(CheckName("the volume's id", result.id));
+  return result;
+}
+
+absl::StatusOr<Volume> AskedVolume(const v1::Volume& message, const StringMap& secrets) {
+  MOORING_ASSIGN_OR_RETURN(Volume volume, FromProto(message));
+  if (volume.key.ns.empty()) volume.key.ns = kDefaultNamespace;
+  volume.secrets = Secrets(secrets);
+  volume.state = Volume::State::kReady;
+  volume.created_here = false;
+  volume.in_use.reset();
+  volume.exhausted_at.reset();
+  volume.exhausted_words.clear();
+  volume.revisions = {0, message.modify_revision()};
+  return volume;
+}
+
+absl::StatusOr<Capability> ChooseCapability(const Volume& volume, const v1::Capability* asked, ClaimMode mode) {
+  const bool any_access = asked == nullptr || asked->access() == v1::ACCESS_MODE_UNSPECIFIED;
+  Capability wanted;
+  if (!any_access) {
+    MOORING_ASSIGN_OR_RETURN(wanted.access, FromProto(asked->access()));
+  }
+  if (asked != nullptr && asked->attachment() != v1::ATTACHMENT_MODE_UNSPECIFIED) {
+    MOORING_ASSIGN_OR_RETURN(wanted.attachment, FromProto(asked->attachment()));
+  }
+  if (!any_access) return wanted;  // whether the volume has it is for the claim to say
+  const auto fits = [&](const Capability& one) {
+    return Allows(one, mode) && (asked == nullptr || one.attachment == wanted.attachment);
+  };
+  const auto found = std::find_if(volume.capabilities.begin(), volume.capabilities.end(), fits);
+  if (found != volume.capabilities.end()) return *found;
+  return InvalidArgument(
+      fmt::format("the volume {} has no capability for a claim to {}: name one that it has, or register it with one",
+                  ToString(volume.key), ToString(mode)));
+}
+
+absl::StatusOr<ClaimRequest> ParseClaim(const v1::ClaimVolumeRequest& message, const Volume& volume,
+                                        const std::string& host) {
+  ClaimRequest request;
+  request.volume = volume.key;
+  request.allocation = message.allocation();
+  request.node = host;
+  request.external_node_id = message.external_node_id();
+  MOORING_RETURN_IF_ERROR(CheckName("the allocation", request.allocation));
+  MOORING_ASSIGN_OR_RETURN(request.mode, FromProto(message.mode()));
+  const v1::Capability* const asked = message.has_capability() ? &message.capability() : nullptr;
+  MOORING_ASSIGN_OR_RETURN(request.capability, ChooseCapability(volume, asked, request.mode));
+  TaskRequest task = TaskOf(message.job(), request.mode, request.capability);
+  task.read_only = request.mode == ClaimMode::kRead;
+  MOORING_RETURN_IF_ERROR(CheckTaskRequest(task));
+  return request;
+}
+
+absl::StatusOr<AttachRequest> ParseAttach(const v1::AttachRequest& message, const Volume& volume) {
+  AttachRequest request;
+  request.volume = volume.key;
+  request.allocation = message.allocation();
+  MOORING_RETURN_IF_ERROR(CheckName("the allocation", request.allocation));
+  request.request = message.request().empty() ? volume.key.id : message.request();
+  MOORING_RETURN_IF_ERROR(CheckName("the name of the request", request.request));
+  request.mode = message.read_only() ? ClaimMode::kRead : ClaimMode::kWrite;
+  if (message.mode() != v1::CLAIM_MODE_UNSPECIFIED) {
+    MOORING_ASSIGN_OR_RETURN(request.mode, FromProto(message.mode()));
+  }
+  request.read_only = message.read_only() || request.mode == ClaimMode::kRead;  // who may only read gets nothing else
+  const v1::Capability* const asked = message.has_capability() ? &message.capability() : nullptr;
+  MOORING_ASSIGN_OR_RETURN(request.capability, ChooseCapability(volume, asked, request.mode));
+  request.options = FromProto(message.options());
+  MOORING_ASSIGN_OR_RETURN(request.propagation, FromProto(message.propagation()));
+  MOORING_RETURN_IF_ERROR(CheckPropagation(request));
+  if (!message.attach_path().empty()) {
+    MOORING_ASSIGN_OR_RETURN(request.attach_path, NormalisePath("the path to attach at", message.attach_path()));
+  }
+  TaskRequest task = TaskOf(message.job(), request.mode, request.capability);
+  task.read_only = request.read_only;
+  task.has_mount_options = !(request.options == MountOptions());
+  MOORING_RETURN_IF_ERROR(CheckTaskRequest(task));
+  return request;
+}
+
+}  // namespace mooring::manager

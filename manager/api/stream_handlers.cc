@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "manager/api/answers.h"
+#include "manager/api/handlers.h"
+#include "manager/record_codec.h"
+#include "manager/state/keys.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr std::chrono::seconds kLook{1};  // how soon a stream sees that nobody listens, or that the manager stops
+
+Clock::time_point NextLook(const ApiCall& call) { return std::min(call.until, Clock::now() + kLook); }
+
+bool GoesOn(const ApiCall& call) { return !call.is_over() && Clock::now() < call.until; }
+
+absl::StatusOr<v1::WatchReply::Changed> VolumeChange(const Change& change) {
+  v1::Volume stored;
+  if (!stored.ParseFromString(change.value.value)) return Internal("a stored volume cannot be read");
+  v1::WatchReply::Changed changed;
+  changed.set_deleted(change.kind == Change::Kind::kDelete);
+  if (changed.deleted()) {
+    *changed.mutable_volume()->mutable_key() = stored.key();
+    return changed;
+  }
+  MOORING_ASSIGN_OR_RETURN(Volume volume, FromProto(stored));
+  volume.revisions = {change.value.create_revision, change.value.modify_revision};
+  *changed.mutable_volume() = Shown(volume);
+  return changed;
+}
+
+absl::StatusOr<v1::WatchReply::Changed> ClaimChange(const Change& change) {
+  v1::Claim stored;
+  if (!stored.ParseFromString(change.value.value)) return Internal("a stored claim cannot be read");
+  v1::WatchReply::Changed changed;
+  changed.set_deleted(change.kind == Change::Kind::kDelete);
+  v1::Claim& claim = *changed.mutable_claim();
+  if (changed.deleted()) {
+    *claim.mutable_volume() = stored.volume();
+    claim.set_mode(stored.mode());
+    claim.set_allocation(stored.allocation());
+    return changed;
+  }
+  claim = stored;
+  claim.set_create_revision(change.value.create_revision);
+  claim.set_modify_revision(change.value.modify_revision);
+  return changed;
+}
+
+// None: not for callers' eyes (secrets).
+absl::StatusOr<std::optional<v1::WatchReply::Changed>> Changed(const Change& change) {
+  const std::string& key = change.value.key;
+  std::optional<v1::WatchReply::Changed> changed;
+  if (key.starts_with(VolumesPrefix())) {
+    MOORING_ASSIGN_OR_RETURN(changed, VolumeChange(change));
+  }
+  if (key.starts_with(ClaimsPrefix())) {
+    MOORING_ASSIGN_OR_RETURN(changed, ClaimChange(change));
+  }
+  return changed;
+}
+
+// A reply for each revision: changes that were made together are told together.
+absl::StatusOr<std::vector<v1::WatchReply>> RepliesOf(const std::vector<Change>& changes) {
+  std::vector<v1::WatchReply> replies;
+  for (const Change& change : changes) {
+    MOORING_ASSIGN_OR_RETURN(std::optional<v1::WatchReply::Changed> changed, Changed(change));
+    if (!changed) continue;
+    const std::int64_t revision = change.value.modify_revision;
+    if (replies.empty() || replies.back().revision() != revision) replies.emplace_back().set_revision(revision);
+    *replies.back().add_changes() = *std::move(changed);
+  }
+  return replies;
+}
+
+}  // namespace
+
+absl::Status StreamEvents(Parts& parts, const v1::StreamEventsRequest& request, const ApiCall& call,
+                          const Send<v1::Event>& send) {
+  std::uint64_t from = request.from() == 0 ? parts.events.last() + 1 : request.from();
+  const std::uint64_t last = parts.events.last();
+  while (GoesOn(call) && (request.follow() || from <= last)) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<Event> events, parts.events.Next(from, NextLook(call)));
+    for (const Event& event : events) {
+      from = event.number + 1;
+      if (!send(Shown(event))) return absl::OkStatus();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WatchRecords(Parts& parts, const v1::WatchRequest& request, const ApiCall& call,
+                          const Send<v1::WatchReply>& send) {
+  std::int64_t from = request.from_revision();
+  if (from == 0) {
+    MOORING_ASSIGN_OR_RETURN(const Listing now, parts.state->List(RegistryStateKey(parts.config.host)));
+    from = now.revision + 1;
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<Watch> watch, parts.state->StartWatch(SharedPrefix(), from));
+  v1::WatchReply standing;
+  standing.set_revision(from - 1);
+  if (!send(standing)) return absl::OkStatus();
+  while (GoesOn(call)) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<Change> changes, watch->Next(NextLook(call)));
+    MOORING_ASSIGN_OR_RETURN(const std::vector<v1::WatchReply> replies, RepliesOf(changes));
+    for (const v1::WatchReply& reply : replies) {
+      if (!send(reply)) return absl::OkStatus();
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mooring::manager

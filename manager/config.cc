@@ -1,0 +1,142 @@
+#include "manager/config.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/socket_path.h"
+#include "base/status.h"
+#include "manager/state/keys.h"
+
+namespace mooring::manager {
+namespace {
+
+// As typed.
+struct Flags {
+  std::string socket = Config().socket_path;
+  std::string group;
+  std::string state_dir = Config().state_dir;
+  std::string root;
+  std::string runtime_dir = Config().runtime_dir;
+  std::string host;
+  std::string docker_socket, docker_plugin;
+  std::string engine = Config().engine;
+  std::string log_level = Config().log_level;
+  std::string log_format = Config().log_format;
+  std::string stop_timeout = fmt::format("{}", Config().stop_timeout.count());
+};
+
+absl::Status Wrong(std::string_view flag, const std::string& value, std::string_view rule) {
+  return InvalidArgument(fmt::format("{} {}: {}", flag, Quote(value), rule));
+}
+
+absl::StatusOr<std::string> CheckSocket(std::string_view flag, const std::string& endpoint) {
+  absl::StatusOr<std::string> path = ParseSocketPath(endpoint);
+  if (path.ok()) path = NormalisePath("the path", *path);
+  return path.ok() ? path : Wrong(flag, endpoint, Message(path.status()));
+}
+
+absl::StatusOr<std::string> CheckSocketOrNone(std::string_view flag, const std::string& endpoint) {
+  if (endpoint.empty()) return endpoint;
+  return CheckSocket(flag, endpoint);
+}
+
+absl::StatusOr<std::string> OneOf(std::string_view flag, const std::string& value,
+                                  const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
+  return Wrong(flag, value, fmt::format("use one of {}", fmt::join(choices, ", ")));
+}
+
+absl::StatusOr<std::chrono::seconds> ParseSeconds(std::string_view flag, const std::string& text) {
+  constexpr std::int64_t kDay = 24 * 60 * 60;
+  std::int64_t seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (whole && seconds >= 0 && seconds <= kDay) return std::chrono::seconds(seconds);
+  return Wrong(flag, text, "use a whole number of seconds, at most a day");
+}
+
+absl::Status CheckNameOrNone(std::string_view flag, const std::string& name) {
+  return name.empty() ? absl::OkStatus() : CheckName(flag, name);
+}
+
+absl::StatusOr<Config> Check(const Flags& flags) {
+  Config config;
+  MOORING_ASSIGN_OR_RETURN(config.socket_path, CheckSocket("--socket", flags.socket));
+  config.group = flags.group;
+  MOORING_ASSIGN_OR_RETURN(config.state_dir, NormalisePath("--state-dir", flags.state_dir));
+  const std::string root = flags.root.empty() ? config.state_dir + "/mounts" : flags.root;
+  MOORING_ASSIGN_OR_RETURN(config.root, NormalisePath("--root", root));
+  MOORING_ASSIGN_OR_RETURN(config.runtime_dir, NormalisePath("--runtime-dir", flags.runtime_dir));
+  MOORING_RETURN_IF_ERROR(CheckNameOrNone("--host", flags.host));
+  config.host = flags.host;
+  MOORING_ASSIGN_OR_RETURN(config.docker_socket, CheckSocketOrNone("--docker-socket", flags.docker_socket));
+  MOORING_RETURN_IF_ERROR(CheckNameOrNone("--docker-plugin", flags.docker_plugin));
+  config.docker_plugin = flags.docker_plugin;
+  MOORING_ASSIGN_OR_RETURN(config.engine, CheckSocket("--engine", flags.engine));
+  MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseSeconds("--stop-timeout", flags.stop_timeout));
+  MOORING_ASSIGN_OR_RETURN(config.log_level,
+                           OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
+  MOORING_ASSIGN_OR_RETURN(config.log_format, OneOf("--log-format", flags.log_format, {"text", "json"}));
+  return config;
+}
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  const auto add = [&app](const char* name, std::string& value, const char* environment, const char* help) {
+    app.add_option(name, value, help)->envname(environment)->type_name("TEXT")->capture_default_str();
+  };
+  add("--socket", flags.socket, "MOORING_MANAGER_SOCKET", "socket to serve; one passed by systemd goes before it");
+  add("--group", flags.group, "MOORING_MANAGER_GROUP",
+      "group that may use the socket, too, and so may do everything (default: root alone)");
+  add("--state-dir", flags.state_dir, "MOORING_MANAGER_STATE_DIR", "directory of the state");
+  add("--root", flags.root, "MOORING_MANAGER_ROOT",
+      "directory that volumes are staged and published below (default: 'mounts' in the state directory)");
+  add("--runtime-dir", flags.runtime_dir, "MOORING_MANAGER_RUNTIME_DIR",
+      "directory of the sockets of plugins that the manager runs");
+  add("--host", flags.host, "MOORING_MANAGER_HOST",
+      "this host's name in the state (default: the one recorded there, else the host's name)");
+  add("--docker-socket", flags.docker_socket, "MOORING_MANAGER_DOCKER_SOCKET",
+      "socket of the volume plugin for Docker and Podman, as /run/docker/plugins/mooring.sock (default: none)");
+  add("--docker-plugin", flags.docker_plugin, "MOORING_MANAGER_DOCKER_PLUGIN",
+      "CSI plugin of the volumes that Docker and Podman make (default: the only one there is)");
+  add("--engine", flags.engine, "MOORING_MANAGER_ENGINE",
+      "API socket of Docker or Podman, for plugins that run as containers");
+  add("--stop-timeout", flags.stop_timeout, "MOORING_MANAGER_STOP_TIMEOUT",
+      "seconds that calls under way are given to end after SIGTERM");
+  add("--log-level", flags.log_level, "MOORING_MANAGER_LOG_LEVEL", "debug, info, warning or error");
+  add("--log-format", flags.log_format, "MOORING_MANAGER_LOG_FORMAT", "text or json");
+}
+
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {
+  CLI::App app("mooring-manager: volumes of any CSI plugin for this host", "mooring-manager");
+  Flags flags;
+  AddFlags(app, flags);
+  bool print_version = false;
+  app.add_flag("--version", print_version, "print the version and exit");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return absl::CancelledError(app.help().c_str());
+  } catch (const CLI::ParseError& error) {
+    return InvalidArgument(fmt::format("{} (see --help)", FirstLine(error.what())));
+  }
+  if (print_version) {
+    Config config;
+    config.print_version = true;
+    return config;
+  }
+  return Check(flags);
+}
+
+}  // namespace mooring::manager

@@ -1,0 +1,117 @@
+#include "manager/host_setup.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "base/host.h"
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "manager/state/keys.h"
+#include "mounter/change_propagation.h"
+
+namespace mooring::manager {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<std::string> MakeDirectory(std::string_view what, const std::string& path, mode_t others_have) {
+  std::error_code error;
+  const mode_t before = ::umask(others_have);
+  fs::create_directories(path, error);
+  ::umask(before);
+  if (error) return ErrnoStatus(error.value(), fmt::format("make {}", what), path);
+  const fs::path real = fs::canonical(path, error);
+  if (error) return ErrnoStatus(error.value(), fmt::format("find {}", what), path);
+  return real.string();
+}
+
+// Who may write there could put something in the place of our files.
+absl::StatusOr<std::string> MakeOwnDirectory(std::string_view what, const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(std::string real, MakeDirectory(what, path, 0077));
+  struct stat status = {};
+  if (::stat(real.c_str(), &status) != 0) return ErrnoStatus(errno, fmt::format("look at {}", what), real);
+  if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return real;
+  return FailedPrecondition(
+      fmt::format("others may write in {} {} (owner {}, mode {:o}): give the manager a directory of its own", what,
+                  Quote(real), status.st_uid, status.st_mode & 07777));
+}
+
+absl::Status WriteDurably(const std::string& path, const std::string& text) {
+  const std::string draft = path + ".new";
+  const UniqueFd file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!file.ok()) return ErrnoStatus(errno, "make", draft);
+  const ssize_t written = ::write(file.get(), text.data(), text.size());
+  if (written != static_cast<ssize_t>(text.size()) || ::fsync(file.get()) != 0) {
+    return ErrnoStatus(errno, "write", draft);
+  }
+  return ::rename(draft.c_str(), path.c_str()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "rename to", path);
+}
+
+std::string FirstLineOf(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// The mount that `path` is on: its own, or that of the nearest directory above that is a mount.
+absl::StatusOr<std::optional<MountInfo>> MountOf(std::string path, Mounts& kernel) {
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(const PathInfo info, kernel.Find(path));
+    if (info.mount || path == "/") return info.mount;
+    const std::string_view parent = ParentOf(path);
+    path = parent.empty() ? "/" : std::string(parent);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Config> MakeDirectories(const Config& config) {
+  Config made = config;
+  const std::string socket_directory(ParentOf(config.socket_path));
+  if (!socket_directory.empty()) {
+    MOORING_RETURN_IF_ERROR(MakeDirectory("the directory of the socket", socket_directory, 0022).status());
+  }
+  MOORING_ASSIGN_OR_RETURN(made.state_dir, MakeOwnDirectory("the state directory", config.state_dir));
+  MOORING_ASSIGN_OR_RETURN(made.root, MakeOwnDirectory("the root of the mounts", config.root));
+  MOORING_ASSIGN_OR_RETURN(made.runtime_dir, MakeOwnDirectory("the directory of the sockets", config.runtime_dir));
+  return made;
+}
+
+absl::StatusOr<std::string> KeepHostName(const std::string& state_dir, const std::string& asked) {
+  const std::string path = state_dir + "/host";
+  const std::string recorded = FirstLineOf(path);
+  if (!recorded.empty() && (asked.empty() || asked == recorded)) return recorded;
+  if (!recorded.empty()) {
+    return FailedPrecondition(fmt::format("the records in {} are of host {}, and --host is {}: give --host {}",
+                                          Quote(state_dir), Quote(recorded), Quote(asked), recorded));
+  }
+  const std::string name = asked.empty() ? HostName() : asked;
+  MOORING_RETURN_IF_ERROR(Annotate(CheckName("the host's name", name), "give another by --host"));
+  MOORING_RETURN_IF_ERROR(WriteDurably(path, name + "\n"));
+  return name;
+}
+
+absl::Status ShareRoot(const std::string& root, Mounts& kernel) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<MountInfo> mount, MountOf(root, kernel));
+  if (mount && mount->shared()) return absl::OkStatus();
+  if (mount && mount->target == root) return ChangePropagation(root, Propagation::kShared, false);
+  BindRequest bind;
+  bind.source = root;
+  bind.target = root;
+  bind.propagation = Propagation::kShared;
+  return Annotate(kernel.Bind(bind), "make the root of the mounts a shared mount");
+}
+
+}  // namespace mooring::manager
