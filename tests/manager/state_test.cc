@@ -166,7 +166,7 @@ TEST_F(StateTest, K2_AWatchGivesTheChangesFromARevisionOn) {
   Commit(Delete("v/a"));
   const auto watch = StartWatch("v/", 2);
   EXPECT_THAT(Words(*watch->Next(Soon())),
-              ElementsAre("put v/a=2 made 1 changed 2", "put v/a=3 made 1 changed 3", "delete v/a= made 0 changed 5"));
+              ElementsAre("put v/a=2 made 1 changed 2", "put v/a=3 made 1 changed 3", "delete v/a=3 made 1 changed 5"));
   EXPECT_THAT(Words(*watch->Next(Now())), IsEmpty());
 }
 
