@@ -37,19 +37,23 @@ bool MayBeServed(const std::string& path) {
   return error == EACCES || error == EAGAIN;
 }
 
-std::string SocketProblem(const std::string& path) {
+std::string SocketProblem(const std::string& path, const ServerWords& words) {
   switch (const int error = ConnectError(path)) {
     case 0:
       return "";
     case ENOENT:
-      return fmt::format("there is no socket at {}: start the driver, or name its socket with --endpoint", Quote(path));
+      return fmt::format("there is no socket at {}: {}, or name its socket with {}", Quote(path), words.start,
+                         words.flag);
     case ECONNREFUSED:
-      if (!IsSocket(path)) return fmt::format("{} is not a socket: name the driver's with --endpoint", Quote(path));
-      return fmt::format("nobody serves the socket {}: the driver that made it is gone, start it again", Quote(path));
+      if (!IsSocket(path)) {
+        return fmt::format("{} is not a socket: name the {}'s with {}", Quote(path), words.name, words.flag);
+      }
+      return fmt::format("nobody serves the socket {}: the {} that made it is gone, start it again", Quote(path),
+                         words.name);
     case EACCES:
-      return fmt::format("the socket {} is not for this user: try again as root", Quote(path));
+      return fmt::format("the socket {} is not for this user: try again {}", Quote(path), words.user);
     case EAGAIN:
-      return fmt::format("the driver does not answer at {}: its queue of connections is full", Quote(path));
+      return fmt::format("the {} does not answer at {}: its queue of connections is full", words.name, Quote(path));
     default:
       return ErrnoStatus(error, "connect to the socket", path).ToString();
   }

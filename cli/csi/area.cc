@@ -40,7 +40,9 @@ absl::StatusOr<ClientOptions> ClientOptionsOf(const Arguments& arguments) {
                        .timeout = arguments.timeout,
                        .show_time = arguments.show_time,
                        .verbose = arguments.verbose,
-                       .show_progress = ::isatty(STDERR_FILENO) != 0};
+                       .show_progress = ::isatty(STDERR_FILENO) != 0,
+                       .server = {},
+                       .classify = ClassifyCsi};
 }
 
 // The file's name may come from the environment, where it is meant for the commands that take secrets alone.
@@ -99,7 +101,7 @@ void Add(CLI::App& root, Action& chosen) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* csi = root.add_subcommand("csi", "talk to a CSI driver over its socket");
   csi->require_subcommand(1);
-  AddFlags(*csi, {&kEndpoint, &kTimeout, &kJson, &kTime, &kVerbose}, /*required=*/false, *arguments);
+  AddFlags(*csi, Flags{&kEndpoint, &kTimeout, &kJson, &kTime, &kVerbose}, /*required=*/false, *arguments);
   for (const Group& group : kGroups) {
     CLI::App& app = AppOf(group, *csi);
     for (const Command& command : group.commands()) AddCommand(app, command, arguments, chosen);

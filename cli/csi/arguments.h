@@ -8,13 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "cli/flag_values.h"
 #include "cli/key_values.h"
 #include "cli/secrets.h"
 
 namespace mooring::cli::csi_area {
-
-using Bytes = std::int64_t;
-using Duration = std::chrono::milliseconds;
 
 struct Arguments {
   // Of every command.

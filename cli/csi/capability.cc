@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <vector>
-
-#include "base/quote.h"
 #include "base/status.h"
+#include "cli/enum_words.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -14,26 +11,6 @@ namespace {
 using csi::v1::VolumeCapability;
 
 constexpr std::string_view kDefaultAccess = "single-node-writer";
-
-char ToConstant(char c) { return c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
-char ToDashed(char c) { return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-std::string Mapped(std::string_view text, char (*map)(char)) {
-  std::string mapped(text);
-  std::transform(mapped.begin(), mapped.end(), mapped.begin(), map);
-  return mapped;
-}
-
-std::string AllAccessModes() {
-  std::vector<std::string> names;
-  const google::protobuf::EnumDescriptor& modes = *VolumeCapability::AccessMode::Mode_descriptor();
-  for (int i = 0; i < modes.value_count(); ++i) {
-    if (modes.value(i)->number() != VolumeCapability::AccessMode::UNKNOWN) {
-      names.push_back(Mapped(modes.value(i)->name(), ToDashed));
-    }
-  }
-  return Join(names, ", ");
-}
 
 absl::Status CheckBlock(const Arguments& arguments) {
   if (!arguments.block) return absl::OkStatus();
@@ -60,15 +37,13 @@ VolumeCapability Make(const Arguments& arguments, AccessMode mode) {
 }  // namespace
 
 absl::StatusOr<AccessMode> ParseAccessMode(std::string_view name) {
-  AccessMode mode = VolumeCapability::AccessMode::UNKNOWN;
-  const bool known = VolumeCapability::AccessMode::Mode_Parse(Mapped(name, ToConstant), &mode);
-  if (known && mode != VolumeCapability::AccessMode::UNKNOWN) return mode;
-  return InvalidArgument(fmt::format("the access mode {} is none of {}", Quote(name), AllAccessModes()));
+  MOORING_ASSIGN_OR_RETURN(const int mode,
+                           ParseEnumWord(*VolumeCapability::AccessMode::Mode_descriptor(), name, "access mode"));
+  return static_cast<AccessMode>(mode);
 }
 
 std::string AccessModeName(AccessMode mode) {
-  const std::string& name = VolumeCapability::AccessMode::Mode_Name(mode);
-  return name.empty() ? fmt::format("mode-{}", static_cast<int>(mode)) : Mapped(name, ToDashed);
+  return EnumWord(*VolumeCapability::AccessMode::Mode_descriptor(), mode, "mode");
 }
 
 absl::StatusOr<Capabilities> CapabilitiesOf(const Arguments& arguments) {

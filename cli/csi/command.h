@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cli/client.h"
 #include "cli/csi/arguments.h"
-#include "cli/csi/client.h"
 #include "cli/csi/flags.h"
 #include "cli/output.h"
+#include "csi.grpc.pb.h"
 
 namespace mooring::cli::csi_area {
 

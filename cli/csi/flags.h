@@ -1,42 +1,14 @@
-// The flags of `mooring csi`, each once: its name, what it says in the help, and the member of Arguments it fills in. A
-// command lists the ones it takes.
+// The flags of `mooring csi`. A command lists the ones it takes.
 #ifndef MOORING_CLI_CSI_FLAGS_H_
 #define MOORING_CLI_CSI_FLAGS_H_
 
-#include <initializer_list>
-#include <string>
-#include <variant>
-#include <vector>
-
 #include "cli/csi/arguments.h"
-
-namespace CLI {
-class App;
-}
+#include "cli/flags.h"
 
 namespace mooring::cli::csi_area {
 
-// Where a flag's value goes; the member's type says how it is read. A vector may be given several times.
-using Slot = std::variant<std::string Arguments::*, std::vector<std::string> Arguments::*, bool Arguments::*,
-                          std::optional<Bytes> Arguments::*, std::int32_t Arguments::*, Duration Arguments::*,
-                          std::optional<Duration> Arguments::*, KeyValues Arguments::*,
-                          std::vector<KeyValues> Arguments::*, Secrets Arguments::*>;
-
-struct Flag {
-  const char* name;   // "--size", or "ID" for a positional argument
-  const char* value;  // what the help calls its value; "" for a switch or a positional argument
-  const char* help;
-  Slot slot;
-  const char* environment = "";  // the variable that stands in for it
-  bool is_sent = true;           // it ends up in a request, whose strings are UTF-8
-};
-
-using Flags = std::vector<const Flag*>;
-
-Flags AllOf(std::initializer_list<Flags> lists);
-
-// Values land in `arguments`, which outlives the parse.
-void AddFlags(CLI::App& app, const Flags& flags, bool required, Arguments& arguments);
+using Flag = FlagOf<Arguments>;
+using Flags = FlagsOf<Arguments>;
 
 inline constexpr Flag kEndpoint{
     "--endpoint",         "ENDPOINT",     "the driver's socket: unix:///path/csi.sock, or its path",

@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "cli/csi/capability.h"
-#include "cli/csi/redact.h"
+#include "cli/redact.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -77,7 +77,7 @@ TEST(RedactTest, BlanksSecretsAndTheValuesOfMountFlagsWhereverTheyAre) {
   mount.add_mount_flags("noatime");
   mount.add_mount_flags("key=hunter22");
 
-  const auto redacted = Redacted(request);
+  const auto redacted = Redacted(request, ClassifyCsi);
   const auto& shown = dynamic_cast<const csi::v1::CreateVolumeRequest&>(*redacted);
   EXPECT_EQ(shown.secrets().at("password"), "***");
   EXPECT_EQ(shown.parameters().at("password"), "shown");

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "cli/csi/progress.h"
+#include "cli/progress.h"
 #include "cli/run.h"
 #include "cli/testing/fake_driver.h"
 #include "cli/testing/run_mooring.h"
@@ -107,7 +107,7 @@ TEST_F(CsiAnswersTest, MetadataIsALineForEachRange) {
 TEST(ProgressTest, ALongCallShowsItsTimeAndWipesItAtTheEnd) {
   std::ostringstream terminal;
   {
-    const csi_area::Progress progress("CreateSnapshot", terminal, std::chrono::milliseconds(0));
+    const Progress progress("CreateSnapshot", terminal, std::chrono::milliseconds(0));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   EXPECT_EQ(terminal.str(), "\r\033[KCreateSnapshot: 0 s\r\033[K");
@@ -115,7 +115,7 @@ TEST(ProgressTest, ALongCallShowsItsTimeAndWipesItAtTheEnd) {
 
 TEST(ProgressTest, AShortCallShowsNothing) {
   std::ostringstream terminal;
-  { const csi_area::Progress progress("Probe", terminal); }
+  { const Progress progress("Probe", terminal); }
   EXPECT_EQ(terminal.str(), "");
 }
 

@@ -1,23 +1,24 @@
-// The connection to one driver: one call at a time, each with a deadline.
-#ifndef MOORING_CLI_CSI_CLIENT_H_
-#define MOORING_CLI_CSI_CLIENT_H_
+// The connection to one driver, or to the manager: one call at a time, each with a deadline.
+#ifndef MOORING_CLI_CLIENT_H_
+#define MOORING_CLI_CLIENT_H_
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <ostream>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/status.h"
-#include "cli/csi/progress.h"
-#include "csi.grpc.pb.h"
+#include "cli/progress.h"
+#include "cli/redact.h"
+#include "cli/socket_problem.h"
 #include "rpc/status.h"
 
-namespace mooring::cli::csi_area {
+namespace mooring::cli {
 
 struct ClientOptions {
   std::string socket_path;
@@ -25,9 +26,11 @@ struct ClientOptions {
   bool show_time = false;  // --time and --verbose
   bool verbose = false;
   bool show_progress = false;  // stderr is a terminal
+  ServerWords server = {};
+  Classify classify = nullptr;  // what of a request is not shown
 };
 
-// A call of one of the services of csi::v1: &csi::v1::Node::Stub::NodeGetInfo.
+// A call of a service: &csi::v1::Node::Stub::NodeGetInfo.
 template <typename Service, typename Request, typename Response>
 using Method = grpc::Status (Service::Stub::*)(grpc::ClientContext*, const Request&, Response*);
 
@@ -72,9 +75,16 @@ class Client {
   // Gives each message of the answer to `take`, whose error ends the call.
   template <typename Service, typename Response, typename Request, typename Take>
   absl::Status Stream(StreamMethod<Service, Request, Response> method, const Request& request, Take take) const {
-    const Limit limit = CallLimit();
-    const absl::Status connected = Connect(limit.deadline);
-    if (!connected.ok()) return Finish(CallName(request), connected, limit);
+    return Stream<Service>(method, request, take, CallLimit());
+  }
+
+  // The same, for as long as `limit` has it.
+  template <typename Service, typename Response, typename Request, typename Take>
+  absl::Status Stream(StreamMethod<Service, Request, Response> method, const Request& request, Take take,
+                      const Limit& limit) const {
+    const Limit call = CallLimit();
+    const absl::Status connected = Connect(std::min(call.deadline, limit.deadline));
+    if (!connected.ok()) return Finish(CallName(request), connected, call.deadline < limit.deadline ? call : limit);
     grpc::ClientContext context;
     context.set_deadline(limit.deadline);
     TraceRequest(request);
@@ -90,6 +100,14 @@ class Client {
     return Finish(CallName(request), FromGrpc(status), limit);
   }
 
+  // On a terminal: how long the call has been under way, for as long as this lives. Else nothing.
+  std::unique_ptr<Progress> ShowProgress(const google::protobuf::Message& request) const;
+
+  Limit CallLimit() const { return {Clock::now() + options_.timeout, options_.timeout, "--timeout"}; }
+  std::chrono::milliseconds timeout() const { return options_.timeout; }
+  bool verbose() const { return options_.verbose; }
+  std::ostream& trace() const { return trace_; }
+
  private:
   template <typename Service, typename Request, typename Response>
   absl::StatusOr<Response> Send(Method<Service, Request, Response> method, const Request& request, const Limit& limit,
@@ -101,8 +119,7 @@ class Client {
     const auto stub = Service::NewStub(channel_);
     Response response;
     const auto start = std::chrono::steady_clock::now();
-    std::optional<Progress> progress;
-    if (options_.show_progress) progress.emplace(CallName(request), trace_);
+    std::unique_ptr<Progress> progress = ShowProgress(request);
     const grpc::Status status = (stub.get()->*method)(&context, request, &response);
     progress.reset();
     TraceTime(request, std::chrono::steady_clock::now() - start);
@@ -110,10 +127,9 @@ class Client {
     return response;
   }
 
-  // "NodeGetInfo" of a NodeGetInfoRequest: CSI names every request after its call.
+  // "NodeGetInfo" of a NodeGetInfoRequest: our services and CSI's name every request after its call.
   static std::string CallName(const google::protobuf::Message& request);
 
-  Limit CallLimit() const { return {Clock::now() + options_.timeout, options_.timeout, "--timeout"}; }
   absl::Status Connect(Clock::time_point deadline) const;
   absl::Status Finish(const std::string& call, const absl::Status& status, const Limit& limit) const;
   void TraceRequest(const google::protobuf::Message& request) const;
@@ -124,6 +140,6 @@ class Client {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-}  // namespace mooring::cli::csi_area
+}  // namespace mooring::cli
 
-#endif  // MOORING_CLI_CSI_CLIENT_H_
+#endif  // MOORING_CLI_CLIENT_H_

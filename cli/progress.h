@@ -1,6 +1,6 @@
 // How long a call has been under way, on a terminal: a line that is wiped when the answer is there.
-#ifndef MOORING_CLI_CSI_PROGRESS_H_
-#define MOORING_CLI_CSI_PROGRESS_H_
+#ifndef MOORING_CLI_PROGRESS_H_
+#define MOORING_CLI_PROGRESS_H_
 
 #include <chrono>
 #include <condition_variable>
@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-namespace mooring::cli::csi_area {
+namespace mooring::cli {
 
 class Progress {
  public:
@@ -19,6 +19,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  // What the call does now: "Attach: stage: 3 s".
+  void Say(std::string step);
+
  private:
   void Show();
 
@@ -27,10 +30,11 @@ class Progress {
   const std::chrono::milliseconds patience_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::string step_;
   bool over_ = false;
   std::thread thread_;
 };
 
-}  // namespace mooring::cli::csi_area
+}  // namespace mooring::cli
 
-#endif  // MOORING_CLI_CSI_PROGRESS_H_
+#endif  // MOORING_CLI_PROGRESS_H_

@@ -1,4 +1,4 @@
-#include "cli/csi/client.h"
+#include "cli/client.h"
 
 #include <fmt/format.h>
 
@@ -7,13 +7,11 @@
 
 #include "base/quote.h"
 #include "base/socket_path.h"
-#include "cli/csi/redact.h"
 #include "cli/failure.h"
 #include "cli/output.h"
-#include "cli/socket_problem.h"
 #include "cli/text.h"
 
-namespace mooring::cli::csi_area {
+namespace mooring::cli {
 namespace {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
@@ -21,7 +19,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   arguments.SetMaxReceiveMessageSize(-1);                       // a list of very many volumes is one message
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);  // --wait: a socket that comes is soon seen
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
-  // In spite of its name how long one attempt to connect may take: a busy driver may be as slow here as in a call, and
+  // In spite of its name how long one attempt to connect may take: a busy server may be as slow here as in a call, and
   // the call's own deadline is to end it.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, static_cast<int>(options.timeout.count() + 1000));
   // Some servers refuse a socket's path where a host's name is expected.
@@ -50,8 +48,8 @@ absl::Status Client::Connect(Clock::time_point deadline) const {
     if (state == GRPC_CHANNEL_READY) return absl::OkStatus();
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) {
       return Unavailable(
-          fmt::format("the connection failed although somebody listens at {}: is it a CSI driver's socket?",
-                      Quote(options_.socket_path)));
+          fmt::format("the connection failed although somebody listens at {}: is it {}?", Quote(options_.socket_path),
+                      options_.server.socket));
     }
     if (!channel_->WaitForStateChange(state, deadline)) return absl::DeadlineExceededError("");
   }
@@ -60,7 +58,7 @@ absl::Status Client::Connect(Clock::time_point deadline) const {
 absl::Status Client::Finish(const std::string& call, const absl::Status& status, const Limit& limit) const {
   if (status.ok()) return status;
   const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-  const std::string problem = lost ? SocketProblem(options_.socket_path) : "";
+  const std::string problem = lost ? SocketProblem(options_.socket_path, options_.server) : "";
   if (!problem.empty()) return OfCall(Unavailable(problem), call);
   if (absl::IsDeadlineExceeded(status)) {
     const std::string message = fmt::format("no answer within {}; {} allows more", Seconds(limit.time), limit.flag);
@@ -68,13 +66,18 @@ absl::Status Client::Finish(const std::string& call, const absl::Status& status,
   }
   if (!status.message().empty()) return OfCall(status, call);
   const bool unserved = absl::IsUnimplemented(status);
-  const std::string message = unserved ? "the driver does not serve this call" : "the driver gave no message";
-  return OfCall(absl::Status(status.code(), message), call);
+  const char* const what = unserved ? "the {} does not serve this call" : "the {} gave no message";
+  return OfCall(absl::Status(status.code(), fmt::format(fmt::runtime(what), options_.server.name)), call);
+}
+
+std::unique_ptr<Progress> Client::ShowProgress(const google::protobuf::Message& request) const {
+  if (!options_.show_progress) return nullptr;
+  return std::make_unique<Progress>(CallName(request), trace_);
 }
 
 void Client::TraceRequest(const google::protobuf::Message& request) const {
   if (!options_.verbose) return;
-  const absl::StatusOr<std::string> json = MessageJson(*Redacted(request));
+  const absl::StatusOr<std::string> json = MessageJson(*Redacted(request, options_.classify));
   trace_ << "mooring: " << CallName(request) << ' ' << (json.ok() ? Visible(*json) : "?") << '\n';
 }
 
@@ -84,4 +87,4 @@ void Client::TraceTime(const google::protobuf::Message& request, Elapsed elapsed
   trace_ << fmt::format("mooring: {} took {:.3f} ms\n", CallName(request), milliseconds.count());
 }
 
-}  // namespace mooring::cli::csi_area
+}  // namespace mooring::cli

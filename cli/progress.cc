@@ -1,10 +1,12 @@
-#include "cli/csi/progress.h"
+#include "cli/progress.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 
-namespace mooring::cli::csi_area {
+#include "cli/text.h"
+
+namespace mooring::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -26,15 +28,20 @@ Progress::~Progress() {
   thread_.join();
 }
 
+void Progress::Say(std::string step) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  step_ = ": " + Visible(step);
+}
+
 void Progress::Show() {
   const Clock::time_point start = Clock::now();
   std::unique_lock<std::mutex> lock(mutex_);
   if (changed_.wait_for(lock, patience_, [this] { return over_; })) return;
   do {
     const auto elapsed = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - start);
-    terminal_ << kWipe << fmt::format("{}: {} s", call_, elapsed.count()) << std::flush;
+    terminal_ << kWipe << fmt::format("{}{}: {} s", call_, step_, elapsed.count()) << std::flush;
   } while (!changed_.wait_for(lock, kTick, [this] { return over_; }));
   terminal_ << kWipe << std::flush;
 }
 
-}  // namespace mooring::cli::csi_area
+}  // namespace mooring::cli
