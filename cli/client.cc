@@ -47,9 +47,8 @@ absl::Status Client::Connect(Clock::time_point deadline) const {
     const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY) return absl::OkStatus();
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) {
-      return Unavailable(
-          fmt::format("the connection failed although somebody listens at {}: is it {}?", Quote(options_.socket_path),
-                      options_.server.socket));
+      return Unavailable(fmt::format("the connection failed although somebody listens at {}: is it {}?",
+                                     Quote(options_.socket_path), options_.server.socket));
     }
     if (!channel_->WaitForStateChange(state, deadline)) return absl::DeadlineExceededError("");
   }

@@ -32,13 +32,15 @@ std::string AllWords(const EnumDescriptor& type) {
 }  // namespace
 
 std::string ToDashed(std::string_view constant) {
-  return Mapped(constant,
-                [](char c) { return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return Mapped(constant, [](char c) {
+    return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
 }
 
 std::string ToConstant(std::string_view word) {
-  return Mapped(word,
-                [](char c) { return c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  return Mapped(word, [](char c) {
+    return c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
 }
 
 std::string EnumWord(const EnumDescriptor& type, int number, std::string_view what) {

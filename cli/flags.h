@@ -20,11 +20,11 @@ namespace mooring::cli {
 
 // Where a flag's value goes; the member's type says how it is read. A vector may be given several times.
 template <typename Arguments>
-using SlotOf = std::variant<std::string Arguments::*, std::vector<std::string> Arguments::*, bool Arguments::*,
-                            std::optional<Bytes> Arguments::*, std::int32_t Arguments::*,
-                            std::optional<std::uint32_t> Arguments::*, Duration Arguments::*,
-                            std::optional<Duration> Arguments::*, KeyValues Arguments::*,
-                            std::vector<KeyValues> Arguments::*, Secrets Arguments::*>;
+using SlotOf =
+    std::variant<std::string Arguments::*, std::vector<std::string> Arguments::*, bool Arguments::*,
+                 std::optional<Bytes> Arguments::*, std::int32_t Arguments::*,
+                 std::optional<std::uint32_t> Arguments::*, Duration Arguments::*, std::optional<Duration> Arguments::*,
+                 KeyValues Arguments::*, std::vector<KeyValues> Arguments::*, Secrets Arguments::*>;
 
 template <typename Arguments>
 struct FlagOf {

@@ -24,6 +24,9 @@ class Output {
 
   bool json() const { return json_; }
 
+  // Out with what was shown, for whoever follows; CANCELLED: nobody reads it any more.
+  absl::Status Flush();
+
   // The message as JSON, or `text`, which is complete lines already fit for a terminal.
   absl::Status Show(const google::protobuf::Message& message, std::string_view text);
 

@@ -11,6 +11,7 @@
 #include "cli/area.h"
 #include "cli/csi/area.h"
 #include "cli/doctor/area.h"
+#include "cli/manager/area.h"
 #include "cli/mounts/area.h"
 #include "cli/text.h"
 #include "cli/usage.h"
@@ -19,7 +20,7 @@ namespace mooring::cli {
 namespace {
 
 // One line an area: a later one is a folder beside csi/ and an entry here.
-constexpr AddArea kAreas[] = {mounts_area::Add, doctor_area::Add, csi_area::Add};
+constexpr AddArea kAreas[] = {mounts_area::Add, doctor_area::Add, csi_area::Add, manager_area::Add};
 
 // The deepest command that was recognised.
 const CLI::App& Recognised(const CLI::App& root) {

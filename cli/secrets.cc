@@ -1,41 +1,22 @@
 #include "cli/secrets.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/quote.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
+#include "cli/read_file.h"
 
 namespace mooring::cli {
 namespace {
 
-constexpr std::size_t kLargestFile = 1024 * 1024;
 constexpr std::size_t kShortestToRedact = 4;  // blanking out every "1" would say more about it than it hides
 constexpr std::string_view kBlank = "***";
-
-absl::StatusOr<std::string> ReadAll(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.ok()) return ErrnoStatus(errno, "open");
-  std::string content;
-  std::array<char, 4096> buffer;
-  for (;;) {
-    const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
-    if (got == 0) return content;
-    if (got < 0 && errno != EINTR) return ErrnoStatus(errno, "read");
-    if (got > 0) content.append(buffer.data(), static_cast<std::size_t>(got));
-    if (content.size() > kLargestFile) return InvalidArgument("it is larger than 1 MiB");
-  }
-}
 
 std::string WithoutQuotes(const std::string& quoted) { return quoted.substr(1, quoted.size() - 2); }
 
@@ -96,7 +77,7 @@ absl::Status Secrets::AddJson(const std::string& content) {
 
 absl::Status Secrets::AddFile(const std::string& path) {
   const std::string context = "the secrets file " + Quote(path);
-  absl::StatusOr<std::string> content = ReadAll(path);
+  absl::StatusOr<std::string> content = ReadFile(path);
   if (!content.ok()) return Annotate(WithCode(absl::StatusCode::kInvalidArgument, content.status()), context);
   const std::size_t first = content->find_first_not_of(" \t\r\n");
   const bool json = first != std::string::npos && (*content)[first] == '{';

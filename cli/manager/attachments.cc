@@ -1,0 +1,73 @@
+// Volumes at paths of this host.
+#include <fmt/format.h>
+
+#include "base/status.h"
+#include "cli/manager/attach_request.h"
+#include "cli/manager/command.h"
+#include "cli/manager/show.h"
+#include "cli/manager/steps.h"
+#include "cli/manager/volume_spec.h"
+#include "cli/text.h"
+
+namespace mooring::cli::manager_area {
+namespace {
+
+std::string AttachedText(const v1::Attachment& attachment) {
+  const std::string& at = attachment.attach_path().empty() ? attachment.source() : attachment.attach_path();
+  return fmt::format("attached {} at {} for {} ({}, {}{})\n", Visible(ToString(attachment.volume())), Visible(at),
+                     Visible(attachment.allocation()), ToString(attachment.capability()),
+                     ToString(attachment.propagation()), attachment.read_only() ? ", read-only" : "");
+}
+
+absl::Status Attach(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const v1::AttachRequest request, AttachRequestOf(session.arguments));
+  MOORING_ASSIGN_OR_RETURN(const v1::AttachReply reply,
+                           CallWithSteps<v1::AttachReply>(session.client, &Manager::Stub::Attach, request));
+  return session.Show(reply.done(), AttachedText(reply.done()));
+}
+
+std::string DetachedText(const v1::DetachRequest& request) {
+  if (!request.attach_path().empty()) return fmt::format("detached {}\n", Visible(request.attach_path()));
+  return fmt::format("detached {} of {}\n", Visible(request.request()), Visible(request.allocation()));
+}
+
+absl::Status Detach(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const v1::DetachRequest request, DetachRequestOf(session.arguments));
+  MOORING_ASSIGN_OR_RETURN(const v1::DetachReply reply,
+                           CallWithSteps<v1::DetachReply>(session.client, &Manager::Stub::Detach, request));
+  return session.Show(reply, DetachedText(request));
+}
+
+absl::Status List(Session& session) {
+  v1::ListAttachmentsRequest request;
+  if (!session.arguments.id.empty()) *request.mutable_volume() = KeyOf(session.arguments);
+  request.set_allocation(session.arguments.allocation);
+  MOORING_ASSIGN_OR_RETURN(const v1::ListAttachmentsResponse response,
+                           session.Call(&Manager::Stub::ListAttachments, request));
+  return session.Show(response, AttachmentTable(response.attachments()));
+}
+
+constexpr char kAttachExamples[] =
+    "Examples:\n"
+    "  mooring attach db /srv/db --for web-1 --propagation rslave\n"
+    "  mooring attach db /srv/db --for web-1 --per-alloc 1";
+constexpr char kDetachExamples[] = "Examples:\n  mooring detach /srv/db\n  mooring detach db --for web-1";
+
+}  // namespace
+
+Commands AttachmentCommands() {
+  return {
+      {"attach",
+       "claim a volume and let it be seen at a path",
+       {&kVolumeId},
+       AllOf<Arguments>({{&kPath, &kFor, &kNamespace, &kRequest, &kMode, &kReadOnly, &kPropagation, &kAccess, &kBlock,
+                          &kFsType, &kMountFlag},
+                         kJobFlags}),
+       Attach,
+       kAttachExamples},
+      {"detach", "undo it: unmount and release", {&kAttached}, {&kFor}, Detach, kDetachExamples},
+      {"attachments", "which volumes are where on this host", {}, {&kOfVolume, &kNamespace, &kOfAllocation}, List},
+  };
+}
+
+}  // namespace mooring::cli::manager_area

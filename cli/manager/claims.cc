@@ -1,0 +1,115 @@
+// Who may use a volume: claimed, released, and who holds what.
+#include <fmt/format.h>
+
+#include "base/status.h"
+#include "cli/manager/command.h"
+#include "cli/manager/show.h"
+#include "cli/manager/volume_spec.h"
+#include "cli/text.h"
+
+namespace mooring::cli::manager_area {
+namespace {
+
+std::string ClaimText(const v1::Claim& claim) {
+  Details details;
+  details.Add("volume", ToString(claim.volume()));
+  details.Add("allocation", claim.allocation());
+  details.Add("mode", ToString(claim.mode()));
+  details.Add("access", ToString(claim.capability()));
+  details.Add("node", claim.node());
+  details.AddIf("external node", claim.external_node_id());
+  details.AddIf("publish context", ToString(claim.publish_context()));
+  return details.ToString();
+}
+
+absl::Status Claim(Session& session) {
+  const Arguments& arguments = session.arguments;
+  v1::ClaimVolumeRequest request;
+  *request.mutable_volume() = KeyOf(arguments);
+  request.set_allocation(arguments.allocation);
+  request.set_external_node_id(arguments.external_node);
+  MOORING_ASSIGN_OR_RETURN(const v1::ClaimMode mode, ParseClaimMode(arguments.mode));
+  request.set_mode(mode);
+  MOORING_ASSIGN_OR_RETURN(const auto capability, CapabilityOf(arguments));
+  if (capability) *request.mutable_capability() = *capability;
+  if (NamesJob(arguments)) FillJob(arguments, *request.mutable_job());
+  MOORING_ASSIGN_OR_RETURN(const v1::ClaimVolumeResponse response, session.Call(&Manager::Stub::ClaimVolume, request));
+  return session.Show(response, ClaimText(response.claim()));
+}
+
+std::string ReleaseText(const v1::ReleaseVolumeRequest& request, const v1::ReleaseVolumeResponse& response) {
+  const std::string volume = Visible(ToString(request.volume()));
+  if (response.owed().empty()) return fmt::format("released {}\n", volume);
+  return fmt::format("{} is released as soon as this is done:\n{}", volume, ClaimTable(response.owed()));
+}
+
+absl::Status Release(Session& session) {
+  const Arguments& arguments = session.arguments;
+  if (arguments.allocation.empty() && !arguments.force) return InvalidArgument("whose claim? Give --for ALLOCATION");
+  v1::ReleaseVolumeRequest request;
+  *request.mutable_volume() = KeyOf(arguments);
+  request.set_allocation(arguments.allocation);
+  MOORING_ASSIGN_OR_RETURN(const v1::ClaimMode mode, ParseClaimMode(arguments.mode));
+  request.set_mode(mode);
+  request.set_force(arguments.force);
+  MOORING_ASSIGN_OR_RETURN(const v1::ReleaseVolumeResponse response,
+                           session.Call(&Manager::Stub::ReleaseVolume, request));
+  return session.Show(response, ReleaseText(request, response));
+}
+
+// Of one volume: also whether somebody else may claim it, and why not.
+absl::StatusOr<std::string> OutlookText(const Session& session, const v1::VolumeKey& key) {
+  v1::GetVolumeRequest request;
+  *request.mutable_key() = key;
+  MOORING_ASSIGN_OR_RETURN(const v1::GetVolumeResponse response, session.Call(&Manager::Stub::GetVolume, request));
+  Details details;
+  const v1::Volume& volume = response.volume();
+  details.Add("in use", volume.has_in_use() ? ToString(volume.in_use()) : "no");
+  details.Add("schedulable", response.schedulable() ? "yes" : "no: " + response.unschedulable());
+  return "\n" + details.ToString();
+}
+
+absl::Status List(Session& session) {
+  const Arguments& arguments = session.arguments;
+  v1::ListClaimsRequest request;
+  if (!arguments.id.empty()) *request.mutable_volume() = KeyOf(arguments);
+  request.set_allocation(arguments.allocation);
+  MOORING_ASSIGN_OR_RETURN(const v1::ListClaimsResponse response, session.Call(&Manager::Stub::ListClaims, request));
+  std::string text = ClaimTable(response.claims());
+  if (!arguments.id.empty() && !arguments.json) {
+    MOORING_ASSIGN_OR_RETURN(const std::string outlook, OutlookText(session, request.volume()));
+    text += outlook;
+  }
+  return session.Show(response, text);
+}
+
+absl::Status Gone(Session& session) {
+  v1::AllocationGoneRequest request;
+  request.set_allocation(session.arguments.allocation);
+  MOORING_ASSIGN_OR_RETURN(const v1::AllocationGoneResponse response,
+                           session.Call(&Manager::Stub::AllocationGone, request));
+  return session.Show(response, fmt::format("{} is gone; claims that are freed in 5 minutes: {}\n",
+                                            Visible(request.allocation()), response.claims()));
+}
+
+}  // namespace
+
+Commands ClaimCommands() {
+  return {
+      {"claim",
+       "claim a volume for an allocation, without attaching it",
+       {&kVolumeId, &kFor, &kClaimMode},
+       AllOf<Arguments>({{&kNamespace, &kAccess, &kBlock, &kExternalNode}, kJobFlags}),
+       Claim,
+       "Example:\n  mooring claim db --for web-1 --mode write"},
+      {"release",
+       "give back what was claimed",
+       {&kVolumeId},
+       {&kFor, &kNamespace, &kReleaseMode, &kPerAlloc, &kForce},
+       Release},
+      {"claims", "who holds what", {}, {&kOfVolume, &kNamespace, &kOfAllocation}, List},
+      {"gone", "an allocation is no more: what it claimed is freed in 5 minutes", {&kAllocation}, {}, Gone},
+  };
+}
+
+}  // namespace mooring::cli::manager_area

@@ -1,0 +1,61 @@
+// Which volumes there are, and how one is.
+#include <fmt/format.h>
+
+#include "base/status.h"
+#include "cli/manager/command.h"
+#include "cli/manager/show.h"
+#include "cli/manager/volume_spec.h"
+
+namespace mooring::cli::manager_area {
+namespace {
+
+constexpr char kAllNamespacesWord[] = "*";
+
+std::string VolumeTable(const v1::ListVolumesResponse& response) {
+  Table table({"ID", "PLUGIN", "CAPACITY", "MAY BE USED", "IN USE", "EXTERNAL ID"});
+  for (const v1::Volume& volume : response.volumes()) {
+    table.Add({ToString(volume.key()), volume.plugin(), SizeText(volume.capacity_bytes()), CapabilityWords(volume),
+               volume.has_in_use() ? ToString(volume.in_use().access()) : "", volume.external_id()});
+  }
+  return table.ToString();
+}
+
+absl::Status List(Session& session) {
+  const Arguments& arguments = session.arguments;
+  if (arguments.all_namespaces && !arguments.ns.empty()) {
+    return InvalidArgument("--namespace and --all-namespaces: one of them");
+  }
+  v1::ListVolumesRequest request;
+  request.set_namespace_(arguments.all_namespaces ? kAllNamespacesWord : arguments.ns);
+  request.set_plugin(arguments.plugin);
+  MOORING_ASSIGN_OR_RETURN(const v1::ListVolumesResponse response, session.Call(&Manager::Stub::ListVolumes, request));
+  return session.Show(response, VolumeTable(response));
+}
+
+std::string StatusText(const v1::GetVolumeResponse& response) {
+  Details details;
+  AddVolume(response.volume(), details);
+  details.Add("schedulable", response.schedulable() ? "yes" : "no: " + response.unschedulable());
+  std::string text = details.ToString();
+  if (!response.claims().empty()) text += "\n" + ClaimTable(response.claims());
+  if (!response.attachments().empty()) text += "\n" + AttachmentTable(response.attachments());
+  return text;
+}
+
+absl::Status Status(Session& session) {
+  v1::GetVolumeRequest request;
+  *request.mutable_key() = KeyOf(session.arguments);
+  MOORING_ASSIGN_OR_RETURN(const v1::GetVolumeResponse response, session.Call(&Manager::Stub::GetVolume, request));
+  return session.Show(response, StatusText(response));
+}
+
+}  // namespace
+
+Commands LookCommands() {
+  return {
+      {"list", "the volumes there are", {}, {&kNamespace, &kAllNamespaces, &kOfPlugin}, List},
+      {"status", "all about a volume: who holds it, where it is attached", {&kVolumeId}, {&kNamespace}, Status},
+  };
+}
+
+}  // namespace mooring::cli::manager_area

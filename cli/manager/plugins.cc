@@ -1,0 +1,185 @@
+// Plugins: run, registered, stopped, and how they are.
+#include <fmt/format.h>
+
+#include "base/socket_path.h"
+#include "base/status.h"
+#include "cli/manager/command.h"
+#include "cli/manager/split_words.h"
+#include "cli/manager/steps.h"
+#include "cli/manager/words.h"
+#include "cli/run.h"
+#include "cli/table.h"
+#include "cli/text.h"
+
+namespace mooring::cli::manager_area {
+namespace {
+
+constexpr char kDeclarer[] = "cli";
+
+std::string CountText(const v1::RoleCount& count) { return fmt::format("{}/{}", count.healthy(), count.expected()); }
+
+const v1::InstanceStatus* FirstSick(const v1::PluginStatus& plugin) {
+  for (const v1::InstanceStatus& instance : plugin.instances()) {
+    if (!instance.healthy()) return &instance;
+  }
+  return nullptr;
+}
+
+bool IsHealthy(const v1::PluginStatus& plugin) {
+  const bool all = plugin.nodes().healthy() >= plugin.nodes().expected() &&
+                   plugin.controllers().healthy() >= plugin.controllers().expected();
+  return all && plugin.nodes().healthy() + plugin.controllers().healthy() > 0;
+}
+
+std::string StateText(const v1::PluginStatus& plugin) { return IsHealthy(plugin) ? "healthy" : "unhealthy"; }
+
+std::string WordsOf(const v1::PluginStatus& plugin) {
+  const v1::InstanceStatus* sick = FirstSick(plugin);
+  return sick != nullptr && !sick->words().empty() ? sick->words() : plugin.supervision();
+}
+
+std::string PluginTable(const v1::ListPluginsResponse& response) {
+  Table table({"NAME", "NODES", "CONTROLLERS", "STATE", "WHAT IT SAYS"});
+  for (const v1::PluginStatus& plugin : response.plugins()) {
+    table.Add({plugin.name(), CountText(plugin.nodes()), CountText(plugin.controllers()), StateText(plugin),
+               WordsOf(plugin)});
+  }
+  return table.ToString();
+}
+
+std::string TypeText(v1::PluginType type) { return type == v1::CSI_CONTROLLER ? "controller" : "node"; }
+
+std::string InstanceText(const v1::InstanceStatus& status) {
+  Details details;
+  const v1::Instance& instance = status.instance();
+  details.Add("instance", fmt::format("{} ({}{})", instance.instance_id(), TypeText(instance.type()),
+                                      status.front() ? ", in use" : ", behind another"));
+  details.Add("  state", status.healthy() ? "healthy" : "unhealthy: " + status.words());
+  details.Add("  socket", instance.socket_path());
+  details.AddIf("  driver", fmt::format("{} {}", status.driver_name(), status.vendor_version()));
+  details.AddIf("  node id", status.node_id());
+  details.AddIf("  capabilities", Join({status.capabilities().begin(), status.capabilities().end()}, ", "));
+  details.AddIf("  checked", TimeText(status.checked_at_ms()));
+  return details.ToString();
+}
+
+std::string PluginText(const v1::PluginStatus& plugin) {
+  Details details;
+  details.Add("name", plugin.name());
+  details.Add("state", StateText(plugin));
+  details.Add("nodes", CountText(plugin.nodes()) + " healthy");
+  details.Add("controllers", fmt::format("{} healthy{}", CountText(plugin.controllers()),
+                                         plugin.controller_required() ? ", required" : ""));
+  details.AddIf("runs", plugin.supervision());
+  details.AddIf("endpoint", plugin.endpoint());
+  details.AddIf("declared by", Join({plugin.declared_by().begin(), plugin.declared_by().end()}, ", "));
+  std::string text = details.ToString();
+  for (const v1::InstanceStatus& instance : plugin.instances()) text += InstanceText(instance);
+  return text;
+}
+
+std::string DeclarerOf(const Arguments& arguments) {
+  return arguments.declared_by.empty() ? kDeclarer : arguments.declared_by;
+}
+
+absl::Status FillExec(const Arguments& arguments, v1::PluginRun& run) {
+  const absl::StatusOr<std::vector<std::string>> words = SplitWords(arguments.exec);
+  if (!words.ok()) return Annotate(words.status(), "--exec");
+  run.set_kind(v1::PluginRun::EXEC);
+  run.mutable_command()->Assign(words->begin(), words->end());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::RunPluginRequest> RunRequest(const Arguments& arguments) {
+  if (arguments.exec.empty() == arguments.image.empty()) {
+    return InvalidArgument("what is to run? Give --exec COMMAND or --image IMAGE, one of them");
+  }
+  v1::RunPluginRequest request;
+  request.set_name(arguments.plugin);
+  request.set_declared_by(DeclarerOf(arguments));
+  request.set_wait(!arguments.no_wait);
+  v1::PluginRun& run = *request.mutable_run();
+  if (!arguments.exec.empty()) MOORING_RETURN_IF_ERROR(FillExec(arguments, run));
+  if (!arguments.image.empty()) run.set_kind(v1::PluginRun::CONTAINER);
+  run.set_image(arguments.image);
+  run.set_engine(arguments.engine);
+  for (const std::string& word : arguments.words) run.add_command(word);
+  arguments.environment.CopyTo(*run.mutable_environment());
+  if (arguments.start_timeout) {
+    run.set_start_deadline_s(std::chrono::ceil<std::chrono::seconds>(*arguments.start_timeout).count());
+  }
+  return request;
+}
+
+absl::Status Run(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const v1::RunPluginRequest request, RunRequest(session.arguments));
+  MOORING_ASSIGN_OR_RETURN(const v1::RunPluginReply reply,
+                           CallWithSteps<v1::RunPluginReply>(session.client, &Manager::Stub::RunPlugin, request));
+  return session.Show(reply.done(), PluginText(reply.done()));
+}
+
+absl::Status Register(Session& session) {
+  v1::RegisterPluginRequest request;
+  MOORING_ASSIGN_OR_RETURN(const std::string socket, ParseSocketPath(session.arguments.endpoint));
+  request.set_name(session.arguments.plugin);
+  request.set_endpoint("unix://" + socket);
+  request.set_declared_by(DeclarerOf(session.arguments));
+  request.set_wait(!session.arguments.no_wait);
+  MOORING_ASSIGN_OR_RETURN(const v1::RegisterPluginResponse response,
+                           session.Call(&Manager::Stub::RegisterPlugin, request));
+  return session.Show(response, PluginText(response.plugin()));
+}
+
+absl::Status Stop(Session& session) {
+  v1::StopPluginRequest request;
+  request.set_name(session.arguments.plugin);
+  request.set_declared_by(session.arguments.declared_by);
+  MOORING_ASSIGN_OR_RETURN(const v1::StopPluginResponse response, session.Call(&Manager::Stub::StopPlugin, request));
+  const bool one = !request.declared_by().empty();
+  return session.Show(
+      response, one ? fmt::format("{} needs {} no longer\n", Visible(request.declared_by()), Visible(request.name()))
+                    : fmt::format("stopped {}\n", Visible(request.name())));
+}
+
+absl::Status Status(Session& session) {
+  v1::ListPluginsRequest request;
+  request.set_name(session.arguments.plugin);
+  MOORING_ASSIGN_OR_RETURN(const v1::ListPluginsResponse response, session.Call(&Manager::Stub::ListPlugins, request));
+  if (request.name().empty()) return session.Show(response, PluginTable(response));
+  if (response.plugins().empty()) return NotFound("there is no plugin of that name");
+  if (!IsHealthy(response.plugins(0))) session.exit_status = kExitFailed;
+  return session.Show(response, PluginText(response.plugins(0)));
+}
+
+constexpr char kRunExamples[] =
+    "Examples:\n"
+    "  mooring plugin run mooring.csi --exec 'mooring-plugin --state-dir /var/lib/mooring'\n"
+    "  mooring plugin run nfs.csi --image registry/csi-nfs:4 -- --nodeid web1";
+
+}  // namespace
+
+Commands PluginCommands() {
+  return {
+      {"run",
+       "run a plugin and keep it running; the same name again replaces what runs",
+       {&kPluginName},
+       {&kExec, &kImage, &kWords, &kEnvironment, &kEnvironmentFile, &kEngine, &kStartTimeout, &kDeclaredBy, &kNoWait},
+       Run,
+       kRunExamples,
+       kStart},
+      {"register",
+       "use a plugin that somebody else runs",
+       {&kEndpoint},
+       {&kPluginToRegister, &kDeclaredBy, &kNoWait},
+       Register,
+       "Example:\n  mooring plugin register --endpoint unix:///run/csi/csi.sock"},
+      {"stop",
+       "end a plugin, or forget one that somebody else runs; mounts stay",
+       {&kPluginName},
+       {&kDeclaredByOne},
+       Stop},
+      {"status", "how they are: exit status 0 or 1 for one by its name", {}, {&kPluginToShow}, Status},
+  };
+}
+
+}  // namespace mooring::cli::manager_area

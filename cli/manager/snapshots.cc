@@ -1,0 +1,92 @@
+// Snapshots of volumes.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "base/status.h"
+#include "cli/manager/command.h"
+#include "cli/manager/show.h"
+#include "cli/manager/volume_spec.h"
+#include "cli/text.h"
+
+namespace mooring::cli::manager_area {
+namespace {
+
+std::string SourceText(const v1::Snapshot& snapshot) {
+  return snapshot.has_source() ? ToString(snapshot.source()) : snapshot.source_volume_id();
+}
+
+std::string ReadyText(const v1::Snapshot& snapshot) { return snapshot.ready() ? "yes" : "no"; }
+
+std::string SnapshotText(const v1::Snapshot& snapshot) {
+  Details details;
+  details.Add("id", snapshot.id());
+  details.Add("plugin", snapshot.plugin());
+  details.Add("volume", SourceText(snapshot));
+  details.Add("size", SizeText(snapshot.bytes()));
+  details.AddIf("made", TimeText(snapshot.made_at_ms()));
+  details.Add("ready", ReadyText(snapshot));
+  return details.ToString();
+}
+
+std::string SnapshotTable(const v1::ListSnapshotsResponse& response) {
+  Table table({"ID", "PLUGIN", "VOLUME", "SIZE", "MADE", "READY"});
+  for (const v1::Snapshot& snapshot : response.snapshots()) {
+    table.Add({snapshot.id(), snapshot.plugin(), SourceText(snapshot), SizeText(snapshot.bytes()),
+               TimeText(snapshot.made_at_ms()), ReadyText(snapshot)});
+  }
+  return table.ToString();
+}
+
+// "db-2026-11-22T04:05:06Z": whoever wants the same call again to give the same snapshot names it.
+std::string NameOf(const Arguments& arguments) {
+  if (!arguments.name.empty()) return arguments.name;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return arguments.id + "-" + TimeText(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+absl::Status Create(Session& session) {
+  v1::CreateSnapshotRequest request;
+  *request.mutable_volume() = KeyOf(session.arguments);
+  request.set_name(NameOf(session.arguments));
+  Fill(session.arguments.parameters, *request.mutable_parameters());
+  MOORING_ASSIGN_OR_RETURN(const v1::CreateSnapshotResponse response,
+                           session.Call(&Manager::Stub::CreateSnapshot, request));
+  return session.Show(response, SnapshotText(response.snapshot()));
+}
+
+absl::Status List(Session& session) {
+  v1::ListSnapshotsRequest request;
+  request.set_plugin(session.arguments.plugin);
+  MOORING_ASSIGN_OR_RETURN(const v1::ListSnapshotsResponse response,
+                           session.Call(&Manager::Stub::ListSnapshots, request));
+  return session.Show(response, SnapshotTable(response));
+}
+
+absl::Status Delete(Session& session) {
+  v1::DeleteSnapshotRequest request;
+  request.set_plugin(session.arguments.plugin);
+  request.set_id(session.arguments.snapshot);
+  session.arguments.secrets.CopyTo(*request.mutable_secrets());
+  MOORING_ASSIGN_OR_RETURN(const v1::DeleteSnapshotResponse response,
+                           session.Call(&Manager::Stub::DeleteSnapshot, request));
+  return session.Show(response, fmt::format("deleted {}\n", Visible(request.id())));
+}
+
+}  // namespace
+
+Commands SnapshotCommands() {
+  return {
+      {"create",
+       "take a snapshot of a volume",
+       {&kVolumeId},
+       {&kSnapshotName, &kNamespace, &kParam},
+       Create,
+       "",
+       kMakesData},
+      {"list", "the snapshots a plugin has", {&kOfPlugin}, {}, List},
+      {"delete", "delete a snapshot", {&kSnapshotId, &kOfPlugin}, kSecretFlags, Delete, "", kMakesData},
+  };
+}
+
+}  // namespace mooring::cli::manager_area

@@ -1,0 +1,179 @@
+// Volumes: made, registered, changed, deleted.
+#include <fmt/format.h>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "cli/manager/command.h"
+#include "cli/manager/show.h"
+#include "cli/manager/volume_spec.h"
+#include "cli/manager/words.h"
+#include "cli/text.h"
+
+namespace mooring::cli::manager_area {
+namespace {
+
+absl::StatusOr<v1::Volume> Fetch(const Session& session, const v1::VolumeKey& key) {
+  v1::GetVolumeRequest request;
+  *request.mutable_key() = key;
+  MOORING_ASSIGN_OR_RETURN(const v1::GetVolumeResponse response, session.Call(&Manager::Stub::GetVolume, request));
+  return response.volume();
+}
+
+// What the plugin calls a volume that another is to be a copy of; it must be the same plugin's.
+absl::StatusOr<std::string> CloneIdOf(const Session& session, const v1::Volume& volume) {
+  v1::VolumeKey key = volume.key();
+  key.set_id(session.arguments.from_volume);
+  MOORING_ASSIGN_OR_RETURN(const v1::Volume source, Fetch(session, key));
+  if (source.plugin() == volume.plugin()) return source.external_id();
+  return InvalidArgument(fmt::format("--from-volume: {} is of the plugin {}, which copies its own volumes alone",
+                                     Quote(key.id()), Quote(source.plugin())));
+}
+
+absl::Status Send(Session& session, const v1::CreateVolumeRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const v1::CreateVolumeResponse response,
+                           session.Call(&Manager::Stub::CreateVolume, request));
+  return session.Show(response, VolumeText(response.volume()));
+}
+
+absl::Status Create(Session& session) {
+  v1::CreateVolumeRequest request;
+  v1::Volume& volume = *request.mutable_volume();
+  MOORING_ASSIGN_OR_RETURN(volume, VolumeOf(session.arguments));
+  SetDefaultCapability(volume);
+  volume.clear_modify_revision();
+  if (!session.arguments.from_volume.empty()) {
+    MOORING_ASSIGN_OR_RETURN(*volume.mutable_clone_id(), CloneIdOf(session, volume));
+  }
+  session.arguments.secrets.CopyTo(*request.mutable_secrets());
+  return Send(session, request);
+}
+
+// As its source is used; what the manager alone says of that one is left out.
+v1::Volume CopyOf(const v1::Volume& source) {
+  v1::Volume copy;
+  copy.set_plugin(source.plugin());
+  *copy.mutable_capabilities() = source.capabilities();
+  if (source.has_mount_options()) *copy.mutable_mount_options() = source.mount_options();
+  *copy.mutable_parameters() = source.parameters();
+  *copy.mutable_required_topologies() = source.required_topologies();
+  *copy.mutable_preferred_topologies() = source.preferred_topologies();
+  copy.set_min_bytes(source.capacity_bytes());
+  copy.set_clone_id(source.external_id());
+  return copy;
+}
+
+absl::Status Clone(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const v1::Volume described, VolumeOf(session.arguments));
+  MOORING_ASSIGN_OR_RETURN(const v1::Volume source, Fetch(session, described.key()));
+  v1::CreateVolumeRequest request;
+  v1::Volume& copy = *request.mutable_volume();
+  copy = CopyOf(source);
+  Overlay(copy, described);
+  copy.mutable_key()->set_id(session.arguments.copy);
+  session.arguments.secrets.CopyTo(*request.mutable_secrets());
+  return Send(session, request);
+}
+
+absl::Status Register(Session& session) {
+  v1::RegisterVolumeRequest request;
+  v1::Volume& volume = *request.mutable_volume();
+  MOORING_ASSIGN_OR_RETURN(volume, VolumeOf(session.arguments));
+  if (volume.external_id().empty()) {
+    return InvalidArgument("what does the plugin call it? Give --external-id (a new one is for volume create)");
+  }
+  SetDefaultCapability(volume);
+  volume.clear_modify_revision();
+  session.arguments.secrets.CopyTo(*request.mutable_secrets());
+  MOORING_ASSIGN_OR_RETURN(const v1::RegisterVolumeResponse response,
+                           session.Call(&Manager::Stub::RegisterVolume, request));
+  return session.Show(response, VolumeText(response.volume()));
+}
+
+// What is not said stays. Nobody else's change is overwritten: the revision that was read is named, or the file's.
+absl::Status Update(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const v1::Volume described, VolumeOf(session.arguments));
+  v1::UpdateVolumeRequest request;
+  v1::Volume& volume = *request.mutable_volume();
+  MOORING_ASSIGN_OR_RETURN(volume, Fetch(session, described.key()));
+  Overlay(volume, described);
+  session.arguments.secrets.CopyTo(*request.mutable_secrets());
+  request.set_keep_secrets(request.secrets().empty());
+  MOORING_ASSIGN_OR_RETURN(const v1::UpdateVolumeResponse response,
+                           session.Call(&Manager::Stub::UpdateVolume, request));
+  return session.Show(response, VolumeText(response.volume()));
+}
+
+absl::Status Remove(Session& session, bool deregister, const char* done) {
+  v1::DeleteVolumeRequest request;
+  *request.mutable_key() = KeyOf(session.arguments);
+  request.set_deregister(deregister);
+  MOORING_ASSIGN_OR_RETURN(const v1::DeleteVolumeResponse response,
+                           session.Call(&Manager::Stub::DeleteVolume, request));
+  return session.Show(response, fmt::format("{} {}\n", done, Visible(ToString(request.key()))));
+}
+
+absl::Status Delete(Session& session) { return Remove(session, /*deregister=*/false, "deleted"); }
+absl::Status Deregister(Session& session) { return Remove(session, /*deregister=*/true, "deregistered"); }
+
+absl::Status Expand(Session& session) {
+  v1::ExpandVolumeRequest request;
+  *request.mutable_key() = KeyOf(session.arguments);
+  request.set_min_bytes(static_cast<std::uint64_t>(session.arguments.size.value_or(0)));
+  request.set_max_bytes(static_cast<std::uint64_t>(session.arguments.limit.value_or(0)));
+  MOORING_ASSIGN_OR_RETURN(const v1::ExpandVolumeResponse response,
+                           session.Call(&Manager::Stub::ExpandVolume, request));
+  const v1::Volume& volume = response.volume();
+  return session.Show(
+      response, fmt::format("{} has {} now\n", Visible(ToString(volume.key())), SizeText(volume.capacity_bytes())));
+}
+
+constexpr char kCreateExamples[] =
+    "Examples:\n"
+    "  mooring volume create db --plugin mooring.csi --size 10GiB --access single-node-writer --fs-type ext4\n"
+    "  mooring volume create --file volume.json";
+constexpr char kRegisterExample[] =
+    "Example:\n  mooring volume register db --plugin mooring.csi --external-id vol-1 --access single-node-writer";
+constexpr char kUpdateExample[] = "Example:\n  mooring volume update db --mount-flag noatime";
+constexpr char kCloneExample[] = "Example:\n  mooring volume clone db db-test --size 20GiB";
+
+}  // namespace
+
+Commands VolumeCommands() {
+  const Flags use{&kAccesses, &kBlock, &kFsType, &kMountFlag, &kParam};
+  const Flags sizes{&kSize, &kLimit};
+  const Flags places{&kTopology, &kPreferredTopology};
+  const Flags described{&kVolumeIdOrFile, &kNamespace, &kFile, &kPlugin, &kName};
+  return {
+      {"create",
+       "make a volume",
+       {},
+       AllOf<Arguments>({described, sizes, use, places, {&kFromSnapshot, &kFromVolume}, kSecretFlags}),
+       Create,
+       kCreateExamples,
+       kMakesData},
+      {"register",
+       "use a volume that the plugin has already",
+       {},
+       AllOf<Arguments>({described, {&kExternalId, &kContext}, use, kSecretFlags}),
+       Register,
+       kRegisterExample},
+      {"update",
+       "change a volume; what is not said stays",
+       {},
+       AllOf<Arguments>({described, sizes, use, {&kContext}, places, kSecretFlags}),
+       Update,
+       kUpdateExample},
+      {"clone",
+       "make a volume that is a copy of another, and is used as that one is",
+       {&kVolumeId, &kCopyId},
+       AllOf<Arguments>({{&kNamespace, &kName}, sizes, use, places, kSecretFlags}),
+       Clone,
+       kCloneExample,
+       kMakesData},
+      {"expand", "make a volume larger", {&kVolumeId, &kSize}, {&kNamespace, &kLimit}, Expand, "", kMakesData},
+      {"delete", "delete a volume and its data", {&kVolumeId}, {&kNamespace}, Delete, "", kMakesData},
+      {"deregister", "forget a volume; the plugin keeps it and its data", {&kVolumeId}, {&kNamespace}, Deregister},
+  };
+}
+
+}  // namespace mooring::cli::manager_area
