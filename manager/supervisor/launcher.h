@@ -21,30 +21,36 @@ struct LaunchSpec {
   std::string root;              // staging and target paths lie below it: bound into a container with rshared
 };
 
-// One plugin process. It lives on when this object goes: mounts and users do not care for the manager's life.
+// One plugin process. It lives on when this object goes: mounts and users do not care for the manager's life. Used by
+// one thread at a time.
 class Launched {
  public:
   virtual ~Launched() = default;
 
+  // False only where that is known: an engine that does not answer is no reason to start a second plugin.
   virtual bool IsAlive() = 0;
-  virtual std::string Words() = 0;  // how it ended and its last lines, where it ended
+  virtual std::string Words() = 0;  // how it ended, where it ended, and its last lines
 
   // SIGTERM, and SIGKILL at `until`. Gone already is OK.
   virtual absl::Status End(Clock::time_point until) = 0;
 
-  // By which a manager started anew finds it again: "pid 4711 since …", "container 5f3…".
+  // For people: "process 4711", "container mooring-db-5f3a0c11".
   virtual std::string Handle() const = 0;
+
+  // A descriptor that becomes readable when it ends; -1 where only IsAlive tells. The object keeps it.
+  virtual int ExitFd() const { return -1; }
 };
 
 class Launcher {
  public:
   virtual ~Launcher() = default;
 
-  // Started, not yet serving. CSI_ENDPOINT is set, and SIGTERM ends it.
+  // Started, not yet serving. CSI_ENDPOINT is set, and SIGTERM ends it. Killed at any instruction, the manager finds it
+  // by Adopt, or it was never started.
   virtual absl::StatusOr<std::unique_ptr<Launched>> Launch(const LaunchSpec& spec, Clock::time_point until) = 0;
 
-  // One that an earlier manager launched, by its handle. NOT_FOUND: it is gone.
-  virtual absl::StatusOr<std::unique_ptr<Launched>> Adopt(const LaunchSpec& spec, const std::string& handle) = 0;
+  // One that an earlier manager launched with this instance id and directory. NOT_FOUND: it is gone.
+  virtual absl::StatusOr<std::unique_ptr<Launched>> Adopt(const LaunchSpec& spec) = 0;
 };
 
 }  // namespace mooring::manager

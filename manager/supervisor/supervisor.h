@@ -6,8 +6,9 @@
 //                       │ start deadline passed        │ new generation: another instance beside it, on its own
 //                       └──▶ back-off                  ▼ socket; healthy and registered, only then is this one ended
 //
-// The process of a plugin outlives the manager: which instance runs where is stored, and a manager started anew adopts
-// it.
+// The process of a plugin outlives the manager: each instance has a directory that tells of it
+// (instance_directory.h), and a manager started anew adopts it. Endpoints that somebody else serves are probed and
+// registered likewise, but never started or ended.
 #ifndef MOORING_MANAGER_SUPERVISOR_SUPERVISOR_H_
 #define MOORING_MANAGER_SUPERVISOR_SUPERVISOR_H_
 
@@ -20,60 +21,71 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/events.h"
-#include "manager/plugins/plugin_directory.h"
 #include "manager/plugins/registry.h"
 #include "manager/state/records_store.h"
 #include "manager/supervisor/launcher.h"
+#include "manager/supervisor/supervised_plugin.h"
 
 namespace mooring::manager {
 
 class Supervisor {
  public:
-  struct Settings {
-    std::string host;
-    std::string socket_root;  // a directory for each instance is made below it: <socket_root>/<plugin>-<8 hex>
-    std::string root;         // of staging and target paths
-    Clock::duration probe_interval = std::chrono::milliseconds(500);  // until it is ready
-    Clock::duration tell_interval = std::chrono::seconds(30);         // an event that says what is waited for
-    Clock::duration watch_interval = std::chrono::seconds(5);         // Probe while it serves
-    Clock::duration sick_for = std::chrono::seconds(60);              // unhealthy so long: restarted
-    Clock::duration first_backoff = std::chrono::seconds(1);
-    Clock::duration longest_backoff = std::chrono::seconds(60);
-    Clock::duration end_time = std::chrono::seconds(30);  // SIGTERM to SIGKILL
-  };
+  using Settings = SupervisorSettings;
 
   // All outlive it. `exec` and `container` launch the two kinds.
   Supervisor(RecordsStore& store, Registry& registry, Events& events, CsiConnector connect, Launcher& exec,
              Launcher& container, Settings settings);
   ~Supervisor();  // leaves the plugins running
 
-  // Adopts or starts what is declared, and registers endpoints that somebody else serves.
+  // Adopts or starts what is declared, and registers endpoints that somebody else serves. What an earlier manager left
+  // of others is ended, in the background.
   absl::Status Start();
 
   // (j) 1: stored, then started beside what runs under that name already (a new generation); returns at once unless
-  // `wait`: then when it is registered, or with why it is not at `until`. The same run again: nothing happens.
+  // `wait`: then when it is registered, or with why it is not: when the first try has failed (UNAVAILABLE; it is tried
+  // again), or at `until`. The same run again: nothing happens, but for one in back-off, which is tried now.
   absl::Status Run(const std::string& name, const PluginRecord::Run& run, const std::string& declared_by, bool wait,
                    Clock::time_point until);
 
   // One that somebody else runs. `name` empty: what GetPluginInfo says. Gives the name. Asked at once; not there yet is
-  // OK with `wait` false.
+  // OK with `wait` false and a name.
   absl::StatusOr<std::string> RegisterEndpoint(const std::string& name, const std::string& socket_path,
                                                const std::string& declared_by, bool wait, Clock::time_point until);
 
   // Deregistered first, then ended; mounts stay. (j) 4. `declared_by` empty: whoever declared it. With others still
-  // declaring it: only this one is taken off, and it runs on.
+  // declaring it: only this one is taken off, and it runs on. NOT_FOUND: not declared, or not by this one.
   absl::Status Stop(const std::string& name, const std::string& declared_by, Clock::time_point until);
 
   std::vector<PluginRecord> Declared() const;
 
-  // What a plugin does now, for its status: "starting for 12 s: …", "restarted 3 times, next try in 8 s".
+  // What a plugin does now, for its status: "starting for 12 s: …", "restarted 3 times; next try in 8 s: …".
   std::string Words(const std::string& name) const;
 
   void Shutdown();  // its threads end; the plugins do not
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Entry {
+    PluginRecord record;
+    std::shared_ptr<SupervisedPlugin> plugin;
+  };
+  using LeftByPlugin = std::map<std::string, std::vector<InstanceDirectory>>;
+
+  absl::Status DeregisterWhatIsGone(const LeftByPlugin& left, const std::vector<PluginRecord>& records);
+  // Stores `record`, with `declared_by` added, and has it supervised. Under mutex_.
+  absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Declare(PluginRecord record, const std::string& declared_by);
+  absl::Status Store(PluginRecord& record);  // under mutex_
+  void KeepTypes(const std::string& name, const std::vector<PluginType>& types);
+  absl::StatusOr<std::string> AskName(const std::string& socket_path, Clock::time_point until) const;
+
+  RecordsStore& store_;
+  Registry& registry_;
+  Events& events_;
+  const Surroundings around_;
+
+  mutable std::mutex mutex_;  // of the records and of which plugins there are; no plugin is waited for under it
+  std::map<std::string, Entry> entries_;
+  std::vector<std::shared_ptr<SupervisedPlugin>> ending_;  // what an earlier manager left of plugins not declared
+  bool closed_ = false;
 };
 
 }  // namespace mooring::manager

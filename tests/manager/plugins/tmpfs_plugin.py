@@ -6,10 +6,10 @@ with real storage; staging and publishing bind it. Sizes are enforced. The recor
 be killed and started again at any time. The messages are made from csi.proto by protoc when it starts.
 
 It is strict where a manager may be careless: with --controller-publish a node call needs the publish context of this
-node, with --token each call that can have secrets needs this one, and paths have to be there as the specification says.
+node, with --token each call that can have secrets needs it, and paths have to be there as the specification says.
 
-With --calls, each call is a line of JSON there: method, request, the code it ended with; never a secret. With --faults, a
-file DIR/<Method> injects: "sleep SECONDS", "hang" (until the file goes), "CODE words" (an error instead of the call),
+With --calls, each call is a line of JSON there: method, request, the code it ended with; never a secret. With --faults,
+a file DIR/<Method> injects: "sleep SECONDS", "hang" (until the file goes), "CODE words" (an error instead of the call),
 "lost CODE words" (the call is made, and its answer is lost).
 """
 import argparse
@@ -362,7 +362,7 @@ class Plugin:
         if self.options.controller_publish:
             ticket = volume["nodes"].get(self.options.node_id)
             if not ticket or request.publish_context.get("ticket") != ticket:
-                refuse("FAILED_PRECONDITION", f"volume {volume['id']!r} is not published here with this publish context")
+                refuse("FAILED_PRECONDITION", f"volume {volume['id']!r} is not published here with this context")
         return volume
 
     @staticmethod

@@ -1,0 +1,112 @@
+#include "manager/supervisor/plugin_container.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "manager/supervisor/process_log.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr auto kTimeToLook = std::chrono::seconds(5);
+
+// Engines of different make leave out different members, or have null there.
+template <typename T>
+T Member(const nlohmann::json& object, const char* name, T otherwise) {
+  if (!object.is_object()) return otherwise;
+  const auto found = object.find(name);
+  if (found == object.end()) return otherwise;
+  if constexpr (std::is_same_v<T, bool>) return found->is_boolean() ? found->get<bool>() : otherwise;
+  if constexpr (std::is_same_v<T, int>) return found->is_number_integer() ? found->get<int>() : otherwise;
+  if constexpr (std::is_same_v<T, std::string>) return found->is_string() ? found->get<std::string>() : otherwise;
+}
+
+nlohmann::json StateOf(const nlohmann::json& container) {
+  const auto found = container.find("State");
+  return found == container.end() ? nlohmann::json::object() : *found;
+}
+
+std::string HowItEnded(const nlohmann::json& state) {
+  std::string how = fmt::format("ended with exit code {}", Member(state, "ExitCode", 0));
+  if (Member(state, "OOMKilled", false)) how += ", for it used more memory than it may";
+  if (const auto error = Member(state, "Error", std::string()); !error.empty()) how += ": " + Quote(error);
+  return how;
+}
+
+}  // namespace
+
+std::string TextOfFrames(std::string_view frames) {
+  constexpr std::size_t kHeader = 8;
+  std::string text;
+  while (frames.size() >= kHeader) {
+    std::size_t size = 0;
+    for (const char byte : frames.substr(kHeader / 2, kHeader / 2)) size = size << 8 | static_cast<unsigned char>(byte);
+    frames.remove_prefix(kHeader);
+    text += frames.substr(0, size);
+    frames.remove_prefix(std::min(size, frames.size()));
+  }
+  return text;
+}
+
+PluginContainer::PluginContainer(EngineClient engine, std::string name)
+    : engine_(std::move(engine)), name_(std::move(name)), path_("/containers/" + PercentEncode(name_)) {}
+
+absl::StatusOr<nlohmann::json> PluginContainer::Inspect(Clock::time_point until) const {
+  const std::string what = "inspect container " + name_;
+  MOORING_ASSIGN_OR_RETURN(const std::string text, engine_.Get(what, path_ + "/json", until));
+  return ParseEngineJson(what, text);
+}
+
+absl::Status PluginContainer::Start(Clock::time_point until) const {
+  return engine_.Post("start container " + name_, path_ + "/start", nullptr, until).status();
+}
+
+bool PluginContainer::IsAlive() {
+  const auto container = Inspect(Clock::now() + kTimeToLook);
+  if (!container.ok()) return !absl::IsNotFound(container.status());
+  return Member(StateOf(*container), "Running", true);
+}
+
+std::string PluginContainer::LastLines() const {
+  const auto log = engine_.Get("read the log of container " + name_, path_ + "/logs?stdout=1&stderr=1&tail=5",
+                               Clock::now() + kTimeToLook);
+  return log.ok() ? LastWordsOf(TextOfFrames(*log)) : "";
+}
+
+std::string PluginContainer::Words() {
+  const auto container = Inspect(Clock::now() + kTimeToLook);
+  if (!container.ok()) return Message(container.status());
+  const nlohmann::json state = StateOf(*container);
+  const std::string what =
+      fmt::format("container {} {}", name_, Member(state, "Running", true) ? "runs" : HowItEnded(state));
+  const std::string lines = LastLines();
+  return lines.empty() ? what : fmt::format("{}; its last words: {}", what, lines);
+}
+
+absl::Status PluginContainer::Remove(Clock::time_point until) const {
+  // Volumes with it (v): what its image declares as one is of no use to the next.
+  const absl::Status removed = engine_.Delete("remove container " + name_, path_ + "?force=1&v=1", until);
+  return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
+}
+
+absl::Status PluginContainer::End(Clock::time_point until) {
+  constexpr auto kTimeToEnd = std::chrono::seconds(15);  // for the engine, once it has sent SIGKILL
+  const auto patience =
+      std::max(std::chrono::duration_cast<std::chrono::seconds>(until - Clock::now()), std::chrono::seconds(0));
+  const Clock::time_point end = std::max(until, Clock::now()) + kTimeToEnd;
+  const absl::Status stopped =
+      engine_.Post("stop container " + name_, fmt::format("{}/stop?t={}", path_, patience.count()), nullptr, end)
+          .status();
+  if (absl::IsNotFound(stopped)) return absl::OkStatus();
+  if (absl::IsUnavailable(stopped)) return stopped;
+  return Remove(end);  // by force, where it could not be stopped
+}
+
+std::string PluginContainer::Handle() const { return "container " + name_; }
+
+}  // namespace mooring::manager

@@ -1,0 +1,39 @@
+// The container of a plugin.
+#ifndef MOORING_MANAGER_SUPERVISOR_PLUGIN_CONTAINER_H_
+#define MOORING_MANAGER_SUPERVISOR_PLUGIN_CONTAINER_H_
+
+#include <string>
+#include <string_view>
+
+#include "manager/supervisor/engine_client.h"
+#include "manager/supervisor/launcher.h"
+
+namespace mooring::manager {
+
+class PluginContainer final : public Launched {
+ public:
+  PluginContainer(EngineClient engine, std::string name);
+
+  bool IsAlive() override;
+  std::string Words() override;
+  absl::Status End(Clock::time_point until) override;  // and removes it
+  std::string Handle() const override;
+
+  absl::StatusOr<nlohmann::json> Inspect(Clock::time_point until) const;
+  absl::Status Start(Clock::time_point until) const;
+  absl::Status Remove(Clock::time_point until) const;
+
+ private:
+  std::string LastLines() const;
+
+  const EngineClient engine_;
+  const std::string name_;
+  const std::string path_;
+};
+
+// The text in a log as engines send it: frames of 8 bytes (stream, 0, 0, 0, size in big endian) and text.
+std::string TextOfFrames(std::string_view frames);
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_SUPERVISOR_PLUGIN_CONTAINER_H_

@@ -1,0 +1,100 @@
+#include "manager/supervisor/supervised_instance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr PluginType kTypes[] = {PluginType::kNode, PluginType::kController};
+
+const char* ProviderOf(PluginRecord::Run::Kind kind) {
+  switch (kind) {
+    case PluginRecord::Run::Kind::kExec:
+      return "exec";
+    case PluginRecord::Run::Kind::kContainer:
+      return "container";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string VersionOf(const PluginRecord& plugin) {
+  return plugin.run ? fmt::format("generation {}", plugin.run->generation) : "endpoint " + plugin.endpoint;
+}
+
+std::string VersionOf(const InstanceDirectory& directory) { return fmt::format("generation {}", directory.generation); }
+
+std::string EndpointInstanceId(const PluginRecord& plugin) {
+  return fmt::format("{}@{}", plugin.name, plugin.endpoint);
+}
+
+SupervisedInstance::SupervisedInstance(InstanceDirectory directory, std::unique_ptr<Launched> process,
+                                       std::shared_ptr<CsiChannel> channel)
+    : plugin_(directory.plugin),
+      id_(directory.id),
+      version_(VersionOf(directory)),
+      socket_path_(directory.SocketPath()),
+      provider_(ProviderOf(directory.kind)),
+      directory_(directory.path),
+      process_(std::move(process)),
+      channel_(std::move(channel)) {}
+
+SupervisedInstance::SupervisedInstance(const PluginRecord& plugin, std::shared_ptr<CsiChannel> channel)
+    : plugin_(plugin.name),
+      id_(EndpointInstanceId(plugin)),
+      version_(VersionOf(plugin)),
+      socket_path_(plugin.endpoint),
+      provider_("endpoint"),
+      channel_(std::move(channel)) {}
+
+std::string SupervisedInstance::Handle() const {
+  return process_ ? process_->Handle() : fmt::format("endpoint unix://{}", socket_path_);
+}
+
+absl::Status SupervisedInstance::Register(Registry& registry, const Introduction& introduction,
+                                          const std::string& root) {
+  for (const PluginType type : kTypes) {
+    const auto& types = introduction.types;
+    if (std::find(types.begin(), types.end(), type) != types.end()) {
+      MOORING_RETURN_IF_ERROR(registry.Register({.type = type,
+                                                 .name = plugin_,
+                                                 .version = introduction.version,
+                                                 .socket_path = socket_path_,
+                                                 .instance_id = id_,
+                                                 .provider = provider_,
+                                                 .mount_point = root,
+                                                 .container_mount_point = ""}));
+    } else if (registry.FindInstance(id_, type)) {  // it was of this type when it was here before
+      MOORING_RETURN_IF_ERROR(registry.Deregister(type, plugin_, id_));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool SupervisedInstance::IsRegistered(const Registry& registry) const {
+  return std::any_of(std::begin(kTypes), std::end(kTypes),
+                     [&](PluginType type) { return registry.FindInstance(id_, type).has_value(); });
+}
+
+absl::Status SupervisedInstance::Deregister(Registry& registry) const {
+  absl::Status first;
+  for (const PluginType type : kTypes) {
+    if (registry.FindInstance(id_, type)) first.Update(registry.Deregister(type, plugin_, id_));
+  }
+  return first;
+}
+
+absl::Status SupervisedInstance::End(Clock::time_point until) {
+  channel_->Close();
+  if (!process_) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(process_->End(until));
+  return RemoveInstanceDirectory(directory_);
+}
+
+}  // namespace mooring::manager

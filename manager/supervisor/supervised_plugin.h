@@ -1,0 +1,138 @@
+// One plugin under supervision: a thread that starts, probes, registers, restarts and replaces its instances.
+// supervisor.h draws the states.
+//
+//   others' threads ── Want, Stop, Leave ──▶ wanted, under the mutex ──▶ the thread ──▶ serving, starting: its own
+//                   ◀── WaitUntilServing, Words ── status, under the mutex ──┘
+#ifndef MOORING_MANAGER_SUPERVISOR_SUPERVISED_PLUGIN_H_
+#define MOORING_MANAGER_SUPERVISOR_SUPERVISED_PLUGIN_H_
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "manager/events.h"
+#include "manager/plugins/registry.h"
+#include "manager/supervisor/instance_directory.h"
+#include "manager/supervisor/launcher.h"
+#include "manager/supervisor/supervised_instance.h"
+#include "manager/supervisor/waker.h"
+
+namespace mooring::manager {
+
+struct SupervisorSettings {
+  std::string host;
+  std::string socket_root;  // a directory for each instance is made below it: <socket_root>/<plugin>-<8 hex>
+  std::string root;         // of staging and target paths
+  Clock::duration probe_interval = std::chrono::milliseconds(500);  // until it is ready
+  Clock::duration probe_time = std::chrono::seconds(5);             // one Probe
+  Clock::duration tell_interval = std::chrono::seconds(30);         // an event that says what is waited for
+  Clock::duration watch_interval = std::chrono::seconds(5);         // Probe while it serves
+  Clock::duration sick_for = std::chrono::seconds(60);              // unhealthy so long: restarted
+  Clock::duration first_backoff = std::chrono::seconds(1);
+  Clock::duration longest_backoff = std::chrono::seconds(60);
+  Clock::duration end_time = std::chrono::seconds(30);  // SIGTERM to SIGKILL
+};
+
+// What the supervised share; all outlive them.
+struct Surroundings {
+  Registry& registry;
+  Events& events;
+  CsiConnector connect;
+  Launcher& exec;
+  Launcher& container;
+  SupervisorSettings settings;
+  // Which types a plugin turned out to be of, from its thread.
+  std::function<void(const std::string& plugin, const std::vector<PluginType>& types)> on_types;
+};
+
+class SupervisedPlugin {
+ public:
+  // `left`: directories of its instances that an earlier manager launched. They are adopted, or cleared away. A
+  // `wanted` without run and endpoint: they are only ended.
+  SupervisedPlugin(const Surroundings& around, PluginRecord wanted, std::vector<InstanceDirectory> left);
+  ~SupervisedPlugin();  // Leave
+
+  void Want(const PluginRecord& record);  // the same again: what is in back-off is tried now
+
+  // What is wanted now is registered and answers. UNAVAILABLE: the first try to start it has failed, with what it said
+  // (further ones follow); DEADLINE_EXCEEDED: `until` is over.
+  absl::Status WaitUntilServing(Clock::time_point until);
+
+  // Deregistered, ended by `until`, directories removed; then the thread is over.
+  absl::Status End(Clock::time_point until);
+  void Leave();  // the thread ends, the processes do not
+
+  std::string Words() const;
+
+ private:
+  enum class Goal { kSupervise, kLeave, kEnd };
+  struct Status {
+    std::string serving, handle;  // version and handle; empty: none serves
+    std::optional<Clock::time_point> starting_since;
+    std::optional<Clock::time_point> next_try;
+    std::string failed;  // the version that could not be started, or came to an end
+    std::string words;   // what was said last where not all is well
+    int restarts = 0;
+  };
+
+  void Work();
+  void Adopt();
+  void AdoptOne(const InstanceDirectory& directory, const PluginRecord& wanted);
+  void AdoptEndpoint(const PluginRecord& wanted);
+  void Attend();
+  void Begin(const PluginRecord& wanted);
+  absl::StatusOr<std::unique_ptr<SupervisedInstance>> Launch(const PluginRecord& wanted);
+  void AttendStarting();
+  absl::StatusOr<Introduction> Greet(SupervisedInstance& instance);
+  void Promote(const Introduction& introduction);
+  void AttendServing();
+  void NoteHealth(const absl::Status& probed);
+  void GiveUpServing(const std::string& why);
+  void FailStarting(const std::string& words);
+  void BackOff(const std::string& version, const std::string& words);
+  absl::Status Retire(std::unique_ptr<SupervisedInstance> instance);
+  absl::Status RetireAll();
+
+  LaunchSpec SpecOf(const InstanceDirectory& directory, const PluginRecord::Run& run) const;
+  Launcher& LauncherOf(PluginRecord::Run::Kind kind) const;
+  Clock::time_point NextLook() const;
+  void Tell(const char* kind, bool bad, const SupervisedInstance* instance, std::string text) const;
+  Goal goal() const;
+  PluginRecord TakeWanted();
+  void Reach(Goal goal, Clock::time_point until);
+  void Show();  // serving_ and starting_ in the status
+
+  const Surroundings& around_;
+  const SupervisorSettings& settings_;
+  const std::string name_;
+
+  mutable std::mutex mutex_;  // of these
+  std::condition_variable changed_;
+  PluginRecord wanted_;
+  bool hurry_ = false;  // somebody wants it now: no back-off
+  Goal goal_ = Goal::kSupervise;
+  Clock::time_point end_until_ = Clock::time_point::max();
+  Status status_;
+  absl::Status ended_;
+  std::vector<std::weak_ptr<CsiChannel>> channels_;  // closed where the thread is to stop: it may be in a call
+
+  std::vector<InstanceDirectory> left_;  // from here on of the thread alone
+  std::unique_ptr<SupervisedInstance> serving_, starting_;
+  std::string attended_;  // the version that back-off and next_try_ are of
+  Clock::duration backoff_;
+  Clock::time_point next_try_ = Clock::now();
+  Waker waker_;
+
+  std::mutex join_mutex_;
+  std::thread thread_;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_SUPERVISOR_SUPERVISED_PLUGIN_H_

@@ -1,0 +1,254 @@
+#include "manager/supervisor/supervisor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/socket_path.h"
+#include "base/status.h"
+#include "manager/state/keys.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr PluginType kTypes[] = {PluginType::kNode, PluginType::kController};
+
+absl::Status CheckRun(const PluginRecord::Run& run) {
+  switch (run.kind) {
+    case PluginRecord::Run::Kind::kExec:
+      return run.command.empty() || run.command.front().empty() ? InvalidArgument("say which program is to be run")
+                                                                : absl::OkStatus();
+    case PluginRecord::Run::Kind::kContainer:
+      return run.image.empty() ? InvalidArgument("say of which image the container is to be") : absl::OkStatus();
+  }
+  return InvalidArgument("say whether it is a program or a container");
+}
+
+bool SameRun(const std::optional<PluginRecord::Run>& stored, PluginRecord::Run run) {
+  if (!stored) return false;
+  run.generation = stored->generation;
+  return *stored == run;
+}
+
+void Add(std::vector<std::string>& declared_by, const std::string& by) {
+  if (std::find(declared_by.begin(), declared_by.end(), by) == declared_by.end()) declared_by.push_back(by);
+}
+
+absl::Status NotDeclared(const std::string& name) {
+  return NotFound(fmt::format("no plugin {} is declared on this host", Quote(name)));
+}
+
+}  // namespace
+
+Supervisor::Supervisor(RecordsStore& store, Registry& registry, Events& events, CsiConnector connect, Launcher& exec,
+                       Launcher& container, Settings settings)
+    : store_(store),
+      registry_(registry),
+      events_(events),
+      around_{registry,
+              events,
+              std::move(connect),
+              exec,
+              container,
+              std::move(settings),
+              [this](const std::string& name, const std::vector<PluginType>& types) { KeepTypes(name, types); }} {}
+
+Supervisor::~Supervisor() { Shutdown(); }
+
+absl::Status Supervisor::Start() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<InstanceDirectory> directories,
+                           FindInstanceDirectories(around_.settings.socket_root));
+  LeftByPlugin left;
+  for (const InstanceDirectory& directory : directories) left[directory.plugin].push_back(directory);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<PluginRecord> records, store_.ListPlugins(around_.settings.host));
+  MOORING_RETURN_IF_ERROR(DeregisterWhatIsGone(left, records));
+
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const PluginRecord& record : records) {
+    auto of_it = left.extract(record.name);
+    entries_[record.name] = {record, std::make_shared<SupervisedPlugin>(
+                                         around_, record, of_it ? of_it.mapped() : std::vector<InstanceDirectory>())};
+  }
+  for (const auto& [name, of_it] : left) {
+    PluginRecord none;
+    none.name = name;
+    ending_.push_back(std::make_shared<SupervisedPlugin>(around_, none, of_it));
+  }
+  return absl::OkStatus();
+}
+
+// After a reboot, or where a directory was taken away: no instance is there behind what the registry remembers.
+absl::Status Supervisor::DeregisterWhatIsGone(const LeftByPlugin& left, const std::vector<PluginRecord>& records) {
+  std::vector<std::string> there;
+  for (const auto& [name, of_it] : left) {
+    for (const InstanceDirectory& directory : of_it) there.push_back(directory.id);
+  }
+  for (const PluginRecord& record : records) there.push_back(EndpointInstanceId(record));
+  for (const PluginType type : kTypes) {
+    for (const InstanceInfo& front : registry_.List(type)) {
+      for (const InstanceInfo& instance : registry_.Instances(type, front.name)) {
+        if (std::find(there.begin(), there.end(), instance.instance_id) != there.end()) continue;
+        MOORING_RETURN_IF_ERROR(registry_.Deregister(type, instance.name, instance.instance_id));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Supervisor::Store(PluginRecord& record) {
+  MOORING_ASSIGN_OR_RETURN(const std::int64_t revision, store_.Commit(Changes().Put(around_.settings.host, record)));
+  if (record.revisions.create == 0) record.revisions.create = revision;
+  record.revisions.modify = revision;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Declare(PluginRecord record,
+                                                                      const std::string& declared_by) {
+  if (closed_) return Unavailable("the manager is stopping");
+  Add(record.declared_by, declared_by);
+  MOORING_RETURN_IF_ERROR(Store(record));
+  Entry& entry = entries_[record.name];
+  entry.record = record;
+  if (entry.plugin) {
+    entry.plugin->Want(record);
+  } else {
+    entry.plugin = std::make_shared<SupervisedPlugin>(around_, record, std::vector<InstanceDirectory>());
+  }
+  return entry.plugin;
+}
+
+absl::Status Supervisor::Run(const std::string& name, const PluginRecord::Run& run, const std::string& declared_by,
+                             bool wait, Clock::time_point until) {
+  MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", name));
+  MOORING_RETURN_IF_ERROR(CheckRun(run));
+  std::shared_ptr<SupervisedPlugin> plugin;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(name);
+    PluginRecord record = found == entries_.end() ? PluginRecord() : found->second.record;
+    record.name = name;
+    record.endpoint.clear();
+    if (!SameRun(record.run, run)) {
+      const std::uint64_t generation = record.run ? record.run->generation + 1 : 1;
+      record.run = run;
+      record.run->generation = generation;
+    }
+    MOORING_ASSIGN_OR_RETURN(plugin, Declare(std::move(record), declared_by));
+  }
+  return wait ? plugin->WaitUntilServing(until) : absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Supervisor::AskName(const std::string& socket_path, Clock::time_point until) const {
+  const auto channel = around_.connect(socket_path);
+  const auto time = std::min(until, Clock::now() + around_.settings.probe_time);
+  const auto info = Call(*channel, csi::v1::GetPluginInfoRequest(), time);
+  if (!info.ok()) {
+    return Annotate(
+        info.status(),
+        fmt::format("ask the plugin at {} for its name (give one, where it is not there yet)", Quote(socket_path)));
+  }
+  return info->name();
+}
+
+absl::StatusOr<std::string> Supervisor::RegisterEndpoint(const std::string& name, const std::string& socket_path,
+                                                         const std::string& declared_by, bool wait,
+                                                         Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const std::string parsed, ParseSocketPath(socket_path));
+  MOORING_ASSIGN_OR_RETURN(const std::string path, NormalisePath("the endpoint", parsed));
+  std::string known_as = name;
+  if (known_as.empty()) {
+    MOORING_ASSIGN_OR_RETURN(known_as, AskName(path, until));
+  }
+  MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", known_as));
+  std::shared_ptr<SupervisedPlugin> plugin;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(known_as);
+    PluginRecord record = found == entries_.end() ? PluginRecord() : found->second.record;
+    record.name = known_as;
+    record.run.reset();
+    record.endpoint = path;
+    MOORING_ASSIGN_OR_RETURN(plugin, Declare(std::move(record), declared_by));
+  }
+  if (wait) {
+    MOORING_RETURN_IF_ERROR(plugin->WaitUntilServing(until));
+  }
+  return known_as;
+}
+
+absl::Status Supervisor::Stop(const std::string& name, const std::string& declared_by, Clock::time_point until) {
+  std::shared_ptr<SupervisedPlugin> plugin;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) return NotDeclared(name);
+    PluginRecord record = found->second.record;
+    if (!declared_by.empty() && std::erase(record.declared_by, declared_by) == 0) {
+      return NotFound(fmt::format("plugin {} is not declared by {}", Quote(name), Quote(declared_by)));
+    }
+    if (!declared_by.empty() && !record.declared_by.empty()) {
+      MOORING_RETURN_IF_ERROR(Store(record));
+      found->second.record = record;
+      return absl::OkStatus();
+    }
+    // The record first: a manager that is killed from here on ends at its next start what it finds.
+    MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(around_.settings.host, found->second.record)).status());
+    plugin = std::move(found->second.plugin);
+    entries_.erase(found);
+  }
+  return plugin->End(until);
+}
+
+void Supervisor::KeepTypes(const std::string& name, const std::vector<PluginType>& types) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = entries_.find(name);
+  if (found == entries_.end() || found->second.record.types == types) return;
+  PluginRecord record = found->second.record;
+  record.types = types;
+  if (const absl::Status stored = Store(record); !stored.ok()) {
+    Event event;
+    event.bad = true;
+    event.kind = "failed";
+    event.plugin = name;
+    event.text = "What it serves cannot be stored: " + Message(stored);
+    events_.Add(std::move(event));
+    return;
+  }
+  found->second.record = record;
+}
+
+std::vector<PluginRecord> Supervisor::Declared() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<PluginRecord> records;
+  records.reserve(entries_.size());
+  for (const auto& [name, entry] : entries_) records.push_back(entry.record);
+  return records;
+}
+
+std::string Supervisor::Words(const std::string& name) const {
+  std::shared_ptr<SupervisedPlugin> plugin;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) return "";
+    plugin = found->second.plugin;
+  }
+  return plugin->Words();
+}
+
+void Supervisor::Shutdown() {
+  std::vector<std::shared_ptr<SupervisedPlugin>> plugins;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+    plugins.swap(ending_);
+    for (auto& [name, entry] : entries_) plugins.push_back(entry.plugin);
+  }
+  for (const auto& plugin : plugins) plugin->Leave();
+}
+
+}  // namespace mooring::manager
