@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <limits>
 
 #include "base/quote.h"
 #include "base/status.h"
@@ -48,7 +50,6 @@ bool IsOf(const Claim& claim, const ClaimRequest& request) {
   return claim.allocation == request.allocation && claim.mode == request.mode;
 }
 
-// Who is in the way, as "writer 'web-1' on 'host' (being released: the target is busy)".
 std::string Holder(const Claim& claim) {
   std::string words = fmt::format("{} {} on {}", claim.mode == ClaimMode::kWrite ? "writer" : "reader",
                                   Quote(claim.allocation), Quote(claim.node));
@@ -57,14 +58,6 @@ std::string Holder(const Claim& claim) {
   } else if (claim.past) {
     words += " (its allocation is gone)";
   }
-  return words;
-}
-
-std::string Holders(const std::vector<Claim>& claims) {
-  constexpr std::size_t kNamed = 3;
-  std::string words;
-  for (std::size_t i = 0; i < std::min(claims.size(), kNamed); ++i) words += (i == 0 ? "" : ", ") + Holder(claims[i]);
-  if (claims.size() > kNamed) words += fmt::format(" and {} more", claims.size() - kNamed);
   return words;
 }
 
@@ -218,6 +211,14 @@ void CheckInUse(const Volume& now, const Volume& next, const std::vector<Claim>&
 
 }  // namespace
 
+std::string Holders(const std::vector<Claim>& claims) {
+  constexpr std::size_t kNamed = 3;
+  std::string words;
+  for (std::size_t i = 0; i < std::min(claims.size(), kNamed); ++i) words += (i == 0 ? "" : ", ") + Holder(claims[i]);
+  if (claims.size() > kNamed) words += fmt::format(" and {} more", claims.size() - kNamed);
+  return words;
+}
+
 absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimState& state) {
   MOORING_RETURN_IF_ERROR(CheckRequest(request, state.volume));
   MOORING_RETURN_IF_ERROR(CheckAttachment(request, state.volume));
@@ -238,12 +239,17 @@ absl::Status CheckVolume(const Volume& volume) {
   complaints.AddIf(volume.capabilities.empty(), "a capability (access and attachment mode) is missing");
   complaints.AddIf(!volume.snapshot_id.empty() && !volume.clone_id.empty(),
                    "it can be made from a snapshot or from another volume, not from both");
-  complaints.AddIf(
-      volume.max_bytes != 0 && volume.min_bytes > volume.max_bytes,
-      fmt::format("at least {} bytes and at most {} contradict each other", volume.min_bytes, volume.max_bytes));
+  complaints.Add(CheckSizes(volume.min_bytes, volume.max_bytes));
   CheckTopologies(volume.required_topologies, "required", complaints);
   CheckTopologies(volume.preferred_topologies, "preferred", complaints);
   return complaints.As(absl::StatusCode::kInvalidArgument);
+}
+
+absl::Status CheckSizes(std::uint64_t min_bytes, std::uint64_t max_bytes) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (min_bytes > kMost || max_bytes > kMost) return InvalidArgument("a size of 2^63 bytes or more is too large");
+  if (max_bytes == 0 || min_bytes <= max_bytes) return absl::OkStatus();
+  return InvalidArgument(fmt::format("at least {} bytes and at most {} contradict each other", min_bytes, max_bytes));
 }
 
 absl::Status CheckTaskRequest(const TaskRequest& request) {

@@ -3,6 +3,7 @@
 #define MOORING_MANAGER_CLAIMS_CLAIM_RULES_H_
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,14 @@ enum class ClaimDecision { kHeldAlready, kGrant };
 // write).
 absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimState& state);
 
+// Who is in the way, as "writer 'web-1' on 'host' (unpublishing: the target is busy)"; the first few.
+std::string Holders(const std::vector<Claim>& claims);
+
 // (f) 1. All that is wrong at once, one line each, as INVALID_ARGUMENT.
 absl::Status CheckVolume(const Volume& volume);
+
+// Of a size that is asked for; 0: none.
+absl::Status CheckSizes(std::uint64_t min_bytes, std::uint64_t max_bytes);
 
 // (f) 8: of a request as a task makes it, before anything is looked up. All that is wrong at once.
 struct TaskRequest {

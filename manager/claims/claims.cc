@@ -204,18 +204,8 @@ absl::StatusOr<StringMap> Claims::CallPublish(const ClaimAnswer& taken, Clock::t
     request.set_readonly(IsReader(capability.access) && ControllerTraits(*plugin).publishes_read_only);
   }
 
-  // That it has no room is not asked again and again: the volume is marked with it, (k) 4.
-  absl::Status no_room;
-  csi::v1::ControllerPublishVolumeResponse response;
-  MOORING_RETURN_IF_ERROR(Retry(settings_.retry, until, [&](Clock::time_point try_until) -> absl::Status {
-    MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins_.PickController(volume.plugin, try_until));
-    auto answer = Call(*controller.channel, request, try_until);
-    const absl::Status status = SaidBy(volume.plugin, "ControllerPublishVolume", answer.status());
-    if (status.ok()) response = *std::move(answer);
-    if (absl::IsResourceExhausted(status)) no_room = status;
-    return no_room.ok() ? status : absl::OkStatus();
-  }));
-  MOORING_RETURN_IF_ERROR(no_room);
+  MOORING_ASSIGN_OR_RETURN(const auto response,
+                           CallController(plugins_, volume.plugin, request, settings_.retry, until));
   return StringMap(response.publish_context().begin(), response.publish_context().end());
 }
 

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "base/keyed_lock.h"
@@ -29,17 +30,22 @@ inline absl::Status SaidBy(const std::string& plugin, std::string_view method, c
   return Annotate(status, std::string(method.substr(method.rfind('/') + 1)) + " of plugin " + Quote(plugin));
 }
 
-// With the retries of (d) 8, each at the instance whose turn it is then, (k) 3.
+// With the retries of (d) 8, each at the instance whose turn it is then, (k) 3. RESOURCE_EXHAUSTED is an answer here,
+// not asked again: of a controller it means that there is no room, and that does not pass in a minute.
 template <typename Request>
 absl::StatusOr<typename CsiCall<Request>::Response> CallController(PluginDirectory& plugins, const std::string& plugin,
                                                                    const Request& request, const RetryPolicy& retry,
                                                                    Clock::time_point until) {
   typename CsiCall<Request>::Response response;
+  absl::Status no_room;
   MOORING_RETURN_IF_ERROR(Retry(retry, until, [&](Clock::time_point try_until) -> absl::Status {
     MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins.PickController(plugin, try_until));
-    return SaidBy(plugin, CsiCall<Request>::kMethod,
-                  controller.channel->Call(CsiCall<Request>::kMethod, request, response, try_until));
+    const std::string method = CsiCall<Request>::kMethod;
+    absl::Status status = SaidBy(plugin, method, controller.channel->Call(method, request, response, try_until));
+    if (absl::IsResourceExhausted(status)) no_room = std::exchange(status, absl::OkStatus());
+    return status;
   }));
+  MOORING_RETURN_IF_ERROR(no_room);
   return response;
 }
 

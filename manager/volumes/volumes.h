@@ -34,18 +34,21 @@ class Volumes {
           Events& events, RetryPolicy retry);
 
   // The record first (creating), then CreateVolume, then the rest of the record: the same request again goes on where a
-  // killed one stopped. ALREADY_EXISTS: one of that key that is not the same.
+  // killed one stopped. ALREADY_EXISTS: one of that key that is not the same. Where nobody can know whether the plugin
+  // made it, the record stays, and the message says what to do.
   absl::StatusOr<Volume> Create(Volume volume, Clock::time_point until);
 
-  // One that the plugin has already: asks it by ValidateVolumeCapabilities, where it has a controller.
+  // One that the plugin has already: asks it by ValidateVolumeCapabilities, where it has a controller. ALREADY_EXISTS:
+  // one of that key that is not the same, or the plugin's volume has another key here: claims would not see each other.
   absl::StatusOr<Volume> Register(Volume volume, Clock::time_point until);
 
-  // (f) 9. `volume.revisions.modify`: 0, or the one it must have still, else ABORTED (k) 2.
+  // (f) 9. `volume.revisions.modify`: 0, or the one it must have still, else ABORTED (k) 2. Secrets: those given; none
+  // given: those there are stay where has_secrets is set, else they go.
   absl::StatusOr<Volume> Update(const Volume& volume);
 
   // The claims are asked first, then the plugin, (k) 6. One that was registered is DeleteVolume'd, too. Gone is OK.
   absl::Status Delete(const VolumeKey& key, Clock::time_point until);
-  absl::Status Deregister(const VolumeKey& key);  // only forgotten; refused while it is claimed
+  absl::Status Deregister(const VolumeKey& key);  // only forgotten; refused while it is claimed; gone is OK
 
   // At the controller, then on this node where that has to be and it is in use. Gives the new capacity.
   absl::StatusOr<Volume> Expand(const VolumeKey& key, std::uint64_t min_bytes, std::uint64_t max_bytes,
@@ -61,10 +64,37 @@ class Volumes {
   absl::StatusOr<std::vector<Snapshot>> ListSnapshots(const std::string& plugin, Clock::time_point until);
 
   // For the start: volumes whose creation or deletion was cut short. A creation is taken back (DeleteVolume by what
-  // CreateVolume answers to the same name), a deletion goes on.
+  // CreateVolume answers to the same name), a deletion goes on. Plugins side by side; errors are events.
   void Resume(Clock::time_point until);
 
  private:
+  // volumes.cc
+  absl::StatusOr<Volume> Stored(Volume volume);  // put as it is; ABORTED: it was changed since it was read
+  absl::Status RefuseTwin(const Volume& volume);
+  absl::StatusOr<PluginStatus> FindPlugin(const std::string& name);
+  absl::StatusOr<PluginTraits> Controller(const std::string& plugin, Clock::time_point until);
+  absl::StatusOr<Volume> GetReady(const VolumeKey& key);
+  void Tell(const Volume& volume, bool bad, const std::string& text);
+
+  // volumes_create.cc
+  absl::StatusOr<Volume> BeginCreate(Volume volume, Clock::time_point until);
+  absl::StatusOr<Volume> FinishCreate(Volume volume, Clock::time_point until);
+  absl::StatusOr<Volume> CallCreate(Volume volume, Clock::time_point until);
+  absl::Status Validate(const Volume& volume, Clock::time_point until);
+
+  // volumes_delete.cc
+  absl::Status CheckUnclaimed(const VolumeKey& key);
+  absl::StatusOr<Volume> BeginDelete(const VolumeKey& key);
+  absl::Status FinishDelete(Volume volume, Clock::time_point until);
+  absl::Status Forget(const VolumeKey& key);
+
+  // volumes_expand.cc
+  absl::StatusOr<std::uint64_t> ExpandAtController(const Volume& volume, std::uint64_t min_bytes,
+                                                   std::uint64_t max_bytes, bool& node_too, Clock::time_point until);
+
+  // snapshots.cc
+  absl::StatusOr<PluginTraits> SnapshotTraits(const std::string& plugin, Clock::time_point until);
+
   RecordsStore& store_;
   PluginDirectory& plugins_;
   VolumeMounter& node_;

@@ -1,0 +1,117 @@
+#include "manager/volumes/volumes.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "manager/claims/claim_rules.h"
+#include "manager/csi/csi_volume.h"
+#include "manager/plugins/controller_call.h"
+#include "manager/words.h"
+
+namespace mooring::manager {
+namespace {
+
+// (f) 9: what may change of a volume; all else stays as it is.
+Volume Merge(Volume now, const Volume& next) {
+  now.capabilities = next.capabilities;
+  now.mount_options = next.mount_options;
+  now.secrets = next.secrets;
+  now.has_secrets = next.has_secrets;
+  if (!next.context.empty()) now.context = next.context;
+  return now;
+}
+
+bool AreOne(const Volume& a, const Volume& b) {
+  if (a.plugin != b.plugin || a.key == b.key) return false;
+  if (!a.name.empty() && a.name == b.name) return true;
+  // One that is being created has no id yet.
+  const auto has_id = [](const Volume& volume) { return !volume.external_id.empty() || !volume.created_here; };
+  return has_id(a) && has_id(b) && IdForPlugin(a) == IdForPlugin(b);
+}
+
+}  // namespace
+
+Volumes::Volumes(RecordsStore& store, PluginDirectory& plugins, VolumeMounter& node, KeyedLocks& controller_locks,
+                 Events& events, RetryPolicy retry)
+    : store_(store),
+      plugins_(plugins),
+      node_(node),
+      controller_locks_(controller_locks),
+      events_(events),
+      retry_(retry) {}
+
+absl::StatusOr<Volume> Volumes::Get(const VolumeKey& key) { return store_.GetVolume(key); }
+
+absl::StatusOr<std::vector<Volume>> Volumes::List(const std::string& ns) { return store_.ListVolumes(ns); }
+
+absl::StatusOr<Volume> Volumes::Update(const Volume& volume) {
+  MOORING_RETURN_IF_ERROR(CheckVolume(volume));
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(const Volume now, GetReady(volume.key));
+    if (volume.revisions.modify != 0 && volume.revisions.modify != now.revisions.modify) {
+      return Aborted(fmt::format("volume {} was changed since: it has revision {}, not {}; read it again",
+                                 ToString(volume.key), now.revisions.modify, volume.revisions.modify));
+    }
+    MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, store_.ListClaims(volume.key));
+    MOORING_RETURN_IF_ERROR(CheckUpdate(now, volume, claims));
+    auto stored = Stored(Merge(now, volume));
+    if (!absl::IsAborted(stored.status())) return stored;
+  }
+}
+
+absl::StatusOr<Volume> Volumes::Stored(Volume volume) {
+  MOORING_ASSIGN_OR_RETURN(const std::int64_t revision, store_.Commit(Changes().Put(volume)));
+  volume.revisions.modify = revision;
+  if (volume.revisions.create == 0) volume.revisions.create = revision;
+  volume.has_secrets = volume.has_secrets || !volume.secrets.empty();
+  return volume;
+}
+
+// Two records of one volume of a plugin would each have claims that do not see the other's.
+absl::Status Volumes::RefuseTwin(const Volume& volume) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, store_.ListVolumes());
+  for (const Volume& other : volumes) {
+    if (!AreOne(volume, other)) continue;
+    return AlreadyExists(fmt::format("volume {} would be the same volume of plugin {} as {}", ToString(volume.key),
+                                     Quote(volume.plugin), ToString(other.key)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PluginStatus> Volumes::FindPlugin(const std::string& name) {
+  auto status = plugins_.Find(name);
+  if (!absl::IsNotFound(status.status())) return status;
+  return FailedPrecondition(fmt::format("plugin {} is not known here: run or register it first", Quote(name)));
+}
+
+absl::StatusOr<PluginTraits> Volumes::Controller(const std::string& plugin, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const PluginStatus status, FindPlugin(plugin));
+  if (!status.controller_required && status.controllers.expected == 0 && status.controllers.healthy == 0) {
+    return FailedPrecondition(fmt::format(
+        "plugin {} has no controller: it makes and changes no volumes; register those it has", Quote(plugin)));
+  }
+  MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins_.PickController(plugin, until));
+  return controller.fingerprint.traits;
+}
+
+absl::StatusOr<Volume> Volumes::GetReady(const VolumeKey& key) {
+  MOORING_ASSIGN_OR_RETURN(Volume volume, store_.GetVolume(key));
+  if (volume.state == Volume::State::kReady) return volume;
+  return FailedPrecondition(fmt::format("volume {} is being {}", ToString(key),
+                                        volume.state == Volume::State::kCreating ? "created" : "deleted"));
+}
+
+void Volumes::Tell(const Volume& volume, bool bad, const std::string& text) {
+  Event event;
+  event.bad = bad;
+  event.kind = "volume";
+  event.plugin = volume.plugin;
+  event.volume = volume.key;
+  event.text = text;
+  events_.Add(std::move(event));
+}
+
+}  // namespace mooring::manager

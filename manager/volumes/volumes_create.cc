@@ -1,0 +1,225 @@
+#include <fmt/format.h>
+
+#include <cctype>
+#include <random>
+#include <utility>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "manager/claims/claim_rules.h"
+#include "manager/csi/csi_volume.h"
+#include "manager/plugins/controller_call.h"
+#include "manager/volumes/volumes.h"
+#include "manager/words.h"
+
+namespace mooring::manager {
+namespace {
+
+// For CreateVolume: to be recognised by people, in letters that every plugin takes, and never the same twice. One that
+// was deregistered and made again must not come back with the data of the one before, nor two hosts get one volume.
+std::string NewName(const VolumeKey& key) {
+  constexpr std::size_t kReadable = 40;
+  std::string name;
+  for (const char c : key.id.substr(0, kReadable)) {
+    const auto byte = static_cast<unsigned char>(c);
+    name += byte < 0x80 && std::isalnum(byte) != 0 ? c : '-';
+  }
+  std::random_device random;
+  return fmt::format("{}-{:08x}{:08x}", name, random(), random());
+}
+
+void CopyTopologies(const std::vector<Topology>& topologies,
+                    google::protobuf::RepeatedPtrField<csi::v1::Topology>& messages) {
+  for (const Topology& topology : topologies) {
+    messages.Add()->mutable_segments()->insert(topology.segments.begin(), topology.segments.end());
+  }
+}
+
+csi::v1::CreateVolumeRequest CreateRequest(const Volume& volume) {
+  csi::v1::CreateVolumeRequest request;
+  request.set_name(volume.name);
+  if (volume.min_bytes != 0 || volume.max_bytes != 0) {
+    request.mutable_capacity_range()->set_required_bytes(static_cast<std::int64_t>(volume.min_bytes));
+    request.mutable_capacity_range()->set_limit_bytes(static_cast<std::int64_t>(volume.max_bytes));
+  }
+  for (const Capability& capability : volume.capabilities) {
+    *request.add_volume_capabilities() = ToCsi(capability, volume.mount_options);
+  }
+  request.mutable_parameters()->insert(volume.parameters.begin(), volume.parameters.end());
+  volume.secrets.CopyTo(*request.mutable_secrets());
+  if (!volume.snapshot_id.empty()) {
+    request.mutable_volume_content_source()->mutable_snapshot()->set_snapshot_id(volume.snapshot_id);
+  } else if (!volume.clone_id.empty()) {
+    request.mutable_volume_content_source()->mutable_volume()->set_volume_id(volume.clone_id);
+  }
+  if (!volume.required_topologies.empty() || !volume.preferred_topologies.empty()) {
+    auto& topology = *request.mutable_accessibility_requirements();
+    CopyTopologies(volume.required_topologies, *topology.mutable_requisite());
+    CopyTopologies(volume.preferred_topologies, *topology.mutable_preferred());
+  }
+  return request;
+}
+
+// What came back, into the record.
+absl::Status Adopt(const csi::v1::Volume& answer, Volume& volume) {
+  if (answer.volume_id().empty()) {
+    return Internal(fmt::format("CreateVolume of plugin {} answered without a volume id", Quote(volume.plugin)));
+  }
+  volume.external_id = answer.volume_id();
+  volume.capacity_bytes = static_cast<std::uint64_t>(answer.capacity_bytes());
+  volume.context = StringMap(answer.volume_context().begin(), answer.volume_context().end());
+  volume.topologies.clear();
+  for (const csi::v1::Topology& topology : answer.accessible_topology()) {
+    volume.topologies.push_back({StringMap(topology.segments().begin(), topology.segments().end())});
+  }
+  return absl::OkStatus();
+}
+
+// What somebody asks for who gets that volume. Context and id are the plugin's where it was created.
+bool IsSameRequest(const Volume& there, const Volume& asked) {
+  return there.created_here == asked.created_here && there.plugin == asked.plugin &&
+         (asked.name.empty() || there.name == asked.name) && there.capabilities == asked.capabilities &&
+         there.mount_options == asked.mount_options && there.secrets == asked.secrets &&
+         there.parameters == asked.parameters && there.min_bytes == asked.min_bytes &&
+         there.max_bytes == asked.max_bytes && there.snapshot_id == asked.snapshot_id &&
+         there.clone_id == asked.clone_id && there.required_topologies == asked.required_topologies &&
+         there.preferred_topologies == asked.preferred_topologies &&
+         (there.created_here || (there.external_id == asked.external_id && there.context == asked.context));
+}
+
+absl::Status NotTheSame(const Volume& there) {
+  const bool deleting = there.state == Volume::State::kDeleting;
+  return AlreadyExists(fmt::format("there is a volume {} already, {}", ToString(there.key),
+                                   deleting ? "which is being deleted" : "and it is not what is asked for"));
+}
+
+// With these the plugin says that it made nothing.
+bool MadeNothing(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnimplemented:
+      return true;
+    default:
+      return false;
+  }
+}
+
+absl::Status CheckTraits(const Volume& volume, const PluginTraits& traits) {
+  const auto cannot = [&](std::string_view what) {
+    return FailedPrecondition(fmt::format("plugin {} {}", Quote(volume.plugin), what));
+  };
+  if (!traits.creates) return cannot("creates no volumes: register those it has");
+  if (!volume.clone_id.empty() && !traits.clones) return cannot("makes no clones of volumes");
+  if (!volume.snapshot_id.empty() && !traits.snapshots) return cannot("has no snapshots");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
+  MOORING_RETURN_IF_ERROR(CheckVolume(volume));
+  if (!volume.external_id.empty()) {
+    return InvalidArgument("a volume that is created gets its external id from its plugin: register one that is there");
+  }
+  volume.created_here = true;
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, volume.key, until));
+  auto there = store_.GetVolume(volume.key);
+  if (!there.ok() && !absl::IsNotFound(there.status())) return there.status();
+  if (!there.ok()) {
+    MOORING_ASSIGN_OR_RETURN(volume, BeginCreate(std::move(volume), until));
+    return FinishCreate(std::move(volume), until);
+  }
+  if (there->state == Volume::State::kDeleting || !IsSameRequest(*there, volume)) return NotTheSame(*there);
+  return there->state == Volume::State::kReady ? *std::move(there) : FinishCreate(*std::move(there), until);
+}
+
+absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(volume.plugin, until));
+  MOORING_RETURN_IF_ERROR(CheckTraits(volume, traits));
+  if (volume.name.empty()) volume.name = NewName(volume.key);
+  MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
+  volume.state = Volume::State::kCreating;
+  volume.revisions = {};
+  volume.in_use.reset();
+  volume.exhausted_at.reset();
+  return Stored(std::move(volume));
+}
+
+absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Clock::time_point until) {
+  auto created = CallCreate(volume, until);
+  if (!created.ok() && MadeNothing(created.status())) {
+    MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(volume)).status());
+    return created.status();
+  }
+  if (!created.ok()) {
+    return Annotate(created.status(),
+                    fmt::format("volume {} may or may not be there by now, and is kept as being created: the same "
+                                "request again goes on, deleting it takes it back",
+                                ToString(volume.key)));
+  }
+  const absl::Status twin = RefuseTwin(*created);
+  if (absl::IsAlreadyExists(twin)) {  // the plugin gave what another key has: that stays
+    MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(volume)).status());
+  }
+  MOORING_RETURN_IF_ERROR(twin);
+  created->state = Volume::State::kReady;
+  MOORING_ASSIGN_OR_RETURN(Volume ready, Stored(*std::move(created)));
+  Tell(ready, false, fmt::format("created with {} bytes as {}", ready.capacity_bytes, Quote(ready.external_id)));
+  return ready;
+}
+
+absl::StatusOr<Volume> Volumes::CallCreate(Volume volume, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const auto answer,
+                           CallController(plugins_, volume.plugin, CreateRequest(volume), retry_, until));
+  MOORING_RETURN_IF_ERROR(Adopt(answer.volume(), volume));
+  return volume;
+}
+
+absl::StatusOr<Volume> Volumes::Register(Volume volume, Clock::time_point until) {
+  MOORING_RETURN_IF_ERROR(CheckVolume(volume));
+  volume.created_here = false;
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, volume.key, until));
+  auto there = store_.GetVolume(volume.key);
+  if (there.ok() && there->state == Volume::State::kReady && IsSameRequest(*there, volume)) return there;
+  if (there.ok()) return NotTheSame(*there);
+  if (!absl::IsNotFound(there.status())) return there.status();
+  MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
+  MOORING_RETURN_IF_ERROR(Validate(volume, until));
+  volume.state = Volume::State::kReady;
+  volume.revisions = {};
+  volume.in_use.reset();
+  volume.exhausted_at.reset();
+  MOORING_ASSIGN_OR_RETURN(Volume stored, Stored(std::move(volume)));
+  Tell(stored, false, fmt::format("registered as {}", Quote(IdForPlugin(stored))));
+  return stored;
+}
+
+// A plugin without a controller has nobody to ask; one that cannot tell is believed.
+absl::Status Volumes::Validate(const Volume& volume, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const PluginStatus plugin, FindPlugin(volume.plugin));
+  if (!plugin.controller_required && plugin.controllers.healthy == 0) return absl::OkStatus();
+  csi::v1::ValidateVolumeCapabilitiesRequest request;
+  request.set_volume_id(IdForPlugin(volume));
+  request.mutable_volume_context()->insert(volume.context.begin(), volume.context.end());
+  request.mutable_parameters()->insert(volume.parameters.begin(), volume.parameters.end());
+  volume.secrets.CopyTo(*request.mutable_secrets());
+  for (const Capability& capability : volume.capabilities) {
+    *request.add_volume_capabilities() = ToCsi(capability, volume.mount_options);
+  }
+  const auto answer = CallController(plugins_, volume.plugin, request, retry_, until);
+  if (absl::IsUnimplemented(answer.status())) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(answer.status());
+  if (answer->has_confirmed()) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("plugin {} says that volume {} cannot be used like this: {}",
+                                        Quote(volume.plugin), Quote(IdForPlugin(volume)),
+                                        answer->message().empty() ? "it does not say why" : answer->message()));
+}
+
+}  // namespace mooring::manager

@@ -1,0 +1,138 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "manager/claims/claim_rules.h"
+#include "manager/csi/csi_volume.h"
+#include "manager/plugins/controller_call.h"
+#include "manager/volumes/volumes.h"
+#include "manager/words.h"
+
+namespace mooring::manager {
+namespace {
+
+// The plugin refused, and has the volume as it was.
+bool DeletedNothing(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ||
+         absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
+}
+
+// Nobody knows what the plugin calls it, or whether it made it at all.
+bool IsUnsettled(const Volume& volume) { return volume.created_here && volume.external_id.empty(); }
+
+// It said no, in whichever words: then there is nothing of that name.
+bool IsRefusal(const absl::Status& status) {
+  return !status.ok() && !absl::IsCancelled(status) &&
+         (!IsWorthAnotherTry(status) || absl::IsResourceExhausted(status));
+}
+
+}  // namespace
+
+absl::Status Volumes::Delete(const VolumeKey& key, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, key, until));
+  auto volume = store_.GetVolume(key);
+  if (absl::IsNotFound(volume.status())) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(volume.status());
+  MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
+  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(volume->plugin, until));
+  if (!traits.creates) {
+    return FailedPrecondition(fmt::format("plugin {} deletes no volumes: deregister it", Quote(volume->plugin)));
+  }
+  volume = BeginDelete(key);
+  if (absl::IsNotFound(volume.status())) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(volume.status());
+  return FinishDelete(*std::move(volume), until);
+}
+
+absl::Status Volumes::CheckUnclaimed(const VolumeKey& key) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, store_.ListClaims(key));
+  if (claims.empty()) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("volume {} is in use by {}: release it first", ToString(key), Holders(claims)));
+}
+
+// Claims first, (k) 6: a claim that comes between the reading and the commit changes the volume, and the commit fails.
+absl::StatusOr<Volume> Volumes::BeginDelete(const VolumeKey& key) {
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(Volume volume, store_.GetVolume(key));
+    MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
+    volume.state = Volume::State::kDeleting;
+    auto stored = Stored(std::move(volume));
+    if (!absl::IsAborted(stored.status())) return stored;
+  }
+}
+
+absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
+  const std::string kept =
+      fmt::format("volume {} is kept as being deleted; deleting it again goes on", ToString(volume.key));
+  if (IsUnsettled(volume)) {  // the same name again tells its id
+    auto created = CallCreate(volume, until);
+    if (IsRefusal(created.status())) return Forget(volume.key);
+    if (!created.ok()) return Annotate(created.status(), kept);
+    // What another key has is not ours to delete.
+    if (absl::IsAlreadyExists(RefuseTwin(*created))) return Forget(volume.key);
+    MOORING_ASSIGN_OR_RETURN(volume, Stored(*std::move(created)));
+  }
+  csi::v1::DeleteVolumeRequest request;
+  request.set_volume_id(IdForPlugin(volume));
+  volume.secrets.CopyTo(*request.mutable_secrets());
+  const absl::Status status = CallController(plugins_, volume.plugin, request, retry_, until).status();
+  if (DeletedNothing(status)) {
+    volume.state = Volume::State::kReady;
+    MOORING_RETURN_IF_ERROR(Stored(std::move(volume)).status());
+    return status;
+  }
+  if (!status.ok() && !absl::IsNotFound(status)) return Annotate(status, kept);
+  MOORING_RETURN_IF_ERROR(Forget(volume.key));
+  Tell(volume, false, "deleted");
+  return absl::OkStatus();
+}
+
+absl::Status Volumes::Forget(const VolumeKey& key) {
+  for (;;) {
+    const auto volume = store_.GetVolume(key);
+    if (absl::IsNotFound(volume.status())) return absl::OkStatus();
+    MOORING_RETURN_IF_ERROR(volume.status());
+    MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
+    const absl::Status status = store_.Commit(Changes().Delete(*volume)).status();
+    if (!absl::IsAborted(status)) return status;
+  }
+}
+
+absl::Status Volumes::Deregister(const VolumeKey& key) {
+  auto volume = store_.GetVolume(key);
+  if (absl::IsNotFound(volume.status())) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(volume.status());
+  MOORING_RETURN_IF_ERROR(Forget(key));
+  Tell(*volume, false,
+       fmt::format("deregistered: plugin {} keeps {}", Quote(volume->plugin), Quote(IdForPlugin(*volume))));
+  return absl::OkStatus();
+}
+
+void Volumes::Resume(Clock::time_point until) {
+  const auto volumes = store_.ListVolumes();
+  if (!volumes.ok()) return;  // whoever serves the first call is told
+  std::map<std::string, std::vector<Volume>> by_plugin;
+  for (const Volume& volume : *volumes) {
+    if (volume.state != Volume::State::kReady) by_plugin[volume.plugin].push_back(volume);
+  }
+  std::vector<std::thread> threads;
+  for (const auto& [plugin, cut_short] : by_plugin) {
+    threads.emplace_back([this, until, &cut_short = cut_short] {
+      for (const Volume& volume : cut_short) {
+        const absl::Status status = Delete(volume.key, until);
+        const bool creating = volume.state == Volume::State::kCreating;
+        Tell(volume, !status.ok(),
+             fmt::format("its {} was cut short{}", creating ? "creation" : "deletion",
+                         status.ok() ? (creating ? ": it was taken back" : " and is done now")
+                                     : ", and it is not gone yet: " + Message(status)));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace mooring::manager
