@@ -5,6 +5,8 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -60,14 +62,18 @@ class Manager {
 
  private:
   explicit Manager(std::unique_ptr<Parts> parts);
+  absl::Status Begin();
+  void HealthChanged(const std::string& plugin, bool healthy);
   void KeepHouse();
+  std::optional<std::set<std::string>> NextRound(Clock::time_point round);
 
   std::unique_ptr<Parts> parts_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  bool look_now_ = false;
+  std::set<std::string> back_;  // plugins that became healthy since the housekeeper looked last
   std::thread housekeeper_;
+  std::thread resumer_;  // of volumes that were half made or half deleted
 };
 
 }  // namespace mooring::manager

@@ -1,13 +1,8 @@
 #include "manager/api/answers.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <utility>
 
-#include "base/quote.h"
-#include "base/status.h"
-#include "manager/claims/claim_rules.h"
 #include "manager/record_codec.h"
 
 namespace mooring::manager {
@@ -64,16 +59,6 @@ v1::RoleCount ShownCount(const RoleCount& count) {
   return shown;
 }
 
-std::string WhySick(const PluginStatus& plugin) {
-  for (const InstanceStatus& instance : plugin.instances) {
-    if (!instance.fingerprint.words.empty()) {
-      return fmt::format("the plugin {} is not healthy: {}", Quote(plugin.name), instance.fingerprint.words);
-    }
-  }
-  const char* const role = plugin.nodes.healthy == 0 ? "node" : "controller";
-  return fmt::format("the plugin {} has no healthy {} instance", Quote(plugin.name), role);
-}
-
 }  // namespace
 
 v1::Volume Shown(const Volume& volume) {
@@ -123,16 +108,6 @@ v1::PluginStatus Shown(const PluginStatus& status) {
   shown.set_controller_required(status.controller_required);
   for (const InstanceStatus& instance : status.instances) *shown.add_instances() = ShownInstance(instance);
   return shown;
-}
-
-std::string WhyUnschedulable(const Volume& volume, PluginDirectory& plugins) {
-  const absl::StatusOr<PluginStatus> plugin = plugins.Find(volume.plugin);
-  if (!plugin.ok()) return Message(plugin.status());
-  if (!plugin->schedulable()) return WhySick(*plugin);
-  if (IsExhausted(volume, std::chrono::system_clock::now())) {
-    return fmt::format("the plugin said that it has no room left: {}", volume.exhausted_words);
-  }
-  return "";
 }
 
 }  // namespace mooring::manager

@@ -2,8 +2,6 @@
 #ifndef MOORING_MANAGER_API_ANSWERS_H_
 #define MOORING_MANAGER_API_ANSWERS_H_
 
-#include <string>
-
 #include "manager.pb.h"
 #include "manager/events.h"
 #include "manager/plugins/plugin_directory.h"
@@ -17,9 +15,6 @@ v1::Attachment Shown(const MountRecord& mount);
 v1::Snapshot Shown(const Snapshot& snapshot);
 v1::Event Shown(const Event& event);
 v1::PluginStatus Shown(const PluginStatus& status);
-
-// Why no claim of this volume is granted now, whoever asks: in words. Empty: it can be.
-std::string WhyUnschedulable(const Volume& volume, PluginDirectory& plugins);
 
 }  // namespace mooring::manager
 

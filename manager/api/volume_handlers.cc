@@ -73,8 +73,9 @@ absl::StatusOr<v1::GetVolumeResponse> GetVolume(Parts& parts, const v1::GetVolum
   *response.mutable_volume() = Shown(volume);
   for (const Claim& claim : claims) *response.add_claims() = ToProto(claim);
   for (const MountRecord& mount : parts.journal->Of(key)) *response.add_attachments() = Shown(mount);
-  response.set_unschedulable(WhyUnschedulable(volume, *parts.plugins));
-  response.set_schedulable(response.unschedulable().empty());
+  const absl::Status schedulable = parts.claims->CheckSchedulable(volume);
+  response.set_schedulable(schedulable.ok());
+  if (!schedulable.ok()) response.set_unschedulable(Message(schedulable));
   return response;
 }
 

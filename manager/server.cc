@@ -1,0 +1,128 @@
+#include "manager/server.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "base/version.h"
+#include "manager/api/manager_service.h"
+#include "manager/socket.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr int kMostThreads = 512;  // calls and streams at a time; one more is RESOURCE_EXHAUSTED
+constexpr int kIdleThreads = 4;
+constexpr std::chrono::milliseconds kLastAnswers{500};
+constexpr std::chrono::milliseconds kNoFiles{100};  // until accept(2) is tried again where this process has no fd left
+
+std::unique_ptr<grpc::Server> MakeServer(grpc::Service& service) {
+  grpc::ServerBuilder builder;
+  grpc::ResourceQuota quota("mooring-manager");
+  quota.SetMaxThreads(kMostThreads);
+  builder.SetResourceQuota(quota);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, kIdleThreads);
+  builder.RegisterService(&service);
+  return builder.BuildAndStart();
+}
+
+// True: there is somebody to accept. False: stop.
+bool WaitForCaller(int listening, int stop) {
+  pollfd fds[] = {{listening, POLLIN, 0}, {stop, POLLIN, 0}};
+  while (::poll(fds, 2, -1) < 0 && errno == EINTR) {
+  }
+  return fds[1].revents == 0;
+}
+
+void Pause(int stop) {
+  pollfd fd = {stop, POLLIN, 0};
+  ::poll(&fd, 1, static_cast<int>(kNoFiles.count()));
+}
+
+}  // namespace
+
+// gRPC is given connections, not the socket: so there is one way, whoever made it, and its mode is set before anybody
+// can connect.
+struct Server::Serving {
+  Serving(Manager& of, ListeningSocket&& listening)
+      : service(MakeManagerService(of.parts())), socket(std::move(listening)), stop(::eventfd(0, EFD_CLOEXEC)) {}
+
+  void Accept();
+  void End();
+
+  std::unique_ptr<ManagerService> service;
+  ListeningSocket socket;
+  UniqueFd stop;  // an eventfd
+  std::unique_ptr<grpc::Server> server;
+  std::thread acceptor;
+};
+
+void Server::Serving::Accept() {
+  while (WaitForCaller(socket.fd(), stop.get())) {
+    const int connection = ::accept4(socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (connection >= 0) {
+      grpc::AddInsecureChannelFromFd(server.get(), connection);
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+      log::Once(log::Level::kWarning, "callers wait: no file descriptor is left");
+      Pause(stop.get());
+    }
+  }
+}
+
+// The answers are on their way. A client that does not listen would keep its connection, and us, for long.
+void Server::Serving::End() {
+  if (!acceptor.joinable()) return;
+  ::eventfd_write(stop.get(), 1);
+  acceptor.join();
+  server->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
+  server->Wait();
+}
+
+Server::Server(std::unique_ptr<Serving> serving) : serving_(std::move(serving)) {}
+
+Server::~Server() {
+  Stop(std::chrono::seconds(0)).IgnoreError();
+  serving_->End();
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(Manager& manager) {
+  const Config& config = manager.parts().config;
+  MOORING_ASSIGN_OR_RETURN(ListeningSocket socket, ListeningSocket::InheritOrBind(config.socket_path, config.group));
+  auto serving = std::make_unique<Serving>(manager, std::move(socket));
+  if (!serving->stop.ok()) return ErrnoStatus(errno, "make an eventfd");
+  serving->server = MakeServer(*serving->service);
+  if (serving->server == nullptr) return Internal("cannot start the server of the API");
+  serving->acceptor = std::thread(&Serving::Accept, serving.get());
+  log::Info("serving", {{"version", Version()},
+                        {"host", config.host},
+                        {"socket", config.socket_path},
+                        {"state", config.state_dir},
+                        {"root", config.root}});
+  return std::unique_ptr<Server>(new Server(std::move(serving)));
+}
+
+absl::Status Server::Stop(std::chrono::seconds patience) {
+  const std::vector<std::string> left = serving_->service->Drain(Clock::now() + patience);
+  if (!left.empty()) {
+    return absl::DeadlineExceededError(
+        fmt::format("still under way after {} s: {}", patience.count(), fmt::join(left, ", ")));
+  }
+  serving_->End();
+  return absl::OkStatus();
+}
+
+}  // namespace mooring::manager
