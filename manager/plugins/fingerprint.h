@@ -35,11 +35,17 @@ struct Fingerprint {
   Time at = {};
 
   bool SameHealth(const Fingerprint& other) const { return healthy == other.healthy && words == other.words; }
+  bool SameDescription(const Fingerprint& other) const {
+    return traits == other.traits && driver_name == other.driver_name && vendor_version == other.vendor_version &&
+           node_id == other.node_id && topology == other.topology && max_volumes == other.max_volumes;
+  }
 };
 
-// Looks once. `known` is the fingerprint before: what need not be asked again is taken from it. Never blocks past
-// `until`. An error or `ready` false makes it unhealthy; an absent `ready` is ready.
 class CsiChannel;
+
+// Looks once. `known` is the fingerprint before: while it is healthy, name, plugin capabilities and node info are taken
+// from it; after it was sick it may be another process, and is asked anew. Never blocks past `until`. An error or
+// `ready` false makes it unhealthy, with all else as it was known; an absent `ready` is ready.
 Fingerprint TakeFingerprint(CsiChannel& channel, PluginType type, const Fingerprint& known,
                             std::chrono::steady_clock::time_point until);
 

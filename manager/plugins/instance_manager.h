@@ -18,18 +18,21 @@ class InstanceManager {
  public:
   struct Settings {
     Clock::duration interval = std::chrono::seconds(30);
+    Clock::duration interval_sick = std::chrono::seconds(5);  // what waits for it is to go on soon
     Clock::duration deadline = std::chrono::seconds(30);
     Clock::duration last_look = std::chrono::seconds(1);
     Clock::duration retry_unsettled = std::chrono::milliseconds(500);  // until the first full success
   };
-  // Called from its thread, with no lock held, when the health or its words have changed; never for what is unchanged.
+  // Called from its thread, with no lock held, when health, words or description have changed; never for what is
+  // unchanged. Must return soon.
   using OnChange = std::function<void(const InstanceInfo& instance, const Fingerprint& fingerprint)>;
 
   InstanceManager(InstanceInfo instance, std::shared_ptr<CsiChannel> channel, Settings settings, OnChange on_change);
   ~InstanceManager();  // Stop
 
-  // One last look, at most `last_look`, so that health turns false where the plugin is gone; then unhealthy for good.
-  // Blocks until its thread has ended; the channel is closed.
+  // One last look, at most `last_look`, then unhealthy for good. Blocks until its thread has ended. The channel is
+  // closed where the plugin did not answer, so that calls that hang there end; at one that answers, calls under way may
+  // end by themselves.
   void Stop();
 
   // The first full success, or UNAVAILABLE with what the plugin said last at `until`; also after Stop.
@@ -42,6 +45,10 @@ class InstanceManager {
 
  private:
   void Run();
+  void LookForTheLastTime();
+  bool IsStopping() const;
+  void Settle(Fingerprint found);
+  Clock::duration Pause() const;  // under mutex_
 
   const InstanceInfo instance_;
   const std::shared_ptr<CsiChannel> channel_;
@@ -53,6 +60,9 @@ class InstanceManager {
   Fingerprint fingerprint_;
   bool look_now_ = false;
   bool stopping_ = false;
+  Clock::time_point stop_until_ = {};  // set once, before stopping_
+  bool done_ = false;
+  std::mutex joining_;  // around thread_.join()
   std::thread thread_;
 };
 

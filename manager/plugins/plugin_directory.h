@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/plugins/fingerprint.h"
+#include "manager/plugins/plugin_counts.h"
 #include "manager/records.h"
 
 namespace mooring::manager {
@@ -24,11 +25,6 @@ struct InstanceStatus {
   InstanceInfo instance;
   bool front = false;
   Fingerprint fingerprint;
-};
-
-struct RoleCount {
-  int healthy = 0;
-  int expected = 0;
 };
 
 struct PluginStatus {

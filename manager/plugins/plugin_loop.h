@@ -6,7 +6,8 @@
 //                                                       Events, counts (g)
 //
 // The front of each name is the one that node calls go to. Controller instances behind the front are kept, too: their
-// calls are spread over all healthy ones, (k) 3. The loop never waits for a plugin but when it replaces one.
+// calls are spread over all healthy ones, (k) 3. A new front takes over at once; the loop waits for the end of the old
+// one afterwards, and never for a plugin else.
 #ifndef MOORING_MANAGER_PLUGINS_PLUGIN_LOOP_H_
 #define MOORING_MANAGER_PLUGINS_PLUGIN_LOOP_H_
 
@@ -47,7 +48,9 @@ class PluginLoop final : public PluginDirectory {
   absl::StatusOr<PluginStatus> Find(const std::string& plugin) override;
   std::vector<PluginStatus> List() override;
 
-  // Called, with no lock held, whenever a plugin's health has changed: what is owed to it is sent then (k) 4 and 6.
+  // Called, with no lock held, whenever the health of an instance, or what it says of itself, has changed; `healthy`:
+  // the plugin has a healthy instance now. What is owed to it is sent then, (k) 4 and 6: by another thread, for this is
+  // the instance's.
   void OnHealthChange(std::function<void(const std::string& plugin, bool healthy)> callback);
 
  private:

@@ -72,17 +72,21 @@ class Registry {
   void Close();  // ends subscriptions and waiting
 
  private:
-  Registry(State& state, std::string host);
-  absl::Status Persist();  // under mutex_
-  void Tell(const RegistryEvent& event);
-
   using ByName = std::map<std::string, std::vector<InstanceInfo>>;  // newest first
+  using ByType = std::map<PluginType, ByName>;
+
+  Registry(State& state, std::string host);
+  // All under mutex_.
+  absl::Status Commit(ByType next, const RegistryEvent& event);  // stored, then taken over, then told
+  absl::Status Persist(const ByType& plugins);
+  void Tell(const RegistryEvent& event);
+  const std::vector<InstanceInfo>& Of(PluginType type, const std::string& name) const;
 
   State& state_;
   const std::string host_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  std::map<PluginType, ByName> plugins_;
+  ByType plugins_;
   std::vector<Subscription*> subscriptions_;
   bool closed_ = false;
 };
