@@ -91,5 +91,8 @@ std::string PluginStateKey(const std::string& host, const std::string& name) {
   return PluginsPrefix(host) + Escape(name);
 }
 std::string RegistryStateKey(const std::string& host) { return fmt::format("hosts/{}/registry", Escape(host)); }
+std::string DockerStateKey(const std::string& host, const std::string& volume) {
+  return fmt::format("hosts/{}/docker/{}", Escape(host), Escape(volume));
+}
 
 }  // namespace mooring::manager

@@ -7,6 +7,7 @@
 //   hosts/<host>/mounts/<allocation>/<request>                 MountRecord
 //   hosts/<host>/plugins/<name>                                PluginRecord
 //   hosts/<host>/registry                                      the registry, in its order
+//   hosts/<host>/docker/<volume>                               DockerRecord of docker/
 //
 // Names from outside are escaped into one component each (Escape): two different names never meet in one key or path.
 #ifndef MOORING_MANAGER_STATE_KEYS_H_
@@ -43,6 +44,7 @@ std::string MountStateKey(const std::string& host, const std::string& allocation
 std::string PluginsPrefix(const std::string& host);
 std::string PluginStateKey(const std::string& host, const std::string& name);
 std::string RegistryStateKey(const std::string& host);
+std::string DockerStateKey(const std::string& host, const std::string& volume);
 
 }  // namespace mooring::manager
 

@@ -1,0 +1,130 @@
+#include "manager/docker/http_server.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <httplib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/endpoint.h"
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/socket_path.h"
+#include "base/status.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr char kContentType[] = "application/vnd.docker.plugins.v1.2+json";
+constexpr std::size_t kLargestRequest = 1024 * 1024;
+
+// Docker gives up after 2 minutes: it is to hear before that what went wrong.
+constexpr Clock::duration kCallTime = std::chrono::seconds(110);
+
+// A call waits for its plugin in a thread of this pool, and a connection that is kept alive has one, too: many, so that
+// those of a plugin that hangs leave some for the others.
+constexpr std::size_t kThreads = 64;
+
+constexpr std::array kMethods = {"/Plugin.Activate",     "/VolumeDriver.Capabilities", "/VolumeDriver.Create",
+                                 "/VolumeDriver.Remove", "/VolumeDriver.Mount",        "/VolumeDriver.Unmount",
+                                 "/VolumeDriver.Path",   "/VolumeDriver.Get",          "/VolumeDriver.List"};
+
+// How many calls are under way.
+class Calls {
+ public:
+  void Begin() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++count_;
+  }
+  void End() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    --count_;
+    changed_.notify_all();
+  }
+  bool WaitUntilNone(Clock::time_point until) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_until(lock, until, [&] { return count_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+};
+
+// httplib's queue of connections that wait for accept(2) takes five, and a sixth is refused.
+class RoomyServer : public httplib::Server {
+ public:
+  bool BindTo(const std::string& path) {
+    // Of a unix socket the port means nothing, but 0 would ask for it.
+    return bind_to_port(path, 1) && ::listen(svr_sock_, SOMAXCONN) == 0 && ::fcntl(svr_sock_, F_SETFD, FD_CLOEXEC) == 0;
+  }
+};
+
+}  // namespace
+
+struct DockerHttpServer::Serving {
+  RoomyServer server;
+  Calls calls;
+  std::atomic<bool> ended = false;
+  std::thread thread;
+};
+
+DockerHttpServer::DockerHttpServer(std::unique_ptr<Serving> serving) : serving_(std::move(serving)) {}
+
+absl::StatusOr<std::unique_ptr<DockerHttpServer>> DockerHttpServer::Start(Handler handler, const std::string& socket) {
+  MOORING_ASSIGN_OR_RETURN(const std::string parsed, ParseSocketPath(socket));
+  MOORING_ASSIGN_OR_RETURN(const std::string path, NormalisePath("the socket of Docker's volume plugin", parsed));
+  std::error_code error;
+  std::filesystem::create_directories(std::string(ParentOf(path)), error);
+  if (error) return ErrnoStatus(error.value(), "make the directory of the socket", path);
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, LockSocketDirectory(path));
+  MOORING_RETURN_IF_ERROR(ClearSocketPath(path));
+
+  auto serving = std::make_unique<Serving>();
+  RoomyServer& server = serving->server;
+  server.set_address_family(AF_UNIX);
+  server.set_payload_max_length(kLargestRequest);
+  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };  // the server deletes it
+  for (const char* method : kMethods) {
+    server.Post(method, [handler, method, &calls = serving->calls](const httplib::Request& request,
+                                                                   httplib::Response& response) {
+      calls.Begin();
+      response.set_content(handler(method, request.body, Clock::now() + kCallTime), kContentType);
+      calls.End();
+    });
+  }
+  const mode_t before = ::umask(0177);
+  const bool bound = server.BindTo(path);
+  ::umask(before);
+  if (!bound) return Internal(fmt::format("cannot listen on {}", Quote(path)));
+  serving->thread = std::thread([&server, &ended = serving->ended] {
+    server.listen_after_bind();
+    ended = true;
+  });
+  // Stop is lost on a server that does not run yet, and it has no other way to tell that it does.
+  while (!server.is_running() && !serving->ended) std::this_thread::yield();
+  return std::unique_ptr<DockerHttpServer>(new DockerHttpServer(std::move(serving)));
+}
+
+DockerHttpServer::~DockerHttpServer() {
+  (void)Stop(Clock::now());
+  if (serving_->thread.joinable()) serving_->thread.join();
+}
+
+absl::Status DockerHttpServer::Stop(Clock::time_point until) {
+  serving_->server.stop();
+  if (serving_->calls.WaitUntilNone(until)) return absl::OkStatus();
+  return absl::DeadlineExceededError("calls of Docker are under way still");
+}
+
+}  // namespace mooring::manager

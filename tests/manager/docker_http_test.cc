@@ -1,0 +1,138 @@
+#include <gmock/gmock.h>
+#include <httplib.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "manager/docker/http_server.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::TempDir;
+
+class DockerHttpTest : public ::testing::Test {
+ protected:
+  std::string socket() const { return directory_ / "plugins/mooring.sock"; }
+
+  absl::StatusOr<std::unique_ptr<DockerHttpServer>> Start(DockerHttpServer::Handler handler) {
+    return DockerHttpServer::Start(std::move(handler), socket());
+  }
+
+  static std::string Echo(const std::string& method, const std::string& body, Clock::time_point) {
+    return method + " " + body;
+  }
+
+  // As Docker does: a POST, whose content type says nothing.
+  httplib::Result Post(const std::string& method, const std::string& body = "{}") {
+    httplib::Client client(socket());
+    client.set_address_family(AF_UNIX);
+    return client.Post(method, body, "");
+  }
+
+  TempDir directory_;
+};
+
+TEST_F(DockerHttpTest, HandsRequestsOnAndAnswersThem) {
+  const auto server = Start(Echo);
+  ASSERT_OK(server);
+  const auto answer = Post("/VolumeDriver.Mount", R"({"Name":"db","ID":"1"})");
+  ASSERT_TRUE(answer) << to_string(answer.error());
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_EQ(answer->body, R"(/VolumeDriver.Mount {"Name":"db","ID":"1"})");
+  EXPECT_EQ(answer->get_header_value("Content-Type"), "application/vnd.docker.plugins.v1.2+json");
+}
+
+TEST_F(DockerHttpTest, AMethodThatItDoesNotKnowIsNotFound) {
+  const auto server = Start(Echo);
+  ASSERT_OK(server);
+  const auto answer = Post("/NetworkDriver.GetCapabilities");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 404);
+}
+
+TEST_F(DockerHttpTest, TheSocketIsForRootAlone) {
+  const auto server = Start(Echo);
+  ASSERT_OK(server);
+  struct stat status = {};
+  ASSERT_EQ(::stat(socket().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600U);
+}
+
+TEST_F(DockerHttpTest, ASecondOneIsRefusedAndAStaleSocketIsReplaced) {
+  {
+    const auto server = Start(Echo);
+    ASSERT_OK(server);
+    EXPECT_THAT(Start(Echo), FailsWith(absl::StatusCode::kFailedPrecondition, "served by another"));
+  }
+  EXPECT_TRUE(std::ifstream(socket()).fail());  // it is there, and nobody's
+  const auto server = Start(Echo);
+  ASSERT_OK(server);
+  EXPECT_TRUE(Post("/VolumeDriver.List"));
+}
+
+TEST_F(DockerHttpTest, CallsThatHangLeaveRoomForOthers) {
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::atomic<int> hanging = 0;
+  const auto server = Start([&](const std::string& method, const std::string&, Clock::time_point) {
+    if (method != "/VolumeDriver.Mount") return std::string("{}");
+    ++hanging;
+    released.wait();
+    return std::string("{}");
+  });
+  ASSERT_OK(server);
+  std::vector<std::thread> mounts;
+  for (int i = 0; i < 20; ++i) mounts.emplace_back([&] { EXPECT_TRUE(Post("/VolumeDriver.Mount")); });
+  const auto patience = Clock::now() + std::chrono::seconds(20);
+  while (hanging < 20 && Clock::now() < patience) std::this_thread::yield();
+  EXPECT_EQ(hanging, 20);
+  EXPECT_TRUE(Post("/VolumeDriver.List"));
+  release.set_value();
+  for (std::thread& mount : mounts) mount.join();
+}
+
+TEST_F(DockerHttpTest, StopWaitsForCallsUnderWayButNotForEver) {
+  std::promise<void> reached, release;
+  const auto server = Start([&](const std::string&, const std::string&, Clock::time_point) {
+    reached.set_value();
+    release.get_future().wait();
+    return std::string("late");
+  });
+  ASSERT_OK(server);
+  auto answer = std::async(std::launch::async, [&] { return Post("/VolumeDriver.Mount"); });
+  reached.get_future().wait();
+  EXPECT_THAT((*server)->Stop(Clock::now() + std::chrono::milliseconds(10)),
+              FailsWith(absl::StatusCode::kDeadlineExceeded, "under way"));
+  EXPECT_FALSE(Post("/VolumeDriver.List"));
+  release.set_value();
+  EXPECT_OK((*server)->Stop(Clock::now() + std::chrono::seconds(20)));
+  const auto late = answer.get();
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->body, "late");
+}
+
+TEST_F(DockerHttpTest, TheCallHasADeadlineBeforeDockersOwn) {
+  Clock::time_point until;
+  const auto server = Start([&](const std::string&, const std::string&, Clock::time_point given) {
+    until = given;
+    return std::string("{}");
+  });
+  ASSERT_OK(server);
+  ASSERT_TRUE(Post("/VolumeDriver.Mount"));
+  EXPECT_GT(until, Clock::now() + std::chrono::seconds(60));
+  EXPECT_LT(until, Clock::now() + std::chrono::minutes(2));
+}
+
+}  // namespace
+}  // namespace mooring::manager
