@@ -301,6 +301,8 @@ v1::Attachment ToProto(const MountRecord& mount) {
   message.set_staging_path(mount.staging_path);
   message.set_target_path(mount.target_path);
   message.set_attach_path(mount.attach_path);
+  message.set_made_attach_path(mount.made_attach_path);
+  message.set_attach_mount_id(mount.attach_mount_id);
   message.set_phase(Put(kPhases, mount.phase));
   message.set_problem(mount.problem);
   message.set_source(mount.source);
@@ -326,6 +328,8 @@ absl::StatusOr<MountRecord> FromProto(const v1::Attachment& message) {
   mount.staging_path = message.staging_path();
   mount.target_path = message.target_path();
   mount.attach_path = message.attach_path();
+  mount.made_attach_path = message.made_attach_path();
+  mount.attach_mount_id = message.attach_mount_id();
   MOORING_ASSIGN_OR_RETURN(mount.phase, Get(kPhases, "phase", message.phase()));
   mount.problem = message.problem();
   mount.source = message.source();

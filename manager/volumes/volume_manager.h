@@ -9,6 +9,7 @@
 #define MOORING_MANAGER_VOLUMES_VOLUME_MANAGER_H_
 
 #include <string>
+#include <vector>
 
 #include "base/keyed_lock.h"
 #include "manager/events.h"
@@ -30,6 +31,7 @@ class VolumeManager final : public VolumeMounter {
   VolumeManager(PluginDirectory& plugins, Mounts& kernel, const MountJournal& journal, Events& events,
                 Settings settings);
 
+  absl::Status CheckPlace(MountRecord& record) override;
   absl::Status Prepare(MountRecord& record, Clock::time_point until) override;
   absl::Status Mount(MountRecord& record, const MountContext& context, Clock::time_point until) override;
   absl::Status Unmount(const MountRecord& record, Clock::time_point until) override;
@@ -40,6 +42,31 @@ class VolumeManager final : public VolumeMounter {
   void Stop();  // ends the waiting for locks
 
  private:
+  absl::StatusOr<KeyedLocks::Hold> Lock(const VolumeKey& volume, Clock::time_point until);
+  void Tell(const std::string& kind, const MountRecord& record, const absl::Status& status);
+
+  // volume_mount.cc
+  absl::Status MountLocked(MountRecord& record, const MountContext& context, Clock::time_point until);
+  absl::Status Stage(const MountRecord& record, const MountContext& context, Clock::time_point until);
+  absl::Status Publish(const MountRecord& record, const MountContext& context, Clock::time_point until);
+  absl::Status CheckArrived(const MountRecord& record);
+  absl::Status BindForUser(MountRecord& record);
+
+  // volume_unmount.cc
+  absl::Status UnmountLocked(const MountRecord& record, Clock::time_point until);
+  absl::Status Unpublish(const MountRecord& record, Clock::time_point until);
+  absl::Status Unstage(const MountRecord& record, Clock::time_point until);
+  absl::Status TakeDownBroken(const MountRecord& record, Clock::time_point until);
+  absl::Status TakeDownBrokenStage(const MountRecord& record, Clock::time_point until);
+  absl::Status Clear(const std::string& path);
+  absl::Status Unbind(const MountRecord& record);
+  absl::Status UnmountBelow(const MountRecord& record);
+  absl::StatusOr<bool> IsOurBind(const MountRecord& record, const PathInfo& attached);
+
+  // volume_users.cc
+  absl::StatusOr<bool> HasOtherUsers(const MountRecord& record);
+  absl::StatusOr<bool> HasUnknownUsers(const MountRecord& record, const std::vector<MountRecord>& known);
+
   PluginDirectory& plugins_;
   Mounts& kernel_;
   const MountJournal& journal_;

@@ -24,17 +24,23 @@ class VolumeMounter {
  public:
   virtual ~VolumeMounter() = default;
 
+  // Before anything is claimed: whether attach_path can take a bind. Sets made_attach_path where it is to be made.
+  // INVALID_ARGUMENT: within the manager's own root. FAILED_PRECONDITION: a mount already, not empty, no parent.
+  virtual absl::Status CheckPlace(MountRecord& record) = 0;
+
   // Fills in what depends on plugin, volume and request: external node id, usage, staging path (empty where the plugin
-  // stages nothing), target path. Waits for the plugin.
+  // stages nothing), target path, source. Waits for the plugin.
   virtual absl::Status Prepare(MountRecord& record, Clock::time_point until) = 0;
 
   // Stages where that is needed and not done, publishes where that is not done, binds at attach_path where there is
   // one: each only if the kernel does not have it. `record` is in the journal already: that claims the usage. A failure
-  // takes back what this call did, as far as that goes, and says which step it was. Sets record.source and is_device.
+  // says which step it was and leaves what was done by then: Unmount takes it back, and is the negating call where
+  // nobody knows whether a step was done. Sets record.attach_mount_id.
   virtual absl::Status Mount(MountRecord& record, const MountContext& context, Clock::time_point until) = 0;
 
   // The reverse: the bind, the publication, and with the last user of its staging path the stage, too. NOT_FOUND by the
-  // plugin, or a target that is gone, is OK. Afterwards nothing of it is mounted and its directories are gone.
+  // plugin, or a target that is gone, is OK, and so is a record that was never prepared. Afterwards nothing of it is
+  // mounted and its directories are gone.
   virtual absl::Status Unmount(const MountRecord& record, Clock::time_point until) = 0;
 
   // Asks the kernel, not the plugin, once the plugin is there (e) 2. A mount that is broken (ENOTCONN, ESTALE, EIO) is

@@ -1,0 +1,42 @@
+// Calls to the node service of a plugin about a volume.
+#ifndef MOORING_MANAGER_PLUGINS_NODE_CALL_H_
+#define MOORING_MANAGER_PLUGINS_NODE_CALL_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/path.h"
+#include "base/status.h"
+#include "manager/csi/csi_channel.h"
+#include "manager/plugins/controller_call.h"
+#include "manager/plugins/plugin_directory.h"
+
+namespace mooring::manager {
+
+// A path of the host as the instance sees it, (a) 1.
+inline std::string PathFor(const InstanceInfo& instance, const std::string& path) {
+  if (instance.mount_point.empty() || instance.container_mount_point.empty()) return path;
+  if (!IsBelow(path, instance.mount_point)) return path;
+  return instance.container_mount_point + path.substr(instance.mount_point.size());
+}
+
+// With the retries of (d) 8, each at the instance that is the newest by then: where one was replaced in the middle of a
+// call, the next one is asked. `make` gives the request for an instance, whose paths are its own.
+template <typename Request, typename Make>
+absl::StatusOr<typename CsiCall<Request>::Response> CallNode(PluginDirectory& plugins, const std::string& plugin,
+                                                             const Make& make, const RetryPolicy& retry,
+                                                             Clock::time_point until) {
+  typename CsiCall<Request>::Response response;
+  MOORING_RETURN_IF_ERROR(Retry(retry, until, [&](Clock::time_point try_until) -> absl::Status {
+    MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins.WaitForNode(plugin, try_until));
+    const Request request = make(node);
+    absl::Status status = node.channel->Call(CsiCall<Request>::kMethod, request, response, try_until);
+    if (absl::IsCancelled(status)) status = WithCode(absl::StatusCode::kUnavailable, status);
+    return SaidBy(plugin, CsiCall<Request>::kMethod, status);
+  }));
+  return response;
+}
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_PLUGINS_NODE_CALL_H_

@@ -1,0 +1,162 @@
+#include "manager/volumes/volume_manager.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "base/path.h"
+#include "base/quote.h"
+#include "base/status.h"
+#include "manager/plugins/node_call.h"
+#include "manager/state/keys.h"
+#include "manager/volumes/mounted.h"
+#include "manager/volumes/node_volume.h"
+#include "manager/volumes/volume_paths.h"
+#include "manager/words.h"
+
+namespace mooring::manager {
+namespace {
+
+// One record for each filesystem that is in use, or staged: a writable one where there is one, for nothing is resized
+// through a read-only mount that can be resized through another.
+std::vector<MountRecord> PlacesToExpand(const std::vector<MountRecord>& records) {
+  std::map<std::string, MountRecord> places;
+  bool writable = false;
+  for (const MountRecord& record : records) {
+    if (record.phase != MountRecord::Phase::kMounted) continue;
+    places.try_emplace(record.staging_path.empty() ? record.target_path : record.staging_path, record);
+    writable = writable || !record.read_only;
+  }
+  std::vector<MountRecord> chosen;
+  for (const auto& [path, record] : places) {
+    if (!writable || !record.read_only) chosen.push_back(record);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+VolumeManager::VolumeManager(PluginDirectory& plugins, Mounts& kernel, const MountJournal& journal, Events& events,
+                             Settings settings)
+    : plugins_(plugins), kernel_(kernel), journal_(journal), events_(events), settings_(std::move(settings)) {}
+
+void VolumeManager::Stop() { locks_.Stop(); }
+
+absl::StatusOr<KeyedLocks::Hold> VolumeManager::Lock(const VolumeKey& volume, Clock::time_point until) {
+  return locks_.Acquire(VolumeStateKey(volume), "volume " + ToString(volume), until);
+}
+
+void VolumeManager::Tell(const std::string& kind, const MountRecord& record, const absl::Status& status) {
+  Event event;
+  event.bad = !status.ok();
+  event.kind = kind;
+  event.plugin = record.plugin;
+  event.volume = record.volume;
+  event.allocation = record.allocation;
+  event.text = status.ok() ? fmt::format("at {}", Quote(record.target_path)) : Message(status);
+  if (status.ok() && !record.attach_path.empty()) event.text += fmt::format(" and {}", Quote(record.attach_path));
+  events_.Add(std::move(event));
+}
+
+absl::Status VolumeManager::CheckPlace(MountRecord& record) {
+  if (record.attach_path.empty()) return absl::OkStatus();
+  const std::string path = Quote(record.attach_path);
+  if (IsBelow(record.attach_path, settings_.root) || IsBelow(settings_.root, record.attach_path)) {
+    return InvalidArgument(fmt::format("{} is the manager's own: attach it elsewhere than at or above {}", path,
+                                       Quote(settings_.root)));
+  }
+  MOORING_ASSIGN_OR_RETURN(const PathInfo place, kernel_.Find(record.attach_path));
+  record.made_attach_path = place.kind == PathInfo::Kind::kMissing;
+  if (record.made_attach_path) {
+    const std::string parent(ParentOf(record.attach_path));
+    if (parent.empty() || parent == "/") return absl::OkStatus();
+    MOORING_ASSIGN_OR_RETURN(const PathInfo above, kernel_.Find(parent));
+    if (above.kind == PathInfo::Kind::kDirectory) return absl::OkStatus();
+    return FailedPrecondition(fmt::format("{} is no directory: make it first", Quote(parent)));
+  }
+  if (place.mount) {
+    return FailedPrecondition(fmt::format("something is mounted at {} already ({}): nothing is stacked on it", path,
+                                          place.mount->fs_type));
+  }
+  const bool device = record.capability.attachment == Attachment::kBlockDevice;
+  if (place.kind != (device ? PathInfo::Kind::kRegular : PathInfo::Kind::kDirectory)) {
+    return FailedPrecondition(
+        fmt::format("{} has to be {}, or missing", path, device ? "an empty file" : "a directory"));
+  }
+  if (place.empty) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("{} is not empty: a mount would hide what is in it", path));
+}
+
+absl::Status VolumeManager::Prepare(MountRecord& record, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins_.WaitForNode(record.plugin, until));
+  if (record.external_node_id.empty()) record.external_node_id = node.fingerprint.node_id;
+  record.usage = UsageName(record.read_only, record.capability);
+  record.staging_path.clear();
+  if (node.fingerprint.traits.stages) {
+    record.staging_path = StagingPath(settings_.root, record.plugin, record.volume, record.usage, record.options);
+  }
+  record.target_path =
+      TargetPath(settings_.root, record.allocation, record.request, record.volume, record.usage);
+  record.source = record.target_path;
+  record.is_device = record.capability.attachment == Attachment::kBlockDevice;
+  return absl::OkStatus();
+}
+
+absl::Status VolumeManager::Mount(MountRecord& record, const MountContext& context, Clock::time_point until) {
+  const auto hold = Lock(record.volume, until);
+  const absl::Status status = hold.ok() ? MountLocked(record, context, until) : hold.status();
+  Tell("Mount volume", record, status);
+  return status;
+}
+
+absl::Status VolumeManager::Unmount(const MountRecord& record, Clock::time_point until) {
+  if (record.target_path.empty()) return absl::OkStatus();  // no plugin was ever asked for it
+  const auto hold = Lock(record.volume, until);
+  const absl::Status status = hold.ok() ? UnmountLocked(record, until) : hold.status();
+  Tell("Unmount volume", record, status);
+  return status;
+}
+
+absl::StatusOr<bool> VolumeManager::HasMount(const MountRecord& record, Clock::time_point until) {
+  if (record.target_path.empty()) return false;
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(record.volume, until));
+  MOORING_RETURN_IF_ERROR(plugins_.WaitForNode(record.plugin, until).status());
+  MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
+  if (IsBroken(target)) {
+    MOORING_RETURN_IF_ERROR(TakeDownBroken(record, until));
+    return false;
+  }
+  if (!IsThere(target) || record.attach_path.empty()) return IsThere(target);
+  MOORING_ASSIGN_OR_RETURN(const PathInfo attached, kernel_.Find(record.attach_path));
+  return !IsBroken(attached) && IsSame(target, attached);
+}
+
+absl::Status VolumeManager::Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
+                                   Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(volume, until));
+  for (const MountRecord& record : PlacesToExpand(journal_.Of(volume))) {
+    MOORING_ASSIGN_OR_RETURN(const ReadyPlugin plugin, plugins_.WaitForNode(record.plugin, until));
+    if (!plugin.fingerprint.traits.node_expands) continue;
+    const auto make = [&](const ReadyPlugin& node) {
+      csi::v1::NodeExpandVolumeRequest request;
+      request.set_volume_id(IdForPlugin(record));
+      request.set_volume_path(PathFor(node.instance, record.target_path));
+      if (!record.staging_path.empty()) {
+        request.set_staging_target_path(PathFor(node.instance, record.staging_path));
+      }
+      request.mutable_capacity_range()->set_required_bytes(static_cast<std::int64_t>(bytes));
+      *request.mutable_volume_capability() = CapabilityFor(node, record);
+      secrets.CopyTo(*request.mutable_secrets());
+      return request;
+    };
+    const absl::Status status =
+        CallNode<csi::v1::NodeExpandVolumeRequest>(plugins_, record.plugin, make, settings_.retry, until).status();
+    if (!status.ok() && !absl::IsNotFound(status)) {
+      return Annotate(status, "expand volume " + ToString(volume) + " on this host");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mooring::manager
