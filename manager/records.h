@@ -137,10 +137,10 @@ struct MountRecord {
   MountOptions options;  // as sent: the volume's, overridden
   bool read_only = false;
   Propagation propagation = Propagation::kPrivate;
-  std::string usage;         // UsageName
-  std::string staging_path;  // empty: the plugin stages nothing
-  std::string target_path;   // where the plugin publishes
-  std::string attach_path;   // where the manager binds the target for the user; empty: it does not
+  std::string usage;                  // UsageName
+  std::string staging_path;           // empty: the plugin stages nothing
+  std::string target_path;            // where the plugin publishes
+  std::string attach_path;            // where the manager binds the target for the user; empty: it does not
   bool made_attach_path = false;      // nothing was there before: removed again with the mount
   std::uint64_t attach_mount_id = 0;  // the kernel's, of that bind: another one there is somebody else's
   Phase phase = Phase::kIntent;

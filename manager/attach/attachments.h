@@ -7,8 +7,14 @@
 //     intent      nobody was told of it: taken back            mounted, HasMount    left as it is
 //     unmounting  goes on                                      mounted, no mount    claim and mount again
 //
-// One writer of the journal. Operations of one (allocation, request) are one at a time. Failed detaches are tried again
-// after 1, 2, 4 … 60 s until they succeed: the unmount and the release each time, so that the claim says what is wrong.
+// One writer of the journal. Operations of one (allocation, request) are one at a time. What failed is tried again
+// after 1, 2, 4 … 60 s until it succeeds; of a detach the unmount and the release each time, so that the claim says
+// what is wrong. An attach that fails is a detach from there on.
+//
+// A claim is the allocation's: two of its requests for one volume, in one mode, share it, and the last one gives it up.
+//
+// Locks, in the order in which they are taken: the request's; the claim's, while it is taken or given up; the attach
+// path's, while it is looked at and written down.
 #ifndef MOORING_MANAGER_ATTACH_ATTACHMENTS_H_
 #define MOORING_MANAGER_ATTACH_ATTACHMENTS_H_
 
@@ -16,12 +22,14 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/keyed_lock.h"
+#include "manager/attach/work_lanes.h"
 #include "manager/claims/claim_broker.h"
 #include "manager/events.h"
 #include "manager/volumes/mount_journal.h"
@@ -36,7 +44,7 @@ struct AttachRequest {
   ClaimMode mode = ClaimMode::kWrite;
   Capability capability;
   MountOptions options;
-  bool read_only = false;
+  bool read_only = false;  // it is, too, where the mode, the access mode or a mount flag says so
   Propagation propagation = Propagation::kPrivate;
   std::string attach_path;  // empty: the caller uses MountRecord::source
 };
@@ -47,42 +55,85 @@ class Attachments {
     std::string host;
     Clock::duration first_retry = std::chrono::seconds(1);
     Clock::duration longest_retry = std::chrono::seconds(60);
-    Clock::duration claim_patience = std::chrono::seconds(10);  // how long a retryable claim error is retried
-    Clock::duration detach_time = std::chrono::minutes(2);      // of a detach in the background
-    int restorers = 8;                                          // threads at the start
+    Clock::duration claim_patience = std::chrono::seconds(10);     // how long a retryable claim error is retried,
+    Clock::duration claim_pause = std::chrono::milliseconds(100);  // at first after this
+    Clock::duration detach_time = std::chrono::minutes(2);         // of one try in the background
+    Clock::duration plugin_wait = std::chrono::seconds(5);  // of one look at what is to be restored; then it is the
+                                                            // next one's turn
+    int restorers = 8;                                      // threads for each plugin
   };
-  // Told before each step, for whoever shows progress: "claim", "stage", …
+  // Told before each step, for whoever shows progress: "claim", "mount", "unmount", "release". May be empty.
   using OnStep = std::function<void(const std::string& step)>;
 
   // All outlive it.
   Attachments(MountJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, Events& events, Settings settings);
   ~Attachments();  // Stop
 
-  // What is attached already for that allocation and request, in the same way, is OK and gives the same.
-  // ALREADY_EXISTS: in another way, or the attach path is another's. A failure says which step failed, and what state
-  // things are in.
+  // What is attached already for that allocation and request, in the same way, is OK and gives the same: mounted anew
+  // where the kernel does not have it any more. ALREADY_EXISTS: in another way, or the attach path is another's. A
+  // failure says which step failed, and what state things are in.
   absl::StatusOr<MountRecord> Attach(const AttachRequest& request, const OnStep& on_step, Clock::time_point until);
 
   // Not attached is OK. A failure: it is tried again in the background, and the message says so.
   absl::Status Detach(const std::string& allocation, const std::string& request, const OnStep& on_step,
                       Clock::time_point until);
 
-  // For the start, before anything else is served: see above. What has to wait for its plugin goes on in the
-  // background; returns when every record was looked at once or is being waited for. Plugins that hang hold up only
-  // their own.
+  // For the start, before anything else is served: see above. It goes on in the background, each plugin's on its own,
+  // so that those that hang hold up only theirs; what is to be taken back first, then the rest, those at the shorter
+  // paths first: what is attached below another's attach path waits for that one.
   void Restore();
   void WaitUntilRestored(Clock::time_point until);
-  int restoring() const;  // records that wait for their plugin still
+  int restoring() const;  // those that wait for their plugin still
 
   void Stop();
 
  private:
+  using Key = std::pair<std::string, std::string>;  // allocation and request
+  static Key KeyOf(const MountRecord& record) { return {record.allocation, record.request}; }
+
+  absl::StatusOr<KeyedLocks::Hold> Lock(const Key& key, Clock::time_point until);
+  absl::StatusOr<KeyedLocks::Hold> LockClaim(const MountRecord& record, Clock::time_point until);
+  void Tell(const std::string& kind, const MountRecord& record, const absl::Status& status);
+
+  // attach.cc
+  absl::StatusOr<MountRecord> AttachAnew(MountRecord record, const OnStep& on_step, Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> IntendAndClaim(MountRecord& record, const OnStep& on_step, Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> ClaimAgain(const MountRecord& record, const OnStep& on_step, Clock::time_point until);
+  absl::Status WriteIntent(MountRecord& record, Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> Claim(const MountRecord& record, Clock::time_point until);
+  absl::Status MountClaimed(MountRecord& record, const ClaimAnswer& answer, const OnStep& on_step,
+                            Clock::time_point until);
+  absl::Status TakeBack(MountRecord& record, const absl::Status& why, const OnStep& on_step, Clock::time_point until);
+  absl::Status Revive(MountRecord& record, const OnStep& on_step, Clock::time_point look_until,
+                      Clock::time_point until);
+  bool Sleep(Clock::duration time);
+
+  // detach.cc
+  absl::Status Finish(MountRecord record, const OnStep& on_step, Clock::time_point until);
+  bool IsClaimShared(const MountRecord& record) const;
+  void Note(MountRecord& record, const absl::Status& problem);
+
+  // restore.cc
+  void Schedule(const MountRecord& record, Clock::duration pause, Clock::duration delay);
+  void Attend(const Key& key, Clock::duration pause);
+  absl::Status AttendLocked(MountRecord& record);
+  void Conclude(const Key& key);
+
   MountJournal& journal_;
   ClaimBroker& claims_;
   VolumeMounter& volumes_;
   Events& events_;
   const Settings settings_;
   KeyedLocks locks_;
+
+  mutable std::mutex mutex_;  // of all below
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::set<Key> scheduled_;                           // a try in the background is to come
+  std::set<Key> restoring_;                           // not concluded yet
+  std::map<Key, std::vector<MountRecord>> children_;  // at attach paths below that one's: restored after it
+
+  WorkLanes lanes_;
 };
 
 }  // namespace mooring::manager

@@ -2,6 +2,7 @@
 #ifndef MOORING_MANAGER_PLUGINS_NODE_CALL_H_
 #define MOORING_MANAGER_PLUGINS_NODE_CALL_H_
 
+#include <atomic>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,22 +21,34 @@ inline std::string PathFor(const InstanceInfo& instance, const std::string& path
   return instance.container_mount_point + path.substr(instance.mount_point.size());
 }
 
-// With the retries of (d) 8, each at the instance that is the newest by then: where one was replaced in the middle of a
-// call, the next one is asked. `make` gives the request for an instance, whose paths are its own.
-template <typename Request, typename Make>
-absl::StatusOr<typename CsiCall<Request>::Response> CallNode(PluginDirectory& plugins, const std::string& plugin,
-                                                             const Make& make, const RetryPolicy& retry,
-                                                             Clock::time_point until) {
-  typename CsiCall<Request>::Response response;
-  MOORING_RETURN_IF_ERROR(Retry(retry, until, [&](Clock::time_point try_until) -> absl::Status {
-    MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins.WaitForNode(plugin, try_until));
-    const Request request = make(node);
-    absl::Status status = node.channel->Call(CsiCall<Request>::kMethod, request, response, try_until);
-    if (absl::IsCancelled(status)) status = WithCode(absl::StatusCode::kUnavailable, status);
-    return SaidBy(plugin, CsiCall<Request>::kMethod, status);
-  }));
-  return response;
-}
+class NodeCaller {
+ public:
+  NodeCaller(PluginDirectory& plugins, const RetryPolicy& retry) : plugins_(plugins), retry_(retry) {}
+
+  // With the retries of (d) 8, each at the instance that is the newest by then: where one was replaced in the middle of
+  // a call, the next one is asked. `make` gives the request for an instance, whose paths are its own.
+  template <typename Request, typename Make>
+  absl::StatusOr<typename CsiCall<Request>::Response> Call(const std::string& plugin, const Make& make,
+                                                           Clock::time_point until) {
+    typename CsiCall<Request>::Response response;
+    MOORING_RETURN_IF_ERROR(Retry(retry_, until, [&](Clock::time_point try_until) -> absl::Status {
+      if (stopping_) return absl::CancelledError("the manager is stopping");
+      MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins_.WaitForNode(plugin, try_until));
+      const Request request = make(node);
+      absl::Status status = node.channel->Call(CsiCall<Request>::kMethod, request, response, try_until);
+      if (absl::IsCancelled(status)) status = WithCode(absl::StatusCode::kUnavailable, status);
+      return SaidBy(plugin, CsiCall<Request>::kMethod, status);
+    }));
+    return response;
+  }
+
+  void Stop() { stopping_ = true; }  // no call is tried again
+
+ private:
+  PluginDirectory& plugins_;
+  const RetryPolicy retry_;
+  std::atomic<bool> stopping_ = false;
+};
 
 }  // namespace mooring::manager
 

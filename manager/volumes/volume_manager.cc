@@ -39,9 +39,17 @@ std::vector<MountRecord> PlacesToExpand(const std::vector<MountRecord>& records)
 
 VolumeManager::VolumeManager(PluginDirectory& plugins, Mounts& kernel, const MountJournal& journal, Events& events,
                              Settings settings)
-    : plugins_(plugins), kernel_(kernel), journal_(journal), events_(events), settings_(std::move(settings)) {}
+    : plugins_(plugins),
+      kernel_(kernel),
+      journal_(journal),
+      events_(events),
+      settings_(std::move(settings)),
+      calls_(plugins, settings_.retry) {}
 
-void VolumeManager::Stop() { locks_.Stop(); }
+void VolumeManager::Stop() {
+  calls_.Stop();
+  locks_.Stop();
+}
 
 absl::StatusOr<KeyedLocks::Hold> VolumeManager::Lock(const VolumeKey& volume, Clock::time_point until) {
   return locks_.Acquire(VolumeStateKey(volume), "volume " + ToString(volume), until);
@@ -63,8 +71,8 @@ absl::Status VolumeManager::CheckPlace(MountRecord& record) {
   if (record.attach_path.empty()) return absl::OkStatus();
   const std::string path = Quote(record.attach_path);
   if (IsBelow(record.attach_path, settings_.root) || IsBelow(settings_.root, record.attach_path)) {
-    return InvalidArgument(fmt::format("{} is the manager's own: attach it elsewhere than at or above {}", path,
-                                       Quote(settings_.root)));
+    return InvalidArgument(
+        fmt::format("{} is the manager's own: attach it elsewhere than at or above {}", path, Quote(settings_.root)));
   }
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, kernel_.Find(record.attach_path));
   record.made_attach_path = place.kind == PathInfo::Kind::kMissing;
@@ -76,8 +84,8 @@ absl::Status VolumeManager::CheckPlace(MountRecord& record) {
     return FailedPrecondition(fmt::format("{} is no directory: make it first", Quote(parent)));
   }
   if (place.mount) {
-    return FailedPrecondition(fmt::format("something is mounted at {} already ({}): nothing is stacked on it", path,
-                                          place.mount->fs_type));
+    return FailedPrecondition(
+        fmt::format("something is mounted at {} already ({}): nothing is stacked on it", path, place.mount->fs_type));
   }
   const bool device = record.capability.attachment == Attachment::kBlockDevice;
   if (place.kind != (device ? PathInfo::Kind::kRegular : PathInfo::Kind::kDirectory)) {
@@ -96,8 +104,7 @@ absl::Status VolumeManager::Prepare(MountRecord& record, Clock::time_point until
   if (node.fingerprint.traits.stages) {
     record.staging_path = StagingPath(settings_.root, record.plugin, record.volume, record.usage, record.options);
   }
-  record.target_path =
-      TargetPath(settings_.root, record.allocation, record.request, record.volume, record.usage);
+  record.target_path = TargetPath(settings_.root, record.allocation, record.request, record.volume, record.usage);
   record.source = record.target_path;
   record.is_device = record.capability.attachment == Attachment::kBlockDevice;
   return absl::OkStatus();
@@ -120,8 +127,8 @@ absl::Status VolumeManager::Unmount(const MountRecord& record, Clock::time_point
 
 absl::StatusOr<bool> VolumeManager::HasMount(const MountRecord& record, Clock::time_point until) {
   if (record.target_path.empty()) return false;
-  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(record.volume, until));
   MOORING_RETURN_IF_ERROR(plugins_.WaitForNode(record.plugin, until).status());
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(record.volume, until));
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
   if (IsBroken(target)) {
     MOORING_RETURN_IF_ERROR(TakeDownBroken(record, until));
@@ -150,8 +157,7 @@ absl::Status VolumeManager::Expand(const VolumeKey& volume, std::uint64_t bytes,
       secrets.CopyTo(*request.mutable_secrets());
       return request;
     };
-    const absl::Status status =
-        CallNode<csi::v1::NodeExpandVolumeRequest>(plugins_, record.plugin, make, settings_.retry, until).status();
+    const absl::Status status = calls_.Call<csi::v1::NodeExpandVolumeRequest>(record.plugin, make, until).status();
     if (!status.ok() && !absl::IsNotFound(status)) {
       return Annotate(status, "expand volume " + ToString(volume) + " on this host");
     }

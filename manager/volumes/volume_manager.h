@@ -13,6 +13,7 @@
 
 #include "base/keyed_lock.h"
 #include "manager/events.h"
+#include "manager/plugins/node_call.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/volumes/mount_journal.h"
 #include "manager/volumes/volume_mounter.h"
@@ -39,7 +40,7 @@ class VolumeManager final : public VolumeMounter {
   absl::Status Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
                       Clock::time_point until) override;
 
-  void Stop();  // ends the waiting for locks
+  void Stop();  // ends the waiting for locks, and calls are not tried again
 
  private:
   absl::StatusOr<KeyedLocks::Hold> Lock(const VolumeKey& volume, Clock::time_point until);
@@ -72,6 +73,7 @@ class VolumeManager final : public VolumeMounter {
   const MountJournal& journal_;
   Events& events_;
   const Settings settings_;
+  NodeCaller calls_;
   KeyedLocks locks_;
 };
 

@@ -52,7 +52,7 @@ absl::Status VolumeManager::Stage(const MountRecord& record, const MountContext&
     Fill(request, node, record, context);
     return request;
   };
-  return CallNode<NodeStageVolumeRequest>(plugins_, record.plugin, make, settings_.retry, until).status();
+  return calls_.Call<NodeStageVolumeRequest>(record.plugin, make, until).status();
 }
 
 absl::Status VolumeManager::Publish(const MountRecord& record, const MountContext& context, Clock::time_point until) {
@@ -70,8 +70,7 @@ absl::Status VolumeManager::Publish(const MountRecord& record, const MountContex
     request.set_readonly(record.read_only);
     return request;
   };
-  MOORING_RETURN_IF_ERROR(
-      CallNode<NodePublishVolumeRequest>(plugins_, record.plugin, make, settings_.retry, until).status());
+  MOORING_RETURN_IF_ERROR(calls_.Call<NodePublishVolumeRequest>(record.plugin, make, until).status());
   return CheckArrived(record);
 }
 

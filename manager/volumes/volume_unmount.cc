@@ -21,26 +21,24 @@ namespace {
 using csi::v1::NodeUnpublishVolumeRequest;
 using csi::v1::NodeUnstageVolumeRequest;
 
-absl::Status CallUnpublish(PluginDirectory& plugins, const MountRecord& record, const RetryPolicy& retry,
-                           Clock::time_point until) {
+absl::Status CallUnpublish(NodeCaller& calls, const MountRecord& record, Clock::time_point until) {
   const auto make = [&](const ReadyPlugin& node) {
     NodeUnpublishVolumeRequest request;
     request.set_volume_id(IdForPlugin(record));
     request.set_target_path(PathFor(node.instance, record.target_path));
     return request;
   };
-  return CallNode<NodeUnpublishVolumeRequest>(plugins, record.plugin, make, retry, until).status();
+  return calls.Call<NodeUnpublishVolumeRequest>(record.plugin, make, until).status();
 }
 
-absl::Status CallUnstage(PluginDirectory& plugins, const MountRecord& record, const RetryPolicy& retry,
-                         Clock::time_point until) {
+absl::Status CallUnstage(NodeCaller& calls, const MountRecord& record, Clock::time_point until) {
   const auto make = [&](const ReadyPlugin& node) {
     NodeUnstageVolumeRequest request;
     request.set_volume_id(IdForPlugin(record));
     request.set_staging_target_path(PathFor(node.instance, record.staging_path));
     return request;
   };
-  return CallNode<NodeUnstageVolumeRequest>(plugins, record.plugin, make, retry, until).status();
+  return calls.Call<NodeUnstageVolumeRequest>(record.plugin, make, until).status();
 }
 
 // "/a/b/c" below "/a" is "/b/c".
@@ -59,7 +57,7 @@ absl::Status VolumeManager::UnmountLocked(const MountRecord& record, Clock::time
 
 // What the plugin says is one thing: what it says is gone and is not would leak for ever.
 absl::Status VolumeManager::Unpublish(const MountRecord& record, Clock::time_point until) {
-  const absl::Status said = CallUnpublish(plugins_, record, settings_.retry, until);
+  const absl::Status said = CallUnpublish(calls_, record, until);
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
   if (!said.ok() && !absl::IsNotFound(said) && target.kind != PathInfo::Kind::kMissing) return said;
   if (target.mount) MOORING_RETURN_IF_ERROR(Clear(record.target_path));
@@ -70,7 +68,7 @@ absl::Status VolumeManager::Unpublish(const MountRecord& record, Clock::time_poi
 }
 
 absl::Status VolumeManager::Unstage(const MountRecord& record, Clock::time_point until) {
-  const absl::Status said = CallUnstage(plugins_, record, settings_.retry, until);
+  const absl::Status said = CallUnstage(calls_, record, until);
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
   if (!said.ok() && !absl::IsNotFound(said)) return said;
   if (staged.mount) MOORING_RETURN_IF_ERROR(Clear(record.staging_path));
@@ -81,12 +79,12 @@ absl::Status VolumeManager::Unstage(const MountRecord& record, Clock::time_point
 // The plugin first: it may know more of it. What it leaves is taken down here.
 absl::Status VolumeManager::TakeDownBroken(const MountRecord& record, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(Unbind(record));
-  CallUnpublish(plugins_, record, settings_.retry, until).IgnoreError();
+  CallUnpublish(calls_, record, until).IgnoreError();
   return Annotate(Clear(record.target_path), "take down the broken mount");
 }
 
 absl::Status VolumeManager::TakeDownBrokenStage(const MountRecord& record, Clock::time_point until) {
-  CallUnstage(plugins_, record, settings_.retry, until).IgnoreError();
+  CallUnstage(calls_, record, until).IgnoreError();
   return Annotate(Clear(record.staging_path), "take down the broken mount");
 }
 

@@ -1,0 +1,57 @@
+#include "manager/attach/attachments.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "manager/state/keys.h"
+#include "manager/words.h"
+
+namespace mooring::manager {
+
+Attachments::Attachments(MountJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, Events& events,
+                         Settings settings)
+    : journal_(journal),
+      claims_(claims),
+      volumes_(volumes),
+      events_(events),
+      settings_(std::move(settings)),
+      lanes_(settings_.restorers) {}
+
+Attachments::~Attachments() { Stop(); }
+
+void Attachments::Stop() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  locks_.Stop();
+  lanes_.Stop();
+}
+
+// Escaped names have no '/' in them, so no key of one kind is another's.
+absl::StatusOr<KeyedLocks::Hold> Attachments::Lock(const Key& key, Clock::time_point until) {
+  return locks_.Acquire(fmt::format("request/{}/{}", Escape(key.first), Escape(key.second)),
+                        fmt::format("attachment {} of {}", Quote(key.second), Quote(key.first)), until);
+}
+
+absl::StatusOr<KeyedLocks::Hold> Attachments::LockClaim(const MountRecord& record, Clock::time_point until) {
+  return locks_.Acquire("claim/" + ClaimStateKey(record.volume, record.mode, record.allocation),
+                        "the claim on volume " + ToString(record.volume), until);
+}
+
+void Attachments::Tell(const std::string& kind, const MountRecord& record, const absl::Status& status) {
+  Event event;
+  event.bad = !status.ok();
+  event.kind = kind;
+  event.plugin = record.plugin;
+  event.volume = record.volume;
+  event.allocation = record.allocation;
+  event.text = Message(status);
+  events_.Add(std::move(event));
+}
+
+}  // namespace mooring::manager

@@ -1,0 +1,68 @@
+// Detaching: unmount, release, forget; each again until it is done.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "manager/attach/attachments.h"
+#include "manager/words.h"
+
+namespace mooring::manager {
+
+using Durability = MountJournal::Durability;
+
+absl::Status Attachments::Detach(const std::string& allocation, const std::string& request, const OnStep& asked_step,
+                                 Clock::time_point until) {
+  const OnStep on_step = asked_step ? asked_step : [](const std::string&) {};
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock({allocation, request}, until));
+  std::optional<MountRecord> record = journal_.Find(allocation, request);
+  if (!record) return absl::OkStatus();
+  if (record->phase != MountRecord::Phase::kUnmounting) {
+    record->phase = MountRecord::Phase::kUnmounting;
+    // Not even a power cut may mount again what the caller was told is detached.
+    MOORING_RETURN_IF_ERROR(journal_.Put(*record, Durability::kSynced));
+  }
+  const absl::Status status = Finish(*record, on_step, until);
+  if (status.ok()) return status;
+  Schedule(*record, settings_.first_retry, settings_.first_retry);
+  return absl::Status(status.code(), fmt::format("detach volume {} from {}: {}; its claim stays, and this is tried "
+                                                 "again in the background until it is done",
+                                                 ToString(record->volume), Quote(allocation), Message(status)));
+}
+
+// The claim's lock is held until the record is gone: of two that share the claim and go at the same time, the second
+// finds no other and gives it up.
+absl::Status Attachments::Finish(MountRecord record, const OnStep& on_step, Clock::time_point until) {
+  on_step("unmount");
+  const absl::Status unmounted = volumes_.Unmount(record, until);
+  // Whoever holds it is at the claims, not at a node: the outcome is told even when the time is up.
+  const Clock::time_point patience = std::max(until, Clock::now() + settings_.claim_patience);
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold claim, LockClaim(record, patience));
+  absl::Status status = unmounted;
+  if (!IsClaimShared(record)) {
+    on_step("release");
+    const absl::Status released = claims_.Release(record.volume, record.mode, record.allocation, unmounted, until);
+    if (status.ok()) status = Annotate(released, "release the claim");
+  }
+  if (status.ok()) return journal_.Remove(record);
+  Note(record, status);
+  return status;
+}
+
+bool Attachments::IsClaimShared(const MountRecord& record) const {
+  const std::vector<MountRecord> records = journal_.Of(record.volume);
+  return std::any_of(records.begin(), records.end(), [&](const MountRecord& other) {
+    return KeyOf(other) != KeyOf(record) && other.allocation == record.allocation && other.mode == record.mode;
+  });
+}
+
+// For who looks at the attachments. The same again is not written again.
+void Attachments::Note(MountRecord& record, const absl::Status& problem) {
+  if (record.problem == Message(problem)) return;
+  record.problem = Message(problem);
+  journal_.Put(record, Durability::kOrdered).IgnoreError();
+}
+
+}  // namespace mooring::manager

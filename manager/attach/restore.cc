@@ -1,0 +1,129 @@
+// What goes on in the background: the restoration at the start, and what failed, until it succeeds.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/path.h"
+#include "base/status.h"
+#include "manager/attach/attachments.h"
+
+namespace mooring::manager {
+namespace {
+
+using Key = std::pair<std::string, std::string>;
+
+const Attachments::OnStep kNobody = [](const std::string&) {};
+
+bool IsRestored(const MountRecord& record) { return record.phase == MountRecord::Phase::kMounted; }
+
+// What frees something goes first.
+bool GoesBefore(const MountRecord& a, const MountRecord& b) { return !IsRestored(a) && IsRestored(b); }
+
+// The one that has to be mounted before `record`, whose attach path lies below its; the nearest.
+std::optional<Key> ParentIn(const std::map<std::string, Key>& by_path, const MountRecord& record) {
+  for (std::string_view path = record.attach_path; path.size() > 1;) {
+    path = ParentOf(path);
+    if (const auto found = by_path.find(std::string(path)); found != by_path.end()) return found->second;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Attachments::Restore() {
+  std::vector<MountRecord> records = journal_.All();
+  std::stable_sort(records.begin(), records.end(), GoesBefore);
+  std::map<std::string, Key> by_path;
+  for (const MountRecord& record : records) {
+    if (IsRestored(record) && !record.attach_path.empty()) by_path.emplace(record.attach_path, KeyOf(record));
+  }
+  std::vector<MountRecord> now;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const MountRecord& record : records) {
+      restoring_.insert(KeyOf(record));
+      const std::optional<Key> parent = IsRestored(record) ? ParentIn(by_path, record) : std::nullopt;
+      (parent ? children_[*parent] : now).push_back(record);
+    }
+  }
+  for (const MountRecord& record : now) Schedule(record, settings_.first_retry, Clock::duration::zero());
+}
+
+void Attachments::WaitUntilRestored(Clock::time_point until) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait_until(lock, until, [this] { return restoring_.empty() || stopping_; });
+}
+
+int Attachments::restoring() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return static_cast<int>(restoring_.size());
+}
+
+// One try to come for a record, however many ask for it. `pause`: before the one after that.
+void Attachments::Schedule(const MountRecord& record, Clock::duration pause, Clock::duration delay) {
+  const Key key = KeyOf(record);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (stopping_ || !scheduled_.insert(key).second) return;
+  }
+  lanes_.Push(
+      record.plugin, [this, key, pause] { Attend(key, pause); }, delay);
+}
+
+void Attachments::Attend(const Key& key, Clock::duration pause) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    scheduled_.erase(key);
+  }
+  const auto hold = Lock(key, Clock::now() + settings_.detach_time);
+  std::optional<MountRecord> record = journal_.Find(key.first, key.second);
+  const absl::Status status = !record ? absl::OkStatus() : hold.ok() ? AttendLocked(*record) : hold.status();
+  // Not concluded: it waits for its plugin.
+  if (!record || !absl::IsUnavailable(status)) Conclude(key);
+  if (status.ok()) return;
+  Schedule(*record, std::min(2 * pause, settings_.longest_retry), pause);
+}
+
+absl::Status Attachments::AttendLocked(MountRecord& record) {
+  const std::string before = record.problem;
+  absl::Status status;
+  switch (record.phase) {
+    case MountRecord::Phase::kIntent:
+      record.phase = MountRecord::Phase::kUnmounting;
+      status = journal_.Put(record, MountJournal::Durability::kOrdered);
+      if (status.ok()) status = Finish(record, kNobody, Clock::now() + settings_.detach_time);
+      break;
+    case MountRecord::Phase::kUnmounting:
+      status = Finish(record, kNobody, Clock::now() + settings_.detach_time);
+      break;
+    case MountRecord::Phase::kMounted:
+      status =
+          Annotate(Revive(record, kNobody, Clock::now() + settings_.plugin_wait, Clock::now() + settings_.detach_time),
+                   "restore what was attached");
+      if (!status.ok()) Note(record, status);
+      break;
+  }
+  if (!status.ok() && Message(status) != before) Tell("waiting", record, status);
+  return status;
+}
+
+// Restored, or found to be in a state of its own: those that waited for it go on.
+void Attachments::Conclude(const Key& key) {
+  std::vector<MountRecord> children;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    restoring_.erase(key);
+    if (const auto waiting = children_.find(key); waiting != children_.end()) {
+      children = std::move(waiting->second);
+      children_.erase(waiting);
+    }
+    changed_.notify_all();
+  }
+  for (const MountRecord& child : children) Schedule(child, settings_.first_retry, Clock::duration::zero());
+}
+
+}  // namespace mooring::manager
