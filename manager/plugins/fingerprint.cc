@@ -110,8 +110,7 @@ absl::Status AskOnce(CsiChannel& channel, PluginType type, Fingerprint& found, C
   return type == PluginType::kNode ? AskNodeInfo(channel, found, until) : absl::OkStatus();
 }
 
-absl::Status AskEachTime(CsiChannel& channel, PluginType type, Fingerprint& found, Clock::time_point until) {
-  MOORING_RETURN_IF_ERROR(AskProbe(channel, until));
+absl::Status AskRpcs(CsiChannel& channel, PluginType type, Fingerprint& found, Clock::time_point until) {
   return type == PluginType::kNode ? AskNodeCapabilities(channel, found.traits, until)
                                    : AskControllerCapabilities(channel, found.traits, until);
 }
@@ -121,8 +120,9 @@ absl::Status AskEachTime(CsiChannel& channel, PluginType type, Fingerprint& foun
 Fingerprint TakeFingerprint(CsiChannel& channel, PluginType type, const Fingerprint& known,
                             std::chrono::steady_clock::time_point until) {
   Fingerprint found = known;
-  absl::Status status = known.healthy ? absl::OkStatus() : AskOnce(channel, type, found, until);
-  if (status.ok()) status = AskEachTime(channel, type, found, until);
+  absl::Status status = AskProbe(channel, until);  // first, so that a dead one says the same each time
+  if (status.ok() && !known.healthy) status = AskOnce(channel, type, found, until);
+  if (status.ok()) status = AskRpcs(channel, type, found, until);
   if (!status.ok()) {
     found = known;
     found.words = Message(status);

@@ -1,0 +1,79 @@
+// (g), how many instances of a plugin there are and are healthy.
+#include "manager/plugins/plugin_counts.h"
+
+#include <gmock/gmock.h>
+
+namespace mooring::manager {
+namespace {
+
+constexpr PluginType kNode = PluginType::kNode;
+constexpr PluginType kController = PluginType::kController;
+
+TEST(PluginCountsTest, G_AnInstanceThatWasNeverHealthyCountsNowhere) {
+  PluginCounts counts;
+  counts.Add(kNode, "host-1", "a", false);
+  EXPECT_EQ(counts.Of(kNode), (RoleCount{0, 0}));
+  EXPECT_TRUE(counts.IsEmpty());
+}
+
+TEST(PluginCountsTest, G_AddSubtractsThePreviousIfItWasHealthy) {
+  PluginCounts counts;
+  counts.Add(kNode, "host-1", "a", true);
+  counts.Add(kNode, "host-1", "a", true);
+  EXPECT_EQ(counts.Of(kNode), (RoleCount{1, 1}));
+  counts.Add(kNode, "host-1", "a", false);
+  EXPECT_EQ(counts.Of(kNode), (RoleCount{0, 1}));
+  counts.Add(kNode, "host-1", "a", false);
+  EXPECT_EQ(counts.Of(kNode), (RoleCount{0, 1}));
+  counts.Add(kNode, "host-1", "b", true);
+  counts.Add(kNode, "host-2", "c", true);
+  EXPECT_EQ(counts.Of(kNode), (RoleCount{2, 2}));
+}
+
+TEST(PluginCountsTest, G_DeleteNodeRemovesBothRolesOfAMonolith) {
+  PluginCounts counts;
+  for (const PluginType role : {kNode, kController}) {
+    counts.Add(role, "host-1", "a", true);
+    counts.Add(role, "host-2", "b", true);
+  }
+  EXPECT_EQ(counts.Of(kNode), (RoleCount{2, 2}));
+  EXPECT_EQ(counts.Of(kController), (RoleCount{2, 2}));
+  counts.DeleteNode("host-1");
+  EXPECT_EQ(counts.Of(kNode), (RoleCount{1, 1}));
+  EXPECT_EQ(counts.Of(kController), (RoleCount{1, 1}));
+  EXPECT_FALSE(counts.IsEmpty());
+  counts.DeleteNode("host-2");
+  EXPECT_TRUE(counts.IsEmpty());
+}
+
+TEST(PluginCountsTest, G_DeleteInstanceOnlyIfItIsThatOne) {
+  PluginCounts counts;
+  counts.Add(kNode, "host-1", "old", true);
+  counts.Add(kNode, "host-1", "new", true);
+  counts.DeleteInstance(kNode, "host-1", "old");
+  EXPECT_EQ(counts.Of(kNode), (RoleCount{1, 1}));
+  counts.DeleteInstance(kController, "host-1", "new");
+  EXPECT_EQ(counts.Of(kNode), (RoleCount{1, 1}));
+  counts.DeleteInstance(kNode, "host-1", "new");
+  EXPECT_EQ(counts.Of(kNode), (RoleCount{0, 0}));
+}
+
+TEST(PluginCountsTest, G_ControllersOfOneNodeCountEach) {
+  PluginCounts counts;
+  counts.Add(kController, "host-1", "a", true);
+  counts.Add(kController, "host-1", "b", true);
+  EXPECT_EQ(counts.Of(kController), (RoleCount{2, 2}));
+  counts.DeleteInstance(kController, "host-1", "a");
+  EXPECT_EQ(counts.Of(kController), (RoleCount{1, 1}));
+}
+
+TEST(PluginCountsTest, G_EmptyIsNoInstanceAndNothingExpected) {
+  PluginCounts counts;
+  EXPECT_TRUE(counts.IsEmpty());
+  counts.Expect(kNode, 1);
+  EXPECT_FALSE(counts.IsEmpty());
+  EXPECT_EQ(counts.Of(kNode), (RoleCount{0, 1}));
+}
+
+}  // namespace
+}  // namespace mooring::manager

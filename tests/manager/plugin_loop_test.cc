@@ -1,0 +1,351 @@
+// (b), the manager loop, and (k) 3: who is called.
+#include "manager/plugins/plugin_loop.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "manager/state/sqlite_state.h"
+#include "tests/fakes/fake_csi_plugin.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::FakeCsiFeatures;
+using ::mooring::testing::FakeCsiPlugin;
+using ::mooring::testing::FakeSockets;
+using ::mooring::testing::TempDir;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr PluginType kNode = PluginType::kNode;
+constexpr PluginType kController = PluginType::kController;
+
+Clock::time_point Soon() { return Clock::now() + seconds(20); }
+
+std::string Socket(const std::string& id) { return "/run/" + id + "/csi.sock"; }
+
+class PluginLoopTest : public ::testing::Test {
+ protected:
+  PluginLoopTest() {
+    state_ = OpenSqliteState(dir_ / "state").value();
+    registry_ = Registry::Open(*state_, "host-1").value();
+  }
+
+  // Which looks when it is told to, or often.
+  void StartLoop(Clock::duration interval = hours(1), Clock::duration resync = hours(1),
+                 Clock::duration last_look = milliseconds(50)) {
+    PluginLoop::Settings settings;
+    settings.resync = resync;
+    settings.instance = {.interval = interval,
+                         .interval_sick = interval,
+                         .deadline = seconds(20),
+                         .last_look = last_look,
+                         .retry_unsettled = milliseconds(2)};
+    loop_ = std::make_unique<PluginLoop>(
+        *registry_, events_,
+        [this](const std::string& path) {
+          ++connected_;
+          return sockets_.connector()(path);
+        },
+        [this] { return expected_; }, settings);
+  }
+
+  static InstanceInfo Instance(const std::string& name, const std::string& id, PluginType type) {
+    InstanceInfo instance;
+    instance.type = type;
+    instance.name = name;
+    instance.instance_id = id;
+    instance.socket_path = Socket(id);
+    return instance;
+  }
+
+  std::shared_ptr<FakeCsiPlugin> Serve(const std::string& id, FakeCsiFeatures features = {}) {
+    auto plugin = std::make_shared<FakeCsiPlugin>(std::move(features));
+    sockets_.Serve(Socket(id), plugin);
+    return plugin;
+  }
+  std::shared_ptr<FakeCsiPlugin> Run(const std::string& name, const std::string& id,
+                                     std::vector<PluginType> types = {kNode}) {
+    auto plugin = Serve(id);
+    for (const PluginType type : types) EXPECT_OK(registry_->Register(Instance(name, id, type)));
+    return plugin;
+  }
+
+  // The instance that node calls go to; "" and why where there is none.
+  std::string Front(const std::string& name, Clock::time_point until = Soon()) {
+    const auto ready = loop_->WaitForNode(name, until);
+    return ready.ok() ? ready->instance.instance_id : "none: " + Message(ready.status());
+  }
+
+  // By what the loop tells, not by looking again and again.
+  bool WaitForEvent(const std::string& kind, const std::string& instance, const std::string& piece = "") {
+    std::uint64_t from = 1;
+    for (const Clock::time_point until = Soon(); Clock::now() < until;) {
+      const auto events = events_.Next(from, until);
+      if (!events.ok()) return false;
+      for (const Event& event : *events) {
+        from = event.number + 1;
+        if (event.kind == kind && event.instance == instance && event.text.find(piece) != std::string::npos)
+          return true;
+      }
+    }
+    return false;
+  }
+
+  TempDir dir_;
+  std::unique_ptr<State> state_;
+  std::unique_ptr<Registry> registry_;
+  FakeSockets sockets_;
+  Events events_;
+  std::vector<PluginLoop::Expected> expected_;
+  std::atomic<int> connected_ = 0;
+  std::unique_ptr<PluginLoop> loop_;
+};
+
+TEST_F(PluginLoopTest, B1_SyncsAtOnceWithWhatIsRegisteredAlready) {
+  Run("p", "1", {kNode, kController});
+  StartLoop();
+  EXPECT_EQ(Front("p"), "1");
+  EXPECT_OK(loop_->PickController("p", Soon()));
+}
+
+TEST_F(PluginLoopTest, B1_EventsInBetweenAreFollowed) {
+  StartLoop();
+  Run("p", "1");
+  EXPECT_EQ(Front("p"), "1");
+  Run("q", "2", {kController});
+  EXPECT_OK(loop_->PickController("q", Soon()));
+}
+
+TEST_F(PluginLoopTest, B2_ResyncStopsInstancesWhosePluginIsGone) {
+  StartLoop();
+  const auto plugin = Run("p", "1");
+  EXPECT_EQ(Front("p"), "1");
+  ASSERT_OK(registry_->Deregister(kNode, "p", "1"));
+  EXPECT_TRUE(WaitForEvent("health", "1", "it was stopped"));
+  EXPECT_THAT(Front("p", Clock::now()), HasSubstr("plugin 'p' has no node instance"));
+}
+
+TEST_F(PluginLoopTest, B2_ResyncComesByItself) {
+  StartLoop(hours(1), milliseconds(5));
+  Run("p", "1");
+  EXPECT_EQ(Front("p"), "1");
+  EXPECT_EQ(connected_, 1);
+}
+
+TEST_F(PluginLoopTest, B3_TheSameInstanceIsStartedOnce) {
+  StartLoop(hours(1), milliseconds(2));
+  Run("p", "1");
+  EXPECT_EQ(Front("p"), "1");
+  Run("p", "1");
+  Run("q", "2");
+  EXPECT_EQ(Front("q"), "2");
+  EXPECT_EQ(connected_, 2);
+}
+
+TEST_F(PluginLoopTest, B3_AnotherInstanceTakesOverAndTheOldOneIsStopped) {
+  StartLoop();
+  const auto old_one = Run("p", "1");
+  EXPECT_EQ(Front("p"), "1");
+  Run("p", "2");
+  EXPECT_TRUE(WaitForEvent("health", "2", "healthy"));
+  EXPECT_EQ(Front("p"), "2");
+  EXPECT_TRUE(WaitForEvent("health", "1", "it was stopped"));
+  const auto status = loop_->Find("p");
+  ASSERT_OK(status);
+  EXPECT_EQ(status->nodes, (RoleCount{1, 1}));
+}
+
+TEST_F(PluginLoopTest, B3_ANewInstanceTakesOverFromOneThatHangs) {
+  StartLoop();
+  const auto hung = Run("p", "1");
+  hung->Hang(FakeCsiPlugin::kAnyCall);
+  EXPECT_TRUE(hung->WaitForCalls("Probe", 1));
+  Run("p", "2");
+  EXPECT_EQ(Front("p"), "2");
+}
+
+TEST_F(PluginLoopTest, B3_WhenTheFrontGoesTheOneBeforeIsCalledAgain) {
+  StartLoop();
+  Run("p", "1");
+  Run("p", "2");
+  EXPECT_TRUE(WaitForEvent("health", "2", "healthy"));
+  EXPECT_EQ(Front("p"), "2");
+  ASSERT_OK(registry_->Deregister(kNode, "p", "2"));
+  EXPECT_TRUE(WaitForEvent("health", "2", "it was stopped"));
+  EXPECT_EQ(Front("p"), "1");
+}
+
+TEST_F(PluginLoopTest, B4_TheEndOfAnotherInstanceLeavesTheLiveOneAlone) {
+  StartLoop();
+  Run("p", "1");
+  Run("p", "2");
+  EXPECT_TRUE(WaitForEvent("health", "2", "healthy"));
+  const int connected = connected_;
+  ASSERT_OK(registry_->Deregister(kNode, "p", "1"));
+  ASSERT_OK(registry_->Deregister(kNode, "p", "never was"));
+  EXPECT_TRUE(WaitForEvent("deregistered", "1"));
+  EXPECT_EQ(Front("p"), "2");
+  EXPECT_EQ(connected_, connected);
+  EXPECT_TRUE(loop_->Find("p")->instances.front().fingerprint.healthy);
+}
+
+TEST_F(PluginLoopTest, B5_ShutdownStopsAllInParallelAndBlocksUntilDone) {
+  constexpr milliseconds kLastLook(200);
+  StartLoop(hours(1), hours(1), kLastLook);
+  std::vector<std::shared_ptr<FakeCsiPlugin>> plugins;
+  for (int i = 0; i < 20; ++i) {
+    const std::string id = std::to_string(i);
+    plugins.push_back(Run("p" + id, id));
+    EXPECT_EQ(Front("p" + id), id);
+    plugins.back()->Hang(FakeCsiPlugin::kAnyCall);
+  }
+  auto waiting = std::async(std::launch::async, [&] { return Front("never", Soon()); });
+  const Clock::time_point before = Clock::now();
+  loop_->Shutdown();
+  EXPECT_LT(Clock::now() - before, 15 * kLastLook);  // not one after the other
+  EXPECT_THAT(waiting.get(), HasSubstr("stopping"));
+  EXPECT_THAT(loop_->Find("p3")->instances,
+              ElementsAre(Field(&InstanceStatus::fingerprint, Field(&Fingerprint::healthy, false))));
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(WaitForEvent("health", std::to_string(i), "it was stopped"));
+}
+
+TEST_F(PluginLoopTest, B6_ASickPluginNeverBlocksAnothersLookUp) {
+  StartLoop();
+  const auto hung = Serve("1");
+  hung->Hang(FakeCsiPlugin::kAnyCall);
+  for (const PluginType type : {kNode, kController}) ASSERT_OK(registry_->Register(Instance("hung", "1", type)));
+  EXPECT_TRUE(hung->WaitForCalls("Probe", 2));
+  auto waiting = std::async(std::launch::async, [&] { return Front("hung", Clock::now() + milliseconds(300)); });
+  Run("well", "2", {kNode, kController});
+  EXPECT_EQ(Front("well"), "2");
+  EXPECT_OK(loop_->PickController("well", Soon()));
+  EXPECT_THAT(loop_->List(), SizeIs(2));
+  EXPECT_THAT(waiting.get(), HasSubstr("instance '1': not looked at yet"));
+}
+
+TEST_F(PluginLoopTest, B6_AWaiterIsWokenByThePluginThatComes) {
+  StartLoop();
+  auto waiting = std::async(std::launch::async, [&] { return Front("p"); });
+  Run("p", "1");
+  EXPECT_EQ(waiting.get(), "1");
+  EXPECT_THAT(loop_->WaitForNode("never", Clock::now() + milliseconds(5)),
+              FailsWith(absl::StatusCode::kUnavailable, "plugin 'never' has no node instance that is ready: no node"));
+}
+
+TEST_F(PluginLoopTest, C2_HealthIsAnEventWithThePluginsWords) {
+  StartLoop(milliseconds(2));
+  const auto plugin = Run("p", "1");
+  EXPECT_TRUE(WaitForEvent("registered", "1"));
+  EXPECT_TRUE(WaitForEvent("health", "1", "node instance is healthy: 'fake.csi' '1.0'"));
+  plugin->FailAlways("Probe", Internal("out of paper"));
+  EXPECT_TRUE(WaitForEvent("health", "1", "Probe: out of paper"));
+}
+
+TEST_F(PluginLoopTest, K3_ControllerCallsAreSpreadOverTheHealthyInstances) {
+  StartLoop(milliseconds(2));
+  Run("p", "1", {kController});
+  const auto second = Run("p", "2", {kController});
+  Run("p", "3", {kController});
+  for (const char* const id : {"1", "2", "3"}) EXPECT_TRUE(WaitForEvent("health", id, "healthy"));
+  const auto picked = [&] {
+    std::multiset<std::string> ids;
+    for (int i = 0; i < 6; ++i) ids.insert(loop_->PickController("p", Soon())->instance.instance_id);
+    return ids;
+  };
+  EXPECT_THAT(picked(), ElementsAre("1", "1", "2", "2", "3", "3"));
+  second->Die();
+  EXPECT_TRUE(WaitForEvent("health", "2", "not healthy"));
+  EXPECT_THAT(picked(), ElementsAre("1", "1", "1", "3", "3", "3"));
+}
+
+TEST_F(PluginLoopTest, K3_NoneHealthyNamesThePluginAndWhatEachInstanceLastSaid) {
+  StartLoop(milliseconds(2));
+  for (const char* const id : {"1", "2"}) {
+    Run("p", id, {kController})->FailAlways("Probe", Internal(std::string("trouble ") + id));
+    EXPECT_TRUE(WaitForEvent("health", id, "trouble"));
+  }
+  EXPECT_THAT(loop_->PickController("p", Clock::now() + milliseconds(5)),
+              FailsWith(absl::StatusCode::kUnavailable,
+                        "plugin 'p' has no controller instance that is ready: instance '2': Probe: trouble 2; "
+                        "instance '1': Probe: trouble 1"));
+}
+
+TEST_F(PluginLoopTest, K3_AWaiterGetsTheFirstThatIsHealthyAgain) {
+  StartLoop(milliseconds(2));
+  const auto plugin = Run("p", "1", {kController});
+  plugin->Die();
+  auto waiting = std::async(std::launch::async, [&] { return loop_->PickController("p", Soon()); });
+  plugin->Revive();
+  EXPECT_OK(waiting.get());
+}
+
+TEST_F(PluginLoopTest, G_AMonolithCountsInBothRolesAndExpectedOutlivesAMissingInstance) {
+  expected_ = {{.plugin = "p", .nodes = 1, .controllers = 1}, {.plugin = "q", .nodes = 1, .controllers = 0}};
+  StartLoop(milliseconds(2));
+  const auto plugin = Run("p", "1", {kNode, kController});
+  EXPECT_EQ(Front("p"), "1");
+  ASSERT_OK(loop_->PickController("p", Soon()));
+  auto status = loop_->Find("p");
+  ASSERT_OK(status);
+  EXPECT_EQ(status->nodes, (RoleCount{1, 1}));
+  EXPECT_EQ(status->controllers, (RoleCount{1, 1}));
+  EXPECT_TRUE(status->controller_required);
+  EXPECT_TRUE(status->schedulable());
+
+  for (const PluginType type : {kNode, kController}) ASSERT_OK(registry_->Deregister(type, "p", "1"));
+  status = loop_->Find("p");
+  ASSERT_OK(status);
+  EXPECT_EQ(status->nodes, (RoleCount{0, 1}));
+  EXPECT_FALSE(status->schedulable());
+  EXPECT_THAT(status->instances, IsEmpty());
+  EXPECT_EQ(loop_->Find("q")->nodes, (RoleCount{0, 1}));
+  EXPECT_THAT(loop_->Find("r"), FailsWith(absl::StatusCode::kNotFound, "'r'"));
+}
+
+TEST_F(PluginLoopTest, G_ASickInstanceIsExpectedAndNotHealthy) {
+  StartLoop(milliseconds(2));
+  const auto plugin = Run("p", "1");
+  EXPECT_EQ(Front("p"), "1");
+  plugin->Die();
+  EXPECT_TRUE(WaitForEvent("health", "1", "not healthy"));
+  EXPECT_EQ(loop_->Find("p")->nodes.healthy, 0);
+}
+
+TEST_F(PluginLoopTest, K4_WhoeverWantsToKnowIsToldWhenHealthChanges) {
+  StartLoop(milliseconds(2));
+  std::promise<void> sick, well_again;
+  std::atomic<int> told = 0;
+  const auto plugin = Run("p", "1");
+  EXPECT_TRUE(WaitForEvent("health", "1", "healthy"));
+  loop_->OnHealthChange([&](const std::string& name, bool healthy) {
+    EXPECT_EQ(name, "p");
+    const int number = ++told;
+    if (number == 1 && !healthy) sick.set_value();
+    if (number == 2 && healthy) well_again.set_value();
+  });
+  plugin->Die();
+  EXPECT_EQ(sick.get_future().wait_until(Soon()), std::future_status::ready);
+  plugin->Revive();
+  EXPECT_EQ(well_again.get_future().wait_until(Soon()), std::future_status::ready);
+}
+
+}  // namespace
+}  // namespace mooring::manager

@@ -1,0 +1,257 @@
+// (a), the dynamic registry, over a real state in a file.
+#include "manager/plugins/registry.h"
+
+#include <gmock/gmock.h>
+
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "manager/state/keys.h"
+#include "manager/state/sqlite_state.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::TempDir;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::Field;
+using ::testing::IsEmpty;
+using ::testing::Optional;
+
+constexpr PluginType kNode = PluginType::kNode;
+constexpr PluginType kController = PluginType::kController;
+
+InstanceInfo Instance(const std::string& name, const std::string& id, PluginType type = kNode) {
+  InstanceInfo instance;
+  instance.type = type;
+  instance.name = name;
+  instance.version = "1." + id;
+  instance.socket_path = "/run/" + id + "/csi.sock";
+  instance.instance_id = id;
+  instance.provider = "exec";
+  instance.mount_point = "/var/lib/mounts";
+  instance.container_mount_point = "/mounts";
+  return instance;
+}
+
+auto Is(const std::string& id) { return Field(&InstanceInfo::instance_id, id); }
+
+Clock::time_point Soon() { return Clock::now() + seconds(20); }
+
+class RegistryTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Restart(); }
+
+  // From what is on disk.
+  void Restart() {
+    registry_.reset();
+    state_.reset();
+    auto state = OpenSqliteState(dir_ / "state");
+    ASSERT_OK(state);
+    state_ = *std::move(state);
+    auto registry = Registry::Open(*state_, "host-1");
+    ASSERT_OK(registry);
+    registry_ = *std::move(registry);
+  }
+
+  // What is waiting there, as "+id" and "-id".
+  static std::vector<std::string> Drain(Registry::Subscription& subscription) {
+    std::vector<std::string> events;
+    for (;;) {
+      const auto event = subscription.Next(Clock::now());
+      if (!event.ok() || !*event) return events;
+      const bool is_new = (*event)->kind == RegistryEvent::Kind::kRegistered;
+      events.push_back((is_new ? "+" : "-") + (*event)->instance.instance_id);
+    }
+  }
+
+  TempDir dir_;
+  std::unique_ptr<State> state_;
+  std::unique_ptr<Registry> registry_;
+};
+
+TEST_F(RegistryTest, A1_InstancesAreKeptByTypeAndNameNewestFirst) {
+  ASSERT_OK(registry_->Register(Instance("p", "1")));
+  ASSERT_OK(registry_->Register(Instance("p", "2")));
+  ASSERT_OK(registry_->Register(Instance("q", "3")));
+  ASSERT_OK(registry_->Register(Instance("p", "4", kController)));
+  EXPECT_THAT(registry_->Instances(kNode, "p"), ElementsAre(Instance("p", "2"), Instance("p", "1")));
+  EXPECT_THAT(registry_->Instances(kNode, "q"), ElementsAre(Is("3")));
+  EXPECT_THAT(registry_->Instances(kController, "p"), ElementsAre(Is("4")));
+}
+
+TEST_F(RegistryTest, A2_TheSameInstanceAgainIsNoEventAndNoReorder) {
+  Registry::Subscription events(*registry_, kNode);
+  ASSERT_OK(registry_->Register(Instance("p", "1")));
+  ASSERT_OK(registry_->Register(Instance("p", "2")));
+  ASSERT_OK(registry_->Register(Instance("p", "1")));
+  EXPECT_THAT(Drain(events), ElementsAre("+1", "+2"));
+  EXPECT_THAT(registry_->Instances(kNode, "p"), ElementsAre(Is("2"), Is("1")));
+}
+
+TEST_F(RegistryTest, A2_AnInstanceThatMovedToAnotherSocketIsNewAndThereOnce) {
+  ASSERT_OK(registry_->Register(Instance("p", "1")));
+  ASSERT_OK(registry_->Register(Instance("p", "2")));
+  InstanceInfo moved = Instance("p", "1");
+  moved.socket_path = "/run/elsewhere/csi.sock";
+  Registry::Subscription events(*registry_, kNode);
+  ASSERT_OK(registry_->Register(moved));
+  EXPECT_THAT(Drain(events), ElementsAre("+1"));
+  EXPECT_THAT(registry_->Instances(kNode, "p"), ElementsAre(moved, Is("2")));
+}
+
+TEST_F(RegistryTest, A2_NeedsNameInstanceAndSocket) {
+  const auto without = [](auto member) {
+    InstanceInfo instance = Instance("p", "1");
+    instance.*member = "";
+    return instance;
+  };
+  using absl::StatusCode;
+  EXPECT_THAT(registry_->Register(without(&InstanceInfo::name)), FailsWith(StatusCode::kInvalidArgument, "name"));
+  EXPECT_THAT(registry_->Register(without(&InstanceInfo::socket_path)),
+              FailsWith(StatusCode::kInvalidArgument, "plugin 'p': its socket"));
+  EXPECT_THAT(registry_->Register(without(&InstanceInfo::instance_id)),
+              FailsWith(StatusCode::kInvalidArgument, "plugin 'p': the instance id"));
+  EXPECT_THAT(registry_->List(kNode), IsEmpty());
+}
+
+TEST_F(RegistryTest, A3_DeregisterOfTheUnknown) {
+  EXPECT_THAT(registry_->Deregister(kNode, "p", "1"), FailsWith(absl::StatusCode::kNotFound, "'p' (csi-node)"));
+  ASSERT_OK(registry_->Register(Instance("p", "1")));
+  EXPECT_THAT(registry_->Deregister(kController, "p", "1"), FailsWith(absl::StatusCode::kNotFound, "csi-controller"));
+  EXPECT_THAT(registry_->Deregister(kNode, "p", ""), FailsWith(absl::StatusCode::kInvalidArgument, "missing"));
+
+  Registry::Subscription events(*registry_, kNode);
+  EXPECT_OK(registry_->Deregister(kNode, "q", "1"));
+  EXPECT_OK(registry_->Deregister(kNode, "p", "2"));
+  EXPECT_THAT(Drain(events), IsEmpty());
+  EXPECT_THAT(registry_->Get(kNode, "p"), Optional(Is("1")));
+  EXPECT_OK(registry_->Deregister(kNode, "p", "1"));
+  EXPECT_THAT(Drain(events), ElementsAre("-1"));
+  EXPECT_OK(registry_->Deregister(kNode, "p", "1"));
+}
+
+TEST_F(RegistryTest, A4_ListAndGetGiveTheFrontALookUpByInstanceAny) {
+  ASSERT_OK(registry_->Register(Instance("q", "3")));
+  ASSERT_OK(registry_->Register(Instance("p", "1")));
+  ASSERT_OK(registry_->Register(Instance("p", "2")));
+  EXPECT_THAT(registry_->List(kNode), ElementsAre(Is("2"), Is("3")));
+  EXPECT_THAT(registry_->Get(kNode, "p"), Optional(Is("2")));
+  EXPECT_THAT(registry_->FindInstance("1", kNode), Optional(Instance("p", "1")));
+  EXPECT_EQ(registry_->FindInstance("1", kController), std::nullopt);
+  EXPECT_EQ(registry_->Get(kNode, "r"), std::nullopt);
+}
+
+TEST_F(RegistryTest, A4_WhenTheFrontGoesTheOneBeforeTakesOver) {
+  ASSERT_OK(registry_->Register(Instance("p", "1")));
+  ASSERT_OK(registry_->Register(Instance("p", "2")));
+  ASSERT_OK(registry_->Deregister(kNode, "p", "2"));
+  EXPECT_THAT(registry_->Get(kNode, "p"), Optional(Is("1")));
+  EXPECT_THAT(registry_->WaitForPlugin(kNode, "p", Clock::now()).value(), Is("1"));
+}
+
+TEST_F(RegistryTest, A5_EachSubscriberOfATypeGetsEveryEventInOrder) {
+  Registry::Subscription first(*registry_, kNode), second(*registry_, kNode), other(*registry_, kController);
+  std::vector<std::string> expected;
+  for (int i = 0; i < 50; ++i) {
+    const std::string id = std::to_string(i);
+    ASSERT_OK(registry_->Register(Instance("p", id)));
+    ASSERT_OK(registry_->Deregister(kNode, "p", id));
+    expected.insert(expected.end(), {"+" + id, "-" + id});
+  }
+  EXPECT_EQ(Drain(first), expected);  // nobody read meanwhile, and nobody was held up
+  EXPECT_EQ(Drain(second), expected);
+  EXPECT_THAT(Drain(other), IsEmpty());
+}
+
+TEST_F(RegistryTest, A5_SubscriptionsEndWithTheSubscriberOrAtShutdown) {
+  Registry::Subscription stopped(*registry_, kNode), closed(*registry_, kNode);
+  { const Registry::Subscription gone(*registry_, kNode); }
+  auto first = std::async(std::launch::async, [&] { return stopped.Next(Soon()).status(); });
+  stopped.Stop();
+  EXPECT_THAT(first.get(), FailsWith(absl::StatusCode::kCancelled, "stopped"));
+
+  ASSERT_OK(registry_->Register(Instance("p", "1")));
+  registry_->Close();
+  EXPECT_THAT(Drain(closed), ElementsAre("+1"));  // told before the end
+  EXPECT_THAT(closed.Next(Soon()), FailsWith(absl::StatusCode::kCancelled, "closed"));
+  EXPECT_THAT(registry_->Register(Instance("p", "2")), FailsWith(absl::StatusCode::kCancelled, "closed"));
+}
+
+TEST_F(RegistryTest, A6_ContentsAndOrderAreReadBackFromDisk) {
+  ASSERT_OK(registry_->Register(Instance("p", "1")));
+  ASSERT_OK(registry_->Register(Instance("p", "2")));
+  ASSERT_OK(registry_->Register(Instance("p", "3")));
+  ASSERT_OK(registry_->Register(Instance("p", "4", kController)));
+  ASSERT_OK(registry_->Deregister(kNode, "p", "2"));
+  Restart();
+  EXPECT_THAT(registry_->Instances(kNode, "p"), ElementsAre(Instance("p", "3"), Instance("p", "1")));
+  EXPECT_THAT(registry_->Instances(kController, "p"), ElementsAre(Instance("p", "4", kController)));
+}
+
+TEST_F(RegistryTest, A6_ItIsStoredBeforeItIsTold) {
+  Registry::Subscription events(*registry_, kNode);
+  auto told = std::async(std::launch::async, [&] {
+    const auto event = events.Next(Soon());
+    const auto stored = state_->Get(RegistryStateKey("host-1"));
+    return event.ok() && *event && stored.ok() && *stored &&
+           (*stored)->value.find("/run/1/csi.sock") != std::string::npos;
+  });
+  ASSERT_OK(registry_->Register(Instance("p", "1")));
+  EXPECT_TRUE(told.get());
+}
+
+TEST_F(RegistryTest, A6_HostsDoNotSeeEachOther) {
+  ASSERT_OK(registry_->Register(Instance("p", "1")));
+  const auto other = Registry::Open(*state_, "host-2");
+  ASSERT_OK(other);
+  EXPECT_THAT((*other)->List(kNode), IsEmpty());
+}
+
+// A state that is full, or whose disk fails.
+class BrokenState final : public State {
+ public:
+  absl::StatusOr<std::optional<KeyValue>> Get(const std::string&) override { return std::optional<KeyValue>(); }
+  absl::StatusOr<Listing> List(const std::string&) override { return Listing(); }
+  absl::StatusOr<std::int64_t> Commit(const Transaction&) override { return ResourceExhausted("the disk is full"); }
+  absl::StatusOr<std::unique_ptr<Watch>> StartWatch(const std::string&, std::int64_t) override {
+    return Unimplemented("none");
+  }
+  void EndWatches() override {}
+};
+
+TEST(RegistryWithoutStateTest, A6_WhatCannotBeStoredDoesNotHappen) {
+  BrokenState state;
+  const auto registry = Registry::Open(state, "host-1");
+  ASSERT_OK(registry);
+  Registry::Subscription events(**registry, kNode);
+  EXPECT_THAT((*registry)->Register(Instance("p", "1")),
+              FailsWith(absl::StatusCode::kResourceExhausted, "the registry of plugins: the disk is full"));
+  EXPECT_THAT((*registry)->List(kNode), IsEmpty());
+  EXPECT_EQ(*events.Next(Clock::now()), std::nullopt);
+}
+
+TEST_F(RegistryTest, A7_WaitForPluginIsCheckedAtOnceThenWokenByTheEvent) {
+  EXPECT_THAT(registry_->WaitForPlugin(kNode, "p", Clock::now() + milliseconds(5)),
+              FailsWith(absl::StatusCode::kDeadlineExceeded, "'p'"));
+  auto waiting = std::async(std::launch::async, [&] { return registry_->WaitForPlugin(kNode, "p", Soon()); });
+  ASSERT_OK(registry_->Register(Instance("other", "1")));
+  ASSERT_OK(registry_->Register(Instance("p", "2")));
+  EXPECT_THAT(waiting.get().value(), Is("2"));
+  EXPECT_THAT(registry_->WaitForPlugin(kNode, "p", Clock::now()).value(), Is("2"));
+
+  auto never = std::async(std::launch::async, [&] { return registry_->WaitForPlugin(kNode, "never", Soon()); });
+  registry_->Close();
+  EXPECT_THAT(never.get(), FailsWith(absl::StatusCode::kCancelled, "closed"));
+}
+
+}  // namespace
+}  // namespace mooring::manager
