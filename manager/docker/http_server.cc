@@ -94,6 +94,8 @@ absl::StatusOr<std::unique_ptr<DockerHttpServer>> DockerHttpServer::Start(Handle
   RoomyServer& server = serving->server;
   server.set_address_family(AF_UNIX);
   server.set_payload_max_length(kLargestRequest);
+  // The mode that bind(2) gives the socket's file: never for others, not for a moment.
+  server.set_socket_options([](socket_t fd) { ::fchmod(fd, 0600); });
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };  // the server deletes it
   for (const char* method : kMethods) {
     server.Post(method, [handler, method, &calls = serving->calls](const httplib::Request& request,
@@ -103,10 +105,7 @@ absl::StatusOr<std::unique_ptr<DockerHttpServer>> DockerHttpServer::Start(Handle
       calls.End();
     });
   }
-  const mode_t before = ::umask(0177);
-  const bool bound = server.BindTo(path);
-  ::umask(before);
-  if (!bound) return Internal(fmt::format("cannot listen on {}", Quote(path)));
+  if (!server.BindTo(path)) return Internal(fmt::format("cannot listen on {}", Quote(path)));
   serving->thread = std::thread([&server, &ended = serving->ended] {
     server.listen_after_bind();
     ended = true;

@@ -17,8 +17,7 @@ class DockerHttpServer {
   using Handler = std::function<std::string(const std::string&, const std::string&, Clock::time_point)>;
 
   // Makes the socket (0600, its directory where that is missing) in the place of one that nobody serves any more, and
-  // serves it by `handler`. FAILED_PRECONDITION: somebody serves it already. Early in the process's life:
-  // the socket's mode comes from umask(2), which is the whole process's.
+  // serves it by `handler`. FAILED_PRECONDITION: somebody serves it already.
   static absl::StatusOr<std::unique_ptr<DockerHttpServer>> Start(Handler handler, const std::string& socket);
   ~DockerHttpServer();  // Stop, and waits for the calls under way
 

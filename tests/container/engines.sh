@@ -1,0 +1,118 @@
+# shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's
+# dockerd, podman and the manager of these tests. Sourced by run, inside the namespaces.
+
+cgroup=/${work##*/}
+export DOCKER_HOST=unix://$work/docker/docker.sock
+export MOORING_MANAGER=unix://$work/manager.sock
+export CONTAINERS_CONF=$work/containers.conf
+plugin_socket=/run/docker/plugins/mooring.sock
+
+fail() {
+  say "$*"
+  exit 1
+}
+
+# await WHAT COMMAND...: until it succeeds.
+await() {
+  local what=$1 deadline=$((SECONDS + patience))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    [ "$SECONDS" -lt "$deadline" ] || fail "not after $patience s: $what"
+    sleep 0.05
+  done
+}
+
+# expect WHAT GOT WANTED
+expect() { [ "$2" = "$3" ] || fail "$1 is '$2', not '$3'"; }
+
+# expect_match WHAT GOT REGEX
+expect_match() { [[ $2 =~ $3 ]] || fail "$1 is '$2', which does not match '$3'"; }
+
+# refused WORDS COMMAND...: it fails and says so.
+refused() {
+  local words=$1 said
+  shift
+  if said=$("$@" 2>&1); then fail "not refused: $*"; fi
+  [[ $said == *"$words"* ]] || fail "refused without '$words': $said"
+}
+
+# start NAME COMMAND...: in the background, its process in $work/NAME.pid: each test has a shell of its own, and the
+# processes are everybody's.
+start() {
+  local name=$1
+  shift
+  "$@" >>"$work/$name.log" 2>&1 </dev/null &
+  echo $! >"$work/$name.pid"
+}
+
+# end NAME SIGNAL: and waits until it is gone.
+end() {
+  local process
+  process=$(cat "$work/$1.pid")
+  kill "-$2" "$process" 2>/dev/null || return 0
+  await "the end of $1" gone "$process"
+}
+
+# Of children that are not this shell's, the namespace's first process collects what is left.
+gone() { ! grep -qs '^State:\s*[^Z]' "/proc/$1/status"; }
+
+start_manager() {
+  start manager "$bin/mooring-manager" --socket "$work/manager.sock" --state-dir "$work/manager" \
+    --runtime-dir "$work/plugins" --docker-socket "$plugin_socket" --docker-plugin "${docker_plugin:-}" \
+    --engine "$work/docker/docker.sock" --host container-test
+  await "the manager serves" "$bin/mooring" plugin status
+  await "the volume plugin serves" curl -sf --unix-socket "$plugin_socket" -X POST http://plugin/Plugin.Activate
+}
+
+start_dockerd() {
+  start dockerd dockerd --data-root "$work/docker/data" --exec-root "$work/docker/exec" --pidfile "$work/docker/pid" \
+    -H "$DOCKER_HOST" --cgroup-parent "$cgroup" --bridge none --iptables=false --ip-forward=false --ip-masq=false \
+    --add-runtime "bounded=$here/runc-bounded" --default-runtime bounded
+  await "dockerd serves" docker version
+}
+
+# Of limits it would raise, which takes CAP_SYS_RESOURCE; the storage needs no kernel module.
+podman_run() {
+  podman_do run --network none --cgroup-parent "$cgroup" --ulimit "nofile=$(ulimit -Hn)" --ulimit "nproc=$(ulimit -Hu)" "$@"
+}
+
+podman_do() {
+  podman --root "$work/podman/root" --runroot "$work/podman/run" --tmpdir "$work/podman/tmp" --storage-driver vfs "$@"
+}
+
+write_podman_configuration() {
+  cat >"$CONTAINERS_CONF" <<END
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "runc"
+volume_plugin_timeout = 60
+[engine.volume_plugins]
+mooring = "$plugin_socket"
+END
+}
+
+in_docker() { docker run --rm --network none "$@"; }
+
+run_plugin_as_process() {
+  "$bin/mooring" plugin run mooring.csi --exec "$bin/mooring-plugin --state-dir $work/volumes"
+}
+
+set_up() {
+  mount -t tmpfs run /run       # sockets and locks of engines that may run here are theirs
+  mount -t tmpfs shared /dev/shm
+  mkdir -p "$(dirname "$plugin_socket")" "$work/docker"
+  write_podman_configuration
+  start_dockerd
+  make_image
+  docker_plugin=mooring.csi
+  start_manager
+  run_plugin_as_process >/dev/null
+}
+
+tear_down() {
+  local name
+  docker ps -aq | xargs -r docker rm -f >/dev/null || true
+  podman_do rm -fat 0 >/dev/null || true
+  for name in manager dockerd; do end "$name" TERM; done
+}

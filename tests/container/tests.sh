@@ -1,0 +1,153 @@
+# shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's
+# The tests. Each makes volumes of its own and leaves none.
+
+status_of() { docker volume inspect -f "{{index .Status \"$2\"}}" "$1"; }
+claims_of() { docker volume inspect -f '{{len .Status.Claims}}' "$1"; }
+mounts_of() { mounts_below "$work/manager/mounts" | grep -c -F "/docker/$1/" || true; }
+
+# What is left of a volume that is gone.
+expect_nothing_of() {
+  expect "the mounts of $1" "$(mounts_of "$1")" 0
+  refused "no such volume" docker volume inspect "$1"
+}
+
+test_docker_writes_and_reads_a_volume() {
+  docker volume create -d mooring -o size=64MiB -o fsType=ext4 db
+  expect "the plugin" "$(status_of db Plugin)" mooring.csi
+  expect_match "its health" "$(status_of db PluginHealth)" '^nodes 1/1'
+  expect "the capacity" "$(status_of db CapacityBytes)" 6.7108864e+07
+  in_docker -v db:/data base sh -c 'echo hello >/data/f'
+  expect "what was written" "$(in_docker -v db:/data base cat /data/f)" hello
+  expect_match "the mount in the container" "$(in_docker -v db:/data base grep ' /data ' /proc/mounts)" '^/dev/loop[0-9]+ /data ext4 rw'
+  refused "Read-only file system" in_docker -v db:/data:ro base sh -c 'echo more >/data/f'
+  expect "the claims afterwards" "$(claims_of db)" 0
+  docker volume rm db
+  expect_nothing_of db
+}
+
+test_docker_shows_what_is_wrong() {
+  refused "there is no such option" docker volume create -d mooring -o colour=red db
+  refused "is not a size" docker volume create -d mooring -o size=big db
+  refused "no such plugin is known" docker volume create -d mooring -o plugin=other.csi db || true
+  expect "the volumes" "$(docker volume ls -q -f driver=mooring)" ''
+}
+
+test_docker_shares_a_volume_among_containers_and_keeps_it_while_it_is_used() {
+  docker volume create -d mooring -o size=64MiB shared
+  docker run -d --name one --network none -v shared:/data base sleep 1000
+  docker run -d --name two --network none -v shared:/data base sleep 1000
+  expect "the claims" "$(claims_of shared)" 2
+  docker exec one sh -c 'echo from one >/data/f'
+  expect "what the other reads" "$(docker exec two cat /data/f)" "from one"
+  refused "in use" docker volume rm shared
+  docker rm -f one
+  expect "what the other still reads" "$(docker exec two cat /data/f)" "from one"
+  docker rm -f two
+  docker volume rm shared
+  expect_nothing_of shared
+}
+
+test_data_survives_the_manager() {
+  local before
+  docker volume create -d mooring -o size=64MiB kept
+  docker run -d --name user --network none -v kept:/data base sleep 1000
+  docker exec user sh -c 'echo before >/data/f'
+  before=$(mounts_of kept)
+  end manager KILL
+  expect "what the container reads without a manager" "$(docker exec user cat /data/f)" before
+  docker exec user sh -c 'echo meanwhile >/data/g'
+  start_manager
+  expect "the mounts after the restart" "$(mounts_of kept)" "$before"
+  expect "the claims after the restart" "$(claims_of kept)" 1
+  docker rm -f user
+  expect "the claims of a container that is gone" "$(claims_of kept)" 0
+  expect "what is read later" "$(in_docker -v kept:/data base cat /data/f /data/g | tr '\n' ' ')" "before meanwhile "
+  end manager TERM
+  start_manager
+  expect "what is read after an orderly restart" "$(in_docker -v kept:/data base cat /data/f)" before
+  docker volume rm kept
+  expect_nothing_of kept
+}
+
+has_started() { [ "$(docker exec always grep -c started /data/starts)" = "$1" ]; }
+
+test_data_survives_the_daemon() {
+  docker volume create -d mooring -o size=64MiB kept
+  docker run -d --name always --restart always --network none -v kept:/data base sh -c 'echo started >>/data/starts; sleep 1000'
+  await "the container's first start" docker exec always grep -q started /data/starts
+  end dockerd KILL
+  start_dockerd
+  await "the container's second start" has_started 2
+  expect "the claims of the one container" "$(claims_of kept)" 1
+  end dockerd TERM
+  start_dockerd
+  await "the container's third start" has_started 3
+  expect "the volumes that Docker knows" "$(docker volume ls -q -f driver=mooring)" kept
+  expect "the mounts" "$(mounts_of kept)" 1
+  docker rm -f always
+  docker volume rm kept
+  expect_nothing_of kept
+}
+
+test_docker_read_only_volumes_and_propagation() {
+  local mountpoint
+  docker volume create -d mooring -o size=64MiB seen
+  in_docker -v seen:/data base sh -c 'echo hello >/data/f'
+  docker volume create -d mooring -o from-volume=seen -o ro=true copy
+  expect "the copy" "$(in_docker -v copy:/data base cat /data/f)" hello
+  refused "Read-only file system" in_docker -v copy:/data base sh -c 'echo more >/data/f'
+  docker volume create -d mooring -o size=64MiB -o propagation=rslave open
+  for volume in seen open; do
+    docker run -d --name "$volume" --network none -v "$volume:/data" base sleep 1000
+    mountpoint=$(docker volume inspect -f '{{.Mountpoint}}' "$volume")
+    mkdir "$mountpoint/below"
+    mount -t tmpfs below "$mountpoint/below"
+  done
+  expect "mounts that come into the private one" "$(docker exec seen grep -c ' /data/below ' /proc/mounts || true)" 0
+  expect "mounts that come into the other" "$(docker exec open grep -c ' /data/below ' /proc/mounts)" 1
+  for volume in seen open; do
+    umount "$(docker volume inspect -f '{{.Mountpoint}}' "$volume")/below"
+    docker rm -f "$volume"
+  done
+  docker volume rm seen copy open
+}
+
+test_podman_writes_and_reads_a_volume() {
+  podman_do volume create --driver mooring --opt size=64MiB pod
+  podman_run --rm -v pod:/data base sh -c 'echo hello >/data/f'
+  expect "what was written" "$(podman_run --rm -v pod:/data base cat /data/f)" hello
+  expect_match "the mount" "$(podman_run --rm -v pod:/data base grep ' /data ' /proc/mounts)" '^/dev/loop[0-9]+ /data ext4'
+  expect "what podman shows" "$(podman_do volume inspect pod | jq -r '.[0].Driver + " " + .[0].Status.Plugin')" "mooring mooring.csi"
+  podman_run -d --name user -v pod:/data base sleep 1000
+  end manager KILL
+  expect "what is read without a manager" "$(podman_do exec user cat /data/f)" hello
+  start_manager
+  expect "what a second container reads" "$(podman_run --rm -v pod:/data base cat /data/f)" hello
+  podman_do rm -f -t 0 user
+  expect "what docker reads of it" "$(in_docker -v pod:/data --volume-driver mooring base cat /data/f)" hello
+  podman_do volume rm pod
+  expect "the mounts" "$(mounts_of pod)" 0
+}
+
+# Our plugin as a privileged container, in the place of the process: its volumes are its own, below the manager's root.
+test_the_plugin_runs_as_a_container() {
+  local state=$work/manager/mounts/plugin-state
+  make_plugin_image
+  "$bin/mooring" plugin run boxed.csi --image mooring-plugin:test -- --state-dir "$state" --driver-name boxed.csi
+  expect_match "its status" "$("$bin/mooring" plugin status boxed.csi)" 'healthy'
+  expect "its containers" "$(docker ps -q -f label=mooring.plugin=boxed.csi | wc -l)" 1
+  docker volume create -d mooring -o plugin=boxed.csi -o size=64MiB boxed
+  docker run -d --name user --network none -v boxed:/data base sleep 1000
+  docker exec user sh -c 'echo hello >/data/f'
+  end manager KILL
+  start_manager
+  expect "its containers after a restart of the manager" "$(docker ps -q -f label=mooring.plugin=boxed.csi | wc -l)" 1
+  docker ps -q -f label=mooring.plugin=boxed.csi | xargs docker kill
+  expect "what is read without the plugin" "$(docker exec user cat /data/f)" hello
+  await "another container of the plugin" "$bin/mooring" plugin status boxed.csi
+  docker rm -f user
+  expect "what is read later" "$(in_docker -v boxed:/data base cat /data/f)" hello
+  docker volume rm boxed
+  "$bin/mooring" plugin stop boxed.csi
+  expect "its containers when it is stopped" "$(docker ps -aq -f label=mooring.plugin=boxed.csi | wc -l)" 0
+}
