@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "manager/docker/volume_driver.h"
@@ -83,8 +84,13 @@ class DockerDriverTest : public ::testing::Test {
   }
 
   void Register(PluginType type, const std::string& name) {
-    ASSERT_OK(parts_->registry->Register(
-        {.type = type, .name = name, .version = "1.0", .socket_path = kSocket, .instance_id = name + "-1"}));
+    InstanceInfo instance;
+    instance.type = type;
+    instance.name = name;
+    instance.version = "1.0";
+    instance.socket_path = kSocket;
+    instance.instance_id = name + "-1";
+    ASSERT_OK(parts_->registry->Register(instance));
   }
 
   Json Ask(const std::string& method, const Json& request) {
