@@ -22,8 +22,10 @@ std::string NewName(const VolumeKey& key) {
   std::string name;
   for (const char c : key.id.substr(0, kReadable)) {
     const auto byte = static_cast<unsigned char>(c);
-    name += byte < 0x80 && std::isalnum(byte) != 0 ? c : '-';
+    const bool plain = byte < 0x80 && std::isalnum(byte) != 0;
+    if (plain || !name.empty()) name += plain ? c : '-';
   }
+  if (name.empty()) name = "volume";
   std::random_device random;
   return fmt::format("{}-{:08x}{:08x}", name, random(), random());
 }

@@ -1,0 +1,131 @@
+// The manager's state in memory, and a way to die at any of its commits. Safe from several threads.
+//
+// Left out: durability.
+#ifndef MOORING_TESTS_FAKES_MEMORY_STATE_H_
+#define MOORING_TESTS_FAKES_MEMORY_STATE_H_
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "manager/state/change_log.h"
+#include "manager/state/state.h"
+
+namespace mooring::testing {
+
+class MemoryState final : public manager::State {
+ public:
+  // From the (n + 1)th commit on nothing is stored any more, as if the process had been killed before it. -1: never.
+  void DieAfter(int commits) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    left_ = commits;
+  }
+  // Called before each commit, with no lock held: another writer may come between a reading and its commit.
+  void BeforeCommit(std::function<void(const manager::Transaction&)> hook) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    before_commit_ = std::move(hook);
+  }
+  int commits() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return commits_;
+  }
+
+  absl::StatusOr<std::optional<manager::KeyValue>> Get(const std::string& key) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = values_.find(key);
+    return found == values_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  absl::StatusOr<manager::Listing> List(const std::string& prefix) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    manager::Listing listing;
+    listing.revision = revision_;
+    for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first.starts_with(prefix); ++at) {
+      listing.values.push_back(at->second);
+    }
+    return listing;
+  }
+
+  absl::StatusOr<std::int64_t> Commit(const manager::Transaction& transaction) override {
+    if (const auto hook = Hook()) hook(transaction);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    MOORING_RETURN_IF_ERROR(Check(transaction));
+    if (left_ == 0) return Internal("killed before this commit");
+    if (left_ > 0) --left_;
+    std::vector<manager::Change> changes = Apply(transaction);
+    if (changes.empty()) return revision_;
+    ++commits_;
+    ++revision_;
+    log_->Append(std::move(changes));
+    return revision_;
+  }
+
+  absl::StatusOr<std::unique_ptr<manager::Watch>> StartWatch(const std::string& prefix, std::int64_t from) override {
+    return log_->StartWatch(prefix, from);
+  }
+
+  void EndWatches() override { log_->Close(); }
+
+ private:
+  std::function<void(const manager::Transaction&)> Hook() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return before_commit_;
+  }
+
+  absl::Status Check(const manager::Transaction& transaction) const {
+    std::set<std::string> changed;
+    bool twice = false;
+    for (const auto& put : transaction.puts) twice = !changed.insert(put.key).second || twice;
+    for (const auto& key : transaction.deletes) twice = !changed.insert(key).second || twice;
+    if (twice) return InvalidArgument("a key is to be changed twice");
+    for (const auto& compare : transaction.compares) {
+      const auto found = values_.find(compare.key);
+      const std::int64_t now = found == values_.end() ? 0 : found->second.modify_revision;
+      if (now != compare.modify_revision) {
+        return Aborted(fmt::format("{} has revision {} now, not {}", Quote(compare.key), now, compare.modify_revision));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<manager::Change> Apply(const manager::Transaction& transaction) {
+    const std::int64_t next = revision_ + 1;
+    std::vector<manager::Change> changes;
+    for (const auto& put : transaction.puts) {
+      manager::KeyValue& value = values_[put.key];
+      const std::int64_t made = value.create_revision == 0 ? next : value.create_revision;
+      value = {.key = put.key, .value = put.value, .create_revision = made, .modify_revision = next};
+      changes.push_back({.kind = manager::Change::Kind::kPut, .value = value});
+    }
+    for (const std::string& key : transaction.deletes) {
+      const auto found = values_.find(key);
+      if (found == values_.end()) continue;
+      found->second.modify_revision = next;
+      changes.push_back({.kind = manager::Change::Kind::kDelete, .value = found->second});
+      values_.erase(found);
+    }
+    return changes;
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, manager::KeyValue> values_;
+  std::int64_t revision_ = 0;
+  int commits_ = 0;
+  int left_ = -1;
+  std::function<void(const manager::Transaction&)> before_commit_;
+  const std::shared_ptr<manager::ChangeLog> log_ = std::make_shared<manager::ChangeLog>(0);
+};
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_FAKES_MEMORY_STATE_H_

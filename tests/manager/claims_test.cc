@@ -1,0 +1,298 @@
+#include "manager/claims/claims.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/manager/claims_fixture.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::FakeCsiPlugin;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::Pair;
+
+class ClaimsTest : public ClaimsFixture {
+ protected:
+  ClaimsTest() { AddVolume("db"); }
+
+  void WithoutController() {
+    auto features = plugin_->features();
+    features.controller = false;
+    features.attaches = false;
+    plugin_->SetFeatures(features);
+  }
+};
+
+TEST_F(ClaimsTest, I_IsCommittedAndThenPublishedAtTheController) {
+  plugin_->Hang("ControllerPublishVolume");
+  absl::StatusOr<ClaimAnswer> answer;
+  std::thread claimer([&] { answer = Claim(Request("web-1")); });
+  ASSERT_TRUE(plugin_->WaitForCalls("ControllerPublishVolume", 1));
+  EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kSent) << "stored before the call";
+  plugin_->Release();
+  claimer.join();
+  ASSERT_OK(answer);
+  EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kDone);
+  EXPECT_THAT(answer->claim.publish_context, ElementsAre(Pair("device", "/dev/fake-ext-db")));
+  EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
+}
+
+TEST_F(ClaimsTest, K1_TheAnswerCarriesTheVolumeAndThePublishContext) {
+  const auto answer = Claim(Request("web-1"));
+  ASSERT_OK(answer);
+  EXPECT_EQ(answer->volume.external_id, "ext-db");
+  EXPECT_EQ(answer->volume.secrets, Password("hunter2"));
+  EXPECT_EQ(answer->claim.node, "here");
+  EXPECT_EQ(answer->claim.external_node_id, "node-1");
+  EXPECT_THAT(answer->claim.publish_context, Not(IsEmpty()));
+  EXPECT_EQ(answer->claim.revisions.modify, TheClaim().revisions.modify);
+}
+
+TEST_F(ClaimsTest, F2_AgainForWhatIsHeldIsTheSameAnswerAndNoCall) {
+  ASSERT_OK(Claim(Request("web-1")));
+  directory_.SetHealthy("fake.csi", false, false);
+  const auto again = Claim(Request("web-1"));
+  ASSERT_OK(again);
+  EXPECT_THAT(again->claim.publish_context, Not(IsEmpty()));
+  EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 1);
+  EXPECT_EQ(AllClaims().size(), 1U);
+}
+
+TEST_F(ClaimsTest, F4_TheFirstClaimSetsTheModesAndTheLastClearsThem) {
+  EXPECT_EQ(Stored("db").in_use, std::nullopt);
+  ASSERT_OK(Claim(Request("web-1")));
+  EXPECT_EQ(Stored("db").in_use, kWriters);
+  ASSERT_OK(Claim(Request("web-2")));
+  ASSERT_OK(Release("web-1"));
+  EXPECT_EQ(Stored("db").in_use, kWriters);
+  ASSERT_OK(Release("web-2"));
+  EXPECT_EQ(Stored("db").in_use, std::nullopt);
+  EXPECT_EQ(Stored("db").secrets, Password("hunter2")) << "and nothing else of it changed";
+}
+
+TEST_F(ClaimsTest, F4_APastClaimKeepsTheModes) {
+  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(claims_->AllocationGone("web-1"));
+  EXPECT_EQ(Stored("db").in_use, kWriters);
+}
+
+TEST_F(ClaimsTest, F3_ARefusalChangesNothingAndIsTold) {
+  ASSERT_OK(Claim(Request("web-1", kWriter)));
+  const int commits = state_.commits();
+  EXPECT_THAT(Claim(Request("web-2", kWriter)),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "writer 'web-1' on 'here'"));
+  EXPECT_EQ(state_.commits(), commits);
+  EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 1);
+  EXPECT_THAT(Told(), HasSubstr("claim refused"));
+}
+
+// Of any number at the same moment one gets the only place there is.
+TEST_F(ClaimsTest, F3_OfTwoAtTheSameMomentOneStartsOver) {
+  constexpr int kClaimers = 8;
+  std::atomic<int> granted = 0, refused = 0;
+  std::vector<std::thread> claimers;
+  for (int i = 0; i < kClaimers; ++i) {
+    claimers.emplace_back([&, i] {
+      const auto answer = Claim(Request("web-" + std::to_string(i), kWriter));
+      if (answer.ok()) ++granted;
+      if (absl::IsFailedPrecondition(answer.status())) ++refused;
+    });
+  }
+  for (std::thread& claimer : claimers) claimer.join();
+  EXPECT_EQ(granted, 1);
+  EXPECT_EQ(refused, kClaimers - 1);
+  EXPECT_EQ(AllClaims().size(), 1U);
+}
+
+TEST_F(ClaimsTest, F3_AClaimThatComesBetweenReadingAndCommitIsSeen) {
+  bool first = true;
+  state_.BeforeCommit([&](const Transaction&) {
+    if (!std::exchange(first, false)) return;
+    ASSERT_OK(Claim(Request("web-2", kWriter)));
+  });
+  EXPECT_THAT(Claim(Request("web-1", kWriter)), FailsWith(absl::StatusCode::kFailedPrecondition, "writer 'web-2'"));
+}
+
+TEST_F(ClaimsTest, F7_NeedsAHealthyNodeAndController) {
+  directory_.SetHealthy("fake.csi", false, true, "Probe: is sick");
+  EXPECT_THAT(Claim(Request("web-1")),
+              FailsWith(absl::StatusCode::kUnavailable, "no healthy node instance (1 expected)"));
+  directory_.SetHealthy("fake.csi", true, false, "Probe: is sick");
+  const auto refused = Claim(Request("web-1"));
+  EXPECT_THAT(refused, FailsWith(absl::StatusCode::kUnavailable, "no healthy controller instance"));
+  EXPECT_THAT(Message(refused.status()), HasSubstr("Probe: is sick"));
+  EXPECT_THAT(claims_->CheckSchedulable(Stored("db")), FailsWith(absl::StatusCode::kUnavailable, "Probe: is sick"));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  WithoutController();
+  EXPECT_OK(Claim(Request("web-1"))) << "no controller needed, none asked for";
+  EXPECT_OK(claims_->CheckSchedulable(Stored("db")));
+}
+
+TEST_F(ClaimsTest, F7_AnUnknownPluginIsNotSchedulable) {
+  directory_.Remove("fake.csi");
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kUnavailable, "fake.csi"));
+}
+
+TEST_F(ClaimsTest, I_APluginWithoutAControllerIsNotAsked) {
+  WithoutController();
+  const auto answer = Claim(Request("web-1"));
+  ASSERT_OK(answer);
+  EXPECT_EQ(answer->claim.publish, ClaimRecord::Publish::kNone);
+  ASSERT_OK(Release("web-1"));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(plugin_->Calls(), IsEmpty());
+}
+
+TEST_F(ClaimsTest, I_TheExternalNodeIdIsTheRequestsElseAnyClaimsElseTheFingerprints) {
+  ClaimRequest request = Request("web-1");
+  request.external_node_id = "named";
+  ASSERT_OK(Claim(request));
+  const auto second = Claim(Request("web-2"));
+  ASSERT_OK(second);
+  EXPECT_EQ(second->claim.external_node_id, "named");
+  ASSERT_OK(Release("web-1"));
+  ASSERT_OK(Release("web-2"));
+  const auto third = Claim(Request("web-3"));
+  ASSERT_OK(third);
+  EXPECT_EQ(third->claim.external_node_id, "node-1");
+}
+
+TEST_F(ClaimsTest, I_AnotherHostsNodeIdHasToBeSaid) {
+  ClaimRequest request = Request("web-1");
+  request.node = "there";
+  EXPECT_THAT(Claim(request), FailsWith(absl::StatusCode::kInvalidArgument, "external node id"));
+  request.external_node_id = "node-2";
+  ASSERT_OK(Claim(request));
+  EXPECT_THAT(AttachedTo(), ElementsAre("node-2"));
+}
+
+TEST_F(ClaimsTest, I_AllThatIsPublishedOnANodeIsPublishedAlike) {
+  ASSERT_OK(Claim(Request("web-1", kWriters)));
+  ASSERT_OK(Claim(Request("web-2", kWriters, ClaimMode::kRead)));
+  const auto requests = plugin_->Requests<csi::v1::ControllerPublishVolumeRequest>();
+  ASSERT_EQ(requests.size(), 2U);
+  EXPECT_EQ(requests[0].SerializeAsString(), requests[1].SerializeAsString());
+  EXPECT_EQ(requests[0].secrets().at("password"), "hunter2");
+  EXPECT_FALSE(requests[0].readonly());
+}
+
+TEST_F(ClaimsTest, I_WhereTheControllersPartFailsTheClaimIsTakenBack) {
+  plugin_->Fail("ControllerPublishVolume", FailedPrecondition("attached elsewhere"));
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kFailedPrecondition,
+                                                 "ControllerPublishVolume of plugin 'fake.csi': attached elsewhere"));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_EQ(Stored("db").in_use, std::nullopt);
+}
+
+// (d) 8: what an unanswered call may have done is undone.
+TEST_F(ClaimsTest, D8_ALostAnswerOfTheControllerIsCancelledByANegatingCall) {
+  plugin_->Fail("ControllerPublishVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
+  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 1);
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ClaimsTest, D8_WhatIsWorthAnotherTryGetsOne) {
+  plugin_->Fail("ControllerPublishVolume", Unavailable("starting"), 1, 2);
+  ASSERT_OK(Claim(Request("web-1")));
+  EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 3);
+}
+
+TEST_F(ClaimsTest, I_WhatCannotBeTakenBackNowIsOwed) {
+  plugin_->FailAlways("ControllerPublishVolume", Unavailable("away"));
+  plugin_->FailAlways("ControllerUnpublishVolume", Unavailable("away"));
+  EXPECT_THAT(claims_->Claim(Request("web-1"), AtOnce()), FailsWith(absl::StatusCode::kUnavailable, "away"));
+  EXPECT_EQ(TheClaim().state, State::kNodeDetached);
+  EXPECT_THAT(TheClaim().problem, HasSubstr("ControllerUnpublishVolume"));
+  plugin_->ClearFaults();
+  claims_->Resume("fake.csi", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ClaimsTest, I_ControllerCallsAreOneAtATimeForAVolume) {
+  plugin_->Delay("ControllerPublishVolume", std::chrono::milliseconds(2));
+  plugin_->Delay("ControllerUnpublishVolume", std::chrono::milliseconds(2));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&, name = "web-" + std::to_string(i)] {
+      for (int round = 0; round < 5; ++round) {
+        EXPECT_OK(Claim(Request(name)));
+        EXPECT_OK(Release(name));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(plugin_->Violations(), IsEmpty());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(AttachedTo(), IsEmpty()) << "the last one detached it";
+}
+
+TEST_F(ClaimsTest, K4_ResourceExhaustedMarksTheVolumeUntilThePluginsHealthChanges) {
+  plugin_->FailAlways("ControllerPublishVolume", ResourceExhausted("no slot is free"));
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kResourceExhausted, "no slot is free"));
+  EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 1) << "not asked again and again";
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  plugin_->ClearFaults();
+
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kResourceExhausted, "no slot is free"));
+  EXPECT_THAT(claims_->CheckSchedulable(Stored("db")),
+              FailsWith(absl::StatusCode::kResourceExhausted, "no slot is free"));
+  EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 1) << "not asked while it is marked";
+
+  claims_->PluginHealthChanged("another");
+  EXPECT_TRUE(Stored("db").exhausted_at);
+  claims_->PluginHealthChanged("fake.csi");
+  EXPECT_FALSE(Stored("db").exhausted_at);
+  EXPECT_EQ(Stored("db").secrets, Password("hunter2"));
+  EXPECT_OK(Claim(Request("web-1")));
+}
+
+TEST_F(ClaimsTest, K4_TheMarkEndsAfterAnHour) {
+  plugin_->Fail("ControllerPublishVolume", ResourceExhausted("no slot is free"));
+  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  now_ += std::chrono::minutes(59);
+  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  now_ += std::chrono::minutes(1);
+  EXPECT_OK(Claim(Request("web-1")));
+}
+
+TEST_F(ClaimsTest, K2_EveryChangeIsARevision) {
+  const std::int64_t before = Stored("db").revisions.modify;
+  ASSERT_OK(Claim(Request("web-1")));
+  EXPECT_GT(Stored("db").revisions.modify, before);
+  Volume old = Stored("db");
+  ASSERT_OK(Claim(Request("web-2")));
+  EXPECT_THAT(store_.Commit(Changes().Put(old)), FailsWith(absl::StatusCode::kAborted, ""));
+}
+
+TEST_F(ClaimsTest, F2_NoSuchVolume) {
+  ClaimRequest request = Request("web-1");
+  request.volume.id = "nothing";
+  EXPECT_THAT(Claim(request), FailsWith(absl::StatusCode::kNotFound, "'nothing'"));
+}
+
+TEST_F(ClaimsTest, F_NeitherSecretsNorMountFlagsAreTold) {
+  Volume volume = Stored("db");
+  volume.mount_options.flags = {"credentials=swordfish"};
+  ASSERT_OK(store_.Commit(Changes().Put(volume)));
+  ASSERT_OK(Claim(Request("web-1")));
+  plugin_->Fail("ControllerPublishVolume", Internal("no"));
+  EXPECT_FALSE(Claim(Request("web-2")).ok());
+  EXPECT_THAT(Told(), AllOf(Not(HasSubstr("hunter2")), Not(HasSubstr("swordfish"))));
+}
+
+}  // namespace
+}  // namespace mooring::manager
