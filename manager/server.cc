@@ -19,8 +19,6 @@
 #include "base/unique_fd.h"
 #include "base/version.h"
 #include "manager/api/manager_service.h"
-#include "manager/docker/http_server.h"
-#include "manager/docker/volume_driver.h"
 #include "manager/socket.h"
 
 namespace mooring::manager {
@@ -63,7 +61,6 @@ struct Server::Serving {
   Serving(Manager& of, ListeningSocket&& listening)
       : service(MakeManagerService(of.parts())), socket(std::move(listening)), stop(::eventfd(0, EFD_CLOEXEC)) {}
 
-  absl::Status ServeDocker(Parts& parts);
   void Accept();
   void End();
 
@@ -72,23 +69,7 @@ struct Server::Serving {
   UniqueFd stop;  // an eventfd
   std::unique_ptr<grpc::Server> server;
   std::thread acceptor;
-  std::unique_ptr<DockerVolumeDriver> docker_driver;
-  std::unique_ptr<DockerHttpServer> docker_server;  // none: not asked for
 };
-
-absl::Status Server::Serving::ServeDocker(Parts& parts) {
-  const Config& config = parts.config;
-  if (config.docker_socket.empty()) return absl::OkStatus();
-  docker_driver = std::make_unique<DockerVolumeDriver>(parts, config.docker_plugin);
-  const auto handle = [driver = docker_driver.get()](const std::string& method, const std::string& body,
-                                                     Clock::time_point until) {
-    return driver->Handle(method, body, until);
-  };
-  auto serving = DockerHttpServer::Start(handle, config.docker_socket);
-  if (!serving.ok()) return Annotate(serving.status(), "serve Docker's volume plugin");
-  docker_server = *std::move(serving);
-  return absl::OkStatus();
-}
 
 void Server::Serving::Accept() {
   while (WaitForCaller(socket.fd(), stop.get())) {
@@ -125,7 +106,6 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Manager& manager) {
   if (!serving->stop.ok()) return ErrnoStatus(errno, "make an eventfd");
   serving->server = MakeServer(*serving->service);
   if (serving->server == nullptr) return Internal("cannot start the server of the API");
-  MOORING_RETURN_IF_ERROR(serving->ServeDocker(manager.parts()));
   serving->acceptor = std::thread(&Serving::Accept, serving.get());
   log::Info("serving", {{"version", Version()},
                         {"host", config.host},
@@ -136,9 +116,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Manager& manager) {
 }
 
 absl::Status Server::Stop(std::chrono::seconds patience) {
-  const Clock::time_point until = Clock::now() + patience;
-  if (serving_->docker_server != nullptr) MOORING_RETURN_IF_ERROR(serving_->docker_server->Stop(until));
-  const std::vector<std::string> left = serving_->service->Drain(until);
+  const std::vector<std::string> left = serving_->service->Drain(Clock::now() + patience);
   if (!left.empty()) {
     return absl::DeadlineExceededError(
         fmt::format("still under way after {} s: {}", patience.count(), fmt::join(left, ", ")));

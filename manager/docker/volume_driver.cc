@@ -162,6 +162,7 @@ absl::StatusOr<Volume> Request::VolumeFrom(const VolumeKey& key, DockerCreateOpt
   if (volume.plugin.empty()) {
     MOORING_ASSIGN_OR_RETURN(volume.plugin, OnlyPlugin());
   }
+  MOORING_RETURN_IF_ERROR(parts_.plugins->Find(volume.plugin).status());  // a name mistyped is not waited for
   if (options.access) {
     volume.capabilities = {{.access = *options.access}};
   } else {
