@@ -152,7 +152,7 @@ absl::StatusOr<ClaimAnswer> Attachments::ClaimAgain(const MountRecord& record, c
 absl::Status Attachments::WriteIntent(MountRecord& record, Clock::time_point until) {
   if (record.attach_path.empty()) return journal_.Put(record, Durability::kOrdered);
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold path,
-                           locks_.Acquire("path" + record.attach_path, Quote(record.attach_path), until));
+                           locks_.Acquire("path" + record.attach_path, "attach path", until));
   if (const auto other = journal_.FindAttached(record.attach_path)) {
     return AlreadyExists(fmt::format("{} has volume {} for {}: nothing is stacked on it", Quote(record.attach_path),
                                      ToString(other->volume), Quote(other->allocation)));

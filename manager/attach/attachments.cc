@@ -34,13 +34,11 @@ void Attachments::Stop() {
 
 // Escaped names have no '/' in them, so no key of one kind is another's.
 absl::StatusOr<KeyedLocks::Hold> Attachments::Lock(const Key& key, Clock::time_point until) {
-  return locks_.Acquire(fmt::format("request/{}/{}", Escape(key.first), Escape(key.second)),
-                        fmt::format("attachment {} of {}", Quote(key.second), Quote(key.first)), until);
+  return locks_.Acquire(fmt::format("request/{}/{}", Escape(key.first), Escape(key.second)), "attachment", until);
 }
 
 absl::StatusOr<KeyedLocks::Hold> Attachments::LockClaim(const MountRecord& record, Clock::time_point until) {
-  return locks_.Acquire("claim/" + ClaimStateKey(record.volume, record.mode, record.allocation),
-                        "the claim on volume " + ToString(record.volume), until);
+  return locks_.Acquire("claim/" + ClaimStateKey(record.volume, record.mode, record.allocation), "claim", until);
 }
 
 void Attachments::Tell(const std::string& kind, const MountRecord& record, const absl::Status& status) {

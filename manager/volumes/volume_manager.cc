@@ -52,7 +52,7 @@ void VolumeManager::Stop() {
 }
 
 absl::StatusOr<KeyedLocks::Hold> VolumeManager::Lock(const VolumeKey& volume, Clock::time_point until) {
-  return locks_.Acquire(VolumeStateKey(volume), "volume " + ToString(volume), until);
+  return locks_.Acquire(VolumeStateKey(volume), "volume", until);
 }
 
 void VolumeManager::Tell(const std::string& kind, const MountRecord& record, const absl::Status& status) {
@@ -70,9 +70,9 @@ void VolumeManager::Tell(const std::string& kind, const MountRecord& record, con
 absl::Status VolumeManager::CheckPlace(MountRecord& record) {
   if (record.attach_path.empty()) return absl::OkStatus();
   const std::string path = Quote(record.attach_path);
-  if (IsBelow(record.attach_path, settings_.root) || IsBelow(settings_.root, record.attach_path)) {
-    return InvalidArgument(
-        fmt::format("{} is the manager's own: attach it elsewhere than at or above {}", path, Quote(settings_.root)));
+  if (IsBelowAny(record.attach_path, {settings_.root + "/staging", settings_.root + "/per-alloc"}) ||
+      IsBelow(settings_.root, record.attach_path)) {
+    return InvalidArgument(fmt::format("{} is where the manager stages and publishes: attach it elsewhere", path));
   }
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, kernel_.Find(record.attach_path));
   record.made_attach_path = place.kind == PathInfo::Kind::kMissing;

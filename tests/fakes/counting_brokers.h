@@ -1,0 +1,174 @@
+// Claims and the node side as Attachments sees them, with a log of their calls and the errors that a test injects. Safe
+// from several threads.
+#ifndef MOORING_TESTS_FAKES_COUNTING_BROKERS_H_
+#define MOORING_TESTS_FAKES_COUNTING_BROKERS_H_
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "manager/claims/claim_broker.h"
+#include "manager/volumes/volume_mounter.h"
+
+namespace mooring::testing {
+
+// "claim db web-1", in order; and what is to fail.
+class CallLog {
+ public:
+  // The next `times` calls of `what` fail.
+  void Fail(const std::string& what, const absl::Status& status, int times = 1) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (int i = 0; i < times; ++i) faults_[what].push_back(status);
+  }
+
+  absl::Status Enter(const std::string& what, const manager::VolumeKey& volume, const std::string& allocation) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    calls_.push_back(what + " " + volume.id + " " + allocation);
+    changed_.notify_all();
+    auto& faults = faults_[what];
+    if (faults.empty()) return absl::OkStatus();
+    const absl::Status status = faults.front();
+    faults.erase(faults.begin());
+    return status;
+  }
+
+  std::vector<std::string> calls() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return calls_;
+  }
+  int Count(const std::string& what) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return CountLocked(what);
+  }
+  bool WaitFor(const std::string& what, int count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return CountLocked(what) >= count; });
+  }
+  void Clear() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    calls_.clear();
+  }
+
+ private:
+  int CountLocked(const std::string& what) const {
+    return static_cast<int>(std::count_if(calls_.begin(), calls_.end(),
+                                          [&](const std::string& call) { return call.starts_with(what + " "); }));
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> calls_;
+  std::map<std::string, std::vector<absl::Status>> faults_;
+};
+
+class CountingClaims final : public manager::ClaimBroker {
+ public:
+  CountingClaims(CallLog& log, std::string plugin) : log_(log), plugin_(std::move(plugin)) {}
+
+  // Volumes of this name have another plugin.
+  void SetPlugin(const std::string& volume, const std::string& plugin) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    plugins_[volume] = plugin;
+  }
+  std::set<std::string> held() {  // "db web-1"
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return held_;
+  }
+
+  absl::StatusOr<manager::ClaimAnswer> Claim(const manager::ClaimRequest& request,
+                                             manager::Clock::time_point) override {
+    MOORING_RETURN_IF_ERROR(log_.Enter("claim", request.volume, request.allocation));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    held_.insert(request.volume.id + " " + request.allocation);
+    manager::ClaimAnswer answer;
+    answer.volume.key = request.volume;
+    answer.volume.external_id = "ext-" + request.volume.id;
+    answer.volume.plugin = plugins_.contains(request.volume.id) ? plugins_.at(request.volume.id) : plugin_;
+    answer.claim.volume = request.volume;
+    answer.claim.allocation = request.allocation;
+    answer.claim.mode = request.mode;
+    return answer;
+  }
+
+  absl::Status Release(const manager::VolumeKey& volume, manager::ClaimMode, const std::string& allocation,
+                       const absl::Status& node_outcome, manager::Clock::time_point) override {
+    MOORING_RETURN_IF_ERROR(log_.Enter("release", volume, allocation));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (node_outcome.ok()) held_.erase(volume.id + " " + allocation);
+    return absl::OkStatus();
+  }
+
+ private:
+  CallLog& log_;
+  const std::string plugin_;
+  std::mutex mutex_;
+  std::map<std::string, std::string> plugins_;
+  std::set<std::string> held_;
+};
+
+// Mounted is what Mount was called for. A plugin that is away holds HasMount until its deadline.
+class CountingMounter final : public manager::VolumeMounter {
+ public:
+  explicit CountingMounter(CallLog& log) : log_(log) {}
+
+  void SetAway(const std::string& plugin, bool away) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    away ? (void)away_.insert(plugin) : (void)away_.erase(plugin);
+    changed_.notify_all();
+  }
+  void SetMounted(const std::string& allocation, const std::string& request) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    mounted_.insert({allocation, request});
+  }
+  std::size_t mounted_count() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return mounted_.size();
+  }
+
+  absl::Status CheckPlace(manager::MountRecord&) override { return absl::OkStatus(); }
+  absl::Status Prepare(manager::MountRecord& record, manager::Clock::time_point) override {
+    record.target_path = record.source = "/root/per-alloc/" + record.allocation + "/" + record.request;
+    return absl::OkStatus();
+  }
+  absl::Status Mount(manager::MountRecord& record, const manager::MountContext&, manager::Clock::time_point) override {
+    MOORING_RETURN_IF_ERROR(log_.Enter("mount", record.volume, record.allocation));
+    SetMounted(record.allocation, record.request);
+    return absl::OkStatus();
+  }
+  absl::Status Unmount(const manager::MountRecord& record, manager::Clock::time_point) override {
+    MOORING_RETURN_IF_ERROR(log_.Enter("unmount", record.volume, record.allocation));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    mounted_.erase({record.allocation, record.request});
+    return absl::OkStatus();
+  }
+  absl::StatusOr<bool> HasMount(const manager::MountRecord& record, manager::Clock::time_point until) override {
+    MOORING_RETURN_IF_ERROR(log_.Enter("hasmount", record.volume, record.allocation));
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!changed_.wait_until(lock, until, [&] { return !away_.contains(record.plugin); })) {
+      return Unavailable("the plugin is away");
+    }
+    return mounted_.contains({record.allocation, record.request});
+  }
+  absl::Status Expand(const manager::VolumeKey&, std::uint64_t, const manager::Secrets&,
+                      manager::Clock::time_point) override {
+    return absl::OkStatus();
+  }
+
+ private:
+  CallLog& log_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<std::pair<std::string, std::string>> mounted_;
+  std::set<std::string> away_;
+};
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_FAKES_COUNTING_BROKERS_H_

@@ -1,0 +1,297 @@
+#include "manager/attach/attachments.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "manager/state/sqlite_state.h"
+#include "tests/fakes/counting_brokers.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::CallLog;
+using ::mooring::testing::CountingClaims;
+using ::mooring::testing::CountingMounter;
+using ::mooring::testing::TempDir;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+Clock::time_point Soon() { return Clock::now() + std::chrono::seconds(20); }
+
+AttachRequest Request(const std::string& volume = "db", const std::string& allocation = "web-1") {
+  AttachRequest request;
+  request.volume.id = volume;
+  request.allocation = allocation;
+  return request;
+}
+
+class AttachmentsTest : public ::testing::Test {
+ protected:
+  AttachmentsTest() { Start(); }
+
+  // What a manager does that was killed, whenever, and started again.
+  void Restart() {
+    attachments_.reset();
+    Start();
+  }
+  void Start() {
+    journal_ = *MountJournal::Open(store_, "host-1");
+    Attachments::Settings settings;
+    settings.host = "host-1";
+    settings.first_retry = settings.claim_pause = milliseconds(1);
+    settings.longest_retry = milliseconds(20);
+    settings.plugin_wait = milliseconds(50);
+    settings.restorers = 2;
+    attachments_ = std::make_unique<Attachments>(*journal_, claims_, mounter_, events_, settings);
+  }
+  void Restore() {
+    log_.Clear();
+    attachments_->Restore();
+    attachments_->WaitUntilRestored(Soon());
+    EXPECT_EQ(attachments_->restoring(), 0);
+  }
+  absl::StatusOr<MountRecord> Attach(const AttachRequest& request) { return attachments_->Attach(request, {}, Soon()); }
+  absl::Status Detach(const std::string& allocation, const std::string& request) {
+    return attachments_->Detach(allocation, request, {}, Soon());
+  }
+  // The counts of (e) 3.
+  std::vector<int> Counts() {
+    return {log_.Count("hasmount"), log_.Count("claim"), log_.Count("mount"), log_.Count("unmount"),
+            log_.Count("release")};
+  }
+  void SetPhase(const std::string& allocation, MountRecord::Phase phase) {
+    MountRecord record = *journal_->Find(allocation, "db");
+    record.phase = phase;
+    ASSERT_OK(journal_->Put(record, MountJournal::Durability::kOrdered));
+  }
+
+  TempDir directory_;
+  std::unique_ptr<State> state_ = *OpenSqliteState(directory_ / "state.db");
+  RecordsStore store_{*state_};
+  CallLog log_;
+  CountingClaims claims_{log_, "p"};
+  CountingMounter mounter_{log_};
+  Events events_;
+  std::unique_ptr<MountJournal> journal_;
+  std::unique_ptr<Attachments> attachments_;
+};
+
+TEST_F(AttachmentsTest, E1_TheIntentIsWrittenBeforeTheMountAndCompletedAfterIt) {
+  std::vector<std::string> phases;
+  const auto on_step = [&](const std::string& step) {
+    const auto record = journal_->Find("web-1", "db");
+    phases.push_back(step + (record && record->phase == MountRecord::Phase::kIntent ? " intent" : " ?"));
+  };
+  const auto attached = attachments_->Attach(Request(), on_step, Soon());
+  ASSERT_OK(attached);
+  EXPECT_THAT(phases, ElementsAre("claim intent", "mount intent"));
+  EXPECT_EQ(attached->source, "/root/per-alloc/web-1/db");
+  const auto record = journal_->Find("web-1", "db");
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->phase, MountRecord::Phase::kMounted);
+  EXPECT_EQ(record->external_id, "ext-db");
+  EXPECT_EQ(record->plugin, "p");
+}
+
+TEST_F(AttachmentsTest, E3_Simple) {
+  ASSERT_OK(Attach(Request()));
+  ASSERT_OK(Detach("web-1", "db"));
+  EXPECT_THAT(Counts(), ElementsAre(0, 1, 1, 1, 1));
+  EXPECT_THAT(journal_->All(), IsEmpty());
+  EXPECT_THAT(claims_.held(), IsEmpty());
+}
+
+TEST_F(AttachmentsTest, E3_RetryableClaimError) {
+  log_.Fail("claim", Unavailable("the plugin is starting"));
+  ASSERT_OK(Attach(Request()));
+  EXPECT_THAT(Counts(), ElementsAre(0, 2, 1, 0, 0));
+}
+
+TEST_F(AttachmentsTest, E3_AlreadyMounted) {
+  ASSERT_OK(Attach(Request()));
+  Restart();
+  Restore();
+  EXPECT_THAT(Counts(), ElementsAre(1, 0, 0, 0, 0));
+}
+
+TEST_F(AttachmentsTest, E3_RecordButNoMount) {
+  ASSERT_OK(Attach(Request()));
+  ASSERT_OK(mounter_.Unmount(*journal_->Find("web-1", "db"), Soon()));
+  Restart();
+  Restore();
+  EXPECT_THAT(Counts(), ElementsAre(1, 1, 1, 0, 0));
+  EXPECT_EQ(mounter_.mounted_count(), 1U);
+}
+
+TEST_F(AttachmentsTest, E3_FirstUnmountFails) {
+  ASSERT_OK(Attach(Request()));
+  log_.Fail("unmount", FailedPrecondition("it is busy"));
+  const absl::Status status = Detach("web-1", "db");
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(status), HasSubstr("again in the background"));
+  ASSERT_TRUE(log_.WaitFor("release", 2));
+  ASSERT_OK(Detach("web-1", "db"));  // waits for the one in the background
+  EXPECT_THAT(Counts(), ElementsAre(0, 1, 1, 2, 2));
+  EXPECT_THAT(claims_.held(), IsEmpty());
+}
+
+TEST_F(AttachmentsTest, K6_AFailedUnmountKeepsItsClaim) {
+  ASSERT_OK(Attach(Request()));
+  log_.Fail("unmount", FailedPrecondition("it is busy"), 1000);
+  EXPECT_FALSE(Detach("web-1", "db").ok());
+  EXPECT_THAT(claims_.held(), ElementsAre("db web-1"));
+  EXPECT_THAT(journal_->Find("web-1", "db")->problem, HasSubstr("busy"));
+}
+
+TEST_F(AttachmentsTest, E2_AnIntentThatWasCutShortIsTakenBack) {
+  ASSERT_OK(Attach(Request()));
+  SetPhase("web-1", MountRecord::Phase::kIntent);
+  Restart();
+  Restore();
+  EXPECT_THAT(Counts(), ElementsAre(0, 0, 0, 1, 1));
+  EXPECT_THAT(journal_->All(), IsEmpty());
+  EXPECT_THAT(claims_.held(), IsEmpty());
+}
+
+TEST_F(AttachmentsTest, E2_ADetachThatWasCutShortGoesOn) {
+  ASSERT_OK(Attach(Request()));
+  SetPhase("web-1", MountRecord::Phase::kUnmounting);
+  Restart();
+  Restore();
+  EXPECT_THAT(Counts(), ElementsAre(0, 0, 0, 1, 1));
+  EXPECT_THAT(journal_->All(), IsEmpty());
+}
+
+TEST_F(AttachmentsTest, E2_APluginThatHangsHoldsUpOnlyItsOwn) {
+  claims_.SetPlugin("slow", "away");
+  for (int i = 0; i < 6; ++i) ASSERT_OK(Attach(Request("slow", "slow-" + std::to_string(i))));
+  ASSERT_OK(Attach(Request()));
+  mounter_.SetAway("away", true);
+  Restart();
+  log_.Clear();
+  attachments_->Restore();
+  ASSERT_TRUE(log_.WaitFor("hasmount db", 1));
+  EXPECT_OK(Detach("web-1", "db"));
+  EXPECT_EQ(attachments_->restoring(), 6);
+  mounter_.SetAway("away", false);
+  attachments_->WaitUntilRestored(Soon());
+  EXPECT_EQ(attachments_->restoring(), 0);
+  EXPECT_EQ(log_.Count("mount"), 0);
+}
+
+TEST_F(AttachmentsTest, E2_WhatIsAttachedBelowAnotherIsRestoredAfterIt) {
+  AttachRequest outer = Request("outer", "a");
+  outer.attach_path = "/srv/db";
+  AttachRequest inner = Request("inner", "b");
+  inner.attach_path = "/srv/db/wal";
+  claims_.SetPlugin("outer", "away");
+  ASSERT_OK(Attach(outer));
+  ASSERT_OK(Attach(inner));
+  mounter_.SetAway("away", true);
+  Restart();
+  log_.Clear();
+  attachments_->Restore();
+  ASSERT_TRUE(log_.WaitFor("hasmount outer", 2));
+  EXPECT_EQ(log_.Count("hasmount inner"), 0);
+  mounter_.SetAway("away", false);
+  attachments_->WaitUntilRestored(Soon());
+  EXPECT_EQ(log_.Count("hasmount inner"), 1);
+}
+
+TEST_F(AttachmentsTest, D3_AFailedMountIsTakenBackAndItsClaimGivenUp) {
+  log_.Fail("mount", Internal("NodePublishVolume of plugin 'p': no"));
+  const auto attached = Attach(Request());
+  EXPECT_EQ(attached.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(Message(attached.status()), HasSubstr("nothing of it is left"));
+  EXPECT_THAT(Counts(), ElementsAre(0, 1, 1, 1, 1));
+  EXPECT_THAT(journal_->All(), IsEmpty());
+  EXPECT_THAT(claims_.held(), IsEmpty());
+}
+
+TEST_F(AttachmentsTest, D8_WhatCannotBeTakenBackAtOnceIsTakenBackInTheBackground) {
+  log_.Fail("mount", absl::DeadlineExceededError("no answer"));
+  log_.Fail("unmount", Unavailable("the plugin is away"), 3);
+  const auto attached = Attach(Request());
+  EXPECT_THAT(Message(attached.status()), HasSubstr("its claim stays"));
+  ASSERT_TRUE(log_.WaitFor("unmount", 4));
+  ASSERT_OK(Detach("web-1", "db"));
+  EXPECT_THAT(journal_->All(), IsEmpty());
+  EXPECT_THAT(claims_.held(), IsEmpty());
+}
+
+TEST_F(AttachmentsTest, ARefusedClaimLeavesNothing) {
+  log_.Fail("claim", FailedPrecondition("held by web-2"));
+  EXPECT_EQ(Attach(Request()).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Counts(), ElementsAre(0, 1, 0, 0, 0));
+  EXPECT_THAT(journal_->All(), IsEmpty());
+}
+
+TEST_F(AttachmentsTest, TheSameAgainGivesTheSameAndAnotherWayIsRefused) {
+  const auto first = Attach(Request());
+  const auto again = Attach(Request());
+  ASSERT_OK(again);
+  EXPECT_EQ(again->source, first->source);
+  EXPECT_THAT(Counts(), ElementsAre(1, 1, 1, 0, 0));
+  AttachRequest other = Request();
+  other.read_only = true;
+  EXPECT_EQ(Attach(other).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(AttachmentsTest, TwoAtOnePathAreOneTooMany) {
+  AttachRequest request = Request();
+  request.attach_path = "/srv/db";
+  ASSERT_OK(Attach(request));
+  AttachRequest other = Request("other", "web-2");
+  other.attach_path = "/srv//db/";
+  EXPECT_EQ(Attach(other).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(journal_->All(), SizeIs(1));
+}
+
+TEST_F(AttachmentsTest, TwoRequestsOfAnAllocationShareItsClaim) {
+  AttachRequest first = Request();
+  first.request = "one";
+  AttachRequest second = Request();
+  second.request = "two";
+  ASSERT_OK(Attach(first));
+  ASSERT_OK(Attach(second));
+  ASSERT_OK(Detach("web-1", "one"));
+  EXPECT_THAT(claims_.held(), ElementsAre("db web-1"));
+  ASSERT_OK(Detach("web-1", "two"));
+  EXPECT_THAT(claims_.held(), IsEmpty());
+}
+
+TEST_F(AttachmentsTest, H_RsharedNeedsWriteAccess) {
+  AttachRequest request = Request();
+  request.propagation = Propagation::kShared;
+  request.mode = ClaimMode::kRead;
+  EXPECT_EQ(Attach(request).status().code(), absl::StatusCode::kInvalidArgument);
+  request.mode = ClaimMode::kWrite;
+  EXPECT_OK(Attach(request));
+}
+
+TEST_F(AttachmentsTest, H_ReadOnlyIfTheRequestTheModeOrAFlagSaysSo) {
+  AttachRequest by_flag = Request("db", "flag");
+  by_flag.options.flags = {"noatime", "ro"};
+  AttachRequest by_mode = Request("db", "mode");
+  by_mode.mode = ClaimMode::kRead;
+  AttachRequest by_access = Request("db", "access");
+  by_access.capability.access = AccessMode::kMultiNodeReaderOnly;
+  for (const AttachRequest& request : {by_flag, by_mode, by_access}) {
+    const auto attached = Attach(request);
+    ASSERT_OK(attached);
+    EXPECT_TRUE(attached->read_only) << request.allocation;
+  }
+  EXPECT_FALSE(Attach(Request())->read_only);
+}
+
+}  // namespace
+}  // namespace mooring::manager
