@@ -3,10 +3,9 @@
 #define MOORING_MANAGER_MANAGER_H_
 
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <set>
 #include <string>
 #include <thread>
 
@@ -63,17 +62,17 @@ class Manager {
  private:
   explicit Manager(std::unique_ptr<Parts> parts);
   absl::Status Begin();
-  void HealthChanged(const std::string& plugin, bool healthy);
+  void FollowHealth();
   void KeepHouse();
-  std::optional<std::set<std::string>> NextRound(Clock::time_point round);
 
   std::unique_ptr<Parts> parts_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  std::set<std::string> back_;  // plugins that became healthy since the housekeeper looked last
+  std::map<std::string, bool> news_;  // plugins whose health has changed, and whether they are well now
+  std::thread resumer_;               // of volumes that were half made or half deleted before the start
+  std::thread follower_;              // sends plugins that are back what is owed to them
   std::thread housekeeper_;
-  std::thread resumer_;  // of volumes that were half made or half deleted
 };
 
 }  // namespace mooring::manager

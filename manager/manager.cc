@@ -1,0 +1,164 @@
+#include "manager/manager.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "base/version.h"
+#include "manager/csi/grpc_channel.h"
+#include "manager/host_setup.h"
+#include "manager/state/sqlite_state.h"
+#include "manager/supervisor/container_launcher.h"
+#include "manager/supervisor/exec_launcher.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr std::chrono::seconds kRound{30};       // between two looks of the housekeeper at everything
+constexpr std::chrono::seconds kResumeTime{30};  // what one plugin may take of a round
+constexpr std::chrono::minutes kVolumesTime{5};  // for plugins to come back that have a volume half made
+
+// (k) 5: what is declared is expected, in each role it has or had.
+std::vector<PluginLoop::Expected> ExpectedOf(const Supervisor& supervisor) {
+  std::vector<PluginLoop::Expected> expected;
+  for (const PluginRecord& plugin : supervisor.Declared()) {
+    PluginLoop::Expected of_plugin{plugin.name};
+    for (const PluginType type : plugin.types)
+      (type == PluginType::kNode ? of_plugin.nodes : of_plugin.controllers) = 1;
+    if (plugin.types.empty()) of_plugin.nodes = 1;  // what it is shows when it is there
+    expected.push_back(std::move(of_plugin));
+  }
+  return expected;
+}
+
+Supervisor::Settings SupervisingOf(const Config& config) {
+  Supervisor::Settings settings;
+  settings.host = config.host;
+  settings.socket_root = config.runtime_dir;
+  settings.root = config.root;
+  return settings;
+}
+
+absl::Status AssemblePlugins(Parts& parts) {
+  const Config& config = parts.config;
+  MOORING_ASSIGN_OR_RETURN(parts.registry, Registry::Open(*parts.state, config.host));
+  parts.exec_launcher = std::make_unique<ExecLauncher>();
+  parts.container_launcher = std::make_unique<ContainerLauncher>(config.engine);
+  parts.supervisor =
+      std::make_unique<Supervisor>(parts.store, *parts.registry, parts.events, ConnectCsi, *parts.exec_launcher,
+                                   *parts.container_launcher, SupervisingOf(config));
+  parts.plugins = std::make_unique<PluginLoop>(
+      *parts.registry, parts.events, ConnectCsi, [&parts] { return ExpectedOf(*parts.supervisor); },
+      PluginLoop::Settings());
+  return absl::OkStatus();
+}
+
+absl::Status AssembleVolumes(Parts& parts, Mounts& kernel) {
+  const Config& config = parts.config;
+  MOORING_ASSIGN_OR_RETURN(parts.journal, MountJournal::Open(parts.store, config.host));
+  VolumeManager::Settings mounting;
+  mounting.root = config.root;
+  parts.volume_manager =
+      std::make_unique<VolumeManager>(*parts.plugins, kernel, *parts.journal, parts.events, mounting);
+  parts.volumes = std::make_unique<Volumes>(parts.store, *parts.plugins, *parts.volume_manager, parts.controller_locks,
+                                            parts.events, RetryPolicy());
+  Claims::Settings claiming;
+  claiming.host = config.host;
+  parts.claims = std::make_unique<Claims>(parts.store, *parts.plugins, parts.controller_locks, parts.events, claiming);
+  Attachments::Settings attaching;
+  attaching.host = config.host;
+  parts.attachments =
+      std::make_unique<Attachments>(*parts.journal, *parts.claims, *parts.volume_manager, parts.events, attaching);
+  return absl::OkStatus();
+}
+
+// Whoever has it mounted still takes it down, and the claim goes with that.
+bool IsMountedHere(const Parts& parts, const Claim& claim) {
+  const std::vector<MountRecord> records = parts.journal->Of(claim.volume);
+  return std::any_of(records.begin(), records.end(), [&](const MountRecord& record) {
+    return record.allocation == claim.allocation && record.mode == claim.mode;
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Manager>> Manager::Start(const Config& asked, Mounts& kernel) {
+  MOORING_ASSIGN_OR_RETURN(Config config, MakeDirectories(asked));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<State> state, OpenSqliteState(config.state_dir + "/state.db"));
+  MOORING_ASSIGN_OR_RETURN(config.host, KeepHostName(config.state_dir, config.host));
+  MOORING_RETURN_IF_ERROR(ShareRoot(config.root, kernel));
+  auto parts = std::make_unique<Parts>(std::move(config), std::move(state));
+  MOORING_RETURN_IF_ERROR(AssemblePlugins(*parts));
+  MOORING_RETURN_IF_ERROR(AssembleVolumes(*parts, kernel));
+  std::unique_ptr<Manager> manager(new Manager(std::move(parts)));
+  MOORING_RETURN_IF_ERROR(manager->Begin());
+  return manager;
+}
+
+Manager::Manager(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Manager::~Manager() { Stop(); }
+
+absl::Status Manager::Begin() {
+  parts_->plugins->OnHealthChange([this](const std::string& plugin, bool healthy) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    news_[plugin] = healthy;
+    changed_.notify_all();
+  });
+  MOORING_RETURN_IF_ERROR(parts_->supervisor->Start());
+  parts_->attachments->Restore();
+  resumer_ = std::thread([this] { parts_->volumes->Resume(Clock::now() + kVolumesTime); });
+  follower_ = std::thread(&Manager::FollowHealth, this);
+  housekeeper_ = std::thread(&Manager::KeepHouse, this);
+  return absl::OkStatus();
+}
+
+void Manager::FollowHealth() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stopping_ || !news_.empty(); });
+    if (stopping_) return;
+    const std::map<std::string, bool> news = std::exchange(news_, {});
+    lock.unlock();
+    for (const auto& [plugin, healthy] : news) {
+      parts_->claims->PluginHealthChanged(plugin);
+      if (healthy) parts_->claims->Resume(plugin, Clock::now() + kResumeTime);
+    }
+    lock.lock();
+  }
+}
+
+void Manager::KeepHouse() {
+  const auto is_mounted = [this](const Claim& claim) { return IsMountedHere(*parts_, claim); };
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_) {
+    lock.unlock();
+    parts_->claims->Resume("", Clock::now() + kResumeTime);
+    parts_->claims->Collect(is_mounted, Clock::now() + kResumeTime);
+    lock.lock();
+    changed_.wait_for(lock, kRound, [this] { return stopping_; });
+  }
+}
+
+void Manager::Stop() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (std::exchange(stopping_, true)) return;
+    changed_.notify_all();
+  }
+  parts_->events.Close();
+  parts_->state->EndWatches();
+  parts_->registry->Close();
+  parts_->attachments->Stop();
+  parts_->volume_manager->Stop();
+  parts_->controller_locks.Stop();
+  parts_->supervisor->Shutdown();
+  parts_->plugins->Shutdown();
+  for (std::thread* thread : {&resumer_, &follower_, &housekeeper_}) {
+    if (thread->joinable()) thread->join();
+  }
+}
+
+}  // namespace mooring::manager
