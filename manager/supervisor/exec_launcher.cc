@@ -90,6 +90,7 @@ absl::StatusOr<std::unique_ptr<Launched>> ExecLauncher::Launch(const LaunchSpec&
 absl::StatusOr<std::unique_ptr<Launched>> ExecLauncher::Adopt(const LaunchSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const ProcessIdentity identity, Recall(spec));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<PluginProcess> process, PluginProcess::Open(identity, LogPath(spec)));
+  if (!process->IsAlive()) return NotFound(fmt::format("{} has ended", process->Handle()));
   return process;
 }
 

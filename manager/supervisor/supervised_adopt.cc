@@ -27,8 +27,10 @@ void SupervisedPlugin::AdoptOne(const InstanceDirectory& directory, const Plugin
     Tell("failed", true, nullptr, "An instance from before cannot be looked at: " + Message(process.status()));
     return;
   }
-  if (!process.ok()) {
-    (void)RemoveInstanceDirectory(directory.path);
+  if (!process.ok()) {  // it ended while no manager ran
+    absl::Status cleared = DeregisterInstance(around_.registry, name_, directory.id);
+    cleared.Update(RemoveInstanceDirectory(directory.path));
+    if (!cleared.ok()) Tell("failed", true, nullptr, "What an ended instance left stays: " + Message(cleared));
     return;
   }
   auto instance =

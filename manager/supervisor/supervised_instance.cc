@@ -34,6 +34,14 @@ std::string EndpointInstanceId(const PluginRecord& plugin) {
   return fmt::format("{}@{}", plugin.name, plugin.endpoint);
 }
 
+absl::Status DeregisterInstance(Registry& registry, const std::string& plugin, const std::string& id) {
+  absl::Status first;
+  for (const PluginType type : kTypes) {
+    if (registry.FindInstance(id, type)) first.Update(registry.Deregister(type, plugin, id));
+  }
+  return first;
+}
+
 SupervisedInstance::SupervisedInstance(InstanceDirectory directory, std::unique_ptr<Launched> process,
                                        std::shared_ptr<CsiChannel> channel)
     : plugin_(directory.plugin),
@@ -83,11 +91,7 @@ bool SupervisedInstance::IsRegistered(const Registry& registry) const {
 }
 
 absl::Status SupervisedInstance::Deregister(Registry& registry) const {
-  absl::Status first;
-  for (const PluginType type : kTypes) {
-    if (registry.FindInstance(id_, type)) first.Update(registry.Deregister(type, plugin_, id_));
-  }
-  return first;
+  return DeregisterInstance(registry, plugin_, id_);
 }
 
 absl::Status SupervisedInstance::End(Clock::time_point until) {

@@ -68,6 +68,9 @@ class SupervisedInstance {
   const std::shared_ptr<CsiChannel> channel_;
 };
 
+// Out of the registry, as each type it is there.
+absl::Status DeregisterInstance(Registry& registry, const std::string& plugin, const std::string& id);
+
 // Of an endpoint: the same after every start of the manager.
 std::string EndpointInstanceId(const PluginRecord& plugin);
 

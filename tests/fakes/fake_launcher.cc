@@ -1,0 +1,95 @@
+#include "tests/fakes/fake_launcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status.h"
+
+namespace mooring::testing {
+
+class FakeLaunched final : public manager::Launched {
+ public:
+  FakeLaunched(FakeLauncher& launcher, std::string id) : launcher_(launcher), id_(std::move(id)) {}
+
+  bool IsAlive() override { return launcher_.IsAlive(id_); }
+  std::string Words() override { return IsAlive() ? "it runs" : "it ended; its last words: out of luck"; }
+  absl::Status End(manager::Clock::time_point /*until*/) override {
+    launcher_.End(id_);
+    return absl::OkStatus();
+  }
+  std::string Handle() const override { return "fake " + id_; }
+
+ private:
+  FakeLauncher& launcher_;
+  const std::string id_;
+};
+
+absl::StatusOr<std::unique_ptr<manager::Launched>> FakeLauncher::Launch(const manager::LaunchSpec& spec,
+                                                                        Clock::time_point /*until*/) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!launch_status_.ok()) return launch_status_;
+  processes_.push_back({spec, make_(), Clock::now(), true});
+  sockets_.Serve(spec.socket_directory + "/csi.sock", processes_.back().plugin);
+  return std::make_unique<FakeLaunched>(*this, spec.instance_id);
+}
+
+absl::StatusOr<std::unique_ptr<manager::Launched>> FakeLauncher::Adopt(const manager::LaunchSpec& spec) {
+  if (!IsAlive(spec.instance_id)) return NotFound("it is gone");
+  return std::make_unique<FakeLaunched>(*this, spec.instance_id);
+}
+
+void FakeLauncher::OnLaunch(std::function<std::shared_ptr<FakeCsiPlugin>()> make) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  make_ = std::move(make);
+}
+
+void FakeLauncher::FailLaunches(absl::Status status) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  launch_status_ = std::move(status);
+}
+
+void FakeLauncher::OnEnd(std::function<void(const Process&)> look) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  on_end_ = std::move(look);
+}
+
+std::vector<FakeLauncher::Process> FakeLauncher::Processes() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return processes_;
+}
+
+int FakeLauncher::Alive() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return static_cast<int>(std::count_if(processes_.begin(), processes_.end(), [](const auto& p) { return p.alive; }));
+}
+
+void FakeLauncher::Kill(const std::string& instance_id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (Process& process : processes_) {
+    if (process.spec.instance_id != instance_id) continue;
+    process.alive = false;
+    process.plugin->Die();
+  }
+}
+
+bool FakeLauncher::IsAlive(const std::string& instance_id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [&](const Process& p) { return p.alive && p.spec.instance_id == instance_id; });
+}
+
+void FakeLauncher::End(const std::string& instance_id) {
+  std::function<void(const Process&)> look;
+  Process process;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    look = on_end_;
+    for (const Process& candidate : processes_) {
+      if (candidate.spec.instance_id == instance_id) process = candidate;
+    }
+  }
+  if (look) look(process);
+  Kill(instance_id);
+}
+
+}  // namespace mooring::testing

@@ -1,0 +1,59 @@
+// Plugins' processes in memory: each serves a FakeCsiPlugin at the socket it is told to. They outlive the managers that
+// launched them, as real ones do.
+#ifndef MOORING_TESTS_FAKES_FAKE_LAUNCHER_H_
+#define MOORING_TESTS_FAKES_FAKE_LAUNCHER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "manager/supervisor/launcher.h"
+#include "tests/fakes/fake_csi_plugin.h"
+
+namespace mooring::testing {
+
+class FakeLauncher final : public manager::Launcher {
+ public:
+  using Clock = manager::Clock;
+
+  struct Process {
+    manager::LaunchSpec spec;
+    std::shared_ptr<FakeCsiPlugin> plugin;
+    Clock::time_point launched_at;
+    bool alive = true;
+  };
+
+  explicit FakeLauncher(FakeSockets& sockets) : sockets_(sockets) {}
+
+  absl::StatusOr<std::unique_ptr<manager::Launched>> Launch(const manager::LaunchSpec& spec,
+                                                            Clock::time_point until) override;
+  absl::StatusOr<std::unique_ptr<manager::Launched>> Adopt(const manager::LaunchSpec& spec) override;
+
+  // What the plugin of the next process is; each launch takes a new one.
+  void OnLaunch(std::function<std::shared_ptr<FakeCsiPlugin>()> make);
+  void FailLaunches(absl::Status status);                // OK: no more
+  void OnEnd(std::function<void(const Process&)> look);  // called before a process is ended
+
+  std::vector<Process> Processes();  // in order of their launch, those that have ended, too
+  int Alive();
+  void Kill(const std::string& instance_id);
+
+ private:
+  friend class FakeLaunched;
+  bool IsAlive(const std::string& instance_id);
+  void End(const std::string& instance_id);
+
+  FakeSockets& sockets_;
+  std::mutex mutex_;
+  std::function<std::shared_ptr<FakeCsiPlugin>()> make_ = [] { return std::make_shared<FakeCsiPlugin>(); };
+  std::function<void(const Process&)> on_end_;
+  absl::Status launch_status_;
+  std::vector<Process> processes_;
+};
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_FAKES_FAKE_LAUNCHER_H_

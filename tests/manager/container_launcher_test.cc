@@ -1,0 +1,219 @@
+#include "manager/supervisor/container_launcher.h"
+
+#include <gmock/gmock.h>
+#include <httplib.h>
+#include <sys/socket.h>
+
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "manager/supervisor/plugin_container.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::testing {
+namespace {
+
+using manager::Clock;
+using manager::ContainerLauncher;
+using manager::LaunchSpec;
+using nlohmann::json;
+using std::chrono::seconds;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// A container engine: what it is asked is noted, what it answers is set by "METHOD path" without query and version.
+class FakeEngine {
+ public:
+  explicit FakeEngine(std::string socket_path) : socket_path_(std::move(socket_path)) {
+    const auto handle = [this](const httplib::Request& request, httplib::Response& response) {
+      Handle(request, response);
+    };
+    server_.Get(".*", handle).Post(".*", handle).Delete(".*", handle);
+    server_.set_address_family(AF_UNIX);
+    server_.bind_to_port(socket_path_.c_str(), 80);
+    thread_ = std::thread([this] { server_.listen_after_bind(); });
+  }
+  ~FakeEngine() {
+    while (!server_.is_running()) std::this_thread::yield();
+    server_.stop();
+    thread_.join();
+  }
+
+  void Answer(const std::string& call, int status, std::string body) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    answers_[call] = {status, std::move(body)};
+  }
+
+  std::vector<std::string> calls() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return calls_;
+  }
+  json created() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return json::parse(created_);
+  }
+
+ private:
+  struct Prepared {
+    int status = 200;
+    std::string body = "{}";
+  };
+
+  void Handle(const httplib::Request& request, httplib::Response& response) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::string path = request.path.substr(request.path.find('/', 1));
+    const std::string call = request.method + " " + path;
+    std::string noted = call;
+    for (const auto& [name, value] : request.params) noted += " " + name + "=" + value;
+    calls_.push_back(noted);
+    if (path == "/containers/create") created_ = request.body;
+    const Prepared answer = answers_.count(call) > 0 ? answers_[call] : Prepared();
+    response.status = answer.status;
+    response.set_content(answer.body, "application/json");
+  }
+
+  const std::string socket_path_;
+  std::mutex mutex_;
+  std::map<std::string, Prepared> answers_;
+  std::vector<std::string> calls_;
+  std::string created_;
+  httplib::Server server_;
+  std::thread thread_;
+};
+
+class ContainerLauncherTest : public ::testing::Test {
+ protected:
+  ContainerLauncherTest() {
+    spec_.plugin = "db plugin";
+    spec_.instance_id = "db%20plugin-0a1b2c3d";
+    spec_.run.kind = manager::PluginRecord::Run::Kind::kContainer;
+    spec_.run.image = "registry.example:5000/plugin:1";
+    spec_.run.command = {"--verbose"};
+    spec_.run.environment = {{"TOKEN", "s3cret"}};
+    spec_.socket_directory = "/run/mooring/plugins/db%20plugin-0a1b2c3d";
+    spec_.root = "/var/lib/mooring-manager/mounts";
+  }
+
+  static Clock::time_point Soon() { return Clock::now() + seconds(20); }
+  void SetState(const std::string& state) {
+    engine_.Answer("GET " + kContainer + "/json", 200, R"({"State":)" + state + "}");
+  }
+
+  const std::string kName = "mooring-db_20plugin-0a1b2c3d";
+  const std::string kContainer = "/containers/" + kName;
+  TempDir directory_;
+  FakeEngine engine_{directory_ / "engine.sock"};
+  ContainerLauncher launcher_{directory_ / "engine.sock"};
+  LaunchSpec spec_;
+};
+
+TEST_F(ContainerLauncherTest, J1_TheContainerIsPrivilegedAndHasWhatAPluginNeeds) {
+  ASSERT_OK(launcher_.Launch(spec_, Soon()));
+  EXPECT_THAT(engine_.calls(), ElementsAre(HasSubstr("GET /images/"), "POST /containers/create name=" + kName,
+                                           "POST " + kContainer + "/start"));
+  const json created = engine_.created();
+  EXPECT_EQ(created["Image"], spec_.run.image);
+  EXPECT_EQ(created["Cmd"], json({"--verbose"}));
+  EXPECT_EQ(created["HostConfig"]["Privileged"], true);
+  EXPECT_THAT(created["Env"].get<std::vector<std::string>>(),
+              ElementsAre("TOKEN=s3cret", "CSI_ENDPOINT=unix://" + spec_.socket_directory + "/csi.sock"));
+  std::map<std::string, std::string> propagation;
+  for (const json& mount : created["HostConfig"]["Mounts"]) {
+    EXPECT_EQ(mount["Source"], mount["Target"]);
+    propagation[mount["Source"]] = mount["BindOptions"]["Propagation"];
+  }
+  EXPECT_EQ(propagation, (std::map<std::string, std::string>{
+                             {"/dev", "rprivate"}, {spec_.socket_directory, "rprivate"}, {spec_.root, "rshared"}}));
+}
+
+TEST_F(ContainerLauncherTest, J1_AnImageThatIsMissingIsPulled) {
+  engine_.Answer("GET /images/registry.example:5000/plugin:1/json", 404, R"({"message":"no such image"})");
+  ASSERT_OK(launcher_.Launch(spec_, Soon()));
+  EXPECT_THAT(engine_.calls(), Contains("POST /images/create fromImage=registry.example:5000/plugin:1"));
+}
+
+TEST_F(ContainerLauncherTest, J1_WithoutATagOnlyTheLatestIsPulled) {
+  spec_.run.image = "registry.example:5000/plugin";
+  engine_.Answer("GET /images/registry.example:5000/plugin/json", 404, "{}");
+  ASSERT_OK(launcher_.Launch(spec_, Soon()));
+  EXPECT_THAT(engine_.calls(), Contains("POST /images/create fromImage=registry.example:5000/plugin:latest"));
+}
+
+TEST_F(ContainerLauncherTest, J1_APullThatFailsHalfWayIsAnErrorWithTheEnginesWords) {
+  engine_.Answer("GET /images/registry.example:5000/plugin:1/json", 404, "{}");
+  engine_.Answer("POST /images/create", 200, "{\"status\":\"Pulling\"}\n{\"error\":\"manifest unknown\"}\n");
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kUnavailable, "manifest unknown"));
+  EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
+}
+
+TEST_F(ContainerLauncherTest, J1_WhatCannotBeStartedIsRemovedAndTheEngineQuoted) {
+  engine_.Answer("POST " + kContainer + "/start", 500, R"({"message":"path is not a shared mount"})");
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(),
+              FailsWith(absl::StatusCode::kInternal, "said 500: path is not a shared mount"));
+  EXPECT_THAT(engine_.calls().back(), StartsWith("DELETE " + kContainer));
+}
+
+TEST_F(ContainerLauncherTest, J1_AnEngineThatIsNotThereIsNamed) {
+  spec_.run.engine = directory_ / "nobody.sock";
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kUnavailable, "nobody.sock"));
+}
+
+TEST_F(ContainerLauncherTest, J2_LastWordsAreHowItEndedAndTheEndOfItsLog) {
+  const auto container = launcher_.Launch(spec_, Soon());
+  ASSERT_OK(container);
+  SetState(R"({"Running":false,"ExitCode":3,"OOMKilled":true,"Error":""})");
+  using std::string_literals::operator""s;
+  engine_.Answer("GET " + kContainer + "/logs", 200, "\x01\0\0\0\0\0\0\x04one\n\x02\0\0\0\0\0\0\x04two\n"s);
+  EXPECT_FALSE((*container)->IsAlive());
+  EXPECT_EQ((*container)->Words(), "container " + kName +
+                                       " ended with exit code 3, for it used more memory than it may; its last words: "
+                                       "one | two");
+}
+
+TEST_F(ContainerLauncherTest, J2_ItIsAdoptedByItsNameWhereItIsStillThere) {
+  SetState(R"({"Running":true})");
+  const auto adopted = launcher_.Adopt(spec_);
+  ASSERT_OK(adopted);
+  EXPECT_TRUE((*adopted)->IsAlive());
+  engine_.Answer("GET " + kContainer + "/json", 404, R"({"message":"no such container"})");
+  EXPECT_FALSE((*adopted)->IsAlive());
+  EXPECT_THAT(launcher_.Adopt(spec_).status(), FailsWith(absl::StatusCode::kNotFound, "no such container"));
+}
+
+TEST_F(ContainerLauncherTest, J3_AnEngineThatDoesNotAnswerIsNoReasonToStartAnother) {
+  spec_.run.engine = directory_ / "nobody.sock";
+  const auto adopted = launcher_.Adopt(spec_);
+  ASSERT_OK(adopted);
+  EXPECT_TRUE((*adopted)->IsAlive());
+  EXPECT_THAT((*adopted)->End(Clock::now()), FailsWith(absl::StatusCode::kUnavailable, "nobody.sock"));
+}
+
+TEST_F(ContainerLauncherTest, J4_ItIsStoppedWithPatienceAndRemoved) {
+  const auto container = launcher_.Launch(spec_, Soon());
+  ASSERT_OK(container);
+  ASSERT_OK((*container)->End(Clock::now() + seconds(10)));
+  const auto calls = engine_.calls();
+  EXPECT_EQ(calls[calls.size() - 2], "POST " + kContainer + "/stop t=9");
+  EXPECT_EQ(calls.back(), "DELETE " + kContainer + " force=1 v=1");
+  engine_.Answer("POST " + kContainer + "/stop", 404, "{}");
+  EXPECT_OK((*container)->End(Clock::now()));
+}
+
+TEST(PluginContainerTest, J2_ALogThatIsCutInAFrameIsReadAsFarAsItGoes) {
+  using std::string_literals::operator""s;
+  EXPECT_EQ(manager::TextOfFrames(""), "");
+  EXPECT_EQ(manager::TextOfFrames("\x01\0\0"s), "");
+  EXPECT_EQ(manager::TextOfFrames("\x01\0\0\0\xff\xff\xff\xff"
+                                  "abc"s),
+            "abc");
+}
+
+}  // namespace
+}  // namespace mooring::testing

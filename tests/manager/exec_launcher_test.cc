@@ -1,0 +1,229 @@
+#include "manager/supervisor/exec_launcher.h"
+
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "manager/supervisor/held_child.h"
+#include "manager/supervisor/plugin_process.h"
+#include "manager/supervisor/process_log.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::testing {
+namespace {
+
+using manager::Clock;
+using manager::ExecLauncher;
+using manager::Launched;
+using manager::LaunchSpec;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string Read(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class ExecLauncherTest : public ::testing::Test {
+ protected:
+  ~ExecLauncherTest() override {
+    for (const auto& process : started_) (void)process->End(Clock::now());
+  }
+
+  LaunchSpec Shell(const std::string& script) {
+    LaunchSpec spec;
+    spec.plugin = "p";
+    spec.instance_id = "p-1";
+    spec.run.command = {"sh", "-c", script};
+    spec.socket_directory = directory_.path();
+    return spec;
+  }
+
+  Launched& Launch(const LaunchSpec& spec) {
+    auto process = ExecLauncher().Launch(spec, Soon());
+    EXPECT_OK(process);
+    started_.push_back(*std::move(process));
+    return *started_.back();
+  }
+
+  static Clock::time_point Soon() { return Clock::now() + seconds(20); }
+
+  static bool WaitForEnd(Launched& process) {
+    pollfd waited = {process.ExitFd(), POLLIN, 0};
+    return ::poll(&waited, 1, 20'000) == 1 && !process.IsAlive();
+  }
+
+  // What the script writes, once it has ended.
+  std::string Output(const std::string& script) {
+    Launched& process = Launch(Shell(script));
+    EXPECT_TRUE(WaitForEnd(process));
+    return Read(directory_ / "log");
+  }
+
+  TempDir directory_;
+  std::vector<std::unique_ptr<Launched>> started_;
+};
+
+TEST_F(ExecLauncherTest, J1_TheProgramIsToldItsEndpointAndNothingOfTheManagersOwnSettings) {
+  ::setenv("MOORING_MANAGER_GROUP", "staff", 1);
+  ::setenv("NOTIFY_SOCKET", "/run/notify", 1);
+  LaunchSpec spec = Shell("env");
+  spec.run.environment = {{"TOKEN", "a b"}, {"CSI_ENDPOINT", "unix:///elsewhere"}};
+  ASSERT_TRUE(WaitForEnd(Launch(spec)));
+  const std::string environment = Read(directory_ / "log");
+  EXPECT_THAT(environment, HasSubstr("CSI_ENDPOINT=unix://" + directory_.path() + "/csi.sock\n"));
+  EXPECT_THAT(environment, HasSubstr("TOKEN=a b\n"));
+  EXPECT_THAT(environment, HasSubstr("PATH="));
+  EXPECT_THAT(environment, AllOf(Not(HasSubstr("MOORING_MANAGER")), Not(HasSubstr("NOTIFY_SOCKET"))));
+}
+
+TEST_F(ExecLauncherTest, J1_ItInheritsNoDescriptorAndNoSignalSetting) {
+  std::signal(SIGUSR1, SIG_IGN);
+  const std::string output = Output("ls -l /proc/self/fd | wc -l; grep SigIgn /proc/self/status");
+  std::signal(SIGUSR1, SIG_DFL);
+  EXPECT_THAT(output, HasSubstr("5\n"));  // 0, 1, 2, the directory itself, and the line above them
+  EXPECT_THAT(output, HasSubstr("SigIgn:\t0000000000000000"));
+}
+
+TEST_F(ExecLauncherTest, J1_AProgramThatIsNotThereIsRefusedByName) {
+  LaunchSpec spec = Shell("");
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  for (const char* name : {"no-such-program", "./relative", "/no/such/program"}) {
+    spec.run.command = {name};
+    EXPECT_THAT(ExecLauncher().Launch(spec, Soon()).status(), FailsWith(invalid, name));
+  }
+}
+
+TEST_F(ExecLauncherTest, J1_AFileThatIsNoProgramIsRefusedWithWhatTheKernelSays) {
+  const std::string path = directory_ / "garbage";
+  std::ofstream(path) << "neither ELF nor script";
+  ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
+  LaunchSpec spec = Shell("");
+  spec.run.command = {path};
+  EXPECT_THAT(ExecLauncher().Launch(spec, Soon()).status(),
+              FailsWith(absl::StatusCode::kInternal, "Exec format error"));
+}
+
+TEST_F(ExecLauncherTest, J2_HowItEndedAndItsLastLinesAreItsLastWords) {
+  Launched& process = Launch(Shell("echo starting; echo 'cannot open /dev/x' >&2; exit 3"));
+  ASSERT_TRUE(WaitForEnd(process));
+  EXPECT_THAT(process.Words(), HasSubstr("ended with exit code 3; its last words: starting | cannot open /dev/x"));
+}
+
+TEST_F(ExecLauncherTest, J2_AKilledOneSaysByWhichSignal) {
+  Launched& process = Launch(Shell("kill -9 $$"));
+  ASSERT_TRUE(WaitForEnd(process));
+  EXPECT_THAT(process.Words(), HasSubstr("was ended by signal 9 (Killed)"));
+}
+
+TEST_F(ExecLauncherTest, J4_EndSendsSigtermFirst) {
+  ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
+  Launched& process = Launch(
+      Shell("trap 'echo bye; exit 0' TERM; echo > '" + (directory_ / "ready") + "'; while :; do sleep 0.05; done"));
+  Read(directory_ / "ready");
+  EXPECT_OK(process.End(Soon()));
+  EXPECT_FALSE(process.IsAlive());
+  EXPECT_THAT(process.Words(), HasSubstr("ended with exit code 0; its last words: bye"));
+  EXPECT_OK(process.End(Soon()));  // gone already
+}
+
+TEST_F(ExecLauncherTest, J4_OneThatDoesNotHeedItIsKilledWithItsChildrenAtTheDeadline) {
+  ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
+  Launched& process =
+      Launch(Shell("trap '' TERM; sleep 1000 & echo $! > '" + (directory_ / "ready") + "'; wait; sleep 1000"));
+  const pid_t child = std::stoi(Read(directory_ / "ready"));
+  const auto identity = manager::IdentityOf(child);
+  ASSERT_OK(identity);
+  auto of_child = manager::PluginProcess::Open(*identity, "");
+  ASSERT_OK(of_child);
+  EXPECT_OK(process.End(Clock::now() + milliseconds(50)));
+  EXPECT_FALSE(process.IsAlive());
+  EXPECT_TRUE(WaitForEnd(**of_child));
+}
+
+// Launches in a process of its own, a manager that is killed right after.
+TEST_F(ExecLauncherTest, J2_ItOutlivesTheManagerAndIsAdoptedByTheNext) {
+  const LaunchSpec spec = Shell("exec sleep 1000");
+  const pid_t manager = ::fork();
+  if (manager == 0) {
+    const auto launched = ExecLauncher().Launch(spec, Soon());
+    ::_exit(launched.ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(manager, &status, 0), manager);
+  ASSERT_EQ(status, 0);
+  auto adopted = ExecLauncher().Adopt(spec);
+  ASSERT_OK(adopted);
+  EXPECT_TRUE((*adopted)->IsAlive());
+  EXPECT_OK((*adopted)->End(Soon()));
+  EXPECT_FALSE((*adopted)->IsAlive());
+  EXPECT_THAT(ExecLauncher().Adopt(spec).status(), FailsWith(absl::StatusCode::kNotFound, "process"));
+}
+
+TEST_F(ExecLauncherTest, J2_AnotherProcessWithItsPidIsNotTakenForIt) {
+  const LaunchSpec spec = Shell("exec sleep 1000");
+  Launch(spec);
+  std::istringstream before(Read(directory_ / "process"));
+  std::string pid;
+  std::string start_time;
+  std::string boot;
+  before >> pid >> start_time >> boot;
+  std::ofstream(directory_ / "process") << pid << ' ' << start_time << "1 " << boot << '\n';
+  EXPECT_THAT(ExecLauncher().Adopt(spec).status(), FailsWith(absl::StatusCode::kNotFound, "another one now"));
+  std::ofstream(directory_ / "process") << pid << ' ' << start_time << ' ' << "another-boot\n";
+  EXPECT_THAT(ExecLauncher().Adopt(spec).status(), FailsWith(absl::StatusCode::kNotFound, "another one now"));
+}
+
+TEST_F(ExecLauncherTest, J2_WhatWasNeverLaunchedIsNotFound) {
+  EXPECT_THAT(ExecLauncher().Adopt(Shell("")).status(), FailsWith(absl::StatusCode::kNotFound, "p-1"));
+}
+
+// Where the manager is killed between the fork and the note of it, there is no process that nobody knows of.
+TEST_F(ExecLauncherTest, J1_AProgramNeverBeginsWhereTheManagerDiesBeforeItIsWrittenDown) {
+  const std::string trace = directory_ / "began";
+  pid_t pid = 0;
+  {
+    const auto child = manager::HeldChild::Fork({"/bin/touch", {"touch", trace}, {}, STDERR_FILENO});
+    ASSERT_OK(child);
+    pid = child->pid();
+  }
+  EXPECT_EQ(::kill(pid, 0), -1);
+  EXPECT_NE(::access(trace.c_str(), F_OK), 0);
+}
+
+TEST(ProcessLogTest, J2_ALogThatHasGrownBeginsAnewAndItsEndIsKept) {
+  const TempDir directory;
+  const std::string path = directory / "log";
+  const auto log = manager::OpenProcessLog(path);
+  ASSERT_OK(log);
+  const std::string line(1023, 'x');
+  for (int i = 0; i <= 1024; ++i) ASSERT_EQ(::dprintf(log->get(), "%s\n", line.c_str()), 1024);
+  ASSERT_GT(::dprintf(log->get(), "the last one\n"), 0);
+  manager::TrimProcessLog(path);
+  EXPECT_EQ(Read(path), "");
+  EXPECT_THAT(manager::LastWords(path), HasSubstr("the last one"));
+  ASSERT_GT(::dprintf(log->get(), "a new one\n"), 0);
+  EXPECT_EQ(manager::LastWords(path), "a new one");
+}
+
+TEST(ProcessLogTest, J2_LastWordsAreFewAndEscaped) {
+  EXPECT_EQ(manager::LastWordsOf(""), "");
+  EXPECT_EQ(manager::LastWordsOf("\n\n"), "");
+  EXPECT_EQ(manager::LastWordsOf("1\n2\n3\n4\n5\n6\n7\r\n\n"), "3 | 4 | 5 | 6 | 7");
+  EXPECT_THAT(manager::LastWordsOf("a\x1b[31mred"), Not(HasSubstr("\x1b")));
+  EXPECT_LE(manager::LastWordsOf(std::string(10'000, 'y')).size(), 900U);
+}
+
+}  // namespace
+}  // namespace mooring::testing

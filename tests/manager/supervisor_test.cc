@@ -1,0 +1,397 @@
+#include "manager/supervisor/supervisor.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <set>
+
+#include "tests/manager/supervisor_fixture.h"
+
+namespace mooring::testing {
+namespace {
+
+using manager::PluginRecord;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+using SupervisorTest = SupervisorFixture;
+
+TEST_F(SupervisorTest, J1_AProgramIsLaunchedWithASocketDirectoryOfItsOwn) {
+  ASSERT_OK(RunPlugin("one"));
+  ASSERT_OK(RunPlugin("two"));
+  const auto processes = exec_.Processes();
+  ASSERT_THAT(processes, SizeIs(2));
+  EXPECT_NE(processes[0].spec.socket_directory, processes[1].spec.socket_directory);
+  EXPECT_EQ(processes[0].spec.root, directory_ / "mounts");
+  EXPECT_EQ(Front("one")->socket_path, processes[0].spec.socket_directory + "/csi.sock");
+  EXPECT_EQ(Front("one", PluginType::kController)->socket_path, Front("one")->socket_path);
+  struct stat of_directory = {};
+  ASSERT_EQ(::stat(processes[0].spec.socket_directory.c_str(), &of_directory), 0);
+  EXPECT_EQ(of_directory.st_mode & 0777, 0700U);
+}
+
+TEST_F(SupervisorTest, J1_AnImageIsLaunchedAsAContainer) {
+  PluginRecord::Run run;
+  run.kind = PluginRecord::Run::Kind::kContainer;
+  run.image = "plugin:1";
+  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  EXPECT_THAT(exec_.Processes(), IsEmpty());
+  ASSERT_THAT(container_.Processes(), SizeIs(1));
+  EXPECT_EQ(Front("boxed")->provider, "container");
+}
+
+TEST_F(SupervisorTest, J1_TheSameRunAgainStartsNothing) {
+  ASSERT_OK(RunPlugin("one"));
+  ASSERT_OK(RunPlugin("one"));
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+}
+
+TEST_F(SupervisorTest, J1_ARunThatSaysTooLittleIsRefused) {
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  PluginRecord::Run run;
+  EXPECT_THAT(supervisor_->Run("one", run, "people", false, Soon()), FailsWith(invalid, "program"));
+  run.kind = PluginRecord::Run::Kind::kContainer;
+  EXPECT_THAT(supervisor_->Run("one", run, "people", false, Soon()), FailsWith(invalid, "image"));
+  EXPECT_THAT(supervisor_->Run("", Program("plugin"), "people", false, Soon()), FailsWith(invalid, "name"));
+  EXPECT_THAT(supervisor_->Declared(), IsEmpty());
+}
+
+TEST_F(SupervisorTest, J1_HostileNamesStayBelowTheSocketDirectoryAndNeverMeet) {
+  std::set<std::string> directories;
+  const std::vector<std::string> names = {
+      "../x", "a/b", "a%2Fb", "[0]", "a b", "ünïcode", std::string(255, 'n'), std::string(254, 'n') + "m"};
+  for (const std::string& name : names) {
+    ASSERT_OK(RunPlugin(name));
+    const std::filesystem::path directory = exec_.Processes().back().spec.socket_directory;
+    EXPECT_EQ(directory.parent_path(), directory_ / "plugins") << name;
+    EXPECT_TRUE(directories.insert(directory).second) << name;
+  }
+}
+
+TEST_F(SupervisorTest, J1_APluginThatSomebodyElseRunsIsRegisteredUnderItsOwnName) {
+  const std::string socket = directory_ / "csi.sock";
+  EXPECT_THAT(supervisor_->RegisterEndpoint("", socket, "people", false, Soon()).status(),
+              FailsWith(absl::StatusCode::kUnavailable, "ask the plugin at"));
+  FakeCsiFeatures features;
+  features.controller = false;
+  sockets_.Serve(socket, std::make_shared<FakeCsiPlugin>(features));
+  const auto name = supervisor_->RegisterEndpoint("", "unix://" + socket, "people", true, Soon());
+  ASSERT_OK(name);
+  EXPECT_EQ(*name, "fake.csi");
+  EXPECT_EQ(Front("fake.csi")->socket_path, socket);
+  EXPECT_FALSE(Front("fake.csi", PluginType::kController));
+  EXPECT_THAT(exec_.Processes(), IsEmpty());
+}
+
+TEST_F(SupervisorTest, J1_AnEndpointThatIsNotThereYetIsRegisteredWhenItIs) {
+  const std::string socket = directory_ / "csi.sock";
+  ASSERT_OK(supervisor_->RegisterEndpoint("late", socket, "people", false, Soon()));
+  ASSERT_TRUE(WaitForEvent("waiting"));
+  EXPECT_FALSE(Front("late"));
+  sockets_.Serve(socket, std::make_shared<FakeCsiPlugin>());
+  EXPECT_OK(registry_->WaitForPlugin(PluginType::kNode, "late", Soon()));
+}
+
+TEST_F(SupervisorTest, J1_AnotherEndpointTakesOverAtOnceAndTheOldOneIsLeftAlone) {
+  const auto old_plugin = std::make_shared<FakeCsiPlugin>();
+  sockets_.Serve(directory_ / "old.sock", old_plugin);
+  ASSERT_OK(supervisor_->RegisterEndpoint("fake", directory_ / "old.sock", "people", true, Soon()));
+  old_plugin->Hang("Probe");
+  ASSERT_TRUE(old_plugin->WaitForCalls("Probe", old_plugin->Count("Probe") + 1));
+  sockets_.Serve(directory_ / "new.sock", std::make_shared<FakeCsiPlugin>());
+  ASSERT_OK(supervisor_->RegisterEndpoint("fake", directory_ / "new.sock", "people", true, Soon()));
+  EXPECT_EQ(Front("fake")->socket_path, directory_ / "new.sock");
+  old_plugin->Release();
+}
+
+TEST_F(SupervisorTest, J2_ProbeIsRetriedUntilItIsReadyAndOnlyThenIsItRegistered) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  plugin->SetReady(false);
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(supervisor_->Run("slow", Program("plugin"), "people", false, Soon()));
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", 3));
+  EXPECT_FALSE(Front("slow"));
+  EXPECT_THAT(supervisor_->Words("slow"), HasSubstr("starting for"));
+  plugin->SetReady(true);
+  ASSERT_OK(registry_->WaitForPlugin(PluginType::kNode, "slow", Soon()));
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+}
+
+TEST_F(SupervisorTest, J2_ItIsToldEverySoOftenWhatIsWaitedFor) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  plugin->SetReady(false);
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(supervisor_->Run("slow", Program("plugin"), "people", false, Soon()));
+  const auto first = WaitForEvent("waiting", "not ready");
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->plugin, "slow");
+  EXPECT_TRUE(WaitForEvent([&](const auto& event) { return event.kind == "waiting" && event.number > first->number; }));
+}
+
+TEST_F(SupervisorTest, J2_PastTheStartDeadlineItIsEndedAndTriedAgain) {
+  exec_.OnLaunch([] {
+    const auto plugin = std::make_shared<FakeCsiPlugin>();
+    plugin->SetReady(false);
+    return plugin;
+  });
+  PluginRecord::Run run = Program("plugin");
+  run.start_deadline = seconds(0);
+  EXPECT_THAT(supervisor_->Run("never", run, "people", true, Soon()),
+              FailsWith(absl::StatusCode::kUnavailable, "it was not ready within"));
+  EXPECT_FALSE(Front("never"));
+  ASSERT_TRUE(WaitForEvent([](const auto& event) { return event.kind == "failed" && event.number > 5; }));
+  EXPECT_LE(exec_.Alive(), 1);
+  EXPECT_GT(exec_.Processes().size(), 1U);
+}
+
+TEST_F(SupervisorTest, J2_AChangeOfHealthIsAnEventWithThePluginsWords) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(RunPlugin("one"));
+  plugin->Fail("Probe", absl::InternalError("the disk is on fire"));
+  const auto sick = WaitForEvent("health", "the disk is on fire");
+  ASSERT_TRUE(sick);
+  EXPECT_TRUE(sick->bad);
+  EXPECT_EQ(sick->instance, Front("one")->instance_id);
+  EXPECT_TRUE(WaitForEvent("health", "Healthy again"));
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+}
+
+TEST_F(SupervisorTest, J3_ADeadOneIsRestartedAfterABackOffThatGrows) {
+  exec_.OnLaunch([] {
+    const auto plugin = std::make_shared<FakeCsiPlugin>();
+    plugin->SetReady(false);
+    return plugin;
+  });
+  ASSERT_OK(supervisor_->Run("mortal", Program("plugin"), "people", false, Soon()));
+  for (std::size_t deaths = 1; deaths <= 5; ++deaths) {
+    ASSERT_TRUE(WaitForEvent([&](const auto& event) {
+      return event.kind == "starting" && event.instance == exec_.Processes().back().spec.instance_id &&
+             exec_.Processes().size() == deaths;
+    }));
+    exec_.Kill(exec_.Processes().back().spec.instance_id);
+  }
+  const auto processes = exec_.Processes();
+  const auto pause = [&](std::size_t i) { return processes[i].launched_at - processes[i - 1].launched_at; };
+  EXPECT_GE(pause(1), milliseconds(20));
+  EXPECT_GE(pause(2), milliseconds(40));
+  EXPECT_GE(pause(3), milliseconds(80));
+  EXPECT_GE(pause(4), milliseconds(80));
+  EXPECT_TRUE(WaitForEvent("failed", "out of luck"));
+  EXPECT_THAT(supervisor_->Words("mortal"), HasSubstr("restarted"));
+}
+
+TEST_F(SupervisorTest, J3_OneThatServedIsGoneFromTheRegistryUntilItsSuccessorIsReady) {
+  ASSERT_OK(RunPlugin("one"));
+  const std::string before = Front("one")->instance_id;
+  exec_.Kill(before);
+  EXPECT_NE(WaitForOther("one", before), "");
+  EXPECT_THAT(registry_->Instances(PluginType::kNode, "one"), SizeIs(1));
+  EXPECT_FALSE(std::filesystem::exists(settings_.socket_root + "/" + before));
+}
+
+TEST_F(SupervisorTest, J3_OneThatIsSickForTooLongIsRestarted) {
+  ASSERT_OK(RunPlugin("one"));
+  const auto sick = exec_.Processes().front();
+  sick.plugin->FailAlways("Probe", absl::InternalError("confused"));
+  EXPECT_NE(WaitForOther("one", sick.spec.instance_id), "");
+  EXPECT_TRUE(WaitForEvent("ended", "confused"));
+  EXPECT_EQ(exec_.Alive(), 1);
+}
+
+TEST_F(SupervisorTest, J3_OneThatHangsIsRestarted) {
+  settings_.probe_time = milliseconds(50);
+  RestartManager();
+  ASSERT_OK(RunPlugin("one"));
+  const auto hung = exec_.Processes().front();
+  hung.plugin->Hang("Probe");
+  EXPECT_NE(WaitForOther("one", hung.spec.instance_id), "");
+}
+
+TEST_F(SupervisorTest, J3_AnUpdateRunsBesideTheOldOneUntilItIsReady) {
+  ASSERT_OK(RunPlugin("one", "old"));
+  const auto old_one = exec_.Processes().front();
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  plugin->SetReady(false);
+  exec_.OnLaunch([&] { return plugin; });
+  std::string front_at_the_end;
+  exec_.OnEnd([&](const auto&) { front_at_the_end = Front("one")->instance_id; });
+
+  ASSERT_OK(supervisor_->Run("one", Program("new"), "people", false, Soon()));
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", 3));
+  EXPECT_EQ(exec_.Alive(), 2);
+  EXPECT_EQ(Front("one")->instance_id, old_one.spec.instance_id);
+
+  plugin->SetReady(true);
+  const std::string successor = WaitForOther("one", old_one.spec.instance_id);
+  ASSERT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(front_at_the_end, successor);
+  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_EQ(exec_.Processes().back().spec.run.command, std::vector<std::string>{"new"});
+  EXPECT_NE(exec_.Processes().back().spec.socket_directory, old_one.spec.socket_directory);
+  EXPECT_THAT(registry_->Instances(PluginType::kNode, "one"), SizeIs(1));
+}
+
+TEST_F(SupervisorTest, J3_AnUpdateThatFailsLeavesTheOldOneServing) {
+  ASSERT_OK(RunPlugin("one", "old"));
+  const std::string old_one = Front("one")->instance_id;
+  exec_.FailLaunches(absl::InvalidArgumentError("there is no such program"));
+  EXPECT_THAT(RunPlugin("one", "nonsense"), FailsWith(absl::StatusCode::kUnavailable, "there is no such program"));
+  EXPECT_EQ(Front("one")->instance_id, old_one);
+  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_THAT(supervisor_->Words("one"), AllOf(HasSubstr("runs as"), HasSubstr("there is no such program")));
+  exec_.FailLaunches(absl::OkStatus());
+  EXPECT_OK(RunPlugin("one", "better"));
+  ASSERT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(exec_.Alive(), 1);
+}
+
+TEST_F(SupervisorTest, J4_StopDeregistersBeforeItEndsTheProcess) {
+  ASSERT_OK(RunPlugin("one"));
+  const std::string directory = exec_.Processes().front().spec.socket_directory;
+  bool registered = true;
+  exec_.OnEnd([&](const auto&) { registered = Front("one") || Front("one", PluginType::kController); });
+  ASSERT_OK(supervisor_->Stop("one", "", Soon()));
+  EXPECT_FALSE(registered);
+  EXPECT_EQ(exec_.Alive(), 0);
+  EXPECT_FALSE(std::filesystem::exists(directory));
+  EXPECT_THAT(supervisor_->Declared(), IsEmpty());
+  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), FailsWith(absl::StatusCode::kNotFound, "no plugin 'one'"));
+}
+
+TEST_F(SupervisorTest, J4_OneThatHangsIsStoppedAtOnce) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(RunPlugin("one"));
+  plugin->Hang("Probe");
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
+  const auto start = Clock::now();
+  ASSERT_OK(supervisor_->Stop("one", "", Soon()));
+  EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
+}
+
+TEST_F(SupervisorTest, K5_ItRunsAsLongAsAnybodyDeclaresIt) {
+  ASSERT_OK(RunPlugin("one", "plugin", "job-a"));
+  ASSERT_OK(RunPlugin("one", "plugin", "job-b"));
+  RestartManager();
+  ASSERT_THAT(supervisor_->Declared(), SizeIs(1));
+  EXPECT_THAT(supervisor_->Declared().front().declared_by, ElementsAre("job-a", "job-b"));
+  EXPECT_THAT(supervisor_->Declared().front().types, ElementsAre(PluginType::kNode, PluginType::kController));
+  EXPECT_THAT(supervisor_->Stop("one", "job-c", Soon()), FailsWith(absl::StatusCode::kNotFound, "job-c"));
+  ASSERT_OK(supervisor_->Stop("one", "job-a", Soon()));
+  EXPECT_EQ(exec_.Alive(), 1);
+  ASSERT_OK(supervisor_->Stop("one", "job-b", Soon()));
+  EXPECT_EQ(exec_.Alive(), 0);
+}
+
+TEST_F(SupervisorTest, K5_WhatIsDeclaredStaysExpectedWhileItIsMissing) {
+  ASSERT_OK(RunPlugin("one"));
+  exec_.FailLaunches(absl::InvalidArgumentError("somebody removed it"));
+  exec_.Kill(Front("one")->instance_id);
+  ASSERT_TRUE(WaitForEvent("failed"));
+  RestartManager();
+  ASSERT_THAT(supervisor_->Declared(), SizeIs(1));
+  EXPECT_THAT(supervisor_->Declared().front().types, Contains(PluginType::kNode));
+}
+
+TEST_F(SupervisorTest, J2_AManagerStartedAnewAdoptsWhatRuns) {
+  ASSERT_OK(RunPlugin("one"));
+  const std::string instance = Front("one")->instance_id;
+  RestartManager();
+  EXPECT_EQ(Front("one")->instance_id, instance);
+  ASSERT_TRUE(WaitForEvent("adopted"));
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+  EXPECT_EQ(exec_.Alive(), 1);
+  ASSERT_OK(supervisor_->Stop("one", "", Soon()));
+  EXPECT_EQ(exec_.Alive(), 0);
+}
+
+TEST_F(SupervisorTest, J2_OneThatWasStartingIsAdoptedToo) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  plugin->SetReady(false);
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(supervisor_->Run("slow", Program("plugin"), "people", false, Soon()));
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
+  RestartManager();
+  plugin->SetReady(true);
+  ASSERT_OK(registry_->WaitForPlugin(PluginType::kNode, "slow", Soon()));
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+}
+
+TEST_F(SupervisorTest, J3_OneThatDiedWhileNoManagerRanIsReplaced) {
+  ASSERT_OK(RunPlugin("one"));
+  const std::string instance = Front("one")->instance_id;
+  StopManager();
+  exec_.Kill(instance);
+  StartManager();
+  EXPECT_NE(WaitForOther("one", instance), "");
+  EXPECT_THAT(registry_->Instances(PluginType::kNode, "one"), SizeIs(1));
+  EXPECT_EQ(exec_.Alive(), 1);
+}
+
+TEST_F(SupervisorTest, J3_AfterARebootNothingIsLeftInTheRegistryOfWhatRanBefore) {
+  ASSERT_OK(RunPlugin("one"));
+  const std::string instance = Front("one")->instance_id;
+  StopManager();
+  exec_.Kill(instance);
+  std::filesystem::remove_all(settings_.socket_root);  // as /run is
+  exec_.FailLaunches(absl::InvalidArgumentError("not yet"));
+  StartManager();
+  EXPECT_FALSE(Front("one"));
+}
+
+TEST_F(SupervisorTest, J3_AnUpdateGoesOnAfterARestartOfTheManager) {
+  ASSERT_OK(RunPlugin("one", "old"));
+  const std::string old_one = Front("one")->instance_id;
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  plugin->SetReady(false);
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(supervisor_->Run("one", Program("new"), "people", false, Soon()));
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
+  RestartManager();
+  EXPECT_EQ(Front("one")->instance_id, old_one);
+  EXPECT_EQ(exec_.Alive(), 2);
+  plugin->SetReady(true);
+  EXPECT_NE(WaitForOther("one", old_one), "");
+  ASSERT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_THAT(exec_.Processes(), SizeIs(2));
+}
+
+TEST_F(SupervisorTest, J4_WhatNobodyDeclaresAnyMoreIsEndedAtTheNextStart) {
+  ASSERT_OK(RunPlugin("one"));
+  StopManager();
+  {  // killed after the record was deleted, before the process was ended
+    const auto state = *manager::OpenSqliteState(directory_ / "state.db");
+    manager::RecordsStore store(*state);
+    ASSERT_OK(store.Commit(manager::Changes().Delete("host", *store.GetPlugin("host", "one"))));
+  }
+  StartManager();
+  ASSERT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(exec_.Alive(), 0);
+  EXPECT_FALSE(Front("one"));
+  EXPECT_TRUE(std::filesystem::is_empty(settings_.socket_root));
+}
+
+TEST_F(SupervisorTest, J4_TheManagerEndsAtOnceThoughAPluginHangsAndLeavesItRunning) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(RunPlugin("one"));
+  plugin->Hang("Probe");
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
+  const auto start = Clock::now();
+  supervisor_->Shutdown();
+  EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
+  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_TRUE(Front("one"));
+}
+
+}  // namespace
+}  // namespace mooring::testing
