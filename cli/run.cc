@@ -9,9 +9,11 @@
 #include "base/quote.h"
 #include "base/version.h"
 #include "cli/area.h"
+#include "cli/completion/area.h"
 #include "cli/csi/area.h"
 #include "cli/doctor/area.h"
 #include "cli/manager/area.h"
+#include "cli/mount_csi/mount_csi.h"
 #include "cli/mounts/area.h"
 #include "cli/text.h"
 #include "cli/usage.h"
@@ -20,7 +22,8 @@ namespace mooring::cli {
 namespace {
 
 // One line an area: a later one is a folder beside csi/ and an entry here.
-constexpr AddArea kAreas[] = {mounts_area::Add, doctor_area::Add, csi_area::Add, manager_area::Add};
+constexpr AddArea kAreas[] = {mounts_area::Add, doctor_area::Add, csi_area::Add, manager_area::Add,
+                              completion_area::Add};
 
 // The deepest command that was recognised.
 const CLI::App& Recognised(const CLI::App& root) {
@@ -70,6 +73,7 @@ int Parse(int argc, const char* const* argv, CLI::App& root, const Streams& stre
 
 int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
   const Streams streams{out, err};
+  if (const auto helper = argc > 0 ? mount_csi::HelperNamed(argv[0]) : nullptr) return helper(argc, argv, streams);
   CLI::App root("Mooring: storage volumes for tasks.", "mooring");
   root.set_version_flag("--version", std::string("mooring ") + Version() + " (" + Commit() + ")");
   root.require_subcommand(1);

@@ -18,6 +18,7 @@ struct Arguments {
   std::string socket = "/run/mooring/manager.sock";
   std::optional<Duration> timeout;  // else the command's
   bool json = false;
+  bool quiet = false;
   bool show_time = false;
   bool verbose = false;
 

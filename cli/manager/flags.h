@@ -23,6 +23,8 @@ inline constexpr Flag kTime{"--time", "", "print to stderr how long each call to
 inline constexpr Flag kVerbose{"-v,--verbose", "", "print to stderr each request, without its secrets, and each step",
                                &Arguments::verbose};
 
+inline constexpr Flag kQuiet{"-q,--quiet", "", "only their names, a line each", &Arguments::quiet};
+
 inline constexpr Flag kPluginName{"NAME", "", "the plugin's name", &Arguments::plugin};
 inline constexpr Flag kPluginToRegister{"NAME", "", "the plugin's name (what it says itself)", &Arguments::plugin};
 inline constexpr Flag kPluginToShow{"NAME", "", "one plugin in full", &Arguments::plugin};

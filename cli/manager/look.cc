@@ -5,6 +5,7 @@
 #include "cli/manager/command.h"
 #include "cli/manager/show.h"
 #include "cli/manager/volume_spec.h"
+#include "cli/text.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -20,6 +21,12 @@ std::string VolumeTable(const v1::ListVolumesResponse& response) {
   return table.ToString();
 }
 
+std::string Ids(const v1::ListVolumesResponse& response) {
+  std::string ids;
+  for (const v1::Volume& volume : response.volumes()) ids += Visible(volume.key().id()) + "\n";
+  return ids;
+}
+
 absl::Status List(Session& session) {
   const Arguments& arguments = session.arguments;
   if (arguments.all_namespaces && !arguments.ns.empty()) {
@@ -29,7 +36,7 @@ absl::Status List(Session& session) {
   request.set_namespace_(arguments.all_namespaces ? kAllNamespacesWord : arguments.ns);
   request.set_plugin(arguments.plugin);
   MOORING_ASSIGN_OR_RETURN(const v1::ListVolumesResponse response, session.Call(&Manager::Stub::ListVolumes, request));
-  return session.Show(response, VolumeTable(response));
+  return session.Show(response, arguments.quiet ? Ids(response) : VolumeTable(response));
 }
 
 std::string StatusText(const v1::GetVolumeResponse& response) {
@@ -53,7 +60,7 @@ absl::Status Status(Session& session) {
 
 Commands LookCommands() {
   return {
-      {"list", "the volumes there are", {}, {&kNamespace, &kAllNamespaces, &kOfPlugin}, List},
+      {"list", "the volumes there are", {}, {&kNamespace, &kAllNamespaces, &kOfPlugin, &kQuiet}, List},
       {"status", "all about a volume: who holds it, where it is attached", {&kVolumeId}, {&kNamespace}, Status},
   };
 }

@@ -47,6 +47,12 @@ std::string PluginTable(const v1::ListPluginsResponse& response) {
   return table.ToString();
 }
 
+std::string Names(const v1::ListPluginsResponse& response) {
+  std::string names;
+  for (const v1::PluginStatus& plugin : response.plugins()) names += Visible(plugin.name()) + "\n";
+  return names;
+}
+
 std::string TypeText(v1::PluginType type) { return type == v1::CSI_CONTROLLER ? "controller" : "node"; }
 
 std::string InstanceText(const v1::InstanceStatus& status) {
@@ -145,6 +151,7 @@ absl::Status Status(Session& session) {
   v1::ListPluginsRequest request;
   request.set_name(session.arguments.plugin);
   MOORING_ASSIGN_OR_RETURN(const v1::ListPluginsResponse response, session.Call(&Manager::Stub::ListPlugins, request));
+  if (session.arguments.quiet) return session.Show(response, Names(response));
   if (request.name().empty()) return session.Show(response, PluginTable(response));
   if (response.plugins().empty()) return NotFound("there is no plugin of that name");
   if (!IsHealthy(response.plugins(0))) session.exit_status = kExitFailed;
@@ -178,7 +185,7 @@ Commands PluginCommands() {
        {&kPluginName},
        {&kDeclaredByOne},
        Stop},
-      {"status", "how they are: exit status 0 or 1 for one by its name", {}, {&kPluginToShow}, Status},
+      {"status", "how they are: exit status 0 or 1 for one by its name", {}, {&kPluginToShow, &kQuiet}, Status},
   };
 }
 

@@ -6,8 +6,10 @@
 
 namespace mooring::cli {
 
-Result Mooring(const std::vector<std::string>& arguments) {
-  std::vector<const char*> argv{"mooring"};
+Result Mooring(const std::vector<std::string>& arguments) { return RunAs("mooring", arguments); }
+
+Result RunAs(const char* name, const std::vector<std::string>& arguments) {
+  std::vector<const char*> argv{name};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   std::ostringstream out;
   std::ostringstream err;

@@ -16,6 +16,9 @@ struct Result {
 // `mooring <arguments>`
 Result Mooring(const std::vector<std::string>& arguments);
 
+// The same by another of its names: "/sbin/mount.csi".
+Result RunAs(const char* name, const std::vector<std::string>& arguments);
+
 }  // namespace mooring::cli
 
 #endif  // MOORING_CLI_TESTING_RUN_MOORING_H_

@@ -1,0 +1,34 @@
+#include "cli/completion/area.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/completion/command_tree.h"
+#include "cli/completion/scripts.h"
+#include "cli/run.h"
+
+namespace mooring::cli::completion_area {
+namespace {
+
+using Script = std::string (*)(const std::vector<Command>& commands);
+
+void AddShell(CLI::App& completion, const CLI::App& root, const char* name, const char* help, Script script,
+              Action& chosen) {
+  completion.add_subcommand(name, help)->callback([&root, script, &chosen] {
+    chosen = [&root, script](const Streams& streams) {
+      streams.out << script(CommandsOf(root));
+      return kExitOk;
+    };
+  });
+}
+
+}  // namespace
+
+void Add(CLI::App& root, Action& chosen) {
+  CLI::App* completion = root.add_subcommand("completion", "a script by which a shell completes mooring's commands");
+  completion->require_subcommand(1);
+  AddShell(*completion, root, "bash", "for /usr/share/bash-completion/completions/mooring", BashScript, chosen);
+  AddShell(*completion, root, "zsh", "for a file _mooring in a directory of $fpath", ZshScript, chosen);
+  AddShell(*completion, root, "fish", "for ~/.config/fish/completions/mooring.fish", FishScript, chosen);
+}
+
+}  // namespace mooring::cli::completion_area

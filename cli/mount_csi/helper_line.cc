@@ -1,0 +1,153 @@
+#include "cli/mount_csi/helper_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "base/quote.h"
+#include "base/status.h"
+
+namespace mooring::cli::mount_csi {
+namespace {
+
+using manager_area::Arguments;
+
+constexpr std::string_view kWithValue = "oNt";
+
+void AddOptions(std::string_view list, std::vector<std::string>& options) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    if (end > 0) options.emplace_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+}
+
+void SetLetter(char letter, HelperLine& line) {
+  if (letter == 'f') line.fake = true;
+  if (letter == 'n') line.no_table = true;
+  if (letter == 'v') line.verbose = true;
+}
+
+// "-fv", "-ofor=web"; `next` is the argument behind it, null at the end. Gives whether that one was taken.
+absl::StatusOr<bool> AddLetters(std::string_view cluster, const char* next, std::string_view letters,
+                                HelperLine& line) {
+  for (; !cluster.empty(); cluster.remove_prefix(1)) {
+    const char letter = cluster[0];
+    if (kWithValue.find(letter) != std::string_view::npos) {
+      const std::string_view rest = cluster.substr(1);
+      if (rest.empty() && next == nullptr) return InvalidArgument(fmt::format("-{} has no value", letter));
+      if (letter == 'o') AddOptions(rest.empty() ? next : rest, line.options);
+      return rest.empty();
+    }
+    if (letters.find(letter) == std::string_view::npos) {
+      return InvalidArgument(fmt::format("there is no option -{}", letter));
+    }
+    SetLetter(letter, line);
+  }
+  return false;
+}
+
+// For mount(8), systemd, or whoever reads fstab; and what is so in any case.
+bool IsForOthers(std::string_view option) {
+  constexpr std::array<std::string_view, 16> kWords = {"defaults", "rw",       "auto",   "noauto", "nofail",  "_netdev",
+                                                       "user",     "nouser",   "users",  "owner",  "noowner", "group",
+                                                       "nogroup",  "_rnetdev", "silent", "loud"};
+  const bool prefixed = option.starts_with("x-") || option.starts_with("X-") || option.starts_with("comment=");
+  return prefixed || std::find(kWords.begin(), kWords.end(), option) != kWords.end();
+}
+
+absl::Status SetWait(const std::string& value, MountOptions& result) {
+  MOORING_ASSIGN_OR_RETURN(result.wait, ParseSeconds(value));
+  return absl::OkStatus();
+}
+
+absl::Status SetPerAlloc(const std::string& value, MountOptions& result) {
+  MOORING_ASSIGN_OR_RETURN(result.arguments.per_alloc, ParseIndex(value));
+  return absl::OkStatus();
+}
+
+constexpr std::array<std::pair<std::string_view, std::string Arguments::*>, 8> kTexts = {{
+    {"plugin", &Arguments::plugin},
+    {"propagation", &Arguments::propagation},
+    {"for", &Arguments::allocation},
+    {"request", &Arguments::request},
+    {"namespace", &Arguments::ns},
+    {"mode", &Arguments::mode},
+    {"fs-type", &Arguments::fs_type},
+    {"manager", &Arguments::socket},
+}};
+
+// True: it was one of ours.
+absl::StatusOr<bool> SetNamed(std::string_view name, const std::string& value, MountOptions& result) {
+  if (name == "wait") {
+    MOORING_RETURN_IF_ERROR(SetWait(value, result));
+    return true;
+  }
+  if (name == "per-alloc") {
+    MOORING_RETURN_IF_ERROR(SetPerAlloc(value, result));
+    return true;
+  }
+  if (name == "access") {
+    result.arguments.access.push_back(value);
+    return true;
+  }
+  for (const auto& [text, slot] : kTexts) {
+    if (name != text) continue;
+    result.arguments.*slot = value;
+    return true;
+  }
+  return false;
+}
+
+absl::Status SetOption(const std::string& option, MountOptions& result) {
+  if (IsForOthers(option)) return absl::OkStatus();
+  if (option == "remount") {
+    return InvalidArgument("a volume is not remounted: unmount it, and mount it as it is to be");
+  }
+  if (option == "ro") {
+    result.arguments.read_only = true;
+    return absl::OkStatus();
+  }
+  const std::size_t equals = option.find('=');
+  if (equals != std::string::npos) {
+    const std::string name = option.substr(0, equals);
+    const std::string value = option.substr(equals + 1);
+    const absl::Status checked = CheckText(value, /*is_sent=*/true);
+    if (!checked.ok()) return Annotate(checked, name + "=");
+    const absl::StatusOr<bool> set = SetNamed(name, value, result);
+    if (!set.ok()) return Annotate(set.status(), name + "=");
+    if (*set) return absl::OkStatus();
+  }
+  result.arguments.mount_flags.push_back(option);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<HelperLine> ParseHelperLine(int argc, const char* const* argv, std::string_view letters,
+                                           std::size_t count) {
+  HelperLine line;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument.size() < 2 || argument[0] != '-') {
+      line.words.emplace_back(argument);
+      continue;
+    }
+    const char* const next = i + 1 < argc ? argv[i + 1] : nullptr;
+    MOORING_ASSIGN_OR_RETURN(const bool taken, AddLetters(argument.substr(1), next, letters, line));
+    if (taken) ++i;
+  }
+  if (line.words.size() == count) return line;
+  return InvalidArgument(count == 2 ? "give a volume and a directory" : "give what is to be unmounted, one path");
+}
+
+absl::StatusOr<MountOptions> ParseMountOptions(const std::vector<std::string>& options) {
+  MountOptions result;
+  for (const std::string& option : options) MOORING_RETURN_IF_ERROR(SetOption(option, result));
+  return result;
+}
+
+}  // namespace mooring::cli::mount_csi
