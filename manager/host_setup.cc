@@ -65,14 +65,14 @@ std::string FirstLineOf(const std::string& path) {
   return line;
 }
 
-// The mount that `path` is on: its own, or that of the nearest directory above that is a mount.
+// The mount that `path` is on: its own, or that of the nearest directory above that is a mount. None: that of "/".
 absl::StatusOr<std::optional<MountInfo>> MountOf(std::string path, Mounts& kernel) {
-  for (;;) {
+  while (!path.empty() && path != "/") {
     MOORING_ASSIGN_OR_RETURN(const PathInfo info, kernel.Find(path));
-    if (info.mount || path == "/") return info.mount;
-    const std::string_view parent = ParentOf(path);
-    path = parent.empty() ? "/" : std::string(parent);
+    if (info.mount) return info.mount;
+    path = ParentOf(path);
   }
+  return std::nullopt;
 }
 
 }  // namespace
