@@ -1,0 +1,148 @@
+// A CsiChannel over a real socket.
+#include "manager/csi/grpc_channel.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/socket_path.h"
+#include "csi.grpc.pb.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::manager {
+namespace {
+
+using absl::StatusCode;
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::TempDir;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+
+Clock::time_point Soon() { return Clock::now() + seconds(20); }
+
+// Answers what a test says; NodeUnstageVolume hangs until its caller is gone.
+class TinyNode final : public csi::v1::Node::Service {
+ public:
+  grpc::Status NodeGetInfo(grpc::ServerContext*, const csi::v1::NodeGetInfoRequest*,
+                           csi::v1::NodeGetInfoResponse* response) override {
+    response->set_node_id(node_id);
+    return outcome;
+  }
+  grpc::Status NodeUnstageVolume(grpc::ServerContext* context, const csi::v1::NodeUnstageVolumeRequest*,
+                                 csi::v1::NodeUnstageVolumeResponse*) override {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ++hanging_;
+      changed_.notify_all();
+    }
+    while (!context->IsCancelled()) std::this_thread::sleep_for(milliseconds(1));
+    return grpc::Status::CANCELLED;
+  }
+  bool WaitUntilHanging() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_for(lock, seconds(20), [this] { return hanging_ > 0; });
+  }
+
+  std::string node_id = "node-1";
+  grpc::Status outcome;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int hanging_ = 0;
+};
+
+class GrpcChannelTest : public ::testing::Test {
+ protected:
+  void Serve() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(GrpcTarget(socket_), grpc::InsecureServerCredentials());
+    builder.RegisterService(&node_);
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+  }
+  void End() {
+    server_->Shutdown(std::chrono::system_clock::now());
+    server_.reset();
+  }
+  absl::StatusOr<std::string> NodeId(Clock::time_point until = Soon()) {
+    const auto info = Call(*channel_, csi::v1::NodeGetInfoRequest(), until);
+    if (!info.ok()) return info.status();
+    return info->node_id();
+  }
+  absl::Status Hang(Clock::time_point until) {
+    return Call(*channel_, csi::v1::NodeUnstageVolumeRequest(), until).status();
+  }
+
+  TempDir dir_;
+  const std::string socket_ = dir_ / "csi sock";  // a space: gRPC wants it encoded
+  TinyNode node_;
+  std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<CsiChannel> channel_ = ConnectCsi(socket_);
+};
+
+TEST_F(GrpcChannelTest, ThePluginsAnswerCodeAndWordsComeBack) {
+  Serve();
+  EXPECT_EQ(NodeId().value(), "node-1");
+  node_.outcome = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "it is 'busy'");
+  EXPECT_THAT(NodeId(), FailsWith(StatusCode::kFailedPrecondition, "it is 'busy'"));
+  csi::v1::ProbeRequest probe;
+  EXPECT_THAT(Call(*channel_, probe, Soon()), FailsWith(StatusCode::kUnimplemented, ""));
+}
+
+TEST_F(GrpcChannelTest, ASocketThatNobodyServesIsUnavailableByItsName) {
+  EXPECT_THAT(NodeId(), FailsWith(StatusCode::kUnavailable, "the plugin at '" + socket_ + "'"));
+}
+
+TEST_F(GrpcChannelTest, APluginThatStartsLaterOrAgainIsFoundOnItsPath) {
+  EXPECT_THAT(NodeId(), FailsWith(StatusCode::kUnavailable, socket_));
+  const RetryPolicy policy{.each = seconds(20), .first_pause = milliseconds(10), .longest_pause = milliseconds(50)};
+  const auto retried = [&] { return CallRetrying(*channel_, csi::v1::NodeGetInfoRequest(), policy, Soon()); };
+  Serve();
+  ASSERT_OK(retried());
+  End();
+  EXPECT_THAT(NodeId(), FailsWith(StatusCode::kUnavailable, socket_));
+  node_.node_id = "node-2";
+  Serve();
+  const auto again = retried();
+  ASSERT_OK(again);
+  EXPECT_EQ(again->node_id(), "node-2");
+}
+
+TEST_F(GrpcChannelTest, B6_NoAnswerInTimeNamesCallAndSocket) {
+  Serve();
+  EXPECT_THAT(Hang(Clock::now() + milliseconds(20)),
+              AllOf(FailsWith(StatusCode::kDeadlineExceeded, "no answer in time to NodeUnstageVolume"),
+                    FailsWith(StatusCode::kDeadlineExceeded, socket_)));
+  EXPECT_OK(NodeId(Clock::time_point::max()));
+}
+
+TEST_F(GrpcChannelTest, C4_CloseEndsTheCallsUnderWayAndThoseToCome) {
+  Serve();
+  auto call = std::async(std::launch::async, [&] { return Hang(Soon()); });
+  ASSERT_TRUE(node_.WaitUntilHanging());
+  channel_->Close();
+  EXPECT_THAT(call.get(), FailsWith(StatusCode::kCancelled, "was closed"));
+  EXPECT_THAT(NodeId(), FailsWith(StatusCode::kCancelled, "was closed"));
+  channel_ = ConnectCsi(socket_);
+  EXPECT_OK(NodeId());
+}
+
+TEST_F(GrpcChannelTest, AnswersOfAnySizeArrive) {
+  Serve();
+  node_.node_id = std::string(16 << 20, 'n');
+  const auto id = NodeId();
+  ASSERT_OK(id);
+  EXPECT_EQ(id->size(), node_.node_id.size());
+}
+
+}  // namespace
+}  // namespace mooring::manager
