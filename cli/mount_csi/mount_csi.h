@@ -3,7 +3,7 @@
 //
 //   /etc/fstab:  db  /srv/db  csi  access=single-node-writer,propagation=rslave,_netdev,nofail  0 0
 //
-//   mount(8) ─▶ mount.csi db /srv/db -o … ─▶ Attach at the manager ─▶ an entry in utab (uhelper=csi)
+//   mount(8) ─▶ mount.csi db /srv/db -o … ─▶ Attach at the manager ─▶ an entry in utab (helper=csi)
 //   umount(8) ─ finds that entry ─▶ umount.csi /srv/db ─▶ Detach ─▶ the entry goes
 #ifndef MOORING_CLI_MOUNT_CSI_MOUNT_CSI_H_
 #define MOORING_CLI_MOUNT_CSI_MOUNT_CSI_H_

@@ -33,11 +33,12 @@ absl::Status AddUnmountHelper(const std::string& target) {
   if (update == nullptr || entry == nullptr) return ErrnoStatus(ENOMEM, kOperation, target);
   mnt_fs_set_source(entry.get(), mount->source.c_str());
   mnt_fs_set_target(entry.get(), target.c_str());
-  mnt_fs_set_options(entry.get(), "uhelper=csi");
+  mnt_fs_set_options(entry.get(), "uhelper=csi,helper=csi");
   const int error = mnt_update_set_fs(update.get(), 0, nullptr, entry.get());
   if (error > 0) return absl::OkStatus();  // libmount keeps no table here
   if (error < 0) return ErrnoStatus(-error, kOperation, target);
-  // The entry is found by source, target and root of the mount; libmount takes "/" for the root of what is no bind.
+  // helper= is for root, uhelper= for users. The entry is found by source, target and root of the mount; libmount takes
+  // "/" for the root of what is no bind.
   mnt_fs_set_root(mnt_update_get_fs(update.get()), mount->root.c_str());
   return Write(update.get(), target);
 }
