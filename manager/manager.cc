@@ -151,11 +151,11 @@ void Manager::Stop() {
   parts_->events.Close();
   parts_->state->EndWatches();
   parts_->registry->Close();
-  parts_->attachments->Stop();
   parts_->volume_manager->Stop();
   parts_->controller_locks.Stop();
   parts_->supervisor->Shutdown();
   parts_->plugins->Shutdown();
+  parts_->attachments->Stop();  // waits for its calls to plugins, which have ended by now
   for (std::thread* thread : {&resumer_, &follower_, &housekeeper_}) {
     if (thread->joinable()) thread->join();
   }
