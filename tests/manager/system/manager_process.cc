@@ -1,0 +1,96 @@
+#include "tests/manager/system/manager_process.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "base/unique_fd.h"
+#include "tests/support/kernel.h"
+
+namespace mooring::testing {
+namespace {
+
+constexpr int kFirstInherited = 3;
+
+std::vector<std::string> Arguments(const ManagerProcess::Options& options) {
+  std::vector<std::string> arguments = options.wrapper;
+  arguments.insert(arguments.end(), {MOORING_MANAGER_BINARY, "--socket", options.socket, "--state-dir",
+                                     options.state_dir, "--runtime-dir", options.runtime_dir, "--host", "host-1"});
+  arguments.insert(arguments.end(), options.flags.begin(), options.flags.end());
+  return arguments;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Between fork and exec: only what is safe there, since this process has threads.
+[[noreturn]] void Become(int log, const std::vector<int>& inherited, char* const* arguments, char* const* environment) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::dup2(log, 1);
+  ::dup2(log, 2);
+  for (std::size_t i = 0; i < inherited.size(); ++i) ::dup2(inherited[i], kFirstInherited + static_cast<int>(i));
+  ::close_range(kFirstInherited + static_cast<unsigned>(inherited.size()), ~0U, CLOSE_RANGE_CLOEXEC);
+  ::execve(arguments[0], arguments, environment);
+  ::_exit(127);
+}
+
+}  // namespace
+
+ManagerProcess::~ManagerProcess() { End(SIGKILL); }
+
+void ManagerProcess::Launch() {
+  ASSERT_LT(pid_, 0) << "it runs already";
+  std::vector<std::string> arguments = Arguments(options_);
+  std::vector<std::string> environment = options_.environment;
+  environment.emplace_back("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+  const std::vector<char*> argv = Pointers(arguments);
+  const std::vector<char*> envp = Pointers(environment);
+  const UniqueFd log(::open(options_.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  ASSERT_TRUE(log.ok()) << options_.log_file;
+  pid_ = ::fork();
+  if (pid_ == 0) Become(log.get(), options_.inherited, argv.data(), envp.data());
+  ASSERT_GT(pid_, 0);
+}
+
+bool ManagerProcess::running() {
+  if (pid_ < 0) return false;
+  int status = 0;
+  if (::waitpid(pid_, &status, WNOHANG) == 0) return true;
+  pid_ = -1;
+  exit_status_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return false;
+}
+
+int ManagerProcess::Wait(std::chrono::seconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (running()) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      ADD_FAILURE() << "the manager does not end:\n" << Log();
+      return End(SIGKILL);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return exit_status_;
+}
+
+int ManagerProcess::End(int signal) {
+  if (running()) ::kill(pid_, signal);
+  return Wait();
+}
+
+std::string ManagerProcess::Log() const { return ReadFile(options_.log_file); }
+
+}  // namespace mooring::testing

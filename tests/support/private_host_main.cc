@@ -1,0 +1,69 @@
+// main() of tests whose programs start others that outlive them: a mount namespace and a process namespace of their
+// own, so that neither a mount nor a process is left, whatever happens. Loop devices are the host's, so they are
+// counted.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "tests/support/kernel.h"
+
+namespace {
+
+int StatusOf(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+int Complain(const char* what) {
+  std::fprintf(stderr, "these tests mount for real: they need root (%s: %s)\n", what, std::strerror(errno));
+  return 1;
+}
+
+// As init does: reaps what others leave, and ends with the tests; the kernel ends all the rest then.
+int ReapUntil(pid_t tests) {
+  for (;;) {
+    int status = 0;
+    const pid_t ended = ::waitpid(-1, &status, 0);
+    if (ended == tests) return StatusOf(status);
+    if (ended < 0 && errno != EINTR) return 1;
+  }
+}
+
+int RunTests() {
+  const int result = RUN_ALL_TESTS();
+  int left = 0;
+  for (const auto& loop : mooring::testing::LoopsOver("/")) {
+    if (loop.backing_file.find("/mooring-test-" + std::to_string(::getpid()) + "-") == std::string::npos) continue;
+    std::fprintf(stderr, "left attached: %s over %s\n", loop.device.c_str(), loop.backing_file.c_str());
+    ++left;
+  }
+  return left == 0 ? result : 1;
+}
+
+int BeInit() {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return Complain("private mounts");
+  if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) return Complain("/proc");
+  const pid_t tests = ::fork();
+  if (tests == 0) std::_Exit(RunTests());
+  return tests < 0 ? Complain("fork") : ReapUntil(tests);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (::testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
+  if (::geteuid() != 0 || ::unshare(CLONE_NEWNS | CLONE_NEWPID) != 0) return Complain("namespaces of their own");
+  const pid_t init = ::fork();
+  if (init == 0) std::_Exit(BeInit());
+  int status = 0;
+  while (init > 0 && ::waitpid(init, &status, 0) < 0 && errno == EINTR) {
+  }
+  return init < 0 ? Complain("fork") : StatusOf(status);
+}
