@@ -61,7 +61,6 @@ start_manager() {
     --runtime-dir "$work/plugins" --docker-socket "$plugin_socket" --docker-plugin "${docker_plugin:-}" \
     --engine "$work/docker/docker.sock" --host container-test
   await "the manager serves" "$bin/mooring" plugin status
-  await "the volume plugin serves" curl -sf --unix-socket "$plugin_socket" -X POST http://plugin/Plugin.Activate
 }
 
 start_dockerd() {
@@ -114,5 +113,6 @@ tear_down() {
   local name
   docker ps -aq | xargs -r docker rm -f >/dev/null || true
   podman_do rm -fat 0 >/dev/null || true
+  "$bin/mooring" plugin stop mooring.csi >/dev/null || true
   for name in manager dockerd; do end "$name" TERM; done
 }
