@@ -115,7 +115,7 @@ class Request {
   absl::Status SetSource(const DockerCreateOptions& options, Volume& volume);
   absl::StatusOr<Volume> VolumeFrom(const VolumeKey& key, DockerCreateOptions options);
   absl::StatusOr<AttachRequest> AttachmentOf(const Volume& volume, const std::string& mount_id);
-  std::string DirectoryOf(const VolumeKey& key) { return parts_.config.root + "/docker/" + Escape(key.id); }
+  std::string DirectoryOf(const VolumeKey& key) { return parts_.config.state_dir + "/docker/" + Escape(key.id); }
   const std::string& Host() const { return parts_.config.host; }
 
   Parts& parts_;

@@ -3,7 +3,7 @@
 //
 //   docker volume create -d mooring -o size=1GiB db   a volume of namespace "docker", created through its CSI plugin
 //   docker run -v db:/data …                          an attachment of allocation "docker-<id that Docker gives the
-//                                                     mount>" at <root>/docker/<volume>/<id>, which Docker binds
+//                                                     mount>" at <state>/docker/<volume>/<id>, which Docker binds
 //
 // Docker mounts again under the same id when its daemon was restarted, and Podman knows one id alone: what is attached
 // for it already stays as it is. A container's volume is a slave of the place it was bound from, so whatever is mounted

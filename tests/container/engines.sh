@@ -3,7 +3,7 @@
 
 cgroup=/${work##*/}
 export DOCKER_HOST=unix://$work/docker/docker.sock
-export MOORING_MANAGER=unix://$work/manager.sock
+export MOORING_MANAGER_SOCKET=$work/manager.sock
 export CONTAINERS_CONF=$work/containers.conf
 plugin_socket=/run/docker/plugins/mooring.sock
 
@@ -98,6 +98,7 @@ run_plugin_as_process() {
 }
 
 set_up() {
+  mount --bind "$work" "$work"
   mount -t tmpfs run /run       # sockets and locks of engines that may run here are theirs
   mount -t tmpfs shared /dev/shm
   mkdir -p "$(dirname "$plugin_socket")" "$work/docker"

@@ -3,7 +3,7 @@
 
 status_of() { docker volume inspect -f "{{index .Status \"$2\"}}" "$1"; }
 claims_of() { docker volume inspect -f '{{len .Status.Claims}}' "$1"; }
-mounts_of() { mounts_below "$work/manager/mounts" | grep -c -F "/docker/$1/" || true; }
+mounts_of() { mounts_below "$work/manager/docker" | grep -c -F "/docker/$1/" || true; }
 
 # What is left of a volume that is gone.
 expect_nothing_of() {
@@ -96,7 +96,7 @@ test_docker_read_only_volumes_and_propagation() {
   docker volume create -d mooring -o from-volume=seen -o ro=true copy
   expect "the copy" "$(in_docker -v copy:/data base cat /data/f)" hello
   refused "Read-only file system" in_docker -v copy:/data base sh -c 'echo more >/data/f'
-  docker volume create -d mooring -o size=64MiB -o propagation=rslave open
+  docker volume create -d mooring -o size=64MiB -o propagation=rshared open
   for volume in seen open; do
     docker run -d --name "$volume" --network none -v "$volume:/data" base sleep 1000
     mountpoint=$(docker volume inspect -f '{{.Mountpoint}}' "$volume")

@@ -10,6 +10,7 @@
 
 #include "manager/docker/volume_driver.h"
 #include "manager/manager.h"
+#include "manager/state/keys.h"
 #include "manager/state/sqlite_state.h"
 #include "tests/fakes/fake_csi_plugin.h"
 #include "tests/fakes/fake_mounter.h"
@@ -41,6 +42,7 @@ class DockerDriverTest : public ::testing::Test {
     sockets_.Serve(kSocket, plugin_);
     StartManager();
     for (const PluginType type : {PluginType::kNode, PluginType::kController}) Register(type, "fake.csi");
+    ASSERT_OK(parts_->plugins->PickController("fake.csi", Clock::now() + std::chrono::seconds(20)));
   }
   void TearDown() override { StopManager(); }
 
@@ -49,6 +51,7 @@ class DockerDriverTest : public ::testing::Test {
   void StartManager() {
     Config config;
     config.root = root();
+    config.state_dir = directory_.path();
     config.host = "host-1";
     auto state = OpenSqliteState(directory_ / "state.db");
     ASSERT_OK(state);
@@ -102,8 +105,16 @@ class DockerDriverTest : public ::testing::Test {
   void Create(const std::string& name, const Json& options = nullptr) {
     ASSERT_EQ(Error("Create", {{"Name", name}, {"Opts", options}}), "");
   }
+  // The driver makes it, and the kernel in memory does not see that.
+  void KnowDirectoryOf(const std::string& name) {
+    kernel_.With([&](auto& kernel) {
+      kernel.AddDirectory(directory_.path() + "/docker/" + Escape(name));
+      return 0;
+    });
+  }
   // Where it is for Docker.
   std::string Mount(const std::string& name, const std::string& id) {
+    KnowDirectoryOf(name);
     const Json answer = Ask("Mount", {{"Name", name}, {"ID", id}});
     EXPECT_EQ(answer.value("Err", "?"), "");
     return answer.value("Mountpoint", "");
@@ -144,7 +155,7 @@ TEST_F(DockerDriverTest, AVolumeIsMadeMountedUnmountedAndRemoved) {
   EXPECT_EQ(created[0].parameters().at("pool"), "fast");
 
   const std::string mountpoint = Mount("db", "id-1");
-  EXPECT_THAT(mountpoint, StartsWith(root() + "/docker/db/"));
+  EXPECT_THAT(mountpoint, StartsWith(directory_.path() + "/docker/db/"));
   EXPECT_TRUE(IsMounted(mountpoint));
   EXPECT_EQ(Ask("Path", {{"Name", "db"}})["Mountpoint"], mountpoint);
   EXPECT_EQ(Ask("Get", {{"Name", "db"}})["Volume"]["Mountpoint"], mountpoint);
@@ -164,6 +175,7 @@ TEST_F(DockerDriverTest, WhatIsDoneAlreadyStaysAsItIs) {
   Create("db", {{"size", "1GiB"}});
   Create("db");
   const std::string mountpoint = Mount("db", "id-1");
+  EXPECT_EQ(plugin_->Count("CreateVolume"), 1);
   plugin_->ClearLog();
   EXPECT_EQ(Mount("db", "id-1"), mountpoint);
   EXPECT_THAT(plugin_->Calls(), SizeIs(0));
@@ -171,7 +183,6 @@ TEST_F(DockerDriverTest, WhatIsDoneAlreadyStaysAsItIs) {
   EXPECT_EQ(Unmount("db", "id-1"), "");
   EXPECT_EQ(Error("Remove", {{"Name", "db"}}), "");
   EXPECT_EQ(Error("Remove", {{"Name", "db"}}), "");
-  EXPECT_EQ(plugin_->Count("CreateVolume"), 1);
   EXPECT_EQ(plugin_->Count("DeleteVolume"), 1);
 }
 
@@ -279,7 +290,7 @@ TEST_F(DockerDriverTest, HostileNamesStayBelowTheRootAndNeverMeet) {
   for (const std::string& name : names) {
     Create(name);
     const std::string mountpoint = Mount(name, "../id");
-    EXPECT_THAT(mountpoint, StartsWith(root() + "/docker/")) << name;
+    EXPECT_THAT(mountpoint, StartsWith(directory_.path() + "/docker/")) << name;
     EXPECT_EQ(std::filesystem::path(mountpoint).lexically_normal(), mountpoint) << name;
     EXPECT_TRUE(mountpoints.insert(mountpoint).second) << name;
   }
@@ -315,6 +326,7 @@ TEST_F(DockerDriverTest, AManagerStartedAnewKnowsItAll) {
 TEST_F(DockerDriverTest, APluginThatFailsIsQuotedAndTheMountIsTakenBack) {
   Create("db");
   plugin_->Fail("NodePublishVolume", absl::InternalError("the disk is on fire"));
+  KnowDirectoryOf("db");
   EXPECT_THAT(Error("Mount", {{"Name", "db"}, {"ID", "id-1"}}), HasSubstr("the disk is on fire"));
   EXPECT_THAT(StatusOf("db")["Claims"], SizeIs(0));
   EXPECT_TRUE(IsMounted(Mount("db", "id-1")));
