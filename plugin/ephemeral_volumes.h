@@ -14,9 +14,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/keyed_lock.h"
 #include "plugin/call.h"
 #include "plugin/catalog_store.h"
-#include "base/keyed_lock.h"
 #include "plugin/node_volumes.h"
 #include "plugin/volume_catalog.h"
 #include "plugin/volume_specs.h"

@@ -33,10 +33,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/keyed_lock.h"
 #include "mounter/mounter.h"
 #include "plugin/call.h"
 #include "plugin/capability.h"
-#include "base/keyed_lock.h"
 #include "plugin/node_store.h"
 #include "plugin/volume_mount.h"
 #include "plugin/volume_source.h"

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/endpoint.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -28,7 +29,6 @@
 #include "plugin/device_backend.h"
 #include "plugin/directory_backend.h"
 #include "plugin/disks.h"
-#include "base/endpoint.h"
 #include "plugin/ephemeral_volumes.h"
 #include "plugin/group_controller_service.h"
 #include "plugin/identity_service.h"

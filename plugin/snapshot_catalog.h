@@ -26,9 +26,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/keyed_lock.h"
 #include "mounter/mounter.h"
 #include "plugin/call.h"
-#include "base/keyed_lock.h"
 #include "plugin/pools.h"
 #include "plugin/snapshot_specs.h"
 #include "plugin/snapshot_store.h"

@@ -29,9 +29,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/keyed_lock.h"
 #include "plugin/call.h"
 #include "plugin/catalog_store.h"
-#include "base/keyed_lock.h"
 #include "plugin/pools.h"
 #include "plugin/snapshot_store.h"
 #include "plugin/volume_source.h"
