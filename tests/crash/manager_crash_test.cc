@@ -1,0 +1,158 @@
+// The manager is killed before each step by which an attach or a detach changes something that lasts, and is started
+// again; once more, it is killed at each step of that start, too. The volume is then as it was or as it was to be, the
+// same call succeeds, and at the end nothing is left: no mount, no claim, no record.
+//
+//   prepare ── call, killed at step n ── start (killed at step m) ── settled ── attach ── detach ── nothing left
+#include <gmock/gmock.h>
+
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/crash/manager_subject.h"
+#include "tests/crash/step_trap.h"
+#include "tests/rpc/rpc_test.h"
+
+namespace mooring::testing {
+namespace {
+
+struct ManagerCall {
+  std::string name;
+  bool attached_before = false;
+  std::function<absl::Status(ManagerSubject&)> call;
+};
+
+void PrintTo(const ManagerCall& call, std::ostream* out) { *out << call.name; }
+
+std::string Describe(const StepTrap::Outcome& outcome) {
+  std::string text = outcome.hit ? "killed before " + ToString(*outcome.hit) : "not killed";
+  for (const Step& step : outcome.steps) text += "\n  " + ToString(step);
+  return text;
+}
+
+class ManagerCrashTest : public RpcTest, public ::testing::WithParamInterface<ManagerCall> {
+ protected:
+  // On tmpfs, where a sync costs nothing; the calls are the same.
+  void SetUp() override {
+    ShareDirectory();
+    MountTmpfs(state_dir(), "size=64m,mode=0700");
+    MountTmpfs(dir() / "manager", "size=64m,mode=0700");
+    trap_ = std::make_unique<StepTrap>(dir().path());
+    ASSERT_TRUE(trap_->ok()) << "these tests need seccomp's user notification (Linux 5.5, root)";
+    plugin().options().flags.insert(
+        plugin().options().flags.end(),
+        {"--pool", "name=directories,backend=directory,path=" + MakeDirectories("directories")});
+    ASSERT_NO_FATAL_FAILURE(Start());
+    subject_ = std::make_unique<ManagerSubject>(*trap_, dir(), dir() / "csi.sock");
+    subject_->Launch();
+    ASSERT_TRUE(subject_->IsReady()) << subject_->Log();
+    ASSERT_NO_FATAL_FAILURE(subject_->Prepare());
+  }
+
+  void TearDown() override {
+    if (!HasFailure()) subject_->TakeDown();
+    if (HasFailure()) std::fprintf(stderr, "The manager's log:\n%s\n", subject_->Log().c_str());
+    subject_.reset();
+    RpcTest::TearDown();
+    trap_.reset();
+  }
+
+  ManagerSubject& subject() { return *subject_; }
+
+  struct Hits {
+    StepTrap::Outcome call, start;
+  };
+  Hits Play(const Blow& blow, std::size_t step_of_start = 0);
+
+ private:
+  StepTrap::Outcome Restart(std::size_t killed_at);
+
+  std::unique_ptr<StepTrap> trap_;
+  std::unique_ptr<ManagerSubject> subject_;
+};
+
+// The k-th step of a kind is the same step each time, whatever the manager does meanwhile on its own.
+std::vector<Blow> BlowsAt(const std::vector<Step>& steps) {
+  std::vector<Blow> blows;
+  std::map<std::string, std::size_t> seen;
+  for (const Step& step : steps) {
+    const std::string kind = KindOf(step);
+    const std::size_t nth = ++seen[kind];
+    if (!step.asks) blows.push_back({.nth = nth, .kind = kind});
+  }
+  return blows;
+}
+
+StepTrap::Outcome ManagerCrashTest::Restart(std::size_t killed_at) {
+  subject().Kill();
+  trap_->Arm({.nth = killed_at});
+  subject().Launch();
+  const bool ready = subject().IsReady();
+  const StepTrap::Outcome outcome = trap_->Disarm();
+  EXPECT_TRUE(ready || outcome.hit) << subject().Log();
+  if (ready) return outcome;
+  subject().Kill();
+  subject().Launch();
+  EXPECT_TRUE(subject().IsReady()) << subject().Log();
+  return outcome;
+}
+
+ManagerCrashTest::Hits ManagerCrashTest::Play(const Blow& blow, std::size_t step_of_start) {
+  Hits hits;
+  if (GetParam().attached_before) {
+    EXPECT_OK(subject().Attach());
+  }
+  trap_->Arm(blow);
+  const absl::Status first = GetParam().call(subject());
+  hits.call = trap_->Disarm();
+  SCOPED_TRACE(Describe(hits.call));
+  EXPECT_TRUE(hits.call.hit || first.ok()) << first;
+  hits.start = Restart(step_of_start);
+  SCOPED_TRACE("the next start: " + Describe(hits.start));
+  subject().ExpectSettled();
+  subject().ExpectBystander();
+  EXPECT_OK(subject().Attach());
+  subject().ExpectAttached();
+  EXPECT_OK(subject().Detach());
+  subject().ExpectDetached();
+  subject().ExpectBystander();
+  return hits;
+}
+
+TEST_P(ManagerCrashTest, E2_KilledAtEachStepItComesBackAndNothingLeaks) {
+  const std::vector<Step> steps = Play({}).call.steps;
+  ASSERT_FALSE(steps.empty()) << "no step was seen at all";
+  std::size_t hits = 0;
+  for (const Blow& blow : BlowsAt(steps)) {
+    if (HasFailure()) return;
+    hits += Play(blow).call.hit ? 1 : 0;
+  }
+  EXPECT_GT(2 * hits, steps.size()) << "blows that did not fall";
+  std::printf("%s: SIGKILL to the manager before %zu of %zu steps\n", GetParam().name.c_str(), hits, steps.size());
+}
+
+// Behind a call that was cut in its middle.
+TEST_P(ManagerCrashTest, E2_KilledAgainAtEachStepOfTheNextStartItComesBack) {
+  const std::vector<Blow> blows = BlowsAt(Play({}).call.steps);
+  ASSERT_FALSE(blows.empty()) << "no step was seen at all";
+  const Blow& cut = blows[blows.size() / 2];
+  std::size_t hits = 0;
+  for (std::size_t at = 1; !HasFailure() && Play(cut, at).start.hit; ++at) ++hits;
+  EXPECT_GT(hits, 0U) << "no blow fell";
+  std::printf("%s: SIGKILL to the next start before %zu steps\n", GetParam().name.c_str(), hits);
+}
+
+const ManagerCall kAttach = {
+    .name = "Attach", .attached_before = false, .call = [](ManagerSubject& subject) { return subject.Attach(); }};
+const ManagerCall kDetach = {
+    .name = "Detach", .attached_before = true, .call = [](ManagerSubject& subject) { return subject.Detach(); }};
+
+std::string NameOf(const ::testing::TestParamInfo<ManagerCall>& call) { return call.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Calls, ManagerCrashTest, ::testing::Values(kAttach, kDetach), NameOf);
+
+}  // namespace
+}  // namespace mooring::testing
