@@ -57,7 +57,9 @@ TEST(ManPageTest, IsWellFormed) {
 }
 
 void ExpectCommand(const std::string& page, const std::vector<std::string>& command) {
-  if (!command.empty()) EXPECT_TRUE(HasWord(page, command.back())) << command.back();
+  if (!command.empty()) {
+    EXPECT_TRUE(HasWord(page, command.back())) << command.back();
+  }
   const bool flags_elsewhere = !command.empty() && command.front() == "csi";  // in docs/cli.md
   if (!flags_elsewhere) ExpectFlags(page, command);
   for (const std::string& below : Subcommands(command)) {
