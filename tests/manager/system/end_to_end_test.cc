@@ -187,6 +187,27 @@ TEST_F(TwoPlugins, AreUsedSideBySideAndStoppedWithoutTouchingMounts) {
   EXPECT_OK(client().Detach("web-1", "two"));
 }
 
+// One that attaches at a controller, wants a secret, and whose calls are written down.
+TEST_F(TwoPlugins, I_PublishContextAndSecretsReachTheNode) {
+  RunPlugin(kTmpfsPlugin, {"--controller-publish", "--token", "open sesame"});
+  v1::CreateVolumeRequest request;
+  *request.mutable_volume() = VolumeOf("db", kTmpfsPlugin);
+  EXPECT_THAT(client().Ask(&v1::Manager::Stub::CreateVolume, request), FailsWith(Code::kUnauthenticated, "token"));
+  (*request.mutable_secrets())["token"] = "open sesame";
+  const auto created = client().Ask(&v1::Manager::Stub::CreateVolume, request);
+  ASSERT_OK(created);
+  EXPECT_TRUE(created->volume().has_secrets());
+  Attached("db");
+  EXPECT_THAT(ReadFile(dir() / "calls"), HasSubstr("ControllerPublishVolume"));
+  EXPECT_OK(client().Detach("web-1", "db"));
+  EXPECT_THAT(ReadFile(dir() / "calls"), HasSubstr("ControllerUnpublishVolume"));
+  EXPECT_THAT(process().Log(), Not(HasSubstr("sesame")));
+  const auto volumes = client().Volumes();
+  ASSERT_OK(volumes);
+  ASSERT_THAT(*volumes, SizeIs(1));
+  EXPECT_THAT(volumes->front().DebugString(), Not(HasSubstr("sesame")));
+}
+
 TEST_F(TwoPlugins, AHungStageEndsWithItsDeadlineAndCanBeTriedAgain) {
   RunPlugin(kTmpfsPlugin, WithFaults());
   Create("db", kTmpfsPlugin);

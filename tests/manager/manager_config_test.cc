@@ -1,0 +1,116 @@
+// Flags of mooring-manager, and what it makes of its host before it starts.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <vector>
+
+#include "manager/config.h"
+#include "manager/host_setup.h"
+#include "tests/fakes/fake_mounter.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::manager {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::FailsWith;
+using testing::FakeMounter;
+using ::testing::HasSubstr;
+using testing::TempDir;
+using Code = absl::StatusCode;
+
+absl::StatusOr<Config> Parse(std::initializer_list<const char*> flags) {
+  std::vector<const char*> arguments = {"mooring-manager"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  return ParseConfig(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST(ManagerConfig, DefaultsAreThoseOfTheDocumentation) {
+  const auto config = Parse({});
+  ASSERT_OK(config);
+  EXPECT_EQ(config->socket_path, "/run/mooring/manager.sock");
+  EXPECT_EQ(config->state_dir, "/var/lib/mooring-manager");
+  EXPECT_EQ(config->root, "/var/lib/mooring-manager/mounts");
+  EXPECT_EQ(config->runtime_dir, "/run/mooring/plugins");
+  EXPECT_EQ(config->group, "");
+  EXPECT_EQ(config->docker_socket, "");
+}
+
+TEST(ManagerConfig, TheRootFollowsTheStateDirectory) {
+  EXPECT_EQ(Parse({"--state-dir", "/srv/state"})->root, "/srv/state/mounts");
+  EXPECT_EQ(Parse({"--state-dir", "/srv/state", "--root", "/mnt/csi/"})->root, "/mnt/csi");
+}
+
+TEST(ManagerConfig, AFlagIsAnEnvironmentVariableToo) {
+  ::setenv("MOORING_MANAGER_SOCKET", "unix:///run/other.sock", 1);
+  EXPECT_EQ(Parse({})->socket_path, "/run/other.sock");
+  EXPECT_EQ(Parse({"--socket", "/run/flag.sock"})->socket_path, "/run/flag.sock");
+  ::unsetenv("MOORING_MANAGER_SOCKET");
+}
+
+TEST(ManagerConfig, WhatIsWrongIsNamed) {
+  EXPECT_THAT(Parse({"--socket", "relative.sock"}), FailsWith(Code::kInvalidArgument, "--socket"));
+  EXPECT_THAT(Parse({"--root", "/a/../b"}), FailsWith(Code::kInvalidArgument, "--root"));
+  EXPECT_THAT(Parse({"--host", std::string(256, 'x').c_str()}), FailsWith(Code::kInvalidArgument, "--host"));
+  EXPECT_THAT(Parse({"--stop-timeout", "-1"}), FailsWith(Code::kInvalidArgument, "--stop-timeout"));
+  EXPECT_THAT(Parse({"--log-level", "loud"}), FailsWith(Code::kInvalidArgument, "debug, info"));
+  EXPECT_THAT(Parse({"--frobnicate"}), FailsWith(Code::kInvalidArgument, "--help"));
+  EXPECT_THAT(Parse({"--help"}), FailsWith(Code::kCancelled, "--docker-socket"));
+}
+
+TEST(HostSetup, DirectoriesAreMadeForTheManagerAlone) {
+  const TempDir dir;
+  Config config;
+  config.socket_path = dir / "run/manager.sock";
+  config.state_dir = dir / "state";
+  config.root = dir / "state/mounts";
+  config.runtime_dir = dir / "run/plugins";
+  const auto made = MakeDirectories(config);
+  ASSERT_OK(made);
+  for (const std::string& path : {made->state_dir, made->root, made->runtime_dir}) {
+    EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all) << path;
+  }
+  EXPECT_NE(fs::status(dir / "run").permissions() & fs::perms::others_exec, fs::perms::none) << "the way to the socket";
+  fs::permissions(config.state_dir, fs::perms::all);
+  EXPECT_THAT(MakeDirectories(config), FailsWith(Code::kFailedPrecondition, "others may write"));
+}
+
+TEST(HostSetup, LinksAreFollowedOnce) {
+  const TempDir dir;
+  fs::create_directory(dir / "real");
+  fs::create_symlink(dir / "real", dir / "link");
+  Config config;
+  config.socket_path = dir / "manager.sock";
+  config.state_dir = dir / "link/state";
+  config.root = dir / "link/state/mounts";
+  config.runtime_dir = dir / "link/run";
+  EXPECT_EQ(MakeDirectories(config)->root, dir / "real/state/mounts");
+}
+
+TEST(HostSetup, TheHostKeepsTheNameItsRecordsHave) {
+  const TempDir dir;
+  EXPECT_EQ(*KeepHostName(dir.path(), "host-1"), "host-1");
+  EXPECT_EQ(*KeepHostName(dir.path(), ""), "host-1") << "whatever the host is called now";
+  EXPECT_THAT(KeepHostName(dir.path(), "host-2"), FailsWith(Code::kFailedPrecondition, "give --host host-1"));
+}
+
+TEST(HostSetup, TheRootIsBoundOnItselfWhereItIsOnNoSharedMount) {
+  const TempDir dir;
+  FakeMounter kernel;
+  kernel.With([&](FakeKernel& fake) { fake.AddDirectory(dir.path()); });
+  ASSERT_OK(ShareRoot(dir.path(), kernel));
+  const auto mounted = kernel.Find(dir.path());
+  ASSERT_OK(mounted);
+  ASSERT_TRUE(mounted->mount.has_value());
+  EXPECT_TRUE(mounted->mount->shared());
+  ASSERT_OK(ShareRoot(dir.path(), kernel)) << "once is enough";
+  EXPECT_EQ(kernel.List(dir.path())->size(), 1U);
+}
+
+}  // namespace
+}  // namespace mooring::manager

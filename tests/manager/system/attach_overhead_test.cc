@@ -1,0 +1,78 @@
+// What an attach through the manager costs beside the plugin's own two calls: its socket, the claim, the journal and
+// the bind. Both are done in turn, on one volume, so that they find the machine alike.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+#include "tests/manager/system/manager_test.h"
+#include "tests/rpc/driver.h"
+
+namespace mooring::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+
+constexpr int kRounds = 100;
+constexpr int kFirst = 10;  // find caches empty
+
+class Times {
+ public:
+  void Measure(const std::function<void()>& work) {
+    const Clock::time_point before = Clock::now();
+    work();
+    all_.push_back(std::chrono::duration_cast<microseconds>(Clock::now() - before).count());
+  }
+  long Median() const {
+    std::vector<long> sorted(all_.begin() + kFirst, all_.end());
+    std::nth_element(sorted.begin(), sorted.begin() + sorted.size() / 2, sorted.end());
+    return sorted[sorted.size() / 2];
+  }
+
+ private:
+  std::vector<long> all_;
+};
+
+class AttachOverhead : public ManagerTest {
+ protected:
+  std::string PluginSocket(const std::string& name) {
+    const auto status = client().Plugin(name);
+    if (!status.ok() || status->instances().empty()) return "";
+    return status->instances(0).instance().socket_path();
+  }
+};
+
+TEST_F(AttachOverhead, IsSmallBesideThePluginsOwnCalls) {
+  RunPlugin(kOurPlugin);
+  Create("db", kOurPlugin);
+  Driver plugin(PluginSocket(kOurPlugin));
+  const std::string id = client().Get("db")->volume().external_id();
+  const std::string staging = dir() / "staging", target = dir() / "target", path = dir() / "db";
+  std::filesystem::create_directory(staging);
+  Times direct, managed, direct_off, managed_off;
+  for (int round = 0; round < kRounds; ++round) {
+    direct.Measure([&] {
+      EXPECT_OK(plugin.Stage(id, staging));
+      EXPECT_OK(plugin.Publish(id, staging, target));
+    });
+    direct_off.Measure([&] {
+      EXPECT_OK(plugin.Unpublish(id, target));
+      EXPECT_OK(plugin.Unstage(id, staging));
+    });
+    managed.Measure([&] { EXPECT_OK(client().Attach("db", "web-1", path)); });
+    managed_off.Measure([&] { EXPECT_OK(client().Detach("web-1", "db")); });
+  }
+  const long overhead = managed.Median() - direct.Median();
+  std::printf("attach p50: %ld us by the manager, %ld us by the plugin's calls alone: overhead %ld us (goal 1000)\n",
+              managed.Median(), direct.Median(), overhead);
+  std::printf("detach p50: %ld us by the manager, %ld us by the plugin's calls alone: overhead %ld us\n",
+              managed_off.Median(), direct_off.Median(), managed_off.Median() - direct_off.Median());
+  RecordProperty("attach_overhead_us", static_cast<int>(overhead));
+  EXPECT_LT(overhead, 20'000) << "far above the goal, however busy the machine is";
+}
+
+}  // namespace
+}  // namespace mooring::testing

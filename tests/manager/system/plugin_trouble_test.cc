@@ -1,0 +1,142 @@
+// Plugins that die, hang and are replaced while volumes are attached, with real processes and mounts.
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <string>
+#include <vector>
+
+#include "tests/manager/system/manager_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::IsEmpty;
+
+constexpr int kVolumes = 50;
+
+std::string VolumeId(int number) { return "v" + std::to_string(number); }
+
+class PluginTrouble : public ManagerTest {
+ protected:
+  // Attached, each with a file in it.
+  void AttachAll(const std::string& plugin) {
+    for (int i = 0; i < kVolumes; ++i) {
+      Create(VolumeId(i), plugin);
+      ASSERT_EQ(TryWrite(Attached(VolumeId(i)) + "/f", VolumeId(i)), 0);
+    }
+    mounts_ = MountIds();
+    ASSERT_GE(mounts_.size(), static_cast<std::size_t>(kVolumes));
+  }
+
+  // The very same mounts, that hold what they held.
+  void ExpectUntouched() {
+    EXPECT_EQ(MountIds(), mounts_);
+    for (int i = 0; i < kVolumes; ++i) EXPECT_EQ(ReadFile(dir() / (VolumeId(i) + "/f")), VolumeId(i));
+  }
+
+  void DetachAll() {
+    for (int i = 0; i < kVolumes; ++i) EXPECT_OK(client().Detach("web-1", VolumeId(i)));
+    EXPECT_THAT(MountsHere(), IsEmpty());
+    EXPECT_THAT(client().Claims(), IsEmpty());
+  }
+
+  std::vector<std::string> MountIds() const {
+    std::vector<std::string> ids;
+    for (const MountLine& line : MountsHere()) ids.push_back(line.id + " " + line.target);
+    return ids;
+  }
+
+  // The version of the node instance that is called now, if it is healthy.
+  std::string ServingVersion(const std::string& name) {
+    const auto status = client().Plugin(name);
+    if (!status.ok()) return "";
+    for (const auto& one : status->instances()) {
+      if (one.front() && one.healthy() && one.instance().type() == v1::CSI_NODE) return one.vendor_version();
+    }
+    return "";
+  }
+
+ private:
+  std::vector<std::string> mounts_;
+};
+
+TEST_F(PluginTrouble, J3_APluginThatWasKilledIsStartedAgainAndItsVolumesStayAttached) {
+  RunPlugin(kTmpfsPlugin);
+  AttachAll(kTmpfsPlugin);
+  const pid_t killed = PluginPid(kTmpfsPlugin);
+  ASSERT_EQ(::kill(killed, SIGKILL), 0);
+  ExpectUntouched();
+  EXPECT_TRUE(Eventually([&] { return PluginPid(kTmpfsPlugin) != killed && ServingVersion(kTmpfsPlugin) == "1"; },
+                         seconds(40)));
+  ExpectUntouched();
+  DetachAll();
+}
+
+TEST_F(PluginTrouble, J3_ANewVersionTakesOverWhileVolumesAreAttached) {
+  RunPlugin(kTmpfsPlugin);
+  AttachAll(kTmpfsPlugin);
+  RunPlugin(kTmpfsPlugin, {"--version", "2"});
+  EXPECT_TRUE(Eventually([&] { return ServingVersion(kTmpfsPlugin) == "2"; }));
+  ExpectUntouched();
+  DetachAll();
+}
+
+TEST_F(PluginTrouble, B3_ANewVersionTakesOverAtOnceFromOneThatHangs) {
+  RunPlugin(kTmpfsPlugin);
+  AttachAll(kTmpfsPlugin);
+  const pid_t hung = PluginPid(kTmpfsPlugin);
+  ASSERT_EQ(::kill(hung, SIGSTOP), 0);
+  RunPlugin(kTmpfsPlugin, {"--version", "2"});
+  EXPECT_TRUE(Eventually([&] { return ServingVersion(kTmpfsPlugin) == "2"; })) << "the old one need not be gone";
+  ExpectUntouched();
+  DetachAll();
+  ::kill(hung, SIGCONT);  // so that it can end
+}
+
+TEST_F(PluginTrouble, B6_OnePluginHangsAndTheOthersVolumesAttachAsFastAsBefore) {
+  RunPlugin(kTmpfsPlugin);
+  RunPlugin(kOurPlugin);
+  for (int i = 0; i < 4; ++i) Create("hung" + std::to_string(i), kTmpfsPlugin);
+  Create("well", kOurPlugin);
+  const auto median = [&] {
+    std::vector<Clock::duration> times;
+    for (int i = 0; i < 9; ++i) {
+      const Clock::time_point before = Clock::now();
+      Attached("well");
+      times.push_back(Clock::now() - before);
+      EXPECT_OK(client().Detach("web-1", "well"));
+    }
+    std::nth_element(times.begin(), times.begin() + 4, times.end());
+    return times[4];
+  };
+  median();  // the first ones find caches empty
+  const Clock::duration before = median();
+
+  const pid_t hung = PluginPid(kTmpfsPlugin);
+  ASSERT_EQ(::kill(hung, SIGSTOP), 0);
+  std::vector<std::future<absl::Status>> waiting;
+  for (int i = 0; i < 4; ++i) {
+    waiting.push_back(std::async(std::launch::async, [this, i] {
+      ManagerClient other(process().options().socket);
+      const std::string id = "hung" + std::to_string(i);
+      return other.Attach(id, "web-1", dir() / id).status();
+    }));
+  }
+  const Clock::duration meanwhile = median();
+  EXPECT_LT(meanwhile, 2 * before + milliseconds(20))
+      << std::chrono::duration_cast<std::chrono::microseconds>(before).count() << " us before";
+  RecordProperty("before_us", static_cast<int>(std::chrono::duration_cast<std::chrono::microseconds>(before).count()));
+  RecordProperty("meanwhile_us",
+                 static_cast<int>(std::chrono::duration_cast<std::chrono::microseconds>(meanwhile).count()));
+  for (const auto& each : waiting) EXPECT_EQ(each.wait_for(seconds(0)), std::future_status::timeout);
+  ::kill(hung, SIGCONT);
+  for (auto& each : waiting) EXPECT_OK(each.get());
+}
+
+}  // namespace
+}  // namespace mooring::testing
