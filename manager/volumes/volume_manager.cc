@@ -125,17 +125,23 @@ absl::Status VolumeManager::Unmount(const MountRecord& record, Clock::time_point
   return status;
 }
 
+absl::StatusOr<PathInfo> VolumeManager::Look(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(PathInfo info, kernel_.Find(path));
+  servers_.Check(path, info);
+  return info;
+}
+
 absl::StatusOr<bool> VolumeManager::HasMount(const MountRecord& record, Clock::time_point until) {
   if (record.target_path.empty()) return false;
   MOORING_RETURN_IF_ERROR(plugins_.WaitForNode(record.plugin, until).status());
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(record.volume, until));
-  MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo target, Look(record.target_path));
   if (IsBroken(target)) {
     MOORING_RETURN_IF_ERROR(TakeDownBroken(record, until));
     return false;
   }
   if (!IsThere(target) || record.attach_path.empty()) return IsThere(target);
-  MOORING_ASSIGN_OR_RETURN(const PathInfo attached, kernel_.Find(record.attach_path));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo attached, Look(record.attach_path));
   return !IsBroken(attached) && IsSame(target, attached);
 }
 

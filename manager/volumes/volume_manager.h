@@ -16,6 +16,7 @@
 #include "manager/plugins/node_call.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/volumes/mount_journal.h"
+#include "manager/volumes/server_check.h"
 #include "manager/volumes/volume_mounter.h"
 #include "mounter/mounter.h"
 
@@ -45,6 +46,7 @@ class VolumeManager final : public VolumeMounter {
  private:
   absl::StatusOr<KeyedLocks::Hold> Lock(const VolumeKey& volume, Clock::time_point until);
   void Tell(const std::string& kind, const MountRecord& record, const absl::Status& status);
+  absl::StatusOr<PathInfo> Look(const std::string& path);  // Mounts::Find, and a dead server is seen, too
 
   // volume_mount.cc
   absl::Status MountLocked(MountRecord& record, const MountContext& context, Clock::time_point until);
@@ -74,6 +76,7 @@ class VolumeManager final : public VolumeMounter {
   Events& events_;
   const Settings settings_;
   NodeCaller calls_;
+  ServerCheck servers_;
   KeyedLocks locks_;
 };
 

@@ -40,7 +40,7 @@ absl::Status VolumeManager::MountLocked(MountRecord& record, const MountContext&
 
 absl::Status VolumeManager::Stage(const MountRecord& record, const MountContext& context, Clock::time_point until) {
   if (record.staging_path.empty()) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo staged, Look(record.staging_path));
   if (IsBroken(staged)) {
     MOORING_RETURN_IF_ERROR(TakeDownBrokenStage(record, until));
   } else if (staged.mount) {
@@ -56,7 +56,7 @@ absl::Status VolumeManager::Stage(const MountRecord& record, const MountContext&
 }
 
 absl::Status VolumeManager::Publish(const MountRecord& record, const MountContext& context, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const PathInfo published, kernel_.Find(record.target_path));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo published, Look(record.target_path));
   if (IsBroken(published)) {
     MOORING_RETURN_IF_ERROR(TakeDownBroken(record, until));
   } else if (IsThere(published)) {
@@ -87,7 +87,7 @@ absl::Status VolumeManager::CheckArrived(const MountRecord& record) {
 absl::Status VolumeManager::BindForUser(MountRecord& record) {
   if (record.attach_path.empty()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
-  MOORING_ASSIGN_OR_RETURN(PathInfo attached, kernel_.Find(record.attach_path));
+  MOORING_ASSIGN_OR_RETURN(PathInfo attached, Look(record.attach_path));
   if (IsBroken(attached)) {
     MOORING_RETURN_IF_ERROR(Clear(record.attach_path));
     attached = PathInfo();

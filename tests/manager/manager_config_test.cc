@@ -19,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::FailsWith;
+using testing::FakeKernel;
 using testing::FakeMounter;
 using ::testing::HasSubstr;
 using testing::TempDir;

@@ -35,6 +35,7 @@ MS_BIND, MS_PRIVATE, UMOUNT_NOFOLLOW = 4096, 1 << 18, 8
 MOUNT_FLAGS = {"ro": MS_RDONLY, "rw": 0, "nosuid": MS_NOSUID, "nodev": MS_NODEV, "noexec": MS_NOEXEC,
                "noatime": MS_NOATIME}
 DEFAULT_SIZE = 16 << 20
+ENDS = (signal.SIGTERM, signal.SIGINT)
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -509,18 +510,16 @@ def main():
     options = parse_options()
     csi = load_csi(os.path.abspath(options.proto))
     front = Front(Plugin(csi, options), options)
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # in every thread: one that another got would not wake this one
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=64))
     server.add_generic_rpc_handlers(tuple(services(csi, front, options)))
     socket = re.sub(r"^unix:(//)?", "", options.endpoint)
     if server.add_insecure_port("unix:" + socket) == 0:
         sys.exit(f"cannot listen on {socket}")
 
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
     server.start()
     print(f"serving {options.name} {options.version} on {socket}", file=sys.stderr, flush=True)
-    ended.wait()
+    signal.sigwait(ENDS)
     server.stop(grace=1).wait()
 
 

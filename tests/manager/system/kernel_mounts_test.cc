@@ -1,0 +1,235 @@
+// What the running manager does with mounts that only a kernel can have: broken ones, busy ones, block devices, and
+// mounts that propagate to other namespaces.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/unique_fd.h"
+#include "tests/manager/system/manager_test.h"
+#include "tests/rpc/peer_namespace.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+using Code = absl::StatusCode;
+
+class KernelMounts : public ManagerTest {
+ protected:
+  void SetUp() override {
+    Start();
+    RunPlugin(kTmpfsPlugin);
+    Create("db", kTmpfsPlugin);
+  }
+
+  v1::Attachment OnlyAttachment() {
+    const std::vector<v1::Attachment> all = client().Attachments();
+    EXPECT_THAT(all, SizeIs(1));
+    return all.empty() ? v1::Attachment() : all.front();
+  }
+
+  // A FUSE mount whose server is dead: ENOTCONN, as from every network filesystem that was lost.
+  static void MountBroken(const std::string& path) {
+    UniqueFd server(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+    ASSERT_TRUE(server.ok()) << "these tests need FUSE in the kernel";
+    const std::string options = fmt::format("fd={},rootmode=40000,user_id=0,group_id=0", server.get());
+    ASSERT_EQ(::mount("mooring-test", path.c_str(), "fuse", 0, options.c_str()), 0) << path;
+    server.reset();
+    struct stat status = {};
+    ASSERT_EQ(::stat((path + "/x").c_str(), &status), -1);
+    ASSERT_EQ(errno, ENOTCONN);
+  }
+
+  static void Replace(const std::string& path) {
+    ASSERT_EQ(::umount2(path.c_str(), UMOUNT_NOFOLLOW), 0) << path;
+    MountBroken(path);
+  }
+
+  bool AnyBroken() const {
+    for (const MountLine& line : MountsHere()) {
+      if (line.fs_type == "fuse") return true;
+    }
+    return false;
+  }
+
+  v1::AttachRequest Request(v1::Propagation propagation) const {
+    v1::AttachRequest request;
+    *request.mutable_volume() = Key("db");
+    request.set_allocation("web-1");
+    request.set_attach_path(dir() / "db");
+    request.set_propagation(propagation);
+    return request;
+  }
+};
+
+TEST_F(KernelMounts, D7_ABrokenTargetIsTakenDownAndMountedAnewAfterARestart) {
+  const std::string path = Attached("db");
+  ASSERT_EQ(TryWrite(path + "/f", "kept"), 0);
+  const std::string target = OnlyAttachment().target_path();
+  process().End(SIGTERM);
+  ASSERT_EQ(::umount2(path.c_str(), UMOUNT_NOFOLLOW), 0);
+  Replace(target);
+  Start();
+  EXPECT_TRUE(Eventually([&] { return ReadFile(path + "/f") == "kept"; }, std::chrono::seconds(30)));
+  EXPECT_FALSE(AnyBroken());
+  EXPECT_THAT(MountsAt(target), SizeIs(1));
+  EXPECT_THAT(MountsAt(path), SizeIs(1));
+}
+
+TEST_F(KernelMounts, D7_ABrokenStageAndTargetAreMountedAnewByTheNextAttach) {
+  const std::string path = Attached("db");
+  ASSERT_EQ(TryWrite(path + "/f", "kept"), 0);
+  const v1::Attachment attached = OnlyAttachment();
+  ASSERT_EQ(::umount2(path.c_str(), UMOUNT_NOFOLLOW), 0);
+  Replace(attached.target_path());
+  Replace(attached.staging_path());
+  EXPECT_OK(client().Attach("db", "web-1", path));
+  EXPECT_EQ(ReadFile(path + "/f"), "kept");
+  EXPECT_FALSE(AnyBroken());
+}
+
+TEST_F(KernelMounts, D7_ADetachTakesABrokenTargetDown) {
+  const std::string path = Attached("db");
+  Replace(OnlyAttachment().target_path());
+  EXPECT_OK(client().Detach("web-1", "db"));
+  EXPECT_THAT(MountsHere(), IsEmpty());
+  EXPECT_THAT(client().Claims(), IsEmpty());
+}
+
+TEST_F(KernelMounts, ABusyDetachSaysWhatIsMountedBelow) {
+  const std::string path = Attached("db");
+  const std::string below = path + "/below";
+  fs::create_directory(below);
+  ASSERT_EQ(::mount("theirs", below.c_str(), "tmpfs", 0, nullptr), 0);
+  EXPECT_THAT(client().Detach("web-1", "db"), FailsWith(Code::kFailedPrecondition, below));
+  EXPECT_THAT(MountsAt(below), SizeIs(1)) << "it is not the manager's";
+  EXPECT_THAT(client().Claims(), SizeIs(1));
+  EXPECT_THAT(OnlyAttachment().problem(), HasSubstr(below));
+  ASSERT_EQ(::umount2(below.c_str(), UMOUNT_NOFOLLOW), 0);
+  EXPECT_TRUE(Eventually([&] { return client().Attachments().empty(); })) << "it is tried again";
+  EXPECT_THAT(MountsHere(), IsEmpty());
+}
+
+TEST_F(KernelMounts, ABusyDetachSaysWhichPathAndEndsWhenTheFileIsClosed) {
+  const std::string path = Attached("db");
+  UniqueFd file(::open((path + "/f").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(file.ok());
+  const absl::Status busy = client().Detach("web-1", "db");
+  EXPECT_THAT(busy, FailsWith(Code::kFailedPrecondition, path));
+  EXPECT_THAT(busy, FailsWith(Code::kFailedPrecondition, "stop what uses it"));
+  EXPECT_THAT(MountsAt(path), SizeIs(1)) << "nothing is taken from under who uses it";
+  file.reset();
+  EXPECT_TRUE(Eventually([&] { return client().Attachments().empty(); }));
+  EXPECT_THAT(MountsHere(), IsEmpty());
+}
+
+TEST_F(KernelMounts, ABlockDeviceIsAttachedAsOne) {
+  RunPlugin(kOurPlugin);
+  v1::Volume volume = VolumeOf("disk", kOurPlugin);
+  volume.mutable_capabilities(0)->set_attachment(v1::BLOCK_DEVICE);
+  ASSERT_OK(client().Create(volume));
+  v1::AttachRequest request;
+  *request.mutable_volume() = Key("disk");
+  request.set_allocation("web-1");
+  request.set_attach_path(dir() / "disk");
+  request.mutable_capability()->set_access(v1::SINGLE_NODE_WRITER);
+  request.mutable_capability()->set_attachment(v1::BLOCK_DEVICE);
+  for (const char* const had : {"", "kept"}) {
+    const auto attached = client().Attach(request);
+    ASSERT_OK(attached);
+    EXPECT_TRUE(attached->is_device());
+    EXPECT_EQ(fs::status(request.attach_path()).type(), fs::file_type::block);
+    std::string begin(4, '\0');
+    std::ifstream(request.attach_path()).read(begin.data(), 4);
+    EXPECT_EQ(std::string(begin.c_str()), had);
+    EXPECT_EQ(TryWrite(request.attach_path(), "kept"), 0);
+    EXPECT_OK(client().Detach("web-1", "disk"));
+    EXPECT_FALSE(fs::exists(request.attach_path())) << "the file that the device was bound at was the manager's";
+    EXPECT_THAT(MountsHere(), IsEmpty());
+  }
+}
+
+TEST_F(KernelMounts, H_HostToTaskLetsMountsInAndNoneOut) {
+  ASSERT_OK(client().Attach(Request(v1::PROPAGATION_SLAVE)));
+  const std::string path = dir() / "db", target = OnlyAttachment().target_path();
+  EXPECT_THAT(MountAt(path)->propagation, Contains(StartsWith("master:")));
+  EXPECT_THAT(MountAt(path)->propagation, Not(Contains(StartsWith("shared:"))));
+  fs::create_directory(path + "/in");
+  fs::create_directory(path + "/out");
+  const PeerNamespace task;
+  ASSERT_EQ(::mount("in", (target + "/in").c_str(), "tmpfs", 0, nullptr), 0);
+  EXPECT_THAT(task.MountInfo(), HasSubstr(" " + path + "/in "));
+  EXPECT_EQ(task.Run("mount -t tmpfs out " + path + "/out"), 0);
+  EXPECT_THAT(task.MountInfo(), HasSubstr(" " + path + "/out "));
+  EXPECT_THAT(MountsAt(path + "/out"), IsEmpty());
+  EXPECT_THAT(MountsAt(target + "/out"), IsEmpty());
+  ASSERT_EQ(::umount2((target + "/in").c_str(), UMOUNT_NOFOLLOW), 0);
+  EXPECT_THAT(task.MountInfo(), Not(HasSubstr(" " + path + "/in ")));
+}
+
+TEST_F(KernelMounts, H_BidirectionalLetsMountsInAndOut) {
+  ASSERT_OK(client().Attach(Request(v1::PROPAGATION_SHARED)));
+  const std::string path = dir() / "db", target = OnlyAttachment().target_path();
+  EXPECT_THAT(MountAt(path)->propagation, Contains(StartsWith("shared:")));
+  fs::create_directory(path + "/in");
+  fs::create_directory(path + "/out");
+  const PeerNamespace task;
+  ASSERT_EQ(::mount("in", (target + "/in").c_str(), "tmpfs", 0, nullptr), 0);
+  EXPECT_THAT(task.MountInfo(), HasSubstr(" " + path + "/in "));
+  EXPECT_EQ(task.Run("mount -t tmpfs out " + path + "/out"), 0);
+  EXPECT_THAT(MountsAt(path + "/out"), SizeIs(1));
+  EXPECT_OK(client().Detach("web-1", "db")) << "what the task left is seen at the target, too, and goes with it";
+  EXPECT_THAT(MountsHere(), IsEmpty());
+}
+
+TEST_F(KernelMounts, H_PrivateLetsNothingInOrOut) {
+  ASSERT_OK(client().Attach(Request(v1::PROPAGATION_PRIVATE)));
+  const std::string path = dir() / "db", target = OnlyAttachment().target_path();
+  EXPECT_THAT(MountAt(path)->propagation, IsEmpty());
+  fs::create_directory(path + "/in");
+  ASSERT_EQ(::mount("in", (target + "/in").c_str(), "tmpfs", 0, nullptr), 0);
+  EXPECT_THAT(MountsAt(path + "/in"), IsEmpty());
+  ASSERT_EQ(::umount2((target + "/in").c_str(), UMOUNT_NOFOLLOW), 0);
+}
+
+TEST_F(KernelMounts, TheRootIsSharedOnceHoweverOftenTheManagerStarts) {
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    Restart(signal);
+    ASSERT_THAT(MountsAt(root()), SizeIs(1));
+    EXPECT_THAT(MountAt(root())->propagation, Contains(StartsWith("shared:")));
+  }
+}
+
+// As systemd leaves it: "/" is shared, and the state directory lies right on it.
+class SharedHost : public ManagerTest {
+ protected:
+  void SetUp() override {
+    process().options().wrapper = {"/usr/bin/unshare", "--mount", "--propagation", "shared"};
+    Start();
+  }
+};
+
+TEST_F(SharedHost, TheRootIsAMountOfItsOwnThere) {
+  RunPlugin(kTmpfsPlugin);
+  Create("db", kTmpfsPlugin);
+  const std::string path = Attached("db");
+  const std::string mounts = ReadFile(fmt::format("/proc/{}/mountinfo", process().pid()));
+  EXPECT_THAT(mounts, HasSubstr(" " + root() + " "));
+  EXPECT_THAT(mounts, HasSubstr(" " + path + " "));
+  EXPECT_EQ(mounts.find(" " + path + " "), mounts.rfind(" " + path + " ")) << "it is not stacked";
+  EXPECT_OK(client().Detach("web-1", "db"));
+}
+
+}  // namespace
+}  // namespace mooring::testing
