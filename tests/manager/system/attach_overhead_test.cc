@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-constexpr int kRounds = 100;
+constexpr int kRounds = 50;
 constexpr int kFirst = 10;  // find caches empty
 
 class Times {
@@ -71,7 +71,7 @@ TEST_F(AttachOverhead, IsSmallBesideThePluginsOwnCalls) {
   std::printf("detach p50: %ld us by the manager, %ld us by the plugin's calls alone: overhead %ld us\n",
               managed_off.Median(), direct_off.Median(), managed_off.Median() - direct_off.Median());
   RecordProperty("attach_overhead_us", static_cast<int>(overhead));
-  EXPECT_LT(overhead, 20'000) << "far above the goal, however busy the machine is";
+  EXPECT_LT(managed.Median(), 3 * direct.Median()) << "far above the goal, however busy the machine is";
 }
 
 }  // namespace
