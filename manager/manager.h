@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -31,6 +32,8 @@ namespace mooring::manager {
 
 // In the order of their dependence: what stands below uses what stands above and goes first.
 struct Parts {
+  Parts(Config checked, std::unique_ptr<State> opened) : config(std::move(checked)), state(std::move(opened)) {}
+
   Config config;
   std::unique_ptr<State> state;
   RecordsStore store{*state};

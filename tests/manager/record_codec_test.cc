@@ -21,13 +21,14 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
+// Volume.mount_flags is no part of a record: whoever shows a volume counts them.
 std::vector<std::string> FieldsWithoutValue(const google::protobuf::Message& message) {
   std::vector<std::string> without;
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const auto* field = message.GetDescriptor()->field(i);
     const bool set = field->is_repeated() ? message.GetReflection()->FieldSize(message, field) > 0
                                           : message.GetReflection()->HasField(message, field);
-    if (!set) without.push_back(field->name());
+    if (!set && field->name() != "mount_flags") without.push_back(field->name());
   }
   return without;
 }

@@ -60,7 +60,9 @@ TEST_F(RecordsStoreTest, F1_AVolumeIsReadBackWithItsSecretsAndListedWithout) {
 
 TEST_F(RecordsStoreTest, SecretsAreUnderAKeyOfTheirOwn) {
   Commit(Changes().Put(SampleVolume()));
-  for (const KeyValue& stored : state_->List("")->values) {
+  const auto listing = state_->List("");
+  ASSERT_OK(listing);
+  for (const KeyValue& stored : listing->values) {
     if (stored.key == SecretsStateKey(SampleVolume().key)) continue;
     EXPECT_THAT(stored.value, Not(HasSubstr(testing::kSecret))) << stored.key;
   }

@@ -21,6 +21,12 @@ using ::testing::SizeIs;
 constexpr char kHost[] = "host-1";
 constexpr int kVolumes = 1000, kUsers = 3;
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr std::chrono::seconds kBound(30);  // many times slower: what is looked for there is something else
+#else
+constexpr std::chrono::seconds kBound(2);
+#endif
+
 // Everything is mounted still.
 class MountedAll final : public VolumeMounter {
  public:
@@ -100,7 +106,7 @@ TEST(RestoreTimeTest, E2_AThousandVolumesWithThreeUsersEachAreRestoredInTwoSecon
   attachments.WaitUntilRestored(begin + std::chrono::seconds(30));
   const auto time = std::chrono::steady_clock::now() - begin;
   RecordProperty("restore_ms", static_cast<int>(time / std::chrono::milliseconds(1)));
-  EXPECT_LT(time, std::chrono::seconds(2));
+  EXPECT_LT(time, kBound);
   EXPECT_EQ(attachments.restoring(), 0);
   EXPECT_EQ(volumes.looks, kVolumes * kUsers) << "each is looked at once";
   EXPECT_EQ(volumes.others + claims.calls, 0) << "and left as it is";
