@@ -21,6 +21,7 @@
 namespace {
 
 using mooring::manager::Config;
+using mooring::manager::ListeningSocket;
 using mooring::manager::Manager;
 using mooring::manager::Server;
 
@@ -46,10 +47,12 @@ int Run(const Config& config) {
   const sigset_t signals = BlockStopSignals();
   mooring::RaiseOpenFileLimit();
   ::umask(022);
+  auto socket = ListeningSocket::Inherit();
+  if (!socket.ok()) return Fail(socket.status());
   mooring::KernelMounter kernel;
   const auto manager = Manager::Start(config, kernel);
   if (!manager.ok()) return Fail(manager.status());
-  const auto server = Server::Start(**manager);
+  const auto server = Server::Start(**manager, *std::move(socket));
   if (!server.ok()) return Fail(server.status());
   ::sd_notify(kKeepEnvironment, "READY=1");
   int signal = 0;

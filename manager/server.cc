@@ -19,6 +19,8 @@
 #include "base/unique_fd.h"
 #include "base/version.h"
 #include "manager/api/manager_service.h"
+#include "manager/docker/http_server.h"
+#include "manager/docker/volume_driver.h"
 #include "manager/socket.h"
 
 namespace mooring::manager {
@@ -48,6 +50,16 @@ bool WaitForCaller(int listening, int stop) {
   return fds[1].revents == 0;
 }
 
+absl::StatusOr<ListeningSocket> SocketOf(const Config& config, std::optional<ListeningSocket> passed) {
+  if (!passed) return ListeningSocket::Bind(config.socket_path, config.group);
+  log::Info("serving the socket that systemd passed");
+  if (!config.group.empty()) {
+    log::Warning("--group is not used: the socket is systemd's, set SocketMode=0660 and SocketGroup= in its unit",
+                 {{"group", config.group}});
+  }
+  return *std::move(passed);
+}
+
 void Pause(int stop) {
   pollfd fd = {stop, POLLIN, 0};
   ::poll(&fd, 1, static_cast<int>(kNoFiles.count()));
@@ -61,6 +73,7 @@ struct Server::Serving {
   Serving(Manager& of, ListeningSocket&& listening)
       : service(MakeManagerService(of.parts())), socket(std::move(listening)), stop(::eventfd(0, EFD_CLOEXEC)) {}
 
+  absl::Status ServeDocker(Parts& parts);
   void Accept();
   void End();
 
@@ -69,7 +82,23 @@ struct Server::Serving {
   UniqueFd stop;  // an eventfd
   std::unique_ptr<grpc::Server> server;
   std::thread acceptor;
+  std::unique_ptr<DockerVolumeDriver> driver;
+  std::unique_ptr<DockerHttpServer> docker;  // null: not served
 };
+
+absl::Status Server::Serving::ServeDocker(Parts& parts) {
+  const Config& config = parts.config;
+  if (config.docker_socket.empty()) return absl::OkStatus();
+  driver = std::make_unique<DockerVolumeDriver>(parts, config.docker_plugin);
+  const auto handler = [this](const std::string& method, const std::string& body, Clock::time_point until) {
+    return driver->Handle(method, body, until);
+  };
+  absl::StatusOr<std::unique_ptr<DockerHttpServer>> started = DockerHttpServer::Start(handler, config.docker_socket);
+  if (!started.ok()) return Annotate(started.status(), "--docker-socket");
+  docker = *std::move(started);
+  log::Info("serving Docker's volume plugin", {{"socket", config.docker_socket}});
+  return absl::OkStatus();
+}
 
 void Server::Serving::Accept() {
   while (WaitForCaller(socket.fd(), stop.get())) {
@@ -99,13 +128,14 @@ Server::~Server() {
   serving_->End();
 }
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(Manager& manager) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(Manager& manager, std::optional<ListeningSocket> passed) {
   const Config& config = manager.parts().config;
-  MOORING_ASSIGN_OR_RETURN(ListeningSocket socket, ListeningSocket::InheritOrBind(config.socket_path, config.group));
+  MOORING_ASSIGN_OR_RETURN(ListeningSocket socket, SocketOf(config, std::move(passed)));
   auto serving = std::make_unique<Serving>(manager, std::move(socket));
   if (!serving->stop.ok()) return ErrnoStatus(errno, "make an eventfd");
   serving->server = MakeServer(*serving->service);
   if (serving->server == nullptr) return Internal("cannot start the server of the API");
+  MOORING_RETURN_IF_ERROR(serving->ServeDocker(manager.parts()));
   serving->acceptor = std::thread(&Serving::Accept, serving.get());
   log::Info("serving", {{"version", Version()},
                         {"host", config.host},
@@ -116,7 +146,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Manager& manager) {
 }
 
 absl::Status Server::Stop(std::chrono::seconds patience) {
-  const std::vector<std::string> left = serving_->service->Drain(Clock::now() + patience);
+  const Clock::time_point until = Clock::now() + patience;
+  DockerHttpServer* const docker = serving_->docker.get();
+  if (docker != nullptr) docker->Stop(Clock::now()).IgnoreError();  // no new ones while the API's are waited for
+  std::vector<std::string> left = serving_->service->Drain(until);
+  if (docker != nullptr && !docker->Stop(until).ok()) left.emplace_back("calls of Docker");
   if (!left.empty()) {
     return absl::DeadlineExceededError(
         fmt::format("still under way after {} s: {}", patience.count(), fmt::join(left, ", ")));

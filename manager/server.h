@@ -4,18 +4,20 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/manager.h"
+#include "manager/socket.h"
 
 namespace mooring::manager {
 
 class Server {
  public:
-  // Binds config.socket_path (0600, or 0660 with the group), or takes the listening socket that systemd passes
-  // (sd_listen_fds(3)). FAILED_PRECONDITION: somebody serves it already, or there is no such group.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(Manager& manager);
+  // Serves `passed`, systemd's socket, if there is one, else binds config.socket_path (0600, or 0660 with the group);
+  // and config.docker_socket, if it is set. FAILED_PRECONDITION: somebody serves it already, or there is no such group.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(Manager& manager, std::optional<ListeningSocket> passed);
   ~Server();
 
   absl::Status Stop(std::chrono::seconds patience);  // calls under way end, streams are ended

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/endpoint.h"
-#include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
 
@@ -63,11 +62,11 @@ absl::StatusOr<ListeningSocket> ListeningSocket::Bind(const std::string& path, c
   return socket;
 }
 
-absl::StatusOr<ListeningSocket> ListeningSocket::InheritOrBind(const std::string& path, const std::string& group) {
+absl::StatusOr<std::optional<ListeningSocket>> ListeningSocket::Inherit() {
   constexpr int kUnsetEnvironment = 1;  // plugins that are started later are not to take them for theirs
   const int passed = ::sd_listen_fds(kUnsetEnvironment);
   if (passed < 0) return ErrnoStatus(-passed, "take the sockets that systemd passes");
-  if (passed == 0) return Bind(path, group);
+  if (passed == 0) return std::nullopt;
   UniqueFd fd(SD_LISTEN_FDS_START);
   if (passed > 1 || ::sd_is_socket_unix(fd.get(), SOCK_STREAM, 1, nullptr, 0) <= 0) {
     return FailedPrecondition(
@@ -75,7 +74,6 @@ absl::StatusOr<ListeningSocket> ListeningSocket::InheritOrBind(const std::string
                     "(ListenStream= in mooring-manager.socket)",
                     passed));
   }
-  log::Info("serving the socket that systemd passed");
   return ListeningSocket(std::move(fd), "");
 }
 

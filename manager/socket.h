@@ -2,6 +2,7 @@
 #ifndef MOORING_MANAGER_SOCKET_H_
 #define MOORING_MANAGER_SOCKET_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,8 +18,9 @@ class ListeningSocket {
   // FAILED_PRECONDITION: somebody serves it already, or there is no such group.
   static absl::StatusOr<ListeningSocket> Bind(const std::string& path, const std::string& group);
 
-  // The one that systemd passes, sd_listen_fds(3), else as Bind: what it is and who may use it is the unit's to say.
-  static absl::StatusOr<ListeningSocket> InheritOrBind(const std::string& path, const std::string& group);
+  // The one that systemd passes, sd_listen_fds(3), if it passes one: what it is and who may use it is the unit's to
+  // say. Before the first thread starts: it changes the environment.
+  static absl::StatusOr<std::optional<ListeningSocket>> Inherit();
 
   ListeningSocket(ListeningSocket&&) = default;
   ListeningSocket& operator=(ListeningSocket&&) = delete;

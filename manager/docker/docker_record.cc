@@ -20,6 +20,14 @@ constexpr char kReadOnly[] = "read_only";
 constexpr char kPropagation[] = "propagation";
 constexpr char kVolume[] = "volume_create_revision";
 
+// json's own look-up throws where a value is of another type.
+template <typename Value>
+std::optional<Value> Find(const Json& json, const char* name, bool (Json::*is)() const noexcept) {
+  const auto found = json.find(name);
+  if (found == json.end() || !((*found).*is)()) return std::nullopt;
+  return found->get<Value>();
+}
+
 }  // namespace
 
 absl::StatusOr<DockerRecord> LoadDockerRecord(State& state, const std::string& host, const Volume& volume) {
@@ -28,9 +36,13 @@ absl::StatusOr<DockerRecord> LoadDockerRecord(State& state, const std::string& h
   if (!stored) return DockerRecord();
   const Json json = Json::parse(stored->value, nullptr, false);
   if (!json.is_object()) return Internal(fmt::format("the record {} is damaged", key));
-  if (json.value(kVolume, std::int64_t{0}) != volume.revisions.create) return DockerRecord();
-  MOORING_ASSIGN_OR_RETURN(const Propagation propagation, ParsePropagation(json.value(kPropagation, "")));
-  return DockerRecord{.read_only = json.value(kReadOnly, false), .propagation = propagation};
+  const auto of_volume = Find<std::int64_t>(json, kVolume, &Json::is_number_integer);
+  const auto read_only = Find<bool>(json, kReadOnly, &Json::is_boolean);
+  const auto word = Find<std::string>(json, kPropagation, &Json::is_string);
+  if (!of_volume || !read_only || !word) return Internal(fmt::format("the record {} is damaged", key));
+  if (*of_volume != volume.revisions.create) return DockerRecord();
+  MOORING_ASSIGN_OR_RETURN(const Propagation propagation, ParsePropagation(*word));
+  return DockerRecord{.read_only = *read_only, .propagation = propagation};
 }
 
 absl::Status StoreDockerRecord(State& state, const std::string& host, const Volume& volume,

@@ -9,13 +9,18 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <filesystem>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
+#include "base/deadline.h"
 #include "base/endpoint.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/socket_path.h"
@@ -37,6 +42,19 @@ constexpr std::size_t kThreads = 64;
 constexpr std::array kMethods = {"/Plugin.Activate",     "/VolumeDriver.Capabilities", "/VolumeDriver.Create",
                                  "/VolumeDriver.Remove", "/VolumeDriver.Mount",        "/VolumeDriver.Unmount",
                                  "/VolumeDriver.Path",   "/VolumeDriver.Get",          "/VolumeDriver.List"};
+
+// An exception (SQLite, out of memory) is an error that Docker shows.
+std::string Guarded(const DockerHttpServer::Handler& handler, const std::string& method, const std::string& body) {
+  const Clock::time_point until = Clock::now() + kCallTime;
+  const DeadlineScope deadline(until);  // for what may hang below
+  try {
+    return handler(method, body, until);
+  } catch (const std::exception& error) {
+    log::Error("docker", {{"call", method}, {"unexpected", error.what()}});
+    return nlohmann::json{{"Err", fmt::format("unexpected: {}", error.what())}}.dump(
+        -1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+}
 
 // How many calls are under way.
 class Calls {
@@ -76,6 +94,7 @@ struct DockerHttpServer::Serving {
   RoomyServer server;
   Calls calls;
   std::atomic<bool> ended = false;
+  std::atomic<bool> stopped = false;
   std::thread thread;
 };
 
@@ -101,8 +120,8 @@ absl::StatusOr<std::unique_ptr<DockerHttpServer>> DockerHttpServer::Start(Handle
     server.Post(method, [handler, method, &calls = serving->calls](const httplib::Request& request,
                                                                    httplib::Response& response) {
       calls.Begin();
-      response.set_content(handler(method, request.body, Clock::now() + kCallTime), kContentType);
-      calls.End();
+      const absl::Cleanup end = [&] { calls.End(); };
+      response.set_content(Guarded(handler, method, request.body), kContentType);
     });
   }
   if (!server.BindTo(path)) return Internal(fmt::format("cannot listen on {}", Quote(path)));
@@ -121,7 +140,7 @@ DockerHttpServer::~DockerHttpServer() {
 }
 
 absl::Status DockerHttpServer::Stop(Clock::time_point until) {
-  serving_->server.stop();
+  if (!serving_->stopped.exchange(true)) serving_->server.stop();
   if (serving_->calls.WaitUntilNone(until)) return absl::OkStatus();
   return absl::DeadlineExceededError("calls of Docker are under way still");
 }

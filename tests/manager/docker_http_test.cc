@@ -6,11 +6,13 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/deadline.h"
 #include "manager/docker/http_server.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -51,6 +53,27 @@ TEST_F(DockerHttpTest, HandsRequestsOnAndAnswersThem) {
   EXPECT_EQ(answer->status, 200);
   EXPECT_EQ(answer->body, R"(/VolumeDriver.Mount {"Name":"db","ID":"1"})");
   EXPECT_EQ(answer->get_header_value("Content-Type"), "application/vnd.docker.plugins.v1.2+json");
+}
+
+TEST_F(DockerHttpTest, AnExceptionIsAnErrorAndTheCallIsOver) {
+  const auto server = Start([](const std::string&, const std::string&, Clock::time_point) -> std::string {
+    throw std::runtime_error("disk image is malformed");
+  });
+  ASSERT_OK(server);
+  const auto answer = Post("/VolumeDriver.Mount");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->body, R"({"Err":"unexpected: disk image is malformed"})");
+  EXPECT_OK((*server)->Stop(Clock::now() + std::chrono::seconds(5)));
+}
+
+TEST_F(DockerHttpTest, WhatMayHangBelowKnowsUntilWhen) {
+  const auto server = Start([](const std::string&, const std::string&, Clock::time_point until) -> std::string {
+    return DeadlineScope::Now() == until ? "it knows" : "it does not know";
+  });
+  ASSERT_OK(server);
+  const auto answer = Post("/VolumeDriver.Mount");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->body, "it knows");
 }
 
 TEST_F(DockerHttpTest, AMethodThatItDoesNotKnowIsNotFound) {

@@ -1,6 +1,7 @@
 // The socket of the API: who may open it, whose it is, how systemd passes it; and the end of calls and streams.
 #include <fcntl.h>
 #include <grp.h>
+#include <httplib.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -140,6 +141,23 @@ TEST_F(ApiSocket, SystemdMayPassItAndIsToldOfReadinessAndTheEnd) {
   process().options().inherited.clear();
   process().options().environment.clear();
   process().options().wrapper.clear();
+}
+
+TEST_F(ApiSocket, DockersVolumePluginIsServedBesideItForRootAlone) {
+  const std::string socket = dir() / "plugins/mooring.sock";
+  process().options().flags = {"--docker-socket", socket};
+  Start();
+  struct stat status = {};
+  ASSERT_EQ(::stat(socket.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777U, 0600U);
+  httplib::Client docker(socket);
+  docker.set_address_family(AF_UNIX);
+  const auto answer = docker.Post("/Plugin.Activate", "{}", "");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->body, R"({"Implements":["VolumeDriver"]})");
+  EXPECT_EQ(process().End(SIGTERM), 0);
+  Start();
+  EXPECT_TRUE(docker.Post("/VolumeDriver.List", "{}", "")) << "the next manager takes its place";
 }
 
 TEST_F(ApiSocket, StreamsAreNoReasonNotToStop) {
