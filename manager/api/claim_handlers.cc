@@ -1,10 +1,7 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "base/quote.h"
 #include "base/status.h"
 #include "manager/api/answers.h"
 #include "manager/api/handlers.h"
@@ -26,27 +23,19 @@ std::vector<ClaimMode> ModesOf(const v1::ReleaseVolumeRequest& request) {
   return {ClaimMode::kRead, ClaimMode::kWrite};
 }
 
-// A claim of what is mounted here goes with its detach: whoever releases it alone would pull the volume from under it.
-absl::Status CheckNotAttached(const Parts& parts, const VolumeKey& key, const std::string& allocation) {
-  for (const MountRecord& mount : parts.journal->Of(key)) {
-    if (mount.allocation != allocation) continue;
-    return FailedPrecondition(
-        fmt::format("the volume {} is attached for {} at {}: detach it, and its claim goes with that", ToString(key),
-                    Quote(allocation), Quote(mount.attach_path.empty() ? mount.target_path : mount.attach_path)));
-  }
-  return absl::OkStatus();
+bool IsAttached(const Parts& parts, const Claim& claim) {
+  const std::vector<MountRecord> records = parts.journal->Of(claim.volume);
+  return std::any_of(records.begin(), records.end(),
+                     [&](const MountRecord& record) { return record.allocation == claim.allocation; });
 }
 
 absl::Status ReleaseAll(Parts& parts, const VolumeKey& key, const v1::ReleaseVolumeRequest& request,
                         const ApiCall& call) {
-  const auto is_mounted = [&](const Claim& claim) {
-    return !CheckNotAttached(parts, claim.volume, claim.allocation).ok();
-  };
+  const auto is_mounted = [&](const Claim& claim) { return IsAttached(parts, claim); };
   if (request.force()) return parts.claims->Force(key, is_mounted, call.until);
   MOORING_RETURN_IF_ERROR(CheckName("the allocation", request.allocation()));
-  MOORING_RETURN_IF_ERROR(CheckNotAttached(parts, key, request.allocation()));
   for (const ClaimMode mode : ModesOf(request)) {
-    MOORING_RETURN_IF_ERROR(parts.claims->Release(key, mode, request.allocation(), absl::OkStatus(), call.until));
+    MOORING_RETURN_IF_ERROR(parts.attachments->Release(key, mode, request.allocation(), call.until));
   }
   return absl::OkStatus();
 }

@@ -38,7 +38,12 @@ absl::StatusOr<KeyedLocks::Hold> Attachments::Lock(const Key& key, Clock::time_p
 }
 
 absl::StatusOr<KeyedLocks::Hold> Attachments::LockClaim(const MountRecord& record, Clock::time_point until) {
-  return locks_.Acquire("claim/" + ClaimStateKey(record.volume, record.mode, record.allocation), "claim", until);
+  return LockClaim(record.volume, record.mode, record.allocation, until);
+}
+
+absl::StatusOr<KeyedLocks::Hold> Attachments::LockClaim(const VolumeKey& volume, ClaimMode mode,
+                                                        const std::string& allocation, Clock::time_point until) {
+  return locks_.Acquire("claim/" + ClaimStateKey(volume, mode, allocation), "claim", until);
 }
 
 void Attachments::Tell(const std::string& kind, const MountRecord& record, const absl::Status& status) {

@@ -78,6 +78,10 @@ class Attachments {
   absl::Status Detach(const std::string& allocation, const std::string& request, const OnStep& on_step,
                       Clock::time_point until);
 
+  // A claim that is no attachment's, by who holds it. A claim of what is attached goes with its detach: released alone
+  // it would be given to another while this one still writes. FAILED_PRECONDITION, then.
+  absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation, Clock::time_point until);
+
   // For the start, before anything else is served: see above. It goes on in the background, each plugin's on its own,
   // so that those that hang hold up only theirs; what is to be taken back first, then the rest, those at the shorter
   // paths first: what is attached below another's attach path waits for that one.
@@ -93,6 +97,8 @@ class Attachments {
 
   absl::StatusOr<KeyedLocks::Hold> Lock(const Key& key, Clock::time_point until);
   absl::StatusOr<KeyedLocks::Hold> LockClaim(const MountRecord& record, Clock::time_point until);
+  absl::StatusOr<KeyedLocks::Hold> LockClaim(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
+                                             Clock::time_point until);
   void Tell(const std::string& kind, const MountRecord& record, const absl::Status& status);
 
   // attach.cc

@@ -51,6 +51,19 @@ absl::Status Attachments::Finish(MountRecord record, const OnStep& on_step, Cloc
   return status;
 }
 
+// Under the claim's lock no attach is between its journal record and its claim.
+absl::Status Attachments::Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
+                                  Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold claim, LockClaim(volume, mode, allocation, until));
+  for (const MountRecord& mount : journal_.Of(volume)) {
+    if (mount.allocation != allocation || mount.mode != mode) continue;
+    return FailedPrecondition(
+        fmt::format("the volume {} is attached for {} at {}: detach it, and its claim goes with that", ToString(volume),
+                    Quote(allocation), Quote(mount.attach_path.empty() ? mount.target_path : mount.attach_path)));
+  }
+  return claims_.Release(volume, mode, allocation, absl::OkStatus(), until);
+}
+
 bool Attachments::IsClaimShared(const MountRecord& record) const {
   const std::vector<MountRecord> records = journal_.Of(record.volume);
   return std::any_of(records.begin(), records.end(), [&](const MountRecord& other) {

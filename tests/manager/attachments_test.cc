@@ -269,6 +269,17 @@ TEST_F(AttachmentsTest, TwoRequestsOfAnAllocationShareItsClaim) {
   EXPECT_THAT(claims_.held(), IsEmpty());
 }
 
+TEST_F(AttachmentsTest, AClaimIsNotReleasedUnderItsAttachment) {
+  ASSERT_OK(Attach(Request()));
+  const VolumeKey volume = Request().volume;
+  const ClaimMode mode = Request().mode;
+  const absl::Status refused = attachments_->Release(volume, mode, "web-1", Soon());
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("detach it"));
+  EXPECT_THAT(claims_.held(), ElementsAre("db web-1"));
+  EXPECT_OK(attachments_->Release(volume, mode, "web-2", Soon()));
+}
+
 TEST_F(AttachmentsTest, H_RsharedNeedsWriteAccess) {
   AttachRequest request = Request();
   request.propagation = Propagation::kShared;
