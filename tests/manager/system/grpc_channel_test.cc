@@ -46,6 +46,11 @@ class TinyNode final : public csi::v1::Node::Service {
     while (!context->IsCancelled()) std::this_thread::sleep_for(milliseconds(1));
     return grpc::Status::CANCELLED;
   }
+  grpc::Status NodeStageVolume(grpc::ServerContext*, const csi::v1::NodeStageVolumeRequest*,
+                               csi::v1::NodeStageVolumeResponse*) override {
+    return {grpc::StatusCode::INTERNAL,
+            "cannot mount with open sesame by password=hunter2, nor with hunter2 to read from"};
+  }
   bool WaitUntilHanging() {
     std::unique_lock<std::mutex> lock(mutex_);
     return changed_.wait_for(lock, seconds(20), [this] { return hanging_ > 0; });
@@ -96,6 +101,17 @@ TEST_F(GrpcChannelTest, ThePluginsAnswerCodeAndWordsComeBack) {
   EXPECT_THAT(NodeId(), FailsWith(StatusCode::kFailedPrecondition, "it is 'busy'"));
   csi::v1::ProbeRequest probe;
   EXPECT_THAT(Call(*channel_, probe, Soon()), FailsWith(StatusCode::kUnimplemented, ""));
+}
+
+TEST_F(GrpcChannelTest, SecretsAndMountFlagsThatThePluginQuotesAreBlankedOut) {
+  Serve();
+  csi::v1::NodeStageVolumeRequest request;
+  (*request.mutable_secrets())["key"] = "open sesame";
+  auto& flags = *request.mutable_volume_capability()->mutable_mount()->mutable_mount_flags();
+  *flags.Add() = "password=hunter2";
+  *flags.Add() = "ro";
+  EXPECT_THAT(Call(*channel_, request, Soon()),
+              FailsWith(StatusCode::kInternal, "cannot mount with *** by ***, nor with *** to read from"));
 }
 
 TEST_F(GrpcChannelTest, ASocketThatNobodyServesIsUnavailableByItsName) {
