@@ -167,6 +167,9 @@ grpc::Status Calls::Run(grpc::ServerContext& context, const ProtoMessage& reques
   absl::Status status = Begin(request);
   const absl::Cleanup end = [&] { End(request); };
   if (status.ok()) status = RunGuarded(handler, call);
+  if (length == Length::kEndless && absl::IsUnavailable(status) && context.IsCancelled()) {
+    status = absl::CancelledError("the caller went away");  // which is no trouble
+  }
   LogCall(request, status, Clock::now() - start);
   return ToGrpc(status);
 }

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -80,20 +82,44 @@ absl::StatusOr<std::vector<v1::WatchReply>> RepliesOf(const std::vector<Change>&
   return replies;
 }
 
+// A stream that follows has no end of its own: who reads it is to know that there is more to come, elsewhere.
+absl::Status EndOf(const ApiCall& call) {
+  if (!call.is_over()) return absl::OkStatus();
+  return Unavailable("the manager is stopping; follow again when it is back");
+}
+
+// Numbers begin anew with the manager.
+absl::Status CheckFrom(std::uint64_t from, std::uint64_t last) {
+  if (from <= last + 1) return absl::OkStatus();
+  return OutOfRange(
+      fmt::format("there is no event {} yet, the newest is {}: the manager was started again; follow "
+                  "from 1",
+                  from, last));
+}
+
+// 1 is all that is kept, whatever that is.
+absl::Status CheckKept(std::uint64_t from, std::uint64_t first) {
+  if (from <= 1 || first <= from) return absl::OkStatus();
+  return OutOfRange(
+      fmt::format("event {} is forgotten, the oldest that is kept is {}: follow from there", from, first));
+}
+
 }  // namespace
 
 absl::Status StreamEvents(Parts& parts, const v1::StreamEventsRequest& request, const ApiCall& call,
                           const Send<v1::Event>& send) {
-  std::uint64_t from = request.from() == 0 ? parts.events.last() + 1 : request.from();
   const std::uint64_t last = parts.events.last();
+  std::uint64_t from = request.from() == 0 ? last + 1 : request.from();
+  MOORING_RETURN_IF_ERROR(CheckFrom(from, last));
   while (GoesOn(call) && (request.follow() || from <= last)) {
     MOORING_ASSIGN_OR_RETURN(const std::vector<Event> events, parts.events.Next(from, NextLook(call)));
+    if (!events.empty()) MOORING_RETURN_IF_ERROR(CheckKept(from, events.front().number));
     for (const Event& event : events) {
       from = event.number + 1;
       if (!send(Shown(event))) return absl::OkStatus();
     }
   }
-  return absl::OkStatus();
+  return EndOf(call);
 }
 
 absl::Status WatchRecords(Parts& parts, const v1::WatchRequest& request, const ApiCall& call,
@@ -114,7 +140,7 @@ absl::Status WatchRecords(Parts& parts, const v1::WatchRequest& request, const A
       if (!send(reply)) return absl::OkStatus();
     }
   }
-  return absl::OkStatus();
+  return EndOf(call);
 }
 
 }  // namespace mooring::manager

@@ -140,7 +140,11 @@ absl::StatusOr<std::string> Request::OnlyPlugin() {
 // Docker's users share a volume among containers, so the mode that allows it comes first where the plugin knows it.
 absl::StatusOr<Capability> Request::DefaultCapability(const std::string& plugin) {
   MOORING_ASSIGN_OR_RETURN(const ReadyPlugin ready, parts_.plugins->WaitForNode(plugin, until_));
-  const bool several = ready.fingerprint.traits.node_single_writer;
+  bool several = ready.fingerprint.traits.node_single_writer;
+  if (several && ready.fingerprint.traits.controller_service) {  // both services are told of it
+    MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, parts_.plugins->PickController(plugin, until_));
+    several = controller.fingerprint.traits.controller_single_writer;
+  }
   return Capability{.access = several ? AccessMode::kSingleNodeMultiWriter : AccessMode::kSingleNodeWriter};
 }
 
@@ -201,6 +205,9 @@ absl::StatusOr<Json> Request::Remove() {
   if (!volume.ok()) return volume.status();
   MOORING_RETURN_IF_ERROR(volume->created_here ? parts_.volumes->Delete(key, until_) : parts_.volumes->Deregister(key));
   MOORING_RETURN_IF_ERROR(RemoveDockerRecord(*parts_.state, Host(), *volume));
+  // Not at an unmount: another mount may just have made it.
+  std::error_code never_mounted;
+  std::filesystem::remove(DirectoryOf(key), never_mounted);
   return Json::object();
 }
 
@@ -236,8 +243,6 @@ absl::StatusOr<Json> Request::Unmount() {
   MOORING_ASSIGN_OR_RETURN(const std::string mount_id, MountIdOf(json_));
   MOORING_RETURN_IF_ERROR(parts_.attachments->Detach(
       AllocationOf(mount_id), key.id, [](const std::string&) {}, until_));
-  std::error_code others_are_in_it;  // or it is gone
-  std::filesystem::remove(DirectoryOf(key), others_are_in_it);
   return Json::object();
 }
 
