@@ -15,7 +15,7 @@ namespace {
 
 using manager_area::Arguments;
 
-constexpr std::string_view kWithValue = "oNt";
+constexpr std::string_view kWithValue = "ot";
 
 void AddOptions(std::string_view list, std::vector<std::string>& options) {
   while (!list.empty()) {
@@ -41,6 +41,9 @@ absl::StatusOr<bool> AddLetters(std::string_view cluster, const char* next, std:
       if (rest.empty() && next == nullptr) return InvalidArgument(fmt::format("-{} has no value", letter));
       if (letter == 'o') AddOptions(rest.empty() ? next : rest, line.options);
       return rest.empty();
+    }
+    if (letter == 'N') {
+      return InvalidArgument("-N: volumes are attached in the manager's mount namespace, and nowhere else");
     }
     if (letters.find(letter) == std::string_view::npos) {
       return InvalidArgument(fmt::format("there is no option -{}", letter));

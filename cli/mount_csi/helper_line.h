@@ -18,14 +18,14 @@ struct HelperLine {
   bool verbose = false;              // -v
 };
 
-// `letters`: those that stand alone; -o, -N and -t have a value. INVALID_ARGUMENT: another letter, or not `count`
+// `letters`: those that stand alone; -o and -t have a value. INVALID_ARGUMENT: another letter, or not `count`
 // words.
 absl::StatusOr<HelperLine> ParseHelperLine(int argc, const char* const* argv, std::string_view letters,
                                            std::size_t count);
 
 struct MountOptions {
-  manager_area::Arguments arguments;  // as of `mooring attach`
-  Duration wait = std::chrono::seconds(90);
+  manager_area::Arguments arguments;         // as of `mooring attach`
+  Duration wait = std::chrono::seconds(80);  // systemd gives a mount 90
 };
 
 // plugin=, access=, propagation=, ro, for=, wait=, … What is meant for mount(8), systemd or nobody is left out; what is

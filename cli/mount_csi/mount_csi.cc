@@ -1,8 +1,11 @@
 #include "cli/mount_csi/mount_csi.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <string_view>
 #include <thread>
 
 #include "base/quote.h"
@@ -17,6 +20,7 @@
 #include "cli/run.h"
 #include "cli/text.h"
 #include "manager.grpc.pb.h"
+#include "mounter/mount_graph.h"
 
 namespace mooring::cli::mount_csi {
 namespace {
@@ -26,7 +30,8 @@ namespace v1 = ::mooring::manager::v1;
 using v1::Manager;
 
 constexpr std::chrono::milliseconds kBetweenTries{500};
-constexpr char kMountUsage[] = "Usage: mount.csi VOLUME DIRECTORY [-sfnv] [-o OPTION,...]; see mount.csi(8)\n";
+constexpr std::string_view kPrefix = "csi:";
+constexpr char kMountUsage[] = "Usage: mount.csi csi:VOLUME DIRECTORY [-sfnv] [-o OPTION,...]; see mount.csi(8)\n";
 constexpr char kUnmountUsage[] = "Usage: umount.csi DIRECTORY [-flnrv]; see mount.csi(8)\n";
 
 // A manager that is only starting is waited for: it answers as soon as its socket is there.
@@ -59,8 +64,17 @@ absl::Status AttachUntil(const Client::Limit& limit, const ClientOptions& option
   }
 }
 
+absl::StatusOr<std::string> VolumeOf(const std::string& source) {
+  if (source.starts_with(kPrefix)) return source.substr(kPrefix.size());
+  if (!source.starts_with('/')) return source;
+  return InvalidArgument(
+      fmt::format("the source {} is a path; mount(8) makes one of a volume's name where a file of that "
+                  "name is in the working directory: write {}NAME",
+                  Quote(source), kPrefix));
+}
+
 absl::StatusOr<v1::AttachRequest> RequestOf(const HelperLine& line, MountOptions& options) {
-  options.arguments.id = line.words[0];
+  MOORING_ASSIGN_OR_RETURN(options.arguments.id, VolumeOf(line.words[0]));
   options.arguments.path = line.words[1];
   if (options.arguments.allocation.empty()) {
     MOORING_ASSIGN_OR_RETURN(const std::string path, mounts_area::ResolvePath(line.words[1]));
@@ -78,18 +92,37 @@ absl::Status MountAt(const v1::AttachRequest& request, const HelperLine& line, c
   const Client client(client_options, err);
   MOORING_RETURN_IF_ERROR(WaitForManager(client, limit));
   MOORING_RETURN_IF_ERROR(CheckPlugin(client, request.volume(), options.arguments.plugin));
-  MOORING_RETURN_IF_ERROR(AttachUntil(limit, client_options, request, err));
-  return line.no_table ? absl::OkStatus() : AddUnmountHelper(request.attach_path());
+  return AttachUntil(limit, client_options, request, err);
 }
 
-absl::Status DoMount(int argc, const char* const* argv, std::ostream& err) {
+// Done: the place whose entry in libmount's table is to follow; empty: none is.
+absl::StatusOr<std::string> DoMount(int argc, const char* const* argv, std::ostream& err) {
   MOORING_ASSIGN_OR_RETURN(const HelperLine line, ParseHelperLine(argc, argv, "sfnv", 2));
   MOORING_ASSIGN_OR_RETURN(MountOptions options, ParseMountOptions(line.options));
   MOORING_ASSIGN_OR_RETURN(const v1::AttachRequest request, RequestOf(line, options));
-  return line.fake ? absl::OkStatus() : MountAt(request, line, options, err);
+  if (line.fake) return "";
+  MOORING_RETURN_IF_ERROR(MountAt(request, line, options, err));
+  return line.no_table ? "" : request.attach_path();
 }
 
-absl::Status DoUnmount(int argc, const char* const* argv, std::ostream& err) {
+// The mount that is seen at a path; 0: none.
+absl::StatusOr<std::uint64_t> MountIdAt(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(::getpid()));
+  const TableMount* const mount = MountAtPath(view, path);
+  return mount == nullptr ? std::uint64_t{0} : mount->id;
+}
+
+// The manager detaches what it has attached there, and no more: what was mounted by another way, or over it, stays.
+absl::Status CheckUnmounted(const std::string& path, std::uint64_t before) {
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t now, MountIdAt(path));
+  if (now == 0 || now != before) return absl::OkStatus();
+  return FailedPrecondition(fmt::format(
+      "{} is still mounted: it is no attachment of this manager's ('mooring attachments' lists those); what it is, "
+      "findmnt says, and 'umount -i' unmounts it without this helper",
+      Quote(path)));
+}
+
+absl::StatusOr<std::string> DoUnmount(int argc, const char* const* argv, std::ostream& err) {
   MOORING_ASSIGN_OR_RETURN(const HelperLine line, ParseHelperLine(argc, argv, "flnrv", 1));
   MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseMountOptions(line.options));
   manager_area::Arguments arguments = options.arguments;
@@ -100,15 +133,22 @@ absl::Status DoUnmount(int argc, const char* const* argv, std::ostream& err) {
                            manager_area::ClientOptionsFor(arguments.socket, options.wait));
   client_options.verbose = line.verbose;
   const Client client(client_options, err);
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t before, MountIdAt(request.attach_path()));
   MOORING_RETURN_IF_ERROR(CallWithSteps<v1::DetachReply>(client, &Manager::Stub::Detach, request).status());
-  return line.no_table ? absl::OkStatus() : RemoveUnmountHelper(request.attach_path());
+  MOORING_RETURN_IF_ERROR(CheckUnmounted(request.attach_path(), before));
+  return line.no_table ? "" : request.attach_path();
 }
 
 int Report(const char* name, const absl::Status& status, const char* usage, std::ostream& err) {
-  if (status.ok()) return kExitOk;
   const bool wrong_line = ExitStatus(status) == kExitUsage;
   err << name << ": " << ToLine(status) << '\n' << (wrong_line ? usage : "");
   return wrong_line ? kUsage : kFailed;
+}
+
+int ReportTable(const char* name, const absl::Status& written, const char* advice, std::ostream& err) {
+  if (written.ok()) return kExitOk;
+  err << name << ": done, but " << ToLine(written) << advice << '\n';
+  return kNoTable;
 }
 
 }  // namespace
@@ -120,11 +160,17 @@ Helper HelperNamed(std::string_view argv0) {
 }
 
 int Mount(int argc, const char* const* argv, const Streams& streams) {
-  return Report("mount.csi", DoMount(argc, argv, streams.err), kMountUsage, streams.err);
+  const absl::StatusOr<std::string> target = DoMount(argc, argv, streams.err);
+  if (!target.ok()) return Report("mount.csi", target.status(), kMountUsage, streams.err);
+  if (target->empty()) return kExitOk;
+  return ReportTable("mount.csi", AddUnmountHelper(*target), "; unmount it by 'umount.csi DIRECTORY'", streams.err);
 }
 
 int Unmount(int argc, const char* const* argv, const Streams& streams) {
-  return Report("umount.csi", DoUnmount(argc, argv, streams.err), kUnmountUsage, streams.err);
+  const absl::StatusOr<std::string> target = DoUnmount(argc, argv, streams.err);
+  if (!target.ok()) return Report("umount.csi", target.status(), kUnmountUsage, streams.err);
+  if (target->empty()) return kExitOk;
+  return ReportTable("umount.csi", RemoveUnmountHelper(*target), "", streams.err);
 }
 
 }  // namespace mooring::cli::mount_csi

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <memory>
+#include <string_view>
 
 #include "base/status.h"
 #include "mounter/mount_graph.h"
@@ -13,6 +15,7 @@ namespace mooring::cli::mount_csi {
 namespace {
 
 using Update = std::unique_ptr<libmnt_update, void (*)(libmnt_update*)>;
+using Table = std::unique_ptr<libmnt_table, void (*)(libmnt_table*)>;
 using Filesystem = std::unique_ptr<libmnt_fs, void (*)(libmnt_fs*)>;
 
 constexpr char kOperation[] = "write the unmount helper into libmount's table for";
@@ -22,12 +25,25 @@ absl::Status Write(libmnt_update* update, const std::string& target) {
   return error == 0 ? absl::OkStatus() : ErrnoStatus(-error, kOperation, target);
 }
 
+// Whether umount(8) would call us already: of the same attach made twice the second finds the first's entry.
+bool HasUnmountHelper(const std::string& target) {
+  const Table table(mnt_new_table(), mnt_unref_table);
+  if (table == nullptr || mnt_table_parse_mtab(table.get(), nullptr) != 0) return false;
+  libmnt_fs* const entry = mnt_table_find_target(table.get(), target.c_str(), MNT_ITER_BACKWARD);
+  const char* const options = entry == nullptr ? nullptr : mnt_fs_get_user_options(entry);
+  char* value = nullptr;
+  std::size_t size = 0;
+  if (options == nullptr || mnt_optstr_get_option(options, "helper", &value, &size) != 0) return false;
+  return value != nullptr && std::string_view(value, size) == "csi";
+}
+
 }  // namespace
 
 absl::Status AddUnmountHelper(const std::string& target) {
   MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(::getpid()));
   const TableMount* mount = MountAtPath(view, target);
   if (mount == nullptr) return absl::OkStatus();
+  if (HasUnmountHelper(target)) return absl::OkStatus();
   const Update update(mnt_new_update(), mnt_free_update);
   const Filesystem entry(mnt_new_fs(), mnt_unref_fs);
   if (update == nullptr || entry == nullptr) return ErrnoStatus(ENOMEM, kOperation, target);

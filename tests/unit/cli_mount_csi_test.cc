@@ -75,6 +75,17 @@ TEST_F(MountCsiTest, EachPlaceIsAnAllocationOfItsOwn) {
                                 Directory() + "'");
 }
 
+// mount(8) makes "/home" of "home" at /, but leaves "csi:home" alone.
+TEST_F(MountCsiTest, ASourceMayBePlainOrHaveAPrefixButIsNoPath) {
+  const std::vector<std::string> options{"-o", "manager=" + manager_.socket()};
+  EXPECT_EQ(RunAs("mount.csi", {"csi:db", Directory(), options[0], options[1]}).status, 0);
+  ExpectSent<v1::AttachRequest>("volume { id: 'db' } allocation: 'mount:" + Directory() + "' attach_path: '" +
+                                Directory() + "'");
+  const Result path = RunAs("mount.csi", {"/home", Directory(), options[0], options[1]});
+  EXPECT_EQ(path.status, mount_csi::kUsage);
+  EXPECT_THAT(path.err, HasSubstr("write csi:NAME"));
+}
+
 TEST_F(MountCsiTest, FakeMountsNothing) {
   EXPECT_EQ(Mount("ro", {"-f", "-n"}).status, 0);
   EXPECT_EQ(manager_.script().RequestCount(), 0U);
@@ -93,6 +104,9 @@ TEST_F(MountCsiTest, WrongLinesHaveTheStatusOfMount) {
                                                     {"db", "/srv", "-x"},
                                                     {"db", "/srv", "-o"},
                                                     {"db", "/srv", "-o", "remount"},
+                                                    {"db", "/srv", "-N", "/proc/1/ns/mnt"},
+                                                    {"/root/db", "/srv"},
+                                                    {"csi:", "/srv"},
                                                     {"db", "/srv", "-o", "wait=soon"},
                                                     {"db", "/srv", "-o", "access=rwo"},
                                                     {"db", "/srv", "-o", "for="},
@@ -100,7 +114,7 @@ TEST_F(MountCsiTest, WrongLinesHaveTheStatusOfMount) {
   for (const auto& line : lines) {
     const Result result = RunAs("mount.csi", line);
     EXPECT_EQ(result.status, mount_csi::kUsage) << result.err;
-    EXPECT_THAT(result.err, HasSubstr("Usage: mount.csi VOLUME DIRECTORY"));
+    EXPECT_THAT(result.err, HasSubstr("Usage: mount.csi csi:VOLUME DIRECTORY"));
   }
 }
 
@@ -147,6 +161,12 @@ TEST_F(MountCsiTest, UmountDetachesByThePath) {
   const Result result = RunAs("/usr/sbin/umount.csi", line);
   EXPECT_EQ(result.status, 0) << result.err;
   ExpectSent<v1::DetachRequest>("attach_path: '" + Directory() + "'");
+}
+
+TEST_F(MountCsiTest, WhatIsStillMountedIsNotUnmounted) {
+  const Result result = RunAs("umount.csi", {"/proc", "-o", "manager=" + manager_.socket()});
+  EXPECT_EQ(result.status, mount_csi::kFailed);
+  EXPECT_THAT(result.err, HasSubstr("'/proc' is still mounted"));
 }
 
 TEST(MountCsiNameTest, OnlyTheNamesOfTheHelpersAreHelpers) {
