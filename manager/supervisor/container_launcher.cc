@@ -78,7 +78,8 @@ absl::Status PullError(const std::string& image, const std::string& progress) {
   return absl::OkStatus();
 }
 
-absl::Status EnsureImage(const EngineClient& engine, const std::string& image, Clock::time_point until) {
+absl::Status EnsureImage(const EngineClient& engine, const LaunchSpec& spec, Clock::time_point until) {
+  const std::string& image = spec.run.image;
   const absl::Status there =
       engine.Get("look for image " + Quote(image), fmt::format("/images/{}/json", PercentEncode(image)), until)
           .status();
@@ -88,7 +89,8 @@ absl::Status EnsureImage(const EngineClient& engine, const std::string& image, C
   const bool tagged = image.find_first_of(":@", name) != std::string::npos;
   const std::string path =
       fmt::format("/images/create?fromImage={}", PercentEncode(tagged ? image : image + ":latest"));
-  MOORING_ASSIGN_OR_RETURN(const std::string progress, engine.Post("pull image " + Quote(image), path, nullptr, until));
+  MOORING_ASSIGN_OR_RETURN(const std::string progress,
+                           engine.PostForProgress("pull image " + Quote(image), path, until, spec.stopped));
   return PullError(image, progress);
 }
 
@@ -103,16 +105,18 @@ std::string ContainerLauncher::EngineOf(const LaunchSpec& spec) const {
 absl::StatusOr<std::unique_ptr<Launched>> ContainerLauncher::Launch(const LaunchSpec& spec, Clock::time_point until) {
   if (spec.run.image.empty()) return InvalidArgument("no image is given for plugin " + Quote(spec.plugin));
   const EngineClient engine(EngineOf(spec));
-  MOORING_RETURN_IF_ERROR(EnsureImage(engine, spec.run.image, until));
+  MOORING_RETURN_IF_ERROR(EnsureImage(engine, spec, until));
   const std::string name = ContainerName(spec);
-  MOORING_RETURN_IF_ERROR(
-      engine.Post("create container " + name, "/containers/create?name=" + name, ContainerOf(spec), until).status());
   auto container = std::make_unique<PluginContainer>(engine, name);
-  if (absl::Status started = container->Start(until); !started.ok()) {
-    (void)container->Remove(until);  // the error of the start is the one to tell
-    return started;
-  }
-  return container;
+  absl::Status started =
+      engine.Post("create container " + name, "/containers/create?name=" + name, ContainerOf(spec), until).status();
+  if (started.ok()) started = container->Start(until);
+  if (started.ok()) return container;
+  // Also where the create has failed: its answer may be lost only. Where the engine has no answer to this either, it is
+  // given as launched, so that it is ended when the engine is there again.
+  constexpr auto kTimeToRemove = std::chrono::seconds(15);
+  if (!container->Remove(Clock::now() + kTimeToRemove).ok()) return container;
+  return started;
 }
 
 absl::StatusOr<std::unique_ptr<Launched>> ContainerLauncher::Adopt(const LaunchSpec& spec) {

@@ -71,6 +71,27 @@ absl::StatusOr<std::string> EngineClient::Post(const std::string& what, const st
   return Take(what, socket_path_, Connect(socket_path_, until).Post((kApi + path).c_str(), text, "application/json"));
 }
 
+absl::StatusOr<std::string> EngineClient::PostForProgress(const std::string& what, const std::string& path,
+                                                          Clock::time_point until,
+                                                          const std::function<bool()>& stopped) const {
+  std::string progress;
+  absl::Status given_up;
+  httplib::Request request;
+  request.method = "POST";
+  request.path = kApi + path;
+  request.headers = {{"Host", "localhost"}};
+  request.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {
+    progress.append(data, size);
+    if (stopped && stopped()) given_up = absl::CancelledError(what + ": given up, for it is not wanted any more");
+    if (Clock::now() >= until) given_up = absl::DeadlineExceededError(what + ": it took too long");
+    return given_up.ok();
+  };
+  httplib::Result result = Connect(socket_path_, until).send(request);
+  MOORING_RETURN_IF_ERROR(given_up);
+  if (result) result->body = progress;
+  return Take(what, socket_path_, result);
+}
+
 absl::Status EngineClient::Delete(const std::string& what, const std::string& path, Clock::time_point until) const {
   return Take(what, socket_path_, Connect(socket_path_, until).Delete((kApi + path).c_str())).status();
 }

@@ -2,6 +2,7 @@
 #ifndef MOORING_MANAGER_SUPERVISOR_ENGINE_CLIENT_H_
 #define MOORING_MANAGER_SUPERVISOR_ENGINE_CLIENT_H_
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -20,6 +21,10 @@ class EngineClient {
   absl::StatusOr<std::string> Get(const std::string& what, const std::string& path, Clock::time_point until) const;
   absl::StatusOr<std::string> Post(const std::string& what, const std::string& path, const nlohmann::json& body,
                                    Clock::time_point until) const;
+  // A call that tells of its progress for long. CANCELLED: `stopped` (may be empty) said so; DEADLINE_EXCEEDED: `until`
+  // is over. Both are looked at whenever something comes.
+  absl::StatusOr<std::string> PostForProgress(const std::string& what, const std::string& path, Clock::time_point until,
+                                              const std::function<bool()>& stopped) const;
   absl::Status Delete(const std::string& what, const std::string& path, Clock::time_point until) const;
 
   const std::string& socket_path() const { return socket_path_; }

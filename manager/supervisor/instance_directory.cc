@@ -30,6 +30,8 @@ using nlohmann::json;
 constexpr std::size_t kNameBytes = 32;
 constexpr std::size_t kDigitBytes = 4;
 
+constexpr const char* kOwnFiles[] = {"csi.sock", "log", "log.1", "process", "process.new", "instance.new", "instance"};
+
 std::string NotePath(const std::string& directory) { return directory + "/instance"; }
 
 json Describe(const InstanceDirectory& directory) {
@@ -39,6 +41,19 @@ json Describe(const InstanceDirectory& directory) {
           {"engine", directory.engine}};
 }
 
+// What is of another type, or not there, says nothing.
+std::string Text(const json& note, const char* name) {
+  const auto found = note.find(name);
+  return found != note.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// Ends in '-' and 8 hex digits, as what MakeInstanceDirectory makes.
+bool IsInstanceName(const std::string& name) {
+  constexpr std::size_t kDigits = 2 * kDigitBytes;
+  if (name.size() <= kDigits || name[name.size() - kDigits - 1] != '-') return false;
+  return name.find_first_not_of("0123456789abcdef", name.size() - kDigits) == std::string::npos;
+}
+
 std::optional<InstanceDirectory> Read(const std::string& path) {
   std::ifstream file(NotePath(path));
   const json note = json::parse(std::string{std::istreambuf_iterator<char>(file), {}}, nullptr, false);
@@ -46,10 +61,14 @@ std::optional<InstanceDirectory> Read(const std::string& path) {
   InstanceDirectory directory;
   directory.path = path;
   directory.id = std::filesystem::path(path).filename();
-  directory.plugin = note.value("plugin", "");
-  directory.generation = note.value("generation", std::uint64_t{0});
-  directory.engine = note.value("engine", "");
-  if (note.value("kind", "") == "container") directory.kind = PluginRecord::Run::Kind::kContainer;
+  directory.plugin = Text(note, "plugin");
+  if (directory.plugin.empty()) return std::nullopt;
+  const auto generation = note.find("generation");
+  if (generation != note.end() && generation->is_number_unsigned()) {
+    directory.generation = generation->get<std::uint64_t>();
+  }
+  directory.engine = Text(note, "engine");
+  if (Text(note, "kind") == "container") directory.kind = PluginRecord::Run::Kind::kContainer;
   return directory;
 }
 
@@ -80,25 +99,21 @@ absl::StatusOr<std::vector<InstanceDirectory>> FindInstanceDirectories(const std
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(socket_root));
   std::vector<InstanceDirectory> found;
   for (const std::string& name : names) {
+    if (!IsInstanceName(name)) continue;  // not ours
     const std::string path = fmt::format("{}/{}", socket_root, name);
     if (auto directory = Read(path)) {
       found.push_back(*std::move(directory));
-    } else if (std::filesystem::is_directory(path)) {
-      MOORING_RETURN_IF_ERROR(RemoveInstanceDirectory(path));
+    } else {
+      RemoveInstanceDirectory(path);
     }
   }
   return found;
 }
 
-absl::Status RemoveInstanceDirectory(const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(path));
+void RemoveInstanceDirectory(const std::string& path) {
   // The note last: one that was left half-way is found again.
-  for (const std::string& name : names) {
-    if (name != "instance") ::unlink(fmt::format("{}/{}", path, name).c_str());
-  }
-  ::unlink(NotePath(path).c_str());
-  if (::rmdir(path.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, "remove the socket directory", path);
-  return absl::OkStatus();
+  for (const char* name : kOwnFiles) ::unlink(fmt::format("{}/{}", path, name).c_str());
+  ::rmdir(path.c_str());  // fails where somebody has put something else there: it is theirs
 }
 
 }  // namespace mooring::manager

@@ -32,11 +32,11 @@ struct InstanceDirectory {
 absl::StatusOr<InstanceDirectory> MakeInstanceDirectory(const std::string& socket_root, const std::string& plugin,
                                                         const PluginRecord::Run& run);
 
-// All there are. One that tells nothing was never launched, and is removed.
+// All there are. One that tells nothing was never launched, and is removed. What is not named as ours is left alone.
 absl::StatusOr<std::vector<InstanceDirectory>> FindInstanceDirectories(const std::string& socket_root);
 
-// With the files in it. A directory in it is not ours, nor made by our doing: then it stays, and that is the error.
-absl::Status RemoveInstanceDirectory(const std::string& path);
+// With our files in it. It stays where others have put something there.
+void RemoveInstanceDirectory(const std::string& path);
 
 }  // namespace mooring::manager
 

@@ -2,6 +2,7 @@
 #ifndef MOORING_MANAGER_SUPERVISOR_LAUNCHER_H_
 #define MOORING_MANAGER_SUPERVISOR_LAUNCHER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,8 +18,9 @@ struct LaunchSpec {
   std::string plugin;
   std::string instance_id;  // names the container, and tells one instance from another
   PluginRecord::Run run;
-  std::string socket_directory;  // on the host, made by the supervisor; the plugin is to serve csi.sock in it
-  std::string root;              // staging and target paths lie below it: bound into a container with rshared
+  std::string socket_directory;   // on the host, made by the supervisor; the plugin is to serve csi.sock in it
+  std::string root;               // staging and target paths lie below it: bound into a container with rshared
+  std::function<bool()> stopped;  // asked by a launch that takes long, which gives up then; empty: never
 };
 
 // One plugin process. It lives on when this object goes: mounts and users do not care for the manager's life. Used by

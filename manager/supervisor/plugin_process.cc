@@ -78,9 +78,22 @@ bool PluginProcess::HasEnded(Clock::time_point until) {
   } while (polled < 0 && errno == EINTR);
   if (polled <= 0) return false;
   siginfo_t info = {};
-  const bool ours = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG) == 0 && info.si_pid == pid_;
-  how_ = ours ? HowItEnded(info) : "ended";  // one that an earlier manager started is init's to ask
+  // Looked at, not taken: until then its pid, which is its group's, is nobody else's. One that an earlier manager
+  // started is init's to ask.
+  const bool ours =
+      ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_;
+  how_ = ours ? HowItEnded(info) : "ended";
+  if (ours) {
+    ::kill(-pid_, SIGKILL);  // what it leaves: nobody is there to end that
+    ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG);
+  }
   return ended_ = true;
+}
+
+// The group has its number, which is surely its own only as long as the leader is there: as the descriptor tells.
+void PluginProcess::SignalGroup(int number) {
+  if (HasEnded(Clock::now())) return;
+  if (::kill(-pid_, number) != 0) PidfdSignal(pidfd_.get(), number);
 }
 
 bool PluginProcess::IsAlive() {
@@ -96,13 +109,12 @@ std::string PluginProcess::Words() {
 
 absl::Status PluginProcess::End(Clock::time_point until) {
   constexpr auto kTimeToDie = std::chrono::seconds(10);
-  if (HasEnded(Clock::now())) return absl::OkStatus();
-  PidfdSignal(pidfd_.get(), SIGTERM);
-  if (HasEnded(until)) return absl::OkStatus();
-  // Its children with it: nobody is left to end them. The group is its own as long as it is not waited for.
-  ::kill(-pid_, SIGKILL);
-  PidfdSignal(pidfd_.get(), SIGKILL);
-  if (HasEnded(Clock::now() + kTimeToDie)) return absl::OkStatus();
+  // The group, for a program may be a script that has started the plugin.
+  if (!killed_) SignalGroup(SIGTERM);
+  if (HasEnded(killed_ ? Clock::now() : until)) return absl::OkStatus();
+  SignalGroup(SIGKILL);
+  const bool first = !std::exchange(killed_, true);
+  if (HasEnded(first ? Clock::now() + kTimeToDie : Clock::now())) return absl::OkStatus();
   return absl::DeadlineExceededError(
       fmt::format("process {} was sent SIGKILL and has not ended yet: it waits in the kernel", pid_));
 }

@@ -37,11 +37,13 @@ class PluginProcess final : public Launched {
  private:
   PluginProcess(pid_t pid, UniqueFd pidfd, std::string log_path);
   bool HasEnded(Clock::time_point until);  // waits
+  void SignalGroup(int number);
 
   const pid_t pid_;
   const UniqueFd pidfd_;
   const std::string log_path_;
   bool ended_ = false;
+  bool killed_ = false;  // sent SIGKILL: it is not waited for again
   std::string how_;
 };
 

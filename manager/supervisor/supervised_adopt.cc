@@ -28,13 +28,12 @@ void SupervisedPlugin::AdoptOne(const InstanceDirectory& directory, const Plugin
     return;
   }
   if (!process.ok()) {  // it ended while no manager ran
-    absl::Status cleared = DeregisterInstance(around_.registry, name_, directory.id);
-    cleared.Update(RemoveInstanceDirectory(directory.path));
+    const absl::Status cleared = DeregisterInstance(around_.registry, name_, directory.id);
+    if (cleared.ok()) RemoveInstanceDirectory(directory.path);
     if (!cleared.ok()) Tell("failed", true, nullptr, "What an ended instance left stays: " + Message(cleared));
     return;
   }
-  auto instance =
-      std::make_unique<SupervisedInstance>(directory, *std::move(process), around_.connect(directory.SocketPath()));
+  auto instance = std::make_unique<SupervisedInstance>(directory, *std::move(process), Connect(directory.SocketPath()));
   const bool registered = instance->IsRegistered(around_.registry);
   const bool is_wanted = instance->version() == VersionOf(wanted);
   if (registered && !serving_) {
@@ -50,7 +49,7 @@ void SupervisedPlugin::AdoptOne(const InstanceDirectory& directory, const Plugin
 }
 
 void SupervisedPlugin::AdoptEndpoint(const PluginRecord& wanted) {
-  auto instance = std::make_unique<SupervisedInstance>(wanted, around_.connect(wanted.endpoint));
+  auto instance = std::make_unique<SupervisedInstance>(wanted, Connect(wanted.endpoint));
   if (instance->IsRegistered(around_.registry)) serving_ = std::move(instance);
 }
 

@@ -98,7 +98,8 @@ absl::Status SupervisedInstance::End(Clock::time_point until) {
   channel_->Close();
   if (!process_) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(process_->End(until));
-  return RemoveInstanceDirectory(directory_);
+  RemoveInstanceDirectory(directory_);
+  return absl::OkStatus();
 }
 
 }  // namespace mooring::manager

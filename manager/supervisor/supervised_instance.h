@@ -34,7 +34,6 @@ class SupervisedInstance {
   const std::string& version() const { return version_; }
   bool IsOurs() const { return process_ != nullptr; }  // it is launched, restarted and ended here
   CsiChannel& channel() { return *channel_; }
-  const std::shared_ptr<CsiChannel>& shared_channel() const { return channel_; }
   std::string Handle() const;
   int ExitFd() const { return process_ ? process_->ExitFd() : -1; }
 

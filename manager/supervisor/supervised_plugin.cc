@@ -66,24 +66,58 @@ void SupervisedPlugin::Reach(Goal goal, Clock::time_point until) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (goal_ == Goal::kSupervise) goal_ = goal;
     end_until_ = std::min(end_until_, until);
-    channels.swap(channels_);
+    channels = channels_;
     changed_.notify_all();
   }
   for (const auto& weak : channels) {
     if (const auto channel = weak.lock()) channel->Close();
   }
   waker_.Wake();
+}
+
+void SupervisedPlugin::Join() {
   const std::lock_guard<std::mutex> lock(join_mutex_);
   if (thread_.joinable()) thread_.join();
 }
 
 absl::Status SupervisedPlugin::End(Clock::time_point until) {
+  int tried = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    tried = tries_to_end_;
+    hurry_ = true;
+  }
   Reach(Goal::kEnd, until);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] { return over_ || tries_to_end_ > tried; });
+  if (tries_to_end_ == 0) {
+    return Unavailable(fmt::format("plugin {} was not ended, for the manager is stopping", Quote(name_)));
+  }
   return ended_;
 }
 
-void SupervisedPlugin::Leave() { Reach(Goal::kLeave, Clock::time_point::max()); }
+void SupervisedPlugin::BeginLeave() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    leaving_ = true;
+  }
+  Reach(Goal::kLeave, Clock::time_point::max());
+}
+
+void SupervisedPlugin::Leave() {
+  BeginLeave();
+  Join();
+}
+
+bool SupervisedPlugin::IsOver() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return over_;
+}
+
+bool SupervisedPlugin::CouldNotBeEnded() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return !over_ && tries_to_end_ > 0;
+}
 
 std::string SupervisedPlugin::Words() const {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -122,10 +156,34 @@ void SupervisedPlugin::Work() {
     }
     waker_.Wait(NextLook(), exits);
   }
-  if (goal() != Goal::kEnd) return;
-  const absl::Status ended = RetireAll();
+  if (goal() == Goal::kEnd) WorkOnEnd();
   const std::lock_guard<std::mutex> lock(mutex_);
-  ended_ = ended;
+  over_ = true;
+  changed_.notify_all();
+}
+
+// Tried once, though the manager is stopping; and on and on where it is not.
+void SupervisedPlugin::WorkOnEnd() {
+  (void)TakeWanted();
+  absl::Status ended = RetireAll();
+  while (true) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      over_ = unended_.empty() || leaving_;
+      ended_ = ended;
+      ++tries_to_end_;
+      changed_.notify_all();
+      if (over_) return;
+    }
+    bool hurry = false;
+    while (!hurry && Clock::now() < end_again_at_) {
+      waker_.Wait(end_again_at_, {});
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (leaving_) return;
+      hurry = std::exchange(hurry_, false);
+    }
+    ended = EndAgain();
+  }
 }
 
 void SupervisedPlugin::Attend() {
@@ -133,18 +191,35 @@ void SupervisedPlugin::Attend() {
   const std::string version = VersionOf(wanted);
   if (version != std::exchange(attended_, version)) backoff_ = settings_.first_backoff;
   if (starting_ && starting_->version() != version) (void)Retire(std::move(starting_));
-  if (serving_) AttendServing();
+  if (Clock::now() >= end_again_at_) (void)EndAgain();
+  if (serving_ && !serving_->IsAlive()) GiveUpServing(serving_->Words());
+  // Before the one that serves is probed: one that hangs does not keep its successor waiting.
   if (starting_) {
     AttendStarting();
   } else if ((!serving_ || serving_->version() != version) && Clock::now() >= next_try_) {
-    Begin(wanted);
+    if (MayBegin(wanted)) Begin(wanted);
   }
+  if (serving_) AttendServing();
 }
 
 Clock::time_point SupervisedPlugin::NextLook() const {
-  if (starting_) return starting_->next_look;
-  if (!serving_) return next_try_;
-  return serving_->version() == attended_ ? serving_->next_look : std::min(serving_->next_look, next_try_);
+  Clock::time_point look = end_again_at_;
+  if (serving_) look = std::min(look, serving_->next_look);
+  if (starting_) return std::min(look, starting_->next_look);
+  return serving_ && serving_->version() == attended_ ? look : std::min(look, next_try_);
+}
+
+// Two processes of one plugin are too many where the one before can be neither used nor ended.
+bool SupervisedPlugin::MayBegin(const PluginRecord& wanted) {
+  if (unended_.empty() || !wanted.run) return true;
+  const auto words = fmt::format("{} could not be ended yet, and no other is started beside it: see the events",
+                                 unended_.front()->Handle());
+  next_try_ = end_again_at_;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  status_.failed = VersionOf(wanted);
+  status_.words = words;
+  changed_.notify_all();
+  return false;
 }
 
 void SupervisedPlugin::Begin(const PluginRecord& wanted) {
@@ -165,25 +240,29 @@ void SupervisedPlugin::Begin(const PluginRecord& wanted) {
 }
 
 absl::StatusOr<std::unique_ptr<SupervisedInstance>> SupervisedPlugin::Launch(const PluginRecord& wanted) {
-  if (!wanted.run) return std::make_unique<SupervisedInstance>(wanted, around_.connect(wanted.endpoint));
+  if (!wanted.run) return std::make_unique<SupervisedInstance>(wanted, Connect(wanted.endpoint));
   MOORING_ASSIGN_OR_RETURN(InstanceDirectory directory,
                            MakeInstanceDirectory(settings_.socket_root, name_, *wanted.run));
   auto process =
       LauncherOf(directory.kind).Launch(SpecOf(directory, *wanted.run), Clock::now() + wanted.run->start_deadline);
   if (!process.ok()) {
-    (void)RemoveInstanceDirectory(directory.path);  // the launch's error is the one to tell
+    RemoveInstanceDirectory(directory.path);
     return process.status();
   }
-  auto channel = around_.connect(directory.SocketPath());
+  auto channel = Connect(directory.SocketPath());
   return std::make_unique<SupervisedInstance>(std::move(directory), *std::move(process), std::move(channel));
 }
 
+std::shared_ptr<CsiChannel> SupervisedPlugin::Connect(const std::string& socket_path) {
+  auto channel = around_.connect(socket_path);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::erase_if(channels_, [](const auto& known) { return known.expired(); });
+  channels_.push_back(channel);
+  return channel;
+}
+
 absl::StatusOr<Introduction> SupervisedPlugin::Greet(SupervisedInstance& instance) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (goal_ != Goal::kSupervise) return absl::CancelledError("the manager is stopping");
-    channels_.push_back(instance.shared_channel());
-  }
+  if (goal() != Goal::kSupervise) return absl::CancelledError("the manager is stopping");
   MOORING_RETURN_IF_ERROR(ProbeOnce(instance.channel(), Clock::now() + settings_.probe_time));
   return Introduce(instance.channel(), Clock::now() + settings_.probe_time);
 }
@@ -230,9 +309,7 @@ void SupervisedPlugin::Promote(const Introduction& introduction) {
 }
 
 void SupervisedPlugin::AttendServing() {
-  if (!serving_->IsAlive()) return GiveUpServing(serving_->Words());
-  // One that is about to be replaced holds nobody up.
-  if (starting_ || serving_->version() != attended_ || Clock::now() < serving_->next_look) return;
+  if (goal() != Goal::kSupervise || Clock::now() < serving_->next_look) return;
   const bool was_sick = serving_->sick_since.has_value();
   absl::Status probed;
   if (was_sick) {  // it may have been exchanged for another meanwhile, where somebody else runs it
@@ -262,7 +339,8 @@ void SupervisedPlugin::NoteHealth(const absl::Status& probed) {
   }
   if (!instance.sick_since) instance.sick_since = Clock::now();
   const Clock::duration sick = Clock::now() - *instance.sick_since;
-  if (instance.IsOurs() && sick >= settings_.sick_for) {
+  // One of an earlier version could not be started again: its successor replaces it, once that is ready.
+  if (instance.IsOurs() && instance.version() == attended_ && sick >= settings_.sick_for) {
     GiveUpServing(fmt::format("it was not healthy for {}: {}", Seconds(sick), words));
   }
 }
@@ -292,22 +370,41 @@ void SupervisedPlugin::BackOff(const std::string& version, const std::string& wo
   changed_.notify_all();
 }
 
-// Its error is told here, since most have nobody to give it to: what cannot be ended is found again at the next start.
+// Its error is told here, since most have nobody to give it to; what could not be ended is tried again.
 absl::Status SupervisedPlugin::Retire(std::unique_ptr<SupervisedInstance> instance) {
+  absl::Status status = TryToEnd(*instance);
+  if (status.ok()) return status;
+  Tell("failed", true, instance.get(), "It could not be ended, which is tried again: " + Message(status));
+  unended_.push_back(std::move(instance));
+  end_again_at_ = Clock::now() + settings_.end_again;
+  return status;
+}
+
+absl::Status SupervisedPlugin::TryToEnd(SupervisedInstance& instance) {
   Clock::time_point until = Clock::now() + settings_.end_time;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     until = std::min(until, end_until_);
   }
-  absl::Status status = instance->Deregister(around_.registry);
-  status.Update(instance->End(until));
-  if (!status.ok()) Tell("failed", true, instance.get(), "It could not be ended: " + Message(status));
-  if (status.ok() && instance->IsOurs()) Tell("stopped", false, instance.get(), instance->Handle() + " has ended.");
+  absl::Status status = instance.Deregister(around_.registry);
+  status.Update(instance.End(until));
+  if (status.ok() && instance.IsOurs()) Tell("stopped", false, &instance, instance.Handle() + " has ended.");
   return status;
 }
 
-absl::Status SupervisedPlugin::RetireAll() {
+absl::Status SupervisedPlugin::EndAgain() {
   absl::Status first;
+  std::erase_if(unended_, [&](const auto& instance) {
+    const absl::Status status = TryToEnd(*instance);
+    first.Update(status);
+    return status.ok();
+  });
+  end_again_at_ = unended_.empty() ? Clock::time_point::max() : Clock::now() + settings_.end_again;
+  return first;
+}
+
+absl::Status SupervisedPlugin::RetireAll() {
+  absl::Status first = EndAgain();
   for (auto* instance : {&serving_, &starting_}) {
     if (*instance) first.Update(Retire(std::move(*instance)));
   }
@@ -320,7 +417,8 @@ LaunchSpec SupervisedPlugin::SpecOf(const InstanceDirectory& directory, const Pl
           .instance_id = directory.id,
           .run = run,
           .socket_directory = directory.path,
-          .root = settings_.root};
+          .root = settings_.root,
+          .stopped = [this] { return goal() != Goal::kSupervise; }};
 }
 
 Launcher& SupervisedPlugin::LauncherOf(PluginRecord::Run::Kind kind) const {

@@ -36,7 +36,8 @@ struct SupervisorSettings {
   Clock::duration sick_for = std::chrono::seconds(60);              // unhealthy so long: restarted
   Clock::duration first_backoff = std::chrono::seconds(1);
   Clock::duration longest_backoff = std::chrono::seconds(60);
-  Clock::duration end_time = std::chrono::seconds(30);  // SIGTERM to SIGKILL
+  Clock::duration end_time = std::chrono::seconds(30);   // SIGTERM to SIGKILL
+  Clock::duration end_again = std::chrono::seconds(10);  // what could not be ended is tried again
 };
 
 // What the supervised share; all outlive them.
@@ -64,11 +65,16 @@ class SupervisedPlugin {
   // (further ones follow); DEADLINE_EXCEEDED: `until` is over.
   absl::Status WaitUntilServing(Clock::time_point until);
 
-  // Deregistered, ended by `until`, directories removed; then the thread is over.
+  // Deregistered, ended by `until`, directories removed; then the thread is over. What cannot be ended is the error,
+  // and is tried again in the background; called again, it is tried at once.
   absl::Status End(Clock::time_point until);
-  void Leave();  // the thread ends, the processes do not
+  void Leave();       // the thread ends, the processes do not
+  void BeginLeave();  // without waiting for it
 
   std::string Words() const;
+  const std::string& name() const { return name_; }
+  bool IsOver() const;           // the thread has nothing more to do
+  bool CouldNotBeEnded() const;  // End has failed, and is tried again
 
  private:
   enum class Goal { kSupervise, kLeave, kEnd };
@@ -88,6 +94,7 @@ class SupervisedPlugin {
   void Attend();
   void Begin(const PluginRecord& wanted);
   absl::StatusOr<std::unique_ptr<SupervisedInstance>> Launch(const PluginRecord& wanted);
+  std::shared_ptr<CsiChannel> Connect(const std::string& socket_path);  // closed where the thread is to stop
   void AttendStarting();
   absl::StatusOr<Introduction> Greet(SupervisedInstance& instance);
   void Promote(const Introduction& introduction);
@@ -98,6 +105,10 @@ class SupervisedPlugin {
   void BackOff(const std::string& version, const std::string& words);
   absl::Status Retire(std::unique_ptr<SupervisedInstance> instance);
   absl::Status RetireAll();
+  absl::Status TryToEnd(SupervisedInstance& instance);
+  absl::Status EndAgain();  // what could not be ended
+  void WorkOnEnd();
+  bool MayBegin(const PluginRecord& wanted);
 
   LaunchSpec SpecOf(const InstanceDirectory& directory, const PluginRecord::Run& run) const;
   Launcher& LauncherOf(PluginRecord::Run::Kind kind) const;
@@ -106,6 +117,7 @@ class SupervisedPlugin {
   Goal goal() const;
   PluginRecord TakeWanted();
   void Reach(Goal goal, Clock::time_point until);
+  void Join();
   void Show();  // serving_ and starting_ in the status
 
   const Surroundings& around_;
@@ -119,11 +131,16 @@ class SupervisedPlugin {
   Goal goal_ = Goal::kSupervise;
   Clock::time_point end_until_ = Clock::time_point::max();
   Status status_;
-  absl::Status ended_;
+  bool leaving_ = false;
+  bool over_ = false;
+  int tries_to_end_ = 0;                             // all of it
+  absl::Status ended_;                               // of the last of them
   std::vector<std::weak_ptr<CsiChannel>> channels_;  // closed where the thread is to stop: it may be in a call
 
   std::vector<InstanceDirectory> left_;  // from here on of the thread alone
   std::unique_ptr<SupervisedInstance> serving_, starting_;
+  std::vector<std::unique_ptr<SupervisedInstance>> unended_;  // they could not be ended: tried again at end_again_at_
+  Clock::time_point end_again_at_ = Clock::time_point::max();
   std::string attended_;  // the version that back-off and next_try_ are of
   Clock::duration backoff_;
   Clock::time_point next_try_ = Clock::now();

@@ -17,7 +17,20 @@ namespace {
 
 constexpr PluginType kTypes[] = {PluginType::kNode, PluginType::kController};
 
-absl::Status CheckRun(const PluginRecord::Run& run) {
+bool HasNul(const std::string& text) { return text.find('\0') != std::string::npos; }
+
+absl::Status CheckEnvironment(const StringMap& environment) {
+  for (const auto& [name, value] : environment) {
+    if (name.empty() || name.find('=') != std::string::npos || HasNul(name)) {
+      return InvalidArgument(fmt::format("{} is no name of an environment variable", Quote(name)));
+    }
+    if (HasNul(value)) return InvalidArgument(fmt::format("the value of {} holds a NUL byte", Quote(name)));
+    if (name == "CSI_ENDPOINT") return InvalidArgument("CSI_ENDPOINT is set by the manager: leave it out");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckWhatIsRun(const PluginRecord::Run& run) {
   switch (run.kind) {
     case PluginRecord::Run::Kind::kExec:
       return run.command.empty() || run.command.front().empty() ? InvalidArgument("say which program is to be run")
@@ -26,6 +39,22 @@ absl::Status CheckRun(const PluginRecord::Run& run) {
       return run.image.empty() ? InvalidArgument("say of which image the container is to be") : absl::OkStatus();
   }
   return InvalidArgument("say whether it is a program or a container");
+}
+
+absl::Status CheckRun(const PluginRecord::Run& run) {
+  MOORING_RETURN_IF_ERROR(CheckWhatIsRun(run));
+  if (std::any_of(run.command.begin(), run.command.end(), HasNul)) {
+    return InvalidArgument("the command holds a NUL byte");
+  }
+  if (run.start_deadline < std::chrono::seconds(1) || run.start_deadline > std::chrono::hours(24)) {
+    return InvalidArgument("the start deadline is to be from 1 second to 1 day");
+  }
+  return CheckEnvironment(run.environment);
+}
+
+// Nobody in particular is allowed.
+absl::Status CheckDeclarer(const std::string& by) {
+  return by.empty() ? absl::OkStatus() : CheckName("who declares it", by);
 }
 
 bool SameRun(const std::optional<PluginRecord::Run>& stored, PluginRecord::Run run) {
@@ -106,9 +135,20 @@ absl::Status Supervisor::Store(PluginRecord& record) {
   return absl::OkStatus();
 }
 
+std::shared_ptr<SupervisedPlugin> Supervisor::FindEnding(const std::string& name) {
+  std::erase_if(ending_, [](const auto& plugin) { return plugin->IsOver(); });
+  const auto found =
+      std::find_if(ending_.begin(), ending_.end(), [&](const auto& plugin) { return plugin->name() == name; });
+  return found == ending_.end() ? nullptr : *found;
+}
+
 absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Declare(PluginRecord record,
                                                                       const std::string& declared_by) {
   if (closed_) return Unavailable("the manager is stopping");
+  if (const auto ending = FindEnding(record.name); ending && record.run && ending->CouldNotBeEnded()) {
+    return Unavailable(fmt::format("plugin {} was stopped, and its process could not be ended yet; try again later",
+                                   Quote(record.name)));
+  }
   Add(record.declared_by, declared_by);
   MOORING_RETURN_IF_ERROR(Store(record));
   Entry& entry = entries_[record.name];
@@ -124,6 +164,7 @@ absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Declare(PluginReco
 absl::Status Supervisor::Run(const std::string& name, const PluginRecord::Run& run, const std::string& declared_by,
                              bool wait, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", name));
+  MOORING_RETURN_IF_ERROR(CheckDeclarer(declared_by));
   MOORING_RETURN_IF_ERROR(CheckRun(run));
   std::shared_ptr<SupervisedPlugin> plugin;
   {
@@ -133,7 +174,9 @@ absl::Status Supervisor::Run(const std::string& name, const PluginRecord::Run& r
     record.name = name;
     record.endpoint.clear();
     if (!SameRun(record.run, run)) {
-      const std::uint64_t generation = record.run ? record.run->generation + 1 : 1;
+      // Never one that was there before, also where an endpoint was registered meanwhile: revisions only grow.
+      const std::uint64_t before = record.run ? record.run->generation : 0;
+      const std::uint64_t generation = std::max(before, static_cast<std::uint64_t>(record.revisions.modify)) + 1;
       record.run = run;
       record.run->generation = generation;
     }
@@ -157,6 +200,7 @@ absl::StatusOr<std::string> Supervisor::AskName(const std::string& socket_path, 
 absl::StatusOr<std::string> Supervisor::RegisterEndpoint(const std::string& name, const std::string& socket_path,
                                                          const std::string& declared_by, bool wait,
                                                          Clock::time_point until) {
+  MOORING_RETURN_IF_ERROR(CheckDeclarer(declared_by));
   MOORING_ASSIGN_OR_RETURN(const std::string parsed, ParseSocketPath(socket_path));
   MOORING_ASSIGN_OR_RETURN(const std::string path, NormalisePath("the endpoint", parsed));
   std::string known_as = name;
@@ -185,22 +229,33 @@ absl::Status Supervisor::Stop(const std::string& name, const std::string& declar
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = entries_.find(name);
-    if (found == entries_.end()) return NotDeclared(name);
-    PluginRecord record = found->second.record;
-    if (!declared_by.empty() && std::erase(record.declared_by, declared_by) == 0) {
-      return NotFound(fmt::format("plugin {} is not declared by {}", Quote(name), Quote(declared_by)));
+    if (found == entries_.end()) {
+      plugin = FindEnding(name);
+      if (!plugin) return NotDeclared(name);
+    } else {
+      MOORING_ASSIGN_OR_RETURN(plugin, Undeclare(found, declared_by));
     }
-    if (!declared_by.empty() && !record.declared_by.empty()) {
-      MOORING_RETURN_IF_ERROR(Store(record));
-      found->second.record = record;
-      return absl::OkStatus();
-    }
-    // The record first: a manager that is killed from here on ends at its next start what it finds.
-    MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(around_.settings.host, found->second.record)).status());
-    plugin = std::move(found->second.plugin);
-    entries_.erase(found);
   }
-  return plugin->End(until);
+  return plugin ? plugin->End(until) : absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Undeclare(Entries::iterator found,
+                                                                        const std::string& declared_by) {
+  PluginRecord record = found->second.record;
+  if (!declared_by.empty() && std::erase(record.declared_by, declared_by) == 0) {
+    return NotFound(fmt::format("plugin {} is not declared by {}", Quote(record.name), Quote(declared_by)));
+  }
+  if (!declared_by.empty() && !record.declared_by.empty()) {
+    MOORING_RETURN_IF_ERROR(Store(record));
+    found->second.record = record;
+    return nullptr;
+  }
+  // The record first: a manager that is killed from here on ends at its next start what it finds.
+  MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(around_.settings.host, found->second.record)).status());
+  auto plugin = std::move(found->second.plugin);
+  entries_.erase(found);
+  ending_.push_back(plugin);
+  return plugin;
 }
 
 void Supervisor::KeepTypes(const std::string& name, const std::vector<PluginType>& types) {
@@ -248,6 +303,7 @@ void Supervisor::Shutdown() {
     plugins.swap(ending_);
     for (auto& [name, entry] : entries_) plugins.push_back(entry.plugin);
   }
+  for (const auto& plugin : plugins) plugin->BeginLeave();  // all at once, before the first is waited for
   for (const auto& plugin : plugins) plugin->Leave();
 }
 

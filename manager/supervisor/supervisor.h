@@ -53,7 +53,8 @@ class Supervisor {
                                                const std::string& declared_by, bool wait, Clock::time_point until);
 
   // Deregistered first, then ended; mounts stay. (j) 4. `declared_by` empty: whoever declared it. With others still
-  // declaring it: only this one is taken off, and it runs on. NOT_FOUND: not declared, or not by this one.
+  // declaring it: only this one is taken off, and it runs on. NOT_FOUND: not declared, or not by this one. What cannot
+  // be ended is the error: it is tried again in the background, and at once where this is called again.
   absl::Status Stop(const std::string& name, const std::string& declared_by, Clock::time_point until);
 
   std::vector<PluginRecord> Declared() const;
@@ -68,12 +69,16 @@ class Supervisor {
     PluginRecord record;
     std::shared_ptr<SupervisedPlugin> plugin;
   };
+  using Entries = std::map<std::string, Entry>;
   using LeftByPlugin = std::map<std::string, std::vector<InstanceDirectory>>;
 
   absl::Status DeregisterWhatIsGone(const LeftByPlugin& left, const std::vector<PluginRecord>& records);
   // Stores `record`, with `declared_by` added, and has it supervised. Under mutex_.
   absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Declare(PluginRecord record, const std::string& declared_by);
   absl::Status Store(PluginRecord& record);  // under mutex_
+  // Gives the plugin that is to be ended; null where others declare it still. Under mutex_.
+  absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Undeclare(Entries::iterator found, const std::string& declared_by);
+  std::shared_ptr<SupervisedPlugin> FindEnding(const std::string& name);  // under mutex_; null: none
   void KeepTypes(const std::string& name, const std::vector<PluginType>& types);
   absl::StatusOr<std::string> AskName(const std::string& socket_path, Clock::time_point until) const;
 
@@ -83,8 +88,9 @@ class Supervisor {
   const Surroundings around_;
 
   mutable std::mutex mutex_;  // of the records and of which plugins there are; no plugin is waited for under it
-  std::map<std::string, Entry> entries_;
-  std::vector<std::shared_ptr<SupervisedPlugin>> ending_;  // what an earlier manager left of plugins not declared
+  Entries entries_;
+  // Stopped, and what an earlier manager left of plugins not declared: until nothing is left of them.
+  std::vector<std::shared_ptr<SupervisedPlugin>> ending_;
   bool closed_ = false;
 };
 

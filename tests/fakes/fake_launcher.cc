@@ -13,10 +13,7 @@ class FakeLaunched final : public manager::Launched {
 
   bool IsAlive() override { return launcher_.IsAlive(id_); }
   std::string Words() override { return IsAlive() ? "it runs" : "it ended; its last words: out of luck"; }
-  absl::Status End(manager::Clock::time_point /*until*/) override {
-    launcher_.End(id_);
-    return absl::OkStatus();
-  }
+  absl::Status End(manager::Clock::time_point /*until*/) override { return launcher_.End(id_); }
   std::string Handle() const override { return "fake " + id_; }
 
  private:
@@ -46,6 +43,11 @@ void FakeLauncher::OnLaunch(std::function<std::shared_ptr<FakeCsiPlugin>()> make
 void FakeLauncher::FailLaunches(absl::Status status) {
   const std::lock_guard<std::mutex> lock(mutex_);
   launch_status_ = std::move(status);
+}
+
+void FakeLauncher::FailEnds(absl::Status status) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  end_status_ = std::move(status);
 }
 
 void FakeLauncher::OnEnd(std::function<void(const Process&)> look) {
@@ -78,11 +80,12 @@ bool FakeLauncher::IsAlive(const std::string& instance_id) {
                      [&](const Process& p) { return p.alive && p.spec.instance_id == instance_id; });
 }
 
-void FakeLauncher::End(const std::string& instance_id) {
+absl::Status FakeLauncher::End(const std::string& instance_id) {
   std::function<void(const Process&)> look;
   Process process;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (!end_status_.ok()) return end_status_;
     look = on_end_;
     for (const Process& candidate : processes_) {
       if (candidate.spec.instance_id == instance_id) process = candidate;
@@ -90,6 +93,7 @@ void FakeLauncher::End(const std::string& instance_id) {
   }
   if (look) look(process);
   Kill(instance_id);
+  return absl::OkStatus();
 }
 
 }  // namespace mooring::testing

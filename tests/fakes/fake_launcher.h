@@ -35,6 +35,7 @@ class FakeLauncher final : public manager::Launcher {
   // What the plugin of the next process is; each launch takes a new one.
   void OnLaunch(std::function<std::shared_ptr<FakeCsiPlugin>()> make);
   void FailLaunches(absl::Status status);                // OK: no more
+  void FailEnds(absl::Status status);                    // processes cannot be ended; OK: they can again
   void OnEnd(std::function<void(const Process&)> look);  // called before a process is ended
 
   std::vector<Process> Processes();  // in order of their launch, those that have ended, too
@@ -44,13 +45,14 @@ class FakeLauncher final : public manager::Launcher {
  private:
   friend class FakeLaunched;
   bool IsAlive(const std::string& instance_id);
-  void End(const std::string& instance_id);
+  absl::Status End(const std::string& instance_id);
 
   FakeSockets& sockets_;
   std::mutex mutex_;
   std::function<std::shared_ptr<FakeCsiPlugin>()> make_ = [] { return std::make_shared<FakeCsiPlugin>(); };
   std::function<void(const Process&)> on_end_;
   absl::Status launch_status_;
+  absl::Status end_status_;
   std::vector<Process> processes_;
 };
 

@@ -160,6 +160,28 @@ TEST_F(ContainerLauncherTest, J1_WhatCannotBeStartedIsRemovedAndTheEngineQuoted)
   EXPECT_THAT(engine_.calls().back(), StartsWith("DELETE " + kContainer));
 }
 
+TEST_F(ContainerLauncherTest, J1_NothingIsLeftWhereTheCreateHasFailed) {
+  engine_.Answer("POST /containers/create", 500, R"({"message":"no space left"})");
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kInternal, "no space left"));
+  EXPECT_THAT(engine_.calls().back(), StartsWith("DELETE " + kContainer));
+}
+
+TEST_F(ContainerLauncherTest, J4_APullIsGivenUpWhereThePluginIsStopped) {
+  engine_.Answer("GET /images/registry.example:5000/plugin:1/json", 404, "{}");
+  engine_.Answer("POST /images/create", 200, "{\"status\":\"Pulling\"}\n");
+  spec_.stopped = [] { return true; };
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kCancelled, "pull image"));
+  EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
+}
+
+TEST_F(ContainerLauncherTest, J4_WhatCannotBeRemovedAfterAFailedStartIsGivenToBeEndedLater) {
+  engine_.Answer("POST " + kContainer + "/start", 500, R"({"message":"broken"})");
+  engine_.Answer("DELETE " + kContainer, 500, R"({"message":"busy"})");
+  const auto container = launcher_.Launch(spec_, Soon());
+  ASSERT_OK(container);
+  EXPECT_THAT((*container)->End(Clock::now()), FailsWith(absl::StatusCode::kInternal, "busy"));
+}
+
 TEST_F(ContainerLauncherTest, J1_AnEngineThatIsNotThereIsNamed) {
   spec_.run.engine = directory_ / "nobody.sock";
   EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kUnavailable, "nobody.sock"));

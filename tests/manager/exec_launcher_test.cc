@@ -134,7 +134,7 @@ TEST_F(ExecLauncherTest, J4_EndSendsSigtermFirst) {
   Read(directory_ / "ready");
   EXPECT_OK(process.End(Soon()));
   EXPECT_FALSE(process.IsAlive());
-  EXPECT_THAT(process.Words(), HasSubstr("ended with exit code 0; its last words: bye"));
+  EXPECT_THAT(process.Words(), AllOf(HasSubstr("ended with exit code 0; its last words: "), HasSubstr("bye")));
   EXPECT_OK(process.End(Soon()));  // gone already
 }
 
@@ -149,6 +149,30 @@ TEST_F(ExecLauncherTest, J4_OneThatDoesNotHeedItIsKilledWithItsChildrenAtTheDead
   ASSERT_OK(of_child);
   EXPECT_OK(process.End(Clock::now() + milliseconds(50)));
   EXPECT_FALSE(process.IsAlive());
+  EXPECT_TRUE(WaitForEnd(**of_child));
+}
+
+TEST_F(ExecLauncherTest, J4_APluginThatAScriptStartedIsEndedWithTheScript) {
+  ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
+  Launched& process = Launch(Shell("sleep 1000 & echo $! > '" + (directory_ / "ready") + "'; wait"));
+  const auto identity = manager::IdentityOf(std::stoi(Read(directory_ / "ready")));
+  ASSERT_OK(identity);
+  auto of_child = manager::PluginProcess::Open(*identity, "");
+  ASSERT_OK(of_child);
+  EXPECT_OK(process.End(Soon()));
+  EXPECT_TRUE(WaitForEnd(**of_child));
+}
+
+TEST_F(ExecLauncherTest, J3_WhatAScriptThatDiedHasStartedIsEnded) {
+  ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
+  Launched& process =
+      Launch(Shell("(trap '' TERM; exec sleep 1000) & echo $! > '" + (directory_ / "ready") + "'; exit 3"));
+  const auto identity = manager::IdentityOf(std::stoi(Read(directory_ / "ready")));
+  ASSERT_OK(identity);
+  auto of_child = manager::PluginProcess::Open(*identity, "");
+  ASSERT_OK(of_child);
+  EXPECT_TRUE(WaitForEnd(process));
+  EXPECT_THAT(process.Words(), HasSubstr("exit code 3"));
   EXPECT_TRUE(WaitForEnd(**of_child));
 }
 

@@ -118,6 +118,7 @@ class SupervisorFixture : public ::testing::Test {
       .first_backoff = std::chrono::milliseconds(20),
       .longest_backoff = std::chrono::milliseconds(80),
       .end_time = std::chrono::seconds(5),
+      .end_again = std::chrono::milliseconds(20),
   };
   std::unique_ptr<manager::State> state_;
   std::unique_ptr<manager::RecordsStore> store_;

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <set>
 
 #include "tests/manager/supervisor_fixture.h"
@@ -61,6 +63,44 @@ TEST_F(SupervisorTest, J1_ARunThatSaysTooLittleIsRefused) {
   EXPECT_THAT(supervisor_->Run("one", run, "people", false, Soon()), FailsWith(invalid, "image"));
   EXPECT_THAT(supervisor_->Run("", Program("plugin"), "people", false, Soon()), FailsWith(invalid, "name"));
   EXPECT_THAT(supervisor_->Declared(), IsEmpty());
+}
+
+TEST_F(SupervisorTest, J1_ARunThatCannotBeRightIsRefused) {
+  using std::string_literals::operator""s;
+  const auto refused = [&](const std::function<void(PluginRecord::Run&)>& spoil, const std::string& words) {
+    PluginRecord::Run run = Program("plugin");
+    spoil(run);
+    EXPECT_THAT(supervisor_->Run("one", run, "people", false, Soon()),
+                FailsWith(absl::StatusCode::kInvalidArgument, words));
+  };
+  refused([](auto& run) { run.start_deadline = seconds(0); }, "start deadline");
+  refused([](auto& run) { run.start_deadline = std::chrono::hours(25); }, "start deadline");
+  refused([](auto& run) { run.command.push_back("a\0b"s); }, "NUL");
+  refused([](auto& run) { run.environment[""] = "x"; }, "environment");
+  refused([](auto& run) { run.environment["A=B"] = "x"; }, "environment");
+  refused([](auto& run) { run.environment["A\0"s] = "x"; }, "environment");
+  refused([](auto& run) { run.environment["A"] = "x\0"s; }, "NUL");
+  refused([](auto& run) { run.environment["CSI_ENDPOINT"] = "unix:///x"; }, "CSI_ENDPOINT");
+  EXPECT_THAT(supervisor_->Run("one", Program("plugin"), "a\nb", false, Soon()),
+              FailsWith(absl::StatusCode::kInvalidArgument, "declares"));
+  EXPECT_THAT(supervisor_->Declared(), IsEmpty());
+}
+
+TEST_F(SupervisorTest, J2_WhatIsNotOursBelowTheSocketDirectoryIsLeftAlone) {
+  StopManager();
+  const std::string& root = settings_.socket_root;
+  for (const char* name : {"/theirs", "/theirs-0123abcd", "/half-0123abcd", "/odd-0123abcd"}) {
+    std::filesystem::create_directories(root + name);
+  }
+  for (const char* name : {"/theirs/log", "/theirs-0123abcd/data", "/half-0123abcd/log"}) {
+    std::ofstream(root + name) << "x";
+  }
+  std::ofstream(root + "/odd-0123abcd/instance") << R"({"plugin":7,"generation":"x","kind":[],"engine":{}})";
+  StartManager();
+  EXPECT_TRUE(std::filesystem::exists(root + "/theirs/log"));
+  EXPECT_TRUE(std::filesystem::exists(root + "/theirs-0123abcd/data"));
+  EXPECT_FALSE(std::filesystem::exists(root + "/half-0123abcd"));
+  EXPECT_FALSE(std::filesystem::exists(root + "/odd-0123abcd"));
 }
 
 TEST_F(SupervisorTest, J1_HostileNamesStayBelowTheSocketDirectoryAndNeverMeet) {
@@ -142,11 +182,12 @@ TEST_F(SupervisorTest, J2_PastTheStartDeadlineItIsEndedAndTriedAgain) {
     return plugin;
   });
   PluginRecord::Run run = Program("plugin");
-  run.start_deadline = seconds(0);
+  run.start_deadline = seconds(1);
   EXPECT_THAT(supervisor_->Run("never", run, "people", true, Soon()),
               FailsWith(absl::StatusCode::kUnavailable, "it was not ready within"));
   EXPECT_FALSE(Front("never"));
-  ASSERT_TRUE(WaitForEvent([](const auto& event) { return event.kind == "failed" && event.number > 5; }));
+  const std::string first = exec_.Processes().front().spec.instance_id;
+  ASSERT_TRUE(WaitForEvent([&](const auto& event) { return event.kind == "starting" && event.instance != first; }));
   EXPECT_LE(exec_.Alive(), 1);
   EXPECT_GT(exec_.Processes().size(), 1U);
 }
@@ -251,6 +292,85 @@ TEST_F(SupervisorTest, J3_AnUpdateThatFailsLeavesTheOldOneServing) {
   EXPECT_OK(RunPlugin("one", "better"));
   ASSERT_TRUE(WaitForEvent("stopped"));
   EXPECT_EQ(exec_.Alive(), 1);
+}
+
+TEST_F(SupervisorTest, J2_TheOldOneIsProbedAtItsTimesWhileAnUpdateFails) {
+  settings_.first_backoff = settings_.longest_backoff = seconds(60);
+  RestartManager();
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(RunPlugin("one", "old"));
+  exec_.FailLaunches(absl::InvalidArgumentError("there is no such program"));
+  EXPECT_FALSE(RunPlugin("one", "nonsense").ok());
+  EXPECT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 3));
+  plugin->Fail("Probe", absl::InternalError("the disk is on fire"));
+  EXPECT_TRUE(WaitForEvent("health", "the disk is on fire"));
+}
+
+TEST_F(SupervisorTest, J2_TheOldOneIsProbedWhileItsSuccessorStarts) {
+  const auto old_plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return old_plugin; });
+  ASSERT_OK(RunPlugin("one", "old"));
+  exec_.OnLaunch([] {
+    const auto plugin = std::make_shared<FakeCsiPlugin>();
+    plugin->SetReady(false);
+    return plugin;
+  });
+  ASSERT_OK(supervisor_->Run("one", Program("new"), "people", false, Soon()));
+  ASSERT_TRUE(WaitForEvent("waiting"));
+  EXPECT_TRUE(old_plugin->WaitForCalls("Probe", old_plugin->Count("Probe") + 3));
+}
+
+TEST_F(SupervisorTest, J3_ARunAfterAnEndpointIsANewGeneration) {
+  ASSERT_OK(RunPlugin("one", "first"));
+  sockets_.Serve(directory_ / "csi.sock", std::make_shared<FakeCsiPlugin>());
+  ASSERT_OK(supervisor_->RegisterEndpoint("one", directory_ / "csi.sock", "people", true, Soon()));
+  const std::string endpoint = Front("one")->instance_id;
+  ASSERT_TRUE(WaitForEvent("stopped"));
+  ASSERT_OK(RunPlugin("one", "second"));
+  EXPECT_NE(Front("one")->instance_id, endpoint);
+  const auto processes = exec_.Processes();
+  ASSERT_THAT(processes, SizeIs(2));
+  EXPECT_GT(processes[1].spec.run.generation, processes[0].spec.run.generation);
+}
+
+TEST_F(SupervisorTest, J3_NoOtherIsStartedBesideOneThatCannotBeEnded) {
+  ASSERT_OK(RunPlugin("one"));
+  exec_.FailEnds(absl::UnavailableError("the engine is away"));
+  exec_.Processes().front().plugin->FailAlways("Probe", absl::InternalError("confused"));
+  ASSERT_TRUE(WaitForEvent("failed", "could not be ended"));
+  EXPECT_THAT(supervisor_->Run("one", Program("other"), "people", true, Soon()),
+              FailsWith(absl::StatusCode::kUnavailable, "no other is started beside it"));
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+  exec_.FailEnds(absl::OkStatus());
+  ASSERT_OK(registry_->WaitForPlugin(PluginType::kNode, "one", Soon()));
+  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_THAT(exec_.Processes(), SizeIs(2));
+}
+
+TEST_F(SupervisorTest, J4_WhatCannotBeEndedIsTriedAgainAndIsNotForgotten) {
+  settings_.end_again = seconds(60);
+  RestartManager();
+  ASSERT_OK(RunPlugin("one"));
+  exec_.FailEnds(absl::UnavailableError("the engine is away"));
+  const auto away = FailsWith(absl::StatusCode::kUnavailable, "the engine is away");
+  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), away);
+  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), away);
+  EXPECT_THAT(RunPlugin("one"), FailsWith(absl::StatusCode::kUnavailable, "could not be ended yet"));
+  exec_.FailEnds(absl::OkStatus());
+  EXPECT_OK(supervisor_->Stop("one", "", Soon()));
+  EXPECT_EQ(exec_.Alive(), 0);
+  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), FailsWith(absl::StatusCode::kNotFound, "no plugin 'one'"));
+  EXPECT_OK(RunPlugin("one"));
+}
+
+TEST_F(SupervisorTest, J4_WhatCouldNotBeEndedIsEndedWithoutBeingAskedAgain) {
+  ASSERT_OK(RunPlugin("one"));
+  exec_.FailEnds(absl::UnavailableError("the engine is away"));
+  EXPECT_FALSE(supervisor_->Stop("one", "", Soon()).ok());
+  exec_.FailEnds(absl::OkStatus());
+  EXPECT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(exec_.Alive(), 0);
 }
 
 TEST_F(SupervisorTest, J4_StopDeregistersBeforeItEndsTheProcess) {
@@ -391,6 +511,18 @@ TEST_F(SupervisorTest, J4_TheManagerEndsAtOnceThoughAPluginHangsAndLeavesItRunni
   EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
   EXPECT_EQ(exec_.Alive(), 1);
   EXPECT_TRUE(Front("one"));
+}
+
+TEST_F(SupervisorTest, J4_TheManagerEndsAtOnceThoughAnAdoptedPluginHangs) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(RunPlugin("one"));
+  RestartManager();
+  plugin->Hang("Probe");
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
+  const auto start = Clock::now();
+  supervisor_->Shutdown();
+  EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
 }
 
 }  // namespace
