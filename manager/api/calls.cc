@@ -26,6 +26,9 @@ using google::protobuf::Reflection;
 constexpr std::chrono::milliseconds kTimeToAnswer{100};
 constexpr std::chrono::hours kNoDeadline{24 * 365};
 
+// Streams look every second whether they are to end.
+constexpr std::chrono::milliseconds kTimeToEnd{1500};
+
 Clock::duration OwnTime(Length length) {
   switch (length) {
     case Length::kShort:
@@ -164,7 +167,7 @@ grpc::Status Calls::Run(grpc::ServerContext& context, const ProtoMessage& reques
                         const std::function<absl::Status(const ApiCall&)>& handler) {
   const Clock::time_point start = Clock::now();
   const ApiCall call{UntilOf(context, length), [&] { return context.IsCancelled() || is_draining(); }};
-  absl::Status status = Begin(request);
+  absl::Status status = Begin(request, context, length);
   const absl::Cleanup end = [&] { End(request); };
   if (status.ok()) status = RunGuarded(handler, call);
   if (length == Length::kEndless && absl::IsUnavailable(status) && context.IsCancelled()) {
@@ -174,15 +177,15 @@ grpc::Status Calls::Run(grpc::ServerContext& context, const ProtoMessage& reques
   return ToGrpc(status);
 }
 
-absl::Status Calls::Begin(const ProtoMessage& request) {
+absl::Status Calls::Begin(const ProtoMessage& request, grpc::ServerContext& context, Length length) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  under_way_.insert(&request);
+  under_way_[&request] = length == Length::kEndless ? &context : nullptr;
   return draining_ ? Unavailable("the manager is stopping; ask again when it is back") : absl::OkStatus();
 }
 
 void Calls::End(const ProtoMessage& request) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  under_way_.erase(under_way_.find(&request));
+  under_way_.erase(&request);
   if (under_way_.empty()) idle_.notify_all();
 }
 
@@ -194,9 +197,15 @@ bool Calls::is_draining() {
 std::vector<std::string> Calls::Drain(Clock::time_point until) {
   std::unique_lock<std::mutex> lock(mutex_);
   draining_ = true;
-  idle_.wait_until(lock, until, [this] { return under_way_.empty(); });
+  const auto is_idle = [this] { return under_way_.empty(); };
+  if (!idle_.wait_until(lock, std::min(until, Clock::now() + kTimeToEnd), is_idle)) {
+    for (const auto& [request, stream] : under_way_) {
+      if (stream != nullptr) stream->TryCancel();
+    }
+    idle_.wait_until(lock, until, is_idle);
+  }
   std::vector<std::string> left;
-  for (const ProtoMessage* request : under_way_) left.push_back(CallText(*request));
+  for (const auto& [request, stream] : under_way_) left.push_back(CallText(*request));
   return left;
 }
 

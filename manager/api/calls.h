@@ -8,8 +8,8 @@
 
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,20 +53,21 @@ class Calls {
     return Run(*context, request, length, handler);
   }
 
-  // Calls that come from now on are UNAVAILABLE, and streams that follow end. Returns when none is under way any more,
+  // Calls that come from now on are UNAVAILABLE, and streams that follow end: those whose client does not read, and so
+  // cannot be told, are cancelled a moment later. Returns when none is under way any more,
   // or at `until`: then those that are left, as "Attach 'db'".
   std::vector<std::string> Drain(Clock::time_point until);
 
  private:
   grpc::Status Run(grpc::ServerContext& context, const google::protobuf::Message& request, Length length,
                    const std::function<absl::Status(const ApiCall&)>& handler);
-  absl::Status Begin(const google::protobuf::Message& request);
+  absl::Status Begin(const google::protobuf::Message& request, grpc::ServerContext& context, Length length);
   void End(const google::protobuf::Message& request);
   bool is_draining();
 
   std::mutex mutex_;
   std::condition_variable idle_;
-  std::multiset<const google::protobuf::Message*> under_way_;
+  std::map<const google::protobuf::Message*, grpc::ServerContext*> under_way_;  // null: it ends by itself
   bool draining_ = false;
 };
 
