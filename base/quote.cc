@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/clean_text.h"
+
 namespace mooring {
 namespace {
 
@@ -94,6 +96,18 @@ bool IsUtf8(std::string_view text) {
     text.remove_prefix(bytes);
   }
   return true;
+}
+
+std::string CleanText(std::string_view text, std::size_t most) {
+  std::string clean;
+  while (!text.empty()) {
+    const std::size_t length = Utf8Length(text);
+    const std::string_view character = length == 0 ? std::string_view("\uFFFD") : text.substr(0, length);
+    if (clean.size() + character.size() > most) return clean + "…";
+    clean += character;
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return clean;
 }
 
 }  // namespace mooring

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/clean_text.h"
 #include "base/status.h"
 
 namespace mooring::manager {
@@ -209,7 +210,7 @@ v1::Volume ToProto(const Volume& volume) {
   message.set_created_here(volume.created_here);
   if (volume.in_use) *message.mutable_in_use() = ToProto(*volume.in_use);
   message.set_exhausted_at_ms(ToMs(volume.exhausted_at));
-  message.set_exhausted_words(volume.exhausted_words);
+  message.set_exhausted_words(CleanText(volume.exhausted_words));
   message.set_has_secrets(volume.has_secrets || !volume.secrets.empty());
   SetRevisions(volume.revisions, message);
   return message;
@@ -259,7 +260,7 @@ v1::Claim ToProto(const Claim& claim) {
   message.set_past_since_ms(ToMs(claim.past_since));
   message.set_publish(Put(kPublishes, claim.publish));
   CopyTo(claim.publish_context, *message.mutable_publish_context());
-  message.set_problem(claim.problem);
+  message.set_problem(CleanText(claim.problem));
   message.set_taken_at_ms(ToMs(claim.taken_at));
   SetRevisions(claim.revisions, message);
   return message;
@@ -304,7 +305,7 @@ v1::Attachment ToProto(const MountRecord& mount) {
   message.set_made_attach_path(mount.made_attach_path);
   message.set_attach_mount_id(mount.attach_mount_id);
   message.set_phase(Put(kPhases, mount.phase));
-  message.set_problem(mount.problem);
+  message.set_problem(CleanText(mount.problem));
   message.set_source(mount.source);
   message.set_is_device(mount.is_device);
   SetRevisions(mount.revisions, message);

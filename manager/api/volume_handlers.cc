@@ -53,7 +53,7 @@ absl::StatusOr<v1::UpdateVolumeResponse> UpdateVolume(Parts& parts, const v1::Up
 absl::StatusOr<v1::DeleteVolumeResponse> DeleteVolume(Parts& parts, const v1::DeleteVolumeRequest& request,
                                                       const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.key()));
-  MOORING_RETURN_IF_ERROR(request.deregister() ? parts.volumes->Deregister(key)
+  MOORING_RETURN_IF_ERROR(request.deregister() ? parts.volumes->Deregister(key, call.until)
                                                : parts.volumes->Delete(key, call.until));
   return v1::DeleteVolumeResponse();
 }

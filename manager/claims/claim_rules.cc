@@ -280,8 +280,6 @@ absl::Status CheckUpdate(const Volume& now, const Volume& next, const std::vecto
   return complaints.As(absl::StatusCode::kFailedPrecondition);
 }
 
-std::string PerAllocId(const std::string& id, int index) { return fmt::format("{}[{}]", id, index); }
-
 bool IsExhausted(const Volume& volume, Time now, std::chrono::seconds age) {
   return volume.exhausted_at && now - *volume.exhausted_at < age;
 }

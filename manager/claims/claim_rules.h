@@ -28,6 +28,7 @@ struct ClaimState {
   bool schedulable = false;   // PluginStatus::schedulable of its plugin
   std::string unschedulable;  // why not, in words
   bool exhausted = false;     // IsExhausted
+  bool publishes = false;     // its plugin's controllers do, as they were at that same moment
 };
 
 enum class ClaimDecision { kHeldAlready, kGrant };
@@ -67,9 +68,6 @@ absl::Status CheckTaskRequest(const TaskRequest& request);
 // (f) 9: whether `next` may take the place of `now`. What only the plugin or the manager can know may be left empty in
 // `next`, and so may parameters: that changes nothing. All that is wrong at once, as FAILED_PRECONDITION.
 absl::Status CheckUpdate(const Volume& now, const Volume& next, const std::vector<Claim>& claims);
-
-// With the index of --per-alloc: "db[3]".
-std::string PerAllocId(const std::string& id, int index);
 
 // RESOURCE_EXHAUSTED holds for an hour, or until the plugin's health changes, (k) 4.
 bool IsExhausted(const Volume& volume, Time now, std::chrono::seconds age = std::chrono::hours(1));

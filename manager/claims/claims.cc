@@ -43,6 +43,20 @@ std::string WhyUnschedulable(const PluginStatus& plugin) {
                      LastWords(plugin, node ? PluginType::kNode : PluginType::kController));
 }
 
+// All that is published on a node is published alike, in the mode in use: a plugin has to refuse another one.
+csi::v1::ControllerPublishVolumeRequest PublishRequest(const ClaimAnswer& taken, const PluginTraits& traits) {
+  const auto& [volume, claim] = taken;
+  const Capability capability = volume.in_use.value_or(claim.capability);
+  csi::v1::ControllerPublishVolumeRequest request;
+  request.set_volume_id(IdForPlugin(volume));
+  request.set_node_id(claim.external_node_id);
+  *request.mutable_volume_capability() = ToCsi(capability, volume.mount_options, traits.controller_single_writer);
+  volume.secrets.CopyTo(*request.mutable_secrets());
+  request.mutable_volume_context()->insert(volume.context.begin(), volume.context.end());
+  request.set_readonly(IsReader(capability.access) && traits.publishes_read_only);
+  return request;
+}
+
 // A conflict with another writer: starting over is worth it while there is time.
 bool StartOver(const absl::Status& status, Clock::time_point until) {
   return absl::IsAborted(status) && Clock::now() < until;
@@ -76,6 +90,7 @@ absl::StatusOr<ClaimState> Claims::Read(const VolumeKey& volume) {
   state.exhausted = IsExhausted(state.volume, settings_.now(), settings_.exhausted_age);
   const auto plugin = plugins_.Find(state.volume.plugin);
   state.schedulable = plugin.ok() && plugin->schedulable();
+  state.publishes = plugin.ok() && ControllerTraits(*plugin).publishes;
   if (!state.schedulable) state.unschedulable = plugin.ok() ? WhyUnschedulable(*plugin) : Message(plugin.status());
   return state;
 }
@@ -134,10 +149,9 @@ absl::StatusOr<ClaimRecord> Claims::NewClaim(const ClaimRequest& request, const 
   claim.mode = request.mode;
   claim.capability = request.capability;
   claim.taken_at = settings_.now();
-  MOORING_ASSIGN_OR_RETURN(const PluginStatus plugin, plugins_.Find(state.volume.plugin));
   MOORING_ASSIGN_OR_RETURN(claim.external_node_id, ExternalNodeId(request, state, until));
   // Stored as sent before it is: whoever finds it so after a crash unpublishes, which is right in either case.
-  claim.publish = ControllerTraits(plugin).publishes ? ClaimRecord::Publish::kSent : ClaimRecord::Publish::kNone;
+  claim.publish = state.publishes ? ClaimRecord::Publish::kSent : ClaimRecord::Publish::kNone;
   return claim;
 }
 
@@ -156,56 +170,56 @@ absl::StatusOr<std::string> Claims::ExternalNodeId(const ClaimRequest& request, 
   return node.fingerprint.node_id;
 }
 
+// Whoever is told that it failed has nothing: a claim that stayed would be nobody's.
 absl::StatusOr<ClaimAnswer> Claims::Publish(const ClaimAnswer& taken, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, taken.claim.volume, until));
-  MOORING_ASSIGN_OR_RETURN(auto claim, Find(taken.claim.volume, taken.claim.mode, taken.claim.allocation));
-  if (!claim || claim->state != ClaimRecord::State::kTaken) {
-    return Aborted(
-        fmt::format("the claim on volume {} was released while it was taken: try again", ToString(taken.claim.volume)));
-  }
-  if (claim->publish == ClaimRecord::Publish::kDone) return ClaimAnswer{taken.volume, *std::move(claim)};
-
-  auto context = CallPublish({taken.volume, *claim}, until);
-  if (context.ok()) {
-    MOORING_ASSIGN_OR_RETURN(claim, Change(*claim, [&](ClaimRecord& record) {
-                               record.publish = ClaimRecord::Publish::kDone;
-                               record.publish_context = *context;
-                               return true;
-                             }));
-    if (claim) return ClaimAnswer{taken.volume, *std::move(claim)};
-    return Aborted(fmt::format("the claim on volume {} is gone", ToString(taken.claim.volume)));
-  }
-
-  // The claim is taken back, and so is whatever the controller did: a negating call, (d) 8. What of it cannot be done
-  // now is in the claim's problem, and owed.
-  if (absl::IsResourceExhausted(context.status())) MarkExhausted(taken.claim.volume, Message(context.status()));
-  MOORING_ASSIGN_OR_RETURN(claim, Change(*claim, [&](ClaimRecord& record) {
-                             record.state = ClaimRecord::State::kNodeDetached;
-                             record.problem = Message(context.status());
-                             return true;
-                           }));
-  if (!claim) return context.status();
-  const absl::Status undone = FinishLocked(*claim, until);
-  if (undone.ok() || absl::IsUnavailable(undone)) return context.status();
-  return Annotate(context.status(), fmt::format("(and taking it back failed: {})", Message(undone)));
+  const auto hold = LockController(controller_locks_, taken.claim.volume, until);
+  auto answer = hold.ok() ? PublishLocked(taken, until) : absl::StatusOr<ClaimAnswer>(hold.status());
+  if (answer.ok()) return answer;
+  return TakeBack(taken.claim, answer.status(), hold.ok(), until);
 }
 
-// All that is published on a node is published alike, in the mode in use: a plugin has to refuse another one.
-absl::StatusOr<StringMap> Claims::CallPublish(const ClaimAnswer& taken, Clock::time_point until) {
-  const auto& [volume, claim] = taken;
-  const Capability capability = volume.in_use.value_or(claim.capability);
-  csi::v1::ControllerPublishVolumeRequest request;
-  request.set_volume_id(IdForPlugin(volume));
-  request.set_node_id(claim.external_node_id);
-  *request.mutable_volume_capability() = ToCsi(capability, volume.mount_options);
-  volume.secrets.CopyTo(*request.mutable_secrets());
-  request.mutable_volume_context()->insert(volume.context.begin(), volume.context.end());
-  if (const auto plugin = plugins_.Find(volume.plugin); plugin.ok()) {
-    request.set_readonly(IsReader(capability.access) && ControllerTraits(*plugin).publishes_read_only);
-  }
+absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& taken, Clock::time_point until) {
+  const auto released = [&] {
+    return Aborted(
+        fmt::format("the claim on volume {} was released while it was taken: try again", ToString(taken.claim.volume)));
+  };
+  MOORING_ASSIGN_OR_RETURN(auto claim, Find(taken.claim.volume, taken.claim.mode, taken.claim.allocation));
+  if (!claim || claim->state != ClaimRecord::State::kTaken) return released();
+  if (claim->publish == ClaimRecord::Publish::kDone) return ClaimAnswer{taken.volume, *std::move(claim)};
 
+  const auto context = CallPublish({taken.volume, *claim}, until);
+  if (absl::IsResourceExhausted(context.status())) MarkExhausted(taken.claim.volume, Message(context.status()));
+  MOORING_RETURN_IF_ERROR(context.status());
+  MOORING_ASSIGN_OR_RETURN(claim, Change(*claim, [&](ClaimRecord& record) {
+                             if (record.state != ClaimRecord::State::kTaken) return false;
+                             record.publish = ClaimRecord::Publish::kDone;
+                             record.publish_context = *context;
+                             return true;
+                           }));
+  if (!claim || claim->state != ClaimRecord::State::kTaken) return released();
+  return ClaimAnswer{taken.volume, *std::move(claim)};
+}
+
+// The claim, and whatever the controller did: a negating call, (d) 8. What of it cannot be done now is in the claim's
+// problem, and owed; so is all of it where somebody else is at the controller (not `locked`).
+absl::Status Claims::TakeBack(const ClaimRecord& taken, const absl::Status& why, bool locked, Clock::time_point until) {
+  const auto claim = Change(taken, [&](ClaimRecord& record) {
+    if (record.state != ClaimRecord::State::kTaken || record.publish != ClaimRecord::Publish::kSent) return false;
+    record.state = ClaimRecord::State::kNodeDetached;
+    record.problem = Message(why);
+    return true;
+  });
+  const absl::Status undone = !claim.ok()        ? claim.status()
+                              : locked && *claim ? FinishLocked(**claim, until)
+                                                 : absl::OkStatus();
+  if (undone.ok() || absl::IsUnavailable(undone)) return why;
+  return Annotate(why, fmt::format("(and taking it back failed: {})", Message(undone)));
+}
+
+absl::StatusOr<StringMap> Claims::CallPublish(const ClaimAnswer& taken, Clock::time_point until) {
+  const auto request = [&](const PluginTraits& traits) { return PublishRequest(taken, traits); };
   MOORING_ASSIGN_OR_RETURN(const auto response,
-                           CallController(plugins_, volume.plugin, request, settings_.retry, until));
+                           CallController(plugins_, taken.volume.plugin, request, settings_.retry, until));
   return StringMap(response.publish_context().begin(), response.publish_context().end());
 }
 

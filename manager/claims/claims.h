@@ -7,6 +7,8 @@
 #define MOORING_MANAGER_CLAIMS_CLAIMS_H_
 
 #include <functional>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,6 +74,8 @@ class Claims final : public ClaimBroker {
   absl::StatusOr<std::string> ExternalNodeId(const ClaimRequest& request, const ClaimState& state,
                                              Clock::time_point until);
   absl::StatusOr<ClaimAnswer> Publish(const ClaimAnswer& taken, Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> PublishLocked(const ClaimAnswer& taken, Clock::time_point until);
+  absl::Status TakeBack(const ClaimRecord& taken, const absl::Status& why, bool locked, Clock::time_point until);
   absl::StatusOr<StringMap> CallPublish(const ClaimAnswer& taken, Clock::time_point until);
   void MarkExhausted(const VolumeKey& volume, const std::string& words);
 
@@ -79,9 +83,13 @@ class Claims final : public ClaimBroker {
   absl::Status Finish(const ClaimRecord& claim, Clock::time_point until);
   absl::Status FinishLocked(const ClaimRecord& claim, Clock::time_point until);
   absl::Status Unpublish(const ClaimRecord& claim, Clock::time_point until);
+  absl::Status KeepProblem(const ClaimRecord& claim, const std::string& problem);
   absl::Status CallUnpublish(const Volume& volume, const ClaimRecord& claim, Clock::time_point until);
   absl::Status Free(const ClaimRecord& claim);
   void FinishAll(std::vector<ClaimRecord> claims, const std::string& only_plugin, Clock::time_point until);
+  void FinishEach(const std::string& plugin, std::vector<ClaimRecord> claims, Clock::time_point until);
+  void StartBehindTheLastThatFailed(const std::string& plugin, std::vector<ClaimRecord>& claims);
+  bool HasController(const std::string& plugin);
 
   // claims_store.cc: changes that start over where somebody else's came between. `change` gives false: leave it.
   absl::StatusOr<std::optional<ClaimRecord>> Find(const VolumeKey& volume, ClaimMode mode,
@@ -96,6 +104,9 @@ class Claims final : public ClaimBroker {
   KeyedLocks& controller_locks_;
   Events& events_;
   const Settings settings_;
+
+  std::mutex mutex_;
+  std::map<std::string, ClaimRecord> last_failed_;  // by plugin: where FinishEach could not finish, the last time
 };
 
 }  // namespace mooring::manager

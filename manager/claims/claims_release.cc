@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -30,6 +31,9 @@ bool MarkNodeDetached(ClaimRecord& claim) {
   claim.problem.clear();
   return true;
 }
+
+// Of a problem as Retry words it (csi/csi_channel.cc): what changes with each round.
+std::string_view WithoutTries(std::string_view problem) { return problem.substr(0, problem.rfind(" (tried ")); }
 
 // (i): another claim of that node that has it, or is about to have it, published there.
 bool IsUsedByAnother(const std::vector<ClaimRecord>& claims, const ClaimRecord& claim) {
@@ -86,11 +90,7 @@ absl::Status Claims::Unpublish(const ClaimRecord& claim, Clock::time_point until
   if (volume.ok() && !IsUsedByAnother(claims, claim)) {
     const absl::Status status = CallUnpublish(*volume, claim, until);
     if (!status.ok()) {
-      MOORING_RETURN_IF_ERROR(Change(claim, [&](ClaimRecord& record) {
-                                record.problem = Message(status);
-                                return true;
-                              }).status());
-      Tell(claim, true, fmt::format("not freed yet: {}", Message(status)));
+      MOORING_RETURN_IF_ERROR(KeepProblem(claim, Message(status)));
       return IsWorthAnotherTry(status) ? WithCode(absl::StatusCode::kUnavailable, status) : status;
     }
   }
@@ -103,9 +103,20 @@ absl::Status Claims::Unpublish(const ClaimRecord& claim, Clock::time_point until
       .status();
 }
 
+// Stored and told once, however often it is tried.
+absl::Status Claims::KeepProblem(const ClaimRecord& claim, const std::string& problem) {
+  bool is_new = false;
+  MOORING_RETURN_IF_ERROR(Change(claim, [&](ClaimRecord& record) {
+                            is_new = WithoutTries(record.problem) != WithoutTries(problem);
+                            if (is_new) record.problem = problem;
+                            return is_new;
+                          }).status());
+  if (is_new) Tell(claim, true, fmt::format("not freed yet: {}", problem));
+  return absl::OkStatus();
+}
+
 absl::Status Claims::CallUnpublish(const Volume& volume, const ClaimRecord& claim, Clock::time_point until) {
-  const auto plugin = plugins_.Find(volume.plugin);
-  if (!plugin.ok() || plugin->controllers.healthy == 0) {
+  if (!HasController(volume.plugin)) {
     return Unavailable(
         fmt::format("ControllerUnpublishVolume is owed to plugin {}, which has no healthy controller "
                     "now: it is sent when there is one",
@@ -141,8 +152,12 @@ absl::Status Claims::Free(const ClaimRecord& claim) {
   }
 }
 
-// One after the other for each plugin, plugins side by side. What one plugin cannot do now it is not asked again and
-// again.
+bool Claims::HasController(const std::string& plugin) {
+  const auto status = plugins_.Find(plugin);
+  return status.ok() && status->controllers.healthy > 0;
+}
+
+// One after the other for each plugin, plugins side by side.
 void Claims::FinishAll(std::vector<ClaimRecord> claims, const std::string& only_plugin, Clock::time_point until) {
   if (claims.empty()) return;
   const auto volumes = store_.ListVolumes();
@@ -155,14 +170,34 @@ void Claims::FinishAll(std::vector<ClaimRecord> claims, const std::string& only_
     if (only_plugin.empty() || plugin == only_plugin) by_plugin[plugin].push_back(std::move(claim));
   }
   std::vector<std::thread> threads;
-  for (const auto& [plugin, its] : by_plugin) {
-    threads.emplace_back([this, until, &its = its] {
-      for (const ClaimRecord& claim : its) {
-        if (absl::IsUnavailable(Finish(claim, until))) return;
-      }
-    });
+  for (auto& [plugin, its] : by_plugin) {
+    threads.emplace_back([this, until, &plugin = plugin, &its = its] { FinishEach(plugin, std::move(its), until); });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// One that is stuck takes a part of the time only, and the next round begins behind it. Without a controller there is
+// no use in asking for the rest.
+void Claims::FinishEach(const std::string& plugin, std::vector<ClaimRecord> claims, Clock::time_point until) {
+  constexpr std::size_t kMostStuck = 4;  // in one round
+  StartBehindTheLastThatFailed(plugin, claims);
+  for (std::size_t i = 0; i < claims.size() && Clock::now() < until; ++i) {
+    const auto slice = (until - Clock::now()) / static_cast<int>(std::min(claims.size() - i, kMostStuck));
+    const absl::Status status = Finish(claims[i], Clock::now() + slice);
+    if (status.ok()) continue;
+    if (!HasController(plugin)) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    last_failed_[plugin] = claims[i];
+  }
+}
+
+void Claims::StartBehindTheLastThatFailed(const std::string& plugin, std::vector<ClaimRecord>& claims) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto last = last_failed_.find(plugin);
+  if (last == last_failed_.end()) return;
+  const auto it =
+      std::find_if(claims.begin(), claims.end(), [&](const ClaimRecord& claim) { return IsSame(claim, last->second); });
+  if (it != claims.end()) std::rotate(claims.begin(), it + 1, claims.end());
 }
 
 void Claims::Resume(const std::string& plugin, Clock::time_point until) {

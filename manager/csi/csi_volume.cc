@@ -23,7 +23,10 @@ csi::v1::VolumeCapability::AccessMode::Mode ToCsi(AccessMode mode) {
   return Csi::UNKNOWN;
 }
 
-csi::v1::VolumeCapability ToCsi(const Capability& capability, const MountOptions& options) {
+csi::v1::VolumeCapability ToCsi(Capability capability, const MountOptions& options, bool knows_finer_modes) {
+  const bool finer = capability.access == AccessMode::kSingleNodeSingleWriter ||
+                     capability.access == AccessMode::kSingleNodeMultiWriter;
+  if (finer && !knows_finer_modes) capability.access = AccessMode::kSingleNodeWriter;
   csi::v1::VolumeCapability message;
   message.mutable_access_mode()->set_mode(ToCsi(capability.access));
   switch (capability.attachment) {
@@ -40,8 +43,12 @@ csi::v1::VolumeCapability ToCsi(const Capability& capability, const MountOptions
   return message;
 }
 
-std::string IdForPlugin(const Volume& volume) {
+const std::string& IdForPlugin(const Volume& volume) {
   return volume.external_id.empty() ? volume.key.id : volume.external_id;
+}
+
+const std::string& IdForPlugin(const MountRecord& record) {
+  return record.external_id.empty() ? record.volume.id : record.external_id;
 }
 
 }  // namespace mooring::manager

@@ -9,11 +9,13 @@
 
 namespace mooring::manager {
 
-csi::v1::VolumeCapability ToCsi(const Capability& capability, const MountOptions& options);
+// CSI has the two finer writer modes only for those who say they know them, node and controller each for itself.
+csi::v1::VolumeCapability ToCsi(Capability capability, const MountOptions& options, bool knows_finer_modes);
 csi::v1::VolumeCapability::AccessMode::Mode ToCsi(AccessMode mode);
 
 // The external id, else its own, (d) 6.
-std::string IdForPlugin(const Volume& volume);
+const std::string& IdForPlugin(const Volume& volume);
+const std::string& IdForPlugin(const MountRecord& record);
 
 }  // namespace mooring::manager
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clean_text.h"
 #include "base/quote.h"
 #include "base/socket_path.h"
 #include "rpc/status.h"
@@ -41,6 +42,12 @@ gpr_timespec Deadline(Clock::time_point until) {
   if (until == Clock::time_point::max()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
   const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now());
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
+}
+
+// What a plugin says is stored, shown and sent on as text: it may be any bytes, and any number of them.
+absl::Status SaidByPlugin(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  return FromGrpc(grpc::Status(status.error_code(), CleanText(status.error_message())));
 }
 
 std::string_view NameOf(std::string_view method) { return method.substr(method.rfind('/') + 1); }
@@ -132,13 +139,13 @@ class GrpcCsiChannel final : public CsiChannel {
     calls_.erase(&context);
     if (closed_ && status.error_code() == grpc::StatusCode::CANCELLED) return Closed();
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-      return Annotate(FromGrpc(status),
+      return Annotate(SaidByPlugin(status),
                       fmt::format("no answer in time to {} by the plugin at {}", NameOf(method), Quote(socket_path_)));
     }
     if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-      return Annotate(FromGrpc(status), fmt::format("the plugin at {}", Quote(socket_path_)));
+      return Annotate(SaidByPlugin(status), fmt::format("the plugin at {}", Quote(socket_path_)));
     }
-    return FromGrpc(status);
+    return SaidByPlugin(status);
   }
 
   const std::string socket_path_;

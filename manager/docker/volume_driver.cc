@@ -203,7 +203,8 @@ absl::StatusOr<Json> Request::Remove() {
   const auto volume = parts_.volumes->Get(key);
   if (absl::IsNotFound(volume.status())) return Json::object();
   if (!volume.ok()) return volume.status();
-  MOORING_RETURN_IF_ERROR(volume->created_here ? parts_.volumes->Delete(key, until_) : parts_.volumes->Deregister(key));
+  MOORING_RETURN_IF_ERROR(volume->created_here ? parts_.volumes->Delete(key, until_)
+                                               : parts_.volumes->Deregister(key, until_));
   MOORING_RETURN_IF_ERROR(RemoveDockerRecord(*parts_.state, Host(), *volume));
   // Not at an unmount: another mount may just have made it.
   std::error_code never_mounted;

@@ -2,8 +2,12 @@
 #ifndef MOORING_MANAGER_PLUGINS_CONTROLLER_CALL_H_
 #define MOORING_MANAGER_PLUGINS_CONTROLLER_CALL_H_
 
+#include <google/protobuf/message.h>
+
+#include <concepts>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -32,21 +36,34 @@ inline absl::Status SaidBy(const std::string& plugin, std::string_view method, c
 
 // With the retries of (d) 8, each at the instance whose turn it is then, (k) 3. RESOURCE_EXHAUSTED is an answer here,
 // not asked again: of a controller it means that there is no room, and that does not pass in a minute.
-template <typename Request>
-absl::StatusOr<typename CsiCall<Request>::Response> CallController(PluginDirectory& plugins, const std::string& plugin,
-                                                                   const Request& request, const RetryPolicy& retry,
-                                                                   Clock::time_point until) {
-  typename CsiCall<Request>::Response response;
+// `make_request` gets the traits of the instance that is asked: what it does not know is not said to it.
+template <typename MakeRequest>
+requires std::invocable<MakeRequest&, const PluginTraits&>
+auto CallController(PluginDirectory& plugins, const std::string& plugin, MakeRequest&& make_request,
+                    const RetryPolicy& retry, Clock::time_point until) {
+  using Call = CsiCall<std::remove_cvref_t<std::invoke_result_t<MakeRequest&, const PluginTraits&>>>;
+  using Response = typename Call::Response;
+  Response response;
   absl::Status no_room;
-  MOORING_RETURN_IF_ERROR(Retry(retry, until, [&](Clock::time_point try_until) -> absl::Status {
+  const absl::Status called = Retry(retry, until, [&](Clock::time_point try_until) -> absl::Status {
     MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins.PickController(plugin, try_until));
-    const std::string method = CsiCall<Request>::kMethod;
+    const auto& request = make_request(controller.fingerprint.traits);
+    const std::string method = Call::kMethod;
     absl::Status status = SaidBy(plugin, method, controller.channel->Call(method, request, response, try_until));
     if (absl::IsResourceExhausted(status)) no_room = std::exchange(status, absl::OkStatus());
     return status;
-  }));
-  MOORING_RETURN_IF_ERROR(no_room);
-  return response;
+  });
+  if (!called.ok()) return absl::StatusOr<Response>(called);
+  if (!no_room.ok()) return absl::StatusOr<Response>(no_room);
+  return absl::StatusOr<Response>(std::move(response));
+}
+
+template <typename Request>
+requires std::derived_from<Request, google::protobuf::Message>
+auto CallController(PluginDirectory& plugins, const std::string& plugin, const Request& request,
+                    const RetryPolicy& retry, Clock::time_point until) {
+  const auto as_it_is = [&](const PluginTraits&) -> const Request& { return request; };
+  return CallController(plugins, plugin, as_it_is, retry, until);
 }
 
 }  // namespace mooring::manager

@@ -74,13 +74,14 @@ std::vector<Change> ChangeLog::Read(Reader& reader) const {
   return changes;
 }
 
-// Keeps what a watch has not read. One that begins in the future, or with what is forgotten already, holds nothing up.
+// Keeps what a watch has not read, within kMost. One that begins in the future, or with what is forgotten already,
+// holds nothing up.
 void ChangeLog::Trim() {
   std::int64_t wanted = last_ + 1;
   for (const auto& [reader, position] : positions_) {
     if (!Forgotten(position)) wanted = std::min(wanted, position);
   }
-  while (revisions_.size() > kKept && First() < wanted) revisions_.pop_front();
+  while (revisions_.size() > kMost || (revisions_.size() > kKept && First() < wanted)) revisions_.pop_front();
 }
 
 void ChangeLog::Remove(const Reader& reader) {

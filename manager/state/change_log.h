@@ -19,7 +19,8 @@ namespace mooring::manager {
 // Shared by the state and its watches: whoever is in a watch when the state goes is told so. Safe from several threads.
 class ChangeLog : public std::enable_shared_from_this<ChangeLog> {
  public:
-  static constexpr std::size_t kKept = 1000;  // revisions; more while a watch has not read them
+  static constexpr std::size_t kKept = 1000;     // revisions; more while a watch has not read them
+  static constexpr std::size_t kMost = 100'000;  // of a watch that is further behind: OUT_OF_RANGE
 
   // `revision`: the state's at the start. What it took to get there is not known.
   explicit ChangeLog(std::int64_t revision) : last_(revision) {}

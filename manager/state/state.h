@@ -81,7 +81,7 @@ class State {
   virtual absl::StatusOr<std::int64_t> Commit(const Transaction& transaction) = 0;
 
   // Changes of keys with `prefix` from revision `from` on (that one too). At least the last 1,000 revisions of this
-  // process are kept. A watcher that reads slowly blocks nobody and loses nothing.
+  // process are kept. A watcher that reads slowly blocks nobody; it is OUT_OF_RANGE where it is 100,000 behind.
   virtual absl::StatusOr<std::unique_ptr<Watch>> StartWatch(const std::string& prefix, std::int64_t from) = 0;
 
   // Ends all watches, now and later, for those who are to stop first: CANCELLED. All else goes on.

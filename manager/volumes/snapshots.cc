@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/quote.h"
@@ -75,6 +76,7 @@ absl::StatusOr<std::vector<Snapshot>> Volumes::ListSnapshots(const std::string& 
     if (volume.plugin == plugin) keys.emplace(IdForPlugin(volume), volume.key);
   }
   std::vector<Snapshot> snapshots;
+  std::set<std::string> seen;  // tokens
   csi::v1::ListSnapshotsRequest request;
   do {
     MOORING_ASSIGN_OR_RETURN(const auto page, CallController(plugins_, plugin, request, retry_, until));
@@ -83,8 +85,7 @@ absl::StatusOr<std::vector<Snapshot>> Volumes::ListSnapshots(const std::string& 
       const auto source = keys.find(snapshots.back().source_volume_id);
       if (source != keys.end()) snapshots.back().source = source->second;
     }
-    if (page.next_token() == request.starting_token())
-      break;  // also the last page: both are empty, or it turns in circles
+    if (!seen.insert(page.next_token()).second) break;  // it turns in circles
     request.set_starting_token(page.next_token());
   } while (!request.starting_token().empty());
   return snapshots;

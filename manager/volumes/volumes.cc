@@ -81,6 +81,15 @@ absl::Status Volumes::RefuseTwin(const Volume& volume) {
   return absl::OkStatus();
 }
 
+// Of two keys that get one volume of a plugin at the same moment, one is stored.
+absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume, Clock::time_point until) {
+  const std::string key = volume.plugin + '\0' + IdForPlugin(volume);
+  const std::string what = fmt::format("volume {} of plugin {}", Quote(IdForPlugin(volume)), Quote(volume.plugin));
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, twin_locks_.Acquire(key, what, until));
+  MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
+  return Stored(std::move(volume));
+}
+
 absl::StatusOr<PluginStatus> Volumes::FindPlugin(const std::string& name) {
   auto status = plugins_.Find(name);
   if (!absl::IsNotFound(status.status())) return status;

@@ -48,7 +48,8 @@ class Volumes {
 
   // The claims are asked first, then the plugin, (k) 6. One that was registered is DeleteVolume'd, too. Gone is OK.
   absl::Status Delete(const VolumeKey& key, Clock::time_point until);
-  absl::Status Deregister(const VolumeKey& key);  // only forgotten; refused while it is claimed; gone is OK
+  // Only forgotten; refused while it is claimed. Gone is OK.
+  absl::Status Deregister(const VolumeKey& key, Clock::time_point until);
 
   // At the controller, then on this node where that has to be and it is in use. Gives the new capacity.
   absl::StatusOr<Volume> Expand(const VolumeKey& key, std::uint64_t min_bytes, std::uint64_t max_bytes,
@@ -71,12 +72,14 @@ class Volumes {
   // volumes.cc
   absl::StatusOr<Volume> Stored(Volume volume);  // put as it is; ABORTED: it was changed since it was read
   absl::Status RefuseTwin(const Volume& volume);
+  absl::StatusOr<Volume> StoredAlone(Volume volume, Clock::time_point until);
   absl::StatusOr<PluginStatus> FindPlugin(const std::string& name);
   absl::StatusOr<PluginTraits> Controller(const std::string& plugin, Clock::time_point until);
   absl::StatusOr<Volume> GetReady(const VolumeKey& key);
   void Tell(const Volume& volume, bool bad, const std::string& text);
 
   // volumes_create.cc
+  static bool MadeNothing(const absl::Status& status);
   absl::StatusOr<Volume> BeginCreate(Volume volume, Clock::time_point until);
   absl::StatusOr<Volume> FinishCreate(Volume volume, Clock::time_point until);
   absl::StatusOr<Volume> CallCreate(Volume volume, Clock::time_point until);
@@ -84,7 +87,11 @@ class Volumes {
 
   // volumes_delete.cc
   absl::Status CheckUnclaimed(const VolumeKey& key);
-  absl::StatusOr<Volume> BeginDelete(const VolumeKey& key);
+  enum class Which { kAny, kCutShort };  // kCutShort: one that is ready stays, as if it were gone
+  absl::StatusOr<bool> DeleteIf(const VolumeKey& key, Which which, Clock::time_point until);  // whether it did
+  absl::StatusOr<std::optional<Volume>> ToDelete(const VolumeKey& key, Which which);
+  absl::StatusOr<std::optional<Volume>> BeginDelete(const VolumeKey& key, Which which);
+  void ResumeOne(const Volume& cut_short, Clock::time_point until);
   absl::Status FinishDelete(Volume volume, Clock::time_point until);
   absl::Status Forget(const VolumeKey& key);
 
@@ -101,6 +108,7 @@ class Volumes {
   KeyedLocks& controller_locks_;
   Events& events_;
   const RetryPolicy retry_;
+  KeyedLocks twin_locks_;  // by plugin and its id of the volume
 };
 
 }  // namespace mooring::manager

@@ -37,7 +37,7 @@ void CopyTopologies(const std::vector<Topology>& topologies,
   }
 }
 
-csi::v1::CreateVolumeRequest CreateRequest(const Volume& volume) {
+csi::v1::CreateVolumeRequest CreateRequest(const Volume& volume, const PluginTraits& traits) {
   csi::v1::CreateVolumeRequest request;
   request.set_name(volume.name);
   if (volume.min_bytes != 0 || volume.max_bytes != 0) {
@@ -45,7 +45,7 @@ csi::v1::CreateVolumeRequest CreateRequest(const Volume& volume) {
     request.mutable_capacity_range()->set_limit_bytes(static_cast<std::int64_t>(volume.max_bytes));
   }
   for (const Capability& capability : volume.capabilities) {
-    *request.add_volume_capabilities() = ToCsi(capability, volume.mount_options);
+    *request.add_volume_capabilities() = ToCsi(capability, volume.mount_options, traits.controller_single_writer);
   }
   request.mutable_parameters()->insert(volume.parameters.begin(), volume.parameters.end());
   volume.secrets.CopyTo(*request.mutable_secrets());
@@ -58,6 +58,18 @@ csi::v1::CreateVolumeRequest CreateRequest(const Volume& volume) {
     auto& topology = *request.mutable_accessibility_requirements();
     CopyTopologies(volume.required_topologies, *topology.mutable_requisite());
     CopyTopologies(volume.preferred_topologies, *topology.mutable_preferred());
+  }
+  return request;
+}
+
+csi::v1::ValidateVolumeCapabilitiesRequest ValidateRequest(const Volume& volume, const PluginTraits& traits) {
+  csi::v1::ValidateVolumeCapabilitiesRequest request;
+  request.set_volume_id(IdForPlugin(volume));
+  request.mutable_volume_context()->insert(volume.context.begin(), volume.context.end());
+  request.mutable_parameters()->insert(volume.parameters.begin(), volume.parameters.end());
+  volume.secrets.CopyTo(*request.mutable_secrets());
+  for (const Capability& capability : volume.capabilities) {
+    *request.add_volume_capabilities() = ToCsi(capability, volume.mount_options, traits.controller_single_writer);
   }
   return request;
 }
@@ -95,24 +107,6 @@ absl::Status NotTheSame(const Volume& there) {
                                    deleting ? "which is being deleted" : "and it is not what is asked for"));
 }
 
-// With these the plugin says that it made nothing.
-bool MadeNothing(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kUnauthenticated:
-    case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kOutOfRange:
-    case absl::StatusCode::kUnimplemented:
-      return true;
-    default:
-      return false;
-  }
-}
-
 absl::Status CheckTraits(const Volume& volume, const PluginTraits& traits) {
   const auto cannot = [&](std::string_view what) {
     return FailedPrecondition(fmt::format("plugin {} {}", Quote(volume.plugin), what));
@@ -124,6 +118,13 @@ absl::Status CheckTraits(const Volume& volume, const PluginTraits& traits) {
 }
 
 }  // namespace
+
+// With these the plugin says that it made nothing. INTERNAL and UNKNOWN may be said half-way.
+bool Volumes::MadeNothing(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsAlreadyExists(status) ||
+         absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status) || absl::IsResourceExhausted(status) ||
+         absl::IsFailedPrecondition(status) || absl::IsOutOfRange(status) || absl::IsUnimplemented(status);
+}
 
 absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(CheckVolume(volume));
@@ -145,8 +146,11 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
 absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(volume.plugin, until));
   MOORING_RETURN_IF_ERROR(CheckTraits(volume, traits));
-  if (volume.name.empty()) volume.name = NewName(volume.key);
-  MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
+  if (volume.name.empty()) {
+    volume.name = NewName(volume.key);  // nobody else's
+  } else {
+    MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
+  }
   volume.state = Volume::State::kCreating;
   volume.revisions = {};
   volume.in_use.reset();
@@ -166,20 +170,21 @@ absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Clock::time_point un
                                 "request again goes on, deleting it takes it back",
                                 ToString(volume.key)));
   }
-  const absl::Status twin = RefuseTwin(*created);
-  if (absl::IsAlreadyExists(twin)) {  // the plugin gave what another key has: that stays
+  created->state = Volume::State::kReady;
+  auto ready = StoredAlone(*std::move(created), until);
+  if (absl::IsAlreadyExists(ready.status())) {  // the plugin gave what another key has: that stays
     MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(volume)).status());
   }
-  MOORING_RETURN_IF_ERROR(twin);
-  created->state = Volume::State::kReady;
-  MOORING_ASSIGN_OR_RETURN(Volume ready, Stored(*std::move(created)));
-  Tell(ready, false, fmt::format("created with {} bytes as {}", ready.capacity_bytes, Quote(ready.external_id)));
+  MOORING_RETURN_IF_ERROR(ready.status());
+  Tell(*ready, false, fmt::format("created with {} bytes as {}", ready->capacity_bytes, Quote(ready->external_id)));
   return ready;
 }
 
 absl::StatusOr<Volume> Volumes::CallCreate(Volume volume, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const auto answer,
-                           CallController(plugins_, volume.plugin, CreateRequest(volume), retry_, until));
+  MOORING_ASSIGN_OR_RETURN(
+      const auto answer, CallController(
+                             plugins_, volume.plugin,
+                             [&](const PluginTraits& traits) { return CreateRequest(volume, traits); }, retry_, until));
   MOORING_RETURN_IF_ERROR(Adopt(answer.volume(), volume));
   return volume;
 }
@@ -192,13 +197,12 @@ absl::StatusOr<Volume> Volumes::Register(Volume volume, Clock::time_point until)
   if (there.ok() && there->state == Volume::State::kReady && IsSameRequest(*there, volume)) return there;
   if (there.ok()) return NotTheSame(*there);
   if (!absl::IsNotFound(there.status())) return there.status();
-  MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
   MOORING_RETURN_IF_ERROR(Validate(volume, until));
   volume.state = Volume::State::kReady;
   volume.revisions = {};
   volume.in_use.reset();
   volume.exhausted_at.reset();
-  MOORING_ASSIGN_OR_RETURN(Volume stored, Stored(std::move(volume)));
+  MOORING_ASSIGN_OR_RETURN(Volume stored, StoredAlone(std::move(volume), until));
   Tell(stored, false, fmt::format("registered as {}", Quote(IdForPlugin(stored))));
   return stored;
 }
@@ -207,14 +211,7 @@ absl::StatusOr<Volume> Volumes::Register(Volume volume, Clock::time_point until)
 absl::Status Volumes::Validate(const Volume& volume, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const PluginStatus plugin, FindPlugin(volume.plugin));
   if (!plugin.controller_required && plugin.controllers.healthy == 0) return absl::OkStatus();
-  csi::v1::ValidateVolumeCapabilitiesRequest request;
-  request.set_volume_id(IdForPlugin(volume));
-  request.mutable_volume_context()->insert(volume.context.begin(), volume.context.end());
-  request.mutable_parameters()->insert(volume.parameters.begin(), volume.parameters.end());
-  volume.secrets.CopyTo(*request.mutable_secrets());
-  for (const Capability& capability : volume.capabilities) {
-    *request.add_volume_capabilities() = ToCsi(capability, volume.mount_options);
-  }
+  const auto request = [&](const PluginTraits& traits) { return ValidateRequest(volume, traits); };
   const auto answer = CallController(plugins_, volume.plugin, request, retry_, until);
   if (absl::IsUnimplemented(answer.status())) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(answer.status());

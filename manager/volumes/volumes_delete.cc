@@ -24,28 +24,34 @@ bool DeletedNothing(const absl::Status& status) {
 // Nobody knows what the plugin calls it, or whether it made it at all.
 bool IsUnsettled(const Volume& volume) { return volume.created_here && volume.external_id.empty(); }
 
-// It said no, in whichever words: then there is nothing of that name.
-bool IsRefusal(const absl::Status& status) {
-  return !status.ok() && !absl::IsCancelled(status) &&
-         (!IsWorthAnotherTry(status) || absl::IsResourceExhausted(status));
-}
-
 }  // namespace
 
 absl::Status Volumes::Delete(const VolumeKey& key, Clock::time_point until) {
+  return DeleteIf(key, Which::kAny, until).status();
+}
+
+absl::StatusOr<bool> Volumes::DeleteIf(const VolumeKey& key, Which which, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, key, until));
-  auto volume = store_.GetVolume(key);
-  if (absl::IsNotFound(volume.status())) return absl::OkStatus();
-  MOORING_RETURN_IF_ERROR(volume.status());
+  MOORING_ASSIGN_OR_RETURN(const auto there, ToDelete(key, which));
+  if (!there) return false;
   MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
-  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(volume->plugin, until));
+  MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(there->plugin, until));
   if (!traits.creates) {
-    return FailedPrecondition(fmt::format("plugin {} deletes no volumes: deregister it", Quote(volume->plugin)));
+    return FailedPrecondition(fmt::format("plugin {} deletes no volumes: deregister it", Quote(there->plugin)));
   }
-  volume = BeginDelete(key);
-  if (absl::IsNotFound(volume.status())) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(auto volume, BeginDelete(key, which));
+  if (!volume) return false;
+  MOORING_RETURN_IF_ERROR(FinishDelete(*std::move(volume), until));
+  return true;
+}
+
+// Read anew each time: what was cut short when it was listed may be somebody's by now.
+absl::StatusOr<std::optional<Volume>> Volumes::ToDelete(const VolumeKey& key, Which which) {
+  auto volume = store_.GetVolume(key);
+  if (absl::IsNotFound(volume.status())) return std::nullopt;
   MOORING_RETURN_IF_ERROR(volume.status());
-  return FinishDelete(*std::move(volume), until);
+  if (which == Which::kCutShort && volume->state == Volume::State::kReady) return std::nullopt;
+  return *std::move(volume);
 }
 
 absl::Status Volumes::CheckUnclaimed(const VolumeKey& key) {
@@ -55,13 +61,15 @@ absl::Status Volumes::CheckUnclaimed(const VolumeKey& key) {
 }
 
 // Claims first, (k) 6: a claim that comes between the reading and the commit changes the volume, and the commit fails.
-absl::StatusOr<Volume> Volumes::BeginDelete(const VolumeKey& key) {
+absl::StatusOr<std::optional<Volume>> Volumes::BeginDelete(const VolumeKey& key, Which which) {
   for (;;) {
-    MOORING_ASSIGN_OR_RETURN(Volume volume, store_.GetVolume(key));
+    MOORING_ASSIGN_OR_RETURN(std::optional<Volume> volume, ToDelete(key, which));
+    if (!volume) return volume;
     MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
-    volume.state = Volume::State::kDeleting;
-    auto stored = Stored(std::move(volume));
-    if (!absl::IsAborted(stored.status())) return stored;
+    volume->state = Volume::State::kDeleting;
+    auto stored = Stored(*std::move(volume));
+    if (stored.ok()) return *std::move(stored);
+    if (!absl::IsAborted(stored.status())) return stored.status();
   }
 }
 
@@ -70,11 +78,12 @@ absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
       fmt::format("volume {} is kept as being deleted; deleting it again goes on", ToString(volume.key));
   if (IsUnsettled(volume)) {  // the same name again tells its id
     auto created = CallCreate(volume, until);
-    if (IsRefusal(created.status())) return Forget(volume.key);
+    if (MadeNothing(created.status())) return Forget(volume.key);
     if (!created.ok()) return Annotate(created.status(), kept);
-    // What another key has is not ours to delete.
-    if (absl::IsAlreadyExists(RefuseTwin(*created))) return Forget(volume.key);
-    MOORING_ASSIGN_OR_RETURN(volume, Stored(*std::move(created)));
+    auto settled = StoredAlone(*std::move(created), until);
+    if (absl::IsAlreadyExists(settled.status())) return Forget(volume.key);  // another key's is not ours to delete
+    MOORING_RETURN_IF_ERROR(settled.status());
+    volume = *std::move(settled);
   }
   csi::v1::DeleteVolumeRequest request;
   request.set_volume_id(IdForPlugin(volume));
@@ -102,7 +111,8 @@ absl::Status Volumes::Forget(const VolumeKey& key) {
   }
 }
 
-absl::Status Volumes::Deregister(const VolumeKey& key) {
+absl::Status Volumes::Deregister(const VolumeKey& key, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, key, until));
   auto volume = store_.GetVolume(key);
   if (absl::IsNotFound(volume.status())) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(volume.status());
@@ -110,6 +120,16 @@ absl::Status Volumes::Deregister(const VolumeKey& key) {
   Tell(*volume, false,
        fmt::format("deregistered: plugin {} keeps {}", Quote(volume->plugin), Quote(IdForPlugin(*volume))));
   return absl::OkStatus();
+}
+
+void Volumes::ResumeOne(const Volume& cut_short, Clock::time_point until) {
+  const auto deleted = DeleteIf(cut_short.key, Which::kCutShort, until);
+  if (deleted.ok() && !*deleted) return;  // somebody asked for it again, or deleted it, since
+  const bool creating = cut_short.state == Volume::State::kCreating;
+  Tell(cut_short, !deleted.ok(),
+       fmt::format("its {} was cut short{}", creating ? "creation" : "deletion",
+                   deleted.ok() ? (creating ? ": it was taken back" : " and is done now")
+                                : ", and it is not gone yet: " + Message(deleted.status())));
 }
 
 void Volumes::Resume(Clock::time_point until) {
@@ -122,14 +142,7 @@ void Volumes::Resume(Clock::time_point until) {
   std::vector<std::thread> threads;
   for (const auto& [plugin, cut_short] : by_plugin) {
     threads.emplace_back([this, until, &cut_short = cut_short] {
-      for (const Volume& volume : cut_short) {
-        const absl::Status status = Delete(volume.key, until);
-        const bool creating = volume.state == Volume::State::kCreating;
-        Tell(volume, !status.ok(),
-             fmt::format("its {} was cut short{}", creating ? "creation" : "deletion",
-                         status.ok() ? (creating ? ": it was taken back" : " and is done now")
-                                     : ", and it is not gone yet: " + Message(status)));
-      }
+      for (const Volume& volume : cut_short) ResumeOne(volume, until);
     });
   }
   for (std::thread& thread : threads) thread.join();

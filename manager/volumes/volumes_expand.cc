@@ -74,7 +74,8 @@ absl::StatusOr<std::uint64_t> Volumes::ExpandAtController(const Volume& volume, 
   request.mutable_capacity_range()->set_required_bytes(static_cast<std::int64_t>(min_bytes));
   request.mutable_capacity_range()->set_limit_bytes(static_cast<std::int64_t>(max_bytes));
   volume.secrets.CopyTo(*request.mutable_secrets());
-  if (volume.in_use) *request.mutable_volume_capability() = ToCsi(*volume.in_use, volume.mount_options);
+  if (volume.in_use)
+    *request.mutable_volume_capability() = ToCsi(*volume.in_use, volume.mount_options, traits.controller_single_writer);
   MOORING_ASSIGN_OR_RETURN(const auto answer, CallController(plugins_, volume.plugin, request, retry_, until));
   node_too = answer.node_expansion_required();
   return static_cast<std::uint64_t>(answer.capacity_bytes());

@@ -458,10 +458,5 @@ TEST(CheckUpdateTest, F9_MountOptionsAreLockedWhileInUse) {
   EXPECT_THAT(Message(status), AllOf(HasSubstr("'web-1'"), Not(HasSubstr("hunter2"))));
 }
 
-TEST(ClaimRulesTest, F8_PerAllocNamesAreTheVolumesWithTheirIndex) {
-  EXPECT_EQ(PerAllocId("db", 0), "db[0]");
-  EXPECT_EQ(PerAllocId("db", 12), "db[12]");
-}
-
 }  // namespace
 }  // namespace mooring::manager

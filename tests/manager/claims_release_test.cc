@@ -261,5 +261,33 @@ TEST_F(ReleaseTest, F6_ForceFreesWhatCouldNotBeUnpublished) {
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
+TEST_F(ReleaseTest, K6_OneThatIsStuckHoldsUpNoOther) {
+  AddVolume("other");
+  ClaimRequest request = Request("web-2");
+  request.volume.id = "other";
+  ASSERT_OK(Claim(request));
+  directory_.SetHealthy("fake.csi", true, false);
+  ASSERT_OK(Release("web-1"));
+  ASSERT_OK(claims_->Release(request.volume, ClaimMode::kWrite, "web-2", absl::OkStatus(), Soon()));
+  ASSERT_EQ(AllClaims().size(), 2U);
+  directory_.SetHealthy("fake.csi", true, true);
+  plugin_->Hang("ControllerUnpublishVolume", "ext-db");
+  claims_->Resume("", Clock::now() + std::chrono::milliseconds(400));
+  EXPECT_EQ(TheClaim().allocation, "web-1");
+  plugin_->Release();
+  claims_->Resume("", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, K6_TheSameProblemIsStoredAndToldOnce) {
+  plugin_->FailAlways("ControllerUnpublishVolume", Unavailable("away"));
+  ASSERT_OK(claims_->Release({"default", "db"}, ClaimMode::kWrite, "web-1", absl::OkStatus(), AtOnce()));
+  const std::int64_t stored = TheClaim().revisions.modify;
+  const std::string told = Told();
+  for (int i = 0; i < 3; ++i) claims_->Resume("", AtOnce());
+  EXPECT_EQ(TheClaim().revisions.modify, stored);
+  EXPECT_EQ(Told(), told);
+}
+
 }  // namespace
 }  // namespace mooring::manager

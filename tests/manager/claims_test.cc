@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "manager/state/keys.h"
 #include "tests/manager/claims_fixture.h"
 
 namespace mooring::manager {
@@ -292,6 +293,31 @@ TEST_F(ClaimsTest, F_NeitherSecretsNorMountFlagsAreTold) {
   plugin_->Fail("ControllerPublishVolume", Internal("no"));
   EXPECT_FALSE(Claim(Request("web-2")).ok());
   EXPECT_THAT(Told(), AllOf(Not(HasSubstr("hunter2")), Not(HasSubstr("swordfish"))));
+}
+
+TEST_F(ClaimsTest, I_WhoNeverGotToTheControllerHoldsNoClaim) {
+  {
+    const auto busy = locks_.Acquire(VolumeStateKey({"default", "db"}), "", Soon());
+    ASSERT_OK(busy);
+    EXPECT_THAT(claims_->Claim(Request("web-1"), AtOnce()), FailsWith(absl::StatusCode::kAborted, ""));
+  }
+  EXPECT_EQ(TheClaim().state, State::kNodeDetached) << "owed: nobody else would free it";
+  claims_->Resume("", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ClaimsTest, I_AClaimThatIsReleasedWhileItIsPublishedIsNotHeld) {
+  plugin_->Hang("ControllerPublishVolume");
+  absl::Status claimed;
+  std::thread claim([&] { claimed = Claim(Request("web-1")).status(); });
+  EXPECT_TRUE(plugin_->WaitForCalls("ControllerPublishVolume", 1));
+  EXPECT_FALSE(claims_->Release({"default", "db"}, ClaimMode::kWrite, "web-1", absl::OkStatus(), AtOnce()).ok());
+  plugin_->Release();
+  claim.join();
+  EXPECT_THAT(claimed, FailsWith(absl::StatusCode::kAborted, "released while it was taken"));
+  claims_->Resume("", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(AttachedTo(), IsEmpty());
 }
 
 }  // namespace

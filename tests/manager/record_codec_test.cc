@@ -158,5 +158,21 @@ TEST(RecordCodecTest, WhatIsNoValueIsNamed) {
   EXPECT_THAT(FromProto(volume), FailsWith(absl::StatusCode::kInvalidArgument, "access mode: 77"));
 }
 
+TEST(RecordCodecTest, K5_WordsThatAreNotUtf8CanBeReadAgain) {
+  Volume volume = testing::SampleVolume();
+  volume.exhausted_words = "plein \xE9";
+  Claim claim = testing::SampleClaim();
+  claim.problem = "cass\xE9";
+  MountRecord mount = testing::SampleMount();
+  mount.problem = "cass\xE9";
+  v1::Volume volume_again;
+  EXPECT_TRUE(volume_again.ParseFromString(ToProto(volume).SerializeAsString()));
+  v1::Claim claim_again;
+  EXPECT_TRUE(claim_again.ParseFromString(ToProto(claim).SerializeAsString()));
+  v1::Attachment mount_again;
+  EXPECT_TRUE(mount_again.ParseFromString(ToProto(mount).SerializeAsString()));
+  EXPECT_EQ(claim_again.problem(), "cass\uFFFD");
+}
+
 }  // namespace
 }  // namespace mooring::manager

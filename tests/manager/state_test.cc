@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "manager/state/change_log.h"
 #include "manager/state/sqlite_state.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -250,6 +251,19 @@ TEST_F(StateTest, L_OfManyThreadsWithTheSameCompareOneWins) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ((*state().Get("counter"))->value, std::to_string(kThreads * kRounds));
+}
+
+TEST(ChangeLogTest, K2_AWatchThatIsTooFarBehindIsToldToListAgain) {
+  const auto log = std::make_shared<ChangeLog>(0);
+  const auto stuck = log->StartWatch("", 1);
+  Change change;
+  change.value.key = "a";
+  for (std::size_t i = 0; i < ChangeLog::kMost; ++i) log->Append({change});
+  const auto reads = log->StartWatch("", 1);
+  EXPECT_EQ(reads->Next(Now())->size(), ChangeLog::kMost);
+  log->Append({change});
+  EXPECT_THAT(stuck->Next(Now()), FailsWith(absl::StatusCode::kOutOfRange, "revision 1 is forgotten"));
+  EXPECT_EQ(reads->Next(Now())->size(), 1U);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -106,7 +107,7 @@ TEST_F(VolumesTest, F1_TheSameRequestAgainIsTheSameVolume) {
 TEST_F(VolumesTest, F1_WhatWasForgottenDoesNotComeBackUnderItsName) {
   const auto first = Create(Asked());
   ASSERT_OK(first);
-  ASSERT_OK(volumes_->Deregister(first->key));
+  ASSERT_OK(volumes_->Deregister(first->key, Soon()));
   const auto second = Create(Asked());
   ASSERT_OK(second);
   EXPECT_NE(second->external_id, first->external_id) << "it would come with the other one's data";
@@ -176,7 +177,8 @@ TEST_F(VolumesTest, K6_DeleteAsksTheClaimsFirst) {
   ASSERT_OK(Claim(Request("web-1")));
   plugin_->ClearLog();
   EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "in use by writer 'web-1'"));
-  EXPECT_THAT(volumes_->Deregister({"default", "db"}), FailsWith(absl::StatusCode::kFailedPrecondition, "'web-1'"));
+  EXPECT_THAT(volumes_->Deregister({"default", "db"}, Soon()),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "'web-1'"));
   EXPECT_THAT(plugin_->Calls(), IsEmpty());
   EXPECT_EQ(Stored("db").state, Volume::State::kReady);
   ASSERT_OK(Release("web-1"));
@@ -230,7 +232,7 @@ TEST_F(VolumesTest, F1_RegistersWhatThePluginHas) {
   volume.key.id = "twin";
   EXPECT_THAT(volumes_->Register(volume, Soon()), FailsWith(absl::StatusCode::kAlreadyExists, "'db'"))
       << "claims of the two would not see each other";
-  ASSERT_OK(volumes_->Deregister({"default", "db"}));
+  ASSERT_OK(volumes_->Deregister({"default", "db"}, Soon()));
   EXPECT_THAT(plugin_->volumes().Ids(), ElementsAre("vol-x")) << "only forgotten";
   EXPECT_OK(volumes_->Register(volume, Soon()));
 }
@@ -371,6 +373,62 @@ TEST_F(VolumesTest, F_SecretsAreNotTold) {
   plugin_->Fail("DeleteVolume", Internal("no"));
   EXPECT_FALSE(Delete().ok());
   EXPECT_THAT(Told(), Not(HasSubstr("hunter2")));
+}
+
+// It is listed as being created, and made anew by somebody before its turn comes.
+TEST_F(VolumesTest, F1_ResumeLeavesWhatARepeatedCreateMadeMeanwhile) {
+  plugin_->Fail("CreateVolume", Internal("lost"), 1, 2, FakeCsiPlugin::When::kAfter);
+  ASSERT_FALSE(Create(Asked("a")).ok());
+  ASSERT_FALSE(Create(Asked("b")).ok());
+  ASSERT_EQ(Stored("b").state, Volume::State::kCreating);
+  plugin_->ClearFaults();
+  Restart();
+  plugin_->Hang("DeleteVolume");
+  std::thread resume([&] { volumes_->Resume(Soon()); });
+  EXPECT_TRUE(plugin_->WaitForCalls("DeleteVolume", 1));  // of "a"; "b" is on the list behind it
+  EXPECT_OK(Create(Asked("b")));
+  plugin_->Release();
+  resume.join();
+  ASSERT_THAT(All(), SizeIs(1));
+  EXPECT_EQ(Stored("b").state, Volume::State::kReady);
+  EXPECT_THAT(plugin_->volumes().Ids(), ElementsAre(Stored("b").external_id));
+}
+
+TEST_F(VolumesTest, F1_OfTwoKeysForOneVolumeOneIsRegistered) {
+  plugin_->volumes().Add("ext");
+  std::atomic<int> registered = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, id = "db-" + std::to_string(i)] {
+      Volume volume = Asked(id);
+      volume.external_id = "ext";
+      if (volumes_->Register(volume, Soon()).ok()) ++registered;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(registered, 1);
+  EXPECT_THAT(All(), SizeIs(1));
+}
+
+TEST_F(VolumesTest, F1_AnErrorHalfWayIsNoReasonToForgetWhatMayBeThere) {
+  plugin_->Fail("CreateVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
+  ASSERT_FALSE(Create(Asked()).ok());
+  plugin_->Fail("CreateVolume", Internal("still confused"));
+  EXPECT_FALSE(Delete().ok());
+  EXPECT_THAT(All(), SizeIs(1)) << "the plugin has it";
+  ASSERT_OK(Delete());
+  EXPECT_THAT(plugin_->volumes().Ids(), IsEmpty());
+}
+
+TEST_F(VolumesTest, I_AControllerThatDoesNotKnowTheFinerModesIsNotToldThem) {
+  Volume volume = Asked();
+  Can([](testing::FakeCsiFeatures& features) { features.single_writer = false; });
+  volume.capabilities = {{AccessMode::kSingleNodeMultiWriter, Attachment::kFileSystem}};
+  ASSERT_OK(Create(volume));
+  using Mode = csi::v1::VolumeCapability::AccessMode;
+  const auto sent = plugin_->Requests<csi::v1::CreateVolumeRequest>();
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].volume_capabilities(0).access_mode().mode(), Mode::SINGLE_NODE_WRITER);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/clean_text.h"
+
 namespace mooring::testing {
 namespace {
 
@@ -54,6 +56,14 @@ TEST(JsonQuoteTest, BytesThatAreNotUtf8AreReplaced) {
   EXPECT_EQ(JsonQuote("\xed\xa0\x80"), R"("\ufffd\ufffd\ufffd")");            // half a surrogate pair
   EXPECT_EQ(JsonQuote("\xf4\x90\x80\x80"), R"("\ufffd\ufffd\ufffd\ufffd")");  // beyond U+10FFFF
   EXPECT_EQ(JsonQuote("\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf"), "\"\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf\"");
+}
+
+TEST(CleanTextTest, BytesThatAreNotUtf8AreReplacedAndWhatIsTooLongIsCut) {
+  EXPECT_EQ(CleanText("caf\xE9 au lait"), "caf\uFFFD au lait");
+  EXPECT_EQ(CleanText("café"), "café");
+  EXPECT_EQ(CleanText("ééé", 5), "éé…");
+  EXPECT_TRUE(IsUtf8(CleanText(std::string(10'000, '\xE9'))));
+  EXPECT_LE(CleanText(std::string(10'000, '\xE9')).size(), 4096U + 3);
 }
 
 }  // namespace

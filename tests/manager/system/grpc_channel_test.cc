@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/socket_path.h"
+#include "base/status.h"
 #include "csi.grpc.pb.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -25,6 +26,7 @@ using ::mooring::testing::TempDir;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 Clock::time_point Soon() { return Clock::now() + seconds(20); }
 
@@ -112,6 +114,14 @@ TEST_F(GrpcChannelTest, SecretsAndMountFlagsThatThePluginQuotesAreBlankedOut) {
   *flags.Add() = "ro";
   EXPECT_THAT(Call(*channel_, request, Soon()),
               FailsWith(StatusCode::kInternal, "cannot mount with *** by ***, nor with *** to read from"));
+}
+
+TEST_F(GrpcChannelTest, WhatAPluginSaysIsTextHoweverLong) {
+  Serve();
+  node_.outcome = grpc::Status(grpc::StatusCode::INTERNAL, "cass\xE9 " + std::string(6000, 'x'));
+  const std::string said = Message(NodeId().status());
+  EXPECT_THAT(said, HasSubstr("cass\uFFFD xxx"));
+  EXPECT_LE(said.size(), 4096U + 3);
 }
 
 TEST_F(GrpcChannelTest, ASocketThatNobodyServesIsUnavailableByItsName) {
