@@ -9,6 +9,7 @@
 #include "manager/attach/attachments.h"
 #include "manager/state/sqlite_state.h"
 #include "tests/manager/sample_records.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -21,11 +22,7 @@ using ::testing::SizeIs;
 constexpr char kHost[] = "host-1";
 constexpr int kVolumes = 1000, kUsers = 3;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::chrono::seconds kBound(30);  // many times slower: what is looked for there is something else
-#else
-constexpr std::chrono::seconds kBound(2);
-#endif
+constexpr std::chrono::seconds kBound(mooring::testing::kSanitized ? 30 : 2);
 
 // Everything is mounted still.
 class MountedAll final : public VolumeMounter {

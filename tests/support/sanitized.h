@@ -1,0 +1,16 @@
+// Whether this is a build with sanitizers: many times slower, so that bounds of time say nothing in it.
+#ifndef MOORING_TESTS_SUPPORT_SANITIZED_H_
+#define MOORING_TESTS_SUPPORT_SANITIZED_H_
+
+namespace mooring::testing {
+
+// (cmake/Sanitizers.cmake takes GCC's own macro of the thread sanitizer away and gives libstdc++'s.)
+#if defined(_GLIBCXX_TSAN) || defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_SUPPORT_SANITIZED_H_
