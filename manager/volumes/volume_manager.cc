@@ -102,7 +102,8 @@ absl::Status VolumeManager::Prepare(MountRecord& record, Clock::time_point until
   record.usage = UsageName(record.read_only, record.capability);
   record.staging_path.clear();
   if (node.fingerprint.traits.stages) {
-    record.staging_path = StagingPath(settings_.root, record.plugin, record.volume, record.usage, record.options);
+    record.staging_path =
+        StagingPath(settings_.root, record.plugin, record.volume, record.external_id, record.usage, record.options);
   }
   record.target_path = TargetPath(settings_.root, record.allocation, record.request, record.volume, record.usage);
   record.source = record.target_path;

@@ -63,12 +63,13 @@ class VolumeManager final : public VolumeMounter {
   absl::Status TakeDownBrokenStage(const MountRecord& record, Clock::time_point until);
   absl::Status Clear(const std::string& path);
   absl::Status Unbind(const MountRecord& record);
+  absl::Status UnbindBroken(const MountRecord& record, const PathInfo& attached);
   absl::Status UnmountBelow(const MountRecord& record);
   absl::StatusOr<bool> IsOurBind(const MountRecord& record, const PathInfo& attached);
 
   // volume_users.cc
   absl::StatusOr<bool> HasOtherUsers(const MountRecord& record);
-  absl::StatusOr<bool> HasUnknownUsers(const MountRecord& record, const std::vector<MountRecord>& known);
+  absl::Status CheckUnknownUsers(const MountRecord& record, const std::vector<MountRecord>& known);
 
   PluginDirectory& plugins_;
   Mounts& kernel_;

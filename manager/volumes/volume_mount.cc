@@ -89,12 +89,17 @@ absl::Status VolumeManager::BindForUser(MountRecord& record) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
   MOORING_ASSIGN_OR_RETURN(PathInfo attached, Look(record.attach_path));
   if (IsBroken(attached)) {
-    MOORING_RETURN_IF_ERROR(Clear(record.attach_path));
-    attached = PathInfo();
+    MOORING_RETURN_IF_ERROR(UnbindBroken(record, attached));
+    MOORING_ASSIGN_OR_RETURN(attached, kernel_.Find(record.attach_path));
   }
   if (attached.mount && !IsSame(target, attached)) {
     return FailedPrecondition(fmt::format("something else is mounted at {} ({}): nothing is stacked on it",
                                           Quote(record.attach_path), attached.mount->fs_type));
+  }
+  // Looked at again, for it may be long ago that CheckPlace did: since a reboot the bare directory was open to all.
+  if (!attached.mount && attached.kind != PathInfo::Kind::kMissing && !attached.empty) {
+    return FailedPrecondition(
+        fmt::format("{} is not empty: a mount would hide what is in it; move that away", Quote(record.attach_path)));
   }
   if (!attached.mount) {
     const bool device = target.kind == PathInfo::Kind::kBlockDevice;

@@ -10,14 +10,18 @@
 namespace mooring::manager {
 namespace {
 
-// FNV-1a over what tells one set of options from another: a number to tell paths apart, and nothing that anybody is
-// kept from guessing. Stable: the path is found again after a restart, and by newer programs.
-std::uint64_t HashOf(const MountOptions& options) {
-  std::string text = options.fs_type;
-  for (const std::string& flag : options.flags) text += '\0' + flag;
+// FNV-1a: a number to tell paths apart, and nothing that anybody is kept from guessing. Stable: the path is found again
+// after a restart, and by newer programs.
+std::uint64_t HashOf(const std::string& text) {
   std::uint64_t hash = 0xCBF29CE484222325U;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
   return hash;
+}
+
+std::string ToText(const MountOptions& options) {
+  std::string text = options.fs_type;
+  for (const std::string& flag : options.flags) text += '\0' + flag;
+  return text;
 }
 
 }  // namespace
@@ -32,11 +36,12 @@ MountOptions Override(const MountOptions& of_volume, const MountOptions& of_requ
 }
 
 std::string StagingPath(const std::string& root, const std::string& plugin, const VolumeKey& volume,
-                        const std::string& usage, const MountOptions& options) {
-  const std::string plain =
-      fmt::format("{}/staging/{}/{}/{}/{}", root, Escape(plugin), Escape(volume.ns), Escape(volume.id), usage);
-  if (options == MountOptions()) return plain;
-  return fmt::format("{}-{:016x}", plain, HashOf(options));
+                        const std::string& external_id, const std::string& usage, const MountOptions& options) {
+  std::string path = fmt::format("{}/staging/{}/{}/{}", root, Escape(plugin), Escape(volume.ns), Escape(volume.id));
+  if (!external_id.empty()) path += fmt::format("/{:016x}", HashOf(external_id));
+  path += "/" + usage;
+  if (options == MountOptions()) return path;
+  return fmt::format("{}-{:016x}", path, HashOf(ToText(options)));
 }
 
 std::string TargetPath(const std::string& root, const std::string& allocation, const std::string& request,

@@ -1,6 +1,7 @@
 // Where a volume is staged and published on this host. Pure.
 //
-//   <root>/staging/<plugin>/<namespace>/<volume>/<usage>[-<16 hex of the options>]  made by the manager, 0700
+//   <root>/staging/<plugin>/<namespace>/<volume>[/<16 hex of the external id>]/<usage>[-<16 hex of the options>]
+//                                                                                   made by the manager, 0700
 //   <root>/per-alloc/<allocation>/<request>/<namespace>/<volume>/<usage>                      only its parent is
 //
 // Names are escaped (state/keys.h). Below one root, which is what a plugin in a container has bound into it.
@@ -19,9 +20,10 @@ std::string UsageName(bool read_only, const Capability& capability);
 // (d) 6: field by field; flags are replaced whole.
 MountOptions Override(const MountOptions& of_volume, const MountOptions& of_request);
 
-// Users with other options get another staging path, (d) 5; those without any options have the plain one.
+// Users with other options get another staging path, (d) 5, and so does another volume that was given the same name
+// later: what the first one left staged is never taken for the second. Without both it is the plain one.
 std::string StagingPath(const std::string& root, const std::string& plugin, const VolumeKey& volume,
-                        const std::string& usage, const MountOptions& options);
+                        const std::string& external_id, const std::string& usage, const MountOptions& options);
 std::string TargetPath(const std::string& root, const std::string& allocation, const std::string& request,
                        const VolumeKey& volume, const std::string& usage);
 

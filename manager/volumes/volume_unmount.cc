@@ -70,7 +70,9 @@ absl::Status VolumeManager::Unpublish(const MountRecord& record, Clock::time_poi
 absl::Status VolumeManager::Unstage(const MountRecord& record, Clock::time_point until) {
   const absl::Status said = CallUnstage(calls_, record, until);
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
-  if (!said.ok() && !absl::IsNotFound(said)) return said;
+  // An update of the plugin may have dropped staging: then there is nobody to ask, and nothing to be done.
+  const bool done = said.ok() || absl::IsNotFound(said) || (absl::IsUnimplemented(said) && !staged.mount);
+  if (!done) return said;
   if (staged.mount) MOORING_RETURN_IF_ERROR(Clear(record.staging_path));
   RemoveEmptyDirectories(record.staging_path, settings_.root + "/staging");
   return absl::OkStatus();
@@ -97,6 +99,15 @@ absl::Status VolumeManager::Clear(const std::string& path) {
     if (!left.mount) return absl::OkStatus();
   }
   return FailedPrecondition(fmt::format("{} is mounted again and again: stop what mounts there", Quote(path)));
+}
+
+// Outside the root nothing of somebody else's goes, broken or not, and one layer of ours.
+absl::Status VolumeManager::UnbindBroken(const MountRecord& record, const PathInfo& attached) {
+  MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurBind(record, attached));
+  if (ours) return kernel_.Unmount({.target = record.attach_path, .remove_target = false});
+  return FailedPrecondition(
+      fmt::format("a broken mount that is not the manager's is at {} ({}: {}): unmount that first",
+                  Quote(record.attach_path), attached.mount->fs_type, attached.failure));
 }
 
 // It is ours where the kernel's id says so; where none was written down, for the manager was killed in between, or the

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/quote.h"
@@ -26,15 +25,16 @@ absl::StatusOr<bool> VolumeManager::HasOtherUsers(const MountRecord& record) {
     MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(other.target_path));
     if (IsThere(target)) return true;
   }
-  return HasUnknownUsers(record, known);
+  MOORING_RETURN_IF_ERROR(CheckUnknownUsers(record, known));
+  return false;
 }
 
 // Mounted where only this volume is published in this usage, from what is staged, and in nobody's record: of a journal
-// that was lost, or of a call that went through after everybody had given it up. It keeps the stage; nothing here
-// unmounts what it does not know.
-absl::StatusOr<bool> VolumeManager::HasUnknownUsers(const MountRecord& record, const std::vector<MountRecord>& known) {
+// that was lost, or of a call that went through after everybody had given it up. Nothing here unmounts what it does not
+// know: the stage stays, and so does the claim, for the controller must not unpublish below a filesystem in use.
+absl::Status VolumeManager::CheckUnknownUsers(const MountRecord& record, const std::vector<MountRecord>& known) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
-  if (!staged.mount) return false;
+  if (!staged.mount) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, kernel_.List(settings_.root + "/per-alloc"));
   const std::string end = fmt::format("/{}/{}/{}", Escape(record.volume.ns), Escape(record.volume.id), record.usage);
   for (const MountInfo& mount : mounts) {
@@ -42,17 +42,12 @@ absl::StatusOr<bool> VolumeManager::HasUnknownUsers(const MountRecord& record, c
     const bool is_known = std::any_of(known.begin(), known.end(),
                                       [&](const MountRecord& other) { return other.target_path == mount.target; });
     if (is_known) continue;
-    Event event;
-    event.bad = true;
-    event.kind = "Unmount volume";
-    event.plugin = record.plugin;
-    event.volume = record.volume;
-    event.text = fmt::format("left staged at {}, for it is mounted at {}, of which nothing is written down",
-                             Quote(record.staging_path), Quote(mount.target));
-    events_.Add(std::move(event));
-    return true;
+    return FailedPrecondition(
+        fmt::format("it stays staged at {}, for it is mounted at {}, of which nothing is written "
+                    "down: unmount that first",
+                    Quote(record.staging_path), Quote(mount.target)));
   }
-  return false;
+  return absl::OkStatus();
 }
 
 }  // namespace mooring::manager

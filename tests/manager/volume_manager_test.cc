@@ -216,8 +216,30 @@ TEST_F(VolumeManagerTest, D5_WhatTheKernelHasIsAUserWithoutARecord) {
   MountRecord first = Mounted("web-1");
   MountRecord second = Mounted("web-2");
   ASSERT_OK(journal_->Remove(second));
-  ASSERT_OK(Unmount(first));
+  EXPECT_THAT(Unmount(first), FailsWith(Code::kFailedPrecondition, second.target_path));
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
+  EXPECT_EQ(MountsAt(first.staging_path), 1U);
+  ASSERT_OK(manager_->Unmount(second, Soon()));
+  ASSERT_OK(Unmount(first)) << "tried again once nobody uses it";
+  EXPECT_EQ(MountsAt(first.staging_path), 0U);
+}
+
+TEST_F(VolumeManagerTest, D5_AnotherVolumeOfTheSameNameIsStagedAnew) {
+  const MountRecord left = Mounted("web-1");
+  ASSERT_OK(journal_->Remove(left));
+  MountRecord other = Record("web-2", "vol-2");
+  other.volume = left.volume;
+  ASSERT_OK(Mount(other));
+  EXPECT_NE(other.staging_path, left.staging_path);
+  EXPECT_EQ(plugin_->Requests<csi::v1::NodeStageVolumeRequest>().at(1).volume_id(), "vol-2");
+}
+
+TEST_F(VolumeManagerTest, D4_APluginThatStagesNoLongerHoldsUpNoDetach) {
+  MountRecord record = Mounted("web-1");
+  plugin_->Fail("NodeUnstageVolume", absl::UnimplementedError("no staging"), 1, 2);
+  EXPECT_THAT(Unmount(record), FailsWith(Code::kUnimplemented, "unstage")) << "it is staged still";
+  kernel_.With([&](FakeKernel& kernel) { kernel.DropMounts(record.staging_path); });
+  EXPECT_OK(Unmount(record));
 }
 
 // Who only waits for its turn stages anew: else a failed claim would leave the volume staged for ever.
@@ -337,6 +359,32 @@ TEST_F(VolumeManagerTest, NothingOfSomebodyElseIsCoveredOrUnmounted) {
   EXPECT_THAT(manager_->CheckPlace(record), FailsWith(Code::kFailedPrecondition, "nfs4"));
   record.attach_path = root_ + "/staging/x";
   EXPECT_THAT(manager_->CheckPlace(record), FailsWith(Code::kInvalidArgument, "elsewhere"));
+}
+
+TEST_F(VolumeManagerTest, H_SomebodyElsesBrokenMountStays) {
+  MountRecord record = Record("web-1");
+  record.attach_path = "/srv/db";
+  ASSERT_OK(Mount(record));
+  kernel_.With([](FakeKernel& kernel) {
+    kernel.DropMounts("/srv/db");
+    kernel.AddForeignMount("/srv/db", "nfs4");
+    kernel.SetFailure("/srv/db", "Stale file handle");
+  });
+  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "not the manager's"));
+  EXPECT_EQ(MountsAt("/srv/db"), 1U);
+}
+
+TEST_F(VolumeManagerTest, H_WhatWasWrittenToTheBareDirectoryIsNotHidden) {
+  kernel_.With([](FakeKernel& kernel) { kernel.AddDirectory("/srv/db"); });
+  MountRecord record = Record("web-1");
+  record.attach_path = "/srv/db";
+  ASSERT_OK(Mount(record));
+  kernel_.With([](FakeKernel& kernel) {
+    kernel.DropMounts("/srv/db");
+    kernel.AddDirectory("/srv/db/written");
+  });
+  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "not empty"));
+  EXPECT_EQ(MountsAt("/srv/db"), 0U);
 }
 
 TEST_F(VolumeManagerTest, ABlockVolumeIsADeviceAtItsTarget) {

@@ -68,12 +68,12 @@ TEST(WordsTest, D1_AUsageIsNamedByAccessAttachmentAndMode) {
 TEST(WordsTest, D5_OtherMountOptionsAreStagedElsewhere) {
   const VolumeKey key = {.ns = "prod", .id = "../db"};
   const std::string usage = "rw-file-system-single-node-writer";
-  const std::string plain = StagingPath("/root", "p", key, usage, {});
-  const std::string ext4 = StagingPath("/root", "p", key, usage, {.fs_type = "ext4", .flags = {}});
+  const std::string plain = StagingPath("/root", "p", key, "", usage, {});
+  const std::string ext4 = StagingPath("/root", "p", key, "", usage, {.fs_type = "ext4", .flags = {}});
   EXPECT_EQ(plain, "/root/staging/p/prod/%2E.%2Fdb/" + usage);
   EXPECT_NE(plain, ext4);
-  EXPECT_NE(ext4, StagingPath("/root", "p", key, usage, {.fs_type = "ext4", .flags = {"noatime"}}));
-  EXPECT_EQ(ext4, StagingPath("/root", "p", key, usage, {.fs_type = "ext4", .flags = {}}));
+  EXPECT_NE(ext4, StagingPath("/root", "p", key, "", usage, {.fs_type = "ext4", .flags = {"noatime"}}));
+  EXPECT_EQ(ext4, StagingPath("/root", "p", key, "", usage, {.fs_type = "ext4", .flags = {}}));
 }
 
 TEST(WordsTest, D6_ARequestOverridesTheVolumesOptionsFieldByField) {
