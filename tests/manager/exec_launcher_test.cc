@@ -80,7 +80,10 @@ TEST_F(ExecLauncherTest, J1_TheProgramIsToldItsEndpointAndNothingOfTheManagersOw
   ::setenv("NOTIFY_SOCKET", "/run/notify", 1);
   LaunchSpec spec = Shell("env");
   spec.run.environment = {{"TOKEN", "a b"}, {"CSI_ENDPOINT", "unix:///elsewhere"}};
-  ASSERT_TRUE(WaitForEnd(Launch(spec)));
+  const bool ended = WaitForEnd(Launch(spec));
+  ::unsetenv("MOORING_MANAGER_GROUP");
+  ::unsetenv("NOTIFY_SOCKET");
+  ASSERT_TRUE(ended);
   const std::string environment = Read(directory_ / "log");
   EXPECT_THAT(environment, HasSubstr("CSI_ENDPOINT=unix://" + directory_.path() + "/csi.sock\n"));
   EXPECT_THAT(environment, HasSubstr("TOKEN=a b\n"));
