@@ -65,6 +65,9 @@ absl::Status AttachUntil(const Client::Limit& limit, const ClientOptions& option
 }
 
 absl::StatusOr<std::string> VolumeOf(const std::string& source) {
+  if (source == kPrefix || source.empty()) {
+    return InvalidArgument(fmt::format("the source {} names no volume: write {}NAME", Quote(source), kPrefix));
+  }
   if (source.starts_with(kPrefix)) return source.substr(kPrefix.size());
   if (!source.starts_with('/')) return source;
   return InvalidArgument(
