@@ -36,6 +36,12 @@ void PluginCounts::DeleteInstance(PluginType role, const std::string& node, cons
   counted.places.erase(seen);
 }
 
+void PluginCounts::DeleteRole(PluginType role) {
+  Role& counted = roles_[role];
+  counted.places.clear();
+  counted.healthy = 0;
+}
+
 void PluginCounts::Expect(PluginType role, int count) { roles_[role].expected = count; }
 
 // Who was declared by nobody is expected as long as it is there.

@@ -29,6 +29,8 @@ class PluginCounts {
   void DeleteNode(const std::string& node);                                                       // in both roles
   void DeleteInstance(PluginType role, const std::string& node, const std::string& instance_id);  // if it is that one
 
+  void DeleteRole(PluginType role);  // on all nodes
+
   void Expect(PluginType role, int count);  // what is declared
 
   RoleCount Of(PluginType role) const;

@@ -76,7 +76,8 @@ struct PluginLoop::Parts {
   std::string Words(PluginType type, const std::string& name) const;
   absl::StatusOr<ReadyPlugin> Wait(PluginType type, const std::string& name, Clock::time_point until,
                                    const std::function<Managed()>& find);
-  void Describe(PluginType type, PluginStatus& status, PluginCounts& counts) const;
+  void Describe(PluginType type, PluginStatus& status, PluginCounts& counted) const;
+  PluginCounts CountsOf(const std::string& name) const;
 
   Registry& registry;
   Events& events;
@@ -87,6 +88,7 @@ struct PluginLoop::Parts {
   mutable std::mutex mutex;
   std::condition_variable changed;                                             // instances, or the health of one
   std::map<PluginType, std::map<std::string, std::vector<Managed>>> managers;  // newest first; none that is stopped
+  std::map<std::string, PluginCounts> counts;                                  // by plugin
   std::map<std::string, std::uint64_t> turns;                                  // of controllers, by plugin
   std::vector<std::function<void(const std::string&, bool)>> callbacks;
   bool stopping = false;
@@ -185,6 +187,11 @@ std::vector<Managed> PluginLoop::Parts::Replace(PluginType type, const std::stri
     if (same != before.end()) before.erase(same);
   }
   if (wanted.empty()) managers[type].erase(name);
+  // A node's place is its newest instance's, which counts as the one before it until it was looked at.
+  const bool replaced = type == PluginType::kNode && !wanted.empty();
+  for (const Managed& gone : before) {
+    if (!replaced) counts[name].DeleteInstance(type, kHere, gone->instance().instance_id);
+  }
   changed.notify_all();
   return before;
 }
@@ -205,7 +212,9 @@ void PluginLoop::Parts::Changed(const InstanceInfo& instance, const Fingerprint&
   {
     const std::lock_guard<std::mutex> lock(mutex);
     changed.notify_all();
-    bad = !fingerprint.healthy && Find(instance) != nullptr;  // of one that was stopped it is no news
+    const bool known = Find(instance) != nullptr;  // of one that was stopped it is no news
+    if (known) counts[instance.name].Add(instance.type, kHere, instance.instance_id, fingerprint.healthy);
+    bad = !fingerprint.healthy && known;
     healthy = HasHealthy(instance.name);
     if (!stopping) told = callbacks;
   }
@@ -279,15 +288,17 @@ absl::StatusOr<ReadyPlugin> PluginLoop::PickController(const std::string& plugin
 }
 
 // Node instances behind the front are known to the registry alone.
-void PluginLoop::Parts::Describe(PluginType type, PluginStatus& status, PluginCounts& counts) const {
+void PluginLoop::Parts::Describe(PluginType type, PluginStatus& status, PluginCounts& counted) const {
   const std::vector<InstanceInfo> instances = registry.Instances(type, status.name);
   const std::lock_guard<std::mutex> lock(mutex);
+  if (instances.empty()) counted.DeleteRole(type);  // the loop may not have followed yet
   for (const InstanceInfo& instance : instances) {
     InstanceStatus one{.instance = instance, .front = instance == instances.front(), .fingerprint = {}};
     const InstanceManager* const manager = Find(instance);
     if (manager != nullptr) {
       one.fingerprint = manager->fingerprint();
-      counts.Add(type, kHere, instance.instance_id, one.fingerprint.healthy);
+      const bool looked_at = one.fingerprint.at != Time();  // it may be in front of the news of it
+      if (looked_at) counted.Add(type, kHere, instance.instance_id, one.fingerprint.healthy);
     } else {
       one.fingerprint.words = one.front ? "not looked at yet" : "not in use: a newer instance is";
     }
@@ -296,10 +307,16 @@ void PluginLoop::Parts::Describe(PluginType type, PluginStatus& status, PluginCo
   }
 }
 
+PluginCounts PluginLoop::Parts::CountsOf(const std::string& name) const {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto found = counts.find(name);
+  return found == counts.end() ? PluginCounts() : found->second;
+}
+
 absl::StatusOr<PluginStatus> PluginLoop::Find(const std::string& plugin) {
   PluginStatus status;
   status.name = plugin;
-  PluginCounts counts;
+  PluginCounts counts = parts_->CountsOf(plugin);
   for (const Expected& each : parts_->expected()) {
     if (each.plugin != plugin) continue;
     counts.Expect(PluginType::kNode, each.nodes);

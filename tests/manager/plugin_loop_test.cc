@@ -326,7 +326,15 @@ TEST_F(PluginLoopTest, G_ASickInstanceIsExpectedAndNotHealthy) {
   EXPECT_EQ(Front("p"), "1");
   plugin->Die();
   EXPECT_TRUE(WaitForEvent("health", "1", "not healthy"));
-  EXPECT_EQ(loop_->Find("p")->nodes.healthy, 0);
+  EXPECT_EQ(loop_->Find("p")->nodes, (RoleCount{.healthy = 0, .expected = 1}));
+}
+
+TEST_F(PluginLoopTest, G_WhatWasNeverHealthyIsExpectedByNobody) {
+  StartLoop(milliseconds(2));
+  Serve("1")->Die();
+  ASSERT_OK(registry_->Register(Instance("p", "1", kNode)));
+  EXPECT_TRUE(WaitForEvent("health", "1", "not healthy"));
+  EXPECT_EQ(loop_->Find("p")->nodes, RoleCount());
 }
 
 TEST_F(PluginLoopTest, K4_WhoeverWantsToKnowIsToldWhenHealthChanges) {
