@@ -17,7 +17,6 @@
 namespace mooring::cli::manager_area {
 namespace {
 
-using google::protobuf::ListValue;
 using google::protobuf::Struct;
 using google::protobuf::Value;
 using Fields = google::protobuf::Map<std::string, Value>;
