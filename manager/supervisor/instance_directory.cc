@@ -27,7 +27,7 @@ using nlohmann::json;
 
 // Of the plugin's name, for people who look there; the digits behind it make it one of a kind. A socket's path has 107
 // bytes in all.
-constexpr std::size_t kNameBytes = 32;
+constexpr std::size_t kNameBytes = 20;
 constexpr std::size_t kDigitBytes = 4;
 
 constexpr const char* kOwnFiles[] = {"csi.sock", "log", "log.1", "process", "process.new", "instance.new", "instance"};
