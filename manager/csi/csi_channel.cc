@@ -16,6 +16,29 @@ Clock::duration Jittered(Clock::duration pause) {
   return half + Clock::duration(std::uniform_int_distribution<Clock::rep>(0, half.count())(random));
 }
 
+// What tries that all failed come to: what was last answered. That the time ran out in the middle of a later one says
+// nothing of what is wrong.
+class Tries {
+ public:
+  void Add(const absl::Status& status) {
+    ++count_;
+    answered_ = !absl::IsDeadlineExceeded(status);
+    if (answered_ || told_.ok() || absl::IsDeadlineExceeded(told_)) told_ = status;
+  }
+
+  absl::Status Outcome() const {
+    if (count_ == 1) return told_;
+    const bool hides = !answered_ && !absl::IsDeadlineExceeded(told_);
+    return absl::Status(told_.code(), fmt::format("{} (tried {} times{})", Message(told_), count_,
+                                                  hides ? "; no answer in time at last" : ""));
+  }
+
+ private:
+  absl::Status told_;
+  int count_ = 0;
+  bool answered_ = false;  // the last one
+};
+
 }  // namespace
 
 bool IsWorthAnotherTry(const absl::Status& status) {
@@ -33,16 +56,13 @@ bool IsWorthAnotherTry(const absl::Status& status) {
 absl::Status Retry(const RetryPolicy& policy, Clock::time_point until,
                    const std::function<absl::Status(Clock::time_point)>& call) {
   Clock::duration pause = policy.first_pause;
-  for (int tries = 1;; ++tries) {
-    absl::Status status = call(std::min(until, Clock::now() + policy.each));
+  Tries tries;
+  for (;;) {
+    const absl::Status status = call(std::min(until, Clock::now() + policy.each));
     if (status.ok() || !IsWorthAnotherTry(status)) return status;
+    tries.Add(status);
     const Clock::duration wait = Jittered(pause);
-    if (Clock::now() + wait >= until) {
-      return tries == 1
-                 ? status
-                 : WithCode(status.code(),
-                            absl::Status(status.code(), fmt::format("{} (tried {} times)", Message(status), tries)));
-    }
+    if (Clock::now() + wait >= until) return tries.Outcome();
     std::this_thread::sleep_for(wait);
     pause = std::min(2 * pause, policy.longest_pause);
   }

@@ -81,9 +81,9 @@ absl::StatusOr<typename CsiCall<Request>::Response> Call(CsiChannel& channel, co
 // UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED, ABORTED: the same call may go well later. (d) 8
 bool IsWorthAnotherTry(const absl::Status& status);
 
-// The same, again while it is worth another try, with exponential back-off
-// and jitter, as long as `until` leaves time; (d) 8. `each` bounds a single try. Gives the last error, which says how
-// often it was tried.
+// The same, again while it is worth another try, with exponential back-off and jitter, as long as `until` leaves time;
+// (d) 8. `each` bounds a single try. Gives the last error that is an answer (where every try ended without one:
+// DEADLINE_EXCEEDED), which says how often it was tried.
 struct RetryPolicy {
   Clock::duration each = std::chrono::seconds(60);
   Clock::duration first_pause = std::chrono::milliseconds(100);

@@ -57,15 +57,12 @@ class ClaimsFixture : public ::testing::Test {
   static Clock::time_point AtOnce() { return Clock::now() + std::chrono::milliseconds(30); }
 
   void Restart() {
-    RetryPolicy retry;
-    retry.first_pause = std::chrono::milliseconds(1);
-    retry.longest_pause = std::chrono::milliseconds(5);
     Claims::Settings settings;
     settings.host = "here";
-    settings.retry = retry;
+    settings.retry = retry_;
     settings.now = [this] { return now_; };
     claims_ = std::make_unique<Claims>(store_, directory_, locks_, events_, settings);
-    volumes_ = std::make_unique<Volumes>(store_, directory_, node_, locks_, events_, retry);
+    volumes_ = std::make_unique<Volumes>(store_, directory_, node_, locks_, events_, retry_);
   }
 
   static Secrets Password(const std::string& password) { return Secrets(StringMap{{"password", password}}); }
@@ -133,6 +130,7 @@ class ClaimsFixture : public ::testing::Test {
   std::shared_ptr<testing::FakeCsiPlugin> plugin_ = std::make_shared<testing::FakeCsiPlugin>();
   testing::FakePluginDirectory directory_;
   testing::MemoryState state_;
+  RetryPolicy retry_ = {.first_pause = std::chrono::milliseconds(1), .longest_pause = std::chrono::milliseconds(5)};
   RecordsStore store_{state_};
   KeyedLocks locks_;
   Events events_;

@@ -281,11 +281,22 @@ TEST_F(ReleaseTest, K6_OneThatIsStuckHoldsUpNoOther) {
 
 TEST_F(ReleaseTest, K6_TheSameProblemIsStoredAndToldOnce) {
   plugin_->FailAlways("ControllerUnpublishVolume", Unavailable("away"));
-  ASSERT_OK(claims_->Release({"default", "db"}, ClaimMode::kWrite, "web-1", absl::OkStatus(), AtOnce()));
+  retry_.first_pause = std::chrono::hours(1);  // so each is one try
+  Restart();
+  ASSERT_OK(Release("web-1"));
+  EXPECT_THAT(TheClaim().problem, HasSubstr("away"));
   const std::int64_t stored = TheClaim().revisions.modify;
   const std::string told = Told();
-  for (int i = 0; i < 3; ++i) claims_->Resume("", AtOnce());
+  for (int i = 0; i < 3; ++i) claims_->Resume("", Soon());
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 4);
   EXPECT_EQ(TheClaim().revisions.modify, stored);
+  EXPECT_EQ(Told(), told);
+
+  retry_.first_pause = std::chrono::milliseconds(1);
+  Restart();
+  claims_->Resume("", Clock::now() + std::chrono::milliseconds(200));
+  EXPECT_GT(plugin_->Count("ControllerUnpublishVolume"), 5);
+  EXPECT_EQ(TheClaim().revisions.modify, stored) << "how often it was tried is no news";
   EXPECT_EQ(Told(), told);
 }
 

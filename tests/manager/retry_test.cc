@@ -1,0 +1,68 @@
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <vector>
+
+#include "manager/csi/csi_channel.h"
+#include "tests/support/status_matchers.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+
+const absl::Status kAway = Unavailable("Probe: the array is away");
+const absl::Status kNoAnswer = absl::DeadlineExceededError("no answer in time to NodeStageVolume");
+
+class RetryTest : public ::testing::Test {
+ protected:
+  // One answer a try, in that order; the last one comes when the time is up.
+  absl::Status Run(const std::vector<absl::Status>& answers) {
+    const Clock::time_point until = Clock::now() + milliseconds(100);
+    const RetryPolicy policy{.each = hours(1), .first_pause = milliseconds(0), .longest_pause = milliseconds(0)};
+    return Retry(policy, until, [&](Clock::time_point try_until) {
+      EXPECT_EQ(try_until, until);
+      const bool last = ++tries_ == answers.size();
+      while (last && Clock::now() < until) {
+      }
+      return answers.at(tries_ - 1);
+    });
+  }
+
+  std::size_t tries_ = 0;
+};
+
+TEST_F(RetryTest, D8_GoesOnWhileItIsWorthIt) {
+  EXPECT_OK(Run({kAway, kNoAnswer, Aborted("busy"), absl::OkStatus()}));
+  EXPECT_EQ(tries_, 4U);
+}
+
+TEST_F(RetryTest, D8_AnAnswerThatIsNoReasonForAnotherTryIsGiven) {
+  EXPECT_EQ(Run({kAway, Internal("no")}), Internal("no"));
+  EXPECT_EQ(tries_, 2U);
+}
+
+TEST_F(RetryTest, D8_TheLastErrorSaysHowOftenItWasTried) {
+  EXPECT_EQ(Run({kAway}), kAway);
+  tries_ = 0;
+  EXPECT_THAT(Run({Aborted("busy"), kAway}),
+              FailsWith(absl::StatusCode::kUnavailable, "Probe: the array is away (tried 2 times)"));
+}
+
+TEST_F(RetryTest, D8_WhatThePluginSaidIsToldWhereTheTimeRanOutInALaterTry) {
+  EXPECT_THAT(
+      Run({kAway, kNoAnswer}),
+      FailsWith(absl::StatusCode::kUnavailable, "Probe: the array is away (tried 2 times; no answer in time at last)"));
+}
+
+TEST_F(RetryTest, D8_NoAnswerAtAllIsTold) {
+  EXPECT_EQ(Run({kNoAnswer}), kNoAnswer);
+  tries_ = 0;
+  EXPECT_THAT(Run({kNoAnswer, kNoAnswer}),
+              FailsWith(absl::StatusCode::kDeadlineExceeded, "no answer in time to NodeStageVolume (tried 2 times)"));
+}
+
+}  // namespace
+}  // namespace mooring::manager
