@@ -7,35 +7,6 @@ export MOORING_MANAGER_SOCKET=$work/manager.sock
 export CONTAINERS_CONF=$work/containers.conf
 plugin_socket=/run/docker/plugins/mooring.sock
 
-fail() {
-  say "$*"
-  exit 1
-}
-
-# await WHAT COMMAND...: until it succeeds.
-await() {
-  local what=$1 deadline=$((SECONDS + patience))
-  shift
-  until "$@" >/dev/null 2>&1; do
-    [ "$SECONDS" -lt "$deadline" ] || fail "not after $patience s: $what"
-    sleep 0.05
-  done
-}
-
-# expect WHAT GOT WANTED
-expect() { [ "$2" = "$3" ] || fail "$1 is '$2', not '$3'"; }
-
-# expect_match WHAT GOT REGEX
-expect_match() { [[ $2 =~ $3 ]] || fail "$1 is '$2', which does not match '$3'"; }
-
-# refused WORDS COMMAND...: it fails and says so.
-refused() {
-  local words=$1 said
-  shift
-  if said=$("$@" 2>&1); then fail "not refused: $*"; fi
-  [[ $said == *"$words"* ]] || fail "refused without '$words': $said"
-}
-
 # start NAME COMMAND...: in the background, its process in $work/NAME.pid: each test has a shell of its own, and the
 # processes are everybody's.
 start() {

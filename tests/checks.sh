@@ -1,0 +1,64 @@
+# shellcheck shell=bash disable=SC2154 # work and patience are the scripts'
+# What the tests that are scripts share: functions test_*, each run in a shell of its own, and what they say of a result.
+# `patience`: seconds until something that should happen counts as missing; `work`: a scratch folder; `logs`: names of the
+# files $work/NAME.log that are shown when a test fails.
+
+passed=0 failed=0
+
+fail() {
+  say "$*"
+  exit 1
+}
+
+# await WHAT COMMAND...: until it succeeds.
+await() {
+  local what=$1 deadline=$((SECONDS + patience))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    [ "$SECONDS" -lt "$deadline" ] || fail "not after $patience s: $what"
+    sleep 0.05
+  done
+}
+
+# expect WHAT GOT WANTED
+expect() { [ "$2" = "$3" ] || fail "$1 is '$2', not '$3'"; }
+
+# expect_match WHAT GOT REGEX
+expect_match() { [[ $2 =~ $3 ]] || fail "$1 is '$2', which does not match '$3'"; }
+
+# refused WORDS COMMAND...: it fails and says so.
+refused() {
+  local words=$1 said
+  shift
+  if said=$("$@" 2>&1); then fail "not refused: $*"; fi
+  [[ $said == *"$words"* ]] || fail "refused without '$words': $said"
+}
+
+# So that a test ends at its first failure. (Behind a || it would not.)
+run_test() {
+  local name=$1 started=$SECONDS status log
+  set +e
+  (
+    set -e
+    "$name"
+  ) >"$work/$name.log" 2>&1
+  status=$?
+  set -e
+  if [ "$status" -eq 0 ]; then
+    passed=$((passed + 1))
+    say "ok      $name ($((SECONDS - started)) s)"
+    return
+  fi
+  failed=$((failed + 1))
+  say "FAILED  $name"
+  sed 's/^/        /' "$work/$name.log"
+  for log in "${logs[@]}"; do tail -n 30 "$work/$log.log" | sed "s/^/        $log: /" || true; done
+}
+
+# run_tests REGEX: those whose name matches; fails where one does, or where there is none.
+run_tests() {
+  local test
+  for test in $(declare -F | awk '$3 ~ /^test_/ { print $3 }' | grep -E -e "$1"); do run_test "$test"; done
+  say "$passed passed, $failed failed"
+  [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+}
