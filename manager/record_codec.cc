@@ -339,6 +339,20 @@ absl::StatusOr<MountRecord> FromProto(const v1::Attachment& message) {
   return mount;
 }
 
+v1::PluginBind ToProto(const PluginRecord::Bind& bind) {
+  v1::PluginBind message;
+  message.set_source(bind.source);
+  message.set_target(bind.target);
+  message.set_read_only(bind.read_only);
+  message.set_propagation(ToProto(bind.propagation));
+  return message;
+}
+
+absl::StatusOr<PluginRecord::Bind> FromProto(const v1::PluginBind& message) {
+  MOORING_ASSIGN_OR_RETURN(const Propagation propagation, FromProto(message.propagation()));
+  return PluginRecord::Bind{message.source(), message.target(), message.read_only(), propagation};
+}
+
 v1::PluginRun ToProto(const PluginRecord::Run& run) {
   v1::PluginRun message;
   message.set_kind(Put(kRunKinds, run.kind));
@@ -348,6 +362,7 @@ v1::PluginRun ToProto(const PluginRecord::Run& run) {
   message.set_engine(run.engine);
   message.set_start_deadline_s(run.start_deadline.count());
   message.set_generation(run.generation);
+  for (const PluginRecord::Bind& bind : run.binds) *message.add_binds() = ToProto(bind);
   return message;
 }
 
@@ -360,6 +375,9 @@ absl::StatusOr<PluginRecord::Run> FromProto(const v1::PluginRun& message) {
   run.engine = message.engine();
   if (message.start_deadline_s() != 0) run.start_deadline = std::chrono::seconds(message.start_deadline_s());
   if (message.generation() != 0) run.generation = message.generation();
+  for (const v1::PluginBind& bind : message.binds()) {
+    MOORING_ASSIGN_OR_RETURN(run.binds.emplace_back(), FromProto(bind));
+  }
   return run;
 }
 

@@ -33,6 +33,7 @@ absl::StatusOr<PluginType> FromProto(v1::PluginType type);
 absl::StatusOr<Propagation> FromProto(v1::Propagation propagation);
 absl::StatusOr<Capability> FromProto(const v1::Capability& message);
 absl::StatusOr<PluginRecord::Run> FromProto(const v1::PluginRun& message);
+absl::StatusOr<PluginRecord::Bind> FromProto(const v1::PluginBind& message);
 VolumeKey FromProto(const v1::VolumeKey& message);
 MountOptions FromProto(const v1::MountOptions& message);
 v1::AccessMode ToProto(AccessMode mode);
@@ -42,6 +43,7 @@ v1::PluginType ToProto(PluginType type);
 v1::Propagation ToProto(Propagation propagation);
 v1::Capability ToProto(const Capability& capability);
 v1::PluginRun ToProto(const PluginRecord::Run& run);
+v1::PluginBind ToProto(const PluginRecord::Bind& bind);
 v1::VolumeKey ToProto(const VolumeKey& key);
 v1::MountOptions ToProto(const MountOptions& options);
 

@@ -171,6 +171,13 @@ struct InstanceInfo {
 
 // Who expects a plugin to be there (k) 5, and how the manager runs it, where it does (j).
 struct PluginRecord {
+  // A path of the host that a container sees besides what every plugin's does: its state, its configuration.
+  struct Bind {
+    std::string source, target;
+    bool read_only = false;
+    Propagation propagation = Propagation::kPrivate;
+    bool operator==(const Bind&) const = default;
+  };
   struct Run {
     enum class Kind { kExec, kContainer };
     Kind kind = Kind::kExec;
@@ -178,6 +185,7 @@ struct PluginRecord {
     std::string image;
     StringMap environment;  // may hold secrets: never logged
     std::string engine;     // kContainer: the API socket of Docker or Podman
+    std::vector<Bind> binds;
     std::chrono::seconds start_deadline{300};
     std::uint64_t generation = 1;  // grows with each update: another generation is started beside it
     bool operator==(const Run&) const = default;

@@ -30,6 +30,7 @@ struct Arguments {
   Secrets environment;
   std::string environment_file;
   std::string engine;
+  std::vector<std::string> binds;
   std::string endpoint;
   std::string declared_by;
   std::optional<Duration> start_timeout;

@@ -38,6 +38,9 @@ inline constexpr Flag kEnvironmentFile{
     "--env-file", "FILE", "variables: lines of KEY=VALUE, or a JSON object", &Arguments::environment_file, "", false};
 inline constexpr Flag kEngine{"--engine", "SOCKET", "the API socket of Docker or Podman (the manager's)",
                               &Arguments::engine};
+inline constexpr Flag kBind{"--bind", "HOST:CONTAINER[:OPTIONS]",
+                            "a path of the host for the container: ro, rslave or rshared; may be given again",
+                            &Arguments::binds};
 inline constexpr Flag kEndpoint{"--endpoint", "ENDPOINT", "the plugin's socket: unix:///path/csi.sock, or its path",
                                 &Arguments::endpoint};
 inline constexpr Flag kDeclaredBy{"--declared-by", "WHO", "the job, unit or person it is for (cli)",

@@ -4,6 +4,7 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "cli/manager/command.h"
+#include "cli/manager/plugin_bind.h"
 #include "cli/manager/split_words.h"
 #include "cli/manager/steps.h"
 #include "cli/manager/words.h"
@@ -78,6 +79,7 @@ std::string PluginText(const v1::PluginStatus& plugin) {
                                          plugin.controller_required() ? ", required" : ""));
   details.AddIf("runs", plugin.supervision());
   details.AddIf("endpoint", plugin.endpoint());
+  for (const v1::PluginBind& bind : plugin.binds()) details.Add("bind", ToString(bind));
   details.AddIf("declared by", Join({plugin.declared_by().begin(), plugin.declared_by().end()}, ", "));
   std::string text = details.ToString();
   for (const v1::InstanceStatus& instance : plugin.instances()) text += InstanceText(instance);
@@ -96,9 +98,21 @@ absl::Status FillExec(const Arguments& arguments, v1::PluginRun& run) {
   return absl::OkStatus();
 }
 
+absl::Status FillContainer(const Arguments& arguments, v1::PluginRun& run) {
+  run.set_kind(v1::PluginRun::CONTAINER);
+  run.set_image(arguments.image);
+  for (const std::string& text : arguments.binds) {
+    MOORING_ASSIGN_OR_RETURN(*run.add_binds(), ParseBind(text));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::RunPluginRequest> RunRequest(const Arguments& arguments) {
   if (arguments.exec.empty() == arguments.image.empty()) {
     return InvalidArgument("what is to run? Give --exec COMMAND or --image IMAGE, one of them");
+  }
+  if (arguments.image.empty() && !arguments.binds.empty()) {
+    return InvalidArgument("--bind is for containers (--image): a program sees every path of the host as it is");
   }
   v1::RunPluginRequest request;
   request.set_name(arguments.plugin);
@@ -106,8 +120,7 @@ absl::StatusOr<v1::RunPluginRequest> RunRequest(const Arguments& arguments) {
   request.set_wait(!arguments.no_wait);
   v1::PluginRun& run = *request.mutable_run();
   if (!arguments.exec.empty()) MOORING_RETURN_IF_ERROR(FillExec(arguments, run));
-  if (!arguments.image.empty()) run.set_kind(v1::PluginRun::CONTAINER);
-  run.set_image(arguments.image);
+  if (!arguments.image.empty()) MOORING_RETURN_IF_ERROR(FillContainer(arguments, run));
   run.set_engine(arguments.engine);
   for (const std::string& word : arguments.words) run.add_command(word);
   arguments.environment.CopyTo(*run.mutable_environment());
@@ -161,7 +174,8 @@ absl::Status Status(Session& session) {
 constexpr char kRunExamples[] =
     "Examples:\n"
     "  mooring plugin run mooring.csi --exec 'mooring-plugin --state-dir /var/lib/mooring'\n"
-    "  mooring plugin run nfs.csi --image registry/csi-nfs:4 -- --nodeid web1";
+    "  mooring plugin run nfs.csi --image registry/csi-nfs:4 -- --nodeid web1\n"
+    "  mooring plugin run boxed.csi --image mooring-plugin:1 --bind /srv/csi:/var/lib/mooring";
 
 }  // namespace
 
@@ -170,7 +184,8 @@ Commands PluginCommands() {
       {"run",
        "run a plugin and keep it running; the same name again replaces what runs",
        {&kPluginName},
-       {&kExec, &kImage, &kWords, &kEnvironment, &kEnvironmentFile, &kEngine, &kStartTimeout, &kDeclaredBy, &kNoWait},
+       {&kExec, &kImage, &kWords, &kEnvironment, &kEnvironmentFile, &kBind, &kEngine, &kStartTimeout, &kDeclaredBy,
+        &kNoWait},
        Run,
        kRunExamples,
        kStart},

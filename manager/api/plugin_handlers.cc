@@ -29,7 +29,9 @@ v1::PluginStatus Described(const Parts& parts, const PluginStatus& status, const
   if (found == declared.end()) return shown;
   shown.mutable_declared_by()->Add(found->declared_by.begin(), found->declared_by.end());
   shown.set_endpoint(found->endpoint);
-  if (found->run) shown.set_supervision(parts.supervisor->Words(status.name));
+  if (!found->run) return shown;
+  shown.set_supervision(parts.supervisor->Words(status.name));
+  for (const PluginRecord::Bind& bind : found->run->binds) *shown.add_binds() = ToProto(bind);
   return shown;
 }
 

@@ -28,8 +28,36 @@ std::string ContainerName(const LaunchSpec& spec) {
   return name;
 }
 
-json Bind(const std::string& path, const char* propagation) {
-  return {{"Type", "bind"}, {"Source", path}, {"Target", path}, {"BindOptions", {{"Propagation", propagation}}}};
+const char* WordOf(Propagation propagation) {
+  switch (propagation) {
+    case Propagation::kInherit:
+    case Propagation::kPrivate:
+      return "rprivate";
+    case Propagation::kSlave:
+      return "rslave";
+    case Propagation::kShared:
+      return "rshared";
+  }
+  return "rprivate";
+}
+
+json MountOf(const PluginRecord::Bind& bind) {
+  return {{"Type", "bind"},
+          {"Source", bind.source},
+          {"Target", bind.target},
+          {"ReadOnly", bind.read_only},
+          {"BindOptions", {{"Propagation", WordOf(bind.propagation)}}}};
+}
+
+// What every plugin has, at its own path, and what this one is given.
+json Mounts(const LaunchSpec& spec) {
+  const auto own = [](const std::string& path, Propagation propagation) {
+    return MountOf({path, path, /*read_only=*/false, propagation});
+  };
+  json mounts = {own("/dev", Propagation::kPrivate), own(spec.socket_directory, Propagation::kPrivate),
+                 own(spec.root, Propagation::kShared)};
+  for (const PluginRecord::Bind& bind : spec.run.binds) mounts.push_back(MountOf(bind));
+  return mounts;
 }
 
 // Those of the manager: an engine without CAP_SYS_RESOURCE may not raise them, and Podman tries.
@@ -56,11 +84,7 @@ json ContainerOf(const LaunchSpec& spec) {
       {"Image", spec.run.image},
       {"Env", Environment(spec)},
       {"Labels", {{"mooring.plugin", spec.plugin}, {"mooring.instance", spec.instance_id}}},
-      {"HostConfig",
-       {{"Privileged", true},
-        {"NetworkMode", "host"},
-        {"Mounts", {Bind("/dev", "rprivate"), Bind(spec.socket_directory, "rprivate"), Bind(spec.root, "rshared")}},
-        {"Ulimits", Limits()}}},
+      {"HostConfig", {{"Privileged", true}, {"NetworkMode", "host"}, {"Mounts", Mounts(spec)}, {"Ulimits", Limits()}}},
   };
   if (!spec.run.command.empty()) body["Cmd"] = spec.run.command;
   return body;

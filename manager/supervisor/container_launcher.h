@@ -2,7 +2,8 @@
 // name, which is made from the instance id: nothing has to be written down.
 //
 // Bound in at their own paths: /dev, the socket directory, and the root of staging and target paths with rshared, so
-// that the plugin's mounts are seen on the host and the host's in the plugin. Host network: plugins speak to storage.
+// that the plugin's mounts are seen on the host and the host's in the plugin; and the binds of its run. Host network:
+// plugins speak to storage.
 #ifndef MOORING_MANAGER_SUPERVISOR_CONTAINER_LAUNCHER_H_
 #define MOORING_MANAGER_SUPERVISOR_CONTAINER_LAUNCHER_H_
 

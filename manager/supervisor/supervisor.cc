@@ -11,46 +11,12 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "manager/state/keys.h"
+#include "manager/supervisor/run_check.h"
 
 namespace mooring::manager {
 namespace {
 
 constexpr PluginType kTypes[] = {PluginType::kNode, PluginType::kController};
-
-bool HasNul(const std::string& text) { return text.find('\0') != std::string::npos; }
-
-absl::Status CheckEnvironment(const StringMap& environment) {
-  for (const auto& [name, value] : environment) {
-    if (name.empty() || name.find('=') != std::string::npos || HasNul(name)) {
-      return InvalidArgument(fmt::format("{} is no name of an environment variable", Quote(name)));
-    }
-    if (HasNul(value)) return InvalidArgument(fmt::format("the value of {} holds a NUL byte", Quote(name)));
-    if (name == "CSI_ENDPOINT") return InvalidArgument("CSI_ENDPOINT is set by the manager: leave it out");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckWhatIsRun(const PluginRecord::Run& run) {
-  switch (run.kind) {
-    case PluginRecord::Run::Kind::kExec:
-      return run.command.empty() || run.command.front().empty() ? InvalidArgument("say which program is to be run")
-                                                                : absl::OkStatus();
-    case PluginRecord::Run::Kind::kContainer:
-      return run.image.empty() ? InvalidArgument("say of which image the container is to be") : absl::OkStatus();
-  }
-  return InvalidArgument("say whether it is a program or a container");
-}
-
-absl::Status CheckRun(const PluginRecord::Run& run) {
-  MOORING_RETURN_IF_ERROR(CheckWhatIsRun(run));
-  if (std::any_of(run.command.begin(), run.command.end(), HasNul)) {
-    return InvalidArgument("the command holds a NUL byte");
-  }
-  if (run.start_deadline < std::chrono::seconds(1) || run.start_deadline > std::chrono::hours(24)) {
-    return InvalidArgument("the start deadline is to be from 1 second to 1 day");
-  }
-  return CheckEnvironment(run.environment);
-}
 
 // Nobody in particular is allowed.
 absl::Status CheckDeclarer(const std::string& by) {
@@ -161,11 +127,11 @@ absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Declare(PluginReco
   return entry.plugin;
 }
 
-absl::Status Supervisor::Run(const std::string& name, const PluginRecord::Run& run, const std::string& declared_by,
+absl::Status Supervisor::Run(const std::string& name, const PluginRecord::Run& asked, const std::string& declared_by,
                              bool wait, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", name));
   MOORING_RETURN_IF_ERROR(CheckDeclarer(declared_by));
-  MOORING_RETURN_IF_ERROR(CheckRun(run));
+  MOORING_ASSIGN_OR_RETURN(const PluginRecord::Run run, CheckRun(asked, around_.settings.root));
   std::shared_ptr<SupervisedPlugin> plugin;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

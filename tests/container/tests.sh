@@ -129,11 +129,13 @@ test_podman_writes_and_reads_a_volume() {
   expect "the mounts" "$(mounts_of pod)" 0
 }
 
-# Our plugin as a privileged container, in the place of the process: its volumes are its own, below the manager's root.
+# Our plugin as a privileged container, in the place of the process: its volumes are its own, elsewhere on the host.
 test_the_plugin_runs_as_a_container() {
-  local state=$work/manager/mounts/plugin-state
+  local state=$work/plugin-state
+  mkdir -p "$state"
   make_plugin_image
-  "$bin/mooring" plugin run boxed.csi --image mooring-plugin:test -- --state-dir "$state" --driver-name boxed.csi
+  "$bin/mooring" plugin run boxed.csi --image mooring-plugin:test --bind "$state:/state" \
+    -- --state-dir /state --driver-name boxed.csi
   expect_match "its status" "$("$bin/mooring" plugin status boxed.csi)" 'healthy'
   expect "its containers" "$(docker ps -q -f label=mooring.plugin=boxed.csi | wc -l)" 1
   docker volume create -d mooring -o plugin=boxed.csi -o size=64MiB boxed

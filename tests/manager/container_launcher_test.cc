@@ -133,6 +133,17 @@ TEST_F(ContainerLauncherTest, J1_TheContainerIsPrivilegedAndHasWhatAPluginNeeds)
                              {"/dev", "rprivate"}, {spec_.socket_directory, "rprivate"}, {spec_.root, "rshared"}}));
 }
 
+TEST_F(ContainerLauncherTest, J1_ItsBindsAreMountedBesideWhatEveryPluginHas) {
+  spec_.run.binds = {{"/srv/state", "/state", false, Propagation::kPrivate}, {"/", "/host", true, Propagation::kSlave}};
+  ASSERT_OK(launcher_.Launch(spec_, Soon()));
+  const json mounts = engine_.created()["HostConfig"]["Mounts"];
+  ASSERT_EQ(mounts.size(), 5U);
+  EXPECT_EQ(mounts[3], json::parse(R"({"Type":"bind","Source":"/srv/state","Target":"/state","ReadOnly":false,
+                                       "BindOptions":{"Propagation":"rprivate"}})"));
+  EXPECT_EQ(mounts[4], json::parse(R"({"Type":"bind","Source":"/","Target":"/host","ReadOnly":true,
+                                       "BindOptions":{"Propagation":"rslave"}})"));
+}
+
 TEST_F(ContainerLauncherTest, J1_AnImageThatIsMissingIsPulled) {
   engine_.Answer("GET /images/registry.example:5000/plugin:1/json", 404, R"({"message":"no such image"})");
   ASSERT_OK(launcher_.Launch(spec_, Soon()));

@@ -94,6 +94,7 @@ inline PluginRecord SamplePlugin(const std::string& name = "mooring.csi") {
                                  .image = "mooring:1",
                                  .environment = {{"KEY", "value"}},
                                  .engine = "/run/docker.sock",
+                                 .binds = {{"/srv/state", "/state", true, Propagation::kSlave}},
                                  .start_deadline = std::chrono::seconds(17),
                                  .generation = 9};
   plugin.endpoint = "unix:///run/csi.sock";

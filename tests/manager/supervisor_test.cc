@@ -49,6 +49,47 @@ TEST_F(SupervisorTest, J1_AnImageIsLaunchedAsAContainer) {
   EXPECT_EQ(Front("boxed")->provider, "container");
 }
 
+TEST_F(SupervisorTest, J3_OtherBindsAreANewVersionAndTheSameOnesAreNot) {
+  PluginRecord::Run run;
+  run.kind = PluginRecord::Run::Kind::kContainer;
+  run.image = "plugin:1";
+  run.binds = {{"/srv//state/", "/state", false, Propagation::kPrivate}};
+  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  ASSERT_THAT(container_.Processes(), SizeIs(1));
+  EXPECT_EQ(container_.Processes()[0].spec.run.binds[0].source, "/srv/state");
+  run.binds[0].read_only = true;
+  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  ASSERT_THAT(container_.Processes(), SizeIs(2));
+  EXPECT_TRUE(container_.Processes()[1].spec.run.binds[0].read_only);
+}
+
+TEST_F(SupervisorTest, J1_BindsThatCannotBeAreRefused) {
+  PluginRecord::Run run;
+  run.kind = PluginRecord::Run::Kind::kContainer;
+  run.image = "plugin:1";
+  const auto refused = [&](std::vector<PluginRecord::Bind> binds, const std::string& words) {
+    run.binds = std::move(binds);
+    EXPECT_THAT(supervisor_->Run("boxed", run, "people", false, Soon()),
+                FailsWith(absl::StatusCode::kInvalidArgument, words));
+  };
+  const auto plain = Propagation::kPrivate;
+  refused({{"state", "/state", false, plain}}, "the path of the host");
+  refused({{"/state", "state", false, plain}}, "the path in the container");
+  refused({{"/a/../b", "/state", false, plain}}, "the path of the host");
+  refused({{"/a", "/", false, plain}}, "the path in the container");
+  refused({{"/a:b", "/state", false, plain}}, "are not allowed");
+  refused({{"/a", "/state,b", false, plain}}, "are not allowed");
+  refused({{"/a", "/dev/", false, plain}}, "'/dev'");
+  refused({{"/a", settings_.root, false, plain}}, "the manager puts");
+  refused({{"/a", "/b", true, Propagation::kShared}}, "write access");
+  refused({{"/a", "/b", false, plain}, {"/c", "/b/", false, plain}}, "two binds are at '/b'");
+  run.kind = PluginRecord::Run::Kind::kExec;
+  run.command = {"plugin"};
+  refused({{"/a", "/b", false, plain}}, "binds are for containers");
+  EXPECT_THAT(supervisor_->Declared(), IsEmpty());
+}
+
 TEST_F(SupervisorTest, J1_TheSameRunAgainStartsNothing) {
   ASSERT_OK(RunPlugin("one"));
   ASSERT_OK(RunPlugin("one"));

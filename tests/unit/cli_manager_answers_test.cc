@@ -63,6 +63,13 @@ TEST_F(ManagerAnswersTest, ASickPluginIsShownWithItsLastWords) {
   EXPECT_EQ(Run({"plugin", "status", "--quiet"}).out, "p\n");
 }
 
+TEST_F(ManagerAnswersTest, APluginIsShownWithItsBinds) {
+  Answer<v1::ListPluginsResponse>(R"(plugins { name: "p" binds { source: "/a" target: "/b" }
+    binds { source: "/c" target: "/d" read_only: true propagation: PROPAGATION_SLAVE } })");
+  EXPECT_THAT(Run({"plugin", "status", "p"}).out, AllOf(HasSubstr(" /a:/b\n"), HasSubstr(" /c:/d:ro,rslave\n")));
+  EXPECT_THAT(Run({"plugin", "status", "--json"}).out, HasSubstr(R"("source":"/a")"));
+}
+
 TEST_F(ManagerAnswersTest, APluginThatIsNotThereIsAnError) {
   const Result result = Run({"plugin", "status", "p"});
   EXPECT_EQ(result.status, kExitFailed);

@@ -95,6 +95,21 @@ TEST_F(ManagerRequestsTest, RunsAnImage) {
          environment { key: "TOKEN" value: "x=y" } })");
 }
 
+TEST_F(ManagerRequestsTest, BindsPathsOfTheHostIntoAContainer) {
+  Answer<v1::RunPluginReply>("done { name: 'p' }");
+  Do({"plugin", "run", "p", "--image", "csi:1", "--bind", "/srv/a b:/state", "--bind", "/etc/ceph:/etc/ceph:ro",
+      "--bind", "/:/host:rw,rslave", "--bind", "/a:/b:ro,rslave"});
+  ExpectSent<v1::RunPluginRequest>(
+      R"(name: "p" declared_by: "cli" wait: true run { kind: CONTAINER image: "csi:1"
+         binds { source: "/srv/a b" target: "/state" } binds { source: "/etc/ceph" target: "/etc/ceph" read_only: true }
+         binds { source: "/" target: "/host" propagation: PROPAGATION_SLAVE }
+         binds { source: "/a" target: "/b" read_only: true propagation: PROPAGATION_SLAVE } })");
+  for (const char* wrong : {"/a", "/a:", ":/b", "a:/b", "/a:b", "/a:/b:ro:x", "/a:/b:", "/a:/b:ro,", "/a:/b:no"}) {
+    ExpectUsage({"plugin", "run", "p", "--image", "csi:1", "--bind", wrong}, std::string("--bind '") + wrong + "'");
+  }
+  ExpectUsage({"plugin", "run", "p", "--exec", "x", "--bind", "/a:/b"}, "--bind is for containers (--image)");
+}
+
 TEST_F(ManagerRequestsTest, RunTakesAProgramOrAnImage) {
   ExpectUsage({"plugin", "run", "p"}, "--exec COMMAND or --image IMAGE");
   ExpectUsage({"plugin", "run", "p", "--exec", "x", "--image", "y"}, "--exec COMMAND or --image IMAGE");
