@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "manager/api/answers.h"
 #include "manager/api/handlers.h"
-#include "manager/record_codec.h"
+#include "manager/api/requests.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
@@ -42,16 +42,6 @@ v1::PluginStatus StatusOf(const Parts& parts, const std::string& name) {
     status->name = name;
   }
   return Described(parts, *status, parts.supervisor->Declared());
-}
-
-absl::StatusOr<PluginRecord::Run> ParseRun(const v1::PluginRun& message) {
-  MOORING_ASSIGN_OR_RETURN(PluginRecord::Run run, FromProto(message));
-  const bool is_exec = run.kind == PluginRecord::Run::Kind::kExec;
-  if (is_exec && run.command.empty()) {
-    return InvalidArgument("a plugin to run needs a command (--exec) or an image (--image)");
-  }
-  if (!is_exec && run.image.empty()) return InvalidArgument("a plugin that is a container needs an image");
-  return run;
 }
 
 // Tells what is heard of the plugin until `start` has ended.

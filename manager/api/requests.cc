@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/path.h"
+#include "base/socket_path.h"
 #include "base/status.h"
 #include "manager/record_codec.h"
 #include "manager/state/keys.h"
@@ -120,6 +121,19 @@ absl::StatusOr<AttachRequest> ParseAttach(const v1::AttachRequest& message, cons
   task.has_mount_options = !(request.options == MountOptions());
   MOORING_RETURN_IF_ERROR(CheckTaskRequest(task));
   return request;
+}
+
+absl::StatusOr<PluginRecord::Run> ParseRun(const v1::PluginRun& message) {
+  MOORING_ASSIGN_OR_RETURN(PluginRecord::Run run, FromProto(message));
+  const bool is_exec = run.kind == PluginRecord::Run::Kind::kExec;
+  if (is_exec && run.command.empty()) {
+    return InvalidArgument("a plugin to run needs a command (--exec) or an image (--image)");
+  }
+  if (!is_exec && run.image.empty()) return InvalidArgument("a plugin that is a container needs an image");
+  if (run.engine.empty()) return run;
+  MOORING_ASSIGN_OR_RETURN(const std::string socket, ParseSocketPath(run.engine));
+  MOORING_ASSIGN_OR_RETURN(run.engine, NormalisePath("the engine's socket", socket));
+  return run;
 }
 
 }  // namespace mooring::manager

@@ -27,6 +27,9 @@ absl::StatusOr<ClaimRequest> ParseClaim(const v1::ClaimVolumeRequest& message, c
                                         const std::string& host);
 absl::StatusOr<AttachRequest> ParseAttach(const v1::AttachRequest& message, const Volume& volume);
 
+// How a plugin is to be run. Its engine is written as DOCKER_HOST is, "unix:///run/podman/podman.sock", or as a path.
+absl::StatusOr<PluginRecord::Run> ParseRun(const v1::PluginRun& message);
+
 }  // namespace mooring::manager
 
 #endif  // MOORING_MANAGER_API_REQUESTS_H_

@@ -22,7 +22,7 @@ copy_program() {
   done < <(printf '%s\n' "$2" && ldd "$2" | grep -oE '/[^ ]+')
 }
 
-# make_plugin_image: "mooring-plugin:test", our plugin and what it executes.
+# make_plugin_image ENGINE: "localhost/mooring-plugin:test", our plugin and what it executes.
 make_plugin_image() {
   local program root=$work/plugin-image
   mkdir -p "$root/etc" "$root/tmp" "$root/proc" "$root/sys" "$root/dev" "$root/run" "$root/var/lib"
@@ -34,6 +34,6 @@ make_plugin_image() {
     mv -- "$root$bin/$program" "$root/usr/bin/$program"
   done
   tar -C "$root" -cf "$work/plugin-image.tar" .
-  docker import --change 'ENTRYPOINT ["/usr/bin/mooring-plugin"]' --change 'ENV PATH=/usr/bin:/usr/sbin:/bin:/sbin' \
-    "$work/plugin-image.tar" mooring-plugin:test >/dev/null
+  "$1" import --change 'ENTRYPOINT ["/usr/bin/mooring-plugin"]' --change 'ENV PATH=/usr/bin:/usr/sbin:/bin:/sbin' \
+    "$work/plugin-image.tar" localhost/mooring-plugin:test >/dev/null
 }

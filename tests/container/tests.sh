@@ -129,27 +129,50 @@ test_podman_writes_and_reads_a_volume() {
   expect "the mounts" "$(mounts_of pod)" 0
 }
 
-# Our plugin as a privileged container, in the place of the process: its volumes are its own, elsewhere on the host.
-test_the_plugin_runs_as_a_container() {
-  local state=$work/plugin-state
+# plugin_runs_in_a_container ENGINE [FLAG...]: our plugin as a privileged container of docker or podman_do, in the place of
+# the process: its volumes are its own, elsewhere on the host.
+plugin_runs_in_a_container() {
+  local engine=$1 name=boxed.csi state=$work/$1-state user=user container
+  shift
   mkdir -p "$state"
-  make_plugin_image
-  "$bin/mooring" plugin run boxed.csi --image mooring-plugin:test --bind "$state:/state" \
-    -- --state-dir /state --driver-name boxed.csi
-  expect_match "its status" "$("$bin/mooring" plugin status boxed.csi)" 'healthy'
-  expect "its containers" "$(docker ps -q -f label=mooring.plugin=boxed.csi | wc -l)" 1
-  docker volume create -d mooring -o plugin=boxed.csi -o size=64MiB boxed
-  docker run -d --name user --network none -v boxed:/data base sleep 1000
-  docker exec user sh -c 'echo hello >/data/f'
+  "$bin/mooring" plugin run "$name" --image localhost/mooring-plugin:test --bind "$state:/state" "$@" \
+    -- --state-dir /state --driver-name "$name"
+  expect_match "its status" "$("$bin/mooring" plugin status "$name")" 'healthy'
+  container=$(containers_of "$engine" "$name")
+  expect "its containers" "$(wc -w <<<"$container")" 1
+  docker volume create -d mooring -o "plugin=$name" -o size=64MiB "$name"
+  docker run -d --name "$user" --network none -v "$name:/data" base sleep 1000
+  docker exec "$user" sh -c 'echo hello >/data/f'
   end manager KILL
   start_manager
-  expect "its containers after a restart of the manager" "$(docker ps -q -f label=mooring.plugin=boxed.csi | wc -l)" 1
-  docker ps -q -f label=mooring.plugin=boxed.csi | xargs docker kill
-  expect "what is read without the plugin" "$(docker exec user cat /data/f)" hello
-  await "another container of the plugin" "$bin/mooring" plugin status boxed.csi
-  docker rm -f user
-  expect "what is read later" "$(in_docker -v boxed:/data base cat /data/f)" hello
-  docker volume rm boxed
-  "$bin/mooring" plugin stop boxed.csi
-  expect "its containers when it is stopped" "$(docker ps -aq -f label=mooring.plugin=boxed.csi | wc -l)" 0
+  await "the manager finds it again" is_healthy "$name"
+  expect "its containers after a restart of the manager" "$(containers_of "$engine" "$name")" "$container"
+  "$engine" kill "$container"
+  expect "what is read without the plugin" "$(docker exec "$user" cat /data/f)" hello
+  await "another container of the plugin" is_another "$container" "$engine" "$name"
+  await "the health of that one" is_healthy "$name"
+  docker rm -f "$user"
+  expect "the claims of a container that is gone" "$(claims_of "$name")" 0
+  expect "what is read later" "$(in_docker -v "$name:/data" base cat /data/f)" hello
+  docker volume rm "$name"
+  "$bin/mooring" plugin stop "$name"
+  expect "its containers when it is stopped" "$("$engine" ps -aq --filter "label=mooring.plugin=$name")" ''
+}
+
+containers_of() { "$1" ps -q --filter "label=mooring.plugin=$2"; }
+is_another() { [ -n "$(containers_of "$2" "$3")" ] && [ "$(containers_of "$2" "$3")" != "$1" ]; }
+is_healthy() { "$bin/mooring" plugin status "$1" --json | jq -e '.plugins[0].nodes.healthy == 1'; }
+
+test_the_plugin_runs_in_a_container_of_docker() {
+  make_plugin_image docker
+  plugin_runs_in_a_container docker
+}
+
+# Its API service is the engine.
+test_the_plugin_runs_in_a_container_of_podman() {
+  make_plugin_image podman_do
+  start podman podman_do system service --time 0 "unix://$work/podman.sock"
+  await "podman serves" test -S "$work/podman.sock"
+  plugin_runs_in_a_container podman_do --engine "unix://$work/podman.sock"
+  end podman TERM
 }

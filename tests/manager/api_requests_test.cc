@@ -108,6 +108,22 @@ TEST(ApiRequests, WhatOnlyTheManagerSaysIsNotTakenFromACaller) {
   EXPECT_FALSE(volume->exhausted_at.has_value());
 }
 
+TEST(ApiRequests, J1_AnEngineIsASocketWrittenAsAPathOrAsAnEndpoint) {
+  v1::PluginRun run;
+  run.set_kind(v1::PluginRun::CONTAINER);
+  run.set_image("plugin:1");
+  EXPECT_EQ(ParseRun(run)->engine, "") << "the manager's own";
+  for (const char* engine :
+       {"/run/podman/podman.sock", "unix:///run/podman//podman.sock", "unix:/run/podman/podman.sock"}) {
+    run.set_engine(engine);
+    EXPECT_EQ(ParseRun(run)->engine, "/run/podman/podman.sock") << engine;
+  }
+  for (const char* engine : {"tcp://127.0.0.1:2375", "podman.sock", "/run/../podman.sock"}) {
+    run.set_engine(engine);
+    EXPECT_THAT(ParseRun(run), FailsWith(Code::kInvalidArgument, engine)) << engine;
+  }
+}
+
 TEST(ApiAnswers, MountFlagsAndSecretsAreNotShown) {
   Volume volume = kWriter;
   volume.mount_options.flags = {"password=sesame"};
