@@ -12,6 +12,7 @@
 #include "base/unique_fd.h"
 #include "tests/manager/system/manager_test.h"
 #include "tests/rpc/peer_namespace.h"
+#include "tests/support/fuse_server.h"
 
 namespace mooring::testing {
 namespace {
@@ -37,6 +38,14 @@ class KernelMounts : public ManagerTest {
     const std::vector<v1::Attachment> all = client().Attachments();
     EXPECT_THAT(all, SizeIs(1));
     return all.empty() ? v1::Attachment() : all.front();
+  }
+
+  v1::Attachment OnlyAttachmentOf(const std::string& id) {
+    for (const v1::Attachment& attachment : client().Attachments()) {
+      if (attachment.volume().id() == id) return attachment;
+    }
+    ADD_FAILURE() << id << " is not attached";
+    return {};
   }
 
   // A FUSE mount whose server is dead: ENOTCONN, as from every network filesystem that was lost.
@@ -105,6 +114,35 @@ TEST_F(KernelMounts, D7_ADetachTakesABrokenTargetDown) {
   EXPECT_OK(client().Detach("web-1", "db"));
   EXPECT_THAT(MountsHere(), IsEmpty());
   EXPECT_THAT(client().Claims(), IsEmpty());
+}
+
+// Slow is not broken: nothing is taken down, and nobody waits for it for ever.
+TEST_F(KernelMounts, D7_AServerThatHangsHoldsUpNeitherItsOwnCallsForEverNorOthers) {
+  constexpr std::chrono::seconds kPromptly{10};
+  RunPlugin(kOurPlugin);
+  Create("other", kOurPlugin);
+  const std::string path = Attached("db"), other = Attached("other");
+  const std::string target = OnlyAttachmentOf("db").target_path();
+  ASSERT_EQ(TryWrite(other + "/f", "kept"), 0);
+  ASSERT_EQ(process().End(SIGTERM), 0);
+  ASSERT_EQ(::umount2(path.c_str(), UMOUNT_NOFOLLOW), 0);
+  ASSERT_EQ(::umount2(other.c_str(), UMOUNT_NOFOLLOW), 0);
+  ASSERT_EQ(::umount2(target.c_str(), UMOUNT_NOFOLLOW), 0);
+  FuseServer server(target);
+  server.Hang();
+  const auto start = std::chrono::steady_clock::now();
+  Start();
+  EXPECT_TRUE(Eventually([&] { return ReadFile(other + "/f") == "kept"; }, std::chrono::seconds(30)));
+  client().set_deadline(std::chrono::seconds(3));
+  EXPECT_THAT(client().Detach("web-1", "db"), FailsWith(Code::kDeadlineExceeded, "")) << "this plugin looks, and hangs";
+  client().set_deadline(std::chrono::seconds(60));
+  EXPECT_OK(client().Detach("web-1", "other"));
+  EXPECT_OK(client().Attach("other", "web-1", other));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kPromptly);
+  EXPECT_THAT(MountsAt(target), SizeIs(1)) << "what hangs is not taken for broken";
+  server.Die();
+  EXPECT_TRUE(Eventually([&] { return client().Attachments().size() == 1; }, std::chrono::seconds(30)));
+  EXPECT_THAT(MountsAt(target), IsEmpty());
 }
 
 TEST_F(KernelMounts, ABusyDetachSaysWhatIsMountedBelow) {
