@@ -14,8 +14,6 @@
 namespace mooring {
 namespace {
 
-absl::Status Stopping() { return Unavailable("this process is stopping: call again when it is back"); }
-
 // A key is one byte of the file, which need not be that long: FNV-1a, the same in every build. Two keys that share a
 // byte would merely wait for each other.
 off_t ByteOf(const std::string& key) {
@@ -66,14 +64,14 @@ absl::Status KeyedLocks::WaitInProcess(const std::string& key, std::string_view 
   std::unique_lock<std::mutex> lock(mutex_);
   Entry& entry = entries_[key];
   ++entry.waiters;
-  const bool awake = entry.free.wait_until(lock, deadline, [&] { return !entry.held || stopping_; });
+  const bool awake = entry.free.wait_until(lock, deadline, [&] { return !entry.held || !stopped_.ok(); });
   --entry.waiters;
-  if (!entry.held && !stopping_) {
+  if (!entry.held && stopped_.ok()) {
     entry.held = true;
     return absl::OkStatus();
   }
   if (!entry.held && entry.waiters == 0) entries_.erase(key);
-  return awake ? Stopping() : Pending(what, key);
+  return awake ? stopped_ : Pending(what, key);
 }
 
 // Held in this process; others are asked again and again, since fcntl(2) knows no deadline. They seldom meet.
@@ -82,7 +80,7 @@ absl::Status KeyedLocks::WaitForProcesses(const std::string& key, std::string_vi
   for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, kLongestPause)) {
     if (SetLock(file_, key, F_WRLCK) == 0) return absl::OkStatus();
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) return ErrnoStatus(errno, "lock for", key);
-    if (IsStopping()) return Stopping();
+    MOORING_RETURN_IF_ERROR(stopped());
     if (Clock::now() >= deadline) return Pending(what, key);
     std::this_thread::sleep_for(pause);
   }
@@ -100,14 +98,14 @@ void KeyedLocks::Release(const std::string& key) {
   }
 }
 
-bool KeyedLocks::IsStopping() {
+absl::Status KeyedLocks::stopped() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return stopping_;
+  return stopped_;
 }
 
-void KeyedLocks::Stop() {
+void KeyedLocks::Stop(const absl::Status& why) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  stopping_ = true;
+  stopped_ = why;
   for (auto& [key, entry] : entries_) entry.free.notify_all();
 }
 

@@ -37,11 +37,12 @@ class KeyedLocks {
   // Of all processes that use this file, which is made (0600) where it is missing. A process that ends holds nothing.
   static absl::StatusOr<std::unique_ptr<KeyedLocks>> Shared(const std::string& path);
 
-  // Waits until nobody holds `key`; ABORTED ("an operation is pending", CSI) past `deadline`, UNAVAILABLE after Stop.
-  // `what` names the key in the message. KeyedLocks must outlive what it gave.
+  // Waits until nobody holds `key`; ABORTED ("an operation is pending", CSI) past `deadline`; after Stop what that
+  // gave. `what` names the key in the message. KeyedLocks must outlive what it gave.
   absl::StatusOr<Hold> Acquire(const std::string& key, std::string_view what, Clock::time_point deadline);
 
-  void Stop();  // ends all waiting, now and later
+  // Ends all waiting, now and later.
+  void Stop(const absl::Status& why = absl::UnavailableError("this process is stopping: call again when it is back"));
 
  private:
   struct Entry {
@@ -52,12 +53,12 @@ class KeyedLocks {
   absl::Status WaitInProcess(const std::string& key, std::string_view what, Clock::time_point deadline);
   absl::Status WaitForProcesses(const std::string& key, std::string_view what, Clock::time_point deadline);
   void Release(const std::string& key);
-  bool IsStopping();
+  absl::Status stopped();
 
   std::mutex mutex_;
   std::map<std::string, Entry> entries_;  // only of keys that are held or waited for
-  bool stopping_ = false;
-  UniqueFd file_;  // none: of this process alone
+  absl::Status stopped_;                  // OK: it goes on
+  UniqueFd file_;                         // none: of this process alone
 };
 
 }  // namespace mooring

@@ -30,6 +30,7 @@ struct Flags {
   std::string engine = Config().engine;
   std::string log_level = Config().log_level;
   std::string log_format = Config().log_format;
+  std::string stop_grace = fmt::format("{}", Config().stop_grace.count());
   std::string stop_timeout = fmt::format("{}", Config().stop_timeout.count());
 };
 
@@ -81,6 +82,7 @@ absl::StatusOr<Config> Check(const Flags& flags) {
   MOORING_RETURN_IF_ERROR(CheckNameOrNone("--docker-plugin", flags.docker_plugin));
   config.docker_plugin = flags.docker_plugin;
   MOORING_ASSIGN_OR_RETURN(config.engine, CheckSocket("--engine", flags.engine));
+  MOORING_ASSIGN_OR_RETURN(config.stop_grace, ParseSeconds("--stop-grace", flags.stop_grace));
   MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseSeconds("--stop-timeout", flags.stop_timeout));
   MOORING_ASSIGN_OR_RETURN(config.log_level,
                            OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
@@ -108,8 +110,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "CSI plugin of the volumes that Docker and Podman make (default: the only one there is)");
   add("--engine", flags.engine, "MOORING_MANAGER_ENGINE",
       "API socket of Docker or Podman, for plugins that run as containers");
+  add("--stop-grace", flags.stop_grace, "MOORING_MANAGER_STOP_GRACE",
+      "seconds that calls to plugins which are under way at SIGTERM may go on; the next start goes on with the rest");
   add("--stop-timeout", flags.stop_timeout, "MOORING_MANAGER_STOP_TIMEOUT",
-      "seconds that calls under way are given to end after SIGTERM");
+      "seconds after SIGTERM until the manager ends in the middle of whatever does not end");
   add("--log-level", flags.log_level, "MOORING_MANAGER_LOG_LEVEL", "debug, info, warning or error");
   add("--log-format", flags.log_format, "MOORING_MANAGER_LOG_FORMAT", "text or json");
 }

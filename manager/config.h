@@ -21,7 +21,8 @@ struct Config {
   std::string engine = "/run/docker.sock";  // API of Docker or Podman, for plugins that are containers
   std::string log_level = "info";
   std::string log_format = "text";
-  std::chrono::seconds stop_timeout{30};
+  std::chrono::seconds stop_grace{2};     // for calls to plugins that are under way at the stop
+  std::chrono::seconds stop_timeout{30};  // for all that is under way then
   bool print_version = false;
 };
 

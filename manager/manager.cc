@@ -47,10 +47,10 @@ absl::Status AssemblePlugins(Parts& parts) {
   parts.exec_launcher = std::make_unique<ExecLauncher>();
   parts.container_launcher = std::make_unique<ContainerLauncher>(config.engine);
   parts.supervisor =
-      std::make_unique<Supervisor>(parts.store, *parts.registry, parts.events, ConnectCsi, *parts.exec_launcher,
-                                   *parts.container_launcher, SupervisingOf(config));
+      std::make_unique<Supervisor>(parts.store, *parts.registry, parts.events, parts.channels.connector(),
+                                   *parts.exec_launcher, *parts.container_launcher, SupervisingOf(config));
   parts.plugins = std::make_unique<PluginLoop>(
-      *parts.registry, parts.events, ConnectCsi, [&parts] { return ExpectedOf(*parts.supervisor); },
+      *parts.registry, parts.events, parts.channels.connector(), [&parts] { return ExpectedOf(*parts.supervisor); },
       PluginLoop::Settings());
   return absl::OkStatus();
 }
@@ -58,14 +58,17 @@ absl::Status AssemblePlugins(Parts& parts) {
 absl::Status AssembleVolumes(Parts& parts, Mounts& kernel) {
   const Config& config = parts.config;
   MOORING_ASSIGN_OR_RETURN(parts.journal, MountJournal::Open(parts.store, config.host));
+  const RetryPolicy retry{.stop = &parts.stop};
   VolumeManager::Settings mounting;
   mounting.root = config.root;
+  mounting.retry = retry;
   parts.volume_manager =
       std::make_unique<VolumeManager>(*parts.plugins, kernel, *parts.journal, parts.events, mounting);
   parts.volumes = std::make_unique<Volumes>(parts.store, *parts.plugins, *parts.volume_manager, parts.controller_locks,
-                                            parts.events, RetryPolicy());
+                                            parts.events, retry);
   Claims::Settings claiming;
   claiming.host = config.host;
+  claiming.retry = retry;
   parts.claims = std::make_unique<Claims>(parts.store, *parts.plugins, parts.controller_locks, parts.events, claiming);
   Attachments::Settings attaching;
   attaching.host = config.host;
@@ -83,6 +86,9 @@ bool IsMountedHere(const Parts& parts, const Claim& claim) {
 }
 
 }  // namespace
+
+Parts::Parts(Config checked, std::unique_ptr<State> opened)
+    : config(std::move(checked)), channels(ConnectCsi), state(std::move(opened)) {}
 
 absl::StatusOr<std::unique_ptr<Manager>> Manager::Start(const Config& asked, Mounts& kernel) {
   MOORING_ASSIGN_OR_RETURN(Config config, MakeDirectories(asked));
@@ -142,23 +148,47 @@ void Manager::KeepHouse() {
   }
 }
 
-void Manager::Stop() {
+// What waits for a plugin is woken last: by then it sees that the manager stops, and does not try again.
+void Manager::BeginStop() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (std::exchange(stopping_, true)) return;
     changed_.notify_all();
   }
+  parts_->stop.Stop();
+  parts_->attachments->BeginStop();
+  parts_->volume_manager->Stop();
+  parts_->volumes->Stop();
+  parts_->controller_locks.Stop(Stopping());
+  parts_->supervisor->BeginShutdown();
+  parts_->plugins->EndWaits();
+  closer_ = std::thread(&Manager::CloseChannelsLater, this);
+}
+
+void Manager::CloseChannelsLater() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (changed_.wait_for(lock, parts_->config.stop_grace, [this] { return stopped_; })) return;
+  lock.unlock();
+  parts_->channels.CloseAll();
+}
+
+void Manager::Stop() {
+  BeginStop();
   parts_->events.Close();
   parts_->state->EndWatches();
   parts_->registry->Close();
-  parts_->volume_manager->Stop();
-  parts_->controller_locks.Stop();
   parts_->supervisor->Shutdown();
   parts_->plugins->Shutdown();
-  parts_->attachments->Stop();  // waits for its calls to plugins, which have ended by now
+  parts_->attachments->Stop();
   for (std::thread* thread : {&resumer_, &follower_, &housekeeper_}) {
     if (thread->joinable()) thread->join();
   }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+  }
+  if (closer_.joinable()) closer_.join();
 }
 
 }  // namespace mooring::manager

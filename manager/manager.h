@@ -16,11 +16,13 @@
 #include "manager/attach/attachments.h"
 #include "manager/claims/claims.h"
 #include "manager/config.h"
+#include "manager/csi/open_channels.h"
 #include "manager/events.h"
 #include "manager/plugins/plugin_loop.h"
 #include "manager/plugins/registry.h"
 #include "manager/state/records_store.h"
 #include "manager/state/state.h"
+#include "manager/stop_token.h"
 #include "manager/supervisor/launcher.h"
 #include "manager/supervisor/supervisor.h"
 #include "manager/volumes/mount_journal.h"
@@ -32,9 +34,11 @@ namespace mooring::manager {
 
 // In the order of their dependence: what stands below uses what stands above and goes first.
 struct Parts {
-  Parts(Config checked, std::unique_ptr<State> opened) : config(std::move(checked)), state(std::move(opened)) {}
+  Parts(Config checked, std::unique_ptr<State> opened);
 
   Config config;
+  StopToken stop;
+  OpenChannels channels;
   std::unique_ptr<State> state;
   RecordsStore store{*state};
   Events events;
@@ -59,7 +63,11 @@ class Manager {
 
   Parts& parts() { return *parts_; }
 
-  // Takes no new work; mounts and plugins stay as they are.
+  // Everything that waits ends, CANCELLED, and no plugin is called any more. Calls to plugins that are under way may
+  // end by themselves for config.stop_grace; then they are cut short. Returns at once.
+  void BeginStop();
+
+  // That, and waits for its end. Mounts and plugins stay as they are.
   void Stop();
 
  private:
@@ -67,15 +75,18 @@ class Manager {
   absl::Status Begin();
   void FollowHealth();
   void KeepHouse();
+  void CloseChannelsLater();
 
   std::unique_ptr<Parts> parts_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
+  bool stopped_ = false;
   std::map<std::string, bool> news_;  // plugins whose health has changed, and whether they are well now
   std::thread resumer_;               // of volumes that were half made or half deleted before the start
   std::thread follower_;              // sends plugins that are back what is owed to them
   std::thread housekeeper_;
+  std::thread closer_;  // of channels to plugins, at the stop
 };
 
 }  // namespace mooring::manager

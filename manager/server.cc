@@ -71,12 +71,16 @@ void Pause(int stop) {
 // can connect.
 struct Server::Serving {
   Serving(Manager& of, ListeningSocket&& listening)
-      : service(MakeManagerService(of.parts())), socket(std::move(listening)), stop(::eventfd(0, EFD_CLOEXEC)) {}
+      : manager(of),
+        service(MakeManagerService(of.parts())),
+        socket(std::move(listening)),
+        stop(::eventfd(0, EFD_CLOEXEC)) {}
 
   absl::Status ServeDocker(Parts& parts);
   void Accept();
   void End();
 
+  Manager& manager;
   std::unique_ptr<ManagerService> service;
   ListeningSocket socket;
   UniqueFd stop;  // an eventfd
@@ -147,6 +151,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Manager& manager, std::opt
 
 absl::Status Server::Stop(std::chrono::seconds patience) {
   const Clock::time_point until = Clock::now() + patience;
+  serving_->manager.BeginStop();
   DockerHttpServer* const docker = serving_->docker.get();
   if (docker != nullptr) docker->Stop(Clock::now()).IgnoreError();  // no new ones while the API's are waited for
   std::vector<std::string> left = serving_->service->Drain(until);

@@ -20,7 +20,9 @@ class Server {
   static absl::StatusOr<std::unique_ptr<Server>> Start(Manager& manager, std::optional<ListeningSocket> passed);
   ~Server();
 
-  absl::Status Stop(std::chrono::seconds patience);  // calls under way end, streams are ended
+  // Begins the manager's stop, ends streams, and waits for the calls under way. DEADLINE_EXCEEDED names those that are
+  // under way still.
+  absl::Status Stop(std::chrono::seconds patience);
 
  private:
   struct Serving;

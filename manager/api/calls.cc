@@ -173,6 +173,9 @@ grpc::Status Calls::Run(grpc::ServerContext& context, const ProtoMessage& reques
   if (length == Length::kEndless && absl::IsUnavailable(status) && context.IsCancelled()) {
     status = absl::CancelledError("the caller went away");  // which is no trouble
   }
+  if (absl::IsCancelled(status) && !context.IsCancelled()) {  // not by the caller, to whom it would mean that
+    status = Unavailable(Message(status) + "; ask again when it is back");
+  }
   LogCall(request, status, Clock::now() - start);
   return ToGrpc(status);
 }

@@ -96,6 +96,12 @@ std::string Name(const MountRecord& record) {
   return fmt::format("volume {} for {}", ToString(record.volume), Quote(record.allocation));
 }
 
+// A manager that stops takes nothing back: an intent stays.
+absl::Status CutShort(const MountRecord& record) {
+  return Annotate(Stopping(),
+                  fmt::format("attach {} was cut short, and is taken back when the manager is back", Name(record)));
+}
+
 }  // namespace
 
 absl::StatusOr<MountRecord> Attachments::Attach(const AttachRequest& request, const OnStep& asked_step,
@@ -120,8 +126,10 @@ absl::StatusOr<MountRecord> Attachments::Attach(const AttachRequest& request, co
 absl::StatusOr<MountRecord> Attachments::AttachAnew(MountRecord record, const OnStep& on_step,
                                                     Clock::time_point until) {
   const absl::StatusOr<ClaimAnswer> answer = IntendAndClaim(record, on_step, until);
+  if (absl::IsCancelled(answer.status())) return CutShort(record);
   MOORING_RETURN_IF_ERROR(Annotate(answer.status(), "attach " + Name(record)));
   const absl::Status status = MountClaimed(record, *answer, on_step, until);
+  if (absl::IsCancelled(status)) return CutShort(record);
   if (!status.ok()) return TakeBack(record, Annotate(status, "attach " + Name(record)), on_step, until);
   return record;
 }
@@ -133,7 +141,7 @@ absl::StatusOr<ClaimAnswer> Attachments::IntendAndClaim(MountRecord& record, con
   MOORING_RETURN_IF_ERROR(WriteIntent(record, until));
   on_step("claim");
   absl::StatusOr<ClaimAnswer> answer = Claim(record, until);
-  if (answer.ok()) return answer;
+  if (answer.ok() || absl::IsCancelled(answer.status())) return answer;
   // Where even this fails, the intent is taken back as one that a killed manager left.
   if (!journal_.Remove(record).ok()) Schedule(record, settings_.first_retry, settings_.first_retry);
   return Annotate(answer.status(), "claim");
@@ -172,7 +180,8 @@ absl::StatusOr<ClaimAnswer> Attachments::Claim(const MountRecord& record, Clock:
   for (Clock::duration pause = settings_.claim_pause;; pause = std::min(2 * pause, settings_.longest_retry)) {
     absl::StatusOr<ClaimAnswer> answer = claims_.Claim(request, until);
     if (!absl::IsUnavailable(answer.status()) && !absl::IsAborted(answer.status())) return answer;
-    if (Clock::now() + pause >= patience || !Sleep(pause)) return answer;
+    if (Clock::now() + pause >= patience) return answer;
+    if (!Sleep(pause)) return Stopping();
   }
 }
 

@@ -22,13 +22,17 @@ Attachments::Attachments(MountJournal& journal, ClaimBroker& claims, VolumeMount
 
 Attachments::~Attachments() { Stop(); }
 
-void Attachments::Stop() {
+void Attachments::BeginStop() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
   }
-  locks_.Stop();
+  locks_.Stop(Stopping());
+}
+
+void Attachments::Stop() {
+  BeginStop();
   lanes_.Stop();
 }
 

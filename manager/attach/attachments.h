@@ -89,7 +89,8 @@ class Attachments {
   void WaitUntilRestored(Clock::time_point until);
   int restoring() const;  // those that wait for their plugin still
 
-  void Stop();
+  void BeginStop();  // all that waits ends, and nothing new begins
+  void Stop();       // and waits for what is under way in the background
 
  private:
   using Key = std::pair<std::string, std::string>;  // allocation and request

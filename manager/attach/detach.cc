@@ -37,6 +37,7 @@ absl::Status Attachments::Detach(const std::string& allocation, const std::strin
 absl::Status Attachments::Finish(MountRecord record, const OnStep& on_step, Clock::time_point until) {
   on_step("unmount");
   const absl::Status unmounted = volumes_.Unmount(record, until);
+  if (absl::IsCancelled(unmounted)) return unmounted;
   // Whoever holds it is at the claims, not at a node: the outcome is told even when the time is up.
   const Clock::time_point patience = std::max(until, Clock::now() + settings_.claim_patience);
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold claim, LockClaim(record, patience));
@@ -73,7 +74,7 @@ bool Attachments::IsClaimShared(const MountRecord& record) const {
 
 // For who looks at the attachments. The same again is not written again.
 void Attachments::Note(MountRecord& record, const absl::Status& problem) {
-  if (record.problem == Message(problem)) return;
+  if (record.problem == Message(problem) || absl::IsCancelled(problem)) return;
   record.problem = Message(problem);
   journal_.Put(record, Durability::kOrdered).IgnoreError();
 }

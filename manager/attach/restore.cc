@@ -107,7 +107,7 @@ absl::Status Attachments::AttendLocked(MountRecord& record) {
       if (!status.ok()) Note(record, status);
       break;
   }
-  if (!status.ok() && Message(status) != before) Tell("waiting", record, status);
+  if (!status.ok() && !absl::IsCancelled(status) && Message(status) != before) Tell("waiting", record, status);
   return status;
 }
 

@@ -100,7 +100,8 @@ absl::StatusOr<ClaimAnswer> Claims::Claim(const ClaimRequest& asked, Clock::time
   if (request.node.empty()) request.node = settings_.host;
   auto answer = Take(request, until);
   if (answer.ok() && answer->claim.publish == ClaimRecord::Publish::kSent) answer = Publish(*answer, until);
-  if (!answer.ok() && (!IsWorthAnotherTry(answer.status()) || absl::IsResourceExhausted(answer.status()))) {
+  const bool refused_for_now = IsWorthAnotherTry(answer.status()) && !absl::IsResourceExhausted(answer.status());
+  if (!answer.ok() && !refused_for_now && !absl::IsCancelled(answer.status())) {
     ClaimRecord refused;
     refused.volume = request.volume;
     refused.allocation = request.allocation;
@@ -170,11 +171,12 @@ absl::StatusOr<std::string> Claims::ExternalNodeId(const ClaimRequest& request, 
   return node.fingerprint.node_id;
 }
 
-// Whoever is told that it failed has nothing: a claim that stayed would be nobody's.
+// Whoever is told that it failed has nothing: a claim that stayed would be nobody's. Of a stop it stays, as sent: the
+// same claim again goes on, and a release takes it back.
 absl::StatusOr<ClaimAnswer> Claims::Publish(const ClaimAnswer& taken, Clock::time_point until) {
   const auto hold = LockController(controller_locks_, taken.claim.volume, until);
   auto answer = hold.ok() ? PublishLocked(taken, until) : absl::StatusOr<ClaimAnswer>(hold.status());
-  if (answer.ok()) return answer;
+  if (answer.ok() || absl::IsCancelled(answer.status())) return answer;
   return TakeBack(taken.claim, answer.status(), hold.ok(), until);
 }
 

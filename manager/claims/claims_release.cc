@@ -89,6 +89,7 @@ absl::Status Claims::Unpublish(const ClaimRecord& claim, Clock::time_point until
   // Nobody knows any more what the plugin calls a volume that is gone.
   if (volume.ok() && !IsUsedByAnother(claims, claim)) {
     const absl::Status status = CallUnpublish(*volume, claim, until);
+    if (absl::IsCancelled(status)) return status;
     if (!status.ok()) {
       MOORING_RETURN_IF_ERROR(KeepProblem(claim, Message(status)));
       return IsWorthAnotherTry(status) ? WithCode(absl::StatusCode::kUnavailable, status) : status;
@@ -185,7 +186,7 @@ void Claims::FinishEach(const std::string& plugin, std::vector<ClaimRecord> clai
     const auto slice = (until - Clock::now()) / static_cast<int>(std::min(claims.size() - i, kMostStuck));
     const absl::Status status = Finish(claims[i], Clock::now() + slice);
     if (status.ok()) continue;
-    if (!HasController(plugin)) return;
+    if (absl::IsCancelled(status) || !HasController(plugin)) return;
     const std::lock_guard<std::mutex> lock(mutex_);
     last_failed_[plugin] = claims[i];
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <random>
-#include <thread>
 
 namespace mooring::manager {
 namespace {
@@ -14,6 +13,13 @@ Clock::duration Jittered(Clock::duration pause) {
   thread_local std::minstd_rand random{std::random_device{}()};
   const auto half = pause / 2;
   return half + Clock::duration(std::uniform_int_distribution<Clock::rep>(0, half.count())(random));
+}
+
+bool IsStopping(const RetryPolicy& policy) { return policy.stop != nullptr && policy.stop->stopping(); }
+
+void SleepUntil(const RetryPolicy& policy, Clock::time_point until) {
+  static const StopToken never;
+  (policy.stop == nullptr ? never : *policy.stop).SleepUntil(until);
 }
 
 // What tries that all failed come to: what was last answered. That the time ran out in the middle of a later one says
@@ -57,15 +63,17 @@ absl::Status Retry(const RetryPolicy& policy, Clock::time_point until,
                    const std::function<absl::Status(Clock::time_point)>& call) {
   Clock::duration pause = policy.first_pause;
   Tries tries;
-  for (;;) {
+  while (!IsStopping(policy)) {
     const absl::Status status = call(std::min(until, Clock::now() + policy.each));
     if (status.ok() || !IsWorthAnotherTry(status)) return status;
+    if (IsStopping(policy)) break;  // which may be why
     tries.Add(status);
-    const Clock::duration wait = Jittered(pause);
-    if (Clock::now() + wait >= until) return tries.Outcome();
-    std::this_thread::sleep_for(wait);
+    const Clock::time_point next = Clock::now() + Jittered(pause);
+    if (next >= until) return tries.Outcome();
+    SleepUntil(policy, next);
     pause = std::min(2 * pause, policy.longest_pause);
   }
+  return Stopping();
 }
 
 }  // namespace mooring::manager

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "csi.pb.h"
+#include "manager/stop_token.h"
 
 namespace mooring::manager {
 
@@ -83,11 +84,12 @@ bool IsWorthAnotherTry(const absl::Status& status);
 
 // The same, again while it is worth another try, with exponential back-off and jitter, as long as `until` leaves time;
 // (d) 8. `each` bounds a single try. Gives the last error that is an answer (where every try ended without one:
-// DEADLINE_EXCEEDED), which says how often it was tried.
+// DEADLINE_EXCEEDED), which says how often it was tried. CANCELLED: the manager is stopping.
 struct RetryPolicy {
   Clock::duration each = std::chrono::seconds(60);
   Clock::duration first_pause = std::chrono::milliseconds(100);
   Clock::duration longest_pause = std::chrono::seconds(5);
+  const StopToken* stop = nullptr;  // outlives it; none: it never stops
 };
 absl::Status Retry(const RetryPolicy& policy, Clock::time_point until,
                    const std::function<absl::Status(Clock::time_point)>& call);

@@ -28,15 +28,18 @@ inline absl::StatusOr<KeyedLocks::Hold> LockController(KeyedLocks& locks, const 
   return locks.Acquire(VolumeStateKey(volume), "volume " + ToString(volume), until);
 }
 
-// "/csi.v1.Controller/CreateVolume" said "no": "CreateVolume of plugin 'p': no".
+// "/csi.v1.Controller/CreateVolume" said "no": "CreateVolume of plugin 'p': no". The calls of an instance that is
+// replaced end as CANCELLED: UNAVAILABLE, so that its successor is asked.
 inline absl::Status SaidBy(const std::string& plugin, std::string_view method, const absl::Status& status) {
   if (status.ok()) return status;
-  return Annotate(status, std::string(method.substr(method.rfind('/') + 1)) + " of plugin " + Quote(plugin));
+  return Annotate(absl::IsCancelled(status) ? WithCode(absl::StatusCode::kUnavailable, status) : status,
+                  std::string(method.substr(method.rfind('/') + 1)) + " of plugin " + Quote(plugin));
 }
 
-// With the retries of (d) 8, each at the instance whose turn it is then, (k) 3. RESOURCE_EXHAUSTED is an answer here,
-// not asked again: of a controller it means that there is no room, and that does not pass in a minute.
-// `make_request` gets the traits of the instance that is asked: what it does not know is not said to it.
+// With the retries of (d) 8, each at the instance whose turn it is then, (k) 3; where one was replaced in the middle of
+// a call, at another one. RESOURCE_EXHAUSTED is an answer here, not asked again: of a controller it means that there is
+// no room, and that does not pass in a minute. `make_request` gets the traits of the instance that is asked: what it
+// does not know is not said to it.
 template <typename MakeRequest>
 requires std::invocable<MakeRequest&, const PluginTraits&>
 auto CallController(PluginDirectory& plugins, const std::string& plugin, MakeRequest&& make_request,

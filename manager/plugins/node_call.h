@@ -2,7 +2,6 @@
 #ifndef MOORING_MANAGER_PLUGINS_NODE_CALL_H_
 #define MOORING_MANAGER_PLUGINS_NODE_CALL_H_
 
-#include <atomic>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -32,22 +31,17 @@ class NodeCaller {
                                                            Clock::time_point until) {
     typename CsiCall<Request>::Response response;
     MOORING_RETURN_IF_ERROR(Retry(retry_, until, [&](Clock::time_point try_until) -> absl::Status {
-      if (stopping_) return absl::CancelledError("the manager is stopping");
       MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins_.WaitForNode(plugin, try_until));
       const Request request = make(node);
-      absl::Status status = node.channel->Call(CsiCall<Request>::kMethod, request, response, try_until);
-      if (absl::IsCancelled(status)) status = WithCode(absl::StatusCode::kUnavailable, status);
-      return SaidBy(plugin, CsiCall<Request>::kMethod, status);
+      return SaidBy(plugin, CsiCall<Request>::kMethod,
+                    node.channel->Call(CsiCall<Request>::kMethod, request, response, try_until));
     }));
     return response;
   }
 
-  void Stop() { stopping_ = true; }  // no call is tried again
-
  private:
   PluginDirectory& plugins_;
   const RetryPolicy retry_;
-  std::atomic<bool> stopping_ = false;
 };
 
 }  // namespace mooring::manager

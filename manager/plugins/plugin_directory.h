@@ -42,7 +42,7 @@ class PluginDirectory {
   virtual ~PluginDirectory() = default;
 
   // The newest node instance, once it had its first full success: waits for both. UNAVAILABLE names the plugin and what
-  // the instance last said.
+  // the instance last said. CANCELLED: the manager is stopping.
   virtual absl::StatusOr<ReadyPlugin> WaitForNode(const std::string& plugin, Clock::time_point until) = 0;
 
   // One of the healthy controller instances, in turn, (k) 3; waits for one. UNAVAILABLE as above, of each instance.

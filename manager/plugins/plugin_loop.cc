@@ -91,6 +91,7 @@ struct PluginLoop::Parts {
   std::map<std::string, PluginCounts> counts;                                  // by plugin
   std::map<std::string, std::uint64_t> turns;                                  // of controllers, by plugin
   std::vector<std::function<void(const std::string&, bool)>> callbacks;
+  bool waits_end = false;
   bool stopping = false;
 
   std::map<PluginType, std::unique_ptr<Registry::Subscription>> subscriptions;
@@ -108,11 +109,17 @@ PluginLoop::PluginLoop(Registry& registry, Events& events, CsiConnector connect,
 
 PluginLoop::~PluginLoop() { Shutdown(); }
 
+void PluginLoop::EndWaits() {
+  const std::lock_guard<std::mutex> lock(parts_->mutex);
+  parts_->waits_end = true;
+  parts_->changed.notify_all();
+}
+
 void PluginLoop::Shutdown() {
+  EndWaits();
   {
     const std::lock_guard<std::mutex> lock(parts_->mutex);
     parts_->stopping = true;
-    parts_->changed.notify_all();
   }
   for (const auto& [type, subscription] : parts_->subscriptions) subscription->Stop();
   for (std::thread& thread : parts_->threads) thread.join();
@@ -269,8 +276,8 @@ absl::StatusOr<ReadyPlugin> PluginLoop::Parts::Wait(PluginType type, const std::
                                                     const std::function<Managed()>& find) {
   std::unique_lock<std::mutex> lock(mutex);
   Managed found;
-  changed.wait_until(lock, until, [&] { return stopping || (found = find()) != nullptr; });
-  if (stopping) return Unavailable("the manager is stopping");
+  changed.wait_until(lock, until, [&] { return waits_end || (found = find()) != nullptr; });
+  if (waits_end) return Stopping();
   if (found != nullptr) return found->Now();
   return Unavailable(
       fmt::format("plugin {} has no {} instance that is ready: {}", Quote(name), RoleName(type), Words(type, name)));

@@ -40,6 +40,8 @@ class PluginLoop final : public PluginDirectory {
   PluginLoop(Registry& registry, Events& events, CsiConnector connect, AskExpected expected, Settings settings);
   ~PluginLoop() override;
 
+  void EndWaits();  // those that wait for a plugin, now and later, get CANCELLED
+
   // Stops the loop, waits for it, stops all instances in parallel, and returns when all are done. (b) 5.
   void Shutdown();
 

@@ -49,6 +49,7 @@ absl::Status SupervisedPlugin::WaitUntilServing(Clock::time_point until) {
   };
   const bool in_time = changed_.wait_until(lock, until, settled);
   if (status_.serving == version) return absl::OkStatus();
+  if (leaving_) return Stopping();
   const std::string words = status_.words.empty() ? "it has said nothing yet" : status_.words;
   if (!in_time) {
     return absl::DeadlineExceededError(

@@ -261,16 +261,22 @@ std::string Supervisor::Words(const std::string& name) const {
   return plugin->Words();
 }
 
-void Supervisor::Shutdown() {
+std::vector<std::shared_ptr<SupervisedPlugin>> Supervisor::Close() {
   std::vector<std::shared_ptr<SupervisedPlugin>> plugins;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    closed_ = true;
-    plugins.swap(ending_);
-    for (auto& [name, entry] : entries_) plugins.push_back(entry.plugin);
-  }
-  for (const auto& plugin : plugins) plugin->BeginLeave();  // all at once, before the first is waited for
-  for (const auto& plugin : plugins) plugin->Leave();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  closed_ = true;
+  plugins = ending_;
+  for (auto& [name, entry] : entries_) plugins.push_back(entry.plugin);
+  return plugins;
+}
+
+void Supervisor::BeginShutdown() {
+  for (const auto& plugin : Close()) plugin->BeginLeave();
+}
+
+void Supervisor::Shutdown() {
+  BeginShutdown();  // all at once, before the first is waited for
+  for (const auto& plugin : Close()) plugin->Leave();
 }
 
 }  // namespace mooring::manager

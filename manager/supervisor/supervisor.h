@@ -62,7 +62,8 @@ class Supervisor {
   // What a plugin does now, for its status: "starting for 12 s: …", "restarted 3 times; next try in 8 s: …".
   std::string Words(const std::string& name) const;
 
-  void Shutdown();  // its threads end; the plugins do not
+  void BeginShutdown();  // what waits for a plugin gets CANCELLED
+  void Shutdown();       // its threads end; the plugins do not
 
  private:
   struct Entry {
@@ -80,6 +81,7 @@ class Supervisor {
   absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Undeclare(Entries::iterator found, const std::string& declared_by);
   std::shared_ptr<SupervisedPlugin> FindEnding(const std::string& name);  // under mutex_; null: none
   void KeepTypes(const std::string& name, const std::vector<PluginType>& types);
+  std::vector<std::shared_ptr<SupervisedPlugin>> Close();  // gives all there are
   absl::StatusOr<std::string> AskName(const std::string& socket_path, Clock::time_point until) const;
 
   RecordsStore& store_;

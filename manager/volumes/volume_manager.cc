@@ -46,10 +46,7 @@ VolumeManager::VolumeManager(PluginDirectory& plugins, Mounts& kernel, const Mou
       settings_(std::move(settings)),
       calls_(plugins, settings_.retry) {}
 
-void VolumeManager::Stop() {
-  calls_.Stop();
-  locks_.Stop();
-}
+void VolumeManager::Stop() { locks_.Stop(Stopping()); }
 
 absl::StatusOr<KeyedLocks::Hold> VolumeManager::Lock(const VolumeKey& volume, Clock::time_point until) {
   return locks_.Acquire(VolumeStateKey(volume), "volume", until);

@@ -41,7 +41,7 @@ class VolumeManager final : public VolumeMounter {
   absl::Status Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
                       Clock::time_point until) override;
 
-  void Stop();  // ends the waiting for locks, and calls are not tried again
+  void Stop();  // ends the waiting for locks
 
  private:
   absl::StatusOr<KeyedLocks::Hold> Lock(const VolumeKey& volume, Clock::time_point until);

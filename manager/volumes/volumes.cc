@@ -43,6 +43,8 @@ Volumes::Volumes(RecordsStore& store, PluginDirectory& plugins, VolumeMounter& n
       events_(events),
       retry_(retry) {}
 
+void Volumes::Stop() { twin_locks_.Stop(Stopping()); }
+
 absl::StatusOr<Volume> Volumes::Get(const VolumeKey& key) { return store_.GetVolume(key); }
 
 absl::StatusOr<std::vector<Volume>> Volumes::List(const std::string& ns) { return store_.ListVolumes(ns); }

@@ -68,6 +68,8 @@ class Volumes {
   // CreateVolume answers to the same name), a deletion goes on. Plugins side by side; errors are events.
   void Resume(Clock::time_point until);
 
+  void Stop();  // ends the waiting for locks of its own
+
  private:
   // volumes.cc
   absl::StatusOr<Volume> Stored(Volume volume);  // put as it is; ABORTED: it was changed since it was read

@@ -125,6 +125,7 @@ absl::Status Volumes::Deregister(const VolumeKey& key, Clock::time_point until) 
 void Volumes::ResumeOne(const Volume& cut_short, Clock::time_point until) {
   const auto deleted = DeleteIf(cut_short.key, Which::kCutShort, until);
   if (deleted.ok() && !*deleted) return;  // somebody asked for it again, or deleted it, since
+  if (absl::IsCancelled(deleted.status())) return;
   const bool creating = cut_short.state == Volume::State::kCreating;
   Tell(cut_short, !deleted.ok(),
        fmt::format("its {} was cut short{}", creating ? "creation" : "deletion",

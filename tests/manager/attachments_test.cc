@@ -18,6 +18,7 @@ namespace {
 using ::mooring::testing::CallLog;
 using ::mooring::testing::CountingClaims;
 using ::mooring::testing::CountingMounter;
+using ::mooring::testing::FailsWith;
 using ::mooring::testing::TempDir;
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
@@ -302,6 +303,39 @@ TEST_F(AttachmentsTest, H_ReadOnlyIfTheRequestTheModeOrAFlagSaysSo) {
     EXPECT_TRUE(attached->read_only) << request.allocation;
   }
   EXPECT_FALSE(Attach(Request())->read_only);
+}
+
+// As if it had been killed there: the records say what the next start has to do.
+TEST_F(AttachmentsTest, B5_AStopTakesNothingBackAndTheNextStartDoes) {
+  for (const std::string step : {"claim", "mount"}) {
+    SCOPED_TRACE(step);
+    log_.Clear();
+    log_.Fail(step, Stopping());
+    EXPECT_THAT(Attach(Request()), FailsWith(absl::StatusCode::kCancelled, "the manager is stopping"));
+    EXPECT_EQ(log_.Count("unmount") + log_.Count("release"), 0);
+    EXPECT_EQ(journal_->Find("web-1", "db")->phase, MountRecord::Phase::kIntent);
+    EXPECT_EQ(journal_->Find("web-1", "db")->problem, "");
+    Restart();
+    Restore();
+    EXPECT_THAT(journal_->All(), IsEmpty());
+    EXPECT_THAT(claims_.held(), IsEmpty());
+  }
+}
+
+TEST_F(AttachmentsTest, B5_ADetachThatAStopCutShortGoesOnAtTheNextStart) {
+  ASSERT_OK(Attach(Request()));
+  attachments_->BeginStop();
+  EXPECT_THAT(Detach("web-1", "db"), FailsWith(absl::StatusCode::kCancelled, "the manager is stopping"));
+  Restart();
+  log_.Fail("unmount", Stopping());
+  EXPECT_THAT(Detach("web-1", "db"), FailsWith(absl::StatusCode::kCancelled, "the manager is stopping"));
+  EXPECT_EQ(log_.Count("release"), 0);
+  Restart();
+  EXPECT_EQ(journal_->Find("web-1", "db")->phase, MountRecord::Phase::kUnmounting);
+  EXPECT_EQ(journal_->Find("web-1", "db")->problem, "");
+  Restore();
+  EXPECT_THAT(journal_->All(), IsEmpty());
+  EXPECT_THAT(claims_.held(), IsEmpty());
 }
 
 }  // namespace

@@ -130,7 +130,9 @@ class ClaimsFixture : public ::testing::Test {
   std::shared_ptr<testing::FakeCsiPlugin> plugin_ = std::make_shared<testing::FakeCsiPlugin>();
   testing::FakePluginDirectory directory_;
   testing::MemoryState state_;
-  RetryPolicy retry_ = {.first_pause = std::chrono::milliseconds(1), .longest_pause = std::chrono::milliseconds(5)};
+  StopToken stop_;
+  RetryPolicy retry_ = {
+      .first_pause = std::chrono::milliseconds(1), .longest_pause = std::chrono::milliseconds(5), .stop = &stop_};
   RecordsStore store_{state_};
   KeyedLocks locks_;
   Events events_;

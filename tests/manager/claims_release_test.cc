@@ -261,6 +261,18 @@ TEST_F(ReleaseTest, F6_ForceFreesWhatCouldNotBeUnpublished) {
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
+TEST_F(ReleaseTest, B5_AStopIsNoProblemOfAClaim) {
+  stop_.Stop();
+  EXPECT_EQ(Release("web-1"), Stopping());
+  EXPECT_EQ(TheClaim().state, State::kNodeDetached);
+  EXPECT_EQ(TheClaim().problem, "");
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
+  retry_.stop = nullptr;
+  Restart();
+  claims_->Resume("", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
 TEST_F(ReleaseTest, K6_OneThatIsStuckHoldsUpNoOther) {
   AddVolume("other");
   ClaimRequest request = Request("web-2");

@@ -212,6 +212,34 @@ TEST_F(ClaimsTest, D8_WhatIsWorthAnotherTryGetsOne) {
   EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 3);
 }
 
+TEST_F(ClaimsTest, K3_ACallThatTheEndOfItsInstanceEndedIsMadeAtTheNextOne) {
+  plugin_->Fail("ControllerPublishVolume", absl::CancelledError("the channel was closed"));
+  ASSERT_OK(Claim(Request("web-1")));
+  EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 2);
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
+}
+
+TEST_F(ClaimsTest, B5_AStopTakesNothingBack) {
+  plugin_->FailAlways("ControllerPublishVolume", Unavailable("starting"));
+  retry_.first_pause = std::chrono::hours(1);
+  Restart();
+  absl::Status claimed;
+  std::thread claim([&] { claimed = claims_->Claim(Request("web-1"), Clock::now() + std::chrono::hours(9)).status(); });
+  EXPECT_TRUE(plugin_->WaitForCalls("ControllerPublishVolume", 1));
+  stop_.Stop();
+  claim.join();
+  EXPECT_EQ(claimed, Stopping());
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+  EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kSent);
+  EXPECT_THAT(Told(), Not(HasSubstr("stopping")));
+
+  plugin_->ClearFaults();
+  retry_.stop = nullptr;
+  Restart();
+  ASSERT_OK(Claim(Request("web-1"))) << "the same again goes on";
+  EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
+}
+
 TEST_F(ClaimsTest, I_WhatCannotBeTakenBackNowIsOwed) {
   plugin_->FailAlways("ControllerPublishVolume", Unavailable("away"));
   plugin_->FailAlways("ControllerUnpublishVolume", Unavailable("away"));

@@ -297,6 +297,15 @@ TEST_F(PluginLoopTest, K3_AWaiterGetsTheFirstThatIsHealthyAgain) {
   EXPECT_OK(waiting.get());
 }
 
+TEST_F(PluginLoopTest, B5_WhoWaitsForAPluginIsToldOfTheStop) {
+  StartLoop(milliseconds(2));
+  auto node = std::async(std::launch::async, [&] { return loop_->WaitForNode("p", Soon()).status(); });
+  auto controller = std::async(std::launch::async, [&] { return loop_->PickController("p", Soon()).status(); });
+  loop_->EndWaits();
+  EXPECT_EQ(node.get(), Stopping());
+  EXPECT_EQ(controller.get(), Stopping());
+}
+
 TEST_F(PluginLoopTest, G_AMonolithCountsInBothRolesAndExpectedOutlivesAMissingInstance) {
   expected_ = {{.plugin = "p", .nodes = 1, .controllers = 1}, {.plugin = "q", .nodes = 1, .controllers = 0}};
   StartLoop(milliseconds(2));

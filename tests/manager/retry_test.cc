@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <future>
 #include <vector>
 
 #include "manager/csi/csi_channel.h"
@@ -62,6 +63,44 @@ TEST_F(RetryTest, D8_NoAnswerAtAllIsTold) {
   tries_ = 0;
   EXPECT_THAT(Run({kNoAnswer, kNoAnswer}),
               FailsWith(absl::StatusCode::kDeadlineExceeded, "no answer in time to NodeStageVolume (tried 2 times)"));
+}
+
+TEST_F(RetryTest, B5_AStopEndsTheWaitForTheNextTry) {
+  StopToken stop;
+  const RetryPolicy policy{.first_pause = hours(1), .stop = &stop};
+  auto waiting = std::async(std::launch::async, [&] {
+    return Retry(policy, Clock::now() + hours(9), [&](Clock::time_point) {
+      ++tries_;
+      return kAway;
+    });
+  });
+  EXPECT_EQ(waiting.wait_for(milliseconds(20)), std::future_status::timeout);
+  stop.Stop();
+  EXPECT_EQ(waiting.get(), Stopping());
+  EXPECT_EQ(tries_, 1U);
+}
+
+TEST_F(RetryTest, B5_AfterAStopNothingIsTried) {
+  StopToken stop;
+  stop.Stop();
+  const RetryPolicy policy{.stop = &stop};
+  EXPECT_EQ(Retry(policy, Clock::now() + hours(1), [&](Clock::time_point) { return kAway; }), Stopping());
+}
+
+TEST_F(RetryTest, B5_ACallThatTheStopEndedDidNotFail) {
+  StopToken stop;
+  const RetryPolicy policy{.stop = &stop};
+  const auto closed = [&](Clock::time_point) {
+    stop.Stop();
+    return Unavailable("the connection was closed");
+  };
+  EXPECT_EQ(Retry(policy, Clock::now(), closed), Stopping());
+  StopToken later;
+  const auto answer = [&](Clock::time_point) {
+    later.Stop();
+    return Internal("no");
+  };
+  EXPECT_EQ(Retry({.stop = &later}, Clock::now(), answer), Internal("no")) << "that was the plugin's answer";
 }
 
 }  // namespace

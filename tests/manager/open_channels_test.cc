@@ -1,0 +1,39 @@
+#include "manager/csi/open_channels.h"
+
+#include <gmock/gmock.h>
+
+#include <future>
+#include <memory>
+
+#include "tests/fakes/fake_csi_plugin.h"
+#include "tests/support/status_matchers.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::FakeCsiPlugin;
+using ::mooring::testing::FakeSockets;
+
+TEST(OpenChannelsTest, B5_AllAreClosedAtOnceAndThoseToCome) {
+  FakeSockets sockets;
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  sockets.Serve("/run/csi.sock", plugin);
+  OpenChannels channels(sockets.connector());
+  const auto connect = channels.connector();
+  connect("/run/csi.sock").reset();  // nobody has it any more
+  const auto probe = [&](CsiChannel& channel) {
+    return Call(channel, csi::v1::ProbeRequest(), Clock::now() + std::chrono::seconds(20)).status();
+  };
+  const auto channel = connect("/run/csi.sock");
+  EXPECT_OK(probe(*channel));
+  plugin->Hang("Probe");
+  auto hanging = std::async(std::launch::async, [&] { return probe(*channel); });
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", 2));
+  channels.CloseAll();
+  EXPECT_THAT(hanging.get(), FailsWith(absl::StatusCode::kCancelled, "closed"));
+  EXPECT_THAT(probe(*connect("/run/csi.sock")), FailsWith(absl::StatusCode::kCancelled, "closed"));
+}
+
+}  // namespace
+}  // namespace mooring::manager

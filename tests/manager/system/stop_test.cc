@@ -1,0 +1,77 @@
+// SIGTERM while something waits or hangs: the manager ends soon, and the next one finds everything as it was or takes
+// it back.
+#include <signal.h>
+
+#include <chrono>
+#include <future>
+#include <string>
+
+#include "tests/manager/system/manager_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::seconds;
+using ::testing::IsEmpty;
+
+class ManagerStop : public ManagerTest {
+ protected:
+  void SetUp() override {
+    ManagerTest::SetUp();
+    RunPlugin(kTmpfsPlugin, WithFaults());
+    Create("db", kTmpfsPlugin);
+  }
+
+  void StopSoon() {
+    const Clock::time_point before = Clock::now();
+    EXPECT_EQ(process().End(SIGTERM), 0) << process().Log();
+    EXPECT_LT(Clock::now() - before, seconds(5)) << process().Log();
+  }
+
+  // In the background, by a client of its own.
+  std::future<absl::Status> BeginAttach(const std::string& id) {
+    return std::async(std::launch::async, [this, id] {
+      ManagerClient other(process().options().socket);
+      return other.Attach(id, "web-2", dir() / (id + "-2")).status();
+    });
+  }
+};
+
+TEST_F(ManagerStop, E2_ACallThatHangsAtAHealthyPluginIsCutShortAndTakenBackByTheNextStart) {
+  Inject("NodeStageVolume", "hang");
+  auto attach = BeginAttach("db");
+  EXPECT_TRUE(Eventually([&] {
+    const auto attachments = client().Attachments();
+    return attachments.size() == 1 && !attachments[0].source().empty();
+  })) << "it is being mounted";
+  StopSoon();
+  EXPECT_THAT(attach.get(), FailsWith(absl::StatusCode::kUnavailable, "the manager is stopping"));
+  EndFault("NodeStageVolume");
+  Start();
+  EXPECT_TRUE(Eventually([&] { return client().Attachments().empty() && client().Claims().empty(); }, seconds(30)));
+  EXPECT_THAT(MountsHere(), IsEmpty());
+  Attached("db");
+}
+
+TEST_F(ManagerStop, E2_WhatWaitsForAPluginEndsAndTheNextStartRestores) {
+  Create("other", kTmpfsPlugin);
+  const std::string path = Attached("db");
+  ASSERT_EQ(TryWrite(path + "/f", "data"), 0);
+  Inject("NodeGetInfo", "hang");
+  Restart(SIGKILL);
+  auto attach = BeginAttach("other");  // and what is to be restored waits, too
+  EXPECT_EQ(attach.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  StopSoon();
+  EXPECT_THAT(attach.get(), FailsWith(absl::StatusCode::kUnavailable, "the manager is stopping"));
+  EXPECT_EQ(ReadFile(path + "/f"), "data");
+  EndFault("NodeGetInfo");
+  Start();
+  EXPECT_TRUE(Eventually([&] { return client().Attachments().size() == 1; }, seconds(30)));
+  EXPECT_TRUE(client().Attachments()[0].problem().empty());
+  EXPECT_EQ(ReadFile(path + "/f"), "data");
+  EXPECT_TRUE(Eventually([&] { return client().Detach("web-1", "db").ok(); }, seconds(30)));
+}
+
+}  // namespace
+}  // namespace mooring::testing
