@@ -17,6 +17,13 @@ bool ParseWhole(const std::string& text, Number& number) {
   return error == std::errc() && stop == end;
 }
 
+template <typename Number>
+absl::StatusOr<Number> ParsePositive(const std::string& text) {
+  Number number = 0;
+  if (ParseWhole(text, number) && number > 0) return number;
+  return InvalidArgument(Quote(text) + " is not a whole number above 0");
+}
+
 }  // namespace
 
 absl::StatusOr<Duration> ParseSeconds(const std::string& text) {
@@ -30,11 +37,9 @@ absl::StatusOr<Duration> ParseSeconds(const std::string& text) {
   return Duration(static_cast<Duration::rep>(std::ceil(seconds * 1000)));
 }
 
-absl::StatusOr<std::int32_t> ParseCount(const std::string& text) {
-  std::int32_t count = 0;
-  if (ParseWhole(text, count) && count > 0) return count;
-  return InvalidArgument(Quote(text) + " is not a whole number above 0");
-}
+absl::StatusOr<std::int32_t> ParseCount(const std::string& text) { return ParsePositive<std::int32_t>(text); }
+
+absl::StatusOr<std::int64_t> ParseRevision(const std::string& text) { return ParsePositive<std::int64_t>(text); }
 
 absl::StatusOr<std::uint32_t> ParseIndex(const std::string& text) {
   std::uint32_t index = 0;

@@ -14,9 +14,10 @@ namespace mooring::cli {
 using Bytes = std::int64_t;
 using Duration = std::chrono::milliseconds;
 
-absl::StatusOr<Duration> ParseSeconds(const std::string& text);     // above 0, a day at most, fractions allowed
-absl::StatusOr<std::int32_t> ParseCount(const std::string& text);   // above 0
-absl::StatusOr<std::uint32_t> ParseIndex(const std::string& text);  // from 0 on
+absl::StatusOr<Duration> ParseSeconds(const std::string& text);       // above 0, a day at most, fractions allowed
+absl::StatusOr<std::int32_t> ParseCount(const std::string& text);     // above 0
+absl::StatusOr<std::int64_t> ParseRevision(const std::string& text);  // above 0
+absl::StatusOr<std::uint32_t> ParseIndex(const std::string& text);    // from 0 on
 
 // An empty value is nearly always a script's variable that is not set. To send it would mean something else than what
 // is written: no source of data, every node. Who means that leaves the flag out. `is_sent`: protobuf wants UTF-8.

@@ -22,7 +22,7 @@ namespace mooring::cli {
 template <typename Arguments>
 using SlotOf =
     std::variant<std::string Arguments::*, std::vector<std::string> Arguments::*, bool Arguments::*,
-                 std::optional<Bytes> Arguments::*, std::int32_t Arguments::*,
+                 std::optional<Bytes> Arguments::*, std::int32_t Arguments::*, std::int64_t Arguments::*,
                  std::optional<std::uint32_t> Arguments::*, Duration Arguments::*, std::optional<Duration> Arguments::*,
                  KeyValues Arguments::*, std::vector<KeyValues> Arguments::*, Secrets Arguments::*>;
 
@@ -64,6 +64,7 @@ class FlagBinder {
   }
   CLI::Option* operator()(std::optional<Bytes> Arguments::*slot) const { return Once(slot, ParseSize); }
   CLI::Option* operator()(std::int32_t Arguments::*slot) const { return Once(slot, ParseCount); }
+  CLI::Option* operator()(std::int64_t Arguments::*slot) const { return Once(slot, ParseRevision); }
   CLI::Option* operator()(std::optional<std::uint32_t> Arguments::*slot) const { return Once(slot, ParseIndex); }
   CLI::Option* operator()(Duration Arguments::*slot) const { return Once(slot, ParseSeconds); }
   CLI::Option* operator()(std::optional<Duration> Arguments::*slot) const { return Once(slot, ParseSeconds); }

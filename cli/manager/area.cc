@@ -28,7 +28,7 @@ const std::vector<Group>& Groups() {
        "the manager's volumes",
        {VolumeCommands, LookCommands},
        {{"snapshot", "snapshots of volumes", {SnapshotCommands}}}},
-      {"", "", {ClaimCommands, AttachmentCommands, EventCommands}},
+      {"", "", {ClaimCommands, AttachmentCommands, EventCommands, WatchCommands}},
   };
   return groups;
 }

@@ -77,6 +77,11 @@ struct Arguments {
   bool follow = false;
   std::int32_t from = 0;
 
+  // Changes.
+  bool only_volumes = false;
+  bool only_claims = false;
+  std::int64_t from_revision = 0;
+
   // What the file says, once it was read (volume_file.h).
   manager::v1::Volume described;
 };

@@ -59,6 +59,7 @@ Commands SnapshotCommands();    // snapshots.cc
 Commands ClaimCommands();       // claims.cc
 Commands AttachmentCommands();  // attachments.cc
 Commands EventCommands();       // events.cc
+Commands WatchCommands();       // watch.cc
 
 }  // namespace mooring::cli::manager_area
 

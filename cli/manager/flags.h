@@ -122,6 +122,11 @@ inline constexpr Flag kFollow{"-f,--follow", "", "those that happen from now on,
                               &Arguments::follow};
 inline constexpr Flag kFrom{"--from", "NUMBER", "from this one on", &Arguments::from};
 
+inline constexpr Flag kOnlyVolumes{"--volumes", "", "only those of volumes", &Arguments::only_volumes};
+inline constexpr Flag kOnlyClaims{"--claims", "", "only those of claims", &Arguments::only_claims};
+inline constexpr Flag kFromRevision{"--from", "REVISION", "from this revision on (from now on)",
+                                    &Arguments::from_revision};
+
 inline const Flags kEveryCommand{&kManager, &kTimeout, &kJson, &kTime, &kVerbose};
 inline const Flags kSecretFlags{&kSecretsFile, &kSecret};
 inline const Flags kJobFlags{&kPerAlloc, &kTasks, &kSystemJob};

@@ -9,12 +9,6 @@
 namespace mooring::cli::manager_area {
 namespace {
 
-std::string StateText(const v1::Volume& volume) {
-  if (volume.state() == v1::Volume::CREATING) return "being created";
-  if (volume.state() == v1::Volume::DELETING) return "being deleted";
-  return "ready";
-}
-
 // What a flag says may be a password: how many there are is all that is shown.
 std::string OptionsText(const v1::MountOptions& options) {
   const int flags = options.flags_size();
@@ -63,6 +57,12 @@ std::string VolumeText(const v1::Volume& volume) {
   Details details;
   AddVolume(volume, details);
   return details.ToString();
+}
+
+std::string StateText(const v1::Volume& volume) {
+  if (volume.state() == v1::Volume::CREATING) return "being created";
+  if (volume.state() == v1::Volume::DELETING) return "being deleted";
+  return "ready";
 }
 
 std::string StateText(const v1::Claim& claim) { return (claim.past() ? "past, " : "") + ToString(claim.state()); }

@@ -14,6 +14,7 @@ std::string VolumeText(const v1::Volume& volume);
 std::string CapabilityWords(const v1::Volume& volume);  // of what it may be used in
 std::string SizeText(std::uint64_t bytes);              // "unknown" for 0
 
+std::string StateText(const v1::Volume& volume);          // "ready", "being deleted"
 std::string StateText(const v1::Claim& claim);            // "taken", "past, node-detached"
 std::string StateText(const v1::Attachment& attachment);  // "mounted", "not mounted yet", "being detached"
 

@@ -104,6 +104,9 @@ class Service final : public v1::Manager::Service {
                             grpc::ServerWriter<v1::Event>* writer) override {
     return script_.HandleStream(*request, *writer);
   }
+  grpc::Status Watch(Context*, const v1::WatchRequest* request, grpc::ServerWriter<v1::WatchReply>* writer) override {
+    return script_.HandleStream(*request, *writer);
+  }
 
  private:
   Script& script_;

@@ -54,6 +54,9 @@ TEST_F(CompletionTest, BashOffersCommandsFlagsValuesAndNames) {
   EXPECT_EQ(Offered("mooring plug"), "plugin ");
   EXPECT_THAT(Offered("mooring plugin ''"), AllOf(HasSubstr("run "), HasSubstr("status "), Not(HasSubstr("create"))));
   EXPECT_EQ(Offered("mooring volume snapshot cr"), "create ");
+  EXPECT_EQ(Offered("mooring watch --v"), "--volumes --verbose ");
+  EXPECT_THAT(Offered("mooring plugin run --"),
+              AllOf(HasSubstr("--exec "), HasSubstr("--image "), HasSubstr("--engine "), Not(HasSubstr("--size "))));
   EXPECT_EQ(Offered("mooring volume create db --acc"), "--access ");
   EXPECT_EQ(Offered("mooring volume create db --access multi-node-m"), "multi-node-multi-writer ");
   EXPECT_EQ(Offered("mooring attach db --propagation rs"), "rslave rshared ");

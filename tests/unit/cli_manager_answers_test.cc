@@ -5,6 +5,7 @@
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -156,6 +157,28 @@ TEST_F(ManagerAnswersTest, EventsAreALineEach) {
   EXPECT_EQ(Run({"events"}).out,
             "2023-11-14T22:13:20Z  1  Mount volume  volume db, allocation a\n"
             "2023-11-14T22:13:21Z  2  FAILED: Plugin  plugin p: is\\ngone\n");
+}
+
+TEST_F(ManagerAnswersTest, ChangesAreALineEach) {
+  Answer<v1::WatchReply>("revision: 40");
+  Answer<v1::WatchReply>(R"(revision: 41
+      changes { volume { key { id: "db" } plugin: "p" capacity_bytes: 1073741824 in_use { access: SINGLE_NODE_WRITER } } }
+      changes { claim { volume { id: "db" } allocation: "web-1" mode: WRITE node: "h" problem: "no\nway" } })");
+  Answer<v1::WatchReply>(R"(revision: 43
+      changes { deleted: true claim { volume { namespace: "prod" id: "db" } allocation: "web-1" mode: READ } })");
+  Answer<v1::WatchReply>(R"(revision: 44 changes { deleted: true volume { key { id: "db" } } })");
+  const std::string volume = "41  volume db: ready, in use as single-node-writer, 1.0 GiB (1073741824), plugin p\n";
+  const std::string claims =
+      "41  claim of volume db to write for web-1: taken on h: no\\nway\n"
+      "43  claim of volume prod/db to read for web-1: freed\n";
+  const std::string deleted = "44  volume db: deleted\n";
+  EXPECT_EQ(Run({"watch"}).out, volume + claims + deleted);
+  EXPECT_EQ(Run({"watch", "--volumes", "--claims"}).out, volume + claims + deleted);
+  EXPECT_EQ(Run({"watch", "--volumes"}).out, volume + deleted);
+  EXPECT_EQ(Run({"watch", "--claims"}).out, claims);
+  const std::string json = Run({"watch", "--claims", "--json"}).out;
+  EXPECT_THAT(json, AllOf(HasSubstr("\"revision\":\"40\""), Not(HasSubstr("capacity_bytes")), HasSubstr("web-1")));
+  EXPECT_EQ(std::count(json.begin(), json.end(), '\n'), 3) << "one that is of nobody who asked is not shown";
 }
 
 TEST_F(ManagerAnswersTest, SecretsAreNowhere) {

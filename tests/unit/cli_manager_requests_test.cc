@@ -311,5 +311,12 @@ TEST_F(ManagerRequestsTest, EventsAreThoseThatAreKeptOrThoseThatCome) {
   ExpectSent<v1::StreamEventsRequest>("from: 9 follow: true");
 }
 
+TEST_F(ManagerRequestsTest, ChangesAreWatchedFromNowOnOrFromARevision) {
+  Do({"watch"});
+  ExpectSent<v1::WatchRequest>("");
+  Do({"watch", "--claims", "--from", "5000000000"});
+  ExpectSent<v1::WatchRequest>("from_revision: 5000000000");
+}
+
 }  // namespace
 }  // namespace mooring::cli
