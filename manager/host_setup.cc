@@ -103,6 +103,15 @@ absl::StatusOr<std::string> KeepHostName(const std::string& state_dir, const std
   return name;
 }
 
+absl::StatusOr<std::string> KeepManagerId(const std::string& state_dir) {
+  constexpr std::size_t kBytes = 8;
+  const std::string path = state_dir + "/id";
+  if (std::string recorded = FirstLineOf(path); !recorded.empty()) return recorded;
+  std::string id = RandomHex(kBytes);
+  MOORING_RETURN_IF_ERROR(WriteDurably(path, id + "\n"));
+  return id;
+}
+
 absl::Status ShareRoot(const std::string& root, Mounts& kernel) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<MountInfo> mount, MountOf(root, kernel));
   if (mount && mount->shared()) return absl::OkStatus();

@@ -20,6 +20,9 @@ absl::StatusOr<Config> MakeDirectories(const Config& config);
 // name are there. For the holder of the state's lock only.
 absl::StatusOr<std::string> KeepHostName(const std::string& state_dir, const std::string& asked);
 
+// What tells this manager's state from every other's, for marks on what others own: digits, made at the first start.
+absl::StatusOr<std::string> KeepManagerId(const std::string& state_dir);
+
 // What plugins mount below `root`, in namespaces of their own, has to arrive here, and what is mounted here has to
 // arrive there: so it is on a shared mount, bound on itself where it is on none. Stays so: plugins that outlive the
 // manager rely on it.

@@ -45,7 +45,9 @@ absl::Status AssemblePlugins(Parts& parts) {
   const Config& config = parts.config;
   MOORING_ASSIGN_OR_RETURN(parts.registry, Registry::Open(*parts.state, config.host));
   parts.exec_launcher = std::make_unique<ExecLauncher>();
-  parts.container_launcher = std::make_unique<ContainerLauncher>(config.engine);
+  MOORING_ASSIGN_OR_RETURN(const std::string id, KeepManagerId(config.state_dir));
+  parts.container_launcher = std::make_unique<ContainerLauncher>(
+      config.engine, ContainerOwner{.id = id, .host = config.host, .socket_root = config.runtime_dir});
   parts.supervisor =
       std::make_unique<Supervisor>(parts.store, *parts.registry, parts.events, parts.channels.connector(),
                                    *parts.exec_launcher, *parts.container_launcher, SupervisingOf(config));
@@ -108,9 +110,10 @@ Manager::Manager(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Manager::~Manager() { Stop(); }
 
 absl::Status Manager::Begin() {
-  parts_->plugins->OnHealthChange([this](const std::string& plugin, bool healthy) {
+  parts_->plugins->OnHealth([this](const PluginHealth& health) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    news_[plugin] = healthy;
+    PluginHealth& news = news_[health.plugin];
+    news = {health.plugin, health.healthy, health.changed || news.changed};
     changed_.notify_all();
   });
   MOORING_RETURN_IF_ERROR(parts_->supervisor->Start());
@@ -126,11 +129,11 @@ void Manager::FollowHealth() {
   for (;;) {
     changed_.wait(lock, [this] { return stopping_ || !news_.empty(); });
     if (stopping_) return;
-    const std::map<std::string, bool> news = std::exchange(news_, {});
+    const std::map<std::string, PluginHealth> news = std::exchange(news_, {});
     lock.unlock();
-    for (const auto& [plugin, healthy] : news) {
-      parts_->claims->PluginHealthChanged(plugin);
-      if (healthy) parts_->claims->Resume(plugin, Clock::now() + kResumeTime);
+    for (const auto& [plugin, health] : news) {
+      if (health.changed) parts_->claims->PluginHealthChanged(plugin);
+      if (health.healthy) parts_->claims->Resume(plugin, Clock::now() + kResumeTime);
     }
     lock.lock();
   }

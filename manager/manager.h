@@ -82,9 +82,9 @@ class Manager {
   std::condition_variable changed_;
   bool stopping_ = false;
   bool stopped_ = false;
-  std::map<std::string, bool> news_;  // plugins whose health has changed, and whether they are well now
-  std::thread resumer_;               // of volumes that were half made or half deleted before the start
-  std::thread follower_;              // sends plugins that are back what is owed to them
+  std::map<std::string, PluginHealth> news_;  // of plugins, by name
+  std::thread resumer_;                       // of volumes that were half made or half deleted before the start
+  std::thread follower_;                      // sends plugins that are back what is owed to them
   std::thread housekeeper_;
   std::thread closer_;  // of channels to plugins, at the stop
 };

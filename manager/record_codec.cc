@@ -33,7 +33,7 @@ constexpr Table<ClaimMode, v1::ClaimMode, 2> kClaimModes = {{
     {ClaimMode::kRead, v1::READ},
     {ClaimMode::kWrite, v1::WRITE},
 }};
-constexpr Table<PluginType, v1::PluginType, 2> kPluginTypes = {{
+constexpr Table<PluginType, v1::PluginType, 2> kPluginTypeTable = {{
     {PluginType::kNode, v1::CSI_NODE},
     {PluginType::kController, v1::CSI_CONTROLLER},
 }};
@@ -138,7 +138,7 @@ Time FromMs(std::int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
 absl::StatusOr<AccessMode> FromProto(v1::AccessMode mode) { return Get(kAccessModes, "access mode", mode); }
 absl::StatusOr<Attachment> FromProto(v1::AttachmentMode mode) { return Get(kAttachments, "attachment mode", mode); }
 absl::StatusOr<ClaimMode> FromProto(v1::ClaimMode mode) { return Get(kClaimModes, "claim mode", mode); }
-absl::StatusOr<PluginType> FromProto(v1::PluginType type) { return Get(kPluginTypes, "plugin type", type); }
+absl::StatusOr<PluginType> FromProto(v1::PluginType type) { return Get(kPluginTypeTable, "plugin type", type); }
 absl::StatusOr<Propagation> FromProto(v1::Propagation propagation) {
   return Get(kPropagations, "propagation", propagation);
 }
@@ -146,7 +146,7 @@ absl::StatusOr<Propagation> FromProto(v1::Propagation propagation) {
 v1::AccessMode ToProto(AccessMode mode) { return Put(kAccessModes, mode); }
 v1::AttachmentMode ToProto(Attachment attachment) { return Put(kAttachments, attachment); }
 v1::ClaimMode ToProto(ClaimMode mode) { return Put(kClaimModes, mode); }
-v1::PluginType ToProto(PluginType type) { return Put(kPluginTypes, type); }
+v1::PluginType ToProto(PluginType type) { return Put(kPluginTypeTable, type); }
 v1::Propagation ToProto(Propagation propagation) { return Put(kPropagations, propagation); }
 
 v1::VolumeKey ToProto(const VolumeKey& key) {

@@ -6,6 +6,7 @@
 #ifndef MOORING_MANAGER_RECORDS_H_
 #define MOORING_MANAGER_RECORDS_H_
 
+#include <array>
 #include <chrono>
 #include <compare>
 #include <cstdint>
@@ -153,6 +154,7 @@ struct MountRecord {
 };
 
 enum class PluginType { kNode, kController };
+inline constexpr std::array kPluginTypes = {PluginType::kNode, PluginType::kController};
 
 // A running plugin as the registry knows it; (a) 1.
 struct InstanceInfo {

@@ -32,7 +32,7 @@ constexpr std::array<Word<ClaimMode>, 2> kClaimModes = {{
     {ClaimMode::kRead, "read"},
     {ClaimMode::kWrite, "write"},
 }};
-constexpr std::array<Word<PluginType>, 2> kPluginTypes = {{
+constexpr std::array<Word<PluginType>, 2> kPluginTypeWords = {{
     {PluginType::kNode, "csi-node"},
     {PluginType::kController, "csi-controller"},
 }};
@@ -66,7 +66,7 @@ absl::StatusOr<Value> Parse(const std::array<Word<Value>, n>& words, std::string
 std::string_view ToString(AccessMode mode) { return WordOf(kAccessModes, mode); }
 std::string_view ToString(Attachment attachment) { return WordOf(kAttachments, attachment); }
 std::string_view ToString(ClaimMode mode) { return WordOf(kClaimModes, mode); }
-std::string_view ToString(PluginType type) { return WordOf(kPluginTypes, type); }
+std::string_view ToString(PluginType type) { return WordOf(kPluginTypeWords, type); }
 std::string_view ToString(Claim::State state) { return WordOf(kClaimStates, state); }
 
 std::string ToString(const VolumeKey& key) {

@@ -29,8 +29,7 @@ std::string LastWords(const PluginStatus& plugin, PluginType type) {
   std::string words;
   for (const InstanceStatus& status : plugin.instances) {
     if (status.instance.type != type || status.fingerprint.healthy) continue;
-    words += fmt::format("; instance {}: {}", Quote(status.instance.instance_id),
-                         status.fingerprint.words.empty() ? "has not answered yet" : status.fingerprint.words);
+    words += "; " + LastWordsOf(status.instance, status.fingerprint);
   }
   return words;
 }

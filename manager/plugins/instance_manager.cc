@@ -70,15 +70,20 @@ void InstanceManager::Settle(Fingerprint found) {
   if (changed) on_change_(instance_, found);
 }
 
+void InstanceManager::BeginStop() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (std::exchange(stopping_, true)) return;
+  stop_until_ = Clock::now() + settings_.last_look;
+  changed_.notify_all();
+}
+
 // A look that is under way may be at a plugin that hangs: it gets no more time than the last look.
 void InstanceManager::Stop() {
   const std::lock_guard<std::mutex> joining(joining_);
   if (!thread_.joinable()) return;
+  BeginStop();
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    stopping_ = true;
-    stop_until_ = Clock::now() + settings_.last_look;
-    changed_.notify_all();
     if (!changed_.wait_until(lock, stop_until_, [this] { return done_; })) {
       lock.unlock();
       channel_->Close();

@@ -34,6 +34,7 @@ class InstanceManager {
   // closed where the plugin did not answer, so that calls that hang there end; at one that answers, calls under way may
   // end by themselves.
   void Stop();
+  void BeginStop();  // without waiting: the time of the last look begins
 
   // The first full success, or UNAVAILABLE with what the plugin said last at `until`; also after Stop.
   absl::StatusOr<ReadyPlugin> WaitUntilComplete(Clock::time_point until);
@@ -60,7 +61,7 @@ class InstanceManager {
   Fingerprint fingerprint_;
   bool look_now_ = false;
   bool stopping_ = false;
-  Clock::time_point stop_until_ = {};  // set once, before stopping_
+  Clock::time_point stop_until_ = {};  // set once, with stopping_
   bool done_ = false;
   std::mutex joining_;  // around thread_.join()
   std::thread thread_;

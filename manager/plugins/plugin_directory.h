@@ -27,6 +27,9 @@ struct InstanceStatus {
   Fingerprint fingerprint;
 };
 
+// "instance 'x': Probe: out of paper", for messages that say why a plugin cannot serve.
+std::string LastWordsOf(const InstanceInfo& instance, const Fingerprint& found);
+
 struct PluginStatus {
   std::string name;
   RoleCount nodes, controllers;  // (g)

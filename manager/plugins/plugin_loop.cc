@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -12,6 +11,8 @@
 #include <utility>
 
 #include "base/quote.h"
+#include "manager/plugins/health_news.h"
+#include "manager/plugins/instance_reaper.h"
 #include "manager/words.h"
 
 namespace mooring::manager {
@@ -19,22 +20,7 @@ namespace {
 
 using Managed = std::shared_ptr<InstanceManager>;
 
-constexpr std::array kTypes = {PluginType::kNode, PluginType::kController};
 constexpr char kHere[] = "";  // the only node that this loop knows
-
-// Each takes up to its last look, all together no longer than that.
-void StopAll(const std::vector<Managed>& managers) {
-  std::vector<std::thread> threads;
-  threads.reserve(managers.size());
-  for (const Managed& each : managers) threads.emplace_back([&each] { each->Stop(); });
-  for (std::thread& thread : threads) thread.join();
-}
-
-std::string WordsOf(const InstanceManager& manager) {
-  const Fingerprint found = manager.fingerprint();
-  return fmt::format("instance {}: {}", Quote(manager.instance().instance_id),
-                     found.words.empty() ? "is healthy" : found.words);
-}
 
 std::string_view RoleName(PluginType type) {
   switch (type) {
@@ -90,21 +76,26 @@ struct PluginLoop::Parts {
   std::map<PluginType, std::map<std::string, std::vector<Managed>>> managers;  // newest first; none that is stopped
   std::map<std::string, PluginCounts> counts;                                  // by plugin
   std::map<std::string, std::uint64_t> turns;                                  // of controllers, by plugin
-  std::vector<std::function<void(const std::string&, bool)>> callbacks;
+  HealthNews news;
+  std::vector<std::function<void(const PluginHealth&)>> callbacks;
   bool waits_end = false;
   bool stopping = false;
 
   std::map<PluginType, std::unique_ptr<Registry::Subscription>> subscriptions;
   std::vector<std::thread> threads;
+  InstanceReaper reaper;
 };
 
 PluginLoop::PluginLoop(Registry& registry, Events& events, CsiConnector connect, AskExpected expected,
                        Settings settings)
     : parts_(std::make_unique<Parts>(registry, events, std::move(connect), std::move(expected), settings)) {
-  for (const PluginType type : kTypes) {
+  for (const PluginType type : kPluginTypes) {
     parts_->subscriptions[type] = std::make_unique<Registry::Subscription>(registry, type);
+    for (const InstanceInfo& front : registry.List(type)) {
+      for (const InstanceInfo& left : registry.Instances(type, front.name)) parts_->news.Left(left);
+    }
   }
-  for (const PluginType type : kTypes) parts_->threads.emplace_back([this, type] { parts_->Run(type); });
+  for (const PluginType type : kPluginTypes) parts_->threads.emplace_back([this, type] { parts_->Run(type); });
 }
 
 PluginLoop::~PluginLoop() { Shutdown(); }
@@ -132,7 +123,8 @@ void PluginLoop::Shutdown() {
     }
     parts_->managers.clear();
   }
-  StopAll(all);
+  parts_->reaper.Stop(std::move(all));
+  parts_->reaper.Finish();
 }
 
 void PluginLoop::Parts::Run(PluginType type) {
@@ -177,7 +169,7 @@ void PluginLoop::Parts::Resync(PluginType type) {
 void PluginLoop::Parts::Ensure(PluginType type, const std::string& name) {
   std::vector<InstanceInfo> wanted = registry.Instances(type, name);
   if (type == PluginType::kNode && wanted.size() > 1) wanted.resize(1);
-  StopAll(Replace(type, name, wanted));
+  reaper.Stop(Replace(type, name, wanted));
 }
 
 // The new one takes over before the old one is stopped, which takes as long as a plugin that hangs may take. Gives
@@ -198,6 +190,7 @@ std::vector<Managed> PluginLoop::Parts::Replace(PluginType type, const std::stri
   const bool replaced = type == PluginType::kNode && !wanted.empty();
   for (const Managed& gone : before) {
     if (!replaced) counts[name].DeleteInstance(type, kHere, gone->instance().instance_id);
+    news.Forget(gone->instance());
   }
   changed.notify_all();
   return before;
@@ -214,16 +207,18 @@ void PluginLoop::Parts::Changed(const InstanceInfo& instance, const Fingerprint&
       fingerprint.healthy ? fmt::format("{} instance is healthy: {} {}", RoleName(instance.type),
                                         Quote(fingerprint.driver_name), Quote(fingerprint.vendor_version))
                           : fmt::format("{} instance is not healthy: {}", RoleName(instance.type), fingerprint.words);
-  std::vector<std::function<void(const std::string&, bool)>> told;
-  bool healthy = false, bad = false;
+  std::vector<std::function<void(const PluginHealth&)>> told;
+  PluginHealth health;
+  bool bad = false;
   {
     const std::lock_guard<std::mutex> lock(mutex);
     changed.notify_all();
     const bool known = Find(instance) != nullptr;  // of one that was stopped it is no news
     if (known) counts[instance.name].Add(instance.type, kHere, instance.instance_id, fingerprint.healthy);
     bad = !fingerprint.healthy && known;
-    healthy = HasHealthy(instance.name);
-    if (!stopping) told = callbacks;
+    const auto kind = known ? news.Look(instance, fingerprint.healthy) : std::nullopt;
+    health = {instance.name, HasHealthy(instance.name), kind == HealthNews::Kind::kChanged};
+    if (!stopping && kind) told = callbacks;
   }
   events.Add({.bad = bad,
               .kind = "health",
@@ -232,7 +227,7 @@ void PluginLoop::Parts::Changed(const InstanceInfo& instance, const Fingerprint&
               .volume = {},
               .allocation = {},
               .text = text});
-  for (const auto& callback : told) callback(instance.name, healthy);
+  for (const auto& callback : told) callback(health);
 }
 
 const std::vector<Managed>& PluginLoop::Parts::Of(PluginType type, const std::string& name) const {
@@ -251,7 +246,7 @@ const InstanceManager* PluginLoop::Parts::Find(const InstanceInfo& instance) con
 }
 
 bool PluginLoop::Parts::HasHealthy(const std::string& name) const {
-  for (const PluginType type : kTypes) {
+  for (const PluginType type : kPluginTypes) {
     for (const Managed& each : Of(type, name)) {
       if (each->fingerprint().healthy) return true;
     }
@@ -268,7 +263,8 @@ Managed PluginLoop::Parts::NextHealthyController(const std::string& name) {
 std::string PluginLoop::Parts::Words(PluginType type, const std::string& name) const {
   const std::vector<Managed>& known = Of(type, name);
   std::string words;
-  for (const Managed& each : known) words += (words.empty() ? "" : "; ") + WordsOf(*each);
+  for (const Managed& each : known)
+    words += (words.empty() ? "" : "; ") + LastWordsOf(each->instance(), each->fingerprint());
   return words.empty() ? fmt::format("no {} instance of it is registered", RoleName(type)) : words;
 }
 
@@ -329,7 +325,7 @@ absl::StatusOr<PluginStatus> PluginLoop::Find(const std::string& plugin) {
     counts.Expect(PluginType::kNode, each.nodes);
     counts.Expect(PluginType::kController, each.controllers);
   }
-  for (const PluginType type : kTypes) parts_->Describe(type, status, counts);
+  for (const PluginType type : kPluginTypes) parts_->Describe(type, status, counts);
   if (counts.IsEmpty() && status.instances.empty()) {
     return NotFound(fmt::format("nothing is known of a plugin {}", Quote(plugin)));
   }
@@ -341,7 +337,7 @@ absl::StatusOr<PluginStatus> PluginLoop::Find(const std::string& plugin) {
 std::vector<PluginStatus> PluginLoop::List() {
   std::set<std::string> names;
   for (const Expected& each : parts_->expected()) names.insert(each.plugin);
-  for (const PluginType type : kTypes) {
+  for (const PluginType type : kPluginTypes) {
     for (const InstanceInfo& front : parts_->registry.List(type)) names.insert(front.name);
   }
   std::vector<PluginStatus> all;
@@ -352,7 +348,7 @@ std::vector<PluginStatus> PluginLoop::List() {
   return all;
 }
 
-void PluginLoop::OnHealthChange(std::function<void(const std::string& plugin, bool healthy)> callback) {
+void PluginLoop::OnHealth(std::function<void(const PluginHealth& health)> callback) {
   const std::lock_guard<std::mutex> lock(parts_->mutex);
   parts_->callbacks.push_back(std::move(callback));
 }

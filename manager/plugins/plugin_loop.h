@@ -6,8 +6,8 @@
 //                                                       Events, counts (g)
 //
 // The front of each name is the one that node calls go to. Controller instances behind the front are kept, too: their
-// calls are spread over all healthy ones, (k) 3. A new front takes over at once; the loop waits for the end of the old
-// one afterwards, and never for a plugin else.
+// calls are spread over all healthy ones, (k) 3. A new front takes over at once; the reaper ends the
+// old one. The loop never waits for a plugin.
 #ifndef MOORING_MANAGER_PLUGINS_PLUGIN_LOOP_H_
 #define MOORING_MANAGER_PLUGINS_PLUGIN_LOOP_H_
 
@@ -22,6 +22,12 @@
 #include "manager/plugins/registry.h"
 
 namespace mooring::manager {
+
+struct PluginHealth {
+  std::string plugin;
+  bool healthy = false;  // it has a healthy instance now
+  bool changed = false;  // false: an earlier manager has left the instance, and this one has not seen it before
+};
 
 class PluginLoop final : public PluginDirectory {
  public:
@@ -50,10 +56,9 @@ class PluginLoop final : public PluginDirectory {
   absl::StatusOr<PluginStatus> Find(const std::string& plugin) override;
   std::vector<PluginStatus> List() override;
 
-  // Called, with no lock held, whenever the health of an instance, or what it says of itself, has changed; `healthy`:
-  // the plugin has a healthy instance now. What is owed to it is sent then, (k) 4 and 6: by another thread, for this is
-  // the instance's.
-  void OnHealthChange(std::function<void(const std::string& plugin, bool healthy)> callback);
+  // Called, with no lock held, when an instance is seen for the first time and whenever it turns sick or well. What is
+  // owed to its plugin is sent then, (k) 4 and 6: by another thread, for this is the instance's.
+  void OnHealth(std::function<void(const PluginHealth& health)> callback);
 
  private:
   struct Parts;

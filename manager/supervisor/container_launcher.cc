@@ -6,16 +6,23 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
+#include <vector>
 
+#include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
 #include "manager/supervisor/engine_client.h"
+#include "manager/supervisor/instance_directory.h"
 #include "manager/supervisor/plugin_container.h"
 
 namespace mooring::manager {
 namespace {
 
 using nlohmann::json;
+
+constexpr char kManagerLabel[] = "mooring.manager";
+constexpr char kPluginLabel[] = "mooring.plugin";
+constexpr char kInstanceLabel[] = "mooring.instance";
 
 // Engines allow letters, digits and "_.-". Which instance it is, the digits at the end of its id tell.
 std::string ContainerName(const LaunchSpec& spec) {
@@ -79,11 +86,19 @@ json Environment(const LaunchSpec& spec) {
   return environment;
 }
 
-json ContainerOf(const LaunchSpec& spec) {
+json Labels(const LaunchSpec& spec, const ContainerOwner& owner) {
+  return {{kManagerLabel, owner.id},
+          {"mooring.host", owner.host},
+          {kPluginLabel, spec.plugin},
+          {kInstanceLabel, spec.instance_id},
+          {"mooring.generation", std::to_string(spec.run.generation)}};
+}
+
+json ContainerOf(const LaunchSpec& spec, const ContainerOwner& owner) {
   json body = {
       {"Image", spec.run.image},
       {"Env", Environment(spec)},
-      {"Labels", {{"mooring.plugin", spec.plugin}, {"mooring.instance", spec.instance_id}}},
+      {"Labels", Labels(spec, owner)},
       {"HostConfig", {{"Privileged", true}, {"NetworkMode", "host"}, {"Mounts", Mounts(spec)}, {"Ulimits", Limits()}}},
   };
   if (!spec.run.command.empty()) body["Cmd"] = spec.run.command;
@@ -113,29 +128,71 @@ absl::Status EnsureImage(const EngineClient& engine, const LaunchSpec& spec, Clo
   const bool tagged = image.find_first_of(":@", name) != std::string::npos;
   const std::string path =
       fmt::format("/images/create?fromImage={}", PercentEncode(tagged ? image : image + ":latest"));
-  MOORING_ASSIGN_OR_RETURN(const std::string progress,
-                           engine.PostForProgress("pull image " + Quote(image), path, until, spec.stopped));
+  MOORING_ASSIGN_OR_RETURN(const std::string progress, engine.Post("pull image " + Quote(image), path, nullptr, until));
   return PullError(image, progress);
+}
+
+std::string Text(const json& object, const char* name) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// Ids of the strays; `plugin` empty: of all plugins. What the engine says of labels is looked at here, too: a filter
+// that an engine does not know must not cost anybody a container.
+absl::StatusOr<std::vector<std::string>> FindStrays(const EngineClient& engine, const ContainerOwner& owner,
+                                                    const std::string& plugin, Clock::time_point until) {
+  const std::string what = "look for containers that are left behind";
+  const json filters = {{"label", {fmt::format("{}={}", kManagerLabel, owner.id)}}};
+  MOORING_ASSIGN_OR_RETURN(const std::string text,
+                           engine.Get(what, "/containers/json?all=1&filters=" + PercentEncode(filters.dump()), until));
+  MOORING_ASSIGN_OR_RETURN(const json containers, ParseEngineList(what, text));
+  std::vector<std::string> strays;
+  for (const json& container : containers) {
+    const json labels = container.value("Labels", json());
+    if (owner.id.empty() || Text(labels, kManagerLabel) != owner.id) continue;
+    if (!plugin.empty() && Text(labels, kPluginLabel) != plugin) continue;
+    if (!IsInstanceOnRecord(owner.socket_root, Text(labels, kInstanceLabel))) strays.push_back(Text(container, "Id"));
+  }
+  return strays;
+}
+
+absl::Status EndStraysOf(const EngineClient& engine, const ContainerOwner& owner, const std::string& plugin,
+                         Clock::time_point until) {
+  constexpr auto kPatience = std::chrono::seconds(10);  // SIGTERM to SIGKILL
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> strays, FindStrays(engine, owner, plugin, until));
+  absl::Status first;
+  for (const std::string& id : strays) {
+    PluginContainer stray(engine, id);
+    const absl::Status ended = stray.End(Clock::now() + kPatience);
+    first.Update(Annotate(ended, "a container is left behind by an instance that is gone"));
+    if (ended.ok()) log::Info("removed, for no instance is behind it", {{"container", id}});
+  }
+  return first;
 }
 
 }  // namespace
 
-ContainerLauncher::ContainerLauncher(std::string default_engine) : default_engine_(std::move(default_engine)) {}
+ContainerLauncher::ContainerLauncher(std::string default_engine, ContainerOwner owner)
+    : default_engine_(std::move(default_engine)), owner_(std::move(owner)) {}
 
-std::string ContainerLauncher::EngineOf(const LaunchSpec& spec) const {
-  return spec.run.engine.empty() ? default_engine_ : spec.run.engine;
+std::string ContainerLauncher::EngineOf(const std::string& engine) const {
+  return engine.empty() ? default_engine_ : engine;
 }
 
 absl::StatusOr<std::unique_ptr<Launched>> ContainerLauncher::Launch(const LaunchSpec& spec, Clock::time_point until) {
   if (spec.run.image.empty()) return InvalidArgument("no image is given for plugin " + Quote(spec.plugin));
-  const EngineClient engine(EngineOf(spec));
-  MOORING_RETURN_IF_ERROR(EnsureImage(engine, spec, until));
+  const EngineClient engine(EngineOf(spec.run.engine));
+  const EngineClient stoppable(engine.socket_path(), spec.stop);
+  MOORING_RETURN_IF_ERROR(EndStraysOf(stoppable, owner_, spec.plugin, until));
+  MOORING_RETURN_IF_ERROR(EnsureImage(stoppable, spec, until));
   const std::string name = ContainerName(spec);
   auto container = std::make_unique<PluginContainer>(engine, name);
   absl::Status started =
-      engine.Post("create container " + name, "/containers/create?name=" + name, ContainerOf(spec), until).status();
-  if (started.ok()) started = container->Start(until);
-  if (started.ok()) return container;
+      stoppable.Post("create container " + name, "/containers/create?name=" + name, ContainerOf(spec, owner_), until)
+          .status();
+  if (started.ok()) started = PluginContainer(stoppable, name).Start(until);
+  // Given up in the middle: it may be there, and is ended with its plugin, or adopted by the next manager.
+  if (started.ok() || absl::IsCancelled(started)) return container;
   // Also where the create has failed: its answer may be lost only. Where the engine has no answer to this either, it is
   // given as launched, so that it is ended when the engine is there again.
   constexpr auto kTimeToRemove = std::chrono::seconds(15);
@@ -145,10 +202,14 @@ absl::StatusOr<std::unique_ptr<Launched>> ContainerLauncher::Launch(const Launch
 
 absl::StatusOr<std::unique_ptr<Launched>> ContainerLauncher::Adopt(const LaunchSpec& spec) {
   constexpr auto kTimeToLook = std::chrono::seconds(5);
-  auto container = std::make_unique<PluginContainer>(EngineClient(EngineOf(spec)), ContainerName(spec));
+  auto container = std::make_unique<PluginContainer>(EngineClient(EngineOf(spec.run.engine)), ContainerName(spec));
   const absl::Status there = container->Inspect(Clock::now() + kTimeToLook).status();
   if (absl::IsNotFound(there)) return there;
   return container;  // where the engine does not answer now, it will tell later
+}
+
+absl::Status ContainerLauncher::EndStrays(const std::string& engine, Clock::time_point until, std::stop_token stop) {
+  return EndStraysOf(EngineClient(EngineOf(engine), std::move(stop)), owner_, /*plugin=*/"", until);
 }
 
 }  // namespace mooring::manager

@@ -31,17 +31,14 @@ absl::StatusCode CodeOf(int http_status) {
   return absl::StatusCode::kInternal;
 }
 
-// A connection for one call: the engine may have been restarted since the last.
-httplib::Client Connect(const std::string& socket_path, Clock::time_point until) {
+// For one call: the engine may have been restarted since the last.
+void Prepare(httplib::Client& client, Clock::time_point until) {
   using std::chrono::microseconds;
   const auto left = std::max(std::chrono::duration_cast<microseconds>(until - Clock::now()), microseconds(1));
-  httplib::Client client(socket_path);
   client.set_address_family(AF_UNIX);
-  client.set_default_headers({{"Host", "localhost"}});
   client.set_connection_timeout(left);
   client.set_read_timeout(left);
   client.set_write_timeout(left);
-  return client;
 }
 
 absl::StatusOr<std::string> Take(const std::string& what, const std::string& socket, const httplib::Result& result) {
@@ -58,48 +55,66 @@ absl::StatusOr<std::string> Take(const std::string& what, const std::string& soc
 
 }  // namespace
 
-EngineClient::EngineClient(std::string socket_path) : socket_path_(std::move(socket_path)) {}
+EngineClient::EngineClient(std::string socket_path, std::stop_token stop)
+    : socket_path_(std::move(socket_path)), stop_(std::move(stop)) {}
+
+// stop() of the client reaches a call only once its socket is the client's. One that is stopped before gets a socket
+// with nothing to be read from.
+absl::StatusOr<std::string> EngineClient::Send(const std::string& what, const char* method, const std::string& path,
+                                               const std::string& body, Clock::time_point until) const {
+  httplib::Client client(socket_path_);
+  Prepare(client, until);
+  client.set_socket_options([this](int socket) {
+    if (stop_.stop_requested()) ::shutdown(socket, SHUT_RD);
+  });
+  const std::stop_callback on_stop(stop_, [&client] { client.stop(); });
+
+  std::string answer;
+  bool too_long = false;
+  httplib::Request request;
+  request.method = method;
+  request.path = kApi + path;
+  request.headers = {{"Host", "localhost"}};
+  request.body = body;
+  if (!body.empty()) request.headers.emplace("Content-Type", "application/json");
+  request.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {
+    answer.append(data, size);
+    too_long = Clock::now() >= until;  // also of one that tells a little all the time
+    return !too_long;
+  };
+  httplib::Result result = client.send(request);
+  if (stop_.stop_requested()) return absl::CancelledError(what + ": given up, for it is not wanted any more");
+  if (too_long) return absl::DeadlineExceededError(what + ": it took too long");
+  if (result) result->body = answer;
+  return Take(what, socket_path_, result);
+}
 
 absl::StatusOr<std::string> EngineClient::Get(const std::string& what, const std::string& path,
                                               Clock::time_point until) const {
-  return Take(what, socket_path_, Connect(socket_path_, until).Get((kApi + path).c_str()));
+  return Send(what, "GET", path, "", until);
 }
 
 absl::StatusOr<std::string> EngineClient::Post(const std::string& what, const std::string& path,
                                                const nlohmann::json& body, Clock::time_point until) const {
   const std::string text = body.is_null() ? "" : body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return Take(what, socket_path_, Connect(socket_path_, until).Post((kApi + path).c_str(), text, "application/json"));
-}
-
-absl::StatusOr<std::string> EngineClient::PostForProgress(const std::string& what, const std::string& path,
-                                                          Clock::time_point until,
-                                                          const std::function<bool()>& stopped) const {
-  std::string progress;
-  absl::Status given_up;
-  httplib::Request request;
-  request.method = "POST";
-  request.path = kApi + path;
-  request.headers = {{"Host", "localhost"}};
-  request.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {
-    progress.append(data, size);
-    if (stopped && stopped()) given_up = absl::CancelledError(what + ": given up, for it is not wanted any more");
-    if (Clock::now() >= until) given_up = absl::DeadlineExceededError(what + ": it took too long");
-    return given_up.ok();
-  };
-  httplib::Result result = Connect(socket_path_, until).send(request);
-  MOORING_RETURN_IF_ERROR(given_up);
-  if (result) result->body = progress;
-  return Take(what, socket_path_, result);
+  return Send(what, "POST", path, text, until);
 }
 
 absl::Status EngineClient::Delete(const std::string& what, const std::string& path, Clock::time_point until) const {
-  return Take(what, socket_path_, Connect(socket_path_, until).Delete((kApi + path).c_str())).status();
+  return Send(what, "DELETE", path, "", until).status();
 }
 
 absl::StatusOr<nlohmann::json> ParseEngineJson(const std::string& what, const std::string& text) {
   nlohmann::json parsed = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_object()) return Internal(fmt::format("{}: the container engine's answer is no JSON object", what));
   return parsed;
+}
+
+absl::StatusOr<nlohmann::json> ParseEngineList(const std::string& what, const std::string& text) {
+  nlohmann::json parsed = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto is_object = [](const nlohmann::json& each) { return each.is_object(); };
+  if (parsed.is_array() && std::all_of(parsed.begin(), parsed.end(), is_object)) return parsed;
+  return Internal(fmt::format("{}: the container engine's answer is no list of JSON objects", what));
 }
 
 std::string PercentEncode(std::string_view text) {

@@ -82,16 +82,24 @@ absl::StatusOr<std::unique_ptr<Launched>> ExecLauncher::Launch(const LaunchSpec&
                            HeldChild::Fork({program, spec.run.command, EnvironmentFor(spec), log.get()}));
   MOORING_ASSIGN_OR_RETURN(const ProcessIdentity identity, IdentityOf(child.pid()));
   MOORING_RETURN_IF_ERROR(Remember(spec, identity));
-  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<PluginProcess> process, PluginProcess::Open(identity, LogPath(spec)));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<PluginProcess> process,
+                           PluginProcess::Open(identity, spec.socket_directory));
   if (const absl::Status released = child.Release(); !released.ok()) return Annotate(released, Quote(program));
   return process;
 }
 
 absl::StatusOr<std::unique_ptr<Launched>> ExecLauncher::Adopt(const LaunchSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const ProcessIdentity identity, Recall(spec));
-  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<PluginProcess> process, PluginProcess::Open(identity, LogPath(spec)));
-  if (!process->IsAlive()) return NotFound(fmt::format("{} has ended", process->Handle()));
-  return process;
+  absl::StatusOr<std::unique_ptr<PluginProcess>> process = PluginProcess::Open(identity, spec.socket_directory);
+  if (absl::IsNotFound(process.status())) KillServerLeft(spec.socket_directory + "/csi.sock");
+  MOORING_RETURN_IF_ERROR(process.status());
+  if (!(*process)->IsAlive()) return NotFound(fmt::format("{} has ended", (*process)->Handle()));
+  return *std::move(process);
+}
+
+absl::Status ExecLauncher::EndStrays(const std::string& /*engine*/, Clock::time_point /*until*/,
+                                     std::stop_token /*stop*/) {
+  return absl::OkStatus();
 }
 
 }  // namespace mooring::manager

@@ -17,6 +17,8 @@ class ExecLauncher final : public Launcher {
   // says, CSI_ENDPOINT.
   absl::StatusOr<std::unique_ptr<Launched>> Launch(const LaunchSpec& spec, Clock::time_point until) override;
   absl::StatusOr<std::unique_ptr<Launched>> Adopt(const LaunchSpec& spec) override;
+  // None: what ran ends with the boot, and starts only once its directory tells of it.
+  absl::Status EndStrays(const std::string& engine, Clock::time_point until, std::stop_token stop) override;
 };
 
 }  // namespace mooring::manager

@@ -110,6 +110,12 @@ absl::StatusOr<std::vector<InstanceDirectory>> FindInstanceDirectories(const std
   return found;
 }
 
+bool IsInstanceOnRecord(const std::string& socket_root, const std::string& id) {
+  if (!IsInstanceName(id) || id.find('/') != std::string::npos) return true;
+  return ::access(NotePath(fmt::format("{}/{}", socket_root, id)).c_str(), F_OK) == 0 ||
+         (errno != ENOENT && errno != ENOTDIR);
+}
+
 void RemoveInstanceDirectory(const std::string& path) {
   // The note last: one that was left half-way is found again.
   for (const char* name : kOwnFiles) ::unlink(fmt::format("{}/{}", path, name).c_str());

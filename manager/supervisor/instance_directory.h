@@ -35,6 +35,9 @@ absl::StatusOr<InstanceDirectory> MakeInstanceDirectory(const std::string& socke
 // All there are. One that tells nothing was never launched, and is removed. What is not named as ours is left alone.
 absl::StatusOr<std::vector<InstanceDirectory>> FindInstanceDirectories(const std::string& socket_root);
 
+// Whether an instance of this id is on record. What is no instance's id, or cannot be asked for, counts as one.
+bool IsInstanceOnRecord(const std::string& socket_root, const std::string& id);
+
 // With our files in it. It stays where others have put something there.
 void RemoveInstanceDirectory(const std::string& path);
 

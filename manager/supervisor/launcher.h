@@ -2,8 +2,8 @@
 #ifndef MOORING_MANAGER_SUPERVISOR_LAUNCHER_H_
 #define MOORING_MANAGER_SUPERVISOR_LAUNCHER_H_
 
-#include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -18,9 +18,9 @@ struct LaunchSpec {
   std::string plugin;
   std::string instance_id;  // names the container, and tells one instance from another
   PluginRecord::Run run;
-  std::string socket_directory;   // on the host, made by the supervisor; the plugin is to serve csi.sock in it
-  std::string root;               // staging and target paths lie below it: bound into a container with rshared
-  std::function<bool()> stopped;  // asked by a launch that takes long, which gives up then; empty: never
+  std::string socket_directory;  // on the host, made by the supervisor; the plugin is to serve csi.sock in it
+  std::string root;              // staging and target paths lie below it: bound into a container with rshared
+  std::stop_token stop;          // a launch that takes long is given up at once
 };
 
 // One plugin process. It lives on when this object goes: mounts and users do not care for the manager's life. Used by
@@ -53,6 +53,10 @@ class Launcher {
 
   // One that an earlier manager launched with this instance id and directory. NOT_FOUND: it is gone.
   virtual absl::StatusOr<std::unique_ptr<Launched>> Adopt(const LaunchSpec& spec) = 0;
+
+  // Ends what this manager, or one before it, launched and no instance directory tells of any more: what a reboot, or
+  // an answer that was lost, has left. `engine` as in a run. For the start: Launch does it for its own plugin.
+  virtual absl::Status EndStrays(const std::string& engine, Clock::time_point until, std::stop_token stop) = 0;
 };
 
 }  // namespace mooring::manager

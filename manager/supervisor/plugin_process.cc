@@ -33,6 +33,15 @@ int Milliseconds(Clock::duration time) {
   return static_cast<int>(std::clamp<decltype(count + 0)>(count, 0, 1 << 30));
 }
 
+bool EndsBy(int pidfd, Clock::time_point until) {
+  pollfd waited = {pidfd, POLLIN, 0};
+  int polled = 0;
+  do {
+    polled = ::poll(&waited, 1, Milliseconds(until - Clock::now()));
+  } while (polled < 0 && errno == EINTR);
+  return polled > 0;
+}
+
 std::string HowItEnded(const siginfo_t& info) {
   if (info.si_code == CLD_EXITED) return fmt::format("ended with exit code {}", info.si_status);
   return fmt::format("was ended by signal {} ({})", info.si_status, ::strsignal(info.si_status));
@@ -53,11 +62,16 @@ absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid) {
   return ProcessIdentity{pid, field, boot};
 }
 
-PluginProcess::PluginProcess(pid_t pid, UniqueFd pidfd, std::string log_path)
-    : pid_(pid), pidfd_(std::move(pidfd)), log_path_(std::move(log_path)) {}
+void KillServerLeft(const std::string& socket_path) {
+  const SocketServer server = ServerOf(socket_path);
+  if (server.process.ok()) PidfdSignal(server.process.get(), SIGKILL);
+}
+
+PluginProcess::PluginProcess(pid_t pid, UniqueFd pidfd, const std::string& directory)
+    : pid_(pid), pidfd_(std::move(pidfd)), log_path_(directory + "/log"), socket_path_(directory + "/csi.sock") {}
 
 absl::StatusOr<std::unique_ptr<PluginProcess>> PluginProcess::Open(const ProcessIdentity& identity,
-                                                                   std::string log_path) {
+                                                                   const std::string& directory) {
   UniqueFd pidfd(PidfdOpen(identity.pid));
   if (!pidfd.ok()) {
     return errno == ESRCH ? NotFound(fmt::format("there is no process {}", identity.pid))
@@ -66,34 +80,28 @@ absl::StatusOr<std::unique_ptr<PluginProcess>> PluginProcess::Open(const Process
   // Asked once it is held: from now on the pid is nobody else's.
   MOORING_ASSIGN_OR_RETURN(const ProcessIdentity now, IdentityOf(identity.pid));
   if (now != identity) return NotFound(fmt::format("process {} is another one now", identity.pid));
-  return std::unique_ptr<PluginProcess>(new PluginProcess(identity.pid, std::move(pidfd), std::move(log_path)));
+  return std::unique_ptr<PluginProcess>(new PluginProcess(identity.pid, std::move(pidfd), directory));
 }
 
 bool PluginProcess::HasEnded(Clock::time_point until) {
   if (ended_) return true;
-  pollfd waited = {pidfd_.get(), POLLIN, 0};
-  int polled = 0;
-  do {
-    polled = ::poll(&waited, 1, Milliseconds(until - Clock::now()));
-  } while (polled < 0 && errno == EINTR);
-  if (polled <= 0) return false;
+  if (!EndsBy(pidfd_.get(), until)) return false;
   siginfo_t info = {};
-  // Looked at, not taken: until then its pid, which is its group's, is nobody else's. One that an earlier manager
-  // started is init's to ask.
-  const bool ours =
-      ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_;
+  // One that an earlier manager started is init's to ask.
+  const bool ours = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG) == 0 && info.si_pid == pid_;
   how_ = ours ? HowItEnded(info) : "ended";
-  if (ours) {
-    ::kill(-pid_, SIGKILL);  // what it leaves: nobody is there to end that
-    ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG);
-  }
+  if (!server_.process.ok()) KillServerLeft(socket_path_);
   return ended_ = true;
 }
 
-// The group has its number, which is surely its own only as long as the leader is there: as the descriptor tells.
-void PluginProcess::SignalGroup(int number) {
-  if (HasEnded(Clock::now())) return;
-  if (::kill(-pid_, number) != 0) PidfdSignal(pidfd_.get(), number);
+bool PluginProcess::HaveAllEnded(Clock::time_point until) {
+  return HasEnded(until) && (!server_.process.ok() || EndsBy(server_.process.get(), until));
+}
+
+void PluginProcess::SignalAll(int number) {
+  for (const UniqueFd* process : {&pidfd_, static_cast<const UniqueFd*>(&server_.process)}) {
+    if (process->ok()) PidfdSignal(process->get(), number);
+  }
 }
 
 bool PluginProcess::IsAlive() {
@@ -109,12 +117,17 @@ std::string PluginProcess::Words() {
 
 absl::Status PluginProcess::End(Clock::time_point until) {
   constexpr auto kTimeToDie = std::chrono::seconds(10);
-  // The group, for a program may be a script that has started the plugin.
-  if (!killed_) SignalGroup(SIGTERM);
-  if (HasEnded(killed_ ? Clock::now() : until)) return absl::OkStatus();
-  SignalGroup(SIGKILL);
+  if (HasEnded(Clock::now())) {
+    if (!server_.process.ok()) KillServerLeft(socket_path_);  // it may serve only since then
+  } else if (!killed_) {
+    server_ = ServerOf(socket_path_);
+    if (server_.pid == pid_) server_ = {};
+    SignalAll(SIGTERM);
+  }
+  if (HaveAllEnded(killed_ ? Clock::now() : until)) return absl::OkStatus();
+  SignalAll(SIGKILL);
   const bool first = !std::exchange(killed_, true);
-  if (HasEnded(first ? Clock::now() + kTimeToDie : Clock::now())) return absl::OkStatus();
+  if (HaveAllEnded(first ? Clock::now() + kTimeToDie : Clock::now())) return absl::OkStatus();
   return absl::DeadlineExceededError(
       fmt::format("process {} was sent SIGKILL and has not ended yet: it waits in the kernel", pid_));
 }

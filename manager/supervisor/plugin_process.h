@@ -1,4 +1,8 @@
 // The process of a plugin that the exec launcher started, by this manager or by one before it.
+//
+// What ends is that process and, where it is a script that has started the plugin, the one that serves the socket.
+// Whatever else they started goes on: it may serve a mount, as a FUSE daemon does, and mounts outlive their plugin,
+// (j) 4.
 #ifndef MOORING_MANAGER_SUPERVISOR_PLUGIN_PROCESS_H_
 #define MOORING_MANAGER_SUPERVISOR_PLUGIN_PROCESS_H_
 
@@ -9,6 +13,7 @@
 
 #include "base/unique_fd.h"
 #include "manager/supervisor/launcher.h"
+#include "manager/supervisor/socket_server.h"
 
 namespace mooring::manager {
 
@@ -23,10 +28,15 @@ struct ProcessIdentity {
 
 absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid);  // NOT_FOUND: there is no such process
 
+// SIGKILL to who serves the socket of a plugin that has ended: nobody else ends what a script has left.
+void KillServerLeft(const std::string& socket_path);
+
 class PluginProcess final : public Launched {
  public:
   // NOT_FOUND: it is gone, or another has its pid now.
-  static absl::StatusOr<std::unique_ptr<PluginProcess>> Open(const ProcessIdentity& identity, std::string log_path);
+  // `directory` has its log and its socket.
+  static absl::StatusOr<std::unique_ptr<PluginProcess>> Open(const ProcessIdentity& identity,
+                                                             const std::string& directory);
 
   bool IsAlive() override;
   std::string Words() override;
@@ -35,13 +45,15 @@ class PluginProcess final : public Launched {
   int ExitFd() const override { return pidfd_.get(); }
 
  private:
-  PluginProcess(pid_t pid, UniqueFd pidfd, std::string log_path);
-  bool HasEnded(Clock::time_point until);  // waits
-  void SignalGroup(int number);
+  PluginProcess(pid_t pid, UniqueFd pidfd, const std::string& directory);
+  bool HasEnded(Clock::time_point until);      // waits
+  bool HaveAllEnded(Clock::time_point until);  // the server, too
+  void SignalAll(int number);
 
   const pid_t pid_;
   const UniqueFd pidfd_;
-  const std::string log_path_;
+  const std::string log_path_, socket_path_;
+  SocketServer server_;  // where it is another process; looked for when this one ends
   bool ended_ = false;
   bool killed_ = false;  // sent SIGKILL: it is not waited for again
   std::string how_;

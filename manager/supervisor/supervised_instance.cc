@@ -10,8 +10,6 @@
 namespace mooring::manager {
 namespace {
 
-constexpr PluginType kTypes[] = {PluginType::kNode, PluginType::kController};
-
 const char* ProviderOf(PluginRecord::Run::Kind kind) {
   switch (kind) {
     case PluginRecord::Run::Kind::kExec:
@@ -34,9 +32,20 @@ std::string EndpointInstanceId(const PluginRecord& plugin) {
   return fmt::format("{}@{}", plugin.name, plugin.endpoint);
 }
 
+void Tell(Events& events, const std::string& plugin, const char* kind, bool bad, const SupervisedInstance* instance,
+          std::string text) {
+  Event event;
+  event.bad = bad;
+  event.kind = kind;
+  event.plugin = plugin;
+  if (instance != nullptr) event.instance = instance->id();
+  event.text = std::move(text);
+  events.Add(std::move(event));
+}
+
 absl::Status DeregisterInstance(Registry& registry, const std::string& plugin, const std::string& id) {
   absl::Status first;
-  for (const PluginType type : kTypes) {
+  for (const PluginType type : kPluginTypes) {
     if (registry.FindInstance(id, type)) first.Update(registry.Deregister(type, plugin, id));
   }
   return first;
@@ -67,7 +76,7 @@ std::string SupervisedInstance::Handle() const {
 
 absl::Status SupervisedInstance::Register(Registry& registry, const Introduction& introduction,
                                           const std::string& root) {
-  for (const PluginType type : kTypes) {
+  for (const PluginType type : kPluginTypes) {
     const auto& types = introduction.types;
     if (std::find(types.begin(), types.end(), type) != types.end()) {
       MOORING_RETURN_IF_ERROR(registry.Register({.type = type,
@@ -86,7 +95,7 @@ absl::Status SupervisedInstance::Register(Registry& registry, const Introduction
 }
 
 bool SupervisedInstance::IsRegistered(const Registry& registry) const {
-  return std::any_of(std::begin(kTypes), std::end(kTypes),
+  return std::any_of(kPluginTypes.begin(), kPluginTypes.end(),
                      [&](PluginType type) { return registry.FindInstance(id_, type).has_value(); });
 }
 

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/csi/csi_channel.h"
+#include "manager/events.h"
 #include "manager/plugins/registry.h"
 #include "manager/supervisor/instance_directory.h"
 #include "manager/supervisor/introduction.h"
@@ -21,7 +22,7 @@ namespace mooring::manager {
 std::string VersionOf(const PluginRecord& plugin);
 std::string VersionOf(const InstanceDirectory& directory);
 
-// Used by the thread of its plugin.
+// Used by one thread at a time: its plugin's, and in the end that of its end.
 class SupervisedInstance {
  public:
   // `process` runs in `directory`.
@@ -66,6 +67,10 @@ class SupervisedInstance {
   const std::unique_ptr<Launched> process_;
   const std::shared_ptr<CsiChannel> channel_;
 };
+
+// An event of `plugin`; `instance` may be null.
+void Tell(Events& events, const std::string& plugin, const char* kind, bool bad, const SupervisedInstance* instance,
+          std::string text);
 
 // Out of the registry, as each type it is there.
 absl::Status DeregisterInstance(Registry& registry, const std::string& plugin, const std::string& id);

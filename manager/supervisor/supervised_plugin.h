@@ -7,50 +7,22 @@
 #define MOORING_MANAGER_SUPERVISOR_SUPERVISED_PLUGIN_H_
 
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "manager/events.h"
-#include "manager/plugins/registry.h"
+#include "manager/supervisor/endings.h"
 #include "manager/supervisor/instance_directory.h"
-#include "manager/supervisor/launcher.h"
 #include "manager/supervisor/supervised_instance.h"
+#include "manager/supervisor/surroundings.h"
 #include "manager/supervisor/waker.h"
 
 namespace mooring::manager {
-
-struct SupervisorSettings {
-  std::string host;
-  std::string socket_root;  // a directory for each instance is made below it: <socket_root>/<plugin>-<8 hex>
-  std::string root;         // of staging and target paths
-  Clock::duration probe_interval = std::chrono::milliseconds(500);  // until it is ready
-  Clock::duration probe_time = std::chrono::seconds(5);             // one Probe
-  Clock::duration tell_interval = std::chrono::seconds(30);         // an event that says what is waited for
-  Clock::duration watch_interval = std::chrono::seconds(5);         // Probe while it serves
-  Clock::duration sick_for = std::chrono::seconds(60);              // unhealthy so long: restarted
-  Clock::duration first_backoff = std::chrono::seconds(1);
-  Clock::duration longest_backoff = std::chrono::seconds(60);
-  Clock::duration end_time = std::chrono::seconds(30);   // SIGTERM to SIGKILL
-  Clock::duration end_again = std::chrono::seconds(10);  // what could not be ended is tried again
-};
-
-// What the supervised share; all outlive them.
-struct Surroundings {
-  Registry& registry;
-  Events& events;
-  CsiConnector connect;
-  Launcher& exec;
-  Launcher& container;
-  SupervisorSettings settings;
-  // Which types a plugin turned out to be of, from its thread.
-  std::function<void(const std::string& plugin, const std::vector<PluginType>& types)> on_types;
-};
 
 class SupervisedPlugin {
  public:
@@ -87,38 +59,43 @@ class SupervisedPlugin {
     int restarts = 0;
   };
 
+  // supervised_plugin.cc
+  Goal goal() const;
+  PluginRecord TakeWanted();
+  void Reach(Goal goal, Clock::time_point until);
+  void Join();
+
+  // supervised_work.cc: the thread.
   void Work();
-  void Adopt();
-  void AdoptOne(const InstanceDirectory& directory, const PluginRecord& wanted);
-  void AdoptEndpoint(const PluginRecord& wanted);
   void Attend();
+  Clock::time_point NextLook() const;
+  bool MayBegin(const PluginRecord& wanted);
+  void NotBegun(const PluginRecord& wanted, const std::string& words);
   void Begin(const PluginRecord& wanted);
   absl::StatusOr<std::unique_ptr<SupervisedInstance>> Launch(const PluginRecord& wanted);
   std::shared_ptr<CsiChannel> Connect(const std::string& socket_path);  // closed where the thread is to stop
-  void AttendStarting();
   absl::StatusOr<Introduction> Greet(SupervisedInstance& instance);
+  void AttendStarting();
   void Promote(const Introduction& introduction);
   void AttendServing();
   void NoteHealth(const absl::Status& probed);
   void GiveUpServing(const std::string& why);
   void FailStarting(const std::string& words);
   void BackOff(const std::string& version, const std::string& words);
-  absl::Status Retire(std::unique_ptr<SupervisedInstance> instance);
-  absl::Status RetireAll();
-  absl::Status TryToEnd(SupervisedInstance& instance);
-  absl::Status EndAgain();  // what could not be ended
-  void WorkOnEnd();
-  bool MayBegin(const PluginRecord& wanted);
-
   LaunchSpec SpecOf(const InstanceDirectory& directory, const PluginRecord::Run& run) const;
   Launcher& LauncherOf(PluginRecord::Run::Kind kind) const;
-  Clock::time_point NextLook() const;
-  void Tell(const char* kind, bool bad, const SupervisedInstance* instance, std::string text) const;
-  Goal goal() const;
-  PluginRecord TakeWanted();
-  void Reach(Goal goal, Clock::time_point until);
-  void Join();
   void Show();  // serving_ and starting_ in the status
+
+  // supervised_adopt.cc: what an earlier manager has left.
+  void Adopt();
+  void AdoptLeft(const PluginRecord& wanted);
+  bool AdoptOne(const InstanceDirectory& directory, const PluginRecord& wanted);  // false: it is to be looked at again
+  bool LeaveForLater(const absl::Status& why);
+  void AdoptEndpoint(const PluginRecord& wanted);
+
+  // supervised_end.cc
+  void WorkOnEnd();
+  bool AwaitNextTry();  // false: the manager is stopping
 
   const Surroundings& around_;
   const SupervisorSettings& settings_;
@@ -137,14 +114,19 @@ class SupervisedPlugin {
   absl::Status ended_;                               // of the last of them
   std::vector<std::weak_ptr<CsiChannel>> channels_;  // closed where the thread is to stop: it may be in a call
 
-  std::vector<InstanceDirectory> left_;  // from here on of the thread alone
+  std::stop_source stop_;  // the thread is to stop: launches are given up
+
+  // From here on of the thread alone.
+  std::vector<InstanceDirectory> left_;  // they could not be looked at yet: again at look_again_at_
+  absl::Status left_problem_;
+  Clock::time_point look_again_at_ = Clock::time_point::max();
   std::unique_ptr<SupervisedInstance> serving_, starting_;
-  std::vector<std::unique_ptr<SupervisedInstance>> unended_;  // they could not be ended: tried again at end_again_at_
-  Clock::time_point end_again_at_ = Clock::time_point::max();
   std::string attended_;  // the version that back-off and next_try_ are of
   Clock::duration backoff_;
   Clock::time_point next_try_ = Clock::now();
+  bool waits_for_end_ = false;  // nothing is begun before others have ended
   Waker waker_;
+  Endings endings_;
 
   std::mutex join_mutex_;
   std::thread thread_;

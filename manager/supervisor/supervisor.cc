@@ -16,8 +16,6 @@
 namespace mooring::manager {
 namespace {
 
-constexpr PluginType kTypes[] = {PluginType::kNode, PluginType::kController};
-
 // Nobody in particular is allowed.
 absl::Status CheckDeclarer(const std::string& by) {
   return by.empty() ? absl::OkStatus() : CheckName("who declares it", by);
@@ -31,6 +29,18 @@ bool SameRun(const std::optional<PluginRecord::Run>& stored, PluginRecord::Run r
 
 void Add(std::vector<std::string>& declared_by, const std::string& by) {
   if (std::find(declared_by.begin(), declared_by.end(), by) == declared_by.end()) declared_by.push_back(by);
+}
+
+// Of what is declared, and of what was left.
+std::set<std::string> EnginesOf(const std::vector<PluginRecord>& records, const std::vector<InstanceDirectory>& left) {
+  std::set<std::string> engines;
+  for (const PluginRecord& record : records) {
+    if (record.run && record.run->kind == PluginRecord::Run::Kind::kContainer) engines.insert(record.run->engine);
+  }
+  for (const InstanceDirectory& directory : left) {
+    if (directory.kind == PluginRecord::Run::Kind::kContainer) engines.insert(directory.engine);
+  }
+  return engines;
 }
 
 absl::Status NotDeclared(const std::string& name) {
@@ -73,7 +83,22 @@ absl::Status Supervisor::Start() {
     none.name = name;
     ending_.push_back(std::make_shared<SupervisedPlugin>(around_, none, of_it));
   }
+  sweeper_ = std::jthread(
+      [this, engines = EnginesOf(records, directories)](const std::stop_token& stop) { EndStrays(engines, stop); });
   return absl::OkStatus();
+}
+
+// An engine that is away is not told of: its plugins tell that themselves.
+void Supervisor::EndStrays(const std::set<std::string>& engines, const std::stop_token& stop) {
+  for (const std::string& engine : engines) {
+    const absl::Status ended = around_.container.EndStrays(engine, Clock::now() + around_.settings.end_time, stop);
+    if (ended.ok() || absl::IsUnavailable(ended) || absl::IsCancelled(ended)) continue;
+    Event event;
+    event.bad = true;
+    event.kind = "failed";
+    event.text = "What was left in a container engine stays: " + Message(ended);
+    events_.Add(std::move(event));
+  }
 }
 
 // After a reboot, or where a directory was taken away: no instance is there behind what the registry remembers.
@@ -83,7 +108,7 @@ absl::Status Supervisor::DeregisterWhatIsGone(const LeftByPlugin& left, const st
     for (const InstanceDirectory& directory : of_it) there.push_back(directory.id);
   }
   for (const PluginRecord& record : records) there.push_back(EndpointInstanceId(record));
-  for (const PluginType type : kTypes) {
+  for (const PluginType type : kPluginTypes) {
     for (const InstanceInfo& front : registry_.List(type)) {
       for (const InstanceInfo& instance : registry_.Instances(type, front.name)) {
         if (std::find(there.begin(), there.end(), instance.instance_id) != there.end()) continue;
@@ -271,12 +296,14 @@ std::vector<std::shared_ptr<SupervisedPlugin>> Supervisor::Close() {
 }
 
 void Supervisor::BeginShutdown() {
+  sweeper_.request_stop();
   for (const auto& plugin : Close()) plugin->BeginLeave();
 }
 
 void Supervisor::Shutdown() {
   BeginShutdown();  // all at once, before the first is waited for
   for (const auto& plugin : Close()) plugin->Leave();
+  if (sweeper_.joinable()) sweeper_.join();
 }
 
 }  // namespace mooring::manager

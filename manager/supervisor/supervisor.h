@@ -15,7 +15,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -82,6 +85,7 @@ class Supervisor {
   std::shared_ptr<SupervisedPlugin> FindEnding(const std::string& name);  // under mutex_; null: none
   void KeepTypes(const std::string& name, const std::vector<PluginType>& types);
   std::vector<std::shared_ptr<SupervisedPlugin>> Close();  // gives all there are
+  void EndStrays(const std::set<std::string>& engines, const std::stop_token& stop);
   absl::StatusOr<std::string> AskName(const std::string& socket_path, Clock::time_point until) const;
 
   RecordsStore& store_;
@@ -94,6 +98,7 @@ class Supervisor {
   // Stopped, and what an earlier manager left of plugins not declared: until nothing is left of them.
   std::vector<std::shared_ptr<SupervisedPlugin>> ending_;
   bool closed_ = false;
+  std::jthread sweeper_;  // of what was left in container engines, once at the start
 };
 
 }  // namespace mooring::manager

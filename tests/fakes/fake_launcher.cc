@@ -31,6 +31,10 @@ absl::StatusOr<std::unique_ptr<manager::Launched>> FakeLauncher::Launch(const ma
 }
 
 absl::StatusOr<std::unique_ptr<manager::Launched>> FakeLauncher::Adopt(const manager::LaunchSpec& spec) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!adopt_status_.ok()) return adopt_status_;
+  }
   if (!IsAlive(spec.instance_id)) return NotFound("it is gone");
   return std::make_unique<FakeLaunched>(*this, spec.instance_id);
 }
@@ -43,6 +47,24 @@ void FakeLauncher::OnLaunch(std::function<std::shared_ptr<FakeCsiPlugin>()> make
 void FakeLauncher::FailLaunches(absl::Status status) {
   const std::lock_guard<std::mutex> lock(mutex_);
   launch_status_ = std::move(status);
+}
+
+absl::Status FakeLauncher::EndStrays(const std::string& engine, Clock::time_point /*until*/, std::stop_token /*stop*/) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  swept_.push_back(engine);
+  changed_.notify_all();
+  return absl::OkStatus();
+}
+
+bool FakeLauncher::WaitForSweep(const std::string& engine) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_for(lock, std::chrono::seconds(20),
+                           [&] { return std::find(swept_.begin(), swept_.end(), engine) != swept_.end(); });
+}
+
+void FakeLauncher::FailAdopts(absl::Status status) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  adopt_status_ = std::move(status);
 }
 
 void FakeLauncher::FailEnds(absl::Status status) {

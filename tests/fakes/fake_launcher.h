@@ -3,10 +3,12 @@
 #ifndef MOORING_TESTS_FAKES_FAKE_LAUNCHER_H_
 #define MOORING_TESTS_FAKES_FAKE_LAUNCHER_H_
 
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -31,15 +33,18 @@ class FakeLauncher final : public manager::Launcher {
   absl::StatusOr<std::unique_ptr<manager::Launched>> Launch(const manager::LaunchSpec& spec,
                                                             Clock::time_point until) override;
   absl::StatusOr<std::unique_ptr<manager::Launched>> Adopt(const manager::LaunchSpec& spec) override;
+  absl::Status EndStrays(const std::string& engine, Clock::time_point until, std::stop_token stop) override;
 
   // What the plugin of the next process is; each launch takes a new one.
   void OnLaunch(std::function<std::shared_ptr<FakeCsiPlugin>()> make);
   void FailLaunches(absl::Status status);                // OK: no more
+  void FailAdopts(absl::Status status);                  // nobody can say whether they run; OK: they can again
   void FailEnds(absl::Status status);                    // processes cannot be ended; OK: they can again
   void OnEnd(std::function<void(const Process&)> look);  // called before a process is ended
 
   std::vector<Process> Processes();  // in order of their launch, those that have ended, too
   int Alive();
+  bool WaitForSweep(const std::string& engine);  // of its strays
   void Kill(const std::string& instance_id);
 
  private:
@@ -52,7 +57,10 @@ class FakeLauncher final : public manager::Launcher {
   std::function<std::shared_ptr<FakeCsiPlugin>()> make_ = [] { return std::make_shared<FakeCsiPlugin>(); };
   std::function<void(const Process&)> on_end_;
   absl::Status launch_status_;
+  absl::Status adopt_status_;
   absl::Status end_status_;
+  std::condition_variable changed_;
+  std::vector<std::string> swept_;
   std::vector<Process> processes_;
 };
 

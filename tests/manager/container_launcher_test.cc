@@ -4,9 +4,15 @@
 #include <httplib.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <future>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -42,6 +48,11 @@ class FakeEngine {
   }
   ~FakeEngine() {
     while (!server_.is_running()) std::this_thread::yield();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      going_ = true;
+      changed_.notify_all();
+    }
     server_.stop();
     thread_.join();
   }
@@ -49,6 +60,18 @@ class FakeEngine {
   void Answer(const std::string& call, int status, std::string body) {
     const std::lock_guard<std::mutex> lock(mutex_);
     answers_[call] = {status, std::move(body)};
+  }
+
+  // Calls like this get no answer before the engine goes.
+  void Hang(const std::string& call) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    hung_ = call;
+  }
+  bool WaitForCall(const std::string& call) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_for(lock, seconds(20), [&] {
+      return std::any_of(calls_.begin(), calls_.end(), [&](const auto& noted) { return noted.starts_with(call); });
+    });
   }
 
   std::vector<std::string> calls() {
@@ -67,12 +90,14 @@ class FakeEngine {
   };
 
   void Handle(const httplib::Request& request, httplib::Response& response) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     const std::string path = request.path.substr(request.path.find('/', 1));
     const std::string call = request.method + " " + path;
     std::string noted = call;
     for (const auto& [name, value] : request.params) noted += " " + name + "=" + value;
     calls_.push_back(noted);
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return going_ || call != hung_; });
     if (path == "/containers/create") created_ = request.body;
     const Prepared answer = answers_.count(call) > 0 ? answers_[call] : Prepared();
     response.status = answer.status;
@@ -81,7 +106,10 @@ class FakeEngine {
 
   const std::string socket_path_;
   std::mutex mutex_;
-  std::map<std::string, Prepared> answers_;
+  std::condition_variable changed_;
+  std::string hung_;
+  bool going_ = false;
+  std::map<std::string, Prepared> answers_ = {{"GET /containers/json", {200, "[]"}}};
   std::vector<std::string> calls_;
   std::string created_;
   httplib::Server server_;
@@ -110,14 +138,14 @@ class ContainerLauncherTest : public ::testing::Test {
   const std::string kContainer = "/containers/" + kName;
   TempDir directory_;
   FakeEngine engine_{directory_ / "engine.sock"};
-  ContainerLauncher launcher_{directory_ / "engine.sock"};
+  ContainerLauncher launcher_{directory_ / "engine.sock", {"0123abcd", "web1", directory_ / "plugins"}};
   LaunchSpec spec_;
 };
 
 TEST_F(ContainerLauncherTest, J1_TheContainerIsPrivilegedAndHasWhatAPluginNeeds) {
   ASSERT_OK(launcher_.Launch(spec_, Soon()));
-  EXPECT_THAT(engine_.calls(), ElementsAre(HasSubstr("GET /images/"), "POST /containers/create name=" + kName,
-                                           "POST " + kContainer + "/start"));
+  EXPECT_THAT(engine_.calls(), ElementsAre(StartsWith("GET /containers/json"), HasSubstr("GET /images/"),
+                                           "POST /containers/create name=" + kName, "POST " + kContainer + "/start"));
   const json created = engine_.created();
   EXPECT_EQ(created["Image"], spec_.run.image);
   EXPECT_EQ(created["Cmd"], json({"--verbose"}));
@@ -177,12 +205,89 @@ TEST_F(ContainerLauncherTest, J1_NothingIsLeftWhereTheCreateHasFailed) {
   EXPECT_THAT(engine_.calls().back(), StartsWith("DELETE " + kContainer));
 }
 
-TEST_F(ContainerLauncherTest, J4_APullIsGivenUpWhereThePluginIsStopped) {
+TEST_F(ContainerLauncherTest, J4_APullThatIsSilentIsGivenUpAtOnceWhereThePluginIsStopped) {
   engine_.Answer("GET /images/registry.example:5000/plugin:1/json", 404, "{}");
-  engine_.Answer("POST /images/create", 200, "{\"status\":\"Pulling\"}\n");
-  spec_.stopped = [] { return true; };
-  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kCancelled, "pull image"));
+  engine_.Hang("POST /images/create");
+  std::stop_source stop;
+  spec_.stop = stop.get_token();
+  auto launched = std::async(std::launch::async, [&] { return launcher_.Launch(spec_, Soon()).status(); });
+  ASSERT_TRUE(engine_.WaitForCall("POST /images/create"));
+  const auto before = Clock::now();
+  stop.request_stop();
+  EXPECT_THAT(launched.get(), FailsWith(absl::StatusCode::kCancelled, "pull image"));
+  EXPECT_LT(Clock::now() - before, seconds(5));
   EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
+}
+
+TEST_F(ContainerLauncherTest, J4_NothingIsLaunchedWhereThePluginIsStoppedBefore) {
+  std::stop_source stop;
+  spec_.stop = stop.get_token();
+  stop.request_stop();
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kCancelled, "given up"));
+  EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
+}
+
+// What the engine has done is not known: so it is there to be ended.
+TEST_F(ContainerLauncherTest, J4_ACreateThatIsGivenUpIsGivenToBeEnded) {
+  engine_.Hang("POST /containers/create");
+  std::stop_source stop;
+  spec_.stop = stop.get_token();
+  auto launched = std::async(std::launch::async, [&] { return launcher_.Launch(spec_, Soon()); });
+  ASSERT_TRUE(engine_.WaitForCall("POST /containers/create"));
+  stop.request_stop();
+  const auto container = launched.get();
+  ASSERT_OK(container);
+  EXPECT_OK((*container)->End(Clock::now()));
+  EXPECT_THAT(engine_.calls().back(), StartsWith("DELETE " + kContainer));
+}
+
+// As an engine lists it.
+std::string Listed(const std::string& id, const std::string& manager, const std::string& plugin,
+                   const std::string& instance) {
+  return json{{"Id", id},
+              {"State", "exited"},
+              {"Labels", {{"mooring.manager", manager}, {"mooring.plugin", plugin}, {"mooring.instance", instance}}}}
+      .dump();
+}
+
+TEST_F(ContainerLauncherTest, J3_ItsLabelsTellWhoseItIs) {
+  spec_.run.generation = 7;
+  ASSERT_OK(launcher_.Launch(spec_, Soon()));
+  EXPECT_EQ(engine_.created()["Labels"], json::parse(R"({"mooring.manager":"0123abcd","mooring.host":"web1",
+      "mooring.plugin":"db plugin","mooring.instance":"db%20plugin-0a1b2c3d","mooring.generation":"7"})"));
+}
+
+TEST_F(ContainerLauncherTest, J3_WhatARebootHasLeftOfThePluginIsRemovedBeforeItIsLaunched) {
+  std::filesystem::create_directories(directory_ / "plugins/db-00000001");
+  std::ofstream(directory_ / "plugins/db-00000001/instance") << "{}";
+  engine_.Answer("GET /containers/json", 200,
+                 "[" + Listed("on-record", "0123abcd", "db plugin", "db-00000001") + "," +
+                     Listed("stray", "0123abcd", "db plugin", "db-00000002") + "," +
+                     Listed("anothers", "ffffffff", "db plugin", "db-00000003") + "," +
+                     Listed("of-another-plugin", "0123abcd", "other", "other-00000004") + "," +
+                     Listed("odd", "0123abcd", "db plugin", "../db") +
+                     R"(,{"Id":"no-labels","Labels":null},{"Id":"none-at-all"}])");
+  ASSERT_OK(launcher_.Launch(spec_, Soon()));
+  const auto calls = engine_.calls();
+  EXPECT_EQ(calls[0], R"(GET /containers/json all=1 filters={"label":["mooring.manager=0123abcd"]})");
+  EXPECT_THAT(calls[1], StartsWith("POST /containers/stray/stop"));
+  EXPECT_EQ(calls[2], "DELETE /containers/stray force=1 v=1");
+  EXPECT_THAT(calls[3], StartsWith("GET /images/"));
+
+  ASSERT_OK(launcher_.EndStrays("", Soon(), {}));
+  EXPECT_THAT(engine_.calls(), Contains("DELETE /containers/of-another-plugin force=1 v=1"));
+  for (const char* left : {"on-record", "anothers", "odd", "no-labels", "none-at-all"}) {
+    EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr(std::string("/containers/") + left)))) << left;
+  }
+}
+
+TEST_F(ContainerLauncherTest, J3_NoOtherIsStartedBesideAStrayThatCannotBeRemoved) {
+  engine_.Answer("GET /containers/json", 200, "[" + Listed("stray", "0123abcd", "db plugin", "db-00000002") + "]");
+  engine_.Answer("DELETE /containers/stray", 500, R"({"message":"busy"})");
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kInternal, "left behind"));
+  EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
+  engine_.Answer("GET /containers/json", 200, R"([7])");
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kInternal, "no list"));
 }
 
 TEST_F(ContainerLauncherTest, J4_WhatCannotBeRemovedAfterAFailedStartIsGivenToBeEndedLater) {

@@ -57,6 +57,27 @@ class ExecLauncherTest : public ::testing::Test {
     return *started_.back();
   }
 
+  // Where a script tells a pid.
+  std::string Ready() {
+    const std::string path = directory_ / "ready";
+    ::mkfifo(path.c_str(), 0600);
+    return path;
+  }
+  // A plugin, as far as the launcher sees one: it serves the socket, and tells its pid then.
+  std::string Serving() {
+    return "python3 -c 'import os, socket, time\ns = socket.socket(socket.AF_UNIX)\ns.bind(\"" +
+           (directory_ / "csi.sock") + "\")\ns.listen()\nopen(\"" + Ready() +
+           "\", \"w\").write(str(os.getpid()))\ntime.sleep(1000)'";
+  }
+  // The one that has told its pid.
+  std::unique_ptr<Launched> Child() {
+    const auto identity = manager::IdentityOf(std::stoi(Read(Ready())));
+    EXPECT_OK(identity);
+    auto child = manager::PluginProcess::Open(*identity, "/nonexistent");
+    EXPECT_OK(child);
+    return *std::move(child);
+  }
+
   static Clock::time_point Soon() { return Clock::now() + seconds(20); }
 
   static bool WaitForEnd(Launched& process) {
@@ -141,42 +162,47 @@ TEST_F(ExecLauncherTest, J4_EndSendsSigtermFirst) {
   EXPECT_OK(process.End(Soon()));  // gone already
 }
 
-TEST_F(ExecLauncherTest, J4_OneThatDoesNotHeedItIsKilledWithItsChildrenAtTheDeadline) {
-  ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
-  Launched& process =
-      Launch(Shell("trap '' TERM; sleep 1000 & echo $! > '" + (directory_ / "ready") + "'; wait; sleep 1000"));
-  const pid_t child = std::stoi(Read(directory_ / "ready"));
-  const auto identity = manager::IdentityOf(child);
-  ASSERT_OK(identity);
-  auto of_child = manager::PluginProcess::Open(*identity, "");
-  ASSERT_OK(of_child);
+TEST_F(ExecLauncherTest, J4_OneThatDoesNotHeedItIsKilledAtTheDeadline) {
+  Launched& process = Launch(Shell("trap '' TERM; echo > '" + Ready() + "'; while :; do sleep 0.05; done"));
+  Read(Ready());
   EXPECT_OK(process.End(Clock::now() + milliseconds(50)));
   EXPECT_FALSE(process.IsAlive());
-  EXPECT_TRUE(WaitForEnd(**of_child));
+  EXPECT_THAT(process.Words(), HasSubstr("signal 9"));
 }
 
 TEST_F(ExecLauncherTest, J4_APluginThatAScriptStartedIsEndedWithTheScript) {
-  ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
-  Launched& process = Launch(Shell("sleep 1000 & echo $! > '" + (directory_ / "ready") + "'; wait"));
-  const auto identity = manager::IdentityOf(std::stoi(Read(directory_ / "ready")));
-  ASSERT_OK(identity);
-  auto of_child = manager::PluginProcess::Open(*identity, "");
-  ASSERT_OK(of_child);
+  Launched& process = Launch(Shell(Serving() + " & wait"));
+  const auto plugin = Child();
   EXPECT_OK(process.End(Soon()));
-  EXPECT_TRUE(WaitForEnd(**of_child));
+  EXPECT_FALSE(plugin->IsAlive());
+}
+
+TEST_F(ExecLauncherTest, J4_APluginThatAScriptStartedIsKilledWithTheScript) {
+  Launched& process = Launch(Shell("trap '' TERM; " + Serving() + " & wait; sleep 1000"));
+  const auto plugin = Child();
+  EXPECT_OK(process.End(Clock::now() + milliseconds(50)));
+  EXPECT_FALSE(plugin->IsAlive());
+}
+
+// It is in the plugin's group, and may serve a mount, as a FUSE daemon does.
+TEST_F(ExecLauncherTest, J4_WhatElseAPluginHasStartedGoesOn) {
+  for (const char* trap : {"", "trap '' TERM; "}) {
+    Launched& process = Launch(Shell(trap + std::string("sleep 1000 & echo $! > '") + Ready() + "'; wait; sleep 1000"));
+    const auto daemon = Child();
+    EXPECT_OK(process.End(Clock::now() + milliseconds(50)));
+    EXPECT_FALSE(process.IsAlive());
+    EXPECT_TRUE(daemon->IsAlive());
+    EXPECT_OK(daemon->End(Clock::now()));
+  }
 }
 
 TEST_F(ExecLauncherTest, J3_WhatAScriptThatDiedHasStartedIsEnded) {
-  ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
-  Launched& process =
-      Launch(Shell("(trap '' TERM; exec sleep 1000) & echo $! > '" + (directory_ / "ready") + "'; exit 3"));
-  const auto identity = manager::IdentityOf(std::stoi(Read(directory_ / "ready")));
-  ASSERT_OK(identity);
-  auto of_child = manager::PluginProcess::Open(*identity, "");
-  ASSERT_OK(of_child);
+  Launched& process = Launch(Shell("trap '' TERM; " + Serving() + " & exit 3"));
+  const auto plugin = Child();
   EXPECT_TRUE(WaitForEnd(process));
   EXPECT_THAT(process.Words(), HasSubstr("exit code 3"));
-  EXPECT_TRUE(WaitForEnd(**of_child));
+  EXPECT_OK(process.End(Soon()));
+  EXPECT_TRUE(WaitForEnd(*plugin));
 }
 
 // Launches in a process of its own, a manager that is killed right after.

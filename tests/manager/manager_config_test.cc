@@ -100,6 +100,14 @@ TEST(HostSetup, TheHostKeepsTheNameItsRecordsHave) {
   EXPECT_THAT(KeepHostName(dir.path(), "host-2"), FailsWith(Code::kFailedPrecondition, "give --host host-1"));
 }
 
+TEST(HostSetup, AManagerKeepsItsIdAndNoOtherHasIt) {
+  const TempDir one, other;
+  const std::string id = *KeepManagerId(one.path());
+  EXPECT_EQ(id.size(), 16U);
+  EXPECT_EQ(*KeepManagerId(one.path()), id);
+  EXPECT_NE(*KeepManagerId(other.path()), id);
+}
+
 TEST(HostSetup, TheRootIsBoundOnItselfWhereItIsOnNoSharedMount) {
   const TempDir dir;
   FakeMounter kernel;

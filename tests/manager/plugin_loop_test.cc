@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -182,6 +184,22 @@ TEST_F(PluginLoopTest, B3_ANewInstanceTakesOverFromOneThatHangs) {
   EXPECT_EQ(Front("p"), "2");
 }
 
+TEST_F(PluginLoopTest, B6_TheEndOfOneThatHangsDelaysNobody) {
+  constexpr seconds kLastLook(2);
+  StartLoop(hours(1), hours(1), kLastLook);
+  const auto hung = Run("p", "1");
+  EXPECT_EQ(Front("p"), "1");
+  hung->Hang(FakeCsiPlugin::kAnyCall);
+  const Clock::time_point before = Clock::now();
+  Run("p", "2");
+  EXPECT_TRUE(WaitForEvent("health", "2", "healthy"));
+  Run("q", "3");
+  EXPECT_EQ(Front("q"), "3");
+  EXPECT_LT(Clock::now() - before, kLastLook / 2);
+  loop_->Shutdown();
+  EXPECT_TRUE(WaitForEvent("health", "1", "it was stopped"));
+}
+
 TEST_F(PluginLoopTest, B3_WhenTheFrontGoesTheOneBeforeIsCalledAgain) {
   StartLoop();
   Run("p", "1");
@@ -346,22 +364,69 @@ TEST_F(PluginLoopTest, G_WhatWasNeverHealthyIsExpectedByNobody) {
   EXPECT_EQ(loop_->Find("p")->nodes, RoleCount());
 }
 
+// What is told of health, as it comes.
+class Told {
+ public:
+  explicit Told(PluginLoop& loop) {
+    loop.OnHealth([this](const PluginHealth& health) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      all_.push_back(std::string(health.plugin) + (health.healthy ? " well" : " sick") +
+                     (health.changed ? "" : " as before"));
+      changed_.notify_all();
+    });
+  }
+  std::vector<std::string> Wait(std::size_t count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_until(lock, Soon(), [&] { return all_.size() >= count; });
+    return all_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> all_;
+};
+
 TEST_F(PluginLoopTest, K4_WhoeverWantsToKnowIsToldWhenHealthChanges) {
   StartLoop(milliseconds(2));
-  std::promise<void> sick, well_again;
-  std::atomic<int> told = 0;
+  Told told(*loop_);
   const auto plugin = Run("p", "1");
-  EXPECT_TRUE(WaitForEvent("health", "1", "healthy"));
-  loop_->OnHealthChange([&](const std::string& name, bool healthy) {
-    EXPECT_EQ(name, "p");
-    const int number = ++told;
-    if (number == 1 && !healthy) sick.set_value();
-    if (number == 2 && healthy) well_again.set_value();
-  });
+  EXPECT_THAT(told.Wait(1), ElementsAre("p well"));
   plugin->Die();
-  EXPECT_EQ(sick.get_future().wait_until(Soon()), std::future_status::ready);
+  EXPECT_THAT(told.Wait(2), ElementsAre("p well", "p sick"));
   plugin->Revive();
-  EXPECT_EQ(well_again.get_future().wait_until(Soon()), std::future_status::ready);
+  EXPECT_THAT(told.Wait(3), ElementsAre("p well", "p sick", "p well"));
+  Run("p", "2");
+  EXPECT_THAT(told.Wait(4), ElementsAre("p well", "p sick", "p well", "p well"));
+  loop_->Shutdown();
+}
+
+TEST_F(PluginLoopTest, K4_OtherWordsOfASickPluginAreNoChangeOfItsHealth) {
+  StartLoop(milliseconds(2));
+  Told told(*loop_);
+  const auto plugin = Run("p", "1");
+  EXPECT_THAT(told.Wait(1), ElementsAre("p well"));
+  plugin->SetReady(false);
+  EXPECT_TRUE(WaitForEvent("health", "1", "not ready"));
+  plugin->FailAlways("Probe", Internal("out of paper"));
+  EXPECT_TRUE(WaitForEvent("health", "1", "out of paper"));
+  plugin->SetReady(true);
+  plugin->ClearFaults();
+  EXPECT_THAT(told.Wait(3), ElementsAre("p well", "p sick", "p well"));
+  loop_->Shutdown();
+}
+
+TEST_F(PluginLoopTest, K4_OneThatAnEarlierManagerHasLeftIsSeenWithoutAChange) {
+  const auto plugin = Run("p", "1");
+  plugin->Hang("Probe");
+  StartLoop(milliseconds(2));
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
+  Told told(*loop_);
+  plugin->Release();
+  EXPECT_THAT(told.Wait(1), ElementsAre("p well as before"));
+  plugin->Die();
+  EXPECT_THAT(told.Wait(2), ElementsAre("p well as before", "p sick"));
+  loop_->Shutdown();
 }
 
 }  // namespace

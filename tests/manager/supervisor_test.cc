@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <set>
 
 #include "tests/manager/supervisor_fixture.h"
@@ -524,6 +525,69 @@ TEST_F(SupervisorTest, J3_AnUpdateGoesOnAfterARestartOfTheManager) {
   ASSERT_TRUE(WaitForEvent("stopped"));
   EXPECT_EQ(exec_.Alive(), 1);
   EXPECT_THAT(exec_.Processes(), SizeIs(2));
+}
+
+TEST_F(SupervisorTest, J3_TheNewOneIsWatchedWhileTheOldOneIsEnded) {
+  ASSERT_OK(RunPlugin("one", "old"));
+  std::promise<void> ends, may_end;
+  exec_.OnEnd([&](const auto&) {
+    ends.set_value();
+    may_end.get_future().wait_until(Soon());
+  });
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(RunPlugin("one", "new"));
+  ASSERT_EQ(ends.get_future().wait_until(Soon()), std::future_status::ready);
+  EXPECT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 3));
+  plugin->Fail("Probe", absl::InternalError("the disk is on fire"));
+  EXPECT_TRUE(WaitForEvent("health", "the disk is on fire"));
+  EXPECT_EQ(exec_.Alive(), 2);
+  exec_.OnEnd(nullptr);
+  may_end.set_value();
+  EXPECT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(exec_.Alive(), 1);
+}
+
+TEST_F(SupervisorTest, J3_OneThatCannotBeLookedAtIsKeptAndNoOtherIsStarted) {
+  ASSERT_OK(RunPlugin("one"));
+  const std::string instance = Front("one")->instance_id;
+  StopManager();
+  exec_.FailAdopts(absl::InternalError("too many open files"));
+  StartManager();
+  ASSERT_TRUE(WaitForEvent("failed", "too many open files"));
+  EXPECT_THAT(RunPlugin("one"), FailsWith(absl::StatusCode::kUnavailable, "no other is started beside it"));
+  EXPECT_EQ(Front("one")->instance_id, instance);
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+  exec_.FailAdopts(absl::OkStatus());
+  ASSERT_TRUE(WaitForEvent("adopted"));
+  EXPECT_OK(RunPlugin("one"));
+  EXPECT_EQ(Front("one")->instance_id, instance);
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+  EXPECT_THAT(supervisor_->Words("one"), Not(HasSubstr("too many")));
+}
+
+TEST_F(SupervisorTest, J4_OneThatCannotBeLookedAtIsEndedWhenItCan) {
+  ASSERT_OK(RunPlugin("one"));
+  StopManager();
+  exec_.FailAdopts(absl::InternalError("too many open files"));
+  StartManager();
+  ASSERT_TRUE(WaitForEvent("failed", "too many open files"));
+  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), FailsWith(absl::StatusCode::kInternal, "too many open files"));
+  EXPECT_EQ(exec_.Alive(), 1);
+  exec_.FailAdopts(absl::OkStatus());
+  ASSERT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(exec_.Alive(), 0);
+  EXPECT_FALSE(Front("one"));
+}
+
+TEST_F(SupervisorTest, J3_WhatIsLeftInTheEnginesThatAreUsedIsSweptAtTheStart) {
+  PluginRecord::Run run;
+  run.kind = PluginRecord::Run::Kind::kContainer;
+  run.image = "plugin:1";
+  run.engine = "/run/engine.sock";
+  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  RestartManager();
+  EXPECT_TRUE(container_.WaitForSweep("/run/engine.sock"));
 }
 
 TEST_F(SupervisorTest, J4_WhatNobodyDeclaresAnyMoreIsEndedAtTheNextStart) {

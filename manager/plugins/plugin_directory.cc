@@ -1,0 +1,14 @@
+#include "manager/plugins/plugin_directory.h"
+
+#include <fmt/format.h>
+
+#include "base/quote.h"
+
+namespace mooring::manager {
+
+std::string LastWordsOf(const InstanceInfo& instance, const Fingerprint& found) {
+  const char* const otherwise = found.healthy ? "is healthy" : "has not answered yet";
+  return fmt::format("instance {}: {}", Quote(instance.instance_id), found.words.empty() ? otherwise : found.words);
+}
+
+}  // namespace mooring::manager

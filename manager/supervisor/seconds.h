@@ -1,0 +1,23 @@
+// Times in messages.
+#ifndef MOORING_MANAGER_SUPERVISOR_SECONDS_H_
+#define MOORING_MANAGER_SUPERVISOR_SECONDS_H_
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "manager/csi/csi_channel.h"
+
+namespace mooring::manager {
+
+// "12 s"; never below 0.
+inline std::string Seconds(Clock::duration time) {
+  return fmt::format("{} s", std::max<std::int64_t>(0, std::chrono::round<std::chrono::seconds>(time).count()));
+}
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_SUPERVISOR_SECONDS_H_

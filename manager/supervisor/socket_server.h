@@ -1,0 +1,23 @@
+// Who serves a unix socket.
+#ifndef MOORING_MANAGER_SUPERVISOR_SOCKET_SERVER_H_
+#define MOORING_MANAGER_SUPERVISOR_SOCKET_SERVER_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "base/unique_fd.h"
+
+namespace mooring::manager {
+
+struct SocketServer {
+  pid_t pid = 0;
+  UniqueFd process;  // a pidfd
+};
+
+// The process that called listen(2) there; without `process` where nobody does, or it cannot be told. Never ourselves.
+SocketServer ServerOf(const std::string& socket_path);
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_SUPERVISOR_SOCKET_SERVER_H_
