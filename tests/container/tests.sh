@@ -176,3 +176,23 @@ test_the_plugin_runs_in_a_container_of_podman() {
   plugin_runs_in_a_container podman_do --engine "unix://$work/podman.sock"
   end podman TERM
 }
+
+# As /run is after one: nothing tells of the instance any more, and its container is still in the engine.
+test_what_a_reboot_has_left_of_a_plugin_is_removed() {
+  local name=rebooted.csi container others state=$work/rebooted-state
+  make_plugin_image docker
+  mkdir -p "$state"
+  "$bin/mooring" plugin run "$name" --image localhost/mooring-plugin:test --bind "$state:/state" \
+    -- --state-dir /state --driver-name "$name"
+  container=$(containers_of docker "$name")
+  others=$(docker run -d --network none --label mooring.manager=ffff --label "mooring.plugin=$name" \
+    --label mooring.instance=rebooted.csi-00000000 base sleep 1000)
+  end manager KILL
+  rm -rf "$work/plugins/$name"-*
+  start_manager
+  await "the plugin runs again" is_healthy "$name"
+  expect "what is left of the container from before" "$(docker ps -aq --no-trunc | grep -c "^$container" || true)" 0
+  expect "another manager's" "$(docker ps -q --no-trunc --filter "id=$others")" "$others"
+  "$bin/mooring" plugin stop "$name"
+  docker rm -f "$others"
+}

@@ -1,7 +1,9 @@
 #include "manager/supervisor/exec_launcher.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "base/unique_fd.h"
 #include "manager/supervisor/held_child.h"
 #include "manager/supervisor/plugin_process.h"
 #include "manager/supervisor/process_log.h"
@@ -184,15 +187,25 @@ TEST_F(ExecLauncherTest, J4_APluginThatAScriptStartedIsKilledWithTheScript) {
   EXPECT_FALSE(plugin->IsAlive());
 }
 
-// It is in the plugin's group, and may serve a mount, as a FUSE daemon does.
+// It is in the plugin's group, and may serve a mount, as a FUSE daemon does. One with a signal on its way answers
+// nothing.
 TEST_F(ExecLauncherTest, J4_WhatElseAPluginHasStartedGoesOn) {
+  const std::string question = directory_ / "question", answer = directory_ / "answer";
+  ASSERT_EQ(::mkfifo(question.c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo(answer.c_str(), 0600), 0);
   for (const char* trap : {"", "trap '' TERM; "}) {
-    Launched& process = Launch(Shell(trap + std::string("sleep 1000 & echo $! > '") + Ready() + "'; wait; sleep 1000"));
-    const auto daemon = Child();
+    const UniqueFd ask(::open(question.c_str(), O_RDWR | O_CLOEXEC));  // the daemon ends when it is closed
+    const UniqueFd hear(::open(answer.c_str(), O_RDWR | O_CLOEXEC));
+    Launched& process = Launch(
+        Shell(trap + ("cat '" + question + "' > '" + answer + "' & echo > '" + Ready()) + "'; wait; sleep 1000"));
+    Read(Ready());
     EXPECT_OK(process.End(Clock::now() + milliseconds(50)));
     EXPECT_FALSE(process.IsAlive());
-    EXPECT_TRUE(daemon->IsAlive());
-    EXPECT_OK(daemon->End(Clock::now()));
+    ASSERT_EQ(::write(ask.get(), "?", 1), 1);
+    pollfd heard = {hear.get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&heard, 1, 10'000), 1) << "after '" << trap << "'";
+    char byte = 0;
+    EXPECT_EQ(heard.revents & POLLIN ? ::read(hear.get(), &byte, 1) : 1, 1);
   }
 }
 
