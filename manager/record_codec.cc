@@ -256,6 +256,7 @@ v1::Claim ToProto(const Claim& claim) {
   *message.mutable_capability() = ToProto(claim.capability);
   message.set_external_node_id(claim.external_node_id);
   message.set_state(Put(kClaimStates, claim.state));
+  message.set_kept(claim.kept);
   message.set_past(claim.past);
   message.set_past_since_ms(ToMs(claim.past_since));
   message.set_publish(Put(kPublishes, claim.publish));
@@ -275,6 +276,7 @@ absl::StatusOr<Claim> FromProto(const v1::Claim& message) {
   MOORING_ASSIGN_OR_RETURN(claim.capability, FromProto(message.capability()));
   claim.external_node_id = message.external_node_id();
   MOORING_ASSIGN_OR_RETURN(claim.state, Get(kClaimStates, "state", message.state()));
+  claim.kept = message.kept();
   claim.past = message.past();
   claim.past_since = TimeIn(message.past_since_ms());
   MOORING_ASSIGN_OR_RETURN(claim.publish, Get(kPublishes, "publish", message.publish()));

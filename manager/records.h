@@ -109,6 +109,7 @@ struct Claim {
   Capability capability;
   std::string external_node_id;  // the plugin's id of that node, at the time of the claim
   State state = State::kTaken;
+  bool kept = false;  // a user asked for it: it stays when what is attached with it is detached
   bool past = false;  // its allocation is gone: for the collector
   std::optional<Time> past_since;
 

@@ -46,7 +46,8 @@ absl::StatusOr<v1::ClaimVolumeResponse> ClaimVolume(Parts& parts, const v1::Clai
                                                     const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
   MOORING_ASSIGN_OR_RETURN(const Volume volume, parts.volumes->Get(key));
-  MOORING_ASSIGN_OR_RETURN(const ClaimRequest claim, ParseClaim(request, volume, parts.config.host));
+  MOORING_ASSIGN_OR_RETURN(ClaimRequest claim, ParseClaim(request, volume, parts.config.host));
+  claim.keep = true;
   MOORING_ASSIGN_OR_RETURN(const ClaimAnswer answer, parts.claims->Claim(claim, call.until));
   v1::ClaimVolumeResponse response;
   *response.mutable_volume() = Shown(answer.volume);

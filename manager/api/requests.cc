@@ -99,6 +99,7 @@ absl::StatusOr<ClaimRequest> ParseClaim(const v1::ClaimVolumeRequest& message, c
 absl::StatusOr<AttachRequest> ParseAttach(const v1::AttachRequest& message, const Volume& volume) {
   AttachRequest request;
   request.volume = volume.key;
+  request.plugin = volume.plugin;
   request.allocation = message.allocation();
   MOORING_RETURN_IF_ERROR(CheckName("the allocation", request.allocation));
   request.request = message.request().empty() ? volume.key.id : message.request();

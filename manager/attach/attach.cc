@@ -15,8 +15,6 @@
 namespace mooring::manager {
 namespace {
 
-using Durability = MountJournal::Durability;
-
 bool SayReadOnly(const MountOptions& options) {
   return std::find(options.flags.begin(), options.flags.end(), "ro") != options.flags.end();
 }
@@ -37,6 +35,7 @@ absl::StatusOr<MountRecord> RecordOf(const AttachRequest& request) {
   record.allocation = request.allocation;
   record.request = request.request.empty() ? request.volume.id : request.request;
   record.volume = request.volume;
+  record.plugin = request.plugin;
   record.mode = request.mode;
   record.capability = request.capability;
   record.options = request.options;
@@ -143,7 +142,8 @@ absl::StatusOr<ClaimAnswer> Attachments::IntendAndClaim(MountRecord& record, con
   absl::StatusOr<ClaimAnswer> answer = Claim(record, until);
   if (answer.ok() || absl::IsCancelled(answer.status())) return answer;
   // Where even this fails, the intent is taken back as one that a killed manager left.
-  if (!journal_.Remove(record).ok()) Schedule(record, settings_.first_retry, settings_.first_retry);
+  if (!journal_.Remove(record, Durability::kOrdered).ok())
+    Schedule(record, settings_.first_retry, settings_.first_retry);
   return Annotate(answer.status(), "claim");
 }
 

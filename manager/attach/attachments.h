@@ -11,7 +11,8 @@
 // after 1, 2, 4 … 60 s until it succeeds; of a detach the unmount and the release each time, so that the claim says
 // what is wrong. An attach that fails is a detach from there on.
 //
-// A claim is the allocation's: two of its requests for one volume, in one mode, share it, and the last one gives it up.
+// A claim is the allocation's: two of its requests for one volume, in one mode, share it, and the last one gives it up,
+// unless a user asked for it apart from that.
 //
 // Locks, in the order in which they are taken: the request's; the claim's, while it is taken or given up; the attach
 // path's, while it is looked at and written down.
@@ -39,6 +40,7 @@ namespace mooring::manager {
 
 struct AttachRequest {
   VolumeKey volume;
+  std::string plugin;  // the volume's: what is begun and not finished waits for none but this one
   std::string allocation;
   std::string request;  // empty: the volume's id
   ClaimMode mode = ClaimMode::kWrite;
@@ -78,8 +80,8 @@ class Attachments {
   absl::Status Detach(const std::string& allocation, const std::string& request, const OnStep& on_step,
                       Clock::time_point until);
 
-  // A claim that is no attachment's, by who holds it. A claim of what is attached goes with its detach: released alone
-  // it would be given to another while this one still writes. FAILED_PRECONDITION, then.
+  // A claim that is no attachment's, by who holds it. While the volume is attached the claim stays: released alone it
+  // would be given to another while this one still writes. FAILED_PRECONDITION, then.
   absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation, Clock::time_point until);
 
   // For the start, before anything else is served: see above. It goes on in the background, each plugin's on its own,

@@ -11,8 +11,6 @@
 
 namespace mooring::manager {
 
-using Durability = MountJournal::Durability;
-
 absl::Status Attachments::Detach(const std::string& allocation, const std::string& request, const OnStep& asked_step,
                                  Clock::time_point until) {
   const OnStep on_step = asked_step ? asked_step : [](const std::string&) {};
@@ -21,8 +19,7 @@ absl::Status Attachments::Detach(const std::string& allocation, const std::strin
   if (!record) return absl::OkStatus();
   if (record->phase != MountRecord::Phase::kUnmounting) {
     record->phase = MountRecord::Phase::kUnmounting;
-    // Not even a power cut may mount again what the caller was told is detached.
-    MOORING_RETURN_IF_ERROR(journal_.Put(*record, Durability::kSynced));
+    MOORING_RETURN_IF_ERROR(journal_.Put(*record, Durability::kOrdered));
   }
   const absl::Status status = Finish(*record, on_step, until);
   if (status.ok()) return status;
@@ -47,7 +44,8 @@ absl::Status Attachments::Finish(MountRecord record, const OnStep& on_step, Cloc
     const absl::Status released = claims_.Release(record.volume, record.mode, record.allocation, unmounted, until);
     if (status.ok()) status = Annotate(released, "release the claim");
   }
-  if (status.ok()) return journal_.Remove(record);
+  // Not even a power cut may mount again what the caller was told is detached, or is being detached.
+  if (status.ok()) return journal_.Remove(record, Durability::kSynced);
   Note(record, status);
   return status;
 }
@@ -58,11 +56,12 @@ absl::Status Attachments::Release(const VolumeKey& volume, ClaimMode mode, const
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold claim, LockClaim(volume, mode, allocation, until));
   for (const MountRecord& mount : journal_.Of(volume)) {
     if (mount.allocation != allocation || mount.mode != mode) continue;
-    return FailedPrecondition(
-        fmt::format("the volume {} is attached for {} at {}: detach it, and its claim goes with that", ToString(volume),
-                    Quote(allocation), Quote(mount.attach_path.empty() ? mount.target_path : mount.attach_path)));
+    return FailedPrecondition(fmt::format(
+        "the volume {} is attached for {} at {}: detach it first (a claim of which nobody asked for more than "
+        "that goes with it)",
+        ToString(volume), Quote(allocation), Quote(mount.attach_path.empty() ? mount.target_path : mount.attach_path)));
   }
-  return claims_.Release(volume, mode, allocation, absl::OkStatus(), until);
+  return claims_.ReleaseKept(volume, mode, allocation, until);
 }
 
 bool Attachments::IsClaimShared(const MountRecord& record) const {
@@ -76,7 +75,7 @@ bool Attachments::IsClaimShared(const MountRecord& record) const {
 void Attachments::Note(MountRecord& record, const absl::Status& problem) {
   if (record.problem == Message(problem) || absl::IsCancelled(problem)) return;
   record.problem = Message(problem);
-  journal_.Put(record, Durability::kOrdered).IgnoreError();
+  journal_.Put(record, Durability::kSynced).IgnoreError();
 }
 
 }  // namespace mooring::manager

@@ -94,7 +94,7 @@ absl::Status Attachments::AttendLocked(MountRecord& record) {
   switch (record.phase) {
     case MountRecord::Phase::kIntent:
       record.phase = MountRecord::Phase::kUnmounting;
-      status = journal_.Put(record, MountJournal::Durability::kOrdered);
+      status = journal_.Put(record, Durability::kOrdered);
       if (status.ok()) status = Finish(record, kNobody, Clock::now() + settings_.detach_time);
       break;
     case MountRecord::Phase::kUnmounting:

@@ -28,9 +28,14 @@ class ClaimBroker {
   // What was found at the node goes in: OK, nothing of it is mounted there any more; else why it is still, and the
   // claim stays, unpublishing, with that as its problem. Then the controller's part (skipped while another claim of
   // that node is alive), then it is freed: each step stored before the next, (f) 5. Where the controller cannot be
-  // asked now, OK too: it is owed, and sent when the plugin is back. No such claim is OK.
+  // asked now, OK too: it is owed, and sent when the plugin is back. No such claim is OK, and one that a user keeps is
+  // left as it is. That it is freed is durable with what the caller stores behind it, synced.
   virtual absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                const absl::Status& node_outcome, Clock::time_point until) = 0;
+
+  // The same as its user wants it, kept or not, of what is not at the node: durable when it returns.
+  virtual absl::Status ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
+                                   Clock::time_point until) = 0;
 };
 
 }  // namespace mooring::manager

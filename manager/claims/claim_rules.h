@@ -19,6 +19,8 @@ struct ClaimRequest {
   std::string external_node_id;  // empty: any claim's on that node, else the fingerprint's, (i)
   ClaimMode mode = ClaimMode::kRead;
   Capability capability;
+  bool keep = false;  // asked for by a user, see Claim::kept. Otherwise the caller stores what comes of it behind it,
+                      // synced: what only this host has of it is not synced before
 };
 
 // What is claimed already, and what the answer depends on.

@@ -118,14 +118,18 @@ absl::StatusOr<ClaimAnswer> Claims::Take(const ClaimRequest& request, Clock::tim
       claim = *std::find_if(state.claims.begin(), state.claims.end(), [&](const ClaimRecord& held) {
         return held.allocation == request.allocation && held.mode == request.mode;
       });
-      if (!claim.past) return ClaimAnswer{std::move(state.volume), std::move(claim)};
+      if (!claim.past && (claim.kept || !request.keep)) return ClaimAnswer{std::move(state.volume), std::move(claim)};
       claim.past = false;  // its allocation is alive after all
       claim.past_since.reset();
+      claim.kept = claim.kept || request.keep;
     } else {
       MOORING_ASSIGN_OR_RETURN(claim, NewClaim(request, state, until));
     }
     if (!state.volume.in_use) state.volume.in_use = request.capability;
-    const auto revision = store_.Commit(Changes().Put(state.volume).Put(claim));
+    // What was sent to a controller has to be known after a power cut, and what a user was told.
+    const bool at_once = request.keep || claim.publish != ClaimRecord::Publish::kNone;
+    const Durability durability = at_once ? Durability::kSynced : Durability::kOrdered;
+    const auto revision = store_.Commit(Changes().Put(state.volume).Put(claim).With(durability));
     if (revision.ok()) {
       state.volume.revisions.modify = claim.revisions.modify = *revision;
       if (claim.revisions.create == 0) claim.revisions.create = *revision;
@@ -148,6 +152,7 @@ absl::StatusOr<ClaimRecord> Claims::NewClaim(const ClaimRequest& request, const 
   claim.node = request.node;
   claim.mode = request.mode;
   claim.capability = request.capability;
+  claim.kept = request.keep;
   claim.taken_at = settings_.now();
   MOORING_ASSIGN_OR_RETURN(claim.external_node_id, ExternalNodeId(request, state, until));
   // Stored as sent before it is: whoever finds it so after a crash unpublishes, which is right in either case.
@@ -191,12 +196,14 @@ absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& taken, Cloc
   const auto context = CallPublish({taken.volume, *claim}, until);
   if (absl::IsResourceExhausted(context.status())) MarkExhausted(taken.claim.volume, Message(context.status()));
   MOORING_RETURN_IF_ERROR(context.status());
-  MOORING_ASSIGN_OR_RETURN(claim, Change(*claim, [&](ClaimRecord& record) {
-                             if (record.state != ClaimRecord::State::kTaken) return false;
-                             record.publish = ClaimRecord::Publish::kDone;
-                             record.publish_context = *context;
-                             return true;
-                           }));
+  // Lost, it is as it was sent: asked once more, or unpublished.
+  const auto mark = [&](ClaimRecord& record) {
+    if (record.state != ClaimRecord::State::kTaken) return false;
+    record.publish = ClaimRecord::Publish::kDone;
+    record.publish_context = *context;
+    return true;
+  };
+  MOORING_ASSIGN_OR_RETURN(claim, Change(*claim, mark, Durability::kOrdered));
   if (!claim || claim->state != ClaimRecord::State::kTaken) return released();
   return ClaimAnswer{taken.volume, *std::move(claim)};
 }
@@ -211,7 +218,7 @@ absl::Status Claims::TakeBack(const ClaimRecord& taken, const absl::Status& why,
     return true;
   });
   const absl::Status undone = !claim.ok()        ? claim.status()
-                              : locked && *claim ? FinishLocked(**claim, until)
+                              : locked && *claim ? FinishLocked(**claim, Durability::kSynced, until)
                                                  : absl::OkStatus();
   if (undone.ok() || absl::IsUnavailable(undone)) return why;
   return Annotate(why, fmt::format("(and taking it back failed: {})", Message(undone)));

@@ -42,6 +42,8 @@ class Claims final : public ClaimBroker {
   absl::StatusOr<ClaimAnswer> Claim(const ClaimRequest& request, Clock::time_point until) override;
   absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                        const absl::Status& node_outcome, Clock::time_point until) override;
+  absl::Status ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
+                           Clock::time_point until) override;
 
   // (f) 7, (k) 4: whether the volume could be claimed as far as its plugin goes. UNAVAILABLE, RESOURCE_EXHAUSTED: why
   // not.
@@ -80,12 +82,13 @@ class Claims final : public ClaimBroker {
   void MarkExhausted(const VolumeKey& volume, const std::string& words);
 
   // claims_release.cc
-  absl::Status Finish(const ClaimRecord& claim, Clock::time_point until);
-  absl::Status FinishLocked(const ClaimRecord& claim, Clock::time_point until);
+  absl::Status FinishOrOwe(const ClaimRecord& claim, Durability durability, Clock::time_point until);
+  absl::Status Finish(const ClaimRecord& claim, Durability durability, Clock::time_point until);
+  absl::Status FinishLocked(const ClaimRecord& claim, Durability durability, Clock::time_point until);
   absl::Status Unpublish(const ClaimRecord& claim, Clock::time_point until);
   absl::Status KeepProblem(const ClaimRecord& claim, const std::string& problem);
   absl::Status CallUnpublish(const Volume& volume, const ClaimRecord& claim, Clock::time_point until);
-  absl::Status Free(const ClaimRecord& claim);
+  absl::Status Free(const ClaimRecord& claim, Durability durability);
   void FinishAll(std::vector<ClaimRecord> claims, const std::string& only_plugin, Clock::time_point until);
   void FinishEach(const std::string& plugin, std::vector<ClaimRecord> claims, Clock::time_point until);
   void StartBehindTheLastThatFailed(const std::string& plugin, std::vector<ClaimRecord>& claims);
@@ -95,7 +98,8 @@ class Claims final : public ClaimBroker {
   absl::StatusOr<std::optional<ClaimRecord>> Find(const VolumeKey& volume, ClaimMode mode,
                                                   const std::string& allocation);
   absl::StatusOr<std::optional<ClaimRecord>> Change(const ClaimRecord& claim,
-                                                    const std::function<bool(ClaimRecord&)>& change);
+                                                    const std::function<bool(ClaimRecord&)>& change,
+                                                    Durability durability = Durability::kSynced);
   absl::Status ChangeVolume(const VolumeKey& key, const std::function<bool(Volume&)>& change);
   void Tell(const ClaimRecord& claim, bool bad, const std::string& text);
 

@@ -20,6 +20,14 @@ bool IsSame(const ClaimRecord& a, const ClaimRecord& b) {
   return a.volume == b.volume && a.mode == b.mode && a.allocation == b.allocation;
 }
 
+ClaimRecord KeyOf(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
+  ClaimRecord claim;
+  claim.volume = volume;
+  claim.mode = mode;
+  claim.allocation = allocation;
+  return claim;
+}
+
 bool IsBeforeNodeStep(const ClaimRecord& claim) {
   return claim.state == ClaimRecord::State::kTaken || claim.state == ClaimRecord::State::kUnpublishing;
 }
@@ -47,39 +55,44 @@ bool IsUsedByAnother(const std::vector<ClaimRecord>& claims, const ClaimRecord& 
 
 absl::Status Claims::Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                              const absl::Status& node_outcome, Clock::time_point until) {
-  ClaimRecord claim;
-  claim.volume = volume;
-  claim.mode = mode;
-  claim.allocation = allocation;
+  const ClaimRecord claim = KeyOf(volume, mode, allocation);
   MOORING_ASSIGN_OR_RETURN(const auto changed, Change(claim, [&](ClaimRecord& record) {
+                             if (record.kept || !IsBeforeNodeStep(record)) return false;
                              if (node_outcome.ok()) return MarkNodeDetached(record);
-                             if (!IsBeforeNodeStep(record)) return false;
                              record.state = ClaimRecord::State::kUnpublishing;
                              record.problem = Message(node_outcome);
                              return true;
                            }));
-  if (!changed) return absl::OkStatus();
-  if (node_outcome.ok()) {
-    const absl::Status status = Finish(*changed, until);
-    return absl::IsUnavailable(status) ? absl::OkStatus() : status;  // owed
-  }
+  if (!changed || (changed->kept && IsBeforeNodeStep(*changed))) return absl::OkStatus();
+  if (node_outcome.ok()) return FinishOrOwe(*changed, Durability::kOrdered, until);
   Tell(*changed, true, fmt::format("not released, for its node still has it: {}", Message(node_outcome)));
   return absl::OkStatus();
 }
 
-absl::Status Claims::Finish(const ClaimRecord& claim, Clock::time_point until) {
+absl::Status Claims::ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
+                                 Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const auto changed, Change(KeyOf(volume, mode, allocation), MarkNodeDetached));
+  return changed ? FinishOrOwe(*changed, Durability::kSynced, until) : absl::OkStatus();
+}
+
+absl::Status Claims::FinishOrOwe(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
+  const absl::Status status = Finish(claim, durability, until);
+  return absl::IsUnavailable(status) ? absl::OkStatus() : status;
+}
+
+absl::Status Claims::Finish(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, claim.volume, until));
-  return FinishLocked(claim, until);
+  return FinishLocked(claim, durability, until);
 }
 
 // UNAVAILABLE: the controller's part is owed.
-absl::Status Claims::FinishLocked(const ClaimRecord& claim, Clock::time_point until) {
+absl::Status Claims::FinishLocked(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const auto current, Find(claim.volume, claim.mode, claim.allocation));
   if (!current || IsBeforeNodeStep(*current)) return absl::OkStatus();  // done, or taken again since
   if (current->state == ClaimRecord::State::kNodeDetached && current->publish != ClaimRecord::Publish::kNone) {
     MOORING_RETURN_IF_ERROR(Unpublish(*current, until));
   }
-  return Free(*current);
+  return Free(*current, durability);
 }
 
 absl::Status Claims::Unpublish(const ClaimRecord& claim, Clock::time_point until) {
@@ -95,13 +108,13 @@ absl::Status Claims::Unpublish(const ClaimRecord& claim, Clock::time_point until
       return IsWorthAnotherTry(status) ? WithCode(absl::StatusCode::kUnavailable, status) : status;
     }
   }
-  return Change(claim,
-                [](ClaimRecord& record) {
-                  record.state = ClaimRecord::State::kControllerDetached;
-                  record.problem.clear();
-                  return true;
-                })
-      .status();
+  // Lost, it is asked once more, and says that it is done.
+  const auto mark = [](ClaimRecord& record) {
+    record.state = ClaimRecord::State::kControllerDetached;
+    record.problem.clear();
+    return true;
+  };
+  return Change(claim, mark, Durability::kOrdered).status();
 }
 
 // Stored and told once, however often it is tried.
@@ -132,7 +145,7 @@ absl::Status Claims::CallUnpublish(const Volume& volume, const ClaimRecord& clai
 }
 
 // The place is free with this commit: record gone, and the volume's modes cleared with the last of its claims.
-absl::Status Claims::Free(const ClaimRecord& claim) {
+absl::Status Claims::Free(const ClaimRecord& claim, Durability durability) {
   for (;;) {
     auto volume = store_.GetVolume(claim.volume);
     if (!volume.ok() && !absl::IsNotFound(volume.status())) return volume.status();
@@ -141,7 +154,7 @@ absl::Status Claims::Free(const ClaimRecord& claim) {
         std::find_if(claims.begin(), claims.end(), [&](const ClaimRecord& other) { return IsSame(other, claim); });
     if (current == claims.end()) return absl::OkStatus();
     Changes changes;
-    changes.Delete(*current);
+    changes.Delete(*current).With(durability);
     if (volume.ok()) {
       if (claims.size() == 1) volume->in_use.reset();
       changes.Put(*volume);
@@ -184,7 +197,7 @@ void Claims::FinishEach(const std::string& plugin, std::vector<ClaimRecord> clai
   StartBehindTheLastThatFailed(plugin, claims);
   for (std::size_t i = 0; i < claims.size() && Clock::now() < until; ++i) {
     const auto slice = (until - Clock::now()) / static_cast<int>(std::min(claims.size() - i, kMostStuck));
-    const absl::Status status = Finish(claims[i], Clock::now() + slice);
+    const absl::Status status = Finish(claims[i], Durability::kOrdered, Clock::now() + slice);
     if (status.ok()) continue;
     if (absl::IsCancelled(status) || !HasController(plugin)) return;
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -245,7 +258,7 @@ absl::Status Claims::Force(const VolumeKey& volume, const IsMounted& is_mounted,
                                const bool alive = !record.past && record.state == ClaimRecord::State::kTaken;
                                return !alive && MarkNodeDetached(record);
                              }));
-    const absl::Status status = changed ? Finish(*changed, until) : absl::OkStatus();
+    const absl::Status status = changed ? Finish(*changed, Durability::kSynced, until) : absl::OkStatus();
     if (first.ok()) first = status;
   }
   return first;

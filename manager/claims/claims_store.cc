@@ -13,11 +13,12 @@ absl::StatusOr<std::optional<ClaimRecord>> Claims::Find(const VolumeKey& volume,
 }
 
 absl::StatusOr<std::optional<ClaimRecord>> Claims::Change(const ClaimRecord& claim,
-                                                          const std::function<bool(ClaimRecord&)>& change) {
+                                                          const std::function<bool(ClaimRecord&)>& change,
+                                                          Durability durability) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(std::optional<ClaimRecord> current, Find(claim.volume, claim.mode, claim.allocation));
     if (!current || !change(*current)) return current;
-    const auto revision = store_.Commit(Changes().Put(*current));
+    const auto revision = store_.Commit(Changes().Put(*current).With(durability));
     if (absl::IsAborted(revision.status())) continue;
     MOORING_RETURN_IF_ERROR(revision.status());
     current->revisions.modify = *revision;

@@ -217,6 +217,7 @@ absl::StatusOr<AttachRequest> Request::AttachmentOf(const Volume& volume, const 
   AttachRequest request;
   MOORING_ASSIGN_OR_RETURN(request.capability, ChooseCapability(volume, record.read_only));
   request.volume = volume.key;
+  request.plugin = volume.plugin;
   request.allocation = AllocationOf(mount_id);
   request.request = volume.key.id;
   request.read_only = record.read_only || IsReader(request.capability.access);

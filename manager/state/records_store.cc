@@ -124,8 +124,8 @@ Changes& Changes::Delete(const std::string& host, const PluginRecord& plugin) {
   return *this;
 }
 
-Changes& Changes::MayBeLostAtPowerCut() {
-  transaction_.may_be_lost_at_power_cut = true;
+Changes& Changes::With(Durability durability) {
+  transaction_.durability = durability;
   return *this;
 }
 

@@ -34,7 +34,7 @@ class Changes {
   Changes& Delete(const std::string& host, const MountRecord& mount);
   Changes& Delete(const std::string& host, const PluginRecord& plugin);
 
-  Changes& MayBeLostAtPowerCut();
+  Changes& With(Durability durability);  // kSynced where it is not said
 
   const Transaction& transaction() const { return transaction_; }
 

@@ -125,7 +125,7 @@ class Writer {
 
   // What was changed; nothing where there was nothing to change. ABORTED: a compare did not hold.
   absl::StatusOr<std::vector<Change>> Commit(const Transaction& transaction) {
-    SyncCommits(!transaction.may_be_lost_at_power_cut);
+    SyncCommits(transaction.durability == Durability::kSynced);
     SQLite::Transaction commit(database_, SQLite::TransactionBehavior::IMMEDIATE);
     for (const Transaction::Compare& compare : transaction.compares) MOORING_RETURN_IF_ERROR(Check(compare));
     std::vector<Change> changes = Apply(transaction);

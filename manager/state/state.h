@@ -32,6 +32,12 @@ struct Listing {
   std::int64_t revision = 0;     // of the whole state, at this reading: a watch from the next on misses nothing
 };
 
+enum class Durability {
+  kSynced,   // survives a power cut when the commit returns
+  kOrdered,  // survives the death of this process; a power cut loses it only together with all that was committed after
+             // it. (A store of many hosts syncs everything.)
+};
+
 // All of it or nothing: the puts and deletes are made if every compare holds.
 struct Transaction {
   struct Compare {
@@ -45,10 +51,7 @@ struct Transaction {
   std::vector<Compare> compares;
   std::vector<Put> puts;
   std::vector<std::string> deletes;  // of a key that is not there: nothing
-
-  // Not synced: survives the death of this process, and a power cut loses it only together with all that was committed
-  // after it. (A store of many hosts syncs everything.)
-  bool may_be_lost_at_power_cut = false;
+  Durability durability = Durability::kSynced;
 };
 
 struct Change {
@@ -76,7 +79,7 @@ class State {
   // All keys that begin with `prefix`.
   virtual absl::StatusOr<Listing> List(const std::string& prefix) = 0;
 
-  // The new revision, durable when this returns (but see may_be_lost_at_power_cut). ABORTED: a compare did not hold,
+  // The new revision, as durable as it asks for when this returns. ABORTED: a compare did not hold,
   // nothing was changed. INVALID_ARGUMENT: a key is to be changed twice.
   virtual absl::StatusOr<std::int64_t> Commit(const Transaction& transaction) = 0;
 

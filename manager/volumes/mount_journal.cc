@@ -11,34 +11,51 @@ MountJournal::MountJournal(RecordsStore& store, std::string host) : store_(store
 absl::StatusOr<std::unique_ptr<MountJournal>> MountJournal::Open(RecordsStore& store, std::string host) {
   std::unique_ptr<MountJournal> journal(new MountJournal(store, std::move(host)));
   MOORING_ASSIGN_OR_RETURN(std::vector<MountRecord> records, store.ListMounts(journal->host_));
-  for (MountRecord& record : records) {
-    auto key = std::make_pair(record.allocation, record.request);
-    journal->records_.emplace(std::move(key), std::move(record));
-  }
+  for (const MountRecord& record : records) journal->Know(record);
   return journal;
 }
 
 // Written down first, then known: whoever finds it here finds it after a crash, too.
 absl::Status MountJournal::Put(MountRecord& record, Durability durability) {
   Changes changes;
-  changes.Put(host_, record);
-  if (durability == Durability::kOrdered) changes.MayBeLostAtPowerCut();
+  changes.Put(host_, record).With(durability);
   MOORING_ASSIGN_OR_RETURN(const std::int64_t revision, store_.Commit(changes));
   record.revisions.modify = revision;
   if (record.revisions.create == 0) record.revisions.create = revision;
   const std::lock_guard<std::mutex> lock(mutex_);
-  records_[{record.allocation, record.request}] = record;
+  Know(record);
   return absl::OkStatus();
 }
 
-// May be lost: what a power cut brings back is an intent or an unmounting, and goes as it went now.
-absl::Status MountJournal::Remove(const MountRecord& record) {
+absl::Status MountJournal::Remove(const MountRecord& record, Durability durability) {
   Changes changes;
-  changes.Delete(host_, record).MayBeLostAtPowerCut();
+  changes.Delete(host_, record).With(durability);
   MOORING_RETURN_IF_ERROR(store_.Commit(changes).status());
   const std::lock_guard<std::mutex> lock(mutex_);
-  records_.erase({record.allocation, record.request});
+  Forget({record.allocation, record.request});
   return absl::OkStatus();
+}
+
+void MountJournal::Know(const MountRecord& record) {
+  const Key key(record.allocation, record.request);
+  Forget(key);
+  of_volume_[record.volume].insert(key);
+  if (!record.attach_path.empty()) at_path_[record.attach_path].insert(key);
+  records_.emplace(key, record);
+}
+
+void MountJournal::Forget(const Key& key) {
+  const auto found = records_.find(key);
+  if (found == records_.end()) return;
+  const auto remove_from = [&](auto& index, const auto& of) {
+    const auto at = index.find(of);
+    if (at == index.end()) return;
+    at->second.erase(key);
+    if (at->second.empty()) index.erase(at);
+  };
+  remove_from(of_volume_, found->second.volume);
+  remove_from(at_path_, found->second.attach_path);
+  records_.erase(found);
 }
 
 std::optional<MountRecord> MountJournal::Find(const std::string& allocation, const std::string& request) const {
@@ -50,12 +67,13 @@ std::optional<MountRecord> MountJournal::Find(const std::string& allocation, con
 
 std::optional<MountRecord> MountJournal::FindAttached(const std::string& attach_path) const {
   const std::lock_guard<std::mutex> lock(mutex_);
+  const auto at = at_path_.find(attach_path);
+  if (at == at_path_.end()) return std::nullopt;
   const MountRecord* newest = nullptr;
-  for (const auto& [key, record] : records_) {
-    if (record.attach_path != attach_path) continue;
+  for (const Key& key : at->second) {
+    const MountRecord& record = records_.at(key);
     if (newest == nullptr || record.revisions.create > newest->revisions.create) newest = &record;
   }
-  if (newest == nullptr) return std::nullopt;
   return *newest;
 }
 
@@ -69,9 +87,9 @@ std::vector<MountRecord> MountJournal::All() const {
 std::vector<MountRecord> MountJournal::Of(const VolumeKey& volume) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<MountRecord> of_volume;
-  for (const auto& [key, record] : records_) {
-    if (record.volume == volume) of_volume.push_back(record);
-  }
+  const auto keys = of_volume_.find(volume);
+  if (keys == of_volume_.end()) return of_volume;
+  for (const Key& key : keys->second) of_volume.push_back(records_.at(key));
   return of_volume;
 }
 

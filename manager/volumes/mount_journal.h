@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,17 +23,12 @@ namespace mooring::manager {
 
 class MountJournal {
  public:
-  enum class Durability {
-    kSynced,   // survives a power cut when this returns
-    kOrdered,  // survives the manager's death; a power cut loses it only with everything stored after it
-  };
-
   // Reads what there is of `host`. `store` outlives it.
   static absl::StatusOr<std::unique_ptr<MountJournal>> Open(RecordsStore& store, std::string host);
 
   // Insert or update; gives `record` its new revisions. ABORTED: it was changed by another since it was read.
   absl::Status Put(MountRecord& record, Durability durability);
-  absl::Status Remove(const MountRecord& record);
+  absl::Status Remove(const MountRecord& record, Durability durability);
 
   std::optional<MountRecord> Find(const std::string& allocation, const std::string& request) const;
   std::optional<MountRecord> FindAttached(const std::string& attach_path) const;  // the newest
@@ -40,12 +36,19 @@ class MountJournal {
   std::vector<MountRecord> Of(const VolumeKey& volume) const;
 
  private:
+  using Key = std::pair<std::string, std::string>;  // allocation and request
+
   MountJournal(RecordsStore& store, std::string host);
+
+  void Know(const MountRecord& record);
+  void Forget(const Key& key);
 
   RecordsStore& store_;
   const std::string host_;
   mutable std::mutex mutex_;
-  std::map<std::pair<std::string, std::string>, MountRecord> records_;  // by allocation and request
+  std::map<Key, MountRecord> records_;
+  std::map<VolumeKey, std::set<Key>> of_volume_;
+  std::map<std::string, std::set<Key>> at_path_;  // by attach path
 };
 
 }  // namespace mooring::manager

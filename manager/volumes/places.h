@@ -11,8 +11,8 @@ namespace mooring::manager {
 // It and those above it, 0700. There already is OK.
 absl::Status MakeDirectories(const std::string& path);
 
-// `path` and those above it, up to `top`, which stays; the first that is not empty ends it. Missing is as good as
-// removed.
+// `path` and those above it, up to `top`, which stays: the next volume is to find it, for on a busy disk making one
+// waits; the first that is not empty ends it. Missing is as good as removed.
 void RemoveEmptyDirectories(std::string path, const std::string& top);
 
 }  // namespace mooring::manager

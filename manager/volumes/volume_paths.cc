@@ -35,9 +35,17 @@ MountOptions Override(const MountOptions& of_volume, const MountOptions& of_requ
           .flags = of_request.flags.empty() ? of_volume.flags : of_request.flags};
 }
 
+std::string StagingsOf(const std::string& root, const std::string& plugin, const VolumeKey& volume) {
+  return fmt::format("{}/staging/{}/{}/{}", root, Escape(plugin), Escape(volume.ns), Escape(volume.id));
+}
+
+std::string TargetsOf(const std::string& root, const VolumeKey& volume) {
+  return fmt::format("{}/per-alloc/{}/{}", root, Escape(volume.ns), Escape(volume.id));
+}
+
 std::string StagingPath(const std::string& root, const std::string& plugin, const VolumeKey& volume,
                         const std::string& external_id, const std::string& usage, const MountOptions& options) {
-  std::string path = fmt::format("{}/staging/{}/{}/{}", root, Escape(plugin), Escape(volume.ns), Escape(volume.id));
+  std::string path = StagingsOf(root, plugin, volume);
   if (!external_id.empty()) path += fmt::format("/{:016x}", HashOf(external_id));
   path += "/" + usage;
   if (options == MountOptions()) return path;
@@ -46,8 +54,7 @@ std::string StagingPath(const std::string& root, const std::string& plugin, cons
 
 std::string TargetPath(const std::string& root, const std::string& allocation, const std::string& request,
                        const VolumeKey& volume, const std::string& usage) {
-  return fmt::format("{}/per-alloc/{}/{}/{}/{}/{}", root, Escape(allocation), Escape(request), Escape(volume.ns),
-                     Escape(volume.id), usage);
+  return fmt::format("{}/{}/{}/{}", TargetsOf(root, volume), Escape(allocation), Escape(request), usage);
 }
 
 }  // namespace mooring::manager

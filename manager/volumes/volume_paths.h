@@ -2,7 +2,7 @@
 //
 //   <root>/staging/<plugin>/<namespace>/<volume>[/<16 hex of the external id>]/<usage>[-<16 hex of the options>]
 //                                                                                   made by the manager, 0700
-//   <root>/per-alloc/<allocation>/<request>/<namespace>/<volume>/<usage>                      only its parent is
+//   <root>/per-alloc/<namespace>/<volume>/<allocation>/<request>/<usage>                      only its parent is
 //
 // Names are escaped (state/keys.h). Below one root, which is what a plugin in a container has bound into it.
 #ifndef MOORING_MANAGER_VOLUMES_VOLUME_PATHS_H_
@@ -19,6 +19,10 @@ std::string UsageName(bool read_only, const Capability& capability);
 
 // (d) 6: field by field; flags are replaced whole.
 MountOptions Override(const MountOptions& of_volume, const MountOptions& of_request);
+
+// What of a plugin's volume is below one directory, whoever uses it how: where it is staged, and where it is published.
+std::string StagingsOf(const std::string& root, const std::string& plugin, const VolumeKey& volume);
+std::string TargetsOf(const std::string& root, const VolumeKey& volume);
 
 // Users with other options get another staging path, (d) 5, and so does another volume that was given the same name
 // later: what the first one left staged is never taken for the second. Without both it is the plain one.

@@ -13,6 +13,7 @@
 #include "manager/volumes/node_volume.h"
 #include "manager/volumes/places.h"
 #include "manager/volumes/volume_manager.h"
+#include "manager/volumes/volume_paths.h"
 #include "manager/words.h"
 
 namespace mooring::manager {
@@ -63,7 +64,8 @@ absl::Status VolumeManager::Unpublish(const MountRecord& record, Clock::time_poi
   if (target.mount) MOORING_RETURN_IF_ERROR(Clear(record.target_path));
   // What cannot be removed is not empty, and nobody's mount: it stays.
   kernel_.Unmount({.target = record.target_path, .remove_target = true}).IgnoreError();
-  RemoveEmptyDirectories(std::string(ParentOf(record.target_path)), settings_.root + "/per-alloc");
+  RemoveEmptyDirectories(std::string(ParentOf(record.target_path)),
+                         std::string(ParentOf(TargetsOf(settings_.root, record.volume))));
   return absl::OkStatus();
 }
 
@@ -74,7 +76,8 @@ absl::Status VolumeManager::Unstage(const MountRecord& record, Clock::time_point
   const bool done = said.ok() || absl::IsNotFound(said) || (absl::IsUnimplemented(said) && !staged.mount);
   if (!done) return said;
   if (staged.mount) MOORING_RETURN_IF_ERROR(Clear(record.staging_path));
-  RemoveEmptyDirectories(record.staging_path, settings_.root + "/staging");
+  RemoveEmptyDirectories(record.staging_path,
+                         std::string(ParentOf(StagingsOf(settings_.root, record.plugin, record.volume))));
   return absl::OkStatus();
 }
 

@@ -2,16 +2,40 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "base/quote.h"
 #include "base/status.h"
-#include "manager/state/keys.h"
 #include "manager/volumes/mounted.h"
 #include "manager/volumes/volume_manager.h"
+#include "manager/volumes/volume_paths.h"
 
 namespace mooring::manager {
+namespace {
+
+// None of what is gone: then nothing is mounted below it.
+std::vector<std::string> EntriesOf(const std::string& directory) {
+  std::vector<std::string> entries;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    entries.push_back(at->path().string());
+  }
+  return entries;
+}
+
+// Where an allocation may have it published in this usage. By the directories, which are few and the manager's own: the
+// mount table is the whole host's.
+std::vector<std::string> TargetsIn(const std::string& targets_of_volume, const std::string& usage) {
+  std::vector<std::string> targets;
+  for (const std::string& allocation : EntriesOf(targets_of_volume)) {
+    for (const std::string& request : EntriesOf(allocation)) targets.push_back(request + "/" + usage);
+  }
+  return targets;
+}
+
+}  // namespace
 
 // One that is written down as mounted is a user, whatever the kernel says: it is restored, or detached itself. One that
 // is only about to be mounted, or being unmounted, is a user while something is at its target: before that its Mount
@@ -35,17 +59,16 @@ absl::StatusOr<bool> VolumeManager::HasOtherUsers(const MountRecord& record) {
 absl::Status VolumeManager::CheckUnknownUsers(const MountRecord& record, const std::vector<MountRecord>& known) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
   if (!staged.mount) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, kernel_.List(settings_.root + "/per-alloc"));
-  const std::string end = fmt::format("/{}/{}/{}", Escape(record.volume.ns), Escape(record.volume.id), record.usage);
-  for (const MountInfo& mount : mounts) {
-    if (!mount.target.ends_with(end) || mount.device != staged.mount->device) continue;
-    const bool is_known = std::any_of(known.begin(), known.end(),
-                                      [&](const MountRecord& other) { return other.target_path == mount.target; });
+  for (const std::string& target : TargetsIn(TargetsOf(settings_.root, record.volume), record.usage)) {
+    const bool is_known =
+        std::any_of(known.begin(), known.end(), [&](const MountRecord& other) { return other.target_path == target; });
     if (is_known) continue;
+    MOORING_ASSIGN_OR_RETURN(const PathInfo published, kernel_.Find(target));
+    if (!published.mount || published.mount->device != staged.mount->device) continue;
     return FailedPrecondition(
         fmt::format("it stays staged at {}, for it is mounted at {}, of which nothing is written "
                     "down: unmount that first",
-                    Quote(record.staging_path), Quote(mount.target)));
+                    Quote(record.staging_path), Quote(target)));
   }
   return absl::OkStatus();
 }

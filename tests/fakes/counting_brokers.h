@@ -105,6 +105,11 @@ class CountingClaims final : public manager::ClaimBroker {
     return absl::OkStatus();
   }
 
+  absl::Status ReleaseKept(const manager::VolumeKey& volume, manager::ClaimMode mode, const std::string& allocation,
+                           manager::Clock::time_point until) override {
+    return Release(volume, mode, allocation, absl::OkStatus(), until);
+  }
+
  private:
   CallLog& log_;
   const std::string plugin_;

@@ -31,6 +31,7 @@ Clock::time_point Soon() { return Clock::now() + std::chrono::seconds(20); }
 AttachRequest Request(const std::string& volume = "db", const std::string& allocation = "web-1") {
   AttachRequest request;
   request.volume.id = volume;
+  request.plugin = "p";
   request.allocation = allocation;
   return request;
 }
@@ -72,7 +73,7 @@ class AttachmentsTest : public ::testing::Test {
   void SetPhase(const std::string& allocation, MountRecord::Phase phase) {
     MountRecord record = *journal_->Find(allocation, "db");
     record.phase = phase;
-    ASSERT_OK(journal_->Put(record, MountJournal::Durability::kOrdered));
+    ASSERT_OK(journal_->Put(record, Durability::kOrdered));
   }
 
   TempDir directory_;
@@ -91,6 +92,7 @@ TEST_F(AttachmentsTest, E1_TheIntentIsWrittenBeforeTheMountAndCompletedAfterIt) 
   const auto on_step = [&](const std::string& step) {
     const auto record = journal_->Find("web-1", "db");
     phases.push_back(step + (record && record->phase == MountRecord::Phase::kIntent ? " intent" : " ?"));
+    EXPECT_EQ(record ? record->plugin : "", "p") << "whose lane it is in, should it be taken back";
   };
   const auto attached = attachments_->Attach(Request(), on_step, Soon());
   ASSERT_OK(attached);

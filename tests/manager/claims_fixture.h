@@ -106,6 +106,13 @@ class ClaimsFixture : public ::testing::Test {
     EXPECT_OK(claims);
     return claims.value_or(std::vector<ClaimRecord>());
   }
+  void WithoutController() {
+    auto features = plugin_->features();
+    features.controller = false;
+    features.attaches = false;
+    plugin_->SetFeatures(features);
+  }
+
   // The only one there is.
   ClaimRecord TheClaim() {
     const auto claims = AllClaims();

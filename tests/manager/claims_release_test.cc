@@ -56,6 +56,46 @@ TEST_F(ReleaseTest, F5_EachStepIsStoredBeforeTheNext) {
   EXPECT_THAT(AttachedTo(), IsEmpty());
 }
 
+TEST_F(ReleaseTest, F5_WhatAUserKeepsStaysWhenItsAttachmentGoes) {
+  ClaimRequest by_user = Request("web-1");
+  by_user.keep = true;
+  ASSERT_OK(Claim(by_user)) << "what an attach has claimed, kept from now on";
+  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(Release("web-1", FailedPrecondition("busy")));
+  ASSERT_OK(Release("web-1"));
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
+  ASSERT_OK(claims_->ReleaseKept({"default", "db"}, ClaimMode::kWrite, "web-1", Soon()));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+}
+
+// A detach syncs its journal behind it; what nobody stores behind it is synced with the last commit.
+TEST_F(ReleaseTest, L_WhatAControllerIsSentIsSyncedBeforeAndWhatAUserIsToldBehindIt) {
+  const auto synced = [&](const std::function<void()>& action) {
+    std::string commits;
+    state_.BeforeCommit([&](const Transaction& commit) {
+      commits += commit.durability == Durability::kSynced ? "synced " : "ordered ";
+    });
+    action();
+    state_.BeforeCommit(nullptr);
+    return commits;
+  };
+  ClaimRequest by_user = Request("web-2");
+  by_user.keep = true;
+  EXPECT_EQ(synced([&] { ASSERT_OK(Release("web-1")); }), "synced ordered ordered ");
+  EXPECT_EQ(synced([&] { ASSERT_OK(Claim(Request("web-1"))); }), "synced ordered ");
+  EXPECT_EQ(synced([&] { ASSERT_OK(Claim(by_user)); }), "synced ordered ");
+  EXPECT_EQ(synced([&] {
+              ASSERT_OK(claims_->ReleaseKept({"default", "db"}, ClaimMode::kWrite, "web-2", Soon()));
+            }),
+            "synced ordered synced ");
+  ASSERT_OK(Release("web-1"));
+  WithoutController();
+  EXPECT_EQ(synced([&] { ASSERT_OK(Claim(Request("web-1"))); }), "ordered ");
+  EXPECT_EQ(synced([&] { ASSERT_OK(Claim(by_user)); }), "synced ");
+}
+
 TEST_F(ReleaseTest, F5_AFailedUnmountNeverSkipsTheNodeStep) {
   ASSERT_OK(Release("web-1", FailedPrecondition("unmount '/t': busy")));
   EXPECT_EQ(TheClaim().state, State::kUnpublishing);

@@ -28,12 +28,6 @@ class ClaimsTest : public ClaimsFixture {
  protected:
   ClaimsTest() { AddVolume("db"); }
 
-  void WithoutController() {
-    auto features = plugin_->features();
-    features.controller = false;
-    features.attaches = false;
-    plugin_->SetFeatures(features);
-  }
 };
 
 TEST_F(ClaimsTest, I_IsCommittedAndThenPublishedAtTheController) {

@@ -17,8 +17,6 @@ using ::mooring::testing::FailsWith;
 using ::mooring::testing::TempDir;
 using testing::SampleMount;
 using ::testing::SizeIs;
-using Durability = MountJournal::Durability;
-
 class MountJournalTest : public ::testing::Test {
  protected:
   std::unique_ptr<MountJournal> Open(const std::string& host = "host-1") {
@@ -56,7 +54,7 @@ TEST_F(MountJournalTest, E2_ARestartFindsEveryRecordAsItWas) {
   EXPECT_EQ(found->phase, record.phase);
   EXPECT_EQ(found->revisions.modify, record.revisions.modify);
   EXPECT_THAT(Open("host-2")->All(), SizeIs(0)) << "each host has its own";
-  ASSERT_OK(journal->Remove(*found));
+  ASSERT_OK(journal->Remove(*found, Durability::kSynced));
   EXPECT_THAT(Open()->All(), SizeIs(0));
 }
 
@@ -81,7 +79,7 @@ TEST_F(MountJournalTest, K2_WhatAnotherChangedMeanwhileIsRefusedAndStaysAsItWas)
   ASSERT_OK(journal->Put(record, Durability::kOrdered));
   old.problem = "older";
   EXPECT_THAT(journal->Put(old, Durability::kOrdered), FailsWith(absl::StatusCode::kAborted, "revision"));
-  EXPECT_THAT(journal->Remove(old), FailsWith(absl::StatusCode::kAborted, "revision"));
+  EXPECT_THAT(journal->Remove(old, Durability::kOrdered), FailsWith(absl::StatusCode::kAborted, "revision"));
   EXPECT_EQ(journal->Find("web-1", "data")->problem, "newer");
 }
 

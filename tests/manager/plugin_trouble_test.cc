@@ -79,7 +79,7 @@ class PluginTroubleTest : public ::testing::Test {
     record.plugin = plugin;
     record.mode = ClaimMode::kWrite;
     EXPECT_OK(manager_->Prepare(record, Soon()));
-    EXPECT_OK(journal_->Put(record, MountJournal::Durability::kOrdered));
+    EXPECT_OK(journal_->Put(record, Durability::kOrdered));
     EXPECT_OK(manager_->Mount(record, MountContext(), Soon()));
     return record;
   }
@@ -91,7 +91,7 @@ class PluginTroubleTest : public ::testing::Test {
   void UnmountAll() {
     for (const MountRecord& record : records_) {
       EXPECT_OK(manager_->Unmount(record, Soon()));
-      EXPECT_OK(journal_->Remove(record));
+      EXPECT_OK(journal_->Remove(record, Durability::kOrdered));
     }
     EXPECT_THAT(kernel_.With([](FakeKernel& kernel) { return kernel.mounts(); }), IsEmpty());
     EXPECT_EQ(volumes_->staged_count(), 0U);
@@ -148,7 +148,7 @@ TEST_F(PluginTroubleTest, B3_ANewVersionTakesOverTheCallThatHangsAtTheOld) {
   EXPECT_EQ(kernel_.Describe(), before_);
   const auto new_one = Run("p", "2");
   EXPECT_OK(hanging.get());
-  EXPECT_OK(journal_->Remove(records_.back()));
+  EXPECT_OK(journal_->Remove(records_.back(), Durability::kOrdered));
   records_.pop_back();
   UnmountAll();
   EXPECT_THAT(new_one->Calls("NodeUnpublishVolume"), SizeIs(kVolumes));

@@ -62,6 +62,11 @@ class NoClaims final : public ClaimBroker {
     ++calls;
     return absl::OkStatus();
   }
+  absl::Status ReleaseKept(const VolumeKey& /*volume*/, ClaimMode /*mode*/, const std::string& /*allocation*/,
+                           Clock::time_point /*until*/) override {
+    ++calls;
+    return absl::OkStatus();
+  }
 
   std::atomic<int> calls = 0;
 };

@@ -50,6 +50,7 @@ inline Claim SampleClaim(const std::string& volume = "db[3]", const std::string&
   claim.capability = {AccessMode::kSingleNodeMultiWriter, Attachment::kBlockDevice};
   claim.external_node_id = "node-4711";
   claim.state = Claim::State::kNodeDetached;
+  claim.kept = true;
   claim.past = true;
   claim.past_since = SampleTime(2);
   claim.publish = Claim::Publish::kSent;

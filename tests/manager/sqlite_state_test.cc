@@ -98,8 +98,8 @@ class SqliteStateTest : public ::testing::Test {
   }
 
   static void Commit(State& state, const std::string& key, const std::string& value, bool may_be_lost) {
-    ASSERT_OK(
-        state.Commit({.compares = {}, .puts = {{key, value}}, .deletes = {}, .may_be_lost_at_power_cut = may_be_lost}));
+    const Durability durability = may_be_lost ? Durability::kOrdered : Durability::kSynced;
+    ASSERT_OK(state.Commit({.compares = {}, .puts = {{key, value}}, .deletes = {}, .durability = durability}));
   }
 
   TempDir directory_;

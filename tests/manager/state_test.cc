@@ -153,7 +153,7 @@ TEST_F(StateTest, L_ValuesAreBytes) {
 TEST_F(StateTest, L_AllIsThereAgainAfterARestart) {
   Commit(Put("a", "1"));
   Transaction unsynced = Put("b", "1");
-  unsynced.may_be_lost_at_power_cut = true;
+  unsynced.durability = Durability::kOrdered;
   Commit(unsynced);
   Reopen();
   EXPECT_EQ(Get("a"), "a=1 made 1 changed 1");
@@ -196,7 +196,7 @@ TEST_F(StateTest, K2_AWatchFromAListingMissesNothing) {
 
 TEST_F(StateTest, K2_ThousandRevisionsAreKeptAndWhatIsForgottenIsSaid) {
   for (int i = 0; i < 1001; ++i)
-    Commit({.compares = {}, .puts = {{"a", std::to_string(i)}}, .deletes = {}, .may_be_lost_at_power_cut = true});
+    Commit({.compares = {}, .puts = {{"a", std::to_string(i)}}, .deletes = {}, .durability = Durability::kOrdered});
   EXPECT_EQ(StartWatch("", 2)->Next(Soon())->size(), 1000U);
   EXPECT_THAT(StartWatch("", 1)->Next(Soon()), FailsWith(absl::StatusCode::kOutOfRange, "revision 1 is forgotten"));
 }
@@ -204,7 +204,7 @@ TEST_F(StateTest, K2_ThousandRevisionsAreKeptAndWhatIsForgottenIsSaid) {
 TEST_F(StateTest, K2_ASlowWatcherBlocksNobodyAndLosesNothing) {
   const auto slow = StartWatch("", 1);
   for (int i = 0; i < 3000; ++i)
-    Commit({.compares = {}, .puts = {{"a", std::to_string(i)}}, .deletes = {}, .may_be_lost_at_power_cut = true});
+    Commit({.compares = {}, .puts = {{"a", std::to_string(i)}}, .deletes = {}, .durability = Durability::kOrdered});
   EXPECT_EQ(slow->Next(Soon())->size(), 3000U);
   Commit(Put("a", "last"));
   EXPECT_EQ(slow->Next(Soon())->size(), 1U);
@@ -244,7 +244,7 @@ TEST_F(StateTest, L_OfManyThreadsWithTheSameCompareOneWins) {
         const KeyValue read = **state().Get("counter");
         Transaction next = Put("counter", std::to_string(std::stoi(read.value) + 1));
         next.compares = {{"counter", read.modify_revision}};
-        next.may_be_lost_at_power_cut = true;
+        next.durability = Durability::kOrdered;
         if (state().Commit(next).ok()) ++done;
       }
     });

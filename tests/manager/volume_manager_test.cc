@@ -33,7 +33,6 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Code = absl::StatusCode;
-using Durability = MountJournal::Durability;
 using Phase = MountRecord::Phase;
 
 Clock::time_point Soon() { return Clock::now() + std::chrono::seconds(20); }
@@ -92,7 +91,7 @@ class VolumeManagerTest : public ::testing::Test {
     record.phase = Phase::kUnmounting;
     MOORING_RETURN_IF_ERROR(journal_->Put(record, Durability::kOrdered));
     MOORING_RETURN_IF_ERROR(manager_->Unmount(record, until));
-    return journal_->Remove(record);
+    return journal_->Remove(record, Durability::kOrdered);
   }
   MountRecord Mounted(const std::string& allocation) {
     MountRecord record = Record(allocation);
@@ -215,7 +214,7 @@ TEST_F(VolumeManagerTest, D5_ARestartForgetsNoUserOfAStagedVolume) {
 TEST_F(VolumeManagerTest, D5_WhatTheKernelHasIsAUserWithoutARecord) {
   MountRecord first = Mounted("web-1");
   MountRecord second = Mounted("web-2");
-  ASSERT_OK(journal_->Remove(second));
+  ASSERT_OK(journal_->Remove(second, Durability::kOrdered));
   EXPECT_THAT(Unmount(first), FailsWith(Code::kFailedPrecondition, second.target_path));
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
   EXPECT_EQ(MountsAt(first.staging_path), 1U);
@@ -226,7 +225,7 @@ TEST_F(VolumeManagerTest, D5_WhatTheKernelHasIsAUserWithoutARecord) {
 
 TEST_F(VolumeManagerTest, D5_AnotherVolumeOfTheSameNameIsStagedAnew) {
   const MountRecord left = Mounted("web-1");
-  ASSERT_OK(journal_->Remove(left));
+  ASSERT_OK(journal_->Remove(left, Durability::kOrdered));
   MountRecord other = Record("web-2", "vol-2");
   other.volume = left.volume;
   ASSERT_OK(Mount(other));
