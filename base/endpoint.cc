@@ -33,7 +33,8 @@ int Knock(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<UniqueFd> LockSocketDirectory(const std::string& socket_path, std::chrono::milliseconds patience) {
+absl::StatusOr<UniqueFd> LockSocketDirectory(const std::string& socket_path, std::string_view flag,
+                                             std::chrono::milliseconds patience) {
   const std::string directory(ParentOf(socket_path));
   UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.ok()) return ErrnoStatus(errno, "use the socket's directory", directory);
@@ -43,15 +44,15 @@ absl::StatusOr<UniqueFd> LockSocketDirectory(const std::string& socket_path, std
     if (std::chrono::steady_clock::now() >= deadline) {
       return FailedPrecondition(
           fmt::format("another process holds a lock on the socket's directory {} (lslocks names it): "
-                      "end that first, or choose another --endpoint",
-                      Quote(directory)));
+                      "end that first, or choose another {}",
+                      Quote(directory), flag));
     }
     std::this_thread::sleep_for(kPoll);
   }
   return fd;
 }
 
-absl::Status ClearSocketPath(const std::string& path) {
+absl::Status ClearSocketPath(const std::string& path, std::string_view flag) {
   const std::string parent(ParentOf(path));
   struct stat status = {};
   if (::stat(parent.c_str(), &status) != 0) return ErrnoStatus(errno, "use the socket's directory", parent);
@@ -65,7 +66,7 @@ absl::Status ClearSocketPath(const std::string& path) {
   if (error == ENOENT) return absl::OkStatus();
   if (error != ECONNREFUSED) {
     return FailedPrecondition(
-        fmt::format("{} is served by another process: end that first, or choose another --endpoint", Quote(path)));
+        fmt::format("{} is served by another process: end that first, or choose another {}", Quote(path), flag));
   }
   return ::unlink(path.c_str()) == 0 || errno == ENOENT ? absl::OkStatus()
                                                         : ErrnoStatus(errno, "remove the stale socket", path);

@@ -82,9 +82,8 @@ absl::Status AssembleVolumes(Parts& parts, Mounts& kernel) {
 // Whoever has it mounted still takes it down, and the claim goes with that.
 bool IsMountedHere(const Parts& parts, const Claim& claim) {
   const std::vector<MountRecord> records = parts.journal->Of(claim.volume);
-  return std::any_of(records.begin(), records.end(), [&](const MountRecord& record) {
-    return record.allocation == claim.allocation && record.mode == claim.mode;
-  });
+  return std::any_of(records.begin(), records.end(),
+                     [&](const MountRecord& record) { return AreOfOneClaim(record, claim); });
 }
 
 }  // namespace

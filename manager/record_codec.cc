@@ -211,6 +211,7 @@ v1::Volume ToProto(const Volume& volume) {
   if (volume.in_use) *message.mutable_in_use() = ToProto(*volume.in_use);
   message.set_exhausted_at_ms(ToMs(volume.exhausted_at));
   message.set_exhausted_words(CleanText(volume.exhausted_words));
+  message.set_node_expansion_owed(volume.node_expansion_owed);
   message.set_has_secrets(volume.has_secrets || !volume.secrets.empty());
   SetRevisions(volume.revisions, message);
   return message;
@@ -243,6 +244,7 @@ absl::StatusOr<Volume> FromProto(const v1::Volume& message) {
   }
   volume.exhausted_at = TimeIn(message.exhausted_at_ms());
   volume.exhausted_words = message.exhausted_words();
+  volume.node_expansion_owed = message.node_expansion_owed();
   volume.revisions = RevisionsIn(message);
   return volume;
 }

@@ -89,6 +89,9 @@ struct Volume {
   State state = State::kReady;
   bool created_here = false;  // by CreateVolume; else registered, and only forgotten when deregistered
 
+  // It grew at its plugin, and what is mounted of it has not followed, or nothing was: NodeExpandVolume is to come.
+  bool node_expansion_owed = false;
+
   std::optional<Capability> in_use;  // the mode of the claims there are; none: unclaimed
   std::optional<Time> exhausted_at;  // the plugin said RESOURCE_EXHAUSTED to a publish
   std::string exhausted_words;
@@ -122,6 +125,13 @@ struct Claim {
   Time taken_at = {};
   Revisions revisions;
 };
+
+// Whether both are of one claim: an allocation has one of a volume in each mode. Of claims, what asks for them, and
+// MountRecords.
+template <typename A, typename B>
+bool AreOfOneClaim(const A& a, const B& b) {
+  return a.volume == b.volume && a.mode == b.mode && a.allocation == b.allocation;
+}
 
 // A volume at a path of this host, for an allocation: (e) 1. The intent is written before the first mount, the outcome
 // after the last.

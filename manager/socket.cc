@@ -53,8 +53,8 @@ absl::Status Restrict(const std::string& path, const std::string& group) {
 }  // namespace
 
 absl::StatusOr<ListeningSocket> ListeningSocket::Bind(const std::string& path, const std::string& group) {
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd alone, LockSocketDirectory(path));
-  MOORING_RETURN_IF_ERROR(ClearSocketPath(path));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd alone, LockSocketDirectory(path, "--socket"));
+  MOORING_RETURN_IF_ERROR(ClearSocketPath(path, "--socket"));
   MOORING_ASSIGN_OR_RETURN(UniqueFd fd, BindTo(path));
   ListeningSocket socket(std::move(fd), path);  // from here on its file goes with it
   MOORING_RETURN_IF_ERROR(Restrict(path, group));

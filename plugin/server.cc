@@ -182,8 +182,8 @@ struct PluginServer::Parts {
 
 absl::Status PluginServer::Parts::Listen(const Config& config) {
   const std::string& socket_path = config.socket_path;
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd alone, LockSocketDirectory(socket_path));
-  MOORING_RETURN_IF_ERROR(ClearSocketPath(socket_path));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd alone, LockSocketDirectory(socket_path, "--endpoint"));
+  MOORING_RETURN_IF_ERROR(ClearSocketPath(socket_path, "--endpoint"));
   // That had to ask who serves there. From the first request on nobody is connected to.
   if (config.mounter == MounterKind::kHelper) MOORING_RETURN_IF_ERROR(ConfineServer());
   grpc::ServerBuilder builder;

@@ -40,7 +40,8 @@ void AddVolume(const v1::Volume& volume, Details& details) {
   details.Add("plugin", volume.plugin());
   details.Add("external id", volume.external_id());
   details.Add("state", StateText(volume));
-  details.Add("capacity", SizeText(volume.capacity_bytes()));
+  const char* const owed = volume.node_expansion_owed() ? " (what is mounted of it follows with the next attach)" : "";
+  details.Add("capacity", SizeText(volume.capacity_bytes()) + owed);
   details.Add("may be used", CapabilityWords(volume));
   details.Add("in use", volume.has_in_use() ? ToString(volume.in_use()) : "no");
   details.AddIf("exhausted", ExhaustedText(volume));

@@ -55,6 +55,7 @@ absl::StatusOr<Volume> AskedVolume(const v1::Volume& message, const StringMap& s
   volume.in_use.reset();
   volume.exhausted_at.reset();
   volume.exhausted_words.clear();
+  volume.node_expansion_owed = false;
   volume.revisions = {0, message.modify_revision()};
   return volume;
 }

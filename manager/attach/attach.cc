@@ -198,9 +198,27 @@ absl::Status Attachments::MountClaimed(MountRecord& record, const ClaimAnswer& a
   MOORING_RETURN_IF_ERROR(volumes_.Prepare(record, until));
   MOORING_RETURN_IF_ERROR(journal_.Put(record, Durability::kOrdered));
   on_step("mount");
-  MOORING_RETURN_IF_ERROR(volumes_.Mount(record, ContextOf(answer), until));
+  MOORING_RETURN_IF_ERROR(MountAt(record, answer, until));
   record.phase = MountRecord::Phase::kMounted;
   return journal_.Put(record, Durability::kSynced);
+}
+
+absl::Status Attachments::MountAt(MountRecord& record, const ClaimAnswer& answer, Clock::time_point until) {
+  const absl::Status status = volumes_.Mount(record, ContextOf(answer), until);
+  if (absl::IsResourceExhausted(status)) claims_.MarkExhausted(record.volume, Message(status));
+  if (status.ok()) ExpandIfOwed(record, answer.volume, until);
+  return status;
+}
+
+// It can be used as it is: what fails is told, and stays owed.
+void Attachments::ExpandIfOwed(const MountRecord& record, const Volume& volume, Clock::time_point until) {
+  if (!volume.node_expansion_owed) return;
+  const auto expanded = volumes_.ExpandMounted(record, volume.capacity_bytes, volume.secrets, until);
+  if (!expanded.ok()) {
+    Tell("not expanded", record, Annotate(expanded.status(), "it has its old size until the next attach"));
+  } else if (*expanded) {
+    claims_.NodeExpanded(volume.key, volume.capacity_bytes);
+  }
 }
 
 // From here on it is a detach. What it was that failed may have been done, or be done yet, by a plugin that did not
@@ -230,7 +248,7 @@ absl::Status Attachments::Revive(MountRecord& record, const OnStep& on_step, Clo
   if (!mounted) {
     MOORING_ASSIGN_OR_RETURN(const ClaimAnswer answer, ClaimAgain(record, on_step, until));
     on_step("mount");
-    MOORING_RETURN_IF_ERROR(volumes_.Mount(record, ContextOf(answer), until));
+    MOORING_RETURN_IF_ERROR(MountAt(record, answer, until));
   }
   record.problem.clear();
   return journal_.Put(record, Durability::kOrdered);

@@ -112,6 +112,8 @@ class Attachments {
   absl::StatusOr<ClaimAnswer> Claim(const MountRecord& record, Clock::time_point until);
   absl::Status MountClaimed(MountRecord& record, const ClaimAnswer& answer, const OnStep& on_step,
                             Clock::time_point until);
+  absl::Status MountAt(MountRecord& record, const ClaimAnswer& answer, Clock::time_point until);
+  void ExpandIfOwed(const MountRecord& record, const Volume& volume, Clock::time_point until);
   absl::Status TakeBack(MountRecord& record, const absl::Status& why, const OnStep& on_step, Clock::time_point until);
   absl::Status Revive(MountRecord& record, const OnStep& on_step, Clock::time_point look_until,
                       Clock::time_point until);

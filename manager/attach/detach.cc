@@ -67,7 +67,7 @@ absl::Status Attachments::Release(const VolumeKey& volume, ClaimMode mode, const
 bool Attachments::IsClaimShared(const MountRecord& record) const {
   const std::vector<MountRecord> records = journal_.Of(record.volume);
   return std::any_of(records.begin(), records.end(), [&](const MountRecord& other) {
-    return KeyOf(other) != KeyOf(record) && other.allocation == record.allocation && other.mode == record.mode;
+    return KeyOf(other) != KeyOf(record) && AreOfOneClaim(other, record);
   });
 }
 

@@ -2,6 +2,9 @@
 #ifndef MOORING_MANAGER_CLAIMS_CLAIM_BROKER_H_
 #define MOORING_MANAGER_CLAIMS_CLAIM_BROKER_H_
 
+#include <cstdint>
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/claims/claim_rules.h"
@@ -36,6 +39,12 @@ class ClaimBroker {
   // The same as its user wants it, kept or not, of what is not at the node: durable when it returns.
   virtual absl::Status ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                    Clock::time_point until) = 0;
+
+  // The plugin said RESOURCE_EXHAUSTED of it: not schedulable for a while, (k) 4.
+  virtual void MarkExhausted(const VolumeKey& volume, const std::string& words) = 0;
+
+  // What Volume::node_expansion_owed says is done, as far as that size goes.
+  virtual void NodeExpanded(const VolumeKey& volume, std::uint64_t bytes) = 0;
 };
 
 }  // namespace mooring::manager

@@ -46,10 +46,6 @@ bool Has(const std::vector<Capability>& capabilities, const Capability& wanted) 
   return std::find(capabilities.begin(), capabilities.end(), wanted) != capabilities.end();
 }
 
-bool IsOf(const Claim& claim, const ClaimRequest& request) {
-  return claim.allocation == request.allocation && claim.mode == request.mode;
-}
-
 std::string Holder(const Claim& claim) {
   std::string words = fmt::format("{} {} on {}", claim.mode == ClaimMode::kWrite ? "writer" : "reader",
                                   Quote(claim.allocation), Quote(claim.node));
@@ -223,7 +219,7 @@ absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimSta
   MOORING_RETURN_IF_ERROR(CheckRequest(request, state.volume));
   MOORING_RETURN_IF_ERROR(CheckAttachment(request, state.volume));
   for (const Claim& claim : state.claims) {
-    if (IsOf(claim, request)) return DecideHeld(request, claim);
+    if (AreOfOneClaim(claim, request)) return DecideHeld(request, claim);
   }
   MOORING_RETURN_IF_ERROR(CheckReady(state.volume));
   MOORING_RETURN_IF_ERROR(CheckFree(request, state));

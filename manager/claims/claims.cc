@@ -115,9 +115,8 @@ absl::StatusOr<ClaimAnswer> Claims::Take(const ClaimRequest& request, Clock::tim
     MOORING_ASSIGN_OR_RETURN(const ClaimDecision decision, Decide(request, state));
     ClaimRecord claim;
     if (decision == ClaimDecision::kHeldAlready) {
-      claim = *std::find_if(state.claims.begin(), state.claims.end(), [&](const ClaimRecord& held) {
-        return held.allocation == request.allocation && held.mode == request.mode;
-      });
+      claim = *std::find_if(state.claims.begin(), state.claims.end(),
+                            [&](const ClaimRecord& held) { return AreOfOneClaim(held, request); });
       if (!claim.past && (claim.kept || !request.keep)) return ClaimAnswer{std::move(state.volume), std::move(claim)};
       claim.past = false;  // its allocation is alive after all
       claim.past_since.reset();
@@ -211,17 +210,43 @@ absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& taken, Cloc
 // The claim, and whatever the controller did: a negating call, (d) 8. What of it cannot be done now is in the claim's
 // problem, and owed; so is all of it where somebody else is at the controller (not `locked`).
 absl::Status Claims::TakeBack(const ClaimRecord& taken, const absl::Status& why, bool locked, Clock::time_point until) {
-  const auto claim = Change(taken, [&](ClaimRecord& record) {
-    if (record.state != ClaimRecord::State::kTaken || record.publish != ClaimRecord::Publish::kSent) return false;
-    record.state = ClaimRecord::State::kNodeDetached;
-    record.problem = Message(why);
-    return true;
-  });
+  const auto claim = MarkTakenBack(taken, Message(why));
+  if (!claim.ok()) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    owed_.push_back(taken);
+    owed_.back().problem = Message(why);
+  }
   const absl::Status undone = !claim.ok()        ? claim.status()
                               : locked && *claim ? FinishLocked(**claim, Durability::kSynced, until)
                                                  : absl::OkStatus();
   if (undone.ok() || absl::IsUnavailable(undone)) return why;
   return Annotate(why, fmt::format("(and taking it back failed: {})", Message(undone)));
+}
+
+// One that was published by now, or is another, is somebody's.
+absl::StatusOr<std::optional<ClaimRecord>> Claims::MarkTakenBack(const ClaimRecord& taken, const std::string& why) {
+  return Change(taken, [&](ClaimRecord& record) {
+    if (record.revisions.create != taken.revisions.create || record.state != ClaimRecord::State::kTaken ||
+        record.publish != ClaimRecord::Publish::kSent) {
+      return false;
+    }
+    record.state = ClaimRecord::State::kNodeDetached;
+    record.problem = why;
+    return true;
+  });
+}
+
+void Claims::TakeBackOwed() {
+  std::vector<ClaimRecord> owed;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    owed.swap(owed_);
+  }
+  for (ClaimRecord& claim : owed) {
+    if (MarkTakenBack(claim, claim.problem).ok()) continue;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    owed_.push_back(std::move(claim));
+  }
 }
 
 absl::StatusOr<StringMap> Claims::CallPublish(const ClaimAnswer& taken, Clock::time_point until) {
@@ -231,17 +256,31 @@ absl::StatusOr<StringMap> Claims::CallPublish(const ClaimAnswer& taken, Clock::t
   return StringMap(response.publish_context().begin(), response.publish_context().end());
 }
 
+// Said again and again, as by a node at which a volume is to be restored, it is told once.
 void Claims::MarkExhausted(const VolumeKey& volume, const std::string& words) {
+  bool is_new = false;
   const absl::Status status = ChangeVolume(volume, [&](Volume& record) {
+    is_new = !IsExhausted(record, settings_.now(), settings_.exhausted_age) ||
+             WithoutTries(record.exhausted_words) != WithoutTries(words);
     record.exhausted_at = settings_.now();
     record.exhausted_words = words;
     return true;
   });
+  if (status.ok() && !is_new) return;
   ClaimRecord of_volume;
   of_volume.volume = volume;
   Tell(of_volume, true,
        status.ok() ? fmt::format("exhausted: {}", words)
                    : fmt::format("exhausted ({}), which could not be stored: {}", words, Message(status)));
+}
+
+// Where it cannot be stored it is done once more with the next mount, which changes nothing.
+void Claims::NodeExpanded(const VolumeKey& volume, std::uint64_t bytes) {
+  ChangeVolume(volume, [&](Volume& record) {
+    if (!record.node_expansion_owed || record.capacity_bytes != bytes) return false;
+    record.node_expansion_owed = false;
+    return true;
+  }).IgnoreError();
 }
 
 void Claims::PluginHealthChanged(const std::string& plugin) {

@@ -1,8 +1,9 @@
 // The claims on volumes: taken, published at the controller, released step by step, collected. (f), (i), (k)
 //
-// One writer of the claims and of Volume::in_use and exhausted_at. Every decision is claim_rules.h's, over what one
-// read of the state gave, and committed with a compare of the volume's revision: of two at the same moment one starts
-// over. Every commit that takes a place or frees one puts the volume, too; so the compare sees them all.
+// One writer of the claims and of Volume::in_use and exhausted_at (and it clears node_expansion_owed). Every decision
+// is claim_rules.h's, over what one read of the state gave, and committed with a compare of the volume's revision: of
+// two at the same moment one starts over. Every commit that takes a place or frees one puts the volume, too; so the
+// compare sees them all.
 #ifndef MOORING_MANAGER_CLAIMS_CLAIMS_H_
 #define MOORING_MANAGER_CLAIMS_CLAIMS_H_
 
@@ -44,6 +45,8 @@ class Claims final : public ClaimBroker {
                        const absl::Status& node_outcome, Clock::time_point until) override;
   absl::Status ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                            Clock::time_point until) override;
+  void MarkExhausted(const VolumeKey& volume, const std::string& words) override;
+  void NodeExpanded(const VolumeKey& volume, std::uint64_t bytes) override;
 
   // (f) 7, (k) 4: whether the volume could be claimed as far as its plugin goes. UNAVAILABLE, RESOURCE_EXHAUSTED: why
   // not.
@@ -78,8 +81,9 @@ class Claims final : public ClaimBroker {
   absl::StatusOr<ClaimAnswer> Publish(const ClaimAnswer& taken, Clock::time_point until);
   absl::StatusOr<ClaimAnswer> PublishLocked(const ClaimAnswer& taken, Clock::time_point until);
   absl::Status TakeBack(const ClaimRecord& taken, const absl::Status& why, bool locked, Clock::time_point until);
+  absl::StatusOr<std::optional<ClaimRecord>> MarkTakenBack(const ClaimRecord& taken, const std::string& why);
+  void TakeBackOwed();
   absl::StatusOr<StringMap> CallPublish(const ClaimAnswer& taken, Clock::time_point until);
-  void MarkExhausted(const VolumeKey& volume, const std::string& words);
 
   // claims_release.cc
   absl::Status FinishOrOwe(const ClaimRecord& claim, Durability durability, Clock::time_point until);
@@ -110,6 +114,7 @@ class Claims final : public ClaimBroker {
   const Settings settings_;
 
   std::mutex mutex_;
+  std::vector<ClaimRecord> owed_;  // to be taken back, each with its problem: the store did not take that
   std::map<std::string, ClaimRecord> last_failed_;  // by plugin: where FinishEach could not finish, the last time
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -15,10 +14,6 @@
 
 namespace mooring::manager {
 namespace {
-
-bool IsSame(const ClaimRecord& a, const ClaimRecord& b) {
-  return a.volume == b.volume && a.mode == b.mode && a.allocation == b.allocation;
-}
 
 ClaimRecord KeyOf(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
   ClaimRecord claim;
@@ -40,14 +35,11 @@ bool MarkNodeDetached(ClaimRecord& claim) {
   return true;
 }
 
-// Of a problem as Retry words it (csi/csi_channel.cc): what changes with each round.
-std::string_view WithoutTries(std::string_view problem) { return problem.substr(0, problem.rfind(" (tried ")); }
-
 // (i): another claim of that node that has it, or is about to have it, published there.
 bool IsUsedByAnother(const std::vector<ClaimRecord>& claims, const ClaimRecord& claim) {
   return std::any_of(claims.begin(), claims.end(), [&](const ClaimRecord& other) {
-    return !IsSame(other, claim) && other.external_node_id == claim.external_node_id && IsBeforeNodeStep(other) &&
-           other.publish != ClaimRecord::Publish::kNone;
+    return !AreOfOneClaim(other, claim) && other.external_node_id == claim.external_node_id &&
+           IsBeforeNodeStep(other) && other.publish != ClaimRecord::Publish::kNone;
   });
 }
 
@@ -150,8 +142,8 @@ absl::Status Claims::Free(const ClaimRecord& claim, Durability durability) {
     auto volume = store_.GetVolume(claim.volume);
     if (!volume.ok() && !absl::IsNotFound(volume.status())) return volume.status();
     MOORING_ASSIGN_OR_RETURN(const auto claims, store_.ListClaims(claim.volume));
-    const auto current =
-        std::find_if(claims.begin(), claims.end(), [&](const ClaimRecord& other) { return IsSame(other, claim); });
+    const auto current = std::find_if(claims.begin(), claims.end(),
+                                      [&](const ClaimRecord& other) { return AreOfOneClaim(other, claim); });
     if (current == claims.end()) return absl::OkStatus();
     Changes changes;
     changes.Delete(*current).With(durability);
@@ -209,12 +201,13 @@ void Claims::StartBehindTheLastThatFailed(const std::string& plugin, std::vector
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto last = last_failed_.find(plugin);
   if (last == last_failed_.end()) return;
-  const auto it =
-      std::find_if(claims.begin(), claims.end(), [&](const ClaimRecord& claim) { return IsSame(claim, last->second); });
+  const auto it = std::find_if(claims.begin(), claims.end(),
+                               [&](const ClaimRecord& claim) { return AreOfOneClaim(claim, last->second); });
   if (it != claims.end()) std::rotate(claims.begin(), it + 1, claims.end());
 }
 
 void Claims::Resume(const std::string& plugin, Clock::time_point until) {
+  TakeBackOwed();
   auto claims = store_.ListClaims();
   if (!claims.ok()) return;  // the next round has them
   claims->erase(std::remove_if(claims->begin(), claims->end(), IsBeforeNodeStep), claims->end());

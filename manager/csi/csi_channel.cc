@@ -76,4 +76,6 @@ absl::Status Retry(const RetryPolicy& policy, Clock::time_point until,
   return Stopping();
 }
 
+std::string_view WithoutTries(std::string_view words) { return words.substr(0, words.rfind(" (tried ")); }
+
 }  // namespace mooring::manager

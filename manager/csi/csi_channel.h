@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -94,15 +95,8 @@ struct RetryPolicy {
 absl::Status Retry(const RetryPolicy& policy, Clock::time_point until,
                    const std::function<absl::Status(Clock::time_point)>& call);
 
-template <typename Request>
-absl::StatusOr<typename CsiCall<Request>::Response> CallRetrying(CsiChannel& channel, const Request& request,
-                                                                 const RetryPolicy& policy, Clock::time_point until) {
-  typename CsiCall<Request>::Response response;
-  MOORING_RETURN_IF_ERROR(Retry(policy, until, [&](Clock::time_point try_until) {
-    return channel.Call(CsiCall<Request>::kMethod, request, response, try_until);
-  }));
-  return response;
-}
+// The words of such an error without what may be another with each round: to tell whether it is news.
+std::string_view WithoutTries(std::string_view words);
 
 }  // namespace mooring::manager
 

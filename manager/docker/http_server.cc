@@ -106,8 +106,8 @@ absl::StatusOr<std::unique_ptr<DockerHttpServer>> DockerHttpServer::Start(Handle
   std::error_code error;
   std::filesystem::create_directories(std::string(ParentOf(path)), error);
   if (error) return ErrnoStatus(error.value(), "make the directory of the socket", path);
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, LockSocketDirectory(path));
-  MOORING_RETURN_IF_ERROR(ClearSocketPath(path));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, LockSocketDirectory(path, "--docker-socket"));
+  MOORING_RETURN_IF_ERROR(ClearSocketPath(path, "--docker-socket"));
 
   auto serving = std::make_unique<Serving>();
   RoomyServer& server = serving->server;

@@ -25,7 +25,9 @@ class NodeCaller {
   NodeCaller(PluginDirectory& plugins, const RetryPolicy& retry) : plugins_(plugins), retry_(retry) {}
 
   // With the retries of (d) 8, each at the instance that is the newest by then: where one was replaced in the middle of
-  // a call, the next one is asked. `make` gives the request for an instance, whose paths are its own.
+  // a call, the next one is asked. RESOURCE_EXHAUSTED is among them, for (d) 8 names it, and what a node lacks (memory,
+  // a device, a thread) may pass; where it does not, it is what is told, and marks the volume, (k) 4. `make` gives the
+  // request for an instance, whose paths are its own.
   template <typename Request, typename Make>
   absl::StatusOr<typename CsiCall<Request>::Response> Call(const std::string& plugin, const Make& make,
                                                            Clock::time_point until) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "manager/state/keys.h"
 
 namespace mooring::manager {
 
@@ -26,6 +27,10 @@ class ChangeLog::Reader final : public Watch {
 };
 
 void ChangeLog::Append(std::vector<Change> changes) {
+  const std::string secrets = SecretsPrefix();
+  for (Change& change : changes) {
+    if (change.value.key.starts_with(secrets)) change.value.value = {};
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   revisions_.push_back(std::move(changes));
   ++last_;

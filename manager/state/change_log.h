@@ -25,7 +25,7 @@ class ChangeLog : public std::enable_shared_from_this<ChangeLog> {
   // `revision`: the state's at the start. What it took to get there is not known.
   explicit ChangeLog(std::int64_t revision) : last_(revision) {}
 
-  // The next revision. Waits for no reader.
+  // The next revision; the values of secrets are not kept. Waits for no reader.
   void Append(std::vector<Change> changes);
 
   std::unique_ptr<Watch> StartWatch(const std::string& prefix, std::int64_t from);

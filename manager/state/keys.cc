@@ -70,8 +70,9 @@ std::string VolumesPrefix() { return "shared/volumes/"; }
 std::string VolumesPrefix(const std::string& ns) { return fmt::format("shared/volumes/{}/", Escape(ns)); }
 std::string VolumeStateKey(const VolumeKey& volume) { return VolumesPrefix(volume.ns) + Escape(volume.id); }
 
+std::string SecretsPrefix() { return "shared/secrets/"; }
 std::string SecretsStateKey(const VolumeKey& volume) {
-  return fmt::format("shared/secrets/{}/{}", Escape(volume.ns), Escape(volume.id));
+  return fmt::format("{}{}/{}", SecretsPrefix(), Escape(volume.ns), Escape(volume.id));
 }
 
 std::string ClaimsPrefix() { return "shared/claims/"; }

@@ -35,6 +35,7 @@ std::string SharedPrefix();                        // of what belongs to all hos
 std::string VolumesPrefix();                       // of all namespaces
 std::string VolumesPrefix(const std::string& ns);  // of one
 std::string VolumeStateKey(const VolumeKey& volume);
+std::string SecretsPrefix();
 std::string SecretsStateKey(const VolumeKey& volume);
 std::string ClaimsPrefix();
 std::string ClaimsPrefix(const VolumeKey& volume);

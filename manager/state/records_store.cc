@@ -157,15 +157,6 @@ absl::StatusOr<PluginRecord> RecordsStore::GetPlugin(const std::string& host, co
   return Decode<v1::PluginRecord>(*stored);
 }
 
-absl::StatusOr<std::optional<MountRecord>> RecordsStore::FindMount(const std::string& host,
-                                                                   const std::string& allocation,
-                                                                   const std::string& request) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, state_.Get(MountStateKey(host, allocation, request)));
-  if (!stored) return std::optional<MountRecord>();
-  MOORING_ASSIGN_OR_RETURN(MountRecord mount, Decode<v1::Attachment>(*stored));
-  return std::optional<MountRecord>(std::move(mount));
-}
-
 absl::StatusOr<std::vector<Volume>> RecordsStore::ListVolumes(const std::string& ns) {
   return DecodeAll<Volume>(state_.List(ns.empty() ? VolumesPrefix() : VolumesPrefix(ns)), VolumeIn);
 }

@@ -52,8 +52,6 @@ class RecordsStore {
   // Single ones: NOT_FOUND names what was looked for.
   absl::StatusOr<Volume> GetVolume(const VolumeKey& key);  // with its secrets
   absl::StatusOr<PluginRecord> GetPlugin(const std::string& host, const std::string& name);
-  absl::StatusOr<std::optional<MountRecord>> FindMount(const std::string& host, const std::string& allocation,
-                                                       const std::string& request);
 
   // Without secrets. An empty namespace: of all.
   absl::StatusOr<std::vector<Volume>> ListVolumes(const std::string& ns = "");

@@ -60,7 +60,8 @@ struct Change {
   KeyValue value;  // kDelete: as it was last, with the revision that deleted it as modify_revision
 };
 
-// Changes in the order of their revisions, none left out. Ended by its destruction.
+// Changes in the order of their revisions, none left out. Of secrets (SecretsPrefix) a watch has key and revision, and
+// no value: who may know it gets it. Ended by its destruction.
 class Watch {
  public:
   virtual ~Watch() = default;

@@ -143,30 +143,44 @@ absl::StatusOr<bool> VolumeManager::HasMount(const MountRecord& record, Clock::t
   return !IsBroken(attached) && IsSame(target, attached);
 }
 
-absl::Status VolumeManager::Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
-                                   Clock::time_point until) {
+absl::StatusOr<bool> VolumeManager::Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
+                                           Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(volume, until));
+  bool any = false;
   for (const MountRecord& record : PlacesToExpand(journal_.Of(volume))) {
-    MOORING_ASSIGN_OR_RETURN(const ReadyPlugin plugin, plugins_.WaitForNode(record.plugin, until));
-    if (!plugin.fingerprint.traits.node_expands) continue;
-    const auto make = [&](const ReadyPlugin& node) {
-      csi::v1::NodeExpandVolumeRequest request;
-      request.set_volume_id(IdForPlugin(record));
-      request.set_volume_path(PathFor(node.instance, record.target_path));
-      if (!record.staging_path.empty()) {
-        request.set_staging_target_path(PathFor(node.instance, record.staging_path));
-      }
-      request.mutable_capacity_range()->set_required_bytes(static_cast<std::int64_t>(bytes));
-      *request.mutable_volume_capability() = CapabilityFor(node, record);
-      secrets.CopyTo(*request.mutable_secrets());
-      return request;
-    };
-    const absl::Status status = calls_.Call<csi::v1::NodeExpandVolumeRequest>(record.plugin, make, until).status();
-    if (!status.ok() && !absl::IsNotFound(status)) {
-      return Annotate(status, "expand volume " + ToString(volume) + " on this host");
-    }
+    MOORING_ASSIGN_OR_RETURN(const bool expanded, ExpandAt(record, bytes, secrets, until));
+    any = any || expanded;
   }
-  return absl::OkStatus();
+  return any;
+}
+
+absl::StatusOr<bool> VolumeManager::ExpandMounted(const MountRecord& record, std::uint64_t bytes,
+                                                  const Secrets& secrets, Clock::time_point until) {
+  if (record.read_only) return false;
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(record.volume, until));
+  return ExpandAt(record, bytes, secrets, until);
+}
+
+absl::StatusOr<bool> VolumeManager::ExpandAt(const MountRecord& record, std::uint64_t bytes, const Secrets& secrets,
+                                             Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const ReadyPlugin plugin, plugins_.WaitForNode(record.plugin, until));
+  if (!plugin.fingerprint.traits.node_expands) return false;
+  const auto make = [&](const ReadyPlugin& node) {
+    csi::v1::NodeExpandVolumeRequest request;
+    request.set_volume_id(IdForPlugin(record));
+    request.set_volume_path(PathFor(node.instance, record.target_path));
+    if (!record.staging_path.empty()) {
+      request.set_staging_target_path(PathFor(node.instance, record.staging_path));
+    }
+    request.mutable_capacity_range()->set_required_bytes(static_cast<std::int64_t>(bytes));
+    *request.mutable_volume_capability() = CapabilityFor(node, record);
+    secrets.CopyTo(*request.mutable_secrets());
+    return request;
+  };
+  const absl::Status status = calls_.Call<csi::v1::NodeExpandVolumeRequest>(record.plugin, make, until).status();
+  if (absl::IsNotFound(status)) return false;
+  if (!status.ok()) return Annotate(status, "expand volume " + ToString(record.volume) + " on this host");
+  return true;
 }
 
 }  // namespace mooring::manager

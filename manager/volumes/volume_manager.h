@@ -38,14 +38,18 @@ class VolumeManager final : public VolumeMounter {
   absl::Status Mount(MountRecord& record, const MountContext& context, Clock::time_point until) override;
   absl::Status Unmount(const MountRecord& record, Clock::time_point until) override;
   absl::StatusOr<bool> HasMount(const MountRecord& record, Clock::time_point until) override;
-  absl::Status Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
-                      Clock::time_point until) override;
+  absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
+                              Clock::time_point until) override;
+  absl::StatusOr<bool> ExpandMounted(const MountRecord& record, std::uint64_t bytes, const Secrets& secrets,
+                                     Clock::time_point until) override;
 
   void Stop();  // ends the waiting for locks
 
  private:
   absl::StatusOr<KeyedLocks::Hold> Lock(const VolumeKey& volume, Clock::time_point until);
   void Tell(const std::string& kind, const MountRecord& record, const absl::Status& status);
+  absl::StatusOr<bool> ExpandAt(const MountRecord& record, std::uint64_t bytes, const Secrets& secrets,
+                                Clock::time_point until);
   absl::StatusOr<PathInfo> Look(const std::string& path);  // Mounts::Find, and a dead server is seen, too
 
   // volume_mount.cc

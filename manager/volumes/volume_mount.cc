@@ -30,12 +30,17 @@ void Fill(Request& request, const ReadyPlugin& node, const MountRecord& record, 
   context.secrets.CopyTo(*request.mutable_secrets());
 }
 
+// RESOURCE_EXHAUSTED is the plugin's: what the host has no room for says nothing of the volume.
+absl::Status OfThisHost(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) ? WithCode(absl::StatusCode::kInternal, status) : status;
+}
+
 }  // namespace
 
 absl::Status VolumeManager::MountLocked(MountRecord& record, const MountContext& context, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(Annotate(Stage(record, context, until), "stage volume " + ToString(record.volume)));
   MOORING_RETURN_IF_ERROR(Annotate(Publish(record, context, until), "publish volume " + ToString(record.volume)));
-  return Annotate(BindForUser(record), "bind volume " + ToString(record.volume));
+  return Annotate(OfThisHost(BindForUser(record)), "bind volume " + ToString(record.volume));
 }
 
 absl::Status VolumeManager::Stage(const MountRecord& record, const MountContext& context, Clock::time_point until) {
@@ -46,7 +51,7 @@ absl::Status VolumeManager::Stage(const MountRecord& record, const MountContext&
   } else if (staged.mount) {
     return absl::OkStatus();
   }
-  MOORING_RETURN_IF_ERROR(MakeDirectories(record.staging_path));
+  MOORING_RETURN_IF_ERROR(OfThisHost(MakeDirectories(record.staging_path)));
   const auto make = [&](const ReadyPlugin& node) {
     NodeStageVolumeRequest request;
     Fill(request, node, record, context);
@@ -62,7 +67,7 @@ absl::Status VolumeManager::Publish(const MountRecord& record, const MountContex
   } else if (IsThere(published)) {
     return absl::OkStatus();
   }
-  MOORING_RETURN_IF_ERROR(MakeDirectories(std::string(ParentOf(record.target_path))));
+  MOORING_RETURN_IF_ERROR(OfThisHost(MakeDirectories(std::string(ParentOf(record.target_path)))));
   const auto make = [&](const ReadyPlugin& node) {
     NodePublishVolumeRequest request;
     Fill(request, node, record, context);

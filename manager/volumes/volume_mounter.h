@@ -35,7 +35,8 @@ class VolumeMounter {
   // Stages where that is needed and not done, publishes where that is not done, binds at attach_path where there is
   // one: each only if the kernel does not have it. `record` is in the journal already: that claims the usage. A failure
   // says which step it was and leaves what was done by then: Unmount takes it back, and is the negating call where
-  // nobody knows whether a step was done. Sets record.attach_mount_id.
+  // nobody knows whether a step was done. Sets record.attach_mount_id. RESOURCE_EXHAUSTED: the plugin said so; what
+  // this host has no room for is INTERNAL.
   virtual absl::Status Mount(MountRecord& record, const MountContext& context, Clock::time_point until) = 0;
 
   // The reverse: the bind, the publication, and with the last user of its staging path the stage, too. NOT_FOUND by the
@@ -47,9 +48,13 @@ class VolumeMounter {
   // taken down and is no mount.
   virtual absl::StatusOr<bool> HasMount(const MountRecord& record, Clock::time_point until) = 0;
 
-  // NodeExpandVolume, with both paths, of every place where the volume is in use here.
-  virtual absl::Status Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
-                              Clock::time_point until) = 0;
+  // NodeExpandVolume, with both paths, of every place where the volume is mounted here. False: there is none.
+  virtual absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
+                                      Clock::time_point until) = 0;
+
+  // Of one that was just mounted, whatever the journal says. False: through a read-only mount nothing is expanded.
+  virtual absl::StatusOr<bool> ExpandMounted(const MountRecord& record, std::uint64_t bytes, const Secrets& secrets,
+                                             Clock::time_point until) = 0;
 };
 
 }  // namespace mooring::manager

@@ -51,7 +51,8 @@ class Volumes {
   // Only forgotten; refused while it is claimed. Gone is OK.
   absl::Status Deregister(const VolumeKey& key, Clock::time_point until);
 
-  // At the controller, then on this node where that has to be and it is in use. Gives the new capacity.
+  // At the controller, then on this node where that has to be and it is mounted; where it is not, the next mount does
+  // that (Volume::node_expansion_owed). Gives the new capacity.
   absl::StatusOr<Volume> Expand(const VolumeKey& key, std::uint64_t min_bytes, std::uint64_t max_bytes,
                                 Clock::time_point until);
 
@@ -98,6 +99,8 @@ class Volumes {
   absl::Status Forget(const VolumeKey& key);
 
   // volumes_expand.cc
+  absl::StatusOr<Volume> StoredAs(Volume volume, const std::function<void(Volume&)>& change);
+  absl::StatusOr<Volume> ExpandOnNode(Volume volume, Clock::time_point until);
   absl::StatusOr<std::uint64_t> ExpandAtController(const Volume& volume, std::uint64_t min_bytes,
                                                    std::uint64_t max_bytes, bool& node_too, Clock::time_point until);
 

@@ -21,26 +21,41 @@ absl::StatusOr<Volume> Volumes::Expand(const VolumeKey& key, std::uint64_t min_b
   bool node_too = false;
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes,
                            ExpandAtController(volume, min_bytes, max_bytes, node_too, until));
-  for (;;) {  // stored before the node's part, which may be done again
-    volume.capacity_bytes = bytes;
-    auto stored = Stored(std::move(volume));
-    if (stored.ok()) {
-      volume = *std::move(stored);
-      break;
-    }
-    if (!absl::IsAborted(stored.status())) return stored.status();
-    MOORING_ASSIGN_OR_RETURN(volume, GetReady(key));  // claimed or released since
+  // Before the node's part, which may be done again.
+  MOORING_ASSIGN_OR_RETURN(volume, StoredAs(std::move(volume), [&](Volume& record) {
+                             record.capacity_bytes = bytes;
+                             record.node_expansion_owed = record.node_expansion_owed || node_too;
+                           }));
+  if (volume.node_expansion_owed && volume.in_use) {
+    MOORING_ASSIGN_OR_RETURN(volume, ExpandOnNode(std::move(volume), until));
   }
-  if (node_too && volume.in_use) {
-    const absl::Status status = node_.Expand(key, bytes, volume.secrets, until);
-    if (!status.ok()) {
-      return Annotate(status, fmt::format("volume {} has {} bytes at its plugin, but what is mounted of it does not "
-                                          "have them yet; the same request again goes on",
-                                          ToString(key), bytes));
-    }
-  }
-  Tell(volume, false, fmt::format("expanded to {} bytes", bytes));
+  Tell(volume, false,
+       fmt::format("expanded to {} bytes{}", bytes,
+                   volume.node_expansion_owed ? ": what is mounted of it follows with the next attach" : ""));
   return volume;
+}
+
+// Again where somebody claimed or released it between.
+absl::StatusOr<Volume> Volumes::StoredAs(Volume volume, const std::function<void(Volume&)>& change) {
+  for (;;) {
+    change(volume);
+    auto stored = Stored(volume);
+    if (!absl::IsAborted(stored.status())) return stored;
+    MOORING_ASSIGN_OR_RETURN(volume, GetReady(volume.key));
+  }
+}
+
+// Claimed and not mounted here, it is the next mount's to do.
+absl::StatusOr<Volume> Volumes::ExpandOnNode(Volume volume, Clock::time_point until) {
+  const auto expanded = node_.Expand(volume.key, volume.capacity_bytes, volume.secrets, until);
+  if (!expanded.ok()) {
+    return Annotate(expanded.status(),
+                    fmt::format("volume {} has {} bytes at its plugin, but what is mounted of it does "
+                                "not have them yet; the same request again goes on",
+                                ToString(volume.key), volume.capacity_bytes));
+  }
+  if (!*expanded) return volume;
+  return StoredAs(std::move(volume), [](Volume& record) { record.node_expansion_owed = false; });
 }
 
 // Gives the new size, and whether the node has a part in it. A plugin that leaves it all to the node has no call here.

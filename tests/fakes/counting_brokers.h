@@ -94,6 +94,7 @@ class CountingClaims final : public manager::ClaimBroker {
     answer.claim.volume = request.volume;
     answer.claim.allocation = request.allocation;
     answer.claim.mode = request.mode;
+    answer.volume.node_expansion_owed = expansion_owed_;
     return answer;
   }
 
@@ -109,6 +110,18 @@ class CountingClaims final : public manager::ClaimBroker {
                            manager::Clock::time_point until) override {
     return Release(volume, mode, allocation, absl::OkStatus(), until);
   }
+  void MarkExhausted(const manager::VolumeKey& volume, const std::string& words) override {
+    log_.Enter("exhausted", volume, words).IgnoreError();
+  }
+  void NodeExpanded(const manager::VolumeKey& volume, std::uint64_t) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    log_.Enter("expanded", volume, "").IgnoreError();
+    expansion_owed_ = false;
+  }
+  void SetExpansionOwed() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    expansion_owed_ = true;
+  }
 
  private:
   CallLog& log_;
@@ -116,6 +129,7 @@ class CountingClaims final : public manager::ClaimBroker {
   std::mutex mutex_;
   std::map<std::string, std::string> plugins_;
   std::set<std::string> held_;
+  bool expansion_owed_ = false;
 };
 
 // Mounted is what Mount was called for. A plugin that is away holds HasMount until its deadline.
@@ -161,9 +175,14 @@ class CountingMounter final : public manager::VolumeMounter {
     }
     return mounted_.contains({record.allocation, record.request});
   }
-  absl::Status Expand(const manager::VolumeKey&, std::uint64_t, const manager::Secrets&,
-                      manager::Clock::time_point) override {
-    return absl::OkStatus();
+  absl::StatusOr<bool> Expand(const manager::VolumeKey&, std::uint64_t, const manager::Secrets&,
+                              manager::Clock::time_point) override {
+    return true;
+  }
+  absl::StatusOr<bool> ExpandMounted(const manager::MountRecord& record, std::uint64_t, const manager::Secrets&,
+                                     manager::Clock::time_point) override {
+    MOORING_RETURN_IF_ERROR(log_.Enter("expand", record.volume, record.allocation));
+    return true;
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -45,7 +46,14 @@ class FakePluginDirectory final : public manager::PluginDirectory {
     changed_.notify_all();
   }
 
+  // Called once, before the next WaitForNode, with no lock held: plugins change between two looks at them.
+  void BeforeWaitForNode(std::function<void()> hook) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    before_wait_ = std::move(hook);
+  }
+
   absl::StatusOr<manager::ReadyPlugin> WaitForNode(const std::string& name, Clock::time_point until) override {
+    if (const auto hook = TakeHook()) hook();
     return Wait(name, manager::PluginType::kNode, until);
   }
   absl::StatusOr<manager::ReadyPlugin> PickController(const std::string& name, Clock::time_point until) override {
@@ -65,6 +73,11 @@ class FakePluginDirectory final : public manager::PluginDirectory {
   }
 
  private:
+  std::function<void()> TakeHook() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(before_wait_, nullptr);
+  }
+
   struct Entry {
     std::shared_ptr<FakeCsiPlugin> plugin;
     std::shared_ptr<manager::CsiChannel> channel;
@@ -143,6 +156,7 @@ class FakePluginDirectory final : public manager::PluginDirectory {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, Entry> plugins_;
+  std::function<void()> before_wait_;
 };
 
 }  // namespace mooring::testing

@@ -340,5 +340,25 @@ TEST_F(AttachmentsTest, B5_ADetachThatAStopCutShortGoesOnAtTheNextStart) {
   EXPECT_THAT(claims_.held(), IsEmpty());
 }
 
+TEST_F(AttachmentsTest, K4_ANodeThatHasNoRoomMarksItsVolume) {
+  log_.Fail("mount", ResourceExhausted("no device is free"));
+  EXPECT_THAT(Attach(Request()), FailsWith(absl::StatusCode::kResourceExhausted, "no device is free"));
+  EXPECT_EQ(log_.Count("exhausted"), 1);
+  log_.Fail("mount", Internal("no"));
+  EXPECT_FALSE(Attach(Request()).ok());
+  EXPECT_EQ(log_.Count("exhausted"), 1) << "not by any other failure";
+}
+
+TEST_F(AttachmentsTest, D7_WhatGrewWhileItWasMountedNowhereIsExpandedByTheNextMount) {
+  claims_.SetExpansionOwed();
+  log_.Fail("expand", Internal("resize2fs failed"));
+  ASSERT_OK(Attach(Request())) << "it can be used as it is";
+  EXPECT_EQ(log_.Count("expanded"), 0) << "owed still";
+  ASSERT_OK(Detach("web-1", "db"));
+  log_.Clear();
+  ASSERT_OK(Attach(Request()));
+  EXPECT_THAT(log_.calls(), ElementsAre("claim db web-1", "mount db web-1", "expand db web-1", "expanded db "));
+}
+
 }  // namespace
 }  // namespace mooring::manager

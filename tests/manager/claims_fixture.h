@@ -31,13 +31,19 @@ class FakeNode final : public VolumeMounter {
   absl::Status Mount(MountRecord&, const MountContext&, Clock::time_point) override { return absl::OkStatus(); }
   absl::Status Unmount(const MountRecord&, Clock::time_point) override { return absl::OkStatus(); }
   absl::StatusOr<bool> HasMount(const MountRecord&, Clock::time_point) override { return false; }
-  absl::Status Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets&, Clock::time_point) override {
+  absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets&,
+                              Clock::time_point) override {
     expanded.emplace_back(volume.id, bytes);
-    return outcome;
+    MOORING_RETURN_IF_ERROR(outcome);
+    return mounted;
+  }
+  absl::StatusOr<bool> ExpandMounted(const MountRecord&, std::uint64_t, const Secrets&, Clock::time_point) override {
+    return mounted;
   }
 
   std::vector<std::pair<std::string, std::uint64_t>> expanded;
   absl::Status outcome;
+  bool mounted = true;
 };
 
 class ClaimsFixture : public ::testing::Test {

@@ -352,5 +352,24 @@ TEST_F(ReleaseTest, K6_TheSameProblemIsStoredAndToldOnce) {
   EXPECT_EQ(Told(), told);
 }
 
+TEST_F(ReleaseTest, K6_TheNextRoundBeginsBehindTheOneThatFailed) {
+  AddVolume("other");
+  ClaimRequest request = Request("web-2");
+  request.volume.id = "other";
+  ASSERT_OK(Claim(request));
+  retry_.first_pause = std::chrono::hours(1);
+  Restart();
+  plugin_->Fail("ControllerUnpublishVolume", Unavailable("away"));
+  ASSERT_OK(Release("web-1"));
+  plugin_->Fail("ControllerUnpublishVolume", Unavailable("away"));
+  claims_->Resume("", Soon());  // it alone, and it fails
+  plugin_->Fail("ControllerUnpublishVolume", Unavailable("away"));
+  ASSERT_OK(claims_->Release(request.volume, ClaimMode::kWrite, "web-2", absl::OkStatus(), Soon()));
+  ASSERT_EQ(AllClaims().size(), 2U);
+  plugin_->ClearLog();
+  claims_->Resume("", Soon());
+  EXPECT_THAT(plugin_->Calls(), ElementsAre("ControllerUnpublishVolume ext-other", "ControllerUnpublishVolume ext-db"));
+}
+
 }  // namespace
 }  // namespace mooring::manager

@@ -342,5 +342,61 @@ TEST_F(ClaimsTest, I_AClaimThatIsReleasedWhileItIsPublishedIsNotHeld) {
   EXPECT_THAT(AttachedTo(), IsEmpty());
 }
 
+TEST_F(ClaimsTest, K4_WhatANodeSaidMarksItsVolumeAndIsToldOnce) {
+  claims_->MarkExhausted({"default", "db"}, "NodeStageVolume of plugin 'fake.csi': no room (tried 3 times)");
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kResourceExhausted, "no room"));
+  const std::string told = Told();
+  now_ += std::chrono::minutes(30);
+  claims_->MarkExhausted({"default", "db"}, "NodeStageVolume of plugin 'fake.csi': no room (tried 9 times)");
+  EXPECT_EQ(Told(), told);
+  now_ += std::chrono::minutes(59);
+  EXPECT_FALSE(Claim(Request("web-1")).ok()) << "the hour counts from the last time";
+  claims_->PluginHealthChanged("fake.csi");
+  EXPECT_OK(Claim(Request("web-1")));
+}
+
+TEST_F(ClaimsTest, D7_AnExpansionThatIsDoneIsNoLongerOwed) {
+  Volume volume = Stored("db");
+  volume.node_expansion_owed = true;
+  volume.capacity_bytes = 2048;
+  ASSERT_OK(store_.Commit(Changes().Put(volume)));
+  claims_->NodeExpanded(volume.key, 1024);
+  EXPECT_TRUE(Stored("db").node_expansion_owed) << "it has grown again since";
+  claims_->NodeExpanded(volume.key, 2048);
+  EXPECT_FALSE(Stored("db").node_expansion_owed);
+}
+
+// Else it would be held by nobody, for ever.
+TEST_F(ClaimsTest, I_WhereTheStoreFailsTheTakingBackIsOwed) {
+  plugin_->Fail("ControllerPublishVolume", Internal("no"));
+  state_.DieAfter(1);
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kInternal, "taking it back failed"));
+  claims_->Resume("", Soon());
+  EXPECT_EQ(TheClaim().state, State::kTaken) << "the store fails still";
+  state_.DieAfter(-1);
+  claims_->Resume("", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ClaimsTest, I_WhatWasClaimedAgainMeanwhileIsNotTakenBack) {
+  plugin_->Fail("ControllerPublishVolume", Internal("no"));
+  state_.DieAfter(1);
+  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  state_.DieAfter(-1);
+  ASSERT_OK(Claim(Request("web-1")));
+  claims_->Resume("", Soon());
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+  EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
+}
+
+// A claim that is granted because there is a controller is published there, though it has gone by then.
+TEST_F(ClaimsTest, I_WhetherItIsPublishedIsDecidedByWhatTheGrantWasDecidedBy) {
+  directory_.BeforeWaitForNode([&] { directory_.SetHealthy("fake.csi", true, false); });
+  EXPECT_THAT(claims_->Claim(Request("web-1"), AtOnce()), FailsWith(absl::StatusCode::kUnavailable, "is sick"));
+  directory_.SetHealthy("fake.csi", true, true);
+  claims_->Resume("", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace mooring::manager

@@ -135,8 +135,6 @@ TEST_F(RecordsStoreTest, E1_MountsAndPluginsAreOfTheirHost) {
   EXPECT_THAT(*store_.ListMounts("host-1"), SizeIs(1));
   EXPECT_THAT(*store_.ListMounts("host-2"), SizeIs(0));
   EXPECT_THAT(*store_.ListPlugins("host-1"), SizeIs(1));
-  EXPECT_TRUE(store_.FindMount("host-1", "web-1", "data")->has_value());
-  EXPECT_FALSE(store_.FindMount("host-1", "web-1", "other")->has_value());
   EXPECT_OK(store_.GetPlugin("host-1", "mooring.csi"));
   EXPECT_THAT(store_.GetPlugin("host-1", "other"), FailsWith(absl::StatusCode::kNotFound, "no plugin 'other'"));
 }

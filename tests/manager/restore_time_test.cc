@@ -37,9 +37,15 @@ class MountedAll final : public VolumeMounter {
     ++looks;
     return true;
   }
-  absl::Status Expand(const VolumeKey& /*volume*/, std::uint64_t /*bytes*/, const Secrets& /*secrets*/,
-                      Clock::time_point /*until*/) override {
-    return Count(others);
+  absl::StatusOr<bool> Expand(const VolumeKey& /*volume*/, std::uint64_t /*bytes*/, const Secrets& /*secrets*/,
+                              Clock::time_point /*until*/) override {
+    ++others;
+    return false;
+  }
+  absl::StatusOr<bool> ExpandMounted(const MountRecord& /*record*/, std::uint64_t /*bytes*/, const Secrets& /*secrets*/,
+                                     Clock::time_point /*until*/) override {
+    ++others;
+    return false;
   }
 
   std::atomic<int> looks = 0, others = 0;
@@ -67,6 +73,9 @@ class NoClaims final : public ClaimBroker {
     ++calls;
     return absl::OkStatus();
   }
+
+  void MarkExhausted(const VolumeKey& /*volume*/, const std::string& /*words*/) override { ++calls; }
+  void NodeExpanded(const VolumeKey& /*volume*/, std::uint64_t /*bytes*/) override { ++calls; }
 
   std::atomic<int> calls = 0;
 };

@@ -36,6 +36,7 @@ inline Volume SampleVolume(const std::string& id = "db[3]") {
   volume.state = Volume::State::kDeleting;
   volume.created_here = true;
   volume.in_use = Capability{AccessMode::kMultiNodeMultiWriter, Attachment::kBlockDevice};
+  volume.node_expansion_owed = true;
   volume.exhausted_at = SampleTime(1);
   volume.exhausted_words = "no more attachments";
   return volume;

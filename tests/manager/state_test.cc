@@ -266,5 +266,21 @@ TEST(ChangeLogTest, K2_AWatchThatIsTooFarBehindIsToldToListAgain) {
   EXPECT_EQ(reads->Next(Now())->size(), 1U);
 }
 
+TEST_F(StateTest, K2_AWatchTellsThatSecretsChangedAndNotWhatTheyAre) {
+  const auto watch = *state_->StartWatch("shared/", 1);
+  Commit(Put("shared/secrets/default/db", "hunter2"));
+  Commit(Put("shared/volumes/default/db", "a volume"));
+  Commit(Delete("shared/secrets/default/db"));
+  std::vector<std::string> told;
+  while (told.size() < 3) {
+    const auto changes = watch->Next(Soon());
+    ASSERT_OK(changes);
+    for (const std::string& words : Words(*changes)) told.push_back(words);
+  }
+  EXPECT_THAT(told, ElementsAre("put shared/secrets/default/db= made 1 changed 1",
+                                "put shared/volumes/default/db=a volume made 2 changed 2",
+                                "delete shared/secrets/default/db= made 1 changed 3"));
+}
+
 }  // namespace
 }  // namespace mooring::manager

@@ -396,5 +396,27 @@ TEST_F(VolumeManagerTest, ABlockVolumeIsADeviceAtItsTarget) {
   EXPECT_EQ(plugin_->volumes().staged_count(), 0U);
 }
 
+TEST_F(VolumeManagerTest, D7_WhatWasJustMountedIsExpandedUnlessItIsReadOnly) {
+  MountRecord record = Mounted("web-1");
+  EXPECT_TRUE(*manager_->ExpandMounted(record, 4096, Secrets(), Soon()));
+  EXPECT_EQ(plugin_->Requests<csi::v1::NodeExpandVolumeRequest>().at(0).volume_path(), record.target_path);
+  record.read_only = true;
+  EXPECT_FALSE(*manager_->ExpandMounted(record, 4096, Secrets(), Soon()));
+  EXPECT_EQ(plugin_->Count("NodeExpandVolume"), 1);
+  EXPECT_FALSE(*manager_->Expand({"default", "nothing"}, 4096, Secrets(), Soon())) << "mounted nowhere";
+}
+
+TEST_F(VolumeManagerTest, K4_OnlyThePluginsLackOfRoomIsTheVolumes) {
+  plugin_->Fail("NodeStageVolume", ResourceExhausted("no room"), 1, 2);
+  MountRecord record = Record("web-1");
+  record.attach_path = "/srv/db";
+  kernel_.Fail("Bind", ResourceExhausted("too many mounts"));
+  EXPECT_THAT(Mount(record), FailsWith(Code::kInternal, "too many mounts"));
+  EXPECT_EQ(plugin_->Count("NodeStageVolume"), 3) << "it passed, (d) 8";
+  plugin_->FailAlways("NodePublishVolume", ResourceExhausted("no room"));
+  MountRecord other = Record("web-2");
+  EXPECT_THAT(Mount(other, VerySoon()), FailsWith(Code::kResourceExhausted, "no room"));
+}
+
 }  // namespace
 }  // namespace mooring::manager

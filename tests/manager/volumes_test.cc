@@ -431,5 +431,19 @@ TEST_F(VolumesTest, I_AControllerThatDoesNotKnowTheFinerModesIsNotToldThem) {
   EXPECT_EQ(sent[0].volume_capabilities(0).access_mode().mode(), Mode::SINGLE_NODE_WRITER);
 }
 
+// CSI: the node's part comes after the next stage and publish.
+TEST_F(VolumesTest, D7_WhatGrowsWhileItIsMountedNowhereIsOwedToTheNode) {
+  ASSERT_OK(Create(Asked()));
+  ASSERT_OK(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()));
+  EXPECT_TRUE(Stored("db").node_expansion_owed);
+  ASSERT_OK(Claim(Request("web-1")));
+  node_.mounted = false;
+  ASSERT_OK(volumes_->Expand({"default", "db"}, 3 * kGiB, 0, Soon()));
+  EXPECT_TRUE(Stored("db").node_expansion_owed) << "claimed, and not mounted";
+  node_.mounted = true;
+  ASSERT_OK(volumes_->Expand({"default", "db"}, 4 * kGiB, 0, Soon()));
+  EXPECT_FALSE(Stored("db").node_expansion_owed);
+}
+
 }  // namespace
 }  // namespace mooring::manager

@@ -19,6 +19,8 @@ namespace {
 
 using absl::StatusCode;
 
+constexpr char kFlag[] = "--some-socket";
+
 class EndpointTest : public ::testing::Test {
  protected:
   static UniqueFd Bound(const std::string& path, int type = SOCK_STREAM) {
@@ -39,14 +41,14 @@ class EndpointTest : public ::testing::Test {
 };
 
 TEST_F(EndpointTest, NothingThereIsFine) {
-  EXPECT_OK(ClearSocketPath(socket_));
+  EXPECT_OK(ClearSocketPath(socket_, kFlag));
   EXPECT_FALSE(Exists());
 }
 
 TEST_F(EndpointTest, AStaleSocketIsRemoved) {
   Bound(socket_).reset();
   ASSERT_TRUE(Exists());
-  EXPECT_OK(ClearSocketPath(socket_));
+  EXPECT_OK(ClearSocketPath(socket_, kFlag));
   EXPECT_FALSE(Exists());
 }
 
@@ -54,47 +56,50 @@ TEST_F(EndpointTest, ALiveSocketIsLeftToItsOwner) {
   const UniqueFd server = Bound(socket_);
   ASSERT_EQ(::listen(server.get(), 1), 0);
   for (int i = 0; i < 5; ++i) {  // its queue fills up, too
-    EXPECT_THAT(ClearSocketPath(socket_), FailsWith(StatusCode::kFailedPrecondition, "another process"));
+    EXPECT_THAT(ClearSocketPath(socket_, kFlag),
+                FailsWith(StatusCode::kFailedPrecondition, "choose another --some-socket"));
   }
   EXPECT_TRUE(Exists());
 }
 
 TEST_F(EndpointTest, ASocketOfAnotherKindThatIsInUseIsLeftToItsOwner) {
   const UniqueFd datagram = Bound(socket_, SOCK_DGRAM);
-  EXPECT_THAT(ClearSocketPath(socket_), FailsWith(StatusCode::kFailedPrecondition, "another process"));
+  EXPECT_THAT(ClearSocketPath(socket_, kFlag),
+              FailsWith(StatusCode::kFailedPrecondition, "choose another --some-socket"));
   EXPECT_TRUE(Exists());
 }
 
 TEST_F(EndpointTest, WhatIsNoSocketIsNotReplaced) {
   std::ofstream(socket_) << "precious";
-  EXPECT_THAT(ClearSocketPath(socket_), FailsWith(StatusCode::kFailedPrecondition, "no socket"));
+  EXPECT_THAT(ClearSocketPath(socket_, kFlag), FailsWith(StatusCode::kFailedPrecondition, "no socket"));
   EXPECT_TRUE(Exists());
-  EXPECT_THAT(ClearSocketPath(dir_.path()), FailsWith(StatusCode::kFailedPrecondition, "no socket"));
+  EXPECT_THAT(ClearSocketPath(dir_.path(), kFlag), FailsWith(StatusCode::kFailedPrecondition, "no socket"));
 }
 
 TEST_F(EndpointTest, ASymbolicLinkIsNotFollowed) {
   Bound(dir_ / "real.sock").reset();
   ASSERT_EQ(::symlink((dir_ / "real.sock").c_str(), socket_.c_str()), 0);
-  EXPECT_THAT(ClearSocketPath(socket_), FailsWith(StatusCode::kFailedPrecondition, "no socket"));
+  EXPECT_THAT(ClearSocketPath(socket_, kFlag), FailsWith(StatusCode::kFailedPrecondition, "no socket"));
   EXPECT_TRUE(Exists());
 }
 
 TEST_F(EndpointTest, AMissingDirectoryIsNamed) {
-  EXPECT_THAT(ClearSocketPath(dir_ / "missing/csi.sock"), FailsWith(StatusCode::kNotFound, "/missing'"));
+  EXPECT_THAT(ClearSocketPath(dir_ / "missing/csi.sock", kFlag), FailsWith(StatusCode::kNotFound, "/missing'"));
   std::ofstream(dir_ / "file") << "x";
-  EXPECT_THAT(ClearSocketPath(dir_ / "file/csi.sock"), FailsWith(StatusCode::kFailedPrecondition, "file/csi.sock"));
+  EXPECT_THAT(ClearSocketPath(dir_ / "file/csi.sock", kFlag),
+              FailsWith(StatusCode::kFailedPrecondition, "file/csi.sock"));
 }
 
 TEST_F(EndpointTest, OneAtATimeHasTheDirectoryOfASocket) {
-  absl::StatusOr<UniqueFd> first = LockSocketDirectory(socket_);
+  absl::StatusOr<UniqueFd> first = LockSocketDirectory(socket_, kFlag);
   ASSERT_OK(first);
-  EXPECT_THAT(LockSocketDirectory(dir_ / "another.sock", std::chrono::milliseconds(20)),
-              FailsWith(StatusCode::kFailedPrecondition, "another process"));
-  auto second = std::async(std::launch::async, [this] { return LockSocketDirectory(socket_).status(); });
+  EXPECT_THAT(LockSocketDirectory(dir_ / "another.sock", kFlag, std::chrono::milliseconds(20)),
+              FailsWith(StatusCode::kFailedPrecondition, "choose another --some-socket"));
+  auto second = std::async(std::launch::async, [this] { return LockSocketDirectory(socket_, kFlag).status(); });
   EXPECT_EQ(second.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   first->reset();
   EXPECT_OK(second.get());
-  EXPECT_THAT(LockSocketDirectory(dir_ / "missing/csi.sock"), FailsWith(StatusCode::kNotFound, "/missing'"));
+  EXPECT_THAT(LockSocketDirectory(dir_ / "missing/csi.sock", kFlag), FailsWith(StatusCode::kNotFound, "/missing'"));
 }
 
 }  // namespace
