@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "base/quote.h"
 
 namespace mooring::manager {
 
@@ -26,8 +25,7 @@ void InstanceManager::Run() {
     if (IsStopping()) break;  // what it says now may come from Stop
     Settle(std::move(found));
     std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait_for(lock, Pause(), [this] { return stopping_ || look_now_; });
-    look_now_ = false;
+    changed_.wait_for(lock, Pause(), [this] { return stopping_; });
     if (stopping_) break;
   }
   LookForTheLastTime();
@@ -92,25 +90,11 @@ void InstanceManager::Stop() {
   thread_.join();
 }
 
-absl::StatusOr<ReadyPlugin> InstanceManager::WaitUntilComplete(Clock::time_point until) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait_until(lock, until, [this] { return stopping_ || fingerprint_.complete; });
-  if (!stopping_ && fingerprint_.complete) return ReadyPlugin{instance_, fingerprint_, channel_};
-  return Unavailable(fmt::format("plugin {}, instance {}: {}", Quote(instance_.name), Quote(instance_.instance_id),
-                                 fingerprint_.words));
-}
-
 Fingerprint InstanceManager::fingerprint() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return fingerprint_;
 }
 
 ReadyPlugin InstanceManager::Now() const { return {instance_, fingerprint(), channel_}; }
-
-void InstanceManager::LookNow() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  look_now_ = true;
-  changed_.notify_all();
-}
 
 }  // namespace mooring::manager

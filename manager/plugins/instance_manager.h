@@ -9,7 +9,6 @@
 #include <mutex>
 #include <thread>
 
-#include "absl/status/statusor.h"
 #include "manager/plugins/plugin_directory.h"
 
 namespace mooring::manager {
@@ -36,13 +35,9 @@ class InstanceManager {
   void Stop();
   void BeginStop();  // without waiting: the time of the last look begins
 
-  // The first full success, or UNAVAILABLE with what the plugin said last at `until`; also after Stop.
-  absl::StatusOr<ReadyPlugin> WaitUntilComplete(Clock::time_point until);
-
   const InstanceInfo& instance() const { return instance_; }
   Fingerprint fingerprint() const;
   ReadyPlugin Now() const;
-  void LookNow();  // something happened: not in 30 s but at once
 
  private:
   void Run();
@@ -59,7 +54,6 @@ class InstanceManager {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Fingerprint fingerprint_;
-  bool look_now_ = false;
   bool stopping_ = false;
   Clock::time_point stop_until_ = {};  // set once, with stopping_
   bool done_ = false;

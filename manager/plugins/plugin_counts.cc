@@ -18,16 +18,6 @@ void PluginCounts::Add(PluginType role, const std::string& node, const std::stri
   if (healthy) ++counted.healthy;
 }
 
-void PluginCounts::DeleteNode(const std::string& node) {
-  for (auto& [type, role] : roles_) {
-    std::erase_if(role.places, [&, &counted = role](const auto& entry) {
-      if (entry.first.first != node) return false;
-      if (entry.second.healthy) --counted.healthy;
-      return true;
-    });
-  }
-}
-
 void PluginCounts::DeleteInstance(PluginType role, const std::string& node, const std::string& instance_id) {
   Role& counted = roles_[role];
   const auto seen = counted.places.find(Place(role, node, instance_id));

@@ -26,7 +26,6 @@ class PluginCounts {
   // nowhere: it is only expected. A monolith is added in both roles.
   void Add(PluginType role, const std::string& node, const std::string& instance_id, bool healthy);
 
-  void DeleteNode(const std::string& node);                                                       // in both roles
   void DeleteInstance(PluginType role, const std::string& node, const std::string& instance_id);  // if it is that one
 
   void DeleteRole(PluginType role);  // on all nodes

@@ -74,7 +74,6 @@ void Registry::Tell(const RegistryEvent& event) {
     each->queue_.push_back(event);
     each->changed_.notify_all();
   }
-  changed_.notify_all();
 }
 
 absl::Status Registry::Register(const InstanceInfo& instance) {
@@ -160,21 +159,9 @@ std::optional<InstanceInfo> Registry::FindInstance(const std::string& instance_i
   return std::nullopt;
 }
 
-absl::StatusOr<InstanceInfo> Registry::WaitForPlugin(PluginType type, const std::string& name,
-                                                     Clock::time_point until) const {
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait_until(lock, until, [&] { return closed_ || !Of(type, name).empty(); });
-  if (closed_) return Closed();
-  const std::vector<InstanceInfo>& instances = Of(type, name);
-  if (!instances.empty()) return instances.front();
-  const std::string message = fmt::format("{} was not registered in time", Describe(type, name));
-  return absl::DeadlineExceededError(message.c_str());
-}
-
 void Registry::Close() {
   const std::lock_guard<std::mutex> lock(mutex_);
   closed_ = true;
-  changed_.notify_all();
   for (Subscription* const each : subscriptions_) each->changed_.notify_all();
 }
 

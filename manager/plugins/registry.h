@@ -66,10 +66,7 @@ class Registry {
   std::vector<InstanceInfo> Instances(PluginType type, const std::string& name) const;  // newest first
   std::optional<InstanceInfo> FindInstance(const std::string& instance_id, PluginType type) const;
 
-  // The front as soon as there is one. DEADLINE_EXCEEDED names the plugin. CANCELLED: closed.
-  absl::StatusOr<InstanceInfo> WaitForPlugin(PluginType type, const std::string& name, Clock::time_point until) const;
-
-  void Close();  // ends subscriptions and waiting
+  void Close();  // ends subscriptions
 
  private:
   using ByName = std::map<std::string, std::vector<InstanceInfo>>;  // newest first
@@ -85,7 +82,6 @@ class Registry {
   State& state_;
   const std::string host_;
   mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
   ByType plugins_;
   std::vector<Subscription*> subscriptions_;
   bool closed_ = false;

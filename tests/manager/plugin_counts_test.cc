@@ -30,22 +30,6 @@ TEST(PluginCountsTest, G_AddSubtractsThePreviousIfItWasHealthy) {
   EXPECT_EQ(counts.Of(kNode), (RoleCount{2, 2}));
 }
 
-TEST(PluginCountsTest, G_DeleteNodeRemovesBothRolesOfAMonolith) {
-  PluginCounts counts;
-  for (const PluginType role : {kNode, kController}) {
-    counts.Add(role, "host-1", "a", true);
-    counts.Add(role, "host-2", "b", true);
-  }
-  EXPECT_EQ(counts.Of(kNode), (RoleCount{2, 2}));
-  EXPECT_EQ(counts.Of(kController), (RoleCount{2, 2}));
-  counts.DeleteNode("host-1");
-  EXPECT_EQ(counts.Of(kNode), (RoleCount{1, 1}));
-  EXPECT_EQ(counts.Of(kController), (RoleCount{1, 1}));
-  EXPECT_FALSE(counts.IsEmpty());
-  counts.DeleteNode("host-2");
-  EXPECT_TRUE(counts.IsEmpty());
-}
-
 TEST(PluginCountsTest, G_DeleteInstanceOnlyIfItIsThatOne) {
   PluginCounts counts;
   counts.Add(kNode, "host-1", "old", true);

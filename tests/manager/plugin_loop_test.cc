@@ -259,6 +259,31 @@ TEST_F(PluginLoopTest, B6_ASickPluginNeverBlocksAnothersLookUp) {
   EXPECT_THAT(waiting.get(), HasSubstr("instance '1': not looked at yet"));
 }
 
+TEST_F(PluginLoopTest, A7_WhoWaitsIsCheckedAtOnceThenWokenByTheRegistrationUntilTheDeadline) {
+  StartLoop();
+  EXPECT_THAT(loop_->WaitForNode("p", Clock::now() + milliseconds(5)),
+              FailsWith(absl::StatusCode::kUnavailable, "'p'"));
+  auto waiting = std::async(std::launch::async, [&] { return Front("p"); });
+  Run("other", "1");
+  Run("p", "2");
+  EXPECT_EQ(waiting.get(), "2");
+  EXPECT_OK(loop_->WaitForNode("p", Clock::now()));
+}
+
+TEST_F(PluginLoopTest, C3_TheFirstFullSuccessReleasesWaiters) {
+  StartLoop(milliseconds(2));
+  const auto plugin = Serve("1");
+  plugin->FailAlways("NodeGetInfo", Unavailable("starting"));
+  auto waiting = std::async(std::launch::async, [&] { return loop_->WaitForNode("p", Soon()); });
+  ASSERT_OK(registry_->Register(Instance("p", "1", kNode)));
+  EXPECT_TRUE(plugin->WaitForCalls("NodeGetInfo", 3));
+  EXPECT_EQ(waiting.wait_for(milliseconds(0)), std::future_status::timeout);
+  plugin->ClearFaults();
+  const auto ready = waiting.get();
+  ASSERT_OK(ready);
+  EXPECT_TRUE(ready->fingerprint.traits.stages);
+}
+
 TEST_F(PluginLoopTest, B6_AWaiterIsWokenByThePluginThatComes) {
   StartLoop();
   auto waiting = std::async(std::launch::async, [&] { return Front("p"); });

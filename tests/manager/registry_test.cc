@@ -18,7 +18,6 @@ namespace {
 
 using ::mooring::testing::FailsWith;
 using ::mooring::testing::TempDir;
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -155,7 +154,6 @@ TEST_F(RegistryTest, A4_WhenTheFrontGoesTheOneBeforeTakesOver) {
   ASSERT_OK(registry_->Register(Instance("p", "2")));
   ASSERT_OK(registry_->Deregister(kNode, "p", "2"));
   EXPECT_THAT(registry_->Get(kNode, "p"), Optional(Is("1")));
-  EXPECT_THAT(registry_->WaitForPlugin(kNode, "p", Clock::now()).value(), Is("1"));
 }
 
 TEST_F(RegistryTest, A5_EachSubscriberOfATypeGetsEveryEventInOrder) {
@@ -237,20 +235,6 @@ TEST(RegistryWithoutStateTest, A6_WhatCannotBeStoredDoesNotHappen) {
               FailsWith(absl::StatusCode::kResourceExhausted, "the registry of plugins: the disk is full"));
   EXPECT_THAT((*registry)->List(kNode), IsEmpty());
   EXPECT_EQ(*events.Next(Clock::now()), std::nullopt);
-}
-
-TEST_F(RegistryTest, A7_WaitForPluginIsCheckedAtOnceThenWokenByTheEvent) {
-  EXPECT_THAT(registry_->WaitForPlugin(kNode, "p", Clock::now() + milliseconds(5)),
-              FailsWith(absl::StatusCode::kDeadlineExceeded, "'p'"));
-  auto waiting = std::async(std::launch::async, [&] { return registry_->WaitForPlugin(kNode, "p", Soon()); });
-  ASSERT_OK(registry_->Register(Instance("other", "1")));
-  ASSERT_OK(registry_->Register(Instance("p", "2")));
-  EXPECT_THAT(waiting.get().value(), Is("2"));
-  EXPECT_THAT(registry_->WaitForPlugin(kNode, "p", Clock::now()).value(), Is("2"));
-
-  auto never = std::async(std::launch::async, [&] { return registry_->WaitForPlugin(kNode, "never", Soon()); });
-  registry_->Close();
-  EXPECT_THAT(never.get(), FailsWith(absl::StatusCode::kCancelled, "closed"));
 }
 
 }  // namespace

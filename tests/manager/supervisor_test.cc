@@ -178,7 +178,7 @@ TEST_F(SupervisorTest, J1_AnEndpointThatIsNotThereYetIsRegisteredWhenItIs) {
   ASSERT_TRUE(WaitForEvent("waiting"));
   EXPECT_FALSE(Front("late"));
   sockets_.Serve(socket, std::make_shared<FakeCsiPlugin>());
-  EXPECT_OK(registry_->WaitForPlugin(PluginType::kNode, "late", Soon()));
+  EXPECT_NE(WaitForOther("late", ""), "");
 }
 
 TEST_F(SupervisorTest, J1_AnotherEndpointTakesOverAtOnceAndTheOldOneIsLeftAlone) {
@@ -202,7 +202,7 @@ TEST_F(SupervisorTest, J2_ProbeIsRetriedUntilItIsReadyAndOnlyThenIsItRegistered)
   EXPECT_FALSE(Front("slow"));
   EXPECT_THAT(supervisor_->Words("slow"), HasSubstr("starting for"));
   plugin->SetReady(true);
-  ASSERT_OK(registry_->WaitForPlugin(PluginType::kNode, "slow", Soon()));
+  ASSERT_NE(WaitForOther("slow", ""), "");
   EXPECT_THAT(exec_.Processes(), SizeIs(1));
 }
 
@@ -385,7 +385,7 @@ TEST_F(SupervisorTest, J3_NoOtherIsStartedBesideOneThatCannotBeEnded) {
               FailsWith(absl::StatusCode::kUnavailable, "no other is started beside it"));
   EXPECT_THAT(exec_.Processes(), SizeIs(1));
   exec_.FailEnds(absl::OkStatus());
-  ASSERT_OK(registry_->WaitForPlugin(PluginType::kNode, "one", Soon()));
+  ASSERT_NE(WaitForOther("one", ""), "");
   EXPECT_EQ(exec_.Alive(), 1);
   EXPECT_THAT(exec_.Processes(), SizeIs(2));
 }
@@ -483,7 +483,7 @@ TEST_F(SupervisorTest, J2_OneThatWasStartingIsAdoptedToo) {
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
   RestartManager();
   plugin->SetReady(true);
-  ASSERT_OK(registry_->WaitForPlugin(PluginType::kNode, "slow", Soon()));
+  ASSERT_NE(WaitForOther("slow", ""), "");
   EXPECT_THAT(exec_.Processes(), SizeIs(1));
 }
 
