@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/path.h"
+#include "base/program_flags.h"
 #include "base/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
@@ -118,8 +119,6 @@ void AddFlags(CLI::App& app, Flags& flags) {
   add("--log-format", flags.log_format, "MOORING_MANAGER_LOG_FORMAT", "text or json");
 }
 
-std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 }  // namespace
 
 absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {
@@ -128,13 +127,7 @@ absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {
   AddFlags(app, flags);
   bool print_version = false;
   app.add_flag("--version", print_version, "print the version and exit");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    return absl::CancelledError(app.help().c_str());
-  } catch (const CLI::ParseError& error) {
-    return InvalidArgument(fmt::format("{} (see --help)", FirstLine(error.what())));
-  }
+  MOORING_RETURN_IF_ERROR(ParseFlags(app, argc, argv));
   if (print_version) {
     Config config;
     config.print_version = true;

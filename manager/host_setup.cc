@@ -1,6 +1,5 @@
 #include "manager/host_setup.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,9 +13,9 @@
 
 #include "base/host.h"
 #include "base/path.h"
+#include "base/private_file.h"
 #include "base/quote.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
 #include "manager/state/keys.h"
 #include "mounter/change_propagation.h"
 
@@ -45,17 +44,6 @@ absl::StatusOr<std::string> MakeOwnDirectory(std::string_view what, const std::s
   return FailedPrecondition(
       fmt::format("others may write in {} {} (owner {}, mode {:o}): give the manager a directory of its own", what,
                   Quote(real), status.st_uid, status.st_mode & 07777));
-}
-
-absl::Status WriteDurably(const std::string& path, const std::string& text) {
-  const std::string draft = path + ".new";
-  const UniqueFd file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!file.ok()) return ErrnoStatus(errno, "make", draft);
-  const ssize_t written = ::write(file.get(), text.data(), text.size());
-  if (written != static_cast<ssize_t>(text.size()) || ::fsync(file.get()) != 0) {
-    return ErrnoStatus(errno, "write", draft);
-  }
-  return ::rename(draft.c_str(), path.c_str()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "rename to", path);
 }
 
 std::string FirstLineOf(const std::string& path) {
@@ -99,7 +87,7 @@ absl::StatusOr<std::string> KeepHostName(const std::string& state_dir, const std
   }
   const std::string name = asked.empty() ? HostName() : asked;
   MOORING_RETURN_IF_ERROR(Annotate(CheckName("the host's name", name), "give another by --host"));
-  MOORING_RETURN_IF_ERROR(WriteDurably(path, name + "\n"));
+  MOORING_RETURN_IF_ERROR(WritePrivateFile(path, name + "\n", Outlives::kAPowerCut));
   return name;
 }
 
@@ -108,7 +96,7 @@ absl::StatusOr<std::string> KeepManagerId(const std::string& state_dir) {
   const std::string path = state_dir + "/id";
   if (std::string recorded = FirstLineOf(path); !recorded.empty()) return recorded;
   std::string id = RandomHex(kBytes);
-  MOORING_RETURN_IF_ERROR(WriteDurably(path, id + "\n"));
+  MOORING_RETURN_IF_ERROR(WritePrivateFile(path, id + "\n", Outlives::kAPowerCut));
   return id;
 }
 

@@ -4,10 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/version.h"
 #include "manager/csi/grpc_channel.h"
+#include "manager/docker/boot.h"
 #include "manager/host_setup.h"
 #include "manager/state/sqlite_state.h"
 #include "manager/supervisor/container_launcher.h"
@@ -86,6 +88,14 @@ bool IsMountedHere(const Parts& parts, const Claim& claim) {
                      [&](const MountRecord& record) { return AreOfOneClaim(record, claim); });
 }
 
+absl::Status RestoreAttachments(Parts& parts) {
+  MOORING_ASSIGN_OR_RETURN(const std::string boot, BootId());
+  MOORING_ASSIGN_OR_RETURN(const bool booted, IsFirstOfBoot(*parts.state, parts.config.host, boot));
+  parts.attachments->Restore(
+      [&](const MountRecord& record) { return booted && IsAttachedForDocker(record, parts.config.state_dir); });
+  return KeepBoot(*parts.state, parts.config.host, boot);
+}
+
 }  // namespace
 
 Parts::Parts(Config checked, std::unique_ptr<State> opened)
@@ -116,7 +126,7 @@ absl::Status Manager::Begin() {
     changed_.notify_all();
   });
   MOORING_RETURN_IF_ERROR(parts_->supervisor->Start());
-  parts_->attachments->Restore();
+  MOORING_RETURN_IF_ERROR(RestoreAttachments(*parts_));
   resumer_ = std::thread([this] { parts_->volumes->Resume(Clock::now() + kVolumesTime); });
   follower_ = std::thread(&Manager::FollowHealth, this);
   housekeeper_ = std::thread(&Manager::KeepHouse, this);

@@ -1,19 +1,13 @@
 #include "manager/record_codec.h"
 
-#include <fmt/format.h>
-
-#include <array>
-#include <string_view>
-#include <utility>
+#include <optional>
 
 #include "base/clean_text.h"
 #include "base/status.h"
+#include "manager/record_fields.h"
 
 namespace mooring::manager {
 namespace {
-
-template <typename Value, typename Message, std::size_t n>
-using Table = std::array<std::pair<Value, Message>, n>;
 
 constexpr Table<AccessMode, v1::AccessMode, 7> kAccessModes = {{
     {AccessMode::kSingleNodeReaderOnly, v1::SINGLE_NODE_READER_ONLY},
@@ -32,10 +26,6 @@ constexpr Table<Attachment, v1::AttachmentMode, 3> kAttachments = {{
 constexpr Table<ClaimMode, v1::ClaimMode, 2> kClaimModes = {{
     {ClaimMode::kRead, v1::READ},
     {ClaimMode::kWrite, v1::WRITE},
-}};
-constexpr Table<PluginType, v1::PluginType, 2> kPluginTypeTable = {{
-    {PluginType::kNode, v1::CSI_NODE},
-    {PluginType::kController, v1::CSI_CONTROLLER},
 }};
 constexpr Table<Propagation, v1::Propagation, 4> kPropagations = {{
     {Propagation::kPrivate, v1::PROPAGATION_PRIVATE},
@@ -64,66 +54,6 @@ constexpr Table<MountRecord::Phase, v1::Attachment::Phase, 3> kPhases = {{
     {MountRecord::Phase::kMounted, v1::Attachment::MOUNTED},
     {MountRecord::Phase::kUnmounting, v1::Attachment::UNMOUNTING},
 }};
-constexpr Table<PluginRecord::Run::Kind, v1::PluginRun::Kind, 2> kRunKinds = {{
-    {PluginRecord::Run::Kind::kExec, v1::PluginRun::EXEC},
-    {PluginRecord::Run::Kind::kContainer, v1::PluginRun::CONTAINER},
-}};
-
-template <typename Value, typename Message, std::size_t n>
-Message Put(const Table<Value, Message, n>& table, Value value) {
-  for (const auto& [ours, theirs] : table) {
-    if (ours == value) return theirs;
-  }
-  return table.front().second;  // no value of the enum
-}
-
-template <typename Value, typename Message, std::size_t n>
-absl::StatusOr<Value> Get(const Table<Value, Message, n>& table, std::string_view field, Message message) {
-  for (const auto& [ours, theirs] : table) {
-    if (theirs == message) return ours;
-  }
-  if (message == 0) return InvalidArgument(fmt::format("{} is missing", field));
-  return InvalidArgument(fmt::format("{}: {} is none of its values", field, static_cast<int>(message)));
-}
-
-template <typename Map>
-void CopyTo(const StringMap& from, Map& to) {
-  for (const auto& [key, value] : from) to[key] = value;
-}
-
-template <typename Map>
-StringMap Copied(const Map& from) {
-  return {from.begin(), from.end()};
-}
-
-template <typename List>
-std::vector<std::string> Strings(const List& from) {
-  return {from.begin(), from.end()};
-}
-
-template <typename List>
-void CopyTo(const std::vector<Topology>& from, List& to) {
-  for (const Topology& topology : from) CopyTo(topology.segments, *to.Add()->mutable_segments());
-}
-
-template <typename List>
-std::vector<Topology> Topologies(const List& from) {
-  std::vector<Topology> to;
-  for (const auto& topology : from) to.push_back({.segments = Copied(topology.segments())});
-  return to;
-}
-
-template <typename Message>
-void SetRevisions(const Revisions& revisions, Message& message) {
-  message.set_create_revision(revisions.create);
-  message.set_modify_revision(revisions.modify);
-}
-
-template <typename Message>
-Revisions RevisionsIn(const Message& message) {
-  return {.create = message.create_revision(), .modify = message.modify_revision()};
-}
-
 // 0 is no time here: a claim that is not past, a volume that is not exhausted.
 std::int64_t ToMs(const std::optional<Time>& time) { return time ? manager::ToMs(*time) : 0; }
 std::optional<Time> TimeIn(std::int64_t ms) { return ms == 0 ? std::nullopt : std::optional<Time>(FromMs(ms)); }
@@ -138,7 +68,6 @@ Time FromMs(std::int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
 absl::StatusOr<AccessMode> FromProto(v1::AccessMode mode) { return Get(kAccessModes, "access mode", mode); }
 absl::StatusOr<Attachment> FromProto(v1::AttachmentMode mode) { return Get(kAttachments, "attachment mode", mode); }
 absl::StatusOr<ClaimMode> FromProto(v1::ClaimMode mode) { return Get(kClaimModes, "claim mode", mode); }
-absl::StatusOr<PluginType> FromProto(v1::PluginType type) { return Get(kPluginTypeTable, "plugin type", type); }
 absl::StatusOr<Propagation> FromProto(v1::Propagation propagation) {
   return Get(kPropagations, "propagation", propagation);
 }
@@ -146,7 +75,6 @@ absl::StatusOr<Propagation> FromProto(v1::Propagation propagation) {
 v1::AccessMode ToProto(AccessMode mode) { return Put(kAccessModes, mode); }
 v1::AttachmentMode ToProto(Attachment attachment) { return Put(kAttachments, attachment); }
 v1::ClaimMode ToProto(ClaimMode mode) { return Put(kClaimModes, mode); }
-v1::PluginType ToProto(PluginType type) { return Put(kPluginTypeTable, type); }
 v1::Propagation ToProto(Propagation propagation) { return Put(kPropagations, propagation); }
 
 v1::VolumeKey ToProto(const VolumeKey& key) {
@@ -341,99 +269,6 @@ absl::StatusOr<MountRecord> FromProto(const v1::Attachment& message) {
   mount.is_device = message.is_device();
   mount.revisions = RevisionsIn(message);
   return mount;
-}
-
-v1::PluginBind ToProto(const PluginRecord::Bind& bind) {
-  v1::PluginBind message;
-  message.set_source(bind.source);
-  message.set_target(bind.target);
-  message.set_read_only(bind.read_only);
-  message.set_propagation(ToProto(bind.propagation));
-  return message;
-}
-
-absl::StatusOr<PluginRecord::Bind> FromProto(const v1::PluginBind& message) {
-  MOORING_ASSIGN_OR_RETURN(const Propagation propagation, FromProto(message.propagation()));
-  return PluginRecord::Bind{message.source(), message.target(), message.read_only(), propagation};
-}
-
-v1::PluginRun ToProto(const PluginRecord::Run& run) {
-  v1::PluginRun message;
-  message.set_kind(Put(kRunKinds, run.kind));
-  message.mutable_command()->Assign(run.command.begin(), run.command.end());
-  message.set_image(run.image);
-  CopyTo(run.environment, *message.mutable_environment());
-  message.set_engine(run.engine);
-  message.set_start_deadline_s(run.start_deadline.count());
-  message.set_generation(run.generation);
-  for (const PluginRecord::Bind& bind : run.binds) *message.add_binds() = ToProto(bind);
-  return message;
-}
-
-absl::StatusOr<PluginRecord::Run> FromProto(const v1::PluginRun& message) {
-  PluginRecord::Run run;
-  MOORING_ASSIGN_OR_RETURN(run.kind, Get(kRunKinds, "kind of run", message.kind()));
-  run.command = Strings(message.command());
-  run.image = message.image();
-  run.environment = Copied(message.environment());
-  run.engine = message.engine();
-  if (message.start_deadline_s() != 0) run.start_deadline = std::chrono::seconds(message.start_deadline_s());
-  if (message.generation() != 0) run.generation = message.generation();
-  for (const v1::PluginBind& bind : message.binds()) {
-    MOORING_ASSIGN_OR_RETURN(run.binds.emplace_back(), FromProto(bind));
-  }
-  return run;
-}
-
-v1::PluginRecord ToProto(const PluginRecord& plugin) {
-  v1::PluginRecord message;
-  message.set_name(plugin.name);
-  message.mutable_declared_by()->Assign(plugin.declared_by.begin(), plugin.declared_by.end());
-  if (plugin.run) *message.mutable_run() = ToProto(*plugin.run);
-  message.set_endpoint(plugin.endpoint);
-  for (const PluginType type : plugin.types) message.add_types(ToProto(type));
-  SetRevisions(plugin.revisions, message);
-  return message;
-}
-
-absl::StatusOr<PluginRecord> FromProto(const v1::PluginRecord& message) {
-  PluginRecord plugin;
-  plugin.name = message.name();
-  plugin.declared_by = Strings(message.declared_by());
-  if (message.has_run()) {
-    MOORING_ASSIGN_OR_RETURN(plugin.run, FromProto(message.run()));
-  }
-  plugin.endpoint = message.endpoint();
-  for (const int type : message.types()) {
-    MOORING_ASSIGN_OR_RETURN(plugin.types.emplace_back(), FromProto(static_cast<v1::PluginType>(type)));
-  }
-  plugin.revisions = RevisionsIn(message);
-  return plugin;
-}
-
-v1::Instance ToProto(const InstanceInfo& instance) {
-  v1::Instance message;
-  message.set_type(ToProto(instance.type));
-  message.set_name(instance.name);
-  message.set_version(instance.version);
-  message.set_socket_path(instance.socket_path);
-  message.set_instance_id(instance.instance_id);
-  message.set_provider(instance.provider);
-  message.set_mount_point(instance.mount_point);
-  message.set_container_mount_point(instance.container_mount_point);
-  return message;
-}
-
-absl::StatusOr<InstanceInfo> FromProto(const v1::Instance& message) {
-  MOORING_ASSIGN_OR_RETURN(const PluginType type, FromProto(message.type()));
-  return InstanceInfo{.type = type,
-                      .name = message.name(),
-                      .version = message.version(),
-                      .socket_path = message.socket_path(),
-                      .instance_id = message.instance_id(),
-                      .provider = message.provider(),
-                      .mount_point = message.mount_point(),
-                      .container_mount_point = message.container_mount_point()};
 }
 
 }  // namespace mooring::manager

@@ -99,16 +99,19 @@ bool IsSingleNode(AccessMode mode) {
   return false;
 }
 
+absl::Status CheckPropagation(Propagation propagation, bool read_only) {
+  if (propagation != Propagation::kShared || !read_only) return absl::OkStatus();
+  return InvalidArgument(
+      "propagation rshared (bidirectional) needs write access, and the mount is to be read-only: give rslave");
+}
+
 absl::StatusOr<Propagation> ParsePropagationFor(std::string_view word, bool read_only) {
   if (word.empty()) return Propagation::kPrivate;
   MOORING_ASSIGN_OR_RETURN(const Propagation propagation, ParsePropagation(word));
   if (propagation == Propagation::kInherit) {
     return InvalidArgument("propagation 'inherit' says nothing here: give private, rslave or rshared");
   }
-  if (propagation == Propagation::kShared && read_only) {
-    return InvalidArgument(
-        fmt::format("propagation {} needs write access, and the mount is to be read-only: give rslave", Quote(word)));
-  }
+  MOORING_RETURN_IF_ERROR(CheckPropagation(propagation, read_only));
   return propagation;
 }
 

@@ -25,6 +25,10 @@ absl::StatusOr<ClaimMode> ParseClaimMode(std::string_view word);
 bool IsReader(AccessMode mode);  // gives no writer
 bool IsSingleNode(AccessMode mode);
 
+// (h): what is mounted below a shared mount reaches everybody, so only who may write may do that: else
+// INVALID_ARGUMENT.
+absl::Status CheckPropagation(Propagation propagation, bool read_only);
+
 // (h): private, host-to-task, bidirectional, or mount(8)'s and Kubernetes' words for them; empty is private.
 // INVALID_ARGUMENT: another word, or rshared without write access.
 absl::StatusOr<Propagation> ParsePropagationFor(std::string_view word, bool read_only);

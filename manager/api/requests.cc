@@ -31,12 +31,6 @@ TaskRequest TaskOf(const v1::Job& job, ClaimMode mode, const Capability& capabil
   return task;
 }
 
-// (h): what is mounted below it here reaches everybody; so only who may write may do that.
-absl::Status CheckPropagation(const AttachRequest& request) {
-  if (request.propagation != Propagation::kShared || !request.read_only) return absl::OkStatus();
-  return InvalidArgument("bidirectional (rshared) propagation needs write access, and the request is read-only");
-}
-
 }  // namespace
 
 absl::StatusOr<VolumeKey> KeyOf(const v1::VolumeKey& key) {
@@ -114,7 +108,7 @@ absl::StatusOr<AttachRequest> ParseAttach(const v1::AttachRequest& message, cons
   MOORING_ASSIGN_OR_RETURN(request.capability, ChooseCapability(volume, asked, request.mode));
   request.options = FromProto(message.options());
   MOORING_ASSIGN_OR_RETURN(request.propagation, FromProto(message.propagation()));
-  MOORING_RETURN_IF_ERROR(CheckPropagation(request));
+  MOORING_RETURN_IF_ERROR(CheckPropagation(request.propagation, request.read_only));
   if (!message.attach_path().empty()) {
     MOORING_ASSIGN_OR_RETURN(request.attach_path, NormalisePath("the path to attach at", message.attach_path()));
   }

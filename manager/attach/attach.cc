@@ -25,11 +25,6 @@ bool IsReadOnly(const MountRecord& record) {
          SayReadOnly(record.options);
 }
 
-absl::Status CheckPropagation(const MountRecord& record) {
-  if (record.propagation != Propagation::kShared || !record.read_only) return absl::OkStatus();
-  return InvalidArgument("propagation rshared needs write access, and the mount is to be read-only: give rslave");
-}
-
 absl::StatusOr<MountRecord> RecordOf(const AttachRequest& request) {
   MountRecord record;
   record.allocation = request.allocation;
@@ -44,7 +39,7 @@ absl::StatusOr<MountRecord> RecordOf(const AttachRequest& request) {
   record.propagation = request.propagation;
   MOORING_RETURN_IF_ERROR(CheckName("allocation", record.allocation));
   MOORING_RETURN_IF_ERROR(CheckName("request", record.request));
-  MOORING_RETURN_IF_ERROR(CheckPropagation(record));
+  MOORING_RETURN_IF_ERROR(CheckPropagation(record.propagation, record.read_only));
   if (!request.attach_path.empty()) {
     MOORING_ASSIGN_OR_RETURN(record.attach_path, NormalisePath("attach path", request.attach_path));
   }
@@ -194,7 +189,7 @@ bool Attachments::Sleep(Clock::duration time) {
 absl::Status Attachments::MountClaimed(MountRecord& record, const ClaimAnswer& answer, const OnStep& on_step,
                                        Clock::time_point until) {
   FillIn(record, answer);
-  MOORING_RETURN_IF_ERROR(CheckPropagation(record));
+  MOORING_RETURN_IF_ERROR(CheckPropagation(record.propagation, record.read_only));
   MOORING_RETURN_IF_ERROR(volumes_.Prepare(record, until));
   MOORING_RETURN_IF_ERROR(journal_.Put(record, Durability::kOrdered));
   on_step("mount");

@@ -87,7 +87,10 @@ class Attachments {
   // For the start, before anything else is served: see above. It goes on in the background, each plugin's on its own,
   // so that those that hang hold up only theirs; what is to be taken back first, then the rest, those at the shorter
   // paths first: what is attached below another's attach path waits for that one.
-  void Restore();
+  //
+  // `is_over`: of what is attached, what is nobody's any more. It is detached instead; who attaches the same again
+  // waits for that.
+  void Restore(const std::function<bool(const MountRecord&)>& is_over = nullptr);
   void WaitUntilRestored(Clock::time_point until);
   int restoring() const;  // those that wait for their plugin still
 
@@ -125,6 +128,7 @@ class Attachments {
   void Note(MountRecord& record, const absl::Status& problem);
 
   // restore.cc
+  void GiveUp(MountRecord& record);
   void Schedule(const MountRecord& record, Clock::duration pause, Clock::duration delay);
   void Attend(const Key& key, Clock::duration pause);
   absl::Status AttendLocked(MountRecord& record);

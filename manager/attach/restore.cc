@@ -34,8 +34,11 @@ std::optional<Key> ParentIn(const std::map<std::string, Key>& by_path, const Mou
 
 }  // namespace
 
-void Attachments::Restore() {
+void Attachments::Restore(const std::function<bool(const MountRecord&)>& is_over) {
   std::vector<MountRecord> records = journal_.All();
+  for (MountRecord& record : records) {
+    if (is_over && IsRestored(record) && is_over(record)) GiveUp(record);
+  }
   std::stable_sort(records.begin(), records.end(), GoesBefore);
   std::map<std::string, Key> by_path;
   for (const MountRecord& record : records) {
@@ -51,6 +54,13 @@ void Attachments::Restore() {
     }
   }
   for (const MountRecord& record : now) Schedule(record, settings_.first_retry, Clock::duration::zero());
+}
+
+// Where it cannot be written down it is restored as ever.
+void Attachments::GiveUp(MountRecord& record) {
+  MountRecord given_up = record;
+  given_up.phase = MountRecord::Phase::kUnmounting;
+  if (journal_.Put(given_up, Durability::kOrdered).ok()) record = given_up;
 }
 
 void Attachments::WaitUntilRestored(Clock::time_point until) {

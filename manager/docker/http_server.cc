@@ -56,8 +56,8 @@ std::string Guarded(const DockerHttpServer::Handler& handler, const std::string&
   }
 }
 
-// How many calls are under way.
-class Calls {
+// Of those under way.
+class CallCount {
  public:
   void Begin() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -92,7 +92,7 @@ class RoomyServer : public httplib::Server {
 
 struct DockerHttpServer::Serving {
   RoomyServer server;
-  Calls calls;
+  CallCount calls;
   std::atomic<bool> ended = false;
   std::atomic<bool> stopped = false;
   std::thread thread;

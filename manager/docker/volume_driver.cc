@@ -14,11 +14,13 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "manager/docker/boot.h"
 #include "manager/docker/create_options.h"
 #include "manager/docker/docker_record.h"
 #include "manager/docker/volume_status.h"
 #include "manager/manager.h"
 #include "manager/state/keys.h"
+#include "manager/volumes/places.h"
 #include "manager/words.h"
 
 namespace mooring::manager {
@@ -88,13 +90,6 @@ absl::StatusOr<Capability> ChooseCapability(const Volume& volume, bool read_only
                   ToString(volume.key)));
 }
 
-absl::Status MakeDirectories(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return ErrnoStatus(error.value(), "make the directory", path);
-  return absl::OkStatus();
-}
-
 // One request.
 class Request {
  public:
@@ -115,7 +110,9 @@ class Request {
   absl::Status SetSource(const DockerCreateOptions& options, Volume& volume);
   absl::StatusOr<Volume> VolumeFrom(const VolumeKey& key, DockerCreateOptions options);
   absl::StatusOr<AttachRequest> AttachmentOf(const Volume& volume, const std::string& mount_id);
-  std::string DirectoryOf(const VolumeKey& key) { return parts_.config.state_dir + "/docker/" + Escape(key.id); }
+  std::string DirectoryOf(const VolumeKey& key) {
+    return DockerDirectory(parts_.config.state_dir) + "/" + Escape(key.id);
+  }
   const std::string& Host() const { return parts_.config.host; }
 
   Parts& parts_;

@@ -95,5 +95,6 @@ std::string RegistryStateKey(const std::string& host) { return fmt::format("host
 std::string DockerStateKey(const std::string& host, const std::string& volume) {
   return fmt::format("hosts/{}/docker/{}", Escape(host), Escape(volume));
 }
+std::string BootStateKey(const std::string& host) { return fmt::format("hosts/{}/boot", Escape(host)); }
 
 }  // namespace mooring::manager

@@ -8,6 +8,7 @@
 //   hosts/<host>/plugins/<name>                                PluginRecord
 //   hosts/<host>/registry                                      the registry, in its order
 //   hosts/<host>/docker/<volume>                               DockerRecord of docker/
+//   hosts/<host>/boot                                          the boot that the manager served in last
 //
 // Names from outside are escaped into one component each (Escape): two different names never meet in one key or path.
 #ifndef MOORING_MANAGER_STATE_KEYS_H_
@@ -46,6 +47,7 @@ std::string PluginsPrefix(const std::string& host);
 std::string PluginStateKey(const std::string& host, const std::string& name);
 std::string RegistryStateKey(const std::string& host);
 std::string DockerStateKey(const std::string& host, const std::string& volume);
+std::string BootStateKey(const std::string& host);
 
 }  // namespace mooring::manager
 

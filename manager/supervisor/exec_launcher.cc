@@ -11,11 +11,11 @@
 #include <system_error>
 #include <utility>
 
+#include "base/private_file.h"
 #include "base/quote.h"
 #include "base/status.h"
 #include "manager/supervisor/held_child.h"
 #include "manager/supervisor/plugin_process.h"
-#include "manager/supervisor/private_file.h"
 #include "manager/supervisor/process_log.h"
 
 namespace mooring::manager {
@@ -61,7 +61,8 @@ std::vector<std::string> EnvironmentFor(const LaunchSpec& spec) {
 
 absl::Status Remember(const LaunchSpec& spec, const ProcessIdentity& identity) {
   return WritePrivateFile(IdentityPath(spec),
-                          fmt::format("{} {} {}\n", identity.pid, identity.start_time, identity.boot));
+                          fmt::format("{} {} {}\n", identity.pid, identity.start_time, identity.boot),
+                          Outlives::kTheProcess);
 }
 
 absl::StatusOr<ProcessIdentity> Recall(const LaunchSpec& spec) {

@@ -14,11 +14,11 @@
 
 #include "base/directory.h"
 #include "base/host.h"
+#include "base/private_file.h"
 #include "base/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "manager/state/keys.h"
-#include "manager/supervisor/private_file.h"
 
 namespace mooring::manager {
 namespace {
@@ -91,7 +91,8 @@ absl::StatusOr<InstanceDirectory> MakeInstanceDirectory(const std::string& socke
   if (::mkdir(directory.path.c_str(), S_IRWXU) != 0) {
     return ErrnoStatus(errno, "make the socket directory", directory.path);
   }
-  MOORING_RETURN_IF_ERROR(WritePrivateFile(NotePath(directory.path), Describe(directory).dump()));
+  MOORING_RETURN_IF_ERROR(
+      WritePrivateFile(NotePath(directory.path), Describe(directory).dump(), Outlives::kTheProcess));
   return directory;
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "manager/docker/boot.h"
 #include "manager/docker/volume_driver.h"
 #include "manager/manager.h"
 #include "manager/state/keys.h"
@@ -321,6 +322,38 @@ TEST_F(DockerDriverTest, AManagerStartedAnewKnowsItAll) {
   EXPECT_EQ(Mount("db", "id-1"), mountpoint);
   EXPECT_EQ(plugin_->Count("NodePublishVolume"), 1);
   EXPECT_EQ(Unmount("db", "id-1"), "");
+}
+
+// Docker asks for what it starts again, and for nothing else.
+TEST_F(DockerDriverTest, WhatDockerDoesNotAskForSinceTheBootIsGivenBack) {
+  Create("db", {{"access", "single-node-writer"}});
+  const std::string mountpoint = Mount("db", "id-1");
+  const auto start_in = [&](const std::string& boot) {
+    StopManager();
+    StartManager();
+    const auto booted = IsFirstOfBoot(*parts_->state, "host-1", boot);
+    ASSERT_OK(booted);
+    parts_->attachments->Restore(
+        [&](const MountRecord& record) { return *booted && IsAttachedForDocker(record, directory_.path()); });
+    ASSERT_OK(KeepBoot(*parts_->state, "host-1", boot));
+  };
+  for (int i = 0; i < 2; ++i) {  // nothing is known of the first; in the second it is the same boot
+    start_in("boot-1");
+    parts_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
+    EXPECT_THAT(StatusOf("db")["Claims"], SizeIs(1));
+  }
+  start_in("boot-2");
+  EXPECT_EQ(Mount("db", "id-1"), mountpoint) << "a container that is started again waits for that";
+  EXPECT_TRUE(IsMounted(mountpoint));
+  start_in("boot-2");
+  parts_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
+  EXPECT_THAT(StatusOf("db")["Claims"], SizeIs(1));
+  start_in("boot-3");
+  parts_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
+  EXPECT_THAT(StatusOf("db")["Claims"], SizeIs(0));
+  EXPECT_FALSE(IsMounted(mountpoint));
+  EXPECT_EQ(plugin_->volumes().staged_count(), 0U);
+  EXPECT_TRUE(IsMounted(Mount("db", "id-2"))) << "another container may have it";
 }
 
 TEST_F(DockerDriverTest, APluginThatFailsIsQuotedAndTheMountIsTakenBack) {

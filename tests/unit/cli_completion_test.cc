@@ -19,6 +19,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 std::string Output(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
@@ -47,6 +48,28 @@ class CompletionTest : public testing::Test {
     return Output("bash " + directory_.path() + "/complete");
   }
 
+  // A line each of what fish offers for the end of `line`, with what it says about it.
+  std::string OfferedByFish(const std::string& line) const {
+    std::ofstream(directory_.path() + "/complete")
+        << "function mooring; echo db-$argv[1]; end\nsource " + Script("fish") + "\ncomplete -C '" + line + "'\n";
+    return Output("fish --no-config " + directory_.path() + "/complete");
+  }
+
+  // What zsh's completion is given to choose from, for the last word of `line`; the stubs stand for its own functions.
+  std::string OfferedByZsh(const std::string& line) const {
+    std::ofstream(directory_.path() + "/complete") << R"(compdef() { : }
+_describe() { print -l -- "${(@P)@[-1]}" }
+compadd() { shift; print -l -- "$@" }
+_files() { print files }
+mooring() { echo db-$1 }
+source )" + Script("zsh") + "\nwords=(" + line + ")\nCURRENT=$#words\n_mooring\n";
+    return Output("zsh -f " + directory_.path() + "/complete");
+  }
+
+  static bool Has(const std::string& shell) {
+    return std::system(("command -v " + shell + " >/dev/null").c_str()) == 0;
+  }
+
   OwnDirectory directory_;
 };
 
@@ -65,10 +88,34 @@ TEST_F(CompletionTest, BashOffersCommandsFlagsValuesAndNames) {
   EXPECT_EQ(Offered("mooring umount /usr/lib/os-releas"), "/usr/lib/os-release ");
 }
 
+TEST_F(CompletionTest, FishOffersCommandsFlagsValuesAndNames) {
+  if (!Has("fish")) GTEST_SKIP() << "fish is not installed";
+  EXPECT_THAT(OfferedByFish("mooring plug"), StartsWith("plugin\t"));
+  EXPECT_THAT(OfferedByFish("mooring plugin run --"),
+              AllOf(HasSubstr("--exec\t"), HasSubstr("--image\t"), HasSubstr("--engine\t"), Not(HasSubstr("--size"))));
+  EXPECT_THAT(OfferedByFish("mooring volume create db --access multi-node-m"), StartsWith("multi-node-multi-writer\t"));
+  EXPECT_THAT(OfferedByFish("mooring attach db --propagation rs"),
+              AllOf(HasSubstr("rslave\t"), HasSubstr("rshared\t"), Not(HasSubstr("private\t"))));
+  EXPECT_EQ(OfferedByFish("mooring volume delete d"), "db-volume\n");
+  EXPECT_THAT(OfferedByFish("mooring volume list --plugin d"), StartsWith("db-plugin"));
+}
+
+TEST_F(CompletionTest, ZshOffersCommandsFlagsValuesAndNames) {
+  if (!Has("zsh")) GTEST_SKIP() << "zsh is not installed";
+  EXPECT_THAT(OfferedByZsh("mooring plug"), AllOf(HasSubstr("plugin:"), HasSubstr("watch:")));
+  EXPECT_THAT(OfferedByZsh("mooring plugin run --"),
+              AllOf(HasSubstr("--exec:"), HasSubstr("--image:"), HasSubstr("--engine:"), Not(HasSubstr("--size"))));
+  EXPECT_THAT(OfferedByZsh("mooring volume create db --access m"), HasSubstr("multi-node-multi-writer\n"));
+  EXPECT_EQ(OfferedByZsh("mooring attach db --propagation r"), "private\nrslave\nrshared\n");
+  EXPECT_EQ(OfferedByZsh("mooring volume delete d"), "db-volume\n");
+  EXPECT_EQ(OfferedByZsh("mooring volume list --plugin d"), "db-plugin\n");
+  EXPECT_EQ(OfferedByZsh("mooring umount /u"), "files\n");
+}
+
 TEST_F(CompletionTest, OtherShellsReadTheirScripts) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const std::string path = Script(shell);
-    if (std::system(("command -v " + std::string(shell) + " >/dev/null").c_str()) != 0) continue;
+    if (!Has(shell)) continue;
     EXPECT_EQ(std::system((std::string(shell) + " -n " + path).c_str()), 0) << shell;
   }
   EXPECT_THAT(Mooring({"completion", "zsh"}).out, HasSubstr("('mooring volume create')"));

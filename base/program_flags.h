@@ -1,0 +1,30 @@
+// The command line of a server of ours: what its flags say is the server's own.
+#ifndef MOORING_BASE_PROGRAM_FLAGS_H_
+#define MOORING_BASE_PROGRAM_FLAGS_H_
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/status.h"
+
+namespace mooring {
+
+// CANCELLED: --help was asked for, and its text. INVALID_ARGUMENT: what is wrong, in a line.
+inline absl::Status ParseFlags(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+    return absl::OkStatus();
+  } catch (const CLI::CallForHelp&) {
+    return absl::CancelledError(app.help().c_str());
+  } catch (const CLI::ParseError& error) {
+    const std::string text = error.what();
+    return InvalidArgument(fmt::format("{} (see --help)", text.substr(0, text.find('\n'))));
+  }
+}
+
+}  // namespace mooring
+
+#endif  // MOORING_BASE_PROGRAM_FLAGS_H_
