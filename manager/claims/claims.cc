@@ -97,8 +97,9 @@ absl::StatusOr<ClaimState> Claims::Read(const VolumeKey& volume) {
 absl::StatusOr<ClaimAnswer> Claims::Claim(const ClaimRequest& asked, Clock::time_point until) {
   ClaimRequest request = asked;
   if (request.node.empty()) request.node = settings_.host;
-  auto answer = Take(request, until);
-  if (answer.ok() && answer->claim.publish == ClaimRecord::Publish::kSent) answer = Publish(*answer, until);
+  const auto taken = Take(request, until);
+  auto answer = taken.ok() ? absl::StatusOr<ClaimAnswer>(taken->answer) : taken.status();
+  if (answer.ok() && answer->claim.publish == ClaimRecord::Publish::kSent) answer = Publish(*taken, until);
   const bool refused_for_now = IsWorthAnotherTry(answer.status()) && !absl::IsResourceExhausted(answer.status());
   if (!answer.ok() && !refused_for_now && !absl::IsCancelled(answer.status())) {
     ClaimRecord refused;
@@ -109,15 +110,19 @@ absl::StatusOr<ClaimAnswer> Claims::Claim(const ClaimRequest& asked, Clock::time
   return answer;
 }
 
-absl::StatusOr<ClaimAnswer> Claims::Take(const ClaimRequest& request, Clock::time_point until) {
+absl::StatusOr<Claims::Taken> Claims::Take(const ClaimRequest& request, Clock::time_point until) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(ClaimState state, Read(request.volume));
     MOORING_ASSIGN_OR_RETURN(const ClaimDecision decision, Decide(request, state));
     ClaimRecord claim;
+    TakenBy by = TakenBy::kThisCall;
     if (decision == ClaimDecision::kHeldAlready) {
       claim = *std::find_if(state.claims.begin(), state.claims.end(),
                             [&](const ClaimRecord& held) { return AreOfOneClaim(held, request); });
-      if (!claim.past && (claim.kept || !request.keep)) return ClaimAnswer{std::move(state.volume), std::move(claim)};
+      if (!claim.past && (claim.kept || !request.keep)) {
+        return Taken{{std::move(state.volume), std::move(claim)}, TakenBy::kAnother};
+      }
+      if (!claim.past) by = TakenBy::kAnotherButKept;
       claim.past = false;  // its allocation is alive after all
       claim.past_since.reset();
       claim.kept = claim.kept || request.keep;
@@ -135,7 +140,7 @@ absl::StatusOr<ClaimAnswer> Claims::Take(const ClaimRequest& request, Clock::tim
       Tell(claim, false,
            fmt::format("claimed to {} as {} {}", ToString(claim.mode), ToString(claim.capability.attachment),
                        ToString(claim.capability.access)));
-      return ClaimAnswer{std::move(state.volume), std::move(claim)};
+      return Taken{{std::move(state.volume), std::move(claim)}, by};
     }
     if (!StartOver(revision.status(), until)) {
       return Annotate(revision.status(), fmt::format("claim volume {}", ToString(request.volume)));
@@ -174,13 +179,33 @@ absl::StatusOr<std::string> Claims::ExternalNodeId(const ClaimRequest& request, 
   return node.fingerprint.node_id;
 }
 
-// Whoever is told that it failed has nothing: a claim that stayed would be nobody's. Of a stop it stays, as sent: the
-// same claim again goes on, and a release takes it back.
-absl::StatusOr<ClaimAnswer> Claims::Publish(const ClaimAnswer& taken, Clock::time_point until) {
-  const auto hold = LockController(controller_locks_, taken.claim.volume, until);
-  auto answer = hold.ok() ? PublishLocked(taken, until) : absl::StatusOr<ClaimAnswer>(hold.status());
+// Whoever is told that it failed has nothing: a claim that stayed would be nobody's. What another call was granted is
+// that one's. Of a stop it stays, as sent: the same claim again goes on, and a release takes it back.
+absl::StatusOr<ClaimAnswer> Claims::Publish(const Taken& taken, Clock::time_point until) {
+  const auto hold = LockController(controller_locks_, taken.answer.claim.volume, until);
+  auto answer = hold.ok() ? PublishLocked(taken.answer, until) : absl::StatusOr<ClaimAnswer>(hold.status());
   if (answer.ok() || absl::IsCancelled(answer.status())) return answer;
-  return TakeBack(taken.claim, answer.status(), hold.ok(), until);
+  switch (taken.by) {
+    case TakenBy::kThisCall:
+      return TakeBack(taken.answer.claim, answer.status(), hold.ok(), until);
+    case TakenBy::kAnotherButKept:
+      KeepNoLonger(taken.answer.claim);
+      break;
+    case TakenBy::kAnother:
+      break;
+  }
+  return answer;
+}
+
+// Published by now, somebody may have been told that it is kept.
+void Claims::KeepNoLonger(const ClaimRecord& taken) {
+  Change(taken, [&](ClaimRecord& record) {
+    if (record.revisions.create != taken.revisions.create || record.publish != ClaimRecord::Publish::kSent) {
+      return false;
+    }
+    record.kept = false;
+    return true;
+  }).IgnoreError();
 }
 
 absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& taken, Clock::time_point until) {
@@ -195,14 +220,14 @@ absl::StatusOr<ClaimAnswer> Claims::PublishLocked(const ClaimAnswer& taken, Cloc
   const auto context = CallPublish({taken.volume, *claim}, until);
   if (absl::IsResourceExhausted(context.status())) MarkExhausted(taken.claim.volume, Message(context.status()));
   MOORING_RETURN_IF_ERROR(context.status());
-  // Lost, it is as it was sent: asked once more, or unpublished.
+  // Lost, it is as it was sent: asked once more, or unpublished. What a user is told of is not lost.
   const auto mark = [&](ClaimRecord& record) {
     if (record.state != ClaimRecord::State::kTaken) return false;
     record.publish = ClaimRecord::Publish::kDone;
     record.publish_context = *context;
     return true;
   };
-  MOORING_ASSIGN_OR_RETURN(claim, Change(*claim, mark, Durability::kOrdered));
+  MOORING_ASSIGN_OR_RETURN(claim, Change(*claim, mark, claim->kept ? Durability::kSynced : Durability::kOrdered));
   if (!claim || claim->state != ClaimRecord::State::kTaken) return released();
   return ClaimAnswer{taken.volume, *std::move(claim)};
 }

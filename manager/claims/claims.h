@@ -72,13 +72,21 @@ class Claims final : public ClaimBroker {
   void PluginHealthChanged(const std::string& plugin);
 
  private:
+  // Whose claim it is that a call has got: where it cannot be published only its own is taken back.
+  enum class TakenBy { kThisCall, kAnother, kAnotherButKept };  // kAnotherButKept: kept because of this call
+  struct Taken {
+    ClaimAnswer answer;
+    TakenBy by;
+  };
+
   // claims.cc
   absl::StatusOr<ClaimState> Read(const VolumeKey& volume);
-  absl::StatusOr<ClaimAnswer> Take(const ClaimRequest& request, Clock::time_point until);
+  absl::StatusOr<Taken> Take(const ClaimRequest& request, Clock::time_point until);
   absl::StatusOr<ClaimRecord> NewClaim(const ClaimRequest& request, const ClaimState& state, Clock::time_point until);
   absl::StatusOr<std::string> ExternalNodeId(const ClaimRequest& request, const ClaimState& state,
                                              Clock::time_point until);
-  absl::StatusOr<ClaimAnswer> Publish(const ClaimAnswer& taken, Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> Publish(const Taken& taken, Clock::time_point until);
+  void KeepNoLonger(const ClaimRecord& taken);
   absl::StatusOr<ClaimAnswer> PublishLocked(const ClaimAnswer& taken, Clock::time_point until);
   absl::Status TakeBack(const ClaimRecord& taken, const absl::Status& why, bool locked, Clock::time_point until);
   absl::StatusOr<std::optional<ClaimRecord>> MarkTakenBack(const ClaimRecord& taken, const std::string& why);

@@ -27,7 +27,6 @@ using ::testing::Pair;
 class ClaimsTest : public ClaimsFixture {
  protected:
   ClaimsTest() { AddVolume("db"); }
-
 };
 
 TEST_F(ClaimsTest, I_IsCommittedAndThenPublishedAtTheController) {
@@ -387,6 +386,51 @@ TEST_F(ClaimsTest, I_WhatWasClaimedAgainMeanwhileIsNotTakenBack) {
   claims_->Resume("", Soon());
   EXPECT_EQ(TheClaim().state, State::kTaken);
   EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
+}
+
+// A power cut has lost that it was published: whoever asks for it again and cannot reach the controller is not who may
+// give it up.
+TEST_F(ClaimsTest, I_WhatAUserHoldsIsNotTakenBackByWhoAsksForItAgain) {
+  ClaimRequest by_user = Request("web-1");
+  by_user.keep = true;
+  ASSERT_OK(Claim(by_user));
+  ClaimRecord lost = TheClaim();
+  lost.publish = ClaimRecord::Publish::kSent;
+  ASSERT_OK(store_.Commit(Changes().Put(lost)));
+  Restart();
+  plugin_->Fail("ControllerPublishVolume", Internal("not now"));
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kInternal, "not now"));
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+  EXPECT_TRUE(TheClaim().kept);
+  EXPECT_OK(Claim(Request("web-1")));
+  EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kDone);
+}
+
+TEST_F(ClaimsTest, I_WhoHasLessTimeDoesNotTakeBackWhatAnotherIsPublishing) {
+  plugin_->Hang("ControllerPublishVolume");
+  absl::Status claimed;
+  std::thread claim([&] { claimed = Claim(Request("web-1")).status(); });
+  EXPECT_TRUE(plugin_->WaitForCalls("ControllerPublishVolume", 1));
+  ClaimRequest by_user = Request("web-1");
+  by_user.keep = true;
+  EXPECT_THAT(claims_->Claim(by_user, AtOnce()), FailsWith(absl::StatusCode::kAborted, ""));
+  EXPECT_FALSE(TheClaim().kept) << "who was told that it failed keeps nothing";
+  plugin_->Release();
+  claim.join();
+  EXPECT_OK(claimed);
+  EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kDone);
+}
+
+// A past one is nobody's: who failed to take it over leaves none.
+TEST_F(ClaimsTest, I_APastClaimThatCannotBeTakenOverIsTakenBack) {
+  ASSERT_OK(Claim(Request("web-1")));
+  ClaimRecord past = TheClaim();
+  past.publish = ClaimRecord::Publish::kSent;
+  past.past = true;
+  ASSERT_OK(store_.Commit(Changes().Put(past)));
+  plugin_->Fail("ControllerPublishVolume", Internal("no"));
+  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
 // A claim that is granted because there is a controller is published there, though it has gone by then.
