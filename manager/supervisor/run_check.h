@@ -9,9 +9,14 @@
 
 namespace mooring::manager {
 
-// `run` with its paths normalised. `root`, of staging and target paths, is bound into containers by the manager itself.
-// INVALID_ARGUMENT: it cannot be run so.
-absl::StatusOr<PluginRecord::Run> CheckRun(PluginRecord::Run run, const std::string& root);
+// What the manager binds into every container by itself, at their own paths.
+struct ManagerPaths {
+  std::string root;         // of staging and target paths, with rshared
+  std::string socket_root;  // each plugin has its own directory below it
+};
+
+// `run` with its paths normalised. INVALID_ARGUMENT: it cannot be run so.
+absl::StatusOr<PluginRecord::Run> CheckRun(PluginRecord::Run run, const ManagerPaths& paths);
 
 }  // namespace mooring::manager
 

@@ -156,7 +156,8 @@ absl::Status Supervisor::Run(const std::string& name, const PluginRecord::Run& a
                              bool wait, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", name));
   MOORING_RETURN_IF_ERROR(CheckDeclarer(declared_by));
-  MOORING_ASSIGN_OR_RETURN(const PluginRecord::Run run, CheckRun(asked, around_.settings.root));
+  const ManagerPaths paths = {around_.settings.root, around_.settings.socket_root};
+  MOORING_ASSIGN_OR_RETURN(const PluginRecord::Run run, CheckRun(asked, paths));
   std::shared_ptr<SupervisedPlugin> plugin;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -54,7 +54,9 @@ TEST_F(SupervisorTest, J3_OtherBindsAreANewVersionAndTheSameOnesAreNot) {
   PluginRecord::Run run;
   run.kind = PluginRecord::Run::Kind::kContainer;
   run.image = "plugin:1";
-  run.binds = {{"/srv//state/", "/state", false, Propagation::kPrivate}};
+  run.binds = {{"/srv//state/", "/state", false, Propagation::kPrivate},
+               {"/srv", settings_.root + "-of-others", false, Propagation::kShared},
+               {directory_.path(), directory_.path(), false, Propagation::kSlave}};
   ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
   ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
   ASSERT_THAT(container_.Processes(), SizeIs(1));
@@ -83,7 +85,11 @@ TEST_F(SupervisorTest, J1_BindsThatCannotBeAreRefused) {
   refused({{"/a", "/state,b", false, plain}}, "are not allowed");
   refused({{"/a", "/dev/", false, plain}}, "'/dev'");
   refused({{"/a", settings_.root, false, plain}}, "the manager puts");
+  refused({{"/a", settings_.root + "/y", false, plain}}, "the manager puts");
   refused({{"/a", "/b", true, Propagation::kShared}}, "write access");
+  for (const std::string& above : {directory_.path(), settings_.socket_root}) {
+    refused({{"/a", above, false, Propagation::kShared}}, "would be mounted on the host, too");
+  }
   refused({{"/a", "/b", false, plain}, {"/c", "/b/", false, plain}}, "two binds are at '/b'");
   run.kind = PluginRecord::Run::Kind::kExec;
   run.command = {"plugin"};
