@@ -1,12 +1,23 @@
 #include "manager/supervisor/socket_server.h"
 
+#include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
 #include <utility>
+#include <vector>
+
+#include "base/directory.h"
+#include "base/log.h"
 
 namespace mooring::manager {
 namespace {
@@ -24,15 +35,52 @@ pid_t PidOfServer(const std::string& socket_path) {
   return server.pid;
 }
 
+bool IsEnded(int pidfd) {
+  pollfd asked = {pidfd, POLLIN, 0};
+  return ::poll(&asked, 1, 0) != 0;
+}
+
+// The sockets that listen at this path, as they are named in /proc/PID/fd.
+std::vector<std::string> ListeningAt(const std::string& socket_path) {
+  constexpr unsigned long kListens = 1 << 16;  // __SO_ACCEPTCON, see proc_net(5)
+  std::ifstream table("/proc/net/unix");
+  std::vector<std::string> sockets;
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream fields(line);
+    std::string address, references, protocol, type, state, inode, path;
+    unsigned long flags = 0;
+    fields >> address >> references >> protocol >> std::hex >> flags >> type >> state >> inode >> std::ws;
+    std::getline(fields, path);
+    if ((flags & kListens) != 0 && path == socket_path) sockets.push_back(fmt::format("socket:[{}]", inode));
+  }
+  return sockets;
+}
+
+bool HasOneOpen(pid_t pid, const std::vector<std::string>& sockets) {
+  const std::string directory = fmt::format("/proc/{}/fd", pid);
+  const auto descriptors = EntriesOf(directory);
+  if (!descriptors.ok()) return false;
+  return std::any_of(descriptors->begin(), descriptors->end(), [&](const std::string& descriptor) {
+    std::error_code error;
+    const std::string open = std::filesystem::read_symlink(fmt::format("{}/{}", directory, descriptor), error);
+    return !error && std::find(sockets.begin(), sockets.end(), open) != sockets.end();
+  });
+}
+
 }  // namespace
 
 SocketServer ServerOf(const std::string& socket_path) {
   const pid_t pid = PidOfServer(socket_path);
   if (pid <= 0 || pid == ::getpid()) return {};
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  // Asked again once it is held: from now on the pid is nobody else's.
-  if (!process.ok() || PidOfServer(socket_path) != pid) return {};
-  return {pid, std::move(process)};
+  // Looked at once it is held; where it has not ended after that either, the pid was nobody else's meanwhile.
+  if (process.ok() && HasOneOpen(pid, ListeningAt(socket_path)) && !IsEnded(process.get())) {
+    return {pid, std::move(process)};
+  }
+  log::Warning(
+      "who serves this socket is left alone, for it cannot be told: the one that called listen(2) has not got it open",
+      {{"socket", socket_path}, {"pid", std::to_string(pid)}});
+  return {};
 }
 
 }  // namespace mooring::manager

@@ -15,7 +15,9 @@ struct SocketServer {
   UniqueFd process;  // a pidfd
 };
 
-// The process that called listen(2) there; without `process` where nobody does, or it cannot be told. Never ourselves.
+// The process that called listen(2) there and has the socket open still: what the socket tells alone is a pid that may
+// be another's by now. Without `process` where nobody serves there, or it cannot be told, which is logged. Never
+// ourselves.
 SocketServer ServerOf(const std::string& socket_path);
 
 }  // namespace mooring::manager

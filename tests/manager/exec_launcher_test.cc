@@ -218,6 +218,27 @@ TEST_F(ExecLauncherTest, J3_WhatAScriptThatDiedHasStartedIsEnded) {
   EXPECT_TRUE(WaitForEnd(*plugin));
 }
 
+// The socket tells of the process that called listen(2), which need not have it any more: its pid may be a stranger's.
+TEST_F(ExecLauncherTest, J3_OneThatDoesNotHaveTheSocketOpenIsNotTakenForItsServer) {
+  const std::string question = directory_ / "question", answer = directory_ / "answer", end = directory_ / "end";
+  for (const std::string& fifo : {question, answer, end}) ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const UniqueFd ask(::open(question.c_str(), O_RDWR | O_CLOEXEC));
+  const UniqueFd hear(::open(answer.c_str(), O_RDWR | O_CLOEXEC));
+  const UniqueFd ends(::open(end.c_str(), O_RDWR | O_CLOEXEC));  // the one that has it, when this is closed
+  const std::string listens = "import os, socket\ns = socket.socket(socket.AF_UNIX)\ns.bind(\"" +
+                              (directory_ / "csi.sock") + "\")\ns.listen()\n";
+  const std::string hands_on = "if os.fork() == 0:\n  open(\"" + end + "\").read()\n  os._exit(0)\ns.close()\n";
+  const std::string answers = "open(\"" + Ready() + "\", \"w\").write(\"x\")\nopen(\"" + question +
+                              "\", \"rb\", 0).read(1)\nopen(\"" + answer + "\", \"wb\", 0).write(b\"!\")";
+  Launched& process = Launch(Shell("python3 -c '" + listens + hands_on + answers + "' & exit 3"));
+  Read(Ready());
+  EXPECT_TRUE(WaitForEnd(process));
+  EXPECT_OK(process.End(Soon()));
+  ASSERT_EQ(::write(ask.get(), "?", 1), 1);
+  pollfd heard = {hear.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&heard, 1, 10'000), 1) << "it was killed";
+}
+
 // Launches in a process of its own, a manager that is killed right after.
 TEST_F(ExecLauncherTest, J2_ItOutlivesTheManagerAndIsAdoptedByTheNext) {
   const LaunchSpec spec = Shell("exec sleep 1000");
