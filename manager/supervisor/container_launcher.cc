@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "manager/supervisor/engine_client.h"
 #include "manager/supervisor/instance_directory.h"
+#include "manager/supervisor/json_text.h"
 #include "manager/supervisor/plugin_container.h"
 
 namespace mooring::manager {
@@ -21,6 +22,7 @@ namespace {
 using nlohmann::json;
 
 constexpr char kManagerLabel[] = "mooring.manager";
+constexpr char kRuntimeLabel[] = "mooring.runtime";
 constexpr char kPluginLabel[] = "mooring.plugin";
 constexpr char kInstanceLabel[] = "mooring.instance";
 
@@ -87,11 +89,9 @@ json Environment(const LaunchSpec& spec) {
 }
 
 json Labels(const LaunchSpec& spec, const ContainerOwner& owner) {
-  return {{kManagerLabel, owner.id},
-          {"mooring.host", owner.host},
-          {kPluginLabel, spec.plugin},
-          {kInstanceLabel, spec.instance_id},
-          {"mooring.generation", std::to_string(spec.run.generation)}};
+  return {{kManagerLabel, owner.id},          {kRuntimeLabel, owner.socket_root},
+          {"mooring.host", owner.host},       {kPluginLabel, spec.plugin},
+          {kInstanceLabel, spec.instance_id}, {"mooring.generation", std::to_string(spec.run.generation)}};
 }
 
 json ContainerOf(const LaunchSpec& spec, const ContainerOwner& owner) {
@@ -132,11 +132,6 @@ absl::Status EnsureImage(const EngineClient& engine, const LaunchSpec& spec, Clo
   return PullError(image, progress);
 }
 
-std::string Text(const json& object, const char* name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 // Ids of the strays; `plugin` empty: of all plugins. What the engine says of labels is looked at here, too: a filter
 // that an engine does not know must not cost anybody a container.
 absl::StatusOr<std::vector<std::string>> FindStrays(const EngineClient& engine, const ContainerOwner& owner,
@@ -150,6 +145,7 @@ absl::StatusOr<std::vector<std::string>> FindStrays(const EngineClient& engine, 
   for (const json& container : containers) {
     const json labels = container.value("Labels", json());
     if (owner.id.empty() || Text(labels, kManagerLabel) != owner.id) continue;
+    if (Text(labels, kRuntimeLabel) != owner.socket_root) continue;
     if (!plugin.empty() && Text(labels, kPluginLabel) != plugin) continue;
     if (!IsInstanceOnRecord(owner.socket_root, Text(labels, kInstanceLabel))) strays.push_back(Text(container, "Id"));
   }

@@ -1,11 +1,12 @@
 // Plugins as privileged containers of Docker or Podman, which outlive the manager. A container is found again by its
 // name, which is made from the instance id: nothing has to be written down. Its labels tell whose it is:
 //
-//   mooring.manager (ContainerOwner::id)   mooring.host   mooring.plugin   mooring.instance   mooring.generation
+//   mooring.manager (ContainerOwner::id)   mooring.runtime (ContainerOwner::socket_root)   mooring.host
+//   mooring.plugin   mooring.instance   mooring.generation
 //
-// One with the label of this manager whose instance is not on record is a stray: a reboot took its directory, or the
-// engine made it after its answer was given up. It is removed before its plugin is launched anew. Others' are left
-// alone.
+// One with the first two labels of this manager whose instance is not on record is a stray: a reboot took its
+// directory, or the engine made it after its answer was given up. It is removed before its plugin is launched anew.
+// Others' are left alone.
 //
 // Bound in at their own paths: /dev, the socket directory, and the root of staging and target paths with rshared, so
 // that the plugin's mounts are seen on the host and the host's in the plugin; and the binds of its run. Host network:
@@ -21,9 +22,9 @@
 namespace mooring::manager {
 
 struct ContainerOwner {
-  std::string id;           // of this manager's state: no other manager has it
+  std::string id;           // of this manager's state: no other has it, but for a copy
   std::string host;         // for people
-  std::string socket_root;  // where the directories of its instances are
+  std::string socket_root;  // where the directories of its instances are: a manager beside it has another
 };
 
 class ContainerLauncher final : public Launcher {

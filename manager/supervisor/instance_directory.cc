@@ -19,6 +19,7 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "manager/state/keys.h"
+#include "manager/supervisor/json_text.h"
 
 namespace mooring::manager {
 namespace {
@@ -39,12 +40,6 @@ json Describe(const InstanceDirectory& directory) {
           {"generation", directory.generation},
           {"kind", directory.kind == PluginRecord::Run::Kind::kContainer ? "container" : "exec"},
           {"engine", directory.engine}};
-}
-
-// What is of another type, or not there, says nothing.
-std::string Text(const json& note, const char* name) {
-  const auto found = note.find(name);
-  return found != note.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 // Ends in '-' and 8 hex digits, as what MakeInstanceDirectory makes.

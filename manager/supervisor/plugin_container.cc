@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/quote.h"
 #include "base/status.h"
+#include "manager/supervisor/json_text.h"
 #include "manager/supervisor/process_log.h"
 
 namespace mooring::manager {
@@ -23,7 +25,6 @@ T Member(const nlohmann::json& object, const char* name, T otherwise) {
   if (found == object.end()) return otherwise;
   if constexpr (std::is_same_v<T, bool>) return found->is_boolean() ? found->get<bool>() : otherwise;
   if constexpr (std::is_same_v<T, int>) return found->is_number_integer() ? found->get<int>() : otherwise;
-  if constexpr (std::is_same_v<T, std::string>) return found->is_string() ? found->get<std::string>() : otherwise;
 }
 
 nlohmann::json StateOf(const nlohmann::json& container) {
@@ -34,7 +35,7 @@ nlohmann::json StateOf(const nlohmann::json& container) {
 std::string HowItEnded(const nlohmann::json& state) {
   std::string how = fmt::format("ended with exit code {}", Member(state, "ExitCode", 0));
   if (Member(state, "OOMKilled", false)) how += ", for it used more memory than it may";
-  if (const auto error = Member(state, "Error", std::string()); !error.empty()) how += ": " + Quote(error);
+  if (const std::string error = Text(state, "Error"); !error.empty()) how += ": " + Quote(error);
   return how;
 }
 
@@ -91,7 +92,20 @@ std::string PluginContainer::Words() {
 absl::Status PluginContainer::Remove(Clock::time_point until) const {
   // Volumes with it (v): what its image declares as one is of no use to the next.
   const absl::Status removed = engine_.Delete("remove container " + name_, path_ + "?force=1&v=1", until);
-  return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
+  if (absl::IsNotFound(removed)) return absl::OkStatus();
+  // A conflict: somebody else removes it. That has to be over before another takes its place.
+  return absl::IsAlreadyExists(removed) && IsGoneBy(until) ? absl::OkStatus() : removed;
+}
+
+// An engine has nothing that is waited on here and that all of them know.
+bool PluginContainer::IsGoneBy(Clock::time_point until) const {
+  constexpr auto kInterval = std::chrono::milliseconds(50);
+  for (;;) {
+    const absl::Status there = Inspect(std::min(until, Clock::now() + kTimeToLook)).status();
+    if (absl::IsNotFound(there)) return true;
+    if (absl::IsCancelled(there) || Clock::now() + kInterval >= until) return false;
+    std::this_thread::sleep_for(kInterval);
+  }
 }
 
 absl::Status PluginContainer::End(Clock::time_point until) {

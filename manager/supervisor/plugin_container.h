@@ -21,10 +21,11 @@ class PluginContainer final : public Launched {
 
   absl::StatusOr<nlohmann::json> Inspect(Clock::time_point until) const;
   absl::Status Start(Clock::time_point until) const;
-  absl::Status Remove(Clock::time_point until) const;
+  absl::Status Remove(Clock::time_point until) const;  // where another does so already, that is waited for
 
  private:
   std::string LastLines() const;
+  bool IsGoneBy(Clock::time_point until) const;
 
   const EngineClient engine_;
   const std::string name_;

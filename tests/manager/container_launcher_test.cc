@@ -130,6 +130,15 @@ class ContainerLauncherTest : public ::testing::Test {
   }
 
   static Clock::time_point Soon() { return Clock::now() + seconds(20); }
+  // As an engine lists it.
+  std::string Listed(const std::string& id, const std::string& manager, const std::string& plugin,
+                     const std::string& instance, const std::string& runtime = "plugins") {
+    const json labels = {{"mooring.manager", manager},
+                         {"mooring.runtime", directory_ / runtime},
+                         {"mooring.plugin", plugin},
+                         {"mooring.instance", instance}};
+    return json{{"Id", id}, {"State", "exited"}, {"Labels", labels}}.dump();
+  }
   void SetState(const std::string& state) {
     engine_.Answer("GET " + kContainer + "/json", 200, R"({"State":)" + state + "}");
   }
@@ -241,20 +250,13 @@ TEST_F(ContainerLauncherTest, J4_ACreateThatIsGivenUpIsGivenToBeEnded) {
   EXPECT_THAT(engine_.calls().back(), StartsWith("DELETE " + kContainer));
 }
 
-// As an engine lists it.
-std::string Listed(const std::string& id, const std::string& manager, const std::string& plugin,
-                   const std::string& instance) {
-  return json{{"Id", id},
-              {"State", "exited"},
-              {"Labels", {{"mooring.manager", manager}, {"mooring.plugin", plugin}, {"mooring.instance", instance}}}}
-      .dump();
-}
-
 TEST_F(ContainerLauncherTest, J3_ItsLabelsTellWhoseItIs) {
   spec_.run.generation = 7;
   ASSERT_OK(launcher_.Launch(spec_, Soon()));
-  EXPECT_EQ(engine_.created()["Labels"], json::parse(R"({"mooring.manager":"0123abcd","mooring.host":"web1",
-      "mooring.plugin":"db plugin","mooring.instance":"db%20plugin-0a1b2c3d","mooring.generation":"7"})"));
+  json labels = json::parse(R"({"mooring.manager":"0123abcd","mooring.host":"web1","mooring.plugin":"db plugin",
+      "mooring.instance":"db%20plugin-0a1b2c3d","mooring.generation":"7"})");
+  labels["mooring.runtime"] = directory_ / "plugins";
+  EXPECT_EQ(engine_.created()["Labels"], labels);
 }
 
 TEST_F(ContainerLauncherTest, J3_WhatARebootHasLeftOfThePluginIsRemovedBeforeItIsLaunched) {
@@ -265,6 +267,7 @@ TEST_F(ContainerLauncherTest, J3_WhatARebootHasLeftOfThePluginIsRemovedBeforeItI
                      Listed("stray", "0123abcd", "db plugin", "db-00000002") + "," +
                      Listed("anothers", "ffffffff", "db plugin", "db-00000003") + "," +
                      Listed("of-another-plugin", "0123abcd", "other", "other-00000004") + "," +
+                     Listed("of-a-copy", "0123abcd", "db plugin", "db-00000005", "elsewhere") + "," +
                      Listed("odd", "0123abcd", "db plugin", "../db") +
                      R"(,{"Id":"no-labels","Labels":null},{"Id":"none-at-all"}])");
   ASSERT_OK(launcher_.Launch(spec_, Soon()));
@@ -276,7 +279,7 @@ TEST_F(ContainerLauncherTest, J3_WhatARebootHasLeftOfThePluginIsRemovedBeforeItI
 
   ASSERT_OK(launcher_.EndStrays("", Soon(), {}));
   EXPECT_THAT(engine_.calls(), Contains("DELETE /containers/of-another-plugin force=1 v=1"));
-  for (const char* left : {"on-record", "anothers", "odd", "no-labels", "none-at-all"}) {
+  for (const char* left : {"on-record", "anothers", "of-a-copy", "odd", "no-labels", "none-at-all"}) {
     EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr(std::string("/containers/") + left)))) << left;
   }
 }
@@ -288,6 +291,22 @@ TEST_F(ContainerLauncherTest, J3_NoOtherIsStartedBesideAStrayThatCannotBeRemoved
   EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
   engine_.Answer("GET /containers/json", 200, R"([7])");
   EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kInternal, "no list"));
+}
+
+// The sweep at the start and a launch may come upon the same one.
+TEST_F(ContainerLauncherTest, J3_AStrayThatAnotherRemovesAlreadyIsWaitedFor) {
+  engine_.Answer("GET /containers/json", 200, "[" + Listed("stray", "0123abcd", "db plugin", "db-00000002") + "]");
+  engine_.Answer("DELETE /containers/stray", 409, R"({"message":"removal of container stray is already in progress"})");
+  auto launched = std::async(std::launch::async, [&] { return launcher_.Launch(spec_, Soon()).status(); });
+  ASSERT_TRUE(engine_.WaitForCall("GET /containers/stray/json"));
+  EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
+  engine_.Answer("GET /containers/stray/json", 404, R"({"message":"no such container"})");
+  EXPECT_OK(launched.get());
+
+  const manager::PluginContainer stuck(manager::EngineClient(directory_ / "engine.sock"), "stray");
+  engine_.Answer("GET /containers/stray/json", 200, "{}");
+  EXPECT_THAT(stuck.Remove(Clock::now() + std::chrono::milliseconds(200)),
+              FailsWith(absl::StatusCode::kAlreadyExists, "already in progress"));
 }
 
 TEST_F(ContainerLauncherTest, J4_WhatCannotBeRemovedAfterAFailedStartIsGivenToBeEndedLater) {
