@@ -45,11 +45,9 @@ std::string TargetsOf(const std::string& root, const VolumeKey& volume) {
 
 std::string StagingPath(const std::string& root, const std::string& plugin, const VolumeKey& volume,
                         const std::string& external_id, const std::string& usage, const MountOptions& options) {
-  std::string path = StagingsOf(root, plugin, volume);
-  if (!external_id.empty()) path += fmt::format("/{:016x}", HashOf(external_id));
-  path += "/" + usage;
-  if (options == MountOptions()) return path;
-  return fmt::format("{}-{:016x}", path, HashOf(ToText(options)));
+  const std::string path = StagingsOf(root, plugin, volume) + "/" + usage;
+  if (external_id.empty() && options == MountOptions()) return path;
+  return fmt::format("{}-{:016x}", path, HashOf(external_id + '\0' + ToText(options)));
 }
 
 std::string TargetPath(const std::string& root, const std::string& allocation, const std::string& request,

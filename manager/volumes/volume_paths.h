@@ -1,9 +1,10 @@
 // Where a volume is staged and published on this host. Pure.
 //
-//   <root>/staging/<plugin>/<namespace>/<volume>[/<16 hex of the external id>]/<usage>[-<16 hex of the options>]
-//                                                                                   made by the manager, 0700
-//   <root>/per-alloc/<namespace>/<volume>/<allocation>/<request>/<usage>                      only its parent is
+//   <root>/staging/<plugin>/<namespace>/<volume>/<usage>[-<16 hex of the external id and the options>]
+//                                                                              made by the manager, 0700
+//   <root>/per-alloc/<namespace>/<volume>/<allocation>/<request>/<usage>       only its parent is
 //
+// As few directories as there can be: making one is the dearest of what an attach does in the kernel, on ext4.
 // Names are escaped (state/keys.h). Below one root, which is what a plugin in a container has bound into it.
 #ifndef MOORING_MANAGER_VOLUMES_VOLUME_PATHS_H_
 #define MOORING_MANAGER_VOLUMES_VOLUME_PATHS_H_

@@ -39,15 +39,24 @@ class Times {
 class AttachOverhead : public ManagerTest {
  protected:
   v1::InstanceStatus NodeOf(const std::string& name) {
-    const auto status = client().Plugin(name);
-    EXPECT_OK(status);
-    if (!status.ok()) return {};
-    for (const v1::InstanceStatus& instance : status->instances()) {
-      if (!instance.node_id().empty()) return instance;
-    }
-    ADD_FAILURE() << status->ShortDebugString();
-    return {};
+    v1::InstanceStatus node;
+    EXPECT_TRUE(Eventually([&] {
+      const auto status = client().Plugin(name);
+      if (!status.ok()) return false;
+      for (const v1::InstanceStatus& instance : status->instances()) {
+        if (!instance.node_id().empty()) node = instance;
+      }
+      return !node.node_id().empty();
+    }));
+    return node;
   }
+};
+for (const v1::InstanceStatus& instance : status->instances()) {
+  if (!instance.node_id().empty()) return instance;
+}
+ADD_FAILURE() << status->ShortDebugString();
+return {};
+}
 };
 
 TEST_F(AttachOverhead, IsSmallBesideThePluginsOwnCalls) {
