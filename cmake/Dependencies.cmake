@@ -4,7 +4,7 @@ find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without these, what uses a precompiled header is never cached, and another clone finds nothing (ccache(1)).
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
-                                  CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${PROJECT_SOURCE_DIR}/cmake/ccache)
+                                  CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${PROJECT_SOURCE_DIR}/cmake/ccache ${CCACHE})
   add_compile_options(-fpch-preprocess)
 endif()
 

@@ -5,8 +5,15 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
 
 #include "absl/synchronization/mutex.h"
 #include "base/host.h"
@@ -43,6 +50,27 @@ sigset_t BlockStopSignals() {
   return signals;
 }
 
+// To return would be to wait for the threads that hang.
+[[noreturn]] void EndAsAKillWould(const std::string& what, const std::string& cause) {
+  mooring::log::Error(what, {{"cause", cause}});
+  ::_exit(1);
+}
+
+// What hangs in the kernel ends with the process only: so that ends at `until`, unless this is gone by then.
+class Watchdog {
+ public:
+  Watchdog(std::chrono::steady_clock::time_point until, std::string cause)
+      : thread_([this, until, cause = std::move(cause)](const std::stop_token& gone) {
+          std::unique_lock<std::mutex> lock(mutex_);
+          std::condition_variable_any().wait_until(lock, gone, until, [] { return false; });
+          if (!gone.stop_requested()) EndAsAKillWould("ending before all is at its end", cause);
+        }) {}
+
+ private:
+  std::mutex mutex_;
+  std::jthread thread_;  // the last: it is joined first
+};
+
 int Run(const Config& config) {
   const sigset_t signals = BlockStopSignals();
   mooring::RaiseOpenFileLimit();
@@ -59,11 +87,10 @@ int Run(const Config& config) {
   ::sigwait(&signals, &signal);
   ::sd_notify(kKeepEnvironment, "STOPPING=1");
   mooring::log::Info("stopping", {{"signal", fmt::format("{}", signal)}});
+  const auto until = std::chrono::steady_clock::now() + config.stop_timeout;
   const absl::Status stopped = (*server)->Stop(config.stop_timeout);
-  if (!stopped.ok()) {
-    mooring::log::Error("ending in the middle of a call", {{"cause", mooring::Message(stopped)}});
-    ::_exit(1);  // as a kill would: to return would be to wait for the threads of those calls
-  }
+  if (!stopped.ok()) EndAsAKillWould("ending in the middle of a call", mooring::Message(stopped));
+  const Watchdog watchdog(until, "something under way in the background does not come to its end");
   (*manager)->Stop();
   return 0;
 }

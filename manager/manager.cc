@@ -88,12 +88,15 @@ bool IsMountedHere(const Parts& parts, const Claim& claim) {
                      [&](const MountRecord& record) { return AreOfOneClaim(record, claim); });
 }
 
+// A full disk keeps nobody from being restored: Docker's front end stores the boot, too, before it attaches anything.
 absl::Status RestoreAttachments(Parts& parts) {
-  MOORING_ASSIGN_OR_RETURN(const std::string boot, BootId());
-  MOORING_ASSIGN_OR_RETURN(const bool booted, IsFirstOfBoot(*parts.state, parts.config.host, boot));
+  MOORING_ASSIGN_OR_RETURN(parts.boot, BootId());
+  MOORING_ASSIGN_OR_RETURN(const bool booted, IsFirstOfBoot(*parts.state, parts.config.host, parts.boot));
   parts.attachments->Restore(
       [&](const MountRecord& record) { return booted && IsAttachedForDocker(record, parts.config.state_dir); });
-  return KeepBoot(*parts.state, parts.config.host, boot);
+  const absl::Status kept = KeepBoot(*parts.state, parts.config.host, parts.boot);
+  if (!kept.ok()) log::Warning("the boot is not stored, and Docker gets no volume before", {{"cause", Message(kept)}});
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ struct Parts {
   Parts(Config checked, std::unique_ptr<State> opened);
 
   Config config;
+  std::string boot;  // that this one serves in, see docker/boot.h
   StopToken stop;
   OpenChannels channels;
   std::unique_ptr<State> state;

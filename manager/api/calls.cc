@@ -13,6 +13,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "manager.pb.h"
+#include "manager/hide_secrets.h"
 #include "rpc/status.h"
 
 namespace mooring::manager {
@@ -20,7 +21,6 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 using ProtoMessage = google::protobuf::Message;
-using google::protobuf::Reflection;
 
 // Time that is kept back from a caller's deadline, to answer within it.
 constexpr std::chrono::milliseconds kTimeToAnswer{100};
@@ -125,43 +125,7 @@ void LogCall(const ProtoMessage& request, const absl::Status& status, Clock::dur
   log::Write(level, "call", fields);
 }
 
-void Hide(const std::string& secret, std::string& text) {
-  for (std::size_t at = text.find(secret); at != std::string::npos; at = text.find(secret, at)) {
-    text.replace(at, secret.size(), "…");
-    at += std::string_view("…").size();
-  }
-}
-
-// A flag may carry a secret as its value, or be one. One word of few letters is in every text: only in quotes.
-void HideFlag(const std::string& flag, std::string& text) {
-  const std::size_t equals = flag.find('=');
-  Hide(equals == std::string::npos ? Quote(flag) : flag, text);
-  if (equals != std::string::npos && equals + 1 < flag.size()) Hide(flag.substr(equals + 1), text);
-}
-
-void HideField(const ProtoMessage& message, const FieldDescriptor& field, std::string& text) {
-  const Reflection& reflection = *message.GetReflection();
-  const bool is_secret = field.is_map() && (field.name() == "secrets" || field.name() == "environment");
-  const bool is_message = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field.is_map();
-  if (is_message && !field.is_repeated()) text = WithoutSecretsOf(reflection.GetMessage(message, &field), text);
-  for (int i = 0; field.is_repeated() && i < reflection.FieldSize(message, &field); ++i) {
-    if (is_secret) {
-      const std::string value = FieldText(reflection.GetRepeatedMessage(message, &field, i), "value");
-      if (!value.empty()) Hide(value, text);
-    } else if (field.name() == "flags") {
-      HideFlag(reflection.GetRepeatedString(message, &field, i), text);
-    }
-  }
-}
-
 }  // namespace
-
-std::string WithoutSecretsOf(const ProtoMessage& request, std::string cause) {
-  std::vector<const FieldDescriptor*> fields;
-  request.GetReflection()->ListFields(request, &fields);
-  for (const FieldDescriptor* field : fields) HideField(request, *field, cause);
-  return cause;
-}
 
 grpc::Status Calls::Run(grpc::ServerContext& context, const ProtoMessage& request, Length length,
                         const std::function<absl::Status(const ApiCall&)>& handler) {

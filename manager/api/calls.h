@@ -71,9 +71,6 @@ class Calls {
   bool draining_ = false;
 };
 
-// `cause` without what `request` has of secrets and mount flags: a plugin may have put them into its words.
-std::string WithoutSecretsOf(const google::protobuf::Message& request, std::string cause);
-
 }  // namespace mooring::manager
 
 #endif  // MOORING_MANAGER_API_CALLS_H_

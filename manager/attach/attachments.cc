@@ -51,6 +51,7 @@ absl::StatusOr<KeyedLocks::Hold> Attachments::LockClaim(const VolumeKey& volume,
 }
 
 void Attachments::Tell(const std::string& kind, const MountRecord& record, const absl::Status& status) {
+  if (absl::IsCancelled(status)) return;  // by the stop, and no failure
   Event event;
   event.bad = !status.ok();
   event.kind = kind;

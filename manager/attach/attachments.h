@@ -9,7 +9,7 @@
 //
 // One writer of the journal. Operations of one (allocation, request) are one at a time. What failed is tried again
 // after 1, 2, 4 … 60 s until it succeeds; of a detach the unmount and the release each time, so that the claim says
-// what is wrong. An attach that fails is a detach from there on.
+// what is wrong (but for one that a user keeps). An attach that fails is a detach from there on.
 //
 // A claim is the allocation's: two of its requests for one volume, in one mode, share it, and the last one gives it up,
 // unless a user asked for it apart from that.

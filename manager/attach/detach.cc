@@ -37,7 +37,11 @@ absl::Status Attachments::Finish(MountRecord record, const OnStep& on_step, Cloc
   if (absl::IsCancelled(unmounted)) return unmounted;
   // Whoever holds it is at the claims, not at a node: the outcome is told even when the time is up.
   const Clock::time_point patience = std::max(until, Clock::now() + settings_.claim_patience);
-  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold claim, LockClaim(record, patience));
+  const auto claim = LockClaim(record, patience);
+  if (!claim.ok()) {
+    if (!absl::IsCancelled(claim.status())) Note(record, claim.status());
+    return claim.status();
+  }
   absl::Status status = unmounted;
   if (!IsClaimShared(record)) {
     on_step("release");

@@ -20,6 +20,12 @@ const Attachments::OnStep kNobody = [](const std::string&) {};
 
 bool IsRestored(const MountRecord& record) { return record.phase == MountRecord::Phase::kMounted; }
 
+// It waits for its plugin; or it may be mounted yet, and what is attached below it then lies behind it, not beneath.
+bool IsToCome(const MountRecord& record, const absl::Status& status) {
+  const bool again = IsWorthAnotherTry(status) || absl::IsCancelled(status);
+  return absl::IsUnavailable(status) || (IsRestored(record) && again);
+}
+
 // What frees something goes first.
 bool GoesBefore(const MountRecord& a, const MountRecord& b) { return !IsRestored(a) && IsRestored(b); }
 
@@ -92,8 +98,7 @@ void Attachments::Attend(const Key& key, Clock::duration pause) {
   const auto hold = Lock(key, Clock::now() + settings_.detach_time);
   std::optional<MountRecord> record = journal_.Find(key.first, key.second);
   const absl::Status status = !record ? absl::OkStatus() : hold.ok() ? AttendLocked(*record) : hold.status();
-  // Not concluded: it waits for its plugin.
-  if (!record || !absl::IsUnavailable(status)) Conclude(key);
+  if (!record || !IsToCome(*record, status)) Conclude(key);
   if (status.ok()) return;
   Schedule(*record, std::min(2 * pause, settings_.longest_retry), pause);
 }

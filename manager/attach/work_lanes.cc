@@ -1,6 +1,26 @@
 #include "manager/attach/work_lanes.h"
 
+#include <exception>
+#include <system_error>
+
+#include "base/log.h"
+
 namespace mooring::manager {
+
+namespace {
+
+constexpr std::chrono::seconds kWithoutThreads{1};  // before one is tried to be made again
+
+// SQLite or memory: the manager goes on, and so does the lane.
+void Do(const WorkLanes::Work& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    log::Error("work in the background was given up", {{"cause", error.what()}});
+  }
+}
+
+}  // namespace
 
 void WorkLanes::Push(const std::string& lane, Work work, Clock::duration delay) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -19,9 +39,18 @@ void WorkLanes::Enqueue(const std::string& name, Work work) {
   Lane& lane = lanes_[name];
   lane.queue.push_back(std::move(work));
   if (lane.threads >= width_) return;
-  ++lane.threads;
   const auto self = running_.emplace(running_.end());
-  *self = std::thread([this, name, self] { Run(name, self); });  // which waits for mutex_
+  try {
+    *self = std::thread([this, name, self] { Run(name, self); });  // which waits for mutex_
+    ++lane.threads;
+  } catch (const std::system_error& error) {
+    running_.erase(self);
+    if (lane.threads > 0) return;  // those take it on
+    log::Error("no thread for work in the background: it waits", {{"lane", name}, {"cause", error.what()}});
+    later_.emplace(Clock::now() + kWithoutThreads, std::make_pair(name, std::move(lane.queue.back())));
+    lanes_.erase(name);
+    if (!timer_.joinable()) timer_ = std::thread([this] { KeepTime(); });
+  }
 }
 
 void WorkLanes::Run(const std::string& name, std::list<std::thread>::iterator self) {
@@ -31,7 +60,7 @@ void WorkLanes::Run(const std::string& name, std::list<std::thread>::iterator se
     Work work = std::move(lane.queue.front());
     lane.queue.pop_front();
     lock.unlock();
-    work();
+    Do(work);
     work = nullptr;
     lock.lock();
   }

@@ -15,12 +15,12 @@
 #include "base/clean_text.h"
 #include "base/quote.h"
 #include "base/socket_path.h"
+#include "manager/hide_secrets.h"
 #include "rpc/status.h"
 
 namespace mooring::manager {
 namespace {
 
-using google::protobuf::FieldDescriptor;
 using google::protobuf::MessageLite;
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& socket_path) {
@@ -52,49 +52,8 @@ absl::Status SaidByPlugin(const grpc::Status& status) {
 
 std::string_view NameOf(std::string_view method) { return method.substr(method.rfind('/') + 1); }
 
-// Shorter ones are in every text.
-constexpr std::size_t kShortestHidden = 4;
-
-void Hide(const std::string& secret, std::string& text) {
-  constexpr std::string_view kHidden = "***";
-  if (secret.size() < kShortestHidden) return;
-  for (std::size_t at = text.find(secret); at != std::string::npos; at = text.find(secret, at + kHidden.size())) {
-    text.replace(at, secret.size(), kHidden);
-  }
-}
-
-void HideFlag(const std::string& flag, std::string& text) {
-  Hide(flag, text);
-  if (const std::size_t equals = flag.find('='); equals != std::string::npos) Hide(flag.substr(equals + 1), text);
-}
-
-// `words` without what `request` has of secrets and mount flags: plugins quote them in errors, and errors are logged,
-// kept and shown.
-void HideSecretsOf(const google::protobuf::Message& request, std::string& words) {
-  const google::protobuf::Reflection& reflection = *request.GetReflection();
-  std::vector<const FieldDescriptor*> fields;
-  reflection.ListFields(request, &fields);
-  for (const FieldDescriptor* field : fields) {
-    const bool is_message = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-    if (is_message && !field->is_repeated()) HideSecretsOf(reflection.GetMessage(request, field), words);
-    for (int i = 0; field->is_repeated() && i < reflection.FieldSize(request, field); ++i) {
-      if (field->is_map() && field->name() == "secrets") {
-        const auto& entry = reflection.GetRepeatedMessage(request, field, i);
-        Hide(entry.GetReflection()->GetString(entry, entry.GetDescriptor()->map_value()), words);
-      } else if (is_message && !field->is_map()) {
-        HideSecretsOf(reflection.GetRepeatedMessage(request, field, i), words);
-      } else if (field->name() == "mount_flags") {
-        HideFlag(reflection.GetRepeatedString(request, field, i), words);
-      }
-    }
-  }
-}
-
-grpc::Status WithoutSecretsOf(const google::protobuf::Message& request, const grpc::Status& status) {
-  if (status.ok()) return status;
-  std::string words = status.error_message();
-  HideSecretsOf(request, words);
-  return {status.error_code(), words};
+grpc::Status Told(const google::protobuf::Message& request, const grpc::Status& status) {
+  return status.ok() ? status : grpc::Status(status.error_code(), WithoutSecretsOf(request, status.error_message()));
 }
 
 class GrpcCsiChannel final : public CsiChannel {
@@ -111,7 +70,7 @@ class GrpcCsiChannel final : public CsiChannel {
     const grpc::Status status = grpc::internal::BlockingUnaryCall<MessageLite, MessageLite>(
         channel_.get(), grpc::internal::RpcMethod(method.c_str(), grpc::internal::RpcMethod::NORMAL_RPC), &context,
         request, &response);
-    return End(context, method, WithoutSecretsOf(request, status));
+    return End(context, method, Told(request, status));
   }
 
   void Close() override {

@@ -21,6 +21,8 @@ bool IsAttachedForDocker(const MountRecord& record, const std::string& state_dir
 // Whether a manager has served in another boot than `boot` before, and in that one not yet. Nothing is known of the
 // first time: no.
 absl::StatusOr<bool> IsFirstOfBoot(State& state, const std::string& host, const std::string& boot);
+
+// Before anything is attached for Docker: what is would else be given back at the next start.
 absl::Status KeepBoot(State& state, const std::string& host, const std::string& boot);
 
 }  // namespace mooring::manager

@@ -229,6 +229,7 @@ absl::StatusOr<Json> Request::Mount() {
   MOORING_ASSIGN_OR_RETURN(const std::string mount_id, MountIdOf(json_));
   MOORING_ASSIGN_OR_RETURN(const Volume volume, parts_.volumes->Get(key));
   MOORING_ASSIGN_OR_RETURN(const AttachRequest request, AttachmentOf(volume, mount_id));
+  MOORING_RETURN_IF_ERROR(KeepBoot(*parts_.state, Host(), parts_.boot));
   MOORING_RETURN_IF_ERROR(MakeDirectories(DirectoryOf(key)));
   MOORING_RETURN_IF_ERROR(parts_.attachments
                               ->Attach(

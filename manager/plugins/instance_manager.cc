@@ -4,7 +4,6 @@
 
 #include <utility>
 
-
 namespace mooring::manager {
 
 InstanceManager::InstanceManager(InstanceInfo instance, std::shared_ptr<CsiChannel> channel, Settings settings,

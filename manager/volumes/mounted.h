@@ -2,6 +2,8 @@
 #ifndef MOORING_MANAGER_VOLUMES_MOUNTED_H_
 #define MOORING_MANAGER_VOLUMES_MOUNTED_H_
 
+#include "absl/status/status.h"
+#include "base/status.h"
 #include "mounter/mounter.h"
 
 namespace mooring::manager {
@@ -16,6 +18,11 @@ inline bool IsThere(const PathInfo& info) { return info.mount || info.kind == Pa
 inline bool IsSame(const PathInfo& a, const PathInfo& b) {
   return IsThere(a) && IsThere(b) && a.kind == b.kind && a.device == b.device &&
          (a.kind == PathInfo::Kind::kBlockDevice || a.inode == b.inode);
+}
+
+// RESOURCE_EXHAUSTED is the plugin's, of the volume: what the host has no room for says nothing of that.
+inline absl::Status OfThisHost(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) ? WithCode(absl::StatusCode::kInternal, status) : status;
 }
 
 }  // namespace mooring::manager

@@ -58,13 +58,19 @@ int ServerCheck::Ask(const std::string& path) {
   const auto answer = std::make_shared<std::optional<int>>();
   std::unique_lock<std::mutex> lock(questions_->mutex);
   if (!questions_->open.insert(path).second) return kSilent;  // since it was asked before
-  std::thread([questions = questions_, answer, path] {
+  const auto look = [questions = questions_, answer, path] {
     const int error = LookPastCaches(path);
     const std::lock_guard<std::mutex> answering(questions->mutex);
     *answer = error;
     questions->open.erase(path);
     questions->answered.notify_all();
-  }).detach();
+  };
+  try {
+    std::thread(look).detach();
+  } catch (const std::system_error&) {  // no thread left: asked another time
+    questions_->open.erase(path);
+    return kSilent;
+  }
   questions_->answered.wait_for(lock, patience_, [&] { return answer->has_value(); });
   return answer->value_or(kSilent);
 }

@@ -53,6 +53,7 @@ absl::StatusOr<KeyedLocks::Hold> VolumeManager::Lock(const VolumeKey& volume, Cl
 }
 
 void VolumeManager::Tell(const std::string& kind, const MountRecord& record, const absl::Status& status) {
+  if (absl::IsCancelled(status)) return;  // by the stop, and no failure
   Event event;
   event.bad = !status.ok();
   event.kind = kind;
@@ -124,8 +125,9 @@ absl::Status VolumeManager::Unmount(const MountRecord& record, Clock::time_point
 }
 
 absl::StatusOr<PathInfo> VolumeManager::Look(const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(PathInfo info, kernel_.Find(path));
-  servers_.Check(path, info);
+  absl::StatusOr<PathInfo> info = kernel_.Find(path);
+  if (!info.ok()) return OfThisHost(info.status());
+  servers_.Check(path, *info);
   return info;
 }
 

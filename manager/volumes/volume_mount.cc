@@ -30,11 +30,6 @@ void Fill(Request& request, const ReadyPlugin& node, const MountRecord& record, 
   context.secrets.CopyTo(*request.mutable_secrets());
 }
 
-// RESOURCE_EXHAUSTED is the plugin's: what the host has no room for says nothing of the volume.
-absl::Status OfThisHost(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) ? WithCode(absl::StatusCode::kInternal, status) : status;
-}
-
 }  // namespace
 
 absl::Status VolumeManager::MountLocked(MountRecord& record, const MountContext& context, Clock::time_point until) {
@@ -81,7 +76,7 @@ absl::Status VolumeManager::Publish(const MountRecord& record, const MountContex
 
 // A plugin in a mount namespace of its own can say OK, and nothing of it is seen here.
 absl::Status VolumeManager::CheckArrived(const MountRecord& record) {
-  MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo target, Look(record.target_path));
   if (IsThere(target)) return absl::OkStatus();
   return FailedPrecondition(
       fmt::format("plugin {} says that it published the volume, but nothing is mounted at {} on this host: where the "

@@ -16,21 +16,26 @@ namespace mooring::manager {
 namespace {
 
 // None of what is gone: then nothing is mounted below it.
-std::vector<std::string> EntriesOf(const std::string& directory) {
+absl::StatusOr<std::vector<std::string>> EntriesOf(const std::string& directory) {
   std::vector<std::string> entries;
   std::error_code error;
   for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
     entries.push_back(at->path().string());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return ErrnoStatus(error.value(), "look for other users of the volume in", directory);
   }
   return entries;
 }
 
 // Where an allocation may have it published in this usage. By the directories, which are few and the manager's own: the
 // mount table is the whole host's.
-std::vector<std::string> TargetsIn(const std::string& targets_of_volume, const std::string& usage) {
+absl::StatusOr<std::vector<std::string>> TargetsIn(const std::string& targets_of_volume, const std::string& usage) {
   std::vector<std::string> targets;
-  for (const std::string& allocation : EntriesOf(targets_of_volume)) {
-    for (const std::string& request : EntriesOf(allocation)) targets.push_back(request + "/" + usage);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> allocations, EntriesOf(targets_of_volume));
+  for (const std::string& allocation : allocations) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> requests, EntriesOf(allocation));
+    for (const std::string& request : requests) targets.push_back(request + "/" + usage);
   }
   return targets;
 }
@@ -59,7 +64,9 @@ absl::StatusOr<bool> VolumeManager::HasOtherUsers(const MountRecord& record) {
 absl::Status VolumeManager::CheckUnknownUsers(const MountRecord& record, const std::vector<MountRecord>& known) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
   if (!staged.mount) return absl::OkStatus();
-  for (const std::string& target : TargetsIn(TargetsOf(settings_.root, record.volume), record.usage)) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> targets,
+                           TargetsIn(TargetsOf(settings_.root, record.volume), record.usage));
+  for (const std::string& target : targets) {
     const bool is_known =
         std::any_of(known.begin(), known.end(), [&](const MountRecord& other) { return other.target_path == target; });
     if (is_known) continue;

@@ -4,10 +4,12 @@
 #include <random>
 #include <utility>
 
+#include "base/clean_text.h"
 #include "base/quote.h"
 #include "base/status.h"
 #include "manager/claims/claim_rules.h"
 #include "manager/csi/csi_volume.h"
+#include "manager/hide_secrets.h"
 #include "manager/plugins/controller_call.h"
 #include "manager/volumes/volumes.h"
 #include "manager/words.h"
@@ -216,9 +218,10 @@ absl::Status Volumes::Validate(const Volume& volume, Clock::time_point until) {
   if (absl::IsUnimplemented(answer.status())) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(answer.status());
   if (answer->has_confirmed()) return absl::OkStatus();
+  const std::string said = WithoutSecretsOf(ValidateRequest(volume, PluginTraits()), CleanText(answer->message()));
   return FailedPrecondition(fmt::format("plugin {} says that volume {} cannot be used like this: {}",
                                         Quote(volume.plugin), Quote(IdForPlugin(volume)),
-                                        answer->message().empty() ? "it does not say why" : answer->message()));
+                                        said.empty() ? "it does not say why" : said));
 }
 
 }  // namespace mooring::manager

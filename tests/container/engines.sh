@@ -46,8 +46,9 @@ podman_run() {
   podman_do run --network none --cgroup-parent "$cgroup" --ulimit "nofile=$(ulimit -Hn)" --ulimit "nproc=$(ulimit -Hu)" "$@"
 }
 
+# Its --runroot may have 50 bytes.
 podman_do() {
-  podman --root "$work/podman/root" --runroot "$work/podman/run" --tmpdir "$work/podman/tmp" --storage-driver vfs "$@"
+  podman --root "$work/podman/root" --runroot /run/podman-test --tmpdir "$work/podman/tmp" --storage-driver vfs "$@"
 }
 
 write_podman_configuration() {

@@ -1,7 +1,7 @@
 // Requests of the API as values, and what is kept out of answers and logs.
 #include "manager/api/answers.h"
-#include "manager/api/calls.h"
 #include "manager/api/requests.h"
+#include "manager/hide_secrets.h"
 #include "tests/support/status_matchers.h"
 
 namespace mooring::manager {
@@ -140,10 +140,13 @@ TEST(ApiAnswers, MountFlagsAndSecretsAreNotShown) {
 TEST(ApiCalls, ACauseIsLoggedWithoutWhatTheRequestHasOfSecrets) {
   v1::CreateVolumeRequest request;
   (*request.mutable_secrets())["token"] = "sesame";
+  (*request.mutable_secrets())["a"] = "open";
+  (*request.mutable_secrets())["b"] = "open wide";
   request.mutable_volume()->mutable_mount_options()->add_flags("password=mellon");
   request.mutable_volume()->mutable_mount_options()->add_flags("ro");
   EXPECT_EQ(WithoutSecretsOf(request, "the token sesame is wrong, mellon in password=mellon too; 'ro' is for robots"),
-            "the token … is wrong, … in … too; … is for robots");
+            "the token *** is wrong, *** in *** too; *** is for robots");
+  EXPECT_EQ(WithoutSecretsOf(request, "open wide, or open"), "***, or ***") << "none is left of the longer one";
 }
 
 }  // namespace

@@ -210,6 +210,21 @@ TEST_F(AttachmentsTest, E2_WhatIsAttachedBelowAnotherIsRestoredAfterIt) {
   EXPECT_EQ(log_.Count("hasmount inner"), 1);
 }
 
+// Mounted before it, it would lie beneath.
+TEST_F(AttachmentsTest, E2_WhatIsAttachedBelowOneThatHangsWaitsForItsNextTry) {
+  AttachRequest outer = Request("outer", "a");
+  outer.attach_path = "/srv/db";
+  AttachRequest inner = Request("inner", "b");
+  inner.attach_path = "/srv/db/wal";
+  ASSERT_OK(Attach(outer));
+  ASSERT_OK(Attach(inner));
+  Restart();
+  log_.Fail("hasmount", absl::DeadlineExceededError("no answer in time"), 2);
+  Restore();
+  EXPECT_THAT(log_.calls(),
+              ElementsAre("hasmount outer a", "hasmount outer a", "hasmount outer a", "hasmount inner b"));
+}
+
 TEST_F(AttachmentsTest, D3_AFailedMountIsTakenBackAndItsClaimGivenUp) {
   log_.Fail("mount", Internal("NodePublishVolume of plugin 'p': no"));
   const auto attached = Attach(Request());

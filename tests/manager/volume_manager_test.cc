@@ -32,6 +32,7 @@ using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 using Code = absl::StatusCode;
 using Phase = MountRecord::Phase;
 
@@ -117,7 +118,7 @@ class VolumeManagerTest : public ::testing::Test {
 TEST_F(VolumeManagerTest, D1_TheUsageIsTheLastNameOfBothPaths) {
   const MountRecord record = Mounted("web-1");
   EXPECT_EQ(record.usage, "rw-file-system-single-node-writer");
-  EXPECT_EQ(NameOf(record.staging_path), record.usage);
+  EXPECT_THAT(NameOf(record.staging_path), StartsWith(record.usage + "-")) << "and which volume it is";
   EXPECT_EQ(NameOf(record.target_path), record.usage);
 }
 

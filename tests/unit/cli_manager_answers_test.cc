@@ -162,7 +162,8 @@ TEST_F(ManagerAnswersTest, EventsAreALineEach) {
 TEST_F(ManagerAnswersTest, ChangesAreALineEach) {
   Answer<v1::WatchReply>("revision: 40");
   Answer<v1::WatchReply>(R"(revision: 41
-      changes { volume { key { id: "db" } plugin: "p" capacity_bytes: 1073741824 in_use { access: SINGLE_NODE_WRITER } } }
+      changes { volume { key { id: "db" } plugin: "p" capacity_bytes: 1073741824
+                         in_use { access: SINGLE_NODE_WRITER } } }
       changes { claim { volume { id: "db" } allocation: "web-1" mode: WRITE node: "h" problem: "no\nway" } })");
   Answer<v1::WatchReply>(R"(revision: 43
       changes { deleted: true claim { volume { namespace: "prod" id: "db" } allocation: "web-1" mode: READ } })");

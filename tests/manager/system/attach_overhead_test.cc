@@ -51,13 +51,6 @@ class AttachOverhead : public ManagerTest {
     return node;
   }
 };
-for (const v1::InstanceStatus& instance : status->instances()) {
-  if (!instance.node_id().empty()) return instance;
-}
-ADD_FAILURE() << status->ShortDebugString();
-return {};
-}
-};
 
 TEST_F(AttachOverhead, IsSmallBesideThePluginsOwnCalls) {
   RunPlugin(kOurPlugin);
