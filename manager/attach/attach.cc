@@ -195,20 +195,24 @@ absl::Status Attachments::MountClaimed(MountRecord& record, const ClaimAnswer& a
   on_step("mount");
   MOORING_RETURN_IF_ERROR(MountAt(record, answer, until));
   record.phase = MountRecord::Phase::kMounted;
-  return journal_.Put(record, Durability::kSynced);
+  MOORING_RETURN_IF_ERROR(journal_.Put(record, Durability::kSynced));
+  ExpandIfOwed(record, answer.volume, until);
+  return absl::OkStatus();
 }
 
 absl::Status Attachments::MountAt(MountRecord& record, const ClaimAnswer& answer, Clock::time_point until) {
   const absl::Status status = volumes_.Mount(record, ContextOf(answer), until);
   if (absl::IsResourceExhausted(status)) claims_.MarkExhausted(record.volume, Message(status));
-  if (status.ok()) ExpandIfOwed(record, answer.volume, until);
   return status;
 }
 
-// It can be used as it is: what fails is told, and stays owed.
+// It can be used as it is, and is written down: what fails is told, and stays owed. One that cannot grow now does not
+// hold up whoever waits for it.
 void Attachments::ExpandIfOwed(const MountRecord& record, const Volume& volume, Clock::time_point until) {
   if (!volume.node_expansion_owed) return;
-  const auto expanded = volumes_.ExpandMounted(record, volume.capacity_bytes, volume.secrets, until);
+  const Clock::time_point patience = std::min(until, Clock::now() + settings_.expand_time);
+  const auto expanded = volumes_.ExpandMounted(record, volume.capacity_bytes, volume.secrets, patience);
+  if (absl::IsCancelled(expanded.status())) return;
   if (!expanded.ok()) {
     Tell("not expanded", record, Annotate(expanded.status(), "it has its old size until the next attach"));
   } else if (*expanded) {
@@ -240,13 +244,17 @@ absl::Status Attachments::Revive(MountRecord& record, const OnStep& on_step, Clo
                                  Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const bool mounted, volumes_.HasMount(record, look_until));
   if (mounted && record.problem.empty()) return absl::OkStatus();
+  std::optional<Volume> mounted_now;
   if (!mounted) {
-    MOORING_ASSIGN_OR_RETURN(const ClaimAnswer answer, ClaimAgain(record, on_step, until));
+    MOORING_ASSIGN_OR_RETURN(ClaimAnswer answer, ClaimAgain(record, on_step, until));
     on_step("mount");
     MOORING_RETURN_IF_ERROR(MountAt(record, answer, until));
+    mounted_now = std::move(answer.volume);
   }
   record.problem.clear();
-  return journal_.Put(record, Durability::kOrdered);
+  MOORING_RETURN_IF_ERROR(journal_.Put(record, Durability::kOrdered));
+  if (mounted_now) ExpandIfOwed(record, *mounted_now, until);
+  return absl::OkStatus();
 }
 
 }  // namespace mooring::manager

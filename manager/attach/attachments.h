@@ -60,9 +60,10 @@ class Attachments {
     Clock::duration claim_patience = std::chrono::seconds(10);     // how long a retryable claim error is retried,
     Clock::duration claim_pause = std::chrono::milliseconds(100);  // at first after this
     Clock::duration detach_time = std::chrono::minutes(2);         // of one try in the background
-    Clock::duration plugin_wait = std::chrono::seconds(5);  // of one look at what is to be restored; then it is the
-                                                            // next one's turn
-    int restorers = 8;                                      // threads for each plugin
+    Clock::duration plugin_wait = std::chrono::seconds(5);   // of one look at what is to be restored; then it is the
+                                                             // next one's turn
+    Clock::duration expand_time = std::chrono::seconds(10);  // of what is attached, and may grow later
+    int restorers = 8;                                       // threads for each plugin
   };
   // Told before each step, for whoever shows progress: "claim", "mount", "unmount", "release". May be empty.
   using OnStep = std::function<void(const std::string& step)>;

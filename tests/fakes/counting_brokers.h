@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -146,6 +147,11 @@ class CountingMounter final : public manager::VolumeMounter {
     const std::lock_guard<std::mutex> lock(mutex_);
     mounted_.insert({allocation, request});
   }
+  // Called before each ExpandMounted, with the time that it has, and no lock held.
+  void BeforeExpand(std::function<void(manager::Clock::time_point until)> hook) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    before_expand_ = std::move(hook);
+  }
   std::size_t mounted_count() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return mounted_.size();
@@ -180,17 +186,24 @@ class CountingMounter final : public manager::VolumeMounter {
     return true;
   }
   absl::StatusOr<bool> ExpandMounted(const manager::MountRecord& record, std::uint64_t, const manager::Secrets&,
-                                     manager::Clock::time_point) override {
+                                     manager::Clock::time_point until) override {
+    if (const auto hook = BeforeExpand()) hook(until);
     MOORING_RETURN_IF_ERROR(log_.Enter("expand", record.volume, record.allocation));
     return true;
   }
 
  private:
+  std::function<void(manager::Clock::time_point)> BeforeExpand() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return before_expand_;
+  }
+
   CallLog& log_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::set<std::pair<std::string, std::string>> mounted_;
   std::set<std::string> away_;
+  std::function<void(manager::Clock::time_point)> before_expand_;
 };
 
 }  // namespace mooring::testing

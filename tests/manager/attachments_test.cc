@@ -375,5 +375,24 @@ TEST_F(AttachmentsTest, D7_WhatGrewWhileItWasMountedNowhereIsExpandedByTheNextMo
   EXPECT_THAT(log_.calls(), ElementsAre("claim db web-1", "mount db web-1", "expand db web-1", "expanded db "));
 }
 
+// By then it is attached, whatever becomes of the manager; and whoever waits for it waits a part of the time only.
+TEST_F(AttachmentsTest, D7_WhatCannotGrowNowHoldsUpNoAttachment) {
+  int asked = 0;
+  mounter_.BeforeExpand([&](Clock::time_point until) {
+    ++asked;
+    EXPECT_LT(until, Clock::now() + std::chrono::seconds(11));
+    const auto record = journal_->Find("web-1", "db");
+    EXPECT_TRUE(record && record->phase == MountRecord::Phase::kMounted && record->problem.empty());
+  });
+  claims_.SetExpansionOwed();
+  log_.Fail("expand", ResourceExhausted("the pool is full"));
+  ASSERT_OK(Attach(Request()));
+  ASSERT_OK(mounter_.Unmount(*journal_->Find("web-1", "db"), Soon()));
+  Restart();
+  Restore();
+  EXPECT_EQ(asked, 2) << "after the mount, and after the mount that restored it";
+  EXPECT_EQ(log_.Count("expanded"), 1);
+}
+
 }  // namespace
 }  // namespace mooring::manager
