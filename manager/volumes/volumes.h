@@ -96,13 +96,20 @@ class Volumes {
   absl::StatusOr<std::optional<Volume>> BeginDelete(const VolumeKey& key, Which which);
   void ResumeOne(const Volume& cut_short, Clock::time_point until);
   absl::Status FinishDelete(Volume volume, Clock::time_point until);
+  absl::Status EndDelete(Volume volume);
   absl::Status Forget(const VolumeKey& key);
 
   // volumes_expand.cc
   absl::StatusOr<Volume> StoredAs(Volume volume, const std::function<void(Volume&)>& change);
-  absl::StatusOr<Volume> ExpandOnNode(Volume volume, Clock::time_point until);
-  absl::StatusOr<std::uint64_t> ExpandAtController(const Volume& volume, std::uint64_t min_bytes,
-                                                   std::uint64_t max_bytes, bool& node_too, Clock::time_point until);
+  absl::StatusOr<Volume> ExpandOnNode(Volume volume, const Volume& before, bool at_controller, Clock::time_point until);
+  absl::Status NotExpanded(Volume volume, const Volume& before, const absl::Status& why);
+  struct Expansion {
+    std::uint64_t bytes = 0;
+    bool at_controller = false;  // done there; else it is the node's alone
+    bool node_too = false;
+  };
+  absl::StatusOr<Expansion> ExpandAtController(const Volume& volume, std::uint64_t min_bytes, std::uint64_t max_bytes,
+                                               Clock::time_point until);
 
   // snapshots.cc
   absl::StatusOr<PluginTraits> SnapshotTraits(const std::string& plugin, Clock::time_point until);

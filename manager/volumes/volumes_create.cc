@@ -182,12 +182,20 @@ absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Clock::time_point un
   return ready;
 }
 
+// That there is no room for another one says nothing of what an earlier try may have made, or be making still.
 absl::StatusOr<Volume> Volumes::CallCreate(Volume volume, Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(
-      const auto answer, CallController(
-                             plugins_, volume.plugin,
-                             [&](const PluginTraits& traits) { return CreateRequest(volume, traits); }, retry_, until));
-  MOORING_RETURN_IF_ERROR(Adopt(answer.volume(), volume));
+  int tries = 0;
+  const auto request = [&](const PluginTraits& traits) {
+    ++tries;
+    return CreateRequest(volume, traits);
+  };
+  const auto answer = CallController(plugins_, volume.plugin, request, retry_, until);
+  if (absl::IsResourceExhausted(answer.status()) && tries > 1) {
+    return WithCode(absl::StatusCode::kUnavailable,
+                    Annotate(answer.status(), "after a try that ended without an answer"));
+  }
+  MOORING_RETURN_IF_ERROR(answer.status());
+  MOORING_RETURN_IF_ERROR(Adopt(answer->volume(), volume));
   return volume;
 }
 

@@ -90,14 +90,23 @@ absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
   volume.secrets.CopyTo(*request.mutable_secrets());
   const absl::Status status = CallController(plugins_, volume.plugin, request, retry_, until).status();
   if (DeletedNothing(status)) {
-    volume.state = Volume::State::kReady;
-    MOORING_RETURN_IF_ERROR(Stored(std::move(volume)).status());
-    return status;
+    const absl::Status ready = EndDelete(std::move(volume));
+    return ready.ok() ? status : Annotate(status, fmt::format("{} (store that it is not: {})", kept, Message(ready)));
   }
   if (!status.ok() && !absl::IsNotFound(status)) return Annotate(status, kept);
   MOORING_RETURN_IF_ERROR(Forget(volume.key));
   Tell(volume, false, "deleted");
   return absl::OkStatus();
+}
+
+// It stays, as it was before; again where a mark or a mode of it was changed between.
+absl::Status Volumes::EndDelete(Volume volume) {
+  for (;;) {
+    volume.state = Volume::State::kReady;
+    const absl::Status stored = Stored(volume).status();
+    if (!absl::IsAborted(stored)) return stored;
+    MOORING_ASSIGN_OR_RETURN(volume, store_.GetVolume(volume.key));
+  }
 }
 
 absl::Status Volumes::Forget(const VolumeKey& key) {

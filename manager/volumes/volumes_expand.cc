@@ -11,6 +11,16 @@
 #include "manager/words.h"
 
 namespace mooring::manager {
+namespace {
+
+// The node refused, and has the volume as it was.
+bool ExpandedNothing(const absl::Status& status) {
+  return absl::IsOutOfRange(status) || absl::IsResourceExhausted(status) || absl::IsFailedPrecondition(status) ||
+         absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) || absl::IsPermissionDenied(status) ||
+         absl::IsUnauthenticated(status);
+}
+
+}  // namespace
 
 absl::StatusOr<Volume> Volumes::Expand(const VolumeKey& key, std::uint64_t min_bytes, std::uint64_t max_bytes,
                                        Clock::time_point until) {
@@ -18,19 +28,18 @@ absl::StatusOr<Volume> Volumes::Expand(const VolumeKey& key, std::uint64_t min_b
   MOORING_RETURN_IF_ERROR(CheckSizes(min_bytes, max_bytes));
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, key, until));
   MOORING_ASSIGN_OR_RETURN(Volume volume, GetReady(key));
-  bool node_too = false;
-  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes,
-                           ExpandAtController(volume, min_bytes, max_bytes, node_too, until));
+  MOORING_ASSIGN_OR_RETURN(const Expansion asked, ExpandAtController(volume, min_bytes, max_bytes, until));
+  const Volume before = volume;
   // Before the node's part, which may be done again.
   MOORING_ASSIGN_OR_RETURN(volume, StoredAs(std::move(volume), [&](Volume& record) {
-                             record.capacity_bytes = bytes;
-                             record.node_expansion_owed = record.node_expansion_owed || node_too;
+                             record.capacity_bytes = asked.bytes;
+                             record.node_expansion_owed = record.node_expansion_owed || asked.node_too;
                            }));
   if (volume.node_expansion_owed && volume.in_use) {
-    MOORING_ASSIGN_OR_RETURN(volume, ExpandOnNode(std::move(volume), until));
+    MOORING_ASSIGN_OR_RETURN(volume, ExpandOnNode(std::move(volume), before, asked.at_controller, until));
   }
   Tell(volume, false,
-       fmt::format("expanded to {} bytes{}", bytes,
+       fmt::format("expanded to {} bytes{}", asked.bytes,
                    volume.node_expansion_owed ? ": what is mounted of it follows with the next attach" : ""));
   return volume;
 }
@@ -45,9 +54,24 @@ absl::StatusOr<Volume> Volumes::StoredAs(Volume volume, const std::function<void
   }
 }
 
+// All of it is the node's, and it refused: nothing of it is there or owed.
+absl::Status Volumes::NotExpanded(Volume volume, const Volume& before, const absl::Status& why) {
+  const auto stored = StoredAs(std::move(volume), [&](Volume& record) {
+    record.capacity_bytes = before.capacity_bytes;
+    record.node_expansion_owed = before.node_expansion_owed;
+  });
+  if (stored.ok()) return why;
+  return Annotate(
+      why, fmt::format("(and that could not be stored, so each attach asks for it: {})", Message(stored.status())));
+}
+
 // Claimed and not mounted here, it is the next mount's to do.
-absl::StatusOr<Volume> Volumes::ExpandOnNode(Volume volume, Clock::time_point until) {
+absl::StatusOr<Volume> Volumes::ExpandOnNode(Volume volume, const Volume& before, bool at_controller,
+                                             Clock::time_point until) {
   const auto expanded = node_.Expand(volume.key, volume.capacity_bytes, volume.secrets, until);
+  if (!expanded.ok() && !at_controller && ExpandedNothing(expanded.status())) {
+    return NotExpanded(std::move(volume), before, expanded.status());
+  }
   if (!expanded.ok()) {
     return Annotate(expanded.status(),
                     fmt::format("volume {} has {} bytes at its plugin, but what is mounted of it does "
@@ -58,10 +82,9 @@ absl::StatusOr<Volume> Volumes::ExpandOnNode(Volume volume, Clock::time_point un
   return StoredAs(std::move(volume), [](Volume& record) { record.node_expansion_owed = false; });
 }
 
-// Gives the new size, and whether the node has a part in it. A plugin that leaves it all to the node has no call here.
-absl::StatusOr<std::uint64_t> Volumes::ExpandAtController(const Volume& volume, std::uint64_t min_bytes,
-                                                          std::uint64_t max_bytes, bool& node_too,
-                                                          Clock::time_point until) {
+// A plugin that leaves it all to the node has no call here.
+absl::StatusOr<Volumes::Expansion> Volumes::ExpandAtController(const Volume& volume, std::uint64_t min_bytes,
+                                                               std::uint64_t max_bytes, Clock::time_point until) {
   const auto plugin = plugins_.Find(volume.plugin);
   const bool has_controller = plugin.ok() && (plugin->controller_required || plugin->controllers.healthy > 0);
   PluginTraits traits;
@@ -77,8 +100,7 @@ absl::StatusOr<std::uint64_t> Volumes::ExpandAtController(const Volume& volume, 
       return FailedPrecondition(fmt::format("plugin {} expands volumes only where they are in use: attach {} first",
                                             Quote(volume.plugin), ToString(volume.key)));
     }
-    node_too = true;
-    return min_bytes;
+    return Expansion{.bytes = min_bytes, .at_controller = false, .node_too = true};
   }
   if (volume.in_use && traits.expands_offline && !traits.expands_online) {
     return FailedPrecondition(fmt::format("plugin {} expands no volume that is in use: detach {} first",
@@ -92,8 +114,9 @@ absl::StatusOr<std::uint64_t> Volumes::ExpandAtController(const Volume& volume, 
   if (volume.in_use)
     *request.mutable_volume_capability() = ToCsi(*volume.in_use, volume.mount_options, traits.controller_single_writer);
   MOORING_ASSIGN_OR_RETURN(const auto answer, CallController(plugins_, volume.plugin, request, retry_, until));
-  node_too = answer.node_expansion_required();
-  return static_cast<std::uint64_t>(answer.capacity_bytes());
+  return Expansion{.bytes = static_cast<std::uint64_t>(answer.capacity_bytes()),
+                   .at_controller = true,
+                   .node_too = answer.node_expansion_required()};
 }
 
 }  // namespace mooring::manager

@@ -131,6 +131,17 @@ TEST_F(VolumesTest, F1_ALostAnswerIsAskedForAgainUnderTheSameName) {
   EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
 }
 
+TEST_F(VolumesTest, F1_AFullPoolAfterALostAnswerIsNoReasonToForgetWhatMayBeThere) {
+  plugin_->Fail("CreateVolume", absl::DeadlineExceededError("no answer"), 1, 1, FakeCsiPlugin::When::kAfter);
+  plugin_->Fail("CreateVolume", ResourceExhausted("the pool is full"), 2);
+  const auto created = Create(Asked());
+  EXPECT_THAT(created, FailsWith(absl::StatusCode::kUnavailable, "the pool is full"));
+  EXPECT_THAT(Message(created.status()), HasSubstr("the same request again goes on"));
+  EXPECT_EQ(Stored("db").state, Volume::State::kCreating);
+  ASSERT_OK(Create(Asked()));
+  EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
+}
+
 // Killed before any commit: begun again, and nothing is made twice; or taken back at the start, and nothing is left.
 TEST_F(VolumesTest, F1_KilledAtEveryStepOfACreation) {
   for (const bool again : {true, false}) {
@@ -218,6 +229,31 @@ TEST_F(VolumesTest, K6_WhatThePluginRefusesToDeleteIsAsItWas) {
   plugin_->Fail("DeleteVolume", FailedPrecondition("it has snapshots"));
   EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "it has snapshots"));
   EXPECT_OK(Claim(Request("web-1")));
+}
+
+TEST_F(VolumesTest, K6_WhatThePluginRefusesToDeleteIsAsItWasThoughItsRecordChangedMeanwhile) {
+  ASSERT_OK(Create(Asked()));
+  plugin_->Fail("DeleteVolume", FailedPrecondition("it has snapshots"));
+  bool first = true;
+  state_.BeforeCommit([&](const Transaction&) {
+    if (plugin_->Count("DeleteVolume") > 0 && std::exchange(first, false)) {
+      claims_->MarkExhausted({"default", "db"}, "no room");
+    }
+  });
+  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "it has snapshots"));
+  state_.BeforeCommit(nullptr);
+  EXPECT_EQ(Stored("db").state, Volume::State::kReady);
+  EXPECT_EQ(Stored("db").exhausted_words, "no room");
+  volumes_->Resume(Soon());
+  EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
+}
+
+TEST_F(VolumesTest, K6_ARefusalToDeleteIsToldWhateverTheStoreSays) {
+  ASSERT_OK(Create(Asked()));
+  plugin_->Fail("DeleteVolume", FailedPrecondition("it has snapshots"));
+  state_.DieAfter(1);
+  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "it has snapshots"));
+  state_.DieAfter(-1);
 }
 
 TEST_F(VolumesTest, F1_RegistersWhatThePluginHas) {
@@ -323,6 +359,21 @@ TEST_F(VolumesTest, D7_WhatExpandsAtTheNodeAloneNeedsToBeThere) {
   Can([](auto& features) { features.node_expands = false; });
   EXPECT_THAT(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()),
               FailsWith(absl::StatusCode::kFailedPrecondition, "expands no volumes"));
+}
+
+TEST_F(VolumesTest, D7_WhatTheNodeAloneRefusesIsNeitherRecordedNorOwed) {
+  AddVolume("db");
+  Can([](auto& features) { features.controller = features.expands = false; });
+  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()));
+  node_.outcome = OutOfRange("the device has 2 GiB");
+  EXPECT_THAT(volumes_->Expand({"default", "db"}, 100 * kGiB, 0, Soon()),
+              FailsWith(absl::StatusCode::kOutOfRange, "the device has 2 GiB"));
+  EXPECT_EQ(Stored("db").capacity_bytes, 2 * kGiB);
+  EXPECT_FALSE(Stored("db").node_expansion_owed);
+  node_.outcome = Internal("resize2fs was killed");
+  EXPECT_FALSE(volumes_->Expand({"default", "db"}, 3 * kGiB, 0, Soon()).ok());
+  EXPECT_TRUE(Stored("db").node_expansion_owed) << "it may be half done";
 }
 
 TEST_F(VolumesTest, F1_SnapshotsAndWhatIsMadeFromThem) {
