@@ -153,13 +153,14 @@ absl::StatusOr<std::vector<std::string>> FindStrays(const EngineClient& engine, 
 }
 
 absl::Status EndStraysOf(const EngineClient& engine, const ContainerOwner& owner, const std::string& plugin,
-                         Clock::time_point until) {
+                         Clock::time_point until, const std::stop_token& stop) {
   constexpr auto kPatience = std::chrono::seconds(10);  // SIGTERM to SIGKILL
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> strays, FindStrays(engine, owner, plugin, until));
   absl::Status first;
   for (const std::string& id : strays) {
-    PluginContainer stray(engine, id);
-    const absl::Status ended = stray.End(Clock::now() + kPatience);
+    EndDeadline deadline(Clock::now() + kPatience);
+    const std::stop_callback on_stop(stop, [&deadline] { deadline.GiveUp(); });
+    const absl::Status ended = PluginContainer(engine, id).End(deadline);
     first.Update(Annotate(ended, "a container is left behind by an instance that is gone"));
     if (ended.ok()) log::Info("removed, for no instance is behind it", {{"container", id}});
   }
@@ -179,7 +180,7 @@ absl::StatusOr<std::unique_ptr<Launched>> ContainerLauncher::Launch(const Launch
   if (spec.run.image.empty()) return InvalidArgument("no image is given for plugin " + Quote(spec.plugin));
   const EngineClient engine(EngineOf(spec.run.engine));
   const EngineClient stoppable(engine.socket_path(), spec.stop);
-  MOORING_RETURN_IF_ERROR(EndStraysOf(stoppable, owner_, spec.plugin, until));
+  MOORING_RETURN_IF_ERROR(EndStraysOf(stoppable, owner_, spec.plugin, until, spec.stop));
   MOORING_RETURN_IF_ERROR(EnsureImage(stoppable, spec, until));
   const std::string name = ContainerName(spec);
   auto container = std::make_unique<PluginContainer>(engine, name);
@@ -205,7 +206,7 @@ absl::StatusOr<std::unique_ptr<Launched>> ContainerLauncher::Adopt(const LaunchS
 }
 
 absl::Status ContainerLauncher::EndStrays(const std::string& engine, Clock::time_point until, std::stop_token stop) {
-  return EndStraysOf(EngineClient(EngineOf(engine), std::move(stop)), owner_, /*plugin=*/"", until);
+  return EndStraysOf(EngineClient(EngineOf(engine), stop), owner_, /*plugin=*/"", until, stop);
 }
 
 }  // namespace mooring::manager

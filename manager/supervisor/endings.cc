@@ -1,10 +1,10 @@
 #include "manager/supervisor/endings.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/status.h"
+#include "manager/stop_token.h"
 
 namespace mooring::manager {
 
@@ -25,24 +25,24 @@ void Endings::Begin(std::unique_ptr<SupervisedInstance> instance) {
 void Endings::EndBy(Clock::time_point until) {
   const std::lock_guard<std::mutex> lock(mutex_);
   end_by_ = std::min(end_by_, until);
+  for (const Ending& ending : endings_) {
+    if (ending.deadline) ending.deadline->Lower(until);
+  }
 }
 
-absl::Status Endings::TryAll() {
+absl::Status Endings::TryAll(Clock::time_point since) {
   absl::Status first;
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    std::map<const Ending*, int> tries;
-    for (Ending& ending : endings_) {
-      tries[&ending] = ending.tries;
-      ending.try_now = true;
-    }
+    for (Ending& ending : endings_) ending.try_now = ending.began < since;
     changed_.notify_all();
-    const auto tried = [&](const auto& entry) {
-      const auto& [ending, before] = entry;
-      return ending->over || ending->tries > before || (leaving_ && !ending->trying);
+    const auto tried = [&](const Ending& ending) {
+      return ending.over || (!ending.deadline && (leaving_ || (ending.tries > 0 && ending.began >= since)));
     };
-    changed_.wait(lock, [&] { return std::all_of(tries.begin(), tries.end(), tried); });
-    for (const Ending& ending : endings_) first.Update(ending.last);
+    changed_.wait(lock, [&] { return std::all_of(endings_.begin(), endings_.end(), tried); });
+    for (const Ending& ending : endings_) {
+      if (!ending.over) first.Update(ending.last.ok() ? Stopping() : ending.last);
+    }
   }
   ForgetEnded();
   return first;
@@ -64,6 +64,9 @@ std::string Endings::WhatHasFailed() const {
 void Endings::BeginLeave() {
   const std::lock_guard<std::mutex> lock(mutex_);
   leaving_ = true;
+  for (const Ending& ending : endings_) {
+    if (ending.deadline) ending.deadline->GiveUp();
+  }
   changed_.notify_all();
 }
 
@@ -86,7 +89,6 @@ void Endings::ForgetEnded() {
   for (Ending& ending : ended) ending.thread.join();
 }
 
-// Its first error is told here, since most have nobody to give it to.
 void Endings::Work(Ending& ending) {
   for (;;) {
     const absl::Status status = TryToEnd(ending);
@@ -94,7 +96,7 @@ void Endings::Work(Ending& ending) {
       const std::lock_guard<std::mutex> lock(mutex_);
       ending.last = status;
       ending.over = status.ok();
-      ending.trying = ending.try_now = false;
+      ending.deadline.reset();
       ++ending.tries;
       changed_.notify_all();
     }
@@ -103,24 +105,28 @@ void Endings::Work(Ending& ending) {
     if (ending.over) return;
     changed_.wait_for(lock, around_.settings.end_again, [&] { return leaving_ || ending.try_now; });
     if (leaving_) return;
-    ending.trying = true;
   }
 }
 
-absl::Status Endings::TryToEnd(Ending& ending) const {
+// From here on EndBy and BeginLeave reach it.
+std::shared_ptr<EndDeadline> Endings::BeginTry(Ending& ending) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ending.began = Clock::now();
+  ending.try_now = false;
+  ending.deadline = std::make_shared<EndDeadline>(std::min(ending.began + around_.settings.end_time, end_by_));
+  if (leaving_) ending.deadline->GiveUp();
+  return ending.deadline;
+}
+
+// The first error is told here, since most have nobody to give it to.
+absl::Status Endings::TryToEnd(Ending& ending) {
   SupervisedInstance& instance = *ending.instance;
-  Clock::time_point until = Clock::now() + around_.settings.end_time;
-  bool first = false;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    until = std::min(until, end_by_);
-    first = ending.tries == 0;
-  }
+  const std::shared_ptr<EndDeadline> deadline = BeginTry(ending);
   absl::Status status = instance.Deregister(around_.registry);
-  status.Update(instance.End(until));
+  status.Update(instance.End(*deadline));
   if (status.ok() && instance.IsOurs()) {
     Tell(around_.events, plugin_, "stopped", false, &instance, instance.Handle() + " has ended.");
-  } else if (!status.ok() && first) {
+  } else if (!status.ok() && ending.tries == 0 && !deadline->IsGivenUp()) {
     Tell(around_.events, plugin_, "failed", true, &instance,
          "It could not be ended, which is tried again: " + Message(status));
   }

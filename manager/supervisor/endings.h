@@ -27,30 +27,34 @@ class Endings {
   // Out of the registry at once, then ended.
   void Begin(std::unique_ptr<SupervisedInstance> instance);
 
-  void EndBy(Clock::time_point until);  // none is given longer from now on
+  // From any thread: none is given longer from now on, nor is one whose try is under way.
+  void EndBy(Clock::time_point until);
 
-  // Each is tried, once at least from now on; the first error. OK: none is left, or the manager is stopping.
-  absl::Status TryAll();
+  // Each has been tried, by a try that began at `since` or later; the first error. OK: none is left. CANCELLED: the
+  // manager is stopping.
+  absl::Status TryAll(Clock::time_point since);
 
   bool AreOver() const;               // none is left
   std::string WhatHasFailed() const;  // for people: what could not be ended yet; "": nothing
 
-  void BeginLeave();  // from any thread: no further tries
-  void Leave();       // and waits for those under way
+  void BeginLeave();  // from any thread: no further tries, and those under way are given up
+  void Leave();       // and waits until they are
 
  private:
   struct Ending {
     std::unique_ptr<SupervisedInstance> instance;
-    int tries = 0;
+    std::shared_ptr<EndDeadline> deadline;  // of the try under way; null: none is
+    Clock::time_point began = {};           // of that, or of the last
+    int tries = 0;                          // that are over
     absl::Status last;
-    bool trying = true;
     bool try_now = false;
     bool over = false;
     std::thread thread;
   };
 
   void Work(Ending& ending);
-  absl::Status TryToEnd(Ending& ending) const;
+  std::shared_ptr<EndDeadline> BeginTry(Ending& ending);
+  absl::Status TryToEnd(Ending& ending);
   void ForgetEnded();
 
   const Surroundings& around_;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/records.h"
+#include "manager/supervisor/end_deadline.h"
 
 namespace mooring::manager {
 
@@ -33,8 +34,8 @@ class Launched {
   virtual bool IsAlive() = 0;
   virtual std::string Words() = 0;  // how it ended, where it ended, and its last lines
 
-  // SIGTERM, and SIGKILL at `until`. Gone already is OK.
-  virtual absl::Status End(Clock::time_point until) = 0;
+  // SIGTERM, and SIGKILL at the deadline. Gone already is OK. CANCELLED: it was given up, and the process may run on.
+  virtual absl::Status End(const EndDeadline& deadline) = 0;
 
   // For people: "process 4711", "container mooring-db-5f3a0c11".
   virtual std::string Handle() const = 0;

@@ -16,6 +16,7 @@ namespace mooring::manager {
 namespace {
 
 constexpr auto kTimeToLook = std::chrono::seconds(5);
+constexpr auto kTimeToEnd = std::chrono::seconds(15);  // for the engine, once it has sent SIGKILL
 
 // Engines of different make leave out different members, or have null there.
 template <typename T>
@@ -108,17 +109,27 @@ bool PluginContainer::IsGoneBy(Clock::time_point until) const {
   }
 }
 
-absl::Status PluginContainer::End(Clock::time_point until) {
-  constexpr auto kTimeToEnd = std::chrono::seconds(15);  // for the engine, once it has sent SIGKILL
-  const auto patience =
-      std::max(std::chrono::duration_cast<std::chrono::seconds>(until - Clock::now()), std::chrono::seconds(0));
-  const Clock::time_point end = std::max(until, Clock::now()) + kTimeToEnd;
-  const absl::Status stopped =
-      engine_.Post("stop container " + name_, fmt::format("{}/stop?t={}", path_, patience.count()), nullptr, end)
-          .status();
+// A deadline that changes is told to the engine anew: it waits for the shorter time then.
+absl::Status PluginContainer::Stop(const EndDeadline& deadline) const {
+  const std::string what = "stop container " + name_;
+  for (;;) {
+    const std::stop_token changed = deadline.changed();
+    if (deadline.IsGivenUp()) return absl::CancelledError(what + ": given up");
+    const Clock::time_point until = std::max(deadline.until(), Clock::now());
+    const auto patience = std::chrono::duration_cast<std::chrono::seconds>(until - Clock::now());
+    const std::string path = fmt::format("{}/stop?t={}", path_, std::max<std::int64_t>(patience.count(), 0));
+    const absl::Status stopped =
+        EngineClient(engine_.socket_path(), changed).Post(what, path, nullptr, until + kTimeToEnd).status();
+    if (!absl::IsCancelled(stopped)) return stopped;
+  }
+}
+
+absl::Status PluginContainer::End(const EndDeadline& deadline) {
+  const absl::Status stopped = Stop(deadline);
   if (absl::IsNotFound(stopped)) return absl::OkStatus();
-  if (absl::IsUnavailable(stopped)) return stopped;
-  return Remove(end);  // by force, where it could not be stopped
+  if (absl::IsUnavailable(stopped) || absl::IsCancelled(stopped)) return stopped;
+  const EngineClient engine(engine_.socket_path(), deadline.given_up());
+  return PluginContainer(engine, name_).Remove(Clock::now() + kTimeToEnd);  // by force, where it could not be stopped
 }
 
 std::string PluginContainer::Handle() const { return "container " + name_; }

@@ -16,7 +16,7 @@ class PluginContainer final : public Launched {
 
   bool IsAlive() override;
   std::string Words() override;
-  absl::Status End(Clock::time_point until) override;  // and removes it
+  absl::Status End(const EndDeadline& deadline) override;  // and removes it
   std::string Handle() const override;
 
   absl::StatusOr<nlohmann::json> Inspect(Clock::time_point until) const;
@@ -26,6 +26,7 @@ class PluginContainer final : public Launched {
  private:
   std::string LastLines() const;
   bool IsGoneBy(Clock::time_point until) const;
+  absl::Status Stop(const EndDeadline& deadline) const;
 
   const EngineClient engine_;
   const std::string name_;

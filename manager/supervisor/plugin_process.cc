@@ -5,7 +5,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -18,6 +17,7 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "manager/supervisor/process_log.h"
+#include "manager/supervisor/waker.h"
 
 namespace mooring::manager {
 namespace {
@@ -28,18 +28,9 @@ int PidfdSignal(int pidfd, int number) {
   return static_cast<int>(::syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0));
 }
 
-int Milliseconds(Clock::duration time) {
-  const auto count = std::chrono::ceil<std::chrono::milliseconds>(time).count();
-  return static_cast<int>(std::clamp<decltype(count + 0)>(count, 0, 1 << 30));
-}
-
-bool EndsBy(int pidfd, Clock::time_point until) {
-  pollfd waited = {pidfd, POLLIN, 0};
-  int polled = 0;
-  do {
-    polled = ::poll(&waited, 1, Milliseconds(until - Clock::now()));
-  } while (polled < 0 && errno == EINTR);
-  return polled > 0;
+bool IsEnded(int pidfd) {
+  pollfd asked = {pidfd, POLLIN, 0};
+  return ::poll(&asked, 1, 0) > 0;
 }
 
 std::string HowItEnded(const siginfo_t& info) {
@@ -83,9 +74,9 @@ absl::StatusOr<std::unique_ptr<PluginProcess>> PluginProcess::Open(const Process
   return std::unique_ptr<PluginProcess>(new PluginProcess(identity.pid, std::move(pidfd), directory));
 }
 
-bool PluginProcess::HasEnded(Clock::time_point until) {
+bool PluginProcess::HasEnded() {
   if (ended_) return true;
-  if (!EndsBy(pidfd_.get(), until)) return false;
+  if (!IsEnded(pidfd_.get())) return false;
   siginfo_t info = {};
   // One that an earlier manager started is init's to ask.
   const bool ours = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG) == 0 && info.si_pid == pid_;
@@ -94,8 +85,22 @@ bool PluginProcess::HasEnded(Clock::time_point until) {
   return ended_ = true;
 }
 
-bool PluginProcess::HaveAllEnded(Clock::time_point until) {
-  return HasEnded(until) && (!server_.process.ok() || EndsBy(server_.process.get(), until));
+bool PluginProcess::HaveAllEnded() { return HasEnded() && (!server_.process.ok() || IsEnded(server_.process.get())); }
+
+bool PluginProcess::WaitForAll(Clock::time_point until, const std::stop_token& cut) {
+  Waker waker;
+  const std::stop_callback on_cut(cut, [&waker] { waker.Wake(); });
+  while (!HaveAllEnded()) {
+    if (cut.stop_requested() || Clock::now() >= until) return false;
+    waker.Wait(until, {ended_ ? server_.process.get() : pidfd_.get()});
+  }
+  return true;
+}
+
+void PluginProcess::Terminate() {
+  server_ = ServerOf(socket_path_);
+  if (server_.pid == pid_) server_ = {};
+  SignalAll(SIGTERM);
 }
 
 void PluginProcess::SignalAll(int number) {
@@ -106,28 +111,31 @@ void PluginProcess::SignalAll(int number) {
 
 bool PluginProcess::IsAlive() {
   TrimProcessLog(log_path_);  // looked at as often as the process is
-  return !HasEnded(Clock::now());
+  return !HasEnded();
 }
 
 std::string PluginProcess::Words() {
   const std::string lines = LastWords(log_path_);
-  const std::string what = fmt::format("process {} {}", pid_, HasEnded(Clock::now()) ? how_ : "runs");
+  const std::string what = fmt::format("process {} {}", pid_, HasEnded() ? how_ : "runs");
   return lines.empty() ? what : fmt::format("{}; its last words: {}", what, lines);
 }
 
-absl::Status PluginProcess::End(Clock::time_point until) {
+absl::Status PluginProcess::End(const EndDeadline& deadline) {
   constexpr auto kTimeToDie = std::chrono::seconds(10);
-  if (HasEnded(Clock::now())) {
+  if (HasEnded()) {
     if (!server_.process.ok()) KillServerLeft(socket_path_);  // it may serve only since then
   } else if (!killed_) {
-    server_ = ServerOf(socket_path_);
-    if (server_.pid == pid_) server_ = {};
-    SignalAll(SIGTERM);
+    Terminate();
   }
-  if (HaveAllEnded(killed_ ? Clock::now() : until)) return absl::OkStatus();
+  while (!HaveAllEnded() && !killed_ && !deadline.IsGivenUp() && Clock::now() < deadline.until()) {
+    const std::stop_token changed = deadline.changed();
+    WaitForAll(deadline.until(), changed);
+  }
+  if (HaveAllEnded()) return absl::OkStatus();
+  if (deadline.IsGivenUp()) return absl::CancelledError(fmt::format("process {} is not waited for any more", pid_));
   SignalAll(SIGKILL);
   const bool first = !std::exchange(killed_, true);
-  if (HaveAllEnded(first ? Clock::now() + kTimeToDie : Clock::now())) return absl::OkStatus();
+  if (WaitForAll(first ? Clock::now() + kTimeToDie : Clock::now(), deadline.given_up())) return absl::OkStatus();
   return absl::DeadlineExceededError(
       fmt::format("process {} was sent SIGKILL and has not ended yet: it waits in the kernel", pid_));
 }

@@ -40,14 +40,16 @@ class PluginProcess final : public Launched {
 
   bool IsAlive() override;
   std::string Words() override;
-  absl::Status End(Clock::time_point until) override;
+  absl::Status End(const EndDeadline& deadline) override;
   std::string Handle() const override;
   int ExitFd() const override { return pidfd_.get(); }
 
  private:
   PluginProcess(pid_t pid, UniqueFd pidfd, const std::string& directory);
-  bool HasEnded(Clock::time_point until);      // waits
-  bool HaveAllEnded(Clock::time_point until);  // the server, too
+  bool HasEnded();
+  bool HaveAllEnded();                                                   // the server, too
+  bool WaitForAll(Clock::time_point until, const std::stop_token& cut);  // whether they have ended
+  void Terminate();
   void SignalAll(int number);
 
   const pid_t pid_;

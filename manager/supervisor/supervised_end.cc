@@ -9,25 +9,25 @@ namespace mooring::manager {
 // Tried once, though the manager is stopping; and on and on where it is not.
 void SupervisedPlugin::WorkOnEnd() {
   const PluginRecord wanted = TakeWanted();
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    endings_.EndBy(end_until_);
-  }
+  Clock::time_point since = Clock::now();
   for (auto* instance : {&serving_, &starting_}) {
     if (*instance) endings_.Begin(std::move(*instance));
   }
   Show();
-  do {
+  for (;; since = Clock::now()) {
     AdoptLeft(wanted);
-    absl::Status ended = endings_.TryAll();
+    absl::Status ended = endings_.TryAll(since);
     ended.Update(left_problem_);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    over_ = leaving_ || (left_.empty() && endings_.AreOver());
-    ended_ = ended;
-    ++tries_to_end_;
-    changed_.notify_all();
-    if (over_) return;
-  } while (AwaitNextTry());
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      over_ = leaving_ || (left_.empty() && endings_.AreOver());
+      ended_ = ended;
+      ++tries_to_end_;
+      changed_.notify_all();
+      if (over_) return;
+    }
+    if (!AwaitNextTry()) return;
+  }
 }
 
 bool SupervisedPlugin::AwaitNextTry() {

@@ -103,10 +103,10 @@ absl::Status SupervisedInstance::Deregister(Registry& registry) const {
   return DeregisterInstance(registry, plugin_, id_);
 }
 
-absl::Status SupervisedInstance::End(Clock::time_point until) {
+absl::Status SupervisedInstance::End(const EndDeadline& deadline) {
   channel_->Close();
   if (!process_) return absl::OkStatus();
-  MOORING_RETURN_IF_ERROR(process_->End(until));
+  MOORING_RETURN_IF_ERROR(process_->End(deadline));
   RemoveInstanceDirectory(directory_);
   return absl::OkStatus();
 }

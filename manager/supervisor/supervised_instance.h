@@ -47,7 +47,7 @@ class SupervisedInstance {
   absl::Status Deregister(Registry& registry) const;
 
   // The process with its directory; of an endpoint, nothing.
-  absl::Status End(Clock::time_point until);
+  absl::Status End(const EndDeadline& deadline);
 
   // What its plugin keeps of it.
   Clock::time_point since = Clock::now();

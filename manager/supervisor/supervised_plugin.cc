@@ -55,12 +55,11 @@ absl::Status SupervisedPlugin::WaitUntilServing(Clock::time_point until) {
   return Aborted(fmt::format("plugin {} was stopped or given another version meanwhile", Quote(name_)));
 }
 
-void SupervisedPlugin::Reach(Goal goal, Clock::time_point until) {
+void SupervisedPlugin::Reach(Goal goal) {
   std::vector<std::weak_ptr<CsiChannel>> channels;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (goal_ == Goal::kSupervise) goal_ = goal;
-    end_until_ = std::min(end_until_, until);
     channels = channels_;
     changed_.notify_all();
   }
@@ -83,11 +82,13 @@ absl::Status SupervisedPlugin::End(Clock::time_point until) {
     tried = tries_to_end_;
     hurry_ = true;
   }
-  Reach(Goal::kEnd, until);
+  Reach(Goal::kEnd);
+  endings_.EndBy(until);
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [&] { return over_ || tries_to_end_ > tried; });
-  if (tries_to_end_ == 0) {
-    return Unavailable(fmt::format("plugin {} was not ended, for the manager is stopping", Quote(name_)));
+  if (tries_to_end_ == 0 || absl::IsCancelled(ended_)) {
+    return Unavailable(
+        fmt::format("plugin {} has not ended yet, and the manager is stopping: the next one ends it", Quote(name_)));
   }
   return ended_;
 }
@@ -98,7 +99,7 @@ void SupervisedPlugin::BeginLeave() {
     leaving_ = true;
   }
   endings_.BeginLeave();
-  Reach(Goal::kLeave, Clock::time_point::max());
+  Reach(Goal::kLeave);
 }
 
 void SupervisedPlugin::Leave() {

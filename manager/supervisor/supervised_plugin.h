@@ -38,7 +38,8 @@ class SupervisedPlugin {
   absl::Status WaitUntilServing(Clock::time_point until);
 
   // Deregistered, ended by `until`, directories removed; then the thread is over. What cannot be ended is the error,
-  // and is tried again in the background; called again, it is tried at once.
+  // and is tried again in the background; called again, it is tried at once. What is being ended already has until
+  // `until` at most. UNAVAILABLE: the manager is stopping, and what has not ended yet is left to the next one.
   absl::Status End(Clock::time_point until);
   void Leave();       // the thread ends, the processes do not
   void BeginLeave();  // without waiting for it
@@ -62,7 +63,7 @@ class SupervisedPlugin {
   // supervised_plugin.cc
   Goal goal() const;
   PluginRecord TakeWanted();
-  void Reach(Goal goal, Clock::time_point until);
+  void Reach(Goal goal);
   void Join();
 
   // supervised_work.cc: the thread.
@@ -106,7 +107,6 @@ class SupervisedPlugin {
   PluginRecord wanted_;
   bool hurry_ = false;  // somebody wants it now: no back-off
   Goal goal_ = Goal::kSupervise;
-  Clock::time_point end_until_ = Clock::time_point::max();
   Status status_;
   bool leaving_ = false;
   bool over_ = false;

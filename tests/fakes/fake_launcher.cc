@@ -13,7 +13,7 @@ class FakeLaunched final : public manager::Launched {
 
   bool IsAlive() override { return launcher_.IsAlive(id_); }
   std::string Words() override { return IsAlive() ? "it runs" : "it ended; its last words: out of luck"; }
-  absl::Status End(manager::Clock::time_point /*until*/) override { return launcher_.End(id_); }
+  absl::Status End(const manager::EndDeadline& deadline) override { return launcher_.End(id_, deadline); }
   std::string Handle() const override { return "fake " + id_; }
 
  private:
@@ -72,6 +72,17 @@ void FakeLauncher::FailEnds(absl::Status status) {
   end_status_ = std::move(status);
 }
 
+void FakeLauncher::HangEnds() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ends_hang_ = true;
+}
+
+int FakeLauncher::WaitForEnds(int count) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait_for(lock, std::chrono::seconds(20), [&] { return ends_begun_ >= count; });
+  return ends_begun_;
+}
+
 void FakeLauncher::OnEnd(std::function<void(const Process&)> look) {
   const std::lock_guard<std::mutex> lock(mutex_);
   on_end_ = std::move(look);
@@ -102,9 +113,27 @@ bool FakeLauncher::IsAlive(const std::string& instance_id) {
                      [&](const Process& p) { return p.alive && p.spec.instance_id == instance_id; });
 }
 
-absl::Status FakeLauncher::End(const std::string& instance_id) {
+absl::Status FakeLauncher::AwaitDeadline(const manager::EndDeadline& deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (Clock::now() < deadline.until()) {
+    if (deadline.IsGivenUp()) return absl::CancelledError("given up");
+    const std::stop_token changed = deadline.changed();
+    changed_.wait_until(lock, changed, deadline.until(), [] { return false; });
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FakeLauncher::End(const std::string& instance_id, const manager::EndDeadline& deadline) {
   std::function<void(const Process&)> look;
   Process process;
+  bool hangs = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++ends_begun_;
+    hangs = ends_hang_;
+    changed_.notify_all();
+  }
+  if (hangs) MOORING_RETURN_IF_ERROR(AwaitDeadline(deadline));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!end_status_.ok()) return end_status_;

@@ -40,6 +40,8 @@ class FakeLauncher final : public manager::Launcher {
   void FailLaunches(absl::Status status);                // OK: no more
   void FailAdopts(absl::Status status);                  // nobody can say whether they run; OK: they can again
   void FailEnds(absl::Status status);                    // processes cannot be ended; OK: they can again
+  void HangEnds();                                       // from now on processes end when they are killed
+  int WaitForEnds(int count);                            // that were begun; how many there were
   void OnEnd(std::function<void(const Process&)> look);  // called before a process is ended
 
   std::vector<Process> Processes();  // in order of their launch, those that have ended, too
@@ -50,7 +52,8 @@ class FakeLauncher final : public manager::Launcher {
  private:
   friend class FakeLaunched;
   bool IsAlive(const std::string& instance_id);
-  absl::Status End(const std::string& instance_id);
+  absl::Status End(const std::string& instance_id, const manager::EndDeadline& deadline);
+  absl::Status AwaitDeadline(const manager::EndDeadline& deadline);
 
   FakeSockets& sockets_;
   std::mutex mutex_;
@@ -59,7 +62,9 @@ class FakeLauncher final : public manager::Launcher {
   absl::Status launch_status_;
   absl::Status adopt_status_;
   absl::Status end_status_;
-  std::condition_variable changed_;
+  bool ends_hang_ = false;
+  int ends_begun_ = 0;
+  std::condition_variable_any changed_;
   std::vector<std::string> swept_;
   std::vector<Process> processes_;
 };

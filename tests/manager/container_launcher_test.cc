@@ -25,6 +25,7 @@ namespace {
 
 using manager::Clock;
 using manager::ContainerLauncher;
+using manager::EndDeadline;
 using manager::LaunchSpec;
 using nlohmann::json;
 using std::chrono::seconds;
@@ -246,7 +247,7 @@ TEST_F(ContainerLauncherTest, J4_ACreateThatIsGivenUpIsGivenToBeEnded) {
   stop.request_stop();
   const auto container = launched.get();
   ASSERT_OK(container);
-  EXPECT_OK((*container)->End(Clock::now()));
+  EXPECT_OK((*container)->End(EndDeadline(Clock::now())));
   EXPECT_THAT(engine_.calls().back(), StartsWith("DELETE " + kContainer));
 }
 
@@ -314,7 +315,7 @@ TEST_F(ContainerLauncherTest, J4_WhatCannotBeRemovedAfterAFailedStartIsGivenToBe
   engine_.Answer("DELETE " + kContainer, 500, R"({"message":"busy"})");
   const auto container = launcher_.Launch(spec_, Soon());
   ASSERT_OK(container);
-  EXPECT_THAT((*container)->End(Clock::now()), FailsWith(absl::StatusCode::kInternal, "busy"));
+  EXPECT_THAT((*container)->End(EndDeadline(Clock::now())), FailsWith(absl::StatusCode::kInternal, "busy"));
 }
 
 TEST_F(ContainerLauncherTest, J1_AnEngineThatIsNotThereIsNamed) {
@@ -349,18 +350,33 @@ TEST_F(ContainerLauncherTest, J3_AnEngineThatDoesNotAnswerIsNoReasonToStartAnoth
   const auto adopted = launcher_.Adopt(spec_);
   ASSERT_OK(adopted);
   EXPECT_TRUE((*adopted)->IsAlive());
-  EXPECT_THAT((*adopted)->End(Clock::now()), FailsWith(absl::StatusCode::kUnavailable, "nobody.sock"));
+  EXPECT_THAT((*adopted)->End(EndDeadline(Clock::now())), FailsWith(absl::StatusCode::kUnavailable, "nobody.sock"));
 }
 
 TEST_F(ContainerLauncherTest, J4_ItIsStoppedWithPatienceAndRemoved) {
   const auto container = launcher_.Launch(spec_, Soon());
   ASSERT_OK(container);
-  ASSERT_OK((*container)->End(Clock::now() + seconds(10)));
+  ASSERT_OK((*container)->End(EndDeadline(Clock::now() + seconds(10))));
   const auto calls = engine_.calls();
   EXPECT_EQ(calls[calls.size() - 2], "POST " + kContainer + "/stop t=9");
   EXPECT_EQ(calls.back(), "DELETE " + kContainer + " force=1 v=1");
   engine_.Answer("POST " + kContainer + "/stop", 404, "{}");
-  EXPECT_OK((*container)->End(Clock::now()));
+  EXPECT_OK((*container)->End(EndDeadline(Clock::now())));
+}
+
+TEST_F(ContainerLauncherTest, J4_AStopThatTheEngineIsWaitingForIsBroughtForwardOrGivenUp) {
+  const auto container = launcher_.Launch(spec_, Soon());
+  ASSERT_OK(container);
+  engine_.Hang("POST " + kContainer + "/stop");
+  EndDeadline deadline(Clock::now() + seconds(61));
+  auto ended = std::async(std::launch::async, [&] { return (*container)->End(deadline); });
+  ASSERT_TRUE(engine_.WaitForCall("POST " + kContainer + "/stop t=60"));
+  deadline.Lower(Clock::now());
+  ASSERT_TRUE(engine_.WaitForCall("POST " + kContainer + "/stop t=0"));
+  const auto before = Clock::now();
+  deadline.GiveUp();
+  EXPECT_THAT(ended.get(), FailsWith(absl::StatusCode::kCancelled, "stop container"));
+  EXPECT_LT(Clock::now() - before, seconds(5));
 }
 
 TEST(PluginContainerTest, J2_ALogThatIsCutInAFrameIsReadAsFarAsItGoes) {

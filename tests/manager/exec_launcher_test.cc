@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <sstream>
 
@@ -24,6 +25,7 @@ namespace mooring::testing {
 namespace {
 
 using manager::Clock;
+using manager::EndDeadline;
 using manager::ExecLauncher;
 using manager::Launched;
 using manager::LaunchSpec;
@@ -41,7 +43,7 @@ std::string Read(const std::string& path) {
 class ExecLauncherTest : public ::testing::Test {
  protected:
   ~ExecLauncherTest() override {
-    for (const auto& process : started_) (void)process->End(Clock::now());
+    for (const auto& process : started_) (void)process->End(EndDeadline(Clock::now()));
   }
 
   LaunchSpec Shell(const std::string& script) {
@@ -159,31 +161,57 @@ TEST_F(ExecLauncherTest, J4_EndSendsSigtermFirst) {
   Launched& process = Launch(
       Shell("trap 'echo bye; exit 0' TERM; echo > '" + (directory_ / "ready") + "'; while :; do sleep 0.05; done"));
   Read(directory_ / "ready");
-  EXPECT_OK(process.End(Soon()));
+  EXPECT_OK(process.End(EndDeadline(Soon())));
   EXPECT_FALSE(process.IsAlive());
   EXPECT_THAT(process.Words(), AllOf(HasSubstr("ended with exit code 0; its last words: "), HasSubstr("bye")));
-  EXPECT_OK(process.End(Soon()));  // gone already
+  EXPECT_OK(process.End(EndDeadline(Soon())));  // gone already
 }
 
 TEST_F(ExecLauncherTest, J4_OneThatDoesNotHeedItIsKilledAtTheDeadline) {
   Launched& process = Launch(Shell("trap '' TERM; echo > '" + Ready() + "'; while :; do sleep 0.05; done"));
   Read(Ready());
-  EXPECT_OK(process.End(Clock::now() + milliseconds(50)));
+  EXPECT_OK(process.End(EndDeadline(Clock::now() + milliseconds(50))));
   EXPECT_FALSE(process.IsAlive());
   EXPECT_THAT(process.Words(), HasSubstr("signal 9"));
+}
+
+TEST_F(ExecLauncherTest, J4_ADeadlineMayBeBroughtForwardOrGivenUpWhileItIsWaitedFor) {
+  ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
+  Launched& process =
+      Launch(Shell("trap 'echo > \"" + Ready() + "\"' TERM; echo > '" + Ready() + "'; while :; do sleep 0.05; done"));
+  Read(Ready());
+  const auto end = [&](EndDeadline& deadline) {
+    auto ended = std::async(std::launch::async, [&] { return process.End(deadline); });
+    Read(Ready());  // it was sent SIGTERM
+    return ended;
+  };
+  const auto start = Clock::now();
+  EndDeadline given_up(Clock::now() + seconds(60));
+  auto ended = end(given_up);
+  given_up.GiveUp();
+  EXPECT_THAT(ended.get(), FailsWith(absl::StatusCode::kCancelled, "not waited for"));
+  EXPECT_TRUE(process.IsAlive());
+
+  EndDeadline lowered(Clock::now() + seconds(60));
+  ended = end(lowered);
+  lowered.Lower(Clock::now() + seconds(90));
+  lowered.Lower(Clock::now());
+  EXPECT_OK(ended.get());
+  EXPECT_THAT(process.Words(), HasSubstr("signal 9"));
+  EXPECT_LT(Clock::now() - start, seconds(30));
 }
 
 TEST_F(ExecLauncherTest, J4_APluginThatAScriptStartedIsEndedWithTheScript) {
   Launched& process = Launch(Shell(Serving() + " & wait"));
   const auto plugin = Child();
-  EXPECT_OK(process.End(Soon()));
+  EXPECT_OK(process.End(EndDeadline(Soon())));
   EXPECT_FALSE(plugin->IsAlive());
 }
 
 TEST_F(ExecLauncherTest, J4_APluginThatAScriptStartedIsKilledWithTheScript) {
   Launched& process = Launch(Shell("trap '' TERM; " + Serving() + " & wait; sleep 1000"));
   const auto plugin = Child();
-  EXPECT_OK(process.End(Clock::now() + milliseconds(50)));
+  EXPECT_OK(process.End(EndDeadline(Clock::now() + milliseconds(50))));
   EXPECT_FALSE(plugin->IsAlive());
 }
 
@@ -199,7 +227,7 @@ TEST_F(ExecLauncherTest, J4_WhatElseAPluginHasStartedGoesOn) {
     Launched& process = Launch(
         Shell(trap + ("cat '" + question + "' > '" + answer + "' & echo > '" + Ready()) + "'; wait; sleep 1000"));
     Read(Ready());
-    EXPECT_OK(process.End(Clock::now() + milliseconds(50)));
+    EXPECT_OK(process.End(EndDeadline(Clock::now() + milliseconds(50))));
     EXPECT_FALSE(process.IsAlive());
     ASSERT_EQ(::write(ask.get(), "?", 1), 1);
     pollfd heard = {hear.get(), POLLIN, 0};
@@ -214,7 +242,7 @@ TEST_F(ExecLauncherTest, J3_WhatAScriptThatDiedHasStartedIsEnded) {
   const auto plugin = Child();
   EXPECT_TRUE(WaitForEnd(process));
   EXPECT_THAT(process.Words(), HasSubstr("exit code 3"));
-  EXPECT_OK(process.End(Soon()));
+  EXPECT_OK(process.End(EndDeadline(Soon())));
   EXPECT_TRUE(WaitForEnd(*plugin));
 }
 
@@ -233,7 +261,7 @@ TEST_F(ExecLauncherTest, J3_OneThatDoesNotHaveTheSocketOpenIsNotTakenForItsServe
   Launched& process = Launch(Shell("python3 -c '" + listens + hands_on + answers + "' & exit 3"));
   Read(Ready());
   EXPECT_TRUE(WaitForEnd(process));
-  EXPECT_OK(process.End(Soon()));
+  EXPECT_OK(process.End(EndDeadline(Soon())));
   ASSERT_EQ(::write(ask.get(), "?", 1), 1);
   pollfd heard = {hear.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&heard, 1, 10'000), 1) << "it was killed";
@@ -253,7 +281,7 @@ TEST_F(ExecLauncherTest, J2_ItOutlivesTheManagerAndIsAdoptedByTheNext) {
   auto adopted = ExecLauncher().Adopt(spec);
   ASSERT_OK(adopted);
   EXPECT_TRUE((*adopted)->IsAlive());
-  EXPECT_OK((*adopted)->End(Soon()));
+  EXPECT_OK((*adopted)->End(EndDeadline(Soon())));
   EXPECT_FALSE((*adopted)->IsAlive());
   EXPECT_THAT(ExecLauncher().Adopt(spec).status(), FailsWith(absl::StatusCode::kNotFound, "process"));
 }

@@ -445,6 +445,46 @@ TEST_F(SupervisorTest, J4_OneThatHangsIsStoppedAtOnce) {
   EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
 }
 
+TEST_F(SupervisorTest, J4_AStopReachesAnEndThatIsUnderWay) {
+  settings_.end_time = settings_.end_again = seconds(60);
+  RestartManager();
+  ASSERT_OK(RunPlugin("one", "old"));
+  exec_.HangEnds();
+  ASSERT_OK(RunPlugin("one", "new"));
+  ASSERT_EQ(exec_.WaitForEnds(1), 1);
+  const auto start = Clock::now();
+  EXPECT_OK(supervisor_->Stop("one", "", Clock::now()));
+  EXPECT_LT(Clock::now() - start, seconds(30));
+  EXPECT_EQ(exec_.Alive(), 0);
+}
+
+TEST_F(SupervisorTest, J4_ATryToEndThatBeganBeforeAStopIsNotTakenForOneAfterIt) {
+  settings_.end_time = settings_.end_again = seconds(60);
+  RestartManager();
+  ASSERT_OK(RunPlugin("one", "old"));
+  exec_.HangEnds();
+  ASSERT_OK(RunPlugin("one", "new"));
+  ASSERT_EQ(exec_.WaitForEnds(1), 1);
+  exec_.FailEnds(absl::UnavailableError("the engine is away"));
+  EXPECT_THAT(supervisor_->Stop("one", "", Clock::now()), FailsWith(absl::StatusCode::kUnavailable, "away"));
+  EXPECT_EQ(exec_.WaitForEnds(3), 3) << "the old one twice, the new one once";
+}
+
+TEST_F(SupervisorTest, J4_TheManagerEndsAtOnceThoughAPluginIsBeingEnded) {
+  ASSERT_OK(RunPlugin("one"));
+  const std::string directory = exec_.Processes().front().spec.socket_directory;
+  exec_.HangEnds();
+  auto stopped =
+      std::async(std::launch::async, [&] { return supervisor_->Stop("one", "", Clock::now() + seconds(60)); });
+  ASSERT_EQ(exec_.WaitForEnds(1), 1);
+  const auto start = Clock::now();
+  supervisor_->Shutdown();
+  EXPECT_LT(Clock::now() - start, settings_.end_time / 2);
+  EXPECT_THAT(stopped.get(), FailsWith(absl::StatusCode::kUnavailable, "the manager is stopping"));
+  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_TRUE(std::filesystem::exists(directory)) << "the next one finds it";
+}
+
 TEST_F(SupervisorTest, K5_ItRunsAsLongAsAnybodyDeclaresIt) {
   ASSERT_OK(RunPlugin("one", "plugin", "job-a"));
   ASSERT_OK(RunPlugin("one", "plugin", "job-b"));
