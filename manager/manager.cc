@@ -145,7 +145,8 @@ void Manager::FollowHealth() {
     lock.unlock();
     for (const auto& [plugin, health] : news) {
       if (health.changed) parts_->claims->PluginHealthChanged(plugin);
-      if (health.healthy) parts_->claims->Resume(plugin, Clock::now() + kResumeTime);
+      if (!health.healthy) continue;
+      owed_.Push(plugin, [this, name = plugin] { parts_->claims->Resume(name, Clock::now() + kResumeTime); });
     }
     lock.lock();
   }
@@ -198,6 +199,7 @@ void Manager::Stop() {
   for (std::thread* thread : {&resumer_, &follower_, &housekeeper_}) {
     if (thread->joinable()) thread->join();
   }
+  owed_.Stop();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopped_ = true;

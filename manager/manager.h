@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/keyed_lock.h"
 #include "manager/attach/attachments.h"
+#include "manager/attach/work_lanes.h"
 #include "manager/claims/claims.h"
 #include "manager/config.h"
 #include "manager/csi/open_channels.h"
@@ -85,7 +86,8 @@ class Manager {
   bool stopped_ = false;
   std::map<std::string, PluginHealth> news_;  // of plugins, by name
   std::thread resumer_;                       // of volumes that were half made or half deleted before the start
-  std::thread follower_;                      // sends plugins that are back what is owed to them
+  std::thread follower_;                      // of plugins' health
+  WorkLanes owed_{1};                         // to plugins that are back: a lane each
   std::thread housekeeper_;
   std::thread closer_;  // of channels to plugins, at the stop
 };
