@@ -136,9 +136,12 @@ absl::StatusOr<ClaimAnswer> Attachments::IntendAndClaim(MountRecord& record, con
   on_step("claim");
   absl::StatusOr<ClaimAnswer> answer = Claim(record, until);
   if (answer.ok() || absl::IsCancelled(answer.status())) return answer;
-  // Where even this fails, the intent is taken back as one that a killed manager left.
-  if (!journal_.Remove(record, Durability::kOrdered).ok())
+  // Where even this fails, or something of the claim is left, the intent is taken back as one that a killed manager
+  // left.
+  const bool owed = claims_.IsTakingBackOwed(record.volume, record.mode, record.allocation);
+  if (owed || !journal_.Remove(record, Durability::kOrdered).ok()) {
     Schedule(record, settings_.first_retry, settings_.first_retry);
+  }
   return Annotate(answer.status(), "claim");
 }
 

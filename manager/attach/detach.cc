@@ -77,7 +77,8 @@ bool Attachments::IsClaimShared(const MountRecord& record) const {
 
 // For who looks at the attachments. The same again is not written again.
 void Attachments::Note(MountRecord& record, const absl::Status& problem) {
-  if (record.problem == Message(problem) || absl::IsCancelled(problem)) return;
+  const bool is_news = WithoutTries(record.problem) != WithoutTries(Message(problem));
+  if (!is_news || absl::IsCancelled(problem)) return;
   record.problem = Message(problem);
   journal_.Put(record, Durability::kSynced).IgnoreError();
 }

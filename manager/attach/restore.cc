@@ -122,7 +122,8 @@ absl::Status Attachments::AttendLocked(MountRecord& record) {
       if (!status.ok()) Note(record, status);
       break;
   }
-  if (!status.ok() && !absl::IsCancelled(status) && Message(status) != before) Tell("waiting", record, status);
+  const bool is_news = WithoutTries(Message(status)) != WithoutTries(before);
+  if (!status.ok() && !absl::IsCancelled(status) && is_news) Tell("waiting", record, status);
   return status;
 }
 

@@ -28,6 +28,10 @@ class ClaimBroker {
   // again.
   virtual absl::StatusOr<ClaimAnswer> Claim(const ClaimRequest& request, Clock::time_point until) = 0;
 
+  // Whether a claim that failed is there still, and only this process knows that it is nobody's: the store took
+  // neither. Whoever wrote down that it was to be leaves that, and releases it.
+  virtual bool IsTakingBackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) = 0;
+
   // What was found at the node goes in: OK, nothing of it is mounted there any more; else why it is still, and the
   // claim stays, unpublishing, with that as its problem. Then the controller's part (skipped while another claim of
   // that node is alive), then it is freed: each step stored before the next, (f) 5. Where the controller cannot be

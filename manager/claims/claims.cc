@@ -125,6 +125,7 @@ absl::StatusOr<Claims::Taken> Claims::Take(const ClaimRequest& request, Clock::t
       if (!claim.past) by = TakenBy::kAnotherButKept;
       claim.past = false;  // its allocation is alive after all
       claim.past_since.reset();
+      claim.problem.clear();
       claim.kept = claim.kept || request.keep;
     } else {
       MOORING_ASSIGN_OR_RETURN(claim, NewClaim(request, state, until));
@@ -261,16 +262,26 @@ absl::StatusOr<std::optional<ClaimRecord>> Claims::MarkTakenBack(const ClaimReco
   });
 }
 
+bool Claims::IsTakingBackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(owed_.begin(), owed_.end(), [&](const ClaimRecord& owed) {
+    return owed.volume == volume && owed.mode == mode && owed.allocation == allocation;
+  });
+}
+
+// Each is owed until it is done, for whoever asks meanwhile.
 void Claims::TakeBackOwed() {
   std::vector<ClaimRecord> owed;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    owed.swap(owed_);
+    owed = owed_;
   }
-  for (ClaimRecord& claim : owed) {
-    if (MarkTakenBack(claim, claim.problem).ok()) continue;
+  for (const ClaimRecord& claim : owed) {
+    if (!MarkTakenBack(claim, claim.problem).ok()) continue;
     const std::lock_guard<std::mutex> lock(mutex_);
-    owed_.push_back(std::move(claim));
+    std::erase_if(owed_, [&](const ClaimRecord& other) {
+      return AreOfOneClaim(other, claim) && other.revisions.create == claim.revisions.create;
+    });
   }
 }
 

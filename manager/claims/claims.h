@@ -1,9 +1,9 @@
 // The claims on volumes: taken, published at the controller, released step by step, collected. (f), (i), (k)
 //
-// One writer of the claims and of Volume::in_use and exhausted_at (and it clears node_expansion_owed). Every decision
-// is claim_rules.h's, over what one read of the state gave, and committed with a compare of the volume's revision: of
-// two at the same moment one starts over. Every commit that takes a place or frees one puts the volume, too; so the
-// compare sees them all.
+// One writer of the claims and of Volume::in_use and exhausted_at (and, as Volumes does, it clears
+// node_expansion_owed). Every decision is claim_rules.h's, over what one read of the state gave, and committed with a
+// compare of the volume's revision: of two at the same moment one starts over. Every commit that takes a place or frees
+// one puts the volume, too; so the compare sees them all.
 #ifndef MOORING_MANAGER_CLAIMS_CLAIMS_H_
 #define MOORING_MANAGER_CLAIMS_CLAIMS_H_
 
@@ -41,6 +41,7 @@ class Claims final : public ClaimBroker {
 
   // An empty node is this host.
   absl::StatusOr<ClaimAnswer> Claim(const ClaimRequest& request, Clock::time_point until) override;
+  bool IsTakingBackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) override;
   absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                        const absl::Status& node_outcome, Clock::time_point until) override;
   absl::Status ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,

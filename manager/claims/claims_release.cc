@@ -48,16 +48,20 @@ bool IsUsedByAnother(const std::vector<ClaimRecord>& claims, const ClaimRecord& 
 absl::Status Claims::Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                              const absl::Status& node_outcome, Clock::time_point until) {
   const ClaimRecord claim = KeyOf(volume, mode, allocation);
+  bool is_new = false;
   MOORING_ASSIGN_OR_RETURN(const auto changed, Change(claim, [&](ClaimRecord& record) {
+                             is_new = false;
                              if (record.kept || !IsBeforeNodeStep(record)) return false;
                              if (node_outcome.ok()) return MarkNodeDetached(record);
-                             record.state = ClaimRecord::State::kUnpublishing;
-                             record.problem = Message(node_outcome);
-                             return true;
+                             is_new = std::exchange(record.state, ClaimRecord::State::kUnpublishing) !=
+                                          ClaimRecord::State::kUnpublishing ||
+                                      WithoutTries(record.problem) != WithoutTries(Message(node_outcome));
+                             if (is_new) record.problem = Message(node_outcome);
+                             return is_new;
                            }));
   if (!changed || (changed->kept && IsBeforeNodeStep(*changed))) return absl::OkStatus();
   if (node_outcome.ok()) return FinishOrOwe(*changed, Durability::kOrdered, until);
-  Tell(*changed, true, fmt::format("not released, for its node still has it: {}", Message(node_outcome)));
+  if (is_new) Tell(*changed, true, fmt::format("not released, for its node still has it: {}", Message(node_outcome)));
   return absl::OkStatus();
 }
 

@@ -99,6 +99,15 @@ class CountingClaims final : public manager::ClaimBroker {
     return answer;
   }
 
+  bool IsTakingBackOwed(const manager::VolumeKey&, manager::ClaimMode, const std::string&) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return taking_back_owed_;
+  }
+  void SetTakingBackOwed() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    taking_back_owed_ = true;
+  }
+
   absl::Status Release(const manager::VolumeKey& volume, manager::ClaimMode, const std::string& allocation,
                        const absl::Status& node_outcome, manager::Clock::time_point) override {
     MOORING_RETURN_IF_ERROR(log_.Enter("release", volume, allocation));
@@ -131,6 +140,7 @@ class CountingClaims final : public manager::ClaimBroker {
   std::map<std::string, std::string> plugins_;
   std::set<std::string> held_;
   bool expansion_owed_ = false;
+  bool taking_back_owed_ = false;
 };
 
 // Mounted is what Mount was called for. A plugin that is away holds HasMount until its deadline.

@@ -253,6 +253,31 @@ TEST_F(AttachmentsTest, ARefusedClaimLeavesNothing) {
   EXPECT_THAT(journal_->All(), IsEmpty());
 }
 
+// Else, with this process, nobody knows any more that the claim is nobody's.
+TEST_F(AttachmentsTest, E2_TheIntentOfAClaimThatCouldNotBeTakenBackStays) {
+  claims_.SetTakingBackOwed();
+  log_.Fail("claim", Internal("no (and taking it back failed: disk full)"));
+  EXPECT_THAT(Attach(Request()), FailsWith(absl::StatusCode::kInternal, "disk full"));
+  EXPECT_TRUE(log_.WaitFor("release", 1)) << "in the background";
+  ASSERT_OK(Detach("web-1", "db"));
+  EXPECT_THAT(journal_->All(), IsEmpty());
+}
+
+TEST_F(AttachmentsTest, K6_TheSameProblemIsNotedAndToldOnce) {
+  log_.Fail("unmount", FailedPrecondition("busy (tried 3 times)"));
+  log_.Fail("unmount", FailedPrecondition("busy (tried 27 times)"), 3);
+  std::vector<std::string> problems;
+  ASSERT_OK(Attach(Request()));
+  EXPECT_FALSE(Detach("web-1", "db").ok());
+  ASSERT_TRUE(log_.WaitFor("unmount", 4));
+  const auto note = [&](const std::string&) { problems.push_back(journal_->Find("web-1", "db")->problem); };
+  ASSERT_OK(attachments_->Detach("web-1", "db", note, Soon()));
+  for (const std::string& problem : problems) EXPECT_THAT(problem, HasSubstr("tried 3 times"));
+  const auto told = events_.Next(1, Clock::now());
+  if (!told.ok()) return;
+  for (const Event& event : *told) EXPECT_NE(event.kind, "waiting") << event.text;
+}
+
 TEST_F(AttachmentsTest, TheSameAgainGivesTheSameAndAnotherWayIsRefused) {
   const auto first = Attach(Request());
   const auto again = Attach(Request());

@@ -283,6 +283,26 @@ TEST_F(ReleaseTest, F6_AnAllocationThatClaimsAgainIsAliveAfterAll) {
   EXPECT_EQ(TheClaim().state, State::kTaken);
 }
 
+TEST_F(ReleaseTest, F6_WhatWasWrongWithAPastClaimGoesWhenItIsClaimedAgain) {
+  ASSERT_OK(claims_->AllocationGone("web-1"));
+  CollectAfter(std::chrono::minutes(6), Everywhere);
+  EXPECT_THAT(TheClaim().problem, HasSubstr("still has it mounted"));
+  ASSERT_OK(Claim(Request("web-1")));
+  EXPECT_EQ(TheClaim().problem, "");
+}
+
+TEST_F(ReleaseTest, K6_WhatIsWrongAtTheNodeIsStoredAndToldOnce) {
+  ASSERT_OK(Release("web-1", FailedPrecondition("busy (tried 3 times)")));
+  const int commits = state_.commits();
+  const std::string told = Told();
+  EXPECT_THAT(told, HasSubstr("busy"));
+  ASSERT_OK(Release("web-1", FailedPrecondition("busy (tried 27 times)")));
+  EXPECT_EQ(state_.commits(), commits);
+  EXPECT_EQ(Told(), told);
+  ASSERT_OK(Release("web-1", FailedPrecondition("the plugin is away")));
+  EXPECT_EQ(TheClaim().problem, "the plugin is away");
+}
+
 TEST_F(ReleaseTest, F6_ForceOnlyWhenNoAllocationIsAlive) {
   const VolumeKey db = TheClaim().volume;
   EXPECT_THAT(claims_->Force(db, Nowhere, Soon()),

@@ -372,8 +372,12 @@ TEST_F(ClaimsTest, I_WhereTheStoreFailsTheTakingBackIsOwed) {
   EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kInternal, "taking it back failed"));
   claims_->Resume("", Soon());
   EXPECT_EQ(TheClaim().state, State::kTaken) << "the store fails still";
+  const auto is_owed = [&] { return claims_->IsTakingBackOwed({"default", "db"}, ClaimMode::kWrite, "web-1"); };
+  EXPECT_TRUE(is_owed());
+  EXPECT_FALSE(claims_->IsTakingBackOwed({"default", "db"}, ClaimMode::kWrite, "web-2"));
   state_.DieAfter(-1);
   claims_->Resume("", Soon());
+  EXPECT_FALSE(is_owed());
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 

@@ -63,6 +63,9 @@ class NoClaims final : public ClaimBroker {
     ++calls;
     return ClaimAnswer();
   }
+  bool IsTakingBackOwed(const VolumeKey& /*volume*/, ClaimMode /*mode*/, const std::string& /*allocation*/) override {
+    return false;
+  }
   absl::Status Release(const VolumeKey& /*volume*/, ClaimMode /*mode*/, const std::string& /*allocation*/,
                        const absl::Status& /*node_outcome*/, Clock::time_point /*until*/) override {
     ++calls;
