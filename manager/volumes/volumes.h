@@ -84,7 +84,8 @@ class Volumes {
   // volumes_create.cc
   static bool MadeNothing(const absl::Status& status);
   absl::StatusOr<Volume> BeginCreate(Volume volume, Clock::time_point until);
-  absl::StatusOr<Volume> FinishCreate(Volume volume, Clock::time_point until);
+  enum class Since { kNow, kBefore };  // this request, or one before
+  absl::StatusOr<Volume> FinishCreate(Volume volume, Since begun, Clock::time_point until);
   absl::StatusOr<Volume> CallCreate(Volume volume, Clock::time_point until);
   absl::Status Validate(const Volume& volume, Clock::time_point until);
 

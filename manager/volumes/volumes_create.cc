@@ -139,10 +139,11 @@ absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
   if (!there.ok() && !absl::IsNotFound(there.status())) return there.status();
   if (!there.ok()) {
     MOORING_ASSIGN_OR_RETURN(volume, BeginCreate(std::move(volume), until));
-    return FinishCreate(std::move(volume), until);
+    return FinishCreate(std::move(volume), Since::kNow, until);
   }
   if (there->state == Volume::State::kDeleting || !IsSameRequest(*there, volume)) return NotTheSame(*there);
-  return there->state == Volume::State::kReady ? *std::move(there) : FinishCreate(*std::move(there), until);
+  return there->state == Volume::State::kReady ? *std::move(there)
+                                               : FinishCreate(*std::move(there), Since::kBefore, until);
 }
 
 absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point until) {
@@ -160,9 +161,11 @@ absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point unt
   return Stored(std::move(volume));
 }
 
-absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Clock::time_point until) {
+// Full now, the plugin may have made it, or be making it still, for a request before.
+absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Since begun, Clock::time_point until) {
   auto created = CallCreate(volume, until);
-  if (!created.ok() && MadeNothing(created.status())) {
+  const bool says_nothing = begun == Since::kBefore && absl::IsResourceExhausted(created.status());
+  if (!created.ok() && MadeNothing(created.status()) && !says_nothing) {
     MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(volume)).status());
     return created.status();
   }

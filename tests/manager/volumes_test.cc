@@ -138,6 +138,9 @@ TEST_F(VolumesTest, F1_AFullPoolAfterALostAnswerIsNoReasonToForgetWhatMayBeThere
   EXPECT_THAT(created, FailsWith(absl::StatusCode::kUnavailable, "the pool is full"));
   EXPECT_THAT(Message(created.status()), HasSubstr("the same request again goes on"));
   EXPECT_EQ(Stored("db").state, Volume::State::kCreating);
+  plugin_->Fail("CreateVolume", ResourceExhausted("the pool is full"));
+  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kResourceExhausted, "the same request again goes on"));
+  EXPECT_EQ(Stored("db").state, Volume::State::kCreating);
   ASSERT_OK(Create(Asked()));
   EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
 }
