@@ -31,17 +31,14 @@ constexpr std::array<Word, 12> kWords = {{
     {"Bidirectional", Propagation::kShared},
 }};
 
-constexpr std::string_view kAllowed =
-    "inherit, private (rprivate, None), rslave (slave, host-to-task, HostToContainer), rshared (shared, bidirectional, "
-    "Bidirectional)";
-
 }  // namespace
 
 absl::StatusOr<Propagation> ParsePropagation(std::string_view word) {
   for (const Word& known : kWords) {
     if (known.text == word) return known.propagation;
   }
-  return InvalidArgument(fmt::format("propagation {} is unknown: it is one of {}", Quote(word, 32), kAllowed));
+  return InvalidArgument(
+      fmt::format("propagation {} is unknown: it is one of inherit, {}", Quote(word, 32), kPropagationWords));
 }
 
 unsigned long MountBitsOf(Propagation propagation) {

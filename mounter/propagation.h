@@ -19,6 +19,11 @@
 
 namespace mooring {
 
+// Those of the table but for kInherit's, for messages.
+inline constexpr std::string_view kPropagationWords =
+    "private (rprivate, None), rslave (slave, host-to-task, HostToContainer), rshared (shared, bidirectional, "
+    "Bidirectional)";
+
 // Any word of the table, as it is spelt there. Anything else, the empty word too: INVALID_ARGUMENT, with all that is
 // allowed.
 absl::StatusOr<Propagation> ParsePropagation(std::string_view word);

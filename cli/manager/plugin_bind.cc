@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <sstream>
 #include <vector>
 
 #include "base/quote.h"
 #include "base/status.h"
 #include "cli/manager/words.h"
+#include "mounter/propagation.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -20,17 +22,31 @@ std::vector<std::string> Parts(const std::string& text, char separator) {
   return parts;
 }
 
-absl::Status SetOption(const std::string& option, v1::PluginBind& bind) {
+enum class Kind { kAccess, kPropagation };
+
+absl::StatusOr<Kind> SetOption(const std::string& option, v1::PluginBind& bind) {
   if (option == "ro" || option == "rw") {
     bind.set_read_only(option == "ro");
-    return absl::OkStatus();
+    return Kind::kAccess;
   }
   if (option.empty()) return InvalidArgument("an option of it is empty");
   const absl::StatusOr<v1::Propagation> propagation = ParsePropagation(option);
   if (!propagation.ok()) {
-    return InvalidArgument(fmt::format("{} is none of ro, rw, private, rslave, rshared", Quote(option)));
+    return InvalidArgument(fmt::format("{} is none of ro, rw, {}", Quote(option), kPropagationWords));
   }
   bind.set_propagation(*propagation);
+  return Kind::kPropagation;
+}
+
+// One of each kind at most.
+absl::Status SetOptions(const std::string& options, v1::PluginBind& bind) {
+  std::set<Kind> given;
+  for (const std::string& option : Parts(options, ',')) {
+    MOORING_ASSIGN_OR_RETURN(const Kind kind, SetOption(option, bind));
+    if (given.insert(kind).second) continue;
+    return InvalidArgument(fmt::format("{} comes after another {}: give one", Quote(option),
+                                       kind == Kind::kAccess ? "of ro and rw" : "propagation"));
+  }
   return absl::OkStatus();
 }
 
@@ -47,9 +63,7 @@ absl::StatusOr<v1::PluginBind> ParseBind(const std::string& text) {
   bind.set_source(parts[0]);
   bind.set_target(parts[1]);
   if (parts.size() == kPaths) return bind;
-  for (const std::string& option : Parts(parts[kPaths], ',')) {
-    if (const absl::Status set = SetOption(option, bind); !set.ok()) return Annotate(set, what);
-  }
+  if (const absl::Status set = SetOptions(parts[kPaths], bind); !set.ok()) return Annotate(set, what);
   return bind;
 }
 

@@ -104,9 +104,11 @@ TEST_F(ManagerRequestsTest, BindsPathsOfTheHostIntoAContainer) {
          binds { source: "/srv/a b" target: "/state" } binds { source: "/etc/ceph" target: "/etc/ceph" read_only: true }
          binds { source: "/" target: "/host" propagation: PROPAGATION_SLAVE }
          binds { source: "/a" target: "/b" read_only: true propagation: PROPAGATION_SLAVE } })");
-  for (const char* wrong : {"/a", "/a:", ":/b", "a:/b", "/a:b", "/a:/b:ro:x", "/a:/b:", "/a:/b:ro,", "/a:/b:no"}) {
+  for (const char* wrong : {"/a", "/a:", ":/b", "a:/b", "/a:b", "/a:/b:ro:x", "/a:/b:", "/a:/b:ro,", "/a:/b:no",
+                            "/a:/b:ro,rw", "/a:/b:rslave,ro,rshared"}) {
     ExpectUsage({"plugin", "run", "p", "--image", "csi:1", "--bind", wrong}, std::string("--bind '") + wrong + "'");
   }
+  ExpectUsage({"plugin", "run", "p", "--image", "csi:1", "--bind", "/a:/b:no"}, "none of ro, rw, private (rprivate");
   ExpectUsage({"plugin", "run", "p", "--exec", "x", "--bind", "/a:/b"}, "--bind is for containers (--image)");
 }
 
