@@ -76,6 +76,10 @@ void SupervisedPlugin::NotBegun(const PluginRecord& wanted, const std::string& w
 
 void SupervisedPlugin::Begin(const PluginRecord& wanted) {
   auto instance = Launch(wanted);
+  if (goal() != Goal::kSupervise) {  // cut short, perhaps
+    if (instance.ok()) starting_ = *std::move(instance);
+    return;
+  }
   if (!instance.ok()) {
     Tell(around_.events, name_, "failed", true, nullptr, "It cannot be started: " + Message(instance.status()));
     BackOff(VersionOf(wanted), Message(instance.status()));

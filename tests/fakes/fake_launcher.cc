@@ -22,8 +22,14 @@ class FakeLaunched final : public manager::Launched {
 };
 
 absl::StatusOr<std::unique_ptr<manager::Launched>> FakeLauncher::Launch(const manager::LaunchSpec& spec,
-                                                                        Clock::time_point /*until*/) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+                                                                        Clock::time_point until) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  ++launches_begun_;
+  changed_.notify_all();
+  if (launches_hang_) {
+    changed_.wait_until(lock, spec.stop, until, [] { return false; });
+    return absl::CancelledError("given up");
+  }
   if (!launch_status_.ok()) return launch_status_;
   processes_.push_back({spec, make_(), Clock::now(), true});
   sockets_.Serve(spec.socket_directory + "/csi.sock", processes_.back().plugin);
@@ -70,6 +76,16 @@ void FakeLauncher::FailAdopts(absl::Status status) {
 void FakeLauncher::FailEnds(absl::Status status) {
   const std::lock_guard<std::mutex> lock(mutex_);
   end_status_ = std::move(status);
+}
+
+void FakeLauncher::HangLaunches() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  launches_hang_ = true;
+}
+
+bool FakeLauncher::WaitForLaunches(int count) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return launches_begun_ >= count; });
 }
 
 void FakeLauncher::HangEnds() {

@@ -40,6 +40,8 @@ class FakeLauncher final : public manager::Launcher {
   void FailLaunches(absl::Status status);                // OK: no more
   void FailAdopts(absl::Status status);                  // nobody can say whether they run; OK: they can again
   void FailEnds(absl::Status status);                    // processes cannot be ended; OK: they can again
+  void HangLaunches();                                   // from now on they are only given up
+  bool WaitForLaunches(int count);                       // that were begun
   void HangEnds();                                       // from now on processes end when they are killed
   int WaitForEnds(int count);                            // that were begun; how many there were
   void OnEnd(std::function<void(const Process&)> look);  // called before a process is ended
@@ -62,6 +64,8 @@ class FakeLauncher final : public manager::Launcher {
   absl::Status launch_status_;
   absl::Status adopt_status_;
   absl::Status end_status_;
+  bool launches_hang_ = false;
+  int launches_begun_ = 0;
   bool ends_hang_ = false;
   int ends_begun_ = 0;
   std::condition_variable_any changed_;

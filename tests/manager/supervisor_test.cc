@@ -445,6 +445,14 @@ TEST_F(SupervisorTest, J4_OneThatHangsIsStoppedAtOnce) {
   EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
 }
 
+TEST_F(SupervisorTest, J4_ALaunchThatAStopCutsShortHasNotFailed) {
+  exec_.HangLaunches();
+  ASSERT_OK(supervisor_->Run("one", Program("plugin"), "people", /*wait=*/false, Soon()));
+  ASSERT_TRUE(exec_.WaitForLaunches(1));
+  EXPECT_OK(supervisor_->Stop("one", "", Soon()));
+  EXPECT_EQ(events_->last(), 0U) << "nothing is told";
+}
+
 TEST_F(SupervisorTest, J4_AStopReachesAnEndThatIsUnderWay) {
   settings_.end_time = settings_.end_again = seconds(60);
   RestartManager();
