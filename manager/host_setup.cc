@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -16,6 +15,7 @@
 #include "base/private_file.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "base/whole_file.h"
 #include "manager/state/keys.h"
 #include "mounter/change_propagation.h"
 
@@ -46,11 +46,12 @@ absl::StatusOr<std::string> MakeOwnDirectory(std::string_view what, const std::s
                   Quote(real), status.st_uid, status.st_mode & 07777));
 }
 
-std::string FirstLineOf(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
+// "" where there is no such file.
+absl::StatusOr<std::string> FirstLineOf(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(path);
+  if (absl::IsNotFound(text.status())) return "";
+  MOORING_RETURN_IF_ERROR(text.status());
+  return text->substr(0, text->find('\n'));
 }
 
 // The mount that `path` is on: its own, or that of the nearest directory above that is a mount. None: that of "/".
@@ -79,7 +80,7 @@ absl::StatusOr<Config> MakeDirectories(const Config& config) {
 
 absl::StatusOr<std::string> KeepHostName(const std::string& state_dir, const std::string& asked) {
   const std::string path = state_dir + "/host";
-  const std::string recorded = FirstLineOf(path);
+  MOORING_ASSIGN_OR_RETURN(const std::string recorded, FirstLineOf(path));
   if (!recorded.empty() && (asked.empty() || asked == recorded)) return recorded;
   if (!recorded.empty()) {
     return FailedPrecondition(fmt::format("the records in {} are of host {}, and --host is {}: give --host {}",
@@ -94,7 +95,8 @@ absl::StatusOr<std::string> KeepHostName(const std::string& state_dir, const std
 absl::StatusOr<std::string> KeepManagerId(const std::string& state_dir) {
   constexpr std::size_t kBytes = 8;
   const std::string path = state_dir + "/id";
-  if (std::string recorded = FirstLineOf(path); !recorded.empty()) return recorded;
+  MOORING_ASSIGN_OR_RETURN(std::string recorded, FirstLineOf(path));
+  if (!recorded.empty()) return recorded;
   std::string id = RandomHex(kBytes);
   MOORING_RETURN_IF_ERROR(WritePrivateFile(path, id + "\n", Outlives::kAPowerCut));
   return id;

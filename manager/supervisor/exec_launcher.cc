@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -14,6 +13,7 @@
 #include "base/private_file.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "base/whole_file.h"
 #include "manager/supervisor/held_child.h"
 #include "manager/supervisor/plugin_process.h"
 #include "manager/supervisor/process_log.h"
@@ -66,8 +66,10 @@ absl::Status Remember(const LaunchSpec& spec, const ProcessIdentity& identity) {
 }
 
 absl::StatusOr<ProcessIdentity> Recall(const LaunchSpec& spec) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(IdentityPath(spec));
+  if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();
   ProcessIdentity identity;
-  std::ifstream file(IdentityPath(spec));
+  std::istringstream file(text.value_or(""));
   file >> identity.pid >> identity.start_time >> identity.boot;
   if (!file) return NotFound(fmt::format("no process was started for instance {}", Quote(spec.instance_id)));
   return identity;

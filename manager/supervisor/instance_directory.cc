@@ -6,18 +6,18 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 
 #include "base/directory.h"
 #include "base/host.h"
+#include "base/log.h"
 #include "base/private_file.h"
 #include "base/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
+#include "base/whole_file.h"
 #include "manager/state/keys.h"
 #include "manager/supervisor/json_text.h"
 
@@ -49,10 +49,14 @@ bool IsInstanceName(const std::string& name) {
   return name.find_first_not_of("0123456789abcdef", name.size() - kDigits) == std::string::npos;
 }
 
-std::optional<InstanceDirectory> Read(const std::string& path) {
-  std::ifstream file(NotePath(path));
-  const json note = json::parse(std::string{std::istreambuf_iterator<char>(file), {}}, nullptr, false);
-  if (!note.is_object()) return std::nullopt;
+// "" where it was never launched: the note is written before, and whole or not at all.
+absl::StatusOr<std::string> ReadNote(const std::string& path) {
+  absl::StatusOr<std::string> note = ReadWholeFile(NotePath(path));
+  return absl::IsNotFound(note.status()) ? "" : note;
+}
+
+std::optional<InstanceDirectory> Parse(const std::string& path, const std::string& text) {
+  const json note = json::parse(text, nullptr, /*allow_exceptions=*/false);
   InstanceDirectory directory;
   directory.path = path;
   directory.id = std::filesystem::path(path).filename();
@@ -97,10 +101,15 @@ absl::StatusOr<std::vector<InstanceDirectory>> FindInstanceDirectories(const std
   for (const std::string& name : names) {
     if (!IsInstanceName(name)) continue;  // not ours
     const std::string path = fmt::format("{}/{}", socket_root, name);
-    if (auto directory = Read(path)) {
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(path, ignored)) continue;  // nor is this
+    MOORING_ASSIGN_OR_RETURN(const std::string note, ReadNote(path));
+    if (auto directory = Parse(path, note)) {
       found.push_back(*std::move(directory));
-    } else {
+    } else if (note.empty()) {
       RemoveInstanceDirectory(path);
+    } else {
+      log::Warning("what is noted of an instance tells nothing, and it is left alone", {{"note", NotePath(path)}});
     }
   }
   return found;

@@ -32,7 +32,8 @@ struct InstanceDirectory {
 absl::StatusOr<InstanceDirectory> MakeInstanceDirectory(const std::string& socket_root, const std::string& plugin,
                                                         const PluginRecord::Run& run);
 
-// All there are. One that tells nothing was never launched, and is removed. What is not named as ours is left alone.
+// All there are. One without a note was never launched, and is removed; where a note cannot be read, that is the error.
+// What is not named as ours, or has a note of somebody else's, is left alone.
 absl::StatusOr<std::vector<InstanceDirectory>> FindInstanceDirectories(const std::string& socket_root);
 
 // Whether an instance of this id is on record. What is no instance's id, or cannot be asked for, counts as one.

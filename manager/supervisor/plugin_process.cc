@@ -9,13 +9,12 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <utility>
 
 #include "base/host.h"
 #include "base/status.h"
+#include "base/whole_file.h"
 #include "manager/supervisor/process_log.h"
 #include "manager/supervisor/waker.h"
 
@@ -42,8 +41,7 @@ std::string HowItEnded(const siginfo_t& info) {
 
 absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid) {
   constexpr int kFieldsToStartTime = 20;  // behind the name in parentheses, see proc(5)
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  MOORING_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(fmt::format("/proc/{}/stat", pid)));
   const std::size_t end_of_name = text.rfind(')');
   if (end_of_name == std::string::npos) return NotFound(fmt::format("there is no process {}", pid));
   std::istringstream fields(text.substr(end_of_name + 1));
@@ -69,8 +67,10 @@ absl::StatusOr<std::unique_ptr<PluginProcess>> PluginProcess::Open(const Process
                           : ErrnoStatus(errno, fmt::format("open process {}", identity.pid));
   }
   // Asked once it is held: from now on the pid is nobody else's.
-  MOORING_ASSIGN_OR_RETURN(const ProcessIdentity now, IdentityOf(identity.pid));
-  if (now != identity) return NotFound(fmt::format("process {} is another one now", identity.pid));
+  const absl::StatusOr<ProcessIdentity> now = IdentityOf(identity.pid);
+  if (!now.ok() && !IsEnded(pidfd.get())) return now.status();
+  if (!now.ok() || *now != identity)
+    return NotFound(fmt::format("process {} is another one now, or has ended", identity.pid));
   return std::unique_ptr<PluginProcess>(new PluginProcess(identity.pid, std::move(pidfd), directory));
 }
 

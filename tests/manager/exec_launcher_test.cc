@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <iterator>
@@ -302,6 +303,11 @@ TEST_F(ExecLauncherTest, J2_AnotherProcessWithItsPidIsNotTakenForIt) {
 
 TEST_F(ExecLauncherTest, J2_WhatWasNeverLaunchedIsNotFound) {
   EXPECT_THAT(ExecLauncher().Adopt(Shell("")).status(), FailsWith(absl::StatusCode::kNotFound, "p-1"));
+}
+
+TEST_F(ExecLauncherTest, J2_WhatCannotBeReadIsNotTakenForNeverLaunched) {
+  std::filesystem::create_symlink("process", directory_ / "process");  // to itself
+  EXPECT_THAT(ExecLauncher().Adopt(Shell("")).status(), FailsWith(absl::StatusCode::kFailedPrecondition, "process"));
 }
 
 // Where the manager is killed between the fork and the note of it, there is no process that nobody knows of.

@@ -108,6 +108,14 @@ TEST(HostSetup, AManagerKeepsItsIdAndNoOtherHasIt) {
   EXPECT_NE(*KeepManagerId(other.path()), id);
 }
 
+TEST(HostSetup, WhatIsRecordedButCannotBeReadIsNotReplaced) {
+  const TempDir dir;
+  for (const char* name : {"id", "host"}) std::filesystem::create_symlink(name, dir / name);  // to itself
+  EXPECT_THAT(KeepManagerId(dir.path()).status(), FailsWith(Code::kFailedPrecondition, dir / "id"));
+  EXPECT_THAT(KeepHostName(dir.path(), "host-1").status(), FailsWith(Code::kFailedPrecondition, dir / "host"));
+  EXPECT_TRUE(std::filesystem::is_symlink(dir / "id") && std::filesystem::is_symlink(dir / "host"));
+}
+
 TEST(HostSetup, TheRootIsBoundOnItselfWhereItIsOnNoSharedMount) {
   const TempDir dir;
   FakeMounter kernel;

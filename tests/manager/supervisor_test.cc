@@ -148,7 +148,18 @@ TEST_F(SupervisorTest, J2_WhatIsNotOursBelowTheSocketDirectoryIsLeftAlone) {
   EXPECT_TRUE(std::filesystem::exists(root + "/theirs/log"));
   EXPECT_TRUE(std::filesystem::exists(root + "/theirs-0123abcd/data"));
   EXPECT_FALSE(std::filesystem::exists(root + "/half-0123abcd"));
-  EXPECT_FALSE(std::filesystem::exists(root + "/odd-0123abcd"));
+  EXPECT_TRUE(std::filesystem::exists(root + "/odd-0123abcd/instance"));
+}
+
+TEST_F(SupervisorTest, J2_AnInstanceWhoseNoteCannotBeReadKeepsItsFiles) {
+  StopManager();
+  const std::string directory = settings_.socket_root + "/one-0123abcd";
+  std::filesystem::create_directories(directory);
+  std::filesystem::create_symlink("instance", directory + "/instance");  // to itself
+  std::ofstream(directory + "/log") << "x";
+  EXPECT_THAT(manager::FindInstanceDirectories(settings_.socket_root).status(),
+              FailsWith(absl::StatusCode::kFailedPrecondition, directory + "/instance"));
+  EXPECT_TRUE(std::filesystem::exists(directory + "/log"));
 }
 
 TEST_F(SupervisorTest, J1_HostileNamesStayBelowTheSocketDirectoryAndNeverMeet) {
