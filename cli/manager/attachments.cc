@@ -20,7 +20,8 @@ std::string AttachedText(const v1::Attachment& attachment) {
 }
 
 absl::Status Attach(Session& session) {
-  MOORING_ASSIGN_OR_RETURN(const v1::AttachRequest request, AttachRequestOf(session.arguments));
+  MOORING_ASSIGN_OR_RETURN(v1::AttachRequest request, AttachRequestOf(session.arguments));
+  request.set_steps(true);
   MOORING_ASSIGN_OR_RETURN(const v1::AttachReply reply,
                            CallWithSteps<v1::AttachReply>(session.client, &Manager::Stub::Attach, request));
   return session.Show(reply.done(), AttachedText(reply.done()));
@@ -32,7 +33,8 @@ std::string DetachedText(const v1::DetachRequest& request) {
 }
 
 absl::Status Detach(Session& session) {
-  MOORING_ASSIGN_OR_RETURN(const v1::DetachRequest request, DetachRequestOf(session.arguments));
+  MOORING_ASSIGN_OR_RETURN(v1::DetachRequest request, DetachRequestOf(session.arguments));
+  request.set_steps(true);
   MOORING_ASSIGN_OR_RETURN(const v1::DetachReply reply,
                            CallWithSteps<v1::DetachReply>(session.client, &Manager::Stub::Detach, request));
   return session.Show(reply, DetachedText(request));

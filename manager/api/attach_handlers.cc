@@ -14,7 +14,8 @@ namespace {
 
 // Nobody who is gone stops what is under way: it ends, and the next one finds it done.
 template <typename Reply>
-Attachments::OnStep Telling(const Send<Reply>& send) {
+Attachments::OnStep Telling(const Send<Reply>& send, bool steps) {
+  if (!steps) return nullptr;
   return [&send](const std::string& step) {
     Reply reply;
     reply.mutable_step()->set_text(step);
@@ -44,7 +45,8 @@ absl::Status Attach(Parts& parts, const v1::AttachRequest& request, const ApiCal
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
   MOORING_ASSIGN_OR_RETURN(const Volume volume, parts.volumes->Get(key));
   MOORING_ASSIGN_OR_RETURN(const AttachRequest attach, ParseAttach(request, volume));
-  MOORING_ASSIGN_OR_RETURN(const MountRecord record, parts.attachments->Attach(attach, Telling(send), call.until));
+  MOORING_ASSIGN_OR_RETURN(const MountRecord record,
+                           parts.attachments->Attach(attach, Telling(send, request.steps()), call.until));
   v1::AttachReply reply;
   *reply.mutable_done() = Shown(record);
   send(reply);
@@ -55,7 +57,8 @@ absl::Status Detach(Parts& parts, const v1::DetachRequest& request, const ApiCal
                     const Send<v1::DetachReply>& send) {
   MOORING_ASSIGN_OR_RETURN(const Name name, AttachedAs(parts, request));
   if (!name.allocation.empty()) {
-    MOORING_RETURN_IF_ERROR(parts.attachments->Detach(name.allocation, name.request, Telling(send), call.until));
+    MOORING_RETURN_IF_ERROR(
+        parts.attachments->Detach(name.allocation, name.request, Telling(send, request.steps()), call.until));
   }
   v1::DetachReply reply;
   reply.set_done(true);

@@ -42,6 +42,7 @@ class VolumeManager final : public VolumeMounter {
                               Clock::time_point until) override;
   absl::StatusOr<bool> ExpandMounted(const MountRecord& record, std::uint64_t bytes, const Secrets& secrets,
                                      Clock::time_point until) override;
+  void RemovePlaces(const Volume& volume) override;
 
   void Stop();  // ends the waiting for locks
 

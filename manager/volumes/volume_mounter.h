@@ -41,7 +41,7 @@ class VolumeMounter {
 
   // The reverse: the bind, the publication, and with the last user of its staging path the stage, too. NOT_FOUND by the
   // plugin, or a target that is gone, is OK, and so is a record that was never prepared. Afterwards nothing of it is
-  // mounted and its directories are gone.
+  // mounted, and its directories are gone but for the volume's.
   virtual absl::Status Unmount(const MountRecord& record, Clock::time_point until) = 0;
 
   // Asks the kernel, not the plugin, once the plugin is there (e) 2. A mount that is broken (ENOTCONN, ESTALE, EIO) is
@@ -55,6 +55,9 @@ class VolumeMounter {
   // Of one that was just mounted, whatever the journal says. False: through a read-only mount nothing is expanded.
   virtual absl::StatusOr<bool> ExpandMounted(const MountRecord& record, std::uint64_t bytes, const Secrets& secrets,
                                              Clock::time_point until) = 0;
+
+  // Of a volume that is no more: the directories that were kept for its next user.
+  virtual void RemovePlaces(const Volume& volume) = 0;
 };
 
 }  // namespace mooring::manager

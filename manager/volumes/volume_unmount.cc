@@ -64,8 +64,7 @@ absl::Status VolumeManager::Unpublish(const MountRecord& record, Clock::time_poi
   if (target.mount) MOORING_RETURN_IF_ERROR(Clear(record.target_path));
   // What cannot be removed is not empty, and nobody's mount: it stays.
   kernel_.Unmount({.target = record.target_path, .remove_target = true}).IgnoreError();
-  RemoveEmptyDirectories(std::string(ParentOf(record.target_path)),
-                         std::string(ParentOf(TargetsOf(settings_.root, record.volume))));
+  RemoveEmptyDirectories(std::string(ParentOf(record.target_path)), TargetsOf(settings_.root, record.volume));
   return absl::OkStatus();
 }
 
@@ -76,9 +75,15 @@ absl::Status VolumeManager::Unstage(const MountRecord& record, Clock::time_point
   const bool done = said.ok() || absl::IsNotFound(said) || (absl::IsUnimplemented(said) && !staged.mount);
   if (!done) return said;
   if (staged.mount) MOORING_RETURN_IF_ERROR(Clear(record.staging_path));
-  RemoveEmptyDirectories(record.staging_path,
-                         std::string(ParentOf(StagingsOf(settings_.root, record.plugin, record.volume))));
+  RemoveEmptyDirectories(record.staging_path, StagingsOf(settings_.root, record.plugin, record.volume));
   return absl::OkStatus();
+}
+
+void VolumeManager::RemovePlaces(const Volume& volume) {
+  for (const std::string& path :
+       {StagingsOf(settings_.root, volume.plugin, volume.key), TargetsOf(settings_.root, volume.key)}) {
+    RemoveEmptyDirectories(path, std::string(ParentOf(path)));
+  }
 }
 
 // The plugin first: it may know more of it. What it leaves is taken down here.

@@ -116,6 +116,7 @@ absl::Status Volumes::Forget(const VolumeKey& key) {
     MOORING_RETURN_IF_ERROR(volume.status());
     MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
     const absl::Status status = store_.Commit(Changes().Delete(*volume)).status();
+    if (status.ok()) node_.RemovePlaces(*volume);
     if (!absl::IsAborted(status)) return status;
   }
 }

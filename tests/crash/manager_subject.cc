@@ -139,7 +139,7 @@ void ManagerSubject::ExpectDetached() {
   EXPECT_THAT(seen.claims(), IsEmpty());
   EXPECT_FALSE(seen.volume().has_in_use());
   EXPECT_THAT(MountsOf(kSubject), IsEmpty());
-  EXPECT_FALSE(fs::exists(dir_ / "manager/mounts/per-alloc/default/subject")) << "a directory is left";
+  EXPECT_FALSE(fs::exists(dir_ / "manager/mounts/per-alloc/default/subject/web-1")) << "a directory is left";
 }
 
 void ManagerSubject::ExpectSettled() {

@@ -191,6 +191,7 @@ class CountingMounter final : public manager::VolumeMounter {
     }
     return mounted_.contains({record.allocation, record.request});
   }
+  void RemovePlaces(const manager::Volume&) override {}
   absl::StatusOr<bool> Expand(const manager::VolumeKey&, std::uint64_t, const manager::Secrets&,
                               manager::Clock::time_point) override {
     return true;

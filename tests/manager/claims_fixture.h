@@ -41,6 +41,9 @@ class FakeNode final : public VolumeMounter {
     return mounted;
   }
 
+  void RemovePlaces(const Volume& volume) override { removed.push_back(volume.key.id); }
+
+  std::vector<std::string> removed;
   std::vector<std::pair<std::string, std::uint64_t>> expanded;
   absl::Status outcome;
   bool mounted = true;

@@ -37,6 +37,7 @@ class MountedAll final : public VolumeMounter {
     ++looks;
     return true;
   }
+  void RemovePlaces(const Volume& /*volume*/) override { ++others; }
   absl::StatusOr<bool> Expand(const VolumeKey& /*volume*/, std::uint64_t /*bytes*/, const Secrets& /*secrets*/,
                               Clock::time_point /*until*/) override {
     ++others;

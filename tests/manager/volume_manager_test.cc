@@ -224,6 +224,21 @@ TEST_F(VolumeManagerTest, D5_WhatTheKernelHasIsAUserWithoutARecord) {
   EXPECT_EQ(MountsAt(first.staging_path), 0U);
 }
 
+TEST_F(VolumeManagerTest, TheDirectoriesOfAVolumeGoWithIt) {
+  MountRecord record = Mounted("web-1");
+  const std::filesystem::path staging = record.staging_path, target = record.target_path;
+  ASSERT_OK(Unmount(record));
+  EXPECT_FALSE(std::filesystem::exists(staging));
+  EXPECT_FALSE(std::filesystem::exists(target.parent_path().parent_path()));
+  const std::filesystem::path places[] = {staging.parent_path(), target.parent_path().parent_path().parent_path()};
+  for (const auto& place : places) EXPECT_TRUE(std::filesystem::exists(place)) << place;
+  Volume volume;
+  volume.key = record.volume;
+  volume.plugin = record.plugin;
+  manager_->RemovePlaces(volume);
+  for (const auto& place : places) EXPECT_FALSE(std::filesystem::exists(place)) << place;
+}
+
 TEST_F(VolumeManagerTest, D5_AnotherVolumeOfTheSameNameIsStagedAnew) {
   const MountRecord left = Mounted("web-1");
   ASSERT_OK(journal_->Remove(left, Durability::kOrdered));

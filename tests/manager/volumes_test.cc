@@ -199,6 +199,7 @@ TEST_F(VolumesTest, K6_DeleteAsksTheClaimsFirst) {
   ASSERT_OK(Delete());
   ASSERT_OK(Delete()) << "gone is OK";
   EXPECT_THAT(plugin_->volumes().Ids(), IsEmpty());
+  EXPECT_EQ(node_.removed, std::vector<std::string>{"db"});
 }
 
 TEST_F(VolumesTest, K6_AClaimThatComesWhileItIsDeletedIsSeen) {

@@ -270,7 +270,7 @@ TEST_F(ManagerRequestsTest, F8_PerAllocNamesTheVolumeOfTheTaskAndSaysSo) {
   ExpectSent<v1::ClaimVolumeRequest>(
       R"(volume { id: "db[3]" } allocation: "web-3" mode: WRITE job { per_alloc: true tasks: 4 system: true })");
   Do({"attach", "db", "--for", "web-0", "--per-alloc", "0"});
-  ExpectSent<v1::AttachRequest>(R"(volume { id: "db[0]" } allocation: "web-0" job { per_alloc: true })");
+  ExpectSent<v1::AttachRequest>(R"(volume { id: "db[0]" } allocation: "web-0" job { per_alloc: true } steps: true)");
   ExpectUsage({"attach", "db", "--for", "a", "--per-alloc", "-1"}, "per-alloc");
 }
 
@@ -295,11 +295,11 @@ TEST_F(ManagerRequestsTest, AttachesAndDetaches) {
   ExpectSent<v1::AttachRequest>(
       R"(volume { id: "db" } allocation: "web-1" request: "data" read_only: true propagation: PROPAGATION_SLAVE
          options { fs_type: "xfs" } attach_path: ")" +
-      path + "\"");
+      path + "\" steps: true");
   Do({"detach", path});
-  ExpectSent<v1::DetachRequest>("attach_path: \"" + path + "\"");
+  ExpectSent<v1::DetachRequest>("attach_path: \"" + path + "\" steps: true");
   Do({"detach", "data", "--for", "web-1"});
-  ExpectSent<v1::DetachRequest>(R"(allocation: "web-1" request: "data")");
+  ExpectSent<v1::DetachRequest>(R"(allocation: "web-1" request: "data" steps: true)");
   Do({"attachments", "db"});
   ExpectSent<v1::ListAttachmentsRequest>(R"(volume { id: "db" })");
 }
