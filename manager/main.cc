@@ -5,6 +5,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -90,7 +91,9 @@ int Run(const Config& config) {
   const auto until = std::chrono::steady_clock::now() + config.stop_timeout;
   const absl::Status stopped = (*server)->Stop(config.stop_timeout);
   if (!stopped.ok()) EndAsAKillWould("ending in the middle of a call", mooring::Message(stopped));
-  const Watchdog watchdog(until, "something under way in the background does not come to its end");
+  // The calls of the API may have taken all of it, and those in the background have their grace, too.
+  const auto least = std::chrono::steady_clock::now() + config.stop_grace + std::chrono::seconds(5);
+  const Watchdog watchdog(std::max(until, least), "something under way in the background does not come to its end");
   (*manager)->Stop();
   return 0;
 }

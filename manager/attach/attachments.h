@@ -132,6 +132,7 @@ class Attachments {
   void GiveUp(MountRecord& record);
   void Schedule(const MountRecord& record, Clock::duration pause, Clock::duration delay);
   void Attend(const Key& key, Clock::duration pause);
+  absl::Status AttendGuarded(MountRecord& record);
   absl::Status AttendLocked(MountRecord& record);
   void Conclude(const Key& key);
 

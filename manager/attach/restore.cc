@@ -1,5 +1,6 @@
 // What goes on in the background: the restoration at the start, and what failed, until it succeeds.
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <optional>
 #include <string>
@@ -97,10 +98,19 @@ void Attachments::Attend(const Key& key, Clock::duration pause) {
   }
   const auto hold = Lock(key, Clock::now() + settings_.detach_time);
   std::optional<MountRecord> record = journal_.Find(key.first, key.second);
-  const absl::Status status = !record ? absl::OkStatus() : hold.ok() ? AttendLocked(*record) : hold.status();
+  const absl::Status status = !record ? absl::OkStatus() : hold.ok() ? AttendGuarded(*record) : hold.status();
   if (!record || !IsToCome(*record, status)) Conclude(key);
   if (status.ok()) return;
   Schedule(*record, std::min(2 * pause, settings_.longest_retry), pause);
+}
+
+// Of memory that is short, the next try may find more.
+absl::Status Attachments::AttendGuarded(MountRecord& record) {
+  try {
+    return AttendLocked(record);
+  } catch (const std::exception& error) {
+    return Internal(error.what());
+  }
 }
 
 absl::Status Attachments::AttendLocked(MountRecord& record) {

@@ -30,8 +30,18 @@ void WorkLanes::Push(const std::string& lane, Work work, Clock::duration delay) 
     return;
   }
   later_.emplace(Clock::now() + delay, std::make_pair(lane, std::move(work)));
-  if (!timer_.joinable()) timer_ = std::thread([this] { KeepTime(); });
+  StartTimer();
   changed_.notify_all();
+}
+
+// Where there is no thread for it either, the next one that comes for later tries again.
+void WorkLanes::StartTimer() {
+  if (timer_.joinable()) return;
+  try {
+    timer_ = std::thread([this] { KeepTime(); });
+  } catch (const std::system_error& error) {
+    log::Error("no thread to keep the time of work in the background: it waits", {{"cause", error.what()}});
+  }
 }
 
 void WorkLanes::Enqueue(const std::string& name, Work work) {
@@ -49,7 +59,8 @@ void WorkLanes::Enqueue(const std::string& name, Work work) {
     log::Error("no thread for work in the background: it waits", {{"lane", name}, {"cause", error.what()}});
     later_.emplace(Clock::now() + kWithoutThreads, std::make_pair(name, std::move(lane.queue.back())));
     lanes_.erase(name);
-    if (!timer_.joinable()) timer_ = std::thread([this] { KeepTime(); });
+    changed_.notify_all();
+    StartTimer();
   }
 }
 

@@ -38,6 +38,7 @@ class WorkLanes {
 
   void Enqueue(const std::string& lane, Work work);  // these under mutex_
   void Reap();
+  void StartTimer();
 
   void Run(const std::string& lane, std::list<std::thread>::iterator self);
   void KeepTime();

@@ -100,6 +100,7 @@ absl::StatusOr<ClaimAnswer> Claims::Claim(const ClaimRequest& asked, Clock::time
   const auto taken = Take(request, until);
   auto answer = taken.ok() ? absl::StatusOr<ClaimAnswer>(taken->answer) : taken.status();
   if (answer.ok() && answer->claim.publish == ClaimRecord::Publish::kSent) answer = Publish(*taken, until);
+  if (answer.ok() && request.keep && !answer->claim.kept) answer = Keep(*std::move(answer));
   const bool refused_for_now = IsWorthAnotherTry(answer.status()) && !absl::IsResourceExhausted(answer.status());
   if (!answer.ok() && !refused_for_now && !absl::IsCancelled(answer.status())) {
     ClaimRecord refused;
@@ -180,8 +181,9 @@ absl::StatusOr<std::string> Claims::ExternalNodeId(const ClaimRequest& request, 
   return node.fingerprint.node_id;
 }
 
-// Whoever is told that it failed has nothing: a claim that stayed would be nobody's. What another call was granted is
-// that one's. Of a stop it stays, as sent: the same claim again goes on, and a release takes it back.
+// Whoever is granted it and told that it failed has nothing: a claim that stayed would be nobody's. What another call
+// was granted is that one's, and the error says that it stays. Of a stop it stays, as sent: the same claim again goes
+// on, and a release takes it back.
 absl::StatusOr<ClaimAnswer> Claims::Publish(const Taken& taken, Clock::time_point until) {
   const auto hold = LockController(controller_locks_, taken.answer.claim.volume, until);
   auto answer = hold.ok() ? PublishLocked(taken.answer, until) : absl::StatusOr<ClaimAnswer>(hold.status());
@@ -195,6 +197,19 @@ absl::StatusOr<ClaimAnswer> Claims::Publish(const Taken& taken, Clock::time_poin
     case TakenBy::kAnother:
       break;
   }
+  return absl::Status(answer.status().code(), Message(answer.status()) + "; the claim was there before, and stays");
+}
+
+// One that another call of the same claim, which failed, has taken the mark from.
+absl::StatusOr<ClaimAnswer> Claims::Keep(ClaimAnswer answer) {
+  MOORING_ASSIGN_OR_RETURN(const auto claim, Change(answer.claim, [](ClaimRecord& record) {
+                             return record.state == ClaimRecord::State::kTaken && !std::exchange(record.kept, true);
+                           }));
+  if (!claim || claim->state != ClaimRecord::State::kTaken) {
+    return Aborted(fmt::format("the claim on volume {} was released while it was taken: try again",
+                               ToString(answer.claim.volume)));
+  }
+  answer.claim = *claim;
   return answer;
 }
 

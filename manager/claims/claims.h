@@ -89,6 +89,7 @@ class Claims final : public ClaimBroker {
   absl::StatusOr<ClaimAnswer> Publish(const Taken& taken, Clock::time_point until);
   void KeepNoLonger(const ClaimRecord& taken);
   absl::StatusOr<ClaimAnswer> PublishLocked(const ClaimAnswer& taken, Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> Keep(ClaimAnswer answer);
   absl::Status TakeBack(const ClaimRecord& taken, const absl::Status& why, bool locked, Clock::time_point until);
   absl::StatusOr<std::optional<ClaimRecord>> MarkTakenBack(const ClaimRecord& taken, const std::string& why);
   void TakeBackOwed();

@@ -98,8 +98,7 @@ bool PluginProcess::WaitForAll(Clock::time_point until, const std::stop_token& c
 }
 
 void PluginProcess::Terminate() {
-  server_ = ServerOf(socket_path_);
-  if (server_.pid == pid_) server_ = {};
+  server_ = ServerOf(socket_path_, pid_);
   SignalAll(SIGTERM);
 }
 
@@ -136,6 +135,7 @@ absl::Status PluginProcess::End(const EndDeadline& deadline) {
   SignalAll(SIGKILL);
   const bool first = !std::exchange(killed_, true);
   if (WaitForAll(first ? Clock::now() + kTimeToDie : Clock::now(), deadline.given_up())) return absl::OkStatus();
+  if (deadline.IsGivenUp()) return absl::CancelledError(fmt::format("process {} is not waited for any more", pid_));
   return absl::DeadlineExceededError(
       fmt::format("process {} was sent SIGKILL and has not ended yet: it waits in the kernel", pid_));
 }

@@ -40,10 +40,17 @@ bool IsEnded(int pidfd) {
   return ::poll(&asked, 1, 0) != 0;
 }
 
-// The sockets that listen at this path, as they are named in /proc/PID/fd.
-std::vector<std::string> ListeningAt(const std::string& socket_path) {
+// By the directory, whose name no other instance has, and what is in it: a server may have bound it as "//run/…", or
+// below a symbolic link.
+bool IsSamePlace(const std::filesystem::path& bound, const std::filesystem::path& socket_path) {
+  return bound.filename() == socket_path.filename() &&
+         bound.parent_path().filename() == socket_path.parent_path().filename();
+}
+
+// The sockets of the process's network that listen at this path, as they are named in /proc/PID/fd.
+std::vector<std::string> ListeningAt(const std::string& socket_path, pid_t pid) {
   constexpr unsigned long kListens = 1 << 16;  // __SO_ACCEPTCON, see proc_net(5)
-  std::ifstream table("/proc/net/unix");
+  std::ifstream table(fmt::format("/proc/{}/net/unix", pid));
   std::vector<std::string> sockets;
   for (std::string line; std::getline(table, line);) {
     std::istringstream fields(line);
@@ -51,7 +58,7 @@ std::vector<std::string> ListeningAt(const std::string& socket_path) {
     unsigned long flags = 0;
     fields >> address >> references >> protocol >> std::hex >> flags >> type >> state >> inode >> std::ws;
     std::getline(fields, path);
-    if ((flags & kListens) != 0 && path == socket_path) sockets.push_back(fmt::format("socket:[{}]", inode));
+    if ((flags & kListens) != 0 && IsSamePlace(path, socket_path)) sockets.push_back(fmt::format("socket:[{}]", inode));
   }
   return sockets;
 }
@@ -69,12 +76,12 @@ bool HasOneOpen(pid_t pid, const std::vector<std::string>& sockets) {
 
 }  // namespace
 
-SocketServer ServerOf(const std::string& socket_path) {
+SocketServer ServerOf(const std::string& socket_path, pid_t except) {
   const pid_t pid = PidOfServer(socket_path);
-  if (pid <= 0 || pid == ::getpid()) return {};
+  if (pid <= 0 || pid == ::getpid() || pid == except) return {};
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   // Looked at once it is held; where it has not ended after that either, the pid was nobody else's meanwhile.
-  if (process.ok() && HasOneOpen(pid, ListeningAt(socket_path)) && !IsEnded(process.get())) {
+  if (process.ok() && HasOneOpen(pid, ListeningAt(socket_path, pid)) && !IsEnded(process.get())) {
     return {pid, std::move(process)};
   }
   log::Warning(

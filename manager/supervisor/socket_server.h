@@ -17,8 +17,8 @@ struct SocketServer {
 
 // The process that called listen(2) there and has the socket open still: what the socket tells alone is a pid that may
 // be another's by now. Without `process` where nobody serves there, or it cannot be told, which is logged. Never
-// ourselves.
-SocketServer ServerOf(const std::string& socket_path);
+// ourselves, nor `except`.
+SocketServer ServerOf(const std::string& socket_path, pid_t except = 0);
 
 }  // namespace mooring::manager
 

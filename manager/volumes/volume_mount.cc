@@ -76,8 +76,9 @@ absl::Status VolumeManager::Publish(const MountRecord& record, const MountContex
 
 // A plugin in a mount namespace of its own can say OK, and nothing of it is seen here.
 absl::Status VolumeManager::CheckArrived(const MountRecord& record) {
-  MOORING_ASSIGN_OR_RETURN(const PathInfo target, Look(record.target_path));
-  if (IsThere(target)) return absl::OkStatus();
+  const absl::StatusOr<PathInfo> target = kernel_.Find(record.target_path);
+  if (!target.ok()) return OfThisHost(target.status());
+  if (IsThere(*target)) return absl::OkStatus();
   return FailedPrecondition(
       fmt::format("plugin {} says that it published the volume, but nothing is mounted at {} on this host: where the "
                   "plugin is a container, {} has to be bound into it with propagation rshared, at the same path",

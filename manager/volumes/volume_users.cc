@@ -22,7 +22,8 @@ absl::StatusOr<std::vector<std::string>> EntriesOf(const std::string& directory)
   for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
     entries.push_back(at->path().string());
   }
-  if (error && error != std::errc::no_such_file_or_directory) {
+  const bool none = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+  if (error && !none) {
     return ErrnoStatus(error.value(), "look for other users of the volume in", directory);
   }
   return entries;

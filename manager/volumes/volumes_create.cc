@@ -229,7 +229,7 @@ absl::Status Volumes::Validate(const Volume& volume, Clock::time_point until) {
   if (absl::IsUnimplemented(answer.status())) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(answer.status());
   if (answer->has_confirmed()) return absl::OkStatus();
-  const std::string said = WithoutSecretsOf(ValidateRequest(volume, PluginTraits()), CleanText(answer->message()));
+  const std::string said = CleanText(WithoutSecretsOf(ValidateRequest(volume, PluginTraits()), answer->message()));
   return FailedPrecondition(fmt::format("plugin {} says that volume {} cannot be used like this: {}",
                                         Quote(volume.plugin), Quote(IdForPlugin(volume)),
                                         said.empty() ? "it does not say why" : said));

@@ -490,6 +490,8 @@ TEST_F(SupervisorTest, J4_ATryToEndThatBeganBeforeAStopIsNotTakenForOneAfterIt) 
 }
 
 TEST_F(SupervisorTest, J4_TheManagerEndsAtOnceThoughAPluginIsBeingEnded) {
+  settings_.end_time = settings_.end_again = seconds(60);
+  RestartManager();
   ASSERT_OK(RunPlugin("one"));
   const std::string directory = exec_.Processes().front().spec.socket_directory;
   exec_.HangEnds();

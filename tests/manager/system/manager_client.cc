@@ -97,8 +97,9 @@ std::vector<v1::Claim> ManagerClient::Claims() {
   return {response->claims().begin(), response->claims().end()};
 }
 
-absl::StatusOr<v1::Attachment> ManagerClient::Attach(const v1::AttachRequest& request,
-                                                     std::vector<std::string>* steps) {
+absl::StatusOr<v1::Attachment> ManagerClient::Attach(const v1::AttachRequest& asked, std::vector<std::string>* steps) {
+  v1::AttachRequest request = asked;
+  request.set_steps(steps != nullptr);
   grpc::ClientContext context;
   Prepare(context);
   const auto reader = stub_->Attach(&context, request);
