@@ -1,7 +1,0 @@
-get_cmake_property(v VARIABLES)
-foreach(x IN LISTS v)
- if(x MATCHES "DIRECTORY|TOPLEVEL|FILE_NAME|VERSION$")
-  message("${x}=${${x}}")
- endif()
-endforeach()
-execute_process(COMMAND find ${CPACK_TEMPORARY_INSTALL_DIRECTORY})
