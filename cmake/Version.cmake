@@ -1,12 +1,27 @@
-# Configures base/version.h: the release, and the commit it was built from ("unknown" outside a checkout).
-find_package(Git QUIET)
+# Configures base/version.h: the release, and the commit it is built from. That is git's in a checkout ("-dirty" where files
+# of it are changed); in an archive, which `git archive` wrote it into, that of cmake/commit; else "unknown".
+# MOORING_COMMIT_TIME, seconds of 1970, goes with it: packages bear no other time.
+set(MOORING_SOURCE_COMMIT "" CACHE STRING "For a tree that is neither, as in a container: 'HASH SECONDS' (git log -1 --format='%H %ct')")
 set(MOORING_COMMIT "unknown")
-if(GIT_FOUND)
-  execute_process(COMMAND ${GIT_EXECUTABLE} rev-parse --short=12 HEAD
-                  WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
-                  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
-  if(NOT failed)
-    set(MOORING_COMMIT ${commit})
+set(MOORING_COMMIT_TIME "")
+find_package(Git QUIET)
+set(commit_line "${MOORING_SOURCE_COMMIT}")
+set(changed 0)
+if(commit_line STREQUAL "" AND GIT_FOUND AND EXISTS ${PROJECT_SOURCE_DIR}/.git)  # a checkout around us is none of ours
+  set(git ${GIT_EXECUTABLE} -c safe.directory=${PROJECT_SOURCE_DIR} --no-optional-locks)
+  execute_process(COMMAND ${git} log -1 --format=%H\ %ct WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+                  OUTPUT_VARIABLE commit_line OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  execute_process(COMMAND ${git} diff --quiet HEAD -- WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+                  ERROR_QUIET RESULT_VARIABLE changed)
+elseif(commit_line STREQUAL "")
+  file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/commit commit_line LIMIT_COUNT 1)
+endif()
+if(commit_line MATCHES "^([0-9a-f]+) ([0-9]+)$")
+  set(MOORING_COMMIT_TIME ${CMAKE_MATCH_2})
+  string(SUBSTRING ${CMAKE_MATCH_1} 0 12 MOORING_COMMIT)
+  if(changed)
+    string(APPEND MOORING_COMMIT "-dirty")
   endif()
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/base/version.cc.in ${PROJECT_BINARY_DIR}/generated/base/version.cc @ONLY)
+file(WRITE ${PROJECT_BINARY_DIR}/commit.cmake "set(MOORING_COMMIT_TIME \"${MOORING_COMMIT_TIME}\")\n")  # for packaging/deb
