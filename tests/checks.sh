@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # work and patience are the scripts'
 # What the tests that are scripts share: functions test_*, each run in a shell of its own, and what they say of a result.
 # `patience`: seconds until something that should happen counts as missing; `work`: a scratch folder; `logs`: names of the
-# files $work/NAME.log that are shown when a test fails.
+# files $work/NAME.log that are shown when a test fails; `on_failure`, where there is such a function, shows more.
 
 passed=0 failed=0
 
@@ -53,6 +53,7 @@ run_test() {
   say "FAILED  $name"
   sed 's/^/        /' "$work/$name.log"
   for log in "${logs[@]}"; do tail -n 30 "$work/$log.log" | sed "s/^/        $log: /" || true; done
+  if declare -F on_failure >/dev/null; then on_failure || true; fi
 }
 
 # run_tests REGEX: those whose name matches; fails where one does, or where there is none.

@@ -1,10 +1,12 @@
 # shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's
-# dockerd, podman and the manager of these tests. Sourced by run, inside the namespaces.
+# dockerd, podman and the manager of tests with containers. Sourced by their run, inside the namespaces.
 
+container_tests=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 cgroup=/${work##*/}
 export DOCKER_HOST=unix://$work/docker/docker.sock
 export MOORING_MANAGER_SOCKET=$work/manager.sock
 export CONTAINERS_CONF=$work/containers.conf
+export DISABLE_HC_SYSTEMD=true # podman asks after a container's health by timers of systemd, which need not be here
 plugin_socket=/run/docker/plugins/mooring.sock
 
 # start NAME COMMAND...: in the background, its process in $work/NAME.pid: each test has a shell of its own, and the
@@ -37,7 +39,7 @@ start_manager() {
 start_dockerd() {
   start dockerd dockerd --data-root "$work/docker/data" --exec-root "$work/docker/exec" --pidfile "$work/docker/pid" \
     -H "$DOCKER_HOST" --cgroup-parent "$cgroup" --bridge none --iptables=false --ip-forward=false --ip-masq=false \
-    --add-runtime "bounded=$here/runc-bounded" --default-runtime bounded
+    --add-runtime "bounded=$container_tests/runc-bounded" --default-runtime bounded
   await "dockerd serves" docker version
 }
 
@@ -47,9 +49,8 @@ podman_run() {
 }
 
 # Its --runroot may have 50 bytes.
-podman_do() {
-  podman --root "$work/podman/root" --runroot /run/podman-test --tmpdir "$work/podman/tmp" --storage-driver vfs "$@"
-}
+podman_command=(podman --root "$work/podman/root" --runroot /run/podman-test --tmpdir "$work/podman/tmp" --storage-driver vfs)
+podman_do() { "${podman_command[@]}" "$@"; }
 
 write_podman_configuration() {
   cat >"$CONTAINERS_CONF" <<END
@@ -69,7 +70,8 @@ run_plugin_as_process() {
   "$bin/mooring" plugin run mooring.csi --exec "$bin/mooring-plugin --state-dir $work/volumes"
 }
 
-set_up() {
+# A dockerd, and the image "base" for it and podman.
+set_up_engines() {
   mount --bind "$work" "$work"
   mount -t tmpfs run /run       # sockets and locks of engines that may run here are theirs
   mount -t tmpfs shared /dev/shm
@@ -77,15 +79,28 @@ set_up() {
   write_podman_configuration
   start_dockerd
   make_image
+}
+
+set_up() {
+  set_up_engines
   docker_plugin=mooring.csi
   start_manager
   run_plugin_as_process >/dev/null
 }
 
-tear_down() {
-  local name
+remove_containers() {
   docker ps -aq | xargs -r docker rm -f >/dev/null || true
   podman_do rm -fat 0 >/dev/null || true
+}
+
+tear_down_engines() {
+  remove_containers
+  end dockerd TERM
+}
+
+tear_down() {
+  remove_containers
   "$bin/mooring" plugin stop mooring.csi >/dev/null || true
-  for name in manager dockerd; do end "$name" TERM; done
+  end manager TERM
+  tear_down_engines
 }

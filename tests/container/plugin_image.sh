@@ -1,0 +1,116 @@
+# shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's
+# The plugin in its own image, and tasks beside it, as an orchestrator runs them; for tests that source engines.sh and
+# images.sh, too. ENGINE is docker or podman. Endpoints and paths are the host's, which is the namespace of the tests:
+# what containers are to share of it lies below a shared mount, see share.
+
+plugin_image=localhost/mooring:test
+
+# engine ENGINE WORD...
+engine() {
+  case $1 in
+    docker) docker "${@:2}" ;;
+    podman) podman_do "${@:2}" ;;
+    *) fail "there is no engine '$1'" ;;
+  esac
+}
+
+# engine_run ENGINE FLAG... IMAGE WORD...: a container without a network of its own.
+engine_run() {
+  case $1 in
+    docker) docker run --network none "${@:2}" ;;
+    podman) podman_run "${@:2}" ;;
+    *) fail "there is no engine '$1'" ;;
+  esac
+}
+
+# share DIR: a folder that mounts come out of: engines bind nothing with rshared that is not on a shared mount.
+share() {
+  mkdir -p "$1"
+  mount --bind "$1" "$1"
+  mount --make-rshared "$1"
+}
+
+# build_plugin_image ENGINE [TAG]: from the release build.
+build_plugin_image() {
+  local command=docker
+  [ "$1" = docker ] || command=${podman_command[*]}
+  "$MOORING_ROOT/packaging/image" --engine "$command" --prebuilt "$MOORING_ROOT/build/release" --tag "${2:-$plugin_image}" \
+    >/dev/null
+}
+
+# start_plugin ENGINE NAME IMAGE [ENGINE-FLAG...] [-- PLUGIN-FLAG...]: privileged, as orchestrators start it; start_container does
+# not say so. It is not waited for.
+start_plugin() { start_container "${@:1:3}" --privileged "${@:4}"; }
+
+# What it was started with is kept for start_again.
+start_container() {
+  local name=$2
+  printf '%q ' "${@:1}" >"$work/$name.container"
+  start_again "$name"
+}
+
+# start_again NAME [IMAGE]: as it was started, or with another image.
+start_again() {
+  local words engine name image flags=()
+  eval "words=($(<"$work/$1.container"))"
+  engine=${words[0]} name=${words[1]} image=${2:-${words[2]}}
+  words=("${words[@]:3}")
+  while [ ${#words[@]} -gt 0 ] && [ "${words[0]}" != -- ]; do
+    flags+=("${words[0]}")
+    words=("${words[@]:1}")
+  done
+  engine_run "$engine" -d --name "$name" "${flags[@]}" "$image" "${words[@]:1}" >/dev/null
+}
+
+# await_plugin SOCKET: it is ready.
+await_plugin() { "$bin/mooring" csi --endpoint "unix://$1" probe --wait "$patience" >/dev/null; }
+
+# kill_plugin ENGINE NAME: by SIGKILL, and the container is removed.
+kill_plugin() {
+  engine "$1" kill -s KILL "$2" >/dev/null
+  engine "$1" wait "$2" >/dev/null
+  engine "$1" rm "$2" >/dev/null
+}
+
+# stop_plugin ENGINE NAME: by SIGTERM, at which it has to end well, and the container is removed.
+stop_plugin() {
+  engine "$1" stop -t "$patience" "$2" >/dev/null
+  expect "the exit status of $2" "$(engine "$1" inspect -f '{{.State.ExitCode}}' "$2")" 0
+  engine "$1" rm "$2" >/dev/null
+}
+
+# upgrade_plugin ENGINE NAME IMAGE: the old one ends, the new one is started with the same flags.
+upgrade_plugin() {
+  stop_plugin "$1" "$2"
+  start_again "$2" "$3"
+}
+
+# start_task ENGINE NAME [ENGINE-FLAG...]: a container that does nothing, until end_task. Binds as --volume SOURCE:TARGET:rslave.
+start_task() { engine_run "$1" -d --name "$2" "${@:3}" base sleep 100000 >/dev/null; }
+
+in_task() { engine "$1" exec "$2" "${@:3}"; }
+
+end_task() { engine "$1" rm -f "$2" >/dev/null; }
+
+# mounts_in_task ENGINE NAME PATH: the mount points at and below PATH, as the task sees them, a line each.
+mounts_in_task() {
+  in_task "$1" "$2" cat /proc/self/mountinfo | awk -v path="$3" '$5 == path || index($5, path "/") == 1 { print $5 }' | sort
+}
+
+# loops_over DIR: the loop devices over files below it, a line each. By the files' numbers: of the path the kernel tells what it was
+# in the container, and when that is gone not even all of it.
+loops_over() {
+  local files
+  files=$(find "$1" -xdev -type f -exec stat -c '%Hd:%Ld %i' {} + 2>/dev/null || true)
+  losetup -l -n -O NAME,BACK-MAJ:MIN,BACK-INO | awk -v files="$files" '
+    BEGIN { split(files, line, "\n"); for (i in line) wanted[line[i]] = 1 }
+    $2 " " $3 in wanted { print $1 }'
+}
+
+# expect_nothing_left DIR: no mount below it, no loop device over a file there. A device goes a moment after its last mount.
+expect_nothing_left() {
+  expect "what is mounted below $1" "$(mounts_below "$1")" ''
+  await "loop devices over files of $1 are gone: $(loops_over "$1")" no_loops_over "$1"
+}
+
+no_loops_over() { [ -z "$(loops_over "$1")" ]; }
