@@ -1,0 +1,48 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # work, bin, here and patience are run's; the tests use what is set
+# The host of these tests: what is bound into the plugin's container, and how it is asked. Each test has a folder of its own on
+# it: $host, with the orchestrator's tree, shared, in $host/kubelet, and the plugin's state in $host/state.
+
+next_image=localhost/mooring:next
+
+set_up_image_tests() {
+  local engine
+  set_up_engines
+  share "$work/hosts"
+  for engine in docker podman; do
+    build_plugin_image "$engine"
+    engine "$engine" tag "$plugin_image" "$next_image"
+  done
+}
+
+# For checks.sh: what the containers said, which are then gone.
+on_failure() {
+  local engine container
+  for engine in docker podman; do
+    for container in $(engine "$engine" ps -aq); do
+      say "        $engine logs $(engine "$engine" inspect -f '{{.Name}}' "$container"):"
+      engine "$engine" logs "$container" 2>&1 | tail -n 30 | sed 's/^/          /'
+    done
+  done
+  remove_containers
+}
+
+# use_host NAME: from here on.
+use_host() {
+  host=$work/hosts/$1 root=$work/hosts/$1/kubelet
+  socket=$root/plugins/mooring.csi/csi.sock
+  mkdir -p "$root/plugins/mooring.csi" "$root/pods" "$host/state" "$host/records"
+  # As an orchestrator binds it: the folder of the socket, of staging paths and targets, /dev, and what is kept.
+  flags=(-v "$root/plugins/mooring.csi:/csi" -v "$root:$root:rshared" -v /dev:/dev -v "$host/state:/var/lib/mooring"
+    -e MOORING_NODE_ID=n1 -e "MOORING_MOUNT_ROOT=$root")
+}
+
+# leave_host: nothing of the test's volumes is left on it.
+leave_host() {
+  expect_nothing_left "$host"
+  expect "images left" "$(ls -A "$host/state/volumes")" ''
+}
+
+csi() { "$bin/mooring" csi --endpoint "unix://$socket" "$@"; }
+
+# created NAME FLAG...: prints the volume's id.
+created() { csi create "$1" --size 64MiB "${@:2}" --json | jq -r .volume.volume_id; }

@@ -1,0 +1,102 @@
+# shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's
+# What is in the image, how large it is, and how soon it serves.
+
+label() { docker image inspect -f "{{index .Config.Labels \"org.opencontainers.image.$1\"}}" "$plugin_image"; }
+
+# files_of: the names in the image, as tar lists them.
+files_of_image() {
+  local container
+  container=$(docker create "$plugin_image")
+  docker export "$container" | tar -t >"$work/files"
+  docker rm "$container" >/dev/null
+}
+
+test_the_image_says_what_it_is() {
+  local version
+  version=$(engine_run docker --rm "$plugin_image" --version)
+  expect "the program's version" "${version% (*}" "mooring-plugin $(label version)"
+  expect "its licence" "$(label licenses)" Apache-2.0
+  expect "its revision" "$(label revision)" "$(git -C "$MOORING_ROOT" -c safe.directory="$MOORING_ROOT" rev-parse HEAD || echo unknown)"
+  expect "podman's" "$(engine_run podman --rm "$plugin_image" --version)" "$version"
+}
+
+test_the_image_holds_what_runs_and_no_shell() {
+  local program
+  files_of_image
+  for program in mkfs.ext4 e2fsck resize2fs tune2fs mkfs.xfs xfs_db mkfs.btrfs; do
+    docker run --rm --network none --entrypoint "$program" "$plugin_image" -V >"$work/said" 2>&1 || true
+    expect_match "what $program says" "$(<"$work/said")" '[0-9]+\.[0-9]+'
+  done
+  expect "shells" "$(grep -E '/(ba|da|z|k)?sh$|/busybox$|/perl$|/python' "$work/files" || true)" ''
+  expect "what belongs to package managers" "$(grep -E '/(apt|dpkg)$|^etc/apt' "$work/files" || true)" ''
+}
+
+# Each package that a file is of, or that is linked in: its licence, and its name and version for who looks for holes in it.
+test_the_image_keeps_licences_and_names_its_packages() {
+  local package
+  files_of_image
+  for package in libc6 libmount1 libblkid1 libudev1 e2fsprogs xfsprogs btrfs-progs libgrpc++-dev libprotobuf-dev libseccomp-dev; do
+    grep -qx "usr/share/doc/$package/copyright" "$work/files" || fail "no licence of $package"
+    grep -qx "var/lib/dpkg/status.d/$package" "$work/files" || fail "$package is not named"
+  done
+  grep -qx usr/share/doc/mooring/copyright "$work/files" || fail "no licence of ours"
+}
+
+test_the_image_is_small() {
+  local bytes
+  bytes=$(docker save "$plugin_image" | gzip | wc -c)
+  say "compressed: $bytes bytes; unpacked: $(docker image inspect -f '{{.Size}}' "$plugin_image")"
+  [ "$bytes" -le 60000000 ] || fail "the image has $bytes bytes compressed: more than 60 MB"
+}
+
+health() { [ "$(docker inspect -f '{{.State.Health.Status}}' plugin)" = "$1" ]; }
+
+# The engine asks every 30 s; here it is asked to more often.
+test_the_engine_learns_the_plugins_health() {
+  use_host health
+  start_plugin docker plugin "$plugin_image" "${flags[@]}" --health-interval 1s
+  await "the container is healthy" health healthy
+  kill_plugin docker plugin
+  expect_nothing_left "$host"
+}
+
+# process_tree PID: it and its descendants.
+process_tree() {
+  local child children
+  echo "$1"
+  read -ra children < <(cat "/proc/$1/task/"*/children)
+  for child in "${children[@]}"; do process_tree "$child"; done
+}
+
+# The milliseconds from the fork of the container's first process, as /proc has it in hundredths of a second, to the line "ready" in
+# its log.
+start_time() {
+  local process started ready
+  process=$(docker inspect -f '{{.State.Pid}}' plugin)
+  started=$(awk '{ sub(/.*\) /, ""); print $20 * 10 }' "/proc/$process/stat") # since boot
+  ready=$(date -d "$(docker logs plugin 2>&1 | awk '/ ready$/ { print $1; exit }')" +%s%3N)
+  echo $((ready - $(date +%s%3N) + $(awk '{ printf "%d", $1 * 1000 }' /proc/uptime) - started))
+}
+
+# Of the plugin, its mounter and the keeper, in KiB; what they share counts once.
+memory() {
+  local process
+  for process in $(process_tree "$(docker inspect -f '{{.State.Pid}}' plugin)"); do
+    awk '/^Pss:/ { print $2 }' "/proc/$process/smaps_rollup"
+  done | awk '{ sum += $1 } END { print sum }'
+}
+
+# The best of five: others use the machine, too.
+test_it_serves_within_100_ms_of_its_start() {
+  local time best=100000 got memory
+  use_host start
+  for ((time = 0; time < 5; time++)); do
+    start_plugin docker plugin "$plugin_image" "${flags[@]}"
+    await_plugin "$socket"
+    got=$(start_time) memory=$(memory)
+    [ "$got" -ge "$best" ] || best=$got
+    stop_plugin docker plugin
+  done
+  say "start to ready: $best ms; memory: $memory KiB"
+  [ "$best" -le 100 ] || fail "ready $best ms after its start"
+}
