@@ -52,24 +52,28 @@ absl::StatusOr<UniqueFd> LockSocketDirectory(const std::string& socket_path, std
   return fd;
 }
 
-absl::Status ClearSocketPath(const std::string& path, std::string_view flag) {
+absl::StatusOr<bool> IsStaleSocket(const std::string& path, std::string_view flag) {
   const std::string parent(ParentOf(path));
   struct stat status = {};
   if (::stat(parent.c_str(), &status) != 0) return ErrnoStatus(errno, "use the socket's directory", parent);
   if (::lstat(path.c_str(), &status) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at", path);
+    if (errno == ENOENT) return false;
+    return ErrnoStatus(errno, "look at", path);
   }
   if (!S_ISSOCK(status.st_mode)) {
     return FailedPrecondition(fmt::format("{} is there and is no socket: it is not replaced", Quote(path)));
   }
   const int error = Knock(path);
-  if (error == ENOENT) return absl::OkStatus();
-  if (error != ECONNREFUSED) {
-    return FailedPrecondition(
-        fmt::format("{} is served by another process: end that first, or choose another {}", Quote(path), flag));
-  }
-  return ::unlink(path.c_str()) == 0 || errno == ENOENT ? absl::OkStatus()
-                                                        : ErrnoStatus(errno, "remove the stale socket", path);
+  if (error == ENOENT) return false;
+  if (error == ECONNREFUSED) return true;
+  return FailedPrecondition(
+      fmt::format("{} is served by another process: end that first, or choose another {}", Quote(path), flag));
+}
+
+absl::Status ClearSocketPath(const std::string& path, std::string_view flag) {
+  MOORING_ASSIGN_OR_RETURN(const bool stale, IsStaleSocket(path, flag));
+  return !stale || ::unlink(path.c_str()) == 0 || errno == ENOENT ? absl::OkStatus()
+                                                                  : ErrnoStatus(errno, "remove the stale socket", path);
 }
 
 }  // namespace mooring

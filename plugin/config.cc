@@ -18,6 +18,7 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "mounter/propagation.h"
+#include "plugin/kubelet_registration.h"
 
 namespace mooring {
 namespace {
@@ -26,6 +27,7 @@ constexpr std::size_t kLongestPart = 63;  // CSI: of a node id, a topology key's
 constexpr std::string_view kTopologyPrefix = "topology.";
 constexpr std::size_t kLongestDriverName = kLongestPart - kTopologyPrefix.size();
 constexpr std::string_view kNodeKey = "node";
+constexpr std::string_view kRegistry = "plugins_registry";  // below kubelet's root directory
 constexpr std::string_view kPartRule = "at most 63 letters, digits, '-', '_' and '.', a letter or digit first and last";
 
 // As typed.
@@ -40,6 +42,7 @@ struct Flags {
   std::string propagation{ToString(Config().propagation)};
   std::vector<std::string> pools;
   std::vector<std::string> topology;
+  std::string kubelet_registration_dir, kubelet_endpoint;
   std::string stop_timeout = fmt::format("{}", Config().stop_timeout.count());
   std::string log_level = Config().log_level;
   std::string log_format = Config().log_format;
@@ -192,11 +195,42 @@ absl::StatusOr<std::map<std::string, std::string>> ParseTopology(const std::vect
   return topology;
 }
 
-absl::StatusOr<std::string> CheckEndpoint(const std::string& endpoint) {
-  if (endpoint.empty()) return InvalidArgument("--endpoint (or CSI_ENDPOINT) is missing: write unix:///path/csi.sock");
+absl::StatusOr<std::string> CheckSocket(std::string_view flag, const std::string& endpoint) {
   absl::StatusOr<std::string> path = ParseSocketPath(endpoint);
   if (path.ok()) path = NormalisePath("the path", *path);
-  return path.ok() ? path : Wrong("--endpoint", endpoint, Message(path.status()));
+  return path.ok() ? path : Wrong(flag, endpoint, Message(path.status()));
+}
+
+absl::StatusOr<std::string> CheckEndpoint(const std::string& endpoint) {
+  if (endpoint.empty()) return InvalidArgument("--endpoint (or CSI_ENDPOINT) is missing: write unix:///path/csi.sock");
+  return CheckSocket("--endpoint", endpoint);
+}
+
+absl::StatusOr<std::string> CheckRegistrationDir(const std::string& directory, const Config& config) {
+  constexpr std::string_view kFlag = "--kubelet-registration-dir";
+  MOORING_ASSIGN_OR_RETURN(const std::string path, NormalisePath(kFlag, directory));
+  if (!config.serves_node()) return Wrong(kFlag, directory, "kubelet takes node plugins: not with --mode controller");
+  if (path == ParentOf(config.socket_path)) {
+    return Wrong(kFlag, directory, "that is where --endpoint is: give kubelet's, …/plugins_registry");
+  }
+  const absl::Status fits = ParseSocketPath(KubeletRegistration::HiddenPath(path, config.driver_name)).status();
+  return fits.ok() ? absl::StatusOr<std::string>(path) : Wrong(kFlag, directory, Message(fits));
+}
+
+// Under another name the registration directory is a container's view of it, and then the endpoint is another path for
+// kubelet, too: which one, only who made the container knows.
+absl::StatusOr<std::string> CheckKubeletEndpoint(const std::string& endpoint, const Config& config) {
+  const std::string& directory = config.kubelet_registration_dir;
+  if (!endpoint.empty()) {
+    if (directory.empty()) return Wrong("--kubelet-endpoint", endpoint, "give --kubelet-registration-dir, too");
+    return CheckSocket("--kubelet-endpoint", endpoint);
+  }
+  if (directory.empty()) return std::string();
+  if (NameOf(directory) == kRegistry) return config.socket_path;
+  return InvalidArgument(fmt::format(
+      "--kubelet-endpoint is missing: --kubelet-registration-dir {} is not the path that kubelet has for it "
+      "(…/{}), so {} will be another for it, too: give it, as /var/lib/kubelet/plugins/{}/csi.sock",
+      Quote(directory), kRegistry, Quote(config.socket_path), config.driver_name));
 }
 
 absl::StatusOr<Config> Check(const Flags& flags) {
@@ -214,6 +248,11 @@ absl::StatusOr<Config> Check(const Flags& flags) {
   MOORING_ASSIGN_OR_RETURN(config.topology, ParseTopology(flags.topology, config));
   SetNodeId(config, node_id);
   MOORING_ASSIGN_OR_RETURN(config.propagation, ParsePropagationFlag(flags.propagation));
+  if (!flags.kubelet_registration_dir.empty()) {
+    MOORING_ASSIGN_OR_RETURN(config.kubelet_registration_dir,
+                             CheckRegistrationDir(flags.kubelet_registration_dir, config));
+  }
+  MOORING_ASSIGN_OR_RETURN(config.kubelet_endpoint, CheckKubeletEndpoint(flags.kubelet_endpoint, config));
   MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseStopTimeout(flags.stop_timeout));
   MOORING_ASSIGN_OR_RETURN(config.log_level,
                            OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
@@ -257,6 +296,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->type_name("TEXT")
       ->delimiter(',')
       ->allow_extra_args(false);
+  add("--kubelet-registration-dir", flags.kubelet_registration_dir, "MOORING_KUBELET_REGISTRATION_DIR",
+      "register with kubelet, whose directory for that this is: /var/lib/kubelet/plugins_registry");
+  add("--kubelet-endpoint", flags.kubelet_endpoint, "MOORING_KUBELET_ENDPOINT",
+      "the socket as kubelet sees it: its path on the host (default: that of --endpoint)");
   add("--stop-timeout", flags.stop_timeout, "MOORING_STOP_TIMEOUT",
       "seconds that calls under way are given to end after SIGTERM");
   add("--log-level", flags.log_level, "MOORING_LOG_LEVEL", "debug, info, warning or error");

@@ -34,6 +34,8 @@ struct Config {
   std::int64_t max_volumes = 0;                     // per node; 0: no limit
   std::map<std::string, std::string> topology;      // segments of this node, the node id's own among them
   Propagation propagation = Propagation::kInherit;  // of targets for which nobody names one
+  std::string kubelet_registration_dir;             // empty: somebody else registers the plugin with kubelet, or nobody
+  std::string kubelet_endpoint;                     // the socket as kubelet sees it
   std::string log_level = "info";
   std::string log_format = "text";
   std::chrono::seconds stop_timeout{60};  // calls under way may include an mkfs or a check of a filesystem

@@ -103,6 +103,7 @@ absl::Status ConfineFiles(const Territory& territory) {
       Place{"/dev/null", kFile},
       Place{"/dev/urandom", LANDLOCK_ACCESS_FS_READ_FILE},
   };
+  if (!territory.registration_directory.empty()) places.push_back({territory.registration_directory, kSocket});
   for (const std::string& pool : territory.pools) places.push_back({pool, kOwn});
   for (const std::string& links : territory.device_links) {
     // udev removes an empty directory, and makes another one.

@@ -3,7 +3,7 @@
 //
 //   capabilities(7): none, in no set; no_new_privs
 //
-//   landlock(7): files: its state directory, its socket's, its pools'; reading of /etc, /proc, /sys, /usr; no device,
+//   landlock(7): files: its state directory, its sockets', its pools'; reading of /etc, /proc, /sys, /usr; no device,
 //   no TCP
 //
 //   seccomp(2): the calls that gRPC, SQLite and we make; no exec, no fork, no mount, no socket but unix(7), no
@@ -19,9 +19,10 @@
 namespace mooring {
 
 struct Territory {
-  std::string state_dir;                // there already; real
-  std::string socket_directory;         // if it is not there, nothing can be written there
-  std::vector<std::string> pools = {};  // directories of volumes
+  std::string state_dir;                    // there already; real
+  std::string socket_directory;             // if it is not there, nothing can be written there
+  std::string registration_directory = {};  // kubelet's, where there is one
+  std::vector<std::string> pools = {};      // directories of volumes
 
   // Of links to devices. With one, the kernel's and udev's messages on devices may be listened to.
   std::vector<std::string> device_links = {};

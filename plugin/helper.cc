@@ -50,6 +50,7 @@ Allowance AllowanceFor(const Config& config, const std::string& socket_directory
                          .forbidden = {config.state_dir},
                          .kept_free = {socket_directory},
                          .volume_directories = DirectoriesOf(config.pools, {BackendKind::kDirectory})};
+  if (!config.kubelet_registration_dir.empty()) allowance.kept_free.push_back(config.kubelet_registration_dir);
   for (const PoolConfig& pool : config.pools) {
     allowance.most_memory = std::max(allowance.most_memory, pool.bytes);
     if (pool.kind == BackendKind::kDevice) allowance.device_links.push_back(LinksText(pool.path, pool.match));
@@ -66,6 +67,7 @@ absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Confi
   MOORING_ASSIGN_OR_RETURN(Keeper keeper, Keeper::Start(program, allowance, config.log_level, config.log_format));
   MOORING_RETURN_IF_ERROR(Confine({.state_dir = config.state_dir,
                                    .socket_directory = socket_directory,
+                                   .registration_directory = config.kubelet_registration_dir,
                                    .pools = DirectoriesOf(config.pools, {BackendKind::kImage, BackendKind::kDirectory}),
                                    .device_links = DirectoriesOf(config.pools, {BackendKind::kDevice})}));
   return HelperMounter::Start(std::move(keeper), std::move(lost));

@@ -28,6 +28,16 @@ csi::v1::NodeGetCapabilitiesResponse Capabilities(bool grows) {
   return response;
 }
 
+// Kubelet's id of an inline volume, and nothing in the request that says it is one.
+absl::Status WithTheReasonOfKubelet(const absl::Status& status, const PublishSpec& spec) {
+  const bool looks_inline = spec.staging_path.empty() && spec.volume_id.starts_with("csi-");
+  if (!absl::IsNotFound(status) || !looks_inline) return status;
+  return NotFound(
+      fmt::format("{}; if it is an inline volume of Kubernetes, set podInfoOnMount in the CSIDriver object: "
+                  "without it nothing says so",
+                  Message(status)));
+}
+
 void AddUsage(csi::v1::NodeGetVolumeStatsResponse& response, VolumeUsage::Unit unit, const Usage& usage) {
   VolumeUsage* packed = response.add_usage();
   packed->set_unit(unit);
@@ -118,7 +128,7 @@ absl::StatusOr<csi::v1::NodePublishVolumeResponse> NodeService::Publish(
   if (AsksForEphemeral(request)) return PublishEphemeral(request, call);
   MOORING_ASSIGN_OR_RETURN(const PublishSpec spec, ParsePublish(request));
   MOORING_RETURN_IF_ERROR(CheckRoots("target_path", spec.target_path));
-  MOORING_RETURN_IF_ERROR(volumes_.Publish(spec, call));
+  MOORING_RETURN_IF_ERROR(WithTheReasonOfKubelet(volumes_.Publish(spec, call), spec));
   return csi::v1::NodePublishVolumeResponse();
 }
 

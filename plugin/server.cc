@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -33,6 +34,7 @@
 #include "plugin/group_controller_service.h"
 #include "plugin/identity_service.h"
 #include "plugin/image_backend.h"
+#include "plugin/kubelet_registration.h"
 #include "plugin/node_service.h"
 #include "plugin/node_store.h"
 #include "plugin/node_volumes.h"
@@ -143,7 +145,12 @@ struct PluginServer::Parts {
                      {config.node_id, config.max_volumes, config.topology, config.mount_roots,
                       pools.AnyCan(&BackendTraits::grows)}),
         serves_node(config.serves_node()),
-        serves_controller(config.serves_controller()) {}
+        serves_controller(config.serves_controller()) {
+    if (config.kubelet_registration_dir.empty()) return;
+    kubelet.emplace(KubeletRegistration::Settings{.directory = config.kubelet_registration_dir,
+                                                  .driver_name = config.driver_name,
+                                                  .endpoint = config.kubelet_endpoint});
+  }
 
   absl::Status Listen(const Config& config);
   absl::Status Reconcile();
@@ -172,6 +179,7 @@ struct PluginServer::Parts {
   const bool serves_node;
   const bool serves_controller;
   std::unique_ptr<grpc::Server> server;
+  std::optional<KubeletRegistration> kubelet;
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -184,7 +192,8 @@ absl::Status PluginServer::Parts::Listen(const Config& config) {
   const std::string& socket_path = config.socket_path;
   MOORING_ASSIGN_OR_RETURN(const UniqueFd alone, LockSocketDirectory(socket_path, "--endpoint"));
   MOORING_RETURN_IF_ERROR(ClearSocketPath(socket_path, "--endpoint"));
-  // That had to ask who serves there. From the first request on nobody is connected to.
+  if (kubelet) MOORING_RETURN_IF_ERROR(kubelet->CheckSockets());
+  // Those had to ask who serves there. From the first request on nobody is connected to.
   if (config.mounter == MounterKind::kHelper) MOORING_RETURN_IF_ERROR(ConfineServer());
   grpc::ServerBuilder builder;
   grpc::ResourceQuota quota("mooring");
@@ -225,6 +234,7 @@ void PluginServer::Parts::ReconcileUntilDone() {
     const absl::Status status = Reconcile();
     if (status.ok()) {
       log::Info("ready");
+      if (kubelet) kubelet->Announce();  // not before: kubelet would have pods wait for us
     } else {
       log::Error("cannot serve yet", {{"cause", Message(status)}});
     }
@@ -286,6 +296,7 @@ absl::Status PluginServer::Stop(std::chrono::seconds patience) {
     parts_->stopping = true;
     parts_->changed.notify_all();
   }
+  if (parts_->kubelet) parts_->kubelet->Withdraw();  // first, so that kubelet sends nothing more
   parts_->volume_locks->Stop();
   parts_->node_volumes.Stop();
   std::vector<std::string> left = parts_->rpc.Drain(start + patience);

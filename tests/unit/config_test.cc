@@ -24,9 +24,10 @@ using ::testing::UnorderedElementsAre;
 class ConfigTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"CSI_ENDPOINT", "MOORING_ENDPOINT", "MOORING_NODE_ID", "MOORING_STATE_DIR", "MOORING_MODE",
-                             "MOORING_DRIVER_NAME", "MOORING_MAX_VOLUMES", "MOORING_TOPOLOGY", "MOORING_LOG_LEVEL",
-                             "MOORING_LOG_FORMAT", "MOORING_MOUNTER", "MOORING_MOUNT_ROOT"}) {
+    for (const char* name :
+         {"CSI_ENDPOINT", "MOORING_ENDPOINT", "MOORING_NODE_ID", "MOORING_STATE_DIR", "MOORING_MODE",
+          "MOORING_DRIVER_NAME", "MOORING_MAX_VOLUMES", "MOORING_TOPOLOGY", "MOORING_LOG_LEVEL", "MOORING_LOG_FORMAT",
+          "MOORING_MOUNTER", "MOORING_MOUNT_ROOT", "MOORING_KUBELET_REGISTRATION_DIR", "MOORING_KUBELET_ENDPOINT"}) {
       ::unsetenv(name);
       names_.emplace_back(name);
     }
@@ -202,6 +203,41 @@ TEST_F(ConfigTest, PropagationIsAnyOfItsWords) {
   EXPECT_EQ(ParseServing({})->propagation, Propagation::kShared);
   EXPECT_EQ(ParseServing({"--propagation", "private"})->propagation, Propagation::kPrivate);
   ::unsetenv("MOORING_PROPAGATION");
+}
+
+TEST_F(ConfigTest, NobodyRegistersWithKubeletUnlessTold) {
+  EXPECT_EQ(ParseServing({})->kubelet_registration_dir, "");
+  EXPECT_EQ(ParseServing({})->kubelet_endpoint, "");
+}
+
+TEST_F(ConfigTest, KubeletsOwnPathsAreTheHosts) {
+  const auto config = ParseServing({"--kubelet-registration-dir", "/var/lib/kubelet/plugins_registry/"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->kubelet_registration_dir, "/var/lib/kubelet/plugins_registry");
+  EXPECT_EQ(config->kubelet_endpoint, "/run/csi.sock");
+}
+
+TEST_F(ConfigTest, AContainersPathsAreNot) {
+  ExpectRefused(
+      {"--kubelet-registration-dir", "/registration"},
+      "--kubelet-endpoint is missing: --kubelet-registration-dir '/registration' is not the path that kubelet "
+      "has for it (…/plugins_registry), so '/run/csi.sock' will be another for it, too: give it, as "
+      "/var/lib/kubelet/plugins/mooring.csi/csi.sock");
+  ::setenv("MOORING_KUBELET_REGISTRATION_DIR", "/registration", 1);
+  ::setenv("MOORING_KUBELET_ENDPOINT", "unix:///k/plugins/mooring.csi//csi.sock", 1);
+  const auto config = ParseServing({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->kubelet_endpoint, "/k/plugins/mooring.csi/csi.sock");
+}
+
+TEST_F(ConfigTest, WhatKubeletCouldNotRegisterIsRefused) {
+  const std::string directory = "/var/lib/kubelet/plugins_registry";
+  ExpectRefused({"--kubelet-registration-dir", directory, "--mode", "controller"}, "not with --mode controller");
+  ExpectRefused({"--kubelet-registration-dir", "/run"}, "that is where --endpoint is");
+  ExpectRefused({"--kubelet-registration-dir", "relative"}, "--kubelet-registration-dir");
+  ExpectRefused({"--kubelet-registration-dir", "/" + std::string(95, 'd')}, "more than the 107");
+  ExpectRefused({"--kubelet-endpoint", "/k/csi.sock"}, "give --kubelet-registration-dir, too");
+  ExpectRefused({"--kubelet-registration-dir", directory, "--kubelet-endpoint", "tcp://h:1"}, "--kubelet-endpoint");
 }
 
 TEST_F(ConfigTest, ADriverNameIsADomainNameBetweenLetters) {

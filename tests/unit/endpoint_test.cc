@@ -52,6 +52,17 @@ TEST_F(EndpointTest, AStaleSocketIsRemoved) {
   EXPECT_FALSE(Exists());
 }
 
+TEST_F(EndpointTest, AStaleSocketIsToldFromALiveOneAndBothStay) {
+  EXPECT_EQ(IsStaleSocket(socket_, kFlag).value(), false) << "nothing is there";
+  {
+    const UniqueFd server = Bound(socket_);
+    ASSERT_EQ(::listen(server.get(), 1), 0);
+    EXPECT_THAT(IsStaleSocket(socket_, kFlag), FailsWith(StatusCode::kFailedPrecondition, "served by another"));
+  }
+  EXPECT_EQ(IsStaleSocket(socket_, kFlag).value(), true);
+  EXPECT_TRUE(Exists());
+}
+
 TEST_F(EndpointTest, ALiveSocketIsLeftToItsOwner) {
   const UniqueFd server = Bound(socket_);
   ASSERT_EQ(::listen(server.get(), 1), 0);
