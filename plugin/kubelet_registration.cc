@@ -127,14 +127,14 @@ void KubeletRegistration::Run() {
 
 absl::Status KubeletRegistration::Offer() {
   EndServer();
+  struct stat status = {};
+  if (::stat(settings_.directory.c_str(), &status) != 0) return ErrnoStatus(errno, "use", settings_.directory);
   grpc::ServerBuilder builder;
   int bound = 0;
   builder.AddListeningPort(GrpcTarget(hidden_path_), grpc::InsecureServerCredentials(), &bound);
   builder.RegisterService(service_.get());
   server_ = builder.BuildAndStart();
-  struct stat status = {};
   if (server_ == nullptr || bound == 0) {
-    if (::stat(settings_.directory.c_str(), &status) != 0) return ErrnoStatus(errno, "use", settings_.directory);
     return Internal(fmt::format("cannot listen on {}: may this process write in that directory?", Quote(hidden_path_)));
   }
   if (::lstat(hidden_path_.c_str(), &status) != 0) return ErrnoStatus(errno, "look at", hidden_path_);
@@ -148,9 +148,10 @@ absl::Status KubeletRegistration::Offer() {
 void KubeletRegistration::Hear(bool registered, const std::string& error) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!registered) {
-    PutOff("kubelet did not register the plugin",
-           fmt::format("{}; the endpoint it was given, {}, it takes for a path of the host: --kubelet-endpoint names it",
-                       error.empty() ? "it did not say why" : error, Quote(settings_.endpoint)));
+    PutOff(
+        "kubelet did not register the plugin",
+        fmt::format("{}; the endpoint it was given, {}, it takes for a path of the host: --kubelet-endpoint names it",
+                    error.empty() ? "it did not say why" : error, Quote(settings_.endpoint)));
     return;
   }
   offer_at_ = kNever;

@@ -28,14 +28,13 @@ csi::v1::NodeGetCapabilitiesResponse Capabilities(bool grows) {
   return response;
 }
 
-// Kubelet's id of an inline volume, and nothing in the request that says it is one.
+// With kubelet's id of an inline volume, and nothing in the request that says it is one.
 absl::Status WithTheReasonOfKubelet(const absl::Status& status, const PublishSpec& spec) {
   const bool looks_inline = spec.staging_path.empty() && spec.volume_id.starts_with("csi-");
-  if (!absl::IsNotFound(status) || !looks_inline) return status;
-  return NotFound(
-      fmt::format("{}; if it is an inline volume of Kubernetes, set podInfoOnMount in the CSIDriver object: "
-                  "without it nothing says so",
-                  Message(status)));
+  if (!absl::IsFailedPrecondition(status) || !looks_inline) return status;
+  return FailedPrecondition(fmt::format(
+      "{}; if it is an inline volume of Kubernetes, set podInfoOnMount in the CSIDriver object: nothing else says so",
+      Message(status)));
 }
 
 void AddUsage(csi::v1::NodeGetVolumeStatsResponse& response, VolumeUsage::Unit unit, const Usage& usage) {

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+
+	snapshot "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
+	storage "k8s.io/api/storage/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+type kubernetesObject interface {
+	runtime.Object
+	meta.Object
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		core.AddToScheme, apps.AddToScheme, storage.AddToScheme, rbac.AddToScheme, snapshot.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
+
+// build gives the objects of a kustomization. Strict: a field that the type has not, or that stands there twice, is an
+// error; the API server would only warn of it.
+func build(directory string) ([]kubernetesObject, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme,
+		json.SerializerOptions{Yaml: true, Strict: true})
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), directory)
+	if err != nil {
+		return nil, fmt.Errorf("kustomize: %w", err)
+	}
+	var objects []kubernetesObject
+	seen := map[string]bool{}
+	for _, resource := range resources.Resources() {
+		text, err := resource.AsYAML()
+		if err != nil {
+			return nil, err
+		}
+		decoded, _, err := decoder.Decode(text, nil, nil)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", resource.CurId(), err)
+		}
+		object, ok := decoded.(kubernetesObject)
+		if !ok {
+			return nil, fmt.Errorf("%s is no object with a name", resource.CurId())
+		}
+		if seen[resource.CurId().String()] {
+			return nil, fmt.Errorf("%s is there twice", resource.CurId())
+		}
+		seen[resource.CurId().String()] = true
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
+// all gives the objects of one type.
+func all[T kubernetesObject](objects []kubernetesObject) []T {
+	var found []T
+	for _, object := range objects {
+		if one, ok := object.(T); ok {
+			found = append(found, one)
+		}
+	}
+	return found
+}

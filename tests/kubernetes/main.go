@@ -1,0 +1,54 @@
+// Holds packaging/kubernetes to what it has to be, without a cluster: each kustomization is built as kubectl does, each
+// object decoded strictly into Kubernetes' own types, and what must match is compared: among the objects, with the
+// plugin's own command line, and with what kubelet and the sidecars are known to ask for.
+//
+//	check-manifests packaging/kubernetes mooring-plugin mooring
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: check-manifests DIRECTORY MOORING-PLUGIN MOORING")
+		os.Exit(2)
+	}
+	directory := os.Args[1]
+	plugin, err := askPlugin(os.Args[2], os.Args[3])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	faults := 0
+	report := func(where string) func(string, ...any) {
+		return func(format string, values ...any) {
+			faults++
+			fmt.Printf("FAULT  %s: %s\n", where, fmt.Sprintf(format, values...))
+		}
+	}
+
+	var examples []kubernetesObject
+	if examples, err = build(filepath.Join(directory, "examples")); err != nil {
+		report("examples")("%v", err)
+	}
+	for _, name := range []string{"default", "one-node", "classic"} {
+		objects, err := build(filepath.Join(directory, name))
+		if err != nil {
+			report(name)("%v", err)
+			continue
+		}
+		check(&cluster{objects: objects, plugin: plugin, fault: report(name)})
+		fmt.Printf("%s: %d objects\n", name, len(objects))
+	}
+	// All that the examples name is in the fullest of them.
+	if objects, err := build(filepath.Join(directory, "one-node")); err == nil {
+		checkExamples(&cluster{objects: objects, plugin: plugin, fault: report("examples")}, examples)
+		fmt.Printf("examples: %d objects\n", len(examples))
+	}
+	if faults > 0 {
+		os.Exit(1)
+	}
+}
