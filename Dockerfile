@@ -8,9 +8,10 @@ WORKDIR /source
 COPY packaging packaging
 RUN packaging/install-deps build run
 COPY . .
-RUN cmake --preset release -DMOORING_TESTS=OFF && \
-    cmake --build --preset release --target mooring mooring-mounter mooring-plugin
+ARG REVISION=unknown
 ARG SOURCE_DATE_EPOCH
+RUN cmake --preset release -DMOORING_TESTS=OFF -DMOORING_SOURCE_COMMIT="${REVISION} ${SOURCE_DATE_EPOCH}" && \
+    cmake --build --preset release --target mooring mooring-mounter mooring-plugin
 RUN packaging/image-root build/release/bin /image
 
 # From here on packaging/image --prebuilt takes the same lines, with the files from its context.

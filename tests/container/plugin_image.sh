@@ -90,7 +90,9 @@ start_task() { engine_run "$1" -d --name "$2" "${@:3}" base sleep 100000 >/dev/n
 
 in_task() { engine "$1" exec "$2" "${@:3}"; }
 
-end_task() { engine "$1" rm -f "$2" >/dev/null; }
+end_task() {
+  if [ "$1" = podman ]; then podman_do rm -f -t 0 "$2"; else engine "$1" rm -f "$2"; fi >/dev/null
+}
 
 # mounts_in_task ENGINE NAME PATH: the mount points at and below PATH, as the task sees them, a line each.
 mounts_in_task() {

@@ -105,6 +105,7 @@ kubelet_unpublish() {
   csi unpublish "$(id_of "$1")" --target-path "$target"
   remove_as_kubelet "$target"
   rm -f "$(dirname "$target")/vol_data.json" "$host/records/$1.pod-$2"
+  if is_block "$1"; then return; fi # the folder is that of other pods, too
   remove_as_kubelet "$(dirname "$target")"
 }
 
