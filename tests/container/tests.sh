@@ -135,7 +135,7 @@ plugin_runs_in_a_container() {
   local engine=$1 name=boxed.csi state=$work/$1-state user=user container
   shift
   mkdir -p "$state"
-  "$bin/mooring" plugin run "$name" --image localhost/mooring-plugin:test --bind "$state:/state" "$@" \
+  "$bin/mooring" plugin run "$name" --image "$plugin_image" --bind "$state:/state" "$@" \
     -- --state-dir /state --driver-name "$name"
   expect_match "its status" "$("$bin/mooring" plugin status "$name")" 'healthy'
   container=$(containers_of "$engine" "$name")
@@ -164,13 +164,13 @@ is_another() { [ -n "$(containers_of "$2" "$3")" ] && [ "$(containers_of "$2" "$
 is_healthy() { "$bin/mooring" plugin status "$1" --json | jq -e '.plugins[0].nodes.healthy == 1'; }
 
 test_the_plugin_runs_in_a_container_of_docker() {
-  make_plugin_image docker
+  build_plugin_image docker
   plugin_runs_in_a_container docker
 }
 
 # Its API service is the engine.
 test_the_plugin_runs_in_a_container_of_podman() {
-  make_plugin_image podman_do
+  build_plugin_image podman
   start podman podman_do system service --time 0 "unix://$work/podman.sock"
   await "podman serves" test -S "$work/podman.sock"
   plugin_runs_in_a_container podman_do --engine "unix://$work/podman.sock"
@@ -180,9 +180,9 @@ test_the_plugin_runs_in_a_container_of_podman() {
 # As /run is after one: nothing tells of the instance any more, and its container is still in the engine.
 test_what_a_reboot_has_left_of_a_plugin_is_removed() {
   local name=rebooted.csi container others state=$work/rebooted-state
-  make_plugin_image docker
+  build_plugin_image docker
   mkdir -p "$state"
-  "$bin/mooring" plugin run "$name" --image localhost/mooring-plugin:test --bind "$state:/state" \
+  "$bin/mooring" plugin run "$name" --image "$plugin_image" --bind "$state:/state" \
     -- --state-dir /state --driver-name "$name"
   container=$(containers_of docker "$name")
   others=$(docker run -d --network none --label mooring.manager=ffff --label "mooring.plugin=$name" \
