@@ -44,7 +44,7 @@ test_the_image_keeps_licences_and_names_its_packages() {
 test_the_image_is_small() {
   local bytes
   bytes=$(docker save "$plugin_image" | gzip | wc -c)
-  say "compressed: $bytes bytes; unpacked: $(docker image inspect -f '{{.Size}}' "$plugin_image")"
+  figure "compressed: $bytes bytes; unpacked: $(docker image inspect -f '{{.Size}}' "$plugin_image")"
   [ "$bytes" -le 60000000 ] || fail "the image has $bytes bytes compressed: more than 60 MB"
 }
 
@@ -77,25 +77,39 @@ start_time() {
   echo $((ready - $(date +%s%3N) + $(awk '{ printf "%d", $1 * 1000 }' /proc/uptime) - started))
 }
 
-# Of the plugin, its mounter and the keeper, in KiB; what they share counts once.
+# memory Rss|Anonymous: of the plugin, its mounter and the keeper, in KiB: all that is mapped, or what is theirs alone.
 memory() {
   local process
   for process in $(process_tree "$(docker inspect -f '{{.State.Pid}}' plugin)"); do
-    awk '/^Pss:/ { print $2 }' "/proc/$process/smaps_rollup"
+    awk -v what="$1:" '$1 == what { print $2 }' "/proc/$process/smaps_rollup"
   done | awk '{ sum += $1 } END { print sum }'
 }
 
-# The best of five: others use the machine, too.
+# Others use the machine, too: one start in twenty has to be undisturbed.
 test_it_serves_within_100_ms_of_its_start() {
-  local time best=100000 got memory
+  local time got best=100000
   use_host start
-  for ((time = 0; time < 5; time++)); do
+  for ((time = 0; time < 20; time++)); do
     start_plugin docker plugin "$plugin_image" "${flags[@]}"
     await_plugin "$socket"
-    got=$(start_time) memory=$(memory)
+    got=$(start_time)
     [ "$got" -ge "$best" ] || best=$got
+    [ "$best" -gt 100 ] || break
     stop_plugin docker plugin
   done
-  say "start to ready: $best ms; memory: $memory KiB"
   [ "$best" -le 100 ] || fail "ready $best ms after its start"
+  figure "start to ready: $best ms; memory of plugin, keeper and mounter: RSS $(memory Rss) KiB, of it anonymous $(memory Anonymous) KiB"
+  [ "$(memory Anonymous)" -le $((6 * 1024)) ] || fail "more than 6 MiB of memory of their own"
+  stop_plugin docker plugin
+}
+
+# To the byte, whatever builds it. The engines note the time, or the container that it was built by, beside the files.
+test_the_same_programs_give_the_same_files() {
+  local engine first
+  for engine in docker podman; do
+    first=$(engine "$engine" image inspect -f '{{.RootFS.Layers}}' "$plugin_image")
+    build_plugin_image "$engine" localhost/mooring:again
+    expect "the files of $engine's second image" \
+      "$(engine "$engine" image inspect -f '{{.RootFS.Layers}}' localhost/mooring:again)" "$first"
+  done
 }
