@@ -2,8 +2,9 @@
 # The smallest set of privileges that works, and what each capability beyond it is for (docs/containers.md).
 
 # No --privileged: one capability, loop devices, and the engine's own seccomp profile.
-least=(--cap-drop ALL --cap-add SYS_ADMIN --security-opt apparmor=unconfined --security-opt no-new-privileges --read-only
-  --device-cgroup-rule 'b 7:* rwm' --device-cgroup-rule 'c 10:237 rwm')
+confined=(--cap-drop ALL --security-opt apparmor=unconfined --security-opt no-new-privileges --read-only)
+device_rules=(--device-cgroup-rule 'b 7:* rwm' --device-cgroup-rule 'c 10:237 rwm')
+least=("${confined[@]}" "${device_rules[@]}" --cap-add SYS_ADMIN)
 # With all there is to have.
 more=(CHOWN DAC_OVERRIDE FOWNER FSETID MKNOD)
 
@@ -94,9 +95,8 @@ use_DAC_OVERRIDE() {
 }
 
 # With a /dev of the container's own, which lacks the nodes of loop devices: of those that are there, and of new ones.
-use_MKNOD() {
-  kubelet_provision db 64MiB && kubelet_stage db
-}
+use_MKNOD() { use_loop_device; }
+use_loop_device() { kubelet_provision db 64MiB && kubelet_stage db; }
 
 # start_for CAPABILITY ADDED...: with the flags of everybody, but for MKNOD, which is about /dev.
 start_for() {
@@ -147,3 +147,22 @@ test_FOWNER_is_for_the_group_of_a_volume_of_somebody() {
 test_FSETID_is_for_the_group_of_a_volumes_files() { capability_is_for FSETID ''; }
 test_DAC_OVERRIDE_is_for_targets_in_folders_of_others() { capability_is_for DAC_OVERRIDE 'Permission denied'; }
 test_MKNOD_is_for_a_dev_of_its_own() { capability_is_for MKNOD "open the loop device '/dev/loop"; }
+
+# Without one of the three that the smallest set is made of.
+is_refused_with() {
+  engine=docker
+  use_host "$1"
+  start_container docker plugin "$plugin_image" "${@:3}" "${flags[@]}"
+  refused "$2" serves loop_device
+  kill_plugin docker plugin
+  expect_nothing_left "$host"
+}
+
+test_SYS_ADMIN_is_for_mounts() {
+  local others
+  mapfile -t others < <(with "${more[@]}")
+  is_refused_with no-sys-admin 'Operation not permitted' "${confined[@]}" "${device_rules[@]}" "${others[@]}"
+}
+test_the_device_rules_are_for_loop_devices() {
+  is_refused_with no-devices 'Operation not permitted' "${confined[@]}" --cap-add SYS_ADMIN
+}
