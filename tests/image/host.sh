@@ -14,7 +14,23 @@ set_up_image_tests() {
   done
 }
 
-# For checks.sh: what the containers said, which are then gone.
+# What a test that failed has left attached, kubelet's devices first. (Its mounts go with the namespace.)
+detach_loops() {
+  local record device
+  for record in "$work"/hosts/*/records/*.loop-*; do
+    [ ! -e "$record" ] || losetup -d "$(<"$record")" 2>/dev/null || true
+  done
+  mounts_below "$work/hosts" | tac | while read -r device; do umount -- "$device"; done
+  loops_over "$work/hosts" | while read -r device; do losetup -d "$device"; done
+}
+
+tear_down_image_tests() {
+  remove_containers
+  detach_loops
+  tear_down_engines
+}
+
+# For checks.sh: what the containers said.
 on_failure() {
   local engine container
   for engine in docker podman; do
@@ -24,6 +40,7 @@ on_failure() {
     done
   done
   remove_containers
+  detach_loops
 }
 
 # use_host NAME: from here on.

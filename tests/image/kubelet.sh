@@ -94,6 +94,7 @@ hold_device() {
 
 let_go_of_device() {
   losetup -d "$(recorded "$1" "loop-$2")"
+  rm "$host/records/$1.loop-$2"
   umount "$(device_of "$1" "$2")"
   rm "$(device_of "$1" "$2")"
 }
@@ -164,7 +165,10 @@ kubelet_start_plugin() {
 kubelet_reboot() {
   local record target
   kill_plugin "$engine" plugin
-  for record in "$host"/records/*.loop-*; do losetup -d "$(<"$record")"; done
+  for record in "$host"/records/*.loop-*; do
+    losetup -d "$(<"$record")"
+    rm "$record"
+  done
   mounts_below "$root" | tac | while read -r target; do umount -- "$target"; done
   loops_over "$host/state" | while read -r target; do losetup -d "$target"; done
   await "no loop device" no_loops_over "$host/state"
