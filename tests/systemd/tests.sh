@@ -1,14 +1,12 @@
 # shellcheck shell=bash disable=SC2154 # MOORING_ROOT is run's
 # The tests. They go by their names' order, each from what the ones before left: 1 has an idle manager, the others a plugin.
 
-property() { inside systemctl show --value --property "$2" "$1"; }
 plugin_process() { inside sh -c "grep -lsz '^/build/mooring-plugin' /proc/[0-9]*/cmdline; true"; } # others end meanwhile
-is_mounted() { inside findmnt --noheadings --mountpoint "$1"; }
 claims() { inside mooring claims --json | jq '.claims | length'; }
 
 test_1_the_units_are_well_formed() {
   expect "what systemd-analyze finds" "$(inside systemd-analyze verify --man=no --recursive-errors=yes \
-    /etc/units/mooring-manager.service /etc/units/mooring-manager.socket 2>&1)" ''
+    mooring-manager.service mooring-manager.socket 2>&1)" ''
 }
 
 test_2_the_first_client_starts_it() {
@@ -53,7 +51,7 @@ test_4_volumes_and_plugins_outlive_it() {
 
 # The unit of mount.csi.8, as it stands there.
 test_5_a_mount_unit_mounts_a_volume() {
-  sed -n '/^\[Unit\]/,/^WantedBy=/p' "$MOORING_ROOT/docs/man/mount.csi.8" | inside tee /etc/units/srv-db.mount
+  sed -n '/^\[Unit\]/,/^WantedBy=/p' "$MOORING_ROOT/docs/man/mount.csi.8" | inside tee /etc/systemd/system/srv-db.mount
   inside systemctl daemon-reload
   inside systemctl stop mooring-manager.service
   inside systemctl start srv-db.mount

@@ -1,32 +1,17 @@
 // docs/man/ is well formed, and mooring.8 tells of every command and flag that the program has.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <regex>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/testing/run_mooring.h"
+#include "tests/support/man_page.h"
 
 namespace mooring::cli {
 namespace {
 
-constexpr char kPage[] = MOORING_SOURCE_DIR "/docs/man/mooring.8";
-
-std::string Page() {
-  std::ifstream file(kPage, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::vector<std::string> Matches(const std::string& text, const char* pattern) {
-  const std::regex regex(pattern);
-  std::vector<std::string> matches;
-  for (std::sregex_iterator at(text.begin(), text.end(), regex), end; at != end; ++at) matches.push_back((*at)[1]);
-  return matches;
-}
+using mooring::testing::HasWord;
+using mooring::testing::Matches;
 
 std::string Help(std::vector<std::string> command) {
   command.emplace_back("--help");
@@ -39,21 +24,9 @@ std::vector<std::string> Subcommands(const std::vector<std::string>& command) {
   return list == std::string::npos ? std::vector<std::string>() : Matches(help.substr(list), "\n  ([a-z-]+) ");
 }
 
-bool HasWord(const std::string& page, const std::string& word) {
-  return std::regex_search(page, std::regex("(^|[ \n])" + word + "($|[ \n])"));
-}
-
-void ExpectFlags(const std::string& page, const std::vector<std::string>& command) {
-  for (const std::string& flag : Matches(Help(command), "\n  (?:-.,)?-(-[a-z-]+)")) {
-    if (flag == "-help" || flag == "-version") continue;
-    EXPECT_TRUE(HasWord(page, flag)) << testing::PrintToString(command) << " -" << flag;
-  }
-}
-
 TEST(ManPageTest, IsWellFormed) {
-  if (std::system("command -v mandoc >/dev/null") != 0) GTEST_SKIP() << "mandoc is not installed";
-  EXPECT_EQ(std::system((std::string("mandoc -Tlint -Wwarning ") + kPage).c_str()), 0);
-  EXPECT_EQ(std::system("mandoc -Tlint -Wwarning " MOORING_SOURCE_DIR "/docs/man/mount.csi.8"), 0);
+  mooring::testing::ExpectWellFormed("mooring.8");
+  mooring::testing::ExpectWellFormed("mount.csi.8");
 }
 
 void ExpectCommand(const std::string& page, const std::vector<std::string>& command) {
@@ -61,7 +34,7 @@ void ExpectCommand(const std::string& page, const std::vector<std::string>& comm
     EXPECT_TRUE(HasWord(page, command.back())) << command.back();
   }
   const bool flags_elsewhere = !command.empty() && command.front() == "csi";  // in docs/cli.md
-  if (!flags_elsewhere) ExpectFlags(page, command);
+  if (!flags_elsewhere) mooring::testing::ExpectFlags(page, Help(command));
   for (const std::string& below : Subcommands(command)) {
     std::vector<std::string> longer = command;
     longer.push_back(below);
@@ -71,7 +44,7 @@ void ExpectCommand(const std::string& page, const std::vector<std::string>& comm
 
 TEST(ManPageTest, TellsOfEveryCommandAndFlag) {
   EXPECT_GE(Subcommands({}).size(), 7U);
-  ExpectCommand(Page(), {});
+  ExpectCommand(mooring::testing::Page("mooring.8"), {});
 }
 
 }  // namespace

@@ -1,0 +1,53 @@
+// What the tests of docs/man share. MOORING_SOURCE_DIR is the including file's.
+#ifndef MOORING_TESTS_SUPPORT_MAN_PAGE_H_
+#define MOORING_TESTS_SUPPORT_MAN_PAGE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace mooring::testing {
+
+inline std::string PagePath(const std::string& name) { return MOORING_SOURCE_DIR "/docs/man/" + name; }
+
+inline std::string Page(const std::string& name) {
+  std::ifstream file(PagePath(name), std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline std::vector<std::string> Matches(const std::string& text, const char* pattern) {
+  const std::regex regex(pattern);
+  std::vector<std::string> matches;
+  for (std::sregex_iterator at(text.begin(), text.end(), regex), end; at != end; ++at) matches.push_back((*at)[1]);
+  return matches;
+}
+
+inline bool HasWord(const std::string& page, const std::string& word) {
+  return std::regex_search(page, std::regex("(^|[ \n])" + word + "($|[ \n])"));
+}
+
+// Each flag that `help` has, and each variable that stands for one. mdoc(7) writes a flag with one dash less.
+inline void ExpectFlags(const std::string& page, const std::string& help) {
+  for (const std::string& flag : Matches(help, "\n  (?:-.,)?-(-[a-z-]+)")) {
+    if (flag == "-help" || flag == "-version") continue;
+    EXPECT_TRUE(HasWord(page, flag)) << "-" << flag << " of:\n" << help.substr(0, help.find('\n'));
+  }
+}
+
+inline void ExpectVariables(const std::string& page, const std::string& help) {
+  for (const std::string& name : Matches(help, "\\(Env:([A-Z_]+)\\)")) EXPECT_TRUE(HasWord(page, name)) << name;
+}
+
+inline void ExpectWellFormed(const std::string& name) {
+  if (std::system("command -v mandoc >/dev/null") != 0) GTEST_SKIP() << "mandoc is not installed";
+  EXPECT_EQ(std::system(("mandoc -Tlint -Wwarning " + PagePath(name)).c_str()), 0);
+}
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_SUPPORT_MAN_PAGE_H_

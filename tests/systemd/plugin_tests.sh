@@ -1,0 +1,109 @@
+# shellcheck shell=bash disable=SC2154 # MOORING_ROOT is run's
+# Those of mooring-plugin.service, after the manager's. What is a host for the plugin here are the namespaces of systemd.
+
+csi() { inside env CSI_ENDPOINT=unix:///run/mooring-plugin/csi.sock mooring csi "$@"; }
+id_of() { csi create "$@" --json | jq -r .volume.volume_id; }
+stage() { csi stage "$1" --staging-path "/srv/stage-$2" "${@:3}"; }
+publish() { csi publish "$1" --staging-path "/srv/stage-$2" --target-path "/srv/tasks/$2" "${@:3}"; }
+status_of() { inside sh -c "sed -n 's/^$2:[[:space:]]*//p' /proc/$1/status"; }
+
+# volume NAME CREATE-FLAG...: its id, staged at /srv/stage-NAME and published at /srv/tasks/NAME.
+volume() {
+  local id
+  id=$(id_of "$@") && inside mkdir -p "/srv/stage-$1" /srv/tasks && stage "$id" "$1" >/dev/null &&
+    publish "$id" "$1" >/dev/null && printf '%s\n' "$id"
+}
+
+take_away() {
+  csi unpublish "$1" --target-path "/srv/tasks/$2"
+  csi unstage "$1" --staging-path "/srv/stage-$2"
+  csi delete "$1"
+}
+
+test_p1_the_unit_is_well_formed() {
+  expect "what systemd-analyze finds" "$(inside systemd-analyze verify --man=no --recursive-errors=yes \
+    mooring-plugin.service 2>&1)" ''
+}
+
+# "| `mooring-plugin.service` | 4.2 |" of docs/packages.md, as systemd-analyze has it: 42.
+recorded() { sed -nE "s/^\| \`$1\` \| ([0-9]+)\.([0-9]) \|.*/\1\2/p" "$MOORING_ROOT/docs/packages.md"; }
+
+test_p2_the_units_are_as_secure_as_the_documentation_says() {
+  local unit
+  for unit in mooring-plugin.service mooring-manager.service; do
+    expect_match "what is recorded of $unit" "$(recorded $unit)" '^[0-9]+$'
+    inside systemd-analyze security --offline=true --no-pager --threshold="$(recorded $unit)" \
+      "/usr/lib/systemd/system/$unit" | tail -n 1
+  done
+}
+
+test_p3_it_starts_with_its_user_and_directory_and_is_confined() {
+  local keeper process
+  inside systemd-sysusers mooring-plugin.conf
+  inside systemd-tmpfiles --create mooring-plugin.conf mooring-manager.conf
+  inside systemctl start mooring-plugin.service
+  await "it is ready" csi probe
+  expect_match "the socket's directory" "$(inside stat -c '%U:%G %a' /run/mooring-plugin)" '^[a-z]+:mooring 2?7[57]0$'
+  expect "who may use the socket" "$(inside stat -c '%G %a' /run/mooring-plugin/csi.sock)" 'mooring 660'
+  process=$(property mooring-plugin.service MainPID)
+  expect "its mount namespace" "$(inside readlink "/proc/$process/ns/mnt")" "$(inside readlink /proc/1/ns/mnt)"
+  expect "the plugin's capabilities" "$(status_of "$process" CapPrm)" 0000000000000000
+  keeper=$(inside cat "/proc/$process/task/$process/children")
+  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SYS_ADMIN, SYS_RESOURCE, MKNOD.
+  expect "what the helper may beyond that" "$((0x$(status_of "${keeper% }" CapBnd) & ~0x920001b))" 0
+  expect "no_new_privs" "$(status_of "${keeper% }" NoNewPrivs)" 1
+  expect "a filter of system calls" "$(status_of "${keeper% }" Seccomp)" 2
+}
+
+# Reading the kernel's log stands for what no volume is on.
+# shellcheck disable=SC2016 # for the inner shell
+test_p4_no_other_device_is_opened() {
+  local join='echo $$ >/sys/fs/cgroup/system.slice/mooring-plugin.service/cgroup.procs'
+  inside mknod /root/kmsg c 1 11
+  inside sh -c 'exec 3</root/kmsg'
+  refused "Operation not permitted" inside sh -c "$join && exec 3</root/kmsg"
+}
+
+test_p5_each_kind_of_volume_works_under_its_restrictions() {
+  local id kind
+  for kind in ext4 xfs btrfs; do
+    id=$(volume "$kind" --size 400MiB --fs-type "$kind")
+    expect "what the host sees of $kind" "$(inside findmnt -n -o FSTYPE --mountpoint "/srv/tasks/$kind")" "$kind"
+    inside sh -c "echo written >/srv/tasks/$kind/f"
+    csi snapshot create "of-$kind" --volume "$id" --json | jq -r .snapshot.snapshot_id | {
+      read -r snapshot
+      csi snapshot delete "$snapshot"
+    }
+    csi expand "$id" --size 500MiB
+    take_away "$id" "$kind"
+  done
+  id=$(id_of raw --size 16MiB --block)
+  inside mkdir -p /srv/stage-raw
+  stage "$id" raw --block
+  publish "$id" raw --block
+  inside dd if=/dev/zero of=/srv/tasks/raw bs=1M count=16 conv=notrunc,fsync status=none
+  take_away "$id" raw
+}
+
+test_p6_volumes_stay_over_a_restart_and_a_kill() {
+  local id process
+  id=$(volume kept --size 64MiB)
+  inside sh -c 'echo kept >/srv/tasks/kept/f'
+  inside systemctl restart mooring-plugin.service
+  await "it is ready" csi probe
+  expect "what is read after a restart" "$(inside cat /srv/tasks/kept/f)" kept
+  process=$(property mooring-plugin.service MainPID)
+  inside systemctl kill --kill-whom=main --signal=KILL mooring-plugin.service
+  await "another process" inside sh -c "test \$(systemctl show --value -p MainPID mooring-plugin.service) -gt 0 &&
+    test \$(systemctl show --value -p MainPID mooring-plugin.service) -ne $process"
+  await "it is ready" csi probe
+  expect "what is read after a kill" "$(inside cat /srv/tasks/kept/f)" kept
+  publish "$id" kept # the same once more
+  inside systemctl stop mooring-plugin.service
+  expect "how it ended" "$(property mooring-plugin.service Result)" success
+  expect "what is read after a stop" "$(inside cat /srv/tasks/kept/f)" kept
+  inside systemctl start mooring-plugin.service
+  await "it is ready" csi probe
+  take_away "$id" kept
+  expect "what is mounted" "$(inside findmnt -n -l -o TARGET | grep /srv/ || true)" ''
+}
