@@ -1,0 +1,98 @@
+# shellcheck shell=bash disable=SC2154,SC2016 # run's, dpkg-query's
+# What is in the packages.
+
+names=(mooring-cli mooring-manager mooring-plugin)
+package() { printf '%s\n' "$work/packages/$1"_*.deb; }
+unpack() { [ -d "$work/tree/$1" ] || dpkg-deb -R "$(package "$1")" "$work/tree/$1"; }
+programs_of() { find "$work/tree/$1/usr/bin" "$work/tree/$1/usr/libexec" -type f 2>/dev/null || true; }
+files_of() { dpkg-deb --fsys-tarfile "$(package "$1")" | tar -t | sed 's/^\.//' | grep -v '/$' | LC_ALL=C sort; }
+
+test_a1_each_file_is_in_its_package() {
+  local name
+  for name in "${names[@]}"; do
+    expect "what $name has, but for its documents" "$(files_of "$name" | grep -v "^/usr/share/doc/$name/")" \
+      "$(sed -n "/^\[$name\]/,/^\$/p" "$here/expected-files" | grep ^/)"
+  done
+}
+
+test_a2_lintian_finds_nothing_that_is_not_stated() {
+  lintian --no-cfg --allow-root --fail-on error,warning,info --display-info "$work"/packages/*.deb
+}
+
+# The names under which a package may be depended on: its own, and those that it provides.
+names_of() { dpkg-query -W -f '${Package}, ${Provides}\n' "$1" | tr ',' '\n' | awk 'NF { print $1 }'; }
+
+test_a3_they_depend_on_what_their_programs_load() {
+  local name program library depends
+  for name in "${names[@]}"; do
+    unpack "$name"
+    depends=$(dpkg-deb -f "$(package "$name")" Depends | tr ',|' '\n' | awk '{ print $1 }')
+    for program in $(programs_of "$name"); do
+      for library in $(readelf -dW "$program" | sed -nE 's/.*\(NEEDED\).*\[(lib.*)\]/\1/p'); do
+        names_of "$(dpkg-query -S "*/$library" | sed -n '1s/[:,].*//p')" | grep -qxF "$depends" || fail "$name loads $library"
+      done
+    done
+  done
+}
+
+# Compressing the same bytes, which is what takes the time, gives the same bytes.
+test_a4_packing_again_gives_the_same_bytes() {
+  local name part
+  mkdir "$work/elsewhere" # a folder is in nothing that is packed
+  TMPDIR=$work/elsewhere "$MOORING_ROOT/packaging/deb" --output "$work/again" --plain >/dev/null
+  for name in "${names[@]}"; do
+    for part in --ctrl-tarfile --fsys-tarfile; do
+      cmp <(dpkg-deb "$part" "$(package "$name")") <(dpkg-deb "$part" "$work/again/${name}"_*.deb)
+    done
+  done
+}
+
+test_a5_no_folder_and_no_time_of_the_build_is_in_a_program() {
+  local name program
+  for name in "${names[@]}"; do
+    unpack "$name"
+    for program in $(programs_of "$name"); do
+      if grep -aqF -e "$MOORING_ROOT" -e "$work" -e "$(date -u +%b\ %d\ %Y)" "$program"; then fail "in $program"; fi
+      expect "debugging information in $program" "$(readelf -SW "$program" | grep -c '\.debug_' || true)" 0
+    done
+  done
+}
+
+test_a6_each_program_tells_release_and_commit() {
+  local name program commit said=()
+  commit=$(sed -nE 's/^const char\* Commit\(\) .*"(.*)".*/\1/p' "$MOORING_ROOT/build/release/generated/base/version.cc")
+  if [ -e "$MOORING_ROOT/.git" ]; then expect_match "the commit" "$commit" '^[0-9a-f]{12}(-dirty)?$'; fi
+  for name in "${names[@]}"; do
+    unpack "$name"
+    for program in $(programs_of "$name"); do
+      said+=("$program")
+      expect "what ${program##*/} says" "$("$program" --version)" \
+        "${program##*/} $(dpkg-deb -f "$(package "$name")" Version | sed 's/-1$//') ($commit)"
+    done
+  done
+  expect "programs" "${#said[@]}" 4
+}
+
+test_a7_the_bills_of_materials_are_right() {
+  local name
+  for name in "${names[@]}"; do
+    unpack "$name"
+    python3 "$here/check_sbom.py" "$work/tree/$name" "$name"
+  done
+}
+
+# An archive has no .git: its commit is written into it.
+test_a8_an_archive_tells_its_commit() {
+  local commit tree=$work/archive
+  git -C "$MOORING_ROOT" -c safe.directory="$MOORING_ROOT" rev-parse HEAD >"$work/head" 2>/dev/null || return 0 # is one itself
+  commit=$(cat "$work/head")
+  mkdir "$tree"
+  git -C "$MOORING_ROOT" -c safe.directory="$MOORING_ROOT" archive HEAD cmake base .gitattributes | tar -x -C "$tree"
+  cat >"$tree/show.cmake" <<'END'
+set(PROJECT_SOURCE_DIR ${CMAKE_CURRENT_LIST_DIR})
+set(PROJECT_BINARY_DIR ${CMAKE_CURRENT_LIST_DIR}/build)
+include(${PROJECT_SOURCE_DIR}/cmake/Version.cmake)
+END
+  cmake -P "$tree/show.cmake"
+  expect_match "the commit of an archive" "$(cat "$tree/build/generated/base/version.cc")" "\"${commit:0:12}\""
+}

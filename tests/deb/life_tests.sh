@@ -1,0 +1,126 @@
+# shellcheck shell=bash disable=SC2154,SC2016 # run's, dpkg-query's
+# Installation, upgrade, removal and purge, each from what the ones before left.
+
+csi() { inside env CSI_ENDPOINT=unix:///run/mooring-plugin/csi.sock mooring csi "$@"; }
+install() { inside sh -c "dpkg --install $1"; }
+state_of() { inside dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null || true; }
+active() { property "$1" ActiveState; }
+main_process() { property "$1" MainPID; }
+
+# What a package has left: but for the state directories, the user, and what dpkg keeps for itself.
+left_of() {
+  inside find /etc /run /usr /var -xdev \( -name '*mooring*' -o -path '*/mooring/*' \) -not -path '/usr/share/*' \
+    -not -path "/var/lib/$1*" -not -path '/var/lib/dpkg/*' -not -path '/etc/systemd/system/mooring-plugin.service.d*' | LC_ALL=C sort
+}
+
+test_b1_they_are_installed() {
+  install '/packages/*.deb'
+  for name in mooring-cli mooring-manager mooring-plugin; do expect "the state of $name" "$(state_of $name)" installed; done
+  expect "what dpkg finds changed" "$(inside dpkg --verify mooring-cli mooring-manager mooring-plugin)" ''
+  expect "the user" "$(inside getent passwd mooring | cut -d : -f 1,5,6)" 'mooring:Mooring CSI driver:/nonexistent'
+  expect_match "the socket's directory" "$(inside stat -c '%U:%G %a' /run/mooring-plugin)" '^[a-z]+:mooring 2?7[57]0$'
+}
+
+test_b2_the_manager_runs_and_the_plugin_waits_for_its_configuration() {
+  expect "the manager" "$(active mooring-manager.service)" active
+  expect "at the next boot" "$(inside systemctl is-enabled mooring-manager.service mooring-manager.socket)" $'enabled\nenabled'
+  inside mooring manager
+  expect "the plugin" "$(active mooring-plugin.service)" inactive
+  expect "at the next boot" "$(inside systemctl is-enabled mooring-plugin.service || true)" disabled
+}
+
+test_b3_configured_and_started_it_mounts() {
+  inside sed -i 's,^#MOORING_MOUNT_ROOT=.*,MOORING_MOUNT_ROOT=/srv/tasks,' /etc/default/mooring-plugin
+  inside mkdir -p /srv/tasks/stage
+  inside systemctl enable --now mooring-plugin.service
+  await "the plugin is ready" csi probe
+  csi create web --size 64MiB --json | jq -r .volume.volume_id >"$work/id"
+  csi stage "$(cat "$work/id")" --staging-path /srv/tasks/stage
+  csi publish "$(cat "$work/id")" --staging-path /srv/tasks/stage --target-path /srv/tasks/web
+  refused "FAILED_PRECONDITION" csi publish "$(cat "$work/id")" --staging-path /srv/tasks/stage --target-path /srv/elsewhere
+  inside mooring plugin register mooring.csi --endpoint unix:///run/mooring-plugin/csi.sock
+  inside mooring volume create db --plugin mooring.csi --size 64MiB --access single-node-writer --fs-type ext4
+}
+
+# A task that writes a line every 10 ms, until it is told to end; it fails where a line cannot be written.
+# shellcheck disable=SC2016 # the task's
+start_task() {
+  inside sh -c 'cd /srv/tasks/web && while [ ! -e end ]; do echo line >>lines || exit 1; sleep 0.01; done' &
+  task=$!
+}
+
+end_task() {
+  inside touch /srv/tasks/web/end
+  wait "$task"
+  inside rm /srv/tasks/web/end
+}
+
+test_b4_an_upgrade_unmounts_nothing_that_is_in_use() {
+  local plugin manager mount task lines
+  plugin=$(main_process mooring-plugin.service) manager=$(main_process mooring-manager.service)
+  mount=$(inside findmnt -n -o ID,SOURCE --mountpoint /srv/tasks/web)
+  start_task
+  install '/packages/newer/*.deb'
+  await "the new plugin is ready" csi probe
+  lines=$(inside grep -c line /srv/tasks/web/lines)
+  await "the task writes on" inside sh -c "test \$(grep -c line /srv/tasks/web/lines) -gt $lines"
+  end_task
+  expect "the mount" "$(inside findmnt -n -o ID,SOURCE --mountpoint /srv/tasks/web)" "$mount"
+  expect "the version" "$(inside dpkg-query -W -f '${Version}' mooring-plugin)" "$newer-1"
+  if [ "$(main_process mooring-plugin.service)" = "$plugin" ]; then fail "the old plugin runs still"; fi
+  if [ "$(main_process mooring-manager.service)" = "$manager" ]; then fail "the old manager runs still"; fi
+  expect "the configuration" "$(inside grep ^MOORING /etc/default/mooring-plugin)" MOORING_MOUNT_ROOT=/srv/tasks
+  csi publish "$(cat "$work/id")" --staging-path /srv/tasks/stage --target-path /srv/tasks/web # it knows of it
+  inside mooring volume status db
+}
+
+test_b5_what_is_disabled_stays_so() {
+  inside systemctl disable --now mooring-plugin.service mooring-manager.service mooring-manager.socket
+  install '/packages/newer/*.deb'
+  for unit in mooring-plugin.service mooring-manager.service; do
+    expect "$unit" "$(active $unit)" inactive
+    expect "$unit at the next boot" "$(inside systemctl is-enabled $unit || true)" disabled
+  done
+  inside systemctl enable --now mooring-plugin.service mooring-manager.socket mooring-manager.service
+  await "the plugin is ready" csi probe
+}
+
+test_b6_a_removal_leaves_volumes_and_configuration() {
+  local task
+  start_task
+  inside dpkg --remove mooring-manager mooring-plugin mooring-cli
+  end_task
+  expect "the plugin" "$(active mooring-plugin.service)" inactive
+  expect "the manager" "$(active mooring-manager.service)" inactive
+  is_mounted /srv/tasks/web
+  expect "the configuration" "$(inside grep ^MOORING /etc/default/mooring-plugin)" MOORING_MOUNT_ROOT=/srv/tasks
+  expect "its program" "$(inside sh -c 'command -v mooring-plugin || true')" ''
+}
+
+test_b7_what_is_installed_again_finds_its_volumes() {
+  install '/packages/*.deb' # the older, too; what was enabled is started
+  await "the plugin is ready" csi probe
+  expect "what was written" "$(inside head -n 1 /srv/tasks/web/lines)" line
+  inside mooring volume status db
+}
+
+test_b8_a_purge_keeps_the_data_and_nothing_else() {
+  inside dpkg --purge mooring-manager mooring-plugin mooring-cli 2>&1 | tee "$work/purged"
+  grep -q 'the volumes and their records are kept in /var/lib/mooring;' "$work/purged"
+  grep -q 'claims and attachments is kept in /var/lib/mooring-manager;' "$work/purged"
+  is_mounted /srv/tasks/web
+  expect "the state of mooring-plugin" "$(state_of mooring-plugin)" ''
+  expect "what is left" "$(left_of mooring)" ''
+  expect_match "the volumes" "$(inside ls /var/lib/mooring/volumes)" "$(cat "$work/id").img"
+}
+
+test_b9_a_purge_that_is_told_to_deletes_the_data_that_is_not_in_use() {
+  install '/packages/*.deb'
+  inside env MOORING_PURGE=data dpkg --purge mooring-plugin 2>&1 | tee "$work/purged"
+  grep -q 'kept, for volumes in it are in use' "$work/purged"
+  inside test -e "/var/lib/mooring/volumes/$(cat "$work/id").img"
+  inside umount /srv/tasks/web /srv/tasks/stage
+  install '/packages/mooring-plugin_*.deb'
+  inside env MOORING_PURGE=data dpkg --purge mooring-manager mooring-plugin mooring-cli
+  expect "what is left" "$(inside find /var/lib -maxdepth 1 -name 'mooring*')" ''
+}
