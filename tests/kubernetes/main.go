@@ -3,6 +3,7 @@
 // plugin's own command line, and with what kubelet and the sidecars are known to ask for.
 //
 //	check-manifests packaging/kubernetes mooring-plugin mooring
+//	check-manifests --classes packaging/kubernetes   # a class a line, as arguments of `mooring csi create`
 package main
 
 import (
@@ -12,8 +13,12 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "--classes" {
+		printClasses(os.Args[2])
+		return
+	}
 	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: check-manifests DIRECTORY MOORING-PLUGIN MOORING")
+		fmt.Fprintln(os.Stderr, "usage: check-manifests DIRECTORY MOORING-PLUGIN MOORING, or --classes DIRECTORY")
 		os.Exit(2)
 	}
 	directory := os.Args[1]
