@@ -150,15 +150,20 @@ TEST_F(KubeletRegistrationTest, WhatWasRefusedIsOfferedAgain) {
                           "forgot disk.example", "registered disk.example"));
 }
 
-// 10, 20, 40, and from then on 80 ms.
+// 50, 100, 200, 400, 400 ms.
 TEST_F(KubeletRegistrationTest, TheWaitsGrow) {
   node_.failures = 1'000'000;
   kubelet_.Start();
-  const auto registration = Registration();
+  KubeletRegistration registration({.directory = registry_,
+                                    .driver_name = "disk.example",
+                                    .endpoint = endpoint_,
+                                    .first_wait = 50ms,
+                                    .longest_wait = 400ms});
   const auto start = std::chrono::steady_clock::now();
-  registration->Announce();
-  ASSERT_TRUE(Eventually([&] { return kubelet_.History().size() >= 13; })) << "seven refusals, six forgotten between";
-  EXPECT_GE(std::chrono::steady_clock::now() - start, 10ms + 20ms + 40ms + 3 * 80ms);
+  registration.Announce();
+  ASSERT_TRUE(Eventually([&] { return kubelet_.History().size() >= 11; })) << "six refusals, five forgotten between";
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 50ms + 100ms + 200ms + 2 * 400ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 8s) << "and no longer than the longest";
 }
 
 TEST_F(KubeletRegistrationTest, WhatIsWithdrawnKubeletForgets) {
