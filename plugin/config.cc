@@ -40,6 +40,7 @@ struct Flags {
   std::string driver_name = Config().driver_name;
   std::string max_volumes = "0";
   std::string propagation{ToString(Config().propagation)};
+  std::string staging_by = "orchestrator";
   std::vector<std::string> pools;
   std::vector<std::string> topology;
   std::string kubelet_registration_dir, kubelet_endpoint;
@@ -139,6 +140,12 @@ absl::StatusOr<std::int64_t> ParseMaxVolumes(const std::string& text) {
 absl::StatusOr<Propagation> ParsePropagationFlag(const std::string& word) {
   const absl::StatusOr<Propagation> parsed = ParsePropagation(word);
   return parsed.ok() ? parsed : Annotate(parsed.status(), "--propagation");
+}
+
+absl::StatusOr<StagingBy> ParseStagingBy(const std::string& word) {
+  if (word == "orchestrator") return StagingBy::kOrchestrator;
+  if (word == "plugin") return StagingBy::kPlugin;
+  return Wrong("--staging-by", word, "use orchestrator, or plugin for Docker Swarm");
 }
 
 absl::StatusOr<std::chrono::seconds> ParseStopTimeout(const std::string& text) {
@@ -253,6 +260,7 @@ absl::StatusOr<Config> Check(const Flags& flags) {
                              CheckRegistrationDir(flags.kubelet_registration_dir, config));
   }
   MOORING_ASSIGN_OR_RETURN(config.kubelet_endpoint, CheckKubeletEndpoint(flags.kubelet_endpoint, config));
+  MOORING_ASSIGN_OR_RETURN(config.staging_by, ParseStagingBy(flags.staging_by));
   MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseStopTimeout(flags.stop_timeout));
   MOORING_ASSIGN_OR_RETURN(config.log_level,
                            OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
@@ -291,6 +299,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "volumes published to this node at a time, 0: no limit");
   add("--propagation", flags.propagation, "MOORING_PROPAGATION",
       "of targets, where neither volume nor request names one: inherit, private, rslave or rshared");
+  add("--staging-by", flags.staging_by, "MOORING_STAGING_BY",
+      "who makes staging directories and unstages: orchestrator, or plugin (for Docker Swarm, which does neither)");
   app.add_option("--topology", flags.topology, "where this node is, key=value; may be repeated, or several with commas")
       ->envname("MOORING_TOPOLOGY")
       ->type_name("TEXT")

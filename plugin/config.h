@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
 #include "plugin/pool_config.h"
+#include "plugin/staging_by.h"
 
 namespace mooring {
 
@@ -36,6 +37,7 @@ struct Config {
   Propagation propagation = Propagation::kInherit;  // of targets for which nobody names one
   std::string kubelet_registration_dir;             // empty: somebody else registers the plugin with kubelet, or nobody
   std::string kubelet_endpoint;                     // the socket as kubelet sees it
+  StagingBy staging_by = StagingBy::kOrchestrator;
   std::string log_level = "info";
   std::string log_format = "text";
   std::chrono::seconds stop_timeout{60};  // calls under way may include an mkfs or a check of a filesystem

@@ -263,7 +263,17 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanBlock(const PublishSpec& spec
 }
 
 absl::Status NodeVolumes::Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const Ending ending, AcquireToEnd(volume_id, target_path, call));
+  std::string owner = volume_id;
+  {
+    MOORING_ASSIGN_OR_RETURN(const Ending ending, AcquireToEnd(volume_id, target_path, call));
+    MOORING_RETURN_IF_ERROR(EndTarget(volume_id, target_path, ending));
+    if (!ending.owner.empty()) owner = ending.owner;
+  }
+  return makes_staging_ ? UnstageUnused(owner, call) : absl::OkStatus();
+}
+
+absl::Status NodeVolumes::EndTarget(const std::string& volume_id, const std::string& target_path,
+                                    const Ending& ending) {
   if (ending.place.kind == PathInfo::Kind::kSymlink) {
     return FailedPrecondition(fmt::format("target path {} is a symbolic link: it is left alone", Quote(target_path)));
   }

@@ -95,18 +95,23 @@ absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
   source_.WaitFor(spec.volume_id, call.wait_until);
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(spec.staging_path));
-  if (place.kind == PathInfo::Kind::kMissing) {
-    return FailedPrecondition(
-        fmt::format("staging path {} is not there: the orchestrator makes this directory", Quote(spec.staging_path)));
-  }
-  if (place.kind != PathInfo::Kind::kDirectory) {
-    return FailedPrecondition(fmt::format("staging path {} is not a directory", Quote(spec.staging_path)));
-  }
+  MOORING_RETURN_IF_ERROR(CheckStagingDirectory(spec.staging_path, place));
   MOORING_RETURN_IF_ERROR(CheckSuits(volume, spec.capability));
   if (place.mount) return CheckStagedAlike(spec, volume, place);
   MOORING_RETURN_IF_ERROR(CheckBlockStagedThere(spec));
   if (spec.capability.access_type == AccessType::kMount) return StageMount(spec, volume, place);
   return volume.kind == BackendKind::kDevice ? StageRawDevice(spec, volume) : StageBlock(spec, volume);
+}
+
+// Where it is the plugin's to make it, the mount does; nothing is mounted where a block volume is staged.
+absl::Status NodeVolumes::CheckStagingDirectory(const std::string& path, const PathInfo& place) const {
+  if (place.kind == PathInfo::Kind::kDirectory) return absl::OkStatus();
+  if (place.kind != PathInfo::Kind::kMissing) {
+    return FailedPrecondition(fmt::format("staging path {} is not a directory", Quote(path)));
+  }
+  if (makes_staging_) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("staging path {} is not there: the orchestrator makes this directory", Quote(path)));
 }
 
 absl::Status NodeVolumes::StageMount(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
@@ -261,7 +266,7 @@ absl::Status NodeVolumes::MountStaged(const StageSpec& spec, const NodeVolume& v
   const absl::Status finished = FinishMounted(spec, volume, fs_type, in_use);
   if (finished.ok()) return finished;
   const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);  // the call's own may be what was over
-  mounter_.Unmount({.target = spec.staging_path, .remove_target = spec.as_target.has_value()}).IgnoreError();
+  mounter_.Unmount({.target = spec.staging_path, .remove_target = makes_staging_ || spec.as_target}).IgnoreError();
   return finished;
 }
 
@@ -336,13 +341,44 @@ absl::Status NodeVolumes::StageBlock(const StageSpec& spec, const NodeVolume& vo
 
 absl::Status NodeVolumes::Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const Ending ending, AcquireToEnd(volume_id, staging_path, call));
-  if (ending.place.mount) MOORING_RETURN_IF_ERROR(TakeDown(volume_id, staging_path, ending.place, false));
+  return EndStaging(volume_id, staging_path, ending);
+}
+
+absl::Status NodeVolumes::EndStaging(const std::string& volume_id, const std::string& staging_path,
+                                     const Ending& ending) {
+  if (ending.place.mount || makes_staging_) {
+    MOORING_RETURN_IF_ERROR(TakeDown(volume_id, staging_path, ending.place, makes_staging_));
+  }
   if (!ending.known) return absl::OkStatus();
   // The record goes last: should the devices not go, the next call tries again.
   if (ending.known->access_type == AccessType::kBlock) {
     MOORING_RETURN_IF_ERROR(ReleaseDevices(ending.known->volume_id, staging_path));
   }
   return Forget(staging_path);
+}
+
+absl::StatusOr<bool> NodeVolumes::HasTarget(const std::string& volume_id) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
+  for (const VolumeUse& use : uses) {
+    if (use.role != VolumeUse::Role::kTarget) continue;
+    MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
+    if (live) return true;
+  }
+  return false;
+}
+
+// For an orchestrator that does not unstage: what stays staged could never be deleted. Whoever is between a Stage and
+// its Publish just now finds the volume not staged, and begins anew.
+absl::Status NodeVolumes::UnstageUnused(const std::string& volume_id, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
+  for (const VolumeUse& use : uses) {
+    if (use.role != VolumeUse::Role::kStage) continue;
+    MOORING_ASSIGN_OR_RETURN(const Ending ending, AcquireToEnd(volume_id, use.path, call));
+    MOORING_ASSIGN_OR_RETURN(const bool used, HasTarget(volume_id));
+    if (used) return absl::OkStatus();
+    MOORING_RETURN_IF_ERROR(EndStaging(volume_id, use.path, ending));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace mooring

@@ -19,6 +19,9 @@
 //
 // The kernel can say whose mount stands at a path when there is no record of it: plugin/volume_mount.h.
 //
+// Staging directories are the orchestrator's, who makes them, unstages and removes them. One that does neither (Docker
+// Swarm) leaves them to this class: StagingBy::kPlugin.
+//
 // Calls for one volume, and for one path, wait for each other; others never do.
 #ifndef MOORING_PLUGIN_NODE_VOLUMES_H_
 #define MOORING_PLUGIN_NODE_VOLUMES_H_
@@ -38,6 +41,7 @@
 #include "plugin/call.h"
 #include "plugin/capability.h"
 #include "plugin/node_store.h"
+#include "plugin/staging_by.h"
 #include "plugin/volume_mount.h"
 #include "plugin/volume_source.h"
 
@@ -84,8 +88,13 @@ class NodeVolumes {
   // All must outlive it. `volume_locks` is shared with the catalog: a volume is not deleted while it is being staged.
   // `propagation` is that of targets for which neither the request nor the volume names one.
   NodeVolumes(Mounter& mounter, VolumeSource& source, NodeStore& store, KeyedLocks& volume_locks,
-              Propagation propagation = Propagation::kInherit)
-      : mounter_(mounter), source_(source), store_(store), volume_locks_(volume_locks), propagation_(propagation) {}
+              Propagation propagation = Propagation::kInherit, StagingBy staging_by = StagingBy::kOrchestrator)
+      : mounter_(mounter),
+        source_(source),
+        store_(store),
+        volume_locks_(volume_locks),
+        propagation_(propagation),
+        makes_staging_(staging_by == StagingBy::kPlugin) {}
 
   absl::Status Stage(const StageSpec& spec, const Call& call);
   absl::Status Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call);
@@ -149,6 +158,10 @@ class NodeVolumes {
   absl::Status CheckSameOptions(const StageSpec& spec);
   absl::StatusOr<bool> IsMountedElsewhere(const StageSpec& spec);  // as far as the records know
   absl::Status FinishMounted(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type, bool in_use);
+  absl::Status CheckStagingDirectory(const std::string& path, const PathInfo& place) const;
+  absl::Status EndStaging(const std::string& volume_id, const std::string& staging_path, const Ending& ending);
+  absl::StatusOr<bool> HasTarget(const std::string& volume_id);
+  absl::Status UnstageUnused(const std::string& volume_id, const Call& call);
 
   // node_publish.cc
   absl::Status CheckOtherTargets(const PublishSpec& spec);
@@ -162,6 +175,7 @@ class NodeVolumes {
   absl::StatusOr<Plan> PlanBlock(const PublishSpec& spec, const NodeVolume& volume);
   absl::StatusOr<std::string> StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
                                            const std::optional<VolumeUse>& staged);
+  absl::Status EndTarget(const std::string& volume_id, const std::string& target_path, const Ending& ending);
   absl::Status BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan);
   Propagation PropagationFor(const PublishSpec& spec) const { return spec.propagation.value_or(propagation_); }
   absl::Status CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const;
@@ -220,6 +234,7 @@ class NodeVolumes {
   NodeStore& store_;
   KeyedLocks& volume_locks_;
   const Propagation propagation_;
+  const bool makes_staging_;
   KeyedLocks path_locks_;
 };
 

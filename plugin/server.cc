@@ -133,7 +133,7 @@ struct PluginServer::Parts {
         has_snapshots(pools.AnyCan(&BackendTraits::snapshots)),
         catalog(*catalog_store, *snapshot_store, pools, *volume_locks, mounter, CatalogSettings(config)),
         snapshots(*snapshot_store, catalog, pools, *volume_locks, mounter),
-        node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation),
+        node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation, config.staging_by),
         ephemeral_volumes(catalog, *catalog_store, node_volumes, *volume_locks),
         identity_service(
             {config.driver_name, config.serves_controller(), pools.AnyCan(&BackendTraits::grows), has_snapshots},

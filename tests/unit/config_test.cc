@@ -195,6 +195,15 @@ TEST_F(ConfigTest, BadValuesAreRefusedInOneLineThatNamesTheFlag) {
   ExpectRefused({"--topology", "zone=a", "extra"}, "extra");
 }
 
+TEST_F(ConfigTest, StagingIsTheOrchestratorsUnlessItIsSaidToBeThePlugins) {
+  EXPECT_EQ(ParseServing({})->staging_by, StagingBy::kOrchestrator);
+  EXPECT_EQ(ParseServing({"--staging-by=plugin"})->staging_by, StagingBy::kPlugin);
+  ExpectRefused({"--staging-by=swarm"}, "--staging-by 'swarm'");
+  ::setenv("MOORING_STAGING_BY", "plugin", 1);
+  EXPECT_EQ(ParseServing({})->staging_by, StagingBy::kPlugin);
+  ::unsetenv("MOORING_STAGING_BY");
+}
+
 TEST_F(ConfigTest, PropagationIsAnyOfItsWords) {
   EXPECT_EQ(ParseServing({})->propagation, Propagation::kInherit);
   EXPECT_EQ(ParseServing({"--propagation", "HostToContainer"})->propagation, Propagation::kSlave);

@@ -66,7 +66,7 @@ class NodeVolumesTest : public ::testing::Test {
     absl::StatusOr<std::unique_ptr<NodeStore>> opened = NodeStore::Open(dir_ / "node.db", boot_id);
     ASSERT_OK(opened);
     store_ = *std::move(opened);
-    volumes_ = std::make_unique<NodeVolumes>(mounter_, source_, *store_, locks_, default_propagation_);
+    volumes_ = std::make_unique<NodeVolumes>(mounter_, source_, *store_, locks_, default_propagation_, staging_by_);
   }
   std::vector<VolumeUse> AllRecords() { return store_->All().value(); }
   void LoseRecords() {
@@ -167,6 +167,7 @@ class NodeVolumesTest : public ::testing::Test {
   FakeVolumeSource source_;
   KeyedLocks locks_;
   Propagation default_propagation_ = Propagation::kInherit;  // counts from the next Restart
+  StagingBy staging_by_ = StagingBy::kOrchestrator;          // and so does this
   std::unique_ptr<NodeStore> store_;
   std::unique_ptr<NodeVolumes> volumes_;
 };
