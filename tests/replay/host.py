@@ -1,0 +1,180 @@
+"""The host of a replay: its mounts, loop devices and containers, as whoever runs an orchestrator there sees them."""
+import contextlib
+import dataclasses
+import glob
+import os
+import re
+import subprocess
+import time
+
+from csi import Plugin
+
+APPLETS = ("dd", "mkdir", "touch", "umount")  # of busybox, which the image has no links for
+PATIENCE = 30  # seconds until something that should happen counts as missing
+
+
+class Wrong(Exception):
+    """What a test found."""
+
+
+def expect(what, got, wanted):
+    if got != wanted:
+        raise Wrong(f"{what} is {got!r}, not {wanted!r}")
+
+
+def expect_true(what, got):
+    if not got:
+        raise Wrong(f"not so: {what}")
+
+
+def eventually(what, condition, patience=PATIENCE):
+    """What `condition` gives as soon as that is true."""
+    deadline = time.monotonic() + patience
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > deadline:
+            raise Wrong(f"not after {patience} s: {what}")
+        time.sleep(0.02)
+
+
+def run(*command, check=True, stdin=None):
+    """What it prints."""
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True)
+    if check and done.returncode != 0:
+        raise Wrong(f"{' '.join(command)}: status {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout.strip()
+
+
+def docker(*arguments, check=True):
+    return run("docker", *arguments, check=check)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mount:
+    target: str
+    options: frozenset
+    fs_type: str
+
+
+def _plain(field):
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field)
+
+
+def mounts(below="/", process="self"):
+    """At and below a path, in the mount namespace of a process; oldest first."""
+    found = []
+    with open(f"/proc/{process}/mountinfo", encoding="utf-8") as table:
+        for line in table:
+            mount, filesystem = (part.split() for part in line.split(" - "))
+            target = _plain(mount[4])
+            if target == below or target.startswith(below.rstrip("/") + "/"):
+                found.append(Mount(target, frozenset(mount[5].split(",")), filesystem[0]))
+    return found
+
+
+def mount_at(path, process="self"):
+    """The topmost one, or None."""
+    return next((mount for mount in reversed(mounts(path, process)) if mount.target == path), None)
+
+
+def loops():
+    """Names of the loop devices over images of the volumes that were made, or over what was stacked on them. The kernel
+    tells a file's path as it is in the container that attached it: so they are known by their names."""
+    attached = {}
+    for file in glob.glob("/sys/block/loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            attached["/dev/" + file.split("/")[3]] = read(file).strip()
+    ours = [name for name, image in attached.items() if os.path.basename(image)[:36] in Plugin.volumes]
+    return sorted(ours + [name for name, image in attached.items() if image in ours])
+
+
+def write(path, text="data"):
+    """An errno's name where it is refused."""
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return os.strerror(error.errno)
+    return "written"
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class Container:
+    """One that runs; entered from the host, so that its image needs no shell."""
+
+    def __init__(self, name, image, command=(), flags=()):
+        self.name = name
+        docker("run", "-d", "--name", name, "--network", "none", *flags, image, *command)
+        self.process = docker("inspect", "-f", "{{.State.Pid}}", name)
+
+    def runs(self):
+        return docker("inspect", "-f", "{{.State.Running}}", self.name, check=False) == "true"
+
+    def sh(self, script, check=True):
+        script = "".join(f'{applet}() {{ busybox {applet} "$@"; }}; ' for applet in APPLETS) + script
+        return run("nsenter", "-t", self.process, "-m", f"--root=/proc/{self.process}/root", "--wd=/", "/bin/sh", "-c",
+                   script, check=check)
+
+    def can(self, script):
+        return self.sh(f"{{ {script}; }} >/dev/null 2>&1 && echo yes || echo no") == "yes"
+
+    def path(self, inside):
+        return f"/proc/{self.process}/root{inside}"
+
+    def log(self):
+        done = subprocess.run(["docker", "logs", self.name], capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    def kill(self, signal="KILL"):
+        docker("kill", "-s", signal, self.name)
+        docker("wait", self.name)
+
+    def remove(self):
+        docker("rm", "-f", self.name, check=False)
+
+
+def bind(source, target, propagation="rprivate", read_only=False):
+    """The flags of a container's bind mount."""
+    return ["--mount", f"type=bind,src={source},dst={target},bind-propagation={propagation}"
+            + (",readonly" if read_only else "")]
+
+
+@contextlib.contextmanager
+def user_of(directory):
+    """A process that has its working directory there, so that it cannot be unmounted."""
+    with subprocess.Popen(["sleep", "1000"], cwd=directory) as process:
+        try:
+            eventually("the process is in it", lambda: os.readlink(f"/proc/{process.pid}/cwd") == directory)
+            yield
+        finally:
+            process.kill()
+
+
+def run_tests(tests, set_up, check_clean, wanted):
+    """Those whose name matches; how many failed. Each gets what `set_up` gives and leaves nothing behind."""
+    passed = failed = 0
+    for test in tests:
+        if not re.search(wanted, test.__name__):
+            continue
+        started = time.monotonic()
+        world = set_up()
+        try:
+            test(world)
+            check_clean(world)
+        except Exception as error:  # whatever it is, the other tests are run
+            failed += 1
+            print(f"FAILED  {test.__name__}\n        {type(error).__name__}: {error}", flush=True)
+            world.give_up()
+        else:
+            passed += 1
+            print(f"ok      {test.__name__} ({time.monotonic() - started:.1f} s)", flush=True)
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return failed or not passed
