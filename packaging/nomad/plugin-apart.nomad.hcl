@@ -1,0 +1,111 @@
+# Mooring on one node, controller and node plugin as two tasks on one state directory, which they share through locks.
+#
+#   nomad job run -var node=n1 plugin-apart.nomad.hcl
+#
+# For who wants to restart or limit the two apart; plugin.nomad.hcl is less to look after. Both have to be on the node
+# where the state directory is.
+
+variable "node" {
+  type        = string
+  description = "the node's name, as `nomad node status` shows it: at most 63 letters, digits, '-', '_' and '.'"
+}
+
+variable "image" {
+  type    = string
+  default = "mooring:0.1.0"
+}
+
+variable "state_dir" {
+  type    = string
+  default = "/var/lib/mooring"
+}
+
+job "mooring" {
+  id   = "mooring-${var.node}"
+  type = "system"
+
+  constraint {
+    attribute = "${node.unique.name}"
+    value     = var.node
+  }
+
+  group "node" {
+    restart {
+      attempts = 10
+      interval = "5m"
+      delay    = "5s"
+      mode     = "delay"
+    }
+
+    task "node" {
+      driver       = "docker"
+      kill_timeout = "30s" # longer than --stop-timeout
+
+      config {
+        image      = var.image
+        privileged = true
+        args = [
+          "--mode=node",
+          "--node-id=${var.node}",   # the same in both
+          "--mount-root=/local/csi", # the same as stage_publish_base_dir
+          "--stop-timeout=20",
+        ]
+        volumes = ["${var.state_dir}:/var/lib/mooring"] # the same in both
+      }
+
+      csi_plugin {
+        id                     = "mooring-${var.node}" # the same in both, and the plugin_id of the volumes
+        type                   = "node"                # as --mode
+        mount_dir              = "/csi"
+        stage_publish_base_dir = "/local/csi"
+        health_timeout         = "30s"
+      }
+
+      resources {
+        cpu    = 100
+        memory = 256
+      }
+    }
+  }
+
+  group "controller" {
+    restart {
+      attempts = 10
+      interval = "5m"
+      delay    = "5s"
+      mode     = "delay"
+    }
+
+    task "controller" {
+      driver       = "docker"
+      kill_timeout = "30s"
+
+      # Privileged as well: it freezes a filesystem in use for a snapshot, grows the loop device of a volume in use, and
+      # sees what is mounted, so that it deletes nothing that is.
+      config {
+        image      = var.image
+        privileged = true
+        args = [
+          "--mode=controller",
+          "--node-id=${var.node}",
+          "--mount-root=/local/csi",
+          "--stop-timeout=20",
+        ]
+        volumes = ["${var.state_dir}:/var/lib/mooring"]
+      }
+
+      csi_plugin {
+        id                     = "mooring-${var.node}"
+        type                   = "controller"
+        mount_dir              = "/csi"
+        stage_publish_base_dir = "/local/csi"
+        health_timeout         = "30s"
+      }
+
+      resources {
+        cpu    = 100
+        memory = 128
+      }
+    }
+  }
+}
