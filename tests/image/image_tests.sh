@@ -30,13 +30,19 @@ test_the_image_holds_what_runs_and_no_shell() {
   expect "what belongs to package managers" "$(grep -E '/(apt|dpkg)$|^etc/apt' "$work/files" || true)" ''
 }
 
+# The packages of the archives that our programs are linked with.
+linked_packages() {
+  ninja -C "$MOORING_ROOT/build/release" -t commands mooring mooring-mounter mooring-plugin | grep -oE '/usr/lib/[^ ,]*\.a\b' |
+    sort -u | xargs dpkg-query -S | cut -d : -f 1 | sort -u
+}
+
 # Each package that a file is of, or that is linked in: its licence, and its name and version for who looks for holes in it.
 test_the_image_keeps_licences_and_names_its_packages() {
   local package
   files_of_image
-  for package in libc6 libmount1 libblkid1 libudev1 e2fsprogs xfsprogs btrfs-progs libgrpc++-dev libprotobuf-dev libseccomp-dev; do
+  for package in libc6 libmount1 libblkid1 libudev1 e2fsprogs xfsprogs btrfs-progs libcli11-dev $(linked_packages); do
     grep -qx "usr/share/doc/$package/copyright" "$work/files" || fail "no licence of $package"
-    grep -qx "var/lib/dpkg/status.d/$package" "$work/files" || fail "$package is not named"
+    grep -qx "var/lib/dpkg/status.d/$package" "$work/files" || fail "$package is not named: see linked_in of packaging/image-root"
   done
   grep -qx usr/share/doc/mooring/copyright "$work/files" || fail "no licence of ours"
 }
