@@ -4,6 +4,7 @@
 //
 //	check-manifests packaging/kubernetes mooring-plugin mooring
 //	check-manifests --classes packaging/kubernetes   # a class a line, as arguments of `mooring csi create`
+//	check-manifests --command packaging/kubernetes   # how the plugin is started: "env NAME=VALUE" and "arg VALUE" lines
 package main
 
 import (
@@ -13,14 +14,20 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == "--classes" {
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == "--classes":
 		printClasses(os.Args[2])
-		return
-	}
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: check-manifests DIRECTORY MOORING-PLUGIN MOORING, or --classes DIRECTORY")
+	case len(os.Args) == 3 && os.Args[1] == "--command":
+		printCommand(os.Args[2])
+	case len(os.Args) == 4:
+		checkAll()
+	default:
+		fmt.Fprintln(os.Stderr, "usage: check-manifests DIRECTORY MOORING-PLUGIN MOORING, or --classes|--command DIRECTORY")
 		os.Exit(2)
 	}
+}
+
+func checkAll() {
 	directory := os.Args[1]
 	plugin, err := askPlugin(os.Args[2], os.Args[3])
 	if err != nil {

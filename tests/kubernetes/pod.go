@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -96,6 +99,25 @@ func (pod *podFacts) arguments(c *cluster, container *core.Container) []string {
 		}))
 	}
 	return arguments
+}
+
+// printCommand gives the variables and arguments that the plugin of `default` is started with.
+func printCommand(directory string) {
+	objects, err := build(filepath.Join(directory, "default"))
+	sets := all[*apps.DaemonSet](objects)
+	if err != nil || len(sets) != 1 {
+		fmt.Fprintln(os.Stderr, len(sets), "DaemonSets:", err)
+		os.Exit(1)
+	}
+	fault := func(format string, values ...any) { fmt.Fprintf(os.Stderr, format+"\n", values...) }
+	c := &cluster{objects: objects, plugin: &pluginFacts{}, fault: fault}
+	pod := podOf(c, sets[0])
+	for _, variable := range pod.environment(pod.plugin) {
+		fmt.Println("env", variable)
+	}
+	for _, argument := range pod.arguments(c, pod.plugin) {
+		fmt.Println("arg", argument)
+	}
 }
 
 // mountOf gives the volume mount that a path lies on.
