@@ -18,6 +18,11 @@ IGNORED_ON_THE_WAY_DOWN = "NOT_FOUND"
 NAMESPACE = "default"
 
 
+def bytes_of(text):
+    units = {"MiB": 1 << 20, "GiB": 1 << 30}
+    return int(text[:-3]) * units[text[-3:]]
+
+
 @dataclasses.dataclass(frozen=True)
 class Usage:
     """How a group uses a volume: its `volume` block."""
@@ -30,11 +35,12 @@ class Usage:
     def __str__(self):
         return f"{'ro' if self.read_only else 'rw'}-{self.attachment}-{self.access}"
 
-    def capability(self):
+    def capability(self, volumes_own=None):
+        """`volumes_own`: the mount_options of the volume, behind which the group's go."""
         mode = {"access_mode": {"mode": self.access.replace("-", "_").upper()}}
         if self.attachment == "block-device":
             return {**mode, "block": {}}
-        mount = {}
+        mount = dict(volumes_own or {})
         if self.fs_type:
             mount["fs_type"] = self.fs_type
         if self.mount_flags:
@@ -49,6 +55,7 @@ class Volume:
     external_id: str
     context: dict
     secrets: dict
+    mount_options: dict = dataclasses.field(default_factory=dict)
 
 
 class PluginTask:
@@ -122,8 +129,24 @@ class Server:
                    "accessibility_requirements": {}}  # empty, and there
         if source:
             request["volume_content_source"] = source
+        return self._created(request)
+
+    def create_from(self, specification):
+        """What a volume's file asks for."""
+        options = specification.get("mount_options", [{}])[0]
+        usages = [Usage(wanted["access_mode"], wanted["attachment_mode"]) for wanted in specification["capability"]]
+        request = {"name": specification["id"], "parameters": specification.get("parameters", [{}])[0],
+                   "volume_capabilities": [usage.capability(options) for usage in usages],
+                   "capacity_range": {"required_bytes": bytes_of(specification["capacity_min"])},
+                   "accessibility_requirements": {}}
+        if "capacity_max" in specification:
+            request["capacity_range"]["limit_bytes"] = bytes_of(specification["capacity_max"])
+        return self._created(request, options)
+
+    def _created(self, request, options=None):
         made = self.task.call("CreateVolume", request).volume
-        return Volume(volume_id, made.volume_id, dict(made.volume_context), secrets or {})
+        return Volume(request["name"], made.volume_id, dict(made.volume_context), request.get("secrets", {}),
+                      options or {})
 
     def delete(self, volume):
         self.task.call("DeleteVolume", {"volume_id": volume.external_id, "secrets": volume.secrets})
@@ -132,7 +155,8 @@ class Server:
         """Once for an allocation. The publish context."""
         answer = self.task.call("ControllerPublishVolume", {
             "volume_id": volume.external_id, "node_id": self.node, "readonly": usage.read_only,
-            "volume_capability": usage.capability(), "secrets": volume.secrets, "volume_context": volume.context})
+            "volume_capability": usage.capability(volume.mount_options), "secrets": volume.secrets,
+            "volume_context": volume.context})
         return dict(answer.publish_context)
 
     def unpublish(self, volume):
@@ -180,7 +204,8 @@ class Agent:
             return
         self.task.call("NodeStageVolume", {
             "volume_id": volume.external_id, "publish_context": context, "staging_target_path": inside,
-            "volume_capability": usage.capability(), "secrets": volume.secrets, "volume_context": volume.context})
+            "volume_capability": usage.capability(volume.mount_options), "secrets": volume.secrets,
+            "volume_context": volume.context})
 
     def publish(self, volume, alloc, usage, context):
         target, inside = self.target(volume, alloc, usage)
@@ -189,8 +214,9 @@ class Agent:
             return target
         self.task.call("NodePublishVolume", {
             "volume_id": volume.external_id, "publish_context": context, "target_path": inside,
-            "staging_target_path": self.staging(volume, usage)[1], "volume_capability": usage.capability(),
-            "readonly": usage.read_only, "secrets": volume.secrets, "volume_context": volume.context})
+            "staging_target_path": self.staging(volume, usage)[1], "readonly": usage.read_only,
+            "volume_capability": usage.capability(volume.mount_options), "secrets": volume.secrets,
+            "volume_context": volume.context})
         return target
 
     def unmount(self, volume, alloc, usage):

@@ -1,8 +1,10 @@
 """Points 8 to 18: what happens to volumes while they are used, and the requests themselves."""
+import copy
+
 from csi import Refused
 from host import eventually, expect, expect_true, loops, mount_at, mounts, user_of, write
 from nomad import Usage
-from world import ALONE, BLOCK, MANY, READER, job_file, tasks_of
+from world import ALONE, BLOCK, MANY, NODE, READER, job_file, tasks_of, volume_file
 
 
 def N8_delete_is_refused_while_the_volume_is_staged_or_published(w):
@@ -213,6 +215,43 @@ def N18_invalid_argument_says_what_is_wrong(w):
     w.refused("INVALID_ARGUMENT", "allowed are: ro", lambda: w.server.create("v", Usage(mount_flags=("bind",))))
 
 
+# The volumes in packaging/nomad/volumes, used by the groups of consumer.nomad.hcl, all at a time.
+def Volumes_of_the_files_are_used_by_the_groups_of_the_consumer(w):
+    made = {name: w.server.create_from(volume_file(name)) for name in ("web", "shared", "disk")}
+    users = {}
+    for group in job_file("consumer.nomad.hcl")["group"]:
+        asked, mount = group["volume"][0], group["task"][0]["volume_mount"][0]
+        usage = Usage(asked["access_mode"], asked["attachment_mode"], asked.get("read_only", False))
+        users[group["labels"][0]] = w.allocate(made[asked["source"]], usage, mount.get("propagation_mode", "private"))
+    expect_true("web is noatime", "noatime" in mount_at(users["private"].target).options)
+    users["bidirectional"].sh("echo hello >/srv/f")
+    expect("what the reader reads", users["reader"].sh("cat /srv/f"), "hello")
+    expect_true("the block volume is a device", users["block"].can("test -b /srv"))
+    for user in users.values():
+        user.stop()
+    for volume in made.values():
+        w.server.delete(volume)
+
+
+# scratch.volume.hcl, with the pool that it tells of in the plugin's job.
+def Volumes_of_memory_need_a_pool_in_the_job(w):
+    specification = volume_file("scratch")
+    w.refused("INVALID_ARGUMENT", "memory", lambda: w.server.create_from(specification))
+    before = w.plugin
+    w.lose_plugin("TERM")
+    job = copy.deepcopy(w.job)
+    job["config"][0]["args"].append("--pool=name=memory,backend=tmpfs,size=2147483648")
+    w.use(w.start_plugin(job))
+    volume = w.server.create_from(specification)
+    user = w.allocate(volume)
+    expect("its filesystem", mount_at(user.target).fs_type, "tmpfs")
+    user.stop()
+    w.server.delete(volume)
+    w.lose_plugin("TERM")
+    w.use(before)
+    w.start_plugin_again()
+
+
 # Snapshot, restore and clone of a volume in use, as packaging/nomad/volumes/ has them.
 def Volumes_snapshots_and_copies_of_a_volume_in_use(w):
     volume = w.server.create("source")
@@ -236,7 +275,7 @@ def Volumes_snapshots_and_copies_of_a_volume_in_use(w):
 def Apart_a_controller_and_a_node_plugin_share_one_state_directory(w):
     before = w.plugin
     w.lose_plugin("TERM")
-    jobs = tasks_of(job_file("plugin-apart.nomad.hcl"))
+    jobs = tasks_of(job_file("plugin-apart.nomad.hcl", f"node={NODE}"))
     node, controller = w.start_plugin(jobs["node"]), w.start_plugin(jobs["controller"])
     node.fingerprint()
     controller.fingerprint()

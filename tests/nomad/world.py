@@ -19,11 +19,20 @@ READER = Usage(access="multi-node-reader-only", read_only=True)
 BLOCK = Usage(attachment="block-device")
 
 
-def job_file(name):
-    """The job as Nomad would have it."""
+def _file(kind, name, *variables):
     path = os.path.join(ROOT, "packaging/nomad", name)
-    said = run(os.path.join(ROOT, "build/tools/bin/nomad-hcl"), "job", path, f"node={NODE}")
-    return json.loads(said)["job"][0]
+    return json.loads(run(os.path.join(ROOT, "build/tools/bin/nomad-hcl"), kind, path, *variables))
+
+
+def job_file(name, *variables):
+    """The job as Nomad would have it."""
+    return _file("job", name, *variables)["job"][0]
+
+
+def volume_file(name):
+    """The volume specification as Nomad would have it."""
+    return _file("volume", f"volumes/{name}.volume.hcl")
+
 
 
 def tasks_of(job):
@@ -41,7 +50,7 @@ class World:
         os.makedirs(self.root, 0o700, exist_ok=True)
         os.makedirs(self.state, 0o700, exist_ok=True)
         self.tasks = []
-        self.job = tasks_of(job_file("plugin.nomad.hcl"))["monolith"]
+        self.job = tasks_of(job_file("plugin.nomad.hcl", f"node={NODE}"))["monolith"]
         self.plugin = self.start_plugin()
         self.server, self.agent = Server(self.plugin, NODE), Agent(self.plugin)
 
