@@ -13,6 +13,7 @@
 
 #include "base/endpoint.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
@@ -150,13 +151,14 @@ void KubeletRegistration::Hear(bool registered, const std::string& error) {
   if (!registered) {
     PutOff(
         "kubelet did not register the plugin",
-        fmt::format("{}; the endpoint it was given, {}, it takes for a path of the host: --kubelet-endpoint names it",
+        fmt::format("{}; the endpoint that it was told, {}, is to it a path of the host: --kubelet-endpoint names it",
                     error.empty() ? "it did not say why" : error, Quote(settings_.endpoint)));
     return;
   }
   offer_at_ = kNever;
   wait_ = settings_.first_wait;
   log::Info("registered with kubelet", {{"driver", settings_.driver_name}, {"endpoint", settings_.endpoint}});
+  ReleaseWhatTheStartUsed();  // which ends here
 }
 
 void KubeletRegistration::PutOff(std::string_view what, const std::string& cause) {
