@@ -1,6 +1,8 @@
 # shellcheck shell=bash disable=SC2154,SC2016 # run's, dpkg-query's
 # Installation, upgrade, removal and purge, each from what the ones before left.
 
+# Where the plugin may mount: for a task, and for the manager.
+roots=/srv/tasks,/var/lib/mooring-manager/mounts
 csi() { inside env CSI_ENDPOINT=unix:///run/mooring-plugin/csi.sock mooring csi "$@"; }
 install() { inside sh -c "dpkg --install $1"; }
 state_of() { inside dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null || true; }
@@ -30,7 +32,7 @@ test_b2_the_manager_runs_and_the_plugin_waits_for_its_configuration() {
 }
 
 test_b3_configured_and_started_it_mounts() {
-  inside sed -i 's,^#MOORING_MOUNT_ROOT=.*,MOORING_MOUNT_ROOT=/srv/tasks,' /etc/default/mooring-plugin
+  inside sed -i "s|^#MOORING_MOUNT_ROOT=.*|MOORING_MOUNT_ROOT=$roots|" /etc/default/mooring-plugin
   inside mkdir -p /srv/tasks/stage
   inside systemctl enable --now mooring-plugin.service
   await "the plugin is ready" csi probe
@@ -40,6 +42,8 @@ test_b3_configured_and_started_it_mounts() {
   refused "FAILED_PRECONDITION" csi publish "$(cat "$work/id")" --staging-path /srv/tasks/stage --target-path /srv/elsewhere
   inside mooring plugin register mooring.csi --endpoint unix:///run/mooring-plugin/csi.sock
   inside mooring volume create db --plugin mooring.csi --size 64MiB --access single-node-writer --fs-type ext4
+  inside mooring attach db /srv/db --for web-1
+  inside sh -c 'echo kept >/srv/db/f'
 }
 
 # A task that writes a line every 10 ms, until it is told to end; it fails where a line cannot be written.
@@ -69,8 +73,9 @@ test_b4_an_upgrade_unmounts_nothing_that_is_in_use() {
   expect "the version" "$(inside dpkg-query -W -f '${Version}' mooring-plugin)" "$newer-1"
   if [ "$(main_process mooring-plugin.service)" = "$plugin" ]; then fail "the old plugin runs still"; fi
   if [ "$(main_process mooring-manager.service)" = "$manager" ]; then fail "the old manager runs still"; fi
-  expect "the configuration" "$(inside grep ^MOORING /etc/default/mooring-plugin)" MOORING_MOUNT_ROOT=/srv/tasks
+  expect "the configuration" "$(inside grep ^MOORING_MOUNT /etc/default/mooring-plugin)" "MOORING_MOUNT_ROOT=$roots"
   csi publish "$(cat "$work/id")" --staging-path /srv/tasks/stage --target-path /srv/tasks/web # it knows of it
+  expect "what the manager's volume holds" "$(inside cat /srv/db/f)" kept
   inside mooring volume status db
 }
 
@@ -93,7 +98,8 @@ test_b6_a_removal_leaves_volumes_and_configuration() {
   expect "the plugin" "$(active mooring-plugin.service)" inactive
   expect "the manager" "$(active mooring-manager.service)" inactive
   is_mounted /srv/tasks/web
-  expect "the configuration" "$(inside grep ^MOORING /etc/default/mooring-plugin)" MOORING_MOUNT_ROOT=/srv/tasks
+  expect "what the manager's volume holds" "$(inside cat /srv/db/f)" kept
+  expect "the configuration" "$(inside grep ^MOORING_MOUNT /etc/default/mooring-plugin)" "MOORING_MOUNT_ROOT=$roots"
   expect "its program" "$(inside sh -c 'command -v mooring-plugin || true')" ''
 }
 
@@ -116,11 +122,14 @@ test_b8_a_purge_keeps_the_data_and_nothing_else() {
 
 test_b9_a_purge_that_is_told_to_deletes_the_data_that_is_not_in_use() {
   install '/packages/*.deb'
-  inside env MOORING_PURGE=data dpkg --purge mooring-plugin 2>&1 | tee "$work/purged"
+  inside env MOORING_PURGE=data dpkg --purge mooring-manager mooring-plugin 2>&1 | tee "$work/purged"
   grep -q 'kept, for volumes in it are in use' "$work/purged"
+  grep -q 'kept, for volumes are attached still' "$work/purged"
   inside test -e "/var/lib/mooring/volumes/$(cat "$work/id").img"
+  install '/packages/*.deb'
+  inside systemctl start mooring-plugin.service
+  await "the manager has its plugin" inside mooring detach /srv/db
   inside umount /srv/tasks/web /srv/tasks/stage
-  install '/packages/mooring-plugin_*.deb'
   inside env MOORING_PURGE=data dpkg --purge mooring-manager mooring-plugin mooring-cli
   expect "what is left" "$(inside find /var/lib -maxdepth 1 -name 'mooring*')" ''
 }

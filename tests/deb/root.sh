@@ -2,7 +2,7 @@
 # Sourced by become-systemd: this machine's packages, with their database, and ours to be installed.
 
 make_usr
-make_overlay var/lib/dpkg /var/lib/dpkg
+cp -a /var/lib/dpkg var/lib/ # a copy: this machine's may change meanwhile
 : >var/lib/dpkg/triggers/File # those of others: a database of manual pages is none of ours
 : >var/lib/dpkg/statoverride   # it names users who are not there
 rm -f usr/sbin/policy-rc.d # it says on some machines that no package starts anything
