@@ -124,8 +124,16 @@ def output(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def owner(pattern):
-    return output("dpkg-query", "--search", pattern).split(":")[0].split(",")[0]
+def owners(libraries):
+    """{library: its package}, of one question: dpkg reads all that it has for each."""
+    found = output("dpkg-query", "--search", *(f"*/{library}" for library in sorted(libraries)))
+    lines = (line.partition(": ") for line in found.splitlines())
+    return {path.rsplit("/", 1)[-1]: package.split(",")[0].split(":")[0] for package, _, path in lines}
+
+
+def needed(tree, program):
+    dynamic = output("readelf", "--dynamic", "--wide", str(tree / program["fileName"]))
+    return re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic)
 
 
 def identity(package):
@@ -134,19 +142,18 @@ def identity(package):
 
 def check_programs(document, tree):
     listed = {package["name"]: package["versionInfo"] for package in document["packages"][1:]}
+    known = output("dpkg-query", "--show", "--showformat=${Package} ${Version}\n", *listed).splitlines()
     for name, version in listed.items():
-        installed = output("dpkg-query", "--show", "--showformat=${Version}\n", name).splitlines()
-        need(version in installed, f"the version of {name} is {version}, where {installed} is installed")
+        need(f"{name} {version}" in known, f"the version of {name} is {version}, which is not what is installed")
     ties = {(relation["spdxElementId"], relation["relationshipType"], relation["relatedSpdxElement"])
             for relation in document["relationships"]}
     programs = [entry for entry in document["files"] if entry["fileTypes"] == ["BINARY"]]
     need(programs, "no program is listed")
+    of_library = owners({library for program in programs for library in needed(tree, program)})
     for program in programs:
-        dynamic = output("readelf", "--dynamic", "--wide", str(tree / program["fileName"]))
-        for library in re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic):
-            package = owner(f"*/{library}")
-            need((program["SPDXID"], "DYNAMIC_LINK", identity(package)) in ties,
-                 f"{program['fileName']} loads {library}, of {package}, which is not listed so")
+        for library in needed(tree, program):
+            need((program["SPDXID"], "DYNAMIC_LINK", identity(of_library[library])) in ties,
+                 f"{program['fileName']} loads {library}, of {of_library[library]}, which is not listed so")
         for package in ("libprotobuf-dev", "libabsl-dev"):  # of each program of ours
             need((program["SPDXID"], "STATIC_LINK", identity(package)) in ties,
                  f"{program['fileName']} has {package} in it, which is not listed so")

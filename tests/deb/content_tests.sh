@@ -19,18 +19,23 @@ test_a2_lintian_finds_nothing_that_is_not_stated() {
   lintian --no-cfg --allow-root --fail-on error,warning,info --display-info "$work"/packages/*.deb
 }
 
-# The names under which a package may be depended on: its own, and those that it provides.
-names_of() { dpkg-query -W -f '${Package}, ${Provides}\n' "$1" | tr ',' '\n' | awk 'NF { print $1 }'; }
+# The names under which a library's package may be depended on: its own, and those that it provides. "LIBRARY NAME" a line.
+names_of_libraries() {
+  local package path
+  printf '*/%s\n' "$@" | xargs dpkg-query -S | sed 's/[:,].* / /' | while read -r package path; do
+    dpkg-query -W -f '${Package}, ${Provides}\n' "$package" | tr ',' '\n' | awk -v of="${path##*/}" 'NF { print of, $1 }'
+  done
+}
 
 test_a3_they_depend_on_what_their_programs_load() {
-  local name program library depends
+  local name libraries library depends names
   for name in "${names[@]}"; do
     unpack "$name"
     depends=$(dpkg-deb -f "$(package "$name")" Depends | tr ',|' '\n' | awk '{ print $1 }')
-    for program in $(programs_of "$name"); do
-      for library in $(readelf -dW "$program" | sed -nE 's/.*\(NEEDED\).*\[(lib.*)\]/\1/p'); do
-        names_of "$(dpkg-query -S "*/$library" | sed -n '1s/[:,].*//p')" | grep -qxF "$depends" || fail "$name loads $library"
-      done
+    mapfile -t libraries < <(programs_of "$name" | xargs readelf -dW | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p' | sort -u)
+    names=$(names_of_libraries "${libraries[@]}")
+    for library in "${libraries[@]}"; do
+      awk -v of="$library" '$1 == of { print $2 }' <<<"$names" | grep -qxF "$depends" || fail "$name loads $library"
     done
   done
 }
