@@ -29,6 +29,7 @@ absl::Status KernelMounter::Bind(const BindRequest& request) {
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
   MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(source, request.source));
+  MOORING_RETURN_IF_ERROR(sources_.MakeTasks(source, request.source));
   return WithMountApi([&](MountApi api) { return BindBy(api, request, source, target); });
 }
 

@@ -15,6 +15,7 @@
 #include <mutex>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/empty_input.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "mounter/syscalls.h"
@@ -83,7 +84,8 @@ absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::s
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   const auto destroy = absl::MakeCleanup([&actions] { ::posix_spawn_file_actions_destroy(&actions); });
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  const UniqueFd input = OpenEmptyInput();
+  if (input.ok()) ::posix_spawn_file_actions_adddup2(&actions, input.get(), 0);
   ::posix_spawn_file_actions_adddup2(&actions, writer.get(), 1);
   ::posix_spawn_file_actions_adddup2(&actions, writer.get(), 2);
   if (held.ok()) ::posix_spawn_file_actions_adddup2(&actions, held.get(), 3);  // not closed on exec, as all others are

@@ -107,6 +107,7 @@ absl::Status FormatAside(const LockedImage& image, const std::string& fs_type) {
       ::open(aside.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, image.status.st_mode & 07777));
   if (!fd.ok()) return ErrnoStatus(errno, "make", aside);
   absl::Cleanup remove = [&aside] { ::unlink(aside.c_str()); };
+  MOORING_RETURN_IF_ERROR(GiveTo(image.status, fd, aside));
   if (::ftruncate(fd.get(), image.status.st_size) != 0) return ErrnoStatus(errno, "size", aside);
   MOORING_RETURN_IF_ERROR(Fill(fd, aside, fs_type, image));
   // On disk before it takes the empty one's place: after a power cut the image is empty or whole, never half a

@@ -77,6 +77,7 @@ class GuardedMounter final : public Mounter {
   absl::Status Copy(const std::vector<ImageCopy>& copies) override;
   absl::Status Thaw(const std::string& image) override;
   absl::Status RemoveTree(const std::string& directory) override;
+  absl::Status CheckNeeds(const Needs& needs) override { return mounter_.CheckNeeds(needs); }
 
  private:
   absl::Status CheckTarget(const std::string& path) const;

@@ -233,6 +233,13 @@ absl::Status HelperMounter::RemoveTree(const std::string& directory) {
   return Ask(message, {.doing = "remove", .path = directory, .most = kRemoveLimit}).status();
 }
 
+absl::Status HelperMounter::CheckNeeds(const Needs& needs) {
+  pb::Request message;
+  wire::To(needs, *message.mutable_needs());
+  const std::string path = needs.seen_outside.empty() ? "/dev" : needs.seen_outside.front();
+  return Ask(message, {.doing = "look around at", .path = path, .looks = true}).status();
+}
+
 // ---- channels
 
 absl::StatusOr<pb::Answer> HelperMounter::Ask(const pb::Request& request, const Manner& manner) {

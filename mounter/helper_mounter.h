@@ -67,6 +67,7 @@ class HelperMounter final : public Mounter {
   absl::Status Copy(const std::vector<ImageCopy>& copies) override;
   absl::Status Thaw(const std::string& image) override;
   absl::Status RemoveTree(const std::string& directory) override;
+  absl::Status CheckNeeds(const Needs& needs) override;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -64,6 +64,11 @@ pb::Answer Copy(const pb::CopyRequest& message, Mounter& mounter) {
   return Done(copies.ok() ? mounter.Copy(*copies) : copies.status());
 }
 
+pb::Answer CheckNeeds(const pb::NeedsRequest& message, Mounter& mounter) {
+  const absl::StatusOr<Needs> needs = wire::From(message);
+  return Done(needs.ok() ? mounter.CheckNeeds(*needs) : needs.status());
+}
+
 pb::Answer AttachLoop(const pb::AttachLoopRequest& message, Mounter& mounter) {
   const absl::StatusOr<AttachLoopRequest> request = wire::From(message);
   if (!request.ok()) return Done(request.status());
@@ -120,6 +125,7 @@ const std::string* PathOf(const pb::Request& request) {
     case pb::Request::kChange:
     case pb::Request::kTuneLoop:
     case pb::Request::kCopy:
+    case pb::Request::kNeeds:
     case pb::Request::CALL_NOT_SET:
       return nullptr;
   }
@@ -238,6 +244,8 @@ pb::Answer AnswerTo(const pb::Request& request, Mounter& mounter) {
       return Done(mounter.Thaw(request.thaw()));
     case pb::Request::kRemoveTree:
       return Done(mounter.RemoveTree(request.remove_tree()));
+    case pb::Request::kNeeds:
+      return CheckNeeds(request.needs(), mounter);
     case pb::Request::CALL_NOT_SET:
       break;
   }

@@ -55,6 +55,11 @@ bool IsCopyingLeftover(std::string_view name, std::string_view image) {
   return name.starts_with(image) && name.substr(image.size()).starts_with(fmt::format("{}-", kCopyingSuffix));
 }
 
+absl::Status GiveTo(const struct stat& owner, const UniqueFd& file, const std::string& path) {
+  if (owner.st_uid == ::geteuid() || ::fchown(file.get(), owner.st_uid, owner.st_gid) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, fmt::format("give to user {}", owner.st_uid), path);
+}
+
 absl::Status SyncDirectoryOf(const std::string& path) {
   const std::string directory(ParentOf(path));
   const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -51,6 +51,9 @@ bool IsFormattingLeftover(std::string_view name, std::string_view image);
 // "<image>.copying-0123abcd"
 bool IsCopyingLeftover(std::string_view name, std::string_view image);
 
+// What root makes beside an image, or in a pool, belongs to whom that does: a plugin need not work as root.
+absl::Status GiveTo(const struct stat& owner, const UniqueFd& file, const std::string& path);
+
 absl::Status SyncDirectoryOf(const std::string& path);
 
 }  // namespace mooring

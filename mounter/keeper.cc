@@ -20,6 +20,7 @@
 #include <system_error>
 
 #include "absl/cleanup/cleanup.h"
+#include "base/empty_input.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/quote.h"
@@ -68,7 +69,8 @@ int Spawn(pid_t& pid, const std::string& program, const UniqueFd& socket, std::v
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   const auto destroy = absl::MakeCleanup([&actions] { ::posix_spawn_file_actions_destroy(&actions); });
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  const UniqueFd input = OpenEmptyInput();
+  if (input.ok()) ::posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, socket.get(), kKeeperSocket);
   return ::posix_spawn(&pid, program.c_str(), &actions, nullptr, pointers.data(), environ);
 }

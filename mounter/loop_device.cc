@@ -40,11 +40,22 @@ bool MakeNode(const std::string& path, unsigned number) {
   return ::mknod(path.c_str(), S_IFBLK | 0660, makedev(kLoopMajor, number)) == 0 || errno == EEXIST;
 }
 
+// On failure errno says why.
+UniqueFd OpenNode(const std::string& path, unsigned number, int flags) {
+  UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC));
+  if (fd.ok() || errno != ENOENT) return fd;
+  if (MakeNode(path, number)) {
+    fd.reset(::open(path.c_str(), flags | O_CLOEXEC));
+  } else {
+    errno = ENOENT;
+  }
+  return fd;
+}
+
 // NOT_FOUND: being torn down at this moment, or gone.
 absl::StatusOr<UniqueFd> OpenDevice(unsigned number, int flags) {
   const std::string path = DevicePath(number);
-  UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC));
-  if (!fd.ok() && errno == ENOENT && MakeNode(path, number)) fd.reset(::open(path.c_str(), flags | O_CLOEXEC));
+  UniqueFd fd = OpenNode(path, number, flags);
   if (!fd.ok() && errno == ENXIO) return NotFound(fmt::format("{} is being torn down", path));
   if (!fd.ok()) return ErrnoStatus(errno, "open the loop device", path);
   return fd;
@@ -213,13 +224,26 @@ absl::Status CheckWritable(const OpenLoop& loop, const LoopSpec& spec) {
   return absl::OkStatus();
 }
 
+// What opening a loop device, or what hands them out, says in a container that was not given them.
+absl::Status NotToBeHad(int error, const std::string& path) {
+  const bool forbidden = error == EPERM || error == EACCES;
+  const std::string message = Message(ErrnoStatus(error, "open", path));
+  if (forbidden) {
+    return FailedPrecondition(fmt::format(
+        "loop devices are not to be had: {}: the container may not use them: make it privileged, or allow it the "
+        "devices /dev/loop-control (c 10:237) and /dev/loop* (b 7:*)",
+        message));
+  }
+  return FailedPrecondition(fmt::format(
+      "loop devices are not to be had: {}: bind the host's /dev into the container, or load the kernel's module loop "
+      "on the host (modprobe loop)",
+      message));
+}
+
 absl::StatusOr<unsigned> FreeNumber() {
   constexpr char kControl[] = "/dev/loop-control";
   const UniqueFd control(::open(kControl, O_RDWR | O_CLOEXEC));
-  if (!control.ok()) {
-    return Annotate(ErrnoStatus(errno, "open", kControl),
-                    "loop devices are not to be had (module loop, a privileged container?)");
-  }
+  if (!control.ok()) return NotToBeHad(errno, kControl);
   const int number = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
   if (number < 0) return ErrnoStatus(errno, "ask for a free loop device of", kControl);
   return static_cast<unsigned>(number);
@@ -261,6 +285,7 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
     if (!loop.ok()) ::ioctl(configured.fd.get(), LOOP_CLR_FD);
     return loop;
   }
+  if (error == ENXIO) MOORING_RETURN_IF_ERROR(CheckLoopDevices());  // no node of any
   return ErrnoStatus(error, "bind a loop device to", image.path);
 }
 
@@ -277,6 +302,13 @@ absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImag
   MOORING_ASSIGN_OR_RETURN(std::optional<OpenLoop> existing, OpenExisting(spec, image));
   if (existing) return *std::move(existing);
   return Attach(spec, image);
+}
+
+absl::Status CheckLoopDevices() {
+  MOORING_ASSIGN_OR_RETURN(const unsigned number, FreeNumber());
+  const std::string path = DevicePath(number);
+  const UniqueFd fd = OpenNode(path, number, O_RDONLY);
+  return fd.ok() || errno == ENXIO ? absl::OkStatus() : NotToBeHad(errno, path);
 }
 
 absl::Status CheckUnattached(const LockedImage& image) {

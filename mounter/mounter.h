@@ -1,5 +1,5 @@
 // What Mooring asks of the kernel: mounts, loop devices, filesystems, and what lies in files and directories that are
-// not mounted. Four small interfaces, and Mounter, which is all of them.
+// not mounted. Five small interfaces, and Mounter, which is all of them.
 //
 // Everything that passes through here can cross a socket: plain structs of strings, numbers and flags; no pointer, no
 // open file, no callback. Paths are absolute and normalised (base/path.h), in the mount namespace of the
@@ -277,7 +277,21 @@ class Contents {
   virtual absl::Status RemoveTree(const std::string& directory) = 0;
 };
 
-class Mounter : public Mounts, public LoopDevices, public Filesystems, public Contents {};
+// What the calls above need, and only the host, or whoever started the container, can give.
+struct Needs {
+  bool loop_devices = false;
+  std::vector<std::string> seen_outside = {};  // what is mounted below these is for other mount namespaces, too
+};
+
+class Surroundings {
+ public:
+  virtual ~Surroundings() = default;
+
+  // FAILED_PRECONDITION: what is missing, and what to do about it. A directory that is not there yet is not missed.
+  virtual absl::Status CheckNeeds(const Needs& needs) = 0;
+};
+
+class Mounter : public Mounts, public LoopDevices, public Filesystems, public Contents, public Surroundings {};
 
 }  // namespace mooring
 

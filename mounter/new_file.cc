@@ -57,6 +57,9 @@ absl::StatusOr<std::unique_ptr<NewFile>> NewFile::Make(const std::string& path, 
       ::openat(file->directory_.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file->fd_.ok()) return ErrnoStatus(errno, "make", file->working_path());
   file->name_ = name;
+  struct stat owner = {};
+  if (::fstat(file->directory_.get(), &owner) != 0) return ErrnoStatus(errno, "look at", parent);
+  MOORING_RETURN_IF_ERROR(GiveTo(owner, file->fd_, file->working_path()));
   MOORING_RETURN_IF_ERROR(LockFile(file->fd_, file->working_path(), std::chrono::milliseconds(0)));
   return file;
 }

@@ -25,26 +25,25 @@ bool Has(const Capabilities& set, int capability) {
   return ::cap_get_flag(set.get(), capability, CAP_PERMITTED, &value) == 0 && value == CAP_SET;
 }
 
-// While CAP_SETPCAP is there: a program with a file capability, or root's exec, gets nothing back.
-void DropFromBoundingSet(const std::vector<int>& keep) {
-  for (int capability = 0; CAP_IS_SUPPORTED(capability); ++capability) {
-    if (std::find(keep.begin(), keep.end(), capability) == keep.end()) ::cap_drop_bound(capability);
-  }
-}
-
 }  // namespace
 
 const std::vector<Privilege>& HelperPrivileges() {
   static const std::vector<Privilege> privileges = {
       {CAP_SYS_ADMIN, "mounts, loop devices, freezing a filesystem, statmount(2)"},
       {CAP_SYS_RESOURCE, "growing a mounted ext4"},
-      {CAP_CHOWN, "giving a volume's root directory to a group"},
+      {CAP_CHOWN, "giving a volume's root directory to a group, and a new image to its pool's owner"},
       {CAP_FOWNER, "making a volume's root directory writable for a group"},
       {CAP_FSETID, "setting the group bit there"},
       {CAP_DAC_OVERRIDE, "targets in directories that root does not own"},
       {CAP_MKNOD, "the node of a new loop device in a container's /dev"},
   };
   return privileges;
+}
+
+void DropFromBoundingSet(const std::vector<int>& keep) {
+  for (int capability = 0; CAP_IS_SUPPORTED(capability); ++capability) {
+    if (std::find(keep.begin(), keep.end(), capability) == keep.end()) ::cap_drop_bound(capability);
+  }
 }
 
 absl::Status KeepOnly(const std::vector<int>& capabilities) {

@@ -17,6 +17,9 @@ struct Privilege {
 // What mooring-mounter keeps.
 const std::vector<Privilege>& HelperPrivileges();
 
+// While CAP_SETPCAP is there: a program with a file capability, or root's exec, gets none but these back.
+void DropFromBoundingSet(const std::vector<int>& keep);
+
 // For good, for this thread and what it starts: of the capabilities it has those named stay, in the bounding set too
 // (where CAP_SETPCAP allows that), no_new_privs is set. Called while there is one thread.
 absl::Status KeepOnly(const std::vector<int>& capabilities);

@@ -7,6 +7,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <optional>
@@ -51,7 +52,7 @@ absl::StatusOr<std::string> PlaceOf(const UniqueFd& file, const std::string& pat
 absl::StatusOr<struct statx> StatOf(const UniqueFd& file, const std::string& path) {
   struct statx status = {};
   const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;  // a server that hangs is not asked
-  if (::statx(file.get(), "", flags, STATX_TYPE | STATX_MODE | STATX_INO, &status) == 0) return status;
+  if (::statx(file.get(), "", flags, STATX_TYPE | STATX_MODE | STATX_INO | STATX_UID, &status) == 0) return status;
   return ErrnoStatus(errno, "look at", path);
 }
 
@@ -73,6 +74,19 @@ absl::Status SourceGuard::CheckBindSource(const UniqueFd& source, const std::str
   MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(source, path));
   MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurMount(source, status, path));
   return ours || IsVolumeDirectory(source, status) ? absl::OkStatus() : RefuseBindSource(path);
+}
+
+absl::Status SourceGuard::MakeTasks(const UniqueFd& source, const std::string& path) const {
+  const std::string above(ParentOf(path));
+  const bool in_pool =
+      std::find(volume_directories_.begin(), volume_directories_.end(), above) != volume_directories_.end();
+  if (!in_pool) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(source, path));
+  struct stat pool = {};
+  if (status.stx_uid == ::geteuid() || ::stat(above.c_str(), &pool) != 0) return absl::OkStatus();
+  if (pool.st_uid != status.stx_uid || !IsVolumeDirectory(source, status)) return absl::OkStatus();
+  if (::fchownat(source.get(), "", ::geteuid(), ::getegid(), AT_EMPTY_PATH) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "make root's, for tasks,", path);
 }
 
 absl::Status SourceGuard::CheckFilesystem(const UniqueFd& mount, const std::string& path) const {

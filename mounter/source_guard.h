@@ -31,6 +31,9 @@ class SourceGuard final : public SourcePolicy {
   // directory volume; or such a directory itself.
   absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const override;
 
+  // A directory volume that belongs to whom its pool belongs to becomes root's.
+  absl::Status MakeTasks(const UniqueFd& source, const std::string& path) const override;
+
   // A regular file below a directory of sources, or such a device.
   absl::Status CheckBackingFile(const UniqueFd& file, const std::string& path) const override;
 

@@ -19,6 +19,11 @@ class SourcePolicy {
   virtual absl::Status CheckBackingFile(const UniqueFd& file, const std::string& path) const = 0;
   virtual absl::Status CheckDirectory(const UniqueFd& directory, const std::string& path) const = 0;  // of new ones
 
+  // Of what may be the source of a bind: a directory that the plugin has made for tasks is to be as root makes it.
+  virtual absl::Status MakeTasks(const UniqueFd& /*source*/, const std::string& /*path*/) const {
+    return absl::OkStatus();
+  }
+
   // As CheckBindSource, of a mount whose filesystem is to be changed as a whole.
   virtual absl::Status CheckFilesystem(const UniqueFd& mount, const std::string& path) const = 0;
 };

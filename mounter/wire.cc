@@ -176,6 +176,19 @@ absl::StatusOr<std::vector<ImageCopy>> From(const pb::CopyRequest& message) {
   return copies;
 }
 
+absl::StatusOr<Needs> From(const pb::NeedsRequest& message) {
+  if (message.seen_outside_size() > kMostOptions) {
+    return InvalidArgument(
+        fmt::format("a request to the mount helper has {} directories", message.seen_outside_size()));
+  }
+  Needs needs = {.loop_devices = message.loop_devices()};
+  for (const std::string& directory : message.seen_outside()) {
+    MOORING_RETURN_IF_ERROR(CheckText(directory));
+    needs.seen_outside.push_back(directory);
+  }
+  return needs;
+}
+
 absl::StatusOr<AttachLoopRequest> From(const pb::AttachLoopRequest& message) {
   MOORING_RETURN_IF_ERROR(CheckTexts({&message.backing_file(), &message.label()}));
   return AttachLoopRequest{message.backing_file(), message.label(), message.read_only()};
@@ -296,6 +309,11 @@ void To(const std::vector<ImageCopy>& copies, pb::CopyRequest& message) {
     added.set_bytes(copy.bytes);
     added.set_renew_fs_type(copy.renew_fs_type);
   }
+}
+
+void To(const Needs& needs, pb::NeedsRequest& message) {
+  message.set_loop_devices(needs.loop_devices);
+  for (const std::string& directory : needs.seen_outside) message.add_seen_outside(directory);
 }
 
 void To(const AttachLoopRequest& request, pb::AttachLoopRequest& message) {

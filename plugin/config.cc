@@ -36,7 +36,9 @@ struct Flags {
   std::string state_dir = Config().state_dir;
   std::string mode = "monolith";
   std::string mounter = "helper";
+  std::string user;
   std::vector<std::string> mount_roots = Config().mount_roots;
+  std::string shared_roots = "auto";
   std::string driver_name = Config().driver_name;
   std::string max_volumes = "0";
   std::string propagation{ToString(Config().propagation)};
@@ -111,6 +113,12 @@ absl::StatusOr<MounterKind> ParseMounter(const std::string& kind) {
   return Wrong("--mounter", kind, "use helper or in-process");
 }
 
+absl::StatusOr<RunAs> ParseUser(const std::string& text, MounterKind mounter) {
+  MOORING_ASSIGN_OR_RETURN(const RunAs user, ParseRunAs(text));
+  if (user.is_root() || mounter == MounterKind::kHelper) return user;
+  return Wrong("--user", text, "only root mounts: that is for --mounter=helper");
+}
+
 absl::StatusOr<std::vector<std::string>> ParseMountRoots(const std::vector<std::string>& roots) {
   std::vector<std::string> normal;
   for (const std::string& root : roots) {
@@ -122,6 +130,14 @@ absl::StatusOr<std::vector<std::string>> ParseMountRoots(const std::vector<std::
     normal.push_back(std::move(path));
   }
   return normal;
+}
+
+absl::StatusOr<SharedRoots> ParseSharedRoots(const std::string& word, const std::vector<std::string>& roots) {
+  if (word == "auto") return SharedRoots::kAuto;
+  if (word == "ignore") return SharedRoots::kIgnore;
+  if (word != "require") return Wrong("--shared-roots", word, "use auto, require or ignore");
+  if (roots != Config().mount_roots) return SharedRoots::kRequire;
+  return Wrong("--shared-roots", word, "say with --mount-root which directories those are");
 }
 
 absl::StatusOr<std::int64_t> ParseNumber(std::string_view flag, const std::string& text, std::int64_t most,
@@ -249,7 +265,9 @@ absl::StatusOr<Config> Check(const Flags& flags) {
   MOORING_ASSIGN_OR_RETURN(config.pools, ParsePools(flags.pools));
   MOORING_ASSIGN_OR_RETURN(config.mode, ParseMode(flags.mode));
   MOORING_ASSIGN_OR_RETURN(config.mounter, ParseMounter(flags.mounter));
+  MOORING_ASSIGN_OR_RETURN(config.user, ParseUser(flags.user, config.mounter));
   MOORING_ASSIGN_OR_RETURN(config.mount_roots, ParseMountRoots(flags.mount_roots));
+  MOORING_ASSIGN_OR_RETURN(config.shared_roots, ParseSharedRoots(flags.shared_roots, config.mount_roots));
   MOORING_ASSIGN_OR_RETURN(config.driver_name, CheckDriverName(flags.driver_name));
   MOORING_ASSIGN_OR_RETURN(config.max_volumes, ParseMaxVolumes(flags.max_volumes));
   MOORING_ASSIGN_OR_RETURN(config.topology, ParseTopology(flags.topology, config));
@@ -280,6 +298,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
   add("--mode", flags.mode, "MOORING_MODE", "what to serve: node, controller or monolith (both)");
   add("--mounter", flags.mounter, "MOORING_MOUNTER",
       "what mounts: helper (a privileged process of its own; this one gives up its privileges) or in-process");
+  add("--user", flags.user, "MOORING_USER",
+      "what this process works as once the mount helper runs: NAME or UID, and :GROUP or :GID (default: as it was "
+      "started)");
   app.add_option("--mount-root", flags.mount_roots,
                  "directory that staging paths and targets lie below; may be repeated, or several with commas")
       ->envname("MOORING_MOUNT_ROOT")
@@ -287,6 +308,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->capture_default_str();
+  add("--shared-roots", flags.shared_roots, "MOORING_SHARED_ROOTS",
+      "whether mounts below --mount-root have to be seen in other mount namespaces: auto (in a container), require or "
+      "ignore");
   app.add_option("--pool", flags.pools,
                  "where volumes lie: name=NAME,backend=image|directory|device|tmpfs and what that takes "
                  "(path=, overcommit=, match=, size=); may be repeated, or several with semicolons")

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
 #include "plugin/pool_config.h"
+#include "plugin/run_as.h"
 #include "plugin/staging_by.h"
 
 namespace mooring {
@@ -22,6 +23,10 @@ enum class Mode { kNode, kController, kMonolith };
 // kHelper: a process of its own, while this one has no privilege. kInProcess: where no process can be started.
 enum class MounterKind { kHelper, kInProcess };
 
+// Whether mounts below a --mount-root have to be seen in other mount namespaces. kAuto: in a mount namespace of our
+// own.
+enum class SharedRoots { kAuto, kRequire, kIgnore };
+
 struct Config {
   std::string socket_path;  // of --endpoint
   std::string node_id;      // default: what the state directory records, else the host's name
@@ -30,7 +35,9 @@ struct Config {
   std::vector<PoolConfig> pools;               // the default one among them; PreparePools has seen them
   Mode mode = Mode::kMonolith;
   MounterKind mounter = MounterKind::kHelper;
+  RunAs user;                                    // what the plugin works as once the helper runs
   std::vector<std::string> mount_roots = {"/"};  // staging paths and targets lie below one of them
+  SharedRoots shared_roots = SharedRoots::kAuto;
   std::string driver_name = "mooring.csi";
   std::int64_t max_volumes = 0;                     // per node; 0: no limit
   std::map<std::string, std::string> topology;      // segments of this node, the node id's own among them

@@ -339,7 +339,9 @@ absl::Status ConfineCalls(const Territory& territory) {
 
 }  // namespace
 
-absl::Status Confine(const Territory& territory) {
+absl::Status Confine(const Territory& territory, const RunAs& user) {
+  DropFromBoundingSet({});  // another user could not any more
+  MOORING_RETURN_IF_ERROR(Become(user));
   MOORING_RETURN_IF_ERROR(KeepOnly({}));  // sets no_new_privs, which Landlock and seccomp ask for
   MOORING_RETURN_IF_ERROR(ConfineFiles(territory));
   return ConfineCalls(territory);

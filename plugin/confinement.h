@@ -1,7 +1,7 @@
 // What mooring-plugin gives up once its mount helper runs. Whoever takes it over, by way of a request, is left with its
 // own files, its own sockets, and the helper's typed requests.
 //
-//   capabilities(7): none, in no set; no_new_privs
+//   user: root, or the one of --user; capabilities(7): none, in no set; no_new_privs
 //
 //   landlock(7): files: its state directory, its sockets', its pools'; reading of /etc, /proc, /sys, /usr; no device,
 //   no TCP
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "plugin/run_as.h"
 
 namespace mooring {
 
@@ -30,7 +31,7 @@ struct Territory {
 
 // For good, while there is one thread. A kernel without Landlock, or a container that forbids it, is worth a warning in
 // the log; anything else that cannot be had is an error.
-absl::Status Confine(const Territory& territory);
+absl::Status Confine(const Territory& territory, const RunAs& user);
 
 // And before the first request is served, but after others were asked about the socket: no connect(2) any more, for
 // all threads.

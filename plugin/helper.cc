@@ -69,7 +69,8 @@ absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Confi
                                    .socket_directory = socket_directory,
                                    .registration_directory = config.kubelet_registration_dir,
                                    .pools = DirectoriesOf(config.pools, {BackendKind::kImage, BackendKind::kDirectory}),
-                                   .device_links = DirectoriesOf(config.pools, {BackendKind::kDevice})}));
+                                   .device_links = DirectoriesOf(config.pools, {BackendKind::kDevice})},
+                                  config.user));
   return HelperMounter::Start(std::move(keeper), std::move(lost));
 }
 

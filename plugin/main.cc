@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -20,9 +21,13 @@
 #include "mounter/freeze.h"
 #include "mounter/kernel_mounter.h"
 #include "plugin/config.h"
+#include "plugin/handover.h"
 #include "plugin/helper.h"
+#include "plugin/run_as.h"
 #include "plugin/server.h"
 #include "plugin/state_dir.h"
+#include "plugin/surroundings.h"
+#include "plugin/waiting.h"
 
 namespace {
 
@@ -63,16 +68,65 @@ int Serve(const mooring::Config& config, const sigset_t& signals, mooring::Mount
   ::_exit(1);  // to return would be to wait for the threads of those calls
 }
 
-int Run(mooring::Config config) {
+struct Prepared {
+  mooring::Config config;
+  mooring::Handover handover;
+};
+
+// The directories in which the plugin keeps something: made, checked, and the user's that it is going to work as.
+absl::StatusOr<Prepared> Prepare(mooring::Config config) {
+  MOORING_ASSIGN_OR_RETURN(config.state_dir, mooring::MakeStateDir(config.state_dir));
+  MOORING_ASSIGN_OR_RETURN(const mooring::Handover handover, mooring::Handover::Begin(config.state_dir, config.user));
+  MOORING_RETURN_IF_ERROR(mooring::OwnStateDir(config.state_dir, handover));
+  MOORING_ASSIGN_OR_RETURN(config.pools, mooring::PreparePools(config.pools, config.state_dir, handover));
+  return Prepared{std::move(config), handover};
+}
+
+// Or, where they cannot be had, tells so on the socket until they can.
+absl::StatusOr<Prepared> PrepareOrWait(const mooring::Config& asked, const sigset_t& signals) {
+  absl::StatusOr<Prepared> prepared = Prepare(asked);
+  if (prepared.ok()) return prepared;
+  MOORING_RETURN_IF_ERROR(mooring::Handover(asked.user).GiveSocketDirectory(asked.socket_path));
+  MOORING_RETURN_IF_ERROR(mooring::WaitUntilPrepared(asked, signals, prepared.status(), [&] {
+    prepared = Prepare(asked);
+    return prepared.status();
+  }));
+  return prepared;
+}
+
+// Whose directory that is, kubelet's and all drivers', it stays.
+absl::Status CheckMayRegister(const mooring::Config& config) {
+  const std::string& directory = config.kubelet_registration_dir;
+  if (directory.empty() || config.user.is_root()) return absl::OkStatus();
+  const int error =
+      mooring::ErrnoAs(config.user, [&] { return ::access(directory.c_str(), W_OK | X_OK) == 0 ? 0 : errno; });
+  if (error == 0) return absl::OkStatus();
+  const std::string failed = mooring::Message(mooring::ErrnoStatus(error, "register with kubelet in", directory));
+  return mooring::FailedPrecondition(
+      fmt::format("{}: user {}:{} may not write there: start the plugin without --user, or leave that to a registrar "
+                  "beside it",
+                  failed, config.user.uid, config.user.gid));
+}
+
+void DecideSharedRoots(mooring::Config& config) {
+  if (config.shared_roots != mooring::SharedRoots::kAuto) return;
+  const bool own = mooring::HasOwnMountNamespace();
+  config.shared_roots = own ? mooring::SharedRoots::kRequire : mooring::SharedRoots::kIgnore;
+}
+
+int Run(const mooring::Config& asked) {
   const sigset_t signals = BlockStopSignals();
   mooring::RaiseOpenFileLimit();
   ::umask(022);  // what is to be private is made so; a directory that is a volume is for its tasks
-  absl::StatusOr<std::string> state_dir = mooring::MakeStateDir(config.state_dir);
-  if (!state_dir.ok()) return Fail(state_dir.status());
-  config.state_dir = *std::move(state_dir);
-  absl::StatusOr<std::vector<mooring::PoolConfig>> pools = mooring::PreparePools(config.pools, config.state_dir);
-  if (!pools.ok()) return Fail(pools.status());
-  config.pools = *std::move(pools);
+  absl::StatusOr<Prepared> prepared = PrepareOrWait(asked, signals);
+  if (absl::IsCancelled(prepared.status())) return 0;
+  if (absl::IsUnknown(prepared.status())) return 1;  // what to say was said
+  if (!prepared.ok()) return Fail(prepared.status());
+  mooring::Config& config = prepared->config;
+  absl::Status sockets = prepared->handover.GiveSocketDirectory(config.socket_path);
+  if (sockets.ok()) sockets = CheckMayRegister(config);
+  if (!sockets.ok()) return Fail(sockets);
+  DecideSharedRoots(config);
   if (config.mounter == mooring::MounterKind::kInProcess) {
     mooring::KernelMounter mounter(config.mount_roots);
     return Serve(config, signals, mounter, [] { return absl::OkStatus(); });

@@ -158,8 +158,8 @@ absl::Status CheckApart(const std::vector<PoolConfig>& pools) {
     for (const PoolConfig& other : pools) {
       if (&pool == &other || !HasVolumesOnDisk(pool) || !HasVolumesOnDisk(other)) continue;
       if (!IsBelow(pool.path, other.path)) continue;
-      return FailedPrecondition(fmt::format("the path {} of pool {} is, or lies in, that of pool {}: give each its own",
-                                            Quote(pool.path), pool.name, other.name));
+      return InvalidArgument(fmt::format("the path {} of pool {} is, or lies in, that of pool {}: give each its own",
+                                         Quote(pool.path), pool.name, other.name));
     }
   }
   return absl::OkStatus();
@@ -199,7 +199,8 @@ absl::StatusOr<std::vector<PoolConfig>> ParsePools(const std::vector<std::string
   return pools;
 }
 
-absl::StatusOr<std::vector<PoolConfig>> PreparePools(std::vector<PoolConfig> pools, const std::string& state_dir) {
+absl::StatusOr<std::vector<PoolConfig>> PreparePools(std::vector<PoolConfig> pools, const std::string& state_dir,
+                                                     const Handover& handover) {
   for (PoolConfig& pool : pools) {
     if (pool.kind == BackendKind::kDevice) MOORING_RETURN_IF_ERROR(CheckLinks(pool));
     if (!HasVolumesOnDisk(pool)) continue;
@@ -207,7 +208,8 @@ absl::StatusOr<std::vector<PoolConfig>> PreparePools(std::vector<PoolConfig> poo
       pool.path = VolumesDirectory(state_dir);
       continue;
     }
-    absl::StatusOr<std::string> made = MakePoolDirectory(pool.path);
+    const Holding holding = pool.kind == BackendKind::kImage ? Holding::kImages : Holding::kDirectories;
+    absl::StatusOr<std::string> made = MakePoolDirectory(pool.path, holding, handover);
     if (!made.ok()) return Annotate(made.status(), fmt::format("pool {}", pool.name));
     pool.path = *std::move(made);
   }

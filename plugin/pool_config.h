@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "plugin/backend.h"
+#include "plugin/handover.h"
 
 namespace mooring {
 
@@ -26,8 +27,10 @@ struct PoolConfig {
 absl::StatusOr<std::vector<PoolConfig>> ParsePools(const std::vector<std::string>& texts);
 
 // Makes the directories of volumes where they are missing (0700), in parents that are there; the paths become real
-// ones. `state_dir` is real. FAILED_PRECONDITION: others may write in one, or one lies in another.
-absl::StatusOr<std::vector<PoolConfig>> PreparePools(std::vector<PoolConfig> pools, const std::string& state_dir);
+// ones, and they the user's. `state_dir` is real. FAILED_PRECONDITION: others may write in one, or the plugin may not.
+// INVALID_ARGUMENT: one lies in another.
+absl::StatusOr<std::vector<PoolConfig>> PreparePools(std::vector<PoolConfig> pools, const std::string& state_dir,
+                                                     const Handover& handover);
 
 }  // namespace mooring
 

@@ -1,9 +1,7 @@
 #include "plugin/server.h"
 
 #include <fmt/format.h>
-#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -14,18 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/endpoint.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/quote.h"
-#include "base/socket_path.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
 #include "base/version.h"
-#include "mounter/helper_server.h"
 #include "plugin/catalog_store.h"
-#include "plugin/confinement.h"
 #include "plugin/controller_service.h"
 #include "plugin/device_backend.h"
 #include "plugin/directory_backend.h"
@@ -35,6 +28,7 @@
 #include "plugin/identity_service.h"
 #include "plugin/image_backend.h"
 #include "plugin/kubelet_registration.h"
+#include "plugin/listen.h"
 #include "plugin/node_service.h"
 #include "plugin/node_store.h"
 #include "plugin/node_volumes.h"
@@ -42,7 +36,9 @@
 #include "plugin/snapshot_catalog.h"
 #include "plugin/snapshot_metadata_service.h"
 #include "plugin/snapshot_store.h"
+#include "plugin/surroundings.h"
 #include "plugin/tmpfs_backend.h"
+#include "plugin/unknown_calls.h"
 #include "plugin/volume_catalog.h"
 
 namespace mooring {
@@ -50,8 +46,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMostThreads = kMostCalls;  // at a time; one more is RESOURCE_EXHAUSTED
-constexpr int kIdleThreads = 4;
 constexpr std::chrono::seconds kReconcileAgain{5};
 constexpr std::chrono::milliseconds kLastAnswers{500};
 constexpr std::chrono::seconds kReconcilePatience{2};  // it begins anew at the next start: nobody waits for its answer
@@ -68,20 +62,6 @@ absl::Status KeepNodeId(Config& config, CatalogStore& catalog) {
   SetNodeId(config, recorded);
   return absl::OkStatus();
 }
-
-// Calls of services that are not served here. gRPC alone would refuse them without a word.
-class UnknownCalls final : public grpc::CallbackGenericService {
- public:
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
-    return new Refusal(fmt::format("{} is not served by this plugin", Quote(context->method())));
-  }
-
- private:
-  struct Refusal final : grpc::ServerGenericBidiReactor {
-    explicit Refusal(const std::string& message) { Finish({grpc::StatusCode::UNIMPLEMENTED, message}); }
-    void OnDone() override { delete this; }
-  };
-};
 
 absl::Status StillUnderWay(const std::vector<std::string>& left, std::chrono::seconds patience) {
   const std::vector<std::string> tools = RunningPrograms();
@@ -135,9 +115,11 @@ struct PluginServer::Parts {
         snapshots(*snapshot_store, catalog, pools, *volume_locks, mounter),
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation, config.staging_by),
         ephemeral_volumes(catalog, *catalog_store, node_volumes, *volume_locks),
+        ask_mounter(std::move(mounter_health)),
+        surroundings(config, mounter),
         identity_service(
             {config.driver_name, config.serves_controller(), pools.AnyCan(&BackendTraits::grows), has_snapshots},
-            readiness, std::move(mounter_health), rpc),
+            readiness, [this] { return Health(); }, rpc),
         controller_service(catalog, snapshots, node_volumes, has_snapshots, rpc),
         group_controller_service(snapshots, rpc),
         snapshot_metadata_service(snapshots, rpc),
@@ -153,6 +135,7 @@ struct PluginServer::Parts {
   }
 
   absl::Status Listen(const Config& config);
+  absl::Status Health();  // of what only others can mend
   absl::Status Reconcile();
   void ReconcileUntilDone();
   bool AwaitReconciler(Clock::time_point deadline);  // false: it is at work still
@@ -168,6 +151,8 @@ struct PluginServer::Parts {
   SnapshotCatalog snapshots;
   NodeVolumes node_volumes;
   EphemeralVolumes ephemeral_volumes;
+  const std::function<absl::Status()> ask_mounter;
+  SurroundingsCheck surroundings;
   Readiness readiness;
   Rpc rpc{readiness};
   IdentityService identity_service;
@@ -189,21 +174,8 @@ struct PluginServer::Parts {
 };
 
 absl::Status PluginServer::Parts::Listen(const Config& config) {
-  const std::string& socket_path = config.socket_path;
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd alone, LockSocketDirectory(socket_path, "--endpoint"));
-  MOORING_RETURN_IF_ERROR(ClearSocketPath(socket_path, "--endpoint"));
   if (kubelet) MOORING_RETURN_IF_ERROR(kubelet->CheckSockets());
-  // Those had to ask who serves there. From the first request on nobody is connected to.
-  if (config.mounter == MounterKind::kHelper) MOORING_RETURN_IF_ERROR(ConfineServer());
   grpc::ServerBuilder builder;
-  grpc::ResourceQuota quota("mooring");
-  quota.SetMaxThreads(kMostThreads);
-  builder.SetResourceQuota(quota);
-  // A thread that has served a call looks for the next one, instead of ending where two others do.
-  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, kIdleThreads);
-  int bound = 0;
-  builder.AddListeningPort(GrpcTarget(socket_path), grpc::InsecureServerCredentials(), &bound);
   builder.RegisterService(&identity_service);
   if (serves_controller) builder.RegisterService(&controller_service);
   if (serves_controller && has_snapshots) {
@@ -212,11 +184,13 @@ absl::Status PluginServer::Parts::Listen(const Config& config) {
   }
   if (serves_node) builder.RegisterService(&node_service);
   builder.RegisterCallbackGenericService(&unknown_calls);
-  const mode_t before = ::umask(0117);  // for root and its group alone
-  server = builder.BuildAndStart();
-  ::umask(before);
-  if (server == nullptr || bound == 0) return Internal(fmt::format("cannot listen on {}", Quote(socket_path)));
+  MOORING_ASSIGN_OR_RETURN(server, mooring::Listen(config, builder));
   return absl::OkStatus();
+}
+
+absl::Status PluginServer::Parts::Health() {
+  MOORING_RETURN_IF_ERROR(ask_mounter());
+  return surroundings.Check();
 }
 
 absl::Status PluginServer::Parts::Reconcile() {
@@ -232,6 +206,7 @@ absl::Status PluginServer::Parts::Reconcile() {
 void PluginServer::Parts::ReconcileUntilDone() {
   for (;;) {
     const absl::Status status = Reconcile();
+    surroundings.Check().IgnoreError();  // which says in the log what Probe is going to say
     if (status.ok()) {
       log::Info("ready");
       if (kubelet) kubelet->Announce();  // not before: kubelet would have pods wait for us

@@ -198,6 +198,10 @@ absl::Status FakeMounter::RemoveTree(const std::string& directory) {
   return With([&](FakeKernel& kernel) { return kernel.RemoveTree(directory); });
 }
 
+absl::Status FakeMounter::CheckNeeds(const Needs& needs) {
+  return Enter("CheckNeeds", needs.seen_outside.empty() ? "" : needs.seen_outside.front());
+}
+
 absl::StatusOr<std::string> FakeMounter::Ailment(const std::string& mount_path) {
   MOORING_RETURN_IF_ERROR(Enter("Ailment", mount_path));
   return With([&](FakeKernel& kernel) { return kernel.Ailment(mount_path); });

@@ -80,6 +80,7 @@ class FakeMounter final : public Mounter {
   absl::Status Copy(const std::vector<ImageCopy>& copies) override;
   absl::Status Thaw(const std::string& image) override;
   absl::Status RemoveTree(const std::string& directory) override;
+  absl::Status CheckNeeds(const Needs& needs) override;
 
  private:
   struct Fault {

@@ -29,6 +29,7 @@ constexpr char kPath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 
 std::vector<std::string> Arguments(const PluginProcess::Options& options) {
   std::vector<std::string> arguments = {"mooring-plugin"};
+  if (!options.first.empty()) arguments = {"sh", "-c", options.first + "\nexec \"$0\" \"$@\"", Binary()};
   if (!options.socket.empty()) arguments.insert(arguments.end(), {"--endpoint", "unix://" + options.socket});
   if (!options.state_dir.empty()) arguments.insert(arguments.end(), {"--state-dir", options.state_dir});
   arguments.insert(arguments.end(), options.flags.begin(), options.flags.end());
@@ -77,7 +78,7 @@ void PluginProcess::Launch() {
   const std::vector<char*> envp = Pointers(environment);
   const UniqueFd log(::open(options_.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   ASSERT_TRUE(log.ok()) << options_.log_file;
-  const char* binary = Binary();
+  const char* binary = options_.first.empty() ? Binary() : "/bin/sh";
   pid_ = ::fork();
   if (pid_ == 0) Become(binary, log.get(), options_.own_mount_namespace, argv.data(), envp.data());
   ASSERT_GT(pid_, 0);

@@ -21,6 +21,7 @@ class PluginProcess {
     std::vector<std::string> flags;                  // behind those
     std::map<std::string, std::string> environment;  // all of it, but for PATH where that is not in it
     bool own_mount_namespace = false;                // a copy of the test's, as a plugin in a container has one
+    std::string first = {};  // what a shell does before it becomes the plugin, in that namespace
   };
 
   explicit PluginProcess(Options options) : options_(std::move(options)) {}

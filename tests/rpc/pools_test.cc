@@ -313,15 +313,22 @@ TEST_F(PoolsTest, ADirectoryThatWasHalfRemovedGoesAtTheStart) {
   EXPECT_FALSE(std::filesystem::exists((dir() / "dirs/") + id + ".making"));
 }
 
-TEST_F(PoolsTest, APoolThatOthersMayWriteInIsRefused) {
+TEST_F(PoolsTest, APoolThatOthersMayWriteInIsRefusedUntilTheyMayNot) {
+  constexpr char kWhy[] = "pool open: others may write in the directory of volumes";
   plugin().Terminate();
   ASSERT_EQ(Shell("mkdir -m 0777 " + (dir() / "open") + " && touch " + (dir() / "open/file")), 0);
   AddPool("name=open,backend=directory,path=" + (dir() / "open"));
   plugin().Launch();
-  EXPECT_EQ(plugin().Wait(), 1);
-  EXPECT_THAT(plugin().Log(), HasSubstr("pool open: others may write in the directory of volumes"));
-  plugin().options().flags.resize(plugin().options().flags.size() - 2);
-  Start();
+  const auto probe = [this] {
+    driver().Connect();
+    return driver().Send(csi::v1::ProbeRequest());
+  };
+  EXPECT_TRUE(Eventually([&] { return absl::IsFailedPrecondition(probe().status); }));
+  EXPECT_THAT(probe(), FailsWith(Code::kFailedPrecondition, kWhy));
+  EXPECT_THAT(plugin().Log(), HasSubstr(kWhy));
+  ASSERT_EQ(Shell("chmod 0755 " + (dir() / "open")), 0);
+  EXPECT_TRUE(Eventually([&] { return probe().status.ok() && probe()->ready().value(); }, std::chrono::seconds(10)));
+  EXPECT_TRUE(std::filesystem::exists(dir() / "open/file"));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -42,7 +43,18 @@ RpcTest::RpcTest()
                .log_file = dir_ / "plugin.log",
                .flags = {"--node-id", kNode, "--log-level", "debug"},
                .environment = {}}),
-      driver_(dir_ / "csi.sock") {}
+      driver_(dir_ / "csi.sock") {
+  const char* const user = std::getenv("MOORING_TEST_USER");
+  if (user == nullptr) return;
+  const std::string ids = user;  // "UID:GID"
+  plugin_.options().flags.insert(plugin_.options().flags.end(), {"--user", ids});
+  LetIn(static_cast<gid_t>(std::stoul(ids.substr(ids.find(':') + 1))));
+}
+
+void RpcTest::LetIn(gid_t group) {
+  EXPECT_EQ(::chown(dir_.path().c_str(), 0, group), 0);
+  EXPECT_EQ(::chmod(dir_.path().c_str(), 0771), 0);
+}
 
 void RpcTest::Start() {
   ASSERT_TRUE(plugin_.Start());

@@ -36,6 +36,10 @@ class RpcTest : public ::testing::Test {
   const TempDir& dir() const { return dir_; }
   std::string state_dir() const { return dir_ / "state"; }
 
+  // The temporary directory is a place where this group may make its socket. With MOORING_TEST_USER=UID:GID in the
+  // environment all plugins are started with --user, and it is.
+  void LetIn(gid_t group);
+
   // A new volume's id.
   std::string Created(const VolumeCapability& capability = Mount(), std::int64_t bytes = kVolumeBytes);
   std::string Image(const std::string& id) const { return state_dir() + "/volumes/" + id + ".img"; }

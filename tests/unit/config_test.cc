@@ -27,7 +27,8 @@ class ConfigTest : public ::testing::Test {
     for (const char* name :
          {"CSI_ENDPOINT", "MOORING_ENDPOINT", "MOORING_NODE_ID", "MOORING_STATE_DIR", "MOORING_MODE",
           "MOORING_DRIVER_NAME", "MOORING_MAX_VOLUMES", "MOORING_TOPOLOGY", "MOORING_LOG_LEVEL", "MOORING_LOG_FORMAT",
-          "MOORING_MOUNTER", "MOORING_MOUNT_ROOT", "MOORING_KUBELET_REGISTRATION_DIR", "MOORING_KUBELET_ENDPOINT"}) {
+          "MOORING_MOUNTER", "MOORING_MOUNT_ROOT", "MOORING_KUBELET_REGISTRATION_DIR", "MOORING_KUBELET_ENDPOINT",
+          "MOORING_USER", "MOORING_SHARED_ROOTS"}) {
       ::unsetenv(name);
       names_.emplace_back(name);
     }
@@ -107,6 +108,45 @@ TEST_F(ConfigTest, OtherMountersAndRootsThatAreNoDirectoriesAreRefused) {
   for (const char* root : {"relative", "/a/../b", "", "/a\nb"}) {
     ExpectRefused({std::string("--mount-root=") + root}, "--mount-root");
   }
+}
+
+TEST_F(ConfigTest, TheUserIsANameOrANumberAndTheGroupItsOwnOrAnother) {
+  EXPECT_TRUE(ParseServing({})->user.is_root());
+  EXPECT_TRUE(ParseServing({"--user", "root"})->user.is_root());
+  EXPECT_TRUE(ParseServing({"--user", "0"})->user.is_root());
+  const auto is = [](const absl::StatusOr<Config>& config, uid_t uid, gid_t gid) {
+    return config.ok() && config->user.uid == uid && config->user.gid == gid;
+  };
+  EXPECT_TRUE(is(ParseServing({"--user", "nobody"}), 65534, 65534));
+  EXPECT_TRUE(is(ParseServing({"--user", "nobody:7"}), 65534, 7));
+  EXPECT_TRUE(is(ParseServing({"--user", "65534:root"}), 65534, 0));
+  EXPECT_TRUE(is(ParseServing({"--user", "424242"}), 424242, 424242)) << "no file knows it";
+  EXPECT_TRUE(is(ParseServing({"--user", "4294967294:1"}), 4294967294, 1));
+  ::setenv("MOORING_USER", "424242:7", 1);
+  EXPECT_TRUE(is(ParseServing({}), 424242, 7));
+  EXPECT_TRUE(is(ParseServing({"--user", "8:9"}), 8, 9));
+}
+
+TEST_F(ConfigTest, WhatIsNoUserIsRefused) {
+  ExpectRefused({"--user", "no-such-user"},
+                "--user 'no-such-user': /etc/passwd here has no such user: give its number");
+  for (const char* user : {"4294967295", "-1", "1 ", "1.5", "1x"}) ExpectRefused({"--user", user}, "no such user");
+  for (const char* user : {"1:", "1:no-such-group", "1:4294967295", "1:2:3"}) {
+    ExpectRefused({"--user", user}, "no such group: give its number");
+  }
+  ExpectRefused({"--user", ":1"}, "write NAME or UID");
+  ExpectRefused({"--user", "root:1"}, "root keeps its group");
+  ExpectRefused({"--user", "1", "--mounter=in-process"}, "--user '1': only root mounts");
+}
+
+TEST_F(ConfigTest, SharedRootsAreRequiredOfMountRootsThatAreGiven) {
+  EXPECT_EQ(ParseServing({})->shared_roots, SharedRoots::kAuto);
+  EXPECT_EQ(ParseServing({"--shared-roots", "ignore"})->shared_roots, SharedRoots::kIgnore);
+  EXPECT_EQ(ParseServing({"--shared-roots", "require", "--mount-root", "/csi"})->shared_roots, SharedRoots::kRequire);
+  ExpectRefused({"--shared-roots", "require"}, "say with --mount-root which directories those are");
+  ExpectRefused({"--shared-roots", "yes"}, "use auto, require or ignore");
+  ::setenv("MOORING_SHARED_ROOTS", "ignore", 1);
+  EXPECT_EQ(ParseServing({})->shared_roots, SharedRoots::kIgnore);
 }
 
 TEST_F(ConfigTest, EveryFlagArrives) {

@@ -102,7 +102,7 @@ class PoolDirectoryTest : public ::testing::Test {
     for (const std::string& path : paths) {
       pools.push_back({.name = "p" + std::to_string(pools.size()), .kind = BackendKind::kDirectory, .path = path});
     }
-    return PreparePools(std::move(pools), dir_ / "state");
+    return PreparePools(std::move(pools), dir_ / "state", Handover());
   }
   TempDir dir_;
 };
@@ -132,18 +132,18 @@ TEST_F(PoolDirectoryTest, OthersMayNotWriteThere) {
 TEST_F(PoolDirectoryTest, NobodyElseMakesLinksToDevicesAndTheirDirectoryMayComeLater) {
   const std::vector<PoolConfig> pools = {
       {.name = "disks", .kind = BackendKind::kDevice, .path = dir_ / "links", .match = "*"}};
-  ASSERT_OK(PreparePools(pools, dir_ / "state"));
+  ASSERT_OK(PreparePools(pools, dir_ / "state", Handover()));
   ASSERT_EQ(::mkdir((dir_ / "links").c_str(), 0755), 0);
-  ASSERT_OK(PreparePools(pools, dir_ / "state"));
+  ASSERT_OK(PreparePools(pools, dir_ / "state", Handover()));
   ASSERT_EQ(::chmod((dir_ / "links").c_str(), 0775), 0);
-  EXPECT_THAT(PreparePools(pools, dir_ / "state").status(), FailsWith(StatusCode::kFailedPrecondition, "pool disks: "));
+  EXPECT_THAT(PreparePools(pools, dir_ / "state", Handover()).status(),
+              FailsWith(StatusCode::kFailedPrecondition, "pool disks: "));
 }
 
 TEST_F(PoolDirectoryTest, PoolsLieApart) {
-  EXPECT_THAT(Prepare({dir_ / "a", dir_ / "a"}).status(),
-              FailsWith(StatusCode::kFailedPrecondition, "give each its own"));
+  EXPECT_THAT(Prepare({dir_ / "a", dir_ / "a"}).status(), FailsWith(StatusCode::kInvalidArgument, "give each its own"));
   EXPECT_THAT(Prepare({dir_ / "a", dir_ / "a/b"}).status(),
-              FailsWith(StatusCode::kFailedPrecondition, "give each its own"));
+              FailsWith(StatusCode::kInvalidArgument, "give each its own"));
   EXPECT_OK(Prepare({dir_ / "a", dir_ / "ab"}));
 }
 

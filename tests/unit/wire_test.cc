@@ -58,6 +58,10 @@ auto Members(const AttachLoopRequest& request) {
   const auto& [m1, m2, m3] = request;
   return std::tie(m1, m2, m3);
 }
+auto Members(const Needs& needs) {
+  const auto& [m1, m2] = needs;
+  return std::tie(m1, m2);
+}
 auto Members(const PathInfo& info) {
   const auto& [m1, m2, m3, m4, m5, m6, m7] = info;
   return std::tie(m1, m2, m3, m4, m5, m6, m7);
@@ -192,6 +196,15 @@ TEST(WireTest, TheOtherRequestsArrive) {
   ExpectArrives<pb::UnmountRequest>(UnmountRequest{"/target", true});
   ExpectArrives<pb::AttachLoopRequest>(AttachLoopRequest());
   ExpectArrives<pb::AttachLoopRequest>(AttachLoopRequest{"/volumes/a.img", "mooring:a", true});
+  ExpectArrives<pb::NeedsRequest>(Needs());
+  ExpectArrives<pb::NeedsRequest>(Needs{true, {"/csi", "/srv"}});
+}
+
+TEST(WireTest, NeedsOfTooMuchOrWithANulAreRefused) {
+  EXPECT_THAT(Sent<pb::NeedsRequest>(Needs{false, std::vector<std::string>(wire::kMostOptions + 1, "/csi")}),
+              FailsWith(StatusCode::kInvalidArgument, "65 directories"));
+  EXPECT_THAT(Sent<pb::NeedsRequest>(Needs{false, {std::string("/c\0si", 5)}}),
+              FailsWith(StatusCode::kInvalidArgument, "NUL"));
 }
 
 TEST(WireTest, ALoopDeviceArrives) {

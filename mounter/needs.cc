@@ -1,0 +1,40 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+
+#include "base/quote.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "mounter/kernel_mounter.h"
+#include "mounter/loop_device.h"
+#include "mounter/mount_table.h"
+
+namespace mooring {
+namespace {
+
+std::string KindOf(const MountInfo& mount) {
+  return mount.master != 0 ? "only receives what others mount (slave)" : "is private";
+}
+
+absl::Status CheckSeenOutside(const std::string& directory) {
+  const UniqueFd fd(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.ok() && errno == ENOENT) return absl::OkStatus();
+  if (!fd.ok()) return ErrnoStatus(errno, "look at the mount of", directory);
+  MOORING_ASSIGN_OR_RETURN(const MountInfo mount, LookUpMountOf(fd, directory));
+  if (mount.shared()) return absl::OkStatus();
+  return FailedPrecondition(fmt::format(
+      "nobody else would see what is mounted below {}: the mount at {} that it lies on {}: bind it into the container "
+      "with propagation rshared (Kubernetes: Bidirectional) from a shared mount of the host (mount --make-rshared)",
+      Quote(directory), Quote(mount.target), KindOf(mount)));
+}
+
+}  // namespace
+
+absl::Status KernelMounter::CheckNeeds(const Needs& needs) {
+  if (needs.loop_devices) MOORING_RETURN_IF_ERROR(CheckLoopDevices());
+  for (const std::string& directory : needs.seen_outside) MOORING_RETURN_IF_ERROR(CheckSeenOutside(directory));
+  return absl::OkStatus();
+}
+
+}  // namespace mooring

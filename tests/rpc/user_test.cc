@@ -1,0 +1,423 @@
+// The plugin under a user of its own (--user): what it is then, what it cannot reach any more, and that what it keeps
+// changes hands, from root to the user, to another one and back. That all else works as before is shown by the other
+// tests here, run with MOORING_TEST_USER.
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/unique_fd.h"
+#include "tests/rpc/helper_processes.h"
+#include "tests/rpc/injection.h"
+#include "tests/rpc/rpc_test.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uid_t kUser = 4242, kOther = 4343;
+constexpr gid_t kGroup = 4240;
+constexpr char kText[] = "4242:4240";
+constexpr char kNone[] = "0000000000000000";
+constexpr auto kMany = AccessMode::SINGLE_NODE_MULTI_WRITER;
+constexpr std::chrono::seconds kLong{15};
+
+struct stat StatOf(const std::string& path) {
+  struct stat status = {};
+  EXPECT_EQ(::lstat(path.c_str(), &status), 0) << path;
+  return status;
+}
+
+class UserTest : public RpcTest {
+ protected:
+  void SetUp() override {
+    if (std::getenv("MOORING_TEST_USER") != nullptr) GTEST_SKIP() << "has users of its own";
+    LetIn(kGroup);
+    for (const char* pool : {"name=dirs,backend=directory,path=", "name=fast,backend=image,path="}) {
+      const std::string text = pool;
+      const std::string path = dir() / text.substr(5, 4);
+      plugin().options().flags.insert(plugin().options().flags.end(), {"--pool", text + path});
+    }
+    plugin().options().flags.insert(plugin().options().flags.end(),
+                                    {"--pool", "name=mem,backend=tmpfs,size=268435456"});
+    as_root_ = plugin().options().flags;
+  }
+
+  void WorkAs(const std::string& user) {
+    plugin().options().flags = as_root_;
+    if (!user.empty()) plugin().options().flags.insert(plugin().options().flags.end(), {"--user", user});
+  }
+  void StartAs(const std::string& user) {
+    driver().Disconnect();
+    if (plugin().running()) {
+      EXPECT_EQ(plugin().Terminate(), 0) << plugin().Log();
+    }
+    WorkAs(user);
+    Start();
+  }
+  absl::Status Probe() {
+    driver().Connect();
+    return driver().Send(csi::v1::ProbeRequest()).status;
+  }
+
+  std::string CreatedIn(const std::string& pool) {
+    csi::v1::CreateVolumeRequest request;
+    request.set_name(pool + "-" + std::to_string(++made_));
+    *request.add_volume_capabilities() = Mount("", kMany);
+    request.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
+    (*request.mutable_parameters())["pool"] = pool;
+    const auto made = driver().Send(request);
+    EXPECT_OK(made);
+    return made->volume().volume_id();
+  }
+  void Publish(const std::string& id) {
+    EXPECT_OK(driver().Stage(id, Staging(id), Mount("", kMany)));
+    EXPECT_OK(driver().Publish(id, Staging(id), Target("a", id), Mount("", kMany)));
+  }
+  void TakeDown(const std::string& id) {
+    EXPECT_OK(driver().Unpublish(id, Target("a", id)));
+    EXPECT_OK(driver().Unstage(id, Staging(id)));
+  }
+
+  // Everything of ours that is not of this user.
+  std::vector<std::string> NotOf(uid_t user, gid_t group) {
+    std::vector<std::string> others;
+    const auto look = [&](const std::string& path) {
+      const struct stat status = StatOf(path);
+      if (status.st_uid != user || status.st_gid != group) others.push_back(path);
+    };
+    for (const std::string& top : {state_dir(), dir() / "dirs", dir() / "fast"}) look(top);
+    for (const auto& entry : fs::recursive_directory_iterator(state_dir())) {
+      if (entry.path().filename() != "users") look(entry.path());
+    }
+    for (const auto& entry : fs::directory_iterator(dir() / "fast")) look(entry.path());
+    return others;
+  }
+
+  std::vector<std::string> as_root_;
+
+ private:
+  int made_ = 0;
+};
+
+// ---- what it is, and what it cannot reach
+
+TEST_F(UserTest, ItIsThatUserWithoutAnyPrivilegeAndTheHelperStaysRoot) {
+  StartAs(kText);
+  for (const auto& entry : fs::directory_iterator("/proc/" + std::to_string(plugin().pid()) + "/task")) {
+    const pid_t thread = std::stoi(entry.path().filename());
+    const auto field = [&](const char* key) { return StatusField(plugin().pid(), thread, key); };
+    EXPECT_EQ(field("Uid"), "4242\t4242\t4242\t4242");
+    EXPECT_EQ(field("Gid"), "4240\t4240\t4240\t4240");
+    EXPECT_EQ(field("Groups"), "");
+    for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}) EXPECT_EQ(field(set), kNone) << set;
+    EXPECT_EQ(field("NoNewPrivs"), "1");
+    EXPECT_EQ(field("Seccomp"), "2");
+  }
+  const pid_t helper = HelperOf(plugin().pid());
+  ASSERT_GT(helper, 0);
+  EXPECT_EQ(StatusField(helper, helper, "Uid"), "0\t0\t0\t0");
+}
+
+TEST_F(UserTest, WhatIsRootsAloneItCannotRead) {
+  if (!Injection::Possible()) GTEST_SKIP() << "system calls are injected on x86-64 alone";
+  for (const char* user : {"", kText}) {
+    StartAs(user);
+    const std::string secret = state_dir() + "/secret";
+    std::ofstream(secret) << "root's";
+    ASSERT_EQ(::chmod(secret.c_str(), 0600), 0);
+    Injection thread(plugin().pid(), plugin().pid());
+    ASSERT_TRUE(thread.ok());
+    constexpr auto kHere = static_cast<std::uint64_t>(AT_FDCWD);
+    const auto open = [&](const std::string& path) {
+      const std::int64_t fd = thread.Call(SYS_openat, {kHere, path, O_RDONLY, 0, 0, 0});
+      if (fd >= 0) thread.Call(SYS_close, {static_cast<std::uint64_t>(fd), 0, 0, 0, 0, 0});
+      return fd;
+    };
+    if (*user == '\0') {
+      EXPECT_GE(open(secret), 0) << "what root's user id alone allows";
+    } else {
+      for (const std::string& path : {secret, std::string("/etc/shadow"), std::string("/etc/gshadow")}) {
+        EXPECT_EQ(open(path), -EACCES) << path;
+      }
+      EXPECT_GE(open("/etc/passwd"), 0);
+      for (const long call : {SYS_setuid, SYS_setresuid, SYS_setgid, SYS_setgroups}) {
+        EXPECT_LT(thread.Call(call, {0, 0, 0, 0, 0, 0}), 0);
+      }
+    }
+    fs::remove(secret);
+  }
+}
+
+// ---- what it keeps changes hands
+
+TEST_F(UserTest, AStateDirectoryGoesToTheUserToAnotherAndBack) {
+  StartAs("");
+  const std::string image = CreatedIn("fast"), plain = CreatedIn("default"), directory = CreatedIn("dirs"),
+                    memory = CreatedIn("mem");
+  for (const std::string& id : {image, plain, directory, memory}) Publish(id);
+  ASSERT_EQ(TryWrite(Target("a", image) + "/file", "kept"), 0);
+  const std::vector<std::pair<std::string, std::pair<uid_t, gid_t>>> users = {
+      {kText, {kUser, kGroup}}, {"4343:4240", {kOther, kGroup}}, {"", {0, 0}}, {kText, {kUser, kGroup}}};
+  for (const auto& [user, ids] : users) {
+    SCOPED_TRACE(user);
+    StartAs(user);
+    EXPECT_THAT(NotOf(ids.first, ids.second), IsEmpty());
+    EXPECT_EQ(ReadFile(Target("a", image) + "/file"), "kept");
+    for (const std::string& id : {image, plain, directory, memory}) {
+      EXPECT_OK(driver().Publish(id, Staging(id), Target("a", id), Mount("", kMany)));
+      EXPECT_OK(driver().Publish(id, Staging(id), Target("b", id), Mount("", kMany)));
+      EXPECT_OK(driver().Unpublish(id, Target("b", id)));
+    }
+    EXPECT_OK(driver().Grow(plain, StatOf(state_dir() + "/volumes/" + plain + ".img").st_size + 16 * kMiB));
+    const std::string fresh = CreatedIn("fast");
+    Publish(fresh);
+    TakeDown(fresh);
+    EXPECT_OK(driver().Delete(fresh));
+  }
+  EXPECT_EQ(StatOf(state_dir() + "/users").st_uid, 0U);
+  for (const std::string& id : {image, plain, directory, memory}) TakeDown(id);
+}
+
+// Each thing that is made later, by the plugin or by the helper, is the user's.
+TEST_F(UserTest, WhatIsMadeLaterIsTheUsersAndADirectoryVolumeIsAsRootMakesIt) {
+  StartAs(kText);
+  const std::string image = CreatedIn("default"), directory = CreatedIn("dirs"), memory = CreatedIn("mem");
+  for (const std::string& id : {image, directory, memory}) Publish(id);
+  csi::v1::CreateSnapshotRequest request;
+  request.set_name("of-it");
+  request.set_source_volume_id(image);
+  const auto snapshot = driver().Send(request);
+  ASSERT_OK(snapshot);
+  EXPECT_THAT(NotOf(kUser, kGroup), IsEmpty()) << "formatted and copied by root";
+  for (const std::string& id : {image, directory, memory}) {
+    EXPECT_EQ(StatOf(Target("a", id)).st_uid, 0U);
+    EXPECT_EQ(StatOf(Target("a", id)).st_mode & 07777U, 0755U);
+    TakeDown(id);
+  }
+  csi::v1::DeleteSnapshotRequest gone;
+  gone.set_snapshot_id(snapshot->snapshot().snapshot_id());
+  EXPECT_OK(driver().Send(gone));
+}
+
+TEST_F(UserTest, AHandoverThatWasCutShortIsCarriedOnWhoeverIsNext) {
+  StartAs(kText);
+  const std::string one = CreatedIn("default"), two = CreatedIn("default");
+  for (const char* next : {kText, "", kText}) {
+    plugin().Kill();
+    ASSERT_EQ(::chown(state_dir().c_str(), *next == '\0' ? kUser : 0, 0), 0);
+    ASSERT_EQ(::chown(Image(one).c_str(), 0, 0), 0);
+    ASSERT_EQ(::chown(Image(two).c_str(), kUser, kGroup), 0);
+    StartAs(next);
+    EXPECT_THAT(NotOf(*next == '\0' ? 0 : kUser, *next == '\0' ? 0 : kGroup), IsEmpty());
+  }
+}
+
+TEST_F(UserTest, SomebodyElsesStateDirectoryIsNotTaken) {
+  const std::string foreign = MakeDirectories("state");
+  std::ofstream(foreign + "/catalog.db") << "";
+  for (const std::string& path : {foreign, foreign + "/catalog.db"}) ASSERT_EQ(::chown(path.c_str(), 777, 777), 0);
+  ASSERT_EQ(::chmod(foreign.c_str(), 0700), 0);
+  std::ofstream(foreign + "/users") << "777\n";  // he names himself
+  ASSERT_EQ(::chown((foreign + "/users").c_str(), 777, 777), 0);
+  for (const char* user : {"", kText}) {
+    WorkAs(user);
+    plugin().Launch();
+    EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong));
+    EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "(owner 777, mode 700): give the plugin a directory"));
+    plugin().Kill();
+    EXPECT_EQ(StatOf(foreign + "/catalog.db").st_uid, 777U);
+  }
+  fs::remove_all(foreign);
+}
+
+TEST_F(UserTest, NoLinkIsFollowedAndNothingElseIsTaken) {
+  StartAs("");
+  const std::string id = CreatedIn("default"), volumes = state_dir() + "/volumes/";
+  const std::string outside = dir() / "outside";
+  std::ofstream(outside) << "root's";
+  fs::create_symlink(outside, volumes + "vol-link.img");
+  fs::create_hard_link(outside, volumes + "vol-second-name.img");
+  fs::create_directory(volumes + "vol-directory.img");
+  std::ofstream(volumes + "notes-of-the-administrator") << "root's";
+  fs::create_directory_symlink(dir().path(), state_dir() + "/memory/link");
+  StartAs(kText);
+  for (const std::string& path : {outside, volumes + "vol-link.img", volumes + "vol-second-name.img",
+                                  volumes + "vol-directory.img", volumes + "notes-of-the-administrator"}) {
+    EXPECT_EQ(StatOf(path).st_uid, 0U) << path;
+  }
+  EXPECT_EQ(StatOf(dir().path()).st_uid, 0U);
+  EXPECT_EQ(StatOf(Image(id)).st_uid, kUser);
+  driver().Disconnect();
+  EXPECT_EQ(plugin().Terminate(), 0);
+  for (const char* name : {"vol-link.img", "vol-second-name.img", "vol-directory.img", "notes-of-the-administrator"}) {
+    fs::remove_all(volumes + name);
+  }
+  fs::remove(state_dir() + "/memory/link");
+  Start();
+}
+
+TEST_F(UserTest, AStateDirectoryThatTheUserCannotReachIsToldUntilHeCan) {
+  const std::string locked = MakeDirectories("locked");
+  ASSERT_EQ(::chmod(locked.c_str(), 0700), 0);
+  const std::string before = plugin().options().state_dir;
+  plugin().options().state_dir = locked + "/state";
+  WorkAs(kText);
+  plugin().Launch();
+  EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong));
+  EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "Permission denied: the plugin works as user 4242:4240"));
+  ASSERT_EQ(::chmod(locked.c_str(), 0711), 0);
+  EXPECT_TRUE(Eventually([this] { return Probe().ok(); }, kLong));
+  driver().Disconnect();
+  EXPECT_EQ(plugin().Terminate(), 0);
+  plugin().options().state_dir = before;
+  Start();
+}
+
+// ---- the socket
+
+// Whether a root without a capability, as an orchestrator's may be, reaches a socket.
+bool BareRootConnects(const std::string& path) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setgroups(0, nullptr);
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    ::syscall(SYS_capset, std::array<unsigned, 2>{0x20080522, 0}.data(), std::array<unsigned, 6>{}.data());
+    ::_exit(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status == 0;
+}
+
+class UsersSocket : public UserTest {
+ protected:
+  void SetUp() override {
+    UserTest::SetUp();
+    plugin().options().socket = csi_ + "/csi.sock";
+  }
+  bool Serves() {
+    Driver client(csi_ + "/csi.sock");
+    return client.Send(csi::v1::ProbeRequest()).status.ok();
+  }
+  void EndAndStart(const std::string& user, int signal) {
+    if (plugin().running()) plugin().End(signal);
+    WorkAs(user);
+    ASSERT_TRUE(plugin().Start());
+  }
+  void TearDown() override {
+    if (plugin().running()) {
+      EXPECT_EQ(plugin().Terminate(), 0);
+    }
+    RpcTest::TearDown();
+  }
+  const std::string csi_ = MakeDirectories("socket");
+};
+
+TEST_F(UsersSocket, InADirectoryOfItsOwnIsReachedByRootAndReplacedByWhoeverIsNext) {
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    for (const char* user : {kText, kText, "4343:4343", "", kText, ""}) {
+      SCOPED_TRACE(user);
+      EndAndStart(user, signal);
+      EXPECT_TRUE(Serves());
+      EXPECT_TRUE(BareRootConnects(csi_ + "/csi.sock"));
+      const struct stat socket = StatOf(csi_ + "/csi.sock"), directory = StatOf(csi_);
+      EXPECT_EQ(socket.st_gid, 0U);
+      EXPECT_EQ(socket.st_mode & 0777U, 0660U);
+      EXPECT_EQ(socket.st_uid, directory.st_uid);
+      EXPECT_EQ(directory.st_gid, 0U);
+      EXPECT_EQ(directory.st_mode & 07777U, *user == '\0' ? 0755U : 02775U);
+    }
+  }
+  EXPECT_EQ(plugin().Terminate(), 0);
+  EXPECT_TRUE(fs::is_empty(csi_));
+}
+
+TEST_F(UsersSocket, InADirectoryThatTheUserMayWriteInThatStaysAsItIs) {
+  ASSERT_EQ(::chown(csi_.c_str(), kUser, kGroup), 0);
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    EndAndStart(kText, signal);
+    EXPECT_TRUE(Serves());
+    EXPECT_EQ(StatOf(csi_).st_mode & 07777U, 0755U);
+    EXPECT_EQ(StatOf(csi_).st_gid, kGroup);
+  }
+}
+
+TEST_F(UsersSocket, IsNotMadeAmongOtherThings) {
+  std::ofstream(csi_ + "/of-another") << "";
+  WorkAs(kText);
+  plugin().Launch();
+  EXPECT_EQ(plugin().Wait(), 1);
+  EXPECT_THAT(plugin().Log(), HasSubstr("user 4242:4240 may not make a socket in '" + csi_ + "', which is root's"));
+  EXPECT_EQ(StatOf(csi_).st_uid, 0U);
+}
+
+TEST_F(UsersSocket, WhereKubeletKeepsThoseOfAllDriversIsRootsAndItSaysSo) {
+  const std::string registry = MakeDirectories("plugins_registry");
+  WorkAs(kText);
+  plugin().options().flags.insert(plugin().options().flags.end(), {"--kubelet-registration-dir", registry});
+  plugin().Launch();
+  EXPECT_EQ(plugin().Wait(), 1);
+  EXPECT_THAT(plugin().Log(),
+              HasSubstr("register with kubelet in '" + registry + "': Permission denied: user 4242:4240"));
+  ASSERT_EQ(::chown(registry.c_str(), 0, kGroup), 0);
+  ASSERT_EQ(::chmod(registry.c_str(), 0770), 0);
+  ASSERT_TRUE(plugin().Start());
+  EXPECT_TRUE(Eventually([&] { return fs::is_socket(registry + "/mooring.csi-reg.sock"); }));
+}
+
+TEST_F(UsersSocket, ThatRootServesIsNotTaken) {
+  EndAndStart("", SIGTERM);
+  PluginProcess another({.socket = csi_ + "/csi.sock",
+                         .state_dir = dir() / "state2",
+                         .log_file = dir() / "another.log",
+                         .flags = {"--user", kText},
+                         .environment = {}});
+  another.Launch();
+  EXPECT_EQ(another.Wait(), 1);
+  EXPECT_THAT(another.Log(), HasSubstr("served by another process"));
+  EXPECT_TRUE(Serves());
+  fs::remove_all(dir() / "state2");
+}
+
+// ---- what can be written
+
+TEST_F(UserTest, WhatIsNoUserIsRefusedAndNobodyElseThanRootBecomesOne) {
+  const auto said = [&](const std::string& arguments, const std::string& before = "") {
+    return RunOutput(before + MOORING_PLUGIN_BINARY + " --endpoint " + (dir() / "x.sock") + " --state-dir " +
+                     (dir() / "x-state") + " " + arguments + " 2>&1; echo status $?");
+  };
+  EXPECT_THAT(said("--user no-such-user"), AllOf(HasSubstr("no such user: give its number"), HasSubstr("status 1")));
+  EXPECT_THAT(said("--user 4242:no-such-group"), HasSubstr("no such group: give its number"));
+  EXPECT_THAT(said("--user :4242"), HasSubstr("write NAME or UID"));
+  EXPECT_THAT(said("--user 4294967295"), HasSubstr("no such user"));
+  EXPECT_THAT(said("--user 0:4242"), HasSubstr("root keeps its group"));
+  EXPECT_THAT(said("--user 4242 --mounter=in-process"), HasSubstr("that is for --mounter=helper"));
+  fs::remove_all(dir() / "x-state");
+}
+
+TEST_F(UserTest, ANameMeansItsUserAndGroup) {
+  LetIn(65534);
+  StartAs("nobody");
+  EXPECT_EQ(StatusField(plugin().pid(), plugin().pid(), "Uid"), "65534\t65534\t65534\t65534");
+  EXPECT_EQ(StatusField(plugin().pid(), plugin().pid(), "Gid"), "65534\t65534\t65534\t65534");
+}
+
+}  // namespace
+}  // namespace mooring::testing
