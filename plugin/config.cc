@@ -46,6 +46,7 @@ struct Flags {
   std::vector<std::string> pools;
   std::vector<std::string> topology;
   std::string kubelet_registration_dir, kubelet_endpoint;
+  bool grow_on_node = false;
   std::string stop_timeout = fmt::format("{}", Config().stop_timeout.count());
   std::string log_level = Config().log_level;
   std::string log_format = Config().log_format;
@@ -278,6 +279,7 @@ absl::StatusOr<Config> Check(const Flags& flags) {
                              CheckRegistrationDir(flags.kubelet_registration_dir, config));
   }
   MOORING_ASSIGN_OR_RETURN(config.kubelet_endpoint, CheckKubeletEndpoint(flags.kubelet_endpoint, config));
+  config.grow_on_node = flags.grow_on_node;
   MOORING_ASSIGN_OR_RETURN(config.staging_by, ParseStagingBy(flags.staging_by));
   MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseStopTimeout(flags.stop_timeout));
   MOORING_ASSIGN_OR_RETURN(config.log_level,
@@ -334,6 +336,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "register with kubelet, whose directory for that this is: /var/lib/kubelet/plugins_registry");
   add("--kubelet-endpoint", flags.kubelet_endpoint, "MOORING_KUBELET_ENDPOINT",
       "the socket as kubelet sees it: its path on the host (default: that of --endpoint)");
+  app.add_flag("--grow-on-node", flags.grow_on_node,
+               "volumes grow by NodeExpandVolume alone, for orchestrators whose controller is on another node")
+      ->envname("MOORING_GROW_ON_NODE");
   add("--stop-timeout", flags.stop_timeout, "MOORING_STOP_TIMEOUT",
       "seconds that calls under way are given to end after SIGTERM");
   add("--log-level", flags.log_level, "MOORING_LOG_LEVEL", "debug, info, warning or error");

@@ -45,6 +45,7 @@ struct Config {
   std::string kubelet_registration_dir;             // empty: somebody else registers the plugin with kubelet, or nobody
   std::string kubelet_endpoint;                     // the socket as kubelet sees it
   StagingBy staging_by = StagingBy::kOrchestrator;
+  bool grow_on_node = false;  // NodeExpandVolume does all of it, ControllerExpandVolume is not offered
   std::string log_level = "info";
   std::string log_format = "text";
   std::chrono::seconds stop_timeout{60};  // calls under way may include an mkfs or a check of a filesystem

@@ -202,10 +202,10 @@ absl::StatusOr<csi::v1::ControllerGetCapabilitiesResponse> ControllerService::Ca
        {Type::CREATE_DELETE_VOLUME, Type::PUBLISH_UNPUBLISH_VOLUME, Type::LIST_VOLUMES, Type::GET_CAPACITY,
         Type::PUBLISH_READONLY, Type::EXPAND_VOLUME, Type::LIST_VOLUMES_PUBLISHED_NODES, Type::GET_VOLUME,
         Type::SINGLE_NODE_MULTI_WRITER, Type::MODIFY_VOLUME, Type::VOLUME_CONDITION}) {
-    if (type == Type::EXPAND_VOLUME && !catalog_.pools().AnyCan(&BackendTraits::grows)) continue;
+    if (type == Type::EXPAND_VOLUME && !offers_.grows) continue;
     response.add_capabilities()->mutable_rpc()->set_type(type);
   }
-  if (!has_snapshots_) return response;
+  if (!offers_.has_snapshots) return response;
   for (const auto type : {Type::CREATE_DELETE_SNAPSHOT, Type::LIST_SNAPSHOTS, Type::GET_SNAPSHOT, Type::CLONE_VOLUME}) {
     response.add_capabilities()->mutable_rpc()->set_type(type);
   }

@@ -14,9 +14,15 @@ namespace mooring {
 
 class ControllerService final : public csi::v1::Controller::Service {
  public:
-  // All of them outlive the service. `has_snapshots`: at least one pool can make them, and copies.
-  ControllerService(VolumeCatalog& catalog, SnapshotCatalog& snapshots, NodeVolumes& uses, bool has_snapshots, Rpc& rpc)
-      : catalog_(catalog), snapshots_(snapshots), uses_(uses), has_snapshots_(has_snapshots), rpc_(rpc) {}
+  // What is offered beside the rest. `grows`: some pool's volumes do, and it is not left to the node service;
+  // `has_snapshots`: at least one pool can make them, and copies.
+  struct Offers {
+    bool grows = true, has_snapshots = true;
+  };
+
+  // All of them outlive the service.
+  ControllerService(VolumeCatalog& catalog, SnapshotCatalog& snapshots, NodeVolumes& uses, Offers offers, Rpc& rpc)
+      : catalog_(catalog), snapshots_(snapshots), uses_(uses), offers_(offers), rpc_(rpc) {}
 
   grpc::Status CreateVolume(grpc::ServerContext* context, const csi::v1::CreateVolumeRequest* request,
                             csi::v1::CreateVolumeResponse* response) override;
@@ -85,7 +91,7 @@ class ControllerService final : public csi::v1::Controller::Service {
   VolumeCatalog& catalog_;
   SnapshotCatalog& snapshots_;
   NodeVolumes& uses_;
-  const bool has_snapshots_;
+  const Offers offers_;
   Rpc& rpc_;
 };
 

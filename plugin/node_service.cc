@@ -171,6 +171,10 @@ absl::StatusOr<csi::v1::NodeGetVolumeStatsResponse> NodeService::Stats(
 absl::StatusOr<csi::v1::NodeExpandVolumeResponse> NodeService::Expand(const csi::v1::NodeExpandVolumeRequest& request,
                                                                       const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const ExpandSpec spec, ParseNodeExpand(request));
+  if (identity_.grow != nullptr && spec.required_bytes != 0) {
+    const SizeRange range = {.required = spec.required_bytes, .limit = spec.limit_bytes};
+    MOORING_RETURN_IF_ERROR(identity_.grow({spec.volume_id, range}, call));
+  }
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, volumes_.Expand(spec, call));
   csi::v1::NodeExpandVolumeResponse response;
   response.set_capacity_bytes(static_cast<std::int64_t>(bytes));

@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "plugin/ephemeral_volumes.h"
 #include "plugin/node_volumes.h"
 #include "plugin/rpc.h"
+#include "plugin/volume_specs.h"
 
 namespace mooring {
 
@@ -23,6 +25,8 @@ struct NodeIdentity {
   std::map<std::string, std::string> topology;
   std::vector<std::string> mount_roots = {"/"};  // where the mounter will mount: asked before anything is made for it
   bool grows = true;                             // some pool's volumes do
+  // What makes a volume itself larger, where NodeExpandVolume is to do that, too.
+  std::function<absl::Status(const ControllerExpandSpec&, const Call&)> grow = nullptr;
 };
 
 class NodeService final : public csi::v1::Node::Service {

@@ -94,6 +94,12 @@ Pools MakePools(const Config& config, Mounter& mounter) {
   return Pools(std::move(pools));
 }
 
+std::function<absl::Status(const ControllerExpandSpec&, const Call&)> GrowthFor(const Config& config,
+                                                                                VolumeCatalog& catalog) {
+  if (!config.grow_on_node) return nullptr;
+  return [&catalog](const ControllerExpandSpec& spec, const Call& call) { return catalog.Expand(spec, call).status(); };
+}
+
 VolumeCatalog::Settings CatalogSettings(const Config& config) {
   return {.node_id = config.node_id, .topology = config.topology, .max_volumes = config.max_volumes};
 }
@@ -120,12 +126,13 @@ struct PluginServer::Parts {
         identity_service(
             {config.driver_name, config.serves_controller(), pools.AnyCan(&BackendTraits::grows), has_snapshots},
             readiness, [this] { return Health(); }, rpc),
-        controller_service(catalog, snapshots, node_volumes, has_snapshots, rpc),
+        controller_service(catalog, snapshots, node_volumes,
+                           {pools.AnyCan(&BackendTraits::grows) && !config.grow_on_node, has_snapshots}, rpc),
         group_controller_service(snapshots, rpc),
         snapshot_metadata_service(snapshots, rpc),
         node_service(rpc, node_volumes, ephemeral_volumes,
                      {config.node_id, config.max_volumes, config.topology, config.mount_roots,
-                      pools.AnyCan(&BackendTraits::grows)}),
+                      pools.AnyCan(&BackendTraits::grows), GrowthFor(config, catalog)}),
         serves_node(config.serves_node()),
         serves_controller(config.serves_controller()) {
     if (config.kubelet_registration_dir.empty()) return;

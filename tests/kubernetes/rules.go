@@ -164,7 +164,10 @@ func checkSidecars(c *cluster, pod *podFacts) {
 				}
 			}
 		}
-		// The resizer has no such flag, and that is why it is for one node.
+		// The resizer has no such flag: it has to lead alone, and leave the growing to kubelet and the node.
+		if container.Name == "resizer" && !slices.Contains(arguments, "--leader-election") {
+			c.fault("the resizer needs --leader-election")
+		}
 		perNode := container.Name == "provisioner" || container.Name == "snapshotter"
 		if perNode != slices.Contains(arguments, "--node-deployment") {
 			c.fault("%s: --node-deployment is for provisioner and snapshotter, and they need it", container.Name)
@@ -194,6 +197,9 @@ func checkDriver(c *cluster, pod *podFacts) {
 
 func checkClasses(c *cluster, pod *podFacts) {
 	grows := pod.container("resizer") != nil
+	if told := pod.env(pod.plugin, "MOORING_GROW_ON_NODE") == "true"; told != grows {
+		c.fault("MOORING_GROW_ON_NODE is %v, and there is a resizer: %v", told, grows)
+	}
 	classes := all[*storage.StorageClass](c.objects)
 	if len(classes) == 0 {
 		c.fault("no StorageClass")

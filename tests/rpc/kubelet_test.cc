@@ -110,6 +110,32 @@ TEST_F(Kubelet, K14_ExpandCarriesCapabilityStagingPathAndRange) {
   }
 }
 
+// With --grow-on-node, for a resizer that sits on another node: no ControllerExpand comes before it.
+TEST_F(Kubelet, K14_ExpandOnTheNodeAlone) {
+  using RPC = csi::v1::ControllerServiceCapability::RPC;
+  plugin().options().flags.push_back("--grow-on-node");
+  Restart(SIGTERM);
+  const auto offers = driver().Send(csi::v1::ControllerGetCapabilitiesRequest());
+  for (const auto& offered : offers->capabilities()) EXPECT_NE(offered.rpc().type(), RPC::EXPAND_VOLUME);
+  EXPECT_THAT(driver().Send(csi::v1::NodeGetCapabilitiesRequest())->DebugString(), HasSubstr("EXPAND_VOLUME"));
+  for (const VolumeCapability& capability : {Mount("xfs", kMany), Block(kMany)}) {
+    const std::string id = Created(capability, kXfsBytes);
+    const std::string staging = GlobalMount(id), target = PodTarget("uid-" + id, "pvc-1");
+    ASSERT_OK(driver().Stage(id, staging, capability));
+    ASSERT_OK(driver().Publish(id, staging, target, capability));
+    for (int i = 0; i < 2; ++i) {
+      const auto answer = driver().NodeExpand(id, target, 2 * kXfsBytes);
+      ASSERT_OK(answer);
+      EXPECT_EQ(answer->capacity_bytes(), 2 * kXfsBytes);
+    }
+    EXPECT_GT(driver().Stats(id, target)->usage(0).total(), kXfsBytes + kXfsBytes / 2);
+    EXPECT_EQ(driver().NodeExpand(id, target, kXfsBytes)->capacity_bytes(), 2 * kXfsBytes) << "it does not shrink";
+    ExpectRefused([&] { return driver().NodeExpand(id, target, std::int64_t{1} << 60); }, Code::kOutOfRange, "");
+  }
+  ExpectRefused([&] { return driver().NodeExpand("vol-00000000000000000000000000000000", dir() / "x", kXfsBytes); },
+                Code::kNotFound, "does not exist");
+}
+
 // A volume restored into a larger one gets no NodeExpand.
 TEST_F(Kubelet, K15_StageGrowsAFilesystemThatIsSmallerThanItsVolume) {
   for (const auto& [fs_type, bytes] :

@@ -28,7 +28,7 @@ class ConfigTest : public ::testing::Test {
          {"CSI_ENDPOINT", "MOORING_ENDPOINT", "MOORING_NODE_ID", "MOORING_STATE_DIR", "MOORING_MODE",
           "MOORING_DRIVER_NAME", "MOORING_MAX_VOLUMES", "MOORING_TOPOLOGY", "MOORING_LOG_LEVEL", "MOORING_LOG_FORMAT",
           "MOORING_MOUNTER", "MOORING_MOUNT_ROOT", "MOORING_KUBELET_REGISTRATION_DIR", "MOORING_KUBELET_ENDPOINT",
-          "MOORING_USER", "MOORING_SHARED_ROOTS"}) {
+          "MOORING_GROW_ON_NODE", "MOORING_USER", "MOORING_SHARED_ROOTS"}) {
       ::unsetenv(name);
       names_.emplace_back(name);
     }
@@ -257,6 +257,15 @@ TEST_F(ConfigTest, PropagationIsAnyOfItsWords) {
 TEST_F(ConfigTest, NobodyRegistersWithKubeletUnlessTold) {
   EXPECT_EQ(ParseServing({})->kubelet_registration_dir, "");
   EXPECT_EQ(ParseServing({})->kubelet_endpoint, "");
+}
+
+TEST_F(ConfigTest, VolumesGrowByTheControllerUnlessTold) {
+  EXPECT_FALSE(ParseServing({})->grow_on_node);
+  EXPECT_TRUE(ParseServing({"--grow-on-node"})->grow_on_node);
+  ::setenv("MOORING_GROW_ON_NODE", "true", 1);
+  EXPECT_TRUE(ParseServing({})->grow_on_node);
+  ::setenv("MOORING_GROW_ON_NODE", "false", 1);
+  EXPECT_FALSE(ParseServing({})->grow_on_node);
 }
 
 TEST_F(ConfigTest, KubeletsOwnPathsAreTheHosts) {
