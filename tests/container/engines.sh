@@ -37,8 +37,8 @@ start_manager() {
 }
 
 start_dockerd() {
-  start dockerd dockerd --data-root "$work/docker/data" --exec-root "$work/docker/exec" --pidfile "$work/docker/pid" \
-    -H "$DOCKER_HOST" --cgroup-parent "$cgroup" --bridge none --iptables=false --ip-forward=false --ip-masq=false \
+  start dockerd dockerd --data-root "$work/docker/data" --exec-root "${docker_exec_root:-$work/docker/exec}" \
+    --pidfile "$work/docker/pid" -H "$DOCKER_HOST" --cgroup-parent "$cgroup" --bridge none --iptables=false --ip-forward=false --ip-masq=false \
     --add-runtime "bounded=$container_tests/runc-bounded" --default-runtime bounded
   await "dockerd serves" docker version
 }
