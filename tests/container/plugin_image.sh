@@ -34,7 +34,7 @@ share() {
 build_plugin_image() {
   local command=docker
   [ "$1" = docker ] || command=${podman_command[*]}
-  "$MOORING_ROOT/packaging/image" --engine "$command" --prebuilt "$MOORING_ROOT/build/release" --tag "${2:-$plugin_image}" \
+  "$MOORING_ROOT/packaging/image" --engine "$command" --prebuilt "${bin%/bin}" --tag "${2:-$plugin_image}" \
     >/dev/null
 }
 

@@ -135,7 +135,7 @@ kubelet_expand() {
 
 # A restart: it registers the plugin again, then stages and publishes for every pod that runs, mounted or not.
 kubelet_restart() {
-  local record pv pod
+  local record pv pod flags_of_pod
   kubelet_register >/dev/null
   for record in "$host"/records/*.pod-*; do
     pv=$(basename "${record%.pod-*}") pod=${record##*.pod-}

@@ -2,16 +2,28 @@
 # Surroundings that a container can have: what the plugin does without, and where it cannot, one line that says what to do,
 # and the answer to Probe.
 
-# The lines of the container's log at the levels warning and error, or those that are no log lines: why it did not start.
-complaints() { docker logs plugin 2>&1 | grep -Ev '^[^ ]+ (info|debug) ' || true; }
-
 # start_bad FLAG...: privileged, it is not waited for.
 start_bad() {
   engine=docker
   start_plugin docker plugin "$plugin_image" "$@"
 }
 
+# What its log says of trouble; of Probe each answer is a line of its own.
+complaints() { docker logs plugin 2>&1 | grep -E ' (warning|error) ' | grep -v ' method=Probe ' || true; }
+
 ended() { [ "$(docker inspect -f '{{.State.Running}}' plugin)" = false ]; }
+said_by_probe() { [[ $(csi probe 2>&1 || true) == *"$1"* ]]; }
+
+# probe_says WORDS: FAILED_PRECONDITION with the words, and the log has one line with them, and the container's health is that.
+probe_says() {
+  await "Probe says it" said_by_probe "$1"
+  refused FAILED_PRECONDITION csi probe
+  expect "the lines of its log about it" "$(complaints | wc -l)" 1
+  expect_match "its log" "$(complaints)" "$1"
+  refused "$1" docker exec plugin mooring csi info
+  kill_plugin docker plugin
+  expect_nothing_left "$host"
+}
 
 # does_not_start WORDS: it ends with status 1, its log is the one line, and nobody answers.
 does_not_start() {
@@ -24,7 +36,7 @@ does_not_start() {
   expect_nothing_left "$host"
 }
 
-# without_flag WORD: `flags` without that one and the -v before it.
+# without_bind BIND: `flags` without it and the -v before it.
 without_bind() {
   local index
   for index in "${!flags[@]}"; do
@@ -47,5 +59,52 @@ test_a_state_directory_that_cannot_be_written_to_is_said() {
   use_host unwritable
   without_bind "$host/state:/var/lib/mooring"
   start_bad "${flags[@]}" -v "$host/state:/var/lib/mooring:ro"
-  does_not_start "/var/lib/mooring.*Read-only file system"
+  probe_says 'mount it writable'
+}
+
+test_a_dev_that_is_missing_is_said() {
+  use_host no-dev
+  without_bind /dev:/dev
+  engine=docker
+  start_with
+  probe_says 'loop devices are not to be had'
+}
+
+test_a_mount_directory_that_is_not_shared_is_said() {
+  use_host not-shared
+  without_bind "$root:$root:rshared"
+  start_bad "${flags[@]}" -v "$root:$root"
+  probe_says "nobody else would see what is mounted below"
+}
+
+test_a_socket_directory_of_another_user_is_said() {
+  use_host socket
+  chown 4321 "$root/plugins/mooring.csi"
+  start_bad "${flags[@]}"
+  does_not_start "^mooring-plugin: make the socket in the directory '/csi' \(owner 4321:"
+}
+
+# In the one that it may not even enter, too.
+test_a_socket_directory_that_is_closed_is_said() {
+  use_host closed
+  chown 4321 "$root/plugins/mooring.csi"
+  chmod 0700 "$root/plugins/mooring.csi"
+  start_bad "${flags[@]}"
+  does_not_start "^mooring-plugin: use the socket's directory '/csi': Permission denied"
+}
+
+# As root is not asked for: the flag, and the capabilities that the start then takes.
+test_the_plugin_works_as_the_images_user() {
+  local process
+  engine=docker
+  use_host user
+  start_container docker plugin "$plugin_image" "${least[@]}" --cap-add SETUID --cap-add SETGID --cap-add CHOWN --cap-add FOWNER \
+    --cap-add DAC_OVERRIDE "${flags[@]}" -- --user mooring
+  await_plugin "$socket"
+  process=$(docker inspect -f '{{.State.Pid}}' plugin)
+  expect "the user of the plugin" "$(awk '/^Uid:/ { print $2, $3, $4, $5 }' "/proc/$process/status")" "65525 65525 65525 65525"
+  expect "its capabilities" "$(awk '/^Cap(Eff|Prm):/ { print $2 }' "/proc/$process/status" | uniq)" 0000000000000000
+  use_volumes >/dev/null
+  stop_plugin docker plugin
+  leave_host
 }
