@@ -23,6 +23,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "mounter/syscalls.h"
 
 namespace mooring {
 namespace {
@@ -80,6 +81,16 @@ absl::Status TakeBack(const UniqueFd& directory, const std::string& path, const 
   return ErrnoStatus(errno, "take back the socket's directory", path);
 }
 
+// A file that is not the user's yet. What is cached will do, and what is mounted over a file is not ours: a server that
+// hangs there must not hold up the start.
+bool IsToBeGiven(int directory, const std::string& name, const RunAs& user) {
+  constexpr int kFlags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+  struct statx status = {};
+  if (::statx(directory, name.c_str(), kFlags, STATX_TYPE | STATX_UID | STATX_GID, &status) != 0) return false;
+  const bool is_mounted = (status.stx_attributes & sys::kStatxAttrMountRoot) != 0;
+  return S_ISREG(status.stx_mode) && !is_mounted && (status.stx_uid != user.uid || status.stx_gid != user.gid);
+}
+
 bool IsEverybodys(const std::string& path) { return path == "/" || path == "/run" || path == "/tmp"; }
 
 }  // namespace
@@ -132,9 +143,7 @@ absl::Status Handover::GiveOpen(int fd, const std::string& path) const {
 absl::Status Handover::GiveFiles(int directory, const std::string& path, bool (*is_ours)(std::string_view)) const {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(fmt::format("/proc/self/fd/{}", directory)));
   for (const std::string& name : names) {
-    struct stat status = {};
-    if (!is_ours(name) || ::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (!S_ISREG(status.st_mode) || (status.st_uid == user_.uid && status.st_gid == user_.gid)) continue;
+    if (!is_ours(name) || !IsToBeGiven(directory, name, user_)) continue;
     const UniqueFd file(::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     if (!file.ok() && errno == ENOENT) continue;
     if (!file.ok()) return ErrnoStatus(errno, "open", path + "/" + name);
