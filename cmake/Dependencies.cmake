@@ -1,5 +1,5 @@
 # Everything comes from Debian 12. gRPC, protobuf and abseil are linked statically: half the idle memory and a third of the
-# start-up time of the shared ones. libmount, libblkid and libudev exist as shared libraries only.
+# start-up time of the shared ones. libmount, libblkid, libudev and prometheus-cpp exist as shared libraries only.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without these, what uses a precompiled header is never cached, and another clone finds nothing (ccache(1)).
@@ -20,6 +20,8 @@ pkg_check_modules(LIBBLKID REQUIRED IMPORTED_TARGET blkid>=2.38)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib>=0.11)
 find_package(nlohmann_json REQUIRED)
+# There is no static one. Of prometheus-cpp the core alone: its HTTP server would bring civetweb, zlib and threads of its own.
+pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core>=1.0)
 pkg_check_modules(LIBSYSTEMD REQUIRED IMPORTED_TARGET libsystemd>=252)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 

@@ -29,6 +29,7 @@ struct Flags {
   std::string host;
   std::string docker_socket, docker_plugin;
   std::string engine = Config().engine;
+  std::string metrics_listen;
   std::string log_level = Config().log_level;
   std::string log_format = Config().log_format;
   std::string stop_grace = fmt::format("{}", Config().stop_grace.count());
@@ -85,6 +86,7 @@ absl::StatusOr<Config> Check(const Flags& flags) {
   MOORING_ASSIGN_OR_RETURN(config.engine, CheckSocket("--engine", flags.engine));
   MOORING_ASSIGN_OR_RETURN(config.stop_grace, ParseSeconds("--stop-grace", flags.stop_grace));
   MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseSeconds("--stop-timeout", flags.stop_timeout));
+  MOORING_ASSIGN_OR_RETURN(config.metrics_listen, metrics::ParseListenFlag(flags.metrics_listen));
   MOORING_ASSIGN_OR_RETURN(config.log_level,
                            OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
   MOORING_ASSIGN_OR_RETURN(config.log_format, OneOf("--log-format", flags.log_format, {"text", "json"}));
@@ -115,6 +117,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "seconds that calls to plugins which are under way at SIGTERM may go on; the next start goes on with the rest");
   add("--stop-timeout", flags.stop_timeout, "MOORING_MANAGER_STOP_TIMEOUT",
       "seconds after SIGTERM until the manager ends in the middle of whatever does not end");
+  add("--metrics-listen", flags.metrics_listen, "MOORING_MANAGER_METRICS_LISTEN",
+      "where to serve metrics, as 127.0.0.1:9851, [::1]:9851, :9851 (all addresses) or unix:/path/metrics.sock "
+      "(default: nowhere)");
   add("--log-level", flags.log_level, "MOORING_MANAGER_LOG_LEVEL", "debug, info, warning or error");
   add("--log-format", flags.log_format, "MOORING_MANAGER_LOG_FORMAT", "text or json");
 }

@@ -3,9 +3,11 @@
 #define MOORING_MANAGER_CONFIG_H_
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "metrics/listen_address.h"
 
 namespace mooring::manager {
 
@@ -19,6 +21,7 @@ struct Config {
   std::string docker_socket;  // of the volume plugin; empty: not served. /run/docker/plugins/mooring.sock
   std::string docker_plugin;  // the CSI plugin of volumes that Docker creates; empty: the only one there is
   std::string engine = "/run/docker.sock";  // API of Docker or Podman, for plugins that are containers
+  std::optional<metrics::ListenAddress> metrics_listen = std::nullopt;  // none: there are no metrics
   std::string log_level = "info";
   std::string log_format = "text";
   std::chrono::seconds stop_grace{2};     // for calls to plugins that are under way at the stop

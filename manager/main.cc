@@ -24,6 +24,7 @@
 #include "manager/config.h"
 #include "manager/manager.h"
 #include "manager/server.h"
+#include "metrics/listener.h"
 #include "mounter/kernel_mounter.h"
 
 namespace {
@@ -78,10 +79,12 @@ int Run(const Config& config) {
   ::umask(022);
   auto socket = ListeningSocket::Inherit();
   if (!socket.ok()) return Fail(socket.status());
+  auto scraped = mooring::metrics::Listener::Bind(config.metrics_listen);
+  if (!scraped.ok()) return Fail(scraped.status());
   mooring::KernelMounter kernel;
   const auto manager = Manager::Start(config, kernel);
   if (!manager.ok()) return Fail(manager.status());
-  const auto server = Server::Start(**manager, *std::move(socket));
+  const auto server = Server::Start(**manager, *std::move(socket), *std::move(scraped));
   if (!server.ok()) return Fail(server.status());
   ::sd_notify(kKeepEnvironment, "READY=1");
   int signal = 0;

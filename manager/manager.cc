@@ -9,8 +9,10 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "manager/csi/grpc_channel.h"
+#include "manager/csi/recorded_channel.h"
 #include "manager/docker/boot.h"
 #include "manager/host_setup.h"
+#include "manager/state/recorded_state.h"
 #include "manager/state/sqlite_state.h"
 #include "manager/supervisor/container_launcher.h"
 #include "manager/supervisor/exec_launcher.h"
@@ -99,10 +101,27 @@ absl::Status RestoreAttachments(Parts& parts) {
   return absl::OkStatus();
 }
 
+CsiConnector ConnectorFor(ManagerMetrics* metrics) {
+  const CsiConnector connect = [](const std::string& socket_path, const std::string&) {
+    return ConnectCsi(socket_path);
+  };
+  if (metrics == nullptr) return connect;
+  return Recorded(connect, [metrics](const std::string& plugin) -> CallRecorder& { return metrics->plugin(plugin); });
+}
+
+std::unique_ptr<State> StateFor(ManagerMetrics* metrics, std::unique_ptr<State> opened) {
+  if (metrics == nullptr) return opened;
+  return Recorded(std::move(opened),
+                  [metrics](absl::StatusCode code, Clock::duration took) { metrics->NoteCommit(code, took); });
+}
+
 }  // namespace
 
 Parts::Parts(Config checked, std::unique_ptr<State> opened)
-    : config(std::move(checked)), channels(ConnectCsi), state(std::move(opened)) {}
+    : config(std::move(checked)),
+      metrics(config.metrics_listen ? std::make_unique<ManagerMetrics>(*this) : nullptr),
+      channels(ConnectorFor(metrics.get())),
+      state(StateFor(metrics.get(), std::move(opened))) {}
 
 absl::StatusOr<std::unique_ptr<Manager>> Manager::Start(const Config& asked, Mounts& kernel) {
   MOORING_ASSIGN_OR_RETURN(Config config, MakeDirectories(asked));

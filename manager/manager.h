@@ -19,6 +19,7 @@
 #include "manager/config.h"
 #include "manager/csi/open_channels.h"
 #include "manager/events.h"
+#include "manager/manager_metrics.h"
 #include "manager/plugins/plugin_loop.h"
 #include "manager/plugins/registry.h"
 #include "manager/state/records_store.h"
@@ -40,6 +41,7 @@ struct Parts {
   Config config;
   std::string boot;  // that this one serves in, see docker/boot.h
   StopToken stop;
+  std::unique_ptr<ManagerMetrics> metrics;  // null: nobody has asked for them
   OpenChannels channels;
   std::unique_ptr<State> state;
   RecordsStore store{*state};

@@ -22,6 +22,7 @@
 #include "manager/docker/http_server.h"
 #include "manager/docker/volume_driver.h"
 #include "manager/socket.h"
+#include "metrics/scrape_server.h"
 
 namespace mooring::manager {
 namespace {
@@ -77,6 +78,7 @@ struct Server::Serving {
         stop(::eventfd(0, EFD_CLOEXEC)) {}
 
   absl::Status ServeDocker(Parts& parts);
+  absl::Status ServeMetrics(std::optional<metrics::Listener> listener);
   void Accept();
   void End();
 
@@ -87,13 +89,15 @@ struct Server::Serving {
   std::unique_ptr<grpc::Server> server;
   std::thread acceptor;
   std::unique_ptr<DockerVolumeDriver> driver;
-  std::unique_ptr<DockerHttpServer> docker;  // null: not served
+  std::unique_ptr<DockerHttpServer> docker;        // null: not served
+  std::unique_ptr<metrics::ScrapeServer> scrapes;  // likewise
 };
 
 absl::Status Server::Serving::ServeDocker(Parts& parts) {
   const Config& config = parts.config;
   if (config.docker_socket.empty()) return absl::OkStatus();
-  driver = std::make_unique<DockerVolumeDriver>(parts, config.docker_plugin);
+  CallRecorder* const recorder = parts.metrics == nullptr ? nullptr : &parts.metrics->docker();
+  driver = std::make_unique<DockerVolumeDriver>(parts, config.docker_plugin, recorder);
   const auto handler = [this](const std::string& method, const std::string& body, Clock::time_point until) {
     return driver->Handle(method, body, until);
   };
@@ -101,6 +105,14 @@ absl::Status Server::Serving::ServeDocker(Parts& parts) {
   if (!started.ok()) return Annotate(started.status(), "--docker-socket");
   docker = *std::move(started);
   log::Info("serving Docker's volume plugin", {{"socket", config.docker_socket}});
+  return absl::OkStatus();
+}
+
+absl::Status Server::Serving::ServeMetrics(std::optional<metrics::Listener> listener) {
+  if (!listener) return absl::OkStatus();
+  log::Info("serving metrics", {{"address", metrics::ToString(listener->address)}});
+  const auto page = [this] { return manager.parts().metrics->Text(); };
+  MOORING_ASSIGN_OR_RETURN(scrapes, metrics::ScrapeServer::Start(*std::move(listener), page, {}));
   return absl::OkStatus();
 }
 
@@ -132,7 +144,8 @@ Server::~Server() {
   serving_->End();
 }
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(Manager& manager, std::optional<ListeningSocket> passed) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(Manager& manager, std::optional<ListeningSocket> passed,
+                                                      std::optional<metrics::Listener> metrics) {
   const Config& config = manager.parts().config;
   MOORING_ASSIGN_OR_RETURN(ListeningSocket socket, SocketOf(config, std::move(passed)));
   auto serving = std::make_unique<Serving>(manager, std::move(socket));
@@ -140,6 +153,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Manager& manager, std::opt
   serving->server = MakeServer(*serving->service);
   if (serving->server == nullptr) return Internal("cannot start the server of the API");
   MOORING_RETURN_IF_ERROR(serving->ServeDocker(manager.parts()));
+  MOORING_RETURN_IF_ERROR(serving->ServeMetrics(std::move(metrics)));
   serving->acceptor = std::thread(&Serving::Accept, serving.get());
   log::Info("serving", {{"version", Version()},
                         {"host", config.host},
@@ -156,6 +170,8 @@ absl::Status Server::Stop(std::chrono::seconds patience) {
   if (docker != nullptr) docker->Stop(Clock::now()).IgnoreError();  // no new ones while the API's are waited for
   std::vector<std::string> left = serving_->service->Drain(until);
   if (docker != nullptr && !docker->Stop(until).ok()) left.emplace_back("calls of Docker");
+  metrics::ScrapeServer* const scrapes = serving_->scrapes.get();
+  if (scrapes != nullptr && !scrapes->Stop(Clock::now() + kLastAnswers)) left.emplace_back("a scrape");
   if (!left.empty()) {
     return absl::DeadlineExceededError(
         fmt::format("still under way after {} s: {}", patience.count(), fmt::join(left, ", ")));

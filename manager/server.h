@@ -1,4 +1,4 @@
-// The sockets of the manager: its API, and Docker's volume plugin.
+// The sockets of the manager: its API, Docker's volume plugin, and its metrics.
 #ifndef MOORING_MANAGER_SERVER_H_
 #define MOORING_MANAGER_SERVER_H_
 
@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "manager/manager.h"
 #include "manager/socket.h"
+#include "metrics/listener.h"
 
 namespace mooring::manager {
 
@@ -17,7 +18,9 @@ class Server {
  public:
   // Serves `passed`, systemd's socket, if there is one, else binds config.socket_path (0600, or 0660 with the group);
   // and config.docker_socket, if it is set. FAILED_PRECONDITION: somebody serves it already, or there is no such group.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(Manager& manager, std::optional<ListeningSocket> passed);
+  // `metrics`: where they are served, if anywhere.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(Manager& manager, std::optional<ListeningSocket> passed,
+                                                       std::optional<metrics::Listener> metrics);
   ~Server();
 
   // Begins the manager's stop, ends streams, and waits for the calls under way. DEADLINE_EXCEEDED names those that are

@@ -101,6 +101,11 @@ pid_t HelperMounter::pid() const {
   return helper_.pid;
 }
 
+std::uint64_t HelperMounter::restarts() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return restarts_;
+}
+
 // ---- calls
 
 absl::Status HelperMounter::Mount(const MountRequest& request) {
@@ -440,6 +445,7 @@ bool HelperMounter::StartNext() {
       }
       const std::lock_guard<std::mutex> lock(mutex_);
       helper_ = *std::move(next);
+      if (generation_ > 0) ++restarts_;
       health_ = absl::OkStatus();
       changed_.notify_all();
       return true;

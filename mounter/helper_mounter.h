@@ -41,8 +41,9 @@ class HelperMounter final : public Mounter {
   static absl::StatusOr<std::unique_ptr<HelperMounter>> Start(Keeper keeper, std::function<void()> lost = {});
   ~HelperMounter() override;
 
-  absl::Status Health() const;  // UNAVAILABLE: there is no helper at this moment, and why
-  pid_t pid() const;            // the helper's; -1: there is none
+  absl::Status Health() const;     // UNAVAILABLE: there is no helper at this moment, and why
+  pid_t pid() const;               // the helper's; -1: there is none
+  std::uint64_t restarts() const;  // helpers that took the place of one that had ended
 
   absl::Status Mount(const MountRequest& request) override;
   absl::Status Bind(const BindRequest& request) override;
@@ -120,6 +121,7 @@ class HelperMounter final : public Mounter {
   mutable std::condition_variable changed_;
   HelperProcess helper_;          // pid -1: none at this moment
   std::uint64_t generation_ = 0;  // how many helpers have ended
+  std::uint64_t restarts_ = 0;    // how many of them were replaced
   absl::Status health_;
   bool stopping_ = false;
   std::vector<Channel> idle_;

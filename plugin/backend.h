@@ -107,6 +107,9 @@ class Backend {
 
   virtual absl::StatusOr<BackendCapacity> Capacity() const = 0;
 
+  // The same at a glance, for who looks every few seconds: takes no lock that calls wait for, and reads no device.
+  virtual absl::StatusOr<BackendCapacity> Glance() const { return Capacity(); }
+
   // Of volumes that are devices of their own: how their mounts are told from others, also when the device is gone.
   virtual std::vector<KnownDevice> KnownDevices() const { return {}; }
 

@@ -26,9 +26,28 @@ CatalogDatabase::Connection::Connection(const std::string& path, int flags) : da
 CatalogDatabase::CatalogDatabase(const std::string& path)
     : path_(path), writer_(path, SQLite::OPEN_READWRITE), reader_(path, SQLite::OPEN_READONLY) {}
 
+CatalogDatabase::Connection& CatalogDatabase::counter() {
+  const std::lock_guard<std::mutex> lock(counter_mutex_);
+  if (counter_ == nullptr) counter_ = std::make_unique<Connection>(path_, SQLite::OPEN_READONLY);
+  return *counter_;
+}
+
 absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::Open(const std::string& path) {
   MOORING_RETURN_IF_ERROR(MakePrivateFile(path, "the volume catalog"));
   return Guarded("open", path, [&] { return std::make_shared<CatalogDatabase>(path); });
+}
+
+std::vector<PoolCount> CountsIn(CatalogDatabase::Connection& connection, const std::string& select) {
+  const std::lock_guard<std::mutex> lock(connection.mutex);
+  SQLite::Statement statement(connection.database, select);
+  std::vector<PoolCount> counts;
+  for (Use row(statement); row.Step();) {
+    counts.push_back({.pool = row.Text(0),
+                      .state = ParseState(row.Text(1)),
+                      .count = static_cast<std::uint64_t>(row.Number(2)),
+                      .bytes = static_cast<std::uint64_t>(row.Number(3))});
+  }
+  return counts;
 }
 
 absl::Status CatalogError(const SQLite::Exception& error, std::string_view what, const std::string& path) {

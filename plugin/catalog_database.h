@@ -11,9 +11,11 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "plugin/catalog_store.h"
 #include "sqlite/sqlite.h"
 
 namespace mooring {
@@ -33,17 +35,23 @@ class CatalogDatabase {
 
   Connection& writer() { return writer_; }
   Connection& reader() { return reader_; }
+  Connection& counter();  // for what reads whole tables, which no look-up is to wait for; throws SQLite::Exception
   const std::string& path() const { return path_; }
 
  private:
   const std::string path_;
   Connection writer_;
   Connection reader_;  // goes first: the last connection to close has to be able to tidy the WAL up
+  std::mutex counter_mutex_;
+  std::unique_ptr<Connection> counter_;  // from the first who counts
 };
 
 // "<what> the volume catalog '<path>': <SQLite's words>", and what to do. RESOURCE_EXHAUSTED where the disk is full,
 // ABORTED where another process holds the file or was quicker, else INTERNAL.
 absl::Status CatalogError(const SQLite::Exception& error, std::string_view what, const std::string& path);
+
+// Of rows of pool, state, number, bytes. Throws SQLite::Exception.
+std::vector<PoolCount> CountsIn(CatalogDatabase::Connection& connection, const std::string& select);
 
 // Runs `action`, which throws SQLite::Exception and returns a value or nothing.
 template <typename Action>

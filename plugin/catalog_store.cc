@@ -289,6 +289,15 @@ absl::StatusOr<std::uint64_t> CatalogStore::BytesIn(const std::string& pool) {
   });
 }
 
+absl::StatusOr<std::vector<PoolCount>> CatalogStore::CountByPool() {
+  return Guarded("count the volumes of", path_, [&] {
+    return CountsIn(database_->counter(),
+                    fmt::format("SELECT COALESCE(value, '{}'), state, COUNT(*), SUM(capacity_bytes) FROM volumes "
+                                "LEFT JOIN settings ON key = 'pool of ' || id GROUP BY 1, 2",
+                                kDefaultPool));
+  });
+}
+
 absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindById(const std::string& id) {
   const std::lock_guard<std::mutex> lock(reader_->mutex);
   return Guarded("look up a volume in", path_, [&] {

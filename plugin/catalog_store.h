@@ -59,6 +59,16 @@ struct ListedVolume {
   std::vector<std::string> nodes;  // it is published to
 };
 
+// How many there are of a pool in a state, and their sizes together.
+struct PoolCount {
+  std::string pool;
+  VolumeState state = VolumeState::kReady;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+
+  bool operator==(const PoolCount&) const = default;
+};
+
 class CatalogStore {
  public:
   // Makes the file (0600) where it is missing. FAILED_PRECONDITION: it was made by a newer version.
@@ -84,6 +94,9 @@ class CatalogStore {
 
   // The sizes of all volumes of a pool together, half made and half deleted ones among them.
   absl::StatusOr<std::uint64_t> BytesIn(const std::string& pool);
+
+  // All volumes, where there are some; by a connection of its own, for it reads them all.
+  absl::StatusOr<std::vector<PoolCount>> CountByPool();
 
   absl::StatusOr<std::optional<VolumeRecord>> FindById(const std::string& id);
   absl::StatusOr<std::optional<VolumeRecord>> FindByName(const std::string& name);

@@ -48,6 +48,7 @@ struct Flags {
   std::string kubelet_registration_dir, kubelet_endpoint;
   bool grow_on_node = false;
   std::string stop_timeout = fmt::format("{}", Config().stop_timeout.count());
+  std::string metrics_listen;
   std::string log_level = Config().log_level;
   std::string log_format = Config().log_format;
 };
@@ -282,6 +283,7 @@ absl::StatusOr<Config> Check(const Flags& flags) {
   config.grow_on_node = flags.grow_on_node;
   MOORING_ASSIGN_OR_RETURN(config.staging_by, ParseStagingBy(flags.staging_by));
   MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseStopTimeout(flags.stop_timeout));
+  MOORING_ASSIGN_OR_RETURN(config.metrics_listen, metrics::ParseListenFlag(flags.metrics_listen));
   MOORING_ASSIGN_OR_RETURN(config.log_level,
                            OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
   MOORING_ASSIGN_OR_RETURN(config.log_format, OneOf("--log-format", flags.log_format, {"text", "json"}));
@@ -341,6 +343,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->envname("MOORING_GROW_ON_NODE");
   add("--stop-timeout", flags.stop_timeout, "MOORING_STOP_TIMEOUT",
       "seconds that calls under way are given to end after SIGTERM");
+  add("--metrics-listen", flags.metrics_listen, "MOORING_METRICS_LISTEN",
+      "where to serve metrics, as 127.0.0.1:9850, [::1]:9850, :9850 (all addresses) or unix:/path/metrics.sock "
+      "(default: nowhere)");
   add("--log-level", flags.log_level, "MOORING_LOG_LEVEL", "debug, info, warning or error");
   add("--log-format", flags.log_format, "MOORING_LOG_FORMAT", "text or json");
 }

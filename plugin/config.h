@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "metrics/listen_address.h"
 #include "mounter/mounter.h"
 #include "plugin/pool_config.h"
 #include "plugin/run_as.h"
@@ -46,6 +48,7 @@ struct Config {
   std::string kubelet_endpoint;                     // the socket as kubelet sees it
   StagingBy staging_by = StagingBy::kOrchestrator;
   bool grow_on_node = false;  // NodeExpandVolume does all of it, ControllerExpandVolume is not offered
+  std::optional<metrics::ListenAddress> metrics_listen = std::nullopt;  // none: there are no metrics
   std::string log_level = "info";
   std::string log_format = "text";
   std::chrono::seconds stop_timeout{60};  // calls under way may include an mkfs or a check of a filesystem

@@ -238,6 +238,23 @@ absl::StatusOr<BackendCapacity> DeviceBackend::Capacity() const {
   return capacity;
 }
 
+absl::StatusOr<BackendCapacity> DeviceBackend::Glance() const {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Disk> disks, Present());
+  absl::StatusOr<std::vector<DeviceRecord>> taken = AllTaken();
+  if (absl::IsNotFound(taken.status())) taken = std::vector<DeviceRecord>();  // no volume was made yet
+  MOORING_RETURN_IF_ERROR(taken.status());
+  BackendCapacity capacity;
+  for (const Disk& disk : disks) {
+    capacity.total += disk.bytes;
+    const bool is_taken = std::any_of(taken->begin(), taken->end(),
+                                      [&disk](const DeviceRecord& record) { return IsTakenAs(disk, record); });
+    if (is_taken) continue;
+    capacity.available += disk.bytes;
+    capacity.largest_volume = std::max(capacity.largest_volume, disk.bytes);
+  }
+  return capacity;
+}
+
 std::vector<KnownDevice> DeviceBackend::KnownDevices() const {
   const absl::StatusOr<std::vector<std::string>> ids = EntriesOf(directory_);
   std::vector<KnownDevice> devices;

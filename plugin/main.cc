@@ -6,8 +6,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/version.h"
+#include "metrics/listener.h"
 #include "mounter/freeze.h"
 #include "mounter/kernel_mounter.h"
 #include "plugin/config.h"
@@ -55,8 +56,8 @@ void EndWithoutHelper() {
 }
 
 int Serve(const mooring::Config& config, const sigset_t& signals, mooring::Mounter& mounter,
-          std::function<absl::Status()> health) {
-  const auto server = mooring::PluginServer::Start(config, mounter, std::move(health));
+          mooring::PluginServer::Outside outside) {
+  const auto server = mooring::PluginServer::Start(config, mounter, std::move(outside));
   if (!server.ok()) return Fail(server.status());
   int signal = 0;
   ::sigwait(&signals, &signal);
@@ -127,13 +128,18 @@ int Run(const mooring::Config& asked) {
   if (sockets.ok()) sockets = CheckMayRegister(config);
   if (!sockets.ok()) return Fail(sockets);
   DecideSharedRoots(config);
+  auto scraped = mooring::metrics::Listener::Bind(config.metrics_listen);
+  if (!scraped.ok()) return Fail(scraped.status());
   if (config.mounter == mooring::MounterKind::kInProcess) {
     mooring::KernelMounter mounter(config.mount_roots);
-    return Serve(config, signals, mounter, [] { return absl::OkStatus(); });
+    return Serve(config, signals, mounter,
+                 {[] { return absl::OkStatus(); }, [] { return std::uint64_t{0}; }, *std::move(scraped)});
   }
   const auto helper = mooring::StartHelperAndConfine(config, EndWithoutHelper);
   if (!helper.ok()) return Fail(helper.status());
-  return Serve(config, signals, **helper, [&helper] { return (*helper)->Health(); });
+  return Serve(
+      config, signals, **helper,
+      {[&helper] { return (*helper)->Health(); }, [&helper] { return (*helper)->restarts(); }, *std::move(scraped)});
 }
 
 }  // namespace

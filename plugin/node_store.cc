@@ -63,6 +63,17 @@ VolumeUse FromRow(SQLite::Statement& row) {
   return use;
 }
 
+std::vector<UseCount> CountIn(SQLite::Database& database) {
+  SQLite::Statement row(database, "SELECT role, access_type, COUNT(*) FROM uses WHERE done GROUP BY 1, 2");
+  std::vector<UseCount> counts;
+  while (row.executeStep()) {
+    counts.push_back({.role = static_cast<VolumeUse::Role>(row.getColumn(0).getInt()),
+                      .access_type = static_cast<AccessType>(row.getColumn(1).getInt()),
+                      .count = static_cast<std::uint64_t>(row.getColumn(2).getInt64())});
+  }
+  return counts;
+}
+
 void BindAll(SQLite::Statement& statement, const VolumeUse& use) {
   statement.bind(1, use.path);
   statement.bind(2, use.volume_id);
@@ -169,7 +180,10 @@ struct NodeStore::Database {
   std::mutex mutex;
   std::string path;
   SQLite::Database connection;
-  bool has_propagations = false;  // if not, another process may have made them meanwhile
+
+  std::mutex counter_mutex;
+  std::optional<SQLite::Database> counter;  // from the first who counts
+  bool has_propagations = false;            // if not, another process may have made them meanwhile
   std::optional<SQLite::Statement> put, remove, get, of_volume, all;
 
   // Runs `work` with the statement reset before and after; SQLite's exceptions end here.
@@ -186,6 +200,17 @@ struct NodeStore::Database {
       if (statement) statement->tryReset();
       return ToStatus(error, path);
     }
+  }
+
+  // What is in memory is this connection's alone.
+  std::vector<UseCount> Count() {
+    if (path == kInMemory) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      return CountIn(connection);
+    }
+    const std::lock_guard<std::mutex> lock(counter_mutex);
+    if (!counter) counter.emplace(path, SQLite::OPEN_READONLY, static_cast<int>(kBusyTimeout.count()));
+    return CountIn(*counter);
   }
 
   template <typename Bind>
@@ -257,6 +282,14 @@ absl::StatusOr<std::vector<VolumeUse>> NodeStore::OfVolume(const std::string& vo
 
 absl::StatusOr<std::vector<VolumeUse>> NodeStore::All() {
   return database_->Select(database_->all, [](SQLite::Statement&) {});
+}
+
+absl::StatusOr<std::vector<UseCount>> NodeStore::CountUses() {
+  try {
+    return database_->Count();
+  } catch (const std::exception& error) {
+    return ToStatus(error, database_->path);
+  }
 }
 
 }  // namespace mooring

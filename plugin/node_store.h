@@ -6,6 +6,7 @@
 #ifndef MOORING_PLUGIN_NODE_STORE_H_
 #define MOORING_PLUGIN_NODE_STORE_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,15 @@ struct VolumeUse {
   bool operator==(const VolumeUse&) const = default;
 };
 
+// Of the uses that are done.
+struct UseCount {
+  VolumeUse::Role role = VolumeUse::Role::kTarget;
+  AccessType access_type = AccessType::kMount;
+  std::uint64_t count = 0;
+
+  bool operator==(const UseCount&) const = default;
+};
+
 class NodeStore {
  public:
   // Forgets everything that was written during another boot. Where the disk is full and the file cannot be used for
@@ -52,6 +62,9 @@ class NodeStore {
   absl::StatusOr<std::optional<VolumeUse>> Get(const std::string& path);
   absl::StatusOr<std::vector<VolumeUse>> OfVolume(const std::string& volume_id);
   absl::StatusOr<std::vector<VolumeUse>> All();
+
+  // Where there are some. By a connection of its own, for it reads them all, and no call is to wait for that.
+  absl::StatusOr<std::vector<UseCount>> CountUses();
 
  private:
   struct Database;

@@ -212,12 +212,16 @@ grpc::Status Rpc::Run(grpc::ServerContext& context, const ProtoMessage& request,
   const Call call = CallOf(context);
   if (log::Enabled(log::Level::kDebug))
     log::Debug("request", {{"method", MethodOf(request)}, {"fields", Redacted(request)}});
+  const std::string method = recorder_ == nullptr ? "" : MethodOf(request);
+  if (recorder_ != nullptr) recorder_->Begin(method);
   absl::Status status = Begin(request);
   const absl::Cleanup end = [&] { End(request); };
   if (status.ok()) status = CheckSizes(request);
   if (status.ok() && when == When::kWhenReady) status = readiness_.Wait(call.wait_until);
   if (status.ok()) status = RunGuarded(handler, call);
-  LogCall(request, status, Clock::now() - start);
+  const Clock::duration took = Clock::now() - start;
+  LogCall(request, status, took);
+  if (recorder_ != nullptr) recorder_->End(method, status.code(), took);
   return ToGrpc(status);
 }
 

@@ -1,5 +1,5 @@
 // What happens once around every RPC, whatever it does: size limits, waiting until the plugin has reconciled, the
-// conversion of the error, one log line. A service method is then an entry in a table:
+// conversion of the error, one log line, the metrics. A service method is then an entry in a table:
 //
 //   grpc::Status NodeStageVolume(grpc::ServerContext* context, const Request* request, Response* response) override {
 //     return rpc_.Serve(context, *request, response, [&](const Call& call) { return Stage(*request, call); });
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "metrics/call_recorder.h"
 #include "plugin/call.h"
 #include "plugin/readiness.h"
 
@@ -30,7 +31,8 @@ class Rpc {
  public:
   enum class When { kAlways, kWhenReady };  // kAlways: answers before the plugin has reconciled, too
 
-  explicit Rpc(Readiness& readiness) : readiness_(readiness) {}
+  // `recorder` is told of every call; null: nobody is.
+  explicit Rpc(Readiness& readiness, CallRecorder* recorder = nullptr) : readiness_(readiness), recorder_(recorder) {}
 
   // `handler` takes a Call and gives an absl::StatusOr<Response>. An exception (SQLite, out of memory) is INTERNAL.
   template <typename Request, typename Response, typename Handler>
@@ -64,6 +66,7 @@ class Rpc {
   void End(const google::protobuf::Message& request);
 
   Readiness& readiness_;
+  CallRecorder* const recorder_;
   std::mutex mutex_;
   std::condition_variable idle_;
   std::multiset<const google::protobuf::Message*> under_way_;

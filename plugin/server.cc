@@ -18,6 +18,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "base/version.h"
+#include "metrics/scrape_server.h"
 #include "plugin/catalog_store.h"
 #include "plugin/controller_service.h"
 #include "plugin/device_backend.h"
@@ -32,6 +33,7 @@
 #include "plugin/node_service.h"
 #include "plugin/node_store.h"
 #include "plugin/node_volumes.h"
+#include "plugin/plugin_metrics.h"
 #include "plugin/pools.h"
 #include "plugin/snapshot_catalog.h"
 #include "plugin/snapshot_metadata_service.h"
@@ -108,9 +110,9 @@ VolumeCatalog::Settings CatalogSettings(const Config& config) {
 
 // In the order of their dependence: what stands below uses what stands above and goes first.
 struct PluginServer::Parts {
-  Parts(const Config& config, Mounter& mounter, std::function<absl::Status()> mounter_health,
-        std::unique_ptr<CatalogStore> opened_catalog, std::unique_ptr<SnapshotStore> opened_snapshots,
-        std::unique_ptr<NodeStore> opened_node, std::unique_ptr<KeyedLocks> shared_locks)
+  Parts(const Config& config, Mounter& mounter, const Outside& outside, std::unique_ptr<CatalogStore> opened_catalog,
+        std::unique_ptr<SnapshotStore> opened_snapshots, std::unique_ptr<NodeStore> opened_node,
+        std::unique_ptr<KeyedLocks> shared_locks)
       : catalog_store(std::move(opened_catalog)),
         snapshot_store(std::move(opened_snapshots)),
         node_store(std::move(opened_node)),
@@ -121,8 +123,10 @@ struct PluginServer::Parts {
         snapshots(*snapshot_store, catalog, pools, *volume_locks, mounter),
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation, config.staging_by),
         ephemeral_volumes(catalog, *catalog_store, node_volumes, *volume_locks),
-        ask_mounter(std::move(mounter_health)),
+        ask_mounter(outside.helper_health),
         surroundings(config, mounter),
+        plugin_metrics(MakeMetrics(outside)),
+        rpc(readiness, plugin_metrics == nullptr ? nullptr : &plugin_metrics->rpcs()),
         identity_service(
             {config.driver_name, config.serves_controller(), pools.AnyCan(&BackendTraits::grows), has_snapshots},
             readiness, [this] { return Health(); }, rpc),
@@ -141,6 +145,8 @@ struct PluginServer::Parts {
                                                   .endpoint = config.kubelet_endpoint});
   }
 
+  std::unique_ptr<PluginMetrics> MakeMetrics(const Outside& outside);
+  absl::Status ServeMetrics(std::optional<metrics::Listener> listener);
   absl::Status Listen(const Config& config);
   absl::Status Health();  // of what only others can mend
   absl::Status Reconcile();
@@ -161,7 +167,8 @@ struct PluginServer::Parts {
   const std::function<absl::Status()> ask_mounter;
   SurroundingsCheck surroundings;
   Readiness readiness;
-  Rpc rpc{readiness};
+  std::unique_ptr<PluginMetrics> plugin_metrics;  // null: nobody has asked for them
+  Rpc rpc;
   IdentityService identity_service;
   ControllerService controller_service;
   GroupControllerService group_controller_service;
@@ -171,6 +178,7 @@ struct PluginServer::Parts {
   const bool serves_node;
   const bool serves_controller;
   std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<metrics::ScrapeServer> scrapes;  // null: likewise
   std::optional<KubeletRegistration> kubelet;
 
   std::mutex mutex;
@@ -179,6 +187,25 @@ struct PluginServer::Parts {
   bool reconciler_ended = false;
   std::thread reconciler;
 };
+
+std::unique_ptr<PluginMetrics> PluginServer::Parts::MakeMetrics(const Outside& outside) {
+  if (!outside.metrics) return nullptr;
+  return std::make_unique<PluginMetrics>(PluginMetrics::Sources{.pools = pools,
+                                                                .catalog = *catalog_store,
+                                                                .snapshots = *snapshot_store,
+                                                                .node = *node_store,
+                                                                .readiness = readiness,
+                                                                .helper_health = outside.helper_health,
+                                                                .helper_restarts = outside.helper_restarts});
+}
+
+absl::Status PluginServer::Parts::ServeMetrics(std::optional<metrics::Listener> listener) {
+  if (!listener) return absl::OkStatus();
+  log::Info("serving metrics", {{"address", metrics::ToString(listener->address)}});
+  MOORING_ASSIGN_OR_RETURN(
+      scrapes, metrics::ScrapeServer::Start(*std::move(listener), [this] { return plugin_metrics->Text(); }, {}));
+  return absl::OkStatus();
+}
 
 absl::Status PluginServer::Parts::Listen(const Config& config) {
   if (kubelet) MOORING_RETURN_IF_ERROR(kubelet->CheckSockets());
@@ -251,7 +278,7 @@ PluginServer::~PluginServer() {
 }
 
 absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& asked, Mounter& mounter,
-                                                                  std::function<absl::Status()> mounter_health) {
+                                                                  Outside outside) {
   Config config = asked;
   MOORING_ASSIGN_OR_RETURN(const std::string boot_id, BootId());
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<CatalogStore> catalog, CatalogStore::Open(config.state_dir + "/catalog.db"));
@@ -259,9 +286,10 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NodeStore> node, NodeStore::Open(config.state_dir + "/node.db", boot_id));
   MOORING_RETURN_IF_ERROR(KeepNodeId(config, *catalog));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<KeyedLocks> locks, KeyedLocks::Shared(config.state_dir + "/lock"));
-  auto parts = std::make_unique<Parts>(config, mounter, std::move(mounter_health), std::move(catalog),
-                                       std::move(snapshots), std::move(node), std::move(locks));
+  auto parts = std::make_unique<Parts>(config, mounter, outside, std::move(catalog), std::move(snapshots),
+                                       std::move(node), std::move(locks));
   MOORING_RETURN_IF_ERROR(parts->Listen(config));
+  MOORING_RETURN_IF_ERROR(parts->ServeMetrics(std::move(outside.metrics)));
   log::Info("serving", {{"version", Version()},
                         {"driver", config.driver_name},
                         {"node", config.node_id},
@@ -283,6 +311,8 @@ absl::Status PluginServer::Stop(std::chrono::seconds patience) {
   parts_->node_volumes.Stop();
   std::vector<std::string> left = parts_->rpc.Drain(start + patience);
   if (!parts_->AwaitReconciler(start + std::min(patience, kReconcilePatience))) left.push_back("reconciling");
+  // To the last call: what goes on at a stop is worth being seen.
+  if (parts_->scrapes != nullptr && !parts_->scrapes->Stop(Clock::now() + kLastAnswers)) left.push_back("a scrape");
   if (!left.empty()) return StillUnderWay(left, patience);
   parts_->End();
   return absl::OkStatus();

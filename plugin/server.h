@@ -4,15 +4,19 @@
 //   services ──▶ rpc ──▶ VolumeCatalog ──▶ CatalogStore (state_dir/catalog.db), Pools, a Backend each
 //                   ├──▶ SnapshotCatalog ─▶ SnapshotStore (the same file), Pools
 //                   └──▶ NodeVolumes ────▶ NodeStore (state_dir/node.db), Mounter
+//   metrics ───▶ PluginMetrics ──▶ all of those, where --metrics-listen is given
 #ifndef MOORING_PLUGIN_SERVER_H_
 #define MOORING_PLUGIN_SERVER_H_
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "metrics/listener.h"
 #include "mounter/mounter.h"
 #include "plugin/config.h"
 
@@ -20,10 +24,16 @@ namespace mooring {
 
 class PluginServer {
  public:
+  // What the process has beside the mounter.
+  struct Outside {
+    std::function<absl::Status()> helper_health;
+    std::function<std::uint64_t()> helper_restarts;
+    std::optional<metrics::Listener> metrics;  // bound before the process was confined; none: there are no metrics
+  };
+
   // Opens the state, binds the socket and serves; reconciles in the background. `config.state_dir` is there
-  // (plugin/state_dir.h). `mounter`, and what `mounter_health` asks, must outlive it.
-  static absl::StatusOr<std::unique_ptr<PluginServer>> Start(const Config& config, Mounter& mounter,
-                                                             std::function<absl::Status()> mounter_health);
+  // (plugin/state_dir.h). `mounter`, and what `outside` asks, must outlive it.
+  static absl::StatusOr<std::unique_ptr<PluginServer>> Start(const Config& config, Mounter& mounter, Outside outside);
   ~PluginServer();  // waits for what is left, however long that takes
 
   // Takes no new calls, refuses those that wait for others, and lets those at work end. DEADLINE_EXCEEDED names the

@@ -282,6 +282,14 @@ absl::StatusOr<std::uint64_t> SnapshotStore::BytesIn(const std::string& pool) {
   });
 }
 
+absl::StatusOr<std::vector<PoolCount>> SnapshotStore::CountByPool() {
+  return Guarded("count the snapshots of", database_->path(), [this]() -> std::vector<PoolCount> {
+    CatalogDatabase::Connection& counter = database_->counter();
+    if (!HasTables(counter.database)) return {};
+    return CountsIn(counter, "SELECT pool, state, COUNT(*), SUM(bytes) FROM snapshots GROUP BY 1, 2");
+  });
+}
+
 absl::StatusOr<std::vector<std::string>> SnapshotStore::AllIds() {
   return Read<std::vector<std::string>>([](Reader& reader) {
     std::vector<std::string> ids;

@@ -77,6 +77,7 @@ class SnapshotStore {
   absl::StatusOr<std::vector<SnapshotRecord>> ListUnfinished();
   absl::StatusOr<std::vector<GroupRecord>> ListUnfinishedGroups();
 
+  absl::StatusOr<std::vector<PoolCount>> CountByPool();            // as CatalogStore's
   absl::StatusOr<std::uint64_t> BytesIn(const std::string& pool);  // their sizes together, in whatever state
   absl::StatusOr<std::vector<std::string>> AllIds();               // of snapshots, in whatever state
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <optional>
 #include <string_view>
 
 #include "absl/cleanup/cleanup.h"
@@ -131,6 +132,8 @@ grpc::Status Calls::Run(grpc::ServerContext& context, const ProtoMessage& reques
                         const std::function<absl::Status(const ApiCall&)>& handler) {
   const Clock::time_point start = Clock::now();
   const ApiCall call{UntilOf(context, length), [&] { return context.IsCancelled() || is_draining(); }};
+  const std::string method = recorder_ == nullptr ? "" : MethodOf(request);
+  if (recorder_ != nullptr) recorder_->Begin(method);
   absl::Status status = Begin(request, context, length);
   const absl::Cleanup end = [&] { End(request); };
   if (status.ok()) status = RunGuarded(handler, call);
@@ -140,7 +143,11 @@ grpc::Status Calls::Run(grpc::ServerContext& context, const ProtoMessage& reques
   if (absl::IsCancelled(status) && !context.IsCancelled()) {  // not by the caller, to whom it would mean that
     status = Unavailable(Message(status) + "; ask again when it is back");
   }
-  LogCall(request, status, Clock::now() - start);
+  const Clock::duration took = Clock::now() - start;
+  LogCall(request, status, took);
+  if (recorder_ != nullptr) {
+    recorder_->End(method, status.code(), length == Length::kEndless ? std::nullopt : std::optional(took));
+  }
   return ToGrpc(status);
 }
 

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/csi/csi_channel.h"
+#include "metrics/call_recorder.h"
 
 namespace mooring::manager {
 
@@ -35,6 +36,8 @@ enum class Length {
 
 class Calls {
  public:
+  explicit Calls(CallRecorder* recorder) : recorder_(recorder) {}  // is told of every call; null: nobody is
+
   // `handler` takes an ApiCall and gives an absl::StatusOr<Response>. An exception (SQLite, out of memory) is INTERNAL.
   template <typename Request, typename Response, typename Handler>
   grpc::Status Serve(grpc::ServerContext* context, const Request& request, Response* response, Length length,
@@ -65,6 +68,7 @@ class Calls {
   void End(const google::protobuf::Message& request);
   bool is_draining();
 
+  CallRecorder* const recorder_;
   std::mutex mutex_;
   std::condition_variable idle_;
   std::map<const google::protobuf::Message*, grpc::ServerContext*> under_way_;  // null: it ends by itself

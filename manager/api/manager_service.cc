@@ -14,7 +14,7 @@ using grpc::ServerContext;
 
 class Table final : public ManagerService {
  public:
-  explicit Table(Parts& parts) : parts_(parts) {}
+  explicit Table(Parts& parts) : parts_(parts), calls_(parts.metrics == nullptr ? nullptr : &parts.metrics->api()) {}
 
   std::vector<std::string> Drain(Clock::time_point until) override { return calls_.Drain(until); }
 

@@ -93,7 +93,9 @@ class Attachments {
   // waits for that.
   void Restore(const std::function<bool(const MountRecord&)>& is_over = nullptr);
   void WaitUntilRestored(Clock::time_point until);
-  int restoring() const;  // those that wait for their plugin still
+  int restoring() const;                               // those that wait for their plugin still
+  std::optional<Clock::duration> restored_in() const;  // how long that took; none: it goes on
+  int waiting() const;                                 // those of which a try in the background is to come
 
   void BeginStop();  // all that waits ends, and nothing new begins
   void Stop();       // and waits for what is under way in the background
@@ -146,8 +148,10 @@ class Attachments {
   mutable std::mutex mutex_;  // of all below
   std::condition_variable changed_;
   bool stopping_ = false;
-  std::set<Key> scheduled_;                           // a try in the background is to come
-  std::set<Key> restoring_;                           // not concluded yet
+  std::set<Key> scheduled_;  // a try in the background is to come
+  std::set<Key> restoring_;  // not concluded yet
+  Clock::time_point restore_began_ = {};
+  std::optional<Clock::duration> restored_in_;
   std::map<Key, std::vector<MountRecord>> children_;  // at attach paths below that one's: restored after it
 
   WorkLanes lanes_;

@@ -42,6 +42,7 @@ std::optional<Key> ParentIn(const std::map<std::string, Key>& by_path, const Mou
 }  // namespace
 
 void Attachments::Restore(const std::function<bool(const MountRecord&)>& is_over) {
+  const Clock::time_point began = Clock::now();
   std::vector<MountRecord> records = journal_.All();
   for (MountRecord& record : records) {
     if (is_over && IsRestored(record) && is_over(record)) GiveUp(record);
@@ -54,6 +55,8 @@ void Attachments::Restore(const std::function<bool(const MountRecord&)>& is_over
   std::vector<MountRecord> now;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    restore_began_ = began;
+    if (records.empty()) restored_in_ = Clock::now() - began;
     for (const MountRecord& record : records) {
       restoring_.insert(KeyOf(record));
       const std::optional<Key> parent = IsRestored(record) ? ParentIn(by_path, record) : std::nullopt;
@@ -78,6 +81,16 @@ void Attachments::WaitUntilRestored(Clock::time_point until) {
 int Attachments::restoring() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return static_cast<int>(restoring_.size());
+}
+
+std::optional<Clock::duration> Attachments::restored_in() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return restored_in_;
+}
+
+int Attachments::waiting() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return static_cast<int>(scheduled_.size());
 }
 
 // One try to come for a record, however many ask for it. `pause`: before the one after that.
@@ -142,7 +155,8 @@ void Attachments::Conclude(const Key& key) {
   std::vector<MountRecord> children;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    restoring_.erase(key);
+    const bool was_restoring = restoring_.erase(key) == 1;
+    if (was_restoring && restoring_.empty()) restored_in_ = Clock::now() - restore_began_;
     if (const auto waiting = children_.find(key); waiting != children_.end()) {
       children = std::move(waiting->second);
       children_.erase(waiting);

@@ -36,8 +36,9 @@ class CsiChannel {
   virtual void Close() = 0;
 };
 
-// Connects to a socket; nothing needs to be there yet.
-using CsiConnector = std::function<std::shared_ptr<CsiChannel>(const std::string& socket_path)>;
+// Connects to a socket; nothing needs to be there yet. `plugin`: whose it is, empty where that is to be asked.
+using CsiConnector =
+    std::function<std::shared_ptr<CsiChannel>(const std::string& socket_path, const std::string& plugin)>;
 
 // Which service and response a request belongs to. One line a call that the manager makes.
 template <typename Request>

@@ -3,11 +3,11 @@
 namespace mooring::manager {
 
 CsiConnector OpenChannels::connector() {
-  return [this](const std::string& socket_path) { return Connect(socket_path); };
+  return [this](const std::string& socket_path, const std::string& plugin) { return Connect(socket_path, plugin); };
 }
 
-std::shared_ptr<CsiChannel> OpenChannels::Connect(const std::string& socket_path) {
-  std::shared_ptr<CsiChannel> channel = connect_(socket_path);
+std::shared_ptr<CsiChannel> OpenChannels::Connect(const std::string& socket_path, const std::string& plugin) {
+  std::shared_ptr<CsiChannel> channel = connect_(socket_path, plugin);
   const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });
   channels_.push_back(channel);

@@ -22,7 +22,7 @@ class OpenChannels {
   void CloseAll();  // those to come, too
 
  private:
-  std::shared_ptr<CsiChannel> Connect(const std::string& socket_path);
+  std::shared_ptr<CsiChannel> Connect(const std::string& socket_path, const std::string& plugin);
 
   const CsiConnector connect_;
   std::mutex mutex_;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
@@ -308,23 +309,36 @@ void Log(const std::string& method, const Json& request, const absl::Status& sta
 
 std::string TextOf(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+absl::StatusOr<Json> Respond(Parts& parts, const std::string& default_plugin, const std::string& method,
+                             const std::string& body, Clock::time_point until) {
+  if (method == "/Plugin.Activate") return Json{{"Implements", {"VolumeDriver"}}};
+  if (method == "/VolumeDriver.Capabilities") return Capabilities();
+  const Clock::time_point began = Clock::now();
+  Json json = body.empty() ? Json::object() : Json::parse(body, nullptr, false);
+  if (!json.is_object()) return InvalidArgument("the request is no JSON object");
+  Request request(parts, default_plugin, json, until);
+  absl::StatusOr<Json> answer = AnswerTo(method, request);
+  Log(method, json, answer.status(), began);
+  if (answer.ok()) (*answer)["Err"] = "";
+  return answer;
+}
+
 }  // namespace
 
-DockerVolumeDriver::DockerVolumeDriver(Parts& parts, std::string default_plugin)
-    : parts_(parts), default_plugin_(std::move(default_plugin)) {}
+DockerVolumeDriver::DockerVolumeDriver(Parts& parts, std::string default_plugin, CallRecorder* recorder)
+    : parts_(parts), default_plugin_(std::move(default_plugin)), recorder_(recorder) {}
 
 std::string DockerVolumeDriver::Handle(const std::string& method, const std::string& body, Clock::time_point until) {
   const Clock::time_point began = Clock::now();
-  if (method == "/Plugin.Activate") return TextOf({{"Implements", {"VolumeDriver"}}});
-  if (method == "/VolumeDriver.Capabilities") return TextOf(*Capabilities());
-  Json json = body.empty() ? Json::object() : Json::parse(body, nullptr, false);
-  if (!json.is_object()) return TextOf({{"Err", "the request is no JSON object"}});
-  Request request(parts_, default_plugin_, json, until);
-  absl::StatusOr<Json> answer = AnswerTo(method, request);
-  Log(method, json, answer.status(), began);
-  if (!answer.ok()) return TextOf({{"Err", Message(answer.status())}});
-  (*answer)["Err"] = "";
-  return TextOf(*answer);
+  const std::string_view name = std::string_view(method).substr(1);  // "VolumeDriver.Mount"
+  if (recorder_ != nullptr) recorder_->Begin(name);
+  absl::StatusCode code = absl::StatusCode::kInternal;  // of an exception
+  const absl::Cleanup end = [&] {
+    if (recorder_ != nullptr) recorder_->End(name, code, Clock::now() - began);
+  };
+  const absl::StatusOr<Json> answer = Respond(parts_, default_plugin_, method, body, until);
+  code = answer.status().code();
+  return TextOf(answer.ok() ? *answer : Json{{"Err", Message(answer.status())}});
 }
 
 }  // namespace mooring::manager

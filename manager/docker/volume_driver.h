@@ -14,6 +14,7 @@
 #include <string>
 
 #include "manager/csi/csi_channel.h"
+#include "metrics/call_recorder.h"
 
 namespace mooring::manager {
 
@@ -21,8 +22,9 @@ struct Parts;  // manager.h
 
 class DockerVolumeDriver {
  public:
-  // `default_plugin` empty: the only plugin there is. `parts` outlives it.
-  DockerVolumeDriver(Parts& parts, std::string default_plugin);
+  // `default_plugin` empty: the only plugin there is. `parts` outlives it, and so does `recorder`, which is told of
+  // every request; null: nobody is.
+  DockerVolumeDriver(Parts& parts, std::string default_plugin, CallRecorder* recorder = nullptr);
 
   // `method`: "/VolumeDriver.Mount"; gives the body of the answer, an error in its "Err". Safe from several threads.
   std::string Handle(const std::string& method, const std::string& body, Clock::time_point until);
@@ -30,6 +32,7 @@ class DockerVolumeDriver {
  private:
   Parts& parts_;
   const std::string default_plugin_;
+  CallRecorder* const recorder_;
 };
 
 }  // namespace mooring::manager

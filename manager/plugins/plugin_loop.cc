@@ -198,7 +198,7 @@ std::vector<Managed> PluginLoop::Parts::Replace(PluginType type, const std::stri
 
 Managed PluginLoop::Parts::Start(const InstanceInfo& instance) {
   return std::make_shared<InstanceManager>(
-      instance, connect(instance.socket_path), settings.instance,
+      instance, connect(instance.socket_path, instance.name), settings.instance,
       [this](const InstanceInfo& of, const Fingerprint& found) { Changed(of, found); });
 }
 

@@ -117,6 +117,11 @@ bool SupervisedPlugin::CouldNotBeEnded() const {
   return !over_ && tries_to_end_ > 0;
 }
 
+std::uint64_t SupervisedPlugin::restarts() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return restarts_;
+}
+
 std::string SupervisedPlugin::Words() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto now = Clock::now();

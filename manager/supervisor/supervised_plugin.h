@@ -7,6 +7,7 @@
 #define MOORING_MANAGER_SUPERVISOR_SUPERVISED_PLUGIN_H_
 
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,6 +46,7 @@ class SupervisedPlugin {
   void BeginLeave();  // without waiting for it
 
   std::string Words() const;
+  std::uint64_t restarts() const;  // of all versions
   const std::string& name() const { return name_; }
   bool IsOver() const;           // the thread has nothing more to do
   bool CouldNotBeEnded() const;  // End has failed, and is tried again
@@ -108,6 +110,7 @@ class SupervisedPlugin {
   bool hurry_ = false;  // somebody wants it now: no back-off
   Goal goal_ = Goal::kSupervise;
   Status status_;
+  std::uint64_t restarts_ = 0;
   bool leaving_ = false;
   bool over_ = false;
   int tries_to_end_ = 0;                             // all of it

@@ -110,7 +110,7 @@ absl::StatusOr<std::unique_ptr<SupervisedInstance>> SupervisedPlugin::Launch(con
 }
 
 std::shared_ptr<CsiChannel> SupervisedPlugin::Connect(const std::string& socket_path) {
-  auto channel = around_.connect(socket_path);
+  auto channel = around_.connect(socket_path, name_);
   const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(channels_, [](const auto& known) { return known.expired(); });
   channels_.push_back(channel);
@@ -223,6 +223,7 @@ void SupervisedPlugin::BackOff(const std::string& version, const std::string& wo
   backoff_ = std::min(2 * backoff_, settings_.longest_backoff);
   const std::lock_guard<std::mutex> lock(mutex_);
   ++status_.restarts;
+  ++restarts_;
   status_.failed = version;
   status_.words = words;
   changed_.notify_all();

@@ -178,7 +178,7 @@ absl::Status Supervisor::Run(const std::string& name, const PluginRecord::Run& a
 }
 
 absl::StatusOr<std::string> Supervisor::AskName(const std::string& socket_path, Clock::time_point until) const {
-  const auto channel = around_.connect(socket_path);
+  const auto channel = around_.connect(socket_path, "");
   const auto time = std::min(until, Clock::now() + around_.settings.probe_time);
   const auto info = Call(*channel, csi::v1::GetPluginInfoRequest(), time);
   if (!info.ok()) {
@@ -274,6 +274,15 @@ std::vector<PluginRecord> Supervisor::Declared() const {
   records.reserve(entries_.size());
   for (const auto& [name, entry] : entries_) records.push_back(entry.record);
   return records;
+}
+
+std::map<std::string, std::uint64_t> Supervisor::Restarts() const {
+  std::map<std::string, std::uint64_t> restarts;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [name, entry] : entries_) {
+    if (entry.record.run) restarts[name] = entry.plugin->restarts();
+  }
+  return restarts;
 }
 
 std::string Supervisor::Words(const std::string& name) const {

@@ -12,6 +12,7 @@
 #ifndef MOORING_MANAGER_SUPERVISOR_SUPERVISOR_H_
 #define MOORING_MANAGER_SUPERVISOR_SUPERVISOR_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -64,6 +65,8 @@ class Supervisor {
 
   // What a plugin does now, for its status: "starting for 12 s: …", "restarted 3 times; next try in 8 s: …".
   std::string Words(const std::string& name) const;
+
+  std::map<std::string, std::uint64_t> Restarts() const;  // of those that the manager runs, since its start
 
   void BeginShutdown();  // what waits for a plugin gets CANCELLED
   void Shutdown();       // its threads end; the plugins do not

@@ -84,6 +84,17 @@ std::vector<MountRecord> MountJournal::All() const {
   return all;
 }
 
+MountJournal::Counts MountJournal::CountByPhase() const {
+  Counts counts;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [key, record] : records_) {
+    Count& count = counts[record.phase];
+    ++count.all;
+    if (!record.problem.empty()) ++count.with_problem;
+  }
+  return counts;
+}
+
 std::vector<MountRecord> MountJournal::Of(const VolumeKey& volume) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<MountRecord> of_volume;

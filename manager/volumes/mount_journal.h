@@ -5,6 +5,7 @@
 #ifndef MOORING_MANAGER_VOLUMES_MOUNT_JOURNAL_H_
 #define MOORING_MANAGER_VOLUMES_MOUNT_JOURNAL_H_
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,13 @@ class MountJournal {
   std::optional<MountRecord> FindAttached(const std::string& attach_path) const;  // the newest
   std::vector<MountRecord> All() const;
   std::vector<MountRecord> Of(const VolumeKey& volume) const;
+
+  struct Count {
+    std::size_t all = 0;
+    std::size_t with_problem = 0;  // MountRecord::problem
+  };
+  using Counts = std::map<MountRecord::Phase, Count>;
+  Counts CountByPhase() const;
 
  private:
   using Key = std::pair<std::string, std::string>;  // allocation and request

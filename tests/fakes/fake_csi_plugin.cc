@@ -380,7 +380,7 @@ void FakeSockets::Remove(const std::string& socket_path) {
 }
 
 manager::CsiConnector FakeSockets::connector() const {
-  return [table = table_](const std::string& socket_path) -> std::shared_ptr<manager::CsiChannel> {
+  return [table = table_](const std::string& socket_path, const std::string&) -> std::shared_ptr<manager::CsiChannel> {
     return std::make_shared<FakeChannel>([table, socket_path]() -> std::shared_ptr<FakeCsiPlugin> {
       const std::lock_guard<std::mutex> lock(table->mutex);
       const auto plugin = table->plugins.find(socket_path);

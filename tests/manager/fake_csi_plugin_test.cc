@@ -46,7 +46,7 @@ class FakeCsiPluginTest : public ::testing::Test {
 
   std::shared_ptr<FakeCsiPlugin> plugin_ = std::make_shared<FakeCsiPlugin>(NotAttaching());
   FakeSockets sockets_;
-  std::shared_ptr<manager::CsiChannel> channel_ = sockets_.connector()("/a.sock");
+  std::shared_ptr<manager::CsiChannel> channel_ = sockets_.connector()("/a.sock", "a");
 };
 
 TEST_F(FakeCsiPluginTest, KeepsToTheOrderOfCsiAndIsSeenByTheKernel) {

@@ -54,7 +54,16 @@ TEST(ManagerConfig, AFlagIsAnEnvironmentVariableToo) {
   ::unsetenv("MOORING_MANAGER_SOCKET");
 }
 
+TEST(ManagerConfig, MetricsAreServedNowhereUnlessAsked) {
+  EXPECT_FALSE(Parse({})->metrics_listen.has_value());
+  EXPECT_EQ(Parse({"--metrics-listen", "[::1]:9851"})->metrics_listen->ip, "::1");
+  ::setenv("MOORING_MANAGER_METRICS_LISTEN", ":9851", 1);
+  EXPECT_EQ(Parse({})->metrics_listen->port, 9851);
+  ::unsetenv("MOORING_MANAGER_METRICS_LISTEN");
+}
+
 TEST(ManagerConfig, WhatIsWrongIsNamed) {
+  EXPECT_THAT(Parse({"--metrics-listen", "9851"}), FailsWith(Code::kInvalidArgument, "--metrics-listen"));
   EXPECT_THAT(Parse({"--socket", "relative.sock"}), FailsWith(Code::kInvalidArgument, "--socket"));
   EXPECT_THAT(Parse({"--root", "/a/../b"}), FailsWith(Code::kInvalidArgument, "--root"));
   EXPECT_THAT(Parse({"--host", std::string(256, 'x').c_str()}), FailsWith(Code::kInvalidArgument, "--host"));

@@ -21,18 +21,18 @@ TEST(OpenChannelsTest, B5_AllAreClosedAtOnceAndThoseToCome) {
   sockets.Serve("/run/csi.sock", plugin);
   OpenChannels channels(sockets.connector());
   const auto connect = channels.connector();
-  connect("/run/csi.sock").reset();  // nobody has it any more
+  connect("/run/csi.sock", "a").reset();  // nobody has it any more
   const auto probe = [&](CsiChannel& channel) {
     return Call(channel, csi::v1::ProbeRequest(), Clock::now() + std::chrono::seconds(20)).status();
   };
-  const auto channel = connect("/run/csi.sock");
+  const auto channel = connect("/run/csi.sock", "a");
   EXPECT_OK(probe(*channel));
   plugin->Hang("Probe");
   auto hanging = std::async(std::launch::async, [&] { return probe(*channel); });
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 2));
   channels.CloseAll();
   EXPECT_THAT(hanging.get(), FailsWith(absl::StatusCode::kCancelled, "closed"));
-  EXPECT_THAT(probe(*connect("/run/csi.sock")), FailsWith(absl::StatusCode::kCancelled, "closed"));
+  EXPECT_THAT(probe(*connect("/run/csi.sock", "a")), FailsWith(absl::StatusCode::kCancelled, "closed"));
 }
 
 }  // namespace

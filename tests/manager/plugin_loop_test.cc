@@ -62,9 +62,9 @@ class PluginLoopTest : public ::testing::Test {
                          .retry_unsettled = milliseconds(2)};
     loop_ = std::make_unique<PluginLoop>(
         *registry_, events_,
-        [this](const std::string& path) {
+        [this](const std::string& path, const std::string& plugin) {
           ++connected_;
-          return sockets_.connector()(path);
+          return sockets_.connector()(path, plugin);
         },
         [this] { return expected_; }, settings);
   }

@@ -28,7 +28,7 @@ class ConfigTest : public ::testing::Test {
          {"CSI_ENDPOINT", "MOORING_ENDPOINT", "MOORING_NODE_ID", "MOORING_STATE_DIR", "MOORING_MODE",
           "MOORING_DRIVER_NAME", "MOORING_MAX_VOLUMES", "MOORING_TOPOLOGY", "MOORING_LOG_LEVEL", "MOORING_LOG_FORMAT",
           "MOORING_MOUNTER", "MOORING_MOUNT_ROOT", "MOORING_KUBELET_REGISTRATION_DIR", "MOORING_KUBELET_ENDPOINT",
-          "MOORING_GROW_ON_NODE", "MOORING_USER", "MOORING_SHARED_ROOTS"}) {
+          "MOORING_GROW_ON_NODE", "MOORING_USER", "MOORING_SHARED_ROOTS", "MOORING_METRICS_LISTEN"}) {
       ::unsetenv(name);
       names_.emplace_back(name);
     }
@@ -100,6 +100,14 @@ TEST_F(ConfigTest, TheMounterAndItsRootsAreVariablesToo) {
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->mounter, MounterKind::kInProcess);
   EXPECT_THAT(config->mount_roots, ElementsAre("/csi", "/srv"));
+}
+
+TEST_F(ConfigTest, MetricsAreServedNowhereUnlessAsked) {
+  EXPECT_FALSE(ParseServing({})->metrics_listen.has_value());
+  EXPECT_EQ(ParseServing({"--metrics-listen=127.0.0.1:9850"})->metrics_listen->port, 9850);
+  ::setenv("MOORING_METRICS_LISTEN", "unix:/run/mooring/metrics.sock", 1);
+  EXPECT_EQ(ParseServing({})->metrics_listen->socket_path, "/run/mooring/metrics.sock");
+  ExpectRefused({"--metrics-listen=localhost:9850"}, "--metrics-listen: 'localhost:9850' is no address");
 }
 
 TEST_F(ConfigTest, OtherMountersAndRootsThatAreNoDirectoriesAreRefused) {

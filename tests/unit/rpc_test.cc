@@ -10,6 +10,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -197,6 +198,40 @@ TEST_F(RpcServeTest, EveryCodeStaysItselfWithItsMessageAndNoDetails) {
     EXPECT_EQ(status.error_message(), "what went wrong");
     EXPECT_EQ(status.error_details(), "");
   }
+}
+
+// Keeps what it is told: "begin NodeStageVolume", "end NodeStageVolume OK".
+struct Told final : CallRecorder {
+  void Begin(std::string_view method) override { words.push_back("begin " + std::string(method)); }
+  void End(std::string_view method, absl::StatusCode code,
+           std::optional<std::chrono::steady_clock::duration> took) override {
+    EXPECT_TRUE(took && *took >= std::chrono::nanoseconds(0));
+    words.push_back("end " + std::string(method) + " " + absl::StatusCodeToString(code));
+  }
+  std::vector<std::string> words;
+};
+
+TEST_F(RpcServeTest, ARecorderIsToldOfEachCallAndOfHowItEnded) {
+  Told told;
+  Rpc recorded(readiness_, &told);
+  const auto stage = [&] {
+    grpc::ServerContext context;
+    csi::v1::NodeStageVolumeResponse response;
+    return recorded.Serve(&context, request_, &response, [&](const Call& call) {
+      EXPECT_EQ(told.words.back(), "begin NodeStageVolume");
+      return stage_(call);
+    });
+  };
+  EXPECT_TRUE(stage().ok());
+  EXPECT_EQ(told.words.back(), "end NodeStageVolume OK");
+  FailWith(NotFound("gone"));
+  EXPECT_FALSE(stage().ok());
+  EXPECT_EQ(told.words.back(), "end NodeStageVolume NOT_FOUND");
+  (*request_.mutable_volume_context())["k"] = std::string(5000, 'v');
+  told.words.push_back("begin NodeStageVolume");  // the handler is not asked
+  EXPECT_FALSE(stage().ok());
+  EXPECT_EQ(told.words.back(), "end NodeStageVolume INVALID_ARGUMENT");
+  EXPECT_EQ(std::count(told.words.begin(), told.words.end(), "begin NodeStageVolume"), 4);
 }
 
 TEST_F(RpcServeTest, AnExceptionIsInternalWithItsCause) {

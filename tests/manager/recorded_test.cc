@@ -1,0 +1,77 @@
+// What counts the manager's calls to plugins and its transactions: it is told of each, and changes none.
+#include <gmock/gmock.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "manager/csi/recorded_channel.h"
+#include "manager/state/recorded_state.h"
+#include "tests/fakes/fake_csi_plugin.h"
+#include "tests/fakes/memory_state.h"
+#include "tests/support/status_matchers.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::FakeCsiPlugin;
+using ::mooring::testing::FakeSockets;
+using ::mooring::testing::MemoryState;
+using ::testing::ElementsAre;
+
+struct Told final : CallRecorder {
+  void Begin(std::string_view method) override { words.push_back("begin " + std::string(method)); }
+  void End(std::string_view method, absl::StatusCode code, std::optional<Clock::duration> took) override {
+    EXPECT_TRUE(took.has_value());
+    words.push_back("end " + std::string(method) + " " + absl::StatusCodeToString(code));
+  }
+  std::vector<std::string> words;
+};
+
+TEST(RecordedChannelTest, TellsOfEachCallWhoseItIsAndHowItEnded) {
+  FakeSockets sockets;
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  sockets.Serve("/run/csi.sock", plugin);
+  std::map<std::string, Told> told;
+  const CsiConnector connect =
+      Recorded(sockets.connector(), [&told](const std::string& name) -> CallRecorder& { return told[name]; });
+  const auto channel = connect("/run/csi.sock", "fake.csi");
+  const auto until = Clock::now() + std::chrono::seconds(20);
+  EXPECT_OK(Call(*channel, csi::v1::ProbeRequest(), until));
+  plugin->Fail("GetPluginInfo", Internal("out of paper"));
+  EXPECT_THAT(Call(*channel, csi::v1::GetPluginInfoRequest(), until),
+              FailsWith(absl::StatusCode::kInternal, "out of paper"));
+  EXPECT_THAT(told["fake.csi"].words,
+              ElementsAre("begin Probe", "end Probe OK", "begin GetPluginInfo", "end GetPluginInfo INTERNAL"));
+  channel->Close();
+  EXPECT_THAT(Call(*channel, csi::v1::ProbeRequest(), until), FailsWith(absl::StatusCode::kCancelled, ""));
+  EXPECT_EQ(told["fake.csi"].words.back(), "end Probe CANCELLED");
+  EXPECT_EQ(told.size(), 1U);
+}
+
+TEST(RecordedStateTest, TellsOfEachCommitAndGivesItOn) {
+  std::vector<std::string> told;
+  const auto state = Recorded(std::make_unique<MemoryState>(), [&](absl::StatusCode code, Clock::duration took) {
+    EXPECT_GE(took, Clock::duration::zero());
+    told.push_back(absl::StatusCodeToString(code));
+  });
+  Transaction transaction;
+  transaction.puts.push_back({"key", "value"});
+  EXPECT_OK(state->Commit(transaction));
+  EXPECT_EQ((*state->Get("key"))->value, "value");
+  EXPECT_EQ(state->List("k")->values.size(), 1U);
+  transaction.compares.push_back({"key", 99});
+  EXPECT_THAT(state->Commit(transaction), FailsWith(absl::StatusCode::kAborted, ""));
+  EXPECT_THAT(told, ElementsAre("OK", "ABORTED"));
+  const auto watch = state->StartWatch("", 1);
+  ASSERT_OK(watch);
+  EXPECT_EQ((*watch)->Next(Clock::now())->size(), 1U);
+  state->EndWatches();
+  EXPECT_THAT((*watch)->Next(Clock::now()), FailsWith(absl::StatusCode::kCancelled, ""));
+}
+
+}  // namespace
+}  // namespace mooring::manager

@@ -1,0 +1,154 @@
+// What the real manager tells at --metrics-listen, with a real plugin below it; and that docs/operations.md, the
+// dashboard and the rules speak of just that.
+#include <httplib.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+
+#include "tests/manager/system/manager_test.h"
+#include "tests/support/scrape.h"
+
+namespace mooring::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class ManagerMetrics : public ManagerTest {
+ protected:
+  void SetUp() override {
+    process().options().flags = {"--metrics-listen", "127.0.0.1:0", "--docker-socket", dir() / "docker.sock"};
+    Start();
+  }
+
+  // As the log says it; of the last start.
+  std::string Address() {
+    static const std::regex kLine("serving metrics address=(\\S+)");
+    const std::string log = process().Log();
+    std::string address;
+    for (std::sregex_iterator line(log.begin(), log.end(), kLine), end; line != end; ++line) address = (*line)[1];
+    return address;
+  }
+  Scrape Now() { return ScrapeOf(Address()); }
+
+  void AskDocker() {
+    httplib::Client docker(dir() / "docker.sock");
+    docker.set_address_family(AF_UNIX);
+    EXPECT_TRUE(docker.Post("/VolumeDriver.List", "{}", ""));
+    EXPECT_TRUE(docker.Post("/VolumeDriver.Get", R"({"Name": "nobody"})", ""));
+  }
+
+  bool IsUp() { return Now()["mooring_manager_plugin_up{plugin=\"mooring.csi\"}"] == 1; }
+};
+
+TEST_F(ManagerMetrics, FiguresFollowTheLifeOfAVolume) {
+  const std::string taken = "mooring_manager_claims{mode=\"write\",state=\"taken\"}";
+  const std::string ready = "mooring_manager_volumes{plugin=\"mooring.csi\",state=\"ready\"}";
+  EXPECT_GE(Now()["mooring_manager_restore_duration_seconds"], 0);
+  RunPlugin(kOurPlugin);
+  EXPECT_TRUE(Eventually([this] { return IsUp(); }));
+  Create("db", kOurPlugin);
+  EXPECT_EQ(Now()[ready], 1);
+  EXPECT_EQ(Now()["mooring_manager_volume_bytes{plugin=\"mooring.csi\"}"], 32 << 20);
+  EXPECT_EQ(Now()[taken], 0);
+  Attached("db");
+  const Scrape now = Now();
+  EXPECT_EQ(now[taken], 1);
+  EXPECT_EQ(now["mooring_manager_attachments{phase=\"mounted\"}"], 1);
+  EXPECT_EQ(now["mooring_manager_attachments_stuck{phase=\"mounted\"}"], 0);
+  EXPECT_EQ(now["mooring_manager_api_calls_total{code=\"OK\",method=\"Attach\"}"], 1);
+  EXPECT_EQ(now["mooring_manager_api_call_duration_seconds_count{method=\"Attach\"}"], 1);
+  EXPECT_EQ(now["mooring_manager_plugin_calls_total{code=\"OK\",method=\"NodePublishVolume\",plugin=\"mooring.csi\"}"],
+            1);
+  EXPECT_GT(now["mooring_manager_state_transactions_total{code=\"OK\"}"], 0);
+  EXPECT_GT(now["mooring_manager_state_transaction_duration_seconds_count"], 0);
+  EXPECT_OK(client().Detach("web-1", "db"));
+  EXPECT_EQ(Now()[taken], 0);
+  EXPECT_EQ(Now()["mooring_manager_attachments{phase=\"mounted\"}"], 0);
+  EXPECT_OK(client().Delete("db"));
+  EXPECT_EQ(Now()[ready], -1) << "the plugin has none any more";
+}
+
+TEST_F(ManagerMetrics, APluginThatIsKilledIsDownAndItsRestartIsCounted) {
+  RunPlugin(kOurPlugin);
+  EXPECT_TRUE(Eventually([this] { return IsUp(); }));
+  EXPECT_EQ(Now()["mooring_manager_plugin_restarts_total{plugin=\"mooring.csi\"}"], 0);
+  EXPECT_EQ(Now()["mooring_manager_plugin_instances_expected{plugin=\"mooring.csi\",role=\"node\"}"], 1);
+  ASSERT_EQ(::kill(PluginPid(kOurPlugin), SIGKILL), 0);
+  EXPECT_TRUE(Eventually(
+      [this] { return Now()["mooring_manager_plugin_instances_healthy{plugin=\"mooring.csi\",role=\"node\"}"] == 0; }));
+  EXPECT_TRUE(Eventually([this] { return IsUp(); }));
+  EXPECT_EQ(Now()["mooring_manager_plugin_restarts_total{plugin=\"mooring.csi\"}"], 1);
+}
+
+TEST_F(ManagerMetrics, ADetachThatFailsIsStuckUntilItIsDone) {
+  ASSERT_OK(client().RunPlugin(kTmpfsPlugin, PluginCommand(kTmpfsPlugin, WithFaults())));
+  Create("db", kTmpfsPlugin);
+  Attached("db");
+  Inject("NodeUnpublishVolume", "INTERNAL out of paper");
+  EXPECT_FALSE(client().Detach("web-1", "db").ok());
+  const std::string stuck = "mooring_manager_attachments_stuck{phase=\"unmounting\"}";
+  EXPECT_TRUE(Eventually([&] { return Now()[stuck] == 1; }));
+  EXPECT_EQ(Now()["mooring_manager_attachments{phase=\"unmounting\"}"], 1);
+  EXPECT_TRUE(Eventually([&] { return Now()["mooring_manager_attachments_waiting"] == 1; }));
+  EndFault("NodeUnpublishVolume");
+  EXPECT_TRUE(Eventually([&] { return Now()[stuck] == 0; }));
+  EXPECT_TRUE(Eventually([&] { return Now()["mooring_manager_attachments_waiting"] == 0; }));
+}
+
+TEST_F(ManagerMetrics, RequestsOfDockerAreCountedByTheirOutcome) {
+  AskDocker();
+  const Scrape now = Now();
+  EXPECT_EQ(now["mooring_manager_docker_requests_total{code=\"OK\",method=\"VolumeDriver.List\"}"], 1);
+  EXPECT_EQ(now["mooring_manager_docker_requests_total{code=\"NOT_FOUND\",method=\"VolumeDriver.Get\"}"], 1);
+}
+
+TEST_F(ManagerMetrics, AreServedOnAUnixSocketTooAndAgainAfterAKill) {
+  process().options().flags = {"--metrics-listen", "unix:" + (dir() / "metrics.sock")};
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    Restart(signal);
+    EXPECT_EQ(Address(), "unix:" + (dir() / "metrics.sock"));
+    EXPECT_EQ(Now()["mooring_manager_state_up"], 1);
+  }
+}
+
+TEST_F(ManagerMetrics, WithoutTheFlagThereAreNone) {
+  const std::string before = Address();
+  process().options().flags.clear();
+  Restart(SIGTERM);
+  EXPECT_EQ(Address(), before) << "served once, before";
+  EXPECT_EQ(HttpGet(before, "/metrics"), "");
+}
+
+// All that there can be in one scrape.
+class ManagerMetricsPage : public ManagerMetrics {
+ protected:
+  void SetUp() override {
+    ManagerMetrics::SetUp();
+    RunPlugin(kOurPlugin);
+    Create("db", kOurPlugin);
+    AskDocker();
+  }
+};
+
+TEST_F(ManagerMetricsPage, TheTableOfOperationsIsWhatAScrapeGives) {
+  EXPECT_EQ(FamiliesOfThePage({"mooring_manager_", "process_"}), Now().families);
+}
+
+TEST_F(ManagerMetricsPage, DashboardAndRulesUseWhatThereIs) {
+  const Scrape now = Now();
+  const std::set<std::string> used = NamesInUse("mooring_manager_");
+  EXPECT_THAT(used, Not(IsEmpty()));
+  for (const std::string& name : used) {
+    const bool series = std::any_of(now.values.begin(), now.values.end(), [&](const auto& value) {
+      return value.first == name || value.first.starts_with(name + "{");
+    });
+    EXPECT_TRUE(series) << name << " is in no scrape";
+  }
+}
+
+}  // namespace
+}  // namespace mooring::testing
