@@ -49,6 +49,7 @@ job "mooring" {
           "--node-id=${var.node}",   # the same in both
           "--mount-root=/local/csi", # the same as stage_publish_base_dir
           "--stop-timeout=20",
+          "--user=mooring",
         ]
         volumes = ["${var.state_dir}:/var/lib/mooring"] # the same in both
       }
@@ -90,6 +91,7 @@ job "mooring" {
           "--node-id=${var.node}",
           "--mount-root=/local/csi",
           "--stop-timeout=20",
+          "--user=mooring",
         ]
         volumes = ["${var.state_dir}:/var/lib/mooring"]
       }

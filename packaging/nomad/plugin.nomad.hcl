@@ -52,6 +52,7 @@ job "mooring" {
           "--node-id=${var.node}",   # a container's host name is a new one each time
           "--mount-root=/local/csi", # the same as stage_publish_base_dir below: it mounts nowhere else
           "--stop-timeout=20",
+          "--user=mooring", # the image's; the mount helper alone stays root
         ]
         volumes = ["${var.state_dir}:/var/lib/mooring"] # client.hcl: volumes.enabled. The right side is --state-dir
       }
