@@ -43,9 +43,10 @@ test_p3_it_starts_with_its_user_and_directory_and_is_confined() {
   inside systemd-tmpfiles --create mooring-plugin.conf mooring-manager.conf
   inside systemctl start mooring-plugin.service
   await "it is ready" csi probe
-  expect_match "the socket's directory" "$(inside stat -c '%U:%G %a' /run/mooring-plugin)" '^[a-z]+:mooring 2?7[57]0$'
+  expect "the socket's directory" "$(inside stat -c '%U:%G %a' /run/mooring-plugin)" 'mooring:mooring 2750'
   expect "who may use the socket" "$(inside stat -c '%G %a' /run/mooring-plugin/csi.sock)" 'mooring 660'
   process=$(property mooring-plugin.service MainPID)
+  expect "what it works as" "$(inside stat -c %U "/proc/$process")" mooring
   expect "its mount namespace" "$(inside readlink "/proc/$process/ns/mnt")" "$(inside readlink /proc/1/ns/mnt)"
   expect "the plugin's capabilities" "$(status_of "$process" CapPrm)" 0000000000000000
   keeper=$(inside cat "/proc/$process/task/$process/children")

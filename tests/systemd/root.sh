@@ -2,7 +2,8 @@
 # Sourced by become-systemd: what `cmake --install` has put into $work/stage.
 
 make_usr "$work/stage/usr"
-mkdir -p build
+mkdir -p build etc/default
+cp "$work"/stage/etc/default/* etc/default/
 mount --bind "$sources/build/release/bin" build # for plugins that the manager runs
 for unit in mooring-manager mooring-plugin; do
   mkdir "etc/systemd/system/$unit.service.d"
