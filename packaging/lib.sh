@@ -59,13 +59,18 @@ mounts_below() {
   done </proc/self/mountinfo
 }
 
-# loops_below DIR: "/dev/loopN file" for each loop device over a file under it, or over one that was deleted there.
+# loops_below DIR: "/dev/loopN file" for each loop device over a file under it, or over one that was deleted there. By the
+# file's number, too: of one that was attached in a container, the kernel tells the path that it had in there.
 loops_below() {
-  local device file
-  while read -r device file; do
-    [[ $file != "$1"/* ]] || printf '%s %s\n' "$device" "$file"
-  done < <(losetup -l -n -O NAME,BACK-FILE)
+  local device number inode file disk
+  disk=$(stat -c %Hd:%Ld -- "$1" 2>/dev/null || true)
+  while read -r device number inode file; do
+    if [[ $file == "$1"/* ]] || { [ "$number" = "$disk" ] && has_inode "$1" "$inode"; }; then printf '%s %s\n' "$device" "$file"; fi
+  done < <(losetup -l -n -O NAME,BACK-MAJ:MIN,BACK-INO,BACK-FILE)
 }
+
+# has_inode DIR NUMBER: a file below it, on the same disk, has it.
+has_inode() { [ -n "$(find "$1" -xdev -inum "$2" -print -quit 2>/dev/null || true)" ]; }
 
 # clear_below DIR: for a scratch folder of our own, after a failure: unmounts and detaches what is there, then removes it;
 # keeps the files where that cannot be done.

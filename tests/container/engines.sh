@@ -45,8 +45,11 @@ start_dockerd() {
 
 # Of limits it would raise, which takes CAP_SYS_RESOURCE; the storage needs no kernel module.
 podman_run() {
-  podman_do run --network none --cgroup-parent "$cgroup" --ulimit "nofile=$(ulimit -Hn)" --ulimit "nproc=$(ulimit -Hu)" "$@"
+  podman_do run --network none --cgroup-parent "$cgroup" --ulimit "nofile=$(limit -n)" --ulimit "nproc=$(limit -u)" "$@"
 }
+
+# limit -n|-u: the hard one, as podman has it, which knows no "unlimited".
+limit() { ulimit -H "$1" | sed 's/^unlimited$/-1/'; }
 
 # Its --runroot may have 50 bytes.
 podman_command=(podman --root "$work/podman/root" --runroot /run/podman-test --tmpdir "$work/podman/tmp" --storage-driver vfs)

@@ -1,10 +1,21 @@
 # shellcheck shell=bash
 # Where tests with container engines run, so that nothing of them is left: sourced by their run.
 
-# in_isolation SCRIPT [ARG...]: `SCRIPT inside WORK ARG...` in mount and process namespaces of its own, where WORK is a scratch
-# folder. What is still running when SCRIPT has ended is ended with the namespace. Status 77 where no engine can run.
+# in_isolation [--with-network] SCRIPT [ARG...]: `SCRIPT inside WORK ARG...` in mount, process and network namespaces of its own,
+# where WORK is a scratch folder. What is still running when SCRIPT has ended is ended with the namespace, and a loop device that
+# is left fails it. Status 77 where no engine can run. --with-network: in the machine's network, where no other Docker is: one
+# without a bridge removes the bridge of the other.
 in_isolation() {
-  local script=$1
+  local script network=(--net) status=0
+  if [ "$1" = --with-network ]; then
+    network=()
+    shift
+    if [ -e /sys/class/net/docker0 ]; then
+      say "skipped: Docker has its bridge docker0 here, and a second Docker would remove it"
+      return 77
+    fi
+  fi
+  script=$1
   shift
   if [ ! -w /sys/fs/cgroup/cgroup.procs ] && [ ! -w /sys/fs/cgroup/unified/cgroup.procs ]; then
     say "skipped: no control groups can be made here, and without them no container engine runs"
@@ -16,7 +27,23 @@ in_isolation() {
   if [ -z "$(find /sys/fs/cgroup -name libpod_parent)" ]; then of_podman=(-o -path '*/libpod_parent*'); fi
   on_exit clear_below "$work"
   on_exit remove_cgroups
-  unshare --mount --propagation private --pid --fork --kill-child --mount-proc "$script" inside "$work" "$@"
+  # shellcheck disable=SC2016 # for the inner shell
+  unshare --mount --propagation private "${network[@]}" --pid --fork --kill-child --mount-proc \
+    bash -c 'ip link set lo up && exec "$@"' isolated "$script" inside "$work" "$@" || status=$?
+  no_loops_left || status=1
+  return "$status"
+}
+
+# A device goes a moment after its last mount.
+no_loops_left() {
+  local tries left
+  for ((tries = 0; tries < 50; tries++)); do
+    left=$(loops_below "$work")
+    [ -n "$left" ] || return 0
+    sleep 0.1
+  done
+  say "left attached: $left"
+  return 1
 }
 
 # shellcheck disable=SC2317 # a hook

@@ -23,11 +23,11 @@ engine_run() {
   esac
 }
 
-# share DIR: a folder that mounts come out of: engines bind nothing with rshared that is not on a shared mount.
+# share DIR AT: a folder that mounts come out of, at another path: engines bind nothing with rshared that is not on a shared mount.
 share() {
-  mkdir -p "$1"
-  mount --bind "$1" "$1"
-  mount --make-rshared "$1"
+  mkdir -p "$1" "$2"
+  mount --bind "$1" "$2"
+  mount --make-rshared "$2"
 }
 
 # build_plugin_image ENGINE [TAG]: from the release build.
@@ -99,20 +99,10 @@ mounts_in_task() {
   in_task "$1" "$2" cat /proc/self/mountinfo | awk -v path="$3" '$5 == path || index($5, path "/") == 1 { print $5 }' | sort
 }
 
-# loops_over DIR: the loop devices over files below it, a line each. By the files' numbers: of the path the kernel tells what it was
-# in the container, and when that is gone not even all of it.
-loops_over() {
-  local files
-  files=$(find "$1" -xdev -type f -exec stat -c '%Hd:%Ld %i' {} + 2>/dev/null || true)
-  losetup -l -n -O NAME,BACK-MAJ:MIN,BACK-INO | awk -v files="$files" '
-    BEGIN { split(files, line, "\n"); for (i in line) wanted[line[i]] = 1 }
-    $2 " " $3 in wanted { print $1 }'
-}
-
 # expect_nothing_left DIR: no mount below it, no loop device over a file there. A device goes a moment after its last mount.
 expect_nothing_left() {
   expect "what is mounted below $1" "$(mounts_below "$1")" ''
-  await "loop devices over files of $1 are gone: $(loops_over "$1")" no_loops_over "$1"
+  await "loop devices over files of $1 are gone: $(loops_below "$1")" no_loops_below "$1"
 }
 
-no_loops_over() { [ -z "$(loops_over "$1")" ]; }
+no_loops_below() { [ -z "$(loops_below "$1")" ]; }

@@ -2,12 +2,14 @@
 # The host of these tests: what is bound into the plugin's container, and how it is asked. Each test has a folder of its own on
 # it: $host, with the orchestrator's tree, shared, in $host/kubelet, and the plugin's state in $host/state.
 
+hosts=/run/hosts # on the disk that the scratch folder is on; but a socket's path may have 107 bytes
+
 next_image=localhost/mooring:next
 
 set_up_image_tests() {
   local engine
   set_up_engines
-  share "$work/hosts"
+  share "$work/hosts" "$hosts"
   for engine in docker podman; do
     build_plugin_image "$engine"
     engine "$engine" tag "$plugin_image" "$next_image"
@@ -17,11 +19,11 @@ set_up_image_tests() {
 # What a test that failed has left attached, kubelet's devices first. (Its mounts go with the namespace.)
 detach_loops() {
   local record device
-  for record in "$work"/hosts/*/records/*.loop-*; do
+  for record in "$hosts"/*/records/*.loop-*; do
     [ ! -e "$record" ] || losetup -d "$(<"$record")" 2>/dev/null || true
   done
-  mounts_below "$work/hosts" | tac | while read -r device; do umount -- "$device"; done
-  loops_over "$work/hosts" | while read -r device; do losetup -d "$device"; done
+  mounts_below "$hosts" | tac | while read -r device; do umount -- "$device"; done
+  loops_below "$hosts" | while read -r device _; do losetup -d "$device"; done
 }
 
 tear_down_image_tests() {
@@ -45,7 +47,7 @@ on_failure() {
 
 # use_host NAME: from here on.
 use_host() {
-  host=$work/hosts/$1 root=$work/hosts/$1/kubelet
+  host=$hosts/$1 root=$hosts/$1/kubelet
   socket=$root/plugins/mooring.csi/csi.sock
   mkdir -p "$root/plugins/mooring.csi" "$root/pods" "$host/state" "$host/records"
   # As an orchestrator binds it: the folder of the socket, of staging paths and targets, /dev, and what is kept.

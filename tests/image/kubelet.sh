@@ -152,7 +152,7 @@ kubelet_write_device() { printf '%s\n' "$3" | dd of="$(device_of "$1" "$2")" con
 kubelet_read_device() { dd if="$(device_of "$1" "$2")" bs=512 count=1 iflag=direct status=none | tr -d '\0' | head -n 1; }
 kubelet_flag_of() { findmnt -n -o VFS-OPTIONS --mountpoint "$(target_of "$1" "$2")" | cut -d , -f 1; }
 kubelet_mounts() { mounts_below "$root" | wc -l; }
-kubelet_loops() { loops_over "$host/state" | wc -l; }
+kubelet_loops() { loops_below "$host/state" | wc -l; }
 
 # The plugin's container.
 kubelet_kill_plugin() { kill_plugin "$engine" plugin; }
@@ -170,6 +170,6 @@ kubelet_reboot() {
     rm "$record"
   done
   mounts_below "$root" | tac | while read -r target; do umount -- "$target"; done
-  loops_over "$host/state" | while read -r target; do losetup -d "$target"; done
-  await "no loop device" no_loops_over "$host/state"
+  loops_below "$host/state" | while read -r target _; do losetup -d "$target"; done
+  await "no loop device" no_loops_below "$host/state"
 }
