@@ -10,7 +10,8 @@ RUN packaging/install-deps build run
 COPY . .
 ARG REVISION=unknown
 ARG SOURCE_DATE_EPOCH
-RUN cmake --preset release -DMOORING_TESTS=OFF -DMOORING_SOURCE_COMMIT="${REVISION} ${SOURCE_DATE_EPOCH}" && \
+RUN if [ "${REVISION}" = unknown ]; then commit=; else commit="${REVISION} ${SOURCE_DATE_EPOCH}"; fi && \
+    cmake --preset release -DMOORING_TESTS=OFF -DMOORING_SOURCE_COMMIT="$commit" && \
     cmake --build --preset release --target mooring mooring-mounter mooring-plugin
 RUN packaging/image-root build/release/bin /image
 

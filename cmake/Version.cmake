@@ -1,7 +1,7 @@
 # Configures base/version.h: the release, and the commit it is built from. That is git's in a checkout ("-dirty" where files
 # of it are changed); in an archive, which `git archive` wrote it into, that of cmake/commit; else "unknown".
 # MOORING_COMMIT_TIME, seconds of 1970, goes with it: packages bear no other time.
-set(MOORING_SOURCE_COMMIT "" CACHE STRING "For a tree that is neither, as in a container: 'HASH SECONDS' (git log -1 --format='%H %ct')")
+set(MOORING_SOURCE_COMMIT "" CACHE STRING "For a tree that is neither, as in a container: 'HASH SECONDS' (git log -1 --format='%H %ct'); HASH-dirty where files are changed")
 set(MOORING_COMMIT "unknown")
 set(MOORING_COMMIT_TIME "")
 find_package(Git QUIET)
@@ -16,8 +16,11 @@ if(commit_line STREQUAL "" AND GIT_FOUND AND EXISTS ${PROJECT_SOURCE_DIR}/.git) 
 elseif(commit_line STREQUAL "")
   file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/commit commit_line LIMIT_COUNT 1)
 endif()
-if(commit_line MATCHES "^([0-9a-f]+) ([0-9]+)$")
-  set(MOORING_COMMIT_TIME ${CMAKE_MATCH_2})
+if(commit_line MATCHES "^([0-9a-f]+)(-dirty)? ([0-9]+)$")
+  set(MOORING_COMMIT_TIME ${CMAKE_MATCH_3})
+  if(CMAKE_MATCH_2)
+    set(changed 1)
+  endif()
   string(SUBSTRING ${CMAKE_MATCH_1} 0 12 MOORING_COMMIT)
   if(changed)
     string(APPEND MOORING_COMMIT "-dirty")
