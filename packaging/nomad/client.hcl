@@ -10,6 +10,12 @@ plugin "docker" {
     volumes {
       enabled = true
     }
+
+    # An image that was built on the node is in no registry: without this Nomad removes it minutes after the plugin's job has
+    # stopped, and the next start finds none. Leave it out where the image comes from a registry.
+    gc {
+      image = false
+    }
   }
 }
 

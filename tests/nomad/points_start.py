@@ -1,4 +1,5 @@
 """Points 1 to 7: sockets, binds, paths, the start, what is tried how often, and what is never sent."""
+import contextlib
 import fcntl
 import json
 import os
@@ -6,7 +7,7 @@ import stat
 import subprocess
 import time
 
-from host import eventually, expect, expect_true, mount_at, run, user_of, write
+from host import Wrong, eventually, expect, expect_true, mount_at, run, user_of, write
 from nomad import PluginTask, Usage
 from world import ALONE, BIN, BLOCK, IMAGE, MANY, NODE
 
@@ -69,16 +70,22 @@ def check_propagation(users):
 
 # /dev is bound with private propagation: what is made there later is seen because it is the same devtmpfs.
 def N2_a_loop_device_that_is_made_later_is_there_in_the_container(w):
-    number = 201
-    add, remove = 0x4C80, 0x4C81
     with open("/dev/loop-control", "rb") as control:
-        fcntl.ioctl(control, add, number)
+        number = add_loop_device(control)
         try:
             node = w.plugin.container.path(f"/dev/loop{number}")
             eventually("the node is seen in the container", lambda: os.path.exists(node))
             expect_true("it is a block device", stat.S_ISBLK(os.stat(node).st_mode))
         finally:
-            fcntl.ioctl(control, remove, number)
+            fcntl.ioctl(control, 0x4C81, number)  # LOOP_CTL_REMOVE
+
+
+def add_loop_device(control):
+    """The number of a new one."""
+    for number in range(201, 1000):
+        with contextlib.suppress(FileExistsError):
+            return fcntl.ioctl(control, 0x4C80, number)  # LOOP_CTL_ADD
+    raise Wrong("the loop devices 201 to 999 are all there already")
 
 
 def N2_mounts_come_out_to_the_host(w):
