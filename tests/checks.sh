@@ -10,6 +10,13 @@ fail() {
   exit 1
 }
 
+# in_mounts_of_its_own "$@": carries on in a mount namespace of its own, which what it mounts goes with however it ends; call it
+# early, with the script's own arguments.
+in_mounts_of_its_own() {
+  if [ "${has_own_mounts:-}" != yes ]; then has_own_mounts=yes exec unshare --mount --propagation private -- "$0" "$@"; fi
+  unset has_own_mounts
+}
+
 # await WHAT COMMAND...: until it succeeds.
 await() {
   local what=$1 deadline=$((SECONDS + patience))
