@@ -91,23 +91,25 @@ memory() {
   done | awk '{ sum += $1 } END { print sum }'
 }
 
-# More than two processes wait for each processor.
-is_overloaded() { awk -v processors="$(nproc)" '{ exit !($1 > 2 * processors) }' /proc/loadavg; }
+# are_waiting NUMBER: more than so many processes wait for each processor.
+are_waiting() { awk -v processors="$(nproc)" -v number="$1" '{ exit !($1 > number * processors) }' /proc/loadavg; }
 
-# Others use the machine, too: one start in twenty has to be undisturbed. With many others none is, and time says nothing.
+# The median of seven starts. Others may use the machine, too: then one start has to be undisturbed. With many others none is,
+# and time says nothing.
 test_it_serves_within_100_ms_of_its_start() {
-  local time got best=100000
+  local time judged times=()
   use_host start
-  for ((time = 0; time < 20; time++)); do
+  for ((time = 0; time < 7; time++)); do
+    [ "$time" -eq 0 ] || stop_plugin docker plugin
     start_plugin docker plugin "$plugin_image" "${flags[@]}"
     await_plugin "$socket"
-    got=$(start_time)
-    [ "$got" -ge "$best" ] || best=$got
-    if [ "$best" -le 100 ] || [ "$time" -eq 19 ]; then break; fi
-    stop_plugin docker plugin
+    times+=("$(start_time)")
   done
-  [ "$best" -le 100 ] || is_overloaded || fail "ready $best ms after its start"
-  figure "start to ready: $best ms; memory of plugin, keeper and mounter: RSS $(memory Rss) KiB, of it anonymous $(memory Anonymous) KiB"
+  mapfile -t times < <(printf '%s\n' "${times[@]}" | sort -n)
+  judged=${times[3]}
+  if are_waiting 1; then judged=${times[0]}; fi
+  [ "$judged" -le 100 ] || are_waiting 2 || fail "ready so many ms after its start: ${times[*]}"
+  figure "start to ready: ${times[3]} ms, at best ${times[0]} ms; memory of plugin, keeper and mounter: RSS $(memory Rss) KiB, of it anonymous $(memory Anonymous) KiB"
   [ "$(memory Anonymous)" -le $((6 * 1024)) ] || fail "more than 6 MiB of memory of their own"
   stop_plugin docker plugin
 }
