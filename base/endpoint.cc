@@ -52,7 +52,7 @@ absl::StatusOr<UniqueFd> LockSocketDirectory(const std::string& socket_path, std
   return fd;
 }
 
-absl::StatusOr<bool> IsStaleSocket(const std::string& path, std::string_view flag) {
+absl::StatusOr<bool> IsStaleSocket(const std::string& path, std::string_view advice) {
   const std::string parent(ParentOf(path));
   struct stat status = {};
   if (::stat(parent.c_str(), &status) != 0) return ErrnoStatus(errno, "use the socket's directory", parent);
@@ -66,12 +66,17 @@ absl::StatusOr<bool> IsStaleSocket(const std::string& path, std::string_view fla
   const int error = Knock(path);
   if (error == ENOENT) return false;
   if (error == ECONNREFUSED) return true;
-  return FailedPrecondition(
-      fmt::format("{} is served by another process: end that first, or choose another {}", Quote(path), flag));
+  if (error == EACCES || error == EPERM) {  // which says nothing of whether somebody serves it
+    return FailedPrecondition(
+        fmt::format("{}: it is user {}'s, and this is user {}: remove it, if nobody serves it any more",
+                    Message(ErrnoStatus(error, "connect to", path)), status.st_uid, ::geteuid()));
+  }
+  return FailedPrecondition(fmt::format("{} is served by another process: {}", Quote(path), advice));
 }
 
 absl::Status ClearSocketPath(const std::string& path, std::string_view flag) {
-  MOORING_ASSIGN_OR_RETURN(const bool stale, IsStaleSocket(path, flag));
+  MOORING_ASSIGN_OR_RETURN(const bool stale,
+                           IsStaleSocket(path, fmt::format("end that first, or choose another {}", flag)));
   return !stale || ::unlink(path.c_str()) == 0 || errno == ENOENT ? absl::OkStatus()
                                                                   : ErrnoStatus(errno, "remove the stale socket", path);
 }

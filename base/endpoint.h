@@ -23,8 +23,9 @@ absl::StatusOr<UniqueFd> LockSocketDirectory(const std::string& socket_path, std
 // it).
 absl::Status ClearSocketPath(const std::string& path, std::string_view flag);
 
-// The same without removing anything: true where there is a socket that nobody serves any more.
-absl::StatusOr<bool> IsStaleSocket(const std::string& path, std::string_view flag);
+// The same without removing anything: true where there is a socket that nobody serves any more. `advice` is what to do
+// where somebody does.
+absl::StatusOr<bool> IsStaleSocket(const std::string& path, std::string_view advice);
 
 }  // namespace mooring
 

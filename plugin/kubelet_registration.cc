@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <functional>
@@ -17,6 +20,7 @@
 #include "base/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "pluginregistration.grpc.pb.h"
 
 namespace mooring {
@@ -24,8 +28,28 @@ namespace {
 
 constexpr char kType[] = "CSIPlugin";
 constexpr char kVersion[] = "1.0.0";  // of CSI; kubelet looks at the 1
-constexpr std::string_view kFlag = "--kubelet-registration-dir";
+constexpr std::string_view kAnother =
+    "another registrar serves this driver: end that, or start the plugin without --kubelet-registration-dir";
 constexpr std::chrono::milliseconds kLastAnswers{100};
+
+// Whether kubelet found nothing at the endpoint, in the words of gRPC for Go, or for C++.
+bool CouldNotDial(const std::string& error) {
+  constexpr std::array<std::string_view, 4> kWords = {"dial", "failed to connect", "connection refused",
+                                                      "o such file or directory"};
+  return std::any_of(kWords.begin(), kWords.end(),
+                     [&error](std::string_view word) { return error.find(word) != std::string::npos; });
+}
+
+// 0, or the errno of bind(2), which gRPC would not tell.
+int TryBind(const std::string& path) {
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.ok()) return errno;
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return errno;
+  return ::unlink(path.c_str()) == 0 ? 0 : errno;
+}
 
 }  // namespace
 
@@ -81,12 +105,40 @@ KubeletRegistration::KubeletRegistration(Settings settings)
 
 KubeletRegistration::~KubeletRegistration() { Withdraw(); }
 
-absl::Status KubeletRegistration::CheckSockets() const {
+std::optional<KubeletRegistration::File> KubeletRegistration::Look(const std::string& path) {
+  struct stat status = {};
+  if (::lstat(path.c_str(), &status) != 0) return std::nullopt;
+  return File{status.st_dev, status.st_ino, status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec};
+}
+
+absl::Status KubeletRegistration::CheckSockets() {
   for (const std::string& path : {path_, hidden_path_}) {
-    const absl::StatusOr<bool> stale = IsStaleSocket(path, kFlag);
+    const absl::StatusOr<bool> stale = IsStaleSocket(path, kAnother);
     if (!stale.ok()) return Annotate(stale.status(), "register with kubelet");
+    if (*stale && path == path_) stale_ = Look(path);
   }
-  return absl::OkStatus();
+  directory_ = Look(settings_.directory);
+  return CheckMayBind();
+}
+
+// Landlock knows directories by what they were, not by their names.
+absl::Status KubeletRegistration::CheckMayBind() const {
+  ::unlink(hidden_path_.c_str());  // a predecessor's, whom somebody killed in the middle
+  const int error = TryBind(hidden_path_);
+  if (error == 0) return absl::OkStatus();
+  const absl::Status failed = ErrnoStatus(error, "make a socket for kubelet in", settings_.directory);
+  if (error == ENOENT) return failed;
+  const std::optional<File> now = Look(settings_.directory);
+  const bool replaced = now && directory_ && (now->device != directory_->device || now->inode != directory_->inode);
+  if (error == EACCES && replaced) {
+    return FailedPrecondition(Message(failed) +
+                              ": it is another directory than at the start, to which the plugin has confined itself: "
+                              "restart the plugin");
+  }
+  return FailedPrecondition(fmt::format(
+      "{}: the plugin works as user {}:{} without capabilities: let that user write there, or leave the registration "
+      "to a registrar beside it, without --kubelet-registration-dir",
+      Message(failed), ::geteuid(), ::getegid()));
 }
 
 void KubeletRegistration::Announce() {
@@ -96,7 +148,8 @@ void KubeletRegistration::Announce() {
   thread_ = std::thread(&KubeletRegistration::Run, this);
 }
 
-// What others have put there meanwhile is theirs to remove.
+// What others have put there meanwhile is theirs to remove. Called again it finds nothing of its own: once ours is gone
+// a successor's may have its number.
 void KubeletRegistration::Withdraw() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -104,17 +157,15 @@ void KubeletRegistration::Withdraw() {
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
-  if (IsThere()) ::unlink(path_.c_str());
+  if (const std::optional<File> now = LookAtPlace(); now && now == ours_) ::unlink(path_.c_str());
+  ours_.reset();
   EndServer();
 }
 
 void KubeletRegistration::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!withdrawn_) {
-    if (offer_at_ == kNever && IsGone()) {
-      log::Warning("the registration socket is gone, though not by us: it is made again", {{"socket", path_}});
-      offer_at_ = Clock::now();
-    }
+    if (offer_at_ == kNever) LookAfterSocket();
     if (offer_at_ <= Clock::now()) {
       offer_at_ = kNever;
       lock.unlock();  // an answer to kubelet needs the lock, and the end of a server awaits that answer
@@ -126,22 +177,59 @@ void KubeletRegistration::Run() {
   }
 }
 
+void KubeletRegistration::LookAfterSocket() {
+  const std::optional<File> now = LookAtPlace();
+  if (!now) {
+    log::Warning("the registration socket is gone, though not by us: it is made again", {{"socket", path_}});
+    offer_at_ = Clock::now();
+  }
+  const bool theirs = now && now != ours_;
+  if (theirs && !disputed_) {
+    log::Error("the registration socket was replaced by another process",
+               {{"socket", path_}, {"cause", std::string(kAnother)}});
+  }
+  disputed_ = theirs;
+}
+
+// What is bound keeps its number to itself, whoever changes its mode or label.
+std::optional<KubeletRegistration::File> KubeletRegistration::LookAtPlace() {
+  const std::optional<File> now = Look(path_);
+  const bool is_ours = server_ != nullptr && now && ours_ && now->device == ours_->device && now->inode == ours_->inode;
+  if (is_ours) ours_ = now;
+  return now;
+}
+
+// Nobody can be asked any more whether it is served (see ConfineServer): so what was not stale at the start, nor is
+// ours, is left alone.
+absl::Status KubeletRegistration::CheckPlace() const {
+  const std::optional<File> now = Look(path_);
+  if (!now || now == stale_ || now == ours_) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("{} was put there by another process: {}", Quote(path_), kAnother));
+}
+
 absl::Status KubeletRegistration::Offer() {
+  LookAtPlace();
+  MOORING_RETURN_IF_ERROR(CheckPlace());
   EndServer();
-  struct stat status = {};
-  if (::stat(settings_.directory.c_str(), &status) != 0) return ErrnoStatus(errno, "use", settings_.directory);
+  MOORING_RETURN_IF_ERROR(CheckMayBind());
   grpc::ServerBuilder builder;
   int bound = 0;
   builder.AddListeningPort(GrpcTarget(hidden_path_), grpc::InsecureServerCredentials(), &bound);
   builder.RegisterService(service_.get());
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || bound == 0) {
-    return Internal(fmt::format("cannot listen on {}: may this process write in that directory?", Quote(hidden_path_)));
-  }
-  if (::lstat(hidden_path_.c_str(), &status) != 0) return ErrnoStatus(errno, "look at", hidden_path_);
+  if (server_ == nullptr || bound == 0) return Internal(fmt::format("cannot listen on {}", Quote(hidden_path_)));
+  const absl::Status placed = Place();
+  if (!placed.ok()) EndServer();
+  return placed;
+}
+
+absl::Status KubeletRegistration::Place() {
+  const std::optional<File> made = Look(hidden_path_);
+  MOORING_RETURN_IF_ERROR(CheckPlace());
   if (std::rename(hidden_path_.c_str(), path_.c_str()) != 0) return ErrnoStatus(errno, "rename to", path_);
-  device_ = status.st_dev;
-  inode_ = status.st_ino;
+  ours_ = made;
+  LookAtPlace();  // the rename was a change of it
+  stale_.reset();
   log::Info("offered to kubelet", {{"socket", path_}, {"endpoint", settings_.endpoint}});
   return absl::OkStatus();
 }
@@ -149,10 +237,13 @@ absl::Status KubeletRegistration::Offer() {
 void KubeletRegistration::Hear(bool registered, const std::string& error) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!registered) {
-    PutOff(
-        "kubelet did not register the plugin",
-        fmt::format("{}; the endpoint that it was told, {}, is to it a path of the host: --kubelet-endpoint names it",
-                    error.empty() ? "it did not say why" : error, Quote(settings_.endpoint)));
+    std::string cause = error.empty() ? "it did not say why" : error;
+    if (CouldNotDial(error)) {
+      cause +=
+          fmt::format("; the endpoint that it was told, {}, is to it a path of the host: --kubelet-endpoint names it",
+                      Quote(settings_.endpoint));
+    }
+    PutOff("kubelet did not register the plugin", cause);
     return;
   }
   offer_at_ = kNever;
@@ -166,16 +257,6 @@ void KubeletRegistration::PutOff(std::string_view what, const std::string& cause
   offer_at_ = Clock::now() + wait_;
   wait_ = std::min(2 * wait_, settings_.longest_wait);
   changed_.notify_all();
-}
-
-bool KubeletRegistration::IsThere() const {
-  struct stat status = {};
-  return inode_ != 0 && ::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
-}
-
-bool KubeletRegistration::IsGone() const {
-  struct stat status = {};
-  return ::lstat(path_.c_str(), &status) != 0 && errno == ENOENT;
 }
 
 void KubeletRegistration::EndServer() {

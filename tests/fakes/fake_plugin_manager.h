@@ -6,9 +6,8 @@
 //   reconciler  every so often: what is known and not wanted, or wanted as of later, is forgotten; then what is
 //               wanted and not known is registered:
 //   register    dial, GetInfo within 1 s; type and versions are checked: failing there it is tried again by and by.
-//   From
-//               then on it is known. NodeGetInfo at the endpoint; what fails there is told to the plugin, and that is
-//               all: it is known, and not tried again.
+//               From then on it is known. NodeGetInfo at the endpoint; what fails there is told to the plugin, and
+//               that is all: it is known, and not tried again.
 //
 // In a thread of its own. Kubelet's second between two rounds is 10 ms here.
 #ifndef MOORING_TESTS_FAKES_FAKE_PLUGIN_MANAGER_H_

@@ -1,6 +1,7 @@
 // The plugin registers itself with kubelet, confined as it is: K1 to K3, and what becomes of its socket.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <filesystem>
@@ -44,7 +45,7 @@ class KubeletRegistration : public RegisteredKubelet {
   }
 };
 
-// Nothing but NodeGetInfo; no Probe before it.
+// Nothing but NodeGetInfo; no Probe before it. What is counted are calls of the fake: that it does as kubelet.
 TEST_F(KubeletRegistration, K1_NodeGetInfoIsAllThatKubeletAsks) {
   Stop();
   const std::size_t from = plugin().Log().size();
@@ -138,8 +139,33 @@ TEST_F(KubeletRegistration, NotBeforeThePluginIsReady) {
 TEST_F(KubeletRegistration, WhereAnotherRegistersThisDriverItDoesNotStart) {
   EXPECT_THAT(Refusal({"--kubelet-registration-dir", kubelet().registry()}),
               AllOf(HasSubstr("mooring.csi-reg.sock"), HasSubstr("served by another process"),
-                    HasSubstr("--kubelet-registration-dir")));
+                    HasSubstr("another registrar serves this driver")));
   EXPECT_TRUE(kubelet().plugins().Find("mooring.csi"));
+}
+
+// Whatever the process that started it lets others do.
+TEST_F(KubeletRegistration, OnlyItsOwnerCanConnect) {
+  Stop();
+  const mode_t before = ::umask(0);
+  Start();
+  ::umask(before);
+  ASSERT_TRUE(kubelet().AwaitRegistered());
+  struct stat status = {};
+  ASSERT_EQ(::stat((kubelet().registry() + "/mooring.csi-reg.sock").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0022U, 0U) << "who may write to it may connect";
+}
+
+// The plugin is confined to the directory that was there, whatever has its name now.
+TEST_F(KubeletRegistration, ADirectoryThatWasReplacedIsTold) {
+  if (plugin().Log().find("no Landlock") != std::string::npos) GTEST_SKIP() << "this kernel has no Landlock";
+  fs::rename(kubelet().registry(), kubelet().registry() + ".before");
+  fs::create_directory(kubelet().registry());
+  // It looks every ten seconds.
+  EXPECT_TRUE(Eventually([&] { return plugin().Log().find("restart the plugin") != std::string::npos; },
+                         std::chrono::seconds(20)))
+      << plugin().Log();
+  fs::remove(kubelet().registry());
+  fs::rename(kubelet().registry() + ".before", kubelet().registry());
 }
 
 TEST_F(KubeletRegistration, ADirectoryThatIsMissingIsNamed) {

@@ -3,10 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
+#include <poll.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -26,8 +28,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using namespace std::chrono_literals;
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
 
 bool Eventually(const std::function<bool()>& holds) {
   const auto deadline = std::chrono::steady_clock::now() + 10s;
@@ -61,10 +65,7 @@ class Node final : public csi::v1::Node::Service {
 
 class KubeletRegistrationTest : public ::testing::Test {
  protected:
-  KubeletRegistrationTest() {
-    ::umask(022);
-    fs::create_directory(registry_);
-  }
+  KubeletRegistrationTest() { fs::create_directory(registry_); }
 
   std::unique_ptr<KubeletRegistration> Registration() {
     return std::make_unique<KubeletRegistration>(KubeletRegistration::Settings{.directory = registry_,
@@ -81,14 +82,38 @@ class KubeletRegistrationTest : public ::testing::Test {
     for (const auto& entry : fs::directory_iterator(registry_)) names.push_back(entry.path().filename());
     return names;
   }
-  static UniqueFd Bound(const std::string& path) {
-    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  static sockaddr_un Address(const std::string& path) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    return address;
+  }
+  static UniqueFd Bound(const std::string& path) {
+    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const sockaddr_un address = Address(path);
     EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     EXPECT_EQ(::listen(fd.get(), 1), 0);
     return fd;
+  }
+
+  // Whether it is `listener` that is reached by the path.
+  static absl::Status Connects(const std::string& path, const UniqueFd& listener) {
+    const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const sockaddr_un address = Address(path);
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+      return absl::ErrnoToStatus(errno, "connect");
+    }
+    pollfd called = {listener.get(), POLLIN, 0};
+    return ::poll(&called, 1, 0) == 1 ? absl::OkStatus() : absl::NotFoundError("it reaches another");
+  }
+  static absl::Status AsNobody(const std::function<absl::Status()>& work) {
+    constexpr id_t kNobody = 65534;
+    EXPECT_EQ(::setegid(kNobody), 0);
+    EXPECT_EQ(::seteuid(kNobody), 0);
+    absl::Status outcome = work();
+    EXPECT_EQ(::seteuid(0), 0);
+    EXPECT_EQ(::setegid(0), 0);
+    return outcome;
   }
 
   TempDir dir_;
@@ -112,7 +137,7 @@ TEST_F(KubeletRegistrationTest, KubeletRegistersWhatIsAnnounced) {
   EXPECT_THAT(kubelet_.History(), ElementsAre("registered disk.example")) << "once is enough";
 }
 
-// Newer kubelets ask it again and again whether the plugin is there.
+// Kubelet asks for it each time that it finds the socket.
 TEST_F(KubeletRegistrationTest, GetInfoSaysWhatKubeletAcceptsAtAnyTime) {
   const auto registration = Registration();
   registration->Announce();
@@ -128,15 +153,6 @@ TEST_F(KubeletRegistrationTest, GetInfoSaysWhatKubeletAcceptsAtAnyTime) {
     EXPECT_EQ(info.endpoint(), endpoint_);
     EXPECT_THAT(info.supported_versions(), ElementsAre("1.0.0"));
   }
-}
-
-TEST_F(KubeletRegistrationTest, OnlyItsOwnerCanConnect) {
-  const auto registration = Registration();
-  registration->Announce();
-  ASSERT_TRUE(Eventually([&] { return fs::exists(path_); }));
-  struct stat status = {};
-  ASSERT_EQ(::stat(path_.c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 0022U, 0U);
 }
 
 TEST_F(KubeletRegistrationTest, WhatWasRefusedIsOfferedAgain) {
@@ -213,7 +229,9 @@ TEST_F(KubeletRegistrationTest, WhereAnotherServesOrThatIsNoSocketIsRefused) {
   const auto registration = Registration();
   for (const std::string& path : {path_, hidden_}) {
     const UniqueFd other = Bound(path);
-    EXPECT_THAT(registration->CheckSockets(), FailsWith(absl::StatusCode::kFailedPrecondition, "served by another"));
+    EXPECT_THAT(registration->CheckSockets(),
+                FailsWith(absl::StatusCode::kFailedPrecondition,
+                          "served by another process: another registrar serves this driver"));
     fs::remove(path);
     std::ofstream(path) << "data";
     EXPECT_THAT(registration->CheckSockets(), FailsWith(absl::StatusCode::kFailedPrecondition, "no socket"));
@@ -232,6 +250,83 @@ TEST_F(KubeletRegistrationTest, TheSocketOfASuccessorIsLeftToIt) {
   std::this_thread::sleep_for(100ms);
   registration->Withdraw();
   EXPECT_TRUE(fs::is_socket(path_));
+}
+
+// A registrar in the same pod asks the plugin for its name first: it binds after the plugin looked.
+TEST_F(KubeletRegistrationTest, ARegistrarThatCameBeforeThePluginWasReadyKeepsItsPlace) {
+  for (const bool was_killed : {false, true}) {
+    if (was_killed) Bound(path_).reset();
+    const auto registration = Registration();
+    ASSERT_OK(registration->CheckSockets());
+    std::this_thread::sleep_for(20ms);  // the clock of files is a coarse one, and the number may be the same
+    fs::remove(path_);
+    const UniqueFd registrar = Bound(path_);
+    ::testing::internal::CaptureStderr();
+    registration->Announce();
+    std::this_thread::sleep_for(300ms);
+    EXPECT_OK(Connects(path_, registrar)) << was_killed;
+    registration->Withdraw();
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("another registrar serves this driver"));
+    EXPECT_THAT(Names(), ElementsAre("disk.example-reg.sock"));
+    fs::remove(path_);
+  }
+}
+
+TEST_F(KubeletRegistrationTest, ARegistrarThatComesLaterIsToldOfOnce) {
+  const auto registration = Registration();
+  registration->Announce();
+  ASSERT_TRUE(Eventually([&] { return fs::exists(path_); }));
+  ::testing::internal::CaptureStderr();
+  const UniqueFd registrar = Bound(dir_ / "other.sock");
+  fs::rename(dir_ / "other.sock", path_);
+  std::this_thread::sleep_for(300ms);
+  registration->Withdraw();
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const std::size_t told = log.find("replaced by another process");
+  ASSERT_NE(told, std::string::npos) << log;
+  EXPECT_EQ(log.find("replaced by another process", told + 1), std::string::npos) << log;
+  EXPECT_TRUE(fs::is_socket(path_));
+}
+
+// By its number alone a successor's socket could be taken for ours, which is gone.
+TEST_F(KubeletRegistrationTest, WithdrawnTwiceItRemovesOnce) {
+  auto registration = Registration();
+  registration->Announce();
+  ASSERT_TRUE(Eventually([&] { return fs::exists(path_); }));
+  fs::create_hard_link(path_, dir_ / "same number");
+  registration->Withdraw();
+  EXPECT_THAT(Names(), IsEmpty());
+  fs::rename(dir_ / "same number", path_);
+  registration->Withdraw();
+  registration.reset();
+  EXPECT_THAT(Names(), ElementsAre("disk.example-reg.sock"));
+}
+
+TEST_F(KubeletRegistrationTest, ASocketOfOursThatSomebodyChangedIsOursStill) {
+  const auto registration = Registration();
+  registration->Announce();
+  ASSERT_TRUE(Eventually([&] { return fs::exists(path_); }));
+  std::this_thread::sleep_for(20ms);
+  ASSERT_EQ(::chmod(path_.c_str(), 0600), 0);
+  registration->Withdraw();
+  EXPECT_THAT(Names(), IsEmpty());
+}
+
+TEST_F(KubeletRegistrationTest, ADirectoryInWhichItMayNotWriteIsNamed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make directories and sockets that are somebody else's";
+  ASSERT_EQ(::chmod(dir_.path().c_str(), 0711), 0);
+  ASSERT_EQ(::chmod(registry_.c_str(), 0755), 0);
+  const auto registration = Registration();
+  const absl::Status refused = AsNobody([&] { return registration->CheckSockets(); });
+  for (const std::string& piece : {registry_, std::string("Permission denied"), std::string("user 65534:65534")}) {
+    EXPECT_THAT(refused, FailsWith(absl::StatusCode::kFailedPrecondition, piece));
+  }
+  Bound(path_).reset();
+  ASSERT_EQ(::chmod(path_.c_str(), 0700), 0);
+  const absl::Status not_asked = AsNobody([&] { return registration->CheckSockets(); });
+  for (const std::string& piece : {path_, std::string("Permission denied"), std::string("it is user 0's")}) {
+    EXPECT_THAT(not_asked, FailsWith(absl::StatusCode::kFailedPrecondition, piece));
+  }
 }
 
 TEST_F(KubeletRegistrationTest, ASocketThatSomebodyRemovedIsMadeAgain) {
