@@ -166,6 +166,12 @@ absl::StatusOr<StagingBy> ParseStagingBy(const std::string& word) {
   return Wrong("--staging-by", word, "use orchestrator, or plugin for Docker Swarm");
 }
 
+// Kubelet takes a volume for staged until it has unstaged it itself, and publishes it to the next pod without staging.
+absl::Status CheckStagingBy(const Config& config) {
+  if (config.staging_by == StagingBy::kOrchestrator || config.kubelet_registration_dir.empty()) return absl::OkStatus();
+  return Wrong("--staging-by", "plugin", "kubelet stages and unstages itself: not with --kubelet-registration-dir");
+}
+
 absl::StatusOr<std::chrono::seconds> ParseStopTimeout(const std::string& text) {
   constexpr std::int64_t kDay = 24 * 60 * 60;
   MOORING_ASSIGN_OR_RETURN(const std::int64_t seconds,
@@ -282,6 +288,7 @@ absl::StatusOr<Config> Check(const Flags& flags) {
   MOORING_ASSIGN_OR_RETURN(config.kubelet_endpoint, CheckKubeletEndpoint(flags.kubelet_endpoint, config));
   config.grow_on_node = flags.grow_on_node;
   MOORING_ASSIGN_OR_RETURN(config.staging_by, ParseStagingBy(flags.staging_by));
+  MOORING_RETURN_IF_ERROR(CheckStagingBy(config));
   MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseStopTimeout(flags.stop_timeout));
   MOORING_ASSIGN_OR_RETURN(config.metrics_listen, metrics::ParseListenFlag(flags.metrics_listen));
   MOORING_ASSIGN_OR_RETURN(config.log_level,

@@ -269,7 +269,9 @@ absl::Status NodeVolumes::Unpublish(const std::string& volume_id, const std::str
     MOORING_RETURN_IF_ERROR(EndTarget(volume_id, target_path, ending));
     if (!ending.owner.empty()) owner = ending.owner;
   }
-  return makes_staging_ ? UnstageUnused(owner, call) : absl::OkStatus();
+  if (!makes_staging_) return absl::OkStatus();
+  return Annotate(UnstageUnused(owner, call),
+                  fmt::format("the target {} is gone, and what is staged for it is not", Quote(target_path)));
 }
 
 absl::Status NodeVolumes::EndTarget(const std::string& volume_id, const std::string& target_path,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/deadline.h"
@@ -102,6 +103,24 @@ absl::Status NodeVolumes::Reconcile() {
     const DeadlineScope patience(Clock::now() + kPatience);
     if (const absl::Status status = ReconcileVolume(volume_id, found); !status.ok()) {
       log::Warning("a volume's records and mounts could not be put together",
+                   {{"volume", volume_id}, {"cause", Message(status)}});
+    }
+  }
+  return makes_staging_ ? UnstageAllUnused() : absl::OkStatus();
+}
+
+absl::Status NodeVolumes::UnstageAllUnused() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
+  std::set<std::string> staged;
+  for (const VolumeUse& use : uses) {
+    if (use.role == VolumeUse::Role::kStage) staged.insert(use.volume_id);
+  }
+  const auto end = Clock::now() + kPatienceWithAll;
+  for (const std::string& volume_id : staged) {
+    if (Clock::now() >= end) break;  // their next unpublish does it
+    const DeadlineScope patience(Clock::now() + kPatience);
+    if (const absl::Status status = UnstageUnused(volume_id, {Clock::now()}); !status.ok()) {
+      log::Warning("a volume stays staged though nothing is published",
                    {{"volume", volume_id}, {"cause", Message(status)}});
     }
   }

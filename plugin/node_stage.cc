@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/deadline.h"
+#include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
 #include "plugin/node_volumes.h"
@@ -346,12 +347,16 @@ absl::Status NodeVolumes::Unstage(const std::string& volume_id, const std::strin
 
 absl::Status NodeVolumes::EndStaging(const std::string& volume_id, const std::string& staging_path,
                                      const Ending& ending) {
+  const bool is_block = ending.known && ending.known->access_type == AccessType::kBlock;
   if (ending.place.mount || makes_staging_) {
-    MOORING_RETURN_IF_ERROR(TakeDown(volume_id, staging_path, ending.place, makes_staging_));
+    const absl::Status taken = TakeDown(volume_id, staging_path, ending.place, makes_staging_);
+    // Nothing was mounted for a block volume: what somebody keeps in that directory keeps no device.
+    if (!taken.ok() && (!is_block || ending.place.mount)) return taken;
+    if (!taken.ok()) log::Warning("a staging directory is left", {{"volume", volume_id}, {"cause", Message(taken)}});
   }
   if (!ending.known) return absl::OkStatus();
   // The record goes last: should the devices not go, the next call tries again.
-  if (ending.known->access_type == AccessType::kBlock) {
+  if (is_block) {
     MOORING_RETURN_IF_ERROR(ReleaseDevices(ending.known->volume_id, staging_path));
   }
   return Forget(staging_path);
@@ -371,14 +376,18 @@ absl::StatusOr<bool> NodeVolumes::HasTarget(const std::string& volume_id) {
 // its Publish just now finds the volume not staged, and begins anew.
 absl::Status NodeVolumes::UnstageUnused(const std::string& volume_id, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
+  absl::Status outcome;
   for (const VolumeUse& use : uses) {
-    if (use.role != VolumeUse::Role::kStage) continue;
-    MOORING_ASSIGN_OR_RETURN(const Ending ending, AcquireToEnd(volume_id, use.path, call));
-    MOORING_ASSIGN_OR_RETURN(const bool used, HasTarget(volume_id));
-    if (used) return absl::OkStatus();
-    MOORING_RETURN_IF_ERROR(EndStaging(volume_id, use.path, ending));
+    if (use.role == VolumeUse::Role::kStage) outcome.Update(UnstageIfUnused(volume_id, use.path, call));
   }
-  return absl::OkStatus();
+  return outcome;
+}
+
+absl::Status NodeVolumes::UnstageIfUnused(const std::string& volume_id, const std::string& staging_path,
+                                          const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const Ending ending, AcquireToEnd(volume_id, staging_path, call));
+  MOORING_ASSIGN_OR_RETURN(const bool used, HasTarget(volume_id));
+  return used ? absl::OkStatus() : EndStaging(volume_id, staging_path, ending);
 }
 
 }  // namespace mooring

@@ -121,7 +121,8 @@ class NodeVolumes {
   void Stop() { path_locks_.Stop(); }
 
   // Puts records and kernel together: once, before the first call. Forgets records of mounts that are gone, adopts
-  // mounts without a record, detaches block devices that nothing uses.
+  // mounts without a record, detaches block devices that nothing uses. Where it is the plugin that unstages: ends what
+  // is staged and has no target, for a Stage whose caller has gone is ended by nobody.
   absl::Status Reconcile();
 
  private:
@@ -162,6 +163,7 @@ class NodeVolumes {
   absl::Status EndStaging(const std::string& volume_id, const std::string& staging_path, const Ending& ending);
   absl::StatusOr<bool> HasTarget(const std::string& volume_id);
   absl::Status UnstageUnused(const std::string& volume_id, const Call& call);
+  absl::Status UnstageIfUnused(const std::string& volume_id, const std::string& staging_path, const Call& call);
 
   // node_publish.cc
   absl::Status CheckOtherTargets(const PublishSpec& spec);
@@ -228,6 +230,7 @@ class NodeVolumes {
   };
   absl::Status ReconcileVolume(const std::string& volume_id, const Found& found);
   absl::Status Adopt(const std::vector<VolumeUse>& found);
+  absl::Status UnstageAllUnused();
 
   Mounter& mounter_;
   VolumeSource& source_;

@@ -247,6 +247,8 @@ TEST_F(ConfigTest, StagingIsTheOrchestratorsUnlessItIsSaidToBeThePlugins) {
   EXPECT_EQ(ParseServing({})->staging_by, StagingBy::kOrchestrator);
   EXPECT_EQ(ParseServing({"--staging-by=plugin"})->staging_by, StagingBy::kPlugin);
   ExpectRefused({"--staging-by=swarm"}, "--staging-by 'swarm'");
+  ExpectRefused({"--staging-by=plugin", "--kubelet-registration-dir", "/var/lib/kubelet/plugins_registry"},
+                "kubelet stages and unstages itself: not with --kubelet-registration-dir");
   ::setenv("MOORING_STAGING_BY", "plugin", 1);
   EXPECT_EQ(ParseServing({})->staging_by, StagingBy::kPlugin);
   ::unsetenv("MOORING_STAGING_BY");

@@ -46,6 +46,7 @@ TEST_F(NodeStagingByTest, AnUnstageThatFailedIsMadeUpForByTheNextUnpublish) {
   ASSERT_OK(Publish(PublishAt("/pods/t", MountCapability(), kStaging)));
   mounter_.With([](FakeKernel& kernel) { kernel.SetBusy(kStaging, true); });
   EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, kStaging));
+  EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, "the target '/pods/t' is gone"));
   EXPECT_FALSE(Exists("/pods/t"));
   mounter_.With([](FakeKernel& kernel) { kernel.SetBusy(kStaging, false); });
   EXPECT_OK(Unpublish("/pods/t"));
@@ -66,6 +67,65 @@ TEST_F(NodeStagingByTest, ABlockVolumeNeedsNoDirectoryAndItsDeviceGoesWithTheLas
   ASSERT_OK(Publish(PublishAt("/pods/t", BlockCapability(), kStaging)));
   ASSERT_OK(Unpublish("/pods/t"));
   ExpectNothingLeft();
+}
+
+TEST_F(NodeStagingByTest, ABlockVolumesStagingDirectoryThatHoldsSomethingKeepsNoDevice) {
+  mounter_.With([](FakeKernel& kernel) {
+    kernel.AddDirectory(kStaging);
+    kernel.AddFile(std::string(kStaging) + "/somebodys", 1);
+  });
+  ASSERT_OK(Stage(StageAt(kStaging, BlockCapability())));
+  ASSERT_OK(Publish(PublishAt("/pods/t", BlockCapability(), kStaging)));
+  EXPECT_OK(Unpublish("/pods/t"));
+  EXPECT_TRUE(Exists(std::string(kStaging) + "/somebodys"));
+  ExpectNothingLeft();
+}
+
+TEST_F(NodeStagingByTest, OfTwoStagingsOneThatDoesNotGoKeepsNotTheOther) {
+  for (const char* busy : {"/staging/a", "/staging/b"}) {
+    ASSERT_OK(Stage(StageAt("/staging/a", Many())));
+    ASSERT_OK(Stage(StageAt("/staging/b", Many())));
+    ASSERT_OK(Publish(PublishAt("/pods/t", Many())));
+    mounter_.With([busy](FakeKernel& kernel) { kernel.SetBusy(busy, true); });
+    EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, busy));
+    EXPECT_THAT(RecordedPaths(), ElementsAre(busy));
+    mounter_.With([busy](FakeKernel& kernel) { kernel.SetBusy(busy, false); });
+    EXPECT_OK(Unpublish("/pods/t"));
+    ExpectNothingLeft();
+  }
+}
+
+// The plugin and the agent that was to publish were both gone in between.
+TEST_F(NodeStagingByTest, AStartEndsWhatIsStagedAndHasNoTarget) {
+  for (const Capability& capability : {MountCapability(), BlockCapability()}) {
+    ASSERT_OK(Stage(StageAt(kStaging, capability)));
+    Restart();
+    EXPECT_OK(volumes_->Reconcile());
+    EXPECT_FALSE(Exists(kStaging));
+    ExpectNothingLeft();
+  }
+}
+
+TEST_F(NodeStagingByTest, AStartLeavesWhatIsPublished) {
+  for (const Capability& capability : {MountCapability(), BlockCapability()}) {
+    ASSERT_OK(Stage(StageAt(kStaging, capability)));
+    ASSERT_OK(Publish(PublishAt("/pods/t", capability, kStaging)));
+    const std::string world = World();
+    Restart();
+    EXPECT_OK(volumes_->Reconcile());
+    EXPECT_EQ(World(), world);
+    ASSERT_OK(Unpublish("/pods/t"));
+    ExpectNothingLeft();
+  }
+}
+
+TEST_F(NodeStagingByTest, AStartLeavesAnOrchestratorsStaging) {
+  staging_by_ = StagingBy::kOrchestrator;
+  Restart();
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  Restart();
+  EXPECT_OK(volumes_->Reconcile());
+  EXPECT_TRUE(IsMounted("/staging/a"));
 }
 
 TEST_F(NodeStagingByTest, AStageThatFailsLeavesNoDirectory) {
