@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -19,16 +20,9 @@ constexpr int kCapabilityCalls = 3;
 
 // After the others it is not known whether the step was done.
 bool IsFinal(const absl::Status& status) {
-  switch (status.code()) {
-    case Code::kCancelled:
-    case Code::kDeadlineExceeded:
-    case Code::kUnavailable:
-    case Code::kResourceExhausted:
-    case Code::kAborted:
-      return false;
-    default:
-      return true;
-  }
+  constexpr std::array kOpen = {Code::kCancelled, Code::kDeadlineExceeded, Code::kUnavailable, Code::kResourceExhausted,
+                                Code::kAborted};
+  return std::find(kOpen.begin(), kOpen.end(), status.code()) == kOpen.end();
 }
 
 std::string Directory(const std::string& path) {

@@ -173,6 +173,7 @@ TEST_F(KubeletFields, K13_InlineVolumesComeWithPublishAndGoWithUnpublish) {
     EXPECT_EQ(Images(), 1U);
     End(volume);
     EXPECT_TRUE(Eventually([&] { return Images() == 0; }));
+    // Of the fake, that it does as kubelet.
     for (const char* method : {"NodeStageVolume", "NodeUnstageVolume"}) EXPECT_EQ(Calls(method, from), 0);
   }
 }
@@ -200,7 +201,7 @@ TEST_F(KubeletFields, K22_NothingHasToBeAttached) {
   const PodVolume volume = Provisioned(Provision(Mount("", kReadWriteOnce)));
   const std::size_t from = plugin().Log().size();
   Begin(volume);
-  EXPECT_EQ(Calls("ControllerPublishVolume", from), 0);
+  EXPECT_EQ(Calls("ControllerPublishVolume", from), 0) << "of the fake: that it does as kubelet";
   End(volume);
   EXPECT_OK(driver().Delete(volume.id));
 }

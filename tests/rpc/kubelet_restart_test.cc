@@ -46,6 +46,7 @@ TEST_F(KubeletRestart, K25_PodsRunOnWhileThePluginIsAwayAndGoWhenItIsBack) {
     const std::size_t from = plugin().Log().size();
     Start();
     ASSERT_TRUE(Eventually([&] { return Calls("NodeGetInfo", from) == 1; })) << "registered again";
+    // Of the fake, that it does as kubelet.
     for (const char* method : {"NodeStageVolume", "NodePublishVolume"}) EXPECT_EQ(Calls(method, from), 0);
     for (const PodVolume& volume : pod) End(volume);
     EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
