@@ -10,7 +10,7 @@ in_isolation() {
   if [ "$1" = --with-network ]; then
     network=()
     shift
-    if [ -e /sys/class/net/docker0 ]; then
+    if ip link show docker0 >/dev/null 2>&1; then
       say "skipped: Docker has its bridge docker0 here, and a second Docker would remove it"
       return 77
     fi
