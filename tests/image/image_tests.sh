@@ -113,14 +113,3 @@ test_it_serves_within_100_ms_of_its_start() {
   [ "$(memory Anonymous)" -le $((6 * 1024)) ] || fail "more than 6 MiB of memory of their own"
   stop_plugin docker plugin
 }
-
-# To the byte, whatever builds it. The engines note the time, or the container that it was built by, beside the files.
-test_the_same_programs_give_the_same_files() {
-  local engine first
-  for engine in docker podman; do
-    first=$(engine "$engine" image inspect -f '{{.RootFS.Layers}}' "$plugin_image")
-    build_plugin_image "$engine" localhost/mooring:again
-    expect "the files of $engine's second image" \
-      "$(engine "$engine" image inspect -f '{{.RootFS.Layers}}' localhost/mooring:again)" "$first"
-  done
-}

@@ -1,0 +1,99 @@
+# shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's; privilege_tests.sh has what they start with
+# What is run with --all only, for it takes half a minute: what each capability beyond the smallest set is for
+# (docs/containers.md), and the image built twice.
+
+# What each capability beyond it is for: a call that fails without it.
+stage_for_group() {
+  kubelet_provision db 64MiB --mount-group 1234
+  kubelet_stage db
+}
+
+use_CHOWN() { stage_for_group; }
+
+# Where a task has made the volume's root directory its own.
+use_FOWNER() {
+  kubelet_provision db 64MiB
+  kubelet_stage db
+  chown 4321:1234 "$(staging_of db)"
+  kubelet_unstage db
+  record db use "--access single-node-multi-writer --mount-group 1234"
+  kubelet_stage db
+}
+
+# The kernel leaves the bit out without a word.
+use_FSETID() {
+  stage_for_group || return
+  [ -g "$(staging_of db)" ] && return
+  say "the volume's root directory, of group $(stat -c %g "$(staging_of db)"), has no set-group-id bit" >&2
+  return 1
+}
+
+use_DAC_OVERRIDE() {
+  kubelet_provision db 64MiB
+  kubelet_stage db
+  mkdir -m 0700 "$root/pods/of-another-user"
+  chown 4321 "$root/pods/of-another-user"
+  csi publish "$(id_of db)" --staging-path "$(staging_of db)" --target-path "$root/pods/of-another-user/target" \
+    --access single-node-multi-writer
+}
+
+# With a /dev of the container's own, which lacks the nodes of loop devices: of those that are there, and of new ones.
+use_MKNOD() { use_loop_device; }
+
+# start_for CAPABILITY ADDED...: with the flags of everybody, but for MKNOD, which is about /dev.
+start_for() {
+  local flags=("${flags[@]}") index
+  if [ "$1" = MKNOD ]; then
+    for index in "${!flags[@]}"; do [ "${flags[index]}" != /dev:/dev ] || flags[index]=$host/records:/records; done
+    flags+=(--device /dev/loop-control)
+  fi
+  start_with "${@:2}"
+}
+
+clean_up_db() {
+  [ -e "$host/records/db.id" ] || return 0
+  if [ -d "$root/pods/of-another-user" ]; then
+    chown 0 "$root/pods/of-another-user"
+    csi unpublish "$(id_of db)" --target-path "$root/pods/of-another-user/target"
+    rmdir "$root/pods/of-another-user"
+  fi
+  kubelet_unstage db
+  kubelet_delete db
+}
+
+# capability_is_for CAPABILITY WORDS: without it, with all others, the call fails with the WORDS; with it, it does not.
+capability_is_for() {
+  local others
+  engine=docker
+  use_host "capability-$1"
+  mapfile -t others < <(printf '%s\n' "${more[@]}" | grep -vx "$1")
+  start_for "$1" "${others[@]}"
+  refused "$2" serves "$1"
+  clean_up_db
+  stop_plugin docker plugin
+  start_for "$1" "${more[@]}"
+  await_plugin "$socket"
+  "use_$1"
+  clean_up_db
+  stop_plugin docker plugin
+  leave_host
+}
+
+test_CHOWN_is_for_the_group_of_a_volume() { capability_is_for CHOWN "give the volume's root directory to group 1234"; }
+test_FOWNER_is_for_the_group_of_a_volume_of_somebody() {
+  capability_is_for FOWNER "give the volume's root directory to group 1234"
+}
+test_FSETID_is_for_the_group_of_a_volumes_files() { capability_is_for FSETID 'of group 1234, has no set-group-id bit'; }
+test_DAC_OVERRIDE_is_for_targets_in_folders_of_others() { capability_is_for DAC_OVERRIDE 'Permission denied'; }
+test_MKNOD_is_for_a_dev_of_its_own() { capability_is_for MKNOD "'/dev/loop"; }
+
+# To the byte, whatever builds it. The engines note the time, or the container that it was built by, beside the files.
+test_the_same_programs_give_the_same_files() {
+  local engine first
+  for engine in docker podman; do
+    first=$(engine "$engine" image inspect -f '{{.RootFS.Layers}}' "$plugin_image")
+    build_plugin_image "$engine" localhost/mooring:again
+    expect "the files of $engine's second image" \
+      "$(engine "$engine" image inspect -f '{{.RootFS.Layers}}' localhost/mooring:again)" "$first"
+  done
+}
