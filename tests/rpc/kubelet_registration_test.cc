@@ -158,14 +158,20 @@ TEST_F(KubeletRegistration, OnlyItsOwnerCanConnect) {
 // The plugin is confined to the directory that was there, whatever has its name now.
 TEST_F(KubeletRegistration, ADirectoryThatWasReplacedIsTold) {
   if (plugin().Log().find("no Landlock") != std::string::npos) GTEST_SKIP() << "this kernel has no Landlock";
-  fs::rename(kubelet().registry(), kubelet().registry() + ".before");
-  fs::create_directory(kubelet().registry());
+  Stop();
+  const TempDir elsewhere;  // below the directory of --endpoint it may make sockets anyway
+  const std::string registry = elsewhere / "plugins_registry";
+  fs::create_directory(registry);
+  auto& flags = plugin().options().flags;
+  std::replace(flags.begin(), flags.end(), kubelet().registry(), registry);
+  Start();
+  ASSERT_TRUE(Eventually([&] { return fs::exists(registry + "/mooring.csi-reg.sock"); }));
+  fs::rename(registry, elsewhere / "before");
+  fs::create_directory(registry);
   // It looks every ten seconds.
   EXPECT_TRUE(Eventually([&] { return plugin().Log().find("restart the plugin") != std::string::npos; },
                          std::chrono::seconds(20)))
       << plugin().Log();
-  fs::remove(kubelet().registry());
-  fs::rename(kubelet().registry() + ".before", kubelet().registry());
 }
 
 TEST_F(KubeletRegistration, ADirectoryThatIsMissingIsNamed) {
