@@ -7,13 +7,14 @@ hosts=/run/hosts # on the disk that the scratch folder is on; but a socket's pat
 next_image=localhost/mooring:next
 
 set_up_image_tests() {
-  local engine
+  local engine other
   set_up_engines
   share "$work/hosts" "$hosts"
-  for engine in docker podman; do
-    build_plugin_image "$engine"
-    engine "$engine" tag "$plugin_image" "$next_image"
-  done
+  build_plugin_image docker &
+  other=$!
+  build_plugin_image podman
+  wait "$other"
+  for engine in docker podman; do engine "$engine" tag "$plugin_image" "$next_image"; done
 }
 
 # What a test that failed has left attached, kubelet's devices first. (Its mounts go with the namespace.)

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's; privilege_tests.sh has what they start with
 # What is run with --all only, for it takes half a minute: what each capability beyond the smallest set is for
-# (docs/containers.md), and the image built twice.
+# (docs/containers.md), csi-sanity with block volumes, and the image built twice.
 
 # What each capability beyond it is for: a call that fails without it.
 stage_for_group() {
@@ -86,6 +86,8 @@ test_FOWNER_is_for_the_group_of_a_volume_of_somebody() {
 test_FSETID_is_for_the_group_of_a_volumes_files() { capability_is_for FSETID 'of group 1234, has no set-group-id bit'; }
 test_DAC_OVERRIDE_is_for_targets_in_folders_of_others() { capability_is_for DAC_OVERRIDE 'Permission denied'; }
 test_MKNOD_is_for_a_dev_of_its_own() { capability_is_for MKNOD "'/dev/loop"; }
+
+test_csi_sanity_with_block_volumes() { csi_sanity_passes block; }
 
 # To the byte, whatever builds it. The engines note the time, or the container that it was built by, beside the files.
 test_the_same_programs_give_the_same_files() {

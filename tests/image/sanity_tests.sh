@@ -19,4 +19,3 @@ csi_sanity_passes() {
 }
 
 test_csi_sanity_with_mount_volumes() { csi_sanity_passes mount; }
-test_csi_sanity_with_block_volumes() { csi_sanity_passes block; }
