@@ -113,8 +113,9 @@ test_b7_what_is_installed_again_finds_its_volumes() {
 
 test_b8_a_purge_keeps_the_data_and_nothing_else() {
   inside dpkg --purge mooring-manager mooring-plugin mooring-cli 2>&1 | tee "$work/purged"
-  grep -q 'the volumes and their records are kept in /var/lib/mooring;' "$work/purged"
-  grep -q 'claims and attachments is kept in /var/lib/mooring-manager;' "$work/purged"
+  grep -q 'kept, for volumes in it are in use: /var/lib/mooring;' "$work/purged"
+  grep -q 'kept, for volumes are attached still: /var/lib/mooring-manager;' "$work/purged"
+  if grep -w rm "$work/purged"; then fail "a command to delete what is in use"; fi
   is_mounted /srv/tasks/web
   expect "the state of mooring-plugin" "$(state_of mooring-plugin)" ''
   expect "what is left" "$(left_of mooring)" ''
@@ -136,4 +137,59 @@ test_b9_a_purge_that_is_told_to_deletes_the_data_that_is_not_in_use() {
   await "the loop device goes with its last mount" no_loop_of "/var/lib/mooring/volumes/$(cat "$work/id").img"
   inside env MOORING_PURGE=data dpkg --purge mooring-manager mooring-plugin mooring-cli
   expect "what is left" "$(inside find /var/lib -maxdepth 1 -name 'mooring*')" ''
+}
+
+# postrm PACKAGE [VARIABLE=VALUE]: as `dpkg --purge` runs it, all that it says on standard output.
+postrm() {
+  unpack "$1"
+  inside env DPKG_MAINTSCRIPT_PACKAGE="$1" "${@:2}" sh -s purge <"$work/tree/$1/DEBIAN/postrm" 2>&1
+}
+
+test_c1_a_purge_empties_a_filesystem_of_their_own() {
+  local directory
+  for directory in /var/lib/mooring /var/lib/mooring-manager; do
+    inside mkdir "$directory"
+    inside mount -t tmpfs own "$directory"
+    inside sh -c "mkdir $directory/volumes && echo old >$directory/volumes/f"
+  done
+  install '/packages/*.deb'
+  inside mooring manager # it makes its mount
+  inside env MOORING_PURGE=data dpkg --purge mooring-manager mooring-plugin mooring-cli
+  for directory in /var/lib/mooring /var/lib/mooring-manager; do
+    expect "what is left in $directory" "$(inside find "$directory" -mindepth 1)" ''
+    is_mounted "$directory"
+    postrm "mooring-$([ $directory = /var/lib/mooring ] && echo plugin || echo manager)" # once more, of what is empty
+    inside umount "$directory"
+    inside rmdir "$directory"
+  done
+}
+
+test_c2_a_purge_deletes_no_directory_that_is_mounted_elsewhere() {
+  inside sh -c 'mkdir -p /var/lib/mooring/volumes/a && echo kept >/var/lib/mooring/volumes/a/f'
+  expect_match "what it says of what nobody uses" "$(postrm mooring-plugin)" 'to delete them: rm -r '
+  inside mkdir -p /srv/a
+  inside mount --bind /var/lib/mooring/volumes/a /srv/a
+  for told in MOORING_PURGE= MOORING_PURGE=data; do
+    expect_match "what it says" "$(postrm mooring-plugin $told)" 'kept, for volumes in it are in use: /var/lib/mooring;'
+  done
+  expect "what it holds" "$(inside cat /srv/a/f)" kept
+  inside umount /srv/a
+  expect "what it says" "$(postrm mooring-plugin MOORING_PURGE=data)" ''
+  inside test ! -e /var/lib/mooring
+}
+
+# On the manager's own filesystem, where no rm would stop.
+test_c3_a_purge_deletes_no_directory_that_is_attached() {
+  inside sh -c 'mkdir -p /var/lib/mooring-manager/mounts/a /srv/a && echo kept >/srv/a/f'
+  inside mount --bind /var/lib/mooring-manager/mounts /var/lib/mooring-manager/mounts
+  expect_match "what it says of what is not attached" "$(postrm mooring-manager)" 'to delete it: rm -r '
+  inside mount --bind /var/lib/mooring-manager/mounts /var/lib/mooring-manager/mounts
+  inside mount --bind /srv/a /var/lib/mooring-manager/mounts/a
+  for told in MOORING_PURGE= MOORING_PURGE=data; do
+    expect_match "what it says" "$(postrm mooring-manager $told)" 'kept, for volumes are attached still: /var/lib/mooring-manager;'
+  done
+  expect "what it holds" "$(inside cat /srv/a/f)" kept
+  inside umount /var/lib/mooring-manager/mounts/a
+  expect "what it says" "$(postrm mooring-manager MOORING_PURGE=data)" ''
+  inside test ! -e /var/lib/mooring-manager
 }
