@@ -108,3 +108,31 @@ test_p6_volumes_stay_over_a_restart_and_a_kill() {
   take_away "$id" kept
   expect "what is mounted" "$(inside findmnt -n -l -o TARGET | grep /srv/ || true)" ''
 }
+
+# Below the mount point it would find no volume, and begin anew.
+test_p7_it_waits_for_the_filesystem_of_its_state() {
+  inside systemctl stop mooring-plugin.service
+  printf '[Mount]\nWhat=own\nWhere=/var/lib/mooring\nType=tmpfs\n' |
+    inside tee /etc/systemd/system/var-lib-mooring.mount
+  inside systemctl daemon-reload
+  inside systemctl start mooring-plugin.service
+  await "it is ready" csi probe
+  is_mounted /var/lib/mooring
+  inside test -e /var/lib/mooring/catalog.db
+  expect_match "of the manager" "$(property mooring-manager.service RequiresMountsFor)" '(^| )/var/lib/mooring-manager( |$)'
+  inside systemctl stop mooring-plugin.service
+  inside umount /var/lib/mooring
+  inside rm /etc/systemd/system/var-lib-mooring.mount
+  inside systemctl daemon-reload
+}
+
+# More often than systemd puts up with, unless it is told to.
+test_p8_they_are_not_given_up() {
+  local unit
+  for unit in mooring-plugin.service mooring-manager.service; do
+    for _ in 1 2 3 4 5 6 7; do inside systemctl restart $unit; done
+    expect "$unit" "$(property $unit ActiveState)" active
+    expect "how many starts are too many for $unit" "$(property $unit StartLimitIntervalUSec)" 0
+    inside systemctl stop $unit
+  done
+}
