@@ -39,6 +39,7 @@ func check(c *cluster) {
 	checkDriver(c, pod)
 	checkClasses(c, pod)
 	checkRoles(c, sets[0])
+	checkRights(c, sets[0])
 }
 
 // Two plugins on a node would share one socket and one state directory; and a stop takes its time.
@@ -152,6 +153,7 @@ func checkSidecars(c *cluster, pod *podFacts) {
 			continue
 		}
 		arguments := pod.arguments(c, container)
+		checkFlags(c, container, arguments)
 		want := kubeletRoot + "/plugins/" + pod.driver + "/csi.sock"
 		if host := pod.onHost(container, flagOf(arguments, "--csi-address")); host != want {
 			c.fault("%s: --csi-address is %q on the host, not %s", container.Name, host, want)
