@@ -1,5 +1,6 @@
 #include "plugin/waiting.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <sys/prctl.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <ctime>
 #include <memory>
@@ -16,6 +18,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
 #include "plugin/confinement.h"
 #include "plugin/identity_service.h"
 #include "plugin/listen.h"
@@ -33,7 +36,8 @@ bool AnyPoolCan(const Config& config, bool BackendTraits::*ability) {
                      [ability](const PoolConfig& pool) { return TraitsOf(pool.kind).*ability; });
 }
 
-absl::Status ServeWhyNot(const Config& config, const absl::Status& why) {
+// Returns only why it cannot.
+absl::Status ServeWhyNot(const Config& config, const absl::Status& why, const UniqueFd& parent) {
   if (config.mounter == MounterKind::kHelper) {
     MOORING_RETURN_IF_ERROR(
         Confine({.state_dir = "", .socket_directory = std::string(ParentOf(config.socket_path))}, config.user));
@@ -50,41 +54,49 @@ absl::Status ServeWhyNot(const Config& config, const absl::Status& why) {
   builder.RegisterService(&identity);
   builder.RegisterCallbackGenericService(&others);
   MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<grpc::Server> server, Listen(config, builder));
-  server->Wait();  // until the parent ends this process
-  return absl::OkStatus();
+  char none = 0;
+  while (::read(parent.get(), &none, 1) < 0 && errno == EINTR) {
+  }
+  ::_exit(1);  // the server would clean up at a path that is the next plugin's by then
 }
 
-// The child that answers meanwhile. It ends with its object, and with its parent.
+// The child that answers meanwhile. It ends with its object, and with its parent: as soon as nobody has the other end
+// of a pipe. (A signal at the parent's death would be forgotten where the child becomes another user, and without
+// CAP_KILL be sent to nobody else's process.)
 class Spokesman {
  public:
   Spokesman(const Config& config, const absl::Status& why) : config_(config) {
-    const pid_t parent = ::getpid();
+    std::array<int, 2> ends = {-1, -1};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
+    const UniqueFd parent(ends[0]);
+    held_.reset(ends[1]);
     pid_ = ::fork();
     if (pid_ != 0) return;
+    held_.reset();
     ::prctl(PR_SET_NAME, "mooring-waiting");
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(1);
-    const absl::Status served = ServeWhyNot(config, why);
-    if (!served.ok()) fmt::print(stderr, "mooring-plugin: {}\n", Message(served));
+    const absl::Status failed = ServeWhyNot(config, why, parent);
+    fmt::print(stderr, "mooring-plugin: {}\n", Message(failed));
     ::_exit(1);
   }
   Spokesman(const Spokesman&) = delete;
   Spokesman& operator=(const Spokesman&) = delete;
   ~Spokesman() {
     if (ended_ || pid_ < 0) return;
+    held_.reset();
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
     ClearSocketPath(config_.socket_path, "--endpoint").IgnoreError();
   }
 
   absl::Status Health() {
-    if (pid_ < 0) return ErrnoStatus(EAGAIN, "fork");
+    if (pid_ < 0) return ErrnoStatus(EAGAIN, "start a process that answers meanwhile");
     ended_ = ended_ || ::waitpid(pid_, nullptr, WNOHANG) == pid_;
     return ended_ ? absl::UnknownError("it has said itself why it cannot serve") : absl::OkStatus();
   }
 
  private:
   const Config& config_;
+  UniqueFd held_;
   pid_t pid_ = -1;
   bool ended_ = false;
 };
