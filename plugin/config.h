@@ -34,7 +34,7 @@ struct Config {
   std::string node_id;      // default: what the state directory records, else the host's name
   bool node_id_given = false;
   std::string state_dir = "/var/lib/mooring";  // resolved, made where it is missing
-  std::vector<PoolConfig> pools;               // the default one among them; PreparePools has seen them
+  std::vector<PoolConfig> pools;               // the default one among them; FindPools has seen them
   Mode mode = Mode::kMonolith;
   MounterKind mounter = MounterKind::kHelper;
   RunAs user;                                    // what the plugin works as once the helper runs

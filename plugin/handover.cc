@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <functional>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -33,6 +36,9 @@ constexpr std::size_t kMostOfNote = 4096;
 
 bool IsRecord(std::string_view name) {
   return name == "lock" || name.starts_with("catalog.db") || name.starts_with("node.db");
+}
+bool IsOfStateDir(std::string_view name) {
+  return IsRecord(name) || name == "volumes" || name == "memory" || name == "devices" || name.starts_with(kNote);
 }
 bool IsVolumeFile(std::string_view name) { return name.starts_with("vol-") || name.starts_with("snap-"); }
 
@@ -91,6 +97,52 @@ bool IsToBeGiven(int directory, const std::string& name, const RunAs& user) {
   return S_ISREG(status.stx_mode) && !is_mounted && (status.stx_uid != user.uid || status.stx_gid != user.gid);
 }
 
+// Network filesystems may lock no directories: there nobody is kept out.
+bool Locked(int directory, int how) {
+  return ::flock(directory, how | LOCK_NB) == 0 || errno == EBADF || errno == ENOLCK || errno == EOPNOTSUPP;
+}
+
+absl::StatusOr<uid_t> OwnerOf(int directory, const std::string& path) {
+  struct stat status = {};
+  if (::fstat(directory, &status) != 0) return ErrnoStatus(errno, "look at the state directory", path);
+  return status.st_uid;
+}
+
+// Alone, or beside others whose user is ours. False: neither at this moment.
+absl::StatusOr<bool> TryLock(int directory, const std::string& path, uid_t user) {
+  if (::geteuid() == 0 && Locked(directory, LOCK_EX)) return true;
+  if (!Locked(directory, LOCK_SH)) return false;
+  MOORING_ASSIGN_OR_RETURN(const uid_t owner, OwnerOf(directory, path));
+  if (owner == user || ::geteuid() != 0) return true;
+  ::flock(directory, LOCK_UN);
+  return false;
+}
+
+absl::Status Lock(int directory, const std::string& path, uid_t user) {
+  constexpr std::chrono::milliseconds kPatience{1000}, kPoll{10};  // with who begins, or is just ending
+  for (const auto deadline = std::chrono::steady_clock::now() + kPatience;;) {
+    MOORING_ASSIGN_OR_RETURN(const bool locked, TryLock(directory, path, user));
+    if (locked) return absl::OkStatus();
+    if (std::chrono::steady_clock::now() >= deadline) break;
+    std::this_thread::sleep_for(kPoll);
+  }
+  MOORING_ASSIGN_OR_RETURN(const uid_t owner, OwnerOf(directory, path));
+  return FailedPrecondition(fmt::format(
+      "another process works with the state directory {}, as user {}, and this one is to work as user {}: end that "
+      "first (lslocks names it), or start both with the same --user",
+      Quote(path), owner, user));
+}
+
+// One that a plugin has served which was killed a moment ago may be its child's still (plugin/waiting.h).
+absl::Status WithPatience(const std::function<absl::Status()>& attempt) {
+  constexpr std::chrono::milliseconds kEnds{300}, kPoll{20};
+  for (const auto deadline = std::chrono::steady_clock::now() + kEnds;;) {
+    const absl::Status done = attempt();
+    if (!absl::IsFailedPrecondition(done) || std::chrono::steady_clock::now() >= deadline) return done;
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
 bool IsEverybodys(const std::string& path) { return path == "/" || path == "/run" || path == "/tmp"; }
 
 }  // namespace
@@ -99,14 +151,27 @@ Handover::Handover(const RunAs& user) : user_(user) {
   if (::geteuid() != 0) user_ = {::geteuid(), ::getegid()};
 }
 
-absl::StatusOr<Handover> Handover::Begin(const std::string& state_dir, const RunAs& user) {
+absl::StatusOr<Handover> Handover::Begin(const RealDirectory& state_dir, const RunAs& user) {
   Handover handover(user);
+  handover.state_dir_ = std::make_shared<const UniqueFd>(::fcntl(state_dir.fd.get(), F_DUPFD_CLOEXEC, 0));
+  const int directory = handover.state_dir_->get();
+  if (directory < 0) return ErrnoStatus(errno, "keep open the state directory", state_dir.path);
+  MOORING_RETURN_IF_ERROR(Lock(directory, state_dir.path, handover.user_.uid));
   if (::geteuid() != 0) return handover;
-  const UniqueFd directory = OpenDirectory(AT_FDCWD, state_dir);
-  if (!directory.ok()) return ErrnoStatus(errno, "open the state directory", state_dir);
-  MOORING_ASSIGN_OR_RETURN(const std::set<uid_t> noted, NotedIn(directory.get(), state_dir));
+  MOORING_ASSIGN_OR_RETURN(const std::set<uid_t> noted, NotedIn(directory, state_dir.path));
   handover.before_.insert(noted.begin(), noted.end());
   return handover;
+}
+
+// Between the two locks somebody may have had it who begins as another user.
+absl::Status Handover::Keep() const {
+  if (::geteuid() != 0) return absl::OkStatus();
+  const auto mine = [this]() -> absl::Status {
+    MOORING_ASSIGN_OR_RETURN(const uid_t owner, OwnerOf(state_dir_->get(), "of this plugin"));
+    if (Locked(state_dir_->get(), LOCK_SH) && owner == user_.uid) return absl::OkStatus();
+    return FailedPrecondition("another process began to work with the state directory at this moment");
+  };
+  return WithPatience(mine);
 }
 
 // Before anything changes hands: a start that is cut short is carried on by the next, whoever that is to work as. The
@@ -115,16 +180,18 @@ absl::Status Handover::Note(int directory, const std::string& path) const {
   if (before_.contains(user_.uid)) return absl::OkStatus();
   const std::string text = fmt::format("{}\n{}\n", fmt::join(before_, "\n"), user_.uid);
   const std::string unfinished = fmt::format("{}.new-{}", kNote, RandomHex(4));
+  const auto failed = [&path](int error) { return ErrnoStatus(error, "note the user in", path + "/" + kNote); };
   const UniqueFd file(
       ::openat(directory, unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (!file.ok()) return ErrnoStatus(errno, "note the user in", path + "/" + unfinished);
-  const bool done = ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                    ::fsync(file.get()) == 0 && ::renameat(directory, unfinished.c_str(), directory, kNote) == 0 &&
-                    ::fsync(directory) == 0;
+  if (!file.ok()) return failed(errno);
+  const ssize_t written = ::write(file.get(), text.data(), text.size());
+  int error = written < 0 ? errno : written == static_cast<ssize_t>(text.size()) ? 0 : ENOSPC;
+  const bool done = error == 0 && ::fsync(file.get()) == 0 &&
+                    ::renameat(directory, unfinished.c_str(), directory, kNote) == 0 && ::fsync(directory) == 0;
   if (done) return absl::OkStatus();
-  const absl::Status failed = ErrnoStatus(errno, "note the user in", path + "/" + kNote);
+  if (error == 0) error = errno;
   ::unlinkat(directory, unfinished.c_str(), 0);
-  return failed;
+  return failed(error);
 }
 
 absl::Status Handover::GiveOpen(int fd, const std::string& path) const {
@@ -169,36 +236,62 @@ absl::Status Handover::GiveBelow(int directory, const std::string& path, const s
   return GiveOpen(below.get(), there);
 }
 
-absl::Status Handover::Give(const std::string& path, Holding holding) const {
+absl::Status Handover::CheckMayGive(const RealDirectory& directory, Holding holding,
+                                    const std::vector<std::string>& pools) const {
   if (has_nothing_to_do() || ::geteuid() != 0) return absl::OkStatus();
-  const UniqueFd directory = OpenDirectory(AT_FDCWD, path);
-  if (!directory.ok()) return ErrnoStatus(errno, "open the directory", path);
+  const int fd = directory.fd.get();
+  const std::string& path = directory.path;
+  if (!directory.doubtful_link.empty()) {
+    return FailedPrecondition(fmt::format(
+        "the way to {} leads through the symbolic link {}, in a directory where others than root may write: give the "
+        "path without it",
+        Quote(path), Quote(directory.doubtful_link)));
+  }
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) return ErrnoStatus(errno, "look at", path);
+  if (user_.is_root() || status.st_uid != 0) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(fmt::format("/proc/self/fd/{}", fd)));
+  for (const std::string& name : names) {
+    const bool ours = holding == Holding::kState ? IsOfStateDir(name) : IsVolumeFile(name);
+    const std::string there = path + "/" + name;
+    const auto is_on_the_way = [&there](const std::string& pool) { return IsBelow(pool, there); };
+    if (ours || name == "lost+found" || std::any_of(pools.begin(), pools.end(), is_on_the_way)) continue;
+    return FailedPrecondition(fmt::format(
+        "{} is root's and holds {}, which is none of the plugin's: it is not given to user {}:{}: give the plugin a "
+        "directory of its own, or, if this is it, chown it to that user",
+        Quote(path), Quote(name), user_.uid, user_.gid));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Handover::Give(const RealDirectory& directory, Holding holding) const {
+  if (has_nothing_to_do() || ::geteuid() != 0) return absl::OkStatus();
+  const int fd = directory.fd.get();
+  const std::string& path = directory.path;
   switch (holding) {
     case Holding::kState:
-      MOORING_RETURN_IF_ERROR(Note(directory.get(), path));
-      MOORING_RETURN_IF_ERROR(GiveFiles(directory.get(), path, IsRecord));
-      MOORING_RETURN_IF_ERROR(GiveBelow(directory.get(), path, "volumes", 0));
-      MOORING_RETURN_IF_ERROR(GiveBelow(directory.get(), path, "memory", 1));
-      MOORING_RETURN_IF_ERROR(GiveBelow(directory.get(), path, "devices", 1));
+      MOORING_RETURN_IF_ERROR(Note(fd, path));
+      MOORING_RETURN_IF_ERROR(GiveFiles(fd, path, IsRecord));
+      MOORING_RETURN_IF_ERROR(GiveBelow(fd, path, "volumes", 0));
+      MOORING_RETURN_IF_ERROR(GiveBelow(fd, path, "memory", 1));
+      MOORING_RETURN_IF_ERROR(GiveBelow(fd, path, "devices", 1));
       break;
     case Holding::kImages:
-      MOORING_RETURN_IF_ERROR(GiveFiles(directory.get(), path, IsVolumeFile));
+      MOORING_RETURN_IF_ERROR(GiveFiles(fd, path, IsVolumeFile));
       break;
     case Holding::kDirectories:
       break;
   }
-  return GiveOpen(directory.get(), path);
+  return GiveOpen(fd, path);
 }
 
-// One that a plugin has served which was killed a moment ago may be its child's still (plugin/waiting.h).
 absl::Status Handover::GiveSocketDirectory(const std::string& socket_path) const {
-  constexpr std::chrono::milliseconds kEnds{300}, kPoll{20};
-  const auto deadline = std::chrono::steady_clock::now() + kEnds;
-  for (;;) {
-    const absl::Status given = TryToGiveSocketDirectory(socket_path);
-    if (!absl::IsFailedPrecondition(given) || std::chrono::steady_clock::now() >= deadline) return given;
-    std::this_thread::sleep_for(kPoll);
-  }
+  return WithPatience([&] { return TryToGiveSocketDirectory(socket_path); });
+}
+
+absl::Status Handover::CheckNotServed(const std::string& socket_path) {
+  constexpr char kAdvice[] = "end that first, or choose another --endpoint";
+  return WithPatience([&] { return IsStaleSocket(socket_path, kAdvice).status(); });
 }
 
 absl::Status Handover::TryToGiveSocketDirectory(const std::string& socket_path) const {

@@ -76,11 +76,15 @@ struct Prepared {
 
 // The directories in which the plugin keeps something: made, checked, and the user's that it is going to work as.
 absl::StatusOr<Prepared> Prepare(mooring::Config config) {
-  MOORING_ASSIGN_OR_RETURN(config.state_dir, mooring::MakeStateDir(config.state_dir));
-  MOORING_ASSIGN_OR_RETURN(const mooring::Handover handover, mooring::Handover::Begin(config.state_dir, config.user));
-  MOORING_RETURN_IF_ERROR(mooring::OwnStateDir(config.state_dir, handover));
-  MOORING_ASSIGN_OR_RETURN(config.pools, mooring::PreparePools(config.pools, config.state_dir, handover));
-  return Prepared{std::move(config), handover};
+  MOORING_ASSIGN_OR_RETURN(const mooring::RealDirectory state, mooring::MakeStateDir(config.state_dir));
+  MOORING_ASSIGN_OR_RETURN(mooring::Handover handover, mooring::Handover::Begin(state, config.user));
+  MOORING_ASSIGN_OR_RETURN(mooring::FoundPools found, mooring::FindPools(config.pools, state.path));
+  MOORING_RETURN_IF_ERROR(mooring::OwnStateDir(state, found.paths(), handover));
+  MOORING_RETURN_IF_ERROR(mooring::OwnPools(found, handover));
+  config.state_dir = state.path;
+  config.pools = std::move(found.pools);
+  MOORING_RETURN_IF_ERROR(handover.Keep());
+  return Prepared{std::move(config), std::move(handover)};
 }
 
 // Or, where they cannot be had, tells so on the socket until they can.
@@ -119,6 +123,8 @@ int Run(const mooring::Config& asked) {
   const sigset_t signals = BlockStopSignals();
   mooring::RaiseOpenFileLimit();
   ::umask(022);  // what is to be private is made so; a directory that is a volume is for its tasks
+  // Before anything changes hands: what another plugin works with must not be taken from it.
+  if (const absl::Status free = mooring::Handover::CheckNotServed(asked.socket_path); !free.ok()) return Fail(free);
   absl::StatusOr<Prepared> prepared = PrepareOrWait(asked, signals);
   if (absl::IsCancelled(prepared.status())) return 0;
   if (absl::IsUnknown(prepared.status())) return 1;  // what to say was said

@@ -199,8 +199,14 @@ absl::StatusOr<std::vector<PoolConfig>> ParsePools(const std::vector<std::string
   return pools;
 }
 
-absl::StatusOr<std::vector<PoolConfig>> PreparePools(std::vector<PoolConfig> pools, const std::string& state_dir,
-                                                     const Handover& handover) {
+std::vector<std::string> FoundPools::paths() const {
+  std::vector<std::string> paths;
+  for (const PoolDirectory& found : directories) paths.push_back(found.directory.path);
+  return paths;
+}
+
+absl::StatusOr<FoundPools> FindPools(std::vector<PoolConfig> pools, const std::string& state_dir) {
+  FoundPools found;
   for (PoolConfig& pool : pools) {
     if (pool.kind == BackendKind::kDevice) MOORING_RETURN_IF_ERROR(CheckLinks(pool));
     if (!HasVolumesOnDisk(pool)) continue;
@@ -208,13 +214,23 @@ absl::StatusOr<std::vector<PoolConfig>> PreparePools(std::vector<PoolConfig> poo
       pool.path = VolumesDirectory(state_dir);
       continue;
     }
-    const Holding holding = pool.kind == BackendKind::kImage ? Holding::kImages : Holding::kDirectories;
-    absl::StatusOr<std::string> made = MakePoolDirectory(pool.path, holding, handover);
+    absl::StatusOr<RealDirectory> made = MakePoolDirectory(pool.path);
     if (!made.ok()) return Annotate(made.status(), fmt::format("pool {}", pool.name));
-    pool.path = *std::move(made);
+    pool.path = made->path;
+    const Holding holding = pool.kind == BackendKind::kImage ? Holding::kImages : Holding::kDirectories;
+    found.directories.push_back({pool.name, holding, *std::move(made)});
   }
   MOORING_RETURN_IF_ERROR(CheckApart(pools));
-  return pools;
+  found.pools = std::move(pools);
+  return found;
+}
+
+absl::Status OwnPools(const FoundPools& found, const Handover& handover) {
+  for (const PoolDirectory& pool : found.directories) {
+    const absl::Status owned = OwnPoolDirectory(pool.directory, pool.holding, handover);
+    if (!owned.ok()) return Annotate(owned, fmt::format("pool {}", pool.pool));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace mooring

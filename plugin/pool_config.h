@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "plugin/backend.h"
 #include "plugin/handover.h"
+#include "plugin/real_directory.h"
 
 namespace mooring {
 
@@ -26,11 +27,27 @@ struct PoolConfig {
 // INVALID_ARGUMENT says which key of which pool, and what it may be.
 absl::StatusOr<std::vector<PoolConfig>> ParsePools(const std::vector<std::string>& texts);
 
-// Makes the directories of volumes where they are missing (0700), in parents that are there; the paths become real
-// ones, and they the user's. `state_dir` is real. FAILED_PRECONDITION: others may write in one, or the plugin may not.
+// The directories of volumes, opened.
+struct PoolDirectory {
+  std::string pool;
+  Holding holding;
+  RealDirectory directory;
+};
+
+struct FoundPools {
+  std::vector<PoolConfig> pools;  // their paths are the real ones
+  std::vector<PoolDirectory> directories;
+
+  std::vector<std::string> paths() const;
+};
+
+// Makes the directories of volumes where they are missing (0700), in parents that are there. `state_dir` is real.
 // INVALID_ARGUMENT: one lies in another.
-absl::StatusOr<std::vector<PoolConfig>> PreparePools(std::vector<PoolConfig> pools, const std::string& state_dir,
-                                                     const Handover& handover);
+absl::StatusOr<FoundPools> FindPools(std::vector<PoolConfig> pools, const std::string& state_dir);
+
+// They become the user's. FAILED_PRECONDITION: others may write in one, or it holds more than ours, or the plugin may
+// not.
+absl::Status OwnPools(const FoundPools& found, const Handover& handover);
 
 }  // namespace mooring
 

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "absl/status/status.h"
+#include "base/directory.h"
 #include "base/quote.h"
 #include "base/status.h"
 
@@ -31,19 +32,20 @@ int ErrnoOfAccess(const std::string& directory) {
 }
 
 // Who may write there could put something in the place of our files. What is new to us and empty becomes ours.
-absl::Status CheckOwnDirectory(const std::string& path, std::string_view what, const Handover& handover) {
+absl::Status CheckOwnDirectory(const RealDirectory& directory, std::string_view what, const Handover& handover) {
   struct stat status = {};
-  if (::stat(path.c_str(), &status) != 0) return ErrnoStatus(errno, fmt::format("look at {}", what), path);
+  const int fd = directory.fd.get();
+  if (::fstat(fd, &status) != 0) return ErrnoStatus(errno, fmt::format("look at {}", what), directory.path);
   const bool ours = handover.MayTake(status.st_uid);
   if (ours && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
-  std::error_code error;
-  if (ours && std::filesystem::is_empty(path, error)) {
-    return ::chmod(path.c_str(), 0700) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "keep others out of", path);
+  const auto names = EntriesOf(fmt::format("/proc/self/fd/{}", fd));
+  if (ours && names.ok() && names->empty()) {
+    return ::fchmod(fd, 0700) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "keep others out of", directory.path);
   }
   return FailedPrecondition(
       fmt::format("others may write in {} {} (owner {}, mode {:o}): give the "
                   "plugin a directory of its own",
-                  what, Quote(path), status.st_uid, status.st_mode & 07777));
+                  what, Quote(directory.path), status.st_uid, status.st_mode & 07777));
 }
 
 // The directories above may keep the user out.
@@ -53,10 +55,12 @@ absl::Status CheckWritableTo(const RunAs& user, const std::string& path, std::st
   return error == 0 ? absl::OkStatus() : CannotWrite(error, path, what, user.uid, user.gid);
 }
 
-absl::Status Own(const std::string& path, std::string_view what, Holding holding, const Handover& handover) {
-  MOORING_RETURN_IF_ERROR(CheckOwnDirectory(path, what, handover));
-  MOORING_RETURN_IF_ERROR(handover.Give(path, holding));
-  return CheckWritableTo(handover.user(), path, what);
+absl::Status Own(const RealDirectory& directory, std::string_view what, Holding holding,
+                 const std::vector<std::string>& pools, const Handover& handover) {
+  MOORING_RETURN_IF_ERROR(CheckOwnDirectory(directory, what, handover));
+  MOORING_RETURN_IF_ERROR(handover.CheckMayGive(directory, holding, pools));
+  MOORING_RETURN_IF_ERROR(handover.Give(directory, holding));
+  return CheckWritableTo(handover.user(), directory.path, what);
 }
 
 constexpr std::string_view kState = "the state directory";
@@ -70,7 +74,7 @@ absl::Status CheckWritable(const std::string& directory, std::string_view what) 
 }
 
 // One that is there already may be shared: what we put into it is private. The way there is for whoever we work as.
-absl::StatusOr<std::string> MakeStateDir(const std::string& path) {
+absl::StatusOr<RealDirectory> MakeStateDir(const std::string& path) {
   std::error_code error;
   const mode_t before = ::umask(0066);
   const bool made = std::filesystem::create_directories(path, error);
@@ -80,24 +84,23 @@ absl::StatusOr<std::string> MakeStateDir(const std::string& path) {
     return FailedPrecondition(failed + ": see that it can be made there, or give the plugin another one");
   }
   if (made && ::chmod(path.c_str(), 0700) != 0) return ErrnoStatus(errno, "keep others out of", path);
-  const std::filesystem::path real = std::filesystem::canonical(path, error);
-  if (error) return ErrnoStatus(error.value(), "find the state directory", path);
-  MOORING_RETURN_IF_ERROR(CheckWritable(real.string(), kState));
-  return real.string();
+  MOORING_RETURN_IF_ERROR(CheckWritable(path, kState));
+  return OpenRealDirectory(path);
 }
 
-absl::Status OwnStateDir(const std::string& path, const Handover& handover) {
-  return Own(path, kState, Holding::kState, handover);
+absl::StatusOr<RealDirectory> MakePoolDirectory(const std::string& path) {
+  MOORING_RETURN_IF_ERROR(MakeRealDirectory(path));
+  MOORING_RETURN_IF_ERROR(CheckWritable(path, kVolumes));
+  return OpenRealDirectory(path);
 }
 
-absl::StatusOr<std::string> MakePoolDirectory(const std::string& path, Holding holding, const Handover& handover) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(errno, "make the directory", path);
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(path, error);
-  if (error) return ErrnoStatus(error.value(), "find the directory", path);
-  MOORING_RETURN_IF_ERROR(CheckWritable(real.string(), kVolumes));
-  MOORING_RETURN_IF_ERROR(Own(real.string(), kVolumes, holding, handover));
-  return real.string();
+absl::Status OwnStateDir(const RealDirectory& directory, const std::vector<std::string>& pools,
+                         const Handover& handover) {
+  return Own(directory, kState, Holding::kState, pools, handover);
+}
+
+absl::Status OwnPoolDirectory(const RealDirectory& directory, Holding holding, const Handover& handover) {
+  return Own(directory, kVolumes, holding, {}, handover);
 }
 
 std::string VolumesDirectory(const std::string& state_dir) { return state_dir + "/volumes"; }

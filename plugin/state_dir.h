@@ -4,21 +4,26 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "plugin/handover.h"
+#include "plugin/real_directory.h"
 
 namespace mooring {
 
-// Made where it is missing (0700); its real path, since sources of mounts are used without following symbolic links.
-// FAILED_PRECONDITION: nothing can be written there.
-absl::StatusOr<std::string> MakeStateDir(const std::string& path);
+// Made where it is missing (0700), and opened; its path is the real one, since sources of mounts are used without
+// following symbolic links. FAILED_PRECONDITION: nothing can be written there.
+absl::StatusOr<RealDirectory> MakeStateDir(const std::string& path);
 
-// Then it becomes the user's. FAILED_PRECONDITION: others may write in it, or it is somebody else's; the user may not.
-absl::Status OwnStateDir(const std::string& path, const Handover& handover);
+// The same of a directory for volumes, in a parent that is there.
+absl::StatusOr<RealDirectory> MakePoolDirectory(const std::string& path);
 
-// Both, of a directory for volumes, in a parent that is there.
-absl::StatusOr<std::string> MakePoolDirectory(const std::string& path, Holding holding, const Handover& handover);
+// Then they become the user's. `pools` may lie in the state directory. FAILED_PRECONDITION: others may write in it, or
+// it is somebody else's, or holds more than ours; the user may not.
+absl::Status OwnStateDir(const RealDirectory& directory, const std::vector<std::string>& pools,
+                         const Handover& handover);
+absl::Status OwnPoolDirectory(const RealDirectory& directory, Holding holding, const Handover& handover);
 
 // FAILED_PRECONDITION: this process may not write there, by the directory's mode or since it is read-only.
 absl::Status CheckWritable(const std::string& directory, std::string_view what);

@@ -14,6 +14,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "base/unique_fd.h"
 #include "tests/rpc/helper_processes.h"
@@ -270,6 +271,98 @@ TEST_F(UserTest, NoLinkIsFollowedAndNothingElseIsTaken) {
   Start();
 }
 
+// A process of that user's, by the name alone.
+class HostileOwner : public UserTest {
+ protected:
+  void StartWithPoolIn(const std::string& path) {
+    pool_ = path;
+    as_root_.insert(as_root_.end(), {"--pool", "name=inside,backend=image,path=" + path});
+    StartAs(kText);
+    driver().Disconnect();
+    EXPECT_EQ(plugin().Terminate(), 0);
+  }
+  // Done by the user; 0, or the errno.
+  static int AsUser(const std::function<bool()>& work) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (::setgroups(0, nullptr) != 0 || ::setresgid(kGroup, kGroup, kGroup) != 0 ||
+          ::setresuid(kUser, kUser, kUser) != 0) {
+        ::_exit(255);
+      }
+      ::_exit(work() ? 0 : errno);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+  }
+  void ExpectRefused(const std::string& why) {
+    plugin().Launch();
+    EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong)) << plugin().Log();
+    EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, why));
+    driver().Disconnect();
+    EXPECT_EQ(plugin().Terminate(), 0);
+  }
+  std::string pool_;
+};
+
+TEST_F(HostileOwner, WhoPutsALinkInThePlaceOfAPoolGetsNothingOfRoots) {
+  StartWithPoolIn(state_dir() + "/fast");
+  const std::string roots = MakeDirectories("roots"), aside = state_dir() + "/aside";
+  ASSERT_EQ(AsUser([&] { return ::rename(pool_.c_str(), aside.c_str()) == 0; }), 0);
+  ASSERT_EQ(AsUser([&] { return ::symlink(roots.c_str(), pool_.c_str()) == 0; }), 0);
+  for (const char* user : {kText, "4343:4240", ""}) {
+    SCOPED_TRACE(user);
+    WorkAs(user);
+    ExpectRefused("leads through the symbolic link 'fast', in a directory where others than root may write");
+    EXPECT_EQ(StatOf(roots).st_uid, 0U);
+  }
+  ASSERT_EQ(::unlink(pool_.c_str()), 0);
+  ASSERT_EQ(::rename(aside.c_str(), pool_.c_str()), 0);
+  StartAs(kText);
+}
+
+TEST_F(HostileOwner, ALinkFurtherUpOrBehindARelativeOneIsSeen) {
+  ASSERT_TRUE(fs::create_directories(state_dir() + "/a/b"));
+  ASSERT_EQ(::chmod(state_dir().c_str(), 0700), 0);
+  StartWithPoolIn(state_dir() + "/a/b/fast");
+  const std::string roots = MakeDirectories("roots/b");
+  ASSERT_EQ(AsUser([&] { return ::rename((state_dir() + "/a").c_str(), (state_dir() + "/x").c_str()) == 0; }), 0);
+  ASSERT_EQ(AsUser([&] { return ::symlink("../roots", (state_dir() + "/a").c_str()) == 0; }), 0);
+  WorkAs(kText);
+  ExpectRefused("leads through the symbolic link 'a'");
+  EXPECT_EQ(StatOf(roots).st_uid, 0U);
+  fs::remove_all(roots + "/fast");
+  ASSERT_EQ(::unlink((state_dir() + "/a").c_str()), 0);
+  ASSERT_EQ(::rename((state_dir() + "/x").c_str(), (state_dir() + "/a").c_str()), 0);
+  StartAs(kText);
+}
+
+// As /srv, /home, /var/lib are: whoever names one by mistake does not lose it.
+TEST_F(HostileOwner, ADirectoryOfRootsThatHoldsMoreIsNotGivenAway) {
+  const std::string full = MakeDirectories("full");
+  std::ofstream(full + "/of-somebody") << "";
+  StartAs("");
+  driver().Disconnect();
+  EXPECT_EQ(plugin().Terminate(), 0);
+  const std::string before = plugin().options().state_dir;
+  for (const std::string kind : {"image", "directory"}) {
+    WorkAs(kText);
+    plugin().options().flags.insert(plugin().options().flags.end(),
+                                    {"--pool", "name=full,backend=" + kind + ",path=" + full});
+    ExpectRefused("'" + full + "' is root's and holds 'of-somebody', which is none of the plugin's");
+    EXPECT_EQ(StatOf(full).st_uid, 0U);
+  }
+  WorkAs(kText);
+  plugin().options().state_dir = full;
+  ExpectRefused("'" + full + "' is root's and holds 'of-somebody'");
+  EXPECT_EQ(StatOf(full).st_uid, 0U);
+  EXPECT_FALSE(fs::exists(full + "/users"));
+  plugin().options().state_dir = before;
+  ASSERT_EQ(::chown(full.c_str(), kUser, kGroup), 0);  // by hand it may be
+  as_root_.insert(as_root_.end(), {"--pool", "name=full,backend=image,path=" + full});
+  StartAs(kText);
+}
+
 TEST_F(UserTest, AStateDirectoryThatTheUserCannotReachIsToldUntilHeCan) {
   const std::string locked = MakeDirectories("locked");
   ASSERT_EQ(::chmod(locked.c_str(), 0700), 0);
@@ -285,6 +378,33 @@ TEST_F(UserTest, AStateDirectoryThatTheUserCannotReachIsToldUntilHeCan) {
   EXPECT_EQ(plugin().Terminate(), 0);
   plugin().options().state_dir = before;
   Start();
+}
+
+TEST_F(UserTest, WhoAnswersMeanwhileIsThatUserAndEndsWithThePlugin) {
+  MountTmpfs(state_dir(), "size=16m,mode=700");
+  ASSERT_EQ(Shell("mount -o remount,ro " + state_dir()), 0);
+  WorkAs(kText);
+  plugin().Launch();
+  EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong));
+  const std::vector<pid_t> children = ChildrenOf(plugin().pid());
+  ASSERT_EQ(children.size(), 1U);
+  EXPECT_EQ(StatusField(children[0], children[0], "Uid"), "4242\t4242\t4242\t4242");
+  plugin().Kill();
+  EXPECT_TRUE(Eventually([&] { return !Runs(children[0]); })) << "and leaves the socket to the next";
+  ASSERT_EQ(Shell("mount -o remount,rw " + state_dir()), 0);
+  StartAs(kText);
+}
+
+TEST_F(UserTest, AUserWhoCannotBeNotedIsToldOnce) {
+  MountTmpfs(state_dir(), "nr_inodes=1,mode=700");
+  WorkAs(kText);
+  plugin().Launch();
+  EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong)) << plugin().Log();
+  const std::vector<pid_t> first = ChildrenOf(plugin().pid());
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "note the user in '" + state_dir() + "/users': No space"));
+  EXPECT_EQ(ChildrenOf(plugin().pid()), first) << "nothing has changed: " << plugin().Log();
+  plugin().Kill();
 }
 
 // ---- the socket
@@ -394,6 +514,36 @@ TEST_F(UsersSocket, ThatRootServesIsNotTaken) {
   EXPECT_THAT(another.Log(), HasSubstr("served by another process"));
   EXPECT_TRUE(Serves());
   fs::remove_all(dir() / "state2");
+}
+
+// Not even for the moment until it is found out: what the first keeps stays its user's, and it serves on.
+TEST_F(UsersSocket, WhileAPluginRunsAnotherUserGetsNothingOfItsStateDirectory) {
+  for (const auto& [first, second] : {std::pair("", kText), std::pair(kText, ""), std::pair(kText, "4343:4343")}) {
+    SCOPED_TRACE(std::string(first) + " then " + second);
+    EndAndStart(first, SIGTERM);
+    for (const std::string& socket : {csi_ + "/csi.sock", MakeDirectories("socket2") + "/csi.sock"}) {
+      PluginProcess another(plugin().options());
+      another.options().socket = socket;
+      another.options().log_file = dir() / "another.log";
+      WorkAs(second);
+      another.options().flags = plugin().options().flags;
+      another.Launch();
+      const std::string why =
+          socket.starts_with(csi_ + "/") ? "served by another process" : "another process works with";
+      EXPECT_TRUE(Eventually([&] { return another.Log().find(why) != std::string::npos; }, kLong)) << another.Log();
+      EXPECT_EQ(StatOf(state_dir()).st_uid, *first == '\0' ? 0 : kUser);
+      EXPECT_EQ(StatOf(state_dir() + "/catalog.db").st_uid, *first == '\0' ? 0 : kUser);
+      EXPECT_TRUE(Serves());
+      another.Kill();
+      fs::remove(dir() / "another.log");
+    }
+    Driver client(csi_ + "/csi.sock");
+    const auto made = client.Create("afterwards");
+    ASSERT_OK(made);
+    EXPECT_OK(client.Delete(made->volume().volume_id()));
+  }
+  EndAndStart(kText, SIGKILL);  // the lock ended with its holder
+  EXPECT_TRUE(Serves());
 }
 
 // ---- what can be written

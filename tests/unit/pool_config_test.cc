@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "base/status.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -102,7 +103,12 @@ class PoolDirectoryTest : public ::testing::Test {
     for (const std::string& path : paths) {
       pools.push_back({.name = "p" + std::to_string(pools.size()), .kind = BackendKind::kDirectory, .path = path});
     }
-    return PreparePools(std::move(pools), dir_ / "state", Handover());
+    return Prepare(std::move(pools));
+  }
+  absl::StatusOr<std::vector<PoolConfig>> Prepare(std::vector<PoolConfig> pools) {
+    MOORING_ASSIGN_OR_RETURN(FoundPools found, FindPools(std::move(pools), dir_ / "state"));
+    MOORING_RETURN_IF_ERROR(OwnPools(found, Handover()));
+    return std::move(found.pools);
   }
   TempDir dir_;
 };
@@ -132,12 +138,11 @@ TEST_F(PoolDirectoryTest, OthersMayNotWriteThere) {
 TEST_F(PoolDirectoryTest, NobodyElseMakesLinksToDevicesAndTheirDirectoryMayComeLater) {
   const std::vector<PoolConfig> pools = {
       {.name = "disks", .kind = BackendKind::kDevice, .path = dir_ / "links", .match = "*"}};
-  ASSERT_OK(PreparePools(pools, dir_ / "state", Handover()));
+  ASSERT_OK(Prepare(pools));
   ASSERT_EQ(::mkdir((dir_ / "links").c_str(), 0755), 0);
-  ASSERT_OK(PreparePools(pools, dir_ / "state", Handover()));
+  ASSERT_OK(Prepare(pools));
   ASSERT_EQ(::chmod((dir_ / "links").c_str(), 0775), 0);
-  EXPECT_THAT(PreparePools(pools, dir_ / "state", Handover()).status(),
-              FailsWith(StatusCode::kFailedPrecondition, "pool disks: "));
+  EXPECT_THAT(Prepare(pools).status(), FailsWith(StatusCode::kFailedPrecondition, "pool disks: "));
 }
 
 TEST_F(PoolDirectoryTest, PoolsLieApart) {
