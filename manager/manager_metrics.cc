@@ -10,11 +10,13 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/version.h"
+#include "csi.pb.h"
 #include "manager/manager.h"
 #include "manager/words.h"
 #include "metrics/call_metrics.h"
 #include "metrics/exposition.h"
 #include "metrics/samples.h"
+#include "rpc/methods.h"
 
 namespace mooring::manager {
 namespace {
@@ -57,6 +59,12 @@ std::string_view WordOf(MountRecord::Phase phase) {
       return "unmounting";
   }
   return "";
+}
+
+// Whose name is not known is asked for that, and for how it is.
+std::vector<std::string> MethodsFor(const std::string& plugin) {
+  const google::protobuf::FileDescriptor& file = *csi::v1::ProbeRequest::descriptor()->file();
+  return plugin.empty() ? MethodsOf(*file.FindServiceByName("Identity")) : MethodsOf(file);
 }
 
 double Number(std::uint64_t number) { return static_cast<double>(number); }
@@ -183,7 +191,16 @@ Families Look(Parts& parts) {
 }  // namespace
 
 struct ManagerMetrics::Counted {
-  explicit Counted(Parts& in_parts) : parts(in_parts) {}
+  // The first transaction that fails is to be an increase: metrics/call_metrics.h.
+  explicit Counted(Parts& in_parts) : parts(in_parts) {
+    for (int code = 0; code <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++code) {
+      CommitsWith(static_cast<absl::StatusCode>(code));
+    }
+  }
+
+  prometheus::Counter& CommitsWith(absl::StatusCode code) {
+    return commits.Add({{"code", absl::StatusCodeToString(code)}});
+  }
 
   Parts& parts;
   metrics::Exposition exposition{[this] { return Look(parts); }};
@@ -215,12 +232,15 @@ CallRecorder& ManagerMetrics::docker() { return counted_->docker; }
 CallRecorder& ManagerMetrics::plugin(const std::string& name) {
   const std::string label = name.empty() ? kUnknown : name;
   const std::lock_guard<std::mutex> lock(counted_->mutex);
-  return counted_->plugins.try_emplace(label, counted_->plugin_families, prometheus::Labels{{"plugin", label}})
+  const auto found = counted_->plugins.find(label);
+  if (found != counted_->plugins.end()) return found->second;
+  return counted_->plugins
+      .try_emplace(label, counted_->plugin_families, prometheus::Labels{{"plugin", label}}, MethodsFor(name))
       .first->second;
 }
 
 void ManagerMetrics::NoteCommit(absl::StatusCode code, Clock::duration took) {
-  counted_->commits.Add({{"code", absl::StatusCodeToString(code)}}).Increment();
+  counted_->CommitsWith(code).Increment();
   counted_->commit_seconds.Observe(std::chrono::duration<double>(took).count());
 }
 

@@ -30,8 +30,13 @@ CallFamilies::CallFamilies(prometheus::Registry& registry, const std::string& pr
                     .Help(calls + " that are under way now.")
                     .Register(registry)) {}
 
-CallMetrics::CallMetrics(CallFamilies& families, prometheus::Labels labels)
-    : families_(families), labels_(std::move(labels)) {}
+CallMetrics::CallMetrics(CallFamilies& families, prometheus::Labels labels, const std::vector<std::string>& methods)
+    : families_(families), labels_(std::move(labels)) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const std::string& method : methods) {
+    for (const absl::StatusCode fault : kFaults) CounterOf(Find(method), method, fault);
+  }
+}
 
 prometheus::Labels CallMetrics::With(std::string_view method) const {
   prometheus::Labels labels = labels_;

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "metrics/call_recorder.h"
 
@@ -31,11 +32,17 @@ struct CallFamilies {
   prometheus::Family<prometheus::Gauge>& in_flight;
 };
 
-// Well below a microsecond a call. A method is there from its first call on.
+// The codes for which a host is at fault, not what was asked of it: alerts count them.
+inline constexpr absl::StatusCode kFaults[] = {absl::StatusCode::kUnknown, absl::StatusCode::kDeadlineExceeded,
+                                               absl::StatusCode::kInternal, absl::StatusCode::kDataLoss};
+
+// Well below a microsecond a call. A method is there from its first call on, and a code from the first such call.
 class CallMetrics final : public CallRecorder {
  public:
-  // `labels` go before method and code. `families` outlive it.
-  explicit CallMetrics(CallFamilies& families, prometheus::Labels labels = {});
+  // `labels` go before method and code. `families` outlive it. Of `methods` the faults are there from now on, as 0:
+  // Prometheus takes what it first sees as 5 for no increase.
+  explicit CallMetrics(CallFamilies& families, prometheus::Labels labels = {},
+                       const std::vector<std::string>& methods = {});
 
   void Begin(std::string_view method) override;
   void End(std::string_view method, absl::StatusCode code,

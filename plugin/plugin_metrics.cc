@@ -9,9 +9,11 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/version.h"
+#include "csi.pb.h"
 #include "metrics/call_metrics.h"
 #include "metrics/exposition.h"
 #include "metrics/samples.h"
+#include "rpc/methods.h"
 
 namespace mooring {
 namespace {
@@ -81,7 +83,7 @@ struct PluginMetrics::Parts {
   const Sources sources;
   metrics::Exposition exposition{[this] { return Look(); }};
   metrics::CallFamilies call_families{exposition.registry(), "mooring_plugin_rpc", "Calls of CSI"};
-  metrics::CallMetrics rpcs{call_families};
+  metrics::CallMetrics rpcs{call_families, {}, MethodsOf(*csi::v1::ProbeRequest::descriptor()->file())};
 };
 
 Families PluginMetrics::Parts::Look() const {

@@ -60,6 +60,19 @@ TEST_F(CallMetricsTest, AStreamThatFollowsHasNoDuration) {
   EXPECT_EQ(scrape["mooring_plugin_rpc_duration_seconds_count{method=\"Watch\"}"], -1);
 }
 
+// Prometheus' increase() sees no first value: the alerts count from a 0 that was there.
+TEST_F(CallMetricsTest, OfMethodsThatAreNamedTheFaultsAreThereBeforeTheFirstCall) {
+  CallMetrics calls(families_, {{"plugin", "a"}}, {"Probe"});
+  const auto of = [this](const std::string& code) {
+    return Now()["mooring_plugin_rpcs_total{code=\"" + code + "\",method=\"Probe\",plugin=\"a\"}"];
+  };
+  for (const char* fault : {"INTERNAL", "UNKNOWN", "DATA_LOSS", "DEADLINE_EXCEEDED"}) EXPECT_EQ(of(fault), 0) << fault;
+  EXPECT_EQ(of("OK"), -1);
+  calls.Begin("Probe");
+  calls.End("Probe", StatusCode::kInternal, microseconds(1));
+  EXPECT_EQ(of("INTERNAL"), 1);
+}
+
 TEST_F(CallMetricsTest, ACodeThatGrpcDoesNotHaveIsUnknown) {
   calls_.Begin("Probe");
   calls_.End("Probe", static_cast<StatusCode>(4711), microseconds(1));

@@ -167,6 +167,13 @@ TEST_F(PluginMetricsTest, MountsThatAreDone) {
   EXPECT_EQ(Now()["mooring_plugin_mounts{access=\"mount\",kind=\"published\"}"], 1);
 }
 
+TEST_F(PluginMetricsTest, FaultsOfEveryCallAreThereFromTheStart) {
+  const Scrape now = Now();
+  for (const char* method : {"Probe", "CreateVolume", "CreateVolumeGroupSnapshot", "GetMetadataDelta", "NodeGetInfo"}) {
+    EXPECT_EQ(now["mooring_plugin_rpcs_total{code=\"INTERNAL\",method=\"" + std::string(method) + "\"}"], 0) << method;
+  }
+}
+
 TEST_F(PluginMetricsTest, NoVolumeIsNamed) {
   AddVolume("vol-0123", "default", VolumeState::kReady, 100);
   metrics_->rpcs().Begin("Probe");

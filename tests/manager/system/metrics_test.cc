@@ -72,6 +72,15 @@ TEST_F(ManagerMetrics, FiguresFollowTheLifeOfAVolume) {
   EXPECT_EQ(Now()[ready], -1) << "the plugin has none any more";
 }
 
+// So that the first of them is an increase to Prometheus.
+TEST_F(ManagerMetrics, FaultsAreThereBeforeTheyHappen) {
+  EXPECT_EQ(Now()["mooring_manager_state_transactions_total{code=\"RESOURCE_EXHAUSTED\"}"], 0);
+  RunPlugin(kOurPlugin);
+  EXPECT_EQ(
+      Now()["mooring_manager_plugin_calls_total{code=\"INTERNAL\",method=\"NodeStageVolume\",plugin=\"mooring.csi\"}"],
+      0);
+}
+
 TEST_F(ManagerMetrics, APluginThatIsKilledIsDownAndItsRestartIsCounted) {
   RunPlugin(kOurPlugin);
   EXPECT_TRUE(Eventually([this] { return IsUp(); }));
