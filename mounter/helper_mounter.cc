@@ -364,6 +364,12 @@ absl::Status HelperMounter::Abandon(Lent lent, const Manner& manner, Clock::dura
                   manner.doing, Quote(manner.path), std::chrono::duration<double>(waited).count()));
 }
 
+std::size_t HelperMounter::hanging() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(hanging_.begin(), hanging_.end(),
+                                                [](const Hanging& call) { return !HasInput(call.channel.fd()); }));
+}
+
 // Whoever asks every minute must not take one thread a minute from the others.
 absl::Status HelperMounter::CheckHanging(const Manner& manner) {
   const std::lock_guard<std::mutex> lock(mutex_);

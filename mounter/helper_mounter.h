@@ -44,6 +44,7 @@ class HelperMounter final : public Mounter {
   absl::Status Health() const;     // UNAVAILABLE: there is no helper at this moment, and why
   pid_t pid() const;               // the helper's; -1: there is none
   std::uint64_t restarts() const;  // helpers that took the place of one that had ended
+  std::size_t hanging() const;     // calls that were given up and hold a thread of the helper in the kernel still
 
   absl::Status Mount(const MountRequest& request) override;
   absl::Status Bind(const BindRequest& request) override;

@@ -139,13 +139,19 @@ int Run(const mooring::Config& asked) {
   if (config.mounter == mooring::MounterKind::kInProcess) {
     mooring::KernelMounter mounter(config.mount_roots);
     return Serve(config, signals, mounter,
-                 {[] { return absl::OkStatus(); }, [] { return std::uint64_t{0}; }, *std::move(scraped)});
+                 {.helper_health = [] { return absl::OkStatus(); },
+                  .helper_restarts = [] { return std::uint64_t{0}; },
+                  .helper_hanging = [] { return std::size_t{0}; },
+                  .metrics = *std::move(scraped)});
   }
   const auto helper = mooring::StartHelperAndConfine(config, EndWithoutHelper);
   if (!helper.ok()) return Fail(helper.status());
-  return Serve(
-      config, signals, **helper,
-      {[&helper] { return (*helper)->Health(); }, [&helper] { return (*helper)->restarts(); }, *std::move(scraped)});
+  const mooring::HelperMounter& mounter = **helper;
+  return Serve(config, signals, **helper,
+               {.helper_health = [&mounter] { return mounter.Health(); },
+                .helper_restarts = [&mounter] { return mounter.restarts(); },
+                .helper_hanging = [&mounter] { return mounter.hanging(); },
+                .metrics = *std::move(scraped)});
 }
 
 }  // namespace

@@ -107,6 +107,10 @@ void PluginMetrics::Parts::AddState(Families& families) const {
   Samples::Counter("mooring_plugin_helper_restarts_total", "Mount helpers that took the place of one that had ended.")
       .Add(Number(sources.helper_restarts()))
       .MoveTo(families);
+  Samples::Gauge("mooring_plugin_helper_calls_hanging",
+                 "Calls of the mount helper that were given up and hang in the kernel still.")
+      .Add(Number(sources.helper_hanging()))
+      .MoveTo(families);
 }
 
 std::map<std::string, std::string_view> PluginMetrics::Parts::BackendsWith(const Content& content) const {

@@ -32,6 +32,7 @@ class PluginMetrics {
     const Readiness& readiness;
     std::function<absl::Status()> helper_health;
     std::function<std::uint64_t()> helper_restarts;
+    std::function<std::size_t()> helper_hanging;
   };
 
   explicit PluginMetrics(Sources sources);

@@ -196,7 +196,8 @@ std::unique_ptr<PluginMetrics> PluginServer::Parts::MakeMetrics(const Outside& o
                                                                 .node = *node_store,
                                                                 .readiness = readiness,
                                                                 .helper_health = outside.helper_health,
-                                                                .helper_restarts = outside.helper_restarts});
+                                                                .helper_restarts = outside.helper_restarts,
+                                                                .helper_hanging = outside.helper_hanging});
 }
 
 absl::Status PluginServer::Parts::ServeMetrics(std::optional<metrics::Listener> listener) {

@@ -28,6 +28,7 @@ class PluginServer {
   struct Outside {
     std::function<absl::Status()> helper_health;
     std::function<std::uint64_t()> helper_restarts;
+    std::function<std::size_t()> helper_hanging;  // calls of it that hang in the kernel
     std::optional<metrics::Listener> metrics;  // bound before the process was confined; none: there are no metrics
   };
 

@@ -95,7 +95,9 @@ TEST_F(HungMountTest, AFewMayHangAtAPathAndMoreAreNotTried) {
   for (int i = 0; i < 4; ++i) EXPECT_THAT(Find(), FailsWith(absl::StatusCode::kDeadlineExceeded, "no answer"));
   EXPECT_THAT(Find(), FailsWith(absl::StatusCode::kDeadlineExceeded, "not tried"));
   EXPECT_LT(took_, kDeadline);
+  EXPECT_EQ(helper_->hanging(), 4U);
   fuse_->Resume();
+  EXPECT_TRUE(Eventually([&] { return helper_->hanging() == 0; })) << "without a call that asks";
   EXPECT_TRUE(Eventually([&] { return Find().ok(); }));
 }
 

@@ -45,8 +45,9 @@ class PluginMetricsTest : public ::testing::Test {
     catalog_ = *CatalogStore::Open(dir_ / "catalog.db");
     snapshots_ = *SnapshotStore::Open(catalog_->database());
     node_ = *NodeStore::Open(dir_ / "node.db", "boot");
-    metrics_ = std::make_unique<PluginMetrics>(PluginMetrics::Sources{
-        *pools_, *catalog_, *snapshots_, *node_, readiness_, [this] { return helper_; }, [this] { return restarts_; }});
+    metrics_ = std::make_unique<PluginMetrics>(
+        PluginMetrics::Sources{*pools_, *catalog_, *snapshots_, *node_, readiness_, [this] { return helper_; },
+                               [this] { return restarts_; }, [this] { return hanging_; }});
   }
 
   Scrape Now() const { return ParseScrape(metrics_->Text()); }
@@ -75,6 +76,7 @@ class PluginMetricsTest : public ::testing::Test {
   absl::StatusOr<BackendCapacity> memory_ = BackendCapacity{.total = 500, .available = 500};
   absl::Status helper_;
   std::uint64_t restarts_ = 0;
+  std::size_t hanging_ = 0;
   Readiness readiness_;
   std::unique_ptr<Pools> pools_;
   std::unique_ptr<CatalogStore> catalog_;
@@ -91,9 +93,11 @@ TEST_F(PluginMetricsTest, SaysWhatRunsAndHowItIs) {
   readiness_.Set(absl::OkStatus());
   helper_ = Unavailable("it has ended");
   restarts_ = 3;
+  hanging_ = 2;
   EXPECT_EQ(Now()["mooring_plugin_ready"], 1);
   EXPECT_EQ(Now()["mooring_plugin_helper_up"], 0);
   EXPECT_EQ(Now()["mooring_plugin_helper_restarts_total"], 3);
+  EXPECT_EQ(Now()["mooring_plugin_helper_calls_hanging"], 2);
   readiness_.Set(Internal("the catalog is damaged"));
   EXPECT_EQ(Now()["mooring_plugin_ready"], 0);
 }
