@@ -101,6 +101,10 @@ void PluginMetrics::Parts::AddState(Families& families) const {
   Samples::Gauge("mooring_plugin_ready", "1: records and mounts have been compared since the start; calls are served.")
       .Add(Truth(sources.readiness.Now().ok()))
       .MoveTo(families);
+  Samples::Gauge("mooring_plugin_surroundings_ok",
+                 "1: nothing was missing that only others can mend, when the plugin or a Probe last looked.")
+      .Add(Truth(sources.surroundings().ok()))
+      .MoveTo(families);
   Samples::Gauge("mooring_plugin_helper_up", "1: there is a mount helper, or the plugin mounts itself.")
       .Add(Truth(sources.helper_health().ok()))
       .MoveTo(families);

@@ -33,6 +33,7 @@ class PluginMetrics {
     std::function<absl::Status()> helper_health;
     std::function<std::uint64_t()> helper_restarts;
     std::function<std::size_t()> helper_hanging;
+    std::function<absl::Status()> surroundings;  // as they were last found
   };
 
   explicit PluginMetrics(Sources sources);

@@ -190,14 +190,16 @@ struct PluginServer::Parts {
 
 std::unique_ptr<PluginMetrics> PluginServer::Parts::MakeMetrics(const Outside& outside) {
   if (!outside.metrics) return nullptr;
-  return std::make_unique<PluginMetrics>(PluginMetrics::Sources{.pools = pools,
-                                                                .catalog = *catalog_store,
-                                                                .snapshots = *snapshot_store,
-                                                                .node = *node_store,
-                                                                .readiness = readiness,
-                                                                .helper_health = outside.helper_health,
-                                                                .helper_restarts = outside.helper_restarts,
-                                                                .helper_hanging = outside.helper_hanging});
+  return std::make_unique<PluginMetrics>(
+      PluginMetrics::Sources{.pools = pools,
+                             .catalog = *catalog_store,
+                             .snapshots = *snapshot_store,
+                             .node = *node_store,
+                             .readiness = readiness,
+                             .helper_health = outside.helper_health,
+                             .helper_restarts = outside.helper_restarts,
+                             .helper_hanging = outside.helper_hanging,
+                             .surroundings = [this] { return surroundings.Last(); }});
 }
 
 absl::Status PluginServer::Parts::ServeMetrics(std::optional<metrics::Listener> listener) {

@@ -26,11 +26,11 @@ class SurroundingsCheck {
   // microseconds, once a second at most. What hangs holds up one caller for a moment; the others hear what was last
   // known.
   absl::Status Check();
+  absl::Status Last() const;  // what that found, without a new look
 
  private:
   absl::Status Look();
   void Note(const absl::Status& now);
-  absl::Status Last() const;
 
   const std::string state_dir_;
   Mounter& mounter_;

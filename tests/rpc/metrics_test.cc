@@ -1,9 +1,15 @@
 // What the real plugin tells at --metrics-listen, confined as it always is, while volumes come and go and its helper is
 // killed; and that docs/operations.md, the dashboard and the rules speak of just that.
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <regex>
@@ -11,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "tests/rpc/helper_processes.h"
 #include "tests/rpc/rpc_test.h"
 #include "tests/support/scrape.h"
@@ -23,6 +30,22 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr auto kMany = AccessMode::SINGLE_NODE_MULTI_WRITER;
+
+UniqueFd HalfARequestTo(std::uint16_t port) {
+  sockaddr_in in = {};
+  in.sin_family = AF_INET;
+  in.sin_port = htons(port);
+  in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&in), sizeof in), 0);
+  EXPECT_EQ(::send(fd.get(), "GET /me", 7, MSG_NOSIGNAL), 7);
+  return fd;
+}
+
+bool IsConnected(const UniqueFd& fd) {
+  char byte = 0;
+  return ::recv(fd.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
 
 class MetricsTest : public RpcTest {
  protected:
@@ -127,6 +150,18 @@ TEST_F(MetricsTest, AHelperThatIsKilledIsSeenAndSoIsTheNext) {
   EXPECT_EQ(Now()["mooring_plugin_helper_up"], 1);
 }
 
+TEST_F(MetricsTest, WhatAProbeMissesIsAFigureUntilItIsThere) {
+  const auto after_probe = [this] {
+    StatusOf(driver().Send(csi::v1::ProbeRequest())).IgnoreError();
+    return Now()["mooring_plugin_surroundings_ok"];
+  };
+  EXPECT_EQ(after_probe(), 1);
+  ASSERT_EQ(::chmod(state_dir().c_str(), 0500), 0);
+  EXPECT_TRUE(Eventually([&] { return after_probe() == 0; }));
+  ASSERT_EQ(::chmod(state_dir().c_str(), 0700), 0);
+  EXPECT_TRUE(Eventually([&] { return after_probe() == 1; }));
+}
+
 TEST_F(MetricsTest, ACallThatWaitsIsUnderWay) {
   driver().Disconnect();
   EXPECT_EQ(plugin().Terminate(), 0);
@@ -188,8 +223,7 @@ TEST_F(MetricsTest, ConfinedAsItIsWithout) {
   EXPECT_THAT(plugin().Log(), Not(HasSubstr("metrics are not complete")));
 }
 
-// Slow clients by the dozen, while calls are made: nobody waits for them.
-TEST_F(MetricsTest, ClientsThatHangHoldUpNoCall) {
+TEST_F(MetricsTest, ScrapersWithoutAPauseDisturbNoCall) {
   std::vector<std::thread> scrapers;
   std::atomic<bool> over{false};
   for (int i = 0; i < 4; ++i) {
@@ -206,6 +240,24 @@ TEST_F(MetricsTest, ClientsThatHangHoldUpNoCall) {
   over = true;
   for (std::thread& scraper : scrapers) scraper.join();
   EXPECT_EQ(Calls("NodePublishVolume", "OK"), 50);
+}
+
+// They say half of what they want, by the dozen, and wait.
+TEST_F(MetricsTest, ClientsThatHangHoldUpNoCall) {
+  constexpr auto kPromptly = std::chrono::seconds(2);  // the clients hang for ten
+  const auto port = static_cast<std::uint16_t>(std::stoi(Address().substr(Address().rfind(':') + 1)));
+  std::vector<UniqueFd> clients;
+  for (int i = 0; i < 40; ++i) clients.push_back(HalfARequestTo(port));
+  const std::string volume = Created(Mount("", kMany));
+  ASSERT_OK(driver().Stage(volume, Staging("v"), Mount("", kMany)));
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(std::to_string(i)), Mount("", kMany)));
+    ASSERT_OK(driver().Unpublish(volume, Target(std::to_string(i))));
+  }
+  EXPECT_EQ(Calls("NodePublishVolume", "OK"), 50) << "a scrape comes through, too";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kPromptly);
+  EXPECT_TRUE(IsConnected(clients.back())) << "then they did not hang";
 }
 
 TEST_F(MetricsTest, TheTableOfOperationsIsWhatAScrapeGives) {

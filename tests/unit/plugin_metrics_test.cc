@@ -45,9 +45,9 @@ class PluginMetricsTest : public ::testing::Test {
     catalog_ = *CatalogStore::Open(dir_ / "catalog.db");
     snapshots_ = *SnapshotStore::Open(catalog_->database());
     node_ = *NodeStore::Open(dir_ / "node.db", "boot");
-    metrics_ = std::make_unique<PluginMetrics>(
-        PluginMetrics::Sources{*pools_, *catalog_, *snapshots_, *node_, readiness_, [this] { return helper_; },
-                               [this] { return restarts_; }, [this] { return hanging_; }});
+    metrics_ = std::make_unique<PluginMetrics>(PluginMetrics::Sources{
+        *pools_, *catalog_, *snapshots_, *node_, readiness_, [this] { return helper_; }, [this] { return restarts_; },
+        [this] { return hanging_; }, [this] { return surroundings_; }});
   }
 
   Scrape Now() const { return ParseScrape(metrics_->Text()); }
@@ -77,6 +77,7 @@ class PluginMetricsTest : public ::testing::Test {
   absl::Status helper_;
   std::uint64_t restarts_ = 0;
   std::size_t hanging_ = 0;
+  absl::Status surroundings_;
   Readiness readiness_;
   std::unique_ptr<Pools> pools_;
   std::unique_ptr<CatalogStore> catalog_;
@@ -94,10 +95,13 @@ TEST_F(PluginMetricsTest, SaysWhatRunsAndHowItIs) {
   helper_ = Unavailable("it has ended");
   restarts_ = 3;
   hanging_ = 2;
+  EXPECT_EQ(Now()["mooring_plugin_surroundings_ok"], 1);
+  surroundings_ = FailedPrecondition("there is no /dev/loop-control");
   EXPECT_EQ(Now()["mooring_plugin_ready"], 1);
   EXPECT_EQ(Now()["mooring_plugin_helper_up"], 0);
   EXPECT_EQ(Now()["mooring_plugin_helper_restarts_total"], 3);
   EXPECT_EQ(Now()["mooring_plugin_helper_calls_hanging"], 2);
+  EXPECT_EQ(Now()["mooring_plugin_surroundings_ok"], 0);
   readiness_.Set(Internal("the catalog is damaged"));
   EXPECT_EQ(Now()["mooring_plugin_ready"], 0);
 }
