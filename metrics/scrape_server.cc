@@ -20,14 +20,15 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "metrics/kept_page.h"
 
 namespace mooring::metrics {
 namespace {
 
 using Clock = ScrapeServer::Clock;
 
-constexpr std::size_t kLongestRequest = 8 * 1024;   // its line and its header fields
-constexpr std::chrono::milliseconds kNoFiles{100};  // until accept(2) is tried again where this process has no fd left
+constexpr std::size_t kLongestRequest = 8 * 1024;  // its line and its header fields
+constexpr std::chrono::milliseconds kRest{100};    // until what needs a file descriptor or memory is tried again
 constexpr std::string_view kPath = "/metrics";
 
 std::string Response(std::string_view status, std::string_view type, std::string_view body) {
@@ -50,15 +51,15 @@ std::string_view TargetOf(std::string_view line) {
 
 bool IsHttp(std::string_view line) { return line.find(" HTTP/1.") != std::string_view::npos; }
 
-std::string AnswerTo(std::string_view request, const ScrapeServer::Page& page) {
+std::string AnswerTo(std::string_view request, KeptPage& page) {
   const std::string_view line = request.substr(0, request.find_first_of("\r\n"));
   if (!IsHttp(line)) return Refusal("400 Bad Request", "this is no HTTP request");
   if (TargetOf(line) != kPath) return Refusal("404 Not Found", "there is GET /metrics here, and nothing else");
   try {
-    return Response("200 OK", "text/plain; version=0.0.4; charset=utf-8", page());
+    return Response("200 OK", "text/plain; version=0.0.4; charset=utf-8", page.Get());
   } catch (const std::exception& error) {
     log::Error("cannot tell the metrics", {{"cause", error.what()}});
-    return Refusal("500 Internal Server Error", error.what());
+    return Refusal("500 Internal Server Error", "the metrics cannot be told; the log says why");
   }
 }
 
@@ -74,7 +75,7 @@ class Connection {
   pollfd Waited() const { return {fd_.get(), static_cast<short>(state_ == State::kAnswers ? POLLOUT : POLLIN), 0}; }
 
   // False: it is over.
-  bool Go(const ScrapeServer::Page& page) {
+  bool Go(KeptPage& page) {
     if (state_ == State::kAnswers) return Send();
     if (!Receive()) return false;
     if (state_ == State::kIsDone) return true;
@@ -83,6 +84,9 @@ class Connection {
     }
     return !IsWhole(text_) || Answer(AnswerTo(text_, page));
   }
+
+  // Who goes first where there are too many: whoever has the answer, then whoever has not asked yet.
+  int worth() const { return state_ == State::kIsDone ? 0 : state_ == State::kAsks ? 1 : 2; }
 
   const Clock::time_point until;
 
@@ -135,12 +139,15 @@ struct ScrapeServer::Serving {
         stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
   void Run();
+  bool GoOn();       // WaitAndGo, whatever that throws
   bool WaitAndGo();  // false: stop
+  bool Rest(const char* why);
   void Accept();
+  void MakeRoom();
   Clock::time_point NextLook() const;
 
   const Listener listener;
-  const Page page;
+  KeptPage page;  // of the thread alone
   const Settings settings;
   const UniqueFd stop;
   std::list<Connection> connections;                          // the oldest first; of the thread alone
@@ -163,7 +170,9 @@ bool ScrapeServer::Serving::WaitAndGo() {
   const bool accepts = Clock::now() >= accept_after;
   std::vector<pollfd> waited = {{stop.get(), POLLIN, 0}, {accepts ? listener.socket.get() : -1, POLLIN, 0}};
   for (const Connection& connection : connections) waited.push_back(connection.Waited());
-  if (::poll(waited.data(), waited.size(), MillisecondsUntil(NextLook())) < 0) return errno == EINTR;
+  if (::poll(waited.data(), waited.size(), MillisecondsUntil(NextLook())) < 0) {
+    return errno == EINTR || Rest("poll(2) fails");
+  }
   if (waited[0].revents != 0) return false;
   std::size_t index = 2;
   for (auto connection = connections.begin(); connection != connections.end(); ++index) {
@@ -174,19 +183,44 @@ bool ScrapeServer::Serving::WaitAndGo() {
   return true;
 }
 
+// Without memory, say: nobody is served for a moment. False: stop.
+bool ScrapeServer::Serving::Rest(const char* why) {
+  log::Once(log::Level::kWarning, "scrapes of the metrics wait", {{"cause", why}});
+  connections.clear();
+  std::this_thread::sleep_for(kRest);
+  eventfd_t stopped = 0;
+  return ::eventfd_read(stop.get(), &stopped) != 0;
+}
+
+bool ScrapeServer::Serving::GoOn() {
+  try {
+    return WaitAndGo();
+  } catch (const std::exception& error) {
+    return Rest(error.what());
+  } catch (...) {
+    return Rest("what was thrown has no words");
+  }
+}
+
+void ScrapeServer::Serving::MakeRoom() {
+  const auto first = std::min_element(connections.begin(), connections.end(),
+                                      [](const Connection& a, const Connection& b) { return a.worth() < b.worth(); });
+  if (first != connections.end()) connections.erase(first);
+}
+
 void ScrapeServer::Serving::Accept() {
   UniqueFd fd(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (fd.ok()) {
-    if (connections.size() >= settings.most) connections.pop_front();
+    if (connections.size() >= settings.most) MakeRoom();
     connections.emplace_back(std::move(fd), Clock::now() + settings.patience);
   } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
     log::Once(log::Level::kWarning, "a scrape of the metrics waits: no file descriptor is left");
-    accept_after = Clock::now() + kNoFiles;
+    accept_after = Clock::now() + kRest;
   }
 }
 
 void ScrapeServer::Serving::Run() {
-  while (WaitAndGo()) {
+  while (GoOn()) {
   }
   connections.clear();
   const std::lock_guard<std::mutex> lock(mutex);

@@ -1,7 +1,8 @@
 // One page over HTTP, for whoever scrapes it: GET /metrics. Everything else is 404.
 //
 // One thread serves all connections and waits for none of them: each has a few seconds from its beginning to its end,
-// kMost are there at a time, and one more takes the place of the oldest. It holds no lock, and nobody waits for it.
+// Settings::most are there at a time, and one more takes the place of the oldest that waits for no answer. It holds no
+// lock, and nobody waits for it.
 #ifndef MOORING_METRICS_SCRAPE_SERVER_H_
 #define MOORING_METRICS_SCRAPE_SERVER_H_
 
@@ -18,7 +19,7 @@ namespace mooring::metrics {
 class ScrapeServer {
  public:
   using Clock = std::chrono::steady_clock;
-  using Page = std::function<std::string()>;  // from the server's thread; what it throws is a 500
+  using Page = std::function<std::string()>;  // from the server's thread, kept_page.h; what it throws is a 500
 
   struct Settings {
     std::size_t most = 32;                                // connections at a time
