@@ -2,13 +2,19 @@
 # programs `plugin`, `cli`, `manager`:
 #   NAME          the programs alone, as a container image wants them; `plugin` has the mount helper, too
 #   NAME_service  systemd units, users, directories, and the file of variables in /etc/default
-#   NAME_docs     man pages and completions
+#   NAME_docs     man pages, completions, and examples of what other programs read
 include(GNUInstallDirs)
 
 # mooring_install_pages(NAME PAGE...): of docs/man.
 function(mooring_install_pages name)
   list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/docs/man/)
   install(FILES ${ARGN} DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT ${name}_docs)
+endfunction()
+
+# mooring_install_examples(NAME FILE...): of packaging. It is for an administrator to put them where they are read.
+function(mooring_install_examples name)
+  list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/packaging/)
+  install(FILES ${ARGN} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/mooring-${name}/examples COMPONENT ${name}_docs)
 endfunction()
 
 # mooring_install_units(NAME UNIT...): of packaging/systemd, and what goes with them.

@@ -15,6 +15,15 @@ test_a1_each_file_is_in_its_package() {
   done
 }
 
+# docs/operations.md says where they are.
+test_a1b_the_plugin_has_the_alerts_and_the_dashboard() {
+  local file
+  unpack mooring-plugin
+  for file in grafana/mooring.json prometheus/mooring.rules.yaml; do
+    cmp "$MOORING_ROOT/packaging/$file" "$work/tree/mooring-plugin/usr/share/doc/mooring-plugin/examples/${file#*/}"
+  done
+}
+
 test_a2_lintian_finds_nothing_that_is_not_stated() {
   lintian --no-cfg --allow-root --fail-on error,warning,info --display-info "$work"/packages/*.deb
 }
