@@ -50,6 +50,14 @@ std::vector<PoolCount> CountsIn(CatalogDatabase::Connection& connection, const s
   return counts;
 }
 
+std::vector<UnfinishedRecord> UnfinishedIn(CatalogDatabase::Connection& connection, const std::string& select) {
+  const std::lock_guard<std::mutex> lock(connection.mutex);
+  SQLite::Statement statement(connection.database, select);
+  std::vector<UnfinishedRecord> records;
+  for (Use row(statement); row.Step();) records.push_back({.id = row.Text(0), .pool = row.Text(1)});
+  return records;
+}
+
 absl::Status CatalogError(const SQLite::Exception& error, std::string_view what, const std::string& path) {
   constexpr int kPrimary = 0xFF;
   const std::string text = fmt::format("{} the volume catalog {}: {}", what, Quote(path), error.what());

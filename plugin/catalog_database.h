@@ -52,6 +52,8 @@ absl::Status CatalogError(const SQLite::Exception& error, std::string_view what,
 
 // Of rows of pool, state, number, bytes. Throws SQLite::Exception.
 std::vector<PoolCount> CountsIn(CatalogDatabase::Connection& connection, const std::string& select);
+std::vector<UnfinishedRecord> UnfinishedIn(CatalogDatabase::Connection& connection,
+                                           const std::string& select);  // id, pool
 
 // Runs `action`, which throws SQLite::Exception and returns a value or nothing.
 template <typename Action>

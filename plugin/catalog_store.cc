@@ -298,6 +298,15 @@ absl::StatusOr<std::vector<PoolCount>> CatalogStore::CountByPool() {
   });
 }
 
+absl::StatusOr<std::vector<UnfinishedRecord>> CatalogStore::NameUnfinished() {
+  return Guarded("list the unfinished volumes of", path_, [&] {
+    return UnfinishedIn(database_->counter(),
+                        fmt::format("SELECT id, COALESCE(value, '{}') FROM volumes "
+                                    "LEFT JOIN settings ON key = 'pool of ' || id WHERE state <> 'ready'",
+                                    kDefaultPool));
+  });
+}
+
 absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindById(const std::string& id) {
   const std::lock_guard<std::mutex> lock(reader_->mutex);
   return Guarded("look up a volume in", path_, [&] {

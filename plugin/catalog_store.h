@@ -69,6 +69,14 @@ struct PoolCount {
   bool operator==(const PoolCount&) const = default;
 };
 
+// What is creating or deleting.
+struct UnfinishedRecord {
+  std::string id;
+  std::string pool;
+
+  bool operator==(const UnfinishedRecord&) const = default;
+};
+
 class CatalogStore {
  public:
   // Makes the file (0600) where it is missing. FAILED_PRECONDITION: it was made by a newer version.
@@ -97,6 +105,7 @@ class CatalogStore {
 
   // All volumes, where there are some; by a connection of its own, for it reads them all.
   absl::StatusOr<std::vector<PoolCount>> CountByPool();
+  absl::StatusOr<std::vector<UnfinishedRecord>> NameUnfinished();  // by the same connection
 
   absl::StatusOr<std::optional<VolumeRecord>> FindById(const std::string& id);
   absl::StatusOr<std::optional<VolumeRecord>> FindByName(const std::string& name);

@@ -1,6 +1,7 @@
 #include "plugin/plugin_metrics.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "metrics/call_metrics.h"
 #include "metrics/exposition.h"
 #include "metrics/samples.h"
+#include "plugin/unfinished_ages.h"
 #include "rpc/methods.h"
 
 namespace mooring {
@@ -76,11 +78,14 @@ struct PluginMetrics::Parts {
   void AddContent(Families& families) const;
   void AddFigures(Families& families, const Content& content, const Words& counted, const Words& measured) const;
   void AddRoom(Families& families, const Content& volumes) const;
+  void AddUnfinished(Families& families, const Content& volumes, std::vector<UnfinishedRecord> records,
+                     const std::vector<UnfinishedRecord>& more) const;
   void AddMounts(Families& families) const;
   // With those that only the records know, whose backend nobody knows any more.
   std::map<std::string, std::string_view> BackendsWith(const Content& content) const;
 
   const Sources sources;
+  mutable UnfinishedAges unfinished;
   metrics::Exposition exposition{[this] { return Look(); }};
   metrics::CallFamilies call_families{exposition.registry(), "mooring_plugin_rpc", "Calls of CSI"};
   metrics::CallMetrics rpcs{call_families, {}, MethodsOf(*csi::v1::ProbeRequest::descriptor()->file())};
@@ -128,12 +133,16 @@ std::map<std::string, std::string_view> PluginMetrics::Parts::BackendsWith(const
 void PluginMetrics::Parts::AddContent(Families& families) const {
   const auto volumes = sources.catalog.CountByPool();
   const auto snapshots = sources.snapshots.CountByPool();
-  const bool readable = volumes.ok() && snapshots.ok();
+  const auto unfinished_volumes = sources.catalog.NameUnfinished();
+  const auto unfinished_snapshots = sources.snapshots.NameUnfinished();
+  absl::Status why = volumes.status();
+  for (const absl::Status& status : {snapshots.status(), unfinished_volumes.status(), unfinished_snapshots.status()}) {
+    why.Update(status);
+  }
   Samples::Gauge("mooring_plugin_catalog_up", "1: the records of volumes and snapshots could be read for this scrape.")
-      .Add(Truth(readable))
+      .Add(Truth(why.ok()))
       .MoveTo(families);
-  if (!readable) {
-    const absl::Status& why = volumes.ok() ? snapshots.status() : volumes.status();
+  if (!why.ok()) {
     log::Once(log::Level::kWarning, kIncomplete, {{"cause", Message(why)}});
     return;
   }
@@ -145,7 +154,23 @@ void PluginMetrics::Parts::AddContent(Families& families) const {
              {"mooring_plugin_snapshots", "Snapshots on record, members of groups among them."},
              {"mooring_plugin_snapshot_bytes",
               "Sizes of the snapshots of a pool together: what was promised, not what is written."});
+  AddUnfinished(families, of_volumes, *unfinished_volumes, *unfinished_snapshots);
   AddRoom(families, of_volumes);
+}
+
+void PluginMetrics::Parts::AddUnfinished(Families& families, const Content& volumes,
+                                         std::vector<UnfinishedRecord> records,
+                                         const std::vector<UnfinishedRecord>& more) const {
+  records.insert(records.end(), more.begin(), more.end());
+  const auto ages = unfinished.See(records, UnfinishedAges::Clock::now());
+  Samples oldest = Samples::Gauge("mooring_plugin_unfinished_seconds",
+                                  "For how long the oldest record that is creating or deleting has been that.");
+  for (const auto& [pool, backend] : BackendsWith(volumes)) {
+    const auto age = ages.find(pool);
+    oldest.Add({{"pool", pool}, {"backend", backend}},
+               age == ages.end() ? 0 : std::chrono::duration<double>(age->second).count());
+  }
+  oldest.MoveTo(families);
 }
 
 void PluginMetrics::Parts::AddFigures(Families& families, const Content& content, const Words& counted,

@@ -290,6 +290,14 @@ absl::StatusOr<std::vector<PoolCount>> SnapshotStore::CountByPool() {
   });
 }
 
+absl::StatusOr<std::vector<UnfinishedRecord>> SnapshotStore::NameUnfinished() {
+  return Guarded("list the unfinished snapshots of", database_->path(), [this]() -> std::vector<UnfinishedRecord> {
+    CatalogDatabase::Connection& counter = database_->counter();
+    if (!HasTables(counter.database)) return {};
+    return UnfinishedIn(counter, "SELECT id, pool FROM snapshots WHERE state <> 'ready'");
+  });
+}
+
 absl::StatusOr<std::vector<std::string>> SnapshotStore::AllIds() {
   return Read<std::vector<std::string>>([](Reader& reader) {
     std::vector<std::string> ids;

@@ -78,6 +78,7 @@ class SnapshotStore {
   absl::StatusOr<std::vector<GroupRecord>> ListUnfinishedGroups();
 
   absl::StatusOr<std::vector<PoolCount>> CountByPool();            // as CatalogStore's
+  absl::StatusOr<std::vector<UnfinishedRecord>> NameUnfinished();  // likewise, members of groups among them
   absl::StatusOr<std::uint64_t> BytesIn(const std::string& pool);  // their sizes together, in whatever state
   absl::StatusOr<std::vector<std::string>> AllIds();               // of snapshots, in whatever state
 

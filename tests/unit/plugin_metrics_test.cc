@@ -4,12 +4,15 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/version.h"
+#include "plugin/unfinished_ages.h"
 #include "tests/support/scrape.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -122,6 +125,43 @@ TEST_F(PluginMetricsTest, VolumesByPoolAndState) {
   EXPECT_EQ(now["mooring_plugin_catalog_up"], 1);
   EXPECT_OK(catalog_->Remove("a"));
   EXPECT_EQ(Now()["mooring_plugin_volumes{backend=\"image\",pool=\"default\",state=\"ready\"}"], 1);
+}
+
+// Another one at each look is no reason for an alarm.
+TEST(UnfinishedAgesTest, AreThoseOfTheOldestThatIsTheSame) {
+  using std::chrono::minutes;
+  const UnfinishedAges::Clock::time_point start = UnfinishedAges::Clock::now();
+  UnfinishedAges ages;
+  for (int i = 0; i < 60; ++i) {
+    const auto seen = ages.See({{"v" + std::to_string(i), "default"}}, start + minutes(i));
+    EXPECT_EQ(seen.at("default"), minutes(0));
+  }
+  ages.See({{"a", "default"}, {"x", "mem"}}, start);
+  ages.See({{"b", "default"}, {"a", "default"}}, start + minutes(1));
+  const auto seen = ages.See({{"a", "default"}, {"b", "default"}, {"x", "mem"}}, start + minutes(3));
+  EXPECT_EQ(seen.at("default"), minutes(3));
+  EXPECT_EQ(seen.at("mem"), minutes(0)) << "it was finished in between";
+  EXPECT_TRUE(ages.See({}, start + minutes(4)).empty());
+}
+
+TEST_F(PluginMetricsTest, ForHowLongARecordIsUnfinished) {
+  const std::string image = "mooring_plugin_unfinished_seconds{backend=\"image\",pool=\"default\"}";
+  const std::string memory = "mooring_plugin_unfinished_seconds{backend=\"tmpfs\",pool=\"mem\"}";
+  AddVolume("a", "default", VolumeState::kReady, 100);
+  AddVolume("b", "mem", VolumeState::kDeleting, 100);
+  SnapshotRecord snapshot;
+  snapshot.id = snapshot.name = "s";
+  snapshot.pool = "mem";
+  snapshot.state = SnapshotState::kCreating;
+  ASSERT_OK(snapshots_->Insert(snapshot));
+  EXPECT_EQ(Now()[memory], 0) << "seen for the first time";
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_GE(Now()[memory], 0.02);
+  EXPECT_EQ(Now()[image], 0);
+  EXPECT_OK(catalog_->Remove("b"));
+  EXPECT_GE(Now()[memory], 0.02) << "the snapshot's";
+  EXPECT_OK(snapshots_->Remove("s"));
+  EXPECT_EQ(Now()[memory], 0);
 }
 
 TEST_F(PluginMetricsTest, SnapshotsByPoolAndState) {
