@@ -97,7 +97,7 @@ absl::StatusOr<ProbeResponse> ProbeUntilReady(const Client& client, Duration wai
     // One that the end of the wait cut short says less than the answer before it.
     if (last && absl::IsDeadlineExceeded(response.status())) return *last;
     if (Client::Clock::now() + kProbeInterval >= limit.deadline) return response;
-    last = response;
+    if (!absl::IsDeadlineExceeded(response.status())) last = response;
     std::this_thread::sleep_for(kProbeInterval);
   }
 }
