@@ -129,7 +129,7 @@ TEST_F(ScrapeServerTest, WhateverIsThrownTheNextAreServed) {
 
 // 33 that say nothing do not push out the one whose page is on its way.
 TEST_F(ScrapeServerTest, WhoIsBeingAnsweredIsTheLastToGo) {
-  const std::string page(20'000'000, 'x');
+  const std::string page(8'000'000, 'x');
   const std::string at = Serve("127.0.0.1:0", [&page] { return page; }, {.most = 3, .patience = seconds(60)});
   const UniqueFd scraper = ConnectTo(at);
   const std::string request = "GET /metrics HTTP/1.1\r\n\r\n";
@@ -212,7 +212,7 @@ TEST_F(ScrapeServerTest, OneMoreThanThereMayBeTakesThePlaceOfTheOldest) {
 }
 
 TEST_F(ScrapeServerTest, AClientThatDoesNotReadDoesNotHoldUpTheStop) {
-  const std::string page(20'000'000, 'x');
+  const std::string page(8'000'000, 'x');
   const std::string at = Serve("127.0.0.1:0", [&page] { return page; });
   const UniqueFd deaf = ConnectTo(at);
   const std::string request = "GET /metrics HTTP/1.1\r\n\r\n";
