@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -123,6 +124,22 @@ TEST_F(ScrapeServerTest, WhateverIsThrownTheNextAreServed) {
     return "a 1\n";
   });
   EXPECT_EQ(HttpGet(at, "/metrics"), "");
+  EXPECT_THAT(HttpGet(at, "/metrics"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_TRUE(server_->Stop(Clock::now() + seconds(5)));
+}
+
+// As it does without memory; here for there are more descriptors to wait for than a process may have.
+TEST_F(ScrapeServerTest, APollThatFailsIsTriedAgain) {
+  const std::string at = Serve("127.0.0.1:0");
+  const UniqueFd before = ConnectTo(at);
+  EXPECT_THAT(HttpGet(at, "/metrics"), StartsWith("HTTP/1.1 200 ")) << "then the one before it is accepted, too";
+  rlimit usual = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const rlimit none = {1, usual.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_EQ(::send(before.get(), "GET /me", 7, MSG_NOSIGNAL), 7);
+  EXPECT_TRUE(IsHungUp(before));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
   EXPECT_THAT(HttpGet(at, "/metrics"), StartsWith("HTTP/1.1 200 "));
   EXPECT_TRUE(server_->Stop(Clock::now() + seconds(5)));
 }
