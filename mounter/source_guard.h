@@ -31,7 +31,8 @@ class SourceGuard final : public SourcePolicy {
   // directory volume; or such a directory itself.
   absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const override;
 
-  // A directory volume that belongs to whom its pool belongs to becomes root's.
+  // A new directory volume, which has the sticky bit (plugin/directory_backend.cc) and belongs to whom its pool belongs
+  // to, becomes root's, 0755. Later it is its tasks' to give to whom they like.
   absl::Status MakeTasks(const UniqueFd& source, const std::string& path) const override;
 
   // A regular file below a directory of sources, or such a device.

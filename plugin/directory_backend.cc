@@ -45,7 +45,9 @@ absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
   MOORING_RETURN_IF_ERROR(CheckSpaceIn(directory_, draft.bytes));
   const std::string path = PathOf(draft.id), making = path + std::string(kMaking);
   // An older one is empty: nobody was told of it.
-  if (::mkdir(making.c_str(), 0755) != 0 && errno != EEXIST) return ErrnoStatus(errno, "create the directory", making);
+  // What root does not make itself the mount helper makes root's, once: mounter/source_guard.h.
+  const mode_t mode = ::geteuid() == 0 ? 0755 : 0755 | S_ISVTX;
+  if (::mkdir(making.c_str(), mode) != 0 && errno != EEXIST) return ErrnoStatus(errno, "create the directory", making);
   if (::renameat2(AT_FDCWD, making.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
     const absl::Status failed = ErrnoStatus(errno, "create the directory", path);
     ::rmdir(making.c_str());

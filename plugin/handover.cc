@@ -69,19 +69,30 @@ bool MayWrite(const struct stat& status, const RunAs& user) {
   return ((status.st_mode >> shift) & kBits) == kBits;
 }
 
-// So that whoever is in the group that it had, root's, can make and reach the socket as before.
+// Root's group may make and reach the socket as before; another group keeps what it may, and gets nothing. S_ISGID says
+// that it was given, and S_ISVTX beside it that root's group could write before, too.
+mode_t GivenMode(const struct stat& status) {
+  const mode_t mode = (status.st_mode & 07777) | S_ISGID | S_IRWXU;
+  if (status.st_gid != 0) return mode;
+  return mode | S_IRWXG | ((mode & S_IWGRP) != 0 ? S_ISVTX : 0);
+}
+
+mode_t ModeBefore(const struct stat& status) {
+  const mode_t mode = status.st_mode & 07777 & ~static_cast<mode_t>(S_ISGID);
+  if (status.st_gid != 0) return mode;
+  return mode & ~static_cast<mode_t>((mode & S_ISVTX) != 0 ? S_ISVTX : S_IWGRP);
+}
+
 absl::Status GiveWithGroup(const UniqueFd& directory, const std::string& path, const struct stat& status, uid_t owner) {
-  const mode_t mode = (status.st_mode & 07777) | S_ISGID | S_IRWXU | S_IRWXG;
-  if (::fchmod(directory.get(), mode) == 0 && ::fchown(directory.get(), owner, static_cast<gid_t>(-1)) == 0) {
+  if (::fchmod(directory.get(), GivenMode(status)) == 0 &&
+      ::fchown(directory.get(), owner, static_cast<gid_t>(-1)) == 0) {
     return absl::OkStatus();
   }
   return ErrnoStatus(errno, fmt::format("give the socket's directory to user {}:", owner), path);
 }
 
 absl::Status TakeBack(const UniqueFd& directory, const std::string& path, const struct stat& status) {
-  constexpr mode_t kGiven = S_ISGID | S_IWGRP;
-  if (::fchown(directory.get(), 0, static_cast<gid_t>(-1)) == 0 &&
-      ::fchmod(directory.get(), status.st_mode & 07777 & ~kGiven) == 0) {
+  if (::fchown(directory.get(), 0, static_cast<gid_t>(-1)) == 0 && ::fchmod(directory.get(), ModeBefore(status)) == 0) {
     return absl::OkStatus();
   }
   return ErrnoStatus(errno, "take back the socket's directory", path);
@@ -305,6 +316,7 @@ absl::Status Handover::TryToGiveSocketDirectory(const std::string& socket_path) 
   if (user_.is_root()) return is_given ? TakeBack(directory, path, status) : absl::OkStatus();
   if (MayWrite(status, user_) || (status.st_uid != 0 && !is_given)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(path));
+  if (is_given) status.st_mode = ModeBefore(status);
   if (names.empty() && !IsEverybodys(path)) return GiveWithGroup(directory, path, status, user_.uid);
   return FailedPrecondition(fmt::format(
       "user {}:{} may not make a socket in {}, which is root's and holds more than that: give --endpoint a directory "

@@ -214,6 +214,20 @@ TEST_F(UserTest, WhatIsMadeLaterIsTheUsersAndADirectoryVolumeIsAsRootMakesIt) {
   EXPECT_OK(driver().Send(gone));
 }
 
+// A task may run under the plugin's number, as nobody or 1000.
+TEST_F(UserTest, ADirectoryVolumeIsMadeRootsOnceAndThenItsTasksDecide) {
+  StartAs(kText);
+  const std::string id = CreatedIn("dirs");
+  Publish(id);
+  EXPECT_EQ(StatOf(Target("a", id)).st_uid, 0U);
+  EXPECT_EQ(StatOf(Target("a", id)).st_mode & 07777U, 0755U);
+  ASSERT_EQ(::chown(Target("a", id).c_str(), kUser, kGroup), 0);
+  EXPECT_OK(driver().Publish(id, Staging(id), Target("b", id), Mount("", kMany)));
+  EXPECT_EQ(StatOf(Target("b", id)).st_uid, kUser);
+  EXPECT_OK(driver().Unpublish(id, Target("b", id)));
+  TakeDown(id);
+}
+
 TEST_F(UserTest, AHandoverThatWasCutShortIsCarriedOnWhoeverIsNext) {
   StartAs(kText);
   const std::string one = CreatedIn("default"), two = CreatedIn("default");
@@ -467,6 +481,26 @@ TEST_F(UsersSocket, InADirectoryOfItsOwnIsReachedByRootAndReplacedByWhoeverIsNex
   }
   EXPECT_EQ(plugin().Terminate(), 0);
   EXPECT_TRUE(fs::is_empty(csi_));
+}
+
+// Its members were never to put a socket of theirs in the place of the plugin's.
+TEST_F(UsersSocket, InADirectoryOfAnotherGroupThatGroupGetsNothingAndRootsKeepsWhatItHad) {
+  struct Case {
+    gid_t group;
+    mode_t mode, given;
+  };
+  for (const auto& [group, mode, given] :
+       {Case{4444, 0750, 02750}, Case{4444, 0770, 02770}, Case{0, 0775, 03775}, Case{0, 0755, 02775}}) {
+    EXPECT_EQ(::chown(csi_.c_str(), 0, group), 0);
+    EXPECT_EQ(::chmod(csi_.c_str(), mode), 0);
+    for (const char* user : {kText, "4343:4343", "", kText, ""}) {
+      SCOPED_TRACE(std::string(user) + " " + std::to_string(mode));
+      EndAndStart(user, SIGTERM);
+      EXPECT_TRUE(Serves());
+      EXPECT_EQ(StatOf(csi_).st_mode & 07777U, *user == '\0' ? mode : given);
+      EXPECT_EQ(StatOf(csi_).st_gid, group);
+    }
+  }
 }
 
 TEST_F(UsersSocket, InADirectoryThatTheUserMayWriteInThatStaysAsItIs) {
