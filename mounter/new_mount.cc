@@ -59,10 +59,14 @@ absl::Status SetGroup(const NewMount& mount, gid_t group) {
   if (::fstat(root.get(), &status) != 0) return ErrnoStatus(errno, "look at the volume's root directory");
   const mode_t mode = (status.st_mode & 07777) | S_ISGID | S_IRWXG;
   if (status.st_gid == group && (status.st_mode & 07777) == mode) return absl::OkStatus();
-  if (::fchown(root.get(), static_cast<uid_t>(-1), group) != 0 || ::fchmod(root.get(), mode) != 0) {
-    return ErrnoStatus(errno, fmt::format("give the volume's root directory to group {}", group));
+  const std::string what = fmt::format("give the volume's root directory to group {}", group);
+  if (::fchown(root.get(), static_cast<uid_t>(-1), group) != 0 || ::fchmod(root.get(), mode) != 0 ||
+      ::fstat(root.get(), &status) != 0) {
+    return ErrnoStatus(errno, what);
   }
-  return absl::OkStatus();
+  if ((status.st_mode & S_ISGID) != 0) return absl::OkStatus();
+  return FailedPrecondition(what +
+                            ": the kernel has left out its set-group-id bit: the plugin needs CAP_FSETID for that");
 }
 
 absl::Status FilesystemError(int error, std::string detail, const MountRequest& request) {
