@@ -224,8 +224,14 @@ absl::Status CheckWritable(const OpenLoop& loop, const LoopSpec& spec) {
   return absl::OkStatus();
 }
 
-// What opening a loop device, or what hands them out, says in a container that was not given them.
+// What opening a loop device, or what hands them out, says in a container that was not given them. All else (no file or
+// memory left) says nothing of that.
+bool MeansNotGiven(int error) {
+  return error == ENOENT || error == ENODEV || error == ENXIO || error == EPERM || error == EACCES;
+}
+
 absl::Status NotToBeHad(int error, const std::string& path) {
+  if (!MeansNotGiven(error)) return ErrnoStatus(error, "open the loop device", path);
   const bool forbidden = error == EPERM || error == EACCES;
   const std::string message = Message(ErrnoStatus(error, "open", path));
   if (forbidden) {
@@ -238,6 +244,17 @@ absl::Status NotToBeHad(int error, const std::string& path) {
       "loop devices are not to be had: {}: bind the host's /dev into the container, or load the kernel's module loop "
       "on the host (modprobe loop)",
       message));
+}
+
+// A container may have been given some, by name: what the kernel has free is none of them while those are in use.
+bool HasAnyDevice() {
+  const auto names = EntriesOf("/dev");
+  if (!names.ok()) return false;
+  return std::any_of(names->begin(), names->end(), [](const std::string& name) {
+    const bool is_loop =
+        name.size() > 4 && name.starts_with("loop") && name.find_first_not_of("0123456789", 4) == name.npos;
+    return is_loop && (UniqueFd(::open(("/dev/" + name).c_str(), O_RDONLY | O_CLOEXEC)).ok() || errno == ENXIO);
+  });
 }
 
 absl::StatusOr<unsigned> FreeNumber() {
@@ -274,7 +291,10 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
     absl::StatusOr<UniqueFd> fd = OpenDevice(number, spec.read_only ? O_RDONLY : O_RDWR);
     error = ENXIO;
     if (absl::IsNotFound(fd.status())) continue;
-    if (!fd.ok()) return fd.status();
+    if (!fd.ok()) {
+      MOORING_RETURN_IF_ERROR(CheckLoopDevices());
+      return fd.status();
+    }
     OpenLoop configured;
     configured.fd = *std::move(fd);
     configured.info.device = DevicePath(number);
@@ -308,7 +328,13 @@ absl::Status CheckLoopDevices() {
   MOORING_ASSIGN_OR_RETURN(const unsigned number, FreeNumber());
   const std::string path = DevicePath(number);
   const UniqueFd fd = OpenNode(path, number, O_RDONLY);
-  return fd.ok() || errno == ENXIO ? absl::OkStatus() : NotToBeHad(errno, path);
+  if (fd.ok() || errno == ENXIO) return absl::OkStatus();
+  const int error = errno;
+  if (!MeansNotGiven(error) || !HasAnyDevice()) return NotToBeHad(error, path);
+  return ResourceExhausted(fmt::format(
+      "all loop devices that this container was given are in use: {}: give it more, or the host's /dev, or CAP_MKNOD "
+      "and the devices /dev/loop* (b 7:*)",
+      Message(ErrnoStatus(error, "open", path))));
 }
 
 absl::Status CheckUnattached(const LockedImage& image) {

@@ -55,7 +55,8 @@ absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop);
 // As the kernel has it for new devices: one that is used again comes with that of the volume before.
 absl::Status ResetReadAhead(int fd, const LoopInfo& loop);
 
-// Whether one more can be had. FAILED_PRECONDITION: what is missing, and what to do about it. Binds none.
+// Whether one more can be had. FAILED_PRECONDITION: what is missing, and what to do about it. RESOURCE_EXHAUSTED: those
+// that there are, are in use. Binds none.
 absl::Status CheckLoopDevices();
 
 absl::Status DetachLoopDevice(const LoopInfo& loop);

@@ -1,14 +1,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/capability.h>
 
 #include <cerrno>
 
+#include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "mounter/kernel_mounter.h"
 #include "mounter/loop_device.h"
 #include "mounter/mount_table.h"
+#include "mounter/syscalls.h"
 
 namespace mooring {
 namespace {
@@ -29,10 +32,26 @@ absl::Status CheckSeenOutside(const std::string& directory) {
       Quote(directory), Quote(mount.target), KindOf(mount)));
 }
 
+// Those in use come free again: nothing is missing that somebody would have to mend for the volumes that there are.
+absl::Status CheckLoopsAreThere() {
+  const absl::Status loops = CheckLoopDevices();
+  if (!absl::IsResourceExhausted(loops)) return loops;
+  log::Once(log::Level::kWarning, "no more volumes of the image pools can be staged", {{"cause", Message(loops)}});
+  return absl::OkStatus();
+}
+
+absl::Status CheckMayMount() {
+  if (sys::HasCapability(CAP_SYS_ADMIN)) return absl::OkStatus();
+  return FailedPrecondition(
+      "nothing can be mounted without CAP_SYS_ADMIN: start the container with --privileged or --cap-add SYS_ADMIN, or "
+      "the plugin as root");
+}
+
 }  // namespace
 
 absl::Status KernelMounter::CheckNeeds(const Needs& needs) {
-  if (needs.loop_devices) MOORING_RETURN_IF_ERROR(CheckLoopDevices());
+  MOORING_RETURN_IF_ERROR(CheckMayMount());
+  if (needs.loop_devices) MOORING_RETURN_IF_ERROR(CheckLoopsAreThere());
   for (const std::string& directory : needs.seen_outside) MOORING_RETURN_IF_ERROR(CheckSeenOutside(directory));
   return absl::OkStatus();
 }

@@ -22,6 +22,7 @@ absl::Status CannotWrite(int error, const std::string& directory, std::string_vi
   const std::string failed = Message(ErrnoStatus(error, fmt::format("write in {}", what), directory));
   if (error == EROFS) return FailedPrecondition(failed + ": mount it writable, or give the plugin another one");
   if (error == ENOENT) return FailedPrecondition(failed + ": it was there at the start; put it back");
+  if (error != EACCES && error != EPERM) return ErrnoStatus(error, fmt::format("write in {}", what), directory);
   return FailedPrecondition(fmt::format(
       "{}: the plugin works as user {}:{}: see that this user may write there, and may pass all directories above it",
       failed, uid, gid));

@@ -59,7 +59,8 @@ bool HasOwnMountNamespace() {
 
 SurroundingsCheck::SurroundingsCheck(const Config& config, Mounter& mounter)
     : state_dir_(config.state_dir), mounter_(mounter) {
-  if (!config.serves_node()) return;
+  mounts_ = config.serves_node();
+  if (!mounts_) return;
   if (config.shared_roots == SharedRoots::kRequire) needs_.seen_outside = config.mount_roots;
   std::erase(needs_.seen_outside, "/");  // nobody has said where the targets are
   const bool images = Has(config, [](const PoolConfig& pool) { return pool.kind == BackendKind::kImage; });
@@ -86,8 +87,7 @@ absl::Status SurroundingsCheck::Look() {
     warned_ = true;
     if (!loops.ok()) log::Warning("no volume of the image pools can be staged", {{"cause", Message(loops)}});
   }
-  if (!needs_.loop_devices && needs_.seen_outside.empty()) return absl::OkStatus();
-  return mounter_.CheckNeeds(needs_);
+  return !mounts_ ? absl::OkStatus() : mounter_.CheckNeeds(needs_);
 }
 
 void SurroundingsCheck::Note(const absl::Status& now) {

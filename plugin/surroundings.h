@@ -34,6 +34,7 @@ class SurroundingsCheck {
 
   const std::string state_dir_;
   Mounter& mounter_;
+  bool mounts_ = false;
   Needs needs_;
   bool loops_for_some_ = false;  // of the pools: then their lack is worth a warning, and the others are served
 

@@ -169,6 +169,32 @@ TEST_F(SurroundingsTest, WithoutANodeThatCanBeMadeItSaysWhich) {
   ExpectServes();
 }
 
+// Others' volumes are well: to be ended for that would be the worst.
+TEST_F(SurroundingsTest, WithAllNodesThatItWasGivenInUseItIsReadyAndSaysSoWhenOneIsNeeded) {
+  ShareDirectory();
+  ASSERT_EQ(Shell("truncate -s 1M " + (dir() / "of-another")), 0);
+  std::string used = RunOutput("losetup --find --show " + (dir() / "of-another"));
+  while (!used.empty() && used.back() == '\n') used.pop_back();
+  ASSERT_TRUE(used.starts_with("/dev/loop")) << used;
+  LaunchAfter("mount -t tmpfs tmpfs /dev && mknod /dev/loop-control c 10 237 && mknod /dev/null c 1 3 && mknod " +
+              used + " b 7 " + used.substr(9) + " && mount -o remount,ro /dev");
+  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+  EXPECT_EQ(LogLinesWith("no more volumes of the image pools can be staged"), 1) << LogText();
+  const std::string id = Created();
+  EXPECT_THAT(driver().Stage(id, Staging(id)),
+              FailsWith(Code::kResourceExhausted, "all loop devices that this container was given are in use"));
+  ASSERT_EQ(InItsNamespace("mount -o remount,rw /dev"), 0);
+  EXPECT_OK(driver().Stage(id, Staging(id)));
+  EXPECT_OK(driver().Unstage(id, Staging(id)));
+  ASSERT_EQ(Shell("losetup --detach " + used), 0);
+}
+
+TEST_F(SurroundingsTest, WithoutTheRightToMountItSaysWhichIsMissing) {
+  ShareDirectory();
+  LaunchAfter("exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin \"$0\" \"$@\"");
+  ExpectMissing("nothing can be mounted without CAP_SYS_ADMIN", "--cap-add SYS_ADMIN");
+}
+
 TEST_F(SurroundingsTest, WithVolumesOfAnotherKindMissingLoopDevicesAreNoReasonToFail) {
   ShareDirectory();
   Add({"--pool", "name=dirs,backend=directory,path=" + (dir() / "dirs")});
