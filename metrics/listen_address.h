@@ -19,7 +19,8 @@ struct ListenAddress {
   bool operator==(const ListenAddress&) const = default;
 };
 
-// "127.0.0.1:9850", "[::1]:9850", ":9850", "unix:/run/mooring-metrics/plugin.sock". INVALID_ARGUMENT says what it may be.
+// "127.0.0.1:9850", "[::1]:9850", ":9850", "unix:/run/mooring-metrics/plugin.sock". INVALID_ARGUMENT says what it may
+// be.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text);
 
 // Of a flag --metrics-listen: empty is none, and the error names it.

@@ -29,7 +29,7 @@ class PluginServer {
     std::function<absl::Status()> helper_health;
     std::function<std::uint64_t()> helper_restarts;
     std::function<std::size_t()> helper_hanging;  // calls of it that hang in the kernel
-    std::optional<metrics::Listener> metrics;  // bound before the process was confined; none: there are no metrics
+    std::optional<metrics::Listener> metrics;     // bound before the process was confined; none: there are no metrics
   };
 
   // Opens the state, binds the socket and serves; reconciles in the background. `config.state_dir` is there
