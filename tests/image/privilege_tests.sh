@@ -79,7 +79,7 @@ is_refused_with() {
 test_SYS_ADMIN_is_for_mounts() {
   local others
   mapfile -t others < <(with "${more[@]}")
-  is_refused_with no-sys-admin 'Operation not permitted' "${confined[@]}" "${device_rules[@]}" "${others[@]}"
+  is_refused_with no-sys-admin 'nothing can be mounted without CAP_SYS_ADMIN' "${confined[@]}" "${device_rules[@]}" "${others[@]}"
 }
 test_the_device_rules_are_for_loop_devices() {
   is_refused_with no-devices 'Operation not permitted' "${confined[@]}" --cap-add SYS_ADMIN
