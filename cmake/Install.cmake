@@ -2,7 +2,7 @@
 # programs `plugin`, `cli`, `manager`:
 #   NAME          the programs alone, as a container image wants them; `plugin` has the mount helper, too
 #   NAME_service  systemd units, users, directories, and the file of variables in /etc/default
-#   NAME_docs     man pages, completions, and examples of what other programs read
+#   NAME_docs     man pages, completions, examples of what other programs read; of the plugin the documents of all three
 include(GNUInstallDirs)
 
 # mooring_install_pages(NAME PAGE...): of docs/man.
@@ -15,6 +15,12 @@ endfunction()
 function(mooring_install_examples name)
   list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/packaging/)
   install(FILES ${ARGN} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/mooring-${name}/examples COMPONENT ${name}_docs)
+endfunction()
+
+# mooring_install_documents(NAME): docs, but for its pages of man.
+function(mooring_install_documents name)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/mooring-${name}
+          COMPONENT ${name}_docs FILES_MATCHING PATTERN *.md PATTERN man EXCLUDE)
 endfunction()
 
 # mooring_install_units(NAME UNIT...): of packaging/systemd, and what goes with them.

@@ -16,12 +16,13 @@ test_a1_each_file_is_in_its_package() {
 }
 
 # docs/operations.md says where they are.
-test_a1b_the_plugin_has_the_alerts_and_the_dashboard() {
+test_a1b_the_plugin_has_the_documents_the_alerts_and_the_dashboard() {
   local file
   unpack mooring-plugin
   for file in grafana/mooring.json prometheus/mooring.rules.yaml; do
     cmp "$MOORING_ROOT/packaging/$file" "$work/tree/mooring-plugin/usr/share/doc/mooring-plugin/examples/${file#*/}"
   done
+  for file in "$MOORING_ROOT"/docs/*.md; do cmp "$file" "$work/tree/mooring-plugin/usr/share/doc/mooring-plugin/${file##*/}"; done
 }
 
 test_a2_lintian_finds_nothing_that_is_not_stated() {
