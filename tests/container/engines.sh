@@ -43,16 +43,16 @@ start_dockerd() {
   await "dockerd serves" docker version
 }
 
-# Of limits it would raise, which takes CAP_SYS_RESOURCE; the storage needs no kernel module.
-podman_run() {
-  podman_do run --network none --cgroup-parent "$cgroup" --ulimit "nofile=$(limit -n)" --ulimit "nproc=$(limit -u)" "$@"
-}
-
 # limit -n|-u: the hard one, as podman has it, which knows no "unlimited".
 limit() { ulimit -H "$1" | sed 's/^unlimited$/-1/'; }
 
+# Of limits it would raise, which takes CAP_SYS_RESOURCE; the storage needs no kernel module.
+podman_run_flags=(--network none --cgroup-parent "$cgroup" --ulimit "nofile=$(limit -n)" --ulimit "nproc=$(limit -u)")
+podman_run() { podman_do run "${podman_run_flags[@]}" "$@"; }
+
 # Its --runroot may have 50 bytes.
-podman_command=(podman --root "$work/podman/root" --runroot /run/podman-test --tmpdir "$work/podman/tmp" --storage-driver vfs)
+podman_storage=(--root "$work/podman/root" --runroot /run/podman-test --storage-driver vfs)
+podman_command=(podman "${podman_storage[@]}" --tmpdir "$work/podman/tmp")
 podman_do() { "${podman_command[@]}" "$@"; }
 
 write_podman_configuration() {
@@ -73,10 +73,22 @@ run_plugin_as_process() {
   "$bin/mooring" plugin run mooring.csi --exec "$bin/mooring-plugin --state-dir $work/volumes"
 }
 
+# A /run of our own: the sockets and locks of engines that may run here are theirs. Where /etc/resolv.conf leads into it, as
+# systemd-resolved and NetworkManager have it, the new one has that file, too.
+cover_run() {
+  local file content
+  file=$(readlink -f /etc/resolv.conf || true)
+  content=$(cat /etc/resolv.conf 2>/dev/null || true)
+  mount -t tmpfs run /run
+  [[ $file == /run/* ]] || return 0
+  mkdir -p "$(dirname "$file")"
+  printf '%s\n' "$content" >"$file"
+}
+
 # A dockerd, and the image "base" for it and podman.
 set_up_engines() {
   mount --bind "$work" "$work"
-  mount -t tmpfs run /run       # sockets and locks of engines that may run here are theirs
+  cover_run
   mount -t tmpfs shared /dev/shm
   mkdir -p "$(dirname "$plugin_socket")" "$work/docker"
   write_podman_configuration

@@ -30,10 +30,13 @@ share() {
   mount --make-rshared "$2"
 }
 
-# build_plugin_image ENGINE [TAG]: from the release build.
+# build_plugin_image ENGINE [TAG]: from the release build. ENGINE may be buildah, too, which has podman's storage.
 build_plugin_image() {
   local command=docker
-  [ "$1" = docker ] || command=${podman_command[*]}
+  case $1 in
+    podman) command=${podman_command[*]} ;;
+    buildah) command="buildah ${podman_storage[*]}" ;;
+  esac
   "$MOORING_ROOT/packaging/image" --engine "$command" --prebuilt "${bin%/bin}" --tag "${2:-$plugin_image}" \
     >/dev/null
 }

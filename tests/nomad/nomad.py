@@ -11,7 +11,7 @@ import time
 import uuid
 
 from csi import Plugin, Refused
-from host import Container, bind, docker, eventually, expect, expect_true, mount_at
+from host import Container, bind, engine, eventually, expect, expect_true, mount_at, remove_containers
 
 PROPAGATION = {"private": "rprivate", "host-to-task": "rslave", "bidirectional": "rshared"}
 IGNORED_ON_THE_WAY_DOWN = "NOT_FOUND"
@@ -59,7 +59,7 @@ class Volume:
 
 
 class PluginTask:
-    """The task of a csi_plugin job in one allocation, as a container of Docker."""
+    """The task of a csi_plugin job in one allocation, as a container."""
 
     def __init__(self, root, job, state, image, environment=()):
         """`job`: the task's block in the job file."""
@@ -282,7 +282,7 @@ class Allocation:
 
 
 def remove_all_containers():
-    names = docker("ps", "-aq").split()
+    names = engine("ps", "-aq").split()
     if names:
-        docker("rm", "-f", *names, check=False)
-    expect("the containers that are left", docker("ps", "-aq"), "")
+        remove_containers(*names)
+    expect("the containers that are left", engine("ps", "-aq"), "")

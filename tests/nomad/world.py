@@ -4,7 +4,7 @@ import os
 import shutil
 
 from csi import Refused
-from host import Wrong, docker, eventually, expect, expect_true, loops, mounts, run
+from host import Wrong, engine, eventually, expect, expect_true, loops, mounts, run
 from nomad import Agent, Allocation, PluginTask, Server, Usage, remove_all_containers
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -88,7 +88,7 @@ class World:
         """No mount, no loop device, no volume and no task: after each test."""
         self.check_host()
         expect("the volumes that are left", self.images(), [])
-        names = docker("ps", "-a", "--format", "{{.Names}}").split()
+        names = engine("ps", "-a", "--format", "{{.Names}}").split()
         expect("the tasks that are left", [name for name in names if name.startswith("task-")], [])
 
     def check_host(self):

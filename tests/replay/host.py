@@ -52,6 +52,32 @@ def docker(*arguments, check=True):
 
 
 @dataclasses.dataclass(frozen=True)
+class Engine:
+    """What runs the containers: its command, and the flags that its `run` and `rm -f` have to have here."""
+    command: tuple
+    run_flags: tuple
+    rm_flags: tuple
+
+
+DOCKER = Engine(("docker",), ("--network", "none"), ())
+_engine = DOCKER
+
+
+def use_engine(chosen):
+    """For all containers from now on."""
+    global _engine
+    _engine = chosen
+
+
+def engine(*arguments, check=True):
+    return run(*_engine.command, *arguments, check=check)
+
+
+def remove_containers(*names):
+    engine("rm", "-f", *_engine.rm_flags, *names, check=False)
+
+
+@dataclasses.dataclass(frozen=True)
 class Mount:
     target: str
     options: frozenset
@@ -112,11 +138,11 @@ class Container:
 
     def __init__(self, name, image, command=(), flags=()):
         self.name = name
-        docker("run", "-d", "--name", name, "--network", "none", *flags, image, *command)
-        self.process = docker("inspect", "-f", "{{.State.Pid}}", name)
+        engine("run", "-d", "--name", name, *_engine.run_flags, *flags, image, *command)
+        self.process = engine("inspect", "-f", "{{.State.Pid}}", name)
 
     def runs(self):
-        return docker("inspect", "-f", "{{.State.Running}}", self.name, check=False) == "true"
+        return engine("inspect", "-f", "{{.State.Running}}", self.name, check=False) == "true"
 
     def sh(self, script, check=True):
         script = "".join(f'{applet}() {{ busybox {applet} "$@"; }}; ' for applet in APPLETS) + script
@@ -130,15 +156,15 @@ class Container:
         return f"/proc/{self.process}/root{inside}"
 
     def log(self):
-        done = subprocess.run(["docker", "logs", self.name], capture_output=True, text=True)
+        done = subprocess.run([*_engine.command, "logs", self.name], capture_output=True, text=True)
         return done.stdout + done.stderr
 
     def kill(self, signal="KILL"):
-        docker("kill", "-s", signal, self.name)
-        docker("wait", self.name)
+        engine("kill", "-s", signal, self.name)
+        engine("wait", self.name)
 
     def remove(self):
-        docker("rm", "-f", self.name, check=False)
+        remove_containers(self.name)
 
 
 def bind(source, target, propagation="rprivate", read_only=False):

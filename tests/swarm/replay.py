@@ -6,6 +6,7 @@ Started by tests/swarm/run, inside the namespaces, with a dockerd of its own: re
 import json
 import os
 import shutil
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True
@@ -233,6 +234,19 @@ def A_plugin_that_was_disabled_and_enabled_has_its_volumes(s):
     volume.leave()
     volume.detach()
     volume.delete()
+
+
+# create does not touch it, and says how it is replaced.
+def A_plugin_that_is_there_is_not_made_again(s):
+    before = inspect()["Id"]
+    done = subprocess.run([os.path.join(ROOT, "packaging/docker-plugin/create"), "--image", os.environ["MOORING_PLUGIN_IMAGE"]],
+                          capture_output=True, text=True, check=False)
+    expect("its exit status", done.returncode, 1)
+    for words in ("has a plugin mooring already, enabled", "docker plugin disable mooring", "docker plugin rm mooring",
+                  "plugin set", "--name mooring-new"):
+        expect_true(f"{words!r} is said by: {done.stderr}", words in done.stderr)
+    expect("the plugin then", inspect()["Id"], before)
+    expect_true("it serves as before", s.plugin.ready())
 
 
 def check_ended(work):
