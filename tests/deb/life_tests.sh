@@ -113,7 +113,7 @@ test_b7_what_is_installed_again_finds_its_volumes() {
 
 test_b8_a_purge_keeps_the_data_and_nothing_else() {
   inside dpkg --purge mooring-manager mooring-plugin mooring-cli 2>&1 | tee "$work/purged"
-  grep -q 'kept, for volumes in it are in use: /var/lib/mooring;' "$work/purged"
+  grep -q 'kept, for volumes of it are in use: /var/lib/mooring;' "$work/purged"
   grep -q 'kept, for volumes are attached still: /var/lib/mooring-manager;' "$work/purged"
   if grep -w rm "$work/purged"; then fail "a command to delete what is in use"; fi
   is_mounted /srv/tasks/web
@@ -127,7 +127,7 @@ no_loop_of() { [ -z "$(inside losetup --associated "$1")" ]; }
 test_b9_a_purge_that_is_told_to_deletes_the_data_that_is_not_in_use() {
   install '/packages/*.deb'
   inside env MOORING_PURGE=data dpkg --purge mooring-manager mooring-plugin 2>&1 | tee "$work/purged"
-  grep -q 'kept, for volumes in it are in use' "$work/purged"
+  grep -q 'kept, for volumes of it are in use' "$work/purged"
   grep -q 'kept, for volumes are attached still' "$work/purged"
   inside test -e "/var/lib/mooring/volumes/$(cat "$work/id").img"
   install '/packages/*.deb'
@@ -170,10 +170,28 @@ test_c2_a_purge_deletes_no_directory_that_is_mounted_elsewhere() {
   inside mkdir -p /srv/a
   inside mount --bind /var/lib/mooring/volumes/a /srv/a
   for told in MOORING_PURGE= MOORING_PURGE=data; do
-    expect_match "what it says" "$(postrm mooring-plugin $told)" 'kept, for volumes in it are in use: /var/lib/mooring;'
+    expect_match "what it says" "$(postrm mooring-plugin $told)" 'kept, for volumes of it are in use: /var/lib/mooring;'
   done
   expect "what it holds" "$(inside cat /srv/a/f)" kept
   inside umount /srv/a
+  expect "what it says" "$(postrm mooring-plugin MOORING_PURGE=data)" ''
+  inside test ! -e /var/lib/mooring
+}
+
+# What is used lies elsewhere, and /var/lib/mooring says whose it is.
+test_c2b_a_purge_sees_volumes_of_other_pools() {
+  local id=vol-0123456789abcdef0123456789abcdef source
+  inside mkdir -p /var/lib/mooring/devices/disks "/srv/pool/$id" /srv/a
+  inside touch /srv/b
+  inside mknod /dev/purged b 240 200
+  inside sh -c "printf '/dev/purged\n\n' >/var/lib/mooring/devices/disks/$id && echo \"row $id of SQLite's\" >/var/lib/mooring/catalog.db"
+  expect_match "what it says of what nobody uses" "$(postrm mooring-plugin)" 'to delete them: rm -r '
+  for source in "-t tmpfs mooring:$id /srv/a" "--bind /srv/pool/$id /srv/a" "--bind /dev/purged /srv/b"; do
+    # shellcheck disable=SC2086 # words
+    inside mount $source
+    expect_match "what it says with $source" "$(postrm mooring-plugin MOORING_PURGE=data)" 'kept, for volumes of it are in use'
+    inside umount "${source##* }"
+  done
   expect "what it says" "$(postrm mooring-plugin MOORING_PURGE=data)" ''
   inside test ! -e /var/lib/mooring
 }
