@@ -27,6 +27,11 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   return grpc::CreateCustomChannel(GrpcTarget(options.socket_path), grpc::InsecureChannelCredentials(), arguments);
 }
 
+// A call that its deadline ended may seem, by this clock, to have ended a moment before.
+constexpr std::chrono::milliseconds kClockSlack{10};
+
+bool IsOver(const Client::Limit& limit) { return Client::Clock::now() + kClockSlack >= limit.deadline; }
+
 std::string Seconds(std::chrono::milliseconds time) {
   return fmt::format("{:g} s", static_cast<double>(time.count()) / 1000);
 }
@@ -47,10 +52,10 @@ absl::Status Client::Connect(Clock::time_point deadline) const {
     const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY) return absl::OkStatus();
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) {
-      return Unavailable(fmt::format("the connection failed although somebody listens at {}: is it {}?",
-                                     Quote(options_.socket_path), options_.server.socket));
+      return Unanswered(Unavailable(fmt::format("the connection failed although somebody listens at {}: is it {}?",
+                                                Quote(options_.socket_path), options_.server.socket)));
     }
-    if (!channel_->WaitForStateChange(state, deadline)) return absl::DeadlineExceededError("");
+    if (!channel_->WaitForStateChange(state, deadline)) return Unanswered(absl::DeadlineExceededError(""));
   }
 }
 
@@ -58,10 +63,11 @@ absl::Status Client::Finish(const std::string& call, const absl::Status& status,
   if (status.ok()) return status;
   const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   const std::string problem = lost ? SocketProblem(options_.socket_path, options_.server) : "";
-  if (!problem.empty()) return OfCall(Unavailable(problem), call);
-  if (absl::IsDeadlineExceeded(status)) {
+  if (!problem.empty()) return OfCall(Unanswered(Unavailable(problem)), call);
+  // A driver may say DEADLINE_EXCEEDED itself, of what it waits for.
+  if (absl::IsDeadlineExceeded(status) && (IsUnanswered(status) || IsOver(limit))) {
     const std::string message = fmt::format("no answer within {}; {} allows more", Seconds(limit.time), limit.flag);
-    return OfCall(absl::DeadlineExceededError(message), call);
+    return OfCall(Unanswered(absl::DeadlineExceededError(message)), call);
   }
   if (!status.message().empty()) return OfCall(status, call);
   const bool unserved = absl::IsUnimplemented(status);

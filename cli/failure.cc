@@ -12,6 +12,7 @@ namespace mooring::cli {
 namespace {
 
 constexpr char kCallPayload[] = "mooring/call";
+constexpr char kUnansweredPayload[] = "mooring/unanswered";
 
 }  // namespace
 
@@ -24,6 +25,13 @@ std::string CallOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kCallPayload);
   return payload ? std::string(*payload) : std::string();
 }
+
+absl::Status Unanswered(absl::Status status) {
+  status.SetPayload(kUnansweredPayload, absl::Cord());
+  return status;
+}
+
+bool IsUnanswered(const absl::Status& status) { return status.GetPayload(kUnansweredPayload).has_value(); }
 
 int ExitStatus(const absl::Status& status) {
   if (status.ok()) return kExitOk;

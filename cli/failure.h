@@ -18,6 +18,10 @@ absl::Status OfCall(absl::Status status, std::string_view rpc);
 // The call it answers, empty where it is none.
 std::string CallOf(const absl::Status& status);
 
+// `status`, marked: nobody was there, or said anything in time. Every other error of a call is what the driver said.
+absl::Status Unanswered(absl::Status status);
+bool IsUnanswered(const absl::Status& status);
+
 int ExitStatus(const absl::Status& status);
 
 // One line each. "NodePublishVolume: FAILED_PRECONDITION (9): message", fit for a terminal, and

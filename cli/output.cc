@@ -23,12 +23,17 @@ absl::Status Output::Flush() {
 }
 
 absl::Status Output::Show(const google::protobuf::Message& message, std::string_view text) {
-  if (!json_) {
-    out_ << text;
-    return absl::OkStatus();
-  }
+  if (!json_) return ShowLine(std::string(), text);
   MOORING_ASSIGN_OR_RETURN(const std::string json, MessageJson(message));
-  out_ << json << '\n';
+  return ShowLine(json, text);
+}
+
+absl::Status Output::ShowLine(const std::string& json, std::string_view text) {
+  if (json_) {
+    out_ << json << '\n';
+  } else {
+    out_ << text;
+  }
   return absl::OkStatus();
 }
 

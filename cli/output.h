@@ -30,6 +30,9 @@ class Output {
   // The message as JSON, or `text`, which is complete lines already fit for a terminal.
   absl::Status Show(const google::protobuf::Message& message, std::string_view text);
 
+  // The same with JSON that is one line already.
+  absl::Status ShowLine(const std::string& json, std::string_view text);
+
   // Several messages as members of one object; a null one is left out.
   using Member = std::pair<std::string_view, const google::protobuf::Message*>;
   absl::Status Show(std::initializer_list<Member> members, std::string_view text);

@@ -60,6 +60,7 @@ struct Arguments {
   std::int32_t max_entries = 0;
   std::string token;
   std::optional<Duration> wait;
+  bool liveness = false;
 };
 
 }  // namespace mooring::cli::csi_area

@@ -80,6 +80,8 @@ inline constexpr Flag kMaxResults{"--max-results", "N", "at most N ranges in one
                                   &Arguments::max_entries};
 inline constexpr Flag kWait{"--wait", "SECONDS", "ask again until it is ready; the socket may be missing so far",
                             &Arguments::wait};
+inline constexpr Flag kLiveness{"--liveness", "", "exit status 0 if the driver answers at all, whatever it says",
+                                &Arguments::liveness};
 
 inline const Flags kCapabilityFlags{&kAccess, &kBlock, &kFsType, &kMountFlag, &kMountGroup};
 inline const Flags kSecretFlags{&kSecretsFile, &kSecret};

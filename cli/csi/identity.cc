@@ -7,6 +7,7 @@
 
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
+#include "cli/failure.h"
 #include "cli/run.h"
 #include "cli/table.h"
 
@@ -85,19 +86,26 @@ absl::Status Info(Session& session) {
                              details.ToString());
 }
 
-// Asks again until the driver is ready or the time is up; what came last is the answer.
-absl::StatusOr<ProbeResponse> ProbeUntilReady(const Client& client, Duration wait) {
+// Whether asking again cannot tell more: the driver is ready, or does not know the call; or it has answered, where it
+// only has to be alive.
+bool IsFinal(const absl::StatusOr<ProbeResponse>& answer, bool liveness) {
+  if (answer.ok()) return liveness || IsReady(*answer);
+  return absl::IsUnimplemented(answer.status()) || (liveness && !IsUnanswered(answer.status()));
+}
+
+// Asks again until the answer is final or the time is up; what came last is the answer.
+absl::StatusOr<ProbeResponse> ProbeUntilFinal(const Client& client, Duration wait, bool liveness) {
   const Client::Limit limit{Client::Clock::now() + wait, wait, "--wait"};
   std::optional<absl::StatusOr<ProbeResponse>> last;
   for (;;) {
     absl::StatusOr<ProbeResponse> response =
         client.CallWhenServed<Identity>(&Identity::Stub::Probe, csi::v1::ProbeRequest(), limit);
-    if (response.ok() && IsReady(*response)) return response;
-    if (absl::IsUnimplemented(response.status())) return response;
+    if (IsFinal(response, liveness)) return response;
+    const bool cut_short = absl::IsDeadlineExceeded(response.status()) && IsUnanswered(response.status());
+    const bool over = Client::Clock::now() + kProbeInterval >= limit.deadline;
     // One that the end of the wait cut short says less than the answer before it.
-    if (last && absl::IsDeadlineExceeded(response.status())) return *last;
-    if (Client::Clock::now() + kProbeInterval >= limit.deadline) return response;
-    if (!absl::IsDeadlineExceeded(response.status())) last = response;
+    if (over) return cut_short && last ? *last : response;
+    if (!cut_short) last = response;
     std::this_thread::sleep_for(kProbeInterval);
   }
 }
@@ -106,12 +114,24 @@ absl::StatusOr<ProbeResponse> ProbeOnce(const Client& client) {
   return client.Call<Identity>(&Identity::Stub::Probe, csi::v1::ProbeRequest());
 }
 
+// A driver that says what it lacks is alive: to start it again would mend nothing.
+absl::Status ShowAlive(Session& session, const absl::StatusOr<ProbeResponse>& answer) {
+  if (answer.ok()) {
+    return session.output.Show(*answer, IsReady(*answer) ? "alive, ready\n" : "alive, not ready\n");
+  }
+  if (IsUnanswered(answer.status())) return answer.status();
+  return session.output.ShowLine(ToJson(answer.status()),
+                                 fmt::format("alive, not ready: {}\n", ToLine(answer.status())));
+}
+
 absl::Status Probe(Session& session) {
-  const std::optional<Duration>& wait = session.arguments.wait;
-  MOORING_ASSIGN_OR_RETURN(const ProbeResponse response,
-                           wait ? ProbeUntilReady(session.client, *wait) : ProbeOnce(session.client));
-  if (!IsReady(response)) session.exit_status = kExitFailed;
-  return session.output.Show(response, IsReady(response) ? "ready\n" : "not ready\n");
+  const Arguments& arguments = session.arguments;
+  const absl::StatusOr<ProbeResponse> answer =
+      arguments.wait ? ProbeUntilFinal(session.client, *arguments.wait, arguments.liveness) : ProbeOnce(session.client);
+  if (arguments.liveness) return ShowAlive(session, answer);
+  MOORING_RETURN_IF_ERROR(answer.status());
+  if (!IsReady(*answer)) session.exit_status = kExitFailed;
+  return session.output.Show(*answer, IsReady(*answer) ? "ready\n" : "not ready\n");
 }
 
 // A plugin may serve no node side at all; that is no failure of a command that asks what there is.
@@ -174,7 +194,7 @@ absl::Status Capabilities(Session& session) {
 Commands IdentityCommands() {
   return {
       {"info", "the driver's name and version, whether it is ready, what it serves", {}, {}, Info},
-      {"probe", "whether the driver is ready: exit status 0 or 1", {}, {&kWait}, Probe},
+      {"probe", "whether the driver is ready: exit status 0 or 1", {}, {&kWait, &kLiveness}, Probe},
       {"capabilities", "everything the driver says it can do", {}, {}, Capabilities},
   };
 }

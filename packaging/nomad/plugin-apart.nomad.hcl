@@ -16,8 +16,9 @@ variable "image" {
 }
 
 variable "state_dir" {
-  type    = string
-  default = "/var/lib/mooring"
+  type        = string
+  default     = "/var/lib/mooring"
+  description = "on the host: volumes and records. With a disk of its own not its mount point, but a directory in it"
 }
 
 job "mooring" {
@@ -51,6 +52,7 @@ job "mooring" {
           "--stop-timeout=20",
           "--user=mooring",
         ]
+        # With a disk for the volumes: a `mount` in place of this, as in plugin.nomad.hcl.
         volumes = ["${var.state_dir}:/var/lib/mooring"] # the same in both
       }
 
@@ -93,6 +95,7 @@ job "mooring" {
           "--stop-timeout=20",
           "--user=mooring",
         ]
+        # With a disk for the volumes: a `mount` in place of this, as in plugin.nomad.hcl.
         volumes = ["${var.state_dir}:/var/lib/mooring"]
       }
 

@@ -18,7 +18,7 @@ variable "image" {
 variable "state_dir" {
   type        = string
   default     = "/var/lib/mooring"
-  description = "on the host: volumes and records. Nothing else may be in it, and it outlives every version of this job"
+  description = "on the host: volumes and records. Nothing else may be in it, and it outlives every version of this job. With a disk of its own not its mount point, but a directory in it"
 }
 
 job "mooring" {
@@ -54,6 +54,13 @@ job "mooring" {
           "--stop-timeout=20",
           "--user=mooring", # the image's; the mount helper alone stays root
         ]
+        # With a disk for the volumes at /srv/disk: in place of this a directory in it, which is missing when the disk is. Of
+        # `volumes` Docker would make it; with this it starts no plugin, which would know of no volume and fill the node's disk:
+        #   mount {
+        #     type   = "bind"
+        #     source = "/srv/disk/mooring"
+        #     target = "/var/lib/mooring"
+        #   }
         volumes = ["${var.state_dir}:/var/lib/mooring"] # client.hcl: volumes.enabled. The right side is --state-dir
       }
 

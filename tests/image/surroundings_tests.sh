@@ -18,6 +18,7 @@ said_by_probe() { [[ $(csi probe 2>&1 || true) == *"$1"* ]]; }
 probe_says() {
   await "Probe says it" said_by_probe "$1"
   refused FAILED_PRECONDITION csi probe
+  csi probe --liveness
   expect "the lines of its log about it" "$(complaints | wc -l)" 1
   expect_match "its log" "$(complaints)" "$1"
   refused "$1" docker exec plugin mooring csi info
@@ -60,6 +61,16 @@ test_a_state_directory_that_cannot_be_written_to_is_said() {
   without_bind "$host/state:/var/lib/mooring"
   start_bad "${flags[@]}" -v "$host/state:/var/lib/mooring:ro"
   probe_says 'mount it writable'
+}
+
+# As docs/containers.md has it: a directory in the disk, which is missing when the disk is.
+test_a_state_directory_that_is_missing_with_its_disk_starts_nothing() {
+  local missing=$work/no-disk/mooring
+  refused 'bind source path does not exist' docker create \
+    --mount "type=bind,source=$missing,target=/var/lib/mooring" "$plugin_image"
+  refused 'no such file or directory' \
+    engine_run podman --rm -v "$missing:/var/lib/mooring" "$plugin_image" --version
+  [ ! -e "$missing" ] || fail "$missing was made"
 }
 
 test_a_dev_that_is_missing_is_said() {

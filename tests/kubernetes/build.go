@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 
 	snapshot "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	apps "k8s.io/api/apps/v1"
@@ -67,6 +69,48 @@ func build(directory string) ([]kubernetesObject, error) {
 		objects = append(objects, object)
 	}
 	return objects, nil
+}
+
+// buildWithAll gives `classic` with all components that are not in it yet: they get along with each other. It takes a
+// kustomization of its own, as users write one.
+func buildWithAll(directory string) ([]kubernetesObject, error) {
+	folder, err := os.MkdirTemp("", "mooring-kustomization.")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	there, err := relative(folder, directory)
+	if err != nil {
+		return nil, err
+	}
+	components, err := os.ReadDir(filepath.Join(directory, "components"))
+	text := fmt.Sprintf("resources: [%s/classic]\ncomponents:\n", there)
+	for _, component := range components {
+		if name := component.Name(); name != "registrar" && name != "resizer" {
+			text += fmt.Sprintf("  - %s/components/%s\n", there, name)
+		}
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return build(folder)
+}
+
+// relative gives the way from one directory to another, as kustomize goes it: it knows no absolute paths, and no links.
+func relative(from, to string) (string, error) {
+	to, err := filepath.Abs(to)
+	for _, path := range []*string{&from, &to} {
+		if err == nil {
+			*path, err = filepath.EvalSymlinks(*path)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return filepath.Rel(from, to)
 }
 
 // all gives the objects of one type.

@@ -46,20 +46,25 @@ func checkAll() {
 	if examples, err = build(filepath.Join(directory, "examples")); err != nil {
 		report("examples")("%v", err)
 	}
-	for _, name := range []string{"default", "one-node", "classic"} {
-		objects, err := build(filepath.Join(directory, name))
+	checkOne := func(name string, objects []kubernetesObject, err error) *cluster {
+		c := &cluster{objects: objects, plugin: plugin, fault: report(name)}
 		if err != nil {
-			report(name)("%v", err)
-			continue
+			c.fault("%v", err)
+			return c
 		}
-		check(&cluster{objects: objects, plugin: plugin, fault: report(name)})
+		check(c)
 		fmt.Printf("%s: %d objects\n", name, len(objects))
+		return c
 	}
-	// All that the examples name is in the fullest of them.
-	if objects, err := build(filepath.Join(directory, "one-node")); err == nil {
-		checkExamples(&cluster{objects: objects, plugin: plugin, fault: report("examples")}, examples)
-		fmt.Printf("examples: %d objects\n", len(examples))
+	for _, name := range []string{"default", "one-node", "classic", "snapshots"} {
+		objects, err := build(filepath.Join(directory, name))
+		checkNeeds(checkOne(name, objects, err), name == "snapshots")
 	}
+	// All that the examples name is in there.
+	objects, err := buildWithAll(directory)
+	everything := checkOne("all components", objects, err)
+	checkExamples(&cluster{objects: everything.objects, plugin: plugin, fault: report("examples")}, examples)
+	fmt.Printf("examples: %d objects\n", len(examples))
 	if faults > 0 {
 		os.Exit(1)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -42,6 +43,14 @@ func check(c *cluster) {
 	checkRights(c, sets[0])
 }
 
+// Snapshot classes are of types that a cluster has only where somebody has brought them: elsewhere the apply fails, and the
+// snapshotter does not start. So they are in the one folder that says so.
+func checkNeeds(c *cluster, snapshots bool) {
+	if found := len(all[*snapshot.VolumeSnapshotClass](c.objects)) > 0; found != snapshots {
+		c.fault("needs the snapshot CRDs: %v, not %v", found, snapshots)
+	}
+}
+
 // Two plugins on a node would share one socket and one state directory; and a stop takes its time.
 func checkRollout(c *cluster, set *apps.DaemonSet) {
 	for key, value := range set.Spec.Selector.MatchLabels {
@@ -73,17 +82,44 @@ func checkPlugin(c *cluster, pod *podFacts) {
 			c.fault("the plugin reads no variable %s", variable.Name)
 		}
 	}
-	for name, probe := range map[string]*core.Probe{"startup": container.StartupProbe, "liveness": container.LivenessProbe} {
-		if probe == nil || probe.Exec == nil || len(probe.Exec.Command) < 2 || probe.Exec.Command[0] != "mooring" {
-			c.fault("the plugin's %s probe is no command of mooring", name)
-		} else if err := c.plugin.hasCommand(probe.Exec.Command[1:]); err != nil {
+	checkProbes(c, pod)
+	checkMetrics(c, pod)
+	checkPluginPaths(c, pod, arguments)
+}
+
+// A probe that kubelet kills for may only ask whether the plugin answers: what it lacks, others have to mend.
+func checkProbes(c *cluster, pod *podFacts) {
+	plugin := pod.plugin
+	alive, ready := []string{"mooring", "csi", "probe", "--liveness"}, []string{"mooring", "csi", "probe"}
+	check := func(name string, probe *core.Probe, want []string) {
+		if probe == nil || probe.Exec == nil || !slices.Equal(probe.Exec.Command, want) {
+			c.fault("the plugin's %s probe is not %q", name, want)
+		} else if err := c.plugin.hasCommand(want[1:]); err != nil {
 			c.fault("%v", err)
 		}
 	}
-	if pod.env(container, "CSI_ENDPOINT") == "" {
+	check("liveness", plugin.LivenessProbe, alive)
+	check("readiness", plugin.ReadinessProbe, ready)
+	if plugin.StartupProbe != nil {
+		check("startup", plugin.StartupProbe, alive)
+	}
+	if pod.env(plugin, "CSI_ENDPOINT") == "" {
 		c.fault("the probes of the plugin need CSI_ENDPOINT")
 	}
-	checkPluginPaths(c, pod, arguments)
+}
+
+// Where the plugin serves metrics a port says so, which a PodMonitor names.
+func checkMetrics(c *cluster, pod *podFacts) {
+	listen := pod.env(pod.plugin, "MOORING_METRICS_LISTEN")
+	told := ""
+	for _, port := range pod.plugin.Ports {
+		if port.Name == "metrics" {
+			told = fmt.Sprintf(":%d", port.ContainerPort)
+		}
+	}
+	if listen != told {
+		c.fault("MOORING_METRICS_LISTEN is %q, and the port 'metrics' %q", listen, told)
+	}
 }
 
 // Kubelet, the plugin and the sidecars have to mean the same by a path.

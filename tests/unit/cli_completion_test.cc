@@ -78,6 +78,7 @@ TEST_F(CompletionTest, BashOffersCommandsFlagsValuesAndNames) {
   EXPECT_THAT(Offered("mooring plugin ''"), AllOf(HasSubstr("run "), HasSubstr("status "), Not(HasSubstr("create"))));
   EXPECT_EQ(Offered("mooring volume snapshot cr"), "create ");
   EXPECT_EQ(Offered("mooring watch --v"), "--volumes --verbose ");
+  EXPECT_EQ(Offered("mooring csi probe --l"), "--liveness ");
   EXPECT_THAT(Offered("mooring plugin run --"),
               AllOf(HasSubstr("--exec "), HasSubstr("--image "), HasSubstr("--engine "), Not(HasSubstr("--size "))));
   EXPECT_EQ(Offered("mooring volume create db --acc"), "--access ");

@@ -159,6 +159,56 @@ TEST_F(CsiAnswersTest, ProbeStopsWaitingInTime) {
   EXPECT_THAT(result.err, HasSubstr("there is no socket at"));
 }
 
+TEST_F(CsiAnswersTest, ProbeGoesOnWaitingAlthoughTheDriverRanOutOfTimeItself) {
+  ReplyReady(false);
+  auto result = std::async(std::launch::async, [this] { return Csi({"probe", "--wait", "20"}); });
+  const auto await_two_more = [this, &result] {
+    const std::size_t before = driver_.script().Requests<csi::v1::ProbeRequest>().size();
+    while (driver_.script().Requests<csi::v1::ProbeRequest>().size() < before + 2 &&
+           result.wait_for(std::chrono::milliseconds(10)) == std::future_status::timeout) {
+    }
+  };
+  await_two_more();
+  driver_.script().Fail<csi::v1::ProbeResponse>(grpc::StatusCode::DEADLINE_EXCEEDED, "its backend is slow");
+  await_two_more();
+  ReplyReady(true);
+  EXPECT_EQ(result.get().out, "ready\n");
+}
+
+TEST_F(CsiAnswersTest, ProbeForLivenessIsContentWithAnyAnswer) {
+  EXPECT_EQ(Csi({"probe", "--liveness"}).out, "alive, ready\n");
+  ReplyReady(false);
+  Result result = Csi({"probe", "--liveness", "--wait", "20"});
+  EXPECT_EQ(result.status, kExitOk);
+  EXPECT_EQ(result.out, "alive, not ready\n");
+  driver_.script().Fail<csi::v1::ProbeResponse>(grpc::StatusCode::FAILED_PRECONDITION, "no loop devices");
+  result = Csi({"probe", "--liveness", "--wait", "20"});
+  EXPECT_EQ(result.status, kExitOk);
+  EXPECT_EQ(result.out, "alive, not ready: Probe: FAILED_PRECONDITION (9): no loop devices\n");
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(Csi({"probe", "--liveness", "--json"}).out,
+            "{\"rpc\":\"Probe\",\"code\":9,\"code_name\":\"FAILED_PRECONDITION\",\"message\":\"no loop devices\"}\n");
+}
+
+// The codes that gRPC itself gives where nobody answers; here the driver does.
+TEST_F(CsiAnswersTest, ProbeForLivenessTellsTheDriversWordsFromTheTransports) {
+  for (const grpc::StatusCode code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::DEADLINE_EXCEEDED}) {
+    driver_.script().Fail<csi::v1::ProbeResponse>(code, "its backend is slow");
+    const Result result = Csi({"probe", "--liveness"});
+    EXPECT_EQ(result.status, kExitOk) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("its backend is slow"));
+  }
+  driver_.script().SetDelay(std::chrono::milliseconds(1000));
+  Result result = Csi({"probe", "--liveness", "--timeout", "0.2"});
+  EXPECT_EQ(result.status, kExitFailed);
+  EXPECT_THAT(result.err, HasSubstr("no answer within 0.2 s"));
+  driver_.Stop();
+  result = Csi({"probe", "--liveness"});
+  EXPECT_EQ(result.status, kExitFailed);
+  EXPECT_THAT(result.err, HasSubstr("there is no socket at"));
+  EXPECT_EQ(Csi({"probe", "--liveness", "--wait", "0.2"}).status, kExitFailed);
+}
+
 TEST_F(CsiAnswersTest, CapabilitiesAskOnlyForWhatIsServed) {
   csi::v1::NodeGetCapabilitiesResponse node;
   node.add_capabilities()->mutable_rpc()->set_type(csi::v1::NodeServiceCapability::RPC::STAGE_UNSTAGE_VOLUME);

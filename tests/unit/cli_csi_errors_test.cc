@@ -98,6 +98,11 @@ TEST_F(CsiErrorsTest, AProbeThatWaitsSaysHowLongAndWhichFlagAllowsMore) {
   EXPECT_THAT(impatient.err, HasSubstr("no answer within 0.4 s; --wait allows more\n")) << "the last of two calls";
 }
 
+TEST_F(CsiErrorsTest, ADeadlineThatTheDriverSpeaksOfIsToldInItsWords) {
+  driver_.script().Fail<csi::v1::DeleteVolumeResponse>(grpc::StatusCode::DEADLINE_EXCEEDED, "the backend is slow");
+  EXPECT_EQ(Csi({"delete", "v"}).err, "mooring: DeleteVolume: DEADLINE_EXCEEDED (4): the backend is slow\n");
+}
+
 // A socket that is bound; what happens to those who connect is the test's business.
 UniqueFd BoundSocket(const std::string& path) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -129,6 +134,7 @@ TEST_F(CsiErrorsTest, ADriverThatTakesNoConnectionRunsIntoTheTimeout) {
   ASSERT_EQ(::listen(fd.get(), 16), 0);
   EXPECT_THAT(Mooring({"csi", "info", "--endpoint", path, "--timeout", "0.3"}).err,
               HasSubstr("DEADLINE_EXCEEDED (4): no answer within 0.3 s"));
+  EXPECT_EQ(Mooring({"csi", "probe", "--liveness", "--endpoint", path, "--timeout", "0.3"}).status, kExitFailed);
 }
 
 TEST_F(CsiErrorsTest, SomethingElseThanADriverIsToldSo) {
@@ -144,6 +150,7 @@ TEST_F(CsiErrorsTest, SomethingElseThanADriverIsToldSo) {
     }
   });
   EXPECT_THAT(Mooring({"csi", "info", "--endpoint", path}).err, HasSubstr("is it a CSI driver's socket?"));
+  EXPECT_EQ(Mooring({"csi", "probe", "--liveness", "--endpoint", path}).status, kExitFailed);
   ::shutdown(fd.get(), SHUT_RDWR);
   hangs_up.join();
 }
