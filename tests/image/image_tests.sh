@@ -120,26 +120,30 @@ memory() {
   done | awk '{ sum += $1 } END { print sum }'
 }
 
-# are_waiting NUMBER: more than so many processes wait for each processor.
-are_waiting() { awk -v processors="$(nproc)" -v number="$1" '{ exit !($1 > number * processors) }' /proc/loadavg; }
+# The milliseconds that a container takes here which does nothing, from the command to its end.
+time_of_another() {
+  local begun
+  begun=$(date +%s%3N)
+  docker run --rm --network none "$plugin_image" --version >/dev/null
+  echo $(($(date +%s%3N) - begun))
+}
 
-# The median of seven starts. Others may use the machine, too: then one start has to be undisturbed. With many others none is,
-# and time says nothing.
+median() { printf '%s\n' "$@" | sort -n | sed -n "$((($# + 1) / 2))p"; }
+
+# Where the machine is slow, or others use it, containers of any kind take their time: then this one is held to a share of theirs.
 test_it_serves_within_100_ms_of_its_start() {
-  local time judged times=()
+  local times=() others=() time other
   use_host start
-  for ((time = 0; time < 7; time++)); do
-    [ "$time" -eq 0 ] || stop_plugin docker plugin
+  while [ ${#times[@]} -lt 7 ]; do
+    others+=("$(time_of_another)")
     start_plugin docker plugin "$plugin_image" "${flags[@]}"
     await_plugin "$socket"
     times+=("$(start_time)")
+    stop_plugin docker plugin
   done
-  mapfile -t times < <(printf '%s\n' "${times[@]}" | sort -n)
-  judged=${times[3]}
-  if are_waiting 1; then judged=${times[0]}; fi
-  [ "$judged" -le 100 ] || are_waiting 2 || fail "ready so many ms after its start: ${times[*]}"
-  figure "start to ready: ${times[3]} ms, at best ${times[0]} ms"
-  stop_plugin docker plugin
+  time=$(median "${times[@]}") other=$(median "${others[@]}")
+  figure "start to ready: $time ms; a container that does nothing, from the command to its end: $other ms (${times[*]}; ${others[*]})"
+  [ "$time" -le 100 ] || [ "$time" -le $((other / 3)) ] || fail "ready so many ms after its start: ${times[*]}"
 }
 
 says_ready() { docker logs plugin 2>&1 | grep -q ' ready$'; }
