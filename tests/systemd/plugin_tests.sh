@@ -109,6 +109,20 @@ test_p6_volumes_stay_over_a_restart_and_a_kill() {
   expect "what is mounted" "$(inside findmnt -n -l -o TARGET | grep /srv/ || true)" ''
 }
 
+# On the loopback, and by a user without privileges.
+test_p6b_metrics_are_served_under_its_restrictions() {
+  local address id
+  echo 'MOORING_METRICS_LISTEN=127.0.0.1:0' | inside tee -a /etc/default/mooring-plugin >/dev/null
+  inside systemctl restart mooring-plugin.service
+  await "it is ready" csi probe
+  id=$(id_of measured --size 16MiB)
+  address=$(inside sed -n 's/.* serving metrics address=//p' /mooring-plugin.log | tail -n 1)
+  expect "the volumes that are told" \
+    "$(curl -sS "http://$address/metrics" | sed -nE 's/^mooring_plugin_volumes\{.*state="ready"\} //p')" 1
+  csi delete "$id"
+  inside sed -i /MOORING_METRICS_LISTEN=127.0.0.1:0/d /etc/default/mooring-plugin
+}
+
 # Below the mount point it would find no volume, and begin anew.
 test_p7_it_waits_for_the_filesystem_of_its_state() {
   inside systemctl stop mooring-plugin.service
