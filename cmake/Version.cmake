@@ -13,6 +13,13 @@ if(commit_line STREQUAL "" AND GIT_FOUND AND EXISTS ${PROJECT_SOURCE_DIR}/.git) 
                   OUTPUT_VARIABLE commit_line OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   execute_process(COMMAND ${git} diff --quiet HEAD -- WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
                   ERROR_QUIET RESULT_VARIABLE changed)
+  # A line comes to this with each commit, checkout and rebase: then a build asks again.
+  execute_process(COMMAND ${git} rev-parse --git-path logs/HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+                  OUTPUT_VARIABLE head_log OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  get_filename_component(head_log "${head_log}" ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})
+  if(EXISTS "${head_log}" AND NOT IS_DIRECTORY "${head_log}")
+    set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${head_log}")
+  endif()
 elseif(commit_line STREQUAL "")
   file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/commit commit_line LIMIT_COUNT 1)
 endif()

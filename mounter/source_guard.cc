@@ -82,13 +82,11 @@ absl::Status SourceGuard::MakeTasks(const UniqueFd& source, const std::string& p
       std::find(volume_directories_.begin(), volume_directories_.end(), above) != volume_directories_.end();
   if (!in_pool) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(source, path));
-  if ((status.stx_mode & S_ISVTX) == 0) return absl::OkStatus();
-  struct stat pool = {};
-  if (::stat(above.c_str(), &pool) != 0) return absl::OkStatus();
-  if (pool.st_uid != status.stx_uid || !IsVolumeDirectory(source, status)) return absl::OkStatus();
+  const mode_t mode = status.stx_mode & 07777 & ~static_cast<mode_t>(S_ISGID);  // which the pool may give to all in it
+  if (mode != kNeverStaged || !IsVolumeDirectory(source, status)) return absl::OkStatus();
   const std::string handle = fmt::format("/proc/self/fd/{}", source.get());  // no fchmod(2) of what is open as a path
-  const bool is_ours = status.stx_uid == ::geteuid();
-  if ((is_ours || ::fchownat(source.get(), "", ::geteuid(), ::getegid(), AT_EMPTY_PATH) == 0) &&
+  // The mode last: until then the next call begins anew.
+  if (::fchownat(source.get(), "", ::geteuid(), ::getegid(), AT_EMPTY_PATH) == 0 &&
       ::chmod(handle.c_str(), 0755) == 0) {
     return absl::OkStatus();
   }

@@ -16,6 +16,10 @@
 
 namespace mooring {
 
+// The mode of a directory volume that a plugin made which is not root: it can change neither mode nor owner, and with
+// these bits alone no task would leave its directory.
+inline constexpr mode_t kNeverStaged = S_ISVTX;
+
 class SourceGuard final : public SourcePolicy {
  public:
   // As in Allowance: directories of backing files, what the labels of our loop devices and the sources of our tmpfs
@@ -31,8 +35,8 @@ class SourceGuard final : public SourcePolicy {
   // directory volume; or such a directory itself.
   absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const override;
 
-  // A new directory volume, which has the sticky bit (plugin/directory_backend.cc) and belongs to whom its pool belongs
-  // to, becomes root's, 0755. Later it is its tasks' to give to whom they like.
+  // A directory volume that is kNeverStaged becomes root's, 0755. Later it is its tasks' to give to whom they like,
+  // with whatever mode.
   absl::Status MakeTasks(const UniqueFd& source, const std::string& path) const override;
 
   // A regular file below a directory of sources, or such a device.

@@ -36,8 +36,8 @@ std::string IdOf(const std::string& name, std::string_view suffix) {
 
 }  // namespace
 
-DirectoryBackend::DirectoryBackend(std::string directory, Mounts& mounts, Contents& contents)
-    : directory_(std::move(directory)), mounts_(mounts), contents_(contents) {}
+DirectoryBackend::DirectoryBackend(std::string directory, Mounts& mounts, Contents& contents, mode_t new_mode)
+    : directory_(std::move(directory)), mounts_(mounts), contents_(contents), new_mode_(new_mode) {}
 
 absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
   if (!IsVolumeId(draft.id)) return Internal(fmt::format("{} is no id of a volume", Quote(draft.id)));
@@ -45,9 +45,9 @@ absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
   MOORING_RETURN_IF_ERROR(CheckSpaceIn(directory_, draft.bytes));
   const std::string path = PathOf(draft.id), making = path + std::string(kMaking);
   // An older one is empty: nobody was told of it.
-  // What root does not make itself the mount helper makes root's, once: mounter/source_guard.h.
-  const mode_t mode = ::geteuid() == 0 ? 0755 : 0755 | S_ISVTX;
-  if (::mkdir(making.c_str(), mode) != 0 && errno != EEXIST) return ErrnoStatus(errno, "create the directory", making);
+  if (::mkdir(making.c_str(), new_mode_) != 0 && errno != EEXIST) {
+    return ErrnoStatus(errno, "create the directory", making);
+  }
   if (::renameat2(AT_FDCWD, making.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
     const absl::Status failed = ErrnoStatus(errno, "create the directory", path);
     ::rmdir(making.c_str());

@@ -8,6 +8,8 @@
 #ifndef MOORING_PLUGIN_DIRECTORY_BACKEND_H_
 #define MOORING_PLUGIN_DIRECTORY_BACKEND_H_
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -18,8 +20,8 @@ namespace mooring {
 
 class DirectoryBackend final : public Backend {
  public:
-  // `directory` is absolute, real, and there.
-  DirectoryBackend(std::string directory, Mounts& mounts, Contents& contents);
+  // `directory` is absolute, real, and there. New volumes have that mode: mounter/source_guard.h.
+  DirectoryBackend(std::string directory, Mounts& mounts, Contents& contents, mode_t new_mode = 0755);
 
   // OUT_OF_RANGE: larger than the filesystem has left. A failure leaves no directory.
   absl::Status Create(const VolumeDraft& draft) override;
@@ -38,6 +40,7 @@ class DirectoryBackend final : public Backend {
   const std::string directory_;
   Mounts& mounts_;
   Contents& contents_;
+  const mode_t new_mode_;
 };
 
 }  // namespace mooring

@@ -174,12 +174,16 @@ absl::StatusOr<Handover> Handover::Begin(const RealDirectory& state_dir, const R
   return handover;
 }
 
-// Between the two locks somebody may have had it who begins as another user.
+// Between the two locks somebody may have had it who begins as another user; whose it is now, only a lock says for
+// sure.
 absl::Status Handover::Keep() const {
   if (::geteuid() != 0) return absl::OkStatus();
   const auto mine = [this]() -> absl::Status {
-    MOORING_ASSIGN_OR_RETURN(const uid_t owner, OwnerOf(state_dir_->get(), "of this plugin"));
-    if (Locked(state_dir_->get(), LOCK_SH) && owner == user_.uid) return absl::OkStatus();
+    if (Locked(state_dir_->get(), LOCK_SH)) {
+      MOORING_ASSIGN_OR_RETURN(const uid_t owner, OwnerOf(state_dir_->get(), "of this plugin"));
+      if (owner == user_.uid) return absl::OkStatus();
+      ::flock(state_dir_->get(), LOCK_UN);
+    }
     return FailedPrecondition("another process began to work with the state directory at this moment");
   };
   return WithPatience(mine);

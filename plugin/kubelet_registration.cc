@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <functional>
+#include <system_error>
 #include <utility>
 
 #include "base/endpoint.h"
@@ -127,7 +128,6 @@ absl::Status KubeletRegistration::CheckMayBind() const {
   const int error = TryBind(hidden_path_);
   if (error == 0) return absl::OkStatus();
   const absl::Status failed = ErrnoStatus(error, "make a socket for kubelet in", settings_.directory);
-  if (error == ENOENT) return failed;
   const std::optional<File> now = Look(settings_.directory);
   const bool replaced = now && directory_ && (now->device != directory_->device || now->inode != directory_->inode);
   if (error == EACCES && replaced) {
@@ -135,17 +135,29 @@ absl::Status KubeletRegistration::CheckMayBind() const {
                               ": it is another directory than at the start, to which the plugin has confined itself: "
                               "restart the plugin");
   }
+  if (error == EROFS) return FailedPrecondition(Message(failed) + ": bind it writable into the plugin's container");
+  if (error != EACCES && error != EPERM) return failed;
   return FailedPrecondition(fmt::format(
-      "{}: the plugin works as user {}:{} without capabilities: let that user write there, or leave the registration "
-      "to a registrar beside it, without --kubelet-registration-dir",
+      "{}: the plugin works as user {}:{}: let that user write there, or leave the registration to a registrar beside "
+      "it, without --kubelet-registration-dir",
       Message(failed), ::geteuid(), ::getegid()));
+}
+
+absl::Status KubeletRegistration::Start() {
+  try {
+    thread_ = std::thread(&KubeletRegistration::Run, this);
+  } catch (const std::system_error& error) {
+    return ErrnoStatus(error.code().value(), "start the thread that registers with kubelet");
+  }
+  return absl::OkStatus();
 }
 
 void KubeletRegistration::Announce() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (withdrawn_ || thread_.joinable()) return;
+  if (announced_) return;
+  announced_ = true;
   offer_at_ = Clock::now();
-  thread_ = std::thread(&KubeletRegistration::Run, this);
+  changed_.notify_all();
 }
 
 // What others have put there meanwhile is theirs to remove. Called again it finds nothing of its own: once ours is gone
@@ -164,6 +176,7 @@ void KubeletRegistration::Withdraw() {
 
 void KubeletRegistration::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return announced_ || withdrawn_; });
   while (!withdrawn_) {
     if (offer_at_ == kNever) LookAfterSocket();
     if (offer_at_ <= Clock::now()) {

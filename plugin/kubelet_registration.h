@@ -2,6 +2,8 @@
 //
 //   CheckSockets  nobody serves there. The socket of a predecessor that was killed stays until it is replaced: kubelet
 //        │        has that one registered still, and calls our endpoint. Any other that comes later is somebody else's
+//   Start         a thread that waits
+//        │
 //   Announce      a socket bound as DIR/.DRIVER-reg.sock, which kubelet's watcher passes over for its dot, becomes
 //        │ ▲      DIR/DRIVER-reg.sock by rename(2): to the watcher that is a new file, and it is one that listens
 //        ▼ │ refused, or the file is gone
@@ -56,8 +58,9 @@ class KubeletRegistration {
   // somebody serves, it is no socket, or none can be made; NOT_FOUND: the directory is missing.
   absl::Status CheckSockets();
 
-  void Announce();  // once, when the plugin is ready; in the background, until it is done or withdrawn
-  void Withdraw();  // for good; a socket that others have put there meanwhile is left alone
+  absl::Status Start();  // the thread that does all the rest; once. RESOURCE_EXHAUSTED: there is none to be had
+  void Announce();       // when the plugin is ready; in the background, until it is done or withdrawn
+  void Withdraw();       // for good; a socket that others have put there meanwhile is left alone
 
  private:
   class Service;
@@ -99,6 +102,7 @@ class KubeletRegistration {
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  bool announced_ = false;
   bool withdrawn_ = false;
   Clock::time_point offer_at_ = kNever;
   std::chrono::milliseconds wait_;  // until the next offer, if this one fails

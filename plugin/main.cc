@@ -106,11 +106,12 @@ absl::Status CheckMayRegister(const mooring::Config& config) {
   const int error =
       mooring::ErrnoAs(config.user, [&] { return ::access(directory.c_str(), W_OK | X_OK) == 0 ? 0 : errno; });
   if (error == 0) return absl::OkStatus();
-  const std::string failed = mooring::Message(mooring::ErrnoStatus(error, "register with kubelet in", directory));
+  const absl::Status failed = mooring::ErrnoStatus(error, "register with kubelet in", directory);
+  if (error != EACCES && error != EPERM) return failed;
   return mooring::FailedPrecondition(
       fmt::format("{}: user {}:{} may not write there: start the plugin without --user, or leave that to a registrar "
                   "beside it",
-                  failed, config.user.uid, config.user.gid));
+                  mooring::Message(failed), config.user.uid, config.user.gid));
 }
 
 void DecideSharedRoots(mooring::Config& config) {
@@ -123,8 +124,11 @@ int Run(const mooring::Config& asked) {
   const sigset_t signals = BlockStopSignals();
   mooring::RaiseOpenFileLimit();
   ::umask(022);  // what is to be private is made so; a directory that is a volume is for its tasks
-  // Before anything changes hands: what another plugin works with must not be taken from it.
-  if (const absl::Status free = mooring::Handover::CheckNotServed(asked.socket_path); !free.ok()) return Fail(free);
+  // Before anything changes hands: what another plugin works with must not be taken from it, and what
+  // is given away must be for somebody whom this process may become.
+  absl::Status may_begin = mooring::CheckMayBecome(asked.user);
+  if (may_begin.ok()) may_begin = mooring::Handover::CheckNotServed(asked.socket_path);
+  if (!may_begin.ok()) return Fail(may_begin);
   absl::StatusOr<Prepared> prepared = PrepareOrWait(asked, signals);
   if (absl::IsCancelled(prepared.status())) return 0;
   if (absl::IsUnknown(prepared.status())) return 1;  // what to say was said

@@ -20,6 +20,11 @@ absl::Status NodeVolumes::ExpandWithoutDevice(const NodeVolume& volume, const st
   return mounter_.Change({.target = path, .options = MemoryOptions(volume.bytes)});
 }
 
+absl::Status NodeVolumes::CheckIsAt(const std::string& volume_id, const std::string& path) {
+  MOORING_RETURN_IF_ERROR(source_.Find(volume_id).status());
+  return FindVolumeAt(volume_id, path).status();
+}
+
 absl::StatusOr<std::uint64_t> NodeVolumes::Expand(const ExpandSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(spec.volume_id, spec.volume_path, call));
   MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(spec.volume_id));

@@ -172,6 +172,7 @@ absl::StatusOr<csi::v1::NodeExpandVolumeResponse> NodeService::Expand(const csi:
                                                                       const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const ExpandSpec spec, ParseNodeExpand(request));
   if (identity_.grow != nullptr && spec.required_bytes != 0) {
+    MOORING_RETURN_IF_ERROR(volumes_.CheckIsAt(spec.volume_id, spec.volume_path));  // it never shrinks again
     const SizeRange range = {.required = spec.required_bytes, .limit = spec.limit_bytes};
     MOORING_RETURN_IF_ERROR(identity_.grow({spec.volume_id, range}, call));
   }

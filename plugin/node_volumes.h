@@ -107,6 +107,7 @@ class NodeVolumes {
 
   absl::StatusOr<VolumeStats> Stats(const std::string& volume_id, const std::string& volume_path);
   absl::StatusOr<std::uint64_t> Expand(const ExpandSpec& spec, const Call& call);  // the capacity in bytes
+  absl::Status CheckIsAt(const std::string& volume_id, const std::string& path);  // NOT_FOUND: no such volume, or there
 
   // For a change of the volume's settings, under its lock: all its devices and mounts here get them at once. Mounts in
   // other namespaces are copies with flags of their own.

@@ -49,6 +49,31 @@ absl::StatusOr<gid_t> GroupIn(const std::string& text, const std::string& word) 
   return entry->gr_gid;
 }
 
+bool StaysAsItIs(const RunAs& user) { return user.is_root() || user.uid == ::geteuid(); }
+
+int ErrnoOfBecoming(const RunAs& user) {
+  if (StaysAsItIs(user)) return 0;
+  const bool done = ::setgroups(0, nullptr) == 0 && ::setresgid(user.gid, user.gid, user.gid) == 0 &&
+                    ::setresuid(user.uid, user.uid, user.uid) == 0;
+  return done ? 0 : errno;
+}
+
+absl::Status AsStatus(int error, const RunAs& user) {
+  if (error == 0) return absl::OkStatus();
+  return ErrnoStatus(error, fmt::format("become user {}:{} (start the plugin as root, with CAP_SETUID and CAP_SETGID)",
+                                        user.uid, user.gid));
+}
+
+int ErrnoInChild(const std::function<int()>& work) {
+  const pid_t child = ::fork();
+  if (child < 0) return errno;
+  if (child == 0) ::_exit(work());
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+}
+
 }  // namespace
 
 absl::StatusOr<RunAs> ParseRunAs(const std::string& text) {
@@ -64,23 +89,18 @@ absl::StatusOr<RunAs> ParseRunAs(const std::string& text) {
   return user;
 }
 
-absl::Status Become(const RunAs& user) {
-  if (user.is_root() || user.uid == ::geteuid()) return absl::OkStatus();
-  const bool done = ::setgroups(0, nullptr) == 0 && ::setresgid(user.gid, user.gid, user.gid) == 0 &&
-                    ::setresuid(user.uid, user.uid, user.uid) == 0;
-  if (done) return absl::OkStatus();
-  return ErrnoStatus(errno, fmt::format("become user {}:{} (start the plugin as root, with CAP_SETUID and CAP_SETGID)",
-                                        user.uid, user.gid));
+absl::Status Become(const RunAs& user) { return AsStatus(ErrnoOfBecoming(user), user); }
+
+absl::Status CheckMayBecome(const RunAs& user) {
+  if (StaysAsItIs(user)) return absl::OkStatus();
+  return AsStatus(ErrnoInChild([&user] { return ErrnoOfBecoming(user); }), user);
 }
 
 int ErrnoAs(const RunAs& user, const std::function<int()>& work) {
-  const pid_t child = ::fork();
-  if (child < 0) return errno;
-  if (child == 0) ::_exit(Become(user).ok() ? work() : EPERM);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+  return ErrnoInChild([&] {
+    const int error = ErrnoOfBecoming(user);
+    return error == 0 ? work() : error;
+  });
 }
 
 }  // namespace mooring

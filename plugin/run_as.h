@@ -25,7 +25,10 @@ absl::StatusOr<RunAs> ParseRunAs(const std::string& text);
 // For good, of this process: no groups but its own, and no way back. Called while there is one thread.
 absl::Status Become(const RunAs& user);
 
-// What `work` gives to that user, as an errno; found out in a child of this process.
+// Whether it would work; tried in a child of this process.
+absl::Status CheckMayBecome(const RunAs& user);
+
+// What `work` gives to that user, whom this process may become, as an errno; likewise.
 int ErrnoAs(const RunAs& user, const std::function<int()>& work);
 
 }  // namespace mooring

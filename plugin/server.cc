@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -19,6 +20,7 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "metrics/scrape_server.h"
+#include "mounter/source_guard.h"
 #include "plugin/catalog_store.h"
 #include "plugin/controller_service.h"
 #include "plugin/device_backend.h"
@@ -48,7 +50,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kReconcileAgain{5};
+constexpr std::chrono::seconds kLookAgain{5};
 constexpr std::chrono::milliseconds kLastAnswers{500};
 constexpr std::chrono::seconds kReconcilePatience{2};  // it begins anew at the next start: nobody waits for its answer
 
@@ -72,12 +74,17 @@ absl::Status StillUnderWay(const std::vector<std::string>& left, std::chrono::se
       fmt::format("still under way after {} s: {}{}", patience.count(), fmt::join(left, ", "), running));
 }
 
+// What root does not make itself the mount helper makes root's, once.
+mode_t NewDirectoryMode(const Config& config) {
+  return config.mounter == MounterKind::kHelper && ::geteuid() != 0 ? kNeverStaged : 0755;
+}
+
 std::unique_ptr<Backend> MakeBackend(const PoolConfig& pool, const Config& config, Mounter& mounter) {
   switch (pool.kind) {
     case BackendKind::kImage:
       return std::make_unique<ImageBackend>(pool.path, mounter, mounter);
     case BackendKind::kDirectory:
-      return std::make_unique<DirectoryBackend>(pool.path, mounter, mounter);
+      return std::make_unique<DirectoryBackend>(pool.path, mounter, mounter, NewDirectoryMode(config));
     case BackendKind::kTmpfs:
       return std::make_unique<TmpfsBackend>(fmt::format("{}/memory/{}", config.state_dir, pool.name), pool.bytes,
                                             mounter);
@@ -151,6 +158,9 @@ struct PluginServer::Parts {
   absl::Status Health();  // of what only others can mend
   absl::Status Reconcile();
   void ReconcileUntilDone();
+  void AnnounceOnceHealthy();
+  void BeginInBackground();
+  bool StopsWithin(std::chrono::seconds time);
   bool AwaitReconciler(Clock::time_point deadline);  // false: it is at work still
   void End();
 
@@ -222,7 +232,7 @@ absl::Status PluginServer::Parts::Listen(const Config& config) {
   if (serves_node) builder.RegisterService(&node_service);
   builder.RegisterCallbackGenericService(&unknown_calls);
   MOORING_ASSIGN_OR_RETURN(server, mooring::Listen(config, builder));
-  return absl::OkStatus();
+  return kubelet ? kubelet->Start() : absl::OkStatus();  // whose thread is confined as the others are
 }
 
 absl::Status PluginServer::Parts::Health() {
@@ -240,25 +250,45 @@ absl::Status PluginServer::Parts::Reconcile() {
   return Annotate(ephemeral_volumes.Reconcile(), "reconcile the ephemeral volumes");
 }
 
+void PluginServer::Parts::BeginInBackground() {
+  ReconcileUntilDone();
+  if (kubelet && readiness.Now().ok()) AnnounceOnceHealthy();
+  ReleaseWhatTheStartUsed();
+  const std::lock_guard<std::mutex> lock(mutex);
+  reconciler_ended = true;
+  changed.notify_all();
+}
+
 void PluginServer::Parts::ReconcileUntilDone() {
   for (;;) {
     const absl::Status status = Reconcile();
     surroundings.Check().IgnoreError();  // which says in the log what Probe is going to say
     if (status.ok()) {
       log::Info("ready");
-      if (kubelet) kubelet->Announce();  // not before: kubelet would have pods wait for us
     } else {
       log::Error("cannot serve yet", {{"cause", Message(status)}});
     }
     // What is UNAVAILABLE means "starting" to those who wait.
     readiness.Set(absl::IsUnavailable(status) ? WithCode(absl::StatusCode::kInternal, status) : status);
-    std::unique_lock<std::mutex> lock(mutex);
-    if (!status.ok() && !changed.wait_for(lock, kReconcileAgain, [this] { return stopping; })) continue;
-    reconciler_ended = true;
-    changed.notify_all();
-    ReleaseWhatTheStartUsed();
-    return;
+    if (status.ok() || StopsWithin(kLookAgain)) return;
   }
+}
+
+// Not before: kubelet would have pods wait for us. And kubelet never calls Probe, nor looks whether something is
+// mounted at a target: where mounts do not come out, pods would write into the bare directories of the host.
+void PluginServer::Parts::AnnounceOnceHealthy() {
+  bool told = false;
+  for (absl::Status health = Health(); !health.ok(); health = Health()) {
+    if (!told) log::Warning("not offered to kubelet while something is missing", {{"cause", Message(health)}});
+    told = true;
+    if (StopsWithin(kLookAgain)) return;
+  }
+  kubelet->Announce();
+}
+
+bool PluginServer::Parts::StopsWithin(std::chrono::seconds time) {
+  std::unique_lock<std::mutex> lock(mutex);
+  return changed.wait_for(lock, time, [this] { return stopping; });
 }
 
 bool PluginServer::Parts::AwaitReconciler(Clock::time_point deadline) {
@@ -298,7 +328,7 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
                         {"node", config.node_id},
                         {"socket", config.socket_path},
                         {"state", config.state_dir}});
-  parts->reconciler = std::thread(&Parts::ReconcileUntilDone, parts.get());
+  parts->reconciler = std::thread(&Parts::BeginInBackground, parts.get());
   return std::unique_ptr<PluginServer>(new PluginServer(std::move(parts)));
 }
 

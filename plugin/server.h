@@ -1,6 +1,7 @@
 // The plugin as a whole: its state, its volumes, its services on a socket. main() wires it to the process.
 //
-//   readiness ◀── reconciler thread (catalog, then node), again every few seconds until it succeeds
+//   readiness ◀── reconciler thread (catalog, then node), again every few seconds until it succeeds; then, as long as
+//                 something is missing around the plugin, until kubelet may be told of it
 //   services ──▶ rpc ──▶ VolumeCatalog ──▶ CatalogStore (state_dir/catalog.db), Pools, a Backend each
 //                   ├──▶ SnapshotCatalog ─▶ SnapshotStore (the same file), Pools
 //                   └──▶ NodeVolumes ────▶ NodeStore (state_dir/node.db), Mounter

@@ -58,8 +58,8 @@ absl::Status CheckWritableTo(const RunAs& user, const std::string& path, std::st
 
 absl::Status Own(const RealDirectory& directory, std::string_view what, Holding holding,
                  const std::vector<std::string>& pools, const Handover& handover) {
+  MOORING_RETURN_IF_ERROR(handover.CheckMayGive(directory, holding, pools));  // before a mode changes
   MOORING_RETURN_IF_ERROR(CheckOwnDirectory(directory, what, handover));
-  MOORING_RETURN_IF_ERROR(handover.CheckMayGive(directory, holding, pools));
   MOORING_RETURN_IF_ERROR(handover.Give(directory, holding));
   return CheckWritableTo(handover.user(), directory.path, what);
 }

@@ -18,6 +18,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class KubeletRegistration : public RegisteredKubelet {
  protected:
@@ -177,6 +178,16 @@ TEST_F(KubeletRegistration, ADirectoryThatWasReplacedIsTold) {
 TEST_F(KubeletRegistration, ADirectoryThatIsMissingIsNamed) {
   const std::string missing = dir() / "missing/plugins_registry";
   EXPECT_THAT(Refusal({"--kubelet-registration-dir", missing}), HasSubstr(missing));
+}
+
+TEST_F(KubeletRegistration, ADirectoryThatIsReadOnlyIsNoMatterOfTheUser) {
+  const std::string registry = MakeDirectories("other/plugins_registry");
+  MountTmpfs(registry);
+  ASSERT_EQ(Shell("mount -o remount,ro " + registry), 0);
+  EXPECT_THAT(
+      Refusal({"--kubelet-registration-dir", registry}),
+      AllOf(HasSubstr("make a socket for kubelet in '" + registry + "': Read-only file system: bind it writable"),
+            Not(HasSubstr("let that user"))));
 }
 
 TEST_F(KubeletRegistration, TheConfinedPluginMakesNothingButSocketsThere) {

@@ -123,6 +123,8 @@ TEST_F(Kubelet, K14_ExpandOnTheNodeAlone) {
     const std::string staging = GlobalMount(id), target = PodTarget("uid-" + id, "pvc-1");
     ASSERT_OK(driver().Stage(id, staging, capability));
     ASSERT_OK(driver().Publish(id, staging, target, capability));
+    ExpectRefused([&] { return driver().NodeExpand(id, dir() / "elsewhere", 2 * kXfsBytes); }, Code::kNotFound,
+                  "is not at");
     for (int i = 0; i < 2; ++i) {
       const auto answer = driver().NodeExpand(id, target, 2 * kXfsBytes);
       ASSERT_OK(answer);

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <sstream>
+#include <thread>
 
 #include "tests/rpc/helper_processes.h"
 #include "tests/rpc/rpc_test.h"
@@ -221,6 +222,30 @@ TEST_F(SharedRoots, ThatArePrivateInANamespaceOfItsOwnAreToldUntilTheyAreShared)
   EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "the mount at '" + dir().path() + "' that it lies on is"));
   ASSERT_EQ(InItsNamespace("mount --make-shared " + dir().path()), 0);
   ExpectHeals();
+}
+
+// It never calls Probe, nor looks whether something is mounted at a target.
+TEST_F(SharedRoots, ThatArePrivateKubeletIsNotOfferedThePlugin) {
+  const std::string registry = MakeDirectories("plugins_registry"), socket = registry + "/mooring.csi-reg.sock";
+  Add({"--kubelet-registration-dir", registry});
+  LaunchAfter(make_private_);
+  ExpectMissing(why_, "with propagation rshared");
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_FALSE(fs::exists(socket));
+  EXPECT_EQ(LogLinesWith("not offered to kubelet while something is missing"), 1) << LogText();
+  ASSERT_EQ(InItsNamespace("mount --make-shared " + dir().path()), 0);
+  EXPECT_TRUE(Eventually([&] { return fs::is_socket(socket); }, kLong)) << LogText();
+  ExpectHeals();
+}
+
+TEST_F(SharedRoots, ThatArePrivateKubeletIsNotOfferedThePluginAndAStopDoesNotWaitForThat) {
+  Add({"--kubelet-registration-dir", MakeDirectories("plugins_registry")});
+  LaunchAfter(make_private_);
+  ExpectMissing(why_, "with propagation rshared");
+  driver().Disconnect();
+  const auto before = std::chrono::steady_clock::now();
+  EXPECT_EQ(plugin().Terminate(), 0) << LogText();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(2));
 }
 
 TEST_F(SharedRoots, ThatOnlyReceiveAreToldAsWell) {

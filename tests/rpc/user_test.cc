@@ -28,6 +28,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr uid_t kUser = 4242, kOther = 4343;
 constexpr gid_t kGroup = 4240;
@@ -228,6 +229,48 @@ TEST_F(UserTest, ADirectoryVolumeIsMadeRootsOnceAndThenItsTasksDecide) {
   TakeDown(id);
 }
 
+// As /tmp has it, or a directory for uploads; whoever the plugin is, and whoever the task.
+TEST_F(UserTest, TheModeThatATaskGaveADirectoryVolumeIsKept) {
+  for (const char* user : {"", kText}) {
+    StartAs(user);
+    for (const uid_t owner : {uid_t{0}, kUser}) {
+      for (const mode_t mode : {01777U, 01755U, 0000U, 03770U}) {
+        SCOPED_TRACE(std::string(user) + " " + std::to_string(owner) + " " + std::to_string(mode));
+        const std::string id = CreatedIn("dirs");
+        Publish(id);
+        ASSERT_EQ(::chown(Target("a", id).c_str(), owner, 0), 0);
+        ASSERT_EQ(::chmod(Target("a", id).c_str(), mode), 0);
+        TakeDown(id);
+        Publish(id);
+        EXPECT_EQ(StatOf(Target("a", id)).st_uid, owner);
+        EXPECT_EQ(StatOf(Target("a", id)).st_mode & 07777U, mode);
+        TakeDown(id);
+        EXPECT_OK(driver().Delete(id));
+      }
+    }
+  }
+}
+
+// Whoever the plugin is by then; also where the helper was killed between the two.
+TEST_F(UserTest, ADirectoryVolumeThatWasNeverStagedIsRootsWhenItIs) {
+  for (const char* next : {"", kText, "4343:4240"}) {
+    for (const uid_t owner : {kUser, uid_t{0}}) {
+      SCOPED_TRACE(next);
+      StartAs(kText);
+      const std::string id = CreatedIn("dirs"), path = dir() / "dirs/" + id;
+      EXPECT_EQ(StatOf(path).st_mode & 07777U, 01000U) << "nobody's yet";
+      ASSERT_EQ(::chown(path.c_str(), owner, 0), 0);
+      StartAs(next);
+      Publish(id);
+      EXPECT_EQ(StatOf(Target("a", id)).st_uid, 0U);
+      EXPECT_EQ(StatOf(Target("a", id)).st_mode & 07777U, 0755U);
+      TakeDown(id);
+      EXPECT_OK(driver().Delete(id));
+    }
+  }
+  EXPECT_OK(driver().Delete(CreatedIn("dirs"))) << "never staged at all";
+}
+
 TEST_F(UserTest, AHandoverThatWasCutShortIsCarriedOnWhoeverIsNext) {
   StartAs(kText);
   const std::string one = CreatedIn("default"), two = CreatedIn("default");
@@ -330,6 +373,20 @@ TEST_F(HostileOwner, WhoPutsALinkInThePlaceOfAPoolGetsNothingOfRoots) {
     ExpectRefused("leads through the symbolic link 'fast', in a directory where others than root may write");
     EXPECT_EQ(StatOf(roots).st_uid, 0U);
   }
+  ASSERT_EQ(::unlink(pool_.c_str()), 0);
+  ASSERT_EQ(::rename(aside.c_str(), pool_.c_str()), 0);
+  StartAs(kText);
+}
+
+// As /var/local is on Debian: root's group may write there.
+TEST_F(HostileOwner, WhereALinkLeadsNoModeIsChanged) {
+  StartWithPoolIn(state_dir() + "/fast");
+  const std::string roots = MakeDirectories("roots"), aside = state_dir() + "/aside";
+  ASSERT_EQ(::chmod(roots.c_str(), 02775), 0);
+  ASSERT_EQ(AsUser([&] { return ::rename(pool_.c_str(), aside.c_str()) == 0; }), 0);
+  ASSERT_EQ(AsUser([&] { return ::symlink(roots.c_str(), pool_.c_str()) == 0; }), 0);
+  ExpectRefused("leads through the symbolic link 'fast'");
+  EXPECT_EQ(StatOf(roots).st_mode & 07777U, 02775U);
   ASSERT_EQ(::unlink(pool_.c_str()), 0);
   ASSERT_EQ(::rename(aside.c_str(), pool_.c_str()), 0);
   StartAs(kText);
@@ -536,6 +593,16 @@ TEST_F(UsersSocket, WhereKubeletKeepsThoseOfAllDriversIsRootsAndItSaysSo) {
   EXPECT_TRUE(Eventually([&] { return fs::is_socket(registry + "/mooring.csi-reg.sock"); }));
 }
 
+TEST_F(UsersSocket, AKubeletsDirectoryThatIsMissingIsNoMatterOfTheUser) {
+  WorkAs(kText);
+  const std::string missing = dir() / "missing/plugins_registry";
+  plugin().options().flags.insert(plugin().options().flags.end(), {"--kubelet-registration-dir", missing});
+  plugin().Launch();
+  EXPECT_EQ(plugin().Wait(), 1);
+  EXPECT_THAT(plugin().Log(), AllOf(HasSubstr("register with kubelet in '" + missing + "': No such file or directory"),
+                                    Not(HasSubstr("without --user"))));
+}
+
 TEST_F(UsersSocket, ThatRootServesIsNotTaken) {
   EndAndStart("", SIGTERM);
   PluginProcess another({.socket = csi_ + "/csi.sock",
@@ -594,6 +661,18 @@ TEST_F(UserTest, WhatIsNoUserIsRefusedAndNobodyElseThanRootBecomesOne) {
   EXPECT_THAT(said("--user 0:4242"), HasSubstr("root keeps its group"));
   EXPECT_THAT(said("--user 4242 --mounter=in-process"), HasSubstr("that is for --mounter=helper"));
   fs::remove_all(dir() / "x-state");
+}
+
+TEST_F(UserTest, WhoMayNotBecomeThatUserSaysSoAndHasGivenNothingAway) {
+  WorkAs(kText);
+  plugin().options().own_mount_namespace = true;
+  plugin().options().first = "exec setpriv --bounding-set -setuid,-setgid --inh-caps -setuid,-setgid \"$0\" \"$@\"";
+  plugin().Launch();
+  EXPECT_EQ(plugin().Wait(), 1);
+  EXPECT_THAT(plugin().Log(), AllOf(HasSubstr("become user 4242:4240 (start the plugin as root, with CAP_SETUID"),
+                                    HasSubstr("Operation not permitted"), Not(HasSubstr("may write there"))));
+  EXPECT_FALSE(fs::exists(state_dir()));
+  EXPECT_FALSE(fs::exists(dir() / "dirs"));
 }
 
 TEST_F(UserTest, ANameMeansItsUserAndGroup) {

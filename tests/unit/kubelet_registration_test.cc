@@ -5,6 +5,8 @@
 #include <grpcpp/grpcpp.h>
 #include <poll.h>
 #include <sys/inotify.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -68,12 +70,15 @@ class KubeletRegistrationTest : public ::testing::Test {
   KubeletRegistrationTest() { fs::create_directory(registry_); }
 
   std::unique_ptr<KubeletRegistration> Registration() {
-    return std::make_unique<KubeletRegistration>(KubeletRegistration::Settings{.directory = registry_,
-                                                                               .driver_name = "disk.example",
-                                                                               .endpoint = endpoint_,
-                                                                               .first_wait = 10ms,
-                                                                               .longest_wait = 80ms,
-                                                                               .look_after = 20ms});
+    auto registration =
+        std::make_unique<KubeletRegistration>(KubeletRegistration::Settings{.directory = registry_,
+                                                                            .driver_name = "disk.example",
+                                                                            .endpoint = endpoint_,
+                                                                            .first_wait = 10ms,
+                                                                            .longest_wait = 80ms,
+                                                                            .look_after = 20ms});
+    EXPECT_OK(registration->Start());
+    return registration;
   }
 
   bool IsRegistered() { return kubelet_.Find("disk.example").has_value(); }
@@ -137,6 +142,43 @@ TEST_F(KubeletRegistrationTest, KubeletRegistersWhatIsAnnounced) {
   EXPECT_THAT(kubelet_.History(), ElementsAre("registered disk.example")) << "once is enough";
 }
 
+// Threads have the name of the one that made them.
+int ThreadsNamed(const std::string& name) {
+  int count = 0;
+  for (const auto& entry : fs::directory_iterator("/proc/self/task")) {
+    std::string comm;
+    std::getline(std::ifstream(entry.path() / "comm"), comm);
+    count += comm == name ? 1 : 0;
+  }
+  return count;
+}
+
+// It is announced by a thread that could not say that there is no other to be had.
+TEST_F(KubeletRegistrationTest, ItsThreadIsThereBeforeItIsAnnounced) {
+  std::array<char, 16> before = {};
+  ASSERT_EQ(::prctl(PR_GET_NAME, before.data()), 0);
+  ASSERT_EQ(::prctl(PR_SET_NAME, "starting"), 0);
+  const auto registration = Registration();
+  ASSERT_EQ(::prctl(PR_SET_NAME, "announcing"), 0);
+  EXPECT_EQ(ThreadsNamed("starting"), 1);
+  registration->Announce();
+  EXPECT_TRUE(Eventually([&] { return fs::exists(path_); }));
+  EXPECT_EQ(ThreadsNamed("announcing"), 1) << "this one";
+  ASSERT_EQ(::prctl(PR_SET_NAME, before.data()), 0);
+}
+
+TEST_F(KubeletRegistrationTest, FilesThatThePluginHasNoMoreOfAreNoMatterOfTheUser) {
+  const auto registration = Registration();
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {.rlim_cur = 1, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const absl::Status refused = registration->CheckSockets();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(refused, FailsWith(absl::StatusCode::kResourceExhausted, "Too many open files"));
+  EXPECT_THAT(std::string(refused.message()), ::testing::Not(HasSubstr("let that user")));
+}
+
 // Kubelet asks for it each time that it finds the socket.
 TEST_F(KubeletRegistrationTest, GetInfoSaysWhatKubeletAcceptsAtAnyTime) {
   const auto registration = Registration();
@@ -175,6 +217,7 @@ TEST_F(KubeletRegistrationTest, TheWaitsGrow) {
                                     .endpoint = endpoint_,
                                     .first_wait = 50ms,
                                     .longest_wait = 400ms});
+  ASSERT_OK(registration.Start());
   const auto start = std::chrono::steady_clock::now();
   registration.Announce();
   ASSERT_TRUE(Eventually([&] { return kubelet_.History().size() >= 11; })) << "six refusals, five forgotten between";

@@ -128,6 +128,27 @@ TEST_F(NodeStagingByTest, AStartLeavesAnOrchestratorsStaging) {
   EXPECT_TRUE(IsMounted("/staging/a"));
 }
 
+// Which of two mounts was the staging cannot be told then; to end one that a task has would be the worst.
+TEST_F(NodeStagingByTest, WithLostRecordsNothingIsUnstagedButByHand) {
+  for (const bool published : {false, true}) {
+    ASSERT_OK(Stage(StageAt(kStaging)));
+    if (published) {
+      ASSERT_OK(Publish(PublishAt("/pods/t", MountCapability(), kStaging)));
+    }
+    const std::size_t mounts = MountCount();
+    LoseRecords();
+    Restart();
+    EXPECT_OK(volumes_->Reconcile());
+    EXPECT_EQ(MountCount(), mounts);
+    if (published) {
+      EXPECT_OK(Unpublish("/pods/t"));
+    }
+    EXPECT_TRUE(IsMounted(kStaging));
+    EXPECT_OK(Unstage(kStaging));
+    ExpectNothingLeft();
+  }
+}
+
 TEST_F(NodeStagingByTest, AStageThatFailsLeavesNoDirectory) {
   AddVolume("vol-x", "xfs", 400 * kMebi);
   mounter_.Fail("Grow", absl::InternalError("grow: broken"));
