@@ -30,14 +30,18 @@ share() {
   mount --make-rshared "$2"
 }
 
-# build_plugin_image ENGINE [TAG]: from the release build. ENGINE may be buildah, too, which has podman's storage.
-build_plugin_image() {
-  local command=docker
+# engine_command ENGINE: as packaging/image takes it. It may be buildah, too, which is given podman's storage.
+engine_command() {
   case $1 in
-    podman) command=${podman_command[*]} ;;
-    buildah) command="buildah ${podman_storage[*]}" ;;
+    docker) say docker ;;
+    podman) say "${podman_command[*]}" ;;
+    buildah) say "buildah ${podman_storage[*]}" ;;
   esac
-  "$MOORING_ROOT/packaging/image" --engine "$command" --prebuilt "${bin%/bin}" --tag "${2:-$plugin_image}" \
+}
+
+# build_plugin_image ENGINE [TAG]: from the release build.
+build_plugin_image() {
+  "$MOORING_ROOT/packaging/image" --engine "$(engine_command "$1")" --prebuilt "${bin%/bin}" --tag "${2:-$plugin_image}" \
     >/dev/null
 }
 
