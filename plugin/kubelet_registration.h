@@ -58,7 +58,7 @@ class KubeletRegistration {
   // somebody serves, it is no socket, or none can be made; NOT_FOUND: the directory is missing.
   absl::Status CheckSockets();
 
-  absl::Status Start();  // the thread that does all the rest; once. RESOURCE_EXHAUSTED: there is none to be had
+  absl::Status Start();  // the thread that does all the rest; once. INTERNAL: there is none to be had
   void Announce();       // when the plugin is ready; in the background, until it is done or withdrawn
   void Withdraw();       // for good; a socket that others have put there meanwhile is left alone
 

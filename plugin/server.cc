@@ -158,7 +158,7 @@ struct PluginServer::Parts {
   absl::Status Health();  // of what only others can mend
   absl::Status Reconcile();
   void ReconcileUntilDone();
-  void AnnounceOnceHealthy();
+  void AnnounceOnceSeenOutside();
   void BeginInBackground();
   bool StopsWithin(std::chrono::seconds time);
   bool AwaitReconciler(Clock::time_point deadline);  // false: it is at work still
@@ -252,7 +252,7 @@ absl::Status PluginServer::Parts::Reconcile() {
 
 void PluginServer::Parts::BeginInBackground() {
   ReconcileUntilDone();
-  if (kubelet && readiness.Now().ok()) AnnounceOnceHealthy();
+  if (kubelet && readiness.Now().ok()) AnnounceOnceSeenOutside();
   ReleaseWhatTheStartUsed();
   const std::lock_guard<std::mutex> lock(mutex);
   reconciler_ended = true;
@@ -274,12 +274,13 @@ void PluginServer::Parts::ReconcileUntilDone() {
   }
 }
 
-// Not before: kubelet would have pods wait for us. And kubelet never calls Probe, nor looks whether something is
-// mounted at a target: where mounts do not come out, pods would write into the bare directories of the host.
-void PluginServer::Parts::AnnounceOnceHealthy() {
+// Not before it is ready: kubelet would have pods wait for us. And not while what is mounted is seen by nobody: kubelet
+// calls no Probe and does not look whether something is mounted at a target, so pods would write into the bare
+// directories of the host. What else is missing holds nothing up: volumes of before are still to be unpublished.
+void PluginServer::Parts::AnnounceOnceSeenOutside() {
   bool told = false;
-  for (absl::Status health = Health(); !health.ok(); health = Health()) {
-    if (!told) log::Warning("not offered to kubelet while something is missing", {{"cause", Message(health)}});
+  for (absl::Status seen = surroundings.CheckSeenOutside(); !seen.ok(); seen = surroundings.CheckSeenOutside()) {
+    if (!told) log::Warning("not offered to kubelet while its mounts may be seen by nobody", {{"cause", Message(seen)}});
     told = true;
     if (StopsWithin(kLookAgain)) return;
   }

@@ -90,6 +90,12 @@ absl::Status SurroundingsCheck::Look() {
   return !mounts_ ? absl::OkStatus() : mounter_.CheckNeeds(needs_);
 }
 
+absl::Status SurroundingsCheck::CheckSeenOutside() {
+  if (needs_.seen_outside.empty()) return absl::OkStatus();
+  const DeadlineScope patience(Clock::now() + kPatience);
+  return mounter_.CheckNeeds({.seen_outside = needs_.seen_outside});
+}
+
 void SurroundingsCheck::Note(const absl::Status& now) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (now == last_) return;

@@ -28,6 +28,10 @@ class SurroundingsCheck {
   absl::Status Check();
   absl::Status Last() const;  // what that found, without a new look
 
+  // Whether what is mounted below the mount roots is seen by others, looked at now: FAILED_PRECONDITION where it is
+  // not, another error where it cannot be told. OK where nobody has asked for that.
+  absl::Status CheckSeenOutside();
+
  private:
   absl::Status Look();
   void Note(const absl::Status& now);

@@ -230,12 +230,20 @@ TEST_F(SharedRoots, ThatArePrivateKubeletIsNotOfferedThePlugin) {
   Add({"--kubelet-registration-dir", registry});
   LaunchAfter(make_private_);
   ExpectMissing(why_, "with propagation rshared");
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_TRUE(Eventually([this] { return LogLinesWith("not offered to kubelet while its mounts") == 1; })) << LogText();
   EXPECT_FALSE(fs::exists(socket));
-  EXPECT_EQ(LogLinesWith("not offered to kubelet while something is missing"), 1) << LogText();
   ASSERT_EQ(InItsNamespace("mount --make-shared " + dir().path()), 0);
   EXPECT_TRUE(Eventually([&] { return fs::is_socket(socket); }, kLong)) << LogText();
   ExpectHeals();
+}
+
+// It has pods of before to take volumes from.
+TEST_F(SharedRoots, ThatAreSharedButNothingElseKubeletIsOfferedThePlugin) {
+  const std::string registry = MakeDirectories("plugins_registry"), socket = registry + "/mooring.csi-reg.sock";
+  Add({"--kubelet-registration-dir", registry});
+  LaunchAfter("mount -t tmpfs tmpfs /dev");
+  ExpectMissing("loop devices are not to be had", "");
+  EXPECT_TRUE(Eventually([&] { return fs::is_socket(socket); }, kLong)) << LogText();
 }
 
 TEST_F(SharedRoots, ThatArePrivateKubeletIsNotOfferedThePluginAndAStopDoesNotWaitForThat) {
