@@ -280,8 +280,10 @@ void PluginServer::Parts::ReconcileUntilDone() {
 void PluginServer::Parts::AnnounceOnceSeenOutside() {
   bool told = false;
   for (absl::Status seen = surroundings.CheckSeenOutside(); !seen.ok(); seen = surroundings.CheckSeenOutside()) {
-    if (!told) log::Warning("not offered to kubelet while its mounts may be seen by nobody", {{"cause", Message(seen)}});
-    told = true;
+    if (!told) {
+      log::Warning("not offered to kubelet while its mounts may be seen by nobody", {{"cause", Message(seen)}});
+      told = true;
+    }
     if (StopsWithin(kLookAgain)) return;
   }
   kubelet->Announce();
