@@ -37,18 +37,6 @@ constexpr MountRecord::Phase kPhases[] = {MountRecord::Phase::kIntent, MountReco
 const prometheus::Histogram::BucketBoundaries kCommitSeconds = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                                 0.025,  0.05,    0.1,    0.25,  0.5,    1,     5};
 
-std::string_view WordOf(Volume::State state) {
-  switch (state) {
-    case Volume::State::kCreating:
-      return "creating";
-    case Volume::State::kReady:
-      return "ready";
-    case Volume::State::kDeleting:
-      return "deleting";
-  }
-  return "";
-}
-
 std::string_view WordOf(MountRecord::Phase phase) {
   switch (phase) {
     case MountRecord::Phase::kIntent:
@@ -115,7 +103,7 @@ void AddVolumes(const std::vector<Volume>& volumes, Families& families) {
   Samples size = Samples::Gauge("mooring_manager_volume_bytes", "Sizes of the volumes of a plugin, as it gave them.");
   for (auto& [plugin, states] : counts) {
     for (const Volume::State state : kVolumeStates) {
-      count.Add({{"plugin", plugin}, {"state", WordOf(state)}}, Number(states[state]));
+      count.Add({{"plugin", plugin}, {"state", ToString(state)}}, Number(states[state]));
     }
     size.Add({{"plugin", plugin}}, Number(bytes[plugin]));
   }

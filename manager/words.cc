@@ -42,6 +42,11 @@ constexpr std::array<Word<Claim::State>, 4> kClaimStates = {{
     {Claim::State::kNodeDetached, "node-detached"},
     {Claim::State::kControllerDetached, "controller-detached"},
 }};
+constexpr std::array<Word<Volume::State>, 3> kVolumeStates = {{
+    {Volume::State::kCreating, "creating"},
+    {Volume::State::kReady, "ready"},
+    {Volume::State::kDeleting, "deleting"},
+}};
 
 template <typename Words, typename Value>
 std::string_view WordOf(const Words& words, Value value) {
@@ -68,6 +73,7 @@ std::string_view ToString(Attachment attachment) { return WordOf(kAttachments, a
 std::string_view ToString(ClaimMode mode) { return WordOf(kClaimModes, mode); }
 std::string_view ToString(PluginType type) { return WordOf(kPluginTypeWords, type); }
 std::string_view ToString(Claim::State state) { return WordOf(kClaimStates, state); }
+std::string_view ToString(Volume::State state) { return WordOf(kVolumeStates, state); }
 
 std::string ToString(const VolumeKey& key) {
   if (key.ns == VolumeKey().ns) return Quote(key.id);

@@ -16,6 +16,7 @@ std::string_view ToString(Attachment attachment);
 std::string_view ToString(ClaimMode mode);
 std::string_view ToString(PluginType type);
 std::string_view ToString(Claim::State state);
+std::string_view ToString(Volume::State state);
 std::string ToString(const VolumeKey& key);  // quoted, for messages: 'db', or 'db' in namespace 'prod'
 
 absl::StatusOr<AccessMode> ParseAccessMode(std::string_view word);

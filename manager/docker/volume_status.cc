@@ -13,18 +13,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string_view WordOf(Volume::State state) {
-  switch (state) {
-    case Volume::State::kCreating:
-      return "creating";
-    case Volume::State::kReady:
-      return "ready";
-    case Volume::State::kDeleting:
-      return "deleting";
-  }
-  return "";
-}
-
 std::string_view WordOf(MountRecord::Phase phase) {
   switch (phase) {
     case MountRecord::Phase::kIntent:
@@ -83,7 +71,7 @@ Json DockerStatusOf(const DockerVolumeFacts& facts) {
   const Volume& volume = facts.volume;
   Json status = {{"Plugin", volume.plugin},
                  {"PluginHealth", Health(facts.plugin)},
-                 {"State", WordOf(volume.state)},
+                 {"State", ToString(volume.state)},
                  {"Access", AccessModes(volume)},
                  {"ReadOnly", facts.record.read_only},
                  {"Propagation", ToString(facts.record.propagation)},

@@ -7,7 +7,7 @@ import stat
 import subprocess
 import time
 
-from host import Wrong, eventually, expect, expect_true, mount_at, run, user_of, write
+from host import Wrong, eventually, expect, expect_true, mount_at, refused, run, user_of, write
 from nomad import PluginTask, Usage
 from world import ALONE, BIN, BLOCK, IMAGE, MANY, NODE
 
@@ -118,7 +118,7 @@ def N2_under_raw_exec_the_base_directory_has_to_be_the_hosts(w):
         user.sh("echo hello >/srv/f")
         user.stop()
         task.csi = w.job["csi_plugin"][0]
-        w.refused("FAILED_PRECONDITION", "/local/csi", lambda: w.allocate(volume))
+        refused("FAILED_PRECONDITION", "/local/csi", lambda: w.allocate(volume))
         w.server.delete(volume)
         process.terminate()
         expect("its exit status", process.wait(), 0)
@@ -188,7 +188,7 @@ def N5_the_start_is_within_nomads_limits(w):
 
 def N6_a_mount_that_fails_is_tried_once_and_leaves_nothing(w):
     volume = w.server.create("wrong")
-    w.refused("FAILED_PRECONDITION", "xfs", lambda: w.allocate(volume, Usage(fs_type="xfs")))
+    refused("FAILED_PRECONDITION", "xfs", lambda: w.allocate(volume, Usage(fs_type="xfs")))
     w.check_host()
     user = w.allocate(volume)
     user.stop()
@@ -200,7 +200,7 @@ def N6_a_failed_unmount_is_tried_again_until_it_succeeds(w):
     user = w.allocate(volume)
     user.stop_task()
     with user_of(user.target):
-        w.refused("FAILED_PRECONDITION", "fuser", lambda: w.agent.unmount(volume, user.id, ALONE))
+        refused("FAILED_PRECONDITION", "fuser", lambda: w.agent.unmount(volume, user.id, ALONE))
     expect("the tries from then on", w.agent.unmount_until_done(volume, user.id, ALONE), 1)
     w.server.unpublish(volume)
     w.server.delete(volume)

@@ -2,7 +2,7 @@
 import copy
 
 from csi import Refused
-from host import eventually, expect, expect_true, loops, mount_at, mounts, user_of, write
+from host import eventually, expect, expect_true, loops, mount_at, mounts, refused, user_of, write
 from nomad import Usage
 from world import ALONE, BLOCK, MANY, NODE, READER, job_file, tasks_of, volume_file
 
@@ -11,10 +11,10 @@ def N8_delete_is_refused_while_the_volume_is_staged_or_published(w):
     for usage in (ALONE, BLOCK):
         volume = w.server.create("used", usage)
         user = w.allocate(volume, usage)
-        w.refused("FAILED_PRECONDITION", "in use", lambda: w.server.delete(volume))
+        refused("FAILED_PRECONDITION", "in use", lambda: w.server.delete(volume))
         w.lose_plugin("KILL")
         w.start_plugin_again()
-        w.refused("FAILED_PRECONDITION", "in use", lambda: w.server.delete(volume))
+        refused("FAILED_PRECONDITION", "in use", lambda: w.server.delete(volume))
         user.stop_task()
         w.agent.unmount(volume, user.id, usage)
         w.server.unpublish(volume)
@@ -39,7 +39,7 @@ def N9_unpublish_and_unstage_act_on_the_path_known_volume_or_not(w):
 def N9_after_a_failed_stage_its_unpublish_and_unstage_are_ok(w):
     volume = w.server.create("failed")
     wrong = Usage(mount_flags=("bind",))
-    w.refused("INVALID_ARGUMENT", "bind", lambda: w.agent.mount(volume, "alloc", wrong, {}))
+    refused("INVALID_ARGUMENT", "bind", lambda: w.agent.mount(volume, "alloc", wrong, {}))
     w.plugin.call("NodeUnpublishVolume", {"volume_id": volume.external_id,
                                           "target_path": w.agent.target(volume, "alloc", wrong)[1]})
     w.plugin.call("NodeUnstageVolume", {"volume_id": volume.external_id,
@@ -53,9 +53,9 @@ def N10_a_failed_unmount_holds_the_volume(w):
     user = w.allocate(volume)
     user.stop_task()
     with user_of(user.target):
-        w.refused("FAILED_PRECONDITION", user.id, lambda: w.agent.unmount(volume, user.id, ALONE))
-        w.refused("FAILED_PRECONDITION", user.id, lambda: w.allocate(volume))
-        w.refused("FAILED_PRECONDITION", "in use", lambda: w.server.delete(volume))
+        refused("FAILED_PRECONDITION", user.id, lambda: w.agent.unmount(volume, user.id, ALONE))
+        refused("FAILED_PRECONDITION", user.id, lambda: w.allocate(volume))
+        refused("FAILED_PRECONDITION", "in use", lambda: w.server.delete(volume))
     w.agent.unmount(volume, user.id, ALONE)
     w.allocate(volume).stop()
     w.server.delete(volume)
@@ -67,7 +67,7 @@ def N10_unpublish_comes_again_where_only_unstage_had_failed(w):
     user.stop_task()
     with user_of(w.agent.staging(volume, ALONE)[0]):
         for _ in range(2):
-            w.refused("FAILED_PRECONDITION", "fuser", lambda: w.agent.unmount(volume, user.id, ALONE))
+            refused("FAILED_PRECONDITION", "fuser", lambda: w.agent.unmount(volume, user.id, ALONE))
             expect("what is at the target", mount_at(user.target), None)
     expect("the tries from then on", w.agent.unmount_until_done(volume, user.id, ALONE), 1)
     w.server.unpublish(volume)
@@ -102,7 +102,7 @@ def N12_the_plugin_is_away_while_a_task_stops(w):
     w.lose_plugin("KILL")
     expect("what the task reads without a plugin", user.sh("cat /srv/f"), "kept")
     user.stop_task()
-    w.refused("UNAVAILABLE", "", lambda: w.agent.unmount(volume, user.id, ALONE))
+    refused("UNAVAILABLE", "", lambda: w.agent.unmount(volume, user.id, ALONE))
     expect_true("it is mounted still", mount_at(user.target))
     w.start_plugin_again()
     w.agent.unmount_until_done(volume, user.id, ALONE)
@@ -151,7 +151,7 @@ def N15_mounts_that_a_bidirectional_task_left_are_taken_down(w):
     user.stop_task()
     expect("what the task has left on the host", len(mounts(user.target)), 3)
     with user_of(f"{user.target}/below"):
-        w.refused("FAILED_PRECONDITION", "/below", lambda: w.agent.unmount(volume, user.id, MANY))
+        refused("FAILED_PRECONDITION", "/below", lambda: w.agent.unmount(volume, user.id, MANY))
     w.agent.unmount(volume, user.id, MANY)
     w.server.unpublish(volume)
     w.server.delete(volume)
@@ -210,9 +210,9 @@ def succeeds(action):
 
 # To the user Nomad says "snapshot source is not compatible", whatever was wrong: only the plugin's words help.
 def N18_invalid_argument_says_what_is_wrong(w):
-    w.refused("INVALID_ARGUMENT", "'type'", lambda: w.server.create("v", parameters={"type": "ssd"}))
-    w.refused("INVALID_ARGUMENT", "'zfs' is not one of ext4", lambda: w.server.create("v", Usage(fs_type="zfs")))
-    w.refused("INVALID_ARGUMENT", "allowed are: ro", lambda: w.server.create("v", Usage(mount_flags=("bind",))))
+    refused("INVALID_ARGUMENT", "'type'", lambda: w.server.create("v", parameters={"type": "ssd"}))
+    refused("INVALID_ARGUMENT", "'zfs' is not one of ext4", lambda: w.server.create("v", Usage(fs_type="zfs")))
+    refused("INVALID_ARGUMENT", "allowed are: ro", lambda: w.server.create("v", Usage(mount_flags=("bind",))))
 
 
 # The volumes in packaging/nomad/volumes, used by the groups of consumer.nomad.hcl, all at a time.
@@ -236,7 +236,7 @@ def Volumes_of_the_files_are_used_by_the_groups_of_the_consumer(w):
 # scratch.volume.hcl, with the pool that it tells of in the plugin's job.
 def Volumes_of_memory_need_a_pool_in_the_job(w):
     specification = volume_file("scratch")
-    w.refused("INVALID_ARGUMENT", "memory", lambda: w.server.create_from(specification))
+    refused("INVALID_ARGUMENT", "memory", lambda: w.server.create_from(specification))
     before = w.plugin
     w.lose_plugin("TERM")
     job = copy.deepcopy(w.job)
@@ -284,7 +284,7 @@ def Apart_a_controller_and_a_node_plugin_share_one_state_directory(w):
     volume = w.server.create("apart")
     user = w.allocate(volume)
     user.sh("echo hello >/srv/f && sync")
-    w.refused("FAILED_PRECONDITION", "in use", lambda: w.server.delete(volume))
+    refused("FAILED_PRECONDITION", "in use", lambda: w.server.delete(volume))
     snapshot = controller.call("CreateSnapshot", {"source_volume_id": volume.external_id, "name": "s"}).snapshot
     restored = w.server.create("restored", source={"snapshot": {"snapshot_id": snapshot.snapshot_id}})
     other = w.allocate(restored)

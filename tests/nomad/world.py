@@ -3,8 +3,7 @@ import json
 import os
 import shutil
 
-from csi import Refused
-from host import Wrong, engine, eventually, expect, expect_true, loops, mounts, run
+from host import engine, eventually, expect, loops, mounts, run
 from nomad import Agent, Allocation, PluginTask, Server, Usage, remove_all_containers
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -71,15 +70,6 @@ class World:
 
     def allocate(self, volume, usage=ALONE, propagation="private"):
         return Allocation(self, volume, usage, propagation)
-
-    def refused(self, code, words, action):
-        try:
-            action()
-        except Refused as refused:
-            expect(f"the code of {refused.method}", refused.code, code)
-            expect_true(f"{words!r} is said by: {refused.words}", words in refused.words)
-            return
-        raise Wrong(f"not refused with {code}: {words}")
 
     def images(self):
         return os.listdir(os.path.join(self.state, "volumes"))

@@ -7,7 +7,7 @@ import re
 import subprocess
 import time
 
-from csi import Plugin
+from csi import Plugin, Refused
 
 APPLETS = ("dd", "mkdir", "touch", "umount")  # of busybox, which the image has no links for
 PATIENCE = 30  # seconds until something that should happen counts as missing
@@ -25,6 +25,17 @@ def expect(what, got, wanted):
 def expect_true(what, got):
     if not got:
         raise Wrong(f"not so: {what}")
+
+
+def refused(code, words, action):
+    """The plugin answers with that code, and with these words among its own."""
+    try:
+        action()
+    except Refused as error:
+        expect(f"the code of {error.method}", error.code, code)
+        expect_true(f"{words!r} is said by: {error.words}", words in error.words)
+        return
+    raise Wrong(f"not refused with {code}: {words}")
 
 
 def eventually(what, condition, patience=PATIENCE):

@@ -14,9 +14,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests/replay"))
 
-from csi import Plugin, Refused  # noqa: E402
-from host import (Container, Wrong, bind, docker, eventually, expect, expect_true, loops, mount_at,  # noqa: E402
-                  mounts, run, run_tests, write)
+from csi import Plugin  # noqa: E402
+from host import (Container, bind, docker, eventually, expect, expect_true, loops, mount_at,  # noqa: E402
+                  mounts, refused, run, run_tests, write)
 
 NAME = "mooring:latest"
 SOCKETS = "/run/docker/plugins"  # Docker 20.10's, whatever its --exec-root
@@ -106,15 +106,6 @@ class Swarm:
     def call(self, method, request=None):
         return self.plugin.call(method, request, TIMEOUT)
 
-    def refused(self, code, words, action):
-        try:
-            action()
-        except Refused as refused:
-            expect(f"the code of {refused.method}", refused.code, code)
-            expect_true(f"{words!r} is said by: {refused.words}", words in refused.words)
-            return
-        raise Wrong(f"not refused with {code}: {words}")
-
     def check_clean(self):
         expect("the mounts that are left", [mount.target for mount in mounts(self.published)[1:]], [])
         eventually("no loop device is left", lambda: not loops())
@@ -183,7 +174,7 @@ def Delete_needs_no_unstage_and_is_refused_before(s):
     volume = Volume(s, "gone")
     volume.attach()
     volume.use()
-    s.refused("FAILED_PRECONDITION", "in use", volume.delete)
+    refused("FAILED_PRECONDITION", "in use", volume.delete)
     volume.leave()
     volume.detach()
     volume.delete()
