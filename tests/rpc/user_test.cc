@@ -1,25 +1,19 @@
 // The plugin under a user of its own (--user): what it is then, what it cannot reach any more, and that what it keeps
 // changes hands, from root to the user, to another one and back. That all else works as before is shown by the other
 // tests here, run with MOORING_TEST_USER.
+#include "tests/rpc/user_test.h"
+
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
-#include "base/unique_fd.h"
-#include "tests/rpc/helper_processes.h"
 #include "tests/rpc/injection.h"
-#include "tests/rpc/rpc_test.h"
 
 namespace mooring::testing {
 namespace {
@@ -30,90 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr uid_t kUser = 4242, kOther = 4343;
-constexpr gid_t kGroup = 4240;
-constexpr char kText[] = "4242:4240";
 constexpr char kNone[] = "0000000000000000";
-constexpr auto kMany = AccessMode::SINGLE_NODE_MULTI_WRITER;
-constexpr std::chrono::seconds kLong{15};
-
-struct stat StatOf(const std::string& path) {
-  struct stat status = {};
-  EXPECT_EQ(::lstat(path.c_str(), &status), 0) << path;
-  return status;
-}
-
-class UserTest : public RpcTest {
- protected:
-  void SetUp() override {
-    if (std::getenv("MOORING_TEST_USER") != nullptr) GTEST_SKIP() << "has users of its own";
-    LetIn(kGroup);
-    for (const char* pool : {"name=dirs,backend=directory,path=", "name=fast,backend=image,path="}) {
-      const std::string text = pool;
-      const std::string path = dir() / text.substr(5, 4);
-      plugin().options().flags.insert(plugin().options().flags.end(), {"--pool", text + path});
-    }
-    plugin().options().flags.insert(plugin().options().flags.end(),
-                                    {"--pool", "name=mem,backend=tmpfs,size=268435456"});
-    as_root_ = plugin().options().flags;
-  }
-
-  void WorkAs(const std::string& user) {
-    plugin().options().flags = as_root_;
-    if (!user.empty()) plugin().options().flags.insert(plugin().options().flags.end(), {"--user", user});
-  }
-  void StartAs(const std::string& user) {
-    driver().Disconnect();
-    if (plugin().running()) {
-      EXPECT_EQ(plugin().Terminate(), 0) << plugin().Log();
-    }
-    WorkAs(user);
-    Start();
-  }
-  absl::Status Probe() {
-    driver().Connect();
-    return driver().Send(csi::v1::ProbeRequest()).status;
-  }
-
-  std::string CreatedIn(const std::string& pool) {
-    csi::v1::CreateVolumeRequest request;
-    request.set_name(pool + "-" + std::to_string(++made_));
-    *request.add_volume_capabilities() = Mount("", kMany);
-    request.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
-    (*request.mutable_parameters())["pool"] = pool;
-    const auto made = driver().Send(request);
-    EXPECT_OK(made);
-    return made->volume().volume_id();
-  }
-  void Publish(const std::string& id) {
-    EXPECT_OK(driver().Stage(id, Staging(id), Mount("", kMany)));
-    EXPECT_OK(driver().Publish(id, Staging(id), Target("a", id), Mount("", kMany)));
-  }
-  void TakeDown(const std::string& id) {
-    EXPECT_OK(driver().Unpublish(id, Target("a", id)));
-    EXPECT_OK(driver().Unstage(id, Staging(id)));
-  }
-
-  // Everything of ours that is not of this user.
-  std::vector<std::string> NotOf(uid_t user, gid_t group) {
-    std::vector<std::string> others;
-    const auto look = [&](const std::string& path) {
-      const struct stat status = StatOf(path);
-      if (status.st_uid != user || status.st_gid != group) others.push_back(path);
-    };
-    for (const std::string& top : {state_dir(), dir() / "dirs", dir() / "fast"}) look(top);
-    for (const auto& entry : fs::recursive_directory_iterator(state_dir())) {
-      if (entry.path().filename() != "users") look(entry.path());
-    }
-    for (const auto& entry : fs::directory_iterator(dir() / "fast")) look(entry.path());
-    return others;
-  }
-
-  std::vector<std::string> as_root_;
-
- private:
-  int made_ = 0;
-};
 
 // ---- what it is, and what it cannot reach
 
@@ -328,112 +239,6 @@ TEST_F(UserTest, NoLinkIsFollowedAndNothingElseIsTaken) {
   Start();
 }
 
-// A process of that user's, by the name alone.
-class HostileOwner : public UserTest {
- protected:
-  void StartWithPoolIn(const std::string& path) {
-    pool_ = path;
-    as_root_.insert(as_root_.end(), {"--pool", "name=inside,backend=image,path=" + path});
-    StartAs(kText);
-    driver().Disconnect();
-    EXPECT_EQ(plugin().Terminate(), 0);
-  }
-  // Done by the user; 0, or the errno.
-  static int AsUser(const std::function<bool()>& work) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      if (::setgroups(0, nullptr) != 0 || ::setresgid(kGroup, kGroup, kGroup) != 0 ||
-          ::setresuid(kUser, kUser, kUser) != 0) {
-        ::_exit(255);
-      }
-      ::_exit(work() ? 0 : errno);
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return WEXITSTATUS(status);
-  }
-  void ExpectRefused(const std::string& why) {
-    plugin().Launch();
-    EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong)) << plugin().Log();
-    EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, why));
-    driver().Disconnect();
-    EXPECT_EQ(plugin().Terminate(), 0);
-  }
-  std::string pool_;
-};
-
-TEST_F(HostileOwner, WhoPutsALinkInThePlaceOfAPoolGetsNothingOfRoots) {
-  StartWithPoolIn(state_dir() + "/fast");
-  const std::string roots = MakeDirectories("roots"), aside = state_dir() + "/aside";
-  ASSERT_EQ(AsUser([&] { return ::rename(pool_.c_str(), aside.c_str()) == 0; }), 0);
-  ASSERT_EQ(AsUser([&] { return ::symlink(roots.c_str(), pool_.c_str()) == 0; }), 0);
-  for (const char* user : {kText, "4343:4240", ""}) {
-    SCOPED_TRACE(user);
-    WorkAs(user);
-    ExpectRefused("leads through the symbolic link 'fast', in a directory where others than root may write");
-    EXPECT_EQ(StatOf(roots).st_uid, 0U);
-  }
-  ASSERT_EQ(::unlink(pool_.c_str()), 0);
-  ASSERT_EQ(::rename(aside.c_str(), pool_.c_str()), 0);
-  StartAs(kText);
-}
-
-// As /var/local is on Debian: root's group may write there.
-TEST_F(HostileOwner, WhereALinkLeadsNoModeIsChanged) {
-  StartWithPoolIn(state_dir() + "/fast");
-  const std::string roots = MakeDirectories("roots"), aside = state_dir() + "/aside";
-  ASSERT_EQ(::chmod(roots.c_str(), 02775), 0);
-  ASSERT_EQ(AsUser([&] { return ::rename(pool_.c_str(), aside.c_str()) == 0; }), 0);
-  ASSERT_EQ(AsUser([&] { return ::symlink(roots.c_str(), pool_.c_str()) == 0; }), 0);
-  ExpectRefused("leads through the symbolic link 'fast'");
-  EXPECT_EQ(StatOf(roots).st_mode & 07777U, 02775U);
-  ASSERT_EQ(::unlink(pool_.c_str()), 0);
-  ASSERT_EQ(::rename(aside.c_str(), pool_.c_str()), 0);
-  StartAs(kText);
-}
-
-TEST_F(HostileOwner, ALinkFurtherUpOrBehindARelativeOneIsSeen) {
-  ASSERT_TRUE(fs::create_directories(state_dir() + "/a/b"));
-  ASSERT_EQ(::chmod(state_dir().c_str(), 0700), 0);
-  StartWithPoolIn(state_dir() + "/a/b/fast");
-  const std::string roots = MakeDirectories("roots/b");
-  ASSERT_EQ(AsUser([&] { return ::rename((state_dir() + "/a").c_str(), (state_dir() + "/x").c_str()) == 0; }), 0);
-  ASSERT_EQ(AsUser([&] { return ::symlink("../roots", (state_dir() + "/a").c_str()) == 0; }), 0);
-  WorkAs(kText);
-  ExpectRefused("leads through the symbolic link 'a'");
-  EXPECT_EQ(StatOf(roots).st_uid, 0U);
-  fs::remove_all(roots + "/fast");
-  ASSERT_EQ(::unlink((state_dir() + "/a").c_str()), 0);
-  ASSERT_EQ(::rename((state_dir() + "/x").c_str(), (state_dir() + "/a").c_str()), 0);
-  StartAs(kText);
-}
-
-// As /srv, /home, /var/lib are: whoever names one by mistake does not lose it.
-TEST_F(HostileOwner, ADirectoryOfRootsThatHoldsMoreIsNotGivenAway) {
-  const std::string full = MakeDirectories("full");
-  std::ofstream(full + "/of-somebody") << "";
-  StartAs("");
-  driver().Disconnect();
-  EXPECT_EQ(plugin().Terminate(), 0);
-  const std::string before = plugin().options().state_dir;
-  for (const std::string kind : {"image", "directory"}) {
-    WorkAs(kText);
-    plugin().options().flags.insert(plugin().options().flags.end(),
-                                    {"--pool", "name=full,backend=" + kind + ",path=" + full});
-    ExpectRefused("'" + full + "' is root's and holds 'of-somebody', which is none of the plugin's");
-    EXPECT_EQ(StatOf(full).st_uid, 0U);
-  }
-  WorkAs(kText);
-  plugin().options().state_dir = full;
-  ExpectRefused("'" + full + "' is root's and holds 'of-somebody'");
-  EXPECT_EQ(StatOf(full).st_uid, 0U);
-  EXPECT_FALSE(fs::exists(full + "/users"));
-  plugin().options().state_dir = before;
-  ASSERT_EQ(::chown(full.c_str(), kUser, kGroup), 0);  // by hand it may be
-  as_root_.insert(as_root_.end(), {"--pool", "name=full,backend=image,path=" + full});
-  StartAs(kText);
-}
-
 TEST_F(UserTest, AStateDirectoryThatTheUserCannotReachIsToldUntilHeCan) {
   const std::string locked = MakeDirectories("locked");
   ASSERT_EQ(::chmod(locked.c_str(), 0700), 0);
@@ -476,175 +281,6 @@ TEST_F(UserTest, AUserWhoCannotBeNotedIsToldOnce) {
   EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "note the user in '" + state_dir() + "/users': No space"));
   EXPECT_EQ(ChildrenOf(plugin().pid()), first) << "nothing has changed: " << plugin().Log();
   plugin().Kill();
-}
-
-// ---- the socket
-
-// Whether a root without a capability, as an orchestrator's may be, reaches a socket.
-bool BareRootConnects(const std::string& path) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::setgroups(0, nullptr);
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
-    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
-    ::syscall(SYS_capset, std::array<unsigned, 2>{0x20080522, 0}.data(), std::array<unsigned, 6>{}.data());
-    ::_exit(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : 1);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return status == 0;
-}
-
-class UsersSocket : public UserTest {
- protected:
-  void SetUp() override {
-    UserTest::SetUp();
-    plugin().options().socket = csi_ + "/csi.sock";
-  }
-  bool Serves() {
-    Driver client(csi_ + "/csi.sock");
-    return client.Send(csi::v1::ProbeRequest()).status.ok();
-  }
-  void EndAndStart(const std::string& user, int signal) {
-    if (plugin().running()) plugin().End(signal);
-    WorkAs(user);
-    ASSERT_TRUE(plugin().Start());
-  }
-  void TearDown() override {
-    if (plugin().running()) {
-      EXPECT_EQ(plugin().Terminate(), 0);
-    }
-    RpcTest::TearDown();
-  }
-  const std::string csi_ = MakeDirectories("socket");
-};
-
-TEST_F(UsersSocket, InADirectoryOfItsOwnIsReachedByRootAndReplacedByWhoeverIsNext) {
-  for (const int signal : {SIGTERM, SIGKILL}) {
-    for (const char* user : {kText, kText, "4343:4343", "", kText, ""}) {
-      SCOPED_TRACE(user);
-      EndAndStart(user, signal);
-      EXPECT_TRUE(Serves());
-      EXPECT_TRUE(BareRootConnects(csi_ + "/csi.sock"));
-      const struct stat socket = StatOf(csi_ + "/csi.sock"), directory = StatOf(csi_);
-      EXPECT_EQ(socket.st_gid, 0U);
-      EXPECT_EQ(socket.st_mode & 0777U, 0660U);
-      EXPECT_EQ(socket.st_uid, directory.st_uid);
-      EXPECT_EQ(directory.st_gid, 0U);
-      EXPECT_EQ(directory.st_mode & 07777U, *user == '\0' ? 0755U : 02775U);
-    }
-  }
-  EXPECT_EQ(plugin().Terminate(), 0);
-  EXPECT_TRUE(fs::is_empty(csi_));
-}
-
-// Its members were never to put a socket of theirs in the place of the plugin's.
-TEST_F(UsersSocket, InADirectoryOfAnotherGroupThatGroupGetsNothingAndRootsKeepsWhatItHad) {
-  struct Case {
-    gid_t group;
-    mode_t mode, given;
-  };
-  for (const auto& [group, mode, given] :
-       {Case{4444, 0750, 02750}, Case{4444, 0770, 02770}, Case{0, 0775, 03775}, Case{0, 0755, 02775}}) {
-    EXPECT_EQ(::chown(csi_.c_str(), 0, group), 0);
-    EXPECT_EQ(::chmod(csi_.c_str(), mode), 0);
-    for (const char* user : {kText, "4343:4343", "", kText, ""}) {
-      SCOPED_TRACE(std::string(user) + " " + std::to_string(mode));
-      EndAndStart(user, SIGTERM);
-      EXPECT_TRUE(Serves());
-      EXPECT_EQ(StatOf(csi_).st_mode & 07777U, *user == '\0' ? mode : given);
-      EXPECT_EQ(StatOf(csi_).st_gid, group);
-    }
-  }
-}
-
-TEST_F(UsersSocket, InADirectoryThatTheUserMayWriteInThatStaysAsItIs) {
-  ASSERT_EQ(::chown(csi_.c_str(), kUser, kGroup), 0);
-  for (const int signal : {SIGTERM, SIGKILL}) {
-    EndAndStart(kText, signal);
-    EXPECT_TRUE(Serves());
-    EXPECT_EQ(StatOf(csi_).st_mode & 07777U, 0755U);
-    EXPECT_EQ(StatOf(csi_).st_gid, kGroup);
-  }
-}
-
-TEST_F(UsersSocket, IsNotMadeAmongOtherThings) {
-  std::ofstream(csi_ + "/of-another") << "";
-  WorkAs(kText);
-  plugin().Launch();
-  EXPECT_EQ(plugin().Wait(), 1);
-  EXPECT_THAT(plugin().Log(), HasSubstr("user 4242:4240 may not make a socket in '" + csi_ + "', which is root's"));
-  EXPECT_EQ(StatOf(csi_).st_uid, 0U);
-}
-
-TEST_F(UsersSocket, WhereKubeletKeepsThoseOfAllDriversIsRootsAndItSaysSo) {
-  const std::string registry = MakeDirectories("plugins_registry");
-  WorkAs(kText);
-  plugin().options().flags.insert(plugin().options().flags.end(), {"--kubelet-registration-dir", registry});
-  plugin().Launch();
-  EXPECT_EQ(plugin().Wait(), 1);
-  EXPECT_THAT(plugin().Log(),
-              HasSubstr("register with kubelet in '" + registry + "': Permission denied: user 4242:4240"));
-  ASSERT_EQ(::chown(registry.c_str(), 0, kGroup), 0);
-  ASSERT_EQ(::chmod(registry.c_str(), 0770), 0);
-  ASSERT_TRUE(plugin().Start());
-  EXPECT_TRUE(Eventually([&] { return fs::is_socket(registry + "/mooring.csi-reg.sock"); }));
-}
-
-TEST_F(UsersSocket, AKubeletsDirectoryThatIsMissingIsNoMatterOfTheUser) {
-  WorkAs(kText);
-  const std::string missing = dir() / "missing/plugins_registry";
-  plugin().options().flags.insert(plugin().options().flags.end(), {"--kubelet-registration-dir", missing});
-  plugin().Launch();
-  EXPECT_EQ(plugin().Wait(), 1);
-  EXPECT_THAT(plugin().Log(), AllOf(HasSubstr("register with kubelet in '" + missing + "': No such file or directory"),
-                                    Not(HasSubstr("without --user"))));
-}
-
-TEST_F(UsersSocket, ThatRootServesIsNotTaken) {
-  EndAndStart("", SIGTERM);
-  PluginProcess another({.socket = csi_ + "/csi.sock",
-                         .state_dir = dir() / "state2",
-                         .log_file = dir() / "another.log",
-                         .flags = {"--user", kText},
-                         .environment = {}});
-  another.Launch();
-  EXPECT_EQ(another.Wait(), 1);
-  EXPECT_THAT(another.Log(), HasSubstr("served by another process"));
-  EXPECT_TRUE(Serves());
-  fs::remove_all(dir() / "state2");
-}
-
-// Not even for the moment until it is found out: what the first keeps stays its user's, and it serves on.
-TEST_F(UsersSocket, WhileAPluginRunsAnotherUserGetsNothingOfItsStateDirectory) {
-  for (const auto& [first, second] : {std::pair("", kText), std::pair(kText, ""), std::pair(kText, "4343:4343")}) {
-    SCOPED_TRACE(std::string(first) + " then " + second);
-    EndAndStart(first, SIGTERM);
-    for (const std::string& socket : {csi_ + "/csi.sock", MakeDirectories("socket2") + "/csi.sock"}) {
-      PluginProcess another(plugin().options());
-      another.options().socket = socket;
-      another.options().log_file = dir() / "another.log";
-      WorkAs(second);
-      another.options().flags = plugin().options().flags;
-      another.Launch();
-      const std::string why =
-          socket.starts_with(csi_ + "/") ? "served by another process" : "another process works with";
-      EXPECT_TRUE(Eventually([&] { return another.Log().find(why) != std::string::npos; }, kLong)) << another.Log();
-      EXPECT_EQ(StatOf(state_dir()).st_uid, *first == '\0' ? 0 : kUser);
-      EXPECT_EQ(StatOf(state_dir() + "/catalog.db").st_uid, *first == '\0' ? 0 : kUser);
-      EXPECT_TRUE(Serves());
-      another.Kill();
-      fs::remove(dir() / "another.log");
-    }
-    Driver client(csi_ + "/csi.sock");
-    const auto made = client.Create("afterwards");
-    ASSERT_OK(made);
-    EXPECT_OK(client.Delete(made->volume().volume_id()));
-  }
-  EndAndStart(kText, SIGKILL);  // the lock ended with its holder
-  EXPECT_TRUE(Serves());
 }
 
 // ---- what can be written
