@@ -256,7 +256,9 @@ TEST_F(ExecLauncherTest, J3_OneThatDoesNotHaveTheSocketOpenIsNotTakenForItsServe
   const UniqueFd ends(::open(end.c_str(), O_RDWR | O_CLOEXEC));  // the one that has it, when this is closed
   const std::string listens = "import os, socket\ns = socket.socket(socket.AF_UNIX)\ns.bind(\"" +
                               (directory_ / "csi.sock") + "\")\ns.listen()\n";
-  const std::string hands_on = "if os.fork() == 0:\n  open(\"" + end + "\").read()\n  os._exit(0)\ns.close()\n";
+  // Opened before anybody goes on: after the test's end it would wait for ever for somebody who writes.
+  const std::string hands_on =
+      "end = open(\"" + end + "\")\nif os.fork() == 0:\n  end.read()\n  os._exit(0)\ns.close()\n";
   const std::string answers = "open(\"" + Ready() + "\", \"w\").write(\"x\")\nopen(\"" + question +
                               "\", \"rb\", 0).read(1)\nopen(\"" + answer + "\", \"wb\", 0).write(b\"!\")";
   Launched& process = Launch(Shell("python3 -c '" + listens + hands_on + answers + "' & exit 3"));
