@@ -23,7 +23,9 @@ namespace {
 
 using metrics::CallFamilies;
 using metrics::CallMetrics;
+using metrics::Number;
 using metrics::Samples;
+using metrics::Truth;
 using Families = std::vector<prometheus::MetricFamily>;
 
 constexpr char kUnknown[] = "unknown";  // a plugin that is asked for its name
@@ -54,10 +56,6 @@ std::vector<std::string> MethodsFor(const std::string& plugin) {
   const google::protobuf::FileDescriptor& file = *csi::v1::ProbeRequest::descriptor()->file();
   return plugin.empty() ? MethodsOf(*file.FindServiceByName("Identity")) : MethodsOf(file);
 }
-
-double Number(std::uint64_t number) { return static_cast<double>(number); }
-
-double Truth(bool holds) { return holds ? 1 : 0; }
 
 void AddState(const Parts& parts, Families& families) {
   Samples::Gauge("mooring_manager_build_info", "Always 1; the labels say what runs.")

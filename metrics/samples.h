@@ -4,6 +4,7 @@
 
 #include <prometheus/metric_family.h>
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -11,6 +12,10 @@
 #include <vector>
 
 namespace mooring::metrics {
+
+// Figures as Prometheus has them. Of a truth 1 and 0.
+inline double Number(std::uint64_t number) { return static_cast<double>(number); }
+inline double Truth(bool holds) { return holds ? 1 : 0; }
 
 class Samples {
  public:

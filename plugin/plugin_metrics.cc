@@ -20,7 +20,9 @@
 namespace mooring {
 namespace {
 
+using metrics::Number;
 using metrics::Samples;
+using metrics::Truth;
 using Families = std::vector<prometheus::MetricFamily>;
 
 constexpr char kIncomplete[] = "the metrics are not complete; this is said once";
@@ -63,10 +65,6 @@ std::uint64_t FreeIn(const Pool& pool, const BackendCapacity& room, std::uint64_
   if (pool.kind != BackendKind::kTmpfs) return room.available;
   return room.available - std::min(room.available, promised);
 }
-
-double Number(std::uint64_t number) { return static_cast<double>(number); }
-
-double Truth(bool holds) { return holds ? 1 : 0; }
 
 }  // namespace
 
