@@ -63,12 +63,9 @@ absl::StatusOr<Jobs> InOrder(const std::vector<ImageCopy>& copies) {
   return jobs;
 }
 
-// A second name would be a way to the contents of what only happens to lie on the same filesystem.
 absl::Status CheckIsImage(const LockedImage& image) {
-  if (!S_ISREG(image.status.st_mode)) return FailedPrecondition(fmt::format("{} is no image file", Quote(image.path)));
-  if (image.status.st_nlink == 1) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} is not copied: it has {} names (hard links), and an image has one",
-                                        Quote(image.path), image.status.st_nlink));
+  if (S_ISREG(image.status.st_mode)) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("{} is no image file", Quote(image.path)));
 }
 
 absl::Status CheckSize(const Job& job) {

@@ -171,6 +171,9 @@ absl::Status ReadBtrfs(int fd, const std::string& path, FilesystemInfo& info) {
 
 absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));
+  struct stat status = {};
+  if (::fstat(fd.get(), &status) != 0) return ErrnoStatus(errno, "look at", path);
+  MOORING_RETURN_IF_ERROR(CheckOneName(status, path));
   FilesystemInfo info;
   MOORING_ASSIGN_OR_RETURN(info.device_bytes, SizeOf(fd.get(), path));
   if (HasUndoFile(path)) {  // what the image holds is neither the old filesystem nor the new one

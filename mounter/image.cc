@@ -13,6 +13,14 @@
 
 namespace mooring {
 
+absl::Status CheckOneName(const struct stat& status, const std::string& path) {
+  if (!S_ISREG(status.st_mode) || status.st_nlink <= 1) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("{} is not used: it has {} names (hard links), and an image has one; find the others (find {} -xdev "
+                  "-samefile {}), and remove all names but this one",
+                  Quote(path), status.st_nlink, ParentOf(path), path));
+}
+
 absl::StatusOr<LockedImage> LockImage(const std::string& path, std::chrono::milliseconds patience) {
   for (;;) {
     LockedImage image;
@@ -28,7 +36,9 @@ absl::StatusOr<LockedImage> LockImage(const std::string& path, std::chrono::mill
     // Replaced while we waited (formatted aside and swapped in): lock the new one.
     const bool same = now.st_dev == image.status.st_dev && now.st_ino == image.status.st_ino;
     image.status = now;  // it may have grown meanwhile
-    if (same) return image;
+    if (!same) continue;
+    MOORING_RETURN_IF_ERROR(CheckOneName(image.status, path));
+    return image;
   }
 }
 

@@ -28,8 +28,13 @@ struct LockedImage {
   struct stat status = {};
 };
 
+// OK for a regular file with one name, and for everything that is no regular file.
+// FAILED_PRECONDITION: the file has hard links. A second name leads to the contents of any file that happens to lie on
+// the same filesystem, so every use of an image refuses it.
+absl::Status CheckOneName(const struct stat& status, const std::string& path);
+
 // The image, or block device, under its lock and proven to be still the one at its path. FAILED_PRECONDITION: it is
-// something else. ABORTED: somebody held the lock all the time.
+// something else, or CheckOneName refuses it. ABORTED: somebody held the lock all the time.
 absl::StatusOr<LockedImage> LockImage(const std::string& path,
                                       std::chrono::milliseconds patience = std::chrono::seconds(30));
 

@@ -95,11 +95,37 @@ TEST_F(OneDeviceTest, IsFoundByInodeAfterARename) {
   EXPECT_EQ(StatOf(Path("a")).st_dev, StatOf(Path("b")).st_dev);
 }
 
-TEST_F(OneDeviceTest, HardLinkIsTheSameImage) {
+TEST_F(OneDeviceTest, AnImageWithHardLinksIsRefusedByEveryCall) {
   ASSERT_EQ(::link(image_.c_str(), Path("link").c_str()), 0);
-  ASSERT_OK(Mount("a"));
-  ASSERT_OK(mounter_.Mount(MountOf(Path("link"), Path("b"))));
-  EXPECT_EQ(StatOf(Path("a")).st_dev, StatOf(Path("b")).st_dev);
+  const auto refused = FailsWith(absl::StatusCode::kFailedPrecondition, "has 2 names (hard links)");
+  for (const std::string& image : {image_, Path("link")}) {
+    EXPECT_THAT(mounter_.Mount(MountOf(image, Path("b"))), refused);
+    EXPECT_THAT(mounter_.AttachLoop({image, "mooring-kernel-test", false}), refused);
+    EXPECT_THAT(mounter_.Format(image, "ext4"), refused);
+    EXPECT_THAT(mounter_.Probe(image), refused);
+    EXPECT_THAT(mounter_.Check(image, "ext4"), refused);
+    EXPECT_THAT(mounter_.Grow(image, "ext4"), refused);
+    EXPECT_THAT(mounter_.Copy({{image, Path("copy"), 64 * kMiB}}), refused);
+  }
+  EXPECT_FALSE(Exists(Path("b")));
+  EXPECT_THAT(LoopsOver(image_), ::testing::IsEmpty());
+  ASSERT_EQ(::unlink(Path("link").c_str()), 0);
+  EXPECT_OK(Mount("a"));
+}
+
+TEST_F(OneDeviceTest, WhatIsNoFileIsNoImage) {
+  ASSERT_EQ(::mkfifo(Path("fifo").c_str(), 0600), 0);
+  ASSERT_EQ(::symlink("image", Path("symlink").c_str()), 0);
+  for (const std::string& path : {Path("fifo"), Path("symlink"), Dir("directory"), std::string("/dev/null")}) {
+    const auto refused = [&path](const absl::Status& status) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << path << ": " << status;
+    };
+    refused(mounter_.Mount(MountOf(path, Path("b"))));
+    refused(mounter_.AttachLoop({path, "mooring-kernel-test", false}).status());
+    refused(mounter_.Format(path, "ext4"));
+    refused(mounter_.Check(path, "ext4"));
+    refused(mounter_.Copy({{path, Path("copy"), 64 * kMiB}}));
+  }
 }
 
 TEST_F(OneDeviceTest, AnotherFileOfTheSameNameIsAnotherImage) {
