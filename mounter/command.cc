@@ -12,12 +12,15 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
+#include <thread>
 
 #include "absl/cleanup/cleanup.h"
 #include "base/empty_input.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "mounter/helper_calls.h"
 #include "mounter/syscalls.h"
 
 namespace mooring {
@@ -75,6 +78,19 @@ int SpawnInGroup(pid_t& pid, const std::string& program, const posix_spawn_file_
   return ::posix_spawn(&pid, program.c_str(), &actions, &attributes, arguments, environment);
 }
 
+// `spawn` in a thread of its own, whose system calls are those of programs: the child inherits the thread's filter, and
+// the other threads of this process keep theirs.
+absl::Status InConfinedThread(const std::string& program, const std::function<int()>& spawn) {
+  absl::Status status;
+  std::thread([&] {
+    status = ConfineProgramCalls();
+    if (!status.ok()) return;
+    const int error = spawn();
+    if (error != 0) status = ErrnoStatus(error, "start", program);
+  }).join();
+  return status;
+}
+
 absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::string>& command, const UniqueFd& held,
                             const std::vector<std::string>& more) {
   std::array<int, 2> ends = {-1, -1};
@@ -98,8 +114,8 @@ absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::s
   for (std::string& variable : variables) environment.push_back(variable.data());
   environment.push_back(nullptr);
   Child child;
-  const int error = SpawnInGroup(child.pid, program, actions, arguments.data(), environment.data());
-  if (error != 0) return ErrnoStatus(error, "start", program);
+  MOORING_RETURN_IF_ERROR(InConfinedThread(
+      program, [&] { return SpawnInGroup(child.pid, program, actions, arguments.data(), environment.data()); }));
   ::fcntl(reader.get(), F_SETFL, O_NONBLOCK);
   child.output = std::move(reader);
   child.ended.reset(sys::PidFdOpen(child.pid));

@@ -19,7 +19,7 @@ struct CommandResult {
 // Found on PATH; no shell, no stdin; in its environment PATH, LC_ALL=C and what `environment` adds. FAILED_PRECONDITION
 // names `package` where the program is not installed; DEADLINE_EXCEEDED: killed after `limit`, and where the message
 // says so not ended a second later. The program inherits `held`: a lock on it lasts until the program has ended, also
-// where this process ends first.
+// where this process ends first. It can neither mount nor use sockets: mounter/helper_calls.h.
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command, const std::string& package,
                                          std::chrono::seconds limit, const UniqueFd& held = UniqueFd(),
                                          const std::vector<std::string>& environment = {});

@@ -19,6 +19,7 @@
 #include "base/version.h"
 #include "mounter/freeze.h"
 #include "mounter/guarded_mounter.h"
+#include "mounter/helper_calls.h"
 #include "mounter/helper_server.h"
 #include "mounter/keeper.h"
 #include "mounter/kernel_mounter.h"
@@ -76,6 +77,7 @@ absl::Status Run(const mooring::HelperFlags& flags) {
   std::vector<int> kept;
   for (const mooring::Privilege& privilege : mooring::HelperPrivileges()) kept.push_back(privilege.capability);
   MOORING_RETURN_IF_ERROR(mooring::KeepOnly(kept));
+  MOORING_RETURN_IF_ERROR(mooring::ConfineHelperCalls());
   mooring::ReleaseWhatTheStartUsed();
   return mooring::KeepHelpers(mooring::UniqueFd(mooring::kKeeperSocket),
                               [&](const mooring::UniqueFd& control) { return Serve(control, flags.allowance); });

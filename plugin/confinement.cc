@@ -7,7 +7,6 @@
 #include <linux/landlock.h>
 #include <linux/netlink.h>
 #include <sched.h>
-#include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -17,14 +16,13 @@
 #include <cerrno>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
-#include <type_traits>
 #include <vector>
 
 #include "base/log.h"
 #include "base/path.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "mounter/call_filter.h"
 #include "mounter/privileges.h"
 
 namespace mooring {
@@ -116,225 +114,76 @@ absl::Status ConfineFiles(const Territory& territory) {
   return absl::OkStatus();
 }
 
-// What gRPC, SQLite, spdlog, the C and C++ libraries and we call, on kernels and in versions old and new. What is not
-// here is ENOSYS: libraries know how to do without a call that a kernel does not have. Root without a capability still
-// owns root's files, which Landlock lets nobody write but anybody chmod(2): hence no call that changes mode, owner or
-// times, by path or by an open file.
-constexpr const char* kCalls[] = {
-    // memory and threads
-    "brk",
-    "madvise",
-    "membarrier",
-    "mmap",
-    "mprotect",
-    "mremap",
-    "munmap",
-    "futex",
-    "futex_waitv",
-    "get_robust_list",
-    "set_robust_list",
-    "rseq",
-    "sched_yield",
-    "sched_getaffinity",
-    "sched_getparam",
-    "sched_getscheduler",
-    "set_tid_address",
-    "exit",
-    "exit_group",
-    "restart_syscall",
-    "prctl",
-    "arch_prctl",
-    // time, randomness, who we are
-    "clock_getres",
-    "clock_gettime",
-    "clock_nanosleep",
-    "gettimeofday",
-    "nanosleep",
-    "time",
-    "getrandom",
-    "getegid",
-    "geteuid",
-    "getgid",
-    "getpid",
-    "getppid",
-    "gettid",
-    "getuid",
-    "getrlimit",
-    "getrusage",
-    "sysinfo",
-    "uname",
-    "getcwd",
-    // files
-    "access",
-    "close",
-    "close_range",
-    "dup",
-    "dup2",
-    "dup3",
-    "faccessat",
-    "faccessat2",
-    "fadvise64",
-    "fallocate",
-    "fdatasync",
-    "flock",
-    "fstat",
-    "fstatfs",
-    "fsync",
-    "ftruncate",
-    "getdents64",
-    "lseek",
-    "lstat",
-    "mkdir",
-    "mkdirat",
-    "newfstatat",
-    "pread64",
-    "preadv",
-    "pwrite64",
-    "pwritev",
-    "read",
-    "readlink",
-    "readlinkat",
-    "readv",
-    "rename",
-    "renameat",
-    "renameat2",
-    "rmdir",
-    "stat",
-    "statfs",
-    "statx",
-    "umask",
-    "unlink",
-    "unlinkat",
-    "write",
-    "writev",
-    // waiting, sockets (made below), signals to itself, its own children
-    "epoll_create1",
-    "epoll_ctl",
-    "epoll_pwait",
-    "epoll_pwait2",
-    "epoll_wait",
-    "eventfd2",
-    "pipe2",
-    "poll",
-    "ppoll",
-    "pselect6",
-    "select",
-    "timerfd_create",
-    "timerfd_settime",
-    "accept",
-    "accept4",
-    "bind",
-    "connect",
-    "getpeername",
-    "getsockname",
-    "getsockopt",
-    "listen",
-    "recvfrom",
-    "recvmmsg",
-    "recvmsg",
-    "sendmmsg",
-    "sendmsg",
-    "sendto",
-    "seccomp",  // for ConfineServer
-    "setsockopt",
-    "shutdown",
-    "pidfd_open",
-    "rt_sigaction",
-    "rt_sigprocmask",
-    "rt_sigreturn",
-    "rt_sigtimedwait",
-    "sigaltstack",
-    "wait4",
-    "waitid",
+// What gRPC, SQLite, spdlog, the C and C++ libraries and we call besides BasicCalls(), on kernels and in versions old
+// and new. What is not here is ENOSYS: libraries know how to do without a call that a kernel does not have. Root
+// without a capability still owns root's files, which Landlock lets nobody write but anybody chmod(2): hence no call
+// that changes mode, owner or times, by path or by an open file.
+constexpr const char* kSocketCalls[] = {
+    "accept",   "accept4",  "bind",    "connect",  "getpeername", "getsockname", "getsockopt", "listen",
+    "recvfrom", "recvmmsg", "recvmsg", "sendmmsg", "sendmsg",     "sendto",      "setsockopt", "shutdown",
 };
-
-struct ReleaseFilter {
-  void operator()(scmp_filter_ctx filter) const { ::seccomp_release(filter); }
-};
-using Filter = std::unique_ptr<std::remove_pointer_t<scmp_filter_ctx>, ReleaseFilter>;
 
 // No process but threads: clone3(2), whose flags a filter cannot see, is ENOSYS, and clone(2) takes its place.
-int AllowThreads(const Filter& filter) {
-  return ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
-                            SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+void AllowThreads(CallFilter& filter) {
+  filter.Add(SCMP_ACT_ALLOW, "clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
 }
 
 // Only to listen: to send there needs a capability.
-int AllowDeviceEvents(const Filter& filter) {
-  return ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, AF_NETLINK),
-                            SCMP_A2(SCMP_CMP_EQ, NETLINK_KOBJECT_UEVENT));
+void AllowDeviceEvents(CallFilter& filter) {
+  filter.Add(SCMP_ACT_ALLOW, "socket",
+             {SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_EQ, NETLINK_KOBJECT_UEVENT)});
 }
 
-int AllowUnixSockets(const Filter& filter) {
+void AllowUnixSockets(CallFilter& filter) {
   constexpr scmp_datum_t kType = 0xF;  // without SOCK_CLOEXEC and SOCK_NONBLOCK
-  int error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, AF_UNIX),
-                                 SCMP_A1(SCMP_CMP_MASKED_EQ, kType, SOCK_STREAM));
-  if (error != 0) return error;
+  filter.Add(SCMP_ACT_ALLOW, "socket",
+             {SCMP_A0(SCMP_CMP_EQ, AF_UNIX), SCMP_A1(SCMP_CMP_MASKED_EQ, kType, SOCK_STREAM)});
   // Datagrams go to whom they are addressed, without a connect(2): a service manager, the system's log.
   for (const scmp_datum_t type : {SOCK_STREAM, SOCK_SEQPACKET}) {
-    error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 2, SCMP_A0(SCMP_CMP_EQ, AF_UNIX),
-                               SCMP_A1(SCMP_CMP_MASKED_EQ, kType, type));
-    if (error != 0) return error;
+    filter.Add(SCMP_ACT_ALLOW, "socketpair", {SCMP_A0(SCMP_CMP_EQ, AF_UNIX), SCMP_A1(SCMP_CMP_MASKED_EQ, kType, type)});
   }
-  return ::seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 2,
-                            SCMP_A0(SCMP_CMP_NE, AF_UNIX), SCMP_A2(SCMP_CMP_NE, NETLINK_KOBJECT_UEVENT));
+  filter.Add(SCMP_ACT_ERRNO(EAFNOSUPPORT), "socket",
+             {SCMP_A0(SCMP_CMP_NE, AF_UNIX), SCMP_A2(SCMP_CMP_NE, NETLINK_KOBJECT_UEVENT)});
 }
 
-int AllowCommands(const Filter& filter, int call, std::initializer_list<scmp_datum_t> commands) {
-  for (const scmp_datum_t command : commands) {
-    const int error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, call, 1, SCMP_A1(SCMP_CMP_EQ, command));
-    if (error != 0) return error;
-  }
-  return 0;
+void AllowCommands(CallFilter& filter, const char* call, std::initializer_list<scmp_datum_t> commands) {
+  for (const scmp_datum_t command : commands) filter.Add(SCMP_ACT_ALLOW, call, {SCMP_A1(SCMP_CMP_EQ, command)});
 }
 
 // With F_SETOWN, F_SETSIG and their like the kernel sends signals for us, to any process of root's.
-int AllowOnOpenFiles(const Filter& filter) {
-  const int error = AllowCommands(filter, SCMP_SYS(fcntl),
-                                  {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK,
-                                   F_SETLKW, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW});
-  return error != 0
-             ? error
-             : AllowCommands(filter, SCMP_SYS(ioctl), {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS, FS_IOC_FIEMAP});
+void AllowOnOpenFiles(CallFilter& filter) {
+  AllowCommands(filter, "fcntl",
+                {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK,
+                 F_OFD_SETLK, F_OFD_SETLKW});
+  AllowCommands(filter, "ioctl", {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS, FS_IOC_FIEMAP});
 }
 
 // O_TRUNC empties a file for whoever may only read it, where Landlock has no right of that name (before Linux 6.2).
-int AllowOpening(const Filter& filter) {
-  const int error =
-      ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, O_TRUNC, 0));
-  const int call = ::seccomp_syscall_resolve_name("open");
-  if (error != 0 || call < 0) return error;  // not on this architecture
-  return ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, call, 1, SCMP_A1(SCMP_CMP_MASKED_EQ, O_TRUNC, 0));
+void AllowOpening(CallFilter& filter) {
+  filter.Add(SCMP_ACT_ALLOW, "openat", {SCMP_A2(SCMP_CMP_MASKED_EQ, O_TRUNC, 0)});
+  filter.Add(SCMP_ACT_ALLOW, "open", {SCMP_A1(SCMP_CMP_MASKED_EQ, O_TRUNC, 0)});
 }
 
 // Other processes of root's would have to bear signals and limits from us, too.
-int AllowOnItself(const Filter& filter) {
+void AllowOnItself(CallFilter& filter) {
   const auto self = static_cast<scmp_datum_t>(::getpid());
-  for (const int call : {SCMP_SYS(kill), SCMP_SYS(tgkill), SCMP_SYS(prlimit64)}) {
-    const int error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_EQ, self));
-    if (error != 0) return error;
+  for (const char* call : {"kill", "tgkill", "prlimit64"}) {
+    filter.Add(SCMP_ACT_ALLOW, call, {SCMP_A0(SCMP_CMP_EQ, self)});
   }
-  return ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 1, SCMP_A0(SCMP_CMP_EQ, 0));
+  filter.Add(SCMP_ACT_ALLOW, "prlimit64", {SCMP_A0(SCMP_CMP_EQ, 0)});
 }
 
 absl::Status ConfineCalls(const Territory& territory) {
-  const Filter filter(::seccomp_init(SCMP_ACT_ERRNO(ENOSYS)));
-  if (filter == nullptr) return Internal("cannot make a seccomp filter");
-  ::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);  // a tree: the same time for each call
-  int error = 0;
-  for (const char* name : kCalls) {
-    const int call = ::seccomp_syscall_resolve_name(name);
-    if (call < 0) continue;  // not on this architecture
-    if (error == 0) error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ALLOW, call, 0);
-  }
-  if (error == 0) error = AllowThreads(filter);
-  if (error == 0) error = AllowUnixSockets(filter);
-  if (error == 0 && !territory.device_links.empty()) error = AllowDeviceEvents(filter);
-  if (error == 0) error = AllowOnOpenFiles(filter);
-  if (error == 0) error = AllowOpening(filter);
-  if (error == 0) error = AllowOnItself(filter);
-  if (error == 0) error = ::seccomp_load(filter.get());
-  return error == 0 ? absl::OkStatus() : ErrnoStatus(-error, "load a seccomp filter");
+  CallFilter filter(SCMP_ACT_ERRNO(ENOSYS));
+  filter.AddAll(SCMP_ACT_ALLOW, BasicCalls());
+  filter.AddAll(SCMP_ACT_ALLOW, kSocketCalls);
+  AllowThreads(filter);
+  AllowUnixSockets(filter);
+  if (!territory.device_links.empty()) AllowDeviceEvents(filter);
+  AllowOnOpenFiles(filter);
+  AllowOpening(filter);
+  AllowOnItself(filter);
+  return filter.Load();
 }
 
 }  // namespace
@@ -348,12 +197,9 @@ absl::Status Confine(const Territory& territory, const RunAs& user) {
 }
 
 absl::Status ConfineServer() {
-  const Filter filter(::seccomp_init(SCMP_ACT_ALLOW));
-  if (filter == nullptr) return Internal("cannot make a seccomp filter");
-  ::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_TSYNC, 1);  // for the threads that are there, too
-  int error = ::seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(EACCES), SCMP_SYS(connect), 0);
-  if (error == 0) error = ::seccomp_load(filter.get());
-  return error == 0 ? absl::OkStatus() : ErrnoStatus(-error, "load a seccomp filter");
+  CallFilter filter(SCMP_ACT_ALLOW);
+  filter.Add(SCMP_ACT_ERRNO(EACCES), "connect");
+  return filter.Load(CallFilter::Threads::kAll);  // also for the threads that are there already
 }
 
 }  // namespace mooring

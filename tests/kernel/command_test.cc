@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <linux/fuse.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -45,6 +46,21 @@ TEST(CommandTest, ArgumentsAreNoShellText) {
   const auto result = RunCommand({"printf", "%s|", "a b", "$HOME", "; false", "'\""}, "coreutils", seconds(20));
   ASSERT_OK(result);
   EXPECT_EQ(result->output, "a b|$HOME|; false|'\"|");
+}
+
+// A hole in e2fsck leads to none of these.
+TEST(CommandTest, AProgramCanNeitherMountNorUseSocketsNorMakeDevices) {
+  const TempDir dir;
+  const std::string place = dir / "place";
+  for (const std::string& script : {"mkdir " + place + " && mount -t tmpfs none " + place,
+                                    std::string("unshare --mount true"), "mknod " + place + "-node b 7 0",
+                                    std::string("perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) or exit 1'")}) {
+    const auto result = Shell(script);
+    ASSERT_OK(result);
+    EXPECT_NE(result->exit_code, 0) << script;
+  }
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_TRUE(socket.ok()) << "this process itself may";
 }
 
 TEST(CommandTest, OnlyTheTailOfALongOutputIsKept) {

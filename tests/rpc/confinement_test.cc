@@ -314,6 +314,58 @@ TEST_F(ConfinementWithDevices, HearsOfThemAndOpensNone) {
   });
 }
 
+// Its numbers mean other calls. One thread that ends would leave a plugin that no signal stops.
+TEST_F(Confinement, ACallOfAForeignArchitectureEndsTheProcess) {
+  if (!Injection::Possible()) GTEST_SKIP() << "system calls are injected on x86-64 alone";
+  constexpr long kX32 = 0x40000000;
+  const pid_t pid = plugin().pid();
+  Injection::LastCall(pid, ThreadsOf(pid).back(), kX32 | SYS_getpid);
+  EXPECT_EQ(plugin().Wait(), 128 + SIGSYS);
+  RpcTest::plugin().Start();
+}
+
+// The helper makes system calls for the plugin: those that are needed for it, and no others.
+TEST_F(Confinement, TheHelperMakesTheCallsThatItNeedsAlone) {
+  if (!Injection::Possible()) GTEST_SKIP() << "system calls are injected on x86-64 alone";
+  const pid_t helper = HelperOf(plugin().pid()), keeper = KeeperOf(plugin().pid());
+  const auto self = static_cast<std::uint64_t>(::getpid());
+  for (const pid_t pid : {keeper, helper}) {
+    ASSERT_GT(pid, 0);
+    Injection thread(pid, pid);
+    ASSERT_TRUE(thread.ok());
+    ExpectAllFail(thread, {{"ptrace", SYS_ptrace, {PTRACE_SEIZE, self, 0, 0, 0, 0}},
+                           {"process_vm_writev", SYS_process_vm_writev, {self, 0, 0, 0, 0, 0}},
+                           {"init_module", SYS_init_module, {0, 0, "", 0, 0, 0}},
+                           {"kexec_load", SYS_kexec_load, {0, 0, 0, 0, 0, 0}},
+                           {"bpf", SYS_bpf, {0, 0, 0, 0, 0, 0}},
+                           {"perf_event_open", SYS_perf_event_open, {0, 0, 0, 0, 0, 0}},
+                           {"io_uring_setup", SYS_io_uring_setup, {1, 0, 0, 0, 0, 0}},
+                           {"userfaultfd", SYS_userfaultfd, {0, 0, 0, 0, 0, 0}},
+                           {"keyctl", SYS_keyctl, {0, 0, 0, 0, 0, 0}},
+                           {"open_by_handle_at", SYS_open_by_handle_at, {kHere, 0, 0, 0, 0, 0}},
+                           {"setns", SYS_setns, {0, 0, 0, 0, 0, 0}},
+                           {"unshare", SYS_unshare, {CLONE_NEWNS, 0, 0, 0, 0, 0}},
+                           {"clone with a namespace", SYS_clone, {CLONE_NEWNS | SIGCHLD, 0, 0, 0, 0, 0}},
+                           {"clone3", SYS_clone3, {0, 0, 0, 0, 0, 0}},
+                           {"chroot", SYS_chroot, {"/", 0, 0, 0, 0, 0}},
+                           {"pivot_root", SYS_pivot_root, {"/", "/", 0, 0, 0, 0}},
+                           {"acct", SYS_acct, {"/x", 0, 0, 0, 0, 0}},
+                           {"quotactl", SYS_quotactl, {0, 0, 0, 0, 0, 0}},
+                           {"swapon", SYS_swapon, {"/x", 0, 0, 0, 0, 0}},
+                           {"reboot", SYS_reboot, {0, 0, 0, 0, 0, 0}},
+                           {"sethostname", SYS_sethostname, {"x", 0, 0, 0, 0, 0}},
+                           {"clock_settime", SYS_clock_settime, {0, 0, 0, 0, 0, 0}},
+                           {"iopl", SYS_iopl, {3, 0, 0, 0, 0, 0}},
+                           {"personality", SYS_personality, {0, 0, 0, 0, 0, 0}},
+                           {"setuid", SYS_setuid, {0, 0, 0, 0, 0, 0}},
+                           {"socket", SYS_socket, {AF_INET, SOCK_STREAM, 0, 0, 0, 0}},
+                           {"unix socket", SYS_socket, {AF_UNIX, SOCK_STREAM, 0, 0, 0, 0}},
+                           {"connect", SYS_connect, {0, 0, 0, 0, 0, 0}},
+                           {"TIOCSTI", SYS_ioctl, {0, TIOCSTI, "x", 0, 0, 0}}});
+  }
+  ExpectServes();
+}
+
 TEST_F(Confinement, ChangesNothingOfTheKernel) {
   InThreads([&](Injection& thread) {
     ExpectAllFail(thread, {{"init_module", SYS_init_module, {0, 0, "", 0, 0, 0}},

@@ -39,6 +39,7 @@ Injection::Injection(pid_t process, pid_t thread) : process_(process), thread_(t
 
 // The call that was interrupted is begun again by the kernel, which sees the registers it left.
 Injection::~Injection() {
+  if (detached_) return;
   EXPECT_TRUE(!ok_ || ::ptrace(PTRACE_SETREGS, thread_, nullptr, &before_) == 0);
   EXPECT_EQ(::ptrace(PTRACE_DETACH, thread_, nullptr, nullptr), 0);
 }
@@ -98,11 +99,24 @@ std::int64_t Injection::Call(long number, const std::array<Argument, 6>& argumen
   return static_cast<std::int64_t>(registers.rax);
 }
 
+void Injection::LastCall(pid_t process, pid_t thread, long number) {
+  Injection last(process, thread);
+  ASSERT_TRUE(last.ok());
+  user_regs_struct registers = last.before_;
+  registers.rax = static_cast<std::uint64_t>(number);
+  registers.orig_rax = ~0ULL;  // no call to begin again
+  registers.rip = last.instruction_;
+  EXPECT_EQ(::ptrace(PTRACE_SETREGS, thread, nullptr, &registers), 0);
+  EXPECT_EQ(::ptrace(PTRACE_DETACH, thread, nullptr, nullptr), 0);
+  last.detached_ = true;
+}
+
 #else
 
 bool Injection::Possible() { return false; }
 Injection::Injection(pid_t process, pid_t thread) : process_(process), thread_(thread) {}
 Injection::~Injection() = default;
+void Injection::LastCall(pid_t, pid_t, long) {}
 std::int64_t Injection::Call(long, const std::array<Argument, 6>&) { return -ENOSYS; }
 
 #endif

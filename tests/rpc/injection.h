@@ -34,6 +34,9 @@ class Injection {
     bool is_text = false;
   };
 
+  // A call without arguments that ends the thread, or the process.
+  static void LastCall(pid_t process, pid_t thread, long number);
+
   // What the kernel returns: -errno where it fails.
   std::int64_t Call(long number, const std::array<Argument, 6>& arguments);
 
@@ -43,7 +46,7 @@ class Injection {
   bool Write(std::uint64_t address, const std::string& text) const;
 
   const pid_t process_, thread_;
-  bool ok_ = false;
+  bool ok_ = false, detached_ = false;
   std::uint64_t instruction_ = 0;
   user_regs_struct before_ = {};
 };
