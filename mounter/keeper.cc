@@ -10,9 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -46,19 +49,6 @@ std::string HowItEnded(std::int64_t number) {
     return fmt::format("killed by signal {} ({})", WTERMSIG(wait_status), ::strsignal(WTERMSIG(wait_status)));
   }
   return fmt::format("exit status {}", WEXITSTATUS(wait_status));
-}
-
-// The wait status of the last child that has ended, for all of them. `before` is likely to be about to.
-std::optional<int> Reap(pid_t before) {
-  if (before > 0) {
-    const UniqueFd ending(sys::PidFdOpen(before));
-    pollfd waited = {ending.get(), POLLIN, 0};
-    ::poll(&waited, 1, kDeathPatience);
-  }
-  std::optional<int> last;
-  int status = 0;
-  while (::waitpid(-1, &status, WNOHANG) > 0) last = status;
-  return last;
 }
 
 // As posix_spawn(3), with `socket` where mooring-mounter looks for it.
@@ -117,25 +107,123 @@ absl::StatusOr<HelperProcess> Keeper::StartHelper() {
   const absl::StatusOr<Parcel> answer = sent.ok() ? ReceiveParcel(socket_) : sent;
   if (!answer.ok()) return Unavailable("the keeper of the mount helper has ended");
   const auto pid = static_cast<std::int32_t>(answer->number & 0xFFFF'FFFF);
+  if (pid == -EBUSY) {
+    return FailedPrecondition(fmt::format(
+        "start a mount helper: {} earlier ones were killed and have not ended, for the kernel holds each of "
+        "them in a call that hangs; find the filesystem or device that does not answer (ps -eLo "
+        "pid,stat,wchan:32,comm), or start the host again",
+        kMostHungHelpers));
+  }
   if (pid <= 0) return ErrnoStatus(-pid, "fork a mount helper");
   return HelperProcess{pid, std::move(pair.ours), HowItEnded(answer->number)};
 }
 
 void Keeper::Disconnect() const { ::shutdown(socket_.get(), SHUT_RDWR); }
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The children of the keeper: at most one that serves, and those before it that the kernel holds.
+class Helpers {
+ public:
+  explicit Helpers(const std::function<int(const UniqueFd& control)>& serve) : serve_(serve) {}
+
+  // When the next one may start: at once, or, where one follows the other soon, after a rest that doubles.
+  Clock::time_point NextStart() const { return started_ + rest_; }
+
+  // Kills and reaps. The wait status of the last child that ended, if any.
+  std::optional<int> EndAll();
+
+  // The answer's lower half: the pid, or the negative errno.
+  std::int32_t Start(UniqueFd& socket, const UniqueFd& control);
+
+ private:
+  struct Child {
+    pid_t pid;
+    bool killed;
+  };
+
+  static bool HasEnded(pid_t pid, int patience);
+  static bool End(Child& child);
+  void NoteStart();
+
+  const std::function<int(const UniqueFd& control)>& serve_;
+  std::vector<Child> children_;
+  Clock::time_point started_{};
+  Clock::duration rest_{};
+};
+
+bool Helpers::HasEnded(pid_t pid, int patience) {
+  const UniqueFd ending(sys::PidFdOpen(pid));
+  pollfd waited = {ending.get(), POLLIN, 0};
+  return ::poll(&waited, 1, patience) > 0;
+}
+
+// It is likely to be about to end: the plugin asks for another one when its sockets are closed.
+bool Helpers::End(Child& child) {
+  if (HasEnded(child.pid, child.killed ? 0 : kDeathPatience)) return true;
+  if (child.killed) return false;
+  ::kill(child.pid, SIGKILL);
+  child.killed = true;
+  return HasEnded(child.pid, kDeathPatience);
+}
+
+std::optional<int> Helpers::EndAll() {
+  std::optional<int> last;
+  std::erase_if(children_, [&last](Child& child) {
+    int status = 0;
+    End(child);
+    if (::waitpid(child.pid, &status, WNOHANG) != child.pid) return false;
+    last = status;
+    return true;
+  });
+  return last;
+}
+
+void Helpers::NoteStart() {
+  static constexpr std::chrono::milliseconds kFirstRest{10};
+  static constexpr std::chrono::seconds kSoon{1}, kLongestRest{1};
+  const Clock::time_point now = Clock::now();
+  const bool soon = now - NextStart() < kSoon;
+  rest_ = soon ? std::clamp<Clock::duration>(rest_ * 2, kFirstRest, kLongestRest) : Clock::duration{};
+  started_ = now;
+}
+
+std::int32_t Helpers::Start(UniqueFd& socket, const UniqueFd& control) {
+  if (children_.size() >= kMostHungHelpers) return -EBUSY;
+  NoteStart();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    socket.reset();
+    ::_exit(serve_(control));
+  }
+  if (pid < 0) return -errno;
+  children_.push_back({pid, false});
+  return pid;
+}
+
+// False: the plugin has hung up.
+bool Await(const UniqueFd& socket, Clock::time_point when) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(when - Clock::now()).count();
+    if (left <= 0) return true;
+    pollfd hangup = {socket.get(), 0, 0};
+    if (::poll(&hangup, 1, static_cast<int>(left)) > 0) return false;
+  }
+}
+
+}  // namespace
+
 absl::Status KeepHelpers(UniqueFd socket, const std::function<int(const UniqueFd& control)>& serve) {
-  for (pid_t before = -1;;) {
+  Helpers helpers(serve);
+  for (;;) {
     absl::StatusOr<Parcel> parcel = ReceiveParcel(socket);
     if (!parcel.ok() || !parcel->fd.ok()) break;  // closed, or no plugin's any more
-    const std::optional<int> ended = Reap(before);
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      socket.reset();
-      ::_exit(serve(parcel->fd));
-    }
-    const std::int64_t low = static_cast<std::uint32_t>(pid < 0 ? -errno : pid);
+    const std::optional<int> ended = helpers.EndAll();
+    if (!Await(socket, helpers.NextStart())) break;
+    const std::int64_t low = static_cast<std::uint32_t>(helpers.Start(socket, parcel->fd));
     parcel->fd.reset();
-    before = pid;
     const std::int64_t high = ended ? *ended : kNoneEnded;
     if (!SendParcel(socket, low | (high << kStatusShift)).ok()) break;
   }

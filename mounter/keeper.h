@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -24,6 +25,10 @@
 namespace mooring {
 
 inline constexpr int kKeeperSocket = 3;  // where mooring-mounter finds it
+
+// One helper serves at a time. A killed one is there for as long as the kernel holds one of its threads in a call that
+// hangs, and it has a successor meanwhile: but no more than this many may be left over.
+inline constexpr std::size_t kMostHungHelpers = 8;
 
 struct HelperProcess {
   pid_t pid = -1;
@@ -41,7 +46,8 @@ class Keeper {
   Keeper& operator=(Keeper&&) = delete;
   ~Keeper();  // closes the socket and waits a moment for it and its helpers to end
 
-  // UNAVAILABLE: the keeper itself has ended.
+  // The helper before is killed if it has not ended. Started soon after another one, it comes after a rest of at most a
+  // second. UNAVAILABLE: the keeper itself has ended. FAILED_PRECONDITION: kMostHungHelpers of before have not ended.
   absl::StatusOr<HelperProcess> StartHelper();
 
   // StartHelper fails from now on, and so does one that waits in another thread.
@@ -57,8 +63,8 @@ class Keeper {
   UniqueFd socket_;
 };
 
-// The keeper's side: forks whenever it is asked to, and runs `serve` in the child, whose result is its exit status.
-// Returns when the socket is closed and the children have ended.
+// The keeper's side: forks when it is asked to, kills the child before, and runs `serve` in the child, whose result is
+// its exit status. Returns when the socket is closed and the children have ended.
 absl::Status KeepHelpers(UniqueFd socket, const std::function<int(const UniqueFd& control)>& serve);
 
 // The command line of mooring-mounter, both ways.

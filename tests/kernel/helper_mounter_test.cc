@@ -381,7 +381,29 @@ TEST_F(HelperMounterTest, ItHasTheCapabilitiesItNeedsAndNoOther) {
     EXPECT_EQ(StatusField(pid, "CapInh"), "0000000000000000");
     EXPECT_EQ(StatusField(pid, "CapAmb"), "0000000000000000");
     EXPECT_EQ(StatusField(pid, "NoNewPrivs"), "1");
+    EXPECT_EQ(StatusField(pid, "Seccomp"), "2");
   }
+}
+
+// A plugin that was taken over asks again and again, while the helper serves.
+TEST_F(HelperProcessTest, HoweverOftenItIsAskedForThereIsOneHelper) {
+  absl::StatusOr<Keeper> keeper = StartKeeper();
+  ASSERT_OK(keeper);
+  seen_ = {keeper->pid()};
+  std::vector<HelperProcess> helpers;  // their sockets stay open
+  const auto start = Clock::now();
+  for (int i = 0; i < 12; ++i) {
+    absl::StatusOr<HelperProcess> helper = keeper->StartHelper();
+    ASSERT_OK(helper);
+    seen_.push_back(helper->pid);
+    if (i > 0) {
+      EXPECT_FALSE(Runs(helpers.back().pid)) << i;
+      EXPECT_EQ(helper->predecessor, "killed by signal 9 (Killed)");
+    }
+    helpers.push_back(*std::move(helper));
+  }
+  EXPECT_GT(Clock::now() - start, std::chrono::seconds(3)) << "each comes after a longer rest, up to a second";
+  EXPECT_TRUE(Runs(helpers.back().pid));
 }
 
 std::vector<std::string> OpenFiles(pid_t pid) {
