@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "mounter/new_mount.h"
 #include "mounter/target.h"
+#include "mounter/target_mark.h"
 
 namespace mooring {
 namespace {
@@ -89,6 +90,7 @@ absl::StatusOr<std::optional<UniqueFd>> LockPlace(const Target& target, TargetKi
 absl::Status AttachOnce(NewMount& mount, const Target& target, TargetKind kind, bool& made) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<UniqueFd> place, LockPlace(target, kind, made));
   if (!place) return NotFound(fmt::format("{} is made and removed again all the time", Quote(target.path())));
+  MarkTarget(*place);
   return mount.MoveTo(*place, target.path());
 }
 

@@ -74,6 +74,13 @@ absl::StatusOr<PathInfo> LookAt(const Target& target) {
   return info;
 }
 
+absl::StatusOr<PathInfo> LookUntilItStands(const Target& target) {
+  constexpr int kAttempts = 64;  // each a race lost to somebody who mounts and unmounts here
+  absl::StatusOr<PathInfo> info = LookAt(target);
+  for (int attempt = 1; attempt < kAttempts && absl::IsNotFound(info.status()); ++attempt) info = LookAt(target);
+  return info;
+}
+
 }  // namespace
 
 absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
@@ -81,18 +88,21 @@ absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
   if (absl::IsNotFound(target.status())) return absl::OkStatus();  // not even the parent is there
   if (!target.ok()) return target.status();
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(*target));
+  MOORING_ASSIGN_OR_RETURN(const Target::Status status, target->Stat());
+  if (status.mount_root) {
+    MOORING_ASSIGN_OR_RETURN(const PathInfo info, LookUntilItStands(*target));
+    if (info.mount) MOORING_RETURN_IF_ERROR(sources_.CheckUnmount(*target, info));
+  }
   MOORING_RETURN_IF_ERROR(target->Unmount());
-  return request.remove_target ? target->Remove() : absl::OkStatus();
+  if (!request.remove_target || status.kind == PathInfo::Kind::kMissing) return absl::OkStatus();
+  return status.mount_root || targets_.MayRemove(*target) ? target->Remove() : absl::OkStatus();
 }
 
 absl::StatusOr<PathInfo> KernelMounter::Find(const std::string& path) {
   absl::StatusOr<Target> target = Target::Resolve(path, kEverywhere);
   if (absl::IsNotFound(target.status())) return PathInfo();
   if (!target.ok()) return target.status();
-  constexpr int kAttempts = 64;  // each a race lost to somebody who mounts and unmounts here
-  absl::StatusOr<PathInfo> info = LookAt(*target);
-  for (int attempt = 1; attempt < kAttempts && absl::IsNotFound(info.status()); ++attempt) info = LookAt(*target);
-  return info;
+  return LookUntilItStands(*target);
 }
 
 absl::StatusOr<std::vector<MountInfo>> KernelMounter::List(const std::string& path) { return ListMounts(path); }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <limits.h>
+#include <linux/major.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -52,12 +53,21 @@ absl::StatusOr<std::string> PlaceOf(const UniqueFd& file, const std::string& pat
 absl::StatusOr<struct statx> StatOf(const UniqueFd& file, const std::string& path) {
   struct statx status = {};
   const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;  // a server that hangs is not asked
-  if (::statx(file.get(), "", flags, STATX_TYPE | STATX_MODE | STATX_INO | STATX_UID, &status) == 0) return status;
+  if (::statx(file.get(), "", flags, STATX_TYPE | STATX_MODE | STATX_INO | STATX_UID | STATX_NLINK, &status) == 0)
+    return status;
   return ErrnoStatus(errno, "look at", path);
 }
 
 bool IsMountedDirectory(const struct statx& status) {
   return (status.stx_attributes & sys::kStatxAttrMountRoot) != 0 && S_ISDIR(status.stx_mode);
+}
+
+// What is left of a volume whose disk was pulled, or whose loop device somebody detached: the number leads nowhere.
+bool IsGone(const PathInfo& info) {
+  if (info.kind == PathInfo::Kind::kBlockDevice && major(info.device) == LOOP_MAJOR) return !info.loop;
+  const bool on_disk = info.kind == PathInfo::Kind::kBlockDevice || major(info.device) != 0;
+  const std::string entry = fmt::format("/sys/dev/block/{}:{}", major(info.device), minor(info.device));
+  return on_disk && ::access(entry.c_str(), F_OK) != 0 && errno == ENOENT && ::access("/sys/dev/block", F_OK) == 0;
 }
 
 bool IsAt(const struct statx& status, const std::string& directory, const std::string& name) {
@@ -97,6 +107,48 @@ absl::Status SourceGuard::CheckFilesystem(const UniqueFd& mount, const std::stri
   MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(mount, path));
   MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurMount(mount, status, path));
   return ours ? absl::OkStatus() : RefuseBindSource(path);
+}
+
+absl::Status SourceGuard::CheckUnmount(const Target& target, const PathInfo& info) const {
+  if (IsOurs(target, info) || LiesInOurMount(target)) return absl::OkStatus();
+  const std::string message = fmt::format(
+      "{} is a mount ({}) that is no volume's, and lies in none: the mount helper does not unmount it; whoever mounted "
+      "it has to (umount {})",
+      Quote(target.path()), info.mount->fs_type, target.path());
+  log::Once(log::Level::kWarning, "refused to unmount what is no volume", {{"request", message}});
+  return FailedPrecondition(message);
+}
+
+// By what `info` says of the mount, for a broken filesystem answers nothing itself.
+bool SourceGuard::IsOurs(const Target& target, const PathInfo& info) const {
+  if (info.loop && info.loop->label.starts_with(label_prefix_)) return true;
+  if (IsBehindLinks(device_links_, info.device)) return true;
+  if (info.mount->fs_type == kMemoryFsType) return info.mount->source.starts_with(label_prefix_);
+  if (IsGone(info)) return true;
+  const UniqueFd place(::open(target.Handle().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  const absl::StatusOr<struct statx> status = StatOf(place, target.path());
+  if (!place.ok() || !status.ok() || volume_directories_.empty()) return false;
+  const bool deleted =
+      S_ISDIR(status->stx_mode) && status->stx_nlink == 0;  // a directory volume, and its pool, perhaps
+  return deleted || IsVolumeDirectory(place, *status);
+}
+
+// What a task with a bidirectional mount left in its volume: it came here by propagation.
+bool SourceGuard::LiesInOurMount(const Target& target) const {
+  UniqueFd directory(::open(std::string(ParentOf(target.Handle())).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  for (std::pair<dev_t, ino_t> below; directory.ok();) {
+    const absl::StatusOr<struct statx> status = StatOf(directory, target.path());
+    if (!status.ok()) return false;
+    if (IsMountedDirectory(*status)) {
+      const absl::StatusOr<bool> ours = IsOurMount(directory, *status, target.path());
+      if ((ours.ok() && *ours) || IsVolumeDirectory(directory, *status)) return true;
+    }
+    const std::pair<dev_t, ino_t> here(makedev(status->stx_dev_major, status->stx_dev_minor), status->stx_ino);
+    if (here == below) return false;  // the root's ".." is itself
+    below = here;
+    directory.reset(::openat(directory.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  }
+  return false;
 }
 
 absl::Status SourceGuard::CheckBackingFile(const UniqueFd& file, const std::string& path) const {

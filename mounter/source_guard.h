@@ -44,12 +44,19 @@ class SourceGuard final : public SourcePolicy {
 
   // A directory of sources, or one below.
   absl::Status CheckDirectory(const UniqueFd& directory, const std::string& path) const override;
-  // As above, without the directories: what they lie on is the host's.
+
+  // A mount as in CheckBindSource; one that a task made inside of such a mount; and what is left of a volume whose loop
+  // device, disk or directory is gone.
+  absl::Status CheckUnmount(const Target& target, const PathInfo& info) const override;
+
+  // As CheckBindSource, without the directories: what they lie on is the host's.
   absl::Status CheckFilesystem(const UniqueFd& mount, const std::string& path) const override;
 
  private:
   absl::StatusOr<bool> IsOurDevice(dev_t device) const;
   absl::StatusOr<bool> IsOurMount(const UniqueFd& place, const struct statx& status, const std::string& path) const;
+  bool IsOurs(const Target& target, const PathInfo& info) const;
+  bool LiesInOurMount(const Target& target) const;
   bool IsVolumeDirectory(const UniqueFd& place, const struct statx& status) const;
 
   const std::vector<std::string> directories_;

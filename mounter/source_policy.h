@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "base/unique_fd.h"
+#include "mounter/target.h"
 
 namespace mooring {
 
@@ -21,6 +22,11 @@ class SourcePolicy {
 
   // Of what may be the source of a bind: a directory that the plugin has made for tasks is to be as root makes it.
   virtual absl::Status MakeTasks(const UniqueFd& /*source*/, const std::string& /*path*/) const {
+    return absl::OkStatus();
+  }
+
+  // Of what is mounted at `target`, which `info` describes: whether it may be unmounted.
+  virtual absl::Status CheckUnmount(const Target& /*target*/, const PathInfo& /*info*/) const {
     return absl::OkStatus();
   }
 

@@ -236,11 +236,11 @@ absl::StatusOr<UniqueFd> Target::OpenRegular(const UniqueFd& found) const {
 
 absl::StatusOr<bool> Target::Make(TargetKind kind) const {
   if (kind == TargetKind::kDirectory) {
-    if (::mkdirat(parent_.get(), name_.c_str(), 0750) == 0) return true;
+    if (::mkdirat(parent_.get(), name_.c_str(), kTargetDirectoryMode) == 0) return true;
     if (errno == EEXIST) return false;
     return ErrnoStatus(errno, "make the directory", path_);
   }
-  UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640));
+  UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kTargetFileMode));
   if (fd.ok()) return true;
   if (errno == EEXIST) return false;
   return ErrnoStatus(errno, "make the file", path_);

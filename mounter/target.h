@@ -19,6 +19,9 @@ namespace mooring {
 // FAILED_PRECONDITION: `path`, normalised or "/", is below none of them.
 absl::Status CheckBelowRoots(const std::string& path, const std::vector<std::string>& roots);
 
+// Of targets that Target::Make makes, less the umask.
+inline constexpr mode_t kTargetDirectoryMode = 0750, kTargetFileMode = 0640;
+
 class Target {
  public:
   // NOT_FOUND: the parent is not there. FAILED_PRECONDITION: a symbolic link on the way, or below none of `roots`.

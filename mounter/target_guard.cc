@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "mounter/syscalls.h"
+#include "mounter/target_mark.h"
 
 namespace mooring {
 namespace {
@@ -76,6 +77,12 @@ absl::Status TargetGuard::CheckTarget(const Target& target) const {
     directory.reset(::openat(directory.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
   }
   return ErrnoStatus(errno, "look at the directories above", target.path());
+}
+
+bool TargetGuard::MayRemove(const Target& target) const {
+  if (IsMarkedTarget(target)) return true;
+  log::Once(log::Level::kInfo, "left a target that the mount helper never mounted on", {{"target", target.path()}});
+  return false;
 }
 
 }  // namespace mooring

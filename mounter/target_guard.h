@@ -23,6 +23,9 @@ class TargetGuard final : public TargetPolicy {
 
   absl::Status CheckTarget(const Target& target) const override;
 
+  // Only what a mount helper once mounted on: mounter/target_mark.h.
+  bool MayRemove(const Target& target) const override;
+
  private:
   using Identity = std::pair<dev_t, ino_t>;
   static std::set<Identity> IdentitiesOf(const std::vector<std::string>& paths);

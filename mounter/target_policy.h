@@ -12,6 +12,9 @@ class TargetPolicy {
  public:
   virtual ~TargetPolicy() = default;
   virtual absl::Status CheckTarget(const Target& target) const = 0;  // FAILED_PRECONDITION: no
+
+  // Whether an empty target may be removed on which nothing is mounted: its mount may have gone with a reboot.
+  virtual bool MayRemove(const Target& /*target*/) const { return true; }
 };
 
 class EveryTarget final : public TargetPolicy {

@@ -295,6 +295,79 @@ TEST_F(HelperGuardTest, NothingIsMountedAmongTheVolumesThatAreDirectories) {
   ASSERT_EQ(::umount(Target("alias").c_str()), 0);
 }
 
+// ---- unmounting and removing
+
+TEST_F(HelperGuardTest, MountsOfOthersStay) {
+  const std::string foreign = Losetup(Path("outside/disk.img"));
+  Dir("csi/memory");
+  Dir("csi/disk");
+  Dir("csi/bound");
+  ASSERT_EQ(::mount("other", Target("memory").c_str(), "tmpfs", 0, nullptr), 0);
+  ASSERT_EQ(::mount(foreign.c_str(), Target("disk").c_str(), "ext4", 0, nullptr), 0);
+  ASSERT_EQ(::mount(Path("outside").c_str(), Target("bound").c_str(), nullptr, MS_BIND, nullptr), 0);
+  File("csi/node");
+  ASSERT_EQ(::mount(foreign.c_str(), Target("node").c_str(), nullptr, MS_BIND, nullptr), 0);
+  for (const char* target : {"memory", "disk", "bound", "node"}) {
+    for (const bool remove : {false, true}) {
+      EXPECT_THAT(helper().Unmount(UnmountOf(Target(target), remove)),
+                  FailsWith(StatusCode::kFailedPrecondition, "is no volume's"));
+    }
+    EXPECT_TRUE(mounter_.Find(Target(target))->mount.has_value()) << target;
+    EXPECT_EQ(::umount(Target(target).c_str()), 0);
+  }
+  EXPECT_EQ(Tool("losetup -d " + foreign), 0);
+}
+
+// With bidirectional propagation it comes to the host, and keeps the volume from being unmounted.
+TEST_F(HelperGuardTest, WhatATaskMountedInsideOfAVolumeIsUnmounted) {
+  Stage();
+  Dir("csi/staged/a");
+  ASSERT_EQ(::mount("task", Target("staged/a").c_str(), "tmpfs", 0, nullptr), 0);
+  Dir("csi/staged/a/b");
+  ASSERT_EQ(::mount("task", Target("staged/a/b").c_str(), "tmpfs", 0, nullptr), 0);
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("staged/a/b"))));
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("staged/a"))));
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("staged"), true)));
+}
+
+// Somebody detached the loop device of a volume that is bound as a block device, or removed a directory volume.
+TEST_F(HelperGuardTest, WhatIsLeftOfAVolumeIsUnmounted) {
+  const auto loop = helper().AttachLoop({Image("a.img"), "mooring:a", false});
+  ASSERT_OK(loop);
+  ASSERT_OK(helper().Bind(NodeBindOf(loop->device, Target("block"))));
+  Dir("dirs/d");
+  ASSERT_OK(helper().Bind(BindOf(Path("dirs/d"), Target("directory"))));
+  ASSERT_EQ(Tool("losetup -d " + loop->device), 0);
+  ASSERT_EQ(::rmdir(Path("dirs/d").c_str()), 0);
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("block"), true)));
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("directory"), true)));
+  EXPECT_THAT(Entries(Path("csi")), ::testing::IsEmpty());
+}
+
+TEST_F(HelperGuardTest, WhatOthersMadeIsNotRemoved) {
+  Dir("csi/empty");
+  File("csi/file");
+  for (const char* target : {"empty", "file"}) {
+    EXPECT_OK(helper().Unmount(UnmountOf(Target(target), true)));
+    EXPECT_TRUE(Exists(Target(target))) << target;
+  }
+  std::filesystem::remove(Target("empty"));
+  std::filesystem::remove(Target("file"));
+}
+
+// A reboot takes the mounts and leaves the targets.
+TEST_F(HelperGuardTest, TargetsOfMountsThatAreGoneAreRemoved) {
+  Stage();
+  Dir("csi/made-by-the-orchestrator");
+  for (const char* target : {"made", "made-by-the-orchestrator"}) {
+    ASSERT_OK(helper().Bind(BindOf(Target("staged"), Target(target))));
+    ASSERT_EQ(::umount(Target(target).c_str()), 0);
+    EXPECT_TRUE(Exists(Target(target)));
+    EXPECT_OK(helper().Unmount(UnmountOf(Target(target), true)));
+    EXPECT_FALSE(Exists(Target(target))) << target;
+  }
+}
+
 TEST_F(HelperGuardTest, EachReasonIsLoggedOnce) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_FALSE(helper().Unmount(UnmountOf(Path("outside/" + std::to_string(i)))).ok());
