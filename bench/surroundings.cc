@@ -73,9 +73,11 @@ Surroundings::Surroundings(const std::string& plugin, std::string directory) : d
 // There may be other threads, of gRPC: only async-signal-safe calls follow the fork, signal-safety(7). The plugin does
 // not survive the thread that this is called on, prctl(2) PR_SET_PDEATHSIG, which is the main one.
 pid_t Surroundings::StartPlugin(const std::string& plugin, const std::string& socket, const std::string& state_dir) {
-  std::array<std::string, 4> texts = {plugin, "--endpoint=unix://" + socket, "--state-dir=" + state_dir,
+  std::array<std::string, 5> texts = {plugin, "--endpoint=unix://" + socket, "--state-dir=" + state_dir,
+                                      "--mount-root=" + std::filesystem::path(state_dir).parent_path().string(),
                                       "--log-level=warning"};
-  std::array<char*, 5> arguments = {texts[0].data(), texts[1].data(), texts[2].data(), texts[3].data(), nullptr};
+  std::array<char*, 6> arguments = {texts[0].data(), texts[1].data(), texts[2].data(),
+                                    texts[3].data(), texts[4].data(), nullptr};
   const pid_t bench = ::getpid();
   const pid_t pid = ::fork();
   Check(pid >= 0, "fork");

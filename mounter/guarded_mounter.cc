@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -18,32 +19,126 @@
 namespace mooring {
 namespace {
 
-// Nothing is mounted in them, nor unmounted,
-constexpr std::array<std::string_view, 20> kSystem = {
+// Nothing is mounted or unmounted in them, whatever the roots are: a program that runs as root reads its configuration,
+// its code or its orders there. The list cannot be complete: with the root "/" the plugin is as good as root.
+constexpr std::string_view kSystem[] = {
     "/bin",
     "/boot",
     "/dev",
+    "/efi",
     "/etc",
+    "/gnu",
     "/lib",
     "/lib32",
     "/lib64",
     "/libx32",
+    "/nix",
+    "/opt/cni",
+    "/opt/containerd",
+    "/ostree",
     "/proc",
     "/root",
+    "/run/NetworkManager",
+    "/run/binfmt.d",
+    "/run/containerd",
+    "/run/containers",
     "/run/credentials",
+    "/run/crio",
+    "/run/cryptsetup",
     "/run/dbus",
+    "/run/docker",
+    "/run/initramfs",
+    "/run/lock",
+    "/run/log",
+    "/run/lvm",
+    "/run/modprobe.d",
+    "/run/modules-load.d",
+    "/run/mooring",
+    "/run/mooring-manager",
+    "/run/mount",
+    "/run/podman",
+    "/run/polkit-1",
+    "/run/sudo",
+    "/run/sysctl.d",
     "/run/systemd",
+    "/run/sysusers.d",
+    "/run/tmpfiles.d",
     "/run/udev",
+    "/run/user",
+    "/run/xtables.lock",
     "/sbin",
+    "/snap",
     "/sys",
+    "/sysroot",
     "/usr",
+    "/var/cache",
+    "/var/lib/AccountsService",
+    "/var/lib/NetworkManager",
+    "/var/lib/apt",
+    "/var/lib/bluetooth",
+    "/var/lib/cloud",
+    "/var/lib/cni",
+    "/var/lib/containerd",
+    "/var/lib/containers",
+    "/var/lib/dbus",
+    "/var/lib/dhcp",
+    "/var/lib/dkms",
+    "/var/lib/dnf",
+    "/var/lib/docker",
     "/var/lib/dpkg",
+    "/var/lib/extensions",
+    "/var/lib/confexts",
+    "/var/lib/initramfs-tools",
+    "/var/lib/k0s/bin",
+    "/var/lib/k0s/manifests",
+    "/var/lib/k0s/pki",
+    "/var/lib/kubelet/checkpoints",
+    "/var/lib/kubelet/device-plugins",
+    "/var/lib/kubelet/pki",
+    "/var/lib/kubelet/plugins_registry",
+    "/var/lib/kubelet/pod-resources",
+    "/var/lib/kubelet/seccomp",
+    "/var/lib/kubelet/volumeplugins",
+    "/var/lib/machines",
+    "/var/lib/pam",
+    "/var/lib/polkit-1",
+    "/var/lib/portables",
+    "/var/lib/private",
+    "/var/lib/rancher/k3s/agent/etc",
+    "/var/lib/rancher/k3s/agent/pod-manifests",
+    "/var/lib/rancher/k3s/data",
+    "/var/lib/rancher/k3s/server",
+    "/var/lib/rancher/rke2/agent/pod-manifests",
+    "/var/lib/rancher/rke2/bin",
+    "/var/lib/rancher/rke2/data",
+    "/var/lib/rancher/rke2/server",
+    "/var/lib/rpm",
+    "/var/lib/snapd",
+    "/var/lib/sss",
+    "/var/lib/sudo",
+    "/var/lib/systemd",
+    "/var/lib/ucf",
     "/var/log",
+    "/var/mail",
     "/var/spool",
 };
-// nor on these themselves.
-constexpr std::array<std::string_view, 8> kParents = {
-    "/home", "/media", "/mnt", "/opt", "/run", "/srv", "/tmp", "/var",
+// Nothing is mounted on these themselves; targets may lie below.
+constexpr std::string_view kParents[] = {
+    "/home",
+    "/local",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/run",
+    "/srv",
+    "/tmp",
+    "/var",
+    "/var/lib",
+    "/var/lib/k0s",
+    "/var/lib/kubelet",
+    "/var/lib/kubelet/plugins",
+    "/var/lib/kubelet/pods",
+    "/var/lib/rancher",
 };
 
 constexpr std::array<std::string_view, 3> kFilesystems = {"ext4", "xfs", "btrfs"};
@@ -56,7 +151,8 @@ absl::Status Refuse(const char* reason, const std::string& message) {
 bool IsSystem(const std::string& path) {
   const auto in = [&](std::string_view directory) { return IsBelow(path, directory); };
   const auto is = [&](std::string_view directory) { return path == directory; };
-  return std::any_of(kSystem.begin(), kSystem.end(), in) || std::any_of(kParents.begin(), kParents.end(), is);
+  return std::any_of(std::begin(kSystem), std::end(kSystem), in) ||
+         std::any_of(std::begin(kParents), std::end(kParents), is);
 }
 
 absl::Status CheckFsType(const std::string& fs_type) {
@@ -75,7 +171,7 @@ bool IsLoopNode(std::string_view path) {
 }  // namespace
 
 std::vector<std::string> ForbiddenTrees(const Allowance& allowance) {
-  std::vector<std::string> trees(kSystem.begin(), kSystem.end());
+  std::vector<std::string> trees(std::begin(kSystem), std::end(kSystem));
   trees.insert(trees.end(), allowance.sources.begin(), allowance.sources.end());
   trees.insert(trees.end(), allowance.volume_directories.begin(), allowance.volume_directories.end());
   trees.insert(trees.end(), allowance.forbidden.begin(), allowance.forbidden.end());
@@ -87,7 +183,7 @@ absl::Status GuardedMounter::CheckTarget(const std::string& path) const {
   if (!IsBelowAny(normal, allowance_.roots)) {
     return Refuse("refused a target outside the mount roots",
                   fmt::format("{} lies below none of the directories that the mount helper was started for "
-                              "(--mount-root {})",
+                              "(--mount-root {}): start the plugin with a --mount-root that it lies below",
                               Quote(normal), fmt::join(allowance_.roots, ", ")));
   }
   if (IsSystem(normal)) {

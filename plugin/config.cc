@@ -138,7 +138,8 @@ absl::StatusOr<SharedRoots> ParseSharedRoots(const std::string& word, const std:
   if (word == "auto") return SharedRoots::kAuto;
   if (word == "ignore") return SharedRoots::kIgnore;
   if (word != "require") return Wrong("--shared-roots", word, "use auto, require or ignore");
-  if (roots != Config().mount_roots) return SharedRoots::kRequire;
+  const bool said = roots != UsualMountRoots() && roots != std::vector<std::string>{"/"};
+  if (said) return SharedRoots::kRequire;
   return Wrong("--shared-roots", word, "say with --mount-root which directories those are");
 }
 
@@ -358,6 +359,17 @@ void AddFlags(CLI::App& app, Flags& flags) {
 }
 
 }  // namespace
+
+std::vector<std::string> UsualMountRoots() {
+  return {"/var/lib/kubelet/plugins/kubernetes.io/csi",
+          "/var/lib/kubelet/pods",
+          "/local/csi",  // Nomad, in the plugin's own task
+          "/opt/nomad/data/client/csi",
+          "/var/lib/nomad/client/csi",
+          "/var/lib/mooring-manager/mounts",
+          "/mnt",
+          "/srv"};
+}
 
 void SetNodeId(Config& config, const std::string& id) {
   config.node_id = id;

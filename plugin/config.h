@@ -29,6 +29,10 @@ enum class MounterKind { kHelper, kInProcess };
 // own.
 enum class SharedRoots { kAuto, kRequire, kIgnore };
 
+// Where orchestrators, the manager and people put staging paths and targets, as these are installed by default. "/" is
+// none of them: it has to be asked for by name.
+std::vector<std::string> UsualMountRoots();
+
 struct Config {
   std::string socket_path;  // of --endpoint
   std::string node_id;      // default: what the state directory records, else the host's name
@@ -38,7 +42,7 @@ struct Config {
   Mode mode = Mode::kMonolith;
   MounterKind mounter = MounterKind::kHelper;
   RunAs user;                                    // what the plugin works as once the helper runs
-  std::vector<std::string> mount_roots = {"/"};  // staging paths and targets lie below one of them
+  std::vector<std::string> mount_roots = UsualMountRoots();  // staging paths and targets lie below one of them
   SharedRoots shared_roots = SharedRoots::kAuto;
   std::string driver_name = "mooring.csi";
   std::int64_t max_volumes = 0;                     // per node; 0: no limit

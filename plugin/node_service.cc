@@ -103,8 +103,10 @@ grpc::Status NodeService::NodeGetInfo(grpc::ServerContext* context, const csi::v
 absl::Status NodeService::CheckRoots(const std::string& field, const std::string& path) const {
   const std::vector<std::string>& roots = identity_.mount_roots;
   if (IsBelowAny(path, roots)) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} {} lies below none of the directories that the plugin was started for: {}",
-                                        field, Quote(path), fmt::join(roots, ", ")));
+  return FailedPrecondition(
+      fmt::format("{} {} lies below none of the directories that the plugin was started for: "
+                  "{}; start it with a --mount-root that it lies below",
+                  field, Quote(path), fmt::join(roots, ", ")));
 }
 
 absl::StatusOr<csi::v1::NodeStageVolumeResponse> NodeService::Stage(const csi::v1::NodeStageVolumeRequest& request,

@@ -61,8 +61,9 @@ SurroundingsCheck::SurroundingsCheck(const Config& config, Mounter& mounter)
     : state_dir_(config.state_dir), mounter_(mounter) {
   mounts_ = config.serves_node();
   if (!mounts_) return;
-  if (config.shared_roots == SharedRoots::kRequire) needs_.seen_outside = config.mount_roots;
-  std::erase(needs_.seen_outside, "/");  // nobody has said where the targets are
+  const bool said = config.mount_roots != UsualMountRoots();
+  if (config.shared_roots == SharedRoots::kRequire && said) needs_.seen_outside = config.mount_roots;
+  std::erase(needs_.seen_outside, "/");  // that does not say where the targets are
   const bool images = Has(config, [](const PoolConfig& pool) { return pool.kind == BackendKind::kImage; });
   const bool others = Has(config, [](const PoolConfig& pool) { return pool.kind != BackendKind::kImage; });
   needs_.loop_devices = images && !others;

@@ -83,6 +83,9 @@ json Limits() {
 
 json Environment(const LaunchSpec& spec) {
   json environment = json::array();
+  if (!spec.run.environment.contains(kMountRootVariable)) {
+    environment.push_back(fmt::format("{}={}", kMountRootVariable, spec.root));
+  }
   for (const auto& [name, value] : spec.run.environment) environment.push_back(fmt::format("{}={}", name, value));
   environment.push_back(fmt::format("CSI_ENDPOINT=unix://{}/csi.sock", spec.socket_directory));
   return environment;

@@ -51,6 +51,7 @@ std::vector<std::string> EnvironmentFor(const LaunchSpec& spec) {
   for (const char* name : {"HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"}) {
     if (const char* value = std::getenv(name)) environment[name] = value;
   }
+  environment[kMountRootVariable] = spec.root;
   for (const auto& [name, value] : spec.run.environment) environment[name] = value;
   environment["CSI_ENDPOINT"] = fmt::format("unix://{}/csi.sock", spec.socket_directory);
   std::vector<std::string> lines;

@@ -15,6 +15,10 @@
 
 namespace mooring::manager {
 
+// mooring-plugin mounts below the directories that this variable names; to other drivers it means nothing. It is set
+// to `root` unless the run's environment has it.
+inline constexpr char kMountRootVariable[] = "MOORING_MOUNT_ROOT";
+
 struct LaunchSpec {
   std::string plugin;
   std::string instance_id;  // names the container, and tells one instance from another

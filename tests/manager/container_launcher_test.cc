@@ -161,7 +161,8 @@ TEST_F(ContainerLauncherTest, J1_TheContainerIsPrivilegedAndHasWhatAPluginNeeds)
   EXPECT_EQ(created["Cmd"], json({"--verbose"}));
   EXPECT_EQ(created["HostConfig"]["Privileged"], true);
   EXPECT_THAT(created["Env"].get<std::vector<std::string>>(),
-              ElementsAre("TOKEN=s3cret", "CSI_ENDPOINT=unix://" + spec_.socket_directory + "/csi.sock"));
+              ElementsAre("MOORING_MOUNT_ROOT=" + spec_.root, "TOKEN=s3cret",
+                          "CSI_ENDPOINT=unix://" + spec_.socket_directory + "/csi.sock"));
   std::map<std::string, std::string> propagation;
   for (const json& mount : created["HostConfig"]["Mounts"]) {
     EXPECT_EQ(mount["Source"], mount["Target"]);

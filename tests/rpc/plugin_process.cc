@@ -39,6 +39,7 @@ std::vector<std::string> Arguments(const PluginProcess::Options& options) {
 std::vector<std::string> Environment(const PluginProcess::Options& options) {
   std::map<std::string, std::string> all = options.environment;
   all.emplace("PATH", kPath);
+  all.emplace("MOORING_MOUNT_ROOT", "/");  // the test's directories are anywhere; a --mount-root takes its place
   std::vector<std::string> environment;
   for (const auto& [name, value] : all) environment.push_back(name + "=" + value);
   return environment;

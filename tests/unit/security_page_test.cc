@@ -10,7 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "base/path.h"
+#include "mounter/guarded_mounter.h"
 #include "mounter/privileges.h"
+#include "plugin/config.h"
 
 namespace mooring {
 namespace {
@@ -34,6 +37,22 @@ TEST(SecurityPageTest, NamesThePrivilegesOfTheHelperAndNoOthers) {
     wanted.push_back(fmt::format("| `{}` | {} |", NameOf(privilege.capability), privilege.why));
   }
   EXPECT_EQ(rows, wanted);
+}
+
+TEST(SecurityPageTest, NamesTheDirectoriesInWhichNothingIsMounted) {
+  std::ifstream file(MOORING_SOURCE_DIR "/docs/security.md");
+  std::ostringstream page;
+  page << file.rdbuf();
+  for (const std::string& tree : ForbiddenTrees(Allowance())) {
+    EXPECT_NE(page.str().find(fmt::format("`{}`", tree)), std::string::npos) << tree;
+  }
+}
+
+// The defaults of the flag lie in none of them, or nothing would be mounted there.
+TEST(SecurityPageTest, TheUsualMountRootsAreInNoDirectoryOfTheSystem) {
+  for (const std::string& root : UsualMountRoots()) {
+    for (const std::string& tree : ForbiddenTrees(Allowance())) EXPECT_FALSE(IsBelow(root, tree)) << root;
+  }
 }
 
 }  // namespace
