@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/quote.h"
@@ -48,6 +49,13 @@ absl::StatusOr<std::optional<gid_t>> ParseGroup(const std::string& text) {
   return std::optional<gid_t>(group);
 }
 
+// An element is one flag, or several with commas.
+bool NamesDev(const std::vector<std::string>& flags) {
+  return std::any_of(flags.begin(), flags.end(), [](const std::string& element) {
+    return ("," + element + ",").find(",dev,") != std::string::npos;
+  });
+}
+
 absl::Status ParseMount(const csi::v1::VolumeCapability::MountVolume& mount, std::string_view volume_fs_type,
                         Capability& parsed) {
   if (!mount.fs_type().empty() && !IsSupportedFsType(mount.fs_type())) {
@@ -57,11 +65,22 @@ absl::Status ParseMount(const csi::v1::VolumeCapability::MountVolume& mount, std
   const std::string_view fs_type = parsed.fs_type.empty() ? volume_fs_type : std::string_view(parsed.fs_type);
   const std::vector<std::string> flags(mount.mount_flags().begin(), mount.mount_flags().end());
   MOORING_ASSIGN_OR_RETURN(parsed.options, ParseMountFlags(fs_type, flags));
+  parsed.names_dev = NamesDev(flags) && !parsed.options.flags.nodev;
   MOORING_ASSIGN_OR_RETURN(parsed.mount_group, ParseGroup(mount.volume_mount_group()));
   return absl::OkStatus();
 }
 
 }  // namespace
+
+MountFlags FlagsOfNewMount(MountFlags asked, const Capability& capability) {
+  asked.nodev = asked.nodev || !capability.names_dev;
+  return asked;
+}
+
+bool AreAlike(const MountFlags& now, MountFlags wanted, const Capability& capability) {
+  if (!capability.names_dev && !capability.options.flags.nodev) wanted.nodev = now.nodev;
+  return now == wanted;
+}
 
 bool IsSupportedFsType(std::string_view fs_type) { return fs_type == "ext4" || fs_type == "xfs" || fs_type == "btrfs"; }
 
@@ -111,8 +130,8 @@ std::string ToString(const Capability& capability) {
   if (capability.access_type == AccessType::kBlock) return text;
   text += " fs=" + (capability.fs_type.empty() ? "any" : capability.fs_type);
   if (capability.mount_group) text += fmt::format(" group={}", *capability.mount_group);
-  return text + fmt::format("{}{} options={}", kFlags, ToString(capability.options.flags),
-                            ToString(capability.options.options));
+  return text + fmt::format("{}{}{} options={}", kFlags, ToString(capability.options.flags),
+                            capability.names_dev ? ",dev" : "", ToString(capability.options.options));
 }
 
 std::string WithoutMountFlags(const std::string& capability) {

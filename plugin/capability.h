@@ -39,10 +39,19 @@ struct Capability {
   AccessMode mode = AccessMode::kSingleNodeWriter;
   std::string fs_type;               // "ext4", "xfs" or "btrfs"; empty: the volume's own
   MountOptions options;              // of mount_flags
+  bool names_dev = false;            // the mount flag dev: without it a new mount is nodev
   std::optional<gid_t> mount_group;  // volume_mount_group
 
   auto operator<=>(const Capability&) const = default;
 };
+
+// Of a new mount: `asked`, and nodev unless the capability names dev. A tenant writes the volume, so a device node on
+// it is no orchestrator's.
+MountFlags FlagsOfNewMount(MountFlags asked, const Capability& capability);
+
+// Whether a mount with the flags `now` is one with the flags `wanted`. Where the capability names neither dev nor
+// nodev, one is as good as the other: earlier versions mounted without nodev.
+bool AreAlike(const MountFlags& now, MountFlags wanted, const Capability& capability);
 
 bool IsSupportedFsType(std::string_view fs_type);
 std::string SupportedFsTypes();  // "ext4, xfs, btrfs"

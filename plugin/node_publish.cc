@@ -158,8 +158,8 @@ absl::Status NodeVolumes::AdoptTarget(const PublishSpec& spec, const NodeVolume&
       MOORING_ASSIGN_OR_RETURN(plan, PlanFilesystem(spec, volume));
     }
   }
-  const bool alike =
-      is_block ? target.mount->flags.read_only == plan.bind.flags.read_only : target.mount->flags == plan.bind.flags;
+  const bool alike = is_block ? target.mount->flags.read_only == plan.bind.flags.read_only
+                              : AreAlike(target.mount->flags, plan.bind.flags, spec.capability);
   if (!alike) return PublishedOtherwise(spec, how + (target.mount->flags.read_only ? ", read-only" : ""));
   if (spec.propagation && !HasPropagation(*target.mount, *spec.propagation)) {
     return PublishedOtherwise(spec, fmt::format("not with propagation {}", ToString(*spec.propagation)));
@@ -218,7 +218,7 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec&
   request.source = spec.staging_path;
   request.target = spec.target_path;
   request.target_kind = TargetKind::kDirectory;
-  request.flags = Stricter(staged.mount->flags, asked);
+  request.flags = Stricter(staged.mount->flags, FlagsOfNewMount(asked, spec.capability));
   request.propagation = PropagationFor(spec);
   request.group = spec.capability.mount_group;
   return Plan{request, known ? known->options : options};

@@ -84,7 +84,7 @@ VolumeUse StagedUse(const StageSpec& spec) {
 MountFlags StagedFlags(const StageSpec& spec, const NodeVolume& volume) {
   MountFlags flags = Tuned(spec.capability.options.flags, volume.tuning);
   flags.read_only = IsReadOnly(spec);
-  return flags;
+  return FlagsOfNewMount(flags, spec.capability);
 }
 
 Propagation StagedPropagation(const StageSpec& spec) {
@@ -165,7 +165,7 @@ absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const NodeVolu
     MOORING_RETURN_IF_ERROR(TuneMount(volume, *known));
     flags.atime = StagedFlags(spec, volume).atime;
   }
-  if (other_type || flags != StagedFlags(spec, volume)) {
+  if (other_type || !AreAlike(flags, StagedFlags(spec, volume), spec.capability)) {
     return StagedOtherwise(spec, "mount " + place.mount->fs_type + (place.mount->flags.read_only ? ", read-only" : ""));
   }
   if (known && !known->adopted() && known->capability != wanted.capability)

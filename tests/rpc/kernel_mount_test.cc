@@ -3,9 +3,12 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 
+#include <cstring>
 #include <fstream>
 
+#include "base/unique_fd.h"
 #include "tests/rpc/peer_namespace.h"
 #include "tests/rpc/rpc_test.h"
 
@@ -62,6 +65,23 @@ TEST_P(KernelMount, FlagsAreThoseThatWereAskedFor) {
       EXPECT_THAT(mount->options, Contains(flag)) << path;
     }
     EXPECT_THAT(mount->super_options, Contains(own));
+  }
+}
+
+// A tenant writes the volume: it may have made a node of any disk of the host.
+TEST_P(KernelMount, ADeviceNodeOnAVolumeOpensNothingUnlessDevIsNamed) {
+  for (const bool named : {false, true}) {
+    const VolumeCapability use = named ? Use({"dev"}) : Use();
+    const std::string id = Created(use, bytes());
+    ASSERT_OK(driver().Stage(id, Staging(id), use));
+    ASSERT_OK(driver().Publish(id, Staging(id), Target(id), use));
+    for (const std::string& path : {Staging(id), Target(id)}) {
+      const std::string node = path + "/zero";
+      if (path == Staging(id)) ASSERT_EQ(::mknod(node.c_str(), S_IFCHR | 0600, makedev(1, 5)), 0);
+      const UniqueFd fd(::open(node.c_str(), O_RDONLY | O_CLOEXEC));
+      EXPECT_EQ(fd.ok(), named) << path;
+      EXPECT_TRUE(named || errno == EACCES) << std::strerror(errno);
+    }
   }
 }
 

@@ -180,7 +180,7 @@ TEST_F(Nomad, Nomad14_TheTargetItselfHasTheFlagsInEveryNamespace) {
   const auto target = MountAt(Target("a"));
   ASSERT_TRUE(target);
   for (const char* flag : {"ro", "noatime", "nosuid"}) EXPECT_TRUE(target->Has(flag)) << flag;
-  EXPECT_EQ(host.Run("findmnt -no VFS-OPTIONS " + Target("a") + " | grep -q ^ro,nosuid,noatime"), 0);
+  EXPECT_EQ(host.Run("findmnt -no VFS-OPTIONS " + Target("a") + " | grep -q ^ro,nosuid,nodev,noatime"), 0);
   EXPECT_NE(host.Run("touch " + Target("a") + "/file 2>/dev/null"), 0);
 }
 

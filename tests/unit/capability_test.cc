@@ -112,10 +112,13 @@ TEST(CapabilityTest, TheMountGroupIsAGroupId) {
 }
 
 TEST(CapabilityTest, TheTextIsEqualExactlyWhereTheCapabilityIs) {
-  std::vector<csi::v1::VolumeCapability> all = {Block(), Mount(CsiMode::SINGLE_NODE_WRITER, "ext4"),
+  std::vector<csi::v1::VolumeCapability> all = {Block(),
+                                                Mount(CsiMode::SINGLE_NODE_WRITER, "ext4"),
                                                 Mount(CsiMode::SINGLE_NODE_WRITER, "xfs"),
                                                 Mount(CsiMode::SINGLE_NODE_WRITER, "", {"noatime"}),
-                                                Mount(CsiMode::SINGLE_NODE_WRITER, "", {"noatime", "discard"})};
+                                                Mount(CsiMode::SINGLE_NODE_WRITER, "", {"noatime", "discard"}),
+                                                Mount(CsiMode::SINGLE_NODE_WRITER, "", {"noatime,dev"}),
+                                                Mount(CsiMode::SINGLE_NODE_WRITER, "", {"dev", "nodev"})};
   for (const ModeRow& row : kModes) all.push_back(Mount(row.csi));
   all.push_back(Mount());
   all.back().mutable_mount()->set_volume_mount_group("5");
@@ -131,6 +134,19 @@ TEST(CapabilityTest, TheTextIsEqualExactlyWhereTheCapabilityIs) {
   const auto one = Mount(CsiMode::SINGLE_NODE_WRITER, "", {"noatime", "discard"});
   const auto other = Mount(CsiMode::SINGLE_NODE_WRITER, "", {"discard,noatime"});
   EXPECT_EQ(ToString(*ParseCapability(one)), ToString(*ParseCapability(other)));
+}
+
+TEST(CapabilityTest, ANewMountIsNodevUnlessDevIsNamedLast) {
+  const auto is_nodev = [](const std::vector<std::string>& flags) {
+    const Capability parsed = *ParseCapability(Mount(CsiMode::SINGLE_NODE_WRITER, "", flags));
+    return FlagsOfNewMount(parsed.options.flags, parsed).nodev;
+  };
+  EXPECT_TRUE(is_nodev({}));
+  EXPECT_TRUE(is_nodev({"suid", "exec"}));
+  EXPECT_TRUE(is_nodev({"dev", "nodev"}));
+  EXPECT_FALSE(is_nodev({"dev"}));
+  EXPECT_FALSE(is_nodev({"noatime,dev,nosuid"}));
+  EXPECT_FALSE(is_nodev({"nodev", "dev"}));
 }
 
 TEST(CapabilityTest, ItsTextTellsTheTimesOfAccessThatWereAskedFor) {

@@ -189,10 +189,33 @@ TEST_F(NodePublishTest, FlagsOfTheStagingStayAndThoseOfThePublishAreAdded) {
   EXPECT_EQ(ToString(FlagsAt("/pods/1")), "rw,nosuid,nodev,noexec,nodiratime,noatime");
 }
 
+TEST_F(NodePublishTest, ATargetHasNoDeviceNodesUnlessStageAndPublishNameDev) {
+  Capability with_nodes = MountCapability();
+  with_nodes.names_dev = true;
+  StageIt(with_nodes);
+  ASSERT_OK(Publish(PublishAt("/pods/1", with_nodes)));
+  EXPECT_EQ(ToString(FlagsAt("/pods/1")), "rw,relatime");
+  ASSERT_OK(Unpublish("/pods/1"));
+  ASSERT_OK(Publish(PublishAt("/pods/1", MountCapability())));
+  EXPECT_EQ(ToString(FlagsAt("/pods/1")), "rw,nodev,relatime");
+  EXPECT_THAT(Publish(PublishAt("/pods/1", with_nodes)), FailsWith(StatusCode::kAlreadyExists, ""));
+}
+
+// As earlier versions mounted it, with and without the record.
+TEST_F(NodePublishTest, ATargetWithoutNodevIsTheSameTarget) {
+  StageIt();
+  ASSERT_OK(Publish(PublishAt("/pods/1")));
+  ASSERT_OK(mounter_.Change({.target = "/pods/1", .flags = MountFlags()}));
+  EXPECT_OK(Publish(PublishAt("/pods/1")));
+  LoseRecords();
+  EXPECT_OK(Publish(PublishAt("/pods/1")));
+  EXPECT_EQ(ToString(FlagsAt("/pods/1")), "rw,relatime");
+}
+
 TEST_F(NodePublishTest, AnAccessTimeOfThePublishsOwnWins) {
   StageIt(WithFlags(MountCapability(), {"noatime"}));
   ASSERT_OK(Publish(PublishAt("/pods/1", WithFlags(MountCapability(), {"strictatime"}))));
-  EXPECT_EQ(ToString(FlagsAt("/pods/1")), "rw,strictatime");
+  EXPECT_EQ(ToString(FlagsAt("/pods/1")), "rw,nodev,strictatime");
 }
 
 TEST_F(NodePublishTest, FilesystemOptionsHaveToBeThoseItWasStagedWith) {

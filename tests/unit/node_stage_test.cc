@@ -289,7 +289,7 @@ TEST_F(NodeStageTest, ReaderModesAndReadOnlyPublicationsStageReadOnly) {
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(AccessMode::kMultiNodeReaderOnly))));
   EXPECT_TRUE(FlagsAt("/staging/a").read_only);
   ASSERT_OK(Stage(StageAt("/staging/b", WithFlags(MountCapability(), {"ro", "noexec"}))));
-  EXPECT_EQ(ToString(FlagsAt("/staging/b")), "ro,noexec,relatime");
+  EXPECT_EQ(ToString(FlagsAt("/staging/b")), "ro,nodev,noexec,relatime");
 }
 
 TEST_F(NodeStageTest, FlagsOptionsAndTheGroupReachTheMount) {
@@ -299,6 +299,26 @@ TEST_F(NodeStageTest, FlagsOptionsAndTheGroupReachTheMount) {
   EXPECT_EQ(ToString(FlagsAt("/staging/a")), "rw,nosuid,nodev,noatime");
   EXPECT_EQ(ToString(mounter_.last_mount().options), "commit=30");
   EXPECT_EQ(mounter_.last_mount().group, gid_t{1234});
+}
+
+TEST_F(NodeStageTest, ANewMountHasNoDeviceNodesUnlessDevIsNamed) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_EQ(ToString(FlagsAt("/staging/a")), "rw,nodev,relatime");
+  Capability with_nodes = MountCapability();
+  with_nodes.names_dev = true;
+  EXPECT_THAT(Stage(StageAt("/staging/a", with_nodes)), FailsWith(StatusCode::kAlreadyExists, ""));
+  ASSERT_OK(Stage(StageAt("/staging/b", with_nodes)));
+  EXPECT_EQ(ToString(FlagsAt("/staging/b")), "rw,relatime");
+}
+
+// As earlier versions mounted it, with and without the record.
+TEST_F(NodeStageTest, AMountWithoutNodevIsTheSameMount) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(mounter_.Change({.target = "/staging/a", .flags = MountFlags()}));
+  EXPECT_OK(Stage(StageAt("/staging/a")));
+  LoseRecords();
+  EXPECT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_EQ(ToString(FlagsAt("/staging/a")), "rw,relatime");
 }
 
 TEST_F(NodeStageTest, AMountWithoutARecordIsTakenForWhatItIs) {
