@@ -26,7 +26,7 @@ constexpr std::array<std::uint64_t, 3> kCopiesAt = {kSuperAt, std::uint64_t{64} 
 // Within a superblock.
 constexpr std::size_t kChecksumBytes = 32;
 constexpr std::size_t kUuidAt = 32, kPlaceAt = 48, kFlagsAt = 56, kMagicAt = 64, kTotalBytesAt = 112, kDevicesAt = 136,
-                      kIncompatAt = 188, kChecksumTypeAt = 196, kMetadataUuidAt = 571;
+                      kIncompatAt = 188, kChecksumTypeAt = 196, kDeviceIdAt = 201, kMetadataUuidAt = 571;
 constexpr std::string_view kMagic = "_BHRfS_M";
 constexpr std::uint64_t kIncompatMetadataUuid = 1U << 10U;
 constexpr std::uint64_t kFlagSeeding = std::uint64_t{1} << 32U;
@@ -113,7 +113,11 @@ void SetUuid(Super& super, std::string_view uuid) {
 
 absl::StatusOr<BtrfsSuper> ReadBtrfsSuper(int fd, const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const Super super, ReadAt(fd, path, kSuperAt));
-  return BtrfsSuper{.total_bytes = Load(super, kTotalBytesAt), .devices = Load(super, kDevicesAt)};
+  return BtrfsSuper{.total_bytes = Load(super, kTotalBytesAt),
+                    .devices = Load(super, kDevicesAt),
+                    .device_id = Load(super, kDeviceIdAt),
+                    .flags = Load(super, kFlagsAt),
+                    .incompat = Load(super, kIncompatAt)};
 }
 
 absl::Status RenewBtrfs(const std::string& path) {

@@ -15,6 +15,8 @@ namespace mooring {
 struct BtrfsSuper {
   std::uint64_t total_bytes = 0;  // of all its devices
   std::uint64_t devices = 0;
+  std::uint64_t device_id = 0;  // of the device that it was read from
+  std::uint64_t flags = 0, incompat = 0;
 };
 
 // FAILED_PRECONDITION: there is none that makes sense.

@@ -11,12 +11,12 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/btrfs_mount.h"
-#include "mounter/btrfs_super.h"
 #include "mounter/image.h"
 #include "mounter/kernel_mounter.h"
 #include "mounter/loop_device.h"
 #include "mounter/memory_mount.h"
 #include "mounter/new_mount.h"
+#include "mounter/superblock_guard.h"
 #include "mounter/target.h"
 
 namespace mooring {
@@ -70,19 +70,11 @@ absl::Status MountDevice(const MountRequest& request, const Target& target, cons
   return WithMountApi([&](MountApi api) { return MountDeviceBy(api, request, target, device, number, last); });
 }
 
-// Before the kernel sees it: which devices it takes for a part of this btrfs, the image says.
-absl::Status CheckAloneInImage(const LockedImage& image, const std::string& fs_type) {
-  if (fs_type != "btrfs") return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const BtrfsSuper super, ReadBtrfsSuper(image.fd.get(), image.path));
-  if (super.devices == 1) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("the btrfs in {} is on {} devices", Quote(image.path), super.devices));
-}
-
 absl::Status MountImage(const MountRequest& request, const Target& target, const SourcePolicy& sources) {
   // Held until it is mounted: who has the lock can tell a device that is going to be mounted from one that is going.
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(request.source));
   MOORING_RETURN_IF_ERROR(sources.CheckBackingFile(image.fd, request.source));
-  MOORING_RETURN_IF_ERROR(CheckAloneInImage(image, request.fs_type));
+  MOORING_RETURN_IF_ERROR(CheckSuperblock(image.fd.get(), image.path, request.fs_type));
   // The loop device goes with the last mount, or, if none comes about, with `loop`.
   MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.label = request.label, .auto_clear = true}, image));
   if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info));
@@ -107,7 +99,10 @@ absl::Status KernelMounter::Mount(const MountRequest& request) {
   if (::fstat(source.get(), &file) != 0) return ErrnoStatus(errno, "look at", request.source);
   if (S_ISREG(file.st_mode)) return MountImage(request, target, sources_);
   MOORING_RETURN_IF_ERROR(sources_.CheckBackingFile(source, request.source));
-  if (S_ISBLK(file.st_mode)) return MountDevice(request, target, request.source, file.st_rdev);
+  if (S_ISBLK(file.st_mode)) {
+    MOORING_ASSIGN_OR_RETURN(const UniqueFd device, OpenChecked(source, request.source, request.fs_type));
+    return MountDevice(request, target, request.source, file.st_rdev);
+  }
   return FailedPrecondition(fmt::format("{} is neither a file nor a block device", Quote(request.source)));
 }
 

@@ -15,6 +15,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/command.h"
+#include "mounter/superblock_guard.h"
 
 namespace mooring {
 namespace {
@@ -71,8 +72,15 @@ bool IsMended(const CommandResult& result) { return result.exit_code < 4; }
 
 enum class Undo { kKept, kNone };
 
+// The programs trust the superblock as much as the kernel does.
+absl::Status CheckSuperblock(const LockedImage& image) {
+  return mooring::CheckSuperblock(image.fd.get(), image.path, "ext4");
+}
+
 absl::StatusOr<CommandResult> RunCheck(const LockedImage& image, Thoroughness thoroughness, Undo undo) {
+  MOORING_RETURN_IF_ERROR(CheckSuperblock(image));
   std::vector<std::string> command = {"e2fsck", "-p"};
+  command.insert(command.end(), kNoExternalJournal.begin(), kNoExternalJournal.end());
   if (thoroughness == Thoroughness::kAlways) command.emplace_back("-f");
   if (undo == Undo::kKept) command.insert(command.end(), {"-z", UndoFileOf(image.path)});
   command.push_back(image.path);
@@ -82,7 +90,10 @@ absl::StatusOr<CommandResult> RunCheck(const LockedImage& image, Thoroughness th
 // The superblock is written last, in pieces, and neither e2fsck nor resize2fs minds a write of it that fails: so it is
 // read once more, with its checksum and those of the group descriptors.
 absl::StatusOr<CommandResult> ReadAgain(const LockedImage& image) {
-  return RunCommand({"e2fsck", "-n", image.path}, "e2fsprogs", kCheckLimit, image.fd);
+  std::vector<std::string> command = {"e2fsck", "-n"};
+  command.insert(command.end(), kNoExternalJournal.begin(), kNoExternalJournal.end());
+  command.push_back(image.path);
+  return RunCommand(command, "e2fsprogs", kCheckLimit, image.fd);
 }
 
 absl::Status NotMended(const LockedImage& image, const CommandResult& result) {
@@ -106,6 +117,11 @@ absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness) {
   const Undo undo = S_ISBLK(image.status.st_mode) ? Undo::kNone : Undo::kKept;
   MOORING_ASSIGN_OR_RETURN(CommandResult result, RunCheck(image, thoroughness, undo));
   if (IsMended(result)) {
+    // The journal that e2fsck has replayed may hold another superblock.
+    if (const absl::Status judged = CheckSuperblock(image); !judged.ok()) {
+      MOORING_RETURN_IF_ERROR(PutBack(image));
+      return judged;
+    }
     MOORING_ASSIGN_OR_RETURN(const CommandResult read, ReadAgain(image));
     if (read.exit_code == 0) return Forget(image);
     MOORING_RETURN_IF_ERROR(PutBack(image));

@@ -35,6 +35,11 @@ absl::Status TakeBack(const LockedImage& image);
 // ismounted.c).
 inline const std::vector<std::string> kNotMounted = {"EXT2FS_PRETEND_RO_MOUNT=1", "EXT2FS_PRETEND_ROOTFS=1"};
 
+// Options of e2fsck. Without them it looks for an external journal on all devices of the host, and writes to the one it
+// finds. CheckSuperblock refuses such a journal, but e2fsck reads the superblock once more after it has replayed an
+// internal one, which may hold another superblock.
+inline const std::vector<std::string> kNoExternalJournal = {"-j", "/dev/null"};
+
 }  // namespace mooring
 
 #endif  // MOORING_MOUNTER_EXT4_OFFLINE_H_

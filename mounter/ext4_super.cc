@@ -23,6 +23,8 @@ constexpr std::uint64_t kSuperAt = 1024;
 constexpr std::size_t kBlocksAt = 0x4, kFirstBlockAt = 0x14, kLogBlockSizeAt = 0x18, kBlocksPerGroupAt = 0x20,
                       kMagicAt = 0x38, kCompatAt = 0x5C, kIncompatAt = 0x60, kRoCompatAt = 0x64, kUuidAt = 0x68,
                       kHashSeedAt = 0xEC, kBlocksHighAt = 0x150, kChecksumAt = 0x3FC;
+constexpr std::size_t kJournalUuidAt = 0xD0, kJournalInodeAt = 0xE0, kJournalDeviceAt = 0xE4,
+                      kDefaultMountOptionsAt = 0x100, kMountOptionsAt = 0x200, kMountOptionsBytes = 64;
 constexpr std::uint16_t kMagic = 0xEF53;
 constexpr std::uint32_t kCompatSparseSuper2 = 0x200, kIncompatMetaBg = 0x10, kIncompat64Bit = 0x80,
                         kIncompatChecksumSeed = 0x2000, kRoCompatSparseSuper = 0x1, kRoCompatMetadataChecksum = 0x400;
@@ -40,9 +42,9 @@ std::uint64_t BlocksOf(const Super& super) {
   return Load(super, kBlocksAt) | (is_64bit ? std::uint64_t{Load(super, kBlocksHighAt)} << 32U : 0);
 }
 
-absl::StatusOr<Super> ReadAt(const UniqueFd& file, const std::string& path, std::uint64_t place) {
+absl::StatusOr<Super> ReadAt(int fd, const std::string& path, std::uint64_t place) {
   Super super = {};
-  const ssize_t got = ::pread(file.get(), super.data(), super.size(), static_cast<off_t>(place));
+  const ssize_t got = ::pread(fd, super.data(), super.size(), static_cast<off_t>(place));
   if (got < 0) return ErrnoStatus(errno, "read the superblock of", path);
   std::uint16_t magic = 0;
   std::memcpy(&magic, super.data() + kMagicAt, sizeof(magic));
@@ -90,13 +92,28 @@ absl::Status WriteAt(const UniqueFd& file, const std::string& path, std::uint64_
 
 }  // namespace
 
+absl::StatusOr<Ext4Super> ReadExt4Super(int fd, const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const Super super, ReadAt(fd, path, kSuperAt));
+  const std::string_view bytes(super.data(), super.size());
+  const std::string_view options = bytes.substr(kMountOptionsAt, kMountOptionsBytes);
+  return Ext4Super{.compat = Load(super, kCompatAt),
+                   .incompat = Load(super, kIncompatAt),
+                   .log_block_size = Load(super, kLogBlockSizeAt),
+                   .blocks_per_group = Load(super, kBlocksPerGroupAt),
+                   .journal_inode = Load(super, kJournalInodeAt),
+                   .journal_device = Load(super, kJournalDeviceAt),
+                   .journal_uuid = UuidText(bytes.substr(kJournalUuidAt, kUuidBytes)),
+                   .default_mount_options = Load(super, kDefaultMountOptionsAt),
+                   .mount_options = std::string(options.substr(0, options.find('\0')))};
+}
+
 absl::Status RenewFreshExt4(const UniqueFd& file, const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const Super first, ReadAt(file, path, kSuperAt));
+  MOORING_ASSIGN_OR_RETURN(const Super first, ReadAt(file.get(), path, kSuperAt));
   MOORING_RETURN_IF_ERROR(CheckLayout(first, path));
   MOORING_ASSIGN_OR_RETURN(const std::string uuid, RandomUuid());
   MOORING_ASSIGN_OR_RETURN(const std::string seed, RandomUuid());
   for (const std::uint64_t place : PlacesOf(first)) {
-    MOORING_ASSIGN_OR_RETURN(Super super, ReadAt(file, path, place));
+    MOORING_ASSIGN_OR_RETURN(Super super, ReadAt(file.get(), path, place));
     uuid.copy(super.data() + kUuidAt, uuid.size());
     seed.copy(super.data() + kHashSeedAt, seed.size());
     StoreChecksum(super);

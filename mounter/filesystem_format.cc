@@ -39,8 +39,8 @@ struct Maker {
 // sparse.
 absl::StatusOr<Maker> MakerOf(const std::string& fs_type, const std::string& path) {
   if (fs_type == "ext4") {
-    return Maker{{"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-O", "metadata_csum,metadata_csum_seed", "-E",
-                  "lazy_itable_init=1,lazy_journal_init=1,nodiscard", path},
+    return Maker{{"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-e", "remount-ro", "-O",
+                  "metadata_csum,metadata_csum_seed", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", path},
                  "e2fsprogs"};
   }
   if (fs_type == "xfs") return Maker{{"mkfs.xfs", "-q", "-K", "-s", "size=512", path}, "xfsprogs"};

@@ -23,6 +23,7 @@
 #include "mounter/loop_device.h"
 #include "mounter/mount_table.h"
 #include "mounter/new_mount.h"
+#include "mounter/superblock_guard.h"
 #include "mounter/syscalls.h"
 #include "mounter/target.h"
 
@@ -95,6 +96,7 @@ absl::Status GrowXfs(const UniqueFd& root, const std::string& path, std::uint64_
 
 // By the kernel, whose journal makes it all or nothing, in a mount that is attached nowhere.
 absl::Status GrowThroughMount(const LockedImage& image) {
+  MOORING_RETURN_IF_ERROR(CheckSuperblock(image.fd.get(), image.path, "ext4"));
   MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.label = "mooring-grow", .auto_clear = true}, image));
   MountRequest request;
   request.source = image.path;

@@ -24,6 +24,7 @@
 #include "base/status.h"
 #include "mounter/loop_device.h"
 #include "mounter/loop_mounted.h"
+#include "mounter/superblock_guard.h"
 
 namespace mooring {
 namespace {
@@ -128,6 +129,7 @@ absl::StatusOr<std::unique_ptr<Superblock>> Superblock::Open(const LoopInfo& loo
 // The same device is the same superblock, whose options stay as they are; only whether it is read-only has to be said
 // as it is. One that was unmounted a moment ago is mounted here once more, which does no harm.
 absl::Status Superblock::OpenRootOf(const std::string& fs_type) {
+  MOORING_RETURN_IF_ERROR(CheckSuperblock(loop_.get(), device_, fs_type));
   MountRequest request;
   request.source = device_;
   request.fs_type = fs_type;

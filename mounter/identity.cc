@@ -19,6 +19,7 @@
 #include "mounter/image.h"
 #include "mounter/loop_device.h"
 #include "mounter/new_mount.h"
+#include "mounter/superblock_guard.h"
 #include "mounter/target.h"
 #include "mounter/uuid.h"
 
@@ -50,6 +51,11 @@ absl::StatusOr<bool> HasMetadataChecksums(const std::string& path) {
   return (static_cast<unsigned char>(features[1]) & 0x4U) != 0;
 }
 
+absl::Status CheckSuperblockOf(const std::string& path, const std::string& fs_type) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));
+  return CheckSuperblock(fd.get(), path, fs_type);
+}
+
 absl::Status Failed(const std::vector<std::string>& command, const std::string& path, const CommandResult& result) {
   const std::string message =
       fmt::format("{} on {} ended with {}: {}", command[0], Quote(path), result.exit_code, Quote(result.output, 2048));
@@ -68,9 +74,12 @@ absl::StatusOr<bool> RunToChange(const std::string& path, off_t uuid_at, const s
 // What a power cut left in the journal is replayed; e2fsck leaves a clean one alone. Then the UUID in the superblocks
 // is all there is to change: the checksums of the metadata, where it has any, are made to begin with a seed that stays.
 absl::Status RenewExt4(const std::string& path, const UniqueFd& held) {
-  const std::vector<std::string> check = {"e2fsck", "-p", path};
+  std::vector<std::string> check = {"e2fsck", "-p"};
+  check.insert(check.end(), kNoExternalJournal.begin(), kNoExternalJournal.end());
+  check.push_back(path);
   MOORING_ASSIGN_OR_RETURN(const CommandResult checked, RunCommand(check, "e2fsprogs", kCheckLimit, held, kNotMounted));
   if (checked.exit_code >= 4) return Failed(check, path, checked);  // fsck(8): 1 and 2 are "corrected"
+  MOORING_RETURN_IF_ERROR(CheckSuperblockOf(path, "ext4"));         // the journal may have held another one
   MOORING_ASSIGN_OR_RETURN(const bool has_checksums, HasMetadataChecksums(path));
   std::vector<std::string> tune = {"tune2fs", "-U", "random", path};
   if (has_checksums) tune.insert(tune.begin() + 1, {"-O", "metadata_csum_seed"});
@@ -137,6 +146,7 @@ absl::Status CheckCanRenew(const std::string& fs_type) {
 
 absl::Status RenewIdentity(const std::string& path, const std::string& fs_type, const UniqueFd& held) {
   MOORING_RETURN_IF_ERROR(CheckCanRenew(fs_type));
+  MOORING_RETURN_IF_ERROR(CheckSuperblockOf(path, fs_type));
   if (fs_type == "ext4") return RenewExt4(path, held);
   return fs_type == "xfs" ? RenewXfs(path, held) : RenewBtrfs(path);
 }

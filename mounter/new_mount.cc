@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -12,8 +13,21 @@
 #include "mounter/classic_mount.h"
 #include "mounter/detached_mount.h"
 #include "mounter/kernel_features.h"
+#include "mounter/superblock_guard.h"
 
 namespace mooring {
+namespace {
+
+MountRequest WithErrorsOption(MountRequest request) {
+  const auto names_errors = [](const FilesystemOption& option) { return option.key == "errors"; };
+  if (!IsExt(request.fs_type) || std::any_of(request.options.begin(), request.options.end(), names_errors)) {
+    return request;
+  }
+  request.options.push_back({"errors", "remount-ro"});
+  return request;
+}
+
+}  // namespace
 
 absl::Status WithMountApi(const std::function<absl::Status(MountApi)>& work) {
   if (!IsKnownMissing(KernelFeature::kMountApi)) {
@@ -29,9 +43,9 @@ absl::StatusOr<std::unique_ptr<NewMount>> MakeMount(MountApi api, const MountReq
                                                     const std::string& device) {
   switch (api) {
     case MountApi::kDetached:
-      return DetachedMount::Make(request, device);
+      return DetachedMount::Make(WithErrorsOption(request), device);
     case MountApi::kClassic:
-      return ClassicMount::Make(request, device);
+      return ClassicMount::Make(WithErrorsOption(request), device);
   }
   return Internal("no such mount API");
 }

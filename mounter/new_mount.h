@@ -46,7 +46,9 @@ class NewMount {
   virtual const UniqueFd& fd() const = 0;  // its root, O_PATH; holds it busy
 };
 
-// The filesystem on `device`: type, options, and the source for messages, are the request's.
+// The filesystem on `device`: type, options, and the source for messages, are the request's. An ext4 is mounted with
+// errors=remount-ro where the request names no `errors`: else its superblock would choose, and may say "panic". The
+// caller has asked CheckSuperblock.
 absl::StatusOr<std::unique_ptr<NewMount>> MakeMount(MountApi api, const MountRequest& request,
                                                     const std::string& device);
 

@@ -3,6 +3,7 @@
 #define MOORING_MOUNTER_UUID_H_
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 
@@ -11,6 +12,9 @@ namespace mooring {
 inline constexpr std::size_t kUuidBytes = 16;
 
 absl::StatusOr<std::string> RandomUuid();  // 16 bytes: version 4, RFC 9562
+
+// "6c0b6a5e-…", of 16 bytes. Empty where all of them are zero.
+std::string UuidText(std::string_view uuid);
 
 }  // namespace mooring
 

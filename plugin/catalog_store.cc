@@ -53,8 +53,9 @@ constexpr char kVolumeColumns[] =
     "(SELECT value FROM settings WHERE key = 'pool of ' || id), "
     "(SELECT value FROM settings WHERE key = 'source of ' || id), "
     "(SELECT value FROM settings WHERE key = 'parameters of ' || id), "
-    "(SELECT value FROM settings WHERE key = 'ephemeral of ' || id)";
-constexpr int kVolumeColumnCount = 11;
+    "(SELECT value FROM settings WHERE key = 'ephemeral of ' || id), "
+    "(SELECT value FROM settings WHERE key = 'block only of ' || id)";
+constexpr int kVolumeColumnCount = 12;
 
 struct Detail {
   std::string key;    // of `settings`
@@ -68,7 +69,8 @@ std::vector<Detail> DetailsOf(const VolumeRecord& volume) {
           {"pool of " + volume.id, volume.pool == kDefaultPool ? "" : volume.pool},
           {"source of " + volume.id, volume.source},
           {TuningKey(volume.id), ToText(volume.tuning)},
-          {"ephemeral of " + volume.id, volume.ephemeral}};
+          {"ephemeral of " + volume.id, volume.ephemeral},
+          {"block only of " + volume.id, volume.block_only ? "true" : ""}};
 }
 
 VolumeRecord VolumeIn(Use& row) {
@@ -82,7 +84,8 @@ VolumeRecord VolumeIn(Use& row) {
           .pool = row.IsNull(7) ? std::string(kDefaultPool) : row.Text(7),
           .source = row.Text(8),
           .tuning = TuningIn(row.Text(9)),
-          .ephemeral = row.Text(10)};
+          .ephemeral = row.Text(10),
+          .block_only = !row.IsNull(11)};
 }
 
 // The version found, after an empty file has got its tables, an older one those of now.

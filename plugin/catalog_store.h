@@ -44,6 +44,7 @@ struct VolumeRecord {
   std::string source = {};  // the id of the snapshot or volume that it was made from; empty: it was made empty
   VolumeTuning tuning = {};
   std::string ephemeral = {};  // the id that an orchestrator has given it; empty: it is no ephemeral one
+  bool block_only = false;     // it is never mounted: CreateVolumeSpec::block_only
 };
 
 struct PublicationRecord {

@@ -41,6 +41,7 @@ struct Asked {
   std::optional<Propagation> propagation;
   std::string pool;
   std::string device;
+  bool allows_conversion = false;
 };
 
 // Words of other drivers for what this one cannot do. Whoever asks for it must not believe that they have it.
@@ -49,6 +50,11 @@ bool AsksForEncryption(std::string_view key) {
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   return lower.find("encrypt") != std::string::npos || lower.find("luks") != std::string::npos ||
          lower.find("kms") != std::string::npos;
+}
+
+absl::StatusOr<bool> ParseTruth(std::string_view key, const std::string& value) {
+  if (value == "true" || value == "false") return value == "true";
+  return InvalidArgument(fmt::format("parameter {} {}: it is true or false", key, Quote(value)));
 }
 
 // The text matters: some orchestrators show nothing else of it.
@@ -63,15 +69,17 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
       asked.pool = value;
     } else if (key == kDeviceKey) {
       asked.device = value;
+    } else if (key == kConversionKey) {
+      MOORING_ASSIGN_OR_RETURN(asked.allows_conversion, ParseTruth(key, value));
     } else if (AsksForEncryption(key)) {
       return InvalidArgument(
           fmt::format("parameter {}: this driver encrypts nothing, whatever the value: leave it out, and put the state "
                       "directory on an encrypted device",
                       Quote(key)));
     } else if (key != kPropagationKey && !std::string_view(key).starts_with(kKubernetesPrefix)) {
-      return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({}), {}, {} and {}",
+      return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({}), {}, {}, {} and {}",
                                          Quote(key), kFsTypeKey, SupportedFsTypes(), kPoolKey, kDeviceKey,
-                                         kPropagationKey));
+                                         kPropagationKey, kConversionKey));
     }
   }
   return asked;
@@ -233,6 +241,8 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
                            ParseAccessTypes(request.volume_capabilities(), *pool, fs_type, spec.propagation));
   spec.minimum_bytes = types.Minimum(fs_type);
   spec.is_mounted = types.mount;
+  spec.allows_conversion = asked.allows_conversion;
+  spec.block_only = types.block && !types.mount && !asked.allows_conversion;
   MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
   spec.topologies = ParseTopologies(request.accessibility_requirements());
   MOORING_ASSIGN_OR_RETURN(spec.tuning, ParseMutable(request.mutable_parameters()));
@@ -324,6 +334,8 @@ std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVol
   const auto types = ParseAccessTypes(request.volume_capabilities(), **pool, volume.fs_type,
                                       *in_context ? *in_context : volume.propagation);
   if (!types.ok()) return Message(types.status());
+  if (types->mount && volume.block_only)
+    return "mount access is asked for, and the volume was made for block access only";
   const std::uint64_t least = types->Minimum(volume.fs_type);
   if (volume.bytes >= least) return "";
   return fmt::format("the volume has {}, and such a use of it needs at least {}: expand it first",

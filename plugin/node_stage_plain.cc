@@ -24,6 +24,7 @@ BindRequest BindToStage(const StageSpec& spec, const NodeVolume& volume, const s
 }  // namespace
 
 absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability) {
+  MOORING_RETURN_IF_ERROR(CheckMode(volume.id, volume.block_only, capability));
   const BackendTraits& traits = TraitsOf(volume.kind);
   const auto refuse = [&](const std::string& why) {
     return InvalidArgument(fmt::format("volume {}: {}", volume.id, why));

@@ -52,6 +52,7 @@ SnapshotRecord Draft(const VolumeInfo& volume, std::uint64_t bytes) {
   record.source_volume_id = volume.id;
   record.bytes = bytes;
   record.fs_type = volume.fs_type;
+  record.block_only = volume.block_only;
   return record;
 }
 

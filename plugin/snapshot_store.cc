@@ -38,7 +38,10 @@ constexpr char kTables[] = R"(
     created_at INTEGER NOT NULL);
 )";
 
-constexpr char kColumns[] = "seq, id, name, group_id, source_volume_id, pool, state, bytes, fs_type, created_at";
+// What only some snapshots have is a setting of the catalog's, as with volumes.
+constexpr char kColumns[] =
+    "seq, id, name, group_id, source_volume_id, pool, state, bytes, fs_type, created_at, "
+    "(SELECT value FROM settings WHERE key = 'block only of ' || id)";
 constexpr char kGroupColumns[] = "id, name, state, created_at";
 
 SnapshotRecord SnapshotIn(Use& row) {
@@ -51,7 +54,8 @@ SnapshotRecord SnapshotIn(Use& row) {
           .state = ParseState(row.Text(6)),
           .bytes = static_cast<std::uint64_t>(row.Number(7)),
           .fs_type = row.Text(8),
-          .created_at = row.Number(9)};
+          .created_at = row.Number(9),
+          .block_only = !row.IsNull(10)};
 }
 
 GroupRecord GroupIn(Use& row) {
@@ -93,18 +97,26 @@ struct SnapshotStore::Writer {
         move(database, "UPDATE snapshots SET state = ?3 WHERE id = ?1 AND state = ?2 AND group_id = ''"),
         move_group(database, "UPDATE snapshot_groups SET state = ?3 WHERE id = ?1 AND state = ?2"),
         move_members(database, "UPDATE snapshots SET state = ?2 WHERE group_id = ?1"),
+        set_block_only(database, "INSERT OR REPLACE INTO settings (key, value) VALUES ('block only of ' || ?, 'true')"),
+        unset_block_only(database,
+                         "DELETE FROM settings WHERE key IN (SELECT 'block only of ' || id FROM snapshots "
+                         "WHERE id = ?1 OR group_id = ?1)"),
         remove(database, "DELETE FROM snapshots WHERE id = ?1 OR group_id = ?1"),
         remove_group(database, "DELETE FROM snapshot_groups WHERE id = ?") {}
 
+  // In a transaction of the caller's.
   bool Insert(const SnapshotRecord& record) {
-    return Use(insert, record.id, record.name, record.group_id, record.source_volume_id, record.pool,
-               std::string(StateText(record.state)), static_cast<std::int64_t>(record.bytes), record.fs_type,
-               record.created_at)
-               .Exec() == 1;
+    const bool inserted = Use(insert, record.id, record.name, record.group_id, record.source_volume_id, record.pool,
+                              std::string(StateText(record.state)), static_cast<std::int64_t>(record.bytes),
+                              record.fs_type, record.created_at)
+                              .Exec() == 1;
+    if (inserted && record.block_only) Use(set_block_only, record.id).Exec();
+    return inserted;
   }
 
   SQLite::Database& database;
-  SQLite::Statement insert, insert_group, move, move_group, move_members, remove, remove_group;
+  SQLite::Statement insert, insert_group, move, move_group, move_members, set_block_only, unset_block_only, remove,
+      remove_group;
 };
 
 struct SnapshotStore::Reader {
@@ -170,7 +182,12 @@ absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(std::shared_p
 }
 
 absl::StatusOr<bool> SnapshotStore::Insert(const SnapshotRecord& snapshot) {
-  return Write("add a snapshot to", [&](Writer& writer) { return writer.Insert(snapshot); });
+  return Write("add a snapshot to", [&](Writer& writer) {
+    SQLite::Transaction both(writer.database, SQLite::TransactionBehavior::IMMEDIATE);
+    const bool inserted = writer.Insert(snapshot);
+    both.commit();
+    return inserted;
+  });
 }
 
 absl::StatusOr<bool> SnapshotStore::InsertGroup(const GroupRecord& group, const std::vector<SnapshotRecord>& members) {
@@ -201,6 +218,7 @@ absl::StatusOr<bool> SnapshotStore::Move(const std::string& id, SnapshotState fr
 absl::Status SnapshotStore::Remove(const std::string& id) {
   return Write("remove a snapshot from", [&](Writer& writer) {
     SQLite::Transaction all(writer.database, SQLite::TransactionBehavior::IMMEDIATE);
+    Use(writer.unset_block_only, id).Exec();
     Use(writer.remove, id).Exec();
     Use(writer.remove_group, id).Exec();
     all.commit();

@@ -33,6 +33,7 @@ struct SnapshotRecord {
   std::uint64_t bytes = 0;
   std::string fs_type;
   std::int64_t created_at = 0;  // nanoseconds since 1970
+  bool block_only = false;      // its volume was: VolumeRecord::block_only
 };
 
 struct GroupRecord {

@@ -72,7 +72,8 @@ VolumeInfo VolumeCatalog::ToInfo(ListedVolume listed) {
           .propagation = listed.volume.propagation,
           .pool = std::move(listed.volume.pool),
           .source = std::move(listed.volume.source),
-          .published_nodes = std::move(listed.nodes)};
+          .published_nodes = std::move(listed.nodes),
+          .block_only = listed.volume.block_only};
 }
 
 VolumeCatalog::VolumeCatalog(CatalogStore& store, SnapshotStore& snapshots, const Pools& pools,
@@ -129,7 +130,8 @@ absl::StatusOr<NodeVolume> VolumeCatalog::Find(const std::string& id) {
                     .made_bytes = record.bytes,
                     .fs_type = std::move(record.fs_type),
                     .propagation = record.propagation,
-                    .tuning = record.tuning};
+                    .tuning = record.tuning,
+                    .block_only = record.block_only};
 }
 
 std::vector<KnownDevice> VolumeCatalog::KnownDevices() {

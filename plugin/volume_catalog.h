@@ -68,6 +68,7 @@ class VolumeCatalog : public VolumeSource {
     std::uint64_t bytes = 0;
     std::string fs_type;
     std::string pool;
+    bool block_only = false;
   };
   absl::StatusOr<Source> FindSource(const ContentSource& wanted);
 

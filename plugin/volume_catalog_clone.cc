@@ -27,6 +27,16 @@ absl::Status CheckCanClone(BackendKind kind, const std::string& pool, std::strin
       fmt::format("{} pool {}, whose backend copies no volumes: only images can be copied", what, Quote(pool)));
 }
 
+// Kubernetes calls this the prevention of a volume mode conversion.
+absl::Status CheckConversion(bool source_block_only, const CreateVolumeSpec& spec) {
+  if (!source_block_only || !spec.is_mounted || spec.allows_conversion) return absl::OkStatus();
+  return InvalidArgument(
+      fmt::format("mount access is asked for, and volume_content_source {} was made for block access only: whoever had "
+                  "it wrote every byte of what would be mounted; ask for block access, or set the parameter "
+                  "{}=true where that user is trusted",
+                  Quote(spec.source.id), kConversionKey));
+}
+
 }  // namespace
 
 absl::StatusOr<std::optional<KeyedLocks::Hold>> VolumeCatalog::LockSource(const std::string& id, const Call& call) {
@@ -45,7 +55,8 @@ absl::StatusOr<VolumeCatalog::Source> VolumeCatalog::FindSource(const ContentSou
                   .path = std::move(volume.path),
                   .bytes = volume.bytes,
                   .fs_type = record.fs_type,
-                  .pool = record.pool};
+                  .pool = record.pool,
+                  .block_only = record.block_only};
   }
   MOORING_ASSIGN_OR_RETURN(const std::optional<SnapshotRecord> record, snapshots_.FindById(wanted.id));
   if (!record || record->state != SnapshotState::kReady) {
@@ -60,7 +71,8 @@ absl::StatusOr<VolumeCatalog::Source> VolumeCatalog::FindSource(const ContentSou
                 .path = image->path,
                 .bytes = image->bytes,
                 .fs_type = record->fs_type,
-                .pool = record->pool};
+                .pool = record->pool,
+                .block_only = record->block_only};
 }
 
 absl::StatusOr<VolumeRecord> VolumeCatalog::NewClone(const CreateVolumeSpec& spec) {
@@ -76,6 +88,7 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewClone(const CreateVolumeSpec& spe
                     "copy keeps its source's",
                     spec.fs_type, Quote(spec.source.id), source.fs_type));
   }
+  MOORING_RETURN_IF_ERROR(CheckConversion(source.block_only, spec));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseCloneSize(spec, source.bytes));
   return VolumeRecord{.id = NewVolumeId(),
                       .name = spec.name,
@@ -85,7 +98,8 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewClone(const CreateVolumeSpec& spe
                       .propagation = spec.propagation,
                       .pool = pool_name,
                       .source = spec.source.id,
-                      .tuning = With({}, spec.tuning)};
+                      .tuning = With({}, spec.tuning),
+                      .block_only = spec.block_only};
 }
 
 absl::Status VolumeCatalog::Populate(const VolumeRecord& record, const CreateVolumeSpec& spec) {

@@ -90,6 +90,9 @@ absl::Status VolumeCatalog::CheckMatches(const VolumeRecord& existing, const Cre
     return differs(fmt::format("propagation {}, and {} is asked for", PropagationWord(existing.propagation),
                                PropagationWord(spec.propagation)));
   }
+  if (existing.block_only && !spec.block_only) {
+    return differs("block access only, and another use is asked for");
+  }
   if (!Satisfies(existing.bytes, spec.range)) {
     return differs(fmt::format("{}, and {} is asked for", SizeText(existing.bytes), RangeText(spec.range)));
   }
@@ -122,7 +125,8 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
                       .propagation = spec.propagation,
                       .pool = spec.pool,
                       .tuning = With({}, spec.tuning),
-                      .ephemeral = spec.ephemeral};
+                      .ephemeral = spec.ephemeral,
+                      .block_only = spec.block_only};
 }
 
 // A device has a size of its own, which becomes the volume's.

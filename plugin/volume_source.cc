@@ -4,6 +4,7 @@
 
 #include "base/quote.h"
 #include "base/status.h"
+#include "plugin/volume_specs.h"
 
 namespace mooring {
 
@@ -16,6 +17,15 @@ absl::Status CheckWhole(const std::string& whose, const std::string& path, std::
 
 absl::Status CheckWhole(const NodeVolume& volume) {
   return CheckWhole("volume " + volume.id, volume.path, volume.bytes, volume.made_bytes);
+}
+
+absl::Status CheckMode(const std::string& id, bool block_only, const Capability& capability) {
+  if (!block_only || capability.access_type == AccessType::kBlock) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("volume {} was made for block access only, and is not mounted as a filesystem: whoever had it wrote "
+                  "every byte of it; ask for block access, or make a copy of it for mount access with the parameter "
+                  "{}=true",
+                  id, kConversionKey));
 }
 
 }  // namespace mooring

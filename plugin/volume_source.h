@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
 #include "plugin/backend.h"
+#include "plugin/capability.h"
 #include "plugin/volume_tuning.h"
 
 namespace mooring {
@@ -27,7 +28,12 @@ struct NodeVolume {
   std::string fs_type;           // asked for when it was created; never empty
   std::optional<Propagation> propagation = std::nullopt;  // of its targets, asked for when it was created
   VolumeTuning tuning = {};
+  bool block_only = false;  // CreateVolumeSpec::block_only
 };
+
+// FAILED_PRECONDITION: mount access to a volume that was made for block access only. For the calls of the node: Docker
+// Swarm asks ControllerPublishVolume for mount access to each volume, and nothing is mounted by that.
+absl::Status CheckMode(const std::string& id, bool block_only, const Capability& capability);
 
 // FAILED_PRECONDITION: smaller than it was made. A smaller filesystem on what is left, a smaller device, or a copy of
 // it would hide that data is lost. `whose`: "volume vol-…", "snapshot snap-…".

@@ -29,6 +29,9 @@ struct ContentSource {
   bool exists() const { return kind != Kind::kNone; }
 };
 
+// The key of a CreateVolume parameter: CreateVolumeSpec::allows_conversion.
+inline constexpr std::string_view kConversionKey = "allowVolumeModeConversion";
+
 struct CreateVolumeSpec {
   std::string name;
   SizeRange range;
@@ -42,6 +45,10 @@ struct CreateVolumeSpec {
   bool is_mounted = true;   // it is to be a filesystem, too: then a copy of one gets an identity of its own
   TuningChange tuning = {};
   std::string ephemeral = {};  // the id that an orchestrator has given it; empty: an ordinary volume
+  // All its capabilities ask for block access, and its parameters do not allow another one later. Such a volume is
+  // never mounted as a filesystem, nor is a copy of it: whoever has it writes every byte of it, superblocks included.
+  bool block_only = false;
+  bool allows_conversion = false;  // parameter allowVolumeModeConversion
 };
 
 struct ModifySpec {
@@ -87,6 +94,7 @@ struct VolumeInfo {
   std::string source = {};  // the id of the snapshot or volume that it was made from; empty: none
   std::vector<std::string> published_nodes = {};
   BackendKind kind = BackendKind::kImage;
+  bool block_only = false;   // CreateVolumeSpec::block_only
   std::string ailment = {};  // of what it lies in, a sentence; empty: well. Set by Get and List
 };
 

@@ -135,8 +135,8 @@ TEST_P(FilesystemMountTest, BlockDeviceAsSource) {
 TEST_P(FilesystemMountTest, DamagedSuperblockLeavesNothingAndSaysSo) {
   const std::string image = Image("image");
   const std::uint64_t at = Type() == "ext4"  ? 1024 + 4
-                           : Type() == "xfs" ? 8
-                                             : 65536 + 80;  // the block counts, the roots
+                           : Type() == "xfs" ? 100
+                                             : 65536 + 80;  // the block counts, the versions, the roots
   Overwrite(image, at, std::string(40, '\xff'));
   EXPECT_THAT(Mount(image, Path("target")), FailsWith(absl::StatusCode::kFailedPrecondition,
                                                       "mount the " + Type() + " filesystem of '" + image + "'"));

@@ -105,7 +105,7 @@ TEST_F(DevicesTest, TheSmallestThatFitsBecomesAFilesystemAndKeepsItsDataWhenTheV
 }
 
 TEST_F(DevicesTest, ARawOneIsTheDeviceItselfAndAReadOnlyOneStopsWriters) {
-  const std::string id = CreatedOf("raw", "", Block(kMany));
+  const std::string id = CreatedOf("raw");
   const std::string device = DeviceOf("disk-a");
   ASSERT_OK(driver().Stage(id, Staging(id), Block(kMany)));
   ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), Block(kMany)));

@@ -217,6 +217,7 @@ TEST_F(ErrorsController, ABlockVolumeTooSmallForAFilesystemIsNoneUntilItHasGrown
     CreateVolumeRequest request = Request(name, Block());
     request.mutable_capacity_range()->set_required_bytes(kMiB);
     (*request.mutable_parameters())["fsType"] = fs_type;
+    (*request.mutable_parameters())["allowVolumeModeConversion"] = "true";
     const auto made = driver().Send(request);
     ASSERT_OK(made);
     const std::string id = made->volume().volume_id();

@@ -116,7 +116,7 @@ TEST_F(ErrorsNode, StagedThereWithAnotherCapabilityIsAlreadyExists) {
 }
 
 TEST_F(ErrorsNode, ABlockVolumeStagedThereWithAnotherCapabilityIsAlreadyExists) {
-  const std::string id = Created(Block());
+  const std::string id = Created();
   const std::string path = Staging(id);
   ASSERT_OK(driver().Stage(id, path, Block()));
   for (const VolumeCapability& other : {Block(AccessMode::MULTI_NODE_MULTI_WRITER), Mount(), Mount("xfs")}) {
@@ -143,7 +143,7 @@ TEST_F(ErrorsNode, WhatExceedsTheVolumesCapabilitiesIsFailedPrecondition) {
 }
 
 TEST_F(ErrorsNode, ABlockVolumeIsNotMountedWhileItIsRaw) {
-  const std::string id = Created(Block());
+  const std::string id = Created();
   ASSERT_OK(driver().Stage(id, Staging(id), Block()));
   ExpectRefused([&] { return driver().Stage(id, Staging("other")); }, Code::kFailedPrecondition,
                 "in use as a block device");

@@ -169,7 +169,8 @@ TEST_F(KernelBlock, AnImageCutShortOrDeletedIsAnAbnormalCondition) {
 
 // A filesystem that a task made on its raw device is not this driver's to mount or format.
 TEST_F(KernelBlock, WhatATaskWroteIsNotFormattedOver) {
-  const std::string id = Staged();
+  const std::string id = Created();
+  ASSERT_OK(driver().Stage(id, Staging(id), kBlock));
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), kBlock));
   ASSERT_EQ(Shell("head -c 1000000 /dev/urandom | dd of=" + Target("a") + " conv=fsync status=none"), 0);
   ASSERT_OK(driver().Unpublish(id, Target("a")));

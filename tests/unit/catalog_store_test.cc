@@ -327,6 +327,20 @@ TEST_F(CatalogStoreTest, APropagationIsKeptWithItsVolumeAndGoesWithIt) {
   EXPECT_EQ(Settings(), 0);
 }
 
+TEST_F(CatalogStoreTest, BlockAccessOnlyIsKeptWithItsVolumeAndGoesWithIt) {
+  auto store = Open();
+  VolumeRecord raw = Volume("vol-b");
+  raw.block_only = true;
+  ExpectInserted(*store, Volume("vol-a"));
+  ExpectInserted(*store, raw);
+  store.reset();
+  store = Open();
+  EXPECT_FALSE(store->FindById("vol-a").value()->block_only) << "an older program records nothing";
+  EXPECT_TRUE(store->FindById("vol-b").value()->block_only);
+  EXPECT_TRUE(store->Remove("vol-b").ok());
+  EXPECT_EQ(Settings(), 0);
+}
+
 // A program that knows of no propagations, before and after: what it made is read, and it reads what was made.
 TEST_F(CatalogStoreTest, AnOlderProgramMayHaveTheCatalogBeforeAndAfterwards) {
   SQLite::Database older(path(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);

@@ -161,6 +161,19 @@ TEST(ParseCreateVolumeTest, MountFlagsAreReadForTheFilesystemThatIsChosen) {
   EXPECT_TRUE(ParseCreateVolume(request).ok());
 }
 
+TEST(ParseCreateVolumeTest, BlockAccessAloneIsForGoodUnlessAParameterSaysOtherwise) {
+  EXPECT_TRUE(ParseCreateVolume(Create({Block()}))->block_only);
+  EXPECT_FALSE(ParseCreateVolume(Create({Block(), Mount()}))->block_only);
+  EXPECT_FALSE(ParseCreateVolume(Create({Mount()}))->block_only);
+  csi::v1::CreateVolumeRequest request = Create({Block()});
+  (*request.mutable_parameters())["allowVolumeModeConversion"] = "true";
+  EXPECT_FALSE(ParseCreateVolume(request)->block_only);
+  (*request.mutable_parameters())["allowVolumeModeConversion"] = "false";
+  EXPECT_TRUE(ParseCreateVolume(request)->block_only);
+  (*request.mutable_parameters())["allowVolumeModeConversion"] = "";
+  ExpectInvalid(ParseCreateVolume(request), "allowVolumeModeConversion");
+}
+
 TEST(ParseCreateVolumeTest, TheMinimumIsThatOfTheMostDemandingCapability) {
   EXPECT_EQ(ParseCreateVolume(Create({Block()}))->minimum_bytes, kMiB);
   EXPECT_EQ(ParseCreateVolume(Create({Block(), Mount("xfs")}))->minimum_bytes, 300 * kMiB);

@@ -98,6 +98,16 @@ TEST_F(SnapshotStoreTest, WhatIsWrittenIsThereAfterARestart) {
   EXPECT_FALSE(*store().FindByName("b"));
 }
 
+TEST_F(SnapshotStoreTest, BlockAccessOnlyIsKeptWithItsSnapshot) {
+  SnapshotRecord raw = Snapshot("snap-b", "b");
+  raw.block_only = true;
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
+  ASSERT_TRUE(*store().Insert(raw));
+  Reopen();
+  EXPECT_FALSE((*store().FindById("snap-a"))->block_only);
+  EXPECT_TRUE((*store().FindById("snap-b"))->block_only);
+}
+
 TEST_F(SnapshotStoreTest, NamesAndIdsAreTakenOnce) {
   ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
   EXPECT_FALSE(*store().Insert(Snapshot("snap-a", "b")));
