@@ -202,7 +202,7 @@ TEST_F(GuardedMounterTest, SystemDirectoriesAreRefusedWhateverTheRootsAre) {
     ExpectRefused(everywhere_.Bind(BindOf("/csi/staging/a", target)), StatusCode::kFailedPrecondition, kReason);
     ExpectRefused(everywhere_.Unmount({target, false}), StatusCode::kFailedPrecondition, kReason);
   }
-  for (const char* target : {"/etcetera", "/var/x/y", "/usr2", "/run/mooring/x", "/var/lib/x", "/rootless"}) {
+  for (const char* target : {"/etcetera", "/var/x/y", "/usr2", "/run/csi/x", "/var/lib/x", "/rootless"}) {
     fake_.With([&](FakeKernel& kernel) { kernel.AddDirectory(std::string(target)); });
     EXPECT_OK(everywhere_.Mount(MountOf(target))) << target;
     EXPECT_OK(everywhere_.Unmount({target, false})) << target;
