@@ -64,8 +64,7 @@ absl::Status CheckHeld(const Target& target, TargetKind kind, const UniqueFd& pl
 }
 
 // Empty: it is not there any more, or something else is.
-absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target, TargetKind kind,
-                                                        const UniqueFd& mount) {
+absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target, TargetKind kind, const UniqueFd& mount) {
   constexpr std::chrono::seconds kPatience{2};
   absl::StatusOr<UniqueFd> fd = target.OpenToLock(kind);
   if (absl::IsNotFound(fd.status())) return std::optional<UniqueFd>();

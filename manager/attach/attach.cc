@@ -61,7 +61,8 @@ std::string Difference(const MountRecord& asked, const MountRecord& there) {
   compare(asked.capability.attachment == there.capability.attachment,
           fmt::format("attachment mode {}", ToString(there.capability.attachment)));
   compare(AreOptionsIn(asked.options, there.options), "other mount options");
-  compare(asked.read_only == there.read_only || SaysReadOnly(there.options), there.read_only ? "read-only" : "writable");
+  compare(asked.read_only == there.read_only || SaysReadOnly(there.options),
+          there.read_only ? "read-only" : "writable");
   compare(asked.propagation == there.propagation, "another propagation");
   compare(asked.attach_path == there.attach_path,
           there.attach_path.empty() ? "no attach path" : "attach path " + Quote(there.attach_path));

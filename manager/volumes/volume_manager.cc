@@ -102,9 +102,9 @@ absl::Status VolumeManager::Prepare(MountRecord& record, Clock::time_point until
   record.usage = UsageName(record.read_only, record.capability);
   record.staging_path.clear();
   if (node.fingerprint.traits.stages) {
-    record.staging_path = StagingPath(settings_.root, record.plugin, record.volume, record.external_id,
-                                      record.capability.attachment,
-                                      record.staged_as ? record.staged_as->options : record.options);
+    record.staging_path =
+        StagingPath(settings_.root, record.plugin, record.volume, record.external_id, record.capability.attachment,
+                    record.staged_as ? record.staged_as->options : record.options);
   }
   record.target_path = TargetPath(settings_.root, record.allocation, record.request, record.volume, record.usage);
   record.source = record.target_path;

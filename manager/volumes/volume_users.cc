@@ -68,8 +68,7 @@ absl::StatusOr<bool> VolumeManager::HasOtherUsers(const MountRecord& record) {
 absl::Status VolumeManager::CheckUnknownUsers(const MountRecord& record, const std::vector<MountRecord>& known) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
   if (!staged.mount) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> targets,
-                           TargetsIn(TargetsOf(settings_.root, record.volume)));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> targets, TargetsIn(TargetsOf(settings_.root, record.volume)));
   for (const std::string& target : targets) {
     const bool is_known =
         std::any_of(known.begin(), known.end(), [&](const MountRecord& other) { return other.target_path == target; });

@@ -318,7 +318,8 @@ TEST_F(VolumeManagerTest, D5_AReaderWithoutARecordIsAUser) {
 TEST_F(VolumeManagerTest, D5_ARecordOfAnEarlierProgramKeepsItsStagingPath) {
   MountRecord record = Record("web-1");
   ASSERT_OK(manager_->Prepare(record, Soon()));
-  record.staging_path = std::string(ParentOf(record.staging_path)) + "/rw-file-system-single-node-writer-0123456789abcdef";
+  record.staging_path =
+      std::string(ParentOf(record.staging_path)) + "/rw-file-system-single-node-writer-0123456789abcdef";
   ASSERT_OK(journal_->Put(record, Durability::kOrdered));
   ASSERT_OK(manager_->Mount(record, kContext, Soon()));
   EXPECT_EQ(MountsAt(record.staging_path), 1U);

@@ -123,9 +123,9 @@ TEST_F(Drivers, J1_TheSocketIsGivenInAWordOrAVariable) {
   for (const bool in_word : {true, false}) {
     v1::PluginRun run;
     const std::string from = in_word ? "$0" : "$OTHER";
-    for (const std::string& word : {std::string("/bin/sh"), std::string("-c"),
-                                    "unset CSI_ENDPOINT; CSI_ENDPOINT=" + from + " exec \"$@\"",
-                                    std::string(in_word ? "unix://{socket}" : "{}")}) {
+    for (const std::string& word :
+         {std::string("/bin/sh"), std::string("-c"), "unset CSI_ENDPOINT; CSI_ENDPOINT=" + from + " exec \"$@\"",
+          std::string(in_word ? "unix://{socket}" : "{}")}) {
       run.add_command(word);
     }
     for (const std::string& word : PluginCommand(kTmpfsPlugin, {})) run.add_command(word);

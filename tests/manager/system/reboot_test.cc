@@ -15,9 +15,9 @@ namespace mooring::testing {
 namespace {
 
 namespace fs = std::filesystem;
+using std::chrono::seconds;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using std::chrono::seconds;
 
 class ManagerReboot : public ManagerTest {
  protected:
