@@ -5,8 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <stop_token>
 
 namespace mooring {
 namespace {
@@ -25,6 +29,26 @@ int ReleaseCode(dl_phdr_info* object, std::size_t, void*) {
 }
 
 }  // namespace
+
+void BoundHeap() {
+  constexpr int kArenas = 4, kLargeBlock = 128 * 1024;
+  ::mallopt(M_ARENA_MAX, kArenas);
+  // Both default to these, and grow with what is freed unless they are set.
+  ::mallopt(M_MMAP_THRESHOLD, kLargeBlock);
+  ::mallopt(M_TRIM_THRESHOLD, kLargeBlock);
+}
+
+HeapTrimmer::HeapTrimmer()
+    : thread_([](const std::stop_token& stop) {
+        constexpr std::chrono::seconds kPause{5};
+        constexpr std::size_t kMuch = std::size_t{8} * 1024 * 1024;
+        std::mutex mutex;
+        std::unique_lock<std::mutex> lock(mutex);
+        std::condition_variable_any never;
+        while (!never.wait_for(lock, stop, kPause, [] { return false; }) && !stop.stop_requested()) {
+          if (::mallinfo2().fordblks > kMuch) ::malloc_trim(0);
+        }
+      }) {}
 
 void ReleaseWhatTheStartUsed() {
   ::malloc_trim(0);

@@ -19,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "base/version.h"
 #include "manager/config.h"
@@ -82,6 +83,7 @@ int Run(const Config& config) {
   auto scraped = mooring::metrics::Listener::Bind(config.metrics_listen);
   if (!scraped.ok()) return Fail(scraped.status());
   mooring::KernelMounter kernel;
+  const mooring::HeapTrimmer trimmer;
   const auto manager = Manager::Start(config, kernel);
   if (!manager.ok()) return Fail(manager.status());
   const auto server = Server::Start(**manager, *std::move(socket), *std::move(scraped));
@@ -104,6 +106,7 @@ int Run(const Config& config) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  mooring::BoundHeap();
   // Debian's abseil is built to look for deadlocks at every lock, a tenth of the time of a call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const absl::StatusOr<Config> config = mooring::manager::ParseConfig(argc, argv);

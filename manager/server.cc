@@ -23,22 +23,18 @@
 #include "manager/docker/volume_driver.h"
 #include "manager/socket.h"
 #include "metrics/scrape_server.h"
+#include "rpc/server_limits.h"
 
 namespace mooring::manager {
 namespace {
 
-constexpr int kMostThreads = 512;  // calls and streams at a time; one more is RESOURCE_EXHAUSTED
-constexpr int kIdleThreads = 4;
+constexpr int kMostCalls = 512;  // calls and streams at a time; one more is RESOURCE_EXHAUSTED
 constexpr std::chrono::milliseconds kLastAnswers{500};
 constexpr std::chrono::milliseconds kNoFiles{100};  // until accept(2) is tried again where this process has no fd left
 
 std::unique_ptr<grpc::Server> MakeServer(grpc::Service& service) {
   grpc::ServerBuilder builder;
-  grpc::ResourceQuota quota("mooring-manager");
-  quota.SetMaxThreads(kMostThreads);
-  builder.SetResourceQuota(quota);
-  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, kIdleThreads);
+  LimitServer(builder, "mooring-manager", kMostCalls);
   builder.RegisterService(&service);
   return builder.BuildAndStart();
 }

@@ -85,6 +85,16 @@ clear_below() {
   rm -rf --one-file-system -- "$dir"
 }
 
+# reboot_below DIR [RUN...]: what a reboot takes from a directory whose processes have ended: the mounts, the loop devices
+# and what the directories RUN hold. Files, directories, empty mount points and the sockets of before stay.
+reboot_below() {
+  local dir=$1 target device run
+  shift
+  mounts_below "$dir" | tac | while read -r target; do umount -- "$target"; done
+  loops_below "$dir" | while read -r device _; do losetup -d "$device"; done
+  for run; do find "$run" -mindepth 1 -delete; done
+}
+
 # not_installed PACKAGE...: those of them, a line each; one quick look-up.
 not_installed() {
   local have package

@@ -23,10 +23,12 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "pluginregistration.grpc.pb.h"
+#include "rpc/server_limits.h"
 
 namespace mooring {
 namespace {
 
+constexpr int kMostCalls = 16;  // at a time, of kubelet
 constexpr char kType[] = "CSIPlugin";
 constexpr char kVersion[] = "1.0.0";  // of CSI; kubelet looks at the 1
 constexpr std::string_view kAnother =
@@ -229,6 +231,7 @@ absl::Status KubeletRegistration::Offer() {
   int bound = 0;
   builder.AddListeningPort(GrpcTarget(hidden_path_), grpc::InsecureServerCredentials(), &bound);
   builder.RegisterService(service_.get());
+  LimitServer(builder, "kubelet-registration", kMostCalls);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || bound == 0) return Internal(fmt::format("cannot listen on {}", Quote(hidden_path_)));
   const absl::Status placed = Place();

@@ -17,12 +17,10 @@
 #include "base/unique_fd.h"
 #include "mounter/helper_server.h"
 #include "plugin/confinement.h"
+#include "rpc/server_limits.h"
 
 namespace mooring {
 namespace {
-
-constexpr int kMostThreads = kMostCalls;  // at a time; one more is RESOURCE_EXHAUSTED
-constexpr int kIdleThreads = 4;
 
 // gRPC would say that it failed, and not why.
 absl::Status CheckMayBind(const UniqueFd& directory, const std::string& path) {
@@ -49,12 +47,7 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Listen(const Config& config, grpc:
   MOORING_RETURN_IF_ERROR(ClearSocketPath(socket_path, "--endpoint"));
   // That had to ask who serves there. From the first request on nobody is connected to.
   if (config.mounter == MounterKind::kHelper) MOORING_RETURN_IF_ERROR(ConfineServer());
-  grpc::ResourceQuota quota("mooring");
-  quota.SetMaxThreads(kMostThreads);
-  builder.SetResourceQuota(quota);
-  // A thread that has served a call looks for the next one, instead of ending where two others do.
-  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
-  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, kIdleThreads);
+  LimitServer(builder, "mooring", kMostCalls);
   int bound = 0;
   builder.AddListeningPort(GrpcTarget(socket_path), grpc::InsecureServerCredentials(), &bound);
   const mode_t before = ::umask(0117);  // for its owner and group alone

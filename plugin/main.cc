@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "base/version.h"
 #include "metrics/listener.h"
@@ -161,6 +162,7 @@ int Run(const mooring::Config& asked) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  mooring::BoundHeap();
   // Debian's abseil is built to look for deadlocks at every lock, a tenth of the time of a call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const absl::StatusOr<mooring::Config> config = mooring::ParseConfig(argc, argv);

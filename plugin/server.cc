@@ -195,6 +195,7 @@ struct PluginServer::Parts {
   std::condition_variable changed;
   bool stopping = false;
   bool reconciler_ended = false;
+  std::optional<HeapTrimmer> trimmer;  // made by the reconciler, with the privileges of the confined
   std::thread reconciler;
 };
 
@@ -254,6 +255,7 @@ void PluginServer::Parts::BeginInBackground() {
   ReconcileUntilDone();
   if (kubelet && readiness.Now().ok()) AnnounceOnceSeenOutside();
   ReleaseWhatTheStartUsed();
+  trimmer.emplace();
   const std::lock_guard<std::mutex> lock(mutex);
   reconciler_ended = true;
   changed.notify_all();

@@ -25,12 +25,16 @@
 #include "base/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
+#include "base/unique_fd.h"
+#include "manager/docker/bounded_stream.h"
 
 namespace mooring::manager {
 namespace {
 
 constexpr char kContentType[] = "application/vnd.docker.plugins.v1.2+json";
-constexpr std::size_t kLargestRequest = 1024 * 1024;
+constexpr std::size_t kLargestBody = 64 * 1024;  // Docker sends a name, an id and the options of a volume
+constexpr std::size_t kLargestHead = 32 * 1024;  // the request's line and header fields
+constexpr int kTooLarge = 413, kNotFound = 404;
 
 // Docker gives up after 2 minutes: it is to hear before that what went wrong.
 constexpr Clock::duration kCallTime = std::chrono::seconds(110);
@@ -79,14 +83,64 @@ class CallCount {
   int count_ = 0;
 };
 
-// httplib's queue of connections that wait for accept(2) takes five, and a sixth is refused.
+// httplib's queue of connections that wait for accept(2) takes five, and a sixth is refused. And what it reads of one
+// connection has no end.
 class RoomyServer : public httplib::Server {
  public:
   bool BindTo(const std::string& path) {
     // Of a unix socket the port means nothing, but 0 would ask for it.
     return bind_to_port(path, 1) && ::listen(svr_sock_, SOMAXCONN) == 0 && ::fcntl(svr_sock_, F_SETFD, FD_CLOEXEC) == 0;
   }
+
+ private:
+  bool process_and_close_socket(socket_t connection) override {
+    const UniqueFd closed(connection);
+    BoundedStream stream(connection, {.head = kLargestHead, .body = 2 * kLargestBody});
+    bool goes_on = true;
+    for (std::size_t left = keep_alive_max_count_; goes_on && left > 0 && svr_sock_ >= 0; --left) {
+      bool hung_up = false;
+      goes_on = stream.BeginRequest() && process_request(stream, left == 1, hung_up, nullptr) && !hung_up;
+    }
+    stream.Drain();
+    return goes_on;
+  }
 };
+
+// False: it is too long, or it ended early. As it comes: the library would first collect all of a body without a
+// length.
+bool ReadBody(const httplib::Request& request, const httplib::ContentReader& read, std::string& body) {
+  if (request.is_multipart_form_data()) return false;
+  return read([&](const char* data, std::size_t size) {
+    if (body.size() + size > kLargestBody) return false;
+    body.append(data, size);
+    return true;
+  });
+}
+
+void Refuse(httplib::Response& response, int status, const std::string& words) {
+  response.status = status;
+  response.set_header("Connection", "close");
+  response.set_content(nlohmann::json{{"Err", words}}.dump(), kContentType);
+}
+
+void RefuseBody(httplib::Response& response) {
+  Refuse(
+      response, kTooLarge,
+      fmt::format("the request is refused: its body has more than {} bytes, or ended early; give the volume fewer or "
+                  "shorter options",
+                  kLargestBody));
+}
+
+// Bodies of requests that nobody serves are not read.
+void RefuseOthers(httplib::Server& server) {
+  const auto refuse = [](const httplib::Request& request, httplib::Response& response, const httplib::ContentReader&) {
+    Refuse(response, kNotFound, fmt::format("there is no method {} here", Quote(request.path, 64)));
+  };
+  server.Post(".*", refuse);
+  server.Put(".*", refuse);
+  server.Patch(".*", refuse);
+  server.Delete(".*", refuse);
+}
 
 }  // namespace
 
@@ -112,18 +166,22 @@ absl::StatusOr<std::unique_ptr<DockerHttpServer>> DockerHttpServer::Start(Handle
   auto serving = std::make_unique<Serving>();
   RoomyServer& server = serving->server;
   server.set_address_family(AF_UNIX);
-  server.set_payload_max_length(kLargestRequest);
+  server.set_payload_max_length(kLargestBody);
   // The mode that bind(2) gives the socket's file: never for others, not for a moment.
   server.set_socket_options([](socket_t fd) { ::fchmod(fd, 0600); });
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };  // the server deletes it
   for (const char* method : kMethods) {
-    server.Post(method, [handler, method, &calls = serving->calls](const httplib::Request& request,
-                                                                   httplib::Response& response) {
-      calls.Begin();
-      const absl::Cleanup end = [&] { calls.End(); };
-      response.set_content(Guarded(handler, method, request.body), kContentType);
-    });
+    server.Post(method,
+                [handler, method, &calls = serving->calls](const httplib::Request& request, httplib::Response& response,
+                                                           const httplib::ContentReader& read) {
+                  calls.Begin();
+                  const absl::Cleanup end = [&] { calls.End(); };
+                  std::string body;
+                  if (!ReadBody(request, read, body)) return RefuseBody(response);
+                  response.set_content(Guarded(handler, method, body), kContentType);
+                });
   }
+  RefuseOthers(server);
   if (!server.BindTo(path)) return Internal(fmt::format("cannot listen on {}", Quote(path)));
   serving->thread = std::thread([&server, &ended = serving->ended] {
     server.listen_after_bind();

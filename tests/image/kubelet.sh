@@ -163,13 +163,13 @@ kubelet_start_plugin() {
 }
 # The kernel forgets everything: kubelet's loop devices, the mounts, the plugin's loop devices.
 kubelet_reboot() {
-  local record target
+  local record
   kill_plugin "$engine" plugin
   for record in "$host"/records/*.loop-*; do
     losetup -d "$(<"$record")"
     rm "$record"
   done
-  mounts_below "$root" | tac | while read -r target; do umount -- "$target"; done
-  loops_below "$host/state" | while read -r target _; do losetup -d "$target"; done
+  reboot_below "$root"
+  reboot_below "$host/state"
   await "no loop device" no_loops_below "$host/state"
 }

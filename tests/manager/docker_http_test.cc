@@ -6,6 +6,7 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -82,6 +83,32 @@ TEST_F(DockerHttpTest, AMethodThatItDoesNotKnowIsNotFound) {
   const auto answer = Post("/NetworkDriver.GetCapabilities");
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->status, 404);
+}
+
+TEST_F(DockerHttpTest, ALongBodyIsRefusedInWordsWithOrWithoutItsLength) {
+  const auto server = Start(Echo);
+  ASSERT_OK(server);
+  const std::string body(100'000, 'x');
+  for (const bool tells_length : {true, false}) {
+    for (const char* method : {"/VolumeDriver.Create", "/unknown"}) {
+      httplib::Client client(socket());
+      client.set_address_family(AF_UNIX);
+      const auto answer = tells_length ? client.Post(method, body, "application/json")
+                                       : client.Post(
+                                             method,
+                                             [&](std::size_t, httplib::DataSink& sink) {
+                                               sink.write(body.data(), body.size());
+                                               sink.done();
+                                               return true;
+                                             },
+                                             "application/json");
+      ASSERT_TRUE(answer) << to_string(answer.error());
+      EXPECT_EQ(answer->status, method == std::string("/unknown") ? 404 : 413);
+      EXPECT_THAT(nlohmann::json::parse(answer->body)["Err"].get<std::string>(),
+                  ::testing::AnyOf(::testing::HasSubstr("65536 bytes"), ::testing::HasSubstr("no method")));
+    }
+  }
+  EXPECT_EQ(Post("/VolumeDriver.Create", std::string(60'000, ' '))->status, 200);
 }
 
 TEST_F(DockerHttpTest, TheSocketIsForRootAlone) {

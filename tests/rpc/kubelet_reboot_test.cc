@@ -1,12 +1,11 @@
 // K28: after a reboot no mount and no loop device is left, but kubelet's directories and the plugin's state are. Stage
 // and Publish come again for the same paths, no Unpublish or Unstage before.
 #include <signal.h>
-#include <sys/mount.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "tests/rpc/kubelet_paths.h"
+#include "tests/support/reboot.h"
 
 namespace mooring::testing {
 namespace {
@@ -19,17 +18,9 @@ class KubeletReboot : public KubeletTest, public ::testing::WithParamInterface<b
  protected:
   VolumeCapability Use() const { return GetParam() ? Block(kMany) : Mount("", kMany); }
 
-  // All that a reboot takes away; and the records are of another boot.
   void Reboot() {
     plugin().Kill();
-    std::vector<MountLine> mounts = MountsBelow(dir().path());
-    std::reverse(mounts.begin(), mounts.end());
-    for (const MountLine& line : mounts) ASSERT_EQ(::umount(line.target.c_str()), 0) << line.target;
-    std::vector<LoopLine> loops = LoopsHere();
-    std::reverse(loops.begin(), loops.end());
-    for (const LoopLine& loop : loops) Shell("losetup -d " + loop.device + " 2>/dev/null");
-    ASSERT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
-    Rows(state_dir() + "/node.db", "UPDATE boot SET id = 'another'");
+    ASSERT_NO_FATAL_FAILURE(mooring::testing::Reboot(dir().path()));
     ASSERT_TRUE(fs::exists(rw_)) << "the target of last time stands";
     Start();
   }

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "tests/rpc/rpc_test.h"
+#include "tests/support/reboot.h"
 
 namespace mooring::testing {
 namespace {
@@ -168,7 +169,7 @@ TEST_P(PlainVolume, AfterARebootItIsStagedAgain) {
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), Use()));
   ASSERT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
   plugin().Kill();
-  ASSERT_EQ(Shell("umount " + Target("a") + " " + Staging(id)), 0);
+  ASSERT_NO_FATAL_FAILURE(Reboot(dir().path()));
   Start();
   EXPECT_THAT(driver().Stats(id, Target("a")), FailsWith(Code::kNotFound, ""));
   ASSERT_OK(driver().Stage(id, Staging(id), Use()));

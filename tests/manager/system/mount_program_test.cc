@@ -1,6 +1,7 @@
 // mount(8), umount(8) and fstab as they are on this machine, over mount.csi and umount.csi: in /sbin, where mount(8)
 // looks for them, and with a /run, and so a utab, of the tests' own. All of it in this mount namespace alone.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mount.h>
 
 #include <filesystem>
@@ -9,6 +10,7 @@
 
 #include "base/unique_fd.h"
 #include "tests/manager/system/manager_test.h"
+#include "tests/support/reboot.h"
 
 namespace mooring::testing {
 namespace {
@@ -146,6 +148,25 @@ TEST_F(MountProgram, MountsWhatStandsInFstabAndNeverStacks) {
     EXPECT_EQ(unmounted.status, 0) << unmounted.said;
     ExpectNothingLeft();
   }
+}
+
+// As systemd does at each boot; the manager attaches again what was attached, at the same time.
+TEST_F(MountProgram, MountsWhatStandsInFstabAgainAfterAReboot) {
+  const std::string fstab = dir() / "fstab";
+  std::ofstream(fstab) << "csi:db " << place() << " csi access=single-node-writer,_netdev 0 0\n";
+  Ran mounted = Shell("mount -a -T " + fstab);
+  ASSERT_EQ(mounted.status, 0) << mounted.said;
+  EXPECT_EQ(TryWrite(place() + "/f", "kept"), 0);
+  process().End(SIGKILL);
+  ASSERT_NO_FATAL_FAILURE(Reboot(dir().path(), {dir() / "run", "/run/mooring", "/run/mount"}));
+  Start();
+  mounted = Shell("mount -a -T " + fstab);
+  EXPECT_EQ(mounted.status, 0) << mounted.said;
+  EXPECT_THAT(MountsAt(place()), SizeIs(1));
+  EXPECT_EQ(ReadFile(place() + "/f"), "kept");
+  const Ran unmounted = Shell("umount " + place());
+  EXPECT_EQ(unmounted.status, 0) << unmounted.said;
+  ExpectNothingLeft();
 }
 
 TEST_F(MountProgram, WaitsForAManagerThatOnlyStarts) {

@@ -1,0 +1,24 @@
+// What every gRPC server here takes at most, so that no client makes its process large.
+#ifndef MOORING_RPC_SERVER_LIMITS_H_
+#define MOORING_RPC_SERVER_LIMITS_H_
+
+#include <string>
+
+namespace grpc {
+class ServerBuilder;
+}
+
+namespace mooring {
+
+// The largest request. CSI limits each field to 128 bytes and each map to 4 KiB: the longest honest ones are lists of
+// topologies and capabilities. A larger one is RESOURCE_EXHAUSTED.
+inline constexpr int kLargestRequest = 256 * 1024;
+
+// `most_calls` at a time, each with a thread; one more is RESOURCE_EXHAUSTED. What clients have sent and the server has
+// not read, of all connections together, is bounded too: beyond that, connections without a call are closed, and then
+// calls are refused.
+void LimitServer(grpc::ServerBuilder& builder, const std::string& name, int most_calls);
+
+}  // namespace mooring
+
+#endif  // MOORING_RPC_SERVER_LIMITS_H_

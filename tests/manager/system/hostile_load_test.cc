@@ -1,0 +1,79 @@
+// Whatever is sent to the manager's sockets, its process stays small, and goes on serving.
+#include "tests/support/hostile_load.h"
+
+#include <httplib.h>
+
+#include <thread>
+
+#include "tests/manager/system/manager_test.h"
+
+namespace mooring::testing {
+namespace {
+
+constexpr std::size_t kMostResident = 64 * 1024, kMostAtAll = 192 * 1024;  // KiB
+
+class HostileLoad : public ManagerTest {
+ protected:
+  void SetUp() override {
+    process().options().flags = {"--docker-socket", docker(), "--metrics-listen", "unix:" + metrics()};
+    Start();
+  }
+  std::string docker() const { return dir() / "docker.sock"; }
+  std::string metrics() const { return dir() / "metrics.sock"; }
+
+  void ExpectSmall() {
+    EXPECT_TRUE(
+        Eventually([&] { return MemoryOf(process().pid()).resident_kib < kMostResident; }, std::chrono::seconds(20)))
+        << MemoryOf(process().pid()).resident_kib << " KiB are resident";
+    EXPECT_LT(MemoryOf(process().pid()).peak_kib, kMostAtAll);
+    EXPECT_OK(client().Ask(&v1::Manager::Stub::GetManagerInfo, v1::GetManagerInfoRequest()));
+  }
+};
+
+TEST_F(HostileLoad, OnTheSocketForDockerLeavesNoMemoryBehind) {
+  FloodInEveryWay(docker());
+  ExpectSmall();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 30; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 6; ++j) {
+        httplib::Client client(docker());
+        client.set_address_family(AF_UNIX);
+        client.Post("/VolumeDriver.Create", std::string(1000 * 1000, '['), "application/json");
+        client.Post("/VolumeDriver.Create", "{\"Name\":" + std::string(60 * 1000, '['), "application/json");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ExpectSmall();
+  httplib::Client client(docker());
+  client.set_address_family(AF_UNIX);
+  EXPECT_TRUE(client.Post("/VolumeDriver.List", "{}", "application/json"));
+}
+
+TEST_F(HostileLoad, OnTheSocketOfTheApiLeavesNoMemoryBehind) {
+  FloodInEveryWay(process().options().socket);
+  ExpectSmall();
+  v1::CreateVolumeRequest request;
+  *request.mutable_volume() = VolumeOf("db", kOurPlugin);
+  (*request.mutable_volume()->mutable_parameters())["long"] = std::string(3 << 20, 'x');
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 30; ++i) {
+    threads.emplace_back([&] {
+      ManagerClient other(process().options().socket);
+      for (int j = 0; j < 6; ++j) {
+        EXPECT_FALSE(other.Ask(&v1::Manager::Stub::CreateVolume, request).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ExpectSmall();
+}
+
+TEST_F(HostileLoad, OnTheSocketOfTheMetricsLeavesNoMemoryBehind) {
+  FloodInEveryWay(metrics());
+  ExpectSmall();
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,155 @@
+// The manager after a reboot of its host: directories, files, sockets and records of the boot before are all there.
+#include "tests/support/reboot.h"
+
+#include <fcntl.h>
+#include <httplib.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/manager/system/manager_test.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::seconds;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class ManagerReboot : public ManagerTest {
+ protected:
+  void PowerOff(bool empty_run = true) {
+    process().End(SIGKILL);
+    std::vector<std::string> run;
+    if (empty_run) run.push_back(dir() / "run");
+    ASSERT_NO_FATAL_FAILURE(Reboot(dir().path(), run));
+    ASSERT_THAT(MountsBelow(dir().path()), IsEmpty());
+  }
+
+  bool IsMounted(const std::string& path) const { return MountsAt(path).size() == 1; }
+
+  void ExpectBack(const std::string& path, const std::string& text) {
+    EXPECT_TRUE(Eventually([&] { return IsMounted(path) && ReadFile(path + "/f") == text; }, seconds(30)))
+        << process().Log();
+  }
+
+  void AttachBlock(const std::string& id, const std::string& path) {
+    v1::Volume volume = VolumeOf(id, kOurPlugin);
+    volume.mutable_capabilities(0)->set_attachment(v1::BLOCK_DEVICE);
+    ASSERT_OK(client().Create(volume));
+    v1::AttachRequest request;
+    *request.mutable_volume() = Key(id);
+    request.set_allocation("web-1");
+    request.set_attach_path(path);
+    request.mutable_capability()->set_attachment(v1::BLOCK_DEVICE);
+    request.mutable_capability()->set_access(v1::SINGLE_NODE_WRITER);
+    ASSERT_OK(client().Attach(request));
+  }
+
+  std::string Docker(const std::string& method, const nlohmann::json& body) {
+    httplib::Client docker(dir() / "docker.sock");
+    docker.set_address_family(AF_UNIX);
+    docker.set_read_timeout(seconds(60));
+    const auto answer = docker.Post("/VolumeDriver." + method, body.dump(), "application/json");
+    EXPECT_TRUE(answer && answer->status == 200);
+    const nlohmann::json said = nlohmann::json::parse(answer ? answer->body : "{}");
+    EXPECT_EQ(said.value("Err", ""), "");
+    return said.value("Mountpoint", "");
+  }
+};
+
+class RebootOver : public ManagerReboot, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Run, RebootOver, ::testing::Bool(),
+                         [](const auto& row) { return row.param ? "Emptied" : "OnDisk"; });
+
+TEST_P(RebootOver, WhatWasAttachedIsAttachedAgain) {
+  RunPlugin(kOurPlugin);
+  Create("made", kOurPlugin);
+  Create("given", kOurPlugin);
+  fs::create_directory(dir() / "given");
+  const std::string made = Attached("made"), given = Attached("given"), disk = dir() / "disk";
+  AttachBlock("disk", disk);
+  EXPECT_EQ(TryWrite(made + "/f", "one"), 0);
+  EXPECT_EQ(TryWrite(given + "/f", "two"), 0);
+  EXPECT_EQ(TryWrite(disk, "three"), 0);
+  for (int boot = 0; boot < 2; ++boot) {
+    ASSERT_NO_FATAL_FAILURE(PowerOff(GetParam()));
+    ASSERT_TRUE(fs::is_directory(made) && fs::is_regular_file(disk)) << "the places of the last boot stand";
+    ASSERT_NO_FATAL_FAILURE(Start());
+    ExpectBack(made, "one");
+    ExpectBack(given, "two");
+    EXPECT_TRUE(Eventually([&] { return ReadFile(disk).starts_with("three"); }, seconds(30))) << process().Log();
+    EXPECT_THAT(client().Claims(), SizeIs(3));
+    EXPECT_THAT(MountsAt(root()), SizeIs(1));
+  }
+}
+
+TEST_P(RebootOver, APluginOfOthersMountsAgainToo) {
+  RunPlugin(kTmpfsPlugin);
+  Create("db", kTmpfsPlugin);
+  const std::string path = Attached("db");
+  EXPECT_EQ(TryWrite(path + "/f", "gone with the memory"), 0);
+  ASSERT_NO_FATAL_FAILURE(PowerOff(GetParam()));
+  ASSERT_NO_FATAL_FAILURE(Start());
+  EXPECT_TRUE(Eventually([&] { return IsMounted(path); }, seconds(30))) << process().Log();
+  EXPECT_EQ(ReadFile(path + "/f"), "");
+  EXPECT_EQ(TryWrite(path + "/f", "new"), 0);
+}
+
+// A detach and a delete that come before anything is mounted again.
+TEST_F(ManagerReboot, WhatWasAttachedCanBeDetachedAndDeletedAtOnce) {
+  RunPlugin(kOurPlugin);
+  Create("db", kOurPlugin);
+  const std::string path = Attached("db");
+  ASSERT_NO_FATAL_FAILURE(PowerOff());
+  ASSERT_NO_FATAL_FAILURE(Start());
+  EXPECT_OK(client().Detach("web-1", "db"));
+  EXPECT_OK(client().Delete("db"));
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_THAT(MountsHere(), IsEmpty());
+  EXPECT_THAT(LoopsOver(dir().path()), IsEmpty());
+}
+
+// A file that was written to the bare directory is neither hidden nor removed.
+TEST_F(ManagerReboot, AnAttachPathThatWasFilledMeanwhileIsLeftUntilItIsEmptied) {
+  RunPlugin(kOurPlugin);
+  Create("db", kOurPlugin);
+  const std::string path = Attached("db");
+  EXPECT_EQ(TryWrite(path + "/f", "of the volume"), 0);
+  ASSERT_NO_FATAL_FAILURE(PowerOff());
+  std::ofstream(path + "/stray") << "of the host";
+  ASSERT_NO_FATAL_FAILURE(Start());
+  EXPECT_TRUE(Eventually(
+      [&] {
+        const auto all = client().Attachments();
+        return all.size() == 1 && all[0].problem().find("not empty") != std::string::npos;
+      },
+      seconds(30)));
+  EXPECT_EQ(ReadFile(path + "/stray"), "of the host");
+  fs::remove(path + "/stray");
+  ExpectBack(path, "of the volume");
+}
+
+TEST_F(ManagerReboot, DockerGetsItsVolumesAgain) {
+  process().End(SIGTERM);
+  process().options().flags = {"--docker-socket", dir() / "docker.sock", "--docker-plugin", kOurPlugin};
+  Start();
+  RunPlugin(kOurPlugin);
+  Docker("Create", {{"Name", "db"}, {"Opts", {{"size", "32MiB"}}}});
+  std::string path = Docker("Mount", {{"Name", "db"}, {"ID", "one"}});
+  EXPECT_EQ(TryWrite(path + "/f", "kept"), 0);
+  ASSERT_NO_FATAL_FAILURE(PowerOff());
+  ASSERT_NO_FATAL_FAILURE(Start());
+  path = Docker("Mount", {{"Name", "db"}, {"ID", "two"}});
+  EXPECT_EQ(ReadFile(path + "/f"), "kept");
+  EXPECT_THAT(MountsAt(path), SizeIs(1));
+  Docker("Unmount", {{"Name", "db"}, {"ID", "two"}});
+  Docker("Remove", {{"Name", "db"}});
+  EXPECT_THAT(client().Claims(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace mooring::testing

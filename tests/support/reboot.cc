@@ -1,0 +1,150 @@
+#include "tests/support/reboot.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/loop.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "base/host.h"
+#include "base/unique_fd.h"
+#include "tests/support/kernel.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";
+constexpr char kAnyUuid[] = "/proc/sys/kernel/random/uuid";
+
+bool Eventually(const std::function<bool()>& holds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!holds()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+bool LeadsBelow(const fs::path& link, const std::string& directory) {
+  std::error_code gone;
+  const std::string place = fs::read_symlink(link, gone).string();
+  return !gone && (place == directory || place.starts_with(directory + "/"));
+}
+
+bool Uses(const fs::path& process, const std::string& directory) {
+  if (ReadFile(process / "cmdline").find(directory) != std::string::npos) return true;
+  if (LeadsBelow(process / "cwd", directory) || LeadsBelow(process / "root", directory)) return true;
+  std::error_code gone;
+  for (fs::directory_iterator fd(process / "fd", gone), end; !gone && fd != end; fd.increment(gone)) {
+    if (LeadsBelow(fd->path(), directory)) return true;
+  }
+  return false;
+}
+
+std::vector<pid_t> ProcessesOf(const std::string& directory) {
+  std::vector<pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const pid_t pid = std::stoi(name);
+    if (pid != ::getpid() && pid != ::getppid() && Runs(pid) && Uses(entry.path(), directory)) found.push_back(pid);
+  }
+  return found;
+}
+
+void EndProcesses(const std::string& directory) {
+  const bool ended = Eventually([&] {
+    const std::vector<pid_t> left = ProcessesOf(directory);
+    for (const pid_t pid : left) ::kill(pid, SIGKILL);
+    return left.empty();
+  });
+  ASSERT_TRUE(ended) << "processes survive the reboot";
+}
+
+void EndMounts(const std::string& directory) {
+  const bool ended = Eventually([&] {
+    const std::vector<MountLine> mounts = MountsBelow(directory);
+    for (auto line = mounts.rbegin(); line != mounts.rend(); ++line) {
+      ::umount2(line->target.c_str(), UMOUNT_NOFOLLOW);
+    }
+    return MountsBelow(directory).empty();
+  });
+  ASSERT_TRUE(ended) << "a mount survives the reboot: " << MountsBelow(directory).front().target;
+}
+
+// Also those over another of them.
+std::vector<LoopLine> LoopsOfTest(const std::string& directory) {
+  std::vector<LoopLine> found;
+  for (const LoopLine& line : Loops()) {
+    bool ours = line.backing_file.starts_with(directory + "/");
+    for (const LoopLine& below : found) ours = ours || line.backing_file == below.device;
+    if (ours) found.push_back(line);
+  }
+  return found;
+}
+
+void EndLoops(const std::string& directory) {
+  const bool ended = Eventually([&] {
+    const std::vector<LoopLine> loops = LoopsOfTest(directory);
+    for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
+      const UniqueFd device(::open(loop->device.c_str(), O_RDONLY | O_CLOEXEC));
+      if (device.ok()) ::ioctl(device.get(), LOOP_CLR_FD, 0);
+    }
+    return LoopsOfTest(directory).empty();
+  });
+  ASSERT_TRUE(ended) << "a loop device survives the reboot";
+}
+
+bool Answers(const std::string& socket) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (socket.size() >= sizeof(address.sun_path)) return false;
+  socket.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+}
+
+void ExpectNoSocketAnswers(const std::string& directory) {
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.is_socket()) EXPECT_FALSE(Answers(entry.path())) << entry.path() << " answers after the reboot";
+  }
+}
+
+void MakeBootId(const std::string& directory) {
+  const std::string file = directory + "/.boot-id", before = BootId().value_or("");
+  ::umount2(kBootId, UMOUNT_NOFOLLOW);  // of the reboot before
+  fs::remove(file);
+  std::ofstream(file) << ReadFile(kAnyUuid);
+  ASSERT_EQ(::mount(file.c_str(), kBootId, nullptr, MS_BIND, nullptr), 0);
+  fs::remove(file);
+  ASSERT_NE(BootId().value_or(""), before);
+}
+
+}  // namespace
+
+void Reboot(const std::string& directory, const std::vector<std::string>& run) {
+  ASSERT_NO_FATAL_FAILURE(EndProcesses(directory));
+  ASSERT_NO_FATAL_FAILURE(EndMounts(directory));
+  ASSERT_NO_FATAL_FAILURE(EndLoops(directory));
+  for (const std::string& path : run) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(path, error)) fs::remove_all(entry.path());
+  }
+  ExpectNoSocketAnswers(directory);
+  ASSERT_NO_FATAL_FAILURE(MakeBootId(directory));
+}
+
+}  // namespace mooring::testing
