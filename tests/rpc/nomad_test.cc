@@ -136,6 +136,9 @@ TEST_F(Nomad, Nomad12_ControllerUnpublishNeverComesAfterThePluginWasAway) {
   EXPECT_OK(driver().Attach(id, kNode, Mount("", kMany))) << "for another group of tasks";
   EXPECT_OK(driver().Delete(id)) << "nothing is mounted any more";
 }
+  ExpectRefused([&] { return driver().Delete(id); }, Code::kFailedPrecondition,
+                "mooring csi controller-unpublish " + id + " --node " + kNode);
+  EXPECT_OK(driver().Detach(id, kNode)) << "by hand";
 
 TEST_F(Nomad, Nomad13_TwoGroupsOfOneVolumeUseTwoStagingPaths) {
   const VolumeCapability writer = Mount("", kMany), reader = Mount("", AccessMode::MULTI_NODE_READER_ONLY);
