@@ -340,9 +340,11 @@ absl::Status NodeVolumes::StageBlock(const StageSpec& spec, const NodeVolume& vo
   return staged;
 }
 
-absl::Status NodeVolumes::Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const Ending ending, AcquireToEnd(volume_id, staging_path, call));
-  return EndStaging(volume_id, staging_path, ending);
+absl::StatusOr<std::string> NodeVolumes::EndStage(const std::string& volume_id, const std::string& staging_path,
+                                                  const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(Ending ending, AcquireToEnd(volume_id, staging_path, call));
+  MOORING_RETURN_IF_ERROR(EndStaging(volume_id, staging_path, ending));
+  return std::move(ending.owner);
 }
 
 absl::Status NodeVolumes::EndStaging(const std::string& volume_id, const std::string& staging_path,

@@ -97,9 +97,19 @@ class NodeVolumes {
         makes_staging_(staging_by == StagingBy::kPlugin) {}
 
   absl::Status Stage(const StageSpec& spec, const Call& call);
-  absl::Status Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call);
+  absl::Status Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call) {
+    return EndStage(volume_id, staging_path, call).status();
+  }
   absl::Status Publish(const PublishSpec& spec, const Call& call);
-  absl::Status Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call);
+  absl::Status Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call) {
+    return EndPublish(volume_id, target_path, call).status();
+  }
+
+  // Unstage and Unpublish, and the id of the volume whose use of the path ended: another one than `volume_id` where
+  // that is unknown. Empty: no volume of ours was there.
+  absl::StatusOr<std::string> EndStage(const std::string& volume_id, const std::string& staging_path, const Call& call);
+  absl::StatusOr<std::string> EndPublish(const std::string& volume_id, const std::string& target_path,
+                                         const Call& call);
 
   // Mounted at the target itself, with no staging path; else as Publish. Only for filesystems that can be written.
   absl::Status PublishAlone(const PublishSpec& spec, const Call& call);
