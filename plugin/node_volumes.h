@@ -193,6 +193,11 @@ class NodeVolumes {
   Propagation PropagationFor(const PublishSpec& spec) const { return spec.propagation.value_or(propagation_); }
   absl::Status CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const;
 
+  // node_grow.cc
+  absl::Status GrowUnmounted(const NodeVolume& volume, const std::string& fs_type);
+  absl::Status GrowMounted(const NodeVolume& volume, const std::string& path, const std::string& fs_type);
+  std::string RoomUnused(const std::string& volume_id, const std::string& fs_type, const StatsInfo& usage);
+
   // node_expand.cc
   absl::Status ExpandWithoutDevice(const NodeVolume& volume, const std::string& path);
 
