@@ -93,6 +93,20 @@ absl::StatusOr<std::string> KeepHostName(const std::string& state_dir, const std
   return name;
 }
 
+// Both files are written once the first state is on disk.
+absl::Status CheckBeginsEmpty(const std::string& state_dir) {
+  for (const char* const name : {"host", "id"}) {
+    const std::string path = fmt::format("{}/{}", state_dir, name);
+    MOORING_ASSIGN_OR_RETURN(const std::string recorded, FirstLineOf(path));
+    if (recorded.empty()) continue;
+    return FailedPrecondition(fmt::format(
+        "the manager's state {} is missing or empty, and {} is of a manager that had one: put a copy of the state back "
+        "(docs/backup.md); or, to begin anew, move the files host and id away and register the volumes again",
+        Quote(state_dir + "/state.db"), Quote(path)));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> KeepManagerId(const std::string& state_dir) {
   constexpr std::size_t kBytes = 8;
   const std::string path = state_dir + "/id";

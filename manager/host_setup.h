@@ -20,6 +20,9 @@ absl::StatusOr<Config> MakeDirectories(const Config& config);
 // name are there. For the holder of the state's lock only.
 absl::StatusOr<std::string> KeepHostName(const std::string& state_dir, const std::string& asked);
 
+// FAILED_PRECONDITION: the state that is missing or empty is not the first in this directory.
+absl::Status CheckBeginsEmpty(const std::string& state_dir);
+
 // What tells this manager's state from every other's, for marks on what others own: digits, made at the first start.
 absl::StatusOr<std::string> KeepManagerId(const std::string& state_dir);
 

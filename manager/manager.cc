@@ -125,7 +125,9 @@ Parts::Parts(Config checked, std::unique_ptr<State> opened)
 
 absl::StatusOr<std::unique_ptr<Manager>> Manager::Start(const Config& asked, Mounts& kernel) {
   MOORING_ASSIGN_OR_RETURN(Config config, MakeDirectories(asked));
-  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<State> state, OpenSqliteState(config.state_dir + "/state.db"));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<State> state, OpenSqliteState(config.state_dir + "/state.db", [&] {
+                             return CheckBeginsEmpty(config.state_dir);
+                           }));
   MOORING_ASSIGN_OR_RETURN(config.host, KeepHostName(config.state_dir, config.host));
   MOORING_RETURN_IF_ERROR(ShareRoot(config.root, kernel));
   auto parts = std::make_unique<Parts>(std::move(config), std::move(state));

@@ -15,6 +15,7 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/filesystem.h"
 
 namespace mooring {
 namespace {
@@ -52,7 +53,15 @@ std::optional<dev_t> LoopNamed(std::string_view name) {
   return makedev(kLoopMajor, number);
 }
 
-absl::Status ResizeError(int result, int error, const std::string& path) {
+constexpr std::uint64_t kSmallestResized = std::uint64_t{256} << 20U;  // btrfs_ioctl_resize() in fs/btrfs/ioctl.c
+
+absl::Status ResizeError(int result, int error, const std::string& path, std::uint64_t bytes) {
+  if (result < 0 && error == EINVAL && bytes < kSmallestResized) {
+    return OutOfRange(fmt::format(
+        "grow the mounted btrfs at {}: Linux gives no btrfs a size below 256 MiB: expand the volume to that "
+        "or more",
+        Quote(path)));
+  }
   if (result < 0) return ErrnoStatus(error, "grow the mounted btrfs at", path);
   return FailedPrecondition(
       fmt::format("grow the mounted btrfs at {}: another operation on its device (a balance?) is under way: call again "
@@ -99,7 +108,17 @@ absl::Status GrowBtrfs(const UniqueFd& root, const std::string& path, std::uint6
   btrfs_ioctl_vol_args wanted = {};
   fmt::format_to_n(wanted.name, sizeof(wanted.name) - 1, "{}:max", info.max_id);
   const int result = ::ioctl(root.get(), BTRFS_IOC_RESIZE, &wanted);
-  return result == 0 ? absl::OkStatus() : ResizeError(result, errno, path);
+  return result == 0 ? absl::OkStatus() : ResizeError(result, errno, path, bytes);
+}
+
+absl::StatusOr<std::uint64_t> BtrfsUnusedBytes(const UniqueFd& root, const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const btrfs_ioctl_fs_info_args info, FilesystemOf(root, path));
+  if (info.num_devices != 1) return 0;
+  MOORING_ASSIGN_OR_RETURN(const btrfs_ioctl_dev_info_args device, DeviceOf(root, path, info.max_id));
+  const std::optional<dev_t> number = DeviceNamed(NameOfDevice(device));
+  if (!number) return 0;
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, BlockDeviceBytes(*number));
+  return bytes > device.total_bytes ? bytes - device.total_bytes : 0;
 }
 
 absl::StatusOr<std::uint64_t> BtrfsErrors(const UniqueFd& root, const std::string& path) {

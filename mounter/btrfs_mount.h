@@ -23,7 +23,11 @@ std::optional<dev_t> DeviceNamed(std::string_view name);
 // FAILED_PRECONDITION: it is not on the device of that number, or, where it is to be alone on it, on others as well.
 absl::Status CheckBtrfsDevice(const UniqueFd& root, const std::string& path, dev_t number, bool alone);
 
-// To the size of its device, which is `bytes`. `root` is of a writable mount.
+// The bytes of its only device behind its end. 0 where it has several devices.
+absl::StatusOr<std::uint64_t> BtrfsUnusedBytes(const UniqueFd& root, const std::string& path);
+
+// To the size of its device, which is `bytes`. `root` is of a writable mount. OUT_OF_RANGE: Linux gives no btrfs a size
+// below 256 MiB.
 absl::Status GrowBtrfs(const UniqueFd& root, const std::string& path, std::uint64_t bytes);
 
 // What its device did wrong since it was made, or since somebody has reset that: read, write, flush, corruption and

@@ -138,7 +138,9 @@ absl::Status ResizeExt4(const LockedImage& image) {
   MOORING_RETURN_IF_ERROR(CheckExt4(image, Thoroughness::kAlways));
   const std::vector<std::string> command = {"resize2fs", "-z", UndoFileOf(image.path), image.path};
   // Past the deadline it may still be writing: then the undo file waits for whoever gets the lock next.
-  MOORING_ASSIGN_OR_RETURN(const CommandResult result, RunCommand(command, "e2fsprogs", kGrowLimit, image.fd));
+  const absl::StatusOr<CommandResult> ran = RunCommand(command, "e2fsprogs", kGrowLimit, image.fd);
+  if (absl::IsFailedPrecondition(ran.status())) return Internal(Message(ran.status()));  // the filesystem is whole
+  MOORING_ASSIGN_OR_RETURN(const CommandResult result, ran);
   if (result.exit_code == 0) {
     MOORING_ASSIGN_OR_RETURN(const CommandResult read, ReadAgain(image));
     if (read.exit_code == 0) return Forget(image);

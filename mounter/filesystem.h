@@ -20,6 +20,10 @@ absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type);
 absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const std::string& fs_type,
                          std::uint64_t bytes);
 
+// Of the device of the ext4, xfs or btrfs that is mounted at `root`: the bytes behind the filesystem's end. 0 where
+// that cannot be told.
+std::uint64_t UnusedBytes(const UniqueFd& root, const std::string& path);
+
 absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device);  // from sysfs, nothing is opened
 
 // The health of what is mounted: empty when well. `info` is of one of its mounts.

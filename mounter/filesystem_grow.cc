@@ -1,14 +1,19 @@
+#include <endian.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 #include <xfs/xfs.h>
 
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -52,11 +57,22 @@ std::uint64_t ErrorsOf(dev_t device) {
 }
 
 // Of a mounted ext4, from the superblock on its device: the kernel keeps the two alike. 0 where it cannot be read.
+// "Ext4 Disk Layout" in the kernel's documentation.
 std::uint64_t Ext4Bytes(const UniqueFd& root) {
+  constexpr std::size_t kAt = 1024, kBlocksLow = 4, kBlockSize = 24, kIncompatible = 96, kBlocksHigh = 0x150;
+  constexpr std::uint32_t k64Bit = 0x80;
   struct stat status = {};
   if (::fstat(root.get(), &status) != 0) return 0;
-  const absl::StatusOr<FilesystemInfo> info = ProbeFilesystem("/dev/" + NameOfDevice(status.st_dev));
-  return info.ok() ? info->size_bytes : 0;
+  const UniqueFd device(::open(("/dev/" + NameOfDevice(status.st_dev)).c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 1024> super = {};
+  if (!device.ok() || ::pread(device.get(), super.data(), super.size(), kAt) != ssize_t{super.size()}) return 0;
+  const auto number = [&super](std::size_t at) -> std::uint64_t {
+    std::uint32_t little = 0;
+    std::memcpy(&little, super.data() + at, sizeof(little));
+    return le32toh(little);
+  };
+  const std::uint64_t high = (number(kIncompatible) & k64Bit) != 0 ? number(kBlocksHigh) << 32U : 0;
+  return (high | number(kBlocksLow)) << (10 + (number(kBlockSize) & 0xFU));
 }
 
 absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64_t bytes) {
@@ -108,6 +124,11 @@ absl::Status GrowThroughMount(const LockedImage& image) {
   });
 }
 
+std::uint64_t XfsBytes(const UniqueFd& root) {
+  xfs_fsop_geom geometry = {};
+  return ::ioctl(root.get(), XFS_IOC_FSGEOMETRY, &geometry) == 0 ? geometry.datablocks * geometry.blocksize : 0;
+}
+
 std::string ReadLine(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -150,6 +171,18 @@ absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device) {
   const std::optional<std::uint64_t> sectors = ReadNumber(path);
   if (!sectors) return ErrnoStatus(ENOENT, "read", path);
   return *sectors * 512;
+}
+
+std::uint64_t UnusedBytes(const UniqueFd& root, const std::string& path) {
+  struct statfs filesystem = {};
+  struct stat status = {};
+  if (::fstatfs(root.get(), &filesystem) != 0 || ::fstat(root.get(), &status) != 0) return 0;
+  if (filesystem.f_type == BTRFS_SUPER_MAGIC) return BtrfsUnusedBytes(root, path).value_or(0);
+  std::uint64_t used = 0;
+  if (filesystem.f_type == EXT4_SUPER_MAGIC) used = Ext4Bytes(root);
+  if (filesystem.f_type == XFS_SUPER_MAGIC) used = XfsBytes(root);
+  const std::uint64_t device = used == 0 ? 0 : BlockDeviceBytes(status.st_dev).value_or(0);
+  return device > used ? device - used : 0;
 }
 
 absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const std::string& fs_type,

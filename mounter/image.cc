@@ -12,6 +12,18 @@
 #include "mounter/target.h"
 
 namespace mooring {
+namespace {
+
+// Exactly, so that nothing that a person has put there has such a name.
+bool IsLeftover(std::string_view name, std::string_view image, std::string_view suffix) {
+  constexpr std::size_t kDigits = 8;
+  const std::string beginning = fmt::format("{}{}-", image, suffix);
+  if (!name.starts_with(beginning)) return false;
+  const std::string_view digits = name.substr(beginning.size());
+  return digits.size() == kDigits && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+}  // namespace
 
 absl::Status CheckOneName(const struct stat& status, const std::string& path) {
   if (!S_ISREG(status.st_mode) || status.st_nlink <= 1) return absl::OkStatus();
@@ -56,13 +68,11 @@ bool HasUndoFile(const std::string& image) {
 }
 
 bool IsFormattingLeftover(std::string_view name, std::string_view image) {
-  if (!name.starts_with(image)) return false;
-  const std::string_view rest = name.substr(image.size());
-  return rest == kFormattingSuffix || rest.starts_with(fmt::format("{}-", kFormattingSuffix));
+  return IsLeftover(name, image, kFormattingSuffix) || name == fmt::format("{}{}", image, kFormattingSuffix);
 }
 
 bool IsCopyingLeftover(std::string_view name, std::string_view image) {
-  return name.starts_with(image) && name.substr(image.size()).starts_with(fmt::format("{}-", kCopyingSuffix));
+  return IsLeftover(name, image, kCopyingSuffix);
 }
 
 absl::Status GiveTo(const struct stat& owner, const UniqueFd& file, const std::string& path) {

@@ -121,7 +121,10 @@ absl::StatusOr<StatsInfo> KernelMounter::Stats(const std::string& path) {
   }
   struct statvfs filesystem = {};
   if (::statvfs(target.Handle().c_str(), &filesystem) != 0) return ErrnoStatus(errno, "ask for the usage of", path);
-  return FromStatvfs(filesystem);
+  StatsInfo stats = FromStatvfs(filesystem);
+  const UniqueFd root(::open(target.Handle().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (root.ok()) stats.unused_bytes = UnusedBytes(root, path);
+  return stats;
 }
 
 absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& request) {

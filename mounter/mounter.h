@@ -135,7 +135,8 @@ struct Usage {
 
 struct StatsInfo {
   Usage bytes;
-  Usage inodes;  // all 0 for a block device
+  Usage inodes;                    // all 0 for a block device
+  std::uint64_t unused_bytes = 0;  // of the device, behind the end of its ext4, xfs or btrfs; 0 where it cannot be told
 };
 
 class Mounts {

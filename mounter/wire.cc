@@ -228,7 +228,7 @@ absl::StatusOr<PathInfo> From(const pb::PathInfo& message) {
 }
 
 absl::StatusOr<StatsInfo> From(const pb::StatsInfo& message) {
-  return StatsInfo{From(message.bytes()), From(message.inodes())};
+  return StatsInfo{From(message.bytes()), From(message.inodes()), message.unused_bytes()};
 }
 
 absl::StatusOr<FilesystemInfo> From(const pb::FilesystemInfo& message) {
@@ -349,6 +349,7 @@ void To(const PathInfo& info, pb::PathInfo& message) {
 void To(const StatsInfo& info, pb::StatsInfo& message) {
   To(info.bytes, *message.mutable_bytes());
   To(info.inodes, *message.mutable_inodes());
+  message.set_unused_bytes(info.unused_bytes);
 }
 
 void To(const FilesystemInfo& info, pb::FilesystemInfo& message) {

@@ -116,6 +116,9 @@ class Backend {
   // Until the volume's device is there, or that time.
   virtual void WaitFor(const std::string& /*id*/, std::chrono::steady_clock::time_point /*until*/) const {}
 
+  // Whether anything was written to a volume that is there; true where that cannot be told.
+  virtual bool HoldsData(const std::string& /*id*/) const { return true; }
+
   // For the start, and after a copy that was cut short: removes what killed programs left half done, and gives the ids
   // that have something here, whole or half made.
   virtual absl::StatusOr<std::vector<std::string>> Reconcile() = 0;

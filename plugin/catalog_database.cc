@@ -72,8 +72,8 @@ absl::Status CatalogError(const SQLite::Exception& error, std::string_view what,
     case SQLITE_NOTADB:
       return Internal(
           text +
-          ": the file is damaged. Stop the plugin and put a copy of it back, or move it away to start with an "
-          "empty catalog; the images of the volumes are not touched");
+          ": the file is damaged. Stop the plugin and put a copy of it back (docs/backup.md), or move it away, and the "
+          "volumes with it, to start with an empty catalog");
     default:
       return Internal(text);
   }

@@ -2,7 +2,9 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <functional>
 #include <mutex>
 #include <utility>
 
@@ -89,10 +91,11 @@ VolumeRecord VolumeIn(Use& row) {
 }
 
 // The version found, after an empty file has got its tables, an older one those of now.
-int PrepareSchema(SQLite::Database& database) {
+int PrepareSchema(SQLite::Database& database, const std::function<bool()>& may_begin) {
   SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
   const int version = database.execAndGet("PRAGMA user_version").getInt();
   if (version < 0 || version >= kSchemaVersion) return version;
+  if (version == 0 && !may_begin()) return version;
   if (version == 0) database.exec(kSchema);
   if (version == 1) database.exec(kFromVersion1);
   database.exec(fmt::format("PRAGMA user_version={}", kSchemaVersion));
@@ -178,16 +181,22 @@ CatalogStore::CatalogStore(std::shared_ptr<CatalogDatabase> database)
     : database_(std::move(database)), path_(database_->path()) {}
 CatalogStore::~CatalogStore() = default;
 
-absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::Open(const std::string& path) {
-  return RepeatWhileBusy([&] { return TryOpen(path); });
+absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::Open(const std::string& path, const MayBegin& may_begin) {
+  // Before the file is made: a refused start leaves nothing behind.
+  if (may_begin && ::access(path.c_str(), F_OK) != 0) MOORING_RETURN_IF_ERROR(may_begin());
+  return RepeatWhileBusy([&] { return TryOpen(path, may_begin); });
 }
 
-absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::TryOpen(const std::string& path) {
+absl::StatusOr<std::unique_ptr<CatalogStore>> CatalogStore::TryOpen(const std::string& path,
+                                                                    const MayBegin& may_begin) {
   MOORING_ASSIGN_OR_RETURN(std::shared_ptr<CatalogDatabase> database, CatalogDatabase::Open(path));
   std::unique_ptr<CatalogStore> store(new CatalogStore(std::move(database)));
   CatalogDatabase& opened = *store->database_;
+  absl::Status begun;
+  const auto begins = [&] { return (begun = may_begin ? may_begin() : absl::OkStatus()).ok(); };
   MOORING_ASSIGN_OR_RETURN(const int version,
-                           Guarded("open", path, [&] { return PrepareSchema(opened.writer().database); }));
+                           Guarded("open", path, [&] { return PrepareSchema(opened.writer().database, begins); }));
+  MOORING_RETURN_IF_ERROR(begun);
   if (version != kSchemaVersion) {
     return FailedPrecondition(
         fmt::format("the volume catalog {} has schema version {}, and this mooring-plugin knows {}: "

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -80,8 +81,12 @@ struct UnfinishedRecord {
 
 class CatalogStore {
  public:
-  // Makes the file (0600) where it is missing. FAILED_PRECONDITION: it was made by a newer version.
-  static absl::StatusOr<std::unique_ptr<CatalogStore>> Open(const std::string& path);
+  // Whether a new catalog may be begun, asked where the file is missing or empty.
+  using MayBegin = std::function<absl::Status()>;
+
+  // Makes the file (0600) where it is missing. FAILED_PRECONDITION: it was made by a newer version. What `may_begin`
+  // answers, where it refuses.
+  static absl::StatusOr<std::unique_ptr<CatalogStore>> Open(const std::string& path, const MayBegin& may_begin = {});
   ~CatalogStore();
 
   // The id of the node that the volumes lie on: `wanted`, unless there are volumes and they were made under another.
@@ -126,7 +131,7 @@ class CatalogStore {
   struct Reader;
 
   explicit CatalogStore(std::shared_ptr<CatalogDatabase> database);
-  static absl::StatusOr<std::unique_ptr<CatalogStore>> TryOpen(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<CatalogStore>> TryOpen(const std::string& path, const MayBegin& may_begin);
 
   const std::shared_ptr<CatalogDatabase> database_;  // outlives the statements on it
   const std::string path_;

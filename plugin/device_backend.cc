@@ -238,6 +238,13 @@ absl::StatusOr<BackendCapacity> DeviceBackend::Capacity() const {
   return capacity;
 }
 
+bool DeviceBackend::HoldsData(const std::string& id) const {
+  const absl::StatusOr<VolumeLocation> location = Locate(id);
+  if (!location.ok()) return true;
+  const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(location->path);
+  return !found.ok() || found->content != FilesystemInfo::Content::kEmpty;
+}
+
 absl::StatusOr<BackendCapacity> DeviceBackend::Glance() const {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Disk> disks, Present());
   absl::StatusOr<std::vector<DeviceRecord>> taken = AllTaken();

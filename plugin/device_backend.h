@@ -36,6 +36,7 @@ class DeviceBackend final : public Backend {
   // FAILED_PRECONDITION: the device is gone, or another one is in its place.
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Capacity() const override;
+  bool HoldsData(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Glance() const override;  // available: what no volume has, whatever is on it
   std::vector<KnownDevice> KnownDevices() const override;
   void WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) const override;

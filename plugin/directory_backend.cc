@@ -7,8 +7,10 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/directory.h"
@@ -106,6 +108,11 @@ absl::StatusOr<VolumeLocation> DirectoryBackend::Locate(const std::string& id) c
 }
 
 absl::StatusOr<BackendCapacity> DirectoryBackend::Capacity() const { return SpaceIn(directory_); }
+
+bool DirectoryBackend::HoldsData(const std::string& id) const {
+  std::error_code error;
+  return !std::filesystem::is_empty(PathOf(id), error) || error;
+}
 
 absl::StatusOr<std::vector<std::string>> DirectoryBackend::Reconcile() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(directory_));

@@ -31,6 +31,7 @@ class DirectoryBackend final : public Backend {
   absl::Status Grow(const std::string& id, std::uint64_t bytes) override;
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Capacity() const override;
+  bool HoldsData(const std::string& id) const override;
   absl::StatusOr<std::vector<std::string>> Reconcile() override;
 
  private:

@@ -21,6 +21,14 @@ constexpr std::chrono::seconds kPatience{2};
 // No name that CreateVolume takes has a control character in it: the two never meet.
 std::string NameOfEphemeral(const std::string& id) { return "ephemeral\n" + id; }
 
+absl::Status CheckCanBe(const std::string& id) {
+  if (IsVolumeId(id) || IsEphemeralId(id)) return absl::OkStatus();
+  return NotFound(fmt::format(
+      "volume {} does not exist, and no id of this driver is like that ({} and 32 hexadecimal digits, or {} of an "
+      "ephemeral volume): nothing was taken down",
+      Quote(id), kVolumeIdPrefix, kEphemeralIdPrefix));
+}
+
 }  // namespace
 
 absl::StatusOr<KeyedLocks::Hold> EphemeralVolumes::Lock(const std::string& ephemeral_id, const Call& call) {
@@ -64,12 +72,34 @@ absl::Status EphemeralVolumes::Publish(const EphemeralSpec& spec, const Call& ca
 
 absl::Status EphemeralVolumes::Unpublish(const std::string& volume_id, const std::string& target_path,
                                          const Call& call) {
-  if (IsVolumeId(volume_id)) return uses_.Unpublish(volume_id, target_path, call);
-  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(volume_id, call));
-  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, Find(volume_id));
-  if (!record) return uses_.Unpublish(volume_id, target_path, call);
-  MOORING_RETURN_IF_ERROR(uses_.Unpublish(record->id, target_path, call));
-  return DeleteUnused(record->id, call);
+  MOORING_RETURN_IF_ERROR(CheckCanBe(volume_id));
+  if (IsEphemeralId(volume_id)) {
+    MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(volume_id, call));
+    MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, Find(volume_id));
+    if (record) {
+      MOORING_RETURN_IF_ERROR(uses_.Unpublish(record->id, target_path, call));
+      return DeleteUnused(record->id, call);
+    }
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::string ended, uses_.EndPublish(volume_id, target_path, call));
+  return DeleteIfEphemeral(volume_id, ended, call);
+}
+
+absl::Status EphemeralVolumes::Unstage(const std::string& volume_id, const std::string& staging_path,
+                                       const Call& call) {
+  MOORING_RETURN_IF_ERROR(CheckCanBe(volume_id));
+  MOORING_ASSIGN_OR_RETURN(const std::string ended, uses_.EndStage(volume_id, staging_path, call));
+  return DeleteIfEphemeral(volume_id, ended, call);
+}
+
+// Only an unknown id ends the use of another volume than the one that is asked for.
+absl::Status EphemeralVolumes::DeleteIfEphemeral(const std::string& asked_id, const std::string& ended_id,
+                                                 const Call& call) {
+  if (ended_id.empty() || ended_id == asked_id) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, store_.FindById(ended_id));
+  if (!record || record->ephemeral.empty()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(record->ephemeral, call));
+  return DeleteUnused(ended_id, call);
 }
 
 // What is mounted still, at another target, keeps it.

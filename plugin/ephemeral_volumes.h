@@ -38,8 +38,11 @@ class EphemeralVolumes {
   // attributes.
   absl::Status Publish(const EphemeralSpec& spec, const Call& call);
 
-  // Of whatever volume: one that is not ephemeral is unpublished, and stays.
+  // Of whatever volume: one that is not ephemeral is unpublished, and stays. NOT_FOUND, and nothing is taken down, for
+  // an id that can be nobody's. With an unknown id the path is cleaned, and an ephemeral volume that was there is
+  // deleted.
   absl::Status Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call);
+  absl::Status Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call);
 
   // The id under which the volume is known here: its own, where `volume_id` is an orchestrator's.
   absl::StatusOr<std::string> OwnIdOf(const std::string& volume_id);
@@ -54,6 +57,7 @@ class EphemeralVolumes {
   absl::StatusOr<std::optional<VolumeRecord>> Find(const std::string& ephemeral_id);
   absl::Status CheckNoOtherTarget(const EphemeralSpec& spec);
   absl::Status DeleteUnused(const std::string& own_id, const Call& call);
+  absl::Status DeleteIfEphemeral(const std::string& asked_id, const std::string& ended_id, const Call& call);
   absl::Status ReconcileVolume(const VolumeRecord& listed);
 
   VolumeCatalog& catalog_;

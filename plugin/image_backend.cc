@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -240,6 +241,12 @@ absl::StatusOr<VolumeLocation> ImageBackend::Locate(const std::string& id) const
 absl::StatusOr<BackendCapacity> ImageBackend::Capacity() const {
   MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
   return SpaceIn(directory_);
+}
+
+// A new image is one hole.
+bool ImageBackend::HoldsData(const std::string& id) const {
+  const UniqueFd fd(::open(PathOf(id).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return !fd.ok() || ::lseek(fd.get(), 0, SEEK_DATA) >= 0 || errno != ENXIO;
 }
 
 absl::Status ImageBackend::CheckSpace(std::uint64_t more_bytes) const {

@@ -34,6 +34,7 @@ class ImageBackend : public Backend {
   absl::Status Grow(const std::string& id, std::uint64_t bytes) override;
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Capacity() const override;
+  bool HoldsData(const std::string& id) const override;
 
   // Makes the directory where it is missing, removes what a killed mkfs or copy left beside the images, and undo files
   // without an image. Those that are being formatted or copied now are left alone.

@@ -12,6 +12,19 @@ bool HasDevice(const NodeVolume& volume) {
   return volume.kind == BackendKind::kImage || volume.kind == BackendKind::kDevice;
 }
 
+// CSI 1.12, NodeExpandVolume. RESOURCE_EXHAUSTED would leave open whether it happened.
+absl::Status AsExpandMaySay(const absl::Status& grown) {
+  switch (grown.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnimplemented:
+      return WithCode(absl::StatusCode::kFailedPrecondition, grown);
+    default:
+      return grown;
+  }
+}
+
 }  // namespace
 
 // Whichever of its mounts it is asked through, it is the one tmpfs that grows. A directory's size is a word.
@@ -50,7 +63,7 @@ absl::StatusOr<std::uint64_t> NodeVolumes::Expand(const ExpandSpec& spec, const 
     }
   }
   if (place.info.kind == PathInfo::Kind::kDirectory) {
-    MOORING_RETURN_IF_ERROR(mounter_.Grow(spec.volume_path, place.info.mount->fs_type));
+    MOORING_RETURN_IF_ERROR(AsExpandMaySay(mounter_.Grow(spec.volume_path, place.info.mount->fs_type)));
   }
   return volume.bytes;
 }

@@ -59,7 +59,8 @@ absl::StatusOr<std::string> NodeVolumes::MountAilment(const VolumeUse& use) {
   MOORING_ASSIGN_OR_RETURN(std::string ailment, mounter_.Ailment(use.path));
   if (!ailment.empty() || !place.failure.empty()) return ailment;
   MOORING_ASSIGN_OR_RETURN(const StatsInfo usage, mounter_.Stats(use.path));
-  return FullnessOf(usage);
+  const std::string unused = RoomUnused(use.volume_id, place.mount->fs_type, usage);
+  return unused.empty() ? FullnessOf(usage) : unused;
 }
 
 // One mount of each volume tells for all of them: they share the filesystem. No locks: a call that hangs must not keep

@@ -262,16 +262,19 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanBlock(const PublishSpec& spec
   return Plan{request, ""};
 }
 
-absl::Status NodeVolumes::Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call) {
-  std::string owner = volume_id;
+absl::StatusOr<std::string> NodeVolumes::EndPublish(const std::string& volume_id, const std::string& target_path,
+                                                    const Call& call) {
+  std::string owner;
   {
     MOORING_ASSIGN_OR_RETURN(const Ending ending, AcquireToEnd(volume_id, target_path, call));
     MOORING_RETURN_IF_ERROR(EndTarget(volume_id, target_path, ending));
-    if (!ending.owner.empty()) owner = ending.owner;
+    owner = ending.owner;
   }
-  if (!makes_staging_) return absl::OkStatus();
-  return Annotate(UnstageUnused(owner, call),
-                  fmt::format("the target {} is gone, and what is staged for it is not", Quote(target_path)));
+  if (!makes_staging_) return owner;
+  MOORING_RETURN_IF_ERROR(
+      Annotate(UnstageUnused(owner.empty() ? volume_id : owner, call),
+               fmt::format("the target {} is gone, and what is staged for it is not", Quote(target_path))));
+  return owner;
 }
 
 absl::Status NodeVolumes::EndTarget(const std::string& volume_id, const std::string& target_path,

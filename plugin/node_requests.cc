@@ -59,7 +59,11 @@ absl::Status CheckEphemeralUse(const PublishSpec& publish) {
   if (publish.read_only || capability.options.flags.read_only || IsReaderOnly(capability.mode)) {
     return InvalidArgument("an ephemeral volume begins empty, and read-only it would stay so: leave that out");
   }
-  if (!IsVolumeId(publish.volume_id)) return absl::OkStatus();
+  if (IsEphemeralId(publish.volume_id)) return absl::OkStatus();
+  if (!IsVolumeId(publish.volume_id)) {
+    return InvalidArgument(fmt::format("volume_id {} is no id of an ephemeral volume: those begin with {}",
+                                       Quote(publish.volume_id), kEphemeralIdPrefix));
+  }
   return InvalidArgument(fmt::format("volume_id {} is one of this driver's own: an ephemeral volume has another",
                                      Quote(publish.volume_id)));
 }

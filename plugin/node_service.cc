@@ -120,7 +120,7 @@ absl::StatusOr<csi::v1::NodeStageVolumeResponse> NodeService::Stage(const csi::v
 absl::StatusOr<csi::v1::NodeUnstageVolumeResponse> NodeService::Unstage(
     const csi::v1::NodeUnstageVolumeRequest& request, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const VolumePath at, ParseUnstage(request));
-  MOORING_RETURN_IF_ERROR(volumes_.Unstage(at.volume_id, at.path, call));
+  MOORING_RETURN_IF_ERROR(ephemeral_.Unstage(at.volume_id, at.path, call));
   return csi::v1::NodeUnstageVolumeResponse();
 }
 

@@ -248,7 +248,7 @@ absl::StatusOr<std::string> NodeVolumes::PrepareFilesystem(const StageSpec& spec
   // A volume can have grown while it was not staged. xfs and btrfs grow only mounted, see MountStaged.
   constexpr std::uint64_t kSmallestGrowth = 4096;
   const bool smaller = found.size_bytes + kSmallestGrowth <= found.device_bytes;
-  if (smaller && found.type == "ext4") MOORING_RETURN_IF_ERROR(mounter_.Grow(volume.path, found.type));
+  if (smaller && found.type == "ext4") MOORING_RETURN_IF_ERROR(GrowUnmounted(volume, found.type));
   return found.type;
 }
 
@@ -277,7 +277,7 @@ absl::Status NodeVolumes::FinishMounted(const StageSpec& spec, const NodeVolume&
   const bool has_filesystem = !TraitsOf(volume.kind).fs_types.empty();  // of its own
   // That of a device is as large as its owner made it.
   if (in_use || !has_filesystem || volume.kind == BackendKind::kDevice) return absl::OkStatus();
-  if (fs_type != "ext4") MOORING_RETURN_IF_ERROR(mounter_.Grow(spec.staging_path, fs_type));
+  if (fs_type != "ext4") MOORING_RETURN_IF_ERROR(GrowMounted(volume, spec.staging_path, fs_type));
   return volume.tuning.read_ahead_bytes == 0 ? absl::OkStatus() : TuneDevices(volume);
 }
 
@@ -340,9 +340,11 @@ absl::Status NodeVolumes::StageBlock(const StageSpec& spec, const NodeVolume& vo
   return staged;
 }
 
-absl::Status NodeVolumes::Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const Ending ending, AcquireToEnd(volume_id, staging_path, call));
-  return EndStaging(volume_id, staging_path, ending);
+absl::StatusOr<std::string> NodeVolumes::EndStage(const std::string& volume_id, const std::string& staging_path,
+                                                  const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(Ending ending, AcquireToEnd(volume_id, staging_path, call));
+  MOORING_RETURN_IF_ERROR(EndStaging(volume_id, staging_path, ending));
+  return std::move(ending.owner);
 }
 
 absl::Status NodeVolumes::EndStaging(const std::string& volume_id, const std::string& staging_path,

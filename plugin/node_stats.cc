@@ -15,6 +15,9 @@ absl::StatusOr<VolumeStats> NodeVolumes::Stats(const std::string& volume_id, con
     MOORING_ASSIGN_OR_RETURN(stats.ailment, mounter_.Ailment(place.path));
   }
   if (stats.ailment.empty()) stats.ailment = ImageAilment(volume_id, stats.is_block ? stats.usage.bytes.total : 0);
+  if (stats.ailment.empty() && !stats.is_block) {
+    stats.ailment = RoomUnused(volume_id, place.info.mount->fs_type, stats.usage);
+  }
   if (stats.ailment.empty() && !stats.is_block) stats.ailment = FullnessOf(stats.usage);
   return stats;
 }

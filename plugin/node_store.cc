@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "plugin/stored_propagation.h"
+#include "sqlite/set_aside.h"
 #include "sqlite/sqlite.h"
 
 namespace mooring {
@@ -87,7 +88,7 @@ void BindAll(SQLite::Statement& statement, const VolumeUse& use) {
   statement.bind(10, use.device);
 }
 
-absl::Status ToStatus(const std::exception& error, const std::string& path, std::string_view advice = "") {
+absl::Status ToStatus(const std::exception& error, const std::string& path) {
   constexpr int kPrimary = 0xFF;
   const std::string message = fmt::format("the node's records in {}: {}", Quote(path), error.what());
   const auto* from_sqlite = dynamic_cast<const SQLite::Exception*>(&error);
@@ -97,7 +98,7 @@ absl::Status ToStatus(const std::exception& error, const std::string& path, std:
   if (code == SQLITE_BUSY || code == SQLITE_LOCKED) {
     return Aborted(message + ": another process holds them, call again later");
   }
-  return Internal(fmt::format("{}{}", message, advice));
+  return Internal(message);
 }
 
 // For root alone. Only ever creates: a close while SQLite has the file open would drop SQLite's locks.
@@ -139,6 +140,7 @@ SQLite::Database OpenDatabase(const std::string& path) {
   SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, static_cast<int>(kBusyTimeout.count()));
   UseWal(database);
   database.exec("PRAGMA synchronous = OFF");
+  CheckPages(database);
   PrepareSchema(database);
   PreparePropagations(database);
   return database;
@@ -230,13 +232,24 @@ NodeStore::~NodeStore() = default;
 absl::StatusOr<std::unique_ptr<NodeStore>> NodeStore::TryOpen(const std::string& path, const std::string& boot_id) {
   try {
     return std::unique_ptr<NodeStore>(new NodeStore(std::make_unique<Database>(path, boot_id)));
+  } catch (const SQLite::Exception& error) {
+    const absl::Status failed = ToStatus(error, path);
+    return IsDamaged(error) ? absl::DataLossError(Message(failed)) : failed;
   } catch (const std::exception& error) {
-    return ToStatus(error, path, "; with no volume staged on this host the file may be removed, it is made anew");
+    return ToStatus(error, path);
   }
 }
 
 absl::StatusOr<std::unique_ptr<NodeStore>> NodeStore::Open(const std::string& path, const std::string& boot_id) {
-  absl::StatusOr<std::unique_ptr<NodeStore>> store = RepeatWhileBusy([&] { return TryOpen(path, boot_id); });
+  const auto open = [&] { return RepeatWhileBusy([&] { return TryOpen(path, boot_id); }); };
+  absl::StatusOr<std::unique_ptr<NodeStore>> store = open();
+  if (absl::IsDataLoss(store.status())) {
+    MOORING_ASSIGN_OR_RETURN(const std::string aside, SetAside(path));
+    log::Warning("the records of this node were damaged: they are built anew from what is mounted",
+                 {{"set_aside", aside}, {"cause", Message(store.status())}});
+    store = open();
+  }
+  if (absl::IsDataLoss(store.status())) return Internal(Message(store.status()));
   if (!absl::IsResourceExhausted(store.status())) return store;
   // Only a plugin that runs can make room. Records of another boot are void, and mounts of this one are found again.
   log::Warning("the records of this node are kept in memory until the next start",

@@ -52,8 +52,9 @@ struct UseCount {
 
 class NodeStore {
  public:
-  // Forgets everything that was written during another boot. Where the disk is full and the file cannot be used for
-  // that, the records are in memory: of this process alone, until it ends.
+  // Forgets everything that was written during another boot. A damaged file is set aside and begun anew: what is
+  // mounted is found again (NodeVolumes::Reconcile). Where the disk is full and the file cannot be used for that, the
+  // records are in memory: of this process alone, until it ends.
   static absl::StatusOr<std::unique_ptr<NodeStore>> Open(const std::string& path, const std::string& boot_id);
   ~NodeStore();
 

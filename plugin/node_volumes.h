@@ -97,9 +97,19 @@ class NodeVolumes {
         makes_staging_(staging_by == StagingBy::kPlugin) {}
 
   absl::Status Stage(const StageSpec& spec, const Call& call);
-  absl::Status Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call);
+  absl::Status Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call) {
+    return EndStage(volume_id, staging_path, call).status();
+  }
   absl::Status Publish(const PublishSpec& spec, const Call& call);
-  absl::Status Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call);
+  absl::Status Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call) {
+    return EndPublish(volume_id, target_path, call).status();
+  }
+
+  // Unstage and Unpublish, and the id of the volume whose use of the path ended: another one than `volume_id` where
+  // that is unknown. Empty: no volume of ours was there.
+  absl::StatusOr<std::string> EndStage(const std::string& volume_id, const std::string& staging_path, const Call& call);
+  absl::StatusOr<std::string> EndPublish(const std::string& volume_id, const std::string& target_path,
+                                         const Call& call);
 
   // Mounted at the target itself, with no staging path; else as Publish. Only for filesystems that can be written.
   absl::Status PublishAlone(const PublishSpec& spec, const Call& call);
@@ -182,6 +192,11 @@ class NodeVolumes {
   absl::Status BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan);
   Propagation PropagationFor(const PublishSpec& spec) const { return spec.propagation.value_or(propagation_); }
   absl::Status CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const;
+
+  // node_grow.cc
+  absl::Status GrowUnmounted(const NodeVolume& volume, const std::string& fs_type);
+  absl::Status GrowMounted(const NodeVolume& volume, const std::string& path, const std::string& fs_type);
+  std::string RoomUnused(const std::string& volume_id, const std::string& fs_type, const StatsInfo& usage);
 
   // node_expand.cc
   absl::Status ExpandWithoutDevice(const NodeVolume& volume, const std::string& path);

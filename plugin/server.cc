@@ -32,6 +32,7 @@
 #include "plugin/image_backend.h"
 #include "plugin/kubelet_registration.h"
 #include "plugin/listen.h"
+#include "plugin/new_catalog.h"
 #include "plugin/node_service.h"
 #include "plugin/node_store.h"
 #include "plugin/node_volumes.h"
@@ -86,10 +87,9 @@ std::unique_ptr<Backend> MakeBackend(const PoolConfig& pool, const Config& confi
     case BackendKind::kDirectory:
       return std::make_unique<DirectoryBackend>(pool.path, mounter, mounter, NewDirectoryMode(config));
     case BackendKind::kTmpfs:
-      return std::make_unique<TmpfsBackend>(fmt::format("{}/memory/{}", config.state_dir, pool.name), pool.bytes,
-                                            mounter);
+      return std::make_unique<TmpfsBackend>(DirectoryOf(pool, config.state_dir), pool.bytes, mounter);
     case BackendKind::kDevice:
-      return std::make_unique<DeviceBackend>(fmt::format("{}/devices/{}", config.state_dir, pool.name),
+      return std::make_unique<DeviceBackend>(DirectoryOf(pool, config.state_dir),
                                              std::make_unique<SystemDisks>(pool.path, pool.match), mounter);
   }
   return nullptr;
@@ -319,7 +319,10 @@ absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& 
                                                                   Outside outside) {
   Config config = asked;
   MOORING_ASSIGN_OR_RETURN(const std::string boot_id, BootId());
-  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<CatalogStore> catalog, CatalogStore::Open(config.state_dir + "/catalog.db"));
+  const std::string file = config.state_dir + "/catalog.db";
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<CatalogStore> catalog, CatalogStore::Open(file, [&] {
+                             return CheckBeginsEmpty(file, config.pools, config.state_dir);
+                           }));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<SnapshotStore> snapshots, SnapshotStore::Open(catalog->database()));
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NodeStore> node, NodeStore::Open(config.state_dir + "/node.db", boot_id));
   MOORING_RETURN_IF_ERROR(KeepNodeId(config, *catalog));

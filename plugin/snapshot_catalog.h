@@ -10,9 +10,12 @@
 //                           │                 └── still in use ┘   │
 //                           └── failed, given up, cut short ───────┘
 //
-// The id of a snapshot is told to nobody before it is ready, and what was not finished is never finished later: it
+// The id of a snapshot is told to nobody before it is ready. A copy that was cut short is never finished later: it
 // would be of another instant than its record says. It is taken back, the volumes go on (Contents::Thaw), and the same
 // call begins anew. A group is one of these with all its members: they become ready, and go, together.
+//
+// A row that is left in `creating` or `deleting` may be older than its images: an old copy of the catalog may have been
+// put back. Images get their names when they are whole. So where all of them are there, the snapshot is ready (Settle).
 //
 // Calls for one name wait for each other, then for the volumes (in the order of their ids) or the snapshot, until
 // Call::wait_until, and are ABORTED then. All these locks are shared with the other processes on the state directory.
@@ -108,6 +111,7 @@ class SnapshotCatalog {
                            const Call& call);
   absl::Status InsertWithRoom(const Set& set, const Call& call);
   absl::Status Populate(const Set& set, const std::vector<Source>& sources);
+  absl::Status Settle(const Set& unfinished);
   absl::Status ClearName(const Set& unfinished, const Call& call);
 
   // snapshot_catalog_delete.cc. The set is held and, where it is `creating`, its sources are, too.

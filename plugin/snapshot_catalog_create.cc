@@ -166,7 +166,7 @@ absl::Status SnapshotCatalog::ClearName(const Set& unfinished, const Call& call)
   MOORING_ASSIGN_OR_RETURN(const auto holds, LockAll(std::move(ids), call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<Set> now, Find(unfinished.id, unfinished.is_group));
   if (!now || now->state == SnapshotState::kReady) return absl::OkStatus();
-  return RepeatWhileAborted(call, [&] { return TakeAway(*now, now->state == SnapshotState::kCreating); });
+  return RepeatWhileAborted(call, [&] { return Settle(*now); });
 }
 
 }  // namespace mooring

@@ -39,6 +39,21 @@ absl::Status SnapshotCatalog::TakeAway(const Set& set, bool may_be_frozen) {
   return deleted;
 }
 
+// creating or deleting -> ready where all images are there, else away. ABORTED as TakeAway.
+absl::Status SnapshotCatalog::Settle(const Set& unfinished) {
+  const log::Fields fields = {{"snapshot", unfinished.id}, {"name", unfinished.name}};
+  const bool creating = unfinished.state == SnapshotState::kCreating;
+  if (!HasAllImages(unfinished)) {
+    MOORING_RETURN_IF_ERROR(TakeAway(unfinished, creating));
+    log::Info(creating ? "took back a snapshot that was interrupted" : "finished the deletion of a snapshot", fields);
+    return absl::OkStatus();
+  }
+  if (creating) MOORING_RETURN_IF_ERROR(ThawSources(unfinished));
+  MOORING_RETURN_IF_ERROR(store_.Move(unfinished.id, unfinished.state, SnapshotState::kReady).status());
+  log::Info(creating ? "finished a snapshot that was interrupted" : "took back the deletion of a snapshot", fields);
+  return absl::OkStatus();
+}
+
 bool SnapshotCatalog::HasAllImages(const Set& set) const {
   return std::all_of(set.snapshots.begin(), set.snapshots.end(), [this](const SnapshotRecord& snapshot) {
     const absl::StatusOr<const Pool*> pool = PoolOf(snapshot);
@@ -86,15 +101,9 @@ void SnapshotCatalog::FinishInterrupted(const Set& listed) {
   const auto name = LockName(listed.name, listed.is_group, at_once);
   if (!name.ok()) return;
   const absl::Status cleared = ClearName(listed, {std::chrono::steady_clock::now() + kHelperEnds});
-  if (absl::IsAborted(cleared)) return;
-  if (cleared.ok()) {
-    const bool creating = listed.state == SnapshotState::kCreating;
-    log::Info(creating ? "took back a snapshot that was interrupted" : "finished the deletion of a snapshot",
-              {{"snapshot", listed.id}, {"name", listed.name}});
-  } else {
-    log::Warning("cannot clean up after an interrupted call: one snapshot is left as it is",
-                 {{"snapshot", listed.id}, {"name", listed.name}, {"cause", Message(cleared)}});
-  }
+  if (cleared.ok() || absl::IsAborted(cleared)) return;
+  log::Warning("cannot clean up after an interrupted call: one snapshot is left as it is",
+               {{"snapshot", listed.id}, {"name", listed.name}, {"cause", Message(cleared)}});
 }
 
 absl::Status SnapshotCatalog::ReportLostImages() {

@@ -6,12 +6,15 @@
 //
 //               Insert              image made
 //     (no row) ───────▶ creating ──────────────▶ ready ◀──────┐
-//                           │                      │          │ still in use
+//                           │                      │          │ still in use, or cut short
 //                           │ failed or given up   │ Delete   │
 //                           └──────────▶ deleting ◀┴──────────┘
 //                                           │ image gone
 //                                           ▼
 //                                        (no row)
+//
+// A row that is left in `creating` or `deleting` may be older than its image: an old copy of the catalog may have been
+// put back. So no data is deleted because of such a row (Settle): the orchestrator repeats the call that it belongs to.
 //
 // The id of a volume is told to nobody before it is ready. Calls for one volume wait for each other (until
 // Call::wait_until, then ABORTED) by a lock that is shared with the node side and with the other processes on the same
@@ -72,8 +75,8 @@ class VolumeCatalog : public VolumeSource {
   };
   absl::StatusOr<Source> FindSource(const ContentSource& wanted);
 
-  // Gone already is OK. Snapshots and copies of it stay. FAILED_PRECONDITION: in use on this host. Publications do not
-  // hold a volume: orchestrators forget to take them back (Nomad, when the plugin was away).
+  // Gone already is OK. Snapshots and copies of it stay. FAILED_PRECONDITION: in use on this host, or published to a
+  // node.
   absl::Status Delete(const std::string& id, const Call& call);
 
   // NOT_FOUND for what is not ready.
@@ -143,6 +146,9 @@ class VolumeCatalog : public VolumeSource {
   absl::Status MakeIn(const Pool& pool, VolumeRecord& record, const CreateVolumeSpec& spec);
   absl::Status Finish(VolumeRecord& record, const CreateVolumeSpec& spec);
   absl::Status ClearName(const VolumeRecord& unfinished, const Call& call);
+  absl::Status CheckUnpublished(const std::string& id);
+  absl::StatusOr<bool> HasDataToKeep(const VolumeRecord& unfinished) const;
+  absl::Status Settle(const VolumeRecord& unfinished);
   absl::Status Erase(const VolumeRecord& record);
 
   // Of volumes that are copies: volume_catalog_clone.cc. A source is held while it is copied, and while it is thawed

@@ -90,6 +90,7 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewClone(const CreateVolumeSpec& spe
   }
   MOORING_RETURN_IF_ERROR(CheckConversion(source.block_only, spec));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseCloneSize(spec, source.bytes));
+  if (spec.is_mounted) MOORING_RETURN_IF_ERROR(CheckCanGrow(source.fs_type, source.bytes, bytes));
   return VolumeRecord{.id = NewVolumeId(),
                       .name = spec.name,
                       .state = VolumeState::kCreating,

@@ -178,13 +178,40 @@ void VolumeCatalog::GiveUp(const VolumeRecord& record, bool may_be_frozen) {
 }
 
 // A volume that was half created for other arguments, or is half deleted, holds the name. If it turns out to be alive
-// after all, Create sees that when it looks again.
+// after all, or is kept for its data, Create sees that when it looks again.
 absl::Status VolumeCatalog::ClearName(const VolumeRecord& unfinished, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(unfinished.id, call));
   MOORING_ASSIGN_OR_RETURN(const auto source, LockSource(unfinished.source, call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(unfinished.id));
   if (!now || now->state == VolumeState::kReady) return absl::OkStatus();
-  return RepeatWhileAborted(call, [&] { return TakeBack(*now, true); });
+  return RepeatWhileAborted(call, [&] { return Settle(*now); });
+}
+
+// Whether the image of a row in `creating` or `deleting` is to stay. A copy gets its name when it is whole, so it is
+// one the orchestrator may have been told of. A volume that was made empty counts once something was written to it.
+absl::StatusOr<bool> VolumeCatalog::HasDataToKeep(const VolumeRecord& unfinished) const {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(unfinished));
+  if (absl::IsNotFound(pool->backend->Locate(unfinished.id).status())) return false;
+  const bool made_empty = unfinished.state == VolumeState::kCreating && unfinished.source.empty();
+  return !made_empty || pool->backend->HoldsData(unfinished.id);
+}
+
+// creating or deleting -> ready where there is data to keep, else away. ABORTED as TakeBack.
+absl::Status VolumeCatalog::Settle(const VolumeRecord& unfinished) {
+  const log::Fields fields = {{"volume", unfinished.id}, {"name", unfinished.name}};
+  const bool creating = unfinished.state == VolumeState::kCreating;
+  MOORING_ASSIGN_OR_RETURN(const bool keep, HasDataToKeep(unfinished));
+  if (!keep) {
+    MOORING_RETURN_IF_ERROR(TakeBack(unfinished, true));
+    log::Info(creating ? "took back a creation that was interrupted" : "finished a deletion that was interrupted",
+              fields);
+    return absl::OkStatus();
+  }
+  if (creating) MOORING_RETURN_IF_ERROR(ThawSource(unfinished));
+  MOORING_RETURN_IF_ERROR(store_.Move(unfinished.id, unfinished.state, VolumeState::kReady).status());
+  log::Info(creating ? "finished a creation that was interrupted" : "took back a deletion that was interrupted",
+            fields);
+  return absl::OkStatus();
 }
 
 // creating or deleting -> away. A copy that a mount helper is still at (its plugin was killed, it was not) is ABORTED,
@@ -206,8 +233,27 @@ absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
   if (!record) return absl::OkStatus();
   // Before the record says "deleting": a volume in use is not to vanish from anybody's sight, not for a moment.
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(*record));
-  if (record->state == VolumeState::kReady) MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->CheckUnused(id)));
+  if (record->state == VolumeState::kReady) {
+    MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->CheckUnused(id)));
+    MOORING_RETURN_IF_ERROR(CheckUnpublished(id));
+  }
   return Erase(*record);
+}
+
+// Some orchestrators never unpublish a volume whose plugin was away, so the error says how to do that by hand.
+absl::Status VolumeCatalog::CheckUnpublished(const std::string& id) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> publications, store_.Publications(id));
+  if (publications.empty()) return absl::OkStatus();
+  std::string nodes, commands;
+  for (const PublicationRecord& publication : publications) {
+    nodes += (nodes.empty() ? "" : ", ") + Quote(publication.node_id);
+    commands += fmt::format("{}mooring csi controller-unpublish {} --node {}", commands.empty() ? "" : "; ", id,
+                            publication.node_id);
+  }
+  return FailedPrecondition(
+      fmt::format("volume {} is published to node {}: unpublish it first (ControllerUnpublishVolume). If the "
+                  "orchestrator has forgotten it: {}",
+                  Quote(id), nodes, commands));
 }
 
 // any state -> deleting -> away; back to ready where the volume is in use.

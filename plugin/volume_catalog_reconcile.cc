@@ -36,8 +36,7 @@ absl::Status VolumeCatalog::FinishInterrupted() {
   return absl::OkStatus();
 }
 
-// With its name and its id in our hands nobody is at work on it, so it is left over: half created volumes go (nobody
-// was told their ids, and the orchestrator asks again by name), half deleted ones go the rest of the way.
+// With its name and its id in our hands nobody is at work on it, so it is left over.
 void VolumeCatalog::FinishInterrupted(const VolumeRecord& listed) {
   const Call at_once = {std::chrono::steady_clock::now()};
   const auto name = LockName(listed.name, at_once);
@@ -48,15 +47,10 @@ void VolumeCatalog::FinishInterrupted(const VolumeRecord& listed) {
   const absl::StatusOr<std::optional<VolumeRecord>> now = store_.FindById(listed.id);
   if (now.ok() && (!*now || (*now)->state == VolumeState::kReady)) return;
   const Call patient = {std::chrono::steady_clock::now() + kHelperEnds};
-  const absl::Status erased =
-      now.ok() ? RepeatWhileAborted(patient, [&] { return TakeBack(**now, true); }) : now.status();
-  if (erased.ok()) {
-    const bool creating = (*now)->state == VolumeState::kCreating;
-    log::Info(creating ? "took back a creation that was interrupted" : "finished a deletion that was interrupted",
-              {{"volume", listed.id}, {"name", listed.name}});
-  } else {
+  const absl::Status settled = now.ok() ? RepeatWhileAborted(patient, [&] { return Settle(**now); }) : now.status();
+  if (!settled.ok()) {
     log::Warning("cannot clean up after an interrupted call: one volume is left as it is",
-                 {{"volume", listed.id}, {"name", listed.name}, {"cause", Message(erased)}});
+                 {{"volume", listed.id}, {"name", listed.name}, {"cause", Message(settled)}});
   }
 }
 

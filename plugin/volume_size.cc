@@ -60,6 +60,14 @@ absl::StatusOr<std::uint64_t> ChooseGrownSize(const SizeRange& range, std::uint6
                                 RangeText(range), kVolumeGranularity));
 }
 
+absl::Status CheckCanGrow(std::string_view fs_type, std::uint64_t from, std::uint64_t to) {
+  if (fs_type != "btrfs" || to <= from || to >= kSmallestGrownBtrfs) return absl::OkStatus();
+  return OutOfRange(
+      fmt::format("capacity_range: {} are to become {}, and Linux grows no btrfs to less than {}: ask for "
+                  "that or more",
+                  SizeText(from), SizeText(to), SizeText(kSmallestGrownBtrfs)));
+}
+
 bool Satisfies(std::uint64_t bytes, const SizeRange& range) {
   return bytes >= range.required && (range.limit == 0 || bytes <= range.limit);
 }

@@ -19,6 +19,9 @@ inline constexpr std::uint64_t kVolumeGranularity = 4096;   // the block of a fi
 inline constexpr std::uint64_t kDefaultVolumeBytes = kGiB;  // where no size is asked for
 inline constexpr std::uint64_t kLargestVolumeBytes = 16 * kTiB - 4096;  // the largest file ext4 can hold
 
+// The least size that Linux gives a btrfs that there is.
+inline constexpr std::uint64_t kSmallestGrownBtrfs = 256 * kMiB;
+
 // What is asked for: at least `required` and, where that is not 0, at most `limit`.
 struct SizeRange {
   std::uint64_t required = 0;
@@ -35,6 +38,9 @@ absl::StatusOr<std::uint64_t> ChooseSize(const SizeRange& range, std::uint64_t m
 
 // The size that a volume of `current` bytes is to have: never smaller. OUT_OF_RANGE as above.
 absl::StatusOr<std::uint64_t> ChooseGrownSize(const SizeRange& range, std::uint64_t current);
+
+// OUT_OF_RANGE: a filesystem of `from` bytes is not grown to `to`.
+absl::Status CheckCanGrow(std::string_view fs_type, std::uint64_t from, std::uint64_t to);
 
 bool Satisfies(std::uint64_t bytes, const SizeRange& range);
 

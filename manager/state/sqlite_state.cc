@@ -46,8 +46,9 @@ absl::Status ToStatus(const SQLite::Exception& error, std::string_view what, con
   if (code == SQLITE_BUSY || code == SQLITE_LOCKED) return Unavailable(text + ": another process reads or writes it");
   if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
     return Internal(text +
-                    ": the file is damaged. Stop the manager and put a copy of it back, or move it away to start with "
-                    "an empty state and register the volumes again; no volume is touched by that");
+                    ": the file is damaged. Stop the manager and put a copy of it back (docs/backup.md), or move it "
+                    "away, and the files host and id beside it, to start with an empty state and register the volumes "
+                    "again; no volume is touched by that");
   }
   return Internal(text);
 }
@@ -258,7 +259,7 @@ absl::StatusOr<UniqueFd> LockBeside(const std::string& path) {
 }
 
 // Writes nothing where the tables are there: the disk may be full.
-absl::Status PrepareSchema(SQLite::Database& database, const std::string& path) {
+absl::Status PrepareSchema(SQLite::Database& database, const std::string& path, const MayBegin& may_begin) {
   SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
   const int schema = database.execAndGet("PRAGMA user_version").getInt();
   if (schema > kSchema) {
@@ -266,6 +267,7 @@ absl::Status PrepareSchema(SQLite::Database& database, const std::string& path) 
         fmt::format("the manager's state {} has format {}, and this program knows those up to {}: a newer one wrote it",
                     Quote(path), schema, kSchema));
   }
+  if (schema == 0 && may_begin) MOORING_RETURN_IF_ERROR(may_begin());
   if (schema != kSchema) {
     database.exec(kTables);
     database.exec(fmt::format("PRAGMA user_version = {}", kSchema));
@@ -291,12 +293,14 @@ absl::Status SyncDirectoryOf(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path) {
+absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path, const MayBegin& may_begin) {
   MOORING_ASSIGN_OR_RETURN(UniqueFd lock, LockBeside(path));
+  // Before the file is made: a refused start leaves nothing behind.
+  if (may_begin && ::access(path.c_str(), F_OK) != 0) MOORING_RETURN_IF_ERROR(may_begin());
   MOORING_RETURN_IF_ERROR(MakePrivateFile(path, "the manager's state"));
   return Guarded("open", path, [&]() -> absl::StatusOr<std::unique_ptr<State>> {
     SQLite::Database writer = OpenWriter(path);
-    MOORING_RETURN_IF_ERROR(PrepareSchema(writer, path));
+    MOORING_RETURN_IF_ERROR(PrepareSchema(writer, path, may_begin));
     MOORING_RETURN_IF_ERROR(CheckPages(writer, path));
     MOORING_RETURN_IF_ERROR(SyncDirectoryOf(path));
     return std::make_unique<SqliteState>(path, std::move(lock), std::move(writer));

@@ -8,17 +8,22 @@
 #ifndef MOORING_MANAGER_STATE_SQLITE_STATE_H_
 #define MOORING_MANAGER_STATE_SQLITE_STATE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/state/state.h"
 
 namespace mooring::manager {
 
+// Whether a new state may be begun, asked where the file is missing or empty.
+using MayBegin = std::function<absl::Status()>;
+
 // FAILED_PRECONDITION: another manager has it open, or a newer program wrote it. INTERNAL: damaged, and what to do.
-// Revisions of a process before are not watched: OUT_OF_RANGE.
-absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path);
+// What `may_begin` answers, where it refuses. Revisions of a process before are not watched: OUT_OF_RANGE.
+absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path, const MayBegin& may_begin = {});
 
 }  // namespace mooring::manager
 

@@ -189,6 +189,8 @@ absl::StatusOr<StatsInfo> FakeKernel::Stats(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const FakeNode* image, ImageBehind(info.device));
   stats.bytes = {image->filesystem.size_bytes, 4096, image->filesystem.size_bytes - 4096};
   stats.inodes = {1000, 11, 989};
+  const FakeLoop* const loop = LoopOf(info.device);
+  if (loop != nullptr && loop->bytes > stats.bytes.total) stats.unused_bytes = loop->bytes - stats.bytes.total;
   return stats;
 }
 

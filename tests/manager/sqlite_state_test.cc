@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "manager/host_setup.h"
 #include "sqlite/sqlite.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/status_matchers.h"
@@ -144,6 +145,28 @@ TEST_F(SqliteStateTest, L_APageThatIsDamagedIsFoundAtTheStart) {
   content.replace(content.size() - 4096, 4096, 4096, '\x5A');
   WriteFile(Path(), content);
   EXPECT_THAT(OpenSqliteState(Path()), FailsWith(absl::StatusCode::kInternal, "put a copy of it back"));
+}
+
+TEST_F(SqliteStateTest, L_AMissingOrEmptyStateOfAManagerThatHadOneIsDamage) {
+  const auto open = [this] { return OpenSqliteState(Path(), [this] { return CheckBeginsEmpty(directory_.path()); }); };
+  const auto lose = [this] {
+    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(Path() + suffix);
+  };
+  ASSERT_OK(open());
+  lose();
+  WriteFile(Path(), "");
+  ASSERT_OK(open()) << "a first start that was cut short";
+  ASSERT_OK(KeepHostName(directory_.path(), "host-1"));
+  ASSERT_OK(open());
+  lose();
+  EXPECT_THAT(open(), FailsWith(absl::StatusCode::kFailedPrecondition, "missing or empty"));
+  EXPECT_FALSE(std::filesystem::exists(Path())) << "a refused start leaves nothing behind";
+  WriteFile(Path(), "");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(open(), FailsWith(absl::StatusCode::kFailedPrecondition, "docs/backup.md"));
+  }
+  std::filesystem::remove(directory_ / "host");
+  EXPECT_OK(open()) << "begun anew on purpose";
 }
 
 TEST_F(SqliteStateTest, L_ADirectoryThatIsMissingIsSaid) {

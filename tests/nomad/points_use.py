@@ -112,7 +112,11 @@ def N12_the_plugin_is_away_while_a_task_stops(w):
     expect("what was written before", again.sh("cat /srv/f"), "kept")
     again.stop_task()
     w.agent.unmount(volume, again.id, ALONE)
-    w.server.delete(volume)  # and be deleted once nothing is mounted
+    # and it is deleted once somebody has unpublished it by hand, as the error says.
+    refused("FAILED_PRECONDITION", f"mooring csi controller-unpublish {volume.external_id} --node {NODE}",
+            lambda: w.server.delete(volume))
+    w.unpublish_by_hand(volume)
+    w.server.delete(volume)
 
 
 def N13_two_groups_of_one_volume_one_read_only_use_two_staging_paths(w):

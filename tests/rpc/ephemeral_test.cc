@@ -94,7 +94,7 @@ TEST_F(Ephemeral, UsesThatMakeNoSenseAreRefused) {
   *request.mutable_volume_capability() = Block();
   Refuse(request, Code::kInvalidArgument, "block");
   Refuse(Request(target, "vol-00000000000000000000000000000000"), Code::kInvalidArgument, "own");
-  Refuse(Request(target, std::string(200, 'a')), Code::kInvalidArgument, "200 bytes");
+  Refuse(Request(target, "csi-" + std::string(196, 'a')), Code::kInvalidArgument, "200 bytes");
   Refuse(Request(dir() / "no/such/target"), Code::kFailedPrecondition, "orchestrator");
   ExpectNothingLeft();
 }
@@ -176,6 +176,36 @@ TEST_F(Ephemeral, WhatNothingIsMountedOfGoesAtTheStartAndTheRestStays) {
   EXPECT_TRUE(fs::exists(Image(lasting)));
   EXPECT_EQ(TryWrite(kept + "/file", "data"), 0);
   ASSERT_OK(driver().Unpublish("csi-kept", kept));
+}
+
+// Orchestrators that have lost a volume's id clean its paths all the same.
+TEST_F(Ephemeral, TakenDownUnderAnUnknownIdItsImageGoesAtOnce) {
+  constexpr char kUnknown[] = "vol-00000000000000000000000000000000";
+  const std::string target = PodTarget("uid-1", "scratch");
+  const std::vector<std::function<absl::Status()>> ends = {
+      [&] { return driver().Unpublish(kUnknown, target).status; },
+      [&] { return driver().Unpublish("csi-unknown", target).status; },
+      [&] { return driver().Unstage(kUnknown, target).status; },
+  };
+  for (const auto& end : ends) {
+    ASSERT_OK(driver().Send(Request(target)));
+    ASSERT_OK(end());
+    EXPECT_THAT(MountsAt(target), IsEmpty());
+    ExpectNothingLeft();
+    ASSERT_OK(driver().Unpublish(kId, target)) << "the owner comes later";
+  }
+}
+
+TEST_F(Ephemeral, AnIdThatCannotBeOursTakesNothingDown) {
+  const std::string target = PodTarget("uid-1", "scratch");
+  ASSERT_OK(driver().Send(Request(target)));
+  for (const char* id : {"scratch", "pvc-1", "vol-1", "snap-00000000000000000000000000000000"}) {
+    ExpectRefused([&] { return driver().Unpublish(id, target); }, Code::kNotFound, "nothing was taken down");
+    ExpectRefused([&] { return driver().Unstage(id, target); }, Code::kNotFound, "nothing was taken down");
+    Refuse(Request(PodTarget("uid-2", "scratch"), id), Code::kInvalidArgument, "csi-");
+  }
+  EXPECT_EQ(TryWrite(target + "/file", "data"), 0);
+  for (int i = 0; i < 2; ++i) EXPECT_OK(driver().Unpublish(kId, target));
 }
 
 TEST_F(Ephemeral, NodeModeServesItToo) {

@@ -1,6 +1,7 @@
 // Volume conditions: each kind of ailment on a real volume, as ControllerGetVolume, ListVolumes and NodeGetVolumeStats
 // tell it.
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -112,6 +113,44 @@ TEST_F(Health, AFilesystemThatWasShutDown) {
     ASSERT_EQ(Shell("xfs_io -x -c shutdown " + staging), 0);
     ExpectIllInUse(id, staging, "unpublish and unstage");
   }
+}
+
+// Linux gives no btrfs a size below 256 MiB.
+TEST_F(Health, AFilesystemThatCouldNotGrowIsMountedAndSaysSo) {
+  const VolumeCapability btrfs = Mount("btrfs");
+  const std::string id = Created(btrfs, 128 * kMiB), path = Staged(id, btrfs);
+  ExpectWell(id);
+  for (const std::int64_t bytes : {160 * kMiB, 256 * kMiB - 4096}) {
+    ExpectRefused([&] { return driver().Grow(id, bytes); }, Code::kOutOfRange, "256 MiB");
+  }
+  ASSERT_OK(driver().Unstage(id, path));
+  ASSERT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+  fs::resize_file(Image(id), 200 * kMiB);  // as older versions did
+  ASSERT_OK(driver().Stage(id, path, btrfs));
+  ExpectIllInUse(id, path, "72 MiB smaller than the volume");
+  EXPECT_EQ(TryWrite(path + "/file", "data"), 0);
+  ExpectRefused([&] { return driver().NodeExpand(id, path); }, Code::kOutOfRange, "256 MiB");
+  ASSERT_OK(driver().Grow(id, 256 * kMiB));
+  ASSERT_OK(driver().NodeExpand(id, path));
+  ExpectWell(id);
+  EXPECT_FALSE(Measured(id, path).abnormal()) << Measured(id, path).message();
+}
+
+TEST_F(Health, AnExt4ThatCouldNotGrowIsMountedAndSaysSo) {
+  const std::string id = Created(), path = Staged(id);
+  ASSERT_OK(driver().Unstage(id, path));
+  ASSERT_OK(driver().Grow(id, 2 * kVolumeBytes));
+  plugin().options().environment["PATH"] = Wrapper("resize2fs", "echo the disk is on fire >&2; exit 1");
+  Restart(SIGTERM);
+  ASSERT_OK(driver().Stage(id, path));
+  if (MountedBytes(path) > static_cast<std::uint64_t>(kVolumeBytes)) GTEST_SKIP() << "the kernel may grow it here";
+  ExpectIllInUse(id, path, "smaller than the volume");
+  EXPECT_THAT(plugin().Log(), HasSubstr("the disk is on fire"));
+  ASSERT_OK(driver().Unstage(id, path));
+  plugin().options().environment.clear();
+  Restart(SIGTERM);
+  ASSERT_OK(driver().Stage(id, path)) << "the next stage grows it";
+  ExpectWell(id);
 }
 
 TEST_F(Health, AFilesystemNearlyFullOrOutOfInodes) {

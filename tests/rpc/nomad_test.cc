@@ -55,13 +55,15 @@ TEST_F(Nomad, Nomad9_UnpublishAndUnstageOfWhatNeverWasAreOk) {
 }
 
 // NOT_FOUND would count as done, and the mount leak for ever.
+constexpr char kForgotten[] = "vol-00000000000000000000000000000000";
+
 TEST_F(Nomad, Nomad9_UnpublishAndUnstageActOnThePathOfAVolumeNobodyKnows) {
   for (const VolumeCapability& capability : {Mount(), Block()}) {
     const std::string id = Staged(capability);
     ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), capability));
-    EXPECT_OK(driver().Unpublish("forgotten", Target("a")));
+    EXPECT_OK(driver().Unpublish(kForgotten, Target("a")));
     EXPECT_FALSE(std::filesystem::exists(Target("a")));
-    EXPECT_OK(driver().Unstage("forgotten", Staging(id)));
+    EXPECT_OK(driver().Unstage(kForgotten, Staging(id)));
     EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
     EXPECT_FALSE(MountAt(Staging(id)));
   }
@@ -134,6 +136,9 @@ TEST_F(Nomad, Nomad12_ControllerUnpublishNeverComesAfterThePluginWasAway) {
   EXPECT_OK(driver().Unstage(id, Staging(id)));
   EXPECT_OK(driver().Attach(id, kNode)) << "to this node again";
   EXPECT_OK(driver().Attach(id, kNode, Mount("", kMany))) << "for another group of tasks";
+  ExpectRefused([&] { return driver().Delete(id); }, Code::kFailedPrecondition,
+                "mooring csi controller-unpublish " + id + " --node " + kNode);
+  EXPECT_OK(driver().Detach(id, kNode)) << "by hand";
   EXPECT_OK(driver().Delete(id)) << "nothing is mounted any more";
 }
 

@@ -174,7 +174,10 @@ void RpcTest::TakeBack() {
   const Driver::Done done = driver_.TakeDone();
   for (const auto& [id, path] : done.published) EXPECT_OK(driver_.Unpublish(id, path)) << path;
   for (const auto& [id, path] : done.staged) EXPECT_OK(driver_.Unstage(id, path)) << path;
-  for (const std::string& id : done.created) EXPECT_OK(driver_.Delete(id)) << id;
+  for (const std::string& id : done.created) {
+    EXPECT_OK(driver_.Detach(id, "")) << id;
+    EXPECT_OK(driver_.Delete(id)) << id;
+  }
   for (const auto& [id, path] : done.published) EXPECT_FALSE(fs::exists(fs::symlink_status(path))) << path;
 }
 

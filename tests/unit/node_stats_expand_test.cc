@@ -1,4 +1,7 @@
 // NodeGetVolumeStats and NodeExpandVolume.
+#include <memory>
+#include <thread>
+
 #include "tests/unit/node_volumes_fixture.h"
 
 namespace mooring::testing {
@@ -178,11 +181,87 @@ TEST_F(NodeExpandTest, AFailureIsToldAndTheNextCallFinishes) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   GrowImage(kVolume, 128 * kMebi);
   for (const char* operation : {"Find", "FindLoops", "ResizeLoop", "Grow"}) {
-    mounter_.Fail(operation, ResourceExhausted("injected"));
-    EXPECT_THAT(Expand("/staging/a"), FailsWith(StatusCode::kResourceExhausted, "injected")) << operation;
+    mounter_.Fail(operation, Internal("injected"));
+    EXPECT_THAT(Expand("/staging/a"), FailsWith(StatusCode::kInternal, "injected")) << operation;
   }
   EXPECT_OK(Expand("/staging/a"));
   EXPECT_EQ(Filesystem(kVolume).size_bytes, 128 * kMebi);
+}
+
+// A filesystem that is whole is of use at the size it has.
+class NodeCannotGrowTest : public NodeVolumesTest {};
+
+TEST_F(NodeCannotGrowTest, AStageMountsAWholeFilesystemThatCannotGrow) {
+  for (const std::string type : {"ext4", "xfs", "btrfs"}) {
+    const std::string id = "vol-" + type, path = "/staging/" + type;
+    AddVolume(id, type, 256 * kMebi);
+    SetFormatted(id, type, 128 * kMebi);
+    mounter_.With([&](FakeKernel& kernel) { kernel.AddDirectory(path); });
+    mounter_.Fail("Grow", Internal("no room for that"));
+    EXPECT_OK(Stage(StageAt(path, MountCapability(), id))) << type;
+    EXPECT_TRUE(IsMounted(path));
+    EXPECT_OK(Stage(StageAt(path, MountCapability(), id))) << "again";
+  }
+}
+
+TEST_F(NodeCannotGrowTest, ADamagedFilesystemStopsTheStage) {
+  SetFormatted(kVolume, "ext4", 32 * kMebi);
+  const std::string before = World();
+  mounter_.Fail("Grow", FailedPrecondition("e2fsck -p does not mend its errors"));
+  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kFailedPrecondition, "does not mend"));
+  mounter_.Fail("Grow", Internal("resize2fs was killed"));
+  mounter_.Fail("Check", FailedPrecondition("e2fsck -p does not mend its errors"));
+  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kFailedPrecondition, "does not mend"));
+  EXPECT_EQ(World(), before);
+}
+
+TEST_F(NodeCannotGrowTest, AFilesystemThatDiedAsItGrewStopsTheStage) {
+  AddVolume("vol-x", "xfs", 128 * kMebi);
+  SetFormatted("vol-x", "xfs", 64 * kMebi);
+  mounter_.Fail("Grow", Internal("grow the mounted xfs: Input/output error"));
+  const std::shared_ptr<Gate> growing = mounter_.Hold("Grow");
+  absl::Status staged;
+  std::thread stager([&] { staged = Stage(StageAt("/staging/a", MountCapability(), "vol-x")); });
+  EXPECT_TRUE(growing->WaitUntilReached());
+  mounter_.With([](FakeKernel& kernel) { kernel.SetFailure("/staging/a", "Input/output error"); });
+  growing->Open();
+  stager.join();
+  EXPECT_THAT(staged, FailsWith(StatusCode::kInternal, "xfs"));
+  EXPECT_FALSE(IsMounted("/staging/a"));
+}
+
+TEST_F(NodeCannotGrowTest, WhatTheNextCallMayDoIsLeftToIt) {
+  AddVolume("vol-x", "xfs", 128 * kMebi);
+  SetFormatted("vol-x", "xfs", 64 * kMebi);
+  for (const absl::Status& later : {absl::DeadlineExceededError("it hangs"), Aborted("another process has it")}) {
+    mounter_.Fail("Grow", later);
+    EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(), "vol-x")), FailsWith(later.code(), ""));
+    EXPECT_FALSE(IsMounted("/staging/a"));
+  }
+}
+
+TEST_F(NodeCannotGrowTest, StatsAndListsSayThatRoomIsLeftUnused) {
+  SetFormatted(kVolume, "ext4", 64 * kMebi);
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  GrowImage(kVolume, 128 * kMebi);
+  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->ailment, "") << "NodeExpandVolume comes next";
+  mounter_.Fail("Grow", FailedPrecondition("the kernel wants CAP_SYS_RESOURCE"));
+  EXPECT_THAT(Expand("/staging/a", 128 * kMebi), FailsWith(StatusCode::kFailedPrecondition, "CAP_SYS_RESOURCE"));
+  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->ailment, HasSubstr("64 MiB smaller than the volume"));
+  EXPECT_THAT(volumes_->FindAilments({kVolume})->at(kVolume), HasSubstr("64 MiB smaller than the volume"));
+  EXPECT_OK(Expand("/staging/a", 128 * kMebi));
+  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->ailment, "");
+}
+
+TEST_F(NodeCannotGrowTest, ExpandAnswersWithACodeOfTheSpecification) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  GrowImage(kVolume, 128 * kMebi);
+  for (const absl::Status& cause : {InvalidArgument("too small"), ResourceExhausted("no room")}) {
+    mounter_.Fail("Grow", cause);
+    EXPECT_THAT(Expand("/staging/a"), FailsWith(StatusCode::kFailedPrecondition, Message(cause)));
+  }
+  mounter_.Fail("Grow", OutOfRange("256 MiB at least"));
+  EXPECT_THAT(Expand("/staging/a"), FailsWith(StatusCode::kOutOfRange, "256 MiB"));
 }
 
 }  // namespace

@@ -141,9 +141,59 @@ TEST_F(NodeStoreTest, ThreadsOfTwoProcessesWriteAtOnce) {
   EXPECT_THAT(first->All().value(), SizeIs(8 * 12));
 }
 
-TEST_F(NodeStoreTest, AFileThatIsNoDatabaseSaysWhatToDo) {
-  std::ofstream(file_) << "this is text, and more of it than a header is long: long enough to be looked at";
-  EXPECT_THAT(NodeStore::Open(file_, "boot-1"), FailsWith(StatusCode::kInternal, "the file may be removed"));
+// The records are a cache of what is mounted: they are found again, so a damaged file never stops the start.
+class DamagedNodeStoreTest : public NodeStoreTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  std::vector<std::string> SetAside() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
+      std::string name = entry.path().filename();
+      if (name.starts_with("node.db.damaged-") && !name.ends_with("-wal") && !name.ends_with("-shm")) {
+        names.push_back(std::move(name));
+      }
+    }
+    return names;
+  }
+
+  // As the name of the damage says.
+  void Damage(const std::string& how) {
+    for (const char* beside : {"-wal", "-shm"}) std::filesystem::remove(file_ + beside);
+    if (how == "NoDatabase") std::ofstream(file_) << std::string(4096, 'x');
+    if (how == "Truncated") std::filesystem::resize_file(file_, 5000);
+    if (how == "Empty") std::filesystem::resize_file(file_, 0);
+    if (how == "MalformedPage") {
+      std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(8192);
+      file << std::string(8192, '\xEE');
+    }
+    if (how == "UnreadableSchema") SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("DROP TABLE uses");
+  }
+};
+
+TEST_P(DamagedNodeStoreTest, IsSetAsideAndBegunAnew) {
+  for (int i = 0; i < 200; ++i) ASSERT_OK(Open()->Put(Use("/s" + std::to_string(i))));
+  SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  Damage(GetParam());
+  const auto store = NodeStore::Open(file_, "boot-1");
+  ASSERT_OK(store);
+  EXPECT_THAT((*store)->All().value(), IsEmpty());
+  EXPECT_OK((*store)->Put(Use("/again")));
+  EXPECT_THAT(SetAside(), SizeIs(GetParam() == std::string("Empty") ? 0 : 1)) << "a file of 0 bytes holds nothing";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DamagedNodeStoreTest,
+                         ::testing::Values("NoDatabase", "Truncated", "Empty", "MalformedPage", "UnreadableSchema"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_F(DamagedNodeStoreTest, OnlyAFewDamagedFilesAreKept) {
+  for (int i = 0; i < 6; ++i) {
+    std::ofstream(file_) << std::string(4096, 'x');
+    ASSERT_OK(NodeStore::Open(file_, "boot-1"));
+  }
+  EXPECT_THAT(SetAside(), SizeIs(3));
+}
+
+TEST_F(NodeStoreTest, AMissingDirectoryIsSaid) {
   EXPECT_THAT(NodeStore::Open(dir_ / "missing/node.db", "boot-1"), FailsWith(StatusCode::kInternal, "missing/node.db"));
 }
 
