@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,10 +9,10 @@
 #include <memory>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/copy_data.h"
+#include "mounter/copy_instant.h"
 #include "mounter/ext4_offline.h"
 #include "mounter/filesystem.h"
 #include "mounter/freeze.h"
@@ -25,17 +24,7 @@
 namespace mooring {
 namespace {
 
-struct Job {
-  ImageCopy copy;
-  LockedImage source;
-  std::unique_ptr<NewFile> file;
-  ImageUse use;  // goes first: nobody waits for a freeze while a large file is removed
-
-  bool mounted() const { return !use.filesystems.empty(); }
-  bool written() const { return !use.written.empty(); }
-  bool idle() const { return !mounted() && !written(); }
-};
-
+using Job = CopyJob;
 using Jobs = std::vector<Job>;
 
 absl::StatusOr<std::pair<dev_t, ino_t>> IdentityOf(const std::string& path) {
@@ -89,16 +78,6 @@ absl::Status Lock(Job& job, const SourcePolicy& policy) {
   return TakeBackCutShort(job);
 }
 
-// What a block device is written with meanwhile goes on: one instant of it is had by sharing alone, and of two of them
-// there is none.
-absl::Status CheckOneInstant(const Jobs& jobs) {
-  const auto written = [](const Job& job) { return job.written(); };
-  if (std::count_if(jobs.begin(), jobs.end(), written) < 2) return absl::OkStatus();
-  return FailedPrecondition(
-      "several of the volumes are in use as block devices, which cannot be frozen: no copy of them is of one instant; "
-      "copy them one by one, or unpublish and unstage all but one");
-}
-
 absl::StatusOr<std::vector<dev_t>> DevicesOfFiles(const Jobs& jobs) {
   std::vector<dev_t> devices;
   for (const Job& job : jobs) {
@@ -126,81 +105,16 @@ absl::Status CheckNoneLiesOnFrozen(const Jobs& jobs) {
   return absl::OkStatus();
 }
 
-absl::Status Sync(const Job& job) {
-  for (const auto& filesystem : job.use.filesystems) MOORING_RETURN_IF_ERROR(filesystem->Sync());
-  for (const UniqueFd& device : job.use.written) {
-    if (::fsync(device.get()) != 0) return ErrnoStatus(errno, "sync the block device over", job.source.path);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CannotShare(const Job& job) {
-  return FailedPrecondition(
-      fmt::format("{} is in use as a block device, and the filesystem it lies on cannot share extents (xfs and btrfs "
-                  "can): no copy is of one instant; unpublish and unstage the volume first",
-                  Quote(job.source.path)));
-}
-
-// Before it is filled to the last byte, which the volumes that are there would feel.
-absl::Status CheckRoom(const Job& job) {
-  struct statvfs pool = {};
-  if (::fstatvfs(job.file->fd().get(), &pool) != 0) return ErrnoStatus(errno, "ask for the space of", job.file->path());
-  const std::uint64_t available = std::uint64_t{pool.f_bavail} * pool.f_frsize;
-  const std::uint64_t needed = static_cast<std::uint64_t>(job.source.status.st_blocks) * 512;
-  if (needed <= available) return absl::OkStatus();
-  return ResourceExhausted(
-      fmt::format("a copy of {} takes {} bytes, and the filesystem of {} has {} left: make room there",
-                  Quote(job.source.path), needed, Quote(job.file->path()), available));
-}
-
-absl::Status CopyData(const Job& job) {
+absl::Status CopyIdle(const Job& job) {
   MOORING_ASSIGN_OR_RETURN(const bool shared, ShareData(job.source.fd, job.file->fd(), job.source.path));
   if (shared) return absl::OkStatus();
-  if (job.written()) return CannotShare(job);
   MOORING_RETURN_IF_ERROR(CheckRoom(job));
   return CopyExtents(job.source.fd, job.file->fd(), job.source.status.st_size, job.source.path);
 }
 
-absl::Status Thaw(const Job& job) {
-  absl::Status thawed;
-  for (const auto& filesystem : job.use.filesystems) thawed.Update(filesystem->Thaw());
-  return thawed;
-}
-
-// After an error: all of them, before anything else is cleared up.
-void ThawWhatIsFrozen(const Jobs& jobs) {
-  for (const Job& job : jobs) {
-    for (const auto& filesystem : job.use.filesystems) {
-      if (filesystem->frozen()) filesystem->Thaw().IgnoreError();
-    }
-  }
-}
-
 absl::Status CopyIdle(const Jobs& jobs) {
   for (const Job& job : jobs) {
-    if (job.idle()) MOORING_RETURN_IF_ERROR(CopyData(job));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status FreezeAll(const Jobs& jobs) {
-  for (const Job& job : jobs) {
-    for (const auto& filesystem : job.use.filesystems) MOORING_RETURN_IF_ERROR(filesystem->Freeze());
-  }
-  return absl::OkStatus();
-}
-
-// From here to the last Thaw somebody may be waiting to write. What is written in spite of it is copied while all
-// others stand still; then each goes on as soon as it is copied.
-absl::Status CopyAtOneInstant(const Jobs& jobs) {
-  const absl::Cleanup thaw = [&jobs] { ThawWhatIsFrozen(jobs); };
-  MOORING_RETURN_IF_ERROR(FreezeAll(jobs));
-  for (const Job& job : jobs) {
-    if (job.written()) MOORING_RETURN_IF_ERROR(CopyData(job));
-  }
-  for (const Job& job : jobs) {
-    if (!job.written() && job.mounted()) MOORING_RETURN_IF_ERROR(CopyData(job));
-    MOORING_RETURN_IF_ERROR(Thaw(job));
+    if (job.idle()) MOORING_RETURN_IF_ERROR(CopyIdle(job));
   }
   return absl::OkStatus();
 }
@@ -243,9 +157,7 @@ absl::Status CopyImages(const std::vector<ImageCopy>& copies, const SourcePolicy
     MOORING_ASSIGN_OR_RETURN(job.use, FindUse(job.source));
   }
   MOORING_RETURN_IF_ERROR(CheckNoneLiesOnFrozen(jobs));
-  MOORING_RETURN_IF_ERROR(CheckOneInstant(jobs));
   MOORING_RETURN_IF_ERROR(CopyIdle(jobs));  // nobody changes these while their lock is held
-  for (const Job& job : jobs) MOORING_RETURN_IF_ERROR(Sync(job));
   MOORING_RETURN_IF_ERROR(CopyAtOneInstant(jobs));
   for (Job& job : jobs) {
     job.use = {};

@@ -1,11 +1,11 @@
 // Contents::Copy and Contents::Thaw on the real kernel; mounter/mounter.h has the contract.
 //
-//   lock the sources ─▶ take back what a growth left ─▶ find who uses them ─▶ make the new files ─▶ sync
-//     ─▶ copy what nobody uses ─▶ FREEZE all ─▶ copy the rest, each thawed with its data ─▶ unlock the sources
+//   lock the sources ─▶ take back what a growth left ─▶ find who uses them ─▶ make the new files
+//     ─▶ copy what nobody uses ─▶ copy the rest at one instant (mounter/copy_instant.h) ─▶ unlock the sources
 //     ─▶ grow, renew the identity, sync ─▶ rename all, or none
 //
-// On every way out everything frozen is thawed and no new file is left. A SIGKILL leaves both: Thaw for the one,
-// IsCopyingLeftover (mounter/image.h) for the other.
+// On every way out everything frozen is thawed and no new file is left. After a SIGKILL a guard process thaws, or Thaw
+// where that was killed, too; IsCopyingLeftover (mounter/image.h) finds the files.
 #ifndef MOORING_MOUNTER_COPY_H_
 #define MOORING_MOUNTER_COPY_H_
 

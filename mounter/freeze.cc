@@ -201,6 +201,7 @@ absl::StatusOr<ImageUse> FindUse(const LockedImage& image) {
   for (auto loop = stack.rbegin(); loop != stack.rend(); ++loop) {
     MOORING_ASSIGN_OR_RETURN(const std::string type, MountedType(*loop));
     const bool carries = carriers.count(loop->device_number) != 0;
+    if (IsOver(*loop, image.status) && !loop->read_only) use.writers.insert(std::string(NameOf(loop->device)));
     if (!type.empty() || carries) carriers.insert(loop->backing_rdev);
     if (!type.empty()) {
       MOORING_ASSIGN_OR_RETURN(std::unique_ptr<Superblock> superblock, Superblock::Open(*loop, type));

@@ -1,14 +1,15 @@
 // Mounted filesystems that stand still, fsfreeze(8), while their image is copied.
 //
 // A freeze outlives the process that asked for it, and even the last mount. So whoever froze thaws on every way out:
-// the object when it goes, the process when it ends in the middle of a call (ThawAllForGood). What a SIGKILL leaves
-// frozen, the next ThawFully finds.
+// the object when it goes, the process when it ends in the middle of a call (ThawAllForGood). After a SIGKILL the guard
+// of mounter/thaw_guard.h does it, and where that was killed too, the next ThawFully.
 #ifndef MOORING_MOUNTER_FREEZE_H_
 #define MOORING_MOUNTER_FREEZE_H_
 
 #include <sys/types.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ class Superblock {
   absl::Status ThawFully();   // whoever froze it
   bool frozen() const { return frozen_; }       // by this object
   absl::StatusOr<dev_t> DeviceOfFiles() const;  // what stat(2) says of its root
+  int root() const { return root_.get(); }      // the open root directory
 
  private:
   Superblock(std::string device, UniqueFd loop) : device_(std::move(device)), loop_(std::move(loop)) {}
@@ -52,6 +54,7 @@ class Superblock {
 struct ImageUse {
   std::vector<std::unique_ptr<Superblock>> filesystems;
   std::vector<UniqueFd> written;  // block devices that may be written by whoever has them open, uppermost first
+  std::set<std::string> writers;  // "loop3": all that is written to the image passes through these
 };
 
 // Looks at the loop devices over the image, and at those over these (kubelet makes them). Under its lock, which keeps

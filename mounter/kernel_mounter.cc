@@ -14,6 +14,7 @@
 #include "base/quote.h"
 #include "base/status.h"
 #include "mounter/copy.h"
+#include "mounter/device_holder.h"
 #include "mounter/filesystem.h"
 #include "mounter/image.h"
 #include "mounter/loop_device.h"
@@ -144,6 +145,10 @@ absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& requ
     info.auto_clear = false;
   }
   if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(info));
+  if (!request.held) return info;
+  const absl::Status held = HoldDevice(info);
+  if (!held.ok() && loop.made) DetachLoopDevice(info).IgnoreError();
+  if (!held.ok()) return held;
   return info;
 }
 

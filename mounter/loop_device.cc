@@ -23,6 +23,7 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "mounter/device_holder.h"
 #include "mounter/loop_census.h"
 #include "mounter/loop_mounted.h"
 
@@ -410,7 +411,9 @@ absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop) {
 
 absl::Status DetachLoopDevice(const LoopInfo& loop) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
-  if (!fd.ok() || ::ioctl(fd.get(), LOOP_CLR_FD) == 0 || errno == ENXIO) return absl::OkStatus();
+  if (!fd.ok()) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(ReleaseDevice(loop.device_number));
+  if (::ioctl(fd.get(), LOOP_CLR_FD) == 0 || errno == ENXIO) return absl::OkStatus();
   return ErrnoStatus(errno, "detach", loop.device);
 }
 

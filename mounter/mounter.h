@@ -169,6 +169,7 @@ struct AttachLoopRequest {
   std::string backing_file;  // a regular file, or a block device
   std::string label;         // at most 63 bytes
   bool read_only = false;
+  bool held = false;  // open until DetachLoop, whatever becomes of this process: mounter/device_holder.h
 };
 
 // How a loop device is to work, for as long as it stands.
@@ -255,17 +256,18 @@ class Contents {
  public:
   virtual ~Contents() = default;
 
-  // Copies all of one instant, all or none. Filesystems of theirs that are mounted are frozen together meanwhile,
-  // fsfreeze(8), by whichever device over the image; what the filesystem below can share is shared (FICLONE), else only
-  // the data of the sources is copied, no hole. Each copy is populated under a name of its own
-  // (<destination>.copying-<8 hex digits>), synced, and renamed: whenever the process ends, a destination is whole or
-  // not there. Killed in between, some of several are there and others not: the caller removes those. A filesystem may
-  // be left frozen then, for Thaw.
+  // Copies all of one instant, all or none. Filesystems of theirs that are mounted are frozen together for it,
+  // fsfreeze(8), by whichever device over the image, and never for longer than kLongestFreeze
+  // (mounter/copy_instant.h). A block device in use is copied in a pause of its writer. What the filesystem below can
+  // share is shared (FICLONE), else only the data of the sources is copied, no hole. Each copy is populated under a
+  // name of its own (<destination>.copying-<8 hex digits>), synced, and renamed: whenever the process ends, a
+  // destination is whole or not there. Killed in between, some of several are there and others not: the caller removes
+  // those. A filesystem may be left frozen where the guard (mounter/thaw_guard.h) was killed, too: for Thaw.
   //
   // NOT_FOUND: no source, or no directory. ALREADY_EXISTS: a destination is there. RESOURCE_EXHAUSTED: no room.
   // ABORTED: a source is being worked on, or was thawed by somebody else meanwhile. FAILED_PRECONDITION: no copy is of
-  // one instant, since a source is in use as a writable block device, and what it lies on cannot share, or a second one
-  // is; a source is frozen already, or has hard links. INVALID_ARGUMENT: one source twice; fewer bytes than it has.
+  // one instant, since a block device is written to without a pause; a filesystem would stand still for too long; a
+  // source is frozen already, or has hard links. INVALID_ARGUMENT: one source twice; fewer bytes than it has.
   // UNAVAILABLE: it may have left some frozen, for Thaw; with any other answer nothing is frozen by it any more.
   virtual absl::Status Copy(const std::vector<ImageCopy>& copies) = 0;
 

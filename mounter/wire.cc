@@ -191,7 +191,7 @@ absl::StatusOr<Needs> From(const pb::NeedsRequest& message) {
 
 absl::StatusOr<AttachLoopRequest> From(const pb::AttachLoopRequest& message) {
   MOORING_RETURN_IF_ERROR(CheckTexts({&message.backing_file(), &message.label()}));
-  return AttachLoopRequest{message.backing_file(), message.label(), message.read_only()};
+  return AttachLoopRequest{message.backing_file(), message.label(), message.read_only(), message.held()};
 }
 
 absl::StatusOr<LoopInfo> From(const pb::LoopInfo& message) {
@@ -320,6 +320,7 @@ void To(const AttachLoopRequest& request, pb::AttachLoopRequest& message) {
   message.set_backing_file(request.backing_file);
   message.set_label(request.label);
   message.set_read_only(request.read_only);
+  message.set_held(request.held);
 }
 
 void To(const LoopInfo& info, pb::LoopInfo& message) {

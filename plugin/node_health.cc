@@ -63,6 +63,17 @@ absl::StatusOr<std::string> NodeVolumes::MountAilment(const VolumeUse& use) {
   return unused.empty() ? FullnessOf(usage) : unused;
 }
 
+absl::StatusOr<std::string> NodeVolumes::BlockTargetAilment(const VolumeUse& use) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(use.path));
+  const std::string owner = Owner(place);
+  if (!IsStrayNode(use, place, owner)) return "";
+  return fmt::format(
+      "the device at {} is {} and not this volume's any more, since its loop device was freed by somebody else: end "
+      "the "
+      "task that has it, unpublish it there, and publish it again",
+      Quote(use.path), owner.empty() ? "no volume's" : "volume " + owner + "'s");
+}
+
 // One mount of each volume tells for all of them: they share the filesystem. No locks: a call that hangs must not keep
 // a list from being made, nor the other way round.
 NodeVolumes::Ailments NodeVolumes::AilmentsOf(const std::vector<VolumeUse>& uses) {
@@ -70,15 +81,16 @@ NodeVolumes::Ailments NodeVolumes::AilmentsOf(const std::vector<VolumeUse>& uses
   std::set<std::string> asked;
   const auto end = Clock::now() + kPatienceWithAll;
   for (const VolumeUse& use : uses) {
-    if (use.access_type != AccessType::kMount || asked.contains(use.volume_id)) continue;
+    const bool is_mount = use.access_type == AccessType::kMount;
+    if (is_mount ? asked.contains(use.volume_id) : use.role != VolumeUse::Role::kTarget) continue;
     if (Clock::now() >= end) {
       ailments.try_emplace(use.volume_id, "its filesystem was not asked: others took too long to answer");
       continue;
     }
     const DeadlineScope patience(Clock::now() + kPatience);
-    const absl::StatusOr<std::string> ailment = MountAilment(use);
+    const absl::StatusOr<std::string> ailment = is_mount ? MountAilment(use) : BlockTargetAilment(use);
     if (absl::IsNotFound(ailment.status())) continue;
-    asked.insert(use.volume_id);
+    if (is_mount) asked.insert(use.volume_id);
     const std::string text = ailment.ok() ? *ailment : Message(ailment.status());
     if (!text.empty()) ailments[use.volume_id] = text;
   }

@@ -102,7 +102,8 @@ absl::Status NodeVolumes::BindPlanned(const PublishSpec& spec, const NodeVolume&
   // A read-only bind of a device node stops nobody from writing: the device itself has to be read-only.
   MOORING_ASSIGN_OR_RETURN(const LoopInfo stacked, mounter_.AttachLoop({.backing_file = plan.bind.source,
                                                                         .label = ReadOnlyLabelFor(spec.volume_id),
-                                                                        .read_only = true}));
+                                                                        .read_only = true,
+                                                                        .held = true}));
   if (volume.tuning.read_ahead_bytes != 0) MOORING_RETURN_IF_ERROR(TuneDevice(volume, stacked));
   BindRequest bind = plan.bind;
   bind.source = stacked.device;
@@ -224,6 +225,14 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec&
   return Plan{request, known ? known->options : options};
 }
 
+// Somebody's `losetup -d` marks a device that is held to go with its last user: it is to stay.
+absl::Status NodeVolumes::HoldAgain(const NodeVolume& volume, const LoopInfo& loop) {
+  if (!loop.auto_clear) return absl::OkStatus();
+  return Unexpected(
+      mounter_.AttachLoop({.backing_file = volume.path, .label = loop.label, .read_only = loop.read_only, .held = true})
+          .status());
+}
+
 // The volume's loop device, or the device that it is. Staged means: a record says so, or the device is there though the
 // records were lost.
 absl::StatusOr<std::string> NodeVolumes::StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
@@ -233,7 +242,10 @@ absl::StatusOr<std::string> NodeVolumes::StagedDevice(const PublishSpec& spec, c
   }
   if (staged && !staged->device.empty()) {
     MOORING_ASSIGN_OR_RETURN(const PathInfo device, mounter_.Find(staged->device));
-    if (device.loop && device.loop->label == LabelFor(spec.volume_id)) return device.loop->device;
+    if (device.loop && device.loop->label == LabelFor(spec.volume_id)) {
+      MOORING_RETURN_IF_ERROR(HoldAgain(volume, *device.loop));
+      return device.loop->device;
+    }
   }
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
   const bool on_record = std::any_of(uses.begin(), uses.end(), [](const VolumeUse& use) {

@@ -90,6 +90,7 @@ absl::Status NodeVolumes::Reconcile() {
   MOORING_ASSIGN_OR_RETURN(listing.loops, mounter_.FindLoops(""));
   listing.devices = source_.KnownDevices();
   MOORING_RETURN_IF_ERROR(DropStale(listing));
+  MOORING_RETURN_IF_ERROR(HoldBlockDevices(listing));
   const auto& [mounts, loops, devices] = listing;
   std::map<std::string, Found> volumes;
   for (const LoopInfo& loop : loops) {
@@ -107,6 +108,43 @@ absl::Status NodeVolumes::Reconcile() {
     }
   }
   return makes_staging_ ? UnstageAllUnused() : absl::OkStatus();
+}
+
+// The processes that hold block volumes' devices open may have ended since, as all of a container do.
+absl::Status NodeVolumes::HoldBlockDevices(const Listing& listing) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
+  std::set<std::string> volumes;
+  for (const VolumeUse& use : uses) {
+    if (use.access_type == AccessType::kBlock) volumes.insert(use.volume_id);
+  }
+  for (const std::string& volume_id : volumes) {
+    const DeadlineScope patience(Clock::now() + kPatience);
+    if (const absl::Status held = HoldDevicesOf(volume_id, listing.loops); !held.ok()) {
+      log::Warning("the loop device of a block volume is not held open: do not detach it, not even with losetup -D",
+                   {{"volume", volume_id}, {"cause", Message(held)}});
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Its own device, and the read-only one on that. AttachLoop finds those that there are.
+absl::Status NodeVolumes::HoldDevicesOf(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
+  const auto hold = volume_locks_.Acquire(volume_id, "volume", Clock::now());
+  if (!hold.ok()) return absl::OkStatus();  // another process is at work on it
+  for (const std::string& label : {LabelFor(volume_id), ReadOnlyLabelFor(volume_id)}) {
+    for (const LoopInfo& loop : loops) {
+      if (loop.label != label || loop.mounted) continue;
+      MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(volume_id));
+      std::string file = volume.path;
+      for (const LoopInfo& lower : loops) {
+        if (loop.backing_rdev != 0 && lower.device_number == loop.backing_rdev) file = lower.device;
+      }
+      const auto attached =
+          mounter_.AttachLoop({.backing_file = file, .label = label, .read_only = loop.read_only, .held = true});
+      MOORING_RETURN_IF_ERROR(attached.status());
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status NodeVolumes::UnstageAllUnused() {
@@ -157,6 +195,11 @@ absl::Status NodeVolumes::DropIfStale(const VolumeUse& use) {
   if (now != use) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
   if (live) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::string stray, BlockTargetAilment(use));
+  if (!stray.empty()) {
+    log::Error("a task has a device that is not its volume's", {{"volume", use.volume_id}, {"cause", stray}});
+    return absl::OkStatus();
+  }
   log::Info("forgetting a use whose mount is gone", {{"volume", use.volume_id}, {"path", use.path}});
   return Forget(use.path);
 }
@@ -191,6 +234,8 @@ absl::Status NodeVolumes::Adopt(const std::vector<VolumeUse>& found) {
   for (const VolumeUse& use : found) {
     MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
     if (!live) continue;
+    MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(use.path));
+    if (known) continue;  // another volume's target, of which the device is this one's by now
     log::Info("adopting a mount without a record", {{"volume", use.volume_id}, {"path", use.path}});
     MOORING_RETURN_IF_ERROR(Record(use));
   }

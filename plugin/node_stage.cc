@@ -327,8 +327,8 @@ absl::Status NodeVolumes::StageBlock(const StageSpec& spec, const NodeVolume& vo
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> before, store_.Get(spec.staging_path));
   VolumeUse use = StagedUse(spec);
   MOORING_RETURN_IF_ERROR(store_.Put(use));
-  const absl::StatusOr<LoopInfo> loop =
-      mounter_.AttachLoop({.backing_file = volume.path, .label = LabelFor(volume.id), .read_only = false});
+  const absl::StatusOr<LoopInfo> loop = mounter_.AttachLoop(
+      {.backing_file = volume.path, .label = LabelFor(volume.id), .read_only = false, .held = true});
   use.device = loop.ok() ? loop->device : "";
   use.done = true;
   absl::Status staged = loop.ok() ? store_.Put(use) : Unexpected(loop.status());

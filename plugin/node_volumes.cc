@@ -47,6 +47,11 @@ std::string NameBelow(const std::vector<MountInfo>& mounts) {
 
 }  // namespace
 
+bool IsStrayNode(const VolumeUse& use, const PathInfo& place, const std::string& owner) {
+  return use.role == VolumeUse::Role::kTarget && use.access_type == AccessType::kBlock && place.mount &&
+         place.kind == PathInfo::Kind::kBlockDevice && owner != use.volume_id;
+}
+
 bool HasPropagation(const MountInfo& info, Propagation propagation) {
   switch (propagation) {
     case Propagation::kInherit:
@@ -102,6 +107,7 @@ absl::StatusOr<NodeVolumes::Ending> NodeVolumes::AcquireToEnd(const std::string&
     MOORING_ASSIGN_OR_RETURN(PathInfo place, mounter_.Find(path));
     MOORING_ASSIGN_OR_RETURN(std::optional<VolumeUse> known, store_.Get(path));
     std::string owner = place.mount ? Owner(place) : known ? known->volume_id : "";
+    if (known && IsStrayNode(*known, place, owner)) owner = known->volume_id;  // to be unmounted all the same
     if (owner.empty() || owner == locked) {
       return Ending{std::move(hold), std::move(place), std::move(known), std::move(owner)};
     }
@@ -124,6 +130,8 @@ absl::Status NodeVolumes::CheckOwner(const std::string& volume_id, const std::st
 
 absl::Status NodeVolumes::CheckMount(const std::string& volume_id, const std::string& path, const PathInfo& info) {
   const std::string owner = Owner(info);
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(path));
+  if (known && known->volume_id == volume_id && IsStrayNode(*known, info, owner)) return absl::OkStatus();
   if (!owner.empty()) return CheckOwner(volume_id, path, owner);
   return FailedPrecondition(
       fmt::format("{} is a mount ({} on device {}:{}) that is no volume of this driver: it is left alone", Quote(path),
@@ -222,7 +230,8 @@ absl::Status NodeVolumes::ReleaseDevices(const std::string& volume_id, const std
   });
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, mounter_.FindLoops(""));
   MOORING_RETURN_IF_ERROR(CheckNoneHangs(volume_id, loops));  // of one that hangs it cannot be said whether it is to go
-  std::erase_if(loops, [&](const LoopInfo& loop) { return OwnerOf(loop) != volume_id || loop.auto_clear; });
+  std::erase_if(loops,
+                [&](const LoopInfo& loop) { return OwnerOf(loop) != volume_id || (loop.auto_clear && loop.mounted); });
   const bool stacked = std::any_of(loops.begin(), loops.end(),
                                    [&](const LoopInfo& loop) { return loop.label == ReadOnlyLabelFor(volume_id); });
   if (loops.empty() || (needed && !stacked)) return absl::OkStatus();

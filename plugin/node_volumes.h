@@ -7,7 +7,8 @@
 //
 // For a filesystem the loop device belongs to the mounts: it is made with the first and goes with the last
 // (LO_FLAGS_AUTOCLEAR), in whatever order they end. For a block volume nothing in the kernel holds the device while it
-// is only bound somewhere, so it is made by the first Stage and detached with the last staging path and target. A
+// is only bound somewhere, so it is made by the first Stage, held open by a process (mounter/device_holder.h), and
+// detached with the last staging path and target. A
 // read-only block target is bound from a second, read-only loop device stacked on the first: the file itself never has
 // two.
 //
@@ -192,6 +193,7 @@ class NodeVolumes {
   absl::Status BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan);
   Propagation PropagationFor(const PublishSpec& spec) const { return spec.propagation.value_or(propagation_); }
   absl::Status CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const;
+  absl::Status HoldAgain(const NodeVolume& volume, const LoopInfo& loop);
 
   // node_grow.cc
   absl::Status GrowUnmounted(const NodeVolume& volume, const std::string& fs_type);
@@ -229,6 +231,7 @@ class NodeVolumes {
   // node_health.cc
   std::string ImageAilment(const std::string& volume_id, std::uint64_t device_bytes);
   absl::StatusOr<std::string> MountAilment(const VolumeUse& use);
+  absl::StatusOr<std::string> BlockTargetAilment(const VolumeUse& use);
   Ailments AilmentsOf(const std::vector<VolumeUse>& uses);
 
   // node_reconcile.cc
@@ -238,6 +241,8 @@ class NodeVolumes {
     std::vector<KnownDevice> devices;
   };
   absl::Status DropStale(const Listing& listing);
+  absl::Status HoldBlockDevices(const Listing& listing);
+  absl::Status HoldDevicesOf(const std::string& volume_id, const std::vector<LoopInfo>& loops);
   absl::Status DropIfStale(const VolumeUse& use);
   absl::Status Follow(VolumeUse use, const MountInfo& mount);
   struct Found {
@@ -268,6 +273,10 @@ VolumeUse StagedUse(const StageSpec& spec);  // not done
 
 // The options by which a volume of memory is mounted, and changed.
 std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes);
+
+// Whether a block target is a device node that is its volume's no more, but that of `owner`, or nobody's: its loop
+// device was freed by somebody else.
+bool IsStrayNode(const VolumeUse& use, const PathInfo& place, const std::string& owner);
 
 // Whether a mount has this propagation still. A slave may have lost whom it received from, or never had anybody.
 bool HasPropagation(const MountInfo& info, Propagation propagation);

@@ -15,6 +15,7 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "cli/doctor/container.h"
+#include "cli/doctor/frozen.h"
 #include "cli/doctor/health.h"
 #include "cli/doctor/loops.h"
 #include "cli/doctor/subject.h"
@@ -175,6 +176,7 @@ class Examiner {
       leaked = mounts.ok() ? FindLeakedLoops(loops, *mounts, volumes_) : Findings();
     }
     Append(result_.findings, std::move(leaked));
+    Append(result_.findings, FindFrozen(loops, result_.graph));
     result_.checked.push_back(Counted(loops.size(), "loop device", "loop devices"));
   }
 
@@ -187,6 +189,7 @@ class Examiner {
       for (std::string& path : PathsOf(loop, here())) paths.push_back(std::move(path));
     }
     for (const std::string& path : paths) MOORING_RETURN_IF_ERROR(CheckPath(path, false));
+    Append(result_.findings, FindFrozen(loops, result_.graph));
     result_.checked.push_back(fmt::format("volume {}", Quote(id)));
     return paths.empty() ? ExplainUnmounted(id, image, loops) : absl::OkStatus();
   }

@@ -1,0 +1,83 @@
+#include "mounter/device_holder.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/directory.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+#include "mounter/loop_device.h"
+#include "mounter/side_process.h"
+
+namespace mooring {
+namespace {
+
+// 0: not the name of a process.
+pid_t ProcessIn(const std::string& name) {
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+  return error == std::errc() && end == name.data() + name.size() ? pid : 0;
+}
+
+bool IsHolder(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/comm");
+  std::string name;
+  return std::getline(file, name) && name == kHolderName;
+}
+
+// False as well where it has ended meanwhile.
+bool HasOpen(const std::string& process, dev_t device) {
+  const std::string directory = "/proc/" + process + "/fd";
+  const absl::StatusOr<std::vector<std::string>> names = EntriesOf(directory);
+  if (!names.ok()) return false;
+  return std::any_of(names->begin(), names->end(), [&](const std::string& name) {
+    struct stat status = {};
+    return ::stat((directory + "/" + name).c_str(), &status) == 0 && S_ISBLK(status.st_mode) &&
+           status.st_rdev == device;
+  });
+}
+
+int HoldForEver() {
+  for (;;) ::poll(nullptr, 0, -1);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<pid_t>> HoldersOf(dev_t device) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf("/proc"));
+  std::vector<pid_t> holders;
+  for (const std::string& name : names) {
+    const pid_t pid = ProcessIn(name);
+    if (pid > 0 && IsHolder(name) && HasOpen(name, device)) holders.push_back(pid);
+  }
+  return holders;
+}
+
+absl::Status HoldDevice(const LoopInfo& loop) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
+  if (!fd.ok()) return Aborted(fmt::format("{} was detached at this moment: call again", loop.device));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<pid_t> holders, HoldersOf(loop.device_number));
+  if (!holders.empty()) return absl::OkStatus();
+  return StartSideProcess({.name = std::string(kHolderName), .kept = {fd.get()}}, HoldForEver).status();
+}
+
+absl::Status ReleaseDevice(dev_t device) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<pid_t> holders, HoldersOf(device));
+  for (const pid_t pid : holders) {
+    if (EndSideProcess(pid)) continue;
+    return Unavailable(fmt::format("process {} holds the loop device {}:{} open and does not end: call again", pid,
+                                   major(device), minor(device)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mooring
