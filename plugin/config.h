@@ -41,7 +41,7 @@ struct Config {
   std::vector<PoolConfig> pools;               // the default one among them; FindPools has seen them
   Mode mode = Mode::kMonolith;
   MounterKind mounter = MounterKind::kHelper;
-  RunAs user;                                    // what the plugin works as once the helper runs
+  RunAs user;                                                // what the plugin works as once the helper runs
   std::vector<std::string> mount_roots = UsualMountRoots();  // staging paths and targets lie below one of them
   SharedRoots shared_roots = SharedRoots::kAuto;
   std::string driver_name = "mooring.csi";
