@@ -77,7 +77,7 @@ class ManagerRequestsTest : public testing::Test {
 };
 
 TEST_F(ManagerRequestsTest, RunsAProgramWithItsWordsAsAShellSplitsThem) {
-  Answer<v1::RunPluginReply>("done { name: 'p' }");
+  Answer<v1::RunPluginReply>("done { name: 'p' nodes { healthy: 1 expected: 1 } }");
   Do({"plugin", "run", "p", "--exec", R"(mooring-plugin --state-dir '/var/lib/a b' "\"q\"" c\ d)", "--start-timeout",
       "7", "--", "--more"});
   ExpectSent<v1::RunPluginRequest>(
@@ -86,7 +86,7 @@ TEST_F(ManagerRequestsTest, RunsAProgramWithItsWordsAsAShellSplitsThem) {
 }
 
 TEST_F(ManagerRequestsTest, RunsAnImage) {
-  Answer<v1::RunPluginReply>("done { name: 'p' }");
+  Answer<v1::RunPluginReply>("done { name: 'p' nodes { healthy: 1 expected: 1 } }");
   Do({"plugin", "run", "p", "--image", "csi:1", "--engine", "/run/podman.sock", "--env", "A=b", "--env-file",
       File("TOKEN=x=y\n"), "--declared-by", "unit", "--no-wait", "--", "--nodeid", "n"});
   ExpectSent<v1::RunPluginRequest>(
@@ -96,7 +96,7 @@ TEST_F(ManagerRequestsTest, RunsAnImage) {
 }
 
 TEST_F(ManagerRequestsTest, BindsPathsOfTheHostIntoAContainer) {
-  Answer<v1::RunPluginReply>("done { name: 'p' }");
+  Answer<v1::RunPluginReply>("done { name: 'p' nodes { healthy: 1 expected: 1 } }");
   Do({"plugin", "run", "p", "--image", "csi:1", "--bind", "/srv/a b:/state", "--bind", "/etc/ceph:/etc/ceph:ro",
       "--bind", "/:/host:rw,rslave", "--bind", "/a:/b:ro,rslave"});
   ExpectSent<v1::RunPluginRequest>(
@@ -118,7 +118,23 @@ TEST_F(ManagerRequestsTest, RunTakesAProgramOrAnImage) {
   ExpectUsage({"plugin", "run", "p", "--exec", "a 'b"}, "--exec: a ' is not closed");
 }
 
+TEST_F(ManagerRequestsTest, WhoWaitsForAPluginIsToldItsHealthByTheExitStatus) {
+  Answer<v1::RunPluginReply>("done { name: 'p' nodes { expected: 1 } }");
+  Answer<v1::RegisterPluginResponse>(
+      "plugin { name: 'p' nodes { healthy: 1 expected: 1 } controllers { expected: 1 } }");
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"plugin", "run", "p", "--exec", "x"},
+                                                {"plugin", "register", "--endpoint", "/run/s"}}) {
+    const Result waited = Run(words);
+    EXPECT_EQ(waited.status, kExitFailed) << waited.err;
+    EXPECT_THAT(waited.out, HasSubstr("unhealthy"));
+    std::vector<std::string> hasty = words;
+    hasty.emplace_back("--no-wait");
+    EXPECT_EQ(Run(hasty).status, kExitOk);
+  }
+}
+
 TEST_F(ManagerRequestsTest, RegistersStopsAndListsPlugins) {
+  Answer<v1::RegisterPluginResponse>("plugin { name: 'p' nodes { healthy: 1 expected: 1 } }");
   Do({"plugin", "register", "--endpoint", "/run/csi.sock"});
   ExpectSent<v1::RegisterPluginRequest>(R"(endpoint: "unix:///run/csi.sock" declared_by: "cli" wait: true)");
   Do({"plugin", "register", "p", "--endpoint", "unix:///run/csi.sock", "--no-wait"});
