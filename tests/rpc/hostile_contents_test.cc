@@ -1,5 +1,6 @@
 // A tenant writes a filesystem to a block volume, and the volume is then asked for as a filesystem: from an image and
 // from a device, itself and through a snapshot. And a volume for block access only, which is never mounted.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/unique_fd.h"
 #include "tests/rpc/rpc_test.h"
 
 namespace mooring::testing {
@@ -24,6 +26,7 @@ class HostileContents : public RpcTest {
                                        const Parameters& parameters = {}) {
     csi::v1::CreateVolumeRequest request;
     request.set_name(name);
+    request.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
     for (const VolumeCapability& capability : capabilities) *request.add_volume_capabilities() = capability;
     for (const auto& [key, value] : parameters) (*request.mutable_parameters())[key] = value;
     return request;
@@ -51,6 +54,10 @@ class HostileContents : public RpcTest {
     const auto made = driver().Send(request);
     EXPECT_OK(made);
     return made->snapshot().snapshot_id();
+  }
+  void ExpectNotStaged(const std::string& id, const std::string& piece) {
+    const std::string staging = Staging(id);
+    ExpectRefused([&] { return driver().Stage(id, staging, Mount()); }, Code::kFailedPrecondition, piece);
   }
   void DeleteSnapshot(const std::string& id) {
     csi::v1::DeleteSnapshotRequest request;
@@ -122,7 +129,7 @@ TEST_P(HostileContentsOf, AnImageThatWouldDirectTheHostIsNotStaged) {
        }) {
     WriteRaw(id, kMake + craft.command);
     const auto before = std::chrono::steady_clock::now();
-    ExpectRefused([&] { return driver().Stage(id, Staging(id), Mount()); }, Code::kFailedPrecondition, craft.piece);
+    ExpectNotStaged(id, craft.piece);
     EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(30)) << "no image decides how long";
   }
 }
@@ -146,8 +153,7 @@ TEST_F(HostileContents, ASnapshotOfSuchAnImageIsMadeAndItsCopyIsNot) {
                   "s_mount_opts = 'noload'");
     const std::string copy =
         IdOf(CopyOf("raw copy of " + source, source, Block(), {{"allowVolumeModeConversion", "true"}}));
-    ExpectRefused([&] { return driver().Stage(copy, Staging(copy), Mount()); }, Code::kFailedPrecondition,
-                  "s_mount_opts = 'noload'");
+    ExpectNotStaged(copy, "s_mount_opts = 'noload'");
   }
   DeleteSnapshot(snapshot);
 }
@@ -156,15 +162,30 @@ TEST_F(HostileContents, SuchAnImageIsNotGrown) {
   const std::string id = IdOf(Request("v", {Mount("ext4"), Block()}));
   WriteRaw(id, kMake + "tune2fs -O mmp {0} >/dev/null 2>&1");
   ASSERT_OK(driver().Grow(id, 2048 * kMiB));
-  ExpectRefused([&] { return driver().Stage(id, Staging(id), Mount()); }, Code::kFailedPrecondition, "(mmp)");
+  ExpectNotStaged(id, "(mmp)");
+}
+
+// Else the task could change under the mounted filesystem what was judged before.
+TEST_F(HostileContents, AVolumeThatATaskStillHoldsOpenIsNotMounted) {
+  const std::string id = IdOf(Request("v", {Mount("ext4"), Block()}));
+  const std::string target = Target("raw", id), raw = Staging(id, "raw");
+  ASSERT_OK(driver().Stage(id, raw, Block()));
+  ASSERT_OK(driver().Publish(id, raw, target, Block()));
+  UniqueFd task(::open(LoopsHere().at(0).device.c_str(), O_RDWR | O_CLOEXEC));  // by a node of the container's own
+  ASSERT_TRUE(task.ok());
+  ASSERT_OK(driver().Unpublish(id, target));
+  static_cast<void>(driver().Unstage(id, raw));
+  ExpectNotStaged(id, "in use as a block device");
+  task.reset();
+  ASSERT_OK(driver().Unstage(id, raw));
+  EXPECT_OK(driver().Stage(id, Staging(id), Mount()));
 }
 
 class BlockOnly : public HostileContents {
  protected:
   const Parameters kAllow = {{"allowVolumeModeConversion", "true"}};
   void ExpectNeverMounted(const std::string& id) {
-    ExpectRefused([&] { return driver().Stage(id, Staging(id), Mount()); }, Code::kFailedPrecondition,
-                  "was made for block access only");
+    ExpectNotStaged(id, "was made for block access only");
     EXPECT_OK(driver().Attach(id, kNode, Mount())) << "as Docker Swarm does, which then stages it as a block device";
     EXPECT_OK(driver().Detach(id, kNode));
     csi::v1::ValidateVolumeCapabilitiesRequest validate;
@@ -181,7 +202,8 @@ TEST_F(BlockOnly, AVolumeIsNeverMounted) {
   const std::string id = IdOf(Request("v", {Block()}));
   ExpectNeverMounted(id);
   ASSERT_OK(driver().Stage(id, Staging(id), Block()));
-  ExpectRefused([&] { return driver().Publish(id, Staging(id), Target("a"), Mount()); }, Code::kFailedPrecondition,
+  const std::string target = Target("a");
+  ExpectRefused([&] { return driver().Publish(id, Staging(id), target, Mount()); }, Code::kFailedPrecondition,
                 "was made for block access only");
   ASSERT_OK(driver().Unstage(id, Staging(id)));
   Restart(SIGKILL);
