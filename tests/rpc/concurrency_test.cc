@@ -149,6 +149,7 @@ TEST_F(Concurrency, TwentyIdenticalCallsOfEachKind) {
     ExpectAllOk(AtOnce(20, [&](int) { return driver().NodeExpand(id, rw); }));
     ExpectAllOk(AtOnce(20, [&](int i) { return driver().Unpublish(id, i % 2 == 0 ? rw : ro); }));
     ExpectAllOk(AtOnce(20, [&](int) { return driver().Unstage(id, staging); }));
+    ExpectAllOk(AtOnce(20, [&](int) { return driver().Detach(id, kNode); }));
     ExpectAllOk(AtOnce(2, [&](int) { return driver().Delete(id); }));
     EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
   }

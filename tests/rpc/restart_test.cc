@@ -131,6 +131,7 @@ TEST_P(LifeUndone, FromWhereverItStood) {
   UnpublishReadOnly();
   UnpublishWritable();
   Unstage();
+  Detach();
   Delete();
 }
 
