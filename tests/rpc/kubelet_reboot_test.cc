@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "tests/rpc/kubelet_paths.h"
+#include "tests/support/holders.h"
 
 namespace mooring::testing {
 namespace {
@@ -27,7 +28,10 @@ class KubeletReboot : public KubeletTest, public ::testing::WithParamInterface<b
     for (const MountLine& line : mounts) ASSERT_EQ(::umount(line.target.c_str()), 0) << line.target;
     std::vector<LoopLine> loops = LoopsHere();
     std::reverse(loops.begin(), loops.end());
-    for (const LoopLine& loop : loops) Shell("losetup -d " + loop.device + " 2>/dev/null");
+    for (const LoopLine& loop : loops) {
+      KillHolders(loop.device);
+      Shell("losetup -d " + loop.device + " 2>/dev/null");
+    }
     ASSERT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
     Rows(state_dir() + "/node.db", "UPDATE boot SET id = 'another'");
     ASSERT_TRUE(fs::exists(rw_)) << "the target of last time stands";
