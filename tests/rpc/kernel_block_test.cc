@@ -84,9 +84,9 @@ TEST_F(KernelBlock, ADeviceWhoseHolderEndedIsHeldAgainByTheNextStart) {
   const std::string device = LoopsHere().at(0).device;
   ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kBlock, true));
   ASSERT_EQ(LoopsHere().size(), 2U);
-  for (const LoopLine& loop : LoopsHere()) KillHolders(loop.device);
+  KillHolders(device);
   Restart(SIGKILL);
-  for (const LoopLine& loop : LoopsHere()) EXPECT_EQ(HoldersOfDevice(loop.device).size(), 1U) << loop.device;
+  EXPECT_EQ(HoldersOfDevice(device).size(), 1U);
   EXPECT_OK(driver().Unpublish(id, Target("ro")));
   EXPECT_OK(driver().Unstage(id, Staging(id)));
   EXPECT_TRUE(HoldersOfDevice(device).empty());
