@@ -99,11 +99,11 @@ absl::Status NodeVolumes::CheckMayBeShared(const PublishSpec& spec, const BindRe
 
 absl::Status NodeVolumes::BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan) {
   if (spec.capability.access_type == AccessType::kMount || !plan.bind.flags.read_only) return mounter_.Bind(plan.bind);
-  // A read-only bind of a device node stops nobody from writing: the device itself has to be read-only.
+  // A read-only bind of a device node stops nobody from writing: the device itself has to be read-only. It is not held
+  // open: who reads it again would read what the kernel remembers, and not what was written below it since.
   MOORING_ASSIGN_OR_RETURN(const LoopInfo stacked, mounter_.AttachLoop({.backing_file = plan.bind.source,
                                                                         .label = ReadOnlyLabelFor(spec.volume_id),
-                                                                        .read_only = true,
-                                                                        .held = true}));
+                                                                        .read_only = true}));
   if (volume.tuning.read_ahead_bytes != 0) MOORING_RETURN_IF_ERROR(TuneDevice(volume, stacked));
   BindRequest bind = plan.bind;
   bind.source = stacked.device;

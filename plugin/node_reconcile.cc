@@ -127,22 +127,15 @@ absl::Status NodeVolumes::HoldBlockDevices(const Listing& listing) {
   return absl::OkStatus();
 }
 
-// Its own device, and the read-only one on that. AttachLoop finds those that there are.
+// AttachLoop finds the device that there is.
 absl::Status NodeVolumes::HoldDevicesOf(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
   const auto hold = volume_locks_.Acquire(volume_id, "volume", Clock::now());
   if (!hold.ok()) return absl::OkStatus();  // another process is at work on it
-  for (const std::string& label : {LabelFor(volume_id), ReadOnlyLabelFor(volume_id)}) {
-    for (const LoopInfo& loop : loops) {
-      if (loop.label != label || loop.mounted) continue;
-      MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(volume_id));
-      std::string file = volume.path;
-      for (const LoopInfo& lower : loops) {
-        if (loop.backing_rdev != 0 && lower.device_number == loop.backing_rdev) file = lower.device;
-      }
-      const auto attached =
-          mounter_.AttachLoop({.backing_file = file, .label = label, .read_only = loop.read_only, .held = true});
-      MOORING_RETURN_IF_ERROR(attached.status());
-    }
+  for (const LoopInfo& loop : loops) {
+    if (loop.label != LabelFor(volume_id) || loop.mounted) continue;
+    MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(volume_id));
+    const AttachLoopRequest request = {.backing_file = volume.path, .label = loop.label, .held = true};
+    MOORING_RETURN_IF_ERROR(mounter_.AttachLoop(request).status());
   }
   return absl::OkStatus();
 }

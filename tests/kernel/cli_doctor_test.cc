@@ -63,6 +63,37 @@ TEST_F(CliDoctorTest, NothingWrongIsSaidWithWhatWasLookedAtAndTheTree) {
   EXPECT_THAT(Doctor("--json srv/v" + AsSeenBy(task)).out, HasSubstr("\"slaves\":[{\"namespace\":"));
 }
 
+TEST_F(CliDoctorTest, FrozenFilesystemIsNamedAndThawedByTheCommand) {
+  const MountRequest request = MountOf(Ext4Image("v.img"), Path("at"), "ext4");
+  MountRequest labelled = request;
+  labelled.label = "mooring:vol-x";
+  ASSERT_OK(mounter_.Mount(labelled));
+  EXPECT_THAT(Doctor("").out, Not(HasSubstr("frozen-filesystem")));
+  ASSERT_EQ(Tool("fsfreeze -f " + Path("at")), 0);
+  const Ran found = Doctor("");
+  EXPECT_EQ(found.status, kFindings);
+  EXPECT_THAT(found.out, HasSubstr("problem (frozen-filesystem): the filesystem of '" + Path("v.img") + "'"));
+  EXPECT_EQ(Tool("fsfreeze -u " + Path("at")), 0);
+  EXPECT_THAT(found.out, HasSubstr("# fsfreeze -u " + Path("at") + "\n"));
+  EXPECT_THAT(Doctor("").out, Not(HasSubstr("frozen-filesystem")));
+}
+
+// An xfs does not tell, but who waits in it does.
+TEST_F(CliDoctorTest, AWriterThatWaitsNamesTheFrozenXfs) {
+  MountRequest request = MountOf(XfsImage("v.img"), Path("at"), "xfs");
+  request.label = "mooring:vol-x";
+  ASSERT_OK(mounter_.Mount(request));
+  ASSERT_EQ(Tool("fsfreeze -f " + Path("at")), 0);
+  std::thread writer([this] { Tool("cd " + Path("at") + " && touch file"); });
+  std::string out;
+  EXPECT_TRUE(Eventually([&] {
+    out = Doctor("").out;
+    return out.find("(frozen-filesystem)") != std::string::npos;
+  })) << out;
+  EXPECT_EQ(Tool("fsfreeze -u " + Path("at")), 0);
+  writer.join();
+}
+
 TEST_F(CliDoctorTest, DirectoryThatIsNotShared) {
   PrivateMount("srv");
   const Ran ran = Doctor("srv/v");

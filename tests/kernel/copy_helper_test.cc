@@ -1,4 +1,5 @@
 // Copies through the helper: what it refuses, and that nothing stays frozen when it ends in the middle of one.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -6,8 +7,10 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <sstream>
 #include <thread>
 
+#include "base/unique_fd.h"
 #include "tests/kernel/helper_test.h"
 
 namespace mooring::testing {
@@ -25,18 +28,41 @@ void FillLargely(const std::string& place) {
   ASSERT_EQ(Run(fmt::format("head -c 900M /dev/zero | tr '\\0' x > {0}/data && sync -f {0}", place)), 0);
 }
 
-// Its data is being written, so the source is frozen.
-bool CopyIsUnderWay(const std::string& directory) {
-  for (const std::string& name : Entries(directory)) {
-    if (name.find(".copying-") != std::string::npos && StatOf(directory + "/" + name).st_blocks > 2048) return true;
-  }
-  return false;
+// The kernel takes needs_recovery off a journal that is flushed: of an ext4 that is mounted writable, a frozen one.
+bool IsFrozen(const std::string& device) {
+  const UniqueFd fd(::open(device.c_str(), O_RDONLY | O_CLOEXEC));
+  constexpr off_t kIncompatible = 1024 + 0x60;
+  constexpr std::uint32_t kNeedsRecovery = 0x4;
+  std::uint32_t features = kNeedsRecovery;
+  EXPECT_EQ(::pread(fd.get(), &features, sizeof(features), kIncompatible), 4);
+  return (features & kNeedsRecovery) == 0;
 }
 
-void AwaitCopyUnderWay(const std::string& directory) {
-  for (int left = 5000; left > 0 && !CopyIsUnderWay(directory); --left) ::usleep(1000);
-  ASSERT_TRUE(CopyIsUnderWay(directory));
+::testing::AssertionResult EventuallyFrozen(const std::string& image) {
+  const std::string device = LoopsOver(image).at(0).device;
+  for (int left = 60000; left > 0; --left) {
+    if (IsFrozen(device)) return ::testing::AssertionSuccess();
+    ::usleep(200);
+  }
+  return ::testing::AssertionFailure() << device << " was not frozen at any moment that was looked at";
 }
+
+// A write that waits for a thaw cannot be interrupted: hence in a process of its own.
+::testing::AssertionResult WritableWithinASecond(const std::string& directory) {
+  const int status = Run("timeout 1 touch " + directory + "/written-after");
+  return status == 0 ? ::testing::AssertionSuccess() : ::testing::AssertionFailure() << "still frozen";
+}
+
+std::vector<pid_t> TreeOf(pid_t root) {
+  std::vector<pid_t> tree = {root};
+  for (std::size_t at = 0; at < tree.size(); ++at) {
+    std::istringstream children(ReadFile(fmt::format("/proc/{0}/task/{0}/children", tree[at])));
+    for (pid_t child = 0; children >> child;) tree.push_back(child);
+  }
+  return tree;
+}
+
+std::string NameOf(pid_t pid) { return ReadFile(fmt::format("/proc/{}/comm", pid)); }
 
 class CopyHelperTest : public HelperTest {};
 TEST_F(CopyHelperTest, NothingButVolumesIsCopiedAndOnlyBesideThem) {
@@ -63,19 +89,18 @@ TEST_F(CopyHelperTest, NothingButVolumesIsCopiedAndOnlyBesideThem) {
   EXPECT_THAT(Entries(Path("outside")), UnorderedElementsAre("disk.img"));
 }
 
-TEST_F(CopyHelperTest, KilledWhileFrozenIsThawedByThaw) {
+TEST_F(CopyHelperTest, KilledWhileFrozenTheGuardThaws) {
   Ext4Image("volumes/a.img", 2048 * kMiB);
   ASSERT_OK(helper().Mount(MountOfImage("a.img", "staged")));
   FillLargely(Target("staged"));
   std::thread copy([this] {
     EXPECT_THAT(helper().Copy({CopyOf(Image("a.img"), Image("b.img"))}), FailsWith(StatusCode::kUnavailable, "copy"));
   });
-  AwaitCopyUnderWay(Path("volumes"));
+  EXPECT_TRUE(EventuallyFrozen(Image("a.img")));
   KillHelper();
+  EXPECT_TRUE(WritableWithinASecond(Target("staged")));
   copy.join();
-  EXPECT_NE(Tool("fsfreeze -f " + Target("staged")), 0) << "it was to be frozen still";
-  ASSERT_OK(helper().Thaw(Image("a.img")));
-  EXPECT_EQ(TryWrite(Target("staged/file"), "text"), 0);
+  EXPECT_OK(helper().Thaw(Image("a.img")));
   EXPECT_FALSE(Exists(Image("b.img")));
   EXPECT_OK(helper().Unmount(UnmountOf(Target("staged"))));
   EXPECT_TRUE(NoLoopOver(Image("a.img")));
@@ -84,9 +109,10 @@ TEST_F(CopyHelperTest, KilledWhileFrozenIsThawedByThaw) {
 class CopyOrphanTest : public HelperProcessTest {
  protected:
   // As a plugin does, and it does not live to see the end.
-  pid_t StartPluginThatCopies() {
+  pid_t StartPluginThatCopies(const std::string& cgroup = "") {
     const pid_t child = ::fork();
     if (child != 0) return child;
+    if (!cgroup.empty()) TryWrite(cgroup, "0");
     absl::StatusOr<Keeper> keeper = StartKeeper();
     auto helper = HelperMounter::Start(*std::move(keeper));
     (*helper)->Copy({CopyOf(Image("a.img"), Image("b.img"))}).IgnoreError();
@@ -99,14 +125,47 @@ TEST_F(CopyOrphanTest, HelperThatEndsWithItsPluginLeavesNothingFrozen) {
   ASSERT_OK(mounter_.Mount(MountOfImage("a.img", "staged")));
   FillLargely(Target("staged"));
   const pid_t plugin = StartPluginThatCopies();
-  AwaitCopyUnderWay(Path("volumes"));
+  EXPECT_TRUE(EventuallyFrozen(Image("a.img")));
   ::kill(plugin, SIGKILL);
   ASSERT_EQ(::waitpid(plugin, nullptr, 0), plugin);
   EXPECT_TRUE(Eventually([this] { return HelperLog().find("in the middle of a call") != std::string::npos; }))
       << "the copy was over before: " << Exists(Image("b.img"));
-  EXPECT_TRUE(Eventually([this] { return Tool("fsfreeze -f " + Target("staged") + " 2>/dev/null") == 0; }));
-  EXPECT_EQ(Tool("fsfreeze -u " + Target("staged")), 0);
+  EXPECT_TRUE(WritableWithinASecond(Target("staged")));
   EXPECT_FALSE(Exists(Image("b.img")));
+}
+
+// Plugin, keeper and helper, at once.
+TEST_F(CopyOrphanTest, AllKilledWhileFrozenTheGuardThaws) {
+  Ext4Image("volumes/a.img", 2048 * kMiB);
+  ASSERT_OK(mounter_.Mount(MountOfImage("a.img", "staged")));
+  FillLargely(Target("staged"));
+  const pid_t plugin = StartPluginThatCopies();
+  EXPECT_TRUE(EventuallyFrozen(Image("a.img")));
+  for (const pid_t pid : TreeOf(plugin)) {
+    if (NameOf(pid) != "mooring-thaw\n") ::kill(pid, SIGKILL);
+  }
+  EXPECT_TRUE(WritableWithinASecond(Target("staged")));
+  ASSERT_EQ(::waitpid(plugin, nullptr, 0), plugin);
+  EXPECT_FALSE(Exists(Image("b.img")));
+}
+
+// As an orchestrator does that ends a container, and the kernel that kills a group for its memory.
+TEST_F(CopyOrphanTest, KilledWithItsCgroupTheGuardThaws) {
+  const std::string root = Exists("/sys/fs/cgroup/unified") ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup";
+  const std::string group = fmt::format("{}/mooring-test-{}", root, ::getpid());
+  if (::mkdir(group.c_str(), 0755) != 0 || !Exists(group + "/cgroup.kill")) {
+    ::rmdir(group.c_str());
+    GTEST_SKIP() << "cgroup v2 is not writable here";
+  }
+  Ext4Image("volumes/a.img", 2048 * kMiB);
+  ASSERT_OK(mounter_.Mount(MountOfImage("a.img", "staged")));
+  FillLargely(Target("staged"));
+  const pid_t plugin = StartPluginThatCopies(group + "/cgroup.procs");
+  EXPECT_TRUE(EventuallyFrozen(Image("a.img")));
+  EXPECT_EQ(TryWrite(group + "/cgroup.kill", "1"), 0);
+  EXPECT_TRUE(WritableWithinASecond(Target("staged")));
+  ASSERT_EQ(::waitpid(plugin, nullptr, 0), plugin);
+  EXPECT_TRUE(Eventually([&group] { return ::rmdir(group.c_str()) == 0; })) << "processes are left in it";
 }
 
 }  // namespace

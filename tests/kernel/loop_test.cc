@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/unique_fd.h"
+#include "mounter/device_holder.h"
 #include "mounter/image.h"
 #include "mounter/loop_device.h"
 #include "tests/kernel/kernel_test.h"
@@ -43,6 +44,31 @@ class LoopTest : public KernelTest {
     return std::stoull("0" + ReadFile("/sys/block/" + device.substr(5) + "/size")) * 512;
   }
 };
+
+// As `losetup -D` does to every device of the host.
+TEST_F(LoopTest, AHeldDeviceOutlivesADetachAndGoesAtOnceByOurs) {
+  const AttachLoopRequest request = {Sparse("image", kMiB), "test", false, true};
+  const auto held = mounter_.AttachLoop(request);
+  ASSERT_OK(held);
+  ASSERT_EQ(Tool("losetup -d " + held->device), 0);
+  ASSERT_THAT(LoopsOver(Path("image")), SizeIs(1)) << "its number could be another file's by now";
+  EXPECT_TRUE(LoopsOver(Path("image"))[0].auto_clear);
+  EXPECT_NE(Attach(Sparse("other", kMiB)).device, held->device);
+  const auto again = mounter_.AttachLoop(request);
+  ASSERT_OK(again);
+  EXPECT_EQ(again->device, held->device);
+  EXPECT_FALSE(LoopsOver(Path("image"))[0].auto_clear) << "it was to go with its last user";
+  EXPECT_THAT(*HoldersOf(held->device_number), SizeIs(1));
+  ASSERT_OK(mounter_.DetachLoop(*again));
+  EXPECT_THAT(LoopsOver(Path("image")), IsEmpty());
+  EXPECT_THAT(*HoldersOf(held->device_number), IsEmpty());
+}
+
+TEST_F(LoopTest, NothingHoldsADeviceThatIsNotAskedFor) {
+  const LoopInfo info = Attach(Sparse("image", kMiB));
+  EXPECT_THAT(*HoldersOf(info.device_number), IsEmpty());
+  ASSERT_OK(mounter_.DetachLoop(info));
+}
 
 TEST_F(LoopTest, AttachTellsWhatSysfsAndStatTell) {
   const std::string image = Sparse("image", kMiB);

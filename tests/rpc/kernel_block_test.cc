@@ -5,6 +5,7 @@
 
 #include "base/unique_fd.h"
 #include "tests/rpc/rpc_test.h"
+#include "tests/support/holders.h"
 
 namespace mooring::testing {
 namespace {
@@ -46,6 +47,71 @@ TEST_F(KernelBlock, StageMakesTheDeviceAndMountsNothing) {
   EXPECT_EQ(loops[0].backing_file, Image(id));
   EXPECT_FALSE(loops[0].auto_clear);
   EXPECT_EQ(DeviceBytes(loops[0].device), static_cast<std::uint64_t>(kVolumeBytes));
+}
+
+// What `losetup -D` on the host does to each device, while no task has it open.
+TEST_F(KernelBlock, ADetachOnTheHostDoesNotGiveItsNumberToAnotherFile) {
+  const std::string id = Staged();
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), kBlock));
+  const std::string device = LoopsHere().at(0).device;
+  const std::string other = dir() / "other";
+  ASSERT_EQ(Shell("truncate -s 1M " + other), 0);
+  for (const int signal : {0, SIGKILL, SIGTERM}) {
+    SCOPED_TRACE(signal);
+    if (signal != 0) Restart(signal);
+    ASSERT_EQ(Shell("losetup -d " + device), 0);
+    const std::string next = RunOutput("losetup --find --show " + other);
+    EXPECT_NE(next, device + "\n");
+    EXPECT_EQ(Shell("losetup -d " + next), 0);
+    EXPECT_EQ(LoopsHere().at(0).backing_file, Image(id));
+    const std::string target = "after-" + std::to_string(signal);
+    ASSERT_OK(driver().Publish(id, Staging(id), Target(target), kBlock));
+    EXPECT_FALSE(LoopsHere().at(0).auto_clear) << "it would go with its last user";
+    EXPECT_EQ(TryWrite(Target(target), target), 0);
+    EXPECT_EQ(ReadHead(Image(id), target.size()), target);
+    EXPECT_OK(driver().Unpublish(id, Target(target)));
+  }
+  ASSERT_EQ(Shell("losetup -d " + device), 0);
+  EXPECT_OK(driver().Unpublish(id, Target("a")));
+  EXPECT_OK(driver().Unstage(id, Staging(id)));
+  EXPECT_TRUE(LoopsHere().empty()) << "marked to go with its last user, it is taken away all the same";
+  EXPECT_TRUE(HoldersOfDevice(device).empty());
+}
+
+// As all processes of a container do: the next start holds the device again.
+TEST_F(KernelBlock, ADeviceWhoseHolderEndedIsHeldAgainByTheNextStart) {
+  const std::string id = Staged();
+  const std::string device = LoopsHere().at(0).device;
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kBlock, true));
+  ASSERT_EQ(LoopsHere().size(), 2U);
+  KillHolders(device);
+  Restart(SIGKILL);
+  EXPECT_EQ(HoldersOfDevice(device).size(), 1U);
+  EXPECT_OK(driver().Unpublish(id, Target("ro")));
+  EXPECT_OK(driver().Unstage(id, Staging(id)));
+  EXPECT_TRUE(HoldersOfDevice(device).empty());
+}
+
+TEST_F(KernelBlock, ATargetWhoseDeviceIsAnotherFilesIsNamedAndNeverHandedOn) {
+  const std::string id = Staged();
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), kBlock));
+  const std::string device = LoopsHere().at(0).device;
+  KillHolders(device);
+  ASSERT_EQ(Shell("losetup -d " + device), 0);
+  const std::string other = Created();
+  ASSERT_EQ(Shell("losetup " + device + " " + Image(other)), 0) << "somebody else took the number";
+  Restart(SIGKILL);
+  EXPECT_THAT(plugin().Log(), HasSubstr("a task has a device that is not its volume's"));
+  EXPECT_THAT(driver().Publish(id, Staging(id), Target("a"), kBlock),
+              FailsWith(Code::kFailedPrecondition, "nothing is stacked on it"));
+  EXPECT_OK(driver().Unpublish(id, Target("a")));
+  EXPECT_TRUE(MountsAt(Target("a")).empty());
+  EXPECT_EQ(Shell("losetup -d " + device), 0);
+  ASSERT_OK(driver().Stage(id, Staging(id), kBlock));
+  EXPECT_OK(driver().Publish(id, Staging(id), Target("a"), kBlock));
+  EXPECT_EQ(DeviceAt(Target("a")), LoopsHere().at(0).device);
+  EXPECT_OK(driver().Unpublish(id, Target("a")));
+  EXPECT_OK(driver().Unstage(id, Staging(id)));
 }
 
 TEST_F(KernelBlock, TheTargetIsTheDevice) {

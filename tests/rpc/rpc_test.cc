@@ -16,6 +16,8 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/support/holders.h"
+
 namespace mooring::testing {
 
 namespace fs = std::filesystem;
@@ -209,7 +211,10 @@ void RpcTest::SweepUp() {
   for (const MountLine& line : mounts) ::umount2(line.target.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);
   std::vector<LoopLine> loops = LoopsHere();
   std::reverse(loops.begin(), loops.end());
-  for (const LoopLine& loop : loops) Shell("losetup -d " + loop.device + " 2>/dev/null");
+  for (const LoopLine& loop : loops) {
+    KillHolders(loop.device);
+    Shell("losetup -d " + loop.device + " 2>/dev/null");
+  }
   Eventually([&] { return LoopsHere().empty(); });
 }
 

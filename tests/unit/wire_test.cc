@@ -55,8 +55,8 @@ auto Members(const UnmountRequest& request) {
   return std::tie(m1, m2);
 }
 auto Members(const AttachLoopRequest& request) {
-  const auto& [m1, m2, m3] = request;
-  return std::tie(m1, m2, m3);
+  const auto& [m1, m2, m3, m4] = request;
+  return std::tie(m1, m2, m3, m4);
 }
 auto Members(const Needs& needs) {
   const auto& [m1, m2] = needs;
@@ -195,7 +195,7 @@ TEST(WireTest, TheOtherRequestsArrive) {
   ExpectArrives<pb::UnmountRequest>(UnmountRequest());
   ExpectArrives<pb::UnmountRequest>(UnmountRequest{"/target", true});
   ExpectArrives<pb::AttachLoopRequest>(AttachLoopRequest());
-  ExpectArrives<pb::AttachLoopRequest>(AttachLoopRequest{"/volumes/a.img", "mooring:a", true});
+  ExpectArrives<pb::AttachLoopRequest>(AttachLoopRequest{"/volumes/a.img", "mooring:a", true, true});
   ExpectArrives<pb::NeedsRequest>(Needs());
   ExpectArrives<pb::NeedsRequest>(Needs{true, {"/csi", "/srv"}});
 }

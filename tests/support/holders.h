@@ -1,0 +1,17 @@
+// The processes that hold block volumes' devices open: mounter/device_holder.h.
+#ifndef MOORING_TESTS_SUPPORT_HOLDERS_H_
+#define MOORING_TESTS_SUPPORT_HOLDERS_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace mooring::testing {
+
+std::vector<pid_t> HoldersOfDevice(const std::string& device);  // "/dev/loop3"
+void KillHolders(const std::string& device);                    // and waits until they have ended
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_SUPPORT_HOLDERS_H_
