@@ -53,8 +53,9 @@ constexpr char kVolumeColumns[] =
     "(SELECT value FROM settings WHERE key = 'pool of ' || id), "
     "(SELECT value FROM settings WHERE key = 'source of ' || id), "
     "(SELECT value FROM settings WHERE key = 'parameters of ' || id), "
-    "(SELECT value FROM settings WHERE key = 'ephemeral of ' || id)";
-constexpr int kVolumeColumnCount = 11;
+    "(SELECT value FROM settings WHERE key = 'ephemeral of ' || id), "
+    "(SELECT value FROM settings WHERE key = 'asked of ' || id)";
+constexpr int kVolumeColumnCount = 12;
 
 struct Detail {
   std::string key;    // of `settings`
@@ -63,12 +64,17 @@ struct Detail {
 
 std::string TuningKey(const std::string& id) { return "parameters of " + id; }
 
+Detail AskedBytesOf(const std::string& id, std::uint64_t bytes, std::uint64_t asked) {
+  return {"asked of " + id, asked == 0 || asked == bytes ? "" : fmt::format("{}", asked)};
+}
+
 std::vector<Detail> DetailsOf(const VolumeRecord& volume) {
   return {{"propagation of " + volume.id, volume.propagation ? PropagationText(volume.propagation) : ""},
           {"pool of " + volume.id, volume.pool == kDefaultPool ? "" : volume.pool},
           {"source of " + volume.id, volume.source},
           {TuningKey(volume.id), ToText(volume.tuning)},
-          {"ephemeral of " + volume.id, volume.ephemeral}};
+          {"ephemeral of " + volume.id, volume.ephemeral},
+          AskedBytesOf(volume.id, volume.bytes, volume.asked_bytes)};
 }
 
 VolumeRecord VolumeIn(Use& row) {
@@ -82,7 +88,8 @@ VolumeRecord VolumeIn(Use& row) {
           .pool = row.IsNull(7) ? std::string(kDefaultPool) : row.Text(7),
           .source = row.Text(8),
           .tuning = TuningIn(row.Text(9)),
-          .ephemeral = row.Text(10)};
+          .ephemeral = row.Text(10),
+          .asked_bytes = static_cast<std::uint64_t>(row.IsNull(11) ? row.Number(4) : row.Number(11))};
 }
 
 // The version found, after an empty file has got its tables, an older one those of now.
@@ -236,10 +243,19 @@ absl::StatusOr<bool> CatalogStore::Move(const std::string& id, VolumeState from,
   });
 }
 
-absl::Status CatalogStore::SetBytes(const std::string& id, std::uint64_t bytes) {
+absl::Status CatalogStore::SetBytes(const std::string& id, std::uint64_t bytes, std::uint64_t asked) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
-  return Guarded("change a volume in", path_,
-                 [&] { Use(writer_->set_bytes, id, static_cast<std::int64_t>(bytes)).Exec(); });
+  return Guarded("change a volume in", path_, [&] {
+    SQLite::Transaction both(writer_->database, SQLite::TransactionBehavior::IMMEDIATE);
+    Use(writer_->set_bytes, id, static_cast<std::int64_t>(bytes)).Exec();
+    const Detail detail = AskedBytesOf(id, bytes, asked);
+    if (detail.value.empty()) {
+      Use(writer_->unset, detail.key).Exec();
+    } else {
+      Use(writer_->set, detail.key, detail.value).Exec();
+    }
+    both.commit();
+  });
 }
 
 absl::Status CatalogStore::SetTuning(const std::string& id, const VolumeTuning& tuning) {

@@ -38,7 +38,9 @@ constexpr char kTables[] = R"(
     created_at INTEGER NOT NULL);
 )";
 
-constexpr char kColumns[] = "seq, id, name, group_id, source_volume_id, pool, state, bytes, fs_type, created_at";
+constexpr char kColumns[] =
+    "seq, id, name, group_id, source_volume_id, pool, state, bytes, fs_type, created_at, "
+    "(SELECT value FROM settings WHERE key = 'restore size of ' || id)";  // as the volumes', catalog_store.cc
 constexpr char kGroupColumns[] = "id, name, state, created_at";
 
 SnapshotRecord SnapshotIn(Use& row) {
@@ -51,7 +53,8 @@ SnapshotRecord SnapshotIn(Use& row) {
           .state = ParseState(row.Text(6)),
           .bytes = static_cast<std::uint64_t>(row.Number(7)),
           .fs_type = row.Text(8),
-          .created_at = row.Number(9)};
+          .created_at = row.Number(9),
+          .restore_bytes = static_cast<std::uint64_t>(row.IsNull(10) ? row.Number(7) : row.Number(10))};
 }
 
 GroupRecord GroupIn(Use& row) {
@@ -93,18 +96,28 @@ struct SnapshotStore::Writer {
         move(database, "UPDATE snapshots SET state = ?3 WHERE id = ?1 AND state = ?2 AND group_id = ''"),
         move_group(database, "UPDATE snapshot_groups SET state = ?3 WHERE id = ?1 AND state = ?2"),
         move_members(database, "UPDATE snapshots SET state = ?2 WHERE group_id = ?1"),
+        set_restore_size(database,
+                         "INSERT OR REPLACE INTO settings (key, value) VALUES ('restore size of ' || ?1, ?2)"),
+        unset_restore_size(database,
+                           "DELETE FROM settings WHERE key IN "
+                           "(SELECT 'restore size of ' || id FROM snapshots WHERE id = ?1 OR group_id = ?1)"),
         remove(database, "DELETE FROM snapshots WHERE id = ?1 OR group_id = ?1"),
         remove_group(database, "DELETE FROM snapshot_groups WHERE id = ?") {}
 
   bool Insert(const SnapshotRecord& record) {
-    return Use(insert, record.id, record.name, record.group_id, record.source_volume_id, record.pool,
-               std::string(StateText(record.state)), static_cast<std::int64_t>(record.bytes), record.fs_type,
-               record.created_at)
-               .Exec() == 1;
+    const bool added = Use(insert, record.id, record.name, record.group_id, record.source_volume_id, record.pool,
+                           std::string(StateText(record.state)), static_cast<std::int64_t>(record.bytes),
+                           record.fs_type, record.created_at)
+                           .Exec() == 1;
+    if (added && record.restore_bytes != 0 && record.restore_bytes != record.bytes) {
+      Use(set_restore_size, record.id, static_cast<std::int64_t>(record.restore_bytes)).Exec();
+    }
+    return added;
   }
 
   SQLite::Database& database;
-  SQLite::Statement insert, insert_group, move, move_group, move_members, remove, remove_group;
+  SQLite::Statement insert, insert_group, move, move_group, move_members, set_restore_size, unset_restore_size, remove,
+      remove_group;
 };
 
 struct SnapshotStore::Reader {
@@ -170,7 +183,12 @@ absl::StatusOr<std::unique_ptr<SnapshotStore>> SnapshotStore::Open(std::shared_p
 }
 
 absl::StatusOr<bool> SnapshotStore::Insert(const SnapshotRecord& snapshot) {
-  return Write("add a snapshot to", [&](Writer& writer) { return writer.Insert(snapshot); });
+  return Write("add a snapshot to", [&](Writer& writer) {
+    SQLite::Transaction both(writer.database, SQLite::TransactionBehavior::IMMEDIATE);
+    const bool added = writer.Insert(snapshot);
+    both.commit();
+    return added;
+  });
 }
 
 absl::StatusOr<bool> SnapshotStore::InsertGroup(const GroupRecord& group, const std::vector<SnapshotRecord>& members) {
@@ -201,6 +219,7 @@ absl::StatusOr<bool> SnapshotStore::Move(const std::string& id, SnapshotState fr
 absl::Status SnapshotStore::Remove(const std::string& id) {
   return Write("remove a snapshot from", [&](Writer& writer) {
     SQLite::Transaction all(writer.database, SQLite::TransactionBehavior::IMMEDIATE);
+    Use(writer.unset_restore_size, id).Exec();
     Use(writer.remove, id).Exec();
     Use(writer.remove_group, id).Exec();
     all.commit();

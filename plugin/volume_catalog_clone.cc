@@ -85,7 +85,8 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewClone(const CreateVolumeSpec& spe
                       .propagation = spec.propagation,
                       .pool = pool_name,
                       .source = spec.source.id,
-                      .tuning = With({}, spec.tuning)};
+                      .tuning = With({}, spec.tuning),
+                      .asked_bytes = spec.range.required};
 }
 
 absl::Status VolumeCatalog::Populate(const VolumeRecord& record, const CreateVolumeSpec& spec) {

@@ -122,7 +122,8 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
                       .propagation = spec.propagation,
                       .pool = spec.pool,
                       .tuning = With({}, spec.tuning),
-                      .ephemeral = spec.ephemeral};
+                      .ephemeral = spec.ephemeral,
+                      .asked_bytes = spec.range.required};
 }
 
 // A device has a size of its own, which becomes the volume's.
