@@ -14,6 +14,7 @@ namespace {
 using CsiMode = csi::v1::VolumeCapability::AccessMode;
 
 constexpr char kFlags[] = " flags=";  // the last part of a capability's text
+constexpr char kGroup[] = " group=";
 
 absl::StatusOr<AccessMode> ParseMode(const csi::v1::VolumeCapability& capability) {
   switch (capability.access_mode().mode()) {
@@ -129,7 +130,7 @@ std::string ToString(const Capability& capability) {
   std::string text = ToString(capability.access_type) + " " + ToString(capability.mode);
   if (capability.access_type == AccessType::kBlock) return text;
   text += " fs=" + (capability.fs_type.empty() ? "any" : capability.fs_type);
-  if (capability.mount_group) text += fmt::format(" group={}", *capability.mount_group);
+  if (capability.mount_group) text += fmt::format("{}{}", kGroup, *capability.mount_group);
   return text + fmt::format("{}{}{} options={}", kFlags, ToString(capability.options.flags),
                             capability.names_dev ? ",dev" : "", ToString(capability.options.options));
 }
@@ -137,6 +138,13 @@ std::string ToString(const Capability& capability) {
 std::string WithoutMountFlags(const std::string& capability) {
   const std::size_t flags = capability.find(kFlags);
   return flags == std::string::npos ? capability : capability.substr(0, flags) + ", mount flags not shown";
+}
+
+bool IsAskedAgain(const std::string& known, const std::string& asked) {
+  if (known == asked) return true;
+  const std::size_t group = known.find(kGroup), flags = known.find(kFlags);
+  if (group == std::string::npos || flags == std::string::npos || group > flags) return false;
+  return known.substr(0, group) + known.substr(flags) == asked;
 }
 
 Atime AtimeIn(const std::string& capability) {

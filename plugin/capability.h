@@ -69,6 +69,10 @@ std::string ToString(
 // The same text for messages, which reach logs: mount flags may be sensitive.
 std::string WithoutMountFlags(const std::string& capability);
 
+// Whether a repeated call, whose capability is the text `asked`, asks for what `known` has. A call that names no group
+// accepts any: kubelet names none as soon as VOLUME_MOUNT_GROUP is no longer offered, also for pods that run.
+bool IsAskedAgain(const std::string& known, const std::string& asked);
+
 Atime AtimeIn(const std::string& capability);  // of its mount flags; kRelatime where none is there
 
 bool IsReaderOnly(AccessMode mode);  // nothing published in this mode may write

@@ -56,7 +56,8 @@ constexpr char kVolumeColumns[] =
     "(SELECT value FROM settings WHERE key = 'source of ' || id), "
     "(SELECT value FROM settings WHERE key = 'parameters of ' || id), "
     "(SELECT value FROM settings WHERE key = 'ephemeral of ' || id), "
-    "(SELECT value FROM settings WHERE key = 'block only of ' || id)";
+    "(SELECT value FROM settings WHERE key = 'block only of ' || id), "
+    "(SELECT value FROM settings WHERE key = 'asked of ' || id)";
 constexpr int kVolumeColumnCount = 12;
 
 struct Detail {
@@ -66,13 +67,18 @@ struct Detail {
 
 std::string TuningKey(const std::string& id) { return "parameters of " + id; }
 
+Detail AskedBytesOf(const std::string& id, std::uint64_t bytes, std::uint64_t asked) {
+  return {"asked of " + id, asked == 0 || asked == bytes ? "" : fmt::format("{}", asked)};
+}
+
 std::vector<Detail> DetailsOf(const VolumeRecord& volume) {
   return {{"propagation of " + volume.id, volume.propagation ? PropagationText(volume.propagation) : ""},
           {"pool of " + volume.id, volume.pool == kDefaultPool ? "" : volume.pool},
           {"source of " + volume.id, volume.source},
           {TuningKey(volume.id), ToText(volume.tuning)},
           {"ephemeral of " + volume.id, volume.ephemeral},
-          {"block only of " + volume.id, volume.block_only ? "true" : ""}};
+          {"block only of " + volume.id, volume.block_only ? "true" : ""},
+          AskedBytesOf(volume.id, volume.bytes, volume.asked_bytes)};
 }
 
 VolumeRecord VolumeIn(Use& row) {
@@ -87,7 +93,8 @@ VolumeRecord VolumeIn(Use& row) {
           .source = row.Text(8),
           .tuning = TuningIn(row.Text(9)),
           .ephemeral = row.Text(10),
-          .block_only = !row.IsNull(11)};
+          .block_only = !row.IsNull(11),
+          .asked_bytes = static_cast<std::uint64_t>(row.IsNull(12) ? row.Number(4) : row.Number(12))};
 }
 
 // The version found, after an empty file has got its tables, an older one those of now.
@@ -248,10 +255,19 @@ absl::StatusOr<bool> CatalogStore::Move(const std::string& id, VolumeState from,
   });
 }
 
-absl::Status CatalogStore::SetBytes(const std::string& id, std::uint64_t bytes) {
+absl::Status CatalogStore::SetBytes(const std::string& id, std::uint64_t bytes, std::uint64_t asked) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
-  return Guarded("change a volume in", path_,
-                 [&] { Use(writer_->set_bytes, id, static_cast<std::int64_t>(bytes)).Exec(); });
+  return Guarded("change a volume in", path_, [&] {
+    SQLite::Transaction both(writer_->database, SQLite::TransactionBehavior::IMMEDIATE);
+    Use(writer_->set_bytes, id, static_cast<std::int64_t>(bytes)).Exec();
+    const Detail detail = AskedBytesOf(id, bytes, asked);
+    if (detail.value.empty()) {
+      Use(writer_->unset, detail.key).Exec();
+    } else {
+      Use(writer_->set, detail.key, detail.value).Exec();
+    }
+    both.commit();
+  });
 }
 
 absl::Status CatalogStore::SetTuning(const std::string& id, const VolumeTuning& tuning) {

@@ -44,8 +44,9 @@ struct VolumeRecord {
   std::string pool = std::string(kDefaultPool);
   std::string source = {};  // the id of the snapshot or volume that it was made from; empty: it was made empty
   VolumeTuning tuning = {};
-  std::string ephemeral = {};  // the id that an orchestrator has given it; empty: it is no ephemeral one
-  bool block_only = false;     // it is never mounted: CreateVolumeSpec::block_only
+  std::string ephemeral = {};     // the id that an orchestrator has given it; empty: it is no ephemeral one
+  bool block_only = false;        // it is never mounted: CreateVolumeSpec::block_only
+  std::uint64_t asked_bytes = 0;  // required_bytes of the call that gave it its size; 0: as `bytes`
 };
 
 struct PublicationRecord {
@@ -97,7 +98,7 @@ class CatalogStore {
 
   // Compare and set: false where the volume is gone or not in the state `from`.
   absl::StatusOr<bool> Move(const std::string& id, VolumeState from, VolumeState to);
-  absl::Status SetBytes(const std::string& id, std::uint64_t bytes);
+  absl::Status SetBytes(const std::string& id, std::uint64_t bytes, std::uint64_t asked = 0);  // 0: as `bytes`
   absl::Status SetTuning(const std::string& id, const VolumeTuning& tuning);
   absl::Status Remove(const std::string& id);  // with its publications; gone already is OK
 

@@ -47,6 +47,8 @@ struct Flags {
   std::vector<std::string> topology;
   std::string kubelet_registration_dir, kubelet_endpoint;
   bool grow_on_node = false;
+  bool volume_mount_group = false;
+  bool require_directories = false;
   std::string stop_timeout = fmt::format("{}", Config().stop_timeout.count());
   std::string metrics_listen;
   std::string log_level = Config().log_level;
@@ -288,6 +290,8 @@ absl::StatusOr<Config> Check(const Flags& flags) {
   }
   MOORING_ASSIGN_OR_RETURN(config.kubelet_endpoint, CheckKubeletEndpoint(flags.kubelet_endpoint, config));
   config.grow_on_node = flags.grow_on_node;
+  config.volume_mount_group = flags.volume_mount_group;
+  if (flags.require_directories) config.if_missing = IfMissing::kRefuse;
   MOORING_ASSIGN_OR_RETURN(config.staging_by, ParseStagingBy(flags.staging_by));
   MOORING_RETURN_IF_ERROR(CheckStagingBy(config));
   MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseStopTimeout(flags.stop_timeout));
@@ -307,6 +311,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
   add("--node-id", flags.node_id, "MOORING_NODE_ID",
       "this node's id (default: the one its volumes were made under, else the host's name)");
   add("--state-dir", flags.state_dir, "MOORING_STATE_DIR", "directory of volumes and records");
+  app.add_flag(
+         "--require-directories", flags.require_directories,
+         "wait for the state directory and the pools' directories where they are missing, and make none: for those "
+         "on a disk that may be mounted late")
+      ->envname("MOORING_REQUIRE_DIRECTORIES");
   add("--mode", flags.mode, "MOORING_MODE", "what to serve: node, controller or monolith (both)");
   add("--mounter", flags.mounter, "MOORING_MOUNTER",
       "what mounts: helper (a privileged process of its own; this one gives up its privileges) or in-process");
@@ -349,6 +358,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_flag("--grow-on-node", flags.grow_on_node,
                "volumes grow by NodeExpandVolume alone, for orchestrators whose controller is on another node")
       ->envname("MOORING_GROW_ON_NODE");
+  app.add_flag(
+         "--volume-mount-group", flags.volume_mount_group,
+         "offer VOLUME_MOUNT_GROUP: the plugin gives the root directory of a volume to a pod's fsGroup, and kubelet "
+         "leaves the files in it as they are")
+      ->envname("MOORING_VOLUME_MOUNT_GROUP");
   add("--stop-timeout", flags.stop_timeout, "MOORING_STOP_TIMEOUT",
       "seconds that calls under way are given to end after SIGTERM");
   add("--metrics-listen", flags.metrics_listen, "MOORING_METRICS_LISTEN",

@@ -51,7 +51,9 @@ struct Config {
   std::string kubelet_registration_dir;             // empty: somebody else registers the plugin with kubelet, or nobody
   std::string kubelet_endpoint;                     // the socket as kubelet sees it
   StagingBy staging_by = StagingBy::kOrchestrator;
-  bool grow_on_node = false;  // NodeExpandVolume does all of it, ControllerExpandVolume is not offered
+  bool grow_on_node = false;                // NodeExpandVolume does all of it, ControllerExpandVolume is not offered
+  IfMissing if_missing = IfMissing::kMake;  // the state directory, and the pools' elsewhere
+  bool volume_mount_group = false;          // NodeGetCapabilities offers VOLUME_MOUNT_GROUP
   std::optional<metrics::ListenAddress> metrics_listen = std::nullopt;  // none: there are no metrics
   std::string log_level = "info";
   std::string log_format = "text";

@@ -1,5 +1,7 @@
 #include "plugin/controller_service.h"
 
+#include <fmt/format.h>
+
 #include <set>
 #include <string>
 #include <vector>
@@ -21,6 +23,12 @@ void SetCondition(const VolumeInfo& volume, const NodeVolumes::Ailments& in_use,
   if (mounted != in_use.end()) ailment += (ailment.empty() ? "" : "; ") + mounted->second;
   condition.set_abnormal(!ailment.empty());
   condition.set_message(ailment.empty() ? "healthy" : ailment);
+}
+
+absl::Status WithCommandsToFree(const absl::Status& status, const std::string& commands) {
+  if (commands.empty()) return status;
+  return FailedPrecondition(fmt::format("{}. If the orchestrator has forgotten it, run where the plugin runs: {}",
+                                        Message(status), commands));
 }
 
 }  // namespace
@@ -130,7 +138,9 @@ absl::StatusOr<csi::v1::CreateVolumeResponse> ControllerService::Create(const cs
 absl::StatusOr<csi::v1::DeleteVolumeResponse> ControllerService::Delete(const csi::v1::DeleteVolumeRequest& request,
                                                                         const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseVolumeId(request.volume_id()));
-  MOORING_RETURN_IF_ERROR(catalog_.Delete(volume_id, call));
+  const absl::Status deleted = catalog_.Delete(volume_id, call);
+  if (absl::IsFailedPrecondition(deleted)) return WithCommandsToFree(deleted, uses_.CommandsToFree(volume_id));
+  MOORING_RETURN_IF_ERROR(deleted);
   return csi::v1::DeleteVolumeResponse();
 }
 

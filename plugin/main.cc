@@ -77,9 +77,10 @@ struct Prepared {
 
 // The directories in which the plugin keeps something: made, checked, and the user's that it is going to work as.
 absl::StatusOr<Prepared> Prepare(mooring::Config config) {
-  MOORING_ASSIGN_OR_RETURN(const mooring::RealDirectory state, mooring::MakeStateDir(config.state_dir));
+  MOORING_ASSIGN_OR_RETURN(const mooring::RealDirectory state,
+                           mooring::MakeStateDir(config.state_dir, config.if_missing));
   MOORING_ASSIGN_OR_RETURN(mooring::Handover handover, mooring::Handover::Begin(state, config.user));
-  MOORING_ASSIGN_OR_RETURN(mooring::FoundPools found, mooring::FindPools(config.pools, state.path));
+  MOORING_ASSIGN_OR_RETURN(mooring::FoundPools found, mooring::FindPools(config.pools, state.path, config.if_missing));
   MOORING_RETURN_IF_ERROR(mooring::OwnStateDir(state, found.paths(), handover));
   MOORING_RETURN_IF_ERROR(mooring::OwnPools(found, handover));
   config.state_dir = state.path;

@@ -1,5 +1,8 @@
 // A volume that is published without having been staged: mounted at its target, in the one way in which volumes are
 // mounted at staging paths.
+#include <fmt/format.h>
+
+#include "base/quote.h"
 #include "base/status.h"
 #include "plugin/node_volumes.h"
 
@@ -28,6 +31,22 @@ absl::StatusOr<std::vector<std::string>> NodeVolumes::LivePaths(const std::strin
     if (live) paths.push_back(use.path);
   }
   return paths;
+}
+
+std::string NodeVolumes::CommandsToFree(const std::string& volume_id) {
+  const absl::StatusOr<std::vector<VolumeUse>> uses = store_.OfVolume(volume_id);
+  if (!uses.ok()) return "";
+  std::string commands;
+  for (const VolumeUse::Role role : {VolumeUse::Role::kTarget, VolumeUse::Role::kStage}) {
+    for (const VolumeUse& use : *uses) {
+      if (use.role != role || !IsLive(use).value_or(false)) continue;
+      const bool target = role == VolumeUse::Role::kTarget;
+      commands += fmt::format("{}mooring csi {} {} --{}-path {}", commands.empty() ? "" : " && ",
+                              target ? "unpublish" : "unstage", volume_id, target ? "target" : "staging",
+                              Quote(use.path, use.path.size()));
+    }
+  }
+  return commands;
 }
 
 }  // namespace mooring

@@ -134,7 +134,7 @@ absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const Nod
   if (now.atime == Atime::kNoatime || volume.tuning.noatime) asked.atime = now.atime;
   const bool intact = now.read_only == known->read_only && HasPropagation(*target.mount, known->propagation) &&
                       (known->access_type == AccessType::kBlock || Stricter(now, asked) == now);
-  if (known->capability != AskedFor(spec)) return PublishedOtherwise(spec, known->capability);
+  if (!IsAskedAgain(known->capability, AskedFor(spec))) return PublishedOtherwise(spec, known->capability);
   // Where neither call named one, the default of the time of the mount holds.
   const Propagation before = known->asked_propagation.value_or(known->propagation);
   if (known->asked_propagation != spec.propagation && before != PropagationFor(spec)) {
@@ -183,9 +183,11 @@ absl::Status NodeVolumes::CheckOtherTargets(const PublishSpec& spec) {
       MOORING_RETURN_IF_ERROR(store_.Remove(use.path));
       continue;
     }
-    return FailedPrecondition(fmt::format("volume {} is published at {} already, and {} allows one target on a node",
-                                          spec.volume_id, Quote(use.path),
-                                          ToString(allows ? use.mode : spec.capability.mode)));
+    return FailedPrecondition(
+        fmt::format("volume {} is published at {} already, and {} allows one target on a node. If the task there is "
+                    "gone, free the volume: mooring csi unpublish {} --target-path {}",
+                    spec.volume_id, Quote(use.path), ToString(allows ? use.mode : spec.capability.mode), spec.volume_id,
+                    Quote(use.path, use.path.size())));
   }
   return absl::OkStatus();
 }

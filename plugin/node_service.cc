@@ -16,13 +16,16 @@ namespace {
 using csi::v1::NodeServiceCapability;
 using csi::v1::VolumeUsage;
 
-csi::v1::NodeGetCapabilitiesResponse Capabilities(bool grows) {
+// VOLUME_MOUNT_GROUP is for who asks for it. Kubelet leaves fsGroup to a plugin that offers it, and the plugin gives
+// the root directory alone to the group. A request that names a group is served either way: CSI forbids none.
+csi::v1::NodeGetCapabilitiesResponse Capabilities(const NodeIdentity& identity) {
   csi::v1::NodeGetCapabilitiesResponse response;
   for (const NodeServiceCapability::RPC::Type type :
        {NodeServiceCapability::RPC::STAGE_UNSTAGE_VOLUME, NodeServiceCapability::RPC::GET_VOLUME_STATS,
         NodeServiceCapability::RPC::EXPAND_VOLUME, NodeServiceCapability::RPC::VOLUME_CONDITION,
         NodeServiceCapability::RPC::SINGLE_NODE_MULTI_WRITER, NodeServiceCapability::RPC::VOLUME_MOUNT_GROUP}) {
-    if (type == NodeServiceCapability::RPC::EXPAND_VOLUME && !grows) continue;
+    if (type == NodeServiceCapability::RPC::EXPAND_VOLUME && !identity.grows) continue;
+    if (type == NodeServiceCapability::RPC::VOLUME_MOUNT_GROUP && !identity.mount_group) continue;
     response.add_capabilities()->mutable_rpc()->set_type(type);
   }
   return response;
@@ -87,9 +90,7 @@ grpc::Status NodeService::NodeGetCapabilities(grpc::ServerContext* context,
                                               csi::v1::NodeGetCapabilitiesResponse* response) {
   return rpc_.Serve(
       context, *request, response,
-      [this](const Call&) {
-        return absl::StatusOr<csi::v1::NodeGetCapabilitiesResponse>(Capabilities(identity_.grows));
-      },
+      [this](const Call&) { return absl::StatusOr<csi::v1::NodeGetCapabilitiesResponse>(Capabilities(identity_)); },
       Rpc::When::kAlways);
 }
 

@@ -25,6 +25,7 @@ struct NodeIdentity {
   std::map<std::string, std::string> topology;
   std::vector<std::string> mount_roots = {"/"};  // where the mounter will mount: asked before anything is made for it
   bool grows = true;                             // some pool's volumes do
+  bool mount_group = false;                      // VOLUME_MOUNT_GROUP is offered
   // What makes a volume itself larger, where NodeExpandVolume is to do that, too.
   std::function<absl::Status(const ControllerExpandSpec&, const Call&)> grow = nullptr;
 };

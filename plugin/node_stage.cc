@@ -161,14 +161,14 @@ absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const NodeVolu
   const bool other_type = spec.capability.access_type == AccessType::kBlock ||
                           (!spec.capability.fs_type.empty() && spec.capability.fs_type != place.mount->fs_type);
   MountFlags flags = place.mount->flags;
-  if (known && known->capability == wanted.capability) {  // a change of the volume may have been cut short
+  if (known && IsAskedAgain(known->capability, wanted.capability)) {  // a change of the volume may have been cut short
     MOORING_RETURN_IF_ERROR(TuneMount(volume, *known));
     flags.atime = StagedFlags(spec, volume).atime;
   }
   if (other_type || !AreAlike(flags, StagedFlags(spec, volume), spec.capability)) {
     return StagedOtherwise(spec, "mount " + place.mount->fs_type + (place.mount->flags.read_only ? ", read-only" : ""));
   }
-  if (known && !known->adopted() && known->capability != wanted.capability)
+  if (known && !known->adopted() && !IsAskedAgain(known->capability, wanted.capability))
     return StagedOtherwise(spec, known->capability);
   if (known == wanted) return absl::OkStatus();
   // An earlier call that was cut short between the mount and what comes behind it, see MountStaged.

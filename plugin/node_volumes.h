@@ -116,6 +116,10 @@ class NodeVolumes {
   absl::Status PublishAlone(const PublishSpec& spec, const Call& call);
   absl::StatusOr<std::vector<std::string>> LivePaths(const std::string& volume_id);  // where it is staged or published
 
+  // The commands that unpublish and unstage the volume at all its paths on this host, in this order, for an error that
+  // says it is in use: the orchestrator may have forgotten it. Empty where there is no such path.
+  std::string CommandsToFree(const std::string& volume_id);
+
   absl::StatusOr<VolumeStats> Stats(const std::string& volume_id, const std::string& volume_path);
   absl::StatusOr<std::uint64_t> Expand(const ExpandSpec& spec, const Call& call);  // the capacity in bytes
   absl::Status CheckIsAt(const std::string& volume_id, const std::string& path);  // NOT_FOUND: no such volume, or there

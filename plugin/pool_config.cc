@@ -205,7 +205,8 @@ std::vector<std::string> FoundPools::paths() const {
   return paths;
 }
 
-absl::StatusOr<FoundPools> FindPools(std::vector<PoolConfig> pools, const std::string& state_dir) {
+absl::StatusOr<FoundPools> FindPools(std::vector<PoolConfig> pools, const std::string& state_dir,
+                                     IfMissing if_missing) {
   FoundPools found;
   for (PoolConfig& pool : pools) {
     if (pool.kind == BackendKind::kDevice) MOORING_RETURN_IF_ERROR(CheckLinks(pool));
@@ -214,7 +215,7 @@ absl::StatusOr<FoundPools> FindPools(std::vector<PoolConfig> pools, const std::s
       pool.path = VolumesDirectory(state_dir);
       continue;
     }
-    absl::StatusOr<RealDirectory> made = MakePoolDirectory(pool.path);
+    absl::StatusOr<RealDirectory> made = MakePoolDirectory(pool.path, if_missing);
     if (!made.ok()) return Annotate(made.status(), fmt::format("pool {}", pool.name));
     pool.path = made->path;
     const Holding holding = pool.kind == BackendKind::kImage ? Holding::kImages : Holding::kDirectories;

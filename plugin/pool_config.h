@@ -42,8 +42,9 @@ struct FoundPools {
 };
 
 // Makes the directories of volumes where they are missing (0700), in parents that are there. `state_dir` is real.
-// INVALID_ARGUMENT: one lies in another.
-absl::StatusOr<FoundPools> FindPools(std::vector<PoolConfig> pools, const std::string& state_dir);
+// INVALID_ARGUMENT: one lies in another. FAILED_PRECONDITION: one is missing, and none is to be made.
+absl::StatusOr<FoundPools> FindPools(std::vector<PoolConfig> pools, const std::string& state_dir,
+                                     IfMissing if_missing = IfMissing::kMake);
 
 // They become the user's. FAILED_PRECONDITION: others may write in one, or it holds more than ours, or the plugin may
 // not.

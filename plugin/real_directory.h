@@ -11,6 +11,8 @@
 
 namespace mooring {
 
+enum class IfMissing { kMake, kRefuse };
+
 struct RealDirectory {
   UniqueFd fd;       // for reading
   std::string path;  // without a symbolic link

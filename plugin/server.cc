@@ -143,7 +143,7 @@ struct PluginServer::Parts {
         snapshot_metadata_service(snapshots, rpc),
         node_service(rpc, node_volumes, ephemeral_volumes,
                      {config.node_id, config.max_volumes, config.topology, config.mount_roots,
-                      pools.AnyCan(&BackendTraits::grows), GrowthFor(config, catalog)}),
+                      pools.AnyCan(&BackendTraits::grows), config.volume_mount_group, GrowthFor(config, catalog)}),
         serves_node(config.serves_node()),
         serves_controller(config.serves_controller()) {
     if (config.kubelet_registration_dir.empty()) return;

@@ -46,7 +46,8 @@ SnapshotInfo SnapshotCatalog::ToInfo(const SnapshotRecord& record) {
           .source_volume_id = record.source_volume_id,
           .group_id = record.group_id,
           .bytes = record.bytes,
-          .created_at = record.created_at};
+          .created_at = record.created_at,
+          .restore_bytes = record.restore_bytes};
 }
 
 GroupInfo SnapshotCatalog::ToInfo(const Set& group) {

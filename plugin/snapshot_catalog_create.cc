@@ -51,6 +51,7 @@ SnapshotRecord Draft(const VolumeInfo& volume, std::uint64_t bytes) {
   record.id = NewSnapshotId();
   record.source_volume_id = volume.id;
   record.bytes = bytes;
+  record.restore_bytes = std::min(bytes, volume.asked_bytes);
   record.fs_type = volume.fs_type;
   record.block_only = volume.block_only;
   return record;

@@ -33,6 +33,13 @@ absl::Status CheckSourceIds(const std::vector<std::string>& ids) {
   return absl::OkStatus();
 }
 
+// A VolumeGroupSnapshotClass may carry its own deletionPolicy among the parameters, as that of Kubernetes' test suite
+// does. It says what Kubernetes does with the group, so there is nothing to do here.
+absl::Status CheckGroupParameters(google::protobuf::Map<std::string, std::string> parameters) {
+  parameters.erase("deletionPolicy");
+  return CheckNoParameters(parameters, "group snapshot");
+}
+
 template <typename Request>
 absl::StatusOr<GroupSpec> ParseGroup(const Request& request) {
   if (request.group_snapshot_id().empty()) return InvalidArgument("group_snapshot_id is missing");
@@ -69,7 +76,7 @@ absl::StatusOr<CreateGroupSpec> ParseCreateGroup(const csi::v1::CreateVolumeGrou
       .name = request.name(),
       .source_volume_ids = {request.source_volume_ids().begin(), request.source_volume_ids().end()}};
   MOORING_RETURN_IF_ERROR(CheckSourceIds(spec.source_volume_ids));
-  MOORING_RETURN_IF_ERROR(CheckNoParameters(request.parameters(), "group snapshot"));
+  MOORING_RETURN_IF_ERROR(CheckGroupParameters(request.parameters()));
   return spec;
 }
 
@@ -85,7 +92,7 @@ void Pack(const SnapshotInfo& info, csi::v1::Snapshot& snapshot) {
   snapshot.set_snapshot_id(info.id);
   snapshot.set_source_volume_id(info.source_volume_id);
   snapshot.set_group_snapshot_id(info.group_id);
-  snapshot.set_size_bytes(static_cast<std::int64_t>(info.bytes));
+  snapshot.set_size_bytes(static_cast<std::int64_t>(info.restore_bytes != 0 ? info.restore_bytes : info.bytes));
   *snapshot.mutable_creation_time() = ToTimestamp(info.created_at);
   snapshot.set_ready_to_use(true);  // nobody hears of one that is not
 }

@@ -38,7 +38,8 @@ struct SnapshotInfo {
   std::string source_volume_id;
   std::string group_id;  // empty: none
   std::uint64_t bytes = 0;
-  std::int64_t created_at = 0;  // nanoseconds since 1970
+  std::int64_t created_at = 0;      // nanoseconds since 1970
+  std::uint64_t restore_bytes = 0;  // SnapshotRecord's
 };
 
 struct SnapshotPage {

@@ -38,10 +38,11 @@ constexpr char kTables[] = R"(
     created_at INTEGER NOT NULL);
 )";
 
-// What only some snapshots have is a setting of the catalog's, as with volumes.
+// What only some snapshots have is a setting of the catalog's, as with volumes (catalog_store.cc).
 constexpr char kColumns[] =
     "seq, id, name, group_id, source_volume_id, pool, state, bytes, fs_type, created_at, "
-    "(SELECT value FROM settings WHERE key = 'block only of ' || id)";
+    "(SELECT value FROM settings WHERE key = 'block only of ' || id), "
+    "(SELECT value FROM settings WHERE key = 'restore size of ' || id)";
 constexpr char kGroupColumns[] = "id, name, state, created_at";
 
 SnapshotRecord SnapshotIn(Use& row) {
@@ -55,7 +56,8 @@ SnapshotRecord SnapshotIn(Use& row) {
           .bytes = static_cast<std::uint64_t>(row.Number(7)),
           .fs_type = row.Text(8),
           .created_at = row.Number(9),
-          .block_only = !row.IsNull(10)};
+          .block_only = !row.IsNull(10),
+          .restore_bytes = static_cast<std::uint64_t>(row.IsNull(11) ? row.Number(7) : row.Number(11))};
 }
 
 GroupRecord GroupIn(Use& row) {
@@ -98,9 +100,12 @@ struct SnapshotStore::Writer {
         move_group(database, "UPDATE snapshot_groups SET state = ?3 WHERE id = ?1 AND state = ?2"),
         move_members(database, "UPDATE snapshots SET state = ?2 WHERE group_id = ?1"),
         set_block_only(database, "INSERT OR REPLACE INTO settings (key, value) VALUES ('block only of ' || ?, 'true')"),
-        unset_block_only(database,
-                         "DELETE FROM settings WHERE key IN (SELECT 'block only of ' || id FROM snapshots "
-                         "WHERE id = ?1 OR group_id = ?1)"),
+        set_restore_size(database,
+                         "INSERT OR REPLACE INTO settings (key, value) VALUES ('restore size of ' || ?1, ?2)"),
+        unset_details(database,
+                      "DELETE FROM settings WHERE key IN (SELECT detail || id FROM snapshots, "
+                      "(SELECT 'block only of ' AS detail UNION ALL SELECT 'restore size of ') "
+                      "WHERE id = ?1 OR group_id = ?1)"),
         remove(database, "DELETE FROM snapshots WHERE id = ?1 OR group_id = ?1"),
         remove_group(database, "DELETE FROM snapshot_groups WHERE id = ?") {}
 
@@ -111,11 +116,15 @@ struct SnapshotStore::Writer {
                               record.fs_type, record.created_at)
                               .Exec() == 1;
     if (inserted && record.block_only) Use(set_block_only, record.id).Exec();
+    if (inserted && record.restore_bytes != 0 && record.restore_bytes != record.bytes) {
+      Use(set_restore_size, record.id, static_cast<std::int64_t>(record.restore_bytes)).Exec();
+    }
     return inserted;
   }
 
   SQLite::Database& database;
-  SQLite::Statement insert, insert_group, move, move_group, move_members, set_block_only, unset_block_only, remove,
+  SQLite::Statement insert, insert_group, move, move_group, move_members, set_block_only, set_restore_size,
+      unset_details, remove,
       remove_group;
 };
 
@@ -218,7 +227,7 @@ absl::StatusOr<bool> SnapshotStore::Move(const std::string& id, SnapshotState fr
 absl::Status SnapshotStore::Remove(const std::string& id) {
   return Write("remove a snapshot from", [&](Writer& writer) {
     SQLite::Transaction all(writer.database, SQLite::TransactionBehavior::IMMEDIATE);
-    Use(writer.unset_block_only, id).Exec();
+    Use(writer.unset_details, id).Exec();
     Use(writer.remove, id).Exec();
     Use(writer.remove_group, id).Exec();
     all.commit();

@@ -34,6 +34,9 @@ struct SnapshotRecord {
   std::string fs_type;
   std::int64_t created_at = 0;  // nanoseconds since 1970
   bool block_only = false;      // its volume was: VolumeRecord::block_only
+  // The size that the volume was asked for with: orchestrators restore into no less than a snapshot's size_bytes, and a
+  // claim of the volume's own size has to do. A restored volume gets `bytes` at least. 0: as `bytes`.
+  std::uint64_t restore_bytes = 0;
 };
 
 struct GroupRecord {

@@ -64,6 +64,15 @@ absl::Status Own(const RealDirectory& directory, std::string_view what, Holding 
   return CheckWritableTo(handover.user(), directory.path, what);
 }
 
+// An empty one in its place would know of no volume, and would put new ones on the disk that the mount point is on.
+absl::Status CheckIsThere(const std::string& path, std::string_view what) {
+  if (::access(path.c_str(), F_OK) == 0 || errno != ENOENT) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("{} {} is missing, and --require-directories says that none is made: mount its disk; on a new disk, "
+                  "make the directory (mkdir -m 0700)",
+                  what, Quote(path)));
+}
+
 constexpr std::string_view kState = "the state directory";
 constexpr std::string_view kVolumes = "the directory of volumes";
 
@@ -75,10 +84,11 @@ absl::Status CheckWritable(const std::string& directory, std::string_view what) 
 }
 
 // One that is there already may be shared: what we put into it is private. The way there is for whoever we work as.
-absl::StatusOr<RealDirectory> MakeStateDir(const std::string& path) {
+absl::StatusOr<RealDirectory> MakeStateDir(const std::string& path, IfMissing if_missing) {
+  if (if_missing == IfMissing::kRefuse) MOORING_RETURN_IF_ERROR(CheckIsThere(path, kState));
   std::error_code error;
   const mode_t before = ::umask(0066);
-  const bool made = std::filesystem::create_directories(path, error);
+  const bool made = if_missing == IfMissing::kMake && std::filesystem::create_directories(path, error);
   ::umask(before);
   if (error) {
     const std::string failed = Message(ErrnoStatus(error.value(), "make the state directory", path));
@@ -89,8 +99,8 @@ absl::StatusOr<RealDirectory> MakeStateDir(const std::string& path) {
   return OpenRealDirectory(path);
 }
 
-absl::StatusOr<RealDirectory> MakePoolDirectory(const std::string& path) {
-  MOORING_RETURN_IF_ERROR(MakeRealDirectory(path));
+absl::StatusOr<RealDirectory> MakePoolDirectory(const std::string& path, IfMissing if_missing) {
+  MOORING_RETURN_IF_ERROR(if_missing == IfMissing::kMake ? MakeRealDirectory(path) : CheckIsThere(path, kVolumes));
   MOORING_RETURN_IF_ERROR(CheckWritable(path, kVolumes));
   return OpenRealDirectory(path);
 }

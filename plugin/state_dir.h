@@ -13,11 +13,11 @@
 namespace mooring {
 
 // Made where it is missing (0700), and opened; its path is the real one, since sources of mounts are used without
-// following symbolic links. FAILED_PRECONDITION: nothing can be written there.
-absl::StatusOr<RealDirectory> MakeStateDir(const std::string& path);
+// following symbolic links. FAILED_PRECONDITION: nothing can be written there, or it is missing and none is to be made.
+absl::StatusOr<RealDirectory> MakeStateDir(const std::string& path, IfMissing if_missing);
 
 // The same of a directory for volumes, in a parent that is there.
-absl::StatusOr<RealDirectory> MakePoolDirectory(const std::string& path);
+absl::StatusOr<RealDirectory> MakePoolDirectory(const std::string& path, IfMissing if_missing);
 
 // Then they become the user's. `pools` may lie in the state directory. FAILED_PRECONDITION: others may write in it, or
 // it is somebody else's, or holds more than ours; the user may not.

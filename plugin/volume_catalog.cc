@@ -73,7 +73,8 @@ VolumeInfo VolumeCatalog::ToInfo(ListedVolume listed) {
           .pool = std::move(listed.volume.pool),
           .source = std::move(listed.volume.source),
           .published_nodes = std::move(listed.nodes),
-          .block_only = listed.volume.block_only};
+          .block_only = listed.volume.block_only,
+          .asked_bytes = listed.volume.asked_bytes};
 }
 
 VolumeCatalog::VolumeCatalog(CatalogStore& store, SnapshotStore& snapshots, const Pools& pools,
@@ -218,7 +219,7 @@ absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& 
   MOORING_ASSIGN_OR_RETURN(const auto room, HoldRoom(*pool, bytes - record.bytes, call));
   MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Grow(spec.volume_id, bytes)));
   // Killed here, the image is larger than its record: the same call again, or Reconcile, puts that right.
-  MOORING_RETURN_IF_ERROR(store_.SetBytes(spec.volume_id, bytes));
+  MOORING_RETURN_IF_ERROR(store_.SetBytes(spec.volume_id, bytes, spec.range.required));
   return bytes;
 }
 

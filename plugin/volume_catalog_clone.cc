@@ -100,7 +100,8 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewClone(const CreateVolumeSpec& spe
                       .pool = pool_name,
                       .source = spec.source.id,
                       .tuning = With({}, spec.tuning),
-                      .block_only = spec.block_only};
+                      .block_only = spec.block_only,
+                      .asked_bytes = spec.range.required};
 }
 
 absl::Status VolumeCatalog::Populate(const VolumeRecord& record, const CreateVolumeSpec& spec) {

@@ -126,7 +126,8 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
                       .pool = spec.pool,
                       .tuning = With({}, spec.tuning),
                       .ephemeral = spec.ephemeral,
-                      .block_only = spec.block_only};
+                      .block_only = spec.block_only,
+                      .asked_bytes = spec.range.required};
 }
 
 // A device has a size of its own, which becomes the volume's.

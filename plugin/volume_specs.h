@@ -94,8 +94,9 @@ struct VolumeInfo {
   std::string source = {};  // the id of the snapshot or volume that it was made from; empty: none
   std::vector<std::string> published_nodes = {};
   BackendKind kind = BackendKind::kImage;
-  bool block_only = false;   // CreateVolumeSpec::block_only
-  std::string ailment = {};  // of what it lies in, a sentence; empty: well. Set by Get and List
+  bool block_only = false;        // CreateVolumeSpec::block_only
+  std::string ailment = {};       // of what it lies in, a sentence; empty: well. Set by Get and List
+  std::uint64_t asked_bytes = 0;  // that were asked for: it may have more, by rounding or by its filesystem's minimum
 };
 
 struct VolumePage {

@@ -38,6 +38,29 @@ std::string Counted(std::size_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
+// By the names that Nomad and kubelet give the directories in which they stage volumes.
+bool IsStagingPath(const std::string& path) {
+  return path.find("/staging/") != std::string::npos || path.ends_with("/globalmount");
+}
+
+// Targets first: a volume is unstaged when it is published nowhere.
+Finding InUse(const std::string& id, std::vector<std::string> paths) {
+  std::stable_partition(paths.begin(), paths.end(), [](const std::string& path) { return !IsStagingPath(path); });
+  Finding finding = {"in-use",
+                     Severity::kNote,
+                     fmt::format("volume {} is mounted here. If the tasks that used it are gone and the orchestrator "
+                                 "has forgotten it, free it with these, in the namespace of the plugin (nomad alloc "
+                                 "exec ALLOC …); they fail while a process uses it:",
+                                 Quote(id)),
+                     {}};
+  for (const std::string& path : paths) {
+    const bool staged = IsStagingPath(path);
+    finding.commands.push_back(fmt::format("mooring csi {} {} --{}-path {}", staged ? "unstage" : "unpublish",
+                                           ShellQuote(id), staged ? "staging" : "target", ShellQuote(path)));
+  }
+  return finding;
+}
+
 absl::StatusOr<pid_t> ProcessOf(const Question& question) {
   if (question.container.empty()) return question.pid;
   struct stat own = {};
@@ -191,6 +214,7 @@ class Examiner {
     for (const std::string& path : paths) MOORING_RETURN_IF_ERROR(CheckPath(path, false));
     Append(result_.findings, FindFrozen(loops, result_.graph));
     result_.checked.push_back(fmt::format("volume {}", Quote(id)));
+    if (!paths.empty()) result_.findings.push_back(InUse(id, paths));
     return paths.empty() ? ExplainUnmounted(id, image, loops) : absl::OkStatus();
   }
 

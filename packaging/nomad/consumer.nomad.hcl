@@ -31,7 +31,8 @@ job "consumer" {
     }
   }
 
-  # Sees what the host, or the task below, mounts below the volume while it runs.
+  # Sees what the host mounts below this allocation's target while the task runs. Each allocation has a target of its own:
+  # what the task of the group `bidirectional` mounts is at that group's target, and is not seen here.
   group "host-to-task" {
     volume "data" {
       type            = "csi"
@@ -57,8 +58,8 @@ job "consumer" {
     }
   }
 
-  # And what it mounts itself is seen by the host and by who receives from it. Mounting takes a privileged task; what it
-  # leaves mounted below the volume is taken down when the group ends.
+  # The host also sees what the task mounts, below the target of this allocation. Mounting takes a privileged task. Mounts
+  # that it leaves below the volume are taken down when the group ends.
   group "bidirectional" {
     volume "data" {
       type            = "csi"

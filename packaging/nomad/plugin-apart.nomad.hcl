@@ -21,6 +21,12 @@ variable "state_dir" {
   description = "on the host: volumes and records. With a disk of its own not its mount point, but a directory in it"
 }
 
+variable "above_disk" {
+  type        = string
+  default     = ""
+  description = "as in plugin.nomad.hcl"
+}
+
 job "mooring" {
   id   = "mooring-${var.node}"
   type = "system"
@@ -51,9 +57,11 @@ job "mooring" {
           "--mount-root=/local/csi", # the same as stage_publish_base_dir
           "--stop-timeout=20",
           "--user=mooring",
+          "--state-dir=${var.above_disk == "" ? "/var/lib/mooring" : var.state_dir}",
+          "--require-directories=${var.above_disk != ""}",
         ]
-        # With a disk for the volumes: a `mount` in place of this, as in plugin.nomad.hcl.
-        volumes = ["${var.state_dir}:/var/lib/mooring"] # the same in both
+        # The same in both, as in plugin.nomad.hcl.
+        volumes = [var.above_disk == "" ? "${var.state_dir}:/var/lib/mooring" : "${var.above_disk}:${var.above_disk}:rslave"]
       }
 
       csi_plugin {
@@ -61,7 +69,7 @@ job "mooring" {
         type                   = "node"                # as --mode
         mount_dir              = "/csi"
         stage_publish_base_dir = "/local/csi"
-        health_timeout         = "30s"
+        health_timeout         = "8760h" # as in plugin.nomad.hcl
       }
 
       resources {
@@ -94,9 +102,11 @@ job "mooring" {
           "--mount-root=/local/csi",
           "--stop-timeout=20",
           "--user=mooring",
+          "--state-dir=${var.above_disk == "" ? "/var/lib/mooring" : var.state_dir}",
+          "--require-directories=${var.above_disk != ""}",
         ]
-        # With a disk for the volumes: a `mount` in place of this, as in plugin.nomad.hcl.
-        volumes = ["${var.state_dir}:/var/lib/mooring"]
+        # The same in both, as in plugin.nomad.hcl.
+        volumes = [var.above_disk == "" ? "${var.state_dir}:/var/lib/mooring" : "${var.above_disk}:${var.above_disk}:rslave"]
       }
 
       csi_plugin {
@@ -104,7 +114,7 @@ job "mooring" {
         type                   = "controller"
         mount_dir              = "/csi"
         stage_publish_base_dir = "/local/csi"
-        health_timeout         = "30s"
+        health_timeout         = "8760h" # as in plugin.nomad.hcl
       }
 
       resources {

@@ -21,6 +21,12 @@ variable "state_dir" {
   description = "on the host: volumes and records. Nothing else may be in it, and it outlives every version of this job. With a disk of its own not its mount point, but a directory in it"
 }
 
+variable "above_disk" {
+  type        = string
+  default     = ""
+  description = "only where state_dir is on a disk of its own: the directory on the host above the disk's mount point, say /srv/mooring for /srv/mooring/disk. It is there without the disk"
+}
+
 job "mooring" {
   id   = "mooring-${var.node}"
   type = "system"
@@ -31,7 +37,7 @@ job "mooring" {
   }
 
   group "plugin" {
-    # A plugin that is away holds up whoever starts or stops; so never give up.
+    # For a plugin that ends. Nomad asks this neither where a container cannot be started nor after health_timeout.
     restart {
       attempts = 10
       interval = "5m"
@@ -53,15 +59,12 @@ job "mooring" {
           "--mount-root=/local/csi", # the same as stage_publish_base_dir below: it mounts nowhere else
           "--stop-timeout=20",
           "--user=mooring", # the image's; the mount helper alone stays root
+          "--state-dir=${var.above_disk == "" ? "/var/lib/mooring" : var.state_dir}",
+          "--require-directories=${var.above_disk != ""}", # wait for the disk, and make nothing in its mount point
         ]
-        # With a disk for the volumes at /srv/disk: in place of this a directory in it, which is missing when the disk is. Of
-        # `volumes` Docker would make it; with this it starts no plugin, which would know of no volume and fill the node's disk:
-        #   mount {
-        #     type   = "bind"
-        #     source = "/srv/disk/mooring"
-        #     target = "/var/lib/mooring"
-        #   }
-        volumes = ["${var.state_dir}:/var/lib/mooring"] # client.hcl: volumes.enabled. The right side is --state-dir
+        # client.hcl: volumes.enabled. A disk comes with the directory above its mount point: that is always there, and a
+        # disk that is mounted later is seen in the container (rslave).
+        volumes = [var.above_disk == "" ? "${var.state_dir}:/var/lib/mooring" : "${var.above_disk}:${var.above_disk}:rslave"]
       }
 
       csi_plugin {
@@ -69,7 +72,8 @@ job "mooring" {
         type                   = "monolith"
         mount_dir              = "/csi" # Nomad sets CSI_ENDPOINT to the csi.sock in it
         stage_publish_base_dir = "/local/csi"
-        health_timeout         = "30s"
+        # A plugin that waits for its disk is not healthy. After this time Nomad ends the task and does not start it again.
+        health_timeout = "8760h"
       }
 
       # mkfs and fsck run within this: a check of a large filesystem that was not unmounted takes most.

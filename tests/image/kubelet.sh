@@ -145,6 +145,15 @@ kubelet_restart() {
   done
 }
 
+# own PV POD GROUP: the pod's fsGroup on all of the volume, which is kubelet's work where the plugin does not offer it.
+kubelet_offers_mount_group() { csi capabilities | grep -c VOLUME_MOUNT_GROUP || true; }
+kubelet_own() {
+  chgrp -R "$3" "$(target_of "$1" "$2")"
+  chmod -R g+rwX "$(target_of "$1" "$2")"
+  find "$(target_of "$1" "$2")" -type d -exec chmod g+s {} +
+}
+kubelet_group_of_file() { stat -c %g "$(target_of "$1" "$2")/file"; }
+
 # What the pods do, and what is seen on the host.
 kubelet_write() { printf '%s\n' "$3" >"$(target_of "$1" "$2")/file"; }
 kubelet_read() { cat "$(target_of "$1" "$2")/file"; }

@@ -357,6 +357,23 @@ TEST_F(CliDoctorTest, VolumeIsFoundByTheLabelOfItsDevice) {
   EXPECT_THAT(ran.out, HasSubstr("propagation of '" + Path("srv/v") + "'"));
 }
 
+TEST_F(CliDoctorTest, VolumeInUseComesWithTheCommandsThatFreeIt) {
+  SharedMount("csi");
+  const std::string staging = Path("csi/staging/default/v[0]"), target = Path("csi/per-alloc/a/v[0]");
+  std::filesystem::create_directories(staging);
+  std::filesystem::create_directories(target);
+  MountRequest request = MountOf(Ext4Image("image"), staging);
+  request.label = "mooring:vol-1";
+  ASSERT_OK(mounter_.Mount(request));
+  ASSERT_EQ(::mount(staging.c_str(), target.c_str(), nullptr, MS_BIND, nullptr), 0);
+  const Ran ran = Doctor("vol-1");
+  EXPECT_EQ(ran.status, 0) << "a note";
+  const std::size_t unpublish = ran.out.find("# mooring csi unpublish vol-1 --target-path '" + target + "'");
+  const std::size_t unstage = ran.out.find("# mooring csi unstage vol-1 --staging-path '" + staging + "'");
+  ASSERT_NE(unstage, std::string::npos) << ran.out;
+  EXPECT_LT(unpublish, unstage) << ran.out;
+}
+
 TEST_F(CliDoctorTest, VolumeThatIsNotStagedOrNotThere) {
   Dir("state/volumes");
   Sparse("state/volumes/vol-1.img", kMiB);

@@ -223,6 +223,11 @@ func checkDriver(c *cluster, pod *podFacts) {
 	if spec.AttachRequired == nil || *spec.AttachRequired {
 		c.fault("K22: attachRequired is not false")
 	}
+	byPlugin := pod.env(pod.plugin, "MOORING_VOLUME_MOUNT_GROUP") != "" ||
+		slices.Contains(pod.arguments(c, pod.plugin), "--volume-mount-group")
+	if byPlugin || spec.FSGroupPolicy == nil || *spec.FSGroupPolicy != storage.FileFSGroupPolicy {
+		c.fault("K24: fsGroupPolicy is not File, or the plugin keeps kubelet from applying it")
+	}
 	inline := slices.Contains(spec.VolumeLifecycleModes, storage.VolumeLifecycleEphemeral)
 	if inline && (spec.PodInfoOnMount == nil || !*spec.PodInfoOnMount) {
 		c.fault("K11: inline volumes need podInfoOnMount")

@@ -79,11 +79,15 @@ class PluginTask:
         flags = ["--privileged"] if config.get("privileged") else []
         flags += bind(self.socket_dir, self.csi["mount_dir"], "rshared")
         flags += bind(self.mounts, self.csi["stage_publish_base_dir"], "rshared")
-        flags += bind("/dev", "/dev") + bind(self.state, config["volumes"][0].split(":")[1])
+        flags += bind("/dev", "/dev") + self._bind_state(config["volumes"][0])
         for variable in self.environment or [f"CSI_ENDPOINT=unix://{self.csi['mount_dir']}/csi.sock"]:
             flags += ["-e", variable]
         self.container = Container(f"plugin-{self.alloc}-{time.monotonic_ns()}", self.image, config["args"], flags)
         return self
+
+    def _bind_state(self, wanted):
+        """`wanted`: host:container, where the host's is the test's own, or host:container:mode as it stands."""
+        return ["-v", wanted] if wanted.count(":") == 2 else bind(self.state, wanted.split(":")[1])
 
     def wait(self):
         eventually("the plugin is ready", self._is_ready)

@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "replay"))
 
+import points_lost  # noqa: E402
 import points_start  # noqa: E402
 import points_use  # noqa: E402
 from host import DOCKER, Engine, eventually, expect, loops, mounts, run, run_tests, use_engine  # noqa: E402
@@ -54,7 +55,8 @@ def main():
     os.makedirs(DATA_DIR)
     run("mount", "--bind", DATA_DIR, DATA_DIR)
     run("mount", "--make-shared", DATA_DIR)  # as / is where systemd is the first process
-    tests = [test for test in tests_in(points_start) + tests_in(points_use) if re.search(wanted, test.__name__)]
+    known = tests_in(points_start) + tests_in(points_use) + tests_in(points_lost)
+    tests = [test for test in known if re.search(wanted, test.__name__)]
     failed = replay(DOCKER, tests, work)
     few = [test for test in tests if test.__name__.startswith(IN_PODMAN)]
     if few:

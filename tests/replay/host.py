@@ -160,6 +160,10 @@ class Container:
         return run("nsenter", "-t", self.process, "-m", f"--root=/proc/{self.process}/root", "--wd=/", "/bin/sh", "-c",
                    script, check=check)
 
+    def run(self, *command):
+        """A program of its image. What it prints."""
+        return engine("exec", self.name, *command)
+
     def can(self, script):
         return self.sh(f"{{ {script}; }} >/dev/null 2>&1 && echo yes || echo no") == "yes"
 

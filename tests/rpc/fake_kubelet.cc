@@ -50,6 +50,20 @@ absl::Status Send(const std::string& endpoint, const Request& request, int capab
   return plugin.Send(request).status;
 }
 
+// With VOLUME_MOUNT_GROUP kubelet hands the pod's fsGroup to the plugin, and changes no file itself.
+bool OffersMountGroup(const std::string& endpoint) {
+  const auto answer = Driver(endpoint).Send(csi::v1::NodeGetCapabilitiesRequest());
+  const auto& offered = answer->capabilities();
+  return std::any_of(offered.begin(), offered.end(), [](const csi::v1::NodeServiceCapability& capability) {
+    return capability.rpc().type() == csi::v1::NodeServiceCapability::RPC::VOLUME_MOUNT_GROUP;
+  });
+}
+
+VolumeCapability CapabilityFor(const PodVolume& volume, const std::string& endpoint) {
+  if (!volume.fs_group || !volume.capability.has_mount() || !OffersMountGroup(endpoint)) return volume.capability;
+  return WithGroup(volume.capability, std::to_string(volume.fs_group->group));
+}
+
 }  // namespace
 
 FakeKubelet::FakeKubelet(std::string root, std::string driver)
@@ -127,19 +141,20 @@ absl::Status FakeKubelet::MountDevice(const PodVolume& volume, const std::string
   csi::v1::NodeStageVolumeRequest request;
   request.set_volume_id(volume.id);
   request.set_staging_target_path(Directory(StagingPath(volume)));
-  *request.mutable_volume_capability() = volume.capability;
+  *request.mutable_volume_capability() = CapabilityFor(volume, endpoint);
   request.mutable_volume_context()->insert(volume.context.begin(), volume.context.end());
   request.mutable_secrets()->insert(volume.secrets.begin(), volume.secrets.end());
   (*request.mutable_volume_context())["storage.kubernetes.io/csiProvisionerIdentity"] = "1700000000000-4711-" + driver_;
   return Keep({"", volume.id}, Send(endpoint, request, kCapabilityCalls), StagingPath(volume));
 }
 
-csi::v1::NodePublishVolumeRequest FakeKubelet::PublishRequest(const PodVolume& volume) const {
+csi::v1::NodePublishVolumeRequest FakeKubelet::PublishRequest(const PodVolume& volume,
+                                                              const std::string& endpoint) const {
   csi::v1::NodePublishVolumeRequest request;
   request.set_volume_id(volume.id);
   request.set_target_path(TargetPath(volume));
   if (!volume.is_inline) request.set_staging_target_path(StagingPath(volume));
-  *request.mutable_volume_capability() = volume.capability;
+  *request.mutable_volume_capability() = CapabilityFor(volume, endpoint);
   request.set_readonly(volume.read_only);
   request.mutable_secrets()->insert(volume.secrets.begin(), volume.secrets.end());
   auto& context = *request.mutable_volume_context();
@@ -157,7 +172,11 @@ csi::v1::NodePublishVolumeRequest FakeKubelet::PublishRequest(const PodVolume& v
 absl::Status FakeKubelet::Mount(const PodVolume& volume, const std::string& endpoint) {
   const std::string parent = Directory(fs::path(TargetPath(volume)).parent_path());
   if (!volume.capability.has_block()) std::ofstream(parent + "/vol_data.json") << "{}";
-  return Keep({volume.pod, volume.id}, Send(endpoint, PublishRequest(volume), kCapabilityCalls), TargetPath(volume));
+  const absl::Status published = Send(endpoint, PublishRequest(volume, endpoint), kCapabilityCalls);
+  if (published.ok() && volume.fs_group && volume.capability.has_mount() && !OffersMountGroup(endpoint)) {
+    GiveToGroup(TargetPath(volume), *volume.fs_group);
+  }
+  return Keep({volume.pod, volume.id}, published, TargetPath(volume));
 }
 
 absl::Status FakeKubelet::Unmount(const PodVolume& volume, const std::string& endpoint) {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "absl/status/status.h"
 #include "tests/fakes/fake_plugin_manager.h"
 #include "tests/rpc/driver.h"
+#include "tests/rpc/fs_group.h"
 
 namespace mooring::testing {
 
@@ -32,6 +34,7 @@ struct PodVolume {
   bool is_inline = false;
   std::map<std::string, std::string> context = {};  // what CreateVolume returned, or the inline volume's attributes
   std::map<std::string, std::string> secrets = {};
+  std::optional<FsGroup> fs_group = std::nullopt;  // of the pod's securityContext
 };
 
 class FakeKubelet {
@@ -67,7 +70,7 @@ class FakeKubelet {
   absl::Status Mount(const PodVolume& volume, const std::string& endpoint);
   absl::Status UnmountDevice(const PodVolume& volume, const std::string& endpoint);
   absl::Status Unmount(const PodVolume& volume, const std::string& endpoint);
-  csi::v1::NodePublishVolumeRequest PublishRequest(const PodVolume& volume) const;
+  csi::v1::NodePublishVolumeRequest PublishRequest(const PodVolume& volume, const std::string& endpoint) const;
 
   State Get(const Key& key);
   bool IsMountedForAnyPod(const std::string& id);

@@ -138,6 +138,48 @@ TEST_F(Kubelet, K14_ExpandOnTheNodeAlone) {
                 Code::kNotFound, "does not exist");
 }
 
+// Without CAP_SYS_RESOURCE the kernel grows no mounted ext4: NodeExpand makes the volume larger, the next Stage its
+// filesystem. Kubelet calls NodeExpand for a pod that runs, else after the Publish of the next one.
+TEST_F(Kubelet, K14_AnExt4ThatCannotGrowInUseGrowsAtTheNextStage) {
+  if (HasCapSysResource()) GTEST_SKIP() << "with CAP_SYS_RESOURCE it grows in use";
+  plugin().options().flags.push_back("--grow-on-node");
+  Restart(SIGTERM);
+  for (const bool pod_runs : {true, false}) {
+    SCOPED_TRACE(pod_runs ? "the claim is raised while a pod runs" : "while none does");
+    const VolumeCapability capability = Mount("ext4", kMany);
+    const std::string id = Created(capability);
+    const std::string staging = GlobalMount(id), target = PodTarget("uid-" + id, "pvc-1");
+    int starts = 0;
+    const auto start = [&] {
+      ASSERT_OK(driver().Stage(id, staging, capability));
+      ASSERT_OK(driver().Publish(id, staging, target, capability));
+      ++starts;
+    };
+    const auto stop = [&] {
+      ASSERT_OK(driver().Unpublish(id, target));
+      ASSERT_OK(driver().Unstage(id, staging));
+    };
+    const auto has_grown = [&] { return MountedBytes(target) > static_cast<std::uint64_t>(kVolumeBytes); };
+    if (pod_runs) {
+      start();
+      EXPECT_FALSE(driver().NodeExpand(id, target, 2 * kVolumeBytes).status.ok());
+      stop();
+      starts = 0;
+    }
+    start();
+    if (!has_grown()) {
+      EXPECT_THAT(driver().NodeExpand(id, target, 2 * kVolumeBytes),
+                  FailsWith(Code::kFailedPrecondition, "CAP_SYS_RESOURCE"));
+      stop();
+      start();
+    }
+    EXPECT_TRUE(has_grown());
+    EXPECT_OK(driver().NodeExpand(id, target, 2 * kVolumeBytes));
+    EXPECT_EQ(starts, pod_runs ? 1 : 2) << "starts of a pod after the claim was raised";
+    stop();
+  }
+}
+
 // A volume restored into a larger one gets no NodeExpand.
 TEST_F(Kubelet, K15_StageGrowsAFilesystemThatIsSmallerThanItsVolume) {
   for (const auto& [fs_type, bytes] :

@@ -25,6 +25,15 @@ class Nomad : public RpcTest {
     EXPECT_OK(driver().Stage(id, Staging(id), capability));
     return id;
   }
+  // The exit status of the commands at the end of an error's message.
+  int RunCommandsIn(const absl::Status& status) {
+    const std::string text(status.message());
+    const std::size_t at = text.find("mooring csi ");
+    EXPECT_NE(at, std::string::npos) << text;
+    if (at == std::string::npos) return -1;
+    const std::string bin = std::filesystem::canonical("/proc/self/exe").parent_path();
+    return Shell("export CSI_ENDPOINT=unix://" + (dir() / "csi.sock") + " PATH=" + bin + ":$PATH; " + text.substr(at));
+  }
 };
 
 TEST_F(Nomad, Nomad8_DeleteIsRefusedWhileAVolumeIsStagedOrPublished) {
@@ -140,6 +149,22 @@ TEST_F(Nomad, Nomad12_ControllerUnpublishNeverComesAfterThePluginWasAway) {
                 "mooring csi controller-unpublish " + id + " --node " + kNode);
   EXPECT_OK(driver().Detach(id, kNode)) << "by hand";
   EXPECT_OK(driver().Delete(id)) << "nothing is mounted any more";
+}
+
+// A task stopped while the plugin was away, and the client was restarted before it was back: no call ever comes for it.
+TEST_F(Nomad, Nomad12_AForgottenVolumeIsFreedByTheCommandsInTheErrors) {
+  for (const VolumeCapability& capability : {Mount(), Block()}) {
+    const std::string id = Staged(capability);
+    ASSERT_OK(driver().Publish(id, Staging(id), Target("gone", id), capability));
+    Restart(SIGKILL);
+    const auto next = [&] { return driver().Publish(id, Staging(id), Target("next", id), capability).status; };
+    EXPECT_EQ(RunCommandsIn(next()), 0);
+    ASSERT_OK(next());
+    const absl::Status in_use = driver().Delete(id).status;
+    EXPECT_THAT(in_use, FailsWith(Code::kFailedPrecondition, "If the orchestrator has forgotten it"));
+    EXPECT_EQ(RunCommandsIn(in_use), 0);
+    EXPECT_OK(driver().Delete(id));
+  }
 }
 
 TEST_F(Nomad, Nomad13_TwoGroupsOfOneVolumeUseTwoStagingPaths) {

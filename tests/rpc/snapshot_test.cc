@@ -142,6 +142,36 @@ TEST_F(SnapshotRpc, ASnapshotSaysWhatItIs) {
   EXPECT_THAT(driver().Send(get), FailsWith(Code::kNotFound, "does not exist"));
 }
 
+// Kubernetes restores into no claim that is smaller than size_bytes, and the volume's own claim may be smaller than the
+// volume.
+TEST_F(SnapshotRpc, ASnapshotIsRestoredIntoTheSizeItsVolumeWasAskedWith) {
+  for (const std::int64_t asked : {kMiB, kVolumeBytes + 1}) {
+    const std::string name = "v" + std::to_string(asked);
+    const auto made = driver().Create(name, Mount(), asked);
+    ASSERT_OK(made);
+    const std::int64_t bytes = made->volume().capacity_bytes();
+    EXPECT_GT(bytes, asked);
+    const csi::v1::Snapshot snapshot = Snap("of-" + name, made->volume().volume_id())->snapshot();
+    EXPECT_EQ(snapshot.size_bytes(), asked);
+    auto restore = CloneRequest("restored-" + name, snapshot.snapshot_id(), Mount(), snapshot.size_bytes());
+    EXPECT_EQ(driver().Send(restore)->volume().capacity_bytes(), bytes) << "all that the snapshot has";
+    restore.set_name("limited-" + name);
+    restore.mutable_capacity_range()->set_limit_bytes(bytes - 1);
+    ExpectRefused([&] { return driver().Send(restore); }, Code::kOutOfRange, "raise limit_bytes");
+    Restart(SIGTERM);
+    EXPECT_EQ(Snap("of-" + name, made->volume().volume_id())->snapshot().size_bytes(), asked);
+    EXPECT_OK(DeleteSnapshot(snapshot.snapshot_id()));
+  }
+}
+
+TEST_F(SnapshotRpc, TheRestoreSizeGrowsWithTheVolume) {
+  const std::string volume = Created(Mount(), kMiB);
+  ASSERT_OK(driver().Grow(volume, kVolumeBytes + 1));
+  const csi::v1::Snapshot grown = Snap("s", volume)->snapshot();
+  EXPECT_EQ(grown.size_bytes(), kVolumeBytes + 1);
+  EXPECT_OK(DeleteSnapshot(grown.snapshot_id()));
+}
+
 TEST_F(SnapshotRpc, PagesAndForeignTokens) {
   const std::string volume = Created();
   std::vector<std::string> ids;
@@ -275,6 +305,26 @@ TEST_F(GroupRpc, TheMembersAreOfOneInstantWhileSomebodyWrites) {
   const auto [least, most] = std::minmax_element(numbers.begin(), numbers.end());
   EXPECT_LE(*most - *least, 3) << ::testing::PrintToString(numbers);
   EXPECT_OK(driver().Send(Named<csi::v1::DeleteVolumeGroupSnapshotRequest>(group)));
+}
+
+// As external-snapshotter sends it for a VolumeGroupSnapshotClass of Kubernetes' own tests, whose claims are of 1 MiB.
+TEST_F(GroupRpc, AGroupOfSmallClaimsIsMadeByAClassWithDeletionPolicyAndRestored) {
+  csi::v1::CreateVolumeGroupSnapshotRequest request;
+  request.set_name("groupsnapshot-1");
+  *request.add_source_volume_ids() = Created(Mount(), kMiB);
+  *request.add_source_volume_ids() = Created(Mount(), kMiB);
+  auto& parameters = *request.mutable_parameters();
+  parameters["deletionPolicy"] = "Delete";
+  parameters["csi.storage.k8s.io/volumegroupsnapshot/name"] = "group";
+  parameters["csi.storage.k8s.io/volumegroupsnapshot/namespace"] = "default";
+  parameters["csi.storage.k8s.io/volumegroupsnapshotcontent/name"] = "groupsnapcontent-1";
+  const auto taken = driver().Send(request);
+  ASSERT_OK(taken);
+  for (const csi::v1::Snapshot& member : taken->group_snapshot().snapshots()) {
+    EXPECT_EQ(member.size_bytes(), kMiB);
+    EXPECT_OK(driver().Send(CloneRequest("of-" + member.snapshot_id(), member.snapshot_id(), Mount(), kMiB)));
+  }
+  EXPECT_OK(driver().Send(Named<csi::v1::DeleteVolumeGroupSnapshotRequest>(taken->group_snapshot())));
 }
 
 TEST_F(GroupRpc, AGroupIsMadeFoundAndDeletedWhole) {

@@ -144,6 +144,45 @@ TEST_F(StateDirectory, ThatIsNoLongerWritableWhileThePluginRunsIsTold) {
   ExpectHeals();
 }
 
+// ---- a directory on a disk that is mounted late
+
+class LateDisk : public SurroundingsTest {
+ protected:
+  void SetUp() override {
+    MakeDirectories("disk");
+    plugin().options().state_dir = disk_ + "/mooring";
+  }
+  void MountDisk() {
+    MountTmpfs(disk_, "size=256m,mode=700");
+    ASSERT_EQ(::mkdir((disk_ + "/mooring").c_str(), 0700), 0);
+  }
+  std::string disk_ = dir() / "disk";
+};
+
+TEST_F(LateDisk, IsWaitedForAndNothingIsMadeInItsMountPoint) {
+  Add({"--require-directories"});
+  plugin().Launch();
+  ExpectMissing("the state directory '" + disk_ + "/mooring' is missing", "mount its disk");
+  EXPECT_THAT(driver().Create("v"), FailsWith(Code::kUnavailable, "is missing"));
+  EXPECT_TRUE(fs::is_empty(disk_));
+  MountDisk();
+  fs::create_directory_symlink(disk_ + "/mooring", state_dir());  // where the fixture looks for records that are left
+  ExpectHeals();
+  ExpectServes();
+  EXPECT_TRUE(fs::exists(disk_ + "/mooring/catalog.db"));
+}
+
+TEST_F(LateDisk, OfAPoolIsWaitedForToo) {
+  plugin().options().state_dir = state_dir();
+  MakeDirectories("state");
+  Add({"--require-directories", "--pool", "name=late,backend=image,path=" + disk_ + "/mooring"});
+  plugin().Launch();
+  ExpectMissing("the directory of volumes '" + disk_ + "/mooring' is missing", "mount its disk");
+  EXPECT_TRUE(fs::is_empty(disk_));
+  MountDisk();
+  ExpectHeals();
+}
+
 // ---- no /dev
 
 TEST_F(SurroundingsTest, WithoutLoopControlItSaysWhereLoopDevicesComeFrom) {

@@ -111,6 +111,22 @@ TEST(CapabilityTest, TheMountGroupIsAGroupId) {
   }
 }
 
+TEST(CapabilityTest, ARepeatedCallThatNamesNoGroupAcceptsAny) {
+  auto csi = Mount(CsiMode::SINGLE_NODE_WRITER, "ext4", {"noatime"});
+  const std::string without = ToString(*ParseCapability(csi));
+  csi.mutable_mount()->set_volume_mount_group("5");
+  const std::string five = ToString(*ParseCapability(csi));
+  csi.mutable_mount()->set_volume_mount_group("6");
+  const std::string six = ToString(*ParseCapability(csi));
+  EXPECT_TRUE(IsAskedAgain(five, five));
+  EXPECT_TRUE(IsAskedAgain(five, without));
+  EXPECT_TRUE(IsAskedAgain("readonly " + five, "readonly " + without));
+  EXPECT_FALSE(IsAskedAgain(five, six));
+  EXPECT_FALSE(IsAskedAgain(without, five));
+  EXPECT_FALSE(IsAskedAgain("readonly " + five, without));
+  EXPECT_FALSE(IsAskedAgain(five, ToString(*ParseCapability(Mount(CsiMode::SINGLE_NODE_WRITER, "ext4")))));
+}
+
 TEST(CapabilityTest, TheTextIsEqualExactlyWhereTheCapabilityIs) {
   std::vector<csi::v1::VolumeCapability> all = {Block(),
                                                 Mount(CsiMode::SINGLE_NODE_WRITER, "ext4"),

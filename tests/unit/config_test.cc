@@ -24,11 +24,26 @@ using ::testing::UnorderedElementsAre;
 class ConfigTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name :
-         {"CSI_ENDPOINT", "MOORING_ENDPOINT", "MOORING_NODE_ID", "MOORING_STATE_DIR", "MOORING_MODE",
-          "MOORING_DRIVER_NAME", "MOORING_MAX_VOLUMES", "MOORING_TOPOLOGY", "MOORING_LOG_LEVEL", "MOORING_LOG_FORMAT",
-          "MOORING_MOUNTER", "MOORING_MOUNT_ROOT", "MOORING_KUBELET_REGISTRATION_DIR", "MOORING_KUBELET_ENDPOINT",
-          "MOORING_GROW_ON_NODE", "MOORING_USER", "MOORING_SHARED_ROOTS", "MOORING_METRICS_LISTEN"}) {
+    for (const char* name : {"CSI_ENDPOINT",
+                             "MOORING_ENDPOINT",
+                             "MOORING_NODE_ID",
+                             "MOORING_STATE_DIR",
+                             "MOORING_MODE",
+                             "MOORING_DRIVER_NAME",
+                             "MOORING_MAX_VOLUMES",
+                             "MOORING_TOPOLOGY",
+                             "MOORING_LOG_LEVEL",
+                             "MOORING_LOG_FORMAT",
+                             "MOORING_MOUNTER",
+                             "MOORING_MOUNT_ROOT",
+                             "MOORING_KUBELET_REGISTRATION_DIR",
+                             "MOORING_KUBELET_ENDPOINT",
+                             "MOORING_GROW_ON_NODE",
+                             "MOORING_USER",
+                             "MOORING_SHARED_ROOTS",
+                             "MOORING_METRICS_LISTEN",
+                             "MOORING_VOLUME_MOUNT_GROUP",
+                             "MOORING_REQUIRE_DIRECTORIES"}) {
       ::unsetenv(name);
       names_.emplace_back(name);
     }
@@ -278,6 +293,20 @@ TEST_F(ConfigTest, VolumesGrowByTheControllerUnlessTold) {
   EXPECT_TRUE(ParseServing({})->grow_on_node);
   ::setenv("MOORING_GROW_ON_NODE", "false", 1);
   EXPECT_FALSE(ParseServing({})->grow_on_node);
+}
+
+TEST_F(ConfigTest, MountGroupsAreOfferedWhereAFlagAsksForIt) {
+  EXPECT_FALSE(ParseServing({})->volume_mount_group);
+  EXPECT_TRUE(ParseServing({"--volume-mount-group"})->volume_mount_group);
+  ::setenv("MOORING_VOLUME_MOUNT_GROUP", "true", 1);
+  EXPECT_TRUE(ParseServing({})->volume_mount_group);
+}
+
+TEST_F(ConfigTest, DirectoriesAreMadeUnlessTheyAreRequired) {
+  EXPECT_EQ(ParseServing({})->if_missing, IfMissing::kMake);
+  EXPECT_EQ(ParseServing({"--require-directories"})->if_missing, IfMissing::kRefuse);
+  ::setenv("MOORING_REQUIRE_DIRECTORIES", "true", 1);
+  EXPECT_EQ(ParseServing({})->if_missing, IfMissing::kRefuse);
 }
 
 TEST_F(ConfigTest, KubeletsOwnPathsAreTheHosts) {

@@ -20,7 +20,7 @@ TEST(PluginManPageTest, IsWellFormed) { mooring::testing::ExpectWellFormed("moor
 
 TEST(PluginManPageTest, TellsOfEveryFlag) {
   const std::string page = mooring::testing::Page("mooring-plugin.8");
-  EXPECT_EQ(mooring::testing::Matches(Help(), "\\(Env:([A-Z_]+)\\)").size(), 21U);
+  EXPECT_EQ(mooring::testing::Matches(Help(), "\\(Env:([A-Z_]+)\\)").size(), 23U);
   mooring::testing::ExpectFlags(page, Help());
   mooring::testing::ExpectVariables(page, Help());
 }

@@ -51,6 +51,26 @@ TEST(SnapshotRequestsTest, AGroupNeedsANameAndItsVolumesEachOnce) {
   ExpectInvalid(ParseDeleteGroup({}).status(), "group_snapshot_id is missing");
 }
 
+TEST(SnapshotRequestsTest, AGroupTakesTheParametersOfItsClassAndTheSidecarAlone) {
+  csi::v1::CreateVolumeGroupSnapshotRequest request;
+  request.set_name("g");
+  request.add_source_volume_ids("a");
+  auto& parameters = *request.mutable_parameters();
+  parameters["deletionPolicy"] = "Delete";
+  for (const char* key : {"name", "namespace"}) {
+    parameters[std::string("csi.storage.k8s.io/volumegroupsnapshot/") + key] = "n";
+  }
+  parameters["csi.storage.k8s.io/volumegroupsnapshotcontent/name"] = "n";
+  EXPECT_TRUE(ParseCreateGroup(request).ok()) << ParseCreateGroup(request).status();
+  parameters["deletionpolicy"] = "Delete";
+  ExpectInvalid(ParseCreateGroup(request).status(), "parameter 'deletionpolicy' is unknown");
+  csi::v1::CreateSnapshotRequest single;
+  single.set_name("s");
+  single.set_source_volume_id("a");
+  (*single.mutable_parameters())["deletionPolicy"] = "Delete";
+  ExpectInvalid(ParseCreateSnapshot(single).status(), "parameter 'deletionPolicy' is unknown");
+}
+
 TEST(SnapshotRequestsTest, OnlyTokensThatWereGivenOutAreTaken) {
   csi::v1::ListSnapshotsRequest request;
   request.set_max_entries(-1);

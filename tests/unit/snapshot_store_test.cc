@@ -108,6 +108,27 @@ TEST_F(SnapshotStoreTest, BlockAccessOnlyIsKeptWithItsSnapshot) {
   EXPECT_TRUE((*store().FindById("snap-b"))->block_only);
 }
 
+TEST_F(SnapshotStoreTest, ARestoreSizeGoesWithItsSnapshot) {
+  SnapshotRecord small = Snapshot("snap-a", "first"), member = Member("snap-b", "group-1", "vol-b");
+  small.restore_bytes = 4096;
+  member.restore_bytes = 8192;
+  ASSERT_TRUE(*store().Insert(small));
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-c", "second")));
+  ASSERT_TRUE(*store().InsertGroup(Group("group-1", "g"), {member}));
+  Reopen();
+  EXPECT_EQ((*store().FindById("snap-a"))->restore_bytes, 4096U);
+  EXPECT_EQ((*store().FindById("snap-b"))->restore_bytes, 8192U);
+  EXPECT_EQ((*store().FindById("snap-c"))->restore_bytes, small.bytes);
+  const auto sizes = [this] {
+    SQLite::Database database(path());
+    return database.execAndGet("SELECT COUNT(*) FROM settings WHERE key LIKE 'restore size of %'").getInt();
+  };
+  EXPECT_EQ(sizes(), 2);
+  ASSERT_TRUE(store().Remove("snap-a").ok());
+  ASSERT_TRUE(store().Remove("group-1").ok());
+  EXPECT_EQ(sizes(), 0);
+}
+
 TEST_F(SnapshotStoreTest, NamesAndIdsAreTakenOnce) {
   ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
   EXPECT_FALSE(*store().Insert(Snapshot("snap-a", "b")));

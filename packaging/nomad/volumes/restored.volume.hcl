@@ -1,6 +1,6 @@
 # What a volume held at the instant of a snapshot:
 #
-#   nomad volume snapshot create web            # prints the snapshot's id
+#   nomad volume snapshot create web before     # the volume's id and a name for the snapshot; prints the snapshot's id
 #   nomad volume create restored.volume.hcl
 id        = "restored"
 name      = "restored"

@@ -1,0 +1,98 @@
+"""What Nomad leaves to people: a disk that is mounted late, and a volume that it has forgotten."""
+import os
+import shlex
+
+from csi import Refused
+from host import eventually, expect, expect_true, refused, run
+from nomad import PluginTask
+from world import ALONE, BLOCK, DATA_DIR, IMAGE, NODE, job_file, tasks_of
+
+ABOVE = os.path.join(DATA_DIR, "srv")  # on a shared mount, as / is where systemd is the first process
+
+
+def _is_ready(task):
+    try:
+        return task.plugin.ready()
+    except Refused as refusal:
+        expect("the code of Probe", refusal.code, "FAILED_PRECONDITION")
+        expect_true(f"Probe says what is missing: {refusal.words}", "is missing" in refusal.words)
+        return False
+
+
+def _plugin_with_a_disk(w, disk):
+    variables = (f"node={NODE}", f"above_disk={ABOVE}", f"state_dir={disk}/state")
+    job = tasks_of(job_file("plugin.nomad.hcl", *variables))["monolith"]
+    task = PluginTask(w.root, job, None, IMAGE).start()
+    w.tasks.append(task)
+    return task
+
+
+# Twice, as after a reboot: the second time there is a volume on the disk.
+def Disk_that_is_mounted_late_is_waited_for(w):
+    before, disk = w.plugin, os.path.join(ABOVE, "disk")
+    w.lose_plugin("TERM")
+    os.makedirs(disk)
+    image = os.path.join(ABOVE, "disk.img")
+    run("truncate", "-s", "256M", image)
+    run("mkfs.ext4", "-q", image)
+    volume = None
+    for life in range(2):
+        task = _plugin_with_a_disk(w, disk)
+        eventually("its socket is there", lambda: os.path.exists(task.plugin.socket))  # noqa: B023
+        w.use(task)
+        eventually("it waits", lambda: not _is_ready(task))  # noqa: B023
+        refused("UNAVAILABLE", "is missing", lambda: w.server.create("other"))
+        expect("what is in the mount point", os.listdir(disk), [])
+        run("mount", "-o", "loop", image, disk)
+        if life == 0:
+            run("mkdir", "-m", "0700", f"{disk}/state")
+        eventually("it goes on by itself", lambda: _is_ready(task))  # noqa: B023
+        volume = volume or w.server.create("web")
+        user = w.allocate(volume)
+        if life == 0:
+            user.sh("echo kept >/srv/f && sync")
+        expect("what the task reads", user.sh("cat /srv/f"), "kept")
+        expect_true("its image is on the disk", os.path.exists(f"{disk}/state/volumes/{volume.external_id}.img"))
+        user.stop()
+        if life == 1:
+            w.server.delete(volume)
+        task.lose("TERM")
+        run("umount", disk)
+        expect("what is in the mount point then", os.listdir(disk), [])
+    os.unlink(image)
+    w.use(before)
+    w.start_plugin_again()
+
+
+def _exec(w, command):
+    """As `nomad alloc exec` does it."""
+    return w.plugin.container.run(*shlex.split(command))
+
+
+# The task stopped while the plugin was away, and the agent was restarted before it was back: no call comes any more.
+def Forgotten_volumes_are_freed_by_the_commands_of_the_page(w):
+    for usage in (ALONE, BLOCK):
+        volume = w.server.create("web", usage)
+        user = w.allocate(volume, usage)
+        w.lose_plugin("KILL")
+        user.stop_task()
+        w.agent.restart()
+        w.start_plugin_again()
+        number = volume.external_id
+        target, staging = w.agent.target(volume, user.id, usage)[1], w.agent.staging(volume, usage)[1]
+        unpublish = f"mooring csi unpublish {number} --target-path {target}"
+        unstage = f"mooring csi unstage {number} --staging-path {staging}"
+        refused("FAILED_PRECONDITION", f"mooring csi unpublish {number} --target-path '{target}'",
+                lambda: w.allocate(volume, usage))  # noqa: B023
+        refused("FAILED_PRECONDITION", f"unstage {number} --staging-path '{staging}'",
+                lambda: w.server.delete(volume))  # noqa: B023
+        told = _exec(w, f"mooring doctor {number}")
+        expect_true(f"the doctor says {unpublish}: {told}", unpublish in told.replace("'", ""))
+        if usage is ALONE:
+            expect_true(f"the doctor says {unstage}: {told}", unstage in told.replace("'", ""))
+        for command in (unpublish, unstage, f"mooring csi controller-unpublish {number} --node {NODE}"):
+            _exec(w, command)
+        w.check_host()
+        again = w.allocate(volume, usage)
+        again.stop()
+        w.server.delete(volume)
