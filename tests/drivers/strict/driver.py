@@ -21,7 +21,7 @@ import time
 import grpc
 from call import Call, Refusal
 from controller import Controller
-from faults import Faults, die
+from faults import Faults
 from google.protobuf import json_format
 from node import Node
 from rules import check_request
@@ -87,16 +87,14 @@ class Front:
     def handler(self, method, request_type, response_type):
         def answer(request, context):
             call = Call(method, request)
-            code, words, result, dies = "OK", "", None, False
+            code, words, result = "OK", "", None
             try:
-                result, dies = self.make(call)
+                result = self.make(call)
             except Refusal as refusal:
                 code, words = refusal.code, str(refusal)
             except OSError as error:
                 code, words = "INTERNAL", f"{method}: {error}"
             self.log(call, code, words)
-            if dies:
-                die()
             if result is None:
                 context.abort(getattr(grpc.StatusCode, code), words)
             return result
@@ -105,20 +103,21 @@ class Front:
                                                    response_serializer=response_type.SerializeToString)
 
     def make(self, call):
-        """The answer, and whether the driver dies before it is sent."""
         service = next((service for service in self.services if hasattr(service, call.method)), None)
         if service is None:
             call.refuse_breach("UNIMPLEMENTED", "not-advertised", f"{call.method} is not there")
         if isinstance(service, Identity):
-            return getattr(service, call.method)(call), False
+            return getattr(service, call.method)(call)
         subject = next((value for field in ("volume_id", "source_volume_id", "name")
                         if (value := getattr(call.request, field, ""))), None)
         self.enter(call, subject)
         try:
             check_request(call, self.options.capabilities, self.options.token)
-            dies = self.faults.before(call)
+            afterwards = self.faults.before(call)
             with self.one_at_a_time:
-                return getattr(service, call.method)(call), dies
+                answer = getattr(service, call.method)(call)
+            afterwards()
+            return answer
         finally:
             self.leave(subject)
 

@@ -2,7 +2,7 @@
 
 --delay MS: each call takes that long. --gone-every N: the driver kills itself at each N-th call of a life, in one life
 before it acts and in the next one after it has acted. --control DIR: a file DIR/<Method> says "hang" (until the file
-goes), "die before", "die after" (both once), or "fail CODE words".
+goes), "die before", "die after" (both once), "fail CODE words", or "lost CODE words" (it acts, and says that instead).
 """
 import os
 import signal
@@ -20,7 +20,7 @@ class Faults:
         self.lock = threading.Lock()
 
     def before(self, call):
-        """Whether the driver dies when it has acted."""
+        """What it does when it has acted: nothing, or die, or refuse."""
         time.sleep(self.options.delay / 1000)
         word, rest = self._ordered(call.method)
         while word == "hang":
@@ -36,7 +36,9 @@ class Faults:
         dies_after = rest == "after" or (is_last and self.dies_after)
         if (word == "die" or is_last) and not dies_after:
             die()
-        return dies_after
+        if word == "lost":
+            return lambda: refuse(*rest.split(" ", 1))
+        return die if dies_after else lambda: None
 
     def _ordered(self, method):
         try:
