@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "base/host.h"
 #include "base/path.h"
@@ -106,9 +107,11 @@ absl::Status ShareRoot(const std::string& root, Mounts& kernel) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<MountInfo> mount, MountOf(root, kernel));
   if (mount && mount->shared()) return absl::OkStatus();
   if (mount && mount->target == root) return ChangePropagation(root, Propagation::kShared, false);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> below, kernel.List(root));
   BindRequest bind;
   bind.source = root;
   bind.target = root;
+  bind.recursive = !below.empty();  // otherwise the bind would hide volumes that are in use
   bind.propagation = Propagation::kShared;
   return Annotate(kernel.Bind(bind), "make the root of the mounts a shared mount");
 }

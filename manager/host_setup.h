@@ -25,7 +25,7 @@ absl::StatusOr<std::string> KeepManagerId(const std::string& state_dir);
 
 // What plugins mount below `root`, in namespaces of their own, has to arrive here, and what is mounted here has to
 // arrive there: so it is on a shared mount, bound on itself where it is on none. Stays so: plugins that outlive the
-// manager rely on it.
+// manager rely on it. Directories and files that an earlier boot left below `root` do not matter.
 absl::Status ShareRoot(const std::string& root, Mounts& kernel);
 
 }  // namespace mooring::manager

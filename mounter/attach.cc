@@ -43,21 +43,29 @@ absl::Status CheckByName(const Target& target, TargetKind kind) {
   return CheckKind(target, kind, status.kind, status.size);
 }
 
+// A bind of a directory onto itself shows the same files as before.
+bool IsRootOf(const UniqueFd& mount, const struct stat& held) {
+  struct stat root = {};
+  return ::fstat(mount.get(), &root) == 0 && root.st_dev == held.st_dev && root.st_ino == held.st_ino;
+}
+
 // The same of what is held open, and locked; and it must hide nothing. It is this that is mounted on, whatever is at
 // the name by then.
-absl::Status CheckHeld(const Target& target, TargetKind kind, const UniqueFd& place, const struct stat& held) {
+absl::Status CheckHeld(const Target& target, TargetKind kind, const UniqueFd& place, const struct stat& held,
+                       const UniqueFd& mount) {
   const PathInfo::Kind found = S_ISDIR(held.st_mode)   ? PathInfo::Kind::kDirectory
                                : S_ISREG(held.st_mode) ? PathInfo::Kind::kRegular
                                                        : PathInfo::Kind::kOther;
   MOORING_RETURN_IF_ERROR(CheckKind(target, kind, found, static_cast<std::uint64_t>(held.st_size)));
-  if (kind == TargetKind::kFile) return absl::OkStatus();
+  if (kind == TargetKind::kFile || IsRootOf(mount, held)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const bool empty, IsEmptyDirectory(place, target.path()));
   if (empty) return absl::OkStatus();
   return FailedPrecondition(fmt::format("{} is not empty: a mount would hide what is in it", Quote(target.path())));
 }
 
 // Empty: it is not there any more, or something else is.
-absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target, TargetKind kind) {
+absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target, TargetKind kind,
+                                                        const UniqueFd& mount) {
   constexpr std::chrono::seconds kPatience{2};
   absl::StatusOr<UniqueFd> fd = target.OpenToLock(kind);
   if (absl::IsNotFound(fd.status())) return std::optional<UniqueFd>();
@@ -71,23 +79,24 @@ absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target, Ta
   struct stat held = {};
   if (::fstat(fd->get(), &held) != 0) return ErrnoStatus(errno, "look at", target.path());
   if (status.device != held.st_dev || status.inode != held.st_ino) return std::optional<UniqueFd>();
-  MOORING_RETURN_IF_ERROR(CheckHeld(target, kind, *fd, held));
+  MOORING_RETURN_IF_ERROR(CheckHeld(target, kind, *fd, held, mount));
   return std::optional<UniqueFd>(*std::move(fd));
 }
 
 // One call at a time looks at a target and mounts on it, of all processes: two would each find it free, and the kernel
 // stacks them. The lock is that of the directory or file below the mount, so other names of it are the same. Empty:
 // what was there is not there any more.
-absl::StatusOr<std::optional<UniqueFd>> LockPlace(const Target& target, TargetKind kind, bool& made) {
+absl::StatusOr<std::optional<UniqueFd>> LockPlace(const Target& target, TargetKind kind, const UniqueFd& mount,
+                                                  bool& made) {
   MOORING_ASSIGN_OR_RETURN(const bool made_now, target.Make(kind));
   made = made || made_now;
   if (!made_now) MOORING_RETURN_IF_ERROR(CheckByName(target, kind));
-  return LockWhatIsThere(target, kind);
+  return LockWhatIsThere(target, kind, mount);
 }
 
 // NOT_FOUND: somebody removed it, with the lock held or before. That is anybody's right who made it: their call failed.
 absl::Status AttachOnce(NewMount& mount, const Target& target, TargetKind kind, bool& made) {
-  MOORING_ASSIGN_OR_RETURN(const std::optional<UniqueFd> place, LockPlace(target, kind, made));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<UniqueFd> place, LockPlace(target, kind, mount.fd(), made));
   if (!place) return NotFound(fmt::format("{} is made and removed again all the time", Quote(target.path())));
   return mount.MoveTo(*place, target.path());
 }

@@ -107,7 +107,7 @@ struct MountRequest {
 
 struct BindRequest {
   std::string source;  // a directory, or a block device node
-  std::string target;  // made where it is missing
+  std::string target;  // made where it is missing; empty, or the source itself
   TargetKind target_kind = TargetKind::kDirectory;
   MountFlags flags;        // exactly these; the mounts below, if recursive, keep theirs and get these in addition
   bool recursive = false;  // with the mounts below the source; propagation, too, is then all of theirs

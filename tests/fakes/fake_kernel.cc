@@ -288,7 +288,8 @@ absl::Status FakeKernel::Bind(const BindRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckParentsForMount(request.target));
   MOORING_ASSIGN_OR_RETURN(const PathInfo source, Find(request.source));
   if (source.kind == PathInfo::Kind::kMissing) return ErrnoStatus(ENOENT, "open", request.source);
-  MOORING_RETURN_IF_ERROR(CheckPlace(request.target, request.target_kind));
+  const bool onto_itself = request.source == request.target && TopMount(request.target) == nullptr;
+  if (!onto_itself) MOORING_RETURN_IF_ERROR(CheckPlace(request.target, request.target_kind));
   FakeMount mount;
   mount.is_device = source.kind == PathInfo::Kind::kBlockDevice;
   mount.info.id = next_mount_++;

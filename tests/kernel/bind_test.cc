@@ -108,6 +108,34 @@ TEST_F(BindTest, ReadOnlyIsAtNoMomentWritableInAPeerNamespace) {
   EXPECT_GT(refused, 0) << "the writer never met the mount: the test shows nothing";
 }
 
+TEST_F(BindTest, ADirectoryIsBoundOntoItselfWhateverIsInIt) {
+  const std::string directory = Dir("full");
+  ASSERT_EQ(TryWrite(directory + "/file", "text"), 0);
+  ASSERT_OK(mounter_.Bind(BindOf(directory, directory, {}, Propagation::kShared)));
+  EXPECT_EQ(ReadFile(directory + "/file"), "text");
+  EXPECT_NE(PropagationAt(directory), "");
+  EXPECT_THAT(mounter_.Bind(BindOf(directory, directory)),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "is a mount already"));
+}
+
+TEST_F(BindTest, ADirectoryIsBoundOntoItselfByAnotherNameOfIt) {
+  const std::string directory = Dir("full");
+  ASSERT_EQ(TryWrite(directory + "/file", "text"), 0);
+  ASSERT_OK(mounter_.Bind(BindOf(directory, Path("other"))));
+  ASSERT_OK(mounter_.Bind(BindOf(Path("other"), directory)));
+  EXPECT_EQ(ReadFile(directory + "/file"), "text");
+}
+
+TEST_F(BindTest, AnotherDirectoryThatIsNotEmptyIsNotCovered) {
+  Dir("source/inside");
+  Dir("full/inside");
+  for (const char* source : {"source", "full/inside"}) {
+    EXPECT_THAT(mounter_.Bind(BindOf(Path(source), Path("full"))),
+                FailsWith(absl::StatusCode::kFailedPrecondition, "not empty"));
+  }
+  EXPECT_THAT(MountsBelow(dir_.path()), ::testing::IsEmpty());
+}
+
 TEST_F(BindTest, WithoutRecursiveLeavesSubmountsOut) {
   Dir("source/sub/hidden");
   PrivateMount("source/sub");

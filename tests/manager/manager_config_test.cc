@@ -138,5 +138,16 @@ TEST(HostSetup, TheRootIsBoundOnItselfWhereItIsOnNoSharedMount) {
   EXPECT_EQ(kernel.List(dir.path())->size(), 1U);
 }
 
+TEST(HostSetup, WhatAnEarlierBootLeftInTheRootIsNoObstacle) {
+  const TempDir dir;
+  FakeMounter kernel;
+  kernel.With([&](FakeKernel& fake) {
+    fake.AddDirectory(dir.path());
+    fake.AddDirectory(dir / "staging");
+  });
+  ASSERT_OK(ShareRoot(dir.path(), kernel));
+  EXPECT_TRUE(kernel.Find(dir.path())->mount->shared());
+}
+
 }  // namespace
 }  // namespace mooring::manager
