@@ -121,13 +121,14 @@ class World:
     def status(self):
         """As `mooring plugin status` tells it, whose exit status is 1 where the driver is not well."""
         done = self.try_mooring("plugin", "status", self.driver.plugin, "--json")
-        expect_true(f"the status is told: {done.stderr.strip()}", done.stdout)
+        expect_true(f"the status is told: {done.stderr.strip()} {done.returncode}", done.stdout)
         return json.loads(done.stdout)["plugins"][0]
 
     def is_healthy(self):
         """All that it has: its node instance, and the controller's."""
+        kinds = ["nodes"] + (["controllers"] if "create" in self.driver.can else [])
         status = self.status()
-        return all(int(status[kind].get("healthy", 0)) == 1 for kind in ("nodes", "controllers") if kind in status)
+        return all(int(status.get(kind, {}).get("healthy", 0)) == 1 for kind in kinds)
 
     def driver_processes(self):
         """Those whose command line has the driver's data directory."""
