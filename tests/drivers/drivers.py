@@ -22,16 +22,17 @@ class Driver:
     token: str = ""
     registered: bool = False  # somebody else runs it, and the manager is told of its socket
     is_strict: bool = False
+    tool: str = ""  # a program of others, which is not there where it could not be fetched
 
     def words(self, world, endpoint=None):
         """Its command line."""
-        words = [word.format(disk=world.disk, work=world.work, control=world.control, programs=world.programs,
+        words = [word.format(disk=world.disk, work=world.work, control=world.control, programs=world.programs, tools=world.tools,
                              endpoint="{endpoint}") for word in self.command]
         return [word.replace("{endpoint}", f"unix://{endpoint}") for word in words] if endpoint else words
 
     def run_flags(self, world):
         program, *words = self.words(world)
-        return ["--exec", "/bin/sh", "--", "-c", "exec $(echo $0 \"$@\" | sed s,{endpoint},$CSI_ENDPOINT,)", program, *words]
+        return ["--exec", program, *(["--", *words] if words else [])]
 
     def write_secrets(self, world):
         if self.token:
@@ -69,11 +70,11 @@ def given():
     return words
 
 
-ALL = ("create", "stage", "expand", "expand-in-use", "snapshot", "clone", "block")
+ALL = ("mount", "create", "stage", "expand", "expand-in-use", "snapshot", "clone", "block")
 
 DRIVERS = (
-    strict("strict-none", ("block",), "--profile", "none", *given()),
-    strict("strict-plain", ("create", "block"), "--profile", "plain", registered=True),
+    strict("strict-none", ("mount", "block"), "--profile", "none", *given()),
+    strict("strict-plain", ("mount", "create", "block"), "--profile", "plain", registered=True),
     strict("strict-all", ALL, token=TOKEN),
     strict("strict-offline", set(ALL) - {"expand-in-use"}, "--expand", "offline", "--without", "finer-modes",
            "--without", "readonly-attach", "--without", "node-expand", registered=True),
@@ -82,4 +83,6 @@ DRIVERS = (
     Driver(name="mooring", plugin="mooring.csi", can=frozenset(ALL), size=("--size", "32MiB"),
            shared="single-node-multi-writer",
            command=("{programs}/mooring-plugin", "--state-dir", "{disk}/driver", "--node-id", "node-1")),
+    Driver(name="csi-mock", plugin="io.kubernetes.storage.mock", can=frozenset(), command=("{tools}/csi-mock-driver",),
+           tool="csi-mock-driver"),
 )

@@ -13,13 +13,15 @@ def scenario(*needs, orders=False):
     """A scenario that needs these abilities of a driver; `orders`: it has to do what a test says, and, since the manager
     waits longer and longer before it starts one again, to be run by somebody else."""
     def add(function):
-        function.needs, function.orders = frozenset(needs), orders
+        function.needs, function.orders = frozenset(needs or ("mount",)), orders
         ALL.append(function)
         return function
     return add
 
 
 def applies(function, driver):
+    if function is a_driver_that_mounts_nothing_is_told_so:
+        return "mount" not in driver.can
     return function.needs <= driver.can and (not function.orders or (driver.is_strict and driver.registered))
 
 
@@ -37,6 +39,15 @@ def attach_and_detach(world):
     world.detach(world.place("elsewhere"))
     world.remove_volume("db")
     world.refused("db", "volume", "status", "db")
+
+
+@scenario()
+def a_driver_that_mounts_nothing_is_told_so(world):
+    """It says that all is done, and nothing is there: nobody is to write into a bare directory."""
+    world.mooring("volume", "create", "db", "--plugin", world.driver.plugin, "--access", "single-node-writer")
+    world.refused("nothing is mounted", "attach", "db", world.place("db"), "--for", "web-1")
+    eventually("it is taken back", lambda: not world.attachments() and not world.claims())
+    world.refused("", "volume", "snapshot", "create", "nothing", "monday")
 
 
 @scenario()

@@ -37,6 +37,7 @@ def read_lines(path):
 class World:
     def __init__(self, programs, work, driver):
         self.programs = programs
+        self.tools = os.path.join(programs, "../../tools/bin")
         self.driver = driver
         self.work = work
         self.disk = f"{work}/disk"  # survives a reboot
