@@ -230,6 +230,11 @@ v1::Attachment ToProto(const MountRecord& mount) {
   *message.mutable_options() = ToProto(mount.options);
   message.set_read_only(mount.read_only);
   message.set_propagation(ToProto(mount.propagation));
+  if (mount.staged_as) {
+    *message.mutable_staged_capability() =
+        ToProto(Capability{.access = mount.staged_as->access, .attachment = mount.capability.attachment});
+    *message.mutable_staged_options() = ToProto(mount.staged_as->options);
+  }
   message.set_usage(mount.usage);
   message.set_staging_path(mount.staging_path);
   message.set_target_path(mount.target_path);
@@ -257,6 +262,10 @@ absl::StatusOr<MountRecord> FromProto(const v1::Attachment& message) {
   mount.options = FromProto(message.options());
   mount.read_only = message.read_only();
   MOORING_ASSIGN_OR_RETURN(mount.propagation, FromProto(message.propagation()));
+  if (message.has_staged_capability()) {
+    MOORING_ASSIGN_OR_RETURN(const Capability staged, FromProto(message.staged_capability()));
+    mount.staged_as = {.access = staged.access, .options = FromProto(message.staged_options())};
+  }
   mount.usage = message.usage();
   mount.staging_path = message.staging_path();
   mount.target_path = message.target_path();

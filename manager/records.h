@@ -133,6 +133,15 @@ bool AreOfOneClaim(const A& a, const B& b) {
   return a.volume == b.volume && a.mode == b.mode && a.allocation == b.allocation;
 }
 
+// The mode and options that a volume is staged and published with, by all its users on a host. What differs between
+// them, read-only or not, is told by the publish alone: a plugin may keep one staging path per volume.
+struct StagedAs {
+  AccessMode access = AccessMode::kSingleNodeWriter;
+  MountOptions options;
+
+  bool operator==(const StagedAs&) const = default;
+};
+
 // A volume at a path of this host, for an allocation: (e) 1. The intent is written before the first mount, the outcome
 // after the last.
 struct MountRecord {
@@ -149,6 +158,7 @@ struct MountRecord {
   MountOptions options;  // as sent: the volume's, overridden
   bool read_only = false;
   Propagation propagation = Propagation::kPrivate;
+  std::optional<StagedAs> staged_as;  // none: as `capability` and `options` say
   std::string usage;                  // UsageName
   std::string staging_path;           // empty: the plugin stages nothing
   std::string target_path;            // where the plugin publishes

@@ -130,11 +130,18 @@ absl::StatusOr<v1::RunPluginRequest> RunRequest(const Arguments& arguments) {
   return request;
 }
 
+// Who does not wait is told of a plugin that nobody has looked at, and that is no failure.
+template <typename Answer>
+absl::Status ShowStarted(Session& session, const Answer& answer, const v1::PluginStatus& plugin) {
+  if (!session.arguments.no_wait && !IsHealthy(plugin)) session.exit_status = kExitFailed;
+  return session.Show(answer, PluginText(plugin));
+}
+
 absl::Status Run(Session& session) {
   MOORING_ASSIGN_OR_RETURN(const v1::RunPluginRequest request, RunRequest(session.arguments));
   MOORING_ASSIGN_OR_RETURN(const v1::RunPluginReply reply,
                            CallWithSteps<v1::RunPluginReply>(session.client, &Manager::Stub::RunPlugin, request));
-  return session.Show(reply.done(), PluginText(reply.done()));
+  return ShowStarted(session, reply.done(), reply.done());
 }
 
 absl::Status Register(Session& session) {
@@ -146,7 +153,7 @@ absl::Status Register(Session& session) {
   request.set_wait(!session.arguments.no_wait);
   MOORING_ASSIGN_OR_RETURN(const v1::RegisterPluginResponse response,
                            session.Call(&Manager::Stub::RegisterPlugin, request));
-  return session.Show(response, PluginText(response.plugin()));
+  return ShowStarted(session, response, response.plugin());
 }
 
 absl::Status Stop(Session& session) {
@@ -172,9 +179,11 @@ absl::Status Status(Session& session) {
 }
 
 constexpr char kRunExamples[] =
+    "{endpoint}, {socket} and {node} are filled in, in words and in values of variables: the plugin's socket with and\n"
+    "without unix://, and the name of this host.\n"
     "Examples:\n"
     "  mooring plugin run mooring.csi --exec 'mooring-plugin --state-dir /var/lib/mooring'\n"
-    "  mooring plugin run nfs.csi --image registry/csi-nfs:4 -- --nodeid web1\n"
+    "  mooring plugin run nfs.csi --image registry/csi-nfs:4 -- --nodeid '{node}' --endpoint '{endpoint}'\n"
     "  mooring plugin run boxed.csi --image mooring-plugin:1 --bind /srv/csi:/var/lib/mooring";
 
 }  // namespace

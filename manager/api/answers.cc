@@ -71,6 +71,7 @@ v1::Volume Shown(const Volume& volume) {
 v1::Attachment Shown(const MountRecord& mount) {
   v1::Attachment shown = ToProto(mount);
   if (shown.has_options()) shown.mutable_options()->clear_flags();
+  if (shown.has_staged_options()) shown.mutable_staged_options()->clear_flags();
   return shown;
 }
 

@@ -45,6 +45,13 @@ v1::PluginStatus StatusOf(const Parts& parts, const std::string& name) {
   return Described(parts, *status, parts.supervisor->Declared());
 }
 
+// For who waits: not before the plugin's health is known.
+absl::StatusOr<v1::PluginStatus> StatusAfter(bool wait, const Parts& parts, const std::string& name,
+                                             Clock::time_point until) {
+  if (wait) MOORING_RETURN_IF_ERROR(parts.plugins->WaitUntilLookedAt(name, until).status());
+  return StatusOf(parts, name);
+}
+
 // Tells what is heard of the plugin until `start` has ended.
 void TellUntilEnd(Parts& parts, const std::string& name, std::uint64_t from, std::future<absl::Status>& start,
                   const Send<v1::RunPluginReply>& send) {
@@ -74,7 +81,7 @@ absl::Status RunPlugin(Parts& parts, const v1::RunPluginRequest& request, const 
   TellUntilEnd(parts, request.name(), from, start, send);
   MOORING_RETURN_IF_ERROR(start.get());
   v1::RunPluginReply reply;
-  *reply.mutable_done() = StatusOf(parts, request.name());
+  MOORING_ASSIGN_OR_RETURN(*reply.mutable_done(), StatusAfter(request.wait(), parts, request.name(), call.until));
   send(reply);
   return absl::OkStatus();
 }
@@ -90,7 +97,7 @@ absl::StatusOr<v1::RegisterPluginResponse> RegisterPlugin(Parts& parts, const v1
       const std::string name,
       parts.supervisor->RegisterEndpoint(request.name(), socket, request.declared_by(), request.wait(), call.until));
   v1::RegisterPluginResponse response;
-  *response.mutable_plugin() = StatusOf(parts, name);
+  MOORING_ASSIGN_OR_RETURN(*response.mutable_plugin(), StatusAfter(request.wait(), parts, name, call.until));
   return response;
 }
 

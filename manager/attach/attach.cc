@@ -15,14 +15,10 @@
 namespace mooring::manager {
 namespace {
 
-bool SayReadOnly(const MountOptions& options) {
-  return std::find(options.flags.begin(), options.flags.end(), "ro") != options.flags.end();
-}
-
 // (h): read-only if the volume, the request or the mount says so.
 bool IsReadOnly(const MountRecord& record) {
   return record.read_only || record.mode == ClaimMode::kRead || IsReader(record.capability.access) ||
-         SayReadOnly(record.options);
+         SaysReadOnly(record.options);
 }
 
 absl::StatusOr<MountRecord> RecordOf(const AttachRequest& request) {
@@ -65,7 +61,7 @@ std::string Difference(const MountRecord& asked, const MountRecord& there) {
   compare(asked.capability.attachment == there.capability.attachment,
           fmt::format("attachment mode {}", ToString(there.capability.attachment)));
   compare(AreOptionsIn(asked.options, there.options), "other mount options");
-  compare(asked.read_only == there.read_only || SayReadOnly(there.options), there.read_only ? "read-only" : "writable");
+  compare(asked.read_only == there.read_only || SaysReadOnly(there.options), there.read_only ? "read-only" : "writable");
   compare(asked.propagation == there.propagation, "another propagation");
   compare(asked.attach_path == there.attach_path,
           there.attach_path.empty() ? "no attach path" : "attach path " + Quote(there.attach_path));
@@ -78,6 +74,9 @@ void FillIn(MountRecord& record, const ClaimAnswer& answer) {
   record.external_node_id = answer.claim.external_node_id;
   record.options = Override(answer.volume.mount_options, record.options);
   record.read_only = IsReadOnly(record);
+  // As the controller publishes it: while that mode is in use, it is the one that all claims have to agree with.
+  record.staged_as = {.access = answer.volume.in_use.value_or(record.capability).access,
+                      .options = StagedOptions(answer.volume.mount_options, record.options)};
 }
 
 MountContext ContextOf(const ClaimAnswer& answer) {

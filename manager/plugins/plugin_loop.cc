@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/quote.h"
+#include "base/status.h"
 #include "manager/plugins/health_news.h"
 #include "manager/plugins/instance_reaper.h"
 #include "manager/words.h"
@@ -21,6 +22,17 @@ namespace {
 using Managed = std::shared_ptr<InstanceManager>;
 
 constexpr char kHere[] = "";  // the only node that this loop knows
+
+constexpr std::chrono::milliseconds kLook{50};  // the registry may change without a notice to who waits
+
+// All but node instances behind the newest, which nobody looks at.
+bool AreLookedAt(const PluginStatus& status) {
+  return !status.instances.empty() &&
+         std::all_of(status.instances.begin(), status.instances.end(), [](const InstanceStatus& each) {
+           const bool in_use = each.front || each.instance.type == PluginType::kController;
+           return !in_use || each.fingerprint.at != Time();
+         });
+}
 
 std::string_view RoleName(PluginType type) {
   switch (type) {
@@ -332,6 +344,20 @@ absl::StatusOr<PluginStatus> PluginLoop::Find(const std::string& plugin) {
   status.nodes = counts.Of(PluginType::kNode);
   status.controllers = counts.Of(PluginType::kController);
   return status;
+}
+
+absl::StatusOr<PluginStatus> PluginLoop::WaitUntilLookedAt(const std::string& plugin, Clock::time_point until) {
+  for (;;) {
+    MOORING_ASSIGN_OR_RETURN(PluginStatus status, Find(plugin));
+    if (AreLookedAt(status)) return status;
+    if (Clock::now() >= until) {
+      return absl::DeadlineExceededError(fmt::format(
+          "plugin {} serves, and its health is not known yet: ask again (mooring plugin status)", Quote(plugin)));
+    }
+    std::unique_lock<std::mutex> lock(parts_->mutex);
+    if (parts_->waits_end) return Stopping();
+    parts_->changed.wait_until(lock, std::min(until, Clock::now() + kLook));
+  }
 }
 
 std::vector<PluginStatus> PluginLoop::List() {

@@ -56,6 +56,10 @@ class PluginLoop final : public PluginDirectory {
   absl::StatusOr<PluginStatus> Find(const std::string& plugin) override;
   std::vector<PluginStatus> List() override;
 
+  // Find, once each instance in use was looked at: healthy or not is known by then. DEADLINE_EXCEEDED: one was not.
+  // NOT_FOUND: nothing is known of the plugin. CANCELLED: the manager is stopping.
+  absl::StatusOr<PluginStatus> WaitUntilLookedAt(const std::string& plugin, Clock::time_point until);
+
   // Called, with no lock held, when an instance is seen for the first time and whenever it turns sick or well. What is
   // owed to its plugin is sent then, (k) 4 and 6: by another thread, for this is the instance's.
   void OnHealth(std::function<void(const PluginHealth& health)> callback);

@@ -14,6 +14,7 @@
 #include "manager/supervisor/engine_client.h"
 #include "manager/supervisor/instance_directory.h"
 #include "manager/supervisor/json_text.h"
+#include "manager/supervisor/placeholders.h"
 #include "manager/supervisor/plugin_container.h"
 
 namespace mooring::manager {
@@ -84,7 +85,7 @@ json Limits() {
 json Environment(const LaunchSpec& spec) {
   json environment = json::array();
   for (const auto& [name, value] : spec.run.environment) environment.push_back(fmt::format("{}={}", name, value));
-  environment.push_back(fmt::format("CSI_ENDPOINT=unix://{}/csi.sock", spec.socket_directory));
+  environment.push_back("CSI_ENDPOINT=" + EndpointOf(spec.socket_directory + "/csi.sock"));
   return environment;
 }
 

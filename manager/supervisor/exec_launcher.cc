@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/whole_file.h"
 #include "manager/supervisor/held_child.h"
+#include "manager/supervisor/placeholders.h"
 #include "manager/supervisor/plugin_process.h"
 #include "manager/supervisor/process_log.h"
 
@@ -52,7 +53,7 @@ std::vector<std::string> EnvironmentFor(const LaunchSpec& spec) {
     if (const char* value = std::getenv(name)) environment[name] = value;
   }
   for (const auto& [name, value] : spec.run.environment) environment[name] = value;
-  environment["CSI_ENDPOINT"] = fmt::format("unix://{}/csi.sock", spec.socket_directory);
+  environment["CSI_ENDPOINT"] = EndpointOf(spec.socket_directory + "/csi.sock");
   std::vector<std::string> lines;
   lines.reserve(environment.size());
   for (const auto& [name, value] : environment) lines.push_back(fmt::format("{}={}", name, value));

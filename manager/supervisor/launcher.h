@@ -18,7 +18,7 @@ namespace mooring::manager {
 struct LaunchSpec {
   std::string plugin;
   std::string instance_id;  // names the container, and tells one instance from another
-  PluginRecord::Run run;
+  PluginRecord::Run run;         // its placeholders are filled in, see placeholders.h
   std::string socket_directory;  // on the host, made by the supervisor; the plugin is to serve csi.sock in it
   std::string root;              // staging and target paths lie below it: bound into a container with rshared
   std::stop_token stop;          // a launch that takes long is given up at once

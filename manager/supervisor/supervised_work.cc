@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "manager/supervisor/placeholders.h"
 #include "manager/supervisor/seconds.h"
 #include "manager/supervisor/supervised_plugin.h"
 
@@ -232,7 +233,7 @@ void SupervisedPlugin::BackOff(const std::string& version, const std::string& wo
 LaunchSpec SupervisedPlugin::SpecOf(const InstanceDirectory& directory, const PluginRecord::Run& run) const {
   return {.plugin = name_,
           .instance_id = directory.id,
-          .run = run,
+          .run = FillPlaceholders(run, {.socket = directory.SocketPath(), .node = settings_.host}),
           .socket_directory = directory.path,
           .root = settings_.root,
           .stop = stop_.get_token()};

@@ -10,7 +10,10 @@
 namespace mooring::manager {
 
 inline csi::v1::VolumeCapability CapabilityFor(const ReadyPlugin& node, const MountRecord& record) {
-  return ToCsi(record.capability, record.options, node.fingerprint.traits.node_single_writer);
+  const bool finer = node.fingerprint.traits.node_single_writer;
+  if (!record.staged_as) return ToCsi(record.capability, record.options, finer);
+  const Capability capability = {.access = record.staged_as->access, .attachment = record.capability.attachment};
+  return ToCsi(capability, record.staged_as->options, finer);
 }
 
 }  // namespace mooring::manager

@@ -25,7 +25,9 @@ std::vector<MountRecord> PlacesToExpand(const std::vector<MountRecord>& records)
   bool writable = false;
   for (const MountRecord& record : records) {
     if (record.phase != MountRecord::Phase::kMounted) continue;
-    places.try_emplace(record.staging_path.empty() ? record.target_path : record.staging_path, record);
+    const std::string& path = record.staging_path.empty() ? record.target_path : record.staging_path;
+    const auto [place, is_new] = places.try_emplace(path, record);
+    if (!is_new && !record.read_only) place->second = record;
     writable = writable || !record.read_only;
   }
   std::vector<MountRecord> chosen;
@@ -100,8 +102,9 @@ absl::Status VolumeManager::Prepare(MountRecord& record, Clock::time_point until
   record.usage = UsageName(record.read_only, record.capability);
   record.staging_path.clear();
   if (node.fingerprint.traits.stages) {
-    record.staging_path =
-        StagingPath(settings_.root, record.plugin, record.volume, record.external_id, record.usage, record.options);
+    record.staging_path = StagingPath(settings_.root, record.plugin, record.volume, record.external_id,
+                                      record.capability.attachment,
+                                      record.staged_as ? record.staged_as->options : record.options);
   }
   record.target_path = TargetPath(settings_.root, record.allocation, record.request, record.volume, record.usage);
   record.source = record.target_path;

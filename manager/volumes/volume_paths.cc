@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "manager/state/keys.h"
 #include "manager/words.h"
@@ -30,9 +32,18 @@ std::string UsageName(bool read_only, const Capability& capability) {
   return fmt::format("{}-{}-{}", read_only ? "ro" : "rw", ToString(capability.attachment), ToString(capability.access));
 }
 
+bool SaysReadOnly(const MountOptions& options) {
+  return std::find(options.flags.begin(), options.flags.end(), "ro") != options.flags.end();
+}
+
 MountOptions Override(const MountOptions& of_volume, const MountOptions& of_request) {
   return {.fs_type = of_request.fs_type.empty() ? of_volume.fs_type : of_request.fs_type,
           .flags = of_request.flags.empty() ? of_volume.flags : of_request.flags};
+}
+
+MountOptions StagedOptions(const MountOptions& of_volume, MountOptions options) {
+  if (!SaysReadOnly(of_volume)) std::erase(options.flags, "ro");
+  return options;
 }
 
 std::string StagingsOf(const std::string& root, const std::string& plugin, const VolumeKey& volume) {
@@ -44,8 +55,8 @@ std::string TargetsOf(const std::string& root, const VolumeKey& volume) {
 }
 
 std::string StagingPath(const std::string& root, const std::string& plugin, const VolumeKey& volume,
-                        const std::string& external_id, const std::string& usage, const MountOptions& options) {
-  const std::string path = StagingsOf(root, plugin, volume) + "/" + usage;
+                        const std::string& external_id, Attachment attachment, const MountOptions& options) {
+  const std::string path = fmt::format("{}/{}", StagingsOf(root, plugin, volume), ToString(attachment));
   if (external_id.empty() && options == MountOptions()) return path;
   return fmt::format("{}-{:016x}", path, HashOf(external_id + '\0' + ToText(options)));
 }

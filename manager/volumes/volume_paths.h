@@ -1,6 +1,6 @@
 // Where a volume is staged and published on this host. Pure.
 //
-//   <root>/staging/<plugin>/<namespace>/<volume>/<usage>[-<16 hex of the external id and the options>]
+//   <root>/staging/<plugin>/<namespace>/<volume>/<attachment>[-<16 hex of the external id and the options>]
 //                                                                              made by the manager, 0700
 //   <root>/per-alloc/<namespace>/<volume>/<allocation>/<request>/<usage>       only its parent is
 //
@@ -21,14 +21,21 @@ std::string UsageName(bool read_only, const Capability& capability);
 // (d) 6: field by field; flags are replaced whole.
 MountOptions Override(const MountOptions& of_volume, const MountOptions& of_request);
 
+bool SaysReadOnly(const MountOptions& options);  // "ro" is among its flags
+
 // What of a plugin's volume is below one directory, whoever uses it how: where it is staged, and where it is published.
 std::string StagingsOf(const std::string& root, const std::string& plugin, const VolumeKey& volume);
 std::string TargetsOf(const std::string& root, const VolumeKey& volume);
 
-// Users with other options get another staging path, (d) 5, and so does another volume that was given the same name
-// later: what the first one left staged is never taken for the second. Without both it is the plain one.
+// Without the "ro" of a request: a reader shares the stage of a writer, and its publish is read-only. The volume's own
+// "ro" stays, for what it names may not be writable at all.
+MountOptions StagedOptions(const MountOptions& of_volume, MountOptions options);
+
+// One for all users of a volume, readers and writers, whose `options` (StagedOptions) agree. Users with other options
+// get another staging path, and so does another volume that was given the same name later: what the first one left
+// staged is never taken for the second. Without both it is the plain one.
 std::string StagingPath(const std::string& root, const std::string& plugin, const VolumeKey& volume,
-                        const std::string& external_id, const std::string& usage, const MountOptions& options);
+                        const std::string& external_id, Attachment attachment, const MountOptions& options);
 std::string TargetPath(const std::string& root, const std::string& allocation, const std::string& request,
                        const VolumeKey& volume, const std::string& usage);
 

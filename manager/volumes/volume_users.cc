@@ -29,14 +29,17 @@ absl::StatusOr<std::vector<std::string>> EntriesOf(const std::string& directory)
   return entries;
 }
 
-// Where an allocation may have it published in this usage. By the directories, which are few and the manager's own: the
-// mount table is the whole host's.
-absl::StatusOr<std::vector<std::string>> TargetsIn(const std::string& targets_of_volume, const std::string& usage) {
+// Where an allocation may have it published, in any usage: readers and writers share a stage. By the directories, which
+// are few and the manager's own: the mount table is the whole host's.
+absl::StatusOr<std::vector<std::string>> TargetsIn(const std::string& targets_of_volume) {
   std::vector<std::string> targets;
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> allocations, EntriesOf(targets_of_volume));
   for (const std::string& allocation : allocations) {
     MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> requests, EntriesOf(allocation));
-    for (const std::string& request : requests) targets.push_back(request + "/" + usage);
+    for (const std::string& request : requests) {
+      MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> usages, EntriesOf(request));
+      targets.insert(targets.end(), usages.begin(), usages.end());
+    }
   }
   return targets;
 }
@@ -59,14 +62,14 @@ absl::StatusOr<bool> VolumeManager::HasOtherUsers(const MountRecord& record) {
   return false;
 }
 
-// Mounted where only this volume is published in this usage, from what is staged, and in nobody's record: of a journal
+// Mounted where only this volume is published, from what is staged, and in nobody's record: of a journal
 // that was lost, or of a call that went through after everybody had given it up. Nothing here unmounts what it does not
 // know: the stage stays, and so does the claim, for the controller must not unpublish below a filesystem in use.
 absl::Status VolumeManager::CheckUnknownUsers(const MountRecord& record, const std::vector<MountRecord>& known) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
   if (!staged.mount) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> targets,
-                           TargetsIn(TargetsOf(settings_.root, record.volume), record.usage));
+                           TargetsIn(TargetsOf(settings_.root, record.volume)));
   for (const std::string& target : targets) {
     const bool is_known =
         std::any_of(known.begin(), known.end(), [&](const MountRecord& other) { return other.target_path == target; });

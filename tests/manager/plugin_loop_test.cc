@@ -260,6 +260,23 @@ TEST_F(PluginLoopTest, B6_ASickPluginNeverBlocksAnothersLookUp) {
   EXPECT_THAT(waiting.get(), HasSubstr("instance '1': not looked at yet"));
 }
 
+TEST_F(PluginLoopTest, C3_WhoWaitsForALookHearsOfEachInstance) {
+  StartLoop();
+  const auto slow = Serve("1");
+  slow->Hang("Probe");
+  for (const PluginType type : {kNode, kController}) ASSERT_OK(registry_->Register(Instance("p", "1", type)));
+  EXPECT_THAT(loop_->WaitUntilLookedAt("p", Clock::now() + milliseconds(20)),
+              FailsWith(absl::StatusCode::kDeadlineExceeded, "'p'"));
+  auto waiting = std::async(std::launch::async, [&] { return loop_->WaitUntilLookedAt("p", Soon()); });
+  EXPECT_TRUE(slow->WaitForCalls("Probe", 2));
+  slow->Release();
+  const auto status = waiting.get();
+  ASSERT_OK(status);
+  EXPECT_EQ(status->nodes.healthy, 1);
+  EXPECT_EQ(status->controllers.healthy, 1);
+  EXPECT_THAT(loop_->WaitUntilLookedAt("other", Soon()), FailsWith(absl::StatusCode::kNotFound, "'other'"));
+}
+
 TEST_F(PluginLoopTest, A7_WhoWaitsIsCheckedAtOnceThenWokenByTheRegistrationUntilTheDeadline) {
   StartLoop();
   EXPECT_THAT(loop_->WaitForNode("p", Clock::now() + milliseconds(5)),

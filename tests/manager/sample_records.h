@@ -74,6 +74,7 @@ inline MountRecord SampleMount(const std::string& volume = "db[3]", const std::s
   mount.options = {.fs_type = "xfs", .flags = {"nouuid"}};
   mount.read_only = true;
   mount.propagation = Propagation::kSlave;
+  mount.staged_as = {AccessMode::kMultiNodeSingleWriter, {.fs_type = "ext4", .flags = {"noatime"}}};
   mount.usage = "rw-block-device-single-node-single-writer";
   mount.staging_path = "/root/staging";
   mount.target_path = "/root/target";

@@ -115,10 +115,10 @@ class VolumeManagerTest : public ::testing::Test {
   std::unique_ptr<VolumeManager> manager_;
 };
 
-TEST_F(VolumeManagerTest, D1_TheUsageIsTheLastNameOfBothPaths) {
+TEST_F(VolumeManagerTest, D1_TheUsageIsTheLastNameOfTheTarget) {
   const MountRecord record = Mounted("web-1");
   EXPECT_EQ(record.usage, "rw-file-system-single-node-writer");
-  EXPECT_THAT(NameOf(record.staging_path), StartsWith(record.usage + "-")) << "and which volume it is";
+  EXPECT_THAT(NameOf(record.staging_path), StartsWith("file-system-")) << "and which volume it is";
   EXPECT_EQ(NameOf(record.target_path), record.usage);
 }
 
@@ -277,6 +277,54 @@ TEST_F(VolumeManagerTest, D5_UsersWithOtherMountOptionsHaveAnotherStagingPath) {
   ASSERT_OK(Unmount(plain));
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 1);
   EXPECT_EQ(MountsAt(other.staging_path), 1U);
+}
+
+TEST_F(VolumeManagerTest, D5_AReaderIsPublishedFromTheStageOfAWriter) {
+  MountRecord writer = Mounted("web-1");
+  MountRecord reader = Record("web-2");
+  reader.capability.access = AccessMode::kMultiNodeReaderOnly;
+  reader.options.flags = {"ro"};
+  reader.read_only = true;
+  reader.staged_as = StagedAs{.access = writer.capability.access, .options = {}};
+  ASSERT_OK(Mount(reader));
+  EXPECT_EQ(reader.staging_path, writer.staging_path);
+  EXPECT_NE(reader.target_path, writer.target_path);
+  EXPECT_EQ(plugin_->Count("NodeStageVolume"), 1);
+  const auto requests = plugin_->Requests<csi::v1::NodePublishVolumeRequest>();
+  EXPECT_EQ(requests.at(1).volume_capability().DebugString(), requests.at(0).volume_capability().DebugString());
+  EXPECT_FALSE(requests.at(0).readonly());
+  EXPECT_TRUE(requests.at(1).readonly());
+  ASSERT_OK(manager_->Expand(writer.volume, 4096, Secrets(), Soon()));
+  const auto expansions = plugin_->Requests<csi::v1::NodeExpandVolumeRequest>();
+  ASSERT_THAT(expansions, SizeIs(1)) << "one filesystem";
+  EXPECT_EQ(expansions.front().volume_path(), writer.target_path);
+  ASSERT_OK(Unmount(writer));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
+  ASSERT_OK(Unmount(reader));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 1);
+}
+
+// The directories of a volume tell of it, in whichever usage it is published.
+TEST_F(VolumeManagerTest, D5_AReaderWithoutARecordIsAUser) {
+  MountRecord writer = Mounted("web-1");
+  MountRecord reader = Record("web-2");
+  reader.read_only = true;
+  ASSERT_OK(Mount(reader));
+  ASSERT_OK(journal_->Remove(reader, Durability::kOrdered));
+  EXPECT_THAT(Unmount(writer), FailsWith(Code::kFailedPrecondition, reader.target_path));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
+}
+
+TEST_F(VolumeManagerTest, D5_ARecordOfAnEarlierProgramKeepsItsStagingPath) {
+  MountRecord record = Record("web-1");
+  ASSERT_OK(manager_->Prepare(record, Soon()));
+  record.staging_path = std::string(ParentOf(record.staging_path)) + "/rw-file-system-single-node-writer-0123456789abcdef";
+  ASSERT_OK(journal_->Put(record, Durability::kOrdered));
+  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
+  EXPECT_EQ(MountsAt(record.staging_path), 1U);
+  record.phase = Phase::kMounted;
+  ASSERT_OK(Unmount(record));
+  EXPECT_EQ(MountsAt(record.staging_path), 0U);
 }
 
 TEST_F(VolumeManagerTest, D6_SendsTheExternalIdTheOptionsAndAllTheContexts) {

@@ -67,13 +67,20 @@ TEST(WordsTest, D1_AUsageIsNamedByAccessAttachmentAndMode) {
 
 TEST(WordsTest, D5_OtherMountOptionsAreStagedElsewhere) {
   const VolumeKey key = {.ns = "prod", .id = "../db"};
-  const std::string usage = "rw-file-system-single-node-writer";
-  const std::string plain = StagingPath("/root", "p", key, "", usage, {});
-  const std::string ext4 = StagingPath("/root", "p", key, "", usage, {.fs_type = "ext4", .flags = {}});
-  EXPECT_EQ(plain, "/root/staging/p/prod/%2E.%2Fdb/" + usage);
-  EXPECT_NE(plain, ext4);
-  EXPECT_NE(ext4, StagingPath("/root", "p", key, "", usage, {.fs_type = "ext4", .flags = {"noatime"}}));
-  EXPECT_EQ(ext4, StagingPath("/root", "p", key, "", usage, {.fs_type = "ext4", .flags = {}}));
+  const auto path = [&](const MountOptions& options, Attachment attachment = Attachment::kFileSystem) {
+    return StagingPath("/root", "p", key, "", attachment, options);
+  };
+  EXPECT_EQ(path({}), "/root/staging/p/prod/%2E.%2Fdb/file-system");
+  EXPECT_EQ(path({}, Attachment::kBlockDevice), "/root/staging/p/prod/%2E.%2Fdb/block-device");
+  EXPECT_NE(path({}), path({"ext4", {}}));
+  EXPECT_NE(path({"ext4", {}}), path({"ext4", {"noatime"}}));
+  EXPECT_EQ(path({"ext4", {}}), path({"ext4", {}}));
+}
+
+TEST(WordsTest, D5_ARequestsReadOnlyIsNotStaged) {
+  EXPECT_EQ(StagedOptions({}, {"ext4", {"ro"}}), (MountOptions{"ext4", {}}));
+  EXPECT_EQ(StagedOptions({"", {"noatime"}}, {"", {"ro", "noatime"}}), (MountOptions{"", {"noatime"}}));
+  EXPECT_EQ(StagedOptions({"", {"ro"}}, {"", {"ro"}}), (MountOptions{"", {"ro"}})) << "the volume's own stays";
 }
 
 TEST(WordsTest, D6_ARequestOverridesTheVolumesOptionsFieldByField) {
