@@ -111,7 +111,7 @@ class World:
             self.mooring("plugin", "register", self.driver.plugin, "--endpoint", f"unix://{DRIVER_SOCKET}")
         else:
             self.mooring("plugin", "run", self.driver.plugin, *self.driver.run_flags(self))
-        eventually("the driver is healthy", self.is_healthy)
+        expect_true("the driver is healthy as soon as it is run or registered", self.is_healthy())
 
     def start_driver(self):
         words = self.driver.words(self, DRIVER_SOCKET)

@@ -19,7 +19,7 @@ import threading
 import time
 
 import grpc
-from call import Call, Refusal
+from call import Call, Refusal, refuse
 from controller import Controller
 from faults import Faults
 from google.protobuf import json_format
@@ -110,7 +110,8 @@ class Front:
             return getattr(service, call.method)(call)
         subject = next((value for field in ("volume_id", "source_volume_id", "name")
                         if (value := getattr(call.request, field, ""))), None)
-        self.enter(call, subject)
+        kind = "node" if call.method.startswith("Node") else "controller"
+        self.enter(call, kind, subject)
         try:
             check_request(call, self.options.capabilities, self.options.token)
             afterwards = self.faults.before(call)
@@ -119,19 +120,24 @@ class Front:
             afterwards()
             return answer
         finally:
-            self.leave(subject)
+            self.leave(kind, subject)
 
-    def enter(self, call, subject):
+    def enter(self, call, kind, subject):
+        """One call for a volume at a time. Its caller is to see to that for each service; a node's calls and those of a
+        controller, which may be another host's, can meet, and then its caller is to try again."""
         with self.log_lock:
-            if subject not in self.busy:
-                if subject:
-                    self.busy.add(subject)
+            under_way = {other for other, busy in self.busy if busy == subject and subject}
+            if not under_way:
+                self.busy.add((kind, subject))
                 return
-        call.refuse_breach("ABORTED", "overlap", f"another call for {subject!r} is under way")
+        words = f"another call for {subject!r} is under way"
+        if kind in under_way:
+            call.breach("overlap", words)
+        refuse("ABORTED", words)
 
-    def leave(self, subject):
+    def leave(self, kind, subject):
         with self.log_lock:
-            self.busy.discard(subject)
+            self.busy.discard((kind, subject))
 
     def log(self, call, code, words):
         told = json_format.MessageToDict(call.request, preserving_proto_field_name=True)
