@@ -21,6 +21,7 @@ class Driver:
     shared: str = "multi-node-multi-writer"  # the access mode for several users on one node
     token: str = ""
     registered: bool = False  # somebody else runs it, and the manager is told of its socket
+    comes_and_goes: bool = False  # it kills itself: what the manager owes it is sent a while later
     is_strict: bool = False
     tool: str = ""  # a program of others, which is not there where it could not be fetched
 
@@ -54,11 +55,11 @@ class Driver:
         expect("the attached volumes", [key for key, volume in state["volumes"].items() if volume["nodes"]], [])
 
 
-def strict(name, can, *flags, token="", registered=False):
+def strict(name, can, *flags, token="", registered=False, comes_and_goes=False):
     command = (f"{HERE}/strict/driver.py", "--endpoint={endpoint}", "--data", "{disk}/driver", "--calls", "{work}/calls",
                "--violations", "{work}/violations", "--control", "{control}", *flags)
     return Driver(name=name, plugin="strict.example.org", command=command + (("--token", token) if token else ()),
-                  can=frozenset(can), token=token, registered=registered, is_strict=True)
+                  can=frozenset(can), token=token, registered=registered, comes_and_goes=comes_and_goes, is_strict=True)
 
 
 def given():
@@ -79,7 +80,7 @@ DRIVERS = (
     strict("strict-offline", set(ALL) - {"expand-in-use"}, "--expand", "offline", "--without", "finer-modes",
            "--without", "readonly-attach", "--without", "node-expand", registered=True),
     strict("strict-slow", ALL, "--delay", "150", "--ready-after", "2"),
-    strict("strict-gone", ALL, "--gone-every", "6", registered=True),
+    strict("strict-gone", ALL, "--gone-every", "6", registered=True, comes_and_goes=True),
     Driver(name="mooring", plugin="mooring.csi", can=frozenset(ALL), size=("--size", "32MiB"),
            shared="single-node-multi-writer",
            command=("{programs}/mooring-plugin", "--state-dir", "{disk}/driver", "--node-id", "node-1")),

@@ -189,7 +189,11 @@ class World:
         return self.mooring("volume", "register", *words, "--external-id", name, "--context", f"serial=of {name}")
 
     def remove_volume(self, name):
-        self.mooring("volume", "delete" if "create" in self.driver.can else "deregister", name)
+        verb = "delete" if "create" in self.driver.can else "deregister"
+        if self.driver.comes_and_goes:
+            eventually("it is released", lambda: not [claim for claim in self.claims()
+                                                      if claim["volume"]["id"] == name], 2 * PATIENCE)
+        self.mooring("volume", verb, name)
 
     def place(self, name):
         return f"{self.disk}/srv/{name}"
