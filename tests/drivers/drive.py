@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Plays every scenario with every driver. For tests/drivers/run, which makes the namespaces.
 
-drive.py PROGRAMS WORK [REGEX]: those whose "driver.scenario" matches.
+drive.py PROGRAMS WORK DRIVER REGEX: the rows of one driver whose "driver.scenario" matches; WORK/totals is how many passed,
+failed and were skipped. drive.py --drivers: their names.
 """
 import os
 import re
@@ -18,11 +19,9 @@ from drivers import DRIVERS  # noqa: E402
 from world import World  # noqa: E402
 
 
-def rows(wanted):
-    for driver in DRIVERS:
-        for scenario in scenarios.ALL:
-            if scenarios.applies(scenario, driver) and re.search(wanted, f"{driver.name}.{scenario.__name__}"):
-                yield driver, scenario
+def rows(driver, wanted):
+    return [scenario for scenario in scenarios.ALL
+            if scenarios.applies(scenario, driver) and re.search(wanted, f"{driver.name}.{scenario.__name__}")]
 
 
 def is_there(driver, programs):
@@ -41,25 +40,32 @@ def play(world, scenario):
 
 
 def main():
-    programs, work, wanted = sys.argv[1:4]
-    passed = failed = 0
-    for driver, scenario in rows(wanted):
-        if not is_there(driver, programs):
-            print(f"skipped {driver.name}.{scenario.__name__}: {driver.tool} could not be fetched", flush=True)
-            continue
-        started = time.monotonic()
-        world = World(programs, tempfile.mkdtemp(dir=work), driver)
-        wrong = play(world, scenario)
-        name = f"{driver.name}.{scenario.__name__}"
-        if wrong is None:
-            passed += 1
-            print(f"ok      {name} ({time.monotonic() - started:.1f} s)", flush=True)
-        else:
-            failed += 1
-            print(f"FAILED  {name}\n        {wrong}", flush=True)
-            world.give_up()
-    print(f"{passed} passed, {failed} failed", flush=True)
-    sys.exit(1 if failed or not passed else 0)
+    if sys.argv[1] == "--drivers":
+        print("\n".join(driver.name for driver in DRIVERS))
+        return
+    programs, work, name, wanted = sys.argv[1:5]
+    driver = next(driver for driver in DRIVERS if driver.name == name)
+    totals = {"ok": 0, "FAILED": 0, "skipped": 0}
+    for scenario in rows(driver, wanted):
+        totals[play_row(programs, work, driver, scenario)] += 1
+    with open(f"{work}/totals", "w", encoding="ascii") as file:
+        file.write(" ".join(map(str, totals.values())) + "\n")
+
+
+def play_row(programs, work, driver, scenario):
+    name = f"{driver.name}.{scenario.__name__}"
+    if not is_there(driver, programs):
+        print(f"skipped {name}: {driver.tool} could not be fetched", flush=True)
+        return "skipped"
+    started = time.monotonic()
+    world = World(programs, tempfile.mkdtemp(dir=work), driver)
+    wrong = play(world, scenario)
+    if wrong is None:
+        print(f"ok      {name} ({time.monotonic() - started:.1f} s)", flush=True)
+        return "ok"
+    print(f"FAILED  {name}\n        {wrong}", flush=True)
+    world.give_up()
+    return "FAILED"
 
 
 if __name__ == "__main__":
