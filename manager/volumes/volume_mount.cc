@@ -63,6 +63,10 @@ absl::Status VolumeManager::Publish(const MountRecord& record, const MountContex
     return absl::OkStatus();
   }
   MOORING_RETURN_IF_ERROR(OfThisHost(MakeDirectories(std::string(ParentOf(record.target_path)))));
+  // The plugin makes the target. A bare one is left of a mount that a reboot ended, and drivers may refuse it.
+  if (published.kind != PathInfo::Kind::kMissing) {
+    kernel_.Unmount({.target = record.target_path, .remove_target = true}).IgnoreError();
+  }
   const auto make = [&](const ReadyPlugin& node) {
     NodePublishVolumeRequest request;
     Fill(request, node, record, context);

@@ -1,0 +1,89 @@
+"""The drivers that the scenarios are played with: how each is run, and what it can do."""
+import dataclasses
+import json
+import os
+
+from host import expect
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BLOCK_VOLUMES = ("raw", "disk")
+GIVEN_VOLUMES = ("db", "one", "two") + tuple(f"many-{number}" for number in range(8))
+TOKEN = "open-sesame"
+
+
+@dataclasses.dataclass(frozen=True)
+class Driver:
+    name: str
+    plugin: str
+    command: tuple  # {disk}, {work}, {control} and {programs} are filled in here, {endpoint} by the manager
+    can: frozenset
+    size: tuple = ("--size", "16MiB")
+    shared: str = "multi-node-multi-writer"  # the access mode for several users on one node
+    token: str = ""
+    registered: bool = False  # somebody else runs it, and the manager is told of its socket
+    comes_and_goes: bool = False  # it kills itself: what the manager owes it is sent a while later
+    is_strict: bool = False
+    tool: str = ""  # a program of others, which is not there where it could not be fetched
+
+    def words(self, world, endpoint=None):
+        """Its command line."""
+        words = [word.format(disk=world.disk, work=world.work, control=world.control, programs=world.programs, tools=world.tools,
+                             endpoint="{endpoint}") for word in self.command]
+        return [word.replace("{endpoint}", f"unix://{endpoint}") for word in words] if endpoint else words
+
+    def run_flags(self, world):
+        program, *words = self.words(world)
+        return ["--exec", program, *(["--", *words] if words else [])]
+
+    def write_secrets(self, world):
+        if self.token:
+            with open(f"{world.work}/secrets", "w", encoding="utf-8") as file:
+                file.write(f"token={self.token}\n")
+
+    def secrets(self, world):
+        return ["--secrets-file", f"{world.work}/secrets"] if self.token else []
+
+    def check_empty(self, world):
+        """The strict driver tells what it still has; of another one only the kernel can be asked."""
+        if not self.is_strict:
+            return
+        with open(f"{world.disk}/driver/state.json", encoding="utf-8") as file:
+            state = json.load(file)
+        expect("what is staged", state["staged"], {})
+        expect("what is published", state["published"], {})
+        expect("the volumes", {key for key in state["volumes"] if key.startswith("strict:")}, set())
+        expect("the attached volumes", [key for key, volume in state["volumes"].items() if volume["nodes"]], [])
+
+
+def strict(name, can, *flags, token="", registered=False, comes_and_goes=False):
+    command = (f"{HERE}/strict/driver.py", "--endpoint={endpoint}", "--data", "{disk}/driver", "--calls", "{work}/calls",
+               "--violations", "{work}/violations", "--control", "{control}", *flags)
+    return Driver(name=name, plugin="strict.example.org", command=command + (("--token", token) if token else ()),
+                  can=frozenset(can), token=token, registered=registered, comes_and_goes=comes_and_goes, is_strict=True)
+
+
+def given():
+    words = []
+    for volume in GIVEN_VOLUMES:
+        words += ["--volume", f"{volume}:16777216"]
+    for volume in BLOCK_VOLUMES:
+        words += ["--volume", f"{volume}:16777216:block"]
+    return words
+
+
+ALL = ("mount", "create", "stage", "expand", "expand-in-use", "snapshot", "clone", "block")
+
+DRIVERS = (
+    strict("strict-none", ("mount", "block"), "--profile", "none", *given()),
+    strict("strict-plain", ("mount", "create", "block"), "--profile", "plain", registered=True),
+    strict("strict-all", ALL, token=TOKEN),
+    strict("strict-offline", set(ALL) - {"expand-in-use"}, "--expand", "offline", "--without", "finer-modes",
+           "--without", "readonly-attach", "--without", "node-expand", registered=True),
+    strict("strict-slow", ALL, "--delay", "150", "--ready-after", "2"),
+    strict("strict-gone", ALL, "--gone-every", "6", registered=True, comes_and_goes=True),
+    Driver(name="mooring", plugin="mooring.csi", can=frozenset(ALL), size=("--size", "32MiB"),
+           shared="single-node-multi-writer",
+           command=("{programs}/mooring-plugin", "--state-dir", "{disk}/driver", "--node-id", "node-1")),
+    Driver(name="csi-mock", plugin="io.kubernetes.storage.mock", can=frozenset(), command=("{tools}/csi-mock-driver",),
+           tool="csi-mock-driver"),
+)

@@ -1,0 +1,164 @@
+"""What a manager does on a bad day: driver or manager killed, hung, slow to answer, and a reboot."""
+import os
+import signal
+
+import scenarios
+from host import eventually, expect, expect_true, mounts, read, write
+from scenarios import scenario
+
+@scenario()
+def a_killed_driver_comes_back_and_mounts_stay(world):
+    world.make_volume("db")
+    path = world.attach("db")
+    write(f"{path}/f", "kept")
+    before = mounts(world.disk)
+    killed = world.signal_driver(signal.SIGKILL)
+    eventually("another process of it runs", lambda: set(world.driver_processes()) - set(killed))
+    eventually("it is healthy", world.is_healthy)
+    expect("the mounts", mounts(world.disk), before)
+    expect("what is there", read(f"{path}/f"), "kept")
+    world.detach(path)
+
+
+@scenario()
+def a_driver_that_hangs_holds_nobody_up_for_ever(world):
+    world.make_volume("db")
+    stopped = world.signal_driver(signal.SIGSTOP)
+    world.refused("", "attach", "db", world.place("db"), "--for", "web-1", timeout=2)
+    world.status()
+    for process in set(stopped) & set(world.driver_processes()):
+        os.kill(process, signal.SIGCONT)
+    eventually("it is taken back", lambda: not world.attachments() and not world.claims())
+    world.allowed.add("overlap")  # its first call goes on, while the second one comes
+    expect("a write", write(f"{world.attach('db')}/f"), "written")
+
+
+@scenario()
+def a_killed_manager_finds_all_again(world):
+    world.make_volume("db")
+    path = world.attach("db")
+    write(f"{path}/f", "kept")
+    before, drivers = mounts(world.disk), world.driver_processes()
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        world.kill_manager(number)
+        expect("what is read without a manager", read(f"{path}/f"), "kept")
+        world.start_manager()
+        eventually("the driver is healthy", world.is_healthy)
+        expect("the mounts", mounts(world.disk), before)
+        if not world.driver.comes_and_goes:
+            expect("the driver", world.driver_processes(), drivers)
+        expect("the claims", len(world.claims()), 1)
+    world.detach(path)
+
+
+@scenario()
+def a_reboot_leaves_directories_and_attaches_again(world):
+    world.make_volume("db", "--access", world.driver.shared)
+    writer = world.attach("db", "writer")
+    reader = world.attach("db", "reader", "--read-only", user="web-2")
+    write(f"{writer}/f", "kept")
+    world.reboot()
+    eventually("both are attached again", lambda: len([mount for mount in mounts(world.place("")[:-1])]) == 2)
+    expect("what is there", read(f"{reader}/f"), "kept")
+    scenarios.check_both(writer, reader)
+    world.reboot()
+    eventually("both are attached again", lambda: len([mount for mount in mounts(world.place("")[:-1])]) == 2)
+    world.detach(writer)
+    world.detach(reader)
+
+
+@scenario("block")
+def a_block_volume_survives_a_reboot(world):
+    world.make_volume("raw", block=True)
+    path = world.attach("raw")
+    with open(path, "r+b", buffering=0) as device:
+        device.write(b"x" * 4096)
+    world.reboot()
+    eventually("it is attached again", lambda: mounts(path))
+    with open(path, "rb") as device:
+        expect("what is there", device.read(4096), b"x" * 4096)
+
+
+@scenario("create")
+def docker_asks_again_after_a_reboot(world):
+    options = {"size": world.driver.size[1]}
+    if world.driver.token:
+        options["secret.token"] = world.driver.token
+    expect("create", world.docker("VolumeDriver.Create", Name="db", Opts=options)["Err"], "")
+    write(f"{world.docker('VolumeDriver.Mount', Name='db', ID='a' * 64)['Mountpoint']}/f", "kept")
+    world.reboot()
+    eventually("what was attached is given back", lambda: not world.claims())
+    again = world.docker("VolumeDriver.Mount", Name="db", ID="b" * 64)
+    expect("mount", again["Err"], "")
+    expect("what is there", read(f"{again['Mountpoint']}/f"), "kept")
+    expect("unmount", world.docker("VolumeDriver.Unmount", Name="db", ID="b" * 64)["Err"], "")
+    expect("remove", world.docker("VolumeDriver.Remove", Name="db")["Err"], "")
+
+
+CALLS = ("ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume")
+CALLS_BACK = ("NodeUnpublishVolume", "NodeUnstageVolume", "ControllerUnpublishVolume")
+
+
+def calls_of(world, calls):
+    left_out = set() if "stage" in world.driver.can else {"ControllerPublishVolume", "NodeStageVolume",
+                                                          "NodeUnstageVolume", "ControllerUnpublishVolume"}
+    return [call for call in calls if call not in left_out]
+
+
+@scenario(orders=True)
+def a_driver_may_die_in_any_call(world):
+    world.make_volume("db")
+    for words in ("die before", "die after"):
+        for call in calls_of(world, CALLS):
+            world.order(call, words)
+            path = world.attach("db", timeout=60)
+            expect(f"a write after {call}", write(f"{path}/f"), "written")
+            eventually("the driver is healthy", world.is_healthy)
+            world.detach(path)
+        for call in calls_of(world, CALLS_BACK):
+            path = world.attach("db", timeout=60)
+            world.order(call, words)
+            world.try_mooring("detach", path, timeout=60)
+            eventually(f"it is detached after {call}", lambda: not world.attachments() and not world.claims())
+            eventually("the driver is healthy", world.is_healthy)
+
+
+@scenario(orders=True)
+def what_a_driver_refuses_is_taken_back(world):
+    world.make_volume("db")
+    for call in calls_of(world, CALLS):
+        for code in ("FAILED_PRECONDITION", "NOT_FOUND", "INTERNAL", "PERMISSION_DENIED"):
+            world.order(call, f"fail {code} the cat sits on it")
+            world.refused("the cat sits on it", "attach", "db", world.place("db"), "--for", "web-1", timeout=2)
+            world.end_order(call)
+            eventually(f"it is taken back after {call}", lambda: not world.attachments() and not world.claims())
+    expect("a write", write(f"{world.attach('db')}/f"), "written")
+
+
+@scenario(orders=True)
+def what_is_gone_at_the_driver_is_no_error(world):
+    world.make_volume("db")
+    for call in calls_of(world, CALLS_BACK):
+        path = world.attach("db")
+        world.order(call, "lost NOT_FOUND there is no such volume or node")
+        world.detach(path)
+        world.end_order(call)
+        expect("the claims", world.claims(), [])
+        expect("what is mounted", mounts(path), [])
+
+
+@scenario(orders=True)
+def a_manager_killed_in_a_call_takes_it_back(world):
+    world.make_volume("db")
+    world.allowed.add("overlap")  # the call that hung goes on, while the next manager makes one
+    for call in calls_of(world, CALLS):
+        world.order(call, "hang")
+        world.refused("", "attach", "db", world.place("db"), "--for", "web-1", timeout=1)
+        world.kill_manager()
+        world.start_manager()
+        world.end_order(call)
+        eventually("it is taken back", lambda: not world.attachments() and not world.claims())
+        path = world.attach("db")
+        expect_true("it is mounted", mounts(path))
+        world.detach(path)
+

@@ -1,0 +1,53 @@
+"""Trouble that a test orders: a driver that is slow, that hangs, that dies, that refuses.
+
+--delay MS: each call takes that long. --gone-every N: the driver kills itself at each N-th call of a life, in one life
+before it acts and in the next one after it has acted. --control DIR: a file DIR/<Method> says "hang" (until the file
+goes), "die before", "die after" (both once), "fail CODE words", or "lost CODE words" (it acts, and says that instead).
+"""
+import os
+import signal
+import threading
+import time
+
+from call import refuse
+
+
+class Faults:
+    def __init__(self, options, life):
+        self.options = options
+        self.dies_after = life % 2 == 0
+        self.calls = 0
+        self.lock = threading.Lock()
+
+    def before(self, call):
+        """What it does when it has acted: nothing, or die, or refuse."""
+        time.sleep(self.options.delay / 1000)
+        word, rest = self._ordered(call.method)
+        while word == "hang":
+            time.sleep(0.02)
+            word, rest = self._ordered(call.method)
+        if word == "fail":
+            refuse(*rest.split(" ", 1))
+        if word == "die":
+            os.unlink(os.path.join(self.options.control, call.method))
+        with self.lock:
+            self.calls += 1
+            is_last = self.options.gone_every and self.calls >= self.options.gone_every
+        dies_after = rest == "after" or (is_last and self.dies_after)
+        if (word == "die" or is_last) and not dies_after:
+            die()
+        if word == "lost":
+            return lambda: refuse(*rest.split(" ", 1))
+        return die if dies_after else lambda: None
+
+    def _ordered(self, method):
+        try:
+            with open(os.path.join(self.options.control or "/nonexistent", method), encoding="utf-8") as file:
+                word, _, rest = file.read().strip().partition(" ")
+                return word, rest
+        except FileNotFoundError:
+            return "", ""
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)

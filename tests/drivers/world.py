@@ -1,0 +1,286 @@
+"""A host with mooring-manager and one CSI driver: real programs, real mounts, and a reboot that keeps what a disk keeps.
+
+Everything is in mount and process namespaces of its own (tests/drivers/run makes them), with a /run of its own.
+"""
+import contextlib
+import glob
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+
+from host import PATIENCE, Wrong, eventually, expect, expect_true, mounts
+
+MANAGER_SOCKET = "/run/mooring/manager.sock"
+DOCKER_SOCKET = "/run/docker/plugins/mooring.sock"
+DRIVER_SOCKET = "/run/driver.sock"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+
+
+def write_file(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read_lines(path):
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+    return []
+
+
+class World:
+    def __init__(self, programs, work, driver):
+        self.programs = programs
+        self.tools = os.path.join(programs, "../../tools/bin")
+        self.driver = driver
+        self.work = work
+        self.disk = f"{work}/disk"  # survives a reboot
+        self.control = f"{work}/control"
+        os.makedirs(self.control)
+        for name in ("driver", "srv"):
+            os.makedirs(f"{self.disk}/{name}")
+        self.manager = None
+        self.allowed = set()  # rules that this test makes the manager break
+
+    # The host
+
+    def begin(self):
+        self.driver.write_secrets(self)
+        self.boot()
+        self.run_driver()
+
+    def boot(self):
+        """A host that comes up: an empty /run, a new boot id, and the manager, as systemd starts it."""
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "run", "/run"], check=True)
+        write_file("/run/boot_id", f"{uuid.uuid4()}\n")
+        subprocess.run(["mount", "--bind", "/run/boot_id", BOOT_ID], check=True)
+        os.makedirs("/run/docker/plugins")
+        self.start_manager()
+
+    def start_manager(self):
+        with open(f"{self.work}/manager.log", "a", encoding="utf-8") as log:
+            self.manager = subprocess.Popen(
+                [f"{self.programs}/mooring-manager", "--state-dir", f"{self.disk}/state", "--host", "host-1",
+                 "--docker-socket", DOCKER_SOCKET, "--docker-plugin", self.driver.plugin, "--log-level", "debug"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True)
+        eventually("the manager serves", self._serves)
+
+    def _serves(self):
+        if self.manager.poll() is not None:
+            raise Wrong(f"the manager ended with status {self.manager.returncode}: {self.last_words()}")
+        return self.try_mooring("manager").returncode == 0
+
+    def last_words(self):
+        with open(f"{self.work}/manager.log", encoding="utf-8") as log:
+            return "".join(log.readlines()[-3:]).strip()
+
+    def kill_manager(self, number=signal.SIGKILL):
+        self.manager.send_signal(number)
+        self.manager.wait(PATIENCE)
+
+    def halt(self):
+        """The power is gone: no process, mount or loop device is left. Each file and directory on the disk is."""
+        kill_all_others()
+        if self.manager:
+            self.manager.wait(PATIENCE)
+        for mount in reversed(mounts(self.disk)):
+            subprocess.run(["umount", "--internal-only", mount.target], check=True)
+        for device in loops_below(self.disk):
+            subprocess.run(["losetup", "--detach", device], check=True)
+        subprocess.run(["umount", "--internal-only", BOOT_ID], check=True)
+        subprocess.run(["umount", "--internal-only", "/run"], check=True)
+
+    def reboot(self):
+        self.halt()
+        self.boot()
+        if self.driver.registered:
+            self.start_driver()
+
+    # The driver
+
+    def run_driver(self):
+        """The manager runs it; or somebody else does, and starts it again at once."""
+        if self.driver.registered:
+            self.start_driver()
+            self.mooring("plugin", "register", self.driver.plugin, "--endpoint", f"unix://{DRIVER_SOCKET}")
+        else:
+            self.mooring("plugin", "run", self.driver.plugin, *self.driver.run_flags(self))
+        expect_true("the driver is healthy as soon as it is run or registered", self.is_healthy())
+
+    def start_driver(self):
+        words = self.driver.words(self, DRIVER_SOCKET)
+        subprocess.Popen(["/bin/sh", "-c", 'while :; do "$@"; sleep 0.05; done', "sh", *words], cwd="/",
+                         start_new_session=True, **QUIET, stderr=subprocess.DEVNULL)
+        eventually("the driver has its socket", lambda: os.path.exists(DRIVER_SOCKET))
+
+    def status(self):
+        """As `mooring plugin status` tells it, whose exit status is 1 where the driver is not well."""
+        done = self.try_mooring("plugin", "status", self.driver.plugin, "--json")
+        expect_true(f"the status is told: {done.stderr.strip()} {done.returncode}", done.stdout)
+        return json.loads(done.stdout)["plugins"][0]
+
+    def is_healthy(self):
+        """All that it has: its node instance, and the controller's."""
+        kinds = ["nodes"] + (["controllers"] if "create" in self.driver.can else [])
+        status = self.status()
+        return all(int(status.get(kind, {}).get("healthy", 0)) == 1 for kind in kinds)
+
+    def driver_processes(self):
+        """Those whose command line has the driver's data directory."""
+        found = []
+        for file in glob.glob("/proc/[0-9]*/cmdline"):
+            with contextlib.suppress(OSError), open(file, "rb") as command:
+                words = command.read().split(b"\0")
+                if words[0] != b"/bin/sh" and f"{self.disk}/driver".encode() in words:
+                    found.append(int(file.split("/")[2]))
+        return found
+
+    def signal_driver(self, number):
+        processes = self.driver_processes()
+        expect_true("the driver runs", processes)
+        for process in processes:
+            os.kill(process, number)
+        return processes
+
+    def order(self, method, words):
+        write_file(f"{self.control}/{method}", words)
+
+    def end_order(self, method):
+        os.unlink(f"{self.control}/{method}")
+
+    def violations(self):
+        return [entry for entry in read_lines(f"{self.work}/violations") if entry["rule"] not in self.allowed]
+
+    # The command line
+
+    def try_mooring(self, *words, timeout=PATIENCE):
+        return subprocess.run([f"{self.programs}/mooring", *words], capture_output=True, text=True, cwd="/",
+                              stdin=subprocess.DEVNULL,
+                              env={"PATH": os.environ["PATH"], "LC_ALL": "C", "MOORING_TIMEOUT": str(timeout)})
+
+    def mooring(self, *words, timeout=PATIENCE):
+        done = self.try_mooring(*words, timeout=timeout)
+        if done.returncode != 0:
+            raise Wrong(f"mooring {' '.join(words)}: status {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
+    def asked(self, *words):
+        return json.loads(self.mooring(*words, "--json"))
+
+    def refused(self, said, *words, timeout=PATIENCE):
+        """It fails, and says so."""
+        done = self.try_mooring(*words, timeout=timeout)
+        expect_true(f"refused: mooring {' '.join(words)}", done.returncode == 1)
+        expect_true(f"{said!r} is in: {done.stderr.strip()}", said in done.stderr)
+
+    def make_volume(self, name, *flags, block=False):
+        """Created, or registered where the driver creates none."""
+        words = [name, "--plugin", self.driver.plugin, *self.driver.secrets(self), *flags] + ["--block"] * block
+        if not any(flag.startswith("--access") for flag in flags):
+            words += ["--access", "single-node-writer"]
+        if "create" in self.driver.can:
+            return self.mooring("volume", "create", *words, *self.driver.size)
+        return self.mooring("volume", "register", *words, "--external-id", name, "--context", f"serial=of {name}")
+
+    def remove_volume(self, name):
+        verb = "delete" if "create" in self.driver.can else "deregister"
+        if self.driver.comes_and_goes:
+            eventually("it is released", lambda: not [claim for claim in self.claims()
+                                                      if claim["volume"]["id"] == name], 2 * PATIENCE)
+        self.mooring("volume", verb, name)
+
+    def place(self, name):
+        return f"{self.disk}/srv/{name}"
+
+    def attach(self, volume, place=None, *flags, user="web-1", timeout=PATIENCE):
+        path = self.place(place or volume)
+        self.mooring("attach", volume, path, "--for", user, *flags, timeout=timeout)
+        return path
+
+    def detach(self, path, timeout=PATIENCE):
+        self.mooring("detach", path, timeout=timeout)
+
+    def attachments(self):
+        return self.asked("attachments").get("attachments", [])
+
+    def claims(self):
+        return self.asked("claims").get("claims", [])
+
+    def target_of(self, path):
+        return next(entry["target_path"] for entry in self.attachments() if entry.get("attach_path") == path)
+
+    def docker(self, call, **request):
+        """The answer of Docker's volume protocol."""
+        connection = http.client.HTTPConnection("docker", timeout=PATIENCE)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(PATIENCE)
+        connection.sock.connect(DOCKER_SOCKET)
+        with contextlib.closing(connection):
+            connection.request("POST", f"/{call}", body=json.dumps(request))
+            return json.loads(connection.getresponse().read())
+
+    # The end
+
+    def take_back(self):
+        for entry in self.attachments():
+            self.mooring("detach", entry.get("request") or entry["volume"]["id"], "--for", entry["allocation"])
+        for volume in self.asked("volume", "list").get("volumes", []):
+            self.remove_volume(volume["key"]["id"])
+
+    def check_clean(self):
+        """Nothing is left of what the test did, and the driver saw no rule broken."""
+        self.take_back()
+        expect("the claims", self.claims(), [])
+        expect("the mounts of volumes", [mount.target for mount in mounts(self.disk) if mount.target != self.root()], [])
+        broken = [f"{entry['rule']} in {entry['method']}: {entry['words']}" for entry in self.violations()]
+        expect("the rules that the manager broke", broken, [])
+        self.driver.check_empty(self)
+        self.mooring("plugin", "stop", self.driver.plugin)
+        self.halt()
+        shutil.rmtree(self.work)
+
+    def root(self):
+        return f"{self.disk}/state/mounts"
+
+    def give_up(self):
+        self.halt()
+        print(f"        the manager's last words: {self.last_words()}", flush=True)
+        for entry in self.violations()[:4]:
+            print(f"        broken rule: {json.dumps(entry)}", flush=True)
+        shutil.rmtree(self.work)
+
+
+def kill_all_others():
+    """Of this process namespace, where process 1 and this one stay."""
+    stay = {1, os.getpid(), os.getppid()}
+    deadline = time.monotonic() + PATIENCE
+    while left := [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in stay
+                   and not is_zombie(name)]:
+        for process in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        expect_true("all processes end", time.monotonic() < deadline)
+        time.sleep(0.02)
+
+
+def is_zombie(process):
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def loops_below(directory):
+    found = []
+    for file in glob.glob("/sys/block/loop*/loop/backing_file"):
+        with contextlib.suppress(OSError), open(file, encoding="utf-8") as name:
+            if name.read().startswith(directory + "/"):
+                found.append("/dev/" + file.split("/")[3])
+    return found
