@@ -8,7 +8,8 @@
 //                 of a directory of volumes, or a mount of one; a tmpfs with our label
 //   filesystem    ext4, xfs, btrfs: of others the kernel's code is not tried on what a plugin wrote, and some have no
 //                 source; and tmpfs with our label and a size, as large as it may be
-//   removing      what lies directly below a directory of volumes
+//   unmounting    mounts of such sources, and what lies in them (source_guard.h)
+//   removing      what lies directly below a directory of volumes; empty targets of mounts (target_mark.h)
 //   loop device   one that carries our label
 //   looking       Find, List, Stats, Ailment, FindLoops: everywhere
 //

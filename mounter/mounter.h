@@ -125,7 +125,8 @@ struct ChangeRequest {
 struct UnmountRequest {
   std::string target;
   // Remove the target afterwards, mounted or not: rmdir(2) of an empty directory, unlink(2) of an empty file. Nothing
-  // else is ever removed.
+  // else is ever removed. The mount helper leaves a target on which nothing is mounted, and never was by a helper
+  // (mounter/target_mark.h), and the answer is OK.
   bool remove_target = false;
 };
 
