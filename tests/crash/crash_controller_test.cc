@@ -17,7 +17,11 @@ std::vector<Scenario> Calls() {
       Creating("CreateVolume", {}),
       Creating("CreateVolumeWithASetting", {.parameters = {{"propagation", "rslave"}}}),
       {.name = "DeleteVolume",
-       .prepare = [](Subject& volume) { volume.IsFormatted(); },
+       .prepare =
+           [](Subject& volume) {
+             volume.IsFormatted();
+             ASSERT_OK(volume.Detach());
+           },
        .call = [](Subject& volume) { return volume.Delete(); },
        .check = [](Subject& volume) { volume.ExpectDeleted(); }},
       {.name = "ControllerPublishVolume",

@@ -19,7 +19,11 @@ std::vector<Scenario> Calls() {
                               .call = [](Subject& volume) { return volume.Create(); },
                               .check = [](Subject& volume) { volume.ExpectBytes(volume.kind().bytes); }}));
     calls.push_back(In(pool, {.name = "DeleteVolume",
-                              .prepare = [](Subject& volume) { volume.IsFormatted(); },
+                              .prepare =
+                                  [](Subject& volume) {
+                                    volume.IsFormatted();
+                                    ASSERT_OK(volume.Detach());
+                                  },
                               .call = [](Subject& volume) { return volume.Delete(); },
                               .check = [](Subject& volume) { volume.ExpectDeleted(); }}));
     calls.push_back(In(pool, {.name = "NodeStageVolume",

@@ -70,7 +70,8 @@ class World:
 
     def unpublish_by_hand(self, volume):
         """As docs/nomad.md says: nomad alloc exec ALLOC mooring csi controller-unpublish VOLUME --node NODE."""
-        engine("exec", self.plugin.container.name, "mooring", "csi", "controller-unpublish", volume.external_id, "--node", NODE)
+        engine("exec", self.plugin.container.name,
+               "mooring", "csi", "controller-unpublish", volume.external_id, "--node", NODE)
 
     def allocate(self, volume, usage=ALONE, propagation="private"):
         return Allocation(self, volume, usage, propagation)

@@ -67,8 +67,8 @@ auto Members(const PathInfo& info) {
   return std::tie(m1, m2, m3, m4, m5, m6, m7);
 }
 auto Members(const StatsInfo& info) {
-  const auto& [m1, m2] = info;
-  return std::tie(m1, m2);
+  const auto& [m1, m2, m3] = info;
+  return std::tie(m1, m2, m3);
 }
 auto Members(const FilesystemInfo& info) {
   const auto& [m1, m2, m3, m4, m5] = info;
@@ -249,7 +249,7 @@ TEST(WireTest, WhatIsAtAPathArrives) {
 }
 
 TEST(WireTest, FiguresArrive) {
-  ExpectArrives<pb::StatsInfo>(StatsInfo{{1, 2, 3}, {4, 5, ~std::uint64_t{0}}});
+  ExpectArrives<pb::StatsInfo>(StatsInfo{{1, 2, 3}, {4, 5, ~std::uint64_t{0}}, 6});
   using Content = FilesystemInfo::Content;
   for (const Content content : {Content::kEmpty, Content::kFilesystem, Content::kForeign}) {
     ExpectArrives<pb::FilesystemInfo>(FilesystemInfo{content, "ext4", 7, 8, true});
