@@ -170,6 +170,6 @@ kubelet_reboot() {
     rm "$record"
   done
   mounts_below "$root" | tac | while read -r target; do umount -- "$target"; done
-  loops_below "$host/state" | while read -r target _; do losetup -d "$target"; done
+  detach_below "$host/state"
   await "no loop device" no_loops_below "$host/state"
 }
