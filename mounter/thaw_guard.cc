@@ -1,17 +1,17 @@
 #include "mounter/thaw_guard.h"
 
+#include <fcntl.h>
 #include <linux/fs.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <string>
 #include <utility>
 
 #include "base/status.h"
-#include "mounter/channel.h"
 #include "mounter/side_process.h"
 
 namespace mooring {
@@ -20,9 +20,19 @@ namespace {
 constexpr int kReadyPatience = 10000;  // milliseconds
 constexpr int kThawAgain = 20;         // milliseconds
 
+struct Pipe {
+  UniqueFd reader, writer;
+};
+
+absl::StatusOr<Pipe> MakePipe() {
+  std::array<int, 2> ends = {-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoStatus(errno, "make a pipe");
+  return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
 // True: the other process has ended. It sends nothing.
-bool HasEnded(int socket, int milliseconds) {
-  pollfd waited = {socket, POLLIN, 0};
+bool HasEnded(int life, int milliseconds) {
+  pollfd waited = {life, POLLIN, 0};
   const int events = ::poll(&waited, 1, milliseconds);
   return events > 0;
 }
@@ -32,12 +42,12 @@ void ThawEach(const std::vector<int>& roots) {
 }
 
 // Past the bound a freeze may still be on its way, and can be thawed only when it is complete: so again and again.
-int Guard(const std::vector<int>& roots, int socket, int bound) {
-  if (::send(socket, "r", 1, MSG_NOSIGNAL) != 1) return 1;
-  bool ended = HasEnded(socket, bound);
+int Guard(const std::vector<int>& roots, int ready, int life, int bound) {
+  if (::write(ready, "r", 1) != 1) return 1;
+  bool ended = HasEnded(life, bound);
   ThawEach(roots);
   while (!ended) {
-    ended = HasEnded(socket, kThawAgain);
+    ended = HasEnded(life, kThawAgain);
     ThawEach(roots);
   }
   return 0;
@@ -47,20 +57,19 @@ int Guard(const std::vector<int>& roots, int socket, int bound) {
 
 absl::StatusOr<std::unique_ptr<ThawGuard>> ThawGuard::Start(const std::vector<int>& roots,
                                                             std::chrono::milliseconds bound) {
-  MOORING_ASSIGN_OR_RETURN(SocketPair pair, MakeSocketPair(SOCK_SEQPACKET));
+  MOORING_ASSIGN_OR_RETURN(Pipe ready, MakePipe());
+  MOORING_ASSIGN_OR_RETURN(Pipe life, MakePipe());
   SideProcessSpec spec = {.name = "mooring-thaw", .kept = roots, .keeps_sys_admin = true};
-  spec.kept.push_back(pair.theirs.get());
-  const int socket = pair.theirs.get();
+  spec.kept.insert(spec.kept.end(), {ready.writer.get(), life.reader.get()});
   const auto limit = static_cast<int>(bound.count());
-  MOORING_ASSIGN_OR_RETURN(const pid_t pid,
-                           StartSideProcess(spec, [&roots, socket, limit] { return Guard(roots, socket, limit); }));
-  std::unique_ptr<ThawGuard> guard(new ThawGuard(pid, std::move(pair.ours)));
-  pair.theirs.reset();
-  pollfd waited = {guard->socket_.get(), POLLIN, 0};
-  char ready = 0;
-  if (::poll(&waited, 1, kReadyPatience) == 1 && ::recv(guard->socket_.get(), &ready, 1, MSG_DONTWAIT) == 1) {
-    return guard;
-  }
+  MOORING_ASSIGN_OR_RETURN(const pid_t pid, StartSideProcess(spec, [&] {
+                             return Guard(roots, ready.writer.get(), life.reader.get(), limit);
+                           }));
+  std::unique_ptr<ThawGuard> guard(new ThawGuard(pid, std::move(life.writer)));
+  ready.writer.reset();
+  pollfd waited = {ready.reader.get(), POLLIN, 0};
+  char said = 0;
+  if (::poll(&waited, 1, kReadyPatience) == 1 && ::read(ready.reader.get(), &said, 1) == 1) return guard;
   return Internal("the process that would thaw after a crash did not start: nothing is frozen without it; call again");
 }
 

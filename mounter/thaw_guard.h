@@ -2,7 +2,7 @@
 //
 // A freeze outlives the process that asked for it, so a SIGKILL would leave every writer waiting. The guard is a
 // process of its own (mounter/side_process.h) that is there before the first freeze. It holds the root directories and
-// a socket whose end tells it that the other process has ended.
+// a pipe whose end tells it that the other process has ended.
 #ifndef MOORING_MOUNTER_THAW_GUARD_H_
 #define MOORING_MOUNTER_THAW_GUARD_H_
 
@@ -28,10 +28,10 @@ class ThawGuard {
   ~ThawGuard();  // after the thaw: ends the guard, which thaws nothing any more
 
  private:
-  ThawGuard(pid_t pid, UniqueFd socket) : pid_(pid), socket_(std::move(socket)) {}
+  ThawGuard(pid_t pid, UniqueFd life) : pid_(pid), life_(std::move(life)) {}
 
   const pid_t pid_;
-  const UniqueFd socket_;
+  const UniqueFd life_;  // the guard sees its end with that of this process
 };
 
 }  // namespace mooring

@@ -72,12 +72,30 @@ loops_below() {
 # has_inode DIR NUMBER: a file below it, on the same disk, has it.
 has_inode() { [ -n "$(find "$1" -xdev -inum "$2" -print -quit 2>/dev/null || true)" ]; }
 
+# end_holders DEVICE: of the processes mooring-hold those that hold it open: docs/security.md.
+end_holders() {
+  local pid
+  for pid in $(pgrep -x mooring-hold || true); do
+    find "/proc/$pid/fd" -lname "$1" -print -quit 2>/dev/null | grep -q . || continue
+    kill -KILL "$pid" || true
+  done
+}
+
+# detach_below DIR: the loop devices over files below it, those that are held as well.
+detach_below() {
+  local device
+  loops_below "$1" | while read -r device _; do
+    end_holders "$device"
+    losetup -d "$device"
+  done
+}
+
 # clear_below DIR: for a scratch folder of our own, after a failure: unmounts and detaches what is there, then removes it;
 # keeps the files where that cannot be done.
 clear_below() {
-  local dir=$1 target device
+  local dir=$1 target
   mounts_below "$dir" | tac | while read -r target; do umount -- "$target"; done
-  loops_below "$dir" | while read -r device _; do losetup -d "$device"; done
+  detach_below "$dir"
   if [ -n "$(mounts_below "$dir")" ]; then
     say "kept, for something is mounted there still: $dir" >&2
     return 1

@@ -15,6 +15,7 @@
 
 #include "base/path.h"
 #include "base/quote.h"
+#include "mounter/device_holder.h"
 #include "mounter/loop_device.h"
 
 namespace mooring::cli::doctor_area {
@@ -91,6 +92,17 @@ bool IsOf(const TableMount& mount, const LoopFacts& loop) {
   return of_nodes && mount.root != "/" && NameOf(mount.root) == NameOf(loop.device);
 }
 
+// A process that holds it for a block volume would keep it: mounter/device_holder.h.
+std::vector<std::string> CommandsToDetach(const LoopFacts& loop) {
+  std::vector<std::string> commands;
+  const absl::StatusOr<std::vector<pid_t>> holders = HoldersOf(loop.number);
+  for (const pid_t pid : holders.ok() ? *holders : std::vector<pid_t>()) {
+    commands.push_back(fmt::format("kill -KILL {}", pid));
+  }
+  commands.push_back("losetup -d " + loop.device);
+  return commands;
+}
+
 }  // namespace
 
 std::vector<LoopFacts> CollectLoops() {
@@ -139,7 +151,7 @@ Findings FindLeakedLoops(const std::vector<LoopFacts>& loops, const MountGraph& 
                                 : "an image of a volume, and nothing mounts it. A volume that is staged as a block "
                                   "device and not yet published looks the same; else it was left behind: unstage it";
     std::vector<std::string> commands;
-    if (loop.deleted && ours) commands.push_back("losetup -d " + loop.device);
+    if (loop.deleted && ours) commands = CommandsToDetach(loop);
     findings.push_back({"leaked-loop", loop.deleted && ours ? Severity::kProblem : Severity::kNote,
                         fmt::format("{} is bound to {}: {}", loop.device, Quote(loop.backing_file), why),
                         std::move(commands)});

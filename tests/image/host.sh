@@ -24,7 +24,7 @@ detach_loops() {
     [ ! -e "$record" ] || losetup -d "$(<"$record")" 2>/dev/null || true
   done
   mounts_below "$hosts" | tac | while read -r device; do umount -- "$device"; done
-  loops_below "$hosts" | while read -r device _; do losetup -d "$device"; done
+  detach_below "$hosts"
 }
 
 tear_down_image_tests() {

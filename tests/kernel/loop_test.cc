@@ -60,7 +60,7 @@ TEST_F(LoopTest, AHeldDeviceOutlivesADetachAndGoesAtOnceByOurs) {
   EXPECT_FALSE(LoopsOver(Path("image"))[0].auto_clear) << "it was to go with its last user";
   EXPECT_THAT(*HoldersOf(held->device_number), SizeIs(1));
   ASSERT_OK(mounter_.DetachLoop(*again));
-  EXPECT_THAT(LoopsOver(Path("image")), IsEmpty());
+  EXPECT_TRUE(NoLoopOver(Path("image")));
   EXPECT_THAT(*HoldersOf(held->device_number), IsEmpty());
 }
 
