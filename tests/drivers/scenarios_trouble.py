@@ -63,6 +63,7 @@ def a_reboot_leaves_directories_and_attaches_again(world):
     scenarios.check_both(writer, reader)
     world.reboot()
     eventually("both are attached again", lambda: len([mount for mount in mounts(world.place("")[:-1])]) == 2)
+    eventually("the driver is healthy", world.is_healthy)  # else its controller is owed a call
     world.detach(writer)
     world.detach(reader)
 

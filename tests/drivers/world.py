@@ -145,7 +145,8 @@ class World:
         processes = self.driver_processes()
         expect_true("the driver runs", processes)
         for process in processes:
-            os.kill(process, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended with another one of them
+                os.kill(process, number)
         return processes
 
     def order(self, method, words):
@@ -228,6 +229,7 @@ class World:
     # The end
 
     def take_back(self):
+        eventually("the driver is healthy", self.is_healthy, 2 * PATIENCE)
         for entry in self.attachments():
             self.mooring("detach", entry.get("request") or entry["volume"]["id"], "--for", entry["allocation"])
         for volume in self.asked("volume", "list").get("volumes", []):
