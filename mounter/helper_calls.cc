@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 
 #include <cerrno>
 
@@ -12,7 +11,7 @@
 namespace mooring {
 namespace {
 
-// Besides BasicCalls(). Sockets: the helper is given those that it has, and makes none but pairs of unix sockets.
+// Besides BasicCalls(). Sockets: the helper is given those that it has, and makes none.
 constexpr const char* kHelperCalls[] = {
     // mounts
     "fsconfig",
@@ -189,7 +188,6 @@ absl::Status ConfineHelperCalls() {
   filter.AddAll(SCMP_ACT_ALLOW, BasicCalls());
   filter.AddAll(SCMP_ACT_ALLOW, kHelperCalls);
   for (const int call : {kFchmodat2, kStatmount, kListmount}) filter.AddNumber(SCMP_ACT_ALLOW, call);
-  filter.Add(SCMP_ACT_ALLOW, "socketpair", {SCMP_A0(SCMP_CMP_EQ, AF_UNIX)});  // to its side processes
   AllowIoctls(filter);
   AllowProcesses(filter);
   return filter.Load();

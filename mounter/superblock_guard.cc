@@ -184,7 +184,7 @@ absl::Status CheckSuperblock(int fd, const std::string& path, std::string_view f
   if (!found) return absl::OkStatus();
   return FailedPrecondition(
       fmt::format("the {} in {} is refused, and was not mounted: its superblock says "
-                  " {} = {}, and {}; to use it, {}",
+                  "{} = {}, and {}; to use it, {}",
                   fs_type, Quote(path), found->field, found->value, found->reason, found->remedy));
 }
 

@@ -106,10 +106,10 @@ clear_below() {
 # reboot_below DIR [RUN...]: what a reboot takes from a directory whose processes have ended: the mounts, the loop devices
 # and what the directories RUN hold. Files, directories, empty mount points and the sockets of before stay.
 reboot_below() {
-  local dir=$1 target device run
+  local dir=$1 target run
   shift
   mounts_below "$dir" | tac | while read -r target; do umount -- "$target"; done
-  loops_below "$dir" | while read -r device _; do losetup -d "$device"; done
+  detach_below "$dir"
   for run; do find "$run" -mindepth 1 -delete; done
 }
 
