@@ -82,6 +82,15 @@ absl::StatusOr<PathInfo> LookUntilItStands(const Target& target) {
   return info;
 }
 
+// A target that somebody else made stays. A caller is told only where it can be no target.
+absl::Status CheckIsEmpty(const Target& target) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, LookUntilItStands(target));
+  const bool is_target = info.kind == PathInfo::Kind::kDirectory || info.kind == PathInfo::Kind::kRegular;
+  if (info.kind == PathInfo::Kind::kMissing || (is_target && info.empty)) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("{} is not removed: it is not an empty directory or file", Quote(target.path())));
+}
+
 }  // namespace
 
 absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
@@ -96,7 +105,8 @@ absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
   }
   MOORING_RETURN_IF_ERROR(target->Unmount());
   if (!request.remove_target || status.kind == PathInfo::Kind::kMissing) return absl::OkStatus();
-  return status.mount_root || targets_.MayRemove(*target) ? target->Remove() : absl::OkStatus();
+  if (status.mount_root || targets_.MayRemove(*target)) return target->Remove();
+  return CheckIsEmpty(*target);
 }
 
 absl::StatusOr<PathInfo> KernelMounter::Find(const std::string& path) {

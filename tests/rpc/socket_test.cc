@@ -45,7 +45,7 @@ class Socket : public RpcTest {
     }
     driver().Disconnect();
     plugin().Terminate();
-    Rows(state_dir() + "/catalog.db", "UPDATE volumes SET state = 'deleting' WHERE name <> 'other'");
+    Rows(state_dir() + "/catalog.db", "UPDATE volumes SET state = 'creating' WHERE name <> 'other'");
     plugin().Launch();
     EXPECT_TRUE(Eventually([&] {
       driver().Connect();

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -85,13 +86,18 @@ void EndMounts(const std::string& directory) {
   ASSERT_TRUE(ended) << "a mount survives the reboot: " << MountsBelow(directory).front().target;
 }
 
-// Also those over another of them.
+// Also those over another of them, which come later. The kernel lists them in any order.
 std::vector<LoopLine> LoopsOfTest(const std::string& directory) {
-  std::vector<LoopLine> found;
-  for (const LoopLine& line : Loops()) {
-    bool ours = line.backing_file.starts_with(directory + "/");
-    for (const LoopLine& below : found) ours = ours || line.backing_file == below.device;
-    if (ours) found.push_back(line);
+  std::vector<LoopLine> found, others = Loops();
+  const auto is_ours = [&](const LoopLine& line) {
+    return line.backing_file.starts_with(directory + "/") ||
+           std::any_of(found.begin(), found.end(),
+                       [&](const LoopLine& below) { return line.backing_file == below.device; });
+  };
+  for (auto next = std::find_if(others.begin(), others.end(), is_ours); next != others.end();
+       next = std::find_if(others.begin(), others.end(), is_ours)) {
+    found.push_back(*next);
+    others.erase(next);
   }
   return found;
 }

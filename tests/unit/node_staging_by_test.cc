@@ -151,7 +151,7 @@ TEST_F(NodeStagingByTest, WithLostRecordsNothingIsUnstagedButByHand) {
 
 TEST_F(NodeStagingByTest, AStageThatFailsLeavesNoDirectory) {
   AddVolume("vol-x", "xfs", 400 * kMebi);
-  mounter_.Fail("Grow", absl::InternalError("grow: broken"));
+  mounter_.Fail("Mount", absl::InternalError("mount: broken"));
   EXPECT_THAT(Stage(StageAt(kStaging, MountCapability(), "vol-x")), FailsWith(StatusCode::kInternal, "broken"));
   EXPECT_FALSE(Exists(kStaging));
   EXPECT_THAT(RecordedPaths(), IsEmpty());
