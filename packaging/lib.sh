@@ -72,7 +72,7 @@ loops_below() {
 # has_inode DIR NUMBER: a file below it, on the same disk, has it.
 has_inode() { [ -n "$(find "$1" -xdev -inum "$2" -print -quit 2>/dev/null || true)" ]; }
 
-# end_holders DEVICE: of the processes mooring-hold those that hold it open: docs/security.md.
+# end_holders DEVICE: ends the mooring-hold processes that have DEVICE open: docs/security.md.
 end_holders() {
   local pid
   for pid in $(pgrep -x mooring-hold || true); do

@@ -17,6 +17,7 @@
 #include "cli/doctor/container.h"
 #include "cli/doctor/frozen.h"
 #include "cli/doctor/health.h"
+#include "cli/doctor/in_use.h"
 #include "cli/doctor/loops.h"
 #include "cli/doctor/subject.h"
 #include "cli/doctor/surroundings.h"
@@ -36,29 +37,6 @@ void Append(Findings& all, Findings more) {
 
 std::string Counted(std::size_t count, const char* one, const char* many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
-// By the names that Nomad and kubelet give the directories in which they stage volumes.
-bool IsStagingPath(const std::string& path) {
-  return path.find("/staging/") != std::string::npos || path.ends_with("/globalmount");
-}
-
-// Targets first: a volume is unstaged when it is published nowhere.
-Finding InUse(const std::string& id, std::vector<std::string> paths) {
-  std::stable_partition(paths.begin(), paths.end(), [](const std::string& path) { return !IsStagingPath(path); });
-  Finding finding = {"in-use",
-                     Severity::kNote,
-                     fmt::format("volume {} is mounted here. If the tasks that used it are gone and the orchestrator "
-                                 "has forgotten it, free it with these, in the namespace of the plugin (nomad alloc "
-                                 "exec ALLOC …); they fail while a process uses it:",
-                                 Quote(id)),
-                     {}};
-  for (const std::string& path : paths) {
-    const bool staged = IsStagingPath(path);
-    finding.commands.push_back(fmt::format("mooring csi {} {} --{}-path {}", staged ? "unstage" : "unpublish",
-                                           ShellQuote(id), staged ? "staging" : "target", ShellQuote(path)));
-  }
-  return finding;
 }
 
 absl::StatusOr<pid_t> ProcessOf(const Question& question) {
@@ -250,8 +228,9 @@ class Examiner {
     result_.findings.push_back(
         {"unknown-volume",
          Severity::kProblem,
-         fmt::format("there is no volume {} below {}: it lives on another node, was deleted, or the "
-                     "plugin has another --state-dir",
+         fmt::format("there is no volume {} below {}: it lives on another node, was deleted, is of a pool "
+                     "that has no image files (only the plugin knows where these are used: its errors to the next "
+                     "publish and to the delete name the paths), or the plugin has another --state-dir",
                      Quote(id), Quote(volumes_)),
          {"mooring csi list"}});
     return absl::OkStatus();

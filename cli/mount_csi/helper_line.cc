@@ -97,6 +97,11 @@ absl::StatusOr<bool> SetNamed(std::string_view name, const std::string& value, M
     result.arguments.access.push_back(value);
     return true;
   }
+  // mount(8) takes dev and suid for defaults and does not pass them on.
+  if (name == "mount-flag") {
+    result.arguments.mount_flags.push_back(value);
+    return true;
+  }
   for (const auto& [text, slot] : kTexts) {
     if (name != text) continue;
     result.arguments.*slot = value;

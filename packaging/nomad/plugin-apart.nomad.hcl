@@ -18,13 +18,13 @@ variable "image" {
 variable "state_dir" {
   type        = string
   default     = "/var/lib/mooring"
-  description = "on the host: volumes and records. With a disk of its own not its mount point, but a directory in it"
+  description = "on the host: volumes and records. Nothing else may be in it, and it outlives every version of this job. On a disk of its own set above_disk, too: Docker makes a missing directory on the node's own disk. Then this is not the disk's mount point, but a directory in it"
 }
 
 variable "above_disk" {
   type        = string
   default     = ""
-  description = "as in plugin.nomad.hcl"
+  description = "only where state_dir is on a disk of its own: the directory on the host above the disk's mount point, say /srv/mooring for /srv/mooring/disk. It is there without the disk"
 }
 
 job "mooring" {
@@ -57,7 +57,8 @@ job "mooring" {
           "--mount-root=/local/csi", # the same as stage_publish_base_dir
           "--stop-timeout=20",
           "--user=mooring",
-          "--state-dir=${var.above_disk == "" ? "/var/lib/mooring" : var.state_dir}",
+          # Always below above_disk: the path of a forgotten state_dir is one that is missing, and the plugin waits.
+          "--state-dir=${var.above_disk == "" ? "/var/lib/mooring" : "${var.above_disk}/${trimprefix(trimprefix(var.state_dir, "${var.above_disk}/"), "/")}"}",
           "--require-directories=${var.above_disk != ""}",
         ]
         # The same in both, as in plugin.nomad.hcl.
@@ -102,7 +103,7 @@ job "mooring" {
           "--mount-root=/local/csi",
           "--stop-timeout=20",
           "--user=mooring",
-          "--state-dir=${var.above_disk == "" ? "/var/lib/mooring" : var.state_dir}",
+          "--state-dir=${var.above_disk == "" ? "/var/lib/mooring" : "${var.above_disk}/${trimprefix(trimprefix(var.state_dir, "${var.above_disk}/"), "/")}"}",
           "--require-directories=${var.above_disk != ""}",
         ]
         # The same in both, as in plugin.nomad.hcl.

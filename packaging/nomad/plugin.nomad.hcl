@@ -18,7 +18,7 @@ variable "image" {
 variable "state_dir" {
   type        = string
   default     = "/var/lib/mooring"
-  description = "on the host: volumes and records. Nothing else may be in it, and it outlives every version of this job. With a disk of its own not its mount point, but a directory in it"
+  description = "on the host: volumes and records. Nothing else may be in it, and it outlives every version of this job. On a disk of its own set above_disk, too: Docker makes a missing directory on the node's own disk. Then this is not the disk's mount point, but a directory in it"
 }
 
 variable "above_disk" {
@@ -59,7 +59,8 @@ job "mooring" {
           "--mount-root=/local/csi", # the same as stage_publish_base_dir below: it mounts nowhere else
           "--stop-timeout=20",
           "--user=mooring", # the image's; the mount helper alone stays root
-          "--state-dir=${var.above_disk == "" ? "/var/lib/mooring" : var.state_dir}",
+          # Always below above_disk: the path of a forgotten state_dir is one that is missing, and the plugin waits.
+          "--state-dir=${var.above_disk == "" ? "/var/lib/mooring" : "${var.above_disk}/${trimprefix(trimprefix(var.state_dir, "${var.above_disk}/"), "/")}"}",
           "--require-directories=${var.above_disk != ""}", # wait for the disk, and make nothing in its mount point
         ]
         # client.hcl: volumes.enabled. A disk comes with the directory above its mount point: that is always there, and a

@@ -360,7 +360,8 @@ TEST_F(CliDoctorTest, VolumeIsFoundByTheLabelOfItsDevice) {
 
 TEST_F(CliDoctorTest, VolumeInUseComesWithTheCommandsThatFreeIt) {
   SharedMount("csi");
-  const std::string staging = Path("csi/staging/default/v[0]"), target = Path("csi/per-alloc/a/v[0]");
+  const std::string usage = "/v[0]/rw-file-system-single-node-writer";
+  const std::string staging = Path("csi/staging/default" + usage), target = Path("csi/per-alloc/a" + usage);
   std::filesystem::create_directories(staging);
   std::filesystem::create_directories(target);
   MountRequest request = MountOf(Ext4Image("image"), staging);

@@ -213,6 +213,11 @@ func checkSidecars(c *cluster, pod *podFacts) {
 	}
 }
 
+func asksForMountGroup(argument string) bool {
+	name, value, _ := strings.Cut(argument, "=")
+	return name == "--volume-mount-group" && value != "false"
+}
+
 func checkDriver(c *cluster, pod *podFacts) {
 	drivers := all[*storage.CSIDriver](c.objects)
 	if len(drivers) != 1 || drivers[0].Name != pod.driver {
@@ -224,7 +229,7 @@ func checkDriver(c *cluster, pod *podFacts) {
 		c.fault("K22: attachRequired is not false")
 	}
 	byPlugin := pod.env(pod.plugin, "MOORING_VOLUME_MOUNT_GROUP") != "" ||
-		slices.Contains(pod.arguments(c, pod.plugin), "--volume-mount-group")
+		slices.ContainsFunc(pod.arguments(c, pod.plugin), asksForMountGroup)
 	if byPlugin || spec.FSGroupPolicy == nil || *spec.FSGroupPolicy != storage.FileFSGroupPolicy {
 		c.fault("K24: fsGroupPolicy is not File, or the plugin keeps kubelet from applying it")
 	}

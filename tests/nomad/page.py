@@ -9,7 +9,7 @@ ARGUMENTS = {"job run": (1, 1), "job eval": (1, 1), "job stop": (1, 1), "plugin 
              "volume create": (1, 1), "volume delete": (1, 1), "volume status": (0, 1), "volume detach": (2, 2),
              "volume snapshot create": (2, 2), "alloc logs": (1, 2), "alloc exec": (2, 99)}
 FLAGS_WITH_VALUE = {"-var", "-task"}
-IN_A_SHELL_OF_THE_PLUGIN = re.compile(r"^nomad alloc exec ALLOC ")
+IN_THE_PLUGIN = re.compile(r"^nomad alloc exec ALLOC ")
 
 
 def _said(text):
@@ -30,7 +30,16 @@ def commands_of_page(page):
     """A command in the plugin's container stands for itself, whoever starts it there."""
     body = page.split("### The commands of this page")[0]
     names = {command for command in _said(body) if COMMAND.match(command)}
-    return {IN_A_SHELL_OF_THE_PLUGIN.sub("", command) for command in names}
+    return {IN_THE_PLUGIN.sub("", command) for command in names}
+
+
+def commands_to_free(page):
+    """Those of the block under the heading, in its order, as one has to type them in the plugin's allocation."""
+    section = page.split("### A volume that Nomad has forgotten")[1].split("\n#")[0]
+    block, = re.findall(r"^```console\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    lines = [line.removeprefix("$ ") for line in block.splitlines()]
+    assert all(IN_THE_PLUGIN.match(line) for line in lines), lines
+    return [IN_THE_PLUGIN.sub("", line) for line in lines]
 
 
 def commands_of_file(text):

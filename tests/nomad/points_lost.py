@@ -3,9 +3,10 @@ import os
 import shlex
 
 from csi import Refused
-from host import eventually, expect, expect_true, refused, run
+from host import Wrong, eventually, expect, expect_true, refused, run
 from nomad import PluginTask
-from world import ALONE, BLOCK, DATA_DIR, IMAGE, NODE, job_file, tasks_of
+from page import commands_to_free
+from world import ALONE, BLOCK, DATA_DIR, IMAGE, NODE, ROOT, job_file, tasks_of
 
 ABOVE = os.path.join(DATA_DIR, "srv")  # on a shared mount, as / is where systemd is the first process
 
@@ -64,9 +65,26 @@ def Disk_that_is_mounted_late_is_waited_for(w):
     w.start_plugin_again()
 
 
+def _commands_of_the_page(**words):
+    """As they are there, in that order, with what their placeholders stand for."""
+    with open(os.path.join(ROOT, "docs/nomad.md"), encoding="utf-8") as file:
+        commands = commands_to_free(file.read())
+    return [" ".join(words.get(word, word) for word in command.split()) for command in commands]
+
+
 def _exec(w, command):
     """As `nomad alloc exec` does it."""
     return w.plugin.container.run(*shlex.split(command))
+
+
+def _refusal(action):
+    """What the plugin says, without the quotes of a shell."""
+    try:
+        action()
+    except Refused as refusal:
+        expect("the code", refusal.code, "FAILED_PRECONDITION")
+        return refusal.words.replace("'", "")
+    raise Wrong("not refused")
 
 
 # The task stopped while the plugin was away, and the agent was restarted before it was back: no call comes any more.
@@ -78,19 +96,19 @@ def Forgotten_volumes_are_freed_by_the_commands_of_the_page(w):
         user.stop_task()
         w.agent.restart()
         w.start_plugin_again()
-        number = volume.external_id
         target, staging = w.agent.target(volume, user.id, usage)[1], w.agent.staging(volume, usage)[1]
-        unpublish = f"mooring csi unpublish {number} --target-path {target}"
-        unstage = f"mooring csi unstage {number} --staging-path {staging}"
-        refused("FAILED_PRECONDITION", f"mooring csi unpublish {number} --target-path '{target}'",
-                lambda: w.allocate(volume, usage))  # noqa: B023
-        refused("FAILED_PRECONDITION", f"unstage {number} --staging-path '{staging}'",
-                lambda: w.server.delete(volume))  # noqa: B023
-        told = _exec(w, f"mooring doctor {number}")
-        expect_true(f"the doctor says {unpublish}: {told}", unpublish in told.replace("'", ""))
+        commands = _commands_of_the_page(**{"EXTERNAL-ID": volume.external_id, "TARGET": target, "STAGING": staging,
+                                            "n1": NODE})
+        doctor, unpublish, unstage, unpublish_from_node = commands
+        said = _refusal(lambda: w.allocate(volume, usage))  # noqa: B023
+        expect_true(f"the next allocation's error has {unpublish}: {said}", unpublish in said)
+        said = _refusal(lambda: w.server.delete(volume))  # noqa: B023
+        expect_true(f"the delete's error has {unstage}: {said}", unstage in said)
+        told = _exec(w, doctor).replace("'", "")
+        expect_true(f"the doctor says {unpublish}: {told}", unpublish in told)
         if usage is ALONE:
-            expect_true(f"the doctor says {unstage}: {told}", unstage in told.replace("'", ""))
-        for command in (unpublish, unstage, f"mooring csi controller-unpublish {number} --node {NODE}"):
+            expect_true(f"the doctor says {unstage}: {told}", unstage in told)
+        for command in (unpublish, unstage, unpublish_from_node):
             _exec(w, command)
         w.check_host()
         again = w.allocate(volume, usage)

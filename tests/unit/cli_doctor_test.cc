@@ -9,6 +9,7 @@
 #include "cli/doctor/container.h"
 #include "cli/doctor/draw.h"
 #include "cli/doctor/health.h"
+#include "cli/doctor/in_use.h"
 #include "cli/doctor/loops.h"
 #include "cli/doctor/surroundings.h"
 #include "cli/doctor/visibility.h"
@@ -444,6 +445,34 @@ TEST(DrawTest, OfManyMountsSaysHowMany) {
   const NamespaceView view = View(1, 10, "init", "2 0 8:2 / /srv rw shared:1 - ext4 /dev/sda2 rw\n");
   group.peers.assign(100, {&view, &view.mounts[0]});
   EXPECT_THAT(DrawTree(group, view, Lines::kAscii), HasSubstr("`- 76 more\n"));
+}
+
+TEST(DoctorInUse, PathsOfNomadHaveCommandsAndTargetsComeFirst) {
+  const std::string usage = "/v[0]/ro-file-system-multi-node-reader-only";
+  EXPECT_THAT(InUse("vol-1", {"/local/csi/staging/default" + usage, "/local/csi/per-alloc/a" + usage}).commands,
+              ElementsAre("mooring csi unpublish vol-1 --target-path '/local/csi/per-alloc/a" + usage + "'",
+                          "mooring csi unstage vol-1 --staging-path '/local/csi/staging/default" + usage + "'"));
+}
+
+TEST(DoctorInUse, PathsOfKubeletHaveCommands) {
+  const std::string pods = "/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/pvc-1/mount";
+  const std::string csi = "/var/lib/kubelet/plugins/kubernetes.io/csi/";
+  EXPECT_THAT(InUse("v", {csi + "mooring.csi/1f/globalmount", pods}).commands,
+              ElementsAre(HasSubstr("unpublish v --target-path"), HasSubstr("unstage v --staging-path")));
+  EXPECT_THAT(InUse("v", {csi + "volumeDevices/publish/pvc-1/u", csi + "volumeDevices/staging/pvc-1"}).commands,
+              ElementsAre(HasSubstr("volumeDevices/publish/pvc-1/u"), HasSubstr("unstage v --staging-path")));
+}
+
+// `unpublish` of a staging path would unmount it below a target that is in use.
+TEST(DoctorInUse, APathOfAnotherNameHasNoCommandAndNothingIsUnstagedBeforeIt) {
+  const std::string staging = "/local/csi/staging/default/web/rw-file-system-single-node-writer";
+  for (const char* const path : {"/mnt/stage", "/mnt/staging/v", "/srv/globalmount", "/staging/a/b/rwx",
+                                 "/pods/u/volumes/kubernetes.io~csi/v/mount/sub"}) {
+    const Finding finding = InUse("vol-1", {staging, path});
+    EXPECT_THAT(finding.commands, IsEmpty()) << path;
+    EXPECT_THAT(finding.what, HasSubstr("'" + std::string(path) + "'"));
+    EXPECT_THAT(finding.what, HasSubstr("`mooring csi unpublish` for each target first, then `mooring csi unstage`"));
+  }
 }
 
 }  // namespace

@@ -69,6 +69,14 @@ TEST_F(MountCsiTest, TakesTheOptionsOfFstab) {
       Directory() + "\"");
 }
 
+// mount(8) keeps dev and suid to itself.
+TEST_F(MountCsiTest, TakesFlagsThatMountKeepsToItself) {
+  EXPECT_EQ(Mount("mount-flag=dev,mount-flag=suid,noatime").status, 0);
+  ExpectSent<v1::AttachRequest>("volume { id: 'db' } allocation: 'mount:" + Directory() +
+                                "' options { flags: 'dev' flags: 'suid' flags: 'noatime' } attach_path: '" +
+                                Directory() + "'");
+}
+
 TEST_F(MountCsiTest, EachPlaceIsAnAllocationOfItsOwn) {
   EXPECT_EQ(Mount("defaults").status, 0);
   ExpectSent<v1::AttachRequest>("volume { id: 'db' } allocation: 'mount:" + Directory() + "' attach_path: '" +

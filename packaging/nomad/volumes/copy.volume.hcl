@@ -8,6 +8,7 @@ clone_id = "vol-0123456789abcdef0123456789abcdef" # the source's External ID in 
 
 capacity_min = "1GiB"
 
+# As the source: of a raw device "block-device".
 capability {
   access_mode     = "single-node-writer"
   attachment_mode = "file-system"

@@ -12,6 +12,7 @@ snapshot_id = "snap-0123456789abcdef0123456789abcdef" # as it was printed; inste
 # At least the source's: what is less is rounded up to it. A filesystem grows to it when it is first used.
 capacity_min = "2GiB"
 
+# As the source: of a raw device "block-device".
 capability {
   access_mode     = "single-node-writer"
   attachment_mode = "file-system"

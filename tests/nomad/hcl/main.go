@@ -19,6 +19,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/hashicorp/nomad/api"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 )
 
@@ -103,6 +105,9 @@ func checkBody(body *hclsyntax.Body, t reflect.Type) error {
 	return nil
 }
 
+// functions are those that the files call, of the ones that Nomad has (its jobspec2/functions.go).
+var functions = map[string]function.Function{"trimprefix": stdlib.TrimPrefixFunc}
+
 // variables gives the context that expressions are evaluated in. What Nomad puts in on the node stays as it stands.
 func variables(body *hclsyntax.Body, given map[string]string) (*hcl.EvalContext, error) {
 	values := map[string]cty.Value{}
@@ -129,7 +134,7 @@ func variables(body *hclsyntax.Body, given map[string]string) (*hcl.EvalContext,
 	return &hcl.EvalContext{Variables: map[string]cty.Value{
 		"var":  cty.ObjectVal(values),
 		"node": cty.ObjectVal(map[string]cty.Value{"unique": onNode}),
-	}}, nil
+	}, Functions: functions}, nil
 }
 
 func say(body *hclsyntax.Body, context *hcl.EvalContext) (map[string]any, error) {
