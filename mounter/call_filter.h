@@ -17,8 +17,8 @@
 
 namespace mooring {
 
-// What a C++ program with threads and files of its own needs, whatever it does besides; no sockets, no process, no
-// open(2), fcntl(2) or ioctl(2), for which each process has rules of its own. Names, of libseccomp.
+// Every C++ program with threads and files of its own needs these calls. Sockets and processes are not among them, nor
+// are open(2), fcntl(2) and ioctl(2), for which each process has rules of its own. The names are libseccomp's.
 std::span<const char* const> BasicCalls();
 
 class CallFilter {

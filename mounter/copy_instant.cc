@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <map>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "absl/cleanup/cleanup.h"
@@ -43,7 +44,15 @@ bool AnyMounted(const Jobs& jobs) {
   return Count(jobs, [](const CopyJob& job) { return job.mounted(); }) > 0;
 }
 
-// One device that is shared is of an instant by itself.
+// Writers wait while these are frozen.
+bool AnyMountedWritable(const Jobs& jobs) {
+  const auto writable = [](const std::unique_ptr<Superblock>& filesystem) { return !filesystem->read_only(); };
+  return Count(jobs, [&](const CopyJob& job) {
+           return std::any_of(job.use.filesystems.begin(), job.use.filesystems.end(), writable);
+         }) > 0;
+}
+
+// Sharing takes one device at an instant; several devices need a common pause, and a copied one needs its own.
 bool MustPause(const Jobs& jobs) {
   const std::size_t written = Count(jobs, [](const CopyJob& job) { return job.written(); });
   return written > 1 || Count(jobs, [](const CopyJob& job) { return job.written() && !job.shares; }) > 0;
@@ -66,7 +75,7 @@ absl::Status SyncDevices(const Jobs& jobs) {
   return absl::OkStatus();
 }
 
-// What is written beforehand does not hold up the writers once they wait.
+// Dirty data that is on disk before the freeze does not lengthen it.
 absl::Status SyncAll(const Jobs& jobs) {
   for (const CopyJob& job : jobs) {
     for (const auto& filesystem : job.use.filesystems) MOORING_RETURN_IF_ERROR(filesystem->Sync());
@@ -112,11 +121,18 @@ std::string Names(const Jobs& jobs) {
   return names;
 }
 
-absl::Status TooLong(const Jobs& jobs) {
+absl::Status CannotStandStill(const Jobs& jobs, std::string_view reason, std::string_view remedy) {
   return FailedPrecondition(
-      fmt::format("{} holds too much, or is written too fast, to be copied while it is mounted: its filesystem would "
-                  "stand still for more than {} s; write less meanwhile, unpublish and unstage the volume, {}",
-                  Names(jobs), kLongestFreeze.count(), kWayOut));
+      fmt::format("{} {} to be copied while it is mounted: its filesystem would stand still for more than {} s; "
+                  "{}unpublish and unstage the volume, {}",
+                  Names(jobs), reason, kLongestFreeze.count(), remedy, kWayOut));
+}
+
+// While it stands still, all data of the source and of the copy is read once more.
+absl::Status HoldsTooMuch(const Jobs& jobs) { return CannotStandStill(jobs, "holds too much data", ""); }
+
+absl::Status IsWrittenTooFast(const Jobs& jobs) {
+  return CannotStandStill(jobs, "is written too fast", "write less meanwhile, ");
 }
 
 // Passes over what is in use, until the next one would not be shorter. The one with the filesystems frozen takes as
@@ -130,7 +146,7 @@ absl::Status Approach(const Jobs& jobs) {
     MOORING_ASSIGN_OR_RETURN(last, CopyChangesOfAll(jobs));
     if (last.took <= kQuickPass || (number > 0 && last.changed >= before / 2)) break;
   }
-  return last.took <= kLongestFreeze ? absl::OkStatus() : TooLong(jobs);
+  return last.took <= kLongestFreeze ? absl::OkStatus() : HoldsTooMuch(jobs);
 }
 
 absl::Status FreezeAll(const Jobs& jobs) {
@@ -159,7 +175,7 @@ absl::StatusOr<std::unique_ptr<ThawGuard>> GuardAll(const Jobs& jobs) {
   return ThawGuard::Start(roots, kGuardedFreeze);
 }
 
-// Of the block devices alone: what is mounted stands still.
+// Only block devices have counters to watch: mounted filesystems stand still.
 absl::StatusOr<Counters> CountersOf(const Jobs& jobs) {
   Counters counters;
   for (const CopyJob& job : jobs) {
@@ -250,16 +266,19 @@ absl::Status CopyAtOneInstant(Jobs& jobs) {
   MOORING_RETURN_IF_ERROR(SyncAll(jobs));
   MOORING_RETURN_IF_ERROR(CopyInUse(jobs));
   const auto start = Clock::now();
-  int late = 0;
+  int freezes = 0;
   for (int attempt = 1;; ++attempt) {
     MOORING_RETURN_IF_ERROR(Approach(jobs));
     MOORING_RETURN_IF_ERROR(SyncAll(jobs));
     const absl::StatusOr<bool> taken = FreezeAndTake(jobs);
     if (taken.ok() && *taken) return absl::OkStatus();
-    if (!taken.ok() && !absl::IsDeadlineExceeded(taken.status())) return taken.status();
-    if (!taken.ok() && ++late == kMostFreezes) return TooLong(jobs);
-    if (taken.ok() && attempt >= kLeastAttempts && Clock::now() - start > kAwaitPause)
-      return NeverPauses(jobs, attempt);
+    const bool late = absl::IsDeadlineExceeded(taken.status());
+    if (!taken.ok() && !late) return taken.status();
+    // Writers do not wait for a pause of somebody else's any number of times.
+    if ((late || AnyMountedWritable(jobs)) && ++freezes == kMostFreezes) {
+      return late ? IsWrittenTooFast(jobs) : NeverPauses(jobs, attempt);
+    }
+    if (attempt >= kLeastAttempts && Clock::now() - start > kAwaitPause) return NeverPauses(jobs, attempt);
     std::this_thread::sleep_for(kBetweenAttempts);
   }
 }

@@ -22,8 +22,8 @@
 
 namespace mooring {
 
-// No filesystem stands still longer for a copy. The guard has more patience than the copy, for it ends a freeze whose
-// process hangs.
+// No filesystem stands still longer at a time for a copy, and none more than three times. The guard has more patience
+// than the copy, for it ends a freeze whose process hangs.
 inline constexpr std::chrono::seconds kLongestFreeze{5};
 inline constexpr std::chrono::seconds kGuardedFreeze{10};
 

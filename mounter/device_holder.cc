@@ -46,6 +46,18 @@ bool HasOpen(const std::string& process, dev_t device) {
   });
 }
 
+bool Holds(pid_t pid, dev_t device) {
+  const std::string process = std::to_string(pid);
+  return IsHolder(process) && HasOpen(process, device);
+}
+
+// Those elsewhere end with their container, and any process may give itself the name.
+bool IsInOurMountNamespace(pid_t pid) {
+  struct stat own = {}, its = {};
+  return ::stat("/proc/self/ns/mnt", &own) == 0 && ::stat(fmt::format("/proc/{}/ns/mnt", pid).c_str(), &its) == 0 &&
+         own.st_dev == its.st_dev && own.st_ino == its.st_ino;
+}
+
 int HoldForEver() {
   for (;;) ::poll(nullptr, 0, -1);
 }
@@ -57,7 +69,7 @@ absl::StatusOr<std::vector<pid_t>> HoldersOf(dev_t device) {
   std::vector<pid_t> holders;
   for (const std::string& name : names) {
     const pid_t pid = ProcessIn(name);
-    if (pid > 0 && IsHolder(name) && HasOpen(name, device)) holders.push_back(pid);
+    if (pid > 0 && Holds(pid, device)) holders.push_back(pid);
   }
   return holders;
 }
@@ -66,14 +78,15 @@ absl::Status HoldDevice(const LoopInfo& loop) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
   if (!fd.ok()) return Aborted(fmt::format("{} was detached at this moment: call again", loop.device));
   MOORING_ASSIGN_OR_RETURN(const std::vector<pid_t> holders, HoldersOf(loop.device_number));
-  if (!holders.empty()) return absl::OkStatus();
-  return StartSideProcess({.name = std::string(kHolderName), .kept = {fd.get()}}, HoldForEver).status();
+  if (std::any_of(holders.begin(), holders.end(), IsInOurMountNamespace)) return absl::OkStatus();
+  const SideProcessSpec spec = {.name = std::string(kHolderName), .kept = {fd.get()}, .ends_on_sigterm = true};
+  return StartSideProcess(spec, HoldForEver).status();
 }
 
 absl::Status ReleaseDevice(dev_t device) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<pid_t> holders, HoldersOf(device));
   for (const pid_t pid : holders) {
-    if (EndSideProcess(pid)) continue;
+    if (EndSideProcess(pid, [&] { return Holds(pid, device); })) continue;
     return Unavailable(fmt::format("process {} holds the loop device {}:{} open and does not end: call again", pid,
                                    major(device), minor(device)));
   }

@@ -26,7 +26,7 @@ inline constexpr std::string_view kHolderName = "mooring-hold";  // in ps
 // The holders of the device, of whichever plugin, as far as /proc shows them.
 absl::StatusOr<std::vector<pid_t>> HoldersOf(dev_t device);
 
-// Starts a holder where there is none. ABORTED: the device is another file's by now.
+// Starts a holder where this mount namespace has none. ABORTED: the device is another file's by now.
 absl::Status HoldDevice(const LoopInfo& loop);
 
 // Ends all holders of the device, and returns when they have closed it. UNAVAILABLE: one does not end.

@@ -131,7 +131,7 @@ absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness) {
   if (!IsFull(result)) return NotMended(image, result);
   // A disk without room for the undo file is no reason to keep a volume from being mended: that takes none.
   MOORING_ASSIGN_OR_RETURN(result, RunCheck(image, thoroughness, Undo::kNone));
-  return IsMended(result) ? absl::OkStatus() : NotMended(image, result);
+  return IsMended(result) ? CheckSuperblock(image) : NotMended(image, result);
 }
 
 absl::Status ResizeExt4(const LockedImage& image) {

@@ -129,7 +129,10 @@ absl::StatusOr<std::unique_ptr<Superblock>> Superblock::Open(const LoopInfo& loo
 // The same device is the same superblock, whose options stay as they are; only whether it is read-only has to be said
 // as it is. One that was unmounted a moment ago is mounted here once more, which does no harm.
 absl::Status Superblock::OpenRootOf(const std::string& fs_type) {
-  MOORING_RETURN_IF_ERROR(CheckSuperblock(loop_.get(), device_, fs_type));
+  // Another mount of a live superblock reads none of it from the device: a refusal would only keep it from being
+  // thawed.
+  MOORING_ASSIGN_OR_RETURN(const std::string mounted, mooring::MountedType(std::string(NameOf(device_))));
+  if (mounted.empty()) MOORING_RETURN_IF_ERROR(CheckSuperblock(loop_.get(), device_, fs_type));
   MountRequest request;
   request.source = device_;
   request.fs_type = fs_type;
@@ -142,7 +145,8 @@ absl::Status Superblock::OpenRootOf(const std::string& fs_type) {
   const absl::Status writable = WithMountApi(open);
   if (writable.ok()) return writable;
   request.options.push_back({"ro", std::nullopt});
-  return WithMountApi(open).ok() ? absl::OkStatus() : writable;
+  read_only_ = WithMountApi(open).ok();
+  return read_only_ ? absl::OkStatus() : writable;
 }
 
 Superblock::~Superblock() {
@@ -197,16 +201,20 @@ absl::Status Superblock::ThawFully() {
 absl::StatusOr<ImageUse> FindUse(const LockedImage& image) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> stack, SettledStackOver(image));
   ImageUse use;
-  std::set<dev_t> carriers;  // what a mounted one stands on is written through that alone
+  std::set<dev_t> carriers;  // a filesystem mounted writable above is the only writer of these
   for (auto loop = stack.rbegin(); loop != stack.rend(); ++loop) {
     MOORING_ASSIGN_OR_RETURN(const std::string type, MountedType(*loop));
     const bool carries = carriers.count(loop->device_number) != 0;
     if (IsOver(*loop, image.status) && !loop->read_only) use.writers.insert(std::string(NameOf(loop->device)));
-    if (!type.empty() || carries) carriers.insert(loop->backing_rdev);
+    bool writes = false;
     if (!type.empty()) {
       MOORING_ASSIGN_OR_RETURN(std::unique_ptr<Superblock> superblock, Superblock::Open(*loop, type));
+      writes = !loop->read_only && !superblock->read_only();
       use.filesystems.push_back(std::move(superblock));
-    } else if (!carries && !loop->read_only) {
+    }
+    if (writes || carries) carriers.insert(loop->backing_rdev);
+    // Beside a read-only mount, whoever has the device open may write to it.
+    if (!writes && !carries && !loop->read_only) {
       MOORING_ASSIGN_OR_RETURN(UniqueFd fd, OpenAsFound(*loop));
       if (fd.ok()) use.written.push_back(std::move(fd));
     }

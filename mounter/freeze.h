@@ -35,9 +35,10 @@ class Superblock {
   absl::Status Freeze();      // FAILED_PRECONDITION: somebody else has done that
   absl::Status Thaw();        // ABORTED: somebody else has done that, who knows when; UNAVAILABLE: it is frozen still
   absl::Status ThawFully();   // whoever froze it
-  bool frozen() const { return frozen_; }       // by this object
-  absl::StatusOr<dev_t> DeviceOfFiles() const;  // what stat(2) says of its root
-  int root() const { return root_.get(); }      // the open root directory
+  bool frozen() const { return frozen_; }        // by this object
+  bool read_only() const { return read_only_; }  // then it writes nothing, and its device may have other writers
+  absl::StatusOr<dev_t> DeviceOfFiles() const;   // what stat(2) says of its root
+  int root() const { return root_.get(); }       // the open root directory
 
  private:
   Superblock(std::string device, UniqueFd loop) : device_(std::move(device)), loop_(std::move(loop)) {}
@@ -48,6 +49,7 @@ class Superblock {
   std::unique_ptr<NewMount> mount_;
   UniqueFd root_;
   bool frozen_ = false;
+  bool read_only_ = false;
 };
 
 // What works on an image at this moment.

@@ -66,14 +66,18 @@ void KeepCapabilities(bool sys_admin) {
   ::syscall(SYS_capset, &header, sets.data());
 }
 
-void BlockAllSignals() {
-  sigset_t all;
-  ::sigfillset(&all);
-  ::sigprocmask(SIG_BLOCK, &all, nullptr);
+void BlockSignals(bool ends_on_sigterm) {
+  sigset_t blocked;
+  ::sigfillset(&blocked);
+  if (ends_on_sigterm) {
+    ::signal(SIGTERM, SIG_DFL);
+    ::sigdelset(&blocked, SIGTERM);
+  }
+  ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
 }
 
 [[noreturn]] void RunAside(const SideProcessSpec& spec, const char* cgroup, const std::function<int()>& work) {
-  BlockAllSignals();
+  BlockSignals(spec.ends_on_sigterm);
   ::setsid();
   if (::chdir("/") != 0) ::_exit(1);
   ::prctl(PR_SET_NAME, spec.name.c_str());
@@ -103,10 +107,11 @@ absl::StatusOr<pid_t> StartSideProcess(const SideProcessSpec& spec, const std::f
   return pid;
 }
 
-bool EndSideProcess(pid_t pid) {
+bool EndSideProcess(pid_t pid, const std::function<bool()>& is_meant) {
   const UniqueFd process(sys::PidFdOpen(pid));
   if (!process.ok() && errno == ESRCH) return true;
-  ::kill(pid, SIGKILL);
+  if (is_meant && !is_meant()) return true;
+  if (!process.ok() || (sys::PidFdSendSignal(process.get(), SIGKILL) != 0 && errno != ESRCH)) ::kill(pid, SIGKILL);
   pollfd ended = {process.get(), POLLIN, 0};
   const bool gone = process.ok() && ::poll(&ended, 1, kDeathTakes) == 1;
   if (gone) ::waitpid(pid, nullptr, WNOHANG);  // where it is a child of this process

@@ -23,6 +23,7 @@
 #include "mounter/mount_table.h"
 #include "mounter/syscalls.h"
 #include "mounter/target.h"
+#include "mounter/target_mark.h"
 
 namespace mooring {
 namespace {
@@ -62,7 +63,7 @@ bool IsMountedDirectory(const struct statx& status) {
   return (status.stx_attributes & sys::kStatxAttrMountRoot) != 0 && S_ISDIR(status.stx_mode);
 }
 
-// What is left of a volume whose disk was pulled, or whose loop device somebody detached: the number leads nowhere.
+// The disk of the volume was pulled, or somebody detached its loop device: the number leads nowhere.
 bool IsGone(const PathInfo& info) {
   if (info.kind == PathInfo::Kind::kBlockDevice && major(info.device) == LOOP_MAJOR) return !info.loop;
   const bool on_disk = info.kind == PathInfo::Kind::kBlockDevice || major(info.device) != 0;
@@ -76,6 +77,13 @@ bool IsAt(const struct statx& status, const std::string& directory, const std::s
   if (!above.ok() || ::fstatat(above->get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) return false;
   return S_ISDIR(there.st_mode) && there.st_ino == status.stx_ino &&
          there.st_dev == makedev(status.stx_dev_major, status.stx_dev_minor) && name != ".." && name != ".";
+}
+
+// The directory's own path in its filesystem, of which `mount` shows a part.
+std::string PathInFilesystem(const std::string& directory, const MountInfo& mount) {
+  const std::string below = mount.target == "/" ? directory : directory.substr(mount.target.size());
+  if (mount.root == "/") return below.empty() ? "/" : below;
+  return mount.root + below;
 }
 
 }  // namespace
@@ -110,7 +118,7 @@ absl::Status SourceGuard::CheckFilesystem(const UniqueFd& mount, const std::stri
 }
 
 absl::Status SourceGuard::CheckUnmount(const Target& target, const PathInfo& info) const {
-  if (IsOurs(target, info) || LiesInOurMount(target)) return absl::OkStatus();
+  if (IsOurs(target, info) || LiesInOurMount(target) || CoversMarkedTarget(target)) return absl::OkStatus();
   const std::string message = fmt::format(
       "{} is a mount ({}) that is no volume's, and lies in none: the mount helper does not unmount it; whoever mounted "
       "it has to (umount {})",
@@ -127,13 +135,14 @@ bool SourceGuard::IsOurs(const Target& target, const PathInfo& info) const {
   if (IsGone(info)) return true;
   const UniqueFd place(::open(target.Handle().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   const absl::StatusOr<struct statx> status = StatOf(place, target.path());
-  if (!place.ok() || !status.ok() || volume_directories_.empty()) return false;
+  if (!place.ok() || volume_directories_.empty()) return false;
+  if (!status.ok()) return IsNamedAsVolumeDirectory(*info.mount);
   const bool deleted =
       S_ISDIR(status->stx_mode) && status->stx_nlink == 0;  // a directory volume, and its pool, perhaps
   return deleted || IsVolumeDirectory(place, *status);
 }
 
-// What a task with a bidirectional mount left in its volume: it came here by propagation.
+// A task with a bidirectional mount may leave mounts in its volume, which come here by propagation.
 bool SourceGuard::LiesInOurMount(const Target& target) const {
   UniqueFd directory(::open(std::string(ParentOf(target.Handle())).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   for (std::pair<dev_t, ino_t> below; directory.ok();) {
@@ -198,6 +207,19 @@ bool SourceGuard::IsVolumeDirectory(const UniqueFd& place, const struct statx& s
     }
   }
   return false;
+}
+
+// For a filesystem that answers nothing any more (it was shut down): by what the kernel knows of the mounts.
+bool SourceGuard::IsNamedAsVolumeDirectory(const MountInfo& mount) const {
+  return std::any_of(volume_directories_.begin(), volume_directories_.end(), [&](const std::string& directory) {
+    const absl::StatusOr<UniqueFd> pool = OpenNoSymlinks(directory, O_PATH | O_DIRECTORY);
+    if (!pool.ok()) return false;
+    const std::optional<std::uint64_t> id = TableMountIdOf(*pool);
+    if (!id) return false;
+    const absl::StatusOr<MountInfo> around = LookUpMount(*id, false);
+    return around.ok() && around->device == mount.device && IsBelow(directory, around->target) &&
+           ParentOf(mount.root) == PathInFilesystem(directory, *around);
+  });
 }
 
 }  // namespace mooring

@@ -45,8 +45,9 @@ class SourceGuard final : public SourcePolicy {
   // A directory of sources, or one below.
   absl::Status CheckDirectory(const UniqueFd& directory, const std::string& path) const override;
 
-  // A mount as in CheckBindSource; one that a task made inside of such a mount; and what is left of a volume whose loop
-  // device, disk or directory is gone.
+  // A mount as in CheckBindSource; one that a task made inside of such a mount; one whose loop device, disk or
+  // directory is gone; and every mount on a target that carries our mark (mounter/target_mark.h): a loop device's
+  // number may be another file's by now, a directory taken out of the configuration.
   absl::Status CheckUnmount(const Target& target, const PathInfo& info) const override;
 
   // As CheckBindSource, without the directories: what they lie on is the host's.
@@ -58,6 +59,7 @@ class SourceGuard final : public SourcePolicy {
   bool IsOurs(const Target& target, const PathInfo& info) const;
   bool LiesInOurMount(const Target& target) const;
   bool IsVolumeDirectory(const UniqueFd& place, const struct statx& status) const;
+  bool IsNamedAsVolumeDirectory(const MountInfo& mount) const;
 
   const std::vector<std::string> directories_;
   const std::string label_prefix_;

@@ -23,6 +23,10 @@ static_assert(sizeof(MountIdRequest) == 24, "MNT_ID_REQ_SIZE_VER0");
 
 int PidFdOpen(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)); }
 
+int PidFdSendSignal(int process, int signal) {
+  return static_cast<int>(::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0U));
+}
+
 bool HasCapability(unsigned capability) {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data = {};

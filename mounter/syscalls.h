@@ -12,7 +12,9 @@
 
 namespace mooring::sys {
 
-int PidFdOpen(pid_t pid);  // glibc 2.36 has it for C only
+// glibc 2.36 has these for C only.
+int PidFdOpen(pid_t pid);
+int PidFdSendSignal(int process, int signal);
 
 bool HasCapability(unsigned capability);  // effective; true where that cannot be asked
 

@@ -16,6 +16,10 @@ void MarkTarget(const UniqueFd& place);
 // this process may not read it: whether owner and mode are those with which Target::Make makes targets.
 bool IsMarkedTarget(const Target& target);
 
+// Whether `target`, on which something is mounted, carries the mark below the lowest mount. False where the kernel does
+// not say: without open_tree(2), below an unbindable mount, or on a filesystem without such attributes.
+bool CoversMarkedTarget(const Target& target);
+
 }  // namespace mooring
 
 #endif  // MOORING_MOUNTER_TARGET_MARK_H_

@@ -36,6 +36,15 @@ bool CameByPropagation(const MountInfo& info, const MountInfo* parent) {
   return parent->master != 0 && info.master != 0;
 }
 
+// The topmost mount at `path` lies on another there, and came by propagation: a task mounted it on its volume's root.
+bool CameOntoAnother(const std::vector<MountInfo>& mounts, const std::string& path) {
+  const auto top =
+      std::find_if(mounts.rbegin(), mounts.rend(), [&](const MountInfo& info) { return info.target == path; });
+  if (top == mounts.rend()) return false;
+  const MountInfo* const parent = ParentIn(mounts, *top);
+  return parent != nullptr && parent->target == path && CameByPropagation(*top, parent);
+}
+
 // One after another: "tmpfs is mounted below it at '/a'".
 std::string NameBelow(const std::vector<MountInfo>& mounts) {
   std::string text;
@@ -133,6 +142,10 @@ absl::Status NodeVolumes::CheckMount(const std::string& volume_id, const std::st
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(path));
   if (known && known->volume_id == volume_id && IsStrayNode(*known, info, owner)) return absl::OkStatus();
   if (!owner.empty()) return CheckOwner(volume_id, path, owner);
+  if (known && known->volume_id == volume_id) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List(path));
+    if (CameOntoAnother(mounts, path)) return absl::OkStatus();
+  }
   return FailedPrecondition(
       fmt::format("{} is a mount ({} on device {}:{}) that is no volume of this driver: it is left alone", Quote(path),
                   info.mount->fs_type, major(info.device), minor(info.device)));
@@ -149,9 +162,11 @@ absl::Status NodeVolumes::CheckNoVolumeBelow(const std::string& volume_id, const
                                         Quote(path), owner, Quote(info.target)));
 }
 
-// With a mount of somebody's own among them, all stay as they are. Never lazily: a mount that is busy, here or where it
-// came from, is the error, and what was taken down before it was found stays down: the next call goes on from there.
-absl::Status NodeVolumes::TakeDownBelow(const std::string& volume_id, const std::string& path) {
+// `refused` is why the path itself is not unmounted. With a mount of somebody's own below it, all stay as they are.
+// Never lazily: a mount that is busy, here or where it came from, is the error, and what was taken down before it was
+// found stays down: the next call goes on from there.
+absl::Status NodeVolumes::TakeDownBelow(const std::string& volume_id, const std::string& path,
+                                        const absl::Status& refused) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List(path));
   std::vector<MountInfo> below, own;
   for (const MountInfo& info : mounts) {
@@ -165,8 +180,8 @@ absl::Status NodeVolumes::TakeDownBelow(const std::string& volume_id, const std:
                     Quote(path), NameBelow(own)));
   }
   if (below.empty()) {
-    return FailedPrecondition(fmt::format(
-        "{} is in use: a process has a file or its working directory there (fuser -vm {})", Quote(path), path));
+    return FailedPrecondition(fmt::format("{}; if a process has a file or its working directory there: fuser -vm {}",
+                                          Message(refused), path));
   }
   std::reverse(below.begin(), below.end());  // children first
   for (const MountInfo& info : below) {
@@ -191,7 +206,7 @@ absl::Status NodeVolumes::TakeDown(const std::string& volume_id, const std::stri
     // One layer less: the next one is why the target could not be removed.
     if (status.ok() || info.mount->id != top) continue;
     if (!absl::IsFailedPrecondition(status)) return status;
-    MOORING_RETURN_IF_ERROR(TakeDownBelow(volume_id, path));
+    MOORING_RETURN_IF_ERROR(TakeDownBelow(volume_id, path, status));
   }
   return FailedPrecondition(fmt::format("{} has more than {} mounts on it", Quote(path), kMostLayers));
 }

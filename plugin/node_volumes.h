@@ -218,7 +218,7 @@ class NodeVolumes {
   absl::Status CheckMount(const std::string& volume_id, const std::string& path, const PathInfo& info);
   absl::Status TakeDown(const std::string& volume_id, const std::string& path, PathInfo info, bool remove_target);
   absl::Status CheckNoVolumeBelow(const std::string& volume_id, const std::string& path, const MountInfo& info);
-  absl::Status TakeDownBelow(const std::string& volume_id, const std::string& path);
+  absl::Status TakeDownBelow(const std::string& volume_id, const std::string& path, const absl::Status& refused);
   absl::Status ReleaseDevices(const std::string& volume_id, const std::string& gone = "");
   absl::Status DetachUnbound(const std::string& volume_id, const std::vector<LoopInfo>& loops,
                              const std::vector<MountInfo>& mounts, bool needed);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,8 +11,11 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "base/path.h"
 #include "base/quote.h"
@@ -43,35 +47,44 @@ bool IsFrozenExt4(const LoopFacts& loop) {
   return (features.compatible & kHasJournal) != 0 && (features.incompatible & kNeedsRecovery) == 0;
 }
 
-// The processes that wait for a thaw, by the filesystems in which they have a file or their directory open. Neither
-// look waits: nothing is written.
-std::map<dev_t, pid_t> Waiting() {
+// Of `ours`, the filesystems in which a process has files or its directory. A server that hangs is not asked.
+std::set<dev_t> UsedBy(const fs::path& process, const std::set<dev_t>& ours) {
+  std::error_code error;
+  std::vector<fs::path> places = {process / "cwd"};
+  for (const fs::directory_entry& file : fs::directory_iterator(process / "fd", error)) places.push_back(file.path());
+  std::set<dev_t> used;
+  for (const fs::path& place : places) {
+    struct statx status = {};
+    if (::statx(AT_FDCWD, place.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE, &status) != 0) continue;
+    const dev_t device = makedev(status.stx_dev_major, status.stx_dev_minor);
+    if (ours.contains(device)) used.insert(device);
+  }
+  return used;
+}
+
+// The processes that wait for some thaw, by the filesystem of `ours` that they use. A process that uses several does
+// not tell for which one it waits.
+std::map<dev_t, pid_t> Waiting(const std::set<dev_t>& ours) {
   std::map<dev_t, pid_t> waiting;
   std::error_code error;
   for (const fs::directory_entry& process : fs::directory_iterator("/proc", error)) {
     const pid_t pid = std::atoi(process.path().filename().c_str());
     if (pid <= 0 || FirstLineOf(process.path() / "wchan") != "percpu_rwsem_wait") continue;
-    std::vector<fs::path> places = {process.path() / "cwd"};
-    for (const fs::directory_entry& file : fs::directory_iterator(process.path() / "fd", error)) {
-      places.push_back(file.path());
-    }
-    for (const fs::path& place : places) {
-      struct stat status = {};
-      if (::stat(place.c_str(), &status) == 0) waiting[status.st_dev] = pid;
-    }
+    const std::set<dev_t> used = UsedBy(process.path(), ours);
+    if (used.size() == 1) waiting[*used.begin()] = pid;
   }
   return waiting;
 }
 
-Finding Frozen(const LoopFacts& loop, const std::string& who, const MountGraph& graph) {
+Finding Frozen(const LoopFacts& loop, std::string_view is, const std::string& who, const MountGraph& graph) {
   const std::vector<std::string> paths = PathsOf(loop, graph.views.front());
   std::vector<std::string> commands;
   if (!paths.empty()) commands.push_back("fsfreeze -u " + paths.front());
   return {
       "frozen-filesystem", Severity::kProblem,
-      fmt::format("the filesystem of {} on {} is frozen: whoever writes to it waits{}. A copy that is under way ends "
+      fmt::format("the filesystem of {} on {} {} frozen: whoever writes to it waits{}. A copy that is under way ends "
                   "that by itself within seconds; else thaw it{}",
-                  Quote(loop.backing_file), loop.device, who,
+                  Quote(loop.backing_file), loop.device, is, who,
                   paths.empty() ? " where it is mounted, with fsfreeze -u, or start the plugin again" : ""),
       std::move(commands)};
 }
@@ -80,13 +93,19 @@ Finding Frozen(const LoopFacts& loop, const std::string& who, const MountGraph& 
 
 Findings FindFrozen(const std::vector<LoopFacts>& loops, const MountGraph& graph) {
   Findings findings;
-  const std::map<dev_t, pid_t> waiting = Waiting();
+  const auto is_ours = [](const LoopFacts& loop) { return loop.mounted && IsLabelledFor(loop, ""); };
+  std::set<dev_t> ours;
   for (const LoopFacts& loop : loops) {
-    if (!IsLabelledFor(loop, "") || !loop.mounted) continue;
+    if (is_ours(loop)) ours.insert(loop.number);
+  }
+  const std::map<dev_t, pid_t> waiting = Waiting(ours);
+  for (const LoopFacts& loop : loops) {
+    if (!is_ours(loop)) continue;
     const auto waits = waiting.find(loop.number);
-    if (waits == waiting.end() && !IsFrozenExt4(loop)) continue;
+    const bool certain = IsFrozenExt4(loop);
+    if (waits == waiting.end() && !certain) continue;
     const std::string who = waits == waiting.end() ? "" : fmt::format(", process {} does", waits->second);
-    findings.push_back(Frozen(loop, who, graph));
+    findings.push_back(Frozen(loop, certain ? "is" : "may be", who, graph));
   }
   return findings;
 }

@@ -2,7 +2,8 @@
 //
 // Nothing is asked of the filesystem itself: FIFREEZE would freeze one that is not, and a write would wait with the
 // others. A frozen ext4 tells by its superblock: the kernel takes the flag needs_recovery off it, which every ext4 that
-// is mounted writable with a journal has. Of xfs and btrfs the processes tell that wait to write.
+// is mounted writable with a journal has. Of xfs only the processes tell that wait to write, so it is said
+// that it may be frozen.
 #ifndef MOORING_CLI_DOCTOR_FROZEN_H_
 #define MOORING_CLI_DOCTOR_FROZEN_H_
 

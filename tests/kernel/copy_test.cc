@@ -222,8 +222,9 @@ TEST_P(PoolCopyTest, BlockDeviceInUseIsCopiedInAPause) {
 // Writes to block devices, first one then the next, each write on disk before the other begins.
 class DeviceWriter {
  public:
-  DeviceWriter(std::vector<std::string> devices, std::chrono::milliseconds lasts)
-      : thread_([this, devices = std::move(devices), lasts] { Run(devices, Clock::now() + lasts); }) {}
+  DeviceWriter(std::vector<std::string> devices, std::chrono::milliseconds lasts, std::vector<off_t> offsets = {0})
+      : offsets_(std::move(offsets)),
+        thread_([this, devices = std::move(devices), lasts] { Run(devices, Clock::now() + lasts); }) {}
   DeviceWriter(const DeviceWriter&) = delete;
   DeviceWriter& operator=(const DeviceWriter&) = delete;
   ~DeviceWriter() {
@@ -236,20 +237,25 @@ class DeviceWriter {
     std::vector<UniqueFd> open;
     for (const std::string& device : devices) open.emplace_back(::open(device.c_str(), O_WRONLY | O_DSYNC | O_CLOEXEC));
     for (std::uint64_t number = 1; !stopping_ && Clock::now() < end; ++number) {
-      for (const UniqueFd& fd : open) EXPECT_EQ(::pwrite(fd.get(), &number, sizeof(number), 0), 8);
+      for (const UniqueFd& fd : open) {
+        for (const off_t offset : offsets_) EXPECT_EQ(::pwrite(fd.get(), &number, sizeof(number), offset), 8);
+      }
     }
   }
 
+  const std::vector<off_t> offsets_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
 
-std::uint64_t HeadOf(const std::string& path) {
+std::uint64_t NumberAt(const std::string& path, off_t offset) {
   std::uint64_t number = 0;
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  EXPECT_EQ(::pread(fd.get(), &number, sizeof(number), 0), 8);
+  EXPECT_EQ(::pread(fd.get(), &number, sizeof(number), offset), 8);
   return number;
 }
+
+std::uint64_t HeadOf(const std::string& path) { return NumberAt(path, 0); }
 
 TEST_P(PoolCopyTest, SeveralBlockDevicesInUseAreCopiedInACommonPause) {
   std::vector<std::string> devices;
@@ -261,6 +267,30 @@ TEST_P(PoolCopyTest, SeveralBlockDevicesInUseAreCopiedInACommonPause) {
   ASSERT_OK(mounter_.Copy({CopyOf("v", "a"), CopyOf("w", "b")}));
   EXPECT_GT(HeadOf(Pooled("a")), 0U);
   EXPECT_LE(HeadOf(Pooled("a")) - HeadOf(Pooled("b")), 1U) << "of v the next one may be written";
+}
+
+// A read-only mount of the device, or of one above it, does not keep a task from writing to the device.
+TEST_P(PoolCopyTest, RawWriterBesideAReadOnlyMountIsNotCopiedInTheMiddle) {
+  constexpr off_t kEnd = 200 << 20;
+  Volume("v", "ext4", kEnd);
+  const auto loop = mounter_.AttachLoop({Pooled("v"), "mooring-kernel-test", false});
+  ASSERT_OK(loop);
+  ASSERT_EQ(Tool(fmt::format("dd if=/dev/urandom of={} bs=1M seek=20 count=150 oflag=direct", loop->device)), 0);
+  const std::string upper = Losetup("-r " + loop->device);
+  Dir("reader");
+  for (const std::string& device : {loop->device, upper}) {
+    SCOPED_TRACE(device == upper ? "mounted above" : "mounted itself");
+    ASSERT_EQ(Tool(fmt::format("mount -o ro,noload {} {}", device, Path("reader"))), 0);
+    {
+      const DeviceWriter writer({loop->device}, std::chrono::milliseconds(1500), {0, kEnd - 4096});
+      EXPECT_OK(mounter_.Copy({CopyOf("v", "snap")}));
+    }
+    EXPECT_GT(NumberAt(Pooled("snap"), 0), 0U);
+    EXPECT_LE(NumberAt(Pooled("snap"), 0) - NumberAt(Pooled("snap"), kEnd - 4096), 1U) << "the end is newer";
+    EXPECT_EQ(::unlink(Pooled("snap").c_str()), 0);
+    EXPECT_EQ(Tool("umount " + Path("reader")), 0);
+  }
+  EXPECT_EQ(Tool("losetup -d " + upper), 0);
 }
 
 // Kubelet makes a second loop device over each block volume, and a task may mount its own.
@@ -336,7 +366,7 @@ TEST_F(FreezeTest, IsFarShorterThanTheCopyWhereNothingIsShared) {
   writer.Stop();
   std::printf("a copy of 700 MiB on ext4: %ld ms; the writer's longest wait: %ld ms\n", took.count(),
               writer.longest().count());
-  EXPECT_LT(writer.longest(), took);
+  EXPECT_LT(writer.longest() * 2, took);
   EXPECT_LT(writer.longest(), kLongestFreeze + std::chrono::seconds(1));
   EXPECT_TRUE(IsClean(Pooled("snap"), "ext4"));
 }

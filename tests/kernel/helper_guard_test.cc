@@ -1,11 +1,16 @@
 // The helper's guard on the real kernel: what a plugin that was taken over asks for is refused, with links in the way,
 // too, and nothing has changed.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "base/path.h"
+#include "base/unique_fd.h"
 #include "tests/kernel/helper_test.h"
 
 namespace mooring::testing {
@@ -342,6 +347,41 @@ TEST_F(HelperGuardTest, WhatIsLeftOfAVolumeIsUnmounted) {
   EXPECT_OK(helper().Unmount(UnmountOf(Target("block"), true)));
   EXPECT_OK(helper().Unmount(UnmountOf(Target("directory"), true)));
   EXPECT_THAT(Entries(Path("csi")), ::testing::IsEmpty());
+}
+
+// The number leads to a file of somebody else's, which is no reason to keep the target for ever.
+TEST_F(HelperGuardTest, ATargetWhoseDeviceBecameAnotherFilesIsUnmounted) {
+  const auto loop = helper().AttachLoop({Image("a.img"), "mooring:a", false});
+  ASSERT_OK(loop);
+  ASSERT_OK(helper().Bind(NodeBindOf(loop->device, Target("block"))));
+  ASSERT_EQ(Tool("losetup -d " + loop->device), 0);
+  ASSERT_EQ(Tool(fmt::format("losetup {} {}", loop->device, Path("outside/disk.img"))), 0);
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("block"), true)));
+  EXPECT_FALSE(Exists(Target("block")));
+  EXPECT_EQ(Tool("losetup -d " + loop->device), 0);
+}
+
+// The mount is made by hand, so that nothing marks the target.
+TEST_F(HelperGuardTest, ADirectoryVolumeOfAPoolThatWasShutDownIsUnmounted) {
+  ASSERT_EQ(Tool(fmt::format("mount -o loop {} {}", XfsImage("pool.img"), Path("dirs"))), 0);
+  Dir("dirs/d");
+  Dir("dirs/other");
+  Dir("dirs/other/deep");
+  for (const char* name : {"d", "other/deep"}) {
+    const std::string target = Dir(std::string("csi/") + std::string(NameOf(name)));
+    ASSERT_EQ(::mount(Path(std::string("dirs/") + name).c_str(), target.c_str(), nullptr, MS_BIND, nullptr), 0);
+  }
+  std::uint32_t without_log = 2;
+  {
+    const UniqueFd pool(::open(Path("dirs").c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(::ioctl(pool.get(), _IOR('X', 125, std::uint32_t), &without_log), 0) << "XFS_IOC_GOINGDOWN";
+  }
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("d"))));
+  EXPECT_FALSE(helper().Unmount(UnmountOf(Target("deep"))).ok()) << "it lies not directly in the pool";
+  EXPECT_EQ(::umount(Target("deep").c_str()), 0);
+  EXPECT_EQ(::umount(Path("dirs").c_str()), 0);
+  std::filesystem::remove(Target("d"));
+  std::filesystem::remove(Target("deep"));
 }
 
 TEST_F(HelperGuardTest, WhatOthersMadeIsNotRemoved) {

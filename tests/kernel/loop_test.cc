@@ -4,6 +4,7 @@
 #include <linux/fs.h>
 #include <linux/loop.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -62,6 +63,18 @@ TEST_F(LoopTest, AHeldDeviceOutlivesADetachAndGoesAtOnceByOurs) {
   ASSERT_OK(mounter_.DetachLoop(*again));
   EXPECT_TRUE(NoLoopOver(Path("image")));
   EXPECT_THAT(*HoldersOf(held->device_number), IsEmpty());
+}
+
+// A shutdown sends it to all processes, and waits for those that it does not end.
+TEST_F(LoopTest, AHolderEndsOnSigterm) {
+  const auto held = mounter_.AttachLoop({Sparse("image", kMiB), "test", false, true});
+  ASSERT_OK(held);
+  const auto holders = HoldersOf(held->device_number);
+  ASSERT_OK(holders);
+  ASSERT_THAT(*holders, SizeIs(1));
+  ASSERT_EQ(::kill(holders->front(), SIGTERM), 0);
+  EXPECT_TRUE(Eventually([&] { return HoldersOf(held->device_number)->empty(); }));
+  ASSERT_OK(mounter_.DetachLoop(*held));
 }
 
 TEST_F(LoopTest, NothingHoldsADeviceThatIsNotAskedFor) {

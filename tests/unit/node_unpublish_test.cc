@@ -197,6 +197,26 @@ TEST_F(NodeUnpublishTest, LayersThatOtherDriversStackedGoAllAtOnce) {
   EXPECT_FALSE(Exists("/pods/t"));
 }
 
+TEST_F(NodeUnpublishTest, AMountThatATaskMadeOnItsVolumesRootIsTakenDownWithIt) {
+  AddNested("/pods/t", 9);
+  ASSERT_THAT(MountsAt("/pods/t"), SizeIs(2));
+  ASSERT_OK(Unpublish("/pods/t"));
+  EXPECT_FALSE(IsMounted("/pods/t"));
+  EXPECT_FALSE(Exists("/pods/t"));
+}
+
+TEST_F(NodeUnpublishTest, APrivateMountOnTheVolumesRootIsLeftAlone) {
+  AddNested("/pods/t", 0);
+  const std::string before = World();
+  EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, "no volume of this driver"));
+  EXPECT_EQ(World(), before);
+}
+
+TEST_F(NodeUnpublishTest, TheCauseOfARefusalIsPassedOn) {
+  mounter_.Fail("Unmount", FailedPrecondition("the helper refused it"));
+  EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, "the helper refused it"));
+}
+
 TEST_F(NodeUnpublishTest, AForeignLayerBelowTheVolumesIsLeftAlone) {
   mounter_.With([](FakeKernel& kernel) {
     const FakeMount mine = kernel.MountsAt("/pods/t").at(0);
