@@ -58,7 +58,7 @@ constexpr char kVolumeColumns[] =
     "(SELECT value FROM settings WHERE key = 'ephemeral of ' || id), "
     "(SELECT value FROM settings WHERE key = 'block only of ' || id), "
     "(SELECT value FROM settings WHERE key = 'asked of ' || id)";
-constexpr int kVolumeColumnCount = 12;
+constexpr int kVolumeColumnCount = 13;
 
 struct Detail {
   std::string key;    // of `settings`
