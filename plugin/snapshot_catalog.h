@@ -117,7 +117,7 @@ class SnapshotCatalog {
   // snapshot_catalog_delete.cc. The set is held and, where it is `creating`, its sources are, too.
   absl::Status Erase(Set set);
   absl::Status TakeAway(const Set& set, bool may_be_frozen);
-  bool HasAllImages(const Set& set) const;
+  absl::StatusOr<bool> HasAllImages(const Set& set) const;
   absl::Status ThawSources(const Set& set);
   absl::Status DeleteImages(const Set& set);
   void FinishInterrupted(const Set& listed);

@@ -33,17 +33,20 @@ absl::Status SnapshotCatalog::TakeAway(const Set& set, bool may_be_frozen) {
   if (absl::IsAborted(deleted)) return deleted;
   if (may_be_frozen) MOORING_RETURN_IF_ERROR(ThawSources(set));
   if (deleted.ok()) return store_.Remove(set.id);
-  if (set.state == SnapshotState::kDeleting && absl::IsFailedPrecondition(deleted) && HasAllImages(set)) {
+  const bool in_use = set.state == SnapshotState::kDeleting && absl::IsFailedPrecondition(deleted);
+  if (in_use && HasAllImages(set).value_or(false)) {
     MOORING_RETURN_IF_ERROR(store_.Move(set.id, SnapshotState::kDeleting, SnapshotState::kReady).status());
   }
   return deleted;
 }
 
-// creating or deleting -> ready where all images are there, else away. ABORTED as TakeAway.
+// creating or deleting -> ready where all images are there, away where one is missing. ABORTED as TakeAway. Where it
+// cannot be told, nothing is changed.
 absl::Status SnapshotCatalog::Settle(const Set& unfinished) {
   const log::Fields fields = {{"snapshot", unfinished.id}, {"name", unfinished.name}};
   const bool creating = unfinished.state == SnapshotState::kCreating;
-  if (!HasAllImages(unfinished)) {
+  MOORING_ASSIGN_OR_RETURN(const bool has_all, HasAllImages(unfinished));
+  if (!has_all) {
     MOORING_RETURN_IF_ERROR(TakeAway(unfinished, creating));
     log::Info(creating ? "took back a snapshot that was interrupted" : "finished the deletion of a snapshot", fields);
     return absl::OkStatus();
@@ -54,11 +57,15 @@ absl::Status SnapshotCatalog::Settle(const Set& unfinished) {
   return absl::OkStatus();
 }
 
-bool SnapshotCatalog::HasAllImages(const Set& set) const {
-  return std::all_of(set.snapshots.begin(), set.snapshots.end(), [this](const SnapshotRecord& snapshot) {
-    const absl::StatusOr<const Pool*> pool = PoolOf(snapshot);
-    return pool.ok() && (*pool)->backend->Locate(snapshot.id).ok();
-  });
+absl::StatusOr<bool> SnapshotCatalog::HasAllImages(const Set& set) const {
+  bool has_all = true;
+  for (const SnapshotRecord& snapshot : set.snapshots) {
+    MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(snapshot));
+    const absl::Status found = pool->backend->Locate(snapshot.id).status();
+    if (!found.ok() && !absl::IsNotFound(found)) return Unexpected(found);
+    has_all = has_all && found.ok();
+  }
+  return has_all;
 }
 
 // A copy that was cut short may have left its sources frozen. One that is gone is not.

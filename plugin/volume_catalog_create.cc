@@ -63,8 +63,12 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, c
     // parameters, which may have changed, too; but this one nobody knows.
     const bool tuned_alike = there->tuning == With({}, spec.tuning);
     if (there->state == VolumeState::kCreating && matches.ok() && tuned_alike && there->source.empty()) {
-      MOORING_RETURN_IF_ERROR(Finish(*there, spec));
-      return ToInfo({*there, {}});
+      MOORING_ASSIGN_OR_RETURN(const bool keep, HasDataToKeep(*there));
+      // A creation that fails is given up, and its image deleted. ClearName keeps an image that holds data.
+      if (!keep) {
+        MOORING_RETURN_IF_ERROR(Finish(*there, spec));
+        return ToInfo({*there, {}});
+      }
     }
     MOORING_RETURN_IF_ERROR(ClearName(*there, call));
   }
@@ -210,6 +214,7 @@ absl::Status VolumeCatalog::Settle(const VolumeRecord& unfinished) {
   }
   if (creating) MOORING_RETURN_IF_ERROR(ThawSource(unfinished));
   MOORING_RETURN_IF_ERROR(store_.Move(unfinished.id, unfinished.state, VolumeState::kReady).status());
+  CompareSize(unfinished);
   log::Info(creating ? "finished a creation that was interrupted" : "took back a deletion that was interrupted",
             fields);
   return absl::OkStatus();
@@ -217,13 +222,19 @@ absl::Status VolumeCatalog::Settle(const VolumeRecord& unfinished) {
 
 // creating or deleting -> away. A copy that a mount helper is still at (its plugin was killed, it was not) is ABORTED,
 // and its source stays as it is.
+//
+// The image goes before the row says `deleting`: an image beside such a row counts as one that somebody was told of.
 absl::Status VolumeCatalog::TakeBack(const VolumeRecord& record, bool may_be_frozen) {
-  if (record.state == VolumeState::kCreating && !record.source.empty()) {
-    MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
-    const absl::Status deleted = Unexpected(pool->backend->Delete(record.id));
-    if (absl::IsAborted(deleted)) return deleted;
-    if (may_be_frozen) MOORING_RETURN_IF_ERROR(ThawSource(record));
+  if (record.state != VolumeState::kCreating) return Erase(record);
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(record.id));
+  if (now && now->state != VolumeState::kCreating) {
+    return Aborted(fmt::format("another process is changing volume {}: call again later", Quote(record.id)));
   }
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
+  const absl::Status deleted = Unexpected(pool->backend->Delete(record.id));
+  if (absl::IsAborted(deleted)) return deleted;
+  if (may_be_frozen) MOORING_RETURN_IF_ERROR(ThawSource(record));
+  MOORING_RETURN_IF_ERROR(deleted);
   return Erase(record);
 }
 

@@ -89,6 +89,24 @@ TEST_F(SnapshotRestartTest, AGroupThatMissesAnImageIsTakenBack) {
   EXPECT_THAT(*here().snapshot_store->AllIds(), IsEmpty());
 }
 
+TEST_F(SnapshotRestartTest, AGroupOfWhichAnImageCannotBeReadIsLeftAlone) {
+  const std::string a = Created("a"), b = CreatedBefore("b");
+  Kill("after", "copy", [&](Process& doomed) {
+    (void)doomed.snapshots.CreateGroup({.name = "g", .source_volume_ids = {a, b}}, Patient());
+  });
+  const std::vector<std::string> ids = *here().snapshot_store->AllIds();
+  std::filesystem::rename(Image(ids.front()), directory_ + "/away");
+  std::filesystem::create_directory(Image(ids.front()));  // neither an image nor missing
+  EXPECT_TRUE(here().snapshots.Reconcile().ok());
+  EXPECT_EQ(*here().snapshot_store->AllIds(), ids);
+  EXPECT_TRUE(std::filesystem::exists(Image(ids.back())));
+  std::filesystem::remove(Image(ids.front()));
+  std::filesystem::rename(directory_ + "/away", Image(ids.front()));
+  RestartAndReconcile();
+  EXPECT_THAT(Snapshots(), SizeIs(2));
+  ExpectConsistent();
+}
+
 TEST_F(SnapshotRestartTest, AnUnfinishedDeletionIsTakenBackWhereTheImageIsThere) {
   const std::string volume = CreatedBefore("db");
   for (const std::string when : {"before", "after"}) {

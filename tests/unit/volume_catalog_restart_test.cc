@@ -82,6 +82,27 @@ TEST_F(KilledCatalogTest, ARetryInAnotherProcessFinishesAnInterruptedCreation) {
   }
 }
 
+TEST_F(KilledCatalogTest, ARetryKeepsAnInterruptedCreationThatHoldsData) {
+  Kill("after", "create", [](Process& doomed) { (void)doomed.catalog.Create(Spec("db"), Patient()); });
+  const std::string half = (*here().store->FindByName("db"))->id;
+  std::filesystem::resize_file(Image(half), 32 * kMiB);
+  std::fstream(Image(half), std::ios::in | std::ios::out) << "data";
+  const absl::StatusOr<VolumeInfo> volume = catalog().Create(Spec("db"), Patient());
+  ASSERT_TRUE(volume.ok()) << volume.status();
+  EXPECT_EQ(volume->id, half);
+  EXPECT_EQ(volume->bytes, 32 * kMiB);
+  EXPECT_EQ(ReadAll(Image(half)).substr(0, 4), "data");
+  ExpectConsistent();
+}
+
+TEST_F(KilledCatalogTest, AVolumeWhoseCreationWasTakenBackHalfwayIsNotThere) {
+  Kill("after", "create", [](Process& doomed) { (void)doomed.catalog.Create(Spec("db"), Patient()); });
+  Kill("before", "delete", [](Process& doomed) { (void)doomed.catalog.Reconcile(); });
+  RestartAndReconcile();
+  EXPECT_THAT(Listed(), IsEmpty());
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
 TEST_F(KilledCatalogTest, ARetryForAnotherSizeReplacesAnInterruptedCreation) {
   Kill("after", "create", [](Process& doomed) { (void)doomed.catalog.Create(Spec("db"), Patient()); });
   const absl::StatusOr<VolumeInfo> volume =
