@@ -49,7 +49,7 @@ inline constexpr Flag kDeclaredByOne{"--declared-by", "WHO", "only this one need
                                      &Arguments::declared_by};
 inline constexpr Flag kStartTimeout{"--start-timeout", "SECONDS", "how long it may take to be ready (300)",
                                     &Arguments::start_timeout};
-inline constexpr Flag kNoWait{"--no-wait", "", "do not wait until it was looked at", &Arguments::no_wait};
+inline constexpr Flag kNoWait{"--no-wait", "", "do not wait until the plugin's health is known", &Arguments::no_wait};
 
 inline constexpr Flag kNamespace{"-n,--namespace", "NAMESPACE", "the volume's namespace (default)", &Arguments::ns};
 inline constexpr Flag kAllNamespaces{"--all-namespaces", "", "those of every namespace", &Arguments::all_namespaces};

@@ -130,7 +130,7 @@ absl::StatusOr<v1::RunPluginRequest> RunRequest(const Arguments& arguments) {
   return request;
 }
 
-// Who does not wait is told of a plugin that nobody has looked at, and that is no failure.
+// With --no-wait the health is not known yet, so the exit status stays 0.
 template <typename Answer>
 absl::Status ShowStarted(Session& session, const Answer& answer, const v1::PluginStatus& plugin) {
   if (!session.arguments.no_wait && !IsHealthy(plugin)) session.exit_status = kExitFailed;

@@ -352,7 +352,7 @@ absl::StatusOr<PluginStatus> PluginLoop::WaitUntilLookedAt(const std::string& pl
     if (AreLookedAt(status)) return status;
     if (Clock::now() >= until) {
       return absl::DeadlineExceededError(fmt::format(
-          "plugin {} serves, and its health is not known yet: ask again (mooring plugin status)", Quote(plugin)));
+          "the health of plugin {} was not known in time; run 'mooring plugin status {}'", Quote(plugin), plugin));
     }
     std::unique_lock<std::mutex> lock(parts_->mutex);
     if (parts_->waits_end) return Stopping();

@@ -56,7 +56,7 @@ class PluginLoop final : public PluginDirectory {
   absl::StatusOr<PluginStatus> Find(const std::string& plugin) override;
   std::vector<PluginStatus> List() override;
 
-  // Find, once each instance in use was looked at: healthy or not is known by then. DEADLINE_EXCEEDED: one was not.
+  // Like Find, but waits until the health of each instance in use is known. DEADLINE_EXCEEDED: it was not in time.
   // NOT_FOUND: nothing is known of the plugin. CANCELLED: the manager is stopping.
   absl::StatusOr<PluginStatus> WaitUntilLookedAt(const std::string& plugin, Clock::time_point until);
 

@@ -22,7 +22,7 @@ namespace mooring::manager {
 using MayBegin = std::function<absl::Status()>;
 
 // FAILED_PRECONDITION: another manager has it open, or a newer program wrote it. INTERNAL: damaged, and what to do.
-// What `may_begin` answers, where it refuses. Revisions of a process before are not watched: OUT_OF_RANGE.
+// Otherwise the error of `may_begin`. Revisions of a process before are not watched: OUT_OF_RANGE.
 absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path, const MayBegin& may_begin = {});
 
 }  // namespace mooring::manager

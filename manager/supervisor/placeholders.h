@@ -1,5 +1,4 @@
-// What the manager fills in in a plugin's command line and environment: drivers name the flag of their socket each in
-// their own way.
+// Placeholders in a plugin's command line and environment. Each driver names the flag of its socket in its own way.
 //
 //   {endpoint}   unix:///run/mooring/plugins/NAME-5f3a0c11/csi.sock, as in CSI_ENDPOINT
 //   {socket}     the same without unix://

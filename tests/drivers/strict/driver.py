@@ -19,13 +19,16 @@ import threading
 import time
 
 import grpc
-from call import Call, Refusal, refuse
-from controller import Controller
-from faults import Faults
 from google.protobuf import json_format
-from node import Node
-from rules import check_request
-from store import Store
+
+sys.dont_write_bytecode = True
+
+from call import Call, Refusal, refuse  # noqa: E402
+from controller import Controller  # noqa: E402
+from faults import Faults  # noqa: E402
+from node import Node  # noqa: E402
+from rules import check_request  # noqa: E402
+from store import Store  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENDS = (signal.SIGTERM, signal.SIGINT)
@@ -39,7 +42,6 @@ def load_csi(proto):
     with tempfile.TemporaryDirectory(prefix="strict-driver-") as made:
         subprocess.run(["protoc", f"--python_out={made}", "-I", os.path.dirname(proto), proto], check=True)
         sys.path.insert(0, made)
-        sys.dont_write_bytecode = True
         try:
             return importlib.import_module("csi_pb2")
         finally:
