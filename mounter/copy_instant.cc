@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <map>
 #include <string>
-#include <string_view>
 #include <thread>
 
 #include "absl/cleanup/cleanup.h"
@@ -121,18 +120,19 @@ std::string Names(const Jobs& jobs) {
   return names;
 }
 
-absl::Status CannotStandStill(const Jobs& jobs, std::string_view reason, std::string_view remedy) {
+// While it stands still, all data of the source and of the copy is read once more.
+absl::Status HoldsTooMuch(const Jobs& jobs) {
   return FailedPrecondition(
-      fmt::format("{} {} to be copied while it is mounted: its filesystem would stand still for more than {} s; "
-                  "{}unpublish and unstage the volume, {}",
-                  Names(jobs), reason, kLongestFreeze.count(), remedy, kWayOut));
+      fmt::format("{} holds too much data to be copied while it is mounted: its filesystem would stand still for more "
+                  "than {} s; unpublish and unstage the volume, {}",
+                  Names(jobs), kLongestFreeze.count(), kWayOut));
 }
 
-// While it stands still, all data of the source and of the copy is read once more.
-absl::Status HoldsTooMuch(const Jobs& jobs) { return CannotStandStill(jobs, "holds too much data", ""); }
-
 absl::Status IsWrittenTooFast(const Jobs& jobs) {
-  return CannotStandStill(jobs, "is written too fast", "write less meanwhile, ");
+  return FailedPrecondition(
+      fmt::format("{} is written too fast to be copied while it is mounted: its filesystem would stand still for more "
+                  "than {} s; write less meanwhile, unpublish and unstage the volume, {}",
+                  Names(jobs), kLongestFreeze.count(), kWayOut));
 }
 
 // Passes over what is in use, until the next one would not be shorter. The one with the filesystems frozen takes as
