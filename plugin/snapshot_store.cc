@@ -124,8 +124,7 @@ struct SnapshotStore::Writer {
 
   SQLite::Database& database;
   SQLite::Statement insert, insert_group, move, move_group, move_members, set_block_only, set_restore_size,
-      unset_details, remove,
-      remove_group;
+      unset_details, remove, remove_group;
 };
 
 struct SnapshotStore::Reader {
