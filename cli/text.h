@@ -1,20 +1,13 @@
-// Text from elsewhere, made fit for a terminal.
+// How text is laid out on a terminal; made fit for one by base/terminal_text.h.
 #ifndef MOORING_CLI_TEXT_H_
 #define MOORING_CLI_TEXT_H_
 
 #include <cstddef>
-#include <string>
 #include <string_view>
 
+#include "base/terminal_text.h"
+
 namespace mooring::cli {
-
-// `text` with control characters (C0, DEL, C1), marks that reorder text and bytes that are no UTF-8 written as escapes:
-// nothing a driver says moves a cursor, retitles a window or fakes a line.
-std::string Visible(std::string_view text);
-
-// `text` as one word of a POSIX shell, in quotes only where it needs them. What Visible would change, and so no longer
-// name the same, is written as $'…' in ASCII: it survives a terminal and JSON.
-std::string ShellQuote(std::string_view text);
 
 // Characters, not bytes: what `text` (already Visible) takes on a line. Wide characters count as one.
 std::size_t Width(std::string_view text);

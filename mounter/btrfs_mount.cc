@@ -62,7 +62,7 @@ absl::Status ResizeError(int result, int error, const std::string& path, std::ui
         "or more",
         Quote(path)));
   }
-  if (result < 0) return ErrnoStatus(error, "grow the mounted btrfs at", path);
+  if (result < 0) return GrowFailure(error, "grow the mounted btrfs at", path);
   return FailedPrecondition(
       fmt::format("grow the mounted btrfs at {}: another operation on its device (a balance?) is under way: call again "
                   "when it has ended",

@@ -1,7 +1,9 @@
 #include "mounter/device_holder.h"
 
 #include <fmt/format.h>
+#include <linux/fs.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -79,6 +81,8 @@ absl::Status HoldDevice(const LoopInfo& loop) {
   if (!fd.ok()) return Aborted(fmt::format("{} was detached at this moment: call again", loop.device));
   MOORING_ASSIGN_OR_RETURN(const std::vector<pid_t> holders, HoldersOf(loop.device_number));
   if (std::any_of(holders.begin(), holders.end(), IsInOurMountNamespace)) return absl::OkStatus();
+  // An open device keeps its page cache: a reader must not leave there what was overwritten below since.
+  if (loop.read_only) ::ioctl(fd.get(), BLKFLSBUF, 0);
   const SideProcessSpec spec = {.name = std::string(kHolderName), .kept = {fd.get()}, .ends_on_sigterm = true};
   return StartSideProcess(spec, HoldForEver).status();
 }

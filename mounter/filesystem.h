@@ -3,6 +3,7 @@
 #define MOORING_MOUNTER_FILESYSTEM_H_
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,6 +29,9 @@ absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device);  // from sysfs, no
 
 // The health of what is mounted: empty when well. `info` is of one of its mounts.
 absl::StatusOr<std::string> FindAilment(const MountInfo& info);
+
+// Of a growth that failed. DATA_LOSS: the kernel met damage.
+absl::Status GrowFailure(int error, std::string_view operation, const std::string& path);
 
 }  // namespace mooring
 

@@ -81,7 +81,7 @@ absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64
   const __u64 blocks = bytes / static_cast<std::uint64_t>(status.f_bsize);
   if (::ioctl(root.get(), kExt4ResizeFs, &blocks) == 0) return absl::OkStatus();
   const int error = errno;
-  const absl::Status failure = ErrnoStatus(error, "grow the mounted ext4 at", path);
+  const absl::Status failure = GrowFailure(error, "grow the mounted ext4 at", path);
   if (error != EPERM) return failure;
   // The kernel asks for the capability first, even where there is nothing to grow.
   if (Ext4Bytes(root) / static_cast<std::uint64_t>(status.f_bsize) >= blocks) return absl::OkStatus();
@@ -107,7 +107,7 @@ absl::Status GrowXfs(const UniqueFd& root, const std::string& path, std::uint64_
   growth.newblocks = blocks;
   growth.imaxpct = geometry.imaxpct;
   if (::ioctl(root.get(), XFS_IOC_FSGROWFSDATA, &growth) == 0) return absl::OkStatus();
-  return ErrnoStatus(errno, "grow the mounted xfs at", path);
+  return GrowFailure(errno, "grow the mounted xfs at", path);
 }
 
 // By the kernel, whose journal makes it all or nothing, in a mount that is attached nowhere.
@@ -165,6 +165,11 @@ std::string HasBecomeReadOnly(const MountInfo& info) {
 }
 
 }  // namespace
+
+absl::Status GrowFailure(int error, std::string_view operation, const std::string& path) {
+  const absl::Status failure = ErrnoStatus(error, operation, path);
+  return error == EUCLEAN || error == EIO ? absl::DataLossError(Message(failure)) : failure;
+}
 
 absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device) {
   const std::string path = SysDirectory(device) + "/size";

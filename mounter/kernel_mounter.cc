@@ -155,7 +155,10 @@ absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& requ
     info.auto_clear = false;
   }
   if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(info));
-  if (!request.held) return info;
+  if (!request.held) {
+    if (!loop.made) MOORING_RETURN_IF_ERROR(ReleaseDevice(info.device_number));
+    return info;
+  }
   const absl::Status held = HoldDevice(info);
   if (!held.ok() && loop.made) DetachLoopDevice(info).IgnoreError();
   if (!held.ok()) return held;

@@ -170,7 +170,7 @@ struct AttachLoopRequest {
   std::string backing_file;  // a regular file, or a block device
   std::string label;         // at most 63 bytes
   bool read_only = false;
-  bool held = false;  // open until DetachLoop, whatever becomes of this process: mounter/device_holder.h
+  bool held = false;  // open until DetachLoop, whatever becomes of this process: mounter/device_holder.h. False ends it
 };
 
 // How a loop device is to work, for as long as it stands.

@@ -45,8 +45,8 @@ struct Capability {
   auto operator<=>(const Capability&) const = default;
 };
 
-// Of a new mount: `asked`, and nodev unless the capability names dev. A tenant writes the volume, so a device node on
-// it is no orchestrator's.
+// Of a new mount: `asked`, and nodev unless the capability names dev. A tenant can create device nodes on its volume,
+// so they must not work.
 MountFlags FlagsOfNewMount(MountFlags asked, const Capability& capability);
 
 // Whether a mount with the flags `now` is one with the flags `wanted`. Where the capability names neither dev nor

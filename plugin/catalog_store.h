@@ -85,8 +85,8 @@ class CatalogStore {
   // Whether a new catalog may be begun, asked where the file is missing or empty.
   using MayBegin = std::function<absl::Status()>;
 
-  // Makes the file (0600) where it is missing. FAILED_PRECONDITION: it was made by a newer version. What `may_begin`
-  // answers, where it refuses.
+  // Makes the file (0600) where it is missing. FAILED_PRECONDITION: it was made by a newer version. Returns the
+  // error of `may_begin` if that refuses.
   static absl::StatusOr<std::unique_ptr<CatalogStore>> Open(const std::string& path, const MayBegin& may_begin = {});
   ~CatalogStore();
 

@@ -21,14 +21,6 @@ constexpr std::chrono::seconds kPatience{2};
 // No name that CreateVolume takes has a control character in it: the two never meet.
 std::string NameOfEphemeral(const std::string& id) { return "ephemeral\n" + id; }
 
-absl::Status CheckCanBe(const std::string& id) {
-  if (IsVolumeId(id) || IsEphemeralId(id)) return absl::OkStatus();
-  return NotFound(fmt::format(
-      "volume {} does not exist, and no id of this driver is like that ({} and 32 hexadecimal digits, or {} of an "
-      "ephemeral volume): nothing was taken down",
-      Quote(id), kVolumeIdPrefix, kEphemeralIdPrefix));
-}
-
 }  // namespace
 
 absl::StatusOr<KeyedLocks::Hold> EphemeralVolumes::Lock(const std::string& ephemeral_id, const Call& call) {
@@ -72,8 +64,7 @@ absl::Status EphemeralVolumes::Publish(const EphemeralSpec& spec, const Call& ca
 
 absl::Status EphemeralVolumes::Unpublish(const std::string& volume_id, const std::string& target_path,
                                          const Call& call) {
-  MOORING_RETURN_IF_ERROR(CheckCanBe(volume_id));
-  if (IsEphemeralId(volume_id)) {
+  if (!IsVolumeId(volume_id)) {  // an earlier version took other ids than IsEphemeralId does
     MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(volume_id, call));
     MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, Find(volume_id));
     if (record) {
@@ -87,7 +78,6 @@ absl::Status EphemeralVolumes::Unpublish(const std::string& volume_id, const std
 
 absl::Status EphemeralVolumes::Unstage(const std::string& volume_id, const std::string& staging_path,
                                        const Call& call) {
-  MOORING_RETURN_IF_ERROR(CheckCanBe(volume_id));
   MOORING_ASSIGN_OR_RETURN(const std::string ended, uses_.EndStage(volume_id, staging_path, call));
   return DeleteIfEphemeral(volume_id, ended, call);
 }

@@ -141,12 +141,23 @@ std::string DeviceNames(const std::vector<LoopInfo>& loops) {
 
 }  // namespace
 
-ImageBackend::ImageBackend(std::string directory, LoopDevices& loops, Contents& contents)
-    : directory_(std::move(directory)), loops_(loops), contents_(contents) {}
+ImageBackend::ImageBackend(std::string directory, LoopDevices& loops, Contents& contents, IfMissing if_missing)
+    : directory_(std::move(directory)), if_missing_(if_missing), loops_(loops), contents_(contents) {
+  if (if_missing == IfMissing::kRefuse) MakeDirectory(directory_).IgnoreError();  // each call says that it is missing
+}
+
+absl::Status ImageBackend::PrepareDirectory() const {
+  if (if_missing_ == IfMissing::kMake) return MakeDirectory(directory_);
+  if (::access(directory_.c_str(), F_OK) == 0 || errno != ENOENT) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("the directory of volumes {} is missing, and --require-directories says that none is made: mount its "
+                  "disk, and call again",
+                  Quote(directory_)));
+}
 
 absl::Status ImageBackend::Create(const VolumeDraft& draft) {
   if (!IsVolumeId(draft.id)) return Internal(fmt::format("{} is no id of a volume", Quote(draft.id)));
-  MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
+  MOORING_RETURN_IF_ERROR(PrepareDirectory());
   MOORING_RETURN_IF_ERROR(CheckSpace(draft.bytes));
   MOORING_RETURN_IF_ERROR(MakeImage(PathOf(draft.id), draft.bytes));
   return SyncDirectoryOf(PathOf(draft.id));
@@ -158,7 +169,7 @@ absl::Status ImageBackend::Copy(const std::vector<CopyDraft>& drafts) {
     if (!IsStoredId(draft.id)) return Internal(fmt::format("{} is no id of a volume or snapshot", Quote(draft.id)));
     copies.push_back({draft.source, PathOf(draft.id), draft.bytes, draft.renew_fs_type});
   }
-  MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
+  MOORING_RETURN_IF_ERROR(PrepareDirectory());
   for (const CopyDraft& draft : drafts) {
     // A volume may fill up, as any other. A snapshot takes what its data takes, which the copy itself finds out.
     if (IsVolumeId(draft.id)) MOORING_RETURN_IF_ERROR(CheckSpace(draft.bytes));
@@ -239,7 +250,7 @@ absl::StatusOr<VolumeLocation> ImageBackend::Locate(const std::string& id) const
 }
 
 absl::StatusOr<BackendCapacity> ImageBackend::Capacity() const {
-  MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
+  MOORING_RETURN_IF_ERROR(PrepareDirectory());
   return SpaceIn(directory_);
 }
 
@@ -250,12 +261,12 @@ bool ImageBackend::HoldsData(const std::string& id) const {
 }
 
 absl::Status ImageBackend::CheckSpace(std::uint64_t more_bytes) const {
-  MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
+  MOORING_RETURN_IF_ERROR(PrepareDirectory());
   return CheckSpaceIn(directory_, more_bytes);
 }
 
 absl::StatusOr<std::vector<std::string>> ImageBackend::Reconcile() {
-  MOORING_RETURN_IF_ERROR(MakeDirectory(directory_));
+  MOORING_RETURN_IF_ERROR(PrepareDirectory());
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(directory_));
   std::set<std::string> ids;
   for (const std::string& name : names) {

@@ -12,14 +12,15 @@
 
 #include "mounter/mounter.h"
 #include "plugin/backend.h"
+#include "plugin/real_directory.h"
 
 namespace mooring {
 
 class ImageBackend : public Backend {
  public:
-  // `directory` is absolute, and made where it is missing, in a parent that is there. Nothing is touched on disk before
-  // the first call.
-  ImageBackend(std::string directory, LoopDevices& loops, Contents& contents);
+  // `directory` is absolute, and made where it is missing, in a parent that is there: by the first call. With kRefuse
+  // it is made at once; where it is missing later, its disk is away, and calls are FAILED_PRECONDITION.
+  ImageBackend(std::string directory, LoopDevices& loops, Contents& contents, IfMissing if_missing = IfMissing::kMake);
 
   // OUT_OF_RANGE: larger than the filesystem has left, or than a file of it can be. A failure leaves no file.
   absl::Status Create(const VolumeDraft& draft) override;
@@ -43,10 +44,12 @@ class ImageBackend : public Backend {
  private:
   std::string PathOf(const std::string& id) const;
   absl::Status RemoveBeside(const std::string& id);  // what formatting, growing and copying left
+  absl::Status PrepareDirectory() const;
   absl::Status CheckSpace(std::uint64_t more_bytes) const;
   absl::Status WaitUntilUnused(const std::string& path);
 
   const std::string directory_;
+  const IfMissing if_missing_;
   LoopDevices& loops_;
   Contents& contents_;
 };

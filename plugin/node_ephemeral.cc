@@ -2,8 +2,8 @@
 // mounted at staging paths.
 #include <fmt/format.h>
 
-#include "base/quote.h"
 #include "base/status.h"
+#include "base/terminal_text.h"
 #include "plugin/node_volumes.h"
 
 namespace mooring {
@@ -41,9 +41,9 @@ std::string NodeVolumes::CommandsToFree(const std::string& volume_id) {
     for (const VolumeUse& use : *uses) {
       if (use.role != role || !IsLive(use).value_or(false)) continue;
       const bool target = role == VolumeUse::Role::kTarget;
-      commands += fmt::format("{}mooring csi {} {} --{}-path {}", commands.empty() ? "" : " && ",
-                              target ? "unpublish" : "unstage", volume_id, target ? "target" : "staging",
-                              Quote(use.path, use.path.size()));
+      commands +=
+          fmt::format("{}mooring csi {} {} --{}-path {}", commands.empty() ? "" : " && ",
+                      target ? "unpublish" : "unstage", volume_id, target ? "target" : "staging", ShellQuote(use.path));
     }
   }
   return commands;

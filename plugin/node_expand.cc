@@ -20,6 +20,8 @@ absl::Status AsExpandMaySay(const absl::Status& grown) {
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kUnimplemented:
       return WithCode(absl::StatusCode::kFailedPrecondition, grown);
+    case absl::StatusCode::kDataLoss:
+      return WithCode(absl::StatusCode::kInternal, grown);
     default:
       return grown;
   }

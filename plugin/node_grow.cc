@@ -37,6 +37,10 @@ absl::Status NodeVolumes::GrowUnmounted(const NodeVolume& volume, const std::str
 absl::Status NodeVolumes::GrowMounted(const NodeVolume& volume, const std::string& path, const std::string& fs_type) {
   const absl::Status grown = mounter_.Grow(path, fs_type);
   if (grown.ok() || MayComeAgain(grown)) return grown;
+  if (absl::IsDataLoss(grown)) {
+    return Internal(fmt::format("{}: the filesystem of volume {} is damaged; check it, or restore the volume",
+                                Message(grown), volume.id));
+  }
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(path));
   if (!place.mount || !place.failure.empty() || place.mount->superblock_read_only) return grown;
   WarnOf(volume, grown);
@@ -57,6 +61,11 @@ std::string NodeVolumes::RoomUnused(const std::string& volume_id, const std::str
           ? fmt::format("Linux gives no btrfs a size below {}: expand the volume to that",
                         SizeText(kSmallestGrownBtrfs))
           : "unpublish and unstage the volume, so that the next stage tries again; the plugin's log has the cause");
+}
+
+std::string NodeVolumes::RoomAilment(const std::string& volume_id, const std::string& fs_type, const StatsInfo& usage) {
+  const std::string unused = RoomUnused(volume_id, fs_type, usage), full = FullnessOf(usage);
+  return unused + (unused.empty() || full.empty() ? "" : "; ") + full;
 }
 
 }  // namespace mooring

@@ -59,8 +59,7 @@ absl::StatusOr<std::string> NodeVolumes::MountAilment(const VolumeUse& use) {
   MOORING_ASSIGN_OR_RETURN(std::string ailment, mounter_.Ailment(use.path));
   if (!ailment.empty() || !place.failure.empty()) return ailment;
   MOORING_ASSIGN_OR_RETURN(const StatsInfo usage, mounter_.Stats(use.path));
-  const std::string unused = RoomUnused(use.volume_id, place.mount->fs_type, usage);
-  return unused.empty() ? FullnessOf(usage) : unused;
+  return RoomAilment(use.volume_id, place.mount->fs_type, usage);
 }
 
 absl::StatusOr<std::string> NodeVolumes::BlockTargetAilment(const VolumeUse& use) {
@@ -69,8 +68,7 @@ absl::StatusOr<std::string> NodeVolumes::BlockTargetAilment(const VolumeUse& use
   if (!IsStrayNode(use, place, owner)) return "";
   return fmt::format(
       "the device at {} is {} and not this volume's any more, since its loop device was freed by somebody else: end "
-      "the "
-      "task that has it, unpublish it there, and publish it again",
+      "the task that has it, unpublish it there, and publish it again",
       Quote(use.path), owner.empty() ? "no volume's" : "volume " + owner + "'s");
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/quote.h"
 #include "base/status.h"
+#include "base/terminal_text.h"
 #include "mounter/propagation.h"
 #include "plugin/node_volumes.h"
 
@@ -79,7 +80,10 @@ absl::Status NodeVolumes::Publish(const PublishSpec& asked, const Call& call) {
   if (const absl::Status bound = BindPlanned(spec, volume, plan); !bound.ok()) {
     store_.Remove(spec.target_path).IgnoreError();
     // A read-only device may have been stacked for this target alone.
-    if (spec.capability.access_type == AccessType::kBlock) ReleaseDevices(spec.volume_id).IgnoreError();
+    if (spec.capability.access_type == AccessType::kBlock) {
+      ReleaseDevices(spec.volume_id).IgnoreError();
+      HoldStacked(spec.volume_id).IgnoreError();
+    }
     return Unexpected(bound);
   }
   use.done = true;
@@ -98,16 +102,55 @@ absl::Status NodeVolumes::CheckMayBeShared(const PublishSpec& spec, const BindRe
 }
 
 absl::Status NodeVolumes::BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan) {
-  if (spec.capability.access_type == AccessType::kMount || !plan.bind.flags.read_only) return mounter_.Bind(plan.bind);
-  // A read-only bind of a device node stops nobody from writing: the device itself has to be read-only. It is not held
-  // open: who reads it again would read what the kernel remembers, and not what was written below it since.
+  if (spec.capability.access_type == AccessType::kMount) return mounter_.Bind(plan.bind);
+  if (!plan.bind.flags.read_only) {
+    MOORING_RETURN_IF_ERROR(HoldStacked(spec.volume_id));
+    return mounter_.Bind(plan.bind);
+  }
+  // A read-only bind of a device node stops nobody from writing: the device itself has to be read-only.
+  MOORING_ASSIGN_OR_RETURN(const BlockTargets targets, BlockTargetsOf(spec.volume_id));
   MOORING_ASSIGN_OR_RETURN(const LoopInfo stacked, mounter_.AttachLoop({.backing_file = plan.bind.source,
                                                                         .label = ReadOnlyLabelFor(spec.volume_id),
-                                                                        .read_only = true}));
+                                                                        .read_only = true,
+                                                                        .held = !targets.writers}));
   if (volume.tuning.read_ahead_bytes != 0) MOORING_RETURN_IF_ERROR(TuneDevice(volume, stacked));
   BindRequest bind = plan.bind;
   bind.source = stacked.device;
   return mounter_.Bind(bind);
+}
+
+absl::StatusOr<NodeVolumes::BlockTargets> NodeVolumes::BlockTargetsOf(const std::string& volume_id,
+                                                                      const std::string& gone) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
+  BlockTargets targets;
+  for (const VolumeUse& use : uses) {
+    if (use.role != VolumeUse::Role::kTarget || use.access_type != AccessType::kBlock || use.path == gone) continue;
+    (use.read_only ? targets.readers : targets.writers) = true;
+  }
+  return targets;
+}
+
+// The read-only device of a block volume is held while nothing can write to the volume. An open device keeps its page
+// cache, so beside a writable target a later reader would see old data.
+absl::Status NodeVolumes::HoldStacked(const std::string& volume_id, const std::string& gone) {
+  MOORING_ASSIGN_OR_RETURN(const BlockTargets targets, BlockTargetsOf(volume_id, gone));
+  if (!targets.readers) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
+  for (const LoopInfo& stacked : loops) {
+    if (stacked.label != ReadOnlyLabelFor(volume_id)) continue;
+    const auto below = std::find_if(loops.begin(), loops.end(), [&stacked](const LoopInfo& loop) {
+      return loop.device_number == stacked.backing_rdev;
+    });
+    std::string device = below == loops.end() ? "" : below->device;
+    if (device.empty()) {  // a volume that is a device of its own
+      MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(volume_id));
+      device = volume.path;
+    }
+    const AttachLoopRequest request = {
+        .backing_file = device, .label = stacked.label, .read_only = true, .held = !targets.writers};
+    MOORING_RETURN_IF_ERROR(Unexpected(mounter_.AttachLoop(request).status()));
+  }
+  return absl::OkStatus();
 }
 
 // Something is mounted at the target: fine if it is what is asked for. The record says so, also when the volume is no
@@ -185,9 +228,9 @@ absl::Status NodeVolumes::CheckOtherTargets(const PublishSpec& spec) {
     }
     return FailedPrecondition(
         fmt::format("volume {} is published at {} already, and {} allows one target on a node. If the task there is "
-                    "gone, free the volume: mooring csi unpublish {} --target-path {}",
+                    "gone, free the volume, where the plugin runs: mooring csi unpublish {} --target-path {}",
                     spec.volume_id, Quote(use.path), ToString(allows ? use.mode : spec.capability.mode), spec.volume_id,
-                    Quote(use.path, use.path.size())));
+                    ShellQuote(use.path)));
   }
   return absl::OkStatus();
 }
@@ -300,7 +343,10 @@ absl::Status NodeVolumes::EndTarget(const std::string& volume_id, const std::str
   const bool was_block = ending.place.kind == PathInfo::Kind::kBlockDevice ||
                          (ending.known && ending.known->access_type == AccessType::kBlock);
   // The record goes last: should the devices not go, the next call tries again.
-  if (was_block && !ending.owner.empty()) MOORING_RETURN_IF_ERROR(ReleaseDevices(ending.owner, target_path));
+  if (was_block && !ending.owner.empty()) {
+    MOORING_RETURN_IF_ERROR(ReleaseDevices(ending.owner, target_path));
+    WarnIfNotHeld(ending.owner, HoldStacked(ending.owner, target_path));
+  }
   return ending.known ? Forget(target_path) : absl::OkStatus();
 }
 

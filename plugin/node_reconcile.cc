@@ -90,11 +90,10 @@ absl::Status NodeVolumes::Reconcile() {
   MOORING_ASSIGN_OR_RETURN(listing.loops, mounter_.FindLoops(""));
   listing.devices = source_.KnownDevices();
   MOORING_RETURN_IF_ERROR(DropStale(listing));
-  MOORING_RETURN_IF_ERROR(HoldBlockDevices(listing));
   const auto& [mounts, loops, devices] = listing;
   std::map<std::string, Found> volumes;
   for (const LoopInfo& loop : loops) {
-    if (!OwnerOf(loop).empty() && !loop.auto_clear) volumes[OwnerOf(loop)].has_block_device = true;
+    if (!OwnerOf(loop).empty() && !(loop.auto_clear && loop.mounted)) volumes[OwnerOf(loop)].has_block_device = true;
   }
   for (const MountInfo& info : mounts) {
     VolumeUse use = FoundMounted(info, loops, devices);
@@ -107,11 +106,19 @@ absl::Status NodeVolumes::Reconcile() {
                    {{"volume", volume_id}, {"cause", Message(status)}});
     }
   }
+  MOORING_RETURN_IF_ERROR(HoldBlockDevices());  // those of the volumes that were adopted, too
   return makes_staging_ ? UnstageAllUnused() : absl::OkStatus();
 }
 
+void WarnIfNotHeld(const std::string& volume_id, const absl::Status& held) {
+  if (held.ok()) return;
+  log::Warning("the loop device of a block volume is not held open: do not detach it, not even with losetup -D",
+               {{"volume", volume_id}, {"cause", Message(held)}});
+}
+
 // The processes that hold block volumes' devices open may have ended since, as all of a container do.
-absl::Status NodeVolumes::HoldBlockDevices(const Listing& listing) {
+absl::Status NodeVolumes::HoldBlockDevices() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
   std::set<std::string> volumes;
   for (const VolumeUse& use : uses) {
@@ -119,10 +126,7 @@ absl::Status NodeVolumes::HoldBlockDevices(const Listing& listing) {
   }
   for (const std::string& volume_id : volumes) {
     const DeadlineScope patience(Clock::now() + kPatience);
-    if (const absl::Status held = HoldDevicesOf(volume_id, listing.loops); !held.ok()) {
-      log::Warning("the loop device of a block volume is not held open: do not detach it, not even with losetup -D",
-                   {{"volume", volume_id}, {"cause", Message(held)}});
-    }
+    WarnIfNotHeld(volume_id, HoldDevicesOf(volume_id, loops));
   }
   return absl::OkStatus();
 }
@@ -137,7 +141,7 @@ absl::Status NodeVolumes::HoldDevicesOf(const std::string& volume_id, const std:
     const AttachLoopRequest request = {.backing_file = volume.path, .label = loop.label, .held = true};
     MOORING_RETURN_IF_ERROR(mounter_.AttachLoop(request).status());
   }
-  return absl::OkStatus();
+  return HoldStacked(volume_id);
 }
 
 absl::Status NodeVolumes::UnstageAllUnused() {

@@ -16,8 +16,9 @@ namespace {
 using csi::v1::NodeServiceCapability;
 using csi::v1::VolumeUsage;
 
-// VOLUME_MOUNT_GROUP is for who asks for it. Kubelet leaves fsGroup to a plugin that offers it, and the plugin gives
-// the root directory alone to the group. A request that names a group is served either way: CSI forbids none.
+// VOLUME_MOUNT_GROUP is offered only with --volume-mount-group. Kubelet leaves fsGroup to a plugin that offers it, and
+// the plugin gives the root directory alone to the group. A request that names a group is served either way: CSI
+// forbids none.
 csi::v1::NodeGetCapabilitiesResponse Capabilities(const NodeIdentity& identity) {
   csi::v1::NodeGetCapabilitiesResponse response;
   for (const NodeServiceCapability::RPC::Type type :

@@ -16,9 +16,8 @@ absl::StatusOr<VolumeStats> NodeVolumes::Stats(const std::string& volume_id, con
   }
   if (stats.ailment.empty()) stats.ailment = ImageAilment(volume_id, stats.is_block ? stats.usage.bytes.total : 0);
   if (stats.ailment.empty() && !stats.is_block) {
-    stats.ailment = RoomUnused(volume_id, place.info.mount->fs_type, stats.usage);
+    stats.ailment = RoomAilment(volume_id, place.info.mount->fs_type, stats.usage);
   }
-  if (stats.ailment.empty() && !stats.is_block) stats.ailment = FullnessOf(stats.usage);
   return stats;
 }
 

@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "plugin/volume_id.h"
 
 namespace mooring {
 namespace {
@@ -126,12 +127,25 @@ absl::StatusOr<NodeVolumes::Ending> NodeVolumes::AcquireToEnd(const std::string&
   return Aborted(fmt::format("{} is being used for other volumes: call again later", Quote(path)));
 }
 
+namespace {
+
+absl::Status CheckCanBeOurs(const std::string& id, const std::string& path) {
+  if (IsVolumeId(id) || IsEphemeralId(id)) return absl::OkStatus();
+  return NotFound(
+      fmt::format("volume {} does not exist, and no id of this driver is like that ({} and 32 hexadecimal digits, or "
+                  "{} of an ephemeral volume); another volume is at {}: nothing was taken down",
+                  Quote(id), kVolumeIdPrefix, kEphemeralIdPrefix, Quote(path)));
+}
+
+}  // namespace
+
 // The use of a path is to end: whose is it? A volume that is unknown here gives no reason to leave a use of ours
-// standing (its id may be lost, the path is not); another volume's is that volume's.
+// standing (its id may be lost, the path is not); another volume's is that volume's. An id that no volume of this
+// driver can have ends no use of ours.
 absl::Status NodeVolumes::CheckOwner(const std::string& volume_id, const std::string& path, const std::string& owner) {
   if (owner == volume_id) return absl::OkStatus();
   const absl::StatusOr<NodeVolume> asked = source_.Find(volume_id);
-  if (absl::IsNotFound(asked.status())) return absl::OkStatus();
+  if (absl::IsNotFound(asked.status())) return CheckCanBeOurs(volume_id, path);
   if (!asked.ok()) return asked.status();
   return FailedPrecondition(
       fmt::format("{} is in use for volume {}, not {}: it is left alone", Quote(path), owner, Quote(volume_id)));

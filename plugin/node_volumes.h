@@ -8,9 +8,8 @@
 // For a filesystem the loop device belongs to the mounts: it is made with the first and goes with the last
 // (LO_FLAGS_AUTOCLEAR), in whatever order they end. For a block volume nothing in the kernel holds the device while it
 // is only bound somewhere, so it is made by the first Stage, held open by a process (mounter/device_holder.h), and
-// detached with the last staging path and target. A
-// read-only block target is bound from a second, read-only loop device stacked on the first: the file itself never has
-// two.
+// detached with the last staging path and target. A read-only block target is bound from a second, read-only loop
+// device stacked on the first: the file itself never has two.
 //
 // A volume that is a device of its own needs no loop device, but the read-only one of a raw target: its node is mounted
 // and bound itself. Of its raw stagings the records alone know.
@@ -194,6 +193,12 @@ class NodeVolumes {
   absl::StatusOr<std::string> StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
                                            const std::optional<VolumeUse>& staged);
   absl::Status EndTarget(const std::string& volume_id, const std::string& target_path, const Ending& ending);
+  struct BlockTargets {  // on record
+    bool readers = false;
+    bool writers = false;
+  };
+  absl::StatusOr<BlockTargets> BlockTargetsOf(const std::string& volume_id, const std::string& gone = "");
+  absl::Status HoldStacked(const std::string& volume_id, const std::string& gone = "");
   absl::Status BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan);
   Propagation PropagationFor(const PublishSpec& spec) const { return spec.propagation.value_or(propagation_); }
   absl::Status CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const;
@@ -202,6 +207,7 @@ class NodeVolumes {
   // node_grow.cc
   absl::Status GrowUnmounted(const NodeVolume& volume, const std::string& fs_type);
   absl::Status GrowMounted(const NodeVolume& volume, const std::string& path, const std::string& fs_type);
+  std::string RoomAilment(const std::string& volume_id, const std::string& fs_type, const StatsInfo& usage);
   std::string RoomUnused(const std::string& volume_id, const std::string& fs_type, const StatsInfo& usage);
 
   // node_expand.cc
@@ -245,7 +251,7 @@ class NodeVolumes {
     std::vector<KnownDevice> devices;
   };
   absl::Status DropStale(const Listing& listing);
-  absl::Status HoldBlockDevices(const Listing& listing);
+  absl::Status HoldBlockDevices();
   absl::Status HoldDevicesOf(const std::string& volume_id, const std::vector<LoopInfo>& loops);
   absl::Status DropIfStale(const VolumeUse& use);
   absl::Status Follow(VolumeUse use, const MountInfo& mount);
@@ -287,6 +293,9 @@ bool HasPropagation(const MountInfo& info, Propagation propagation);
 
 // DEADLINE_EXCEEDED where one of the volume's devices does not answer.
 absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<LoopInfo>& loops);
+
+// `held`: the outcome of an attempt to hold the volume's devices open.
+void WarnIfNotHeld(const std::string& volume_id, const absl::Status& held);
 
 std::string FullnessOf(const StatsInfo& usage);  // a sentence where 95 % of the bytes or inodes are used, else empty
 

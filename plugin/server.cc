@@ -83,7 +83,7 @@ mode_t NewDirectoryMode(const Config& config) {
 std::unique_ptr<Backend> MakeBackend(const PoolConfig& pool, const Config& config, Mounter& mounter) {
   switch (pool.kind) {
     case BackendKind::kImage:
-      return std::make_unique<ImageBackend>(pool.path, mounter, mounter);
+      return std::make_unique<ImageBackend>(pool.path, mounter, mounter, config.if_missing);
     case BackendKind::kDirectory:
       return std::make_unique<DirectoryBackend>(pool.path, mounter, mounter, NewDirectoryMode(config));
     case BackendKind::kTmpfs:

@@ -25,7 +25,8 @@ class TmpfsBackend final : public Backend {
   absl::Status Grow(const std::string& id, std::uint64_t bytes) override;
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;  // of no path
   absl::StatusOr<BackendCapacity> Capacity() const override;
-  bool HoldsData(const std::string& /*id*/) const override { return false; }  // but while it is mounted
+  // The data is only in the mount, and CheckUnused keeps a mounted volume.
+  bool HoldsData(const std::string& /*id*/) const override { return false; }
   absl::StatusOr<std::vector<std::string>> Reconcile() override;
 
  private:

@@ -215,7 +215,7 @@ absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& 
   if (bytes == record.bytes) return bytes;
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
   if (!pool->traits().grows) return CannotGrow(*pool, record.bytes);
-  MOORING_RETURN_IF_ERROR(CheckCanGrow(record.fs_type, record.bytes, bytes));
+  if (!record.block_only) MOORING_RETURN_IF_ERROR(CheckCanGrow(record.fs_type, record.bytes, bytes));
   MOORING_ASSIGN_OR_RETURN(const auto room, HoldRoom(*pool, bytes - record.bytes, call));
   MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Grow(spec.volume_id, bytes)));
   // Killed here, the image is larger than its record: the same call again, or Reconcile, puts that right.

@@ -69,6 +69,7 @@ class VolumeCatalog : public VolumeSource {
     BackendKind kind = BackendKind::kImage;
     std::string path;
     std::uint64_t bytes = 0;
+    std::uint64_t asked_bytes = 0;  // that were asked for
     std::string fs_type;
     std::string pool;
     bool block_only = false;

@@ -54,6 +54,7 @@ absl::StatusOr<VolumeCatalog::Source> VolumeCatalog::FindSource(const ContentSou
     return Source{.kind = volume.kind,
                   .path = std::move(volume.path),
                   .bytes = volume.bytes,
+                  .asked_bytes = record.asked_bytes,
                   .fs_type = record.fs_type,
                   .pool = record.pool,
                   .block_only = record.block_only};
@@ -70,6 +71,7 @@ absl::StatusOr<VolumeCatalog::Source> VolumeCatalog::FindSource(const ContentSou
   return Source{.kind = (*pool)->kind,
                 .path = image->path,
                 .bytes = image->bytes,
+                .asked_bytes = record->restore_bytes,
                 .fs_type = record->fs_type,
                 .pool = record->pool,
                 .block_only = record->block_only};
@@ -101,7 +103,7 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewClone(const CreateVolumeSpec& spe
                       .source = spec.source.id,
                       .tuning = With({}, spec.tuning),
                       .block_only = spec.block_only,
-                      .asked_bytes = spec.range.required};
+                      .asked_bytes = std::max(spec.range.required, source.asked_bytes)};
 }
 
 absl::Status VolumeCatalog::Populate(const VolumeRecord& record, const CreateVolumeSpec& spec) {

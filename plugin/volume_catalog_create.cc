@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/quote.h"
 #include "base/status.h"
+#include "base/terminal_text.h"
 #include "mounter/propagation.h"
 #include "plugin/repeat.h"
 #include "plugin/volume_catalog.h"
@@ -246,8 +247,12 @@ absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
   // Before the record says "deleting": a volume in use is not to vanish from anybody's sight, not for a moment.
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(*record));
   if (record->state == VolumeState::kReady) {
-    MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->CheckUnused(id)));
-    MOORING_RETURN_IF_ERROR(CheckUnpublished(id));
+    const absl::Status unused = Unexpected(pool->backend->CheckUnused(id)), unpublished = CheckUnpublished(id);
+    if (absl::IsFailedPrecondition(unused) && absl::IsFailedPrecondition(unpublished)) {
+      return FailedPrecondition(fmt::format("{}. Then: {}", Message(unused), Message(unpublished)));
+    }
+    MOORING_RETURN_IF_ERROR(unused);
+    MOORING_RETURN_IF_ERROR(unpublished);
   }
   return Erase(*record);
 }
@@ -260,11 +265,11 @@ absl::Status VolumeCatalog::CheckUnpublished(const std::string& id) {
   for (const PublicationRecord& publication : publications) {
     nodes += (nodes.empty() ? "" : ", ") + Quote(publication.node_id);
     commands += fmt::format("{}mooring csi controller-unpublish {} --node {}", commands.empty() ? "" : "; ", id,
-                            publication.node_id);
+                            ShellQuote(publication.node_id));
   }
   return FailedPrecondition(
       fmt::format("volume {} is published to node {}: unpublish it first (ControllerUnpublishVolume). If the "
-                  "orchestrator has forgotten it: {}",
+                  "orchestrator has forgotten it, run where the plugin runs: {}",
                   Quote(id), nodes, commands));
 }
 

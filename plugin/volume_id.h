@@ -28,7 +28,7 @@ inline bool IsIdWith(std::string_view prefix, std::string_view id) {
   return digits.size() == 2 * kVolumeIdBytes && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// As kubelet names ephemeral volumes: csi- and 64 hexadecimal digits. Nobody else makes such volumes.
+// Of ephemeral volumes. Kubelet names them csi- and 64 hexadecimal digits; any id with this prefix is taken.
 inline constexpr std::string_view kEphemeralIdPrefix = "csi-";
 inline bool IsEphemeralId(std::string_view id) { return id.starts_with(kEphemeralIdPrefix); }
 

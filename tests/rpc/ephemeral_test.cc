@@ -203,6 +203,8 @@ TEST_F(Ephemeral, AnIdThatCannotBeOursTakesNothingDown) {
     ExpectRefused([&] { return driver().Unpublish(id, target); }, Code::kNotFound, "nothing was taken down");
     ExpectRefused([&] { return driver().Unstage(id, target); }, Code::kNotFound, "nothing was taken down");
     Refuse(Request(PodTarget("uid-2", "scratch"), id), Code::kInvalidArgument, "csi-");
+    EXPECT_OK(driver().Unstage(id, PodTarget("uid-2", "scratch"))) << "nothing of ours is there";
+    EXPECT_OK(driver().Unpublish(id, PodTarget("uid-2", "scratch")));
   }
   EXPECT_EQ(TryWrite(target + "/file", "data"), 0);
   for (int i = 0; i < 2; ++i) EXPECT_OK(driver().Unpublish(kId, target));

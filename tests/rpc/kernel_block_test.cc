@@ -78,6 +78,37 @@ TEST_F(KernelBlock, ADetachOnTheHostDoesNotGiveItsNumberToAnotherFile) {
   EXPECT_TRUE(HoldersOfDevice(device).empty());
 }
 
+TEST_F(KernelBlock, ADetachOnTheHostDoesNotFreeAReadOnlyTargetsDevice) {
+  const std::string id = Staged();
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("ro"), kBlock, true));
+  const std::string device = DeviceAt(Target("ro"));
+  const std::string other = dir() / "other";
+  ASSERT_EQ(Shell("truncate -s 1M " + other), 0);
+  const auto expect_held = [&](const std::string& when) {
+    SCOPED_TRACE(when);
+    EXPECT_EQ(HoldersOfDevice(device).size(), 1U);
+    ASSERT_EQ(Shell("losetup -d " + device), 0);
+    const std::string next = RunOutput("losetup --find --show " + other);
+    EXPECT_NE(next, device + "\n");
+    EXPECT_EQ(Shell("losetup -d " + next), 0);
+    EXPECT_EQ(TryWrite(Target("ro"), "data"), EPERM);
+  };
+  KillHolders(device);
+  Restart(SIGKILL);
+  expect_held("after a start");
+  ASSERT_OK(driver().Publish(id, Staging(id), Target("rw"), kBlock));
+  EXPECT_TRUE(HoldersOfDevice(device).empty());
+  for (const char* data : {"one!", "two!"}) {
+    EXPECT_EQ(TryWrite(Target("rw"), data), 0);
+    EXPECT_EQ(ReadHead(Target("ro"), 4), data);
+  }
+  ASSERT_OK(driver().Unpublish(id, Target("rw")));
+  expect_held("after the last writer");
+  EXPECT_OK(driver().Unpublish(id, Target("ro")));
+  EXPECT_TRUE(HoldersOfDevice(device).empty());
+  EXPECT_TRUE(Eventually([&] { return LoopsHere().size() == 1; }));
+}
+
 // As all processes of a container do: the next start holds the device again.
 TEST_F(KernelBlock, ADeviceWhoseHolderEndedIsHeldAgainByTheNextStart) {
   const std::string id = Staged();

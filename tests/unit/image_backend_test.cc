@@ -351,5 +351,15 @@ TEST_F(ImageBackendTest, CapacityIsWhatTheFilesystemHasLeft) {
   EXPECT_EQ(capacity->largest_volume % kVolumeGranularity, 0u);
 }
 
+TEST_F(ImageBackendTest, ADirectoryThatIsRequiredIsNotMadeAgain) {
+  ImageBackend required(directory_ + "/volumes", loops_, contents_, IfMissing::kRefuse);
+  EXPECT_TRUE(required.Create({NewVolumeId(), kMiB}).ok()) << "it was made at the start";
+  std::filesystem::remove_all(directory_ + "/volumes");
+  EXPECT_TRUE(absl::IsFailedPrecondition(required.Create({NewVolumeId(), kMiB})));
+  EXPECT_TRUE(absl::IsFailedPrecondition(required.Copy({})));
+  EXPECT_TRUE(absl::IsFailedPrecondition(required.Capacity().status()));
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/volumes"));
+}
+
 }  // namespace
 }  // namespace mooring

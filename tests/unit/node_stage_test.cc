@@ -125,6 +125,13 @@ TEST_F(NodeStageTest, ASmallerXfsOrBtrfsIsGrownOnceItIsMounted) {
   }
 }
 
+TEST_F(NodeStageTest, AFilesystemWhoseGrowthMeetsDamageIsNotStaged) {
+  SetFormatted(kVolume, "xfs", 32 * kMebi);
+  mounter_.Fail("Grow", absl::DataLossError("structure needs cleaning"));
+  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(absl::StatusCode::kInternal, "is damaged"));
+  EXPECT_THAT(AllRecords(), IsEmpty());
+}
+
 TEST_F(NodeStageTest, AnXfsThatIsMountedByACallCutShortIsGrownByTheNextOne) {
   SetFormatted(kVolume, "xfs");
   ASSERT_OK(Stage(StageAt("/staging/a")));

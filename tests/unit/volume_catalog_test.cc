@@ -165,6 +165,7 @@ TEST_F(VolumeCatalogTest, AVolumeInUseIsNotDeletedAndStaysUsable) {
   ASSERT_TRUE(catalog().Publish(PublishTo(id), Patient()).ok());
   ASSERT_TRUE(loops_.AttachLoop({.backing_file = Image(id), .label = "", .read_only = false}).ok());
   ExpectStatus(catalog().Delete(id, Patient()), absl::StatusCode::kFailedPrecondition, "/dev/loop7");
+  ExpectStatus(catalog().Delete(id, Patient()), absl::StatusCode::kFailedPrecondition, "published to node 'n1'");
   ASSERT_TRUE(catalog().Find(id).ok());
   EXPECT_THAT(catalog().Get(id)->published_nodes, ElementsAre("n1"));
   ASSERT_TRUE(loops_.DetachLoop(loops_.FindLoops(Image(id))->front()).ok());
