@@ -10,9 +10,9 @@ class ServerBuilder;
 
 namespace mooring {
 
-// The largest request. CSI limits each field to 128 bytes and each map to 4 KiB: the longest honest ones are lists of
-// topologies and capabilities. A larger one is RESOURCE_EXHAUSTED.
-inline constexpr int kLargestRequest = 256 * 1024;
+// The largest request. CSI limits each field to 128 bytes and each map to 4 KiB. The longest honest requests list the
+// topologies of some thousand nodes. A larger one is RESOURCE_EXHAUSTED.
+inline constexpr int kLargestRequest = 1024 * 1024;
 
 // `most_calls` at a time, each with a thread; one more is RESOURCE_EXHAUSTED. What clients have sent and the server has
 // not read, of all connections together, is bounded too: beyond that, connections without a call are closed, and then

@@ -45,7 +45,7 @@ absl::StatusOr<MountRecord> RecordOf(const AttachRequest& request) {
 // What is asked for without a word about a mount option takes the volume's, whatever they are.
 bool AreOptionsIn(const MountOptions& asked, const MountOptions& options) {
   return (asked.fs_type.empty() || asked.fs_type == options.fs_type) &&
-         (asked.flags.empty() || asked.flags == options.flags);
+         (asked.flags.empty() || AreEqual({"", asked.flags}, {"", options.flags}));
 }
 
 // The fields in which they differ; of mount flags not what they are.
@@ -73,11 +73,11 @@ void FillIn(MountRecord& record, const ClaimAnswer& answer) {
   record.plugin = answer.volume.plugin;
   record.external_id = answer.volume.external_id;
   record.external_node_id = answer.claim.external_node_id;
+  const MountOptions staged = StagedOptions(answer.volume.mount_options, record.options);
   record.options = Override(answer.volume.mount_options, record.options);
   record.read_only = IsReadOnly(record);
   // As the controller publishes it: while that mode is in use, it is the one that all claims have to agree with.
-  record.staged_as = {.access = answer.volume.in_use.value_or(record.capability).access,
-                      .options = StagedOptions(answer.volume.mount_options, record.options)};
+  record.staged_as = {.access = answer.volume.in_use.value_or(record.capability).access, .options = staged};
 }
 
 MountContext ContextOf(const ClaimAnswer& answer) {

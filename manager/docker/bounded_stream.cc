@@ -20,7 +20,14 @@ bool Await(int socket, short what, std::chrono::milliseconds patience) {
 
 }  // namespace
 
+bool BoundedStream::AwaitUntil(short what, Clock::time_point until) const {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
+  return left.count() > 0 && Await(socket_, what, std::min(bounds_.patience, left));
+}
+
 bool BoundedStream::BeginRequest() {
+  read_until_ = Clock::now() + bounds_.most;
+  write_until_ = {};  // the call between them takes its time
   left_ = bounds_.head;
   in_head_ = true;
   line_is_empty_ = false;
@@ -30,16 +37,19 @@ bool BoundedStream::BeginRequest() {
 void BoundedStream::Drain() {
   constexpr std::size_t kMost = std::size_t{16} * 1024 * 1024;
   constexpr std::chrono::milliseconds kPatience{500};
+  const Clock::time_point until = Clock::now() + bounds_.patience;
   ::shutdown(socket_, SHUT_WR);
-  for (std::size_t drained = 0; drained < kMost && Await(socket_, POLLIN, kPatience);) {
+  for (std::size_t drained = 0; drained < kMost && Clock::now() < until && Await(socket_, POLLIN, kPatience);) {
     const ssize_t got = ::recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
     if (got <= 0) return;
     drained += static_cast<std::size_t>(got);
   }
 }
 
-bool BoundedStream::is_readable() const { return at_ < end_ || Await(socket_, POLLIN, bounds_.patience); }
-bool BoundedStream::is_writable() const { return Await(socket_, POLLOUT, bounds_.patience); }
+bool BoundedStream::is_readable() const { return at_ < end_ || AwaitUntil(POLLIN, read_until_); }
+bool BoundedStream::is_writable() const {
+  return AwaitUntil(POLLOUT, write_until_ == Clock::time_point() ? Clock::now() + bounds_.most : write_until_);
+}
 
 bool BoundedStream::Fill() {
   if (!is_readable()) return false;
@@ -71,10 +81,11 @@ ssize_t BoundedStream::read(char* to, std::size_t size) {
 }
 
 ssize_t BoundedStream::write(const char* from, std::size_t size) {
+  if (write_until_ == Clock::time_point()) write_until_ = Clock::now() + bounds_.most;
   return is_writable() ? ::send(socket_, from, size, MSG_NOSIGNAL) : -1;
 }
 
-// Of a unix socket there are none.
+// A unix socket has no IP address or port.
 void BoundedStream::get_remote_ip_and_port(std::string& /*ip*/, int& /*port*/) const {}
 void BoundedStream::get_local_ip_and_port(std::string& /*ip*/, int& /*port*/) const {}
 

@@ -14,15 +14,18 @@ namespace mooring::manager {
 
 class BoundedStream final : public httplib::Stream {
  public:
+  using Clock = std::chrono::steady_clock;
+
   struct Bounds {
-    std::size_t head, body;            // bytes of one request, a chunked body with its lengths
-    std::chrono::seconds patience{5};  // for a client that neither says nor takes anything
+    std::size_t head, body;                    // bytes of one request, a chunked body with its lengths
+    std::chrono::milliseconds patience{5000};  // for a client that neither says nor takes anything
+    std::chrono::milliseconds most{30000};     // for a whole request, and for a whole answer
   };
   BoundedStream(int socket, Bounds bounds) : socket_(socket), bounds_(bounds) {}  // `socket` stays the caller's
 
   // False: none came in time.
   bool BeginRequest();
-  // What a client still says is read and thrown away, up to 16 MiB: a close before that would take the answer along.
+  // Reads and drops what the client still sends, at most 16 MiB. Closing earlier would discard the answer.
   void Drain();
 
   bool is_readable() const override;
@@ -35,6 +38,7 @@ class BoundedStream final : public httplib::Stream {
 
  private:
   bool Fill();
+  bool AwaitUntil(short what, Clock::time_point until) const;
   void Count(char read);  // where the head ends
 
   const int socket_;
@@ -42,6 +46,7 @@ class BoundedStream final : public httplib::Stream {
   std::array<char, 4096> buffer_ = {};
   std::size_t at_ = 0, end_ = 0;  // what of it was not read yet
   std::size_t left_ = 0;          // of the head or the body
+  Clock::time_point read_until_, write_until_;
   bool in_head_ = true;
   bool line_is_empty_ = true;
 };

@@ -83,8 +83,12 @@ class CallCount {
   int count_ = 0;
 };
 
-// httplib's queue of connections that wait for accept(2) takes five, and a sixth is refused. And what it reads of one
-// connection has no end.
+// Whether this thread's request was read to its end and answered by a method. After any other one the connection ends:
+// what is left of its body must not be taken for the next request.
+thread_local bool served = false;
+
+// httplib's queue of connections that wait for accept(2) takes five, and a sixth is refused. httplib does not bound
+// what it reads from one connection.
 class RoomyServer : public httplib::Server {
  public:
   bool BindTo(const std::string& path) {
@@ -99,7 +103,8 @@ class RoomyServer : public httplib::Server {
     bool goes_on = true;
     for (std::size_t left = keep_alive_max_count_; goes_on && left > 0 && svr_sock_ >= 0; --left) {
       bool hung_up = false;
-      goes_on = stream.BeginRequest() && process_request(stream, left == 1, hung_up, nullptr) && !hung_up;
+      served = false;
+      goes_on = stream.BeginRequest() && process_request(stream, left == 1, hung_up, nullptr) && !hung_up && served;
     }
     stream.Drain();
     return goes_on;
@@ -131,11 +136,15 @@ void RefuseBody(httplib::Response& response) {
                   kLargestBody));
 }
 
-// Bodies of requests that nobody serves are not read.
+// The bodies of these are not read.
 void RefuseOthers(httplib::Server& server) {
-  const auto refuse = [](const httplib::Request& request, httplib::Response& response, const httplib::ContentReader&) {
+  const auto refuse_path = [](const httplib::Request& request, httplib::Response& response) {
     Refuse(response, kNotFound, fmt::format("there is no method {} here", Quote(request.path, 64)));
   };
+  const auto refuse = [refuse_path](const httplib::Request& request, httplib::Response& response,
+                                    const httplib::ContentReader&) { refuse_path(request, response); };
+  server.Get(".*", refuse_path);  // and HEAD
+  server.Options(".*", refuse_path);
   server.Post(".*", refuse);
   server.Put(".*", refuse);
   server.Patch(".*", refuse);
@@ -178,6 +187,7 @@ absl::StatusOr<std::unique_ptr<DockerHttpServer>> DockerHttpServer::Start(Handle
                   const absl::Cleanup end = [&] { calls.End(); };
                   std::string body;
                   if (!ReadBody(request, read, body)) return RefuseBody(response);
+                  served = true;
                   response.set_content(Guarded(handler, method, body), kContentType);
                 });
   }

@@ -37,6 +37,27 @@ std::vector<MountRecord> PlacesToExpand(const std::vector<MountRecord>& records)
   return chosen;
 }
 
+StagedAs StagedAsOf(const MountRecord& record) {
+  return record.staged_as.value_or(StagedAs{.access = record.capability.access, .options = record.options});
+}
+
+// Of a record of an earlier program: a "ro" of its request was staged, too.
+bool IsStagedReadOnly(const MountRecord& record) {
+  return !record.staged_as && (SaysReadOnly(record.options) || IsReader(record.capability.access));
+}
+
+bool CanShareStage(const MountRecord& record, const MountRecord& other) {
+  if (other.staging_path.empty() || other.plugin != record.plugin || other.external_id != record.external_id ||
+      other.capability.attachment != record.capability.attachment) {
+    return false;
+  }
+  if (IsStagedReadOnly(other) && !record.read_only) return false;
+  MountOptions staged = StagedAsOf(other).options;
+  const MountOptions wanted = StagedAsOf(record).options;
+  if (IsStagedReadOnly(other) && !SaysReadOnly(wanted)) std::erase(staged.flags, "ro");
+  return AreEqual(staged, wanted);
+}
+
 }  // namespace
 
 VolumeManager::VolumeManager(PluginDirectory& plugins, Mounts& kernel, const MountJournal& journal, Events& events,
@@ -101,15 +122,24 @@ absl::Status VolumeManager::Prepare(MountRecord& record, Clock::time_point until
   if (record.external_node_id.empty()) record.external_node_id = node.fingerprint.node_id;
   record.usage = UsageName(record.read_only, record.capability);
   record.staging_path.clear();
-  if (node.fingerprint.traits.stages) {
-    record.staging_path =
-        StagingPath(settings_.root, record.plugin, record.volume, record.external_id, record.capability.attachment,
-                    record.staged_as ? record.staged_as->options : record.options);
-  }
+  if (node.fingerprint.traits.stages) ChooseStage(record);
   record.target_path = TargetPath(settings_.root, record.allocation, record.request, record.volume, record.usage);
   record.source = record.target_path;
   record.is_device = record.capability.attachment == Attachment::kBlockDevice;
   return absl::OkStatus();
+}
+
+// Where it is staged already: an earlier program named the paths otherwise, and a plugin may keep one for each volume.
+void VolumeManager::ChooseStage(MountRecord& record) {
+  record.staging_path = StagingPath(settings_.root, record.plugin, record.volume, record.external_id,
+                                    record.capability.attachment, StagedAsOf(record).options);
+  for (const MountRecord& other : journal_.Of(record.volume)) {
+    const bool same = other.allocation == record.allocation && other.request == record.request;
+    if (same || !CanShareStage(record, other)) continue;
+    record.staging_path = other.staging_path;
+    record.staged_as = StagedAsOf(other);
+    return;
+  }
 }
 
 absl::Status VolumeManager::Mount(MountRecord& record, const MountContext& context, Clock::time_point until) {

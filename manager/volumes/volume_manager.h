@@ -51,12 +51,14 @@ class VolumeManager final : public VolumeMounter {
   void Tell(const std::string& kind, const MountRecord& record, const absl::Status& status);
   absl::StatusOr<bool> ExpandAt(const MountRecord& record, std::uint64_t bytes, const Secrets& secrets,
                                 Clock::time_point until);
+  void ChooseStage(MountRecord& record);
   absl::StatusOr<PathInfo> Look(const std::string& path);  // Mounts::Find, and a dead server is seen, too
 
   // volume_mount.cc
   absl::Status MountLocked(MountRecord& record, const MountContext& context, Clock::time_point until);
   absl::Status Stage(const MountRecord& record, const MountContext& context, Clock::time_point until);
   absl::Status Publish(const MountRecord& record, const MountContext& context, Clock::time_point until);
+  absl::Status RemoveBareTarget(const std::string& path);
   absl::Status CheckArrived(const MountRecord& record);
   absl::Status BindForUser(MountRecord& record);
 

@@ -1,6 +1,8 @@
 // Stage, publish, bind: each only where the kernel does not have it.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <string>
 
 #include "base/path.h"
@@ -55,6 +57,20 @@ absl::Status VolumeManager::Stage(const MountRecord& record, const MountContext&
   return calls_.Call<NodeStageVolumeRequest>(record.plugin, make, until).status();
 }
 
+// Left of a mount that a reboot ended. The plugin makes the target anew, and drivers may refuse one that is there.
+// Never unmounts: what was mounted meanwhile is somebody's.
+absl::Status VolumeManager::RemoveBareTarget(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo bare, kernel_.Find(path));
+  if (bare.kind == PathInfo::Kind::kMissing) return absl::OkStatus();
+  if (!bare.empty) {
+    return FailedPrecondition(
+        fmt::format("{} is not empty: a mount would hide what is in it; move that away", Quote(path)));
+  }
+  const bool directory = bare.kind == PathInfo::Kind::kDirectory;
+  if ((directory ? ::rmdir(path.c_str()) : ::unlink(path.c_str())) == 0 || errno == ENOENT) return absl::OkStatus();
+  return ErrnoStatus(errno, "remove what an earlier mount left at", path);
+}
+
 absl::Status VolumeManager::Publish(const MountRecord& record, const MountContext& context, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo published, Look(record.target_path));
   if (IsBroken(published)) {
@@ -63,10 +79,7 @@ absl::Status VolumeManager::Publish(const MountRecord& record, const MountContex
     return absl::OkStatus();
   }
   MOORING_RETURN_IF_ERROR(OfThisHost(MakeDirectories(std::string(ParentOf(record.target_path)))));
-  // The plugin makes the target. A bare one is left of a mount that a reboot ended, and drivers may refuse it.
-  if (published.kind != PathInfo::Kind::kMissing) {
-    kernel_.Unmount({.target = record.target_path, .remove_target = true}).IgnoreError();
-  }
+  MOORING_RETURN_IF_ERROR(OfThisHost(RemoveBareTarget(record.target_path)));
   const auto make = [&](const ReadyPlugin& node) {
     NodePublishVolumeRequest request;
     Fill(request, node, record, context);

@@ -20,9 +20,14 @@ std::uint64_t HashOf(const std::string& text) {
   return hash;
 }
 
+MountOptions Sorted(MountOptions options) {
+  std::sort(options.flags.begin(), options.flags.end());
+  return options;
+}
+
 std::string ToText(const MountOptions& options) {
   std::string text = options.fs_type;
-  for (const std::string& flag : options.flags) text += '\0' + flag;
+  for (const std::string& flag : Sorted(options).flags) text += '\0' + flag;
   return text;
 }
 
@@ -41,10 +46,12 @@ MountOptions Override(const MountOptions& of_volume, const MountOptions& of_requ
           .flags = of_request.flags.empty() ? of_volume.flags : of_request.flags};
 }
 
-MountOptions StagedOptions(const MountOptions& of_volume, MountOptions options) {
-  if (!SaysReadOnly(of_volume)) std::erase(options.flags, "ro");
-  return options;
+MountOptions StagedOptions(const MountOptions& of_volume, MountOptions of_request) {
+  if (!SaysReadOnly(of_volume)) std::erase(of_request.flags, "ro");
+  return Override(of_volume, of_request);
 }
+
+bool AreEqual(const MountOptions& a, const MountOptions& b) { return Sorted(a) == Sorted(b); }
 
 std::string StagingsOf(const std::string& root, const std::string& plugin, const VolumeKey& volume) {
   return fmt::format("{}/staging/{}/{}/{}", root, Escape(plugin), Escape(volume.ns), Escape(volume.id));

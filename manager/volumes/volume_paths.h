@@ -27,9 +27,11 @@ bool SaysReadOnly(const MountOptions& options);  // "ro" is among its flags
 std::string StagingsOf(const std::string& root, const std::string& plugin, const VolumeKey& volume);
 std::string TargetsOf(const std::string& root, const VolumeKey& volume);
 
-// Without the "ro" of a request: a reader shares the stage of a writer, and its publish is read-only. The volume's own
-// "ro" stays, for what it names may not be writable at all.
-MountOptions StagedOptions(const MountOptions& of_volume, MountOptions options);
+// Override without the "ro" of a request: a reader shares the stage of a writer, and its publish is read-only. With
+// "ro" in the volume's own flags nothing is taken off, for what it names may not be writable at all.
+MountOptions StagedOptions(const MountOptions& of_volume, MountOptions of_request);
+
+bool AreEqual(const MountOptions& a, const MountOptions& b);  // in whichever order the flags are
 
 // One for all users of a volume, readers and writers, whose `options` (StagedOptions) agree. Users with other options
 // get another staging path, and so does another volume that was given the same name later: what the first one left

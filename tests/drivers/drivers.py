@@ -43,12 +43,21 @@ class Driver:
     def secrets(self, world):
         return ["--secrets-file", f"{world.work}/secrets"] if self.token else []
 
+    def state(self, world):
+        with open(f"{world.disk}/driver/state.json", encoding="utf-8") as file:
+            return json.load(file)
+
+    def check_node_size(self, world, size):
+        """NodeExpandVolume came, of the only volume there is, where the strict driver offers it."""
+        if self.is_strict and "--without node-expand" not in " ".join(self.command):
+            expect("the sizes that the node knows",
+                   [volume.get("node_size") for volume in self.state(world)["volumes"].values()], [size])
+
     def check_empty(self, world):
         """The strict driver tells what it still has; of another one only the kernel can be asked."""
         if not self.is_strict:
             return
-        with open(f"{world.disk}/driver/state.json", encoding="utf-8") as file:
-            state = json.load(file)
+        state = self.state(world)
         expect("what is staged", state["staged"], {})
         expect("what is published", state["published"], {})
         expect("the volumes", {key for key in state["volumes"] if key.startswith("strict:")}, set())

@@ -86,6 +86,34 @@ def a_writer_is_attached_beside_a_reader(world):
     expect("a write when the reader is gone", write(f"{writer}/f", "last"), "written")
 
 
+@scenario("stage")
+def a_reader_of_another_mode_or_with_a_flag_shares_the_stage(world):
+    if world.driver.shared.startswith("single"):
+        return
+    world.make_volume("db", "--access", "multi-node-single-writer", "--access", "multi-node-reader-only", "--mount-flag",
+                      "noatime")
+    writer = world.attach("db", "writer", "--access", "multi-node-single-writer")
+    for flags in (("--access", "multi-node-reader-only", "--read-only"), ("--read-only", "--mount-flag", "ro")):
+        reader = world.attach("db", "reader", *flags, user="web-2")
+        check_both(writer, reader)
+        world.detach(reader)
+    world.detach(writer)
+
+
+@scenario("block")
+def a_block_reader_is_attached_beside_a_writer(world):
+    world.make_volume("raw", "--access", world.driver.shared, block=True)
+    writer = world.attach("raw", "writer")
+    reader = world.attach("raw", "reader", "--read-only", user="web-2")
+    with open(writer, "r+b", buffering=0) as device:
+        device.write(b"x" * 4096)
+        os.fsync(device.fileno())
+    with open(reader, "rb") as device:
+        expect("what the reader reads", device.read(4096), b"x" * 4096)
+    world.detach(writer)
+    world.detach(reader)
+
+
 def check_both(writer, reader):
     expect("a write of the writer", write(f"{writer}/f", "new"), "written")
     expect("what the reader reads", read(f"{reader}/f"), "new")
@@ -125,12 +153,14 @@ def a_volume_is_expanded(world):
     elif world.driver.is_strict or can_grow_mounted():
         world.mooring("volume", "expand", "db", "--size", "64MiB")
         expect("a write afterwards", write(f"{path}/f"), "written")
+        world.driver.check_node_size(world, 64 << 20)
         world.detach(path)
     else:
         world.detach(path)
     world.mooring("volume", "expand", "db", "--size", "96MiB")
     expect("the size", int(world.asked("volume", "status", "db")["volume"]["capacity_bytes"]), 96 << 20)
     world.detach(world.attach("db"))
+    world.driver.check_node_size(world, 96 << 20)
 
 
 def can_grow_mounted():
@@ -195,10 +225,18 @@ def a_block_volume_is_attached(world):
                           capture_output=True, text=True)
     expect_true(f"a write is refused: {done.stderr}", done.returncode != 0)
     world.detach(path)
+    if "expand-in-use" in world.driver.can:
+        path = world.attach("raw")
+        world.mooring("volume", "expand", "raw", "--size", "64MiB")
+        expect("the device's size while it is attached", size_of(path), 64 << 20)
+        world.detach(path)
     if "expand" in world.driver.can:
         world.mooring("volume", "expand", "raw", "--size", "96MiB")
-        size = subprocess.run(["blockdev", "--getsize64", world.attach("raw")], capture_output=True, text=True)
-        expect("the device's size", size.stdout.strip(), str(96 << 20))
+        expect("the device's size", size_of(world.attach("raw")), 96 << 20)
+
+
+def size_of(device):
+    return int(subprocess.run(["blockdev", "--getsize64", device], capture_output=True, text=True, check=True).stdout)
 
 
 @scenario("create")

@@ -1,7 +1,11 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <httplib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
+#include <array>
 #include <atomic>
 #include <fstream>
 #include <future>
@@ -14,6 +18,8 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/unique_fd.h"
+#include "manager/docker/bounded_stream.h"
 #include "manager/docker/http_server.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -109,6 +115,67 @@ TEST_F(DockerHttpTest, ALongBodyIsRefusedInWordsWithOrWithoutItsLength) {
     }
   }
   EXPECT_EQ(Post("/VolumeDriver.Create", std::string(60'000, ' '))->status, 200);
+}
+
+// What the server says until it closes the connection.
+std::string Conversation(const std::string& socket, const std::string& said) {
+  const UniqueFd connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  socket.copy(static_cast<char*>(address.sun_path), sizeof address.sun_path - 1);
+  EXPECT_EQ(::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::send(connection.get(), said.data(), said.size(), MSG_NOSIGNAL), static_cast<ssize_t>(said.size()));
+  ::shutdown(connection.get(), SHUT_WR);
+  std::string answer;
+  std::array<char, 4096> buffer = {};
+  for (ssize_t got = 0; (got = ::recv(connection.get(), buffer.data(), buffer.size(), 0)) > 0;) {
+    answer.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return answer;
+}
+
+TEST_F(DockerHttpTest, TheBodyOfARefusedRequestIsNoRequest) {
+  std::atomic<int> calls = 0;
+  const auto server = Start([&](const std::string&, const std::string&, Clock::time_point) {
+    ++calls;
+    return std::string("{}");
+  });
+  ASSERT_OK(server);
+  const std::string inner = "POST /Plugin.Activate HTTP/1.1\r\nHost: d\r\nContent-Length: 2\r\n\r\n{}";
+  for (const char* line : {"POST /unknown", "GET /Plugin.Activate", "HEAD /", "OPTIONS /", "DELETE /x", "PUT /x"}) {
+    const std::string answer = Conversation(
+        socket(), fmt::format("{} HTTP/1.1\r\nHost: d\r\nContent-Length: {}\r\n\r\n{}", line, inner.size(), inner));
+    EXPECT_THAT(answer, ::testing::StartsWith("HTTP/1.1 404")) << line;
+    EXPECT_THAT(answer, ::testing::Not(::testing::HasSubstr("200"))) << line;
+    EXPECT_EQ(calls, 0) << line;
+  }
+  EXPECT_NE(Conversation(socket(), inner + inner).find("200"), std::string::npos);
+  EXPECT_EQ(calls, 2) << "on one connection";
+}
+
+TEST_F(DockerHttpTest, AClientThatSendsAByteNowAndThenIsLeftAfterAWhile) {
+  std::array<int, 2> ends = {};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const UniqueFd ours(ends[0]), theirs(ends[1]);
+  BoundedStream stream(
+      ours.get(),
+      {.head = 1000, .body = 1000, .patience = std::chrono::milliseconds(200), .most = std::chrono::milliseconds(400)});
+  std::atomic<bool> over = false;
+  std::thread client([&] {
+    while (!over && ::send(theirs.get(), "x", 1, MSG_NOSIGNAL) == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  const Clock::time_point began = Clock::now();
+  ASSERT_TRUE(stream.BeginRequest());
+  std::size_t bytes = 0;
+  for (char byte = 0; stream.read(&byte, 1) == 1; ++bytes) {
+  }
+  EXPECT_LT(bytes, 100U);
+  stream.Drain();
+  EXPECT_LT(Clock::now() - began, std::chrono::seconds(10));
+  over = true;
+  client.join();
 }
 
 TEST_F(DockerHttpTest, TheSocketIsForRootAlone) {

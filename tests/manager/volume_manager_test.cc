@@ -333,6 +333,55 @@ TEST_F(VolumeManagerTest, D5_ARecordOfAnEarlierProgramKeepsItsStagingPath) {
   EXPECT_EQ(MountsAt(record.staging_path), 0U);
 }
 
+// While it is in use, new users of the volume join the stage that it has.
+TEST_F(VolumeManagerTest, D5_ASecondUserJoinsTheStageOfARecordOfAnEarlierProgram) {
+  MountRecord record = Record("web-1");
+  record.capability.access = AccessMode::kMultiNodeMultiWriter;
+  record.options.flags = {"noatime", "nodev"};
+  ASSERT_OK(manager_->Prepare(record, Soon()));
+  record.staging_path = std::string(ParentOf(record.staging_path)) + "/rw-file-system-multi-node-multi-writer-01";
+  ASSERT_OK(journal_->Put(record, Durability::kOrdered));
+  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
+  record.phase = Phase::kMounted;
+  ASSERT_OK(journal_->Put(record, Durability::kOrdered));
+  for (const bool reader : {false, true}) {
+    MountRecord second = Record(reader ? "web-3" : "web-2");
+    second.capability.access = AccessMode::kMultiNodeMultiWriter;
+    second.read_only = reader;
+    second.staged_as = StagedAs{.access = second.capability.access, .options = {"", {"nodev", "noatime"}}};
+    ASSERT_OK(Mount(second));
+    EXPECT_EQ(second.staging_path, record.staging_path);
+  }
+  EXPECT_EQ(plugin_->Count("NodeStageVolume"), 1);
+  const auto requests = plugin_->Requests<csi::v1::NodePublishVolumeRequest>();
+  EXPECT_EQ(requests.at(1).volume_capability().DebugString(), requests.at(0).volume_capability().DebugString());
+}
+
+TEST_F(VolumeManagerTest, D5_AWriterDoesNotJoinAStageThatIsReadOnly) {
+  MountRecord reader = Record("web-1");
+  reader.options.flags = {"ro"};
+  reader.read_only = true;
+  ASSERT_OK(Mount(reader));
+  MountRecord writer = Record("web-2");
+  ASSERT_OK(Mount(writer));
+  EXPECT_NE(writer.staging_path, reader.staging_path);
+  MountRecord second = Record("web-3");
+  second.read_only = true;
+  second.staged_as = StagedAs{.access = second.capability.access, .options = {}};
+  ASSERT_OK(Mount(second));
+  EXPECT_THAT((std::vector{writer.staging_path, reader.staging_path}), ::testing::Contains(second.staging_path));
+}
+
+TEST_F(VolumeManagerTest, WhatWasWrittenToABareTargetIsNotHidden) {
+  MountRecord record = Mounted("web-1");
+  kernel_.With([&](FakeKernel& kernel) {
+    kernel.DropMounts(record.target_path);
+    kernel.AddDirectory(record.target_path + "/written");
+  });
+  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "is not empty"));
+  EXPECT_EQ(MountsAt(record.target_path), 0U);
+}
+
 TEST_F(VolumeManagerTest, D6_SendsTheExternalIdTheOptionsAndAllTheContexts) {
   MountRecord record = Record("web-1");
   record.options = {.fs_type = "xfs", .flags = {"noatime"}};

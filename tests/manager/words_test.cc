@@ -75,11 +75,13 @@ TEST(WordsTest, D5_OtherMountOptionsAreStagedElsewhere) {
   EXPECT_NE(path({}), path({"ext4", {}}));
   EXPECT_NE(path({"ext4", {}}), path({"ext4", {"noatime"}}));
   EXPECT_EQ(path({"ext4", {}}), path({"ext4", {}}));
+  EXPECT_EQ(path({"", {"noatime", "nodev"}}), path({"", {"nodev", "noatime"}}));
 }
 
 TEST(WordsTest, D5_ARequestsReadOnlyIsNotStaged) {
   EXPECT_EQ(StagedOptions({}, {"ext4", {"ro"}}), (MountOptions{"ext4", {}}));
   EXPECT_EQ(StagedOptions({"", {"noatime"}}, {"", {"ro", "noatime"}}), (MountOptions{"", {"noatime"}}));
+  EXPECT_EQ(StagedOptions({"", {"noatime"}}, {"", {"ro"}}), (MountOptions{"", {"noatime"}})) << "as a writer's";
   EXPECT_EQ(StagedOptions({"", {"ro"}}, {"", {"ro"}}), (MountOptions{"", {"ro"}})) << "the volume's own stays";
 }
 

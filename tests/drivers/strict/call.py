@@ -14,14 +14,14 @@ def refuse(code, words):
 
 
 class Call:
-    def __init__(self, method, request):
+    def __init__(self, method, request, note):
         self.method = method
         self.request = request
-        self.violations = []
+        self.note = note
 
     def breach(self, rule, words):
         """The caller broke a MUST of the specification: noted, and the call goes on."""
-        self.violations.append({"rule": rule, "method": self.method, "words": words})
+        self.note(self, {"rule": rule, "method": self.method, "words": words})
 
     def refuse_breach(self, code, rule, words):
         self.breach(rule, words)

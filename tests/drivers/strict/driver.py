@@ -81,14 +81,14 @@ class Front:
     def __init__(self, services, store, options):
         self.services = services
         self.options = options
-        self.faults = Faults(options, store.lives)
         self.one_at_a_time = threading.Lock()
-        self.log_lock = threading.Lock()
+        self.faults = Faults(options, store.lives, self.one_at_a_time)
+        self.log_lock = threading.RLock()
         self.busy = set()
 
     def handler(self, method, request_type, response_type):
         def answer(request, context):
-            call = Call(method, request)
+            call = Call(method, request, self.note)
             code, words, result = "OK", "", None
             try:
                 result = self.make(call)
@@ -96,6 +96,9 @@ class Front:
                 code, words = refusal.code, str(refusal)
             except OSError as error:
                 code, words = "INTERNAL", f"{method}: {error}"
+            except Exception as error:  # of the driver's own: the scenario is to fail
+                code, words = "INTERNAL", f"{method}: {type(error).__name__}: {error}"
+                call.breach("driver-bug", words)
             self.log(call, code, words)
             if result is None:
                 context.abort(getattr(grpc.StatusCode, code), words)
@@ -142,18 +145,20 @@ class Front:
             self.busy.discard((kind, subject))
 
     def log(self, call, code, words):
+        self.append(self.options.calls, call,
+                    {"method": call.method, "code": code, "words": words, "pid": os.getpid()})
+
+    def note(self, call, violation):
+        """At once: the driver may die in this call."""
+        self.append(self.options.violations, call, violation)
+
+    def append(self, path, call, record):
+        if not path:
+            return
         told = json_format.MessageToDict(call.request, preserving_proto_field_name=True)
         told.pop("secrets", None)
-        line = {"method": call.method, "code": code, "words": words, "request": told, "pid": os.getpid()}
-        with self.log_lock:
-            append(self.options.calls, [line])
-            append(self.options.violations, [{**violation, "request": told} for violation in call.violations])
-
-
-def append(path, records):
-    if path and records:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write("".join(json.dumps(record) + "\n" for record in records))
+        with self.log_lock, open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({**record, "request": told}) + "\n")
 
 
 def handlers(csi, front, options):

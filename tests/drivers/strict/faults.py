@@ -13,11 +13,12 @@ from call import refuse
 
 
 class Faults:
-    def __init__(self, options, life):
+    def __init__(self, options, life, one_at_a_time):
         self.options = options
         self.dies_after = life % 2 == 0
         self.calls = 0
         self.lock = threading.Lock()
+        self.one_at_a_time = one_at_a_time
 
     def before(self, call):
         """What it does when it has acted: nothing, or die, or refuse."""
@@ -35,10 +36,15 @@ class Faults:
             is_last = self.options.gone_every and self.calls >= self.options.gone_every
         dies_after = rest == "after" or (is_last and self.dies_after)
         if (word == "die" or is_last) and not dies_after:
-            die()
+            self.die()
         if word == "lost":
             return lambda: refuse(*rest.split(" ", 1))
-        return die if dies_after else lambda: None
+        return self.die if dies_after else lambda: None
+
+    def die(self):
+        """Between two calls: what one does to the kernel is also in the state."""
+        with self.one_at_a_time:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def _ordered(self, method):
         try:
@@ -47,7 +53,3 @@ class Faults:
                 return word, rest
         except FileNotFoundError:
             return "", ""
-
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)

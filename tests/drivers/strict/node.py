@@ -40,7 +40,7 @@ class Node:
         request = call.request
         volume = self._volume_in_use(call)
         path, capability = request.staging_target_path, as_record(request.volume_capability)
-        self._forget_what_is_gone()
+        self._forget_what_is_gone(call)
         staged = self.store.stage_of(request.volume_id)
         if staged and staged["path"] != path:
             call.refuse_breach("FAILED_PRECONDITION", "one-staging-path",
@@ -70,7 +70,7 @@ class Node:
     def NodeUnstageVolume(self, call):
         request = call.request
         self._need_volume(request.volume_id)
-        self._forget_what_is_gone()
+        self._forget_what_is_gone(call)
         targets = self.store.targets_of(request.volume_id)
         if targets:
             call.refuse_breach("FAILED_PRECONDITION", "unstage-published", f"it is still published at {targets}")
@@ -92,7 +92,7 @@ class Node:
         request = call.request
         volume = self._volume_in_use(call)
         target = request.target_path
-        self._forget_what_is_gone()
+        self._forget_what_is_gone(call)
         self._check_staged(call)
         wanted = {"volume": request.volume_id, "capability": as_record(request.volume_capability),
                   "readonly": request.readonly}
@@ -148,7 +148,7 @@ class Node:
     def NodeUnpublishVolume(self, call):
         request = call.request
         self._need_volume(request.volume_id)
-        self._forget_what_is_gone()
+        self._forget_what_is_gone(call)
         there = self.store.published.get(request.target_path)
         if there and there["volume"] != request.volume_id:
             call.refuse_breach("INVALID_ARGUMENT", "other-volume", f"{request.target_path} is {there['volume']!r}'s")
@@ -198,7 +198,7 @@ class Node:
         return self.csi.NodeExpandVolumeResponse(capacity_bytes=volume["size"])
 
     def _need_path_of_volume(self, call):
-        self._forget_what_is_gone()
+        self._forget_what_is_gone(call)
         staged = self.store.stage_of(call.request.volume_id)
         paths = self.store.targets_of(call.request.volume_id) + ([staged["path"]] if staged else [])
         if call.request.volume_path not in paths:
@@ -228,14 +228,16 @@ class Node:
             call.breach("readonly", "controller-published read-only and published writable")
         return volume
 
-    def _forget_what_is_gone(self):
-        """Somebody else may have unmounted it."""
+    def _forget_what_is_gone(self, call):
+        """Of this boot: nobody but the driver is to unmount it."""
         for volume_id, staged in list(self.store.staged.items()):
             volume = self.store.volumes[volume_id]
             if not (kernel.devices_of(self.store.data_of(volume)) if volume["block"]
                     else kernel.is_mounted(staged["path"])):
+                call.breach("foreign-unmount", f"{staged['path']} was staged, and nothing is there any more")
                 del self.store.staged[volume_id]
         for target in [target for target in self.store.published if not kernel.is_mounted(target)]:
+            call.breach("foreign-unmount", f"{target} was published, and nothing is there any more")
             del self.store.published[target]
 
     @staticmethod

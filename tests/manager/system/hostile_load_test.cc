@@ -62,12 +62,16 @@ TEST_F(HostileLoad, OnTheSocketOfTheApiLeavesNoMemoryBehind) {
     threads.emplace_back([&] {
       ManagerClient other(process().options().socket);
       for (int j = 0; j < 6; ++j) {
-        EXPECT_FALSE(other.Ask(&v1::Manager::Stub::CreateVolume, request).ok());
+        EXPECT_THAT(other.Ask(&v1::Manager::Stub::CreateVolume, request),
+                    FailsWith(absl::StatusCode::kResourceExhausted, ""));
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   ExpectSmall();
+  (*request.mutable_volume()->mutable_parameters())["long"] = std::string(200 << 10, 'x');
+  const auto smaller = client().Ask(&v1::Manager::Stub::CreateVolume, request);
+  EXPECT_FALSE(absl::IsResourceExhausted(smaller.status())) << "there is no such plugin, and that is what it says";
 }
 
 TEST_F(HostileLoad, OnTheSocketOfTheMetricsLeavesNoMemoryBehind) {
