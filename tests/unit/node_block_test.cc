@@ -236,14 +236,14 @@ TEST_F(NodeBlockTest, UnstagingAnotherVolumeThereIsRefusedAnUnknownOneIsTakenAtI
   EXPECT_THAT(Unstage("/staging/a", "vol-b"), FailsWith(StatusCode::kFailedPrecondition, "in use for volume vol-a"));
   EXPECT_EQ(World(), before);
   const auto working = locks_.Acquire(kVolume, "volume", std::chrono::steady_clock::now());
-  EXPECT_THAT(volumes_->Unstage("vol-unknown", "/staging/a", {std::chrono::steady_clock::now()}),
+  EXPECT_THAT(volumes_->Unstage(kUnknown, "/staging/a", {std::chrono::steady_clock::now()}),
               FailsWith(StatusCode::kAborted, kVolume))
       << "it is the other volume that is unstaged";
 }
 
 TEST_F(NodeBlockTest, UnstagedUnderAnUnknownIdNothingIsLeft) {
   StageIt();
-  ASSERT_OK(Unstage("/staging/a", "vol-unknown"));
+  ASSERT_OK(Unstage("/staging/a", kUnknown));
   ExpectNothingLeft();
 }
 

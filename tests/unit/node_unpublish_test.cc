@@ -35,7 +35,7 @@ TEST_F(NodeUnpublishTest, TheTargetIsUnmountedAndRemoved) {
 TEST_F(NodeUnpublishTest, WhatWasNeverPublishedIsOk) {
   EXPECT_OK(Unpublish("/pods/never"));
   EXPECT_OK(Unpublish("/missing/parent"));
-  EXPECT_OK(Unpublish("/pods/never", "vol-none"));
+  EXPECT_OK(Unpublish("/pods/never", kUnknown));
 }
 
 TEST_F(NodeUnpublishTest, AnEmptyTargetLeftBehindIsRemoved) {
@@ -53,9 +53,9 @@ TEST_F(NodeUnpublishTest, ATargetWithFilesInItIsKept) {
 TEST_F(NodeUnpublishTest, AnUnknownVolumeIsUnpublishedByItsPath) {
   source_.Forget(kVolume);
   LoseRecords();
-  ASSERT_OK(Unpublish("/pods/t", "vol-none"));
+  ASSERT_OK(Unpublish("/pods/t", kUnknown));
   EXPECT_FALSE(IsMounted("/pods/t"));
-  ASSERT_OK(Unstage("/staging/a", "vol-none"));
+  ASSERT_OK(Unstage("/staging/a", kUnknown));
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods"); });
   ExpectNothingLeft();
 }
@@ -71,7 +71,7 @@ TEST_F(NodeUnpublishTest, AForeignMountIsLeftAlone) {
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignMount("/pods/foreign", "nfs4"); });
   const std::string before = World();
   EXPECT_THAT(Unpublish("/pods/foreign"), FailsWith(StatusCode::kFailedPrecondition, "nfs4"));
-  EXPECT_THAT(Unpublish("/pods/foreign", "vol-none"), FailsWith(StatusCode::kFailedPrecondition, "nfs4"));
+  EXPECT_THAT(Unpublish("/pods/foreign", kUnknown), FailsWith(StatusCode::kFailedPrecondition, "nfs4"));
   EXPECT_EQ(World(), before);
 }
 
