@@ -62,8 +62,10 @@ TEST_F(HostileLoad, OnTheSocketOfTheApiLeavesNoMemoryBehind) {
     threads.emplace_back([&] {
       ManagerClient other(process().options().socket);
       for (int j = 0; j < 6; ++j) {
+        // The server may hang up while the request is still being sent.
         EXPECT_THAT(other.Ask(&v1::Manager::Stub::CreateVolume, request),
-                    FailsWith(absl::StatusCode::kResourceExhausted, ""));
+                    ::testing::AnyOf(FailsWith(absl::StatusCode::kResourceExhausted, ""),
+                                     FailsWith(absl::StatusCode::kUnavailable, "")));
       }
     });
   }
