@@ -113,7 +113,7 @@ class Comparison {
     return absl::OkStatus();
   }
 
-  // What the copy has there from an earlier pass goes. A filesystem that punches no holes gets zeros.
+  // Removes the data that an earlier pass wrote there. A filesystem that punches no holes gets zeros.
   absl::Status Hole(Extent hole) {
     while (hole.begin < hole.end) {
       MOORING_RETURN_IF_ERROR(CheckTime());

@@ -53,7 +53,7 @@ bool Holds(pid_t pid, dev_t device) {
   return IsHolder(process) && HasOpen(process, device);
 }
 
-// Those elsewhere end with their container, and any process may give itself the name.
+// A holder in another container ends with it, and any process can take the name.
 bool IsInOurMountNamespace(pid_t pid) {
   struct stat own = {}, its = {};
   return ::stat("/proc/self/ns/mnt", &own) == 0 && ::stat(fmt::format("/proc/{}/ns/mnt", pid).c_str(), &its) == 0 &&

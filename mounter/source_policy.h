@@ -25,7 +25,7 @@ class SourcePolicy {
     return absl::OkStatus();
   }
 
-  // Of what is mounted at `target`, which `info` describes: whether it may be unmounted.
+  // Whether the mount at `target`, which `info` describes, may be unmounted.
   virtual absl::Status CheckUnmount(const Target& /*target*/, const PathInfo& /*info*/) const {
     return absl::OkStatus();
   }

@@ -114,8 +114,8 @@ absl::Status ConfineFiles(const Territory& territory) {
   return absl::OkStatus();
 }
 
-// What gRPC, SQLite, spdlog, the C and C++ libraries and we call besides BasicCalls(), on kernels and in versions old
-// and new. What is not here is ENOSYS: libraries know how to do without a call that a kernel does not have. Root
+// The calls of gRPC, SQLite, spdlog, the C and C++ libraries and ours besides BasicCalls(), on kernels and in versions
+// old and new. Other calls are ENOSYS: libraries know how to do without a call that a kernel does not have. Root
 // without a capability still owns root's files, which Landlock lets nobody write but anybody chmod(2): hence no call
 // that changes mode, owner or times, by path or by an open file.
 constexpr const char* kSocketCalls[] = {

@@ -1,5 +1,5 @@
-// Filesystems that are smaller than their volumes. One that is whole is of use at the size it has: a growth that fails
-// is told in the log and in the volume's condition, and stops nothing.
+// Filesystems that are smaller than their volumes. A filesystem without damage can be used at the size it has. So a
+// growth that fails is told in the log and in the volume's condition, and stops nothing.
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -10,7 +10,7 @@
 namespace mooring {
 namespace {
 
-// What a filesystem may leave of its device because another block group, or allocation group, would not fit.
+// A filesystem may leave this much of its device: another block group, or allocation group, would not fit.
 constexpr std::uint64_t kLittle = 8 * kMiB;
 
 bool MayComeAgain(const absl::Status& status) {

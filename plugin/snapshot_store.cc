@@ -38,7 +38,7 @@ constexpr char kTables[] = R"(
     created_at INTEGER NOT NULL);
 )";
 
-// What only some snapshots have is a setting of the catalog's, as with volumes (catalog_store.cc).
+// Facts that only some snapshots have are settings of the catalog, as with volumes (catalog_store.cc).
 constexpr char kColumns[] =
     "seq, id, name, group_id, source_volume_id, pool, state, bytes, fs_type, created_at, "
     "(SELECT value FROM settings WHERE key = 'block only of ' || id), "

@@ -1,4 +1,4 @@
-// What every gRPC server here takes at most, so that no client makes its process large.
+// The limits of every gRPC server here, so that no client makes its process large.
 #ifndef MOORING_RPC_SERVER_LIMITS_H_
 #define MOORING_RPC_SERVER_LIMITS_H_
 
@@ -14,9 +14,9 @@ namespace mooring {
 // topologies of some thousand nodes. A larger one is RESOURCE_EXHAUSTED.
 inline constexpr int kLargestRequest = 1024 * 1024;
 
-// `most_calls` at a time, each with a thread; one more is RESOURCE_EXHAUSTED. What clients have sent and the server has
-// not read, of all connections together, is bounded too: beyond that, connections without a call are closed, and then
-// calls are refused.
+// `most_calls` at a time, each with a thread; one more is RESOURCE_EXHAUSTED. The bytes that clients have sent and the
+// server has not read, of all connections together, are bounded too: beyond that, connections without a call are
+// closed, and then calls are refused.
 void LimitServer(grpc::ServerBuilder& builder, const std::string& name, int most_calls);
 
 }  // namespace mooring
