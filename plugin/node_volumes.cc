@@ -194,8 +194,7 @@ absl::Status NodeVolumes::TakeDownBelow(const std::string& volume_id, const std:
                     Quote(path), NameBelow(own)));
   }
   if (below.empty()) {
-    return FailedPrecondition(fmt::format("{}; if it is in use by a process: fuser -vm {}",
-                                          Message(refused), path));
+    return FailedPrecondition(fmt::format("{}; if it is in use by a process: fuser -vm {}", Message(refused), path));
   }
   std::reverse(below.begin(), below.end());  // children first
   for (const MountInfo& info : below) {
