@@ -99,6 +99,19 @@ def N2_mounts_come_out_to_the_host(w):
     w.server.delete(volume)
 
 
+def use_under_raw_exec(w, task):
+    eventually("it is ready", task.plugin.ready)
+    w.use(task)
+    volume = w.server.create("raw")
+    user = w.allocate(volume)
+    user.sh("echo hello >/srv/f")
+    user.stop()
+    task.csi = w.job["csi_plugin"][0]
+    refused("FAILED_PRECONDITION", "/local/csi", lambda: w.allocate(volume))
+    w.server.unpublish(volume)  # the claim of the allocation that failed
+    w.server.delete(volume)
+
+
 # Under raw_exec the endpoint is a path of the host, and the volumes' paths stay as in a container, unless the job says
 # where they are on the host.
 def N2_under_raw_exec_the_base_directory_has_to_be_the_hosts(w):
@@ -110,17 +123,11 @@ def N2_under_raw_exec_the_base_directory_has_to_be_the_hosts(w):
     flags = [f"--node-id={NODE}", f"--state-dir={w.state}", f"--mount-root={task.mounts}"]
     environment = {**os.environ, "CSI_ENDPOINT": f"unix://{task.plugin.socket}"}
     with subprocess.Popen([f"{BIN}/mooring-plugin", *flags], env=environment, stderr=subprocess.DEVNULL) as process:
-        eventually("it is ready", task.plugin.ready)
-        before = w.plugin
-        w.use(task)
-        volume = w.server.create("raw")
-        user = w.allocate(volume)
-        user.sh("echo hello >/srv/f")
-        user.stop()
-        task.csi = w.job["csi_plugin"][0]
-        refused("FAILED_PRECONDITION", "/local/csi", lambda: w.allocate(volume))
-        w.server.delete(volume)
-        process.terminate()
+        try:
+            before = w.plugin
+            use_under_raw_exec(w, task)
+        finally:
+            process.terminate()  # else this test would wait for it
         expect("its exit status", process.wait(), 0)
     w.use(before)
     w.start_plugin_again()
