@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -44,10 +45,11 @@ absl::Status CheckByName(const Target& target, TargetKind kind) {
   return CheckKind(target, kind, status.kind, status.size);
 }
 
-// A bind of a directory onto itself shows the same files as before.
+// A bind of a directory onto itself shows the same files as before. A filesystem that hangs is not asked.
 bool IsRootOf(const UniqueFd& mount, const struct stat& held) {
-  struct stat root = {};
-  return ::fstat(mount.get(), &root) == 0 && root.st_dev == held.st_dev && root.st_ino == held.st_ino;
+  struct statx root = {};
+  if (::statx(mount.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &root) != 0) return false;
+  return makedev(root.stx_dev_major, root.stx_dev_minor) == held.st_dev && root.stx_ino == held.st_ino;
 }
 
 // The same of what is held open, and locked; and it must hide nothing. It is this that is mounted on, whatever is at
@@ -58,9 +60,9 @@ absl::Status CheckHeld(const Target& target, TargetKind kind, const UniqueFd& pl
                                : S_ISREG(held.st_mode) ? PathInfo::Kind::kRegular
                                                        : PathInfo::Kind::kOther;
   MOORING_RETURN_IF_ERROR(CheckKind(target, kind, found, static_cast<std::uint64_t>(held.st_size)));
-  if (kind == TargetKind::kFile || IsRootOf(mount, held)) return absl::OkStatus();
+  if (kind == TargetKind::kFile) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const bool empty, IsEmptyDirectory(place, target.path()));
-  if (empty) return absl::OkStatus();
+  if (empty || IsRootOf(mount, held)) return absl::OkStatus();
   return FailedPrecondition(fmt::format("{} is not empty: a mount would hide what is in it", Quote(target.path())));
 }
 
