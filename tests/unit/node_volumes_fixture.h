@@ -47,7 +47,7 @@ inline Capability WithFlags(Capability capability, const std::vector<std::string
 class NodeVolumesTest : public ::testing::Test {
  protected:
   static constexpr char kVolume[] = "vol-a";
-  inline constexpr char kUnknown[] = "vol-ffffffffffffffffffffffffffffffff";  // a volume that the catalog does not know
+  static constexpr char kUnknown[] = "vol-ffffffffffffffffffffffffffffffff";  // a volume that the catalog does not know
 
   NodeVolumesTest() {
     Restart();
