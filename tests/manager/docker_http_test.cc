@@ -117,7 +117,7 @@ TEST_F(DockerHttpTest, ALongBodyIsRefusedInWordsWithOrWithoutItsLength) {
   EXPECT_EQ(Post("/VolumeDriver.Create", std::string(60'000, ' '))->status, 200);
 }
 
-// What the server says until it closes the connection.
+// Returns all that the server answers until it closes the connection.
 std::string Conversation(const std::string& socket, const std::string& said) {
   const UniqueFd connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address = {};

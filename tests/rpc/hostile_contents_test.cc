@@ -240,7 +240,7 @@ TEST_F(BlockOnly, AVolumeMayBeMountedWhereAParameterSaysSo) {
       Code::kInvalidArgument, "it is true or false");
 }
 
-// Who may read a volume's files as a filesystem may read its bytes.
+// A user who may read the files of a volume may read its bytes, too.
 TEST_F(BlockOnly, IsNotWhatAVolumeForMountAccessIs) {
   const std::string id = Created(Mount());
   ASSERT_OK(driver().Stage(id, Staging(id), Block()));

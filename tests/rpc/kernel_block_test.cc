@@ -49,7 +49,7 @@ TEST_F(KernelBlock, StageMakesTheDeviceAndMountsNothing) {
   EXPECT_EQ(DeviceBytes(loops[0].device), static_cast<std::uint64_t>(kVolumeBytes));
 }
 
-// What `losetup -D` on the host does to each device, while no task has it open.
+// Does what `losetup -D` on the host does to each device, while no task has it open.
 TEST_F(KernelBlock, ADetachOnTheHostDoesNotGiveItsNumberToAnotherFile) {
   const std::string id = Staged();
   ASSERT_OK(driver().Publish(id, Staging(id), Target("a"), kBlock));
