@@ -119,22 +119,13 @@ TEST_F(KubeletRegistration, TheSocketOfAKilledPluginIsReplacedByTheNext) {
   EXPECT_THAT(Registry(), ElementsAre("mooring.csi-reg.sock"));
 }
 
-// The devices of deletions that were interrupted stay attached, and that takes the start a while.
 TEST_F(KubeletRegistration, NotBeforeThePluginIsReady) {
-  constexpr int kVolumes = 8;
-  for (int i = 0; i < kVolumes; ++i) EXPECT_EQ(Shell("losetup --find " + Image(Created())), 0);
-  Stop();
-  Rows(state_dir() + "/catalog.db", "UPDATE volumes SET state = 'deleting'");
-  plugin().Launch();
-  EXPECT_TRUE(Eventually([&] {
-    driver().Connect();
-    return driver().Send(csi::v1::ProbeRequest()).status.ok();
-  }));
+  UniqueFd lock = RestartHeldUp();
   EXPECT_FALSE(driver().Send(csi::v1::ProbeRequest())->ready().value());
   EXPECT_THAT(Registry(), IsEmpty());
+  lock = UniqueFd();
   ASSERT_TRUE(kubelet().AwaitRegistered());
   EXPECT_TRUE(driver().Send(csi::v1::ProbeRequest())->ready().value());
-  for (const LoopLine& loop : LoopsHere()) EXPECT_EQ(Shell("losetup -d " + loop.device), 0);
 }
 
 TEST_F(KubeletRegistration, WhereAnotherRegistersThisDriverItDoesNotStart) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -68,6 +69,21 @@ void RpcTest::Restart(int signal) {
   const int ended = plugin_.End(signal);
   EXPECT_EQ(ended, signal == SIGKILL ? 128 + SIGKILL : 0) << plugin_.Log();
   Start();
+}
+
+UniqueFd RpcTest::RestartHeldUp() {
+  const std::string id = Created();
+  UniqueFd lock(::open(Image(id).c_str(), O_RDWR | O_CLOEXEC));
+  driver_.Disconnect();
+  EXPECT_EQ(plugin_.Terminate(), 0);
+  EXPECT_EQ(::flock(lock.get(), LOCK_EX | LOCK_NB), 0) << Image(id);
+  Rows(state_dir() + "/catalog.db", "UPDATE volumes SET state = 'creating' WHERE id = '" + id + "'");
+  plugin_.Launch();
+  EXPECT_TRUE(Eventually([&] {
+    driver_.Connect();
+    return driver_.Send(csi::v1::ProbeRequest()).status.ok();
+  })) << "the socket is there at once";
+  return lock;
 }
 
 void RpcTest::ForgetRecords() {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "tests/rpc/driver.h"
 #include "tests/rpc/plugin_process.h"
 #include "tests/support/kernel.h"
@@ -30,6 +31,9 @@ class RpcTest : public ::testing::Test {
   void Start();              // and connects
   void Restart(int signal);  // SIGTERM or SIGKILL, then Start
   void ForgetRecords();      // node.db is lost; between two processes
+  // Restarts the plugin with a creation to finish, and holds the lock of that volume's image. The start waits until the
+  // lock is released, 10 s at most (kHelperEnds). Returns as soon as Probe is answered.
+  UniqueFd RestartHeldUp();
 
   PluginProcess& plugin() { return plugin_; }
   Driver& driver() { return driver_; }

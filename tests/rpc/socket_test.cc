@@ -35,27 +35,6 @@ class Socket : public RpcTest {
     fs::remove_all(dir() / "state2");
     return status;
   }
-
-  // Reconciling finishes deletions that were interrupted, and gives the devices of each half a second to go: these
-  // stay.
-  void RestartHeldUp() {
-    constexpr int kVolumes = 8;
-    for (int i = 0; i < kVolumes; ++i) {
-      EXPECT_EQ(Shell("losetup --find " + Image(Created())), 0);
-    }
-    driver().Disconnect();
-    plugin().Terminate();
-    Rows(state_dir() + "/catalog.db", "UPDATE volumes SET state = 'creating' WHERE name <> 'other'");
-    plugin().Launch();
-    EXPECT_TRUE(Eventually([&] {
-      driver().Connect();
-      return driver().Send(csi::v1::ProbeRequest()).status.ok();
-    })) << "the socket is there at once";
-  }
-  void LetGo() {
-    for (const LoopLine& loop : LoopsHere()) EXPECT_EQ(Shell("losetup -d " + loop.device), 0);
-    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
-  }
 };
 
 TEST_F(Socket, AStaleOneIsReplaced) {
@@ -224,7 +203,7 @@ TEST_F(Socket, ItsPathIsTakenAsItIsWritten) {
 
 TEST_F(Socket, BeforeItHasReconciledProbeSaysNotReadyAndCallsWait) {
   const std::string id = driver().Create("other")->volume().volume_id();
-  RestartHeldUp();
+  UniqueFd lock = RestartHeldUp();
   const auto probe = driver().Send(csi::v1::ProbeRequest());
   EXPECT_TRUE(probe->has_ready());
   EXPECT_FALSE(probe->ready().value());
@@ -237,23 +216,22 @@ TEST_F(Socket, BeforeItHasReconciledProbeSaysNotReadyAndCallsWait) {
   driver().set_deadline(std::chrono::seconds(30));
   auto stage = std::async(std::launch::async, [&] { return driver().Stage(id, Staging(id)).status; });
   EXPECT_EQ(stage.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  lock = UniqueFd();
   EXPECT_OK(stage.get());
   EXPECT_TRUE(driver().Send(csi::v1::ProbeRequest())->ready().value());
   EXPECT_OK(driver().Unstage(id, Staging(id)));
-  LetGo();
 }
 
 TEST_F(Socket, SigtermBeforeItHasReconciledEndsIt) {
   const std::string id = driver().Create("other")->volume().volume_id();
   const std::string staging = Staging(id);
-  RestartHeldUp();
+  UniqueFd lock = RestartHeldUp();
   auto stage = std::async(std::launch::async, [&] { return driver().Stage(id, staging).status; });
   EXPECT_EQ(stage.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
-  const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(plugin().Terminate(), 0);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2)) << "the volumes left are not begun";
+  ASSERT_EQ(::kill(plugin().pid(), SIGTERM), 0);
   EXPECT_THAT(stage.get(), FailsWith(Code::kUnavailable, "stopping"));
-  LetGo();
+  lock = UniqueFd();
+  EXPECT_EQ(plugin().Wait(std::chrono::seconds(2)), 0);
   Start();
 }
 
