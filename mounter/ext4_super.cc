@@ -98,6 +98,7 @@ absl::StatusOr<Ext4Super> ReadExt4Super(int fd, const std::string& path) {
   const std::string_view options = bytes.substr(kMountOptionsAt, kMountOptionsBytes);
   return Ext4Super{.compat = Load(super, kCompatAt),
                    .incompat = Load(super, kIncompatAt),
+                   .bytes = BlocksOf(super) << (10 + (Load(super, kLogBlockSizeAt) & 0xFU)),
                    .log_block_size = Load(super, kLogBlockSizeAt),
                    .blocks_per_group = Load(super, kBlocksPerGroupAt),
                    .journal_inode = Load(super, kJournalInodeAt),

@@ -12,9 +12,10 @@
 
 namespace mooring {
 
-// The fields of the primary superblock that change how a host mounts the filesystem.
+// The fields of the primary superblock that change how a host mounts the filesystem, and its size.
 struct Ext4Super {
   std::uint32_t compat = 0, incompat = 0;
+  std::uint64_t bytes = 0;           // of the filesystem; its device or image may be larger
   std::uint32_t log_block_size = 0;  // of 1 KiB; more than 6 makes no sense
   std::uint32_t blocks_per_group = 0;
   std::uint32_t journal_inode = 0, journal_device = 0;

@@ -1,4 +1,3 @@
-#include <endian.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
@@ -11,9 +10,7 @@
 #include <unistd.h>
 #include <xfs/xfs.h>
 
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -23,6 +20,7 @@
 #include "base/status.h"
 #include "mounter/btrfs_mount.h"
 #include "mounter/ext4_offline.h"
+#include "mounter/ext4_super.h"
 #include "mounter/filesystem.h"
 #include "mounter/image.h"
 #include "mounter/loop_device.h"
@@ -56,23 +54,16 @@ std::uint64_t ErrorsOf(dev_t device) {
   return ReadNumber(fmt::format("/sys/fs/ext4/{}/errors_count", NameOfDevice(device))).value_or(0);
 }
 
-// Of a mounted ext4, from the superblock on its device: the kernel keeps the two alike. 0 where it cannot be read.
-// "Ext4 Disk Layout" in the kernel's documentation.
+// The size of a mounted ext4, read from its device because the kernel keeps the superblock there up to date.
+// 0: it cannot be read.
 std::uint64_t Ext4Bytes(const UniqueFd& root) {
-  constexpr std::size_t kAt = 1024, kBlocksLow = 4, kBlockSize = 24, kIncompatible = 96, kBlocksHigh = 0x150;
-  constexpr std::uint32_t k64Bit = 0x80;
   struct stat status = {};
   if (::fstat(root.get(), &status) != 0) return 0;
-  const UniqueFd device(::open(("/dev/" + NameOfDevice(status.st_dev)).c_str(), O_RDONLY | O_CLOEXEC));
-  std::array<char, 1024> super = {};
-  if (!device.ok() || ::pread(device.get(), super.data(), super.size(), kAt) != ssize_t{super.size()}) return 0;
-  const auto number = [&super](std::size_t at) -> std::uint64_t {
-    std::uint32_t little = 0;
-    std::memcpy(&little, super.data() + at, sizeof(little));
-    return le32toh(little);
-  };
-  const std::uint64_t high = (number(kIncompatible) & k64Bit) != 0 ? number(kBlocksHigh) << 32U : 0;
-  return (high | number(kBlocksLow)) << (10 + (number(kBlockSize) & 0xFU));
+  const std::string path = "/dev/" + NameOfDevice(status.st_dev);
+  const UniqueFd device(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!device.ok()) return 0;
+  const absl::StatusOr<Ext4Super> super = ReadExt4Super(device.get(), path);
+  return super.ok() ? super->bytes : 0;
 }
 
 absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64_t bytes) {
