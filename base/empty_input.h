@@ -2,7 +2,7 @@
 #ifndef MOORING_BASE_EMPTY_INPUT_H_
 #define MOORING_BASE_EMPTY_INPUT_H_
 
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 
 namespace mooring {
 

@@ -11,10 +11,10 @@
 #include <cerrno>
 #include <thread>
 
-#include "base/path.h"
-#include "base/quote.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 
 namespace mooring {
 namespace {

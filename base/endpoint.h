@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 
 namespace mooring {
 

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <vector>
 
-#include "base/directory.h"
+#include "base/file/directory.h"
 #include "base/status.h"
 
 namespace mooring {

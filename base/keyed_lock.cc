@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 
 namespace mooring {

@@ -10,7 +10,7 @@
 #include <optional>
 #include <set>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 
 namespace mooring::log {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <sys/un.h>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 
 namespace mooring {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 
 namespace mooring {
 namespace {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 #include "bench/plugin_client.h"
 #include "bench/report.h"
 #include "bench/samples.h"

@@ -20,7 +20,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 #include "bench/plugin_client.h"
 
 namespace mooring::bench {

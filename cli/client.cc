@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/socket_path.h"
-#include "cli/failure.h"
-#include "cli/output.h"
-#include "cli/text.h"
+#include "cli/output/failure.h"
+#include "cli/output/output.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/status.h"
-#include "cli/progress.h"
-#include "cli/redact.h"
+#include "cli/output/progress.h"
+#include "cli/output/redact.h"
 #include "cli/socket_problem.h"
 #include "rpc/status.h"
 

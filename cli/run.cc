@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/version.h"
 #include "cli/area.h"
 #include "cli/completion/area.h"
@@ -15,8 +15,8 @@
 #include "cli/manager/area.h"
 #include "cli/mount_csi/mount_csi.h"
 #include "cli/mounts/area.h"
-#include "cli/text.h"
-#include "cli/usage.h"
+#include "cli/output/text.h"
+#include "cli/output/usage.h"
 
 namespace mooring::cli {
 namespace {

@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/path.h"
+#include "base/file/path.h"
 #include "base/program_flags.h"
-#include "base/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {

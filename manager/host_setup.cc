@@ -11,14 +11,14 @@
 #include <system_error>
 #include <vector>
 
+#include "base/file/path.h"
+#include "base/file/private_file.h"
+#include "base/file/whole_file.h"
 #include "base/host.h"
-#include "base/path.h"
-#include "base/private_file.h"
-#include "base/quote.h"
 #include "base/status.h"
-#include "base/whole_file.h"
+#include "base/text/quote.h"
 #include "manager/state/keys.h"
-#include "mounter/change_propagation.h"
+#include "mounter/mount/change_propagation.h"
 
 namespace mooring::manager {
 namespace {

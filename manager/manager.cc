@@ -10,12 +10,12 @@
 #include "base/version.h"
 #include "manager/csi/grpc_channel.h"
 #include "manager/csi/recorded_channel.h"
-#include "manager/docker/boot.h"
 #include "manager/host_setup.h"
+#include "manager/launch/container_launcher.h"
+#include "manager/launch/exec_launcher.h"
+#include "manager/state/boot.h"
 #include "manager/state/recorded_state.h"
 #include "manager/state/sqlite_state.h"
-#include "manager/supervisor/container_launcher.h"
-#include "manager/supervisor/exec_launcher.h"
 
 namespace mooring::manager {
 namespace {

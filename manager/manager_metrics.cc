@@ -12,7 +12,7 @@
 #include "base/version.h"
 #include "csi.pb.h"
 #include "manager/manager.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 #include "metrics/call_metrics.h"
 #include "metrics/exposition.h"
 #include "metrics/samples.h"

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <utility>
 
-#include "base/path.h"
-#include "base/quote.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 #include "metrics/listen_address.h"
 
 namespace mooring::metrics {

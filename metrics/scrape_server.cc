@@ -19,7 +19,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 #include "metrics/kept_page.h"
 
 namespace mooring::metrics {

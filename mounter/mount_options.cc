@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 
 namespace mooring {

@@ -2,13 +2,13 @@
 // not mounted. Five small interfaces, and Mounter, which is all of them.
 //
 // Everything that passes through here can cross a socket: plain structs of strings, numbers and flags; no pointer, no
-// open file, no callback. Paths are absolute and normalised (base/path.h), in the mount namespace of the
+// open file, no callback. Paths are absolute and normalised (base/file/path.h), in the mount namespace of the
 // implementation. All calls are safe from several threads. Errors are absl::Status as base/status.h maps them:
 // NOT_FOUND for a path that is not there, FAILED_PRECONDITION for a path that is not what it should be or busy,
 // INVALID_ARGUMENT for a request that can never work. A call that fails leaves nothing mounted, attached or made that
 // was not there before.
 //
-// Implementations: KernelMounter (mounter/kernel_mounter.h) does it in this process; FakeMounter (tests/fakes)
+// Implementations: KernelMounter (mounter/kernel/kernel_mounter.h) does it in this process; FakeMounter (tests/fakes)
 // remembers it.
 #ifndef MOORING_MOUNTER_MOUNTER_H_
 #define MOORING_MOUNTER_MOUNTER_H_
@@ -126,7 +126,7 @@ struct UnmountRequest {
   std::string target;
   // Remove the target afterwards, mounted or not: rmdir(2) of an empty directory, unlink(2) of an empty file. Nothing
   // else is ever removed. The mount helper leaves a target on which nothing is mounted, and never was by a helper
-  // (mounter/target_mark.h), and the answer is OK.
+  // (mounter/path/target_mark.h), and the answer is OK.
   bool remove_target = false;
 };
 
@@ -170,7 +170,7 @@ struct AttachLoopRequest {
   std::string backing_file;  // a regular file, or a block device
   std::string label;         // at most 63 bytes
   bool read_only = false;
-  bool held = false;  // open until DetachLoop, whatever becomes of this process: mounter/device_holder.h. False ends it
+  bool held = false;  // open until DetachLoop, whatever becomes of this process: mounter/loop/device_holder.h. False ends it
 };
 
 // How a loop device is to work, for as long as it stands.
@@ -259,11 +259,11 @@ class Contents {
 
   // Copies all of one instant, all or none. Filesystems of theirs that are mounted are frozen together for it,
   // fsfreeze(8), by whichever device over the image, and never for longer than kLongestFreeze
-  // (mounter/copy_instant.h). A block device in use is copied in a pause of its writer. What the filesystem below can
+  // (mounter/copy/copy_instant.h). A block device in use is copied in a pause of its writer. What the filesystem below can
   // share is shared (FICLONE), else only the data of the sources is copied, no hole. Each copy is populated under a
   // name of its own (<destination>.copying-<8 hex digits>), synced, and renamed: whenever the process ends, a
   // destination is whole or not there. Killed in between, some of several are there and others not: the caller removes
-  // those. A filesystem may be left frozen where the guard (mounter/thaw_guard.h) was killed, too: for Thaw.
+  // those. A filesystem may be left frozen where the guard (mounter/copy/thaw_guard.h) was killed, too: for Thaw.
   //
   // NOT_FOUND: no source, or no directory. ALREADY_EXISTS: a destination is there. RESOURCE_EXHAUSTED: no room.
   // ABORTED: a source is being worked on, or was thawed by somebody else meanwhile. FAILED_PRECONDITION: no copy is of

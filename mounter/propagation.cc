@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 
 namespace mooring {

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/directory.h"
-#include "base/path.h"
+#include "base/file/directory.h"
+#include "base/file/path.h"
 #include "base/status.h"
 
 namespace mooring {

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "base/status.h"
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 
 namespace mooring {
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <map>
 
-#include "cli/enum_words.h"
+#include "cli/flags/enum_words.h"
 #include "manager.pb.h"
 
 namespace mooring::cli::completion_area {

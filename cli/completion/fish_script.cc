@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/completion/scripts.h"
-#include "cli/key_values.h"
+#include "cli/flags/key_values.h"
 
 namespace mooring::cli::completion_area {
 namespace {

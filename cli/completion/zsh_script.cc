@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "cli/completion/scripts.h"
-#include "cli/key_values.h"
-#include "cli/text.h"
+#include "cli/flags/key_values.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::completion_area {
 namespace {

@@ -9,8 +9,8 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "cli/csi/command.h"
-#include "cli/failure.h"
-#include "cli/report.h"
+#include "cli/output/failure.h"
+#include "cli/output/report.h"
 
 namespace mooring::cli::csi_area {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/flag_values.h"
-#include "cli/key_values.h"
-#include "cli/secrets.h"
+#include "cli/flags/flag_values.h"
+#include "cli/flags/key_values.h"
+#include "cli/flags/secrets.h"
 
 namespace mooring::cli::csi_area {
 

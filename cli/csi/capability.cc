@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/status.h"
-#include "cli/enum_words.h"
+#include "cli/flags/enum_words.h"
 
 namespace mooring::cli::csi_area {
 namespace {

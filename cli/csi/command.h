@@ -9,7 +9,7 @@
 #include "cli/client.h"
 #include "cli/csi/arguments.h"
 #include "cli/csi/flags.h"
-#include "cli/output.h"
+#include "cli/output/output.h"
 #include "csi.grpc.pb.h"
 
 namespace mooring::cli::csi_area {

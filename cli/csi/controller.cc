@@ -5,9 +5,9 @@
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
 #include "cli/csi/pages.h"
-#include "cli/size.h"
-#include "cli/table.h"
-#include "cli/text.h"
+#include "cli/flags/size.h"
+#include "cli/output/table.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -49,7 +49,7 @@ absl::StatusOr<csi::v1::CreateVolumeRequest> CreateRequest(const Arguments& argu
   return request;
 }
 
-absl::Status Create(Session& session) {
+absl::Status CreateVolume(Session& session) {
   MOORING_ASSIGN_OR_RETURN(const csi::v1::CreateVolumeRequest request, CreateRequest(session.arguments));
   MOORING_ASSIGN_OR_RETURN(const csi::v1::CreateVolumeResponse response,
                            session.client.Call<Controller>(&Controller::Stub::CreateVolume, request));
@@ -58,7 +58,7 @@ absl::Status Create(Session& session) {
   return session.output.Show(response, details.ToString());
 }
 
-absl::Status Delete(Session& session) {
+absl::Status DeleteVolume(Session& session) {
   csi::v1::DeleteVolumeRequest request;
   request.set_volume_id(session.arguments.id);
   session.arguments.secrets.CopyTo(*request.mutable_secrets());
@@ -80,7 +80,7 @@ std::string VolumeTable(const csi::v1::ListVolumesResponse& response) {
   return table.ToString() + NextPageHint(response.next_token());
 }
 
-absl::Status List(Session& session) {
+absl::Status ListVolumes(Session& session) {
   csi::v1::ListVolumesRequest request;
   request.set_max_entries(session.arguments.max_entries);
   request.set_starting_token(session.arguments.token);
@@ -91,7 +91,7 @@ absl::Status List(Session& session) {
   return session.output.Show(response, VolumeTable(response));
 }
 
-absl::Status Get(Session& session) {
+absl::Status GetVolume(Session& session) {
   csi::v1::ControllerGetVolumeRequest request;
   request.set_volume_id(session.arguments.id);
   MOORING_ASSIGN_OR_RETURN(const csi::v1::ControllerGetVolumeResponse response,
@@ -133,7 +133,7 @@ absl::Status Capacity(Session& session) {
   return session.output.Show(response, details.ToString());
 }
 
-absl::StatusOr<csi::v1::ControllerExpandVolumeRequest> ExpandRequest(const Arguments& arguments) {
+absl::StatusOr<csi::v1::ControllerExpandVolumeRequest> ExpandVolumeRequest(const Arguments& arguments) {
   csi::v1::ControllerExpandVolumeRequest request;
   request.set_volume_id(arguments.id);
   *request.mutable_capacity_range() = CapacityOf(arguments);
@@ -144,8 +144,9 @@ absl::StatusOr<csi::v1::ControllerExpandVolumeRequest> ExpandRequest(const Argum
   return request;
 }
 
-absl::Status Expand(Session& session) {
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::ControllerExpandVolumeRequest request, ExpandRequest(session.arguments));
+absl::Status ExpandVolume(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const csi::v1::ControllerExpandVolumeRequest request,
+                           ExpandVolumeRequest(session.arguments));
   MOORING_ASSIGN_OR_RETURN(const csi::v1::ControllerExpandVolumeResponse response,
                            session.client.Call<Controller>(&Controller::Stub::ControllerExpandVolume, request));
   Details details;
@@ -170,16 +171,16 @@ Commands ControllerCommands() {
   const Flags created{&kSize,         &kLimit,     &kParam, &kMutableParam, &kTopology, &kPreferredTopology,
                       &kFromSnapshot, &kFromVolume};
   return {
-      {"create", "create a volume", {&kName}, AllOf({created, kCapabilityFlags, kSecretFlags}), Create},
-      {"delete", "delete a volume and its data", {&kVolumeId}, kSecretFlags, Delete},
-      {"list", "the volumes there are", {}, {&kMaxEntries, &kToken}, List},
-      {"get", "one volume", {&kVolumeId}, {}, Get},
+      {"create", "create a volume", {&kName}, AllOf({created, kCapabilityFlags, kSecretFlags}), CreateVolume},
+      {"delete", "delete a volume and its data", {&kVolumeId}, kSecretFlags, DeleteVolume},
+      {"list", "the volumes there are", {}, {&kMaxEntries, &kToken}, ListVolumes},
+      {"get", "one volume", {&kVolumeId}, {}, GetVolume},
       {"capacity", "how much room there is", {}, AllOf({{&kParam, &kTopology}, kCapabilityFlags}), Capacity},
       {"expand",
        "make a volume larger",
        {&kVolumeId, &kSize},
        AllOf({{&kLimit}, kCapabilityFlags, kSecretFlags}),
-       Expand},
+       ExpandVolume},
       {"modify", "change a volume's parameters", {&kVolumeId, &kMutableParam}, kSecretFlags, Modify},
   };
 }

@@ -4,16 +4,16 @@
 #include "cli/csi/capability.h"
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
+#include "cli/output/table.h"
+#include "cli/output/text.h"
 #include "cli/run.h"
-#include "cli/table.h"
-#include "cli/text.h"
 
 namespace mooring::cli::csi_area {
 namespace {
 
 using csi::v1::Controller;
 
-absl::StatusOr<csi::v1::ControllerPublishVolumeRequest> PublishRequest(const Arguments& arguments) {
+absl::StatusOr<csi::v1::ControllerPublishVolumeRequest> ControllerPublishRequest(const Arguments& arguments) {
   csi::v1::ControllerPublishVolumeRequest request;
   request.set_volume_id(arguments.id);
   request.set_node_id(arguments.node);
@@ -24,8 +24,9 @@ absl::StatusOr<csi::v1::ControllerPublishVolumeRequest> PublishRequest(const Arg
   return request;
 }
 
-absl::Status Publish(Session& session) {
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::ControllerPublishVolumeRequest request, PublishRequest(session.arguments));
+absl::Status ControllerPublish(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const csi::v1::ControllerPublishVolumeRequest request,
+                           ControllerPublishRequest(session.arguments));
   MOORING_ASSIGN_OR_RETURN(const csi::v1::ControllerPublishVolumeResponse response,
                            session.client.Call<Controller>(&Controller::Stub::ControllerPublishVolume, request));
   Details details;
@@ -35,7 +36,7 @@ absl::Status Publish(Session& session) {
   return session.output.Show(response, details.ToString());
 }
 
-absl::Status Unpublish(Session& session) {
+absl::Status ControllerUnpublish(Session& session) {
   csi::v1::ControllerUnpublishVolumeRequest request;
   request.set_volume_id(session.arguments.id);
   request.set_node_id(session.arguments.node);
@@ -90,12 +91,12 @@ Commands ControllerPublishCommands() {
        "make a volume reachable from a node",
        {&kVolumeId, &kNode},
        AllOf({{&kReadOnly}, kCapabilityFlags, {&kVolumeContext}, kSecretFlags}),
-       Publish},
+       ControllerPublish},
       {"controller-unpublish",
        "undo controller-publish; without --node for every node",
        {&kVolumeId},
        AllOf({{&kNode}, kSecretFlags}),
-       Unpublish},
+       ControllerUnpublish},
   };
 }
 

@@ -3,7 +3,7 @@
 #define MOORING_CLI_CSI_FLAGS_H_
 
 #include "cli/csi/arguments.h"
-#include "cli/flags.h"
+#include "cli/flags/flags.h"
 
 namespace mooring::cli::csi_area {
 

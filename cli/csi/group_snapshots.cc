@@ -2,8 +2,8 @@
 
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
-#include "cli/table.h"
-#include "cli/text.h"
+#include "cli/output/table.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -20,7 +20,7 @@ std::string TextOf(const csi::v1::VolumeGroupSnapshot& group) {
   return details.ToString() + table.ToString();
 }
 
-absl::Status Create(Session& session) {
+absl::Status CreateGroupSnapshot(Session& session) {
   const Arguments& arguments = session.arguments;
   csi::v1::CreateVolumeGroupSnapshotRequest request;
   request.set_name(arguments.name);
@@ -33,7 +33,7 @@ absl::Status Create(Session& session) {
   return session.output.Show(response, TextOf(response.group_snapshot()));
 }
 
-// Delete and get name the group and, so that nothing is mistaken, its members.
+// DeleteGroupSnapshot and get name the group and, so that nothing is mistaken, its members.
 template <typename Request>
 Request MembersRequest(const Arguments& arguments) {
   Request request;
@@ -43,7 +43,7 @@ Request MembersRequest(const Arguments& arguments) {
   return request;
 }
 
-absl::Status Delete(Session& session) {
+absl::Status DeleteGroupSnapshot(Session& session) {
   const auto request = MembersRequest<csi::v1::DeleteVolumeGroupSnapshotRequest>(session.arguments);
   MOORING_ASSIGN_OR_RETURN(
       const csi::v1::DeleteVolumeGroupSnapshotResponse response,
@@ -51,7 +51,7 @@ absl::Status Delete(Session& session) {
   return session.output.Show(response, fmt::format("deleted {}\n", Visible(request.group_snapshot_id())));
 }
 
-absl::Status Get(Session& session) {
+absl::Status GetGroupSnapshot(Session& session) {
   const auto request = MembersRequest<csi::v1::GetVolumeGroupSnapshotRequest>(session.arguments);
   MOORING_ASSIGN_OR_RETURN(
       const csi::v1::GetVolumeGroupSnapshotResponse response,
@@ -67,13 +67,13 @@ Commands GroupSnapshotCommands() {
        "take snapshots of volumes at one moment",
        {&kName, &kVolumes},
        AllOf({{&kParam}, kSecretFlags}),
-       Create},
+       CreateGroupSnapshot},
       {"delete",
        "delete a group snapshot and its members",
        {&kGroupSnapshotId},
        AllOf({{&kSnapshots}, kSecretFlags}),
-       Delete},
-      {"get", "one group snapshot", {&kGroupSnapshotId}, AllOf({{&kSnapshots}, kSecretFlags}), Get},
+       DeleteGroupSnapshot},
+      {"get", "one group snapshot", {&kGroupSnapshotId}, AllOf({{&kSnapshots}, kSecretFlags}), GetGroupSnapshot},
   };
 }
 

@@ -7,9 +7,9 @@
 
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
-#include "cli/failure.h"
+#include "cli/output/failure.h"
+#include "cli/output/table.h"
 #include "cli/run.h"
-#include "cli/table.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -67,7 +67,7 @@ bool Serves(const GetPluginCapabilitiesResponse& plugin, PluginCapability::Servi
                      [service](const PluginCapability& capability) { return capability.service().type() == service; });
 }
 
-absl::Status Info(Session& session) {
+absl::Status ShowPluginInfo(Session& session) {
   const Client& client = session.client;
   MOORING_ASSIGN_OR_RETURN(const csi::v1::GetPluginInfoResponse info,
                            client.Call<Identity>(&Identity::Stub::GetPluginInfo, csi::v1::GetPluginInfoRequest()));
@@ -175,7 +175,7 @@ const Message* PointerTo(const std::optional<Message>& message) {
   return message ? &*message : nullptr;
 }
 
-absl::Status Capabilities(Session& session) {
+absl::Status ShowCapabilities(Session& session) {
   MOORING_ASSIGN_OR_RETURN(const AllCapabilities all, FetchCapabilities(session.client));
   Table table({"SERVICE", "CAPABILITY"});
   AddRows("plugin", NamesOf(all.plugin), table);
@@ -193,9 +193,9 @@ absl::Status Capabilities(Session& session) {
 
 Commands IdentityCommands() {
   return {
-      {"info", "the driver's name and version, whether it is ready, what it serves", {}, {}, Info},
+      {"info", "the driver's name and version, whether it is ready, what it serves", {}, {}, ShowPluginInfo},
       {"probe", "whether the driver is ready: exit status 0 or 1", {}, {&kWait, &kLiveness}, Probe},
-      {"capabilities", "everything the driver says it can do", {}, {}, Capabilities},
+      {"capabilities", "everything the driver says it can do", {}, {}, ShowCapabilities},
   };
 }
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "cli/size.h"
+#include "cli/flags/size.h"
 
 namespace mooring::cli::csi_area {
 namespace {

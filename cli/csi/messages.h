@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli/csi/arguments.h"
-#include "cli/table.h"
+#include "cli/output/table.h"
 #include "csi.pb.h"
 
 namespace mooring::cli::csi_area {

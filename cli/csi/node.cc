@@ -6,9 +6,9 @@
 #include "cli/csi/capability.h"
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
-#include "cli/size.h"
-#include "cli/table.h"
-#include "cli/text.h"
+#include "cli/flags/size.h"
+#include "cli/output/table.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 using csi::v1::Node;
 using csi::v1::VolumeUsage;
 
-absl::Status Info(Session& session) {
+absl::Status ShowNodeInfo(Session& session) {
   MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeGetInfoResponse response,
                            session.client.Call<Node>(&Node::Stub::NodeGetInfo, csi::v1::NodeGetInfoRequest()));
   const std::int64_t most = response.max_volumes_per_node();
@@ -56,7 +56,7 @@ absl::Status Unstage(Session& session) {
                                                    Visible(request.staging_target_path())));
 }
 
-absl::StatusOr<csi::v1::NodePublishVolumeRequest> PublishRequest(const Arguments& arguments) {
+absl::StatusOr<csi::v1::NodePublishVolumeRequest> NodePublishRequest(const Arguments& arguments) {
   csi::v1::NodePublishVolumeRequest request;
   request.set_volume_id(arguments.id);
   request.set_target_path(arguments.target_path);
@@ -69,8 +69,8 @@ absl::StatusOr<csi::v1::NodePublishVolumeRequest> PublishRequest(const Arguments
   return request;
 }
 
-absl::Status Publish(Session& session) {
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodePublishVolumeRequest request, PublishRequest(session.arguments));
+absl::Status NodePublish(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodePublishVolumeRequest request, NodePublishRequest(session.arguments));
   MOORING_ASSIGN_OR_RETURN(const csi::v1::NodePublishVolumeResponse response,
                            session.client.Call<Node>(&Node::Stub::NodePublishVolume, request));
   return session.output.Show(
@@ -78,7 +78,7 @@ absl::Status Publish(Session& session) {
                             request.readonly() ? ", read-only" : ""));
 }
 
-absl::Status Unpublish(Session& session) {
+absl::Status NodeUnpublish(Session& session) {
   csi::v1::NodeUnpublishVolumeRequest request;
   request.set_volume_id(session.arguments.id);
   request.set_target_path(session.arguments.target_path);
@@ -124,7 +124,7 @@ absl::Status Stats(Session& session) {
   return session.output.Show(response, StatsText(response));
 }
 
-absl::StatusOr<csi::v1::NodeExpandVolumeRequest> ExpandRequest(const Arguments& arguments) {
+absl::StatusOr<csi::v1::NodeExpandVolumeRequest> NodeExpandRequest(const Arguments& arguments) {
   csi::v1::NodeExpandVolumeRequest request;
   request.set_volume_id(arguments.id);
   request.set_volume_path(arguments.volume_path);
@@ -137,8 +137,8 @@ absl::StatusOr<csi::v1::NodeExpandVolumeRequest> ExpandRequest(const Arguments& 
   return request;
 }
 
-absl::Status Expand(Session& session) {
-  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeExpandVolumeRequest request, ExpandRequest(session.arguments));
+absl::Status NodeExpand(Session& session) {
+  MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeExpandVolumeRequest request, NodeExpandRequest(session.arguments));
   MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeExpandVolumeResponse response,
                            session.client.Call<Node>(&Node::Stub::NodeExpandVolume, request));
   // The size is optional here: 0 is "not told".
@@ -153,7 +153,7 @@ absl::Status Expand(Session& session) {
 Commands NodeCommands() {
   const Flags contexts{&kPublishContext, &kVolumeContext};
   return {
-      {"node-info", "the node's id, its limit and where it stands", {}, {}, Info},
+      {"node-info", "the node's id, its limit and where it stands", {}, {}, ShowNodeInfo},
       {"stage",
        "mount a volume on the node, once for all who use it",
        {&kVolumeId, &kStagingPath},
@@ -164,14 +164,14 @@ Commands NodeCommands() {
        "mount a volume where one task finds it",
        {&kVolumeId, &kTargetPath},
        AllOf({{&kStagingPath, &kReadOnly}, kCapabilityFlags, contexts, kSecretFlags}),
-       Publish},
-      {"unpublish", "undo publish: take the volume away from the task", {&kVolumeId, &kTargetPath}, {}, Unpublish},
+       NodePublish},
+      {"unpublish", "undo publish: take the volume away from the task", {&kVolumeId, &kTargetPath}, {}, NodeUnpublish},
       {"stats", "how full a volume is, and how it fares", {&kVolumeId, &kVolumePath}, {&kStagingPath}, Stats},
       {"node-expand",
        "let a volume's filesystem fill its new size",
        {&kVolumeId, &kVolumePath},
        AllOf({{&kSize, &kLimit, &kStagingPath}, kCapabilityFlags, kSecretFlags}),
-       Expand},
+       NodeExpand},
   };
 }
 

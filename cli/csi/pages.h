@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/status.h"
-#include "cli/text.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::csi_area {
 

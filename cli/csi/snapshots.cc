@@ -3,8 +3,8 @@
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
 #include "cli/csi/pages.h"
-#include "cli/table.h"
-#include "cli/text.h"
+#include "cli/output/table.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -17,7 +17,7 @@ std::string DetailsOf(const csi::v1::Snapshot& snapshot) {
   return details.ToString();
 }
 
-absl::Status Create(Session& session) {
+absl::Status CreateSnapshot(Session& session) {
   const Arguments& arguments = session.arguments;
   csi::v1::CreateSnapshotRequest request;
   request.set_name(arguments.name);
@@ -29,7 +29,7 @@ absl::Status Create(Session& session) {
   return session.output.Show(response, DetailsOf(response.snapshot()));
 }
 
-absl::Status Delete(Session& session) {
+absl::Status DeleteSnapshot(Session& session) {
   csi::v1::DeleteSnapshotRequest request;
   request.set_snapshot_id(session.arguments.id);
   session.arguments.secrets.CopyTo(*request.mutable_secrets());
@@ -48,7 +48,7 @@ csi::v1::ListSnapshotsRequest ListRequest(const Arguments& arguments) {
   return request;
 }
 
-absl::Status List(Session& session) {
+absl::Status ListSnapshots(Session& session) {
   const auto fetch = [&session](const csi::v1::ListSnapshotsRequest& page) {
     return session.client.Call<Controller>(&Controller::Stub::ListSnapshots, page);
   };
@@ -59,7 +59,7 @@ absl::Status List(Session& session) {
   return session.output.Show(response, table.ToString() + NextPageHint(response.next_token()));
 }
 
-absl::Status Get(Session& session) {
+absl::Status GetSnapshot(Session& session) {
   csi::v1::GetSnapshotRequest request;
   request.set_snapshot_id(session.arguments.id);
   session.arguments.secrets.CopyTo(*request.mutable_secrets());
@@ -73,10 +73,18 @@ absl::Status Get(Session& session) {
 Commands SnapshotCommands() {
   const Flags pages{&kMaxEntries, &kToken};
   return {
-      {"create", "take a snapshot of a volume", {&kName, &kOneVolume}, AllOf({{&kParam}, kSecretFlags}), Create},
-      {"delete", "delete a snapshot", {&kSnapshotId}, kSecretFlags, Delete},
-      {"list", "the snapshots there are", {}, AllOf({{&kOneVolume, &kOneSnapshot}, pages, kSecretFlags}), List},
-      {"get", "one snapshot", {&kSnapshotId}, kSecretFlags, Get},
+      {"create",
+       "take a snapshot of a volume",
+       {&kName, &kOneVolume},
+       AllOf({{&kParam}, kSecretFlags}),
+       CreateSnapshot},
+      {"delete", "delete a snapshot", {&kSnapshotId}, kSecretFlags, DeleteSnapshot},
+      {"list",
+       "the snapshots there are",
+       {},
+       AllOf({{&kOneVolume, &kOneSnapshot}, pages, kSecretFlags}),
+       ListSnapshots},
+      {"get", "one snapshot", {&kSnapshotId}, kSecretFlags, GetSnapshot},
   };
 }
 

@@ -10,7 +10,7 @@
 #include <csignal>
 
 #include "base/status.h"
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring::cli::doctor_area {
 namespace {
@@ -26,7 +26,7 @@ std::string ReadAll(const std::string& path) {
 }
 
 // "4711 (name with ) in it) S 1 …"
-pid_t ParentOf(pid_t pid) {
+pid_t ParentProcessOf(pid_t pid) {
   const std::string stat = ReadAll(fmt::format("/proc/{}/stat", pid));
   const std::size_t name_end = stat.rfind(") ");
   pid_t parent = 0;
@@ -36,7 +36,7 @@ pid_t ParentOf(pid_t pid) {
 }
 
 ProcessFacts FactsOf(pid_t pid) {
-  ProcessFacts facts{.pid = pid, .parent = ParentOf(pid), .mount_namespace = 0, .cgroup = {}, .command = {}};
+  ProcessFacts facts{.pid = pid, .parent = ParentProcessOf(pid), .mount_namespace = 0, .cgroup = {}, .command = {}};
   struct stat status = {};
   if (::stat(fmt::format("/proc/{}/ns/mnt", pid).c_str(), &status) == 0) facts.mount_namespace = status.st_ino;
   facts.cgroup = ReadAll(fmt::format("/proc/{}/cgroup", pid));

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/json.h"
+#include "cli/output/json.h"
 #include "cli/mounts/describe.h"
-#include "cli/text.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

@@ -11,7 +11,7 @@
 
 #include <string>
 
-#include "mounter/mount_graph.h"
+#include "cli/mounts/mount_graph.h"
 
 namespace mooring::cli::doctor_area {
 

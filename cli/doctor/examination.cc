@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/path.h"
-#include "base/quote.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "cli/doctor/container.h"
@@ -24,7 +24,7 @@
 #include "cli/doctor/visibility.h"
 #include "cli/mounts/describe.h"
 #include "cli/socket_problem.h"
-#include "cli/text.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

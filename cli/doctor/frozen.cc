@@ -17,9 +17,9 @@
 #include <system_error>
 #include <vector>
 
-#include "base/path.h"
-#include "base/quote.h"
-#include "base/unique_fd.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
+#include "base/file/unique_fd.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "cli/doctor/finding.h"
 #include "cli/doctor/loops.h"
-#include "mounter/mount_graph.h"
+#include "cli/mounts/mount_graph.h"
 
 namespace mooring::cli::doctor_area {
 

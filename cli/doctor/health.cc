@@ -14,12 +14,12 @@
 #include <system_error>
 #include <unordered_map>
 
-#include "base/path.h"
-#include "base/quote.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 #include "cli/doctor/child.h"
-#include "cli/text.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

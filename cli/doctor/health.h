@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/doctor/finding.h"
-#include "mounter/mount_graph.h"
+#include "cli/mounts/mount_graph.h"
 
 namespace mooring::cli::doctor_area {
 

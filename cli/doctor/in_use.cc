@@ -7,8 +7,8 @@
 #include <array>
 #include <cstddef>
 
-#include "base/quote.h"
-#include "cli/text.h"
+#include "base/text/quote.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

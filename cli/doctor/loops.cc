@@ -13,10 +13,10 @@
 #include <system_error>
 #include <utility>
 
-#include "base/path.h"
-#include "base/quote.h"
-#include "mounter/device_holder.h"
-#include "mounter/loop_device.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
+#include "mounter/loop/device_holder.h"
+#include "mounter/loop/loop_device.h"
 
 namespace mooring::cli::doctor_area {
 namespace {
@@ -92,7 +92,7 @@ bool IsOf(const TableMount& mount, const LoopFacts& loop) {
   return of_nodes && mount.root != "/" && NameOf(mount.root) == NameOf(loop.device);
 }
 
-// A process that holds it for a block volume would keep it: mounter/device_holder.h.
+// A process that holds it for a block volume would keep it: mounter/loop/device_holder.h.
 std::vector<std::string> CommandsToDetach(const LoopFacts& loop) {
   std::vector<std::string> commands;
   const absl::StatusOr<std::vector<pid_t>> holders = HoldersOf(loop.number);

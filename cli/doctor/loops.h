@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/doctor/finding.h"
-#include "mounter/mount_graph.h"
+#include "cli/mounts/mount_graph.h"
 
 namespace mooring::cli::doctor_area {
 

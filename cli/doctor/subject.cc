@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 #include "cli/doctor/child.h"
 #include "cli/mounts/paths.h"
 

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/unique_fd.h"
-#include "cli/text.h"
-#include "mounter/syscalls.h"
+#include "base/file/unique_fd.h"
+#include "cli/output/text.h"
+#include "mounter/sys/syscalls.h"
 
 namespace mooring::cli::doctor_area {
 namespace {
@@ -45,7 +45,7 @@ struct NeededCall {
   long (*call)();
 };
 
-constexpr long kStatMountNumber = 457, kListMountNumber = 458;  // as in mounter/syscalls.cc
+constexpr long kStatMountNumber = 457, kListMountNumber = 458;  // as in mounter/sys/syscalls.cc
 
 // Where the calls of mounting are missing, the mounter takes older ones with the same results.
 const NeededCall kCalls[] = {

@@ -8,10 +8,10 @@
 #include <set>
 #include <utility>
 
-#include "base/path.h"
-#include "base/quote.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
 #include "cli/mounts/describe.h"
-#include "cli/text.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/flag_values.h"
-#include "cli/key_values.h"
-#include "cli/secrets.h"
+#include "cli/flags/flag_values.h"
+#include "cli/flags/key_values.h"
+#include "cli/flags/secrets.h"
 #include "manager.pb.h"
 
 namespace mooring::cli::manager_area {

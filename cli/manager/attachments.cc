@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include "base/status.h"
-#include "cli/manager/attach_request.h"
 #include "cli/manager/command.h"
+#include "cli/manager/parse/attach_request.h"
+#include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"
 #include "cli/manager/steps.h"
-#include "cli/manager/volume_spec.h"
-#include "cli/text.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -40,7 +40,7 @@ absl::Status Detach(Session& session) {
   return session.Show(reply, DetachedText(request));
 }
 
-absl::Status List(Session& session) {
+absl::Status ListAttachments(Session& session) {
   v1::ListAttachmentsRequest request;
   if (!session.arguments.id.empty()) *request.mutable_volume() = KeyOf(session.arguments);
   request.set_allocation(session.arguments.allocation);
@@ -68,7 +68,11 @@ Commands AttachmentCommands() {
        Attach,
        kAttachExamples},
       {"detach", "undo it: unmount and release", {&kAttached}, {&kFor}, Detach, kDetachExamples},
-      {"attachments", "which volumes are where on this host", {}, {&kOfVolume, &kNamespace, &kOfAllocation}, List},
+      {"attachments",
+       "which volumes are where on this host",
+       {},
+       {&kOfVolume, &kNamespace, &kOfAllocation},
+       ListAttachments},
   };
 }
 

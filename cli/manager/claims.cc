@@ -3,9 +3,9 @@
 
 #include "base/status.h"
 #include "cli/manager/command.h"
+#include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"
-#include "cli/manager/volume_spec.h"
-#include "cli/text.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -69,7 +69,7 @@ absl::StatusOr<std::string> OutlookText(const Session& session, const v1::Volume
   return "\n" + details.ToString();
 }
 
-absl::Status List(Session& session) {
+absl::Status ListClaims(Session& session) {
   const Arguments& arguments = session.arguments;
   v1::ListClaimsRequest request;
   if (!arguments.id.empty()) *request.mutable_volume() = KeyOf(arguments);
@@ -107,7 +107,7 @@ Commands ClaimCommands() {
        {&kVolumeId},
        {&kFor, &kNamespace, &kReleaseMode, &kPerAlloc, &kForce},
        Release},
-      {"claims", "who holds what", {}, {&kOfVolume, &kNamespace, &kOfAllocation}, List},
+      {"claims", "who holds what", {}, {&kOfVolume, &kNamespace, &kOfAllocation}, ListClaims},
       {"gone", "an allocation is no more: what it claimed is freed in 5 minutes", {&kAllocation}, {}, Gone},
   };
 }

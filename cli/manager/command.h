@@ -11,7 +11,7 @@
 #include "cli/client.h"
 #include "cli/manager/arguments.h"
 #include "cli/manager/flags.h"
-#include "cli/output.h"
+#include "cli/output/output.h"
 #include "manager.grpc.pb.h"
 
 namespace mooring::cli::manager_area {

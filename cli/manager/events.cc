@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include "base/status.h"
-#include "cli/failure.h"
+#include "cli/output/failure.h"
 #include "cli/manager/command.h"
-#include "cli/manager/words.h"
-#include "cli/table.h"
-#include "cli/text.h"
+#include "cli/manager/parse/words.h"
+#include "cli/output/table.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::manager_area {
 namespace {

@@ -2,7 +2,7 @@
 #ifndef MOORING_CLI_MANAGER_FLAGS_H_
 #define MOORING_CLI_MANAGER_FLAGS_H_
 
-#include "cli/flags.h"
+#include "cli/flags/flags.h"
 #include "cli/manager/arguments.h"
 
 namespace mooring::cli::manager_area {

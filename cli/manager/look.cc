@@ -3,9 +3,9 @@
 
 #include "base/status.h"
 #include "cli/manager/command.h"
+#include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"
-#include "cli/manager/volume_spec.h"
-#include "cli/text.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -27,7 +27,7 @@ std::string Ids(const v1::ListVolumesResponse& response) {
   return ids;
 }
 
-absl::Status List(Session& session) {
+absl::Status ListVolumes(Session& session) {
   const Arguments& arguments = session.arguments;
   if (arguments.all_namespaces && !arguments.ns.empty()) {
     return InvalidArgument("--namespace and --all-namespaces: one of them");
@@ -49,7 +49,7 @@ std::string StatusText(const v1::GetVolumeResponse& response) {
   return text;
 }
 
-absl::Status Status(Session& session) {
+absl::Status VolumeStatus(Session& session) {
   v1::GetVolumeRequest request;
   *request.mutable_key() = KeyOf(session.arguments);
   MOORING_ASSIGN_OR_RETURN(const v1::GetVolumeResponse response, session.Call(&Manager::Stub::GetVolume, request));
@@ -60,8 +60,8 @@ absl::Status Status(Session& session) {
 
 Commands LookCommands() {
   return {
-      {"list", "the volumes there are", {}, {&kNamespace, &kAllNamespaces, &kOfPlugin, &kQuiet}, List},
-      {"status", "all about a volume: who holds it, where it is attached", {&kVolumeId}, {&kNamespace}, Status},
+      {"list", "the volumes there are", {}, {&kNamespace, &kAllNamespaces, &kOfPlugin, &kQuiet}, ListVolumes},
+      {"status", "all about a volume: who holds it, where it is attached", {&kVolumeId}, {&kNamespace}, VolumeStatus},
   };
 }
 

@@ -4,13 +4,13 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "cli/manager/command.h"
-#include "cli/manager/plugin_bind.h"
-#include "cli/manager/split_words.h"
+#include "cli/manager/parse/plugin_bind.h"
+#include "cli/manager/parse/split_words.h"
+#include "cli/manager/parse/words.h"
 #include "cli/manager/steps.h"
-#include "cli/manager/words.h"
+#include "cli/output/table.h"
+#include "cli/output/text.h"
 #include "cli/run.h"
-#include "cli/table.h"
-#include "cli/text.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -144,7 +144,7 @@ absl::Status Run(Session& session) {
   return ShowStarted(session, reply.done(), reply.done());
 }
 
-absl::Status Register(Session& session) {
+absl::Status RegisterPlugin(Session& session) {
   v1::RegisterPluginRequest request;
   MOORING_ASSIGN_OR_RETURN(const std::string socket, ParseSocketPath(session.arguments.endpoint));
   request.set_name(session.arguments.plugin);
@@ -167,7 +167,7 @@ absl::Status Stop(Session& session) {
                     : fmt::format("stopped {}\n", Visible(request.name())));
 }
 
-absl::Status Status(Session& session) {
+absl::Status PluginStatus(Session& session) {
   v1::ListPluginsRequest request;
   request.set_name(session.arguments.plugin);
   MOORING_ASSIGN_OR_RETURN(const v1::ListPluginsResponse response, session.Call(&Manager::Stub::ListPlugins, request));
@@ -202,14 +202,14 @@ Commands PluginCommands() {
        "use a plugin that somebody else runs",
        {&kEndpoint},
        {&kPluginToRegister, &kDeclaredBy, &kNoWait},
-       Register,
+       RegisterPlugin,
        "Example:\n  mooring plugin register --endpoint unix:///run/csi/csi.sock"},
       {"stop",
        "end a plugin, or forget one that somebody else runs; mounts stay",
        {&kPluginName},
        {&kDeclaredByOne},
        Stop},
-      {"status", "how they are: exit status 0 or 1 for one by its name", {}, {&kPluginToShow, &kQuiet}, Status},
+      {"status", "how they are: exit status 0 or 1 for one by its name", {}, {&kPluginToShow, &kQuiet}, PluginStatus},
   };
 }
 

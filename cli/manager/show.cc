@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "cli/size.h"
+#include "cli/flags/size.h"
 
 namespace mooring::cli::manager_area {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "cli/manager/words.h"
-#include "cli/table.h"
+#include "cli/manager/parse/words.h"
+#include "cli/output/table.h"
 
 namespace mooring::cli::manager_area {
 

@@ -5,9 +5,9 @@
 
 #include "base/status.h"
 #include "cli/manager/command.h"
+#include "cli/manager/parse/volume_spec.h"
 #include "cli/manager/show.h"
-#include "cli/manager/volume_spec.h"
-#include "cli/text.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -45,7 +45,7 @@ std::string NameOf(const Arguments& arguments) {
   return arguments.id + "-" + TimeText(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-absl::Status Create(Session& session) {
+absl::Status CreateSnapshot(Session& session) {
   v1::CreateSnapshotRequest request;
   *request.mutable_volume() = KeyOf(session.arguments);
   request.set_name(NameOf(session.arguments));
@@ -55,7 +55,7 @@ absl::Status Create(Session& session) {
   return session.Show(response, SnapshotText(response.snapshot()));
 }
 
-absl::Status List(Session& session) {
+absl::Status ListSnapshots(Session& session) {
   v1::ListSnapshotsRequest request;
   request.set_plugin(session.arguments.plugin);
   MOORING_ASSIGN_OR_RETURN(const v1::ListSnapshotsResponse response,
@@ -63,7 +63,7 @@ absl::Status List(Session& session) {
   return session.Show(response, SnapshotTable(response));
 }
 
-absl::Status Delete(Session& session) {
+absl::Status DeleteSnapshot(Session& session) {
   v1::DeleteSnapshotRequest request;
   request.set_plugin(session.arguments.plugin);
   request.set_id(session.arguments.snapshot);
@@ -81,11 +81,11 @@ Commands SnapshotCommands() {
        "take a snapshot of a volume",
        {&kVolumeId},
        {&kSnapshotName, &kNamespace, &kParam},
-       Create,
+       CreateSnapshot,
        "",
        kMakesData},
-      {"list", "the snapshots a plugin has", {&kOfPlugin}, {}, List},
-      {"delete", "delete a snapshot", {&kSnapshotId, &kOfPlugin}, kSecretFlags, Delete, "", kMakesData},
+      {"list", "the snapshots a plugin has", {&kOfPlugin}, {}, ListSnapshots},
+      {"delete", "delete a snapshot", {&kSnapshotId, &kOfPlugin}, kSecretFlags, DeleteSnapshot, "", kMakesData},
   };
 }
 

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "cli/client.h"
-#include "cli/text.h"
+#include "cli/output/text.h"
 #include "manager.grpc.pb.h"
 
 namespace mooring::cli::manager_area {

@@ -1,13 +1,13 @@
 // Volumes: made, registered, changed, deleted.
 #include <fmt/format.h>
 
-#include "base/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "cli/manager/command.h"
+#include "cli/manager/parse/volume_spec.h"
+#include "cli/manager/parse/words.h"
 #include "cli/manager/show.h"
-#include "cli/manager/volume_spec.h"
-#include "cli/manager/words.h"
-#include "cli/text.h"
+#include "cli/output/text.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -35,7 +35,7 @@ absl::Status Send(Session& session, const v1::CreateVolumeRequest& request) {
   return session.Show(response, VolumeText(response.volume()));
 }
 
-absl::Status Create(Session& session) {
+absl::Status CreateVolume(Session& session) {
   v1::CreateVolumeRequest request;
   v1::Volume& volume = *request.mutable_volume();
   MOORING_ASSIGN_OR_RETURN(volume, VolumeOf(session.arguments));
@@ -74,7 +74,7 @@ absl::Status Clone(Session& session) {
   return Send(session, request);
 }
 
-absl::Status Register(Session& session) {
+absl::Status RegisterVolume(Session& session) {
   v1::RegisterVolumeRequest request;
   v1::Volume& volume = *request.mutable_volume();
   MOORING_ASSIGN_OR_RETURN(volume, VolumeOf(session.arguments));
@@ -112,7 +112,7 @@ absl::Status Remove(Session& session, bool deregister, const char* done) {
   return session.Show(response, fmt::format("{} {}\n", done, Visible(ToString(request.key()))));
 }
 
-absl::Status Delete(Session& session) { return Remove(session, /*deregister=*/false, "deleted"); }
+absl::Status DeleteVolume(Session& session) { return Remove(session, /*deregister=*/false, "deleted"); }
 absl::Status Deregister(Session& session) { return Remove(session, /*deregister=*/true, "deregistered"); }
 
 absl::Status Expand(Session& session) {
@@ -148,14 +148,14 @@ Commands VolumeCommands() {
        "make a volume",
        {},
        AllOf<Arguments>({described, sizes, use, places, {&kFromSnapshot, &kFromVolume}, kSecretFlags}),
-       Create,
+       CreateVolume,
        kCreateExamples,
        kMakesData},
       {"register",
        "use a volume that the plugin has already",
        {},
        AllOf<Arguments>({described, {&kExternalId, &kContext}, use, kSecretFlags}),
-       Register,
+       RegisterVolume,
        kRegisterExample},
       {"update",
        "change a volume; what is not said stays",
@@ -171,7 +171,7 @@ Commands VolumeCommands() {
        kCloneExample,
        kMakesData},
       {"expand", "make a volume larger", {&kVolumeId, &kSize}, {&kNamespace, &kLimit}, Expand, "", kMakesData},
-      {"delete", "delete a volume and its data", {&kVolumeId}, {&kNamespace}, Delete, "", kMakesData},
+      {"delete", "delete a volume and its data", {&kVolumeId}, {&kNamespace}, DeleteVolume, "", kMakesData},
       {"deregister", "forget a volume; the plugin keeps it and its data", {&kVolumeId}, {&kNamespace}, Deregister},
   };
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 
 namespace mooring::cli::mount_csi {

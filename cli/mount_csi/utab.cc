@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "mounter/mount_graph.h"
+#include "cli/mounts/mount_graph.h"
 
 namespace mooring::cli::mount_csi {
 namespace {

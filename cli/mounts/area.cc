@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/mounts/arguments.h"
-#include "cli/options.h"
-#include "cli/report.h"
+#include "cli/flags/options.h"
+#include "cli/output/report.h"
 #include "cli/run.h"
 
 namespace mooring::cli::mounts_area {

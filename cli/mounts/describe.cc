@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "base/path.h"
+#include "base/file/path.h"
 
 namespace mooring::cli {
 namespace {

@@ -3,15 +3,15 @@
 
 #include <algorithm>
 
-#include "base/path.h"
-#include "base/quote.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "cli/mounts/arguments.h"
 #include "cli/mounts/describe.h"
 #include "cli/mounts/paths.h"
-#include "cli/table.h"
-#include "cli/text.h"
-#include "mounter/kernel_mounter.h"
+#include "cli/output/table.h"
+#include "cli/output/text.h"
+#include "mounter/kernel/kernel_mounter.h"
 
 namespace mooring::cli::mounts_area {
 namespace {

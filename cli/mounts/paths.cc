@@ -11,11 +11,11 @@
 #include <memory>
 #include <system_error>
 
-#include "base/path.h"
-#include "base/quote.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
 #include "base/status.h"
-#include "cli/text.h"
-#include "mounter/syscalls.h"
+#include "cli/output/text.h"
+#include "mounter/sys/syscalls.h"
 
 namespace mooring::cli::mounts_area {
 namespace {

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "cli/mounts/arguments.h"
 #include "cli/mounts/describe.h"
 #include "cli/mounts/paths.h"
-#include "cli/text.h"
-#include "mounter/change_propagation.h"
+#include "cli/output/text.h"
+#include "mounter/mount/change_propagation.h"
 
 namespace mooring::cli::mounts_area {
 namespace {

@@ -3,17 +3,17 @@
 
 #include <algorithm>
 
-#include "base/path.h"
-#include "base/quote.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
 #include "base/status.h"
-#include "cli/json.h"
-#include "cli/key_values.h"
+#include "cli/output/json.h"
+#include "cli/flags/key_values.h"
 #include "cli/mounts/arguments.h"
 #include "cli/mounts/paths.h"
-#include "cli/text.h"
-#include "mounter/kernel_mounter.h"
-#include "mounter/mount_graph.h"
-#include "mounter/other_namespace.h"
+#include "cli/output/text.h"
+#include "mounter/kernel/kernel_mounter.h"
+#include "cli/mounts/mount_graph.h"
+#include "cli/mounts/other_namespace.h"
 
 namespace mooring::cli::mounts_area {
 namespace {

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "manager/record_codec.h"
+#include "manager/records/record_codec.h"
 
 namespace mooring::manager {
 namespace {

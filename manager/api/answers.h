@@ -3,9 +3,9 @@
 #define MOORING_MANAGER_API_ANSWERS_H_
 
 #include "manager.pb.h"
-#include "manager/events.h"
+#include "manager/records/events.h"
 #include "manager/plugins/plugin_directory.h"
-#include "manager/records.h"
+#include "manager/records/records.h"
 #include "manager/volumes/volumes.h"
 
 namespace mooring::manager {

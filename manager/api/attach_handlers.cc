@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "base/path.h"
+#include "base/file/path.h"
 #include "base/status.h"
 #include "manager/api/answers.h"
 #include "manager/api/handlers.h"

@@ -11,10 +11,10 @@
 #include "absl/cleanup/cleanup.h"
 #include "base/deadline.h"
 #include "base/log.h"
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "manager.pb.h"
-#include "manager/hide_secrets.h"
+#include "manager/records/hide_secrets.h"
 #include "rpc/status.h"
 
 namespace mooring::manager {

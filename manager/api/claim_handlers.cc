@@ -6,9 +6,9 @@
 #include "manager/api/answers.h"
 #include "manager/api/handlers.h"
 #include "manager/api/requests.h"
-#include "manager/record_codec.h"
+#include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

@@ -8,19 +8,19 @@
 #include <utility>
 #include <vector>
 
-#include "base/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/api/answers.h"
 #include "manager/api/handlers.h"
 #include "manager/api/requests.h"
-#include "manager/record_codec.h"
+#include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{100};  // how soon the end of a start is seen while its events are told
+constexpr std::chrono::milliseconds kEventPoll{100};  // how soon the end of a start is seen while its events are told
 
 // With what supervises it, and who expects it.
 v1::PluginStatus Described(const Parts& parts, const PluginStatus& status, const std::vector<PluginRecord>& declared) {
@@ -56,7 +56,7 @@ absl::StatusOr<v1::PluginStatus> StatusAfter(bool wait, const Parts& parts, cons
 void TellUntilEnd(Parts& parts, const std::string& name, std::uint64_t from, std::future<absl::Status>& start,
                   const Send<v1::RunPluginReply>& send) {
   while (start.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    const absl::StatusOr<std::vector<Event>> events = parts.events.Next(from, Clock::now() + kLook);
+    const absl::StatusOr<std::vector<Event>> events = parts.events.Next(from, Clock::now() + kEventPoll);
     if (!events.ok()) return;
     for (const Event& event : *events) {
       from = event.number + 1;

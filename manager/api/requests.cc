@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/path.h"
+#include "base/file/path.h"
 #include "base/socket_path.h"
 #include "base/status.h"
-#include "manager/record_codec.h"
+#include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

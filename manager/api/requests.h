@@ -9,7 +9,7 @@
 #include "manager.pb.h"
 #include "manager/attach/attachments.h"
 #include "manager/claims/claim_rules.h"
-#include "manager/records.h"
+#include "manager/records/records.h"
 
 namespace mooring::manager {
 

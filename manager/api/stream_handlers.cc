@@ -11,15 +11,15 @@
 #include "base/status.h"
 #include "manager/api/answers.h"
 #include "manager/api/handlers.h"
-#include "manager/record_codec.h"
+#include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
 namespace {
 
-constexpr std::chrono::seconds kLook{1};  // how soon a stream sees that nobody listens, or that the manager stops
+constexpr std::chrono::seconds kStreamPoll{1};  // how soon a stream sees that nobody listens, or that the manager stops
 
-Clock::time_point NextLook(const ApiCall& call) { return std::min(call.until, Clock::now() + kLook); }
+Clock::time_point NextLook(const ApiCall& call) { return std::min(call.until, Clock::now() + kStreamPoll); }
 
 bool GoesOn(const ApiCall& call) { return !call.is_over() && Clock::now() < call.until; }
 

@@ -6,7 +6,7 @@
 #include "manager/api/answers.h"
 #include "manager/api/handlers.h"
 #include "manager/api/requests.h"
-#include "manager/record_codec.h"
+#include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {

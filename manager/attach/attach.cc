@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/path.h"
-#include "base/quote.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "manager/attach/attachments.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/volume_paths.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

@@ -32,7 +32,7 @@
 #include "base/keyed_lock.h"
 #include "manager/attach/work_lanes.h"
 #include "manager/claims/claim_broker.h"
-#include "manager/events.h"
+#include "manager/records/events.h"
 #include "manager/volumes/mount_journal.h"
 #include "manager/volumes/volume_mounter.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/path.h"
+#include "base/file/path.h"
 #include "base/status.h"
 #include "manager/attach/attachments.h"
 

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "manager/claims/claim_rules.h"
 #include "manager/csi/csi_channel.h"
-#include "manager/records.h"
+#include "manager/records/records.h"
 
 namespace mooring::manager {
 

@@ -7,10 +7,10 @@
 #include <functional>
 #include <limits>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "manager/state/keys.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

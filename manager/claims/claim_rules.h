@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "manager/records.h"
+#include "manager/records/records.h"
 
 namespace mooring::manager {
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

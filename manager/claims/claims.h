@@ -16,7 +16,7 @@
 
 #include "base/keyed_lock.h"
 #include "manager/claims/claim_broker.h"
-#include "manager/events.h"
+#include "manager/records/events.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/state/records_store.h"
 

@@ -5,12 +5,12 @@
 #include <thread>
 #include <utility>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "manager/claims/claims.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "csi.pb.h"
-#include "manager/stop_token.h"
+#include "manager/csi/stop_token.h"
 
 namespace mooring::manager {
 

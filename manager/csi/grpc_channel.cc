@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/clean_text.h"
-#include "base/quote.h"
+#include "base/text/clean_text.h"
+#include "base/text/quote.h"
 #include "base/socket_path.h"
-#include "manager/hide_secrets.h"
+#include "manager/records/hide_secrets.h"
 #include "rpc/status.h"
 
 namespace mooring::manager {

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/path.h"
-#include "base/quote.h"
-#include "base/size.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
+#include "base/text/size.h"
 #include "base/status.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

@@ -20,12 +20,12 @@
 #include "absl/cleanup/cleanup.h"
 #include "base/deadline.h"
 #include "base/endpoint.h"
+#include "base/file/path.h"
+#include "base/file/unique_fd.h"
 #include "base/log.h"
-#include "base/path.h"
-#include "base/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
+#include "base/text/quote.h"
 #include "manager/docker/bounded_stream.h"
 
 namespace mooring::manager {
@@ -43,9 +43,9 @@ constexpr Clock::duration kCallTime = std::chrono::seconds(110);
 // those of a plugin that hangs leave some for the others.
 constexpr std::size_t kThreads = 64;
 
-constexpr std::array kMethods = {"/Plugin.Activate",     "/VolumeDriver.Capabilities", "/VolumeDriver.Create",
-                                 "/VolumeDriver.Remove", "/VolumeDriver.Mount",        "/VolumeDriver.Unmount",
-                                 "/VolumeDriver.Path",   "/VolumeDriver.Get",          "/VolumeDriver.List"};
+constexpr std::array kPaths = {"/Plugin.Activate",     "/VolumeDriver.Capabilities", "/VolumeDriver.Create",
+                               "/VolumeDriver.Remove", "/VolumeDriver.Mount",        "/VolumeDriver.Unmount",
+                               "/VolumeDriver.Path",   "/VolumeDriver.Get",          "/VolumeDriver.List"};
 
 // An exception (SQLite, out of memory) is an error that Docker shows.
 std::string Guarded(const DockerHttpServer::Handler& handler, const std::string& method, const std::string& body) {
@@ -179,7 +179,7 @@ absl::StatusOr<std::unique_ptr<DockerHttpServer>> DockerHttpServer::Start(Handle
   // The mode that bind(2) gives the socket's file: never for others, not for a moment.
   server.set_socket_options([](socket_t fd) { ::fchmod(fd, 0600); });
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };  // the server deletes it
-  for (const char* method : kMethods) {
+  for (const char* method : kPaths) {
     server.Post(method,
                 [handler, method, &calls = serving->calls](const httplib::Request& request, httplib::Response& response,
                                                            const httplib::ContentReader& read) {

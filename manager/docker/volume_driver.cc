@@ -13,16 +13,16 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "base/log.h"
-#include "base/quote.h"
 #include "base/status.h"
-#include "manager/docker/boot.h"
+#include "base/text/quote.h"
 #include "manager/docker/create_options.h"
 #include "manager/docker/docker_record.h"
 #include "manager/docker/volume_status.h"
 #include "manager/manager.h"
+#include "manager/records/words.h"
+#include "manager/state/boot.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/places.h"
-#include "manager/words.h"
 
 namespace mooring::manager {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "manager/words.h"
+#include "manager/records/words.h"
 #include "mounter/propagation.h"
 
 namespace mooring::manager {

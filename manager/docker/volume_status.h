@@ -8,7 +8,7 @@
 
 #include "manager/docker/docker_record.h"
 #include "manager/plugins/plugin_directory.h"
-#include "manager/records.h"
+#include "manager/records/records.h"
 
 namespace mooring::manager {
 

@@ -7,33 +7,31 @@
 namespace mooring::manager {
 namespace {
 
-namespace v1 = csi::v1;
-
 absl::Status AskInfo(CsiChannel& channel, Fingerprint& found, Clock::time_point until) {
-  const auto info = Call(channel, v1::GetPluginInfoRequest(), until);
+  const auto info = Call(channel, csi::v1::GetPluginInfoRequest(), until);
   if (!info.ok()) return Annotate(info.status(), "GetPluginInfo");
   found.driver_name = info->name();
   found.vendor_version = info->vendor_version();
   return absl::OkStatus();
 }
 
-void Note(v1::PluginCapability::Service::Type type, PluginTraits& traits) {
-  using Service = v1::PluginCapability::Service;
+void Note(csi::v1::PluginCapability::Service::Type type, PluginTraits& traits) {
+  using Service = csi::v1::PluginCapability::Service;
   if (type == Service::CONTROLLER_SERVICE) traits.controller_service = true;
   if (type == Service::GROUP_CONTROLLER_SERVICE) traits.group_controller_service = true;
   if (type == Service::VOLUME_ACCESSIBILITY_CONSTRAINTS) traits.topology = true;
 }
 
-void Note(v1::PluginCapability::VolumeExpansion::Type type, PluginTraits& traits) {
-  using Expansion = v1::PluginCapability::VolumeExpansion;
+void Note(csi::v1::PluginCapability::VolumeExpansion::Type type, PluginTraits& traits) {
+  using Expansion = csi::v1::PluginCapability::VolumeExpansion;
   if (type == Expansion::ONLINE) traits.expands_online = true;
   if (type == Expansion::OFFLINE) traits.expands_offline = true;
 }
 
 absl::Status AskPluginCapabilities(CsiChannel& channel, Fingerprint& found, Clock::time_point until) {
-  const auto answer = Call(channel, v1::GetPluginCapabilitiesRequest(), until);
+  const auto answer = Call(channel, csi::v1::GetPluginCapabilitiesRequest(), until);
   if (!answer.ok()) return Annotate(answer.status(), "GetPluginCapabilities");
-  for (const v1::PluginCapability& capability : answer->capabilities()) {
+  for (const csi::v1::PluginCapability& capability : answer->capabilities()) {
     if (capability.has_service()) Note(capability.service().type(), found.traits);
     if (capability.has_volume_expansion()) Note(capability.volume_expansion().type(), found.traits);
   }
@@ -41,7 +39,7 @@ absl::Status AskPluginCapabilities(CsiChannel& channel, Fingerprint& found, Cloc
 }
 
 absl::Status AskProbe(CsiChannel& channel, Clock::time_point until) {
-  const auto answer = Call(channel, v1::ProbeRequest(), until);
+  const auto answer = Call(channel, csi::v1::ProbeRequest(), until);
   if (!answer.ok()) return Annotate(answer.status(), "Probe");
   if (answer->has_ready() && !answer->ready().value()) return Unavailable("Probe: not ready yet");
   return absl::OkStatus();
@@ -49,7 +47,7 @@ absl::Status AskProbe(CsiChannel& channel, Clock::time_point until) {
 
 // A plugin that attaches nothing need not have it.
 absl::Status AskNodeInfo(CsiChannel& channel, Fingerprint& found, Clock::time_point until) {
-  const auto answer = Call(channel, v1::NodeGetInfoRequest(), until);
+  const auto answer = Call(channel, csi::v1::NodeGetInfoRequest(), until);
   if (absl::IsUnimplemented(answer.status()) && !found.traits.controller_service) return absl::OkStatus();
   if (!answer.ok()) return Annotate(answer.status(), "NodeGetInfo");
   if (answer->node_id().empty()) return Internal("NodeGetInfo: the plugin gave no node id");
@@ -60,8 +58,8 @@ absl::Status AskNodeInfo(CsiChannel& channel, Fingerprint& found, Clock::time_po
   return absl::OkStatus();
 }
 
-void Note(v1::NodeServiceCapability::RPC::Type type, PluginTraits& traits) {
-  using Rpc = v1::NodeServiceCapability::RPC;
+void Note(csi::v1::NodeServiceCapability::RPC::Type type, PluginTraits& traits) {
+  using Rpc = csi::v1::NodeServiceCapability::RPC;
   if (type == Rpc::STAGE_UNSTAGE_VOLUME) traits.stages = true;
   if (type == Rpc::EXPAND_VOLUME) traits.node_expands = true;
   if (type == Rpc::GET_VOLUME_STATS) traits.node_stats = true;
@@ -70,15 +68,15 @@ void Note(v1::NodeServiceCapability::RPC::Type type, PluginTraits& traits) {
 }
 
 absl::Status AskNodeCapabilities(CsiChannel& channel, PluginTraits& traits, Clock::time_point until) {
-  const auto answer = Call(channel, v1::NodeGetCapabilitiesRequest(), until);
+  const auto answer = Call(channel, csi::v1::NodeGetCapabilitiesRequest(), until);
   if (!answer.ok()) return Annotate(answer.status(), "NodeGetCapabilities");
   traits.stages = traits.node_expands = traits.node_stats = traits.node_condition = traits.node_single_writer = false;
-  for (const v1::NodeServiceCapability& capability : answer->capabilities()) Note(capability.rpc().type(), traits);
+  for (const csi::v1::NodeServiceCapability& capability : answer->capabilities()) Note(capability.rpc().type(), traits);
   return absl::OkStatus();
 }
 
-void Note(v1::ControllerServiceCapability::RPC::Type type, PluginTraits& traits) {
-  using Rpc = v1::ControllerServiceCapability::RPC;
+void Note(csi::v1::ControllerServiceCapability::RPC::Type type, PluginTraits& traits) {
+  using Rpc = csi::v1::ControllerServiceCapability::RPC;
   if (type == Rpc::CREATE_DELETE_VOLUME) traits.creates = true;
   if (type == Rpc::PUBLISH_UNPUBLISH_VOLUME) traits.publishes = true;
   if (type == Rpc::PUBLISH_READONLY) traits.publishes_read_only = true;
@@ -91,12 +89,12 @@ void Note(v1::ControllerServiceCapability::RPC::Type type, PluginTraits& traits)
 }
 
 absl::Status AskControllerCapabilities(CsiChannel& channel, PluginTraits& traits, Clock::time_point until) {
-  const auto answer = Call(channel, v1::ControllerGetCapabilitiesRequest(), until);
+  const auto answer = Call(channel, csi::v1::ControllerGetCapabilitiesRequest(), until);
   if (!answer.ok()) return Annotate(answer.status(), "ControllerGetCapabilities");
   traits.creates = traits.publishes = traits.publishes_read_only = traits.lists = false;
   traits.snapshots = traits.lists_snapshots = traits.clones = false;
   traits.controller_expands = traits.controller_single_writer = false;
-  for (const v1::ControllerServiceCapability& capability : answer->capabilities()) {
+  for (const csi::v1::ControllerServiceCapability& capability : answer->capabilities()) {
     Note(capability.rpc().type(), traits);
   }
   return absl::OkStatus();

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "csi.pb.h"
-#include "manager/records.h"
+#include "manager/records/records.h"
 
 namespace mooring::manager {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "base/path.h"
+#include "base/file/path.h"
 #include "base/status.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/plugins/controller_call.h"

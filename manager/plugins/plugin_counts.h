@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "manager/records.h"
+#include "manager/records/records.h"
 
 namespace mooring::manager {
 

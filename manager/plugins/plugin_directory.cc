@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 
 namespace mooring::manager {
 

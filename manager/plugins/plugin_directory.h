@@ -11,7 +11,7 @@
 #include "manager/csi/csi_channel.h"
 #include "manager/plugins/fingerprint.h"
 #include "manager/plugins/plugin_counts.h"
-#include "manager/records.h"
+#include "manager/records/records.h"
 
 namespace mooring::manager {
 

@@ -10,11 +10,11 @@
 #include <thread>
 #include <utility>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "manager/plugins/health_news.h"
 #include "manager/plugins/instance_reaper.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "manager/events.h"
+#include "manager/records/events.h"
 #include "manager/plugins/instance_manager.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/plugins/registry.h"

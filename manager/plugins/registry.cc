@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/quote.h"
-#include "manager/record_codec.h"
+#include "base/text/quote.h"
+#include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/csi/csi_channel.h"
-#include "manager/records.h"
+#include "manager/records/records.h"
 #include "manager/state/state.h"
 
 namespace mooring::manager {

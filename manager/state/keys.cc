@@ -6,9 +6,9 @@
 #include <array>
 #include <cctype>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

@@ -18,7 +18,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "manager/records.h"
+#include "manager/records/records.h"
 
 namespace mooring::manager {
 

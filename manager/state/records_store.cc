@@ -5,11 +5,11 @@
 
 #include <utility>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
-#include "manager/record_codec.h"
+#include "manager/records/record_codec.h"
 #include "manager/state/keys.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

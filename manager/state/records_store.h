@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "manager/records.h"
+#include "manager/records/records.h"
 #include "manager/state/state.h"
 
 namespace google::protobuf {

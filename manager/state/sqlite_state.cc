@@ -13,10 +13,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/file_lock.h"
-#include "base/quote.h"
+#include "base/file/file_lock.h"
+#include "base/text/quote.h"
 #include "base/status.h"
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 #include "manager/state/change_log.h"
 #include "sqlite/sqlite.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "manager/stop_token.h"
+#include "manager/csi/stop_token.h"
 
 namespace mooring::manager {
 

@@ -10,11 +10,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/csi/csi_channel.h"
-#include "manager/events.h"
+#include "manager/records/events.h"
 #include "manager/plugins/registry.h"
-#include "manager/supervisor/instance_directory.h"
+#include "manager/launch/instance_directory.h"
 #include "manager/supervisor/introduction.h"
-#include "manager/supervisor/launcher.h"
+#include "manager/launch/launcher.h"
 
 namespace mooring::manager {
 

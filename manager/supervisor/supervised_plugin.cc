@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "manager/supervisor/seconds.h"
 

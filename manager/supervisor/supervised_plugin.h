@@ -18,10 +18,10 @@
 
 #include "absl/status/status.h"
 #include "manager/supervisor/endings.h"
-#include "manager/supervisor/instance_directory.h"
+#include "manager/launch/instance_directory.h"
 #include "manager/supervisor/supervised_instance.h"
 #include "manager/supervisor/surroundings.h"
-#include "manager/supervisor/waker.h"
+#include "manager/launch/waker.h"
 
 namespace mooring::manager {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "manager/supervisor/placeholders.h"
+#include "manager/launch/placeholders.h"
 #include "manager/supervisor/seconds.h"
 #include "manager/supervisor/supervised_plugin.h"
 

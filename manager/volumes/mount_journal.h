@@ -17,7 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "manager/records.h"
+#include "manager/records/records.h"
 #include "manager/state/records_store.h"
 
 namespace mooring::manager {

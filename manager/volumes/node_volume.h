@@ -5,7 +5,7 @@
 #include "csi.pb.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/plugin_directory.h"
-#include "manager/records.h"
+#include "manager/records/records.h"
 
 namespace mooring::manager {
 

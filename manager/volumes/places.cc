@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "base/path.h"
+#include "base/file/path.h"
 #include "base/status.h"
 
 namespace mooring::manager {

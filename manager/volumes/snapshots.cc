@@ -4,13 +4,13 @@
 #include <set>
 #include <utility>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/volumes.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

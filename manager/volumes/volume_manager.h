@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/keyed_lock.h"
-#include "manager/events.h"
+#include "manager/records/events.h"
 #include "manager/plugins/node_call.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/volumes/mount_journal.h"

@@ -5,15 +5,15 @@
 #include <cerrno>
 #include <string>
 
-#include "base/path.h"
-#include "base/quote.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "manager/plugins/node_call.h"
 #include "manager/volumes/mounted.h"
 #include "manager/volumes/node_volume.h"
 #include "manager/volumes/places.h"
 #include "manager/volumes/volume_manager.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

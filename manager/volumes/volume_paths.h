@@ -11,7 +11,7 @@
 
 #include <string>
 
-#include "manager/records.h"
+#include "manager/records/records.h"
 
 namespace mooring::manager {
 

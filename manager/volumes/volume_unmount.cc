@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/path.h"
-#include "base/quote.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "manager/plugins/node_call.h"
 #include "manager/volumes/mounted.h"
@@ -14,7 +14,7 @@
 #include "manager/volumes/places.h"
 #include "manager/volumes/volume_manager.h"
 #include "manager/volumes/volume_paths.h"
-#include "manager/words.h"
+#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "manager/volumes/mounted.h"
 #include "manager/volumes/volume_manager.h"

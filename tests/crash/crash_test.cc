@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "tests/rpc/helper_processes.h"
+#include "tests/rpc/support/helper_processes.h"
 
 namespace mooring::testing {
 namespace {

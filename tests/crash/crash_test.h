@@ -18,7 +18,7 @@
 
 #include "tests/crash/step_trap.h"
 #include "tests/crash/subject.h"
-#include "tests/rpc/rpc_test.h"
+#include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 

@@ -14,7 +14,7 @@
 
 #include "tests/crash/manager_subject.h"
 #include "tests/crash/step_trap.h"
-#include "tests/rpc/rpc_test.h"
+#include "tests/rpc/support/rpc_test.h"
 
 namespace mooring::testing {
 namespace {

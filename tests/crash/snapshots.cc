@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "tests/rpc/rpc_test.h"
+#include "tests/rpc/support/rpc_test.h"
 #include "tests/support/kernel.h"
 
 namespace mooring::testing {

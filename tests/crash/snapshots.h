@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/rpc/driver.h"
+#include "tests/rpc/support/driver.h"
 
 namespace mooring::testing {
 

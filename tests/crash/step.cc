@@ -14,8 +14,8 @@
 #include <filesystem>
 #include <string_view>
 
-#include "base/unique_fd.h"
-#include "tests/rpc/helper_processes.h"
+#include "base/file/unique_fd.h"
+#include "tests/rpc/support/helper_processes.h"
 #include "tests/support/kernel.h"
 
 namespace mooring::testing {

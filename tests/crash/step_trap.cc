@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "tests/rpc/helper_processes.h"
+#include "tests/rpc/support/helper_processes.h"
 
 namespace mooring::testing {
 namespace {

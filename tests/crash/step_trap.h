@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 #include "tests/crash/step.h"
 
 namespace mooring::testing {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tests/crash/snapshots.h"
-#include "tests/rpc/driver.h"
+#include "tests/rpc/support/driver.h"
 #include "tests/support/temp_dir.h"
 
 namespace mooring::testing {

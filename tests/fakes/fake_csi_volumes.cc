@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 
 namespace mooring::testing {
 namespace {

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <utility>
 
-#include "base/path.h"
-#include "base/quote.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 
 namespace mooring::testing {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "tests/fakes/fake_kernel.h"
 

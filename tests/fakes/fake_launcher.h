@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "manager/supervisor/launcher.h"
+#include "manager/launch/launcher.h"
 #include "tests/fakes/fake_csi_plugin.h"
 
 namespace mooring::testing {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "manager/plugins/plugin_directory.h"
 #include "tests/fakes/fake_csi_plugin.h"
 

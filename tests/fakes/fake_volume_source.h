@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "plugin/volume_source.h"
+#include "plugin/model/volume_source.h"
 
 namespace mooring::testing {
 

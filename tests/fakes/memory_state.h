@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/quote.h"
+#include "base/text/quote.h"
 #include "base/status.h"
 #include "manager/state/change_log.h"
 #include "manager/state/state.h"

@@ -9,9 +9,9 @@
 #include <memory>
 #include <set>
 
-#include "mounter/kernel_features.h"
+#include "mounter/sys/kernel_features.h"
 #include "tests/kernel/kernel_test.h"
-#include "tests/kernel/namespaces.h"
+#include "tests/kernel/mount/namespaces.h"
 #include "tests/support/syscall_faults.h"
 
 namespace mooring::testing {

@@ -14,7 +14,7 @@
 #include <memory>
 #include <thread>
 
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 
 namespace mooring::testing {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "mounter/kernel_mounter.h"
+#include "mounter/kernel/kernel_mounter.h"
 #include "tests/support/kernel.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "base/unique_fd.h"
-#include "plugin/snapshot_blocks.h"
+#include "base/file/unique_fd.h"
+#include "plugin/backends/image/snapshot_blocks.h"
 
 namespace mooring::testing {
 

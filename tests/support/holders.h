@@ -1,4 +1,4 @@
-// The processes that hold block volumes' devices open: mounter/device_holder.h.
+// The processes that hold block volumes' devices open: mounter/loop/device_holder.h.
 #ifndef MOORING_TESTS_SUPPORT_HOLDERS_H_
 #define MOORING_TESTS_SUPPORT_HOLDERS_H_
 

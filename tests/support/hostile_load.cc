@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 #include "tests/support/kernel.h"
 
 namespace mooring::testing {

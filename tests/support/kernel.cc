@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 
 namespace mooring::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "mounter/mount_graph.h"
+#include "cli/mounts/mount_graph.h"
 
 namespace mooring::testing {
 

@@ -19,7 +19,7 @@
 #include <thread>
 
 #include "base/host.h"
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 #include "tests/support/kernel.h"
 
 namespace mooring::testing {

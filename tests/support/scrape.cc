@@ -15,7 +15,7 @@
 #include <sstream>
 #include <vector>
 
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 
 namespace mooring::testing {
 namespace {

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <future>
 
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 #include "tests/manager/system/manager_test.h"
 
 namespace mooring::testing {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/manager/system/manager_test.h"
-#include "tests/rpc/driver.h"
+#include "tests/rpc/support/driver.h"
 
 namespace mooring::testing {
 namespace {

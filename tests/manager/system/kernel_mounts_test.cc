@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 #include "tests/manager/system/manager_test.h"
-#include "tests/rpc/peer_namespace.h"
+#include "tests/rpc/support/peer_namespace.h"
 #include "tests/support/fuse_server.h"
 
 namespace mooring::testing {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <future>
 
-#include "base/unique_fd.h"
+#include "base/file/unique_fd.h"
 #include "tests/manager/system/manager_test.h"
 #include "tests/support/reboot.h"
 

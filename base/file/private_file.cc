@@ -1,0 +1,45 @@
+#include "base/file/private_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/file/path.h"
+#include "base/status.h"
+#include "base/file/unique_fd.h"
+
+namespace mooring {
+namespace {
+
+absl::Status Sync(int fd, const std::string& path) {
+  return ::fsync(fd) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "sync", path);
+}
+
+absl::Status SyncDirectoryOf(const std::string& path) {
+  const std::string directory(ParentOf(path));
+  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus(errno, "open", directory);
+  return Sync(fd.get(), directory);
+}
+
+}  // namespace
+
+absl::Status WritePrivateFile(const std::string& path, const std::string& contents, Outlives outlives) {
+  const std::string unfinished = path + ".new";
+  const UniqueFd file(
+      ::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
+  if (!file.ok()) return ErrnoStatus(errno, "make", unfinished);
+  const ssize_t written = ::write(file.get(), contents.data(), contents.size());
+  if (written != static_cast<ssize_t>(contents.size())) {
+    return ErrnoStatus(written < 0 ? errno : ENOSPC, "write", unfinished);
+  }
+  const bool synced = outlives == Outlives::kAPowerCut;
+  if (synced) MOORING_RETURN_IF_ERROR(Sync(file.get(), unfinished));
+  if (std::rename(unfinished.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, "rename to", path);
+  return synced ? SyncDirectoryOf(path) : absl::OkStatus();
+}
+
+}  // namespace mooring

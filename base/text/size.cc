@@ -1,0 +1,54 @@
+#include "base/text/size.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <system_error>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::string_view kPrefixes = "KMGTPE";
+
+// 1024^n or 1000^n; n is at most 6, so both fit.
+std::int64_t Power(std::int64_t base, std::size_t exponent) {
+  std::int64_t power = 1;
+  for (std::size_t i = 0; i < exponent; ++i) power *= base;
+  return power;
+}
+
+// What one unit is in bytes: "", "B", "KiB", "Ki", "kB", "K", …
+std::optional<std::int64_t> UnitBytes(std::string_view unit) {
+  if (unit.empty() || unit == "B") return 1;
+  const std::size_t prefix = kPrefixes.find(unit[0] == 'k' ? 'K' : unit[0]);
+  const std::string_view rest = unit.substr(1);
+  if (prefix == std::string_view::npos) return std::nullopt;
+  if (rest == "iB" || rest == "i") return unit[0] == 'k' ? std::nullopt : std::optional(Power(1024, prefix + 1));
+  if (rest.empty() || rest == "B") return Power(1000, prefix + 1);
+  return std::nullopt;
+}
+
+absl::Status BadSize(std::string_view text, std::string_view why) {
+  return InvalidArgument(fmt::format("{} {}; write 1073741824, 1GiB, 512MiB or 1G", Quote(text), why));
+}
+
+}  // namespace
+
+absl::StatusOr<std::int64_t> ParseSize(std::string_view text) {
+  std::int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc::result_out_of_range) return BadSize(text, "is more than 2^63 - 1 bytes");
+  if (error != std::errc() || text[0] == '-') return BadSize(text, "is not a size");
+  const std::optional<std::int64_t> unit = UnitBytes({stop, static_cast<std::size_t>(end - stop)});
+  if (!unit) return BadSize(text, "is not a whole number and a unit");
+  if (number > std::numeric_limits<std::int64_t>::max() / *unit) return BadSize(text, "is more than 2^63 - 1 bytes");
+  return number * *unit;
+}
+
+}  // namespace mooring

@@ -1,0 +1,27 @@
+// The values of protobuf enums as people write them: SINGLE_NODE_WRITER is "single-node-writer".
+#ifndef MOORING_CLI_FLAGS_ENUM_WORDS_H_
+#define MOORING_CLI_FLAGS_ENUM_WORDS_H_
+
+#include <google/protobuf/descriptor.h>
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace mooring::cli {
+
+std::string ToDashed(std::string_view constant);
+std::string ToConstant(std::string_view word);
+
+// "mode-17", where `what` is "mode", for one this program does not know.
+std::string EnumWord(const google::protobuf::EnumDescriptor& type, int number, std::string_view what);
+
+// The word, or the constant itself; never that of 0, which stands for none. INVALID_ARGUMENT lists the choices: "the
+// access mode 'x' is none of …".
+absl::StatusOr<int> ParseEnumWord(const google::protobuf::EnumDescriptor& type, std::string_view word,
+                                  std::string_view what);
+
+}  // namespace mooring::cli
+
+#endif  // MOORING_CLI_FLAGS_ENUM_WORDS_H_

@@ -1,0 +1,56 @@
+#include "cli/flags/flag_values.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+
+namespace mooring::cli {
+namespace {
+
+// False: it is not all a number, or too large a one.
+template <typename Number>
+bool ParseWhole(const std::string& text, Number& number) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end;
+}
+
+template <typename Number>
+absl::StatusOr<Number> ParsePositive(const std::string& text) {
+  Number number = 0;
+  if (ParseWhole(text, number) && number > 0) return number;
+  return InvalidArgument(Quote(text) + " is not a whole number above 0");
+}
+
+}  // namespace
+
+absl::StatusOr<Duration> ParseSeconds(const std::string& text) {
+  constexpr double kLongest = 24 * 60 * 60;
+  double seconds = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, seconds, std::chars_format::fixed);
+  if (error != std::errc() || stop != end || !(seconds > 0 && seconds <= kLongest)) {
+    return InvalidArgument(Quote(text) + " is not a number of seconds above 0, at most 86400");
+  }
+  return Duration(static_cast<Duration::rep>(std::ceil(seconds * 1000)));
+}
+
+absl::StatusOr<std::int32_t> ParseCount(const std::string& text) { return ParsePositive<std::int32_t>(text); }
+
+absl::StatusOr<std::int64_t> ParseRevision(const std::string& text) { return ParsePositive<std::int64_t>(text); }
+
+absl::StatusOr<std::uint32_t> ParseIndex(const std::string& text) {
+  std::uint32_t index = 0;
+  if (ParseWhole(text, index)) return index;
+  return InvalidArgument(Quote(text) + " is not a whole number from 0 on");
+}
+
+absl::Status CheckText(const std::string& text, bool is_sent) {
+  if (text.empty()) return InvalidArgument("the value is empty");
+  if (is_sent && !IsUtf8(text)) return InvalidArgument(Quote(text) + " is not UTF-8");
+  return absl::OkStatus();
+}
+
+}  // namespace mooring::cli

@@ -1,0 +1,41 @@
+#include "cli/flags/key_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+
+namespace mooring::cli {
+
+absl::Status AddKeyValue(std::string_view text, KeyValues& pairs) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos) return InvalidArgument("there is no '=': write key=value");
+  if (equals == 0) return InvalidArgument("there is no key before the '=': write key=value");
+  if (!IsUtf8(text)) return InvalidArgument("it is not UTF-8");
+  const std::string_view key = text.substr(0, equals);
+  if (pairs.emplace(key, text.substr(equals + 1)).second) return absl::OkStatus();
+  return InvalidArgument(fmt::format("the key {} is given twice", Quote(key)));
+}
+
+absl::Status AddKeyValueList(std::string_view text, KeyValues& pairs) {
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    MOORING_RETURN_IF_ERROR(AddKeyValue(text.substr(begin, end - begin), pairs));
+    begin = end + 1;
+  }
+  return absl::OkStatus();
+}
+
+std::string Join(const std::vector<std::string>& parts, std::string_view separator) {
+  return fmt::format("{}", fmt::join(parts, separator));
+}
+
+std::string ToString(const KeyValues& pairs) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : pairs) parts.push_back(fmt::format("{}={}", key, value));
+  return Join(parts, ", ");
+}
+
+}  // namespace mooring::cli

@@ -1,0 +1,28 @@
+// "key=value" arguments.
+#ifndef MOORING_CLI_FLAGS_KEY_VALUES_H_
+#define MOORING_CLI_FLAGS_KEY_VALUES_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace mooring::cli {
+
+using KeyValues = std::map<std::string, std::string>;
+
+// Adds "key=value", cut at the first '='. INVALID_ARGUMENT for no '=', an empty key, a key that is there already, bytes
+// that are not UTF-8. No error ever shows the value: this reads secrets, too.
+absl::Status AddKeyValue(std::string_view text, KeyValues& pairs);
+
+// The same for "key=value,key=value".
+absl::Status AddKeyValueList(std::string_view text, KeyValues& pairs);
+
+std::string Join(const std::vector<std::string>& parts, std::string_view separator);
+std::string ToString(const KeyValues& pairs);  // "a=b, c=d"
+
+}  // namespace mooring::cli
+
+#endif  // MOORING_CLI_FLAGS_KEY_VALUES_H_

@@ -1,0 +1,42 @@
+#include "cli/manager/parse/attach_request.h"
+
+#include "base/status.h"
+#include "cli/manager/parse/volume_spec.h"
+#include "cli/mounts/paths.h"
+
+namespace mooring::cli::manager_area {
+
+absl::StatusOr<v1::AttachRequest> AttachRequestOf(const Arguments& arguments) {
+  if (arguments.allocation.empty()) return InvalidArgument("for whom? Give --for ALLOCATION");
+  v1::AttachRequest request;
+  *request.mutable_volume() = KeyOf(arguments);
+  request.set_allocation(arguments.allocation);
+  request.set_request(arguments.request);
+  request.set_read_only(arguments.read_only);
+  MOORING_ASSIGN_OR_RETURN(const v1::ClaimMode mode, ParseClaimMode(arguments.mode));
+  request.set_mode(mode);
+  MOORING_ASSIGN_OR_RETURN(const v1::Propagation propagation, ParsePropagation(arguments.propagation));
+  request.set_propagation(propagation);
+  MOORING_ASSIGN_OR_RETURN(const auto capability, CapabilityOf(arguments));
+  if (capability) *request.mutable_capability() = *capability;
+  MOORING_ASSIGN_OR_RETURN(const v1::MountOptions options, MountOptionsOf(arguments));
+  if (options.ByteSizeLong() > 0) *request.mutable_options() = options;
+  if (!arguments.path.empty()) {
+    MOORING_ASSIGN_OR_RETURN(*request.mutable_attach_path(), mounts_area::ResolvePath(arguments.path));
+  }
+  if (NamesJob(arguments)) FillJob(arguments, *request.mutable_job());
+  return request;
+}
+
+absl::StatusOr<v1::DetachRequest> DetachRequestOf(const Arguments& arguments) {
+  v1::DetachRequest request;
+  if (!arguments.allocation.empty()) {
+    request.set_allocation(arguments.allocation);
+    request.set_request(arguments.path);
+    return request;
+  }
+  MOORING_ASSIGN_OR_RETURN(*request.mutable_attach_path(), mounts_area::ResolvePath(arguments.path));
+  return request;
+}
+
+}  // namespace mooring::cli::manager_area

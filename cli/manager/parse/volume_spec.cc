@@ -1,0 +1,136 @@
+#include "cli/manager/parse/volume_spec.h"
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace mooring::cli::manager_area {
+namespace {
+
+constexpr char kDefaultAccess[] = "single-node-writer";
+
+v1::AttachmentMode AttachmentOf(const Arguments& arguments) {
+  return arguments.block ? v1::BLOCK_DEVICE : v1::FILE_SYSTEM;
+}
+
+// --block alone is the first access mode on a device.
+absl::Status AddCapabilities(const Arguments& arguments, v1::Volume& volume) {
+  std::vector<std::string> modes = arguments.access;
+  if (modes.empty() && arguments.block) modes.emplace_back(kDefaultAccess);
+  for (const std::string& mode : modes) {
+    v1::Capability& capability = *volume.add_capabilities();
+    MOORING_ASSIGN_OR_RETURN(const v1::AccessMode access, ParseAccessMode(mode));
+    capability.set_access(access);
+    capability.set_attachment(AttachmentOf(arguments));
+  }
+  return absl::OkStatus();
+}
+
+void AddTopologies(const Arguments& arguments, v1::Volume& volume) {
+  for (const KeyValues& segments : arguments.topologies) {
+    Fill(segments, *volume.add_required_topologies()->mutable_segments());
+  }
+  for (const KeyValues& segments : arguments.preferred_topologies) {
+    Fill(segments, *volume.add_preferred_topologies()->mutable_segments());
+  }
+}
+
+void SetSizes(const Arguments& arguments, v1::Volume& volume) {
+  volume.set_min_bytes(static_cast<std::uint64_t>(arguments.size.value_or(0)));
+  volume.set_max_bytes(static_cast<std::uint64_t>(arguments.limit.value_or(0)));
+}
+
+absl::StatusOr<v1::Volume> OfFlags(const Arguments& arguments) {
+  v1::Volume volume;
+  if (!arguments.id.empty() || !arguments.ns.empty()) *volume.mutable_key() = KeyOf(arguments);
+  volume.set_name(arguments.name);
+  volume.set_external_id(arguments.external_id);
+  volume.set_plugin(arguments.plugin);
+  volume.set_snapshot_id(arguments.from_snapshot);
+  SetSizes(arguments, volume);
+  AddTopologies(arguments, volume);
+  Fill(arguments.parameters, *volume.mutable_parameters());
+  Fill(arguments.context, *volume.mutable_context());
+  MOORING_RETURN_IF_ERROR(AddCapabilities(arguments, volume));
+  MOORING_ASSIGN_OR_RETURN(const v1::MountOptions options, MountOptionsOf(arguments));
+  if (options.ByteSizeLong() > 0) *volume.mutable_mount_options() = options;
+  return volume;
+}
+
+// In `now`, what MergeFrom would add to instead of replacing it.
+void ClearLists(google::protobuf::Message& now, const google::protobuf::Message& described) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  described.GetReflection()->ListFields(described, &fields);
+  const google::protobuf::Reflection& reflection = *now.GetReflection();
+  for (const auto* field : fields) {
+    if (field->is_repeated()) {
+      reflection.ClearField(&now, field);
+    } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+      ClearLists(*reflection.MutableMessage(&now, field), reflection.GetMessage(described, field));
+    }
+  }
+}
+
+}  // namespace
+
+v1::VolumeKey KeyOf(const Arguments& arguments) {
+  v1::VolumeKey key;
+  key.set_namespace_(arguments.ns);
+  key.set_id(arguments.per_alloc ? PerAllocId(arguments.id, *arguments.per_alloc) : arguments.id);
+  return key;
+}
+
+absl::StatusOr<v1::Volume> VolumeOf(const Arguments& arguments) {
+  MOORING_ASSIGN_OR_RETURN(const v1::Volume flags, OfFlags(arguments));
+  v1::Volume volume = arguments.described;
+  Overlay(volume, flags);
+  if (volume.key().id().empty()) return InvalidArgument("which volume? Give its id, or a --file that has one");
+  return volume;
+}
+
+void Overlay(google::protobuf::Message& now, const google::protobuf::Message& described) {
+  ClearLists(now, described);
+  now.MergeFrom(described);
+}
+
+void SetDefaultCapability(v1::Volume& volume) {
+  if (volume.capabilities_size() > 0) return;
+  v1::Capability& capability = *volume.add_capabilities();
+  capability.set_access(v1::SINGLE_NODE_WRITER);
+  capability.set_attachment(v1::FILE_SYSTEM);
+}
+
+absl::StatusOr<std::optional<v1::Capability>> CapabilityOf(const Arguments& arguments) {
+  if (arguments.access.size() > 1) {
+    return InvalidArgument("--access is given more than once: this command takes one mode");
+  }
+  if (arguments.access.empty() && !arguments.block) return std::optional<v1::Capability>();
+  if (arguments.access.empty()) return InvalidArgument("--block: give the access mode, too, with --access");
+  v1::Capability capability;
+  MOORING_ASSIGN_OR_RETURN(const v1::AccessMode access, ParseAccessMode(arguments.access.front()));
+  capability.set_access(access);
+  capability.set_attachment(AttachmentOf(arguments));
+  return std::optional(capability);
+}
+
+absl::StatusOr<v1::MountOptions> MountOptionsOf(const Arguments& arguments) {
+  const bool given = !arguments.fs_type.empty() || !arguments.mount_flags.empty();
+  if (given && arguments.block) {
+    return InvalidArgument("--block is a raw device: --fs-type and --mount-flag do not go with it");
+  }
+  v1::MountOptions options;
+  options.set_fs_type(arguments.fs_type);
+  options.mutable_flags()->Assign(arguments.mount_flags.begin(), arguments.mount_flags.end());
+  return options;
+}
+
+bool NamesJob(const Arguments& arguments) { return arguments.per_alloc || arguments.tasks > 0 || arguments.system_job; }
+
+void FillJob(const Arguments& arguments, v1::Job& job) {
+  job.set_per_alloc(arguments.per_alloc.has_value());
+  job.set_system(arguments.system_job);
+  job.set_tasks(arguments.tasks);
+}
+
+}  // namespace mooring::cli::manager_area

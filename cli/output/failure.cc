@@ -1,0 +1,53 @@
+#include "cli/output/failure.h"
+
+#include <fmt/format.h>
+
+#include "absl/strings/cord.h"
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "cli/run.h"
+#include "cli/output/text.h"
+
+namespace mooring::cli {
+namespace {
+
+constexpr char kCallPayload[] = "mooring/call";
+constexpr char kUnansweredPayload[] = "mooring/unanswered";
+
+}  // namespace
+
+absl::Status OfCall(absl::Status status, std::string_view rpc) {
+  status.SetPayload(kCallPayload, absl::Cord(absl::string_view(rpc.data(), rpc.size())));
+  return status;
+}
+
+std::string CallOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kCallPayload);
+  return payload ? std::string(*payload) : std::string();
+}
+
+absl::Status Unanswered(absl::Status status) {
+  status.SetPayload(kUnansweredPayload, absl::Cord());
+  return status;
+}
+
+bool IsUnanswered(const absl::Status& status) { return status.GetPayload(kUnansweredPayload).has_value(); }
+
+int ExitStatus(const absl::Status& status) {
+  if (status.ok()) return kExitOk;
+  return absl::IsInvalidArgument(status) && CallOf(status).empty() ? kExitUsage : kExitFailed;
+}
+
+std::string ToLine(const absl::Status& status) {
+  const std::string rpc = CallOf(status);
+  if (rpc.empty()) return Visible(Message(status));
+  return fmt::format("{}: {} ({}): {}", rpc, absl::StatusCodeToString(status.code()), status.raw_code(),
+                     Visible(Message(status)));
+}
+
+std::string ToJson(const absl::Status& status) {
+  return fmt::format(R"({{"rpc":{},"code":{},"code_name":{},"message":{}}})", JsonQuote(CallOf(status)),
+                     status.raw_code(), JsonQuote(absl::StatusCodeToString(status.code())), JsonQuote(Message(status)));
+}
+
+}  // namespace mooring::cli

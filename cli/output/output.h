@@ -1,0 +1,47 @@
+// Where answers go: text for people, or one line of JSON a command for scripts.
+#ifndef MOORING_CLI_OUTPUT_OUTPUT_H_
+#define MOORING_CLI_OUTPUT_OUTPUT_H_
+
+#include <google/protobuf/message.h>
+
+#include <initializer_list>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace mooring::cli {
+
+// Protobuf's JSON on one line: names as in the .proto, fields of value zero too, 64-bit numbers as strings.
+absl::StatusOr<std::string> MessageJson(const google::protobuf::Message& message);
+
+class Output {
+ public:
+  Output(std::ostream& out, bool json) : out_(out), json_(json) {}
+
+  bool json() const { return json_; }
+
+  // Out with what was shown, for whoever follows; CANCELLED: nobody reads it any more.
+  absl::Status Flush();
+
+  // The message as JSON, or `text`, which is complete lines already fit for a terminal.
+  absl::Status Show(const google::protobuf::Message& message, std::string_view text);
+
+  // The same with JSON that is one line already.
+  absl::Status ShowLine(const std::string& json, std::string_view text);
+
+  // Several messages as members of one object; a null one is left out.
+  using Member = std::pair<std::string_view, const google::protobuf::Message*>;
+  absl::Status Show(std::initializer_list<Member> members, std::string_view text);
+
+ private:
+  std::ostream& out_;
+  bool json_;
+};
+
+}  // namespace mooring::cli
+
+#endif  // MOORING_CLI_OUTPUT_OUTPUT_H_

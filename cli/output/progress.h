@@ -1,0 +1,40 @@
+// How long a call has been under way, on a terminal: a line that is wiped when the answer is there.
+#ifndef MOORING_CLI_OUTPUT_PROGRESS_H_
+#define MOORING_CLI_OUTPUT_PROGRESS_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <ostream>
+#include <string>
+#include <thread>
+
+namespace mooring::cli {
+
+class Progress {
+ public:
+  // Nothing is shown of a call that is over within `patience`.
+  Progress(std::string call, std::ostream& terminal, std::chrono::milliseconds patience = std::chrono::seconds(2));
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // What the call does now: "Attach: stage: 3 s".
+  void Say(std::string step);
+
+ private:
+  void Show();
+
+  const std::string call_;
+  std::ostream& terminal_;
+  const std::chrono::milliseconds patience_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string step_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace mooring::cli
+
+#endif  // MOORING_CLI_OUTPUT_PROGRESS_H_

@@ -1,0 +1,216 @@
+#include "manager/launch/container_launcher.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "manager/launch/engine_client.h"
+#include "manager/launch/instance_directory.h"
+#include "manager/launch/json_text.h"
+#include "manager/launch/placeholders.h"
+#include "manager/launch/plugin_container.h"
+
+namespace mooring::manager {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kManagerLabel[] = "mooring.manager";
+constexpr char kRuntimeLabel[] = "mooring.runtime";
+constexpr char kPluginLabel[] = "mooring.plugin";
+constexpr char kInstanceLabel[] = "mooring.instance";
+
+// Engines allow letters, digits and "_.-". Which instance it is, the digits at the end of its id tell.
+std::string ContainerName(const LaunchSpec& spec) {
+  std::string name = "mooring-" + spec.instance_id;
+  for (char& c : name) {
+    const bool allowed =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    if (!allowed) c = '_';
+  }
+  return name;
+}
+
+const char* WordOf(Propagation propagation) {
+  switch (propagation) {
+    case Propagation::kInherit:
+    case Propagation::kPrivate:
+      return "rprivate";
+    case Propagation::kSlave:
+      return "rslave";
+    case Propagation::kShared:
+      return "rshared";
+  }
+  return "rprivate";
+}
+
+json MountOf(const PluginRecord::Bind& bind) {
+  return {{"Type", "bind"},
+          {"Source", bind.source},
+          {"Target", bind.target},
+          {"ReadOnly", bind.read_only},
+          {"BindOptions", {{"Propagation", WordOf(bind.propagation)}}}};
+}
+
+// What every plugin has, at its own path, and what this one is given.
+json Mounts(const LaunchSpec& spec) {
+  const auto own = [](const std::string& path, Propagation propagation) {
+    return MountOf({path, path, /*read_only=*/false, propagation});
+  };
+  json mounts = {own("/dev", Propagation::kPrivate), own(spec.socket_directory, Propagation::kPrivate),
+                 own(spec.root, Propagation::kShared)};
+  for (const PluginRecord::Bind& bind : spec.run.binds) mounts.push_back(MountOf(bind));
+  return mounts;
+}
+
+// Those of the manager: an engine without CAP_SYS_RESOURCE may not raise them, and Podman tries.
+json Limits() {
+  json limits = json::array();
+  for (const auto& [name, resource] : {std::pair("nofile", RLIMIT_NOFILE), std::pair("nproc", RLIMIT_NPROC)}) {
+    rlimit limit = {};
+    if (::getrlimit(resource, &limit) != 0) continue;
+    const auto number = [](rlim_t value) { return value == RLIM_INFINITY ? -1 : static_cast<std::int64_t>(value); };
+    limits.push_back({{"Name", name}, {"Soft", number(limit.rlim_cur)}, {"Hard", number(limit.rlim_max)}});
+  }
+  return limits;
+}
+
+json Environment(const LaunchSpec& spec) {
+  json environment = json::array();
+  if (!spec.run.environment.contains(kMountRootVariable)) {
+    environment.push_back(fmt::format("{}={}", kMountRootVariable, spec.root));
+  }
+  for (const auto& [name, value] : spec.run.environment) environment.push_back(fmt::format("{}={}", name, value));
+  environment.push_back("CSI_ENDPOINT=" + EndpointOf(spec.socket_directory + "/csi.sock"));
+  return environment;
+}
+
+json Labels(const LaunchSpec& spec, const ContainerOwner& owner) {
+  return {{kManagerLabel, owner.id},          {kRuntimeLabel, owner.socket_root},
+          {"mooring.host", owner.host},       {kPluginLabel, spec.plugin},
+          {kInstanceLabel, spec.instance_id}, {"mooring.generation", std::to_string(spec.run.generation)}};
+}
+
+json ContainerOf(const LaunchSpec& spec, const ContainerOwner& owner) {
+  json body = {
+      {"Image", spec.run.image},
+      {"Env", Environment(spec)},
+      {"Labels", Labels(spec, owner)},
+      {"HostConfig", {{"Privileged", true}, {"NetworkMode", "host"}, {"Mounts", Mounts(spec)}, {"Ulimits", Limits()}}},
+  };
+  if (!spec.run.command.empty()) body["Cmd"] = spec.run.command;
+  return body;
+}
+
+// The engine answers 200 at once and tells of errors in the lines that follow.
+absl::Status PullError(const std::string& image, const std::string& progress) {
+  std::istringstream lines(progress);
+  for (std::string line; std::getline(lines, line);) {
+    const json step = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (step.is_object() && step.contains("error")) {
+      return Unavailable(fmt::format("pull image {}: {}", Quote(image), Quote(step["error"].dump(), 512)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EnsureImage(const EngineClient& engine, const LaunchSpec& spec, Clock::time_point until) {
+  const std::string& image = spec.run.image;
+  const absl::Status there =
+      engine.Get("look for image " + Quote(image), fmt::format("/images/{}/json", PercentEncode(image)), until)
+          .status();
+  if (!absl::IsNotFound(there)) return there;
+  // Without a tag the engine would take all there are.
+  const std::size_t name = image.rfind('/') == std::string::npos ? 0 : image.rfind('/');
+  const bool tagged = image.find_first_of(":@", name) != std::string::npos;
+  const std::string path =
+      fmt::format("/images/create?fromImage={}", PercentEncode(tagged ? image : image + ":latest"));
+  MOORING_ASSIGN_OR_RETURN(const std::string progress, engine.Post("pull image " + Quote(image), path, nullptr, until));
+  return PullError(image, progress);
+}
+
+// Ids of the strays; `plugin` empty: of all plugins. What the engine says of labels is looked at here, too: a filter
+// that an engine does not know must not cost anybody a container.
+absl::StatusOr<std::vector<std::string>> FindStrays(const EngineClient& engine, const ContainerOwner& owner,
+                                                    const std::string& plugin, Clock::time_point until) {
+  const std::string what = "look for containers that are left behind";
+  const json filters = {{"label", {fmt::format("{}={}", kManagerLabel, owner.id)}}};
+  MOORING_ASSIGN_OR_RETURN(const std::string text,
+                           engine.Get(what, "/containers/json?all=1&filters=" + PercentEncode(filters.dump()), until));
+  MOORING_ASSIGN_OR_RETURN(const json containers, ParseEngineList(what, text));
+  std::vector<std::string> strays;
+  for (const json& container : containers) {
+    const json labels = container.value("Labels", json());
+    if (owner.id.empty() || Text(labels, kManagerLabel) != owner.id) continue;
+    if (Text(labels, kRuntimeLabel) != owner.socket_root) continue;
+    if (!plugin.empty() && Text(labels, kPluginLabel) != plugin) continue;
+    if (!IsInstanceOnRecord(owner.socket_root, Text(labels, kInstanceLabel))) strays.push_back(Text(container, "Id"));
+  }
+  return strays;
+}
+
+absl::Status EndStraysOf(const EngineClient& engine, const ContainerOwner& owner, const std::string& plugin,
+                         Clock::time_point until, const std::stop_token& stop) {
+  constexpr auto kPatience = std::chrono::seconds(10);  // SIGTERM to SIGKILL
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> strays, FindStrays(engine, owner, plugin, until));
+  absl::Status first;
+  for (const std::string& id : strays) {
+    EndDeadline deadline(Clock::now() + kPatience);
+    const std::stop_callback on_stop(stop, [&deadline] { deadline.GiveUp(); });
+    const absl::Status ended = PluginContainer(engine, id).End(deadline);
+    first.Update(Annotate(ended, "a container is left behind by an instance that is gone"));
+    if (ended.ok()) log::Info("removed, for no instance is behind it", {{"container", id}});
+  }
+  return first;
+}
+
+}  // namespace
+
+ContainerLauncher::ContainerLauncher(std::string default_engine, ContainerOwner owner)
+    : default_engine_(std::move(default_engine)), owner_(std::move(owner)) {}
+
+std::string ContainerLauncher::EngineOf(const std::string& engine) const {
+  return engine.empty() ? default_engine_ : engine;
+}
+
+absl::StatusOr<std::unique_ptr<Launched>> ContainerLauncher::Launch(const LaunchSpec& spec, Clock::time_point until) {
+  if (spec.run.image.empty()) return InvalidArgument("no image is given for plugin " + Quote(spec.plugin));
+  const EngineClient engine(EngineOf(spec.run.engine));
+  const EngineClient stoppable(engine.socket_path(), spec.stop);
+  MOORING_RETURN_IF_ERROR(EndStraysOf(stoppable, owner_, spec.plugin, until, spec.stop));
+  MOORING_RETURN_IF_ERROR(EnsureImage(stoppable, spec, until));
+  const std::string name = ContainerName(spec);
+  auto container = std::make_unique<PluginContainer>(engine, name);
+  absl::Status started =
+      stoppable.Post("create container " + name, "/containers/create?name=" + name, ContainerOf(spec, owner_), until)
+          .status();
+  if (started.ok()) started = PluginContainer(stoppable, name).Start(until);
+  // Given up in the middle: it may be there, and is ended with its plugin, or adopted by the next manager.
+  if (started.ok() || absl::IsCancelled(started)) return container;
+  // Also where the create has failed: its answer may be lost only. Where the engine has no answer to this either, it is
+  // given as launched, so that it is ended when the engine is there again.
+  constexpr auto kTimeToRemove = std::chrono::seconds(15);
+  if (!container->Remove(Clock::now() + kTimeToRemove).ok()) return container;
+  return started;
+}
+
+absl::StatusOr<std::unique_ptr<Launched>> ContainerLauncher::Adopt(const LaunchSpec& spec) {
+  constexpr auto kTimeToLook = std::chrono::seconds(5);
+  auto container = std::make_unique<PluginContainer>(EngineClient(EngineOf(spec.run.engine)), ContainerName(spec));
+  const absl::Status there = container->Inspect(Clock::now() + kTimeToLook).status();
+  if (absl::IsNotFound(there)) return there;
+  return container;  // where the engine does not answer now, it will tell later
+}
+
+absl::Status ContainerLauncher::EndStrays(const std::string& engine, Clock::time_point until, std::stop_token stop) {
+  return EndStraysOf(EngineClient(EngineOf(engine), stop), owner_, /*plugin=*/"", until, stop);
+}
+
+}  // namespace mooring::manager

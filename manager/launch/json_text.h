@@ -1,0 +1,19 @@
+// Reading JSON that others wrote.
+#ifndef MOORING_MANAGER_LAUNCH_JSON_TEXT_H_
+#define MOORING_MANAGER_LAUNCH_JSON_TEXT_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace mooring::manager {
+
+// The member `name` of `object`; "" where it is of another type or not there, or `object` is none.
+inline std::string Text(const nlohmann::json& object, const char* name) {
+  if (!object.is_object()) return "";
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_LAUNCH_JSON_TEXT_H_

@@ -1,0 +1,30 @@
+// Placeholders in a plugin's command line and environment. Each driver names the flag of its socket in its own way.
+//
+//   {endpoint}   unix:///run/mooring/plugins/NAME-5f3a0c11/csi.sock, as in CSI_ENDPOINT
+//   {socket}     the same without unix://
+//   {node}       the name of this host in the manager's records
+//
+// Other text in braces stays as it is, so that a word may be JSON. A second pair of braces is taken off instead:
+// "{{node}}" becomes "{node}".
+#ifndef MOORING_MANAGER_LAUNCH_PLACEHOLDERS_H_
+#define MOORING_MANAGER_LAUNCH_PLACEHOLDERS_H_
+
+#include <string>
+
+#include "manager/records/records.h"
+
+namespace mooring::manager {
+
+struct PlaceholderValues {
+  std::string socket;
+  std::string node;
+};
+
+std::string EndpointOf(const std::string& socket);  // "unix://" and the path
+
+// In all words of the command and all values of the environment.
+PluginRecord::Run FillPlaceholders(PluginRecord::Run run, const PlaceholderValues& values);
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_LAUNCH_PLACEHOLDERS_H_

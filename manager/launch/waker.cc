@@ -1,0 +1,26 @@
+#include "manager/launch/waker.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace mooring::manager {
+
+Waker::Waker() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void Waker::Wake() { ::eventfd_write(event_.get(), 1); }
+
+void Waker::Wait(Clock::time_point until, const std::vector<int>& descriptors) {
+  // A minute at most: whoever waits looks again then, and nothing overflows.
+  const auto longest = std::chrono::minutes(1);
+  const Clock::duration left = std::clamp<Clock::duration>(until - Clock::now(), Clock::duration::zero(), longest);
+  std::vector<pollfd> waited = {{event_.get(), POLLIN, 0}};
+  for (const int descriptor : descriptors) waited.push_back({descriptor, POLLIN, 0});
+  ::poll(waited.data(), waited.size(), static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+  eventfd_t ignored = 0;
+  ::eventfd_read(event_.get(), &ignored);
+}
+
+}  // namespace mooring::manager

@@ -1,0 +1,179 @@
+#include "manager/process/server.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "base/file/unique_fd.h"
+#include "base/version.h"
+#include "manager/api/manager_service.h"
+#include "manager/docker/http_server.h"
+#include "manager/docker/volume_driver.h"
+#include "manager/process/socket.h"
+#include "metrics/scrape_server.h"
+#include "rpc/server_limits.h"
+
+namespace mooring::manager {
+namespace {
+
+constexpr int kMostCalls = 512;  // calls and streams at a time; one more is RESOURCE_EXHAUSTED
+constexpr std::chrono::milliseconds kLastAnswers{500};
+constexpr std::chrono::milliseconds kNoFiles{100};  // until accept(2) is tried again where this process has no fd left
+
+std::unique_ptr<grpc::Server> MakeServer(grpc::Service& service) {
+  grpc::ServerBuilder builder;
+  LimitServer(builder, "mooring-manager", kMostCalls);
+  builder.RegisterService(&service);
+  return builder.BuildAndStart();
+}
+
+// True: there is somebody to accept. False: stop.
+bool WaitForCaller(int listening, int stop) {
+  pollfd fds[] = {{listening, POLLIN, 0}, {stop, POLLIN, 0}};
+  while (::poll(fds, 2, -1) < 0 && errno == EINTR) {
+  }
+  return fds[1].revents == 0;
+}
+
+absl::StatusOr<ListeningSocket> SocketOf(const Config& config, std::optional<ListeningSocket> passed) {
+  if (!passed) return ListeningSocket::Bind(config.socket_path, config.group);
+  log::Info("serving the socket that systemd passed");
+  if (!config.group.empty()) {
+    log::Warning("--group is not used: the socket is systemd's, set SocketMode=0660 and SocketGroup= in its unit",
+                 {{"group", config.group}});
+  }
+  return *std::move(passed);
+}
+
+void Pause(int stop) {
+  pollfd fd = {stop, POLLIN, 0};
+  ::poll(&fd, 1, static_cast<int>(kNoFiles.count()));
+}
+
+}  // namespace
+
+// gRPC is given connections, not the socket: so there is one way, whoever made it, and its mode is set before anybody
+// can connect.
+struct Server::Serving {
+  Serving(Manager& of, ListeningSocket&& listening)
+      : manager(of),
+        service(MakeManagerService(of.parts())),
+        socket(std::move(listening)),
+        stop(::eventfd(0, EFD_CLOEXEC)) {}
+
+  absl::Status ServeDocker(Parts& parts);
+  absl::Status ServeMetrics(std::optional<metrics::Listener> listener);
+  void Accept();
+  void End();
+
+  Manager& manager;
+  std::unique_ptr<ManagerService> service;
+  ListeningSocket socket;
+  UniqueFd stop;  // an eventfd
+  std::unique_ptr<grpc::Server> server;
+  std::thread acceptor;
+  std::unique_ptr<DockerVolumeDriver> driver;
+  std::unique_ptr<DockerHttpServer> docker;        // null: not served
+  std::unique_ptr<metrics::ScrapeServer> scrapes;  // likewise
+};
+
+absl::Status Server::Serving::ServeDocker(Parts& parts) {
+  const Config& config = parts.config;
+  if (config.docker_socket.empty()) return absl::OkStatus();
+  CallRecorder* const recorder = parts.metrics == nullptr ? nullptr : &parts.metrics->docker();
+  driver = std::make_unique<DockerVolumeDriver>(parts, config.docker_plugin, recorder);
+  const auto handler = [this](const std::string& method, const std::string& body, Clock::time_point until) {
+    return driver->Handle(method, body, until);
+  };
+  absl::StatusOr<std::unique_ptr<DockerHttpServer>> started = DockerHttpServer::Start(handler, config.docker_socket);
+  if (!started.ok()) return Annotate(started.status(), "--docker-socket");
+  docker = *std::move(started);
+  log::Info("serving Docker's volume plugin", {{"socket", config.docker_socket}});
+  return absl::OkStatus();
+}
+
+absl::Status Server::Serving::ServeMetrics(std::optional<metrics::Listener> listener) {
+  if (!listener) return absl::OkStatus();
+  log::Info("serving metrics", {{"address", metrics::ToString(listener->address)}});
+  const auto page = [this] { return manager.parts().metrics->Text(); };
+  MOORING_ASSIGN_OR_RETURN(scrapes, metrics::ScrapeServer::Start(*std::move(listener), page, {}));
+  return absl::OkStatus();
+}
+
+void Server::Serving::Accept() {
+  while (WaitForCaller(socket.fd(), stop.get())) {
+    const int connection = ::accept4(socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (connection >= 0) {
+      grpc::AddInsecureChannelFromFd(server.get(), connection);
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+      log::Once(log::Level::kWarning, "callers wait: no file descriptor is left");
+      Pause(stop.get());
+    }
+  }
+}
+
+// The answers are on their way. A client that does not listen would keep its connection, and us, for long.
+void Server::Serving::End() {
+  if (!acceptor.joinable()) return;
+  ::eventfd_write(stop.get(), 1);
+  acceptor.join();
+  server->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
+  server->Wait();
+}
+
+Server::Server(std::unique_ptr<Serving> serving) : serving_(std::move(serving)) {}
+
+Server::~Server() {
+  Stop(std::chrono::seconds(0)).IgnoreError();
+  serving_->End();
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(Manager& manager, std::optional<ListeningSocket> passed,
+                                                      std::optional<metrics::Listener> metrics) {
+  const Config& config = manager.parts().config;
+  MOORING_ASSIGN_OR_RETURN(ListeningSocket socket, SocketOf(config, std::move(passed)));
+  auto serving = std::make_unique<Serving>(manager, std::move(socket));
+  if (!serving->stop.ok()) return ErrnoStatus(errno, "make an eventfd");
+  serving->server = MakeServer(*serving->service);
+  if (serving->server == nullptr) return Internal("cannot start the server of the API");
+  MOORING_RETURN_IF_ERROR(serving->ServeDocker(manager.parts()));
+  MOORING_RETURN_IF_ERROR(serving->ServeMetrics(std::move(metrics)));
+  serving->acceptor = std::thread(&Serving::Accept, serving.get());
+  log::Info("serving", {{"version", Version()},
+                        {"host", config.host},
+                        {"socket", config.socket_path},
+                        {"state", config.state_dir},
+                        {"root", config.root}});
+  return std::unique_ptr<Server>(new Server(std::move(serving)));
+}
+
+absl::Status Server::Stop(std::chrono::seconds patience) {
+  const Clock::time_point until = Clock::now() + patience;
+  serving_->manager.BeginStop();
+  DockerHttpServer* const docker = serving_->docker.get();
+  if (docker != nullptr) docker->Stop(Clock::now()).IgnoreError();  // no new ones while the API's are waited for
+  std::vector<std::string> left = serving_->service->Drain(until);
+  if (docker != nullptr && !docker->Stop(until).ok()) left.emplace_back("calls of Docker");
+  metrics::ScrapeServer* const scrapes = serving_->scrapes.get();
+  if (scrapes != nullptr && !scrapes->Stop(Clock::now() + kLastAnswers)) left.emplace_back("a scrape");
+  if (!left.empty()) {
+    return absl::DeadlineExceededError(
+        fmt::format("still under way after {} s: {}", patience.count(), fmt::join(left, ", ")));
+  }
+  serving_->End();
+  return absl::OkStatus();
+}
+
+}  // namespace mooring::manager

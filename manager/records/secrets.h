@@ -1,0 +1,31 @@
+// Secrets of a volume. They can be stored and sent to a plugin; there is no other way out, and no way to print them.
+#ifndef MOORING_MANAGER_RECORDS_SECRETS_H_
+#define MOORING_MANAGER_RECORDS_SECRETS_H_
+
+#include <map>
+#include <string>
+#include <utility>
+
+namespace mooring::manager {
+
+class Secrets {
+ public:
+  Secrets() = default;
+  explicit Secrets(std::map<std::string, std::string> pairs) : pairs_(std::move(pairs)) {}
+
+  bool empty() const { return pairs_.empty(); }
+  bool operator==(const Secrets&) const = default;
+
+  // Into the map of a request or of a record that is stored.
+  template <typename Map>
+  void CopyTo(Map& map) const {
+    for (const auto& [key, value] : pairs_) map[key] = value;
+  }
+
+ private:
+  std::map<std::string, std::string> pairs_;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_RECORDS_SECRETS_H_

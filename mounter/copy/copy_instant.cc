@@ -1,0 +1,286 @@
+#include "mounter/copy/copy_instant.h"
+
+#include <fmt/format.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "absl/cleanup/cleanup.h"
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "mounter/copy/copy_data.h"
+#include "mounter/copy/thaw_guard.h"
+#include "mounter/loop/write_counters.h"
+
+namespace mooring {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Jobs = std::vector<CopyJob>;
+using Counters = std::map<std::string, WriteCounters>;
+
+constexpr int kMostPasses = 6;      // before the freeze
+constexpr int kMostFreezes = 3;     // of one copy
+constexpr int kLeastAttempts = 10;  // to meet block devices in a pause
+constexpr std::chrono::milliseconds kQuickPass{300};
+constexpr std::chrono::milliseconds kBetweenAttempts{50};
+constexpr std::chrono::seconds kAwaitPause{15};
+constexpr Clock::time_point kNoDeadline = Clock::time_point::max();
+
+constexpr char kWayOut[] = "or keep volumes in a pool on xfs or btrfs, which share extents";
+
+template <typename Condition>
+std::size_t Count(const Jobs& jobs, const Condition& condition) {
+  return static_cast<std::size_t>(std::count_if(jobs.begin(), jobs.end(), condition));
+}
+
+bool AnyMounted(const Jobs& jobs) {
+  return Count(jobs, [](const CopyJob& job) { return job.mounted(); }) > 0;
+}
+
+// Writers wait while these are frozen.
+bool AnyMountedWritable(const Jobs& jobs) {
+  const auto writable = [](const std::unique_ptr<Superblock>& filesystem) { return !filesystem->read_only(); };
+  return Count(jobs, [&](const CopyJob& job) {
+           return std::any_of(job.use.filesystems.begin(), job.use.filesystems.end(), writable);
+         }) > 0;
+}
+
+// Sharing takes one device at an instant; several devices need a common pause, and a copied one needs its own.
+bool MustPause(const Jobs& jobs) {
+  const std::size_t written = Count(jobs, [](const CopyJob& job) { return job.written(); });
+  return written > 1 || Count(jobs, [](const CopyJob& job) { return job.written() && !job.shares; }) > 0;
+}
+
+bool IsCopied(const CopyJob& job) { return !job.idle() && !job.shares; }
+
+absl::StatusOr<bool> Share(const CopyJob& job) { return ShareData(job.source.fd, job.file->fd(), job.source.path); }
+
+absl::StatusOr<std::uint64_t> CopyChangesOf(const CopyJob& job, Clock::time_point deadline) {
+  return CopyChanges(job.source.fd, job.file->fd(), job.source.status.st_size, job.source.path, deadline);
+}
+
+absl::Status SyncDevices(const Jobs& jobs) {
+  for (const CopyJob& job : jobs) {
+    for (const UniqueFd& device : job.use.written) {
+      if (::fsync(device.get()) != 0) return ErrnoStatus(errno, "sync the block device over", job.source.path);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Dirty data that is on disk before the freeze does not lengthen it.
+absl::Status SyncAll(const Jobs& jobs) {
+  for (const CopyJob& job : jobs) {
+    for (const auto& filesystem : job.use.filesystems) MOORING_RETURN_IF_ERROR(filesystem->Sync());
+  }
+  return SyncDevices(jobs);
+}
+
+// Finds out which can be shared, and copies the others while they are in use. These copies are of no instant yet.
+absl::Status CopyInUse(Jobs& jobs) {
+  for (CopyJob& job : jobs) {
+    if (job.idle()) continue;
+    MOORING_ASSIGN_OR_RETURN(job.shares, Share(job));
+    if (job.shares) continue;
+    MOORING_RETURN_IF_ERROR(CheckRoom(job));
+    MOORING_RETURN_IF_ERROR(CopyExtents(job.source.fd, job.file->fd(), job.source.status.st_size, job.source.path));
+  }
+  return absl::OkStatus();
+}
+
+struct Pass {
+  std::uint64_t changed = 0;
+  Clock::duration took = {};
+};
+
+absl::StatusOr<Pass> CopyChangesOfAll(const Jobs& jobs) {
+  const auto start = Clock::now();
+  Pass pass;
+  for (const CopyJob& job : jobs) {
+    if (!IsCopied(job)) continue;
+    MOORING_ASSIGN_OR_RETURN(const std::uint64_t changed, CopyChangesOf(job, kNoDeadline));
+    pass.changed += changed;
+  }
+  pass.took = Clock::now() - start;
+  return pass;
+}
+
+std::string Names(const Jobs& jobs) {
+  std::string names;
+  for (const CopyJob& job : jobs) {
+    if (!IsCopied(job)) continue;
+    names += (names.empty() ? "" : ", ") + Quote(job.source.path);
+  }
+  return names;
+}
+
+// While it stands still, all data of the source and of the copy is read once more.
+absl::Status HoldsTooMuch(const Jobs& jobs) {
+  return FailedPrecondition(
+      fmt::format("{} holds too much data to be copied while it is mounted: its filesystem would stand still for more "
+                  "than {} s; unpublish and unstage the volume, {}",
+                  Names(jobs), kLongestFreeze.count(), kWayOut));
+}
+
+absl::Status IsWrittenTooFast(const Jobs& jobs) {
+  return FailedPrecondition(
+      fmt::format("{} is written too fast to be copied while it is mounted: its filesystem would stand still for more "
+                  "than {} s; write less meanwhile, unpublish and unstage the volume, {}",
+                  Names(jobs), kLongestFreeze.count(), kWayOut));
+}
+
+// Passes over what is in use, until the next one would not be shorter. The one with the filesystems frozen takes as
+// long as the last of them.
+absl::Status Approach(const Jobs& jobs) {
+  if (Count(jobs, IsCopied) == 0 || !AnyMounted(jobs)) return absl::OkStatus();
+  Pass last;
+  for (int number = 0; number < kMostPasses; ++number) {
+    MOORING_RETURN_IF_ERROR(SyncAll(jobs));
+    const std::uint64_t before = last.changed;
+    MOORING_ASSIGN_OR_RETURN(last, CopyChangesOfAll(jobs));
+    if (last.took <= kQuickPass || (number > 0 && last.changed >= before / 2)) break;
+  }
+  return last.took <= kLongestFreeze ? absl::OkStatus() : HoldsTooMuch(jobs);
+}
+
+absl::Status FreezeAll(const Jobs& jobs) {
+  for (const CopyJob& job : jobs) {
+    for (const auto& filesystem : job.use.filesystems) MOORING_RETURN_IF_ERROR(filesystem->Freeze());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ThawAll(const Jobs& jobs) {
+  absl::Status thawed;
+  for (const CopyJob& job : jobs) {
+    for (const auto& filesystem : job.use.filesystems) {
+      if (filesystem->frozen()) thawed.Update(filesystem->Thaw());
+    }
+  }
+  return thawed;
+}
+
+absl::StatusOr<std::unique_ptr<ThawGuard>> GuardAll(const Jobs& jobs) {
+  std::vector<int> roots;
+  for (const CopyJob& job : jobs) {
+    for (const auto& filesystem : job.use.filesystems) roots.push_back(filesystem->root());
+  }
+  if (roots.empty()) return std::unique_ptr<ThawGuard>();
+  return ThawGuard::Start(roots, kGuardedFreeze);
+}
+
+// Only block devices have counters to watch: mounted filesystems stand still.
+absl::StatusOr<Counters> CountersOf(const Jobs& jobs) {
+  Counters counters;
+  for (const CopyJob& job : jobs) {
+    if (!job.written()) continue;
+    for (const std::string& device : job.use.writers) {
+      MOORING_ASSIGN_OR_RETURN(counters[device], ReadWriteCounters(device));
+    }
+  }
+  return counters;
+}
+
+absl::StatusOr<bool> AnyWrittenSince(const Counters& before) {
+  for (const auto& [device, counters] : before) {
+    MOORING_ASSIGN_OR_RETURN(const WriteCounters now, ReadWriteCounters(device));
+    if (!NothingWritten(counters, now)) return true;
+  }
+  return false;
+}
+
+absl::Status TakeOne(const CopyJob& job, Clock::time_point deadline) {
+  if (!job.shares) return CopyChangesOf(job, deadline).status();
+  MOORING_ASSIGN_OR_RETURN(const bool shared, Share(job));
+  return shared ? absl::OkStatus() : Internal(fmt::format("{} could be shared before", Quote(job.source.path)));
+}
+
+// First the block devices, while all filesystems stand still.
+absl::Status TakeAll(const Jobs& jobs, bool written, Clock::time_point deadline) {
+  for (const CopyJob& job : jobs) {
+    if (!job.idle() && job.written() == written) MOORING_RETURN_IF_ERROR(TakeOne(job, deadline));
+  }
+  return absl::OkStatus();
+}
+
+// False: a block device was written to meanwhile.
+absl::StatusOr<bool> TakeFrozen(const Jobs& jobs, bool must_pause, Clock::time_point deadline) {
+  Counters before;
+  if (must_pause) {
+    MOORING_RETURN_IF_ERROR(SyncDevices(jobs));
+    MOORING_ASSIGN_OR_RETURN(before, CountersOf(jobs));
+  }
+  MOORING_RETURN_IF_ERROR(TakeAll(jobs, true, deadline));
+  MOORING_RETURN_IF_ERROR(TakeAll(jobs, false, deadline));
+  MOORING_ASSIGN_OR_RETURN(const bool moved, AnyWrittenSince(before));
+  return !moved;
+}
+
+// One attempt: everything is thawed on every way out. DEADLINE_EXCEEDED: it would have stood still for too long.
+absl::StatusOr<bool> FreezeAndTake(const Jobs& jobs) {
+  MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<ThawGuard> guard, GuardAll(jobs));
+  const absl::Cleanup thaw = [&jobs] { ThawAll(jobs).IgnoreError(); };
+  const Clock::time_point deadline = AnyMounted(jobs) ? Clock::now() + kLongestFreeze : kNoDeadline;
+  MOORING_RETURN_IF_ERROR(FreezeAll(jobs));
+  const absl::StatusOr<bool> taken = TakeFrozen(jobs, MustPause(jobs), deadline);
+  const absl::Status thawed = ThawAll(jobs);
+  const bool late = absl::IsDeadlineExceeded(taken.status());
+  if (!thawed.ok() && !(late && absl::IsAborted(thawed))) return thawed;
+  return taken;
+}
+
+absl::Status NeverPauses(const Jobs& jobs, int attempts) {
+  const std::size_t devices = Count(jobs, [](const CopyJob& job) { return job.written(); });
+  std::string names;
+  for (const CopyJob& job : jobs) {
+    if (job.written()) names += (names.empty() ? "" : ", ") + Quote(job.source.path);
+  }
+  return FailedPrecondition(fmt::format(
+      "{} {} in use as a block device and written to without a pause: each of {} copies met writes, so none is of one "
+      "instant; pause the writer, unpublish and unstage the volume{}",
+      names, devices > 1 ? "are each" : "is", attempts,
+      devices > 1 ? ", or copy the volumes one by one" : std::string(", ") + kWayOut));
+}
+
+}  // namespace
+
+absl::Status CheckRoom(const CopyJob& job) {
+  struct statvfs pool = {};
+  if (::fstatvfs(job.file->fd().get(), &pool) != 0) return ErrnoStatus(errno, "ask for the space of", job.file->path());
+  const std::uint64_t available = std::uint64_t{pool.f_bavail} * pool.f_frsize;
+  const std::uint64_t needed = static_cast<std::uint64_t>(job.source.status.st_blocks) * 512;
+  if (needed <= available) return absl::OkStatus();
+  return ResourceExhausted(
+      fmt::format("a copy of {} takes {} bytes, and the filesystem of {} has {} left: make room there",
+                  Quote(job.source.path), needed, Quote(job.file->path()), available));
+}
+
+absl::Status CopyAtOneInstant(Jobs& jobs) {
+  if (Count(jobs, [](const CopyJob& job) { return !job.idle(); }) == 0) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(SyncAll(jobs));
+  MOORING_RETURN_IF_ERROR(CopyInUse(jobs));
+  const auto start = Clock::now();
+  int freezes = 0;
+  for (int attempt = 1;; ++attempt) {
+    MOORING_RETURN_IF_ERROR(Approach(jobs));
+    MOORING_RETURN_IF_ERROR(SyncAll(jobs));
+    const absl::StatusOr<bool> taken = FreezeAndTake(jobs);
+    if (taken.ok() && *taken) return absl::OkStatus();
+    const bool late = absl::IsDeadlineExceeded(taken.status());
+    if (!taken.ok() && !late) return taken.status();
+    // Writers do not wait for a pause of somebody else's any number of times.
+    if ((late || AnyMountedWritable(jobs)) && ++freezes == kMostFreezes) {
+      return late ? IsWrittenTooFast(jobs) : NeverPauses(jobs, attempt);
+    }
+    if (attempt >= kLeastAttempts && Clock::now() - start > kAwaitPause) return NeverPauses(jobs, attempt);
+    std::this_thread::sleep_for(kBetweenAttempts);
+  }
+}
+
+}  // namespace mooring

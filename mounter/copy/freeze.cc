@@ -1,0 +1,227 @@
+#include "mounter/copy/freeze.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/file/directory.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "mounter/loop/loop_device.h"
+#include "mounter/loop/loop_mounted.h"
+#include "mounter/superblock/superblock_guard.h"
+
+namespace mooring {
+namespace {
+
+// What this process has frozen, or is freezing: for its end.
+class Register {
+ public:
+  static Register& Of() {
+    static Register* const only = new Register;  // threads that hang outlive main
+    return *only;
+  }
+  bool Begin(int root) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!closed_) frozen_[root] = false;
+    return !closed_;
+  }
+  bool MarkFrozen(int root) {  // false: too late, to be thawed at once
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!closed_) frozen_[root] = true;
+    return !closed_;
+  }
+  void End(int root) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    frozen_.erase(root);
+    changed_.notify_all();
+  }
+  void ThawAll() {
+    constexpr std::chrono::seconds kPatience{5};  // for what is being frozen: a freeze writes what is dirty
+    std::unique_lock<std::mutex> lock(mutex_);
+    closed_ = true;
+    for (const auto& [root, frozen] : frozen_) {
+      if (frozen) ::ioctl(root, FITHAW, 0);
+    }
+    changed_.wait_for(lock, kPatience, [this] {
+      return std::all_of(frozen_.begin(), frozen_.end(), [](const auto& entry) { return entry.second; });
+    });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int, bool> frozen_;  // by the open root directory; false: on the way
+  bool closed_ = false;
+};
+
+absl::StatusOr<std::string> MountedType(const LoopInfo& loop) {
+  return mooring::MountedType(std::string(NameOf(loop.device)));
+}
+
+// Lower ones before those that stand on them.
+std::vector<LoopInfo> StackOver(const struct stat& file, const std::vector<LoopInfo>& all) {
+  std::vector<LoopInfo> stack;
+  for (const LoopInfo& loop : all) {
+    if (IsOver(loop, file)) stack.push_back(loop);
+  }
+  for (std::size_t lower = 0; lower < stack.size(); ++lower) {
+    const dev_t device = stack[lower].device_number;
+    for (const LoopInfo& upper : all) {
+      if (upper.backing_rdev == device) stack.push_back(upper);
+    }
+  }
+  return stack;
+}
+
+absl::StatusOr<std::vector<LoopInfo>> StackOver(const LockedImage& image) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
+  MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, image.path));
+  return StackOver(image.status, loops);
+}
+
+// One that is not mounted (any more) goes, and what its filesystem wrote at the end is in the file by then.
+absl::StatusOr<bool> IsGoing(const LoopInfo& loop) {
+  if (!loop.auto_clear) return false;
+  MOORING_ASSIGN_OR_RETURN(const std::string type, MountedType(loop));
+  return type.empty();
+}
+
+absl::StatusOr<std::vector<LoopInfo>> SettledStackOver(const LockedImage& image) {
+  constexpr std::chrono::milliseconds kPoll{5}, kLingers{500};
+  for (const auto deadline = std::chrono::steady_clock::now() + kLingers;;) {
+    MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> stack, StackOver(image));
+    bool going = false;
+    for (const LoopInfo& loop : stack) {
+      MOORING_ASSIGN_OR_RETURN(const bool this_one, IsGoing(loop));
+      going = going || this_one;
+    }
+    if (!going || std::chrono::steady_clock::now() >= deadline) return stack;
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Superblock>> Superblock::Open(const LoopInfo& loop, const std::string& fs_type) {
+  MOORING_ASSIGN_OR_RETURN(UniqueFd fd, OpenAsFound(loop));
+  if (!fd.ok()) return Aborted(fmt::format("{} was detached at this moment: call again", loop.device));
+  std::unique_ptr<Superblock> superblock(new Superblock(loop.device, std::move(fd)));
+  MOORING_RETURN_IF_ERROR(superblock->OpenRootOf(fs_type));
+  return superblock;
+}
+
+// The same device is the same superblock, whose options stay as they are; only whether it is read-only has to be said
+// as it is. One that was unmounted a moment ago is mounted here once more, which does no harm.
+absl::Status Superblock::OpenRootOf(const std::string& fs_type) {
+  // Another mount of a live superblock reads none of it from the device: a refusal would only keep it from being
+  // thawed.
+  MOORING_ASSIGN_OR_RETURN(const std::string mounted, mooring::MountedType(std::string(NameOf(device_))));
+  if (mounted.empty()) MOORING_RETURN_IF_ERROR(CheckSuperblock(loop_.get(), device_, fs_type));
+  MountRequest request;
+  request.source = device_;
+  request.fs_type = fs_type;
+  if (fs_type == "xfs") request.options = {{"nouuid", std::nullopt}};
+  const auto open = [&](MountApi api) -> absl::Status {
+    MOORING_ASSIGN_OR_RETURN(mount_, MakeMount(api, request, device_));
+    MOORING_ASSIGN_OR_RETURN(root_, OpenRoot(*mount_));
+    return absl::OkStatus();
+  };
+  const absl::Status writable = WithMountApi(open);
+  if (writable.ok()) return writable;
+  request.options.push_back({"ro", std::nullopt});
+  read_only_ = WithMountApi(open).ok();
+  return read_only_ ? absl::OkStatus() : writable;
+}
+
+Superblock::~Superblock() {
+  if (frozen_) Thaw().IgnoreError();
+  if (frozen_) Register::Of().End(root_.get());  // its number will be another file's
+}
+
+absl::Status Superblock::Sync() const {
+  return ::syncfs(root_.get()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "sync the filesystem on", device_);
+}
+
+absl::StatusOr<dev_t> Superblock::DeviceOfFiles() const {
+  struct stat status = {};
+  if (::fstat(root_.get(), &status) != 0) return ErrnoStatus(errno, "look at the filesystem on", device_);
+  return status.st_dev;
+}
+
+absl::Status Superblock::Freeze() {
+  Register& all = Register::Of();
+  if (!all.Begin(root_.get())) return Unavailable("this process is ending: nothing is frozen any more");
+  if (::ioctl(root_.get(), FIFREEZE, 0) != 0) {
+    const int error = errno;
+    all.End(root_.get());
+    const absl::Status status = ErrnoStatus(error, "freeze the filesystem on", device_);
+    if (error != EBUSY) return status;
+    return FailedPrecondition(Message(status) +
+                              ": it is frozen already, by somebody else or by a copy that was killed; thaw it with "
+                              "fsfreeze -u where it is mounted");
+  }
+  frozen_ = true;
+  if (all.MarkFrozen(root_.get())) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(Thaw());
+  return Unavailable("this process is ending: nothing is frozen any more");
+}
+
+absl::Status Superblock::Thaw() {
+  const int error = ::ioctl(root_.get(), FITHAW, 0) == 0 ? 0 : errno;
+  frozen_ = error != 0 && error != EINVAL;  // then the destructor tries once more
+  if (frozen_) return WithCode(absl::StatusCode::kUnavailable, ErrnoStatus(error, "thaw the filesystem on", device_));
+  Register::Of().End(root_.get());
+  if (error == 0) return absl::OkStatus();
+  return Aborted(
+      fmt::format("the filesystem on {} was thawed by somebody else while it was copied: call again", device_));
+}
+
+absl::Status Superblock::ThawFully() {
+  while (::ioctl(root_.get(), FITHAW, 0) == 0) {
+  }
+  return errno == EINVAL ? absl::OkStatus() : ErrnoStatus(errno, "thaw the filesystem on", device_);
+}
+
+absl::StatusOr<ImageUse> FindUse(const LockedImage& image) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> stack, SettledStackOver(image));
+  ImageUse use;
+  std::set<dev_t> carriers;  // a filesystem mounted writable above is the only writer of these
+  for (auto loop = stack.rbegin(); loop != stack.rend(); ++loop) {
+    MOORING_ASSIGN_OR_RETURN(const std::string type, MountedType(*loop));
+    const bool carries = carriers.count(loop->device_number) != 0;
+    if (IsOver(*loop, image.status) && !loop->read_only) use.writers.insert(std::string(NameOf(loop->device)));
+    bool writes = false;
+    if (!type.empty()) {
+      MOORING_ASSIGN_OR_RETURN(std::unique_ptr<Superblock> superblock, Superblock::Open(*loop, type));
+      writes = !loop->read_only && !superblock->read_only();
+      use.filesystems.push_back(std::move(superblock));
+    }
+    if (writes || carries) carriers.insert(loop->backing_rdev);
+    // Beside a read-only mount, whoever has the device open may write to it.
+    if (!writes && !carries && !loop->read_only) {
+      MOORING_ASSIGN_OR_RETURN(UniqueFd fd, OpenAsFound(*loop));
+      if (fd.ok()) use.written.push_back(std::move(fd));
+    }
+  }
+  return use;
+}
+
+void ThawAllForGood() { Register::Of().ThawAll(); }
+
+}  // namespace mooring

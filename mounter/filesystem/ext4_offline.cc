@@ -1,0 +1,163 @@
+#include "mounter/filesystem/ext4_offline.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "mounter/process/command.h"
+#include "mounter/superblock/superblock_guard.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::chrono::seconds kCheckLimit{3600};  // a large filesystem with errors takes its time
+constexpr std::chrono::seconds kGrowLimit{600};
+
+// False: nothing was overwritten yet. The file's header counts what was noted down, and is written before the image is.
+absl::StatusOr<bool> HoldsRecords(const std::string& undo) {
+  struct Header {
+    std::array<char, 8> magic;
+    std::uint64_t records;
+  };
+  constexpr std::string_view kMagic = "E2UNDO02";
+  const UniqueFd fd(::open(undo.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  Header head = {};
+  const ssize_t got = fd.ok() ? ::read(fd.get(), &head, sizeof(head)) : -1;
+  if (got < 0) return ErrnoStatus(errno, "read", undo);
+  const bool whole = got == sizeof(head) && std::string_view(head.magic.data(), head.magic.size()) == kMagic;
+  return whole && head.records != 0;
+}
+
+// Any number of times: each puts back the same blocks. Forced, since the growth did not end as it should.
+absl::Status RunUndo(const LockedImage& image) {
+  const std::string undo = UndoFileOf(image.path);
+  MOORING_ASSIGN_OR_RETURN(const CommandResult result,
+                           RunCommand({"e2undo", "-f", undo, image.path}, "e2fsprogs", kGrowLimit, image.fd));
+  if (result.exit_code == 0) return absl::OkStatus();
+  return FailedPrecondition(fmt::format(
+      "a check or a growth of the filesystem in {} was cut short, and e2undo cannot take it back (exit code {}): {}; "
+      "nothing was mounted; keep a copy of the image and of {}, then run: e2undo -f {} {}",
+      Quote(image.path), result.exit_code, Quote(result.output, 2048), Quote(undo), undo, image.path));
+}
+
+// The image is as it should be, on disk, before the undo file is no more.
+absl::Status Forget(const LockedImage& image) {
+  const std::string undo = UndoFileOf(image.path);
+  if (::fsync(image.fd.get()) != 0) return ErrnoStatus(errno, "write to disk", image.path);
+  if (::unlink(undo.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, "remove", undo);
+  return SyncDirectoryOf(undo);
+}
+
+absl::Status PutBack(const LockedImage& image) {
+  if (!HasUndoFile(image.path)) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const bool began, HoldsRecords(UndoFileOf(image.path)));
+  if (began) MOORING_RETURN_IF_ERROR(RunUndo(image));
+  return Forget(image);
+}
+
+bool IsFull(const CommandResult& result) { return result.output.find("No space left") != std::string::npos; }
+
+// fsck(8): 1 and 2 are "corrected"; 4 and above, alone or combined, are not.
+bool IsMended(const CommandResult& result) { return result.exit_code < 4; }
+
+enum class Undo { kKept, kNone };
+
+// The programs trust the superblock as much as the kernel does.
+absl::Status CheckExt4Superblock(const LockedImage& image) {
+  return CheckSuperblock(image.fd.get(), image.path, "ext4");
+}
+
+absl::StatusOr<CommandResult> RunCheck(const LockedImage& image, Thoroughness thoroughness, Undo undo) {
+  MOORING_RETURN_IF_ERROR(CheckExt4Superblock(image));
+  std::vector<std::string> command = {"e2fsck", "-p"};
+  command.insert(command.end(), kNoExternalJournal.begin(), kNoExternalJournal.end());
+  if (thoroughness == Thoroughness::kAlways) command.emplace_back("-f");
+  if (undo == Undo::kKept) command.insert(command.end(), {"-z", UndoFileOf(image.path)});
+  command.push_back(image.path);
+  return RunCommand(command, "e2fsprogs", kCheckLimit, image.fd);
+}
+
+// The superblock is written last, in pieces, and neither e2fsck nor resize2fs minds a write of it that fails: so it is
+// read once more, with its checksum and those of the group descriptors.
+absl::StatusOr<CommandResult> ReadAgain(const LockedImage& image) {
+  std::vector<std::string> command = {"e2fsck", "-n"};
+  command.insert(command.end(), kNoExternalJournal.begin(), kNoExternalJournal.end());
+  command.push_back(image.path);
+  return RunCommand(command, "e2fsprogs", kCheckLimit, image.fd);
+}
+
+absl::Status NotMended(const LockedImage& image, const CommandResult& result) {
+  return FailedPrecondition(
+      fmt::format("the filesystem in {} has errors that e2fsck -p does not mend (exit code {}): {}; "
+                  "nothing was mounted; keep a copy, then run: e2fsck -f {}",
+                  Quote(image.path), result.exit_code, Quote(result.output, 2048), image.path));
+}
+
+absl::Status NotWritten(const LockedImage& image, std::string_view program, const CommandResult& result) {
+  return Internal(
+      fmt::format("{} did not write the superblock of {} as a whole (e2fsck -n ends with {}: {}); it was "
+                  "put back as it was",
+                  program, Quote(image.path), result.exit_code, Quote(result.output, 2048)));
+}
+
+}  // namespace
+
+absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness) {
+  // Beside a device there is memory alone, which is gone when it is needed.
+  const Undo undo = S_ISBLK(image.status.st_mode) ? Undo::kNone : Undo::kKept;
+  MOORING_ASSIGN_OR_RETURN(CommandResult result, RunCheck(image, thoroughness, undo));
+  if (IsMended(result)) {
+    // The journal that e2fsck has replayed may hold another superblock.
+    if (const absl::Status judged = CheckExt4Superblock(image); !judged.ok()) {
+      MOORING_RETURN_IF_ERROR(PutBack(image));
+      return judged;
+    }
+    MOORING_ASSIGN_OR_RETURN(const CommandResult read, ReadAgain(image));
+    if (read.exit_code == 0) return Forget(image);
+    MOORING_RETURN_IF_ERROR(PutBack(image));
+    return NotWritten(image, "e2fsck", read);
+  }
+  MOORING_RETURN_IF_ERROR(PutBack(image));
+  if (!IsFull(result)) return NotMended(image, result);
+  // A disk without room for the undo file is no reason to keep a volume from being mended: that takes none.
+  MOORING_ASSIGN_OR_RETURN(result, RunCheck(image, thoroughness, Undo::kNone));
+  return IsMended(result) ? CheckExt4Superblock(image) : NotMended(image, result);
+}
+
+absl::Status ResizeExt4(const LockedImage& image) {
+  MOORING_RETURN_IF_ERROR(CheckExt4(image, Thoroughness::kAlways));
+  const std::vector<std::string> command = {"resize2fs", "-z", UndoFileOf(image.path), image.path};
+  // Past the deadline it may still be writing: then the undo file waits for whoever gets the lock next.
+  const absl::StatusOr<CommandResult> ran = RunCommand(command, "e2fsprogs", kGrowLimit, image.fd);
+  if (absl::IsFailedPrecondition(ran.status())) return Internal(Message(ran.status()));  // the filesystem is whole
+  MOORING_ASSIGN_OR_RETURN(const CommandResult result, ran);
+  if (result.exit_code == 0) {
+    MOORING_ASSIGN_OR_RETURN(const CommandResult read, ReadAgain(image));
+    if (read.exit_code == 0) return Forget(image);
+    MOORING_RETURN_IF_ERROR(TakeBack(image));
+    return NotWritten(image, "resize2fs", read);
+  }
+  MOORING_RETURN_IF_ERROR(TakeBack(image));
+  const std::string message =
+      fmt::format("resize2fs on {} ended with {}: {}", Quote(image.path), result.exit_code, Quote(result.output, 2048));
+  return IsFull(result) ? ResourceExhausted(message) : Internal(message);
+}
+
+absl::Status TakeBack(const LockedImage& image) {
+  if (!HasUndoFile(image.path)) return absl::OkStatus();
+  // Before the check: what that mends must not be undone.
+  MOORING_RETURN_IF_ERROR(PutBack(image));
+  return CheckExt4(image, Thoroughness::kAlways);
+}
+
+}  // namespace mooring

@@ -1,0 +1,38 @@
+// Filesystems on unmounted devices and image files, and the growing of mounted ones.
+#ifndef MOORING_MOUNTER_FILESYSTEM_FILESYSTEM_H_
+#define MOORING_MOUNTER_FILESYSTEM_FILESYSTEM_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/file/unique_fd.h"
+#include "mounter/mounter.h"
+
+namespace mooring {
+
+absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path);
+absl::Status FormatFilesystem(const std::string& path, const std::string& fs_type);
+absl::Status CheckFilesystem(const std::string& path, const std::string& fs_type);
+absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type);
+
+// `root`: the open root directory of a writable mount; `bytes`: the size of its device.
+absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const std::string& fs_type,
+                         std::uint64_t bytes);
+
+// Of the device of the ext4, xfs or btrfs that is mounted at `root`: the bytes behind the filesystem's end. 0 where
+// that cannot be told.
+std::uint64_t UnusedBytes(const UniqueFd& root, const std::string& path);
+
+absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device);  // from sysfs, nothing is opened
+
+// The health of what is mounted: empty when well. `info` is of one of its mounts.
+absl::StatusOr<std::string> FindAilment(const MountInfo& info);
+
+// Of a growth that failed. DATA_LOSS: the kernel met damage.
+absl::Status GrowFailure(int error, std::string_view operation, const std::string& path);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_FILESYSTEM_FILESYSTEM_H_

@@ -1,0 +1,148 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "base/file/directory.h"
+#include "base/host.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "mounter/superblock/btrfs_super.h"
+#include "mounter/process/command.h"
+#include "mounter/filesystem/ext4_offline.h"
+#include "mounter/superblock/ext4_super.h"
+#include "mounter/filesystem/filesystem.h"
+#include "mounter/image/image.h"
+#include "mounter/loop/loop_device.h"
+#include "mounter/filesystem/template.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::chrono::seconds kFormatLimit{100};
+
+struct Maker {
+  std::vector<std::string> command;
+  std::string package;
+};
+
+// Everything that would write the whole device is put off or left out: a volume is staged in milliseconds, and stays
+// sparse.
+absl::StatusOr<Maker> MakerOf(const std::string& fs_type, const std::string& path) {
+  if (fs_type == "ext4") {
+    return Maker{{"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-e", "remount-ro", "-O",
+                  "metadata_csum,metadata_csum_seed", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", path},
+                 "e2fsprogs"};
+  }
+  if (fs_type == "xfs") return Maker{{"mkfs.xfs", "-q", "-K", "-s", "size=512", path}, "xfsprogs"};
+  if (fs_type == "btrfs") return Maker{{"mkfs.btrfs", "-q", "-K", path}, "btrfs-progs"};
+  return InvalidArgument(fmt::format("cannot format as {}: ext4, xfs and btrfs are known", Quote(fs_type)));
+}
+
+// mkfs.btrfs calls a write for which there was no room an I/O error.
+bool HasNoRoom(const LockedImage& image) {
+  constexpr std::uint64_t kNearlyNothing = 1U << 20U;
+  struct statvfs filesystem = {};
+  if (!S_ISREG(image.status.st_mode) || ::fstatvfs(image.fd.get(), &filesystem) != 0) return false;
+  return std::uint64_t{filesystem.f_bavail} * filesystem.f_frsize < kNearlyNothing;
+}
+
+absl::Status RunMaker(const std::string& fs_type, const std::string& path, const LockedImage& image,
+                      const std::vector<std::string>& environment) {
+  MOORING_ASSIGN_OR_RETURN(const Maker maker, MakerOf(fs_type, path));
+  MOORING_ASSIGN_OR_RETURN(const CommandResult result,
+                           RunCommand(maker.command, maker.package, kFormatLimit, image.fd, environment));
+  if (result.exit_code == 0) return absl::OkStatus();
+  const std::string message = fmt::format("{} on {} ended with {}: {}", maker.command[0], Quote(path), result.exit_code,
+                                          Quote(result.output, 2048));
+  const bool full = result.output.find("No space left") != std::string::npos || HasNoRoom(image);
+  return full ? ResourceExhausted(message) : Internal(message);
+}
+
+// What a killed mkfs left. Only under the image's lock: an mkfs that still runs holds it.
+absl::Status RemoveLeftovers(const std::string& path) {
+  const std::string directory(ParentOf(path));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(directory));
+  for (const std::string& name : names) {
+    if (!IsFormattingLeftover(name, NameOf(path))) continue;
+    const std::string leftover = directory + "/" + name;
+    if (::unlink(leftover.c_str()) != 0 && errno != ENOENT) return ErrnoStatus(errno, "remove", leftover);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RenewFresh(const std::string& fs_type, const UniqueFd& file, const std::string& path) {
+  return fs_type == "ext4" ? RenewFreshExt4(file, path) : RenewBtrfs(path);
+}
+
+// mkfs, or what it wrote into another file of this size.
+absl::Status Fill(const UniqueFd& file, const std::string& path, const std::string& fs_type, const LockedImage& image) {
+  const auto size = static_cast<std::uint64_t>(image.status.st_size);
+  if (const std::shared_ptr<const Template> made = FindTemplate(fs_type, size)) {
+    MOORING_RETURN_IF_ERROR(made->WriteTo(file, path));
+    return RenewFresh(fs_type, file, path);
+  }
+  MOORING_RETURN_IF_ERROR(RunMaker(fs_type, path, image, kNotMounted));
+  if (fs_type == "xfs") return absl::OkStatus();  // its UUID is in its log, too
+  MOORING_ASSIGN_OR_RETURN(std::shared_ptr<const Template> made, Template::Of(file, path));
+  if (made != nullptr) KeepTemplate(fs_type, size, std::move(made));
+  return absl::OkStatus();
+}
+
+// A second file of the same size, formatted and put in the place of the first. The caller saw that the first is empty.
+absl::Status FormatAside(const LockedImage& image, const std::string& fs_type) {
+  MOORING_RETURN_IF_ERROR(RemoveLeftovers(image.path));
+  // A name of its own: no mkfs of before can open it.
+  const std::string aside = fmt::format("{}{}-{}", image.path, kFormattingSuffix, RandomHex(4));
+  const UniqueFd fd(
+      ::open(aside.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, image.status.st_mode & 07777));
+  if (!fd.ok()) return ErrnoStatus(errno, "make", aside);
+  absl::Cleanup remove = [&aside] { ::unlink(aside.c_str()); };
+  MOORING_RETURN_IF_ERROR(GiveTo(image.status, fd, aside));
+  if (::ftruncate(fd.get(), image.status.st_size) != 0) return ErrnoStatus(errno, "size", aside);
+  MOORING_RETURN_IF_ERROR(Fill(fd, aside, fs_type, image));
+  // On disk before it takes the empty one's place: after a power cut the image is empty or whole, never half a
+  // filesystem. And the name before anything is written through it: that would be lost with the new file.
+  if (::fdatasync(fd.get()) != 0) return ErrnoStatus(errno, "write to disk", aside);
+  if (::rename(aside.c_str(), image.path.c_str()) != 0) {
+    return ErrnoStatus(errno, "put the formatted image at", image.path);
+  }
+  std::move(remove).Cancel();
+  return SyncDirectoryOf(image.path);
+}
+
+}  // namespace
+
+absl::Status FormatFilesystem(const std::string& path, const std::string& fs_type) {
+  MOORING_RETURN_IF_ERROR(MakerOf(fs_type, path).status());
+  MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
+  MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, ProbeFilesystem(path));
+  if (found.content != FilesystemInfo::Content::kEmpty) {
+    return FailedPrecondition(fmt::format("{} is not formatted: it holds {}", Quote(path), found.type));
+  }
+  if (!S_ISREG(image.status.st_mode)) return RunMaker(fs_type, path, image, {});
+  // Who uses it as a block device would go on writing to the old file after the swap, and nobody would find it again.
+  MOORING_RETURN_IF_ERROR(CheckUnattached(image));
+  return FormatAside(image, fs_type);
+}
+
+absl::Status CheckFilesystem(const std::string& path, const std::string& fs_type) {
+  // fsck.xfs and fsck.btrfs do nothing: the kernel replays the log and refuses what is bad.
+  if (fs_type == "xfs" || fs_type == "btrfs") return absl::OkStatus();
+  if (fs_type != "ext4") return InvalidArgument(fmt::format("cannot check {}", Quote(fs_type)));
+  MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
+  MOORING_RETURN_IF_ERROR(CheckUnattached(image));
+  MOORING_RETURN_IF_ERROR(TakeBack(image));
+  return CheckExt4(image, Thoroughness::kWhereMarked);
+}
+
+}  // namespace mooring

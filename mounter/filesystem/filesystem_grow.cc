@@ -1,0 +1,224 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include <xfs/xfs.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "mounter/filesystem/btrfs_mount.h"
+#include "mounter/filesystem/ext4_offline.h"
+#include "mounter/superblock/ext4_super.h"
+#include "mounter/filesystem/filesystem.h"
+#include "mounter/image/image.h"
+#include "mounter/loop/loop_device.h"
+#include "mounter/table/mount_table.h"
+#include "mounter/mount/new_mount.h"
+#include "mounter/superblock/superblock_guard.h"
+#include "mounter/sys/syscalls.h"
+#include "mounter/path/target.h"
+
+namespace mooring {
+namespace {
+
+constexpr unsigned long kExt4ResizeFs = _IOW('f', 16, __u64);  // EXT4_IOC_RESIZE_FS, in no exported header
+
+std::string SysDirectory(dev_t device) { return fmt::format("/sys/dev/block/{}:{}", major(device), minor(device)); }
+
+std::optional<std::uint64_t> ReadNumber(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  if (file >> number) return number;
+  return std::nullopt;
+}
+
+std::string NameOfDevice(dev_t device) {  // "loop3"
+  std::error_code ignored;
+  return std::filesystem::canonical(SysDirectory(device), ignored).filename();
+}
+
+// How many errors a mounted ext4 has met since it was last checked.
+std::uint64_t ErrorsOf(dev_t device) {
+  return ReadNumber(fmt::format("/sys/fs/ext4/{}/errors_count", NameOfDevice(device))).value_or(0);
+}
+
+// The size of a mounted ext4, read from its device because the kernel keeps the superblock there up to date.
+// 0: it cannot be read.
+std::uint64_t Ext4Bytes(const UniqueFd& root) {
+  struct stat status = {};
+  if (::fstat(root.get(), &status) != 0) return 0;
+  const std::string path = "/dev/" + NameOfDevice(status.st_dev);
+  const UniqueFd device(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!device.ok()) return 0;
+  const absl::StatusOr<Ext4Super> super = ReadExt4Super(device.get(), path);
+  return super.ok() ? super->bytes : 0;
+}
+
+absl::Status GrowExt4(const UniqueFd& root, const std::string& path, std::uint64_t bytes) {
+  struct statfs status = {};
+  if (::fstatfs(root.get(), &status) != 0) return ErrnoStatus(errno, "look at the filesystem of", path);
+  const __u64 blocks = bytes / static_cast<std::uint64_t>(status.f_bsize);
+  if (::ioctl(root.get(), kExt4ResizeFs, &blocks) == 0) return absl::OkStatus();
+  const int error = errno;
+  const absl::Status failure = GrowFailure(error, "grow the mounted ext4 at", path);
+  if (error != EPERM) return failure;
+  // The kernel asks for the capability first, even where there is nothing to grow.
+  if (Ext4Bytes(root) / static_cast<std::uint64_t>(status.f_bsize) >= blocks) return absl::OkStatus();
+  struct stat file = {};
+  if (::fstat(root.get(), &file) == 0 && ErrorsOf(file.st_dev) != 0) {
+    return FailedPrecondition(Message(failure) +
+                              ": it has met errors, and the kernel grows none that has; unpublish and unstage the "
+                              "volume: the next stage checks and grows it");
+  }
+  return FailedPrecondition(Message(failure) +
+                            ": the kernel wants CAP_SYS_RESOURCE for that; give it to this process, or unpublish and "
+                            "unstage the volume: the next "
+                            "stage grows it");
+}
+
+absl::Status GrowXfs(const UniqueFd& root, const std::string& path, std::uint64_t bytes) {
+  xfs_fsop_geom geometry = {};
+  if (::ioctl(root.get(), XFS_IOC_FSGEOMETRY, &geometry) != 0)
+    return ErrnoStatus(errno, "ask for the geometry of", path);
+  const std::uint64_t blocks = bytes / geometry.blocksize;
+  if (blocks <= geometry.datablocks) return absl::OkStatus();
+  xfs_growfs_data growth = {};
+  growth.newblocks = blocks;
+  growth.imaxpct = geometry.imaxpct;
+  if (::ioctl(root.get(), XFS_IOC_FSGROWFSDATA, &growth) == 0) return absl::OkStatus();
+  return GrowFailure(errno, "grow the mounted xfs at", path);
+}
+
+// By the kernel, whose journal makes it all or nothing, in a mount that is attached nowhere.
+absl::Status GrowThroughMount(const LockedImage& image) {
+  MOORING_RETURN_IF_ERROR(CheckSuperblock(image.fd.get(), image.path, "ext4"));
+  MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.label = "mooring-grow", .auto_clear = true}, image));
+  MountRequest request;
+  request.source = image.path;
+  request.fs_type = "ext4";
+  return WithMountApi([&](MountApi api) -> absl::Status {
+    MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<NewMount> mount, MakeMount(api, request, loop.info.device));
+    MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenRoot(*mount));
+    return GrowExt4(root, image.path, static_cast<std::uint64_t>(image.status.st_size));
+  });
+}
+
+std::uint64_t XfsBytes(const UniqueFd& root) {
+  xfs_fsop_geom geometry = {};
+  return ::ioctl(root.get(), XFS_IOC_FSGEOMETRY, &geometry) == 0 ? geometry.datablocks * geometry.blocksize : 0;
+}
+
+std::string ReadLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// Of btrfs, which repairs what it can from a second copy; these stay in its memory all the same.
+absl::StatusOr<std::string> BtrfsAilment(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenNoSymlinks(path, O_RDONLY | O_DIRECTORY));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t errors, BtrfsErrors(root, path));
+  if (errors == 0) return std::string();
+  return fmt::format(
+      "btrfs has met {} error(s) of its device: see what is damaged with btrfs scrub start -B {}, and set the count "
+      "back "
+      "with btrfs device stats -z",
+      errors, Quote(path));
+}
+
+std::string BackingFileAilment(dev_t device) {
+  const std::string backing = ReadLine(SysDirectory(device) + "/loop/backing_file");
+  if (backing.empty()) return "";
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (backing.ends_with(kDeleted)) return fmt::format("its backing file {} was deleted", Quote(backing));
+  struct stat status = {};
+  if (::stat(backing.c_str(), &status) != 0) return "";  // of another mount namespace: not for us to judge
+  const absl::StatusOr<std::uint64_t> bytes = BlockDeviceBytes(device);
+  if (!bytes.ok() || static_cast<std::uint64_t>(status.st_size) >= *bytes) return "";
+  return fmt::format("its backing file {} is cut short: {} bytes of {}", Quote(backing), status.st_size, *bytes);
+}
+
+std::string HasBecomeReadOnly(const MountInfo& info) {
+  return fmt::format("the {} filesystem has become read-only: the kernel's log says after which error", info.fs_type);
+}
+
+}  // namespace
+
+absl::Status GrowFailure(int error, std::string_view operation, const std::string& path) {
+  const absl::Status failure = ErrnoStatus(error, operation, path);
+  return error == EUCLEAN || error == EIO ? absl::DataLossError(Message(failure)) : failure;
+}
+
+absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device) {
+  const std::string path = SysDirectory(device) + "/size";
+  const std::optional<std::uint64_t> sectors = ReadNumber(path);
+  if (!sectors) return ErrnoStatus(ENOENT, "read", path);
+  return *sectors * 512;
+}
+
+std::uint64_t UnusedBytes(const UniqueFd& root, const std::string& path) {
+  struct statfs filesystem = {};
+  struct stat status = {};
+  if (::fstatfs(root.get(), &filesystem) != 0 || ::fstat(root.get(), &status) != 0) return 0;
+  if (filesystem.f_type == BTRFS_SUPER_MAGIC) return BtrfsUnusedBytes(root, path).value_or(0);
+  std::uint64_t used = 0;
+  if (filesystem.f_type == EXT4_SUPER_MAGIC) used = Ext4Bytes(root);
+  if (filesystem.f_type == XFS_SUPER_MAGIC) used = XfsBytes(root);
+  const std::uint64_t device = used == 0 ? 0 : BlockDeviceBytes(status.st_dev).value_or(0);
+  return device > used ? device - used : 0;
+}
+
+absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const std::string& fs_type,
+                         std::uint64_t bytes) {
+  if (fs_type == "ext4") return GrowExt4(root, path, bytes);
+  if (fs_type == "xfs") return GrowXfs(root, path, bytes);
+  if (fs_type == "btrfs") return GrowBtrfs(root, path, bytes);
+  return InvalidArgument(fmt::format("cannot grow {} at {}: ext4, xfs and btrfs are known", fs_type, Quote(path)));
+}
+
+absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type) {
+  if (fs_type != "ext4") return FailedPrecondition(fmt::format("{} grows only while it is mounted", fs_type));
+  MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
+  if (!S_ISREG(image.status.st_mode)) {
+    return FailedPrecondition(fmt::format("{} is no image file: it grows only while it is mounted", Quote(path)));
+  }
+  MOORING_RETURN_IF_ERROR(CheckUnattached(image));
+  MOORING_RETURN_IF_ERROR(TakeBack(image));
+  if (sys::HasCapability(CAP_SYS_RESOURCE) && GrowThroughMount(image).ok()) return CheckUnattached(image);
+  // What the kernel has against it, if it was asked, e2fsck mends or names.
+  MOORING_RETURN_IF_ERROR(CheckUnattached(image));
+  return ResizeExt4(image);
+}
+
+absl::StatusOr<std::string> FindAilment(const MountInfo& info) {
+  if (const std::string ailment = BackingFileAilment(info.device); !ailment.empty()) return ailment;
+  if (info.superblock_read_only) return HasBecomeReadOnly(info);
+  if (info.fs_type == "btrfs") return BtrfsAilment(info.target);
+  if (info.fs_type != "ext4") return std::string();
+  const std::string options = "," + FilesystemOptions(info.id) + ",";
+  if (options.find(",emergency_ro,") != std::string::npos) return HasBecomeReadOnly(info);  // since Linux 6.15
+  if (options.find(",shutdown,") != std::string::npos) {                                    // its root still answers
+    return std::string(
+        "the ext4 filesystem was shut down: unpublish and unstage the volume, so that the next stage checks it");
+  }
+  const std::uint64_t errors = ErrorsOf(info.device);
+  if (errors == 0) return std::string();
+  return fmt::format(
+      "ext4 has met {} error(s) since it was last checked: unstage the volume, so that the next stage checks it",
+      errors);
+}
+
+}  // namespace mooring

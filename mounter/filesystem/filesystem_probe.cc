@@ -1,0 +1,207 @@
+#include <blkid/blkid.h>
+#include <endian.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "mounter/superblock/btrfs_super.h"
+#include "mounter/filesystem/filesystem.h"
+#include "mounter/image/image.h"
+#include "mounter/path/target.h"
+
+namespace mooring {
+namespace {
+
+// Where filesystems, partition tables and RAID members keep what tells them apart.
+constexpr std::uint64_t kHeadBytes = 4U << 20U;
+constexpr std::uint64_t kTailBytes = 1U << 20U;
+
+absl::StatusOr<std::uint64_t> SizeOf(int fd, const std::string& path) {
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) return ErrnoStatus(errno, "look at", path);
+  if (S_ISREG(status.st_mode)) return static_cast<std::uint64_t>(status.st_size);
+  std::uint64_t bytes = 0;
+  if (!S_ISBLK(status.st_mode)) return FailedPrecondition(fmt::format("{} is no file or block device", Quote(path)));
+  if (::ioctl(fd, BLKGETSIZE64, &bytes) != 0) return ErrnoStatus(errno, "ask for the size of", path);
+  return bytes;
+}
+
+// A file that is one hole holds nothing, and no byte of it needs reading. A device has no holes to tell.
+bool IsOneHole(int fd) { return ::lseek(fd, 0, SEEK_DATA) < 0 && errno == ENXIO; }
+
+absl::StatusOr<std::vector<char>> ReadAt(int fd, const std::string& path, std::uint64_t offset, std::uint64_t count) {
+  std::vector<char> bytes(count);
+  for (std::uint64_t have = 0; have < count;) {
+    const ssize_t got = ::pread(fd, bytes.data() + have, count - have, static_cast<off_t>(offset + have));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, "read", path);
+    if (got == 0) return Internal(fmt::format("read {}: it ends early", Quote(path)));
+    have += static_cast<std::uint64_t>(got);
+  }
+  return bytes;
+}
+
+absl::StatusOr<bool> IsZero(int fd, const std::string& path, std::uint64_t offset, std::uint64_t count) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<char> bytes, ReadAt(fd, path, offset, count));
+  return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
+}
+
+absl::StatusOr<bool> HeadAndTailAreZero(int fd, const std::string& path, std::uint64_t size) {
+  const std::uint64_t head = std::min(size, kHeadBytes);
+  const std::uint64_t tail = std::min(size, kTailBytes);
+  MOORING_ASSIGN_OR_RETURN(const bool head_is_zero, IsZero(fd, path, 0, head));
+  if (!head_is_zero) return false;
+  return IsZero(fd, path, size - tail, tail);
+}
+
+// All that an image file holds; what it does not hold reads as zero. A raw block volume may have been written anywhere.
+absl::StatusOr<bool> AllDataIsZero(int fd, const std::string& path) {
+  constexpr off_t kChunk = 1 << 20;
+  for (off_t at = 0;;) {
+    at = ::lseek(fd, at, SEEK_DATA);
+    if (at < 0 && errno == ENXIO) return true;
+    const off_t hole = at < 0 ? -1 : ::lseek(fd, at, SEEK_HOLE);
+    if (hole < 0) return ErrnoStatus(errno, "look for data in", path);
+    for (; at < hole; at += std::min(kChunk, hole - at)) {
+      const off_t count = std::min(kChunk, hole - at);
+      MOORING_ASSIGN_OR_RETURN(const bool zero,
+                               IsZero(fd, path, static_cast<std::uint64_t>(at), static_cast<std::uint64_t>(count)));
+      if (!zero) return false;
+    }
+  }
+}
+
+absl::StatusOr<bool> HoldsNothing(int fd, const std::string& path, std::uint64_t size) {
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) return ErrnoStatus(errno, "look at", path);
+  return S_ISREG(status.st_mode) ? AllDataIsZero(fd, path) : HeadAndTailAreZero(fd, path, size);
+}
+
+// What libblkid makes of it: a type, or "" for nothing known. An answer it is not sure of is an error, not "nothing".
+absl::StatusOr<std::string> AskBlkid(int fd, const std::string& path) {
+  const std::unique_ptr<blkid_struct_probe, void (*)(blkid_probe)> probe(blkid_new_probe(), blkid_free_probe);
+  if (probe == nullptr || blkid_probe_set_device(probe.get(), fd, 0, 0) != 0) {
+    return Internal(fmt::format("libblkid cannot use {}", Quote(path)));
+  }
+  blkid_probe_enable_superblocks(probe.get(), 1);
+  blkid_probe_set_superblocks_flags(probe.get(), BLKID_SUBLKS_TYPE);
+  blkid_probe_enable_partitions(probe.get(), 1);
+  errno = 0;
+  switch (blkid_do_safeprobe(probe.get())) {
+    case 0:
+      break;
+    case 1:
+      return std::string();
+    case -2:
+      return FailedPrecondition(
+          fmt::format("{} holds the signatures of several filesystems at once: nothing is done "
+                      "to it; see what wipefs(8) lists",
+                      Quote(path)));
+    default:
+      return ErrnoStatus(errno == 0 ? EIO : errno, "probe", path);
+  }
+  const char* type = nullptr;
+  if (blkid_probe_lookup_value(probe.get(), "TYPE", &type, nullptr) == 0) return std::string(type);
+  if (blkid_probe_lookup_value(probe.get(), "PTTYPE", &type, nullptr) == 0)
+    return fmt::format("{} partition table", type);
+  return std::string("something unknown");
+}
+
+template <typename Number>
+Number Load(const std::vector<char>& bytes, std::size_t offset) {
+  Number number = 0;
+  std::memcpy(&number, bytes.data() + offset, sizeof(number));
+  return number;
+}
+
+// The superblock, "Ext4 Disk Layout" in the kernel's documentation. Little-endian, 1,024 bytes in.
+absl::Status ReadExt4(int fd, const std::string& path, FilesystemInfo& info) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<char> super, ReadAt(fd, path, 1024, 1024));
+  constexpr std::uint32_t kIncompatRecover = 0x4, kIncompat64Bit = 0x80;
+  constexpr std::uint16_t kStateValid = 0x1, kStateError = 0x2;
+  const std::uint32_t incompat = le32toh(Load<std::uint32_t>(super, 0x60));
+  const std::uint16_t state = le16toh(Load<std::uint16_t>(super, 0x3A));
+  std::uint64_t blocks = le32toh(Load<std::uint32_t>(super, 0x4));
+  if ((incompat & kIncompat64Bit) != 0) {
+    blocks |= static_cast<std::uint64_t>(le32toh(Load<std::uint32_t>(super, 0x150))) << 32U;
+  }
+  const std::uint32_t log_block_size = le32toh(Load<std::uint32_t>(super, 0x18));
+  constexpr std::uint32_t kMostLogBlockSize = 6;  // 64 KiB
+  if (log_block_size > kMostLogBlockSize) {
+    return FailedPrecondition(fmt::format("{} holds an ext4 whose superblock makes no sense (block size 2^{} KiB)",
+                                          Quote(path), log_block_size));
+  }
+  info.size_bytes = blocks << (10 + log_block_size);
+  // A journal to replay is the kernel's ordinary work; errors met, or a mount without journal cut short, are not.
+  const bool replay = (incompat & kIncompatRecover) != 0;
+  info.needs_check = (state & kStateError) != 0 || ((state & kStateValid) == 0 && !replay);
+  return absl::OkStatus();
+}
+
+// The superblock, xfs_dsb in "XFS Algorithms & Data Structures". Big-endian, at the start.
+absl::Status ReadXfs(int fd, const std::string& path, FilesystemInfo& info) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<char> super, ReadAt(fd, path, 0, 512));
+  info.size_bytes = be64toh(Load<std::uint64_t>(super, 8)) * be32toh(Load<std::uint32_t>(super, 4));
+  return absl::OkStatus();
+}
+
+// Only one that is all on this device is a filesystem in it.
+absl::Status ReadBtrfs(int fd, const std::string& path, FilesystemInfo& info) {
+  MOORING_ASSIGN_OR_RETURN(const BtrfsSuper super, ReadBtrfsSuper(fd, path));
+  info.size_bytes = super.total_bytes;
+  if (super.devices == 1) return absl::OkStatus();
+  info.content = FilesystemInfo::Content::kForeign;
+  info.type = fmt::format("btrfs on {} devices", super.devices);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));
+  struct stat status = {};
+  if (::fstat(fd.get(), &status) != 0) return ErrnoStatus(errno, "look at", path);
+  MOORING_RETURN_IF_ERROR(CheckOneName(status, path));
+  FilesystemInfo info;
+  MOORING_ASSIGN_OR_RETURN(info.device_bytes, SizeOf(fd.get(), path));
+  if (HasUndoFile(path)) {  // what the image holds is neither the old filesystem nor the new one
+    info.content = FilesystemInfo::Content::kFilesystem;
+    info.type = "ext4";
+    info.needs_check = true;
+    return info;
+  }
+  if (info.device_bytes == 0 || IsOneHole(fd.get())) {
+    info.content = FilesystemInfo::Content::kEmpty;
+    return info;
+  }
+  MOORING_ASSIGN_OR_RETURN(info.type, AskBlkid(fd.get(), path));
+  if (info.type.empty()) {
+    MOORING_ASSIGN_OR_RETURN(const bool zero, HoldsNothing(fd.get(), path, info.device_bytes));
+    info.content = zero ? FilesystemInfo::Content::kEmpty : FilesystemInfo::Content::kForeign;
+    if (!zero) info.type = "unknown data";
+  } else if (info.type == "ext4") {
+    info.content = FilesystemInfo::Content::kFilesystem;
+    MOORING_RETURN_IF_ERROR(ReadExt4(fd.get(), path, info));
+  } else if (info.type == "xfs") {
+    info.content = FilesystemInfo::Content::kFilesystem;
+    MOORING_RETURN_IF_ERROR(ReadXfs(fd.get(), path, info));
+  } else if (info.type == "btrfs") {
+    info.content = FilesystemInfo::Content::kFilesystem;
+    MOORING_RETURN_IF_ERROR(ReadBtrfs(fd.get(), path, info));
+  }
+  return info;
+}
+
+}  // namespace mooring

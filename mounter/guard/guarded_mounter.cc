@@ -1,0 +1,395 @@
+#include "mounter/guard/guarded_mounter.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+#include "base/log.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "mounter/path/device_links.h"
+#include "mounter/mount/memory_mount.h"
+
+namespace mooring {
+namespace {
+
+// Nothing is mounted or unmounted in them, whatever the roots are: a program that runs as root reads its configuration,
+// its code or its orders there. The list cannot be complete: with the root "/" the plugin is as good as root.
+constexpr std::string_view kSystem[] = {
+    "/bin",
+    "/boot",
+    "/dev",
+    "/efi",
+    "/etc",
+    "/gnu",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix",
+    "/opt/cni",
+    "/opt/containerd",
+    "/ostree",
+    "/proc",
+    "/root",
+    "/run/NetworkManager",
+    "/run/binfmt.d",
+    "/run/containerd",
+    "/run/containers",
+    "/run/credentials",
+    "/run/crio",
+    "/run/cryptsetup",
+    "/run/dbus",
+    "/run/docker",
+    "/run/initramfs",
+    "/run/lock",
+    "/run/log",
+    "/run/lvm",
+    "/run/modprobe.d",
+    "/run/modules-load.d",
+    "/run/mooring",
+    "/run/mooring-manager",
+    "/run/mount",
+    "/run/podman",
+    "/run/polkit-1",
+    "/run/sudo",
+    "/run/sysctl.d",
+    "/run/systemd",
+    "/run/sysusers.d",
+    "/run/tmpfiles.d",
+    "/run/udev",
+    "/run/user",
+    "/run/xtables.lock",
+    "/sbin",
+    "/snap",
+    "/sys",
+    "/sysroot",
+    "/usr",
+    "/var/cache",
+    "/var/lib/AccountsService",
+    "/var/lib/NetworkManager",
+    "/var/lib/apt",
+    "/var/lib/bluetooth",
+    "/var/lib/cloud",
+    "/var/lib/cni",
+    "/var/lib/containerd",
+    "/var/lib/containers",
+    "/var/lib/dbus",
+    "/var/lib/dhcp",
+    "/var/lib/dkms",
+    "/var/lib/dnf",
+    "/var/lib/docker",
+    "/var/lib/dpkg",
+    "/var/lib/extensions",
+    "/var/lib/confexts",
+    "/var/lib/initramfs-tools",
+    "/var/lib/k0s/bin",
+    "/var/lib/k0s/manifests",
+    "/var/lib/k0s/pki",
+    "/var/lib/kubelet/checkpoints",
+    "/var/lib/kubelet/device-plugins",
+    "/var/lib/kubelet/pki",
+    "/var/lib/kubelet/plugins_registry",
+    "/var/lib/kubelet/pod-resources",
+    "/var/lib/kubelet/seccomp",
+    "/var/lib/kubelet/volumeplugins",
+    "/var/lib/machines",
+    "/var/lib/pam",
+    "/var/lib/polkit-1",
+    "/var/lib/portables",
+    "/var/lib/private",
+    "/var/lib/rancher/k3s/agent/etc",
+    "/var/lib/rancher/k3s/agent/pod-manifests",
+    "/var/lib/rancher/k3s/data",
+    "/var/lib/rancher/k3s/server",
+    "/var/lib/rancher/rke2/agent/pod-manifests",
+    "/var/lib/rancher/rke2/bin",
+    "/var/lib/rancher/rke2/data",
+    "/var/lib/rancher/rke2/server",
+    "/var/lib/rpm",
+    "/var/lib/snapd",
+    "/var/lib/sss",
+    "/var/lib/sudo",
+    "/var/lib/systemd",
+    "/var/lib/ucf",
+    "/var/log",
+    "/var/mail",
+    "/var/spool",
+};
+// Nothing is mounted on these themselves; targets may lie below.
+constexpr std::string_view kParents[] = {
+    "/home",
+    "/local",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/run",
+    "/srv",
+    "/tmp",
+    "/var",
+    "/var/lib",
+    "/var/lib/k0s",
+    "/var/lib/kubelet",
+    "/var/lib/kubelet/plugins",
+    "/var/lib/kubelet/pods",
+    "/var/lib/rancher",
+};
+
+constexpr std::array<std::string_view, 3> kFilesystems = {"ext4", "xfs", "btrfs"};
+
+absl::Status Refuse(const char* reason, const std::string& message) {
+  log::Once(log::Level::kWarning, reason, {{"request", message}});
+  return FailedPrecondition(message);
+}
+
+bool IsSystem(const std::string& path) {
+  const auto in = [&](std::string_view directory) { return IsBelow(path, directory); };
+  const auto is = [&](std::string_view directory) { return path == directory; };
+  return std::any_of(std::begin(kSystem), std::end(kSystem), in) ||
+         std::any_of(std::begin(kParents), std::end(kParents), is);
+}
+
+absl::Status CheckFsType(const std::string& fs_type) {
+  if (std::find(kFilesystems.begin(), kFilesystems.end(), fs_type) != kFilesystems.end()) return absl::OkStatus();
+  return Refuse("refused a filesystem that no volume has",
+                fmt::format("the mount helper has nothing to do with the filesystem {}", Quote(fs_type, 64)));
+}
+
+// Opening another device may be all it takes: a watchdog's, a tape's.
+bool IsLoopNode(std::string_view path) {
+  constexpr std::string_view kLoop = "/dev/loop";
+  if (!path.starts_with(kLoop) || path.size() == kLoop.size()) return false;
+  return path.find_first_not_of("0123456789", kLoop.size()) == std::string_view::npos;
+}
+
+}  // namespace
+
+std::vector<std::string> ForbiddenTrees(const Allowance& allowance) {
+  std::vector<std::string> trees(std::begin(kSystem), std::end(kSystem));
+  trees.insert(trees.end(), allowance.sources.begin(), allowance.sources.end());
+  trees.insert(trees.end(), allowance.volume_directories.begin(), allowance.volume_directories.end());
+  trees.insert(trees.end(), allowance.forbidden.begin(), allowance.forbidden.end());
+  return trees;
+}
+
+absl::Status GuardedMounter::CheckTarget(const std::string& path) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
+  if (!IsBelowAny(normal, allowance_.roots)) {
+    return Refuse("refused a target outside the mount roots",
+                  fmt::format("{} lies below none of the directories that the mount helper was started for "
+                              "(--mount-root {}): start the plugin with a --mount-root that it lies below",
+                              Quote(normal), fmt::join(allowance_.roots, ", ")));
+  }
+  if (IsSystem(normal)) {
+    return Refuse("refused a target in a system directory",
+                  fmt::format("{} is, or lies in, a directory of the system: the mount helper does not mount there",
+                              Quote(normal)));
+  }
+  if (IsBelowAny(normal, allowance_.sources) || IsBelowAny(normal, allowance_.volume_directories)) {
+    return Refuse(
+        "refused a target among the backing files",
+        fmt::format("{} lies in a directory of volumes: the mount helper does not mount there", Quote(normal)));
+  }
+  const auto& kept = allowance_.kept_free;
+  if (IsBelowAny(normal, allowance_.forbidden) || std::find(kept.begin(), kept.end(), normal) != kept.end()) {
+    return Refuse("refused a target in a directory of the plugin's own",
+                  fmt::format("{} is, or lies in, a directory of the plugin's own (its state, its socket): the mount "
+                              "helper does not mount there",
+                              Quote(normal)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GuardedMounter::CheckBackingFile(const std::string& path) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
+  if (!allowance_.device_links.empty() && IsBelow(normal, "/dev")) {
+    MOORING_ASSIGN_OR_RETURN(const PathInfo node, mounter_.Find(normal));
+    if (IsVolumeDevice(node)) return absl::OkStatus();
+  }
+  if (!IsBelowAny(normal, allowance_.sources)) {
+    return Refuse("refused a source that is no volume",
+                  fmt::format("{} lies in none of the directories of volumes that the mount helper was started with",
+                              Quote(normal)));
+  }
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(normal));
+  if (info.kind != PathInfo::Kind::kBlockDevice) return absl::OkStatus();
+  return Refuse("refused a device among the volumes", fmt::format("{} is a device, and no volume", Quote(normal)));
+}
+
+absl::Status GuardedMounter::CheckLabel(const std::string& label) const {
+  if (label.starts_with(allowance_.label_prefix)) return absl::OkStatus();
+  return Refuse("refused a loop device of somebody else",
+                fmt::format("the label {} is not one that the mount helper was started with", Quote(label)));
+}
+
+bool GuardedMounter::IsVolumeDevice(const PathInfo& info) const {
+  const bool is_device = info.mount.has_value() || info.kind == PathInfo::Kind::kBlockDevice;
+  return is_device && IsBehindLinks(allowance_.device_links, info.device);
+}
+
+absl::Status GuardedMounter::CheckOurs(const std::string& path) const {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(path));
+  if (IsVolumeDevice(info)) return absl::OkStatus();
+  const bool is_place = info.mount.has_value() || info.kind == PathInfo::Kind::kBlockDevice;
+  if (is_place && info.loop && info.loop->label.starts_with(allowance_.label_prefix)) return absl::OkStatus();
+  const bool is_memory = info.mount && info.mount->fs_type == kMemoryFsType;
+  if (is_memory && info.mount->source.starts_with(allowance_.label_prefix)) return absl::OkStatus();
+  return Refuse("refused a source that is no volume",
+                fmt::format("{} is neither a loop device of a volume nor where one is mounted", Quote(path)));
+}
+
+absl::Status GuardedMounter::CheckBindSource(const std::string& path) const {
+  return sources_ == Sources::kCheckedByMounter || IsVolumeDirectory(path) ? absl::OkStatus() : CheckOurs(path);
+}
+
+bool GuardedMounter::IsVolumeDirectory(const std::string& path) const {
+  const auto& directories = allowance_.volume_directories;
+  return std::find(directories.begin(), directories.end(), ParentOf(path)) != directories.end();
+}
+
+absl::Status GuardedMounter::CheckMemory(const MountRequest& request) const {
+  MOORING_RETURN_IF_ERROR(CheckLabel(request.source));
+  return CheckMemorySize(request.options);
+}
+
+absl::Status GuardedMounter::CheckMemorySize(const std::vector<FilesystemOption>& options) const {
+  MOORING_RETURN_IF_ERROR(CheckMemoryOptions(options));
+  const std::optional<std::uint64_t> bytes = MemorySizeIn(options);
+  if (bytes && *bytes <= allowance_.most_memory) return absl::OkStatus();
+  return Refuse("refused a tmpfs that is too large",
+                fmt::format("a tmpfs of {} bytes: the mount helper was started for {} at most",
+                            bytes ? fmt::format("{}", *bytes) : "any number of", allowance_.most_memory));
+}
+
+absl::Status GuardedMounter::Mount(const MountRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
+  if (request.fs_type == kMemoryFsType && allowance_.most_memory != 0) {
+    MOORING_RETURN_IF_ERROR(CheckMemory(request));
+    return mounter_.Mount(request);
+  }
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(request.source));
+  MOORING_RETURN_IF_ERROR(CheckFsType(request.fs_type));
+  MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
+  return mounter_.Mount(request);
+}
+
+absl::Status GuardedMounter::Bind(const BindRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
+  MOORING_RETURN_IF_ERROR(CheckBindSource(request.source));
+  return mounter_.Bind(request);
+}
+
+absl::Status GuardedMounter::Change(const ChangeRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
+  MOORING_RETURN_IF_ERROR(CheckBindSource(request.target));
+  // No other filesystem here has such options.
+  const auto is_limit = [](const FilesystemOption& option) {
+    return option.key == "size" || option.key == "nr_inodes";
+  };
+  if (std::any_of(request.options.begin(), request.options.end(), is_limit)) {
+    MOORING_RETURN_IF_ERROR(CheckMemorySize(request.options));
+  }
+  return mounter_.Change(request);
+}
+
+absl::Status GuardedMounter::Unmount(const UnmountRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
+  return mounter_.Unmount(request);
+}
+
+absl::StatusOr<LoopInfo> GuardedMounter::AttachLoop(const AttachLoopRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
+  // A loop device of ours below another one: a read-only view of a block volume.
+  MOORING_ASSIGN_OR_RETURN(const std::string file, NormalisePath("path", request.backing_file));
+  if (!IsBelow(file, "/dev")) {
+    MOORING_RETURN_IF_ERROR(CheckBackingFile(file));
+    return mounter_.AttachLoop(request);
+  }
+  if (!IsLoopNode(file) && !CheckBackingFile(file).ok()) {
+    return Refuse("refused a device that is no loop device",
+                  fmt::format("{} is neither a volume nor a loop device of one", Quote(file)));
+  }
+  MOORING_RETURN_IF_ERROR(CheckBindSource(file));
+  return mounter_.AttachLoop(request);
+}
+
+// The mounter goes by the number and the file in the request, both of which may be made up. So they have to be what is
+// there, and that has to be ours; then a device that changes hands in between is to another file, and left alone.
+absl::StatusOr<bool> GuardedMounter::IsAsFound(const LoopInfo& loop) const {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(loop.device));
+  if (!info.loop || info.device != loop.device_number || !info.loop->HasFileOf(loop)) return false;
+  MOORING_RETURN_IF_ERROR(CheckLabel(info.loop->label));
+  return true;
+}
+
+absl::Status GuardedMounter::DetachLoop(const LoopInfo& loop) {
+  MOORING_ASSIGN_OR_RETURN(const bool as_found, IsAsFound(loop));
+  return as_found ? mounter_.DetachLoop(loop) : absl::OkStatus();
+}
+
+absl::Status GuardedMounter::ResizeLoop(const LoopInfo& loop) {
+  MOORING_ASSIGN_OR_RETURN(const bool as_found, IsAsFound(loop));
+  if (as_found) return mounter_.ResizeLoop(loop);
+  return FailedPrecondition(fmt::format("{} is no longer the device of its file", Quote(loop.device)));
+}
+
+absl::Status GuardedMounter::TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) {
+  MOORING_ASSIGN_OR_RETURN(const bool as_found, IsAsFound(loop));
+  if (as_found) return mounter_.TuneLoop(loop, tuning);
+  return FailedPrecondition(fmt::format("{} is no longer the device of its file", Quote(loop.device)));
+}
+
+absl::StatusOr<FilesystemInfo> GuardedMounter::Probe(const std::string& path) {
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(path));
+  return mounter_.Probe(path);
+}
+
+absl::Status GuardedMounter::Format(const std::string& path, const std::string& fs_type) {
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(path));
+  MOORING_RETURN_IF_ERROR(CheckFsType(fs_type));
+  return mounter_.Format(path, fs_type);
+}
+
+absl::Status GuardedMounter::Check(const std::string& path, const std::string& fs_type) {
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(path));
+  MOORING_RETURN_IF_ERROR(CheckFsType(fs_type));
+  return mounter_.Check(path, fs_type);
+}
+
+absl::Status GuardedMounter::Grow(const std::string& path, const std::string& fs_type) {
+  const bool is_image = IsBelowAny(path, allowance_.sources);
+  MOORING_RETURN_IF_ERROR(is_image ? CheckBackingFile(path) : CheckOurs(path));
+  MOORING_RETURN_IF_ERROR(CheckFsType(fs_type));
+  return mounter_.Grow(path, fs_type);
+}
+
+absl::Status GuardedMounter::Copy(const std::vector<ImageCopy>& copies) {
+  for (const ImageCopy& copy : copies) {
+    MOORING_RETURN_IF_ERROR(CheckBackingFile(copy.source));
+    MOORING_RETURN_IF_ERROR(CheckBackingFile(copy.destination));
+    if (!copy.renew_fs_type.empty()) MOORING_RETURN_IF_ERROR(CheckFsType(copy.renew_fs_type));
+  }
+  return mounter_.Copy(copies);
+}
+
+absl::Status GuardedMounter::Thaw(const std::string& image) {
+  MOORING_RETURN_IF_ERROR(CheckBackingFile(image));
+  return mounter_.Thaw(image);
+}
+
+absl::Status GuardedMounter::RemoveTree(const std::string& directory) {
+  MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", directory));
+  if (IsVolumeDirectory(normal)) return mounter_.RemoveTree(normal);
+  return Refuse("refused to remove what is no volume",
+                fmt::format("{} lies directly below none of the directories of volumes that the mount helper was "
+                            "started with",
+                            Quote(normal)));
+}
+
+}  // namespace mooring

@@ -1,0 +1,225 @@
+#include "mounter/guard/source_guard.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <limits.h>
+#include <linux/major.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+
+#include "base/log.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "mounter/path/device_links.h"
+#include "mounter/loop/loop_device.h"
+#include "mounter/mount/memory_mount.h"
+#include "mounter/table/mount_table.h"
+#include "mounter/sys/syscalls.h"
+#include "mounter/path/target.h"
+#include "mounter/path/target_mark.h"
+
+namespace mooring {
+namespace {
+
+absl::Status Refuse(const std::string& message) {
+  log::Once(log::Level::kWarning, "refused a source that is no volume", {{"request", message}});
+  return FailedPrecondition(message);
+}
+
+absl::Status RefusePlace(const std::string& place) {
+  return Refuse(fmt::format("{} lies in none of the directories of volumes that the mount helper was started with",
+                            Quote(place)));
+}
+
+absl::Status RefuseBindSource(const std::string& path) {
+  return Refuse(fmt::format(
+      "{} is neither a loop device of a volume nor where one is mounted, nor a directory that is one", Quote(path)));
+}
+
+// Where the open file lies at this moment, whatever led there.
+absl::StatusOr<std::string> PlaceOf(const UniqueFd& file, const std::string& path) {
+  std::array<char, PATH_MAX> place = {};
+  const ssize_t size = ::readlink(fmt::format("/proc/self/fd/{}", file.get()).c_str(), place.data(), place.size());
+  if (size < 0) return ErrnoStatus(errno, "find out where the open file lies:", path);
+  return std::string(place.data(), static_cast<std::size_t>(size));
+}
+
+absl::StatusOr<struct statx> StatOf(const UniqueFd& file, const std::string& path) {
+  struct statx status = {};
+  const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;  // a server that hangs is not asked
+  if (::statx(file.get(), "", flags, STATX_TYPE | STATX_MODE | STATX_INO | STATX_UID | STATX_NLINK, &status) == 0)
+    return status;
+  return ErrnoStatus(errno, "look at", path);
+}
+
+bool IsMountedDirectory(const struct statx& status) {
+  return (status.stx_attributes & sys::kStatxAttrMountRoot) != 0 && S_ISDIR(status.stx_mode);
+}
+
+// The disk of the volume was pulled, or somebody detached its loop device: the number leads nowhere.
+bool IsGone(const PathInfo& info) {
+  if (info.kind == PathInfo::Kind::kBlockDevice && major(info.device) == LOOP_MAJOR) return !info.loop;
+  const bool on_disk = info.kind == PathInfo::Kind::kBlockDevice || major(info.device) != 0;
+  const std::string entry = fmt::format("/sys/dev/block/{}:{}", major(info.device), minor(info.device));
+  return on_disk && ::access(entry.c_str(), F_OK) != 0 && errno == ENOENT && ::access("/sys/dev/block", F_OK) == 0;
+}
+
+bool IsAt(const struct statx& status, const std::string& directory, const std::string& name) {
+  const absl::StatusOr<UniqueFd> above = OpenNoSymlinks(directory, O_PATH | O_DIRECTORY);
+  struct stat there = {};
+  if (!above.ok() || ::fstatat(above->get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  return S_ISDIR(there.st_mode) && there.st_ino == status.stx_ino &&
+         there.st_dev == makedev(status.stx_dev_major, status.stx_dev_minor) && name != ".." && name != ".";
+}
+
+// The directory's own path in its filesystem, of which `mount` shows a part.
+std::string PathInFilesystem(const std::string& directory, const MountInfo& mount) {
+  const std::string below = mount.target == "/" ? directory : directory.substr(mount.target.size());
+  if (mount.root == "/") return below.empty() ? "/" : below;
+  return mount.root + below;
+}
+
+}  // namespace
+
+absl::Status SourceGuard::CheckBindSource(const UniqueFd& source, const std::string& path) const {
+  MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(source, path));
+  MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurMount(source, status, path));
+  return ours || IsVolumeDirectory(source, status) ? absl::OkStatus() : RefuseBindSource(path);
+}
+
+absl::Status SourceGuard::MakeTasks(const UniqueFd& source, const std::string& path) const {
+  const std::string above(ParentOf(path));
+  const bool in_pool =
+      std::find(volume_directories_.begin(), volume_directories_.end(), above) != volume_directories_.end();
+  if (!in_pool) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(source, path));
+  const mode_t mode = status.stx_mode & 07777 & ~static_cast<mode_t>(S_ISGID);  // which the pool may give to all in it
+  if (mode != kNeverStaged || !IsVolumeDirectory(source, status)) return absl::OkStatus();
+  const std::string handle = fmt::format("/proc/self/fd/{}", source.get());  // no fchmod(2) of what is open as a path
+  // The mode last: until then the next call begins anew.
+  if (::fchownat(source.get(), "", ::geteuid(), ::getegid(), AT_EMPTY_PATH) == 0 &&
+      ::chmod(handle.c_str(), 0755) == 0) {
+    return absl::OkStatus();
+  }
+  return ErrnoStatus(errno, "make root's, for tasks,", path);
+}
+
+absl::Status SourceGuard::CheckFilesystem(const UniqueFd& mount, const std::string& path) const {
+  MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(mount, path));
+  MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurMount(mount, status, path));
+  return ours ? absl::OkStatus() : RefuseBindSource(path);
+}
+
+absl::Status SourceGuard::CheckUnmount(const Target& target, const PathInfo& info) const {
+  if (IsOurs(target, info) || LiesInOurMount(target) || CoversMarkedTarget(target)) return absl::OkStatus();
+  const std::string message = fmt::format(
+      "{} is a mount ({}) that is no volume's, and lies in none: the mount helper does not unmount it; whoever mounted "
+      "it has to (umount {})",
+      Quote(target.path()), info.mount->fs_type, target.path());
+  log::Once(log::Level::kWarning, "refused to unmount what is no volume", {{"request", message}});
+  return FailedPrecondition(message);
+}
+
+// By what `info` says of the mount, for a broken filesystem answers nothing itself.
+bool SourceGuard::IsOurs(const Target& target, const PathInfo& info) const {
+  if (info.loop && info.loop->label.starts_with(label_prefix_)) return true;
+  if (IsBehindLinks(device_links_, info.device)) return true;
+  if (info.mount->fs_type == kMemoryFsType) return info.mount->source.starts_with(label_prefix_);
+  if (IsGone(info)) return true;
+  const UniqueFd place(::open(target.Handle().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  const absl::StatusOr<struct statx> status = StatOf(place, target.path());
+  if (!place.ok() || volume_directories_.empty()) return false;
+  if (!status.ok()) return IsNamedAsVolumeDirectory(*info.mount);
+  const bool deleted =
+      S_ISDIR(status->stx_mode) && status->stx_nlink == 0;  // a directory volume, and its pool, perhaps
+  return deleted || IsVolumeDirectory(place, *status);
+}
+
+// A task with a bidirectional mount may leave mounts in its volume, which come here by propagation.
+bool SourceGuard::LiesInOurMount(const Target& target) const {
+  UniqueFd directory(::open(std::string(ParentOf(target.Handle())).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  for (std::pair<dev_t, ino_t> below; directory.ok();) {
+    const absl::StatusOr<struct statx> status = StatOf(directory, target.path());
+    if (!status.ok()) return false;
+    if (IsMountedDirectory(*status)) {
+      const absl::StatusOr<bool> ours = IsOurMount(directory, *status, target.path());
+      if ((ours.ok() && *ours) || IsVolumeDirectory(directory, *status)) return true;
+    }
+    const std::pair<dev_t, ino_t> here(makedev(status->stx_dev_major, status->stx_dev_minor), status->stx_ino);
+    if (here == below) return false;  // the root's ".." is itself
+    below = here;
+    directory.reset(::openat(directory.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  }
+  return false;
+}
+
+absl::Status SourceGuard::CheckBackingFile(const UniqueFd& file, const std::string& path) const {
+  struct stat status = {};
+  if (::fstat(file.get(), &status) != 0) return ErrnoStatus(errno, "look at", path);
+  if (S_ISBLK(status.st_mode)) {
+    MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurDevice(status.st_rdev));
+    return ours ? absl::OkStatus() : RefuseBindSource(path);
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::string place, PlaceOf(file, path));
+  if (S_ISREG(status.st_mode) && IsBelowAny(place, directories_)) return absl::OkStatus();
+  return RefusePlace(place);
+}
+
+absl::Status SourceGuard::CheckDirectory(const UniqueFd& directory, const std::string& path) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string place, PlaceOf(directory, path));
+  return IsBelowAny(place, directories_) ? absl::OkStatus() : RefusePlace(place);
+}
+
+absl::StatusOr<bool> SourceGuard::IsOurDevice(dev_t device) const {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<std::string> label, LoopLabel(device));
+  return (label && label->starts_with(label_prefix_)) || IsBehindLinks(device_links_, device);
+}
+
+absl::StatusOr<bool> SourceGuard::IsOurMount(const UniqueFd& place, const struct statx& status,
+                                             const std::string& path) const {
+  if (S_ISBLK(status.stx_mode)) return IsOurDevice(makedev(status.stx_rdev_major, status.stx_rdev_minor));
+  if (!IsMountedDirectory(status)) return false;
+  if (status.stx_dev_major != 0) return IsOurDevice(makedev(status.stx_dev_major, status.stx_dev_minor));
+  // Memory is on no device, and a btrfs has a number of its own.
+  MOORING_ASSIGN_OR_RETURN(const MountInfo mount, LookUpMountOf(place, path));
+  MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurDevice(mount.device));
+  return ours || (mount.fs_type == kMemoryFsType && mount.source.starts_with(label_prefix_));
+}
+
+// Only the names of what it could be are taken from its path, which may change: it is what is at that name that counts,
+// directly below one of the directories.
+bool SourceGuard::IsVolumeDirectory(const UniqueFd& place, const struct statx& status) const {
+  if (volume_directories_.empty() || !S_ISDIR(status.stx_mode)) return false;
+  const absl::StatusOr<MountInfo> mount = LookUpMountOf(place, "");
+  const absl::StatusOr<std::string> path = PlaceOf(place, "");
+  const std::string names[] = {IsMountedDirectory(status) && mount.ok() ? std::string(NameOf(mount->root)) : "",
+                               path.ok() ? std::string(NameOf(*path)) : ""};
+  for (const std::string& directory : volume_directories_) {
+    for (const std::string& name : names) {
+      if (!name.empty() && IsAt(status, directory, name)) return true;
+    }
+  }
+  return false;
+}
+
+// For a filesystem that answers nothing any more (it was shut down): by what the kernel knows of the mounts.
+bool SourceGuard::IsNamedAsVolumeDirectory(const MountInfo& mount) const {
+  return std::any_of(volume_directories_.begin(), volume_directories_.end(), [&](const std::string& directory) {
+    const absl::StatusOr<UniqueFd> pool = OpenNoSymlinks(directory, O_PATH | O_DIRECTORY);
+    if (!pool.ok()) return false;
+    const std::optional<std::uint64_t> id = TableMountIdOf(*pool);
+    if (!id) return false;
+    const absl::StatusOr<MountInfo> around = LookUpMount(*id, false);
+    return around.ok() && around->device == mount.device && IsBelow(directory, around->target) &&
+           ParentOf(mount.root) == PathInFilesystem(directory, *around);
+  });
+}
+
+}  // namespace mooring

@@ -1,0 +1,88 @@
+#include "mounter/guard/target_guard.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "base/log.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "base/file/unique_fd.h"
+#include "mounter/sys/syscalls.h"
+#include "mounter/path/target_mark.h"
+
+namespace mooring {
+namespace {
+
+// A server that hangs is not asked, nor is anything mounted by looking.
+constexpr int kFlags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+
+struct Place {
+  std::pair<dev_t, ino_t> identity;
+  std::uint64_t mount = 0;  // 0 before Linux 5.8
+  bool operator==(const Place&) const = default;
+};
+
+std::optional<Place> PlaceOf(int directory, const std::string& path, int flags) {
+  struct statx status = {};
+  if (::statx(directory, path.c_str(), flags, STATX_INO | sys::kStatxMntId, &status) != 0) return std::nullopt;
+  const std::uint64_t mount = (status.stx_mask & sys::kStatxMntId) != 0 ? status.stx_mnt_id : 0;
+  return Place{{makedev(status.stx_dev_major, status.stx_dev_minor), status.stx_ino}, mount};
+}
+
+absl::Status Refuse(const Target& target) {
+  const std::string message = fmt::format(
+      "{} is, or lies in, a directory of the system or the plugin's own, by whatever path: the mount helper "
+      "does not mount there",
+      Quote(target.path()));
+  log::Once(log::Level::kWarning, "refused a target in a directory that is kept free", {{"request", message}});
+  return FailedPrecondition(message);
+}
+
+}  // namespace
+
+TargetGuard::TargetGuard(const std::vector<std::string>& trees, const std::vector<std::string>& places)
+    : trees_(IdentitiesOf(trees)), places_(IdentitiesOf(places)) {}
+
+std::set<TargetGuard::Identity> TargetGuard::IdentitiesOf(const std::vector<std::string>& paths) {
+  const std::optional<Place> root = PlaceOf(AT_FDCWD, "/", kFlags);
+  std::set<Identity> identities;
+  for (const std::string& path : paths) {
+    const std::optional<Place> place = PlaceOf(AT_FDCWD, path, kFlags & ~AT_SYMLINK_NOFOLLOW);
+    if (place && (!root || place->identity != root->identity)) identities.insert(place->identity);
+  }
+  return identities;
+}
+
+absl::Status TargetGuard::CheckTarget(const Target& target) const {
+  const std::string handle = target.Handle();
+  // What cannot be looked at is none of those that could be, a moment ago.
+  if (const std::optional<Place> itself = PlaceOf(AT_FDCWD, handle, kFlags)) {
+    if (trees_.contains(itself->identity) || places_.contains(itself->identity)) return Refuse(target);
+  }
+  UniqueFd directory(::open(std::string(ParentOf(handle)).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  std::optional<Place> below;
+  for (int depth = 0; directory.ok() && depth < PATH_MAX; ++depth) {
+    const std::optional<Place> here = PlaceOf(directory.get(), "", kFlags | AT_EMPTY_PATH);
+    if (!here) break;
+    if (trees_.contains(here->identity)) return Refuse(target);
+    if (here == below) return absl::OkStatus();  // the root's ".." is itself
+    below = here;
+    directory.reset(::openat(directory.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  }
+  return ErrnoStatus(errno, "look at the directories above", target.path());
+}
+
+bool TargetGuard::MayRemove(const Target& target) const {
+  if (IsMarkedTarget(target)) return true;
+  log::Once(log::Level::kInfo, "left a target that the mount helper never mounted on", {{"target", target.path()}});
+  return false;
+}
+
+}  // namespace mooring

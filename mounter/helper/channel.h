@@ -1,0 +1,69 @@
+// Messages, and open files, between mooring-plugin and mooring-mounter.
+#ifndef MOORING_MOUNTER_HELPER_CHANNEL_H_
+#define MOORING_MOUNTER_HELPER_CHANNEL_H_
+
+#include <google/protobuf/message_lite.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/file/unique_fd.h"
+
+namespace mooring {
+
+struct SocketPair {
+  UniqueFd ours, theirs;
+};
+
+// unix(7), close-on-exec. `type`: SOCK_STREAM or SOCK_SEQPACKET.
+absl::StatusOr<SocketPair> MakeSocketPair(int type);
+
+// One end of a stream socket that carries messages, each behind its length in four bytes, little-endian. For one thread
+// at a time.
+class Channel {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Channel(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  // UNAVAILABLE: the other end is closed.
+  absl::Status Send(const google::protobuf::MessageLite& message);
+
+  // UNAVAILABLE: the other end is closed. INVALID_ARGUMENT: more than `most` bytes, or not such a message. After an
+  // error nothing that comes here can be understood any more. DEADLINE_EXCEEDED: nothing came.
+  absl::Status Receive(google::protobuf::MessageLite& message, std::size_t most,
+                       std::optional<Clock::time_point> deadline = std::nullopt);
+
+  const UniqueFd& fd() const { return fd_; }
+
+ private:
+  absl::Status Fill(std::size_t wanted, std::optional<Clock::time_point> deadline);
+
+  UniqueFd fd_;
+  std::string buffer_;  // what has come of the message that is awaited
+};
+
+// A number, with or without an open file, over a SOCK_SEQPACKET socket, SCM_RIGHTS in unix(7).
+struct Parcel {
+  std::int64_t number = 0;
+  UniqueFd fd;
+};
+
+enum class Full { kWait, kReturn };
+
+// RESOURCE_EXHAUSTED: the socket takes no more at this moment, and `full` is kReturn.
+absl::Status SendParcel(const UniqueFd& socket, std::int64_t number, const UniqueFd& fd = UniqueFd(),
+                        Full full = Full::kWait);
+
+// UNAVAILABLE: the other end is closed. INVALID_ARGUMENT: something else came; files in it are closed.
+absl::StatusOr<Parcel> ReceiveParcel(const UniqueFd& socket);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_HELPER_CHANNEL_H_

@@ -1,0 +1,391 @@
+#include "mounter/helper/wire.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+
+namespace mooring::wire {
+namespace {
+
+absl::Status UnknownValue(const char* what, int value) {
+  return InvalidArgument(fmt::format("a request to the mount helper has {} {}, which is unknown", what, value));
+}
+
+absl::Status CheckTexts(std::initializer_list<const std::string*> texts) {
+  for (const std::string* text : texts) MOORING_RETURN_IF_ERROR(CheckText(*text));
+  return absl::OkStatus();
+}
+
+// Enumerations have the same order on both sides; the tests go through all values.
+template <typename Enum, typename Message>
+absl::StatusOr<Enum> EnumFrom(Message value, Enum last, const char* what) {
+  const int number = static_cast<int>(value);
+  if (number < 0 || number > static_cast<int>(last)) return UnknownValue(what, number);
+  return static_cast<Enum>(number);
+}
+
+template <typename Message, typename Enum>
+Message EnumTo(Enum value) {
+  return static_cast<Message>(static_cast<int>(value));
+}
+
+absl::StatusOr<MountFlags> From(const pb::MountFlags& message) {
+  MountFlags flags;
+  flags.read_only = message.read_only();
+  flags.nosuid = message.nosuid();
+  flags.nodev = message.nodev();
+  flags.noexec = message.noexec();
+  flags.nodiratime = message.nodiratime();
+  MOORING_ASSIGN_OR_RETURN(flags.atime, EnumFrom(message.atime(), Atime::kStrictatime, "atime"));
+  return flags;
+}
+
+void To(const MountFlags& flags, pb::MountFlags& message) {
+  message.set_read_only(flags.read_only);
+  message.set_nosuid(flags.nosuid);
+  message.set_nodev(flags.nodev);
+  message.set_noexec(flags.noexec);
+  message.set_nodiratime(flags.nodiratime);
+  message.set_atime(EnumTo<pb::Atime>(flags.atime));
+}
+
+absl::StatusOr<MountInfo> From(const pb::MountInfo& message) {
+  MountInfo info;
+  info.id = message.id();
+  info.target = message.target();
+  info.root = message.root();
+  info.fs_type = message.fs_type();
+  info.device = message.device();
+  MOORING_ASSIGN_OR_RETURN(info.flags, From(message.flags()));
+  info.superblock_read_only = message.superblock_read_only();
+  info.peer_group = message.peer_group();
+  info.master = message.master();
+  info.source = message.source();
+  return info;
+}
+
+using OptionMessages = google::protobuf::RepeatedPtrField<pb::FilesystemOption>;
+
+absl::StatusOr<std::vector<FilesystemOption>> From(const OptionMessages& messages) {
+  if (messages.size() > kMostOptions) {
+    return InvalidArgument(fmt::format("a request to the mount helper has {} options", messages.size()));
+  }
+  std::vector<FilesystemOption> options;
+  for (const pb::FilesystemOption& option : messages) {
+    MOORING_RETURN_IF_ERROR(CheckTexts({&option.key(), &option.value()}));
+    options.push_back({option.key(), std::nullopt});
+    if (option.has_value()) options.back().value = option.value();
+  }
+  return options;
+}
+
+void To(const std::vector<FilesystemOption>& options, OptionMessages& messages) {
+  for (const FilesystemOption& option : options) {
+    pb::FilesystemOption& added = *messages.Add();
+    added.set_key(option.key);
+    if (option.value) added.set_value(*option.value);
+  }
+}
+
+void To(const MountInfo& info, pb::MountInfo& message) {
+  message.set_id(info.id);
+  message.set_target(info.target);
+  message.set_root(info.root);
+  message.set_fs_type(info.fs_type);
+  message.set_device(info.device);
+  To(info.flags, *message.mutable_flags());
+  message.set_superblock_read_only(info.superblock_read_only);
+  message.set_peer_group(info.peer_group);
+  message.set_master(info.master);
+  message.set_source(info.source);
+}
+
+Usage From(const pb::Usage& message) { return {message.total(), message.used(), message.available()}; }
+
+void To(const Usage& usage, pb::Usage& message) {
+  message.set_total(usage.total);
+  message.set_used(usage.used);
+  message.set_available(usage.available);
+}
+
+}  // namespace
+
+absl::Status CheckText(const std::string& text) {
+  if (text.size() > kMostText) {
+    return InvalidArgument(fmt::format("a request to the mount helper has a text of {} bytes", text.size()));
+  }
+  if (text.find('\0') == std::string::npos) return absl::OkStatus();
+  return InvalidArgument(fmt::format("a request to the mount helper has a NUL in the text {}", Quote(text, 64)));
+}
+
+absl::StatusOr<MountRequest> From(const pb::MountRequest& message) {
+  MOORING_RETURN_IF_ERROR(CheckTexts({&message.source(), &message.label(), &message.fs_type(), &message.target()}));
+  MountRequest request;
+  request.source = message.source();
+  request.label = message.label();
+  request.fs_type = message.fs_type();
+  request.target = message.target();
+  MOORING_ASSIGN_OR_RETURN(request.flags, From(message.flags()));
+  MOORING_ASSIGN_OR_RETURN(request.options, From(message.options()));
+  MOORING_ASSIGN_OR_RETURN(request.propagation, EnumFrom(message.propagation(), Propagation::kShared, "propagation"));
+  if (message.has_group()) request.group = message.group();
+  return request;
+}
+
+absl::StatusOr<BindRequest> From(const pb::BindRequest& message) {
+  MOORING_RETURN_IF_ERROR(CheckTexts({&message.source(), &message.target()}));
+  BindRequest request;
+  request.source = message.source();
+  request.target = message.target();
+  MOORING_ASSIGN_OR_RETURN(request.target_kind, EnumFrom(message.target_kind(), TargetKind::kFile, "target kind"));
+  MOORING_ASSIGN_OR_RETURN(request.flags, From(message.flags()));
+  request.recursive = message.recursive();
+  MOORING_ASSIGN_OR_RETURN(request.propagation, EnumFrom(message.propagation(), Propagation::kShared, "propagation"));
+  if (message.has_group()) request.group = message.group();
+  return request;
+}
+
+absl::StatusOr<UnmountRequest> From(const pb::UnmountRequest& message) {
+  MOORING_RETURN_IF_ERROR(CheckText(message.target()));
+  return UnmountRequest{message.target(), message.remove_target()};
+}
+
+absl::StatusOr<ChangeRequest> From(const pb::ChangeRequest& message) {
+  MOORING_RETURN_IF_ERROR(CheckText(message.target()));
+  ChangeRequest request;
+  request.target = message.target();
+  if (message.has_flags()) {
+    MOORING_ASSIGN_OR_RETURN(request.flags, From(message.flags()));
+  }
+  MOORING_ASSIGN_OR_RETURN(request.options, From(message.options()));
+  return request;
+}
+
+absl::StatusOr<std::vector<ImageCopy>> From(const pb::CopyRequest& message) {
+  if (message.copies_size() > kMostCopies) {
+    return InvalidArgument(fmt::format("a request to the mount helper has {} copies", message.copies_size()));
+  }
+  std::vector<ImageCopy> copies;
+  for (const pb::ImageCopy& copy : message.copies()) {
+    MOORING_RETURN_IF_ERROR(CheckTexts({&copy.source(), &copy.destination(), &copy.renew_fs_type()}));
+    copies.push_back({copy.source(), copy.destination(), copy.bytes(), copy.renew_fs_type()});
+  }
+  return copies;
+}
+
+absl::StatusOr<Needs> From(const pb::NeedsRequest& message) {
+  if (message.seen_outside_size() > kMostOptions) {
+    return InvalidArgument(
+        fmt::format("a request to the mount helper has {} directories", message.seen_outside_size()));
+  }
+  Needs needs = {.loop_devices = message.loop_devices()};
+  for (const std::string& directory : message.seen_outside()) {
+    MOORING_RETURN_IF_ERROR(CheckText(directory));
+    needs.seen_outside.push_back(directory);
+  }
+  return needs;
+}
+
+absl::StatusOr<AttachLoopRequest> From(const pb::AttachLoopRequest& message) {
+  MOORING_RETURN_IF_ERROR(CheckTexts({&message.backing_file(), &message.label()}));
+  return AttachLoopRequest{message.backing_file(), message.label(), message.read_only(), message.held()};
+}
+
+absl::StatusOr<LoopInfo> From(const pb::LoopInfo& message) {
+  MOORING_RETURN_IF_ERROR(CheckTexts({&message.device(), &message.label()}));
+  LoopInfo info;
+  info.device = message.device();
+  info.device_number = message.device_number();
+  info.backing_device = message.backing_device();
+  info.backing_inode = message.backing_inode();
+  info.backing_rdev = message.backing_rdev();
+  info.label = message.label();
+  info.offset = message.offset();
+  info.size_limit = message.size_limit();
+  info.read_only = message.read_only();
+  info.auto_clear = message.auto_clear();
+  info.mounted = message.mounted();
+  return info;
+}
+
+absl::StatusOr<PathInfo> From(const pb::PathInfo& message) {
+  PathInfo info;
+  MOORING_ASSIGN_OR_RETURN(info.kind, EnumFrom(message.kind(), PathInfo::Kind::kOther, "path kind"));
+  info.empty = message.empty();
+  info.device = message.device();
+  if (message.has_mount()) {
+    MOORING_ASSIGN_OR_RETURN(info.mount, From(message.mount()));
+  }
+  if (message.has_loop()) {
+    MOORING_ASSIGN_OR_RETURN(info.loop, From(message.loop()));
+  }
+  info.failure = message.failure();
+  info.inode = message.inode();
+  return info;
+}
+
+absl::StatusOr<StatsInfo> From(const pb::StatsInfo& message) {
+  return StatsInfo{From(message.bytes()), From(message.inodes()), message.unused_bytes()};
+}
+
+absl::StatusOr<FilesystemInfo> From(const pb::FilesystemInfo& message) {
+  FilesystemInfo info;
+  switch (message.content()) {
+    case pb::FilesystemInfo::EMPTY:
+      info.content = FilesystemInfo::Content::kEmpty;
+      break;
+    case pb::FilesystemInfo::FILESYSTEM:
+      info.content = FilesystemInfo::Content::kFilesystem;
+      break;
+    default:  // proto3 lets any number through; what is not known to be empty is not formatted
+      info.content = FilesystemInfo::Content::kForeign;
+  }
+  info.type = message.type();
+  info.size_bytes = message.size_bytes();
+  info.device_bytes = message.device_bytes();
+  info.needs_check = message.needs_check();
+  return info;
+}
+
+absl::StatusOr<std::vector<MountInfo>> From(const pb::MountInfos& message) {
+  std::vector<MountInfo> infos;
+  infos.reserve(static_cast<std::size_t>(message.mounts_size()));
+  for (const pb::MountInfo& mount : message.mounts()) {
+    MOORING_ASSIGN_OR_RETURN(MountInfo info, From(mount));
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+absl::StatusOr<std::vector<LoopInfo>> From(const pb::LoopInfos& message) {
+  std::vector<LoopInfo> infos;
+  for (const pb::LoopInfo& loop : message.loops()) {
+    MOORING_ASSIGN_OR_RETURN(LoopInfo info, From(loop));
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+void To(const MountRequest& request, pb::MountRequest& message) {
+  message.set_source(request.source);
+  message.set_label(request.label);
+  message.set_fs_type(request.fs_type);
+  message.set_target(request.target);
+  To(request.flags, *message.mutable_flags());
+  To(request.options, *message.mutable_options());
+  message.set_propagation(EnumTo<pb::Propagation>(request.propagation));
+  if (request.group) message.set_group(*request.group);
+}
+
+void To(const BindRequest& request, pb::BindRequest& message) {
+  message.set_source(request.source);
+  message.set_target(request.target);
+  message.set_target_kind(EnumTo<pb::TargetKind>(request.target_kind));
+  To(request.flags, *message.mutable_flags());
+  message.set_recursive(request.recursive);
+  message.set_propagation(EnumTo<pb::Propagation>(request.propagation));
+  if (request.group) message.set_group(*request.group);
+}
+
+void To(const UnmountRequest& request, pb::UnmountRequest& message) {
+  message.set_target(request.target);
+  message.set_remove_target(request.remove_target);
+}
+
+void To(const ChangeRequest& request, pb::ChangeRequest& message) {
+  message.set_target(request.target);
+  if (request.flags) To(*request.flags, *message.mutable_flags());
+  To(request.options, *message.mutable_options());
+}
+
+void To(const std::vector<ImageCopy>& copies, pb::CopyRequest& message) {
+  for (const ImageCopy& copy : copies) {
+    pb::ImageCopy& added = *message.add_copies();
+    added.set_source(copy.source);
+    added.set_destination(copy.destination);
+    added.set_bytes(copy.bytes);
+    added.set_renew_fs_type(copy.renew_fs_type);
+  }
+}
+
+void To(const Needs& needs, pb::NeedsRequest& message) {
+  message.set_loop_devices(needs.loop_devices);
+  for (const std::string& directory : needs.seen_outside) message.add_seen_outside(directory);
+}
+
+void To(const AttachLoopRequest& request, pb::AttachLoopRequest& message) {
+  message.set_backing_file(request.backing_file);
+  message.set_label(request.label);
+  message.set_read_only(request.read_only);
+  message.set_held(request.held);
+}
+
+void To(const LoopInfo& info, pb::LoopInfo& message) {
+  message.set_device(info.device);
+  message.set_device_number(info.device_number);
+  message.set_backing_device(info.backing_device);
+  message.set_backing_inode(info.backing_inode);
+  message.set_backing_rdev(info.backing_rdev);
+  message.set_label(info.label);
+  message.set_offset(info.offset);
+  message.set_size_limit(info.size_limit);
+  message.set_read_only(info.read_only);
+  message.set_auto_clear(info.auto_clear);
+  message.set_mounted(info.mounted);
+}
+
+void To(const PathInfo& info, pb::PathInfo& message) {
+  message.set_kind(EnumTo<pb::PathInfo::Kind>(info.kind));
+  message.set_empty(info.empty);
+  message.set_device(info.device);
+  if (info.mount) To(*info.mount, *message.mutable_mount());
+  if (info.loop) To(*info.loop, *message.mutable_loop());
+  message.set_failure(info.failure);
+  message.set_inode(info.inode);
+}
+
+void To(const StatsInfo& info, pb::StatsInfo& message) {
+  To(info.bytes, *message.mutable_bytes());
+  To(info.inodes, *message.mutable_inodes());
+  message.set_unused_bytes(info.unused_bytes);
+}
+
+void To(const FilesystemInfo& info, pb::FilesystemInfo& message) {
+  switch (info.content) {
+    case FilesystemInfo::Content::kEmpty:
+      message.set_content(pb::FilesystemInfo::EMPTY);
+      break;
+    case FilesystemInfo::Content::kFilesystem:
+      message.set_content(pb::FilesystemInfo::FILESYSTEM);
+      break;
+    case FilesystemInfo::Content::kForeign:
+      message.set_content(pb::FilesystemInfo::FOREIGN);
+      break;
+  }
+  message.set_type(info.type);
+  message.set_size_bytes(info.size_bytes);
+  message.set_device_bytes(info.device_bytes);
+  message.set_needs_check(info.needs_check);
+}
+
+void To(const std::vector<MountInfo>& infos, pb::MountInfos& message) {
+  for (const MountInfo& info : infos) To(info, *message.add_mounts());
+}
+
+void To(const std::vector<LoopInfo>& infos, pb::LoopInfos& message) {
+  for (const LoopInfo& info : infos) To(info, *message.add_loops());
+}
+
+absl::Status StatusOf(const pb::Answer& answer) {
+  return absl::Status(static_cast<absl::StatusCode>(answer.code()), answer.message());
+}
+
+void To(const absl::Status& status, pb::Answer& answer) {
+  answer.set_code(static_cast<int>(status.code()));
+  answer.set_message(Message(status));
+}
+
+}  // namespace mooring::wire

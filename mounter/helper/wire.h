@@ -1,0 +1,61 @@
+// The structs of mounter/mounter.h as the messages of proto/mounter.proto, and back.
+//
+// What comes from the other side is looked at here for its form alone: sizes, enumerations, NUL in a text. Whether it
+// is allowed is for mounter/guard/guarded_mounter.h.
+#ifndef MOORING_MOUNTER_HELPER_WIRE_H_
+#define MOORING_MOUNTER_HELPER_WIRE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "mounter.pb.h"
+#include "mounter/mounter.h"
+
+namespace mooring::wire {
+
+// Bytes of a message on a channel. A request is a few paths; an answer may be a list of 100,000 mounts.
+inline constexpr std::size_t kMostRequest = std::size_t{64} << 10U;
+inline constexpr std::size_t kMostAnswer = std::size_t{64} << 20U;
+inline constexpr std::size_t kMostText = 4096;  // PATH_MAX; of every text of a request
+inline constexpr int kMostOptions = 64;
+inline constexpr int kMostCopies = 256;
+
+// INVALID_ARGUMENT: an unknown enumeration value, a text with NUL or too long, too many options.
+absl::StatusOr<MountRequest> From(const pb::MountRequest& message);
+absl::StatusOr<BindRequest> From(const pb::BindRequest& message);
+absl::StatusOr<UnmountRequest> From(const pb::UnmountRequest& message);
+absl::StatusOr<ChangeRequest> From(const pb::ChangeRequest& message);
+absl::StatusOr<std::vector<ImageCopy>> From(const pb::CopyRequest& message);
+absl::StatusOr<Needs> From(const pb::NeedsRequest& message);
+absl::StatusOr<AttachLoopRequest> From(const pb::AttachLoopRequest& message);
+absl::StatusOr<LoopInfo> From(const pb::LoopInfo& message);
+absl::StatusOr<PathInfo> From(const pb::PathInfo& message);
+absl::StatusOr<StatsInfo> From(const pb::StatsInfo& message);
+absl::StatusOr<FilesystemInfo> From(const pb::FilesystemInfo& message);
+absl::StatusOr<std::vector<MountInfo>> From(const pb::MountInfos& message);
+absl::StatusOr<std::vector<LoopInfo>> From(const pb::LoopInfos& message);
+
+absl::Status CheckText(const std::string& text);
+
+void To(const MountRequest& request, pb::MountRequest& message);
+void To(const BindRequest& request, pb::BindRequest& message);
+void To(const UnmountRequest& request, pb::UnmountRequest& message);
+void To(const ChangeRequest& request, pb::ChangeRequest& message);
+void To(const std::vector<ImageCopy>& copies, pb::CopyRequest& message);
+void To(const Needs& needs, pb::NeedsRequest& message);
+void To(const AttachLoopRequest& request, pb::AttachLoopRequest& message);
+void To(const LoopInfo& info, pb::LoopInfo& message);
+void To(const PathInfo& info, pb::PathInfo& message);
+void To(const StatsInfo& info, pb::StatsInfo& message);
+void To(const FilesystemInfo& info, pb::FilesystemInfo& message);
+void To(const std::vector<MountInfo>& infos, pb::MountInfos& message);
+void To(const std::vector<LoopInfo>& infos, pb::LoopInfos& message);
+
+absl::Status StatusOf(const pb::Answer& answer);
+void To(const absl::Status& status, pb::Answer& answer);  // one that is not OK
+
+}  // namespace mooring::wire
+
+#endif  // MOORING_MOUNTER_HELPER_WIRE_H_

@@ -1,0 +1,109 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "mounter/filesystem/btrfs_mount.h"
+#include "mounter/image/image.h"
+#include "mounter/kernel/kernel_mounter.h"
+#include "mounter/loop/loop_device.h"
+#include "mounter/mount/memory_mount.h"
+#include "mounter/mount/new_mount.h"
+#include "mounter/superblock/superblock_guard.h"
+#include "mounter/path/target.h"
+
+namespace mooring {
+namespace {
+
+absl::Status CheckOptions(const MountRequest& request) {
+  if (request.fs_type == kMemoryFsType) return CheckMemoryOptions(request.options);
+  for (const FilesystemOption& option : request.options) {
+    if (!IsAllowed(request.fs_type, option)) {
+      return InvalidArgument(fmt::format("option {} is not allowed for {}", Quote(option.key), request.fs_type));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The name is looked up once more for the mount: it has to lead to the device that was checked. And what an image says
+// must not have had the kernel open another device, too, as a part of the same btrfs.
+absl::Status CheckDevice(const NewMount& mount, const MountRequest& request, const std::string& device, dev_t number) {
+  struct stat root = {};
+  if (::fstat(mount.fd().get(), &root) != 0) return ErrnoStatus(errno, "look at the filesystem of", device);
+  if (request.fs_type == "btrfs") {
+    MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, OpenRoot(mount));
+    return CheckBtrfsDevice(directory, request.source, number, request.source != device);
+  }
+  // Some filesystems have a number of their own, of no device.
+  if (root.st_dev == number || major(root.st_dev) == 0) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("{} became another device while it was mounted", Quote(device)));
+}
+
+// All of the filesystem, whichever subvolume somebody has made its default: that is a part, and another's view.
+MountRequest WithWholeTree(MountRequest request) {
+  if (request.fs_type == "btrfs") request.options.push_back({"subvolid", "5"});
+  return request;
+}
+
+using LastStep = std::function<absl::Status()>;
+
+absl::Status MountDeviceBy(MountApi api, const MountRequest& request, const Target& target, const std::string& device,
+                           dev_t number, const LastStep& last) {
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NewMount> mount, MakeMount(api, WithWholeTree(request), device));
+  MOORING_RETURN_IF_ERROR(CheckDevice(*mount, request, device, number));
+  // The superblock stays writable, so that the group can be set here and another mount of it may write; this mount may
+  // not.
+  if (request.group) MOORING_RETURN_IF_ERROR(SetGroup(*mount, *request.group));
+  MOORING_RETURN_IF_ERROR(mount->Set(request.flags, request.propagation, false));
+  return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false, last);
+}
+
+absl::Status MountDevice(const MountRequest& request, const Target& target, const std::string& device, dev_t number,
+                         const LastStep& last = {}) {
+  return WithMountApi([&](MountApi api) { return MountDeviceBy(api, request, target, device, number, last); });
+}
+
+absl::Status MountImage(const MountRequest& request, const Target& target, const SourcePolicy& sources) {
+  // Held until it is mounted: who has the lock can tell a device that is going to be mounted from one that is going.
+  MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(request.source));
+  MOORING_RETURN_IF_ERROR(sources.CheckBackingFile(image.fd, request.source));
+  MOORING_RETURN_IF_ERROR(CheckSuperblock(image.fd.get(), image.path, request.fs_type));
+  // The loop device goes with the last mount, or, if none comes about, with `loop`.
+  MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.label = request.label, .auto_clear = true}, image));
+  if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info));
+  return MountDevice(request, target, loop.info.device, loop.info.device_number, [&] {
+    if (loop.made || loop.info.mounted) return absl::OkStatus();
+    // One that was there, or about to go: now it is this mount's. Not before, for somebody may need it as it was.
+    return Relabel(loop, request.label, true);
+  });
+}
+
+}  // namespace
+
+absl::Status KernelMounter::Mount(const MountRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckOptions(request));
+  MOORING_ASSIGN_OR_RETURN(const Target target, Target::ResolveForMount(request.target, roots_));
+  MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
+  MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
+  if (status.mount_root) return FailedPrecondition(fmt::format("{} is a mount already", Quote(request.target)));
+  if (request.fs_type == kMemoryFsType) return MountMemory(request, target);
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
+  struct stat file = {};
+  if (::fstat(source.get(), &file) != 0) return ErrnoStatus(errno, "look at", request.source);
+  if (S_ISREG(file.st_mode)) return MountImage(request, target, sources_);
+  MOORING_RETURN_IF_ERROR(sources_.CheckBackingFile(source, request.source));
+  if (S_ISBLK(file.st_mode)) {
+    MOORING_ASSIGN_OR_RETURN(const UniqueFd device, OpenChecked(source, request.source, request.fs_type));
+    return MountDevice(request, target, request.source, file.st_rdev);
+  }
+  return FailedPrecondition(fmt::format("{} is neither a file nor a block device", Quote(request.source)));
+}
+
+}  // namespace mooring

@@ -1,0 +1,168 @@
+// What a directory volume holds is anybody's work, and whoever made it may be at work still: so everything is reached
+// from an open directory, no link is followed, no mount is crossed, and no depth makes this run out of open files or
+// stack: what lies deeper than a few levels is moved up to the top first.
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file/path.h"
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "mounter/sys/kernel_features.h"
+#include "mounter/kernel/kernel_mounter.h"
+#include "mounter/table/mount_table.h"
+#include "mounter/sys/syscalls.h"
+#include "mounter/path/target.h"
+
+namespace mooring {
+namespace {
+
+constexpr int kDeepest = 32;
+constexpr int kFruitless = 100;         // rounds one after the other
+constexpr std::size_t kAtATime = 4096;  // names of a directory that may have millions
+
+absl::StatusOr<std::vector<std::string>> SomeNames(const UniqueFd& directory, const std::string& path) {
+  UniqueFd copy(::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(copy.ok() ? ::fdopendir(copy.get()) : nullptr, ::closedir);
+  if (open == nullptr) return ErrnoStatus(errno, "read a directory of", path);
+  copy.release();
+  std::vector<std::string> names;
+  errno = 0;
+  for (const dirent* entry = ::readdir(open.get()); entry != nullptr && names.size() < kAtATime;
+       entry = ::readdir(open.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  if (errno != 0) return ErrnoStatus(errno, "read a directory of", path);
+  return names;
+}
+
+// errno says why there is none; EXDEV: something is mounted there, or nobody can tell. `mount` is the one of
+// `directory`.
+UniqueFd OpenBelow(const UniqueFd& directory, const std::string& name, std::optional<std::uint64_t> mount) {
+  constexpr std::uint64_t kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  if (!IsKnownMissing(KernelFeature::kOpenAt2)) {
+    open_how how = {};
+    how.flags = kFlags;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS;
+    UniqueFd fd(sys::OpenAt2(directory.get(), name.c_str(), how));
+    if (fd.ok() || (errno != ENOSYS && errno != EPERM) || !TurnsOutMissing(KernelFeature::kOpenAt2)) return fd;
+  }
+  UniqueFd fd(::openat(directory.get(), name.c_str(), static_cast<int>(kFlags)));
+  if (fd.ok() && (!mount || TableMountIdOf(fd) != mount)) {
+    fd.reset();
+    errno = EXDEV;
+  }
+  return fd;
+}
+
+class Remover {
+ public:
+  Remover(UniqueFd top, std::string path)
+      : top_(std::move(top)), path_(std::move(path)), mount_(TableMountIdOf(top_)) {}
+
+  absl::Status Empty() { return Empty(top_, 0); }
+
+ private:
+  // As often as it takes: somebody may be writing still. But some filesystems never say what keeps a directory from
+  // being removed.
+  absl::Status Empty(const UniqueFd& directory, int depth) {
+    for (int fruitless = 0;;) {
+      MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, SomeNames(directory, path_));
+      if (names.empty()) return absl::OkStatus();
+      const std::uint64_t before = removed_;
+      for (const std::string& name : names) MOORING_RETURN_IF_ERROR(Remove(directory, name, depth));
+      fruitless = removed_ == before ? fruitless + 1 : 0;
+      if (fruitless >= kFruitless) return Failed(ENOTEMPTY, names.front());
+    }
+  }
+
+  absl::Status Remove(const UniqueFd& directory, const std::string& name, int depth) {
+    if (Unlink(directory, name, 0) || errno == ENOENT) return absl::OkStatus();
+    const int error = errno;
+    if (error != EISDIR && error != EPERM) return Failed(error, name);
+    if (Unlink(directory, name, AT_REMOVEDIR) || errno == ENOENT) return absl::OkStatus();
+    // No directory: the first answer counts. Or no longer one: what is there now is met in the next round.
+    if (errno == ENOTDIR) return error == EISDIR ? absl::OkStatus() : Failed(error, name);
+    if (errno != ENOTEMPTY && errno != EEXIST) return Failed(errno, name);
+    if (depth >= kDeepest) return MoveUp(directory, name);
+    const UniqueFd below = OpenBelow(directory, name, mount_);
+    const bool swapped = !below.ok() && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
+    if (!below.ok()) return swapped ? absl::OkStatus() : Failed(errno, name);
+    MOORING_RETURN_IF_ERROR(Empty(below, depth + 1));
+    // What is in it again is met in the next round.
+    if (Unlink(directory, name, AT_REMOVEDIR)) return absl::OkStatus();
+    const bool later = errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR;
+    return later ? absl::OkStatus() : Failed(errno, name);
+  }
+
+  bool Unlink(const UniqueFd& directory, const std::string& name, int flags) {
+    if (::unlinkat(directory.get(), name.c_str(), flags) != 0) return false;
+    ++removed_;
+    return true;
+  }
+
+  absl::Status MoveUp(const UniqueFd& directory, const std::string& name) {
+    for (;;) {
+      const std::string above = fmt::format("deep-{}", moved_++);
+      const unsigned flags = RENAME_NOREPLACE;
+      if (::renameat2(directory.get(), name.c_str(), top_.get(), above.c_str(), flags) == 0) {
+        ++removed_;
+        return absl::OkStatus();
+      }
+      if (errno != EEXIST) return errno == ENOENT ? absl::OkStatus() : Failed(errno, name);
+    }
+  }
+
+  absl::Status Failed(int error, const std::string& name) const {
+    if (error == EBUSY || error == EXDEV) {
+      return FailedPrecondition(
+          fmt::format("something is mounted at a directory {} below {}: unmount it first", Quote(name), Quote(path_)));
+    }
+    return ErrnoStatus(error, fmt::format("remove {} below", Quote(name)), path_);
+  }
+
+  const UniqueFd top_;
+  const std::string path_;
+  const std::optional<std::uint64_t> mount_;
+  std::uint64_t moved_ = 0;
+  std::uint64_t removed_ = 0;  // or moved: what a round has achieved
+};
+
+absl::Status CheckNothingMountedBelow(const std::string& directory) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, ListMounts(directory));
+  if (mounts.empty()) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("{} is mounted at {}: unmount it before {} is removed", mounts.front().fs_type,
+                                        Quote(mounts.front().target), Quote(directory)));
+}
+
+}  // namespace
+
+absl::Status KernelMounter::RemoveTree(const std::string& directory) {
+  const absl::StatusOr<UniqueFd> parent = OpenNoSymlinks(std::string(ParentOf(directory)), O_PATH | O_DIRECTORY);
+  if (absl::IsNotFound(parent.status())) return absl::OkStatus();
+  if (!parent.ok()) return parent.status();
+  MOORING_RETURN_IF_ERROR(CheckNothingMountedBelow(directory));
+  const std::string name(NameOf(directory));
+  UniqueFd top = OpenBelow(*parent, name, TableMountIdOf(*parent));
+  if (!top.ok() && errno == ENOENT) return absl::OkStatus();
+  if (!top.ok() && errno == EXDEV) {
+    return FailedPrecondition(fmt::format("something is mounted at {}: unmount it first", Quote(directory)));
+  }
+  if (!top.ok()) return ErrnoStatus(errno, "open the directory", directory);
+  MOORING_RETURN_IF_ERROR(Remover(std::move(top), directory).Empty());
+  if (::unlinkat(parent->get(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return absl::OkStatus();
+  return ErrnoStatus(errno, "remove the directory", directory);
+}
+
+}  // namespace mooring

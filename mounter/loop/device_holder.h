@@ -1,0 +1,37 @@
+// Holds the loop devices of block volumes open, each in a process of its own (mounter/process/side_process.h).
+//
+// A block volume's device node is bound at a target, which does not open it. While no task has it open, `losetup -D` on
+// the host would free the device, and the kernel would give its number to the next file: the task's device node would
+// be another volume's disk. While somebody holds it open, LOOP_CLR_FD only marks it to go with its last user
+// (autoclear).
+//
+// A holder outlives the plugin, its helper and the keeper, and ends with the host, with the container's process
+// namespace, or by ReleaseDevice.
+#ifndef MOORING_MOUNTER_LOOP_DEVICE_HOLDER_H_
+#define MOORING_MOUNTER_LOOP_DEVICE_HOLDER_H_
+
+#include <sys/types.h>
+
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "mounter/mounter.h"
+
+namespace mooring {
+
+inline constexpr std::string_view kHolderName = "mooring-hold";  // in ps
+
+// The holders of the device, of whichever plugin, as far as /proc shows them.
+absl::StatusOr<std::vector<pid_t>> HoldersOf(dev_t device);
+
+// Starts a holder where this mount namespace has none. ABORTED: the device is another file's by now.
+absl::Status HoldDevice(const LoopInfo& loop);
+
+// Ends all holders of the device, and returns when they have closed it. UNAVAILABLE: one does not end.
+absl::Status ReleaseDevice(dev_t device);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_LOOP_DEVICE_HOLDER_H_

@@ -1,0 +1,437 @@
+#include "mounter/loop/loop_device.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <linux/loop.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <string_view>
+#include <system_error>
+#include <thread>
+
+#include "base/file/directory.h"
+#include "base/file/path.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "mounter/loop/device_holder.h"
+#include "mounter/loop/loop_census.h"
+#include "mounter/loop/loop_mounted.h"
+
+namespace mooring {
+namespace {
+
+constexpr unsigned kLoopMajor = 7;
+
+std::string DevicePath(unsigned number) { return fmt::format("/dev/loop{}", number); }
+
+// In a container whose /dev is a copy, the node of a device made later is missing: make it, where there is a device.
+// /dev/loopN is minor N.
+bool MakeNode(const std::string& path, unsigned number) {
+  if (::access(fmt::format("/sys/block/loop{}", number).c_str(), F_OK) != 0) return false;
+  return ::mknod(path.c_str(), S_IFBLK | 0660, makedev(kLoopMajor, number)) == 0 || errno == EEXIST;
+}
+
+// On failure errno says why.
+UniqueFd OpenNode(const std::string& path, unsigned number, int flags) {
+  UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC));
+  if (fd.ok() || errno != ENOENT) return fd;
+  if (MakeNode(path, number)) {
+    fd.reset(::open(path.c_str(), flags | O_CLOEXEC));
+  } else {
+    errno = ENOENT;
+  }
+  return fd;
+}
+
+// NOT_FOUND: being torn down at this moment, or gone.
+absl::StatusOr<UniqueFd> OpenDevice(unsigned number, int flags) {
+  const std::string path = DevicePath(number);
+  UniqueFd fd = OpenNode(path, number, flags);
+  if (!fd.ok() && errno == ENXIO) return NotFound(fmt::format("{} is being torn down", path));
+  if (!fd.ok()) return ErrnoStatus(errno, "open the loop device", path);
+  return fd;
+}
+
+// What cannot be looked at must not pass for free: a second device over a file would be the end of it.
+absl::StatusOr<bool> IsBound(unsigned number) { return IsInSysfs(fmt::format("/sys/block/loop{}/loop", number)); }
+
+std::string LabelIn(const loop_info64& status) {
+  const char* const name = reinterpret_cast<const char*>(status.lo_file_name);
+  return std::string(name, ::strnlen(name, LO_NAME_SIZE));
+}
+
+// All but whether it is mounted.
+LoopInfo FromStatus(const loop_info64& status, unsigned number) {
+  LoopInfo info;
+  info.device = DevicePath(number);
+  info.device_number = makedev(kLoopMajor, number);
+  info.backing_device = status.lo_device;
+  info.backing_inode = status.lo_inode;
+  info.backing_rdev = status.lo_rdevice;
+  info.label = LabelIn(status);
+  info.offset = status.lo_offset;
+  info.size_limit = status.lo_sizelimit;
+  info.read_only = (status.lo_flags & LO_FLAGS_READ_ONLY) != 0;
+  info.auto_clear = (status.lo_flags & LO_FLAGS_AUTOCLEAR) != 0;
+  return info;
+}
+
+// 0, or the errno.
+int AskStatus(int fd, loop_info64& status) { return ::ioctl(fd, LOOP_GET_STATUS64, &status) == 0 ? 0 : errno; }
+
+absl::StatusOr<std::optional<LoopInfo>> FromAnswer(int error, const loop_info64& status, unsigned number) {
+  if (error == 0) return std::optional<LoopInfo>(FromStatus(status, number));
+  if (error == ENXIO) return std::optional<LoopInfo>();
+  return ErrnoStatus(error, "ask for the status of", DevicePath(number));
+}
+
+// Empty: the device is bound to nothing.
+absl::StatusOr<std::optional<LoopInfo>> Status(int fd, unsigned number) {
+  loop_info64 status = {};
+  return FromAnswer(AskStatus(fd, status), status, number);
+}
+
+// The numbers of the loop devices in use: those that sysfs shows a backing file of. Nothing is opened for it.
+absl::StatusOr<std::vector<unsigned>> UsedNumbers() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf("/sys/block"));
+  std::vector<unsigned> numbers;
+  for (const std::string& name : names) {
+    if (!name.starts_with("loop")) continue;
+    unsigned number = 0;
+    const auto [end, failed] = std::from_chars(name.data() + 4, name.data() + name.size(), number);
+    if (failed != std::errc() || end != name.data() + name.size()) continue;
+    MOORING_ASSIGN_OR_RETURN(const bool bound, IsBound(number));
+    if (bound) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// Open for questions. Not open: bound to nothing any more.
+absl::StatusOr<UniqueFd> OpenBound(unsigned number) {
+  absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
+  if (absl::IsNotFound(fd.status())) return UniqueFd();
+  if (fd.ok()) return fd;
+  MOORING_ASSIGN_OR_RETURN(const bool bound, IsBound(number));
+  if (!bound) return UniqueFd();
+  return fd;
+}
+
+// Sysfs knows without asking the file's filesystem. A device that shows no file there is on its way to be free.
+absl::StatusOr<std::optional<LoopInfo>> HungLoop(unsigned number) {
+  LoopInfo info;
+  info.device = DevicePath(number);
+  info.device_number = makedev(kLoopMajor, number);
+  std::ifstream file(fmt::format("/sys/block/loop{}/loop/backing_file", number));
+  if (!std::getline(file, info.label)) {
+    MOORING_ASSIGN_OR_RETURN(const bool bound, IsBound(number));
+    if (!bound) return std::optional<LoopInfo>();
+  }
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (info.label.ends_with(kDeleted)) info.label.resize(info.label.size() - kDeleted.size());
+  return std::optional<LoopInfo>(std::move(info));
+}
+
+// What LOOP_GET_STATUS64 says where the server of the device's file is dead, or its filesystem was shut down.
+bool MeansDeadServer(int error) { return MeansBroken(error) || error == ECONNABORTED; }
+
+// One whose file's server is dead is as one that hangs: it must not keep others from being found. Of any other that
+// cannot be looked at nothing is known, not even that it is none of theirs.
+absl::StatusOr<std::optional<LoopInfo>> ByNumberForList(unsigned number) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenBound(number));
+  if (!fd.ok()) return std::optional<LoopInfo>();
+  loop_info64 status = {};
+  const int error = AskStatus(fd.get(), status);
+  return MeansDeadServer(error) ? HungLoop(number) : FromAnswer(error, status, number);
+}
+
+absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec, const LockedImage& image) {
+  if (loop.offset != 0 || loop.size_limit != 0 || loop.read_only != spec.read_only) {
+    return FailedPrecondition(fmt::format(
+        "{} is bound to {} by somebody else (offset {}, size limit {}, {}): detach it first with losetup -d {}",
+        Quote(image.path), loop.device, loop.offset, loop.size_limit, loop.read_only ? "read-only" : "read-write",
+        loop.device));
+  }
+  return absl::OkStatus();
+}
+
+// The device that is there already, held open and asked again: it may have been cleared between the list and the open.
+absl::StatusOr<std::optional<OpenLoop>> OpenExisting(const LoopSpec& spec, const LockedImage& image) {
+  const struct stat& file = image.status;
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
+  MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, image.path));
+  for (const LoopInfo& loop : loops) {
+    if (!IsOver(loop, file)) continue;
+    // Others may stack loop devices on a device of ours (kubelet does, on every block volume): those are not ours to
+    // reuse.
+    if (S_ISBLK(file.st_mode) && loop.label != spec.label) continue;
+    const unsigned number = minor(loop.device_number);
+    // Read-only is enough for what is asked of it, and all that kernels without BLK_DEV_WRITE_MOUNTED give for a
+    // mounted one. A device that is there but cannot be opened must not lead to a second one.
+    absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
+    if (absl::IsNotFound(fd.status())) continue;
+    if (!fd.ok()) return fd.status();
+    MOORING_ASSIGN_OR_RETURN(std::optional<LoopInfo> now, Status(fd->get(), number));
+    if (!now || !IsOver(*now, file)) continue;
+    MOORING_RETURN_IF_ERROR(AskWhetherMounted(*now));
+    MOORING_RETURN_IF_ERROR(CheckReusable(*now, spec, image));
+    return std::optional<OpenLoop>(OpenLoop{*std::move(fd), *now});
+  }
+  return std::optional<OpenLoop>();
+}
+
+void SetLabel(loop_info64& status, const std::string& label) {
+  std::memset(status.lo_file_name, 0, LO_NAME_SIZE);
+  label.copy(reinterpret_cast<char*>(status.lo_file_name), LO_NAME_SIZE - 1);
+}
+
+loop_config Config(int file, const LoopSpec& spec, bool direct_io) {
+  loop_config config = {};
+  config.fd = static_cast<unsigned>(file);
+  config.block_size = 512;
+  if (spec.read_only) config.info.lo_flags |= LO_FLAGS_READ_ONLY;
+  if (spec.auto_clear) config.info.lo_flags |= LO_FLAGS_AUTOCLEAR;
+  if (direct_io) config.info.lo_flags |= LO_FLAGS_DIRECT_IO;
+  SetLabel(config.info, spec.label);
+  return config;
+}
+
+// 0, or the errno. Direct I/O spares a second copy of every page; not every file has it.
+int Configure(int loop, int file, const LoopSpec& spec) {
+  for (const bool direct_io : {true, false}) {
+    const loop_config config = Config(file, spec, direct_io);
+    if (::ioctl(loop, LOOP_CONFIGURE, &config) == 0) return 0;
+    if (errno != EINVAL) return errno;
+  }
+  return EINVAL;
+}
+
+// A device can come back read-only from its last user.
+absl::Status CheckWritable(const OpenLoop& loop, const LoopSpec& spec) {
+  int read_only = 0;
+  if (::ioctl(loop.fd.get(), BLKROGET, &read_only) != 0) return ErrnoStatus(errno, "ask", loop.info.device);
+  if (spec.read_only || read_only == 0) return absl::OkStatus();
+  read_only = 0;
+  if (::ioctl(loop.fd.get(), BLKROSET, &read_only) != 0) return ErrnoStatus(errno, "make writable", loop.info.device);
+  return absl::OkStatus();
+}
+
+// What opening a loop device, or what hands them out, says in a container that was not given them. All else (no file or
+// memory left) says nothing of that.
+bool MeansNotGiven(int error) {
+  return error == ENOENT || error == ENODEV || error == ENXIO || error == EPERM || error == EACCES;
+}
+
+absl::Status NotToBeHad(int error, const std::string& path) {
+  if (!MeansNotGiven(error)) return ErrnoStatus(error, "open the loop device", path);
+  const bool forbidden = error == EPERM || error == EACCES;
+  const std::string message = Message(ErrnoStatus(error, "open", path));
+  if (forbidden) {
+    return FailedPrecondition(fmt::format(
+        "loop devices are not to be had: {}: the container may not use them: make it privileged, or allow it the "
+        "devices /dev/loop-control (c 10:237) and /dev/loop* (b 7:*)",
+        message));
+  }
+  return FailedPrecondition(fmt::format(
+      "loop devices are not to be had: {}: bind the host's /dev into the container, or load the kernel's module loop "
+      "on the host (modprobe loop)",
+      message));
+}
+
+// A container may have been given some, by name: what the kernel has free is none of them while those are in use.
+bool HasAnyDevice() {
+  const auto names = EntriesOf("/dev");
+  if (!names.ok()) return false;
+  return std::any_of(names->begin(), names->end(), [](const std::string& name) {
+    const bool is_loop =
+        name.size() > 4 && name.starts_with("loop") && name.find_first_not_of("0123456789", 4) == name.npos;
+    return is_loop && (UniqueFd(::open(("/dev/" + name).c_str(), O_RDONLY | O_CLOEXEC)).ok() || errno == ENXIO);
+  });
+}
+
+absl::StatusOr<unsigned> FreeNumber() {
+  constexpr char kControl[] = "/dev/loop-control";
+  const UniqueFd control(::open(kControl, O_RDWR | O_CLOEXEC));
+  if (!control.ok()) return NotToBeHad(errno, kControl);
+  const int number = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
+  if (number < 0) return ErrnoStatus(errno, "ask for a free loop device of", kControl);
+  return static_cast<unsigned>(number);
+}
+
+// Open for reading only. The device cannot be another's by then: it is held open all the time.
+absl::StatusOr<OpenLoop> Finish(unsigned number, const OpenLoop& configured, const LoopSpec& spec) {
+  MOORING_RETURN_IF_ERROR(CheckWritable(configured, spec));
+  OpenLoop loop;
+  MOORING_ASSIGN_OR_RETURN(loop.fd, OpenDevice(number, O_RDONLY));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> info, Status(loop.fd.get(), number));
+  if (!info) return Internal(fmt::format("{} lost its file at once", DevicePath(number)));
+  MOORING_RETURN_IF_ERROR(ResetReadAhead(loop.fd.get(), *info));
+  loop.info = *info;
+  loop.made = true;
+  return loop;
+}
+
+absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd file, Reopen(image, spec.read_only ? O_RDONLY : O_RDWR));
+  constexpr int kAttempts = 64;  // others take the same free number: each attempt is a race lost to somebody who won
+  // The kernel names the same free device to all who ask: in this process they ask one after the other.
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  int error = 0;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    MOORING_ASSIGN_OR_RETURN(const unsigned number, FreeNumber());
+    absl::StatusOr<UniqueFd> fd = OpenDevice(number, spec.read_only ? O_RDONLY : O_RDWR);
+    error = ENXIO;
+    if (absl::IsNotFound(fd.status())) continue;
+    if (!fd.ok()) {
+      MOORING_RETURN_IF_ERROR(CheckLoopDevices());
+      return fd.status();
+    }
+    OpenLoop configured;
+    configured.fd = *std::move(fd);
+    configured.info.device = DevicePath(number);
+    error = Configure(configured.fd.get(), file.get(), spec);
+    if (error == EBUSY) continue;
+    if (error != 0) break;
+    absl::StatusOr<OpenLoop> loop = Finish(number, configured, spec);
+    if (!loop.ok()) ::ioctl(configured.fd.get(), LOOP_CLR_FD);
+    return loop;
+  }
+  if (error == ENXIO) MOORING_RETURN_IF_ERROR(CheckLoopDevices());  // no node of any
+  return ErrnoStatus(error, "bind a loop device to", image.path);
+}
+
+}  // namespace
+
+absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImage& image) {
+  if (spec.label.size() >= LO_NAME_SIZE) return InvalidArgument(fmt::format("label {} is too long", Quote(spec.label)));
+  if (HasUndoFile(image.path)) {
+    return FailedPrecondition(
+        fmt::format("a check or a growth of the filesystem in {} was cut short: it is not used before a "
+                    "check has taken that back",
+                    Quote(image.path)));
+  }
+  MOORING_ASSIGN_OR_RETURN(std::optional<OpenLoop> existing, OpenExisting(spec, image));
+  if (existing) return *std::move(existing);
+  return Attach(spec, image);
+}
+
+absl::Status CheckLoopDevices() {
+  MOORING_ASSIGN_OR_RETURN(const unsigned number, FreeNumber());
+  const std::string path = DevicePath(number);
+  const UniqueFd fd = OpenNode(path, number, O_RDONLY);
+  if (fd.ok() || errno == ENXIO) return absl::OkStatus();
+  const int error = errno;
+  if (!MeansNotGiven(error) || !HasAnyDevice()) return NotToBeHad(error, path);
+  return ResourceExhausted(fmt::format(
+      "all loop devices that this container was given are in use: {}: give it more, or the host's /dev, or CAP_MKNOD "
+      "and the devices /dev/loop* (b 7:*)",
+      Message(ErrnoStatus(error, "open", path))));
+}
+
+absl::Status CheckUnattached(const LockedImage& image) {
+  constexpr std::chrono::milliseconds kPoll{5}, kLingers{500};
+  for (const auto deadline = std::chrono::steady_clock::now() + kLingers;;) {
+    MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, ListLoops());
+    MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, image.path));
+    const auto over =
+        std::find_if(loops.begin(), loops.end(), [&image](const LoopInfo& loop) { return IsOver(loop, image.status); });
+    if (over == loops.end()) return absl::OkStatus();
+    MOORING_RETURN_IF_ERROR(AskWhetherMounted(*over));
+    if (!over->auto_clear || over->mounted || std::chrono::steady_clock::now() >= deadline) {
+      return FailedPrecondition(fmt::format("{} is in use through {}", Quote(image.path), over->device));
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+bool IsOver(const LoopInfo& loop, const struct stat& file) {
+  if (S_ISBLK(file.st_mode)) return loop.backing_rdev == file.st_rdev;
+  return loop.backing_device == file.st_dev && loop.backing_inode == file.st_ino;
+}
+
+absl::StatusOr<std::vector<LoopInfo>> ListLoops() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<unsigned> numbers, UsedNumbers());
+  return numbers.empty() ? std::vector<LoopInfo>() : AskLoops(numbers, ByNumberForList, HungLoop);
+}
+
+absl::Status CheckNoneHangs(const std::vector<LoopInfo>& loops, const std::string& file) {
+  for (const LoopInfo& loop : loops) {
+    // Of one without a name nothing can be told: it may be this file's.
+    if (!loop.hangs() || (!loop.label.empty() && NameOf(loop.label) != NameOf(file))) continue;
+    return absl::DeadlineExceededError(fmt::format(
+        "{} over {}: no answer: the filesystem of that file, or what serves it, hangs or is dead; end or mend that, "
+        "and call again",
+        loop.device, Quote(loop.label)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device, bool mounted) {
+  std::optional<LoopInfo> loop;
+  if (major(device) != kLoopMajor) return loop;
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenBound(minor(device)));
+  if (!fd.ok()) return loop;
+  MOORING_ASSIGN_OR_RETURN(loop, Status(fd.get(), minor(device)));
+  if (!loop) return loop;
+  loop->mounted = mounted;
+  if (!mounted) MOORING_RETURN_IF_ERROR(AskWhetherMounted(*loop));
+  return loop;
+}
+
+absl::StatusOr<std::optional<std::string>> LoopLabel(dev_t device) {
+  if (major(device) != kLoopMajor) return std::optional<std::string>();
+  const absl::StatusOr<UniqueFd> fd = OpenDevice(minor(device), O_RDONLY);
+  if (absl::IsNotFound(fd.status())) return std::optional<std::string>();
+  if (!fd.ok()) return fd.status();
+  loop_info64 status = {};
+  if (::ioctl(fd->get(), LOOP_GET_STATUS64, &status) == 0) return std::optional<std::string>(LabelIn(status));
+  if (errno == ENXIO) return std::optional<std::string>();
+  return ErrnoStatus(errno, "ask for the status of", DevicePath(minor(device)));
+}
+
+absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop) {
+  const unsigned number = minor(loop.device_number);
+  absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
+  if (absl::IsNotFound(fd.status())) return UniqueFd();
+  if (!fd.ok()) return fd;
+  MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> now, Status(fd->get(), number));
+  if (!now || !now->HasFileOf(loop)) return UniqueFd();
+  return fd;
+}
+
+absl::Status DetachLoopDevice(const LoopInfo& loop) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
+  if (!fd.ok()) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(ReleaseDevice(loop.device_number));
+  if (::ioctl(fd.get(), LOOP_CLR_FD) == 0 || errno == ENXIO) return absl::OkStatus();
+  return ErrnoStatus(errno, "detach", loop.device);
+}
+
+absl::Status ResizeLoopDevice(const LoopInfo& loop) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenAsFound(loop));
+  if (!fd.ok()) return FailedPrecondition(fmt::format("{} is no longer the device of its file", loop.device));
+  if (::ioctl(fd.get(), LOOP_SET_CAPACITY) != 0) return ErrnoStatus(errno, "take over the new size of", loop.device);
+  return absl::OkStatus();
+}
+
+absl::Status Relabel(const OpenLoop& loop, const std::string& label, bool auto_clear) {
+  loop_info64 status = {};
+  if (::ioctl(loop.fd.get(), LOOP_GET_STATUS64, &status) != 0) return ErrnoStatus(errno, "ask", loop.info.device);
+  status.lo_flags &= ~static_cast<std::uint32_t>(LO_FLAGS_AUTOCLEAR);
+  if (auto_clear) status.lo_flags |= LO_FLAGS_AUTOCLEAR;
+  SetLabel(status, label);
+  if (::ioctl(loop.fd.get(), LOOP_SET_STATUS64, &status) != 0) return ErrnoStatus(errno, "set", loop.info.device);
+  return absl::OkStatus();
+}
+
+}  // namespace mooring

@@ -1,0 +1,92 @@
+#include "mounter/loop/loop_mounted.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <optional>
+#include <set>
+
+#include "base/file/directory.h"
+#include "base/file/path.h"
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+constexpr char kBtrfs[] = "/sys/fs/btrfs";
+
+// These have a directory for each device.
+absl::StatusOr<std::string> Ext4OrXfs(const std::string& name) {
+  for (const char* type : {"ext4", "xfs"}) {
+    MOORING_ASSIGN_OR_RETURN(const bool mounted, IsInSysfs(fmt::format("/sys/fs/{}/{}", type, name)));
+    if (mounted) return std::string(type);
+  }
+  return std::string();
+}
+
+// This one for each filesystem, with the names of its devices in it.
+absl::StatusOr<bool> HasBtrfs(const std::string& name) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> filesystems, EntriesOrNone(kBtrfs));
+  for (const std::string& filesystem : filesystems) {
+    MOORING_ASSIGN_OR_RETURN(const bool mounted, IsInSysfs(fmt::format("{}/{}/devices/{}", kBtrfs, filesystem, name)));
+    if (mounted) return true;
+  }
+  return false;
+}
+
+absl::StatusOr<std::set<std::string>> DevicesWithBtrfs() {
+  std::set<std::string> devices;
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> filesystems, EntriesOrNone(kBtrfs));
+  for (const std::string& filesystem : filesystems) {
+    const std::string directory = fmt::format("{}/{}/devices", kBtrfs, filesystem);
+    MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(directory));
+    devices.insert(names.begin(), names.end());
+  }
+  return devices;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> IsInSysfs(const std::string& path) {
+  if (::access(path.c_str(), F_OK) == 0) return true;
+  if (errno == ENOENT) return false;
+  return ErrnoStatus(errno, "look at", path);
+}
+
+absl::StatusOr<std::string> MountedType(const std::string& name) {
+  MOORING_ASSIGN_OR_RETURN(std::string type, Ext4OrXfs(name));
+  if (!type.empty()) return type;
+  MOORING_ASSIGN_OR_RETURN(const bool btrfs, HasBtrfs(name));
+  return std::string(btrfs ? "btrfs" : "");
+}
+
+absl::StatusOr<bool> IsMountedAnywhere(const std::string& name) {
+  MOORING_ASSIGN_OR_RETURN(const std::string type, MountedType(name));
+  return !type.empty();
+}
+
+absl::Status AskWhetherMounted(LoopInfo& loop) {
+  if (loop.hangs()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(loop.mounted, IsMountedAnywhere(std::string(NameOf(loop.device))));
+  return absl::OkStatus();
+}
+
+// With many of both, each btrfs is looked into once.
+absl::Status AskWhetherMounted(std::vector<LoopInfo>& loops) {
+  std::optional<std::set<std::string>> with_btrfs;
+  for (LoopInfo& loop : loops) {
+    if (loop.hangs()) continue;
+    const std::string name(NameOf(loop.device));
+    MOORING_ASSIGN_OR_RETURN(const std::string type, Ext4OrXfs(name));
+    loop.mounted = !type.empty();
+    if (loop.mounted) continue;
+    if (!with_btrfs) {
+      MOORING_ASSIGN_OR_RETURN(with_btrfs, DevicesWithBtrfs());
+    }
+    loop.mounted = with_btrfs->contains(name);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mooring

@@ -1,0 +1,92 @@
+#include "mounter/mount/memory_mount.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "mounter/mount/new_mount.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kFewestInodes = 64;
+
+bool IsOneOf(std::string_view text, std::string_view digits) {
+  return !text.empty() && text.size() <= 20 && text.find_first_not_of(digits) == std::string_view::npos;
+}
+
+bool IsMemoryOption(const FilesystemOption& option) {
+  const std::string value = option.value.value_or("");
+  if (option.key == "size" || option.key == "nr_inodes") return IsOneOf(value, "0123456789");
+  if (option.key == "mode") return IsOneOf(value, "01234567");
+  return option.key == "huge" && value == "never";
+}
+
+bool Has(const std::vector<FilesystemOption>& options, std::string_view key) {
+  return std::any_of(options.begin(), options.end(), [&](const FilesystemOption& option) { return option.key == key; });
+}
+
+// None: there is no such option, or it is no number, or 0, which would be "no limit", or there are several, of which
+// the kernel takes the last.
+std::optional<std::uint64_t> NumberOf(const std::vector<FilesystemOption>& options, std::string_view key) {
+  const auto is = [&](const FilesystemOption& option) { return option.key == key; };
+  if (std::count_if(options.begin(), options.end(), is) != 1) return std::nullopt;
+  const std::string text = std::find_if(options.begin(), options.end(), is)->value.value_or("");
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && number != 0 ? std::optional<std::uint64_t>(number) : std::nullopt;
+}
+
+// Inodes take memory that no size counts: so there are as many as there may be pages.
+absl::Status CheckLimits(const std::vector<FilesystemOption>& options) {
+  const std::optional<std::uint64_t> bytes = NumberOf(options, "size"), inodes = NumberOf(options, "nr_inodes");
+  if (!bytes && Has(options, "size")) return InvalidArgument("the size of a tmpfs is 0 or too large a number");
+  if (!Has(options, "nr_inodes")) return absl::OkStatus();
+  if (!bytes) return InvalidArgument("a tmpfs gets no nr_inodes without a size");
+  const std::uint64_t most = std::max(*bytes / kPage, kFewestInodes);
+  if (inodes && *inodes <= most) return absl::OkStatus();
+  return InvalidArgument(fmt::format("a tmpfs of {} bytes has 1 to {} inodes (nr_inodes)", *bytes, most));
+}
+
+absl::Status MountMemoryBy(MountApi api, const MountRequest& request, const Target& target) {
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NewMount> mount, MakeMount(api, request, request.source));
+  if (request.group) MOORING_RETURN_IF_ERROR(SetGroup(*mount, *request.group));
+  MOORING_RETURN_IF_ERROR(mount->Set(request.flags, request.propagation, false));
+  return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false);
+}
+
+}  // namespace
+
+absl::Status CheckMemoryOptions(const std::vector<FilesystemOption>& options) {
+  std::set<std::string> keys;
+  for (const FilesystemOption& option : options) {
+    if (!IsMemoryOption(option)) {
+      return InvalidArgument(fmt::format("option {} is not allowed for tmpfs", Quote(option.key)));
+    }
+    if (keys.insert(option.key).second) continue;
+    return InvalidArgument(fmt::format("option {} is given twice for a tmpfs", Quote(option.key)));
+  }
+  return CheckLimits(options);
+}
+
+std::optional<std::uint64_t> MemorySizeIn(const std::vector<FilesystemOption>& options) {
+  return NumberOf(options, "size");
+}
+
+absl::Status MountMemory(const MountRequest& request, const Target& target) {
+  if (request.source.empty()) return InvalidArgument("a tmpfs without a source: nobody would know whose it is");
+  if (!MemorySizeIn(request.options)) return InvalidArgument("a tmpfs without a size: it could take all memory");
+  return WithMountApi([&](MountApi api) { return MountMemoryBy(api, request, target); });
+}
+
+}  // namespace mooring

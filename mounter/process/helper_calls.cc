@@ -1,0 +1,202 @@
+#include "mounter/process/helper_calls.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+
+#include <cerrno>
+
+#include "mounter/process/call_filter.h"
+
+namespace mooring {
+namespace {
+
+// Besides BasicCalls(). Sockets: the helper is given those that it has, and makes none.
+constexpr const char* kHelperCalls[] = {
+    // mounts
+    "fsconfig",
+    "fsmount",
+    "fsopen",
+    "fspick",
+    "mount",
+    "mount_setattr",
+    "move_mount",
+    "open_tree",
+    "umount2",
+    // files
+    "chdir",
+    "chmod",
+    "chown",
+    "copy_file_range",
+    "creat",
+    "fchdir",
+    "fchmod",
+    "fchmodat",
+    "fchown",
+    "fchownat",
+    "fcntl",
+    "fgetxattr",
+    "fremovexattr",
+    "fsetxattr",
+    "getdents",
+    "getxattr",
+    "lchown",
+    "lgetxattr",
+    "link",
+    "linkat",
+    "mincore",
+    "mknod",
+    "mknodat",
+    "msync",
+    "open",
+    "openat",
+    "openat2",
+    "preadv2",
+    "pwritev2",
+    "readahead",
+    "sendfile",
+    "sync",
+    "sync_file_range",
+    "syncfs",
+    "truncate",
+    // processes: the helpers, the programs, their threads
+    "alarm",
+    "capget",
+    "capset",
+    "execve",
+    "fork",
+    "getcpu",
+    "getgroups",
+    "getitimer",
+    "getpgid",
+    "getpgrp",
+    "getpriority",
+    "getresgid",
+    "getresuid",
+    "getsid",
+    "kill",
+    "pause",
+    "pidfd_send_signal",
+    "pipe",
+    "prlimit64",
+    "rt_sigpending",
+    "rt_sigsuspend",
+    "sched_get_priority_max",
+    "sched_get_priority_min",
+    "setitimer",
+    "setpgid",
+    "setrlimit",
+    "setsid",
+    "tgkill",
+    "times",
+    "tkill",
+    "vfork",
+    // the channels to the plugin
+    "getpeername",
+    "getsockname",
+    "getsockopt",
+    "recvfrom",
+    "recvmsg",
+    "sendmsg",
+    "sendto",
+    "setsockopt",
+    "shutdown",
+};
+
+// Linux 6.6 and 6.8; libseccomp 2.5 does not know their names.
+constexpr int kFchmodat2 = 452, kStatmount = 457, kListmount = 458;
+
+// The kinds of ioctl(2) by the byte that names their driver or filesystem: loop devices; block devices; FIFREEZE and
+// xfs; ext4 and FS_IOC_*; btrfs and FICLONE; FS_IOC_GETVERSION; the geometry of a disk. None of them is a terminal's
+// (TIOCSTI writes what somebody seems to have typed), a SCSI command, or a device-mapper's.
+constexpr scmp_datum_t kIoctlKinds[] = {'L', 0x12, 'X', 'f', 0x94, 'v', 0x03};
+constexpr scmp_datum_t kIoctlCommands[] = {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS, TIOCGWINSZ};
+
+void AllowIoctls(CallFilter& filter) {
+  constexpr scmp_datum_t kKind = 0xFF00;
+  for (const scmp_datum_t kind : kIoctlKinds) {
+    filter.Add(SCMP_ACT_ALLOW, "ioctl", {SCMP_A1(SCMP_CMP_MASKED_EQ, kKind, kind << 8U)});
+  }
+  for (const scmp_datum_t command : kIoctlCommands) {
+    filter.Add(SCMP_ACT_ALLOW, "ioctl", {SCMP_A1(SCMP_CMP_EQ, command)});
+  }
+}
+
+// clone3(2), whose flags a filter cannot see, is ENOSYS, and clone(2) takes its place: with no namespace of its own.
+void AllowProcesses(CallFilter& filter) {
+  constexpr scmp_datum_t kNamespaces =
+      CLONE_NEWCGROUP | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUSER | CLONE_NEWUTS;
+  filter.Add(SCMP_ACT_ALLOW, "clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, kNamespaces, 0)});
+}
+
+// Not for programs. The later ones are on no list of the helper's either: in-process and by hand there is none.
+constexpr const char* kNotForPrograms[] = {
+    "fsconfig",
+    "fsmount",
+    "fsopen",
+    "fspick",
+    "mount",
+    "mount_setattr",
+    "move_mount",
+    "open_tree",
+    "umount2",
+    "mknod",
+    "mknodat",
+    "accept",
+    "accept4",
+    "bind",
+    "connect",
+    "listen",
+    "socket",
+    "socketpair",
+    "acct",
+    "add_key",
+    "bpf",
+    "chroot",
+    "clock_settime",
+    "delete_module",
+    "finit_module",
+    "init_module",
+    "io_uring_setup",
+    "ioperm",
+    "iopl",
+    "kexec_file_load",
+    "kexec_load",
+    "keyctl",
+    "open_by_handle_at",
+    "perf_event_open",
+    "personality",
+    "pivot_root",
+    "process_vm_readv",
+    "process_vm_writev",
+    "ptrace",
+    "quotactl",
+    "reboot",
+    "request_key",
+    "setns",
+    "settimeofday",
+    "swapon",
+    "swapoff",
+    "unshare",
+    "userfaultfd",
+};
+
+}  // namespace
+
+absl::Status ConfineHelperCalls() {
+  CallFilter filter(SCMP_ACT_ERRNO(ENOSYS));
+  filter.AddAll(SCMP_ACT_ALLOW, BasicCalls());
+  filter.AddAll(SCMP_ACT_ALLOW, kHelperCalls);
+  for (const int call : {kFchmodat2, kStatmount, kListmount}) filter.AddNumber(SCMP_ACT_ALLOW, call);
+  AllowIoctls(filter);
+  AllowProcesses(filter);
+  return filter.Load();
+}
+
+absl::Status ConfineProgramCalls() {
+  CallFilter filter(SCMP_ACT_ALLOW);
+  filter.AddAll(SCMP_ACT_ERRNO(EPERM), kNotForPrograms);
+  return filter.Load();
+}
+
+}  // namespace mooring

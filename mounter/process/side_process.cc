@@ -1,0 +1,121 @@
+#include "mounter/process/side_process.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "base/status.h"
+#include "base/file/unique_fd.h"
+#include "mounter/sys/syscalls.h"
+
+namespace mooring {
+namespace {
+
+constexpr int kDeathTakes = 2000;  // milliseconds, at most
+constexpr int kSetupTakes = 5000;
+
+bool IsCgroup2(const char* path) {
+  struct statfs status = {};
+  return ::statfs(path, &status) == 0 && status.f_type == CGROUP2_SUPER_MAGIC;
+}
+
+// Where systemd mounts cgroup v2: alone, or beside version 1. Null: nowhere.
+const char* RootCgroup() {
+  if (IsCgroup2("/sys/fs/cgroup")) return "/sys/fs/cgroup/cgroup.procs";
+  return IsCgroup2("/sys/fs/cgroup/unified") ? "/sys/fs/cgroup/unified/cgroup.procs" : nullptr;
+}
+
+void WriteTo(const char* path, const char* text) {
+  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  const ssize_t done = ::write(fd, text, std::strlen(text));
+  static_cast<void>(done);  // what is not permitted stays as it is
+  ::close(fd);
+}
+
+// `kept` is sorted. Standard output and error go as well: whoever reads the log waits for their end.
+void CloseAllBut(const std::vector<int>& kept) {
+  unsigned from = 0;
+  for (const int fd : kept) {
+    const auto number = static_cast<unsigned>(fd);
+    if (number > from) ::close_range(from, number - 1, 0);
+    from = number + 1;
+  }
+  ::close_range(from, ~0U, 0);
+}
+
+// By the system call: libcap allocates memory. A seccomp filter that keeps it from being made keeps the privileges,
+// too.
+void KeepCapabilities(bool sys_admin) {
+  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> sets = {};
+  if (sys_admin) sets[0].effective = sets[0].permitted = 1U << static_cast<unsigned>(CAP_SYS_ADMIN);
+  ::syscall(SYS_capset, &header, sets.data());
+}
+
+void BlockSignals(bool ends_on_sigterm) {
+  sigset_t blocked;
+  ::sigfillset(&blocked);
+  if (ends_on_sigterm) {
+    ::signal(SIGTERM, SIG_DFL);
+    ::sigdelset(&blocked, SIGTERM);
+  }
+  ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
+}
+
+[[noreturn]] void RunAside(const SideProcessSpec& spec, const char* cgroup, const std::function<int()>& work) {
+  BlockSignals(spec.ends_on_sigterm);
+  ::setsid();
+  if (::chdir("/") != 0) ::_exit(1);
+  ::prctl(PR_SET_NAME, spec.name.c_str());
+  CloseAllBut(spec.kept);
+  WriteTo("/proc/self/oom_score_adj", "-1000");
+  if (cgroup != nullptr) WriteTo(cgroup, "0");
+  KeepCapabilities(spec.keeps_sys_admin);
+  ::_exit(work());
+}
+
+}  // namespace
+
+absl::StatusOr<pid_t> StartSideProcess(const SideProcessSpec& spec, const std::function<int()>& work) {
+  SideProcessSpec sorted = spec;
+  std::sort(sorted.kept.begin(), sorted.kept.end());
+  const char* const cgroup = RootCgroup();
+  std::array<int, 2> ends = {-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoStatus(errno, "make a pipe");
+  const UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  const pid_t pid = ::fork();
+  if (pid < 0) return ErrnoStatus(errno, "fork", spec.name);
+  if (pid == 0) RunAside(sorted, cgroup, work);
+  writer.reset();
+  pollfd closed = {reader.get(), POLLIN, 0};
+  ::poll(&closed, 1, kSetupTakes);
+  return pid;
+}
+
+bool EndSideProcess(pid_t pid, const std::function<bool()>& is_meant) {
+  const UniqueFd process(sys::PidFdOpen(pid));
+  if (!process.ok() && errno == ESRCH) return true;
+  if (is_meant && !is_meant()) return true;
+  if (!process.ok() || (sys::PidFdSendSignal(process.get(), SIGKILL) != 0 && errno != ESRCH)) ::kill(pid, SIGKILL);
+  pollfd ended = {process.get(), POLLIN, 0};
+  const bool gone = process.ok() && ::poll(&ended, 1, kDeathTakes) == 1;
+  if (gone) ::waitpid(pid, nullptr, WNOHANG);  // where it is a child of this process
+  return gone;
+}
+
+}  // namespace mooring

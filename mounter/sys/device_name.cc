@@ -1,0 +1,35 @@
+#include "mounter/sys/device_name.h"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <charconv>
+#include <string>
+
+#include "base/file/path.h"
+
+namespace mooring {
+namespace {
+
+constexpr unsigned kLoopMajor = 7;
+
+// "/dev/loop3": its minor number is in its name.
+std::optional<dev_t> LoopNamed(std::string_view name) {
+  constexpr std::string_view kLoop = "/dev/loop";
+  if (!name.starts_with(kLoop)) return std::nullopt;
+  unsigned number = 0;
+  const auto [end, error] = std::from_chars(name.data() + kLoop.size(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
+  return makedev(kLoopMajor, number);
+}
+
+}  // namespace
+
+std::optional<dev_t> DeviceNamed(std::string_view name) {
+  if (const std::optional<dev_t> loop = LoopNamed(name)) return loop;
+  struct stat status = {};
+  if (!IsBelow(name, "/dev") || ::stat(std::string(name).c_str(), &status) != 0) return std::nullopt;
+  return S_ISBLK(status.st_mode) ? std::optional<dev_t>(status.st_rdev) : std::nullopt;
+}
+
+}  // namespace mooring

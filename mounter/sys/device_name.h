@@ -1,0 +1,18 @@
+// Device numbers of block devices, by their names below /dev.
+#ifndef MOORING_MOUNTER_SYS_DEVICE_NAME_H_
+#define MOORING_MOUNTER_SYS_DEVICE_NAME_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string_view>
+
+namespace mooring {
+
+// The number of a block device such as "/dev/loop3" or "/dev/sda". Empty: there is no such device. The number of a loop
+// device follows from its name, so its node need not exist.
+std::optional<dev_t> DeviceNamed(std::string_view name);
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_SYS_DEVICE_NAME_H_

@@ -1,0 +1,366 @@
+#include "plugin/api/controller_requests.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "mounter/propagation.h"
+#include "plugin/api/request_fields.h"
+
+namespace mooring {
+namespace {
+
+using csi::v1::VolumeCapability;
+using Parameters = google::protobuf::Map<std::string, std::string>;
+using Capabilities = google::protobuf::RepeatedPtrField<VolumeCapability>;
+
+constexpr std::string_view kKubernetesFsType = "csi.storage.k8s.io/fstype";
+
+// One word on the filesystem after another: they have to agree. Empty says nothing.
+absl::Status Agree(std::string& chosen, const std::string& fs_type, std::string_view where) {
+  if (fs_type.empty()) return absl::OkStatus();
+  if (!IsSupportedFsType(fs_type)) {
+    return InvalidArgument(fmt::format("{} {} is not one of {}", where, Quote(fs_type), SupportedFsTypes()));
+  }
+  if (!chosen.empty() && chosen != fs_type) {
+    return InvalidArgument(fmt::format("{} {} contradicts {}, which the request also asks for: name one filesystem",
+                                       where, Quote(fs_type), Quote(chosen)));
+  }
+  chosen = fs_type;
+  return absl::OkStatus();
+}
+
+// What a request says of the volume itself: each empty where it says nothing.
+struct Asked {
+  std::string fs_type;
+  std::optional<Propagation> propagation;
+  std::string pool;
+  std::string device;
+  bool allows_conversion = false;
+};
+
+// Words of other drivers for what this one cannot do. Whoever asks for it must not believe that they have it.
+bool AsksForEncryption(std::string_view key) {
+  std::string lower(key);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return lower.find("encrypt") != std::string::npos || lower.find("luks") != std::string::npos ||
+         lower.find("kms") != std::string::npos;
+}
+
+absl::StatusOr<bool> ParseTruth(std::string_view key, const std::string& value) {
+  if (value == "true" || value == "false") return value == "true";
+  return InvalidArgument(fmt::format("parameter {} {}: it is true or false", key, Quote(value)));
+}
+
+// The text matters: some orchestrators show nothing else of it.
+absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
+  const std::map<std::string, std::string> parameters(unordered.begin(), unordered.end());
+  Asked asked;
+  MOORING_ASSIGN_OR_RETURN(asked.propagation, FindPropagation(unordered, "parameter propagation"));
+  for (const auto& [key, value] : parameters) {
+    if (key == kFsTypeKey || key == kKubernetesFsType) {
+      MOORING_RETURN_IF_ERROR(Agree(asked.fs_type, value, fmt::format("parameter {}", key)));
+    } else if (key == kPoolKey) {
+      asked.pool = value;
+    } else if (key == kDeviceKey) {
+      asked.device = value;
+    } else if (key == kConversionKey) {
+      MOORING_ASSIGN_OR_RETURN(asked.allows_conversion, ParseTruth(key, value));
+    } else if (AsksForEncryption(key)) {
+      return InvalidArgument(
+          fmt::format("parameter {}: this driver encrypts nothing, whatever the value: leave it out, and put the state "
+                      "directory on an encrypted device",
+                      Quote(key)));
+    } else if (key != kPropagationKey && !std::string_view(key).starts_with(kKubernetesPrefix)) {
+      return InvalidArgument(fmt::format("parameter {} is unknown: this driver knows {} ({}), {}, {}, {} and {}",
+                                         Quote(key), kFsTypeKey, SupportedFsTypes(), kPoolKey, kDeviceKey,
+                                         kPropagationKey, kConversionKey));
+    }
+  }
+  return asked;
+}
+
+// Of the filesystem wherever in the request it is named.
+absl::StatusOr<Asked> ParseAsked(const Parameters& parameters, const Capabilities& capabilities) {
+  MOORING_ASSIGN_OR_RETURN(Asked asked, ParseParameters(parameters));
+  for (const VolumeCapability& capability : capabilities) {
+    MOORING_RETURN_IF_ERROR(Agree(asked.fs_type, capability.mount().fs_type(), "fs_type of a volume capability"));
+  }
+  return asked;
+}
+
+// The pool, where it can what is asked of it.
+absl::StatusOr<const Pool*> PoolFor(const Asked& asked, const Pools& pools, std::string_view otherwise = kDefaultPool) {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools.Find(asked.pool.empty() ? otherwise : asked.pool));
+  if (!asked.device.empty() && pool->kind != BackendKind::kDevice) {
+    return InvalidArgument(
+        fmt::format("parameter {} {}: pool {} has the backend {}, where there are none to choose from", kDeviceKey,
+                    Quote(asked.device), pool->name, ToString(pool->kind)));
+  }
+  const std::vector<std::string>& choices = pool->traits().fs_types;
+  if (!asked.fs_type.empty() && std::find(choices.begin(), choices.end(), asked.fs_type) == choices.end()) {
+    return InvalidArgument(
+        fmt::format("filesystem {} is asked for, and pool {} has the backend {}, which {}", Quote(asked.fs_type),
+                    pool->name, ToString(pool->kind),
+                    choices.empty() ? "leaves no choice: name none" : fmt::format("has {}", fmt::join(choices, ", "))));
+  }
+  return pool;
+}
+
+std::string OrElse(const std::string& fs_type, std::string_view otherwise) {
+  return fs_type.empty() ? std::string(otherwise) : fs_type;
+}
+
+struct AccessTypes {
+  bool mount = false;
+  bool block = false;
+  std::uint64_t Minimum(std::string_view fs_type) const {
+    return MinimumBytes(block && !mount ? AccessType::kBlock : AccessType::kMount, fs_type);
+  }
+};
+
+absl::StatusOr<AccessTypes> ParseAccessTypes(const Capabilities& capabilities, const Pool& pool,
+                                             std::string_view fs_type, std::optional<Propagation> propagation) {
+  AccessTypes types;
+  for (const VolumeCapability& capability : capabilities) {
+    MOORING_ASSIGN_OR_RETURN(const Capability parsed, ParseCapability(capability, fs_type));
+    MOORING_RETURN_IF_ERROR(CheckMayShare(propagation, parsed));
+    (parsed.access_type == AccessType::kMount ? types.mount : types.block) = true;
+  }
+  if (types.block && !pool.traits().block) return InvalidArgument(NoBlockAccess(pool.name, pool.kind));
+  return types;
+}
+
+absl::StatusOr<SizeRange> ParseRange(const csi::v1::CapacityRange& range) {
+  if (range.required_bytes() < 0 || range.limit_bytes() < 0) {
+    return InvalidArgument(fmt::format("capacity_range: required_bytes {} and limit_bytes {} must not be negative",
+                                       range.required_bytes(), range.limit_bytes()));
+  }
+  const SizeRange parsed = {.required = static_cast<std::uint64_t>(range.required_bytes()),
+                            .limit = static_cast<std::uint64_t>(range.limit_bytes())};
+  if (parsed.limit != 0 && parsed.required > parsed.limit) {
+    return InvalidArgument(
+        fmt::format("capacity_range: required_bytes {} is more than limit_bytes {}", parsed.required, parsed.limit));
+  }
+  return parsed;
+}
+
+Segments ToSegments(const csi::v1::Topology& topology) {
+  return Segments(topology.segments().begin(), topology.segments().end());
+}
+
+// Reachable from one of `requisite`; `preferred` counts where that is all there is.
+std::vector<Segments> ParseTopologies(const csi::v1::TopologyRequirement& wanted) {
+  std::vector<Segments> topologies;
+  for (const auto& topology : wanted.requisite_size() > 0 ? wanted.requisite() : wanted.preferred()) {
+    topologies.push_back(ToSegments(topology));
+  }
+  return topologies;
+}
+
+absl::StatusOr<ContentSource> ParseSource(const csi::v1::CreateVolumeRequest& request) {
+  if (!request.has_volume_content_source()) return ContentSource();
+  ContentSource source = ContentSourceOf(request);
+  if (!source.exists()) return InvalidArgument("volume_content_source: neither snapshot nor volume is set");
+  if (!source.id.empty()) return source;
+  return InvalidArgument(source.kind == ContentSource::Kind::kSnapshot ? "volume_content_source: snapshot_id is missing"
+                                                                       : "volume_content_source: volume_id is missing");
+}
+
+absl::StatusOr<TuningChange> ParseMutable(const Parameters& parameters) {
+  return ParseTuning(std::map<std::string, std::string>(parameters.begin(), parameters.end()));
+}
+
+absl::Status CheckCapabilitiesThere(const Capabilities& capabilities) {
+  if (!capabilities.empty()) return absl::OkStatus();
+  return InvalidArgument("volume_capabilities is missing: say how the volume will be used");
+}
+
+bool IsComplete(const VolumeCapability& capability) {
+  return capability.access_type_case() != VolumeCapability::ACCESS_TYPE_NOT_SET &&
+         capability.access_mode().mode() != VolumeCapability::AccessMode::UNKNOWN;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Propagation>> FindPropagation(const Parameters& map, std::string_view where) {
+  const auto found = map.find(std::string(kPropagationKey));
+  if (found == map.end() || found->second.empty()) return std::optional<Propagation>();
+  const absl::StatusOr<Propagation> parsed = ParsePropagation(found->second);
+  if (!parsed.ok()) return Annotate(parsed.status(), where);
+  return std::optional<Propagation>(*parsed);
+}
+
+absl::Status CheckMayShare(std::optional<Propagation> propagation, const Capability& capability, bool read_only) {
+  const bool reader = IsReaderOnly(capability.mode);
+  if (propagation != Propagation::kShared || !(reader || capability.options.flags.read_only || read_only)) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument(
+      fmt::format("propagation rshared needs write access, and {} has none: take rslave or private, or write access",
+                  reader      ? "access mode " + ToString(capability.mode)
+                  : read_only ? "readonly"
+                              : "mount flag ro"));
+}
+
+ContentSource ContentSourceOf(const csi::v1::CreateVolumeRequest& request) {
+  using Source = csi::v1::VolumeContentSource;
+  const Source& source = request.volume_content_source();
+  switch (source.type_case()) {
+    case Source::kSnapshot:
+      return {ContentSource::Kind::kSnapshot, source.snapshot().snapshot_id()};
+    case Source::kVolume:
+      return {ContentSource::Kind::kVolume, source.volume().volume_id()};
+    case Source::TYPE_NOT_SET:
+      return {};
+  }
+  return {};
+}
+
+absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request, const Pools& pools,
+                                                   const SourceFacts& source) {
+  MOORING_RETURN_IF_ERROR(CheckName(request.name(), "volume"));
+  MOORING_RETURN_IF_ERROR(CheckCapabilitiesThere(request.volume_capabilities()));
+  CreateVolumeSpec spec;
+  spec.name = request.name();
+  MOORING_ASSIGN_OR_RETURN(const Asked asked, ParseAsked(request.parameters(), request.volume_capabilities()));
+  MOORING_ASSIGN_OR_RETURN(spec.source, ParseSource(request));
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolFor(asked, pools, OrElse(source.pool, kDefaultPool)));
+  const std::string fs_type = OrElse(asked.fs_type, OrElse(source.fs_type, DefaultFsTypeOf(pool->kind)));
+  // Of a copy, what is not asked for is as it is with its source.
+  spec.pool = spec.source.exists() ? asked.pool : pool->name;
+  spec.fs_type = spec.source.exists() ? asked.fs_type : fs_type;
+  spec.propagation = asked.propagation;
+  spec.device = asked.device;
+  MOORING_ASSIGN_OR_RETURN(const AccessTypes types,
+                           ParseAccessTypes(request.volume_capabilities(), *pool, fs_type, spec.propagation));
+  spec.minimum_bytes = types.Minimum(fs_type);
+  spec.is_mounted = types.mount;
+  spec.allows_conversion = asked.allows_conversion;
+  spec.block_only = types.block && !types.mount && !asked.allows_conversion;
+  MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
+  spec.topologies = ParseTopologies(request.accessibility_requirements());
+  MOORING_ASSIGN_OR_RETURN(spec.tuning, ParseMutable(request.mutable_parameters()));
+  return spec;
+}
+
+absl::StatusOr<std::string> ParseVolumeId(const std::string& volume_id) {
+  if (volume_id.empty()) return InvalidArgument("volume_id is missing");
+  return volume_id;
+}
+
+absl::StatusOr<ControllerPublishSpec> ParseControllerPublish(const csi::v1::ControllerPublishVolumeRequest& request,
+                                                             std::string_view fs_type) {
+  ControllerPublishSpec spec;
+  MOORING_ASSIGN_OR_RETURN(spec.volume_id, ParseVolumeId(request.volume_id()));
+  if (request.node_id().empty()) return InvalidArgument("node_id is missing");
+  if (!request.has_volume_capability()) return InvalidArgument("volume_capability is missing");
+  spec.node_id = request.node_id();
+  MOORING_ASSIGN_OR_RETURN(spec.capability, ParseCapability(request.volume_capability(), fs_type));
+  spec.read_only = request.readonly();
+  return spec;
+}
+
+absl::StatusOr<ControllerUnpublishSpec> ParseControllerUnpublish(
+    const csi::v1::ControllerUnpublishVolumeRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(std::string volume_id, ParseVolumeId(request.volume_id()));
+  return ControllerUnpublishSpec{.volume_id = std::move(volume_id), .node_id = request.node_id()};
+}
+
+absl::StatusOr<ControllerExpandSpec> ParseControllerExpand(const csi::v1::ControllerExpandVolumeRequest& request) {
+  ControllerExpandSpec spec;
+  MOORING_ASSIGN_OR_RETURN(spec.volume_id, ParseVolumeId(request.volume_id()));
+  if (!request.has_capacity_range())
+    return InvalidArgument("capacity_range is missing: say how large the volume is to be");
+  MOORING_ASSIGN_OR_RETURN(spec.range, ParseRange(request.capacity_range()));
+  if (spec.range.required == 0 && spec.range.limit == 0) {
+    return InvalidArgument("capacity_range is empty: say how large the volume is to be");
+  }
+  return spec;
+}
+
+absl::StatusOr<ModifySpec> ParseModify(const csi::v1::ControllerModifyVolumeRequest& request) {
+  ModifySpec spec;
+  MOORING_ASSIGN_OR_RETURN(spec.volume_id, ParseVolumeId(request.volume_id()));
+  if (request.mutable_parameters().empty()) {
+    return InvalidArgument("mutable_parameters is missing: say what is to be changed");
+  }
+  MOORING_ASSIGN_OR_RETURN(spec.change, ParseMutable(request.mutable_parameters()));
+  return spec;
+}
+
+absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilitiesRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(std::string volume_id, ParseVolumeId(request.volume_id()));
+  MOORING_RETURN_IF_ERROR(CheckCapabilitiesThere(request.volume_capabilities()));
+  for (const VolumeCapability& capability : request.volume_capabilities()) {
+    if (!IsComplete(capability)) {
+      return InvalidArgument("volume_capabilities: each needs an access_type (mount or block) and an access_mode");
+    }
+  }
+  return volume_id;
+}
+
+std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request,
+                            const Pools& pools) {
+  // What they are now is no matter: they can be changed to these.
+  const auto tuning = ParseMutable(request.mutable_parameters());
+  const absl::Status possible = tuning.ok() ? CheckPossible(*tuning, volume.kind) : tuning.status();
+  if (!possible.ok()) return Message(possible);
+  const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());
+  if (!asked.ok()) return Message(asked.status());
+  if (!asked->pool.empty() && asked->pool != volume.pool) {
+    return fmt::format("pool {} is asked for, and the volume lies in {}", Quote(asked->pool), volume.pool);
+  }
+  const absl::StatusOr<const Pool*> pool = pools.Find(volume.pool);
+  if (!pool.ok()) return Message(pool.status());
+  if (asked->propagation && asked->propagation != volume.propagation) {
+    return fmt::format("propagation {} is asked for, and the volume was made with {}", ToString(*asked->propagation),
+                       volume.propagation ? ToString(*volume.propagation) : "none");
+  }
+  const auto in_context = FindPropagation(request.volume_context(), "volume_context");
+  if (!in_context.ok()) return Message(in_context.status());
+  // What others have added to the context (Kubernetes' sidecars do) is theirs.
+  const auto context = request.volume_context().find(std::string(kFsTypeKey));
+  const std::string& noted = context == request.volume_context().end() ? volume.fs_type : context->second;
+  for (const std::string& fs_type : {OrElse(asked->fs_type, volume.fs_type), noted}) {
+    if (fs_type == volume.fs_type) continue;
+    return fmt::format("filesystem {} is asked for, and the volume was made for {}", Quote(fs_type), volume.fs_type);
+  }
+  const auto types = ParseAccessTypes(request.volume_capabilities(), **pool, volume.fs_type,
+                                      *in_context ? *in_context : volume.propagation);
+  if (!types.ok()) return Message(types.status());
+  if (types->mount && volume.block_only)
+    return "mount access is asked for, and the volume was made for block access only";
+  const std::uint64_t least = types->Minimum(volume.fs_type);
+  if (volume.bytes >= least) return "";
+  return fmt::format("the volume has {}, and such a use of it needs at least {}: expand it first",
+                     SizeText(volume.bytes), SizeText(least));
+}
+
+absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const PageFields page,
+                           ParsePage(request.max_entries(), request.starting_token(), kListVolumes));
+  return ListVolumesSpec{.after = page.after, .max_entries = page.max_entries};
+}
+
+CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request, const Pools& pools) {
+  const CapacitySpec impossible = {.possible = false, .minimum_bytes = 0, .topology = {}};
+  const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());
+  if (!asked.ok()) return impossible;
+  const absl::StatusOr<const Pool*> pool = PoolFor(*asked, pools);
+  if (!pool.ok()) return impossible;
+  const std::string fs_type = OrElse(asked->fs_type, DefaultFsTypeOf((*pool)->kind));
+  const auto types = ParseAccessTypes(request.volume_capabilities(), **pool, fs_type, asked->propagation);
+  if (!types.ok()) return impossible;
+  return {.possible = true,
+          .minimum_bytes = types->Minimum(fs_type),
+          .topology = ToSegments(request.accessible_topology()),
+          .pool = (*pool)->name};
+}
+
+}  // namespace mooring

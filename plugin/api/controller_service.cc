@@ -1,0 +1,309 @@
+#include "plugin/api/controller_service.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "mounter/propagation.h"
+#include "plugin/api/controller_requests.h"
+#include "plugin/api/request_fields.h"
+#include "plugin/api/snapshot_requests.h"
+#include "plugin/model/volume_id.h"
+
+namespace mooring {
+namespace {
+
+// What it lies in, and what is mounted of it here.
+void SetCondition(const VolumeInfo& volume, const NodeVolumes::Ailments& in_use, csi::v1::VolumeCondition& condition) {
+  const auto mounted = in_use.find(volume.id);
+  std::string ailment = volume.ailment;
+  if (mounted != in_use.end()) ailment += (ailment.empty() ? "" : "; ") + mounted->second;
+  condition.set_abnormal(!ailment.empty());
+  condition.set_message(ailment.empty() ? "healthy" : ailment);
+}
+
+absl::Status WithCommandsToFree(const absl::Status& status, const std::string& commands) {
+  if (commands.empty()) return status;
+  return FailedPrecondition(fmt::format("{}. If the orchestrator has forgotten it, run where the plugin runs: {}",
+                                        Message(status), commands));
+}
+
+}  // namespace
+
+// The table: what is asked, what answers it.
+
+grpc::Status ControllerService::CreateVolume(grpc::ServerContext* context, const csi::v1::CreateVolumeRequest* request,
+                                             csi::v1::CreateVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Create(*request, call); });
+}
+
+grpc::Status ControllerService::DeleteVolume(grpc::ServerContext* context, const csi::v1::DeleteVolumeRequest* request,
+                                             csi::v1::DeleteVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Delete(*request, call); });
+}
+
+grpc::Status ControllerService::ControllerPublishVolume(grpc::ServerContext* context,
+                                                        const csi::v1::ControllerPublishVolumeRequest* request,
+                                                        csi::v1::ControllerPublishVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Publish(*request, call); });
+}
+
+grpc::Status ControllerService::ControllerUnpublishVolume(grpc::ServerContext* context,
+                                                          const csi::v1::ControllerUnpublishVolumeRequest* request,
+                                                          csi::v1::ControllerUnpublishVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Unpublish(*request, call); });
+}
+
+grpc::Status ControllerService::ValidateVolumeCapabilities(grpc::ServerContext* context,
+                                                           const csi::v1::ValidateVolumeCapabilitiesRequest* request,
+                                                           csi::v1::ValidateVolumeCapabilitiesResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return Validate(*request); });
+}
+
+grpc::Status ControllerService::ListVolumes(grpc::ServerContext* context, const csi::v1::ListVolumesRequest* request,
+                                            csi::v1::ListVolumesResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return List(*request); });
+}
+
+grpc::Status ControllerService::GetCapacity(grpc::ServerContext* context, const csi::v1::GetCapacityRequest* request,
+                                            csi::v1::GetCapacityResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return Capacity(*request); });
+}
+
+grpc::Status ControllerService::ControllerGetCapabilities(grpc::ServerContext* context,
+                                                          const csi::v1::ControllerGetCapabilitiesRequest* request,
+                                                          csi::v1::ControllerGetCapabilitiesResponse* response) {
+  return rpc_.Serve(
+      context, *request, response, [&](const Call&) { return Capabilities(); }, Rpc::When::kAlways);
+}
+
+grpc::Status ControllerService::ControllerExpandVolume(grpc::ServerContext* context,
+                                                       const csi::v1::ControllerExpandVolumeRequest* request,
+                                                       csi::v1::ControllerExpandVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Expand(*request, call); });
+}
+
+grpc::Status ControllerService::ControllerGetVolume(grpc::ServerContext* context,
+                                                    const csi::v1::ControllerGetVolumeRequest* request,
+                                                    csi::v1::ControllerGetVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return Get(*request); });
+}
+
+grpc::Status ControllerService::ControllerModifyVolume(grpc::ServerContext* context,
+                                                       const csi::v1::ControllerModifyVolumeRequest* request,
+                                                       csi::v1::ControllerModifyVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Modify(*request, call); });
+}
+
+grpc::Status ControllerService::CreateSnapshot(grpc::ServerContext* context,
+                                               const csi::v1::CreateSnapshotRequest* request,
+                                               csi::v1::CreateSnapshotResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return CreateSnapshot(*request, call); });
+}
+
+grpc::Status ControllerService::DeleteSnapshot(grpc::ServerContext* context,
+                                               const csi::v1::DeleteSnapshotRequest* request,
+                                               csi::v1::DeleteSnapshotResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return DeleteSnapshot(*request, call); });
+}
+
+grpc::Status ControllerService::ListSnapshots(grpc::ServerContext* context,
+                                              const csi::v1::ListSnapshotsRequest* request,
+                                              csi::v1::ListSnapshotsResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return ListSnapshots(*request); });
+}
+
+grpc::Status ControllerService::GetSnapshot(grpc::ServerContext* context, const csi::v1::GetSnapshotRequest* request,
+                                            csi::v1::GetSnapshotResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return GetSnapshot(*request); });
+}
+
+// The answers.
+
+absl::StatusOr<csi::v1::CreateVolumeResponse> ControllerService::Create(const csi::v1::CreateVolumeRequest& request,
+                                                                        const Call& call) {
+  const ContentSource wanted = ContentSourceOf(request);
+  const auto source = wanted.exists() ? catalog_.FindSource(wanted) : VolumeCatalog::Source();
+  const SourceFacts facts = source.ok() ? SourceFacts{source->fs_type, source->pool} : SourceFacts();
+  MOORING_ASSIGN_OR_RETURN(const CreateVolumeSpec spec, ParseCreateVolume(request, catalog_.pools(), facts));
+  MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Create(spec, call));
+  csi::v1::CreateVolumeResponse response;
+  Pack(volume, *response.mutable_volume());
+  return response;
+}
+
+absl::StatusOr<csi::v1::DeleteVolumeResponse> ControllerService::Delete(const csi::v1::DeleteVolumeRequest& request,
+                                                                        const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseVolumeId(request.volume_id()));
+  const absl::Status deleted = catalog_.Delete(volume_id, call);
+  if (absl::IsFailedPrecondition(deleted)) return WithCommandsToFree(deleted, uses_.CommandsToFree(volume_id));
+  MOORING_RETURN_IF_ERROR(deleted);
+  return csi::v1::DeleteVolumeResponse();
+}
+
+absl::StatusOr<csi::v1::ControllerPublishVolumeResponse> ControllerService::Publish(
+    const csi::v1::ControllerPublishVolumeRequest& request, const Call& call) {
+  // Which mount flags are good depends on the volume's filesystem; of an unknown volume the arguments still come first.
+  const absl::StatusOr<VolumeInfo> volume = catalog_.Get(request.volume_id());
+  MOORING_ASSIGN_OR_RETURN(const ControllerPublishSpec spec,
+                           ParseControllerPublish(request, volume.ok() ? volume->fs_type : kDefaultFsType));
+  MOORING_RETURN_IF_ERROR(catalog_.Publish(spec, call));
+  csi::v1::ControllerPublishVolumeResponse response;
+  if (spec.read_only) (*response.mutable_publish_context())[std::string(kReadOnlyContext)] = "true";
+  return response;
+}
+
+absl::StatusOr<csi::v1::ControllerUnpublishVolumeResponse> ControllerService::Unpublish(
+    const csi::v1::ControllerUnpublishVolumeRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const ControllerUnpublishSpec spec, ParseControllerUnpublish(request));
+  MOORING_RETURN_IF_ERROR(catalog_.Unpublish(spec, call));
+  return csi::v1::ControllerUnpublishVolumeResponse();
+}
+
+absl::StatusOr<csi::v1::ValidateVolumeCapabilitiesResponse> ControllerService::Validate(
+    const csi::v1::ValidateVolumeCapabilitiesRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseValidate(request));
+  MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Get(volume_id));
+  csi::v1::ValidateVolumeCapabilitiesResponse response;
+  response.set_message(WhyNotConfirmed(volume, request, catalog_.pools()));
+  if (!response.message().empty()) return response;
+  auto& confirmed = *response.mutable_confirmed();
+  *confirmed.mutable_volume_context() = request.volume_context();
+  *confirmed.mutable_volume_capabilities() = request.volume_capabilities();
+  *confirmed.mutable_parameters() = request.parameters();
+  *confirmed.mutable_mutable_parameters() = request.mutable_parameters();
+  return response;
+}
+
+absl::StatusOr<csi::v1::ListVolumesResponse> ControllerService::List(const csi::v1::ListVolumesRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const ListVolumesSpec spec, ParseListVolumes(request));
+  MOORING_ASSIGN_OR_RETURN(const VolumePage page, catalog_.List(spec));
+  std::set<std::string> ids;
+  for (const VolumeInfo& volume : page.volumes) ids.insert(volume.id);
+  MOORING_ASSIGN_OR_RETURN(const NodeVolumes::Ailments ailments, uses_.FindAilments(ids));
+  csi::v1::ListVolumesResponse response;
+  for (const VolumeInfo& volume : page.volumes) {
+    auto& entry = *response.add_entries();
+    Pack(volume, *entry.mutable_volume());
+    entry.mutable_status()->mutable_published_node_ids()->Assign(volume.published_nodes.begin(),
+                                                                 volume.published_nodes.end());
+    SetCondition(volume, ailments, *entry.mutable_status()->mutable_volume_condition());
+  }
+  if (page.next) response.set_next_token(ListToken(kListVolumes, *page.next));
+  return response;
+}
+
+absl::StatusOr<csi::v1::GetCapacityResponse> ControllerService::Capacity(const csi::v1::GetCapacityRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const CapacityInfo capacity, catalog_.Capacity(ParseGetCapacity(request, catalog_.pools())));
+  csi::v1::GetCapacityResponse response;
+  response.set_available_capacity(static_cast<std::int64_t>(capacity.available));
+  response.mutable_maximum_volume_size()->set_value(static_cast<std::int64_t>(capacity.largest));
+  response.mutable_minimum_volume_size()->set_value(static_cast<std::int64_t>(capacity.smallest));
+  return response;
+}
+
+absl::StatusOr<csi::v1::ControllerGetCapabilitiesResponse> ControllerService::Capabilities() {
+  using Type = csi::v1::ControllerServiceCapability::RPC;
+  csi::v1::ControllerGetCapabilitiesResponse response;
+  for (const auto type :
+       {Type::CREATE_DELETE_VOLUME, Type::PUBLISH_UNPUBLISH_VOLUME, Type::LIST_VOLUMES, Type::GET_CAPACITY,
+        Type::PUBLISH_READONLY, Type::EXPAND_VOLUME, Type::LIST_VOLUMES_PUBLISHED_NODES, Type::GET_VOLUME,
+        Type::SINGLE_NODE_MULTI_WRITER, Type::MODIFY_VOLUME, Type::VOLUME_CONDITION}) {
+    if (type == Type::EXPAND_VOLUME && !offers_.grows) continue;
+    response.add_capabilities()->mutable_rpc()->set_type(type);
+  }
+  if (!offers_.has_snapshots) return response;
+  for (const auto type : {Type::CREATE_DELETE_SNAPSHOT, Type::LIST_SNAPSHOTS, Type::GET_SNAPSHOT, Type::CLONE_VOLUME}) {
+    response.add_capabilities()->mutable_rpc()->set_type(type);
+  }
+  return response;
+}
+
+absl::StatusOr<csi::v1::ControllerExpandVolumeResponse> ControllerService::Expand(
+    const csi::v1::ControllerExpandVolumeRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const ControllerExpandSpec spec, ParseControllerExpand(request));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, catalog_.Expand(spec, call));
+  csi::v1::ControllerExpandVolumeResponse response;
+  response.set_capacity_bytes(static_cast<std::int64_t>(bytes));
+  // Also where nothing grew now: an earlier call may have grown the image and the node not have heard of it.
+  response.set_node_expansion_required(true);
+  return response;
+}
+
+absl::StatusOr<csi::v1::ControllerGetVolumeResponse> ControllerService::Get(
+    const csi::v1::ControllerGetVolumeRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseVolumeId(request.volume_id()));
+  MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Get(volume_id));
+  MOORING_ASSIGN_OR_RETURN(const NodeVolumes::Ailments ailments, uses_.FindAilments({volume_id}));
+  csi::v1::ControllerGetVolumeResponse response;
+  Pack(volume, *response.mutable_volume());
+  SetCondition(volume, ailments, *response.mutable_status()->mutable_volume_condition());
+  response.mutable_status()->mutable_published_node_ids()->Assign(volume.published_nodes.begin(),
+                                                                  volume.published_nodes.end());
+  return response;
+}
+
+absl::StatusOr<csi::v1::CreateSnapshotResponse> ControllerService::CreateSnapshot(
+    const csi::v1::CreateSnapshotRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const CreateSnapshotSpec spec, ParseCreateSnapshot(request));
+  MOORING_ASSIGN_OR_RETURN(const SnapshotInfo snapshot, snapshots_.Create(spec, call));
+  csi::v1::CreateSnapshotResponse response;
+  mooring::Pack(snapshot, *response.mutable_snapshot());
+  return response;
+}
+
+absl::StatusOr<csi::v1::DeleteSnapshotResponse> ControllerService::DeleteSnapshot(
+    const csi::v1::DeleteSnapshotRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const std::string snapshot_id, ParseSnapshotId(request.snapshot_id()));
+  MOORING_RETURN_IF_ERROR(snapshots_.Delete(snapshot_id, call));
+  return csi::v1::DeleteSnapshotResponse();
+}
+
+absl::StatusOr<csi::v1::ListSnapshotsResponse> ControllerService::ListSnapshots(
+    const csi::v1::ListSnapshotsRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const ListSnapshotsSpec spec, ParseListSnapshots(request));
+  MOORING_ASSIGN_OR_RETURN(const SnapshotPage page, snapshots_.List(spec));
+  csi::v1::ListSnapshotsResponse response;
+  for (const SnapshotInfo& snapshot : page.snapshots) {
+    mooring::Pack(snapshot, *response.add_entries()->mutable_snapshot());
+  }
+  if (page.next) response.set_next_token(ListToken(kListSnapshots, *page.next));
+  return response;
+}
+
+absl::StatusOr<csi::v1::GetSnapshotResponse> ControllerService::GetSnapshot(
+    const csi::v1::GetSnapshotRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const std::string snapshot_id, ParseSnapshotId(request.snapshot_id()));
+  MOORING_ASSIGN_OR_RETURN(const SnapshotInfo snapshot, snapshots_.Get(snapshot_id));
+  csi::v1::GetSnapshotResponse response;
+  mooring::Pack(snapshot, *response.mutable_snapshot());
+  return response;
+}
+
+absl::StatusOr<csi::v1::ControllerModifyVolumeResponse> ControllerService::Modify(
+    const csi::v1::ControllerModifyVolumeRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const ModifySpec spec, ParseModify(request));
+  const auto tune = [this](const NodeVolume& volume) { return uses_.Tune(volume); };
+  MOORING_RETURN_IF_ERROR(catalog_.Modify(spec, tune, call));
+  return csi::v1::ControllerModifyVolumeResponse();
+}
+
+void ControllerService::Pack(const VolumeInfo& info, csi::v1::Volume& volume) const {
+  volume.set_volume_id(info.id);
+  volume.set_capacity_bytes(static_cast<std::int64_t>(info.bytes));
+  (*volume.mutable_volume_context())[std::string(kFsTypeKey)] = info.fs_type;
+  if (info.propagation) (*volume.mutable_volume_context())[std::string(kPropagationKey)] = ToString(*info.propagation);
+  if (IsSnapshotId(info.source)) {
+    volume.mutable_content_source()->mutable_snapshot()->set_snapshot_id(info.source);
+  } else if (!info.source.empty()) {
+    volume.mutable_content_source()->mutable_volume()->set_volume_id(info.source);
+  }
+  if (info.pool != kDefaultPool) (*volume.mutable_volume_context())[std::string(kPoolKey)] = info.pool;
+  auto& segments = *volume.add_accessible_topology()->mutable_segments();
+  for (const auto& [key, value] : catalog_.topology()) segments[key] = value;
+}
+
+}  // namespace mooring

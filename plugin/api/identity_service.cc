@@ -1,0 +1,63 @@
+#include "plugin/api/identity_service.h"
+
+#include "base/status.h"
+#include "base/version.h"
+
+namespace mooring {
+
+grpc::Status IdentityService::GetPluginInfo(grpc::ServerContext* context, const csi::v1::GetPluginInfoRequest* request,
+                                            csi::v1::GetPluginInfoResponse* response) {
+  return rpc_.Serve(
+      context, *request, response, [this](const Call&) { return Info(); }, Rpc::When::kAlways);
+}
+
+grpc::Status IdentityService::GetPluginCapabilities(grpc::ServerContext* context,
+                                                    const csi::v1::GetPluginCapabilitiesRequest* request,
+                                                    csi::v1::GetPluginCapabilitiesResponse* response) {
+  return rpc_.Serve(
+      context, *request, response, [this](const Call&) { return Capabilities(); }, Rpc::When::kAlways);
+}
+
+grpc::Status IdentityService::Probe(grpc::ServerContext* context, const csi::v1::ProbeRequest* request,
+                                    csi::v1::ProbeResponse* response) {
+  return rpc_.Serve(
+      context, *request, response, [this](const Call&) { return Ready(); }, Rpc::When::kAlways);
+}
+
+absl::StatusOr<csi::v1::GetPluginInfoResponse> IdentityService::Info() const {
+  csi::v1::GetPluginInfoResponse response;
+  response.set_name(settings_.driver_name);
+  response.set_vendor_version(Version());
+  (*response.mutable_manifest())["commit"] = Commit();
+  return response;
+}
+
+absl::StatusOr<csi::v1::GetPluginCapabilitiesResponse> IdentityService::Capabilities() const {
+  using Offer = csi::v1::PluginCapability::Service;
+  using Expansion = csi::v1::PluginCapability::VolumeExpansion;
+  csi::v1::GetPluginCapabilitiesResponse response;
+  if (settings_.serves_controller) {
+    response.add_capabilities()->mutable_service()->set_type(Offer::CONTROLLER_SERVICE);
+  }
+  if (settings_.serves_controller && settings_.has_snapshots) {
+    response.add_capabilities()->mutable_service()->set_type(Offer::GROUP_CONTROLLER_SERVICE);
+    response.add_capabilities()->mutable_service()->set_type(Offer::SNAPSHOT_METADATA_SERVICE);
+  }
+  response.add_capabilities()->mutable_service()->set_type(Offer::VOLUME_ACCESSIBILITY_CONSTRAINTS);
+  if (settings_.grows) response.add_capabilities()->mutable_volume_expansion()->set_type(Expansion::ONLINE);
+  return response;
+}
+
+// Still starting is no error, or orchestrators would kill a plugin that has much to reconcile.
+absl::StatusOr<csi::v1::ProbeResponse> IdentityService::Ready() const {
+  const absl::Status now = readiness_.Now();
+  if (!now.ok() && !absl::IsUnavailable(now)) return WithCode(absl::StatusCode::kFailedPrecondition, now);
+  if (const absl::Status mounter = mounter_health_(); !mounter.ok()) {
+    return WithCode(absl::StatusCode::kFailedPrecondition, mounter);
+  }
+  csi::v1::ProbeResponse response;
+  response.mutable_ready()->set_value(now.ok());
+  return response;
+}
+
+}  // namespace mooring

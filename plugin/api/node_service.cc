@@ -1,0 +1,199 @@
+#include "plugin/api/node_service.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/file/path.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "plugin/api/node_requests.h"
+
+namespace mooring {
+namespace {
+
+using csi::v1::NodeServiceCapability;
+using csi::v1::VolumeUsage;
+
+// VOLUME_MOUNT_GROUP is offered only with --volume-mount-group. Kubelet leaves fsGroup to a plugin that offers it, and
+// the plugin gives the root directory alone to the group. A request that names a group is served either way: CSI
+// forbids none.
+csi::v1::NodeGetCapabilitiesResponse NodeCapabilities(const NodeIdentity& identity) {
+  csi::v1::NodeGetCapabilitiesResponse response;
+  for (const NodeServiceCapability::RPC::Type type :
+       {NodeServiceCapability::RPC::STAGE_UNSTAGE_VOLUME, NodeServiceCapability::RPC::GET_VOLUME_STATS,
+        NodeServiceCapability::RPC::EXPAND_VOLUME, NodeServiceCapability::RPC::VOLUME_CONDITION,
+        NodeServiceCapability::RPC::SINGLE_NODE_MULTI_WRITER, NodeServiceCapability::RPC::VOLUME_MOUNT_GROUP}) {
+    if (type == NodeServiceCapability::RPC::EXPAND_VOLUME && !identity.grows) continue;
+    if (type == NodeServiceCapability::RPC::VOLUME_MOUNT_GROUP && !identity.mount_group) continue;
+    response.add_capabilities()->mutable_rpc()->set_type(type);
+  }
+  return response;
+}
+
+// With kubelet's id of an inline volume, and nothing in the request that says it is one.
+absl::Status WithTheReasonOfKubelet(const absl::Status& status, const PublishSpec& spec) {
+  const bool looks_inline = spec.staging_path.empty() && spec.volume_id.starts_with("csi-");
+  if (!absl::IsFailedPrecondition(status) || !looks_inline) return status;
+  return FailedPrecondition(fmt::format(
+      "{}; if it is an inline volume of Kubernetes, set podInfoOnMount in the CSIDriver object: nothing else says so",
+      Message(status)));
+}
+
+void AddUsage(csi::v1::NodeGetVolumeStatsResponse& response, VolumeUsage::Unit unit, const Usage& usage) {
+  VolumeUsage* packed = response.add_usage();
+  packed->set_unit(unit);
+  packed->set_total(static_cast<std::int64_t>(usage.total));
+  packed->set_used(static_cast<std::int64_t>(usage.used));
+  packed->set_available(static_cast<std::int64_t>(usage.available));
+}
+
+}  // namespace
+
+grpc::Status NodeService::NodeStageVolume(grpc::ServerContext* context, const csi::v1::NodeStageVolumeRequest* request,
+                                          csi::v1::NodeStageVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Stage(*request, call); });
+}
+
+grpc::Status NodeService::NodeUnstageVolume(grpc::ServerContext* context,
+                                            const csi::v1::NodeUnstageVolumeRequest* request,
+                                            csi::v1::NodeUnstageVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Unstage(*request, call); });
+}
+
+grpc::Status NodeService::NodePublishVolume(grpc::ServerContext* context,
+                                            const csi::v1::NodePublishVolumeRequest* request,
+                                            csi::v1::NodePublishVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Publish(*request, call); });
+}
+
+grpc::Status NodeService::NodeUnpublishVolume(grpc::ServerContext* context,
+                                              const csi::v1::NodeUnpublishVolumeRequest* request,
+                                              csi::v1::NodeUnpublishVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Unpublish(*request, call); });
+}
+
+grpc::Status NodeService::NodeGetVolumeStats(grpc::ServerContext* context,
+                                             const csi::v1::NodeGetVolumeStatsRequest* request,
+                                             csi::v1::NodeGetVolumeStatsResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call&) { return Stats(*request); });
+}
+
+grpc::Status NodeService::NodeExpandVolume(grpc::ServerContext* context,
+                                           const csi::v1::NodeExpandVolumeRequest* request,
+                                           csi::v1::NodeExpandVolumeResponse* response) {
+  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Expand(*request, call); });
+}
+
+grpc::Status NodeService::NodeGetCapabilities(grpc::ServerContext* context,
+                                              const csi::v1::NodeGetCapabilitiesRequest* request,
+                                              csi::v1::NodeGetCapabilitiesResponse* response) {
+  return rpc_.Serve(
+      context, *request, response,
+      [this](const Call&) { return absl::StatusOr<csi::v1::NodeGetCapabilitiesResponse>(NodeCapabilities(identity_)); },
+      Rpc::When::kAlways);
+}
+
+grpc::Status NodeService::NodeGetInfo(grpc::ServerContext* context, const csi::v1::NodeGetInfoRequest* request,
+                                      csi::v1::NodeGetInfoResponse* response) {
+  return rpc_.Serve(
+      context, *request, response, [this](const Call&) { return absl::StatusOr<csi::v1::NodeGetInfoResponse>(Info()); },
+      Rpc::When::kAlways);
+}
+
+absl::Status NodeService::CheckRoots(const std::string& field, const std::string& path) const {
+  const std::vector<std::string>& roots = identity_.mount_roots;
+  if (IsBelowAny(path, roots)) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("{} {} lies below none of the directories that the plugin was started for: "
+                  "{}; start it with a --mount-root that it lies below",
+                  field, Quote(path), fmt::join(roots, ", ")));
+}
+
+absl::StatusOr<csi::v1::NodeStageVolumeResponse> NodeService::Stage(const csi::v1::NodeStageVolumeRequest& request,
+                                                                    const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const StageSpec spec, ParseStage(request));
+  MOORING_RETURN_IF_ERROR(CheckRoots("staging_target_path", spec.staging_path));
+  MOORING_RETURN_IF_ERROR(volumes_.Stage(spec, call));
+  return csi::v1::NodeStageVolumeResponse();
+}
+
+absl::StatusOr<csi::v1::NodeUnstageVolumeResponse> NodeService::Unstage(
+    const csi::v1::NodeUnstageVolumeRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const VolumePath at, ParseUnstage(request));
+  MOORING_RETURN_IF_ERROR(ephemeral_.Unstage(at.volume_id, at.path, call));
+  return csi::v1::NodeUnstageVolumeResponse();
+}
+
+absl::StatusOr<csi::v1::NodePublishVolumeResponse> NodeService::Publish(
+    const csi::v1::NodePublishVolumeRequest& request, const Call& call) {
+  if (AsksForEphemeral(request)) return PublishEphemeral(request, call);
+  MOORING_ASSIGN_OR_RETURN(const PublishSpec spec, ParsePublish(request));
+  MOORING_RETURN_IF_ERROR(CheckRoots("target_path", spec.target_path));
+  MOORING_RETURN_IF_ERROR(WithTheReasonOfKubelet(volumes_.Publish(spec, call), spec));
+  return csi::v1::NodePublishVolumeResponse();
+}
+
+absl::StatusOr<csi::v1::NodePublishVolumeResponse> NodeService::PublishEphemeral(
+    const csi::v1::NodePublishVolumeRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const EphemeralSpec spec, ParseEphemeral(request, ephemeral_.pools()));
+  MOORING_RETURN_IF_ERROR(CheckRoots("target_path", spec.publish.target_path));
+  MOORING_RETURN_IF_ERROR(ephemeral_.Publish(spec, call));
+  return csi::v1::NodePublishVolumeResponse();
+}
+
+absl::StatusOr<csi::v1::NodeUnpublishVolumeResponse> NodeService::Unpublish(
+    const csi::v1::NodeUnpublishVolumeRequest& request, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const VolumePath at, ParseUnpublish(request));
+  MOORING_RETURN_IF_ERROR(ephemeral_.Unpublish(at.volume_id, at.path, call));
+  return csi::v1::NodeUnpublishVolumeResponse();
+}
+
+absl::StatusOr<csi::v1::NodeGetVolumeStatsResponse> NodeService::Stats(
+    const csi::v1::NodeGetVolumeStatsRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const VolumePath at, ParseStats(request));
+  MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ephemeral_.OwnIdOf(at.volume_id));
+  MOORING_ASSIGN_OR_RETURN(const VolumeStats stats, volumes_.Stats(volume_id, at.path));
+  csi::v1::NodeGetVolumeStatsResponse response;
+  if (stats.is_block) {
+    // What a task has written to a raw device is nobody's to know: only the size is true.
+    VolumeUsage* usage = response.add_usage();
+    usage->set_unit(VolumeUsage::BYTES);
+    usage->set_total(static_cast<std::int64_t>(stats.usage.bytes.total));
+  } else {
+    AddUsage(response, VolumeUsage::BYTES, stats.usage.bytes);
+    // A btrfs makes them as it needs them, and counts none: as a figure that would be a volume without a free one.
+    if (stats.usage.inodes.total != 0) AddUsage(response, VolumeUsage::INODES, stats.usage.inodes);
+  }
+  csi::v1::VolumeCondition* condition = response.mutable_volume_condition();
+  condition->set_abnormal(!stats.ailment.empty());
+  condition->set_message(stats.ailment.empty() ? "healthy" : stats.ailment);
+  return response;
+}
+
+absl::StatusOr<csi::v1::NodeExpandVolumeResponse> NodeService::Expand(const csi::v1::NodeExpandVolumeRequest& request,
+                                                                      const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const ExpandSpec spec, ParseNodeExpand(request));
+  if (identity_.grow != nullptr && spec.required_bytes != 0) {
+    MOORING_RETURN_IF_ERROR(volumes_.CheckIsAt(spec.volume_id, spec.volume_path));  // it never shrinks again
+    const SizeRange range = {.required = spec.required_bytes, .limit = spec.limit_bytes};
+    MOORING_RETURN_IF_ERROR(identity_.grow({spec.volume_id, range}, call));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, volumes_.Expand(spec, call));
+  csi::v1::NodeExpandVolumeResponse response;
+  response.set_capacity_bytes(static_cast<std::int64_t>(bytes));
+  return response;
+}
+
+csi::v1::NodeGetInfoResponse NodeService::Info() const {
+  csi::v1::NodeGetInfoResponse response;
+  response.set_node_id(identity_.node_id);
+  response.set_max_volumes_per_node(identity_.max_volumes);
+  for (const auto& [key, value] : identity_.topology) {
+    (*response.mutable_accessible_topology()->mutable_segments())[key] = value;
+  }
+  return response;
+}
+
+}  // namespace mooring

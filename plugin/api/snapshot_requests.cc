@@ -1,0 +1,107 @@
+#include "plugin/api/snapshot_requests.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/timestamp.pb.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "plugin/api/request_fields.h"
+
+namespace mooring {
+namespace {
+
+google::protobuf::Timestamp ToTimestamp(std::int64_t nanoseconds) {
+  constexpr std::int64_t kPerSecond = 1'000'000'000;
+  google::protobuf::Timestamp time;
+  time.set_seconds(nanoseconds / kPerSecond);
+  time.set_nanos(static_cast<std::int32_t>(nanoseconds % kPerSecond));
+  return time;
+}
+
+absl::Status CheckSourceIds(const std::vector<std::string>& ids) {
+  if (ids.empty()) return InvalidArgument("source_volume_ids is missing: name the volumes of the group");
+  std::set<std::string> seen;
+  for (const std::string& id : ids) {
+    if (id.empty()) return InvalidArgument("source_volume_ids: one of them is empty");
+    if (!seen.insert(id).second) {
+      return InvalidArgument(fmt::format("source_volume_ids: {} is named twice", Quote(id)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A VolumeGroupSnapshotClass may carry its own deletionPolicy among the parameters, as that of Kubernetes' test suite
+// does. It says what Kubernetes does with the group, so there is nothing to do here.
+absl::Status CheckGroupParameters(google::protobuf::Map<std::string, std::string> parameters) {
+  parameters.erase("deletionPolicy");
+  return CheckNoParameters(parameters, "group snapshot");
+}
+
+template <typename Request>
+absl::StatusOr<GroupSpec> ParseGroup(const Request& request) {
+  if (request.group_snapshot_id().empty()) return InvalidArgument("group_snapshot_id is missing");
+  return GroupSpec{.id = request.group_snapshot_id(),
+                   .snapshot_ids = {request.snapshot_ids().begin(), request.snapshot_ids().end()}};
+}
+
+}  // namespace
+
+absl::StatusOr<CreateSnapshotSpec> ParseCreateSnapshot(const csi::v1::CreateSnapshotRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckName(request.name(), "snapshot"));
+  if (request.source_volume_id().empty()) return InvalidArgument("source_volume_id is missing");
+  MOORING_RETURN_IF_ERROR(CheckNoParameters(request.parameters(), "snapshot"));
+  return CreateSnapshotSpec{.name = request.name(), .source_volume_id = request.source_volume_id()};
+}
+
+absl::StatusOr<std::string> ParseSnapshotId(const std::string& snapshot_id) {
+  if (snapshot_id.empty()) return InvalidArgument("snapshot_id is missing");
+  return snapshot_id;
+}
+
+absl::StatusOr<ListSnapshotsSpec> ParseListSnapshots(const csi::v1::ListSnapshotsRequest& request) {
+  MOORING_ASSIGN_OR_RETURN(const PageFields page,
+                           ParsePage(request.max_entries(), request.starting_token(), kListSnapshots));
+  return ListSnapshotsSpec{.after = page.after,
+                           .max_entries = page.max_entries,
+                           .snapshot_id = request.snapshot_id(),
+                           .source_volume_id = request.source_volume_id()};
+}
+
+absl::StatusOr<CreateGroupSpec> ParseCreateGroup(const csi::v1::CreateVolumeGroupSnapshotRequest& request) {
+  MOORING_RETURN_IF_ERROR(CheckName(request.name(), "group snapshot"));
+  CreateGroupSpec spec = {
+      .name = request.name(),
+      .source_volume_ids = {request.source_volume_ids().begin(), request.source_volume_ids().end()}};
+  MOORING_RETURN_IF_ERROR(CheckSourceIds(spec.source_volume_ids));
+  MOORING_RETURN_IF_ERROR(CheckGroupParameters(request.parameters()));
+  return spec;
+}
+
+absl::StatusOr<GroupSpec> ParseGetGroup(const csi::v1::GetVolumeGroupSnapshotRequest& request) {
+  return ParseGroup(request);
+}
+
+absl::StatusOr<GroupSpec> ParseDeleteGroup(const csi::v1::DeleteVolumeGroupSnapshotRequest& request) {
+  return ParseGroup(request);
+}
+
+void Pack(const SnapshotInfo& info, csi::v1::Snapshot& snapshot) {
+  snapshot.set_snapshot_id(info.id);
+  snapshot.set_source_volume_id(info.source_volume_id);
+  snapshot.set_group_snapshot_id(info.group_id);
+  snapshot.set_size_bytes(static_cast<std::int64_t>(info.restore_bytes != 0 ? info.restore_bytes : info.bytes));
+  *snapshot.mutable_creation_time() = ToTimestamp(info.created_at);
+  snapshot.set_ready_to_use(true);  // nobody hears of one that is not
+}
+
+void Pack(const GroupInfo& info, csi::v1::VolumeGroupSnapshot& group) {
+  group.set_group_snapshot_id(info.id);
+  *group.mutable_creation_time() = ToTimestamp(info.created_at);
+  group.set_ready_to_use(true);
+  for (const SnapshotInfo& snapshot : info.snapshots) Pack(snapshot, *group.add_snapshots());
+}
+
+}  // namespace mooring

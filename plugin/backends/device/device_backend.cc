@@ -1,0 +1,294 @@
+#include "plugin/backends/device/device_backend.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+
+#include "base/file/directory.h"
+#include "base/file/file_lock.h"
+#include "base/file/path.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "mounter/image/image.h"
+#include "mounter/loop/loop_mounted.h"
+#include "plugin/model/volume_id.h"
+#include "plugin/model/volume_mount.h"
+#include "plugin/model/volume_size.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::chrono::seconds kLockPatience{60};  // what holds it reads devices
+constexpr std::chrono::seconds kLongestWait{10};   // for a device that is to come
+
+DeviceRecord RecordOf(const Disk& disk) {
+  return {.link = disk.link,
+          .serial = disk.serial,
+          .bytes = disk.bytes,
+          .node = disk.node,
+          .number = disk.number,
+          .boot_id = BootId().value_or("")};
+}
+
+// Two links may lead to one device, and after a reboot a link may be all that is known of it.
+bool IsTakenAs(const Disk& disk, const DeviceRecord& record) {
+  return record.link == disk.link || (record.number == disk.number && record.boot_id == BootId().value_or(""));
+}
+
+bool Fits(const Disk& disk, const VolumeDraft& draft) {
+  return disk.bytes >= draft.bytes && (draft.limit == 0 || disk.bytes <= draft.limit);
+}
+
+std::string WantedText(const VolumeDraft& draft) { return RangeText({.required = draft.bytes, .limit = draft.limit}); }
+
+bool IsSame(const Disk& disk, const DeviceRecord& record) {
+  if (disk.serial != record.serial) return false;
+  return !disk.serial.empty() || disk.bytes == record.bytes;  // without one the size is all that there is
+}
+
+std::string Identity(const std::string& serial, std::uint64_t bytes) {
+  return serial.empty() ? fmt::format("no serial number, {}", SizeText(bytes)) : "serial number " + Quote(serial);
+}
+
+}  // namespace
+
+absl::StatusOr<UniqueFd> DeviceBackend::Lock() const {
+  const std::string shared(ParentOf(directory_));
+  for (const std::string& path : {shared, directory_}) {
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(errno, "create the directory", path);
+  }
+  UniqueFd fd(::open(shared.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus(errno, "open", shared);
+  MOORING_RETURN_IF_ERROR(LockFile(fd, shared, kLockPatience));
+  return fd;
+}
+
+absl::StatusOr<std::vector<DeviceRecord>> DeviceBackend::AllTaken() const {
+  const std::string shared(ParentOf(directory_));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> pools, EntriesOf(shared));
+  std::vector<DeviceRecord> taken;
+  for (const std::string& pool : pools) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> ids, EntriesOf(shared + "/" + pool));
+    for (const std::string& id : ids) {
+      if (!IsVolumeId(id)) continue;
+      MOORING_ASSIGN_OR_RETURN(DeviceRecord record, ReadDeviceRecord(fmt::format("{}/{}/{}", shared, pool, id)));
+      taken.push_back(std::move(record));
+    }
+  }
+  return taken;
+}
+
+absl::StatusOr<std::vector<Disk>> DeviceBackend::Present() const {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> links, disks_->Links());
+  std::vector<Disk> disks;
+  for (const std::string& link : links) {
+    const absl::StatusOr<Disk> disk = disks_->Find(link);
+    if (!disk.ok()) continue;  // no device, or just gone
+    const bool known =
+        std::any_of(disks.begin(), disks.end(), [&](const Disk& other) { return other.number == disk->number; });
+    if (!known) disks.push_back(*disk);
+  }
+  return disks;
+}
+
+// Empty: it is free, whatever it holds.
+absl::StatusOr<std::string> DeviceBackend::WhyNotFree(const Disk& disk, const std::vector<DeviceRecord>& taken) const {
+  const auto is_it = [&disk](const DeviceRecord& record) { return IsTakenAs(disk, record); };
+  if (std::any_of(taken.begin(), taken.end(), is_it)) return std::string("another volume has it");
+  return disks_->UseOf(disk);
+}
+
+absl::StatusOr<Disk> DeviceBackend::Named(const VolumeDraft& draft) const {
+  absl::StatusOr<Disk> disk = disks_->Find(draft.device);
+  if (absl::IsNotFound(disk.status()) || absl::IsInvalidArgument(disk.status())) {
+    return ResourceExhausted(fmt::format("there is no such device to take: {}", Message(disk.status())));
+  }
+  if (!disk.ok()) return disk;
+  if (!Fits(*disk, draft)) {
+    return OutOfRange(fmt::format("device {} has {}, and {} is asked for", Quote(draft.device), SizeText(disk->bytes),
+                                  WantedText(draft)));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::vector<DeviceRecord> taken, AllTaken());
+  MOORING_ASSIGN_OR_RETURN(const std::string why, WhyNotFree(*disk, taken));
+  if (why.empty()) return disk;
+  return ResourceExhausted(fmt::format("device {} cannot be taken: {}", Quote(draft.device), why));
+}
+
+absl::StatusOr<Disk> DeviceBackend::SmallestFree(const VolumeDraft& draft) const {
+  MOORING_ASSIGN_OR_RETURN(std::vector<Disk> disks, Present());
+  MOORING_ASSIGN_OR_RETURN(const std::vector<DeviceRecord> taken, AllTaken());
+  std::stable_sort(disks.begin(), disks.end(), [](const Disk& a, const Disk& b) { return a.bytes < b.bytes; });
+  std::string reasons;
+  for (const Disk& disk : disks) {
+    if (!Fits(disk, draft)) continue;
+    MOORING_ASSIGN_OR_RETURN(std::string why, WhyNotFree(disk, taken));
+    if (why.empty()) {
+      const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
+      if (found.ok() && found->content == FilesystemInfo::Content::kEmpty) return disk;
+      why = found.ok() ? fmt::format("it holds {}", found->type) : Message(found.status());
+    }
+    reasons += fmt::format("; {}: {}", Quote(disk.link), why);
+  }
+  return ResourceExhausted(
+      fmt::format("no device of {} is free and empty ({} of any size are there{}): parameter device "
+                  "takes one as it is",
+                  WantedText(draft), disks.size(), reasons));
+}
+
+absl::Status DeviceBackend::Create(const VolumeDraft& draft) {
+  if (!IsVolumeId(draft.id)) return Internal(fmt::format("{} is no id of a volume", Quote(draft.id)));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
+  const absl::StatusOr<DeviceRecord> there = ReadDeviceRecord(PathOf(draft.id));
+  if (there.ok()) {
+    if (draft.device.empty() || draft.device == there->link) return absl::OkStatus();
+    return AlreadyExists(
+        fmt::format("the volume has the device {}, and {} is asked for", Quote(there->link), Quote(draft.device)));
+  }
+  MOORING_ASSIGN_OR_RETURN(const Disk disk, draft.device.empty() ? SmallestFree(draft) : Named(draft));
+  return WriteDeviceRecord(PathOf(draft.id), RecordOf(disk));
+}
+
+absl::Status DeviceBackend::Copy(const std::vector<CopyDraft>&) {
+  return Unimplemented("a device is not copied: this pool has no snapshots and no clones");
+}
+
+absl::Status DeviceBackend::CheckUnused(const std::string& id) {
+  const absl::StatusOr<DeviceRecord> record = ReadDeviceRecord(PathOf(id));
+  if (!IsVolumeId(id) || absl::IsNotFound(record.status())) return absl::OkStatus();
+  if (!record.ok()) return record.status();
+  const auto in_use = [](const std::string& how) {
+    return FailedPrecondition(
+        fmt::format("the volume is in use on this host, {}: unpublish and unstage it first", how));
+  };
+  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List("/"));
+  const std::vector<KnownDevice> own = {{.volume_id = id, .number = record->number, .node = record->node}};
+  for (const MountInfo& mount : mounts) {
+    if (DeviceBehind(mount, own) != nullptr) return in_use("mounted at " + Quote(mount.target));
+  }
+  if (!Locate(id).ok()) return absl::OkStatus();  // what has its name now is no longer it
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(record->node));
+  for (const LoopInfo& loop : loops) {
+    if (OwnerOf(loop) == id) return in_use("through " + loop.device);
+  }
+  MOORING_ASSIGN_OR_RETURN(const bool mounted, IsMountedAnywhere(std::string(NameOf(record->node))));
+  return mounted ? in_use("mounted in another mount namespace") : absl::OkStatus();
+}
+
+absl::Status DeviceBackend::Delete(const std::string& id) {
+  if (!IsVolumeId(id)) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(CheckUnused(id));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
+  const std::string path = PathOf(id);
+  if (::unlink(path.c_str()) != 0) return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "remove", path);
+  return SyncDirectoryOf(path);
+}
+
+absl::Status DeviceBackend::Grow(const std::string&, std::uint64_t) {
+  return Unimplemented("a device has the size that it has");
+}
+
+absl::StatusOr<VolumeLocation> DeviceBackend::Locate(const std::string& id) const {
+  if (!IsVolumeId(id)) return NotFound(fmt::format("volume {} does not exist", Quote(id)));
+  MOORING_ASSIGN_OR_RETURN(const DeviceRecord record, ReadDeviceRecord(PathOf(id)));
+  const std::string path = disks_->PathOf(record.link);
+  const absl::StatusOr<Disk> disk = disks_->Find(record.link);
+  if (absl::IsNotFound(disk.status())) return FailedPrecondition(fmt::format("its device {} is gone", Quote(path)));
+  if (!disk.ok()) return WithCode(absl::StatusCode::kFailedPrecondition, disk.status());
+  if (!IsSame(*disk, record)) {
+    return FailedPrecondition(fmt::format("its device {} is another one now ({}; the volume's has {})", Quote(path),
+                                          Identity(disk->serial, disk->bytes), Identity(record.serial, record.bytes)));
+  }
+  const bool moved =
+      record.number != disk->number || record.node != disk->node || record.boot_id != BootId().value_or("");
+  if (moved) MOORING_RETURN_IF_ERROR(Follow(id, *disk));
+  return VolumeLocation{.path = disk->node, .bytes = disk->bytes, .device = disk->number};
+}
+
+// Where it is in this boot, and since it was plugged in again. Not of one that was deleted meanwhile.
+absl::Status DeviceBackend::Follow(const std::string& id, const Disk& disk) const {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
+  MOORING_ASSIGN_OR_RETURN(const DeviceRecord before, ReadDeviceRecord(PathOf(id)));
+  DeviceRecord record = RecordOf(disk);
+  record.bytes = before.bytes;
+  return WriteDeviceRecord(PathOf(id), record);
+}
+
+absl::StatusOr<BackendCapacity> DeviceBackend::Capacity() const {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Disk> disks, Present());
+  MOORING_ASSIGN_OR_RETURN(const std::vector<DeviceRecord> taken, AllTaken());
+  BackendCapacity capacity;
+  for (const Disk& disk : disks) {
+    capacity.total += disk.bytes;
+    const absl::StatusOr<std::string> why = WhyNotFree(disk, taken);
+    if (!why.ok() || !why->empty()) continue;
+    const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(disk.node);
+    if (!found.ok() || found->content != FilesystemInfo::Content::kEmpty) continue;
+    capacity.available += disk.bytes;
+    capacity.largest_volume = std::max(capacity.largest_volume, disk.bytes);
+  }
+  return capacity;
+}
+
+bool DeviceBackend::HoldsData(const std::string& id) const {
+  const absl::StatusOr<VolumeLocation> location = Locate(id);
+  if (!location.ok()) return true;
+  const absl::StatusOr<FilesystemInfo> found = mounter_.Probe(location->path);
+  return !found.ok() || found->content != FilesystemInfo::Content::kEmpty;
+}
+
+absl::StatusOr<BackendCapacity> DeviceBackend::Glance() const {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Disk> disks, Present());
+  absl::StatusOr<std::vector<DeviceRecord>> taken = AllTaken();
+  if (absl::IsNotFound(taken.status())) taken = std::vector<DeviceRecord>();  // no volume was made yet
+  MOORING_RETURN_IF_ERROR(taken.status());
+  BackendCapacity capacity;
+  for (const Disk& disk : disks) {
+    capacity.total += disk.bytes;
+    const bool is_taken = std::any_of(taken->begin(), taken->end(),
+                                      [&disk](const DeviceRecord& record) { return IsTakenAs(disk, record); });
+    if (is_taken) continue;
+    capacity.available += disk.bytes;
+    capacity.largest_volume = std::max(capacity.largest_volume, disk.bytes);
+  }
+  return capacity;
+}
+
+std::vector<KnownDevice> DeviceBackend::KnownDevices() const {
+  const absl::StatusOr<std::vector<std::string>> ids = EntriesOf(directory_);
+  std::vector<KnownDevice> devices;
+  if (!ids.ok()) return devices;  // no volume was made yet
+  for (const std::string& id : *ids) {
+    if (!IsVolumeId(id)) continue;
+    const absl::StatusOr<DeviceRecord> record = ReadDeviceRecord(PathOf(id));
+    if (!record.ok() || record->boot_id != BootId().value_or("")) continue;
+    devices.push_back({.volume_id = id, .number = record->number, .node = record->node});
+  }
+  return devices;
+}
+
+void DeviceBackend::WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) const {
+  const absl::StatusOr<DeviceRecord> record = ReadDeviceRecord(PathOf(id));
+  if (!record.ok()) return;
+  disks_->WaitFor(record->link, std::min(until, std::chrono::steady_clock::now() + kLongestWait));
+}
+
+absl::StatusOr<std::vector<std::string>> DeviceBackend::Reconcile() {
+  { MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock()); }
+  MOORING_ASSIGN_OR_RETURN(std::vector<std::string> ids, EntriesOf(directory_));
+  std::erase_if(ids, [](const std::string& id) { return !IsVolumeId(id); });
+  // Where they are in this boot: no device is another volume's then, by whichever link. The catalog tells of the
+  // others.
+  for (const std::string& id : ids) Locate(id).IgnoreError();
+  return ids;
+}
+
+}  // namespace mooring

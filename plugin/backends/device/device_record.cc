@@ -1,0 +1,63 @@
+#include "plugin/backends/device/device_record.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "base/file/unique_fd.h"
+#include "mounter/image/image.h"
+
+namespace mooring {
+namespace {
+
+constexpr int kLines = 6;
+
+absl::Status WriteAll(const std::string& path, const std::string& text) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.ok() || ::ftruncate(fd.get(), 0) != 0) return ErrnoStatus(errno, "write", path);
+  const ssize_t written = ::write(fd.get(), text.data(), text.size());
+  if (written < 0) return ErrnoStatus(errno, "write", path);
+  if (static_cast<std::size_t>(written) != text.size()) return ErrnoStatus(ENOSPC, "write", path);
+  return ::fsync(fd.get()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "write", path);
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceRecord> ReadDeviceRecord(const std::string& path) {
+  if (::access(path.c_str(), F_OK) != 0) return ErrnoStatus(errno, "find", path);
+  DeviceRecord record;
+  constexpr auto kRest = std::numeric_limits<std::streamsize>::max();
+  std::ifstream file(path);
+  std::getline(file, record.link);
+  std::getline(file, record.serial);
+  file >> record.bytes;
+  file.ignore(kRest, '\n');
+  std::getline(file, record.node);
+  file >> record.number;
+  file.ignore(kRest, '\n');
+  std::getline(file, record.boot_id);
+  if (file && !record.link.empty()) return record;
+  return FailedPrecondition(fmt::format("{} does not say which device the volume has: put it back", Quote(path)));
+}
+
+absl::Status WriteDeviceRecord(const std::string& path, const DeviceRecord& record) {
+  const std::string text = fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", record.link, record.serial, record.bytes,
+                                       record.node, record.number, record.boot_id);
+  if (std::count(text.begin(), text.end(), '\n') != kLines) {
+    return FailedPrecondition(fmt::format("the device {} has a name with a line break", Quote(record.link)));
+  }
+  const std::string writing = path + ".writing";
+  MOORING_RETURN_IF_ERROR(WriteAll(writing, text));
+  if (::rename(writing.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, "write", path);
+  return SyncDirectoryOf(path);
+}
+
+}  // namespace mooring

@@ -1,0 +1,291 @@
+#include "plugin/backends/image/image_backend.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <set>
+#include <string_view>
+#include <thread>
+
+#include "base/file/directory.h"
+#include "base/file/file_lock.h"
+#include "base/log.h"
+#include "base/file/path.h"
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "base/file/unique_fd.h"
+#include "mounter/image/image.h"
+#include "plugin/backends/pool_space.h"
+#include "plugin/model/volume_id.h"
+#include "plugin/model/volume_size.h"
+
+namespace mooring {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::string_view kImageSuffix = ".img";
+
+constexpr milliseconds kPoll{5};
+constexpr milliseconds kLoopLingers{500};  // an autoclear loop device outlives its last unmount by a few of them
+constexpr milliseconds kPatience{30'000};  // a mkfs under way in another process; its flock goes with it
+constexpr milliseconds kNoPatience{0};
+
+absl::Status MakeDirectory(const std::string& directory) {
+  if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
+  return ErrnoStatus(errno, "create the directory of the volumes", directory);
+}
+
+absl::Status RemoveFile(const std::string& path) {
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+  return ErrnoStatus(errno, "remove", path);
+}
+
+absl::StatusOr<struct stat> CheckRegular(int fd, const std::string& path) {
+  struct stat found = {};
+  if (::fstat(fd, &found) != 0) return ErrnoStatus(errno, "look at", path);
+  if (!S_ISREG(found.st_mode)) {
+    return FailedPrecondition(fmt::format("{} is no regular file: it is not a volume of mine", Quote(path)));
+  }
+  return found;
+}
+
+bool IsStillAt(const struct stat& held, const std::string& path) {
+  struct stat now = {};
+  return ::lstat(path.c_str(), &now) == 0 && now.st_dev == held.st_dev && now.st_ino == held.st_ino;
+}
+
+// The image under its lock. NOT_FOUND where there is none. Formatting replaces the file, so it may be another one by
+// the time the lock is there: then once more.
+absl::StatusOr<UniqueFd> OpenLocked(const std::string& path, milliseconds patience) {
+  while (true) {
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!fd.ok()) return ErrnoStatus(errno, "open the image", path);
+    MOORING_ASSIGN_OR_RETURN(const struct stat found, CheckRegular(fd.get(), path));
+    MOORING_RETURN_IF_ERROR(LockFile(fd, path, patience));
+    if (IsStillAt(found, path)) return fd;
+  }
+}
+
+absl::Status Resize(int fd, const std::string& path, std::uint64_t bytes) {
+  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0 || ::fsync(fd) != 0) {
+    return ErrnoStatus(errno, fmt::format("give {} to", SizeText(bytes)), path);
+  }
+  return absl::OkStatus();
+}
+
+// An image that is there already, of this very volume: an earlier Create that got that far.
+absl::Status FinishImage(const std::string& path, std::uint64_t bytes) {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenLocked(path, kPatience));
+  MOORING_ASSIGN_OR_RETURN(const struct stat found, CheckRegular(fd.get(), path));
+  const auto has = static_cast<std::uint64_t>(found.st_size);
+  if (has == bytes) return absl::OkStatus();
+  if (has == 0) return Resize(fd.get(), path, bytes);
+  return Internal(fmt::format("{} has {} where {} were to be made: it is left as it is", Quote(path), SizeText(has),
+                              SizeText(bytes)));
+}
+
+absl::Status MakeImage(const std::string& path, std::uint64_t bytes) {
+  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.ok() && errno == EEXIST) return FinishImage(path, bytes);
+  if (!fd.ok()) return ErrnoStatus(errno, "create the image", path);
+  absl::Status resized = Resize(fd.get(), path, bytes);
+  if (!resized.ok()) ::unlink(path.c_str());
+  return resized;
+}
+
+// The volume's id where `name` is that id and `suffix`, else empty.
+std::string IdOf(const std::string& name, std::string_view suffix) {
+  if (!std::string_view(name).ends_with(suffix)) return "";
+  std::string id = name.substr(0, name.size() - suffix.size());
+  return IsStoredId(id) ? id : "";
+}
+
+// The volume's id where `name` is what a killed mkfs left beside its image, else empty.
+std::string IdOfLeftover(const std::string& name) {
+  const std::string image = name.substr(0, name.find(kFormattingSuffix));
+  return IsFormattingLeftover(name, image) ? IdOf(image, kImageSuffix) : "";
+}
+
+// The id where `name` is a copy that was to become its image, else empty.
+std::string IdOfCopy(const std::string& name) {
+  const std::string image = name.substr(0, name.find(kCopyingSuffix));
+  return IsCopyingLeftover(name, image) ? IdOf(image, kImageSuffix) : "";
+}
+
+// Unless somebody is at work on it, whose lock it has: ABORTED.
+absl::Status RemoveCopy(const std::string& path) {
+  const absl::StatusOr<UniqueFd> copy = OpenLocked(path, kNoPatience);
+  if (absl::IsNotFound(copy.status())) return absl::OkStatus();
+  return copy.ok() ? RemoveFile(path) : copy.status();
+}
+
+// The volume's id where `name` is the undo file of its image, else empty.
+std::string IdOfUndoFile(const std::string& name) { return IdOf(name, UndoFileOf(std::string(kImageSuffix))); }
+
+void LogIfStays(const std::string& name, const absl::Status& removed) {
+  if (!removed.ok()) log::Warning("a leftover stays", {{"file", name}, {"cause", Message(removed)}});
+}
+
+std::string DeviceNames(const std::vector<LoopInfo>& loops) {
+  std::string names;
+  for (const LoopInfo& loop : loops) names += (names.empty() ? "" : ", ") + loop.device;
+  return names;
+}
+
+}  // namespace
+
+ImageBackend::ImageBackend(std::string directory, LoopDevices& loops, Contents& contents, IfMissing if_missing)
+    : directory_(std::move(directory)), if_missing_(if_missing), loops_(loops), contents_(contents) {
+  if (if_missing == IfMissing::kRefuse) MakeDirectory(directory_).IgnoreError();  // each call says that it is missing
+}
+
+absl::Status ImageBackend::PrepareDirectory() const {
+  if (if_missing_ == IfMissing::kMake) return MakeDirectory(directory_);
+  if (::access(directory_.c_str(), F_OK) == 0 || errno != ENOENT) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("the directory of volumes {} is missing, and --require-directories says that none is made: mount its "
+                  "disk, and call again",
+                  Quote(directory_)));
+}
+
+absl::Status ImageBackend::Create(const VolumeDraft& draft) {
+  if (!IsVolumeId(draft.id)) return Internal(fmt::format("{} is no id of a volume", Quote(draft.id)));
+  MOORING_RETURN_IF_ERROR(PrepareDirectory());
+  MOORING_RETURN_IF_ERROR(CheckSpace(draft.bytes));
+  MOORING_RETURN_IF_ERROR(MakeImage(PathOf(draft.id), draft.bytes));
+  return SyncDirectoryOf(PathOf(draft.id));
+}
+
+absl::Status ImageBackend::Copy(const std::vector<CopyDraft>& drafts) {
+  std::vector<ImageCopy> copies;
+  for (const CopyDraft& draft : drafts) {
+    if (!IsStoredId(draft.id)) return Internal(fmt::format("{} is no id of a volume or snapshot", Quote(draft.id)));
+    copies.push_back({draft.source, PathOf(draft.id), draft.bytes, draft.renew_fs_type});
+  }
+  MOORING_RETURN_IF_ERROR(PrepareDirectory());
+  for (const CopyDraft& draft : drafts) {
+    // A volume may fill up, as any other. A snapshot takes what its data takes, which the copy itself finds out.
+    if (IsVolumeId(draft.id)) MOORING_RETURN_IF_ERROR(CheckSpace(draft.bytes));
+  }
+  return contents_.Copy(copies);
+}
+
+absl::Status ImageBackend::Delete(const std::string& id) {
+  if (!IsStoredId(id)) return absl::OkStatus();
+  const std::string path = PathOf(id);
+  const absl::StatusOr<UniqueFd> image = OpenLocked(path, kNoPatience);
+  if (absl::IsNotFound(image.status())) {
+    // Gone with everything around it is not deleted: it may come back, with its filesystem.
+    const std::string state_dir(ParentOf(directory_));
+    if (::access(state_dir.c_str(), F_OK) != 0) return Unexpected(ErrnoStatus(errno, "find", state_dir));
+    MOORING_RETURN_IF_ERROR(RemoveBeside(id));
+    return Locate(id).ok() ? Delete(id) : absl::OkStatus();  // a copy was finished just then
+  }
+  MOORING_RETURN_IF_ERROR(image.status());
+  MOORING_RETURN_IF_ERROR(WaitUntilUnused(path));
+  // The image first: without its undo file, a half-grown one could be used again.
+  MOORING_RETURN_IF_ERROR(RemoveFile(path));
+  MOORING_RETURN_IF_ERROR(RemoveBeside(id));
+  return SyncDirectoryOf(path);
+}
+
+absl::Status ImageBackend::RemoveBeside(const std::string& id) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(directory_));
+  for (const std::string& name : names) {
+    const std::string path = directory_ + "/" + name;
+    if (IdOfLeftover(name) == id || IdOfUndoFile(name) == id) MOORING_RETURN_IF_ERROR(RemoveFile(path));
+    if (IdOfCopy(name) == id) MOORING_RETURN_IF_ERROR(RemoveCopy(path));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ImageBackend::CheckUnused(const std::string& id) {
+  return Locate(id).ok() ? WaitUntilUnused(PathOf(id)) : absl::OkStatus();
+}
+
+absl::Status ImageBackend::WaitUntilUnused(const std::string& path) {
+  const auto deadline = Clock::now() + kLoopLingers;
+  while (true) {
+    const absl::StatusOr<std::vector<LoopInfo>> loops = loops_.FindLoops(path);
+    if (absl::IsNotFound(loops.status())) return absl::OkStatus();  // another process was quicker to delete it
+    MOORING_RETURN_IF_ERROR(loops.status());
+    if (loops->empty()) return absl::OkStatus();
+    if (Clock::now() >= deadline) {
+      return FailedPrecondition(fmt::format(
+          "the volume is in use on this host through {}: unpublish and unstage it first", DeviceNames(*loops)));
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+absl::Status ImageBackend::Grow(const std::string& id, std::uint64_t bytes) {
+  MOORING_RETURN_IF_ERROR(Locate(id).status());
+  const std::string path = PathOf(id);
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenLocked(path, kPatience));
+  MOORING_ASSIGN_OR_RETURN(const struct stat found, CheckRegular(fd.get(), path));
+  const auto has = static_cast<std::uint64_t>(found.st_size);
+  if (has >= bytes) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(CheckSpace(bytes - has));
+  return Resize(fd.get(), path, bytes);
+}
+
+absl::StatusOr<VolumeLocation> ImageBackend::Locate(const std::string& id) const {
+  if (!IsStoredId(id)) return NotFound(fmt::format("volume {} does not exist", Quote(id)));
+  const std::string path = PathOf(id);
+  struct statx found = {};
+  // What the kernel knows will do: one image whose server hangs must not keep a list of all from being made.
+  const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
+  if (::statx(AT_FDCWD, path.c_str(), flags, STATX_TYPE | STATX_SIZE, &found) != 0) {
+    return ErrnoStatus(errno, "find the image", path);
+  }
+  if (!S_ISREG(found.stx_mode)) return FailedPrecondition(fmt::format("{} is no regular file", Quote(path)));
+  return VolumeLocation{.path = path, .bytes = found.stx_size};
+}
+
+absl::StatusOr<BackendCapacity> ImageBackend::Capacity() const {
+  MOORING_RETURN_IF_ERROR(PrepareDirectory());
+  return SpaceIn(directory_);
+}
+
+// A new image is one hole.
+bool ImageBackend::HoldsData(const std::string& id) const {
+  const UniqueFd fd(::open(PathOf(id).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return !fd.ok() || ::lseek(fd.get(), 0, SEEK_DATA) >= 0 || errno != ENXIO;
+}
+
+absl::Status ImageBackend::CheckSpace(std::uint64_t more_bytes) const {
+  MOORING_RETURN_IF_ERROR(PrepareDirectory());
+  return CheckSpaceIn(directory_, more_bytes);
+}
+
+absl::StatusOr<std::vector<std::string>> ImageBackend::Reconcile() {
+  MOORING_RETURN_IF_ERROR(PrepareDirectory());
+  MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(directory_));
+  std::set<std::string> ids;
+  for (const std::string& name : names) {
+    ids.insert(IdOf(name, kImageSuffix));
+    if (!IdOfCopy(name).empty()) LogIfStays(name, RemoveCopy(directory_ + "/" + name));
+    const std::string formatted = IdOfLeftover(name), grown = IdOfUndoFile(name);
+    const std::string id = formatted + grown;  // one of them
+    if (id.empty()) continue;
+    // Held by whoever formats it. Without an image there is nothing to format, or to undo.
+    const absl::StatusOr<UniqueFd> image = OpenLocked(PathOf(id), kNoPatience);
+    const bool waste = image.ok() ? grown.empty() : absl::IsNotFound(image.status());
+    if (waste) LogIfStays(name, RemoveFile(directory_ + "/" + name));
+  }
+  ids.erase("");
+  return std::vector<std::string>(ids.begin(), ids.end());
+}
+
+std::string ImageBackend::PathOf(const std::string& id) const {
+  return directory_ + "/" + id + std::string(kImageSuffix);
+}
+
+}  // namespace mooring

@@ -1,0 +1,21 @@
+// The room in the filesystem that a pool lies on.
+#ifndef MOORING_PLUGIN_BACKENDS_POOL_SPACE_H_
+#define MOORING_PLUGIN_BACKENDS_POOL_SPACE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "plugin/backends/backend.h"
+
+namespace mooring {
+
+absl::StatusOr<BackendCapacity> SpaceIn(const std::string& directory);
+
+// OUT_OF_RANGE: it has less than that left.
+absl::Status CheckSpaceIn(const std::string& directory, std::uint64_t more_bytes);
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_BACKENDS_POOL_SPACE_H_

@@ -1,0 +1,179 @@
+#include "plugin/model/capability.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+using CsiMode = csi::v1::VolumeCapability::AccessMode;
+
+constexpr char kFlags[] = " flags=";  // the last part of a capability's text
+constexpr char kGroup[] = " group=";
+
+absl::StatusOr<AccessMode> ParseMode(const csi::v1::VolumeCapability& capability) {
+  switch (capability.access_mode().mode()) {
+    case CsiMode::SINGLE_NODE_WRITER:
+      return AccessMode::kSingleNodeWriter;
+    case CsiMode::SINGLE_NODE_READER_ONLY:
+      return AccessMode::kSingleNodeReaderOnly;
+    case CsiMode::MULTI_NODE_READER_ONLY:
+      return AccessMode::kMultiNodeReaderOnly;
+    case CsiMode::MULTI_NODE_SINGLE_WRITER:
+      return AccessMode::kMultiNodeSingleWriter;
+    case CsiMode::MULTI_NODE_MULTI_WRITER:
+      return AccessMode::kMultiNodeMultiWriter;
+    case CsiMode::SINGLE_NODE_SINGLE_WRITER:
+      return AccessMode::kSingleNodeSingleWriter;
+    case CsiMode::SINGLE_NODE_MULTI_WRITER:
+      return AccessMode::kSingleNodeMultiWriter;
+    case CsiMode::UNKNOWN:
+    case csi::v1::VolumeCapability_AccessMode_Mode_VolumeCapability_AccessMode_Mode_INT_MIN_SENTINEL_DO_NOT_USE_:
+    case csi::v1::VolumeCapability_AccessMode_Mode_VolumeCapability_AccessMode_Mode_INT_MAX_SENTINEL_DO_NOT_USE_:
+      break;
+  }
+  return InvalidArgument("volume capability: access_mode is missing or unknown");
+}
+
+absl::StatusOr<std::optional<gid_t>> ParseGroup(const std::string& text) {
+  if (text.empty()) return std::optional<gid_t>();
+  gid_t group = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), group);
+  if (error != std::errc() || end != text.data() + text.size() || group == static_cast<gid_t>(-1)) {
+    return InvalidArgument(fmt::format("volume_mount_group {} is not a numeric group id", Quote(text)));
+  }
+  return std::optional<gid_t>(group);
+}
+
+// An element is one flag, or several with commas.
+bool NamesDev(const std::vector<std::string>& flags) {
+  return std::any_of(flags.begin(), flags.end(), [](const std::string& element) {
+    return ("," + element + ",").find(",dev,") != std::string::npos;
+  });
+}
+
+absl::Status ParseMount(const csi::v1::VolumeCapability::MountVolume& mount, std::string_view volume_fs_type,
+                        Capability& parsed) {
+  if (!mount.fs_type().empty() && !IsSupportedFsType(mount.fs_type())) {
+    return InvalidArgument(fmt::format("fs_type {} is not one of {}", Quote(mount.fs_type()), SupportedFsTypes()));
+  }
+  parsed.fs_type = mount.fs_type();
+  const std::string_view fs_type = parsed.fs_type.empty() ? volume_fs_type : std::string_view(parsed.fs_type);
+  const std::vector<std::string> flags(mount.mount_flags().begin(), mount.mount_flags().end());
+  MOORING_ASSIGN_OR_RETURN(parsed.options, ParseMountFlags(fs_type, flags));
+  parsed.names_dev = NamesDev(flags) && !parsed.options.flags.nodev;
+  MOORING_ASSIGN_OR_RETURN(parsed.mount_group, ParseGroup(mount.volume_mount_group()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+MountFlags FlagsOfNewMount(MountFlags asked, const Capability& capability) {
+  asked.nodev = asked.nodev || !capability.names_dev;
+  return asked;
+}
+
+bool AreAlike(const MountFlags& now, MountFlags wanted, const Capability& capability) {
+  if (!capability.names_dev && !capability.options.flags.nodev) wanted.nodev = now.nodev;
+  return now == wanted;
+}
+
+bool IsSupportedFsType(std::string_view fs_type) { return fs_type == "ext4" || fs_type == "xfs" || fs_type == "btrfs"; }
+
+std::string SupportedFsTypes() { return "ext4, xfs, btrfs"; }
+
+absl::StatusOr<Capability> ParseCapability(const csi::v1::VolumeCapability& capability,
+                                           std::string_view volume_fs_type) {
+  Capability parsed;
+  MOORING_ASSIGN_OR_RETURN(parsed.mode, ParseMode(capability));
+  switch (capability.access_type_case()) {
+    case csi::v1::VolumeCapability::kBlock:
+      parsed.access_type = AccessType::kBlock;
+      return parsed;
+    case csi::v1::VolumeCapability::kMount:
+      MOORING_RETURN_IF_ERROR(ParseMount(capability.mount(), volume_fs_type, parsed));
+      return parsed;
+    case csi::v1::VolumeCapability::ACCESS_TYPE_NOT_SET:
+      break;
+  }
+  return InvalidArgument("volume capability: neither mount nor block is set");
+}
+
+std::string ToString(AccessType type) { return type == AccessType::kMount ? "mount" : "block"; }
+
+std::string ToString(AccessMode mode) {
+  switch (mode) {
+    case AccessMode::kSingleNodeWriter:
+      return "SINGLE_NODE_WRITER";
+    case AccessMode::kSingleNodeReaderOnly:
+      return "SINGLE_NODE_READER_ONLY";
+    case AccessMode::kMultiNodeReaderOnly:
+      return "MULTI_NODE_READER_ONLY";
+    case AccessMode::kMultiNodeSingleWriter:
+      return "MULTI_NODE_SINGLE_WRITER";
+    case AccessMode::kMultiNodeMultiWriter:
+      return "MULTI_NODE_MULTI_WRITER";
+    case AccessMode::kSingleNodeSingleWriter:
+      return "SINGLE_NODE_SINGLE_WRITER";
+    case AccessMode::kSingleNodeMultiWriter:
+      return "SINGLE_NODE_MULTI_WRITER";
+  }
+  return "UNKNOWN";
+}
+
+std::string ToString(const Capability& capability) {
+  std::string text = ToString(capability.access_type) + " " + ToString(capability.mode);
+  if (capability.access_type == AccessType::kBlock) return text;
+  text += " fs=" + (capability.fs_type.empty() ? "any" : capability.fs_type);
+  if (capability.mount_group) text += fmt::format("{}{}", kGroup, *capability.mount_group);
+  return text + fmt::format("{}{}{} options={}", kFlags, ToString(capability.options.flags),
+                            capability.names_dev ? ",dev" : "", ToString(capability.options.options));
+}
+
+std::string WithoutMountFlags(const std::string& capability) {
+  const std::size_t flags = capability.find(kFlags);
+  return flags == std::string::npos ? capability : capability.substr(0, flags) + ", mount flags not shown";
+}
+
+bool IsAskedAgain(const std::string& known, const std::string& asked) {
+  if (known == asked) return true;
+  const std::size_t group = known.find(kGroup), flags = known.find(kFlags);
+  if (group == std::string::npos || flags == std::string::npos || group > flags) return false;
+  return known.substr(0, group) + known.substr(flags) == asked;
+}
+
+Atime AtimeIn(const std::string& capability) {
+  const std::size_t flags = std::min(capability.find(kFlags), capability.size());
+  const std::string text = "," + capability.substr(flags + (flags < capability.size() ? sizeof(kFlags) - 1 : 0));
+  const std::string words = text.substr(0, text.find(' ')) + ",";
+  if (words.find(",noatime,") != std::string::npos) return Atime::kNoatime;
+  return words.find(",strictatime,") != std::string::npos ? Atime::kStrictatime : Atime::kRelatime;
+}
+
+bool IsReaderOnly(AccessMode mode) {
+  return mode == AccessMode::kSingleNodeReaderOnly || mode == AccessMode::kMultiNodeReaderOnly;
+}
+
+bool AllowsSecondTarget(AccessMode mode) { return mode == AccessMode::kSingleNodeMultiWriter || IsMultiNode(mode); }
+
+bool IsMultiNode(AccessMode mode) {
+  switch (mode) {
+    case AccessMode::kMultiNodeReaderOnly:
+    case AccessMode::kMultiNodeSingleWriter:
+    case AccessMode::kMultiNodeMultiWriter:
+      return true;
+    case AccessMode::kSingleNodeWriter:
+    case AccessMode::kSingleNodeReaderOnly:
+    case AccessMode::kSingleNodeSingleWriter:
+    case AccessMode::kSingleNodeMultiWriter:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace mooring

@@ -1,0 +1,81 @@
+#include "plugin/model/volume_mount.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/file/path.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "plugin/model/volume_id.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::string_view kLabel = "mooring:";
+constexpr std::string_view kReadOnlyLabel = "mooring-ro:";
+constexpr std::string_view kNodes = "devtmpfs", kDev = "/dev/";
+constexpr std::string_view kDeleted = "//deleted";  // statmount(2), mountinfo: the directory was removed
+
+std::string Behind(std::string_view prefix, std::string_view text) {
+  return text.starts_with(prefix) ? std::string(text.substr(prefix.size())) : "";
+}
+
+}  // namespace
+
+std::string LabelFor(const std::string& volume_id) { return std::string(kLabel) + volume_id; }
+std::string ReadOnlyLabelFor(const std::string& volume_id) { return std::string(kReadOnlyLabel) + volume_id; }
+
+std::string OwnerOf(const LoopInfo& loop) { return Behind(kLabel, loop.label) + Behind(kReadOnlyLabel, loop.label); }
+
+std::string OwnerOf(const MountInfo& mount) {
+  if (mount.fs_type == "tmpfs") {
+    if (std::string owner = Behind(kLabel, mount.source); !owner.empty()) return owner;
+  }
+  std::string_view root = mount.root;
+  if (root.ends_with(kDeleted)) root.remove_suffix(kDeleted.size());
+  const std::string_view name = NameOf(root);
+  return IsVolumeId(name) ? std::string(name) : "";
+}
+
+std::string OwnerOf(const PathInfo& info) {
+  if (info.loop) {
+    if (std::string owner = OwnerOf(*info.loop); !owner.empty()) return owner;
+  }
+  return info.mount ? OwnerOf(*info.mount) : "";
+}
+
+absl::Status CheckNotMounted(Mounts& mounts, const std::string& volume_id) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> all, mounts.List("/"));
+  for (const MountInfo& mount : all) {
+    if (OwnerOf(mount) != volume_id) continue;
+    return FailedPrecondition(fmt::format(
+        "the volume is in use on this host, mounted at {}: unpublish and unstage it first", Quote(mount.target)));
+  }
+  return absl::OkStatus();
+}
+
+const KnownDevice* DeviceBehind(const MountInfo& mount, const std::vector<KnownDevice>& devices) {
+  const auto found = std::find_if(devices.begin(), devices.end(), [&mount](const KnownDevice& device) {
+    return device.number == mount.device ||
+           (mount.fs_type == kNodes && mount.root == "/" + device.node.substr(kDev.size()));
+  });
+  return found == devices.end() ? nullptr : &*found;
+}
+
+const KnownDevice* DeviceBehind(const PathInfo& info, const std::vector<KnownDevice>& devices) {
+  if (!info.mount && info.kind != PathInfo::Kind::kBlockDevice) return nullptr;  // then it is what lies below it
+  const auto found = std::find_if(devices.begin(), devices.end(),
+                                  [&info](const KnownDevice& device) { return device.number == info.device; });
+  return found == devices.end() ? nullptr : &*found;
+}
+
+bool IsMountOf(const NodeVolume& volume, const PathInfo& place) {
+  if (volume.kind == BackendKind::kDevice && place.mount && place.device == volume.device) return true;
+  if (!place.mount || OwnerOf(place) != volume.id) return false;
+  // Of a filesystem that does not answer nothing but the name is known.
+  if (volume.kind != BackendKind::kDirectory || !place.failure.empty()) return true;
+  return place.inode == volume.inode;
+}
+
+}  // namespace mooring

@@ -1,0 +1,91 @@
+#include "plugin/model/volume_tuning.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "base/text/quote.h"
+#include "base/text/size.h"
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::string_view kReadAhead = "readAhead", kNoatime = "noatime";
+
+constexpr std::int64_t kReadAheadUnit = 4096;  // the kernel counts pages
+constexpr std::int64_t kMostReadAhead = std::int64_t{64} << 20;
+
+absl::StatusOr<std::uint64_t> ParseReadAhead(const std::string& text) {
+  const absl::StatusOr<std::int64_t> bytes = ParseSize(text);
+  if (!bytes.ok()) return Annotate(bytes.status(), "mutable parameter readAhead");
+  if (*bytes % kReadAheadUnit != 0 || *bytes > kMostReadAhead) {
+    return InvalidArgument(
+        fmt::format("mutable parameter readAhead: {} is not 0 (as new devices have it) or a multiple of "
+                    "4KiB up to 64MiB",
+                    Quote(text)));
+  }
+  return static_cast<std::uint64_t>(*bytes);
+}
+
+absl::StatusOr<bool> ParseNoatime(const std::string& text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  return InvalidArgument(fmt::format("mutable parameter noatime: {} is neither true nor false", Quote(text)));
+}
+
+}  // namespace
+
+absl::StatusOr<TuningChange> ParseTuning(const std::map<std::string, std::string>& mutable_parameters) {
+  TuningChange change;
+  for (const auto& [key, value] : mutable_parameters) {
+    if (key == kReadAhead) {
+      MOORING_ASSIGN_OR_RETURN(change.read_ahead_bytes, ParseReadAhead(value));
+    } else if (key == kNoatime) {
+      MOORING_ASSIGN_OR_RETURN(change.noatime, ParseNoatime(value));
+    } else {
+      return InvalidArgument(fmt::format("mutable parameter {} is unknown: this driver knows {} and {}", Quote(key),
+                                         kReadAhead, kNoatime));
+    }
+  }
+  return change;
+}
+
+VolumeTuning With(VolumeTuning tuning, const TuningChange& change) {
+  tuning.read_ahead_bytes = change.read_ahead_bytes.value_or(tuning.read_ahead_bytes);
+  tuning.noatime = change.noatime.value_or(tuning.noatime);
+  return tuning;
+}
+
+absl::Status CheckPossible(const TuningChange& change, BackendKind kind) {
+  if (!change.read_ahead_bytes || TraitsOf(kind).tunes) return absl::OkStatus();
+  return InvalidArgument(
+      "mutable parameter readAhead: volumes of this pool have no device of their own that could be told");
+}
+
+std::string ToText(const VolumeTuning& tuning) {
+  std::string text = tuning.noatime ? "noatime" : "";
+  if (tuning.read_ahead_bytes == 0) return text;
+  return fmt::format("{}{}readAhead={}", text, text.empty() ? "" : " ", tuning.read_ahead_bytes);
+}
+
+VolumeTuning TuningIn(const std::string& text) {
+  VolumeTuning tuning;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const std::size_t equals = word.find('=');
+    const std::string key = word.substr(0, equals);
+    if (key == kNoatime) tuning.noatime = true;
+    if (key != kReadAhead || equals == std::string::npos) continue;
+    const absl::StatusOr<std::int64_t> bytes = ParseSize(word.substr(equals + 1));
+    if (bytes.ok()) tuning.read_ahead_bytes = static_cast<std::uint64_t>(*bytes);
+  }
+  return tuning;
+}
+
+MountFlags Tuned(MountFlags asked, const VolumeTuning& tuning) {
+  if (tuning.noatime) asked.atime = Atime::kNoatime;
+  return asked;
+}
+
+}  // namespace mooring

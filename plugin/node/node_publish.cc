@@ -1,0 +1,353 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "base/text/terminal_text.h"
+#include "mounter/propagation.h"
+#include "plugin/node/node_volumes.h"
+
+namespace mooring {
+namespace {
+
+bool IsReadOnly(const PublishSpec& spec) {
+  return spec.read_only || spec.capability.options.flags.read_only || IsReaderOnly(spec.capability.mode);
+}
+
+// What the staged mount forbids stays forbidden; the publish may forbid more.
+MountFlags Stricter(const MountFlags& staged, const MountFlags& asked) {
+  MountFlags flags = asked;
+  flags.read_only = staged.read_only || asked.read_only;
+  flags.nosuid = staged.nosuid || asked.nosuid;
+  flags.nodev = staged.nodev || asked.nodev;
+  flags.noexec = staged.noexec || asked.noexec;
+  flags.nodiratime = staged.nodiratime || asked.nodiratime;
+  if (asked.atime == Atime::kRelatime) flags.atime = staged.atime;
+  return flags;
+}
+
+// All that has to be the same in a repeated call (CSI, "the second publish").
+std::string AskedFor(const PublishSpec& spec) {
+  return (spec.read_only ? "readonly " : "") + ToString(spec.capability);
+}
+
+VolumeUse UseOf(const PublishSpec& spec, const BindRequest& wanted, const std::string& options) {
+  VolumeUse use;
+  use.path = spec.target_path;
+  use.volume_id = spec.volume_id;
+  use.role = VolumeUse::Role::kTarget;
+  use.access_type = spec.capability.access_type;
+  use.mode = spec.capability.mode;
+  use.read_only = wanted.flags.read_only;
+  use.capability = AskedFor(spec);
+  use.options = options;
+  use.asked_propagation = spec.propagation;
+  use.propagation = wanted.propagation;
+  return use;
+}
+
+absl::Status NotStaged(const PublishSpec& spec, const std::string& detail) {
+  return FailedPrecondition(fmt::format("volume {} is not staged at {} ({}): NodeStageVolume comes first",
+                                        spec.volume_id, Quote(spec.staging_path), detail));
+}
+
+absl::Status PublishedOtherwise(const PublishSpec& spec, const std::string& how) {
+  return AlreadyExists(fmt::format("volume {} is published at {} in another way ({}); asked for: {}", spec.volume_id,
+                                   Quote(spec.target_path), WithoutMountFlags(how), WithoutMountFlags(AskedFor(spec))));
+}
+
+}  // namespace
+
+absl::Status NodeVolumes::Publish(const PublishSpec& asked, const Call& call) {
+  if (asked.staging_path.empty()) {
+    return FailedPrecondition("staging_target_path is missing: this driver stages volumes before it publishes them");
+  }
+  MOORING_ASSIGN_OR_RETURN(const Hold hold, Acquire(asked.volume_id, asked.target_path, call));
+  MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(asked.volume_id));
+  PublishSpec spec = asked;
+  if (!spec.propagation) spec.propagation = volume.propagation;
+  MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(spec.target_path));
+  MOORING_RETURN_IF_ERROR(CheckSuits(volume, spec.capability));
+  if (target.mount) return CheckPublishedAlike(spec, volume, target);
+  MOORING_ASSIGN_OR_RETURN(const Plan plan, spec.capability.access_type == AccessType::kMount
+                                                ? PlanFilesystem(spec, volume)
+                                                : PlanBlock(spec, volume));
+  MOORING_RETURN_IF_ERROR(CheckMayBeShared(spec, plan.bind));
+  MOORING_RETURN_IF_ERROR(CheckOtherTargets(spec));
+  VolumeUse use = UseOf(spec, plan.bind, plan.options);
+  MOORING_RETURN_IF_ERROR(store_.Put(use));
+  if (const absl::Status bound = BindPlanned(spec, volume, plan); !bound.ok()) {
+    store_.Remove(spec.target_path).IgnoreError();
+    // A read-only device may have been stacked for this target alone.
+    if (spec.capability.access_type == AccessType::kBlock) {
+      ReleaseDevices(spec.volume_id).IgnoreError();
+      HoldStacked(spec.volume_id).IgnoreError();
+    }
+    return Unexpected(bound);
+  }
+  use.done = true;
+  return Record(use);
+}
+
+// Asked of new mounts only: a default that has become another one since leaves the targets that stand alone.
+absl::Status NodeVolumes::CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const {
+  if (bind.propagation != Propagation::kShared || !bind.flags.read_only) return absl::OkStatus();
+  const std::string what =
+      fmt::format("propagation rshared{} needs write access, and {} ",
+                  spec.propagation ? "" : " (--propagation, for none was asked for)", Quote(spec.target_path));
+  constexpr std::string_view kAdvice = "ask for rslave or private, or for a target that can be written";
+  if (IsReadOnly(spec)) return InvalidArgument(fmt::format("{}is to be read-only: {}", what, kAdvice));
+  return FailedPrecondition(fmt::format("{}would be read-only, as the volume is staged: {}", what, kAdvice));
+}
+
+absl::Status NodeVolumes::BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan) {
+  if (spec.capability.access_type == AccessType::kMount) return mounter_.Bind(plan.bind);
+  if (!plan.bind.flags.read_only) {
+    MOORING_RETURN_IF_ERROR(HoldStacked(spec.volume_id));
+    return mounter_.Bind(plan.bind);
+  }
+  // A read-only bind of a device node stops nobody from writing: the device itself has to be read-only.
+  MOORING_ASSIGN_OR_RETURN(const BlockTargets targets, BlockTargetsOf(spec.volume_id));
+  MOORING_ASSIGN_OR_RETURN(const LoopInfo stacked, mounter_.AttachLoop({.backing_file = plan.bind.source,
+                                                                        .label = ReadOnlyLabelFor(spec.volume_id),
+                                                                        .read_only = true,
+                                                                        .held = !targets.writers}));
+  if (volume.tuning.read_ahead_bytes != 0) MOORING_RETURN_IF_ERROR(TuneDevice(volume, stacked));
+  BindRequest bind = plan.bind;
+  bind.source = stacked.device;
+  return mounter_.Bind(bind);
+}
+
+absl::StatusOr<NodeVolumes::BlockTargets> NodeVolumes::BlockTargetsOf(const std::string& volume_id,
+                                                                      const std::string& gone) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
+  BlockTargets targets;
+  for (const VolumeUse& use : uses) {
+    if (use.role != VolumeUse::Role::kTarget || use.access_type != AccessType::kBlock || use.path == gone) continue;
+    (use.read_only ? targets.readers : targets.writers) = true;
+  }
+  return targets;
+}
+
+// The read-only device of a block volume is held while nothing can write to the volume. An open device keeps its page
+// cache, so beside a writable target a later reader would see old data.
+absl::Status NodeVolumes::HoldStacked(const std::string& volume_id, const std::string& gone) {
+  MOORING_ASSIGN_OR_RETURN(const BlockTargets targets, BlockTargetsOf(volume_id, gone));
+  if (!targets.readers) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
+  for (const LoopInfo& stacked : loops) {
+    if (stacked.label != ReadOnlyLabelFor(volume_id)) continue;
+    const auto below = std::find_if(loops.begin(), loops.end(), [&stacked](const LoopInfo& loop) {
+      return loop.device_number == stacked.backing_rdev;
+    });
+    std::string device = below == loops.end() ? "" : below->device;
+    if (device.empty()) {  // a volume that is a device of its own
+      MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(volume_id));
+      device = volume.path;
+    }
+    const AttachLoopRequest request = {
+        .backing_file = device, .label = stacked.label, .read_only = true, .held = !targets.writers};
+    MOORING_RETURN_IF_ERROR(Unexpected(mounter_.AttachLoop(request).status()));
+  }
+  return absl::OkStatus();
+}
+
+// Something is mounted at the target: fine if it is what is asked for. The record says so, also when the volume is no
+// longer staged where it came from; without a record the kernel's word decides.
+absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume,
+                                              const PathInfo& target) {
+  if (!IsMountOf(volume, target)) {
+    const std::string owner = Owner(target);
+    return FailedPrecondition(
+        fmt::format("target path {} is a mount of {} already: nothing is stacked on it", Quote(spec.target_path),
+                    owner.empty() ? target.mount->fs_type + ", not of this driver" : "volume " + owner));
+  }
+  if (!target.failure.empty()) {
+    return FailedPrecondition(
+        fmt::format("volume {} is published at {}, where its filesystem answers nothing any more ({}): unpublish and "
+                    "unstage it",
+                    spec.volume_id, Quote(spec.target_path), target.failure));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.target_path));
+  if (!known || known->adopted()) return AdoptTarget(spec, volume, target);
+  const MountFlags& now = target.mount->flags;
+  // Under noatime a mount may not have got, or lost, it yet.
+  MountFlags asked = Tuned(spec.capability.options.flags, volume.tuning);
+  if (now.atime == Atime::kNoatime || volume.tuning.noatime) asked.atime = now.atime;
+  const bool intact = now.read_only == known->read_only && HasPropagation(*target.mount, known->propagation) &&
+                      (known->access_type == AccessType::kBlock || Stricter(now, asked) == now);
+  if (!IsAskedAgain(known->capability, AskedFor(spec))) return PublishedOtherwise(spec, known->capability);
+  // Where neither call named one, the default of the time of the mount holds.
+  const Propagation before = known->asked_propagation.value_or(known->propagation);
+  if (known->asked_propagation != spec.propagation && before != PropagationFor(spec)) {
+    return AlreadyExists(
+        fmt::format("volume {} is published at {} with propagation {}; asked for: {}. Unpublish it there first",
+                    spec.volume_id, Quote(spec.target_path), ToString(before), ToString(PropagationFor(spec))));
+  }
+  return intact ? absl::OkStatus() : PublishedOtherwise(spec, "its mount has been changed since");
+}
+
+absl::Status NodeVolumes::AdoptTarget(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target) {
+  const bool is_block = target.kind == PathInfo::Kind::kBlockDevice;
+  const std::string how = is_block ? "block" : "mount " + target.mount->fs_type;
+  if (is_block != (spec.capability.access_type == AccessType::kBlock)) return PublishedOtherwise(spec, how);
+  Plan plan;
+  plan.bind.flags.read_only = IsReadOnly(spec);
+  if (!is_block) {
+    if (spec.staging_path.empty()) {
+      plan.bind.flags = Tuned(spec.capability.options.flags, volume.tuning);
+      plan.options = ToString(spec.capability.options.options);
+    } else {
+      MOORING_ASSIGN_OR_RETURN(plan, PlanFilesystem(spec, volume));
+    }
+  }
+  const bool alike = is_block ? target.mount->flags.read_only == plan.bind.flags.read_only
+                              : AreAlike(target.mount->flags, plan.bind.flags, spec.capability);
+  if (!alike) return PublishedOtherwise(spec, how + (target.mount->flags.read_only ? ", read-only" : ""));
+  if (spec.propagation && !HasPropagation(*target.mount, *spec.propagation)) {
+    return PublishedOtherwise(spec, fmt::format("not with propagation {}", ToString(*spec.propagation)));
+  }
+  plan.bind.propagation = spec.propagation.value_or(Propagation::kInherit);
+  VolumeUse use = UseOf(spec, plan.bind, plan.options);
+  use.done = true;
+  return Record(use);
+}
+
+// CSI 1.12, NodePublishVolume, "the second publish": a single-node mode has one target.
+absl::Status NodeVolumes::CheckOtherTargets(const PublishSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
+  const bool allows = AllowsSecondTarget(spec.capability.mode);
+  for (const VolumeUse& use : uses) {
+    if (use.role != VolumeUse::Role::kTarget || use.path == spec.target_path || use.path == spec.staging_path) continue;
+    if (allows && (use.adopted() || AllowsSecondTarget(use.mode))) continue;
+    MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
+    if (!live) {
+      MOORING_RETURN_IF_ERROR(store_.Remove(use.path));
+      continue;
+    }
+    return FailedPrecondition(
+        fmt::format("volume {} is published at {} already, and {} allows one target on a node. If the task there is "
+                    "gone, free the volume, where the plugin runs: mooring csi unpublish {} --target-path {}",
+                    spec.volume_id, Quote(use.path), ToString(allows ? use.mode : spec.capability.mode), spec.volume_id,
+                    ShellQuote(use.path)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec& spec, const NodeVolume& volume) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo staged, mounter_.Find(spec.staging_path));
+  if (!staged.mount || staged.kind != PathInfo::Kind::kDirectory) return NotStaged(spec, "nothing is mounted there");
+  if (!IsMountOf(volume, staged)) {
+    const std::string owner = Owner(staged);
+    return NotStaged(spec, owner.empty() ? "another mount is there" : "volume " + owner + " is there");
+  }
+  if (!staged.failure.empty()) {
+    return FailedPrecondition(
+        fmt::format("volume {} is staged at {}, where its filesystem answers nothing any more "
+                    "({}): unpublish and unstage it",
+                    spec.volume_id, Quote(spec.staging_path), staged.failure));
+  }
+  if (!spec.capability.fs_type.empty() && spec.capability.fs_type != staged.mount->fs_type) {
+    return FailedPrecondition(fmt::format("volume {} is staged as {}, {} is asked for", spec.volume_id,
+                                          staged.mount->fs_type, spec.capability.fs_type));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
+  const std::string options = ToString(spec.capability.options.options);
+  if (known && !known->adopted() && !spec.capability.options.options.empty() && known->options != options) {
+    return FailedPrecondition(fmt::format(
+        "volume {} is staged with other filesystem options than are asked for: stage it with them", spec.volume_id));
+  }
+  MountFlags asked = Tuned(spec.capability.options.flags, volume.tuning);
+  asked.read_only = IsReadOnly(spec);
+  BindRequest request;
+  request.source = spec.staging_path;
+  request.target = spec.target_path;
+  request.target_kind = TargetKind::kDirectory;
+  request.flags = Stricter(staged.mount->flags, FlagsOfNewMount(asked, spec.capability));
+  request.propagation = PropagationFor(spec);
+  request.group = spec.capability.mount_group;
+  return Plan{request, known ? known->options : options};
+}
+
+// Somebody's `losetup -d` marks a device that is held to go with its last user: it is to stay.
+absl::Status NodeVolumes::HoldAgain(const NodeVolume& volume, const LoopInfo& loop) {
+  if (!loop.auto_clear) return absl::OkStatus();
+  return Unexpected(
+      mounter_.AttachLoop({.backing_file = volume.path, .label = loop.label, .read_only = loop.read_only, .held = true})
+          .status());
+}
+
+// The volume's loop device, or the device that it is. Staged means: a record says so, or the device is there though the
+// records were lost.
+absl::StatusOr<std::string> NodeVolumes::StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
+                                                      const std::optional<VolumeUse>& staged) {
+  if (volume.kind == BackendKind::kDevice) {
+    return staged ? absl::StatusOr<std::string>(volume.path) : NotStaged(spec, "no record says so");
+  }
+  if (staged && !staged->device.empty()) {
+    MOORING_ASSIGN_OR_RETURN(const PathInfo device, mounter_.Find(staged->device));
+    if (device.loop && device.loop->label == LabelFor(spec.volume_id)) {
+      MOORING_RETURN_IF_ERROR(HoldAgain(volume, *device.loop));
+      return device.loop->device;
+    }
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
+  const bool on_record = std::any_of(uses.begin(), uses.end(), [](const VolumeUse& use) {
+    return use.role == VolumeUse::Role::kStage && use.access_type == AccessType::kBlock;
+  });
+  if (on_record && !staged) return NotStaged(spec, "it is staged elsewhere");
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(volume.path));
+  for (const LoopInfo& loop : loops) {
+    if (loop.label == LabelFor(spec.volume_id) && !loop.auto_clear) return loop.device;
+  }
+  if (loops.empty()) return NotStaged(spec, "it has no device");
+  return NotStaged(spec, loops.front().auto_clear ? "it is in use as a filesystem" : "its image is in use otherwise");
+}
+
+absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanBlock(const PublishSpec& spec, const NodeVolume& volume) {
+  MOORING_ASSIGN_OR_RETURN(std::optional<VolumeUse> staged, store_.Get(spec.staging_path));
+  const bool is_block = staged && staged->volume_id == spec.volume_id && staged->access_type == AccessType::kBlock;
+  if (!is_block) staged.reset();
+  MOORING_ASSIGN_OR_RETURN(const std::string device, StagedDevice(spec, volume, staged));
+  BindRequest request;
+  request.source = device;
+  request.target = spec.target_path;
+  request.target_kind = TargetKind::kFile;
+  request.flags.read_only = IsReadOnly(spec) || (staged && staged->read_only);
+  request.propagation = PropagationFor(spec);
+  return Plan{request, ""};
+}
+
+absl::StatusOr<std::string> NodeVolumes::EndPublish(const std::string& volume_id, const std::string& target_path,
+                                                    const Call& call) {
+  std::string owner;
+  {
+    MOORING_ASSIGN_OR_RETURN(const Ending ending, AcquireToEnd(volume_id, target_path, call));
+    MOORING_RETURN_IF_ERROR(EndTarget(volume_id, target_path, ending));
+    owner = ending.owner;
+  }
+  if (!makes_staging_) return owner;
+  MOORING_RETURN_IF_ERROR(
+      Annotate(UnstageUnused(owner.empty() ? volume_id : owner, call),
+               fmt::format("the target {} is gone, and what is staged for it is not", Quote(target_path))));
+  return owner;
+}
+
+absl::Status NodeVolumes::EndTarget(const std::string& volume_id, const std::string& target_path,
+                                    const Ending& ending) {
+  if (ending.place.kind == PathInfo::Kind::kSymlink) {
+    return FailedPrecondition(fmt::format("target path {} is a symbolic link: it is left alone", Quote(target_path)));
+  }
+  MOORING_RETURN_IF_ERROR(TakeDown(volume_id, target_path, ending.place, true));
+  const bool was_block = ending.place.kind == PathInfo::Kind::kBlockDevice ||
+                         (ending.known && ending.known->access_type == AccessType::kBlock);
+  // The record goes last: should the devices not go, the next call tries again.
+  if (was_block && !ending.owner.empty()) {
+    MOORING_RETURN_IF_ERROR(ReleaseDevices(ending.owner, target_path));
+    WarnIfNotHeld(ending.owner, HoldStacked(ending.owner, target_path));
+  }
+  return ending.known ? Forget(target_path) : absl::OkStatus();
+}
+
+}  // namespace mooring

@@ -1,0 +1,93 @@
+// Staging what is no device: directories and memory.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text/quote.h"
+#include "base/status.h"
+#include "plugin/node/node_volumes.h"
+#include "plugin/backends/pools.h"
+
+namespace mooring {
+namespace {
+
+BindRequest BindToStage(const StageSpec& spec, const NodeVolume& volume, const std::string& source) {
+  BindRequest request;
+  request.source = source;
+  request.target = spec.staging_path;
+  request.flags = StagedFlags(spec, volume);
+  request.propagation = StagedPropagation(spec);
+  request.group = spec.capability.mount_group;
+  return request;
+}
+
+}  // namespace
+
+absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability) {
+  MOORING_RETURN_IF_ERROR(CheckMode(volume.id, volume.block_only, capability));
+  const BackendTraits& traits = TraitsOf(volume.kind);
+  const auto refuse = [&](const std::string& why) {
+    return InvalidArgument(fmt::format("volume {}: {}", volume.id, why));
+  };
+  if (capability.access_type == AccessType::kBlock) {
+    if (traits.block) return absl::OkStatus();
+    return refuse(fmt::format("block access: a volume of the backend {} is no block device", ToString(volume.kind)));
+  }
+  if (!traits.fs_types.empty()) return absl::OkStatus();
+  if (!capability.fs_type.empty()) {
+    return refuse(fmt::format("fs_type {}: the backend {} leaves no choice, name none", Quote(capability.fs_type),
+                              ToString(volume.kind)));
+  }
+  if (capability.options.options.empty()) return absl::OkStatus();
+  return refuse(fmt::format("mount flag {}: the backend {} takes those of a mount alone, as ro, noexec and noatime",
+                            Quote(capability.options.options.front().key), ToString(volume.kind)));
+}
+
+// An inode for each page: files without bytes take kernel memory that no size limits.
+std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes) {
+  constexpr std::uint64_t kPage = 4096, kFewestInodes = 64;
+  return {{"size", fmt::format("{}", bytes)}, {"nr_inodes", fmt::format("{}", std::max(bytes / kPage, kFewestInodes))}};
+}
+
+absl::Status NodeVolumes::StageDirectory(const StageSpec& spec, const NodeVolume& volume) {
+  return PutStaged(spec, [&] { return mounter_.Bind(BindToStage(spec, volume, volume.path)); });
+}
+
+// Where it is mounted already: by a record, else by what the kernel has. A volume has one tmpfs, for what is written
+// through one mount of it is to be there through all others.
+absl::StatusOr<std::optional<std::string>> NodeVolumes::FindMemory(const std::string& volume_id) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
+  for (const VolumeUse& use : uses) {
+    MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
+    if (live) return std::optional<std::string>(use.path);
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List("/"));
+  for (const MountInfo& mount : mounts) {
+    if (mount.fs_type != "tmpfs" || OwnerOf(mount) != volume_id) continue;
+    // Another mount may hide it; one of a part of it would not do.
+    MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(mount.target));
+    if (place.mount && place.mount->id == mount.id && mount.root == "/")
+      return std::optional<std::string>(mount.target);
+  }
+  return std::optional<std::string>();
+}
+
+absl::Status NodeVolumes::StageMemory(const StageSpec& spec, const NodeVolume& volume) {
+  MOORING_ASSIGN_OR_RETURN(const std::optional<std::string> there, FindMemory(volume.id));
+  if (there) {
+    return PutStaged(spec, [&] { return mounter_.Bind(BindToStage(spec, volume, *there)); });
+  }
+  MountRequest request;
+  request.source = LabelFor(volume.id);
+  request.fs_type = "tmpfs";
+  request.target = spec.staging_path;
+  request.flags = StagedFlags(spec, volume);
+  request.options = MemoryOptions(volume.bytes);
+  request.options.push_back({"mode", "0755"});
+  request.options.push_back({"huge", "never"});  // else a file of a byte takes 2 MiB of the size
+  request.propagation = StagedPropagation(spec);
+  request.group = spec.capability.mount_group;
+  return PutStaged(spec, [&] { return mounter_.Mount(request); });
+}
+
+}  // namespace mooring

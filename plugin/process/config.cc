@@ -1,0 +1,414 @@
+#include "plugin/process/config.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file/path.h"
+#include "base/host.h"
+#include "base/program_flags.h"
+#include "base/socket_path.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "mounter/propagation.h"
+#include "plugin/process/kubelet_registration.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::size_t kLongestPart = 63;  // CSI: of a node id, a topology key's prefix and name, and its value
+constexpr std::string_view kTopologyPrefix = "topology.";
+constexpr std::size_t kLongestDriverName = kLongestPart - kTopologyPrefix.size();
+constexpr std::string_view kNodeKey = "node";
+constexpr std::string_view kRegistry = "plugins_registry";  // below kubelet's root directory
+constexpr std::string_view kPartRule = "at most 63 letters, digits, '-', '_' and '.', a letter or digit first and last";
+
+// As typed.
+struct Flags {
+  std::string endpoint, node_id;
+  std::string state_dir = Config().state_dir;
+  std::string mode = "monolith";
+  std::string mounter = "helper";
+  std::string user;
+  std::vector<std::string> mount_roots = Config().mount_roots;
+  std::string shared_roots = "auto";
+  std::string driver_name = Config().driver_name;
+  std::string max_volumes = "0";
+  std::string propagation{ToString(Config().propagation)};
+  std::string staging_by = "orchestrator";
+  std::vector<std::string> pools;
+  std::vector<std::string> topology;
+  std::string kubelet_registration_dir, kubelet_endpoint;
+  bool grow_on_node = false;
+  bool volume_mount_group = false;
+  bool require_directories = false;
+  std::string stop_timeout = fmt::format("{}", Config().stop_timeout.count());
+  std::string metrics_listen;
+  std::string log_level = Config().log_level;
+  std::string log_format = Config().log_format;
+};
+
+absl::Status WrongFlag(std::string_view flag, const std::string& value, std::string_view rule) {
+  return InvalidArgument(fmt::format("{} {}: {}", flag, Quote(value), rule));
+}
+
+// Locale has no say here.
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool IsAlphanumeric(char c) { return IsLetter(c) || (c >= '0' && c <= '9'); }
+
+bool IsWord(std::string_view text, std::string_view also_inside) {
+  if (text.empty() || !IsAlphanumeric(text.front()) || !IsAlphanumeric(text.back())) return false;
+  return std::all_of(text.begin(), text.end(),
+                     [&](char c) { return IsAlphanumeric(c) || also_inside.find(c) != std::string_view::npos; });
+}
+
+bool IsPart(std::string_view text) { return text.size() <= kLongestPart && IsWord(text, "-_."); }
+
+bool IsDomainName(std::string_view text) {
+  while (true) {
+    const std::size_t dot = text.find('.');
+    if (!IsWord(text.substr(0, dot), "-")) return false;
+    if (dot == std::string_view::npos) return true;
+    text.remove_prefix(dot + 1);
+  }
+}
+
+std::string Lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return text;
+}
+
+absl::StatusOr<std::string> CheckDriverName(const std::string& name) {
+  if (name.size() <= kLongestDriverName && IsDomainName(name) && IsLetter(name.front()) && IsLetter(name.back())) {
+    return name;
+  }
+  return WrongFlag(
+      "--driver-name", name,
+      fmt::format("it must have the form of a domain name (letters, digits, '-', '.'), a letter first and last, and "
+                  "at most {} bytes",
+                  kLongestDriverName));
+}
+
+absl::StatusOr<std::string> CheckNodeId(std::string id) {
+  if (id.empty()) id = HostName();
+  if (IsPart(id)) return id;
+  return WrongFlag("--node-id", id,
+                   fmt::format("it must have {} (the default is the host's name; give another)", kPartRule));
+}
+
+absl::StatusOr<Mode> ParseMode(const std::string& mode) {
+  if (mode == "node") return Mode::kNode;
+  if (mode == "controller") return Mode::kController;
+  if (mode == "monolith") return Mode::kMonolith;
+  return WrongFlag("--mode", mode, "use node, controller or monolith");
+}
+
+absl::StatusOr<MounterKind> ParseMounter(const std::string& kind) {
+  if (kind == "helper") return MounterKind::kHelper;
+  if (kind == "in-process") return MounterKind::kInProcess;
+  return WrongFlag("--mounter", kind, "use helper or in-process");
+}
+
+absl::StatusOr<RunAs> ParseUser(const std::string& text, MounterKind mounter) {
+  MOORING_ASSIGN_OR_RETURN(const RunAs user, ParseRunAs(text));
+  if (user.is_root() || mounter == MounterKind::kHelper) return user;
+  return WrongFlag("--user", text, "only root mounts: that is for --mounter=helper");
+}
+
+absl::StatusOr<std::vector<std::string>> ParseMountRoots(const std::vector<std::string>& roots) {
+  std::vector<std::string> normal;
+  for (const std::string& root : roots) {
+    if (root == "/") {
+      normal.push_back(root);
+      continue;
+    }
+    MOORING_ASSIGN_OR_RETURN(std::string path, NormalisePath("--mount-root", root));
+    normal.push_back(std::move(path));
+  }
+  return normal;
+}
+
+absl::StatusOr<SharedRoots> ParseSharedRoots(const std::string& word, const std::vector<std::string>& roots) {
+  if (word == "auto") return SharedRoots::kAuto;
+  if (word == "ignore") return SharedRoots::kIgnore;
+  if (word != "require") return WrongFlag("--shared-roots", word, "use auto, require or ignore");
+  const bool said = roots != UsualMountRoots() && roots != std::vector<std::string>{"/"};
+  if (said) return SharedRoots::kRequire;
+  return WrongFlag("--shared-roots", word, "say with --mount-root which directories those are");
+}
+
+absl::StatusOr<std::int64_t> ParseNumber(std::string_view flag, const std::string& text, std::int64_t most,
+                                         std::string_view rule) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number >= 0 && number <= most) return number;
+  return WrongFlag(flag, text, rule);
+}
+
+absl::StatusOr<std::int64_t> ParseMaxVolumes(const std::string& text) {
+  return ParseNumber("--max-volumes", text, std::numeric_limits<std::int64_t>::max(),
+                     "use a whole number, 0 for no limit");
+}
+
+absl::StatusOr<Propagation> ParsePropagationFlag(const std::string& word) {
+  const absl::StatusOr<Propagation> parsed = ParsePropagation(word);
+  return parsed.ok() ? parsed : Annotate(parsed.status(), "--propagation");
+}
+
+absl::StatusOr<StagingBy> ParseStagingBy(const std::string& word) {
+  if (word == "orchestrator") return StagingBy::kOrchestrator;
+  if (word == "plugin") return StagingBy::kPlugin;
+  return WrongFlag("--staging-by", word, "use orchestrator, or plugin for Docker Swarm");
+}
+
+// Kubelet takes a volume for staged until it has unstaged it itself, and publishes it to the next pod without staging.
+absl::Status CheckStagingBy(const Config& config) {
+  if (config.staging_by == StagingBy::kOrchestrator || config.kubelet_registration_dir.empty()) return absl::OkStatus();
+  return WrongFlag("--staging-by", "plugin", "kubelet stages and unstages itself: not with --kubelet-registration-dir");
+}
+
+absl::StatusOr<std::chrono::seconds> ParseStopTimeout(const std::string& text) {
+  constexpr std::int64_t kDay = 24 * 60 * 60;
+  MOORING_ASSIGN_OR_RETURN(const std::int64_t seconds,
+                           ParseNumber("--stop-timeout", text, kDay, "use a whole number of seconds, at most a day"));
+  return std::chrono::seconds(seconds);
+}
+
+absl::StatusOr<std::string> OneOf(std::string_view flag, const std::string& value,
+                                  const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
+  return WrongFlag(flag, value, fmt::format("use one of {}", fmt::join(choices, ", ")));
+}
+
+// Lower-case (CSI), whatever the driver's name is.
+std::string TopologyPrefix(const Config& config) { return std::string(kTopologyPrefix) + Lower(config.driver_name); }
+
+// "zone" or "topology.<driver>/zone" -> "zone".
+absl::StatusOr<std::string> TopologyName(const std::string& segment, const std::string& key,
+                                         const std::string& prefix) {
+  const std::size_t slash = key.find('/');
+  if (slash != std::string::npos && key.substr(0, slash) != prefix) {
+    return WrongFlag("--topology", segment,
+                     fmt::format("the prefix of every key is '{}/' here; leave yours out", prefix));
+  }
+  std::string name = slash == std::string::npos ? key : key.substr(slash + 1);
+  if (!IsPart(name)) return WrongFlag("--topology", segment, fmt::format("the key must have {}", kPartRule));
+  if (Lower(name) == kNodeKey) {
+    return WrongFlag("--topology", segment, fmt::format("'{}' stands for --node-id: use another key", kNodeKey));
+  }
+  return name;
+}
+
+// CSI: keys that differ in case only are the same key.
+bool HasKey(const std::map<std::string, std::string>& topology, const std::string& key) {
+  return std::any_of(topology.begin(), topology.end(),
+                     [&](const auto& segment) { return Lower(segment.first) == Lower(key); });
+}
+
+absl::StatusOr<std::map<std::string, std::string>> ParseTopology(const std::vector<std::string>& segments,
+                                                                 const Config& config) {
+  const std::string prefix = TopologyPrefix(config);
+  std::map<std::string, std::string> topology;
+  for (const std::string& segment : segments) {
+    const std::size_t equals = segment.find('=');
+    if (equals == std::string::npos) return WrongFlag("--topology", segment, "use key=value");
+    MOORING_ASSIGN_OR_RETURN(const std::string name, TopologyName(segment, segment.substr(0, equals), prefix));
+    const std::string key = prefix + "/" + name;
+    const std::string value = segment.substr(equals + 1);
+    if (!IsPart(value)) return WrongFlag("--topology", segment, fmt::format("the value must have {}", kPartRule));
+    if (HasKey(topology, key)) return WrongFlag("--topology", segment, "the key is given twice");
+    topology.emplace(key, value);
+  }
+  return topology;
+}
+
+absl::StatusOr<std::string> CheckSocket(std::string_view flag, const std::string& endpoint) {
+  absl::StatusOr<std::string> path = ParseSocketPath(endpoint);
+  if (path.ok()) path = NormalisePath("the path", *path);
+  return path.ok() ? path : WrongFlag(flag, endpoint, Message(path.status()));
+}
+
+absl::StatusOr<std::string> CheckEndpoint(const std::string& endpoint) {
+  if (endpoint.empty()) return InvalidArgument("--endpoint (or CSI_ENDPOINT) is missing: write unix:///path/csi.sock");
+  return CheckSocket("--endpoint", endpoint);
+}
+
+absl::StatusOr<std::string> CheckRegistrationDir(const std::string& directory, const Config& config) {
+  constexpr std::string_view kFlag = "--kubelet-registration-dir";
+  MOORING_ASSIGN_OR_RETURN(const std::string path, NormalisePath(kFlag, directory));
+  if (!config.serves_node())
+    return WrongFlag(kFlag, directory, "kubelet takes node plugins: not with --mode controller");
+  if (path == ParentOf(config.socket_path)) {
+    return WrongFlag(kFlag, directory, "that is where --endpoint is: give kubelet's, …/plugins_registry");
+  }
+  const absl::Status fits = ParseSocketPath(KubeletRegistration::HiddenPath(path, config.driver_name)).status();
+  return fits.ok() ? absl::StatusOr<std::string>(path) : WrongFlag(kFlag, directory, Message(fits));
+}
+
+// Under another name the registration directory is a container's view of it, and then the endpoint is another path for
+// kubelet, too: which one, only who made the container knows.
+absl::StatusOr<std::string> CheckKubeletEndpoint(const std::string& endpoint, const Config& config) {
+  const std::string& directory = config.kubelet_registration_dir;
+  if (!endpoint.empty()) {
+    if (directory.empty()) return WrongFlag("--kubelet-endpoint", endpoint, "give --kubelet-registration-dir, too");
+    return CheckSocket("--kubelet-endpoint", endpoint);
+  }
+  if (directory.empty()) return std::string();
+  if (NameOf(directory) == kRegistry) return config.socket_path;
+  return InvalidArgument(fmt::format(
+      "--kubelet-endpoint is missing: --kubelet-registration-dir {} is not the path that kubelet has for it "
+      "(…/{}), so {} will be another for it, too: give it, as /var/lib/kubelet/plugins/{}/csi.sock",
+      Quote(directory), kRegistry, Quote(config.socket_path), config.driver_name));
+}
+
+absl::StatusOr<Config> Check(const Flags& flags) {
+  Config config;
+  MOORING_ASSIGN_OR_RETURN(config.socket_path, CheckEndpoint(flags.endpoint));
+  MOORING_ASSIGN_OR_RETURN(const std::string node_id, CheckNodeId(flags.node_id));
+  config.node_id_given = !flags.node_id.empty();
+  MOORING_ASSIGN_OR_RETURN(config.state_dir, NormalisePath("--state-dir", flags.state_dir));
+  MOORING_ASSIGN_OR_RETURN(config.pools, ParsePools(flags.pools));
+  MOORING_ASSIGN_OR_RETURN(config.mode, ParseMode(flags.mode));
+  MOORING_ASSIGN_OR_RETURN(config.mounter, ParseMounter(flags.mounter));
+  MOORING_ASSIGN_OR_RETURN(config.user, ParseUser(flags.user, config.mounter));
+  MOORING_ASSIGN_OR_RETURN(config.mount_roots, ParseMountRoots(flags.mount_roots));
+  MOORING_ASSIGN_OR_RETURN(config.shared_roots, ParseSharedRoots(flags.shared_roots, config.mount_roots));
+  MOORING_ASSIGN_OR_RETURN(config.driver_name, CheckDriverName(flags.driver_name));
+  MOORING_ASSIGN_OR_RETURN(config.max_volumes, ParseMaxVolumes(flags.max_volumes));
+  MOORING_ASSIGN_OR_RETURN(config.topology, ParseTopology(flags.topology, config));
+  SetNodeId(config, node_id);
+  MOORING_ASSIGN_OR_RETURN(config.propagation, ParsePropagationFlag(flags.propagation));
+  if (!flags.kubelet_registration_dir.empty()) {
+    MOORING_ASSIGN_OR_RETURN(config.kubelet_registration_dir,
+                             CheckRegistrationDir(flags.kubelet_registration_dir, config));
+  }
+  MOORING_ASSIGN_OR_RETURN(config.kubelet_endpoint, CheckKubeletEndpoint(flags.kubelet_endpoint, config));
+  config.grow_on_node = flags.grow_on_node;
+  config.volume_mount_group = flags.volume_mount_group;
+  if (flags.require_directories) config.if_missing = IfMissing::kRefuse;
+  MOORING_ASSIGN_OR_RETURN(config.staging_by, ParseStagingBy(flags.staging_by));
+  MOORING_RETURN_IF_ERROR(CheckStagingBy(config));
+  MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseStopTimeout(flags.stop_timeout));
+  MOORING_ASSIGN_OR_RETURN(config.metrics_listen, metrics::ParseListenFlag(flags.metrics_listen));
+  MOORING_ASSIGN_OR_RETURN(config.log_level,
+                           OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
+  MOORING_ASSIGN_OR_RETURN(config.log_format, OneOf("--log-format", flags.log_format, {"text", "json"}));
+  return config;
+}
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  const auto add = [&app](const char* name, std::string& value, const char* environment, const char* help) {
+    app.add_option(name, value, help)->envname(environment)->type_name("TEXT")->capture_default_str();
+  };
+  add("--endpoint", flags.endpoint, "CSI_ENDPOINT",
+      "socket to serve: unix:///csi/csi.sock, or its path [MOORING_ENDPOINT]");
+  add("--node-id", flags.node_id, "MOORING_NODE_ID",
+      "this node's id (default: the one its volumes were made under, else the host's name)");
+  add("--state-dir", flags.state_dir, "MOORING_STATE_DIR", "directory of volumes and records");
+  app.add_flag(
+         "--require-directories", flags.require_directories,
+         "wait for the state directory and the pools' directories where they are missing, and make none: for those "
+         "on a disk that may be mounted late")
+      ->envname("MOORING_REQUIRE_DIRECTORIES");
+  add("--mode", flags.mode, "MOORING_MODE", "what to serve: node, controller or monolith (both)");
+  add("--mounter", flags.mounter, "MOORING_MOUNTER",
+      "what mounts: helper (a privileged process of its own; this one gives up its privileges) or in-process");
+  add("--user", flags.user, "MOORING_USER",
+      "what this process works as once the mount helper runs: NAME or UID, and :GROUP or :GID (default: as it was "
+      "started)");
+  app.add_option("--mount-root", flags.mount_roots,
+                 "directory that staging paths and targets lie below; may be repeated, or several with commas")
+      ->envname("MOORING_MOUNT_ROOT")
+      ->type_name("TEXT")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->capture_default_str();
+  add("--shared-roots", flags.shared_roots, "MOORING_SHARED_ROOTS",
+      "whether mounts below --mount-root have to be seen in other mount namespaces: auto (in a container), require or "
+      "ignore");
+  app.add_option("--pool", flags.pools,
+                 "where volumes lie: name=NAME,backend=image|directory|device|tmpfs and what that takes "
+                 "(path=, overcommit=, match=, size=); may be repeated, or several with semicolons")
+      ->envname("MOORING_POOL")
+      ->type_name("TEXT")
+      ->delimiter(';')
+      ->allow_extra_args(false);
+  add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "the name orchestrators know the plugin by");
+  add("--max-volumes", flags.max_volumes, "MOORING_MAX_VOLUMES",
+      "volumes published to this node at a time, 0: no limit");
+  add("--propagation", flags.propagation, "MOORING_PROPAGATION",
+      "of targets, where neither volume nor request names one: inherit, private, rslave or rshared");
+  add("--staging-by", flags.staging_by, "MOORING_STAGING_BY",
+      "who makes staging directories and unstages: orchestrator, or plugin (for Docker Swarm, which does neither)");
+  app.add_option("--topology", flags.topology, "where this node is, key=value; may be repeated, or several with commas")
+      ->envname("MOORING_TOPOLOGY")
+      ->type_name("TEXT")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  add("--kubelet-registration-dir", flags.kubelet_registration_dir, "MOORING_KUBELET_REGISTRATION_DIR",
+      "register with kubelet, whose directory for that this is: /var/lib/kubelet/plugins_registry");
+  add("--kubelet-endpoint", flags.kubelet_endpoint, "MOORING_KUBELET_ENDPOINT",
+      "the socket as kubelet sees it: its path on the host (default: that of --endpoint)");
+  app.add_flag("--grow-on-node", flags.grow_on_node,
+               "volumes grow by NodeExpandVolume alone, for orchestrators whose controller is on another node")
+      ->envname("MOORING_GROW_ON_NODE");
+  app.add_flag(
+         "--volume-mount-group", flags.volume_mount_group,
+         "offer VOLUME_MOUNT_GROUP: the plugin gives the root directory of a volume to a pod's fsGroup, and kubelet "
+         "leaves the files in it as they are")
+      ->envname("MOORING_VOLUME_MOUNT_GROUP");
+  add("--stop-timeout", flags.stop_timeout, "MOORING_STOP_TIMEOUT",
+      "seconds that calls under way are given to end after SIGTERM");
+  add("--metrics-listen", flags.metrics_listen, "MOORING_METRICS_LISTEN",
+      "where to serve metrics, as 127.0.0.1:9850, [::1]:9850, :9850 (all addresses) or unix:/path/metrics.sock "
+      "(default: nowhere)");
+  add("--log-level", flags.log_level, "MOORING_LOG_LEVEL", "debug, info, warning or error");
+  add("--log-format", flags.log_format, "MOORING_LOG_FORMAT", "text or json");
+}
+
+}  // namespace
+
+std::vector<std::string> UsualMountRoots() {
+  return {"/var/lib/kubelet/plugins/kubernetes.io/csi",
+          "/var/lib/kubelet/pods",
+          "/local/csi",  // Nomad, in the plugin's own task
+          "/opt/nomad/data/client/csi",
+          "/var/lib/nomad/client/csi",
+          "/var/lib/mooring-manager/mounts",
+          "/mnt",
+          "/srv"};
+}
+
+void SetNodeId(Config& config, const std::string& id) {
+  config.node_id = id;
+  config.topology[fmt::format("{}/{}", TopologyPrefix(config), kNodeKey)] = id;
+}
+
+absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {
+  CLI::App app("mooring-plugin: a CSI driver for volumes on this Linux node", "mooring-plugin");
+  Flags flags;
+  AddFlags(app, flags);
+  bool print_version = false;
+  app.add_flag("--version", print_version, "print the version and exit");
+  MOORING_RETURN_IF_ERROR(ParseFlags(app, argc, argv));
+  if (print_version) {
+    Config config;
+    config.print_version = true;
+    return config;
+  }
+  if (app.count("--endpoint") == 0) {
+    const char* const ours = std::getenv("MOORING_ENDPOINT");
+    if (ours != nullptr) flags.endpoint = ours;
+  }
+  return Check(flags);
+}
+
+}  // namespace mooring

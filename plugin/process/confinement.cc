@@ -1,0 +1,205 @@
+#include "plugin/process/confinement.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <linux/landlock.h>
+#include <linux/netlink.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "base/log.h"
+#include "base/file/path.h"
+#include "base/status.h"
+#include "base/file/unique_fd.h"
+#include "mounter/process/call_filter.h"
+#include "mounter/process/privileges.h"
+
+namespace mooring {
+namespace {
+
+// landlock(7), up to ABI 6 (Linux 6.12); the headers of Debian 12 know ABI 2.
+struct Ruleset {
+  std::uint64_t files = 0, network = 0, scoped = 0;
+};
+constexpr std::uint64_t kTruncate = 1U << 14U, kIoctlDevice = 1U << 15U;  // ABI 3 and 5
+constexpr std::uint64_t kTcp = 3;                                         // ABI 4: bind and connect
+constexpr std::uint64_t kScoped = 3;                                      // ABI 6: abstract sockets, signals
+
+constexpr std::uint64_t kRead = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+constexpr std::uint64_t kOwn = kRead | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |
+                               LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REMOVE_FILE |
+                               LANDLOCK_ACCESS_FS_REMOVE_DIR | kTruncate;
+constexpr std::uint64_t kSocket =
+    LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE;
+constexpr std::uint64_t kFile = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | kTruncate;
+
+struct Place {
+  std::string path;
+  std::uint64_t access;
+};
+
+long LandlockAbi() { return ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION); }
+
+Ruleset HandledBy(long abi) {
+  Ruleset handled;
+  handled.files = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1U) - 1;  // all of ABI 1
+  if (abi >= 2) handled.files |= LANDLOCK_ACCESS_FS_REFER;
+  if (abi >= 3) handled.files |= kTruncate;
+  if (abi >= 4) handled.network = kTcp;
+  if (abi >= 5) handled.files |= kIoctlDevice;
+  if (abi >= 6) handled.scoped = kScoped;
+  return handled;
+}
+
+// The structure grew with the ABI, and a kernel takes no larger one with something in it that it does not know.
+std::size_t SizeFor(long abi) { return abi >= 6 ? sizeof(Ruleset) : abi >= 4 ? 16 : 8; }
+
+absl::Status Allow(const UniqueFd& ruleset, const Place& place, std::uint64_t handled) {
+  const UniqueFd fd(::open(place.path.c_str(), O_PATH | O_CLOEXEC));
+  if (!fd.ok() && errno == ENOENT) return absl::OkStatus();
+  if (!fd.ok()) return ErrnoStatus(errno, "confine the plugin to", place.path);
+  struct stat status = {};
+  if (::fstat(fd.get(), &status) != 0) return ErrnoStatus(errno, "look at", place.path);
+  landlock_path_beneath_attr rule = {};
+  rule.allowed_access = place.access & handled & (S_ISDIR(status.st_mode) ? ~std::uint64_t{0} : kFile);
+  rule.parent_fd = fd.get();
+  if (::syscall(SYS_landlock_add_rule, ruleset.get(), LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0)
+    return absl::OkStatus();
+  return ErrnoStatus(errno, "confine the plugin to", place.path);
+}
+
+absl::Status ConfineFiles(const Territory& territory) {
+  const long abi = LandlockAbi();
+  if (abi < 1) {
+    log::Warning(
+        "the kernel has no Landlock, or it is not allowed here: files are protected by their owners and modes "
+        "alone",
+        {{"errno", fmt::format("{}", errno)}});
+    return absl::OkStatus();
+  }
+  const Ruleset handled = HandledBy(abi);
+  const UniqueFd ruleset(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &handled, SizeFor(abi), 0)));
+  if (!ruleset.ok()) return ErrnoStatus(errno, "make a Landlock ruleset");
+  std::vector<Place> places = {
+      Place{territory.state_dir, kOwn},
+      Place{territory.socket_directory, kSocket},
+      Place{"/etc", kRead},
+      Place{"/proc", kRead},
+      Place{"/sys", kRead},
+      Place{"/usr", kRead},
+      Place{"/dev/null", kFile},
+      Place{"/dev/urandom", LANDLOCK_ACCESS_FS_READ_FILE},
+  };
+  if (!territory.registration_directory.empty()) places.push_back({territory.registration_directory, kSocket});
+  for (const std::string& pool : territory.pools) places.push_back({pool, kOwn});
+  for (const std::string& links : territory.device_links) {
+    // udev removes an empty directory, and makes another one.
+    const bool comes_and_goes = IsBelow(links, "/dev");
+    places.push_back({comes_and_goes ? "/dev" : links, LANDLOCK_ACCESS_FS_READ_DIR});
+    places.push_back({"/run/udev/data", kRead});
+  }
+  for (const Place& place : places) MOORING_RETURN_IF_ERROR(Allow(ruleset, place, handled.files));
+  if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) return ErrnoStatus(errno, "enter Landlock");
+  return absl::OkStatus();
+}
+
+// The calls of gRPC, SQLite, spdlog, the C and C++ libraries and ours besides BasicCalls(), on kernels and in versions
+// old and new. Other calls are ENOSYS: libraries know how to do without a call that a kernel does not have. Root
+// without a capability still owns root's files, which Landlock lets nobody write but anybody chmod(2): hence no call
+// that changes mode, owner or times, by path or by an open file.
+constexpr const char* kSocketCalls[] = {
+    "accept",   "accept4",  "bind",    "connect",  "getpeername", "getsockname", "getsockopt", "listen",
+    "recvfrom", "recvmmsg", "recvmsg", "sendmmsg", "sendmsg",     "sendto",      "setsockopt", "shutdown",
+};
+
+// No process but threads: clone3(2), whose flags a filter cannot see, is ENOSYS, and clone(2) takes its place.
+void AllowThreads(CallFilter& filter) {
+  filter.Add(SCMP_ACT_ALLOW, "clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
+}
+
+// Only to listen: to send there needs a capability.
+void AllowDeviceEvents(CallFilter& filter) {
+  filter.Add(SCMP_ACT_ALLOW, "socket",
+             {SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_EQ, NETLINK_KOBJECT_UEVENT)});
+}
+
+void AllowUnixSockets(CallFilter& filter) {
+  constexpr scmp_datum_t kType = 0xF;  // without SOCK_CLOEXEC and SOCK_NONBLOCK
+  filter.Add(SCMP_ACT_ALLOW, "socket",
+             {SCMP_A0(SCMP_CMP_EQ, AF_UNIX), SCMP_A1(SCMP_CMP_MASKED_EQ, kType, SOCK_STREAM)});
+  // Datagrams go to whom they are addressed, without a connect(2): a service manager, the system's log.
+  for (const scmp_datum_t type : {SOCK_STREAM, SOCK_SEQPACKET}) {
+    filter.Add(SCMP_ACT_ALLOW, "socketpair", {SCMP_A0(SCMP_CMP_EQ, AF_UNIX), SCMP_A1(SCMP_CMP_MASKED_EQ, kType, type)});
+  }
+  filter.Add(SCMP_ACT_ERRNO(EAFNOSUPPORT), "socket",
+             {SCMP_A0(SCMP_CMP_NE, AF_UNIX), SCMP_A2(SCMP_CMP_NE, NETLINK_KOBJECT_UEVENT)});
+}
+
+void AllowCommands(CallFilter& filter, const char* call, std::initializer_list<scmp_datum_t> commands) {
+  for (const scmp_datum_t command : commands) filter.Add(SCMP_ACT_ALLOW, call, {SCMP_A1(SCMP_CMP_EQ, command)});
+}
+
+// With F_SETOWN, F_SETSIG and their like the kernel sends signals for us, to any process of root's.
+void AllowOnOpenFiles(CallFilter& filter) {
+  AllowCommands(filter, "fcntl",
+                {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK,
+                 F_OFD_SETLK, F_OFD_SETLKW});
+  AllowCommands(filter, "ioctl", {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS, FS_IOC_FIEMAP});
+}
+
+// O_TRUNC empties a file for whoever may only read it, where Landlock has no right of that name (before Linux 6.2).
+void AllowOpening(CallFilter& filter) {
+  filter.Add(SCMP_ACT_ALLOW, "openat", {SCMP_A2(SCMP_CMP_MASKED_EQ, O_TRUNC, 0)});
+  filter.Add(SCMP_ACT_ALLOW, "open", {SCMP_A1(SCMP_CMP_MASKED_EQ, O_TRUNC, 0)});
+}
+
+// Other processes of root's would have to bear signals and limits from us, too.
+void AllowOnItself(CallFilter& filter) {
+  const auto self = static_cast<scmp_datum_t>(::getpid());
+  for (const char* call : {"kill", "tgkill", "prlimit64"}) {
+    filter.Add(SCMP_ACT_ALLOW, call, {SCMP_A0(SCMP_CMP_EQ, self)});
+  }
+  filter.Add(SCMP_ACT_ALLOW, "prlimit64", {SCMP_A0(SCMP_CMP_EQ, 0)});
+}
+
+absl::Status ConfineCalls(const Territory& territory) {
+  CallFilter filter(SCMP_ACT_ERRNO(ENOSYS));
+  filter.AddAll(SCMP_ACT_ALLOW, BasicCalls());
+  filter.AddAll(SCMP_ACT_ALLOW, kSocketCalls);
+  AllowThreads(filter);
+  AllowUnixSockets(filter);
+  if (!territory.device_links.empty()) AllowDeviceEvents(filter);
+  AllowOnOpenFiles(filter);
+  AllowOpening(filter);
+  AllowOnItself(filter);
+  return filter.Load();
+}
+
+}  // namespace
+
+absl::Status Confine(const Territory& territory, const RunAs& user) {
+  DropFromBoundingSet({});  // another user could not any more
+  MOORING_RETURN_IF_ERROR(Become(user));
+  MOORING_RETURN_IF_ERROR(KeepOnly({}));  // sets no_new_privs, which Landlock and seccomp ask for
+  MOORING_RETURN_IF_ERROR(ConfineFiles(territory));
+  return ConfineCalls(territory);
+}
+
+absl::Status ConfineServer() {
+  CallFilter filter(SCMP_ACT_ALLOW);
+  filter.Add(SCMP_ACT_ERRNO(EACCES), "connect");
+  return filter.Load(CallFilter::Threads::kAll);  // also for the threads that are there already
+}
+
+}  // namespace mooring

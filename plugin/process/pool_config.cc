@@ -1,0 +1,239 @@
+#include "plugin/process/pool_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <map>
+#include <string_view>
+#include <system_error>
+
+#include "base/file/path.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "plugin/backends/pools.h"
+#include "plugin/process/state_dir.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::size_t kLongestName = 63;
+constexpr double kMostOvercommit = 1000;
+constexpr char kLinksOfDevices[] = "/dev/disk/by-id";
+
+using Keys = std::map<std::string, std::string>;
+
+absl::Status WrongPool(const std::string& text, const std::string& rule) {
+  return InvalidArgument(fmt::format("--pool {}: {}", Quote(text), rule));
+}
+
+absl::StatusOr<Keys> SplitKeys(const std::string& text) {
+  Keys keys;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos || equals == 0) return WrongPool(text, "use key=value, several with commas");
+    if (!keys.emplace(word.substr(0, equals), word.substr(equals + 1)).second) {
+      return WrongPool(text, fmt::format("{} is given twice", word.substr(0, equals)));
+    }
+    at = end + 1;
+  }
+  return keys;
+}
+
+// The name becomes a directory's below the state directory.
+bool IsName(std::string_view text) {
+  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
+  return !text.empty() && text.size() <= kLongestName && plain(text.front()) &&
+         std::all_of(text.begin(), text.end(), [&](char c) { return plain(c) || c == '-' || c == '_' || c == '.'; });
+}
+
+absl::StatusOr<BackendKind> ParseKind(const std::string& text, const std::string& word) {
+  for (const BackendKind kind :
+       {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kDevice, BackendKind::kTmpfs}) {
+    if (word == ToString(kind)) return kind;
+  }
+  return WrongPool(text, "backend is missing or unknown: use image, directory, device or tmpfs");
+}
+
+std::vector<std::string_view> KeysOf(BackendKind kind) {
+  switch (kind) {
+    case BackendKind::kImage:
+    case BackendKind::kDirectory:
+      return {"path", "overcommit"};
+    case BackendKind::kTmpfs:
+      return {"size"};
+    case BackendKind::kDevice:
+      return {"path", "match"};
+  }
+  return {};
+}
+
+template <typename Number>
+bool ParseWhole(const std::string& text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+std::uint64_t HalfOfMemory() {
+  struct sysinfo info = {};
+  if (::sysinfo(&info) != 0) return 0;
+  return std::uint64_t{info.totalram} * info.mem_unit / 2;
+}
+
+absl::Status ReadKey(const std::string& text, const std::string& key, const std::string& value, PoolConfig& pool) {
+  if (key == "path") {
+    const absl::StatusOr<std::string> path = NormalisePath("path", value);
+    if (!path.ok()) return WrongPool(text, Message(path.status()));
+    pool.path = *path;
+  } else if (key == "size") {
+    if (!ParseWhole(value, pool.bytes) || pool.bytes == 0)
+      return WrongPool(text, "size must be a whole number of bytes");
+  } else if (key == "match") {
+    if (value.empty() || value.find('/') != std::string::npos) {
+      return WrongPool(text, "match must be a pattern of names, without '/': glob(7)");
+    }
+    pool.match = value;
+  } else {
+    double ratio = 0;
+    if (!ParseWhole(value, ratio) || !(ratio > 0) || ratio > kMostOvercommit) {
+      return WrongPool(text, fmt::format("overcommit must be a number above 0, at most {}", kMostOvercommit));
+    }
+    pool.overcommit = ratio;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckComplete(const std::string& text, PoolConfig& pool) {
+  if (pool.kind == BackendKind::kTmpfs) {
+    if (pool.bytes == 0) pool.bytes = HalfOfMemory();
+    pool.overcommit = 1;  // more cannot be had at a time
+    return absl::OkStatus();
+  }
+  if (pool.kind == BackendKind::kDevice) {
+    if (pool.path.empty()) pool.path = kLinksOfDevices;
+    // All of the host's disks, its own among them, are to be nobody's by accident.
+    return pool.match.empty() ? WrongPool(text, "match is missing: say which devices the pool may take")
+                              : absl::OkStatus();
+  }
+  const bool has_own_place = pool.kind == BackendKind::kImage && pool.name == kDefaultPool;
+  if (pool.path.empty() && !has_own_place) return WrongPool(text, "path is missing");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PoolConfig> ParsePool(const std::string& text) {
+  MOORING_ASSIGN_OR_RETURN(Keys keys, SplitKeys(text));
+  PoolConfig pool;
+  pool.name = keys["name"];
+  if (!IsName(pool.name)) {
+    return WrongPool(text,
+                     fmt::format("name must have at most {} letters, digits, '-', '_' and '.', a letter or digit first",
+                                 kLongestName));
+  }
+  MOORING_ASSIGN_OR_RETURN(pool.kind, ParseKind(text, keys["backend"]));
+  keys.erase("name");
+  keys.erase("backend");
+  const std::vector<std::string_view> known = KeysOf(pool.kind);
+  for (const auto& [key, value] : keys) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      return WrongPool(text, fmt::format("backend {} has no {}: it takes {}", ToString(pool.kind), Quote(key),
+                                         fmt::join(known, ", ")));
+    }
+    MOORING_RETURN_IF_ERROR(ReadKey(text, key, value, pool));
+  }
+  MOORING_RETURN_IF_ERROR(CheckComplete(text, pool));
+  return pool;
+}
+
+bool HasVolumesOnDisk(const PoolConfig& pool) {
+  return pool.kind == BackendKind::kImage || pool.kind == BackendKind::kDirectory;
+}
+
+absl::Status CheckApart(const std::vector<PoolConfig>& pools) {
+  for (const PoolConfig& pool : pools) {
+    for (const PoolConfig& other : pools) {
+      if (&pool == &other || !HasVolumesOnDisk(pool) || !HasVolumesOnDisk(other)) continue;
+      if (!IsBelow(pool.path, other.path)) continue;
+      return InvalidArgument(fmt::format("the path {} of pool {} is, or lies in, that of pool {}: give each its own",
+                                         Quote(pool.path), pool.name, other.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Who may write there says which devices become volumes. udev makes the directory with the first link.
+absl::Status CheckLinks(const PoolConfig& pool) {
+  struct stat status = {};
+  if (::stat(pool.path.c_str(), &status) != 0) {
+    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at the links of devices in", pool.path);
+  }
+  const bool trusted = status.st_uid == 0 || status.st_uid == ::geteuid();
+  if (S_ISDIR(status.st_mode) && trusted && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("pool {}: {} is no directory, or others may write in it: links to devices are "
+                  "root's to make",
+                  pool.name, Quote(pool.path)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<PoolConfig>> ParsePools(const std::vector<std::string>& texts) {
+  std::vector<PoolConfig> pools = {{.name = std::string(kDefaultPool)}};
+  bool has_default = false;
+  for (const std::string& text : texts) {
+    MOORING_ASSIGN_OR_RETURN(PoolConfig pool, ParsePool(text));
+    const auto same =
+        std::find_if(pools.begin(), pools.end(), [&](const auto& other) { return other.name == pool.name; });
+    if (same == pools.end()) {
+      pools.push_back(std::move(pool));
+      continue;
+    }
+    if (has_default || pool.name != kDefaultPool) return WrongPool(text, "there is a pool of this name already");
+    has_default = true;
+    *same = std::move(pool);
+  }
+  return pools;
+}
+
+std::vector<std::string> FoundPools::paths() const {
+  std::vector<std::string> paths;
+  for (const PoolDirectory& found : directories) paths.push_back(found.directory.path);
+  return paths;
+}
+
+absl::StatusOr<FoundPools> FindPools(std::vector<PoolConfig> pools, const std::string& state_dir,
+                                     IfMissing if_missing) {
+  FoundPools found;
+  for (PoolConfig& pool : pools) {
+    if (pool.kind == BackendKind::kDevice) MOORING_RETURN_IF_ERROR(CheckLinks(pool));
+    if (!HasVolumesOnDisk(pool)) continue;
+    if (pool.path.empty()) {
+      pool.path = VolumesDirectory(state_dir);
+      continue;
+    }
+    absl::StatusOr<RealDirectory> made = MakePoolDirectory(pool.path, if_missing);
+    if (!made.ok()) return Annotate(made.status(), fmt::format("pool {}", pool.name));
+    pool.path = made->path;
+    const Holding holding = pool.kind == BackendKind::kImage ? Holding::kImages : Holding::kDirectories;
+    found.directories.push_back({pool.name, holding, *std::move(made)});
+  }
+  MOORING_RETURN_IF_ERROR(CheckApart(pools));
+  found.pools = std::move(pools);
+  return found;
+}
+
+absl::Status OwnPools(const FoundPools& found, const Handover& handover) {
+  for (const PoolDirectory& pool : found.directories) {
+    const absl::Status owned = OwnPoolDirectory(pool.directory, pool.holding, handover);
+    if (!owned.ok()) return Annotate(owned, fmt::format("pool {}", pool.pool));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace mooring

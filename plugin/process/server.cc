@@ -1,0 +1,362 @@
+#include "plugin/process/server.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/host.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "base/version.h"
+#include "metrics/scrape_server.h"
+#include "mounter/guard/source_guard.h"
+#include "plugin/api/controller_service.h"
+#include "plugin/api/group_controller_service.h"
+#include "plugin/api/identity_service.h"
+#include "plugin/api/node_service.h"
+#include "plugin/api/snapshot_metadata_service.h"
+#include "plugin/api/unknown_calls.h"
+#include "plugin/backends/device/device_backend.h"
+#include "plugin/backends/device/disks.h"
+#include "plugin/backends/directory/directory_backend.h"
+#include "plugin/backends/image/image_backend.h"
+#include "plugin/backends/pools.h"
+#include "plugin/backends/tmpfs/tmpfs_backend.h"
+#include "plugin/catalog/catalog_store.h"
+#include "plugin/catalog/snapshot_catalog.h"
+#include "plugin/catalog/snapshot_store.h"
+#include "plugin/catalog/volume_catalog.h"
+#include "plugin/ephemeral/ephemeral_volumes.h"
+#include "plugin/node/node_store.h"
+#include "plugin/node/node_volumes.h"
+#include "plugin/process/kubelet_registration.h"
+#include "plugin/process/listen.h"
+#include "plugin/process/new_catalog.h"
+#include "plugin/process/plugin_metrics.h"
+#include "plugin/process/surroundings.h"
+
+namespace mooring {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kRetryPause{5};
+constexpr std::chrono::milliseconds kLastAnswers{500};
+constexpr std::chrono::seconds kReconcilePatience{2};  // it begins anew at the next start: nobody waits for its answer
+
+// The host's name changes, in a container with every start of it; the volumes stay where they are.
+absl::Status KeepNodeId(Config& config, CatalogStore& catalog) {
+  MOORING_ASSIGN_OR_RETURN(const std::string recorded, catalog.KeepNodeId(config.node_id));
+  if (recorded == config.node_id) return absl::OkStatus();
+  if (config.node_id_given) {
+    return FailedPrecondition(
+        fmt::format("the volumes in {} were made on node {}, and --node-id is {}: give --node-id {}",
+                    Quote(config.state_dir), Quote(recorded), Quote(config.node_id), recorded));
+  }
+  SetNodeId(config, recorded);
+  return absl::OkStatus();
+}
+
+absl::Status StillUnderWay(const std::vector<std::string>& left, std::chrono::seconds patience) {
+  const std::vector<std::string> tools = RunningPrograms();
+  const std::string running = tools.empty() ? "" : fmt::format("; tools that run on: {}", fmt::join(tools, ", "));
+  return absl::DeadlineExceededError(
+      fmt::format("still under way after {} s: {}{}", patience.count(), fmt::join(left, ", "), running));
+}
+
+// What root does not make itself the mount helper makes root's, once.
+mode_t NewDirectoryMode(const Config& config) {
+  return config.mounter == MounterKind::kHelper && ::geteuid() != 0 ? kNeverStaged : 0755;
+}
+
+std::unique_ptr<Backend> MakeBackend(const PoolConfig& pool, const Config& config, Mounter& mounter) {
+  switch (pool.kind) {
+    case BackendKind::kImage:
+      return std::make_unique<ImageBackend>(pool.path, mounter, mounter, config.if_missing);
+    case BackendKind::kDirectory:
+      return std::make_unique<DirectoryBackend>(pool.path, mounter, mounter, NewDirectoryMode(config));
+    case BackendKind::kTmpfs:
+      return std::make_unique<TmpfsBackend>(DirectoryOf(pool, config.state_dir), pool.bytes, mounter);
+    case BackendKind::kDevice:
+      return std::make_unique<DeviceBackend>(DirectoryOf(pool, config.state_dir),
+                                             std::make_unique<SystemDisks>(pool.path, pool.match), mounter);
+  }
+  return nullptr;
+}
+
+Pools MakePools(const Config& config, Mounter& mounter) {
+  std::vector<Pool> pools;
+  for (const PoolConfig& pool : config.pools) {
+    pools.push_back({pool.name, pool.kind, MakeBackend(pool, config, mounter), pool.overcommit});
+  }
+  return Pools(std::move(pools));
+}
+
+std::function<absl::Status(const ControllerExpandSpec&, const Call&)> GrowthFor(const Config& config,
+                                                                                VolumeCatalog& catalog) {
+  if (!config.grow_on_node) return nullptr;
+  return [&catalog](const ControllerExpandSpec& spec, const Call& call) { return catalog.Expand(spec, call).status(); };
+}
+
+VolumeCatalog::Settings CatalogSettings(const Config& config) {
+  return {.node_id = config.node_id, .topology = config.topology, .max_volumes = config.max_volumes};
+}
+
+}  // namespace
+
+// In the order of their dependence: what stands below uses what stands above and goes first.
+struct PluginServer::Parts {
+  Parts(const Config& config, Mounter& mounter, const Outside& outside, std::unique_ptr<CatalogStore> opened_catalog,
+        std::unique_ptr<SnapshotStore> opened_snapshots, std::unique_ptr<NodeStore> opened_node,
+        std::unique_ptr<KeyedLocks> shared_locks)
+      : catalog_store(std::move(opened_catalog)),
+        snapshot_store(std::move(opened_snapshots)),
+        node_store(std::move(opened_node)),
+        volume_locks(std::move(shared_locks)),
+        pools(MakePools(config, mounter)),
+        has_snapshots(pools.AnyCan(&BackendTraits::snapshots)),
+        catalog(*catalog_store, *snapshot_store, pools, *volume_locks, mounter, CatalogSettings(config)),
+        snapshots(*snapshot_store, catalog, pools, *volume_locks, mounter),
+        node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation, config.staging_by),
+        ephemeral_volumes(catalog, *catalog_store, node_volumes, *volume_locks),
+        ask_mounter(outside.helper_health),
+        surroundings(config, mounter),
+        plugin_metrics(MakeMetrics(outside)),
+        rpc(readiness, plugin_metrics == nullptr ? nullptr : &plugin_metrics->rpcs()),
+        identity_service(
+            {config.driver_name, config.serves_controller(), pools.AnyCan(&BackendTraits::grows), has_snapshots},
+            readiness, [this] { return Health(); }, rpc),
+        controller_service(catalog, snapshots, node_volumes,
+                           {pools.AnyCan(&BackendTraits::grows) && !config.grow_on_node, has_snapshots}, rpc),
+        group_controller_service(snapshots, rpc),
+        snapshot_metadata_service(snapshots, rpc),
+        node_service(rpc, node_volumes, ephemeral_volumes,
+                     {config.node_id, config.max_volumes, config.topology, config.mount_roots,
+                      pools.AnyCan(&BackendTraits::grows), config.volume_mount_group, GrowthFor(config, catalog)}),
+        serves_node(config.serves_node()),
+        serves_controller(config.serves_controller()) {
+    if (config.kubelet_registration_dir.empty()) return;
+    kubelet.emplace(KubeletRegistration::Settings{.directory = config.kubelet_registration_dir,
+                                                  .driver_name = config.driver_name,
+                                                  .endpoint = config.kubelet_endpoint});
+  }
+
+  std::unique_ptr<PluginMetrics> MakeMetrics(const Outside& outside);
+  absl::Status ServeMetrics(std::optional<metrics::Listener> listener);
+  absl::Status Listen(const Config& config);
+  absl::Status Health();  // of what only others can mend
+  absl::Status Reconcile();
+  void ReconcileUntilDone();
+  void AnnounceOnceSeenOutside();
+  void BeginInBackground();
+  bool StopsWithin(std::chrono::seconds time);
+  bool AwaitReconciler(Clock::time_point deadline);  // false: it is at work still
+  void End();
+
+  std::unique_ptr<CatalogStore> catalog_store;
+  std::unique_ptr<SnapshotStore> snapshot_store;
+  std::unique_ptr<NodeStore> node_store;
+  std::unique_ptr<KeyedLocks> volume_locks;
+  Pools pools;
+  const bool has_snapshots;
+  VolumeCatalog catalog;
+  SnapshotCatalog snapshots;
+  NodeVolumes node_volumes;
+  EphemeralVolumes ephemeral_volumes;
+  const std::function<absl::Status()> ask_mounter;
+  SurroundingsCheck surroundings;
+  Readiness readiness;
+  std::unique_ptr<PluginMetrics> plugin_metrics;  // null: nobody has asked for them
+  Rpc rpc;
+  IdentityService identity_service;
+  ControllerService controller_service;
+  GroupControllerService group_controller_service;
+  SnapshotMetadataService snapshot_metadata_service;
+  NodeService node_service;
+  UnknownCalls unknown_calls;
+  const bool serves_node;
+  const bool serves_controller;
+  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<metrics::ScrapeServer> scrapes;  // null: likewise
+  std::optional<KubeletRegistration> kubelet;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool stopping = false;
+  bool reconciler_ended = false;
+  std::optional<HeapTrimmer> trimmer;  // made by the reconciler, with the privileges of the confined
+  std::thread reconciler;
+};
+
+std::unique_ptr<PluginMetrics> PluginServer::Parts::MakeMetrics(const Outside& outside) {
+  if (!outside.metrics) return nullptr;
+  return std::make_unique<PluginMetrics>(
+      PluginMetrics::Sources{.pools = pools,
+                             .catalog = *catalog_store,
+                             .snapshots = *snapshot_store,
+                             .node = *node_store,
+                             .readiness = readiness,
+                             .helper_health = outside.helper_health,
+                             .helper_restarts = outside.helper_restarts,
+                             .helper_hanging = outside.helper_hanging,
+                             .surroundings = [this] { return surroundings.Last(); }});
+}
+
+absl::Status PluginServer::Parts::ServeMetrics(std::optional<metrics::Listener> listener) {
+  if (!listener) return absl::OkStatus();
+  log::Info("serving metrics", {{"address", metrics::ToString(listener->address)}});
+  MOORING_ASSIGN_OR_RETURN(
+      scrapes, metrics::ScrapeServer::Start(*std::move(listener), [this] { return plugin_metrics->Text(); }, {}));
+  return absl::OkStatus();
+}
+
+absl::Status PluginServer::Parts::Listen(const Config& config) {
+  if (kubelet) MOORING_RETURN_IF_ERROR(kubelet->CheckSockets());
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&identity_service);
+  if (serves_controller) builder.RegisterService(&controller_service);
+  if (serves_controller && has_snapshots) {
+    builder.RegisterService(&group_controller_service);
+    builder.RegisterService(&snapshot_metadata_service);
+  }
+  if (serves_node) builder.RegisterService(&node_service);
+  builder.RegisterCallbackGenericService(&unknown_calls);
+  MOORING_ASSIGN_OR_RETURN(server, mooring::Listen(config, builder));
+  return kubelet ? kubelet->Start() : absl::OkStatus();  // whose thread is confined as the others are
+}
+
+absl::Status PluginServer::Parts::Health() {
+  MOORING_RETURN_IF_ERROR(ask_mounter());
+  return surroundings.Check();
+}
+
+absl::Status PluginServer::Parts::Reconcile() {
+  if (serves_controller) {
+    MOORING_RETURN_IF_ERROR(Annotate(snapshots.Reconcile(), "reconcile the snapshots"));
+    MOORING_RETURN_IF_ERROR(Annotate(catalog.Reconcile(), "reconcile the catalog"));
+  }
+  if (!serves_node) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(Annotate(node_volumes.Reconcile(), "reconcile the mounts"));
+  return Annotate(ephemeral_volumes.Reconcile(), "reconcile the ephemeral volumes");
+}
+
+void PluginServer::Parts::BeginInBackground() {
+  ReconcileUntilDone();
+  if (kubelet && readiness.Now().ok()) AnnounceOnceSeenOutside();
+  ReleaseWhatTheStartUsed();
+  trimmer.emplace();
+  const std::lock_guard<std::mutex> lock(mutex);
+  reconciler_ended = true;
+  changed.notify_all();
+}
+
+void PluginServer::Parts::ReconcileUntilDone() {
+  for (;;) {
+    const absl::Status status = Reconcile();
+    surroundings.Check().IgnoreError();  // which says in the log what Probe is going to say
+    if (status.ok()) {
+      log::Info("ready");
+    } else {
+      log::Error("cannot serve yet", {{"cause", Message(status)}});
+    }
+    // What is UNAVAILABLE means "starting" to those who wait.
+    readiness.Set(absl::IsUnavailable(status) ? WithCode(absl::StatusCode::kInternal, status) : status);
+    if (status.ok() || StopsWithin(kRetryPause)) return;
+  }
+}
+
+// Not before it is ready: kubelet would have pods wait for us. And not while what is mounted is seen by nobody: kubelet
+// calls no Probe and does not look whether something is mounted at a target, so pods would write into the bare
+// directories of the host. What else is missing holds nothing up: volumes of before are still to be unpublished.
+void PluginServer::Parts::AnnounceOnceSeenOutside() {
+  bool told = false;
+  for (absl::Status seen = surroundings.CheckSeenOutside(); !seen.ok(); seen = surroundings.CheckSeenOutside()) {
+    if (!told) {
+      log::Warning("not offered to kubelet while its mounts may be seen by nobody", {{"cause", Message(seen)}});
+      told = true;
+    }
+    if (StopsWithin(kRetryPause)) return;
+  }
+  kubelet->Announce();
+}
+
+bool PluginServer::Parts::StopsWithin(std::chrono::seconds time) {
+  std::unique_lock<std::mutex> lock(mutex);
+  return changed.wait_for(lock, time, [this] { return stopping; });
+}
+
+bool PluginServer::Parts::AwaitReconciler(Clock::time_point deadline) {
+  std::unique_lock<std::mutex> lock(mutex);
+  return changed.wait_until(lock, deadline, [this] { return reconciler_ended; });
+}
+
+// The answers are on their way. A client that does not listen would keep its connection, and us, for long.
+void PluginServer::Parts::End() {
+  server->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
+  server->Wait();
+  if (reconciler.joinable()) reconciler.join();
+}
+
+PluginServer::PluginServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+PluginServer::~PluginServer() {
+  Stop(std::chrono::seconds(0)).IgnoreError();
+  parts_->End();
+}
+
+absl::StatusOr<std::unique_ptr<PluginServer>> PluginServer::Start(const Config& asked, Mounter& mounter,
+                                                                  Outside outside) {
+  Config config = asked;
+  MOORING_ASSIGN_OR_RETURN(const std::string boot_id, BootId());
+  const std::string file = config.state_dir + "/catalog.db";
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<CatalogStore> catalog, CatalogStore::Open(file, [&] {
+                             return CheckBeginsEmpty(file, config.pools, config.state_dir);
+                           }));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<SnapshotStore> snapshots, SnapshotStore::Open(catalog->database()));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NodeStore> node, NodeStore::Open(config.state_dir + "/node.db", boot_id));
+  MOORING_RETURN_IF_ERROR(KeepNodeId(config, *catalog));
+  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<KeyedLocks> locks, KeyedLocks::Shared(config.state_dir + "/lock"));
+  auto parts = std::make_unique<Parts>(config, mounter, outside, std::move(catalog), std::move(snapshots),
+                                       std::move(node), std::move(locks));
+  MOORING_RETURN_IF_ERROR(parts->Listen(config));
+  MOORING_RETURN_IF_ERROR(parts->ServeMetrics(std::move(outside.metrics)));
+  log::Info("serving", {{"version", Version()},
+                        {"driver", config.driver_name},
+                        {"node", config.node_id},
+                        {"socket", config.socket_path},
+                        {"state", config.state_dir}});
+  parts->reconciler = std::thread(&Parts::BeginInBackground, parts.get());
+  return std::unique_ptr<PluginServer>(new PluginServer(std::move(parts)));
+}
+
+absl::Status PluginServer::Stop(std::chrono::seconds patience) {
+  const Clock::time_point start = Clock::now();
+  {
+    const std::lock_guard<std::mutex> lock(parts_->mutex);
+    parts_->stopping = true;
+    parts_->changed.notify_all();
+  }
+  if (parts_->kubelet) parts_->kubelet->Withdraw();  // first, so that kubelet sends nothing more
+  parts_->volume_locks->Stop();
+  parts_->node_volumes.Stop();
+  std::vector<std::string> left = parts_->rpc.Drain(start + patience);
+  if (!parts_->AwaitReconciler(start + std::min(patience, kReconcilePatience))) left.push_back("reconciling");
+  // To the last call: what goes on at a stop is worth being seen.
+  if (parts_->scrapes != nullptr && !parts_->scrapes->Stop(Clock::now() + kLastAnswers)) left.push_back("a scrape");
+  if (!left.empty()) return StillUnderWay(left, patience);
+  parts_->End();
+  return absl::OkStatus();
+}
+
+}  // namespace mooring

@@ -1,0 +1,113 @@
+#include "plugin/process/surroundings.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <string_view>
+
+#include "base/deadline.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "plugin/process/state_dir.h"
+
+namespace mooring {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kFresh{1};
+constexpr std::chrono::seconds kPatience{2};  // with what hangs
+
+// Which container engines start before the program, and which start nothing else.
+constexpr std::array<std::string_view, 5> kInits = {"docker-init", "tini", "catatonit", "dumb-init", "podman-init"};
+
+constexpr ino_t kFirstPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO: the same on every Linux
+
+ino_t NamespaceOf(const std::string& process, const char* kind) {  // 0: it cannot be told
+  struct stat status = {};
+  return ::stat(fmt::format("/proc/{}/ns/{}", process, kind).c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+bool IsContainersInit(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/comm", pid));
+  std::string name;
+  std::getline(file, name);
+  return std::find(kInits.begin(), kInits.end(), name) != kInits.end();
+}
+
+bool Has(const Config& config, bool (*is_it)(const PoolConfig&)) {
+  return std::any_of(config.pools.begin(), config.pools.end(), is_it);
+}
+
+}  // namespace
+
+// A parent that is not seen here started a container. One that is seen is the starter, or an init of the container.
+bool HasOwnMountNamespace() {
+  const pid_t parent = ::getppid();
+  if (parent == 0) return true;
+  const ino_t here = NamespaceOf("self", "mnt"), there = NamespaceOf(fmt::format("{}", parent), "mnt");
+  if (here == 0 || there == 0) return false;
+  if (here != there) return true;
+  return parent == 1 && NamespaceOf("self", "pid") != kFirstPidNamespace && IsContainersInit(parent);
+}
+
+SurroundingsCheck::SurroundingsCheck(const Config& config, Mounter& mounter)
+    : state_dir_(config.state_dir), mounter_(mounter) {
+  mounts_ = config.serves_node();
+  if (!mounts_) return;
+  const bool said = config.mount_roots != UsualMountRoots();
+  if (config.shared_roots == SharedRoots::kRequire && said) needs_.seen_outside = config.mount_roots;
+  std::erase(needs_.seen_outside, "/");  // that does not say where the targets are
+  const bool images = Has(config, [](const PoolConfig& pool) { return pool.kind == BackendKind::kImage; });
+  const bool others = Has(config, [](const PoolConfig& pool) { return pool.kind != BackendKind::kImage; });
+  needs_.loop_devices = images && !others;
+  loops_for_some_ = images && others;
+}
+
+absl::Status SurroundingsCheck::Check() {
+  const std::unique_lock<std::mutex> alone(checking_, std::try_to_lock);
+  if (!alone.owns_lock() || Clock::now() - checked_ < kFresh) return Last();
+  const absl::Status now = Look();
+  checked_ = Clock::now();
+  // What hangs, or the helper's absence, is told elsewhere, and says nothing of all this.
+  if (now.ok() || absl::IsFailedPrecondition(now)) Note(now);
+  return Last();
+}
+
+absl::Status SurroundingsCheck::Look() {
+  MOORING_RETURN_IF_ERROR(CheckWritable(state_dir_, "the state directory"));
+  const DeadlineScope patience(Clock::now() + kPatience);
+  if (loops_for_some_ && !warned_) {
+    const absl::Status loops = mounter_.CheckNeeds({.loop_devices = true});
+    warned_ = true;
+    if (!loops.ok()) log::Warning("no volume of the image pools can be staged", {{"cause", Message(loops)}});
+  }
+  return !mounts_ ? absl::OkStatus() : mounter_.CheckNeeds(needs_);
+}
+
+absl::Status SurroundingsCheck::CheckSeenOutside() {
+  if (needs_.seen_outside.empty()) return absl::OkStatus();
+  const DeadlineScope patience(Clock::now() + kPatience);
+  return mounter_.CheckNeeds({.seen_outside = needs_.seen_outside});
+}
+
+void SurroundingsCheck::Note(const absl::Status& now) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (now == last_) return;
+  if (now.ok()) log::Info("nothing is missing any more");
+  if (!now.ok()) log::Error("something is missing that the plugin needs", {{"cause", Message(now)}});
+  last_ = now;
+}
+
+absl::Status SurroundingsCheck::Last() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return absl::Status(last_.code(), last_.message());
+}
+
+}  // namespace mooring

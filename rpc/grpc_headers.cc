@@ -1,0 +1,1 @@
+// A library needs a source. This one exists for its precompiled header.

@@ -1,0 +1,423 @@
+// The helper's guard on the real kernel: what a plugin that was taken over asks for is refused, with links in the way,
+// too, and nothing has changed.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/file/path.h"
+#include "base/file/unique_fd.h"
+#include "tests/kernel/helper/helper_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+
+class HelperGuardTest : public HelperTest {
+ protected:
+  void SetUp() override {
+    HelperTest::SetUp();
+    Ext4Image("volumes/a.img");
+    Dir("outside");
+    Ext4Image("outside/disk.img");
+  }
+  void TearDown() override {
+    for (const MountLine& line : MountsBelow(dir_.path())) {
+      EXPECT_TRUE(line.target.starts_with(Path("csi/"))) << line.target;
+    }
+    EXPECT_TRUE(NoLoopOver(Path("outside")));
+    EXPECT_THAT(Entries(Path("outside")), ::testing::ElementsAre("disk.img"));
+    HelperTest::TearDown();
+  }
+  void Stage() { ASSERT_OK(helper().Mount(MountOfImage("a.img", "staged"))); }
+};
+
+TEST_F(HelperGuardTest, TargetsOutsideAreRefused) {
+  Stage();
+  MountRequest mount = MountOfImage("a.img", "x");
+  for (const std::string& target : {Path("outside/x"), Path("csi2"), dir_.path(), Path("volumes/x")}) {
+    mount.target = target;
+    EXPECT_THAT(helper().Mount(mount), FailsWith(StatusCode::kFailedPrecondition, "--mount-root"));
+    EXPECT_THAT(helper().Bind(BindOf(Target("staged"), target)),
+                FailsWith(StatusCode::kFailedPrecondition, "--mount-root"));
+    EXPECT_THAT(helper().Unmount(UnmountOf(target, true)), FailsWith(StatusCode::kFailedPrecondition, "--mount-root"));
+  }
+  EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target("../outside/x"))),
+              FailsWith(StatusCode::kInvalidArgument, ""));
+}
+
+// What is at the path is one of them, and the path does not say so.
+TEST_F(HelperGuardTest, ForbiddenDirectoriesAreKnownByWhateverPath) {
+  Stage();
+  Dir("own/below/deep");
+  Dir("csi/alias");
+  ASSERT_EQ(::mount(Path("own").c_str(), Target("alias").c_str(), nullptr, MS_BIND, nullptr), 0);
+  Dir("csi/volumes");
+  ASSERT_EQ(::mount(Path("volumes").c_str(), Target("volumes").c_str(), nullptr, MS_BIND, nullptr), 0);
+  constexpr char kReason[] = "by whatever path";
+  for (const char* target : {"alias", "alias/x", "alias/below", "alias/below/deep", "volumes/x", "volumes"}) {
+    EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target(target))),
+                FailsWith(StatusCode::kFailedPrecondition, kReason));
+    EXPECT_THAT(helper().Mount(MountOfImage("a.img", target)), FailsWith(StatusCode::kFailedPrecondition, kReason));
+    EXPECT_THAT(helper().Unmount(UnmountOf(Target(target), true)), FailsWith(StatusCode::kFailedPrecondition, kReason));
+  }
+  EXPECT_FALSE(Exists(Path("own/x")));
+  EXPECT_OK(helper().Bind(BindOf(Target("staged"), Target("beside"))));
+  EXPECT_EQ(::umount(Target("alias").c_str()), 0);
+  EXPECT_EQ(::umount(Target("volumes").c_str()), 0);
+}
+
+TEST_F(HelperGuardTest, LinksLeadNowhere) {
+  Stage();
+  std::filesystem::create_directory_symlink(Path("outside"), Target("link"));
+  std::filesystem::create_symlink(Path("outside/disk.img"), Image("link.img"));
+  std::filesystem::create_directory_symlink(Path("outside"), Image("dir"));
+  constexpr char kLink[] = "symbolic link";
+  EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target("link/x"))),
+              FailsWith(StatusCode::kFailedPrecondition, kLink));
+  EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target("link"))), FailsWith(StatusCode::kFailedPrecondition, ""));
+  EXPECT_THAT(helper().Unmount(UnmountOf(Target("link/x"), true)), FailsWith(StatusCode::kFailedPrecondition, kLink));
+  for (const char* image : {"link.img", "dir/disk.img"}) {
+    EXPECT_THAT(helper().Mount(MountOfImage(image, "x")), FailsWith(StatusCode::kFailedPrecondition, kLink)) << image;
+    EXPECT_THAT(helper().AttachLoop({Image(image), "mooring:x", false}),
+                FailsWith(StatusCode::kFailedPrecondition, kLink));
+    EXPECT_THAT(helper().Format(Image(image), "ext4"), FailsWith(StatusCode::kFailedPrecondition, ""));
+    EXPECT_THAT(helper().Check(Image(image), "ext4"), FailsWith(StatusCode::kFailedPrecondition, ""));
+    EXPECT_THAT(helper().Grow(Image(image), "ext4"), FailsWith(StatusCode::kFailedPrecondition, ""));
+    EXPECT_FALSE(helper().Probe(Image(image)).ok()) << image;
+  }
+}
+
+// A device node among the volumes is a way to every disk.
+TEST_F(HelperGuardTest, ANodeOfAnotherDeviceIsNoVolume) {
+  const std::string foreign = Losetup(Path("outside/disk.img"));
+  ASSERT_EQ(::mknod(Image("node").c_str(), S_IFBLK | 0600, StatOf(foreign).st_rdev), 0);
+  EXPECT_FALSE(helper().Mount(MountOfImage("node", "x")).ok());
+  EXPECT_FALSE(helper().AttachLoop({Image("node"), "mooring:x", false}).ok());
+  EXPECT_FALSE(helper().Probe(Image("node")).ok());
+  EXPECT_FALSE(helper().Format(Image("node"), "ext4").ok());
+  EXPECT_FALSE(helper().Check(Image("node"), "ext4").ok());
+  EXPECT_EQ(Tool("losetup -d " + foreign), 0);
+}
+
+// For as long as the link is there, and no other device.
+TEST_F(HelperGuardTest, OnlyDevicesBehindALinkAreVolumes) {
+  const std::string device = Losetup(Path("outside/disk.img"));
+  Dir("links");
+  const auto expect = [&](bool allowed, const char* when) {
+    MountRequest mount = MountOfImage("", "x");
+    mount.source = device;
+    EXPECT_EQ(helper().Mount(mount).ok(), allowed) << when;
+    if (allowed) {
+      EXPECT_OK(helper().Bind(BindOf(Target("x"), Target("y"))));
+      EXPECT_OK(helper().Unmount(UnmountOf(Target("y"), true)));
+      EXPECT_OK(helper().Unmount(UnmountOf(Target("x"), true)));
+    }
+    EXPECT_EQ(helper().Probe(device).ok(), allowed) << when;
+    EXPECT_EQ(helper().Check(device, "ext4").ok(), allowed) << when;
+    BindRequest bind = BindOf(device, Target("node"));
+    bind.target_kind = TargetKind::kFile;
+    EXPECT_EQ(helper().Bind(bind).ok(), allowed) << when;
+    EXPECT_OK(helper().Unmount(UnmountOf(Target("node"), true)));
+    const auto loop = helper().AttachLoop({device, "mooring-ro:x", true});
+    EXPECT_EQ(loop.ok(), allowed) << when;
+    if (loop.ok()) {
+      EXPECT_OK(helper().DetachLoop(*loop));
+    }
+    EXPECT_THAT(helper().Format(device, "ext4"), FailsWith(StatusCode::kFailedPrecondition, "")) << when;
+  };
+  expect(false, "no link");
+  ASSERT_EQ(::symlink(device.c_str(), Path("links/other").c_str()), 0);
+  expect(false, "a link that does not match");
+  ASSERT_EQ(::symlink(device.c_str(), Path("links/disk-a").c_str()), 0);
+  expect(true, "a link that matches");
+  const std::string other = Losetup(Path("outside/disk.img"));
+  EXPECT_FALSE(helper().Probe(other).ok());
+  EXPECT_FALSE(helper().Bind(BindOf(other, Target("other"))).ok());
+  EXPECT_EQ(Tool("losetup -d " + other), 0);
+  ASSERT_EQ(::unlink(Path("links/disk-a").c_str()), 0);
+  expect(false, "a link no more");
+  EXPECT_EQ(Tool("losetup -d " + device), 0);
+}
+
+TEST_F(HelperGuardTest, SourcesThatAreNoVolumesAreRefused) {
+  Stage();
+  Dir("csi/plain");
+  Dir("csi/staged/below");
+  const std::string foreign = Losetup(Path("outside/disk.img"));
+  for (const std::string& source : {std::string("/etc"), std::string("/"), Path("outside"), Target("plain"),
+                                    Target("staged/below"), foreign, std::string("/dev/null")}) {
+    EXPECT_FALSE(helper().Bind(BindOf(source, Target("x"))).ok()) << source;
+    EXPECT_FALSE(Exists(Target("x"))) << source;
+  }
+  EXPECT_EQ(Tool("losetup -d " + foreign), 0);
+}
+
+// Its device number is no device's: whose it is, the kernel says.
+TEST_F(HelperGuardTest, ABtrfsIsKnownByItsDevice) {
+  BtrfsImage("volumes/b.img");
+  const std::string foreign = Losetup(BtrfsImage("foreign.img"));
+  MountRequest request = MountOfImage("b.img", "btrfs");
+  request.fs_type = "btrfs";
+  ASSERT_OK(helper().Mount(request));
+  EXPECT_OK(helper().Bind(BindOf(Target("btrfs"), Target("x"))));
+  EXPECT_OK(helper().Grow(Target("x"), "btrfs"));
+  EXPECT_THAT(helper().Grow(Target("x"), "ext4"), FailsWith(StatusCode::kInternal, ""));
+  Dir("csi/btrfs/below");
+  EXPECT_THAT(helper().Bind(BindOf(Target("btrfs/below"), Target("y"))),
+              FailsWith(StatusCode::kFailedPrecondition, "neither a loop device"));
+  ASSERT_EQ(::mount(foreign.c_str(), Dir("csi/foreign").c_str(), "btrfs", 0, nullptr), 0);
+  EXPECT_THAT(helper().Bind(BindOf(Target("foreign"), Target("y"))),
+              FailsWith(StatusCode::kFailedPrecondition, "neither a loop device"));
+  EXPECT_THAT(helper().Grow(Target("foreign"), "btrfs"), FailsWith(StatusCode::kFailedPrecondition, "neither a loop"));
+  EXPECT_EQ(::umount(Target("foreign").c_str()), 0);
+  EXPECT_EQ(Tool("losetup -d " + foreign), 0);
+}
+
+TEST_F(HelperGuardTest, LoopDevicesOfOthersAreLeftAlone) {
+  const std::string foreign = Losetup(Path("outside/disk.img"));
+  LoopInfo info = *helper().Find(foreign)->loop;
+  EXPECT_THAT(helper().DetachLoop(info), FailsWith(StatusCode::kFailedPrecondition, "the label"));
+  EXPECT_THAT(helper().ResizeLoop(info), FailsWith(StatusCode::kFailedPrecondition, "the label"));
+  info.device = "/dev/null";  // and the number as it was
+  EXPECT_OK(helper().DetachLoop(info));
+  EXPECT_EQ(LoopsOver(Path("outside")).size(), 1U);
+  EXPECT_EQ(Tool("losetup -d " + foreign), 0);
+}
+
+TEST_F(HelperGuardTest, FilesystemsAndOptionsOfNoVolumeAreRefused) {
+  for (const char* fs_type : {"proc", "sysfs", "devtmpfs", "overlay"}) {
+    MountRequest request = MountOfImage("a.img", "x");
+    request.fs_type = fs_type;
+    EXPECT_THAT(helper().Mount(request),
+                FailsWith(StatusCode::kFailedPrecondition, "nothing to do with the filesystem"));
+  }
+  MountRequest request = MountOfImage("a.img", "x");
+  request.options = {{"journal_path", "/dev/sda"}};
+  EXPECT_THAT(helper().Mount(request), FailsWith(StatusCode::kInvalidArgument, "not allowed"));
+  EXPECT_TRUE(NoLoopOver(Path("volumes")));
+}
+
+TEST_F(HelperGuardTest, MemoryHasOurNameAndASizeAndNoMoreThanItMay) {
+  MountRequest memory;
+  memory.source = "mooring:vol-1";
+  memory.fs_type = "tmpfs";
+  memory.target = Target("m");
+  memory.options = {{"size", std::to_string(4 * kMiB)}};
+  const auto refused = [&](const MountRequest& request) {
+    EXPECT_FALSE(helper().Mount(request).ok());
+    EXPECT_FALSE(Exists(Target("m")));
+  };
+  for (const char* source : {"tmpfs", "", "moor", "/etc"}) {
+    MountRequest request = memory;
+    request.source = source;
+    refused(request);
+  }
+  for (const char* size : {"4194305", "0", "", "99999999999999999999"}) {
+    MountRequest request = memory;
+    request.options = {{"size", size}};
+    refused(request);
+  }
+  MountRequest request = memory;
+  request.options.clear();
+  refused(request);
+  request.options = {{"size", "4096"}, {"mpol", "bind:0"}};
+  refused(request);
+  ASSERT_OK(helper().Mount(memory));
+  EXPECT_OK(helper().Bind(BindOf(Target("m"), Target("bound"))));
+  EXPECT_FALSE(helper().Change({.target = Target("m"), .options = {{"size", "4194305"}}}).ok());
+  EXPECT_OK(helper().Change({.target = Target("bound"), .options = {{"size", "8192"}}}));
+}
+
+TEST_F(HelperGuardTest, MemoryOfOthersIsNoVolume) {
+  Dir("csi/theirs");
+  ASSERT_EQ(::mount("tmpfs", Target("theirs").c_str(), "tmpfs", 0, "size=1m"), 0);
+  EXPECT_FALSE(helper().Bind(BindOf(Target("theirs"), Target("x"))).ok());
+  EXPECT_FALSE(helper().Change({.target = Target("theirs"), .flags = ReadOnly()}).ok());
+  EXPECT_FALSE(helper().Change({.target = Target("theirs"), .options = {{"size", "4096"}}}).ok());
+  EXPECT_EQ(OptionsAt(Target("theirs")), "rw,relatime");
+  EXPECT_FALSE(Exists(Target("x")));
+  ASSERT_EQ(::umount(Target("theirs").c_str()), 0);
+}
+
+TEST_F(HelperGuardTest, OnlyWhatLiesDirectlyBelowADirectoryOfVolumesIsOne) {
+  Dir("dirs/vol-1/inside");
+  Dir("outside/vol-1");
+  File("dirs/file", "x");
+  std::filesystem::create_directory_symlink(Path("outside"), Path("dirs/link"));
+  for (const std::string& source : {Path("dirs"), Path("dirs/vol-1/inside"), Path("dirs/link"), Path("dirs/link/vol-1"),
+                                    Path("dirs/file"), Path("outside/vol-1"), Path("outside"), Path("dirs/.")}) {
+    EXPECT_FALSE(helper().Bind(BindOf(source, Target("x"))).ok()) << source;
+    EXPECT_FALSE(Exists(Target("x"))) << source;
+  }
+  ASSERT_OK(helper().Bind(BindOf(Path("dirs/vol-1"), Target("staged"))));
+  EXPECT_OK(helper().Bind(BindOf(Target("staged"), Target("bound"))));
+  EXPECT_FALSE(helper().Bind(BindOf(Target("staged/inside"), Target("x"))).ok());
+  EXPECT_OK(helper().Change({.target = Target("bound"), .flags = ReadOnly()}));
+  // What it lies on is the host's: neither its options nor its size are a volume's.
+  EXPECT_FALSE(helper().Change({.target = Target("staged"), .options = {{"commit", "30"}}}).ok());
+  EXPECT_FALSE(helper().Grow(Target("staged"), "ext4").ok());
+  ASSERT_EQ(::rmdir(Path("outside/vol-1").c_str()), 0);
+}
+
+// A mount of a directory that has the name of a volume, elsewhere.
+TEST_F(HelperGuardTest, ANameAloneMakesNoVolume) {
+  Dir("dirs/vol-1");
+  Dir("outside/vol-1");
+  Dir("csi/theirs");
+  ASSERT_EQ(::mount(Path("outside/vol-1").c_str(), Target("theirs").c_str(), nullptr, MS_BIND, nullptr), 0);
+  EXPECT_FALSE(helper().Bind(BindOf(Target("theirs"), Target("x"))).ok());
+  EXPECT_FALSE(Exists(Target("x")));
+  ASSERT_EQ(::umount(Target("theirs").c_str()), 0);
+  ASSERT_EQ(::rmdir(Path("outside/vol-1").c_str()), 0);
+}
+
+TEST_F(HelperGuardTest, OnlyVolumesAreRemoved) {
+  Dir("dirs/vol-1/inside");
+  std::filesystem::create_directory_symlink(Path("outside"), Path("dirs/link"));
+  for (const std::string& path : {Path("outside"), Path("dirs"), Path("dirs/vol-1/inside"), Path("volumes"),
+                                  Path("own"), Path("dirs/link"), Path("dirs/../outside"), Path("csi")}) {
+    EXPECT_FALSE(helper().RemoveTree(path).ok()) << path;
+  }
+  EXPECT_TRUE(Exists(Path("dirs/vol-1/inside")));
+  EXPECT_TRUE(Exists(Image("a.img")));
+  EXPECT_OK(helper().RemoveTree(Path("dirs/vol-1")));
+  EXPECT_FALSE(Exists(Path("dirs/vol-1")));
+}
+
+TEST_F(HelperGuardTest, NothingIsMountedAmongTheVolumesThatAreDirectories) {
+  Dir("dirs/vol-1");
+  Dir("csi/alias");
+  ASSERT_EQ(::mount(Path("dirs").c_str(), Target("alias").c_str(), nullptr, MS_BIND, nullptr), 0);
+  EXPECT_FALSE(helper().Bind(BindOf(Path("dirs/vol-1"), Path("dirs/x"))).ok());
+  EXPECT_THAT(helper().Bind(BindOf(Path("dirs/vol-1"), Target("alias/x"))),
+              FailsWith(StatusCode::kFailedPrecondition, "by whatever path"));
+  ASSERT_EQ(::umount(Target("alias").c_str()), 0);
+}
+
+// ---- unmounting and removing
+
+TEST_F(HelperGuardTest, MountsOfOthersStay) {
+  const std::string foreign = Losetup(Path("outside/disk.img"));
+  Dir("csi/memory");
+  Dir("csi/disk");
+  Dir("csi/bound");
+  ASSERT_EQ(::mount("other", Target("memory").c_str(), "tmpfs", 0, nullptr), 0);
+  ASSERT_EQ(::mount(foreign.c_str(), Target("disk").c_str(), "ext4", 0, nullptr), 0);
+  ASSERT_EQ(::mount(Path("outside").c_str(), Target("bound").c_str(), nullptr, MS_BIND, nullptr), 0);
+  File("csi/node");
+  ASSERT_EQ(::mount(foreign.c_str(), Target("node").c_str(), nullptr, MS_BIND, nullptr), 0);
+  for (const char* target : {"memory", "disk", "bound", "node"}) {
+    for (const bool remove : {false, true}) {
+      EXPECT_THAT(helper().Unmount(UnmountOf(Target(target), remove)),
+                  FailsWith(StatusCode::kFailedPrecondition, "is no volume's"));
+    }
+    EXPECT_TRUE(mounter_.Find(Target(target))->mount.has_value()) << target;
+    EXPECT_EQ(::umount(Target(target).c_str()), 0);
+  }
+  EXPECT_EQ(Tool("losetup -d " + foreign), 0);
+}
+
+// With bidirectional propagation it comes to the host, and keeps the volume from being unmounted.
+TEST_F(HelperGuardTest, WhatATaskMountedInsideOfAVolumeIsUnmounted) {
+  Stage();
+  Dir("csi/staged/a");
+  ASSERT_EQ(::mount("task", Target("staged/a").c_str(), "tmpfs", 0, nullptr), 0);
+  Dir("csi/staged/a/b");
+  ASSERT_EQ(::mount("task", Target("staged/a/b").c_str(), "tmpfs", 0, nullptr), 0);
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("staged/a/b"))));
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("staged/a"))));
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("staged"), true)));
+}
+
+// Somebody detached the loop device of a volume that is bound as a block device, or removed a directory volume.
+TEST_F(HelperGuardTest, WhatIsLeftOfAVolumeIsUnmounted) {
+  const auto loop = helper().AttachLoop({Image("a.img"), "mooring:a", false});
+  ASSERT_OK(loop);
+  ASSERT_OK(helper().Bind(NodeBindOf(loop->device, Target("block"))));
+  Dir("dirs/d");
+  ASSERT_OK(helper().Bind(BindOf(Path("dirs/d"), Target("directory"))));
+  ASSERT_EQ(Tool("losetup -d " + loop->device), 0);
+  ASSERT_EQ(::rmdir(Path("dirs/d").c_str()), 0);
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("block"), true)));
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("directory"), true)));
+  EXPECT_THAT(Entries(Path("csi")), ::testing::IsEmpty());
+}
+
+// The number leads to a file of somebody else's, which is no reason to keep the target for ever.
+TEST_F(HelperGuardTest, ATargetWhoseDeviceBecameAnotherFilesIsUnmounted) {
+  const auto loop = helper().AttachLoop({Image("a.img"), "mooring:a", false});
+  ASSERT_OK(loop);
+  ASSERT_OK(helper().Bind(NodeBindOf(loop->device, Target("block"))));
+  ASSERT_EQ(Tool("losetup -d " + loop->device), 0);
+  ASSERT_EQ(Tool(fmt::format("losetup {} {}", loop->device, Path("outside/disk.img"))), 0);
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("block"), true)));
+  EXPECT_FALSE(Exists(Target("block")));
+  EXPECT_EQ(Tool("losetup -d " + loop->device), 0);
+}
+
+// The mount is made by hand, so that nothing marks the target.
+TEST_F(HelperGuardTest, ADirectoryVolumeOfAPoolThatWasShutDownIsUnmounted) {
+  ASSERT_EQ(Tool(fmt::format("mount -o loop {} {}", XfsImage("pool.img"), Path("dirs"))), 0);
+  Dir("dirs/d");
+  Dir("dirs/other");
+  Dir("dirs/other/deep");
+  for (const char* name : {"d", "other/deep"}) {
+    const std::string target = Dir(std::string("csi/") + std::string(NameOf(name)));
+    ASSERT_EQ(::mount(Path(std::string("dirs/") + name).c_str(), target.c_str(), nullptr, MS_BIND, nullptr), 0);
+  }
+  std::uint32_t without_log = 2;
+  {
+    const UniqueFd pool(::open(Path("dirs").c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(::ioctl(pool.get(), _IOR('X', 125, std::uint32_t), &without_log), 0) << "XFS_IOC_GOINGDOWN";
+  }
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("d"))));
+  EXPECT_FALSE(helper().Unmount(UnmountOf(Target("deep"))).ok()) << "it lies not directly in the pool";
+  EXPECT_EQ(::umount(Target("deep").c_str()), 0);
+  EXPECT_EQ(::umount(Path("dirs").c_str()), 0);
+  std::filesystem::remove(Target("d"));
+  std::filesystem::remove(Target("deep"));
+}
+
+TEST_F(HelperGuardTest, WhatOthersMadeIsNotRemoved) {
+  Dir("csi/empty");
+  File("csi/file");
+  for (const char* target : {"empty", "file"}) {
+    EXPECT_OK(helper().Unmount(UnmountOf(Target(target), true)));
+    EXPECT_TRUE(Exists(Target(target))) << target;
+  }
+  std::filesystem::remove(Target("empty"));
+  std::filesystem::remove(Target("file"));
+}
+
+// A reboot takes the mounts and leaves the targets.
+TEST_F(HelperGuardTest, TargetsOfMountsThatAreGoneAreRemoved) {
+  Stage();
+  Dir("csi/made-by-the-orchestrator");
+  for (const char* target : {"made", "made-by-the-orchestrator"}) {
+    ASSERT_OK(helper().Bind(BindOf(Target("staged"), Target(target))));
+    ASSERT_EQ(::umount(Target(target).c_str()), 0);
+    EXPECT_TRUE(Exists(Target(target)));
+    EXPECT_OK(helper().Unmount(UnmountOf(Target(target), true)));
+    EXPECT_FALSE(Exists(Target(target))) << target;
+  }
+}
+
+TEST_F(HelperGuardTest, EachReasonIsLoggedOnce) {
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_FALSE(helper().Unmount(UnmountOf(Path("outside/" + std::to_string(i)))).ok());
+    EXPECT_FALSE(helper().Probe(Path("outside/" + std::to_string(i))).ok());
+  }
+  const std::string log = HelperLog();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
+  EXPECT_THAT(log, ::testing::HasSubstr("refused a target outside the mount roots"));
+  EXPECT_THAT(log, ::testing::HasSubstr("refused a source that is no volume"));
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,436 @@
+// The mount helper as a process of its own: it does what KernelMounter does, may do no more than it needs, is replaced
+// when it is killed, and ends with its plugin.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/capability.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "base/deadline.h"
+#include "mounter/helper/channel.h"
+#include "mounter/process/privileges.h"
+#include "tests/kernel/helper/helper_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+class HelperMounterTest : public HelperTest {
+ protected:
+  void Stage() {
+    Ext4Image("volumes/a.img");
+    ASSERT_OK(helper().Mount(MountOfImage("a.img", "staged")));
+  }
+
+  // Stopped, so that a call that was sent to it stays with it.
+  pid_t StopHelper() {
+    const pid_t pid = helper().pid();
+    EXPECT_EQ(::kill(pid, SIGSTOP), 0);
+    EXPECT_TRUE(Eventually([pid] { return Stopped(pid); }));
+    return pid;
+  }
+
+  void KillInTheMiddle(const std::function<void()>& call) {
+    const pid_t pid = StopHelper();
+    std::thread caller(call);
+    std::this_thread::sleep_for(milliseconds(200));
+    KillHelper();
+    caller.join();
+    EXPECT_TRUE(AwaitNext(pid));
+  }
+};
+
+TEST_F(HelperMounterTest, DoesWhatTheKernelMounterDoes) {
+  const std::string image = Sparse("volumes/a.img", 32 * kMiB);
+  EXPECT_EQ(helper().Probe(image)->content, FilesystemInfo::Content::kEmpty);
+  ASSERT_OK(helper().Format(image, "ext4"));
+  EXPECT_EQ(helper().Probe(image)->type, "ext4");
+  ASSERT_OK(helper().Check(image, "ext4"));
+  std::filesystem::resize_file(image, 48 * kMiB);
+  ASSERT_OK(helper().Grow(image, "ext4"));
+  EXPECT_EQ(helper().Probe(image)->size_bytes, mounter_.Probe(image)->size_bytes);
+  MountRequest mount = MountOfImage("a.img", "staged");
+  mount.options = {{"commit", "30"}};
+  mount.group = 1234;
+  mount.flags.noexec = true;
+  mount.propagation = Propagation::kShared;
+  ASSERT_OK(helper().Mount(mount));
+  EXPECT_EQ(OptionsAt(Target("staged")), "rw,noexec,relatime");
+  EXPECT_TRUE(MountAt(Target("staged"))->SuperHas("commit=30"));
+  EXPECT_NE(GroupAt(Target("staged"), "shared:"), "");
+  EXPECT_EQ(StatOf(Target("staged")).st_gid, 1234U);
+  EXPECT_EQ(StatOf(Target("staged")).st_mode & 07777U, 02775U);
+
+  const absl::StatusOr<PathInfo> found = helper().Find(Target("staged"));
+  const absl::StatusOr<PathInfo> wanted = mounter_.Find(Target("staged"));
+  ASSERT_OK(found);
+  EXPECT_EQ(found->mount->id, wanted->mount->id);
+  EXPECT_EQ(found->mount->peer_group, wanted->mount->peer_group);
+  EXPECT_EQ(found->loop->label, "mooring:test");
+  EXPECT_EQ(found->loop->backing_inode, StatOf(image).st_ino);
+  EXPECT_EQ(helper().Stats(Target("staged"))->bytes.total, mounter_.Stats(Target("staged"))->bytes.total);
+  EXPECT_EQ(helper().List("/")->size(), mounter_.List("/")->size());
+  EXPECT_EQ(*helper().Ailment(Target("staged")), "");
+
+  ASSERT_OK(helper().Bind(BindOf(Target("staged"), Target("published"), ReadOnly())));
+  EXPECT_EQ(OptionsAt(Target("published")), "ro,relatime");
+  EXPECT_EQ(helper().List(Target("published"))->size(), 1U);
+  for (const char* name : {"published", "staged", "nothing"})
+    EXPECT_OK(helper().Unmount(UnmountOf(Target(name), true)));
+  EXPECT_TRUE(Entries(Path("csi")).empty());
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_F(HelperMounterTest, DoesLoopDevicesAsTheKernelMounterDoes) {
+  const std::string image = Sparse("volumes/b.img", 16 * kMiB);
+  const absl::StatusOr<LoopInfo> loop = helper().AttachLoop({image, "mooring:b", false});
+  ASSERT_OK(loop);
+  EXPECT_EQ(mounter_.FindLoops(image)->size(), 1U);
+  EXPECT_EQ(helper().FindLoops(image)->at(0).device, loop->device);
+  std::filesystem::resize_file(image, 20 * kMiB);
+  ASSERT_OK(helper().ResizeLoop(*loop));
+  EXPECT_EQ(helper().Stats(loop->device)->bytes.total, 20 * kMiB);
+  const absl::StatusOr<LoopInfo> upper = helper().AttachLoop({loop->device, "mooring-ro:b", true});
+  ASSERT_OK(upper);
+  ASSERT_OK(helper().Bind(NodeBindOf(upper->device, Target("node"))));
+  EXPECT_EQ(TryWrite(Target("node"), "x"), EPERM);
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("node"), true)));
+  EXPECT_OK(helper().DetachLoop(*upper));
+  EXPECT_OK(helper().DetachLoop(*loop));
+  EXPECT_TRUE(NoLoopOver(image));
+}
+
+TEST_F(HelperMounterTest, GrowsAMountedFilesystem) {
+  if (!HasCapSysResource()) GTEST_SKIP() << "the kernel grows a mounted ext4 for CAP_SYS_RESOURCE alone";
+  Stage();
+  std::filesystem::resize_file(Image("a.img"), 64 * kMiB);
+  ASSERT_OK(helper().ResizeLoop(*helper().Find(Target("staged"))->loop));
+  EXPECT_OK(helper().Grow(Target("staged"), "ext4"));
+  EXPECT_GT(helper().Stats(Target("staged"))->bytes.total, 50 * kMiB);
+}
+
+TEST_F(HelperMounterTest, ErrorsAreThoseOfTheKernelMounter) {
+  EXPECT_THAT(helper().Stats(Path("csi")), FailsWith(StatusCode::kNotFound, "nothing is mounted at"));
+  EXPECT_THAT(helper().Ailment(Path("csi")), FailsWith(StatusCode::kNotFound, "nothing is mounted at"));
+  EXPECT_THAT(helper().Mount(MountOfImage("none.img", "staged")), FailsWith(StatusCode::kNotFound, "none.img"));
+  EXPECT_THAT(helper().Probe(Image("none.img")), FailsWith(StatusCode::kNotFound, "none.img"));
+  EXPECT_THAT(helper().FindLoops(Image("none.img")), FailsWith(StatusCode::kNotFound, "none.img"));
+  EXPECT_THAT(helper().Format(Dir("volumes/d"), "ext4"), FailsWith(StatusCode::kFailedPrecondition, "neither a file"));
+  Stage();
+  EXPECT_THAT(helper().Mount(MountOfImage("a.img", "staged")), FailsWith(StatusCode::kFailedPrecondition, "already"));
+  File("csi/staged/open");
+  const UniqueFd busy(::open(Target("staged/open").c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_THAT(helper().Unmount(UnmountOf(Target("staged"))), FailsWith(StatusCode::kFailedPrecondition, "busy"));
+}
+
+TEST_F(HelperMounterTest, ARequestTooLongIsRefusedHere) {
+  MountRequest request = MountOfImage("a.img", "staged");
+  for (int i = 0; i < 64; ++i) request.options.push_back({std::string(1500, 'o'), std::nullopt});
+  EXPECT_THAT(helper().Mount(request), FailsWith(StatusCode::kInvalidArgument, "too long"));
+  EXPECT_THAT(helper().Find("/" + std::string(70000, 'x')), FailsWith(StatusCode::kInvalidArgument, "too long"));
+  EXPECT_THAT(helper().Find("/" + std::string(5000, 'x')), FailsWith(StatusCode::kInvalidArgument, "5001 bytes"));
+  EXPECT_TRUE(EventuallyAnswers());
+}
+
+TEST_F(HelperMounterTest, ManyThreadsAskAtATime) {
+  Stage();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 24; ++i) {
+    threads.emplace_back([&, i] {
+      const std::string target = Target("p" + std::to_string(i));
+      for (int round = 0; round < 10; ++round) {
+        EXPECT_OK(helper().Bind(BindOf(Target("staged"), target)));
+        EXPECT_TRUE(helper().Find(target)->mount.has_value());
+        EXPECT_OK(helper().Unmount(UnmountOf(target, true)));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // Only eight channels are kept, a thread of the helper each. Its own is there too, and one that waits for whatever
+  // loop device of somebody else's hangs on this host.
+  EXPECT_TRUE(Eventually([this] { return Entries("/proc/" + std::to_string(helper().pid()) + "/task").size() < 16; }));
+}
+
+// ---- it is killed
+
+TEST_F(HelperMounterTest, KilledWhileIdleItIsNoticedAndReplaced) {
+  Stage();
+  const pid_t first = helper().pid();
+  ASSERT_EQ(::kill(keeper_pid(), SIGSTOP), 0);
+  KillHelper();
+  EXPECT_TRUE(Eventually([this] { return !helper().Health().ok(); }));
+  EXPECT_THAT(helper().Health(), FailsWith(StatusCode::kUnavailable, "another one is being started"));
+  EXPECT_EQ(helper().pid(), -1);
+  EXPECT_EQ(OptionsAt(Target("staged")), "rw,relatime");
+  ASSERT_EQ(::kill(keeper_pid(), SIGCONT), 0);
+  EXPECT_TRUE(AwaitNext(first));
+  EXPECT_TRUE(helper().Find(Target("staged"))->mount.has_value());
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("staged"), true)));
+  EXPECT_THAT(HelperLog(), ::testing::Not(::testing::HasSubstr("error")));
+}
+
+TEST_F(HelperMounterTest, TheLogSaysHowItEnded) {
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) {
+    const pid_t pid = helper().pid();
+    KillHelper();
+    EXPECT_TRUE(AwaitNext(pid));
+  }
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  std::size_t kills = 0;
+  for (std::size_t at = 0; (at = log.find("killed by signal 9 (Killed)", at)) != std::string::npos; ++at) ++kills;
+  EXPECT_EQ(kills, 3U) << log;
+}
+
+TEST_F(HelperMounterTest, ACallWaitsForTheNextHelper) {
+  Stage();
+  ASSERT_EQ(::kill(keeper_pid(), SIGSTOP), 0);
+  KillHelper();
+  EXPECT_TRUE(Eventually([this] { return !helper().Health().ok(); }));
+  std::thread later([this] {
+    std::this_thread::sleep_for(milliseconds(200));
+    ::kill(keeper_pid(), SIGCONT);
+  });
+  EXPECT_OK(helper().Bind(BindOf(Target("staged"), Target("published"))));
+  later.join();
+}
+
+TEST_F(HelperMounterTest, ACallDoesNotWaitForeverForTheNextHelper) {
+  ASSERT_EQ(::kill(keeper_pid(), SIGSTOP), 0);
+  KillHelper();
+  const auto start = Clock::now();
+  {
+    const DeadlineScope deadline(start + milliseconds(300));
+    EXPECT_THAT(helper().Find(Path("csi")), FailsWith(StatusCode::kUnavailable, "mount helper"));
+  }
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(3));
+  ASSERT_EQ(::kill(keeper_pid(), SIGCONT), 0);
+  EXPECT_TRUE(EventuallyAnswers());
+}
+
+TEST_F(HelperMounterTest, ALookThatItTookAlongIsAskedAgain) {
+  Stage();
+  for (int round = 0; round < 3; ++round) {
+    KillInTheMiddle([this] { EXPECT_TRUE(helper().Find(Target("staged"))->mount.has_value()); });
+  }
+}
+
+TEST_F(HelperMounterTest, AChangeThatItTookAlongIsUnavailableAndWorksAgain) {
+  Stage();
+  KillInTheMiddle([this] {
+    EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target("published"))),
+                FailsWith(StatusCode::kUnavailable, "ended in the middle of it: call again"));
+  });
+  EXPECT_OK(helper().Bind(BindOf(Target("staged"), Target("published"))));
+  EXPECT_EQ(MountsAt(Target("published")).size(), 1U);
+  EXPECT_EQ(OptionsAt(Target("staged")), "rw,relatime");
+}
+
+TEST_F(HelperMounterTest, AStoppedHelperIsADeadline) {
+  const pid_t pid = StopHelper();
+  for (int i = 0; i < 5; ++i) {
+    const DeadlineScope deadline(Clock::now() + milliseconds(100));
+    const char* const piece = i < 4 ? "no answer in" : "not tried: 4 calls hang there";
+    EXPECT_THAT(helper().Find(Path("csi")), FailsWith(StatusCode::kDeadlineExceeded, piece));
+  }
+  ASSERT_EQ(::kill(pid, SIGCONT), 0);
+  EXPECT_TRUE(EventuallyAnswers());
+}
+
+TEST_F(HelperMounterTest, KilledAgainAndAgainItIsReplacedEachTimeAfterALongerRest) {
+  Stage();
+  const auto start = Clock::now();
+  for (int kills = 0; kills < 6; ++kills) {
+    const pid_t pid = helper().pid();
+    KillHelper();
+    ASSERT_TRUE(AwaitNext(pid)) << kills;
+  }
+  EXPECT_GT(Clock::now() - start, milliseconds(10 + 20 + 40 + 80 + 160 + 320 - 30));
+  EXPECT_TRUE(helper().Find(Target("staged"))->mount.has_value());
+  EXPECT_EQ(lost_, 0);
+}
+
+TEST_F(HelperMounterTest, KilledUnderLoadEveryCallIsAnsweredAndTheNextWorks) {
+  Stage();
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      const std::string target = Target("p" + std::to_string(i));
+      while (!over) {
+        EXPECT_OK(helper().Find(Target("staged")));
+        const absl::Status bound = helper().Bind(BindOf(Target("staged"), target));
+        EXPECT_TRUE(bound.ok() || absl::IsUnavailable(bound) || absl::IsFailedPrecondition(bound)) << bound;
+        const absl::Status gone = helper().Unmount(UnmountOf(target));
+        EXPECT_TRUE(gone.ok() || absl::IsUnavailable(gone)) << gone;
+      }
+    });
+  }
+  for (int kills = 0; kills < 5; ++kills) {
+    const pid_t pid = helper().pid();
+    std::this_thread::sleep_for(milliseconds(20));
+    KillHelper();
+    EXPECT_TRUE(AwaitNext(pid));
+  }
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_LE(MountsAt(Target("p" + std::to_string(i))).size(), 1U);
+    EXPECT_OK(helper().Unmount(UnmountOf(Target("p" + std::to_string(i)), true)));
+  }
+}
+
+// ---- its keeper is killed, or cannot start it
+
+TEST_F(HelperMounterTest, TheEndOfTheKeeperIsNoticedAtOnce) {
+  Stage();
+  const pid_t pid = helper().pid();
+  ASSERT_EQ(::kill(keeper_pid(), SIGKILL), 0);
+  EXPECT_TRUE(Eventually([this] { return lost_ == 1; }));
+  EXPECT_THAT(helper().Health(), FailsWith(StatusCode::kUnavailable, "start the plugin again"));
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("staged"), true)));  // the helper that is there serves on
+  EXPECT_EQ(helper().pid(), pid);
+  KillHelper();
+  EXPECT_TRUE(Eventually([pid] { return !Runs(pid); }));
+  const DeadlineScope deadline(Clock::now() + milliseconds(200));
+  EXPECT_THAT(helper().Find(Path("csi")), FailsWith(StatusCode::kUnavailable, "start the plugin again"));
+  EXPECT_EQ(lost_, 1);
+}
+
+TEST_F(HelperMounterTest, AfterKeeperAndHelperNobodyWaits) {
+  ASSERT_EQ(::kill(keeper_pid(), SIGSTOP), 0);
+  KillHelper();
+  EXPECT_TRUE(Eventually([this] { return !helper().Health().ok(); }));
+  ASSERT_EQ(::kill(keeper_pid(), SIGKILL), 0);
+  EXPECT_TRUE(Eventually([this] { return lost_ == 1; }));
+  const auto start = Clock::now();
+  EXPECT_THAT(helper().Find(Path("csi")), FailsWith(StatusCode::kUnavailable, "start the plugin again"));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(2));
+}
+
+TEST_F(HelperMounterTest, AProgramThatIsNotThereSaysWhatToDo) {
+  EXPECT_THAT(StartKeeper(Path("nowhere")), FailsWith(StatusCode::kFailedPrecondition, "--mounter=in-process"));
+}
+
+TEST_F(HelperMounterTest, AProgramThatIsNoHelperIsNoticed) {
+  absl::StatusOr<Keeper> keeper = StartKeeper("/bin/true");
+  ASSERT_OK(keeper);
+  EXPECT_THAT(keeper->StartHelper(), FailsWith(StatusCode::kUnavailable, "the keeper of the mount helper has ended"));
+}
+
+// ---- the end
+
+TEST_F(HelperMounterTest, StopSignalsAreNotForThem) {
+  const pid_t pid = helper().pid();
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
+    EXPECT_EQ(::kill(pid, signal), 0);
+    EXPECT_EQ(::kill(keeper_pid(), signal), 0);
+  }
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_OK(helper().Find(Path("csi")));
+  EXPECT_EQ(helper().pid(), pid);
+  EXPECT_TRUE(Runs(keeper_pid()));
+}
+
+TEST_F(HelperMounterTest, TheyEndWithThePluginAndTheMountsStay) {
+  Stage();
+  const pid_t pid = helper().pid();
+  const auto start = Clock::now();
+  EndHelper();
+  EXPECT_LT(Clock::now() - start, milliseconds(1000));
+  EXPECT_FALSE(Runs(pid));
+  EXPECT_FALSE(Runs(keeper_pid()));
+  EXPECT_EQ(OptionsAt(Target("staged")), "rw,relatime");
+}
+
+TEST_F(HelperMounterTest, AStoppedKeeperDoesNotHoldUpTheEnd) {
+  ASSERT_EQ(::kill(keeper_pid(), SIGSTOP), 0);
+  KillHelper();
+  EXPECT_TRUE(Eventually([this] { return !helper().Health().ok(); }));
+  std::this_thread::sleep_for(milliseconds(200));  // until the next one is asked for
+  const auto start = Clock::now();
+  EndHelper();
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(4));
+  ASSERT_EQ(::kill(keeper_pid(), SIGCONT), 0);
+  EXPECT_TRUE(Eventually([this] { return ::waitpid(keeper_pid(), nullptr, WNOHANG) != 0; }));
+  EXPECT_EQ(lost_, 0);
+}
+
+// ---- what it may do
+
+std::uint64_t Mask(const std::string& hex) { return std::stoull("0" + hex, nullptr, 16); }
+
+TEST_F(HelperMounterTest, ItHasTheCapabilitiesItNeedsAndNoOther) {
+  std::uint64_t needed = 0;
+  for (const Privilege& privilege : HelperPrivileges()) {
+    needed |= std::uint64_t{1} << static_cast<unsigned>(privilege.capability);
+    EXPECT_FALSE(privilege.why.empty());
+  }
+  const std::uint64_t here = Mask(StatusField(::getpid(), "CapPrm"));
+  for (const pid_t pid : {keeper_pid(), helper().pid()}) {
+    EXPECT_EQ(Mask(StatusField(pid, "CapEff")), needed & here);
+    EXPECT_EQ(Mask(StatusField(pid, "CapPrm")), needed & here);
+    EXPECT_EQ(Mask(StatusField(pid, "CapBnd")), needed & Mask(StatusField(::getpid(), "CapBnd")));
+    EXPECT_EQ(StatusField(pid, "CapInh"), "0000000000000000");
+    EXPECT_EQ(StatusField(pid, "CapAmb"), "0000000000000000");
+    EXPECT_EQ(StatusField(pid, "NoNewPrivs"), "1");
+    EXPECT_EQ(StatusField(pid, "Seccomp"), "2");
+  }
+}
+
+// A plugin that was taken over asks again and again, while the helper serves.
+TEST_F(HelperProcessTest, HoweverOftenItIsAskedForThereIsOneHelper) {
+  absl::StatusOr<Keeper> keeper = StartKeeper();
+  ASSERT_OK(keeper);
+  seen_ = {keeper->pid()};
+  std::vector<HelperProcess> helpers;  // their sockets stay open
+  const auto start = Clock::now();
+  for (int i = 0; i < 12; ++i) {
+    absl::StatusOr<HelperProcess> helper = keeper->StartHelper();
+    ASSERT_OK(helper);
+    seen_.push_back(helper->pid);
+    if (i > 0) {
+      EXPECT_FALSE(Runs(helpers.back().pid)) << i;
+      EXPECT_EQ(helper->predecessor, "killed by signal 9 (Killed)");
+    }
+    helpers.push_back(*std::move(helper));
+  }
+  EXPECT_GT(Clock::now() - start, std::chrono::seconds(3)) << "each comes after a longer rest, up to a second";
+  EXPECT_TRUE(Runs(helpers.back().pid));
+}
+
+std::vector<std::string> OpenFiles(pid_t pid) {
+  std::vector<std::string> open;
+  const std::filesystem::path directory = "/proc/" + std::to_string(pid) + "/fd";
+  for (const std::string& fd : Entries(directory)) {
+    const std::string file = std::filesystem::read_symlink(directory / fd);
+    open.push_back(file.substr(0, file.find(':')));
+  }
+  std::sort(open.begin(), open.end());
+  return open;
+}
+
+TEST_F(HelperProcessTest, NothingIsOpenThatIsNotUsed) {
+  const UniqueFd left_open(::open(File("secret").c_str(), O_RDONLY));  // and not closed on exec
+  absl::StatusOr<Keeper> keeper = StartKeeper();
+  ASSERT_OK(keeper);
+  const absl::StatusOr<HelperProcess> helper = keeper->StartHelper();
+  ASSERT_OK(helper);
+  seen_ = {keeper->pid(), helper->pid};
+  for (const pid_t pid : seen_) {
+    // The two output streams are the test's; a new helper closes the keeper's socket first.
+    EXPECT_TRUE(Eventually([pid] { return OpenFiles(pid).size() == 4; })) << ::testing::PrintToString(OpenFiles(pid));
+    EXPECT_EQ(OpenFiles(pid).front(), "/dev/null");
+    EXPECT_EQ(OpenFiles(pid).back(), "socket");
+  }
+}
+
+}  // namespace
+}  // namespace mooring::testing

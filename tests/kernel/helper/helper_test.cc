@@ -1,0 +1,110 @@
+#include "tests/kernel/helper/helper_test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace mooring::testing {
+namespace {
+
+// fd 2 of this process is another file while this lives: a program started meanwhile keeps it.
+class StderrTo {
+ public:
+  explicit StderrTo(const std::string& path) : before_(::fcntl(2, F_DUPFD_CLOEXEC, 3)) {
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    ::dup2(file.get(), 2);
+  }
+  StderrTo(const StderrTo&) = delete;
+  StderrTo& operator=(const StderrTo&) = delete;
+  ~StderrTo() { ::dup2(before_.get(), 2); }
+
+ private:
+  UniqueFd before_;
+};
+
+}  // namespace
+
+std::string StatusField(pid_t pid, const std::string& key) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key + ":")) return line.substr(line.find_first_not_of(" \t", key.size() + 1));
+  }
+  return "";
+}
+
+bool Stopped(pid_t pid) { return StatusField(pid, "State").starts_with('T'); }
+
+void HelperProcessTest::SetUp() {
+  Dir("volumes");
+  Dir("csi");
+  Dir("own");
+  Dir("dirs");
+}
+
+void HelperProcessTest::TearDown() {
+  for (const pid_t pid : seen_) {
+    EXPECT_TRUE(Eventually([pid] { return !Runs(pid); })) << "still there: " << pid << "\n" << HelperLog();
+  }
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child was not waited for";
+  EXPECT_EQ(errno, ECHILD);
+  KernelTest::TearDown();
+}
+
+MountRequest HelperProcessTest::MountOfImage(const std::string& name, const std::string& target) const {
+  MountRequest request = MountOf(Image(name), Target(target));
+  request.label = "mooring:test";
+  return request;
+}
+
+absl::StatusOr<Keeper> HelperProcessTest::StartKeeper(const std::string& program) {
+  const StderrTo log(Path("helper.log"));
+  return Keeper::Start(program,
+                       {.roots = {Path("csi")},
+                        .sources = {Path("volumes")},
+                        .label_prefix = "mooring",
+                        .forbidden = {Path("own")},
+                        .kept_free = {},
+                        .volume_directories = {Path("dirs")},
+                        .device_links = {Path("links/disk-*")},
+                        .most_memory = 4 * kMiB},
+                       "info", "text");
+}
+
+void HelperTest::SetUp() {
+  HelperProcessTest::SetUp();
+  absl::StatusOr<Keeper> keeper = StartKeeper();
+  ASSERT_OK(keeper);
+  keeper_pid_ = keeper->pid();
+  seen_.push_back(keeper_pid_);
+  absl::StatusOr<std::unique_ptr<HelperMounter>> helper = HelperMounter::Start(*std::move(keeper), [this] { ++lost_; });
+  ASSERT_OK(helper);
+  helper_ = *std::move(helper);
+  ASSERT_TRUE(EventuallyAnswers());  // and so the first one is there
+  seen_.push_back(helper_->pid());
+}
+
+void HelperTest::TearDown() {
+  if (helper_ != nullptr && helper_->pid() > 0) seen_.push_back(helper_->pid());
+  helper_.reset();
+  HelperProcessTest::TearDown();
+}
+
+void HelperTest::KillHelper() {
+  const pid_t pid = helper_->pid();
+  ASSERT_GT(pid, 0);
+  seen_.push_back(pid);
+  ASSERT_EQ(::kill(pid, SIGKILL), 0);
+}
+
+bool HelperTest::AwaitNext(pid_t last) {
+  return Eventually([&] { return helper_->pid() > 0 && helper_->pid() != last && helper_->Health().ok(); });
+}
+
+bool HelperTest::EventuallyAnswers() {
+  return Eventually([this] { return helper_->Find(Path("csi")).ok(); });
+}
+
+}  // namespace mooring::testing

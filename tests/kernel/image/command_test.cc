@@ -1,0 +1,198 @@
+// The few programs that are run: how they end, and that none is left behind.
+#include "mounter/process/command.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/fuse.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "base/file/unique_fd.h"
+#include "tests/kernel/kernel_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+absl::StatusOr<CommandResult> Shell(const std::string& script, seconds limit = seconds(20)) {
+  return RunCommand({"sh", "-c", script}, "dash", limit);
+}
+
+TEST(CommandTest, ExitCodeAndBothOutputsOnOneLine) {
+  const auto result = Shell("echo out; echo err >&2; exit 7");
+  ASSERT_OK(result);
+  EXPECT_EQ(result->exit_code, 7);
+  EXPECT_EQ(result->output, "out err");
+}
+
+TEST(CommandTest, SuccessWithoutOutput) {
+  const auto result = RunCommand({"true"}, "coreutils", seconds(20));
+  ASSERT_OK(result);
+  EXPECT_EQ(result->exit_code, 0);
+  EXPECT_EQ(result->output, "");
+}
+
+TEST(CommandTest, ArgumentsAreNoShellText) {
+  const auto result = RunCommand({"printf", "%s|", "a b", "$HOME", "; false", "'\""}, "coreutils", seconds(20));
+  ASSERT_OK(result);
+  EXPECT_EQ(result->output, "a b|$HOME|; false|'\"|");
+}
+
+// A hole in e2fsck leads to none of these.
+TEST(CommandTest, AProgramCanNeitherMountNorUseSocketsNorMakeDevices) {
+  const TempDir dir;
+  const std::string place = dir / "place";
+  for (const std::string& script : {"mkdir " + place + " && mount -t tmpfs none " + place,
+                                    std::string("unshare --mount true"), "mknod " + place + "-node b 7 0",
+                                    std::string("perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) or exit 1'")}) {
+    const auto result = Shell(script);
+    ASSERT_OK(result);
+    EXPECT_NE(result->exit_code, 0) << script;
+  }
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_TRUE(socket.ok()) << "this process itself may";
+}
+
+TEST(CommandTest, OnlyTheTailOfALongOutputIsKept) {
+  const auto result = Shell("head -c 1000000 /dev/zero | tr '\\0' x; echo the end");
+  ASSERT_OK(result);
+  EXPECT_LE(result->output.size(), 2048U);
+  EXPECT_THAT(result->output, ::testing::EndsWith("xxthe end"));
+}
+
+TEST(CommandTest, SignalIsTheExitCodeAbove128) {
+  const auto result = Shell("kill -TERM $$");
+  ASSERT_OK(result);
+  EXPECT_EQ(result->exit_code, 128 + SIGTERM);
+}
+
+TEST(CommandTest, ReadsNothingFromOurInput) {
+  const auto result = Shell("cat; echo done");
+  ASSERT_OK(result);
+  EXPECT_EQ(result->output, "done");
+}
+
+TEST(CommandTest, SpeaksPlainEnglishInAKnownEnvironment) {
+  ::setenv("MOORING_SECRET", "value", 1);
+  const auto result = Shell("echo $LC_ALL; echo secret=$MOORING_SECRET");
+  ::unsetenv("MOORING_SECRET");
+  ASSERT_OK(result);
+  EXPECT_EQ(result->output, "C secret=");
+}
+
+TEST(CommandTest, MissingProgramNamesItselfAndItsPackage) {
+  const auto result = RunCommand({"no-such-program"}, "its-package", seconds(20));
+  EXPECT_THAT(result, FailsWith(absl::StatusCode::kFailedPrecondition, "no-such-program"));
+  EXPECT_THAT(result, FailsWith(absl::StatusCode::kFailedPrecondition, "its-package"));
+}
+
+TEST(CommandTest, IsFoundWithoutAPath) {
+  const std::string path = ::getenv("PATH");
+  ::unsetenv("PATH");
+  EXPECT_OK(RunCommand({"true"}, "coreutils", seconds(20)));
+  ::setenv("PATH", path.c_str(), 1);
+}
+
+class DeadlineTest : public KernelTest {
+ protected:
+  // The process whose id the script wrote into the file "pid".
+  bool Gone() const {
+    return Eventually([this] { return ::kill(std::stoi(ReadFile(Path("pid"))), 0) != 0; });
+  }
+  static void ExpectKilled(const std::string& script) {
+    const auto start = Clock::now();
+    EXPECT_THAT(Shell(script, seconds(1)), FailsWith(absl::StatusCode::kDeadlineExceeded, "killed after 1 s"));
+    EXPECT_LT(Clock::now() - start, seconds(5));
+  }
+};
+
+TEST_F(DeadlineTest, KillsAProgramThatTakesTooLong) {
+  ExpectKilled("echo $$ > '" + Path("pid") + "'; exec sleep 30");
+  EXPECT_TRUE(Gone());
+}
+
+TEST_F(DeadlineTest, KillsAProgramThatNeverStopsTalking) {
+  ExpectKilled("echo $$ > '" + Path("pid") + "'; exec yes");
+  EXPECT_TRUE(Gone());
+}
+
+TEST_F(DeadlineTest, KillsItsChildrenToo) {
+  ExpectKilled("sleep 30 & echo $! > '" + Path("pid") + "'; wait");
+  EXPECT_TRUE(Gone());
+}
+
+TEST_F(DeadlineTest, KillsAProgramThatClosedItsOutput) {
+  ExpectKilled("echo $$ > '" + Path("pid") + "'; exec sleep 30 >&- 2>&-");
+  EXPECT_TRUE(Gone());
+}
+
+// FUSE stands in for a disk that does not answer: who waits for a request that the server has read cannot be killed.
+class DeafDisk {
+ public:
+  explicit DeafDisk(const std::string& target) : device_(::open("/dev/fuse", O_RDWR | O_CLOEXEC)) {
+    const std::string options = fmt::format("fd={},rootmode=40000,user_id=0,group_id=0", device_.get());
+    EXPECT_EQ(::mount("mooring-test", target.c_str(), "fuse", 0, options.c_str()), 0);
+    server_ = std::thread([this] { Serve(); });
+  }
+  ~DeafDisk() {
+    if (server_.joinable()) server_.join();
+  }
+  void WaitForARequest() { server_.join(); }
+  void Die() { device_.reset(); }
+
+ private:
+  void Serve() {
+    std::array<char, FUSE_MIN_READ_BUFFER> request = {};
+    EXPECT_GT(::read(device_.get(), request.data(), request.size()), 0);
+    const auto& init = *reinterpret_cast<const fuse_in_header*>(request.data());
+    struct {
+      fuse_out_header header;
+      fuse_init_out init;
+    } answer = {};
+    answer.header = {sizeof(answer), 0, init.unique};
+    answer.init.major = FUSE_KERNEL_VERSION;
+    answer.init.minor = FUSE_KERNEL_MINOR_VERSION;
+    answer.init.max_write = 4096;
+    EXPECT_EQ(::write(device_.get(), &answer, sizeof(answer)), static_cast<ssize_t>(sizeof(answer)));
+    EXPECT_GT(::read(device_.get(), request.data(), request.size()), 0);  // and no answer
+  }
+  UniqueFd device_;
+  std::thread server_;
+};
+
+TEST_F(DeadlineTest, ProgramThatCannotBeKilledHoldsNobodyUp) {
+  DeafDisk disk(Dir("target"));
+  const auto start = Clock::now();
+  EXPECT_THAT(Shell("echo $$ > '" + Path("pid") + "'; exec cat '" + Path("target/file") + "'", seconds(1)),
+              FailsWith(absl::StatusCode::kDeadlineExceeded, "has not ended yet"));
+  EXPECT_LT(Clock::now() - start, seconds(5));
+  const pid_t pid = std::stoi(ReadFile(Path("pid")));
+  EXPECT_TRUE(Runs(pid));
+  disk.WaitForARequest();
+  disk.Die();
+  EXPECT_TRUE(Eventually([&] { return !Runs(pid); }));
+  EXPECT_OK(Shell("true"));
+  EXPECT_EQ(ReadFile(fmt::format("/proc/{}/stat", pid)), "") << "the next one reaps it";
+}
+
+TEST_F(DeadlineTest, ProgramThatEndedIsNotWaitedForBecauseOfItsChildrenWhichEndToo) {
+  const auto start = Clock::now();
+  const auto result = Shell("echo said; sleep 30 & echo $! > '" + Path("pid") + "'");
+  ASSERT_OK(result);
+  EXPECT_EQ(result->output, "said");
+  EXPECT_LT(Clock::now() - start, seconds(5));
+  EXPECT_TRUE(Gone());
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,172 @@
+// Copies through the helper: what it refuses, and that nothing stays frozen when it ends in the middle of one.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include "base/file/unique_fd.h"
+#include "tests/kernel/helper/helper_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using ::testing::UnorderedElementsAre;
+
+ImageCopy CopyOf(const std::string& source, const std::string& destination) {
+  return {source, destination, static_cast<std::uint64_t>(StatOf(source).st_size), ""};
+}
+
+// More than is copied at once where nothing can be shared.
+void FillLargely(const std::string& place) {
+  ASSERT_EQ(Run(fmt::format("head -c 900M /dev/zero | tr '\\0' x > {0}/data && sync -f {0}", place)), 0);
+}
+
+// The kernel takes needs_recovery off a journal that is flushed: of an ext4 that is mounted writable, a frozen one.
+bool IsFrozen(const std::string& device) {
+  const UniqueFd fd(::open(device.c_str(), O_RDONLY | O_CLOEXEC));
+  constexpr off_t kIncompatible = 1024 + 0x60;
+  constexpr std::uint32_t kNeedsRecovery = 0x4;
+  std::uint32_t features = kNeedsRecovery;
+  EXPECT_EQ(::pread(fd.get(), &features, sizeof(features), kIncompatible), 4);
+  return (features & kNeedsRecovery) == 0;
+}
+
+::testing::AssertionResult EventuallyFrozen(const std::string& image) {
+  const std::string device = LoopsOver(image).at(0).device;
+  for (int left = 60000; left > 0; --left) {
+    if (IsFrozen(device)) return ::testing::AssertionSuccess();
+    ::usleep(200);
+  }
+  return ::testing::AssertionFailure() << device << " was not frozen at any moment that was looked at";
+}
+
+// A write that waits for a thaw cannot be interrupted: hence in a process of its own.
+::testing::AssertionResult WritableWithinASecond(const std::string& directory) {
+  const int status = Run("timeout 1 touch " + directory + "/written-after");
+  return status == 0 ? ::testing::AssertionSuccess() : ::testing::AssertionFailure() << "still frozen";
+}
+
+std::vector<pid_t> TreeOf(pid_t root) {
+  std::vector<pid_t> tree = {root};
+  for (std::size_t at = 0; at < tree.size(); ++at) {
+    std::istringstream children(ReadFile(fmt::format("/proc/{0}/task/{0}/children", tree[at])));
+    for (pid_t child = 0; children >> child;) tree.push_back(child);
+  }
+  return tree;
+}
+
+std::string NameOf(pid_t pid) { return ReadFile(fmt::format("/proc/{}/comm", pid)); }
+
+class CopyHelperTest : public HelperTest {};
+TEST_F(CopyHelperTest, NothingButVolumesIsCopiedAndOnlyBesideThem) {
+  Dir("outside");
+  Ext4Image("outside/disk.img");
+  Ext4Image("volumes/a.img");
+  const std::string a = Image("a.img"), disk = Path("outside/disk.img");
+  constexpr char kWhere[] = "directories of volumes";
+  EXPECT_OK(helper().Copy({CopyOf(a, Image("b.img"))}));
+  EXPECT_THAT(helper().Copy({CopyOf(disk, Image("x"))}), FailsWith(StatusCode::kFailedPrecondition, kWhere));
+  EXPECT_THAT(helper().Copy({CopyOf(a, Path("outside/x"))}), FailsWith(StatusCode::kFailedPrecondition, kWhere));
+  EXPECT_THAT(helper().Copy({CopyOf(a, Image("c")), CopyOf(disk, Image("x"))}),
+              FailsWith(StatusCode::kFailedPrecondition, kWhere));
+  EXPECT_THAT(helper().Thaw(disk), FailsWith(StatusCode::kFailedPrecondition, kWhere));
+  EXPECT_THAT(helper().Copy({CopyOf(a, Image("b.img"))}), FailsWith(StatusCode::kAlreadyExists, "b.img"));
+  std::filesystem::create_symlink(disk, Image("link"));
+  std::filesystem::create_hard_link(disk, Image("hard"));
+  std::filesystem::create_directory_symlink(Path("outside"), Image("dir"));
+  EXPECT_THAT(helper().Copy({CopyOf(Image("link"), Image("x"))}), FailsWith(StatusCode::kFailedPrecondition, "link"));
+  EXPECT_THAT(helper().Copy({CopyOf(Image("hard"), Image("x"))}), FailsWith(StatusCode::kFailedPrecondition, "names"));
+  EXPECT_THAT(helper().Copy({CopyOf(a, Image("dir/x"))}), FailsWith(StatusCode::kFailedPrecondition, "symbolic link"));
+  EXPECT_THAT(helper().Copy({CopyOf(a, Image("link"))}), FailsWith(StatusCode::kAlreadyExists, ""));
+  EXPECT_THAT(Entries(Path("volumes")), UnorderedElementsAre("a.img", "b.img", "link", "hard", "dir"));
+  EXPECT_THAT(Entries(Path("outside")), UnorderedElementsAre("disk.img"));
+}
+
+TEST_F(CopyHelperTest, KilledWhileFrozenTheGuardThaws) {
+  Ext4Image("volumes/a.img", 2048 * kMiB);
+  ASSERT_OK(helper().Mount(MountOfImage("a.img", "staged")));
+  FillLargely(Target("staged"));
+  std::thread copy([this] {
+    EXPECT_THAT(helper().Copy({CopyOf(Image("a.img"), Image("b.img"))}), FailsWith(StatusCode::kUnavailable, "copy"));
+  });
+  EXPECT_TRUE(EventuallyFrozen(Image("a.img")));
+  KillHelper();
+  EXPECT_TRUE(WritableWithinASecond(Target("staged")));
+  copy.join();
+  EXPECT_OK(helper().Thaw(Image("a.img")));
+  EXPECT_FALSE(Exists(Image("b.img")));
+  EXPECT_OK(helper().Unmount(UnmountOf(Target("staged"))));
+  EXPECT_TRUE(NoLoopOver(Image("a.img")));
+}
+
+class CopyOrphanTest : public HelperProcessTest {
+ protected:
+  // As a plugin does, and it does not live to see the end.
+  pid_t StartPluginThatCopies(const std::string& cgroup = "") {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    if (!cgroup.empty()) TryWrite(cgroup, "0");
+    absl::StatusOr<Keeper> keeper = StartKeeper();
+    auto helper = HelperMounter::Start(*std::move(keeper));
+    (*helper)->Copy({CopyOf(Image("a.img"), Image("b.img"))}).IgnoreError();
+    ::_exit(0);
+  }
+};
+
+TEST_F(CopyOrphanTest, HelperThatEndsWithItsPluginLeavesNothingFrozen) {
+  Ext4Image("volumes/a.img", 2048 * kMiB);
+  ASSERT_OK(mounter_.Mount(MountOfImage("a.img", "staged")));
+  FillLargely(Target("staged"));
+  const pid_t plugin = StartPluginThatCopies();
+  EXPECT_TRUE(EventuallyFrozen(Image("a.img")));
+  ::kill(plugin, SIGKILL);
+  ASSERT_EQ(::waitpid(plugin, nullptr, 0), plugin);
+  EXPECT_TRUE(Eventually([this] { return HelperLog().find("in the middle of a call") != std::string::npos; }))
+      << "the copy was over before: " << Exists(Image("b.img"));
+  EXPECT_TRUE(WritableWithinASecond(Target("staged")));
+  EXPECT_FALSE(Exists(Image("b.img")));
+}
+
+// Plugin, keeper and helper, at once.
+TEST_F(CopyOrphanTest, AllKilledWhileFrozenTheGuardThaws) {
+  Ext4Image("volumes/a.img", 2048 * kMiB);
+  ASSERT_OK(mounter_.Mount(MountOfImage("a.img", "staged")));
+  FillLargely(Target("staged"));
+  const pid_t plugin = StartPluginThatCopies();
+  EXPECT_TRUE(EventuallyFrozen(Image("a.img")));
+  for (const pid_t pid : TreeOf(plugin)) {
+    if (NameOf(pid) != "mooring-thaw\n") ::kill(pid, SIGKILL);
+  }
+  EXPECT_TRUE(WritableWithinASecond(Target("staged")));
+  ASSERT_EQ(::waitpid(plugin, nullptr, 0), plugin);
+  EXPECT_FALSE(Exists(Image("b.img")));
+}
+
+// As an orchestrator does that ends a container, and the kernel that kills a group for its memory.
+TEST_F(CopyOrphanTest, KilledWithItsCgroupTheGuardThaws) {
+  const std::string root = Exists("/sys/fs/cgroup/unified") ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup";
+  const std::string group = fmt::format("{}/mooring-test-{}", root, ::getpid());
+  if (::mkdir(group.c_str(), 0755) != 0 || !Exists(group + "/cgroup.kill")) {
+    ::rmdir(group.c_str());
+    GTEST_SKIP() << "cgroup v2 is not writable here";
+  }
+  Ext4Image("volumes/a.img", 2048 * kMiB);
+  ASSERT_OK(mounter_.Mount(MountOfImage("a.img", "staged")));
+  FillLargely(Target("staged"));
+  const pid_t plugin = StartPluginThatCopies(group + "/cgroup.procs");
+  EXPECT_TRUE(EventuallyFrozen(Image("a.img")));
+  EXPECT_EQ(TryWrite(group + "/cgroup.kill", "1"), 0);
+  EXPECT_TRUE(WritableWithinASecond(Target("staged")));
+  ASSERT_EQ(::waitpid(plugin, nullptr, 0), plugin);
+  EXPECT_TRUE(Eventually([&group] { return ::rmdir(group.c_str()) == 0; })) << "processes are left in it";
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,210 @@
+// Format: only what is empty, all or nothing.
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+
+#include "tests/kernel/kernel_test.h"
+#include "tests/kernel/mount/namespaces.h"
+
+namespace mooring::testing {
+namespace {
+
+using ::testing::UnorderedElementsAre;
+
+class FormatTest : public KernelTest {
+ protected:
+  std::string Hash(const std::string& path) {
+    return std::to_string(std::hash<std::string>()(ReadFile(path))) + " of " + std::to_string(StatOf(path).st_size);
+  }
+  void ExpectMountable(const std::string& path, const std::string& fs_type) {
+    EXPECT_OK(mounter_.Mount(MountOf(path, Path("check"), fs_type)));
+    EXPECT_EQ(TryWrite(Path("check/file"), "x"), 0);
+    EXPECT_OK(mounter_.Unmount(UnmountOf(Path("check"), true)));
+  }
+};
+
+TEST_F(FormatTest, MakesAnExt4OfTheWholeImageThatStaysSparse) {
+  const std::string image = Sparse("image", 1024 * kMiB);
+  ASSERT_OK(mounter_.Format(image, "ext4"));
+  EXPECT_EQ(StatOf(image).st_size, static_cast<off_t>(1024 * kMiB));
+  EXPECT_LT(StatOf(image).st_blocks * 512, static_cast<blkcnt_t>(16 * kMiB));
+  EXPECT_EQ(mounter_.Probe(image)->size_bytes, 1024 * kMiB);
+  EXPECT_EQ(Tool("e2fsck -fn " + image + " >/dev/null 2>&1"), 0);
+  ExpectMountable(image, "ext4");
+  EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image"));
+}
+
+TEST_F(FormatTest, MakesAnXfsOfTheWholeImageThatStaysSparse) {
+  const std::string image = Sparse("image", 1024 * kMiB);
+  ASSERT_OK(mounter_.Format(image, "xfs"));
+  EXPECT_EQ(StatOf(image).st_size, static_cast<off_t>(1024 * kMiB));
+  EXPECT_LT(StatOf(image).st_blocks * 512, static_cast<blkcnt_t>(128 * kMiB));
+  EXPECT_EQ(mounter_.Probe(image)->size_bytes, 1024 * kMiB);
+  EXPECT_EQ(Tool("xfs_repair -n " + image + " >/dev/null 2>&1"), 0);
+  ExpectMountable(image, "xfs");
+  EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image"));
+}
+
+TEST_F(FormatTest, MakesABtrfsOfTheWholeImageThatStaysSparse) {
+  const std::string image = Sparse("image", 1024 * kMiB);
+  ASSERT_OK(mounter_.Format(image, "btrfs"));
+  EXPECT_EQ(StatOf(image).st_size, static_cast<off_t>(1024 * kMiB));
+  EXPECT_LT(StatOf(image).st_blocks * 512, static_cast<blkcnt_t>(8 * kMiB));
+  EXPECT_EQ(mounter_.Probe(image)->size_bytes, 1024 * kMiB);
+  EXPECT_TRUE(IsClean(image, "btrfs"));
+  ExpectMountable(image, "btrfs");
+  EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image"));
+}
+
+// What the plugin takes for the smallest volume (plugin/model/volume_size.cc).
+TEST_F(FormatTest, MakesABtrfsOf109MebibytesAndNoSmallerOne) {
+  const std::string image = Sparse("image", 109 * kMiB);
+  ASSERT_OK(mounter_.Format(image, "btrfs"));
+  ExpectMountable(image, "btrfs");
+  EXPECT_FALSE(mounter_.Format(Sparse("smaller", 109 * kMiB - 4096), "btrfs").ok());
+}
+
+TEST_F(FormatTest, TwoImagesHaveTwoUuids) {
+  ASSERT_OK(mounter_.Format(Sparse("a", 300 * kMiB), "xfs"));
+  ASSERT_OK(mounter_.Format(Sparse("b", 300 * kMiB), "xfs"));
+  EXPECT_OK(mounter_.Mount(MountOf(Path("a"), Path("target-a"), "xfs")));
+  EXPECT_OK(mounter_.Mount(MountOf(Path("b"), Path("target-b"), "xfs")));
+}
+
+TEST_F(FormatTest, KeepsTheModeOfTheImage) {
+  const std::string image = Sparse("image", 32 * kMiB);
+  ASSERT_EQ(::chmod(image.c_str(), 0600), 0);
+  ASSERT_OK(mounter_.Format(image, "ext4"));
+  EXPECT_EQ(StatOf(image).st_mode & 07777U, 0600U);
+}
+
+TEST_F(FormatTest, WritesADeviceInPlace) {
+  const std::string device = Losetup(Sparse("image", 32 * kMiB));
+  ASSERT_OK(mounter_.Format(device, "ext4"));
+  EXPECT_EQ(mounter_.Probe(device)->type, "ext4");
+  EXPECT_OK(mounter_.Mount(MountOf(device, Path("target"))));
+}
+
+TEST_F(FormatTest, AnythingButEmptyIsRefusedAndNotAByteChanged) {
+  File("image", std::string(16 * kMiB, '\0'));
+  Overwrite(Path("image"), 16 * kMiB - 4, "data");
+  Ext4Image("ext4");
+  for (const char* name : {"image", "ext4"}) {
+    const std::string before = Hash(Path(name));
+    const ino_t inode = StatOf(Path(name)).st_ino;
+    EXPECT_THAT(mounter_.Format(Path(name), "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, Path(name)));
+    EXPECT_THAT(mounter_.Format(Path(name), "xfs"), FailsWith(absl::StatusCode::kFailedPrecondition, Path(name)));
+    EXPECT_EQ(Hash(Path(name)), before);
+    EXPECT_EQ(StatOf(Path(name)).st_ino, inode);
+  }
+  EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image", "ext4"));
+}
+
+TEST_F(FormatTest, AgainSaysWhatIsThereAndKeepsIt) {
+  const std::string image = Sparse("image", 32 * kMiB);
+  ASSERT_OK(mounter_.Format(image, "ext4"));
+  const std::string before = Hash(image);
+  EXPECT_THAT(mounter_.Format(image, "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, "holds ext4"));
+  EXPECT_EQ(Hash(image), before);
+}
+
+TEST_F(FormatTest, UnknownTypeAndMissingImage) {
+  const std::string image = Sparse("image", 32 * kMiB);
+  EXPECT_THAT(mounter_.Format(image, "ntfs"), FailsWith(absl::StatusCode::kInvalidArgument, "ntfs"));
+  EXPECT_THAT(mounter_.Format(image, ""), FailsWith(absl::StatusCode::kInvalidArgument, "ext4"));
+  EXPECT_THAT(mounter_.Format(Path("missing"), "ext4"), FailsWith(absl::StatusCode::kNotFound, Path("missing")));
+  EXPECT_EQ(StatOf(image).st_blocks, 0);
+}
+
+TEST_F(FormatTest, LeftoverOfAKilledMkfsIsReplaced) {
+  const std::string image = Sparse("image", 32 * kMiB);
+  for (const char* name : {"image.formatting", "image.formatting-0123abcd", "image.formatting-89abcdef"}) {
+    File(name, "half a filesystem");
+  }
+  File("image2.formatting-0123abcd", "another image's");
+  ASSERT_OK(mounter_.Format(image, "ext4"));
+  EXPECT_EQ(Tool("e2fsck -fn " + image + " >/dev/null 2>&1"), 0);
+  EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image", "image2.formatting-0123abcd"));
+}
+
+TEST_F(FormatTest, SymlinkInThePlaceOfTheLeftoverIsNotFollowed) {
+  const std::string image = Sparse("image", 32 * kMiB);
+  ASSERT_EQ(::symlink(File("precious", "data").c_str(), Path("image.formatting").c_str()), 0);
+  ASSERT_OK(mounter_.Format(image, "ext4"));
+  EXPECT_EQ(ReadFile(Path("precious")), "data");
+}
+
+TEST_F(FormatTest, ImageInUseAsABlockDeviceIsRefused) {
+  const std::string image = Sparse("image", 32 * kMiB);
+  const std::string device = Losetup(image);
+  EXPECT_THAT(mounter_.Format(image, "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, device))
+      << "its user would go on writing to a file that nobody can find";
+  EXPECT_EQ(StatOf(image).st_blocks, 0);
+}
+
+// The swap must not happen under a device that was bound meanwhile.
+TEST_F(FormatTest, ImageAttachedMeanwhileIsTheFormattedOne) {
+  const std::string image = Sparse("image", 1024 * kMiB);
+  std::thread formatting([&] { EXPECT_OK(mounter_.Format(image, "ext4")); });
+  while (Entries(dir_.path()).size() == 1 && StatOf(image).st_blocks == 0) std::this_thread::yield();
+  const auto loop = mounter_.AttachLoop({.backing_file = image, .label = "test", .read_only = false});
+  formatting.join();
+  ASSERT_OK(loop);
+  EXPECT_EQ(loop->backing_inode, StatOf(image).st_ino);
+}
+
+TEST_F(FormatTest, OneOfManyAtTheSameTimeFormats) {
+  const std::string image = Sparse("image", 32 * kMiB);
+  std::atomic<int> formatted = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { formatted += mounter_.Format(image, "ext4").ok() ? 1 : 0; });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(formatted, 1);
+  EXPECT_EQ(Tool("e2fsck -fn " + image + " >/dev/null 2>&1"), 0);
+  EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image"));
+}
+
+TEST_F(FormatTest, MissingMkfsNamesThePackageAndLeavesNothing) {
+  const std::string image = Sparse("image", 300 * kMiB);
+  const auto format = [&](const char* type) {
+    return AskInChild([&, type] {
+      ::setenv("PATH", Dir("empty").c_str(), 1);
+      return mounter_.Format(image, type).ToString();
+    });
+  };
+  EXPECT_THAT(format("ext4"), ::testing::MatchesRegex("FAILED_PRECONDITION: mkfs.ext4 .*e2fsprogs.*"));
+  EXPECT_THAT(format("xfs"), ::testing::MatchesRegex("FAILED_PRECONDITION: mkfs.xfs .*xfsprogs.*"));
+  EXPECT_THAT(format("btrfs"), ::testing::MatchesRegex("FAILED_PRECONDITION: mkfs.btrfs .*btrfs-progs.*"));
+  EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image", "empty"));
+  EXPECT_EQ(StatOf(image).st_blocks, 0);
+}
+
+class FullDiskTest : public FormatTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(FullDiskTest, IsSaidAndLeavesTheImageEmpty) {
+  ASSERT_EQ(::mount("none", Dir("small").c_str(), "tmpfs", 0, "size=256k"), 0);
+  const std::string image = Sparse("small/image", 1024 * kMiB);
+  EXPECT_THAT(mounter_.Format(image, GetParam()), FailsWith(absl::StatusCode::kResourceExhausted, image));
+  EXPECT_THAT(Entries(Path("small")), UnorderedElementsAre("image"));
+  EXPECT_EQ(mounter_.Probe(image)->content, FilesystemInfo::Content::kEmpty);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, FullDiskTest, ::testing::Values("ext4", "xfs", "btrfs"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_F(FormatTest, TooSmallAnImageIsAnErrorAndLeavesNothing) {
+  const std::string image = Sparse("image", 4096);
+  EXPECT_FALSE(mounter_.Format(image, "ext4").ok());
+  EXPECT_FALSE(mounter_.Format(image, "xfs").ok());
+  EXPECT_FALSE(mounter_.Format(image, "btrfs").ok());
+  EXPECT_FALSE(mounter_.Format(File("nothing"), "ext4").ok());
+  EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image", "nothing"));
+  EXPECT_EQ(StatOf(image).st_size, 4096);
+}
+
+}  // namespace
+}  // namespace mooring::testing

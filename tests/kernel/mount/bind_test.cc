@@ -1,0 +1,270 @@
+// Bind mounts: their flags, from the first moment and everywhere they propagate to, and what a failure leaves.
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "tests/kernel/kernel_test.h"
+#include "tests/kernel/mount/namespaces.h"
+
+namespace mooring::testing {
+namespace {
+
+struct FlagsCase {
+  MountFlags flags;
+  std::string shown;  // in mountinfo
+};
+
+MountFlags AllFlags() {
+  return {
+      .read_only = true, .nosuid = true, .nodev = true, .noexec = true, .nodiratime = true, .atime = Atime::kNoatime};
+}
+
+constexpr char kAllShown[] = "ro,nosuid,nodev,noexec,noatime,nodiratime";
+
+class BindFlagsTest : public KernelTest, public ::testing::WithParamInterface<FlagsCase> {};
+
+TEST_P(BindFlagsTest, AreExactlyTheOnesAskedFor) {
+  ASSERT_OK(mounter_.Bind(BindOf(Dir("source"), Path("target"), GetParam().flags)));
+  EXPECT_EQ(OptionsAt(Path("target")), GetParam().shown);
+}
+
+TEST_P(BindFlagsTest, DoNotDependOnThoseOfTheSource) {
+  const std::string source = PrivateMount("source");
+  constexpr unsigned long kEverything =
+      MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME;
+  ASSERT_EQ(::mount(nullptr, source.c_str(), nullptr, kEverything, nullptr), 0);
+  ASSERT_OK(mounter_.Bind(BindOf(source, Path("target"), GetParam().flags)));
+  EXPECT_EQ(OptionsAt(Path("target")), GetParam().shown);
+  EXPECT_EQ(OptionsAt(source), kAllShown) << "the source is as it was";
+}
+
+TEST_P(BindFlagsTest, AreTheSameInAPeerNamespace) {
+  const std::string parent = SharedMount("parent");
+  const MountNamespace peer(MountNamespace::Kind::kPeer);
+  ASSERT_OK(mounter_.Bind(BindOf(Dir("source"), parent + "/target", GetParam().flags)));
+  EXPECT_EQ(peer.Ask([&] { return OptionsAt(parent + "/target"); }), GetParam().shown);
+}
+
+INSTANTIATE_TEST_SUITE_P(Flags, BindFlagsTest,
+                         ::testing::Values(FlagsCase{{}, "rw,relatime"}, FlagsCase{ReadOnly(), "ro,relatime"},
+                                           FlagsCase{{.nosuid = true}, "rw,nosuid,relatime"},
+                                           FlagsCase{{.nodev = true}, "rw,nodev,relatime"},
+                                           FlagsCase{{.noexec = true}, "rw,noexec,relatime"},
+                                           FlagsCase{{.nodiratime = true}, "rw,nodiratime,relatime"},
+                                           FlagsCase{{.atime = Atime::kNoatime}, "rw,noatime"},
+                                           FlagsCase{{.atime = Atime::kStrictatime}, "rw"},
+                                           FlagsCase{AllFlags(), kAllShown}),
+                         [](const auto& test) {
+                           std::string name = test.param.shown;  // no more than letters, for ctest
+                           std::replace(name.begin(), name.end(), ',', '_');
+                           return name;
+                         });
+
+class BindTest : public KernelTest {};
+
+TEST_F(BindTest, ShowsTheSourceAndWritesThroughToIt) {
+  const std::string source = Dir("source");
+  ASSERT_OK(mounter_.Bind(BindOf(source, Path("target"))));
+  EXPECT_EQ(TryWrite(Path("target/file"), "text"), 0);
+  EXPECT_EQ(ReadFile(source + "/file"), "text");
+  EXPECT_EQ(MountAt(Path("target"))->fs_type, MountAt("/")->fs_type);
+}
+
+TEST_F(BindTest, ReadOnlyRefusesWritesHereAndInAPeerNamespace) {
+  const std::string parent = SharedMount("parent");
+  const MountNamespace peer(MountNamespace::Kind::kPeer);
+  ASSERT_OK(mounter_.Bind(BindOf(Dir("source"), parent + "/target", ReadOnly())));
+  EXPECT_EQ(TryWrite(parent + "/target/file", "x"), EROFS);
+  EXPECT_EQ(TryWrite(peer.Seen(parent + "/target/file"), "x"), EROFS);
+  EXPECT_EQ(TryWrite(Path("source/file"), "x"), 0);
+}
+
+// Somebody in a peer namespace tries all the time: between any two steps of a bind there is no writable moment.
+TEST_F(BindTest, ReadOnlyIsAtNoMomentWritableInAPeerNamespace) {
+  const std::string parent = SharedMount("parent");
+  Dir("source/inside");  // missing where nothing is mounted
+  const MountNamespace peer(MountNamespace::Kind::kPeer);
+  std::atomic<bool> stop = false;
+  std::atomic<int> refused = 0, written = 0;
+  std::thread writer([&, file = peer.Seen(parent + "/target/inside/file")] {
+    while (!stop) {
+      const int error = TryWrite(file, "x");
+      if (error == EROFS) ++refused;
+      if (error == 0) ++written;
+    }
+  });
+  for (int i = 0; written == 0 && (i < 500 || (refused == 0 && i < 5000)); ++i) {
+    EXPECT_OK(mounter_.Bind(BindOf(Path("source"), parent + "/target", ReadOnly())));
+    if (i % 10 == 0) std::this_thread::yield();
+    EXPECT_TRUE(Eventually([&] { return mounter_.Unmount(UnmountOf(parent + "/target")).ok(); })) << "it is in there";
+  }
+  stop = true;
+  writer.join();
+  EXPECT_EQ(written, 0);
+  EXPECT_GT(refused, 0) << "the writer never met the mount: the test shows nothing";
+}
+
+TEST_F(BindTest, ADirectoryIsBoundOntoItselfWhateverIsInIt) {
+  const std::string directory = Dir("full");
+  ASSERT_EQ(TryWrite(directory + "/file", "text"), 0);
+  ASSERT_OK(mounter_.Bind(BindOf(directory, directory, {}, Propagation::kShared)));
+  EXPECT_EQ(ReadFile(directory + "/file"), "text");
+  EXPECT_NE(PropagationAt(directory), "");
+  EXPECT_THAT(mounter_.Bind(BindOf(directory, directory)),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "is a mount already"));
+}
+
+TEST_F(BindTest, ADirectoryIsBoundOntoItselfByAnotherNameOfIt) {
+  const std::string directory = Dir("full");
+  ASSERT_EQ(TryWrite(directory + "/file", "text"), 0);
+  ASSERT_OK(mounter_.Bind(BindOf(directory, Path("other"))));
+  ASSERT_OK(mounter_.Bind(BindOf(Path("other"), directory)));
+  EXPECT_EQ(ReadFile(directory + "/file"), "text");
+}
+
+TEST_F(BindTest, AnotherDirectoryThatIsNotEmptyIsNotCovered) {
+  Dir("source/inside");
+  Dir("full/inside");
+  for (const char* source : {"source", "full/inside"}) {
+    EXPECT_THAT(mounter_.Bind(BindOf(Path(source), Path("full"))),
+                FailsWith(absl::StatusCode::kFailedPrecondition, "not empty"));
+  }
+  EXPECT_THAT(MountsBelow(dir_.path()), ::testing::IsEmpty());
+}
+
+TEST_F(BindTest, WithoutRecursiveLeavesSubmountsOut) {
+  Dir("source/sub/hidden");
+  PrivateMount("source/sub");
+  ASSERT_OK(mounter_.Bind(BindOf(Path("source"), Path("target"))));
+  EXPECT_EQ(MountsBelow(Path("target")).size(), 1U);
+}
+
+TEST_F(BindTest, RecursiveTakesSubmountsAlongUnderTheSameFlags) {
+  Dir("source");
+  PrivateMount("source/a");
+  PrivateMount("source/a/b");
+  BindRequest request = BindOf(Path("source"), Path("target"), AllFlags());
+  request.recursive = true;
+  ASSERT_OK(mounter_.Bind(request));
+  EXPECT_EQ(OptionsAt(Path("target")), kAllShown);
+  EXPECT_EQ(OptionsAt(Path("target/a")), kAllShown);
+  EXPECT_EQ(OptionsAt(Path("target/a/b")), kAllShown);
+  EXPECT_EQ(TryWrite(Path("target/a/b/file"), "x"), EROFS);
+  EXPECT_EQ(OptionsAt(Path("source/a/b")), "rw,relatime") << "the source is as it was";
+}
+
+TEST_F(BindTest, ReadOnlyRecursiveIsReadOnlyBelowInAPeerNamespaceToo) {
+  const std::string parent = SharedMount("parent");
+  Dir("source");
+  PrivateMount("source/sub");
+  const MountNamespace peer(MountNamespace::Kind::kPeer);
+  BindRequest request = BindOf(Path("source"), parent + "/target", ReadOnly());
+  request.recursive = true;
+  ASSERT_OK(mounter_.Bind(request));
+  EXPECT_EQ(peer.Ask([&] { return OptionsAt(parent + "/target/sub"); }), "ro,relatime");
+  EXPECT_EQ(TryWrite(peer.Seen(parent + "/target/sub/file"), "x"), EROFS);
+}
+
+// What somebody made read-only or noexec is not to come out writable and executable elsewhere: mount(8)'s rbind keeps
+// such flags, too.
+TEST_F(BindTest, RecursiveTakesNoFlagAwayFromASubmount) {
+  Dir("source");
+  PrivateMount("source/sub");
+  constexpr unsigned long kStrict = MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NOEXEC | MS_NOATIME;
+  ASSERT_EQ(::mount(nullptr, Path("source/sub").c_str(), nullptr, kStrict, nullptr), 0);
+  const auto bound = [&](const std::string& target, const MountFlags& flags) {
+    BindRequest request = BindOf(Path("source"), Path(target), flags);
+    request.recursive = true;
+    EXPECT_OK(mounter_.Bind(request));
+    return Path(target);
+  };
+  EXPECT_EQ(OptionsAt(bound("plain", {})), "rw,relatime");
+  EXPECT_EQ(OptionsAt(Path("plain/sub")), "ro,nosuid,noexec,noatime");
+  EXPECT_EQ(TryWrite(Path("plain/sub/file"), "x"), EROFS);
+  EXPECT_EQ(OptionsAt(bound("stricter", {.nodev = true})), "rw,nodev,relatime");
+  EXPECT_EQ(OptionsAt(Path("stricter/sub")), "ro,nosuid,nodev,noexec,noatime");
+  EXPECT_EQ(OptionsAt(bound("strictatime", {.atime = Atime::kStrictatime})), "rw");
+  EXPECT_EQ(OptionsAt(Path("strictatime/sub")), "ro,nosuid,noexec,noatime");
+  EXPECT_EQ(OptionsAt(Path("source/sub")), "ro,nosuid,noexec,noatime") << "the source is as it was";
+}
+
+TEST_F(BindTest, BindsADeviceNodeOnAFile) {
+  const std::string device = Losetup(Sparse("image", kMiB));
+  ASSERT_OK(mounter_.Bind(NodeBindOf(device, Path("target"))));
+  EXPECT_TRUE(S_ISBLK(StatOf(Path("target")).st_mode));
+  EXPECT_EQ(StatOf(Path("target")).st_rdev, StatOf(device).st_rdev);
+  EXPECT_EQ(TryWrite(Path("target"), "through the node"), 0);
+  EXPECT_EQ(ReadFile(Path("image")).substr(0, 16), "through the node");
+}
+
+// Why a read-only block volume needs a read-only loop device: see LoopTest.
+TEST_F(BindTest, ReadOnlyBindOfADeviceNodeDoesNotMakeTheDeviceReadOnly) {
+  const std::string device = Losetup(Sparse("image", kMiB));
+  BindRequest request = NodeBindOf(device, Path("target"));
+  request.flags = ReadOnly();
+  ASSERT_OK(mounter_.Bind(request));
+  EXPECT_EQ(OptionsAt(Path("target")).substr(0, 3), "ro,");
+  EXPECT_EQ(TryWrite(Path("target"), "x"), 0);
+}
+
+TEST_F(BindTest, GroupOwnsTheRootWhichBecomesGroupWritableAndSetgid) {
+  const std::string source = Dir("source");
+  ASSERT_EQ(::chmod(source.c_str(), 0705), 0);
+  BindRequest request = BindOf(source, Path("target"));
+  request.group = 4711;
+  ASSERT_OK(mounter_.Bind(request));
+  EXPECT_EQ(StatOf(Path("target")).st_gid, 4711U);
+  EXPECT_EQ(StatOf(Path("target")).st_mode & 07777U, 02775U);
+  EXPECT_EQ(StatOf(Path("target")).st_uid, 0U);
+}
+
+TEST_F(BindTest, GroupIsSetForAReadOnlyMountOfAReadOnlySourceToo) {
+  const std::string source = PrivateMount("source");
+  ASSERT_EQ(::mount(nullptr, source.c_str(), nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr), 0);
+  BindRequest request = BindOf(source, Path("target"), ReadOnly());
+  request.group = 4711;
+  ASSERT_OK(mounter_.Bind(request));
+  EXPECT_EQ(StatOf(Path("target")).st_gid, 4711U);
+  EXPECT_EQ(StatOf(Path("target")).st_mode & 07777U, 02775U);
+  EXPECT_EQ(OptionsAt(Path("target")), "ro,relatime");
+  EXPECT_EQ(OptionsAt(source), "ro,relatime");
+}
+
+TEST_F(BindTest, MissingSourceIsNotFoundAndMakesNoTarget) {
+  EXPECT_THAT(mounter_.Bind(BindOf(Path("source"), Path("target"))),
+              FailsWith(absl::StatusCode::kNotFound, Path("source")));
+  EXPECT_FALSE(Exists(Path("target")));
+}
+
+TEST_F(BindTest, SymlinkAsSourceOrInItsPathIsRefused) {
+  Dir("real/dir");
+  ASSERT_EQ(::symlink(Path("real").c_str(), Path("link").c_str()), 0);
+  EXPECT_THAT(mounter_.Bind(BindOf(Path("link"), Path("target"))),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "'" + Path("link") + "' is a symbolic link"));
+  EXPECT_THAT(mounter_.Bind(BindOf(Path("link/dir"), Path("target"))),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "'" + Path("link") + "' is a symbolic link"));
+  EXPECT_FALSE(Exists(Path("target")));
+}
+
+TEST_F(BindTest, FailureAfterMakingTheTargetRemovesIt) {
+  EXPECT_FALSE(mounter_.Bind(BindOf(File("source"), Path("target"))).ok()) << "a file does not go onto a directory";
+  EXPECT_FALSE(Exists(Path("target")));
+  EXPECT_FALSE(mounter_.Bind(NodeBindOf(Dir("directory"), Path("target"))).ok()) << "nor a directory onto a file";
+  EXPECT_FALSE(Exists(Path("target")));
+  EXPECT_TRUE(MountsBelow(dir_.path()).empty());
+}
+
+TEST_F(BindTest, FailureLeavesATargetThatWasThere) {
+  const std::string target = Dir("target");
+  const ino_t inode = StatOf(target).st_ino;
+  EXPECT_FALSE(mounter_.Bind(BindOf(File("source"), target)).ok());
+  EXPECT_EQ(StatOf(target).st_ino, inode);
+  EXPECT_TRUE(MountsBelow(dir_.path()).empty());
+}
+
+}  // namespace
+}  // namespace mooring::testing

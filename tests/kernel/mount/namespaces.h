@@ -1,0 +1,44 @@
+// Other processes and other mount namespaces.
+#ifndef MOORING_TESTS_KERNEL_MOUNT_NAMESPACES_H_
+#define MOORING_TESTS_KERNEL_MOUNT_NAMESPACES_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+
+#include "base/file/unique_fd.h"
+
+namespace mooring::testing {
+
+// What `question` answers in a forked child, which may spoil itself in any way. Expectations have no effect there, and
+// it is killed after 20 seconds ("killed by signal 14").
+std::string AskInChild(const std::function<std::string()>& question);
+
+// A mount namespace of its own, made as a copy of this one, for as long as the object lives.
+class MountNamespace {
+ public:
+  // What becomes of the mounts here that are shared: they stay in their peer group, only receive, or neither.
+  enum class Kind { kPeer, kSlave, kPrivate };
+
+  explicit MountNamespace(Kind kind);
+  MountNamespace(const MountNamespace&) = delete;
+  MountNamespace& operator=(const MountNamespace&) = delete;
+  ~MountNamespace();
+
+  // As AskInChild, in that namespace.
+  std::string Ask(const std::function<std::string()>& question) const;
+
+  pid_t pid() const { return pid_; }  // of the process that is there
+
+  // The same path as seen there, for everything that takes a path.
+  std::string Seen(const std::string& path) const;
+
+ private:
+  pid_t pid_ = -1;
+  UniqueFd namespace_;
+};
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_KERNEL_MOUNT_NAMESPACES_H_

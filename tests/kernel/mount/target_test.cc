@@ -1,0 +1,358 @@
+// Where a mount may go: what stands at the target, links on the way, the roots, and people who swap things meanwhile.
+#include "mounter/path/target.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "base/status.h"
+#include "base/file/unique_fd.h"
+#include "mounter/mount/new_mount.h"
+#include "tests/kernel/kernel_test.h"
+#include "tests/kernel/mount/namespaces.h"
+
+namespace mooring::testing {
+namespace {
+
+using ::testing::IsEmpty;
+
+class TargetTest : public KernelTest {
+ protected:
+  absl::Status Bind(const std::string& target) { return mounter_.Bind(BindOf(Dir("source"), target)); }
+  void ExpectRefused(const absl::Status& status, const std::string& piece) {
+    EXPECT_THAT(status, FailsWith(absl::StatusCode::kFailedPrecondition, piece));
+  }
+};
+
+TEST_F(TargetTest, IsMadeWhereItIsMissing) {
+  ASSERT_OK(Bind(Path("target")));
+  EXPECT_EQ(OptionsAt(Path("target")), "rw,relatime");
+  ASSERT_EQ(::umount2(Path("target").c_str(), 0), 0);
+  EXPECT_EQ(StatOf(Path("target")).st_mode & 07007U, 0U) << "and others cannot look into it";
+}
+
+TEST_F(TargetTest, OnlyTheLastComponentIsMade) {
+  EXPECT_THAT(Bind(Path("no/such/target")), FailsWith(absl::StatusCode::kFailedPrecondition, Path("no/such")));
+  EXPECT_FALSE(Exists(Path("no")));
+}
+
+TEST_F(TargetTest, FileForADirectoryIsRefusedAndKept) {
+  ExpectRefused(Bind(File("target", "data")), "'" + Path("target") + "' is not a directory");
+  EXPECT_EQ(ReadFile(Path("target")), "data");
+}
+
+TEST_F(TargetTest, NonEmptyDirectoryIsRefusedAndKept) {
+  Dir("target");
+  File("target/file", "data");
+  ExpectRefused(Bind(Path("target")), "not empty");
+  EXPECT_EQ(ReadFile(Path("target/file")), "data");
+  EXPECT_TRUE(MountsBelow(dir_.path()).empty());
+}
+
+TEST_F(TargetTest, NonEmptyFileForADeviceIsRefusedAndKept) {
+  const std::string device = Losetup(Sparse("image", kMiB));
+  ExpectRefused(mounter_.Bind(NodeBindOf(device, File("target", "data"))), "empty file");
+  EXPECT_EQ(ReadFile(Path("target")), "data");
+}
+
+TEST_F(TargetTest, DirectoryForADeviceIsRefused) {
+  const std::string device = Losetup(Sparse("image", kMiB));
+  ExpectRefused(mounter_.Bind(NodeBindOf(device, Dir("target"))), "empty file");
+}
+
+TEST_F(TargetTest, SymlinkIsNeverFollowed) {
+  Dir("elsewhere");
+  ASSERT_EQ(::symlink(Path("elsewhere").c_str(), Path("target").c_str()), 0);
+  ExpectRefused(Bind(Path("target")), Path("target"));
+  ASSERT_EQ(::symlink(Path("nowhere").c_str(), Path("dangling").c_str()), 0);
+  ExpectRefused(Bind(Path("dangling")), Path("dangling"));
+  EXPECT_FALSE(Exists(Path("nowhere")));
+  EXPECT_TRUE(MountsBelow(dir_.path()).empty());
+}
+
+TEST_F(TargetTest, SymlinkInThePathIsRefusedAndNamed) {
+  Dir("elsewhere");
+  ASSERT_EQ(::symlink(Path("elsewhere").c_str(), Path("link").c_str()), 0);
+  ExpectRefused(Bind(Path("link/target")), "'" + Path("link") + "' is a symbolic link");
+  EXPECT_THAT(Entries(Path("elsewhere")), IsEmpty());
+}
+
+TEST_F(TargetTest, MountIsNeverStackedOn) {
+  ASSERT_OK(Bind(Path("target")));
+  ExpectRefused(Bind(Path("target")), "mount already");
+  ExpectRefused(mounter_.Mount(MountOf(Ext4Image("image"), Path("target"))), "mount already");
+  EXPECT_EQ(MountsAt(Path("target")).size(), 1U);
+  EXPECT_TRUE(NoLoopOver(Path("image")));
+}
+
+TEST_F(TargetTest, BoundDeviceNodeIsNeverStackedOn) {
+  const std::string device = Losetup(Sparse("image", kMiB));
+  ASSERT_OK(mounter_.Bind(NodeBindOf(device, Path("target"))));
+  ExpectRefused(mounter_.Bind(NodeBindOf(device, Path("target"))), "mount already");
+  EXPECT_EQ(MountsAt(Path("target")).size(), 1U);
+}
+
+TEST_F(TargetTest, IsMountedOnceHoweverManyComeAtTheSameTime) {
+  constexpr int kThreads = 8;
+  for (int round = 0; round < 100; ++round) {
+    std::atomic<int> waiting = kThreads, mounted = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        --waiting;
+        while (waiting > 0) std::this_thread::yield();
+        if (Bind(Path("target")).ok()) ++mounted;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(mounted, 1);
+    ASSERT_EQ(MountsAt(Path("target")).size(), 1U) << "round " << round;
+    ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"), true)));
+  }
+}
+
+// A process that binds at the target as often as it finds `rounds` raised, and counts those that worked.
+class Rival {
+ public:
+  Rival(KernelMounter& mounter, const BindRequest& request, std::atomic<int>* shared) : shared_(shared) {
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    ::alarm(60);
+    for (int round = 1;; ++round) {
+      while (shared_[0] < round) {
+        if (shared_[0] < 0) ::_exit(0);
+      }
+      if (mounter.Bind(request).ok()) ++shared_[1];
+      ++shared_[2];
+    }
+  }
+  ~Rival() { ::waitpid(pid_, nullptr, 0); }
+
+ private:
+  std::atomic<int>* shared_;
+  pid_t pid_ = -1;
+};
+
+TEST_F(TargetTest, IsMountedOnceHoweverManyProcessesCome) {
+  void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto* const shared = new (page) std::atomic<int>[3]();  // the round, binds that worked, binds that ended
+  constexpr int kRounds = 300;
+  {
+    const BindRequest request = BindOf(Dir("source"), Path("target"));
+    const Rival one(mounter_, request, shared), other(mounter_, request, shared);
+    for (int round = 1; round <= kRounds && !HasFailure(); ++round) {
+      shared[1] = shared[2] = 0;
+      shared[0] = round;
+      while (shared[2] < 2) std::this_thread::sleep_for(std::chrono::microseconds(200));  // the cores are theirs
+      EXPECT_EQ(shared[1], 1) << "round " << round;
+      EXPECT_EQ(MountsAt(Path("target")).size(), 1U) << "round " << round;
+      while (::umount2(Path("target").c_str(), UMOUNT_NOFOLLOW) == 0) {
+      }
+      if (round % 2 == 0) ::rmdir(Path("target").c_str());  // a race to make it, too
+    }
+    shared[0] = -1;
+  }
+  ::munmap(page, 4096);
+}
+
+TEST_F(TargetTest, LockedBySomebodyElseIsSaidSoonEnough) {
+  const UniqueFd held(::open(Dir("target").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
+  EXPECT_THAT(Bind(Path("target")), FailsWith(absl::StatusCode::kAborted, "somebody else is mounting at"));
+  EXPECT_TRUE(MountsBelow(dir_.path()).empty());
+}
+
+// Looking is allowed everywhere: who reconciles looks through all mounts, and at loop devices.
+TEST_F(TargetTest, OutsideTheRootsNothingIsMountedOrUnmounted) {
+  KernelMounter confined({Dir("a")});
+  const std::string image = Ext4Image("image");
+  for (const std::string& target : {Path("ab"), Path("b"), dir_.path()}) {
+    ExpectRefused(confined.Mount(MountOf(image, target)), "below none of the directories");
+    ExpectRefused(confined.Bind(BindOf(Dir("source"), target)), "below none of the directories");
+    ExpectRefused(confined.Unmount(UnmountOf(target)), "below none of the directories");
+    EXPECT_OK(confined.Find(target));
+    EXPECT_OK(confined.List(target));
+  }
+  EXPECT_FALSE(Exists(Path("ab")));
+  EXPECT_OK(confined.Bind(BindOf(Path("source"), Path("a/target"))));
+  EXPECT_EQ(confined.List(Path("a"))->size(), 1U);
+  EXPECT_OK(confined.Unmount(UnmountOf(Path("a/target"))));
+}
+
+// A device, an image and the mounts of the host lie outside the roots of targets.
+TEST_F(TargetTest, LookingIsNotHeldToTheRoots) {
+  KernelMounter confined({Dir("a")});
+  const std::string outside = PrivateMount("b");
+  EXPECT_TRUE(confined.Find(outside)->mount.has_value());
+  EXPECT_OK(confined.Stats(outside));
+  EXPECT_EQ(confined.List(outside)->size(), 1U);
+  EXPECT_OK(confined.Ailment(outside));
+  const std::string device = Losetup(Ext4Image("image"));
+  EXPECT_TRUE(confined.Find(device)->loop.has_value());
+  EXPECT_EQ(Tool("losetup -d " + device), 0);
+}
+
+TEST_F(TargetTest, DotDotRelativeAndNulAreRefused) {
+  KernelMounter confined({Dir("a")});
+  for (const std::string& target : {Path("a/../b"), std::string("a/target"), Path("a/t") + '\0' + "x", Path("a/t\n")}) {
+    EXPECT_THAT(confined.Bind(BindOf(Dir("source"), target)), FailsWith(absl::StatusCode::kInvalidArgument, ""));
+  }
+  EXPECT_THAT(Entries(dir_.path()), ::testing::UnorderedElementsAre("a", "source"));
+}
+
+// "place" is now the real directory and now a link to "outside", some thousand times a second.
+class SwappedTargetTest : public TargetTest {
+ protected:
+  void SetUp() override {
+    Dir("outside");
+    Dir("source");
+    Dir("place");
+  }
+  void TearDown() override {
+    Stop();
+    TargetTest::TearDown();
+  }
+  void Start(const std::string& name) {
+    swapper_ = std::thread([this, place = Path(name), aside = Path(name + "-aside")] {
+      while (!stop_) {
+        // What is mounted on at this moment cannot be renamed.
+        if (::rename(place.c_str(), aside.c_str()) != 0) continue;
+        if (::symlink(Path("outside").c_str(), place.c_str()) == 0) ++swaps_;  // unless it was just made again
+        std::this_thread::yield();
+        ::unlink(place.c_str());
+        while (::rename(aside.c_str(), place.c_str()) != 0 && !stop_) std::this_thread::yield();
+        ::usleep(20);  // or renames keep everybody else from the directory's lock
+      }
+    });
+  }
+  void Stop() {
+    stop_ = true;
+    if (swapper_.joinable()) swapper_.join();
+  }
+  // Where the mount landed depends on the moment: anywhere but outside. On a busy machine the swapping may win for a
+  // while: so until one has succeeded, within reason.
+  void BindManyTimes(const std::string& target) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    for (int i = 0; i < 2000 || (mounted_ == 0 && std::chrono::steady_clock::now() < end); ++i) {
+      if (Bind(target).ok()) ++mounted_;
+      ASSERT_THAT(MountsBelow(Path("outside")), IsEmpty()) << "after " << i << " binds";
+      ASSERT_TRUE(Eventually([&] {
+        mounter_.Unmount(UnmountOf(target)).IgnoreError();
+        for (const MountLine& line : MountsBelow(dir_.path())) ::umount2(line.target.c_str(), UMOUNT_NOFOLLOW);
+        return MountsBelow(dir_.path()).empty();
+      }));
+    }
+  }
+  int mounted_ = 0;
+  std::atomic<int> swaps_ = 0;
+
+ private:
+  std::atomic<bool> stop_ = false;
+  std::thread swapper_;
+};
+
+TEST_F(SwappedTargetTest, ParentSwappedForALinkNeverTakesTheMountOutside) {
+  Start("place");
+  BindManyTimes(Path("place/target"));
+  Stop();
+  EXPECT_THAT(Entries(Path("outside")), IsEmpty()) << "nothing is made there either";
+  EXPECT_GT(mounted_, 0);
+  EXPECT_GT(swaps_, 100);
+}
+
+TEST_F(SwappedTargetTest, TargetSwappedForALinkNeverTakesTheMountOutside) {
+  Dir("place/target");
+  Start("place/target");
+  BindManyTimes(Path("place/target"));
+  Stop();
+  EXPECT_THAT(Entries(Path("outside")), IsEmpty());
+  EXPECT_GT(mounted_, 0);
+  EXPECT_GT(swaps_, 100);
+}
+
+TEST_F(TargetTest, DeviceNodeThatIsSwappedInIsNotOpenedForTheLock) {
+  ASSERT_EQ(::mkfifo(Path("target").c_str(), 0600), 0);
+  const UniqueFd other_end(::open(Path("target").c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  const auto target = Target::ResolveForMount(Path("target"), {"/"});
+  ASSERT_OK(target);
+  ExpectRefused(target->OpenToLock(TargetKind::kFile).status(), "has to be an empty file");
+  EXPECT_FALSE(target->OpenToLock(TargetKind::kDirectory).ok());
+  ASSERT_EQ(::unlink(Path("target").c_str()), 0);
+  File("target");
+  EXPECT_OK(target->OpenToLock(TargetKind::kFile));
+}
+
+// A copy of `source`, mounted at `at`, for what is done at other places with the descriptor of it.
+class ArrivalTest : public TargetTest {
+ protected:
+  void SetUp() override {
+    SharedMount("shared");
+    PrivateMount("shared/sub");
+    Dir("target");
+    Dir("elsewhere");
+  }
+  std::unique_ptr<NewMount> MountAt(const std::string& at) {
+    std::unique_ptr<NewMount> mount;
+    EXPECT_OK(WithMountApi([&](MountApi api) -> absl::Status {
+      const UniqueFd source(::open(Path("shared").c_str(), O_PATH | O_CLOEXEC));
+      const UniqueFd place(::open(at.c_str(), O_PATH | O_CLOEXEC));
+      MOORING_ASSIGN_OR_RETURN(mount, CloneMount(api, source, Path("shared"), true));
+      return mount->MoveTo(place, at);
+    }));
+    return mount;
+  }
+  Target At(const std::string& path) { return *Target::ResolveForMount(path, {"/"}); }
+};
+
+TEST_F(ArrivalTest, WhatDidNotArriveIsTakenAwayAndNothingOffItsSharedSource) {
+  const std::unique_ptr<NewMount> mount = MountAt(Path("elsewhere"));
+  ASSERT_EQ(MountsBelow(Path("elsewhere")).size(), 2U);
+  ExpectRefused(At(Path("target")).CheckArrived(mount->fd()), "was moved to '" + Path("elsewhere") + "'");
+  EXPECT_TRUE(MountsBelow(Path("elsewhere")).empty());
+  EXPECT_EQ(MountsBelow(Path("shared")).size(), 2U);
+}
+
+TEST_F(ArrivalTest, WhatWasUnmountedAtOnceDidNotArrive) {
+  const std::unique_ptr<NewMount> mount = MountAt(Path("target"));
+  ASSERT_EQ(::mount(nullptr, Path("target").c_str(), nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+  ASSERT_EQ(::umount2(Path("target").c_str(), MNT_DETACH), 0);
+  ExpectRefused(At(Path("target")).CheckArrived(mount->fd()), "'" + Path("target") + "' was unmounted again at once");
+}
+
+TEST_F(ArrivalTest, WhatIsTakenBackIsThatMountWhateverStandsAtItsName) {
+  const std::unique_ptr<NewMount> mount = MountAt(Path("elsewhere"));
+  PrivateMount("target");
+  EXPECT_OK(At(Path("target")).TakeBack(mount->fd()));
+  EXPECT_EQ(MountsBelow(Path("target")).size(), 1U);
+  EXPECT_TRUE(MountsBelow(Path("elsewhere")).empty());
+  EXPECT_EQ(MountsBelow(Path("shared")).size(), 2U);
+  EXPECT_OK(At(Path("target")).TakeBack(mount->fd())) << "which is not mounted any more";
+}
+
+TEST_F(ArrivalTest, IsCheckedByOnesOwnProcWhereAnothersIsMounted) {
+  const auto answer = MountNamespace(MountNamespace::Kind::kPrivate).Ask([&] {
+    const std::unique_ptr<NewMount> mount = MountAt(Path("elsewhere"));
+    Target target = At(Path("target"));
+    target.UseOwnFds(UniqueFd(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC)));
+    if (::mount("none", "/proc", "tmpfs", 0, nullptr) != 0) return std::string("no /proc that is another's");
+    const std::string status = target.CheckArrived(mount->fd()).ToString();
+    ::umount2("/proc", MNT_DETACH);
+    return status + (MountsBelow(Path("elsewhere")).empty() ? " and taken away" : " and left");
+  });
+  EXPECT_THAT(answer, ::testing::HasSubstr("was moved to '" + Path("elsewhere") + "'"));
+  EXPECT_THAT(answer, ::testing::EndsWith("and taken away"));
+}
+
+}  // namespace
+}  // namespace mooring::testing

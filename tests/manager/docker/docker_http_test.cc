@@ -1,0 +1,255 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <httplib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <array>
+#include <atomic>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/file/unique_fd.h"
+#include "manager/docker/bounded_stream.h"
+#include "manager/docker/http_server.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::TempDir;
+
+class DockerHttpTest : public ::testing::Test {
+ protected:
+  std::string socket() const { return directory_ / "plugins/mooring.sock"; }
+
+  absl::StatusOr<std::unique_ptr<DockerHttpServer>> Start(DockerHttpServer::Handler handler) {
+    return DockerHttpServer::Start(std::move(handler), socket());
+  }
+
+  static std::string Echo(const std::string& method, const std::string& body, Clock::time_point) {
+    return method + " " + body;
+  }
+
+  // As Docker does: a POST, whose content type says nothing.
+  httplib::Result Post(const std::string& method, const std::string& body = "{}") {
+    httplib::Client client(socket());
+    client.set_address_family(AF_UNIX);
+    return client.Post(method, body, "");
+  }
+
+  TempDir directory_;
+};
+
+TEST_F(DockerHttpTest, HandsRequestsOnAndAnswersThem) {
+  const auto server = Start(Echo);
+  ASSERT_OK(server);
+  const auto answer = Post("/VolumeDriver.Mount", R"({"Name":"db","ID":"1"})");
+  ASSERT_TRUE(answer) << to_string(answer.error());
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_EQ(answer->body, R"(/VolumeDriver.Mount {"Name":"db","ID":"1"})");
+  EXPECT_EQ(answer->get_header_value("Content-Type"), "application/vnd.docker.plugins.v1.2+json");
+}
+
+TEST_F(DockerHttpTest, AnExceptionIsAnErrorAndTheCallIsOver) {
+  const auto server = Start([](const std::string&, const std::string&, Clock::time_point) -> std::string {
+    throw std::runtime_error("disk image is malformed");
+  });
+  ASSERT_OK(server);
+  const auto answer = Post("/VolumeDriver.Mount");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->body, R"({"Err":"unexpected: disk image is malformed"})");
+  EXPECT_OK((*server)->Stop(Clock::now() + std::chrono::seconds(5)));
+}
+
+TEST_F(DockerHttpTest, WhatMayHangBelowKnowsUntilWhen) {
+  const auto server = Start([](const std::string&, const std::string&, Clock::time_point until) -> std::string {
+    return DeadlineScope::Now() == until ? "it knows" : "it does not know";
+  });
+  ASSERT_OK(server);
+  const auto answer = Post("/VolumeDriver.Mount");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->body, "it knows");
+}
+
+TEST_F(DockerHttpTest, AMethodThatItDoesNotKnowIsNotFound) {
+  const auto server = Start(Echo);
+  ASSERT_OK(server);
+  const auto answer = Post("/NetworkDriver.GetCapabilities");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 404);
+}
+
+TEST_F(DockerHttpTest, ALongBodyIsRefusedInWordsWithOrWithoutItsLength) {
+  const auto server = Start(Echo);
+  ASSERT_OK(server);
+  const std::string body(100'000, 'x');
+  for (const bool tells_length : {true, false}) {
+    for (const char* method : {"/VolumeDriver.Create", "/unknown"}) {
+      httplib::Client client(socket());
+      client.set_address_family(AF_UNIX);
+      const auto answer = tells_length ? client.Post(method, body, "application/json")
+                                       : client.Post(
+                                             method,
+                                             [&](std::size_t, httplib::DataSink& sink) {
+                                               sink.write(body.data(), body.size());
+                                               sink.done();
+                                               return true;
+                                             },
+                                             "application/json");
+      ASSERT_TRUE(answer) << to_string(answer.error());
+      EXPECT_EQ(answer->status, method == std::string("/unknown") ? 404 : 413);
+      EXPECT_THAT(nlohmann::json::parse(answer->body)["Err"].get<std::string>(),
+                  ::testing::AnyOf(::testing::HasSubstr("65536 bytes"), ::testing::HasSubstr("no method")));
+    }
+  }
+  EXPECT_EQ(Post("/VolumeDriver.Create", std::string(60'000, ' '))->status, 200);
+}
+
+// Returns all that the server answers until it closes the connection.
+std::string Conversation(const std::string& socket, const std::string& said) {
+  const UniqueFd connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  socket.copy(static_cast<char*>(address.sun_path), sizeof address.sun_path - 1);
+  EXPECT_EQ(::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::send(connection.get(), said.data(), said.size(), MSG_NOSIGNAL), static_cast<ssize_t>(said.size()));
+  ::shutdown(connection.get(), SHUT_WR);
+  std::string answer;
+  std::array<char, 4096> buffer = {};
+  for (ssize_t got = 0; (got = ::recv(connection.get(), buffer.data(), buffer.size(), 0)) > 0;) {
+    answer.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return answer;
+}
+
+TEST_F(DockerHttpTest, TheBodyOfARefusedRequestIsNoRequest) {
+  std::atomic<int> calls = 0;
+  const auto server = Start([&](const std::string&, const std::string&, Clock::time_point) {
+    ++calls;
+    return std::string("{}");
+  });
+  ASSERT_OK(server);
+  const std::string inner = "POST /Plugin.Activate HTTP/1.1\r\nHost: d\r\nContent-Length: 2\r\n\r\n{}";
+  for (const char* line : {"POST /unknown", "GET /Plugin.Activate", "HEAD /", "OPTIONS /", "DELETE /x", "PUT /x"}) {
+    const std::string answer = Conversation(
+        socket(), fmt::format("{} HTTP/1.1\r\nHost: d\r\nContent-Length: {}\r\n\r\n{}", line, inner.size(), inner));
+    EXPECT_THAT(answer, ::testing::StartsWith("HTTP/1.1 404")) << line;
+    EXPECT_THAT(answer, ::testing::Not(::testing::HasSubstr("200"))) << line;
+    EXPECT_EQ(calls, 0) << line;
+  }
+  EXPECT_NE(Conversation(socket(), inner + inner).find("200"), std::string::npos);
+  EXPECT_EQ(calls, 2) << "on one connection";
+}
+
+TEST_F(DockerHttpTest, AClientThatSendsAByteNowAndThenIsLeftAfterAWhile) {
+  std::array<int, 2> ends = {};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const UniqueFd ours(ends[0]), theirs(ends[1]);
+  BoundedStream stream(
+      ours.get(),
+      {.head = 1000, .body = 1000, .patience = std::chrono::milliseconds(200), .most = std::chrono::milliseconds(400)});
+  std::atomic<bool> over = false;
+  std::thread client([&] {
+    while (!over && ::send(theirs.get(), "x", 1, MSG_NOSIGNAL) == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  const Clock::time_point began = Clock::now();
+  ASSERT_TRUE(stream.BeginRequest());
+  std::size_t bytes = 0;
+  for (char byte = 0; stream.read(&byte, 1) == 1; ++bytes) {
+  }
+  EXPECT_LT(bytes, 100U);
+  stream.Drain();
+  EXPECT_LT(Clock::now() - began, std::chrono::seconds(10));
+  over = true;
+  client.join();
+}
+
+TEST_F(DockerHttpTest, TheSocketIsForRootAlone) {
+  const auto server = Start(Echo);
+  ASSERT_OK(server);
+  struct stat status = {};
+  ASSERT_EQ(::stat(socket().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600U);
+}
+
+TEST_F(DockerHttpTest, ASecondOneIsRefusedAndAStaleSocketIsReplaced) {
+  {
+    const auto server = Start(Echo);
+    ASSERT_OK(server);
+    EXPECT_THAT(Start(Echo), FailsWith(absl::StatusCode::kFailedPrecondition, "served by another"));
+  }
+  EXPECT_TRUE(std::ifstream(socket()).fail());  // it is there, and nobody's
+  const auto server = Start(Echo);
+  ASSERT_OK(server);
+  EXPECT_TRUE(Post("/VolumeDriver.List"));
+}
+
+TEST_F(DockerHttpTest, CallsThatHangLeaveRoomForOthers) {
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::atomic<int> hanging = 0;
+  const auto server = Start([&](const std::string& method, const std::string&, Clock::time_point) {
+    if (method != "/VolumeDriver.Mount") return std::string("{}");
+    ++hanging;
+    released.wait();
+    return std::string("{}");
+  });
+  ASSERT_OK(server);
+  std::vector<std::thread> mounts;
+  for (int i = 0; i < 20; ++i) mounts.emplace_back([&] { EXPECT_TRUE(Post("/VolumeDriver.Mount")); });
+  const auto patience = Clock::now() + std::chrono::seconds(20);
+  while (hanging < 20 && Clock::now() < patience) std::this_thread::yield();
+  EXPECT_EQ(hanging, 20);
+  EXPECT_TRUE(Post("/VolumeDriver.List"));
+  release.set_value();
+  for (std::thread& mount : mounts) mount.join();
+}
+
+TEST_F(DockerHttpTest, StopWaitsForCallsUnderWayButNotForEver) {
+  std::promise<void> reached, release;
+  const auto server = Start([&](const std::string&, const std::string&, Clock::time_point) {
+    reached.set_value();
+    release.get_future().wait();
+    return std::string("late");
+  });
+  ASSERT_OK(server);
+  auto answer = std::async(std::launch::async, [&] { return Post("/VolumeDriver.Mount"); });
+  reached.get_future().wait();
+  EXPECT_THAT((*server)->Stop(Clock::now() + std::chrono::milliseconds(10)),
+              FailsWith(absl::StatusCode::kDeadlineExceeded, "under way"));
+  EXPECT_FALSE(Post("/VolumeDriver.List"));
+  release.set_value();
+  EXPECT_OK((*server)->Stop(Clock::now() + std::chrono::seconds(20)));
+  const auto late = answer.get();
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->body, "late");
+}
+
+TEST_F(DockerHttpTest, TheCallHasADeadlineBeforeDockersOwn) {
+  Clock::time_point until;
+  const auto server = Start([&](const std::string&, const std::string&, Clock::time_point given) {
+    until = given;
+    return std::string("{}");
+  });
+  ASSERT_OK(server);
+  ASSERT_TRUE(Post("/VolumeDriver.Mount"));
+  EXPECT_GT(until, Clock::now() + std::chrono::seconds(60));
+  EXPECT_LT(until, Clock::now() + std::chrono::minutes(2));
+}
+
+}  // namespace
+}  // namespace mooring::manager

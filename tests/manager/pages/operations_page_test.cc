@@ -1,0 +1,111 @@
+// docs/operations.md has a section for each alert of the rules, and the dashboard is one: what Grafana's model of
+// dashboards asks for. That their metrics exist: tests/rpc/calls/metrics_test.cc, tests/manager/system/metrics_test.cc; that
+// Prometheus takes the rules: tests/metrics/run.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mooring::manager {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::AnyOf;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+
+std::string Read(const std::string& path) {
+  std::ifstream file(std::string(MOORING_SOURCE_DIR) + "/" + path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> FirstGroups(const std::string& text, const std::string& pattern) {
+  const std::regex regex(pattern);
+  std::vector<std::string> groups;
+  for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match) {
+    groups.push_back((*match)[1]);
+  }
+  return groups;
+}
+
+std::string Lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+TEST(OperationsPageTest, HasASectionForEachAlertInTheirOrderToWhichItLeads) {
+  const std::string rules = Read("packaging/prometheus/mooring.rules.yaml");
+  const std::vector<std::string> alerts = FirstGroups(rules, R"(\n +- alert: (\w+)\n)");
+  EXPECT_THAT(alerts, Not(IsEmpty()));
+  EXPECT_EQ(FirstGroups(Read("docs/operations.md"), R"(\n### (Mooring\w+)\n)"), alerts);
+  std::vector<std::string> links;
+  for (const std::string& alert : alerts) links.push_back("docs/operations.md#" + Lower(alert));
+  EXPECT_EQ(FirstGroups(rules, R"(\n +runbook_url: (\S+)\n)"), links);
+  EXPECT_EQ(FirstGroups(rules, R"(\n +summary: "([^"\n]+)\"\n)").size(), alerts.size());
+  const std::vector<std::string> severities = FirstGroups(rules, R"(\n +severity: (\w+)\n)");
+  EXPECT_EQ(severities.size(), alerts.size());
+  for (const std::string& severity : severities) EXPECT_THAT(severity, AnyOf("critical", "warning", "info"));
+}
+
+class DashboardTest : public ::testing::Test {
+ protected:
+  const Json dashboard_ = Json::parse(Read("packaging/grafana/mooring.json"));
+};
+
+TEST_F(DashboardTest, HasTheFieldsOfADashboard) {
+  EXPECT_EQ(dashboard_.at("title"), "Mooring");
+  EXPECT_THAT(dashboard_.at("uid").get<std::string>(), MatchesRegex("[a-zA-Z0-9_-]{1,40}"));
+  EXPECT_GE(dashboard_.at("schemaVersion").get<int>(), 36);
+  EXPECT_TRUE(dashboard_.at("time").contains("from") && dashboard_.at("time").contains("to"));
+  EXPECT_FALSE(dashboard_.contains("id")) << "that is the Grafana's it came from";
+}
+
+TEST_F(DashboardTest, PanelsHavePlacesOfTheirOwn) {
+  std::set<int> ids;
+  std::set<std::pair<int, int>> cells;
+  for (const Json& panel : dashboard_.at("panels")) {
+    EXPECT_TRUE(ids.insert(panel.at("id").get<int>()).second) << panel.at("id");
+    EXPECT_FALSE(panel.at("title").get<std::string>().empty());
+    const Json& place = panel.at("gridPos");
+    const int x = place.at("x"), y = place.at("y"), w = place.at("w"), h = place.at("h");
+    EXPECT_LE(x + w, 24) << panel.at("title");
+    for (int row = y; row < y + h; ++row) {
+      for (int column = x; column < x + w; ++column)
+        EXPECT_TRUE(cells.emplace(column, row).second) << panel.at("title");
+    }
+  }
+}
+
+TEST_F(DashboardTest, PanelsAskTheDataSourceThatIsChosenForInstancesThatAreChosen) {
+  std::set<std::string> variables;
+  for (const Json& variable : dashboard_.at("templating").at("list")) variables.insert(variable.at("name"));
+  EXPECT_EQ(variables, (std::set<std::string>{"datasource", "instance"}));
+  for (const Json& panel : dashboard_.at("panels")) {
+    EXPECT_THAT(panel.at("type").get<std::string>(), AnyOf("row", "stat", "timeseries", "bargauge", "table"));
+    if (panel.at("type") == "row") continue;
+    std::set<std::string> references;
+    EXPECT_EQ(panel.at("datasource").at("uid"), "${datasource}") << panel.at("title");
+    EXPECT_THAT(panel.at("targets"), Not(IsEmpty())) << panel.at("title");
+    for (const Json& target : panel.at("targets")) {
+      const std::string expression = target.at("expr");
+      EXPECT_TRUE(references.insert(target.at("refId")).second) << panel.at("title");
+      EXPECT_EQ(std::count(expression.begin(), expression.end(), '('),
+                std::count(expression.begin(), expression.end(), ')'))
+          << expression;
+      EXPECT_NE(expression.find("instance=~\"$instance\""), std::string::npos) << expression;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mooring::manager

@@ -1,0 +1,70 @@
+#include "manager/records/events.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <future>
+#include <string>
+
+#include "tests/support/status_matchers.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::chrono::steady_clock::time_point Soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(10); }
+std::chrono::steady_clock::time_point Now() { return std::chrono::steady_clock::now(); }
+
+Event Saying(const std::string& text) {
+  Event event;
+  event.kind = "health";
+  event.text = text;
+  return event;
+}
+
+TEST(EventsTest, TheyAreNumberedFromOneAndReadFromANumberOn) {
+  Events events;
+  EXPECT_EQ(events.last(), 0U);
+  for (const char* text : {"first", "second", "third"}) events.Add(Saying(text));
+  EXPECT_EQ(events.last(), 3U);
+  const auto from_second = events.Next(2, Now());
+  ASSERT_OK(from_second);
+  ASSERT_THAT(*from_second, SizeIs(2));
+  EXPECT_EQ(from_second->front().number, 2U);
+  EXPECT_EQ(from_second->front().text, "second");
+  EXPECT_GT(from_second->front().time, Time());
+  EXPECT_THAT(*events.Next(0, Now()), SizeIs(3));
+  EXPECT_THAT(*events.Next(4, Now()), IsEmpty());
+}
+
+TEST(EventsTest, WhoWaitsIsWokenByTheOneHeWaitsFor) {
+  Events events;
+  auto next = std::async(std::launch::async, [&] { return events.Next(2, Soon()); });
+  events.Add(Saying("first"));
+  events.Add(Saying("second"));
+  const auto got = next.get();
+  ASSERT_OK(got);
+  EXPECT_EQ(got->front().text, "second");
+}
+
+TEST(EventsTest, TheOldestAreForgotten) {
+  Events events;
+  for (std::size_t i = 0; i < Events::kKept + 5; ++i) events.Add(Saying("again"));
+  const auto all = events.Next(1, Now());
+  ASSERT_THAT(*all, SizeIs(Events::kKept));
+  EXPECT_EQ(all->front().number, 6U);
+}
+
+TEST(EventsTest, ClosedTheyEndAllWaiting) {
+  Events events;
+  auto next = std::async(std::launch::async, [&] { return events.Next(1, Soon()); });
+  events.Close();
+  EXPECT_THAT(next.get(), FailsWith(absl::StatusCode::kCancelled, "stopping"));
+  EXPECT_THAT(events.Next(1, Soon()), FailsWith(absl::StatusCode::kCancelled, "stopping"));
+}
+
+}  // namespace
+}  // namespace mooring::manager

@@ -1,0 +1,171 @@
+#include "manager/state/records_store.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "manager/records/record_codec.h"
+#include "manager/state/keys.h"
+#include "manager/state/sqlite_state.h"
+#include "tests/manager/state/sample_records.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::TempDir;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::SampleClaim;
+using testing::SampleMount;
+using testing::SamplePlugin;
+using testing::SampleVolume;
+using ::testing::SizeIs;
+
+class RecordsStoreTest : public ::testing::Test {
+ protected:
+  std::int64_t Commit(const Changes& changes) {
+    const auto revision = store_.Commit(changes);
+    EXPECT_OK(revision);
+    return revision.value_or(-1);
+  }
+
+  bool HasSecretsKey() { return state_->Get(SecretsStateKey(SampleVolume().key))->has_value(); }
+  Secrets StoredSecrets() { return store_.GetVolume(SampleVolume().key)->secrets; }
+
+  TempDir directory_;
+  std::unique_ptr<State> state_ = *OpenSqliteState(directory_ / "state.db");
+  RecordsStore store_{*state_};
+};
+
+TEST_F(RecordsStoreTest, F1_AVolumeIsReadBackWithItsSecretsAndListedWithout) {
+  const Volume volume = SampleVolume();
+  const std::int64_t revision = Commit(Changes().Put(volume));
+  const auto read = store_.GetVolume(volume.key);
+  ASSERT_OK(read);
+  EXPECT_EQ(read->secrets, volume.secrets);
+  EXPECT_EQ(read->revisions.create, revision);
+  EXPECT_EQ(read->revisions.modify, revision);
+  const auto listed = store_.ListVolumes();
+  ASSERT_OK(listed);
+  ASSERT_THAT(*listed, SizeIs(1));
+  EXPECT_TRUE(listed->front().secrets.empty());
+  EXPECT_TRUE(listed->front().has_secrets);
+  EXPECT_EQ(listed->front().revisions.modify, revision);
+}
+
+TEST_F(RecordsStoreTest, SecretsAreUnderAKeyOfTheirOwn) {
+  Commit(Changes().Put(SampleVolume()));
+  const auto listing = state_->List("");
+  ASSERT_OK(listing);
+  for (const KeyValue& stored : listing->values) {
+    if (stored.key == SecretsStateKey(SampleVolume().key)) continue;
+    EXPECT_THAT(stored.value, Not(HasSubstr(testing::kSecret))) << stored.key;
+  }
+}
+
+TEST_F(RecordsStoreTest, AVolumeThatWasListedIsPutBackWithoutLosingItsSecrets) {
+  Commit(Changes().Put(SampleVolume()));
+  Volume listed = store_.ListVolumes()->front();
+  listed.in_use.reset();
+  Commit(Changes().Put(listed));
+  EXPECT_EQ(StoredSecrets(), SampleVolume().secrets);
+}
+
+TEST_F(RecordsStoreTest, SecretsGoWhenTheyAreTakenAwayAndWithTheirVolume) {
+  Commit(Changes().Put(SampleVolume()));
+  Volume without = *store_.GetVolume(SampleVolume().key);
+  without.secrets = Secrets();
+  without.has_secrets = false;
+  Commit(Changes().Put(without));
+  EXPECT_FALSE(HasSecretsKey());
+  EXPECT_FALSE(store_.GetVolume(without.key)->has_secrets);
+
+  Volume with = *store_.GetVolume(without.key);
+  with.secrets = SampleVolume().secrets;
+  Commit(Changes().Put(with));
+  EXPECT_EQ(StoredSecrets(), SampleVolume().secrets);
+  Commit(Changes().Delete(*store_.GetVolume(with.key)));
+  EXPECT_FALSE(HasSecretsKey());
+}
+
+TEST_F(RecordsStoreTest, F5_ClaimsAreListedOfAVolumeAndOfAll) {
+  for (const char* volume : {"db", "db[0]", "db/1"}) {
+    for (const char* allocation : {"web-1", "../web-1"}) Commit(Changes().Put(SampleClaim(volume, allocation)));
+  }
+  EXPECT_THAT(*store_.ListClaims(), SizeIs(6));
+  EXPECT_THAT(*store_.ListClaims({.ns = "prod", .id = "db"}), SizeIs(2));
+  EXPECT_THAT(*store_.ListClaims({.ns = "prod", .id = "db/1"}), SizeIs(2));
+  EXPECT_THAT(*store_.ListClaims({.ns = "default", .id = "db"}), SizeIs(0));
+}
+
+TEST_F(RecordsStoreTest, F5_ReadAndWriteClaimsOfAnAllocationAreTwo) {
+  Claim claim = SampleClaim();
+  Commit(Changes().Put(claim));
+  claim.mode = ClaimMode::kRead;
+  Commit(Changes().Put(claim));
+  EXPECT_THAT(*store_.ListClaims(claim.volume), SizeIs(2));
+}
+
+TEST_F(RecordsStoreTest, K2_ARecordThatAnotherChangedIsRefusedAndNothingElseIsChanged) {
+  Commit(Changes().Put(SampleVolume()));
+  const Volume old = *store_.GetVolume(SampleVolume().key);
+  Commit(Changes().Put(old));
+  EXPECT_THAT(store_.Commit(Changes().Put(SampleClaim()).Put(old)), FailsWith(absl::StatusCode::kAborted, "revision"));
+  EXPECT_THAT(store_.Commit(Changes().Delete(old)), FailsWith(absl::StatusCode::kAborted, "revision"));
+  EXPECT_THAT(store_.Commit(Changes().Put(SampleVolume())), FailsWith(absl::StatusCode::kAborted, "revision"));
+  EXPECT_THAT(*store_.ListClaims(), SizeIs(0));
+}
+
+TEST_F(RecordsStoreTest, K2_EveryRecordHasACreateAndAModifyRevision) {
+  Commit(Changes().Put(SampleClaim()));
+  Claim claim = store_.ListClaims()->front();
+  Commit(Changes().Put(claim));
+  claim = store_.ListClaims()->front();
+  EXPECT_EQ(claim.revisions.create, 1);
+  EXPECT_EQ(claim.revisions.modify, 2);
+}
+
+TEST_F(RecordsStoreTest, E1_MountsAndPluginsAreOfTheirHost) {
+  Commit(Changes().Put("host-1", SampleMount()).Put("host-1", SamplePlugin()));
+  EXPECT_THAT(*store_.ListMounts("host-1"), SizeIs(1));
+  EXPECT_THAT(*store_.ListMounts("host-2"), SizeIs(0));
+  EXPECT_THAT(*store_.ListPlugins("host-1"), SizeIs(1));
+  EXPECT_OK(store_.GetPlugin("host-1", "mooring.csi"));
+  EXPECT_THAT(store_.GetPlugin("host-1", "other"), FailsWith(absl::StatusCode::kNotFound, "no plugin 'other'"));
+}
+
+TEST_F(RecordsStoreTest, L_WhatIsOfAHostAndWhatIsOfAllAreNeverChangedTogether) {
+  EXPECT_THAT(store_.Commit(Changes().Put(SampleClaim()).Put("host-1", SampleMount())),
+              FailsWith(absl::StatusCode::kInternal, "one transaction"));
+}
+
+TEST_F(RecordsStoreTest, ARecordThatCannotBeReadIsNamed) {
+  const std::string key = VolumeStateKey(SampleVolume().key);
+  ASSERT_OK(state_->Commit({.compares = {}, .puts = {{key, "\xff"}}, .deletes = {}}));
+  EXPECT_THAT(store_.GetVolume(SampleVolume().key), FailsWith(absl::StatusCode::kInternal, key));
+  EXPECT_THAT(store_.ListVolumes(), FailsWith(absl::StatusCode::kInternal, key));
+}
+
+TEST_F(RecordsStoreTest, AVolumeThatIsNotThereIsNamed) {
+  EXPECT_THAT(store_.GetVolume({.ns = "prod", .id = "db"}),
+              FailsWith(absl::StatusCode::kNotFound, "no volume 'db' in namespace 'prod'"));
+}
+
+TEST_F(RecordsStoreTest, NamesOfNamespacesDoNotMeet) {
+  Volume volume = SampleVolume("x");
+  volume.key.ns = "a";
+  Commit(Changes().Put(volume));
+  volume.key.ns = "a/x";
+  Commit(Changes().Put(volume));
+  EXPECT_THAT(*store_.ListVolumes("a"), SizeIs(1));
+  EXPECT_THAT(*store_.ListVolumes("a/x"), SizeIs(1));
+  EXPECT_THAT(*store_.ListVolumes(), SizeIs(2));
+}
+
+}  // namespace
+}  // namespace mooring::manager

@@ -1,0 +1,96 @@
+#include "manager/records/words.h"
+
+#include <gmock/gmock.h>
+
+#include "manager/volumes/volume_paths.h"
+#include "tests/support/status_matchers.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+
+constexpr AccessMode kModes[] = {AccessMode::kSingleNodeReaderOnly,   AccessMode::kSingleNodeWriter,
+                                 AccessMode::kSingleNodeSingleWriter, AccessMode::kSingleNodeMultiWriter,
+                                 AccessMode::kMultiNodeReaderOnly,    AccessMode::kMultiNodeSingleWriter,
+                                 AccessMode::kMultiNodeMultiWriter};
+
+TEST(WordsTest, EveryWordIsReadBack) {
+  for (const AccessMode mode : kModes) EXPECT_EQ(*ParseAccessMode(ToString(mode)), mode);
+  for (const Attachment each : {Attachment::kFileSystem, Attachment::kBlockDevice}) {
+    EXPECT_EQ(*ParseAttachment(ToString(each)), each);
+  }
+  for (const ClaimMode mode : {ClaimMode::kRead, ClaimMode::kWrite}) EXPECT_EQ(*ParseClaimMode(ToString(mode)), mode);
+}
+
+TEST(WordsTest, AnotherWordIsRefusedWithAllThatAreAllowed) {
+  EXPECT_THAT(ParseAccessMode("rwo"), FailsWith(absl::StatusCode::kInvalidArgument, "'rwo' is no access mode"));
+  EXPECT_THAT(ParseAccessMode(""), FailsWith(absl::StatusCode::kInvalidArgument, "multi-node-multi-writer"));
+  EXPECT_THAT(ParseAttachment("fs"), FailsWith(absl::StatusCode::kInvalidArgument, "file-system, block-device"));
+  EXPECT_THAT(ParseClaimMode("rw"), FailsWith(absl::StatusCode::kInvalidArgument, "read, write"));
+}
+
+TEST(WordsTest, ReadersAndSingleNodes) {
+  for (const AccessMode mode : kModes) {
+    EXPECT_EQ(IsReader(mode), ToString(mode).find("reader") != std::string_view::npos) << ToString(mode);
+    EXPECT_EQ(IsSingleNode(mode), ToString(mode).find("single-node") == 0) << ToString(mode);
+  }
+}
+
+TEST(WordsTest, AVolumeIsNamedWithItsNamespaceWhereThatIsNotTheDefault) {
+  EXPECT_EQ(ToString(VolumeKey{.ns = "default", .id = "db"}), "'db'");
+  EXPECT_EQ(ToString(VolumeKey{.ns = "prod", .id = "db"}), "'db' in namespace 'prod'");
+}
+
+TEST(WordsTest, H_TheWordsForPropagation) {
+  EXPECT_EQ(*ParsePropagationFor("", false), Propagation::kPrivate);
+  for (const char* word : {"private", "rprivate", "None"}) {
+    EXPECT_EQ(*ParsePropagationFor(word, false), Propagation::kPrivate) << word;
+  }
+  for (const char* word : {"host-to-task", "rslave", "HostToContainer"}) {
+    EXPECT_EQ(*ParsePropagationFor(word, true), Propagation::kSlave) << word;
+  }
+  for (const char* word : {"bidirectional", "rshared", "Bidirectional"}) {
+    EXPECT_EQ(*ParsePropagationFor(word, false), Propagation::kShared) << word;
+    EXPECT_THAT(ParsePropagationFor(word, true), FailsWith(absl::StatusCode::kInvalidArgument, "needs write access"));
+  }
+  EXPECT_THAT(ParsePropagationFor("rslaev", false), FailsWith(absl::StatusCode::kInvalidArgument, "rslaev"));
+  EXPECT_THAT(ParsePropagationFor("inherit", false), FailsWith(absl::StatusCode::kInvalidArgument, "says nothing"));
+}
+
+TEST(WordsTest, D1_AUsageIsNamedByAccessAttachmentAndMode) {
+  EXPECT_EQ(UsageName(true, {AccessMode::kMultiNodeReaderOnly, Attachment::kFileSystem}),
+            "ro-file-system-multi-node-reader-only");
+  EXPECT_EQ(UsageName(false, {AccessMode::kSingleNodeWriter, Attachment::kBlockDevice}),
+            "rw-block-device-single-node-writer");
+}
+
+TEST(WordsTest, D5_OtherMountOptionsAreStagedElsewhere) {
+  const VolumeKey key = {.ns = "prod", .id = "../db"};
+  const auto path = [&](const MountOptions& options, Attachment attachment = Attachment::kFileSystem) {
+    return StagingPath("/root", "p", key, "", attachment, options);
+  };
+  EXPECT_EQ(path({}), "/root/staging/p/prod/%2E.%2Fdb/file-system");
+  EXPECT_EQ(path({}, Attachment::kBlockDevice), "/root/staging/p/prod/%2E.%2Fdb/block-device");
+  EXPECT_NE(path({}), path({"ext4", {}}));
+  EXPECT_NE(path({"ext4", {}}), path({"ext4", {"noatime"}}));
+  EXPECT_EQ(path({"ext4", {}}), path({"ext4", {}}));
+  EXPECT_EQ(path({"", {"noatime", "nodev"}}), path({"", {"nodev", "noatime"}}));
+}
+
+TEST(WordsTest, D5_ARequestsReadOnlyIsNotStaged) {
+  EXPECT_EQ(StagedOptions({}, {"ext4", {"ro"}}), (MountOptions{"ext4", {}}));
+  EXPECT_EQ(StagedOptions({"", {"noatime"}}, {"", {"ro", "noatime"}}), (MountOptions{"", {"noatime"}}));
+  EXPECT_EQ(StagedOptions({"", {"noatime"}}, {"", {"ro"}}), (MountOptions{"", {"noatime"}})) << "as a writer's";
+  EXPECT_EQ(StagedOptions({"", {"ro"}}, {"", {"ro"}}), (MountOptions{"", {"ro"}})) << "the volume's own stays";
+}
+
+TEST(WordsTest, D6_ARequestOverridesTheVolumesOptionsFieldByField) {
+  const MountOptions of_volume = {.fs_type = "ext4", .flags = {"noatime", "nodev"}};
+  EXPECT_EQ(Override(of_volume, {}), of_volume);
+  EXPECT_EQ(Override(of_volume, {.fs_type = "xfs", .flags = {}}), (MountOptions{"xfs", {"noatime", "nodev"}}));
+  EXPECT_EQ(Override(of_volume, {.fs_type = "", .flags = {"sync"}}), (MountOptions{"ext4", {"sync"}}));
+}
+
+}  // namespace
+}  // namespace mooring::manager

@@ -1,0 +1,132 @@
+// A supervisor over plugins in memory, which can be taken down and made anew as when the manager is restarted.
+#ifndef MOORING_TESTS_MANAGER_SUPERVISOR_SUPERVISOR_FIXTURE_H_
+#define MOORING_TESTS_MANAGER_SUPERVISOR_SUPERVISOR_FIXTURE_H_
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "manager/records/events.h"
+#include "manager/plugins/registry.h"
+#include "manager/state/records_store.h"
+#include "manager/state/sqlite_state.h"
+#include "manager/supervisor/supervisor.h"
+#include "tests/fakes/fake_csi_plugin.h"
+#include "tests/fakes/fake_launcher.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::testing {
+
+class SupervisorFixture : public ::testing::Test {
+ protected:
+  using Clock = manager::Clock;
+  using PluginType = manager::PluginType;
+
+  SupervisorFixture() { StartManager(); }
+  ~SupervisorFixture() override { StopManager(); }
+
+  void StartManager() {
+    state_ = *manager::OpenSqliteState(directory_ / "state.db");
+    store_ = std::make_unique<manager::RecordsStore>(*state_);
+    registry_ = *manager::Registry::Open(*state_, "host");
+    events_ = std::make_unique<manager::Events>();
+    supervisor_ = std::make_unique<manager::Supervisor>(*store_, *registry_, *events_, sockets_.connector(), exec_,
+                                                        container_, settings_);
+    ASSERT_OK(supervisor_->Start());
+  }
+
+  void StopManager() {
+    supervisor_.reset();
+    if (registry_) registry_->Close();
+    registry_.reset();
+    events_.reset();
+    store_.reset();
+    state_.reset();
+  }
+
+  void RestartManager() {
+    StopManager();
+    StartManager();
+  }
+
+  static Clock::time_point Soon() { return Clock::now() + std::chrono::seconds(20); }
+
+  static manager::PluginRecord::Run Program(const std::string& name) {
+    manager::PluginRecord::Run run;
+    run.command = {name};
+    return run;
+  }
+
+  absl::Status RunPlugin(const std::string& name, const std::string& program = "plugin",
+                         const std::string& declared_by = "people") {
+    return supervisor_->Run(name, Program(program), declared_by, /*wait=*/true, Soon());
+  }
+
+  std::optional<manager::InstanceInfo> Front(const std::string& name, PluginType type = PluginType::kNode) {
+    return registry_->Get(type, name);
+  }
+
+  // The first event that fits, of those there were and those to come.
+  std::optional<manager::Event> WaitForEvent(const std::function<bool(const manager::Event&)>& fits) {
+    std::uint64_t from = 1;
+    const auto until = Soon();
+    while (Clock::now() < until) {
+      const auto events = events_->Next(from, until);
+      if (!events.ok()) return std::nullopt;
+      for (const manager::Event& event : *events) {
+        if (fits(event)) return event;
+        from = event.number + 1;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<manager::Event> WaitForEvent(const std::string& kind, const std::string& piece = "") {
+    return WaitForEvent(
+        [&](const manager::Event& event) { return event.kind == kind && event.text.find(piece) != std::string::npos; });
+  }
+
+  // Until an instance other than `before` is the front.
+  std::string WaitForOther(const std::string& name, const std::string& before) {
+    manager::Registry::Subscription changes(*registry_, PluginType::kNode);
+    const auto until = Soon();
+    while (Clock::now() < until) {
+      if (const auto front = Front(name); front && front->instance_id != before) return front->instance_id;
+      if (!changes.Next(until).ok()) break;
+    }
+    return "";
+  }
+
+  TempDir directory_;
+  FakeSockets sockets_;
+  FakeLauncher exec_{sockets_};
+  FakeLauncher container_{sockets_};
+  manager::Supervisor::Settings settings_ = {
+      .host = "host",
+      .socket_root = directory_ / "plugins",
+      .root = directory_ / "mounts",
+      .probe_interval = std::chrono::milliseconds(10),
+      .probe_time = std::chrono::seconds(5),
+      .tell_interval = std::chrono::milliseconds(30),
+      .watch_interval = std::chrono::milliseconds(10),
+      .sick_for = std::chrono::milliseconds(100),
+      .first_backoff = std::chrono::milliseconds(20),
+      .longest_backoff = std::chrono::milliseconds(80),
+      .end_time = std::chrono::seconds(5),
+      .end_again = std::chrono::milliseconds(20),
+  };
+  std::unique_ptr<manager::State> state_;
+  std::unique_ptr<manager::RecordsStore> store_;
+  std::unique_ptr<manager::Registry> registry_;
+  std::unique_ptr<manager::Events> events_;
+  std::unique_ptr<manager::Supervisor> supervisor_;
+};
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_MANAGER_SUPERVISOR_SUPERVISOR_FIXTURE_H_

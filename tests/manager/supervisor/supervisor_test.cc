@@ -1,0 +1,701 @@
+#include "manager/supervisor/supervisor.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <set>
+
+#include "tests/manager/supervisor/supervisor_fixture.h"
+
+namespace mooring::testing {
+namespace {
+
+using manager::PluginRecord;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+using SupervisorTest = SupervisorFixture;
+
+TEST_F(SupervisorTest, J1_AProgramIsLaunchedWithASocketDirectoryOfItsOwn) {
+  ASSERT_OK(RunPlugin("one"));
+  ASSERT_OK(RunPlugin("two"));
+  const auto processes = exec_.Processes();
+  ASSERT_THAT(processes, SizeIs(2));
+  EXPECT_NE(processes[0].spec.socket_directory, processes[1].spec.socket_directory);
+  EXPECT_EQ(processes[0].spec.root, directory_ / "mounts");
+  EXPECT_EQ(Front("one")->socket_path, processes[0].spec.socket_directory + "/csi.sock");
+  EXPECT_EQ(Front("one", PluginType::kController)->socket_path, Front("one")->socket_path);
+  struct stat of_directory = {};
+  ASSERT_EQ(::stat(processes[0].spec.socket_directory.c_str(), &of_directory), 0);
+  EXPECT_EQ(of_directory.st_mode & 0777, 0700U);
+}
+
+TEST_F(SupervisorTest, J1_AnImageIsLaunchedAsAContainer) {
+  PluginRecord::Run run;
+  run.kind = PluginRecord::Run::Kind::kContainer;
+  run.image = "plugin:1";
+  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  EXPECT_THAT(exec_.Processes(), IsEmpty());
+  ASSERT_THAT(container_.Processes(), SizeIs(1));
+  EXPECT_EQ(Front("boxed")->provider, "container");
+}
+
+TEST_F(SupervisorTest, J3_OtherBindsAreANewVersionAndTheSameOnesAreNot) {
+  PluginRecord::Run run;
+  run.kind = PluginRecord::Run::Kind::kContainer;
+  run.image = "plugin:1";
+  run.binds = {{"/srv//state/", "/state", false, Propagation::kPrivate},
+               {"/srv", settings_.root + "-of-others", false, Propagation::kShared},
+               {directory_.path(), directory_.path(), false, Propagation::kSlave}};
+  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  ASSERT_THAT(container_.Processes(), SizeIs(1));
+  EXPECT_EQ(container_.Processes()[0].spec.run.binds[0].source, "/srv/state");
+  run.binds[0].read_only = true;
+  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  ASSERT_THAT(container_.Processes(), SizeIs(2));
+  EXPECT_TRUE(container_.Processes()[1].spec.run.binds[0].read_only);
+}
+
+TEST_F(SupervisorTest, J1_BindsThatCannotBeAreRefused) {
+  PluginRecord::Run run;
+  run.kind = PluginRecord::Run::Kind::kContainer;
+  run.image = "plugin:1";
+  const auto refused = [&](std::vector<PluginRecord::Bind> binds, const std::string& words) {
+    run.binds = std::move(binds);
+    EXPECT_THAT(supervisor_->Run("boxed", run, "people", false, Soon()),
+                FailsWith(absl::StatusCode::kInvalidArgument, words));
+  };
+  const auto plain = Propagation::kPrivate;
+  refused({{"state", "/state", false, plain}}, "the path of the host");
+  refused({{"/state", "state", false, plain}}, "the path in the container");
+  refused({{"/a/../b", "/state", false, plain}}, "the path of the host");
+  refused({{"/a", "/", false, plain}}, "the path in the container");
+  refused({{"/a:b", "/state", false, plain}}, "are not allowed");
+  refused({{"/a", "/state,b", false, plain}}, "are not allowed");
+  refused({{"/a", "/dev/", false, plain}}, "'/dev'");
+  refused({{"/a", settings_.root, false, plain}}, "the manager puts");
+  refused({{"/a", settings_.root + "/y", false, plain}}, "the manager puts");
+  refused({{"/a", "/b", true, Propagation::kShared}}, "write access");
+  for (const std::string& above : {directory_.path(), settings_.socket_root}) {
+    refused({{"/a", above, false, Propagation::kShared}}, "would be mounted on the host, too");
+  }
+  refused({{"/a", "/b", false, plain}, {"/c", "/b/", false, plain}}, "two binds are at '/b'");
+  run.kind = PluginRecord::Run::Kind::kExec;
+  run.command = {"plugin"};
+  refused({{"/a", "/b", false, plain}}, "binds are for containers");
+  EXPECT_THAT(supervisor_->Declared(), IsEmpty());
+}
+
+TEST_F(SupervisorTest, J1_TheSameRunAgainStartsNothing) {
+  ASSERT_OK(RunPlugin("one"));
+  ASSERT_OK(RunPlugin("one"));
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+}
+
+TEST_F(SupervisorTest, J1_ARunThatSaysTooLittleIsRefused) {
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  PluginRecord::Run run;
+  EXPECT_THAT(supervisor_->Run("one", run, "people", false, Soon()), FailsWith(invalid, "program"));
+  run.kind = PluginRecord::Run::Kind::kContainer;
+  EXPECT_THAT(supervisor_->Run("one", run, "people", false, Soon()), FailsWith(invalid, "image"));
+  EXPECT_THAT(supervisor_->Run("", Program("plugin"), "people", false, Soon()), FailsWith(invalid, "name"));
+  EXPECT_THAT(supervisor_->Declared(), IsEmpty());
+}
+
+TEST_F(SupervisorTest, J1_ARunThatCannotBeRightIsRefused) {
+  using std::string_literals::operator""s;
+  const auto refused = [&](const std::function<void(PluginRecord::Run&)>& spoil, const std::string& words) {
+    PluginRecord::Run run = Program("plugin");
+    spoil(run);
+    EXPECT_THAT(supervisor_->Run("one", run, "people", false, Soon()),
+                FailsWith(absl::StatusCode::kInvalidArgument, words));
+  };
+  refused([](auto& run) { run.start_deadline = seconds(0); }, "start deadline");
+  refused([](auto& run) { run.start_deadline = std::chrono::hours(25); }, "start deadline");
+  refused([](auto& run) { run.command.push_back("a\0b"s); }, "NUL");
+  refused([](auto& run) { run.environment[""] = "x"; }, "environment");
+  refused([](auto& run) { run.environment["A=B"] = "x"; }, "environment");
+  refused([](auto& run) { run.environment["A\0"s] = "x"; }, "environment");
+  refused([](auto& run) { run.environment["A"] = "x\0"s; }, "NUL");
+  refused([](auto& run) { run.environment["CSI_ENDPOINT"] = "unix:///x"; }, "CSI_ENDPOINT");
+  EXPECT_THAT(supervisor_->Run("one", Program("plugin"), "a\nb", false, Soon()),
+              FailsWith(absl::StatusCode::kInvalidArgument, "declares"));
+  EXPECT_THAT(supervisor_->Declared(), IsEmpty());
+}
+
+TEST_F(SupervisorTest, J2_WhatIsNotOursBelowTheSocketDirectoryIsLeftAlone) {
+  StopManager();
+  const std::string& root = settings_.socket_root;
+  for (const char* name : {"/theirs", "/theirs-0123abcd", "/half-0123abcd", "/odd-0123abcd"}) {
+    std::filesystem::create_directories(root + name);
+  }
+  for (const char* name : {"/theirs/log", "/theirs-0123abcd/data", "/half-0123abcd/log"}) {
+    std::ofstream(root + name) << "x";
+  }
+  std::ofstream(root + "/odd-0123abcd/instance") << R"({"plugin":7,"generation":"x","kind":[],"engine":{}})";
+  StartManager();
+  EXPECT_TRUE(std::filesystem::exists(root + "/theirs/log"));
+  EXPECT_TRUE(std::filesystem::exists(root + "/theirs-0123abcd/data"));
+  EXPECT_FALSE(std::filesystem::exists(root + "/half-0123abcd"));
+  EXPECT_TRUE(std::filesystem::exists(root + "/odd-0123abcd/instance"));
+}
+
+TEST_F(SupervisorTest, J2_AnInstanceWhoseNoteCannotBeReadKeepsItsFiles) {
+  StopManager();
+  const std::string directory = settings_.socket_root + "/one-0123abcd";
+  std::filesystem::create_directories(directory);
+  std::filesystem::create_symlink("instance", directory + "/instance");  // to itself
+  std::ofstream(directory + "/log") << "x";
+  EXPECT_THAT(manager::FindInstanceDirectories(settings_.socket_root).status(),
+              FailsWith(absl::StatusCode::kFailedPrecondition, directory + "/instance"));
+  EXPECT_TRUE(std::filesystem::exists(directory + "/log"));
+}
+
+TEST_F(SupervisorTest, J1_HostileNamesStayBelowTheSocketDirectoryAndNeverMeet) {
+  std::set<std::string> directories;
+  const std::vector<std::string> names = {
+      "../x", "a/b", "a%2Fb", "[0]", "a b", "ünïcode", std::string(255, 'n'), std::string(254, 'n') + "m"};
+  for (const std::string& name : names) {
+    ASSERT_OK(RunPlugin(name));
+    const std::filesystem::path directory = exec_.Processes().back().spec.socket_directory;
+    EXPECT_EQ(directory.parent_path(), directory_ / "plugins") << name;
+    EXPECT_TRUE(directories.insert(directory).second) << name;
+  }
+}
+
+TEST_F(SupervisorTest, J1_APluginThatSomebodyElseRunsIsRegisteredUnderItsOwnName) {
+  const std::string socket = directory_ / "csi.sock";
+  EXPECT_THAT(supervisor_->RegisterEndpoint("", socket, "people", false, Soon()).status(),
+              FailsWith(absl::StatusCode::kUnavailable, "ask the plugin at"));
+  FakeCsiFeatures features;
+  features.controller = false;
+  sockets_.Serve(socket, std::make_shared<FakeCsiPlugin>(features));
+  const auto name = supervisor_->RegisterEndpoint("", "unix://" + socket, "people", true, Soon());
+  ASSERT_OK(name);
+  EXPECT_EQ(*name, "fake.csi");
+  EXPECT_EQ(Front("fake.csi")->socket_path, socket);
+  EXPECT_FALSE(Front("fake.csi", PluginType::kController));
+  EXPECT_THAT(exec_.Processes(), IsEmpty());
+}
+
+TEST_F(SupervisorTest, J1_AnEndpointThatIsNotThereYetIsRegisteredWhenItIs) {
+  const std::string socket = directory_ / "csi.sock";
+  ASSERT_OK(supervisor_->RegisterEndpoint("late", socket, "people", false, Soon()));
+  ASSERT_TRUE(WaitForEvent("waiting"));
+  EXPECT_FALSE(Front("late"));
+  sockets_.Serve(socket, std::make_shared<FakeCsiPlugin>());
+  EXPECT_NE(WaitForOther("late", ""), "");
+}
+
+TEST_F(SupervisorTest, J1_AnotherEndpointTakesOverAtOnceAndTheOldOneIsLeftAlone) {
+  const auto old_plugin = std::make_shared<FakeCsiPlugin>();
+  sockets_.Serve(directory_ / "old.sock", old_plugin);
+  ASSERT_OK(supervisor_->RegisterEndpoint("fake", directory_ / "old.sock", "people", true, Soon()));
+  old_plugin->Hang("Probe");
+  ASSERT_TRUE(old_plugin->WaitForCalls("Probe", old_plugin->Count("Probe") + 1));
+  sockets_.Serve(directory_ / "new.sock", std::make_shared<FakeCsiPlugin>());
+  ASSERT_OK(supervisor_->RegisterEndpoint("fake", directory_ / "new.sock", "people", true, Soon()));
+  EXPECT_EQ(Front("fake")->socket_path, directory_ / "new.sock");
+  old_plugin->Release();
+}
+
+TEST_F(SupervisorTest, J2_ProbeIsRetriedUntilItIsReadyAndOnlyThenIsItRegistered) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  plugin->SetReady(false);
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(supervisor_->Run("slow", Program("plugin"), "people", false, Soon()));
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", 3));
+  EXPECT_FALSE(Front("slow"));
+  EXPECT_THAT(supervisor_->Words("slow"), HasSubstr("starting for"));
+  plugin->SetReady(true);
+  ASSERT_NE(WaitForOther("slow", ""), "");
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+}
+
+TEST_F(SupervisorTest, J2_ItIsToldEverySoOftenWhatIsWaitedFor) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  plugin->SetReady(false);
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(supervisor_->Run("slow", Program("plugin"), "people", false, Soon()));
+  const auto first = WaitForEvent("waiting", "not ready");
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->plugin, "slow");
+  EXPECT_TRUE(WaitForEvent([&](const auto& event) { return event.kind == "waiting" && event.number > first->number; }));
+}
+
+TEST_F(SupervisorTest, J2_PastTheStartDeadlineItIsEndedAndTriedAgain) {
+  exec_.OnLaunch([] {
+    const auto plugin = std::make_shared<FakeCsiPlugin>();
+    plugin->SetReady(false);
+    return plugin;
+  });
+  PluginRecord::Run run = Program("plugin");
+  run.start_deadline = seconds(1);
+  EXPECT_THAT(supervisor_->Run("never", run, "people", true, Soon()),
+              FailsWith(absl::StatusCode::kUnavailable, "it was not ready within"));
+  EXPECT_FALSE(Front("never"));
+  const std::string first = exec_.Processes().front().spec.instance_id;
+  ASSERT_TRUE(WaitForEvent([&](const auto& event) { return event.kind == "starting" && event.instance != first; }));
+  EXPECT_LE(exec_.Alive(), 1);
+  EXPECT_GT(exec_.Processes().size(), 1U);
+}
+
+TEST_F(SupervisorTest, J2_AChangeOfHealthIsAnEventWithThePluginsWords) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(RunPlugin("one"));
+  plugin->Fail("Probe", absl::InternalError("the disk is on fire"));
+  const auto sick = WaitForEvent("health", "the disk is on fire");
+  ASSERT_TRUE(sick);
+  EXPECT_TRUE(sick->bad);
+  EXPECT_EQ(sick->instance, Front("one")->instance_id);
+  EXPECT_TRUE(WaitForEvent("health", "Healthy again"));
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+}
+
+TEST_F(SupervisorTest, J3_ADeadOneIsRestartedAfterABackOffThatGrows) {
+  exec_.OnLaunch([] {
+    const auto plugin = std::make_shared<FakeCsiPlugin>();
+    plugin->SetReady(false);
+    return plugin;
+  });
+  ASSERT_OK(supervisor_->Run("mortal", Program("plugin"), "people", false, Soon()));
+  for (std::size_t deaths = 1; deaths <= 5; ++deaths) {
+    ASSERT_TRUE(WaitForEvent([&](const auto& event) {
+      return event.kind == "starting" && event.instance == exec_.Processes().back().spec.instance_id &&
+             exec_.Processes().size() == deaths;
+    }));
+    exec_.Kill(exec_.Processes().back().spec.instance_id);
+  }
+  const auto processes = exec_.Processes();
+  const auto pause = [&](std::size_t i) { return processes[i].launched_at - processes[i - 1].launched_at; };
+  EXPECT_GE(pause(1), milliseconds(20));
+  EXPECT_GE(pause(2), milliseconds(40));
+  EXPECT_GE(pause(3), milliseconds(80));
+  EXPECT_GE(pause(4), milliseconds(80));
+  EXPECT_TRUE(WaitForEvent("failed", "out of luck"));
+  EXPECT_THAT(supervisor_->Words("mortal"), HasSubstr("restarted"));
+}
+
+TEST_F(SupervisorTest, J3_OneThatServedIsGoneFromTheRegistryUntilItsSuccessorIsReady) {
+  ASSERT_OK(RunPlugin("one"));
+  const std::string before = Front("one")->instance_id;
+  exec_.Kill(before);
+  EXPECT_NE(WaitForOther("one", before), "");
+  EXPECT_THAT(registry_->Instances(PluginType::kNode, "one"), SizeIs(1));
+  EXPECT_FALSE(std::filesystem::exists(settings_.socket_root + "/" + before));
+}
+
+TEST_F(SupervisorTest, J3_OneThatIsSickForTooLongIsRestarted) {
+  ASSERT_OK(RunPlugin("one"));
+  const auto sick = exec_.Processes().front();
+  sick.plugin->FailAlways("Probe", absl::InternalError("confused"));
+  EXPECT_NE(WaitForOther("one", sick.spec.instance_id), "");
+  EXPECT_TRUE(WaitForEvent("ended", "confused"));
+  EXPECT_EQ(exec_.Alive(), 1);
+}
+
+TEST_F(SupervisorTest, J3_OneThatHangsIsRestarted) {
+  settings_.probe_time = milliseconds(50);
+  RestartManager();
+  ASSERT_OK(RunPlugin("one"));
+  const auto hung = exec_.Processes().front();
+  hung.plugin->Hang("Probe");
+  EXPECT_NE(WaitForOther("one", hung.spec.instance_id), "");
+}
+
+TEST_F(SupervisorTest, J3_AnUpdateRunsBesideTheOldOneUntilItIsReady) {
+  ASSERT_OK(RunPlugin("one", "old"));
+  const auto old_one = exec_.Processes().front();
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  plugin->SetReady(false);
+  exec_.OnLaunch([&] { return plugin; });
+  std::string front_at_the_end;
+  exec_.OnEnd([&](const auto&) { front_at_the_end = Front("one")->instance_id; });
+
+  ASSERT_OK(supervisor_->Run("one", Program("new"), "people", false, Soon()));
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", 3));
+  EXPECT_EQ(exec_.Alive(), 2);
+  EXPECT_EQ(Front("one")->instance_id, old_one.spec.instance_id);
+
+  plugin->SetReady(true);
+  const std::string successor = WaitForOther("one", old_one.spec.instance_id);
+  ASSERT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(front_at_the_end, successor);
+  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_EQ(exec_.Processes().back().spec.run.command, std::vector<std::string>{"new"});
+  EXPECT_NE(exec_.Processes().back().spec.socket_directory, old_one.spec.socket_directory);
+  EXPECT_THAT(registry_->Instances(PluginType::kNode, "one"), SizeIs(1));
+}
+
+TEST_F(SupervisorTest, J3_AnUpdateThatFailsLeavesTheOldOneServing) {
+  ASSERT_OK(RunPlugin("one", "old"));
+  const std::string old_one = Front("one")->instance_id;
+  exec_.FailLaunches(absl::InvalidArgumentError("there is no such program"));
+  EXPECT_THAT(RunPlugin("one", "nonsense"), FailsWith(absl::StatusCode::kUnavailable, "there is no such program"));
+  EXPECT_EQ(Front("one")->instance_id, old_one);
+  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_THAT(supervisor_->Words("one"), AllOf(HasSubstr("runs as"), HasSubstr("there is no such program")));
+  exec_.FailLaunches(absl::OkStatus());
+  EXPECT_OK(RunPlugin("one", "better"));
+  ASSERT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(exec_.Alive(), 1);
+}
+
+TEST_F(SupervisorTest, J2_TheOldOneIsProbedAtItsTimesWhileAnUpdateFails) {
+  settings_.first_backoff = settings_.longest_backoff = seconds(60);
+  RestartManager();
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(RunPlugin("one", "old"));
+  exec_.FailLaunches(absl::InvalidArgumentError("there is no such program"));
+  EXPECT_FALSE(RunPlugin("one", "nonsense").ok());
+  EXPECT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 3));
+  plugin->Fail("Probe", absl::InternalError("the disk is on fire"));
+  EXPECT_TRUE(WaitForEvent("health", "the disk is on fire"));
+}
+
+TEST_F(SupervisorTest, J2_TheOldOneIsProbedWhileItsSuccessorStarts) {
+  const auto old_plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return old_plugin; });
+  ASSERT_OK(RunPlugin("one", "old"));
+  exec_.OnLaunch([] {
+    const auto plugin = std::make_shared<FakeCsiPlugin>();
+    plugin->SetReady(false);
+    return plugin;
+  });
+  ASSERT_OK(supervisor_->Run("one", Program("new"), "people", false, Soon()));
+  ASSERT_TRUE(WaitForEvent("waiting"));
+  EXPECT_TRUE(old_plugin->WaitForCalls("Probe", old_plugin->Count("Probe") + 3));
+}
+
+TEST_F(SupervisorTest, J3_ARunAfterAnEndpointIsANewGeneration) {
+  ASSERT_OK(RunPlugin("one", "first"));
+  sockets_.Serve(directory_ / "csi.sock", std::make_shared<FakeCsiPlugin>());
+  ASSERT_OK(supervisor_->RegisterEndpoint("one", directory_ / "csi.sock", "people", true, Soon()));
+  const std::string endpoint = Front("one")->instance_id;
+  ASSERT_TRUE(WaitForEvent("stopped"));
+  ASSERT_OK(RunPlugin("one", "second"));
+  EXPECT_NE(Front("one")->instance_id, endpoint);
+  const auto processes = exec_.Processes();
+  ASSERT_THAT(processes, SizeIs(2));
+  EXPECT_GT(processes[1].spec.run.generation, processes[0].spec.run.generation);
+}
+
+TEST_F(SupervisorTest, J3_NoOtherIsStartedBesideOneThatCannotBeEnded) {
+  ASSERT_OK(RunPlugin("one"));
+  exec_.FailEnds(absl::UnavailableError("the engine is away"));
+  exec_.Processes().front().plugin->FailAlways("Probe", absl::InternalError("confused"));
+  ASSERT_TRUE(WaitForEvent("failed", "could not be ended"));
+  EXPECT_THAT(supervisor_->Run("one", Program("other"), "people", true, Soon()),
+              FailsWith(absl::StatusCode::kUnavailable, "no other is started beside it"));
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+  exec_.FailEnds(absl::OkStatus());
+  ASSERT_NE(WaitForOther("one", ""), "");
+  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_THAT(exec_.Processes(), SizeIs(2));
+}
+
+TEST_F(SupervisorTest, J4_WhatCannotBeEndedIsTriedAgainAndIsNotForgotten) {
+  settings_.end_again = seconds(60);
+  RestartManager();
+  ASSERT_OK(RunPlugin("one"));
+  exec_.FailEnds(absl::UnavailableError("the engine is away"));
+  const auto away = FailsWith(absl::StatusCode::kUnavailable, "the engine is away");
+  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), away);
+  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), away);
+  EXPECT_THAT(RunPlugin("one"), FailsWith(absl::StatusCode::kUnavailable, "could not be ended yet"));
+  exec_.FailEnds(absl::OkStatus());
+  EXPECT_OK(supervisor_->Stop("one", "", Soon()));
+  EXPECT_EQ(exec_.Alive(), 0);
+  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), FailsWith(absl::StatusCode::kNotFound, "no plugin 'one'"));
+  EXPECT_OK(RunPlugin("one"));
+}
+
+TEST_F(SupervisorTest, J4_WhatCouldNotBeEndedIsEndedWithoutBeingAskedAgain) {
+  ASSERT_OK(RunPlugin("one"));
+  exec_.FailEnds(absl::UnavailableError("the engine is away"));
+  EXPECT_FALSE(supervisor_->Stop("one", "", Soon()).ok());
+  exec_.FailEnds(absl::OkStatus());
+  EXPECT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(exec_.Alive(), 0);
+}
+
+TEST_F(SupervisorTest, J4_StopDeregistersBeforeItEndsTheProcess) {
+  ASSERT_OK(RunPlugin("one"));
+  const std::string directory = exec_.Processes().front().spec.socket_directory;
+  bool registered = true;
+  exec_.OnEnd([&](const auto&) { registered = Front("one") || Front("one", PluginType::kController); });
+  ASSERT_OK(supervisor_->Stop("one", "", Soon()));
+  EXPECT_FALSE(registered);
+  EXPECT_EQ(exec_.Alive(), 0);
+  EXPECT_FALSE(std::filesystem::exists(directory));
+  EXPECT_THAT(supervisor_->Declared(), IsEmpty());
+  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), FailsWith(absl::StatusCode::kNotFound, "no plugin 'one'"));
+}
+
+TEST_F(SupervisorTest, J4_OneThatHangsIsStoppedAtOnce) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(RunPlugin("one"));
+  plugin->Hang("Probe");
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
+  const auto start = Clock::now();
+  ASSERT_OK(supervisor_->Stop("one", "", Soon()));
+  EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
+}
+
+TEST_F(SupervisorTest, J4_ALaunchThatAStopCutsShortHasNotFailed) {
+  exec_.HangLaunches();
+  ASSERT_OK(supervisor_->Run("one", Program("plugin"), "people", /*wait=*/false, Soon()));
+  ASSERT_TRUE(exec_.WaitForLaunches(1));
+  EXPECT_OK(supervisor_->Stop("one", "", Soon()));
+  EXPECT_EQ(events_->last(), 0U) << "nothing is told";
+}
+
+TEST_F(SupervisorTest, J4_AStopReachesAnEndThatIsUnderWay) {
+  settings_.end_time = settings_.end_again = seconds(60);
+  RestartManager();
+  ASSERT_OK(RunPlugin("one", "old"));
+  exec_.HangEnds();
+  ASSERT_OK(RunPlugin("one", "new"));
+  ASSERT_EQ(exec_.WaitForEnds(1), 1);
+  const auto start = Clock::now();
+  EXPECT_OK(supervisor_->Stop("one", "", Clock::now()));
+  EXPECT_LT(Clock::now() - start, seconds(30));
+  EXPECT_EQ(exec_.Alive(), 0);
+}
+
+TEST_F(SupervisorTest, J4_ATryToEndThatBeganBeforeAStopIsNotTakenForOneAfterIt) {
+  settings_.end_time = settings_.end_again = seconds(60);
+  RestartManager();
+  ASSERT_OK(RunPlugin("one", "old"));
+  exec_.HangEnds();
+  ASSERT_OK(RunPlugin("one", "new"));
+  ASSERT_EQ(exec_.WaitForEnds(1), 1);
+  exec_.FailEnds(absl::UnavailableError("the engine is away"));
+  EXPECT_THAT(supervisor_->Stop("one", "", Clock::now()), FailsWith(absl::StatusCode::kUnavailable, "away"));
+  EXPECT_EQ(exec_.WaitForEnds(0), 3) << "the old one twice, the new one once";
+}
+
+TEST_F(SupervisorTest, J4_TheManagerEndsAtOnceThoughAPluginIsBeingEnded) {
+  settings_.end_time = settings_.end_again = seconds(60);
+  RestartManager();
+  ASSERT_OK(RunPlugin("one"));
+  const std::string directory = exec_.Processes().front().spec.socket_directory;
+  exec_.HangEnds();
+  auto stopped =
+      std::async(std::launch::async, [&] { return supervisor_->Stop("one", "", Clock::now() + seconds(60)); });
+  ASSERT_EQ(exec_.WaitForEnds(1), 1);
+  const auto start = Clock::now();
+  supervisor_->Shutdown();
+  EXPECT_LT(Clock::now() - start, settings_.end_time / 2);
+  EXPECT_THAT(stopped.get(), FailsWith(absl::StatusCode::kUnavailable, "the manager is stopping"));
+  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_TRUE(std::filesystem::exists(directory)) << "the next one finds it";
+}
+
+TEST_F(SupervisorTest, K5_ItRunsAsLongAsAnybodyDeclaresIt) {
+  ASSERT_OK(RunPlugin("one", "plugin", "job-a"));
+  ASSERT_OK(RunPlugin("one", "plugin", "job-b"));
+  RestartManager();
+  ASSERT_THAT(supervisor_->Declared(), SizeIs(1));
+  EXPECT_THAT(supervisor_->Declared().front().declared_by, ElementsAre("job-a", "job-b"));
+  EXPECT_THAT(supervisor_->Declared().front().types, ElementsAre(PluginType::kNode, PluginType::kController));
+  EXPECT_THAT(supervisor_->Stop("one", "job-c", Soon()), FailsWith(absl::StatusCode::kNotFound, "job-c"));
+  ASSERT_OK(supervisor_->Stop("one", "job-a", Soon()));
+  EXPECT_EQ(exec_.Alive(), 1);
+  ASSERT_OK(supervisor_->Stop("one", "job-b", Soon()));
+  EXPECT_EQ(exec_.Alive(), 0);
+}
+
+TEST_F(SupervisorTest, K5_WhatIsDeclaredStaysExpectedWhileItIsMissing) {
+  ASSERT_OK(RunPlugin("one"));
+  exec_.FailLaunches(absl::InvalidArgumentError("somebody removed it"));
+  exec_.Kill(Front("one")->instance_id);
+  ASSERT_TRUE(WaitForEvent("failed"));
+  RestartManager();
+  ASSERT_THAT(supervisor_->Declared(), SizeIs(1));
+  EXPECT_THAT(supervisor_->Declared().front().types, Contains(PluginType::kNode));
+}
+
+TEST_F(SupervisorTest, J2_AManagerStartedAnewAdoptsWhatRuns) {
+  ASSERT_OK(RunPlugin("one"));
+  const std::string instance = Front("one")->instance_id;
+  RestartManager();
+  EXPECT_EQ(Front("one")->instance_id, instance);
+  ASSERT_TRUE(WaitForEvent("adopted"));
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+  EXPECT_EQ(exec_.Alive(), 1);
+  ASSERT_OK(supervisor_->Stop("one", "", Soon()));
+  EXPECT_EQ(exec_.Alive(), 0);
+}
+
+TEST_F(SupervisorTest, J2_OneThatWasStartingIsAdoptedToo) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  plugin->SetReady(false);
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(supervisor_->Run("slow", Program("plugin"), "people", false, Soon()));
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
+  RestartManager();
+  plugin->SetReady(true);
+  ASSERT_NE(WaitForOther("slow", ""), "");
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+}
+
+TEST_F(SupervisorTest, J3_OneThatDiedWhileNoManagerRanIsReplaced) {
+  ASSERT_OK(RunPlugin("one"));
+  const std::string instance = Front("one")->instance_id;
+  StopManager();
+  exec_.Kill(instance);
+  StartManager();
+  EXPECT_NE(WaitForOther("one", instance), "");
+  EXPECT_THAT(registry_->Instances(PluginType::kNode, "one"), SizeIs(1));
+  EXPECT_EQ(exec_.Alive(), 1);
+}
+
+TEST_F(SupervisorTest, J3_AfterARebootNothingIsLeftInTheRegistryOfWhatRanBefore) {
+  ASSERT_OK(RunPlugin("one"));
+  const std::string instance = Front("one")->instance_id;
+  StopManager();
+  exec_.Kill(instance);
+  std::filesystem::remove_all(settings_.socket_root);  // as /run is
+  exec_.FailLaunches(absl::InvalidArgumentError("not yet"));
+  StartManager();
+  EXPECT_FALSE(Front("one"));
+}
+
+TEST_F(SupervisorTest, J3_AnUpdateGoesOnAfterARestartOfTheManager) {
+  ASSERT_OK(RunPlugin("one", "old"));
+  const std::string old_one = Front("one")->instance_id;
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  plugin->SetReady(false);
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(supervisor_->Run("one", Program("new"), "people", false, Soon()));
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
+  RestartManager();
+  EXPECT_EQ(Front("one")->instance_id, old_one);
+  EXPECT_EQ(exec_.Alive(), 2);
+  plugin->SetReady(true);
+  EXPECT_NE(WaitForOther("one", old_one), "");
+  ASSERT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_THAT(exec_.Processes(), SizeIs(2));
+}
+
+TEST_F(SupervisorTest, J3_TheNewOneIsWatchedWhileTheOldOneIsEnded) {
+  ASSERT_OK(RunPlugin("one", "old"));
+  std::promise<void> ends, may_end;
+  exec_.OnEnd([&](const auto&) {
+    ends.set_value();
+    may_end.get_future().wait_until(Soon());
+  });
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(RunPlugin("one", "new"));
+  ASSERT_EQ(ends.get_future().wait_until(Soon()), std::future_status::ready);
+  EXPECT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 3));
+  plugin->Fail("Probe", absl::InternalError("the disk is on fire"));
+  EXPECT_TRUE(WaitForEvent("health", "the disk is on fire"));
+  EXPECT_EQ(exec_.Alive(), 2);
+  exec_.OnEnd(nullptr);
+  may_end.set_value();
+  EXPECT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(exec_.Alive(), 1);
+}
+
+TEST_F(SupervisorTest, J3_OneThatCannotBeLookedAtIsKeptAndNoOtherIsStarted) {
+  ASSERT_OK(RunPlugin("one"));
+  const std::string instance = Front("one")->instance_id;
+  StopManager();
+  exec_.FailAdopts(absl::InternalError("too many open files"));
+  StartManager();
+  ASSERT_TRUE(WaitForEvent("failed", "too many open files"));
+  EXPECT_THAT(RunPlugin("one"), FailsWith(absl::StatusCode::kUnavailable, "no other is started beside it"));
+  EXPECT_EQ(Front("one")->instance_id, instance);
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+  exec_.FailAdopts(absl::OkStatus());
+  ASSERT_TRUE(WaitForEvent("adopted"));
+  EXPECT_OK(RunPlugin("one"));
+  EXPECT_EQ(Front("one")->instance_id, instance);
+  EXPECT_THAT(exec_.Processes(), SizeIs(1));
+  EXPECT_THAT(supervisor_->Words("one"), Not(HasSubstr("too many")));
+}
+
+TEST_F(SupervisorTest, J4_OneThatCannotBeLookedAtIsEndedWhenItCan) {
+  ASSERT_OK(RunPlugin("one"));
+  StopManager();
+  exec_.FailAdopts(absl::InternalError("too many open files"));
+  StartManager();
+  ASSERT_TRUE(WaitForEvent("failed", "too many open files"));
+  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), FailsWith(absl::StatusCode::kInternal, "too many open files"));
+  EXPECT_EQ(exec_.Alive(), 1);
+  exec_.FailAdopts(absl::OkStatus());
+  ASSERT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(exec_.Alive(), 0);
+  EXPECT_FALSE(Front("one"));
+}
+
+TEST_F(SupervisorTest, J3_WhatIsLeftInTheEnginesThatAreUsedIsSweptAtTheStart) {
+  PluginRecord::Run run;
+  run.kind = PluginRecord::Run::Kind::kContainer;
+  run.image = "plugin:1";
+  run.engine = "/run/engine.sock";
+  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  RestartManager();
+  EXPECT_TRUE(container_.WaitForSweep("/run/engine.sock"));
+}
+
+TEST_F(SupervisorTest, J4_WhatNobodyDeclaresAnyMoreIsEndedAtTheNextStart) {
+  ASSERT_OK(RunPlugin("one"));
+  StopManager();
+  {  // killed after the record was deleted, before the process was ended
+    const auto state = *manager::OpenSqliteState(directory_ / "state.db");
+    manager::RecordsStore store(*state);
+    ASSERT_OK(store.Commit(manager::Changes().Delete("host", *store.GetPlugin("host", "one"))));
+  }
+  StartManager();
+  ASSERT_TRUE(WaitForEvent("stopped"));
+  EXPECT_EQ(exec_.Alive(), 0);
+  EXPECT_FALSE(Front("one"));
+  EXPECT_TRUE(std::filesystem::is_empty(settings_.socket_root));
+}
+
+TEST_F(SupervisorTest, J4_TheManagerEndsAtOnceThoughAPluginHangsAndLeavesItRunning) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(RunPlugin("one"));
+  plugin->Hang("Probe");
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
+  const auto start = Clock::now();
+  supervisor_->Shutdown();
+  EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
+  EXPECT_EQ(exec_.Alive(), 1);
+  EXPECT_TRUE(Front("one"));
+}
+
+TEST_F(SupervisorTest, J4_TheManagerEndsAtOnceThoughAnAdoptedPluginHangs) {
+  const auto plugin = std::make_shared<FakeCsiPlugin>();
+  exec_.OnLaunch([&] { return plugin; });
+  ASSERT_OK(RunPlugin("one"));
+  RestartManager();
+  plugin->Hang("Probe");
+  ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
+  const auto start = Clock::now();
+  supervisor_->Shutdown();
+  EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,163 @@
+// Claims and Volumes over a state in memory and a plugin in memory. `Restart` is a manager that begins again with what
+// was stored.
+#ifndef MOORING_TESTS_MANAGER_VOLUMES_CLAIMS_FIXTURE_H_
+#define MOORING_TESTS_MANAGER_VOLUMES_CLAIMS_FIXTURE_H_
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/keyed_lock.h"
+#include "manager/claims/claims.h"
+#include "manager/records/events.h"
+#include "manager/state/records_store.h"
+#include "manager/volumes/volumes.h"
+#include "tests/fakes/fake_csi_plugin.h"
+#include "tests/fakes/fake_plugin_directory.h"
+#include "tests/fakes/memory_state.h"
+#include "tests/support/status_matchers.h"
+
+namespace mooring::manager {
+
+// The node's part of an expansion, as it was asked for.
+class FakeNode final : public VolumeMounter {
+ public:
+  absl::Status CheckPlace(MountRecord&) override { return absl::OkStatus(); }
+  absl::Status Prepare(MountRecord&, Clock::time_point) override { return absl::OkStatus(); }
+  absl::Status Mount(MountRecord&, const MountContext&, Clock::time_point) override { return absl::OkStatus(); }
+  absl::Status Unmount(const MountRecord&, Clock::time_point) override { return absl::OkStatus(); }
+  absl::StatusOr<bool> HasMount(const MountRecord&, Clock::time_point) override { return false; }
+  absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets&,
+                              Clock::time_point) override {
+    expanded.emplace_back(volume.id, bytes);
+    MOORING_RETURN_IF_ERROR(outcome);
+    return mounted;
+  }
+  absl::StatusOr<bool> ExpandMounted(const MountRecord&, std::uint64_t, const Secrets&, Clock::time_point) override {
+    return mounted;
+  }
+
+  void RemovePlaces(const Volume& volume) override { removed.push_back(volume.key.id); }
+
+  std::vector<std::string> removed;
+  std::vector<std::pair<std::string, std::uint64_t>> expanded;
+  absl::Status outcome;
+  bool mounted = true;
+};
+
+class ClaimsFixture : public ::testing::Test {
+ protected:
+  using State = ClaimRecord::State;
+
+  static constexpr Capability kWriter = {AccessMode::kSingleNodeWriter, Attachment::kFileSystem};
+  static constexpr Capability kWriters = {AccessMode::kMultiNodeMultiWriter, Attachment::kFileSystem};
+
+  ClaimsFixture() {
+    directory_.Add(plugin_);
+    Restart();
+  }
+
+  static Clock::time_point Soon() { return Clock::now() + std::chrono::seconds(20); }
+  // For what is to be tried once or twice, and then given up.
+  static Clock::time_point AtOnce() { return Clock::now() + std::chrono::milliseconds(30); }
+
+  void Restart() {
+    Claims::Settings settings;
+    settings.host = "here";
+    settings.retry = retry_;
+    settings.now = [this] { return now_; };
+    claims_ = std::make_unique<Claims>(store_, directory_, locks_, events_, settings);
+    volumes_ = std::make_unique<Volumes>(store_, directory_, node_, locks_, events_, retry_);
+  }
+
+  static Secrets Password(const std::string& password) { return Secrets(StringMap{{"password", password}}); }
+
+  // One that the plugin has, in the state as registered.
+  Volume AddVolume(const std::string& id, const std::string& plugin = "fake.csi") {
+    plugin_->volumes().Add("ext-" + id);
+    Volume volume;
+    volume.key.id = id;
+    volume.plugin = plugin;
+    volume.external_id = "ext-" + id;
+    volume.capabilities = {kWriter, kWriters};
+    volume.secrets = Password("hunter2");
+    EXPECT_OK(store_.Commit(Changes().Put(volume)));
+    return Stored(id);
+  }
+
+  Volume Stored(const std::string& id) {
+    auto volume = store_.GetVolume({"default", id});
+    EXPECT_OK(volume);
+    return volume.ok() ? *std::move(volume) : Volume();
+  }
+
+  static ClaimRequest Request(const std::string& allocation, const Capability& capability = kWriters,
+                              ClaimMode mode = ClaimMode::kWrite) {
+    ClaimRequest request;
+    request.volume.id = "db";
+    request.allocation = allocation;
+    request.mode = mode;
+    request.capability = capability;
+    return request;
+  }
+
+  absl::StatusOr<ClaimAnswer> Claim(const ClaimRequest& request) { return claims_->Claim(request, Soon()); }
+  absl::Status Release(const std::string& allocation, const absl::Status& node = absl::OkStatus()) {
+    return claims_->Release({"default", "db"}, ClaimMode::kWrite, allocation, node, Soon());
+  }
+
+  std::vector<ClaimRecord> AllClaims() {
+    const auto claims = store_.ListClaims();
+    EXPECT_OK(claims);
+    return claims.value_or(std::vector<ClaimRecord>());
+  }
+  void WithoutController() {
+    auto features = plugin_->features();
+    features.controller = false;
+    features.attaches = false;
+    plugin_->SetFeatures(features);
+  }
+
+  // The only one there is.
+  ClaimRecord TheClaim() {
+    const auto claims = AllClaims();
+    EXPECT_EQ(claims.size(), 1U);
+    return claims.size() == 1 ? claims[0] : ClaimRecord();
+  }
+
+  std::set<std::string> AttachedTo(const std::string& external_id = "ext-db") {
+    const auto volume = plugin_->volumes().Find(external_id);
+    return volume ? volume->attached : std::set<std::string>();
+  }
+
+  // All that was ever told to people.
+  std::string Told() {
+    std::string told;
+    const auto events = events_.Next(1, Clock::now());
+    if (!events.ok()) return told;
+    for (const Event& event : *events) told += event.text + "\n";
+    return told;
+  }
+
+  std::shared_ptr<testing::FakeCsiPlugin> plugin_ = std::make_shared<testing::FakeCsiPlugin>();
+  testing::FakePluginDirectory directory_;
+  testing::MemoryState state_;
+  StopToken stop_;
+  RetryPolicy retry_ = {
+      .first_pause = std::chrono::milliseconds(1), .longest_pause = std::chrono::milliseconds(5), .stop = &stop_};
+  RecordsStore store_{state_};
+  KeyedLocks locks_;
+  Events events_;
+  FakeNode node_;
+  Time now_ = std::chrono::system_clock::now();
+  std::unique_ptr<Claims> claims_;
+  std::unique_ptr<Volumes> volumes_;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_TESTS_MANAGER_VOLUMES_CLAIMS_FIXTURE_H_

@@ -1,0 +1,395 @@
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "manager/claims/claims.h"
+#include "tests/manager/volumes/claims_fixture.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::FakeCsiPlugin;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ReleaseTest : public ClaimsFixture {
+ protected:
+  ReleaseTest() {
+    AddVolume("db");
+    EXPECT_OK(Claim(Request("web-1")));
+  }
+
+  // The states the claim had in the state, one after the other.
+  std::vector<State> StatesDuring(const std::function<void()>& action) {
+    std::vector<State> states;
+    state_.BeforeCommit([&](const Transaction&) {
+      const auto claims = store_.ListClaims();
+      if (claims.ok() && !claims->empty()) states.push_back((*claims)[0].state);
+    });
+    action();
+    state_.BeforeCommit(nullptr);
+    return states;
+  }
+
+  static bool Nowhere(const ClaimRecord&) { return false; }
+  static bool Everywhere(const ClaimRecord&) { return true; }
+  void CollectAfter(std::chrono::seconds time, const Claims::IsMounted& is_mounted) {
+    now_ += time;
+    claims_->Collect(is_mounted, Soon());
+  }
+};
+
+TEST_F(ReleaseTest, F5_EachStepIsStoredBeforeTheNext) {
+  const auto states = StatesDuring([&] {
+    ASSERT_OK(Release("web-1", FailedPrecondition("busy")));
+    ASSERT_OK(Release("web-1"));
+  });
+  EXPECT_THAT(states,
+              ElementsAre(State::kTaken, State::kUnpublishing, State::kNodeDetached, State::kControllerDetached))
+      << "as it was before each commit; the last one freed it";
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, F5_WhatAUserKeepsStaysWhenItsAttachmentGoes) {
+  ClaimRequest by_user = Request("web-1");
+  by_user.keep = true;
+  ASSERT_OK(Claim(by_user)) << "what an attach has claimed, kept from now on";
+  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(Release("web-1", FailedPrecondition("busy")));
+  ASSERT_OK(Release("web-1"));
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
+  ASSERT_OK(claims_->ReleaseKept({"default", "db"}, ClaimMode::kWrite, "web-1", Soon()));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+}
+
+// A detach syncs its journal behind it; what nobody stores behind it is synced with the last commit.
+TEST_F(ReleaseTest, L_WhatAControllerIsSentIsSyncedBeforeAndWhatAUserIsToldBehindIt) {
+  const auto synced = [&](const std::function<void()>& action) {
+    std::string commits;
+    state_.BeforeCommit([&](const Transaction& commit) {
+      commits += commit.durability == Durability::kSynced ? "synced " : "ordered ";
+    });
+    action();
+    state_.BeforeCommit(nullptr);
+    return commits;
+  };
+  ClaimRequest by_user = Request("web-2");
+  by_user.keep = true;
+  EXPECT_EQ(synced([&] { ASSERT_OK(Release("web-1")); }), "synced ordered ordered ");
+  EXPECT_EQ(synced([&] { ASSERT_OK(Claim(Request("web-1"))); }), "synced ordered ");
+  EXPECT_EQ(synced([&] { ASSERT_OK(Claim(by_user)); }), "synced synced ");
+  EXPECT_EQ(synced([&] {
+              ASSERT_OK(claims_->ReleaseKept({"default", "db"}, ClaimMode::kWrite, "web-2", Soon()));
+            }),
+            "synced ordered synced ");
+  ASSERT_OK(Release("web-1"));
+  WithoutController();
+  EXPECT_EQ(synced([&] { ASSERT_OK(Claim(Request("web-1"))); }), "ordered ");
+  EXPECT_EQ(synced([&] { ASSERT_OK(Claim(by_user)); }), "synced ");
+}
+
+TEST_F(ReleaseTest, F5_AFailedUnmountNeverSkipsTheNodeStep) {
+  ASSERT_OK(Release("web-1", FailedPrecondition("unmount '/t': busy")));
+  EXPECT_EQ(TheClaim().state, State::kUnpublishing);
+  EXPECT_EQ(TheClaim().problem, "unmount '/t': busy");
+  claims_->Resume("", Soon());
+  EXPECT_EQ(TheClaim().state, State::kUnpublishing) << "only who unmounts it knows when it is unmounted";
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
+}
+
+TEST_F(ReleaseTest, K6_AFailedUnmountKeepsItsClaim) {
+  ASSERT_OK(Release("web-1", FailedPrecondition("busy")));
+  EXPECT_THAT(Claim(Request("web-2", kWriter)), FailsWith(absl::StatusCode::kFailedPrecondition, "busy"));
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kAborted, "is being released still"));
+}
+
+TEST_F(ReleaseTest, F5_NoSuchClaimIsReleasedAlready) {
+  ASSERT_OK(Release("nobody"));
+  ASSERT_OK(Release("web-1"));
+  ASSERT_OK(Release("web-1"));
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 1);
+}
+
+// A manager that is killed before any commit of claim and release, and started again: nothing leaks, nothing is freed
+// that is attached still.
+TEST_F(ReleaseTest, F5_KilledAtEveryStepItIsResumed) {
+  ASSERT_OK(Release("web-1"));
+  int killed = 0;
+  for (int after = 0;; ++after) {
+    SCOPED_TRACE("killed after " + std::to_string(after) + " commits");
+    state_.DieAfter(after);
+    const bool claimed = Claim(Request("web-2")).ok();
+    const bool released = claimed && Release("web-2").ok();
+    state_.DieAfter(-1);
+    if (released) break;
+    ++killed;
+    Restart();
+    claims_->Resume("", Soon());
+    if (!AllClaims().empty()) {
+      EXPECT_THAT(TheClaim().state, State::kTaken) << "what is behind the node's step is finished by Resume";
+      EXPECT_OK(Release("web-2")) << "as the attachment's record makes it do";
+    }
+    EXPECT_THAT(AllClaims(), IsEmpty());
+    EXPECT_THAT(AttachedTo(), IsEmpty());
+    EXPECT_EQ(Stored("db").in_use, std::nullopt);
+  }
+  EXPECT_EQ(killed, 5) << "taken, published, node-detached, controller-detached, freed";
+}
+
+TEST_F(ReleaseTest, I_TheControllersPartIsSkippedWhileAnotherClaimOfThatNodeIsAlive) {
+  ASSERT_OK(Claim(Request("web-2")));
+  ClaimRequest elsewhere = Request("web-3");
+  elsewhere.node = "there";
+  elsewhere.external_node_id = "node-2";
+  ASSERT_OK(Claim(elsewhere));
+
+  ASSERT_OK(Release("web-1"));
+  EXPECT_THAT(AttachedTo(), ElementsAre("node-1", "node-2"));
+  ASSERT_OK(Release("web-3"));
+  EXPECT_THAT(AttachedTo(), ElementsAre("node-1")) << "another node's claim is no reason";
+  ASSERT_OK(Release("web-2", FailedPrecondition("busy")));
+  EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
+  ASSERT_OK(Release("web-2"));
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, I_OfTwoThatAreBothLeavingOneDetaches) {
+  ASSERT_OK(Claim(Request("web-2")));
+  directory_.SetHealthy("fake.csi", true, false);
+  ASSERT_OK(Release("web-1")) << "the other one has it still";
+  ASSERT_OK(Release("web-2"));
+  EXPECT_EQ(AllClaims().size(), 1U);
+  directory_.SetHealthy("fake.csi", true, true);
+  claims_->Resume("fake.csi", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, K6_WhatIsOwedToAPluginThatIsAwayIsSentWhenItIsBack) {
+  directory_.SetHealthy("fake.csi", true, false);
+  ASSERT_OK(claims_->Release({"default", "db"}, ClaimMode::kWrite, "web-1", absl::OkStatus(), Soon()));
+  EXPECT_EQ(TheClaim().state, State::kNodeDetached);
+  EXPECT_THAT(TheClaim().problem, HasSubstr("owed to plugin 'fake.csi'"));
+  Restart();
+  claims_->Resume("fake.csi", Soon());
+  EXPECT_EQ(TheClaim().state, State::kNodeDetached) << "not back yet";
+
+  directory_.SetHealthy("fake.csi", true, true);
+  claims_->Resume("another", Soon());
+  EXPECT_EQ(TheClaim().state, State::kNodeDetached) << "that was not its plugin";
+  claims_->Resume("fake.csi", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, K6_ADeadPluginIsOwedItsCallToo) {
+  plugin_->Die();
+  ASSERT_OK(claims_->Release({"default", "db"}, ClaimMode::kWrite, "web-1", absl::OkStatus(), AtOnce()));
+  EXPECT_EQ(TheClaim().state, State::kNodeDetached);
+  plugin_->Revive();
+  claims_->Resume("", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, I_WhatTheControllerRefusesIsAnErrorAndStays) {
+  plugin_->Fail("ControllerUnpublishVolume", Internal("the array is on fire"));
+  EXPECT_THAT(Release("web-1"), FailsWith(absl::StatusCode::kInternal,
+                                          "ControllerUnpublishVolume of plugin 'fake.csi': the array is on fire"));
+  EXPECT_THAT(TheClaim().problem, HasSubstr("on fire"));
+  ASSERT_OK(Release("web-1"));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, I_WhatTheControllerDoesNotKnowIsDetached) {
+  plugin_->Fail("ControllerUnpublishVolume", NotFound("no such node"));
+  ASSERT_OK(Release("web-1"));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, I_AHungPluginHoldsUpOnlyItsOwn) {
+  auto hung = std::make_shared<FakeCsiPlugin>([] {
+    testing::FakeCsiFeatures features;
+    features.name = "hung.csi";
+    return features;
+  }());
+  directory_.Add(hung);
+  hung->volumes().Add("ext-other");
+  AddVolume("other", "hung.csi");
+  ClaimRequest request = Request("web-2");
+  request.volume.id = "other";
+  ASSERT_OK(Claim(request));
+  directory_.SetHealthy("fake.csi", true, false);
+  directory_.SetHealthy("hung.csi", true, false);
+  ASSERT_OK(Release("web-1"));
+  ASSERT_OK(claims_->Release(request.volume, ClaimMode::kWrite, "web-2", absl::OkStatus(), Soon()));
+  directory_.SetHealthy("fake.csi", true, true);
+  directory_.SetHealthy("hung.csi", true, true);
+
+  hung->Hang("ControllerUnpublishVolume");
+  std::thread resumer([&] { claims_->Resume("", Soon()); });
+  ASSERT_TRUE(hung->WaitForCalls("ControllerUnpublishVolume", 1));
+  ASSERT_TRUE(plugin_->WaitForCalls("ControllerUnpublishVolume", 1));
+  hung->Release();
+  resumer.join();
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, F6_ClaimsOfAnAllocationThatIsGoneAreFreedAfterFiveMinutes) {
+  ASSERT_OK(claims_->AllocationGone("web-1"));
+  EXPECT_TRUE(TheClaim().past);
+  CollectAfter(std::chrono::seconds(299), Nowhere);
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+  CollectAfter(std::chrono::seconds(1), Nowhere);
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+  EXPECT_EQ(Stored("db").in_use, std::nullopt);
+}
+
+TEST_F(ReleaseTest, F6_TheAgeCountsFromWhenItWasFirstSaid) {
+  ASSERT_OK(claims_->AllocationGone("web-1"));
+  now_ += std::chrono::seconds(200);
+  ASSERT_OK(claims_->AllocationGone("web-1"));
+  CollectAfter(std::chrono::seconds(100), Nowhere);
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, F6_WhatIsStillMountedIsNotCollected) {
+  ASSERT_OK(claims_->AllocationGone("web-1"));
+  CollectAfter(std::chrono::seconds(3600), Everywhere);
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+  EXPECT_THAT(TheClaim().problem, HasSubstr("still has it mounted"));
+  CollectAfter(std::chrono::seconds(0), Nowhere);
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, F6_LivingClaimsAreNotCollected) {
+  CollectAfter(std::chrono::hours(1000), Nowhere);
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+}
+
+TEST_F(ReleaseTest, F6_AnAllocationThatClaimsAgainIsAliveAfterAll) {
+  ASSERT_OK(claims_->AllocationGone("web-1"));
+  ASSERT_OK(Claim(Request("web-1")));
+  EXPECT_FALSE(TheClaim().past);
+  CollectAfter(std::chrono::hours(1), Nowhere);
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+}
+
+TEST_F(ReleaseTest, F6_WhatWasWrongWithAPastClaimGoesWhenItIsClaimedAgain) {
+  ASSERT_OK(claims_->AllocationGone("web-1"));
+  CollectAfter(std::chrono::minutes(6), Everywhere);
+  EXPECT_THAT(TheClaim().problem, HasSubstr("still has it mounted"));
+  ASSERT_OK(Claim(Request("web-1")));
+  EXPECT_EQ(TheClaim().problem, "");
+}
+
+TEST_F(ReleaseTest, K6_WhatIsWrongAtTheNodeIsStoredAndToldOnce) {
+  ASSERT_OK(Release("web-1", FailedPrecondition("busy (tried 3 times)")));
+  const int commits = state_.commits();
+  const std::string told = Told();
+  EXPECT_THAT(told, HasSubstr("busy"));
+  ASSERT_OK(Release("web-1", FailedPrecondition("busy (tried 27 times)")));
+  EXPECT_EQ(state_.commits(), commits);
+  EXPECT_EQ(Told(), told);
+  ASSERT_OK(Release("web-1", FailedPrecondition("the plugin is away")));
+  EXPECT_EQ(TheClaim().problem, "the plugin is away");
+}
+
+TEST_F(ReleaseTest, F6_ForceOnlyWhenNoAllocationIsAlive) {
+  const VolumeKey db = TheClaim().volume;
+  EXPECT_THAT(claims_->Force(db, Nowhere, Soon()),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "'web-1' on 'here' is alive"));
+  ASSERT_OK(claims_->AllocationGone("web-1"));
+  EXPECT_THAT(claims_->Force(db, Everywhere, Soon()),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "mounted there still"));
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+  ASSERT_OK(claims_->Force(db, Nowhere, Soon()));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, F6_ForceFreesWhatCouldNotBeUnpublished) {
+  ASSERT_OK(Release("web-1", Unavailable("the plugin is gone")));
+  ASSERT_OK(claims_->Force(TheClaim().volume, Nowhere, Soon()));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, B5_AStopIsNoProblemOfAClaim) {
+  stop_.Stop();
+  EXPECT_EQ(Release("web-1"), Stopping());
+  EXPECT_EQ(TheClaim().state, State::kNodeDetached);
+  EXPECT_EQ(TheClaim().problem, "");
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
+  retry_.stop = nullptr;
+  Restart();
+  claims_->Resume("", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, K6_OneThatIsStuckHoldsUpNoOther) {
+  AddVolume("other");
+  ClaimRequest request = Request("web-2");
+  request.volume.id = "other";
+  ASSERT_OK(Claim(request));
+  directory_.SetHealthy("fake.csi", true, false);
+  ASSERT_OK(Release("web-1"));
+  ASSERT_OK(claims_->Release(request.volume, ClaimMode::kWrite, "web-2", absl::OkStatus(), Soon()));
+  ASSERT_EQ(AllClaims().size(), 2U);
+  directory_.SetHealthy("fake.csi", true, true);
+  plugin_->Hang("ControllerUnpublishVolume", "ext-db");
+  claims_->Resume("", Clock::now() + std::chrono::milliseconds(400));
+  EXPECT_EQ(TheClaim().allocation, "web-1");
+  plugin_->Release();
+  claims_->Resume("", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ReleaseTest, K6_TheSameProblemIsStoredAndToldOnce) {
+  plugin_->FailAlways("ControllerUnpublishVolume", Unavailable("away"));
+  retry_.first_pause = std::chrono::hours(1);  // so each is one try
+  Restart();
+  ASSERT_OK(Release("web-1"));
+  EXPECT_THAT(TheClaim().problem, HasSubstr("away"));
+  const std::int64_t stored = TheClaim().revisions.modify;
+  const std::string told = Told();
+  for (int i = 0; i < 3; ++i) claims_->Resume("", Soon());
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 4);
+  EXPECT_EQ(TheClaim().revisions.modify, stored);
+  EXPECT_EQ(Told(), told);
+
+  retry_.first_pause = std::chrono::milliseconds(1);
+  Restart();
+  claims_->Resume("", Clock::now() + std::chrono::milliseconds(200));
+  EXPECT_GT(plugin_->Count("ControllerUnpublishVolume"), 5);
+  EXPECT_EQ(TheClaim().revisions.modify, stored) << "how often it was tried is no news";
+  EXPECT_EQ(Told(), told);
+}
+
+TEST_F(ReleaseTest, K6_TheNextRoundBeginsBehindTheOneThatFailed) {
+  AddVolume("other");
+  ClaimRequest request = Request("web-2");
+  request.volume.id = "other";
+  ASSERT_OK(Claim(request));
+  retry_.first_pause = std::chrono::hours(1);
+  Restart();
+  plugin_->Fail("ControllerUnpublishVolume", Unavailable("away"));
+  ASSERT_OK(Release("web-1"));
+  plugin_->Fail("ControllerUnpublishVolume", Unavailable("away"));
+  claims_->Resume("", Soon());  // it alone, and it fails
+  plugin_->Fail("ControllerUnpublishVolume", Unavailable("away"));
+  ASSERT_OK(claims_->Release(request.volume, ClaimMode::kWrite, "web-2", absl::OkStatus(), Soon()));
+  ASSERT_EQ(AllClaims().size(), 2U);
+  plugin_->ClearLog();
+  claims_->Resume("", Soon());
+  EXPECT_THAT(plugin_->Calls(), ElementsAre("ControllerUnpublishVolume ext-other", "ControllerUnpublishVolume ext-db"));
+}
+
+}  // namespace
+}  // namespace mooring::manager

@@ -1,0 +1,450 @@
+#include "manager/claims/claims.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "manager/state/keys.h"
+#include "tests/manager/volumes/claims_fixture.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::FakeCsiPlugin;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::Pair;
+
+class ClaimsTest : public ClaimsFixture {
+ protected:
+  ClaimsTest() { AddVolume("db"); }
+};
+
+TEST_F(ClaimsTest, I_IsCommittedAndThenPublishedAtTheController) {
+  plugin_->Hang("ControllerPublishVolume");
+  absl::StatusOr<ClaimAnswer> answer;
+  std::thread claimer([&] { answer = Claim(Request("web-1")); });
+  ASSERT_TRUE(plugin_->WaitForCalls("ControllerPublishVolume", 1));
+  EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kSent) << "stored before the call";
+  plugin_->Release();
+  claimer.join();
+  ASSERT_OK(answer);
+  EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kDone);
+  EXPECT_THAT(answer->claim.publish_context, ElementsAre(Pair("device", "/dev/fake-ext-db")));
+  EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
+}
+
+TEST_F(ClaimsTest, K1_TheAnswerCarriesTheVolumeAndThePublishContext) {
+  const auto answer = Claim(Request("web-1"));
+  ASSERT_OK(answer);
+  EXPECT_EQ(answer->volume.external_id, "ext-db");
+  EXPECT_EQ(answer->volume.secrets, Password("hunter2"));
+  EXPECT_EQ(answer->claim.node, "here");
+  EXPECT_EQ(answer->claim.external_node_id, "node-1");
+  EXPECT_THAT(answer->claim.publish_context, Not(IsEmpty()));
+  EXPECT_EQ(answer->claim.revisions.modify, TheClaim().revisions.modify);
+}
+
+TEST_F(ClaimsTest, F2_AgainForWhatIsHeldIsTheSameAnswerAndNoCall) {
+  ASSERT_OK(Claim(Request("web-1")));
+  directory_.SetHealthy("fake.csi", false, false);
+  const auto again = Claim(Request("web-1"));
+  ASSERT_OK(again);
+  EXPECT_THAT(again->claim.publish_context, Not(IsEmpty()));
+  EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 1);
+  EXPECT_EQ(AllClaims().size(), 1U);
+}
+
+TEST_F(ClaimsTest, F4_TheFirstClaimSetsTheModesAndTheLastClearsThem) {
+  EXPECT_EQ(Stored("db").in_use, std::nullopt);
+  ASSERT_OK(Claim(Request("web-1")));
+  EXPECT_EQ(Stored("db").in_use, kWriters);
+  ASSERT_OK(Claim(Request("web-2")));
+  ASSERT_OK(Release("web-1"));
+  EXPECT_EQ(Stored("db").in_use, kWriters);
+  ASSERT_OK(Release("web-2"));
+  EXPECT_EQ(Stored("db").in_use, std::nullopt);
+  EXPECT_EQ(Stored("db").secrets, Password("hunter2")) << "and nothing else of it changed";
+}
+
+TEST_F(ClaimsTest, F4_APastClaimKeepsTheModes) {
+  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(claims_->AllocationGone("web-1"));
+  EXPECT_EQ(Stored("db").in_use, kWriters);
+}
+
+TEST_F(ClaimsTest, F3_ARefusalChangesNothingAndIsTold) {
+  ASSERT_OK(Claim(Request("web-1", kWriter)));
+  const int commits = state_.commits();
+  EXPECT_THAT(Claim(Request("web-2", kWriter)),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "writer 'web-1' on 'here'"));
+  EXPECT_EQ(state_.commits(), commits);
+  EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 1);
+  EXPECT_THAT(Told(), HasSubstr("claim refused"));
+}
+
+// Of any number at the same moment one gets the only place there is.
+TEST_F(ClaimsTest, F3_OfTwoAtTheSameMomentOneStartsOver) {
+  constexpr int kClaimers = 8;
+  std::atomic<int> granted = 0, refused = 0;
+  std::vector<std::thread> claimers;
+  for (int i = 0; i < kClaimers; ++i) {
+    claimers.emplace_back([&, i] {
+      const auto answer = Claim(Request("web-" + std::to_string(i), kWriter));
+      if (answer.ok()) ++granted;
+      if (absl::IsFailedPrecondition(answer.status())) ++refused;
+    });
+  }
+  for (std::thread& claimer : claimers) claimer.join();
+  EXPECT_EQ(granted, 1);
+  EXPECT_EQ(refused, kClaimers - 1);
+  EXPECT_EQ(AllClaims().size(), 1U);
+}
+
+TEST_F(ClaimsTest, F3_AClaimThatComesBetweenReadingAndCommitIsSeen) {
+  bool first = true;
+  state_.BeforeCommit([&](const Transaction&) {
+    if (!std::exchange(first, false)) return;
+    ASSERT_OK(Claim(Request("web-2", kWriter)));
+  });
+  EXPECT_THAT(Claim(Request("web-1", kWriter)), FailsWith(absl::StatusCode::kFailedPrecondition, "writer 'web-2'"));
+}
+
+TEST_F(ClaimsTest, F7_NeedsAHealthyNodeAndController) {
+  directory_.SetHealthy("fake.csi", false, true, "Probe: is sick");
+  EXPECT_THAT(Claim(Request("web-1")),
+              FailsWith(absl::StatusCode::kUnavailable, "no healthy node instance (1 expected)"));
+  directory_.SetHealthy("fake.csi", true, false, "Probe: is sick");
+  const auto refused = Claim(Request("web-1"));
+  EXPECT_THAT(refused, FailsWith(absl::StatusCode::kUnavailable, "no healthy controller instance"));
+  EXPECT_THAT(Message(refused.status()), HasSubstr("Probe: is sick"));
+  EXPECT_THAT(claims_->CheckSchedulable(Stored("db")), FailsWith(absl::StatusCode::kUnavailable, "Probe: is sick"));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  WithoutController();
+  EXPECT_OK(Claim(Request("web-1"))) << "no controller needed, none asked for";
+  EXPECT_OK(claims_->CheckSchedulable(Stored("db")));
+}
+
+TEST_F(ClaimsTest, F7_AnUnknownPluginIsNotSchedulable) {
+  directory_.Remove("fake.csi");
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kUnavailable, "fake.csi"));
+}
+
+TEST_F(ClaimsTest, I_APluginWithoutAControllerIsNotAsked) {
+  WithoutController();
+  const auto answer = Claim(Request("web-1"));
+  ASSERT_OK(answer);
+  EXPECT_EQ(answer->claim.publish, ClaimRecord::Publish::kNone);
+  ASSERT_OK(Release("web-1"));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(plugin_->Calls(), IsEmpty());
+}
+
+TEST_F(ClaimsTest, I_TheExternalNodeIdIsTheRequestsElseAnyClaimsElseTheFingerprints) {
+  ClaimRequest request = Request("web-1");
+  request.external_node_id = "named";
+  ASSERT_OK(Claim(request));
+  const auto second = Claim(Request("web-2"));
+  ASSERT_OK(second);
+  EXPECT_EQ(second->claim.external_node_id, "named");
+  ASSERT_OK(Release("web-1"));
+  ASSERT_OK(Release("web-2"));
+  const auto third = Claim(Request("web-3"));
+  ASSERT_OK(third);
+  EXPECT_EQ(third->claim.external_node_id, "node-1");
+}
+
+TEST_F(ClaimsTest, I_AnotherHostsNodeIdHasToBeSaid) {
+  ClaimRequest request = Request("web-1");
+  request.node = "there";
+  EXPECT_THAT(Claim(request), FailsWith(absl::StatusCode::kInvalidArgument, "external node id"));
+  request.external_node_id = "node-2";
+  ASSERT_OK(Claim(request));
+  EXPECT_THAT(AttachedTo(), ElementsAre("node-2"));
+}
+
+TEST_F(ClaimsTest, I_AllThatIsPublishedOnANodeIsPublishedAlike) {
+  ASSERT_OK(Claim(Request("web-1", kWriters)));
+  ASSERT_OK(Claim(Request("web-2", kWriters, ClaimMode::kRead)));
+  const auto requests = plugin_->Requests<csi::v1::ControllerPublishVolumeRequest>();
+  ASSERT_EQ(requests.size(), 2U);
+  EXPECT_EQ(requests[0].SerializeAsString(), requests[1].SerializeAsString());
+  EXPECT_EQ(requests[0].secrets().at("password"), "hunter2");
+  EXPECT_FALSE(requests[0].readonly());
+}
+
+TEST_F(ClaimsTest, I_WhereTheControllersPartFailsTheClaimIsTakenBack) {
+  plugin_->Fail("ControllerPublishVolume", FailedPrecondition("attached elsewhere"));
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kFailedPrecondition,
+                                                 "ControllerPublishVolume of plugin 'fake.csi': attached elsewhere"));
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_EQ(Stored("db").in_use, std::nullopt);
+}
+
+// (d) 8: what an unanswered call may have done is undone.
+TEST_F(ClaimsTest, D8_ALostAnswerOfTheControllerIsCancelledByANegatingCall) {
+  plugin_->Fail("ControllerPublishVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
+  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 1);
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ClaimsTest, D8_WhatIsWorthAnotherTryGetsOne) {
+  plugin_->Fail("ControllerPublishVolume", Unavailable("starting"), 1, 2);
+  ASSERT_OK(Claim(Request("web-1")));
+  EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 3);
+}
+
+TEST_F(ClaimsTest, K3_ACallThatTheEndOfItsInstanceEndedIsMadeAtTheNextOne) {
+  plugin_->Fail("ControllerPublishVolume", absl::CancelledError("the channel was closed"));
+  ASSERT_OK(Claim(Request("web-1")));
+  EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 2);
+  EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
+}
+
+TEST_F(ClaimsTest, B5_AStopTakesNothingBack) {
+  plugin_->FailAlways("ControllerPublishVolume", Unavailable("starting"));
+  retry_.first_pause = std::chrono::hours(1);
+  Restart();
+  absl::Status claimed;
+  std::thread claim([&] { claimed = claims_->Claim(Request("web-1"), Clock::now() + std::chrono::hours(9)).status(); });
+  EXPECT_TRUE(plugin_->WaitForCalls("ControllerPublishVolume", 1));
+  stop_.Stop();
+  claim.join();
+  EXPECT_EQ(claimed, Stopping());
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+  EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kSent);
+  EXPECT_THAT(Told(), Not(HasSubstr("stopping")));
+
+  plugin_->ClearFaults();
+  retry_.stop = nullptr;
+  Restart();
+  ASSERT_OK(Claim(Request("web-1"))) << "the same again goes on";
+  EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
+}
+
+TEST_F(ClaimsTest, I_WhatCannotBeTakenBackNowIsOwed) {
+  plugin_->FailAlways("ControllerPublishVolume", Unavailable("away"));
+  plugin_->FailAlways("ControllerUnpublishVolume", Unavailable("away"));
+  EXPECT_THAT(claims_->Claim(Request("web-1"), AtOnce()), FailsWith(absl::StatusCode::kUnavailable, "away"));
+  EXPECT_EQ(TheClaim().state, State::kNodeDetached);
+  EXPECT_THAT(TheClaim().problem, HasSubstr("ControllerUnpublishVolume"));
+  plugin_->ClearFaults();
+  claims_->Resume("fake.csi", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ClaimsTest, I_ControllerCallsAreOneAtATimeForAVolume) {
+  plugin_->Delay("ControllerPublishVolume", std::chrono::milliseconds(2));
+  plugin_->Delay("ControllerUnpublishVolume", std::chrono::milliseconds(2));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&, name = "web-" + std::to_string(i)] {
+      for (int round = 0; round < 5; ++round) {
+        EXPECT_OK(Claim(Request(name)));
+        EXPECT_OK(Release(name));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(plugin_->Violations(), IsEmpty());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(AttachedTo(), IsEmpty()) << "the last one detached it";
+}
+
+TEST_F(ClaimsTest, K4_ResourceExhaustedMarksTheVolumeUntilThePluginsHealthChanges) {
+  plugin_->FailAlways("ControllerPublishVolume", ResourceExhausted("no slot is free"));
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kResourceExhausted, "no slot is free"));
+  EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 1) << "not asked again and again";
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  plugin_->ClearFaults();
+
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kResourceExhausted, "no slot is free"));
+  EXPECT_THAT(claims_->CheckSchedulable(Stored("db")),
+              FailsWith(absl::StatusCode::kResourceExhausted, "no slot is free"));
+  EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 1) << "not asked while it is marked";
+
+  claims_->PluginHealthChanged("another");
+  EXPECT_TRUE(Stored("db").exhausted_at);
+  claims_->PluginHealthChanged("fake.csi");
+  EXPECT_FALSE(Stored("db").exhausted_at);
+  EXPECT_EQ(Stored("db").secrets, Password("hunter2"));
+  EXPECT_OK(Claim(Request("web-1")));
+}
+
+TEST_F(ClaimsTest, K4_TheMarkEndsAfterAnHour) {
+  plugin_->Fail("ControllerPublishVolume", ResourceExhausted("no slot is free"));
+  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  now_ += std::chrono::minutes(59);
+  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  now_ += std::chrono::minutes(1);
+  EXPECT_OK(Claim(Request("web-1")));
+}
+
+TEST_F(ClaimsTest, K2_EveryChangeIsARevision) {
+  const std::int64_t before = Stored("db").revisions.modify;
+  ASSERT_OK(Claim(Request("web-1")));
+  EXPECT_GT(Stored("db").revisions.modify, before);
+  Volume old = Stored("db");
+  ASSERT_OK(Claim(Request("web-2")));
+  EXPECT_THAT(store_.Commit(Changes().Put(old)), FailsWith(absl::StatusCode::kAborted, ""));
+}
+
+TEST_F(ClaimsTest, F2_NoSuchVolume) {
+  ClaimRequest request = Request("web-1");
+  request.volume.id = "nothing";
+  EXPECT_THAT(Claim(request), FailsWith(absl::StatusCode::kNotFound, "'nothing'"));
+}
+
+TEST_F(ClaimsTest, F_NeitherSecretsNorMountFlagsAreTold) {
+  Volume volume = Stored("db");
+  volume.mount_options.flags = {"credentials=swordfish"};
+  ASSERT_OK(store_.Commit(Changes().Put(volume)));
+  ASSERT_OK(Claim(Request("web-1")));
+  plugin_->Fail("ControllerPublishVolume", Internal("no"));
+  EXPECT_FALSE(Claim(Request("web-2")).ok());
+  EXPECT_THAT(Told(), AllOf(Not(HasSubstr("hunter2")), Not(HasSubstr("swordfish"))));
+}
+
+TEST_F(ClaimsTest, I_WhoNeverGotToTheControllerHoldsNoClaim) {
+  {
+    const auto busy = locks_.Acquire(VolumeStateKey({"default", "db"}), "", Soon());
+    ASSERT_OK(busy);
+    EXPECT_THAT(claims_->Claim(Request("web-1"), AtOnce()), FailsWith(absl::StatusCode::kAborted, ""));
+  }
+  EXPECT_EQ(TheClaim().state, State::kNodeDetached) << "owed: nobody else would free it";
+  claims_->Resume("", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ClaimsTest, I_AClaimThatIsReleasedWhileItIsPublishedIsNotHeld) {
+  plugin_->Hang("ControllerPublishVolume");
+  absl::Status claimed;
+  std::thread claim([&] { claimed = Claim(Request("web-1")).status(); });
+  EXPECT_TRUE(plugin_->WaitForCalls("ControllerPublishVolume", 1));
+  EXPECT_FALSE(claims_->Release({"default", "db"}, ClaimMode::kWrite, "web-1", absl::OkStatus(), AtOnce()).ok());
+  plugin_->Release();
+  claim.join();
+  EXPECT_THAT(claimed, FailsWith(absl::StatusCode::kAborted, "released while it was taken"));
+  claims_->Resume("", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+  EXPECT_THAT(AttachedTo(), IsEmpty());
+}
+
+TEST_F(ClaimsTest, K4_WhatANodeSaidMarksItsVolumeAndIsToldOnce) {
+  claims_->MarkExhausted({"default", "db"}, "NodeStageVolume of plugin 'fake.csi': no room (tried 3 times)");
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kResourceExhausted, "no room"));
+  const std::string told = Told();
+  now_ += std::chrono::minutes(30);
+  claims_->MarkExhausted({"default", "db"}, "NodeStageVolume of plugin 'fake.csi': no room (tried 9 times)");
+  EXPECT_EQ(Told(), told);
+  now_ += std::chrono::minutes(59);
+  EXPECT_FALSE(Claim(Request("web-1")).ok()) << "the hour counts from the last time";
+  claims_->PluginHealthChanged("fake.csi");
+  EXPECT_OK(Claim(Request("web-1")));
+}
+
+TEST_F(ClaimsTest, D7_AnExpansionThatIsDoneIsNoLongerOwed) {
+  Volume volume = Stored("db");
+  volume.node_expansion_owed = true;
+  volume.capacity_bytes = 2048;
+  ASSERT_OK(store_.Commit(Changes().Put(volume)));
+  claims_->NodeExpanded(volume.key, 1024);
+  EXPECT_TRUE(Stored("db").node_expansion_owed) << "it has grown again since";
+  claims_->NodeExpanded(volume.key, 2048);
+  EXPECT_FALSE(Stored("db").node_expansion_owed);
+}
+
+// Else it would be held by nobody, for ever.
+TEST_F(ClaimsTest, I_WhereTheStoreFailsTheTakingBackIsOwed) {
+  plugin_->Fail("ControllerPublishVolume", Internal("no"));
+  state_.DieAfter(1);
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kInternal, "taking it back failed"));
+  claims_->Resume("", Soon());
+  EXPECT_EQ(TheClaim().state, State::kTaken) << "the store fails still";
+  const auto is_owed = [&] { return claims_->IsTakingBackOwed({"default", "db"}, ClaimMode::kWrite, "web-1"); };
+  EXPECT_TRUE(is_owed());
+  EXPECT_FALSE(claims_->IsTakingBackOwed({"default", "db"}, ClaimMode::kWrite, "web-2"));
+  state_.DieAfter(-1);
+  claims_->Resume("", Soon());
+  EXPECT_FALSE(is_owed());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+TEST_F(ClaimsTest, I_WhatWasClaimedAgainMeanwhileIsNotTakenBack) {
+  plugin_->Fail("ControllerPublishVolume", Internal("no"));
+  state_.DieAfter(1);
+  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  state_.DieAfter(-1);
+  ASSERT_OK(Claim(Request("web-1")));
+  claims_->Resume("", Soon());
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+  EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
+}
+
+// A power cut has lost that it was published: whoever asks for it again and cannot reach the controller is not who may
+// give it up.
+TEST_F(ClaimsTest, I_WhatAUserHoldsIsNotTakenBackByWhoAsksForItAgain) {
+  ClaimRequest by_user = Request("web-1");
+  by_user.keep = true;
+  ASSERT_OK(Claim(by_user));
+  ClaimRecord lost = TheClaim();
+  lost.publish = ClaimRecord::Publish::kSent;
+  ASSERT_OK(store_.Commit(Changes().Put(lost)));
+  Restart();
+  plugin_->Fail("ControllerPublishVolume", Internal("not now"));
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kInternal, "not now"));
+  EXPECT_EQ(TheClaim().state, State::kTaken);
+  EXPECT_TRUE(TheClaim().kept);
+  EXPECT_OK(Claim(Request("web-1")));
+  EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kDone);
+}
+
+TEST_F(ClaimsTest, I_WhoHasLessTimeDoesNotTakeBackWhatAnotherIsPublishing) {
+  plugin_->Hang("ControllerPublishVolume");
+  absl::Status claimed;
+  std::thread claim([&] { claimed = Claim(Request("web-1")).status(); });
+  EXPECT_TRUE(plugin_->WaitForCalls("ControllerPublishVolume", 1));
+  ClaimRequest by_user = Request("web-1");
+  by_user.keep = true;
+  EXPECT_THAT(claims_->Claim(by_user, AtOnce()), FailsWith(absl::StatusCode::kAborted, ""));
+  EXPECT_FALSE(TheClaim().kept) << "who was told that it failed keeps nothing";
+  plugin_->Release();
+  claim.join();
+  EXPECT_OK(claimed);
+  EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kDone);
+}
+
+// A past one is nobody's: who failed to take it over leaves none.
+TEST_F(ClaimsTest, I_APastClaimThatCannotBeTakenOverIsTakenBack) {
+  ASSERT_OK(Claim(Request("web-1")));
+  ClaimRecord past = TheClaim();
+  past.publish = ClaimRecord::Publish::kSent;
+  past.past = true;
+  ASSERT_OK(store_.Commit(Changes().Put(past)));
+  plugin_->Fail("ControllerPublishVolume", Internal("no"));
+  EXPECT_FALSE(Claim(Request("web-1")).ok());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+// A claim that is granted because there is a controller is published there, though it has gone by then.
+TEST_F(ClaimsTest, I_WhetherItIsPublishedIsDecidedByWhatTheGrantWasDecidedBy) {
+  directory_.BeforeWaitForNode([&] { directory_.SetHealthy("fake.csi", true, false); });
+  EXPECT_THAT(claims_->Claim(Request("web-1"), AtOnce()), FailsWith(absl::StatusCode::kUnavailable, "is sick"));
+  directory_.SetHealthy("fake.csi", true, true);
+  claims_->Resume("", Soon());
+  EXPECT_THAT(AllClaims(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace mooring::manager

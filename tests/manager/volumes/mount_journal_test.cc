@@ -1,0 +1,97 @@
+#include "manager/volumes/mount_journal.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+
+#include "manager/state/sqlite_state.h"
+#include "tests/manager/state/sample_records.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::TempDir;
+using testing::SampleMount;
+using ::testing::SizeIs;
+class MountJournalTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<MountJournal> Open(const std::string& host = "host-1") {
+    auto journal = MountJournal::Open(store_, host);
+    EXPECT_OK(journal);
+    return *std::move(journal);
+  }
+
+  TempDir directory_;
+  std::unique_ptr<State> state_ = *OpenSqliteState(directory_ / "state.db");
+  RecordsStore store_{*state_};
+};
+
+TEST_F(MountJournalTest, E1_AnIntentIsWrittenDownAndCompleted) {
+  const auto journal = Open();
+  MountRecord record = SampleMount();
+  record.phase = MountRecord::Phase::kIntent;
+  ASSERT_OK(journal->Put(record, Durability::kSynced));
+  EXPECT_EQ(record.revisions.create, 1);
+  record.phase = MountRecord::Phase::kMounted;
+  ASSERT_OK(journal->Put(record, Durability::kOrdered));
+  EXPECT_EQ(record.revisions.create, 1);
+  EXPECT_EQ(record.revisions.modify, 2);
+  EXPECT_EQ(journal->Find("web-1", "data")->phase, MountRecord::Phase::kMounted);
+}
+
+TEST_F(MountJournalTest, E2_ARestartFindsEveryRecordAsItWas) {
+  MountRecord record = SampleMount();
+  ASSERT_OK(Open()->Put(record, Durability::kOrdered));
+  const auto journal = Open();
+  const auto found = journal->Find("web-1", "data");
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->volume, record.volume);
+  EXPECT_EQ(found->options, record.options);
+  EXPECT_EQ(found->phase, record.phase);
+  EXPECT_EQ(found->revisions.modify, record.revisions.modify);
+  EXPECT_THAT(Open("host-2")->All(), SizeIs(0)) << "each host has its own";
+  ASSERT_OK(journal->Remove(*found, Durability::kSynced));
+  EXPECT_THAT(Open()->All(), SizeIs(0));
+}
+
+TEST_F(MountJournalTest, D5_TheUsersOfAVolumeAreFound) {
+  const auto journal = Open();
+  for (const char* allocation : {"web-1", "web-2", "web-3"}) {
+    MountRecord record = SampleMount(allocation == std::string("web-3") ? "other" : "db", allocation);
+    ASSERT_OK(journal->Put(record, Durability::kOrdered));
+  }
+  EXPECT_THAT(journal->Of({.ns = "prod", .id = "db"}), SizeIs(2));
+  EXPECT_THAT(journal->Of({.ns = "prod", .id = "other"}), SizeIs(1));
+  EXPECT_THAT(journal->Of({.ns = "default", .id = "db"}), SizeIs(0));
+  EXPECT_THAT(journal->All(), SizeIs(3));
+}
+
+TEST_F(MountJournalTest, K2_WhatAnotherChangedMeanwhileIsRefusedAndStaysAsItWas) {
+  const auto journal = Open();
+  MountRecord record = SampleMount();
+  ASSERT_OK(journal->Put(record, Durability::kOrdered));
+  MountRecord old = record;
+  record.problem = "newer";
+  ASSERT_OK(journal->Put(record, Durability::kOrdered));
+  old.problem = "older";
+  EXPECT_THAT(journal->Put(old, Durability::kOrdered), FailsWith(absl::StatusCode::kAborted, "revision"));
+  EXPECT_THAT(journal->Remove(old, Durability::kOrdered), FailsWith(absl::StatusCode::kAborted, "revision"));
+  EXPECT_EQ(journal->Find("web-1", "data")->problem, "newer");
+}
+
+TEST_F(MountJournalTest, TheNewestOfAPathIsTheOneThatIsFound) {
+  const auto journal = Open();
+  for (const char* allocation : {"b", "c", "a"}) {
+    MountRecord record = SampleMount("db", allocation);
+    ASSERT_OK(journal->Put(record, Durability::kOrdered));
+  }
+  EXPECT_EQ(journal->FindAttached("/srv/db")->allocation, "a");
+  EXPECT_FALSE(journal->FindAttached("/srv/db2").has_value());
+}
+
+}  // namespace
+}  // namespace mooring::manager

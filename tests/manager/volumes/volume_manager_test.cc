@@ -1,0 +1,541 @@
+#include "manager/volumes/volume_manager.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/file/path.h"
+#include "manager/state/sqlite_state.h"
+#include "tests/fakes/fake_csi_plugin.h"
+#include "tests/fakes/fake_mounter.h"
+#include "tests/fakes/fake_plugin_directory.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::FakeCsiFeatures;
+using ::mooring::testing::FakeCsiPlugin;
+using ::mooring::testing::FakeKernel;
+using ::mooring::testing::FakeMounter;
+using ::mooring::testing::FakePluginDirectory;
+using ::mooring::testing::TempDir;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+using Code = absl::StatusCode;
+using Phase = MountRecord::Phase;
+
+Clock::time_point Soon() { return Clock::now() + std::chrono::seconds(20); }
+Clock::time_point VerySoon() { return Clock::now() + milliseconds(60); }
+
+const MountContext kContext = {.volume_context = {{"share", "7"}},
+                               .publish_context = {{"device", "/dev/fake-vol-1"}},
+                               .secrets = Secrets(StringMap{{"password", "hunter2"}})};
+
+FakeCsiFeatures Features() {
+  FakeCsiFeatures features;
+  features.attaches = false;
+  return features;
+}
+
+class VolumeManagerTest : public ::testing::Test {
+ protected:
+  VolumeManagerTest() {
+    plugin_->volumes().MirrorInto(kernel_);
+    plugin_->volumes().Add("vol-1");
+    plugin_->volumes().Add("vol-2");
+    plugins_.Add(plugin_);
+    kernel_.With([&](FakeKernel& kernel) {
+      kernel.AddDirectory(root_);
+      kernel.AddDirectory("/srv");
+    });
+    Start();
+  }
+  void Start() {  // as after a restart: what it knows is what journal and kernel know
+    journal_ = *MountJournal::Open(store_, "host-1");
+    VolumeManager::Settings settings;
+    settings.root = root_;
+    settings.retry.first_pause = milliseconds(1);
+    manager_ = std::make_unique<VolumeManager>(plugins_, kernel_, *journal_, events_, settings);
+  }
+
+  MountRecord Record(const std::string& allocation, const std::string& external_id = "vol-1") {
+    MountRecord record;
+    record.allocation = allocation;
+    record.request = "data";
+    record.volume.id = external_id == "vol-1" ? "db" : "other";
+    record.external_id = external_id;
+    record.plugin = plugin_->features().name;
+    return record;
+  }
+  // What Attachments does around it.
+  absl::Status Mount(MountRecord& record, Clock::time_point until = Soon()) {
+    MOORING_RETURN_IF_ERROR(manager_->CheckPlace(record));
+    MOORING_RETURN_IF_ERROR(manager_->Prepare(record, until));
+    MOORING_RETURN_IF_ERROR(journal_->Put(record, Durability::kOrdered));
+    MOORING_RETURN_IF_ERROR(manager_->Mount(record, kContext, until));
+    record.phase = Phase::kMounted;
+    return journal_->Put(record, Durability::kOrdered);
+  }
+  absl::Status Unmount(MountRecord& record, Clock::time_point until = Soon()) {
+    record.phase = Phase::kUnmounting;
+    MOORING_RETURN_IF_ERROR(journal_->Put(record, Durability::kOrdered));
+    MOORING_RETURN_IF_ERROR(manager_->Unmount(record, until));
+    return journal_->Remove(record, Durability::kOrdered);
+  }
+  MountRecord Mounted(const std::string& allocation) {
+    MountRecord record = Record(allocation);
+    EXPECT_OK(Mount(record));
+    return record;
+  }
+  // Its record alone: the target stays, and is on disk as well, which the fake kernel's is not.
+  void Forget(const MountRecord& record) {
+    ASSERT_OK(journal_->Remove(record, Durability::kOrdered));
+    std::filesystem::create_directories(record.target_path);
+  }
+  std::size_t MountsAt(const std::string& path) {
+    return kernel_.With([&](FakeKernel& kernel) { return kernel.MountsAt(path).size(); });
+  }
+
+  TempDir directory_;
+  const std::string root_ = directory_ / "root";
+  std::unique_ptr<State> state_ = *OpenSqliteState(directory_ / "state.db");
+  RecordsStore store_{*state_};
+  Events events_;
+  FakeMounter kernel_;
+  FakePluginDirectory plugins_;
+  std::shared_ptr<FakeCsiPlugin> plugin_ = std::make_shared<FakeCsiPlugin>(Features());
+  std::unique_ptr<MountJournal> journal_;
+  std::unique_ptr<VolumeManager> manager_;
+};
+
+TEST_F(VolumeManagerTest, D1_TheUsageIsTheLastNameOfTheTarget) {
+  const MountRecord record = Mounted("web-1");
+  EXPECT_EQ(record.usage, "rw-file-system-single-node-writer");
+  EXPECT_THAT(NameOf(record.staging_path), StartsWith("file-system-")) << "and which volume it is";
+  EXPECT_EQ(NameOf(record.target_path), record.usage);
+}
+
+TEST_F(VolumeManagerTest, D2_AVolumeHasOneOperationAtATimeAndAWaiterWhoseTimeIsUpGetsAnError) {
+  plugin_->Hang("NodePublishVolume", "vol-1");
+  MountRecord first = Record("web-1");
+  std::thread thread([&] { EXPECT_OK(Mount(first)); });
+  ASSERT_TRUE(plugin_->WaitForCalls("NodePublishVolume", 1));
+  MountRecord second = Record("web-2");
+  EXPECT_THAT(Mount(second, VerySoon()), FailsWith(Code::kAborted, "under way"));
+  MountRecord of_another = Record("web-1", "vol-2");
+  of_another.request = "other";
+  EXPECT_OK(Mount(of_another)) << "volumes run in parallel";
+  plugin_->Release();
+  thread.join();
+  EXPECT_THAT(plugin_->Violations(), IsEmpty());
+}
+
+TEST_F(VolumeManagerTest, D3_StagesAndPublishesWhatIsNotMountedThere) {
+  MountRecord record = Mounted("web-1");
+  EXPECT_THAT(plugin_->Calls(), ElementsAre("NodeStageVolume vol-1", "NodePublishVolume vol-1"));
+  struct stat staged = {};
+  ASSERT_EQ(::stat(record.staging_path.c_str(), &staged), 0);
+  EXPECT_EQ(staged.st_mode & 0777U, 0700U);
+  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
+  EXPECT_THAT(plugin_->Calls(), SizeIs(2)) << "all of it is there: no call";
+  Mounted("web-2");
+  EXPECT_EQ(plugin_->Count("NodeStageVolume"), 1);
+  EXPECT_EQ(plugin_->Count("NodePublishVolume"), 2);
+  const auto happened = events_.Next(1, Soon());
+  EXPECT_EQ(happened->front().kind, "Mount volume");
+}
+
+TEST_F(VolumeManagerTest, D3_AFailureSaysWhichStepAndUnmountTakesItBack) {
+  plugin_->Fail("NodePublishVolume", Internal("no room on the bus"), 1, 1, FakeCsiPlugin::When::kAfter);
+  MountRecord record = Record("web-1");
+  EXPECT_THAT(Mount(record), FailsWith(Code::kInternal, "publish volume 'db': NodePublishVolume of plugin"));
+  ASSERT_OK(Unmount(record));
+  EXPECT_EQ(plugin_->volumes().staged_count() + plugin_->volumes().published_count(), 0U);
+  EXPECT_FALSE(std::filesystem::exists(record.staging_path));
+}
+
+TEST_F(VolumeManagerTest, D3_WhatThePluginMountsWhereNobodySeesItIsAnError) {
+  auto hidden = std::make_shared<FakeCsiPlugin>([] {
+    FakeCsiFeatures features = Features();
+    features.name = "hidden.csi";
+    return features;
+  }());
+  hidden->volumes().Add("vol-1");
+  plugins_.Add(hidden);
+  MountRecord record = Record("web-1");
+  record.plugin = "hidden.csi";
+  EXPECT_THAT(Mount(record), FailsWith(Code::kFailedPrecondition, "rshared"));
+}
+
+TEST_F(VolumeManagerTest, D4_TheLastUserUnstages) {
+  MountRecord first = Mounted("web-1");
+  MountRecord second = Mounted("web-2");
+  ASSERT_OK(Unmount(first));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
+  ASSERT_OK(Unmount(second));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 1);
+  EXPECT_FALSE(std::filesystem::exists(second.staging_path));
+}
+
+TEST_F(VolumeManagerTest, D4_NotFoundAndATargetThatIsGoneAreIgnored) {
+  MountRecord record = Mounted("web-1");
+  plugin_->Fail("NodeUnpublishVolume", NotFound("no such volume"));
+  plugin_->Fail("NodeUnstageVolume", NotFound("no such volume"));
+  ASSERT_OK(Unmount(record)) << "and what is mounted there still is unmounted here";
+  EXPECT_EQ(MountsAt(record.target_path), 0U);
+  EXPECT_EQ(MountsAt(record.staging_path), 0U);
+  MountRecord gone = Mounted("web-2");
+  kernel_.With([&](FakeKernel& kernel) {
+    kernel.DropMounts(gone.target_path);
+    kernel.RemovePath(gone.target_path);
+  });
+  plugin_->Fail("NodeUnpublishVolume", Internal("not mounted"));
+  plugin_->Fail("NodeUnstageVolume", FailedPrecondition("busy"));
+  EXPECT_THAT(Unmount(gone), FailsWith(Code::kFailedPrecondition, "unstage volume 'db'"));
+}
+
+TEST_F(VolumeManagerTest, D5_ARestartForgetsNoUserOfAStagedVolume) {
+  MountRecord first = Mounted("web-1");
+  MountRecord second = Mounted("web-2");
+  Start();
+  ASSERT_OK(Unmount(first));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
+  EXPECT_EQ(MountsAt(second.target_path), 1U);
+  ASSERT_OK(Unmount(second));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 1);
+}
+
+TEST_F(VolumeManagerTest, D5_WhatTheKernelHasIsAUserWithoutARecord) {
+  MountRecord first = Mounted("web-1");
+  MountRecord second = Mounted("web-2");
+  Forget(second);
+  EXPECT_THAT(Unmount(first), FailsWith(Code::kFailedPrecondition, second.target_path));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
+  EXPECT_EQ(MountsAt(first.staging_path), 1U);
+  ASSERT_OK(manager_->Unmount(second, Soon()));
+  ASSERT_OK(Unmount(first)) << "tried again once nobody uses it";
+  EXPECT_EQ(MountsAt(first.staging_path), 0U);
+}
+
+TEST_F(VolumeManagerTest, TheDirectoriesOfAVolumeGoWithIt) {
+  MountRecord record = Mounted("web-1");
+  const std::filesystem::path staging = record.staging_path, target = record.target_path;
+  ASSERT_OK(Unmount(record));
+  EXPECT_FALSE(std::filesystem::exists(staging));
+  EXPECT_FALSE(std::filesystem::exists(target.parent_path().parent_path()));
+  const std::filesystem::path places[] = {staging.parent_path(), target.parent_path().parent_path().parent_path()};
+  for (const auto& place : places) EXPECT_TRUE(std::filesystem::exists(place)) << place;
+  Volume volume;
+  volume.key = record.volume;
+  volume.plugin = record.plugin;
+  manager_->RemovePlaces(volume);
+  for (const auto& place : places) EXPECT_FALSE(std::filesystem::exists(place)) << place;
+}
+
+TEST_F(VolumeManagerTest, D5_AnotherVolumeOfTheSameNameIsStagedAnew) {
+  const MountRecord left = Mounted("web-1");
+  ASSERT_OK(journal_->Remove(left, Durability::kOrdered));
+  MountRecord other = Record("web-2", "vol-2");
+  other.volume = left.volume;
+  ASSERT_OK(Mount(other));
+  EXPECT_NE(other.staging_path, left.staging_path);
+  EXPECT_EQ(plugin_->Requests<csi::v1::NodeStageVolumeRequest>().at(1).volume_id(), "vol-2");
+}
+
+TEST_F(VolumeManagerTest, D4_APluginThatStagesNoLongerHoldsUpNoDetach) {
+  MountRecord record = Mounted("web-1");
+  plugin_->Fail("NodeUnstageVolume", absl::UnimplementedError("no staging"), 1, 2);
+  EXPECT_THAT(Unmount(record), FailsWith(Code::kUnimplemented, "unstage")) << "it is staged still";
+  kernel_.With([&](FakeKernel& kernel) { kernel.DropMounts(record.staging_path); });
+  EXPECT_OK(Unmount(record));
+}
+
+// Who only waits for its turn stages anew: else a failed claim would leave the volume staged for ever.
+TEST_F(VolumeManagerTest, D5_AnIntentAloneIsNoUser) {
+  MountRecord first = Mounted("web-1");
+  MountRecord intent = Record("web-2");
+  ASSERT_OK(manager_->Prepare(intent, Soon()));
+  ASSERT_OK(journal_->Put(intent, Durability::kOrdered));
+  ASSERT_OK(Unmount(first));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 1);
+  EXPECT_OK(manager_->Mount(intent, kContext, Soon()));
+}
+
+TEST_F(VolumeManagerTest, D5_UsersWithOtherMountOptionsHaveAnotherStagingPath) {
+  MountRecord plain = Mounted("web-1");
+  MountRecord other = Record("web-2");
+  other.options.flags = {"noatime"};
+  ASSERT_OK(Mount(other));
+  EXPECT_NE(plain.staging_path, other.staging_path);
+  ASSERT_OK(Unmount(plain));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 1);
+  EXPECT_EQ(MountsAt(other.staging_path), 1U);
+}
+
+TEST_F(VolumeManagerTest, D5_AReaderIsPublishedFromTheStageOfAWriter) {
+  MountRecord writer = Mounted("web-1");
+  MountRecord reader = Record("web-2");
+  reader.capability.access = AccessMode::kMultiNodeReaderOnly;
+  reader.options.flags = {"ro"};
+  reader.read_only = true;
+  reader.staged_as = StagedAs{.access = writer.capability.access, .options = {}};
+  ASSERT_OK(Mount(reader));
+  EXPECT_EQ(reader.staging_path, writer.staging_path);
+  EXPECT_NE(reader.target_path, writer.target_path);
+  EXPECT_EQ(plugin_->Count("NodeStageVolume"), 1);
+  const auto requests = plugin_->Requests<csi::v1::NodePublishVolumeRequest>();
+  EXPECT_EQ(requests.at(1).volume_capability().DebugString(), requests.at(0).volume_capability().DebugString());
+  EXPECT_FALSE(requests.at(0).readonly());
+  EXPECT_TRUE(requests.at(1).readonly());
+  ASSERT_OK(manager_->Expand(writer.volume, 4096, Secrets(), Soon()));
+  const auto expansions = plugin_->Requests<csi::v1::NodeExpandVolumeRequest>();
+  ASSERT_THAT(expansions, SizeIs(1)) << "one filesystem";
+  EXPECT_EQ(expansions.front().volume_path(), writer.target_path);
+  ASSERT_OK(Unmount(writer));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
+  ASSERT_OK(Unmount(reader));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 1);
+}
+
+// The directories of a volume tell of it, in whichever usage it is published.
+TEST_F(VolumeManagerTest, D5_AReaderWithoutARecordIsAUser) {
+  MountRecord writer = Mounted("web-1");
+  MountRecord reader = Record("web-2");
+  reader.read_only = true;
+  ASSERT_OK(Mount(reader));
+  Forget(reader);
+  EXPECT_THAT(Unmount(writer), FailsWith(Code::kFailedPrecondition, reader.target_path));
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
+}
+
+TEST_F(VolumeManagerTest, D5_ARecordOfAnEarlierProgramKeepsItsStagingPath) {
+  MountRecord record = Record("web-1");
+  ASSERT_OK(manager_->Prepare(record, Soon()));
+  record.staging_path =
+      std::string(ParentOf(record.staging_path)) + "/rw-file-system-single-node-writer-0123456789abcdef";
+  ASSERT_OK(journal_->Put(record, Durability::kOrdered));
+  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
+  EXPECT_EQ(MountsAt(record.staging_path), 1U);
+  record.phase = Phase::kMounted;
+  ASSERT_OK(Unmount(record));
+  EXPECT_EQ(MountsAt(record.staging_path), 0U);
+}
+
+// While it is in use, new users of the volume join the stage that it has.
+TEST_F(VolumeManagerTest, D5_ASecondUserJoinsTheStageOfARecordOfAnEarlierProgram) {
+  MountRecord record = Record("web-1");
+  record.capability.access = AccessMode::kMultiNodeMultiWriter;
+  record.options.flags = {"noatime", "nodev"};
+  ASSERT_OK(manager_->Prepare(record, Soon()));
+  record.staging_path = std::string(ParentOf(record.staging_path)) + "/rw-file-system-multi-node-multi-writer-01";
+  ASSERT_OK(journal_->Put(record, Durability::kOrdered));
+  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
+  record.phase = Phase::kMounted;
+  ASSERT_OK(journal_->Put(record, Durability::kOrdered));
+  for (const bool reader : {false, true}) {
+    MountRecord second = Record(reader ? "web-3" : "web-2");
+    second.capability.access = AccessMode::kMultiNodeMultiWriter;
+    second.read_only = reader;
+    second.staged_as = StagedAs{.access = second.capability.access, .options = {"", {"nodev", "noatime"}}};
+    ASSERT_OK(Mount(second));
+    EXPECT_EQ(second.staging_path, record.staging_path);
+  }
+  EXPECT_EQ(plugin_->Count("NodeStageVolume"), 1);
+  const auto requests = plugin_->Requests<csi::v1::NodePublishVolumeRequest>();
+  EXPECT_EQ(requests.at(1).volume_capability().DebugString(), requests.at(0).volume_capability().DebugString());
+}
+
+TEST_F(VolumeManagerTest, D5_AWriterDoesNotJoinAStageThatIsReadOnly) {
+  MountRecord reader = Record("web-1");
+  reader.options.flags = {"ro"};
+  reader.read_only = true;
+  ASSERT_OK(Mount(reader));
+  MountRecord writer = Record("web-2");
+  ASSERT_OK(Mount(writer));
+  EXPECT_NE(writer.staging_path, reader.staging_path);
+  MountRecord second = Record("web-3");
+  second.read_only = true;
+  second.staged_as = StagedAs{.access = second.capability.access, .options = {}};
+  ASSERT_OK(Mount(second));
+  EXPECT_THAT((std::vector{writer.staging_path, reader.staging_path}), ::testing::Contains(second.staging_path));
+}
+
+TEST_F(VolumeManagerTest, WhatWasWrittenToABareTargetIsNotHidden) {
+  MountRecord record = Mounted("web-1");
+  kernel_.With([&](FakeKernel& kernel) {
+    kernel.DropMounts(record.target_path);
+    kernel.AddDirectory(record.target_path + "/written");
+  });
+  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "is not empty"));
+  EXPECT_EQ(MountsAt(record.target_path), 0U);
+}
+
+TEST_F(VolumeManagerTest, D6_SendsTheExternalIdTheOptionsAndAllTheContexts) {
+  MountRecord record = Record("web-1");
+  record.options = {.fs_type = "xfs", .flags = {"noatime"}};
+  record.read_only = true;
+  ASSERT_OK(Mount(record));
+  const auto request = plugin_->Requests<csi::v1::NodePublishVolumeRequest>().at(0);
+  EXPECT_EQ(request.volume_id(), "vol-1");
+  EXPECT_EQ(request.volume_capability().mount().fs_type(), "xfs");
+  EXPECT_THAT(request.volume_capability().mount().mount_flags(), ElementsAre("noatime"));
+  EXPECT_TRUE(request.readonly());
+  EXPECT_EQ(request.volume_context().at("share"), "7");
+  EXPECT_EQ(request.publish_context().at("device"), "/dev/fake-vol-1");
+  EXPECT_EQ(request.secrets().at("password"), "hunter2");
+  MountRecord own = Record("web-1", "");
+  own.volume.id = "vol-2";
+  own.request = "own";
+  ASSERT_OK(Mount(own));
+  EXPECT_EQ(plugin_->Requests<csi::v1::NodeStageVolumeRequest>().at(1).volume_id(), "vol-2");
+}
+
+TEST_F(VolumeManagerTest, D7_HasMountAsksTheKernel) {
+  MountRecord record = Mounted("web-1");
+  EXPECT_EQ(record.external_node_id, "node-1");
+  EXPECT_TRUE(*manager_->HasMount(record, Soon()));
+  kernel_.With([&](FakeKernel& kernel) { kernel.DropMounts(record.target_path); });
+  EXPECT_FALSE(*manager_->HasMount(record, Soon()));
+}
+
+TEST_F(VolumeManagerTest, D7_ABrokenMountIsTakenDownAndMountedAnew) {
+  MountRecord record = Record("web-1");
+  record.attach_path = "/srv/db";
+  ASSERT_OK(Mount(record));
+  for (const std::string& path : {record.staging_path, record.target_path, record.attach_path}) {
+    kernel_.With([&](FakeKernel& kernel) { kernel.SetFailure(path, "Transport endpoint is not connected"); });
+  }
+  EXPECT_FALSE(*manager_->HasMount(record, Soon()));
+  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
+  EXPECT_TRUE(*manager_->HasMount(record, Soon()));
+  for (const std::string& path : {record.staging_path, record.target_path, record.attach_path}) {
+    EXPECT_EQ(MountsAt(path), 1U) << path;
+  }
+}
+
+TEST_F(VolumeManagerTest, D7_ExpandSendsBothPaths) {
+  const MountRecord record = Mounted("web-1");
+  ASSERT_OK(manager_->Expand(record.volume, 4096, Secrets(), Soon()));
+  const auto request = plugin_->Requests<csi::v1::NodeExpandVolumeRequest>().at(0);
+  EXPECT_EQ(request.volume_path(), record.target_path);
+  EXPECT_EQ(request.staging_target_path(), record.staging_path);
+  EXPECT_EQ(request.capacity_range().required_bytes(), 4096);
+}
+
+TEST_F(VolumeManagerTest, D8_WhatIsWorthAnotherTryIsTriedAgainUntilTheDeadline) {
+  plugin_->Fail("NodeStageVolume", Unavailable("starting"), 1, 2);
+  MountRecord record = Record("web-1");
+  ASSERT_OK(Mount(record));
+  EXPECT_EQ(plugin_->Count("NodeStageVolume"), 3);
+  plugin_->Hang("NodePublishVolume");
+  MountRecord hung = Record("web-2");
+  EXPECT_THAT(Mount(hung, VerySoon()), FailsWith(Code::kDeadlineExceeded, "publish volume"));
+  ASSERT_OK(Unmount(hung)) << "the negating call";
+  EXPECT_EQ(plugin_->Count("NodeUnpublishVolume"), 1);
+  EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0) << "the other uses it";
+}
+
+TEST_F(VolumeManagerTest, H_BindsAtTheAttachPathAsAskedFor) {
+  MountRecord record = Record("web-1");
+  record.attach_path = "/srv/db";
+  record.propagation = Propagation::kSlave;
+  record.read_only = true;
+  ASSERT_OK(Mount(record));
+  EXPECT_EQ(kernel_.last_bind().source, record.target_path);
+  EXPECT_EQ(kernel_.last_bind().propagation, Propagation::kSlave);
+  EXPECT_TRUE(kernel_.last_bind().flags.read_only);
+  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
+  EXPECT_EQ(MountsAt("/srv/db"), 1U) << "never stacked";
+  ASSERT_OK(Unmount(record));
+  EXPECT_FALSE(kernel_.With([](FakeKernel& kernel) { return kernel.Exists("/srv/db"); })) << "made here, removed here";
+}
+
+TEST_F(VolumeManagerTest, NothingOfSomebodyElseIsCoveredOrUnmounted) {
+  kernel_.With([](FakeKernel& kernel) { kernel.AddDirectory("/srv/db"); });
+  MountRecord record = Record("web-1");
+  record.attach_path = "/srv/db";
+  ASSERT_OK(Mount(record));
+  kernel_.With([](FakeKernel& kernel) {
+    kernel.DropMounts("/srv/db");
+    kernel.AddForeignMount("/srv/db", "nfs4");
+  });
+  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "nothing is stacked"));
+  ASSERT_OK(Unmount(record));
+  EXPECT_EQ(MountsAt("/srv/db"), 1U);
+  EXPECT_THAT(manager_->CheckPlace(record), FailsWith(Code::kFailedPrecondition, "nfs4"));
+  record.attach_path = root_ + "/staging/x";
+  EXPECT_THAT(manager_->CheckPlace(record), FailsWith(Code::kInvalidArgument, "elsewhere"));
+}
+
+TEST_F(VolumeManagerTest, H_SomebodyElsesBrokenMountStays) {
+  MountRecord record = Record("web-1");
+  record.attach_path = "/srv/db";
+  ASSERT_OK(Mount(record));
+  kernel_.With([](FakeKernel& kernel) {
+    kernel.DropMounts("/srv/db");
+    kernel.AddForeignMount("/srv/db", "nfs4");
+    kernel.SetFailure("/srv/db", "Stale file handle");
+  });
+  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "not the manager's"));
+  EXPECT_EQ(MountsAt("/srv/db"), 1U);
+}
+
+TEST_F(VolumeManagerTest, H_WhatWasWrittenToTheBareDirectoryIsNotHidden) {
+  kernel_.With([](FakeKernel& kernel) { kernel.AddDirectory("/srv/db"); });
+  MountRecord record = Record("web-1");
+  record.attach_path = "/srv/db";
+  ASSERT_OK(Mount(record));
+  kernel_.With([](FakeKernel& kernel) {
+    kernel.DropMounts("/srv/db");
+    kernel.AddDirectory("/srv/db/written");
+  });
+  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "not empty"));
+  EXPECT_EQ(MountsAt("/srv/db"), 0U);
+}
+
+TEST_F(VolumeManagerTest, ABlockVolumeIsADeviceAtItsTarget) {
+  MountRecord record = Record("web-1");
+  record.capability.attachment = Attachment::kBlockDevice;
+  ASSERT_OK(Mount(record));
+  EXPECT_TRUE(record.is_device);
+  EXPECT_TRUE(*manager_->HasMount(record, Soon()));
+  ASSERT_OK(Unmount(record));
+  EXPECT_EQ(plugin_->volumes().staged_count(), 0U);
+}
+
+TEST_F(VolumeManagerTest, D7_WhatWasJustMountedIsExpandedUnlessItIsReadOnly) {
+  MountRecord record = Mounted("web-1");
+  EXPECT_TRUE(*manager_->ExpandMounted(record, 4096, Secrets(), Soon()));
+  EXPECT_EQ(plugin_->Requests<csi::v1::NodeExpandVolumeRequest>().at(0).volume_path(), record.target_path);
+  record.read_only = true;
+  EXPECT_FALSE(*manager_->ExpandMounted(record, 4096, Secrets(), Soon()));
+  EXPECT_EQ(plugin_->Count("NodeExpandVolume"), 1);
+  EXPECT_FALSE(*manager_->Expand({"default", "nothing"}, 4096, Secrets(), Soon())) << "mounted nowhere";
+}
+
+TEST_F(VolumeManagerTest, K4_OnlyThePluginsLackOfRoomIsTheVolumes) {
+  plugin_->Fail("NodeStageVolume", ResourceExhausted("no room"), 1, 2);
+  MountRecord record = Record("web-1");
+  record.attach_path = "/srv/db";
+  kernel_.Fail("Bind", ResourceExhausted("too many mounts"));
+  EXPECT_THAT(Mount(record), FailsWith(Code::kInternal, "too many mounts"));
+  EXPECT_EQ(plugin_->Count("NodeStageVolume"), 3) << "it passed, (d) 8";
+  plugin_->FailAlways("NodePublishVolume", ResourceExhausted("no room"));
+  MountRecord other = Record("web-2");
+  EXPECT_THAT(Mount(other, VerySoon()), FailsWith(Code::kResourceExhausted, "no room"));
+}
+
+}  // namespace
+}  // namespace mooring::manager

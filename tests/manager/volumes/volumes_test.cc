@@ -1,0 +1,504 @@
+#include "manager/volumes/volumes.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/manager/volumes/claims_fixture.h"
+
+namespace mooring::manager {
+namespace {
+
+using ::mooring::testing::FailsWith;
+using ::mooring::testing::FakeCsiPlugin;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+class VolumesTest : public ClaimsFixture {
+ protected:
+  static constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+
+  static Volume Asked(const std::string& id = "db") {
+    Volume volume;
+    volume.key.id = id;
+    volume.plugin = "fake.csi";
+    volume.capabilities = {kWriter, kWriters};
+    volume.min_bytes = kGiB;
+    volume.parameters = {{"tier", "fast"}};
+    volume.secrets = Password("hunter2");
+    return volume;
+  }
+  absl::StatusOr<Volume> Create(const Volume& volume) { return volumes_->Create(volume, Soon()); }
+  absl::Status Delete(const std::string& id = "db") { return volumes_->Delete({"default", id}, Soon()); }
+
+  void Can(const std::function<void(testing::FakeCsiFeatures&)>& change) {
+    auto features = plugin_->features();
+    change(features);
+    plugin_->SetFeatures(features);
+  }
+  std::vector<Volume> All() {
+    const auto all = volumes_->List("");
+    EXPECT_OK(all);
+    return all.value_or(std::vector<Volume>());
+  }
+};
+
+TEST_F(VolumesTest, F1_CreatingSendsWhatWasAskedAndKeepsWhatCameBack) {
+  const auto volume = Create(Asked());
+  ASSERT_OK(volume);
+  EXPECT_EQ(volume->state, Volume::State::kReady);
+  EXPECT_TRUE(volume->created_here);
+  EXPECT_THAT(plugin_->volumes().Ids(), ElementsAre(volume->external_id));
+  EXPECT_EQ(volume->capacity_bytes, kGiB);
+  EXPECT_THAT(volume->context, ElementsAre(Pair("made-by", "fake")));
+  const auto sent = plugin_->Requests<csi::v1::CreateVolumeRequest>();
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].parameters().at("tier"), "fast");
+  EXPECT_EQ(sent[0].secrets().at("password"), "hunter2");
+  EXPECT_EQ(sent[0].volume_capabilities_size(), 2);
+  EXPECT_THAT(sent[0].name(), ::testing::StartsWith("db-"));
+  EXPECT_EQ(Stored("db").name, sent[0].name());
+}
+
+TEST_F(VolumesTest, F1_ChecksBeforeAnythingIsDone) {
+  Volume volume = Asked();
+  volume.capabilities.clear();
+  volume.snapshot_id = "s";
+  volume.clone_id = "c";
+  EXPECT_THAT(Message(Create(volume).status()), AllOf(HasSubstr("capability"), HasSubstr("not from both")));
+  EXPECT_THAT(All(), IsEmpty());
+  EXPECT_THAT(plugin_->Calls(), IsEmpty());
+}
+
+TEST_F(VolumesTest, F1_HostileNamesNeverMeetAndNeverReachThePlugin) {
+  const std::vector<std::string> ids = {"../x", "[0]", "a b", "db[3]", "ü", std::string(255, 'x'), "..", "%2E%2E"};
+  for (const std::string& id : ids) ASSERT_OK(Create(Asked(id))) << id;
+  EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(ids.size()));
+  for (const auto& sent : plugin_->Requests<csi::v1::CreateVolumeRequest>()) {
+    EXPECT_THAT(sent.name(), ::testing::MatchesRegex("[A-Za-z0-9][A-Za-z0-9-]*"));
+    EXPECT_LE(sent.name().size(), 128U);
+  }
+}
+
+TEST_F(VolumesTest, F1_TheSameRequestAgainIsTheSameVolume) {
+  const auto first = Create(Asked());
+  ASSERT_OK(first);
+  const auto again = Create(Asked());
+  ASSERT_OK(again);
+  EXPECT_EQ(again->external_id, first->external_id);
+  EXPECT_EQ(plugin_->Count("CreateVolume"), 1);
+  Volume other = Asked();
+  other.min_bytes = 2 * kGiB;
+  EXPECT_THAT(Create(other), FailsWith(absl::StatusCode::kAlreadyExists, "not what is asked for"));
+  other = Asked();
+  other.secrets = Password("swordfish");
+  EXPECT_THAT(Create(other), FailsWith(absl::StatusCode::kAlreadyExists, "not what is asked for"));
+}
+
+TEST_F(VolumesTest, F1_WhatWasForgottenDoesNotComeBackUnderItsName) {
+  const auto first = Create(Asked());
+  ASSERT_OK(first);
+  ASSERT_OK(volumes_->Deregister(first->key, Soon()));
+  const auto second = Create(Asked());
+  ASSERT_OK(second);
+  EXPECT_NE(second->external_id, first->external_id) << "it would come with the other one's data";
+}
+
+TEST_F(VolumesTest, F1_ARefusedCreationLeavesNothing) {
+  plugin_->Fail("CreateVolume", OutOfRange("too large"));
+  EXPECT_THAT(Create(Asked()),
+              FailsWith(absl::StatusCode::kOutOfRange, "CreateVolume of plugin 'fake.csi': too large"));
+  plugin_->Fail("CreateVolume", ResourceExhausted("the pool is full"));
+  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kResourceExhausted, "the pool is full"));
+  EXPECT_EQ(plugin_->Count("CreateVolume"), 2) << "a full pool is an answer";
+  EXPECT_THAT(All(), IsEmpty());
+}
+
+TEST_F(VolumesTest, F1_ALostAnswerIsAskedForAgainUnderTheSameName) {
+  plugin_->Fail("CreateVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
+  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kInternal, "the same request again goes on"));
+  EXPECT_EQ(Stored("db").state, Volume::State::kCreating);
+  ASSERT_OK(Create(Asked()));
+  EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
+}
+
+TEST_F(VolumesTest, F1_AFullPoolAfterALostAnswerIsNoReasonToForgetWhatMayBeThere) {
+  plugin_->Fail("CreateVolume", absl::DeadlineExceededError("no answer"), 1, 1, FakeCsiPlugin::When::kAfter);
+  plugin_->Fail("CreateVolume", ResourceExhausted("the pool is full"), 2);
+  const auto created = Create(Asked());
+  EXPECT_THAT(created, FailsWith(absl::StatusCode::kUnavailable, "the pool is full"));
+  EXPECT_THAT(Message(created.status()), HasSubstr("the same request again goes on"));
+  EXPECT_EQ(Stored("db").state, Volume::State::kCreating);
+  plugin_->Fail("CreateVolume", ResourceExhausted("the pool is full"));
+  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kResourceExhausted, "the same request again goes on"));
+  EXPECT_EQ(Stored("db").state, Volume::State::kCreating);
+  ASSERT_OK(Create(Asked()));
+  EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
+}
+
+// Killed before any commit: begun again, and nothing is made twice; or taken back at the start, and nothing is left.
+TEST_F(VolumesTest, F1_KilledAtEveryStepOfACreation) {
+  for (const bool again : {true, false}) {
+    for (int after = 0; after < 2; ++after) {
+      SCOPED_TRACE((again ? "asked again, " : "taken back, ") + std::to_string(after) + " commits");
+      state_.DieAfter(after);
+      EXPECT_FALSE(Create(Asked()).ok());
+      state_.DieAfter(-1);
+      Restart();
+      if (again) {
+        ASSERT_OK(Create(Asked()));
+        EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
+        ASSERT_OK(Delete());
+      } else {
+        volumes_->Resume(Soon());
+      }
+      EXPECT_THAT(plugin_->volumes().Ids(), IsEmpty());
+      EXPECT_THAT(All(), IsEmpty());
+    }
+  }
+}
+
+TEST_F(VolumesTest, K6_KilledAtEveryStepOfADeletion) {
+  for (int after = 0; after < 2; ++after) {
+    SCOPED_TRACE(after);
+    ASSERT_OK(Create(Asked()));
+    state_.DieAfter(after);
+    EXPECT_FALSE(Delete().ok());
+    state_.DieAfter(-1);
+    Restart();
+    volumes_->Resume(Soon());
+    if (after == 0) {
+      EXPECT_OK(Claim(Request("web-1"))) << "it had not begun";
+      EXPECT_OK(Release("web-1"));
+      EXPECT_OK(Delete());
+    }
+    EXPECT_THAT(All(), IsEmpty());
+    EXPECT_THAT(plugin_->volumes().Ids(), IsEmpty());
+  }
+}
+
+TEST_F(VolumesTest, K6_DeleteAsksTheClaimsFirst) {
+  ASSERT_OK(Create(Asked()));
+  ASSERT_OK(Claim(Request("web-1")));
+  plugin_->ClearLog();
+  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "in use by writer 'web-1'"));
+  EXPECT_THAT(volumes_->Deregister({"default", "db"}, Soon()),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "'web-1'"));
+  EXPECT_THAT(plugin_->Calls(), IsEmpty());
+  EXPECT_EQ(Stored("db").state, Volume::State::kReady);
+  ASSERT_OK(Release("web-1"));
+  ASSERT_OK(Delete());
+  ASSERT_OK(Delete()) << "gone is OK";
+  EXPECT_THAT(plugin_->volumes().Ids(), IsEmpty());
+  EXPECT_EQ(node_.removed, std::vector<std::string>{"db"});
+}
+
+TEST_F(VolumesTest, K6_AClaimThatComesWhileItIsDeletedIsSeen) {
+  ASSERT_OK(Create(Asked()));
+  bool first = true;
+  state_.BeforeCommit([&](const Transaction&) {
+    if (std::exchange(first, false)) {
+      EXPECT_OK(Claim(Request("web-1")));
+    }
+  });
+  // The claim's controller call waits for the deletion's lock: it is there before the commit, and published after.
+  auto features = plugin_->features();
+  features.attaches = false;
+  plugin_->SetFeatures(features);
+  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "'web-1'"));
+  state_.BeforeCommit(nullptr);
+  EXPECT_EQ(plugin_->Count("DeleteVolume"), 0);
+}
+
+TEST_F(VolumesTest, K6_NoClaimOnWhatIsBeingDeleted) {
+  ASSERT_OK(Create(Asked()));
+  plugin_->Fail("DeleteVolume", Internal("half-way"));
+  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kInternal, "deleting it again goes on"));
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kFailedPrecondition, "is being deleted"));
+  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kAlreadyExists, "is being deleted"));
+  ASSERT_OK(Delete());
+}
+
+TEST_F(VolumesTest, K6_WhatThePluginRefusesToDeleteIsAsItWas) {
+  ASSERT_OK(Create(Asked()));
+  plugin_->Fail("DeleteVolume", FailedPrecondition("it has snapshots"));
+  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "it has snapshots"));
+  EXPECT_OK(Claim(Request("web-1")));
+}
+
+TEST_F(VolumesTest, K6_WhatThePluginRefusesToDeleteIsAsItWasThoughItsRecordChangedMeanwhile) {
+  ASSERT_OK(Create(Asked()));
+  plugin_->Fail("DeleteVolume", FailedPrecondition("it has snapshots"));
+  bool first = true;
+  state_.BeforeCommit([&](const Transaction&) {
+    if (plugin_->Count("DeleteVolume") > 0 && std::exchange(first, false)) {
+      claims_->MarkExhausted({"default", "db"}, "no room");
+    }
+  });
+  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "it has snapshots"));
+  state_.BeforeCommit(nullptr);
+  EXPECT_EQ(Stored("db").state, Volume::State::kReady);
+  EXPECT_EQ(Stored("db").exhausted_words, "no room");
+  volumes_->Resume(Soon());
+  EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
+}
+
+TEST_F(VolumesTest, K6_ARefusalToDeleteIsToldWhateverTheStoreSays) {
+  ASSERT_OK(Create(Asked()));
+  plugin_->Fail("DeleteVolume", FailedPrecondition("it has snapshots"));
+  state_.DieAfter(1);
+  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "it has snapshots"));
+  state_.DieAfter(-1);
+}
+
+TEST_F(VolumesTest, F1_RegistersWhatThePluginHas) {
+  plugin_->volumes().Add("vol-x");
+  Volume volume = Asked();
+  volume.external_id = "vol-x";
+  const auto registered = volumes_->Register(volume, Soon());
+  ASSERT_OK(registered);
+  EXPECT_FALSE(registered->created_here);
+  EXPECT_EQ(plugin_->Count("ValidateVolumeCapabilities"), 1);
+  ASSERT_OK(volumes_->Register(volume, Soon())) << "the same again";
+  volume.key.id = "twin";
+  EXPECT_THAT(volumes_->Register(volume, Soon()), FailsWith(absl::StatusCode::kAlreadyExists, "'db'"))
+      << "claims of the two would not see each other";
+  ASSERT_OK(volumes_->Deregister({"default", "db"}, Soon()));
+  EXPECT_THAT(plugin_->volumes().Ids(), ElementsAre("vol-x")) << "only forgotten";
+  EXPECT_OK(volumes_->Register(volume, Soon()));
+}
+
+TEST_F(VolumesTest, F1_RegisterAsksThePlugin) {
+  Volume volume = Asked();
+  volume.external_id = "nothing";
+  EXPECT_THAT(volumes_->Register(volume, Soon()), FailsWith(absl::StatusCode::kNotFound, "'nothing'"));
+  plugin_->Fail("ValidateVolumeCapabilities", Unimplemented("cannot tell"));
+  EXPECT_OK(volumes_->Register(volume, Soon()));
+  volume.key.id = "other";
+  volume.plugin = "unknown";
+  EXPECT_THAT(volumes_->Register(volume, Soon()),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "register it first"));
+}
+
+TEST_F(VolumesTest, F9_AnUpdateChangesWhatMayChange) {
+  ASSERT_OK(Create(Asked()));
+  Volume next;
+  next.key.id = "db";
+  next.plugin = "fake.csi";
+  next.capabilities = {kWriters};
+  next.mount_options = {"ext4", {"noatime"}};
+  next.has_secrets = true;
+  const auto updated = volumes_->Update(next);
+  ASSERT_OK(updated);
+  const Volume stored = Stored("db");
+  EXPECT_THAT(stored.capabilities, ElementsAre(kWriters));
+  EXPECT_EQ(stored.mount_options, next.mount_options);
+  EXPECT_EQ(stored.secrets, Password("hunter2")) << "kept";
+  EXPECT_THAT(stored.parameters, ElementsAre(Pair("tier", "fast")));
+  EXPECT_EQ(stored.revisions.modify, updated->revisions.modify);
+  next.has_secrets = false;
+  ASSERT_OK(volumes_->Update(next));
+  EXPECT_TRUE(Stored("db").secrets.empty());
+  next.parameters = {{"tier", "slow"}};
+  EXPECT_THAT(volumes_->Update(next), FailsWith(absl::StatusCode::kFailedPrecondition, "parameters"));
+}
+
+TEST_F(VolumesTest, K2_AnUpdateThatNamesAnOldRevisionIsRefused) {
+  Volume volume = *Create(Asked());
+  const Volume old = volume;
+  volume.mount_options.fs_type = "xfs";
+  ASSERT_OK(volumes_->Update(volume));
+  EXPECT_THAT(volumes_->Update(old), FailsWith(absl::StatusCode::kAborted, "was changed since"));
+  Volume whichever = old;
+  whichever.revisions = {};
+  EXPECT_OK(volumes_->Update(whichever));
+}
+
+TEST_F(VolumesTest, F9_AnUpdateNeverLosesAClaimsMode) {
+  ASSERT_OK(Create(Asked()));
+  bool first = true;
+  state_.BeforeCommit([&](const Transaction&) {
+    if (std::exchange(first, false)) {
+      EXPECT_OK(Claim(Request("web-1")));
+    }
+  });
+  Volume next = Stored("db");
+  next.revisions = {};
+  ASSERT_OK(volumes_->Update(next));
+  EXPECT_EQ(Stored("db").in_use, kWriters);
+}
+
+TEST_F(VolumesTest, D7_ExpandsAtTheControllerAndThenWhereItIsInUse) {
+  ASSERT_OK(Create(Asked()));
+  EXPECT_EQ(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon())->capacity_bytes, 2 * kGiB);
+  EXPECT_THAT(node_.expanded, IsEmpty()) << "not in use";
+  ASSERT_OK(Claim(Request("web-1")));
+  node_.outcome = Internal("resize2fs failed");
+  EXPECT_THAT(volumes_->Expand({"default", "db"}, 3 * kGiB, 0, Soon()),
+              FailsWith(absl::StatusCode::kInternal, "has 3221225472 bytes at its plugin"));
+  EXPECT_EQ(Stored("db").capacity_bytes, 3 * kGiB);
+  node_.outcome = absl::OkStatus();
+  ASSERT_OK(volumes_->Expand({"default", "db"}, 3 * kGiB, 0, Soon())) << "the same again goes on";
+  EXPECT_THAT(node_.expanded, ElementsAre(Pair("db", 3 * kGiB), Pair("db", 3 * kGiB)));
+  EXPECT_OK(Create(Asked())) << "what was asked at first is what there is still";
+}
+
+TEST_F(VolumesTest, D7_WhatExpandsAtTheNodeAloneNeedsToBeThere) {
+  AddVolume("db");
+  Can([](auto& features) { features.controller = features.expands = false; });
+  EXPECT_THAT(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "attach 'db' first"));
+  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()));
+  EXPECT_THAT(node_.expanded, ElementsAre(Pair("db", 2 * kGiB)));
+  Can([](auto& features) { features.node_expands = false; });
+  EXPECT_THAT(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "expands no volumes"));
+}
+
+TEST_F(VolumesTest, D7_WhatTheNodeAloneRefusesIsNeitherRecordedNorOwed) {
+  AddVolume("db");
+  Can([](auto& features) { features.controller = features.expands = false; });
+  ASSERT_OK(Claim(Request("web-1")));
+  ASSERT_OK(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()));
+  node_.outcome = OutOfRange("the device has 2 GiB");
+  EXPECT_THAT(volumes_->Expand({"default", "db"}, 100 * kGiB, 0, Soon()),
+              FailsWith(absl::StatusCode::kOutOfRange, "the device has 2 GiB"));
+  EXPECT_EQ(Stored("db").capacity_bytes, 2 * kGiB);
+  EXPECT_FALSE(Stored("db").node_expansion_owed);
+  node_.outcome = Internal("resize2fs was killed");
+  EXPECT_FALSE(volumes_->Expand({"default", "db"}, 3 * kGiB, 0, Soon()).ok());
+  EXPECT_TRUE(Stored("db").node_expansion_owed) << "it may be half done";
+}
+
+TEST_F(VolumesTest, F1_SnapshotsAndWhatIsMadeFromThem) {
+  const auto volume = Create(Asked());
+  ASSERT_OK(volume);
+  const auto snapshot = volumes_->CreateSnapshot(volume->key, "nightly", {}, Soon());
+  ASSERT_OK(snapshot);
+  EXPECT_TRUE(snapshot->ready);
+  const auto all = volumes_->ListSnapshots("fake.csi", Soon());
+  ASSERT_OK(all);
+  ASSERT_THAT(*all, SizeIs(1));
+  EXPECT_EQ((*all)[0].id, snapshot->id);
+  EXPECT_EQ((*all)[0].source, volume->key);
+  Volume restored = Asked("restored");
+  restored.snapshot_id = snapshot->id;
+  ASSERT_OK(Create(restored));
+  Volume clone = Asked("clone");
+  clone.clone_id = volume->external_id;
+  ASSERT_OK(Create(clone));
+  ASSERT_OK(volumes_->DeleteSnapshot("fake.csi", snapshot->id, Secrets(), Soon()));
+  ASSERT_OK(volumes_->DeleteSnapshot("fake.csi", snapshot->id, Secrets(), Soon())) << "gone is OK";
+}
+
+TEST_F(VolumesTest, F1_WhatThePluginCannotDoIsSaidBeforeItIsAsked) {
+  Can([](auto& features) { features.clones = features.snapshots = false; });
+  Volume clone = Asked();
+  clone.clone_id = "x";
+  EXPECT_THAT(Create(clone), FailsWith(absl::StatusCode::kFailedPrecondition, "makes no clones"));
+  EXPECT_THAT(volumes_->ListSnapshots("fake.csi", Soon()),
+              FailsWith(absl::StatusCode::kFailedPrecondition, "has no snapshots"));
+  Can([](auto& features) { features.controller = false; });
+  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kFailedPrecondition, "has no controller"));
+  Volume elsewhere = Asked();
+  elsewhere.plugin = "unknown";
+  EXPECT_THAT(Create(elsewhere), FailsWith(absl::StatusCode::kFailedPrecondition, "is not known here"));
+  EXPECT_THAT(plugin_->Calls(), IsEmpty());
+  EXPECT_THAT(All(), IsEmpty());
+}
+
+TEST_F(VolumesTest, K3_NoHealthyControllerNamesThePluginAndItsWords) {
+  directory_.SetHealthy("fake.csi", true, false, "Probe: the array is away");
+  EXPECT_THAT(volumes_->Create(Asked(), AtOnce()),
+              FailsWith(absl::StatusCode::kUnavailable, "plugin 'fake.csi': Probe: the array is away"));
+}
+
+TEST_F(VolumesTest, F_SecretsAreNotTold) {
+  ASSERT_OK(Create(Asked()));
+  plugin_->Fail("DeleteVolume", Internal("no"));
+  EXPECT_FALSE(Delete().ok());
+  EXPECT_THAT(Told(), Not(HasSubstr("hunter2")));
+}
+
+// It is listed as being created, and made anew by somebody before its turn comes.
+TEST_F(VolumesTest, F1_ResumeLeavesWhatARepeatedCreateMadeMeanwhile) {
+  plugin_->Fail("CreateVolume", Internal("lost"), 1, 2, FakeCsiPlugin::When::kAfter);
+  ASSERT_FALSE(Create(Asked("a")).ok());
+  ASSERT_FALSE(Create(Asked("b")).ok());
+  ASSERT_EQ(Stored("b").state, Volume::State::kCreating);
+  plugin_->ClearFaults();
+  Restart();
+  plugin_->Hang("DeleteVolume");
+  std::thread resume([&] { volumes_->Resume(Soon()); });
+  EXPECT_TRUE(plugin_->WaitForCalls("DeleteVolume", 1));  // of "a"; "b" is on the list behind it
+  EXPECT_OK(Create(Asked("b")));
+  plugin_->Release();
+  resume.join();
+  ASSERT_THAT(All(), SizeIs(1));
+  EXPECT_EQ(Stored("b").state, Volume::State::kReady);
+  EXPECT_THAT(plugin_->volumes().Ids(), ElementsAre(Stored("b").external_id));
+}
+
+TEST_F(VolumesTest, F1_OfTwoKeysForOneVolumeOneIsRegistered) {
+  plugin_->volumes().Add("ext");
+  std::atomic<int> registered = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, id = "db-" + std::to_string(i)] {
+      Volume volume = Asked(id);
+      volume.external_id = "ext";
+      if (volumes_->Register(volume, Soon()).ok()) ++registered;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(registered, 1);
+  EXPECT_THAT(All(), SizeIs(1));
+}
+
+TEST_F(VolumesTest, F1_AnErrorHalfWayIsNoReasonToForgetWhatMayBeThere) {
+  plugin_->Fail("CreateVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
+  ASSERT_FALSE(Create(Asked()).ok());
+  plugin_->Fail("CreateVolume", Internal("still confused"));
+  EXPECT_FALSE(Delete().ok());
+  EXPECT_THAT(All(), SizeIs(1)) << "the plugin has it";
+  ASSERT_OK(Delete());
+  EXPECT_THAT(plugin_->volumes().Ids(), IsEmpty());
+}
+
+TEST_F(VolumesTest, I_AControllerThatDoesNotKnowTheFinerModesIsNotToldThem) {
+  Volume volume = Asked();
+  Can([](testing::FakeCsiFeatures& features) { features.single_writer = false; });
+  volume.capabilities = {{AccessMode::kSingleNodeMultiWriter, Attachment::kFileSystem}};
+  ASSERT_OK(Create(volume));
+  using Mode = csi::v1::VolumeCapability::AccessMode;
+  const auto sent = plugin_->Requests<csi::v1::CreateVolumeRequest>();
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].volume_capabilities(0).access_mode().mode(), Mode::SINGLE_NODE_WRITER);
+}
+
+// CSI: the node's part comes after the next stage and publish.
+TEST_F(VolumesTest, D7_WhatGrowsWhileItIsMountedNowhereIsOwedToTheNode) {
+  ASSERT_OK(Create(Asked()));
+  ASSERT_OK(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()));
+  EXPECT_TRUE(Stored("db").node_expansion_owed);
+  ASSERT_OK(Claim(Request("web-1")));
+  node_.mounted = false;
+  ASSERT_OK(volumes_->Expand({"default", "db"}, 3 * kGiB, 0, Soon()));
+  EXPECT_TRUE(Stored("db").node_expansion_owed) << "claimed, and not mounted";
+  node_.mounted = true;
+  ASSERT_OK(volumes_->Expand({"default", "db"}, 4 * kGiB, 0, Soon()));
+  EXPECT_FALSE(Stored("db").node_expansion_owed);
+}
+
+}  // namespace
+}  // namespace mooring::manager

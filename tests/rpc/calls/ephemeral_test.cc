@@ -1,0 +1,224 @@
+// Ephemeral inline volumes, as kubelet asks for them: made when they are published, gone when they are unpublished,
+// whatever comes between.
+#include <signal.h>
+
+#include <filesystem>
+#include <map>
+
+#include "tests/rpc/orchestrators/kubelet_paths.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using csi::v1::NodePublishVolumeRequest;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr char kId[] = "csi-4f2b7c0d9e";
+
+class Ephemeral : public KubeletTest {
+ protected:
+  // As kubelet sends it: no staging path, the pod's attributes, and words of its own about the pod.
+  static NodePublishVolumeRequest Request(const std::string& target, const std::string& id = kId,
+                                          const std::map<std::string, std::string>& attributes = {{"size", "64Mi"}}) {
+    NodePublishVolumeRequest request;
+    request.set_volume_id(id);
+    request.set_target_path(target);
+    *request.mutable_volume_capability() = Mount();
+    request.mutable_volume_context()->insert(attributes.begin(), attributes.end());
+    (*request.mutable_volume_context())["csi.storage.k8s.io/ephemeral"] = "true";
+    (*request.mutable_volume_context())["csi.storage.k8s.io/pod.name"] = "web-0";
+    return request;
+  }
+  void Refuse(const NodePublishVolumeRequest& request, Code code, const std::string& piece) {
+    ExpectRefused([&] { return driver().Send(request); }, code, piece);
+  }
+  std::vector<std::string> Images() const {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(state_dir() + "/volumes", error)) names.push_back(entry.path());
+    return names;
+  }
+  std::vector<std::string> Volumes() const {
+    return Rows(state_dir() + "/catalog.db",
+                "SELECT id FROM volumes UNION SELECT key FROM settings WHERE key LIKE '% of %'");
+  }
+  void ExpectNothingLeft() {
+    EXPECT_THAT(Images(), IsEmpty());
+    EXPECT_THAT(Volumes(), IsEmpty());
+    EXPECT_THAT(LoopsHere(), IsEmpty());
+  }
+};
+
+TEST_F(Ephemeral, LivesFromPublishToUnpublish) {
+  const std::string target = PodTarget("uid-1", "scratch");
+  for (int i = 0; i < 3; ++i) ASSERT_OK(driver().Send(Request(target)));
+  EXPECT_THAT(MountsAt(target), SizeIs(1));
+  EXPECT_LE(MountedBytes(target), std::uint64_t{64} << 20U);
+  EXPECT_EQ(TryWrite(target + "/file", "data"), 0);
+  EXPECT_THAT(driver().List()->entries(), IsEmpty()) << "it is no volume of the orchestrator's";
+  const auto stats = driver().Stats(kId, target);
+  ASSERT_OK(stats);
+  EXPECT_FALSE(stats->volume_condition().abnormal());
+  for (int i = 0; i < 3; ++i) ASSERT_OK(driver().Unpublish(kId, target));
+  EXPECT_FALSE(fs::exists(target));
+  ExpectNothingLeft();
+  ASSERT_OK(driver().Send(Request(target)));
+  EXPECT_FALSE(fs::exists(target + "/file")) << "a new one begins empty";
+}
+
+TEST_F(Ephemeral, ItsAttributesAreThoseOfCreateVolume) {
+  const std::string target = PodTarget("uid-1", "scratch");
+  ASSERT_OK(driver().Send(Request(target, kId, {{"size", "320Mi"}, {"fsType", "xfs"}, {"propagation", "private"}})));
+  EXPECT_EQ(MountAt(target)->fs_type, "xfs");
+  ASSERT_OK(driver().Unpublish(kId, target));
+  const auto refused = [&](const std::map<std::string, std::string>& attributes, Code code, const std::string& piece) {
+    Refuse(Request(target, kId, attributes), code, piece);
+    ExpectNothingLeft();
+  };
+  refused({{"colour", "blue"}}, Code::kInvalidArgument, "colour");
+  refused({{"size", "much"}}, Code::kInvalidArgument, "size");
+  refused({{"size", "1Ei"}}, Code::kOutOfRange, "largest");
+  refused({{"size", "100Mi"}, {"encrypted", "true"}}, Code::kInvalidArgument, "encrypts nothing");
+  refused({{"fsType", "ntfs"}}, Code::kInvalidArgument, "ntfs");
+}
+
+TEST_F(Ephemeral, UsesThatMakeNoSenseAreRefused) {
+  const std::string target = PodTarget("uid-1", "scratch");
+  NodePublishVolumeRequest request = Request(target);
+  request.set_readonly(true);
+  Refuse(request, Code::kInvalidArgument, "read-only");
+  request = Request(target);
+  *request.mutable_volume_capability() = Block();
+  Refuse(request, Code::kInvalidArgument, "block");
+  Refuse(Request(target, "vol-00000000000000000000000000000000"), Code::kInvalidArgument, "own");
+  Refuse(Request(target, "csi-" + std::string(196, 'a')), Code::kInvalidArgument, "200 bytes");
+  Refuse(Request(dir() / "no/such/target"), Code::kFailedPrecondition, "orchestrator");
+  ExpectNothingLeft();
+}
+
+TEST_F(Ephemeral, HasOneTargetAndOneFormEach) {
+  const std::string target = PodTarget("uid-1", "scratch"), other = PodTarget("uid-2", "scratch");
+  NodePublishVolumeRequest request = Request(target), elsewhere = Request(other);
+  for (NodePublishVolumeRequest* one : {&request, &elsewhere}) {
+    *one->mutable_volume_capability() = Mount("", AccessMode::SINGLE_NODE_MULTI_WRITER);
+  }
+  ASSERT_OK(driver().Send(request));
+  Refuse(elsewhere, Code::kFailedPrecondition, "one target");
+  Refuse(Request(target), Code::kAlreadyExists, "another way");
+  (*request.mutable_volume_context())["size"] = "128Mi";
+  Refuse(request, Code::kAlreadyExists, "128 MiB");
+  ASSERT_OK(driver().Send(Request(other, "csi-other")));
+  ASSERT_OK(driver().Unpublish(kId, other + "-never")) << "not where it is: it stays";
+  EXPECT_THAT(MountsAt(target), SizeIs(1));
+  EXPECT_THAT(Images(), SizeIs(2));
+}
+
+TEST_F(Ephemeral, AnUnpublishFindsWhatIsLeftOfIt) {
+  const std::string target = PodTarget("uid-1", "scratch");
+  ASSERT_OK(driver().Send(Request(target)));
+  Restart(SIGKILL);
+  ASSERT_OK(driver().Send(Request(target)));
+  ASSERT_OK(driver().Unpublish(kId, target));
+  ExpectNothingLeft();
+  ASSERT_OK(driver().Send(Request(target)));
+  ASSERT_EQ(Shell("umount " + target + " && rmdir " + target), 0);
+  ASSERT_OK(driver().Unpublish(kId, target)) << "the target is gone already";
+  ExpectNothingLeft();
+}
+
+TEST_F(Ephemeral, APublishThatFailsHalfWayLeavesNothing) {
+  plugin().options().environment["PATH"] = FailingMkfs();
+  Restart(SIGTERM);
+  const std::string target = PodTarget("uid-1", "scratch");
+  Refuse(Request(target), Code::kInternal, "mkfs");
+  ExpectNothingLeft();
+}
+
+// Its mkfs holds the image until it ends; then kubelet's next call takes away what there is.
+TEST_F(Ephemeral, APublishThatWasKilledWhileItFormatted) {
+  plugin().options().environment["PATH"] = SlowMkfs(1);
+  Restart(SIGTERM);
+  const std::string target = PodTarget("uid-1", "scratch");
+  driver().set_deadline(std::chrono::milliseconds(300));
+  EXPECT_FALSE(driver().Send(Request(target)).status.ok());
+  driver().set_deadline(std::chrono::seconds(60));
+  ASSERT_THAT(Images(), ::testing::Not(IsEmpty()));
+  plugin().options().environment.clear();
+  Restart(SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return driver().Unpublish(kId, target).status.ok(); }));
+  ExpectNothingLeft();
+  ASSERT_OK(driver().Send(Request(target)));
+}
+
+// Made, and not mounted.
+TEST_F(Ephemeral, APublishThatWasKilledBeforeItMounted) {
+  const std::string target = PodTarget("uid-1", "scratch");
+  ASSERT_OK(driver().Send(Request(target)));
+  plugin().Kill();
+  ASSERT_EQ(Shell("umount " + target + " && rmdir " + target), 0);
+  ASSERT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+  Start();
+  ExpectNothingLeft();
+  ASSERT_OK(driver().Unpublish(kId, target));
+}
+
+TEST_F(Ephemeral, WhatNothingIsMountedOfGoesAtTheStartAndTheRestStays) {
+  const std::string target = PodTarget("uid-1", "scratch"), kept = PodTarget("uid-2", "scratch");
+  ASSERT_OK(driver().Send(Request(target)));
+  ASSERT_OK(driver().Send(Request(kept, "csi-kept")));
+  const std::string lasting = Created();
+  ASSERT_EQ(Shell("umount " + target), 0);
+  Restart(SIGKILL);
+  EXPECT_THAT(Images(), SizeIs(2));
+  EXPECT_TRUE(fs::exists(Image(lasting)));
+  EXPECT_EQ(TryWrite(kept + "/file", "data"), 0);
+  ASSERT_OK(driver().Unpublish("csi-kept", kept));
+}
+
+// Orchestrators that have lost a volume's id clean its paths all the same.
+TEST_F(Ephemeral, TakenDownUnderAnUnknownIdItsImageGoesAtOnce) {
+  constexpr char kUnknown[] = "vol-00000000000000000000000000000000";
+  const std::string target = PodTarget("uid-1", "scratch");
+  const std::vector<std::function<absl::Status()>> ends = {
+      [&] { return driver().Unpublish(kUnknown, target).status; },
+      [&] { return driver().Unpublish("csi-unknown", target).status; },
+      [&] { return driver().Unstage(kUnknown, target).status; },
+  };
+  for (const auto& end : ends) {
+    ASSERT_OK(driver().Send(Request(target)));
+    ASSERT_OK(end());
+    EXPECT_THAT(MountsAt(target), IsEmpty());
+    ExpectNothingLeft();
+    ASSERT_OK(driver().Unpublish(kId, target)) << "the owner comes later";
+  }
+}
+
+TEST_F(Ephemeral, AnIdThatCannotBeOursTakesNothingDown) {
+  const std::string target = PodTarget("uid-1", "scratch");
+  ASSERT_OK(driver().Send(Request(target)));
+  for (const char* id : {"scratch", "pvc-1", "vol-1", "snap-00000000000000000000000000000000"}) {
+    ExpectRefused([&] { return driver().Unpublish(id, target); }, Code::kNotFound, "nothing was taken down");
+    ExpectRefused([&] { return driver().Unstage(id, target); }, Code::kNotFound, "nothing was taken down");
+    Refuse(Request(PodTarget("uid-2", "scratch"), id), Code::kInvalidArgument, "csi-");
+    EXPECT_OK(driver().Unstage(id, PodTarget("uid-2", "scratch"))) << "nothing of ours is there";
+    EXPECT_OK(driver().Unpublish(id, PodTarget("uid-2", "scratch")));
+  }
+  EXPECT_EQ(TryWrite(target + "/file", "data"), 0);
+  for (int i = 0; i < 2; ++i) EXPECT_OK(driver().Unpublish(kId, target));
+}
+
+TEST_F(Ephemeral, NodeModeServesItToo) {
+  plugin().options().flags = {"--node-id", kNode, "--mode", "node"};
+  Restart(SIGTERM);
+  const std::string target = PodTarget("uid-1", "scratch");
+  ASSERT_OK(driver().Send(Request(target)));
+  EXPECT_EQ(TryWrite(target + "/file", "data"), 0);
+  ASSERT_OK(driver().Unpublish(kId, target));
+  ExpectNothingLeft();
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,286 @@
+// The error table of CSI for the Controller service, row by row.
+#include "tests/rpc/support/rpc_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using csi::v1::ControllerExpandVolumeRequest;
+using csi::v1::ControllerPublishVolumeRequest;
+using csi::v1::CreateVolumeRequest;
+using csi::v1::ListVolumesRequest;
+using csi::v1::ValidateVolumeCapabilitiesRequest;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+CreateVolumeRequest Request(const std::string& name, const VolumeCapability& capability = Mount()) {
+  CreateVolumeRequest request;
+  request.set_name(name);
+  *request.add_volume_capabilities() = capability;
+  request.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
+  return request;
+}
+
+class ErrorsController : public RpcTest {
+ protected:
+  void RefusedCreate(const CreateVolumeRequest& request, Code code, const std::string& piece,
+                     const std::source_location& where = std::source_location::current()) {
+    ExpectRefused([&] { return driver().Send(request); }, code, piece, where);
+  }
+};
+
+TEST_F(ErrorsController, CreateChecksItsArguments) {
+  RefusedCreate(Request(""), Code::kInvalidArgument, "name is missing");
+  CreateVolumeRequest request = Request("v");
+  request.clear_volume_capabilities();
+  RefusedCreate(request, Code::kInvalidArgument, "volume_capabilities is missing");
+  request = Request("v");
+  request.mutable_volume_capabilities(0)->clear_access_type();
+  RefusedCreate(request, Code::kInvalidArgument, "neither mount nor block");
+  request = Request("v");
+  request.mutable_volume_capabilities(0)->clear_access_mode();
+  RefusedCreate(request, Code::kInvalidArgument, "access_mode");
+  request = Request("v");
+  (*request.mutable_parameters())["colour"] = "blue";
+  RefusedCreate(request, Code::kInvalidArgument, "colour");
+  request = Request("v");
+  request.mutable_volume_content_source()->mutable_volume();
+  RefusedCreate(request, Code::kInvalidArgument, "volume_content_source");
+  request.mutable_volume_content_source()->mutable_volume()->set_volume_id("x");
+  RefusedCreate(request, Code::kNotFound, "'x' does not exist");
+}
+
+TEST_F(ErrorsController, CreateOfAnIncompatibleVolumeComesBeforeTheCapacity) {
+  const auto made = driver().Send(Request("v"));
+  ASSERT_OK(made);
+  CreateVolumeRequest larger = Request("v");
+  larger.mutable_capacity_range()->set_required_bytes(std::int64_t{1} << 60);
+  RefusedCreate(larger, Code::kAlreadyExists, "exists");
+  CreateVolumeRequest smaller = Request("v");
+  smaller.mutable_capacity_range()->set_required_bytes(kMiB);
+  smaller.mutable_capacity_range()->set_limit_bytes(kMiB);
+  RefusedCreate(smaller, Code::kAlreadyExists, "exists");
+  RefusedCreate(Request("v", Mount("xfs")), Code::kAlreadyExists, "xfs");
+  CreateVolumeRequest elsewhere = Request("v");
+  (*elsewhere.mutable_accessibility_requirements()->add_requisite()->mutable_segments())["zone"] = "b";
+  RefusedCreate(elsewhere, Code::kAlreadyExists, "topology");
+  const auto again = driver().Send(Request("v"));
+  ASSERT_OK(again);
+  EXPECT_EQ(again->volume().volume_id(), made->volume().volume_id());
+}
+
+TEST_F(ErrorsController, CreateElsewhereIsResourceExhausted) {
+  CreateVolumeRequest request = Request("v");
+  (*request.mutable_accessibility_requirements()->add_requisite()->mutable_segments())["topology.mooring.csi/node"] =
+      "node-2";
+  RefusedCreate(request, Code::kResourceExhausted, "accessibility_requirements");
+  (*request.mutable_accessibility_requirements()->add_requisite()->mutable_segments())["topology.mooring.csi/node"] =
+      kNode;
+  EXPECT_OK(driver().Send(request));
+}
+
+TEST_F(ErrorsController, ASizeThatCannotBeHadIsOutOfRange) {
+  const auto with = [&](const VolumeCapability& capability, std::int64_t required, std::int64_t limit) {
+    CreateVolumeRequest request = Request("v", capability);
+    request.mutable_capacity_range()->set_required_bytes(required);
+    request.mutable_capacity_range()->set_limit_bytes(limit);
+    return request;
+  };
+  RefusedCreate(with(Mount(), -1, 0), Code::kInvalidArgument, "negative");
+  RefusedCreate(with(Mount(), 0, -1), Code::kInvalidArgument, "negative");
+  RefusedCreate(with(Mount(), 2 * kVolumeBytes, kVolumeBytes), Code::kInvalidArgument, "limit_bytes");
+  RefusedCreate(with(Mount(), std::int64_t{1} << 60, 0), Code::kOutOfRange, "largest");
+  RefusedCreate(with(Mount(), INT64_MAX, 0), Code::kOutOfRange, "largest");
+  RefusedCreate(with(Mount(), INT64_MAX, INT64_MAX), Code::kOutOfRange, "largest");
+  RefusedCreate(with(Mount(), 0, 1), Code::kOutOfRange, "limit_bytes");
+  RefusedCreate(with(Mount("xfs"), 64 * kMiB, 64 * kMiB), Code::kOutOfRange, "300 MiB");
+  RefusedCreate(with(Mount(), 4097, 4098), Code::kOutOfRange, "limit_bytes");
+}
+
+TEST_F(ErrorsController, LimitEqualToRequiredGivesExactlyThat) {
+  CreateVolumeRequest request = Request("v");
+  request.mutable_capacity_range()->set_limit_bytes(kVolumeBytes);
+  const auto made = driver().Send(request);
+  ASSERT_OK(made);
+  EXPECT_EQ(made->volume().capacity_bytes(), kVolumeBytes);
+}
+
+TEST_F(ErrorsController, AnIdThatIsNoneIsAnUnknownVolume) {
+  Created();
+  for (const std::string& id : StrangeIds()) {
+    SCOPED_TRACE(id.substr(0, 64));
+    ValidateVolumeCapabilitiesRequest validate;
+    validate.set_volume_id(id);
+    *validate.add_volume_capabilities() = Mount();
+    csi::v1::ControllerGetVolumeRequest get;
+    get.set_volume_id(id);
+    ExpectRefused([&] { return driver().Attach(id, kNode); }, Code::kNotFound, "does not exist");
+    ExpectRefused([&] { return driver().Grow(id, kGiB); }, Code::kNotFound, "does not exist");
+    ExpectRefused([&] { return driver().Send(validate); }, Code::kNotFound, "does not exist");
+    ExpectRefused([&] { return driver().Send(get); }, Code::kNotFound, "does not exist");
+    EXPECT_OK(driver().Delete(id));
+    EXPECT_OK(driver().Detach(id, kNode));
+    EXPECT_OK(driver().Detach(id, ""));
+  }
+}
+
+TEST_F(ErrorsController, ArgumentsComeBeforeLookUps) {
+  for (const std::string& id : {Created(), std::string("unknown")}) {
+    const auto invalid = [&](auto call, const std::string& piece) {
+      ExpectRefused(call, Code::kInvalidArgument, piece);
+    };
+    invalid([&] { return driver().Delete(""); }, "volume_id is missing");
+    invalid([&] { return driver().Attach("", kNode); }, "volume_id is missing");
+    invalid([&] { return driver().Attach(id, ""); }, "node_id is missing");
+    invalid([&] { return driver().Attach(id, kNode, VolumeCapability()); }, "volume capability");
+    invalid([&] { return driver().Detach("", kNode); }, "volume_id is missing");
+    invalid([&] { return driver().Grow("", kGiB); }, "volume_id is missing");
+    invalid([&] { return driver().Grow(id, 0); }, "capacity_range");
+    invalid([&] { return driver().Grow(id, -1); }, "negative");
+    invalid([&] { return driver().Send(csi::v1::ControllerGetVolumeRequest()); }, "volume_id is missing");
+    ControllerPublishVolumeRequest publish;
+    publish.set_volume_id(id);
+    publish.set_node_id(kNode);
+    invalid([&] { return driver().Send(publish); }, "volume_capability is missing");
+    ControllerExpandVolumeRequest expand;
+    expand.set_volume_id(id);
+    invalid([&] { return driver().Send(expand); }, "capacity_range is missing");
+    ValidateVolumeCapabilitiesRequest validate;
+    *validate.add_volume_capabilities() = Mount();
+    invalid([&] { return driver().Send(validate); }, "volume_id is missing");
+    validate.set_volume_id(id);
+    validate.clear_volume_capabilities();
+    invalid([&] { return driver().Send(validate); }, "volume_capabilities is missing");
+  }
+}
+
+TEST_F(ErrorsController, PublishKnowsOneNodeAndOneWayOfUse) {
+  const std::string id = Created();
+  ExpectRefused([&] { return driver().Attach(id, "node-2"); }, Code::kNotFound, "node-2");
+  ASSERT_OK(driver().Attach(id, kNode));
+  ExpectRefused([&] { return driver().Attach(id, kNode, Mount(), true); }, Code::kAlreadyExists, "read-only");
+  ExpectRefused([&] { return driver().Attach(id, kNode, Block()); }, Code::kAlreadyExists, "block");
+  for (int i = 0; i < 10; ++i) ASSERT_OK(driver().Attach(id, kNode));
+  for (int i = 0; i < 10; ++i) ASSERT_OK(driver().Detach(id, i % 2 == 0 ? kNode : ""));
+  EXPECT_OK(driver().Attach(id, kNode, Mount(), true));
+}
+
+TEST_F(ErrorsController, TheVolumesNodeStaysTheirsUnderAnotherHostName) {
+  const std::string id = Created();
+  plugin().options().flags = {};
+  Restart(SIGTERM);
+  EXPECT_EQ(driver().Send(csi::v1::NodeGetInfoRequest())->node_id(), kNode);
+  EXPECT_OK(driver().Attach(id, kNode));
+  plugin().Terminate();
+  plugin().options().flags = {"--node-id", "node-2"};
+  plugin().Launch();
+  EXPECT_EQ(plugin().Wait(), 1);
+  EXPECT_THAT(plugin().Log(), ::testing::HasSubstr("give --node-id " + std::string(kNode)));
+  plugin().options().flags = {};
+  Start();
+  ASSERT_OK(driver().Detach(id, kNode));
+  ASSERT_OK(driver().Delete(id));
+  plugin().options().flags = {"--node-id", "node-2"};
+  Restart(SIGTERM);
+  EXPECT_EQ(driver().Send(csi::v1::NodeGetInfoRequest())->node_id(), "node-2");
+}
+
+TEST_F(ErrorsController, MoreVolumesThanTheNodeTakesIsResourceExhausted) {
+  plugin().options().flags = {"--node-id", kNode, "--max-volumes", "2"};
+  Restart(SIGTERM);
+  EXPECT_EQ(driver().Send(csi::v1::NodeGetInfoRequest())->max_volumes_per_node(), 2);
+  const std::string first = Created(), second = Created(), third = Created();
+  ASSERT_OK(driver().Attach(first, kNode));
+  ASSERT_OK(driver().Attach(second, kNode));
+  ExpectRefused([&] { return driver().Attach(third, kNode); }, Code::kResourceExhausted, "2");
+  EXPECT_OK(driver().Attach(second, kNode));  // it has its place
+  ASSERT_OK(driver().Detach(first, kNode));
+  EXPECT_OK(driver().Attach(third, kNode));
+}
+
+TEST_F(ErrorsController, WhatDoesNotFitIsAnOkWithoutConfirmation) {
+  ValidateVolumeCapabilitiesRequest request;
+  request.set_volume_id(Created(Mount("ext4")));
+  *request.add_volume_capabilities() = Mount("ext4");
+  EXPECT_TRUE(driver().Send(request)->has_confirmed());
+  *request.mutable_volume_capabilities(0) = Mount("xfs");
+  const auto other = driver().Send(request);
+  EXPECT_OK(other);
+  EXPECT_FALSE(other->has_confirmed());
+  EXPECT_THAT(other->message(), ::testing::HasSubstr("xfs"));
+}
+
+// Made as a block device it may be smaller than a filesystem can be.
+TEST_F(ErrorsController, ABlockVolumeTooSmallForAFilesystemIsNoneUntilItHasGrown) {
+  for (const auto& [fs_type, enough] : {std::pair("xfs", kXfsBytes), std::pair("ext4", kVolumeBytes)}) {
+    SCOPED_TRACE(fs_type);
+    const std::string name = std::string("small-") + fs_type;
+    CreateVolumeRequest request = Request(name, Block());
+    request.mutable_capacity_range()->set_required_bytes(kMiB);
+    (*request.mutable_parameters())["fsType"] = fs_type;
+    (*request.mutable_parameters())["allowVolumeModeConversion"] = "true";
+    const auto made = driver().Send(request);
+    ASSERT_OK(made);
+    const std::string id = made->volume().volume_id();
+    EXPECT_EQ(made->volume().capacity_bytes(), kMiB);
+    ExpectRefused([&] { return driver().Create(name, Mount(fs_type), kMiB); }, Code::kAlreadyExists, "at least");
+    ValidateVolumeCapabilitiesRequest validate;
+    validate.set_volume_id(id);
+    *validate.add_volume_capabilities() = Mount(fs_type);
+    EXPECT_FALSE(driver().Send(validate)->has_confirmed());
+    const std::string staging = Staging(id);
+    ExpectRefused([&] { return driver().Stage(id, staging, Mount(fs_type)); }, Code::kFailedPrecondition, "expand");
+    ASSERT_OK(driver().Grow(id, enough));
+    EXPECT_TRUE(driver().Send(validate)->has_confirmed());
+    EXPECT_OK(driver().Stage(id, staging, Mount(fs_type)));
+  }
+}
+
+TEST_F(ErrorsController, ListGivesPagesAndKnowsItsTokens) {
+  const std::string a = Created(), b = Created(), c = Created();
+  ASSERT_OK(driver().Attach(b, kNode));
+  ListVolumesRequest request;
+  request.set_max_entries(2);
+  const auto first = driver().Send(request);
+  ASSERT_EQ(first->entries_size(), 2);
+  EXPECT_THAT(first->entries(0).status().published_node_ids(), IsEmpty());
+  EXPECT_THAT(first->entries(1).status().published_node_ids(), ElementsAre(kNode));
+  request.set_starting_token(first->next_token());
+  const auto second = driver().Send(request);
+  ASSERT_EQ(second->entries_size(), 1);
+  EXPECT_EQ(second->entries(0).volume().volume_id(), c);
+  EXPECT_EQ(second->next_token(), "");
+  request.set_max_entries(-1);
+  ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "max_entries");
+  request.set_max_entries(0);
+  for (const char* const token :
+       {"0", "-1", "4294967295", "after-", "after-0", "after--1", "after-01", "x", "after-99999999999999999999"}) {
+    request.set_starting_token(token);
+    ExpectRefused([&] { return driver().Send(request); }, Code::kAborted, "starting_token");
+  }
+}
+
+TEST_F(ErrorsController, ExpandNeverShrinksAndKnowsItsLimits) {
+  const std::string id = Created();
+  ExpectRefused([&] { return driver().Grow(id, std::int64_t{1} << 60); }, Code::kOutOfRange, "largest");
+  ControllerExpandVolumeRequest request;
+  request.set_volume_id(id);
+  request.mutable_capacity_range()->set_limit_bytes(kMiB);
+  ExpectRefused([&] { return driver().Send(request); }, Code::kOutOfRange, "shrink");
+  EXPECT_EQ(driver().Grow(id, kMiB)->capacity_bytes(), kVolumeBytes);
+  const auto grown = driver().Grow(id, 2 * kVolumeBytes);
+  EXPECT_EQ(grown->capacity_bytes(), 2 * kVolumeBytes);
+  EXPECT_TRUE(grown->node_expansion_required());
+  for (int i = 0; i < 10; ++i) EXPECT_OK(driver().Grow(id, 2 * kVolumeBytes));
+}
+
+TEST_F(ErrorsController, CapacityIsThatOfTheStateDirectory) {
+  const auto answer = driver().Send(csi::v1::GetCapacityRequest());
+  ASSERT_OK(answer);
+  EXPECT_GT(answer->available_capacity(), 0);
+  csi::v1::GetCapacityRequest impossible;
+  *impossible.add_volume_capabilities() = Mount("ntfs");
+  EXPECT_EQ(driver().Send(impossible)->available_capacity(), 0);
+}
+
+}  // namespace
+}  // namespace mooring::testing

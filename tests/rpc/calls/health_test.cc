@@ -1,0 +1,195 @@
+// Volume conditions: each kind of ailment on a real volume, as ControllerGetVolume, ListVolumes and NodeGetVolumeStats
+// tell it.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/rpc/support/rpc_test.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class Health : public RpcTest {
+ protected:
+  csi::v1::VolumeCondition Got(const std::string& id) {
+    csi::v1::ControllerGetVolumeRequest request;
+    request.set_volume_id(id);
+    const auto answer = driver().Send(request);
+    EXPECT_OK(answer);
+    EXPECT_TRUE(answer->status().has_volume_condition());
+    return answer->status().volume_condition();
+  }
+  csi::v1::VolumeCondition Listed(const std::string& id) {
+    const auto page = driver().List();
+    EXPECT_OK(page);
+    for (const auto& entry : page->entries()) {
+      EXPECT_TRUE(entry.status().has_volume_condition());
+      if (entry.volume().volume_id() == id) return entry.status().volume_condition();
+    }
+    ADD_FAILURE() << id << " is not listed";
+    return {};
+  }
+  csi::v1::VolumeCondition Measured(const std::string& id, const std::string& path) {
+    const auto stats = driver().Stats(id, path);
+    EXPECT_OK(stats);
+    return stats->volume_condition();
+  }
+  void ExpectWell(const std::string& id) {
+    EXPECT_FALSE(Got(id).abnormal()) << Got(id).message();
+    EXPECT_FALSE(Listed(id).abnormal()) << Listed(id).message();
+    EXPECT_EQ(Got(id).message(), "healthy");
+  }
+  void ExpectIll(const csi::v1::VolumeCondition& condition, const std::string& piece) {
+    EXPECT_TRUE(condition.abnormal());
+    EXPECT_THAT(condition.message(), HasSubstr(piece));
+  }
+  void ExpectIllInUse(const std::string& id, const std::string& path, const std::string& piece) {
+    ExpectIll(Got(id), piece);
+    ExpectIll(Listed(id), piece);
+    ExpectIll(Measured(id, path), piece);
+  }
+  std::string Staged(const std::string& id, const VolumeCapability& capability = Mount()) {
+    const std::string staging = Staging(id);
+    EXPECT_OK(driver().Stage(id, staging, capability));
+    return staging;
+  }
+};
+
+TEST_F(Health, AnImageThatIsGoneCutShortOrNoFile) {
+  const std::string id = Created(), well = Created();
+  ExpectWell(id);
+  ASSERT_EQ(::truncate(Image(id).c_str(), kVolumeBytes / 2), 0);
+  ExpectIll(Got(id), "is cut short");
+  ExpectIll(Listed(id), "is cut short");
+  fs::rename(Image(id), dir() / "elsewhere");
+  ExpectIll(Got(id), "No such file");
+  ExpectIll(Listed(id), "put it back");
+  fs::create_directory(Image(id));
+  ExpectIll(Got(id), "no regular file");
+  fs::remove(Image(id));
+  fs::rename(dir() / "elsewhere", Image(id));
+  ASSERT_EQ(::truncate(Image(id).c_str(), kVolumeBytes), 0);
+  ExpectWell(id);
+  ExpectWell(well);
+}
+
+TEST_F(Health, AnImageCutShortOrUnlinkedBelowAFilesystemInUse) {
+  const std::string id = Created(), gone = Created();
+  const std::string staging = Staged(id), left = Staged(gone);
+  ExpectWell(id);
+  EXPECT_FALSE(Measured(id, staging).abnormal()) << Measured(id, staging).message();
+  ASSERT_EQ(::truncate(Image(id).c_str(), kVolumeBytes / 2), 0);
+  ExpectIllInUse(id, staging, "cut short");
+  ASSERT_EQ(::unlink(Image(gone).c_str()), 0);
+  ExpectIllInUse(gone, left, "was deleted");
+  ASSERT_EQ(::truncate(Image(id).c_str(), kVolumeBytes), 0);
+}
+
+TEST_F(Health, AnExt4ThatBecameReadOnlyAfterAnError) {
+  const VolumeCapability careful = Mount("ext4", AccessMode::SINGLE_NODE_WRITER, {"errors=remount-ro"});
+  const VolumeCapability careless = Mount("ext4", AccessMode::SINGLE_NODE_WRITER, {"errors=continue"});
+  for (const auto& [capability, piece] : {std::pair(careful, "read-only"), std::pair(careless, "1 error")}) {
+    const std::string id = Created(capability);
+    const std::string staging = Staged(id, capability);
+    const std::string device = fs::path(LoopsOver(Image(id)).at(0).device).filename();
+    ExpectWell(id);
+    std::ofstream("/sys/fs/ext4/" + device + "/trigger_fs_error") << "a test's";
+    EXPECT_TRUE(Eventually([&] { return Got(id).abnormal(); }));  // the count is written down a moment later
+    ExpectIllInUse(id, staging, piece);
+  }
+}
+
+TEST_F(Health, AFilesystemThatWasShutDown) {
+  for (const char* fs_type : {"ext4", "xfs"}) {
+    const std::string id = Created(Mount(fs_type), kXfsBytes);
+    const std::string staging = Staged(id, Mount(fs_type));
+    ExpectWell(id);
+    ASSERT_EQ(Shell("xfs_io -x -c shutdown " + staging), 0);
+    ExpectIllInUse(id, staging, "unpublish and unstage");
+  }
+}
+
+// Linux gives no btrfs a size below 256 MiB.
+TEST_F(Health, AFilesystemThatCouldNotGrowIsMountedAndSaysSo) {
+  const VolumeCapability btrfs = Mount("btrfs");
+  const std::string id = Created(btrfs, 128 * kMiB), path = Staged(id, btrfs);
+  ExpectWell(id);
+  for (const std::int64_t bytes : {160 * kMiB, 256 * kMiB - 4096}) {
+    ExpectRefused([&] { return driver().Grow(id, bytes); }, Code::kOutOfRange, "256 MiB");
+  }
+  ASSERT_OK(driver().Unstage(id, path));
+  ASSERT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+  fs::resize_file(Image(id), 200 * kMiB);  // as older versions did
+  ASSERT_OK(driver().Stage(id, path, btrfs));
+  ExpectIllInUse(id, path, "72 MiB smaller than the volume");
+  EXPECT_EQ(TryWrite(path + "/file", "data"), 0);
+  ExpectRefused([&] { return driver().NodeExpand(id, path); }, Code::kOutOfRange, "256 MiB");
+  ASSERT_OK(driver().Grow(id, 256 * kMiB));
+  ASSERT_OK(driver().NodeExpand(id, path));
+  ExpectWell(id);
+  EXPECT_FALSE(Measured(id, path).abnormal()) << Measured(id, path).message();
+}
+
+TEST_F(Health, AnExt4ThatCouldNotGrowIsMountedAndSaysSo) {
+  const std::string id = Created(), path = Staged(id);
+  ASSERT_OK(driver().Unstage(id, path));
+  ASSERT_OK(driver().Grow(id, 2 * kVolumeBytes));
+  plugin().options().environment["PATH"] = Wrapper("resize2fs", "echo the disk is on fire >&2; exit 1");
+  Restart(SIGTERM);
+  ASSERT_OK(driver().Stage(id, path));
+  if (MountedBytes(path) > static_cast<std::uint64_t>(kVolumeBytes)) GTEST_SKIP() << "the kernel may grow it here";
+  ExpectIllInUse(id, path, "smaller than the volume");
+  EXPECT_THAT(plugin().Log(), HasSubstr("the disk is on fire"));
+  ASSERT_OK(driver().Unstage(id, path));
+  plugin().options().environment.clear();
+  Restart(SIGTERM);
+  ASSERT_OK(driver().Stage(id, path)) << "the next stage grows it";
+  ExpectWell(id);
+}
+
+TEST_F(Health, AFilesystemNearlyFullOrOutOfInodes) {
+  const std::string id = Created(), many = Created();
+  const std::string staging = Staged(id), other = Staged(many);
+  ASSERT_EQ(
+      Shell("fallocate -l $(( $(df --output=avail -B1 " + staging + " | tail -1) * 85 / 100 )) " + staging + "/a"), 0);
+  ExpectWell(id);
+  ASSERT_EQ(Shell("fallocate -l $(df --output=avail -B1 " + staging + " | tail -1) " + staging + "/b"), 0);
+  ExpectIllInUse(id, staging, "nearly full");
+  ASSERT_EQ(::unlink((staging + "/b").c_str()), 0);
+  ExpectWell(id);
+  ASSERT_EQ(Shell("cd " + other + " && seq $(df --output=iavail . | tail -1) | xargs touch"), 0);
+  ExpectIllInUse(many, other, "nearly out of inodes");
+}
+
+TEST_F(Health, ABlockVolumeWhoseImageIsCutShort) {
+  const std::string id = Created(Block());
+  const std::string staging = Staged(id, Block()), target = Target("a");
+  ASSERT_OK(driver().Publish(id, staging, target, Block()));
+  ASSERT_EQ(::truncate(Image(id).c_str(), kVolumeBytes / 2), 0);
+  ExpectIllInUse(id, target, "cut short");
+  ASSERT_EQ(::truncate(Image(id).c_str(), kVolumeBytes), 0);
+}
+
+// Images are sparse: a volume can be empty, and a write to it fail.
+TEST_F(Health, ThePoolsFilesystemNearlyFull) {
+  plugin().Terminate();
+  fs::create_directories(state_dir() + "/volumes");
+  MountTmpfs(state_dir() + "/volumes", "size=128m");
+  Start();
+  const std::string id = Created();
+  ExpectWell(id);
+  ASSERT_EQ(Shell("fallocate -l 124M " + state_dir() + "/volumes/ballast"), 0);
+  ExpectIll(Got(id), "writes to volumes fail");
+  ExpectIll(Listed(id), "4 MiB of 128 MiB left");
+  fs::remove(state_dir() + "/volumes/ballast");
+  ExpectWell(id);
+}
+
+}  // namespace
+}  // namespace mooring::testing

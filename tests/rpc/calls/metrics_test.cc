@@ -1,0 +1,281 @@
+// What the real plugin tells at --metrics-listen, confined as it always is, while volumes come and go and its helper is
+// killed; and that docs/operations.md, the dashboard and the rules speak of just that.
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "base/file/unique_fd.h"
+#include "tests/rpc/support/helper_processes.h"
+#include "tests/rpc/support/rpc_test.h"
+#include "tests/support/scrape.h"
+
+namespace mooring::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+UniqueFd HalfARequestTo(std::uint16_t port) {
+  sockaddr_in in = {};
+  in.sin_family = AF_INET;
+  in.sin_port = htons(port);
+  in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&in), sizeof in), 0);
+  EXPECT_EQ(::send(fd.get(), "GET /me", 7, MSG_NOSIGNAL), 7);
+  return fd;
+}
+
+bool IsConnected(const UniqueFd& fd) {
+  char byte = 0;
+  return ::recv(fd.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+class MetricsTest : public RpcTest {
+ protected:
+  void SetUp() override { Listen("127.0.0.1:0"); }
+
+  void Listen(const std::string& address) {
+    plugin_log_ = plugin().options().log_file;
+    plugin().options().flags = {"--metrics-listen", address};
+    Start();
+  }
+
+  // As the log says it, with the port that was free; of the last start.
+  std::string Address() const {
+    static const std::regex kLine("serving metrics address=(\\S+)");
+    std::ifstream file(plugin_log_);
+    const std::string log{std::istreambuf_iterator<char>(file), {}};
+    std::string address;
+    for (std::sregex_iterator line(log.begin(), log.end(), kLine), end; line != end; ++line) address = (*line)[1];
+    return address;
+  }
+  Scrape Now() const { return ScrapeOf(Address()); }
+
+  double Mounts(const std::string& kind, const std::string& access = "mount") const {
+    return Now()["mooring_plugin_mounts{access=\"" + access + "\",kind=\"" + kind + "\"}"];
+  }
+  double Calls(const std::string& method, const std::string& code) const {
+    return Now()["mooring_plugin_rpcs_total{code=\"" + code + "\",method=\"" + method + "\"}"];
+  }
+
+ private:
+  std::string plugin_log_;
+};
+
+TEST_F(MetricsTest, FiguresFollowTheLifeOfAVolume) {
+  const std::string ready = "mooring_plugin_volumes{backend=\"image\",pool=\"default\",state=\"ready\"}";
+  const std::string provisioned = "mooring_plugin_provisioned_bytes{backend=\"image\",pool=\"default\"}";
+  EXPECT_EQ(Now()["mooring_plugin_ready"], 1);
+  EXPECT_EQ(Now()[ready], 0);
+  const std::string volume = Created(Mount("", kMultiWriter));
+  EXPECT_EQ(Now()[ready], 1);
+  EXPECT_EQ(Now()[provisioned], kVolumeBytes);
+  ASSERT_OK(driver().Stage(volume, Staging("v"), Mount("", kMultiWriter)));
+  EXPECT_EQ(Mounts("staged"), 1);
+  for (const char* target : {"a", "b"}) {
+    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(target), Mount("", kMultiWriter)));
+  }
+  EXPECT_EQ(Mounts("published"), 2);
+  EXPECT_EQ(Calls("NodePublishVolume", "OK"), 2);
+  EXPECT_EQ(Now()["mooring_plugin_rpc_duration_seconds_count{method=\"NodePublishVolume\"}"], 2);
+  EXPECT_EQ(Now()["mooring_plugin_rpcs_in_flight{method=\"NodePublishVolume\"}"], 0);
+  EXPECT_THAT(driver().Publish("vol-x", Staging("v"), Target("c"), Mount("", kMultiWriter)),
+              FailsWith(Code::kNotFound, "vol-x"));
+  EXPECT_EQ(Calls("NodePublishVolume", "NOT_FOUND"), 1);
+  for (const char* target : {"a", "b"}) EXPECT_OK(driver().Unpublish(volume, Target(target)));
+  EXPECT_OK(driver().Unstage(volume, Staging("v")));
+  EXPECT_EQ(Mounts("published"), 0);
+  EXPECT_EQ(Mounts("staged"), 0);
+  EXPECT_OK(driver().Delete(volume));
+  EXPECT_EQ(Now()[ready], 0);
+  EXPECT_EQ(Now()[provisioned], 0);
+}
+
+TEST_F(MetricsTest, BlockVolumesAndSnapshotsAreCountedToo) {
+  const std::string volume = Created(Block());
+  ASSERT_OK(driver().Stage(volume, Staging("block"), Block()));
+  ASSERT_OK(driver().Publish(volume, Staging("block"), Target("a", "b"), Block()));
+  EXPECT_EQ(Mounts("published", "block"), 1);
+  EXPECT_EQ(Mounts("published"), 0);
+  EXPECT_OK(driver().Unpublish(volume, Target("a", "b")));
+  EXPECT_OK(driver().Unstage(volume, Staging("block")));
+  csi::v1::CreateSnapshotRequest request;
+  request.set_source_volume_id(volume);
+  request.set_name("s");
+  const auto snapshot = driver().Send(request);
+  ASSERT_OK(snapshot);
+  EXPECT_EQ(Now()["mooring_plugin_snapshots{backend=\"image\",pool=\"default\",state=\"ready\"}"], 1);
+  csi::v1::DeleteSnapshotRequest deletion;
+  deletion.set_snapshot_id(snapshot->snapshot().snapshot_id());
+  EXPECT_OK(driver().Send(deletion));
+  EXPECT_EQ(Now()["mooring_plugin_snapshots{backend=\"image\",pool=\"default\",state=\"ready\"}"], 0);
+}
+
+TEST_F(MetricsTest, ThePoolHasWhatItsFilesystemHas) {
+  const Scrape now = Now();
+  const std::string labels = "{backend=\"image\",pool=\"default\"}";
+  EXPECT_EQ(now["mooring_plugin_pool_up" + labels], 1);
+  EXPECT_GT(now["mooring_plugin_pool_capacity_bytes" + labels], 0);
+  EXPECT_EQ(now["mooring_plugin_pool_used_bytes" + labels] + now["mooring_plugin_pool_free_bytes" + labels],
+            now["mooring_plugin_pool_capacity_bytes" + labels]);
+}
+
+TEST_F(MetricsTest, AHelperThatIsKilledIsSeenAndSoIsTheNext) {
+  EXPECT_EQ(Now()["mooring_plugin_helper_up"], 1);
+  EXPECT_EQ(Now()["mooring_plugin_helper_restarts_total"], 0);
+  const pid_t keeper = KeeperOf(plugin().pid());
+  ASSERT_EQ(::kill(keeper, SIGSTOP), 0);  // no other one for the moment
+  ASSERT_EQ(::kill(HelperOf(plugin().pid()), SIGKILL), 0);
+  EXPECT_TRUE(Eventually([this] { return Now()["mooring_plugin_helper_up"] == 0; }));
+  EXPECT_EQ(Now()["mooring_plugin_helper_restarts_total"], 0);
+  ASSERT_EQ(::kill(keeper, SIGCONT), 0);
+  EXPECT_TRUE(Eventually([this] { return Now()["mooring_plugin_helper_restarts_total"] == 1; }));
+  EXPECT_EQ(Now()["mooring_plugin_helper_up"], 1);
+}
+
+TEST_F(MetricsTest, WhatAProbeMissesIsAFigureUntilItIsThere) {
+  const auto after_probe = [this] {
+    StatusOf(driver().Send(csi::v1::ProbeRequest())).IgnoreError();
+    return Now()["mooring_plugin_surroundings_ok"];
+  };
+  EXPECT_EQ(after_probe(), 1);
+  ASSERT_EQ(::chmod(state_dir().c_str(), 0500), 0);
+  EXPECT_TRUE(Eventually([&] { return after_probe() == 0; }));
+  ASSERT_EQ(::chmod(state_dir().c_str(), 0700), 0);
+  EXPECT_TRUE(Eventually([&] { return after_probe() == 1; }));
+}
+
+TEST_F(MetricsTest, ACallThatWaitsIsUnderWay) {
+  driver().Disconnect();
+  EXPECT_EQ(plugin().Terminate(), 0);
+  plugin().options().environment["PATH"] = SlowMkfs(1);
+  Start();
+  const std::string volume = Created(Mount());
+  std::thread stage([&] { EXPECT_OK(driver().Stage(volume, Staging("v"), Mount())); });
+  EXPECT_TRUE(Eventually([this] { return Now()["mooring_plugin_rpcs_in_flight{method=\"NodeStageVolume\"}"] == 1; }));
+  stage.join();
+  EXPECT_EQ(Now()["mooring_plugin_rpcs_in_flight{method=\"NodeStageVolume\"}"], 0);
+  EXPECT_EQ(Now()["mooring_plugin_rpc_duration_seconds_bucket{le=\"0.5\",method=\"NodeStageVolume\"}"], 0);
+  EXPECT_EQ(Now()["mooring_plugin_rpc_duration_seconds_bucket{le=\"60\",method=\"NodeStageVolume\"}"], 1);
+}
+
+TEST_F(MetricsTest, AreServedOnAUnixSocketTooAndAgainAfterAKill) {
+  driver().Disconnect();
+  EXPECT_EQ(plugin().Terminate(), 0);
+  Listen("unix:" + (dir() / "metrics.sock"));
+  EXPECT_EQ(Address(), "unix:" + (dir() / "metrics.sock"));
+  EXPECT_EQ(Now()["mooring_plugin_ready"], 1);
+  Restart(SIGKILL);
+  EXPECT_EQ(Now()["mooring_plugin_ready"], 1);
+}
+
+TEST_F(MetricsTest, WithoutTheFlagThereAreNone) {
+  driver().Disconnect();
+  EXPECT_EQ(plugin().Terminate(), 0);
+  plugin().options().flags.clear();
+  const std::string before = Address();
+  Start();
+  EXPECT_EQ(Address(), before) << "served once, before";
+  EXPECT_EQ(HttpGet(before, "/metrics"), "");
+}
+
+TEST_F(MetricsTest, AnAddressThatIsTakenIsALineAndNoStart) {
+  PluginProcess::Options options;
+  options.socket = dir() / "other.sock";
+  options.state_dir = dir() / "other";
+  options.log_file = dir() / "other.log";
+  options.flags = {"--metrics-listen", Address()};
+  PluginProcess other(options);
+  other.Launch();
+  EXPECT_EQ(other.Wait(), 1);
+  EXPECT_THAT(other.Log(), HasSubstr("mooring-plugin: --metrics-listen " + Address() + ": another process listens"));
+}
+
+TEST_F(MetricsTest, InProcessThereAreTheSame) {
+  driver().Disconnect();
+  EXPECT_EQ(plugin().Terminate(), 0);
+  plugin().options().flags.push_back("--mounter=in-process");
+  Start();
+  EXPECT_EQ(Now()["mooring_plugin_helper_up"], 1);
+  EXPECT_EQ(Now()["mooring_plugin_helper_restarts_total"], 0);
+}
+
+TEST_F(MetricsTest, ConfinedAsItIsWithout) {
+  EXPECT_EQ(StatusField(plugin().pid(), plugin().pid(), "Seccomp"), "2");
+  EXPECT_EQ(StatusField(plugin().pid(), plugin().pid(), "CapEff"), "0000000000000000");
+  EXPECT_THAT(plugin().Log(), Not(HasSubstr("metrics are not complete")));
+}
+
+TEST_F(MetricsTest, ScrapersWithoutAPauseDisturbNoCall) {
+  std::vector<std::thread> scrapers;
+  std::atomic<bool> over{false};
+  for (int i = 0; i < 4; ++i) {
+    scrapers.emplace_back([&, address = Address()] {
+      while (!over) EXPECT_THAT(HttpGet(address, "/metrics"), HasSubstr("mooring_plugin_ready 1"));
+    });
+  }
+  const std::string volume = Created(Mount("", kMultiWriter));
+  ASSERT_OK(driver().Stage(volume, Staging("v"), Mount("", kMultiWriter)));
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(std::to_string(i)), Mount("", kMultiWriter)));
+    ASSERT_OK(driver().Unpublish(volume, Target(std::to_string(i))));
+  }
+  over = true;
+  for (std::thread& scraper : scrapers) scraper.join();
+  EXPECT_EQ(Calls("NodePublishVolume", "OK"), 50);
+}
+
+// They say half of what they want, by the dozen, and wait.
+TEST_F(MetricsTest, ClientsThatHangHoldUpNoCall) {
+  constexpr auto kPromptly = std::chrono::seconds(2);  // the clients hang for ten
+  const auto port = static_cast<std::uint16_t>(std::stoi(Address().substr(Address().rfind(':') + 1)));
+  std::vector<UniqueFd> clients;
+  for (int i = 0; i < 40; ++i) clients.push_back(HalfARequestTo(port));
+  const std::string volume = Created(Mount("", kMultiWriter));
+  ASSERT_OK(driver().Stage(volume, Staging("v"), Mount("", kMultiWriter)));
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_OK(driver().Publish(volume, Staging("v"), Target(std::to_string(i)), Mount("", kMultiWriter)));
+    ASSERT_OK(driver().Unpublish(volume, Target(std::to_string(i))));
+  }
+  EXPECT_EQ(Calls("NodePublishVolume", "OK"), 50) << "a scrape comes through, too";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kPromptly);
+  EXPECT_TRUE(IsConnected(clients.back())) << "then they did not hang";
+}
+
+TEST_F(MetricsTest, TheTableOfOperationsIsWhatAScrapeGives) {
+  Created();
+  EXPECT_EQ(FamiliesOfThePage({"mooring_plugin_", "process_"}), Now().families);
+}
+
+TEST_F(MetricsTest, DashboardAndRulesUseWhatThereIs) {
+  Created();
+  const Scrape now = Now();
+  std::set<std::string> used = NamesInUse("mooring_plugin_");
+  EXPECT_THAT(used, Not(IsEmpty()));
+  used.merge(NamesInUse("process_"));
+  for (const std::string& name : used) {
+    const bool series = std::any_of(now.values.begin(), now.values.end(), [&](const auto& value) {
+      return value.first == name || value.first.starts_with(name + "{");
+    });
+    EXPECT_TRUE(series) << name << " is in no scrape";
+  }
+}
+
+}  // namespace
+}  // namespace mooring::testing

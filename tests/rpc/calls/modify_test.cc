@@ -1,0 +1,176 @@
+// ControllerModifyVolume: what of a volume becomes another way while it is in use, and stays so.
+#include <signal.h>
+
+#include <filesystem>
+#include <map>
+
+#include "tests/rpc/support/rpc_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using csi::v1::ControllerModifyVolumeRequest;
+using Parameters = std::map<std::string, std::string>;
+
+class Modify : public RpcTest {
+ protected:
+  Answer<csi::v1::ControllerModifyVolumeResponse> Change(const std::string& id, const Parameters& parameters) {
+    ControllerModifyVolumeRequest request;
+    request.set_volume_id(id);
+    request.mutable_mutable_parameters()->insert(parameters.begin(), parameters.end());
+    return driver().Send(request);
+  }
+  void Refuse(const std::string& id, const Parameters& parameters, Code code, const std::string& piece) {
+    ExpectRefused([&] { return Change(id, parameters); }, code, piece);
+  }
+  static std::string ReadAhead(const std::string& device) {
+    return ReadFile("/sys/block/" + std::filesystem::path(device).filename().string() + "/queue/read_ahead_kb");
+  }
+  std::string ReadAheadOf(const std::string& id) {
+    const std::vector<LoopLine> loops = LoopsOver(Image(id));
+    return loops.size() == 1 ? ReadAhead(loops[0].device) : "not one device";
+  }
+  static bool IsNoatime(const std::string& path) {
+    const auto mount = MountAt(path);
+    return mount && mount->Has("noatime");
+  }
+};
+
+TEST_F(Modify, ReachesAVolumeInUseAndStaysThroughEverything) {
+  const VolumeCapability capability = Mount("", AccessMode::SINGLE_NODE_MULTI_WRITER);
+  const std::string id = Created(capability), other = Created(capability);
+  const std::string staging = Staging(id), target = Target("a"), later = Target("b");
+  ASSERT_OK(driver().Stage(id, staging, capability));
+  ASSERT_OK(driver().Publish(id, staging, target, capability));
+  ASSERT_FALSE(IsNoatime(target));
+  const std::string before = ReadAheadOf(id);
+  for (int i = 0; i < 3; ++i) ASSERT_OK(Change(id, {{"readAhead", "1MiB"}, {"noatime", "true"}}));
+  EXPECT_EQ(ReadAheadOf(id), "1024\n");
+  EXPECT_TRUE(IsNoatime(staging));
+  EXPECT_TRUE(IsNoatime(target));
+  ASSERT_OK(driver().Stage(id, staging, capability));
+  ASSERT_OK(driver().Publish(id, staging, target, capability));
+  ASSERT_OK(driver().Publish(id, staging, later, capability));
+  EXPECT_TRUE(IsNoatime(later));
+  Restart(SIGKILL);
+  for (const std::string& path : {target, later}) ASSERT_OK(driver().Unpublish(id, path));
+  ASSERT_OK(driver().Unstage(id, staging));
+  ASSERT_TRUE(Eventually([&] { return LoopsOver(Image(id)).empty(); }));
+  // The device that it had has forgotten it.
+  ASSERT_OK(driver().Stage(other, Staging(other), capability));
+  EXPECT_EQ(ReadAheadOf(other), before);
+  ASSERT_OK(driver().Stage(id, staging, capability));
+  EXPECT_EQ(ReadAheadOf(id), "1024\n");
+  ASSERT_OK(driver().Publish(id, staging, target, capability));
+  EXPECT_TRUE(IsNoatime(target));
+  ASSERT_OK(Change(id, {{"noatime", "false"}, {"readAhead", "0"}}));
+  EXPECT_FALSE(IsNoatime(staging));
+  EXPECT_FALSE(IsNoatime(target));
+  EXPECT_EQ(ReadAheadOf(id), before);
+}
+
+TEST_F(Modify, WhatOneMountAskedForComesBack) {
+  const VolumeCapability quiet = Mount("", AccessMode::SINGLE_NODE_MULTI_WRITER, {"noatime"});
+  const VolumeCapability strict = Mount("", AccessMode::SINGLE_NODE_MULTI_WRITER, {"strictatime"});
+  const std::string id = Created(quiet);
+  const std::string staging = Staging(id), target = Target("a");
+  ASSERT_OK(driver().Stage(id, staging, quiet));
+  ASSERT_OK(driver().Publish(id, staging, target, strict));
+  ASSERT_OK(Change(id, {{"noatime", "true"}}));
+  EXPECT_TRUE(IsNoatime(target));
+  EXPECT_OK(driver().Publish(id, staging, target, strict));
+  ASSERT_OK(Change(id, {{"noatime", "false"}}));
+  EXPECT_TRUE(IsNoatime(staging));
+  EXPECT_FALSE(IsNoatime(target));
+  EXPECT_FALSE(MountAt(target)->Has("relatime"));
+  EXPECT_OK(driver().Stage(id, staging, quiet));
+  EXPECT_OK(driver().Publish(id, staging, target, strict));
+}
+
+TEST_F(Modify, ABlockVolumeAndItsReadOnlyDeviceAreTuned) {
+  const VolumeCapability block = Block(AccessMode::SINGLE_NODE_MULTI_WRITER);
+  const std::string id = Created(block);
+  const std::string staging = Staging(id);
+  ASSERT_OK(driver().Stage(id, staging, block));
+  ASSERT_OK(driver().Publish(id, staging, Target("rw"), block));
+  ASSERT_OK(Change(id, {{"readAhead", "256KiB"}}));
+  EXPECT_EQ(ReadAheadOf(id), "256\n");
+  const std::string device = LoopsOver(Image(id)).at(0).device;
+  ASSERT_OK(driver().Publish(id, staging, Target("ro"), block, true));
+  ASSERT_EQ(LoopsOver(device).size(), 1U);
+  EXPECT_EQ(ReadAhead(LoopsOver(device)[0].device), "256\n");
+  ASSERT_OK(Change(id, {{"readAhead", "64KiB"}}));
+  EXPECT_EQ(ReadAhead(LoopsOver(device)[0].device), "64\n");
+}
+
+TEST_F(Modify, WhatCannotBeIsRefusedAndNothingIsApplied) {
+  const std::string id = Created();
+  const std::string staging = Staging(id);
+  ASSERT_OK(driver().Stage(id, staging));
+  Refuse(id, {{"noatime", "true"}, {"colour", "blue"}}, Code::kInvalidArgument, "'colour' is unknown");
+  Refuse(id, {{"noatime", "true"}, {"readAhead", "1000"}}, Code::kInvalidArgument, "multiple of 4KiB");
+  Refuse(id, {{"noatime", "true"}, {"readAhead", "1GiB"}}, Code::kInvalidArgument, "up to 64MiB");
+  Refuse(id, {{"noatime", "true"}, {"readAhead", "-1"}}, Code::kInvalidArgument, "readAhead");
+  Refuse(id, {{"readAhead", "8KiB"}, {"noatime", "yes"}}, Code::kInvalidArgument, "neither true nor false");
+  Refuse(id, {}, Code::kInvalidArgument, "mutable_parameters is missing");
+  Refuse("", {{"noatime", "true"}}, Code::kInvalidArgument, "volume_id is missing");
+  Refuse("x", {{"colour", "blue"}}, Code::kInvalidArgument, "unknown");
+  for (const std::string& strange : StrangeIds()) {
+    Refuse(strange, {{"noatime", "true"}}, Code::kNotFound, "does not exist");
+  }
+  EXPECT_FALSE(IsNoatime(staging));
+}
+
+TEST_F(Modify, CreateTakesThemAndIsNotHeldToThemLater) {
+  csi::v1::CreateVolumeRequest request;
+  request.set_name("tuned");
+  *request.add_volume_capabilities() = Mount();
+  request.mutable_capacity_range()->set_required_bytes(kVolumeBytes);
+  (*request.mutable_mutable_parameters())["readAhead"] = "512KiB";
+  (*request.mutable_mutable_parameters())["noatime"] = "true";
+  const auto made = driver().Send(request);
+  ASSERT_OK(made);
+  const std::string id = made->volume().volume_id(), staging = Staging(id);
+  ASSERT_OK(Change(id, {{"noatime", "false"}}));
+  const auto again = driver().Send(request);
+  ASSERT_OK(again);
+  EXPECT_EQ(again->volume().volume_id(), id);
+  ASSERT_OK(driver().Stage(id, staging));
+  EXPECT_FALSE(IsNoatime(staging));
+  EXPECT_EQ(ReadAheadOf(id), "512\n");
+  (*request.mutable_mutable_parameters())["readAhead"] = "much";
+  ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "readAhead");
+  csi::v1::ValidateVolumeCapabilitiesRequest validate;
+  validate.set_volume_id(id);
+  *validate.add_volume_capabilities() = Mount();
+  (*validate.mutable_mutable_parameters())["noatime"] = "true";
+  const auto confirmed = driver().Send(validate);
+  EXPECT_EQ(confirmed->confirmed().mutable_parameters().at("noatime"), "true");
+  (*validate.mutable_mutable_parameters())["noatime"] = "1";
+  EXPECT_FALSE(driver().Send(validate)->has_confirmed());
+}
+
+TEST_F(Modify, EncryptionIsRefusedAndSecretsAreNeitherUsedNorLogged) {
+  for (const char* const key : {"encrypted", "encryption", "luks", "Encrypt", "kmsKeyId"}) {
+    csi::v1::CreateVolumeRequest request;
+    request.set_name("secret");
+    *request.add_volume_capabilities() = Mount();
+    (*request.mutable_parameters())[key] = "true";
+    (*request.mutable_secrets())["passphrase"] = "never-to-be-logged";
+    ExpectRefused([&] { return driver().Send(request); }, Code::kInvalidArgument, "encrypts nothing");
+    request.clear_parameters();
+    const auto made = driver().Send(request);
+    EXPECT_OK(made);
+    ControllerModifyVolumeRequest change;
+    change.set_volume_id(made->volume().volume_id());
+    (*change.mutable_mutable_parameters())["noatime"] = "true";
+    (*change.mutable_secrets())["passphrase"] = "never-to-be-logged";
+    EXPECT_OK(driver().Send(change));
+    EXPECT_OK(driver().Delete(made->volume().volume_id()));
+  }
+  EXPECT_THAT(plugin().Log(), ::testing::HasSubstr("ControllerModifyVolume"));
+  EXPECT_THAT(plugin().Log(), ::testing::Not(::testing::HasSubstr("never-to-be-logged")));
+}
+
+}  // namespace
+}  // namespace mooring::testing

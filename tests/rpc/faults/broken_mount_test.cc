@@ -1,0 +1,148 @@
+// Mounts that answer nothing any more (ENOTCONN: a FUSE server that died; ESTALE; EIO: a filesystem that was shut
+// down): above a target, at it, at a staging path, and below a published volume. They are recognised and named, and
+// what is ours is taken down.
+#include <fmt/format.h>
+#include <sys/mount.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+
+#include "tests/rpc/support/rpc_test.h"
+#include "tests/support/fuse_server.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class BrokenMounts : public RpcTest {
+ protected:
+  void SetUp() override {
+    RpcTest::SetUp();
+    id_ = Created();
+    staging_ = Staging(id_);
+    target_ = Target("alloc");
+    ASSERT_OK(driver().Stage(id_, staging_));
+  }
+  void TearDown() override {
+    for (const std::string& path : fuse_paths_) ::umount2(path.c_str(), MNT_DETACH);
+    RpcTest::TearDown();
+  }
+
+  // A filesystem of somebody else, there, whose server is dead.
+  void MountDead(const std::string& path) {
+    fuse_paths_.push_back(path);
+    FuseServer server(path);
+    server.Die();
+  }
+
+  void Publish(const std::string& target) { EXPECT_OK(driver().Publish(id_, staging_, target)); }
+
+  std::string id_, staging_, target_;
+  std::vector<std::string> fuse_paths_;
+};
+
+class BrokenAbove : public BrokenMounts, public ::testing::WithParamInterface<int> {};
+
+INSTANTIATE_TEST_SUITE_P(Errors, BrokenAbove, ::testing::Values(ENOTCONN, ESTALE, EIO),
+                         [](const auto& error) { return fmt::format("E{}", error.param); });
+
+TEST_P(BrokenAbove, ATargetThatCannotBeReachedNamesWhatIsBroken) {
+  const std::string mounted = MakeDirectories("csi/fuse");
+  FuseServer fuse(mounted);
+  Forgive(mounted);
+  fs::create_directory(mounted + "/alloc");
+  const std::string target = mounted + "/alloc/target";
+  Publish(target);
+  if (GetParam() == ENOTCONN) {
+    fuse.Die();
+  } else {
+    fuse.Fail(GetParam());
+  }
+  const std::string way_out = fmt::format("umount -l {}", mounted);
+  EXPECT_THAT(driver().Unpublish(id_, target), FailsWith(Code::kFailedPrecondition, way_out));
+  EXPECT_THAT(driver().Stats(id_, target), FailsWith(Code::kFailedPrecondition, way_out));
+  EXPECT_THAT(driver().Publish(id_, staging_, mounted + "/alloc/other"), FailsWith(Code::kFailedPrecondition, way_out));
+  EXPECT_THAT(driver().Stage(id_, mounted + "/alloc/staging"), FailsWith(Code::kFailedPrecondition, way_out));
+  ASSERT_EQ(Shell(way_out), 0);  // as it says
+  EXPECT_OK(driver().Unpublish(id_, target));
+}
+
+TEST_F(BrokenMounts, OneOverATargetIsNamedAndLeftToItsOwner) {
+  Publish(target_);
+  MountDead(target_);
+  EXPECT_THAT(driver().Unpublish(id_, target_), FailsWith(Code::kFailedPrecondition, "fuse"));
+  EXPECT_THAT(driver().Publish(id_, staging_, target_), FailsWith(Code::kFailedPrecondition, "fuse"));
+  EXPECT_THAT(driver().Stats(id_, target_), FailsWith(Code::kNotFound, target_));
+  ASSERT_EQ(::umount2(target_.c_str(), MNT_DETACH), 0);
+  EXPECT_OK(driver().Unpublish(id_, target_));
+}
+
+TEST_F(BrokenMounts, OneOverAStagingPathIsNamedAndLeftToItsOwner) {
+  MountDead(staging_);
+  EXPECT_THAT(driver().Stage(id_, staging_), FailsWith(Code::kFailedPrecondition, "fuse"));
+  EXPECT_THAT(driver().Publish(id_, staging_, target_), FailsWith(Code::kFailedPrecondition, "another mount"));
+  EXPECT_THAT(driver().Unstage(id_, staging_), FailsWith(Code::kFailedPrecondition, "fuse"));
+  ASSERT_EQ(::umount2(staging_.c_str(), MNT_DETACH), 0);
+}
+
+TEST_F(BrokenMounts, OneBelowAPrivateTargetIsNamed) {
+  Publish(target_);
+  fs::create_directory(target_ + "/cache");
+  MountDead(target_ + "/cache");
+  EXPECT_THAT(driver().Unpublish(id_, target_), FailsWith(Code::kFailedPrecondition, target_ + "/cache"));
+  ASSERT_EQ(::umount2((target_ + "/cache").c_str(), MNT_DETACH), 0);
+}
+
+// A task left it, and died with the server.
+TEST_F(BrokenMounts, OneThatCameByPropagationGoesWithTheTarget) {
+  ASSERT_OK(driver().Unstage(id_, staging_));
+  ShareDirectory();
+  ASSERT_OK(driver().Stage(id_, staging_));
+  Publish(target_);
+  fs::create_directory(target_ + "/cache");
+  MountDead(target_ + "/cache");
+  EXPECT_OK(driver().Unpublish(id_, target_));
+  EXPECT_THAT(MountsBelow(target_), ::testing::IsEmpty());
+}
+
+class ShutDown : public RpcTest, public ::testing::WithParamInterface<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Types, ShutDown, ::testing::Values("ext4", "xfs"));
+
+TEST_P(ShutDown, AVolumeIsReportedTakenDownAndUsedAgain) {
+  const VolumeCapability capability = Mount(GetParam());
+  const std::string id = Created(capability, kXfsBytes);
+  const std::string staging = Staging(id), target = Target("a");
+  ASSERT_OK(driver().Stage(id, staging, capability));
+  ASSERT_OK(driver().Publish(id, staging, target, capability));
+  ASSERT_EQ(TryWrite(target + "/file", "data"), 0);
+  ASSERT_EQ(Shell("xfs_io -x -c 'shutdown -f' " + target), 0);
+  for (const std::string& path : {target, staging}) {
+    const auto stats = driver().Stats(id, path);
+    ASSERT_OK(stats);
+    EXPECT_TRUE(stats->volume_condition().abnormal()) << path;
+    EXPECT_THAT(stats->volume_condition().message(), ::testing::HasSubstr("unpublish and unstage")) << path;
+  }
+  EXPECT_OK(driver().Unpublish(id, target));
+  EXPECT_OK(driver().Unstage(id, staging));
+  EXPECT_OK(driver().Stage(id, staging, capability));
+  EXPECT_OK(driver().Publish(id, staging, target, capability));
+  EXPECT_EQ(ReadFile(target + "/file"), "data");
+}
+
+// An xfs answers nothing even at its root, so a repeated publish knows.
+TEST_F(BrokenMounts, APublishOverAVolumeThatWasShutDownSaysWhatToDo) {
+  const VolumeCapability xfs = Mount("xfs");
+  const std::string id = Created(xfs, kXfsBytes);
+  const std::string staging = Staging(id), target = Target("xfs");
+  ASSERT_OK(driver().Stage(id, staging, xfs));
+  ASSERT_OK(driver().Publish(id, staging, target, xfs));
+  ASSERT_EQ(Shell("xfs_io -x -c shutdown " + target), 0);
+  EXPECT_THAT(driver().Publish(id, staging, target, xfs),
+              FailsWith(Code::kFailedPrecondition, "unpublish and unstage it"));
+}
+
+}  // namespace
+}  // namespace mooring::testing

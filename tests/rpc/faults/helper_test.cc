@@ -1,0 +1,294 @@
+// The plugin and its mount helper: killed, killed again, without its keeper, not there; and what else can be chosen.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "tests/rpc/support/helper_processes.h"
+#include "tests/rpc/support/rpc_test.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+class HelperTest : public RpcTest {
+ protected:
+  pid_t Helper() { return HelperOf(plugin().pid()); }
+  pid_t Keeper() { return KeeperOf(plugin().pid()); }
+
+  void StageAndPublish() {
+    volume_ = Created(Mount("", kMultiWriter));
+    ASSERT_OK(driver().Stage(volume_, Staging("v"), Mount("", kMultiWriter)));
+    ASSERT_OK(driver().Publish(volume_, Staging("v"), Target("a"), Mount("", kMultiWriter)));
+    ASSERT_EQ(TryWrite(Target("a") + "/file", "data"), 0);
+  }
+
+  absl::Status Probe() { return driver().Send(csi::v1::ProbeRequest()).status; }
+
+  void RestartWith(const std::vector<std::string>& flags) {
+    driver().Disconnect();
+    EXPECT_EQ(plugin().Terminate(), 0) << plugin().Log();
+    for (const std::string& flag : flags) plugin().options().flags.push_back(flag);
+    Start();
+  }
+
+  std::string volume_;
+};
+
+TEST_F(HelperTest, IsTheDefaultAndHasNamesInPs) {
+  const pid_t keeper = Keeper(), helper = Helper();
+  ASSERT_GT(keeper, 0);
+  ASSERT_GT(helper, 0);
+  EXPECT_EQ(ChildrenOf(plugin().pid()).size(), 1U);
+  EXPECT_EQ(ChildrenOf(keeper).size(), 1U);
+  EXPECT_EQ(ChildrenOf(helper).size(), 0U);
+}
+
+TEST_F(HelperTest, KilledItIsReplacedAndTasksKeepTheirMounts) {
+  StageAndPublish();
+  const std::string mounts = RawMounts();
+  const pid_t helper = Helper(), keeper = Keeper();
+  ASSERT_EQ(::kill(keeper, SIGSTOP), 0);  // no other one for the moment
+  ASSERT_EQ(::kill(helper, SIGKILL), 0);
+  EXPECT_TRUE(Eventually([this] { return !Probe().ok(); }));
+  EXPECT_THAT(Probe(),
+              FailsWith(Code::kFailedPrecondition, "the mount helper (process " + std::to_string(helper) + ")"));
+  EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "what is mounted stays"));
+  EXPECT_EQ(RawMounts(), mounts);
+  EXPECT_EQ(ReadFile(Target("a") + "/file"), "data");
+  EXPECT_EQ(TryWrite(Target("a") + "/file", "more"), 0);
+  ASSERT_EQ(::kill(keeper, SIGCONT), 0);
+  EXPECT_TRUE(Eventually([this] { return Probe().ok(); }));
+  EXPECT_NE(Helper(), helper);
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter)));
+  EXPECT_OK(driver().Stats(volume_, Target("a")));
+  EXPECT_TRUE(Eventually([&] { return ChildrenOf(keeper).size() == 1; })) << "zombies";
+  EXPECT_THAT(plugin().Log(), HasSubstr("killed by signal 9"));
+}
+
+// While it is away, calls wait for the next one.
+TEST_F(HelperTest, ACallWhileThereIsNoneWaitsForTheNextOne) {
+  StageAndPublish();
+  const pid_t keeper = Keeper();
+  ASSERT_EQ(::kill(keeper, SIGSTOP), 0);
+  ASSERT_EQ(::kill(Helper(), SIGKILL), 0);
+  std::thread later([keeper] {
+    std::this_thread::sleep_for(milliseconds(300));
+    ::kill(keeper, SIGCONT);
+  });
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter)));
+  later.join();
+}
+
+TEST_F(HelperTest, KilledTwentyTimesDuringPublishesNothingIsStackedOrLeaked) {
+  constexpr int kClients = 8, kTargets = 25, kKills = 20;
+  volume_ = Created(Mount("", kMultiWriter));
+  ASSERT_OK(driver().Stage(volume_, Staging("v"), Mount("", kMultiWriter)));
+  std::vector<std::vector<std::string>> targets(kClients);
+  for (int client = 0; client < kClients; ++client) {
+    for (int i = 0; i < kTargets; ++i) targets[client].push_back(Target(std::to_string(client * kTargets + i)));
+  }
+  std::atomic<int> retries{0}, done{0};
+  std::vector<std::thread> threads;
+  for (int client = 0; client < kClients; ++client) {
+    threads.emplace_back([&, client] {
+      Driver own(dir() / "csi.sock");
+      for (const std::string& target : targets[client]) {
+        const auto deadline = Clock::now() + std::chrono::seconds(60);
+        for (absl::Status status = Internal(""); !status.ok(); ++retries) {
+          status = own.Publish(volume_, Staging("v"), target, Mount("", kMultiWriter)).status;
+          EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
+          ASSERT_LT(Clock::now(), deadline);
+        }
+        ++done;
+        std::this_thread::sleep_for(milliseconds(5));
+      }
+    });
+  }
+  int kills = 0;
+  for (pid_t last = -1; kills < kKills;) {
+    const pid_t helper = Helper();
+    if (helper > 0 && helper != last && ::kill(helper, SIGKILL) == 0) {
+      last = helper;
+      ++kills;
+    }
+    std::this_thread::sleep_for(milliseconds(3));
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& mine : targets) {
+    for (const std::string& target : mine) EXPECT_EQ(MountsAt(target).size(), 1U) << target;
+  }
+  EXPECT_EQ(LoopsHere().size(), 1U);
+  EXPECT_EQ(MountsBelow(dir().path()).size(), 1U + kClients * kTargets);
+  for (const auto& mine : targets) {
+    for (const std::string& target : mine) EXPECT_OK(driver().Unpublish(volume_, target));
+  }
+}
+
+// Whatever it was doing: a volume that is staged and taken back, a helper that is killed after a time that grows.
+TEST_F(HelperTest, KilledAtAnyMomentOfALifeRetriesBringItAbout) {
+  volume_ = Created();
+  const auto insist = [](const auto& call) {
+    for (int attempt = 0; attempt < 50; ++attempt) {
+      const absl::Status status = call();
+      if (status.ok()) return true;
+      EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    }
+    return false;
+  };
+  for (int round = 0; round < 12; ++round) {
+    std::thread killer([&, helper = Helper()] {
+      std::this_thread::sleep_for(std::chrono::microseconds(700 * round));
+      if (helper > 0) ::kill(helper, SIGKILL);
+    });
+    EXPECT_TRUE(insist([&] { return driver().Stage(volume_, Staging("v"), Mount()).status; }));
+    EXPECT_TRUE(insist([&] { return driver().Publish(volume_, Staging("v"), Target("t"), Mount()).status; }));
+    EXPECT_EQ(MountsAt(Target("t")).size(), 1U);
+    EXPECT_EQ(LoopsHere().size(), 1U);
+    EXPECT_TRUE(insist([&] { return driver().Unpublish(volume_, Target("t")).status; }));
+    EXPECT_TRUE(insist([&] { return driver().Unstage(volume_, Staging("v")).status; }));
+    killer.join();
+    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty() && Helper() > 0; }));
+  }
+}
+
+TEST_F(HelperTest, WithoutItsKeeperThePluginEndsAndSaysSo) {
+  StageAndPublish();
+  const pid_t helper = Helper(), keeper = Keeper();
+  ASSERT_EQ(::kill(keeper, SIGKILL), 0);
+  driver().Disconnect();
+  EXPECT_EQ(plugin().Wait(), 1);
+  EXPECT_THAT(plugin().Log(), HasSubstr("the mount helper cannot be replaced"));
+  EXPECT_THAT(plugin().Log(), HasSubstr("start the plugin again"));
+  EXPECT_TRUE(Eventually([helper] { return !Runs(helper); }));
+  EXPECT_EQ(ReadFile(Target("a") + "/file"), "data");
+  Start();
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter)));
+}
+
+TEST_F(HelperTest, EndsWithItsPluginHoweverThatEnds) {
+  for (const int signal : {SIGTERM, SIGKILL, SIGINT}) {
+    StageAndPublish();
+    const pid_t helper = Helper(), keeper = Keeper();
+    ASSERT_GT(helper, 0);
+    Restart(signal);
+    EXPECT_TRUE(Eventually([&] { return !Runs(helper) && !Runs(keeper); })) << signal;
+    EXPECT_OK(driver().Unpublish(volume_, Target("a")));
+    EXPECT_OK(driver().Unstage(volume_, Staging("v")));
+  }
+}
+
+TEST_F(HelperTest, AStoppedKeeperDoesNotHoldUpTheEndOfThePlugin) {
+  const pid_t keeper = Keeper();
+  ASSERT_EQ(::kill(keeper, SIGSTOP), 0);
+  ASSERT_EQ(::kill(Helper(), SIGKILL), 0);
+  EXPECT_TRUE(Eventually([this] { return !Probe().ok(); }));
+  std::this_thread::sleep_for(milliseconds(200));  // until the next one is asked for
+  driver().Disconnect();
+  const auto start = Clock::now();
+  EXPECT_EQ(plugin().Terminate(), 0);
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+  ASSERT_EQ(::kill(keeper, SIGCONT), 0);
+  EXPECT_TRUE(Eventually([keeper] { return !Runs(keeper); }));
+}
+
+// ---- what can be chosen
+
+TEST_F(HelperTest, InProcessThereIsNoHelperAndThePrivilegesStay) {
+  const std::string here = StatusField(::getpid(), ::getpid(), "CapEff");
+  RestartWith({"--mounter=in-process"});
+  EXPECT_TRUE(ChildrenOf(plugin().pid()).empty());
+  EXPECT_EQ(StatusField(plugin().pid(), plugin().pid(), "CapEff"), here);
+  EXPECT_EQ(StatusField(plugin().pid(), plugin().pid(), "Seccomp"), "0");
+  StageAndPublish();
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter), true));
+  EXPECT_OK(driver().Stats(volume_, Target("b")));
+}
+
+class MountRoots : public HelperTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    HelperTest::SetUp();
+    Staging("v");
+    RestartWith({GetParam(), "--mount-root", dir() / "csi"});
+  }
+};
+
+TEST_P(MountRoots, InsideEverythingWorks) {
+  StageAndPublish();
+  EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("ro"), Mount("", kMultiWriter), true));
+  EXPECT_OK(driver().Stats(volume_, Target("a")));
+  const std::string block = Created(Block(kMultiWriter));
+  EXPECT_OK(driver().Stage(block, Staging("block"), Block(kMultiWriter)));
+  EXPECT_OK(driver().Publish(block, Staging("block"), Target("rw", "b"), Block(kMultiWriter)));
+  EXPECT_OK(driver().Publish(block, Staging("block"), Target("ro", "b"), Block(kMultiWriter), true));
+  EXPECT_OK(driver().Stats(block, Target("rw", "b")));
+  Restart(SIGKILL);
+  EXPECT_OK(driver().Publish(block, Staging("block"), Target("rw", "b"), Block(kMultiWriter)));
+}
+
+TEST_P(MountRoots, OutsideIsRefusedAndNothingChanges) {
+  StageAndPublish();
+  constexpr char kReason[] = "lies below none of the directories that the plugin was started for";
+  const std::string outside = MakeDirectories("csi-other");
+  const std::string other = Created();
+  for (const std::string& path : {outside + "/t", dir() / "t"}) {
+    ExpectRefused([&] { return driver().Publish(volume_, Staging("v"), path, Mount("", kMultiWriter)); },
+                  Code::kFailedPrecondition, kReason);
+  }
+  ExpectRefused([&] { return driver().Stage(other, outside, Mount()); }, Code::kFailedPrecondition, kReason);
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, MountRoots, ::testing::Values("--mounter=helper", "--mounter=in-process"),
+                         [](const auto& kind) {
+                           return std::string(kind.param) == "--mounter=helper" ? "Helper" : "InProcess";
+                         });
+
+// ---- programs where they are not expected
+
+TEST_F(HelperTest, WithoutTheProgramTheStartFailsAndSaysWhatToDo) {
+  if (fs::exists("/usr/libexec/mooring/mooring-mounter")) GTEST_SKIP() << "mooring is installed here";
+  const std::string alone = MakeDirectories("alone");
+  fs::copy_file(MOORING_PLUGIN_BINARY, alone + "/mooring-plugin");
+  const std::string said = RunOutput(alone + "/mooring-plugin --endpoint " + alone + "/csi.sock --state-dir " + alone +
+                                     "/state 2>&1; echo status $?");
+  EXPECT_THAT(said, HasSubstr("mooring-mounter is neither beside " + alone + "/mooring-plugin nor in"));
+  EXPECT_THAT(said, HasSubstr("install it there, or use --mounter=in-process"));
+  EXPECT_THAT(said, HasSubstr("status 1\n"));
+  EXPECT_FALSE(fs::exists(alone + "/csi.sock"));
+}
+
+TEST_F(HelperTest, AProgramThatIsNoneIsNoticedAtTheStart) {
+  const std::string alone = MakeDirectories("alone");
+  fs::copy_file(MOORING_PLUGIN_BINARY, alone + "/mooring-plugin");
+  std::ofstream(alone + "/mooring-mounter") << "#!/bin/sh\nexit 3\n";
+  fs::permissions(alone + "/mooring-mounter", fs::perms::owner_all);
+  const std::string said = RunOutput(alone + "/mooring-plugin --endpoint " + alone + "/csi.sock --state-dir " + alone +
+                                     "/state 2>&1; echo status $?");
+  EXPECT_THAT(said, HasSubstr("the keeper of the mount helper (process "));
+  EXPECT_THAT(said, HasSubstr("status 1\n"));
+}
+
+TEST_F(HelperTest, ByHandItSaysWhatToUse) {
+  const std::string program = fs::path(MOORING_PLUGIN_BINARY).parent_path() / "mooring-mounter";
+  for (const char* arguments : {"", " mount /a /b", " --mount-root / --label-prefix mooring"}) {
+    const std::string said = RunOutput(program + arguments + " 2>&1 3<&-; echo status $?");
+    EXPECT_THAT(said, HasSubstr("started by mooring-plugin")) << arguments;
+    EXPECT_THAT(said, HasSubstr("use: mooring mount")) << arguments;
+    EXPECT_THAT(said, HasSubstr("status 1\n")) << arguments;
+  }
+  EXPECT_THAT(RunOutput(program + " --version; echo status $?"),
+              ::testing::MatchesRegex("mooring-mounter .+\nstatus 0\n"));
+}
+
+}  // namespace
+}  // namespace mooring::testing

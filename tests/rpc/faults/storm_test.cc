@@ -1,0 +1,108 @@
+// Eight threads do whatever they like to four volumes for three seconds. Whatever comes of the calls, at no moment has
+// an image two devices or a path two mounts; and in the end all can be taken back.
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "tests/rpc/support/rpc_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kVolumes = 4;
+
+class Storm : public RpcTest {
+ protected:
+  struct Volume {
+    std::string id;
+    VolumeCapability use;
+    std::vector<std::string> stagings, targets;
+  };
+
+  void SetUp() override {
+    RpcTest::SetUp();
+    for (std::size_t i = 0; i < kVolumes; ++i) {
+      Volume volume;
+      volume.use = i % 2 == 0 ? Mount("", kMultiWriter) : Block(kMultiWriter);
+      volume.id = Created(volume.use);
+      for (const char* usage : {"one", "two"}) volume.stagings.push_back(Staging(volume.id, usage));
+      for (const char* name : {"a", "b", "c"}) volume.targets.push_back(Target(name, volume.id));
+      volumes_.push_back(volume);
+    }
+  }
+
+  // One call, at random; the codes are those that its neighbours can bring about.
+  void Act(Driver& client, std::mt19937& random) {
+    const Volume& volume = volumes_[random() % kVolumes];
+    const std::string& staging = volume.stagings[random() % volume.stagings.size()];
+    const std::string& target = volume.targets[random() % volume.targets.size()];
+    absl::Status status;
+    switch (random() % 8) {
+      case 0:
+      case 1:
+        status = client.Stage(volume.id, staging, volume.use).status;
+        break;
+      case 2:
+        status = client.Unstage(volume.id, staging).status;
+        break;
+      case 3:
+      case 4:
+        status = client.Publish(volume.id, staging, target, volume.use, random() % 2 == 0).status;
+        break;
+      case 5:
+        status = client.Unpublish(volume.id, target).status;
+        break;
+      case 6:
+        status = client.Stats(volume.id, target).status;
+        break;
+      default:
+        status = client.NodeExpand(volume.id, target).status;
+        break;
+    }
+    ++calls_;
+    if (status.ok()) ++successes_;
+    EXPECT_THAT(status.code(),
+                ::testing::AnyOf(Code::kOk, Code::kNotFound, Code::kFailedPrecondition, Code::kAlreadyExists))
+        << status;
+  }
+
+  void CheckInvariants() {
+    for (const Volume& volume : volumes_) {
+      EXPECT_LE(LoopsOver(Image(volume.id)).size(), 1U) << "two devices over one file";
+      for (const std::string& path : volume.targets) EXPECT_FALSE(IsStacked(path)) << path;
+      for (const std::string& path : volume.stagings) EXPECT_FALSE(IsStacked(path)) << path;
+    }
+  }
+
+  std::vector<Volume> volumes_;
+  std::atomic<int> calls_{0}, successes_{0};
+};
+
+TEST_F(Storm, LeavesNoSecondDeviceNoStackedMountAndACleanEnd) {
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (unsigned seed = 1; seed <= 8; ++seed) {
+    threads.emplace_back([&, seed] {
+      Driver client(dir() / "csi.sock");
+      std::mt19937 random(seed);
+      while (!over) Act(client, random);
+    });
+  }
+  const auto end = Clock::now() + std::chrono::seconds(3);
+  while (Clock::now() < end) CheckInvariants();
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(calls_, 100);
+  EXPECT_GT(successes_, 50);
+  for (const Volume& volume : volumes_) {
+    for (const std::string& path : volume.targets) EXPECT_OK(driver().Unpublish(volume.id, path));
+    for (const std::string& path : volume.stagings) EXPECT_OK(driver().Unstage(volume.id, path));
+    EXPECT_OK(driver().Delete(volume.id));
+  }
+  EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+}
+
+}  // namespace
+}  // namespace mooring::testing

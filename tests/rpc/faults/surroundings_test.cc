@@ -1,0 +1,381 @@
+// What a container, or an administrator, can get wrong around the plugin: it says so once and clearly, answers to Probe
+// what is missing, and heals by itself. What it cannot live with ends it, in one line.
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include "tests/rpc/support/helper_processes.h"
+#include "tests/rpc/support/rpc_test.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kNone[] = "0000000000000000";
+constexpr std::chrono::seconds kLong{15};
+
+class SurroundingsTest : public RpcTest {
+ protected:
+  void SetUp() override {}  // each begins with something wrong
+
+  Answer<csi::v1::ProbeResponse> Probe() {
+    driver().Connect();
+    return driver().Send(csi::v1::ProbeRequest());
+  }
+  bool IsReady() {
+    const auto probe = Probe();
+    return probe.status.ok() && probe->ready().value();
+  }
+  void Add(std::initializer_list<std::string> flags) {
+    plugin().options().flags.insert(plugin().options().flags.end(), flags);
+  }
+
+  // The plugin in a mount namespace of its own, in which `first` is done before it starts.
+  void LaunchAfter(const std::string& first) {
+    plugin().options().own_mount_namespace = true;
+    plugin().options().first = first;
+    plugin().Launch();
+  }
+  int InItsNamespace(const std::string& command) {
+    return Shell("nsenter --mount=/proc/" + std::to_string(plugin().pid()) + "/ns/mnt " + command);
+  }
+
+  std::ptrdiff_t LogLinesWith(const std::string& piece) const {
+    std::istringstream log(LogText());
+    std::ptrdiff_t count = 0;
+    for (std::string line; std::getline(log, line);) count += line.find(piece) != std::string::npos ? 1 : 0;
+    return count;
+  }
+
+  // Probe says so, the log once, and it is there when Probe is asked again.
+  void ExpectMissing(const std::string& piece, const std::string& advice) {
+    EXPECT_TRUE(Eventually([&] { return absl::IsFailedPrecondition(Probe().status); }, kLong)) << LogText();
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, piece));
+      EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, advice));
+    }
+    EXPECT_EQ(LogLinesWith("something is missing that the plugin needs"), 1) << LogText();
+  }
+  void ExpectHeals() {
+    EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+    EXPECT_EQ(LogLinesWith("nothing is missing any more"), 1) << LogText();
+  }
+
+  // One volume through its life, seen from here.
+  void ExpectServes() {
+    const std::string id = Created();
+    EXPECT_OK(driver().Stage(id, Staging(id)));
+    EXPECT_OK(driver().Publish(id, Staging(id), Target("a", id)));
+    EXPECT_EQ(TryWrite(Target("a", id) + "/file", "data"), 0);
+    EXPECT_OK(driver().Unpublish(id, Target("a", id)));
+    EXPECT_OK(driver().Unstage(id, Staging(id)));
+    EXPECT_OK(driver().Delete(id));
+  }
+
+  std::string LogText() const { return const_cast<SurroundingsTest*>(this)->plugin().Log(); }
+};
+
+// ---- a root filesystem that is read-only
+
+TEST_F(SurroundingsTest, OnAReadOnlyRootAllWorksThatIsBoundWritable) {
+  ShareDirectory();
+  LaunchAfter("mount -o remount,bind,ro / && ! touch /etc/written-by-a-test 2>/dev/null || exit 9");
+  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+  ExpectServes();
+}
+
+// ---- a state directory that cannot be written to
+
+class StateDirectory : public SurroundingsTest {
+ protected:
+  void SetUp() override {
+    MountTmpfs(state_dir(), "size=256m,mode=700");
+    ASSERT_EQ(Shell("mount -o remount,ro " + state_dir()), 0);
+  }
+  std::string why_ = "write in the state directory '" + state_dir() + "': Read-only file system";
+};
+
+TEST_F(StateDirectory, ThatIsReadOnlyIsToldAndWaitedFor) {
+  plugin().Launch();
+  ExpectMissing(why_, "mount it writable");
+  EXPECT_EQ(driver().Send(csi::v1::GetPluginInfoRequest())->name(), "mooring.csi");
+  EXPECT_OK(driver().Send(csi::v1::GetPluginCapabilitiesRequest()));
+  EXPECT_THAT(driver().Send(csi::v1::NodeGetInfoRequest()), FailsWith(Code::kUnavailable, why_));
+  EXPECT_THAT(driver().Create("v"), FailsWith(Code::kUnavailable, why_));
+  ASSERT_EQ(Shell("mount -o remount,rw " + state_dir()), 0);
+  ExpectHeals();
+  ExpectServes();
+}
+
+TEST_F(StateDirectory, WhileItIsWaitedForNobodyWhoIsAskedHasAPrivilege) {
+  plugin().Launch();
+  EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe().status); }, kLong));
+  const std::vector<pid_t> children = ChildrenOf(plugin().pid());
+  ASSERT_EQ(children.size(), 1U);
+  EXPECT_EQ(NameOfProcess(children[0]), "mooring-waiting");
+  for (const char* set : {"CapPrm", "CapEff", "CapBnd"}) EXPECT_EQ(StatusField(children[0], children[0], set), kNone);
+  EXPECT_EQ(StatusField(children[0], children[0], "Seccomp"), "2");
+  plugin().Kill();
+  EXPECT_TRUE(Eventually([&] { return !Runs(children[0]); })) << "it ends with the plugin";
+}
+
+TEST_F(StateDirectory, AStopWhileItIsWaitedForLeavesNoSocket) {
+  plugin().Launch();
+  EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe().status); }, kLong));
+  driver().Disconnect();
+  EXPECT_EQ(plugin().Terminate(), 0) << LogText();
+  EXPECT_FALSE(fs::exists(dir() / "csi.sock"));
+}
+
+TEST_F(StateDirectory, ThatIsNoLongerWritableWhileThePluginRunsIsTold) {
+  ASSERT_EQ(Shell("mount -o remount,rw " + state_dir()), 0);
+  Start();
+  ASSERT_EQ(::chmod(state_dir().c_str(), 0500), 0);
+  ExpectMissing("write in the state directory '" + state_dir() + "': Permission denied", "user 0:0");
+  ASSERT_EQ(::chmod(state_dir().c_str(), 0700), 0);
+  ExpectHeals();
+}
+
+// ---- a directory on a disk that is mounted late
+
+class LateDisk : public SurroundingsTest {
+ protected:
+  void SetUp() override {
+    MakeDirectories("disk");
+    plugin().options().state_dir = disk_ + "/mooring";
+  }
+  void MountDisk() {
+    MountTmpfs(disk_, "size=256m,mode=700");
+    ASSERT_EQ(::mkdir((disk_ + "/mooring").c_str(), 0700), 0);
+  }
+  std::string disk_ = dir() / "disk";
+};
+
+TEST_F(LateDisk, IsWaitedForAndNothingIsMadeInItsMountPoint) {
+  Add({"--require-directories"});
+  plugin().Launch();
+  ExpectMissing("the state directory '" + disk_ + "/mooring' is missing", "mount its disk");
+  EXPECT_THAT(driver().Create("v"), FailsWith(Code::kUnavailable, "is missing"));
+  EXPECT_TRUE(fs::is_empty(disk_));
+  MountDisk();
+  fs::create_directory_symlink(disk_ + "/mooring", state_dir());  // where the fixture looks for records that are left
+  ExpectHeals();
+  ExpectServes();
+  EXPECT_TRUE(fs::exists(disk_ + "/mooring/catalog.db"));
+}
+
+TEST_F(LateDisk, OfAPoolIsWaitedForToo) {
+  plugin().options().state_dir = state_dir();
+  MakeDirectories("state");
+  Add({"--require-directories", "--pool", "name=late,backend=image,path=" + disk_ + "/mooring"});
+  plugin().Launch();
+  ExpectMissing("the directory of volumes '" + disk_ + "/mooring' is missing", "mount its disk");
+  EXPECT_TRUE(fs::is_empty(disk_));
+  MountDisk();
+  ExpectHeals();
+}
+
+// ---- no /dev
+
+TEST_F(SurroundingsTest, WithoutLoopControlItSaysWhereLoopDevicesComeFrom) {
+  ShareDirectory();
+  LaunchAfter("mount -t tmpfs tmpfs /dev");
+  ExpectMissing("open '/dev/loop-control': No such file or directory", "bind the host's /dev into the container");
+  const std::string id = Created();
+  EXPECT_THAT(driver().Stage(id, Staging(id)), FailsWith(Code::kFailedPrecondition, "/dev"));
+  ASSERT_EQ(InItsNamespace("mknod /dev/loop-control c 10 237"), 0);
+  ExpectHeals();
+  ExpectServes();
+}
+
+TEST_F(SurroundingsTest, WithoutANodeThatCanBeMadeItSaysWhich) {
+  ShareDirectory();
+  LaunchAfter(
+      "mount -t tmpfs tmpfs /dev && mknod /dev/loop-control c 10 237 && mknod /dev/null c 1 3 && "
+      "mount -o remount,ro /dev");
+  ExpectMissing("open '/dev/loop", "bind the host's /dev into the container");
+  const std::string id = Created();
+  EXPECT_THAT(driver().Stage(id, Staging(id)), FailsWith(Code::kFailedPrecondition, "open '/dev/loop"));
+  ASSERT_EQ(InItsNamespace("mount -o remount,rw /dev"), 0);
+  ExpectHeals();
+  ExpectServes();
+}
+
+// Others' volumes are well: to be ended for that would be the worst.
+TEST_F(SurroundingsTest, WithAllNodesThatItWasGivenInUseItIsReadyAndSaysSoWhenOneIsNeeded) {
+  ShareDirectory();
+  ASSERT_EQ(Shell("truncate -s 1M " + (dir() / "of-another")), 0);
+  std::string used = RunOutput("losetup --find --show " + (dir() / "of-another"));
+  while (!used.empty() && used.back() == '\n') used.pop_back();
+  ASSERT_TRUE(used.starts_with("/dev/loop")) << used;
+  LaunchAfter("mount -t tmpfs tmpfs /dev && mknod /dev/loop-control c 10 237 && mknod /dev/null c 1 3 && mknod " +
+              used + " b 7 " + used.substr(9) + " && mount -o remount,ro /dev");
+  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+  EXPECT_EQ(LogLinesWith("no more volumes of the image pools can be staged"), 1) << LogText();
+  const std::string id = Created();
+  EXPECT_THAT(driver().Stage(id, Staging(id)),
+              FailsWith(Code::kResourceExhausted, "all loop devices that this container was given are in use"));
+  ASSERT_EQ(InItsNamespace("mount -o remount,rw /dev"), 0);
+  EXPECT_OK(driver().Stage(id, Staging(id)));
+  EXPECT_OK(driver().Unstage(id, Staging(id)));
+  ASSERT_EQ(Shell("losetup --detach " + used), 0);
+}
+
+TEST_F(SurroundingsTest, WithoutTheRightToMountItSaysWhichIsMissing) {
+  ShareDirectory();
+  LaunchAfter("exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin \"$0\" \"$@\"");
+  ExpectMissing("nothing can be mounted without CAP_SYS_ADMIN", "--cap-add SYS_ADMIN");
+}
+
+TEST_F(SurroundingsTest, WithVolumesOfAnotherKindMissingLoopDevicesAreNoReasonToFail) {
+  ShareDirectory();
+  Add({"--pool", "name=dirs,backend=directory,path=" + (dir() / "dirs")});
+  LaunchAfter("mount -t tmpfs tmpfs /dev");
+  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+  EXPECT_EQ(LogLinesWith("no volume of the image pools can be staged"), 1) << LogText();
+}
+
+// ---- mounts that do not come out
+
+class SharedRoots : public SurroundingsTest {
+ protected:
+  void SetUp() override {
+    ShareDirectory();
+    Add({"--mount-root", MakeDirectories("csi")});
+  }
+  const std::string make_private_ = "mount --make-private " + dir().path();
+  const std::string why_ = "nobody else would see what is mounted below '" + dir().path() + "/csi'";
+};
+
+TEST_F(SharedRoots, ThatArePrivateInANamespaceOfItsOwnAreToldUntilTheyAreShared) {
+  LaunchAfter(make_private_);
+  ExpectMissing(why_, "with propagation rshared");
+  EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "the mount at '" + dir().path() + "' that it lies on is"));
+  ASSERT_EQ(InItsNamespace("mount --make-shared " + dir().path()), 0);
+  ExpectHeals();
+}
+
+// It never calls Probe, nor looks whether something is mounted at a target.
+TEST_F(SharedRoots, ThatArePrivateKubeletIsNotOfferedThePlugin) {
+  const std::string registry = MakeDirectories("plugins_registry"), socket = registry + "/mooring.csi-reg.sock";
+  Add({"--kubelet-registration-dir", registry});
+  LaunchAfter(make_private_);
+  ExpectMissing(why_, "with propagation rshared");
+  EXPECT_TRUE(Eventually([this] { return LogLinesWith("not offered to kubelet while its mounts") == 1; })) << LogText();
+  EXPECT_FALSE(fs::exists(socket));
+  ASSERT_EQ(InItsNamespace("mount --make-shared " + dir().path()), 0);
+  EXPECT_TRUE(Eventually([&] { return fs::is_socket(socket); }, kLong)) << LogText();
+  ExpectHeals();
+}
+
+// It has pods of before to take volumes from.
+TEST_F(SharedRoots, ThatAreSharedButNothingElseKubeletIsOfferedThePlugin) {
+  const std::string registry = MakeDirectories("plugins_registry"), socket = registry + "/mooring.csi-reg.sock";
+  Add({"--kubelet-registration-dir", registry});
+  LaunchAfter("mount -t tmpfs tmpfs /dev");
+  ExpectMissing("loop devices are not to be had", "");
+  EXPECT_TRUE(Eventually([&] { return fs::is_socket(socket); }, kLong)) << LogText();
+}
+
+TEST_F(SharedRoots, ThatArePrivateKubeletIsNotOfferedThePluginAndAStopDoesNotWaitForThat) {
+  Add({"--kubelet-registration-dir", MakeDirectories("plugins_registry")});
+  LaunchAfter(make_private_);
+  ExpectMissing(why_, "with propagation rshared");
+  driver().Disconnect();
+  const auto before = std::chrono::steady_clock::now();
+  EXPECT_EQ(plugin().Terminate(), 0) << LogText();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(2));
+}
+
+TEST_F(SharedRoots, ThatOnlyReceiveAreToldAsWell) {
+  LaunchAfter("mount --make-slave " + dir().path());
+  ExpectMissing(why_, "only receives what others mount");
+}
+
+TEST_F(SharedRoots, ThatAreSharedAreFine) {
+  LaunchAfter("true");
+  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+  ExpectServes();
+}
+
+// All are in one namespace, as on a host whose / is private.
+TEST_F(SharedRoots, ThatArePrivateWhereItsStarterIsAreFineUnlessTheyAreRequired) {
+  ASSERT_EQ(Shell(make_private_), 0);
+  Start();
+  ExpectServes();
+  driver().Disconnect();
+  ASSERT_EQ(plugin().Terminate(), 0);
+  Add({"--shared-roots", "require"});
+  plugin().Launch();
+  ExpectMissing(why_, "with propagation rshared");
+}
+
+TEST_F(SharedRoots, CanBeIgnored) {
+  Add({"--shared-roots", "ignore"});
+  LaunchAfter(make_private_);
+  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+}
+
+// Which directories tasks look into, nobody has said: / itself is never shared in a container.
+TEST_F(SurroundingsTest, WithoutAMountRootNothingIsAskedOfMounts) {
+  ShareDirectory();
+  LaunchAfter("mount --make-rprivate /");
+  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+}
+
+// A controller mounts nothing.
+TEST_F(SharedRoots, AreNothingToAController) {
+  Add({"--mode", "controller"});
+  LaunchAfter(make_private_ + " && mount -t tmpfs tmpfs /dev");
+  EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
+}
+
+// ---- the socket's directory
+
+class SocketDirectory : public SurroundingsTest {
+ protected:
+  void ExpectEnds(const std::string& why, const std::string& advice) {
+    const std::string socket = plugin().options().socket;
+    plugin().options().socket = csi_ + "/csi.sock";
+    plugin().Launch();
+    EXPECT_EQ(plugin().Wait(), 1);
+    EXPECT_THAT(LogText(), AllOf(HasSubstr(why), HasSubstr(advice)));
+    EXPECT_EQ(LogLinesWith(""), 1) << LogText();
+    EXPECT_TRUE(fs::is_empty(csi_));
+    plugin().options().socket = socket;
+  }
+  const std::string csi_ = MakeDirectories("socket");
+};
+
+TEST_F(SocketDirectory, OfAnotherUserIsNamedWithItsOwner) {
+  ASSERT_EQ(::chown(csi_.c_str(), 4711, 4712), 0);
+  ExpectEnds("make the socket in the directory '" + csi_ + "' (owner 4711:4712, mode 755): Permission denied",
+             "writable for that user, or choose another --endpoint");
+}
+
+TEST_F(SocketDirectory, ThatIsReadOnlyIsNamed) {
+  MountTmpfs(csi_);
+  ASSERT_EQ(Shell("mount -o remount,ro " + csi_), 0);
+  ExpectEnds("make the socket in the directory '" + csi_ + "'", "Read-only file system: give --endpoint a directory");
+}
+
+TEST_F(SocketDirectory, IsNamedAlsoWhereTheStateDirectoryIsMissing) {
+  ASSERT_EQ(::chown(csi_.c_str(), 4711, 4712), 0);
+  MountTmpfs(state_dir(), "mode=700");
+  ASSERT_EQ(Shell("mount -o remount,ro " + state_dir()), 0);
+  plugin().options().socket = csi_ + "/csi.sock";
+  plugin().Launch();
+  EXPECT_EQ(plugin().Wait(), 1);
+  EXPECT_THAT(LogText(), AllOf(HasSubstr("Read-only file system"), HasSubstr("owner 4711:4712")));
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,111 @@
+// Two processes over one state directory, each with its own socket: an update of the plugin, or a controller beside a
+// node.
+#include <signal.h>
+
+#include <future>
+
+#include "tests/rpc/support/rpc_test.h"
+
+namespace mooring::testing {
+namespace {
+
+class TwoPlugins : public RpcTest {
+ protected:
+  void SetUp() override {
+    RpcTest::SetUp();
+    ASSERT_TRUE(second_.Start());
+    other_.Connect();
+  }
+
+  void TearDown() override {
+    other_.Disconnect();
+    EXPECT_EQ(second_.Terminate(), 0);
+    RpcTest::TearDown();
+  }
+
+  PluginProcess& second() { return second_; }
+  Driver& other() { return other_; }
+
+ private:
+  PluginProcess second_{{.socket = dir() / "second.sock",
+                         .state_dir = state_dir(),
+                         .log_file = dir() / "plugin.log",
+                         .flags = {"--node-id", kNode},
+                         .environment = {}}};
+  Driver other_{dir() / "second.sock"};
+};
+
+TEST_F(TwoPlugins, EachCarriesOnWhatTheOtherBegan) {
+  for (const VolumeCapability& use : {Mount("", kMultiWriter), Block(kMultiWriter)}) {
+    const std::string id = Created(use);
+    ASSERT_OK(other().Stage(id, Staging(id), use));
+    ASSERT_OK(driver().Stage(id, Staging(id), use));
+    ASSERT_OK(driver().Publish(id, Staging(id), Target("a", id), use));
+    ASSERT_OK(other().Publish(id, Staging(id), Target("b", id), use, true));
+    EXPECT_EQ(LoopsOver(Image(id)).size(), 1U);
+    EXPECT_THAT(other().Delete(id), FailsWith(Code::kFailedPrecondition, "in use"));
+    EXPECT_OK(other().Stats(id, Target("a", id)));
+    EXPECT_OK(driver().Unpublish(id, Target("b", id)));
+    EXPECT_OK(other().Unpublish(id, Target("a", id)));
+    EXPECT_OK(driver().Unstage(id, Staging(id)));
+    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+    EXPECT_OK(other().Delete(id));
+    EXPECT_OK(driver().Delete(id));
+  }
+}
+
+TEST_F(TwoPlugins, OneVolumeStagedByBothAtATimeIsFormattedOnceAndHasOneDevice) {
+  for (int round = 0; round < 10; ++round) {
+    const VolumeCapability use = round % 2 == 0 ? Mount("", kMultiWriter) : Block(kMultiWriter);
+    const std::string id = Created(use);
+    const std::string a = Staging(id, "a"), b = Staging(id, "b");
+    auto first = std::async(std::launch::async, [&] { return other().Stage(id, a, use).status; });
+    EXPECT_OK(driver().Stage(id, b, use));
+    EXPECT_OK(first.get());
+    EXPECT_EQ(LoopsOver(Image(id)).size(), 1U);
+    if (round % 2 == 0) {
+      EXPECT_EQ(TryWrite(a + "/file", "data"), 0);
+      EXPECT_EQ(ReadFile(b + "/file"), "data") << "two filesystems over one file are data loss";
+    }
+    EXPECT_OK(other().Unstage(id, b));
+    EXPECT_OK(driver().Unstage(id, a));
+    EXPECT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
+  }
+}
+
+TEST_F(TwoPlugins, CreateAndDeleteByBothAtATime) {
+  for (int round = 0; round < 10; ++round) {
+    auto first = std::async(std::launch::async, [&] { return other().Create("same"); });
+    const auto mine = driver().Create("same");
+    const auto theirs = first.get();
+    ASSERT_OK(mine);
+    ASSERT_OK(theirs);
+    EXPECT_EQ(mine->volume().volume_id(), theirs->volume().volume_id());
+    auto removal = std::async(std::launch::async, [&] { return other().Delete(mine->volume().volume_id()).status; });
+    const auto removed = driver().Delete(mine->volume().volume_id());
+    // Another process has it in its hands: the caller repeats that.
+    EXPECT_THAT(removed.status.code(), ::testing::AnyOf(Code::kOk, Code::kAborted)) << removed.status;
+    EXPECT_THAT(removal.get().code(), ::testing::AnyOf(Code::kOk, Code::kAborted));
+    EXPECT_OK(driver().Delete(mine->volume().volume_id()));
+    EXPECT_EQ(other().List()->entries_size(), 0);
+  }
+}
+
+TEST_F(TwoPlugins, TheStartOfOneDisturbsNothingOfTheOther) {
+  const std::string mount = Created(Mount("", kMultiWriter)), block = Created(Block(kMultiWriter));
+  ASSERT_OK(driver().Stage(mount, Staging(mount), Mount("", kMultiWriter)));
+  ASSERT_OK(driver().Stage(block, Staging(block), Block(kMultiWriter)));
+  ASSERT_OK(driver().Publish(mount, Staging(mount), Target("m"), Mount("", kMultiWriter)));
+  const std::string world = World();
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    second().End(signal);
+    ASSERT_TRUE(second().Start());
+    EXPECT_EQ(World(), world);
+  }
+  other().Connect();
+  EXPECT_OK(other().Publish(block, Staging(block), Target("b"), Block(kMultiWriter)));
+  EXPECT_OK(driver().Unpublish(block, Target("b")));
+}
+
+}  // namespace
+}  // namespace mooring::testing

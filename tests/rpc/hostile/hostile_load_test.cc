@@ -1,0 +1,60 @@
+// Whatever is sent to the plugin's sockets, its process stays small, and goes on serving.
+#include "tests/support/hostile_load.h"
+
+#include <thread>
+
+#include "tests/rpc/orchestrators/registered_kubelet.h"
+
+namespace mooring::testing {
+namespace {
+
+constexpr std::size_t kMostResident = 64 * 1024, kMostAtAll = 192 * 1024;  // KiB
+
+class HostileLoadRpc : public RegisteredKubelet {
+ protected:
+  HostileLoadRpc() {
+    auto& flags = plugin().options().flags;
+    flags.insert(flags.end(), {"--metrics-listen", "unix:" + metrics()});
+  }
+  std::string metrics() const { return dir() / "metrics.sock"; }
+
+  void ExpectSmall() {
+    EXPECT_TRUE(
+        Eventually([&] { return MemoryOf(plugin().pid()).resident_kib < kMostResident; }, std::chrono::seconds(20)))
+        << MemoryOf(plugin().pid()).resident_kib << " KiB are resident";
+    EXPECT_LT(MemoryOf(plugin().pid()).peak_kib, kMostAtAll);
+    EXPECT_OK(driver().Send(csi::v1::ProbeRequest()));
+  }
+};
+
+TEST_F(HostileLoadRpc, OnTheSocketOfCsiLeavesNoMemoryBehind) {
+  FloodInEveryWay(plugin().options().socket);
+  ExpectSmall();
+  csi::v1::CreateVolumeRequest request;
+  request.set_name("v");
+  *request.add_volume_capabilities() = Mount();
+  (*request.mutable_parameters())["long"] = std::string(3 << 20, 'x');
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 30; ++i) {
+    threads.emplace_back([&] {
+      Driver other(plugin().options().socket);
+      other.Connect();
+      for (int j = 0; j < 6; ++j) {
+        // The server may hang up while the request is still being sent.
+        EXPECT_THAT(other.Send(request), ::testing::AnyOf(FailsWith(Code::kResourceExhausted, "larger than max"),
+                                                          FailsWith(Code::kUnavailable, "")));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ExpectSmall();
+}
+
+TEST_F(HostileLoadRpc, OnTheSocketsOfTheRegistrationAndTheMetricsLeavesNoMemoryBehind) {
+  for (const auto& entry : std::filesystem::directory_iterator(kubelet().registry())) FloodInEveryWay(entry.path());
+  FloodInEveryWay(metrics());
+  ExpectSmall();
+}
+
+}  // namespace
+}  // namespace mooring::testing

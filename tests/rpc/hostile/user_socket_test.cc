@@ -1,0 +1,193 @@
+// The socket of a plugin under a user of its own (--user), and its directory.
+#include <grp.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/rpc/hostile/user_test.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Whether a root without a capability, as an orchestrator's may be, reaches a socket.
+bool BareRootConnects(const std::string& path) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setgroups(0, nullptr);
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    ::syscall(SYS_capset, std::array<unsigned, 2>{0x20080522, 0}.data(), std::array<unsigned, 6>{}.data());
+    ::_exit(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status == 0;
+}
+
+class UsersSocket : public UserTest {
+ protected:
+  void SetUp() override {
+    UserTest::SetUp();
+    plugin().options().socket = csi_ + "/csi.sock";
+  }
+  bool Serves() {
+    Driver client(csi_ + "/csi.sock");
+    return client.Send(csi::v1::ProbeRequest()).status.ok();
+  }
+  void EndAndStart(const std::string& user, int signal) {
+    if (plugin().running()) plugin().End(signal);
+    WorkAs(user);
+    ASSERT_TRUE(plugin().Start());
+  }
+  void TearDown() override {
+    if (plugin().running()) {
+      EXPECT_EQ(plugin().Terminate(), 0);
+    }
+    RpcTest::TearDown();
+  }
+  const std::string csi_ = MakeDirectories("socket");
+};
+
+TEST_F(UsersSocket, InADirectoryOfItsOwnIsReachedByRootAndReplacedByWhoeverIsNext) {
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    for (const char* user : {kText, kText, "4343:4343", "", kText, ""}) {
+      SCOPED_TRACE(user);
+      EndAndStart(user, signal);
+      EXPECT_TRUE(Serves());
+      EXPECT_TRUE(BareRootConnects(csi_ + "/csi.sock"));
+      const struct stat socket = StatOf(csi_ + "/csi.sock"), directory = StatOf(csi_);
+      EXPECT_EQ(socket.st_gid, 0U);
+      EXPECT_EQ(socket.st_mode & 0777U, 0660U);
+      EXPECT_EQ(socket.st_uid, directory.st_uid);
+      EXPECT_EQ(directory.st_gid, 0U);
+      EXPECT_EQ(directory.st_mode & 07777U, *user == '\0' ? 0755U : 02775U);
+    }
+  }
+  EXPECT_EQ(plugin().Terminate(), 0);
+  EXPECT_TRUE(fs::is_empty(csi_));
+}
+
+// Its members were never to put a socket of theirs in the place of the plugin's.
+TEST_F(UsersSocket, InADirectoryOfAnotherGroupThatGroupGetsNothingAndRootsKeepsWhatItHad) {
+  struct Case {
+    gid_t group;
+    mode_t mode, given;
+  };
+  for (const auto& [group, mode, given] :
+       {Case{4444, 0750, 02750}, Case{4444, 0770, 02770}, Case{0, 0775, 03775}, Case{0, 0755, 02775}}) {
+    EXPECT_EQ(::chown(csi_.c_str(), 0, group), 0);
+    EXPECT_EQ(::chmod(csi_.c_str(), mode), 0);
+    for (const char* user : {kText, "4343:4343", "", kText, ""}) {
+      SCOPED_TRACE(std::string(user) + " " + std::to_string(mode));
+      EndAndStart(user, SIGTERM);
+      EXPECT_TRUE(Serves());
+      EXPECT_EQ(StatOf(csi_).st_mode & 07777U, *user == '\0' ? mode : given);
+      EXPECT_EQ(StatOf(csi_).st_gid, group);
+    }
+  }
+}
+
+TEST_F(UsersSocket, InADirectoryThatTheUserMayWriteInThatStaysAsItIs) {
+  ASSERT_EQ(::chown(csi_.c_str(), kUser, kGroup), 0);
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    EndAndStart(kText, signal);
+    EXPECT_TRUE(Serves());
+    EXPECT_EQ(StatOf(csi_).st_mode & 07777U, 0755U);
+    EXPECT_EQ(StatOf(csi_).st_gid, kGroup);
+  }
+}
+
+TEST_F(UsersSocket, IsNotMadeAmongOtherThings) {
+  std::ofstream(csi_ + "/of-another") << "";
+  WorkAs(kText);
+  plugin().Launch();
+  EXPECT_EQ(plugin().Wait(), 1);
+  EXPECT_THAT(plugin().Log(), HasSubstr("user 4242:4240 may not make a socket in '" + csi_ + "', which is root's"));
+  EXPECT_EQ(StatOf(csi_).st_uid, 0U);
+}
+
+TEST_F(UsersSocket, WhereKubeletKeepsThoseOfAllDriversIsRootsAndItSaysSo) {
+  const std::string registry = MakeDirectories("plugins_registry");
+  WorkAs(kText);
+  plugin().options().flags.insert(plugin().options().flags.end(), {"--kubelet-registration-dir", registry});
+  plugin().Launch();
+  EXPECT_EQ(plugin().Wait(), 1);
+  EXPECT_THAT(plugin().Log(),
+              HasSubstr("register with kubelet in '" + registry + "': Permission denied: user 4242:4240"));
+  ASSERT_EQ(::chown(registry.c_str(), 0, kGroup), 0);
+  ASSERT_EQ(::chmod(registry.c_str(), 0770), 0);
+  ASSERT_TRUE(plugin().Start());
+  EXPECT_TRUE(Eventually([&] { return fs::is_socket(registry + "/mooring.csi-reg.sock"); }));
+}
+
+TEST_F(UsersSocket, AKubeletsDirectoryThatIsMissingIsNoMatterOfTheUser) {
+  WorkAs(kText);
+  const std::string missing = dir() / "missing/plugins_registry";
+  plugin().options().flags.insert(plugin().options().flags.end(), {"--kubelet-registration-dir", missing});
+  plugin().Launch();
+  EXPECT_EQ(plugin().Wait(), 1);
+  EXPECT_THAT(plugin().Log(), AllOf(HasSubstr("register with kubelet in '" + missing + "': No such file or directory"),
+                                    Not(HasSubstr("without --user"))));
+}
+
+TEST_F(UsersSocket, ThatRootServesIsNotTaken) {
+  EndAndStart("", SIGTERM);
+  PluginProcess another({.socket = csi_ + "/csi.sock",
+                         .state_dir = dir() / "state2",
+                         .log_file = dir() / "another.log",
+                         .flags = {"--user", kText},
+                         .environment = {}});
+  another.Launch();
+  EXPECT_EQ(another.Wait(), 1);
+  EXPECT_THAT(another.Log(), HasSubstr("served by another process"));
+  EXPECT_TRUE(Serves());
+  fs::remove_all(dir() / "state2");
+}
+
+// Not even for the moment until it is found out: what the first keeps stays its user's, and it serves on.
+TEST_F(UsersSocket, WhileAPluginRunsAnotherUserGetsNothingOfItsStateDirectory) {
+  for (const auto& [first, second] : {std::pair("", kText), std::pair(kText, ""), std::pair(kText, "4343:4343")}) {
+    SCOPED_TRACE(std::string(first) + " then " + second);
+    EndAndStart(first, SIGTERM);
+    for (const std::string& socket : {csi_ + "/csi.sock", MakeDirectories("socket2") + "/csi.sock"}) {
+      PluginProcess another(plugin().options());
+      another.options().socket = socket;
+      another.options().log_file = dir() / "another.log";
+      WorkAs(second);
+      another.options().flags = plugin().options().flags;
+      another.Launch();
+      const std::string why =
+          socket.starts_with(csi_ + "/") ? "served by another process" : "another process works with";
+      EXPECT_TRUE(Eventually([&] { return another.Log().find(why) != std::string::npos; }, kLong)) << another.Log();
+      EXPECT_EQ(StatOf(state_dir()).st_uid, *first == '\0' ? 0 : kUser);
+      EXPECT_EQ(StatOf(state_dir() + "/catalog.db").st_uid, *first == '\0' ? 0 : kUser);
+      EXPECT_TRUE(Serves());
+      another.Kill();
+      fs::remove(dir() / "another.log");
+    }
+    Driver client(csi_ + "/csi.sock");
+    const auto made = client.Create("afterwards");
+    ASSERT_OK(made);
+    EXPECT_OK(client.Delete(made->volume().volume_id()));
+  }
+  EndAndStart(kText, SIGKILL);  // the lock ended with its holder
+  EXPECT_TRUE(Serves());
+}
+
+}  // namespace
+}  // namespace mooring::testing

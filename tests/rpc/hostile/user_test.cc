@@ -1,0 +1,322 @@
+// The plugin under a user of its own (--user): what it is then, what it cannot reach any more, and that what it keeps
+// changes hands, from root to the user, to another one and back. That all else works as before is shown by the other
+// tests here, run with MOORING_TEST_USER.
+#include "tests/rpc/hostile/user_test.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/rpc/support/injection.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr char kNone[] = "0000000000000000";
+
+// ---- what it is, and what it cannot reach
+
+TEST_F(UserTest, ItIsThatUserWithoutAnyPrivilegeAndTheHelperStaysRoot) {
+  StartAs(kText);
+  for (const auto& entry : fs::directory_iterator("/proc/" + std::to_string(plugin().pid()) + "/task")) {
+    const pid_t thread = std::stoi(entry.path().filename());
+    const auto field = [&](const char* key) { return StatusField(plugin().pid(), thread, key); };
+    EXPECT_EQ(field("Uid"), "4242\t4242\t4242\t4242");
+    EXPECT_EQ(field("Gid"), "4240\t4240\t4240\t4240");
+    EXPECT_EQ(field("Groups"), "");
+    for (const char* set : {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"}) EXPECT_EQ(field(set), kNone) << set;
+    EXPECT_EQ(field("NoNewPrivs"), "1");
+    EXPECT_EQ(field("Seccomp"), "2");
+  }
+  const pid_t helper = HelperOf(plugin().pid());
+  ASSERT_GT(helper, 0);
+  EXPECT_EQ(StatusField(helper, helper, "Uid"), "0\t0\t0\t0");
+}
+
+TEST_F(UserTest, WhatIsRootsAloneItCannotRead) {
+  if (!Injection::Possible()) GTEST_SKIP() << "system calls are injected on x86-64 alone";
+  for (const char* user : {"", kText}) {
+    StartAs(user);
+    const std::string secret = state_dir() + "/secret";
+    std::ofstream(secret) << "root's";
+    ASSERT_EQ(::chmod(secret.c_str(), 0600), 0);
+    Injection thread(plugin().pid(), plugin().pid());
+    ASSERT_TRUE(thread.ok());
+    constexpr auto kHere = static_cast<std::uint64_t>(AT_FDCWD);
+    const auto open = [&](const std::string& path) {
+      const std::int64_t fd = thread.Call(SYS_openat, {kHere, path, O_RDONLY, 0, 0, 0});
+      if (fd >= 0) thread.Call(SYS_close, {static_cast<std::uint64_t>(fd), 0, 0, 0, 0, 0});
+      return fd;
+    };
+    if (*user == '\0') {
+      EXPECT_GE(open(secret), 0) << "what root's user id alone allows";
+    } else {
+      for (const std::string& path : {secret, std::string("/etc/shadow"), std::string("/etc/gshadow")}) {
+        EXPECT_EQ(open(path), -EACCES) << path;
+      }
+      EXPECT_GE(open("/etc/passwd"), 0);
+      for (const long call : {SYS_setuid, SYS_setresuid, SYS_setgid, SYS_setgroups}) {
+        EXPECT_LT(thread.Call(call, {0, 0, 0, 0, 0, 0}), 0);
+      }
+    }
+    fs::remove(secret);
+  }
+}
+
+// ---- what it keeps changes hands
+
+TEST_F(UserTest, AStateDirectoryGoesToTheUserToAnotherAndBack) {
+  StartAs("");
+  const std::string image = CreatedIn("fast"), plain = CreatedIn("default"), directory = CreatedIn("dirs"),
+                    memory = CreatedIn("mem");
+  for (const std::string& id : {image, plain, directory, memory}) Publish(id);
+  ASSERT_EQ(TryWrite(Target("a", image) + "/file", "kept"), 0);
+  const std::vector<std::pair<std::string, std::pair<uid_t, gid_t>>> users = {
+      {kText, {kUser, kGroup}}, {"4343:4240", {kOther, kGroup}}, {"", {0, 0}}, {kText, {kUser, kGroup}}};
+  for (const auto& [user, ids] : users) {
+    SCOPED_TRACE(user);
+    StartAs(user);
+    EXPECT_THAT(NotOf(ids.first, ids.second), IsEmpty());
+    EXPECT_EQ(ReadFile(Target("a", image) + "/file"), "kept");
+    for (const std::string& id : {image, plain, directory, memory}) {
+      EXPECT_OK(driver().Publish(id, Staging(id), Target("a", id), Mount("", kMultiWriter)));
+      EXPECT_OK(driver().Publish(id, Staging(id), Target("b", id), Mount("", kMultiWriter)));
+      EXPECT_OK(driver().Unpublish(id, Target("b", id)));
+    }
+    EXPECT_OK(driver().Grow(plain, StatOf(state_dir() + "/volumes/" + plain + ".img").st_size + 16 * kMiB));
+    const std::string fresh = CreatedIn("fast");
+    Publish(fresh);
+    TakeDown(fresh);
+    EXPECT_OK(driver().Delete(fresh));
+  }
+  EXPECT_EQ(StatOf(state_dir() + "/users").st_uid, 0U);
+  for (const std::string& id : {image, plain, directory, memory}) TakeDown(id);
+}
+
+// Each thing that is made later, by the plugin or by the helper, is the user's.
+TEST_F(UserTest, WhatIsMadeLaterIsTheUsersAndADirectoryVolumeIsAsRootMakesIt) {
+  StartAs(kText);
+  const std::string image = CreatedIn("default"), directory = CreatedIn("dirs"), memory = CreatedIn("mem");
+  for (const std::string& id : {image, directory, memory}) Publish(id);
+  csi::v1::CreateSnapshotRequest request;
+  request.set_name("of-it");
+  request.set_source_volume_id(image);
+  const auto snapshot = driver().Send(request);
+  ASSERT_OK(snapshot);
+  EXPECT_THAT(NotOf(kUser, kGroup), IsEmpty()) << "formatted and copied by root";
+  for (const std::string& id : {image, directory, memory}) {
+    EXPECT_EQ(StatOf(Target("a", id)).st_uid, 0U);
+    EXPECT_EQ(StatOf(Target("a", id)).st_mode & 07777U, 0755U);
+    TakeDown(id);
+  }
+  csi::v1::DeleteSnapshotRequest gone;
+  gone.set_snapshot_id(snapshot->snapshot().snapshot_id());
+  EXPECT_OK(driver().Send(gone));
+}
+
+// A task may run under the plugin's number, as nobody or 1000.
+TEST_F(UserTest, ADirectoryVolumeIsMadeRootsOnceAndThenItsTasksDecide) {
+  StartAs(kText);
+  const std::string id = CreatedIn("dirs");
+  Publish(id);
+  EXPECT_EQ(StatOf(Target("a", id)).st_uid, 0U);
+  EXPECT_EQ(StatOf(Target("a", id)).st_mode & 07777U, 0755U);
+  ASSERT_EQ(::chown(Target("a", id).c_str(), kUser, kGroup), 0);
+  TakeDown(id);
+  Publish(id);
+  EXPECT_EQ(StatOf(Target("a", id)).st_uid, kUser);
+  TakeDown(id);
+}
+
+// As /tmp has it, or a directory for uploads; whoever the plugin is, and whoever the task.
+TEST_F(UserTest, TheModeThatATaskGaveADirectoryVolumeIsKept) {
+  for (const char* user : {"", kText}) {
+    StartAs(user);
+    for (const uid_t owner : {uid_t{0}, kUser}) {
+      for (const mode_t mode : {01777U, 01755U, 0000U, 03770U}) {
+        SCOPED_TRACE(std::string(user) + " " + std::to_string(owner) + " " + std::to_string(mode));
+        const std::string id = CreatedIn("dirs");
+        Publish(id);
+        ASSERT_EQ(::chown(Target("a", id).c_str(), owner, 0), 0);
+        ASSERT_EQ(::chmod(Target("a", id).c_str(), mode), 0);
+        TakeDown(id);
+        Publish(id);
+        EXPECT_EQ(StatOf(Target("a", id)).st_uid, owner);
+        EXPECT_EQ(StatOf(Target("a", id)).st_mode & 07777U, mode);
+        TakeDown(id);
+        EXPECT_OK(driver().Delete(id));
+      }
+    }
+  }
+}
+
+// Whoever the plugin is by then; also where the helper was killed between the two.
+TEST_F(UserTest, ADirectoryVolumeThatWasNeverStagedIsRootsWhenItIs) {
+  for (const char* next : {"", kText, "4343:4240"}) {
+    for (const uid_t owner : {kUser, uid_t{0}}) {
+      SCOPED_TRACE(next);
+      StartAs(kText);
+      const std::string id = CreatedIn("dirs"), path = dir() / "dirs/" + id;
+      EXPECT_EQ(StatOf(path).st_mode & 07777U, 01000U) << "nobody's yet";
+      ASSERT_EQ(::chown(path.c_str(), owner, 0), 0);
+      StartAs(next);
+      Publish(id);
+      EXPECT_EQ(StatOf(Target("a", id)).st_uid, 0U);
+      EXPECT_EQ(StatOf(Target("a", id)).st_mode & 07777U, 0755U);
+      TakeDown(id);
+      EXPECT_OK(driver().Delete(id));
+    }
+  }
+  EXPECT_OK(driver().Delete(CreatedIn("dirs"))) << "never staged at all";
+}
+
+TEST_F(UserTest, AHandoverThatWasCutShortIsCarriedOnWhoeverIsNext) {
+  StartAs(kText);
+  const std::string one = CreatedIn("default"), two = CreatedIn("default");
+  for (const char* next : {kText, "", kText}) {
+    plugin().Kill();
+    ASSERT_EQ(::chown(state_dir().c_str(), *next == '\0' ? kUser : 0, 0), 0);
+    ASSERT_EQ(::chown(Image(one).c_str(), 0, 0), 0);
+    ASSERT_EQ(::chown(Image(two).c_str(), kUser, kGroup), 0);
+    StartAs(next);
+    EXPECT_THAT(NotOf(*next == '\0' ? 0 : kUser, *next == '\0' ? 0 : kGroup), IsEmpty());
+  }
+}
+
+TEST_F(UserTest, SomebodyElsesStateDirectoryIsNotTaken) {
+  const std::string foreign = MakeDirectories("state");
+  std::ofstream(foreign + "/catalog.db") << "";
+  for (const std::string& path : {foreign, foreign + "/catalog.db"}) ASSERT_EQ(::chown(path.c_str(), 777, 777), 0);
+  ASSERT_EQ(::chmod(foreign.c_str(), 0700), 0);
+  std::ofstream(foreign + "/users") << "777\n";  // he names himself
+  ASSERT_EQ(::chown((foreign + "/users").c_str(), 777, 777), 0);
+  for (const char* user : {"", kText}) {
+    WorkAs(user);
+    plugin().Launch();
+    EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong));
+    EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "(owner 777, mode 700): give the plugin a directory"));
+    plugin().Kill();
+    EXPECT_EQ(StatOf(foreign + "/catalog.db").st_uid, 777U);
+  }
+  fs::remove_all(foreign);
+}
+
+TEST_F(UserTest, NoLinkIsFollowedAndNothingElseIsTaken) {
+  StartAs("");
+  const std::string id = CreatedIn("default"), volumes = state_dir() + "/volumes/";
+  const std::string outside = dir() / "outside";
+  std::ofstream(outside) << "root's";
+  fs::create_symlink(outside, volumes + "vol-link.img");
+  fs::create_hard_link(outside, volumes + "vol-second-name.img");
+  fs::create_directory(volumes + "vol-directory.img");
+  std::ofstream(volumes + "notes-of-the-administrator") << "root's";
+  fs::create_directory_symlink(dir().path(), state_dir() + "/memory/link");
+  StartAs(kText);
+  for (const std::string& path : {outside, volumes + "vol-link.img", volumes + "vol-second-name.img",
+                                  volumes + "vol-directory.img", volumes + "notes-of-the-administrator"}) {
+    EXPECT_EQ(StatOf(path).st_uid, 0U) << path;
+  }
+  EXPECT_EQ(StatOf(dir().path()).st_uid, 0U);
+  EXPECT_EQ(StatOf(Image(id)).st_uid, kUser);
+  driver().Disconnect();
+  EXPECT_EQ(plugin().Terminate(), 0);
+  for (const char* name : {"vol-link.img", "vol-second-name.img", "vol-directory.img", "notes-of-the-administrator"}) {
+    fs::remove_all(volumes + name);
+  }
+  fs::remove(state_dir() + "/memory/link");
+  Start();
+}
+
+TEST_F(UserTest, AStateDirectoryThatTheUserCannotReachIsToldUntilHeCan) {
+  const std::string locked = MakeDirectories("locked");
+  ASSERT_EQ(::chmod(locked.c_str(), 0700), 0);
+  const std::string before = plugin().options().state_dir;
+  plugin().options().state_dir = locked + "/state";
+  WorkAs(kText);
+  plugin().Launch();
+  EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong));
+  EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "Permission denied: the plugin works as user 4242:4240"));
+  ASSERT_EQ(::chmod(locked.c_str(), 0711), 0);
+  EXPECT_TRUE(Eventually([this] { return Probe().ok(); }, kLong));
+  driver().Disconnect();
+  EXPECT_EQ(plugin().Terminate(), 0);
+  plugin().options().state_dir = before;
+  Start();
+}
+
+TEST_F(UserTest, WhoAnswersMeanwhileIsThatUserAndEndsWithThePlugin) {
+  MountTmpfs(state_dir(), "size=16m,mode=700");
+  ASSERT_EQ(Shell("mount -o remount,ro " + state_dir()), 0);
+  WorkAs(kText);
+  plugin().Launch();
+  EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong));
+  const std::vector<pid_t> children = ChildrenOf(plugin().pid());
+  ASSERT_EQ(children.size(), 1U);
+  EXPECT_EQ(StatusField(children[0], children[0], "Uid"), "4242\t4242\t4242\t4242");
+  plugin().Kill();
+  EXPECT_TRUE(Eventually([&] { return !Runs(children[0]); })) << "and leaves the socket to the next";
+  ASSERT_EQ(Shell("mount -o remount,rw " + state_dir()), 0);
+  StartAs(kText);
+}
+
+TEST_F(UserTest, AUserWhoCannotBeNotedIsToldOnce) {
+  MountTmpfs(state_dir(), "nr_inodes=1,mode=700");
+  WorkAs(kText);
+  plugin().Launch();
+  EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong)) << plugin().Log();
+  const std::vector<pid_t> first = ChildrenOf(plugin().pid());
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "note the user in '" + state_dir() + "/users': No space"));
+  EXPECT_EQ(ChildrenOf(plugin().pid()), first) << "nothing has changed: " << plugin().Log();
+  plugin().Kill();
+}
+
+// ---- what can be written
+
+TEST_F(UserTest, WhatIsNoUserIsRefusedAndNobodyElseThanRootBecomesOne) {
+  const auto said = [&](const std::string& arguments, const std::string& before = "") {
+    return RunOutput(before + MOORING_PLUGIN_BINARY + " --endpoint " + (dir() / "x.sock") + " --state-dir " +
+                     (dir() / "x-state") + " " + arguments + " 2>&1; echo status $?");
+  };
+  EXPECT_THAT(said("--user no-such-user"), AllOf(HasSubstr("no such user: give its number"), HasSubstr("status 1")));
+  EXPECT_THAT(said("--user 4242:no-such-group"), HasSubstr("no such group: give its number"));
+  EXPECT_THAT(said("--user :4242"), HasSubstr("write NAME or UID"));
+  EXPECT_THAT(said("--user 4294967295"), HasSubstr("no such user"));
+  EXPECT_THAT(said("--user 0:4242"), HasSubstr("root keeps its group"));
+  EXPECT_THAT(said("--user 4242 --mounter=in-process"), HasSubstr("that is for --mounter=helper"));
+  fs::remove_all(dir() / "x-state");
+}
+
+TEST_F(UserTest, WhoMayNotBecomeThatUserSaysSoAndHasGivenNothingAway) {
+  WorkAs(kText);
+  plugin().options().own_mount_namespace = true;
+  plugin().options().first = "exec setpriv --bounding-set -setuid,-setgid --inh-caps -setuid,-setgid \"$0\" \"$@\"";
+  plugin().Launch();
+  EXPECT_EQ(plugin().Wait(), 1);
+  EXPECT_THAT(plugin().Log(), AllOf(HasSubstr("become user 4242:4240 (start the plugin as root, with CAP_SETUID"),
+                                    HasSubstr("Operation not permitted"), Not(HasSubstr("may write there"))));
+  EXPECT_FALSE(fs::exists(state_dir()));
+  EXPECT_FALSE(fs::exists(dir() / "dirs"));
+}
+
+TEST_F(UserTest, ANameMeansItsUserAndGroup) {
+  LetIn(65534);
+  StartAs("nobody");
+  EXPECT_EQ(StatusField(plugin().pid(), plugin().pid(), "Uid"), "65534\t65534\t65534\t65534");
+  EXPECT_EQ(StatusField(plugin().pid(), plugin().pid(), "Gid"), "65534\t65534\t65534\t65534");
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,89 @@
+// Kubelet of one node, as a CSI plugin meets it (the points K1 to K28): what it makes, what it sends and in which
+// order, what it keeps of the outcome, and what it does when it was away.
+//
+//   pod comes     device  none ──Stage──▶ done        each call on a connection of its own, three times
+//                 mount   none ──Publish──▶ done      NodeGetCapabilities before it (K3)
+//   it failed     a final code: none, and kubelet removes its directory; else uncertain (K19)
+//   pod goes      mount not none: Unpublish, rmdir; the last of a volume: device not none: Unstage, rmdir
+//   kubelet ends  what was done is uncertain: pods that run are set up again, those that are gone torn down (K26)
+#ifndef MOORING_TESTS_RPC_ORCHESTRATORS_FAKE_KUBELET_H_
+#define MOORING_TESTS_RPC_ORCHESTRATORS_FAKE_KUBELET_H_
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tests/fakes/fake_plugin_manager.h"
+#include "tests/rpc/support/driver.h"
+#include "tests/rpc/orchestrators/fs_group.h"
+
+namespace mooring::testing {
+
+// A volume of a pod: a PersistentVolume, or an inline one.
+struct PodVolume {
+  std::string pod, name;  // the pod's uid; the PersistentVolume's name, or the volume's in the pod
+  std::string id;
+  VolumeCapability capability;
+  bool read_only = false;
+  bool is_inline = false;
+  std::map<std::string, std::string> context = {};  // what CreateVolume returned, or the inline volume's attributes
+  std::map<std::string, std::string> secrets = {};
+  std::optional<FsGroup> fs_group = std::nullopt;  // of the pod's securityContext
+};
+
+class FakeKubelet {
+ public:
+  FakeKubelet(std::string root, std::string driver);
+
+  const std::string& registry() const { return registry_; }
+  FakePluginManager& plugins() { return plugins_; }
+  bool AwaitRegistered();  // that, 10 s at most
+
+  void Start() { plugins_.Start(); }
+  void Stop();
+
+  // One try each, as kubelet's sync of a pod makes it. UNAVAILABLE: the driver is not registered.
+  absl::Status SetUp(const PodVolume& volume);
+  absl::Status TearDown(const PodVolume& volume);
+  // As often as it takes, with pauses that double (K18), 10 s at most; how often it was.
+  static int Repeat(const std::function<absl::Status()>& sync);
+
+  std::string StagingPath(const PodVolume& volume) const;
+  std::string TargetPath(const PodVolume& volume) const;
+  bool pod_info_on_mount = true;
+
+  // Directories of its own that it could not remove: "Orphaned pod found" (K7).
+  std::vector<std::string> Orphans() const;
+
+ private:
+  enum class State { kNone, kUncertain, kDone };
+  using Key = std::pair<std::string, std::string>;  // pod and volume id; "" and volume id for a device
+
+  absl::StatusOr<std::string> Endpoint();
+  absl::Status MountDevice(const PodVolume& volume, const std::string& endpoint);
+  absl::Status Mount(const PodVolume& volume, const std::string& endpoint);
+  absl::Status UnmountDevice(const PodVolume& volume, const std::string& endpoint);
+  absl::Status Unmount(const PodVolume& volume, const std::string& endpoint);
+  csi::v1::NodePublishVolumeRequest PublishRequest(const PodVolume& volume, const std::string& endpoint) const;
+
+  State Get(const Key& key);
+  bool IsMountedForAnyPod(const std::string& id);
+  absl::Status Keep(const Key& key, const absl::Status& outcome, const std::string& path);
+  void RemoveOwn(const std::string& path);
+
+  const std::string root_, driver_, registry_;
+  FakePluginManager plugins_;
+  mutable std::mutex mutex_;
+  std::map<Key, State> states_;
+  std::vector<std::string> orphans_;
+};
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_RPC_ORCHESTRATORS_FAKE_KUBELET_H_

@@ -1,0 +1,202 @@
+// The plugin registers itself with kubelet, confined as it is: K1 to K3, and what becomes of its socket.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/rpc/support/injection.h"
+#include "tests/rpc/orchestrators/registered_kubelet.h"
+
+namespace mooring::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class KubeletRegistration : public RegisteredKubelet {
+ protected:
+  std::vector<std::string> Registry() {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(kubelet().registry())) names.push_back(entry.path().filename());
+    return names;
+  }
+  void Stop() {
+    driver().Disconnect();
+    EXPECT_EQ(plugin().Terminate(), 0);
+    EXPECT_TRUE(Eventually([&] { return !kubelet().plugins().Find("mooring.csi"); })) << "kubelet forgets it";
+  }
+
+  // Started otherwise, beside this one: what it says, and that it ends.
+  std::string Refusal(const std::vector<std::string>& flags) {
+    PluginProcess another({.socket = dir() / "another.sock",
+                           .state_dir = dir() / "state2",
+                           .log_file = dir() / "another.log",
+                           .flags = flags,
+                           .environment = {}});
+    another.Launch();
+    EXPECT_EQ(another.Wait(std::chrono::seconds(10)), 1);
+    return another.Log();
+  }
+};
+
+// Nothing but NodeGetInfo; no Probe before it. What is counted are calls of the fake: that it does as kubelet.
+TEST_F(KubeletRegistration, K1_NodeGetInfoIsAllThatKubeletAsks) {
+  Stop();
+  const std::size_t from = plugin().Log().size();
+  plugin().Launch();
+  ASSERT_TRUE(kubelet().AwaitRegistered());
+  const auto known = *kubelet().plugins().Find("mooring.csi");
+  EXPECT_EQ(known.endpoint, dir() / "csi.sock");
+  EXPECT_EQ(known.node_id, kNode);
+  EXPECT_THAT(known.topology, ElementsAre(::testing::Pair("topology.mooring.csi/node", kNode)));
+  EXPECT_TRUE(Eventually([&] { return Calls("NodeGetInfo", from) == 1; }));
+  for (const char* method : {"Probe", "GetPluginInfo", "GetPluginCapabilities"}) EXPECT_EQ(Calls(method, from), 0);
+  driver().Connect();
+}
+
+TEST_F(KubeletRegistration, K1_WhatEachSidecarAsksAtItsStart) {
+  for (int sidecar = 0; sidecar < 3; ++sidecar) {
+    driver().Connect();
+    EXPECT_OK(driver().Send(csi::v1::ProbeRequest()));
+    EXPECT_EQ(driver().Send(csi::v1::GetPluginInfoRequest())->name(), "mooring.csi");
+    EXPECT_GT(driver().Send(csi::v1::GetPluginCapabilitiesRequest())->capabilities_size(), 0);
+    EXPECT_GT(driver().Send(csi::v1::ControllerGetCapabilitiesRequest())->capabilities_size(), 0);
+  }
+}
+
+// The path of the socket on the host is another one than in the plugin's container, and nothing is there yet.
+TEST_F(KubeletRegistration, K2_ARegistrationThatFailedIsToldAndMadeAgain) {
+  Stop();
+  auto& flags = plugin().options().flags;
+  flags.insert(flags.end(), {"--kubelet-endpoint", dir() / "host/csi.sock"});
+  Start();
+  EXPECT_TRUE(Eventually([&] { return plugin().Log().find("kubelet did not register") != std::string::npos; }));
+  EXPECT_THAT(plugin().Log(), AllOf(HasSubstr(dir() / "host/csi.sock"), HasSubstr("--kubelet-endpoint")));
+  EXPECT_FALSE(kubelet().plugins().Find("mooring.csi"));
+  fs::create_directory_symlink(dir().path(), dir() / "host");
+  ASSERT_TRUE(kubelet().AwaitRegistered()) << "a second later, and then after two";
+  EXPECT_EQ(kubelet().plugins().Find("mooring.csi")->endpoint, dir() / "host/csi.sock");
+  fs::remove(dir() / "host");
+}
+
+// Five to ten of them for one real call, each on a connection of its own.
+TEST_F(KubeletRegistration, K3_CapabilitiesAreAskedBeforeEveryCall) {
+  const std::string id = Created(Mount("", kReadWriteOnce));
+  constexpr int kPods = 8;
+  const std::size_t from = plugin().Log().size();
+  for (int i = 0; i < kPods; ++i) Begin(PodOf("uid-" + std::to_string(i), id, Mount("", kReadWriteOnce)));
+  for (int i = 0; i < kPods; ++i) End(PodOf("uid-" + std::to_string(i), id, Mount("", kReadWriteOnce)));
+  EXPECT_TRUE(Eventually([&] { return Calls("NodeUnstageVolume", from) == 1; }));
+  EXPECT_EQ(Calls("NodeGetCapabilities", from), 3 + 3 * kPods + 1);
+  EXPECT_EQ(Calls("NodePublishVolume", from), kPods);
+}
+
+TEST_F(KubeletRegistration, TheSocketGoesWithThePluginAndKubeletForgetsIt) {
+  EXPECT_THAT(Registry(), ElementsAre("mooring.csi-reg.sock"));
+  Stop();
+  EXPECT_THAT(Registry(), IsEmpty());
+  Start();
+  EXPECT_TRUE(kubelet().AwaitRegistered());
+}
+
+// It never ceases to be there: pods that come meanwhile wait for the plugin, instead of failing for want of a driver.
+TEST_F(KubeletRegistration, TheSocketOfAKilledPluginIsReplacedByTheNext) {
+  driver().Disconnect();
+  plugin().Kill();
+  EXPECT_THAT(Registry(), ElementsAre("mooring.csi-reg.sock"));
+  EXPECT_TRUE(kubelet().plugins().Find("mooring.csi"));
+  Start();
+  EXPECT_TRUE(Eventually([&] { return kubelet().plugins().History().size() == 3; }));
+  EXPECT_THAT(kubelet().plugins().History(),
+              ElementsAre("registered mooring.csi", "forgot mooring.csi", "registered mooring.csi"));
+  EXPECT_THAT(Registry(), ElementsAre("mooring.csi-reg.sock"));
+}
+
+TEST_F(KubeletRegistration, NotBeforeThePluginIsReady) {
+  UniqueFd lock = RestartHeldUp();
+  EXPECT_FALSE(driver().Send(csi::v1::ProbeRequest())->ready().value());
+  EXPECT_THAT(Registry(), IsEmpty());
+  lock = UniqueFd();
+  ASSERT_TRUE(kubelet().AwaitRegistered());
+  EXPECT_TRUE(driver().Send(csi::v1::ProbeRequest())->ready().value());
+}
+
+TEST_F(KubeletRegistration, WhereAnotherRegistersThisDriverItDoesNotStart) {
+  EXPECT_THAT(Refusal({"--kubelet-registration-dir", kubelet().registry()}),
+              AllOf(HasSubstr("mooring.csi-reg.sock"), HasSubstr("served by another process"),
+                    HasSubstr("another registrar serves this driver")));
+  EXPECT_TRUE(kubelet().plugins().Find("mooring.csi"));
+}
+
+// Whatever the process that started it lets others do.
+TEST_F(KubeletRegistration, OnlyItsOwnerCanConnect) {
+  Stop();
+  const mode_t before = ::umask(0);
+  Start();
+  ::umask(before);
+  ASSERT_TRUE(kubelet().AwaitRegistered());
+  struct stat status = {};
+  ASSERT_EQ(::stat((kubelet().registry() + "/mooring.csi-reg.sock").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0022U, 0U) << "who may write to it may connect";
+}
+
+// The plugin is confined to the directory that was there, whatever has its name now.
+TEST_F(KubeletRegistration, ADirectoryThatWasReplacedIsTold) {
+  if (plugin().Log().find("no Landlock") != std::string::npos) GTEST_SKIP() << "this kernel has no Landlock";
+  Stop();
+  const TempDir elsewhere;  // below the directory of --endpoint it may make sockets anyway
+  const std::string registry = elsewhere / "plugins_registry";
+  fs::create_directory(registry);
+  auto& flags = plugin().options().flags;
+  std::replace(flags.begin(), flags.end(), kubelet().registry(), registry);
+  Start();
+  ASSERT_TRUE(Eventually([&] { return fs::exists(registry + "/mooring.csi-reg.sock"); }));
+  fs::rename(registry, elsewhere / "before");
+  fs::create_directory(registry);
+  // It looks every ten seconds.
+  EXPECT_TRUE(Eventually([&] { return plugin().Log().find("restart the plugin") != std::string::npos; },
+                         std::chrono::seconds(20)))
+      << plugin().Log();
+}
+
+TEST_F(KubeletRegistration, ADirectoryThatIsMissingIsNamed) {
+  const std::string missing = dir() / "missing/plugins_registry";
+  EXPECT_THAT(Refusal({"--kubelet-registration-dir", missing}), HasSubstr(missing));
+}
+
+TEST_F(KubeletRegistration, ADirectoryThatIsReadOnlyIsNoMatterOfTheUser) {
+  const std::string registry = MakeDirectories("other/plugins_registry");
+  MountTmpfs(registry);
+  ASSERT_EQ(Shell("mount -o remount,ro " + registry), 0);
+  EXPECT_THAT(
+      Refusal({"--kubelet-registration-dir", registry}),
+      AllOf(HasSubstr("make a socket for kubelet in '" + registry + "': Read-only file system: bind it writable"),
+            Not(HasSubstr("let that user"))));
+}
+
+TEST_F(KubeletRegistration, TheConfinedPluginMakesNothingButSocketsThere) {
+  if (!Injection::Possible()) GTEST_SKIP() << "system calls are injected on x86-64 alone";
+  if (plugin().Log().find("no Landlock") != std::string::npos) GTEST_SKIP() << "this kernel has no Landlock";
+  std::ofstream(kubelet().registry() + "/file") << "kept";
+  constexpr auto kHere = static_cast<std::uint64_t>(AT_FDCWD);
+  {
+    Injection thread(plugin().pid(), plugin().pid());
+    ASSERT_TRUE(thread.ok());
+    const std::string fresh = kubelet().registry() + "/new", file = kubelet().registry() + "/file";
+    EXPECT_EQ(thread.Call(SYS_openat, {kHere, fresh, O_WRONLY | O_CREAT, 0600, 0, 0}), -EACCES);
+    EXPECT_EQ(thread.Call(SYS_mkdirat, {kHere, fresh, 0700, 0, 0, 0}), -EACCES);
+    EXPECT_EQ(thread.Call(SYS_openat, {kHere, file, O_RDONLY, 0, 0, 0}), -EACCES);
+  }
+  EXPECT_EQ(ReadFile(kubelet().registry() + "/file"), "kept");
+  fs::remove(kubelet().registry() + "/file");
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,50 @@
+#include "tests/rpc/support/helper_processes.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/kernel.h"
+
+namespace mooring::testing {
+namespace {
+
+pid_t ChildNamed(pid_t parent, const std::string& name) {
+  for (const pid_t pid : ChildrenOf(parent)) {
+    if (Runs(pid) && NameOfProcess(pid) == name) return pid;
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::vector<pid_t> ChildrenOf(pid_t pid) {
+  std::vector<pid_t> children;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const pid_t child = std::stoi(name);
+    if (StatusField(child, child, "PPid") == std::to_string(pid)) children.push_back(child);
+  }
+  return children;
+}
+
+std::string NameOfProcess(pid_t pid) { return StatusField(pid, pid, "Name"); }
+
+pid_t KeeperOf(pid_t plugin) { return ChildNamed(plugin, "mooring-keeper"); }
+
+pid_t HelperOf(pid_t plugin) {
+  const pid_t keeper = KeeperOf(plugin);
+  return keeper < 0 ? -1 : ChildNamed(keeper, "mooring-mounter");
+}
+
+std::string StatusField(pid_t pid, pid_t thread, const std::string& key) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/task/" + std::to_string(thread) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(key + ":")) continue;
+    const std::size_t at = line.find_first_not_of(" \t", key.size() + 1);
+    return at == std::string::npos ? "" : line.substr(at);
+  }
+  return "";
+}
+
+}  // namespace mooring::testing

@@ -1,0 +1,21 @@
+// The processes of a plugin's mount helper, found as ps finds them.
+#ifndef MOORING_TESTS_RPC_SUPPORT_HELPER_PROCESSES_H_
+#define MOORING_TESTS_RPC_SUPPORT_HELPER_PROCESSES_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace mooring::testing {
+
+std::vector<pid_t> ChildrenOf(pid_t pid);  // zombies, too
+std::string NameOfProcess(pid_t pid);      // "mooring-keeper"
+pid_t KeeperOf(pid_t plugin);              // -1: none
+pid_t HelperOf(pid_t plugin);              // the one that lives; -1: none
+
+std::string StatusField(pid_t pid, pid_t thread, const std::string& key);  // "CapEff" of its status
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_RPC_SUPPORT_HELPER_PROCESSES_H_

@@ -1,0 +1,56 @@
+// System calls made by another process, in one of its threads, as if it had made them itself: ptrace(2). The thread
+// waits somewhere in the kernel, makes them, and waits on. x86-64.
+#ifndef MOORING_TESTS_RPC_SUPPORT_INJECTION_H_
+#define MOORING_TESTS_RPC_SUPPORT_INJECTION_H_
+
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace mooring::testing {
+
+class Injection {
+ public:
+  static bool Possible();  // on this architecture
+
+  Injection(pid_t process, pid_t thread);  // stops the thread; failures are the test's
+  Injection(const Injection&) = delete;
+  Injection& operator=(const Injection&) = delete;
+  ~Injection();  // and lets it go on
+
+  bool ok() const { return ok_; }
+
+  // A number, or a text of at most 200 bytes that is put into its memory.
+  struct Argument {
+    Argument(std::uint64_t value) : number(value) {}
+    Argument(int value) : number(static_cast<std::uint64_t>(value)) {}
+    Argument(const char* value) : text(value), is_text(true) {}
+    Argument(const std::string& value) : text(value), is_text(true) {}
+    std::uint64_t number = 0;
+    std::string text;
+    bool is_text = false;
+  };
+
+  // A call without arguments that ends the thread, or the process.
+  static void LastCall(pid_t process, pid_t thread, long number);
+
+  // What the kernel returns: -errno where it fails.
+  std::int64_t Call(long number, const std::array<Argument, 6>& arguments);
+
+ private:
+  bool Stop();
+  std::uint64_t FindSyscall() const;  // an instruction of its
+  bool Write(std::uint64_t address, const std::string& text) const;
+
+  const pid_t process_, thread_;
+  bool ok_ = false, detached_ = false;
+  std::uint64_t instruction_ = 0;
+  user_regs_struct before_ = {};
+};
+
+}  // namespace mooring::testing
+
+#endif  // MOORING_TESTS_RPC_SUPPORT_INJECTION_H_

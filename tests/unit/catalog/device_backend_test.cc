@@ -1,0 +1,256 @@
+// Which device becomes whose volume, and by what it is known again. The disks and the kernel are fakes; what the real
+// ones say, tests/rpc/calls/devices_test.cc asks.
+#include "plugin/backends/device/device_backend.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include "base/status.h"
+#include "plugin/model/volume_id.h"
+#include "tests/fakes/fake_mounter.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr std::uint64_t kMiB = 1U << 20U;
+
+struct FakeHost {
+  std::map<std::string, Disk> disks = {};        // by link
+  std::map<std::string, std::string> uses = {};  // by link
+
+  void Put(const std::string& link, unsigned number, std::uint64_t bytes, const std::string& serial) {
+    Disk disk;
+    disk.link = link;
+    disk.node = "/dev/fake" + std::to_string(number);
+    disk.number = makedev(8, number);
+    disk.bytes = bytes;
+    disk.serial = serial;
+    disks[link] = disk;
+  }
+};
+
+class FakeDisks final : public Disks {
+ public:
+  explicit FakeDisks(const FakeHost& host) : host_(host) {}
+  absl::StatusOr<std::vector<std::string>> Links() const override {
+    std::vector<std::string> links;
+    for (const auto& [link, disk] : host_.disks) links.push_back(link);
+    return links;
+  }
+  absl::StatusOr<Disk> Find(const std::string& link) const override {
+    const auto found = host_.disks.find(link);
+    if (found == host_.disks.end()) return NotFound("no " + link);
+    return found->second;
+  }
+  absl::StatusOr<std::string> UseOf(const Disk& disk) const override {
+    const auto found = host_.uses.find(disk.link);
+    return found == host_.uses.end() ? std::string() : found->second;
+  }
+  void WaitFor(const std::string&, std::chrono::steady_clock::time_point) const override {}
+  std::string PathOf(const std::string& link) const override { return "/links/" + link; }
+
+ private:
+  const FakeHost& host_;
+};
+
+class DeviceBackendTest : public ::testing::Test {
+ protected:
+  DeviceBackendTest() {
+    Plug("large", 1, 300 * kMiB, "SN1");
+    Plug("small", 2, 100 * kMiB, "SN2");
+    Plug("middle", 3, 200 * kMiB, "");
+  }
+  void Plug(const std::string& link, unsigned number, std::uint64_t bytes, const std::string& serial) {
+    host_.Put(link, number, bytes, serial);
+    kernel_.With([&](FakeKernel& kernel) { kernel.AddFile("/dev/fake" + std::to_string(number), bytes); });
+  }
+  void Fill(const std::string& link) {
+    kernel_.With([&](FakeKernel& kernel) {
+      FakeFilesystem& filesystem = kernel.Node(host_.disks.at(link).node).filesystem;
+      filesystem.content = FilesystemInfo::Content::kForeign;
+      filesystem.type = "unknown data";
+    });
+  }
+  std::string LinkOf(const std::string& id) const {
+    const auto record = ReadDeviceRecord(Record(id));
+    return record.ok() ? record->link : Message(record.status());
+  }
+  std::string Record(const std::string& id) const { return dir_ / "devices/pool/" + id; }
+  absl::Status Create(const VolumeDraft& draft) { return backend_.Create(draft); }
+  std::string Created(const std::string& device = "", std::uint64_t bytes = 50 * kMiB) {
+    std::string id = NewVolumeId();
+    EXPECT_OK(Create({.id = id, .bytes = bytes, .device = device}));
+    return id;
+  }
+
+  static bool IsKnown(const DeviceBackend& backend, const std::string& id) {
+    const std::vector<KnownDevice> known = backend.KnownDevices();
+    return std::any_of(known.begin(), known.end(), [&](const KnownDevice& device) { return device.volume_id == id; });
+  }
+
+  TempDir dir_;
+  FakeHost host_;
+  FakeMounter kernel_;
+  DeviceBackend backend_ = DeviceBackend(dir_ / "devices/pool", std::make_unique<FakeDisks>(host_), kernel_);
+};
+
+TEST_F(DeviceBackendTest, TheSmallestThatFitsIsTaken) {
+  const std::string first = Created(), second = Created(), third = Created();
+  EXPECT_EQ(LinkOf(first), "small");
+  EXPECT_EQ(LinkOf(second), "middle");
+  EXPECT_EQ(LinkOf(third), "large");
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB}),
+              FailsWith(StatusCode::kResourceExhausted, "another volume has it"));
+  EXPECT_OK(backend_.Delete(second));
+  EXPECT_EQ(LinkOf(Created()), "middle");
+}
+
+TEST_F(DeviceBackendTest, ALimitIsOneOfTheDevice) {
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = 50 * kMiB, .limit = 60 * kMiB}),
+              FailsWith(StatusCode::kResourceExhausted, "no device of 50 MiB to 60 MiB"));
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = 50 * kMiB, .device = "large", .limit = 60 * kMiB}),
+              FailsWith(StatusCode::kOutOfRange, "300 MiB"));
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = 301 * kMiB, .device = "large"}),
+              FailsWith(StatusCode::kOutOfRange, "300 MiB"));
+  EXPECT_OK(Create({.id = NewVolumeId(), .bytes = 150 * kMiB, .limit = 200 * kMiB}));
+}
+
+TEST_F(DeviceBackendTest, WhatHoldsSomethingOrCannotBeReadIsTakenByNameAlone) {
+  Fill("small");
+  Fill("middle");
+  kernel_.Fail("Probe", Internal("read /dev/fake1: Input/output error"), 3);
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB}),
+              FailsWith(StatusCode::kResourceExhausted,
+                        "'small': it holds unknown data; 'middle': it holds unknown "
+                        "data; 'large': read /dev/fake1: Input/output error"));
+  EXPECT_EQ(LinkOf(Created("small")), "small");
+}
+
+TEST_F(DeviceBackendTest, WhatIsInUseIsNotTakenByNameEither) {
+  host_.uses["small"] = "it has partitions";
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .device = "small"}),
+              FailsWith(StatusCode::kResourceExhausted, "it has partitions"));
+  EXPECT_EQ(LinkOf(Created()), "middle");
+}
+
+TEST_F(DeviceBackendTest, OtherPoolsAndOtherLinksTakeNoDeviceTwice) {
+  DeviceBackend other(dir_ / "devices/other", std::make_unique<FakeDisks>(host_), kernel_);
+  const std::string id = NewVolumeId();
+  ASSERT_OK(other.Create({.id = id, .bytes = kMiB, .device = "small"}));
+  host_.Put("alias", 2, 100 * kMiB, "SN2");
+  for (const char* link : {"small", "alias"}) {
+    EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .device = link}),
+                FailsWith(StatusCode::kResourceExhausted, "another volume has it"));
+  }
+  EXPECT_EQ(LinkOf(Created()), "middle");
+}
+
+TEST_F(DeviceBackendTest, MadeAgainItIsTheSameAndNoOther) {
+  const std::string id = Created("small");
+  EXPECT_OK(Create({.id = id, .bytes = kMiB}));
+  EXPECT_OK(Create({.id = id, .bytes = kMiB, .device = "small"}));
+  EXPECT_THAT(Create({.id = id, .bytes = kMiB, .device = "large"}),
+              FailsWith(StatusCode::kAlreadyExists, "has the device 'small'"));
+}
+
+TEST_F(DeviceBackendTest, ItIsFoundWhereverItIsNow) {
+  const std::string id = Created("small");
+  const auto before = backend_.Locate(id);
+  ASSERT_OK(before);
+  EXPECT_EQ(before->path, "/dev/fake2");
+  EXPECT_EQ(before->bytes, 100 * kMiB);
+  EXPECT_EQ(before->device, makedev(8, 2));
+  Plug("small", 7, 100 * kMiB, "SN2");
+  ASSERT_OK(backend_.Locate(id));
+  const std::vector<KnownDevice> known = backend_.KnownDevices();
+  ASSERT_THAT(known, SizeIs(1));
+  EXPECT_EQ(known.front().volume_id, id);
+  EXPECT_EQ(known.front().number, makedev(8, 7));
+  EXPECT_EQ(known.front().node, "/dev/fake7");
+}
+
+TEST_F(DeviceBackendTest, AnotherOneInItsPlaceIsNotIt) {
+  const std::string with = Created("small"), without = Created("middle");
+  Plug("small", 2, 100 * kMiB, "SN9");
+  EXPECT_THAT(
+      backend_.Locate(with).status(),
+      FailsWith(StatusCode::kFailedPrecondition, "another one now (serial number 'SN9'; the volume's has serial"));
+  Plug("small", 2, 100 * kMiB, "");
+  EXPECT_THAT(backend_.Locate(with).status(), FailsWith(StatusCode::kFailedPrecondition, "another one now"));
+  Plug("middle", 3, 201 * kMiB, "");
+  EXPECT_THAT(backend_.Locate(without).status(), FailsWith(StatusCode::kFailedPrecondition, "another one now"));
+}
+
+TEST_F(DeviceBackendTest, OneThatIsGoneIsStillKnownAndCanBeDeleted) {
+  const std::string id = Created("small");
+  host_.disks.erase("small");
+  EXPECT_THAT(backend_.Locate(id).status(), FailsWith(StatusCode::kFailedPrecondition, "'/links/small' is gone"));
+  EXPECT_TRUE(IsKnown(backend_, id));
+  EXPECT_OK(backend_.Delete(id));
+  EXPECT_THAT(backend_.Locate(id).status(), FailsWith(StatusCode::kNotFound, ""));
+  EXPECT_OK(backend_.Delete(id));
+}
+
+TEST_F(DeviceBackendTest, NumbersOfAnotherBootAreNobodys) {
+  const std::string id = Created("small");
+  auto record = ReadDeviceRecord(Record(id));
+  ASSERT_OK(record);
+  record->boot_id = "another";
+  ASSERT_OK(WriteDeviceRecord(Record(id), *record));
+  EXPECT_THAT(backend_.KnownDevices(), IsEmpty());
+  const auto ids = backend_.Reconcile();
+  ASSERT_OK(ids);
+  EXPECT_THAT(*ids, ElementsAre(id));
+  EXPECT_TRUE(IsKnown(backend_, id));
+}
+
+TEST_F(DeviceBackendTest, AMountedOneIsNotDeleted) {
+  const std::string id = Created("small");
+  kernel_.With([](FakeKernel& kernel) {
+    MountInfo info;
+    info.target = "/staged";
+    info.root = "/";
+    info.fs_type = "ext4";
+    info.device = makedev(8, 2);
+    kernel.AddDirectory("/staged");
+    kernel.AddMount(info);
+  });
+  EXPECT_THAT(backend_.Delete(id), FailsWith(StatusCode::kFailedPrecondition, "mounted at '/staged'"));
+  host_.disks.erase("small");
+  EXPECT_THAT(backend_.Delete(id), FailsWith(StatusCode::kFailedPrecondition, "mounted at '/staged'"));
+}
+
+TEST_F(DeviceBackendTest, CapacityIsOfWhatIsFreeAndEmpty) {
+  Created("small");
+  Fill("middle");
+  host_.Put("alias", 1, 300 * kMiB, "SN1");
+  const auto capacity = backend_.Capacity();
+  ASSERT_OK(capacity);
+  EXPECT_EQ(capacity->total, 600 * kMiB);
+  EXPECT_EQ(capacity->available, 300 * kMiB);
+  EXPECT_EQ(capacity->largest_volume, 300 * kMiB);
+}
+
+TEST_F(DeviceBackendTest, ARecordThatMakesNoSenseTakesNothing) {
+  const std::string id = Created("small");
+  std::ofstream(Record(id)) << "small\n";
+  EXPECT_THAT(backend_.Locate(id).status(), FailsWith(StatusCode::kFailedPrecondition, "put it back"));
+  EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB}), FailsWith(StatusCode::kFailedPrecondition, "put it back"));
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,365 @@
+#include "plugin/backends/image/image_backend.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "base/status.h"
+#include "base/file/unique_fd.h"
+#include "plugin/model/volume_id.h"
+#include "plugin/model/volume_size.h"
+#include "tests/fakes/fake_contents.h"
+
+namespace mooring {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+// Remembers which images have a loop device; each look can let one go.
+class FakeLoops : public LoopDevices {
+ public:
+  void Attach(const std::string& path, const std::string& device, int gone_after_looks = -1) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    loops_[path] = {device, gone_after_looks};
+  }
+  absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override {
+    return Unimplemented("attach " + request.backing_file);
+  }
+  absl::Status DetachLoop(const LoopInfo& loop) override { return Unimplemented("detach " + loop.device); }
+  absl::Status ResizeLoop(const LoopInfo& loop) override { return Unimplemented("resize " + loop.device); }
+  absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning&) override {
+    return Unimplemented("tune " + loop.device);
+  }
+  absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!failure.ok()) return failure;
+    const auto found = loops_.find(backing_file);
+    if (found == loops_.end()) return std::vector<LoopInfo>();
+    if (found->second.looks_left-- == 0) {
+      loops_.erase(found);
+      return std::vector<LoopInfo>();
+    }
+    LoopInfo info;
+    info.device = found->second.device;
+    return std::vector<LoopInfo>{info};
+  }
+
+  absl::Status failure;
+
+ private:
+  struct Loop {
+    std::string device;
+    int looks_left = -1;
+  };
+  std::mutex mutex_;
+  std::map<std::string, Loop> loops_;
+};
+
+class ImageBackendTest : public ::testing::Test {
+ protected:
+  ImageBackendTest() {
+    std::string pattern = ::testing::TempDir() + "image_backend_XXXXXX";
+    directory_ = ::mkdtemp(pattern.data());
+    backend_ = std::make_unique<ImageBackend>(directory_ + "/volumes", loops_, contents_);
+  }
+  ~ImageBackendTest() override { std::filesystem::remove_all(directory_); }
+
+  std::string Image(const std::string& id) const { return directory_ + "/volumes/" + id + ".img"; }
+  std::string Formatting(const std::string& id) const { return Image(id) + ".formatting-0123abcd"; }
+
+  std::string Copying(const std::string& id) const { return Image(id) + ".copying-0123abcd"; }
+
+  std::string Created(std::uint64_t bytes = kMiB) {
+    std::string id = NewVolumeId();
+    const absl::Status status = backend_->Create({id, bytes});
+    EXPECT_TRUE(status.ok()) << status;
+    return id;
+  }
+
+  std::vector<std::string> Files() const {
+    std::vector<std::string> names;
+    if (!std::filesystem::exists(directory_ + "/volumes")) return names;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_ + "/volumes")) {
+      names.push_back(entry.path().filename());
+    }
+    return names;
+  }
+
+  static UniqueFd Locked(const std::string& path) {
+    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    EXPECT_EQ(::flock(fd.get(), LOCK_EX | LOCK_NB), 0) << path;
+    return fd;
+  }
+
+  std::string directory_;
+  FakeLoops loops_;
+  testing::FakeContents contents_;
+  std::unique_ptr<ImageBackend> backend_;
+};
+
+TEST_F(ImageBackendTest, AnImageIsSparseAndPrivate) {
+  const std::string id = Created(kGiB);
+  struct stat image = {}, directory = {};
+  ASSERT_EQ(::stat(Image(id).c_str(), &image), 0);
+  ASSERT_EQ(::stat((directory_ + "/volumes").c_str(), &directory), 0);
+  EXPECT_EQ(static_cast<std::uint64_t>(image.st_size), kGiB);
+  EXPECT_LT(static_cast<std::uint64_t>(image.st_blocks) * 512, kMiB);
+  EXPECT_EQ(image.st_mode & 0777, 0600u);
+  EXPECT_EQ(directory.st_mode & 0777, 0700u);
+  const absl::StatusOr<VolumeLocation> found = backend_->Locate(id);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->path, Image(id));
+  EXPECT_EQ(found->bytes, kGiB);
+}
+
+TEST_F(ImageBackendTest, CreatingAgainFinishesOrFindsTheImage) {
+  const std::string id = Created(kMiB);
+  EXPECT_TRUE(backend_->Create({id, kMiB}).ok());
+  const std::string half = NewVolumeId();
+  std::ofstream(Image(half)).flush();  // killed before the size was given
+  EXPECT_TRUE(backend_->Create({half, 2 * kMiB}).ok());
+  EXPECT_EQ(backend_->Locate(half)->bytes, 2 * kMiB);
+  EXPECT_FALSE(backend_->Create({id, 3 * kMiB}).ok());  // never resized behind anyone's back
+  EXPECT_EQ(backend_->Locate(id)->bytes, kMiB);
+}
+
+TEST_F(ImageBackendTest, AVolumeLargerThanWhatIsLeftIsRefused) {
+  const std::uint64_t available = backend_->Capacity()->available;
+  const absl::Status status = backend_->Create({NewVolumeId(), available + kTiB});
+  ASSERT_TRUE(absl::IsOutOfRange(status)) << status;
+  EXPECT_THAT(Message(status), HasSubstr(directory_));
+  EXPECT_THAT(Files(), IsEmpty());
+  // Thin: each fits, the sum need not.
+  const std::uint64_t most = backend_->Capacity()->largest_volume / 4 * 3 / kMiB * kMiB;
+  if (most > 0) {
+    Created(most);
+    Created(most);
+  }
+}
+
+TEST_F(ImageBackendTest, AFailureLeavesNoFile) {
+  const std::string there = Created(kMiB);
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small = {.rlim_cur = 2 * kMiB, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status created = backend_->Create({NewVolumeId(), 4 * kMiB});
+  const absl::Status grown = backend_->Grow(there, 4 * kMiB);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, ignored);
+  EXPECT_TRUE(absl::IsOutOfRange(created)) << created;
+  EXPECT_TRUE(absl::IsOutOfRange(grown)) << grown;
+  EXPECT_THAT(Files(), ElementsAre(there + ".img"));
+  EXPECT_EQ(backend_->Locate(there)->bytes, kMiB);
+}
+
+TEST_F(ImageBackendTest, IdsThatAreNotOursNeverReachAPath) {
+  std::ofstream(directory_ + "/precious.img") << "data";
+  const std::string good = NewVolumeId();
+  for (const std::string& id :
+       {std::string(), std::string("../precious"), std::string("/etc/passwd"), std::string("vol-"), good + "0",
+        good.substr(0, 35), "VOL-" + good.substr(4), "vol-" + std::string(32, 'g'), "vol-" + std::string(31, 'a') + "/",
+        "vol-" + std::string(32, 'A'), good + std::string("\0", 1), good + "\n", std::string(1 << 20, 'a')}) {
+    EXPECT_TRUE(backend_->Delete(id).ok()) << id.substr(0, 50);
+    EXPECT_TRUE(absl::IsNotFound(backend_->Locate(id).status()));
+    EXPECT_TRUE(absl::IsNotFound(backend_->Grow(id, kMiB)));
+    EXPECT_TRUE(absl::IsInternal(backend_->Create({id, kMiB})));
+  }
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/precious.img"));
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(ImageBackendTest, DeletingTakesTheImageAndWhatAKilledMkfsLeft) {
+  const std::string id = Created();
+  std::ofstream(Formatting(id)) << "half a filesystem";
+  std::ofstream(Image(id) + ".formatting-89abcdef") << "an earlier half";
+  std::ofstream(Image(id) + ".formatting") << "of an earlier version";
+  std::ofstream(Image(id) + ".undo") << "of a growth that was cut short";
+  const std::string other = Created();
+  EXPECT_TRUE(backend_->Delete(id).ok());
+  EXPECT_THAT(Files(), ElementsAre(other + ".img"));
+  std::ofstream(Formatting(id)) << "half a filesystem";
+  EXPECT_TRUE(backend_->Delete(id).ok());  // also where the image is gone
+  EXPECT_THAT(Files(), ElementsAre(other + ".img"));
+}
+
+TEST_F(ImageBackendTest, AVolumeInUseIsNotDeletedAndTheDeviceIsNamed) {
+  const std::string id = Created();
+  loops_.Attach(Image(id), "/dev/loop3");
+  const absl::Status status = backend_->Delete(id);
+  ASSERT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("/dev/loop3"), HasSubstr("unstage")));
+  EXPECT_TRUE(backend_->Locate(id).ok());
+}
+
+TEST_F(ImageBackendTest, ALoopDeviceThatIsJustGoingAwayIsWaitedFor) {
+  const std::string id = Created();
+  loops_.Attach(Image(id), "/dev/loop3", 5);
+  EXPECT_TRUE(backend_->Delete(id).ok());
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(ImageBackendTest, NothingIsDeletedWhereTheKernelCannotBeAsked) {
+  const std::string id = Created();
+  loops_.failure = Internal("the kernel says no");
+  EXPECT_TRUE(absl::IsInternal(backend_->Delete(id)));
+  EXPECT_TRUE(backend_->Locate(id).ok());
+}
+
+TEST_F(ImageBackendTest, AnImageThatAnotherProcessHoldsIsNotDeleted) {
+  const std::string id = Created();
+  {
+    const UniqueFd stage = Locked(Image(id));
+    EXPECT_TRUE(absl::IsAborted(backend_->Delete(id)));
+    EXPECT_TRUE(backend_->Locate(id).ok());
+  }
+  EXPECT_TRUE(backend_->Delete(id).ok());
+}
+
+TEST_F(ImageBackendTest, ASymbolicLinkInThePlaceOfAnImageIsNotFollowed) {
+  Created();
+  const std::string id = NewVolumeId();
+  const std::string elsewhere = directory_ + "/elsewhere";
+  std::ofstream(elsewhere) << "data";
+  std::filesystem::create_symlink(elsewhere, Image(id));
+  EXPECT_FALSE(backend_->Create({id, kMiB}).ok());
+  EXPECT_FALSE(backend_->Grow(id, kMiB).ok());
+  EXPECT_FALSE(backend_->Locate(id).ok());
+  EXPECT_FALSE(backend_->Delete(id).ok());
+  EXPECT_EQ(std::filesystem::file_size(elsewhere), 4u);
+  const std::string directory = NewVolumeId();
+  std::filesystem::create_directory(Image(directory));
+  EXPECT_FALSE(backend_->Delete(directory).ok());
+  EXPECT_TRUE(std::filesystem::exists(Image(directory)));
+}
+
+TEST_F(ImageBackendTest, GrowingKeepsTheDataAndNeverShrinks) {
+  const std::string id = Created(kMiB);
+  std::fstream(Image(id)) << "data";
+  EXPECT_TRUE(backend_->Grow(id, 2 * kMiB).ok());
+  EXPECT_EQ(backend_->Locate(id)->bytes, 2 * kMiB);
+  EXPECT_TRUE(backend_->Grow(id, kMiB).ok());
+  EXPECT_EQ(backend_->Locate(id)->bytes, 2 * kMiB);
+  std::string data;
+  std::getline(std::ifstream(Image(id)) >> std::ws, data, '\0');
+  EXPECT_EQ(data, "data");
+  EXPECT_TRUE(absl::IsOutOfRange(backend_->Grow(id, backend_->Capacity()->available + kTiB)));
+  EXPECT_EQ(backend_->Locate(id)->bytes, 2 * kMiB);
+  EXPECT_TRUE(absl::IsNotFound(backend_->Grow(NewVolumeId(), kMiB)));
+}
+
+// Formatting replaces the file while it holds its lock: what is grown has to be the new one.
+TEST_F(ImageBackendTest, GrowingWaitsForTheLockAndThenTakesTheFileThatIsThere) {
+  const std::string id = Created(kMiB);
+  UniqueFd formatter = Locked(Image(id));
+  std::thread grow([&] { EXPECT_TRUE(backend_->Grow(id, 2 * kMiB).ok()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(backend_->Locate(id)->bytes, kMiB);
+  std::ofstream(Formatting(id)) << std::string(kMiB, 'f');
+  std::filesystem::rename(Formatting(id), Image(id));
+  formatter.reset();
+  grow.join();
+  EXPECT_EQ(backend_->Locate(id)->bytes, 2 * kMiB);
+  EXPECT_EQ(std::ifstream(Image(id)).get(), 'f');
+}
+
+TEST_F(ImageBackendTest, LeftoversGoUnlessSomebodyIsFormatting) {
+  const std::string killed = Created(), formatting = Created(), deleted = NewVolumeId();
+  for (const std::string& id : {killed, formatting, deleted}) std::ofstream(Formatting(id)) << "half";
+  for (const std::string& id : {killed, deleted}) std::ofstream(Image(id) + ".undo") << "undo";
+  std::ofstream(directory_ + "/volumes/notes.formatting") << "not ours";
+  const UniqueFd mkfs = Locked(Image(formatting));
+  EXPECT_TRUE(backend_->Reconcile().ok());
+  EXPECT_FALSE(std::filesystem::exists(Formatting(killed)));
+  EXPECT_FALSE(std::filesystem::exists(Formatting(deleted)));
+  EXPECT_TRUE(std::filesystem::exists(Formatting(formatting)));
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/volumes/notes.formatting"));
+  EXPECT_TRUE(std::filesystem::exists(Image(killed)));
+  EXPECT_TRUE(std::filesystem::exists(Image(killed) + ".undo"));
+  EXPECT_FALSE(std::filesystem::exists(Image(deleted) + ".undo"));
+}
+
+TEST_F(ImageBackendTest, ACopyIsASnapshotOrAVolumeOfItsOwn) {
+  const std::string id = Created(kMiB), snapshot = NewSnapshotId(), clone = NewVolumeId();
+  std::fstream(Image(id)) << "data";
+  ASSERT_TRUE(backend_->Copy({{snapshot, Image(id), kMiB}, {clone, Image(id), 2 * kMiB, "ext4"}}).ok());
+  EXPECT_EQ(backend_->Locate(snapshot)->bytes, kMiB);
+  EXPECT_EQ(backend_->Locate(clone)->bytes, 2 * kMiB);
+  EXPECT_EQ(contents_.copied().front().back().renew_fs_type, "ext4");
+  EXPECT_THAT(*backend_->Reconcile(), UnorderedElementsAre(id, snapshot, clone));
+  EXPECT_TRUE(backend_->Delete(snapshot).ok());
+  EXPECT_TRUE(absl::IsNotFound(backend_->Locate(snapshot).status()));
+  EXPECT_TRUE(absl::IsInternal(backend_->Copy({{"../precious", Image(id), kMiB}})));
+}
+
+// A snapshot is as large as its data; a volume can be filled.
+TEST_F(ImageBackendTest, ACopyThatIsToBeAVolumeHasToFit) {
+  const std::string id = Created(kMiB);
+  const std::uint64_t much = backend_->Capacity()->available + kTiB;
+  EXPECT_TRUE(absl::IsOutOfRange(backend_->Copy({{NewVolumeId(), Image(id), much}})));
+  EXPECT_THAT(contents_.copied(), IsEmpty());
+  EXPECT_TRUE(backend_->Copy({{NewSnapshotId(), Image(id), kTiB}}).ok());
+}
+
+TEST_F(ImageBackendTest, LeftoversOfCopiesGoUnlessSomebodyIsCopying) {
+  const std::string killed = NewSnapshotId(), copying = NewSnapshotId();
+  ASSERT_TRUE(backend_->Reconcile().ok());
+  for (const std::string& id : {killed, copying}) std::ofstream(Copying(id)) << "half";
+  std::ofstream(directory_ + "/volumes/notes.img.copying-0123abcd") << "not ours";
+  UniqueFd copier = Locked(Copying(copying));
+  EXPECT_THAT(*backend_->Reconcile(), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(Copying(killed)));
+  EXPECT_TRUE(std::filesystem::exists(Copying(copying)));
+  EXPECT_TRUE(std::filesystem::exists(directory_ + "/volumes/notes.img.copying-0123abcd"));
+  EXPECT_TRUE(absl::IsAborted(backend_->Delete(copying)));
+  copier.reset();
+  EXPECT_TRUE(backend_->Delete(copying).ok());
+  EXPECT_FALSE(std::filesystem::exists(Copying(copying)));
+}
+
+TEST_F(ImageBackendTest, ListsItsImagesAndNothingElse) {
+  EXPECT_THAT(*backend_->Reconcile(), IsEmpty());  // before there is a directory
+  EXPECT_TRUE(backend_->Reconcile().ok());
+  const std::string id = Created();
+  std::ofstream(directory_ + "/volumes/notes.txt") << "not ours";
+  std::ofstream(directory_ + "/volumes/vol-1.img") << "not ours";
+  std::ofstream(Formatting(NewVolumeId())) << "half";
+  EXPECT_THAT(*backend_->Reconcile(), ElementsAre(id));
+}
+
+TEST_F(ImageBackendTest, CapacityIsWhatTheFilesystemHasLeft) {
+  const absl::StatusOr<BackendCapacity> capacity = backend_->Capacity();
+  ASSERT_TRUE(capacity.ok()) << capacity.status();
+  EXPECT_GT(capacity->available, 0u);
+  EXPECT_LE(capacity->largest_volume, capacity->available);
+  EXPECT_LE(capacity->largest_volume, kLargestVolumeBytes);
+  EXPECT_EQ(capacity->largest_volume % kVolumeGranularity, 0u);
+}
+
+TEST_F(ImageBackendTest, ADirectoryThatIsRequiredIsNotMadeAgain) {
+  ImageBackend required(directory_ + "/volumes", loops_, contents_, IfMissing::kRefuse);
+  EXPECT_TRUE(required.Create({NewVolumeId(), kMiB}).ok()) << "it was made at the start";
+  std::filesystem::remove_all(directory_ + "/volumes");
+  EXPECT_TRUE(absl::IsFailedPrecondition(required.Create({NewVolumeId(), kMiB})));
+  EXPECT_TRUE(absl::IsFailedPrecondition(required.Copy({})));
+  EXPECT_TRUE(absl::IsFailedPrecondition(required.Capacity().status()));
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/volumes"));
+}
+
+}  // namespace
+}  // namespace mooring

@@ -1,0 +1,127 @@
+// A copy of catalog.db that was taken while a call was under way is put back later. The images are newer than it.
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/unit/catalog/volume_catalog_fixture.h"
+
+namespace mooring::catalog_test {
+namespace {
+
+using ::testing::Contains;
+
+constexpr char kWritten[] = "written after the catalog was copied";
+
+class OldCatalogTest : public VolumeCatalogTest {
+ protected:
+  std::string File() const { return directory_ + "/catalog.db"; }
+
+  // As `sqlite3 catalog.db ".backup old.db"`, beside a plugin that runs.
+  HookedBackend::Hook CopyingAt(const std::string& operation) {
+    return [this, operation](const std::string& what) {
+      if (what != operation || std::filesystem::exists(directory_ + "/old.db")) return absl::OkStatus();
+      SQLite::Database(File(), SQLite::OPEN_READWRITE).exec("VACUUM INTO '" + directory_ + "/old.db'");
+      return absl::OkStatus();
+    };
+  }
+
+  void Write(const std::string& id) {
+    std::fstream(Image(id), std::ios::in | std::ios::out | std::ios::binary) << kWritten;
+  }
+
+  void StartWithTheOldOne() {
+    process_.reset();
+    for (const char* beside : {"-wal", "-shm"}) std::filesystem::remove(File() + beside);
+    std::filesystem::rename(directory_ + "/old.db", File());
+  }
+  void Reconcile() {
+    EXPECT_TRUE(here().snapshots.Reconcile().ok());
+    EXPECT_TRUE(catalog().Reconcile().ok());
+  }
+  void ExpectThere(const std::string& id) {
+    EXPECT_EQ(ReadAll(Image(id)).substr(0, sizeof(kWritten) - 1), kWritten);
+    EXPECT_TRUE(catalog().Find(id).ok()) << catalog().Find(id).status();
+    EXPECT_THAT(Listed(), Contains(id));
+    ExpectConsistent();
+  }
+};
+
+CreateVolumeSpec CopyOf(const std::string& volume) {
+  CreateVolumeSpec spec = Spec("copy", {});
+  spec.fs_type.clear();
+  spec.pool.clear();
+  spec.source = {ContentSource::Kind::kVolume, volume};
+  return spec;
+}
+
+TEST_F(OldCatalogTest, AVolumeThatWasBeingCreatedIsKeptWithItsData) {
+  here().backend.before = CopyingAt("create");
+  const std::string id = Created("db");
+  Write(id);
+  StartWithTheOldOne();
+  Reconcile();
+  ExpectThere(id);
+  EXPECT_EQ(Created("db"), id);
+}
+
+TEST_F(OldCatalogTest, ACopyThatWasBeingMadeIsKeptWithItsData) {
+  const std::string source = Created("db");
+  here().backend.before = CopyingAt("copy");
+  const auto copy = catalog().Create(CopyOf(source), Patient());
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  Write(copy->id);
+  StartWithTheOldOne();
+  Reconcile();
+  ExpectThere(copy->id);
+}
+
+TEST_F(OldCatalogTest, AVolumeThatWasBeingDeletedIsKeptWithItsData) {
+  const std::string id = Created("db");
+  here().backend.before = [&, copy = CopyingAt("delete")](const std::string& what) {
+    copy(what).IgnoreError();
+    return Internal("the disk was away");
+  };
+  EXPECT_FALSE(catalog().Delete(id, Patient()).ok());
+  Write(id);
+  StartWithTheOldOne();
+  Reconcile();
+  ExpectThere(id);
+  EXPECT_TRUE(catalog().Delete(id, Patient()).ok()) << "the orchestrator asks again";
+  EXPECT_THAT(Files(), ::testing::IsEmpty());
+}
+
+TEST_F(OldCatalogTest, CreateOfThatNameDeletesNoDataEither) {
+  here().backend.before = CopyingAt("create");
+  const std::string id = Created("db");
+  Write(id);
+  StartWithTheOldOne();  // and another process held the name while this one reconciled
+  const absl::Status other = catalog().Create(Spec("db", {.required = 64 * kMiB, .limit = 0}), Patient()).status();
+  ExpectStatus(other, absl::StatusCode::kAlreadyExists, "16 MiB");
+  ExpectThere(id);
+}
+
+TEST_F(OldCatalogTest, ASnapshotThatWasBeingMadeOrDeletedIsKept) {
+  for (const std::string operation : {"copy", "delete"}) {
+    const std::string volume = Created("db" + operation);
+    here().backend.before = [&, copy = CopyingAt(operation)](const std::string& what) {
+      copy(what).IgnoreError();
+      return what == "delete" ? Internal("the disk was away") : absl::OkStatus();
+    };
+    const std::string id = Snapped("s" + operation, volume);
+    if (operation == "delete") {
+      EXPECT_FALSE(here().snapshots.Delete(id, Patient()).ok());
+    }
+    StartWithTheOldOne();
+    Reconcile();
+    EXPECT_TRUE(here().snapshots.Get(id).ok()) << operation;
+    EXPECT_TRUE(std::filesystem::exists(Image(id))) << operation;
+    ExpectConsistent();
+  }
+}
+
+}  // namespace
+}  // namespace mooring::catalog_test

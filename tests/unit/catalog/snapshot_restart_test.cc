@@ -1,0 +1,218 @@
+// Snapshots and copies when the process ends in the middle.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/file/file_lock.h"
+#include "base/file/unique_fd.h"
+#include "tests/unit/process/killed_process.h"
+#include "tests/unit/catalog/volume_catalog_fixture.h"
+
+namespace mooring::catalog_test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class SnapshotRestartTest : public KilledProcessTest {
+ protected:
+  std::vector<SnapshotInfo> Snapshots() { return here().snapshots.List({})->snapshots; }
+};
+
+// A copy gets its name when it is whole.
+TEST_F(SnapshotRestartTest, AnUnfinishedSnapshotIsTakenBackOrFinishedAndItsVolumeGoesOn) {
+  const std::string volume = CreatedBefore("db");
+  for (const std::string when : {"before", "after"}) {
+    Kill(when, "copy",
+         [&](Process& doomed) { (void)doomed.snapshots.Create({.name = "s", .source_volume_id = volume}, Patient()); });
+    EXPECT_THAT(Snapshots(), IsEmpty()) << "never told before it is ready";
+    RestartAndReconcile();
+    EXPECT_THAT(Snapshots(), SizeIs(when == "before" ? 0 : 1));
+    EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
+    process_.reset();
+  }
+  EXPECT_FALSE(Snapped("s", volume).empty());
+  ExpectConsistent();
+}
+
+TEST_F(SnapshotRestartTest, ARetryInAnotherProcessBeginsAnewUnlessTheCopyIsWhole) {
+  const std::string volume = CreatedBefore("db");
+  for (const std::string when : {"before", "after"}) {
+    Kill(when, "copy", [&](Process& doomed) {
+      (void)doomed.snapshots.Create({.name = when, .source_volume_id = volume}, Patient());
+    });
+    const std::string half = (*here().snapshot_store->FindByName(when))->id;
+    EXPECT_EQ(Snapped(when, volume) == half, when == "after");
+    EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
+    ExpectConsistent();
+    process_.reset();
+  }
+}
+
+TEST_F(SnapshotRestartTest, ARetryForAnotherVolumeTakesTheUnfinishedOneBack) {
+  const std::string volume = Created("db"), other = CreatedBefore("other");
+  Kill("before", "copy",
+       [&](Process& doomed) { (void)doomed.snapshots.Create({.name = "s", .source_volume_id = volume}, Patient()); });
+  EXPECT_FALSE(Snapped("s", other).empty());
+  ExpectConsistent();
+}
+
+TEST_F(SnapshotRestartTest, AnUnfinishedGroupIsTakenBackOrFinishedWhole) {
+  const std::string a = Created("a"), b = CreatedBefore("b");
+  for (const std::string when : {"before", "after"}) {
+    Kill(when, "copy", [&](Process& doomed) {
+      (void)doomed.snapshots.CreateGroup({.name = "g", .source_volume_ids = {b, a}}, Patient());
+    });
+    RestartAndReconcile();
+    EXPECT_THAT(Snapshots(), SizeIs(when == "before" ? 0 : 2));
+    EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(b), Image(a)));
+    process_.reset();
+  }
+  EXPECT_TRUE(here().snapshots.CreateGroup({.name = "g", .source_volume_ids = {b, a}}, Patient()).ok());
+  ExpectConsistent();
+}
+
+TEST_F(SnapshotRestartTest, AGroupThatMissesAnImageIsTakenBack) {
+  const std::string a = Created("a"), b = CreatedBefore("b");
+  Kill("after", "copy", [&](Process& doomed) {
+    (void)doomed.snapshots.CreateGroup({.name = "g", .source_volume_ids = {a, b}}, Patient());
+  });
+  std::filesystem::remove(Image(here().snapshot_store->AllIds()->front()));
+  RestartAndReconcile();
+  EXPECT_THAT(*here().snapshot_store->AllIds(), IsEmpty());
+}
+
+TEST_F(SnapshotRestartTest, AGroupOfWhichAnImageCannotBeReadIsLeftAlone) {
+  const std::string a = Created("a"), b = CreatedBefore("b");
+  Kill("after", "copy", [&](Process& doomed) {
+    (void)doomed.snapshots.CreateGroup({.name = "g", .source_volume_ids = {a, b}}, Patient());
+  });
+  const std::vector<std::string> ids = *here().snapshot_store->AllIds();
+  std::filesystem::rename(Image(ids.front()), directory_ + "/away");
+  std::filesystem::create_directory(Image(ids.front()));  // neither an image nor missing
+  EXPECT_TRUE(here().snapshots.Reconcile().ok());
+  EXPECT_EQ(*here().snapshot_store->AllIds(), ids);
+  EXPECT_TRUE(std::filesystem::exists(Image(ids.back())));
+  std::filesystem::remove(Image(ids.front()));
+  std::filesystem::rename(directory_ + "/away", Image(ids.front()));
+  RestartAndReconcile();
+  EXPECT_THAT(Snapshots(), SizeIs(2));
+  ExpectConsistent();
+}
+
+TEST_F(SnapshotRestartTest, AnUnfinishedDeletionIsTakenBackWhereTheImageIsThere) {
+  const std::string volume = CreatedBefore("db");
+  for (const std::string when : {"before", "after"}) {
+    const std::string id = Snapped("s", volume);
+    process_.reset();
+    Kill(when, "delete", [&](Process& doomed) { (void)doomed.snapshots.Delete(id, Patient()); });
+    EXPECT_TRUE(absl::IsNotFound(here().snapshots.Get(id).status()));
+    RestartAndReconcile();
+    EXPECT_EQ(here().snapshots.Get(id).ok(), when == "before");
+    EXPECT_TRUE(here().snapshots.Delete(id, Patient()).ok());
+    EXPECT_THAT(*here().snapshot_store->AllIds(), IsEmpty());
+    EXPECT_THAT(here().contents.thawed(), IsEmpty()) << "nothing was copied";
+    process_.reset();
+  }
+}
+
+TEST_F(SnapshotRestartTest, AnUnfinishedDeletionOfAGroupThatMissesAnImageIsFinished) {
+  const std::string a = Created("a"), b = Created("b");
+  const auto group = here().snapshots.CreateGroup({.name = "g", .source_volume_ids = {a, b}}, Patient());
+  ASSERT_TRUE(group.ok());
+  process_.reset();
+  Kill("after", "delete",
+       [&](Process& doomed) { (void)doomed.snapshots.DeleteGroup({.id = group->id, .snapshot_ids = {}}, Patient()); });
+  RestartAndReconcile();
+  EXPECT_THAT(*here().snapshot_store->AllIds(), IsEmpty());
+}
+
+TEST_F(SnapshotRestartTest, WhatAnotherProcessIsAtWorkOnIsLeftToIt) {
+  const std::string volume = Created("db"), id = Snapped("s", volume);
+  ASSERT_TRUE(*here().snapshot_store->Move(id, SnapshotState::kReady, SnapshotState::kCreating));
+  for (const std::string& key : {std::string("snapshot name:s"), volume, id}) {
+    const auto other = *KeyedLocks::Shared(directory_ + "/lock");
+    const auto working = other->Acquire(key, "snapshot", Soon().wait_until);
+    ASSERT_TRUE(working.ok());
+    EXPECT_TRUE(here().snapshots.Reconcile().ok());
+    EXPECT_EQ((*here().snapshot_store->FindById(id))->state, SnapshotState::kCreating) << key;
+    EXPECT_THAT(here().contents.thawed(), IsEmpty());
+  }
+  EXPECT_TRUE(here().snapshots.Reconcile().ok());
+  ExpectConsistent();
+}
+
+TEST_F(SnapshotRestartTest, AHalfDeletedSnapshotInUseIsThereAgain) {
+  const std::string id = Snapped("s", Created("db"));
+  ASSERT_TRUE(*here().snapshot_store->Move(id, SnapshotState::kReady, SnapshotState::kDeleting));
+  ASSERT_TRUE(loops_.AttachLoop({.backing_file = Image(id), .label = "", .read_only = true}).ok());
+  EXPECT_TRUE(here().snapshots.Reconcile().ok());
+  EXPECT_TRUE(here().snapshots.Get(id).ok());
+}
+
+// The mount helper of a plugin that was killed goes on with its copy, under the lock of the file it makes.
+TEST_F(SnapshotRestartTest, ACopyThatAHelperIsStillAtIsWaitedFor) {
+  const std::string volume = CreatedBefore("db");
+  Kill("before", "copy",
+       [&](Process& doomed) { (void)doomed.snapshots.Create({.name = "s", .source_volume_id = volume}, Patient()); });
+  const std::string half = (*here().snapshot_store->FindByName("s"))->id;
+  const std::string working = Image(half) + ".copying-0123abcd";
+  auto helper = std::make_unique<UniqueFd>(::open(working.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(LockFile(*helper, working, std::chrono::milliseconds(0)).ok());
+  EXPECT_TRUE(here().snapshots.Reconcile().ok());
+  EXPECT_TRUE(*here().snapshot_store->FindByName("s")) << "left for later";
+  EXPECT_TRUE(absl::IsAborted(here().snapshots.Create({.name = "s", .source_volume_id = volume}, Soon()).status()));
+  EXPECT_THAT(here().contents.thawed(), IsEmpty()) << "not under the copy";
+  std::thread finisher([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::filesystem::rename(working, Image(half));
+    helper.reset();
+  });
+  EXPECT_EQ(Snapped("s", volume), half);
+  finisher.join();
+  EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
+  ExpectConsistent();
+}
+
+CreateVolumeSpec CloneOf(const std::string& volume) {
+  CreateVolumeSpec spec = Spec("clone", {});
+  spec.fs_type.clear();
+  spec.pool.clear();
+  spec.source = {ContentSource::Kind::kVolume, volume};
+  return spec;
+}
+
+TEST_F(SnapshotRestartTest, AnUnfinishedCopyOfAVolumeIsTakenBackOrFinishedAndItsSourceGoesOn) {
+  const std::string volume = CreatedBefore("db");
+  for (const std::string when : {"before", "after"}) {
+    Kill(when, "copy", [&](Process& doomed) { (void)doomed.catalog.Create(CloneOf(volume), Patient()); });
+    RestartAndReconcile();
+    EXPECT_THAT(Listed(), SizeIs(when == "before" ? 1 : 2));
+    EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
+    process_.reset();
+  }
+}
+
+TEST_F(SnapshotRestartTest, ARetryMakesAnUnfinishedCopyOfAVolumeAnewUnlessItIsWhole) {
+  const std::string volume = CreatedBefore("db");
+  for (const std::string when : {"before", "after"}) {
+    Kill(when, "copy", [&](Process& doomed) { (void)doomed.catalog.Create(CloneOf(volume), Patient()); });
+    const auto clone = catalog().Create(CloneOf(volume), Patient());
+    ASSERT_TRUE(clone.ok()) << clone.status();
+    EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
+    EXPECT_THAT(here().contents.copied(), SizeIs(when == "before" ? 1 : 0));
+    ExpectConsistent();
+    ASSERT_TRUE(catalog().Delete(clone->id, Patient()).ok());
+    process_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace mooring::catalog_test

@@ -1,0 +1,222 @@
+// The snapshots on disk, beside the volumes, in files that older programs made and may have again.
+#include "plugin/catalog/snapshot_store.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugin/catalog/catalog_database.h"
+
+namespace mooring {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+SnapshotRecord Snapshot(const std::string& id, const std::string& name, const std::string& source = "vol-a",
+                        SnapshotState state = SnapshotState::kReady) {
+  SnapshotRecord record;
+  record.id = id;
+  record.name = name;
+  record.source_volume_id = source;
+  record.pool = "fast";
+  record.state = state;
+  record.bytes = std::uint64_t{20} << 30;
+  record.fs_type = "xfs";
+  record.created_at = 1'700'000'000'123'456'789;
+  return record;
+}
+
+SnapshotRecord Member(const std::string& id, const std::string& group, const std::string& source) {
+  SnapshotRecord record = Snapshot(id, "name of " + group, source, SnapshotState::kCreating);
+  record.group_id = group;
+  return record;
+}
+
+GroupRecord Group(const std::string& id, const std::string& name) {
+  return {.id = id, .name = name, .state = SnapshotState::kCreating, .created_at = 7};
+}
+
+class SnapshotStoreTest : public ::testing::Test {
+ protected:
+  SnapshotStoreTest() {
+    std::string pattern = ::testing::TempDir() + "snapshot_store_XXXXXX";
+    directory_ = ::mkdtemp(pattern.data());
+  }
+  ~SnapshotStoreTest() override {
+    store_.reset();
+    catalog_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+
+  SnapshotStore& store() {
+    if (!store_) {
+      catalog_ = *CatalogStore::Open(path());
+      store_ = *SnapshotStore::Open(catalog_->database());
+    }
+    return *store_;
+  }
+  std::string path() const { return directory_ + "/catalog.db"; }
+  void Reopen() {
+    store_.reset();
+    catalog_.reset();
+  }
+
+  std::vector<std::string> Listed(const SnapshotFilter& filter) {
+    std::vector<std::string> ids;
+    const std::vector<SnapshotRecord> records = *store().ListReady(filter);
+    for (const SnapshotRecord& record : records) ids.push_back(record.id);
+    return ids;
+  }
+
+  std::string directory_;
+  std::unique_ptr<CatalogStore> catalog_;
+  std::unique_ptr<SnapshotStore> store_;
+};
+
+TEST_F(SnapshotStoreTest, WhatIsWrittenIsThereAfterARestart) {
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
+  Reopen();
+  const auto found = *store().FindById("snap-a");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->name, "a");
+  EXPECT_EQ(found->group_id, "");
+  EXPECT_EQ(found->source_volume_id, "vol-a");
+  EXPECT_EQ(found->pool, "fast");
+  EXPECT_EQ(found->state, SnapshotState::kReady);
+  EXPECT_EQ(found->bytes, std::uint64_t{20} << 30);
+  EXPECT_EQ(found->fs_type, "xfs");
+  EXPECT_EQ(found->created_at, 1'700'000'000'123'456'789);
+  EXPECT_EQ((*store().FindByName("a"))->id, "snap-a");
+  EXPECT_FALSE(*store().FindByName("b"));
+}
+
+TEST_F(SnapshotStoreTest, BlockAccessOnlyIsKeptWithItsSnapshot) {
+  SnapshotRecord raw = Snapshot("snap-b", "b");
+  raw.block_only = true;
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
+  ASSERT_TRUE(*store().Insert(raw));
+  Reopen();
+  EXPECT_FALSE((*store().FindById("snap-a"))->block_only);
+  EXPECT_TRUE((*store().FindById("snap-b"))->block_only);
+}
+
+TEST_F(SnapshotStoreTest, ARestoreSizeGoesWithItsSnapshot) {
+  SnapshotRecord small = Snapshot("snap-a", "first"), member = Member("snap-b", "group-1", "vol-b");
+  small.restore_bytes = 4096;
+  member.restore_bytes = 8192;
+  ASSERT_TRUE(*store().Insert(small));
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-c", "second")));
+  ASSERT_TRUE(*store().InsertGroup(Group("group-1", "g"), {member}));
+  Reopen();
+  EXPECT_EQ((*store().FindById("snap-a"))->restore_bytes, 4096U);
+  EXPECT_EQ((*store().FindById("snap-b"))->restore_bytes, 8192U);
+  EXPECT_EQ((*store().FindById("snap-c"))->restore_bytes, small.bytes);
+  const auto sizes = [this] {
+    SQLite::Database database(path());
+    return database.execAndGet("SELECT COUNT(*) FROM settings WHERE key LIKE 'restore size of %'").getInt();
+  };
+  EXPECT_EQ(sizes(), 2);
+  ASSERT_TRUE(store().Remove("snap-a").ok());
+  ASSERT_TRUE(store().Remove("group-1").ok());
+  EXPECT_EQ(sizes(), 0);
+}
+
+TEST_F(SnapshotStoreTest, NamesAndIdsAreTakenOnce) {
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
+  EXPECT_FALSE(*store().Insert(Snapshot("snap-a", "b")));
+  EXPECT_FALSE(*store().Insert(Snapshot("snap-b", "a")));
+  EXPECT_TRUE(*store().Insert(Snapshot("snap-b", "b")));
+}
+
+TEST_F(SnapshotStoreTest, MembersShareANameThatOthersMayHave) {
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-x", "name of group-1")));
+  ASSERT_TRUE(*store().InsertGroup(Group("group-1", "one"),
+                                   {Member("snap-a", "group-1", "vol-a"), Member("snap-b", "group-1", "vol-b")}));
+  EXPECT_EQ((*store().FindByName("name of group-1"))->id, "snap-x");
+  EXPECT_EQ((*store().Members("group-1"))[1].source_volume_id, "vol-b");
+  EXPECT_THAT(*store().Members(""), IsEmpty());
+}
+
+TEST_F(SnapshotStoreTest, AGroupIsAddedWholeOrNotAtAll) {
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-b", "b")));
+  EXPECT_FALSE(*store().InsertGroup(Group("group-1", "one"),
+                                    {Member("snap-a", "group-1", "vol-a"), Member("snap-b", "group-1", "vol-b")}));
+  EXPECT_FALSE(*store().FindGroupByName("one"));
+  EXPECT_FALSE(*store().FindById("snap-a"));
+  ASSERT_TRUE(*store().InsertGroup(Group("group-1", "one"), {Member("snap-a", "group-1", "vol-a")}));
+  EXPECT_FALSE(*store().InsertGroup(Group("group-2", "one"), {Member("snap-c", "group-2", "vol-a")}));
+}
+
+TEST_F(SnapshotStoreTest, MembersMoveAndGoWithTheirGroupAlone) {
+  ASSERT_TRUE(*store().InsertGroup(Group("group-1", "one"), {Member("snap-a", "group-1", "vol-a")}));
+  EXPECT_FALSE(*store().Move("snap-a", SnapshotState::kCreating, SnapshotState::kReady));
+  EXPECT_THAT(*store().ListUnfinished(), IsEmpty());
+  EXPECT_EQ(store().ListUnfinishedGroups()->size(), 1u);
+  EXPECT_TRUE(*store().Move("group-1", SnapshotState::kCreating, SnapshotState::kReady));
+  EXPECT_FALSE(*store().Move("group-1", SnapshotState::kCreating, SnapshotState::kReady));
+  EXPECT_EQ((*store().FindById("snap-a"))->state, SnapshotState::kReady);
+  EXPECT_EQ((*store().FindGroupById("group-1"))->state, SnapshotState::kReady);
+  EXPECT_THAT(*store().ListUnfinishedGroups(), IsEmpty());
+  EXPECT_TRUE(store().Remove("group-1").ok());
+  EXPECT_THAT(*store().AllIds(), IsEmpty());
+  EXPECT_FALSE(*store().FindGroupByName("one"));
+}
+
+TEST_F(SnapshotStoreTest, ListsOnlyWhatIsReadyAndAskedFor) {
+  for (const char* id : {"snap-a", "snap-b", "snap-c"}) {
+    ASSERT_TRUE(*store().Insert(Snapshot(id, id, id == std::string("snap-b") ? "vol-b" : "vol-a")));
+  }
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-d", "d", "vol-a", SnapshotState::kCreating)));
+  EXPECT_THAT(Listed({.most = 10}), ElementsAre("snap-a", "snap-b", "snap-c"));
+  EXPECT_THAT(Listed({.most = 2}), ElementsAre("snap-a", "snap-b"));
+  EXPECT_THAT(Listed({.after = 1, .most = 10}), ElementsAre("snap-b", "snap-c"));
+  EXPECT_THAT(Listed({.most = 10, .source_volume_id = "vol-a"}), ElementsAre("snap-a", "snap-c"));
+  EXPECT_THAT(Listed({.most = 10, .id = "snap-b"}), ElementsAre("snap-b"));
+  EXPECT_THAT(Listed({.most = 10, .id = "snap-b", .source_volume_id = "vol-a"}), IsEmpty());
+  EXPECT_THAT(Listed({.most = 10, .id = "snap-d"}), IsEmpty());
+  EXPECT_THAT(Listed({.after = 2, .most = 10, .id = "snap-b"}), IsEmpty());
+  EXPECT_THAT(*store().AllIds(), UnorderedElementsAre("snap-a", "snap-b", "snap-c", "snap-d"));
+}
+
+TEST_F(SnapshotStoreTest, PlacesAreNeverGivenTwice) {
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
+  ASSERT_TRUE(store().Remove("snap-a").ok());
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-b", "b")));
+  EXPECT_EQ((*store().FindById("snap-b"))->seq, 2);
+}
+
+TEST_F(SnapshotStoreTest, TheFileKeepsTheVersionThatOlderProgramsOpen) {
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
+  EXPECT_EQ(SQLite::Database(path()).execAndGet("PRAGMA user_version").getInt(), 2);
+  Reopen();
+  catalog_ = *CatalogStore::Open(path());  // as a program that knows of no snapshots does
+  EXPECT_TRUE(catalog_->Insert({.id = "vol-a", .name = "a", .fs_type = "ext4"}).ok());
+  catalog_.reset();
+  EXPECT_THAT(Listed({.most = 1}), ElementsAre("snap-a"));
+}
+
+// A full disk is a database that may not become a page larger.
+TEST_F(SnapshotStoreTest, WithoutRoomForItsTablesThereAreNoSnapshotsUntilThereIs) {
+  catalog_ = *CatalogStore::Open(path());
+  SQLite::Database& database = catalog_->database()->writer().database;
+  const std::string pages = std::to_string(database.execAndGet("PRAGMA page_count").getInt());
+  database.execAndGet("PRAGMA max_page_count=" + pages);
+  store_ = *SnapshotStore::Open(catalog_->database());
+  EXPECT_THAT(Listed({.most = 1}), IsEmpty());
+  EXPECT_THAT(*store().AllIds(), IsEmpty());
+  EXPECT_TRUE(absl::IsResourceExhausted(store().Insert(Snapshot("snap-a", "a")).status()));
+  database.execAndGet("PRAGMA max_page_count=1000000");
+  EXPECT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
+  EXPECT_THAT(Listed({.most = 1}), ElementsAre("snap-a"));
+}
+
+}  // namespace
+}  // namespace mooring

@@ -1,0 +1,209 @@
+// What the tests of VolumeCatalog stand on: a real store, real images in a directory of their own, and loop devices
+// that are only remembered.
+#ifndef MOORING_TESTS_UNIT_CATALOG_VOLUME_CATALOG_FIXTURE_H_
+#define MOORING_TESTS_UNIT_CATALOG_VOLUME_CATALOG_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "plugin/backends/image/image_backend.h"
+#include "plugin/catalog/snapshot_catalog.h"
+#include "plugin/catalog/volume_catalog.h"
+#include "plugin/model/volume_id.h"
+#include "tests/fakes/fake_contents.h"
+
+namespace mooring::catalog_test {
+
+inline constexpr char kZoneKey[] = "topology.mooring.csi/zone";
+
+class FakeLoops : public LoopDevices {
+ public:
+  absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    used_.insert(request.backing_file);
+    return LoopInfo();
+  }
+  absl::Status DetachLoop(const LoopInfo&) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    used_.clear();
+    return absl::OkStatus();
+  }
+  absl::Status ResizeLoop(const LoopInfo& loop) override { return Unimplemented(loop.device); }
+  absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning&) override { return Unimplemented(loop.device); }
+  absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (used_.count(backing_file) == 0) return std::vector<LoopInfo>();
+    LoopInfo info;
+    info.device = "/dev/loop7";
+    return std::vector<LoopInfo>{info};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> used_;
+};
+
+// The image backend, with something in the way: `before` and `after` may fail the call, wait, or end the process.
+class HookedBackend : public ImageBackend {
+ public:
+  using Hook = std::function<absl::Status(const std::string& what)>;
+  using ImageBackend::ImageBackend;
+
+  absl::Status Create(const VolumeDraft& draft) override {
+    return Run("create", [&] { return ImageBackend::Create(draft); });
+  }
+  absl::Status Delete(const std::string& id) override {
+    return Run("delete", [&] { return ImageBackend::Delete(id); });
+  }
+  absl::Status Copy(const std::vector<CopyDraft>& drafts) override {
+    return Run("copy", [&] { return ImageBackend::Copy(drafts); });
+  }
+  absl::Status Grow(const std::string& id, std::uint64_t bytes) override {
+    return Run("grow", [&] { return ImageBackend::Grow(id, bytes); });
+  }
+
+  Hook before, after;
+
+ private:
+  absl::Status Run(const std::string& what, const std::function<absl::Status()>& action) {
+    if (before) MOORING_RETURN_IF_ERROR(before(what));
+    MOORING_RETURN_IF_ERROR(action());
+    return after ? after(what) : absl::OkStatus();
+  }
+};
+
+inline Pools ImagePool(const std::string& directory, FakeLoops& loops, Contents& contents) {
+  std::vector<Pool> pools;
+  pools.push_back({std::string(kDefaultPool), BackendKind::kImage,
+                   std::make_unique<HookedBackend>(directory + "/volumes", loops, contents)});
+  return Pools(std::move(pools));
+}
+
+// What one plugin process has. Several of them over one directory are several processes.
+struct Process {
+  explicit Process(const std::string& directory, FakeLoops& loops, std::int64_t max_volumes = 0,
+                   const std::string& node_id = "n1")
+      : pools(ImagePool(directory, loops, contents)),
+        backend(static_cast<HookedBackend&>(*pools.all().front().backend)),
+        store(*CatalogStore::Open(directory + "/catalog.db")),
+        snapshot_store(*SnapshotStore::Open(store->database())),
+        locks(*KeyedLocks::Shared(directory + "/lock")),
+        catalog(*store, *snapshot_store, pools, *locks, contents,
+                {.node_id = node_id,
+                 .topology = {{"topology.mooring.csi/node", node_id}, {kZoneKey, "a"}},
+                 .max_volumes = max_volumes}),
+        snapshots(*snapshot_store, catalog, pools, *locks, contents) {}
+
+  testing::FakeContents contents;
+  Pools pools;
+  HookedBackend& backend;
+  std::unique_ptr<CatalogStore> store;
+  std::unique_ptr<SnapshotStore> snapshot_store;
+  std::unique_ptr<KeyedLocks> locks;
+  VolumeCatalog catalog;
+  SnapshotCatalog snapshots;
+};
+
+inline CreateVolumeSpec Spec(const std::string& name, const SizeRange& range = {.required = 16 * kMiB, .limit = 0}) {
+  return {.name = name, .range = range, .minimum_bytes = 16 * kMiB, .fs_type = "ext4", .topologies = {}};
+}
+
+inline ControllerPublishSpec PublishTo(const std::string& id, const std::string& node = "n1", bool read_only = false) {
+  return {.volume_id = id, .node_id = node, .capability = {}, .read_only = read_only};
+}
+
+inline std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline Call Soon() { return {std::chrono::steady_clock::now() + std::chrono::milliseconds(30)}; }
+inline Call Patient() { return Call::WithLongestWait(); }
+
+class VolumeCatalogTest : public ::testing::Test {
+ protected:
+  VolumeCatalogTest() {
+    std::string pattern = ::testing::TempDir() + "volume_catalog_XXXXXX";
+    directory_ = ::mkdtemp(pattern.data());
+  }
+  ~VolumeCatalogTest() override {
+    process_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+
+  // Opened late, so that a test may fork before.
+  Process& here() {
+    if (!process_) process_ = std::make_unique<Process>(directory_, loops_);
+    return *process_;
+  }
+  VolumeCatalog& catalog() { return here().catalog; }
+
+  std::string Created(const std::string& name) {
+    const absl::StatusOr<VolumeInfo> volume = catalog().Create(Spec(name), Patient());
+    EXPECT_TRUE(volume.ok()) << volume.status();
+    return volume.ok() ? volume->id : "";
+  }
+
+  std::string Snapped(const std::string& name, const std::string& volume) {
+    const auto snapshot = here().snapshots.Create({.name = name, .source_volume_id = volume}, Patient());
+    EXPECT_TRUE(snapshot.ok()) << snapshot.status();
+    return snapshot.ok() ? snapshot->id : "";
+  }
+
+  std::vector<std::string> Files() const {
+    std::vector<std::string> names;
+    if (!std::filesystem::exists(directory_ + "/volumes")) return names;
+    for (const auto& entry : std::filesystem::directory_iterator(directory_ + "/volumes")) {
+      names.push_back(entry.path().filename());
+    }
+    return names;
+  }
+  std::string Image(const std::string& id) const { return directory_ + "/volumes/" + id + ".img"; }
+
+  std::vector<std::string> Listed() {
+    const absl::StatusOr<VolumePage> page = catalog().List({});
+    EXPECT_TRUE(page.ok()) << page.status();
+    std::vector<std::string> ids;
+    for (const VolumeInfo& volume : page->volumes) ids.push_back(volume.id);
+    return ids;
+  }
+
+  // Every volume and snapshot has its image and every image its record, and nothing is half done.
+  void ExpectConsistent() {
+    EXPECT_THAT(*here().store->ListUnfinished(), ::testing::IsEmpty());
+    EXPECT_THAT(*here().snapshot_store->ListUnfinished(), ::testing::IsEmpty());
+    EXPECT_THAT(*here().snapshot_store->ListUnfinishedGroups(), ::testing::IsEmpty());
+    std::set<std::string> files;
+    for (const std::string& id : Listed()) files.insert(id + ".img");
+    const std::vector<std::string> snapshots = *here().snapshot_store->AllIds();
+    for (const std::string& id : snapshots) files.insert(id + ".img");
+    const std::vector<std::string> there = Files();
+    EXPECT_EQ(std::set<std::string>(there.begin(), there.end()), files);
+  }
+
+  std::string directory_;
+  FakeLoops loops_;
+  std::unique_ptr<Process> process_;
+};
+
+inline void ExpectStatus(const absl::Status& status, absl::StatusCode code, const std::string& text) {
+  EXPECT_EQ(status.code(), code) << status;
+  EXPECT_THAT(Message(status), ::testing::HasSubstr(text));
+}
+
+}  // namespace mooring::catalog_test
+
+#endif  // MOORING_TESTS_UNIT_CATALOG_VOLUME_CATALOG_FIXTURE_H_

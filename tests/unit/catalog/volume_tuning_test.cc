@@ -1,0 +1,56 @@
+#include "plugin/model/volume_tuning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+using ::testing::HasSubstr;
+
+void ExpectInvalid(const std::string& key, const std::string& value, const std::string& text) {
+  const absl::StatusOr<TuningChange> parsed = ParseTuning({{key, value}});
+  ASSERT_TRUE(absl::IsInvalidArgument(parsed.status())) << parsed.status() << key << value;
+  EXPECT_THAT(Message(parsed.status()), HasSubstr(text));
+}
+
+TEST(VolumeTuningTest, WhatIsNotNamedStays) {
+  const VolumeTuning before = {.read_ahead_bytes = 8192, .noatime = true};
+  EXPECT_EQ(With(before, *ParseTuning({})), before);
+  EXPECT_EQ(With(before, *ParseTuning({{"noatime", "false"}})), (VolumeTuning{8192, false}));
+  EXPECT_EQ(With(before, *ParseTuning({{"readAhead", "0"}})), (VolumeTuning{0, true}));
+  EXPECT_EQ(With(before, *ParseTuning({{"readAhead", "1MiB"}, {"noatime", "true"}})), (VolumeTuning{1 << 20, true}));
+}
+
+TEST(VolumeTuningTest, ValuesAreBounded) {
+  for (const char* good : {"0", "4096", "4KiB", "128Ki", "64MiB"}) {
+    EXPECT_TRUE(ParseTuning({{"readAhead", good}}).ok()) << good;
+  }
+  for (const char* bad : {"", "-4096", "1", "4097", "65MiB", "1e6", "128 KiB", "9223372036854775808", "much"}) {
+    ExpectInvalid("readAhead", bad, "readAhead");
+  }
+  for (const char* bad : {"", "1", "TRUE", "yes"}) ExpectInvalid("noatime", bad, "neither true nor false");
+  for (const char* unknown : {"", "readahead", "noAtime", "label.a"}) ExpectInvalid(unknown, "true", "is unknown");
+}
+
+TEST(VolumeTuningTest, OnlyADeviceOfTheVolumesOwnReadsAhead) {
+  const TuningChange ahead = {.read_ahead_bytes = 4096}, quiet = {.noatime = true};
+  EXPECT_TRUE(CheckPossible(ahead, BackendKind::kImage).ok());
+  for (const BackendKind kind : {BackendKind::kDirectory, BackendKind::kDevice, BackendKind::kTmpfs}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckPossible(ahead, kind)));
+    EXPECT_TRUE(CheckPossible(quiet, kind).ok());
+  }
+}
+
+TEST(VolumeTuningTest, TextsAreReadAgain) {
+  for (const VolumeTuning tuning : {VolumeTuning{0, false}, {4096, false}, {0, true}, {64 << 20, true}}) {
+    EXPECT_EQ(TuningIn(ToText(tuning)), tuning) << ToText(tuning);
+  }
+  EXPECT_EQ(ToText({}), "") << "no record of what never changed";
+  EXPECT_EQ(TuningIn("colour=blue noatime readAhead=x readAhead"), (VolumeTuning{0, true})) << "a newer program's";
+}
+
+}  // namespace
+}  // namespace mooring

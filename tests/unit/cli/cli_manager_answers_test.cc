@@ -1,0 +1,219 @@
+// What the manager answers, for people and for scripts; what goes wrong; and what is never shown.
+#include <gmock/gmock.h>
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "cli/manager/parse/split_words.h"
+#include "cli/manager/parse/volume_file.h"
+#include "cli/run.h"
+#include "tests/unit/cli/fake_manager.h"
+#include "tests/unit/cli/run_mooring.h"
+#include "manager.pb.h"
+
+namespace mooring::cli {
+namespace {
+
+namespace v1 = manager::v1;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class ManagerAnswersTest : public testing::Test {
+ protected:
+  Result Run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--manager", manager_.socket()});
+    return Mooring(arguments);
+  }
+
+  template <typename Reply>
+  void Answer(const std::string& text) {
+    Reply reply;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &reply)) << text;
+    manager_.script().Reply(reply);
+  }
+
+  FakeManager manager_;
+};
+
+constexpr char kSickPlugin[] = R"(plugins {
+  name: "p" nodes { healthy: 0 expected: 1 } controllers { healthy: 1 expected: 1 } controller_required: true
+  supervision: "runs as process 4711" declared_by: "cli"
+  instances { instance { type: CSI_NODE name: "p" socket_path: "/run/p/csi.sock" instance_id: "i1" } front: true
+    words: "Probe: \x1b[31mUNAVAILABLE" driver_name: "d" vendor_version: "1.2" node_id: "n1"
+    capabilities: "STAGE_UNSTAGE_VOLUME" } })";
+
+TEST_F(ManagerAnswersTest, ASickPluginIsShownWithItsLastWords) {
+  Answer<v1::ListPluginsResponse>(kSickPlugin);
+  const Result table = Run({"plugin", "status"});
+  EXPECT_EQ(table.status, kExitOk);
+  EXPECT_EQ(table.out,
+            "NAME  NODES  CONTROLLERS  STATE      WHAT IT SAYS\n"
+            "p     0/1    1/1          unhealthy  Probe: \\x1b[31mUNAVAILABLE\n");
+  const Result one = Run({"plugin", "status", "p"});
+  EXPECT_EQ(one.status, kExitFailed);
+  EXPECT_THAT(one.out, AllOf(HasSubstr("runs         runs as process 4711\n"), HasSubstr("node id       n1\n"),
+                             HasSubstr("capabilities  STAGE_UNSTAGE_VOLUME\n"), HasSubstr("/run/p/csi.sock")));
+  EXPECT_EQ(Run({"plugin", "status", "--quiet"}).out, "p\n");
+}
+
+TEST_F(ManagerAnswersTest, APluginIsShownWithItsBinds) {
+  Answer<v1::ListPluginsResponse>(R"(plugins { name: "p" binds { source: "/a" target: "/b" }
+    binds { source: "/c" target: "/d" read_only: true propagation: PROPAGATION_SLAVE } })");
+  EXPECT_THAT(Run({"plugin", "status", "p"}).out, AllOf(HasSubstr(" /a:/b\n"), HasSubstr(" /c:/d:ro,rslave\n")));
+  EXPECT_THAT(Run({"plugin", "status", "--json"}).out, HasSubstr(R"("source":"/a")"));
+}
+
+TEST_F(ManagerAnswersTest, APluginThatIsNotThereIsAnError) {
+  const Result result = Run({"plugin", "status", "p"});
+  EXPECT_EQ(result.status, kExitFailed);
+  EXPECT_THAT(result.err, HasSubstr("no plugin of that name"));
+}
+
+constexpr char kVolume[] = R"(
+  volume { key { namespace: "default" id: "db" } plugin: "p" external_id: "v" capacity_bytes: 1073741824
+    capabilities { access: SINGLE_NODE_WRITER attachment: FILE_SYSTEM } has_secrets: true
+    mount_options { fs_type: "ext4" flags: "noatime" flags: "password=hunter22" }
+    in_use { access: SINGLE_NODE_WRITER attachment: FILE_SYSTEM } }
+  claims { volume { id: "db" } allocation: "web-1" node: "h" mode: WRITE state: NODE_DETACHED past: true
+    problem: "ControllerUnpublishVolume: UNAVAILABLE" taken_at_ms: 1700000000000
+    capability { access: SINGLE_NODE_WRITER attachment: FILE_SYSTEM } }
+  attachments { volume { id: "db" } allocation: "web-1" request: "db" attach_path: "/srv/db" phase: MOUNTED mode: WRITE
+    propagation: PROPAGATION_SLAVE }
+  unschedulable: "no healthy node instance of 'p'")";
+
+TEST_F(ManagerAnswersTest, StatusSaysWhoHoldsAVolumeAndWhyNobodyElseMay) {
+  Answer<v1::GetVolumeResponse>(kVolume);
+  const Result result = Run({"volume", "status", "db"});
+  EXPECT_EQ(result.status, kExitOk);
+  EXPECT_THAT(
+      result.out,
+      AllOf(HasSubstr("schedulable    no: no healthy node instance of 'p'\n"), HasSubstr("1.0 GiB (1073741824)"),
+            HasSubstr("past, node-detached  2023-11-14T22:13:20Z  ControllerUnpublishVolume: UNAVAILABLE\n"),
+            HasSubstr("/srv/db  write  rslave       mounted  -\n"), HasSubstr("ext4, 2 flags\n")));
+}
+
+TEST_F(ManagerAnswersTest, MountFlagsAreNotShownToPeopleNorToScripts) {
+  Answer<v1::GetVolumeResponse>(kVolume);
+  for (const char* format : {"--json", "--verbose"}) {
+    const Result result = Run({"volume", "status", "db", format});
+    EXPECT_THAT(result.out + result.err, Not(HasSubstr("hunter22")));
+  }
+  EXPECT_THAT(Run({"volume", "status", "db", "--json"}).out, HasSubstr("password=***"));
+}
+
+TEST_F(ManagerAnswersTest, ClaimsOfAVolumeSayWhetherItMayBeClaimed) {
+  Answer<v1::GetVolumeResponse>(kVolume);
+  Answer<v1::ListClaimsResponse>(R"(claims { volume { namespace: "x" id: "db" } allocation: "a" mode: READ })");
+  EXPECT_THAT(Run({"claims", "db"}).out, AllOf(HasSubstr("x/db"), HasSubstr("schedulable  no: no healthy node")));
+  EXPECT_THAT(Run({"claims"}).out, Not(HasSubstr("schedulable")));
+}
+
+TEST_F(ManagerAnswersTest, ARefusalIsToldInTheManagersWords) {
+  manager_.script().Fail<v1::ClaimVolumeResponse>(grpc::StatusCode::FAILED_PRECONDITION,
+                                                  "the volume 'db' is held by 'web-1' as single-node-writer");
+  const Result result = Run({"claim", "db", "--for", "web-2", "--mode", "write", "--json"});
+  EXPECT_EQ(result.status, kExitFailed);
+  EXPECT_EQ(result.err,
+            "mooring: ClaimVolume: FAILED_PRECONDITION (9): the volume 'db' is held by 'web-1' as "
+            "single-node-writer\n");
+  EXPECT_THAT(result.out, HasSubstr(R"("code_name":"FAILED_PRECONDITION")"));
+}
+
+TEST_F(ManagerAnswersTest, AReleaseThatIsOwedIsShownWithWhy) {
+  Answer<v1::ReleaseVolumeResponse>(
+      R"(owed { volume { id: "db" } allocation: "a" mode: READ state: NODE_DETACHED problem: "the plugin is away" })");
+  EXPECT_THAT(Run({"release", "db", "--for", "a"}).out,
+              AllOf(HasSubstr("db is released as soon as this is done:\n"), HasSubstr("the plugin is away")));
+}
+
+TEST_F(ManagerAnswersTest, StepsAreToldWhereTheyAreAskedFor) {
+  Answer<v1::AttachReply>("step { text: 'stage' }");
+  Answer<v1::AttachReply>("step { text: 'publish' }");
+  Answer<v1::AttachReply>("done { volume { id: 'db' } allocation: 'a' source: '/m/db' }");
+  EXPECT_EQ(Run({"attach", "db", "--for", "a"}).err, "");
+  const Result verbose = Run({"attach", "db", "--for", "a", "--verbose"});
+  EXPECT_THAT(verbose.err, HasSubstr("mooring: stage\nmooring: publish\n"));
+  EXPECT_THAT(verbose.out, HasSubstr("attached db at /m/db for a"));
+}
+
+TEST_F(ManagerAnswersTest, AStreamThatEndsWithoutAnAnswerIsAnError) {
+  Answer<v1::AttachReply>("step { text: 'stage' }");
+  const Result result = Run({"attach", "db", "--for", "a"});
+  EXPECT_EQ(result.status, kExitFailed);
+  EXPECT_THAT(result.err, HasSubstr("without an answer"));
+}
+
+TEST_F(ManagerAnswersTest, EventsAreALineEach) {
+  Answer<v1::Event>(R"(number: 1 time_ms: 1700000000000 kind: "Mount volume" volume { id: "db" } allocation: "a")");
+  Answer<v1::Event>(R"(number: 2 time_ms: 1700000001000 kind: "Plugin" plugin: "p" bad: true text: "is\ngone")");
+  EXPECT_EQ(Run({"events"}).out,
+            "2023-11-14T22:13:20Z  1  Mount volume  volume db, allocation a\n"
+            "2023-11-14T22:13:21Z  2  FAILED: Plugin  plugin p: is\\ngone\n");
+}
+
+TEST_F(ManagerAnswersTest, ChangesAreALineEach) {
+  Answer<v1::WatchReply>("revision: 40");
+  Answer<v1::WatchReply>(R"(revision: 41
+      changes { volume { key { id: "db" } plugin: "p" capacity_bytes: 1073741824
+                         in_use { access: SINGLE_NODE_WRITER } } }
+      changes { claim { volume { id: "db" } allocation: "web-1" mode: WRITE node: "h" problem: "no\nway" } })");
+  Answer<v1::WatchReply>(R"(revision: 43
+      changes { deleted: true claim { volume { namespace: "prod" id: "db" } allocation: "web-1" mode: READ } })");
+  Answer<v1::WatchReply>(R"(revision: 44 changes { deleted: true volume { key { id: "db" } } })");
+  const std::string volume = "41  volume db: ready, in use as single-node-writer, 1.0 GiB (1073741824), plugin p\n";
+  const std::string claims =
+      "41  claim of volume db to write for web-1: taken on h: no\\nway\n"
+      "43  claim of volume prod/db to read for web-1: freed\n";
+  const std::string deleted = "44  volume db: deleted\n";
+  EXPECT_EQ(Run({"watch"}).out, volume + claims + deleted);
+  EXPECT_EQ(Run({"watch", "--volumes", "--claims"}).out, volume + claims + deleted);
+  EXPECT_EQ(Run({"watch", "--volumes"}).out, volume + deleted);
+  EXPECT_EQ(Run({"watch", "--claims"}).out, claims);
+  const std::string json = Run({"watch", "--claims", "--json"}).out;
+  EXPECT_THAT(json, AllOf(HasSubstr("\"revision\":\"40\""), Not(HasSubstr("capacity_bytes")), HasSubstr("web-1")));
+  EXPECT_EQ(std::count(json.begin(), json.end(), '\n'), 3) << "one that is of nobody who asked is not shown";
+}
+
+TEST_F(ManagerAnswersTest, SecretsAreNowhere) {
+  manager_.script().Fail<v1::CreateVolumeResponse>(grpc::StatusCode::INTERNAL, "the plugin said 'open sesame'");
+  const Result result = Run({"volume", "create", "db", "--secret", "k=open sesame", "--verbose", "--json"});
+  EXPECT_EQ(result.status, kExitFailed);
+  EXPECT_THAT(result.out + result.err, AllOf(Not(HasSubstr("sesame")), HasSubstr("***")));
+}
+
+TEST_F(ManagerAnswersTest, AMissingManagerIsToldWithWhatToDo) {
+  const Result result = Mooring({"volume", "list", "--manager", manager_.directory() + "/none"});
+  EXPECT_EQ(result.status, kExitFailed);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("UNAVAILABLE"), HasSubstr("systemctl start mooring-manager"), HasSubstr("--manager")));
+}
+
+TEST(SplitWordsTest, SplitsAsAShellDoes) {
+  EXPECT_THAT(*manager_area::SplitWords("  a 'b c'\t\"d \\\"e\\\" \\f\" g\\ h '' i'j'k "),
+              ElementsAre("a", "b c", "d \"e\" \\f", "g h", "", "ijk"));
+  for (const char* wrong : {"", "  ", "'a", "\"a", "a\\"}) EXPECT_FALSE(manager_area::SplitWords(wrong).ok()) << wrong;
+}
+
+TEST(VolumeFileTest, SaysWhatIsWrongAndShowsNoSecret) {
+  for (const char* text :
+       {"", "[]", "{", R"({"nonsense": 1})", R"({"id": 7})", R"({"size": "many"})", R"({"size": -1})",
+        R"({"capabilities": [{"access": "rwo"}]})", R"({"capabilities": "x"})", R"({"secrets": ["hunter22"]})",
+        R"({"secrets": {"a": 1}})", R"({"mount_options": {"flags": ["password=***"]}})",
+        R"({"required_topologies": ["a"]})", R"({"secrets": {"a": "hunter22"}, "id": hunter22})"}) {
+    Secrets secrets;
+    const auto volume = manager_area::ParseVolume(text, secrets);
+    EXPECT_FALSE(volume.ok()) << text;
+    EXPECT_EQ(volume.status().ToString().find("hunter22"), std::string::npos) << volume.status();
+  }
+}
+
+}  // namespace
+}  // namespace mooring::cli

@@ -1,0 +1,189 @@
+// mount.csi and umount.csi as mount(8) and umount(8) call them.
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cli/mount_csi/mount_csi.h"
+#include "cli/run.h"
+#include "tests/unit/cli/fake_manager.h"
+#include "tests/unit/cli/run_mooring.h"
+#include "manager.pb.h"
+
+namespace mooring::cli {
+namespace {
+
+namespace v1 = manager::v1;
+using testing::HasSubstr;
+
+class MountCsiTest : public testing::Test {
+ protected:
+  explicit MountCsiTest(FakeManager::Start start = FakeManager::Start::kNow) : manager_(start) {
+    manager_.script().Reply(Text<v1::AttachReply>("done { allocation: 'a' }"));
+    manager_.script().Reply(Text<v1::DetachReply>("done: true"));
+  }
+
+  template <typename Message>
+  static Message Text(const std::string& text) {
+    Message message;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+    return message;
+  }
+
+  std::string Directory() const { return manager_.directory() + "/db"; }
+
+  Result Mount(const std::string& options, std::vector<std::string> letters = {}) {
+    std::vector<std::string> arguments{"db", Directory()};
+    arguments.insert(arguments.end(), letters.begin(), letters.end());
+    arguments.insert(arguments.end(), {"-o", "manager=" + manager_.socket() + "," + options});
+    return RunAs("/sbin/mount.csi", arguments);
+  }
+
+  template <typename Request>
+  void ExpectSent(const std::string& text) {
+    const auto sent = manager_.script().Requests<Request>();
+    ASSERT_EQ(sent.size(), 1U);
+    EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(sent[0], Text<Request>(text)))
+        << sent[0].DebugString();
+  }
+
+  FakeManager manager_;
+};
+
+TEST_F(MountCsiTest, TakesTheOptionsOfFstab) {
+  manager_.script().Reply(Text<v1::GetVolumeResponse>("volume { plugin: 'p' }"));
+  const Result result = Mount(
+      "rw,plugin=p,access=single-node-writer,propagation=rslave,ro,for=web,wait=5,_netdev,nofail,noauto,"
+      "x-systemd.requires=mooring-manager.service,noatime,namespace=prod,per-alloc=2");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out + result.err, "");
+  ExpectSent<v1::AttachRequest>(
+      R"(volume { namespace: "prod" id: "db[2]" } allocation: "web" read_only: true propagation: PROPAGATION_SLAVE
+         capability { access: SINGLE_NODE_WRITER attachment: FILE_SYSTEM } options { flags: "noatime" }
+         job { per_alloc: true } attach_path: ")" +
+      Directory() + "\"");
+}
+
+// mount(8) keeps dev and suid to itself.
+TEST_F(MountCsiTest, TakesFlagsThatMountKeepsToItself) {
+  EXPECT_EQ(Mount("mount-flag=dev,mount-flag=suid,noatime").status, 0);
+  ExpectSent<v1::AttachRequest>("volume { id: 'db' } allocation: 'mount:" + Directory() +
+                                "' options { flags: 'dev' flags: 'suid' flags: 'noatime' } attach_path: '" +
+                                Directory() + "'");
+}
+
+TEST_F(MountCsiTest, EachPlaceIsAnAllocationOfItsOwn) {
+  EXPECT_EQ(Mount("defaults").status, 0);
+  ExpectSent<v1::AttachRequest>("volume { id: 'db' } allocation: 'mount:" + Directory() + "' attach_path: '" +
+                                Directory() + "'");
+}
+
+// mount(8) makes "/home" of "home" at /, but leaves "csi:home" alone.
+TEST_F(MountCsiTest, ASourceMayBePlainOrHaveAPrefixButIsNoPath) {
+  const std::vector<std::string> options{"-o", "manager=" + manager_.socket()};
+  EXPECT_EQ(RunAs("mount.csi", {"csi:db", Directory(), options[0], options[1]}).status, 0);
+  ExpectSent<v1::AttachRequest>("volume { id: 'db' } allocation: 'mount:" + Directory() + "' attach_path: '" +
+                                Directory() + "'");
+  const Result path = RunAs("mount.csi", {"/home", Directory(), options[0], options[1]});
+  EXPECT_EQ(path.status, mount_csi::kUsage);
+  EXPECT_THAT(path.err, HasSubstr("write csi:NAME"));
+}
+
+TEST_F(MountCsiTest, FakeMountsNothing) {
+  EXPECT_EQ(Mount("ro", {"-f", "-n"}).status, 0);
+  EXPECT_EQ(manager_.script().RequestCount(), 0U);
+}
+
+TEST_F(MountCsiTest, AnotherPluginThanIsNamedIsRefused) {
+  manager_.script().Reply(Text<v1::GetVolumeResponse>("volume { plugin: 'p' }"));
+  const Result result = Mount("plugin=q");
+  EXPECT_EQ(result.status, mount_csi::kFailed);
+  EXPECT_THAT(result.err, HasSubstr("mount.csi: the volume 'db' is of the plugin 'p', not of 'q'"));
+}
+
+TEST_F(MountCsiTest, WrongLinesHaveTheStatusOfMount) {
+  const std::vector<std::vector<std::string>> lines{{"db"},
+                                                    {"db", "/srv", "x"},
+                                                    {"db", "/srv", "-x"},
+                                                    {"db", "/srv", "-o"},
+                                                    {"db", "/srv", "-o", "remount"},
+                                                    {"db", "/srv", "-N", "/proc/1/ns/mnt"},
+                                                    {"/root/db", "/srv"},
+                                                    {"csi:", "/srv"},
+                                                    {"db", "/srv", "-o", "wait=soon"},
+                                                    {"db", "/srv", "-o", "access=rwo"},
+                                                    {"db", "/srv", "-o", "for="},
+                                                    {"db", "/srv", "-o", "propagation=sideways"}};
+  for (const auto& line : lines) {
+    const Result result = RunAs("mount.csi", line);
+    EXPECT_EQ(result.status, mount_csi::kUsage) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("Usage: mount.csi csi:VOLUME DIRECTORY"));
+  }
+}
+
+TEST_F(MountCsiTest, WhatPassesIsTriedAgainUntilTheTimeIsUp) {
+  manager_.script().Fail<v1::AttachReply>(grpc::StatusCode::UNAVAILABLE, "the plugin 'p' has no healthy instance");
+  std::thread plugin([this] {
+    while (manager_.script().Requests<v1::AttachRequest>().empty()) std::this_thread::yield();
+    manager_.script().Reply(Text<v1::AttachReply>("done { allocation: 'a' }"));
+  });
+  EXPECT_EQ(Mount("wait=20").status, 0);
+  plugin.join();
+  EXPECT_EQ(manager_.script().Requests<v1::AttachRequest>().size(), 2U);
+
+  manager_.script().Fail<v1::AttachReply>(grpc::StatusCode::UNAVAILABLE, "the plugin 'p' has no healthy instance");
+  const Result result = Mount("wait=0.1");
+  EXPECT_EQ(result.status, mount_csi::kFailed);
+  EXPECT_THAT(result.err, HasSubstr("no healthy instance"));
+}
+
+TEST_F(MountCsiTest, WhatDoesNotPassIsNot) {
+  manager_.script().Fail<v1::AttachReply>(grpc::StatusCode::FAILED_PRECONDITION, "held by 'web-1'");
+  const Result result = Mount("wait=60");
+  EXPECT_EQ(result.status, mount_csi::kFailed);
+  EXPECT_EQ(manager_.script().Requests<v1::AttachRequest>().size(), 1U);
+  EXPECT_THAT(result.err, HasSubstr("held by 'web-1'"));
+}
+
+class MountCsiAtBootTest : public MountCsiTest {
+ protected:
+  MountCsiAtBootTest() : MountCsiTest(FakeManager::Start::kLater) {}
+};
+
+TEST_F(MountCsiAtBootTest, AManagerThatOnlyStartsIsWaitedFor) {
+  std::thread boot([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // any: the other side may be there before or after
+    manager_.Serve();
+  });
+  EXPECT_EQ(Mount("wait=20").status, 0);
+  boot.join();
+}
+
+TEST_F(MountCsiTest, UmountDetachesByThePath) {
+  const std::vector<std::string> line{Directory(), "-v", "-r", "-t", "csi", "-o", "manager=" + manager_.socket()};
+  const Result result = RunAs("/usr/sbin/umount.csi", line);
+  EXPECT_EQ(result.status, 0) << result.err;
+  ExpectSent<v1::DetachRequest>("attach_path: '" + Directory() + "'");
+}
+
+TEST_F(MountCsiTest, WhatIsStillMountedIsNotUnmounted) {
+  const Result result = RunAs("umount.csi", {"/proc", "-o", "manager=" + manager_.socket()});
+  EXPECT_EQ(result.status, mount_csi::kFailed);
+  EXPECT_THAT(result.err, HasSubstr("'/proc' is still mounted"));
+}
+
+TEST(MountCsiNameTest, OnlyTheNamesOfTheHelpersAreHelpers) {
+  EXPECT_NE(mount_csi::HelperNamed("mount.csi"), nullptr);
+  EXPECT_NE(mount_csi::HelperNamed("/sbin/umount.csi"), nullptr);
+  for (const char* name : {"mooring", "/bin/mooring", "", "mount", "mount.csi/", "xmount.csi"}) {
+    EXPECT_EQ(mount_csi::HelperNamed(name), nullptr) << name;
+  }
+}
+
+}  // namespace
+}  // namespace mooring::cli

@@ -1,0 +1,24 @@
+// The program, called in process.
+#ifndef MOORING_TESTS_UNIT_CLI_RUN_MOORING_H_
+#define MOORING_TESTS_UNIT_CLI_RUN_MOORING_H_
+
+#include <string>
+#include <vector>
+
+namespace mooring::cli {
+
+struct Result {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+// `mooring <arguments>`
+Result Mooring(const std::vector<std::string>& arguments);
+
+// The same by another of its names: "/sbin/mount.csi".
+Result RunAs(const char* name, const std::vector<std::string>& arguments);
+
+}  // namespace mooring::cli
+
+#endif  // MOORING_TESTS_UNIT_CLI_RUN_MOORING_H_

@@ -1,0 +1,244 @@
+// Messages and open files over real sockets, whole, in pieces, and such as nobody should send.
+#include "mounter/helper/channel.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "mounter.pb.h"
+#include "tests/support/status_matchers.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using std::chrono::milliseconds;
+
+std::size_t OpenFiles() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(files), end(files)));
+}
+
+std::string Frame(const std::string& bytes, std::uint32_t length) {
+  std::string frame(4, '\0');
+  for (unsigned i = 0; i < 4; ++i) frame[i] = static_cast<char>((length >> (8 * i)) & 0xFFU);
+  return frame + bytes;
+}
+std::string Frame(const std::string& bytes) { return Frame(bytes, static_cast<std::uint32_t>(bytes.size())); }
+
+std::string AFind(const std::string& path) {
+  pb::Request request;
+  request.set_find(path);
+  return request.SerializeAsString();
+}
+
+class ChannelTest : public ::testing::Test {
+ protected:
+  ChannelTest() : pair_(*MakeSocketPair(SOCK_STREAM)), channel_(std::move(pair_.ours)) {}
+
+  void Write(const std::string& bytes) const {
+    EXPECT_EQ(::send(pair_.theirs.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+
+  absl::Status Receive(std::size_t most = 65536, milliseconds patience = std::chrono::seconds(10)) {
+    return channel_.Receive(request_, most, Channel::Clock::now() + patience);
+  }
+
+  SocketPair pair_;
+  Channel channel_;
+  pb::Request request_;
+};
+
+TEST_F(ChannelTest, MessagesGoBothWays) {
+  Channel other(std::move(pair_.theirs));
+  for (const std::string& path : {std::string("/a"), std::string(), std::string(60000, 'x'), std::string("/b")}) {
+    pb::Request request, arrived;
+    request.set_find(path);
+    ASSERT_OK(channel_.Send(request));
+    ASSERT_OK(other.Receive(arrived, 65536));
+    EXPECT_EQ(arrived.find(), path);
+    ASSERT_OK(other.Send(arrived));
+    ASSERT_OK(Receive());
+    EXPECT_EQ(request_.find(), path);
+  }
+}
+
+TEST_F(ChannelTest, AMessageLargerThanTheSocketHoldsArrives) {
+  Channel other(std::move(pair_.theirs));
+  pb::Request request;
+  request.set_find(std::string(std::size_t{8} << 20U, 'x'));
+  std::thread sender([&] { EXPECT_OK(other.Send(request)); });
+  EXPECT_OK(Receive(std::size_t{9} << 20U));
+  sender.join();
+  EXPECT_EQ(request_.find().size(), request.find().size());
+  std::thread again([&] { EXPECT_OK(other.Send(pb::Request())); });
+  EXPECT_OK(Receive());
+  again.join();
+}
+
+TEST_F(ChannelTest, AMessageMayComeByteByByte) {
+  std::thread writer([this] {
+    for (const char byte : Frame(AFind("/a/b"))) {
+      Write(std::string(1, byte));
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  });
+  EXPECT_OK(Receive());
+  EXPECT_EQ(request_.find(), "/a/b");
+  writer.join();
+}
+
+TEST_F(ChannelTest, AMessageOfLengthZeroIsAnEmptyOne) {
+  Write(Frame(""));
+  EXPECT_OK(Receive());
+  EXPECT_EQ(request_.call_case(), pb::Request::CALL_NOT_SET);
+}
+
+TEST_F(ChannelTest, ATooLongOneIsRefusedBeforeItHasCome) {
+  for (const std::uint32_t length : {65537U, 0x7FFF'FFFFU, 0x8000'0000U, 0xFFFF'FFFFU}) {
+    SocketPair pair = *MakeSocketPair(SOCK_STREAM);
+    const std::string frame = Frame("", length);
+    ASSERT_EQ(::send(pair.theirs.get(), frame.data(), frame.size(), 0), 4);
+    Channel channel(std::move(pair.ours));
+    EXPECT_THAT(channel.Receive(request_, 65536), FailsWith(StatusCode::kInvalidArgument, "more than 65536"));
+  }
+}
+
+TEST_F(ChannelTest, TheLongestThatIsAllowedIsTaken) {
+  const std::string bytes = AFind(std::string(1000, 'x'));
+  Write(Frame(bytes));
+  EXPECT_OK(Receive(bytes.size()));
+  Write(Frame(bytes));
+  EXPECT_THAT(Receive(bytes.size() - 1), FailsWith(StatusCode::kInvalidArgument, "bytes, more than"));
+}
+
+TEST_F(ChannelTest, GarbageIsNoMessage) {
+  Write(Frame("\xff\xff\xff\xff"));
+  EXPECT_THAT(Receive(), FailsWith(StatusCode::kInvalidArgument, "no message"));
+}
+
+TEST_F(ChannelTest, MoreThanOneMessageAtATimeIsRefused) {
+  Write(Frame(AFind("/a")) + Frame(AFind("/b")));
+  EXPECT_THAT(Receive(), FailsWith(StatusCode::kInvalidArgument, "no message"));
+}
+
+TEST_F(ChannelTest, AClosedEndIsUnavailableHoweverMuchHasCome) {
+  const std::string frame = Frame(AFind("/a/b"));
+  for (std::size_t sent = 0; sent < frame.size(); ++sent) {
+    SocketPair pair = *MakeSocketPair(SOCK_STREAM);
+    ASSERT_EQ(::send(pair.theirs.get(), frame.data(), sent, 0), static_cast<ssize_t>(sent));
+    pair.theirs.reset();
+    Channel channel(std::move(pair.ours));
+    EXPECT_THAT(channel.Receive(request_, 65536), FailsWith(StatusCode::kUnavailable, "closed")) << sent;
+    EXPECT_THAT(channel.Send(request_), FailsWith(StatusCode::kUnavailable, "closed")) << sent;
+  }
+}
+
+// What was sent to it and not read makes an end that is closed a reset one.
+TEST_F(ChannelTest, AnEndThatIsClosedWithoutReadingIsUnavailable) {
+  ASSERT_OK(channel_.Send(request_));
+  pair_.theirs.reset();
+  EXPECT_THAT(Receive(), FailsWith(StatusCode::kUnavailable, "closed"));
+}
+
+TEST_F(ChannelTest, TheDeadlineEndsTheWait) {
+  const auto start = Channel::Clock::now();
+  EXPECT_THAT(Receive(65536, milliseconds(50)), FailsWith(StatusCode::kDeadlineExceeded, ""));
+  EXPECT_GE(Channel::Clock::now() - start, milliseconds(50));
+  Write(Frame(AFind("/a")).substr(0, 5));
+  EXPECT_THAT(Receive(65536, milliseconds(20)), FailsWith(StatusCode::kDeadlineExceeded, ""));
+  EXPECT_THAT(Receive(65536, milliseconds(-20)), FailsWith(StatusCode::kDeadlineExceeded, ""));
+}
+
+// ---- parcels
+
+class ParcelTest : public ::testing::Test {
+ protected:
+  ParcelTest() : pair_(*MakeSocketPair(SOCK_SEQPACKET)), before_(OpenFiles()) {}
+
+  // With so many copies of the standard error output.
+  void Send(const std::string& bytes, std::size_t files) const {
+    iovec part = {const_cast<char*>(bytes.data()), bytes.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(253 * sizeof(int))> control = {};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (files > 0) {
+      message.msg_control = control.data();
+      message.msg_controllen = CMSG_SPACE(files * sizeof(int));
+      cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+      rights->cmsg_level = SOL_SOCKET;
+      rights->cmsg_type = SCM_RIGHTS;
+      rights->cmsg_len = CMSG_LEN(files * sizeof(int));
+      const std::vector<int> raw(files, STDERR_FILENO);
+      std::memcpy(CMSG_DATA(rights), raw.data(), files * sizeof(int));
+    }
+    EXPECT_EQ(::sendmsg(pair_.theirs.get(), &message, 0), static_cast<ssize_t>(bytes.size()));
+  }
+
+  SocketPair pair_;
+  const std::size_t before_;
+};
+
+TEST_F(ParcelTest, ANumberArrivesWithItsFileOrWithout) {
+  for (const std::int64_t number : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1} << 62U}) {
+    ASSERT_OK(SendParcel(pair_.theirs, number));
+    const absl::StatusOr<Parcel> plain = ReceiveParcel(pair_.ours);
+    ASSERT_OK(plain);
+    EXPECT_EQ(plain->number, number);
+    EXPECT_FALSE(plain->fd.ok());
+    const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    ASSERT_OK(SendParcel(pair_.theirs, number, null));
+    const absl::StatusOr<Parcel> parcel = ReceiveParcel(pair_.ours);
+    ASSERT_OK(parcel);
+    EXPECT_EQ(parcel->number, number);
+    struct stat sent = {}, arrived = {};
+    ASSERT_EQ(::fstat(null.get(), &sent), 0);
+    ASSERT_EQ(::fstat(parcel->fd.get(), &arrived), 0);
+    EXPECT_EQ(arrived.st_rdev, sent.st_rdev);
+    EXPECT_EQ(::fcntl(parcel->fd.get(), F_GETFD), FD_CLOEXEC);
+  }
+}
+
+TEST_F(ParcelTest, SeveralFilesAreRefusedAndClosed) {
+  for (const std::size_t files : {2U, 3U, 10U, 253U}) {
+    Send(std::string(8, '\0'), files);
+    EXPECT_THAT(ReceiveParcel(pair_.ours), FailsWith(StatusCode::kInvalidArgument, "files")) << files;
+    EXPECT_EQ(OpenFiles(), before_) << files;
+  }
+}
+
+TEST_F(ParcelTest, AnotherSizeIsRefusedAndItsFileClosed) {
+  for (const std::size_t size : {1U, 7U, 9U, 1000U}) {
+    for (const std::size_t files : {0U, 1U}) {
+      Send(std::string(size, 'x'), files);
+      EXPECT_THAT(ReceiveParcel(pair_.ours), FailsWith(StatusCode::kInvalidArgument, "a parcel of")) << size;
+      EXPECT_EQ(OpenFiles(), before_);
+    }
+  }
+}
+
+TEST_F(ParcelTest, AnEmptyOneMeansTheEnd) {
+  Send("", 1);
+  EXPECT_THAT(ReceiveParcel(pair_.ours), FailsWith(StatusCode::kUnavailable, "closed"));
+  EXPECT_EQ(OpenFiles(), before_);
+}
+
+TEST_F(ParcelTest, AClosedEndIsUnavailable) {
+  pair_.theirs.reset();
+  EXPECT_THAT(SendParcel(pair_.ours, 1), FailsWith(StatusCode::kUnavailable, "closed"));
+  EXPECT_THAT(ReceiveParcel(pair_.ours), FailsWith(StatusCode::kUnavailable, "closed"));
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,113 @@
+// The command line by which the plugin starts mooring-mounter, both ways; and what the helper answers to a request of
+// whatever form.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mounter/helper/helper_server.h"
+#include "mounter/helper/keeper.h"
+#include "tests/fakes/fake_mounter.h"
+#include "tests/support/status_matchers.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using ::testing::ElementsAre;
+
+absl::StatusOr<HelperFlags> Parse(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "mooring-mounter");
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  return ParseHelperFlags(static_cast<int>(arguments.size()), pointers.data());
+}
+
+TEST(HelperFlagsTest, WhatThePluginSaysArrives) {
+  const HelperFlags flags = {{.roots = {"/csi", "/a b"},
+                              .sources = {"/state/volumes", "--x"},
+                              .label_prefix = "mooring",
+                              .forbidden = {"/state", "/b c"},
+                              .kept_free = {"/run/mooring"},
+                              .volume_directories = {"/srv/dirs", "/a b/c"},
+                              .device_links = {"/dev/disk/by-id/nvme-*", "/a b/[x]?"},
+                              .most_memory = 1ULL << 40U},
+                             "debug",
+                             "json"};
+  const absl::StatusOr<HelperFlags> parsed = Parse(ArgumentsOf(flags));
+  ASSERT_OK(parsed);
+  EXPECT_THAT(parsed->allowance.roots, ElementsAre("/csi", "/a b"));
+  EXPECT_THAT(parsed->allowance.sources, ElementsAre("/state/volumes", "--x"));
+  EXPECT_EQ(parsed->allowance.label_prefix, "mooring");
+  EXPECT_THAT(parsed->allowance.forbidden, ElementsAre("/state", "/b c"));
+  EXPECT_THAT(parsed->allowance.kept_free, ElementsAre("/run/mooring"));
+  EXPECT_THAT(parsed->allowance.volume_directories, ElementsAre("/srv/dirs", "/a b/c"));
+  EXPECT_THAT(parsed->allowance.device_links, ElementsAre("/dev/disk/by-id/nvme-*", "/a b/[x]?"));
+  EXPECT_EQ(parsed->allowance.most_memory, 1ULL << 40U);
+  EXPECT_EQ(parsed->log_level, "debug");
+  EXPECT_EQ(parsed->log_format, "json");
+}
+
+TEST(HelperFlagsTest, LessIsRefused) {
+  constexpr char kByHand[] = "use: mooring mount";
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{},
+                                             {"--mount-root", "/csi"},
+                                             {"--label-prefix", "mooring"},
+                                             {"--mount-root", "/csi", "--label-prefix", ""},
+                                             {"--mount-root", "/csi", "--label-prefix", "m", "more"},
+                                             {"mount", "/a", "/b"}}) {
+    EXPECT_THAT(Parse(arguments), FailsWith(StatusCode::kInvalidArgument, kByHand));
+  }
+}
+
+TEST(HelperFlagsTest, UnknownOnesAndMissingValuesAreRefused) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--help"}, {"-x"}, {"--mount-root"}, {"--mount-root=/a", "--force"}}) {
+    EXPECT_THAT(Parse(arguments), FailsWith(StatusCode::kInvalidArgument, "a flag of mooring-mounter"));
+  }
+}
+
+class AnswerTest : public ::testing::Test {
+ protected:
+  absl::StatusCode Code(const pb::Request& request) {
+    return static_cast<absl::StatusCode>(AnswerTo(request, fake_).code());
+  }
+  FakeMounter fake_;
+};
+
+TEST_F(AnswerTest, ARequestWithoutACallIsRefused) {
+  const pb::Answer answer = AnswerTo(pb::Request(), fake_);
+  EXPECT_EQ(static_cast<StatusCode>(answer.code()), StatusCode::kInvalidArgument);
+  EXPECT_THAT(answer.message(), ::testing::HasSubstr("names no call"));
+}
+
+TEST_F(AnswerTest, EveryPathIsCheckedForItsForm) {
+  const std::string nul("/a\0b", 4);
+  const std::string long_one(4097, 'x');
+  for (const std::string& text : {nul, long_one}) {
+    std::vector<pb::Request> requests(16);
+    requests[0].set_find(text);
+    requests[1].set_list(text);
+    requests[2].set_stats(text);
+    requests[3].set_find_loops(text);
+    requests[4].set_probe(text);
+    requests[5].set_ailment(text);
+    requests[6].mutable_format()->set_path(text);
+    requests[7].mutable_format()->set_fs_type(text);
+    requests[8].mutable_check()->set_path(text);
+    requests[9].mutable_grow()->set_fs_type(text);
+    requests[10].mutable_mount()->set_target(text);
+    requests[11].mutable_bind()->set_source(text);
+    requests[12].mutable_unmount()->set_target(text);
+    requests[13].mutable_attach_loop()->set_backing_file(text);
+    requests[14].mutable_detach_loop()->set_device(text);
+    requests[15].mutable_resize_loop()->set_label(text);
+    for (const pb::Request& request : requests) {
+      EXPECT_EQ(Code(request), StatusCode::kInvalidArgument) << request.call_case();
+    }
+  }
+  EXPECT_THAT(fake_.Calls(), ::testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,345 @@
+// proto/mounter.proto says what mounter/mounter.h says: every field of every struct arrives, and what is no value of
+// one is refused. The lists of members do not compile any more where a struct has one more.
+#include "mounter/helper/wire.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <tuple>
+
+#include "tests/support/status_matchers.h"
+
+namespace mooring {
+
+// Found by the comparison of an optional.
+static bool operator==(const LoopInfo& a, const LoopInfo& b) {
+  const auto members = [](const LoopInfo& loop) {
+    const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11] = loop;
+    return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11);
+  };
+  return members(a) == members(b);
+}
+
+static bool operator==(const MountInfo& a, const MountInfo& b) {
+  const auto members = [](const MountInfo& mount) {
+    const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10] = mount;
+    return std::tie(m1, m2, m3, m4, m5, m6, m7, m8, m9, m10);
+  };
+  return members(a) == members(b);
+}
+
+static bool operator==(const Usage& a, const Usage& b) {
+  const auto members = [](const Usage& usage) {
+    const auto& [m1, m2, m3] = usage;
+    return std::tie(m1, m2, m3);
+  };
+  return members(a) == members(b);
+}
+
+namespace testing {
+namespace {
+
+using absl::StatusCode;
+
+auto Members(const MountRequest& request) {
+  const auto& [m1, m2, m3, m4, m5, m6, m7, m8] = request;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7, m8);
+}
+auto Members(const BindRequest& request) {
+  const auto& [m1, m2, m3, m4, m5, m6, m7] = request;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7);
+}
+auto Members(const UnmountRequest& request) {
+  const auto& [m1, m2] = request;
+  return std::tie(m1, m2);
+}
+auto Members(const AttachLoopRequest& request) {
+  const auto& [m1, m2, m3, m4] = request;
+  return std::tie(m1, m2, m3, m4);
+}
+auto Members(const Needs& needs) {
+  const auto& [m1, m2] = needs;
+  return std::tie(m1, m2);
+}
+auto Members(const PathInfo& info) {
+  const auto& [m1, m2, m3, m4, m5, m6, m7] = info;
+  return std::tie(m1, m2, m3, m4, m5, m6, m7);
+}
+auto Members(const StatsInfo& info) {
+  const auto& [m1, m2, m3] = info;
+  return std::tie(m1, m2, m3);
+}
+auto Members(const FilesystemInfo& info) {
+  const auto& [m1, m2, m3, m4, m5] = info;
+  return std::tie(m1, m2, m3, m4, m5);
+}
+
+// Through the bytes of a message, as between two processes.
+template <typename Message, typename Struct>
+auto Sent(const Struct& value) {
+  Message message, arrived;
+  wire::To(value, message);
+  EXPECT_TRUE(arrived.ParseFromString(message.SerializeAsString()));
+  return wire::From(arrived);
+}
+
+template <typename Message, typename Struct>
+void ExpectArrives(const Struct& value) {
+  const auto arrived = Sent<Message>(value);
+  ASSERT_OK(arrived);
+  EXPECT_EQ(Members(*arrived), Members(value));
+}
+
+constexpr std::array kPropagations = {Propagation::kInherit, Propagation::kPrivate, Propagation::kSlave,
+                                      Propagation::kShared};
+constexpr std::array kAtimes = {Atime::kRelatime, Atime::kNoatime, Atime::kStrictatime};
+
+// One flag at a time: two that change places would not be seen otherwise.
+std::vector<MountFlags> AllFlags() {
+  std::vector<MountFlags> all(6);
+  all[1].read_only = true;
+  all[2].nosuid = true;
+  all[3].nodev = true;
+  all[4].noexec = true;
+  all[5].nodiratime = true;
+  for (const Atime atime : kAtimes) all.push_back({.atime = atime});
+  return all;
+}
+
+MountRequest AMount() {
+  return {.source = "/volumes/a.img",
+          .label = "mooring:a",
+          .fs_type = "ext4",
+          .target = "/target/with \xff and\nall",
+          .flags = {.read_only = true},
+          .options = {{"discard", std::nullopt}, {"commit", "30"}, {"empty", ""}},
+          .propagation = Propagation::kSlave,
+          .group = 77};
+}
+
+BindRequest ABind() {
+  return {.source = "/staged",
+          .target = "/published",
+          .target_kind = TargetKind::kFile,
+          .flags = {.nosuid = true},
+          .recursive = true,
+          .propagation = Propagation::kShared,
+          .group = 78};
+}
+
+LoopInfo ALoop() {
+  return {.device = "/dev/loop3",
+          .device_number = 0x703,
+          .backing_device = 0x801,
+          .backing_inode = ~std::uint64_t{0},
+          .backing_rdev = 0x702,
+          .label = "mooring:a",
+          .offset = 1,
+          .size_limit = 2,
+          .read_only = true,
+          .auto_clear = false,
+          .mounted = true};
+}
+
+MountInfo AMountInfo() {
+  return {.id = std::uint64_t{1} << 40U,
+          .target = "/target",
+          .root = "/root",
+          .fs_type = "xfs",
+          .source = "mooring:vol-1",
+          .device = 0x704,
+          .flags = {.nodev = true},
+          .superblock_read_only = true,
+          .peer_group = 5,
+          .master = 6};
+}
+
+TEST(WireTest, AMountRequestArrives) {
+  ExpectArrives<pb::MountRequest>(MountRequest());
+  ExpectArrives<pb::MountRequest>(AMount());
+  for (const Propagation propagation : kPropagations) {
+    MountRequest request = AMount();
+    request.propagation = propagation;
+    ExpectArrives<pb::MountRequest>(request);
+  }
+  for (const MountFlags& flags : AllFlags()) {
+    MountRequest request = AMount();
+    request.flags = flags;
+    ExpectArrives<pb::MountRequest>(request);
+  }
+  MountRequest root = AMount();
+  root.group = 0;  // is a group, and not the same as none
+  ExpectArrives<pb::MountRequest>(root);
+}
+
+TEST(WireTest, ABindRequestArrives) {
+  ExpectArrives<pb::BindRequest>(BindRequest());
+  ExpectArrives<pb::BindRequest>(ABind());
+  for (const Propagation propagation : kPropagations) {
+    for (const TargetKind kind : {TargetKind::kDirectory, TargetKind::kFile}) {
+      BindRequest request = ABind();
+      request.propagation = propagation;
+      request.target_kind = kind;
+      ExpectArrives<pb::BindRequest>(request);
+    }
+  }
+  for (const MountFlags& flags : AllFlags()) {
+    BindRequest request = ABind();
+    request.flags = flags;
+    ExpectArrives<pb::BindRequest>(request);
+  }
+}
+
+TEST(WireTest, TheOtherRequestsArrive) {
+  ExpectArrives<pb::UnmountRequest>(UnmountRequest());
+  ExpectArrives<pb::UnmountRequest>(UnmountRequest{"/target", true});
+  ExpectArrives<pb::AttachLoopRequest>(AttachLoopRequest());
+  ExpectArrives<pb::AttachLoopRequest>(AttachLoopRequest{"/volumes/a.img", "mooring:a", true, true});
+  ExpectArrives<pb::NeedsRequest>(Needs());
+  ExpectArrives<pb::NeedsRequest>(Needs{true, {"/csi", "/srv"}});
+}
+
+TEST(WireTest, NeedsOfTooMuchOrWithANulAreRefused) {
+  EXPECT_THAT(Sent<pb::NeedsRequest>(Needs{false, std::vector<std::string>(wire::kMostOptions + 1, "/csi")}),
+              FailsWith(StatusCode::kInvalidArgument, "65 directories"));
+  EXPECT_THAT(Sent<pb::NeedsRequest>(Needs{false, {std::string("/c\0si", 5)}}),
+              FailsWith(StatusCode::kInvalidArgument, "NUL"));
+}
+
+TEST(WireTest, ALoopDeviceArrives) {
+  EXPECT_EQ(*Sent<pb::LoopInfo>(LoopInfo()), LoopInfo());
+  EXPECT_EQ(*Sent<pb::LoopInfo>(ALoop()), ALoop());
+  LoopInfo going = ALoop();
+  going.read_only = going.mounted = false;
+  going.auto_clear = true;
+  EXPECT_EQ(*Sent<pb::LoopInfo>(going), going);
+  const std::vector<LoopInfo> loops = {going, ALoop(), LoopInfo()};
+  EXPECT_EQ(*Sent<pb::LoopInfos>(loops), loops);
+}
+
+TEST(WireTest, MountsArriveInTheirOrder) {
+  std::vector<MountInfo> mounts = {AMountInfo(), MountInfo()};
+  for (const MountFlags& flags : AllFlags()) {
+    mounts.push_back(AMountInfo());
+    mounts.back().flags = flags;
+  }
+  EXPECT_EQ(*Sent<pb::MountInfos>(mounts), mounts);
+  EXPECT_EQ(*Sent<pb::MountInfos>(std::vector<MountInfo>()), std::vector<MountInfo>());
+}
+
+TEST(WireTest, WhatIsAtAPathArrives) {
+  using Kind = PathInfo::Kind;
+  ExpectArrives<pb::PathInfo>(PathInfo());
+  for (const Kind kind :
+       {Kind::kMissing, Kind::kDirectory, Kind::kRegular, Kind::kBlockDevice, Kind::kSymlink, Kind::kOther}) {
+    PathInfo info = {.kind = kind,
+                     .empty = false,
+                     .device = 0x705,
+                     .inode = 0x100000001,
+                     .mount = {},
+                     .loop = {},
+                     .failure = "it is dead"};
+    ExpectArrives<pb::PathInfo>(info);
+    info.mount = AMountInfo();
+    ExpectArrives<pb::PathInfo>(info);
+    info.loop = ALoop();
+    ExpectArrives<pb::PathInfo>(info);
+  }
+}
+
+TEST(WireTest, FiguresArrive) {
+  ExpectArrives<pb::StatsInfo>(StatsInfo{{1, 2, 3}, {4, 5, ~std::uint64_t{0}}, 6});
+  using Content = FilesystemInfo::Content;
+  for (const Content content : {Content::kEmpty, Content::kFilesystem, Content::kForeign}) {
+    ExpectArrives<pb::FilesystemInfo>(FilesystemInfo{content, "ext4", 7, 8, true});
+  }
+}
+
+// Or it would be formatted.
+TEST(WireTest, ContentThatIsUnknownIsNotEmpty) {
+  pb::FilesystemInfo message;
+  EXPECT_EQ(wire::From(message)->content, FilesystemInfo::Content::kForeign);
+  message.set_content(static_cast<pb::FilesystemInfo::Content>(99));
+  EXPECT_EQ(wire::From(message)->content, FilesystemInfo::Content::kForeign);
+}
+
+TEST(WireTest, EnumerationsThatAreUnknownAreRefused) {
+  for (const int value : {-1, 4, 99, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()}) {
+    pb::MountRequest mount;
+    mount.set_propagation(static_cast<pb::Propagation>(value));
+    EXPECT_THAT(wire::From(mount), FailsWith(StatusCode::kInvalidArgument, "propagation"));
+    pb::BindRequest bind;
+    bind.set_propagation(static_cast<pb::Propagation>(value));
+    EXPECT_THAT(wire::From(bind), FailsWith(StatusCode::kInvalidArgument, "propagation"));
+    bind.clear_propagation();
+    bind.set_target_kind(static_cast<pb::TargetKind>(value));
+    EXPECT_THAT(wire::From(bind), FailsWith(StatusCode::kInvalidArgument, "target kind"));
+    bind.clear_target_kind();
+    bind.mutable_flags()->set_atime(static_cast<pb::Atime>(value));
+    EXPECT_THAT(wire::From(bind), FailsWith(StatusCode::kInvalidArgument, "atime"));
+  }
+  pb::PathInfo path;
+  path.set_kind(static_cast<pb::PathInfo::Kind>(6));
+  EXPECT_THAT(wire::From(path), FailsWith(StatusCode::kInvalidArgument, "path kind"));
+}
+
+// `set` puts a text into a message.
+template <typename Message, typename Set>
+void ExpectTextIsChecked(Set set) {
+  Message message;
+  set(message, std::string(wire::kMostText, 'x'));
+  EXPECT_OK(wire::From(message));
+  set(message, std::string(wire::kMostText + 1, 'x'));
+  EXPECT_THAT(wire::From(message), FailsWith(StatusCode::kInvalidArgument, "4097 bytes"));
+  set(message, std::string("/a\0b", 4));
+  EXPECT_THAT(wire::From(message), FailsWith(StatusCode::kInvalidArgument, "NUL"));
+}
+
+TEST(WireTest, TextsOfRequestsAreBoundedAndHaveNoNul) {
+  using Mount = pb::MountRequest;
+  ExpectTextIsChecked<Mount>([](Mount& message, const std::string& text) { message.set_source(text); });
+  ExpectTextIsChecked<Mount>([](Mount& message, const std::string& text) { message.set_label(text); });
+  ExpectTextIsChecked<Mount>([](Mount& message, const std::string& text) { message.set_fs_type(text); });
+  ExpectTextIsChecked<Mount>([](Mount& message, const std::string& text) { message.set_target(text); });
+  ExpectTextIsChecked<Mount>([](Mount& message, const std::string& text) {
+    message.clear_options();
+    message.add_options()->set_key(text);
+  });
+  ExpectTextIsChecked<Mount>([](Mount& message, const std::string& text) {
+    message.clear_options();
+    message.add_options()->set_value(text);
+  });
+  using Bind = pb::BindRequest;
+  ExpectTextIsChecked<Bind>([](Bind& message, const std::string& text) { message.set_source(text); });
+  ExpectTextIsChecked<Bind>([](Bind& message, const std::string& text) { message.set_target(text); });
+  ExpectTextIsChecked<pb::UnmountRequest>(
+      [](pb::UnmountRequest& message, const std::string& text) { message.set_target(text); });
+  using Attach = pb::AttachLoopRequest;
+  ExpectTextIsChecked<Attach>([](Attach& message, const std::string& text) { message.set_backing_file(text); });
+  ExpectTextIsChecked<Attach>([](Attach& message, const std::string& text) { message.set_label(text); });
+  using Loop = pb::LoopInfo;
+  ExpectTextIsChecked<Loop>([](Loop& message, const std::string& text) { message.set_device(text); });
+  ExpectTextIsChecked<Loop>([](Loop& message, const std::string& text) { message.set_label(text); });
+}
+
+TEST(WireTest, OptionsAreCounted) {
+  pb::MountRequest message;
+  for (int i = 0; i < wire::kMostOptions; ++i) message.add_options()->set_key("k");
+  EXPECT_EQ(wire::From(message)->options.size(), 64U);
+  message.add_options()->set_key("k");
+  EXPECT_THAT(wire::From(message), FailsWith(StatusCode::kInvalidArgument, "65 options"));
+}
+
+TEST(WireTest, ErrorsArriveWithCodeAndMessage) {
+  for (int code = 1; code <= static_cast<int>(StatusCode::kUnauthenticated); ++code) {
+    pb::Answer answer;
+    wire::To(absl::Status(static_cast<StatusCode>(code), "it \xff failed"), answer);
+    EXPECT_THAT(wire::StatusOf(answer), FailsWith(static_cast<StatusCode>(code), "it \xff failed"));
+  }
+  EXPECT_OK(wire::StatusOf(pb::Answer()));
+}
+
+}  // namespace
+}  // namespace testing
+}  // namespace mooring

@@ -1,0 +1,159 @@
+// Calls for one volume wait for each other, others never do. Run under tsan, too.
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "tests/unit/node/node_volumes_fixture.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using std::chrono::milliseconds;
+using ::testing::SizeIs;
+
+using NodeConcurrencyTest = NodeVolumesTest;
+
+Call CallOf(milliseconds time) { return {std::chrono::steady_clock::now() + time}; }
+
+TEST_F(NodeConcurrencyTest, ASlowFormatHoldsUpNoOtherVolume) {
+  AddVolume("vol-b");
+  ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
+  const std::shared_ptr<Gate> gate = mounter_.Hold("Format", "vol-a");
+  std::thread slow([&] { EXPECT_OK(Stage(StageAt("/staging/a"))); });
+  EXPECT_TRUE(gate->WaitUntilReached());
+  EXPECT_OK(
+      volumes_->Publish(PublishAt("/pods/b", MountCapability(), "/staging/b", "vol-b"), CallOf(milliseconds(500))));
+  EXPECT_OK(volumes_->Unpublish("vol-b", "/pods/b", CallOf(milliseconds(500))));
+  gate->Open();
+  slow.join();
+  EXPECT_TRUE(IsMounted("/staging/a"));
+}
+
+TEST_F(NodeConcurrencyTest, ASecondCallForTheVolumeWaitsAndIsAbortedAtItsDeadline) {
+  const std::shared_ptr<Gate> gate = mounter_.Hold("Format");
+  std::thread slow([&] { EXPECT_OK(Stage(StageAt("/staging/a"))); });
+  EXPECT_TRUE(gate->WaitUntilReached());
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(volumes_->Stage(StageAt("/staging/b"), CallOf(milliseconds(100))),
+              FailsWith(StatusCode::kAborted, "volume 'vol-a'"));
+  EXPECT_THAT(volumes_->Unpublish(kVolume, "/pods/t", CallOf(milliseconds(1))),
+              FailsWith(StatusCode::kAborted, "vol-a"));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(100));
+  gate->Open();
+  slow.join();
+  EXPECT_FALSE(IsMounted("/staging/b"));
+}
+
+TEST_F(NodeConcurrencyTest, ASecondCallForTheVolumeSucceedsOnceTheFirstIsDone) {
+  const std::shared_ptr<Gate> gate = mounter_.Hold("Format");
+  std::thread first([&] { EXPECT_OK(Stage(StageAt("/staging/a"))); });
+  EXPECT_TRUE(gate->WaitUntilReached());
+  std::atomic<bool> done = false;
+  std::thread second([&] {
+    EXPECT_OK(Stage(StageAt("/staging/a")));
+    done = true;
+  });
+  std::this_thread::sleep_for(milliseconds(30));
+  EXPECT_FALSE(done);
+  gate->Open();
+  first.join();
+  second.join();
+  EXPECT_THAT(MountsAt("/staging/a"), SizeIs(1));
+  EXPECT_THAT(mounter_.Calls("Format"), SizeIs(1));
+}
+
+TEST_F(NodeConcurrencyTest, AnotherProcessThatFormatsTheVolumeMeanwhileIsAsGood) {
+  const std::shared_ptr<Gate> gate = mounter_.Hold("Format");
+  std::thread stage([&] { EXPECT_OK(Stage(StageAt("/staging/a"))); });
+  EXPECT_TRUE(gate->WaitUntilReached());
+  SetFormatted(kVolume, "ext4");
+  gate->Open();
+  stage.join();
+  EXPECT_TRUE(IsMounted("/staging/a"));
+}
+
+TEST_F(NodeConcurrencyTest, AnotherProcessThatFormatsItOtherwiseIsNot) {
+  const std::shared_ptr<Gate> gate = mounter_.Hold("Format");
+  std::thread stage([&] { EXPECT_FALSE(Stage(StageAt("/staging/a")).ok()); });
+  EXPECT_TRUE(gate->WaitUntilReached());
+  SetFormatted(kVolume, "xfs");
+  gate->Open();
+  stage.join();
+  ExpectNothingLeft();
+}
+
+TEST_F(NodeConcurrencyTest, TwoVolumesForOnePathWaitForEachOther) {
+  AddVolume("vol-b");
+  const std::shared_ptr<Gate> gate = mounter_.Hold("Format", "vol-a");
+  std::thread slow([&] { EXPECT_OK(Stage(StageAt("/staging/a"))); });
+  EXPECT_TRUE(gate->WaitUntilReached());
+  EXPECT_THAT(volumes_->Stage(StageAt("/staging/a", MountCapability(), "vol-b"), CallOf(milliseconds(50))),
+              FailsWith(StatusCode::kAborted, "path '/staging/a'"));
+  gate->Open();
+  slow.join();
+  EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(), "vol-b")),
+              FailsWith(StatusCode::kFailedPrecondition, "volume vol-a"));
+}
+
+// A thread of the storm: all the calls there are, for one of three volumes, at paths that others use, too.
+class Storm : public NodeVolumesTest {
+ protected:
+  void Blow(unsigned seed) {
+    std::mt19937 random(seed);
+    for (int i = 0; i < 150; ++i) {
+      const std::string id = fmt::format("vol-{}", random() % 3);
+      const std::string staging = "/staging/" + id;
+      const std::string target = fmt::format("/pods/{}-{}", id, random() % 3);
+      Capability capability = MountCapability(AccessMode::kMultiNodeMultiWriter);
+      if (id == "vol-2") capability = BlockCapability(AccessMode::kMultiNodeMultiWriter);
+      PublishSpec publish = PublishAt(target, capability, staging, id);
+      publish.read_only = random() % 2 == 0;
+      absl::Status status;
+      switch (random() % 6) {
+        case 0:
+          status = Stage(StageAt(staging, capability, id));
+          break;
+        case 1:
+        case 2:
+          status = Publish(publish);
+          break;
+        case 3:
+          status = Unpublish(target, id);
+          break;
+        case 4:
+          status = Unstage(staging, id);
+          break;
+        case 5:
+          status = volumes_->Stats(id, target).status();
+          if (status.ok()) status = Expand(target, 0, 0, id).status();
+          break;
+      }
+      if (IsUnexpected(status)) ADD_FAILURE() << id << " " << target << ": " << status;
+    }
+  }
+  static bool IsUnexpected(const absl::Status& status) {
+    return !status.ok() && !absl::IsFailedPrecondition(status) && !absl::IsAlreadyExists(status) &&
+           !absl::IsNotFound(status);
+  }
+};
+
+TEST_F(Storm, EightThreadsLeaveAWorldThatComesApartCleanly) {
+  for (int i = 0; i < 3; ++i) {
+    AddVolume(fmt::format("vol-{}", i));
+    mounter_.With([&](FakeKernel& kernel) { kernel.AddDirectory(fmt::format("/staging/vol-{}", i)); });
+  }
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 8; ++i) threads.emplace_back([this, i] { Blow(i); });
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < 3; ++i) {
+    const std::string id = fmt::format("vol-{}", i);
+    EXPECT_LE(mounter_.FindLoops(Image(id))->size(), 1U) << id;
+    for (int target = 0; target < 3; ++target) EXPECT_OK(Unpublish(fmt::format("/pods/{}-{}", id, target), id));
+    EXPECT_OK(Unstage("/staging/" + id, id));
+  }
+  ExpectNothingLeft();
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,256 @@
+// What the next process, or the next boot, makes of what the one before left.
+#include "tests/unit/node/node_volumes_fixture.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class NodeReconcileTest : public NodeVolumesTest {
+ protected:
+  void StageAndPublish(const Capability& capability) {
+    ASSERT_OK(Stage(StageAt("/staging/a", capability)));
+    ASSERT_OK(Publish(PublishAt("/pods/t", capability)));
+  }
+};
+
+TEST_F(NodeReconcileTest, WhatAgreesIsLeftAsItIs) {
+  AddVolume("vol-b");
+  StageAndPublish(MountCapability());
+  ASSERT_OK(Stage(StageAt("/staging/b", BlockCapability(), "vol-b")));
+  ASSERT_OK(Publish(PublishAt("/pods/b", BlockCapability(), "/staging/b", "vol-b")));
+  const std::string before = World();
+  Restart();
+  for (int i = 0; i < 2; ++i) EXPECT_OK(volumes_->Reconcile());
+  EXPECT_EQ(World(), before);
+}
+
+TEST_F(NodeReconcileTest, AnotherBootForgetsEverything) {
+  StageAndPublish(MountCapability());
+  mounter_.With([](FakeKernel& kernel) { kernel.Reboot(); });
+  Restart("boot-2");
+  EXPECT_THAT(RecordedPaths(), IsEmpty());
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_OK(Publish(PublishAt("/pods/t"))) << "over the empty directory that the target left";
+}
+
+TEST_F(NodeReconcileTest, RecordsOfMountsThatAreGoneAreDropped) {
+  StageAndPublish(MountCapability());
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
+}
+
+// A walk along a path may hang, a list of mounts does not.
+TEST_F(NodeReconcileTest, WhatIsListedIsNotLookedForAlongItsPath) {
+  StageAndPublish(MountCapability());
+  mounter_.ClearLog();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(mounter_.Calls("Find"), ::testing::IsEmpty());
+}
+
+TEST_F(NodeReconcileTest, ARecordWhosePathHangsIsKeptAndTheOthersAreCompared) {
+  StageAndPublish(MountCapability());
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
+  mounter_.Fail("Find", absl::DeadlineExceededError("hangs"));
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ::testing::UnorderedElementsAre("/pods/t", "/staging/a"));
+}
+
+TEST_F(NodeReconcileTest, RecordsOfPathsThatOthersMountedOnAreDropped) {
+  StageAndPublish(MountCapability());
+  mounter_.With([](FakeKernel& kernel) {
+    kernel.DropMounts("/pods/t");
+    kernel.AddForeignMount("/pods/t", "tmpfs");
+  });
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
+}
+
+TEST_F(NodeReconcileTest, ABlockVolumeWhoseDeviceIsGoneIsForgotten) {
+  StageAndPublish(BlockCapability());
+  mounter_.With([](FakeKernel& kernel) { kernel.Reboot(); });
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), IsEmpty());
+}
+
+TEST_F(NodeReconcileTest, MountsWithoutARecordAreAdopted) {
+  PublishSpec read_only = PublishAt("/pods/t");
+  read_only.read_only = true;
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(Publish(read_only));
+  LoseRecords();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/pods/t", "/staging/a"));
+  const VolumeUse adopted = *store_->Get("/pods/t").value();
+  EXPECT_TRUE(adopted.adopted());
+  EXPECT_TRUE(adopted.done);
+  EXPECT_TRUE(adopted.read_only);
+  EXPECT_EQ(adopted.volume_id, kVolume);
+  EXPECT_EQ(adopted.access_type, AccessType::kMount);
+}
+
+TEST_F(NodeReconcileTest, AdoptedMountsAnswerTheSameCallsAsBefore) {
+  for (const Capability& capability : {MountCapability(), BlockCapability()}) {
+    StageAndPublish(capability);
+    LoseRecords();
+    Restart();
+    ASSERT_OK(volumes_->Reconcile());
+    EXPECT_THAT(Loops(), SizeIs(1));
+    EXPECT_OK(Stage(StageAt("/staging/a", capability)));
+    EXPECT_OK(Publish(PublishAt("/pods/t", capability)));
+    EXPECT_THAT(Publish(PublishAt("/pods/u", capability)), FailsWith(StatusCode::kFailedPrecondition, "/pods/t"));
+    EXPECT_OK(Unpublish("/pods/t"));
+    EXPECT_OK(Unstage("/staging/a"));
+    ExpectNothingLeft();
+  }
+}
+
+TEST_F(NodeReconcileTest, AnAdoptedBlockTargetKeepsItsDeviceAndFreesIt) {
+  StageAndPublish(BlockCapability());
+  LoseRecords();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_EQ(store_->Get("/pods/t").value()->access_type, AccessType::kBlock);
+  EXPECT_OK(Unstage("/staging/a"));
+  EXPECT_THAT(Loops(), SizeIs(1));
+  EXPECT_OK(Unpublish("/pods/t"));
+  ExpectNothingLeft();
+}
+
+// kubelet binds a block target again for each pod, and takes that down by itself.
+TEST_F(NodeReconcileTest, AnAdoptedBindThatItsMakerTookDownKeepsNoDevice) {
+  StageAndPublish(BlockCapability());
+  BindRequest again;
+  again.source = "/dev/loop0";
+  again.target = "/pods/kubelet";
+  again.target_kind = TargetKind::kFile;
+  ASSERT_OK(mounter_.Bind(again));
+  LoseRecords();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/pods/kubelet", "/pods/t"));
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/kubelet"); });
+  EXPECT_OK(Unpublish("/pods/t"));
+  ExpectNothingLeft();
+}
+
+TEST_F(NodeReconcileTest, ForeignMountsAndVolumesOfAnotherPluginAreNotAdopted) {
+  StageAndPublish(MountCapability());
+  LoseRecords();
+  source_.Forget(kVolume);
+  mounter_.With([](FakeKernel& kernel) { kernel.AddForeignMount("/pods/foreign", "tmpfs"); });
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), IsEmpty());
+  EXPECT_EQ(MountCount(), 3U);
+}
+
+// A volume that has lost its image is known all the same, and keeps no other from being served.
+TEST_F(NodeReconcileTest, AVolumeThatCannotBeLookedUpIsNotAnUnknownOne) {
+  StageAndPublish(MountCapability());
+  LoseRecords();
+  source_.FailFromNow(Internal("its image is gone"));
+  EXPECT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), SizeIs(2));
+  EXPECT_OK(Unpublish("/pods/t"));
+  EXPECT_OK(Unstage("/staging/a"));
+  ExpectNothingLeft();
+}
+
+// The orchestrator's directory may be seen twice: through a shared bind, each mount of ours is there a second time.
+TEST_F(NodeReconcileTest, ACopyOfAMountOnRecordIsNotAdopted) {
+  StageAndPublish(MountCapability());
+  BindRequest copy;
+  copy.source = "/staging/a";
+  copy.target = "/pods/mirror";
+  ASSERT_OK(mounter_.Bind(copy));
+  Restart();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/pods/t", "/staging/a"));
+  EXPECT_OK(Unpublish("/pods/t"));
+  EXPECT_OK(Publish(PublishAt("/pods/t")));
+}
+
+TEST_F(NodeReconcileTest, WhatAnotherProcessIsAtWorkOnIsLeftToIt) {
+  AddVolume("vol-b");
+  ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
+  ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
+  VolumeUse intent = *store_->Get("/staging/a").value();
+  intent.path = "/pods/t";
+  intent.role = VolumeUse::Role::kTarget;
+  intent.done = false;
+  ASSERT_OK(store_->Put(intent));
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/staging/b"); });
+  {
+    const auto working = locks_.Acquire(kVolume, "volume", std::chrono::steady_clock::now());
+    ASSERT_OK(working);
+    ASSERT_OK(volumes_->Reconcile());
+    EXPECT_THAT(RecordedPaths(), ElementsAre("/pods/t", "/staging/a"));
+  }
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
+}
+
+TEST_F(NodeReconcileTest, ADeviceThatDoesNotGoKeepsNothingFromBeingServed) {
+  StageAndPublish(BlockCapability());
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
+  LoseRecords();
+  mounter_.Fail("DetachLoop", Internal("injected"));
+  EXPECT_OK(volumes_->Reconcile());
+  EXPECT_FALSE(mounter_.HasFaults());
+}
+
+TEST_F(NodeReconcileTest, BlockDevicesThatNothingUsesAreDetachedTheStackedOneFirst) {
+  const Capability block = BlockCapability(AccessMode::kMultiNodeReaderOnly);
+  StageAndPublish(block);
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
+  LoseRecords();
+  mounter_.ClearLog();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(mounter_.Calls("DetachLoop"), ElementsAre("DetachLoop /dev/loop1", "DetachLoop /dev/loop0"));
+  EXPECT_THAT(Loops(), IsEmpty());
+}
+
+TEST_F(NodeReconcileTest, DevicesInUseAndDevicesOfOthersAreKept) {
+  AddVolume("vol-b");
+  AddVolume("vol-c");
+  StageAndPublish(MountCapability());
+  ASSERT_OK(Stage(StageAt("/staging/b", BlockCapability(), "vol-b")));
+  ASSERT_OK(Publish(PublishAt("/pods/b", BlockCapability(), "/staging/b", "vol-b")));
+  mounter_.With([](FakeKernel& kernel) {
+    kernel.AddForeignLoop("/images/other", "theirs");
+    kernel.AddForeignLoop(Image("vol-c"), "mooring:vol-of-another-plugin");
+  });
+  LoseRecords();
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(Loops(), SizeIs(4));
+  EXPECT_THAT(mounter_.Calls("DetachLoop"), IsEmpty());
+}
+
+TEST_F(NodeReconcileTest, AnIntentionWithoutAMountIsForgottenOneWithAMountKept) {
+  StageAndPublish(MountCapability());
+  for (VolumeUse use : AllRecords()) {  // killed before the outcome was written
+    use.done = false;
+    ASSERT_OK(store_->Put(use));
+  }
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
+  ASSERT_OK(volumes_->Reconcile());
+  EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
+  EXPECT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_TRUE(store_->Get("/staging/a").value()->done);
+}
+
+TEST_F(NodeReconcileTest, AKernelThatCannotAnswerIsAnErrorAndNothingIsForgotten) {
+  StageAndPublish(MountCapability());
+  const std::string before = World();
+  for (const char* operation : {"List", "FindLoops"}) {
+    mounter_.Fail(operation, Internal("injected"));
+    EXPECT_THAT(volumes_->Reconcile(), FailsWith(StatusCode::kInternal, "injected")) << operation;
+    EXPECT_EQ(World(), before);
+  }
+}
+
+}  // namespace
+}  // namespace mooring::testing

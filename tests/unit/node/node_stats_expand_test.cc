@@ -1,0 +1,268 @@
+// NodeGetVolumeStats and NodeExpandVolume.
+#include <memory>
+#include <thread>
+
+#include "tests/unit/node/node_volumes_fixture.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class NodeStatsTest : public NodeVolumesTest {};
+class NodeExpandTest : public NodeVolumesTest {};
+
+TEST_F(NodeStatsTest, AStagedOrPublishedFilesystemTellsItsFigures) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(Publish(PublishAt("/pods/t")));
+  for (const char* path : {"/staging/a", "/pods/t"}) {
+    const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, path);
+    ASSERT_OK(stats);
+    EXPECT_FALSE(stats->is_block);
+    EXPECT_EQ(stats->usage.bytes.total, 64 * kMebi);
+    EXPECT_EQ(stats->usage.bytes.used + stats->usage.bytes.available, stats->usage.bytes.total);
+    EXPECT_EQ(stats->usage.inodes.total, 1000U);
+    EXPECT_EQ(stats->ailment, "");
+  }
+}
+
+TEST_F(NodeStatsTest, APublishedDeviceTellsItsSize) {
+  ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
+  ASSERT_OK(Publish(PublishAt("/pods/t", BlockCapability())));
+  const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, "/pods/t");
+  ASSERT_OK(stats);
+  EXPECT_TRUE(stats->is_block);
+  EXPECT_EQ(stats->usage.bytes.total, 64 * kMebi);
+}
+
+TEST_F(NodeStatsTest, AStagedDeviceIsFoundThoughNothingIsMountedThere) {
+  ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
+  const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, "/staging/a");
+  ASSERT_OK(stats);
+  EXPECT_TRUE(stats->is_block);
+  EXPECT_EQ(stats->usage.bytes.total, 64 * kMebi);
+  EXPECT_EQ(stats->ailment, "");
+  GrowImage(kVolume, 128 * kMebi);
+  EXPECT_EQ(Expand("/staging/a", 128 * kMebi).value(), 128 * kMebi);
+  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->usage.bytes.total, 128 * kMebi);
+}
+
+TEST_F(NodeStatsTest, ADeviceWhoseImageIsShorterOrUnknownIsAiling) {
+  ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
+  GrowImage(kVolume, 1 * kMebi);
+  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->ailment, HasSubstr("cut short"));
+  source_.Forget(kVolume);
+  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->ailment, HasSubstr("does not exist"));
+}
+
+TEST_F(NodeStatsTest, AnAilingFilesystemSaysSo) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  mounter_.With([](FakeKernel& kernel) { kernel.Node(Image(kVolume)).filesystem.ailment = "errors were met"; });
+  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->ailment, "errors were met");
+}
+
+TEST_F(NodeStatsTest, AFilesystemThatAnswersNothingIsAilingAndNotAskedForFigures) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  mounter_.With([](FakeKernel& kernel) {
+    kernel.SetFailure("/staging/a", "Input/output error");
+    kernel.Node(Image(kVolume)).filesystem.ailment = "it answers nothing";
+  });
+  const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, "/staging/a");
+  ASSERT_OK(stats);
+  EXPECT_EQ(stats->ailment, "it answers nothing");
+  EXPECT_THAT(mounter_.Calls("Stats"), IsEmpty());
+  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kFailedPrecondition, "Input/output error"));
+  EXPECT_THAT(Publish(PublishAt("/pods/t")), FailsWith(StatusCode::kFailedPrecondition, "Input/output error"));
+  EXPECT_OK(Unstage("/staging/a"));
+}
+
+TEST_F(NodeStatsTest, WhereTheVolumeIsNotIsNotFound) {
+  AddVolume("vol-b");
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(Stage(StageAt("/staging/b", BlockCapability(), "vol-b")));
+  mounter_.With([](FakeKernel& kernel) {
+    kernel.AddForeignMount("/pods/foreign", "tmpfs");
+    kernel.AddFile("/pods/file", 1);
+  });
+  for (const char* path :
+       {"/pods/never", "/missing/parent", "/pods", "/pods/foreign", "/pods/file", "/staging/b", "/dev/loop0"}) {
+    EXPECT_THAT(volumes_->Stats(kVolume, path), FailsWith(StatusCode::kNotFound, path)) << path;
+  }
+  EXPECT_THAT(volumes_->Stats("vol-b", "/staging/a"), FailsWith(StatusCode::kNotFound, "vol-b"));
+  EXPECT_THAT(volumes_->Stats("vol-none", "/staging/a"), FailsWith(StatusCode::kNotFound, "vol-none"));
+}
+
+TEST_F(NodeStatsTest, ADirectoryInTheVolumeIsNotWhereItIsPublished) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  mounter_.With([](FakeKernel& kernel) { kernel.AddDirectory("/staging/a/lost+found"); });
+  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a/lost+found"), FailsWith(StatusCode::kNotFound, "lost+found"));
+}
+
+TEST_F(NodeStatsTest, FiguresDoNotWaitForACallUnderWay) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  const auto held = locks_.Acquire(kVolume, "volume", Call::WithLongestWait().wait_until);
+  ASSERT_OK(held);
+  EXPECT_OK(volumes_->Stats(kVolume, "/staging/a"));
+}
+
+TEST_F(NodeExpandTest, DevicesAndFilesystemTakeTheNewSizeOver) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(Publish(PublishAt("/pods/t")));
+  GrowImage(kVolume, 128 * kMebi);
+  mounter_.ClearLog();
+  EXPECT_EQ(Expand("/pods/t", 128 * kMebi).value(), 128 * kMebi);
+  EXPECT_THAT(mounter_.Calls("ResizeLoop"), ElementsAre("ResizeLoop /dev/loop0"));
+  EXPECT_THAT(mounter_.Calls("Grow"), ElementsAre("Grow /pods/t ext4"));
+  EXPECT_EQ(Filesystem(kVolume).size_bytes, 128 * kMebi);
+}
+
+TEST_F(NodeExpandTest, TheStackedDeviceFollowsTheVolumesOwn) {
+  const Capability block = BlockCapability(AccessMode::kMultiNodeMultiWriter);
+  // So numbered that the stacked device comes first in any list.
+  mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop("/images/other", "theirs"); });
+  ASSERT_OK(Stage(StageAt("/staging/a", block)));
+  ASSERT_OK(mounter_.DetachLoop(Loops().at(0)));
+  PublishSpec read_only = PublishAt("/pods/ro", block);
+  read_only.read_only = true;
+  ASSERT_OK(Publish(read_only));
+  ASSERT_EQ(MountsAt("/pods/ro").at(0).info.root, "/loop0");
+  GrowImage(kVolume, 128 * kMebi);
+  EXPECT_OK(Expand("/pods/ro", 128 * kMebi));
+  EXPECT_EQ(volumes_->Stats(kVolume, "/pods/ro")->usage.bytes.total, 128 * kMebi);
+  EXPECT_THAT(mounter_.Calls("Grow"), IsEmpty());
+}
+
+// It has no label that would say whose it is: only the file's name does, or the name of the device below.
+TEST_F(NodeExpandTest, ADeviceThatDoesNotAnswerIsFoundByItsFile) {
+  LoopInfo own, hung;
+  own.device = "/dev/loop1";
+  own.label = LabelFor(kVolume);
+  own.backing_inode = 7;
+  hung.device = "/dev/loop2";
+  for (const char* file : {"/images/vol-a.img", "/dev/loop1"}) {
+    hung.label = file;
+    EXPECT_THAT(CheckNoneHangs(kVolume, {hung, own}), FailsWith(StatusCode::kDeadlineExceeded, "/dev/loop2")) << file;
+    EXPECT_OK(CheckNoneHangs("vol-b", {hung, own})) << file;
+  }
+  EXPECT_OK(CheckNoneHangs(kVolume, {own}));
+}
+
+TEST_F(NodeExpandTest, LargeEnoughAlreadyIsOk) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_EQ(Expand("/staging/a").value(), 64 * kMebi);
+  EXPECT_EQ(Expand("/staging/a", 1).value(), 64 * kMebi);
+  EXPECT_EQ(Expand("/staging/a", 64 * kMebi, 64 * kMebi).value(), 64 * kMebi);
+}
+
+TEST_F(NodeExpandTest, MoreThanTheVolumeHasIsOutOfRange) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_THAT(Expand("/staging/a", 64 * kMebi + 1),
+              FailsWith(StatusCode::kOutOfRange, "ControllerExpandVolume comes first"));
+}
+
+TEST_F(NodeExpandTest, ALimitBelowTheVolumesSizeIsOutOfRange) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_THAT(Expand("/staging/a", 0, 64 * kMebi - 1), FailsWith(StatusCode::kOutOfRange, "limit"));
+}
+
+TEST_F(NodeExpandTest, WhereTheVolumeIsNotIsNotFound) {
+  AddVolume("vol-b");
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_THAT(Expand("/pods/never"), FailsWith(StatusCode::kNotFound, "/pods/never"));
+  EXPECT_THAT(Expand("/staging/a", 0, 0, "vol-b"), FailsWith(StatusCode::kNotFound, "vol-b"));
+  EXPECT_THAT(Expand("/staging/a", 0, 0, "vol-none"), FailsWith(StatusCode::kNotFound, "vol-none"));
+  EXPECT_THAT(mounter_.Calls("ResizeLoop"), IsEmpty());
+}
+
+TEST_F(NodeExpandTest, AFailureIsToldAndTheNextCallFinishes) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  GrowImage(kVolume, 128 * kMebi);
+  for (const char* operation : {"Find", "FindLoops", "ResizeLoop", "Grow"}) {
+    mounter_.Fail(operation, Internal("injected"));
+    EXPECT_THAT(Expand("/staging/a"), FailsWith(StatusCode::kInternal, "injected")) << operation;
+  }
+  EXPECT_OK(Expand("/staging/a"));
+  EXPECT_EQ(Filesystem(kVolume).size_bytes, 128 * kMebi);
+}
+
+// A filesystem that is whole is of use at the size it has.
+class NodeCannotGrowTest : public NodeVolumesTest {};
+
+TEST_F(NodeCannotGrowTest, AStageMountsAWholeFilesystemThatCannotGrow) {
+  for (const std::string type : {"ext4", "xfs", "btrfs"}) {
+    const std::string id = "vol-" + type, path = "/staging/" + type;
+    AddVolume(id, type, 256 * kMebi);
+    SetFormatted(id, type, 128 * kMebi);
+    mounter_.With([&](FakeKernel& kernel) { kernel.AddDirectory(path); });
+    mounter_.Fail("Grow", Internal("no room for that"));
+    EXPECT_OK(Stage(StageAt(path, MountCapability(), id))) << type;
+    EXPECT_TRUE(IsMounted(path));
+    EXPECT_OK(Stage(StageAt(path, MountCapability(), id))) << "again";
+  }
+}
+
+TEST_F(NodeCannotGrowTest, ADamagedFilesystemStopsTheStage) {
+  SetFormatted(kVolume, "ext4", 32 * kMebi);
+  const std::string before = World();
+  mounter_.Fail("Grow", FailedPrecondition("e2fsck -p does not mend its errors"));
+  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kFailedPrecondition, "does not mend"));
+  mounter_.Fail("Grow", Internal("resize2fs was killed"));
+  mounter_.Fail("Check", FailedPrecondition("e2fsck -p does not mend its errors"));
+  EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kFailedPrecondition, "does not mend"));
+  EXPECT_EQ(World(), before);
+}
+
+TEST_F(NodeCannotGrowTest, AFilesystemThatDiedAsItGrewStopsTheStage) {
+  AddVolume("vol-x", "xfs", 128 * kMebi);
+  SetFormatted("vol-x", "xfs", 64 * kMebi);
+  mounter_.Fail("Grow", Internal("grow the mounted xfs: Input/output error"));
+  const std::shared_ptr<Gate> growing = mounter_.Hold("Grow");
+  absl::Status staged;
+  std::thread stager([&] { staged = Stage(StageAt("/staging/a", MountCapability(), "vol-x")); });
+  EXPECT_TRUE(growing->WaitUntilReached());
+  mounter_.With([](FakeKernel& kernel) { kernel.SetFailure("/staging/a", "Input/output error"); });
+  growing->Open();
+  stager.join();
+  EXPECT_THAT(staged, FailsWith(StatusCode::kInternal, "xfs"));
+  EXPECT_FALSE(IsMounted("/staging/a"));
+}
+
+TEST_F(NodeCannotGrowTest, WhatTheNextCallMayDoIsLeftToIt) {
+  AddVolume("vol-x", "xfs", 128 * kMebi);
+  SetFormatted("vol-x", "xfs", 64 * kMebi);
+  for (const absl::Status& later : {absl::DeadlineExceededError("it hangs"), Aborted("another process has it")}) {
+    mounter_.Fail("Grow", later);
+    EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(), "vol-x")), FailsWith(later.code(), ""));
+    EXPECT_FALSE(IsMounted("/staging/a"));
+  }
+}
+
+TEST_F(NodeCannotGrowTest, StatsAndListsSayThatRoomIsLeftUnused) {
+  SetFormatted(kVolume, "ext4", 64 * kMebi);
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  GrowImage(kVolume, 128 * kMebi);
+  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->ailment, "") << "NodeExpandVolume comes next";
+  mounter_.Fail("Grow", FailedPrecondition("the kernel wants CAP_SYS_RESOURCE"));
+  EXPECT_THAT(Expand("/staging/a", 128 * kMebi), FailsWith(StatusCode::kFailedPrecondition, "CAP_SYS_RESOURCE"));
+  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->ailment, HasSubstr("64 MiB smaller than the volume"));
+  EXPECT_THAT(volumes_->FindAilments({kVolume})->at(kVolume), HasSubstr("64 MiB smaller than the volume"));
+  EXPECT_OK(Expand("/staging/a", 128 * kMebi));
+  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->ailment, "");
+}
+
+TEST_F(NodeCannotGrowTest, ExpandAnswersWithACodeOfTheSpecification) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  GrowImage(kVolume, 128 * kMebi);
+  for (const absl::Status& cause : {InvalidArgument("too small"), ResourceExhausted("no room")}) {
+    mounter_.Fail("Grow", cause);
+    EXPECT_THAT(Expand("/staging/a"), FailsWith(StatusCode::kFailedPrecondition, Message(cause)));
+  }
+  mounter_.Fail("Grow", OutOfRange("256 MiB at least"));
+  EXPECT_THAT(Expand("/staging/a"), FailsWith(StatusCode::kOutOfRange, "256 MiB"));
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,278 @@
+#include "plugin/node/node_store.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+VolumeUse Use(const std::string& path, const std::string& volume = "vol-a") {
+  VolumeUse use;
+  use.path = path;
+  use.volume_id = volume;
+  use.role = VolumeUse::Role::kStage;
+  use.done = true;
+  use.access_type = AccessType::kBlock;
+  use.mode = AccessMode::kSingleNodeMultiWriter;
+  use.read_only = true;
+  use.capability = "block SINGLE_NODE_MULTI_WRITER";
+  use.options = "discard,commit=30";
+  use.device = "/dev/loop3";
+  return use;
+}
+
+class NodeStoreTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<NodeStore> Open(const std::string& boot = "boot-1") { return NodeStore::Open(file_, boot).value(); }
+
+  static std::vector<VolumeUse> OfVolume(NodeStore& store, const std::string& id) { return store.OfVolume(id).value(); }
+
+  static VolumeUse SlaveUse(const std::string& path) {
+    VolumeUse use = Use(path);
+    use.asked_propagation = use.propagation = Propagation::kSlave;
+    return use;
+  }
+
+  // The file is as an older program made it.
+  void ForgetPropagations() {
+    SQLite::Database(file_, SQLite::OPEN_READWRITE)
+        .exec(
+            "DROP TRIGGER IF EXISTS propagation_of_use; DROP TRIGGER IF EXISTS propagation_of_replaced_use;"
+            "DROP TABLE IF EXISTS propagations");
+  }
+
+  TempDir dir_;
+  const std::string file_ = dir_ / "node.db";
+};
+
+TEST_F(NodeStoreTest, ARecordComesBackAsItWasPut) {
+  ASSERT_OK(Open()->Put(Use("/s")));
+  const VolumeUse use = Open()->Get("/s").value().value();
+  EXPECT_EQ(use.path, "/s");
+  EXPECT_EQ(use.volume_id, "vol-a");
+  EXPECT_EQ(use.role, VolumeUse::Role::kStage);
+  EXPECT_TRUE(use.done);
+  EXPECT_EQ(use.access_type, AccessType::kBlock);
+  EXPECT_EQ(use.mode, AccessMode::kSingleNodeMultiWriter);
+  EXPECT_TRUE(use.read_only);
+  EXPECT_EQ(use.capability, "block SINGLE_NODE_MULTI_WRITER");
+  EXPECT_EQ(use.options, "discard,commit=30");
+  EXPECT_EQ(use.device, "/dev/loop3");
+  EXPECT_FALSE(use.adopted());
+}
+
+TEST_F(NodeStoreTest, APathHasOneRecord) {
+  const auto store = Open();
+  ASSERT_OK(store->Put(Use("/s")));
+  ASSERT_OK(store->Put(Use("/s", "vol-b")));
+  EXPECT_THAT(store->All().value(), SizeIs(1));
+  EXPECT_EQ(store->Get("/s").value()->volume_id, "vol-b");
+}
+
+TEST_F(NodeStoreTest, WhatIsNotThereIsNoError) {
+  const auto store = Open();
+  EXPECT_EQ(store->Get("/none").value(), std::nullopt);
+  EXPECT_THAT(store->OfVolume("vol-none").value(), IsEmpty());
+  EXPECT_THAT(store->All().value(), IsEmpty());
+  EXPECT_OK(store->Remove("/none"));
+}
+
+TEST_F(NodeStoreTest, TheRecordsOfAVolumeAreItsOwnInTheOrderOfTheirPaths) {
+  const auto store = Open();
+  for (const char* path : {"/b", "/c", "/a"}) ASSERT_OK(store->Put(Use(path)));
+  ASSERT_OK(store->Put(Use("/d", "vol-b")));
+  std::string paths;
+  for (const VolumeUse& use : OfVolume(*store, "vol-a")) paths += use.path;
+  EXPECT_EQ(paths, "/a/b/c");
+  ASSERT_OK(store->Remove("/b"));
+  EXPECT_THAT(OfVolume(*store, "vol-a"), SizeIs(2));
+}
+
+TEST_F(NodeStoreTest, NamesOutOfTheOrdinaryAreOnlyText) {
+  const auto store = Open();
+  const std::string name = "/x'; DROP TABLE uses; --\xF0\x9F\x92\xBE \"%_";
+  ASSERT_OK(store->Put(Use(name, name)));
+  EXPECT_EQ(store->Get(name).value()->volume_id, name);
+  EXPECT_THAT(store->OfVolume(name).value(), SizeIs(1));
+}
+
+TEST_F(NodeStoreTest, AnotherBootForgetsThisOneKeeps) {
+  ASSERT_OK(Open()->Put(Use("/s")));
+  EXPECT_THAT(Open("boot-1")->All().value(), SizeIs(1));
+  EXPECT_THAT(Open("boot-2")->All().value(), IsEmpty());
+  EXPECT_THAT(Open("boot-1")->All().value(), IsEmpty()) << "boots do not come back";
+}
+
+TEST_F(NodeStoreTest, TwoProcessesSeeEachOthersRecords) {
+  const auto first = Open(), second = Open();
+  ASSERT_OK(first->Put(Use("/s")));
+  EXPECT_TRUE(second->Get("/s").value().has_value());
+  ASSERT_OK(second->Remove("/s"));
+  EXPECT_FALSE(first->Get("/s").value().has_value());
+}
+
+TEST_F(NodeStoreTest, ThreadsOfTwoProcessesWriteAtOnce) {
+  const auto first = Open(), second = Open();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&store = i % 2 == 0 ? *first : *second, i] {
+      for (int n = 0; n < 25; ++n) {
+        const std::string path = "/" + std::to_string(i) + "/" + std::to_string(n);
+        EXPECT_OK(store.Put(Use(path)));
+        EXPECT_TRUE(store.Get(path).value().has_value());
+        if (n % 2 == 0) {
+          EXPECT_OK(store.Remove(path));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(first->All().value(), SizeIs(8 * 12));
+}
+
+// The records are a cache of what is mounted: they are found again, so a damaged file never stops the start.
+class DamagedNodeStoreTest : public NodeStoreTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  std::vector<std::string> SetAside() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(dir_.path())) {
+      std::string name = entry.path().filename();
+      if (name.starts_with("node.db.damaged-") && !name.ends_with("-wal") && !name.ends_with("-shm")) {
+        names.push_back(std::move(name));
+      }
+    }
+    return names;
+  }
+
+  // As the name of the damage says.
+  void Damage(const std::string& how) {
+    for (const char* beside : {"-wal", "-shm"}) std::filesystem::remove(file_ + beside);
+    if (how == "NoDatabase") std::ofstream(file_) << std::string(4096, 'x');
+    if (how == "Truncated") std::filesystem::resize_file(file_, 5000);
+    if (how == "Empty") std::filesystem::resize_file(file_, 0);
+    if (how == "MalformedPage") {
+      std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(8192);
+      file << std::string(8192, '\xEE');
+    }
+    if (how == "UnreadableSchema") SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("DROP TABLE uses");
+  }
+};
+
+TEST_P(DamagedNodeStoreTest, IsSetAsideAndBegunAnew) {
+  for (int i = 0; i < 200; ++i) ASSERT_OK(Open()->Put(Use("/s" + std::to_string(i))));
+  SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  Damage(GetParam());
+  const auto store = NodeStore::Open(file_, "boot-1");
+  ASSERT_OK(store);
+  EXPECT_THAT((*store)->All().value(), IsEmpty());
+  EXPECT_OK((*store)->Put(Use("/again")));
+  EXPECT_THAT(SetAside(), SizeIs(GetParam() == std::string("Empty") ? 0 : 1)) << "a file of 0 bytes holds nothing";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DamagedNodeStoreTest,
+                         ::testing::Values("NoDatabase", "Truncated", "Empty", "MalformedPage", "UnreadableSchema"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_F(DamagedNodeStoreTest, OnlyAFewDamagedFilesAreKept) {
+  for (int i = 0; i < 6; ++i) {
+    std::ofstream(file_) << std::string(4096, 'x');
+    ASSERT_OK(NodeStore::Open(file_, "boot-1"));
+  }
+  EXPECT_THAT(SetAside(), SizeIs(3));
+}
+
+TEST_F(NodeStoreTest, AMissingDirectoryIsSaid) {
+  EXPECT_THAT(NodeStore::Open(dir_ / "missing/node.db", "boot-1"), FailsWith(StatusCode::kInternal, "missing/node.db"));
+}
+
+TEST_F(NodeStoreTest, RecordsOfANewerProgramAreNotTouched) {
+  ASSERT_OK(Open()->Put(Use("/s")));
+  SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 99");
+  EXPECT_THAT(NodeStore::Open(file_, "boot-2"), FailsWith(StatusCode::kInternal, "newer than this program"));
+  SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 1");
+  EXPECT_THAT(Open("boot-1")->All().value(), SizeIs(1));
+}
+
+TEST_F(NodeStoreTest, RecordsOfAnOlderProgramAreCarriedOver) {
+  ASSERT_OK(Open()->Put(Use("/s")));
+  ForgetPropagations();
+  const auto store = Open("boot-1");
+  EXPECT_EQ(store->Get("/s").value(), Use("/s"));
+  ASSERT_OK(store->Put(SlaveUse("/t")));
+  EXPECT_EQ(store->Get("/t").value(), SlaveUse("/t"));
+  EXPECT_THAT(store->All().value(), ::testing::ElementsAre(Use("/s"), SlaveUse("/t")));
+}
+
+// It may have the file afterwards: its uses have no propagation, not even that of the one they take the place of.
+TEST_F(NodeStoreTest, AnOlderProgramsUseHasNoPropagationOfAnotherOne) {
+  ASSERT_OK(Open()->Put(SlaveUse("/t")));
+  ASSERT_OK(Open()->Put(SlaveUse("/u")));
+  ASSERT_OK(Open()->Put(SlaveUse("/v")));
+  SQLite::Database older(file_, SQLite::OPEN_READWRITE);
+  older.exec("INSERT OR REPLACE INTO uses SELECT * FROM uses WHERE path = '/t'; DELETE FROM uses WHERE path = '/u'");
+  EXPECT_THAT(Open()->All().value(), ::testing::ElementsAre(Use("/t"), SlaveUse("/v")));
+  EXPECT_EQ(older.execAndGet("SELECT COUNT(*) FROM propagations").getInt(), 1);
+}
+
+TEST_F(NodeStoreTest, APropagationIsOfTheUseItWasWrittenWith) {
+  const auto store = Open();
+  VolumeUse use = Use("/t");
+  use.asked_propagation = Propagation::kSlave;
+  ASSERT_OK(store->Put(use));
+  ASSERT_OK(store->Put(Use("/t")));
+  EXPECT_EQ(store->Get("/t").value(), Use("/t"));
+  ASSERT_OK(store->Put(use));
+  ASSERT_OK(store->Remove("/t"));
+  ASSERT_OK(store->Put(Use("/t")));
+  EXPECT_EQ(store->Get("/t").value(), Use("/t"));
+  ASSERT_OK(store->Put(use));
+  EXPECT_THAT(Open("boot-2")->All().value(), SizeIs(0));
+}
+
+TEST_F(NodeStoreTest, OpeningWhatIsThereWritesNothing) {
+  ASSERT_OK(Open()->Put(Use("/s")));
+  const auto first = Open();
+  const auto before = std::filesystem::file_size(file_ + "-wal");
+  EXPECT_THAT(Open()->All().value(), SizeIs(1));
+  EXPECT_EQ(std::filesystem::file_size(file_ + "-wal"), before);
+}
+
+// A -wal with content would be applied to a copy of the database that somebody puts there.
+TEST_F(NodeStoreTest, TheFilesBesideItStayAndTheLogIsEmpty) {
+  ASSERT_OK(Open()->Put(Use("/s")));
+  EXPECT_EQ(std::filesystem::file_size(file_ + "-wal"), 0u);
+  EXPECT_EQ(std::filesystem::file_size(file_ + "-shm"), 32768u);
+}
+
+TEST_F(NodeStoreTest, AnotherProcessThatHoldsTheFileIsAborted) {
+  const auto store = Open();
+  SQLite::Database other(file_, SQLite::OPEN_READWRITE);
+  SQLite::Transaction transaction(other, SQLite::TransactionBehavior::IMMEDIATE);
+  EXPECT_THAT(store->Put(Use("/s")), FailsWith(StatusCode::kAborted, "another process"));
+}
+
+TEST_F(NodeStoreTest, AfterAnErrorTheNextCallWorks) {
+  const auto store = Open();
+  SQLite::Database other(file_, SQLite::OPEN_READWRITE);
+  other.exec("ALTER TABLE uses RENAME TO away");
+  EXPECT_THAT(store->Put(Use("/s")), FailsWith(StatusCode::kInternal, "node.db"));
+  EXPECT_THAT(store->All(), FailsWith(StatusCode::kInternal, "node.db"));
+  other.exec("ALTER TABLE away RENAME TO uses");
+  EXPECT_OK(store->Put(Use("/s")));
+  EXPECT_THAT(store->All().value(), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace mooring::testing

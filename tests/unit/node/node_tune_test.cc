@@ -1,0 +1,156 @@
+// The volume's own settings at its mounts and devices, and what ails volumes in use.
+#include "tests/unit/node/node_volumes_fixture.h"
+
+namespace mooring::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+constexpr auto kMany = AccessMode::kSingleNodeMultiWriter;
+
+class NodeTuneTest : public NodeVolumesTest {
+ protected:
+  NodeVolume Tuned(const VolumeTuning& tuning) {
+    NodeVolume volume = source_.Find(kVolume).value();
+    volume.tuning = tuning;
+    source_.Put(volume);
+    return volume;
+  }
+  Atime AtimeAt(const std::string& path) { return FlagsAt(path).atime; }
+};
+
+TEST_F(NodeTuneTest, OnlyWhatDiffersIsChanged) {
+  ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(kMany))));
+  ASSERT_OK(Publish(PublishAt("/pods/t", WithFlags(MountCapability(kMany), {"noatime"}))));
+  mounter_.ClearLog();
+  ASSERT_OK(volumes_->Tune(Tuned({.read_ahead_bytes = 4096, .noatime = true})));
+  EXPECT_THAT(mounter_.Calls("Change"), ElementsAre("Change /staging/a"));
+  EXPECT_THAT(mounter_.Calls("TuneLoop"), ElementsAre("TuneLoop /dev/loop0 4096"));
+  ASSERT_OK(volumes_->Tune(Tuned({})));
+  EXPECT_EQ(AtimeAt("/staging/a"), Atime::kRelatime);
+  EXPECT_EQ(AtimeAt("/pods/t"), Atime::kNoatime) << "its own mount flag";
+}
+
+TEST_F(NodeTuneTest, OtherVolumesAndForeignMountsAreLeftAlone) {
+  AddVolume("vol-b");
+  ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  mounter_.With([](FakeKernel& kernel) {
+    kernel.DropMounts("/staging/a");
+    kernel.AddForeignMount("/staging/a", "tmpfs");
+  });
+  mounter_.ClearLog();
+  ASSERT_OK(volumes_->Tune(Tuned({.read_ahead_bytes = 4096, .noatime = true})));
+  EXPECT_THAT(mounter_.Calls("Change"), IsEmpty());
+  EXPECT_THAT(mounter_.Calls("TuneLoop"), IsEmpty());
+}
+
+TEST_F(NodeTuneTest, AChangeThatWasCutShortIsFinishedByTheNextStage) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(Publish(PublishAt("/pods/t")));
+  Tuned({.noatime = true});
+  EXPECT_OK(Publish(PublishAt("/pods/t")));
+  EXPECT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_EQ(AtimeAt("/staging/a"), Atime::kNoatime);
+  Tuned({});
+  EXPECT_OK(Publish(PublishAt("/pods/t")));
+  EXPECT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_EQ(AtimeAt("/staging/a"), Atime::kRelatime);
+}
+
+// Killed between the mount and its device: the record says that it was begun.
+TEST_F(NodeTuneTest, AStageThatWasCutShortIsFinishedByTheNext) {
+  Tuned({.read_ahead_bytes = 8192});
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  VolumeUse begun = AllRecords().at(0);
+  begun.done = false;
+  ASSERT_OK(store_->Put(begun));
+  mounter_.ClearLog();
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  EXPECT_THAT(mounter_.Calls("TuneLoop"), ElementsAre("TuneLoop /dev/loop0 8192"));
+}
+
+TEST_F(NodeTuneTest, AStageWhoseDeviceCannotBeTunedLeavesNothing) {
+  Tuned({.read_ahead_bytes = 8192});
+  for (const Capability& capability : {MountCapability(), BlockCapability()}) {
+    mounter_.Fail("TuneLoop", Internal("no"));
+    EXPECT_FALSE(Stage(StageAt("/staging/a", capability)).ok());
+    ExpectNothingLeft();
+    EXPECT_OK(Stage(StageAt("/staging/a", capability)));
+    EXPECT_OK(Unstage("/staging/a"));
+  }
+}
+
+TEST_F(NodeTuneTest, ADeviceThatGoesMeanwhileIsNoFailure) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  mounter_.Fail("TuneLoop", FailedPrecondition("no longer the device of its file"));
+  EXPECT_OK(volumes_->Tune(Tuned({.read_ahead_bytes = 4096})));
+}
+
+class NodeHealthTest : public NodeVolumesTest {
+ protected:
+  NodeVolumes::Ailments Ailments(const std::set<std::string>& ids) { return volumes_->FindAilments(ids).value(); }
+};
+
+TEST_F(NodeHealthTest, FullIsNinetyFivePercent) {
+  const auto of = [](std::uint64_t used, std::uint64_t available) {
+    StatsInfo stats;
+    stats.bytes = {used + available + 50, used, available};  // root's own 50 count for nothing
+    stats.inodes = {100, 10, 90};
+    return FullnessOf(stats);
+  };
+  EXPECT_EQ(of(94, 6), "");
+  EXPECT_THAT(of(95, 5), HasSubstr("nearly full"));
+  EXPECT_THAT(of(10, 0), HasSubstr("nearly full"));
+  EXPECT_EQ(of(0, 0), "") << "nothing is known";
+  EXPECT_EQ(FullnessOf({}), "");
+  StatsInfo inodes;
+  inodes.inodes = {1000, 950, 50};
+  EXPECT_THAT(FullnessOf(inodes), HasSubstr("50 of 1000 left"));
+}
+
+TEST_F(NodeHealthTest, OneMountOfEachVolumeThatIsAskedForSpeaks) {
+  AddVolume("vol-b");
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  ASSERT_OK(Publish(PublishAt("/pods/t")));
+  ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
+  for (const char* id : {kVolume, "vol-b"}) {
+    mounter_.With([&](FakeKernel& kernel) { kernel.Node(Image(id)).filesystem.ailment = "errors were met"; });
+  }
+  mounter_.ClearLog();
+  EXPECT_THAT(Ailments({kVolume}), ElementsAre(Pair(kVolume, "errors were met")));
+  EXPECT_EQ(mounter_.Calls("Ailment").size(), 1U);
+  EXPECT_EQ(Ailments({kVolume, "vol-b", "vol-c"}).size(), 2U);
+  EXPECT_THAT(Ailments({"vol-c"}), IsEmpty());
+}
+
+TEST_F(NodeHealthTest, AMountThatWentIsNoAilmentAndOneThatDoesNotAnswerIs) {
+  ASSERT_OK(Stage(StageAt("/staging/a")));
+  mounter_.Fail("Ailment", absl::DeadlineExceededError("no answer"));
+  EXPECT_THAT(Ailments({kVolume}), ElementsAre(Pair(kVolume, "no answer")));
+  mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/staging/a"); });
+  EXPECT_THAT(Ailments({kVolume}), IsEmpty());
+}
+
+TEST_F(NodeHealthTest, AListIsMadeWhateverHangs) {
+  std::set<std::string> ids;
+  for (int i = 0; i < 12; ++i) {
+    const std::string id = fmt::format("vol-{}", i), path = "/staging/" + id;
+    AddVolume(id);
+    mounter_.With([&](FakeKernel& kernel) { kernel.AddDirectory(path); });
+    ASSERT_OK(Stage(StageAt(path, MountCapability(), id)));
+    ids.insert(id);
+  }
+  mounter_.Delay("Ailment", std::chrono::milliseconds(250));
+  const auto begin = std::chrono::steady_clock::now();
+  const NodeVolumes::Ailments found = Ailments(ids);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2900));
+  EXPECT_THAT(found.at("vol-9"), HasSubstr("was not asked"));
+  EXPECT_FALSE(found.contains("vol-0"));
+}
+
+}  // namespace
+}  // namespace mooring::testing

@@ -1,0 +1,58 @@
+// docs/backends.md says what a backend can: what the source says.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "plugin/backends/backend.h"
+
+namespace mooring {
+namespace {
+
+constexpr BackendKind kKinds[] = {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kDevice,
+                                  BackendKind::kTmpfs};
+
+std::vector<std::string> RowsOfThePage() {
+  std::ifstream file(MOORING_SOURCE_DIR "/docs/backends.md");
+  std::vector<std::string> rows;
+  bool in_section = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("## ")) in_section = line == "## What a backend can";
+    if (in_section && line.starts_with("|")) rows.push_back(line);
+  }
+  return rows;
+}
+
+std::string Row(const std::string& what, bool BackendTraits::*ability) {
+  std::string row = fmt::format("| {} |", what);
+  for (const BackendKind kind : kKinds) row += TraitsOf(kind).*ability ? " yes |" : " no |";
+  return row;
+}
+
+TEST(BackendsPageTest, SaysWhatTheBackendsCanAndNothingElse) {
+  std::string kinds = "| |", fs_types = "| `fsType` |";
+  for (const BackendKind kind : kKinds) {
+    const std::vector<std::string>& choices = TraitsOf(kind).fs_types;
+    kinds += fmt::format(" {} |", ToString(kind));
+    fs_types += choices.empty() ? " none |" : fmt::format(" {} |", fmt::join(choices, ", "));
+  }
+  const std::vector<std::string> wanted = {
+      kinds,
+      "|---|---|---|---|---|",
+      Row("raw block volumes", &BackendTraits::block),
+      Row("snapshots, alone and in groups", &BackendTraits::snapshots),
+      Row("volumes from snapshots and from volumes", &BackendTraits::clones),
+      Row("volumes grow", &BackendTraits::grows),
+      Row("the size is enforced", &BackendTraits::enforces_size),
+      Row("data survives unstage and reboot", &BackendTraits::keeps_data),
+      Row("mutable parameters of the device", &BackendTraits::tunes),
+      fs_types,
+  };
+  EXPECT_EQ(RowsOfThePage(), wanted);
+}
+
+}  // namespace
+}  // namespace mooring

@@ -1,0 +1,409 @@
+#include "plugin/process/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+// Variables for one test, whatever the environment of the test run is.
+class ConfigTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"CSI_ENDPOINT",
+                             "MOORING_ENDPOINT",
+                             "MOORING_NODE_ID",
+                             "MOORING_STATE_DIR",
+                             "MOORING_MODE",
+                             "MOORING_DRIVER_NAME",
+                             "MOORING_MAX_VOLUMES",
+                             "MOORING_TOPOLOGY",
+                             "MOORING_LOG_LEVEL",
+                             "MOORING_LOG_FORMAT",
+                             "MOORING_MOUNTER",
+                             "MOORING_MOUNT_ROOT",
+                             "MOORING_KUBELET_REGISTRATION_DIR",
+                             "MOORING_KUBELET_ENDPOINT",
+                             "MOORING_GROW_ON_NODE",
+                             "MOORING_USER",
+                             "MOORING_SHARED_ROOTS",
+                             "MOORING_METRICS_LISTEN",
+                             "MOORING_VOLUME_MOUNT_GROUP",
+                             "MOORING_REQUIRE_DIRECTORIES"}) {
+      ::unsetenv(name);
+      names_.emplace_back(name);
+    }
+  }
+  void TearDown() override {
+    for (const std::string& name : names_) ::unsetenv(name.c_str());
+  }
+
+  absl::StatusOr<Config> Parse(const std::vector<std::string>& arguments) {
+    std::vector<const char*> argv = {"mooring-plugin"};
+    for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+    return ParseConfig(static_cast<int>(argv.size()), argv.data());
+  }
+
+  // With an endpoint, so that only `arguments` can be wrong.
+  absl::StatusOr<Config> ParseServing(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--endpoint", "/run/csi.sock"});
+    return Parse(arguments);
+  }
+
+  void ExpectRefused(const std::vector<std::string>& arguments, const std::string& text) {
+    const absl::StatusOr<Config> config = ParseServing(arguments);
+    ASSERT_TRUE(absl::IsInvalidArgument(config.status())) << config.status();
+    EXPECT_THAT(Message(config.status()), AllOf(HasSubstr(text), Not(HasSubstr("\n"))));
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+TEST_F(ConfigTest, AnEndpointIsAllThatIsNeeded) {
+  const absl::StatusOr<Config> config = Parse({"--endpoint", "unix:///csi/csi.sock"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->socket_path, "/csi/csi.sock");
+  EXPECT_EQ(config->state_dir, "/var/lib/mooring");
+  EXPECT_EQ(config->driver_name, "mooring.csi");
+  EXPECT_EQ(config->mode, Mode::kMonolith);
+  EXPECT_TRUE(config->serves_node());
+  EXPECT_TRUE(config->serves_controller());
+  EXPECT_EQ(config->max_volumes, 0);
+  EXPECT_EQ(config->stop_timeout, std::chrono::seconds(60));
+  EXPECT_EQ(config->log_level, "info");
+  EXPECT_EQ(config->log_format, "text");
+  EXPECT_FALSE(config->node_id.empty());
+  EXPECT_THAT(config->topology, UnorderedElementsAre(Pair("topology.mooring.csi/node", config->node_id)));
+}
+
+TEST_F(ConfigTest, TheMountHelperIsTheDefault) {
+  const absl::StatusOr<Config> config = ParseServing({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->mounter, MounterKind::kHelper);
+  EXPECT_EQ(config->mount_roots, UsualMountRoots());
+  EXPECT_THAT(config->mount_roots, ::testing::Each(::testing::Ne("/"))) << "it has to be asked for by name";
+}
+
+TEST_F(ConfigTest, TheMounterAndItsRootsCanBeChosen) {
+  const absl::StatusOr<Config> config =
+      ParseServing({"--mounter=in-process", "--mount-root", "/var/lib/kubelet/", "--mount-root=//srv//csi"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->mounter, MounterKind::kInProcess);
+  EXPECT_THAT(config->mount_roots, ElementsAre("/var/lib/kubelet", "/srv/csi"));
+  EXPECT_EQ(ParseServing({"--mounter=helper"})->mounter, MounterKind::kHelper);
+  EXPECT_THAT(ParseServing({"--mount-root=/"})->mount_roots, ElementsAre("/"));
+}
+
+TEST_F(ConfigTest, TheMounterAndItsRootsAreVariablesToo) {
+  ::setenv("MOORING_MOUNTER", "in-process", 1);
+  ::setenv("MOORING_MOUNT_ROOT", "/csi,/srv", 1);
+  const absl::StatusOr<Config> config = ParseServing({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->mounter, MounterKind::kInProcess);
+  EXPECT_THAT(config->mount_roots, ElementsAre("/csi", "/srv"));
+}
+
+TEST_F(ConfigTest, MetricsAreServedNowhereUnlessAsked) {
+  EXPECT_FALSE(ParseServing({})->metrics_listen.has_value());
+  EXPECT_EQ(ParseServing({"--metrics-listen=127.0.0.1:9850"})->metrics_listen->port, 9850);
+  ::setenv("MOORING_METRICS_LISTEN", "unix:/run/mooring/metrics.sock", 1);
+  EXPECT_EQ(ParseServing({})->metrics_listen->socket_path, "/run/mooring/metrics.sock");
+  ExpectRefused({"--metrics-listen=localhost:9850"}, "--metrics-listen: 'localhost:9850' is no address");
+}
+
+TEST_F(ConfigTest, OtherMountersAndRootsThatAreNoDirectoriesAreRefused) {
+  ExpectRefused({"--mounter=kernel"}, "use helper or in-process");
+  ExpectRefused({"--mounter="}, "--mounter");
+  for (const char* root : {"relative", "/a/../b", "", "/a\nb"}) {
+    ExpectRefused({std::string("--mount-root=") + root}, "--mount-root");
+  }
+}
+
+TEST_F(ConfigTest, TheUserIsANameOrANumberAndTheGroupItsOwnOrAnother) {
+  EXPECT_TRUE(ParseServing({})->user.is_root());
+  EXPECT_TRUE(ParseServing({"--user", "root"})->user.is_root());
+  EXPECT_TRUE(ParseServing({"--user", "0"})->user.is_root());
+  const auto is = [](const absl::StatusOr<Config>& config, uid_t uid, gid_t gid) {
+    return config.ok() && config->user.uid == uid && config->user.gid == gid;
+  };
+  EXPECT_TRUE(is(ParseServing({"--user", "nobody"}), 65534, 65534));
+  EXPECT_TRUE(is(ParseServing({"--user", "nobody:7"}), 65534, 7));
+  EXPECT_TRUE(is(ParseServing({"--user", "65534:root"}), 65534, 0));
+  EXPECT_TRUE(is(ParseServing({"--user", "424242"}), 424242, 424242)) << "no file knows it";
+  EXPECT_TRUE(is(ParseServing({"--user", "4294967294:1"}), 4294967294, 1));
+  ::setenv("MOORING_USER", "424242:7", 1);
+  EXPECT_TRUE(is(ParseServing({}), 424242, 7));
+  EXPECT_TRUE(is(ParseServing({"--user", "8:9"}), 8, 9));
+}
+
+TEST_F(ConfigTest, WhatIsNoUserIsRefused) {
+  ExpectRefused({"--user", "no-such-user"},
+                "--user 'no-such-user': /etc/passwd here has no such user: give its number");
+  for (const char* user : {"4294967295", "-1", "1 ", "1.5", "1x"}) ExpectRefused({"--user", user}, "no such user");
+  for (const char* user : {"1:", "1:no-such-group", "1:4294967295", "1:2:3"}) {
+    ExpectRefused({"--user", user}, "no such group: give its number");
+  }
+  ExpectRefused({"--user", ":1"}, "write NAME or UID");
+  ExpectRefused({"--user", "root:1"}, "root keeps its group");
+  ExpectRefused({"--user", "1", "--mounter=in-process"}, "--user '1': only root mounts");
+}
+
+TEST_F(ConfigTest, SharedRootsAreRequiredOfMountRootsThatAreGiven) {
+  EXPECT_EQ(ParseServing({})->shared_roots, SharedRoots::kAuto);
+  EXPECT_EQ(ParseServing({"--shared-roots", "ignore"})->shared_roots, SharedRoots::kIgnore);
+  EXPECT_EQ(ParseServing({"--shared-roots", "require", "--mount-root", "/csi"})->shared_roots, SharedRoots::kRequire);
+  ExpectRefused({"--shared-roots", "require", "--mount-root", "/"}, "say with --mount-root");
+  ExpectRefused({"--shared-roots", "require"}, "say with --mount-root which directories those are");
+  ExpectRefused({"--shared-roots", "yes"}, "use auto, require or ignore");
+  ::setenv("MOORING_SHARED_ROOTS", "ignore", 1);
+  EXPECT_EQ(ParseServing({})->shared_roots, SharedRoots::kIgnore);
+}
+
+TEST_F(ConfigTest, EveryFlagArrives) {
+  const absl::StatusOr<Config> config =
+      Parse({"--endpoint=/s/csi.sock", "--node-id=n-1", "--state-dir=/srv//mooring/", "--mode=controller",
+             "--driver-name=Disk.Example.org", "--max-volumes=7", "--stop-timeout=5", "--topology=zone=a", "--topology",
+             "topology.disk.example.org/rack=r2", "--log-level=debug", "--log-format=json"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->socket_path, "/s/csi.sock");
+  EXPECT_EQ(config->node_id, "n-1");
+  EXPECT_EQ(config->state_dir, "/srv/mooring");
+  EXPECT_FALSE(config->serves_node());
+  EXPECT_EQ(config->driver_name, "Disk.Example.org");
+  EXPECT_EQ(config->max_volumes, 7);
+  EXPECT_EQ(config->stop_timeout, std::chrono::seconds(5));
+  EXPECT_EQ(config->log_level, "debug");
+  EXPECT_EQ(config->log_format, "json");
+  EXPECT_THAT(config->topology, UnorderedElementsAre(Pair("topology.disk.example.org/node", "n-1"),
+                                                     Pair("topology.disk.example.org/zone", "a"),
+                                                     Pair("topology.disk.example.org/rack", "r2")));
+}
+
+TEST_F(ConfigTest, EveryFlagIsAnEnvironmentVariableToo) {
+  const std::vector<std::pair<const char*, const char*>> variables = {
+      {"CSI_ENDPOINT", "unix://csi/csi.sock"}, {"MOORING_NODE_ID", "n2"},
+      {"MOORING_STATE_DIR", "/data"},          {"MOORING_MODE", "node"},
+      {"MOORING_DRIVER_NAME", "d.e"},          {"MOORING_MAX_VOLUMES", "3"},
+      {"MOORING_TOPOLOGY", "zone=a,rack=b"},   {"MOORING_LOG_LEVEL", "error"},
+      {"MOORING_LOG_FORMAT", "json"},          {"MOORING_STOP_TIMEOUT", "0"}};
+  for (const auto& [name, value] : variables) ::setenv(name, value, 1);
+  const absl::StatusOr<Config> config = Parse({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->socket_path, "/csi/csi.sock");
+  EXPECT_EQ(config->node_id, "n2");
+  EXPECT_EQ(config->state_dir, "/data");
+  EXPECT_FALSE(config->serves_controller());
+  EXPECT_EQ(config->driver_name, "d.e");
+  EXPECT_EQ(config->max_volumes, 3);
+  EXPECT_EQ(config->stop_timeout, std::chrono::seconds(0));
+  EXPECT_EQ(config->topology.size(), 3u);
+  EXPECT_EQ(config->log_level, "error");
+  EXPECT_EQ(config->log_format, "json");
+}
+
+TEST_F(ConfigTest, AFlagBeatsItsVariable) {
+  ::setenv("MOORING_NODE_ID", "from-environment", 1);
+  const absl::StatusOr<Config> config = ParseServing({"--node-id", "from-flag"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->node_id, "from-flag");
+}
+
+TEST_F(ConfigTest, TheEndpointComesFromCsiEndpointThenMooringEndpoint) {
+  ::setenv("MOORING_ENDPOINT", "/ours.sock", 1);
+  ASSERT_TRUE(Parse({}).ok());
+  EXPECT_EQ(Parse({})->socket_path, "/ours.sock");
+  ::setenv("CSI_ENDPOINT", "/csi.sock", 1);
+  EXPECT_EQ(Parse({})->socket_path, "/csi.sock");
+  EXPECT_EQ(Parse({"--endpoint", "/flag.sock"})->socket_path, "/flag.sock");
+}
+
+TEST_F(ConfigTest, AnEmptyVariableIsNotSet) {
+  for (const char* name : {"CSI_ENDPOINT", "MOORING_MODE", "MOORING_MAX_VOLUMES", "MOORING_TOPOLOGY"}) {
+    ::setenv(name, "", 1);
+  }
+  const absl::StatusOr<Config> config = ParseServing({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->mode, Mode::kMonolith);
+}
+
+TEST_F(ConfigTest, BadValuesAreRefusedInOneLineThatNamesTheFlag) {
+  ExpectRefused({"--max-volumes", "-1"}, "--max-volumes '-1'");
+  ExpectRefused({"--max-volumes", "ten"}, "--max-volumes 'ten'");
+  ExpectRefused({"--max-volumes", "9223372036854775808"}, "--max-volumes");
+  ExpectRefused({"--max-volumes", "3 "}, "--max-volumes");
+  ExpectRefused({"--mode", "both"}, "--mode 'both': use node, controller or monolith");
+  ExpectRefused({"--log-level", "loud"}, "--log-level 'loud': use one of debug");
+  ExpectRefused({"--log-format", "xml"}, "--log-format 'xml'");
+  ExpectRefused({"--state-dir", "relative"}, "--state-dir");
+  ExpectRefused({"--state-dir", "/a/../b"}, "--state-dir");
+  ExpectRefused({"--state-dir", "/"}, "--state-dir");
+  ExpectRefused({"--node-id", "a/b"}, "--node-id 'a/b'");
+  ExpectRefused({"--node-id", std::string(64, 'n')}, "at most 63");
+  ExpectRefused({"--node-id", "-n"}, "--node-id");
+  ExpectRefused({"--unknown"}, "--unknown");
+  ExpectRefused({"extra"}, "extra");
+  ExpectRefused({"--topology", "zone=a", "extra"}, "extra");
+}
+
+TEST_F(ConfigTest, StagingIsTheOrchestratorsUnlessItIsSaidToBeThePlugins) {
+  EXPECT_EQ(ParseServing({})->staging_by, StagingBy::kOrchestrator);
+  EXPECT_EQ(ParseServing({"--staging-by=plugin"})->staging_by, StagingBy::kPlugin);
+  ExpectRefused({"--staging-by=swarm"}, "--staging-by 'swarm'");
+  ExpectRefused({"--staging-by=plugin", "--kubelet-registration-dir", "/var/lib/kubelet/plugins_registry"},
+                "kubelet stages and unstages itself: not with --kubelet-registration-dir");
+  ::setenv("MOORING_STAGING_BY", "plugin", 1);
+  EXPECT_EQ(ParseServing({})->staging_by, StagingBy::kPlugin);
+  ::unsetenv("MOORING_STAGING_BY");
+}
+
+TEST_F(ConfigTest, PropagationIsAnyOfItsWords) {
+  EXPECT_EQ(ParseServing({})->propagation, Propagation::kInherit);
+  EXPECT_EQ(ParseServing({"--propagation", "HostToContainer"})->propagation, Propagation::kSlave);
+  ExpectRefused({"--propagation", "both"}, "--propagation: propagation 'both' is unknown: it is one of inherit");
+  ::setenv("MOORING_PROPAGATION", "rshared", 1);
+  EXPECT_EQ(ParseServing({})->propagation, Propagation::kShared);
+  EXPECT_EQ(ParseServing({"--propagation", "private"})->propagation, Propagation::kPrivate);
+  ::unsetenv("MOORING_PROPAGATION");
+}
+
+TEST_F(ConfigTest, NobodyRegistersWithKubeletUnlessTold) {
+  EXPECT_EQ(ParseServing({})->kubelet_registration_dir, "");
+  EXPECT_EQ(ParseServing({})->kubelet_endpoint, "");
+}
+
+TEST_F(ConfigTest, VolumesGrowByTheControllerUnlessTold) {
+  EXPECT_FALSE(ParseServing({})->grow_on_node);
+  EXPECT_TRUE(ParseServing({"--grow-on-node"})->grow_on_node);
+  ::setenv("MOORING_GROW_ON_NODE", "true", 1);
+  EXPECT_TRUE(ParseServing({})->grow_on_node);
+  ::setenv("MOORING_GROW_ON_NODE", "false", 1);
+  EXPECT_FALSE(ParseServing({})->grow_on_node);
+}
+
+TEST_F(ConfigTest, MountGroupsAreOfferedWhereAFlagAsksForIt) {
+  EXPECT_FALSE(ParseServing({})->volume_mount_group);
+  EXPECT_TRUE(ParseServing({"--volume-mount-group"})->volume_mount_group);
+  ::setenv("MOORING_VOLUME_MOUNT_GROUP", "true", 1);
+  EXPECT_TRUE(ParseServing({})->volume_mount_group);
+}
+
+TEST_F(ConfigTest, DirectoriesAreMadeUnlessTheyAreRequired) {
+  EXPECT_EQ(ParseServing({})->if_missing, IfMissing::kMake);
+  EXPECT_EQ(ParseServing({"--require-directories"})->if_missing, IfMissing::kRefuse);
+  ::setenv("MOORING_REQUIRE_DIRECTORIES", "true", 1);
+  EXPECT_EQ(ParseServing({})->if_missing, IfMissing::kRefuse);
+}
+
+TEST_F(ConfigTest, KubeletsOwnPathsAreTheHosts) {
+  const auto config = ParseServing({"--kubelet-registration-dir", "/var/lib/kubelet/plugins_registry/"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->kubelet_registration_dir, "/var/lib/kubelet/plugins_registry");
+  EXPECT_EQ(config->kubelet_endpoint, "/run/csi.sock");
+}
+
+TEST_F(ConfigTest, AContainersPathsAreNot) {
+  ExpectRefused(
+      {"--kubelet-registration-dir", "/registration"},
+      "--kubelet-endpoint is missing: --kubelet-registration-dir '/registration' is not the path that kubelet "
+      "has for it (…/plugins_registry), so '/run/csi.sock' will be another for it, too: give it, as "
+      "/var/lib/kubelet/plugins/mooring.csi/csi.sock");
+  ::setenv("MOORING_KUBELET_REGISTRATION_DIR", "/registration", 1);
+  ::setenv("MOORING_KUBELET_ENDPOINT", "unix:///k/plugins/mooring.csi//csi.sock", 1);
+  const auto config = ParseServing({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->kubelet_endpoint, "/k/plugins/mooring.csi/csi.sock");
+}
+
+TEST_F(ConfigTest, WhatKubeletCouldNotRegisterIsRefused) {
+  const std::string directory = "/var/lib/kubelet/plugins_registry";
+  ExpectRefused({"--kubelet-registration-dir", directory, "--mode", "controller"}, "not with --mode controller");
+  ExpectRefused({"--kubelet-registration-dir", "/run"}, "that is where --endpoint is");
+  ExpectRefused({"--kubelet-registration-dir", "relative"}, "--kubelet-registration-dir");
+  ExpectRefused({"--kubelet-registration-dir", "/" + std::string(95, 'd')}, "more than the 107");
+  ExpectRefused({"--kubelet-endpoint", "/k/csi.sock"}, "give --kubelet-registration-dir, too");
+  ExpectRefused({"--kubelet-registration-dir", directory, "--kubelet-endpoint", "tcp://h:1"}, "--kubelet-endpoint");
+}
+
+TEST_F(ConfigTest, ADriverNameIsADomainNameBetweenLetters) {
+  for (const char* name : {"a", "mooring", "mooring.csi", "a-b.c9d.org", "A.b"}) {
+    EXPECT_TRUE(ParseServing({"--driver-name", name}).ok()) << name;
+  }
+  EXPECT_TRUE(ParseServing({"--driver-name", std::string(54, 'a')}).ok());
+  for (const std::string& name :
+       {std::string("1a"), std::string("a1"), std::string(".a"), std::string("a..b"), std::string("a_b"),
+        std::string("a/b"), std::string("a-.b"), std::string("a b"), std::string("a\n"), std::string(55, 'a')}) {
+    ExpectRefused({"--driver-name", name}, "--driver-name");
+  }
+}
+
+TEST_F(ConfigTest, TopologyKeysGetThePrefixOrHaveExactlyIt) {
+  ExpectRefused({"--topology", "zone"}, "use key=value");
+  ExpectRefused({"--topology", "=a"}, "the key");
+  ExpectRefused({"--topology", "zone="}, "the value");
+  ExpectRefused({"--topology", "zone=a b"}, "the value");
+  ExpectRefused({"--topology", "other.example/zone=a"}, "topology.mooring.csi/");
+  ExpectRefused({"--topology", "topology.mooring.csi/a/b=c"}, "the key");
+  ExpectRefused({"--topology", "topology.kubernetes.io/zone=a"}, "prefix");
+  ExpectRefused({"--topology", "zone=a", "--topology", "Zone=b"}, "twice");
+  ExpectRefused({"--topology", "node=other"}, "--node-id");
+  ExpectRefused({"--topology", std::string(64, 'k') + "=v"}, "the key");
+  ExpectRefused({"--topology", "k=" + std::string(64, 'v')}, "the value");
+  EXPECT_TRUE(ParseServing({"--topology", std::string(63, 'k') + "=" + std::string(63, 'v')}).ok());
+}
+
+TEST_F(ConfigTest, VersionNeedsNothingElse) {
+  const absl::StatusOr<Config> config = Parse({"--version"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(config->print_version);
+}
+
+TEST_F(ConfigTest, HelpIsCancelledWithTheText) {
+  const absl::Status help = Parse({"--help"}).status();
+  ASSERT_TRUE(absl::IsCancelled(help)) << help;
+  for (const char* flag : {"--endpoint", "CSI_ENDPOINT", "--topology", "MOORING_TOPOLOGY", "--version"}) {
+    EXPECT_THAT(Message(help), HasSubstr(flag));
+  }
+}
+
+TEST_F(ConfigTest, NoEndpointIsAnErrorThatSaysHow) {
+  const absl::Status status = Parse({}).status();
+  ASSERT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("CSI_ENDPOINT"), HasSubstr("unix:///")));
+  EXPECT_TRUE(absl::IsInvalidArgument(Parse({"--endpoint", ""}).status()));
+}
+
+TEST_F(ConfigTest, TakesTheEndpointsThatOrchestratorsSend) {
+  for (const char* endpoint : {"unix:///csi/csi.sock", "unix://csi/csi.sock", "unix:/csi/csi.sock", "/csi/csi.sock",
+                               "unix:////csi//csi.sock"}) {
+    const absl::StatusOr<Config> config = Parse({"--endpoint", endpoint});
+    ASSERT_TRUE(config.ok()) << endpoint << config.status();
+    EXPECT_EQ(config->socket_path, "/csi/csi.sock");
+  }
+}
+
+TEST_F(ConfigTest, RefusesAnEndpointThatIsNoAbsolutePathOfASocket) {
+  for (const char* endpoint : {"tcp://127.0.0.1:10000", "unix:", "unix://", "unix:///", "csi.sock", "unix:csi.sock",
+                               "/a/../b.sock", "/a\n.sock", "@abstract", "http://x"}) {
+    const absl::Status status = Parse({"--endpoint", endpoint}).status();
+    ASSERT_TRUE(absl::IsInvalidArgument(status)) << endpoint;
+    EXPECT_THAT(Message(status), HasSubstr("--endpoint")) << endpoint;
+  }
+}
+
+}  // namespace
+}  // namespace mooring

@@ -1,0 +1,156 @@
+// --pool: what is taken, and what is said of what is not.
+#include "plugin/process/pool_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/status.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+
+TEST(PoolConfigTest, WithoutAnyThereIsTheDefaultOne) {
+  const auto pools = ParsePools({});
+  ASSERT_OK(pools);
+  ASSERT_EQ(pools->size(), 1U);
+  EXPECT_EQ(pools->front().name, "default");
+  EXPECT_EQ(pools->front().kind, BackendKind::kImage);
+  EXPECT_EQ(pools->front().path, "");
+  EXPECT_FALSE(pools->front().overcommit);
+}
+
+TEST(PoolConfigTest, TheDefaultOneIsReplacedAndOthersAreAdded) {
+  const auto pools = ParsePools({"name=fast,backend=image,path=/srv/fast,overcommit=1.5",
+                                 "backend=directory,name=default,path=/srv/dirs/", "name=mem,backend=tmpfs,size=4096"});
+  ASSERT_OK(pools);
+  ASSERT_EQ(pools->size(), 3U);
+  EXPECT_EQ((*pools)[0].kind, BackendKind::kDirectory);
+  EXPECT_EQ((*pools)[1].path, "/srv/fast");
+  EXPECT_EQ((*pools)[1].overcommit, 1.5);
+  EXPECT_EQ((*pools)[2].bytes, 4096U);
+}
+
+TEST(PoolConfigTest, MemoryIsHalfOfWhatThereIsUnlessItIsSaid) {
+  const auto pools = ParsePools({"name=mem,backend=tmpfs"});
+  ASSERT_OK(pools);
+  const auto all = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE));
+  EXPECT_NEAR(static_cast<double>((*pools)[1].bytes), static_cast<double>(all) / 2, static_cast<double>(all) / 50);
+}
+
+TEST(PoolConfigTest, DevicesAreThoseOfUdevUnlessItIsSaid) {
+  const auto pools = ParsePools({"name=a,backend=device,match=nvme-*", "name=b,backend=device,match=*,path=/links/"});
+  ASSERT_OK(pools);
+  EXPECT_EQ((*pools)[1].kind, BackendKind::kDevice);
+  EXPECT_EQ((*pools)[1].path, "/dev/disk/by-id");
+  EXPECT_EQ((*pools)[1].match, "nvme-*");
+  EXPECT_EQ((*pools)[2].path, "/links");
+}
+
+struct Wrong {
+  const char* text;
+  const char* why;
+};
+
+class WrongPool : public ::testing::TestWithParam<Wrong> {};
+
+TEST_P(WrongPool, IsRefusedWithTheReason) {
+  const auto pools = ParsePools({GetParam().text});
+  EXPECT_THAT(pools.status(), FailsWith(StatusCode::kInvalidArgument, GetParam().why));
+  EXPECT_THAT(pools.status(), FailsWith(StatusCode::kInvalidArgument, "--pool"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, WrongPool,
+    ::testing::Values(
+        Wrong{"", "use key=value"}, Wrong{"fast", "use key=value"},
+        Wrong{"name=a,backend=image,path=/a,", "use key=value"}, Wrong{"backend=image,path=/a", "name must"},
+        Wrong{"name=.,backend=image,path=/a", "name must"}, Wrong{"name=a/b,backend=image,path=/a", "name must"},
+        Wrong{"name=a,path=/a", "backend is missing"},
+        Wrong{"name=a,backend=nfs,path=/a", "backend is missing or unknown"},
+        Wrong{"name=a,backend=image", "path is missing"}, Wrong{"name=default,backend=directory", "path is missing"},
+        Wrong{"name=a,backend=image,path=a", "absolute"}, Wrong{"name=a,backend=image,path=/a,path=/b", "given twice"},
+        Wrong{"name=a,backend=image,path=/a,size=5", "has no 'size': it takes path, overcommit"},
+        Wrong{"name=a,backend=image,path=/a,overcommit=0", "overcommit must"},
+        Wrong{"name=a,backend=image,path=/a,overcommit=nan", "overcommit must"},
+        Wrong{"name=a,backend=image,path=/a,overcommit=2x", "overcommit must"},
+        Wrong{"name=a,backend=tmpfs,size=0", "size must"}, Wrong{"name=a,backend=tmpfs,size=-1", "size must"},
+        Wrong{"name=a,backend=tmpfs,path=/a", "has no 'path'"},
+        Wrong{"name=a,backend=device,path=/dev/disk/by-id", "match is missing"},
+        Wrong{"name=a,backend=device,match=", "match must"}, Wrong{"name=a,backend=device,match=*/x", "match must"},
+        Wrong{"name=a,backend=device,match=*,overcommit=2", "it takes path, match"},
+        Wrong{"name=a,backend=image,path=/a,match=*", "has no 'match'"}));
+
+TEST(PoolConfigTest, ANameIsGivenOnce) {
+  constexpr char kWhy[] = "there is a pool of this name already";
+  EXPECT_THAT(ParsePools({"name=a,backend=tmpfs", "name=a,backend=tmpfs"}).status(),
+              FailsWith(StatusCode::kInvalidArgument, kWhy));
+  EXPECT_THAT(ParsePools({"name=default,backend=tmpfs", "name=default,backend=tmpfs"}).status(),
+              FailsWith(StatusCode::kInvalidArgument, kWhy));
+}
+
+class PoolDirectoryTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<std::vector<PoolConfig>> Prepare(const std::vector<std::string>& paths) {
+    std::vector<PoolConfig> pools;
+    for (const std::string& path : paths) {
+      pools.push_back({.name = "p" + std::to_string(pools.size()), .kind = BackendKind::kDirectory, .path = path});
+    }
+    return Prepare(std::move(pools));
+  }
+  absl::StatusOr<std::vector<PoolConfig>> Prepare(std::vector<PoolConfig> pools) {
+    MOORING_ASSIGN_OR_RETURN(FoundPools found, FindPools(std::move(pools), dir_ / "state"));
+    MOORING_RETURN_IF_ERROR(OwnPools(found, Handover()));
+    return std::move(found.pools);
+  }
+  TempDir dir_;
+};
+
+TEST_F(PoolDirectoryTest, IsMadeForUsAlone) {
+  const auto pools = Prepare({dir_ / "a"});
+  ASSERT_OK(pools);
+  EXPECT_EQ(std::filesystem::status(dir_ / "a").permissions(), std::filesystem::perms::owner_all);
+  EXPECT_FALSE(Prepare({dir_ / "no/parent"}).ok());
+}
+
+TEST_F(PoolDirectoryTest, BecomesItsRealPath) {
+  ASSERT_EQ(::mkdir((dir_ / "real").c_str(), 0755), 0);
+  ASSERT_EQ(::symlink((dir_ / "real").c_str(), (dir_ / "link").c_str()), 0);
+  const auto pools = Prepare({dir_ / "link"});
+  ASSERT_OK(pools);
+  EXPECT_EQ(pools->front().path, std::filesystem::canonical(dir_ / "real"));
+}
+
+TEST_F(PoolDirectoryTest, OthersMayNotWriteThere) {
+  ASSERT_EQ(::mkdir((dir_ / "a").c_str(), 0700), 0);
+  ASSERT_EQ(::mkdir((dir_ / "a/x").c_str(), 0700), 0);
+  ASSERT_EQ(::chmod((dir_ / "a").c_str(), 0777), 0);
+  EXPECT_THAT(Prepare({dir_ / "a"}).status(), FailsWith(StatusCode::kFailedPrecondition, "pool p0: others may write"));
+}
+
+TEST_F(PoolDirectoryTest, NobodyElseMakesLinksToDevicesAndTheirDirectoryMayComeLater) {
+  const std::vector<PoolConfig> pools = {
+      {.name = "disks", .kind = BackendKind::kDevice, .path = dir_ / "links", .match = "*"}};
+  ASSERT_OK(Prepare(pools));
+  ASSERT_EQ(::mkdir((dir_ / "links").c_str(), 0755), 0);
+  ASSERT_OK(Prepare(pools));
+  ASSERT_EQ(::chmod((dir_ / "links").c_str(), 0775), 0);
+  EXPECT_THAT(Prepare(pools).status(), FailsWith(StatusCode::kFailedPrecondition, "pool disks: "));
+}
+
+TEST_F(PoolDirectoryTest, PoolsLieApart) {
+  EXPECT_THAT(Prepare({dir_ / "a", dir_ / "a"}).status(), FailsWith(StatusCode::kInvalidArgument, "give each its own"));
+  EXPECT_THAT(Prepare({dir_ / "a", dir_ / "a/b"}).status(),
+              FailsWith(StatusCode::kInvalidArgument, "give each its own"));
+  EXPECT_OK(Prepare({dir_ / "a", dir_ / "ab"}));
+}
+
+}  // namespace
+}  // namespace mooring::testing
