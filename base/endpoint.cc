@@ -12,9 +12,9 @@
 #include <thread>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring {
 namespace {

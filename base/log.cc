@@ -10,8 +10,8 @@
 #include <optional>
 #include <set>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring::log {
 namespace {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <sys/un.h>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/text/quote.h"
 #include "base/socket_path.h"
+#include "base/text/quote.h"
 #include "cli/output/failure.h"
 #include "cli/output/output.h"
 #include "cli/output/text.h"

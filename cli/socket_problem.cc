@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/text/quote.h"
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring::cli {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring::metrics {
 namespace {

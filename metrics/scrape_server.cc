@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/file/unique_fd.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "base/file/unique_fd.h"
 #include "metrics/kept_page.h"
 
 namespace mooring::metrics {

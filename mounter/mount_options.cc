@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <span>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring {
 namespace {

@@ -170,7 +170,8 @@ struct AttachLoopRequest {
   std::string backing_file;  // a regular file, or a block device
   std::string label;         // at most 63 bytes
   bool read_only = false;
-  bool held = false;  // open until DetachLoop, whatever becomes of this process: mounter/loop/device_holder.h. False ends it
+  bool held =
+      false;  // open until DetachLoop, whatever becomes of this process: mounter/loop/device_holder.h. False ends it
 };
 
 // How a loop device is to work, for as long as it stands.
@@ -259,8 +260,8 @@ class Contents {
 
   // Copies all of one instant, all or none. Filesystems of theirs that are mounted are frozen together for it,
   // fsfreeze(8), by whichever device over the image, and never for longer than kLongestFreeze
-  // (mounter/copy/copy_instant.h). A block device in use is copied in a pause of its writer. What the filesystem below can
-  // share is shared (FICLONE), else only the data of the sources is copied, no hole. Each copy is populated under a
+  // (mounter/copy/copy_instant.h). A block device in use is copied in a pause of its writer. What the filesystem below
+  // can share is shared (FICLONE), else only the data of the sources is copied, no hole. Each copy is populated under a
   // name of its own (<destination>.copying-<8 hex digits>), synced, and renamed: whenever the process ends, a
   // destination is whole or not there. Killed in between, some of several are there and others not: the caller removes
   // those. A filesystem may be left frozen where the guard (mounter/copy/thaw_guard.h) was killed, too: for Thaw.

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <thread>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <climits>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring {
 namespace {

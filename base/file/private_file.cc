@@ -8,8 +8,8 @@
 #include <cstdio>
 
 #include "base/file/path.h"
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/status.h"
 
 namespace mooring {
 namespace {

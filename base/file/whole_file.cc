@@ -6,8 +6,8 @@
 #include <array>
 #include <cerrno>
 
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/status.h"
 
 namespace mooring {
 

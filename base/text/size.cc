@@ -7,8 +7,8 @@
 #include <optional>
 #include <system_error>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "cli/doctor/draw.h"
 #include "cli/doctor/examination.h"
-#include "cli/output/json.h"
 #include "cli/flags/key_values.h"
 #include "cli/flags/options.h"
+#include "cli/output/json.h"
 #include "cli/output/report.h"
-#include "cli/run.h"
 #include "cli/output/text.h"
+#include "cli/run.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

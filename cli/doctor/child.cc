@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <csignal>
 
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/status.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/output/json.h"
 #include "cli/mounts/describe.h"
+#include "cli/output/json.h"
 #include "cli/output/text.h"
 
 namespace mooring::cli::doctor_area {

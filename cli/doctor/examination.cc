@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "cli/doctor/container.h"
 #include "cli/doctor/frozen.h"
 #include "cli/doctor/health.h"
@@ -23,8 +23,8 @@
 #include "cli/doctor/surroundings.h"
 #include "cli/doctor/visibility.h"
 #include "cli/mounts/describe.h"
-#include "cli/socket_problem.h"
 #include "cli/output/text.h"
+#include "cli/socket_problem.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/file/unique_fd.h"
+#include "base/text/quote.h"
 
 namespace mooring::cli::doctor_area {
 namespace {

@@ -15,9 +15,9 @@
 #include <unordered_map>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/status.h"
+#include "base/text/quote.h"
 #include "cli/doctor/child.h"
 #include "cli/output/text.h"
 

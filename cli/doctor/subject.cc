@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/status.h"
 #include "cli/doctor/child.h"
 #include "cli/mounts/paths.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "cli/flags/key_values.h"
 
 namespace mooring::cli {

@@ -3,8 +3,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring::cli {
 namespace {

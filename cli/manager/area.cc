@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "base/status.h"
-#include "cli/output/failure.h"
 #include "cli/manager/command.h"
 #include "cli/manager/connection.h"
 #include "cli/manager/parse/volume_file.h"
+#include "cli/output/failure.h"
 #include "cli/output/report.h"
 
 namespace mooring::cli::manager_area {

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "base/status.h"
-#include "cli/output/failure.h"
 #include "cli/manager/command.h"
 #include "cli/manager/parse/words.h"
+#include "cli/output/failure.h"
 #include "cli/output/table.h"
 #include "cli/output/text.h"
 

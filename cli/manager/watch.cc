@@ -3,8 +3,8 @@
 
 #include "base/status.h"
 #include "cli/manager/command.h"
-#include "cli/manager/show.h"
 #include "cli/manager/parse/words.h"
+#include "cli/manager/show.h"
 #include "cli/output/text.h"
 
 namespace mooring::cli::manager_area {

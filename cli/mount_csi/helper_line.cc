@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring::cli::mount_csi {
 namespace {

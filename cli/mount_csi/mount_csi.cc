@@ -8,19 +8,19 @@
 #include <string_view>
 #include <thread>
 
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "cli/output/failure.h"
-#include "cli/manager/parse/attach_request.h"
+#include "base/text/quote.h"
 #include "cli/manager/connection.h"
+#include "cli/manager/parse/attach_request.h"
 #include "cli/manager/steps.h"
 #include "cli/mount_csi/helper_line.h"
 #include "cli/mount_csi/utab.h"
-#include "cli/mounts/paths.h"
-#include "cli/run.h"
-#include "cli/output/text.h"
-#include "manager.grpc.pb.h"
 #include "cli/mounts/mount_graph.h"
+#include "cli/mounts/paths.h"
+#include "cli/output/failure.h"
+#include "cli/output/text.h"
+#include "cli/run.h"
+#include "manager.grpc.pb.h"
 
 namespace mooring::cli::mount_csi {
 namespace {

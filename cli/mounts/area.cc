@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "cli/mounts/arguments.h"
 #include "cli/flags/options.h"
+#include "cli/mounts/arguments.h"
 #include "cli/output/report.h"
 #include "cli/run.h"
 

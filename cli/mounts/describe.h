@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "cli/output/json.h"
 #include "cli/mounts/mount_graph.h"
+#include "cli/output/json.h"
 
 namespace mooring::cli {
 

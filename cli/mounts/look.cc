@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "cli/mounts/arguments.h"
 #include "cli/mounts/describe.h"
 #include "cli/mounts/paths.h"

@@ -4,15 +4,15 @@
 
 #include <cerrno>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "cli/mounts/arguments.h"
 #include "cli/mounts/describe.h"
+#include "cli/mounts/other_namespace.h"
 #include "cli/mounts/paths.h"
 #include "cli/output/text.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/mount_options.h"
-#include "cli/mounts/other_namespace.h"
 #include "mounter/propagation.h"
 
 namespace mooring::cli::mounts_area {

@@ -12,8 +12,8 @@
 #include <system_error>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "cli/output/text.h"
 #include "mounter/sys/syscalls.h"
 

@@ -4,16 +4,16 @@
 #include <algorithm>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "cli/output/json.h"
+#include "base/text/quote.h"
 #include "cli/flags/key_values.h"
 #include "cli/mounts/arguments.h"
-#include "cli/mounts/paths.h"
-#include "cli/output/text.h"
-#include "mounter/kernel/kernel_mounter.h"
 #include "cli/mounts/mount_graph.h"
 #include "cli/mounts/other_namespace.h"
+#include "cli/mounts/paths.h"
+#include "cli/output/json.h"
+#include "cli/output/text.h"
+#include "mounter/kernel/kernel_mounter.h"
 
 namespace mooring::cli::mounts_area {
 namespace {

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "absl/strings/cord.h"
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "cli/run.h"
+#include "base/text/quote.h"
 #include "cli/output/text.h"
+#include "cli/run.h"
 
 namespace mooring::cli {
 namespace {

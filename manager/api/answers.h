@@ -3,8 +3,8 @@
 #define MOORING_MANAGER_API_ANSWERS_H_
 
 #include "manager.pb.h"
-#include "manager/records/events.h"
 #include "manager/plugins/plugin_directory.h"
+#include "manager/records/events.h"
 #include "manager/records/records.h"
 #include "manager/volumes/volumes.h"
 

@@ -7,8 +7,8 @@
 #include "manager/api/handlers.h"
 #include "manager/api/requests.h"
 #include "manager/records/record_codec.h"
-#include "manager/state/keys.h"
 #include "manager/records/words.h"
+#include "manager/state/keys.h"
 
 namespace mooring::manager {
 namespace {

@@ -9,8 +9,8 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "manager/records/record_codec.h"
-#include "manager/state/keys.h"
 #include "manager/records/words.h"
+#include "manager/state/keys.h"
 
 namespace mooring::manager {
 namespace {

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/attach/attachments.h"
+#include "manager/records/words.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/volume_paths.h"
-#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

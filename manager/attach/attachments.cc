@@ -4,10 +4,10 @@
 
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "manager/state/keys.h"
+#include "base/text/quote.h"
 #include "manager/records/words.h"
+#include "manager/state/keys.h"
 
 namespace mooring::manager {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/attach/attachments.h"
 #include "manager/records/words.h"
 

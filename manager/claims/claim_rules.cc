@@ -7,10 +7,10 @@
 #include <functional>
 #include <limits>
 
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "manager/state/keys.h"
+#include "base/text/quote.h"
 #include "manager/records/words.h"
+#include "manager/state/keys.h"
 
 namespace mooring::manager {
 namespace {

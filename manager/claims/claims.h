@@ -16,8 +16,8 @@
 
 #include "base/keyed_lock.h"
 #include "manager/claims/claim_broker.h"
-#include "manager/records/events.h"
 #include "manager/plugins/plugin_directory.h"
+#include "manager/records/events.h"
 #include "manager/state/records_store.h"
 
 namespace mooring::manager {

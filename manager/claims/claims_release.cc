@@ -5,8 +5,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/claims/claims.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"

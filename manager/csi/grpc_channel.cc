@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/socket_path.h"
 #include "base/text/clean_text.h"
 #include "base/text/quote.h"
-#include "base/socket_path.h"
 #include "manager/records/hide_secrets.h"
 #include "rpc/status.h"
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/file/path.h"
+#include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/size.h"
-#include "base/status.h"
 #include "manager/records/words.h"
 
 namespace mooring::manager {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/launch/engine_client.h"
 #include "manager/launch/instance_directory.h"
 #include "manager/launch/json_text.h"

@@ -8,8 +8,8 @@
 #include <chrono>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring::manager {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "base/file/private_file.h"
-#include "base/text/quote.h"
-#include "base/status.h"
 #include "base/file/whole_file.h"
+#include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/launch/held_child.h"
 #include "manager/launch/placeholders.h"
 #include "manager/launch/plugin_process.h"

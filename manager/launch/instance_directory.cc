@@ -11,15 +11,15 @@
 #include <system_error>
 
 #include "base/file/directory.h"
+#include "base/file/private_file.h"
+#include "base/file/whole_file.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "base/file/private_file.h"
-#include "base/text/quote.h"
 #include "base/socket_path.h"
 #include "base/status.h"
-#include "base/file/whole_file.h"
-#include "manager/state/keys.h"
+#include "base/text/quote.h"
 #include "manager/launch/json_text.h"
+#include "manager/state/keys.h"
 
 namespace mooring::manager {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/csi/csi_channel.h"
-#include "manager/records/records.h"
 #include "manager/launch/end_deadline.h"
+#include "manager/records/records.h"
 
 namespace mooring::manager {
 

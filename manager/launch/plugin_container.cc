@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/launch/json_text.h"
 #include "manager/launch/process_log.h"
 

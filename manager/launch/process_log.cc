@@ -10,8 +10,8 @@
 #include <system_error>
 #include <vector>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring::manager {
 namespace {

@@ -12,13 +12,13 @@
 
 #include "absl/status/statusor.h"
 #include "base/keyed_lock.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/records.h"
-#include "manager/state/keys.h"
 #include "manager/records/words.h"
+#include "manager/state/keys.h"
 
 namespace mooring::manager {
 

@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/plugins/health_news.h"
 #include "manager/plugins/instance_reaper.h"
 #include "manager/records/words.h"

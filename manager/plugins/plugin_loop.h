@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "manager/records/events.h"
 #include "manager/plugins/instance_manager.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/plugins/registry.h"
+#include "manager/records/events.h"
 
 namespace mooring::manager {
 

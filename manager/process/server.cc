@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/file/unique_fd.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "base/file/unique_fd.h"
 #include "base/version.h"
 #include "manager/api/manager_service.h"
 #include "manager/docker/http_server.h"

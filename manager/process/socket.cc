@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/endpoint.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring::manager {
 namespace {

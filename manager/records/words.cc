@@ -5,8 +5,8 @@
 #include <array>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/propagation.h"
 
 namespace mooring::manager {

@@ -6,8 +6,8 @@
 #include <array>
 #include <cctype>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/records/words.h"
 
 namespace mooring::manager {

@@ -5,11 +5,11 @@
 
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/records/record_codec.h"
-#include "manager/state/keys.h"
 #include "manager/records/words.h"
+#include "manager/state/keys.h"
 
 namespace mooring::manager {
 namespace {

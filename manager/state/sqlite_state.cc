@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "base/file/file_lock.h"
-#include "base/text/quote.h"
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/state/change_log.h"
 #include "sqlite/sqlite.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring::manager {
 namespace {

@@ -10,11 +10,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/csi/csi_channel.h"
-#include "manager/records/events.h"
-#include "manager/plugins/registry.h"
 #include "manager/launch/instance_directory.h"
-#include "manager/supervisor/introduction.h"
 #include "manager/launch/launcher.h"
+#include "manager/plugins/registry.h"
+#include "manager/records/events.h"
+#include "manager/supervisor/introduction.h"
 
 namespace mooring::manager {
 

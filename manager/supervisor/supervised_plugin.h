@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "manager/supervisor/endings.h"
 #include "manager/launch/instance_directory.h"
+#include "manager/launch/waker.h"
+#include "manager/supervisor/endings.h"
 #include "manager/supervisor/supervised_instance.h"
 #include "manager/supervisor/surroundings.h"
-#include "manager/launch/waker.h"
 
 namespace mooring::manager {
 

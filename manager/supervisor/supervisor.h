@@ -24,10 +24,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "manager/records/events.h"
-#include "manager/plugins/registry.h"
-#include "manager/state/records_store.h"
 #include "manager/launch/launcher.h"
+#include "manager/plugins/registry.h"
+#include "manager/records/events.h"
+#include "manager/state/records_store.h"
 #include "manager/supervisor/supervised_plugin.h"
 
 namespace mooring::manager {

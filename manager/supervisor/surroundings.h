@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "manager/csi/csi_channel.h"
-#include "manager/records/events.h"
-#include "manager/plugins/registry.h"
 #include "manager/launch/launcher.h"
+#include "manager/plugins/registry.h"
+#include "manager/records/events.h"
 
 namespace mooring::manager {
 

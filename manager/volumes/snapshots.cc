@@ -4,13 +4,13 @@
 #include <set>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
+#include "manager/records/words.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/volumes.h"
-#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

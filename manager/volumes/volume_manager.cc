@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/plugins/node_call.h"
+#include "manager/records/words.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/mounted.h"
 #include "manager/volumes/node_volume.h"
 #include "manager/volumes/volume_paths.h"
-#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/keyed_lock.h"
-#include "manager/records/events.h"
 #include "manager/plugins/node_call.h"
 #include "manager/plugins/plugin_directory.h"
+#include "manager/records/events.h"
 #include "manager/volumes/mount_journal.h"
 #include "manager/volumes/server_check.h"
 #include "manager/volumes/volume_mounter.h"

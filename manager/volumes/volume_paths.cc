@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "manager/state/keys.h"
 #include "manager/records/words.h"
+#include "manager/state/keys.h"
 
 namespace mooring::manager {
 namespace {

@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/plugins/node_call.h"
+#include "manager/records/words.h"
 #include "manager/volumes/mounted.h"
 #include "manager/volumes/node_volume.h"
 #include "manager/volumes/places.h"
 #include "manager/volumes/volume_manager.h"
 #include "manager/volumes/volume_paths.h"
-#include "manager/records/words.h"
 
 namespace mooring::manager {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/volumes/mounted.h"
 #include "manager/volumes/volume_manager.h"
 #include "manager/volumes/volume_paths.h"

@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/claims/claim_rules.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"

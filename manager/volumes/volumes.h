@@ -10,8 +10,8 @@
 
 #include "base/keyed_lock.h"
 #include "manager/csi/csi_channel.h"
-#include "manager/records/events.h"
 #include "manager/plugins/plugin_directory.h"
+#include "manager/records/events.h"
 #include "manager/state/records_store.h"
 #include "manager/volumes/volume_mounter.h"
 

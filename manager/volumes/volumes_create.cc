@@ -4,15 +4,15 @@
 #include <random>
 #include <utility>
 
+#include "base/status.h"
 #include "base/text/clean_text.h"
 #include "base/text/quote.h"
-#include "base/status.h"
 #include "manager/claims/claim_rules.h"
 #include "manager/csi/csi_volume.h"
-#include "manager/records/hide_secrets.h"
 #include "manager/plugins/controller_call.h"
-#include "manager/volumes/volumes.h"
+#include "manager/records/hide_secrets.h"
 #include "manager/records/words.h"
+#include "manager/volumes/volumes.h"
 
 namespace mooring::manager {
 namespace {

@@ -9,17 +9,17 @@
 #include <memory>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/copy/copy_data.h"
 #include "mounter/copy/copy_instant.h"
+#include "mounter/copy/freeze.h"
 #include "mounter/filesystem/ext4_offline.h"
 #include "mounter/filesystem/filesystem.h"
-#include "mounter/copy/freeze.h"
 #include "mounter/filesystem/identity.h"
 #include "mounter/image/image.h"
-#include "mounter/loop/loop_device.h"
 #include "mounter/image/new_file.h"
+#include "mounter/loop/loop_device.h"
 
 namespace mooring {
 namespace {

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "absl/cleanup/cleanup.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/copy/copy_data.h"
 #include "mounter/copy/thaw_guard.h"
 #include "mounter/loop/write_counters.h"

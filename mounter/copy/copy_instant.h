@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "mounter/copy/freeze.h"
 #include "mounter/image/image.h"
-#include "mounter/mounter.h"
 #include "mounter/image/new_file.h"
+#include "mounter/mounter.h"
 
 namespace mooring {
 

@@ -20,8 +20,8 @@
 
 #include "base/file/directory.h"
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/loop/loop_mounted.h"
 #include "mounter/superblock/superblock_guard.h"

@@ -17,8 +17,8 @@
 #include "absl/status/statusor.h"
 #include "base/file/unique_fd.h"
 #include "mounter/image/image.h"
-#include "mounter/mounter.h"
 #include "mounter/mount/new_mount.h"
+#include "mounter/mounter.h"
 
 namespace mooring {
 

@@ -1,8 +1,8 @@
 // Thaws filesystems when the process that froze them dies, or takes too long.
 //
 // A freeze outlives the process that asked for it, so a SIGKILL would leave every writer waiting. The guard is a
-// process of its own (mounter/process/side_process.h) that is there before the first freeze. It holds the root directories and
-// a pipe whose end tells it that the other process has ended.
+// process of its own (mounter/process/side_process.h) that is there before the first freeze. It holds the root
+// directories and a pipe whose end tells it that the other process has ended.
 #ifndef MOORING_MOUNTER_COPY_THAW_GUARD_H_
 #define MOORING_MOUNTER_COPY_THAW_GUARD_H_
 

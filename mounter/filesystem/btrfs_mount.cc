@@ -13,8 +13,8 @@
 #include <memory>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/filesystem/filesystem.h"
 #include "mounter/sys/device_name.h"
 

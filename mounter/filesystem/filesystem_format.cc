@@ -12,18 +12,18 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "base/file/directory.h"
-#include "base/host.h"
 #include "base/file/path.h"
-#include "base/text/quote.h"
+#include "base/host.h"
 #include "base/status.h"
-#include "mounter/superblock/btrfs_super.h"
-#include "mounter/process/command.h"
+#include "base/text/quote.h"
 #include "mounter/filesystem/ext4_offline.h"
-#include "mounter/superblock/ext4_super.h"
 #include "mounter/filesystem/filesystem.h"
+#include "mounter/filesystem/template.h"
 #include "mounter/image/image.h"
 #include "mounter/loop/loop_device.h"
-#include "mounter/filesystem/template.h"
+#include "mounter/process/command.h"
+#include "mounter/superblock/btrfs_super.h"
+#include "mounter/superblock/ext4_super.h"
 
 namespace mooring {
 namespace {

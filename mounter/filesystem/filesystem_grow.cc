@@ -16,19 +16,19 @@
 #include <memory>
 #include <optional>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/filesystem/btrfs_mount.h"
 #include "mounter/filesystem/ext4_offline.h"
-#include "mounter/superblock/ext4_super.h"
 #include "mounter/filesystem/filesystem.h"
 #include "mounter/image/image.h"
 #include "mounter/loop/loop_device.h"
-#include "mounter/table/mount_table.h"
 #include "mounter/mount/new_mount.h"
+#include "mounter/path/target.h"
+#include "mounter/superblock/ext4_super.h"
 #include "mounter/superblock/superblock_guard.h"
 #include "mounter/sys/syscalls.h"
-#include "mounter/path/target.h"
+#include "mounter/table/mount_table.h"
 
 namespace mooring {
 namespace {

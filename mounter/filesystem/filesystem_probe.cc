@@ -14,12 +14,12 @@
 #include <memory>
 #include <vector>
 
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "mounter/superblock/btrfs_super.h"
+#include "base/text/quote.h"
 #include "mounter/filesystem/filesystem.h"
 #include "mounter/image/image.h"
 #include "mounter/path/target.h"
+#include "mounter/superblock/btrfs_super.h"
 
 namespace mooring {
 namespace {

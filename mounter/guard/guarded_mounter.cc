@@ -9,12 +9,12 @@
 #include <optional>
 #include <string_view>
 
-#include "base/log.h"
 #include "base/file/path.h"
-#include "base/text/quote.h"
+#include "base/log.h"
 #include "base/status.h"
-#include "mounter/path/device_links.h"
+#include "base/text/quote.h"
 #include "mounter/mount/memory_mount.h"
+#include "mounter/path/device_links.h"
 
 namespace mooring {
 namespace {

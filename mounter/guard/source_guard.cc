@@ -13,17 +13,17 @@
 #include <cerrno>
 #include <optional>
 
-#include "base/log.h"
 #include "base/file/path.h"
-#include "base/text/quote.h"
+#include "base/log.h"
 #include "base/status.h"
-#include "mounter/path/device_links.h"
+#include "base/text/quote.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/mount/memory_mount.h"
-#include "mounter/table/mount_table.h"
-#include "mounter/sys/syscalls.h"
+#include "mounter/path/device_links.h"
 #include "mounter/path/target.h"
 #include "mounter/path/target_mark.h"
+#include "mounter/sys/syscalls.h"
+#include "mounter/table/mount_table.h"
 
 namespace mooring {
 namespace {

@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <optional>
 
-#include "base/log.h"
 #include "base/file/path.h"
-#include "base/text/quote.h"
-#include "base/status.h"
 #include "base/file/unique_fd.h"
-#include "mounter/sys/syscalls.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/path/target_mark.h"
+#include "mounter/sys/syscalls.h"
 
 namespace mooring {
 namespace {

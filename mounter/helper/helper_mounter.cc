@@ -12,11 +12,11 @@
 
 #include "base/deadline.h"
 #include "base/log.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/helper/helper_server.h"
-#include "mounter/sys/syscalls.h"
 #include "mounter/helper/wire.h"
+#include "mounter/sys/syscalls.h"
 
 namespace mooring {
 namespace {
@@ -32,8 +32,8 @@ constexpr int kLook = 1000;               // milliseconds between two looks at t
 constexpr std::chrono::seconds kSoon{1};  // a helper that ends that early is not replaced at once the next time
 constexpr std::chrono::seconds kLongestRest{1};
 
-// What the programs may take (mounter/filesystem/ext4_offline.cc, mounter/filesystem/filesystem_format.cc), and a margin; a mount may play
-// back a journal, and growing may begin with a check.
+// What the programs may take (mounter/filesystem/ext4_offline.cc, mounter/filesystem/filesystem_format.cc), and a
+// margin; a mount may play back a journal, and growing may begin with a check.
 constexpr std::chrono::minutes kMountLimit{10}, kFormatLimit{2}, kCheckLimit{65}, kGrowLimit{15 + 65};
 
 // As long as the data takes: a disk that writes 50 MB/s copies 2 TB meanwhile.

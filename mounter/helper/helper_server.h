@@ -19,9 +19,10 @@ inline constexpr int kMostIdle = 8;
 // And some that the one side has closed and the other not noticed yet. One more is closed at once.
 inline constexpr int kMostChannels = kMostCalls + kMostHanging + kMostIdle + 24;
 
-// Serves the channels that come over `control` (Parcels, mounter/helper/channel.h) until that is closed, which is when the
-// plugin has ended; then for what is under way at most `patience` more. A channel that carries what no plugin sends is
-// closed, and logged. OK: nothing is under way. DEADLINE_EXCEEDED: something is; end the process, `mounter` is in use.
+// Serves the channels that come over `control` (Parcels, mounter/helper/channel.h) until that is closed, which is when
+// the plugin has ended; then for what is under way at most `patience` more. A channel that carries what no plugin sends
+// is closed, and logged. OK: nothing is under way. DEADLINE_EXCEEDED: something is; end the process, `mounter` is in
+// use.
 absl::Status ServeHelper(const UniqueFd& control, Mounter& mounter, std::chrono::milliseconds patience);
 
 // One request: asked of `mounter`, if its form is right.

@@ -11,21 +11,21 @@
 #include <cstring>
 #include <vector>
 
+#include "base/file/unique_fd.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "base/file/unique_fd.h"
 #include "base/version.h"
 #include "mounter/copy/freeze.h"
 #include "mounter/guard/guarded_mounter.h"
-#include "mounter/process/helper_calls.h"
+#include "mounter/guard/source_guard.h"
+#include "mounter/guard/target_guard.h"
 #include "mounter/helper/helper_server.h"
 #include "mounter/helper/keeper.h"
 #include "mounter/kernel/kernel_mounter.h"
+#include "mounter/process/helper_calls.h"
 #include "mounter/process/privileges.h"
-#include "mounter/guard/source_guard.h"
-#include "mounter/guard/target_guard.h"
 
 namespace {
 

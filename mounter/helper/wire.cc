@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring::wire {
 namespace {

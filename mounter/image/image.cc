@@ -7,8 +7,8 @@
 
 #include "base/file/file_lock.h"
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/path/target.h"
 
 namespace mooring {

@@ -10,10 +10,10 @@
 #include <chrono>
 
 #include "base/file/file_lock.h"
-#include "base/host.h"
 #include "base/file/path.h"
-#include "base/text/quote.h"
+#include "base/host.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/image/image.h"
 #include "mounter/path/target.h"
 

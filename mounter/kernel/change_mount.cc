@@ -8,14 +8,14 @@
 #include <string>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
+#include "mounter/kernel/kernel_mounter.h"
 #include "mounter/mount/classic_mount.h"
 #include "mounter/mount/detached_mount.h"
-#include "mounter/kernel/kernel_mounter.h"
 #include "mounter/mount/memory_mount.h"
-#include "mounter/table/mount_table.h"
 #include "mounter/path/target.h"
+#include "mounter/table/mount_table.h"
 
 namespace mooring {
 namespace {

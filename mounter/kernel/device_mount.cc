@@ -8,16 +8,16 @@
 #include <memory>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/filesystem/btrfs_mount.h"
 #include "mounter/image/image.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/mount/memory_mount.h"
 #include "mounter/mount/new_mount.h"
-#include "mounter/superblock/superblock_guard.h"
 #include "mounter/path/target.h"
+#include "mounter/superblock/superblock_guard.h"
 
 namespace mooring {
 namespace {

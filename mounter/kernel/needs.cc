@@ -4,14 +4,14 @@
 
 #include <cerrno>
 
-#include "base/log.h"
-#include "base/text/quote.h"
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/loop/loop_device.h"
-#include "mounter/table/mount_table.h"
 #include "mounter/sys/syscalls.h"
+#include "mounter/table/mount_table.h"
 
 namespace mooring {
 namespace {

@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "mounter/sys/kernel_features.h"
+#include "base/text/quote.h"
 #include "mounter/kernel/kernel_mounter.h"
-#include "mounter/table/mount_table.h"
-#include "mounter/sys/syscalls.h"
 #include "mounter/path/target.h"
+#include "mounter/sys/kernel_features.h"
+#include "mounter/sys/syscalls.h"
+#include "mounter/table/mount_table.h"
 
 namespace mooring {
 namespace {

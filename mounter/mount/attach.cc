@@ -12,8 +12,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "base/file/file_lock.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
 #include "mounter/path/target_mark.h"

@@ -6,11 +6,11 @@
 
 #include <cerrno>
 
-#include "base/text/quote.h"
-#include "base/status.h"
 #include "base/file/unique_fd.h"
-#include "mounter/propagation.h"
+#include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/path/target.h"
+#include "mounter/propagation.h"
 
 namespace mooring {
 // Where no flag is set with it, mount_setattr(2) does the same; mount(2) every kernel has.

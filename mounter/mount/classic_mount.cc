@@ -14,11 +14,11 @@
 #include <set>
 #include <sstream>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/mount/change_propagation.h"
-#include "mounter/table/mount_table.h"
 #include "mounter/sys/syscalls.h"
+#include "mounter/table/mount_table.h"
 
 namespace mooring {
 namespace {

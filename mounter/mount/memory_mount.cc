@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/mount/new_mount.h"
 
 namespace mooring {

@@ -12,8 +12,8 @@
 #include "base/status.h"
 #include "mounter/mount/classic_mount.h"
 #include "mounter/mount/detached_mount.h"
-#include "mounter/sys/kernel_features.h"
 #include "mounter/superblock/superblock_guard.h"
+#include "mounter/sys/kernel_features.h"
 
 namespace mooring {
 namespace {

@@ -17,11 +17,11 @@
 #include <thread>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
+#include "mounter/path/path_walk.h"
 #include "mounter/sys/kernel_features.h"
 #include "mounter/sys/lazy_unmount.h"
-#include "mounter/path/path_walk.h"
 #include "mounter/sys/syscalls.h"
 
 namespace mooring {

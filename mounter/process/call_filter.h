@@ -1,7 +1,8 @@
 // The system calls that a process may make from now on, seccomp(2): a list of rules, loaded once.
 //
-// Shared by the plugin (plugin/process/confinement.h) and by the mount helper (mounter/process/helper_calls.h). In every such process a
-// system call of a foreign architecture (i386 or x32 on x86-64) ends the whole process: their numbers mean other calls.
+// Shared by the plugin (plugin/process/confinement.h) and by the mount helper (mounter/process/helper_calls.h). In
+// every such process a system call of a foreign architecture (i386 or x32 on x86-64) ends the whole process: their
+// numbers mean other calls.
 #ifndef MOORING_MOUNTER_PROCESS_CALL_FILTER_H_
 #define MOORING_MOUNTER_PROCESS_CALL_FILTER_H_
 

@@ -17,8 +17,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/status.h"
 #include "mounter/sys/syscalls.h"
 
 namespace mooring {

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <string_view>
 
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "mounter/superblock/crc32c.h"
+#include "base/text/quote.h"
 #include "mounter/path/target.h"
+#include "mounter/superblock/crc32c.h"
 #include "mounter/superblock/uuid.h"
 
 namespace mooring {

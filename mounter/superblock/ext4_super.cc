@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/superblock/crc32c.h"
 #include "mounter/superblock/uuid.h"
 

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/superblock/btrfs_super.h"
 #include "mounter/superblock/ext4_super.h"
 #include "mounter/superblock/xfs_super.h"

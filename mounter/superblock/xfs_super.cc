@@ -9,8 +9,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring {
 namespace {

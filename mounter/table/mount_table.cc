@@ -13,10 +13,10 @@
 
 #include "base/file/path.h"
 #include "base/status.h"
-#include "mounter/sys/device_name.h"
-#include "mounter/table/mount_info_file.h"
-#include "mounter/sys/syscalls.h"
 #include "mounter/path/target.h"
+#include "mounter/sys/device_name.h"
+#include "mounter/sys/syscalls.h"
+#include "mounter/table/mount_info_file.h"
 
 namespace mooring {
 namespace {

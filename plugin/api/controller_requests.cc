@@ -7,8 +7,8 @@
 #include <cctype>
 #include <map>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/propagation.h"
 #include "plugin/api/request_fields.h"
 

@@ -4,11 +4,11 @@
 
 #include "absl/status/statusor.h"
 #include "csi.grpc.pb.h"
-#include "plugin/model/call.h"
-#include "plugin/node/node_volumes.h"
 #include "plugin/api/rpc.h"
 #include "plugin/catalog/snapshot_catalog.h"
 #include "plugin/catalog/volume_catalog.h"
+#include "plugin/model/call.h"
+#include "plugin/node/node_volumes.h"
 
 namespace mooring {
 

@@ -4,9 +4,9 @@
 
 #include "absl/status/statusor.h"
 #include "csi.grpc.pb.h"
-#include "plugin/model/call.h"
 #include "plugin/api/rpc.h"
 #include "plugin/catalog/snapshot_catalog.h"
+#include "plugin/model/call.h"
 
 namespace mooring {
 

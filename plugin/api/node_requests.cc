@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/file/path.h"
+#include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/size.h"
-#include "base/status.h"
 #include "plugin/api/controller_requests.h"
 #include "plugin/model/volume_id.h"
 

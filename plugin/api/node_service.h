@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "csi.grpc.pb.h"
-#include "plugin/ephemeral/ephemeral_volumes.h"
-#include "plugin/node/node_volumes.h"
 #include "plugin/api/rpc.h"
+#include "plugin/ephemeral/ephemeral_volumes.h"
 #include "plugin/model/volume_specs.h"
+#include "plugin/node/node_volumes.h"
 
 namespace mooring {
 

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <system_error>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring {
 namespace {

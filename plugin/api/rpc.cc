@@ -12,8 +12,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "base/deadline.h"
 #include "base/log.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "csi.pb.h"
 #include "rpc/status.h"
 

@@ -22,8 +22,8 @@
 
 #include "absl/status/statusor.h"
 #include "metrics/call_recorder.h"
-#include "plugin/model/call.h"
 #include "plugin/api/readiness.h"
+#include "plugin/model/call.h"
 
 namespace mooring {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "plugin/api/readiness.h"
 #include "plugin/backends/image/snapshot_blocks.h"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "plugin/api/request_fields.h"
 
 namespace mooring {

@@ -2,8 +2,8 @@
 // it knows neither CSI nor records. Calls for one id do not overlap (the catalog sees to it); for different ids they
 // may.
 //
-// The plugin has one backend for each pool (plugin/backends/pools.h). What a kind of backend can is in TraitsOf, and what it
-// cannot is refused before it is asked.
+// The plugin has one backend for each pool (plugin/backends/pools.h). What a kind of backend can is in TraitsOf, and
+// what it cannot is refused before it is asked.
 #ifndef MOORING_PLUGIN_BACKENDS_BACKEND_H_
 #define MOORING_PLUGIN_BACKENDS_BACKEND_H_
 

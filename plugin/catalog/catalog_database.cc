@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "sqlite/sqlite.h"
 
 namespace mooring {

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "plugin/catalog/catalog_database.h"
 #include "plugin/model/stored_propagation.h"
 #include "sqlite/sqlite.h"

@@ -31,11 +31,11 @@
 #include "absl/status/statusor.h"
 #include "base/keyed_lock.h"
 #include "mounter/mounter.h"
-#include "plugin/model/call.h"
 #include "plugin/backends/pools.h"
-#include "plugin/model/snapshot_specs.h"
 #include "plugin/catalog/snapshot_store.h"
 #include "plugin/catalog/volume_catalog.h"
+#include "plugin/model/call.h"
+#include "plugin/model/snapshot_specs.h"
 
 namespace mooring {
 

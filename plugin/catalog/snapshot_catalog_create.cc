@@ -7,10 +7,10 @@
 
 #include "base/deadline.h"
 #include "base/log.h"
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "plugin/model/repeat.h"
+#include "base/text/quote.h"
 #include "plugin/catalog/snapshot_catalog.h"
+#include "plugin/model/repeat.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {

@@ -7,8 +7,8 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "plugin/model/repeat.h"
 #include "plugin/catalog/snapshot_catalog.h"
+#include "plugin/model/repeat.h"
 
 namespace mooring {
 

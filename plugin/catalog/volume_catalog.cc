@@ -8,8 +8,8 @@
 #include <limits>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {

@@ -33,10 +33,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/keyed_lock.h"
-#include "plugin/model/call.h"
-#include "plugin/catalog/catalog_store.h"
 #include "plugin/backends/pools.h"
+#include "plugin/catalog/catalog_store.h"
 #include "plugin/catalog/snapshot_store.h"
+#include "plugin/model/call.h"
 #include "plugin/model/volume_source.h"
 #include "plugin/model/volume_specs.h"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "plugin/catalog/volume_catalog.h"
 #include "plugin/model/volume_id.h"
 

@@ -5,12 +5,12 @@
 
 #include "base/deadline.h"
 #include "base/log.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "base/text/terminal_text.h"
 #include "mounter/propagation.h"
-#include "plugin/model/repeat.h"
 #include "plugin/catalog/volume_catalog.h"
+#include "plugin/model/repeat.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "base/log.h"
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "plugin/model/repeat.h"
+#include "base/text/quote.h"
 #include "plugin/catalog/volume_catalog.h"
+#include "plugin/model/repeat.h"
 
 namespace mooring {
 namespace {

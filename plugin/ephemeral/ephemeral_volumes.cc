@@ -8,8 +8,8 @@
 
 #include "base/deadline.h"
 #include "base/log.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "plugin/model/repeat.h"
 #include "plugin/model/volume_id.h"
 

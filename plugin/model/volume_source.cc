@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "plugin/model/volume_specs.h"
 
 namespace mooring {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "mounter/mounter.h"
-#include "plugin/model/capability.h"
 #include "plugin/model/backend_traits.h"
+#include "plugin/model/capability.h"
 #include "plugin/model/volume_size.h"
 #include "plugin/model/volume_tuning.h"
 

@@ -4,9 +4,9 @@
 
 #include <sstream>
 
+#include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/size.h"
-#include "base/status.h"
 
 namespace mooring {
 namespace {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "plugin/node/node_volumes.h"
 
 namespace mooring {

@@ -4,8 +4,8 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "plugin/node/node_volumes.h"
 #include "plugin/model/volume_size.h"
+#include "plugin/node/node_volumes.h"
 
 namespace mooring {
 namespace {

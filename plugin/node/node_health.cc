@@ -6,10 +6,10 @@
 #include <set>
 
 #include "base/deadline.h"
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "plugin/node/node_volumes.h"
+#include "base/text/quote.h"
 #include "plugin/model/volume_size.h"
+#include "plugin/node/node_volumes.h"
 
 namespace mooring {
 namespace {

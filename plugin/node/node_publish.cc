@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "base/text/terminal_text.h"
 #include "mounter/propagation.h"
 #include "plugin/node/node_volumes.h"

@@ -6,11 +6,11 @@
 
 #include "base/deadline.h"
 #include "base/log.h"
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "plugin/node/node_volumes.h"
+#include "base/text/quote.h"
 #include "plugin/model/repeat.h"
 #include "plugin/model/volume_size.h"
+#include "plugin/node/node_volumes.h"
 
 namespace mooring {
 namespace {

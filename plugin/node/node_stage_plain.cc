@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "plugin/node/node_volumes.h"
+#include "base/text/quote.h"
 #include "plugin/backends/pools.h"
+#include "plugin/node/node_volumes.h"
 
 namespace mooring {
 namespace {

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/log.h"
-#include "base/text/quote.h"
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/text/quote.h"
 #include "plugin/model/stored_propagation.h"
 #include "sqlite/set_aside.h"
 #include "sqlite/sqlite.h"

@@ -7,10 +7,10 @@
 #include <set>
 #include <string_view>
 
-#include "base/log.h"
 #include "base/file/path.h"
-#include "base/text/quote.h"
+#include "base/log.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {

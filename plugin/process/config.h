@@ -14,9 +14,9 @@
 #include "absl/status/statusor.h"
 #include "metrics/listen_address.h"
 #include "mounter/mounter.h"
+#include "plugin/model/staging_by.h"
 #include "plugin/process/pool_config.h"
 #include "plugin/process/run_as.h"
-#include "plugin/model/staging_by.h"
 
 namespace mooring {
 

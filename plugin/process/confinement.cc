@@ -18,10 +18,10 @@
 #include <initializer_list>
 #include <vector>
 
-#include "base/log.h"
 #include "base/file/path.h"
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/log.h"
+#include "base/status.h"
 #include "mounter/process/call_filter.h"
 #include "mounter/process/privileges.h"
 

@@ -18,14 +18,14 @@
 #include <thread>
 #include <vector>
 
-#include "base/file/directory.h"
 #include "base/endpoint.h"
+#include "base/file/directory.h"
+#include "base/file/path.h"
+#include "base/file/unique_fd.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "base/file/unique_fd.h"
+#include "base/text/quote.h"
 #include "mounter/sys/syscalls.h"
 
 namespace mooring {

@@ -22,8 +22,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/file/unique_fd.h"
 #include "base/file/real_directory.h"
+#include "base/file/unique_fd.h"
 #include "plugin/process/run_as.h"
 
 namespace mooring {

@@ -12,10 +12,10 @@
 
 #include "base/file/path.h"
 #include "base/status.h"
-#include "mounter/path/device_links.h"
 #include "mounter/helper/keeper.h"
-#include "plugin/process/confinement.h"
+#include "mounter/path/device_links.h"
 #include "plugin/node/node_volumes.h"
+#include "plugin/process/confinement.h"
 
 namespace mooring {
 namespace {

@@ -12,8 +12,8 @@
 namespace mooring {
 
 // Starts mooring-mounter, which lies beside this program or in /usr/libexec/mooring, and gives up this process's
-// privileges (plugin/process/confinement.h); `config.state_dir` is there and real. Called while there is one thread. `lost`:
-// see HelperMounter.
+// privileges (plugin/process/confinement.h); `config.state_dir` is there and real. Called while there is one thread.
+// `lost`: see HelperMounter.
 absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Config& config, std::function<void()> lost);
 
 }  // namespace mooring

@@ -11,10 +11,10 @@
 
 #include "base/endpoint.h"
 #include "base/file/path.h"
-#include "base/text/quote.h"
+#include "base/file/unique_fd.h"
 #include "base/socket_path.h"
 #include "base/status.h"
-#include "base/file/unique_fd.h"
+#include "base/text/quote.h"
 #include "mounter/helper/helper_server.h"
 #include "plugin/process/confinement.h"
 #include "rpc/server_limits.h"

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/file/directory.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {

@@ -13,11 +13,11 @@
 
 #include "absl/status/status.h"
 #include "metrics/call_recorder.h"
-#include "plugin/catalog/catalog_store.h"
-#include "plugin/node/node_store.h"
-#include "plugin/backends/pools.h"
 #include "plugin/api/readiness.h"
+#include "plugin/backends/pools.h"
+#include "plugin/catalog/catalog_store.h"
 #include "plugin/catalog/snapshot_store.h"
+#include "plugin/node/node_store.h"
 
 namespace mooring {
 

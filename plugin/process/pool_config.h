@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/file/real_directory.h"
 #include "plugin/backends/backend.h"
 #include "plugin/process/handover.h"
-#include "base/file/real_directory.h"
 
 namespace mooring {
 

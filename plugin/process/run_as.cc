@@ -12,8 +12,8 @@
 #include <optional>
 #include <string_view>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "base/file/directory.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "plugin/process/handover.h"
 #include "base/file/real_directory.h"
+#include "plugin/process/handover.h"
 
 namespace mooring {
 

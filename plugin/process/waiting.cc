@@ -15,16 +15,16 @@
 #include <string>
 
 #include "base/endpoint.h"
-#include "base/log.h"
 #include "base/file/path.h"
-#include "base/status.h"
 #include "base/file/unique_fd.h"
-#include "plugin/process/confinement.h"
+#include "base/log.h"
+#include "base/status.h"
 #include "plugin/api/identity_service.h"
-#include "plugin/process/listen.h"
 #include "plugin/api/readiness.h"
 #include "plugin/api/rpc.h"
 #include "plugin/api/unknown_calls.h"
+#include "plugin/process/confinement.h"
+#include "plugin/process/listen.h"
 
 namespace mooring {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring::testing {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "tests/fakes/fake_kernel.h"
 
 namespace mooring::testing {

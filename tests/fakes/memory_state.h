@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/state/change_log.h"
 #include "manager/state/state.h"
 

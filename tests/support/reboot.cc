@@ -18,8 +18,8 @@
 #include <functional>
 #include <thread>
 
-#include "base/host.h"
 #include "base/file/unique_fd.h"
+#include "base/host.h"
 #include "tests/support/kernel.h"
 
 namespace mooring::testing {

@@ -6,8 +6,8 @@
 #include <sstream>
 #include <vector>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "cli/manager/parse/words.h"
 #include "mounter/propagation.h"
 

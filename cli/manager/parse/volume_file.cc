@@ -8,11 +8,11 @@
 #include <optional>
 #include <utility>
 
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "cli/manager/parse/words.h"
+#include "base/text/quote.h"
 #include "cli/flags/read_file.h"
 #include "cli/flags/size.h"
+#include "cli/manager/parse/words.h"
 
 namespace mooring::cli::manager_area {
 namespace {

@@ -10,9 +10,9 @@
 #include <fstream>
 #include <limits>
 
-#include "base/text/quote.h"
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/status.h"
+#include "base/text/quote.h"
 #include "mounter/image/image.h"
 
 namespace mooring {

@@ -15,10 +15,10 @@
 
 #include "base/file/directory.h"
 #include "base/file/path.h"
-#include "base/text/quote.h"
 #include "base/status.h"
-#include "mounter/path/device_links.h"
+#include "base/text/quote.h"
 #include "mounter/loop/loop_mounted.h"
+#include "mounter/path/device_links.h"
 
 namespace mooring {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "base/file/real_directory.h"
 #include "mounter/mounter.h"
 #include "plugin/backends/backend.h"
-#include "base/file/real_directory.h"
 
 namespace mooring {
 

@@ -17,8 +17,8 @@
 #include <thread>
 
 #include "base/file/unique_fd.h"
-#include "mounter/loop/device_holder.h"
 #include "mounter/image/image.h"
+#include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_device.h"
 #include "tests/kernel/kernel_test.h"
 #include "tests/kernel/mount/namespaces.h"

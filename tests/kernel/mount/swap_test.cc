@@ -18,9 +18,9 @@
 #include <thread>
 
 #include "mounter/guard/guarded_mounter.h"
+#include "mounter/guard/source_guard.h"
 #include "mounter/helper/helper_mounter.h"
 #include "mounter/helper/keeper.h"
-#include "mounter/guard/source_guard.h"
 #include "tests/kernel/kernel_test.h"
 
 namespace mooring::testing {

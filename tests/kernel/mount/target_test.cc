@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/status.h"
 #include "mounter/mount/new_mount.h"
 #include "tests/kernel/kernel_test.h"
 #include "tests/kernel/mount/namespaces.h"

@@ -1,6 +1,6 @@
 // docs/operations.md has a section for each alert of the rules, and the dashboard is one: what Grafana's model of
-// dashboards asks for. That their metrics exist: tests/rpc/calls/metrics_test.cc, tests/manager/system/metrics_test.cc; that
-// Prometheus takes the rules: tests/metrics/run.
+// dashboards asks for. That their metrics exist: tests/rpc/calls/metrics_test.cc, tests/manager/system/metrics_test.cc;
+// that Prometheus takes the rules: tests/metrics/run.
 #include <gmock/gmock.h>
 
 #include <algorithm>

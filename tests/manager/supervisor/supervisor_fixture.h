@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "manager/records/events.h"
 #include "manager/plugins/registry.h"
+#include "manager/records/events.h"
 #include "manager/state/records_store.h"
 #include "manager/state/sqlite_state.h"
 #include "manager/supervisor/supervisor.h"

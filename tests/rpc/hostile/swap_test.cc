@@ -1,5 +1,5 @@
-// As tests/kernel/mount/swap_test.cc, through the whole plugin: what is at a target, at its parent or at a staging path is
-// swapped while volumes are published and unpublished.
+// As tests/kernel/mount/swap_test.cc, through the whole plugin: what is at a target, at its parent or at a staging path
+// is swapped while volumes are published and unpublished.
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mount.h>

@@ -20,8 +20,8 @@
 
 #include "absl/status/status.h"
 #include "tests/fakes/fake_plugin_manager.h"
-#include "tests/rpc/support/driver.h"
 #include "tests/rpc/orchestrators/fs_group.h"
+#include "tests/rpc/support/driver.h"
 
 namespace mooring::testing {
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/rpc/support/injection.h"
 #include "tests/rpc/orchestrators/registered_kubelet.h"
+#include "tests/rpc/support/injection.h"
 
 namespace mooring::testing {
 namespace {

@@ -14,8 +14,8 @@
 #include <mutex>
 #include <thread>
 
-#include "base/status.h"
 #include "base/file/unique_fd.h"
+#include "base/status.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/model/volume_size.h"
 #include "tests/fakes/fake_contents.h"

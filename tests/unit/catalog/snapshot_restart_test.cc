@@ -11,8 +11,8 @@
 
 #include "base/file/file_lock.h"
 #include "base/file/unique_fd.h"
-#include "tests/unit/process/killed_process.h"
 #include "tests/unit/catalog/volume_catalog_fixture.h"
+#include "tests/unit/process/killed_process.h"
 
 namespace mooring::catalog_test {
 namespace {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "plugin/catalog/volume_catalog.h"
-#include "tests/unit/process/killed_process.h"
 #include "tests/unit/catalog/volume_catalog_fixture.h"
+#include "tests/unit/process/killed_process.h"
 
 namespace mooring::catalog_test {
 namespace {

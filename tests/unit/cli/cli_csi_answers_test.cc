@@ -14,9 +14,9 @@
 
 #include "cli/output/progress.h"
 #include "cli/run.h"
+#include "csi.pb.h"
 #include "tests/unit/cli/fake_driver.h"
 #include "tests/unit/cli/run_mooring.h"
-#include "csi.pb.h"
 
 namespace mooring::cli {
 namespace {

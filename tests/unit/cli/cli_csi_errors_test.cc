@@ -20,9 +20,9 @@
 
 #include "base/file/unique_fd.h"
 #include "cli/run.h"
+#include "csi.pb.h"
 #include "tests/unit/cli/fake_driver.h"
 #include "tests/unit/cli/run_mooring.h"
-#include "csi.pb.h"
 
 namespace mooring::cli {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "cli/run.h"
+#include "csi.pb.h"
 #include "tests/unit/cli/fake_driver.h"
 #include "tests/unit/cli/run_mooring.h"
-#include "csi.pb.h"
 
 namespace mooring::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/cli/run_mooring.h"
 #include "tests/support/man_page.h"
+#include "tests/unit/cli/run_mooring.h"
 
 namespace mooring::cli {
 namespace {

@@ -13,9 +13,9 @@
 #include "cli/manager/parse/split_words.h"
 #include "cli/manager/parse/volume_file.h"
 #include "cli/run.h"
+#include "manager.pb.h"
 #include "tests/unit/cli/fake_manager.h"
 #include "tests/unit/cli/run_mooring.h"
-#include "manager.pb.h"
 
 namespace mooring::cli {
 namespace {

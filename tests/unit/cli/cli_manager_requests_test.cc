@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cli/run.h"
+#include "manager.pb.h"
 #include "tests/unit/cli/fake_manager.h"
 #include "tests/unit/cli/run_mooring.h"
-#include "manager.pb.h"
 
 namespace mooring::cli {
 namespace {

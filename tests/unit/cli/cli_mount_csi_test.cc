@@ -11,9 +11,9 @@
 
 #include "cli/mount_csi/mount_csi.h"
 #include "cli/run.h"
+#include "manager.pb.h"
 #include "tests/unit/cli/fake_manager.h"
 #include "tests/unit/cli/run_mooring.h"
-#include "manager.pb.h"
 
 namespace mooring::cli {
 namespace {

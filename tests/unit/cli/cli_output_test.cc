@@ -5,9 +5,9 @@
 
 #include "base/status.h"
 #include "cli/output/failure.h"
-#include "cli/run.h"
 #include "cli/output/table.h"
 #include "cli/output/text.h"
+#include "cli/run.h"
 
 namespace mooring::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "base/text/quote.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "cli/flags/key_values.h"
 #include "cli/flags/secrets.h"
 

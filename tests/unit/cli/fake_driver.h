@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "csi.grpc.pb.h"
 #include "tests/unit/cli/own_directory.h"
 #include "tests/unit/cli/script.h"
-#include "csi.grpc.pb.h"
 
 namespace mooring::cli {
 

@@ -5,8 +5,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "base/file/unique_fd.h"
 #include "base/file/real_directory.h"
+#include "base/file/unique_fd.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 

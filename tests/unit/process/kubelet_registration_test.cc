@@ -17,8 +17,8 @@
 #include <fstream>
 #include <functional>
 
-#include "base/socket_path.h"
 #include "base/file/unique_fd.h"
+#include "base/socket_path.h"
 #include "csi.grpc.pb.h"
 #include "pluginregistration.grpc.pb.h"
 #include "tests/fakes/fake_plugin_manager.h"

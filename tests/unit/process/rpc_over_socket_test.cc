@@ -1,5 +1,5 @@
-// What only a real server shows of plugin/api/rpc.h: the caller's deadline, and the error as it arrives. tsan does not run
-// these (tests/run).
+// What only a real server shows of plugin/api/rpc.h: the caller's deadline, and the error as it arrives. tsan does not
+// run these (tests/run).
 #include <gtest/gtest.h>
 
 #include <chrono>
