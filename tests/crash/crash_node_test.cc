@@ -15,7 +15,8 @@ Scenario Staging(const std::string& name, const VolumeKind& kind, void (Subject:
           .kind = kind,
           .prepare = [=](Subject& volume) { (volume.*prepare)(); },
           .call = [](Subject& volume) { return volume.Stage(); },
-          .check = [](Subject& volume) { volume.ExpectStaged(); }};
+          .check = [](Subject& volume) { volume.ExpectStaged(); },
+          .one_of = 3};
 }
 
 // Formatted when it was smaller: the filesystem grows, as long as nobody uses it. An error of the kernel may keep it
@@ -36,7 +37,8 @@ Scenario StagingAGrownOne(const std::string& name, const VolumeKind& kind) {
                 ASSERT_OK(volume.Stage());
                 volume.ExpectStaged();
                 volume.ExpectRoom(2 * volume.kind().bytes);
-              }};
+              },
+          .one_of = 5};
 }
 
 Scenario Publishing(const std::string& name, const VolumeKind& kind) {
@@ -44,7 +46,8 @@ Scenario Publishing(const std::string& name, const VolumeKind& kind) {
           .kind = kind,
           .prepare = [](Subject& volume) { volume.IsStaged(); },
           .call = [](Subject& volume) { return volume.Publish(); },
-          .check = [](Subject& volume) { volume.ExpectPublished(); }};
+          .check = [](Subject& volume) { volume.ExpectPublished(); },
+          .one_of = 2};
 }
 
 Scenario Unpublishing(const std::string& name, const VolumeKind& kind) {
@@ -52,7 +55,8 @@ Scenario Unpublishing(const std::string& name, const VolumeKind& kind) {
           .kind = kind,
           .prepare = [](Subject& volume) { volume.IsPublished(); },
           .call = [](Subject& volume) { return volume.Unpublish(); },
-          .check = [](Subject& volume) { volume.ExpectNotPublished(); }};
+          .check = [](Subject& volume) { volume.ExpectNotPublished(); },
+          .one_of = 2};
 }
 
 Scenario Unstaging(const std::string& name, const VolumeKind& kind) {
