@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <memory>
 #include <utility>
 
 #include "base/file/path.h"
@@ -62,10 +61,8 @@ absl::Status BindAcross(const BindRequest& request, const UniqueFd& source, cons
   if (!own_fds.ok()) return ErrnoStatus(errno, "open", "/proc/self/fd");
   MOORING_RETURN_IF_ERROR(EnterMountNamespace(source));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(request.source, O_PATH));
-  // Only the new mount API knows a mount that is in no namespace.
-  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NewMount> copy,
-                           CloneMount(MountApi::kDetached, place, request.source, request.recursive));
-  MOORING_RETURN_IF_ERROR(copy->Set(request.flags, request.propagation, request.recursive));
+  MOORING_ASSIGN_OR_RETURN(NewMount copy, CloneMount(place, request.source, request.recursive));
+  MOORING_RETURN_IF_ERROR(copy.Set(request.flags, request.propagation, request.recursive));
   MOORING_RETURN_IF_ERROR(EnterMountNamespace(target));
   MOORING_ASSIGN_OR_RETURN(Target at, Target::ResolveForMount(request.target, kEverywhere));
   at.UseOwnFds(std::move(own_fds));

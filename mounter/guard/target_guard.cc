@@ -25,15 +25,14 @@ constexpr int kFlags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYN
 
 struct Place {
   std::pair<dev_t, ino_t> identity;
-  std::uint64_t mount = 0;  // 0 before Linux 5.8
+  std::uint64_t mount = 0;
   bool operator==(const Place&) const = default;
 };
 
 std::optional<Place> PlaceOf(int directory, const std::string& path, int flags) {
   struct statx status = {};
   if (::statx(directory, path.c_str(), flags, STATX_INO | sys::kStatxMntId, &status) != 0) return std::nullopt;
-  const std::uint64_t mount = (status.stx_mask & sys::kStatxMntId) != 0 ? status.stx_mnt_id : 0;
-  return Place{{makedev(status.stx_dev_major, status.stx_dev_minor), status.stx_ino}, mount};
+  return Place{{makedev(status.stx_dev_major, status.stx_dev_minor), status.stx_ino}, status.stx_mnt_id};
 }
 
 absl::Status Refuse(const Target& target) {

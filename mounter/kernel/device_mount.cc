@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <functional>
-#include <memory>
 #include <utility>
 
 #include "base/status.h"
@@ -38,7 +37,7 @@ absl::Status CheckDevice(const NewMount& mount, const MountRequest& request, con
   struct stat root = {};
   if (::fstat(mount.fd().get(), &root) != 0) return ErrnoStatus(errno, "look at the filesystem of", device);
   if (request.fs_type == "btrfs") {
-    MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, OpenRoot(mount));
+    MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, mount.OpenRoot());
     return CheckBtrfsDevice(directory, request.source, number, request.source != device);
   }
   // Some filesystems have a number of their own, of no device.
@@ -54,20 +53,15 @@ MountRequest WithWholeTree(MountRequest request) {
 
 using LastStep = std::function<absl::Status()>;
 
-absl::Status MountDeviceBy(MountApi api, const MountRequest& request, const Target& target, const std::string& device,
-                           dev_t number, const LastStep& last) {
-  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NewMount> mount, MakeMount(api, WithWholeTree(request), device));
-  MOORING_RETURN_IF_ERROR(CheckDevice(*mount, request, device, number));
-  // The superblock stays writable, so that the group can be set here and another mount of it may write; this mount may
-  // not.
-  if (request.group) MOORING_RETURN_IF_ERROR(SetGroup(*mount, *request.group));
-  MOORING_RETURN_IF_ERROR(mount->Set(request.flags, request.propagation, false));
-  return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false, last);
-}
-
 absl::Status MountDevice(const MountRequest& request, const Target& target, const std::string& device, dev_t number,
                          const LastStep& last = {}) {
-  return WithMountApi([&](MountApi api) { return MountDeviceBy(api, request, target, device, number, last); });
+  MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeMount(WithWholeTree(request), device));
+  MOORING_RETURN_IF_ERROR(CheckDevice(mount, request, device, number));
+  // The superblock stays writable, so that the group can be set here and another mount of it may write; this mount may
+  // not.
+  if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
+  MOORING_RETURN_IF_ERROR(mount.Set(request.flags, request.propagation, false));
+  return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false, last);
 }
 
 absl::Status MountImage(const MountRequest& request, const Target& target, const SourcePolicy& sources) {

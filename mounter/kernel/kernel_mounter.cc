@@ -7,7 +7,6 @@
 #include <sys/sysmacros.h>
 
 #include <cerrno>
-#include <memory>
 #include <system_error>
 
 #include "base/file/path.h"
@@ -201,12 +200,10 @@ absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_
   // A writable copy of the mount: the kernel grows nothing through a read-only one, and only read-only ones may stand.
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(path, O_PATH | O_DIRECTORY));
   MOORING_RETURN_IF_ERROR(sources_.CheckFilesystem(place, path));
-  return WithMountApi([&](MountApi api) -> absl::Status {
-    MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<NewMount> copy, CloneMount(api, place, path, false));
-    MOORING_RETURN_IF_ERROR(copy->Set({}, Propagation::kInherit, false));
-    MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenRoot(*copy));
-    return GrowMounted(root, path, fs_type, bytes);
-  });
+  MOORING_ASSIGN_OR_RETURN(NewMount copy, CloneMount(place, path, false));
+  MOORING_RETURN_IF_ERROR(copy.Set({}, Propagation::kInherit, false));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd root, copy.OpenRoot());
+  return GrowMounted(root, path, fs_type, bytes);
 }
 
 absl::Status KernelMounter::Copy(const std::vector<ImageCopy>& copies) { return CopyImages(copies, sources_); }

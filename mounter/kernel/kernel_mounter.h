@@ -10,8 +10,7 @@
 // stands without its flags, and a failure before the last step leaves nothing to undo. libmount 2.38 cannot do that, so
 // it serves the table look-ups of kernels without statmount(2), and the kernel is asked directly for the rest.
 //
-// Where the kernel, or a seccomp profile, lacks a system call, the same is done in another way, more slowly: see
-// new_mount.h, path_walk.h, mount_table.h, and kernel_features.h for how that is found out.
+// Where the kernel, or a seccomp profile, lacks statmount(2), the mount table is read, which is slower: mount_table.h.
 #ifndef MOORING_MOUNTER_KERNEL_KERNEL_MOUNTER_H_
 #define MOORING_MOUNTER_KERNEL_KERNEL_MOUNTER_H_
 

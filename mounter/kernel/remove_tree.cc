@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +19,6 @@
 #include "base/text/quote.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/path/target.h"
-#include "mounter/sys/kernel_features.h"
 #include "mounter/sys/syscalls.h"
 #include "mounter/table/mount_table.h"
 
@@ -47,29 +45,17 @@ absl::StatusOr<std::vector<std::string>> SomeNames(const UniqueFd& directory, co
   return names;
 }
 
-// errno says why there is none; EXDEV: something is mounted there, or nobody can tell. `mount` is the one of
-// `directory`.
-UniqueFd OpenBelow(const UniqueFd& directory, const std::string& name, std::optional<std::uint64_t> mount) {
-  constexpr std::uint64_t kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  if (!IsKnownMissing(KernelFeature::kOpenAt2)) {
-    open_how how = {};
-    how.flags = kFlags;
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS;
-    UniqueFd fd(sys::OpenAt2(directory.get(), name.c_str(), how));
-    if (fd.ok() || (errno != ENOSYS && errno != EPERM) || !TurnsOutMissing(KernelFeature::kOpenAt2)) return fd;
-  }
-  UniqueFd fd(::openat(directory.get(), name.c_str(), static_cast<int>(kFlags)));
-  if (fd.ok() && (!mount || TableMountIdOf(fd) != mount)) {
-    fd.reset();
-    errno = EXDEV;
-  }
-  return fd;
+// errno says why there is none; EXDEV: something is mounted there.
+UniqueFd OpenBelow(const UniqueFd& directory, const std::string& name) {
+  open_how how = {};
+  how.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS;
+  return UniqueFd(sys::OpenAt2(directory.get(), name.c_str(), how));
 }
 
 class Remover {
  public:
-  Remover(UniqueFd top, std::string path)
-      : top_(std::move(top)), path_(std::move(path)), mount_(TableMountIdOf(top_)) {}
+  Remover(UniqueFd top, std::string path) : top_(std::move(top)), path_(std::move(path)) {}
 
   absl::Status Empty() { return Empty(top_, 0); }
 
@@ -96,7 +82,7 @@ class Remover {
     if (errno == ENOTDIR) return error == EISDIR ? absl::OkStatus() : Failed(error, name);
     if (errno != ENOTEMPTY && errno != EEXIST) return Failed(errno, name);
     if (depth >= kDeepest) return MoveUp(directory, name);
-    const UniqueFd below = OpenBelow(directory, name, mount_);
+    const UniqueFd below = OpenBelow(directory, name);
     const bool swapped = !below.ok() && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
     if (!below.ok()) return swapped ? absl::OkStatus() : Failed(errno, name);
     MOORING_RETURN_IF_ERROR(Empty(below, depth + 1));
@@ -134,7 +120,6 @@ class Remover {
 
   const UniqueFd top_;
   const std::string path_;
-  const std::optional<std::uint64_t> mount_;
   std::uint64_t moved_ = 0;
   std::uint64_t removed_ = 0;  // or moved: what a round has achieved
 };
@@ -154,7 +139,7 @@ absl::Status KernelMounter::RemoveTree(const std::string& directory) {
   if (!parent.ok()) return parent.status();
   MOORING_RETURN_IF_ERROR(CheckNothingMountedBelow(directory));
   const std::string name(NameOf(directory));
-  UniqueFd top = OpenBelow(*parent, name, TableMountIdOf(*parent));
+  UniqueFd top = OpenBelow(*parent, name);
   if (!top.ok() && errno == ENOENT) return absl::OkStatus();
   if (!top.ok() && errno == EXDEV) {
     return FailedPrecondition(fmt::format("something is mounted at {}: unmount it first", Quote(directory)));

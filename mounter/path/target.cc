@@ -19,8 +19,6 @@
 #include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "mounter/path/path_walk.h"
-#include "mounter/sys/kernel_features.h"
 #include "mounter/sys/lazy_unmount.h"
 #include "mounter/sys/syscalls.h"
 
@@ -91,14 +89,10 @@ Target::Status FromStatx(const struct statx& status) {
 
 // On failure errno says why.
 UniqueFd OpenResolved(int directory, const std::string& path, std::uint64_t flags, std::uint64_t resolve) {
-  if (!IsKnownMissing(KernelFeature::kOpenAt2)) {
-    open_how how = {};
-    how.flags = flags | O_CLOEXEC;
-    how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | resolve;
-    UniqueFd fd(sys::OpenAt2(directory, path.c_str(), how));
-    if (fd.ok() || (errno != ENOSYS && errno != EPERM) || !TurnsOutMissing(KernelFeature::kOpenAt2)) return fd;
-  }
-  return WalkNoSymlinks(directory, path, static_cast<int>(flags));
+  open_how how = {};
+  how.flags = flags | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | resolve;
+  return UniqueFd(sys::OpenAt2(directory, path.c_str(), how));
 }
 
 }  // namespace
@@ -160,27 +154,7 @@ absl::StatusOr<Target::Status> Target::Stat() const {
     if (errno == ENOENT) return Status{};
     return MeansBroken(errno) ? StatWithoutAsking(errno) : ErrnoStatus(errno, "look at", path_);
   }
-  const bool tells_mounts = (status.stx_mask & (sys::kStatxMntId | sys::kStatxMntIdUnique)) != 0 &&
-                            (status.stx_attributes_mask & sys::kStatxAttrMountRoot) != 0;
-  return tells_mounts ? FromStatx(status) : StatByHandle();
-}
-
-// Before Linux 5.8: what is on another mount than its parent is the root of that.
-absl::StatusOr<Target::Status> Target::StatByHandle() const {
-  const UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-  if (!fd.ok() && errno == ENOENT) return Status{};
-  struct statx status = {};
-  if (!fd.ok() || ::statx(fd.get(), "", kStatFlags | AT_EMPTY_PATH, kStatMask, &status) != 0) {
-    return ErrnoStatus(errno, "look at", path_);
-  }
-  const std::optional<std::uint64_t> here = TableMountIdOf(fd);
-  const std::optional<std::uint64_t> above = TableMountIdOf(parent_);
-  if (!here || !above) return FailedPrecondition("/proc does not tell which mount a file is on: is it mounted here?");
-  Status result = FromStatx(status);
-  result.unique_id = false;
-  result.mount_id = *here;
-  result.mount_root = *here != *above;
-  return result;
+  return FromStatx(status);
 }
 
 // Of the filesystem nothing is asked but the way to it. Where that leads to another mount than the parent's, its root
@@ -202,9 +176,7 @@ absl::StatusOr<std::uint64_t> Target::TableMountId() const {
   if (::statx(parent_.get(), name_.c_str(), kStatFlags, sys::kStatxMntId, &status) != 0) {
     return ErrnoStatus(errno, "look at", path_);
   }
-  if ((status.stx_mask & sys::kStatxMntId) != 0) return status.stx_mnt_id;
-  MOORING_ASSIGN_OR_RETURN(const Status found, StatByHandle());
-  return found.mount_id;
+  return status.stx_mnt_id;
 }
 
 absl::StatusOr<bool> Target::IsEmptyDirectory() const {

@@ -82,7 +82,6 @@ class Target {
       : path_(std::move(path)), parent_(std::move(parent)), name_(std::move(name)) {}
 
   absl::StatusOr<Status> StatWithoutAsking(int error) const;
-  absl::StatusOr<Status> StatByHandle() const;
   absl::StatusOr<UniqueFd> OpenRegular(const UniqueFd& found) const;
   absl::StatusOr<std::string> LinkTo(const UniqueFd& fd) const;  // a path, for calls that take no descriptor
 

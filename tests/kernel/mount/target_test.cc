@@ -302,51 +302,48 @@ class ArrivalTest : public TargetTest {
     Dir("target");
     Dir("elsewhere");
   }
-  std::unique_ptr<NewMount> MountAt(const std::string& at) {
-    std::unique_ptr<NewMount> mount;
-    EXPECT_OK(WithMountApi([&](MountApi api) -> absl::Status {
-      const UniqueFd source(::open(Path("shared").c_str(), O_PATH | O_CLOEXEC));
-      const UniqueFd place(::open(at.c_str(), O_PATH | O_CLOEXEC));
-      MOORING_ASSIGN_OR_RETURN(mount, CloneMount(api, source, Path("shared"), true));
-      return mount->MoveTo(place, at);
-    }));
+  NewMount MountAt(const std::string& at) {
+    const UniqueFd source(::open(Path("shared").c_str(), O_PATH | O_CLOEXEC));
+    const UniqueFd place(::open(at.c_str(), O_PATH | O_CLOEXEC));
+    NewMount mount = *CloneMount(source, Path("shared"), true);
+    EXPECT_OK(mount.MoveTo(place, at));
     return mount;
   }
   Target At(const std::string& path) { return *Target::ResolveForMount(path, {"/"}); }
 };
 
 TEST_F(ArrivalTest, WhatDidNotArriveIsTakenAwayAndNothingOffItsSharedSource) {
-  const std::unique_ptr<NewMount> mount = MountAt(Path("elsewhere"));
+  const NewMount mount = MountAt(Path("elsewhere"));
   ASSERT_EQ(MountsBelow(Path("elsewhere")).size(), 2U);
-  ExpectRefused(At(Path("target")).CheckArrived(mount->fd()), "was moved to '" + Path("elsewhere") + "'");
+  ExpectRefused(At(Path("target")).CheckArrived(mount.fd()), "was moved to '" + Path("elsewhere") + "'");
   EXPECT_TRUE(MountsBelow(Path("elsewhere")).empty());
   EXPECT_EQ(MountsBelow(Path("shared")).size(), 2U);
 }
 
 TEST_F(ArrivalTest, WhatWasUnmountedAtOnceDidNotArrive) {
-  const std::unique_ptr<NewMount> mount = MountAt(Path("target"));
+  const NewMount mount = MountAt(Path("target"));
   ASSERT_EQ(::mount(nullptr, Path("target").c_str(), nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
   ASSERT_EQ(::umount2(Path("target").c_str(), MNT_DETACH), 0);
-  ExpectRefused(At(Path("target")).CheckArrived(mount->fd()), "'" + Path("target") + "' was unmounted again at once");
+  ExpectRefused(At(Path("target")).CheckArrived(mount.fd()), "'" + Path("target") + "' was unmounted again at once");
 }
 
 TEST_F(ArrivalTest, WhatIsTakenBackIsThatMountWhateverStandsAtItsName) {
-  const std::unique_ptr<NewMount> mount = MountAt(Path("elsewhere"));
+  const NewMount mount = MountAt(Path("elsewhere"));
   PrivateMount("target");
-  EXPECT_OK(At(Path("target")).TakeBack(mount->fd()));
+  EXPECT_OK(At(Path("target")).TakeBack(mount.fd()));
   EXPECT_EQ(MountsBelow(Path("target")).size(), 1U);
   EXPECT_TRUE(MountsBelow(Path("elsewhere")).empty());
   EXPECT_EQ(MountsBelow(Path("shared")).size(), 2U);
-  EXPECT_OK(At(Path("target")).TakeBack(mount->fd())) << "which is not mounted any more";
+  EXPECT_OK(At(Path("target")).TakeBack(mount.fd())) << "which is not mounted any more";
 }
 
 TEST_F(ArrivalTest, IsCheckedByOnesOwnProcWhereAnothersIsMounted) {
   const auto answer = MountNamespace(MountNamespace::Kind::kPrivate).Ask([&] {
-    const std::unique_ptr<NewMount> mount = MountAt(Path("elsewhere"));
+    const NewMount mount = MountAt(Path("elsewhere"));
     Target target = At(Path("target"));
     target.UseOwnFds(UniqueFd(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC)));
     if (::mount("none", "/proc", "tmpfs", 0, nullptr) != 0) return std::string("no /proc that is another's");
-    const std::string status = target.CheckArrived(mount->fd()).ToString();
+    const std::string status = target.CheckArrived(mount.fd()).ToString();
     ::umount2("/proc", MNT_DETACH);
     return status + (MountsBelow(Path("elsewhere")).empty() ? " and taken away" : " and left");
   });
