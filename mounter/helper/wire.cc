@@ -33,24 +33,13 @@ Message EnumTo(Enum value) {
 }
 
 absl::StatusOr<MountFlags> From(const pb::MountFlags& message) {
-  MountFlags flags;
-  flags.read_only = message.read_only();
-  flags.nosuid = message.nosuid();
-  flags.nodev = message.nodev();
-  flags.noexec = message.noexec();
-  flags.nodiratime = message.nodiratime();
-  MOORING_ASSIGN_OR_RETURN(flags.atime, EnumFrom(message.atime(), Atime::kStrictatime, "atime"));
-  return flags;
+  const MountFlags flags = FlagsOfAttributes(message.attributes());
+  if (AttributesOf(flags) == message.attributes()) return flags;
+  return InvalidArgument(
+      fmt::format("a request to the mount helper has the unknown mount attributes {:#x}", message.attributes()));
 }
 
-void To(const MountFlags& flags, pb::MountFlags& message) {
-  message.set_read_only(flags.read_only);
-  message.set_nosuid(flags.nosuid);
-  message.set_nodev(flags.nodev);
-  message.set_noexec(flags.noexec);
-  message.set_nodiratime(flags.nodiratime);
-  message.set_atime(EnumTo<pb::Atime>(flags.atime));
-}
+void To(const MountFlags& flags, pb::MountFlags& message) { message.set_attributes(AttributesOf(flags)); }
 
 absl::StatusOr<MountInfo> From(const pb::MountInfo& message) {
   MountInfo info;

@@ -28,22 +28,9 @@ MountRequest WithErrorsOption(MountRequest request) {
   return request;
 }
 
-std::uint64_t AttributesOf(const MountFlags& flags) {
-  std::uint64_t attributes = 0;
-  if (flags.read_only) attributes |= MOUNT_ATTR_RDONLY;
-  if (flags.nosuid) attributes |= MOUNT_ATTR_NOSUID;
-  if (flags.nodev) attributes |= MOUNT_ATTR_NODEV;
-  if (flags.noexec) attributes |= MOUNT_ATTR_NOEXEC;
-  if (flags.nodiratime) attributes |= MOUNT_ATTR_NODIRATIME;
-  if (flags.atime == Atime::kNoatime) attributes |= MOUNT_ATTR_NOATIME;
-  if (flags.atime == Atime::kStrictatime) attributes |= MOUNT_ATTR_STRICTATIME;
-  return attributes;
-}
-
 mount_attr Exactly(const MountFlags& flags) {
   mount_attr attributes = {};
-  attributes.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
-                        MOUNT_ATTR_NODIRATIME | MOUNT_ATTR__ATIME;
+  attributes.attr_clr = KnownAttributes();
   attributes.attr_set = AttributesOf(flags);
   return attributes;
 }

@@ -229,7 +229,7 @@ TEST_F(HostileTest, StrangeMessages) {
         request.mutable_bind()->set_source(text());
         request.mutable_bind()->set_target(text());
         request.mutable_bind()->set_target_kind(static_cast<pb::TargetKind>(random() % 4));
-        request.mutable_bind()->mutable_flags()->set_atime(static_cast<pb::Atime>(random() % 8));
+        request.mutable_bind()->mutable_flags()->set_attributes(random() % 512);
         break;
       case 2:
         request.mutable_unmount()->set_target(text());

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 
 #include <array>
 #include <tuple>
@@ -93,17 +94,10 @@ void ExpectArrives(const Struct& value) {
 
 constexpr std::array kPropagations = {Propagation::kInherit, Propagation::kPrivate, Propagation::kSlave,
                                       Propagation::kShared};
-constexpr std::array kAtimes = {Atime::kRelatime, Atime::kNoatime, Atime::kStrictatime};
-
 // One flag at a time: two that change places would not be seen otherwise.
 std::vector<MountFlags> AllFlags() {
-  std::vector<MountFlags> all(6);
-  all[1].read_only = true;
-  all[2].nosuid = true;
-  all[3].nodev = true;
-  all[4].noexec = true;
-  all[5].nodiratime = true;
-  for (const Atime atime : kAtimes) all.push_back({.atime = atime});
+  std::vector<MountFlags> all(1);
+  for (const MountFlagRow& row : MountFlagTable()) Set(all.emplace_back(), row);
   return all;
 }
 
@@ -275,13 +269,22 @@ TEST(WireTest, EnumerationsThatAreUnknownAreRefused) {
     bind.clear_propagation();
     bind.set_target_kind(static_cast<pb::TargetKind>(value));
     EXPECT_THAT(wire::From(bind), FailsWith(StatusCode::kInvalidArgument, "target kind"));
-    bind.clear_target_kind();
-    bind.mutable_flags()->set_atime(static_cast<pb::Atime>(value));
-    EXPECT_THAT(wire::From(bind), FailsWith(StatusCode::kInvalidArgument, "atime"));
   }
   pb::PathInfo path;
   path.set_kind(static_cast<pb::PathInfo::Kind>(6));
   EXPECT_THAT(wire::From(path), FailsWith(StatusCode::kInvalidArgument, "path kind"));
+}
+
+TEST(WireTest, UnknownMountAttributesAreRefused) {
+  pb::BindRequest bind;
+  for (int bit = 0; bit < 64; ++bit) {
+    const std::uint64_t attribute = std::uint64_t{1} << bit;
+    if ((KnownAttributes() & attribute) != 0) continue;
+    bind.mutable_flags()->set_attributes(attribute);
+    EXPECT_THAT(wire::From(bind), FailsWith(StatusCode::kInvalidArgument, "mount attributes")) << bit;
+  }
+  bind.mutable_flags()->set_attributes(MOUNT_ATTR_NOATIME | MOUNT_ATTR_STRICTATIME);
+  EXPECT_THAT(wire::From(bind), FailsWith(StatusCode::kInvalidArgument, "unknown mount attributes 0x30"));
 }
 
 // `set` puts a text into a message.
