@@ -16,38 +16,15 @@
 namespace mooring {
 namespace {
 
-// A flag of the mount itself, and what it does to the typed flags.
-struct MountFlagRule {
-  std::string_view name;
-  void (*apply)(MountFlags&);
-};
-
-constexpr std::array kMountFlags = {
-    MountFlagRule{"ro", [](MountFlags& f) { f.read_only = true; }},
-    MountFlagRule{"rw", [](MountFlags& f) { f.read_only = false; }},
-    MountFlagRule{"nosuid", [](MountFlags& f) { f.nosuid = true; }},
-    MountFlagRule{"suid", [](MountFlags& f) { f.nosuid = false; }},
-    MountFlagRule{"nodev", [](MountFlags& f) { f.nodev = true; }},
-    MountFlagRule{"dev", [](MountFlags& f) { f.nodev = false; }},
-    MountFlagRule{"noexec", [](MountFlags& f) { f.noexec = true; }},
-    MountFlagRule{"exec", [](MountFlags& f) { f.noexec = false; }},
-    MountFlagRule{"noatime", [](MountFlags& f) { f.atime = Atime::kNoatime; }},
-    MountFlagRule{"relatime", [](MountFlags& f) { f.atime = Atime::kRelatime; }},
-    MountFlagRule{"strictatime", [](MountFlags& f) { f.atime = Atime::kStrictatime; }},
-    MountFlagRule{"nodiratime", [](MountFlags& f) { f.nodiratime = true; }},
-    MountFlagRule{"diratime", [](MountFlags& f) { f.nodiratime = false; }},
-    MountFlagRule{"defaults", [](MountFlags&) {}},
-};
-
-// A filesystem's own option. Left out on purpose: whatever names another device or file (journal_path, logdev, rtdev,
-// quota files), weakens what the plugin promises (nouuid, norecovery, noload, abort, debug) or needs another kernel
-// module.
+// An option of one filesystem. The tables leave three kinds out: options that name another device or file
+// (journal_path, logdev, rtdev, quota files), that weaken what the plugin promises (nouuid, norecovery, noload, abort,
+// debug), or that need another kernel module.
 struct OptionRule {
   std::string_view name;
   enum class Value { kNone, kNumber, kPowerOfTwo, kWord, kWordOrNone } value = Value::kNone;
-  std::uint64_t least = 0, most = 0;           // of a number; 0 is allowed beside the powers of two
-  std::array<std::string_view, 8> words = {};  // the only ones
-  std::string_view opposite = "";              // not together with that one
+  std::uint64_t least = 0, most = 0;           // the range of a number
+  std::array<std::string_view, 8> words = {};  // the allowed words
+  std::string_view opposite = "";              // the option that contradicts this one
 };
 
 using Value = OptionRule::Value;
@@ -111,9 +88,8 @@ constexpr std::array kXfsOptions = {
     Words("allocsize", {"64k", "1m", "64m", "1g"}),
 };
 
-// Without those that name a part of the filesystem, or another device (subvol, device), mount what is damaged
-// (degraded, rescue), keep it slow or busy (skip_balance, enospc_debug), or give up what a power cut must not take
-// (nobarrier).
+// Left out as well: options that name a part of the filesystem or another device (subvol, device), mount a damaged one
+// (degraded, rescue), keep it slow or busy (skip_balance, enospc_debug), or lose data in a power cut (nobarrier).
 constexpr std::array kBtrfsOptions = {
     Flag("acl", "noacl"),
     Flag("noacl", "acl"),
@@ -139,11 +115,11 @@ std::span<const OptionRule> OwnOptions(std::string_view fs_type) {
   return {};
 }
 
-// A rule of the filesystem's own stands for a common one of that name.
+// A rule of the filesystem replaces the common one of the same name.
 std::vector<const OptionRule*> RulesOf(std::string_view fs_type) {
   std::vector<const OptionRule*> rules;
   for (const OptionRule& rule : OwnOptions(fs_type)) rules.push_back(&rule);
-  // A directory has the filesystem of somebody else, and what a tmpfs has to have is not asked for by flags.
+  // The filesystem of a directory volume is the host's, and the plugin itself sets the options of a tmpfs.
   if (fs_type == "directory" || fs_type == "tmpfs") return rules;
   const std::size_t own = rules.size();
   for (const OptionRule& rule : kCommonOptions) {
@@ -229,7 +205,11 @@ std::string ValueHint(const OptionRule& rule) {
 
 std::string Allowed(std::string_view fs_type) {
   std::vector<std::string_view> names;
-  for (const MountFlagRule& rule : kMountFlags) names.push_back(rule.name);
+  for (const MountFlagRow& row : MountFlagTable()) {
+    names.push_back(row.word);
+    if (!row.opposite.empty()) names.push_back(row.opposite);
+  }
+  names.emplace_back("defaults");
   for (const OptionRule* rule : RulesOf(fs_type)) names.push_back(rule->name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
@@ -261,31 +241,10 @@ absl::Status AddOption(std::string_view fs_type, std::string_view text, MountOpt
 }
 
 absl::Status AddFlag(std::string_view fs_type, std::string_view text, MountOptions& parsed) {
-  const auto flag = std::find_if(kMountFlags.begin(), kMountFlags.end(),
-                                 [&](const MountFlagRule& rule) { return rule.name == text; });
-  if (flag == kMountFlags.end()) return AddOption(fs_type, text, parsed);
-  flag->apply(parsed.flags);
-  return absl::OkStatus();
+  return ApplyMountFlag(text, parsed.flags) ? absl::OkStatus() : AddOption(fs_type, text, parsed);
 }
 
 }  // namespace
-
-std::string ToString(const MountFlags& flags) {
-  std::string text = flags.read_only ? "ro" : "rw";
-  if (flags.nosuid) text += ",nosuid";
-  if (flags.nodev) text += ",nodev";
-  if (flags.noexec) text += ",noexec";
-  if (flags.nodiratime) text += ",nodiratime";
-  switch (flags.atime) {
-    case Atime::kRelatime:
-      return text + ",relatime";
-    case Atime::kNoatime:
-      return text + ",noatime";
-    case Atime::kStrictatime:
-      return text + ",strictatime";
-  }
-  return text;
-}
 
 std::string ToString(const std::vector<FilesystemOption>& options) {
   std::string text;

@@ -1,5 +1,6 @@
-// Mount options as types. A mount flag from outside is looked up in a table; what is not in the table does not exist,
-// so no option can name another file, device, mount or security context.
+// Mount options as types. A mount flag from outside has to be in one of two tables: mount_flags.h has those of the
+// mount, mount_options.cc those of the filesystem. So no option can name another file, device, mount or security
+// context.
 #ifndef MOORING_MOUNTER_MOUNT_OPTIONS_H_
 #define MOORING_MOUNTER_MOUNT_OPTIONS_H_
 
@@ -11,26 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "mounter/mount_flags.h"
 
 namespace mooring {
 
-enum class Atime { kRelatime, kNoatime, kStrictatime };
-
-// Of one mount, mount_setattr(2).
-struct MountFlags {
-  bool read_only = false;
-  bool nosuid = false;
-  bool nodev = false;
-  bool noexec = false;
-  bool nodiratime = false;
-  Atime atime = Atime::kRelatime;
-
-  auto operator<=>(const MountFlags&) const = default;
-};
-
-std::string ToString(const MountFlags& flags);  // "ro,nosuid,relatime"
-
-// Of the filesystem, shared by all its mounts: ext4(5), xfs(5), btrfs(5).
+// An option of the filesystem, shared by all its mounts: ext4(5), xfs(5), btrfs(5).
 struct FilesystemOption {
   std::string key;
   std::optional<std::string> value;  // absent for a flag
@@ -47,15 +33,15 @@ struct MountOptions {
   auto operator<=>(const MountOptions&) const = default;
 };
 
-// Each element is one option or several with commas, as orchestrators send both. Unknown, repeated with another value,
-// contradicting another one, or out of range: INVALID_ARGUMENT, with what is allowed for `fs_type`. The value of a
-// refused option is not repeated: mount flags may be sensitive.
+// Each element is one option or several with commas, as orchestrators send both. INVALID_ARGUMENT, with the options
+// that `fs_type` allows: an option is unknown, is repeated with another value, contradicts another one, or is out of
+// range. The message leaves the value of a refused option out, because mount flags may be sensitive.
 absl::StatusOr<MountOptions> ParseMountFlags(std::string_view fs_type, const std::vector<std::string>& mount_flags);
 
-// The table as options: every flag, every word, both ends of every range.
+// The table of the filesystem as options: every flag, every word, both ends of every range.
 std::vector<FilesystemOption> AllowedOptions(std::string_view fs_type);
 
-// True for what the table allows for `fs_type`; the side that mounts asks again.
+// True where the table allows the option for `fs_type`. The mount helper asks again.
 bool IsAllowed(std::string_view fs_type, const FilesystemOption& option);
 
 }  // namespace mooring

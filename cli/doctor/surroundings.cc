@@ -41,26 +41,28 @@ constexpr NeededCapability kCapabilities[] = {
 struct NeededCall {
   const char* name;
   const char* since;
+  Severity severity;
   const char* without;
   long (*call)();
 };
 
 constexpr long kStatMountNumber = 457, kListMountNumber = 458;  // as in mounter/sys/syscalls.cc
 
-// Where the calls of mounting are missing, the mounter takes older ones with the same results.
+constexpr const char* kNoMounts = "nothing can be mounted";
+
 const NeededCall kCalls[] = {
-    {"openat2", "5.6", "every path is walked step by step: slower",
-     [] { return ::syscall(SYS_openat2, -1, nullptr, nullptr, 0); }},
-    {"open_tree", "5.2", "mounting is slower, and mooring mount bind --pid is not possible",
-     [] { return ::syscall(SYS_open_tree, -1, nullptr, ~0U); }},
-    {"move_mount", "5.2", "mounting is slower, and mooring mount bind --pid is not possible",
+    {"openat2", "5.6", Severity::kProblem, kNoMounts, [] { return ::syscall(SYS_openat2, -1, nullptr, nullptr, 0); }},
+    {"open_tree", "5.2", Severity::kProblem, kNoMounts, [] { return ::syscall(SYS_open_tree, -1, nullptr, ~0U); }},
+    {"move_mount", "5.2", Severity::kProblem, kNoMounts,
      [] { return ::syscall(SYS_move_mount, -1, nullptr, -1, nullptr, ~0U); }},
-    {"fsopen", "5.2", "mounting a device or an image is slower", [] { return ::syscall(SYS_fsopen, nullptr, ~0U); }},
-    {"mount_setattr", "5.12", "mounting is slower, and mooring mount bind --pid is not possible",
+    {"fsopen", "5.2", Severity::kProblem, "no device, image or tmpfs can be mounted",
+     [] { return ::syscall(SYS_fsopen, nullptr, ~0U); }},
+    {"mount_setattr", "5.12", Severity::kProblem, kNoMounts,
      [] { return ::syscall(SYS_mount_setattr, -1, nullptr, ~0U, nullptr, 0); }},
-    {"statmount", "6.8", "looking a mount up reads the whole table of mounts: slow where there are many",
+    {"statmount", "6.8", Severity::kNote,
+     "looking a mount up reads the whole table of mounts: slow where there are many",
      [] { return ::syscall(kStatMountNumber, nullptr, nullptr, 0, 0); }},
-    {"listmount", "6.8", "listing mounts reads the whole table of mounts: slow where there are many",
+    {"listmount", "6.8", Severity::kNote, "listing mounts reads the whole table of mounts: slow where there are many",
      [] { return ::syscall(kListMountNumber, nullptr, nullptr, 0, 0); }},
 };
 
@@ -115,7 +117,7 @@ void AddCalls(const Surroundings& surroundings, Findings& findings) {
   for (const NeededCall& needed : kCalls) {
     if (!surroundings.missing_calls.contains(needed.name)) continue;
     findings.push_back({"missing-feature",
-                        Severity::kNote,
+                        needed.severity,
                         fmt::format("{}(2) is missing: without it {}. It needs Linux {}, and in a container a seccomp "
                                     "profile that knows it",
                                     needed.name, needed.without, needed.since),

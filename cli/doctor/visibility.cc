@@ -24,34 +24,13 @@ bool HasMountsBelow(const NamespaceView& view, const TableMount& mount) {
   });
 }
 
-// What `mooring mount bind` is told of them; it gives a mount these and no others.
+// The flags for `mooring mount bind`, which gives a mount these and no others.
 std::string FlagWords(const MountFlags& flags) {
   std::string words;
-  if (flags.read_only) words += " --read-only";
-  if (flags.nosuid) words += " --nosuid";
-  if (flags.nodev) words += " --nodev";
-  if (flags.noexec) words += " --noexec";
-  if (flags.nodiratime) words += " --option nodiratime";
-  switch (flags.atime) {
-    case Atime::kRelatime:
-      break;
-    case Atime::kNoatime:
-      words += " --noatime";
-      break;
-    case Atime::kStrictatime:
-      words += " --option strictatime";
-      break;
+  for (const MountFlagRow& row : MountFlagTable()) {
+    if (IsSet(flags, row) && !row.command_line.empty()) words += fmt::format(" {}", row.command_line);
   }
   return words;
-}
-
-// `one`, and what `other` forbids.
-MountFlags Stricter(MountFlags one, const MountFlags& other) {
-  one.read_only = one.read_only || other.read_only;
-  one.nosuid = one.nosuid || other.nosuid;
-  one.nodev = one.nodev || other.nodev;
-  one.noexec = one.noexec || other.noexec;
-  return one;
 }
 
 std::string BindCommand(const std::string& source, const std::string& target, const std::string& where,
@@ -219,11 +198,11 @@ class Explanation {
         {});
   }
 
-  // With the flags it has here, and what the task may not do where it is to be.
+  // The mount gets the flags that it has here, and the restrictions of the task's mount at the target.
   std::string BindThere(const std::string& target, const MountFlags& least) const {
     const bool recursive = result_.mount != nullptr && HasMountsBelow(here_, *result_.mount);
     const MountFlags& own = result_.mount != nullptr ? result_.mount->flags : carrier().flags;
-    return BindCommand(path_, target, fmt::format("--pid {}", other_->pid), Stricter(own, least), recursive);
+    return BindCommand(path_, target, fmt::format("--pid {}", other_->pid), Stricter(least, own), recursive);
   }
 
   void AddPrivateCopy(const TableMount& copy, const TableMount& mount, std::vector<std::string> commands) {

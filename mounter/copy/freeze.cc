@@ -137,15 +137,15 @@ absl::Status Superblock::OpenRootOf(const std::string& fs_type) {
   request.source = device_;
   request.fs_type = fs_type;
   if (fs_type == "xfs") request.options = {{"nouuid", std::nullopt}};
-  const auto open = [&](MountApi api) -> absl::Status {
-    MOORING_ASSIGN_OR_RETURN(mount_, MakeMount(api, request, device_));
-    MOORING_ASSIGN_OR_RETURN(root_, OpenRoot(*mount_));
+  const auto open = [&]() -> absl::Status {
+    MOORING_ASSIGN_OR_RETURN(mount_, MakeMount(request, device_));
+    MOORING_ASSIGN_OR_RETURN(root_, mount_->OpenRoot());
     return absl::OkStatus();
   };
-  const absl::Status writable = WithMountApi(open);
+  const absl::Status writable = open();
   if (writable.ok()) return writable;
   request.options.push_back({"ro", std::nullopt});
-  read_only_ = WithMountApi(open).ok();
+  read_only_ = open().ok();
   return read_only_ ? absl::OkStatus() : writable;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -46,7 +47,7 @@ class Superblock {
 
   const std::string device_;
   UniqueFd loop_;  // held: it cannot become another file's
-  std::unique_ptr<NewMount> mount_;
+  std::optional<NewMount> mount_;
   UniqueFd root_;
   bool frozen_ = false;
   bool read_only_ = false;

@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <optional>
 
 #include "base/status.h"
@@ -108,11 +107,9 @@ absl::Status GrowThroughMount(const LockedImage& image) {
   MountRequest request;
   request.source = image.path;
   request.fs_type = "ext4";
-  return WithMountApi([&](MountApi api) -> absl::Status {
-    MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<NewMount> mount, MakeMount(api, request, loop.info.device));
-    MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenRoot(*mount));
-    return GrowExt4(root, image.path, static_cast<std::uint64_t>(image.status.st_size));
-  });
+  MOORING_ASSIGN_OR_RETURN(const NewMount mount, MakeMount(request, loop.info.device));
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd root, mount.OpenRoot());
+  return GrowExt4(root, image.path, static_cast<std::uint64_t>(image.status.st_size));
 }
 
 std::uint64_t XfsBytes(const UniqueFd& root) {

@@ -112,8 +112,7 @@ absl::Status ReplayXfsLog(const std::string& path) {
     request.source = path;
     request.fs_type = "xfs";
     request.options = {{"nouuid", std::nullopt}};
-    MOORING_RETURN_IF_ERROR(
-        WithMountApi([&](MountApi api) { return MakeMount(api, request, loop.info.device).status(); }));
+    MOORING_RETURN_IF_ERROR(MakeMount(request, loop.info.device).status());
   }
   return CheckUnattached(image);
 }

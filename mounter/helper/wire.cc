@@ -11,7 +11,7 @@ namespace mooring::wire {
 namespace {
 
 absl::Status UnknownValue(const char* what, int value) {
-  return InvalidArgument(fmt::format("a request to the mount helper has {} {}, which is unknown", what, value));
+  return InvalidArgument(fmt::format("a request to the mount helper has the unknown {} {}", what, value));
 }
 
 absl::Status CheckTexts(std::initializer_list<const std::string*> texts) {
@@ -19,7 +19,7 @@ absl::Status CheckTexts(std::initializer_list<const std::string*> texts) {
   return absl::OkStatus();
 }
 
-// Enumerations have the same order on both sides; the tests go through all values.
+// Enumerations have the same order on both sides. Tests convert every value.
 template <typename Enum, typename Message>
 absl::StatusOr<Enum> EnumFrom(Message value, Enum last, const char* what) {
   const int number = static_cast<int>(value);
@@ -33,24 +33,13 @@ Message EnumTo(Enum value) {
 }
 
 absl::StatusOr<MountFlags> From(const pb::MountFlags& message) {
-  MountFlags flags;
-  flags.read_only = message.read_only();
-  flags.nosuid = message.nosuid();
-  flags.nodev = message.nodev();
-  flags.noexec = message.noexec();
-  flags.nodiratime = message.nodiratime();
-  MOORING_ASSIGN_OR_RETURN(flags.atime, EnumFrom(message.atime(), Atime::kStrictatime, "atime"));
-  return flags;
+  const MountFlags flags = FlagsOfAttributes(message.attributes());
+  if (AttributesOf(flags) == message.attributes()) return flags;
+  return InvalidArgument(
+      fmt::format("a request to the mount helper has the unknown mount attributes {:#x}", message.attributes()));
 }
 
-void To(const MountFlags& flags, pb::MountFlags& message) {
-  message.set_read_only(flags.read_only);
-  message.set_nosuid(flags.nosuid);
-  message.set_nodev(flags.nodev);
-  message.set_noexec(flags.noexec);
-  message.set_nodiratime(flags.nodiratime);
-  message.set_atime(EnumTo<pb::Atime>(flags.atime));
-}
+void To(const MountFlags& flags, pb::MountFlags& message) { message.set_attributes(AttributesOf(flags)); }
 
 absl::StatusOr<MountInfo> From(const pb::MountInfo& message) {
   MountInfo info;
@@ -240,7 +229,7 @@ absl::StatusOr<FilesystemInfo> From(const pb::FilesystemInfo& message) {
     case pb::FilesystemInfo::FILESYSTEM:
       info.content = FilesystemInfo::Content::kFilesystem;
       break;
-    default:  // proto3 lets any number through; what is not known to be empty is not formatted
+    default:  // proto3 accepts any number; only a known "empty" may lead to a format
       info.content = FilesystemInfo::Content::kForeign;
   }
   info.type = message.type();

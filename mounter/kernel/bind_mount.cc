@@ -1,6 +1,5 @@
 #include <fcntl.h>
 
-#include <memory>
 #include <utility>
 
 #include "base/status.h"
@@ -11,14 +10,14 @@
 namespace mooring {
 namespace {
 
-absl::Status BindBy(MountApi api, const BindRequest& request, const UniqueFd& source, const Target& target) {
-  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NewMount> copy, CloneMount(api, source, request.source, request.recursive));
+absl::Status BindChecked(const BindRequest& request, const UniqueFd& source, const Target& target) {
+  MOORING_ASSIGN_OR_RETURN(NewMount copy, CloneMount(source, request.source, request.recursive));
   if (request.group) {
-    // The source may be read-only, its filesystem is not.
-    MOORING_RETURN_IF_ERROR(copy->Set({}, Propagation::kInherit, false));
-    MOORING_RETURN_IF_ERROR(SetGroup(*copy, *request.group));
+    // Makes the copy writable first: the source may be mounted read-only on a writable filesystem.
+    MOORING_RETURN_IF_ERROR(copy.Set({}, Propagation::kInherit, false));
+    MOORING_RETURN_IF_ERROR(copy.SetGroup(*request.group));
   }
-  MOORING_RETURN_IF_ERROR(copy->Set(request.flags, request.propagation, request.recursive));
+  MOORING_RETURN_IF_ERROR(copy.Set(request.flags, request.propagation, request.recursive));
   return Attach(std::move(copy), target, request.target_kind, request.propagation, request.recursive);
 }
 
@@ -29,8 +28,8 @@ absl::Status KernelMounter::Bind(const BindRequest& request) {
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
   MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(source, request.source));
-  MOORING_RETURN_IF_ERROR(sources_.MakeTasks(source, request.source));
-  return WithMountApi([&](MountApi api) { return BindBy(api, request, source, target); });
+  MOORING_RETURN_IF_ERROR(sources_.HandToTasks(source, request.source));
+  return BindChecked(request, source, target);
 }
 
 }  // namespace mooring

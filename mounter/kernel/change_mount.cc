@@ -1,19 +1,15 @@
-// Mounts that stand get other flags, their filesystems other options.
+// Changes the flags of existing mounts and the options of their filesystems.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mount.h>
 
-#include <cerrno>
-#include <memory>
 #include <string>
-#include <utility>
 
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/kernel/kernel_mounter.h"
-#include "mounter/mount/classic_mount.h"
-#include "mounter/mount/detached_mount.h"
+#include "mounter/mount/filesystem_context.h"
 #include "mounter/mount/memory_mount.h"
+#include "mounter/mount/new_mount.h"
 #include "mounter/path/target.h"
 #include "mounter/table/mount_table.h"
 
@@ -29,34 +25,6 @@ absl::Status CheckOptions(const MountInfo& mount, const std::vector<FilesystemOp
   return absl::OkStatus();
 }
 
-absl::Status SetFlags(MountApi api, const UniqueFd& mount, const std::string& path, const MountFlags& flags) {
-  absl::Status status;
-  switch (api) {
-    case MountApi::kDetached:
-      status = SetMountAttributes(mount, flags);
-      break;
-    case MountApi::kClassic:
-      status = RemountWith(mount, flags);
-      break;
-  }
-  return status.ok() ? status : Annotate(status, fmt::format("change the mount at {}", Quote(path)));
-}
-
-absl::Status Reconfigure(MountApi api, const UniqueFd& mount, const std::string& path,
-                         const std::vector<FilesystemOption>& options) {
-  const std::string what = fmt::format("change the filesystem at {}", Quote(path));
-  switch (api) {
-    case MountApi::kDetached:
-      return Annotate(ReconfigureFilesystem(mount, options), what);
-    case MountApi::kClassic: {
-      // mount(2) sets the flags of the mount, too, and read-only ones for the whole filesystem: so of a copy.
-      MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<NewMount> copy, ClassicMount::Clone(mount, path, false));
-      return Annotate(RemountFilesystem(copy->fd(), options), what);
-    }
-  }
-  return Internal("no such mount API");
-}
-
 }  // namespace
 
 absl::Status KernelMounter::Change(const ChangeRequest& request) {
@@ -66,16 +34,16 @@ absl::Status KernelMounter::Change(const ChangeRequest& request) {
   if (!status.mount_root) return FailedPrecondition(fmt::format("nothing is mounted at {}", Quote(request.target)));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd mount, OpenNoSymlinks(request.target, O_PATH));
   MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(mount, request.target));
-  // What can fail for reasons of the filesystem's comes first: then nothing has changed.
+  // The filesystem may refuse its options, so they come first: after a failure nothing has changed.
   if (!request.options.empty()) {
     MOORING_RETURN_IF_ERROR(sources_.CheckFilesystem(mount, request.target));
     MOORING_ASSIGN_OR_RETURN(const MountInfo info, LookUpMountOf(mount, request.target));
     MOORING_RETURN_IF_ERROR(CheckOptions(info, request.options));
-    MOORING_RETURN_IF_ERROR(
-        WithMountApi([&](MountApi api) { return Reconfigure(api, mount, request.target, request.options); }));
+    const std::string what = fmt::format("change the filesystem at {}", Quote(request.target));
+    MOORING_RETURN_IF_ERROR(Annotate(ReconfigureFilesystem(mount, request.options), what));
   }
   if (!request.flags) return absl::OkStatus();
-  return WithMountApi([&](MountApi api) { return SetFlags(api, mount, request.target, *request.flags); });
+  return Annotate(SetMountFlags(mount, *request.flags), fmt::format("change the mount at {}", Quote(request.target)));
 }
 
 }  // namespace mooring

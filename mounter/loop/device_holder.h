@@ -5,7 +5,7 @@
 // be another volume's disk. While somebody holds it open, LOOP_CLR_FD only marks it to go with its last user
 // (autoclear).
 //
-// A holder outlives the plugin, its helper and the keeper, and ends with the host, with the container's process
+// A holder outlives the plugin, its helper and the spawner, and ends with the host, with the container's process
 // namespace, or by ReleaseDevice.
 #ifndef MOORING_MOUNTER_LOOP_DEVICE_HOLDER_H_
 #define MOORING_MOUNTER_LOOP_DEVICE_HOLDER_H_

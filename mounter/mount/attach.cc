@@ -105,32 +105,32 @@ absl::Status AttachOnce(NewMount& mount, const Target& target, TargetKind kind, 
 }
 
 absl::Status TakenBack(const Target& target, const NewMount& mount, const absl::Status& failure) {
-  const absl::Status back = target.TakeBack(mount.fd());
+  const absl::Status back = target.UndoAttach(mount.fd());
   if (back.ok()) return failure;
   return absl::Status(failure.code(), fmt::format("{}; and the mount stays: {}", Message(failure), Message(back)));
 }
 
 }  // namespace
 
-absl::Status Attach(std::unique_ptr<NewMount> mount, const Target& target, TargetKind kind, Propagation propagation,
-                    bool recursive, const std::function<absl::Status()>& last) {
+absl::Status Attach(NewMount mount, const Target& target, TargetKind kind, Propagation propagation, bool recursive,
+                    const std::function<absl::Status()>& last) {
   bool made = false;  // here: to be removed again if what follows fails
   absl::Cleanup remove = [&] {
     if (made) target.Remove().IgnoreError();
   };
   constexpr int kAttempts = 64;  // each a race lost to somebody who removed it
-  absl::Status status = AttachOnce(*mount, target, kind, made);
+  absl::Status status = AttachOnce(mount, target, kind, made);
   for (int attempt = 1; attempt < kAttempts && absl::IsNotFound(status); ++attempt) {
-    status = AttachOnce(*mount, target, kind, made);
+    status = AttachOnce(mount, target, kind, made);
   }
   if (absl::IsNotFound(status)) return WithCode(absl::StatusCode::kFailedPrecondition, status);
   MOORING_RETURN_IF_ERROR(status);
-  MOORING_RETURN_IF_ERROR(target.CheckArrived(mount->fd()));
+  MOORING_RETURN_IF_ERROR(target.CheckArrived(mount.fd()));
   if (propagation == Propagation::kPrivate || propagation == Propagation::kSlave) {
-    status = mount->SetPropagation(propagation, recursive);
+    status = mount.SetPropagation(propagation, recursive);
   }
   if (status.ok() && last) status = last();
-  if (!status.ok()) return TakenBack(target, *mount, status);
+  if (!status.ok()) return TakenBack(target, mount, status);
   std::move(remove).Cancel();
   return absl::OkStatus();
 }

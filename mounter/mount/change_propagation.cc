@@ -13,25 +13,21 @@
 #include "mounter/propagation.h"
 
 namespace mooring {
-// Where no flag is set with it, mount_setattr(2) does the same; mount(2) every kernel has.
-int TrySetPropagation(const UniqueFd& mount, Propagation propagation, bool recursive) {
-  const std::string link = fmt::format("/proc/self/fd/{}", mount.get());
-  const unsigned long flags = MountBitsOf(propagation) | (recursive ? static_cast<unsigned long>(MS_REC) : 0UL);
-  return ::mount(nullptr, link.c_str(), nullptr, flags, nullptr) == 0 ? 0 : errno;
-}
 
 absl::Status ChangePropagation(const std::string& path, Propagation propagation, bool recursive) {
   if (propagation == Propagation::kInherit) {
     return InvalidArgument("a mount that stands has nothing to inherit: give private, rslave or rshared");
   }
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_PATH));
-  const int error = TrySetPropagation(fd, propagation, recursive);
-  if (error == 0) return absl::OkStatus();
-  if (error == EINVAL) {
+  const std::string link = fmt::format("/proc/self/fd/{}", fd.get());
+  const unsigned long flags = MountBitsOf(propagation) | (recursive ? static_cast<unsigned long>(MS_REC) : 0UL);
+  // Not mount_setattr(2): before Linux 6.8 it refuses a "/" that has no parent mount.
+  if (::mount(nullptr, link.c_str(), nullptr, flags, nullptr) == 0) return absl::OkStatus();
+  if (errno == EINVAL) {
     return FailedPrecondition(
         fmt::format("nothing is mounted at {}, so it has no propagation of its own", Quote(path)));
   }
-  return ErrnoStatus(error, fmt::format("make the mount {}", ToString(propagation)), path);
+  return ErrnoStatus(errno, fmt::format("make the mount {}", ToString(propagation)), path);
 }
 
 }  // namespace mooring

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -58,13 +57,6 @@ absl::Status CheckLimits(const std::vector<FilesystemOption>& options) {
   return InvalidArgument(fmt::format("a tmpfs of {} bytes has 1 to {} inodes (nr_inodes)", *bytes, most));
 }
 
-absl::Status MountMemoryBy(MountApi api, const MountRequest& request, const Target& target) {
-  MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NewMount> mount, MakeMount(api, request, request.source));
-  if (request.group) MOORING_RETURN_IF_ERROR(SetGroup(*mount, *request.group));
-  MOORING_RETURN_IF_ERROR(mount->Set(request.flags, request.propagation, false));
-  return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false);
-}
-
 }  // namespace
 
 absl::Status CheckMemoryOptions(const std::vector<FilesystemOption>& options) {
@@ -86,7 +78,10 @@ std::optional<std::uint64_t> MemorySizeIn(const std::vector<FilesystemOption>& o
 absl::Status MountMemory(const MountRequest& request, const Target& target) {
   if (request.source.empty()) return InvalidArgument("a tmpfs without a source: nobody would know whose it is");
   if (!MemorySizeIn(request.options)) return InvalidArgument("a tmpfs without a size: it could take all memory");
-  return WithMountApi([&](MountApi api) { return MountMemoryBy(api, request, target); });
+  MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeMount(request, request.source));
+  if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
+  MOORING_RETURN_IF_ERROR(mount.Set(request.flags, request.propagation, false));
+  return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false);
 }
 
 }  // namespace mooring

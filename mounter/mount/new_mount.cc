@@ -2,18 +2,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 #include "base/status.h"
-#include "mounter/mount/classic_mount.h"
-#include "mounter/mount/detached_mount.h"
+#include "mounter/mount/filesystem_context.h"
+#include "mounter/propagation.h"
 #include "mounter/superblock/superblock_guard.h"
-#include "mounter/sys/kernel_features.h"
 
 namespace mooring {
 namespace {
@@ -27,48 +28,59 @@ MountRequest WithErrorsOption(MountRequest request) {
   return request;
 }
 
+mount_attr Exactly(const MountFlags& flags) {
+  mount_attr attributes = {};
+  attributes.attr_clr = KnownAttributes();
+  attributes.attr_set = AttributesOf(flags);
+  return attributes;
+}
+
+absl::Status SetAttributes(const UniqueFd& fd, mount_attr attributes, bool recursive, std::string_view what) {
+  const unsigned flags = AT_EMPTY_PATH | (recursive ? static_cast<unsigned>(AT_RECURSIVE) : 0U);
+  if (::mount_setattr(fd.get(), "", flags, &attributes, sizeof(attributes)) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, what);
+}
+
 }  // namespace
 
-absl::Status WithMountApi(const std::function<absl::Status(MountApi)>& work) {
-  if (!IsKnownMissing(KernelFeature::kMountApi)) {
-    absl::Status status = work(MountApi::kDetached);
-    // What ENOSYS and EPERM become, base/status.h.
-    if (!absl::IsUnimplemented(status) && !absl::IsInternal(status)) return status;
-    if (!TurnsOutMissing(KernelFeature::kMountApi)) return status;
-  }
-  return work(MountApi::kClassic);
+// The mounts below are another's, with reasons for their flags: a strictatime may not undo a noatime.
+absl::Status NewMount::AddBelow(MountFlags flags, Propagation propagation) {
+  if (flags.atime != Atime::kNoatime) flags.atime = Atime::kRelatime;
+  mount_attr attributes = {};
+  attributes.attr_clr = flags.atime == Atime::kNoatime ? MOUNT_ATTR__ATIME : 0;  // mount_setattr(2) asks for this
+  attributes.attr_set = AttributesOf(flags);
+  attributes.propagation = MountBitsOf(propagation);
+  if (attributes.attr_set == 0 && attributes.propagation == 0) return absl::OkStatus();
+  return SetAttributes(fd_, attributes, true, "add the flags " + ToString(flags) + " to the mounts below the new one");
 }
 
-absl::StatusOr<std::unique_ptr<NewMount>> MakeMount(MountApi api, const MountRequest& request,
-                                                    const std::string& device) {
-  switch (api) {
-    case MountApi::kDetached:
-      return DetachedMount::Make(WithErrorsOption(request), device);
-    case MountApi::kClassic:
-      return ClassicMount::Make(WithErrorsOption(request), device);
-  }
-  return Internal("no such mount API");
+absl::Status NewMount::Set(const MountFlags& flags, Propagation propagation, bool recursive) {
+  if (recursive) MOORING_RETURN_IF_ERROR(AddBelow(flags, propagation));
+  mount_attr attributes = Exactly(flags);
+  attributes.propagation = MountBitsOf(propagation);
+  return SetAttributes(fd_, attributes, false, "set the flags " + ToString(flags) + " of the new mount");
 }
 
-absl::StatusOr<std::unique_ptr<NewMount>> CloneMount(MountApi api, const UniqueFd& source, const std::string& path,
-                                                     bool recursive) {
-  switch (api) {
-    case MountApi::kDetached:
-      return DetachedMount::Clone(source, path, recursive);
-    case MountApi::kClassic:
-      return ClassicMount::Clone(source, path, recursive);
-  }
-  return Internal("no such mount API");
+absl::Status NewMount::MoveTo(const UniqueFd& place, const std::string& path) {
+  const unsigned flags = MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH;
+  if (::move_mount(fd_.get(), "", place.get(), "", flags) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, "mount at", path);
 }
 
-absl::StatusOr<UniqueFd> OpenRoot(const NewMount& mount) {
-  UniqueFd root(::openat(mount.fd().get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+absl::Status NewMount::SetPropagation(Propagation propagation, bool recursive) {
+  mount_attr attributes = {};
+  attributes.propagation = MountBitsOf(propagation);
+  return SetAttributes(fd_, attributes, recursive, "set the propagation of the new mount");
+}
+
+absl::StatusOr<UniqueFd> NewMount::OpenRoot() const {
+  UniqueFd root(::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root.ok()) return ErrnoStatus(errno, "open the root directory of the new mount");
   return root;
 }
 
-absl::Status SetGroup(const NewMount& mount, gid_t group) {
-  MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenRoot(mount));
+absl::Status NewMount::SetGroup(gid_t group) const {
+  MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenRoot());
   struct stat status = {};
   if (::fstat(root.get(), &status) != 0) return ErrnoStatus(errno, "look at the volume's root directory");
   const mode_t mode = (status.st_mode & 07777) | S_ISGID | S_IRWXG;
@@ -83,20 +95,21 @@ absl::Status SetGroup(const NewMount& mount, gid_t group) {
                             ": the kernel has left out its set-group-id bit: the plugin needs CAP_FSETID for that");
 }
 
-absl::Status FilesystemError(int error, std::string detail, const MountRequest& request) {
-  if (error == ENODEV) {
-    return FailedPrecondition(fmt::format("the kernel knows no filesystem {}: is a module missing?", request.fs_type));
-  }
-  absl::Status status = ErrnoStatus(error, fmt::format("mount the {} filesystem of", request.fs_type), request.source);
-  // These are about the filesystem or its options, not about the request's form, and no surprise.
-  if (error == EINVAL || error == EUCLEAN || error == EEXIST)
-    status = WithCode(absl::StatusCode::kFailedPrecondition, status);
-  if (detail.empty() && error == EUCLEAN)
-    detail = "the filesystem is damaged: keep a copy, then check it (e2fsck, xfs_repair, btrfs check)";
-  if (detail.empty() && error == EEXIST) detail = "another filesystem with its UUID is in use: is it a copy of that?";
-  if (detail.empty() && error == EBUSY) detail = "it is mounted read-only (after an error?) or in use in another way";
-  if (detail.empty()) detail = "the kernel's log may say more";
-  return absl::Status(status.code(), fmt::format("{} ({})", Message(status), detail));
+absl::StatusOr<NewMount> MakeMount(const MountRequest& request, const std::string& device) {
+  MOORING_ASSIGN_OR_RETURN(UniqueFd mount, OpenFilesystem(WithErrorsOption(request), device));
+  return NewMount(std::move(mount));
+}
+
+absl::StatusOr<NewMount> CloneMount(const UniqueFd& source, const std::string& path, bool recursive) {
+  const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | static_cast<unsigned>(AT_EMPTY_PATH) |
+                         (recursive ? static_cast<unsigned>(AT_RECURSIVE) : 0U);
+  UniqueFd tree(::open_tree(source.get(), "", flags));
+  if (!tree.ok()) return ErrnoStatus(errno, "clone the mount at", path);
+  return NewMount(std::move(tree));
+}
+
+absl::Status SetMountFlags(const UniqueFd& mount, const MountFlags& flags) {
+  return SetAttributes(mount, Exactly(flags), false, "set the flags " + ToString(flags));
 }
 
 }  // namespace mooring

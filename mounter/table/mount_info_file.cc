@@ -31,7 +31,6 @@ bool HasOption(std::string_view options, std::string_view name) {
 }
 
 TableMount FromLibmount(libmnt_fs* fs) {
-  const std::string_view options = Text(mnt_fs_get_vfs_options(fs));
   const std::string_view fields = Text(mnt_fs_get_optional_fields(fs));
   TableMount info;
   info.id = static_cast<std::uint64_t>(mnt_fs_get_id(fs));
@@ -39,16 +38,7 @@ TableMount FromLibmount(libmnt_fs* fs) {
   info.root = Text(mnt_fs_get_root(fs));
   info.fs_type = Text(mnt_fs_get_fstype(fs));
   info.device = mnt_fs_get_devno(fs);
-  info.flags.read_only = HasOption(options, "ro");
-  info.flags.nosuid = HasOption(options, "nosuid");
-  info.flags.nodev = HasOption(options, "nodev");
-  info.flags.noexec = HasOption(options, "noexec");
-  info.flags.nodiratime = HasOption(options, "nodiratime");
-  if (HasOption(options, "noatime")) {
-    info.flags.atime = Atime::kNoatime;
-  } else if (!HasOption(options, "relatime")) {
-    info.flags.atime = Atime::kStrictatime;
-  }
+  info.flags = FlagsOfMountInfo(Text(mnt_fs_get_vfs_options(fs)));
   info.superblock_read_only = HasOption(Text(mnt_fs_get_fs_options(fs)), "ro");
   info.peer_group = GroupAfter(fields, "shared:");
   info.master = GroupAfter(fields, "master:");

@@ -23,18 +23,6 @@ namespace {
 
 constexpr std::uint64_t kListRoot = ~std::uint64_t{0};  // LSMT_ROOT: everything this process can reach
 
-MountFlags FlagsOfAttributes(std::uint64_t attributes) {
-  MountFlags flags;
-  flags.read_only = (attributes & MOUNT_ATTR_RDONLY) != 0;
-  flags.nosuid = (attributes & MOUNT_ATTR_NOSUID) != 0;
-  flags.nodev = (attributes & MOUNT_ATTR_NODEV) != 0;
-  flags.noexec = (attributes & MOUNT_ATTR_NOEXEC) != 0;
-  flags.nodiratime = (attributes & MOUNT_ATTR_NODIRATIME) != 0;
-  if ((attributes & MOUNT_ATTR__ATIME) == MOUNT_ATTR_NOATIME) flags.atime = Atime::kNoatime;
-  if ((attributes & MOUNT_ATTR__ATIME) == MOUNT_ATTR_STRICTATIME) flags.atime = Atime::kStrictatime;
-  return flags;
-}
-
 // Room for the fixed part and three strings of PATH_MAX; most answers are far shorter.
 struct StatMountBuffer {
   alignas(sys::StatMount) std::array<char, 512 + 3 * 4096> bytes;

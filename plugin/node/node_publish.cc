@@ -15,18 +15,6 @@ bool IsReadOnly(const PublishSpec& spec) {
   return spec.read_only || spec.capability.options.flags.read_only || IsReaderOnly(spec.capability.mode);
 }
 
-// What the staged mount forbids stays forbidden; the publish may forbid more.
-MountFlags Stricter(const MountFlags& staged, const MountFlags& asked) {
-  MountFlags flags = asked;
-  flags.read_only = staged.read_only || asked.read_only;
-  flags.nosuid = staged.nosuid || asked.nosuid;
-  flags.nodev = staged.nodev || asked.nodev;
-  flags.noexec = staged.noexec || asked.noexec;
-  flags.nodiratime = staged.nodiratime || asked.nodiratime;
-  if (asked.atime == Atime::kRelatime) flags.atime = staged.atime;
-  return flags;
-}
-
 // All that has to be the same in a repeated call (CSI, "the second publish").
 std::string AskedFor(const PublishSpec& spec) {
   return (spec.read_only ? "readonly " : "") + ToString(spec.capability);

@@ -9,7 +9,6 @@
 #include <memory>
 #include <set>
 
-#include "mounter/sys/kernel_features.h"
 #include "tests/kernel/kernel_test.h"
 #include "tests/kernel/mount/namespaces.h"
 #include "tests/support/syscall_faults.h"
@@ -94,9 +93,7 @@ class FaultTest : public KernelTest {
   std::set<std::string> calls_;  // the names of those that were failed
 
  private:
-  bool IsOurs(const std::string& target) const {
-    return target.starts_with(dir_.path()) || target.find("/mooring-mount.") != std::string::npos;
-  }
+  bool IsOurs(const std::string& target) const { return target.starts_with(dir_.path()); }
 
   // False: the operation has fewer calls.
   bool FailCall(const Operation& operation, const SyscallFault& fault, int& failed) {
@@ -151,8 +148,8 @@ TEST_P(BindFaultTest, LeavesEverythingAsBefore) {
             EXPECT_OK(mounter_.Unmount(UnmountOf(target, !GetParam().existing_target)));
           },
   });
-  EXPECT_TRUE(calls_.contains(IsKnownMissing(KernelFeature::kMountApi) ? "mount" : "move_mount"));
-  EXPECT_TRUE(calls_.contains(IsKnownMissing(KernelFeature::kOpenAt2) ? "openat" : "openat2"));
+  EXPECT_TRUE(calls_.contains("move_mount"));
+  EXPECT_TRUE(calls_.contains("openat2"));
   EXPECT_TRUE(calls_.contains("flock"));
 }
 
@@ -168,25 +165,6 @@ INSTANTIATE_TEST_SUITE_P(Binds, BindFaultTest,
                                                     .recursive = true},
                                            BindCase{.name = "ReadOnlyWithAGroup", .flags = ReadOnly(), .group = true}),
                          [](const auto& test) { return test.param.name; });
-
-// What the kernel refuses once is there all the same.
-TEST_F(FaultTest, OneRefusalIsNotTakenForAMissingCall) {
-  const BindRequest request = BindOf(Dir("source"), Path("shared/target"));
-  ASSERT_OK(mounter_.Bind(request));
-  ASSERT_OK(mounter_.Unmount(UnmountOf(request.target, true)));
-  if (IsKnownMissing(KernelFeature::kMountApi) || IsKnownMissing(KernelFeature::kOpenAt2)) {
-    GTEST_SKIP() << "they are missing here";
-  }
-  for (const char* call : {"openat2", "open_tree", "mount_setattr", "move_mount"}) {
-    for (const int error : {EPERM, ENOSYS}) {
-      const FaultOutcome outcome = RunWithFault({.error = error, .only = call}, [&] { return mounter_.Bind(request); });
-      EXPECT_EQ(outcome.failed, call);
-      EXPECT_FALSE(outcome.status.ok());
-      EXPECT_FALSE(IsKnownMissing(KernelFeature::kMountApi)) << call;
-      EXPECT_FALSE(IsKnownMissing(KernelFeature::kOpenAt2)) << call;
-    }
-  }
-}
 
 TEST_F(FaultTest, BindOfADeviceNode) {
   const std::string device = Losetup(Sparse("image", kMiB));
@@ -329,8 +307,7 @@ TEST_F(FaultTest, TargetThatCannotBeLockedIsRemovedAgain) {
   ASSERT_OK(mounter_.Bind(request));
   ASSERT_OK(mounter_.Unmount(UnmountOf(request.target, true)));
   const std::string before = State();
-  SyscallFault fault = {.error = EWOULDBLOCK, .only = "flock", .and_after = true};
-  if (IsKnownMissing(KernelFeature::kMountApi)) fault.nth = 2;  // the first is for the place where mounts are prepared
+  const SyscallFault fault = {.error = EWOULDBLOCK, .only = "flock", .and_after = true};
   const FaultOutcome outcome = RunWithFault(fault, [&] { return mounter_.Bind(request); });
   EXPECT_THAT(outcome.status, FailsWith(absl::StatusCode::kAborted, "somebody else is mounting at"));
   EXPECT_EQ(State(), before);

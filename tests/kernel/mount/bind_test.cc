@@ -30,6 +30,7 @@ class BindFlagsTest : public KernelTest, public ::testing::WithParamInterface<Fl
 TEST_P(BindFlagsTest, AreExactlyTheOnesAskedFor) {
   ASSERT_OK(mounter_.Bind(BindOf(Dir("source"), Path("target"), GetParam().flags)));
   EXPECT_EQ(OptionsAt(Path("target")), GetParam().shown);
+  EXPECT_EQ(mounter_.Find(Path("target"))->mount->flags, GetParam().flags);
 }
 
 TEST_P(BindFlagsTest, DoNotDependOnThoseOfTheSource) {
@@ -49,20 +50,22 @@ TEST_P(BindFlagsTest, AreTheSameInAPeerNamespace) {
   EXPECT_EQ(peer.Ask([&] { return OptionsAt(parent + "/target"); }), GetParam().shown);
 }
 
-INSTANTIATE_TEST_SUITE_P(Flags, BindFlagsTest,
-                         ::testing::Values(FlagsCase{{}, "rw,relatime"}, FlagsCase{ReadOnly(), "ro,relatime"},
-                                           FlagsCase{{.nosuid = true}, "rw,nosuid,relatime"},
-                                           FlagsCase{{.nodev = true}, "rw,nodev,relatime"},
-                                           FlagsCase{{.noexec = true}, "rw,noexec,relatime"},
-                                           FlagsCase{{.nodiratime = true}, "rw,nodiratime,relatime"},
-                                           FlagsCase{{.atime = Atime::kNoatime}, "rw,noatime"},
-                                           FlagsCase{{.atime = Atime::kStrictatime}, "rw"},
-                                           FlagsCase{AllFlags(), kAllShown}),
-                         [](const auto& test) {
-                           std::string name = test.param.shown;  // no more than letters, for ctest
-                           std::replace(name.begin(), name.end(), ',', '_');
-                           return name;
-                         });
+std::vector<FlagsCase> FlagsCases() {
+  std::vector<FlagsCase> cases = {{{}, "rw,relatime"}, {AllFlags(), kAllShown}};
+  for (const MountFlagRow& row : MountFlagTable()) {
+    MountFlags flags;
+    Set(flags, row);
+    if (flags == MountFlags()) continue;
+    cases.push_back({flags, flags.atime == Atime::kStrictatime ? "rw" : ToString(flags)});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Flags, BindFlagsTest, ::testing::ValuesIn(FlagsCases()), [](const auto& test) {
+  std::string name = test.param.shown;  // no more than letters, for ctest
+  std::replace(name.begin(), name.end(), ',', '_');
+  return name;
+});
 
 class BindTest : public KernelTest {};
 

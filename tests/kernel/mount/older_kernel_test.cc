@@ -1,7 +1,5 @@
-// What is done where the kernel is older: look-ups with and without statmount(2), of which both have to say the same,
-// and the private place where mount(2) prepares what the new mount API makes detached. That everything else has the
-// same results is shown by all the other tests, run again without those calls (KernelTestsWithout,
-// tests/CMakeLists.txt).
+// Look-ups without statmount(2), which Linux 6.8 brought and older seccomp profiles forbid, give the answers of those
+// with it. All other tests run again without it: KernelTestsWithout in tests/CMakeLists.txt.
 #include <fmt/format.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -108,7 +106,7 @@ TEST_F(OlderKernelTest, MountsAndUnmountsWithoutStatMount) {
   EXPECT_EQ(answer, "OK ro,relatime FAILED_PRECONDITION OK");
 }
 
-// DESIGN 4.1: no request reads mountinfo, whose cost grows with the number of mounts on the host.
+// The cost of reading mountinfo grows with the number of mounts on the host.
 TEST_F(OlderKernelTest, WithStatMountNothingReadsMountinfo) {
   if (!HasStatMount()) GTEST_SKIP() << "there is no statmount here: mountinfo is read";
   const MountNamespace apart(MountNamespace::Kind::kSlave);

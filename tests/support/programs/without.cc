@@ -1,11 +1,10 @@
 // without WHAT[,WHAT]... [--errno ENOSYS|EPERM] [--] COMMAND [ARGUMENT]...
 //
-// Runs a command as on an older kernel, or as under a seccomp profile older than the calls: each WHAT is a system call
-// that fails from now on (ENOSYS unless said otherwise), or one of
+// Runs a command as on an older kernel, or as under a seccomp profile older than the calls. Each WHAT is a system call
+// that fails from now on (with ENOSYS unless --errno says otherwise), or one of
 //   statx-unique-ids   statx(2) knows no STATX_MNT_ID_UNIQUE, as before Linux 6.8
-//   statx-mount-ids    nor STATX_MNT_ID and STATX_ATTR_MOUNT_ROOT, as before 5.8
-//   linux-5.10, linux-6.1   all that these lack of what the mounter uses
-// A filter cannot change what statx answers: that is done by a library that is preloaded (old_statx.cc).
+//   linux-5.14         all that Linux 5.14 to 6.7 lacks of what Mooring uses
+// A filter cannot change what statx(2) answers: a preloaded library does that (old_statx.cc).
 #include <seccomp.h>
 #include <unistd.h>
 
@@ -32,25 +31,19 @@ std::vector<std::string> Split(const std::string& text) {
   return parts;
 }
 
-// With the names of kernels replaced by what they lack.
 std::vector<std::string> Expand(const std::string& list) {
-  static const std::map<std::string, std::string> kKernels = {
-      {"linux-6.1", "statmount,listmount,statx-unique-ids"},
-      {"linux-5.10", "statmount,listmount,statx-unique-ids,mount_setattr"},
-  };
   std::vector<std::string> all;
   for (const std::string& what : Split(list)) {
-    const auto kernel = kKernels.find(what);
-    for (const std::string& part : kernel == kKernels.end() ? std::vector{what} : Split(kernel->second)) {
+    for (const std::string& part : Split(what == "linux-5.14" ? "statmount,listmount,statx-unique-ids" : what)) {
       all.push_back(part);
     }
   }
   return all;
 }
 
-// libseccomp 2.5 does not know the youngest by name.
+// libseccomp 2.5 does not know these by name.
 int NumberOf(const std::string& name) {
-  static const std::map<std::string, int> kYoung = {{"mount_setattr", 442}, {"statmount", 457}, {"listmount", 458}};
+  static const std::map<std::string, int> kYoung = {{"statmount", 457}, {"listmount", 458}};
   const auto young = kYoung.find(name);
   const int number = young == kYoung.end() ? ::seccomp_syscall_resolve_name(name.c_str()) : young->second;
   if (number < 0) Die("there is no system call " + name);
@@ -61,11 +54,10 @@ void Block(scmp_filter_ctx filter, const std::string& name, unsigned error) {
   if (::seccomp_rule_add(filter, SCMP_ACT_ERRNO(error), NumberOf(name), 0) != 0) Die("cannot block " + name);
 }
 
-void Preload(const std::string& lacks) {
+void Preload() {
   const char* others = std::getenv("LD_PRELOAD");
   const std::string preload = MOORING_OLD_STATX + (others == nullptr ? std::string() : std::string(":") + others);
   ::setenv("LD_PRELOAD", preload.c_str(), 1);
-  ::setenv("STATX_LACKS", lacks.c_str(), 1);
 }
 
 }  // namespace
@@ -83,10 +75,10 @@ int main(int argc, char** argv) {
 
   scmp_filter_ctx filter = ::seccomp_init(SCMP_ACT_ALLOW);
   if (filter == nullptr) Die("no filter");
-  ::seccomp_attr_set(filter, SCMP_FLTATR_CTL_NNP, 0);  // root needs it not, and loses nothing
+  ::seccomp_attr_set(filter, SCMP_FLTATR_CTL_NNP, 0);  // root needs no no_new_privs for a filter
   for (const std::string& what : Expand(argv[1])) {
-    if (what.starts_with("statx-")) {
-      Preload(what);
+    if (what == "statx-unique-ids") {
+      Preload();
     } else {
       Block(filter, what, error);
     }

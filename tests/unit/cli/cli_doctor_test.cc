@@ -359,7 +359,7 @@ TEST(SurroundingsTest, WithoutCapSysAdminNothingGoes) {
 
 TEST(SurroundingsTest, WhatIsOnlySlowerIsANote) {
   Surroundings surroundings = Complete();
-  surroundings.missing_calls = {"openat2", "statmount"};
+  surroundings.missing_calls = {"listmount", "statmount"};
   const Findings findings = FindMissing(surroundings);
   ASSERT_THAT(Kinds(findings), ElementsAre("missing-feature", "missing-feature"));
   for (const Finding& finding : findings) {
@@ -370,6 +370,9 @@ TEST(SurroundingsTest, WhatIsOnlySlowerIsANote) {
 
 TEST(SurroundingsTest, WhatIsNeededIsAProblem) {
   Surroundings surroundings = Complete();
+  surroundings.missing_calls = {"mount_setattr"};
+  EXPECT_EQ(FindMissing(surroundings).at(0).severity, Severity::kProblem);
+  surroundings.missing_calls = {};
   surroundings.loop_control = false;
   surroundings.filesystems = {};
   const Findings findings = FindMissing(surroundings);

@@ -1,0 +1,113 @@
+#include "mounter/mount_flags.h"
+
+#include <fmt/format.h>
+#include <sys/mount.h>
+
+#include <array>
+
+namespace mooring {
+namespace {
+
+constexpr MountFlagRow Flag(std::string_view word, std::string_view opposite, std::uint64_t attribute,
+                            bool MountFlags::*member, std::string_view command_line) {
+  return {word, opposite, attribute, attribute, member, Atime::kRelatime, command_line};
+}
+
+constexpr MountFlagRow AccessTimes(std::string_view word, std::uint64_t attribute, Atime atime,
+                                   std::string_view command_line) {
+  return {word, "", attribute, MOUNT_ATTR__ATIME, nullptr, atime, command_line};
+}
+
+constexpr std::array kTable = {
+    Flag("ro", "rw", MOUNT_ATTR_RDONLY, &MountFlags::read_only, "--read-only"),
+    Flag("nosuid", "suid", MOUNT_ATTR_NOSUID, &MountFlags::nosuid, "--nosuid"),
+    Flag("nodev", "dev", MOUNT_ATTR_NODEV, &MountFlags::nodev, "--nodev"),
+    Flag("noexec", "exec", MOUNT_ATTR_NOEXEC, &MountFlags::noexec, "--noexec"),
+    Flag("nodiratime", "diratime", MOUNT_ATTR_NODIRATIME, &MountFlags::nodiratime, "--option nodiratime"),
+    AccessTimes("relatime", MOUNT_ATTR_RELATIME, Atime::kRelatime, ""),
+    AccessTimes("noatime", MOUNT_ATTR_NOATIME, Atime::kNoatime, "--noatime"),
+    AccessTimes("strictatime", MOUNT_ATTR_STRICTATIME, Atime::kStrictatime, "--option strictatime"),
+};
+
+bool HasWord(std::string_view options, std::string_view word) {
+  return fmt::format(",{},", options).find(fmt::format(",{},", word)) != std::string::npos;
+}
+
+}  // namespace
+
+std::span<const MountFlagRow> MountFlagTable() { return kTable; }
+
+bool IsSet(const MountFlags& flags, const MountFlagRow& row) {
+  return row.member != nullptr ? flags.*row.member : flags.atime == row.atime;
+}
+
+void Set(MountFlags& flags, const MountFlagRow& row) {
+  if (row.member != nullptr) {
+    flags.*row.member = true;
+  } else {
+    flags.atime = row.atime;
+  }
+}
+
+bool ApplyMountFlag(std::string_view word, MountFlags& flags) {
+  for (const MountFlagRow& row : kTable) {
+    if (word == row.word) {
+      Set(flags, row);
+      return true;
+    }
+    if (row.member != nullptr && word == row.opposite) {
+      flags.*row.member = false;
+      return true;
+    }
+  }
+  return word == "defaults";
+}
+
+std::string ToString(const MountFlags& flags) {
+  std::string text = flags.read_only ? "" : "rw";
+  for (const MountFlagRow& row : kTable) {
+    if (!IsSet(flags, row)) continue;
+    text += text.empty() ? "" : ",";
+    text += row.word;
+  }
+  return text;
+}
+
+std::uint64_t AttributesOf(const MountFlags& flags) {
+  std::uint64_t attributes = 0;
+  for (const MountFlagRow& row : kTable) attributes |= IsSet(flags, row) ? row.attribute : 0;
+  return attributes;
+}
+
+std::uint64_t KnownAttributes() {
+  std::uint64_t attributes = 0;
+  for (const MountFlagRow& row : kTable) attributes |= row.mask;
+  return attributes;
+}
+
+MountFlags FlagsOfAttributes(std::uint64_t attributes) {
+  MountFlags flags;
+  for (const MountFlagRow& row : kTable) {
+    if ((attributes & row.mask) == row.attribute) Set(flags, row);
+  }
+  return flags;
+}
+
+MountFlags FlagsOfMountInfo(std::string_view options) {
+  MountFlags flags = {.atime = Atime::kStrictatime};
+  for (const MountFlagRow& row : kTable) {
+    if (HasWord(options, row.word)) Set(flags, row);
+  }
+  return flags;
+}
+
+MountFlags Stricter(const MountFlags& base, const MountFlags& asked) {
+  MountFlags flags = asked;
+  for (const MountFlagRow& row : kTable) {
+    if (row.member != nullptr && IsSet(base, row)) Set(flags, row);
+  }
+  if (asked.atime == Atime::kRelatime) flags.atime = base.atime;
+  return flags;
+}
+
+}  // namespace mooring
