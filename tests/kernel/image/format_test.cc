@@ -122,7 +122,7 @@ TEST_F(FormatTest, UnknownTypeAndMissingImage) {
 
 TEST_F(FormatTest, LeftoverOfAKilledMkfsIsReplaced) {
   const std::string image = Sparse("image", 32 * kMiB);
-  for (const char* name : {"image.formatting", "image.formatting-0123abcd", "image.formatting-89abcdef"}) {
+  for (const char* name : {"image.formatting-0123abcd", "image.formatting-89abcdef"}) {
     File(name, "half a filesystem");
   }
   File("image2.formatting-0123abcd", "another image's");
@@ -133,7 +133,7 @@ TEST_F(FormatTest, LeftoverOfAKilledMkfsIsReplaced) {
 
 TEST_F(FormatTest, SymlinkInThePlaceOfTheLeftoverIsNotFollowed) {
   const std::string image = Sparse("image", 32 * kMiB);
-  ASSERT_EQ(::symlink(File("precious", "data").c_str(), Path("image.formatting").c_str()), 0);
+  ASSERT_EQ(::symlink(File("precious", "data").c_str(), Path("image.formatting-0123abcd").c_str()), 0);
   ASSERT_OK(mounter_.Format(image, "ext4"));
   EXPECT_EQ(ReadFile(Path("precious")), "data");
 }
