@@ -43,7 +43,7 @@ bool AnyMounted(const Jobs& jobs) {
   return Count(jobs, [](const CopyJob& job) { return job.mounted(); }) > 0;
 }
 
-// Writers wait while these are frozen.
+// Writers wait while a writable filesystem is frozen.
 bool AnyMountedWritable(const Jobs& jobs) {
   const auto writable = [](const std::unique_ptr<Superblock>& filesystem) { return !filesystem->read_only(); };
   return Count(jobs, [&](const CopyJob& job) {
@@ -51,7 +51,8 @@ bool AnyMountedWritable(const Jobs& jobs) {
          }) > 0;
 }
 
-// Sharing takes one device at an instant; several devices need a common pause, and a copied one needs its own.
+// Sharing takes a single device at one instant. Several devices need a common pause in the writes, and so does a device
+// whose data is copied.
 bool MustPause(const Jobs& jobs) {
   const std::size_t written = Count(jobs, [](const CopyJob& job) { return job.written(); });
   return written > 1 || Count(jobs, [](const CopyJob& job) { return job.written() && !job.shares; }) > 0;
@@ -74,7 +75,7 @@ absl::Status SyncDevices(const Jobs& jobs) {
   return absl::OkStatus();
 }
 
-// Dirty data that is on disk before the freeze does not lengthen it.
+// Writes dirty data to disk, because the freeze would have to wait for it.
 absl::Status SyncAll(const Jobs& jobs) {
   for (const CopyJob& job : jobs) {
     for (const auto& filesystem : job.use.filesystems) MOORING_RETURN_IF_ERROR(filesystem->Sync());
@@ -82,7 +83,8 @@ absl::Status SyncAll(const Jobs& jobs) {
   return SyncDevices(jobs);
 }
 
-// Finds out which can be shared, and copies the others while they are in use. These copies are of no instant yet.
+// Finds out which images can share their data, and copies the others while they are in use. These copies are not of one
+// instant yet.
 absl::Status CopyInUse(Jobs& jobs) {
   for (CopyJob& job : jobs) {
     if (job.idle()) continue;
@@ -120,7 +122,7 @@ std::string Names(const Jobs& jobs) {
   return names;
 }
 
-// While it stands still, all data of the source and of the copy is read once more.
+// The freeze lasts while all data of the source and of the copy is read once more.
 absl::Status HoldsTooMuch(const Jobs& jobs) {
   return FailedPrecondition(
       fmt::format("{} holds too much data to be copied while it is mounted: its filesystem would stand still for more "
@@ -135,8 +137,8 @@ absl::Status IsWrittenTooFast(const Jobs& jobs) {
                   Names(jobs), kLongestFreeze.count(), kWayOut));
 }
 
-// Passes over what is in use, until the next one would not be shorter. The one with the filesystems frozen takes as
-// long as the last of them.
+// Copies the changes of images in use, until the next pass would not be shorter. The pass during the freeze takes as
+// long as the last of these.
 absl::Status Approach(const Jobs& jobs) {
   if (Count(jobs, IsCopied) == 0 || !AnyMounted(jobs)) return absl::OkStatus();
   Pass last;
@@ -175,7 +177,7 @@ absl::StatusOr<std::unique_ptr<ThawGuard>> GuardAll(const Jobs& jobs) {
   return ThawGuard::Start(roots, kGuardedFreeze);
 }
 
-// Only block devices have counters to watch: mounted filesystems stand still.
+// Only block devices have counters to watch: mounted filesystems are frozen.
 absl::StatusOr<Counters> CountersOf(const Jobs& jobs) {
   Counters counters;
   for (const CopyJob& job : jobs) {
@@ -201,7 +203,7 @@ absl::Status TakeOne(const CopyJob& job, Clock::time_point deadline) {
   return shared ? absl::OkStatus() : Internal(fmt::format("{} could be shared before", Quote(job.source.path)));
 }
 
-// First the block devices, while all filesystems stand still.
+// `written` selects the block devices, which are copied first, while all filesystems are frozen.
 absl::Status TakeAll(const Jobs& jobs, bool written, Clock::time_point deadline) {
   for (const CopyJob& job : jobs) {
     if (!job.idle() && job.written() == written) MOORING_RETURN_IF_ERROR(TakeOne(job, deadline));
@@ -209,7 +211,7 @@ absl::Status TakeAll(const Jobs& jobs, bool written, Clock::time_point deadline)
   return absl::OkStatus();
 }
 
-// False: a block device was written to meanwhile.
+// False: a block device was written to during the copy.
 absl::StatusOr<bool> TakeFrozen(const Jobs& jobs, bool must_pause, Clock::time_point deadline) {
   Counters before;
   if (must_pause) {
@@ -222,7 +224,7 @@ absl::StatusOr<bool> TakeFrozen(const Jobs& jobs, bool must_pause, Clock::time_p
   return !moved;
 }
 
-// One attempt: everything is thawed on every way out. DEADLINE_EXCEEDED: it would have stood still for too long.
+// One attempt. Every return thaws all filesystems. DEADLINE_EXCEEDED: the freeze would have been too long.
 absl::StatusOr<bool> FreezeAndTake(const Jobs& jobs) {
   MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<ThawGuard> guard, GuardAll(jobs));
   const absl::Cleanup thaw = [&jobs] { ThawAll(jobs).IgnoreError(); };
@@ -274,7 +276,7 @@ absl::Status CopyAtOneInstant(Jobs& jobs) {
     if (taken.ok() && *taken) return absl::OkStatus();
     const bool late = absl::IsDeadlineExceeded(taken.status());
     if (!taken.ok() && !late) return taken.status();
-    // Writers do not wait for a pause of somebody else's any number of times.
+    // Each attempt makes the writers of mounted filesystems wait, so their number is limited.
     if ((late || AnyMountedWritable(jobs)) && ++freezes == kMostFreezes) {
       return late ? IsWrittenTooFast(jobs) : NeverPauses(jobs, attempt);
     }

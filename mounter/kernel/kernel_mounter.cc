@@ -219,7 +219,7 @@ absl::StatusOr<std::string> KernelMounter::Ailment(const std::string& mount_path
         "next stage checks it",
         info.mount->fs_type, info.failure);
   }
-  return FindAilment(*info.mount);
+  return FindHealthProblem(*info.mount);
 }
 
 absl::Status KernelMounter::TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) {

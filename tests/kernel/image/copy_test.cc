@@ -319,13 +319,13 @@ TEST_P(PoolCopyTest, NothingIsCopiedIntoOrOutOfAFilesystemThatIsToStandStill) {
   const std::string place = Mounted("v", "ext4");
   ImageCopy into = CopyOf("v", "unused");
   into.destination = place + "/copy.img";
-  EXPECT_THAT(mounter_.Copy({into}), FailsWith(StatusCode::kFailedPrecondition, "stand still"));
+  EXPECT_THAT(mounter_.Copy({into}), FailsWith(StatusCode::kFailedPrecondition, "has to freeze"));
   Sparse("at-v/inner.img", kMiB);
   ImageCopy out;
   out.source = place + "/inner.img";
   out.destination = Pooled("inner");
   out.bytes = kMiB;
-  EXPECT_THAT(mounter_.Copy({out, CopyOf("v", "snap")}), FailsWith(StatusCode::kFailedPrecondition, "stand still"));
+  EXPECT_THAT(mounter_.Copy({out, CopyOf("v", "snap")}), FailsWith(StatusCode::kFailedPrecondition, "has to freeze"));
   EXPECT_EQ(TryWrite(place + "/file", "text"), 0);
   EXPECT_OK(mounter_.Copy({out}));
   EXPECT_THAT(FilesOfPool(), ElementsAre("inner.img", "v.img"));

@@ -61,7 +61,7 @@ TEST_F(ChangeMountTest, MemoryWithoutALimitOrANameIsRefused) {
   }
   request = Memory(Path("m"));
   request.source = "";
-  EXPECT_THAT(mounter_.Mount(request), FailsWith(StatusCode::kInvalidArgument, "without a source"));
+  EXPECT_THAT(mounter_.Mount(request), FailsWith(StatusCode::kInvalidArgument, "needs a source"));
   EXPECT_EQ(OptionsAt(Path("m")), "nothing");
 }
 
