@@ -65,10 +65,10 @@ absl::Status CheckSize(const Job& job) {
       fmt::format("a copy of {} has {} bytes or more, not {}", Quote(job.copy.source), has, job.copy.bytes));
 }
 
-absl::Status TakeBackCutShort(Job& job) {
+absl::Status UndoCutShort(Job& job) {
   if (!HasUndoFile(job.source.path)) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(CheckUnattached(job.source));
-  return TakeBack(job.source);
+  return UndoUnfinished(job.source);
 }
 
 absl::Status Lock(Job& job, const SourcePolicy& policy) {
@@ -76,7 +76,7 @@ absl::Status Lock(Job& job, const SourcePolicy& policy) {
   MOORING_RETURN_IF_ERROR(policy.CheckBackingFile(job.source.fd, job.copy.source));
   MOORING_RETURN_IF_ERROR(CheckIsImage(job.source));
   MOORING_RETURN_IF_ERROR(CheckSize(job));
-  return TakeBackCutShort(job);
+  return UndoCutShort(job);
 }
 
 absl::StatusOr<std::vector<dev_t>> DevicesOfFiles(const Jobs& jobs) {

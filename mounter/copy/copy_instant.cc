@@ -197,44 +197,44 @@ absl::StatusOr<bool> AnyWrittenSince(const Counters& before) {
   return false;
 }
 
-absl::Status TakeOne(const CopyJob& job, Clock::time_point deadline) {
+absl::Status CopyOne(const CopyJob& job, Clock::time_point deadline) {
   if (!job.shares) return CopyChangesOf(job, deadline).status();
   MOORING_ASSIGN_OR_RETURN(const bool shared, Share(job));
   return shared ? absl::OkStatus() : Internal(fmt::format("{} could be shared before", Quote(job.source.path)));
 }
 
 // `written` selects the block devices, which are copied first, while all filesystems are frozen.
-absl::Status TakeAll(const Jobs& jobs, bool written, Clock::time_point deadline) {
+absl::Status CopyEach(const Jobs& jobs, bool written, Clock::time_point deadline) {
   for (const CopyJob& job : jobs) {
-    if (!job.idle() && job.written() == written) MOORING_RETURN_IF_ERROR(TakeOne(job, deadline));
+    if (!job.idle() && job.written() == written) MOORING_RETURN_IF_ERROR(CopyOne(job, deadline));
   }
   return absl::OkStatus();
 }
 
 // False: a block device was written to during the copy.
-absl::StatusOr<bool> TakeFrozen(const Jobs& jobs, bool must_pause, Clock::time_point deadline) {
+absl::StatusOr<bool> CopyFrozen(const Jobs& jobs, bool must_pause, Clock::time_point deadline) {
   Counters before;
   if (must_pause) {
     MOORING_RETURN_IF_ERROR(SyncDevices(jobs));
     MOORING_ASSIGN_OR_RETURN(before, CountersOf(jobs));
   }
-  MOORING_RETURN_IF_ERROR(TakeAll(jobs, true, deadline));
-  MOORING_RETURN_IF_ERROR(TakeAll(jobs, false, deadline));
+  MOORING_RETURN_IF_ERROR(CopyEach(jobs, true, deadline));
+  MOORING_RETURN_IF_ERROR(CopyEach(jobs, false, deadline));
   MOORING_ASSIGN_OR_RETURN(const bool moved, AnyWrittenSince(before));
   return !moved;
 }
 
 // One attempt. Every return thaws all filesystems. DEADLINE_EXCEEDED: the freeze would have been too long.
-absl::StatusOr<bool> FreezeAndTake(const Jobs& jobs) {
+absl::StatusOr<bool> FreezeAndCopy(const Jobs& jobs) {
   MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<ThawGuard> guard, GuardAll(jobs));
   const absl::Cleanup thaw = [&jobs] { ThawAll(jobs).IgnoreError(); };
   const Clock::time_point deadline = AnyMounted(jobs) ? Clock::now() + kLongestFreeze : kNoDeadline;
   MOORING_RETURN_IF_ERROR(FreezeAll(jobs));
-  const absl::StatusOr<bool> taken = TakeFrozen(jobs, MustPause(jobs), deadline);
+  const absl::StatusOr<bool> copied = CopyFrozen(jobs, MustPause(jobs), deadline);
   const absl::Status thawed = ThawAll(jobs);
-  const bool late = absl::IsDeadlineExceeded(taken.status());
+  const bool late = absl::IsDeadlineExceeded(copied.status());
   if (!thawed.ok() && !(late && absl::IsAborted(thawed))) return thawed;
-  return taken;
+  return copied;
 }
 
 absl::Status NeverPauses(const Jobs& jobs, int attempts) {
@@ -272,10 +272,10 @@ absl::Status CopyAtOneInstant(Jobs& jobs) {
   for (int attempt = 1;; ++attempt) {
     MOORING_RETURN_IF_ERROR(Approach(jobs));
     MOORING_RETURN_IF_ERROR(SyncAll(jobs));
-    const absl::StatusOr<bool> taken = FreezeAndTake(jobs);
-    if (taken.ok() && *taken) return absl::OkStatus();
-    const bool late = absl::IsDeadlineExceeded(taken.status());
-    if (!taken.ok() && !late) return taken.status();
+    const absl::StatusOr<bool> copied = FreezeAndCopy(jobs);
+    if (copied.ok() && *copied) return absl::OkStatus();
+    const bool late = absl::IsDeadlineExceeded(copied.status());
+    if (!copied.ok() && !late) return copied.status();
     // Each attempt makes the writers of mounted filesystems wait, so their number is limited.
     if ((late || AnyMountedWritable(jobs)) && ++freezes == kMostFreezes) {
       return late ? IsWrittenTooFast(jobs) : NeverPauses(jobs, attempt);

@@ -176,7 +176,7 @@ absl::Status Superblock::Thaw() {
   FrozenFilesystems::Of().End(root_.get());
   if (error == 0) return absl::OkStatus();
   return Aborted(
-      fmt::format("the filesystem on {} was thawed by somebody else while it was copied: call again", device_));
+      fmt::format("the filesystem on {} was thawed by another process while it was copied: call again", device_));
 }
 
 absl::Status Superblock::ThawFully() {

@@ -145,16 +145,16 @@ absl::Status ResizeExt4(const LockedImage& image) {
   if (result.exit_code == 0) {
     MOORING_ASSIGN_OR_RETURN(const CommandResult read, ReadAgain(image));
     if (read.exit_code == 0) return Forget(image);
-    MOORING_RETURN_IF_ERROR(TakeBack(image));
+    MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
     return NotWritten(image, "resize2fs", read);
   }
-  MOORING_RETURN_IF_ERROR(TakeBack(image));
+  MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
   const std::string message =
       fmt::format("resize2fs on {} ended with {}: {}", Quote(image.path), result.exit_code, Quote(result.output, 2048));
   return IsFull(result) ? ResourceExhausted(message) : Internal(message);
 }
 
-absl::Status TakeBack(const LockedImage& image) {
+absl::Status UndoUnfinished(const LockedImage& image) {
   if (!HasUndoFile(image.path)) return absl::OkStatus();
   // First undo, then check: the repairs of the check must not be undone.
   MOORING_RETURN_IF_ERROR(PutBack(image));

@@ -29,7 +29,7 @@ absl::Status ResizeExt4(const LockedImage& image);
 
 // Puts an image with an undo file back as it was before the check or the growth, and checks it. Without an undo file
 // this does nothing.
-absl::Status TakeBack(const LockedImage& image);
+absl::Status UndoUnfinished(const LockedImage& image);
 
 // Environment for a file that no other process knows. It makes e2fsprogs skip the search for mounts of the file
 // (libext2fs, ismounted.c), which asks every loop device in /proc/mounts for its file and hangs where one of them does.

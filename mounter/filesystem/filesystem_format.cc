@@ -141,7 +141,7 @@ absl::Status CheckFilesystem(const std::string& path, const std::string& fs_type
   if (fs_type != "ext4") return InvalidArgument(fmt::format("cannot check {}", Quote(fs_type)));
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));
-  MOORING_RETURN_IF_ERROR(TakeBack(image));
+  MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
   return CheckExt4(image, Thoroughness::kWhereMarked);
 }
 

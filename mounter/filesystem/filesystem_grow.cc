@@ -192,7 +192,7 @@ absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type) 
     return FailedPrecondition(fmt::format("{} is no image file: it grows only while it is mounted", Quote(path)));
   }
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));
-  MOORING_RETURN_IF_ERROR(TakeBack(image));
+  MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
   if (sys::HasCapability(CAP_SYS_RESOURCE) && GrowThroughMount(image).ok()) return CheckUnattached(image);
   // The kernel was not asked, or refused. e2fsck repairs or names the cause.
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));

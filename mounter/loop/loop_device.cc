@@ -156,7 +156,7 @@ absl::StatusOr<std::optional<LoopInfo>> ByNumberForList(unsigned number) {
 absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec, const LockedImage& image) {
   if (loop.offset != 0 || loop.size_limit != 0 || loop.read_only != spec.read_only) {
     return FailedPrecondition(fmt::format(
-        "{} is bound to {} by somebody else (offset {}, size limit {}, {}): detach it first with losetup -d {}",
+        "{} is bound to {} by another program (offset {}, size limit {}, {}): detach it first with losetup -d {}",
         Quote(image.path), loop.device, loop.offset, loop.size_limit, loop.read_only ? "read-only" : "read-write",
         loop.device));
   }

@@ -1,4 +1,4 @@
-// A loop device with autoclear outlives its last user by some milliseconds, longer where somebody looks at it just
+// A loop device with autoclear outlives its last user by some milliseconds, longer while a process looks at it just
 // then.
 #ifndef MOORING_MOUNTER_LOOP_SETTLE_H_
 #define MOORING_MOUNTER_LOOP_SETTLE_H_

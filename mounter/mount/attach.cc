@@ -75,7 +75,7 @@ absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target, Ta
   if (!fd.ok()) return fd.status();
   // Other errors mean a filesystem without locks: there the checks alone have to do.
   if (absl::IsAborted(LockFile(*fd, target.path(), kPatience))) {
-    return Aborted(fmt::format("somebody else is mounting at {} at this moment", Quote(target.path())));
+    return Aborted(fmt::format("another process is mounting at {} at this moment", Quote(target.path())));
   }
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
   if (status.mount_root) return MountedAlready(target);
@@ -105,7 +105,7 @@ absl::Status AttachOnce(NewMount& mount, const Target& target, TargetKind kind, 
   return mount.MoveTo(*place, target.path());
 }
 
-absl::Status TakenBack(const Target& target, const NewMount& mount, const absl::Status& failure) {
+absl::Status DetachAfterFailure(const Target& target, const NewMount& mount, const absl::Status& failure) {
   const absl::Status back = target.TakeBack(mount.fd());
   if (back.ok()) return failure;
   return absl::Status(failure.code(), fmt::format("{}; and the mount stays: {}", Message(failure), Message(back)));
@@ -131,7 +131,7 @@ absl::Status Attach(NewMount mount, const Target& target, TargetKind kind, Propa
     status = mount.SetPropagation(propagation, recursive);
   }
   if (status.ok() && last) status = last();
-  if (!status.ok()) return TakenBack(target, mount, status);
+  if (!status.ok()) return DetachAfterFailure(target, mount, status);
   std::move(remove).Cancel();
   return absl::OkStatus();
 }

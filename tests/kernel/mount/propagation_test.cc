@@ -1,4 +1,4 @@
-// Propagation, mount_namespaces(7): what a mount is made, and what becomes visible where.
+// Propagation, mount_namespaces(7): the type that a mount gets, and where mounts become visible.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mount.h>
@@ -139,7 +139,7 @@ TEST_P(ThreeNamespacesTest, MountBelowTheTargetInTheTaskStaysThere) {
   EXPECT_EQ(Count(source_ + "/sub"), "0");
 }
 
-// What docs/propagation.md says of mounts that are left below a volume.
+// Mounts that are left below a volume, docs/propagation.md.
 class LeftBelowTest : public ThreeNamespacesTest {
  protected:
   void SetUp() override {
