@@ -224,7 +224,7 @@ absl::StatusOr<bool> CopyFrozen(const Jobs& jobs, bool must_pause, Clock::time_p
   return !moved;
 }
 
-// One attempt. Every return thaws all filesystems. DEADLINE_EXCEEDED: the freeze would have been too long.
+// A single attempt. Every return thaws all filesystems. DEADLINE_EXCEEDED: the freeze would have been too long.
 absl::StatusOr<bool> FreezeAndCopy(const Jobs& jobs) {
   MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<ThawGuard> guard, GuardAll(jobs));
   const absl::Cleanup thaw = [&jobs] { ThawAll(jobs).IgnoreError(); };

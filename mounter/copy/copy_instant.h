@@ -44,8 +44,8 @@ struct CopyJob {
 absl::Status CheckRoom(const CopyJob& job);
 
 // Fills the empty files of the jobs that are not idle.
-// FAILED_PRECONDITION: the volumes are written too fast, or hold too much, for a freeze of kLongestFreeze; or a block
-// device is written to without a pause. ABORTED: another process thawed a filesystem meanwhile.
+// FAILED_PRECONDITION: the volumes are written too fast, or hold too much, for a freeze of kLongestFreeze. Also: a
+// block device is written to without a pause. ABORTED: another process thawed a filesystem meanwhile.
 absl::Status CopyAtOneInstant(std::vector<CopyJob>& jobs);
 
 }  // namespace mooring

@@ -1,8 +1,8 @@
-// Mounted filesystems that stand still, fsfreeze(8), while their image is copied.
+// Freezes mounted filesystems, fsfreeze(8), while their image is copied.
 //
-// A freeze outlives the process that asked for it, and even the last mount. So whoever froze thaws on every way out:
-// the object when it goes, the process when it ends in the middle of a call (ThawAllForGood). After a SIGKILL the guard
-// of mounter/copy/thaw_guard.h does it, and where that was killed too, the next ThawFully.
+// A freeze outlives its process, and even the last mount. So the object thaws when it is destroyed, and ThawAllForGood
+// thaws when the process ends in the middle of a call. After a SIGKILL the guard of mounter/copy/thaw_guard.h thaws,
+// and after a SIGKILL of both the next ThawFully.
 #ifndef MOORING_MOUNTER_COPY_FREEZE_H_
 #define MOORING_MOUNTER_COPY_FREEZE_H_
 
@@ -23,8 +23,8 @@
 
 namespace mooring {
 
-// The superblock of a mounted filesystem. It is reached through a detached mount of this process, so it does not matter
-// in which mount namespace the other mounts are, or whether any is left.
+// The superblock of a mounted filesystem. It is reached through a detached mount of this process. So the other mounts
+// may be in any mount namespace, or gone.
 class Superblock {
  public:
   static absl::StatusOr<std::unique_ptr<Superblock>> Open(const LoopInfo& loop, const std::string& fs_type);

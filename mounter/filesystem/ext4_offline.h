@@ -32,7 +32,7 @@ absl::Status ResizeExt4(const LockedImage& image);
 absl::Status UndoUnfinished(const LockedImage& image);
 
 // Environment for a file that no other process knows. It makes e2fsprogs skip the search for mounts of the file
-// (libext2fs, ismounted.c), which asks every loop device in /proc/mounts for its file and hangs where one of them does.
+// (libext2fs, ismounted.c). That search asks every loop device in /proc/mounts for its file, and hangs where one does.
 inline const std::vector<std::string> kNotMounted = {"EXT2FS_PRETEND_RO_MOUNT=1", "EXT2FS_PRETEND_ROOTFS=1"};
 
 // Options of e2fsck. Without them it looks for an external journal on all devices of the host, and writes to it.

@@ -72,7 +72,7 @@ absl::StatusOr<bool> RunToChange(const std::string& path, off_t uuid_at, const s
 }
 
 // e2fsck replays the journal after a power cut, and leaves a clean filesystem alone. tune2fs then changes the UUID in
-// the superblocks only: metadata_csum_seed makes the checksums of the metadata independent of the UUID.
+// the superblocks only. metadata_csum_seed makes the checksums of the metadata independent of the UUID.
 absl::Status RenewExt4(const std::string& path, const UniqueFd& held) {
   std::vector<std::string> check = {"e2fsck", "-p"};
   check.insert(check.end(), kNoExternalJournal.begin(), kNoExternalJournal.end());

@@ -11,7 +11,7 @@
 namespace mooring {
 
 // Gives the filesystem in `path` a new random UUID; its contents stay. `path` is an unmounted image file that no other
-// process knows: a copy of a frozen filesystem, of an unmounted one, or of one after a power cut. The journal is
+// process knows. It is a copy of a filesystem that was frozen, unmounted, or cut off by a power cut. The journal is
 // replayed first where it holds the UUID too. After an interruption or a failure the file is useless: make another
 // copy.
 //

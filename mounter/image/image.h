@@ -30,12 +30,12 @@ struct LockedImage {
 };
 
 // OK for a regular file with one name, and for everything that is no regular file.
-// FAILED_PRECONDITION: the file has hard links. A second name leads to the contents of any file that happens to lie on
-// the same filesystem, so every use of an image refuses it.
+// FAILED_PRECONDITION: the file has hard links. A second name could lead to any file on the same filesystem, so every
+// use of an image refuses it.
 absl::Status CheckOneName(const struct stat& status, const std::string& path);
 
 // Locks the file that `open` opens. A format replaces an image, so the path may lead to another file by the time the
-// lock is held: then this file is opened and locked instead. ABORTED: another process held the lock for all of
+// lock is held. Then that file is opened and locked instead. ABORTED: another process held the lock for all of
 // `patience`.
 absl::StatusOr<UniqueFd> OpenUnderLock(const std::string& path, const std::function<absl::StatusOr<UniqueFd>()>& open,
                                        std::chrono::milliseconds patience);

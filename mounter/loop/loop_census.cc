@@ -44,7 +44,7 @@ HungDevices& Hung() {
   return *hung;
 }
 
-// One list of all devices. Shared, because a thread that hangs keeps it.
+// A list of all devices under way. Shared, because a thread that hangs keeps it.
 struct Census {
   std::vector<unsigned> numbers;
   AskLoop ask;

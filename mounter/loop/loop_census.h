@@ -18,8 +18,8 @@ using AskLoop = std::function<absl::StatusOr<std::optional<LoopInfo>>(unsigned n
 
 using StartAsker = std::function<void(std::function<void()>)>;  // std::system_error: no thread can be started
 
-// Calls `ask` for each number in another thread. A device that does not answer within kPatience is left to that thread,
-// and this process does not ask it again before the answer has come. Until then `hung` answers for it, which must not
+// Calls `ask` for each number in another thread. A device that does not answer within kPatience is left to that thread.
+// This process does not ask it again before the answer has come. Until then `hung` answers for it, which must not
 // hang. `start` is for tests.
 absl::StatusOr<std::vector<LoopInfo>> AskLoops(const std::vector<unsigned>& numbers, const AskLoop& ask,
                                                const AskLoop& hung, const StartAsker& start = {});

@@ -86,7 +86,7 @@ absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target, Ta
   return std::optional<UniqueFd>(*std::move(fd));
 }
 
-// Among all processes one call at a time checks a target and mounts on it: two would each find it free, and the kernel
+// Among all processes one call at a time checks a target and mounts on it. Two would each find it free, and the kernel
 // would stack the mounts. The lock is on the directory or file below the mount, so it holds for its other names too.
 // Empty: the target was removed or replaced.
 absl::StatusOr<std::optional<UniqueFd>> LockPlace(const Target& target, TargetKind kind, const UniqueFd& mount,

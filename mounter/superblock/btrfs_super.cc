@@ -85,7 +85,7 @@ absl::Status WriteAt(int fd, const std::string& path, std::uint64_t place, const
   return ErrnoStatus(put < 0 ? errno : ENOSPC, "write the superblock of", path);
 }
 
-// What else there may be cannot be renewed by the superblock alone, or is no volume.
+// A btrfs of another kind is no volume, or its UUID is not in the superblocks alone.
 absl::Status CheckRenewable(const Super& super, const std::string& path) {
   const char* problem = nullptr;
   if (ChecksumType(super) != kCrc32c)

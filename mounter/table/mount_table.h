@@ -1,5 +1,5 @@
-// Looks mounts up: by statmount(2), whose cost does not depend on the number of mounts, or in libmount's table where
-// the kernel (before Linux 6.8) or a seccomp profile lacks it.
+// Looks mounts up by statmount(2), whose cost does not depend on the number of mounts. Where the kernel (before
+// Linux 6.8) or a seccomp profile lacks it, libmount's table is read.
 #ifndef MOORING_MOUNTER_TABLE_MOUNT_TABLE_H_
 #define MOORING_MOUNTER_TABLE_MOUNT_TABLE_H_
 

@@ -1,5 +1,5 @@
 // Filesystems whose superblock would decide what the host does. Each one is made by the filesystem's own tools, or by
-// a change of bytes, and then tried wherever the kernel or a program would open it.
+// a change of bytes. Each is tried in every call by which the kernel or a program would open it.
 #include "mounter/superblock/superblock_guard.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// The helper's client while a filesystem hangs: each call ends at the thread's deadline, few are let in after it, and
-// nothing is changed behind one that may yet change something.
+// The helper's client while a filesystem hangs. Each call ends at the thread's deadline, and few later calls are let
+// in. Nothing is changed behind a call that may still change something.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mount.h>

@@ -152,8 +152,8 @@ class LeftBelowTest : public ThreeNamespacesTest {
   }
 };
 
-// An unmount goes where a mount goes: to the peers and slaves, not to a master. And a mount that something is mounted
-// on is not unmounted by propagation; but a directory that is removed takes the mounts on it in other namespaces along.
+// An unmount propagates like a mount: to the peers and slaves, not to a master. A mount that carries another mount is
+// not unmounted by propagation. But the removal of a directory takes the mounts on it in other namespaces along.
 TEST_P(LeftBelowTest, WhatTheHostLeftGoesWithTheVolumeOrWithItsDirectory) {
   const MountNamespace plugin(MountNamespace::Kind::kPeer);
   ASSERT_EQ(BindIn(plugin), "OK");
