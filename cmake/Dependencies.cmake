@@ -1,5 +1,6 @@
 # Everything comes from Debian 12. gRPC, protobuf and abseil are linked statically: half the idle memory and a third of the
 # start-up time of the shared ones. libmount, libblkid, libudev and prometheus-cpp exist as shared libraries only.
+# libuuid is linked as a shared library too, because mke2fs needs that on every host.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without these, what uses a precompiled header is never cached, and another clone finds nothing (ccache(1)).
@@ -17,6 +18,7 @@ find_package(CLI11 REQUIRED)
 pkg_check_modules(LIBMOUNT REQUIRED IMPORTED_TARGET mount>=2.38)
 pkg_check_modules(LIBUDEV REQUIRED IMPORTED_TARGET libudev>=252)
 pkg_check_modules(LIBBLKID REQUIRED IMPORTED_TARGET blkid>=2.38)
+pkg_check_modules(LIBUUID REQUIRED IMPORTED_TARGET uuid>=2.38)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib>=0.11)
 find_package(nlohmann_json REQUIRED)

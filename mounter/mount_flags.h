@@ -1,5 +1,6 @@
-// The flags of one mount, mount_setattr(2). MountFlagTable has one row per flag: whatever parses, prints, sends, sets,
-// compares or merges flags goes over it, so a new flag is a member of MountFlags and a row.
+// The flags of one mount, mount_setattr(2). MountFlagTable has one row per flag. All code that parses, prints, sends,
+// sets, compares or merges flags goes over it. To add a flag: a member of MountFlags, a row, and a line in
+// docs/parameters.md.
 #ifndef MOORING_MOUNTER_MOUNT_FLAGS_H_
 #define MOORING_MOUNTER_MOUNT_FLAGS_H_
 

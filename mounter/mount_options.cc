@@ -16,9 +16,10 @@
 namespace mooring {
 namespace {
 
-// An option of one filesystem. The tables leave three kinds out: options that name another device or file
-// (journal_path, logdev, rtdev, quota files), that weaken what the plugin promises (nouuid, norecovery, noload, abort,
-// debug), or that need another kernel module.
+// An option of one filesystem. The tables leave three kinds out:
+//   - options that name another device or file: journal_path, logdev, rtdev, quota files
+//   - options that weaken what the plugin promises: nouuid, norecovery, noload, abort, debug
+//   - options that need another kernel module
 struct OptionRule {
   std::string_view name;
   enum class Value { kNone, kNumber, kPowerOfTwo, kWord, kWordOrNone } value = Value::kNone;
@@ -88,8 +89,11 @@ constexpr std::array kXfsOptions = {
     Words("allocsize", {"64k", "1m", "64m", "1g"}),
 };
 
-// Left out as well: options that name a part of the filesystem or another device (subvol, device), mount a damaged one
-// (degraded, rescue), keep it slow or busy (skip_balance, enospc_debug), or lose data in a power cut (nobarrier).
+// Left out as well:
+//   - options that name a part of the filesystem or another device: subvol, device
+//   - options that mount a damaged filesystem: degraded, rescue
+//   - options that keep it slow or busy: skip_balance, enospc_debug
+//   - an option that loses data in a power cut: nobarrier
 constexpr std::array kBtrfsOptions = {
     Flag("acl", "noacl"),
     Flag("noacl", "acl"),

@@ -33,7 +33,7 @@ absl::StatusOr<std::pair<dev_t, ino_t>> IdentityOf(const std::string& path) {
   return std::pair(status.st_dev, status.st_ino);
 }
 
-// In the order in which they are locked, which is the same for all: by inode.
+// All calls lock the images in this order, by inode, so that none waits for another for ever.
 absl::StatusOr<Jobs> InOrder(const std::vector<ImageCopy>& copies) {
   std::vector<std::pair<std::pair<dev_t, ino_t>, const ImageCopy*>> ordered;
   for (const ImageCopy& copy : copies) {
@@ -44,7 +44,8 @@ absl::StatusOr<Jobs> InOrder(const std::vector<ImageCopy>& copies) {
   Jobs jobs;
   for (std::size_t i = 0; i < ordered.size(); ++i) {
     if (i > 0 && ordered[i].first == ordered[i - 1].first) {
-      return InvalidArgument(fmt::format("{} is to be copied twice at a time", Quote(ordered[i].second->source)));
+      return InvalidArgument(
+          fmt::format("{} is named twice as a source of one copy", Quote(ordered[i].second->source)));
     }
     MOORING_RETURN_IF_ERROR(CheckCanRenew(ordered[i].second->renew_fs_type));
     jobs.emplace_back().copy = *ordered[i].second;
@@ -64,10 +65,10 @@ absl::Status CheckSize(const Job& job) {
       fmt::format("a copy of {} has {} bytes or more, not {}", Quote(job.copy.source), has, job.copy.bytes));
 }
 
-absl::Status TakeBackCutShort(Job& job) {
+absl::Status UndoCutShort(Job& job) {
   if (!HasUndoFile(job.source.path)) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(CheckUnattached(job.source));
-  return TakeBack(job.source);
+  return UndoUnfinished(job.source);
 }
 
 absl::Status Lock(Job& job, const SourcePolicy& policy) {
@@ -75,7 +76,7 @@ absl::Status Lock(Job& job, const SourcePolicy& policy) {
   MOORING_RETURN_IF_ERROR(policy.CheckBackingFile(job.source.fd, job.copy.source));
   MOORING_RETURN_IF_ERROR(CheckIsImage(job.source));
   MOORING_RETURN_IF_ERROR(CheckSize(job));
-  return TakeBackCutShort(job);
+  return UndoCutShort(job);
 }
 
 absl::StatusOr<std::vector<dev_t>> DevicesOfFiles(const Jobs& jobs) {
@@ -89,7 +90,7 @@ absl::StatusOr<std::vector<dev_t>> DevicesOfFiles(const Jobs& jobs) {
   return devices;
 }
 
-// What is written to a frozen filesystem waits for the thaw, which would wait for that: nothing could end it.
+// A write to a frozen filesystem waits for the thaw. A copy that lies there would wait for itself.
 absl::Status CheckNoneLiesOnFrozen(const Jobs& jobs) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<dev_t> devices, DevicesOfFiles(jobs));
   for (const Job& job : jobs) {
@@ -97,8 +98,8 @@ absl::Status CheckNoneLiesOnFrozen(const Jobs& jobs) {
       MOORING_ASSIGN_OR_RETURN(const dev_t frozen, filesystem->DeviceOfFiles());
       if (std::find(devices.begin(), devices.end(), frozen) == devices.end()) continue;
       return FailedPrecondition(
-          fmt::format("an image or a copy lies in the filesystem that is mounted from {}, which has to stand still "
-                      "meanwhile: move the pool out of that volume, or unmount the volume first",
+          fmt::format("an image or a copy lies in the filesystem that is mounted from {}, which the copy has to "
+                      "freeze: move the pool out of that volume, or unmount the volume first",
                       Quote(job.source.path)));
     }
   }
@@ -119,8 +120,8 @@ absl::Status CopyIdle(const Jobs& jobs) {
   return absl::OkStatus();
 }
 
-// A volume that was never staged holds no filesystem yet, and one that was written as a block device another one, or
-// something else: that is nothing to renew.
+// A volume that was never staged holds no filesystem yet. A block volume may hold another filesystem, or other data.
+// Neither is renewed.
 absl::Status Renew(const NewFile& file, const std::string& fs_type) {
   if (fs_type.empty()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, ProbeFilesystem(file.working_path()));
@@ -157,7 +158,7 @@ absl::Status CopyImages(const std::vector<ImageCopy>& copies, const SourcePolicy
     MOORING_ASSIGN_OR_RETURN(job.use, FindUse(job.source));
   }
   MOORING_RETURN_IF_ERROR(CheckNoneLiesOnFrozen(jobs));
-  MOORING_RETURN_IF_ERROR(CopyIdle(jobs));  // nobody changes these while their lock is held
+  MOORING_RETURN_IF_ERROR(CopyIdle(jobs));  // the lock keeps these from being changed
   MOORING_RETURN_IF_ERROR(CopyAtOneInstant(jobs));
   for (Job& job : jobs) {
     job.use = {};

@@ -1,11 +1,11 @@
 // Contents::Copy and Contents::Thaw on the real kernel; mounter/mounter.h has the contract.
 //
-//   lock the sources ─▶ take back what a growth left ─▶ find who uses them ─▶ make the new files
-//     ─▶ copy what nobody uses ─▶ copy the rest at one instant (mounter/copy/copy_instant.h) ─▶ unlock the sources
+//   make the new files ─▶ lock the sources ─▶ undo a growth that was cut short ─▶ find their users
+//     ─▶ copy the unused sources ─▶ copy the others at one instant (mounter/copy/copy_instant.h) ─▶ unlock the sources
 //     ─▶ grow, renew the identity, sync ─▶ rename all, or none
 //
-// On every way out everything frozen is thawed and no new file is left. After a SIGKILL a guard process thaws, or Thaw
-// where that was killed, too; IsCopyingLeftover (mounter/image/image.h) finds the files.
+// Every return thaws all frozen filesystems, and a failure leaves no new file. After a SIGKILL a guard process thaws,
+// or Thaw if the guard was killed as well. IsCopyingLeftover (mounter/image/image.h) finds the files.
 #ifndef MOORING_MOUNTER_COPY_COPY_H_
 #define MOORING_MOUNTER_COPY_COPY_H_
 

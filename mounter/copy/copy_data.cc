@@ -25,8 +25,7 @@ struct Extent {
 
 absl::Status CopyError(int error, const std::string& path) { return ErrnoStatus(error, "copy the data of", path); }
 
-// The next data at or behind `from`; empty at the end of the file. A filesystem that knows no holes says it is all
-// data.
+// The next data at or behind `from`; empty at the end of the file. A filesystem without holes reports all as data.
 absl::StatusOr<Extent> NextExtent(const UniqueFd& file, off_t from, off_t bytes, const std::string& path) {
   const off_t begin = ::lseek(file.get(), from, SEEK_DATA);
   if (begin < 0 && errno == ENXIO) return Extent{bytes, bytes};
@@ -63,8 +62,8 @@ absl::Status CopyByHand(const UniqueFd& from, const UniqueFd& to, Extent extent,
   return absl::OkStatus();
 }
 
-// As far as it goes: two filesystems, old kernels and some seccomp profiles do not have it. Failures that are not about
-// that come again, and are told, where the rest is copied by hand.
+// Copies as far as copy_file_range(2) goes, and returns the rest. The call may fail between two filesystems or under a
+// seccomp profile. Any other failure comes again, and is reported, when the rest is copied by hand.
 Extent CopyInKernel(const UniqueFd& from, const UniqueFd& to, Extent extent) {
   constexpr off_t kChunk = off_t{1} << 27U;
   while (extent.begin < extent.end) {
@@ -80,7 +79,7 @@ Extent CopyInKernel(const UniqueFd& from, const UniqueFd& to, Extent extent) {
 
 using Clock = std::chrono::steady_clock;
 
-// Reads `size` bytes; behind the end of the file there are zeros.
+// Reads `size` bytes, with zeros behind the end of the file.
 absl::Status ReadAll(const UniqueFd& file, char* data, std::size_t size, off_t at, const std::string& path) {
   while (size > 0) {
     const ssize_t got = ::pread(file.get(), data, size, at);
@@ -113,7 +112,7 @@ class Comparison {
     return absl::OkStatus();
   }
 
-  // Removes the data that an earlier pass wrote there. A filesystem that punches no holes gets zeros.
+  // Removes the data that an earlier pass wrote there. A filesystem that cannot punch holes gets zeros.
   absl::Status Hole(Extent hole) {
     while (hole.begin < hole.end) {
       MOORING_RETURN_IF_ERROR(CheckTime());

@@ -1,4 +1,4 @@
-// The data of one file in another, in whichever way the filesystem has: shared, or copied without the holes.
+// Puts the data of one file into another: the two share it where the filesystem can, else it is copied without holes.
 #ifndef MOORING_MOUNTER_COPY_COPY_DATA_H_
 #define MOORING_MOUNTER_COPY_COPY_DATA_H_
 
@@ -14,16 +14,16 @@
 
 namespace mooring {
 
-// FICLONE, of one instant whoever writes to the source. False: the two cannot share, and `to` is as it was, empty.
+// FICLONE: the copy is of one instant, even while the source is written. False: the two cannot share, and `to` is still
+// empty.
 absl::StatusOr<bool> ShareData(const UniqueFd& from, const UniqueFd& to, const std::string& path);
 
-// The first `bytes` of it. What is a hole in the source is one in `to`, which is empty before. `path` is of the source,
-// for messages.
+// Copies the first `bytes` into the empty file `to`. A hole stays a hole. `path` is the source's, for messages.
 absl::Status CopyExtents(const UniqueFd& from, const UniqueFd& to, off_t bytes, const std::string& path);
 
-// Makes `to`, an earlier copy, equal to the first `bytes` of `from`, and returns how many bytes were not. Both are read
-// and compared in full: nothing but their contents decides. Where `from` has a hole now, `to` gets one.
-// DEADLINE_EXCEEDED: `deadline` passed first; `to` is neither the one nor the other then.
+// Makes `to`, an earlier copy, equal to the first `bytes` of `from`, and returns how many bytes differed. Both are read
+// and compared in full. Where `from` has a hole now, `to` gets one. DEADLINE_EXCEEDED: `deadline` passed first, and
+// `to` is a mixture.
 absl::StatusOr<std::uint64_t> CopyChanges(const UniqueFd& from, const UniqueFd& to, off_t bytes,
                                           const std::string& path, std::chrono::steady_clock::time_point deadline);
 

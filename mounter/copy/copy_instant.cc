@@ -43,7 +43,7 @@ bool AnyMounted(const Jobs& jobs) {
   return Count(jobs, [](const CopyJob& job) { return job.mounted(); }) > 0;
 }
 
-// Writers wait while these are frozen.
+// Writers wait while a writable filesystem is frozen.
 bool AnyMountedWritable(const Jobs& jobs) {
   const auto writable = [](const std::unique_ptr<Superblock>& filesystem) { return !filesystem->read_only(); };
   return Count(jobs, [&](const CopyJob& job) {
@@ -51,7 +51,8 @@ bool AnyMountedWritable(const Jobs& jobs) {
          }) > 0;
 }
 
-// Sharing takes one device at an instant; several devices need a common pause, and a copied one needs its own.
+// Sharing takes a single device at one instant. Several devices need a common pause in the writes, and so does a device
+// whose data is copied.
 bool MustPause(const Jobs& jobs) {
   const std::size_t written = Count(jobs, [](const CopyJob& job) { return job.written(); });
   return written > 1 || Count(jobs, [](const CopyJob& job) { return job.written() && !job.shares; }) > 0;
@@ -74,7 +75,7 @@ absl::Status SyncDevices(const Jobs& jobs) {
   return absl::OkStatus();
 }
 
-// Dirty data that is on disk before the freeze does not lengthen it.
+// Writes dirty data to disk, because the freeze would have to wait for it.
 absl::Status SyncAll(const Jobs& jobs) {
   for (const CopyJob& job : jobs) {
     for (const auto& filesystem : job.use.filesystems) MOORING_RETURN_IF_ERROR(filesystem->Sync());
@@ -82,7 +83,8 @@ absl::Status SyncAll(const Jobs& jobs) {
   return SyncDevices(jobs);
 }
 
-// Finds out which can be shared, and copies the others while they are in use. These copies are of no instant yet.
+// Finds out which images can share their data, and copies the others while they are in use. These copies are not of one
+// instant yet.
 absl::Status CopyInUse(Jobs& jobs) {
   for (CopyJob& job : jobs) {
     if (job.idle()) continue;
@@ -120,7 +122,7 @@ std::string Names(const Jobs& jobs) {
   return names;
 }
 
-// While it stands still, all data of the source and of the copy is read once more.
+// The freeze lasts while all data of the source and of the copy is read once more.
 absl::Status HoldsTooMuch(const Jobs& jobs) {
   return FailedPrecondition(
       fmt::format("{} holds too much data to be copied while it is mounted: its filesystem would stand still for more "
@@ -135,8 +137,8 @@ absl::Status IsWrittenTooFast(const Jobs& jobs) {
                   Names(jobs), kLongestFreeze.count(), kWayOut));
 }
 
-// Passes over what is in use, until the next one would not be shorter. The one with the filesystems frozen takes as
-// long as the last of them.
+// Copies the changes of images in use, until the next pass would not be shorter. The pass during the freeze takes as
+// long as the last of these.
 absl::Status Approach(const Jobs& jobs) {
   if (Count(jobs, IsCopied) == 0 || !AnyMounted(jobs)) return absl::OkStatus();
   Pass last;
@@ -175,7 +177,7 @@ absl::StatusOr<std::unique_ptr<ThawGuard>> GuardAll(const Jobs& jobs) {
   return ThawGuard::Start(roots, kGuardedFreeze);
 }
 
-// Only block devices have counters to watch: mounted filesystems stand still.
+// Only block devices have counters to watch: mounted filesystems are frozen.
 absl::StatusOr<Counters> CountersOf(const Jobs& jobs) {
   Counters counters;
   for (const CopyJob& job : jobs) {
@@ -195,44 +197,44 @@ absl::StatusOr<bool> AnyWrittenSince(const Counters& before) {
   return false;
 }
 
-absl::Status TakeOne(const CopyJob& job, Clock::time_point deadline) {
+absl::Status CopyOne(const CopyJob& job, Clock::time_point deadline) {
   if (!job.shares) return CopyChangesOf(job, deadline).status();
   MOORING_ASSIGN_OR_RETURN(const bool shared, Share(job));
   return shared ? absl::OkStatus() : Internal(fmt::format("{} could be shared before", Quote(job.source.path)));
 }
 
-// First the block devices, while all filesystems stand still.
-absl::Status TakeAll(const Jobs& jobs, bool written, Clock::time_point deadline) {
+// `written` selects the block devices, which are copied first, while all filesystems are frozen.
+absl::Status CopyEach(const Jobs& jobs, bool written, Clock::time_point deadline) {
   for (const CopyJob& job : jobs) {
-    if (!job.idle() && job.written() == written) MOORING_RETURN_IF_ERROR(TakeOne(job, deadline));
+    if (!job.idle() && job.written() == written) MOORING_RETURN_IF_ERROR(CopyOne(job, deadline));
   }
   return absl::OkStatus();
 }
 
-// False: a block device was written to meanwhile.
-absl::StatusOr<bool> TakeFrozen(const Jobs& jobs, bool must_pause, Clock::time_point deadline) {
+// False: a block device was written to during the copy.
+absl::StatusOr<bool> CopyFrozen(const Jobs& jobs, bool must_pause, Clock::time_point deadline) {
   Counters before;
   if (must_pause) {
     MOORING_RETURN_IF_ERROR(SyncDevices(jobs));
     MOORING_ASSIGN_OR_RETURN(before, CountersOf(jobs));
   }
-  MOORING_RETURN_IF_ERROR(TakeAll(jobs, true, deadline));
-  MOORING_RETURN_IF_ERROR(TakeAll(jobs, false, deadline));
+  MOORING_RETURN_IF_ERROR(CopyEach(jobs, true, deadline));
+  MOORING_RETURN_IF_ERROR(CopyEach(jobs, false, deadline));
   MOORING_ASSIGN_OR_RETURN(const bool moved, AnyWrittenSince(before));
   return !moved;
 }
 
-// One attempt: everything is thawed on every way out. DEADLINE_EXCEEDED: it would have stood still for too long.
-absl::StatusOr<bool> FreezeAndTake(const Jobs& jobs) {
+// A single attempt. Every return thaws all filesystems. DEADLINE_EXCEEDED: the freeze would have been too long.
+absl::StatusOr<bool> FreezeAndCopy(const Jobs& jobs) {
   MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<ThawGuard> guard, GuardAll(jobs));
   const absl::Cleanup thaw = [&jobs] { ThawAll(jobs).IgnoreError(); };
   const Clock::time_point deadline = AnyMounted(jobs) ? Clock::now() + kLongestFreeze : kNoDeadline;
   MOORING_RETURN_IF_ERROR(FreezeAll(jobs));
-  const absl::StatusOr<bool> taken = TakeFrozen(jobs, MustPause(jobs), deadline);
+  const absl::StatusOr<bool> copied = CopyFrozen(jobs, MustPause(jobs), deadline);
   const absl::Status thawed = ThawAll(jobs);
-  const bool late = absl::IsDeadlineExceeded(taken.status());
+  const bool late = absl::IsDeadlineExceeded(copied.status());
   if (!thawed.ok() && !(late && absl::IsAborted(thawed))) return thawed;
-  return taken;
+  return copied;
 }
 
 absl::Status NeverPauses(const Jobs& jobs, int attempts) {
@@ -270,11 +272,11 @@ absl::Status CopyAtOneInstant(Jobs& jobs) {
   for (int attempt = 1;; ++attempt) {
     MOORING_RETURN_IF_ERROR(Approach(jobs));
     MOORING_RETURN_IF_ERROR(SyncAll(jobs));
-    const absl::StatusOr<bool> taken = FreezeAndTake(jobs);
-    if (taken.ok() && *taken) return absl::OkStatus();
-    const bool late = absl::IsDeadlineExceeded(taken.status());
-    if (!taken.ok() && !late) return taken.status();
-    // Writers do not wait for a pause of somebody else's any number of times.
+    const absl::StatusOr<bool> copied = FreezeAndCopy(jobs);
+    if (copied.ok() && *copied) return absl::OkStatus();
+    const bool late = absl::IsDeadlineExceeded(copied.status());
+    if (!copied.ok() && !late) return copied.status();
+    // Each attempt makes the writers of mounted filesystems wait, so their number is limited.
     if ((late || AnyMountedWritable(jobs)) && ++freezes == kMostFreezes) {
       return late ? IsWrittenTooFast(jobs) : NeverPauses(jobs, attempt);
     }

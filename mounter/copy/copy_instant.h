@@ -1,12 +1,12 @@
-// The data of images in use, copied so that all copies are of one instant.
+// Copies the data of images in use, so that all copies are of one instant.
 //
-// Where the filesystem below shares extents: freeze, share, thaw. Elsewhere the data is copied before while the volume
-// is in use; then it stands still only until what has changed since is copied, too:
+// On a filesystem that shares extents: freeze, share, thaw. Elsewhere the data is copied while the volume is in use.
+// Then the volume is frozen only while the last changes are copied:
 //
-//   copy the data ─▶ copy what changed, again and again while that gets less ─▶ FREEZE ─▶ copy what changed ─▶ thaw
+//   copy the data ─▶ copy the changes, again while they get fewer ─▶ FREEZE ─▶ copy the changes ─▶ thaw
 //
-// A block device cannot be frozen. Its copy is of one instant when nothing was written to it during a whole pass, by
-// its write counters (mounter/loop/write_counters.h); else there is another pass.
+// A block device cannot be frozen. Its copy is of one instant if its write counters (mounter/loop/write_counters.h)
+// show no write during a whole pass. Otherwise there is another pass.
 #ifndef MOORING_MOUNTER_COPY_COPY_INSTANT_H_
 #define MOORING_MOUNTER_COPY_COPY_INSTANT_H_
 
@@ -22,8 +22,8 @@
 
 namespace mooring {
 
-// No filesystem stands still longer at a time for a copy, and none more than three times. The guard has more patience
-// than the copy, for it ends a freeze whose process hangs.
+// A copy freezes a filesystem for at most kLongestFreeze at a time, and at most three times. The guard waits longer
+// than the copy, because it ends the freeze of a process that hangs.
 inline constexpr std::chrono::seconds kLongestFreeze{5};
 inline constexpr std::chrono::seconds kGuardedFreeze{10};
 
@@ -31,21 +31,21 @@ struct CopyJob {
   ImageCopy copy;
   LockedImage source;
   std::unique_ptr<NewFile> file;
-  ImageUse use;         // goes first: nobody waits for a freeze while a large file is removed
-  bool shares = false;  // the extents of the source
+  ImageUse use;         // destroyed first, so that the thaw does not wait for the removal of a large file
+  bool shares = false;  // `file` shares the extents of the source
 
   bool mounted() const { return !use.filesystems.empty(); }
   bool written() const { return !use.written.empty(); }
   bool idle() const { return !mounted() && !written(); }
 };
 
-// RESOURCE_EXHAUSTED: the pool has not the room for a copy. Asked before it is filled to the last byte, which the
-// volumes that are there would feel.
+// RESOURCE_EXHAUSTED: the pool has no room for the copy. Checked first, because a full pool would fail the writes of
+// the volumes in it.
 absl::Status CheckRoom(const CopyJob& job);
 
-// Fills the files of the jobs that are not idle, which are empty.
-// FAILED_PRECONDITION: the volumes are written too fast, or hold too much, for a freeze of kLongestFreeze; or a block
-// device is written to without a pause. ABORTED: somebody else thawed meanwhile.
+// Fills the empty files of the jobs that are not idle.
+// FAILED_PRECONDITION: the volumes are written too fast, or hold too much, for a freeze of kLongestFreeze. Also: a
+// block device is written to without a pause. ABORTED: another process thawed a filesystem meanwhile.
 absl::Status CopyAtOneInstant(std::vector<CopyJob>& jobs);
 
 }  // namespace mooring

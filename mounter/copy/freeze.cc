@@ -15,7 +15,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "base/file/directory.h"
@@ -24,16 +23,17 @@
 #include "base/text/quote.h"
 #include "mounter/loop/loop_device.h"
 #include "mounter/loop/loop_mounted.h"
+#include "mounter/loop/settle.h"
 #include "mounter/superblock/superblock_guard.h"
 
 namespace mooring {
 namespace {
 
-// What this process has frozen, or is freezing: for its end.
-class Register {
+// The filesystems that this process has frozen, or is freezing, to be thawed when it ends.
+class FrozenFilesystems {
  public:
-  static Register& Of() {
-    static Register* const only = new Register;  // threads that hang outlive main
+  static FrozenFilesystems& Of() {
+    static FrozenFilesystems* const only = new FrozenFilesystems;  // threads that hang outlive main
     return *only;
   }
   bool Begin(int root) {
@@ -41,7 +41,7 @@ class Register {
     if (!closed_) frozen_[root] = false;
     return !closed_;
   }
-  bool MarkFrozen(int root) {  // false: too late, to be thawed at once
+  bool MarkFrozen(int root) {  // false: the process ends, and the caller has to thaw at once
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!closed_) frozen_[root] = true;
     return !closed_;
@@ -52,7 +52,7 @@ class Register {
     changed_.notify_all();
   }
   void ThawAll() {
-    constexpr std::chrono::seconds kPatience{5};  // for what is being frozen: a freeze writes what is dirty
+    constexpr std::chrono::seconds kPatience{5};  // a freeze under way writes dirty data first
     std::unique_lock<std::mutex> lock(mutex_);
     closed_ = true;
     for (const auto& [root, frozen] : frozen_) {
@@ -66,7 +66,7 @@ class Register {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<int, bool> frozen_;  // by the open root directory; false: on the way
+  std::map<int, bool> frozen_;  // by the open root directory; false: the freeze is under way
   bool closed_ = false;
 };
 
@@ -74,7 +74,7 @@ absl::StatusOr<std::string> MountedType(const LoopInfo& loop) {
   return mooring::MountedType(std::string(NameOf(loop.device)));
 }
 
-// Lower ones before those that stand on them.
+// Lower devices come before those that are stacked on them.
 std::vector<LoopInfo> StackOver(const struct stat& file, const std::vector<LoopInfo>& all) {
   std::vector<LoopInfo> stack;
   for (const LoopInfo& loop : all) {
@@ -92,28 +92,16 @@ std::vector<LoopInfo> StackOver(const struct stat& file, const std::vector<LoopI
 absl::StatusOr<std::vector<LoopInfo>> StackOver(const LockedImage& image) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
   MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, image.path));
-  return StackOver(image.status, loops);
+  std::vector<LoopInfo> stack = StackOver(image.status, loops);
+  MOORING_RETURN_IF_ERROR(AskWhetherMounted(stack));
+  return stack;
 }
 
-// One that is not mounted (any more) goes, and what its filesystem wrote at the end is in the file by then.
-absl::StatusOr<bool> IsGoing(const LoopInfo& loop) {
-  if (!loop.auto_clear) return false;
-  MOORING_ASSIGN_OR_RETURN(const std::string type, MountedType(loop));
-  return type.empty();
-}
-
+// An unmounted device with autoclear goes. The last writes of its filesystem are in the file by then.
 absl::StatusOr<std::vector<LoopInfo>> SettledStackOver(const LockedImage& image) {
-  constexpr std::chrono::milliseconds kPoll{5}, kLingers{500};
-  for (const auto deadline = std::chrono::steady_clock::now() + kLingers;;) {
-    MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> stack, StackOver(image));
-    bool going = false;
-    for (const LoopInfo& loop : stack) {
-      MOORING_ASSIGN_OR_RETURN(const bool this_one, IsGoing(loop));
-      going = going || this_one;
-    }
-    if (!going || std::chrono::steady_clock::now() >= deadline) return stack;
-    std::this_thread::sleep_for(kPoll);
-  }
+  const auto is_going = [](const LoopInfo& loop) { return loop.auto_clear && !loop.mounted; };
+  return AskUntilSettled([&image] { return StackOver(image); },
+                         [&](const auto& stack) { return std::any_of(stack.begin(), stack.end(), is_going); });
 }
 
 }  // namespace
@@ -126,11 +114,10 @@ absl::StatusOr<std::unique_ptr<Superblock>> Superblock::Open(const LoopInfo& loo
   return superblock;
 }
 
-// The same device is the same superblock, whose options stay as they are; only whether it is read-only has to be said
-// as it is. One that was unmounted a moment ago is mounted here once more, which does no harm.
+// A mount of the same device gives the same superblock and keeps its options. Only read-only has to be as it is. A
+// filesystem that was unmounted a moment ago is mounted here once more, which does no harm.
 absl::Status Superblock::OpenRootOf(const std::string& fs_type) {
-  // Another mount of a live superblock reads none of it from the device: a refusal would only keep it from being
-  // thawed.
+  // Another mount of a live superblock reads nothing from the device. A refusal would only prevent its thaw.
   MOORING_ASSIGN_OR_RETURN(const std::string mounted, mooring::MountedType(std::string(NameOf(device_))));
   if (mounted.empty()) MOORING_RETURN_IF_ERROR(CheckSuperblock(loop_.get(), device_, fs_type));
   MountRequest request;
@@ -151,7 +138,7 @@ absl::Status Superblock::OpenRootOf(const std::string& fs_type) {
 
 Superblock::~Superblock() {
   if (frozen_) Thaw().IgnoreError();
-  if (frozen_) Register::Of().End(root_.get());  // its number will be another file's
+  if (frozen_) FrozenFilesystems::Of().End(root_.get());  // another file will get the number of the descriptor
 }
 
 absl::Status Superblock::Sync() const {
@@ -165,7 +152,7 @@ absl::StatusOr<dev_t> Superblock::DeviceOfFiles() const {
 }
 
 absl::Status Superblock::Freeze() {
-  Register& all = Register::Of();
+  FrozenFilesystems& all = FrozenFilesystems::Of();
   if (!all.Begin(root_.get())) return Unavailable("this process is ending: nothing is frozen any more");
   if (::ioctl(root_.get(), FIFREEZE, 0) != 0) {
     const int error = errno;
@@ -173,7 +160,7 @@ absl::Status Superblock::Freeze() {
     const absl::Status status = ErrnoStatus(error, "freeze the filesystem on", device_);
     if (error != EBUSY) return status;
     return FailedPrecondition(Message(status) +
-                              ": it is frozen already, by somebody else or by a copy that was killed; thaw it with "
+                              ": it is frozen already, by another process or by a copy that was killed; thaw it with "
                               "fsfreeze -u where it is mounted");
   }
   frozen_ = true;
@@ -186,10 +173,10 @@ absl::Status Superblock::Thaw() {
   const int error = ::ioctl(root_.get(), FITHAW, 0) == 0 ? 0 : errno;
   frozen_ = error != 0 && error != EINVAL;  // then the destructor tries once more
   if (frozen_) return WithCode(absl::StatusCode::kUnavailable, ErrnoStatus(error, "thaw the filesystem on", device_));
-  Register::Of().End(root_.get());
+  FrozenFilesystems::Of().End(root_.get());
   if (error == 0) return absl::OkStatus();
   return Aborted(
-      fmt::format("the filesystem on {} was thawed by somebody else while it was copied: call again", device_));
+      fmt::format("the filesystem on {} was thawed by another process while it was copied: call again", device_));
 }
 
 absl::Status Superblock::ThawFully() {
@@ -213,7 +200,7 @@ absl::StatusOr<ImageUse> FindUse(const LockedImage& image) {
       use.filesystems.push_back(std::move(superblock));
     }
     if (writes || carries) carriers.insert(loop->backing_rdev);
-    // Beside a read-only mount, whoever has the device open may write to it.
+    // Beside a read-only mount, a process that has the device open may write to it.
     if (!writes && !carries && !loop->read_only) {
       MOORING_ASSIGN_OR_RETURN(UniqueFd fd, OpenAsFound(*loop));
       if (fd.ok()) use.written.push_back(std::move(fd));
@@ -222,6 +209,6 @@ absl::StatusOr<ImageUse> FindUse(const LockedImage& image) {
   return use;
 }
 
-void ThawAllForGood() { Register::Of().ThawAll(); }
+void ThawAllForGood() { FrozenFilesystems::Of().ThawAll(); }
 
 }  // namespace mooring

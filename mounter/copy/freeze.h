@@ -1,8 +1,8 @@
-// Mounted filesystems that stand still, fsfreeze(8), while their image is copied.
+// Freezes mounted filesystems, fsfreeze(8), while their image is copied.
 //
-// A freeze outlives the process that asked for it, and even the last mount. So whoever froze thaws on every way out:
-// the object when it goes, the process when it ends in the middle of a call (ThawAllForGood). After a SIGKILL the guard
-// of mounter/copy/thaw_guard.h does it, and where that was killed too, the next ThawFully.
+// A freeze outlives its process, and even the last mount. So the object thaws when it is destroyed, and ThawAllForGood
+// thaws when the process ends in the middle of a call. After a SIGKILL the guard of mounter/copy/thaw_guard.h thaws,
+// and after a SIGKILL of both the next ThawFully.
 #ifndef MOORING_MOUNTER_COPY_FREEZE_H_
 #define MOORING_MOUNTER_COPY_FREEZE_H_
 
@@ -23,8 +23,8 @@
 
 namespace mooring {
 
-// The superblock of a mounted filesystem, through a mount of its own that nobody sees: so it makes no difference in
-// which mount namespace the others are, or whether there are any left.
+// The superblock of a mounted filesystem. It is reached through a detached mount of this process. So the other mounts
+// may be in any mount namespace, or gone.
 class Superblock {
  public:
   static absl::StatusOr<std::unique_ptr<Superblock>> Open(const LoopInfo& loop, const std::string& fs_type);
@@ -32,13 +32,13 @@ class Superblock {
   Superblock& operator=(const Superblock&) = delete;
   ~Superblock();
 
-  absl::Status Sync() const;  // what is written beforehand does not hold up the writers once it is frozen
-  absl::Status Freeze();      // FAILED_PRECONDITION: somebody else has done that
-  absl::Status Thaw();        // ABORTED: somebody else has done that, who knows when; UNAVAILABLE: it is frozen still
-  absl::Status ThawFully();   // whoever froze it
+  absl::Status Sync() const;  // before Freeze, which makes the writers wait for dirty data
+  absl::Status Freeze();      // FAILED_PRECONDITION: it is frozen already
+  absl::Status Thaw();        // ABORTED: another process thawed it, at an unknown time; UNAVAILABLE: it is still frozen
+  absl::Status ThawFully();   // whichever process froze it, and however often
   bool frozen() const { return frozen_; }        // by this object
-  bool read_only() const { return read_only_; }  // then it writes nothing, and its device may have other writers
-  absl::StatusOr<dev_t> DeviceOfFiles() const;   // what stat(2) says of its root
+  bool read_only() const { return read_only_; }  // then its device may have other writers
+  absl::StatusOr<dev_t> DeviceOfFiles() const;   // st_dev of its root, stat(2)
   int root() const { return root_.get(); }       // the open root directory
 
  private:
@@ -46,26 +46,26 @@ class Superblock {
   absl::Status OpenRootOf(const std::string& fs_type);
 
   const std::string device_;
-  UniqueFd loop_;  // held: it cannot become another file's
+  UniqueFd loop_;  // open, so that the device cannot become another file's
   std::optional<NewMount> mount_;
   UniqueFd root_;
   bool frozen_ = false;
   bool read_only_ = false;
 };
 
-// What works on an image at this moment.
+// The users of an image at this moment.
 struct ImageUse {
   std::vector<std::unique_ptr<Superblock>> filesystems;
-  std::vector<UniqueFd> written;  // block devices that may be written by whoever has them open, uppermost first
-  std::set<std::string> writers;  // "loop3": all that is written to the image passes through these
+  std::vector<UniqueFd> written;  // block devices that other processes may write to, uppermost first
+  std::set<std::string> writers;  // "loop3": all writes to the image pass through these
 };
 
-// Looks at the loop devices over the image, and at those over these (kubelet makes them). Under its lock, which keeps
-// it from being mounted or attached by us. A device that goes with its last user is waited for.
+// Looks at the loop devices over the image, and at those stacked on these (kubelet makes them). The image's lock keeps
+// Mooring from mounting or attaching it. Waits for a device that is going (mounter/loop/settle.h).
 absl::StatusOr<ImageUse> FindUse(const LockedImage& image);
 
-// For the end of a process in the middle of a call: thaws all that this process has frozen, and nothing is frozen any
-// more. The Thaw of whoever froze it is ABORTED then.
+// For a process that ends in the middle of a call. Thaws all that this process has frozen, and refuses later freezes.
+// The Thaw of the call that froze a filesystem is ABORTED then.
 void ThawAllForGood();
 
 }  // namespace mooring

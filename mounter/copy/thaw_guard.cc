@@ -30,7 +30,7 @@ absl::StatusOr<Pipe> MakePipe() {
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// True: the other process has ended. It sends nothing.
+// True: the other process has ended. It never sends data.
 bool HasEnded(int life, int milliseconds) {
   pollfd waited = {life, POLLIN, 0};
   const int events = ::poll(&waited, 1, milliseconds);
@@ -41,7 +41,8 @@ void ThawEach(const std::vector<int>& roots) {
   for (const int root : roots) ::ioctl(root, FITHAW, 0);  // EINVAL where it is not frozen
 }
 
-// Past the bound a freeze may still be on its way, and can be thawed only when it is complete: so again and again.
+// Past the bound a freeze may still be under way. It can be thawed only when it is complete, so the guard repeats the
+// thaw.
 int Guard(const std::vector<int>& roots, int ready, int life, int bound) {
   if (::write(ready, "r", 1) != 1) return 1;
   bool ended = HasEnded(life, bound);

@@ -29,7 +29,7 @@ absl::StatusOr<btrfs_ioctl_fs_info_args> FilesystemOf(const UniqueFd& root, cons
   return ErrnoStatus(errno, "ask which devices has the btrfs at", path);
 }
 
-// NOT_FOUND: none of that number.
+// NOT_FOUND: the filesystem has no device with this id.
 absl::StatusOr<btrfs_ioctl_dev_info_args> DeviceOf(const UniqueFd& root, const std::string& path, std::uint64_t id) {
   btrfs_ioctl_dev_info_args info = {};
   info.devid = id;
@@ -66,7 +66,7 @@ absl::Status CheckBtrfsDevice(const UniqueFd& root, const std::string& path, dev
   if (alone && info.num_devices != 1) {
     return FailedPrecondition(fmt::format("the btrfs in {} is on {} devices", Quote(path), info.num_devices));
   }
-  // The numbers are the image's: it may claim any, and most of them may be nobody's.
+  // The image chooses these numbers. It may claim any, and most ids may have no device.
   const std::uint64_t first = info.num_devices == 1 ? info.max_id : 1;
   const std::uint64_t last = info.num_devices == 1 ? info.max_id : std::min<std::uint64_t>(info.max_id, kMostDeviceIds);
   std::uint64_t met = 0;

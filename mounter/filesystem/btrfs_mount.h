@@ -1,4 +1,4 @@
-// A mounted btrfs. It has a device number of its own, of no device: which one it lies on, it has to be asked.
+// A mounted btrfs. Its device number is not that of a device, so only an ioctl(2) tells on which device it lies.
 #ifndef MOORING_MOUNTER_FILESYSTEM_BTRFS_MOUNT_H_
 #define MOORING_MOUNTER_FILESYSTEM_BTRFS_MOUNT_H_
 
@@ -15,20 +15,20 @@
 
 namespace mooring {
 
-// `root` is its open root directory, `path` for messages, in all of these.
+// In all functions `root` is its open root directory, and `path` is for messages.
 
-// FAILED_PRECONDITION: it is not on the device of that number, or, where it is to be alone on it, on others as well.
+// FAILED_PRECONDITION: it is not on the device `number`, or with `alone` it is on other devices as well.
 absl::Status CheckBtrfsDevice(const UniqueFd& root, const std::string& path, dev_t number, bool alone);
 
-// The bytes of its only device behind its end. 0 where it has several devices.
+// The unused bytes of its only device behind its end. 0: it has several devices.
 absl::StatusOr<std::uint64_t> BtrfsUnusedBytes(const UniqueFd& root, const std::string& path);
 
-// To the size of its device, which is `bytes`. `root` is of a writable mount. OUT_OF_RANGE: Linux gives no btrfs a size
-// below 256 MiB.
+// Grows it to the size of its device, which is `bytes`. The mount of `root` is writable. OUT_OF_RANGE: Linux gives no
+// btrfs a size below 256 MiB.
 absl::Status GrowBtrfs(const UniqueFd& root, const std::string& path, std::uint64_t bytes);
 
-// What its device did wrong since it was made, or since somebody has reset that: read, write, flush, corruption and
-// generation errors, btrfs-device(8).
+// How many read, write, flush, corruption and generation errors its device had since it was made, or since the count
+// was reset, btrfs-device(8).
 absl::StatusOr<std::uint64_t> BtrfsErrors(const UniqueFd& root, const std::string& path);
 
 }  // namespace mooring

@@ -23,7 +23,8 @@ namespace {
 constexpr std::chrono::seconds kCheckLimit{3600};  // a large filesystem with errors takes its time
 constexpr std::chrono::seconds kGrowLimit{600};
 
-// False: nothing was overwritten yet. The file's header counts what was noted down, and is written before the image is.
+// False: no block of the image was overwritten yet. The header of the undo file counts the saved blocks, and is written
+// before the image.
 absl::StatusOr<bool> HoldsRecords(const std::string& undo) {
   struct Header {
     std::array<char, 8> magic;
@@ -38,7 +39,7 @@ absl::StatusOr<bool> HoldsRecords(const std::string& undo) {
   return whole && head.records != 0;
 }
 
-// Any number of times: each puts back the same blocks. Forced, since the growth did not end as it should.
+// May be repeated: each run puts back the same blocks. -f, because the program that was undone did not end normally.
 absl::Status RunUndo(const LockedImage& image) {
   const std::string undo = UndoFileOf(image.path);
   MOORING_ASSIGN_OR_RETURN(const CommandResult result,
@@ -50,7 +51,7 @@ absl::Status RunUndo(const LockedImage& image) {
       Quote(image.path), result.exit_code, Quote(result.output, 2048), Quote(undo), undo, image.path));
 }
 
-// The image is as it should be, on disk, before the undo file is no more.
+// The image has to be on disk before the undo file is removed.
 absl::Status Forget(const LockedImage& image) {
   const std::string undo = UndoFileOf(image.path);
   if (::fsync(image.fd.get()) != 0) return ErrnoStatus(errno, "write to disk", image.path);
@@ -68,11 +69,11 @@ absl::Status PutBack(const LockedImage& image) {
 bool IsFull(const CommandResult& result) { return result.output.find("No space left") != std::string::npos; }
 
 // fsck(8): 1 and 2 are "corrected"; 4 and above, alone or combined, are not.
-bool IsMended(const CommandResult& result) { return result.exit_code < 4; }
+bool IsRepaired(const CommandResult& result) { return result.exit_code < 4; }
 
 enum class Undo { kKept, kNone };
 
-// The programs trust the superblock as much as the kernel does.
+// e2fsprogs trust the superblock as much as the kernel does.
 absl::Status CheckExt4Superblock(const LockedImage& image) {
   return CheckSuperblock(image.fd.get(), image.path, "ext4");
 }
@@ -87,8 +88,8 @@ absl::StatusOr<CommandResult> RunCheck(const LockedImage& image, Thoroughness th
   return RunCommand(command, "e2fsprogs", kCheckLimit, image.fd);
 }
 
-// The superblock is written last, in pieces, and neither e2fsck nor resize2fs minds a write of it that fails: so it is
-// read once more, with its checksum and those of the group descriptors.
+// e2fsck and resize2fs write the superblock last, in pieces, and ignore a failed write of it. So this reads it again,
+// with its checksum and those of the group descriptors.
 absl::StatusOr<CommandResult> ReadAgain(const LockedImage& image) {
   std::vector<std::string> command = {"e2fsck", "-n"};
   command.insert(command.end(), kNoExternalJournal.begin(), kNoExternalJournal.end());
@@ -96,7 +97,7 @@ absl::StatusOr<CommandResult> ReadAgain(const LockedImage& image) {
   return RunCommand(command, "e2fsprogs", kCheckLimit, image.fd);
 }
 
-absl::Status NotMended(const LockedImage& image, const CommandResult& result) {
+absl::Status NotRepaired(const LockedImage& image, const CommandResult& result) {
   return FailedPrecondition(
       fmt::format("the filesystem in {} has errors that e2fsck -p does not mend (exit code {}): {}; "
                   "nothing was mounted; keep a copy, then run: e2fsck -f {}",
@@ -113,11 +114,11 @@ absl::Status NotWritten(const LockedImage& image, std::string_view program, cons
 }  // namespace
 
 absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness) {
-  // Beside a device there is memory alone, which is gone when it is needed.
+  // The undo file of a device would lie in memory, and be gone when it is needed.
   const Undo undo = S_ISBLK(image.status.st_mode) ? Undo::kNone : Undo::kKept;
   MOORING_ASSIGN_OR_RETURN(CommandResult result, RunCheck(image, thoroughness, undo));
-  if (IsMended(result)) {
-    // The journal that e2fsck has replayed may hold another superblock.
+  if (IsRepaired(result)) {
+    // The replayed journal may have held another superblock.
     if (const absl::Status judged = CheckExt4Superblock(image); !judged.ok()) {
       MOORING_RETURN_IF_ERROR(PutBack(image));
       return judged;
@@ -128,34 +129,34 @@ absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness) {
     return NotWritten(image, "e2fsck", read);
   }
   MOORING_RETURN_IF_ERROR(PutBack(image));
-  if (!IsFull(result)) return NotMended(image, result);
-  // A disk without room for the undo file is no reason to keep a volume from being mended: that takes none.
+  if (!IsFull(result)) return NotRepaired(image, result);
+  // The disk has no room for the undo file. A repair needs none, so it runs without.
   MOORING_ASSIGN_OR_RETURN(result, RunCheck(image, thoroughness, Undo::kNone));
-  return IsMended(result) ? CheckExt4Superblock(image) : NotMended(image, result);
+  return IsRepaired(result) ? CheckExt4Superblock(image) : NotRepaired(image, result);
 }
 
 absl::Status ResizeExt4(const LockedImage& image) {
   MOORING_RETURN_IF_ERROR(CheckExt4(image, Thoroughness::kAlways));
   const std::vector<std::string> command = {"resize2fs", "-z", UndoFileOf(image.path), image.path};
-  // Past the deadline it may still be writing: then the undo file waits for whoever gets the lock next.
+  // Past the deadline resize2fs may still be writing. The next holder of the lock finds the undo file.
   const absl::StatusOr<CommandResult> ran = RunCommand(command, "e2fsprogs", kGrowLimit, image.fd);
   if (absl::IsFailedPrecondition(ran.status())) return Internal(Message(ran.status()));  // the filesystem is whole
   MOORING_ASSIGN_OR_RETURN(const CommandResult result, ran);
   if (result.exit_code == 0) {
     MOORING_ASSIGN_OR_RETURN(const CommandResult read, ReadAgain(image));
     if (read.exit_code == 0) return Forget(image);
-    MOORING_RETURN_IF_ERROR(TakeBack(image));
+    MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
     return NotWritten(image, "resize2fs", read);
   }
-  MOORING_RETURN_IF_ERROR(TakeBack(image));
+  MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
   const std::string message =
       fmt::format("resize2fs on {} ended with {}: {}", Quote(image.path), result.exit_code, Quote(result.output, 2048));
   return IsFull(result) ? ResourceExhausted(message) : Internal(message);
 }
 
-absl::Status TakeBack(const LockedImage& image) {
+absl::Status UndoUnfinished(const LockedImage& image) {
   if (!HasUndoFile(image.path)) return absl::OkStatus();
-  // Before the check: what that mends must not be undone.
+  // First undo, then check: the repairs of the check must not be undone.
   MOORING_RETURN_IF_ERROR(PutBack(image));
   return CheckExt4(image, Thoroughness::kAlways);
 }

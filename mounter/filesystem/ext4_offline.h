@@ -1,4 +1,4 @@
-// What e2fsprogs do to an ext4 that is not mounted. All under the image's lock, which the programs inherit.
+// Runs e2fsprogs on an ext4 that is not mounted. The programs inherit the image's lock.
 #ifndef MOORING_MOUNTER_FILESYSTEM_EXT4_OFFLINE_H_
 #define MOORING_MOUNTER_FILESYSTEM_EXT4_OFFLINE_H_
 
@@ -10,12 +10,12 @@
 
 namespace mooring {
 
-enum class Thoroughness { kWhereMarked, kAlways };  // e2fsck looks closer only at what is not marked clean, or has to
+enum class Thoroughness { kWhereMarked, kAlways };  // e2fsck skips a filesystem that is marked clean, or never does
 
-// Repairs what can be repaired safely; FAILED_PRECONDITION where errors remain.
+// Makes all safe repairs (e2fsck -p). FAILED_PRECONDITION: errors remain.
 //
-// e2fsck or resize2fs that is killed half-way, or whose write fails, leaves what no e2fsck -p mends: so each notes down
-// first what it overwrites, and what did not succeed is taken back:
+// After an e2fsck or resize2fs that was killed, or whose write failed, e2fsck -p cannot repair the filesystem. So each
+// program first saves the blocks that it overwrites, and a run that did not succeed is undone:
 //
 //   e2fsck -p -z <image>.undo, resize2fs -z <image>.undo ──▶ e2fsck -n ──▶ remove the undo file
 //                       │ killed, failed                        │ not whole
@@ -24,20 +24,20 @@ enum class Thoroughness { kWhereMarked, kAlways };  // e2fsck looks closer only 
 //                       └──▶ remove the undo file ──▶ e2fsck -f -p
 absl::Status CheckExt4(const LockedImage& image, Thoroughness thoroughness);
 
-// To the size of the image, after a check.
+// Grows the filesystem to the size of the image, after a check.
 absl::Status ResizeExt4(const LockedImage& image);
 
-// For an image with an undo file: as it was before the check or the growth, and checked. Without one, nothing.
-absl::Status TakeBack(const LockedImage& image);
+// Puts an image with an undo file back as it was before the check or the growth, and checks it. Without an undo file
+// this does nothing.
+absl::Status UndoUnfinished(const LockedImage& image);
 
-// For a file that nobody else knows. Else e2fsprogs look whether it is mounted: they read all of /proc/mounts, and ask
-// every loop device there for its file, which hangs where one of them does. This answers "no" in its place (libext2fs,
-// ismounted.c).
+// Environment for a file that no other process knows. It makes e2fsprogs skip the search for mounts of the file
+// (libext2fs, ismounted.c). That search asks every loop device in /proc/mounts for its file, and hangs where one does.
 inline const std::vector<std::string> kNotMounted = {"EXT2FS_PRETEND_RO_MOUNT=1", "EXT2FS_PRETEND_ROOTFS=1"};
 
-// Options of e2fsck. Without them it looks for an external journal on all devices of the host, and writes to the one it
-// finds. CheckSuperblock refuses such a journal, but e2fsck reads the superblock once more after it has replayed an
-// internal one, which may hold another superblock.
+// Options of e2fsck. Without them it looks for an external journal on all devices of the host, and writes to it.
+// CheckSuperblock refuses such a journal, but the internal journal may replay another superblock, which e2fsck then
+// reads.
 inline const std::vector<std::string> kNoExternalJournal = {"-j", "/dev/null"};
 
 }  // namespace mooring

@@ -21,16 +21,15 @@ absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type);
 absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const std::string& fs_type,
                          std::uint64_t bytes);
 
-// Of the device of the ext4, xfs or btrfs that is mounted at `root`: the bytes behind the filesystem's end. 0 where
-// that cannot be told.
+// The bytes of the device behind the end of the ext4, xfs or btrfs that is mounted at `root`. 0: they are not known.
 std::uint64_t UnusedBytes(const UniqueFd& root, const std::string& path);
 
 absl::StatusOr<std::uint64_t> BlockDeviceBytes(dev_t device);  // from sysfs, nothing is opened
 
-// The health of what is mounted: empty when well. `info` is of one of its mounts.
-absl::StatusOr<std::string> FindAilment(const MountInfo& info);
+// Describes the problem of a mounted filesystem, or is empty. `info` is one of its mounts.
+absl::StatusOr<std::string> FindHealthProblem(const MountInfo& info);
 
-// Of a growth that failed. DATA_LOSS: the kernel met damage.
+// The error of a failed growth. DATA_LOSS: the kernel met damage.
 absl::Status GrowFailure(int error, std::string_view operation, const std::string& path);
 
 }  // namespace mooring

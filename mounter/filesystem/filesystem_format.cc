@@ -35,8 +35,8 @@ struct Maker {
   std::string package;
 };
 
-// Everything that would write the whole device is put off or left out: a volume is staged in milliseconds, and stays
-// sparse.
+// These options put off or leave out all that would write the whole device. So a stage takes milliseconds, and the
+// image stays sparse.
 absl::StatusOr<Maker> MakerOf(const std::string& fs_type, const std::string& path) {
   if (fs_type == "ext4") {
     return Maker{{"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-e", "remount-ro", "-O",
@@ -48,7 +48,7 @@ absl::StatusOr<Maker> MakerOf(const std::string& fs_type, const std::string& pat
   return InvalidArgument(fmt::format("cannot format as {}: ext4, xfs and btrfs are known", Quote(fs_type)));
 }
 
-// mkfs.btrfs calls a write for which there was no room an I/O error.
+// mkfs.btrfs reports a full disk as an I/O error.
 bool HasNoRoom(const LockedImage& image) {
   constexpr std::uint64_t kNearlyNothing = 1U << 20U;
   struct statvfs filesystem = {};
@@ -68,7 +68,7 @@ absl::Status RunMaker(const std::string& fs_type, const std::string& path, const
   return full ? ResourceExhausted(message) : Internal(message);
 }
 
-// What a killed mkfs left. Only under the image's lock: an mkfs that still runs holds it.
+// Removes the files of a killed mkfs. The caller holds the image's lock, which an mkfs that still runs would hold.
 absl::Status RemoveLeftovers(const std::string& path) {
   const std::string directory(ParentOf(path));
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf(directory));
@@ -84,7 +84,7 @@ absl::Status RenewFresh(const std::string& fs_type, const UniqueFd& file, const 
   return fs_type == "ext4" ? RenewFreshExt4(file, path) : RenewBtrfs(path);
 }
 
-// mkfs, or what it wrote into another file of this size.
+// Runs mkfs, or writes what it wrote into another file of this size.
 absl::Status Fill(const UniqueFd& file, const std::string& path, const std::string& fs_type, const LockedImage& image) {
   const auto size = static_cast<std::uint64_t>(image.status.st_size);
   if (const std::shared_ptr<const Template> made = FindTemplate(fs_type, size)) {
@@ -92,16 +92,16 @@ absl::Status Fill(const UniqueFd& file, const std::string& path, const std::stri
     return RenewFresh(fs_type, file, path);
   }
   MOORING_RETURN_IF_ERROR(RunMaker(fs_type, path, image, kNotMounted));
-  if (fs_type == "xfs") return absl::OkStatus();  // its UUID is in its log, too
+  if (fs_type == "xfs") return absl::OkStatus();  // its log holds its UUID too
   MOORING_ASSIGN_OR_RETURN(std::shared_ptr<const Template> made, Template::Of(file, path));
   if (made != nullptr) KeepTemplate(fs_type, size, std::move(made));
   return absl::OkStatus();
 }
 
-// A second file of the same size, formatted and put in the place of the first. The caller saw that the first is empty.
+// Formats a second file of the same size, and puts it in the place of the first, which the caller found empty.
 absl::Status FormatAside(const LockedImage& image, const std::string& fs_type) {
   MOORING_RETURN_IF_ERROR(RemoveLeftovers(image.path));
-  // A name of its own: no mkfs of before can open it.
+  // A new name, which no earlier mkfs can open.
   const std::string aside = fmt::format("{}{}-{}", image.path, kFormattingSuffix, RandomHex(4));
   const UniqueFd fd(
       ::open(aside.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, image.status.st_mode & 07777));
@@ -110,8 +110,8 @@ absl::Status FormatAside(const LockedImage& image, const std::string& fs_type) {
   MOORING_RETURN_IF_ERROR(GiveTo(image.status, fd, aside));
   if (::ftruncate(fd.get(), image.status.st_size) != 0) return ErrnoStatus(errno, "size", aside);
   MOORING_RETURN_IF_ERROR(Fill(fd, aside, fs_type, image));
-  // On disk before it takes the empty one's place: after a power cut the image is empty or whole, never half a
-  // filesystem. And the name before anything is written through it: that would be lost with the new file.
+  // The data is on disk before the rename: after a power cut the image is empty or whole, never half a filesystem. The
+  // rename is on disk before the volume is written: a lost rename would lose these writes.
   if (::fdatasync(fd.get()) != 0) return ErrnoStatus(errno, "write to disk", aside);
   if (::rename(aside.c_str(), image.path.c_str()) != 0) {
     return ErrnoStatus(errno, "put the formatted image at", image.path);
@@ -130,7 +130,7 @@ absl::Status FormatFilesystem(const std::string& path, const std::string& fs_typ
     return FailedPrecondition(fmt::format("{} is not formatted: it holds {}", Quote(path), found.type));
   }
   if (!S_ISREG(image.status.st_mode)) return RunMaker(fs_type, path, image, {});
-  // Who uses it as a block device would go on writing to the old file after the swap, and nobody would find it again.
+  // A user of the block device would go on writing to the old file after the rename, and these writes would be lost.
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));
   return FormatAside(image, fs_type);
 }
@@ -141,7 +141,7 @@ absl::Status CheckFilesystem(const std::string& path, const std::string& fs_type
   if (fs_type != "ext4") return InvalidArgument(fmt::format("cannot check {}", Quote(fs_type)));
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));
-  MOORING_RETURN_IF_ERROR(TakeBack(image));
+  MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
   return CheckExt4(image, Thoroughness::kWhereMarked);
 }
 

@@ -100,7 +100,7 @@ absl::Status GrowXfs(const UniqueFd& root, const std::string& path, std::uint64_
   return GrowFailure(errno, "grow the mounted xfs at", path);
 }
 
-// By the kernel, whose journal makes it all or nothing, in a mount that is attached nowhere.
+// The kernel grows it in a mount that is attached nowhere. Its journal makes the growth all or nothing.
 absl::Status GrowThroughMount(const LockedImage& image) {
   MOORING_RETURN_IF_ERROR(CheckSuperblock(image.fd.get(), image.path, "ext4"));
   MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.label = "mooring-grow", .auto_clear = true}, image));
@@ -124,25 +124,24 @@ std::string ReadLine(const std::string& path) {
   return line;
 }
 
-// Of btrfs, which repairs what it can from a second copy; these stay in its memory all the same.
-absl::StatusOr<std::string> BtrfsAilment(const std::string& path) {
+// btrfs repairs some errors from a second copy of the data. It counts these as well.
+absl::StatusOr<std::string> BtrfsProblem(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd root, OpenNoSymlinks(path, O_RDONLY | O_DIRECTORY));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t errors, BtrfsErrors(root, path));
   if (errors == 0) return std::string();
   return fmt::format(
-      "btrfs has met {} error(s) of its device: see what is damaged with btrfs scrub start -B {}, and set the count "
-      "back "
+      "btrfs has met {} error(s) of its device: see what is damaged with btrfs scrub start -B {}, and reset the count "
       "with btrfs device stats -z",
       errors, Quote(path));
 }
 
-std::string BackingFileAilment(dev_t device) {
+std::string BackingFileProblem(dev_t device) {
   const std::string backing = ReadLine(SysDirectory(device) + "/loop/backing_file");
   if (backing.empty()) return "";
   constexpr std::string_view kDeleted = " (deleted)";
   if (backing.ends_with(kDeleted)) return fmt::format("its backing file {} was deleted", Quote(backing));
   struct stat status = {};
-  if (::stat(backing.c_str(), &status) != 0) return "";  // of another mount namespace: not for us to judge
+  if (::stat(backing.c_str(), &status) != 0) return "";  // its path is of another mount namespace
   const absl::StatusOr<std::uint64_t> bytes = BlockDeviceBytes(device);
   if (!bytes.ok() || static_cast<std::uint64_t>(status.st_size) >= *bytes) return "";
   return fmt::format("its backing file {} is cut short: {} bytes of {}", Quote(backing), status.st_size, *bytes);
@@ -193,17 +192,17 @@ absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type) 
     return FailedPrecondition(fmt::format("{} is no image file: it grows only while it is mounted", Quote(path)));
   }
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));
-  MOORING_RETURN_IF_ERROR(TakeBack(image));
+  MOORING_RETURN_IF_ERROR(UndoUnfinished(image));
   if (sys::HasCapability(CAP_SYS_RESOURCE) && GrowThroughMount(image).ok()) return CheckUnattached(image);
-  // What the kernel has against it, if it was asked, e2fsck mends or names.
+  // The kernel was not asked, or refused. e2fsck repairs or names the cause.
   MOORING_RETURN_IF_ERROR(CheckUnattached(image));
   return ResizeExt4(image);
 }
 
-absl::StatusOr<std::string> FindAilment(const MountInfo& info) {
-  if (const std::string ailment = BackingFileAilment(info.device); !ailment.empty()) return ailment;
+absl::StatusOr<std::string> FindHealthProblem(const MountInfo& info) {
+  if (const std::string problem = BackingFileProblem(info.device); !problem.empty()) return problem;
   if (info.superblock_read_only) return HasBecomeReadOnly(info);
-  if (info.fs_type == "btrfs") return BtrfsAilment(info.target);
+  if (info.fs_type == "btrfs") return BtrfsProblem(info.target);
   if (info.fs_type != "ext4") return std::string();
   const std::string options = "," + FilesystemOptions(info.id) + ",";
   if (options.find(",emergency_ro,") != std::string::npos) return HasBecomeReadOnly(info);  // since Linux 6.15

@@ -20,11 +20,12 @@
 #include "mounter/image/image.h"
 #include "mounter/path/target.h"
 #include "mounter/superblock/btrfs_super.h"
+#include "mounter/superblock/ext4_super.h"
 
 namespace mooring {
 namespace {
 
-// Where filesystems, partition tables and RAID members keep what tells them apart.
+// Filesystems, partition tables and RAID members have their signatures in these parts.
 constexpr std::uint64_t kHeadBytes = 4U << 20U;
 constexpr std::uint64_t kTailBytes = 1U << 20U;
 
@@ -38,7 +39,7 @@ absl::StatusOr<std::uint64_t> SizeOf(int fd, const std::string& path) {
   return bytes;
 }
 
-// A file that is one hole holds nothing, and no byte of it needs reading. A device has no holes to tell.
+// A file that is one hole is empty, and needs no reading. A device reports no holes.
 bool IsOneHole(int fd) { return ::lseek(fd, 0, SEEK_DATA) < 0 && errno == ENXIO; }
 
 absl::StatusOr<std::vector<char>> ReadAt(int fd, const std::string& path, std::uint64_t offset, std::uint64_t count) {
@@ -66,7 +67,7 @@ absl::StatusOr<bool> HeadAndTailAreZero(int fd, const std::string& path, std::ui
   return IsZero(fd, path, size - tail, tail);
 }
 
-// All that an image file holds; what it does not hold reads as zero. A raw block volume may have been written anywhere.
+// Reads all data of an image file, because a raw block volume may have been written anywhere. Holes are zero.
 absl::StatusOr<bool> AllDataIsZero(int fd, const std::string& path) {
   constexpr off_t kChunk = 1 << 20;
   for (off_t at = 0;;) {
@@ -89,7 +90,7 @@ absl::StatusOr<bool> HoldsNothing(int fd, const std::string& path, std::uint64_t
   return S_ISREG(status.st_mode) ? AllDataIsZero(fd, path) : HeadAndTailAreZero(fd, path, size);
 }
 
-// What libblkid makes of it: a type, or "" for nothing known. An answer it is not sure of is an error, not "nothing".
+// The type that libblkid finds, or "" for nothing known. An ambiguous answer is an error, and not taken for "nothing".
 absl::StatusOr<std::string> AskBlkid(int fd, const std::string& path) {
   const std::unique_ptr<blkid_struct_probe, void (*)(blkid_probe)> probe(blkid_new_probe(), blkid_free_probe);
   if (probe == nullptr || blkid_probe_set_device(probe.get(), fd, 0, 0) != 0) {
@@ -126,27 +127,19 @@ Number Load(const std::vector<char>& bytes, std::size_t offset) {
   return number;
 }
 
-// The superblock, "Ext4 Disk Layout" in the kernel's documentation. Little-endian, 1,024 bytes in.
 absl::Status ReadExt4(int fd, const std::string& path, FilesystemInfo& info) {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<char> super, ReadAt(fd, path, 1024, 1024));
-  constexpr std::uint32_t kIncompatRecover = 0x4, kIncompat64Bit = 0x80;
+  MOORING_ASSIGN_OR_RETURN(const Ext4Super super, ReadExt4Super(fd, path));
+  constexpr std::uint32_t kIncompatRecover = 0x4;
   constexpr std::uint16_t kStateValid = 0x1, kStateError = 0x2;
-  const std::uint32_t incompat = le32toh(Load<std::uint32_t>(super, 0x60));
-  const std::uint16_t state = le16toh(Load<std::uint16_t>(super, 0x3A));
-  std::uint64_t blocks = le32toh(Load<std::uint32_t>(super, 0x4));
-  if ((incompat & kIncompat64Bit) != 0) {
-    blocks |= static_cast<std::uint64_t>(le32toh(Load<std::uint32_t>(super, 0x150))) << 32U;
-  }
-  const std::uint32_t log_block_size = le32toh(Load<std::uint32_t>(super, 0x18));
-  constexpr std::uint32_t kMostLogBlockSize = 6;  // 64 KiB
-  if (log_block_size > kMostLogBlockSize) {
+  if (super.log_block_size > kMostExt4LogBlockSize) {
     return FailedPrecondition(fmt::format("{} holds an ext4 whose superblock makes no sense (block size 2^{} KiB)",
-                                          Quote(path), log_block_size));
+                                          Quote(path), super.log_block_size));
   }
-  info.size_bytes = blocks << (10 + log_block_size);
-  // A journal to replay is the kernel's ordinary work; errors met, or a mount without journal cut short, are not.
-  const bool replay = (incompat & kIncompatRecover) != 0;
-  info.needs_check = (state & kStateError) != 0 || ((state & kStateValid) == 0 && !replay);
+  info.size_bytes = super.bytes;
+  // The kernel replays a journal by itself. An ext4 that met errors, or one without a journal that was not unmounted,
+  // needs e2fsck.
+  const bool replay = (super.incompat & kIncompatRecover) != 0;
+  info.needs_check = (super.state & kStateError) != 0 || ((super.state & kStateValid) == 0 && !replay);
   return absl::OkStatus();
 }
 
@@ -157,7 +150,7 @@ absl::Status ReadXfs(int fd, const std::string& path, FilesystemInfo& info) {
   return absl::OkStatus();
 }
 
-// Only one that is all on this device is a filesystem in it.
+// A btrfs on several devices is not a filesystem of this one.
 absl::Status ReadBtrfs(int fd, const std::string& path, FilesystemInfo& info) {
   MOORING_ASSIGN_OR_RETURN(const BtrfsSuper super, ReadBtrfsSuper(fd, path));
   info.size_bytes = super.total_bytes;
@@ -176,7 +169,7 @@ absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path) {
   MOORING_RETURN_IF_ERROR(CheckOneName(status, path));
   FilesystemInfo info;
   MOORING_ASSIGN_OR_RETURN(info.device_bytes, SizeOf(fd.get(), path));
-  if (HasUndoFile(path)) {  // what the image holds is neither the old filesystem nor the new one
+  if (HasUndoFile(path)) {  // the image holds neither the old filesystem nor the new one
     info.content = FilesystemInfo::Content::kFilesystem;
     info.type = "ext4";
     info.needs_check = true;

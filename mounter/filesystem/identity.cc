@@ -21,7 +21,6 @@
 #include "mounter/process/command.h"
 #include "mounter/superblock/btrfs_super.h"
 #include "mounter/superblock/superblock_guard.h"
-#include "mounter/superblock/uuid.h"
 
 namespace mooring {
 namespace {
@@ -29,10 +28,11 @@ namespace {
 constexpr std::chrono::seconds kLimit{100};
 constexpr std::chrono::seconds kRenewCheckLimit{3600};
 
-// Where the superblock has the UUID: "Ext4 Disk Layout", "XFS Algorithms & Data Structures".
+// The places of the UUID in the superblock: "Ext4 Disk Layout", "XFS Algorithms & Data Structures".
 constexpr off_t kExt4RoCompatAt = 1024 + 0x64;
 constexpr off_t kExt4UuidAt = 1024 + 0x68;
 constexpr off_t kXfsUuidAt = 32;
+constexpr std::size_t kUuidBytes = 16;
 
 absl::StatusOr<std::string> ReadSuper(const std::string& path, off_t at, std::size_t bytes) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));
@@ -63,7 +63,7 @@ absl::Status Failed(const std::vector<std::string>& command, const std::string& 
   return full ? ResourceExhausted(message) : FailedPrecondition(message);
 }
 
-// Whether the UUID is another one afterwards: exit codes do not tell (xfs_db(8) has 0 for a command that it refused).
+// Whether the run changed the UUID. Exit codes do not tell: xfs_db(8) ends with 0 after a command that it refused.
 absl::StatusOr<bool> RunToChange(const std::string& path, off_t uuid_at, const std::function<absl::Status()>& run) {
   MOORING_ASSIGN_OR_RETURN(const std::string before, ReadUuid(path, uuid_at));
   MOORING_RETURN_IF_ERROR(run());
@@ -71,8 +71,8 @@ absl::StatusOr<bool> RunToChange(const std::string& path, off_t uuid_at, const s
   return before != after;
 }
 
-// What a power cut left in the journal is replayed; e2fsck leaves a clean one alone. Then the UUID in the superblocks
-// is all there is to change: the checksums of the metadata, where it has any, are made to begin with a seed that stays.
+// e2fsck replays the journal after a power cut, and leaves a clean filesystem alone. tune2fs then changes the UUID in
+// the superblocks only. metadata_csum_seed makes the checksums of the metadata independent of the UUID.
 absl::Status RenewExt4(const std::string& path, const UniqueFd& held) {
   std::vector<std::string> check = {"e2fsck", "-p"};
   check.insert(check.end(), kNoExternalJournal.begin(), kNoExternalJournal.end());
@@ -80,7 +80,7 @@ absl::Status RenewExt4(const std::string& path, const UniqueFd& held) {
   MOORING_ASSIGN_OR_RETURN(const CommandResult checked,
                            RunCommand(check, "e2fsprogs", kRenewCheckLimit, held, kNotMounted));
   if (checked.exit_code >= 4) return Failed(check, path, checked);  // fsck(8): 1 and 2 are "corrected"
-  MOORING_RETURN_IF_ERROR(CheckSuperblockOf(path, "ext4"));         // the journal may have held another one
+  MOORING_RETURN_IF_ERROR(CheckSuperblockOf(path, "ext4"));         // the journal may have held another superblock
   MOORING_ASSIGN_OR_RETURN(const bool has_checksums, HasMetadataChecksums(path));
   std::vector<std::string> tune = {"tune2fs", "-U", "random", path};
   if (has_checksums) tune.insert(tune.begin() + 1, {"-O", "metadata_csum_seed"});
@@ -92,7 +92,7 @@ absl::Status RenewExt4(const std::string& path, const UniqueFd& held) {
   return changed && tuned.exit_code == 0 ? absl::OkStatus() : Failed(tune, path, tuned);
 }
 
-// As LockImage, but for the lock: that is `held`'s, for the programs and for us.
+// As LockImage, without the lock, which `held` has already.
 absl::StatusOr<LockedImage> Open(const std::string& path) {
   LockedImage image;
   image.path = path;
@@ -102,7 +102,7 @@ absl::StatusOr<LockedImage> Open(const std::string& path) {
   return FailedPrecondition(fmt::format("{} is no image file", Quote(path)));
 }
 
-// By the kernel, in a mount that is attached nowhere. Another filesystem with this UUID may well be mounted.
+// The kernel replays the log in a mount that is attached nowhere. nouuid: the original, with this UUID, may be mounted.
 absl::Status ReplayXfsLog(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, Open(path));
   {
@@ -121,7 +121,7 @@ absl::StatusOr<CommandResult> RunXfsDb(const std::vector<std::string>& command, 
   return RunCommand(command, "xfsprogs", kLimit, held);
 }
 
-// xfs_db changes nothing while there is something to replay: a frozen xfs always has that.
+// xfs_db changes nothing while the log has to be replayed, which it always has to in a copy of a frozen xfs.
 absl::Status RenewXfs(const std::string& path, const UniqueFd& held) {
   const std::vector<std::string> command = {"xfs_db", "-x", "-c", "uuid generate", path};
   CommandResult result;

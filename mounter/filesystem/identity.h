@@ -1,5 +1,5 @@
-// A filesystem that is a copy of another's, made one of its own: by its UUID the kernel, and whoever mounts by UUID,
-// tells the two apart. xfs and btrfs are not mounted beside another of the same UUID.
+// Gives a copy of a filesystem an identity of its own. The UUID tells the two apart for the kernel and for mounts by
+// UUID. The kernel mounts no xfs or btrfs beside another one with the same UUID.
 #ifndef MOORING_MOUNTER_FILESYSTEM_IDENTITY_H_
 #define MOORING_MOUNTER_FILESYSTEM_IDENTITY_H_
 
@@ -10,17 +10,17 @@
 
 namespace mooring {
 
-// Gives the filesystem in `path` a new random UUID; its contents stay. `path` is an image file that nobody else knows
-// and nothing is mounted from: a copy of a frozen filesystem, of one that was unmounted, or of one whose power was cut.
-// What is in the journal is replayed first where the UUID is in there, too. Interrupted or failed, the file is of no
-// use any more: make another copy.
+// Gives the filesystem in `path` a new random UUID; its contents stay. `path` is an unmounted image file that no other
+// process knows. It is a copy of a filesystem that was frozen, unmounted, or cut off by a power cut. The journal is
+// replayed first where it holds the UUID too. After an interruption or a failure the file is useless: make another
+// copy.
 //
-// `held`: the programs that are run inherit it, and with it the lock of whoever makes the copy. What was written need
-// not be on disk yet. FAILED_PRECONDITION: the filesystem is damaged, or a program is missing. INVALID_ARGUMENT:
+// The programs inherit `held`, and with it the lock of the call that makes the copy. The caller syncs the file
+// afterwards. FAILED_PRECONDITION: the filesystem is damaged, or a program is missing. INVALID_ARGUMENT: the type is
 // neither ext4, xfs nor btrfs.
 absl::Status RenewIdentity(const std::string& path, const std::string& fs_type, const UniqueFd& held);
 
-// INVALID_ARGUMENT: neither of the three. Of none (empty) there is nothing to renew.
+// INVALID_ARGUMENT: the type is none of these three. The empty type is allowed: there is nothing to renew.
 absl::Status CheckCanRenew(const std::string& fs_type);
 
 }  // namespace mooring

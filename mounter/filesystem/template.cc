@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kBlock = 4096;
 
-// Of the helper's memory. An ext4 of 10 GiB has 4 MiB, one of 1 GiB a seventh of that.
+// Limits the memory of the helper. The template of an ext4 of 10 GiB has 4 MiB, that of 1 GiB a seventh of it.
 constexpr std::uint64_t kMostBytes = 8U << 20U;
 constexpr std::size_t kMostTemplates = 8;
 
@@ -29,8 +29,8 @@ struct Kept {
   std::shared_ptr<const Template> made;
 };
 
-// The one used last is first.
-struct Shelf {
+// The template used last is first.
+struct TemplateCache {
   std::mutex mutex;
   std::list<Kept> kept;
 
@@ -45,9 +45,9 @@ struct Shelf {
   }
 };
 
-Shelf& TheShelf() {
-  static Shelf shelf;
-  return shelf;
+TemplateCache& Templates() {
+  static TemplateCache cache;
+  return cache;
 }
 
 }  // namespace
@@ -89,20 +89,20 @@ absl::Status Template::WriteTo(const UniqueFd& file, const std::string& path) co
 }
 
 std::shared_ptr<const Template> FindTemplate(const std::string& fs_type, std::uint64_t size) {
-  Shelf& shelf = TheShelf();
-  const std::lock_guard<std::mutex> lock(shelf.mutex);
-  const auto found = shelf.Find(fs_type, size);
-  if (found == shelf.kept.end()) return nullptr;
-  shelf.kept.splice(shelf.kept.begin(), shelf.kept, found);
+  TemplateCache& cache = Templates();
+  const std::lock_guard<std::mutex> lock(cache.mutex);
+  const auto found = cache.Find(fs_type, size);
+  if (found == cache.kept.end()) return nullptr;
+  cache.kept.splice(cache.kept.begin(), cache.kept, found);
   return found->made;
 }
 
 void KeepTemplate(const std::string& fs_type, std::uint64_t size, std::shared_ptr<const Template> made) {
-  Shelf& shelf = TheShelf();
-  const std::lock_guard<std::mutex> lock(shelf.mutex);
-  if (shelf.Find(fs_type, size) != shelf.kept.end()) return;
-  shelf.kept.push_front({fs_type, size, std::move(made)});
-  while (shelf.kept.size() > kMostTemplates || shelf.Bytes() > kMostBytes) shelf.kept.pop_back();
+  TemplateCache& cache = Templates();
+  const std::lock_guard<std::mutex> lock(cache.mutex);
+  if (cache.Find(fs_type, size) != cache.kept.end()) return;
+  cache.kept.push_front({fs_type, size, std::move(made)});
+  while (cache.kept.size() > kMostTemplates || cache.Bytes() > kMostBytes) cache.kept.pop_back();
 }
 
 }  // namespace mooring

@@ -1,9 +1,8 @@
-// Filesystems that mkfs has made once, made again by writing what it wrote: for images of exactly that size, with a
-// UUID of their own. mkfs is a program to be started, which reads, asks and computes before it writes; what it writes
-// into an image of 1 GiB are a few hundred KiB, always the same ones.
+// Keeps the blocks that mkfs wrote into an image, and writes them again into the next image of exactly that size. This
+// saves the start of mkfs. It writes a few hundred KiB into an image of 1 GiB, the same each time but for the UUID.
 //
-//   the first of its size:   mkfs ──▶ what is not zero is kept here, for the last few sizes
-//   the next:                     what was kept ──▶ the file ──▶ the UUID in its superblocks
+//   first image of a size:   mkfs ──▶ blocks that are not zero ──▶ template, for the last few sizes
+//   next image:              template ──▶ file ──▶ new UUID in its superblocks
 #ifndef MOORING_MOUNTER_FILESYSTEM_TEMPLATE_H_
 #define MOORING_MOUNTER_FILESYSTEM_TEMPLATE_H_
 
@@ -20,10 +19,10 @@ namespace mooring {
 
 class Template {
  public:
-  // What a file holds. Null: too much to be kept.
+  // The data of a file. Null: it is too much to keep.
   static absl::StatusOr<std::shared_ptr<const Template>> Of(const UniqueFd& file, const std::string& path);
 
-  // Into an empty file of the same size.
+  // Writes the data into an empty file of the same size.
   absl::Status WriteTo(const UniqueFd& file, const std::string& path) const;
 
   std::uint64_t bytes() const { return bytes_; }
@@ -39,7 +38,7 @@ class Template {
   std::uint64_t bytes_ = 0;
 };
 
-// Those of this process; safe from several threads. Null: there is none.
+// The templates of this process; safe from several threads. Null: there is none.
 std::shared_ptr<const Template> FindTemplate(const std::string& fs_type, std::uint64_t size);
 void KeepTemplate(const std::string& fs_type, std::uint64_t size, std::shared_ptr<const Template> made);
 

@@ -14,7 +14,7 @@
 namespace mooring {
 namespace {
 
-// Exactly, so that nothing that a person has put there has such a name.
+// Matches exactly, so that no file that a person put there is taken for a leftover.
 bool IsLeftover(std::string_view name, std::string_view image, std::string_view suffix) {
   constexpr std::size_t kDigits = 8;
   const std::string beginning = fmt::format("{}{}-", image, suffix);
@@ -33,25 +33,31 @@ absl::Status CheckOneName(const struct stat& status, const std::string& path) {
                   Quote(path), status.st_nlink, ParentOf(path), path));
 }
 
-absl::StatusOr<LockedImage> LockImage(const std::string& path, std::chrono::milliseconds patience) {
+absl::StatusOr<UniqueFd> OpenUnderLock(const std::string& path, const std::function<absl::StatusOr<UniqueFd>()>& open,
+                                       std::chrono::milliseconds patience) {
   for (;;) {
-    LockedImage image;
-    image.path = path;
-    MOORING_ASSIGN_OR_RETURN(image.fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));  // a FIFO would never open
-    if (::fstat(image.fd.get(), &image.status) != 0) return ErrnoStatus(errno, "look at", path);
-    if (!S_ISREG(image.status.st_mode) && !S_ISBLK(image.status.st_mode)) {
-      return FailedPrecondition(fmt::format("{} is neither a file nor a block device", Quote(path)));
-    }
-    MOORING_RETURN_IF_ERROR(LockFile(image.fd, path, patience));
-    struct stat now = {};
-    if (::stat(path.c_str(), &now) != 0) return ErrnoStatus(errno, "look at", path);
-    // Replaced while we waited (formatted aside and swapped in): lock the new one.
-    const bool same = now.st_dev == image.status.st_dev && now.st_ino == image.status.st_ino;
-    image.status = now;  // it may have grown meanwhile
-    if (!same) continue;
-    MOORING_RETURN_IF_ERROR(CheckOneName(image.status, path));
-    return image;
+    MOORING_ASSIGN_OR_RETURN(UniqueFd fd, open());
+    MOORING_RETURN_IF_ERROR(LockFile(fd, path, patience));
+    struct stat held = {}, now = {};
+    if (::fstat(fd.get(), &held) != 0) return ErrnoStatus(errno, "look at", path);
+    if (::lstat(path.c_str(), &now) == 0 && now.st_dev == held.st_dev && now.st_ino == held.st_ino) return fd;
   }
+}
+
+absl::StatusOr<LockedImage> LockImage(const std::string& path, std::chrono::milliseconds patience) {
+  const auto open = [&path]() -> absl::StatusOr<UniqueFd> {
+    MOORING_ASSIGN_OR_RETURN(UniqueFd fd, OpenNoSymlinks(path, O_RDONLY | O_NONBLOCK));  // a FIFO would never open
+    struct stat status = {};
+    if (::fstat(fd.get(), &status) != 0) return ErrnoStatus(errno, "look at", path);
+    if (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)) return fd;
+    return FailedPrecondition(fmt::format("{} is neither a file nor a block device", Quote(path)));
+  };
+  LockedImage image;
+  image.path = path;
+  MOORING_ASSIGN_OR_RETURN(image.fd, OpenUnderLock(path, open, patience));
+  if (::fstat(image.fd.get(), &image.status) != 0) return ErrnoStatus(errno, "look at", path);
+  MOORING_RETURN_IF_ERROR(CheckOneName(image.status, path));
+  return image;
 }
 
 absl::StatusOr<UniqueFd> Reopen(const LockedImage& image, int flags) {
@@ -68,7 +74,7 @@ bool HasUndoFile(const std::string& image) {
 }
 
 bool IsFormattingLeftover(std::string_view name, std::string_view image) {
-  return IsLeftover(name, image, kFormattingSuffix) || name == fmt::format("{}{}", image, kFormattingSuffix);
+  return IsLeftover(name, image, kFormattingSuffix);
 }
 
 bool IsCopyingLeftover(std::string_view name, std::string_view image) {

@@ -24,14 +24,14 @@ absl::Status IsThere(const std::string& path) {
   return AlreadyExists(fmt::format("{} is there already: nothing was copied", Quote(path)));
 }
 
-// 0, or the errno. Some filesystems know no flags of a rename: there a link is what replaces nothing.
+// Returns 0 or the errno. Some filesystems support no flags of a rename: there a hard link never replaces a file.
 int RenameToNew(int directory, const std::string& from, const std::string& to) {
   if (::renameat2(directory, from.c_str(), directory, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS) return errno;
   if (::linkat(directory, from.c_str(), directory, to.c_str(), 0) != 0) return errno;
   if (::unlinkat(directory, from.c_str(), 0) == 0) return 0;
   const int error = errno;
-  ::unlinkat(directory, to.c_str(), 0);  // a second name: no copy of it would ever be made
+  ::unlinkat(directory, to.c_str(), 0);  // CheckOneName refuses a file with two names
   return error;
 }
 

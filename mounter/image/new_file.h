@@ -1,4 +1,4 @@
-// A file that is populated under a name of its own and then becomes visible in one step, never over another one.
+// A file that is filled under a working name, and then takes its own name in one step, never over another file.
 #ifndef MOORING_MOUNTER_IMAGE_NEW_FILE_H_
 #define MOORING_MOUNTER_IMAGE_NEW_FILE_H_
 
@@ -13,9 +13,9 @@
 
 namespace mooring {
 
-// <path>.copying-<8 hex digits>, under its own lock, so that whoever clears up knows that somebody is at it. Gone with
-// the object unless it was kept. All is done in the directory that was opened and checked at first, whatever is put at
-// its path later.
+// The working name is <path>.copying-<8 hex digits>. The lock of the file tells a clean-up that it is in use. The
+// object removes the file unless it was kept. Everything happens in the directory that was opened and checked at first,
+// whatever is put at its path later.
 class NewFile {
  public:
   // ALREADY_EXISTS: something is at `path`. NOT_FOUND: no directory.
@@ -25,10 +25,10 @@ class NewFile {
   ~NewFile();
 
   const UniqueFd& fd() const { return fd_; }
-  const std::string& path() const { return path_; }             // where it is to be
-  std::string working_path() const { return path_ + suffix_; }  // where it is until Publish
+  const std::string& path() const { return path_; }             // after Publish
+  std::string working_path() const { return path_ + suffix_; }  // until Publish
 
-  absl::Status Publish();  // to the name that it is to have; ALREADY_EXISTS: another one has it
+  absl::Status Publish();  // renames the file to path(); ALREADY_EXISTS: another file is there
   absl::Status SyncDirectory() const;
   void Keep() { name_.clear(); }
 
@@ -40,7 +40,7 @@ class NewFile {
   const std::string suffix_;
   const UniqueFd directory_;
   UniqueFd fd_;
-  std::string name_;  // in the directory, now; empty: not ours to remove
+  std::string name_;  // the present name in the directory; empty: the destructor leaves it
 };
 
 }  // namespace mooring

@@ -210,7 +210,7 @@ absl::StatusOr<std::string> KernelMounter::HealthProblem(const std::string& moun
         "checks it",
         info.mount->fs_type, info.failure);
   }
-  return FindAilment(*info.mount);
+  return FindHealthProblem(*info.mount);
 }
 
 absl::Status KernelMounter::TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) {

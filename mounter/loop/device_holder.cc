@@ -36,7 +36,7 @@ bool IsHolder(const std::string& process) {
   return std::getline(file, name) && name == kHolderName;
 }
 
-// False as well where it has ended meanwhile.
+// Also false for a process that has ended.
 bool HasOpen(const std::string& process, dev_t device) {
   const std::string directory = "/proc/" + process + "/fd";
   const absl::StatusOr<std::vector<std::string>> names = EntriesOf(directory);
@@ -53,7 +53,7 @@ bool Holds(pid_t pid, dev_t device) {
   return IsHolder(process) && HasOpen(process, device);
 }
 
-// A holder in another container ends with it, and any process can take the name.
+// A holder in another container ends with that container, and any process can take the name.
 bool IsInOurMountNamespace(pid_t pid) {
   struct stat own = {}, its = {};
   return ::stat("/proc/self/ns/mnt", &own) == 0 && ::stat(fmt::format("/proc/{}/ns/mnt", pid).c_str(), &its) == 0 &&
@@ -81,7 +81,8 @@ absl::Status HoldDevice(const LoopInfo& loop) {
   if (!fd.ok()) return Aborted(fmt::format("{} was detached at this moment: call again", loop.device));
   MOORING_ASSIGN_OR_RETURN(const std::vector<pid_t> holders, HoldersOf(loop.device_number));
   if (std::any_of(holders.begin(), holders.end(), IsInOurMountNamespace)) return absl::OkStatus();
-  // An open device keeps its page cache: a reader must not leave there what was overwritten below since.
+  // An open device keeps its page cache. The holder of a read-only device must not keep data that was overwritten
+  // below.
   if (loop.read_only) ::ioctl(fd.get(), BLKFLSBUF, 0);
   const SideProcessSpec spec = {.name = std::string(kHolderName), .kept = {fd.get()}, .ends_on_sigterm = true};
   return StartSideProcess(spec, HoldForEver).status();

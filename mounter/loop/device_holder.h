@@ -1,9 +1,8 @@
 // Holds the loop devices of block volumes open, each in a process of its own (mounter/process/side_process.h).
 //
 // A block volume's device node is bound at a target, which does not open it. While no task has it open, `losetup -D` on
-// the host would free the device, and the kernel would give its number to the next file: the task's device node would
-// be another volume's disk. While somebody holds it open, LOOP_CLR_FD only marks it to go with its last user
-// (autoclear).
+// the host would free the device. The kernel would give its number to the next file, and the task's device node would
+// lead to another volume's disk. While a process holds the device open, LOOP_CLR_FD only sets autoclear.
 //
 // A holder outlives the plugin, its helper and the spawner, and ends with the host, with the container's process
 // namespace, or by ReleaseDevice.

@@ -15,9 +15,9 @@
 namespace mooring {
 namespace {
 
-// What answers takes microseconds; a server under load may take longer once in a while.
+// An answer takes microseconds. A server under load may take longer once in a while.
 constexpr std::chrono::milliseconds kPatience{500};
-constexpr std::chrono::milliseconds kPatienceAfterThat{50};  // a hundred of them may lie on the same server
+constexpr std::chrono::milliseconds kPatienceAfterThat{50};  // a hundred devices may lie on the same server
 
 class HungDevices {
  public:
@@ -44,7 +44,7 @@ HungDevices& Hung() {
   return *hung;
 }
 
-// One round of questions. The thread that hangs keeps it, hence shared.
+// A list of all devices under way. Shared, because a thread that hangs keeps it.
 struct Census {
   std::vector<unsigned> numbers;
   AskLoop ask;
@@ -52,8 +52,8 @@ struct Census {
   std::mutex mutex;
   std::condition_variable changed;
   std::size_t next = 0;                                               // to be asked
-  int asker = 0;                                                      // which thread it is that asks
-  std::optional<std::chrono::steady_clock::time_point> asking_since;  // for `next`; empty: the thread is not there yet
+  int asker = 0;                                                      // the number of the thread that asks now
+  std::optional<std::chrono::steady_clock::time_point> asking_since;  // for `next`; empty: its thread has not started
   absl::Status status;
   std::vector<LoopInfo> loops;
   std::vector<unsigned> silent;
@@ -77,8 +77,8 @@ void AskOn(const std::shared_ptr<Census>& census, int asker) {
   }
 }
 
-// False: one hangs, the one before `next` by then. Only a number that is being asked, for its thread takes it off the
-// list of those that hang again: that the thread had no processor yet says nothing of a device.
+// False: the device before the new `next` hangs. This takes a thread that is asking, because only that thread removes
+// the device from the hung ones again. A thread that got no processor yet says nothing about a device.
 bool AwaitAnswers(Census& census, std::chrono::milliseconds patience) {
   std::unique_lock<std::mutex> lock(census.mutex);
   for (;;) {

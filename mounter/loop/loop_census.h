@@ -1,8 +1,7 @@
 // The status of many loop devices, of which some may hang.
 //
-// The kernel asks the filesystem of a device's backing file for a part of the status (LOOP_GET_STATUS64 is a stat(2) of
-// that file, too). Where that hangs (a dead FUSE or NFS server), so does who asked; and who wants to know of all
-// devices would be held up by one that is none of his.
+// LOOP_GET_STATUS64 includes a stat(2) of the backing file. Where its filesystem hangs (a dead FUSE or NFS server), the
+// caller hangs as well. A caller that lists all devices would be held up by one that does not concern it.
 #ifndef MOORING_MOUNTER_LOOP_LOOP_CENSUS_H_
 #define MOORING_MOUNTER_LOOP_LOOP_CENSUS_H_
 
@@ -17,11 +16,11 @@ namespace mooring {
 
 using AskLoop = std::function<absl::StatusOr<std::optional<LoopInfo>>(unsigned number)>;  // empty: not in use
 
-using StartAsker = std::function<void(std::function<void()>)>;  // std::system_error: there is no thread to be had
+using StartAsker = std::function<void(std::function<void()>)>;  // std::system_error: no thread can be started
 
-// Asks for each in another thread. One that is silent for a while (kPatience) is given up, left to its thread, and not
-// asked again, in the whole process, before that has its answer: then `hung` is called instead, which must not hang.
-// `start` is for tests.
+// Calls `ask` for each number in another thread. A device that does not answer within kPatience is left to that thread.
+// This process does not ask it again before the answer has come. Until then `hung` answers for it, which must not
+// hang. `start` is for tests.
 absl::StatusOr<std::vector<LoopInfo>> AskLoops(const std::vector<unsigned>& numbers, const AskLoop& ask,
                                                const AskLoop& hung, const StartAsker& start = {});
 

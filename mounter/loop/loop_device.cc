@@ -11,13 +11,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <mutex>
 #include <string_view>
 #include <system_error>
-#include <thread>
 
 #include "base/file/directory.h"
 #include "base/file/path.h"
@@ -26,6 +24,7 @@
 #include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_census.h"
 #include "mounter/loop/loop_mounted.h"
+#include "mounter/loop/settle.h"
 
 namespace mooring {
 namespace {
@@ -34,7 +33,7 @@ constexpr unsigned kLoopMajor = 7;
 
 std::string DevicePath(unsigned number) { return fmt::format("/dev/loop{}", number); }
 
-// In a container whose /dev is a copy, the node of a device made later is missing: make it, where there is a device.
+// A container whose /dev is a copy lacks the nodes of devices made later. This makes the node of an existing device.
 // /dev/loopN is minor N.
 bool MakeNode(const std::string& path, unsigned number) {
   if (::access(fmt::format("/sys/block/loop{}", number).c_str(), F_OK) != 0) return false;
@@ -53,7 +52,7 @@ UniqueFd OpenNode(const std::string& path, unsigned number, int flags) {
   return fd;
 }
 
-// NOT_FOUND: being torn down at this moment, or gone.
+// NOT_FOUND: the device is being freed, or gone.
 absl::StatusOr<UniqueFd> OpenDevice(unsigned number, int flags) {
   const std::string path = DevicePath(number);
   UniqueFd fd = OpenNode(path, number, flags);
@@ -62,7 +61,7 @@ absl::StatusOr<UniqueFd> OpenDevice(unsigned number, int flags) {
   return fd;
 }
 
-// What cannot be looked at must not pass for free: a second device over a file would be the end of it.
+// An error is not taken for "free": a second device over a file would destroy its filesystem.
 absl::StatusOr<bool> IsBound(unsigned number) { return IsInSysfs(fmt::format("/sys/block/loop{}/loop", number)); }
 
 std::string LabelIn(const loop_info64& status) {
@@ -70,7 +69,7 @@ std::string LabelIn(const loop_info64& status) {
   return std::string(name, ::strnlen(name, LO_NAME_SIZE));
 }
 
-// All but whether it is mounted.
+// Everything but LoopInfo::mounted.
 LoopInfo FromStatus(const loop_info64& status, unsigned number) {
   LoopInfo info;
   info.device = DevicePath(number);
@@ -86,7 +85,7 @@ LoopInfo FromStatus(const loop_info64& status, unsigned number) {
   return info;
 }
 
-// 0, or the errno.
+// Returns 0 or the errno.
 int AskStatus(int fd, loop_info64& status) { return ::ioctl(fd, LOOP_GET_STATUS64, &status) == 0 ? 0 : errno; }
 
 absl::StatusOr<std::optional<LoopInfo>> FromAnswer(int error, const loop_info64& status, unsigned number) {
@@ -101,7 +100,7 @@ absl::StatusOr<std::optional<LoopInfo>> Status(int fd, unsigned number) {
   return FromAnswer(AskStatus(fd, status), status, number);
 }
 
-// The numbers of the loop devices in use: those that sysfs shows a backing file of. Nothing is opened for it.
+// The numbers of the loop devices in use. Sysfs shows a backing file for these, so nothing is opened.
 absl::StatusOr<std::vector<unsigned>> UsedNumbers() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOf("/sys/block"));
   std::vector<unsigned> numbers;
@@ -116,7 +115,7 @@ absl::StatusOr<std::vector<unsigned>> UsedNumbers() {
   return numbers;
 }
 
-// Open for questions. Not open: bound to nothing any more.
+// Opens a bound device for reading. Not open: it is bound to nothing any more.
 absl::StatusOr<UniqueFd> OpenBound(unsigned number) {
   absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
   if (absl::IsNotFound(fd.status())) return UniqueFd();
@@ -126,7 +125,7 @@ absl::StatusOr<UniqueFd> OpenBound(unsigned number) {
   return fd;
 }
 
-// Sysfs knows without asking the file's filesystem. A device that shows no file there is on its way to be free.
+// Sysfs answers without asking the file's filesystem. A device without a file there is about to be free.
 absl::StatusOr<std::optional<LoopInfo>> HungLoop(unsigned number) {
   LoopInfo info;
   info.device = DevicePath(number);
@@ -141,11 +140,11 @@ absl::StatusOr<std::optional<LoopInfo>> HungLoop(unsigned number) {
   return std::optional<LoopInfo>(std::move(info));
 }
 
-// What LOOP_GET_STATUS64 says where the server of the device's file is dead, or its filesystem was shut down.
+// The errors of LOOP_GET_STATUS64 where the server of the backing file is dead, or its filesystem was shut down.
 bool MeansDeadServer(int error) { return MeansBroken(error) || error == ECONNABORTED; }
 
-// One whose file's server is dead is as one that hangs: it must not keep others from being found. Of any other that
-// cannot be looked at nothing is known, not even that it is none of theirs.
+// A device whose file's server is dead counts as one that hangs, so that the others are still found. Any other error
+// fails the list: such a device may be over the caller's file.
 absl::StatusOr<std::optional<LoopInfo>> ByNumberForList(unsigned number) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenBound(number));
   if (!fd.ok()) return std::optional<LoopInfo>();
@@ -157,26 +156,25 @@ absl::StatusOr<std::optional<LoopInfo>> ByNumberForList(unsigned number) {
 absl::Status CheckReusable(const LoopInfo& loop, const LoopSpec& spec, const LockedImage& image) {
   if (loop.offset != 0 || loop.size_limit != 0 || loop.read_only != spec.read_only) {
     return FailedPrecondition(fmt::format(
-        "{} is bound to {} by somebody else (offset {}, size limit {}, {}): detach it first with losetup -d {}",
+        "{} is bound to {} by another program (offset {}, size limit {}, {}): detach it first with losetup -d {}",
         Quote(image.path), loop.device, loop.offset, loop.size_limit, loop.read_only ? "read-only" : "read-write",
         loop.device));
   }
   return absl::OkStatus();
 }
 
-// The device that is there already, held open and asked again: it may have been cleared between the list and the open.
+// Opens the existing device and asks it again, because it may have been cleared between the list and the open.
 absl::StatusOr<std::optional<OpenLoop>> OpenExisting(const LoopSpec& spec, const LockedImage& image) {
   const struct stat& file = image.status;
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
   MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, image.path));
   for (const LoopInfo& loop : loops) {
     if (!IsOver(loop, file)) continue;
-    // Others may stack loop devices on a device of ours (kubelet does, on every block volume): those are not ours to
-    // reuse.
+    // Other programs may stack loop devices on a block volume (kubelet does): these are not reused.
     if (S_ISBLK(file.st_mode) && loop.label != spec.label) continue;
     const unsigned number = minor(loop.device_number);
-    // Read-only is enough for what is asked of it, and all that kernels without BLK_DEV_WRITE_MOUNTED give for a
-    // mounted one. A device that is there but cannot be opened must not lead to a second one.
+    // Read-only is enough here, and kernels without BLK_DEV_WRITE_MOUNTED allow no more for a mounted device. An error
+    // fails the call, because it must not lead to a second device.
     absl::StatusOr<UniqueFd> fd = OpenDevice(number, O_RDONLY);
     if (absl::IsNotFound(fd.status())) continue;
     if (!fd.ok()) return fd.status();
@@ -205,7 +203,7 @@ loop_config Config(int file, const LoopSpec& spec, bool direct_io) {
   return config;
 }
 
-// 0, or the errno. Direct I/O spares a second copy of every page; not every file has it.
+// Returns 0 or the errno. Direct I/O avoids a second copy of every page, but not every file supports it.
 int Configure(int loop, int file, const LoopSpec& spec) {
   for (const bool direct_io : {true, false}) {
     const loop_config config = Config(file, spec, direct_io);
@@ -225,13 +223,13 @@ absl::Status CheckWritable(const OpenLoop& loop, const LoopSpec& spec) {
   return absl::OkStatus();
 }
 
-// What opening a loop device, or what hands them out, says in a container that was not given them. All else (no file or
-// memory left) says nothing of that.
+// The errors of an open of a loop device or of loop-control in a container that was not given them. Other errors, such
+// as no file or memory left, say nothing about that.
 bool MeansNotGiven(int error) {
   return error == ENOENT || error == ENODEV || error == ENXIO || error == EPERM || error == EACCES;
 }
 
-absl::Status NotToBeHad(int error, const std::string& path) {
+absl::Status NotAvailable(int error, const std::string& path) {
   if (!MeansNotGiven(error)) return ErrnoStatus(error, "open the loop device", path);
   const bool forbidden = error == EPERM || error == EACCES;
   const std::string message = Message(ErrnoStatus(error, "open", path));
@@ -247,7 +245,8 @@ absl::Status NotToBeHad(int error, const std::string& path) {
       message));
 }
 
-// A container may have been given some, by name: what the kernel has free is none of them while those are in use.
+// A container may have been given some devices by name. While these are in use, the kernel's free device is another
+// one.
 bool HasAnyDevice() {
   const auto names = EntriesOf("/dev");
   if (!names.ok()) return false;
@@ -261,13 +260,13 @@ bool HasAnyDevice() {
 absl::StatusOr<unsigned> FreeNumber() {
   constexpr char kControl[] = "/dev/loop-control";
   const UniqueFd control(::open(kControl, O_RDWR | O_CLOEXEC));
-  if (!control.ok()) return NotToBeHad(errno, kControl);
+  if (!control.ok()) return NotAvailable(errno, kControl);
   const int number = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
   if (number < 0) return ErrnoStatus(errno, "ask for a free loop device of", kControl);
   return static_cast<unsigned>(number);
 }
 
-// Open for reading only. The device cannot be another's by then: it is held open all the time.
+// Opens the device for reading only. It cannot become another file's meanwhile, because it stays open.
 absl::StatusOr<OpenLoop> Finish(unsigned number, const OpenLoop& configured, const LoopSpec& spec) {
   MOORING_RETURN_IF_ERROR(CheckWritable(configured, spec));
   OpenLoop loop;
@@ -282,8 +281,8 @@ absl::StatusOr<OpenLoop> Finish(unsigned number, const OpenLoop& configured, con
 
 absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd file, Reopen(image, spec.read_only ? O_RDONLY : O_RDWR));
-  constexpr int kAttempts = 64;  // others take the same free number: each attempt is a race lost to somebody who won
-  // The kernel names the same free device to all who ask: in this process they ask one after the other.
+  constexpr int kAttempts = 64;  // each fails only because another process took the same free number
+  // The kernel names the same free device to all callers, so the threads of this process ask one after the other.
   static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
   int error = 0;
@@ -306,7 +305,7 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
     if (!loop.ok()) ::ioctl(configured.fd.get(), LOOP_CLR_FD);
     return loop;
   }
-  if (error == ENXIO) MOORING_RETURN_IF_ERROR(CheckLoopDevices());  // no node of any
+  if (error == ENXIO) MOORING_RETURN_IF_ERROR(CheckLoopDevices());  // no device has a node
   return ErrnoStatus(error, "bind a loop device to", image.path);
 }
 
@@ -316,8 +315,7 @@ absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImag
   if (spec.label.size() >= LO_NAME_SIZE) return InvalidArgument(fmt::format("label {} is too long", Quote(spec.label)));
   if (HasUndoFile(image.path)) {
     return FailedPrecondition(
-        fmt::format("a check or a growth of the filesystem in {} was cut short: it is not used before a "
-                    "check has taken that back",
+        fmt::format("a check or a growth of the filesystem in {} was cut short: check it first, which takes that back",
                     Quote(image.path)));
   }
   MOORING_ASSIGN_OR_RETURN(std::optional<OpenLoop> existing, OpenExisting(spec, image));
@@ -331,7 +329,7 @@ absl::Status CheckLoopDevices() {
   const UniqueFd fd = OpenNode(path, number, O_RDONLY);
   if (fd.ok() || errno == ENXIO) return absl::OkStatus();
   const int error = errno;
-  if (!MeansNotGiven(error) || !HasAnyDevice()) return NotToBeHad(error, path);
+  if (!MeansNotGiven(error) || !HasAnyDevice()) return NotAvailable(error, path);
   return ResourceExhausted(fmt::format(
       "all loop devices that this container was given are in use: {}: give it more, or the host's /dev, or CAP_MKNOD "
       "and the devices /dev/loop* (b 7:*)",
@@ -339,19 +337,20 @@ absl::Status CheckLoopDevices() {
 }
 
 absl::Status CheckUnattached(const LockedImage& image) {
-  constexpr std::chrono::milliseconds kPoll{5}, kLingers{500};
-  for (const auto deadline = std::chrono::steady_clock::now() + kLingers;;) {
-    MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, ListLoops());
+  const auto find = [&image]() -> absl::StatusOr<std::optional<LoopInfo>> {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, ListLoops());
     MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, image.path));
     const auto over =
         std::find_if(loops.begin(), loops.end(), [&image](const LoopInfo& loop) { return IsOver(loop, image.status); });
-    if (over == loops.end()) return absl::OkStatus();
-    MOORING_RETURN_IF_ERROR(AskWhetherMounted(*over));
-    if (!over->auto_clear || over->mounted || std::chrono::steady_clock::now() >= deadline) {
-      return FailedPrecondition(fmt::format("{} is in use through {}", Quote(image.path), over->device));
-    }
-    std::this_thread::sleep_for(kPoll);
-  }
+    if (over == loops.end()) return std::optional<LoopInfo>();
+    LoopInfo found = *over;
+    MOORING_RETURN_IF_ERROR(AskWhetherMounted(found));
+    return std::optional<LoopInfo>(std::move(found));
+  };
+  const auto is_going = [](const std::optional<LoopInfo>& loop) { return loop && loop->auto_clear && !loop->mounted; };
+  MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> over, AskUntilSettled(find, is_going));
+  if (!over) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("{} is in use through {}", Quote(image.path), over->device));
 }
 
 bool IsOver(const LoopInfo& loop, const struct stat& file) {
@@ -366,7 +365,7 @@ absl::StatusOr<std::vector<LoopInfo>> ListLoops() {
 
 absl::Status CheckNoneHangs(const std::vector<LoopInfo>& loops, const std::string& file) {
   for (const LoopInfo& loop : loops) {
-    // Of one without a name nothing can be told: it may be this file's.
+    // A hung device without a name may be over this file.
     if (!loop.hangs() || (!loop.label.empty() && NameOf(loop.label) != NameOf(file))) continue;
     return absl::DeadlineExceededError(fmt::format(
         "{} over {}: no answer: the filesystem of that file, or what serves it, hangs or is dead; end or mend that, "

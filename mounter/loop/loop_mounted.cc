@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kBtrfs[] = "/sys/fs/btrfs";
 
-// These have a directory for each device.
+// ext4 and xfs have a directory for each device.
 absl::StatusOr<std::string> Ext4OrXfs(const std::string& name) {
   for (const char* type : {"ext4", "xfs"}) {
     MOORING_ASSIGN_OR_RETURN(const bool mounted, IsInSysfs(fmt::format("/sys/fs/{}/{}", type, name)));
@@ -25,7 +25,7 @@ absl::StatusOr<std::string> Ext4OrXfs(const std::string& name) {
   return std::string();
 }
 
-// This one for each filesystem, with the names of its devices in it.
+// btrfs has a directory for each filesystem, with the names of its devices in it.
 absl::StatusOr<bool> HasBtrfs(const std::string& name) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> filesystems, EntriesOrNone(kBtrfs));
   for (const std::string& filesystem : filesystems) {
@@ -72,7 +72,7 @@ absl::Status AskWhetherMounted(LoopInfo& loop) {
   return absl::OkStatus();
 }
 
-// With many of both, each btrfs is looked into once.
+// Reads the directory of each btrfs once for all devices.
 absl::Status AskWhetherMounted(std::vector<LoopInfo>& loops) {
   std::optional<std::set<std::string>> with_btrfs;
   for (LoopInfo& loop : loops) {

@@ -1,5 +1,5 @@
-// Whether a filesystem is mounted from a loop device, in whatever mount namespace. Sysfs has the kernel's own list of
-// what is mounted: nothing is opened for it, and a mount is not disturbed.
+// Whether a filesystem is mounted from a loop device, in any mount namespace. Sysfs has the kernel's own list, so
+// nothing is opened and no mount is disturbed.
 #ifndef MOORING_MOUNTER_LOOP_LOOP_MOUNTED_H_
 #define MOORING_MOUNTER_LOOP_LOOP_MOUNTED_H_
 
@@ -12,15 +12,15 @@
 
 namespace mooring {
 
-// What cannot be looked at does not pass for missing.
+// Whether the path exists. An error other than ENOENT is returned, and not taken for "missing".
 absl::StatusOr<bool> IsInSysfs(const std::string& path);
 
-// The filesystem that is mounted from any block device, by the name of its node ("sdb"): "ext4" (ext2 and ext3 are
-// the same to sysfs), "xfs" or "btrfs"; empty: none.
+// The type of the filesystem mounted from a block device, given the name of its node ("sdb"): "ext4" (sysfs has ext2
+// and ext3 there too), "xfs" or "btrfs". Empty: none is mounted.
 absl::StatusOr<std::string> MountedType(const std::string& name);
 absl::StatusOr<bool> IsMountedAnywhere(const std::string& name);
 
-// These set LoopInfo::mounted; nothing is known of one that hangs.
+// Set LoopInfo::mounted. A device that hangs is left out.
 absl::Status AskWhetherMounted(LoopInfo& loop);
 absl::Status AskWhetherMounted(std::vector<LoopInfo>& loops);
 

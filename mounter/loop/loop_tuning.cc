@@ -1,5 +1,5 @@
-// The read-ahead of loop devices. By ioctl(2), for sysfs may be mounted read-only where this runs; both set that of the
-// device's backing_dev_info, which every file of a filesystem on it takes as it is opened.
+// The read-ahead of loop devices. Set by ioctl(2), because sysfs may be mounted read-only in a container. Both set the
+// value in the device's backing_dev_info, which a file of a filesystem on it copies when it is opened.
 #include <fmt/format.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kSector = 512;
 constexpr std::uint64_t kLinuxDefault = std::uint64_t{128} << 10U;
-constexpr std::uint64_t kMostReadAhead = std::uint64_t{64} << 20U;  // as the plugin has it: more only takes memory
+constexpr std::uint64_t kMostReadAhead = std::uint64_t{64} << 20U;  // the plugin's limit; more only takes memory
 
 std::uint64_t QueueNumber(const LoopInfo& loop, std::string_view name) {
   std::ifstream file(fmt::format("/sys/block/loop{}/queue/{}", minor(loop.device_number), name));
@@ -29,7 +29,7 @@ std::uint64_t QueueNumber(const LoopInfo& loop, std::string_view name) {
   return file ? number : 0;
 }
 
-// As blk_apply_bdi_limits() in block/blk-settings.c chooses it for a device that nobody has tuned.
+// The choice of blk_apply_bdi_limits() in block/blk-settings.c for an untuned device.
 std::uint64_t DefaultReadAhead(const LoopInfo& loop) {
   std::uint64_t request = QueueNumber(loop, "optimal_io_size");
   if (request == 0 && QueueNumber(loop, "rotational") != 0) request = QueueNumber(loop, "max_sectors_kb") * 1024;
@@ -37,7 +37,7 @@ std::uint64_t DefaultReadAhead(const LoopInfo& loop) {
 }
 
 absl::Status SetReadAhead(int fd, const LoopInfo& loop, std::uint64_t bytes) {
-  long sectors = 0;  // in the kernel's words, too
+  long sectors = 0;  // of 512 bytes, BLKRAGET
   if (::ioctl(fd, BLKRAGET, &sectors) != 0) return ErrnoStatus(errno, "ask for the read-ahead of", loop.device);
   if (static_cast<std::uint64_t>(sectors) * kSector == bytes) return absl::OkStatus();
   if (::ioctl(fd, BLKRASET, static_cast<unsigned long>(bytes / kSector)) == 0) return absl::OkStatus();

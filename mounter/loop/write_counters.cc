@@ -16,12 +16,13 @@ absl::StatusOr<std::vector<std::uint64_t>> NumbersIn(const std::string& path, st
   std::vector<std::uint64_t> numbers;
   for (std::uint64_t number = 0; file >> number;) numbers.push_back(number);
   if (numbers.size() >= least) return numbers;
-  return FailedPrecondition(fmt::format("read the statistics of a device in {}: there are none", path));
+  return FailedPrecondition(fmt::format("{} has no statistics of the device", path));
 }
 
 }  // namespace
 
-// In this order: a write that ends between the two reads is counted, and one that begins there came later.
+// The writes under way are read first: a write that ends between the two reads is counted, and one that begins between
+// them came later.
 absl::StatusOr<WriteCounters> ReadWriteCounters(const std::string& device) {
   const std::string directory = "/sys/block/" + device;
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> kept, NumbersIn(directory + "/queue/iostats", 1));

@@ -35,7 +35,7 @@ absl::Status CheckKind(const Target& target, TargetKind kind, PathInfo::Kind fou
   return FailedPrecondition(fmt::format("{} is not a directory", path));
 }
 
-// What stands at the target must be of the right kind, and no mount. Nothing is opened for it: that may hang.
+// The target must be of the right kind, and no mount. Nothing is opened here, because an open may hang.
 absl::Status CheckByName(const Target& target, TargetKind kind) {
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
   if (status.kind == PathInfo::Kind::kMissing) {
@@ -45,15 +45,16 @@ absl::Status CheckByName(const Target& target, TargetKind kind) {
   return CheckKind(target, kind, status.kind, status.size);
 }
 
-// A bind of a directory onto itself shows the same files as before. A filesystem that hangs is not asked.
+// A bind of a directory onto itself shows the same files as before. AT_STATX_DONT_SYNC: a filesystem that hangs is not
+// asked.
 bool IsRootOf(const UniqueFd& mount, const struct stat& held) {
   struct statx root = {};
   if (::statx(mount.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &root) != 0) return false;
   return makedev(root.stx_dev_major, root.stx_dev_minor) == held.st_dev && root.stx_ino == held.st_ino;
 }
 
-// The same of what is held open, and locked; and it must hide nothing. It is this that is mounted on, whatever is at
-// the name by then.
+// Checks the open and locked file or directory, which the mount goes on, whatever is at the name by then. The mount
+// must hide nothing.
 absl::Status CheckHeld(const Target& target, TargetKind kind, const UniqueFd& place, const struct stat& held,
                        const UniqueFd& mount) {
   const PathInfo::Kind found = S_ISDIR(held.st_mode)   ? PathInfo::Kind::kDirectory
@@ -66,15 +67,15 @@ absl::Status CheckHeld(const Target& target, TargetKind kind, const UniqueFd& pl
   return FailedPrecondition(fmt::format("{} is not empty: a mount would hide what is in it", Quote(target.path())));
 }
 
-// Empty: it is not there any more, or something else is.
+// Empty: the target was removed or replaced.
 absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target, TargetKind kind, const UniqueFd& mount) {
   constexpr std::chrono::seconds kPatience{2};
   absl::StatusOr<UniqueFd> fd = target.OpenToLock(kind);
   if (absl::IsNotFound(fd.status())) return std::optional<UniqueFd>();
   if (!fd.ok()) return fd.status();
-  // Other errors: a filesystem without locks, where looking has to do.
+  // Other errors mean a filesystem without locks: there the checks alone have to do.
   if (absl::IsAborted(LockFile(*fd, target.path(), kPatience))) {
-    return Aborted(fmt::format("somebody else is mounting at {} at this moment", Quote(target.path())));
+    return Aborted(fmt::format("another process is mounting at {} at this moment", Quote(target.path())));
   }
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
   if (status.mount_root) return MountedAlready(target);
@@ -85,9 +86,9 @@ absl::StatusOr<std::optional<UniqueFd>> LockWhatIsThere(const Target& target, Ta
   return std::optional<UniqueFd>(*std::move(fd));
 }
 
-// One call at a time looks at a target and mounts on it, of all processes: two would each find it free, and the kernel
-// stacks them. The lock is that of the directory or file below the mount, so other names of it are the same. Empty:
-// what was there is not there any more.
+// Among all processes one call at a time checks a target and mounts on it. Two would each find it free, and the kernel
+// would stack the mounts. The lock is on the directory or file below the mount, so it holds for its other names too.
+// Empty: the target was removed or replaced.
 absl::StatusOr<std::optional<UniqueFd>> LockPlace(const Target& target, TargetKind kind, const UniqueFd& mount,
                                                   bool& made) {
   MOORING_ASSIGN_OR_RETURN(const bool made_now, target.Make(kind));
@@ -96,7 +97,7 @@ absl::StatusOr<std::optional<UniqueFd>> LockPlace(const Target& target, TargetKi
   return LockWhatIsThere(target, kind, mount);
 }
 
-// NOT_FOUND: somebody removed it, with the lock held or before. That is anybody's right who made it: their call failed.
+// NOT_FOUND: another process removed the target. A call that made it may do so when it fails.
 absl::Status AttachOnce(NewMount& mount, const Target& target, TargetKind kind, bool& made) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<UniqueFd> place, LockPlace(target, kind, mount.fd(), made));
   if (!place) return NotFound(fmt::format("{} is made and removed again all the time", Quote(target.path())));
@@ -104,7 +105,7 @@ absl::Status AttachOnce(NewMount& mount, const Target& target, TargetKind kind, 
   return mount.MoveTo(*place, target.path());
 }
 
-absl::Status TakenBack(const Target& target, const NewMount& mount, const absl::Status& failure) {
+absl::Status DetachAfterFailure(const Target& target, const NewMount& mount, const absl::Status& failure) {
   const absl::Status back = target.UndoAttach(mount.fd());
   if (back.ok()) return failure;
   return absl::Status(failure.code(), fmt::format("{}; and the mount stays: {}", Message(failure), Message(back)));
@@ -114,11 +115,11 @@ absl::Status TakenBack(const Target& target, const NewMount& mount, const absl::
 
 absl::Status Attach(NewMount mount, const Target& target, TargetKind kind, Propagation propagation, bool recursive,
                     const std::function<absl::Status()>& last) {
-  bool made = false;  // here: to be removed again if what follows fails
+  bool made = false;  // by this call, which removes it again if a later step fails
   absl::Cleanup remove = [&] {
     if (made) target.Remove().IgnoreError();
   };
-  constexpr int kAttempts = 64;  // each a race lost to somebody who removed it
+  constexpr int kAttempts = 64;  // after each the target was removed by another process
   absl::Status status = AttachOnce(mount, target, kind, made);
   for (int attempt = 1; attempt < kAttempts && absl::IsNotFound(status); ++attempt) {
     status = AttachOnce(mount, target, kind, made);
@@ -130,7 +131,7 @@ absl::Status Attach(NewMount mount, const Target& target, TargetKind kind, Propa
     status = mount.SetPropagation(propagation, recursive);
   }
   if (status.ok() && last) status = last();
-  if (!status.ok()) return TakenBack(target, mount, status);
+  if (!status.ok()) return DetachAfterFailure(target, mount, status);
   std::move(remove).Cancel();
   return absl::OkStatus();
 }

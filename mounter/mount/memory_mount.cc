@@ -34,8 +34,8 @@ bool Has(const std::vector<FilesystemOption>& options, std::string_view key) {
   return std::any_of(options.begin(), options.end(), [&](const FilesystemOption& option) { return option.key == key; });
 }
 
-// None: there is no such option, or it is no number, or 0, which would be "no limit", or there are several, of which
-// the kernel takes the last.
+// Empty: there is no such option, or several, of which the kernel takes the last. Or it is no number, or 0, which means
+// "no limit".
 std::optional<std::uint64_t> NumberOf(const std::vector<FilesystemOption>& options, std::string_view key) {
   const auto is = [&](const FilesystemOption& option) { return option.key == key; };
   if (std::count_if(options.begin(), options.end(), is) != 1) return std::nullopt;
@@ -46,7 +46,7 @@ std::optional<std::uint64_t> NumberOf(const std::vector<FilesystemOption>& optio
   return whole && number != 0 ? std::optional<std::uint64_t>(number) : std::nullopt;
 }
 
-// Inodes take memory that no size counts: so there are as many as there may be pages.
+// Inodes take memory that the size does not count. So there may be as many as pages.
 absl::Status CheckLimits(const std::vector<FilesystemOption>& options) {
   const std::optional<std::uint64_t> bytes = NumberOf(options, "size"), inodes = NumberOf(options, "nr_inodes");
   if (!bytes && Has(options, "size")) return InvalidArgument("the size of a tmpfs is 0 or too large a number");
@@ -76,8 +76,9 @@ std::optional<std::uint64_t> MemorySizeIn(const std::vector<FilesystemOption>& o
 }
 
 absl::Status MountMemory(const MountRequest& request, const Target& target) {
-  if (request.source.empty()) return InvalidArgument("a tmpfs without a source: nobody would know whose it is");
-  if (!MemorySizeIn(request.options)) return InvalidArgument("a tmpfs without a size: it could take all memory");
+  if (request.source.empty()) return InvalidArgument("a tmpfs needs a source: it says which volume it is");
+  if (!MemorySizeIn(request.options))
+    return InvalidArgument("a tmpfs needs a size: without it, it could take all memory");
   MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeMount(request, request.source));
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
   MOORING_RETURN_IF_ERROR(mount.Set(request.flags, request.propagation, false));

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
+#include <uuid/uuid.h>
 
 #include <array>
 #include <cerrno>
@@ -14,7 +15,6 @@
 #include "base/text/quote.h"
 #include "mounter/path/target.h"
 #include "mounter/superblock/crc32c.h"
-#include "mounter/superblock/uuid.h"
 
 namespace mooring {
 namespace {
@@ -85,7 +85,7 @@ absl::Status WriteAt(int fd, const std::string& path, std::uint64_t place, const
   return ErrnoStatus(put < 0 ? errno : ENOSPC, "write the superblock of", path);
 }
 
-// What else there may be cannot be renewed by the superblock alone, or is no volume.
+// A btrfs of another kind is no volume, or its UUID is not in the superblocks alone.
 absl::Status CheckRenewable(const Super& super, const std::string& path) {
   const char* problem = nullptr;
   if (ChecksumType(super) != kCrc32c)
@@ -100,12 +100,12 @@ absl::Status CheckRenewable(const Super& super, const std::string& path) {
   return FailedPrecondition(fmt::format("the btrfs in {} gets no new UUID: {}", Quote(path), problem));
 }
 
-void SetUuid(Super& super, std::string_view uuid) {
+void SetUuid(Super& super, const uuid_t& uuid) {
   if ((Load(super, kIncompatAt) & kIncompatMetadataUuid) == 0) {
-    std::memcpy(super.data() + kMetadataUuidAt, super.data() + kUuidAt, kUuidBytes);
+    std::memcpy(super.data() + kMetadataUuidAt, super.data() + kUuidAt, sizeof(uuid_t));
     Store(super, kIncompatAt, Load(super, kIncompatAt) | kIncompatMetadataUuid);
   }
-  uuid.copy(super.data() + kUuidAt, kUuidBytes);
+  std::memcpy(super.data() + kUuidAt, uuid, sizeof(uuid_t));
   StoreChecksum(super);
 }
 
@@ -124,7 +124,8 @@ absl::Status RenewBtrfs(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenNoSymlinks(path, O_RDWR | O_NONBLOCK));
   MOORING_ASSIGN_OR_RETURN(const Super first, ReadAt(fd.get(), path, kSuperAt));
   MOORING_RETURN_IF_ERROR(CheckRenewable(first, path));
-  MOORING_ASSIGN_OR_RETURN(const std::string uuid, RandomUuid());
+  uuid_t uuid;
+  uuid_generate_random(uuid);
   for (const std::uint64_t place : kCopiesAt) {
     if (place + kSuperBytes > Load(first, kTotalBytesAt)) break;
     MOORING_ASSIGN_OR_RETURN(Super super, ReadAt(fd.get(), path, place));

@@ -25,7 +25,7 @@ inline constexpr std::array<std::uint32_t, 256> kTable = MakeTable();
 
 }  // namespace crc32c_internal
 
-// The register after `bytes`, for who continues; it begins with ~0, and what is stored is mostly its complement.
+// The register after `bytes`, to continue with. It begins with ~0, and most formats store its complement.
 constexpr std::uint32_t Crc32cUpdate(std::uint32_t crc, std::string_view bytes) {
   for (const char byte : bytes) {
     crc = crc32c_internal::kTable[(crc ^ static_cast<unsigned char>(byte)) & 0xFFU] ^ (crc >> 8U);

@@ -3,6 +3,7 @@
 #include <endian.h>
 #include <fmt/format.h>
 #include <unistd.h>
+#include <uuid/uuid.h>
 
 #include <array>
 #include <cerrno>
@@ -13,7 +14,6 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/superblock/crc32c.h"
-#include "mounter/superblock/uuid.h"
 
 namespace mooring {
 namespace {
@@ -21,8 +21,8 @@ namespace {
 constexpr std::size_t kSuperBytes = 1024;
 constexpr std::uint64_t kSuperAt = 1024;
 constexpr std::size_t kBlocksAt = 0x4, kFirstBlockAt = 0x14, kLogBlockSizeAt = 0x18, kBlocksPerGroupAt = 0x20,
-                      kMagicAt = 0x38, kCompatAt = 0x5C, kIncompatAt = 0x60, kRoCompatAt = 0x64, kUuidAt = 0x68,
-                      kHashSeedAt = 0xEC, kBlocksHighAt = 0x150, kChecksumAt = 0x3FC;
+                      kMagicAt = 0x38, kStateAt = 0x3A, kCompatAt = 0x5C, kIncompatAt = 0x60, kRoCompatAt = 0x64,
+                      kUuidAt = 0x68, kHashSeedAt = 0xEC, kBlocksHighAt = 0x150, kChecksumAt = 0x3FC;
 constexpr std::size_t kJournalUuidAt = 0xD0, kJournalInodeAt = 0xE0, kJournalDeviceAt = 0xE4,
                       kDefaultMountOptionsAt = 0x100, kMountOptionsAt = 0x200, kMountOptionsBytes = 64;
 constexpr std::uint16_t kMagic = 0xEF53;
@@ -52,7 +52,7 @@ absl::StatusOr<Super> ReadAt(int fd, const std::string& path, std::uint64_t plac
   return FailedPrecondition(fmt::format("{} has no superblock of an ext4 at byte {}", Quote(path), place));
 }
 
-// As mkfs.ext4 makes them: what else there may be is laid out in another way.
+// The layout of FormatFilesystem's mkfs.ext4. Other features change where the copies and checksums are.
 absl::Status CheckLayout(const Super& super, const std::string& path) {
   const bool usual = (Load(super, kCompatAt) & kCompatSparseSuper2) == 0 &&
                      (Load(super, kIncompatAt) & (kIncompatChecksumSeed | kIncompatMetaBg)) == kIncompatChecksumSeed &&
@@ -84,6 +84,16 @@ void StoreChecksum(Super& super) {
   std::memcpy(super.data() + kChecksumAt, &sum, sizeof(sum));
 }
 
+// Empty where all bytes are zero.
+std::string UuidText(const Super& super, std::size_t at) {
+  uuid_t uuid;
+  std::memcpy(uuid, super.data() + at, sizeof(uuid));
+  if (uuid_is_null(uuid) != 0) return "";
+  std::array<char, UUID_STR_LEN> text = {};
+  uuid_unparse_lower(uuid, text.data());
+  return text.data();
+}
+
 absl::Status WriteAt(const UniqueFd& file, const std::string& path, std::uint64_t place, const Super& super) {
   const ssize_t put = ::pwrite(file.get(), super.data(), super.size(), static_cast<off_t>(place));
   if (put == static_cast<ssize_t>(super.size())) return absl::OkStatus();
@@ -96,14 +106,15 @@ absl::StatusOr<Ext4Super> ReadExt4Super(int fd, const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const Super super, ReadAt(fd, path, kSuperAt));
   const std::string_view bytes(super.data(), super.size());
   const std::string_view options = bytes.substr(kMountOptionsAt, kMountOptionsBytes);
-  return Ext4Super{.compat = Load(super, kCompatAt),
+  return Ext4Super{.state = static_cast<std::uint16_t>(Load(super, kStateAt)),
+                   .compat = Load(super, kCompatAt),
                    .incompat = Load(super, kIncompatAt),
                    .bytes = BlocksOf(super) << (10 + (Load(super, kLogBlockSizeAt) & 0xFU)),
                    .log_block_size = Load(super, kLogBlockSizeAt),
                    .blocks_per_group = Load(super, kBlocksPerGroupAt),
                    .journal_inode = Load(super, kJournalInodeAt),
                    .journal_device = Load(super, kJournalDeviceAt),
-                   .journal_uuid = UuidText(bytes.substr(kJournalUuidAt, kUuidBytes)),
+                   .journal_uuid = UuidText(super, kJournalUuidAt),
                    .default_mount_options = Load(super, kDefaultMountOptionsAt),
                    .mount_options = std::string(options.substr(0, options.find('\0')))};
 }
@@ -111,12 +122,13 @@ absl::StatusOr<Ext4Super> ReadExt4Super(int fd, const std::string& path) {
 absl::Status RenewFreshExt4(const UniqueFd& file, const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const Super first, ReadAt(file.get(), path, kSuperAt));
   MOORING_RETURN_IF_ERROR(CheckLayout(first, path));
-  MOORING_ASSIGN_OR_RETURN(const std::string uuid, RandomUuid());
-  MOORING_ASSIGN_OR_RETURN(const std::string seed, RandomUuid());
+  uuid_t uuid, seed;
+  uuid_generate_random(uuid);
+  uuid_generate_random(seed);
   for (const std::uint64_t place : PlacesOf(first)) {
     MOORING_ASSIGN_OR_RETURN(Super super, ReadAt(file.get(), path, place));
-    uuid.copy(super.data() + kUuidAt, uuid.size());
-    seed.copy(super.data() + kHashSeedAt, seed.size());
+    std::memcpy(super.data() + kUuidAt, uuid, sizeof(uuid));
+    std::memcpy(super.data() + kHashSeedAt, seed, sizeof(seed));
     StoreChecksum(super);
     MOORING_RETURN_IF_ERROR(WriteAt(file, path, place, super));
   }

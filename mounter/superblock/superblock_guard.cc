@@ -61,7 +61,7 @@ constexpr std::array kExt4DefaultOptions = {
     FlagRule{0x100, "nobarrier", "a power cut would lose what fsync(2) promised", "run: tune2fs -o ^nobarrier {}"},
 };
 
-// Modes of the journal: two bits, and not one for each.
+// The modes of the journal share two bits.
 constexpr std::uint32_t kJournalMode = 0x60, kJournalModeData = 0x20, kJournalModeWriteback = 0x60;
 constexpr std::uint32_t kKnownDefaultOptions = 0xFFF;
 
@@ -72,7 +72,7 @@ Findings FindDefaultOption(std::uint32_t options, const std::string& path) {
   if (mode == kJournalModeData || mode == kJournalModeWriteback) {
     const std::string_view name = mode == kJournalModeData ? "journal_data" : "journal_data_writeback";
     return Finding{std::string(kField), fmt::format("{:#x} ({})", options, name),
-                   "the journal's mode is the request's to choose (mount flag data=)",
+                   "the request chooses the journal's mode (mount flag data=)",
                    fmt::format("run: tune2fs -o ^{} {}", name, path)};
   }
   if ((options & ~kKnownDefaultOptions) == 0) return std::nullopt;
@@ -93,11 +93,10 @@ Findings FindExternalJournal(const Ext4Super& super, const std::string& path) {
                  remedy};
 }
 
-// Each group takes memory of the kernel for as long as the filesystem is mounted. mkfs.ext4 makes a group of 8 blocks
-// for each byte of a block; an eighth of that is the least here.
+// Each group takes kernel memory while the filesystem is mounted. mkfs.ext4 gives a group 8 blocks for each byte of a
+// block. The limit here is an eighth of that.
 Findings FindSmallGroups(const Ext4Super& super) {
-  constexpr std::uint32_t kMostLogBlockSize = 6;
-  if (super.log_block_size > kMostLogBlockSize) return std::nullopt;  // the kernel refuses it
+  if (super.log_block_size > kMostExt4LogBlockSize) return std::nullopt;  // the kernel refuses it
   const std::uint32_t least = 1024U << super.log_block_size;
   if (super.blocks_per_group >= least) return std::nullopt;
   return Finding{"s_blocks_per_group", std::to_string(super.blocks_per_group),

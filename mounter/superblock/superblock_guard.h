@@ -13,8 +13,8 @@
 namespace mooring {
 
 // Called before each mount by the kernel and before each program that opens the filesystem. `fd` is open for reading,
-// on what will be mounted, and nobody else writes to it. `path` is for messages. Other types than ext2, ext3, ext4, xfs
-// and btrfs are not judged.
+// on what will be mounted, and no other process writes to it. `path` is for messages. Other types than ext2, ext3,
+// ext4, xfs and btrfs are not judged.
 //
 //   ext4    an external journal, MMP, mount options in the superblock, default mount options that change how data or
 //           user ids are written or that make the kernel log more, and groups of so few blocks that they fill the
@@ -26,12 +26,12 @@ namespace mooring {
 //
 // errors=panic is not refused: each mount of an ext4 names its own `errors` option (mounter/mount/new_mount.h).
 //
-// FAILED_PRECONDITION names the field, its value, the reason and what to do. A superblock that is missing is refused as
-// well; one that is damaged in another way is left to the kernel and e2fsck.
+// FAILED_PRECONDITION names the field, its value, the reason and what to do. A missing superblock is refused as well.
+// Other damage is left to the kernel and e2fsck.
 absl::Status CheckSuperblock(int fd, const std::string& path, std::string_view fs_type);
 
-// As above, of the file or device that `place` (O_PATH) refers to. The descriptor that was read from: while it is open,
-// the number of a loop device is not given to another.
+// CheckSuperblock for the file or device that `place` (O_PATH) refers to. Returns the descriptor that was read: while
+// it is open, the kernel gives the number of a loop device to no other file.
 absl::StatusOr<UniqueFd> OpenChecked(const UniqueFd& place, const std::string& path, std::string_view fs_type);
 
 bool IsExt(std::string_view fs_type);  // ext2, ext3 and ext4

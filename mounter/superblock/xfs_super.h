@@ -16,7 +16,7 @@ struct XfsSuper {
   std::uint32_t incompat = 0;  // 0 in version 4
 };
 
-// FAILED_PRECONDITION: there is none. Its checksum is not looked at.
+// FAILED_PRECONDITION: there is none. Its checksum is not verified.
 absl::StatusOr<XfsSuper> ReadXfsSuper(int fd, const std::string& path);
 
 }  // namespace mooring

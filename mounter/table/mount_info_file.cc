@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<TableMount>> ParseMountInfo(const std::string& text) 
   const Table table(mnt_new_table(), mnt_unref_table);
   if (stream == nullptr || table == nullptr) return ErrnoStatus(errno, "read mountinfo");
   if (mnt_table_parse_stream(table.get(), stream.get(), "mountinfo") != 0) {
-    return Internal("what was to be a mountinfo file is none");
+    return Internal("the text is not in the format of mountinfo");
   }
   return MountsOf(table);
 }

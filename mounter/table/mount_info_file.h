@@ -11,15 +11,16 @@
 
 namespace mooring {
 
-// A line of it. `id` and `parent` are mountinfo's own numbers, used again after an unmount; `target` is seen from the
-// root of the process.
+// A line of the file. `id` and `parent` are mountinfo's own numbers, which the kernel uses again after an unmount.
+// `target` is seen from the root of the process.
 struct TableMount : MountInfo {
-  std::uint64_t parent = 0;          // a mount that the process may not see
-  std::uint64_t propagate_from = 0;  // the nearest group seen here that it receives from, where that is not `master`
+  std::uint64_t parent = 0;          // the process may not see this mount
+  std::uint64_t propagate_from = 0;  // the nearest visible group that it receives from; 0: that is `master`
   bool unbindable = false;
 };
 
-// In the order of the file: a mount stands behind those it covers. INTERNAL: no such file, or none of this format.
+// In the order of the file: a mount follows the mounts that it covers. INTERNAL: there is no such file, or its format
+// is another one.
 absl::StatusOr<std::vector<TableMount>> ParseMountInfo(const std::string& text);
 absl::StatusOr<std::vector<TableMount>> ReadMountInfo(const std::string& path);
 

@@ -37,12 +37,11 @@ absl::Status AskError(const std::string& operation) { return ErrnoStatus(errno =
 
 struct Answer {
   MountInfo info;
-  std::uint64_t table_id = 0;  // mountinfo's, which has to be asked for source and device; 0: not so
+  std::uint64_t table_id = 0;  // mountinfo's, when source and device have to be read there, else 0
 };
 
-// Of memory the source says whose it is. A btrfs has a number of its own; its device is the one that it was mounted
-// from: by the name that the kernel has of it, which only a scan by root for devices of that UUID could change, to
-// another one of the same device.
+// The source of a tmpfs says which volume it is. A btrfs has a device number of its own, so its device is found by the
+// kernel's name for it. Only a scan by root could change that name, to another one of the same device.
 void FindSource(Answer& answer, const sys::StatMount& head) {
   StatMountBuffer buffer;
   const bool is_memory = answer.info.fs_type == "tmpfs";
@@ -96,7 +95,7 @@ absl::StatusOr<std::vector<std::uint64_t>> AllIds() {
   }
 }
 
-// The rest of what the kernel did not say of these.
+// Adds the sources and devices that statmount(2) did not tell, from mountinfo.
 absl::StatusOr<std::vector<MountInfo>> Completed(std::vector<Answer> answers) {
   const auto lacks = [](const Answer& answer) { return answer.table_id != 0; };
   std::map<std::uint64_t, MountInfo> told;
@@ -152,7 +151,7 @@ absl::StatusOr<std::vector<MountInfo>> ListMounts(const std::string& path) {
   if (absl::IsUnimplemented(mounts.status())) mounts = ReadTable();
   if (!mounts.ok()) return mounts.status();
   std::erase_if(*mounts, [&](const MountInfo& info) { return !IsBelow(info.target, path); });
-  // The kernel lists them in the order they were made; one that was moved can be older than what it was moved to.
+  // The kernel lists mounts in the order they were made, and a moved mount can be older than its new parent.
   std::stable_sort(mounts->begin(), mounts->end(), [](const auto& a, const auto& b) { return a.target < b.target; });
   return mounts;
 }

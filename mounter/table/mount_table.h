@@ -1,5 +1,5 @@
-// What is mounted: asked of the kernel by mount id (statmount(2), flat in the number of mounts), or read from
-// libmount's table on kernels before 6.8.
+// Looks mounts up by statmount(2), whose cost does not depend on the number of mounts. Where the kernel (before
+// Linux 6.8) or a seccomp profile lacks it, libmount's table is read.
 #ifndef MOORING_MOUNTER_TABLE_MOUNT_TABLE_H_
 #define MOORING_MOUNTER_TABLE_MOUNT_TABLE_H_
 
@@ -13,8 +13,8 @@
 
 namespace mooring {
 
-// `unique`: the id is statx(2)'s STATX_MNT_ID_UNIQUE, else the one of mountinfo. NOT_FOUND: no such mount here any
-// more. UNIMPLEMENTED: a unique id, but no statmount(2) to look it up with; ask with the other id.
+// `unique`: the id is STATX_MNT_ID_UNIQUE of statx(2), else it is mountinfo's. NOT_FOUND: the mount is gone.
+// UNIMPLEMENTED: there is no statmount(2) to look a unique id up; ask with mountinfo's id.
 absl::StatusOr<MountInfo> LookUpMount(std::uint64_t id, bool unique);
 
 // The mount that an open file is on.
@@ -23,8 +23,8 @@ absl::StatusOr<MountInfo> LookUpMountOf(const UniqueFd& file, const std::string&
 // All mounts at or below `path`, ordered by target: parents before children.
 absl::StatusOr<std::vector<MountInfo>> ListMounts(const std::string& path);
 
-// What the filesystem says of itself, with commas: "errors=remount-ro,shutdown". `id` is statmount(2)'s. Empty on
-// kernels before 6.11.
+// The options that the filesystem reports, with commas: "errors=remount-ro,shutdown". `id` is statmount(2)'s. Empty
+// before Linux 6.11.
 std::string FilesystemOptions(std::uint64_t id);
 
 }  // namespace mooring

@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
 #include "base/deadline.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "mounter/loop/settle.h"
 #include "plugin/model/repeat.h"
 #include "plugin/model/volume_size.h"
 #include "plugin/node/node_volumes.h"
@@ -44,15 +43,9 @@ bool AnyInUseAsFilesystem(const std::vector<LoopInfo>& loops) {
 // A device goes a moment after its last user, later still if somebody looks at it just then: such a one is no use. Nor
 // is one that is mounted where no use is known: that may be a mount that a killed process had not attached yet.
 absl::StatusOr<std::vector<LoopInfo>> LoopsThatStay(LoopDevices& devices, const std::string& path, bool known_use) {
-  constexpr std::chrono::milliseconds kPoll{5}, kLingers{500};
-  for (const auto deadline = std::chrono::steady_clock::now() + kLingers;;) {
-    MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, devices.FindLoops(path));
-    const bool going = std::any_of(loops.begin(), loops.end(), [&](const LoopInfo& loop) {
-      return loop.auto_clear && !(loop.mounted && known_use);
-    });
-    if (!going || std::chrono::steady_clock::now() >= deadline) return loops;
-    std::this_thread::sleep_for(kPoll);
-  }
+  const auto is_going = [&](const LoopInfo& loop) { return loop.auto_clear && !(loop.mounted && known_use); };
+  return AskUntilSettled([&] { return devices.FindLoops(path); },
+                         [&](const auto& loops) { return std::any_of(loops.begin(), loops.end(), is_going); });
 }
 
 absl::Status Failed(const std::string& path, const PathInfo& place) {

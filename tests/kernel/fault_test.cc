@@ -309,7 +309,7 @@ TEST_F(FaultTest, TargetThatCannotBeLockedIsRemovedAgain) {
   const std::string before = State();
   const SyscallFault fault = {.error = EWOULDBLOCK, .only = "flock", .and_after = true};
   const FaultOutcome outcome = RunWithFault(fault, [&] { return mounter_.Bind(request); });
-  EXPECT_THAT(outcome.status, FailsWith(absl::StatusCode::kAborted, "somebody else is mounting at"));
+  EXPECT_THAT(outcome.status, FailsWith(absl::StatusCode::kAborted, "another process is mounting at"));
   EXPECT_EQ(State(), before);
 }
 

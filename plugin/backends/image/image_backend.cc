@@ -10,7 +10,6 @@
 #include <chrono>
 #include <set>
 #include <string_view>
-#include <thread>
 
 #include "base/file/directory.h"
 #include "base/file/file_lock.h"
@@ -20,6 +19,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/image/image.h"
+#include "mounter/loop/settle.h"
 #include "plugin/backends/pool_space.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/model/volume_size.h"
@@ -27,13 +27,10 @@
 namespace mooring {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::string_view kImageSuffix = ".img";
 
-constexpr milliseconds kPoll{5};
-constexpr milliseconds kLoopLingers{500};  // an autoclear loop device outlives its last unmount by a few of them
 constexpr milliseconds kPatience{30'000};  // a mkfs under way in another process; its flock goes with it
 constexpr milliseconds kNoPatience{0};
 
@@ -56,21 +53,16 @@ absl::StatusOr<struct stat> CheckRegular(int fd, const std::string& path) {
   return found;
 }
 
-bool IsStillAt(const struct stat& held, const std::string& path) {
-  struct stat now = {};
-  return ::lstat(path.c_str(), &now) == 0 && now.st_dev == held.st_dev && now.st_ino == held.st_ino;
-}
-
 // The image under its lock. NOT_FOUND where there is none. Formatting replaces the file, so it may be another one by
 // the time the lock is there: then once more.
 absl::StatusOr<UniqueFd> OpenLocked(const std::string& path, milliseconds patience) {
-  while (true) {
+  const auto open = [&path]() -> absl::StatusOr<UniqueFd> {
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!fd.ok()) return ErrnoStatus(errno, "open the image", path);
-    MOORING_ASSIGN_OR_RETURN(const struct stat found, CheckRegular(fd.get(), path));
-    MOORING_RETURN_IF_ERROR(LockFile(fd, path, patience));
-    if (IsStillAt(found, path)) return fd;
-  }
+    MOORING_RETURN_IF_ERROR(CheckRegular(fd.get(), path).status());
+    return fd;
+  };
+  return OpenUnderLock(path, open, patience);
 }
 
 absl::Status Resize(int fd, const std::string& path, std::uint64_t bytes) {
@@ -211,18 +203,13 @@ absl::Status ImageBackend::CheckUnused(const std::string& id) {
 }
 
 absl::Status ImageBackend::WaitUntilUnused(const std::string& path) {
-  const auto deadline = Clock::now() + kLoopLingers;
-  while (true) {
-    const absl::StatusOr<std::vector<LoopInfo>> loops = loops_.FindLoops(path);
-    if (absl::IsNotFound(loops.status())) return absl::OkStatus();  // another process was quicker to delete it
-    MOORING_RETURN_IF_ERROR(loops.status());
-    if (loops->empty()) return absl::OkStatus();
-    if (Clock::now() >= deadline) {
-      return FailedPrecondition(fmt::format(
-          "the volume is in use on this host through {}: unpublish and unstage it first", DeviceNames(*loops)));
-    }
-    std::this_thread::sleep_for(kPoll);
-  }
+  const absl::StatusOr<std::vector<LoopInfo>> loops =
+      AskUntilSettled([&] { return loops_.FindLoops(path); }, [](const auto& found) { return !found.empty(); });
+  if (absl::IsNotFound(loops.status())) return absl::OkStatus();  // another process was quicker to delete it
+  MOORING_RETURN_IF_ERROR(loops.status());
+  if (loops->empty()) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("the volume is in use on this host through {}: unpublish and unstage it first", DeviceNames(*loops)));
 }
 
 absl::Status ImageBackend::Grow(const std::string& id, std::uint64_t bytes) {

@@ -1,4 +1,4 @@
-// The few programs that are run: how they end, and that none is left behind.
+// Programs that the helper runs: how they end, and that none is left behind.
 #include "mounter/process/command.h"
 
 #include <fcntl.h>
@@ -48,7 +48,7 @@ TEST(CommandTest, ArgumentsAreNoShellText) {
   EXPECT_EQ(result->output, "a b|$HOME|; false|'\"|");
 }
 
-// A hole in e2fsck leads to none of these.
+// So an exploited e2fsck can do none of these.
 TEST(CommandTest, AProgramCanNeitherMountNorUseSocketsNorMakeDevices) {
   const TempDir dir;
   const std::string place = dir / "place";
@@ -105,7 +105,7 @@ TEST(CommandTest, IsFoundWithoutAPath) {
 
 class DeadlineTest : public KernelTest {
  protected:
-  // The process whose id the script wrote into the file "pid".
+  // The script writes the id of this process into the file "pid".
   bool Gone() const {
     return Eventually([this] { return ::kill(std::stoi(ReadFile(Path("pid"))), 0) != 0; });
   }
@@ -136,7 +136,8 @@ TEST_F(DeadlineTest, KillsAProgramThatClosedItsOutput) {
   EXPECT_TRUE(Gone());
 }
 
-// FUSE stands in for a disk that does not answer: who waits for a request that the server has read cannot be killed.
+// FUSE stands in for a disk that does not answer. A process that waits for a request which the server has read cannot
+// be killed.
 class DeafDisk {
  public:
   explicit DeafDisk(const std::string& target) : device_(::open("/dev/fuse", O_RDWR | O_CLOEXEC)) {
@@ -170,7 +171,7 @@ class DeafDisk {
   std::thread server_;
 };
 
-TEST_F(DeadlineTest, ProgramThatCannotBeKilledHoldsNobodyUp) {
+TEST_F(DeadlineTest, ProgramThatCannotBeKilledDelaysNoCall) {
   DeafDisk disk(Dir("target"));
   const auto start = Clock::now();
   EXPECT_THAT(Shell("echo $$ > '" + Path("pid") + "'; exec cat '" + Path("target/file") + "'", seconds(1)),
@@ -185,7 +186,7 @@ TEST_F(DeadlineTest, ProgramThatCannotBeKilledHoldsNobodyUp) {
   EXPECT_EQ(ReadFile(fmt::format("/proc/{}/stat", pid)), "") << "the next one reaps it";
 }
 
-TEST_F(DeadlineTest, ProgramThatEndedIsNotWaitedForBecauseOfItsChildrenWhichEndToo) {
+TEST_F(DeadlineTest, EndOfTheProgramEndsTheCallAndItsChildren) {
   const auto start = Clock::now();
   const auto result = Shell("echo said; sleep 30 & echo $! > '" + Path("pid") + "'");
   ASSERT_OK(result);

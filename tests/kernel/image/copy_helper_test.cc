@@ -1,4 +1,4 @@
-// Copies through the helper: what it refuses, and that nothing stays frozen when it ends in the middle of one.
+// Copies through the helper: which ones it refuses, and that nothing stays frozen when it ends during a copy.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -23,12 +23,12 @@ ImageCopy CopyOf(const std::string& source, const std::string& destination) {
   return {source, destination, static_cast<std::uint64_t>(StatOf(source).st_size), ""};
 }
 
-// More than is copied at once where nothing can be shared.
+// Too much to be copied at once where nothing can be shared.
 void FillLargely(const std::string& place) {
   ASSERT_EQ(Run(fmt::format("head -c 900M /dev/zero | tr '\\0' x > {0}/data && sync -f {0}", place)), 0);
 }
 
-// The kernel takes needs_recovery off a journal that is flushed: of an ext4 that is mounted writable, a frozen one.
+// The kernel clears needs_recovery when the journal is flushed, which a freeze of a writable ext4 does.
 bool IsFrozen(const std::string& device) {
   const UniqueFd fd(::open(device.c_str(), O_RDONLY | O_CLOEXEC));
   constexpr off_t kIncompatible = 1024 + 0x60;
@@ -47,7 +47,7 @@ bool IsFrozen(const std::string& device) {
   return ::testing::AssertionFailure() << device << " was not frozen at any moment that was looked at";
 }
 
-// A write that waits for a thaw cannot be interrupted: hence in a process of its own.
+// A write that waits for a thaw cannot be interrupted, so it runs in another process.
 ::testing::AssertionResult WritableWithinASecond(const std::string& directory) {
   const int status = Run("timeout 1 touch " + directory + "/written-after");
   return status == 0 ? ::testing::AssertionSuccess() : ::testing::AssertionFailure() << "still frozen";
@@ -89,7 +89,7 @@ TEST_F(CopyHelperTest, NothingButVolumesIsCopiedAndOnlyBesideThem) {
   EXPECT_THAT(Entries(Path("outside")), UnorderedElementsAre("disk.img"));
 }
 
-TEST_F(CopyHelperTest, KilledWhileFrozenTheGuardThaws) {
+TEST_F(CopyHelperTest, GuardThawsAfterTheHelperWasKilled) {
   Ext4Image("volumes/a.img", 2048 * kMiB);
   ASSERT_OK(helper().Mount(MountOfImage("a.img", "staged")));
   FillLargely(Target("staged"));
@@ -108,7 +108,7 @@ TEST_F(CopyHelperTest, KilledWhileFrozenTheGuardThaws) {
 
 class CopyOrphanTest : public HelperProcessTest {
  protected:
-  // As a plugin does, and it does not live to see the end.
+  // Acts as a plugin, and is killed before the copy ends.
   pid_t StartPluginThatCopies(const std::string& cgroup = "") {
     const pid_t child = ::fork();
     if (child != 0) return child;
@@ -120,7 +120,7 @@ class CopyOrphanTest : public HelperProcessTest {
   }
 };
 
-TEST_F(CopyOrphanTest, HelperThatEndsWithItsPluginLeavesNothingFrozen) {
+TEST_F(CopyOrphanTest, EndOfThePluginLeavesNothingFrozen) {
   Ext4Image("volumes/a.img", 2048 * kMiB);
   ASSERT_OK(mounter_.Mount(MountOfImage("a.img", "staged")));
   FillLargely(Target("staged"));
@@ -135,7 +135,7 @@ TEST_F(CopyOrphanTest, HelperThatEndsWithItsPluginLeavesNothingFrozen) {
 }
 
 // Plugin, spawner and helper, at once.
-TEST_F(CopyOrphanTest, AllKilledWhileFrozenTheGuardThaws) {
+TEST_F(CopyOrphanTest, GuardThawsAfterAllWereKilled) {
   Ext4Image("volumes/a.img", 2048 * kMiB);
   ASSERT_OK(mounter_.Mount(MountOfImage("a.img", "staged")));
   FillLargely(Target("staged"));
@@ -149,8 +149,8 @@ TEST_F(CopyOrphanTest, AllKilledWhileFrozenTheGuardThaws) {
   EXPECT_FALSE(Exists(Image("b.img")));
 }
 
-// As an orchestrator does that ends a container, and the kernel that kills a group for its memory.
-TEST_F(CopyOrphanTest, KilledWithItsCgroupTheGuardThaws) {
+// An orchestrator that ends a container does this, and the kernel when a cgroup has no memory left.
+TEST_F(CopyOrphanTest, GuardThawsAfterTheCgroupWasKilled) {
   const std::string root = Exists("/sys/fs/cgroup/unified") ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup";
   const std::string group = fmt::format("{}/mooring-test-{}", root, ::getpid());
   if (::mkdir(group.c_str(), 0755) != 0 || !Exists(group + "/cgroup.kill")) {

@@ -1,5 +1,4 @@
-// Copies of images while somebody writes to them: clean without a replay, of one instant, and nothing stands still
-// afterwards.
+// Copies of images during writes: clean without a replay, of one instant, and nothing stays frozen afterwards.
 #include "tests/kernel/image/copy_test.h"
 
 #include <fcntl.h>
@@ -30,7 +29,7 @@ std::int64_t MillisecondsSince(Clock::time_point start) {
 
 struct Kind {
   const char* pool;    // the filesystem that the images lie on
-  const char* volume;  // the one in them
+  const char* volume;  // the filesystem in the images
 };
 
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.volume << " on " << kind.pool; }
@@ -53,7 +52,7 @@ TEST_P(MountedCopyTest, IsCleanAndOfAnInstantDuringTheCall) {
   writer.AwaitNext();
   writer.Stop();
   EXPECT_EQ(writer.error(), 0);
-  EXPECT_LE(writer.longest(), took + std::chrono::seconds(2));  // a machine that others use, too
+  EXPECT_LE(writer.longest(), took + std::chrono::seconds(2));  // the machine may be busy
   if (type() == "ext4") {
     EXPECT_TRUE(IsClean(Pooled("snap"), "ext4"));
     EXPECT_NE(Tool("dumpe2fs -h " + Pooled("snap") + " 2>/dev/null | grep -q needs_recovery"), 0) << "to be replayed";
@@ -67,7 +66,7 @@ TEST_P(MountedCopyTest, IsCleanAndOfAnInstantDuringTheCall) {
   EXPECT_THAT(FilesOfPool(), ElementsAre("clone.img", "snap.img", "v.img"));
 }
 
-TEST_P(MountedCopyTest, OfAGroupIsOneInstantOfAll) {
+TEST_P(MountedCopyTest, GroupIsOfOneInstant) {
   SequenceWriter writer({Mounted("a", type()), Mounted("b", type()), Mounted("c", type())});
   for (int round = 0; round < 3; ++round) {
     SCOPED_TRACE(round);
@@ -91,7 +90,7 @@ TEST_P(MountedCopyTest, OfAGroupIsOneInstantOfAll) {
   EXPECT_EQ(writer.error(), 0);
 }
 
-TEST_P(MountedCopyTest, OfAReadOnlyMountAndSuperblock) {
+TEST_P(MountedCopyTest, CopiesAReadOnlyMountAndSuperblock) {
   MountRequest request = MountOf(Volume("v", type()), Path("at-v"), type());
   request.flags = ReadOnly();
   ASSERT_OK(mounter_.Mount(request));
@@ -103,7 +102,7 @@ TEST_P(MountedCopyTest, OfAReadOnlyMountAndSuperblock) {
   EXPECT_EQ(Tool("mount -o remount,rw " + Path("at-v")), 0) << "still frozen";
 }
 
-TEST_P(MountedCopyTest, FrozenBySomebodyElseIsToldAndThawUndoesIt) {
+TEST_P(MountedCopyTest, ForeignFreezeIsReportedAndThawEndsIt) {
   const std::string place = Mounted("v", type());
   ASSERT_EQ(Tool("fsfreeze -f " + place), 0);
   EXPECT_THAT(mounter_.Copy({CopyOf("v", "snap")}), FailsWith(StatusCode::kFailedPrecondition, "frozen already"));
@@ -139,7 +138,7 @@ TEST_P(PoolCopyTest, UnusedImageIsCopiedByteByByteAndItsHolesStay) {
   EXPECT_THAT(FilesOfPool(), ElementsAre("larger.img", "v.img"));
 }
 
-// As the next stage does: ext4 before it is mounted, xfs after.
+// The next stage grows it in this way: ext4 before the mount, xfs after it.
 TEST_P(PoolCopyTest, LargerCopyGrowsWhenItIsUsed) {
   for (const std::string type : {"ext4", "xfs"}) {
     Volume(type, type);
@@ -157,7 +156,7 @@ TEST_P(PoolCopyTest, LargerCopyGrowsWhenItIsUsed) {
   }
 }
 
-TEST_P(PoolCopyTest, GrowthThatWasCutShortIsTakenBackFirst) {
+TEST_P(PoolCopyTest, GrowthThatWasCutShortIsUndoneFirst) {
   Volume("v", "ext4");
   File("pool/v.img.undo", "half a header");
   ASSERT_OK(mounter_.Copy({CopyOf("v", "snap")}));
@@ -165,7 +164,7 @@ TEST_P(PoolCopyTest, GrowthThatWasCutShortIsTakenBackFirst) {
   EXPECT_THAT(FilesOfPool(), ElementsAre("snap.img", "v.img"));
 }
 
-// The last rename of several fails, and the others are taken back.
+// The last rename of several fails, and the others are undone.
 TEST_P(PoolCopyTest, AllOrNone) {
   for (const char* name : {"a", "b", "c"}) Sparse(fmt::format("pool/{}.img", name), kMiB);
   EXPECT_THAT(mounter_.Copy({CopyOf("a", "x"), CopyOf("b", "y"), CopyOf("c", "x")}),
@@ -219,7 +218,7 @@ TEST_P(PoolCopyTest, BlockDeviceInUseIsCopiedInAPause) {
   EXPECT_EQ(Tool(fmt::format("cmp {} {}", Pooled("snap"), Pooled("v"))), 0);
 }
 
-// Writes to block devices, first one then the next, each write on disk before the other begins.
+// Writes to block devices in turn. Each write is on disk before the next begins.
 class DeviceWriter {
  public:
   DeviceWriter(std::vector<std::string> devices, std::chrono::milliseconds lasts, std::vector<off_t> offsets = {0})
@@ -270,7 +269,7 @@ TEST_P(PoolCopyTest, SeveralBlockDevicesInUseAreCopiedInACommonPause) {
 }
 
 // A read-only mount of the device, or of one above it, does not keep a task from writing to the device.
-TEST_P(PoolCopyTest, RawWriterBesideAReadOnlyMountIsNotCopiedInTheMiddle) {
+TEST_P(PoolCopyTest, RawWriterBesideAReadOnlyMountIsCopiedInAPause) {
   constexpr off_t kEnd = 200 << 20;
   Volume("v", "ext4", kEnd);
   const auto loop = mounter_.AttachLoop({Pooled("v"), "mooring-kernel-test", false});
@@ -314,18 +313,18 @@ TEST_P(PoolCopyTest, FilesystemOnADeviceOverTheVolumesDeviceIsFrozen) {
   EXPECT_EQ(Tool(fmt::format("umount {} && losetup -d {}", Path("upper"), upper)), 0);
 }
 
-// Its writes would wait for the thaw, and the thaw for them.
-TEST_P(PoolCopyTest, NothingIsCopiedIntoOrOutOfAFilesystemThatIsToStandStill) {
+// The writes of the copy would wait for the thaw, and the thaw for the copy.
+TEST_P(PoolCopyTest, CopyWithinAFilesystemToBeFrozenIsRefused) {
   const std::string place = Mounted("v", "ext4");
   ImageCopy into = CopyOf("v", "unused");
   into.destination = place + "/copy.img";
-  EXPECT_THAT(mounter_.Copy({into}), FailsWith(StatusCode::kFailedPrecondition, "stand still"));
+  EXPECT_THAT(mounter_.Copy({into}), FailsWith(StatusCode::kFailedPrecondition, "has to freeze"));
   Sparse("at-v/inner.img", kMiB);
   ImageCopy out;
   out.source = place + "/inner.img";
   out.destination = Pooled("inner");
   out.bytes = kMiB;
-  EXPECT_THAT(mounter_.Copy({out, CopyOf("v", "snap")}), FailsWith(StatusCode::kFailedPrecondition, "stand still"));
+  EXPECT_THAT(mounter_.Copy({out, CopyOf("v", "snap")}), FailsWith(StatusCode::kFailedPrecondition, "has to freeze"));
   EXPECT_EQ(TryWrite(place + "/file", "text"), 0);
   EXPECT_OK(mounter_.Copy({out}));
   EXPECT_THAT(FilesOfPool(), ElementsAre("inner.img", "v.img"));
@@ -351,7 +350,7 @@ INSTANTIATE_TEST_SUITE_P(Pools, PoolCopyTest, ::testing::Values("xfs", "ext4"),
 
 class FreezeTest : public CopyTest {};
 
-// The writer's longest wait is the freeze, or the copy of before.
+// The writer's longest wait is the freeze, or the copy before it.
 TEST_F(FreezeTest, IsFarShorterThanTheCopyWhereNothingIsShared) {
   MakePool("ext4", 3072 * kMiB);
   Volume("v", "ext4", 1200 * kMiB);
@@ -372,7 +371,7 @@ TEST_F(FreezeTest, IsFarShorterThanTheCopyWhereNothingIsShared) {
 }
 
 // A pass over this much data takes longer than any pause that the writers make by chance.
-TEST_F(FreezeTest, BlockDevicesThatAreWrittenWithoutAPauseAreToldTheWayOut) {
+TEST_F(FreezeTest, ConstantWritesToBlockDevicesAreRefusedWithAdvice) {
   MakePool("ext4", 3072 * kMiB);
   std::vector<std::string> devices;
   for (const char* name : {"v", "w"}) {
@@ -412,7 +411,7 @@ TEST_F(FreezeTest, AnOldCopyBecomesEqualAndGetsTheHolesOfItsSource) {
 
 class FullPoolCopyTest : public CopyTest {};
 
-TEST_F(FullPoolCopyTest, NoRoomLeavesNothingAndNobodyFrozen) {
+TEST_F(FullPoolCopyTest, FullPoolLeavesNoFileAndNoFreeze) {
   MakePool("ext4", 256 * kMiB);
   const std::string place = Mounted("v", "ext4");
   ASSERT_EQ(Tool("head -c 150M /dev/urandom > " + place + "/data && sync -f " + place), 0);
@@ -423,7 +422,7 @@ TEST_F(FullPoolCopyTest, NoRoomLeavesNothingAndNobodyFrozen) {
 
 class SparseCopyTest : public CopyTest, public ::testing::WithParamInterface<const char*> {};
 
-// The quickest of several, each of what is not in the page cache: what a loop device writes with direct I/O is not.
+// The quickest of several copies of data that is not in the page cache, as after direct I/O of a loop device.
 std::int64_t Quickest(const std::string& source, const std::string& made, const std::function<void()>& make) {
   std::int64_t quickest = std::numeric_limits<std::int64_t>::max();
   for (int round = 0; round < 3; ++round) {

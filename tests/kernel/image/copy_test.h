@@ -1,4 +1,4 @@
-// What the tests of copies share: a pool of its own filesystem, volumes that are mounted from it, and a writer at work.
+// Shared by the tests of copies: a pool with its own filesystem, volumes that are mounted from it, and a writer.
 #ifndef MOORING_TESTS_KERNEL_IMAGE_COPY_TEST_H_
 #define MOORING_TESTS_KERNEL_IMAGE_COPY_TEST_H_
 
@@ -13,9 +13,9 @@
 
 namespace mooring::testing {
 
-// Writes 1, 2, 3, … round-robin to the file "number" of several directories, each when the one before is written, and
-// in between makes, renames and removes others. Most of it is not synced, so that much happens in a moment: a freeze
-// does that.
+// Writes 1, 2, 3, … round-robin to the file "number" of several directories, each after the one before is written. In
+// between it makes, renames and removes other files. Most of it is not synced, so that much happens in a moment: a
+// freeze does that.
 class SequenceWriter {
  public:
   explicit SequenceWriter(std::vector<std::string> directories);

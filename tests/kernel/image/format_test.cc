@@ -1,4 +1,4 @@
-// Format: only what is empty, all or nothing.
+// Format accepts an empty image only, and formats it completely or not at all.
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -60,7 +60,7 @@ TEST_F(FormatTest, MakesABtrfsOfTheWholeImageThatStaysSparse) {
   EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image"));
 }
 
-// What the plugin takes for the smallest volume (plugin/model/volume_size.cc).
+// The plugin's smallest btrfs volume (plugin/model/volume_size.cc).
 TEST_F(FormatTest, MakesABtrfsOf109MebibytesAndNoSmallerOne) {
   const std::string image = Sparse("image", 109 * kMiB);
   ASSERT_OK(mounter_.Format(image, "btrfs"));
@@ -89,7 +89,7 @@ TEST_F(FormatTest, WritesADeviceInPlace) {
   EXPECT_OK(mounter_.Mount(MountOf(device, Path("target"))));
 }
 
-TEST_F(FormatTest, AnythingButEmptyIsRefusedAndNotAByteChanged) {
+TEST_F(FormatTest, AnythingButEmptyIsRefusedAndUnchanged) {
   File("image", std::string(16 * kMiB, '\0'));
   Overwrite(Path("image"), 16 * kMiB - 4, "data");
   Ext4Image("ext4");
@@ -104,7 +104,7 @@ TEST_F(FormatTest, AnythingButEmptyIsRefusedAndNotAByteChanged) {
   EXPECT_THAT(Entries(dir_.path()), UnorderedElementsAre("image", "ext4"));
 }
 
-TEST_F(FormatTest, AgainSaysWhatIsThereAndKeepsIt) {
+TEST_F(FormatTest, SecondFormatNamesTheFirstAndKeepsIt) {
   const std::string image = Sparse("image", 32 * kMiB);
   ASSERT_OK(mounter_.Format(image, "ext4"));
   const std::string before = Hash(image);
@@ -122,7 +122,7 @@ TEST_F(FormatTest, UnknownTypeAndMissingImage) {
 
 TEST_F(FormatTest, LeftoverOfAKilledMkfsIsReplaced) {
   const std::string image = Sparse("image", 32 * kMiB);
-  for (const char* name : {"image.formatting", "image.formatting-0123abcd", "image.formatting-89abcdef"}) {
+  for (const char* name : {"image.formatting-0123abcd", "image.formatting-89abcdef"}) {
     File(name, "half a filesystem");
   }
   File("image2.formatting-0123abcd", "another image's");
@@ -133,7 +133,7 @@ TEST_F(FormatTest, LeftoverOfAKilledMkfsIsReplaced) {
 
 TEST_F(FormatTest, SymlinkInThePlaceOfTheLeftoverIsNotFollowed) {
   const std::string image = Sparse("image", 32 * kMiB);
-  ASSERT_EQ(::symlink(File("precious", "data").c_str(), Path("image.formatting").c_str()), 0);
+  ASSERT_EQ(::symlink(File("precious", "data").c_str(), Path("image.formatting-0123abcd").c_str()), 0);
   ASSERT_OK(mounter_.Format(image, "ext4"));
   EXPECT_EQ(ReadFile(Path("precious")), "data");
 }
@@ -146,7 +146,7 @@ TEST_F(FormatTest, ImageInUseAsABlockDeviceIsRefused) {
   EXPECT_EQ(StatOf(image).st_blocks, 0);
 }
 
-// The swap must not happen under a device that was bound meanwhile.
+// The formatted file must not replace one whose device was attached meanwhile.
 TEST_F(FormatTest, ImageAttachedMeanwhileIsTheFormattedOne) {
   const std::string image = Sparse("image", 1024 * kMiB);
   std::thread formatting([&] { EXPECT_OK(mounter_.Format(image, "ext4")); });
@@ -185,7 +185,7 @@ TEST_F(FormatTest, MissingMkfsNamesThePackageAndLeavesNothing) {
 
 class FullDiskTest : public FormatTest, public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(FullDiskTest, IsSaidAndLeavesTheImageEmpty) {
+TEST_P(FullDiskTest, IsReportedAndLeavesTheImageEmpty) {
   ASSERT_EQ(::mount("none", Dir("small").c_str(), "tmpfs", 0, "size=256k"), 0);
   const std::string image = Sparse("small/image", 1024 * kMiB);
   EXPECT_THAT(mounter_.Format(image, GetParam()), FailsWith(absl::StatusCode::kResourceExhausted, image));

@@ -1,4 +1,4 @@
-// resize2fs that dies while it grows an unmounted ext4: at whatever moment, the volume is as it was before.
+// resize2fs is killed while it grows an unmounted ext4. The volume is then as it was before, whenever that happens.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ class GrowCutShortTest : public KernelTest {
     ::setenv("PATH", path_.c_str(), 1);
     KernelTest::TearDown();
   }
-  // As RunCommand would, and killed before that write; its exit status.
+  // Runs it like RunCommand, kills it before that write, and returns its exit status.
   int Resize(int killed_at) const {
     const int status = Tool(fmt::format("KILL_AT={} LD_PRELOAD={} resize2fs -z {}.undo {} >/dev/null 2>&1", killed_at,
                                         MOORING_KILL_AT_WRITE, image_, image_));
@@ -46,7 +46,7 @@ class GrowCutShortTest : public KernelTest {
   std::string path_, image_, data_;
 };
 
-TEST_F(GrowCutShortTest, AtAnyMomentIsTakenBackByACheck) {
+TEST_F(GrowCutShortTest, CheckUndoesItAtAnyMoment) {
   ASSERT_EQ(Tool(fmt::format("cp --sparse=always {0} {0}.before", image_)), 0);
   int killed = 0;
   for (int at = 1;; at += at < 24 ? 1 : 7) {
@@ -64,13 +64,13 @@ TEST_F(GrowCutShortTest, AtAnyMomentIsTakenBackByACheck) {
   EXPECT_GT(killed, 20) << "or the moments were not where it writes";
 }
 
-TEST_F(GrowCutShortTest, IsTakenBackAndDoneAgainByTheNextGrowth) {
+TEST_F(GrowCutShortTest, NextGrowthUndoesAndRepeatsIt) {
   ASSERT_NE(Resize(60), 0);
   ASSERT_OK(mounter_.Grow(image_, "ext4"));
   ExpectUsable(kLarge);
 }
 
-TEST_F(GrowCutShortTest, OneThatEndedButWasNotSeenToIsDoneAgain) {
+TEST_F(GrowCutShortTest, GrowthWithoutItsLastStepIsRepeated) {
   ASSERT_EQ(Resize(100000), 0);
   ASSERT_TRUE(Exists(image_ + ".undo"));
   ASSERT_OK(mounter_.Grow(image_, "ext4"));
@@ -89,13 +89,13 @@ TEST_F(GrowCutShortTest, IsNeitherMountedNorAttachedNorFormatted) {
   ExpectUsable(kSmall);
 }
 
-TEST_F(GrowCutShortTest, UndoFileThatIsNoneTakesNothingBack) {
+TEST_F(GrowCutShortTest, InvalidUndoFileUndoesNothing) {
   File("image.undo", "half a header");
   ASSERT_OK(mounter_.Check(image_, "ext4"));
   ExpectUsable(kSmall);
 }
 
-TEST_F(GrowCutShortTest, FailureToTakeItBackKeepsEverythingAndSaysWhatToDo) {
+TEST_F(GrowCutShortTest, FailedUndoKeepsEverythingAndAdvises) {
   ASSERT_NE(Resize(60), 0);
   ASSERT_EQ(::symlink("/bin/false", (Dir("bin") + "/e2undo").c_str()), 0);
   ::setenv("PATH", (Path("bin") + ":" + path_).c_str(), 1);
@@ -107,8 +107,8 @@ TEST_F(GrowCutShortTest, FailureToTakeItBackKeepsEverythingAndSaysWhatToDo) {
   ExpectUsable(kSmall);
 }
 
-// Where the kernel does not grow it.
-TEST_F(GrowCutShortTest, IsTakenBackAtOnceWhereWeLiveToSeeIt) {
+// This is for hosts where the kernel does not grow it.
+TEST_F(GrowCutShortTest, FailureIsUndoneAtOnceWhereTheHelperSurvives) {
   if (HasCapSysResource()) GTEST_SKIP() << "here the kernel grows it, no program does";
   Dir("bin");
   File("bin/resize2fs",

@@ -1,4 +1,4 @@
-// RenewIdentity: a copy of a filesystem is mounted beside its source, and holds the same.
+// RenewIdentity: a copy of a filesystem is mounted beside its source, and has the same contents.
 #include "mounter/filesystem/identity.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 namespace mooring::testing {
 namespace {
 
-// Where each superblock has its UUID.
+// The place of the UUID in each superblock.
 std::string UuidIn(const std::string& image, const std::string& fs_type) {
   const std::size_t at = fs_type == "ext4" ? 1024 + 0x68 : fs_type == "xfs" ? 32 : 65536 + 32;
   return ReadFile(image).substr(at, 16);
@@ -22,7 +22,7 @@ std::string UuidIn(const std::string& image, const std::string& fs_type) {
 
 class RenewTest : public KernelTest {
  protected:
-  // A file that nobody else has a lock on, as its maker holds it.
+  // The open file with its lock, as NewFile holds it.
   absl::Status Renew(const std::string& image, const std::string& fs_type) {
     const UniqueFd held(::open(image.c_str(), O_RDONLY | O_CLOEXEC));
     EXPECT_EQ(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
@@ -49,7 +49,7 @@ class IdentityTest : public RenewTest, public ::testing::WithParamInterface<cons
     ASSERT_OK(mounter_.Unmount(UnmountOf(Path(name))));
     ASSERT_TRUE(NoLoopOver(source_));
   }
-  // Beside the source, which is mounted; written to, unmounted, and clean.
+  // Mounts the copy beside its mounted source, writes to it, unmounts it, and checks that it is clean.
   void ExpectAnother(const std::string& image, const std::string& place) {
     EXPECT_NE(UuidIn(image, type()), UuidIn(source_, type()));
     ASSERT_OK(mounter_.Mount(MountOf(image, Path(place), type())));
@@ -85,7 +85,7 @@ TEST_P(IdentityTest, CopyOfAFrozenOneIsMountedBesideIt) {
   ExpectClean(copy, "beside");
 }
 
-// What fsync(2) had promised is in the journal alone.
+// The data of fsync(2) is in the journal only.
 TEST_P(IdentityTest, CopyAfterAPowerCutKeepsWhatWasSynced) {
   ASSERT_EQ(Tool(fmt::format("cd {} && echo synced > synced && sync synced", Path("mounted"))), 0);
   const std::string copy = Copy("copy");
@@ -129,7 +129,7 @@ TEST_F(RenewTest, OfAnUnknownTypeIsRefused) {
   EXPECT_THAT(Renew(Sparse("image", kMiB), "ntfs"), FailsWith(absl::StatusCode::kInvalidArgument, "ntfs"));
 }
 
-// Made before their checksums had a seed of their own, too.
+// Also one made without metadata_csum_seed.
 TEST_F(RenewTest, OfAnExt4WritesItsSuperblocksOnly) {
   const std::string image = Ext4Image("image", 256 * kMiB);
   ASSERT_EQ(Tool("cp --sparse=always " + image + " " + Path("before")), 0);

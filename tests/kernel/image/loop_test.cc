@@ -1,4 +1,4 @@
-// Loop devices by themselves: raw block volumes are made of them.
+// Loop devices without a mount, as raw block volumes use them.
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/fs.h>
@@ -46,7 +46,7 @@ class LoopTest : public KernelTest {
   }
 };
 
-// As `losetup -D` does to every device of the host.
+// `losetup -D` does this to every device of the host.
 TEST_F(LoopTest, AHeldDeviceOutlivesADetachAndGoesAtOnceByOurs) {
   const AttachLoopRequest request = {Sparse("image", kMiB), "test", false, true};
   const auto held = mounter_.AttachLoop(request);
@@ -65,7 +65,7 @@ TEST_F(LoopTest, AHeldDeviceOutlivesADetachAndGoesAtOnceByOurs) {
   EXPECT_THAT(*HoldersOf(held->device_number), IsEmpty());
 }
 
-// A shutdown sends it to all processes, and waits for those that it does not end.
+// A shutdown sends SIGTERM to all processes, and waits for processes that it does not end.
 TEST_F(LoopTest, AHolderEndsOnSigterm) {
   const auto held = mounter_.AttachLoop({Sparse("image", kMiB), "test", false, true});
   ASSERT_OK(held);
@@ -127,7 +127,7 @@ TEST_F(LoopTest, ReadOnlyRefusesWrites) {
   EXPECT_EQ(ReadFile(image).find('x'), std::string::npos);
 }
 
-// How a read-only publish of a writable block volume is made.
+// A read-only publish of a writable block volume stacks devices in this way.
 TEST_F(LoopTest, ReadOnlyDeviceOnAWritableOneRefusesWritesAndShowsThem) {
   const std::string image = Sparse("image", kMiB);
   const LoopInfo base = Attach(image);
@@ -199,7 +199,7 @@ TEST_F(LoopTest, MissingFileIsNotFoundAndADirectoryRefused) {
   EXPECT_THAT(mounter_.FindLoops(Path("missing")), FailsWith(absl::StatusCode::kNotFound, Path("missing")));
 }
 
-TEST_F(LoopTest, FifoInThePlaceOfAFileHoldsNobodyUp) {
+TEST_F(LoopTest, FifoInThePlaceOfAFileDelaysNoCall) {
   ASSERT_EQ(::mkfifo(Path("fifo").c_str(), 0600), 0);
   for (const auto& ask : std::vector<std::function<absl::Status()>>{
            [&] {
@@ -254,8 +254,8 @@ TEST_F(LoopTest, ResizeOfADeviceInNoUseIsAnError) {
   EXPECT_THAT(mounter_.ResizeLoop(loop), FailsWith(absl::StatusCode::kFailedPrecondition, loop.device));
 }
 
-// Numbers are given again at once.
-TEST_F(LoopTest, NumberThatBecameAnotherFilesIsLeftAlone) {
+// The kernel reuses numbers at once.
+TEST_F(LoopTest, NumberOfAnotherFileIsLeftAlone) {
   const std::string image = Sparse("image", kMiB), other = Sparse("other", kMiB);
   const LoopInfo before = Attach(image);
   ASSERT_OK(mounter_.DetachLoop(before));
@@ -268,8 +268,8 @@ TEST_F(LoopTest, NumberThatBecameAnotherFilesIsLeftAlone) {
   EXPECT_EQ(SizeOf(before.device), kMiB);
 }
 
-// Somebody who happens to look at it, or a user of before, keeps a detached device for a while.
-TEST_F(LoopTest, DeviceThatIsAboutToGoStaysWhereItIsAttachedAgain) {
+// Another process that looks at a detached device, or an earlier user, keeps it for a while.
+TEST_F(LoopTest, DeviceAboutToGoStaysWhenAttachedAgain) {
   const std::string image = Sparse("image", kMiB);
   const LoopInfo before = Attach(image, false, "before");
   UniqueFd user(::open(before.device.c_str(), O_RDONLY | O_CLOEXEC));
@@ -285,7 +285,7 @@ TEST_F(LoopTest, DeviceThatIsAboutToGoStaysWhereItIsAttachedAgain) {
   EXPECT_TRUE(NoLoopOver(image));
 }
 
-TEST_F(LoopTest, AttachesRightAfterDetachWhoeverLooksMeanwhile) {
+TEST_F(LoopTest, AttachesRightAfterDetachWhileOthersLook) {
   const std::string image = Sparse("image", kMiB);
   std::atomic<bool> stop = false;
   std::thread looking([&] {
@@ -347,7 +347,7 @@ TEST_F(LoopTest, ManyThreadsAttachOneDevice) {
   EXPECT_THAT(LoopsOver(image), SizeIs(1));
 }
 
-// In a container /dev may be a copy made before the device was.
+// The /dev of a container may be a copy that is older than the device.
 TEST_F(LoopTest, NodeMissingInDevIsMade) {
   const std::string image = Sparse("image", kMiB);
   const std::string device = Attach(image).device;
@@ -400,7 +400,7 @@ bool FailLoopStatus(int error) {
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
 }
 
-// It may be the one that is looked for: a second device over its file would be the end of that.
+// It may be the device that is looked for, and a second device would destroy its filesystem.
 TEST_F(LoopTest, DeviceThatCannotBeLookedAtFailsTheListUnlessItsServerIsDead) {
   const std::string device = Losetup(Sparse("image", kMiB));
   const auto list_with = [&](int error) {

@@ -1,4 +1,4 @@
-// What an image holds. "Empty" is the answer that lets it be formatted: never given on doubt.
+// Probe tells what an image holds. "Empty" allows a format, so it is never the answer in doubt.
 #include <endian.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -205,7 +205,7 @@ TEST_F(ProbeTest, MissingPathDirectoryAndSymlinkAreErrors) {
 
 TEST_F(ProbeTest, CharacterDeviceIsAnError) { EXPECT_FALSE(mounter_.Probe("/dev/zero").ok()); }
 
-// A file whose map of blocks is damaged: reading it fails, EUCLEAN.
+// A read of a file with a damaged map of blocks fails with EUCLEAN.
 TEST_F(ProbeTest, UnreadableIsAnErrorAndNeverEmpty) {
   const std::string disk = Sparse("disk", 64 * kMiB);
   ASSERT_EQ(Tool("mkfs.ext4 -q -F -O ^metadata_csum " + disk), 0);

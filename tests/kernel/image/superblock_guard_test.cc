@@ -1,5 +1,5 @@
 // Filesystems whose superblock would decide what the host does. Each one is made by the filesystem's own tools, or by
-// a change of bytes, and then tried wherever the kernel or a program would open it.
+// a change of bytes. Each is tried in every call by which the kernel or a program would open it.
 #include "mounter/superblock/superblock_guard.h"
 
 #include <fcntl.h>
@@ -117,7 +117,7 @@ TEST_P(HostileSuperblockTest, IsNotMountedFromAnImage) {
 TEST_P(HostileSuperblockTest, IsNotMountedFromADevice) { ExpectRefused(MountAs(Losetup(image_), GetParam().fs_type)); }
 
 TEST_P(HostileSuperblockTest, IsNeitherCheckedNorGrown) {
-  if (GetParam().fs_type != "ext4") return;  // the others are by the kernel alone, mounted
+  if (GetParam().fs_type != "ext4") return;  // the kernel checks and grows the others, mounted
   ExpectRefused(mounter_.Check(image_, "ext4"));
   ASSERT_EQ(::truncate(image_.c_str(), 64 * kMiB), 0);
   ExpectRefused(mounter_.Grow(image_, "ext4"));
@@ -125,7 +125,7 @@ TEST_P(HostileSuperblockTest, IsNeitherCheckedNorGrown) {
   ExpectRefused(mounter_.Check(Losetup(image_), "ext4"));
 }
 
-// A copy of the bytes is a snapshot: nothing opens the filesystem in it.
+// A snapshot is a copy of the bytes, so nothing opens the filesystem in it.
 TEST_P(HostileSuperblockTest, IsCopiedButGetsNoUuidAndTheCopyIsNotMounted) {
   ExpectRefused(RenewIdentity(image_, GetParam().fs_type, UniqueFd()));
   ASSERT_OK(Copy(image_, Path("copy"), ""));
@@ -180,7 +180,7 @@ std::vector<UsualCase> UsualCases() {
 INSTANTIATE_TEST_SUITE_P(Cases, UsualSuperblockTest, ::testing::ValuesIn(UsualCases()),
                          [](const auto& test) { return test.param.fs_type + test.param.name; });
 
-// This kernel may be built without them, and then it is the kernel that refuses.
+// A kernel that is built without them refuses these filesystems itself.
 TEST_F(SuperblockGuardTest, QuotasAndCasefoldAreLeftToTheKernel) {
   const UsualCase cases[] = {
       {"", "ext4", "mkfs.ext4 -q -F -b 4096 -O quota,project -E quotatype=usrquota:grpquota:prjquota {0}"},
@@ -193,7 +193,7 @@ TEST_F(SuperblockGuardTest, QuotasAndCasefoldAreLeftToTheKernel) {
   }
 }
 
-// The options are looked at, and no error is caused: with "panic" in force one would end this machine.
+// The test reads the options and causes no error: an error under "panic" would stop this machine.
 TEST_F(SuperblockGuardTest, NoImageChoosesWhatTheHostDoesAfterAnError) {
   for (const char* behaviour : {"panic", "continue", "remount-ro"}) {
     const std::string image = Ext4Image("image");
@@ -222,7 +222,7 @@ TEST_F(SuperblockGuardTest, ANewExt4RemountsReadOnlyAfterAnError) {
   }
 }
 
-// The journal holds another superblock, which takes the place of the one that was judged.
+// The journal holds another superblock, which replaces the one that was checked.
 class ReplayedSuperblockTest : public SuperblockGuardTest {
  protected:
   std::string WithSuperblockInJournal(const std::string& craft) const {
@@ -255,7 +255,7 @@ TEST_F(ReplayedSuperblockTest, IsNotInForceInTheMountThatReplaysItAndIsRefusedBy
   EXPECT_THAT(MountAs(image, "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, "s_mount_opts"));
 }
 
-// Else e2fsck would look for that journal on all devices of the host, and open it for writing.
+// Without -j, e2fsck would look for that journal on all devices of the host, and open it for writing.
 TEST_F(ReplayedSuperblockTest, MakesE2fsckOpenNoOtherDevice) {
   const std::string uuid = "11111111-2222-3333-4444-555555555555";
   const std::string victim = Sparse("victim", 8 * kMiB);

@@ -1,4 +1,4 @@
-// Format of a second image of the same size: without mkfs, and as if by it.
+// Format of a second image of the same size needs no mkfs, and has the same result.
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@ namespace {
 
 class AnyTemplateTest : public KernelTest {
  protected:
-  // In a process that has made none yet: these with mkfs on its PATH, and what becomes of the last one without.
+  // Formats in a new process: the first images with mkfs on its PATH, the last one without.
   std::string FormatInChild(const std::string& fs_type, const std::vector<std::uint64_t>& with_mkfs,
                             std::uint64_t without) {
     return AskInChild([&]() -> std::string {
@@ -62,7 +62,7 @@ TEST_P(TemplateTest, OnlyTheSameSizeIsMadeOfIt) {
   EXPECT_THAT(FormatInChild(type(), {1024 * kMiB}, 1025 * kMiB), ::testing::HasSubstr("not installed"));
 }
 
-TEST_P(TemplateTest, FullDiskIsSaidAndLeavesTheImageEmpty) {
+TEST_P(TemplateTest, FullDiskIsReportedAndLeavesTheImageEmpty) {
   const std::string answer = AskInChild([&]() -> std::string {
     EXPECT_OK(mounter_.Format(Sparse("first", 1024 * kMiB), type()));
     if (::mount("none", Dir("small").c_str(), "tmpfs", 0, "size=128k") != 0) return "no tmpfs";

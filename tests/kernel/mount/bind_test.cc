@@ -86,7 +86,7 @@ TEST_F(BindTest, ReadOnlyRefusesWritesHereAndInAPeerNamespace) {
   EXPECT_EQ(TryWrite(Path("source/file"), "x"), 0);
 }
 
-// Somebody in a peer namespace tries all the time: between any two steps of a bind there is no writable moment.
+// A process in a peer namespace tries to write all the time. Between any two steps of a bind it must fail.
 TEST_F(BindTest, ReadOnlyIsAtNoMomentWritableInAPeerNamespace) {
   const std::string parent = SharedMount("parent");
   Dir("source/inside");  // missing where nothing is mounted
@@ -172,8 +172,8 @@ TEST_F(BindTest, ReadOnlyRecursiveIsReadOnlyBelowInAPeerNamespaceToo) {
   EXPECT_EQ(TryWrite(peer.Seen(parent + "/target/sub/file"), "x"), EROFS);
 }
 
-// What somebody made read-only or noexec is not to come out writable and executable elsewhere: mount(8)'s rbind keeps
-// such flags, too.
+// A read-only or noexec submount must not be writable or executable in the copy. mount(8)'s rbind keeps these flags
+// too.
 TEST_F(BindTest, RecursiveTakesNoFlagAwayFromASubmount) {
   Dir("source");
   PrivateMount("source/sub");

@@ -1,4 +1,4 @@
-// Mounts whose server is dead or hangs: FUSE stands in for all of them (NFS, ceph), since it needs no server here.
+// Mounts whose server is dead or hangs. FUSE stands in for NFS and ceph, because its server is this process.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mount.h>
@@ -67,7 +67,7 @@ TEST_F(BrokenMountTest, PathBelowADeadOneIsAnErrorThatNamesIt) {
 }
 
 // Each of these would be killed after 20 seconds.
-TEST_F(BrokenMountTest, HungOneHoldsNobodyUp) {
+TEST_F(BrokenMountTest, HungMountDelaysNoCall) {
   EXPECT_EQ(AskInChild([&] { return FindType(); }), "fuse");
   EXPECT_EQ(AskInChild([&] { return fmt::format("{}", mounter_.List(dir_.path())->size()); }), "1");
   EXPECT_THAT(AskInChild([&] { return mounter_.Bind(BindOf(Dir("source"), Path("target"))).ToString(); }),
@@ -76,7 +76,7 @@ TEST_F(BrokenMountTest, HungOneHoldsNobodyUp) {
   EXPECT_FALSE(Exists(Path("target")));
 }
 
-// An ext4 goes on answering at its root.
+// The root of a shut-down ext4 still answers.
 TEST_F(KernelTest, AnExt4ThatWasShutDownIsNoticed) {
   if (!HasStatMount()) GTEST_SKIP() << "statmount alone says it, from Linux 6.11 on";
   ASSERT_OK(mounter_.Mount(MountOf(Ext4Image("image"), Path("target"))));

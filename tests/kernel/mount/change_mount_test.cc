@@ -1,4 +1,4 @@
-// Mounts that stand and get other flags, or another size; and filesystems of memory, which have one.
+// Changes of the flags and the size of attached mounts, and filesystems in memory.
 #include <sys/mount.h>
 #include <sys/statvfs.h>
 
@@ -61,7 +61,7 @@ TEST_F(ChangeMountTest, MemoryWithoutALimitOrANameIsRefused) {
   }
   request = Memory(Path("m"));
   request.source = "";
-  EXPECT_THAT(mounter_.Mount(request), FailsWith(StatusCode::kInvalidArgument, "without a source"));
+  EXPECT_THAT(mounter_.Mount(request), FailsWith(StatusCode::kInvalidArgument, "needs a source"));
   EXPECT_EQ(OptionsAt(Path("m")), "nothing");
 }
 
@@ -102,7 +102,7 @@ TEST_F(ChangeMountTest, MemoryNeverBecomesSmallerThanWhatIsInIt) {
   EXPECT_EQ(BytesOf(Path("m")), 4 * kMiB);
 }
 
-TEST_F(ChangeMountTest, WhatCannotBeChangedIsRefusedAndNothingIs) {
+TEST_F(ChangeMountTest, RefusedChangeChangesNothing) {
   EXPECT_THAT(mounter_.Change({.target = Dir("plain"), .flags = ReadOnly()}),
               FailsWith(StatusCode::kFailedPrecondition, "nothing is mounted"));
   ASSERT_OK(mounter_.Mount(Memory(Dir("m"))));

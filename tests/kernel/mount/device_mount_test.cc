@@ -169,7 +169,7 @@ struct OptionCase {
 
 class MountOptionTest : public KernelTest, public ::testing::WithParamInterface<OptionCase> {};
 
-// Whatever the table of options lets through, the kernel takes.
+// The kernel accepts every option of the table.
 TEST_P(MountOptionTest, IsTakenByTheKernel) {
   const std::string& type = GetParam().fs_type;
   MountRequest request = MountOf(ImageOf(type, "image"), Path("target"), type);
@@ -226,7 +226,7 @@ TEST_F(DeviceMountTest, OptionOutsideTheTableNeverReachesTheKernel) {
   EXPECT_TRUE(NoLoopOver(image));
 }
 
-// The image would have the kernel open another device, too.
+// Such an image would make the kernel open another device too.
 TEST_F(DeviceMountTest, BtrfsImageOnSeveralDevicesIsRefused) {
   const std::string image = Sparse("image", 128 * kMiB), other = Losetup(Sparse("other", 128 * kMiB));
   ASSERT_EQ(Tool("mkfs.btrfs -q -K " + image + " " + other + " >/dev/null 2>&1"), 0);
@@ -247,7 +247,7 @@ TEST_F(DeviceMountTest, BtrfsIsMountedWholeWhicheverSubvolumeIsItsDefault) {
   EXPECT_THAT(Entries(Path("again")), ::testing::ElementsAre("part"));
 }
 
-// Each of the two is in the table.
+// The table allows each of the two options.
 TEST_F(DeviceMountTest, OptionThatTheKernelRefusesIsNamedAndLeavesNothing) {
   const std::string image = Ext4Image("image");
   MountRequest request = MountOf(image, Path("target"));

@@ -71,7 +71,7 @@ TEST_F(FindTest, EmptyIsADirectoryWithoutEntriesOrAFileWithoutBytes) {
   EXPECT_FALSE(Find(File("full-file", "x")).empty);
 }
 
-// It has a number of its own, of no device.
+// The device number of a btrfs is not that of a device.
 TEST_F(FindTest, BtrfsIsFoundByTheDeviceItIsOn) {
   const std::string image = BtrfsImage("image");
   ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"), "btrfs")));
@@ -178,7 +178,7 @@ TEST_F(FindTest, LoopDeviceInNoUseHasNoLoopInfo) {
   EXPECT_FALSE(Find(device).loop);
 }
 
-// A look at a path must not fail because somebody unmounts it at that moment.
+// Find must not fail because the path is unmounted at that moment.
 TEST_F(FindTest, NeverFailsWhileTheMountComesAndGoes) {
   Dir("source");
   std::atomic<bool> stop = false;

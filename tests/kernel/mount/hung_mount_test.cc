@@ -1,5 +1,5 @@
-// The helper's client while a filesystem hangs: each call ends at the thread's deadline, few are let in after it, and
-// nothing is changed behind one that may yet change something.
+// The helper's client while a filesystem hangs. Each call ends at the thread's deadline, and few later calls are let
+// in. Nothing is changed behind a call that may still change something.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -130,7 +130,7 @@ TEST_F(HungMountTest, AHelperThatIsKilledWhileACallHangsIsReplaced) {
   EXPECT_TRUE(Eventually([&] { return LoopsOver(image).empty() && ::umount(image.c_str()) == 0; }));
 }
 
-TEST_F(HungMountTest, WhatComesTooLateIsNotTried) {
+TEST_F(HungMountTest, CallPastItsDeadlineIsNotTried) {
   const DeadlineScope over(Clock::now() - milliseconds(1));
   const std::string beside = Path("roots/beside");
   EXPECT_THAT(helper_->Find(beside),
@@ -141,7 +141,7 @@ TEST_F(HungMountTest, WhatComesTooLateIsNotTried) {
   EXPECT_OK(helper_->Find(beside));
 }
 
-// As a look into an image does.
+// Probe reads the image, and so hangs with it.
 TEST_F(HungMountTest, AnImageThatHangsIsADeadline) {
   const std::string image = ImageOnFuse();
   fuse_->Hang();
@@ -159,7 +159,7 @@ TEST_F(HungMountTest, AnImageThatHangsIsADeadline) {
   EXPECT_TRUE(Eventually([&] { return ::umount(image.c_str()) == 0; }));
 }
 
-// The unmount would take away what was published after it was given up.
+// The late unmount would take away a mount that was made after it was given up.
 TEST_F(HungMountTest, NothingIsMountedBehindAnUnmountThatHangs) {
   fuse_->Hang();
   EXPECT_THAT(Unmount(), FailsWith(absl::StatusCode::kDeadlineExceeded, "no answer"));
@@ -182,7 +182,7 @@ TEST_F(HungMountTest, NothingIsUnmountedBehindAMountThatHangs) {
   EXPECT_TRUE(MountsAt(target_).empty());
 }
 
-// Its file lies on what hangs, and the kernel asks that for the device's status.
+// The file of the device lies on the mount that hangs, and the kernel asks its filesystem for the device's status.
 TEST_F(HungMountTest, ALoopDeviceThatHangsIsLeftOutOfTheList) {
   const std::string image = Path("roots/fuse/foreign.img");
   ASSERT_EQ(Tool(fmt::format("cp {} {}", Path("sources/vol.img"), image)), 0);

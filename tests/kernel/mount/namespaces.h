@@ -11,14 +11,14 @@
 
 namespace mooring::testing {
 
-// What `question` answers in a forked child, which may spoil itself in any way. Expectations have no effect there, and
-// it is killed after 20 seconds ("killed by signal 14").
+// Returns the answer of `question` in a forked child, which may change itself in any way. Expectations have no effect
+// in the child, and it is killed after 20 seconds ("killed by signal 14").
 std::string AskInChild(const std::function<std::string()>& question);
 
 // A mount namespace of its own, made as a copy of this one, for as long as the object lives.
 class MountNamespace {
  public:
-  // What becomes of the mounts here that are shared: they stay in their peer group, only receive, or neither.
+  // The shared mounts of this namespace become peers, slaves or private in the copy.
   enum class Kind { kPeer, kSlave, kPrivate };
 
   explicit MountNamespace(Kind kind);
@@ -26,7 +26,7 @@ class MountNamespace {
   MountNamespace& operator=(const MountNamespace&) = delete;
   ~MountNamespace();
 
-  // As AskInChild, in that namespace.
+  // Like AskInChild, in that namespace.
   std::string Ask(const std::function<std::string()>& question) const;
 
   pid_t pid() const { return pid_; }  // of the process that is there

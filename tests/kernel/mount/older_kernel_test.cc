@@ -16,8 +16,7 @@
 namespace mooring::testing {
 namespace {
 
-// statmount and listmount fail with `error` from now on, as in a container whose seccomp profile is older than they
-// are.
+// Makes statmount and listmount fail with `error` in this process, as under an older seccomp profile.
 bool TakeStatMountAway(unsigned error) {
   constexpr std::uint32_t kStatMount = 457, kListMount = 458;
   std::array filter = {
@@ -38,7 +37,7 @@ bool TakeMountInfoAway() {
   return ::mount("/dev/null", path.c_str(), nullptr, MS_BIND, nullptr) == 0 && ReadFile("/proc/self/mountinfo").empty();
 }
 
-// All of it but the id, which is the one thing that differs.
+// All fields but the id, which differs.
 std::string Text(const MountInfo& info) {
   return fmt::format("{} {} {} {} {} {} {} {}\n", info.target, info.root, info.fs_type, info.device,
                      ToString(info.flags), info.superblock_read_only, info.peer_group, info.master);

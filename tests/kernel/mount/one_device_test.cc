@@ -1,4 +1,4 @@
-// One image, one loop device: whoever comes, how many at a time, and whatever others left. Two would be data loss.
+// An image has one loop device at most, however many calls mount it, and whatever others left. Two would lose data.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mount.h>
@@ -29,7 +29,7 @@ class OneDeviceTest : public KernelTest {
   std::string image_;
 };
 
-TEST_F(OneDeviceTest, LeftWritableBySomebodyElseIsReusedAndGoesWithTheLastMount) {
+TEST_F(OneDeviceTest, ForeignWritableDeviceIsReusedAndGoesWithTheLastMount) {
   const std::string device = Losetup(image_);
   ASSERT_OK(Mount("target"));
   EXPECT_EQ(MountAt(Path("target"))->source, device);
@@ -38,7 +38,7 @@ TEST_F(OneDeviceTest, LeftWritableBySomebodyElseIsReusedAndGoesWithTheLastMount)
   EXPECT_TRUE(NoLoopOver(image_));
 }
 
-TEST_F(OneDeviceTest, OfSomebodyElseStaysAsItIsWhereTheMountFails) {
+TEST_F(OneDeviceTest, ForeignDeviceIsUnchangedWhereTheMountFails) {
   const std::string device = Losetup(image_);
   EXPECT_FALSE(mounter_.Mount(MountOf(image_, Path("target"), "xfs")).ok());
   const std::vector<LoopInfo> loops = *mounter_.FindLoops(image_);
@@ -48,8 +48,8 @@ TEST_F(OneDeviceTest, OfSomebodyElseStaysAsItIsWhereTheMountFails) {
   EXPECT_EQ(loops[0].label, image_) << "losetup's";
 }
 
-// One that is about to go, of a use that is over, has to tell whose mount it is from now on.
-TEST_F(OneDeviceTest, OfAUseThatIsOverGetsTheNewLabel) {
+// The label of a device that was about to go has to name its new mount.
+TEST_F(OneDeviceTest, DeviceOfAnEarlierUseGetsTheNewLabel) {
   const LoopInfo before = *mounter_.AttachLoop({.backing_file = image_, .label = "before", .read_only = false});
   UniqueFd user(::open(before.device.c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_OK(mounter_.DetachLoop(before));
@@ -63,14 +63,14 @@ TEST_F(OneDeviceTest, OfAUseThatIsOverGetsTheNewLabel) {
   EXPECT_TRUE(NoLoopOver(image_));
 }
 
-TEST_F(OneDeviceTest, LeftReadOnlyBySomebodyElseIsRefusedWithTheWayOut) {
+TEST_F(OneDeviceTest, ForeignReadOnlyDeviceIsRefusedWithAdvice) {
   const std::string device = Losetup("-r " + image_);
   EXPECT_THAT(Mount("target"), FailsWith(absl::StatusCode::kFailedPrecondition, "losetup -d " + device));
   EXPECT_THAT(LoopsOver(image_), SizeIs(1)) << "no second one, and the first is not ours to take away";
   EXPECT_FALSE(Exists(Path("target")));
 }
 
-TEST_F(OneDeviceTest, LeftWithAnOffsetOrSizeLimitIsRefusedWithTheWayOut) {
+TEST_F(OneDeviceTest, ForeignDeviceWithAnOffsetOrSizeLimitIsRefusedWithAdvice) {
   for (const char* how : {"-o 4096 ", "--sizelimit 1048576 "}) {
     const std::string device = Losetup(how + image_);
     EXPECT_THAT(Mount("target"), FailsWith(absl::StatusCode::kFailedPrecondition, "losetup -d " + device));
@@ -80,7 +80,7 @@ TEST_F(OneDeviceTest, LeftWithAnOffsetOrSizeLimitIsRefusedWithTheWayOut) {
   }
 }
 
-TEST_F(OneDeviceTest, MountedBySomebodyElseIsShared) {
+TEST_F(OneDeviceTest, ForeignMountIsShared) {
   ASSERT_EQ(Tool(fmt::format("mount -o loop {} {}", image_, Dir("theirs"))), 0);
   ASSERT_OK(Mount("ours"));
   EXPECT_EQ(StatOf(Path("theirs")).st_dev, StatOf(Path("ours")).st_dev);
@@ -113,7 +113,7 @@ TEST_F(OneDeviceTest, AnImageWithHardLinksIsRefusedByEveryCall) {
   EXPECT_OK(Mount("a"));
 }
 
-TEST_F(OneDeviceTest, WhatIsNoFileIsNoImage) {
+TEST_F(OneDeviceTest, DirectoriesAndDevicesAreNoImages) {
   ASSERT_EQ(::mkfifo(Path("fifo").c_str(), 0600), 0);
   ASSERT_EQ(::symlink("image", Path("symlink").c_str()), 0);
   for (const std::string& path : {Path("fifo"), Path("symlink"), Dir("directory"), std::string("/dev/null")}) {
@@ -180,7 +180,7 @@ class CrowdTest : public OneDeviceTest {
   }
 };
 
-TEST_F(CrowdTest, ThatMountsOneImageMakesOneDevice) {
+TEST_F(CrowdTest, MountsOneImageOverOneDevice) {
   for (int round = 0; round < 10; ++round) {
     MountFromEverywhere(fmt::format("round{}-", round));
     EXPECT_THAT(MountsBelow(dir_.path()), SizeIs(kThreads + kProcesses));
@@ -191,7 +191,7 @@ TEST_F(CrowdTest, ThatMountsOneImageMakesOneDevice) {
   }
 }
 
-TEST_F(CrowdTest, ThatMountsManyImagesGetsADeviceForEach) {
+TEST_F(CrowdTest, MountsEachImageOverADeviceOfItsOwn) {
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i) Ext4Image(fmt::format("image{}", i));
   for (int i = 0; i < kThreads; ++i) {
@@ -207,9 +207,9 @@ TEST_F(CrowdTest, ThatMountsManyImagesGetsADeviceForEach) {
   EXPECT_TRUE(NoLoopOver(dir_.path()));
 }
 
-// Two threads an image: the device goes at the last unmount while the other thread looks for it, and comes back over
-// the other image. Found and held, or gone and made anew, but never two in use over one image, and never the other
-// image.
+// Two threads for each image. The device goes at the last unmount while the other thread looks for it, and comes back
+// over the other image. It is found and held, or made anew. There are never two devices in use over one image, and
+// never the device of the other image.
 class ChurnTest : public OneDeviceTest {
  protected:
   void SetUp() override {
@@ -244,7 +244,7 @@ class ChurnTest : public OneDeviceTest {
   std::map<std::string, std::multiset<dev_t>> in_use_;  // while mounted
 };
 
-TEST_F(ChurnTest, GoingAwayWhileItIsLookedForIsNoError) {
+TEST_F(ChurnTest, DeviceThatGoesDuringALookUpIsNoError) {
   std::vector<std::thread> threads;
   for (const std::string image : {"x", "y", "x", "y"}) {
     const std::string target = Path("target" + std::to_string(threads.size()));
@@ -254,8 +254,8 @@ TEST_F(ChurnTest, GoingAwayWhileItIsLookedForIsNoError) {
   EXPECT_TRUE(NoLoopOver(dir_.path()));
 }
 
-// Nobody else's coming and going may make a mount of ours fail, either.
-TEST_F(OneDeviceTest, ForeignDevicesThatComeAndGoDisturbNobody) {
+// Foreign devices that come and go must not make a mount fail either.
+TEST_F(OneDeviceTest, ForeignDevicesThatComeAndGoDisturbNoMount) {
   const std::string foreign = Sparse("foreign", kMiB);
   std::atomic<bool> stop = false;
   std::thread others([&] {

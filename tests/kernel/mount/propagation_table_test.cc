@@ -1,4 +1,4 @@
-// Who sees what, in three mount namespaces: the table of docs/propagation.md, on the real kernel.
+// Which mount is visible in which of three mount namespaces: the table of docs/propagation.md, on the real kernel.
 //
 //   host     the orchestrator's directory D lies on a shared mount, peer group g
 //   plugin   its container has D bound rshared: a peer in g. The mounter runs here and mounts at D/target, as `asked`
@@ -14,12 +14,12 @@
 //     always, running: unless private. Unmounting takes the same copies away.
 // [2] "Bind (MS_BIND) semantics": below a shared mount the new one is shared. It and its copies at the peers are a new
 //     peer group h, the copies at slaves of D are slaves of h.
-// [3] MS_PRIVATE and MS_SLAVE change one mount, not its peers: what the mounter does to its own mount after attaching
-//     leaves the host's copy in h. `asked`: private: in no group; slave: a slave of h; shared, inherit: in h.
-// [4] The task's bind of the host's copy joins h, and then, by `tie`, leaves it, becomes a slave of it, or stays.
+// [3] MS_PRIVATE and MS_SLAVE change one mount, not its peers. So a change of the mounter's own mount after attaching
+//     leaves the host's copy in h. With `asked` private it is in no group, with slave a slave of h, else in h.
+// [4] The task's bind of the host's copy joins h. Then, by `tie`, it leaves h, becomes a slave of it, or stays.
 //
-// So a nested mount, made below the volume by X, is seen by Y if X's mount of the volume is in h (sends), and Y's is in
-// h or a slave of it (receives):
+// X makes a nested mount below the volume. Y sees it if X's mount of the volume is in h (sends), and Y's is in h or a
+// slave of it (receives):
 //
 //                               sends    receives
 //   host                        yes      yes
@@ -27,10 +27,10 @@
 //   plugin or task, slave       no       yes
 //   plugin or task, shared      yes      yes
 //
-// [5] Flags are a mount's own, but a copy begins with those of the mount it is made of: what is set before attaching is
-//     on all copies. (A later remount would not propagate.)
-// [6] What something is still mounted on is not unmounted by propagation. What is below a mount that sends nothing has
-//     to be unmounted in each namespace: of a recursive bind that is private or slave, the submounts.
+// [5] Flags belong to one mount, but a copy begins with those of its original. So flags that are set before attaching
+//     are on all copies. (A later remount would not propagate.)
+// [6] Propagation does not unmount a mount that carries another one. Mounts below a mount that sends nothing have to be
+//     unmounted in each namespace, such as the submounts of a recursive bind that is private or slave.
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -163,7 +163,7 @@ class PropagationTable : public KernelTest, public ::testing::WithParamInterface
     });
   }
 
-  // What a container's runtime does with `-v target:/data:TIE`, in a new namespace.
+  // Does in a new namespace what a container's runtime does with `-v target:/data:TIE`.
   void StartTask() {
     task_ = std::make_unique<MountNamespace>(MountNamespace::Kind::kPeer);
     EXPECT_EQ(task_->Ask([&] {

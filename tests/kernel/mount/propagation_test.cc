@@ -1,4 +1,4 @@
-// Propagation, mount_namespaces(7): what a mount is made, and what becomes visible where.
+// Propagation, mount_namespaces(7): the type that a mount gets, and where mounts become visible.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mount.h>
@@ -139,7 +139,7 @@ TEST_P(ThreeNamespacesTest, MountBelowTheTargetInTheTaskStaysThere) {
   EXPECT_EQ(Count(source_ + "/sub"), "0");
 }
 
-// What docs/propagation.md says of mounts that are left below a volume.
+// Mounts that are left below a volume, docs/propagation.md.
 class LeftBelowTest : public ThreeNamespacesTest {
  protected:
   void SetUp() override {
@@ -152,8 +152,8 @@ class LeftBelowTest : public ThreeNamespacesTest {
   }
 };
 
-// An unmount goes where a mount goes: to the peers and slaves, not to a master. And a mount that something is mounted
-// on is not unmounted by propagation; but a directory that is removed takes the mounts on it in other namespaces along.
+// An unmount propagates like a mount: to the peers and slaves, not to a master. A mount that carries another mount is
+// not unmounted by propagation. But the removal of a directory takes the mounts on it in other namespaces along.
 TEST_P(LeftBelowTest, WhatTheHostLeftGoesWithTheVolumeOrWithItsDirectory) {
   const MountNamespace plugin(MountNamespace::Kind::kPeer);
   ASSERT_EQ(BindIn(plugin), "OK");

@@ -169,7 +169,7 @@ TEST_F(TargetTest, IsMountedOnceByManyProcesses) {
 TEST_F(TargetTest, ATargetLockedByAnotherProcessIsReportedSoon) {
   const UniqueFd held(::open(Dir("target").c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
-  EXPECT_THAT(Bind(Path("target")), FailsWith(absl::StatusCode::kAborted, "somebody else is mounting at"));
+  EXPECT_THAT(Bind(Path("target")), FailsWith(absl::StatusCode::kAborted, "another process is mounting at"));
   EXPECT_TRUE(MountsBelow(dir_.path()).empty());
 }
 

@@ -1,4 +1,4 @@
-// What is changed of devices and mounts in use: read-ahead, and flags.
+// Changes of devices and mounts in use: read-ahead and flags.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ class TuningTest : public KernelTest {
     EXPECT_OK(loops);
     return loops->empty() ? LoopInfo() : loops->front();
   }
-  // Its first 64 KiB, in order, where nothing of it is in memory.
+  // Reads the first 64 KiB in order, with an empty page cache.
   static void ReadTheStart(const std::string& path) {
     const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     EXPECT_EQ(::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
@@ -65,7 +65,7 @@ TEST_F(TuningTest, MoreReadAheadThanAnyPluginAsksForIsRefused) {
   EXPECT_EQ(ReadAheadOf(loop), 64 * kMiB);
 }
 
-TEST_F(TuningTest, NoneIsWhatNewDevicesHave) {
+TEST_F(TuningTest, ReadAheadOfZeroIsTheKernelsDefault) {
   const LoopInfo loop = Mounted(Ext4Image("image"), Path("target"));
   const std::uint64_t before = ReadAheadOf(loop);
   EXPECT_GE(before, 128U << 10U);
@@ -75,7 +75,7 @@ TEST_F(TuningTest, NoneIsWhatNewDevicesHave) {
   EXPECT_EQ(ReadAheadOf(loop), before);
 }
 
-// Linux leaves it as it was when a device is bound anew.
+// Linux keeps the read-ahead when a device is bound anew.
 TEST_F(TuningTest, TheNextFileOfADeviceDoesNotInheritIt) {
   const std::string first = Ext4Image("first"), second = Ext4Image("second");
   const LoopInfo loop = Mounted(first, Path("target"));

@@ -1,4 +1,4 @@
-// Unmount: only what is mounted there, never forced, and never a byte of data removed.
+// Unmount removes a mount, is never forced, and never removes data.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -70,7 +70,7 @@ TEST_F(UnmountTest, MountBelowTheTargetIsBusyAndBothStay) {
 }
 
 // A statfs of a monitoring agent holds a mount for microseconds.
-TEST_F(UnmountTest, SomebodyWhoLetsGoAtOnceIsWaitedFor) {
+TEST_F(UnmountTest, ShortUseIsWaitedFor) {
   const std::string target = Mounted("target");
   const std::string answer = AskInChild([&] {
     UniqueFd file(::open(target.c_str(), O_RDONLY | O_CLOEXEC));

@@ -27,7 +27,7 @@ std::uint64_t BytesAt(const std::string& path) {
 class UpkeepTest : public KernelTest {
  protected:
   bool NeedsCheck(const std::string& image) { return mounter_.Probe(image)->needs_check; }
-  // Mounted, then its image made twice as large, and the loop device with it.
+  // Mounts the image, then doubles its size and that of the loop device.
   void MountAndEnlarge(const std::string& image, const std::string& fs_type, const MountFlags& flags = {}) {
     MountRequest request = MountOf(image, Path("target"), fs_type);
     request.flags = flags;
@@ -44,7 +44,7 @@ TEST_F(UpkeepTest, CheckOfAHealthyOneChangesNothing) {
   EXPECT_TRUE(ReadFile(image) == before);
 }
 
-TEST_F(UpkeepTest, CheckMendsWhatCanBeMended) {
+TEST_F(UpkeepTest, CheckMakesSafeRepairs) {
   const std::string image = Ext4Image("image");
   ASSERT_EQ(Tool("debugfs -w -R 'set_super_value free_blocks_count 5' " + image + " 2>/dev/null"), 0);
   ASSERT_EQ(Tool("debugfs -w -R 'set_super_value state 3' " + image + " 2>/dev/null"), 0);
@@ -54,7 +54,7 @@ TEST_F(UpkeepTest, CheckMendsWhatCanBeMended) {
   EXPECT_EQ(Tool("e2fsck -fn " + image + " >/dev/null 2>&1"), 0);
 }
 
-TEST_F(UpkeepTest, CheckRefusesWhatItCannotMendAndSaysWhatToDo) {
+TEST_F(UpkeepTest, CheckRefusesOtherErrorsWithAdvice) {
   const std::string image = Ext4Image("image");
   ASSERT_EQ(Tool("debugfs -w -R 'clri <2>' " + image + " 2>/dev/null"), 0);  // the root directory
   ASSERT_EQ(Tool("debugfs -w -R 'set_super_value state 3' " + image + " 2>/dev/null"), 0);
@@ -62,7 +62,7 @@ TEST_F(UpkeepTest, CheckRefusesWhatItCannotMendAndSaysWhatToDo) {
   EXPECT_TRUE(NeedsCheck(image));
 }
 
-TEST_F(UpkeepTest, GrowRefusesWhatItCannotMendAndSaysWhatToDo) {
+TEST_F(UpkeepTest, GrowRefusesOtherErrorsWithAdvice) {
   const std::string image = Ext4Image("image");
   ASSERT_EQ(Tool("debugfs -w -R 'clri <2>' " + image + " 2>/dev/null"), 0);  // the root directory
   ASSERT_EQ(::truncate(image.c_str(), 64 * kMiB), 0);
@@ -176,7 +176,7 @@ TEST_F(UpkeepTest, GrowOfAMountedExt4ThatHasItsSizeIsOkForEverybody) {
   EXPECT_OK(mounter_.Grow(Path("target"), "ext4"));
 }
 
-TEST_F(UpkeepTest, GrowReportsWhatTheKernelSaidAndNotSomethingElse) {
+TEST_F(UpkeepTest, GrowReportsTheErrorOfTheKernel) {
   MountAndEnlarge(Ext4Image("image"), "ext4");
   ASSERT_EQ(::mount(nullptr, Path("target").c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
   const absl::Status status = mounter_.Grow(Path("target"), "ext4");
@@ -223,7 +223,7 @@ TEST_F(UpkeepTest, StatsOfWhatIsNotMountedAreNotFound) {
   EXPECT_THAT(mounter_.Stats(Path("no/parent")), FailsWith(absl::StatusCode::kNotFound, Path("no")));
 }
 
-// A program of e2fsprogs that begins a second late, on the PATH of this process.
+// Puts a program of e2fsprogs that starts a second late on the PATH of this process.
 class SlowToolTest : public UpkeepTest {
  protected:
   void SetUp() override { path_ = ::getenv("PATH"); }
@@ -237,7 +237,7 @@ class SlowToolTest : public UpkeepTest {
     ASSERT_EQ(::chmod(Path("bin/" + tool).c_str(), 0755), 0);
     ::setenv("PATH", (Path("bin") + ":" + path_).c_str(), 1);
   }
-  // What comes while `work` runs the tool has to wait for the end of it.
+  // A call that comes while `work` runs the tool has to wait until the tool ends.
   void ExpectWaitedFor(const std::function<absl::Status()>& work, const std::function<absl::Status()>& other) {
     std::atomic<bool> done = false;
     std::thread working([&] {
@@ -253,7 +253,7 @@ class SlowToolTest : public UpkeepTest {
 };
 
 // "Corrected, and the system should be rebooted": of a mounted one, which this is not.
-TEST_F(SlowToolTest, CheckThatCorrectedSomethingIsOneWhateverItsExitCode) {
+TEST_F(SlowToolTest, CheckThatCorrectedErrorsSucceedsWhateverItsExitCode) {
   if (HasCapSysResource()) GTEST_SKIP() << "here the kernel grows it, no program does";
   const std::string image = Ext4Image("image");
   ASSERT_EQ(::truncate(image.c_str(), 64 * kMiB), 0);
@@ -290,12 +290,12 @@ TEST_F(UpkeepTest, CheckAndGrowOfWhatIsInUseAreRefused) {
   EXPECT_THAT(mounter_.Grow(image, "ext4"), FailsWith(absl::StatusCode::kFailedPrecondition, device));
 }
 
-TEST_F(UpkeepTest, BtrfsAilsOfItsBackingFileItsErrorsAndBeingReadOnly) {
+TEST_F(UpkeepTest, BtrfsHealthTellsBackingFileErrorsAndReadOnly) {
   const std::string image = BtrfsImage("image");
   ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"), "btrfs")));
   EXPECT_EQ(*mounter_.HealthProblem(Path("target")), "");
   ASSERT_EQ(TryWrite(Path("target/file"), std::string(kMiB, 'x')), 0);
-  // Data has no second copy: each block of it is damaged in the file below, and read again.
+  // Data has no second copy. The test damages each block of it in the image, and reads it again.
   ASSERT_EQ(Tool("sync -f " + Path("target")), 0);
   const std::size_t data = ReadFile(image).find(std::string(65536, 'x'));
   ASSERT_NE(data, std::string::npos);

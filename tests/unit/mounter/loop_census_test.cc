@@ -1,5 +1,5 @@
-// Which of many loop devices are taken for hanging: only those that were asked and gave no answer. The numbers are no
-// devices', for what hangs is remembered by its number.
+// Only a loop device that was asked and gave no answer counts as hung. No device has the numbers here, because a hung
+// device is remembered by its number.
 #include "mounter/loop/loop_census.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST(LoopCensusTest, OneThatHangsIsAskedAgainOnlyAfterItsAnswer) {
   EXPECT_EQ(Labels(AskLoops({700011}, ask, Hangs)), "answers ");
 }
 
-TEST(LoopCensusTest, OneThatHungAndIsFreeByNowIsNone) {
+TEST(LoopCensusTest, HungDeviceThatIsFreeByNowIsLeftOut) {
   std::promise<void> end;
   const std::shared_future<void> ended = end.get_future().share();
   const AskLoop ask = [ended](unsigned number) {

@@ -189,7 +189,7 @@ TEST(MountOptionsTest, WhateverNamesOrWeakensSomethingElseIsRefused) {
               FailsWith(StatusCode::kInvalidArgument, "ro\\x00rw"));
 }
 
-TEST(MountOptionsTest, OneHostileFlagSpoilsTheWholeList) {
+TEST(MountOptionsTest, OneRefusedFlagRefusesTheWholeList) {
   EXPECT_THAT(ParseMountFlags("ext4", {"ro", "noexec,bind,nosuid"}), FailsWith(StatusCode::kInvalidArgument, "'bind'"));
 }
 
@@ -228,7 +228,7 @@ TEST(MountOptionsTest, ValuesOutOfRangeAreRefusedWithTheRange) {
   EXPECT_FALSE(IsAllowed("ext4", {"data", ""}));
 }
 
-TEST(MountOptionsTest, RepeatedTheSameIsOnceOtherwiseRefused) {
+TEST(MountOptionsTest, RepeatedOptionIsRefusedUnlessItIsTheSame) {
   EXPECT_EQ(Options("ext4", {"discard", "discard", "commit=30,commit=30"}), "commit=30,discard");
   EXPECT_THAT(ParseMountFlags("ext4", {"commit=30", "commit=31"}),
               FailsWith(StatusCode::kInvalidArgument, "'commit' is given twice"));
@@ -275,8 +275,8 @@ TEST(MountOptionsTest, AnUnknownFilesystemHasTheCommonOptionsOnly) {
   EXPECT_THAT(ParseMountFlags("f2fs", {"commit=5"}), FailsWith(StatusCode::kInvalidArgument, "f2fs"));
 }
 
-// What names a part of it or another device, mounts what is damaged, or gives up what a power cut must not take.
-TEST(MountOptionsTest, OfBtrfsOnlyWhatIsHarmlessIsTaken) {
+// Refused are options that name a part of it or another device, mount a damaged one, or lose data in a power cut.
+TEST(MountOptionsTest, BtrfsAllowsHarmlessOptionsOnly) {
   for (const char* flag : {"subvol=/",       "subvolid=5",  "device=/dev/sda", "degraded",           "rescue=all",
                            "skip_balance",   "nobarrier",   "nodatasum",       "fatal_errors=panic", "usebackuproot",
                            "norecovery",     "nologreplay", "clear_cache",     "enospc_debug",       "space_cache",

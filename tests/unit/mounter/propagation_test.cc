@@ -19,14 +19,14 @@ void ExpectAll(const std::vector<std::string_view>& words, Propagation propagati
   }
 }
 
-TEST(PropagationWordsTest, ThoseOfMountNomadAndKubernetesMeanTheSame) {
+TEST(PropagationWordsTest, WordsOfMountNomadAndKubernetesMeanTheSame) {
   ExpectAll({"inherit"}, Propagation::kInherit);
   ExpectAll({"private", "rprivate", "None"}, Propagation::kPrivate);
   ExpectAll({"slave", "rslave", "host-to-task", "HostToContainer"}, Propagation::kSlave);
   ExpectAll({"shared", "rshared", "bidirectional", "Bidirectional"}, Propagation::kShared);
 }
 
-TEST(PropagationWordsTest, EachIsWrittenWithOneWordThatIsReadAgain) {
+TEST(PropagationWordsTest, EachIsPrintedAsAWordThatIsParsedAgain) {
   for (const Propagation propagation :
        {Propagation::kInherit, Propagation::kPrivate, Propagation::kSlave, Propagation::kShared}) {
     ExpectAll({ToString(propagation)}, propagation);
