@@ -64,7 +64,7 @@ absl::Status EphemeralVolumes::Publish(const EphemeralSpec& spec, const Call& ca
 
 absl::Status EphemeralVolumes::Unpublish(const std::string& volume_id, const std::string& target_path,
                                          const Call& call) {
-  if (!IsVolumeId(volume_id)) {  // an earlier version took other ids than IsEphemeralId does
+  if (IsEphemeralId(volume_id)) {
     MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(volume_id, call));
     MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, Find(volume_id));
     if (record) {
@@ -99,7 +99,7 @@ absl::Status EphemeralVolumes::DeleteUnused(const std::string& own_id, const Cal
 }
 
 absl::StatusOr<std::string> EphemeralVolumes::OwnIdOf(const std::string& volume_id) {
-  if (IsVolumeId(volume_id)) return volume_id;
+  if (!IsEphemeralId(volume_id)) return volume_id;
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, Find(volume_id));
   return record ? record->id : volume_id;
 }

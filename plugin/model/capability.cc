@@ -78,11 +78,6 @@ MountFlags FlagsOfNewMount(MountFlags asked, const Capability& capability) {
   return asked;
 }
 
-bool AreAlike(const MountFlags& now, MountFlags wanted, const Capability& capability) {
-  if (!capability.names_dev && !capability.options.flags.nodev) wanted.nodev = now.nodev;
-  return now == wanted;
-}
-
 bool IsSupportedFsType(std::string_view fs_type) { return fs_type == "ext4" || fs_type == "xfs" || fs_type == "btrfs"; }
 
 std::string SupportedFsTypes() { return "ext4, xfs, btrfs"; }

@@ -49,10 +49,6 @@ struct Capability {
 // so they must not work.
 MountFlags FlagsOfNewMount(MountFlags asked, const Capability& capability);
 
-// Whether a mount with the flags `now` is one with the flags `wanted`. Where the capability names neither dev nor
-// nodev, one is as good as the other: earlier versions mounted without nodev.
-bool AreAlike(const MountFlags& now, MountFlags wanted, const Capability& capability);
-
 bool IsSupportedFsType(std::string_view fs_type);
 std::string SupportedFsTypes();  // "ext4, xfs, btrfs"
 

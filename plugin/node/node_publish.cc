@@ -203,7 +203,7 @@ absl::Status NodeVolumes::AdoptTarget(const PublishSpec& spec, const NodeVolume&
     }
   }
   const bool alike = is_block ? target.mount->flags.read_only == plan.bind.flags.read_only
-                              : AreAlike(target.mount->flags, plan.bind.flags, spec.capability);
+                              : target.mount->flags == plan.bind.flags;
   if (!alike) return PublishedOtherwise(spec, how + (target.mount->flags.read_only ? ", read-only" : ""));
   if (spec.propagation && !HasPropagation(*target.mount, *spec.propagation)) {
     return PublishedOtherwise(spec, fmt::format("not with propagation {}", ToString(*spec.propagation)));

@@ -165,7 +165,7 @@ absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const NodeVolu
     MOORING_RETURN_IF_ERROR(TuneMount(volume, *known));
     flags.atime = StagedFlags(spec, volume).atime;
   }
-  if (other_type || !AreAlike(flags, StagedFlags(spec, volume), spec.capability)) {
+  if (other_type || flags != StagedFlags(spec, volume)) {
     return StagedOtherwise(spec, "mount " + place.mount->fs_type + (place.mount->flags.read_only ? ", read-only" : ""));
   }
   if (known && !known->adopted() && !IsAskedAgain(known->capability, wanted.capability))

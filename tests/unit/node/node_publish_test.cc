@@ -201,17 +201,6 @@ TEST_F(NodePublishTest, ATargetHasNoDeviceNodesUnlessStageAndPublishNameDev) {
   EXPECT_THAT(Publish(PublishAt("/pods/1", with_nodes)), FailsWith(StatusCode::kAlreadyExists, ""));
 }
 
-// As earlier versions mounted it, with and without the record.
-TEST_F(NodePublishTest, ATargetWithoutNodevIsTheSameTarget) {
-  StageIt();
-  ASSERT_OK(Publish(PublishAt("/pods/1")));
-  ASSERT_OK(mounter_.Change({.target = "/pods/1", .flags = MountFlags()}));
-  EXPECT_OK(Publish(PublishAt("/pods/1")));
-  LoseRecords();
-  EXPECT_OK(Publish(PublishAt("/pods/1")));
-  EXPECT_EQ(ToString(FlagsAt("/pods/1")), "rw,relatime");
-}
-
 TEST_F(NodePublishTest, AnAccessTimeOfThePublishsOwnWins) {
   StageIt(WithFlags(MountCapability(), {"noatime"}));
   ASSERT_OK(Publish(PublishAt("/pods/1", WithFlags(MountCapability(), {"strictatime"}))));
