@@ -78,9 +78,10 @@ struct CatalogStore::Writer {
         record_node(connection.database,
                     "INSERT INTO node VALUES (1, ?) ON CONFLICT (number) DO UPDATE SET id = excluded.id "
                     "WHERE NOT EXISTS (SELECT 1 FROM volumes)"),
-        insert(connection.database,
-               fmt::format("INSERT INTO volumes ({}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-                           kVolumeColumns)),
+        insert(
+            connection.database,
+            fmt::format("INSERT INTO volumes ({}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                        kVolumeColumns)),
         move(connection.database, "UPDATE volumes SET state = ?3 WHERE id = ?1 AND state = ?2"),
         set_bytes(connection.database, "UPDATE volumes SET capacity_bytes = ?2, asked_bytes = ?3 WHERE id = ?1"),
         set_tuning(connection.database, "UPDATE volumes SET tuning = ?2 WHERE id = ?1"),
@@ -90,8 +91,7 @@ struct CatalogStore::Writer {
                 "INSERT OR REPLACE INTO publications (volume_id, node_id, access_type, capability, read_only) "
                 "SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?6 = 0 OR ?6 > "
                 "(SELECT COUNT(*) FROM publications WHERE node_id = ?2 AND volume_id <> ?1)"),
-        unpublish(connection.database, "DELETE FROM publications WHERE volume_id = ?1 AND (?2 = '' OR node_id = ?2)") {
-  }
+        unpublish(connection.database, "DELETE FROM publications WHERE volume_id = ?1 AND (?2 = '' OR node_id = ?2)") {}
 
   std::mutex& mutex;
   SQLite::Statement recorded_node, record_node, insert, move, set_bytes, set_tuning, remove, publish, unpublish;
@@ -183,7 +183,7 @@ absl::Status CatalogStore::SetTuning(const std::string& id, const VolumeTuning& 
   return Guarded("change a volume in", file_, [&] { Use(writer_->set_tuning, id, ToText(tuning)).Exec(); });
 }
 
-absl::Status CatalogStore::Remove(const std::string& id) {
+absl::Status CatalogStore::Delete(const std::string& id) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
   return Guarded("remove a volume from", file_, [&] { Use(writer_->remove, id).Exec(); });
 }
@@ -197,7 +197,7 @@ absl::StatusOr<bool> CatalogStore::PutPublication(const PublicationRecord& publi
   });
 }
 
-absl::Status CatalogStore::RemovePublications(const std::string& volume_id, const std::string& node_id) {
+absl::Status CatalogStore::DeletePublications(const std::string& volume_id, const std::string& node_id) {
   const std::lock_guard<std::mutex> lock(writer_->mutex);
   return Guarded("unpublish a volume in", file_, [&] { Use(writer_->unpublish, volume_id, node_id).Exec(); });
 }

@@ -2,8 +2,8 @@
 // one file.
 //
 // A write is on disk when its call returns (WAL, synchronous=FULL). Reads have their own connection, so they never wait
-// for another call's fsync. Safe from several threads. Nothing throws: SQLite's errors are returned as INTERNAL with the
-// path and SQLite's message. RESOURCE_EXHAUSTED: the disk is full. ABORTED: another process holds the file.
+// for another call's fsync. Safe from several threads. Nothing throws: SQLite's errors are returned as INTERNAL with
+// the path and SQLite's message. RESOURCE_EXHAUSTED: the disk is full. ABORTED: another process holds the file.
 #ifndef MOORING_PLUGIN_CATALOG_CATALOG_STORE_H_
 #define MOORING_PLUGIN_CATALOG_CATALOG_STORE_H_
 
@@ -100,12 +100,12 @@ class CatalogStore {
   absl::StatusOr<bool> Move(const std::string& id, VolumeState from, VolumeState to);
   absl::Status SetBytes(const std::string& id, std::uint64_t bytes, std::uint64_t asked = 0);  // 0: equal to `bytes`
   absl::Status SetTuning(const std::string& id, const VolumeTuning& tuning);
-  absl::Status Remove(const std::string& id);  // with its publications; OK if it does not exist
+  absl::Status Delete(const std::string& id);  // with its publications; OK if it does not exist
 
   // Inserts or replaces the publication of a volume to a node. False, with nothing done: `most_volumes` other volumes
   // are published to the node (0: no limit). ABORTED: the volume does not exist.
   absl::StatusOr<bool> PutPublication(const PublicationRecord& publication, std::int64_t most_volumes);
-  absl::Status RemovePublications(const std::string& volume_id, const std::string& node_id);  // empty: from all nodes
+  absl::Status DeletePublications(const std::string& volume_id, const std::string& node_id);  // empty: from all nodes
 
   // The sum of the sizes of a pool's volumes, including volumes that are being created or deleted.
   absl::StatusOr<std::uint64_t> BytesIn(const std::string& pool);

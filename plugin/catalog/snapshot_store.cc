@@ -155,7 +155,7 @@ absl::StatusOr<bool> SnapshotStore::Move(const std::string& id, SnapshotState fr
   });
 }
 
-absl::Status SnapshotStore::Remove(const std::string& id) {
+absl::Status SnapshotStore::Delete(const std::string& id) {
   return Write("remove a snapshot from", [&](Writer& writer) {
     SQLite::Transaction all(writer.database, SQLite::TransactionBehavior::IMMEDIATE);
     Use(writer.remove, id).Exec();

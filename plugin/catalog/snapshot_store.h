@@ -1,5 +1,5 @@
-// The records of snapshots and groups of snapshots on disk: the request and its progress. They are in the catalog's file,
-// on the connections of CatalogStore, with the same promises.
+// The records of snapshots and groups of snapshots on disk: the request and its progress. They are in the catalog's
+// file, on the connections of CatalogStore, with the same promises.
 #ifndef MOORING_PLUGIN_CATALOG_SNAPSHOT_STORE_H_
 #define MOORING_PLUGIN_CATALOG_SNAPSHOT_STORE_H_
 
@@ -31,7 +31,8 @@ struct SnapshotRecord {
   std::int64_t created_at = 0;  // nanoseconds since 1970
   bool block_only = false;      // VolumeRecord::block_only of its volume
   // VolumeRecord::asked_bytes of its volume, reported as size_bytes. Orchestrators restore into no less than that, so a
-  // claim with the size of the volume's own claim suffices. A restored volume has `bytes` at least. 0: equal to `bytes`.
+  // claim with the size of the volume's own claim suffices. A restored volume has `bytes` at least. 0: equal to
+  // `bytes`.
   std::uint64_t restore_bytes = 0;
 };
 
@@ -63,7 +64,7 @@ class SnapshotStore {
   // Compares and sets the state of a snapshot without a group, or of a group with its members. False: it does not
   // exist, or is not in the state `from`.
   absl::StatusOr<bool> Move(const std::string& id, SnapshotState from, SnapshotState to);
-  absl::Status Remove(const std::string& id);  // OK if it does not exist
+  absl::Status Delete(const std::string& id);  // OK if it does not exist
 
   absl::StatusOr<std::optional<SnapshotRecord>> FindById(const std::string& id);
   absl::StatusOr<std::optional<SnapshotRecord>> FindByName(const std::string& name);  // without members of groups

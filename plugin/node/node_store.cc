@@ -30,8 +30,9 @@ DatabaseFile NodeFile(const std::string& path) {
   return {.path = path,
           .name = "the node's records",
           .if_damaged = "Restart the plugin: it sets the file aside and makes the records from what is mounted",
-          .if_other = "start the version of mooring-plugin that wrote it, or stop the plugin and remove the file: the "
-                      "next start makes the records from what is mounted"};
+          .if_other =
+              "start the version of mooring-plugin that wrote it, or stop the plugin and remove the file: the "
+              "next start makes the records from what is mounted"};
 }
 
 VolumeUse UseIn(Use& row) {
@@ -135,7 +136,7 @@ absl::StatusOr<std::unique_ptr<NodeStore>> NodeStore::Open(const std::string& pa
   absl::StatusOr<std::unique_ptr<NodeStore>> store = open();
   if (absl::IsDataLoss(store.status())) {
     MOORING_ASSIGN_OR_RETURN(const std::string aside, SetAside(path));
-    log::Warning("the records of this node were damaged: they are built anew from what is mounted",
+    log::Warning("the records of this node were damaged: the plugin makes them again from the mounts",
                  {{"set_aside", aside}, {"cause", Message(store.status())}});
     store = open();
   }
@@ -150,13 +151,13 @@ absl::StatusOr<std::unique_ptr<NodeStore>> NodeStore::Open(const std::string& pa
 absl::Status NodeStore::Put(const VolumeUse& use) {
   return database_->Run("write", [&] {
     Use(database_->put, use.path, use.volume_id, static_cast<int>(use.role), use.done ? 1 : 0,
-                 static_cast<int>(use.access_type), static_cast<int>(use.mode), use.read_only ? 1 : 0, use.capability,
-                 use.options, use.device, ToColumn(use.asked_propagation), ToColumn(use.propagation))
+        static_cast<int>(use.access_type), static_cast<int>(use.mode), use.read_only ? 1 : 0, use.capability,
+        use.options, use.device, ToColumn(use.asked_propagation), ToColumn(use.propagation))
         .Exec();
   });
 }
 
-absl::Status NodeStore::Remove(const std::string& path) {
+absl::Status NodeStore::Delete(const std::string& path) {
   return database_->Run("write", [&] { Use(database_->remove, path).Exec(); });
 }
 

@@ -2,8 +2,8 @@
 // records say why.
 //
 // A record is written before a mount is made (done = false) and again afterwards (done = true). So a killed process
-// leaves a record of what it had begun. A power cut may lose the file, because it ends the mounts too. Several processes
-// may have the file open. Safe from several threads.
+// leaves a record of what it had begun. A power cut may lose the file, because it ends the mounts too. Several
+// processes may have the file open. Safe from several threads.
 #ifndef MOORING_PLUGIN_NODE_NODE_STORE_H_
 #define MOORING_PLUGIN_NODE_NODE_STORE_H_
 
@@ -36,7 +36,7 @@ struct VolumeUse {
   std::string device;      // of a block volume: its own, writable device
 
   std::optional<Propagation> asked_propagation = std::nullopt;  // of the target; none: the plugin's default
-  Propagation propagation = Propagation::kInherit;  // which the mount must still have; kInherit: any
+  Propagation propagation = Propagation::kInherit;              // which the mount must still have; kInherit: any
 
   bool adopted() const { return capability.empty(); }
   bool operator==(const VolumeUse&) const = default;
@@ -60,7 +60,7 @@ class NodeStore {
   ~NodeStore();
 
   absl::Status Put(const VolumeUse& use);  // replaces the record of use.path
-  absl::Status Remove(const std::string& path);
+  absl::Status Delete(const std::string& path);
   absl::StatusOr<std::optional<VolumeUse>> Get(const std::string& path);
   absl::StatusOr<std::vector<VolumeUse>> OfVolume(const std::string& volume_id);
   absl::StatusOr<std::vector<VolumeUse>> All();

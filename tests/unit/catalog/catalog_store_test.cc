@@ -106,7 +106,7 @@ TEST_F(CatalogStoreTest, APlaceInTheListIsNeverGivenTwice) {
   const auto store = Open();
   ExpectInserted(*store, Volume("vol-a"));
   const std::int64_t seq = (*store->FindById("vol-a"))->seq;
-  ASSERT_TRUE(store->Remove("vol-a").ok());
+  ASSERT_TRUE(store->Delete("vol-a").ok());
   ExpectInserted(*store, Volume("vol-b"));
   EXPECT_GT((*store->FindById("vol-b"))->seq, seq);
 }
@@ -150,10 +150,10 @@ TEST_F(CatalogStoreTest, PublicationsAreReplacedAndRemoved) {
   EXPECT_TRUE(publications[0].read_only);
   EXPECT_EQ(publications[0].access_type, "mount");
   EXPECT_EQ(publications[0].capability, "text");
-  EXPECT_TRUE(store->RemovePublications("vol-a", "n1").ok());
+  EXPECT_TRUE(store->DeletePublications("vol-a", "n1").ok());
   EXPECT_EQ(store->Publications("vol-a")->size(), 1u);
-  EXPECT_TRUE(store->RemovePublications("vol-a", "").ok());
-  EXPECT_TRUE(store->RemovePublications("vol-a", "").ok());
+  EXPECT_TRUE(store->DeletePublications("vol-a", "").ok());
+  EXPECT_TRUE(store->DeletePublications("vol-a", "").ok());
   EXPECT_THAT(*store->Publications("vol-a"), IsEmpty());
 }
 
@@ -161,8 +161,8 @@ TEST_F(CatalogStoreTest, AVolumeTakesItsPublicationsWithIt) {
   const auto store = Open();
   ExpectInserted(*store, Volume("vol-a"));
   ASSERT_TRUE(*store->PutPublication(Publication("vol-a", "n1"), 0));
-  ASSERT_TRUE(store->Remove("vol-a").ok());
-  EXPECT_TRUE(store->Remove("vol-a").ok());
+  ASSERT_TRUE(store->Delete("vol-a").ok());
+  EXPECT_TRUE(store->Delete("vol-a").ok());
   EXPECT_THAT(*store->Publications("vol-a"), IsEmpty());
   EXPECT_TRUE(absl::IsAborted(store->PutPublication(Publication("vol-a", "n1"), 0).status()));
 }
@@ -175,7 +175,7 @@ TEST_F(CatalogStoreTest, TheLimitCountsOtherVolumesOfTheSameNode) {
   EXPECT_FALSE(*store->PutPublication(Publication("vol-c", "n1"), 2));
   EXPECT_TRUE(*store->PutPublication(Publication("vol-b", "n1", true), 2));  // has its place
   EXPECT_TRUE(*store->PutPublication(Publication("vol-c", "n2"), 2));
-  ASSERT_TRUE(store->Remove("vol-a").ok());
+  ASSERT_TRUE(store->Delete("vol-a").ok());
   EXPECT_TRUE(*store->PutPublication(Publication("vol-c", "n1"), 2));
 }
 

@@ -195,7 +195,7 @@ TEST_F(SnapshotCatalogTest, APoolThatIsNotThereIsAPrecondition) {
   ASSERT_TRUE(*here().snapshot_store->Insert(record));
   ExpectStatus(snapshots().Locate(record.id).status(), absl::StatusCode::kFailedPrecondition, "gone");
   ExpectStatus(snapshots().Delete(record.id, Patient()), absl::StatusCode::kFailedPrecondition, "gone");
-  ASSERT_TRUE(here().snapshot_store->Remove(record.id).ok());
+  ASSERT_TRUE(here().snapshot_store->Delete(record.id).ok());
 }
 
 }  // namespace

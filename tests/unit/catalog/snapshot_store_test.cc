@@ -157,7 +157,7 @@ TEST_F(SnapshotStoreTest, MembersMoveAndGoWithTheirGroupAlone) {
   EXPECT_EQ((*store().FindById("snap-a"))->state, SnapshotState::kReady);
   EXPECT_EQ((*store().FindGroupById("group-1"))->state, SnapshotState::kReady);
   EXPECT_THAT(*store().ListUnfinishedGroups(), IsEmpty());
-  EXPECT_TRUE(store().Remove("group-1").ok());
+  EXPECT_TRUE(store().Delete("group-1").ok());
   EXPECT_THAT(*store().AllIds(), IsEmpty());
   EXPECT_FALSE(*store().FindGroupByName("one"));
 }
@@ -180,7 +180,7 @@ TEST_F(SnapshotStoreTest, ListsOnlyWhatIsReadyAndAskedFor) {
 
 TEST_F(SnapshotStoreTest, PlacesAreNeverGivenTwice) {
   ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
-  ASSERT_TRUE(store().Remove("snap-a").ok());
+  ASSERT_TRUE(store().Delete("snap-a").ok());
   ASSERT_TRUE(*store().Insert(Snapshot("snap-b", "b")));
   EXPECT_EQ((*store().FindById("snap-b"))->seq, 2);
 }

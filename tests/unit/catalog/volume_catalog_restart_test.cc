@@ -176,7 +176,7 @@ TEST_F(CatalogRestartTest, ACreationThatAnotherProcessGaveUpLeavesNoImage) {
   Process other(directory_, loops_);
   here().backend.after = [&](const std::string& what) {
     if (what != "create") return absl::OkStatus();
-    return other.store->Remove((*other.store->FindByName("db"))->id);
+    return other.store->Delete((*other.store->FindByName("db"))->id);
   };
   EXPECT_TRUE(absl::IsAborted(catalog().Create(Spec("db"), Patient()).status()));
   ExpectConsistent();

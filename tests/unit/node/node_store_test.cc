@@ -77,7 +77,7 @@ TEST_F(NodeStoreTest, WhatIsNotThereIsNoError) {
   EXPECT_EQ(store->Get("/none").value(), std::nullopt);
   EXPECT_THAT(store->OfVolume("vol-none").value(), IsEmpty());
   EXPECT_THAT(store->All().value(), IsEmpty());
-  EXPECT_OK(store->Remove("/none"));
+  EXPECT_OK(store->Delete("/none"));
 }
 
 TEST_F(NodeStoreTest, TheRecordsOfAVolumeAreItsOwnInTheOrderOfTheirPaths) {
@@ -87,7 +87,7 @@ TEST_F(NodeStoreTest, TheRecordsOfAVolumeAreItsOwnInTheOrderOfTheirPaths) {
   std::string paths;
   for (const VolumeUse& use : OfVolume(*store, "vol-a")) paths += use.path;
   EXPECT_EQ(paths, "/a/b/c");
-  ASSERT_OK(store->Remove("/b"));
+  ASSERT_OK(store->Delete("/b"));
   EXPECT_THAT(OfVolume(*store, "vol-a"), SizeIs(2));
 }
 
@@ -110,7 +110,7 @@ TEST_F(NodeStoreTest, TwoProcessesSeeEachOthersRecords) {
   const auto first = Open(), second = Open();
   ASSERT_OK(first->Put(Use("/s")));
   EXPECT_TRUE(second->Get("/s").value().has_value());
-  ASSERT_OK(second->Remove("/s"));
+  ASSERT_OK(second->Delete("/s"));
   EXPECT_FALSE(first->Get("/s").value().has_value());
 }
 
@@ -124,7 +124,7 @@ TEST_F(NodeStoreTest, ThreadsOfTwoProcessesWriteAtOnce) {
         EXPECT_OK(store.Put(Use(path)));
         EXPECT_TRUE(store.Get(path).value().has_value());
         if (n % 2 == 0) {
-          EXPECT_OK(store.Remove(path));
+          EXPECT_OK(store.Delete(path));
         }
       }
     });

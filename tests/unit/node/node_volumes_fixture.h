@@ -71,7 +71,7 @@ class NodeVolumesTest : public ::testing::Test {
   }
   std::vector<VolumeUse> AllRecords() { return store_->All().value(); }
   void LoseRecords() {
-    for (const VolumeUse& use : AllRecords()) ASSERT_OK(store_->Remove(use.path));
+    for (const VolumeUse& use : AllRecords()) ASSERT_OK(store_->Delete(use.path));
   }
 
   // From now on intents are recorded and outcomes are not, as on a disk that has just become full.
