@@ -29,7 +29,7 @@ struct Pool {
 
 class Pools {
  public:
-  // One of `pools` is the default pool.
+  // `pools` has the default pool.
   explicit Pools(std::vector<Pool> pools) : pools_(std::move(pools)) {}
 
   // INVALID_ARGUMENT: there is no such pool; the error names the pools.

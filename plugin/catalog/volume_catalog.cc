@@ -169,7 +169,7 @@ absl::StatusOr<VolumePage> VolumeCatalog::List(const ListVolumesSpec& spec) {
   std::int64_t after = spec.after;
   while (true) {
     const std::size_t wanted = std::min(kListChunk, most - page.volumes.size());
-    // One more entry shows whether there is a next page.
+    // An additional entry shows whether there is a next page.
     MOORING_ASSIGN_OR_RETURN(std::vector<ListedVolume> chunk, store_.ListReady(after, wanted + 1));
     const bool more = chunk.size() > wanted;
     if (more) chunk.pop_back();

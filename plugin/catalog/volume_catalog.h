@@ -16,8 +16,8 @@
 // of the catalog. So Settle deletes no data because of such a row, and the orchestrator repeats its call.
 //
 // No call returns the id of a volume before the volume is ready. Calls for one volume wait for each other until
-// Call::wait_until, and are ABORTED then. Their lock is shared with the node side, and with the other processes on the
-// state directory (an old and a new plugin during an update, a controller beside a node). The store and the images are
+// Call::wait_until, and are ABORTED then. Their lock is shared with the node side and with the other processes on the
+// state directory: an old and a new plugin during an update, a controller beside a node. The store and the images are
 // also safe without it, by compare-and-set and by a lock on the image (image_backend.h).
 #ifndef MOORING_PLUGIN_CATALOG_VOLUME_CATALOG_H_
 #define MOORING_PLUGIN_CATALOG_VOLUME_CATALOG_H_

@@ -77,10 +77,8 @@ absl::Status VolumeCatalog::CompareWithPools() {
     CompareSize(listed.volume);
   }
   if (!unknown_ids.empty()) {
-    log::Warning(
-        "the pools have volumes or snapshots without a record: they are left alone, restore the catalog or remove them "
-        "by hand",
-        {{"count", std::to_string(unknown_ids.size())}, {"ids", FirstOf(unknown_ids)}});
+    log::Warning("the pools have volumes or snapshots without a record: restore the catalog, or remove them",
+                 {{"count", std::to_string(unknown_ids.size())}, {"ids", FirstOf(unknown_ids)}});
   }
   return absl::OkStatus();
 }

@@ -52,9 +52,8 @@ MountFlags FlagsOfNewMount(MountFlags asked, const Capability& capability);
 bool IsSupportedFsType(std::string_view fs_type);
 std::string SupportedFsTypes();  // "ext4, xfs, btrfs"
 
-// INVALID_ARGUMENT: a missing access type, a missing or unknown mode, an unknown filesystem, a mount flag that is not
-// allowed, or a group that is no number. `volume_fs_type` decides about the flags if the capability names no
-// filesystem.
+// INVALID_ARGUMENT: the access type is missing, or the mode, filesystem, a mount flag or the group is wrong.
+// `volume_fs_type` decides about the flags if the capability names no filesystem.
 absl::StatusOr<Capability> ParseCapability(const csi::v1::VolumeCapability& capability,
                                            std::string_view volume_fs_type = kDefaultFsType);
 

@@ -26,7 +26,7 @@ inline constexpr std::string_view kLabelPrefix = "mooring";  // of all loop devi
 std::string LabelFor(const std::string& volume_id);
 std::string ReadOnlyLabelFor(const std::string& volume_id);
 
-// The id of the volume; empty: no volume of this plugin. Of a MountInfo: without looking at its loop device.
+// The id of the volume; empty: no volume of this plugin. For a MountInfo the loop device is not considered.
 std::string OwnerOf(const LoopInfo& loop);
 std::string OwnerOf(const MountInfo& mount);
 std::string OwnerOf(const PathInfo& info);

@@ -45,7 +45,7 @@ absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability) 
                             Quote(capability.options.options.front().key), ToString(volume.kind)));
 }
 
-// One inode for each page: empty files take kernel memory that the size does not limit.
+// It has an inode for each page: empty files take kernel memory that the size does not limit.
 std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes) {
   constexpr std::uint64_t kPage = 4096, kFewestInodes = 64;
   return {{"size", fmt::format("{}", bytes)}, {"nr_inodes", fmt::format("{}", std::max(bytes / kPage, kFewestInodes))}};

@@ -29,7 +29,7 @@ const MountInfo* ParentIn(const std::vector<MountInfo>& mounts, const MountInfo&
 }
 
 // Whether the mount came from another mount namespace, or could have. By mount_namespaces(7) a mount that arrives at a
-// shared mount is its peer, a mount that arrives at a slave is a slave, and none arrives at a private mount. A mount
+// shared mount is a peer of the original. At a slave it is a slave, and none arrives at a private mount. A mount
 // that was made here below a shared mount looks the same; unmounting it unmounts all its copies.
 bool CameByPropagation(const MountInfo& info, const MountInfo* parent) {
   if (parent == nullptr) return false;
@@ -247,8 +247,8 @@ absl::StatusOr<bool> NodeVolumes::IsLive(const VolumeUse& use) {
   return info.mount && Owner(info) == use.volume_id;
 }
 
-// Detaches the devices of a block volume when nothing needs them: no staging path (only records know them), no call
-// under way, and no mount of the device node. It asks the kernel for mounts, because records may be lost, and kubelet
+// Detaches the devices of a block volume that nothing needs. Staging paths (only records know them), calls under way
+// and mounts of the device node need them. It asks the kernel for mounts, because records may be lost, and kubelet
 // binds block targets again for its pods. That reads the mount table once, at the end of a block volume's use. `gone`:
 // a path whose record no longer counts.
 absl::Status NodeVolumes::ReleaseDevices(const std::string& volume_id, const std::string& gone) {

@@ -291,8 +291,8 @@ VolumeUse StagedUse(const StageSpec& spec);  // not done
 // The options for mounting a tmpfs of this size, or changing its size.
 std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes);
 
-// Whether a block target is a device node that no longer belongs to its volume, but to `owner` or to none: another
-// program has detached the loop device.
+// Whether a block target is a device node that belongs to `owner` or to no volume: another program has detached the
+// loop device of its volume.
 bool IsStrayNode(const VolumeUse& use, const PathInfo& place, const std::string& owner);
 
 // Whether the mount has this propagation. A slave may be without a master.

@@ -31,14 +31,14 @@ struct PoolConfig {
   std::map<std::string, std::string> own_keys = {};  // keys that only this kind of backend has
 };
 
-// What a backend is built with.
+// The arguments for building a backend.
 struct BackendParts {
   Mounter& mounter;  // outlives the backend
   IfMissing if_missing = IfMissing::kMake;
   mode_t new_directory_mode = 0755;
 };
 
-// What the plugin and its mount helper may use on the host for the pools.
+// The parts of the host that the plugin and its mount helper may use for the pools.
 struct PoolAccess {
   std::vector<std::string> image_directories;   // their images may become loop devices
   std::vector<std::string> volume_directories;  // the directories in them may be bound

@@ -1,4 +1,4 @@
-// Changing volumes in the catalog: all or nothing, recorded before it is told.
+// A change of a volume applies wholly or not at all, and is recorded before it is applied.
 #include "tests/unit/catalog/volume_catalog_fixture.h"
 
 namespace mooring::catalog_test {

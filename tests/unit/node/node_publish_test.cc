@@ -1,4 +1,4 @@
-// NodePublishVolume: the table of the second publish, read-only, flags, and what is already at the target.
+// NodePublishVolume: the table of the second publish, read-only, flags, and existing mounts at the target.
 #include "tests/unit/node/node_volumes_fixture.h"
 
 namespace mooring::testing {

@@ -121,7 +121,7 @@ TEST_F(NodeExpandTest, DevicesAndFilesystemTakeTheNewSizeOver) {
 
 TEST_F(NodeExpandTest, TheStackedDeviceFollowsTheVolumesOwn) {
   const Capability block = BlockCapability(AccessMode::kMultiNodeMultiWriter);
-  // So numbered that the stacked device comes first in any list.
+  // The numbers make the stacked device the first in any list.
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop("/images/other", "theirs"); });
   ASSERT_OK(Stage(StageAt("/staging/a", block)));
   ASSERT_OK(mounter_.DetachLoop(Loops().at(0)));
@@ -135,7 +135,7 @@ TEST_F(NodeExpandTest, TheStackedDeviceFollowsTheVolumesOwn) {
   EXPECT_THAT(mounter_.Calls("Grow"), IsEmpty());
 }
 
-// It has no label that would say whose it is: only the file's name does, or the name of the device below.
+// It has no label with its volume, only the name of the file or of the device below.
 TEST_F(NodeExpandTest, ADeviceThatDoesNotAnswerIsFoundByItsFile) {
   LoopInfo own, hung;
   own.device = "/dev/loop1";
@@ -188,7 +188,7 @@ TEST_F(NodeExpandTest, AFailureIsToldAndTheNextCallFinishes) {
   EXPECT_EQ(Filesystem(kVolume).size_bytes, 128 * kMebi);
 }
 
-// A filesystem that is whole is of use at the size it has.
+// An undamaged filesystem is usable at its old size.
 class NodeCannotGrowTest : public NodeVolumesTest {};
 
 TEST_F(NodeCannotGrowTest, AStageMountsAWholeFilesystemThatCannotGrow) {

@@ -133,7 +133,7 @@ TEST_F(NodeStoreTest, ThreadsOfTwoProcessesWriteAtOnce) {
   EXPECT_THAT(first->All().value(), SizeIs(8 * 12));
 }
 
-// The records are a cache of what is mounted: they are found again, so a damaged file never stops the start.
+// The records can be made again from the mounts, so a damaged file never stops the start.
 class DamagedNodeStoreTest : public NodeStoreTest, public ::testing::WithParamInterface<const char*> {
  protected:
   std::vector<std::string> SetAside() const {
@@ -147,7 +147,7 @@ class DamagedNodeStoreTest : public NodeStoreTest, public ::testing::WithParamIn
     return names;
   }
 
-  // As the name of the damage says.
+  // `how` names the damage.
   void Damage(const std::string& how) {
     for (const char* beside : {"-wal", "-shm"}) std::filesystem::remove(file_ + beside);
     if (how == "NoDatabase") std::ofstream(file_) << std::string(4096, 'x');
@@ -214,7 +214,7 @@ TEST_F(NodeStoreTest, OpeningWhatIsThereWritesNothing) {
   EXPECT_EQ(std::filesystem::file_size(file_ + "-wal"), before);
 }
 
-// A -wal with content would be applied to a copy of the database that somebody puts there.
+// SQLite would apply a -wal with content to a copy of the database that is put back.
 TEST_F(NodeStoreTest, TheFilesBesideItStayAndTheLogIsEmpty) {
   ASSERT_OK(Open()->Put(Use("/s")));
   EXPECT_EQ(std::filesystem::file_size(file_ + "-wal"), 0u);

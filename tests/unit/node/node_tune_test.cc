@@ -1,4 +1,4 @@
-// The volume's own settings at its mounts and devices, and what ails volumes in use.
+// Settings of volumes at their mounts and devices, and problems of volumes in use.
 #include "tests/unit/node/node_volumes_fixture.h"
 
 namespace mooring::testing {
@@ -61,7 +61,7 @@ TEST_F(NodeTuneTest, AChangeThatWasCutShortIsFinishedByTheNextStage) {
   EXPECT_EQ(AtimeAt("/staging/a"), Atime::kRelatime);
 }
 
-// Killed between the mount and its device: the record says that it was begun.
+// A process was killed between the mount and its device: the record is not done.
 TEST_F(NodeTuneTest, AStageThatWasCutShortIsFinishedByTheNext) {
   Tuned({.read_ahead_bytes = 8192});
   ASSERT_OK(Stage(StageAt("/staging/a")));
