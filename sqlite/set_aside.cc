@@ -34,7 +34,7 @@ bool IsBeside(std::string_view name) {
   return std::any_of(std::begin(kBeside), std::end(kBeside), [&](std::string_view end) { return name.ends_with(end); });
 }
 
-// The time in their names is in the order of the alphabet.
+// Sorted names are in the order of their times.
 void RemoveOld(const std::string& path) {
   const std::string directory(ParentOf(path)), beginning = fmt::format("{}{}", NameOf(path), kDamaged);
   std::vector<std::string> found = EntriesOf(directory).value_or(std::vector<std::string>());

@@ -1,4 +1,4 @@
-// Databases that hold nothing which cannot be found again: a damaged one is put out of the way.
+// Damaged databases. A database whose content can be found again is renamed, and created anew.
 #ifndef MOORING_SQLITE_SET_ASIDE_H_
 #define MOORING_SQLITE_SET_ASIDE_H_
 
@@ -11,14 +11,14 @@
 
 namespace mooring {
 
-// The file is no database, has a page that cannot be read, or lacks a table.
+// Whether the file is no database, has an unreadable page, or lacks a table or column.
 bool IsDamaged(const SQLite::Exception& error);
 
-// Throws SQLite::Exception, of which IsDamaged, where a page cannot be read. Reads the whole file.
+// Reads the whole file. Throws an SQLite::Exception for which IsDamaged is true if a page is unreadable.
 void CheckPages(SQLite::Database& database);
 
-// Renames the database to "<path>.damaged-20261122T214500.123Z", with its -wal and -shm, and keeps the newest few such
-// files. No connection to it may be open in this process. The new name.
+// Renames the database to "<path>.damaged-20261122T214500.123Z", with its -wal and -shm, and returns the new name. It
+// keeps the newest three such files. No connection to the database may be open in this process.
 absl::StatusOr<std::string> SetAside(const std::string& path);
 
 }  // namespace mooring

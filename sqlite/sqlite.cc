@@ -8,28 +8,82 @@
 
 #include "base/file/unique_fd.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 
 namespace mooring {
+namespace {
 
-// Only ever creates: opening and closing a database that this process has open elsewhere would drop its POSIX locks
-// (sqlite.org/howtocorrupt.html). SQLite gives the WAL beside it the same mode.
-absl::Status MakePrivateFile(const std::string& path, std::string_view what) {
-  const UniqueFd made(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (made.ok() || errno == EEXIST) return absl::OkStatus();
-  return ErrnoStatus(errno, fmt::format("create {}", what), path);
-}
+constexpr int kPrimary = 0xFF;  // of an extended error code
+constexpr int kBusyMilliseconds = static_cast<int>(kBusyTimeout.count());
 
+// The last connection leaves -wal (emptied) and -shm in place. Without the 32 KiB of -shm nobody can open the database,
+// not even to read it, and a full disk has no other 32 KiB.
 void UseWal(SQLite::Database& database) {
   database.exec("PRAGMA journal_mode=WAL");
   int keep = 1;
   ::sqlite3_file_control(database.getHandle(), "main", SQLITE_FCNTL_PERSIST_WAL, &keep);
-  // A log with content beside a database that has been restored from a copy would be taken for that one's own.
+  // SQLite would apply a log with content to a copy of the database that is put back beside it.
   database.exec("PRAGMA journal_size_limit=0");
 }
 
+}  // namespace
+
+// It only creates: opening and closing a database that this process has open elsewhere would drop its POSIX locks
+// (sqlite.org/howtocorrupt.html). SQLite gives the WAL beside it the same mode.
+absl::Status MakePrivateFile(const DatabaseFile& file) {
+  if (file.path == kInMemory) return absl::OkStatus();
+  const UniqueFd made(::open(file.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (made.ok() || errno == EEXIST) return absl::OkStatus();
+  return ErrnoStatus(errno, fmt::format("create {}", file.name), file.path);
+}
+
+SQLite::Database OpenWriter(const std::string& path, Sync sync) {
+  SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_NOFOLLOW, kBusyMilliseconds);
+  UseWal(database);
+  database.exec(sync == Sync::kFull ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=OFF");
+  database.exec("PRAGMA foreign_keys=ON");
+  return database;
+}
+
+SQLite::Database OpenReader(const std::string& path) {
+  return {path, SQLite::OPEN_READONLY | SQLite::OPEN_NOFOLLOW, kBusyMilliseconds};
+}
+
+absl::Status PrepareSchema(SQLite::Database& database, const DatabaseFile& file, int version, const char* tables,
+                           const std::function<absl::Status()>& may_begin) {
+  SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+  const int found = database.execAndGet("PRAGMA user_version").getInt();
+  if (found == version) return absl::OkStatus();
+  if (found != 0) {
+    return FailedPrecondition(fmt::format("{} {} has schema version {}, and this program reads version {}: {}",
+                                          file.name, Quote(file.path), found, version, file.if_other));
+  }
+  if (may_begin) MOORING_RETURN_IF_ERROR(may_begin());
+  database.exec(tables);
+  database.exec(fmt::format("PRAGMA user_version={}", version));
+  transaction.commit();
+  return absl::OkStatus();
+}
+
 bool IsDiskFull(const SQLite::Exception& error) {
-  constexpr int kPrimary = 0xFF;
   return (error.getErrorCode() & kPrimary) == SQLITE_FULL || error.getExtendedErrorCode() == SQLITE_IOERR_SHMSIZE;
+}
+
+absl::Status DatabaseError(const SQLite::Exception& error, std::string_view action, const DatabaseFile& file) {
+  const std::string text = fmt::format("{} {} {}: {}", action, file.name, Quote(file.path), error.what());
+  if (IsDiskFull(error)) return ResourceExhausted(text + ": make room on that filesystem");
+  switch (error.getErrorCode() & kPrimary) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return absl::Status(file.if_busy, text + ": another process holds it, call again later");
+    case SQLITE_CONSTRAINT:
+      return Aborted(text + ": another call changed it meanwhile, call again");
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return Internal(text + ": the file is damaged. " + file.if_damaged);
+    default:
+      return Internal(text);
+  }
 }
 
 }  // namespace mooring

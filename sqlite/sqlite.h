@@ -1,4 +1,5 @@
-// What the databases have in common: they open on a full disk, and where other processes have them open.
+// The layer over SQLite that all databases of Mooring share: creating the file, opening connections, the schema version,
+// prepared statements, and SQLite's errors as absl::Status.
 #ifndef MOORING_SQLITE_SQLITE_H_
 #define MOORING_SQLITE_SQLITE_H_
 
@@ -6,27 +7,52 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace mooring {
 
-inline constexpr std::chrono::milliseconds kBusyTimeout{5000};  // others write for microseconds
+inline constexpr char kInMemory[] = ":memory:";  // the path of a database without a file
+inline constexpr std::chrono::milliseconds kBusyTimeout{5000};  // other processes write for microseconds
 
-// WAL, with -wal (emptied) and -shm left in place by the last to close: without the 32 KiB of -shm nobody can open the
-// database, not even to read, and on a full disk there would be no other 32 KiB.
-void UseWal(SQLite::Database& database);
+// A database, as its errors name it.
+struct DatabaseFile {
+  std::string path;
+  std::string name;          // "the volume catalog"
+  std::string if_damaged;    // a sentence: what the administrator does with a damaged file
+  std::string if_other;      // an imperative phrase: what to do with a file of another schema version
+  absl::StatusCode if_busy = absl::StatusCode::kAborted;  // for a file that another process holds
+};
 
-// Makes the file (0600) where it is missing; `what` ("the volume catalog") is for the message.
-absl::Status MakePrivateFile(const std::string& path, std::string_view what);
+// "<action> the volume catalog '<path>': <SQLite's message>", and what to do. RESOURCE_EXHAUSTED: the disk is full.
+// ABORTED: another call was quicker. `if_busy`: another process holds the file. Otherwise INTERNAL.
+absl::Status DatabaseError(const SQLite::Exception& error, std::string_view action, const DatabaseFile& file);
 
-// SQLite has no code of its own for a -shm that finds no room.
+// Creates the file (0600) if it is missing.
+absl::Status MakePrivateFile(const DatabaseFile& file);
+
+// Whether a commit waits for the disk. kOff: a power cut may lose or damage the database.
+enum class Sync { kOff, kFull };
+
+// The file must exist, and may not be a symbolic link. Both throw SQLite::Exception.
+SQLite::Database OpenWriter(const std::string& path, Sync sync);
+SQLite::Database OpenReader(const std::string& path);
+
+// Creates the tables of an empty database; `may_begin` is asked before. It does not write to a database that has its
+// tables, because the disk may be full. FAILED_PRECONDITION: another schema version. Throws SQLite::Exception.
+absl::Status PrepareSchema(SQLite::Database& database, const DatabaseFile& file, int version, const char* tables,
+                           const std::function<absl::Status()>& may_begin = {});
+
+// The disk was full. SQLite has no primary code for a -shm file that finds no room.
 bool IsDiskFull(const SQLite::Exception& error);
 
-// A prepared statement in use. It is reset whatever happens: one left half read would hold its snapshot open for ever.
+// A prepared statement in use. The destructor resets it: a statement that is left half read keeps its snapshot open.
 class Use {
  public:
   template <typename... Values>
@@ -39,7 +65,7 @@ class Use {
   ~Use() { statement_.tryReset(); }
 
   bool Step() { return statement_.executeStep(); }
-  int Exec() { return statement_.exec(); }  // rows changed
+  int Exec() { return statement_.exec(); }  // the number of changed rows
   std::string Text(int column) { return statement_.getColumn(column).getString(); }
   std::int64_t Number(int column) { return statement_.getColumn(column).getInt64(); }
   bool IsNull(int column) { return statement_.getColumn(column).isNull(); }
@@ -48,8 +74,42 @@ class Use {
   SQLite::Statement& statement_;
 };
 
-// Two processes that make the file at the same moment: changing to WAL is refused at once where another connection is
-// in the way, whatever the busy timeout says. So the whole opening is repeated while it is ABORTED.
+// The result of Guarded for an action that returns Value.
+template <typename Value>
+struct GuardedResult {
+  using Type = absl::StatusOr<Value>;
+};
+template <>
+struct GuardedResult<void> {
+  using Type = absl::Status;
+};
+template <>
+struct GuardedResult<absl::Status> {
+  using Type = absl::Status;
+};
+template <typename Value>
+struct GuardedResult<absl::StatusOr<Value>> {
+  using Type = absl::StatusOr<Value>;
+};
+
+// Runs `action`, and returns its result or the SQLite::Exception that it throws as DatabaseError.
+template <typename Action>
+typename GuardedResult<std::invoke_result_t<Action>>::Type Guarded(std::string_view what, const DatabaseFile& file,
+                                                                   Action action) {
+  try {
+    if constexpr (std::is_void_v<std::invoke_result_t<Action>>) {
+      action();
+      return absl::OkStatus();
+    } else {
+      return action();
+    }
+  } catch (const SQLite::Exception& error) {
+    return DatabaseError(error, what, file);
+  }
+}
+
+// Repeats `open` while it is ABORTED, for kBusyTimeout at most. SQLite ignores the busy timeout where two processes
+// change a new file to WAL at the same moment.
 template <typename Open>
 auto RepeatWhileBusy(Open open) -> decltype(open()) {
   const auto deadline = std::chrono::steady_clock::now() + kBusyTimeout;

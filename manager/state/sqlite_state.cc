@@ -3,14 +3,12 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sqlite3.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <mutex>
 #include <set>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "base/file/file_lock.h"
@@ -18,6 +16,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/state/change_log.h"
+#include "sqlite/set_aside.h"
 #include "sqlite/sqlite.h"
 
 namespace mooring::manager {
@@ -29,38 +28,23 @@ constexpr int kSchema = 1;
 constexpr std::chrono::milliseconds kLockPatience{300};
 
 constexpr char kTables[] = R"(
-  CREATE TABLE IF NOT EXISTS state (
+  CREATE TABLE state (
     key TEXT PRIMARY KEY, value BLOB NOT NULL, created INTEGER NOT NULL, modified INTEGER NOT NULL) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS revision (last INTEGER NOT NULL);
-  INSERT INTO revision SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM revision);
+  CREATE TABLE revision (last INTEGER NOT NULL);
+  INSERT INTO revision VALUES (0);
 )";
 
 // Beyond every key that begins with the prefix: in UTF-8 there is no such byte.
 std::string EndOf(const std::string& prefix) { return prefix + '\xFF'; }
 
-absl::Status ToStatus(const SQLite::Exception& error, std::string_view what, const std::string& path) {
-  constexpr int kPrimary = 0xFF;
-  const std::string text = fmt::format("{} the manager's state {}: {}", what, Quote(path), error.what());
-  if (IsDiskFull(error)) return ResourceExhausted(text + ": make room on that filesystem");
-  const int code = error.getErrorCode() & kPrimary;
-  if (code == SQLITE_BUSY || code == SQLITE_LOCKED) return Unavailable(text + ": another process reads or writes it");
-  if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
-    return Internal(text +
-                    ": the file is damaged. Stop the manager and put a copy of it back (docs/backup.md), or move it "
-                    "away, and the files host and id beside it, to start with an empty state and register the volumes "
-                    "again; no volume is touched by that");
-  }
-  return Internal(text);
-}
-
-// Runs `action`, which throws SQLite::Exception and returns a Status or StatusOr.
-template <typename Action>
-std::invoke_result_t<Action> Guarded(std::string_view what, const std::string& path, Action action) {
-  try {
-    return action();
-  } catch (const SQLite::Exception& error) {
-    return ToStatus(error, what, path);
-  }
+DatabaseFile StateFile(const std::string& path) {
+  return {.path = path,
+          .name = "the manager's state",
+          .if_damaged = "Stop the manager and put a copy of it back (docs/backup.md), or move it away, and the files "
+                        "host and id beside it, to start with an empty state and register the volumes again; no "
+                        "volume is touched by that",
+          .if_other = "start the version of mooring-manager that wrote it",
+          .if_busy = absl::StatusCode::kUnavailable};
 }
 
 KeyValue FromRow(SQLite::Statement& row) {
@@ -68,18 +52,6 @@ KeyValue FromRow(SQLite::Statement& row) {
           .value = row.getColumn(1).getString(),
           .create_revision = row.getColumn(2).getInt64(),
           .modify_revision = row.getColumn(3).getInt64()};
-}
-
-SQLite::Database OpenWriter(const std::string& path) {
-  SQLite::Database database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_NOFOLLOW,
-                            static_cast<int>(kBusyTimeout.count()));
-  UseWal(database);
-  database.exec("PRAGMA synchronous=FULL");
-  return database;
-}
-
-SQLite::Database OpenReader(const std::string& path) {
-  return {path, SQLite::OPEN_READONLY | SQLite::OPEN_NOFOLLOW, static_cast<int>(kBusyTimeout.count())};
 }
 
 // Looks things up, and waits for no fdatasync: a connection of its own.
@@ -210,23 +182,23 @@ absl::Status CheckKeys(const Transaction& transaction) {
 
 class SqliteState final : public State {
  public:
-  SqliteState(std::string path, UniqueFd lock, SQLite::Database writer)
-      : path_(std::move(path)), lock_(std::move(lock)), writer_(std::move(writer)), reader_(path_) {}
+  SqliteState(const std::string& path, UniqueFd lock, SQLite::Database writer)
+      : file_(StateFile(path)), lock_(std::move(lock)), writer_(std::move(writer)), reader_(path) {}
   ~SqliteState() override { log_->Close(); }
 
   absl::StatusOr<std::optional<KeyValue>> Get(const std::string& key) override {
-    return Guarded("read", path_, [&] { return absl::StatusOr<std::optional<KeyValue>>(reader_.Get(key)); });
+    return Guarded("read", file_, [&] { return reader_.Get(key); });
   }
 
   absl::StatusOr<Listing> List(const std::string& prefix) override {
-    return Guarded("read", path_, [&] { return absl::StatusOr<Listing>(reader_.List(prefix)); });
+    return Guarded("read", file_, [&] { return reader_.List(prefix); });
   }
 
   absl::StatusOr<std::int64_t> Commit(const Transaction& transaction) override {
     MOORING_RETURN_IF_ERROR(CheckKeys(transaction));
     const std::lock_guard<std::mutex> lock(commit_mutex_);
     MOORING_ASSIGN_OR_RETURN(std::vector<Change> changes,
-                             Guarded("write", path_, [&] { return writer_.Commit(transaction); }));
+                             Guarded("write", file_, [&] { return writer_.Commit(transaction); }));
     if (!changes.empty()) log_->Append(std::move(changes));
     return writer_.revision();
   }
@@ -238,7 +210,7 @@ class SqliteState final : public State {
   void EndWatches() override { log_->Close(); }
 
  private:
-  const std::string path_;
+  const DatabaseFile file_;
   const UniqueFd lock_;
   std::mutex commit_mutex_;
   Writer writer_;
@@ -258,31 +230,6 @@ absl::StatusOr<UniqueFd> LockBeside(const std::string& path) {
   return lock;
 }
 
-// Writes nothing where the tables are there: the disk may be full.
-absl::Status PrepareSchema(SQLite::Database& database, const std::string& path, const MayBegin& may_begin) {
-  SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
-  const int schema = database.execAndGet("PRAGMA user_version").getInt();
-  if (schema > kSchema) {
-    return FailedPrecondition(
-        fmt::format("the manager's state {} has format {}, and this program knows those up to {}: a newer one wrote it",
-                    Quote(path), schema, kSchema));
-  }
-  if (schema == 0 && may_begin) MOORING_RETURN_IF_ERROR(may_begin());
-  if (schema != kSchema) {
-    database.exec(kTables);
-    database.exec(fmt::format("PRAGMA user_version = {}", kSchema));
-  }
-  transaction.commit();
-  return absl::OkStatus();
-}
-
-// A record that cannot be read is better found now than when its volume is to be unmounted.
-absl::Status CheckPages(SQLite::Database& database, const std::string& path) {
-  const std::string found = database.execAndGet("PRAGMA quick_check(1)").getString();
-  if (found == "ok") return absl::OkStatus();
-  return ToStatus(SQLite::Exception(found, SQLITE_CORRUPT), "check", path);
-}
-
 // The name of a file that was just made is durable with its directory only.
 absl::Status SyncDirectoryOf(const std::string& path) {
   const std::string directory = std::filesystem::path(path).parent_path().string();
@@ -297,11 +244,12 @@ absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path, 
   MOORING_ASSIGN_OR_RETURN(UniqueFd lock, LockBeside(path));
   // Before the file is made: a refused start leaves nothing behind.
   if (may_begin && ::access(path.c_str(), F_OK) != 0) MOORING_RETURN_IF_ERROR(may_begin());
-  MOORING_RETURN_IF_ERROR(MakePrivateFile(path, "the manager's state"));
-  return Guarded("open", path, [&]() -> absl::StatusOr<std::unique_ptr<State>> {
-    SQLite::Database writer = OpenWriter(path);
-    MOORING_RETURN_IF_ERROR(PrepareSchema(writer, path, may_begin));
-    MOORING_RETURN_IF_ERROR(CheckPages(writer, path));
+  const DatabaseFile file = StateFile(path);
+  MOORING_RETURN_IF_ERROR(MakePrivateFile(file));
+  return Guarded("open", file, [&]() -> absl::StatusOr<std::unique_ptr<State>> {
+    SQLite::Database writer = OpenWriter(path, Sync::kFull);
+    MOORING_RETURN_IF_ERROR(PrepareSchema(writer, file, kSchema, kTables, may_begin));
+    CheckPages(writer);  // a damaged record is found now, and not when its volume is to be unmounted
     MOORING_RETURN_IF_ERROR(SyncDirectoryOf(path));
     return std::make_unique<SqliteState>(path, std::move(lock), std::move(writer));
   });

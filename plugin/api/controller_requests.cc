@@ -97,7 +97,7 @@ absl::StatusOr<Asked> ParseAsked(const Parameters& parameters, const Capabilitie
 // The pool, where it can what is asked of it.
 absl::StatusOr<const Pool*> PoolFor(const Asked& asked, const Pools& pools, std::string_view otherwise = kDefaultPool) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools.Find(asked.pool.empty() ? otherwise : asked.pool));
-  if (!asked.device.empty() && pool->kind != BackendKind::kDevice) {
+  if (!asked.device.empty() && !pool->traits().whole_devices) {
     return InvalidArgument(
         fmt::format("parameter {} {}: pool {} has the backend {}, where there are none to choose from", kDeviceKey,
                     Quote(asked.device), pool->name, ToString(pool->kind)));
@@ -309,7 +309,7 @@ std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVol
                             const Pools& pools) {
   // What they are now is no matter: they can be changed to these.
   const auto tuning = ParseMutable(request.mutable_parameters());
-  const absl::Status possible = tuning.ok() ? CheckPossible(*tuning, volume.kind) : tuning.status();
+  const absl::Status possible = tuning.ok() ? CheckPossible(*tuning, TraitsOf(volume.kind)) : tuning.status();
   if (!possible.ok()) return Message(possible);
   const auto asked = ParseAsked(request.parameters(), request.volume_capabilities());
   if (!asked.ok()) return Message(asked.status());

@@ -17,12 +17,12 @@ namespace mooring {
 namespace {
 
 // What it lies in, and what is mounted of it here.
-void SetCondition(const VolumeInfo& volume, const NodeVolumes::Ailments& in_use, csi::v1::VolumeCondition& condition) {
+void SetCondition(const VolumeInfo& volume, const NodeVolumes::Problems& in_use, csi::v1::VolumeCondition& condition) {
   const auto mounted = in_use.find(volume.id);
-  std::string ailment = volume.ailment;
-  if (mounted != in_use.end()) ailment += (ailment.empty() ? "" : "; ") + mounted->second;
-  condition.set_abnormal(!ailment.empty());
-  condition.set_message(ailment.empty() ? "healthy" : ailment);
+  std::string problem = volume.problem;
+  if (mounted != in_use.end()) problem += (problem.empty() ? "" : "; ") + mounted->second;
+  condition.set_abnormal(!problem.empty());
+  condition.set_message(problem.empty() ? "healthy" : problem);
 }
 
 absl::Status WithCommandsToFree(const absl::Status& status, const std::string& commands) {
@@ -183,14 +183,14 @@ absl::StatusOr<csi::v1::ListVolumesResponse> ControllerService::List(const csi::
   MOORING_ASSIGN_OR_RETURN(const VolumePage page, catalog_.List(spec));
   std::set<std::string> ids;
   for (const VolumeInfo& volume : page.volumes) ids.insert(volume.id);
-  MOORING_ASSIGN_OR_RETURN(const NodeVolumes::Ailments ailments, uses_.FindAilments(ids));
+  MOORING_ASSIGN_OR_RETURN(const NodeVolumes::Problems problems, uses_.FindProblems(ids));
   csi::v1::ListVolumesResponse response;
   for (const VolumeInfo& volume : page.volumes) {
     auto& entry = *response.add_entries();
     Pack(volume, *entry.mutable_volume());
     entry.mutable_status()->mutable_published_node_ids()->Assign(volume.published_nodes.begin(),
                                                                  volume.published_nodes.end());
-    SetCondition(volume, ailments, *entry.mutable_status()->mutable_volume_condition());
+    SetCondition(volume, problems, *entry.mutable_status()->mutable_volume_condition());
   }
   if (page.next) response.set_next_token(ListToken(kListVolumes, *page.next));
   return response;
@@ -237,10 +237,10 @@ absl::StatusOr<csi::v1::ControllerGetVolumeResponse> ControllerService::Get(
     const csi::v1::ControllerGetVolumeRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const std::string volume_id, ParseVolumeId(request.volume_id()));
   MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Get(volume_id));
-  MOORING_ASSIGN_OR_RETURN(const NodeVolumes::Ailments ailments, uses_.FindAilments({volume_id}));
+  MOORING_ASSIGN_OR_RETURN(const NodeVolumes::Problems problems, uses_.FindProblems({volume_id}));
   csi::v1::ControllerGetVolumeResponse response;
   Pack(volume, *response.mutable_volume());
-  SetCondition(volume, ailments, *response.mutable_status()->mutable_volume_condition());
+  SetCondition(volume, problems, *response.mutable_status()->mutable_volume_condition());
   response.mutable_status()->mutable_published_node_ids()->Assign(volume.published_nodes.begin(),
                                                                   volume.published_nodes.end());
   return response;

@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/size.h"
 #include "plugin/api/controller_requests.h"
+#include "plugin/backends/registry.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {
@@ -25,8 +29,9 @@ absl::Status RequireVolumeId(const std::string& id) {
 std::string FsTypeOf(const ContextMap& volume_context) {
   const auto found = volume_context.find(std::string(kFsTypeKey));
   const bool known = found != volume_context.end() &&
-                     (IsSupportedFsType(found->second) || found->second == ToString(BackendKind::kDirectory) ||
-                      found->second == ToString(BackendKind::kTmpfs));
+                     (IsSupportedFsType(found->second) ||
+                      std::any_of(std::begin(kBackendKinds), std::end(kBackendKinds),
+                                  [&](BackendKind kind) { return found->second == DefaultFsTypeOf(kind); }));
   return known ? found->second : std::string(kDefaultFsType);
 }
 

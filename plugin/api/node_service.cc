@@ -167,8 +167,8 @@ absl::StatusOr<csi::v1::NodeGetVolumeStatsResponse> NodeService::Stats(
     if (stats.usage.inodes.total != 0) AddUsage(response, VolumeUsage::INODES, stats.usage.inodes);
   }
   csi::v1::VolumeCondition* condition = response.mutable_volume_condition();
-  condition->set_abnormal(!stats.ailment.empty());
-  condition->set_message(stats.ailment.empty() ? "healthy" : stats.ailment);
+  condition->set_abnormal(!stats.problem.empty());
+  condition->set_message(stats.problem.empty() ? "healthy" : stats.problem);
   return response;
 }
 

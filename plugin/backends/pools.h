@@ -1,5 +1,5 @@
-// The pools of volumes: each has a name, a backend and a rule for how much may be promised of it. CreateVolume chooses
-// one with the parameter `pool`; the record of a volume names its own, and snapshots lie in that of their source.
+// The pools of volumes: each has a name, a backend and a limit. CreateVolume chooses one with the parameter `pool`. The
+// record of a volume names its pool, and snapshots are in the pool of their source.
 #ifndef MOORING_PLUGIN_BACKENDS_POOLS_H_
 #define MOORING_PLUGIN_BACKENDS_POOLS_H_
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "plugin/backends/backend.h"
+#include "plugin/backends/registry.h"
 
 namespace mooring {
 
@@ -20,8 +20,8 @@ struct Pool {
   BackendKind kind = BackendKind::kImage;
   std::unique_ptr<Backend> backend = nullptr;
 
-  // The sizes of its volumes and snapshots together are at most this many times BackendCapacity::total; none: only a
-  // single one has to fit what is free.
+  // The sum of the sizes of its volumes and snapshots is at most this many times BackendCapacity::total. None: only
+  // each single volume must fit into the free space.
   std::optional<double> overcommit = std::nullopt;
 
   const BackendTraits& traits() const { return TraitsOf(kind); }
@@ -29,25 +29,25 @@ struct Pool {
 
 class Pools {
  public:
-  // One of them is the default pool.
+  // `pools` has the default pool.
   explicit Pools(std::vector<Pool> pools) : pools_(std::move(pools)) {}
 
-  // INVALID_ARGUMENT names those that there are.
+  // INVALID_ARGUMENT: there is no such pool; the error names the pools.
   absl::StatusOr<const Pool*> Find(std::string_view name) const;
 
   const std::vector<Pool>& all() const { return pools_; }
 
-  // Whether a driver with these pools can: capabilities are those of the driver, not of a volume.
+  // Whether one pool has the ability. CSI capabilities are of the driver, not of a volume.
   bool AnyCan(bool BackendTraits::*ability) const;
 
  private:
   std::vector<Pool> pools_;
 };
 
-// Why a volume of such a pool cannot be a raw block device.
+// The reason why a volume of such a pool cannot be a raw block device.
 std::string NoBlockAccess(std::string_view pool, BackendKind kind);
 
-// What there is without --pool, to read requests by: no backend behind it.
+// The pools of a plugin without --pool, for parsing requests. They have no backend.
 const Pools& DefaultPoolOnly();
 
 }  // namespace mooring

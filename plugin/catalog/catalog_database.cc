@@ -1,40 +1,93 @@
 #include "plugin/catalog/catalog_database.h"
 
-#include <fmt/format.h>
-#include <sqlite3.h>
-
 #include "base/status.h"
-#include "base/text/quote.h"
-#include "sqlite/sqlite.h"
 
 namespace mooring {
 namespace {
 
-SQLite::Database OpenConnection(const std::string& path, int flags) {
-  SQLite::Database database(path, flags | SQLite::OPEN_NOFOLLOW, static_cast<int>(kBusyTimeout.count()));
-  if ((flags & SQLite::OPEN_READONLY) != 0) return database;
-  UseWal(database);
-  database.exec("PRAGMA synchronous=FULL");
-  database.exec("PRAGMA foreign_keys=ON");
-  return database;
+constexpr int kSchemaVersion = 1;
+
+// The members of a group of snapshots share its name, so only the other snapshots' names are unique.
+constexpr char kTables[] = R"(
+  CREATE TABLE node (number INTEGER PRIMARY KEY CHECK (number = 1), id TEXT NOT NULL);
+  CREATE TABLE volumes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL UNIQUE,
+    state TEXT NOT NULL CHECK (state IN ('creating', 'ready', 'deleting')),
+    capacity_bytes INTEGER NOT NULL,
+    asked_bytes INTEGER NOT NULL DEFAULT 0,
+    fs_type TEXT NOT NULL,
+    pool TEXT NOT NULL DEFAULT 'default',
+    source TEXT NOT NULL DEFAULT '',
+    propagation TEXT NOT NULL DEFAULT '',
+    tuning TEXT NOT NULL DEFAULT '',
+    ephemeral TEXT NOT NULL DEFAULT '',
+    block_only INTEGER NOT NULL DEFAULT 0);
+  CREATE INDEX unfinished_volumes ON volumes(state) WHERE state <> 'ready';
+  CREATE INDEX ephemeral_volumes ON volumes(seq) WHERE ephemeral <> '';
+  CREATE TABLE publications (
+    volume_id TEXT NOT NULL REFERENCES volumes(id) ON DELETE CASCADE,
+    node_id TEXT NOT NULL,
+    access_type TEXT NOT NULL,
+    capability TEXT NOT NULL,
+    read_only INTEGER NOT NULL,
+    PRIMARY KEY (volume_id, node_id)) WITHOUT ROWID;
+  CREATE INDEX publications_by_node ON publications(node_id);
+  CREATE TABLE snapshots (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    group_id TEXT NOT NULL,
+    source_volume_id TEXT NOT NULL,
+    pool TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('creating', 'ready', 'deleting')),
+    bytes INTEGER NOT NULL,
+    restore_bytes INTEGER NOT NULL,
+    fs_type TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    block_only INTEGER NOT NULL);
+  CREATE UNIQUE INDEX snapshot_names ON snapshots(name) WHERE group_id = '';
+  CREATE INDEX snapshots_by_source ON snapshots(source_volume_id, seq);
+  CREATE INDEX snapshots_by_group ON snapshots(group_id) WHERE group_id <> '';
+  CREATE INDEX unfinished_snapshots ON snapshots(state) WHERE state <> 'ready';
+  CREATE TABLE snapshot_groups (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL UNIQUE,
+    state TEXT NOT NULL CHECK (state IN ('creating', 'ready', 'deleting')),
+    created_at INTEGER NOT NULL);
+)";
+
+DatabaseFile CatalogFile(const std::string& path) {
+  return {.path = path,
+          .name = "the volume catalog",
+          .if_damaged = "Stop the plugin and put a copy of it back (docs/backup.md), or move it away, and the volumes "
+                        "with it, to start with an empty catalog",
+          .if_other = "start the version of mooring-plugin that wrote it, or move it away, and the volumes with it, to "
+                      "start with an empty catalog (docs/upgrade.md)"};
 }
 
 }  // namespace
 
-CatalogDatabase::Connection::Connection(const std::string& path, int flags) : database(OpenConnection(path, flags)) {}
-
-CatalogDatabase::CatalogDatabase(const std::string& path)
-    : path_(path), writer_(path, SQLite::OPEN_READWRITE), reader_(path, SQLite::OPEN_READONLY) {}
+CatalogDatabase::CatalogDatabase(DatabaseFile file, SQLite::Database writer)
+    : file_(std::move(file)), writer_(std::move(writer)), reader_(OpenReader(file_.path)) {}
 
 CatalogDatabase::Connection& CatalogDatabase::counter() {
   const std::lock_guard<std::mutex> lock(counter_mutex_);
-  if (counter_ == nullptr) counter_ = std::make_unique<Connection>(path_, SQLite::OPEN_READONLY);
+  if (counter_ == nullptr) counter_ = std::make_unique<Connection>(OpenReader(file_.path));
   return *counter_;
 }
 
-absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::Open(const std::string& path) {
-  MOORING_RETURN_IF_ERROR(MakePrivateFile(path, "the volume catalog"));
-  return Guarded("open", path, [&] { return std::make_shared<CatalogDatabase>(path); });
+absl::StatusOr<std::shared_ptr<CatalogDatabase>> CatalogDatabase::Open(const std::string& path,
+                                                                       const std::function<absl::Status()>& may_begin) {
+  const DatabaseFile file = CatalogFile(path);
+  MOORING_RETURN_IF_ERROR(MakePrivateFile(file));
+  return Guarded("open", file, [&]() -> absl::StatusOr<std::shared_ptr<CatalogDatabase>> {
+    SQLite::Database writer = OpenWriter(path, Sync::kFull);
+    MOORING_RETURN_IF_ERROR(PrepareSchema(writer, file, kSchemaVersion, kTables, may_begin));
+    return std::make_shared<CatalogDatabase>(file, std::move(writer));
+  });
 }
 
 std::vector<PoolCount> CountsIn(CatalogDatabase::Connection& connection, const std::string& select) {
@@ -56,27 +109,6 @@ std::vector<UnfinishedRecord> UnfinishedIn(CatalogDatabase::Connection& connecti
   std::vector<UnfinishedRecord> records;
   for (Use row(statement); row.Step();) records.push_back({.id = row.Text(0), .pool = row.Text(1)});
   return records;
-}
-
-absl::Status CatalogError(const SQLite::Exception& error, std::string_view what, const std::string& path) {
-  constexpr int kPrimary = 0xFF;
-  const std::string text = fmt::format("{} the volume catalog {}: {}", what, Quote(path), error.what());
-  if (IsDiskFull(error)) return ResourceExhausted(text + ": make room on that filesystem");
-  switch (error.getErrorCode() & kPrimary) {
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-      return Aborted(text + ": another process holds it, call again later");
-    case SQLITE_CONSTRAINT:
-      return Aborted(text + ": another call changed it meanwhile, call again");
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-      return Internal(
-          text +
-          ": the file is damaged. Stop the plugin and put a copy of it back (docs/backup.md), or move it away, and the "
-          "volumes with it, to start with an empty catalog");
-    default:
-      return Internal(text);
-  }
 }
 
 }  // namespace mooring

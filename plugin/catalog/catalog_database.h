@@ -1,16 +1,15 @@
-// The catalog's file, and the two connections to it that its stores share (catalog_store.h, snapshot_store.h): one
-// writes, one looks up, so that no look-up waits for another call's fsync. For their .cc files alone.
+// The catalog's file, its tables, and the connections that its stores share (catalog_store.h, snapshot_store.h). Reads
+// and writes have a connection each, so that no read waits for the fsync of another call. Only their .cc files use it.
 #ifndef MOORING_PLUGIN_CATALOG_CATALOG_DATABASE_H_
 #define MOORING_PLUGIN_CATALOG_CATALOG_DATABASE_H_
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
-#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,58 +21,37 @@ namespace mooring {
 
 class CatalogDatabase {
  public:
-  // Held while the connection, or a statement on it, is used.
+  // The mutex is held while the connection, or a statement on it, is used.
   struct Connection {
-    Connection(const std::string& path, int flags);
+    explicit Connection(SQLite::Database opened) : database(std::move(opened)) {}
     std::mutex mutex;
     SQLite::Database database;
   };
 
-  // Makes the file (0600) where it is missing; tables are the stores' business. ABORTED: another process is in the way.
-  static absl::StatusOr<std::shared_ptr<CatalogDatabase>> Open(const std::string& path);
-  explicit CatalogDatabase(const std::string& path);  // throws SQLite::Exception
+  // Creates the file (0600) and its tables if they are missing, after asking `may_begin`. ABORTED: another process is
+  // creating them. FAILED_PRECONDITION: the file has another schema version.
+  static absl::StatusOr<std::shared_ptr<CatalogDatabase>> Open(const std::string& path,
+                                                               const std::function<absl::Status()>& may_begin);
+  explicit CatalogDatabase(DatabaseFile file, SQLite::Database writer);  // throws SQLite::Exception
 
   Connection& writer() { return writer_; }
   Connection& reader() { return reader_; }
-  Connection& counter();  // for what reads whole tables, which no look-up is to wait for; throws SQLite::Exception
-  const std::string& path() const { return path_; }
+  Connection& counter();  // reads whole tables, which no other read waits for; throws SQLite::Exception
+  const DatabaseFile& file() const { return file_; }
 
  private:
-  const std::string path_;
+  const DatabaseFile file_;
   Connection writer_;
-  Connection reader_;  // goes first: the last connection to close has to be able to tidy the WAL up
+  Connection reader_;  // is closed first: the last connection to close tidies the WAL up
   std::mutex counter_mutex_;
-  std::unique_ptr<Connection> counter_;  // from the first who counts
+  std::unique_ptr<Connection> counter_;  // is opened by the first call
 };
 
-// "<what> the volume catalog '<path>': <SQLite's words>", and what to do. RESOURCE_EXHAUSTED where the disk is full,
-// ABORTED where another process holds the file or was quicker, else INTERNAL.
-absl::Status CatalogError(const SQLite::Exception& error, std::string_view what, const std::string& path);
-
-// Of rows of pool, state, number, bytes. Throws SQLite::Exception.
+// `select` returns rows of pool, state, number, bytes. Throws SQLite::Exception.
 std::vector<PoolCount> CountsIn(CatalogDatabase::Connection& connection, const std::string& select);
-std::vector<UnfinishedRecord> UnfinishedIn(CatalogDatabase::Connection& connection,
-                                           const std::string& select);  // id, pool
 
-// Runs `action`, which throws SQLite::Exception and returns a value or nothing.
-template <typename Action>
-auto Guarded(std::string_view what, const std::string& path, Action action) {
-  using Value = std::invoke_result_t<Action>;
-  if constexpr (std::is_void_v<Value>) {
-    try {
-      action();
-      return absl::OkStatus();
-    } catch (const SQLite::Exception& error) {
-      return CatalogError(error, what, path);
-    }
-  } else {
-    try {
-      return absl::StatusOr<Value>(action());
-    } catch (const SQLite::Exception& error) {
-      return absl::StatusOr<Value>(CatalogError(error, what, path));
-    }
-  }
-}
+// `select` returns rows of id, pool. Throws SQLite::Exception.
+std::vector<UnfinishedRecord> UnfinishedIn(CatalogDatabase::Connection& connection, const std::string& select);
 
 }  // namespace mooring
 

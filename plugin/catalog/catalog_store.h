@@ -1,10 +1,9 @@
-// The volumes and publications on disk, in SQLite: what was asked, and how far it got. Several processes may use one
-// file.
+// The records of volumes and publications on disk, in SQLite: the request and its progress. Several processes may use
+// one file.
 //
-// A write is on disk when its call returns (WAL, synchronous=FULL). Look-ups have a connection of their own, so they
-// never wait for another call's fsync. Safe from several threads. Nothing throws: SQLite's errors come back as INTERNAL
-// with the path and SQLite's own words, RESOURCE_EXHAUSTED where the disk is full, ABORTED where another process holds
-// the file.
+// A write is on disk when its call returns (WAL, synchronous=FULL). Reads have their own connection, so they never wait
+// for another call's fsync. Safe from several threads. Nothing throws: SQLite's errors are returned as INTERNAL with
+// the path and SQLite's message. RESOURCE_EXHAUSTED: the disk is full. ABORTED: another process holds the file.
 #ifndef MOORING_PLUGIN_CATALOG_CATALOG_STORE_H_
 #define MOORING_PLUGIN_CATALOG_CATALOG_STORE_H_
 
@@ -26,43 +25,44 @@
 namespace mooring {
 
 class CatalogDatabase;
+struct DatabaseFile;
 
 enum class VolumeState { kCreating, kReady, kDeleting };
 
-// A state's word in the tables, whose CHECK lets no fourth one in.
+// The word for a state in the tables.
 std::string_view StateText(VolumeState state);
 VolumeState ParseState(std::string_view text);
 
 struct VolumeRecord {
-  std::int64_t seq = 0;  // the order of creation, given by Insert, never given twice
+  std::int64_t seq = 0;  // the order of creation; Insert assigns it, and never assigns it again
   std::string id;
-  std::string name;  // the orchestrator's
+  std::string name;  // from the orchestrator
   VolumeState state = VolumeState::kCreating;
   std::uint64_t bytes = 0;
   std::string fs_type;
   std::optional<Propagation> propagation = std::nullopt;
   std::string pool = std::string(kDefaultPool);
-  std::string source = {};  // the id of the snapshot or volume that it was made from; empty: it was made empty
+  std::string source = {};  // the id of the snapshot or volume that it was created from; empty: none
   VolumeTuning tuning = {};
-  std::string ephemeral = {};     // the id that an orchestrator has given it; empty: it is no ephemeral one
-  bool block_only = false;        // it is never mounted: CreateVolumeSpec::block_only
-  std::uint64_t asked_bytes = 0;  // required_bytes of the call that gave it its size; 0: as `bytes`
+  std::string ephemeral = {};     // the id that the orchestrator uses for an ephemeral volume; empty: not ephemeral
+  bool block_only = false;        // CreateVolumeSpec::block_only
+  std::uint64_t asked_bytes = 0;  // required_bytes of the call that set `bytes`; 0: equal to `bytes`
 };
 
 struct PublicationRecord {
   std::string volume_id;
   std::string node_id;
   std::string access_type;  // "mount" or "block"
-  std::string capability;   // ToString(Capability): equal exactly where they are. May hold mount flags: not for logs
+  std::string capability;   // ToString(Capability). It may hold mount flags, so it is never logged
   bool read_only = false;
 };
 
 struct ListedVolume {
   VolumeRecord volume;
-  std::vector<std::string> nodes;  // it is published to
+  std::vector<std::string> nodes;  // to which the volume is published
 };
 
-// How many there are of a pool in a state, and their sizes together.
+// The number of volumes or snapshots of a pool in a state, and the sum of their sizes.
 struct PoolCount {
   std::string pool;
   VolumeState state = VolumeState::kReady;
@@ -72,7 +72,7 @@ struct PoolCount {
   bool operator==(const PoolCount&) const = default;
 };
 
-// What is creating or deleting.
+// A volume or snapshot that is being created or deleted.
 struct UnfinishedRecord {
   std::string id;
   std::string pool;
@@ -82,49 +82,49 @@ struct UnfinishedRecord {
 
 class CatalogStore {
  public:
-  // Whether a new catalog may be begun, asked where the file is missing or empty.
+  // OK: a new catalog may be created. It is asked if the file is missing or empty.
   using MayBegin = std::function<absl::Status()>;
 
-  // Makes the file (0600) where it is missing. FAILED_PRECONDITION: it was made by a newer version. Returns the
-  // error of `may_begin` if that refuses.
+  // Creates the file (0600) if it is missing. FAILED_PRECONDITION: it has another schema version. Otherwise the error
+  // of `may_begin`.
   static absl::StatusOr<std::unique_ptr<CatalogStore>> Open(const std::string& path, const MayBegin& may_begin = {});
   ~CatalogStore();
 
-  // The id of the node that the volumes lie on: `wanted`, unless there are volumes and they were made under another.
+  // The id of the node that holds the volumes: `wanted`, unless the catalog has volumes of another node.
   absl::StatusOr<std::string> KeepNodeId(const std::string& wanted);
 
-  // False where the name or the id is taken.
+  // False: the name or the id is taken.
   absl::StatusOr<bool> Insert(const VolumeRecord& volume);
 
-  // Compare and set: false where the volume is gone or not in the state `from`.
+  // Compares and sets. False: the volume does not exist, or is not in the state `from`.
   absl::StatusOr<bool> Move(const std::string& id, VolumeState from, VolumeState to);
-  absl::Status SetBytes(const std::string& id, std::uint64_t bytes, std::uint64_t asked = 0);  // 0: as `bytes`
+  absl::Status SetBytes(const std::string& id, std::uint64_t bytes, std::uint64_t asked = 0);  // 0: equal to `bytes`
   absl::Status SetTuning(const std::string& id, const VolumeTuning& tuning);
-  absl::Status Remove(const std::string& id);  // with its publications; gone already is OK
+  absl::Status Delete(const std::string& id);  // with its publications; OK if it does not exist
 
-  // Makes or replaces the publication of a volume to a node. False, and nothing done, where that many other volumes are
-  // published to the node (0: no limit). ABORTED where the volume is not there.
+  // Inserts or replaces the publication of a volume to a node. False, with nothing done: `most_volumes` other volumes
+  // are published to the node (0: no limit). ABORTED: the volume does not exist.
   absl::StatusOr<bool> PutPublication(const PublicationRecord& publication, std::int64_t most_volumes);
-  absl::Status RemovePublications(const std::string& volume_id, const std::string& node_id);  // no node: all
+  absl::Status DeletePublications(const std::string& volume_id, const std::string& node_id);  // empty: from all nodes
 
-  // The sizes of all volumes of a pool together, half made and half deleted ones among them.
+  // The sum of the sizes of a pool's volumes, including volumes that are being created or deleted.
   absl::StatusOr<std::uint64_t> BytesIn(const std::string& pool);
 
-  // All volumes, where there are some; by a connection of its own, for it reads them all.
-  absl::StatusOr<std::vector<PoolCount>> CountByPool();
-  absl::StatusOr<std::vector<UnfinishedRecord>> NameUnfinished();  // by the same connection
+  // These two read whole tables, and have a connection of their own for that.
+  absl::StatusOr<std::vector<PoolCount>> CountByPool();  // without pools and states that have no volume
+  absl::StatusOr<std::vector<UnfinishedRecord>> NameUnfinished();
 
   absl::StatusOr<std::optional<VolumeRecord>> FindById(const std::string& id);
   absl::StatusOr<std::optional<VolumeRecord>> FindByName(const std::string& name);
   absl::StatusOr<std::vector<PublicationRecord>> Publications(const std::string& volume_id);
 
-  // The first `most` ready volumes whose seq is larger than `after`, by seq. No ephemeral ones: their orchestrator
-  // knows nothing of a catalog.
+  // The first `most` ready volumes whose seq is larger than `after`, by seq. Without ephemeral volumes, which are no
+  // volumes of the controller.
   absl::StatusOr<std::vector<ListedVolume>> ListReady(std::int64_t after, std::size_t most);
   absl::StatusOr<std::vector<VolumeRecord>> ListUnfinished();  // creating or deleting
-  absl::StatusOr<std::vector<VolumeRecord>> ListEphemeral();   // in whatever state
+  absl::StatusOr<std::vector<VolumeRecord>> ListEphemeral();   // in any state
 
-  // The connections, for the store of the snapshots beside this one.
+  // For SnapshotStore.
   const std::shared_ptr<CatalogDatabase>& database() const { return database_; }
 
  private:
@@ -135,7 +135,7 @@ class CatalogStore {
   static absl::StatusOr<std::unique_ptr<CatalogStore>> TryOpen(const std::string& path, const MayBegin& may_begin);
 
   const std::shared_ptr<CatalogDatabase> database_;  // outlives the statements on it
-  const std::string path_;
+  const DatabaseFile& file_;
   std::unique_ptr<Writer> writer_;
   std::unique_ptr<Reader> reader_;
 };

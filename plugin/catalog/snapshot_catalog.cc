@@ -1,4 +1,4 @@
-// Looking snapshots up. Making them: snapshot_catalog_create.cc; deleting, and the start: snapshot_catalog_delete.cc.
+// Looks up snapshots. snapshot_catalog_create.cc creates them, snapshot_catalog_delete.cc deletes and reconciles them.
 #include "plugin/catalog/snapshot_catalog.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace mooring {
 namespace {
 
-constexpr std::size_t kSnapshotChunk = 500;  // a list of all snapshots lets other look-ups in between
+constexpr std::size_t kSnapshotChunk = 500;  // other reads can run between the chunks of a long list
 
 absl::Status NoSuchSnapshot(const std::string& id) {
   return NotFound(fmt::format("snapshot {} does not exist", Quote(id)));
@@ -74,7 +74,7 @@ absl::StatusOr<SnapshotCatalog::Set> SnapshotCatalog::WithMembers(const GroupRec
       .id = group.id, .name = group.name, .is_group = true, .state = group.state, .snapshots = std::move(members)};
 }
 
-// A group without members was deleted since it was read.
+// A group without members was deleted after it was read.
 absl::StatusOr<std::optional<SnapshotCatalog::Set>> SnapshotCatalog::WhileThere(const GroupRecord& group) {
   MOORING_ASSIGN_OR_RETURN(Set set, WithMembers(group));
   return set.snapshots.empty() ? std::nullopt : std::optional<Set>(std::move(set));
@@ -100,7 +100,7 @@ absl::StatusOr<std::optional<SnapshotCatalog::Set>> SnapshotCatalog::FindNamed(c
   return WhileThere(*group);
 }
 
-// By a key that is no id; whoever reads the error knows the snapshot by its name.
+// The key is no id. Errors name the snapshot, not the key.
 absl::StatusOr<KeyedLocks::Hold> SnapshotCatalog::LockName(const std::string& name, bool is_group, const Call& call) {
   const std::string key = (is_group ? "group name:" : "snapshot name:") + name;
   absl::StatusOr<KeyedLocks::Hold> hold = locks_.Acquire(key, "name", call.wait_until);
@@ -109,7 +109,7 @@ absl::StatusOr<KeyedLocks::Hold> SnapshotCatalog::LockName(const std::string& na
                              is_group ? "CreateVolumeGroupSnapshot" : "CreateSnapshot", Quote(name)));
 }
 
-// In one order, whoever asks: so that no two calls wait for each other.
+// All calls lock in the same order, so that no two calls wait for each other.
 absl::StatusOr<std::vector<KeyedLocks::Hold>> SnapshotCatalog::LockAll(std::vector<std::string> ids, const Call& call) {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
@@ -154,7 +154,7 @@ absl::StatusOr<SnapshotPage> SnapshotCatalog::List(const ListSnapshotsSpec& spec
   SnapshotPage page;
   while (true) {
     const std::size_t wanted = std::min(kSnapshotChunk, most - page.snapshots.size());
-    filter.most = wanted + 1;  // to know whether there is a next page
+    filter.most = wanted + 1;  // one more shows whether there is a next page
     MOORING_ASSIGN_OR_RETURN(std::vector<SnapshotRecord> chunk, store_.ListReady(filter));
     const bool more = chunk.size() > wanted;
     if (more) chunk.pop_back();
@@ -178,24 +178,24 @@ absl::Status SnapshotCatalog::DeleteGroup(const GroupSpec& spec, const Call& cal
   if (!IsGroupId(spec.id)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const auto hold, LockAll({spec.id}, call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<Set> group, Find(spec.id, /*is_group=*/true));
-  if (!group || group->state == SnapshotState::kCreating) return absl::OkStatus();  // nobody was told its id
+  if (!group || group->state == SnapshotState::kCreating) return absl::OkStatus();  // no call has returned its id
   MOORING_RETURN_IF_ERROR(CheckMembers(spec, group->snapshots));
   std::vector<std::string> members;
   for (const SnapshotRecord& snapshot : group->snapshots) members.push_back(snapshot.id);
-  MOORING_ASSIGN_OR_RETURN(const auto in_use, LockAll(members, call));  // volumes may be made of them
-  return Erase(*group);
+  MOORING_ASSIGN_OR_RETURN(const auto in_use, LockAll(members, call));  // a copy of a member may be under way
+  return DeleteSet(*group);
 }
 
 absl::Status SnapshotCatalog::Delete(const std::string& id, const Call& call) {
   if (!IsSnapshotId(id)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const auto hold, LockAll({id}, call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<SnapshotRecord> snapshot, store_.FindById(id));
-  if (!snapshot || snapshot->state == SnapshotState::kCreating) return absl::OkStatus();  // nobody was told its id
+  if (!snapshot || snapshot->state == SnapshotState::kCreating) return absl::OkStatus();  // no call has returned its id
   if (!snapshot->group_id.empty()) {
     return InvalidArgument(
         fmt::format("snapshot {} is a member of group snapshot {}: delete that", Quote(id), Quote(snapshot->group_id)));
   }
-  return Erase(Alone(*snapshot));
+  return DeleteSet(Alone(*snapshot));
 }
 
 }  // namespace mooring

@@ -1,8 +1,8 @@
-// The snapshots there are, alone and in groups: made, listed, deleted. What the Controller and the GroupController
-// service do with them, without gRPC.
+// Creates, lists and deletes snapshots, single ones and groups: the work of the Controller and GroupController
+// services, without gRPC.
 //
-// A snapshot is a copy that stands for itself: its volume may be deleted, as may a snapshot that volumes were made of.
-// Every change is written down before it is made and after:
+// A snapshot is an independent copy: its volume may be deleted, and so may a snapshot from which volumes were created.
+// Every change is recorded before it is made and afterwards:
 //
 //               Insert             copied            Delete            removed
 //     (no row) ───────▶ creating ─────────▶ ready ──────────▶ deleting ───────▶ (no row)
@@ -10,15 +10,16 @@
 //                           │                 └── still in use ┘   │
 //                           └── failed, given up, cut short ───────┘
 //
-// The id of a snapshot is told to nobody before it is ready. A copy that was cut short is never finished later: it
-// would be of another instant than its record says. It is taken back, the volumes go on (Contents::Thaw), and the same
-// call begins anew. A group is one of these with all its members: they become ready, and go, together.
+// No call returns the id of a snapshot before the snapshot is ready. An interrupted copy is never finished later,
+// because it would be of another instant than its record says. It is rolled back, the volumes are thawed
+// (Contents::Thaw), and the repeated call begins anew. A group and its members change their state together.
 //
-// A row that is left in `creating` or `deleting` may be older than its images: an old copy of the catalog may have been
-// put back. Images get their names when they are whole. So where all of them are there, the snapshot is ready (Settle).
+// A row in `creating` or `deleting` may be older than its images, because an administrator may have put back an old
+// copy of the catalog. Images get their names when they are whole. So Settle makes a snapshot ready if all its images
+// exist.
 //
 // Calls for one name wait for each other, then for the volumes (in the order of their ids) or the snapshot, until
-// Call::wait_until, and are ABORTED then. All these locks are shared with the other processes on the state directory.
+// Call::wait_until, and are ABORTED then. The locks are shared with the other processes on the state directory.
 #ifndef MOORING_PLUGIN_CATALOG_SNAPSHOT_CATALOG_H_
 #define MOORING_PLUGIN_CATALOG_SNAPSHOT_CATALOG_H_
 
@@ -41,44 +42,44 @@ namespace mooring {
 
 class SnapshotCatalog {
  public:
-  // All of them outlive the catalog. `locks` are those of the volumes.
+  // All of them outlive the catalog. `locks` are the locks of the volumes.
   SnapshotCatalog(SnapshotStore& store, VolumeCatalog& volumes, const Pools& pools, KeyedLocks& locks,
                   Contents& contents);
 
-  // The snapshot of that name, made where there is none. ALREADY_EXISTS: it is of another volume. NOT_FOUND: no such
-  // volume. FAILED_PRECONDITION: its pool has no snapshots. RESOURCE_EXHAUSTED: no room.
+  // Finds or creates the snapshot with that name. ALREADY_EXISTS: it is of another volume. NOT_FOUND: the volume does
+  // not exist. FAILED_PRECONDITION: the pool has no snapshots. RESOURCE_EXHAUSTED: there is no room.
   absl::StatusOr<SnapshotInfo> Create(const CreateSnapshotSpec& spec, const Call& call);
 
-  // Gone already is OK. INVALID_ARGUMENT: it is a group's member.
+  // OK if it does not exist. INVALID_ARGUMENT: it is a member of a group.
   absl::Status Delete(const std::string& id, const Call& call);
 
-  absl::StatusOr<SnapshotInfo> Get(const std::string& id);  // NOT_FOUND for what is not ready
+  absl::StatusOr<SnapshotInfo> Get(const std::string& id);  // NOT_FOUND: it does not exist or is not ready
   absl::StatusOr<SnapshotPage> List(const ListSnapshotsSpec& spec);
 
-  // All of one instant, all or none, in the pool of the volume that is named first. Codes as of Create;
-  // ALREADY_EXISTS: the group of that name is of other volumes.
+  // Creates all members, at one instant, or none. They are in the pool of the first volume. Codes as Create.
+  // ALREADY_EXISTS: the group with that name is of other volumes.
   absl::StatusOr<GroupInfo> CreateGroup(const CreateGroupSpec& spec, const Call& call);
 
-  // INVALID_ARGUMENT: the group has other members than are named. Delete: gone already is OK.
+  // INVALID_ARGUMENT: the group has other members than the call names. Delete is OK if the group does not exist.
   absl::StatusOr<GroupInfo> GetGroup(const GroupSpec& spec);
   absl::Status DeleteGroup(const GroupSpec& spec, const Call& call);
 
-  // The image of a snapshot, for its contents to be looked at. NOT_FOUND as Get.
+  // The image of a snapshot, for reading its blocks. NOT_FOUND as Get.
   struct Image {
     SnapshotInfo snapshot;
     std::string path;
   };
   absl::StatusOr<Image> Locate(const std::string& id);
 
-  // At the start, before any call, and before VolumeCatalog::Reconcile. What another process is at work on is left to
-  // it.
+  // Runs at the start, before any call, and before VolumeCatalog::Reconcile. It skips snapshots that another process
+  // has locked.
   absl::Status Reconcile();
 
  private:
-  // Snapshots that live and die together: one alone, or a group with its members.
+  // A single snapshot, or a group with its members.
   struct Set {
-    std::string id;    // the snapshot's, or the group's
-    std::string name;  // the same one's
+    std::string id;    // of the snapshot or the group
+    std::string name;  // of the snapshot or the group
     bool is_group = false;
     SnapshotState state = SnapshotState::kCreating;
     std::vector<SnapshotRecord> snapshots;
@@ -91,7 +92,7 @@ class SnapshotCatalog {
   absl::StatusOr<std::optional<Set>> Find(const std::string& id, bool is_group);
   absl::StatusOr<std::optional<Set>> FindNamed(const std::string& name, bool is_group);
 
-  // A volume that a snapshot is made of.
+  // A volume of which a snapshot is made.
   struct Source {
     VolumeInfo volume;
     std::string path;
@@ -104,7 +105,7 @@ class SnapshotCatalog {
   absl::StatusOr<KeyedLocks::Hold> LockName(const std::string& name, bool is_group, const Call& call);
   absl::StatusOr<std::vector<KeyedLocks::Hold>> LockAll(std::vector<std::string> ids, const Call& call);
 
-  // snapshot_catalog_create.cc. The name is held.
+  // snapshot_catalog_create.cc. The caller holds the lock of the name.
   absl::StatusOr<Set> FindOrMake(const std::string& name, bool is_group, const std::vector<std::string>& volume_ids,
                                  const Call& call);
   absl::StatusOr<Set> Make(const std::string& name, bool is_group, const std::vector<std::string>& volume_ids,
@@ -114,9 +115,9 @@ class SnapshotCatalog {
   absl::Status Settle(const Set& unfinished);
   absl::Status ClearName(const Set& unfinished, const Call& call);
 
-  // snapshot_catalog_delete.cc. The set is held and, where it is `creating`, its sources are, too.
-  absl::Status Erase(Set set);
-  absl::Status TakeAway(const Set& set, bool may_be_frozen);
+  // snapshot_catalog_delete.cc. The caller holds the locks of the set and, if it is `creating`, of its sources.
+  absl::Status DeleteSet(Set set);
+  absl::Status DeleteImagesAndRecords(const Set& set, bool may_be_frozen);
   absl::StatusOr<bool> HasAllImages(const Set& set) const;
   absl::Status ThawSources(const Set& set);
   absl::Status DeleteImages(const Set& set);

@@ -1,4 +1,4 @@
-// Making snapshots.
+// Creates snapshots.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace mooring {
 namespace {
 
-// How often a call looks again when a snapshot that was being deleted under its name turns out to be alive.
+// The attempts of a call whose name belongs to a snapshot that is being deleted.
 constexpr int kAttempts = 5;
 
 std::int64_t Now() {
@@ -85,11 +85,11 @@ absl::StatusOr<SnapshotCatalog::Set> SnapshotCatalog::FindOrMake(const std::stri
   return Aborted(fmt::format("another process is deleting the snapshot {}: call again later", Quote(name)));
 }
 
-// The volumes are held while they are copied: nobody deletes, grows, stages or copies them meanwhile.
+// The volumes are locked during the copy, so no call deletes, expands, stages or copies them.
 absl::StatusOr<SnapshotCatalog::Set> SnapshotCatalog::Make(const std::string& name, bool is_group,
                                                            const std::vector<std::string>& volume_ids,
                                                            const Call& call) {
-  // Before the locks, which are only for volumes there are.
+  // This comes before the locks, which are only for existing volumes.
   for (const std::string& id : volume_ids) MOORING_RETURN_IF_ERROR(volumes_.Get(id).status());
   MOORING_ASSIGN_OR_RETURN(const auto holds, LockAll(volume_ids, call));
   Set set = {.id = is_group ? NewGroupId() : "", .name = name, .is_group = is_group, .snapshots = {}};
@@ -100,7 +100,7 @@ absl::StatusOr<SnapshotCatalog::Set> SnapshotCatalog::Make(const std::string& na
     sources.push_back(std::move(source));
   }
   if (!is_group) set.id = set.snapshots.front().id;
-  const std::int64_t created_at = Now();  // what was synced by now is in it
+  const std::int64_t created_at = Now();  // data that was synced before is in the snapshot
   for (SnapshotRecord& snapshot : set.snapshots) {
     snapshot.name = name;
     snapshot.group_id = is_group ? set.id : "";
@@ -110,11 +110,10 @@ absl::StatusOr<SnapshotCatalog::Set> SnapshotCatalog::Make(const std::string& na
   MOORING_RETURN_IF_ERROR(InsertWithRoom(set, call));
   const absl::Status made = Populate(set, sources);
   if (made.ok()) return set;
-  // What cannot be taken back now (the disk is full, the helper gone) does no harm: the same call, or the next start,
-  // does it.
+  // A failed rollback (a full disk, no mount helper) does no harm: the same call or the next start repeats it.
   const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);
-  if (const absl::Status back = TakeAway(set, MayHaveLeftFrozen(made)); !back.ok()) {
-    log::Warning("a snapshot that could not be made is not cleaned up yet",
+  if (const absl::Status back = DeleteImagesAndRecords(set, MayHaveLeftFrozen(made)); !back.ok()) {
+    log::Warning("a snapshot that could not be created is not cleaned up yet",
                  {{"snapshot", set.id}, {"cause", Message(back)}});
   }
   return made;
@@ -145,7 +144,7 @@ absl::Status SnapshotCatalog::InsertWithRoom(const Set& set, const Call& call) {
   return Aborted(fmt::format("another process is making the snapshot {}: call again later", Quote(set.name)));
 }
 
-// creating -> ready.
+// Moves the set from creating to ready.
 absl::Status SnapshotCatalog::Populate(const Set& set, const std::vector<Source>& sources) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(set.snapshots.front()));
   std::vector<CopyDraft> drafts;
@@ -159,8 +158,7 @@ absl::Status SnapshotCatalog::Populate(const Set& set, const std::vector<Source>
   return Aborted(fmt::format("another process gave the snapshot {} up: call again", Quote(set.name)));
 }
 
-// What was half made, or is half deleted, holds the name. The sources of one half made may be frozen since; they are
-// held, so that nobody thaws them under another copy.
+// An unfinished set holds the name. Its sources may be frozen, and are locked, so that no other copy is thawed.
 absl::Status SnapshotCatalog::ClearName(const Set& unfinished, const Call& call) {
   std::vector<std::string> ids = SourcesOf(unfinished.snapshots);
   ids.push_back(unfinished.id);

@@ -1,4 +1,4 @@
-// Deleting snapshots, taking half made ones back, and the start.
+// Deletes snapshots, rolls back unfinished ones, and reconciles at the start.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,27 +12,27 @@
 
 namespace mooring {
 
-// ready -> deleting -> away.
-absl::Status SnapshotCatalog::Erase(Set set) {
+// Moves a ready set to `deleting`, and deletes it.
+absl::Status SnapshotCatalog::DeleteSet(Set set) {
   if (set.state == SnapshotState::kReady) {
     const absl::StatusOr<bool> moved = store_.Move(set.id, SnapshotState::kReady, SnapshotState::kDeleting);
-    // On a full disk only deleting makes room: then without the intent. Killed before the end, the snapshot is a record
-    // without an image, and the same call takes that away, too.
+    // Only deletion makes room on a full disk, so it goes on without the state. A process that is killed then leaves a
+    // ready row without an image, which the next Delete removes.
     const bool full = absl::IsResourceExhausted(moved.status());
     if (!full && !moved.ok()) return moved.status();
     if (!full && !*moved) return Aborted(fmt::format("another process is changing {}: call again later", set.id));
     set.state = SnapshotState::kDeleting;
   }
-  return TakeAway(set, false);
+  return DeleteImagesAndRecords(set, false);
 }
 
-// creating or deleting -> away; what turns out to be in use was not deleted and is ready again. A copy that a mount
-// helper is still at (its plugin was killed, it was not) is ABORTED, and its sources stay as they are.
-absl::Status SnapshotCatalog::TakeAway(const Set& set, bool may_be_frozen) {
+// Deletes an unfinished set. A set in use becomes ready again. ABORTED: the mount helper of a killed plugin still makes
+// the copy, so the sources stay as they are.
+absl::Status SnapshotCatalog::DeleteImagesAndRecords(const Set& set, bool may_be_frozen) {
   const absl::Status deleted = DeleteImages(set);
   if (absl::IsAborted(deleted)) return deleted;
   if (may_be_frozen) MOORING_RETURN_IF_ERROR(ThawSources(set));
-  if (deleted.ok()) return store_.Remove(set.id);
+  if (deleted.ok()) return store_.Delete(set.id);
   const bool in_use = set.state == SnapshotState::kDeleting && absl::IsFailedPrecondition(deleted);
   if (in_use && HasAllImages(set).value_or(false)) {
     MOORING_RETURN_IF_ERROR(store_.Move(set.id, SnapshotState::kDeleting, SnapshotState::kReady).status());
@@ -40,20 +40,20 @@ absl::Status SnapshotCatalog::TakeAway(const Set& set, bool may_be_frozen) {
   return deleted;
 }
 
-// creating or deleting -> ready where all images are there, away where one is missing. ABORTED as TakeAway. Where it
-// cannot be told, nothing is changed.
+// creating or deleting -> ready if all images exist; otherwise the set is deleted. ABORTED as DeleteImagesAndRecords.
+// If an image cannot be looked up, nothing changes.
 absl::Status SnapshotCatalog::Settle(const Set& unfinished) {
   const log::Fields fields = {{"snapshot", unfinished.id}, {"name", unfinished.name}};
   const bool creating = unfinished.state == SnapshotState::kCreating;
   MOORING_ASSIGN_OR_RETURN(const bool has_all, HasAllImages(unfinished));
   if (!has_all) {
-    MOORING_RETURN_IF_ERROR(TakeAway(unfinished, creating));
-    log::Info(creating ? "took back a snapshot that was interrupted" : "finished the deletion of a snapshot", fields);
+    MOORING_RETURN_IF_ERROR(DeleteImagesAndRecords(unfinished, creating));
+    log::Info(creating ? "rolled back an interrupted snapshot" : "finished the deletion of a snapshot", fields);
     return absl::OkStatus();
   }
   if (creating) MOORING_RETURN_IF_ERROR(ThawSources(unfinished));
   MOORING_RETURN_IF_ERROR(store_.Move(unfinished.id, unfinished.state, SnapshotState::kReady).status());
-  log::Info(creating ? "finished a snapshot that was interrupted" : "took back the deletion of a snapshot", fields);
+  log::Info(creating ? "finished an interrupted snapshot" : "rolled back the deletion of a snapshot", fields);
   return absl::OkStatus();
 }
 
@@ -68,7 +68,7 @@ absl::StatusOr<bool> SnapshotCatalog::HasAllImages(const Set& set) const {
   return has_all;
 }
 
-// A copy that was cut short may have left its sources frozen. One that is gone is not.
+// An interrupted copy may have left its sources frozen.
 absl::Status SnapshotCatalog::ThawSources(const Set& set) {
   for (const SnapshotRecord& snapshot : set.snapshots) {
     const absl::StatusOr<NodeVolume> source = volumes_.Find(snapshot.source_volume_id);
@@ -78,7 +78,7 @@ absl::Status SnapshotCatalog::ThawSources(const Set& set) {
   return absl::OkStatus();
 }
 
-// All or none as far as can be known: what is in use is found before the first goes.
+// Checks all snapshots for use before it deletes the first.
 absl::Status SnapshotCatalog::DeleteImages(const Set& set) {
   for (const SnapshotRecord& snapshot : set.snapshots) {
     MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(snapshot));
@@ -102,7 +102,7 @@ absl::Status SnapshotCatalog::Reconcile() {
   return ReportLostImages();
 }
 
-// With its name, its id and its sources in our hands nobody is at work on it, so it is left over.
+// While this process holds the locks of the name, the id and the sources, no other process works on the set.
 void SnapshotCatalog::FinishInterrupted(const Set& listed) {
   const Call at_once = {std::chrono::steady_clock::now()};
   const auto name = LockName(listed.name, listed.is_group, at_once);

@@ -1,5 +1,5 @@
-// For how long volumes and snapshots have been half made or half deleted: their records have no times, so it is counted
-// from the first look that finds them so.
+// The time for which volumes and snapshots have been unfinished. Records have no times, so it counts from the first
+// call of See that finds them.
 #ifndef MOORING_PLUGIN_CATALOG_UNFINISHED_AGES_H_
 #define MOORING_PLUGIN_CATALOG_UNFINISHED_AGES_H_
 
@@ -19,7 +19,7 @@ class UnfinishedAges {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The oldest of each pool that has some. A record that is not in `now` is finished.
+  // The age of the oldest record of each pool that has unfinished ones. A record that is not in `now` is finished.
   std::map<std::string, Clock::duration> See(const std::vector<UnfinishedRecord>& now, Clock::time_point at) {
     std::map<std::string, Clock::time_point> still;
     std::map<std::string, Clock::duration> oldest;

@@ -1,5 +1,5 @@
-// Looking volumes up, publishing and growing them. Creating and deleting: volume_catalog_create.cc, of copies
-// volume_catalog_clone.cc; the start: volume_catalog_reconcile.cc.
+// Looks up, publishes and expands volumes. volume_catalog_create.cc creates and deletes them, volume_catalog_clone.cc
+// copies them, and volume_catalog_reconcile.cc runs at the start.
 #include "plugin/catalog/volume_catalog.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace mooring {
 namespace {
 
-constexpr std::size_t kListChunk = 500;  // a list of all volumes lets other look-ups in between
+constexpr std::size_t kListChunk = 500;  // other reads can run between the chunks of a long list
 
 absl::Status NoSuchVolume(const std::string& id) {
   return NotFound(fmt::format("volume {} does not exist", Quote(id)));
@@ -33,7 +33,7 @@ std::string HowPublished(const PublicationRecord& record) {
   return fmt::format("{}, {}", record.access_type, record.read_only ? "read-only" : "read-write");
 }
 
-// Of a record: its capability's text begins with the access type and the mode.
+// The capability of a record begins with the access type and the mode.
 bool IsForSeveral(const PublicationRecord& record) {
   for (const AccessMode mode : {AccessMode::kMultiNodeReaderOnly, AccessMode::kMultiNodeSingleWriter,
                                 AccessMode::kMultiNodeMultiWriter, AccessMode::kSingleNodeMultiWriter}) {
@@ -42,8 +42,9 @@ bool IsForSeveral(const PublicationRecord& record) {
   return false;
 }
 
-// What there is already against what is wanted now. Access modes and mount flags may differ: Nomad publishes a volume
-// once for each way a group of tasks uses it, in the modes for several of them also read-only and read-write at a time.
+// Whether a repeated publish agrees with the existing one. Access modes and mount flags may differ, because Nomad
+// publishes a volume once for each way in which a group of tasks uses it. In multi-writer modes it publishes read-only
+// and read-write at the same time.
 absl::Status CheckCompatible(const PublicationRecord& there, const PublicationRecord& wanted) {
   if (there.node_id != wanted.node_id) {
     return FailedPrecondition(fmt::format(
@@ -158,7 +159,7 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Get(const std::string& id) {
   ListedVolume listed{std::move(record), {}};
   for (const PublicationRecord& publication : publications) listed.nodes.push_back(publication.node_id);
   Shortages shortages;
-  return InfoWithAilment(std::move(listed), shortages);
+  return InfoWithProblem(std::move(listed), shortages);
 }
 
 absl::StatusOr<VolumePage> VolumeCatalog::List(const ListVolumesSpec& spec) {
@@ -168,12 +169,12 @@ absl::StatusOr<VolumePage> VolumeCatalog::List(const ListVolumesSpec& spec) {
   std::int64_t after = spec.after;
   while (true) {
     const std::size_t wanted = std::min(kListChunk, most - page.volumes.size());
-    // One more than wanted, to know whether there is a next page.
+    // An additional entry shows whether there is a next page.
     MOORING_ASSIGN_OR_RETURN(std::vector<ListedVolume> chunk, store_.ListReady(after, wanted + 1));
     const bool more = chunk.size() > wanted;
     if (more) chunk.pop_back();
     if (!chunk.empty()) after = chunk.back().volume.seq;
-    for (ListedVolume& listed : chunk) page.volumes.push_back(InfoWithAilment(std::move(listed), shortages));
+    for (ListedVolume& listed : chunk) page.volumes.push_back(InfoWithProblem(std::move(listed), shortages));
     if (!more) return page;
     if (page.volumes.size() == most) {
       page.next = after;
@@ -182,8 +183,8 @@ absl::StatusOr<VolumePage> VolumeCatalog::List(const ListVolumesSpec& spec) {
   }
 }
 
-// Quick, for it is asked of every volume of a list: nothing of a filesystem in use is looked at.
-std::string VolumeCatalog::AilmentOf(const VolumeRecord& record, Shortages& shortages) const {
+// It is fast, because lists ask it for every volume. It does not look at filesystems in use.
+std::string VolumeCatalog::ProblemOf(const VolumeRecord& record, Shortages& shortages) const {
   const absl::StatusOr<const Pool*> pool = PoolOf(record);
   if (!pool.ok()) return Message(pool.status());
   const absl::StatusOr<VolumeLocation> location = (*pool)->backend->Locate(record.id);
@@ -198,18 +199,18 @@ std::string VolumeCatalog::AilmentOf(const VolumeRecord& record, Shortages& shor
   return shortages[record.pool] = capacity.ok() ? capacity->shortage : Message(capacity.status());
 }
 
-VolumeInfo VolumeCatalog::InfoWithAilment(ListedVolume listed, Shortages& shortages) const {
-  std::string ailment = AilmentOf(listed.volume, shortages);
+VolumeInfo VolumeCatalog::InfoWithProblem(ListedVolume listed, Shortages& shortages) const {
+  std::string problem = ProblemOf(listed.volume, shortages);
   VolumeInfo info = ToInfo(std::move(listed));
   const absl::StatusOr<const Pool*> pool = pools_.Find(info.pool);
   if (pool.ok()) info.kind = (*pool)->kind;
-  info.ailment = std::move(ailment);
+  info.problem = std::move(problem);
   return info;
 }
 
 absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(spec.volume_id, call));
-  MOORING_RETURN_IF_ERROR(Find(spec.volume_id).status());  // nothing is made larger that is not there
+  MOORING_RETURN_IF_ERROR(Find(spec.volume_id).status());  // only an existing image is expanded
   MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(spec.volume_id));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseGrownSize(spec.range, record.bytes));
   if (bytes == record.bytes) return bytes;
@@ -218,7 +219,7 @@ absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& 
   if (!record.block_only) MOORING_RETURN_IF_ERROR(CheckCanGrow(record.fs_type, record.bytes, bytes));
   MOORING_ASSIGN_OR_RETURN(const auto room, HoldRoom(*pool, bytes - record.bytes, call));
   MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Grow(spec.volume_id, bytes)));
-  // Killed here, the image is larger than its record: the same call again, or Reconcile, puts that right.
+  // If the process is killed here, the image is larger than its record. The same call or Reconcile corrects that.
   MOORING_RETURN_IF_ERROR(store_.SetBytes(spec.volume_id, bytes, spec.range.required));
   return bytes;
 }
@@ -237,9 +238,9 @@ absl::Status VolumeCatalog::Publish(const ControllerPublishSpec& spec, const Cal
     MOORING_RETURN_IF_ERROR(CheckCompatible(publication, wanted));
     if (publication.capability == wanted.capability && publication.read_only == wanted.read_only)
       return absl::OkStatus();
-    wanted.read_only = wanted.read_only && publication.read_only;  // of several uses, the one that may do most
+    wanted.read_only = wanted.read_only && publication.read_only;  // read-write wins over read-only
   }
-  // A volume that has its place on the node keeps it.
+  // A volume that is already published to the node keeps its place.
   const std::int64_t most = there.empty() ? settings_.max_volumes : 0;
   MOORING_ASSIGN_OR_RETURN(const bool done, store_.PutPublication(wanted, most));
   if (done) return absl::OkStatus();
@@ -252,7 +253,7 @@ absl::Status VolumeCatalog::Publish(const ControllerPublishSpec& spec, const Cal
 absl::Status VolumeCatalog::Unpublish(const ControllerUnpublishSpec& spec, const Call& call) {
   if (!IsVolumeId(spec.volume_id)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(spec.volume_id, call));
-  return store_.RemovePublications(spec.volume_id, spec.node_id);
+  return store_.DeletePublications(spec.volume_id, spec.node_id);
 }
 
 bool VolumeCatalog::IsHere(const Segments& wanted) const {

@@ -1,8 +1,7 @@
-// The volumes there are: created, deleted, published to nodes, grown, listed. What the Controller service does, without
-// gRPC.
+// Creates, deletes, publishes, expands and lists volumes: the work of the Controller service, without gRPC.
 //
-// Every change is written down before it is made and after (intent, act, outcome), so a process killed in between
-// leaves something that the next call or the next start finishes:
+// Every change is recorded before it is made and afterwards. So the next call or the next start finishes the change of
+// a killed process:
 //
 //               Insert              image made
 //     (no row) ───────▶ creating ──────────────▶ ready ◀──────┐
@@ -13,13 +12,13 @@
 //                                           ▼
 //                                        (no row)
 //
-// A row that is left in `creating` or `deleting` may be older than its image: an old copy of the catalog may have been
-// put back. So no data is deleted because of such a row (Settle): the orchestrator repeats the call that it belongs to.
+// A row in `creating` or `deleting` may be older than its image, because an administrator may have put back an old copy
+// of the catalog. So Settle deletes no data because of such a row, and the orchestrator repeats its call.
 //
-// The id of a volume is told to nobody before it is ready. Calls for one volume wait for each other (until
-// Call::wait_until, then ABORTED) by a lock that is shared with the node side and with the other processes on the same
-// state directory (an old and a new plugin during an update, a controller beside a node). What goes on in the store and
-// at the images is safe without it, too: compare-and-set there, a lock on the image here (image_backend.h).
+// No call returns the id of a volume before the volume is ready. Calls for one volume wait for each other until
+// Call::wait_until, and are ABORTED then. Their lock is shared with the node side and with the other processes on the
+// state directory: an old and a new plugin during an update, a controller beside a node. The store and the images are
+// also safe without it, by compare-and-set and by a lock on the image (image_backend.h).
 #ifndef MOORING_PLUGIN_CATALOG_VOLUME_CATALOG_H_
 #define MOORING_PLUGIN_CATALOG_VOLUME_CATALOG_H_
 
@@ -47,64 +46,67 @@ class VolumeCatalog : public VolumeSource {
   struct Settings {
     std::string node_id;           // the only node these volumes can be published to
     Segments topology;             // of that node
-    std::int64_t max_volumes = 0;  // published to it at a time; 0: no limit
+    std::int64_t max_volumes = 0;  // that may be published to it at a time; 0: no limit
   };
 
   // All of them outlive the catalog. `volume_locks` is shared with the node side; a volume's key is its id.
   VolumeCatalog(CatalogStore& store, SnapshotStore& snapshots, const Pools& pools, KeyedLocks& volume_locks,
                 Contents& contents, Settings settings);
 
-  // VolumeSource. INTERNAL where the catalog has the volume and its image is gone.
+  // VolumeSource. INTERNAL: the catalog has the volume, and its image is missing.
   absl::StatusOr<NodeVolume> Find(const std::string& id) override;
   std::vector<KnownDevice> KnownDevices() override;
   void WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) override;
 
-  // The volume of that name, made where there is none. ALREADY_EXISTS: it is there with another size, filesystem or
-  // place, or from another source. NOT_FOUND: no such source. RESOURCE_EXHAUSTED: not reachable from where it is
-  // wanted, or no room. OUT_OF_RANGE: the size.
+  // Finds or creates the volume with that name. ALREADY_EXISTS: it exists with another size, filesystem, pool or
+  // source. NOT_FOUND: the source does not exist. RESOURCE_EXHAUSTED: there is no room, or no topology that fits.
+  // OUT_OF_RANGE: the size is not possible.
   absl::StatusOr<VolumeInfo> Create(const CreateVolumeSpec& spec, const Call& call);
 
-  // What a volume can be a copy of. NOT_FOUND for what is not ready.
+  // A volume or snapshot that a new volume can be a copy of.
   struct Source {
     BackendKind kind = BackendKind::kImage;
     std::string path;
     std::uint64_t bytes = 0;
-    std::uint64_t asked_bytes = 0;  // that were asked for
+    std::uint64_t asked_bytes = 0;  // VolumeRecord::asked_bytes
     std::string fs_type;
     std::string pool;
     bool block_only = false;
   };
-  absl::StatusOr<Source> FindSource(const ContentSource& wanted);
+  absl::StatusOr<Source> FindSource(const ContentSource& wanted);  // NOT_FOUND: it does not exist or is not ready
 
-  // Gone already is OK. Snapshots and copies of it stay. FAILED_PRECONDITION: in use on this host, or published to a
-  // node.
+  // OK if it does not exist. Its snapshots and copies stay. FAILED_PRECONDITION: it is in use on this host, or
+  // published to a node.
   absl::Status Delete(const std::string& id, const Call& call);
 
-  // NOT_FOUND for what is not ready.
+  // NOT_FOUND: it does not exist or is not ready.
   absl::StatusOr<VolumeInfo> Get(const std::string& id);
 
   absl::StatusOr<VolumePage> List(const ListVolumesSpec& spec);
   absl::StatusOr<CapacityInfo> Capacity(const CapacitySpec& spec);
 
-  // The size it has then. OUT_OF_RANGE: it cannot be had.
+  // Returns the new size. OUT_OF_RANGE: the size is not possible.
   absl::StatusOr<std::uint64_t> Expand(const ControllerExpandSpec& spec, const Call& call);
 
-  // Records what is to be another way and hands the volume to `apply`, which tells its devices and mounts, under its
-  // lock; where that fails all is as before, and so are they. INVALID_ARGUMENT: its pool has no such thing.
+  // Records the change, and calls `apply` under the volume's lock to change its devices and mounts. If `apply` fails,
+  // the record and the devices get their old values again. INVALID_ARGUMENT: volumes of the pool do not have the
+  // setting.
   using Apply = std::function<absl::Status(const NodeVolume& volume)>;
   absl::Status Modify(const ModifySpec& spec, const Apply& apply, const Call& call);
 
-  // Again with the same access type and `read_only` is OK, else ALREADY_EXISTS. NOT_FOUND: no such volume or node.
-  // FAILED_PRECONDITION: published to another node. RESOURCE_EXHAUSTED: the node has max_volumes.
+  // A repeated call is OK. ALREADY_EXISTS: it is published with another access type or `read_only`. NOT_FOUND: the
+  // volume or the node does not exist. FAILED_PRECONDITION: it is published to another node. RESOURCE_EXHAUSTED:
+  // max_volumes.
   absl::Status Publish(const ControllerPublishSpec& spec, const Call& call);
   absl::Status Unpublish(const ControllerUnpublishSpec& spec, const Call& call);
 
-  // At the start, before any call: finishes or takes back what a killed process left, and compares the records with
-  // what the pools hold. What has no record is only reported. What another process is at work on is left to it.
+  // Runs at the start, before any call. It finishes or rolls back the unfinished changes of a killed process, and
+  // compares the records with the pools. Images without a record are only logged. It skips volumes that another process
+  // has locked.
   absl::Status Reconcile();
 
-  // Of a pool that may promise only so much: held until what takes the room is on record. RESOURCE_EXHAUSTED: there is
-  // no room for so much more; OUT_OF_RANGE: there never could be.
+  // Locks the room of a pool with a limit (Pool::overcommit), until the caller has recorded what takes it. No lock: the
+  // pool has no limit. RESOURCE_EXHAUSTED: the pool has less room left. OUT_OF_RANGE: the empty pool has less room.
   absl::StatusOr<std::optional<KeyedLocks::Hold>> HoldRoom(const Pool& pool, std::uint64_t more_bytes,
                                                            const Call& call);
 
@@ -114,7 +116,7 @@ class VolumeCatalog : public VolumeSource {
  private:
   static VolumeInfo ToInfo(ListedVolume listed);
 
-  // NOT_FOUND for what is no id of ours.
+  // NOT_FOUND: this plugin makes no such ids.
   absl::StatusOr<KeyedLocks::Hold> Lock(const std::string& id, const Call& call);
   absl::StatusOr<KeyedLocks::Hold> LockName(const std::string& name, const Call& call);
   absl::StatusOr<VolumeRecord> FindReady(const std::string& id);
@@ -122,7 +124,7 @@ class VolumeCatalog : public VolumeSource {
   // FAILED_PRECONDITION: the plugin was not started with the pool of the volume.
   absl::StatusOr<const Pool*> PoolOf(const VolumeRecord& record) const;
 
-  // Whether all of `wanted` holds on this node.
+  // Whether this node has all segments of `wanted`.
   bool IsHere(const Segments& wanted) const;
   bool IsReachable(const std::vector<Segments>& topologies) const;
 
@@ -130,16 +132,16 @@ class VolumeCatalog : public VolumeSource {
 
   // volume_catalog_room.cc
   struct Room {
-    std::uint64_t left = 0;  // bytes that may be promised yet
-    std::uint64_t most = 0;  // if there were no volumes
+    std::uint64_t left = 0;  // bytes that new volumes can have
+    std::uint64_t most = 0;  // bytes that the volumes of an empty pool can have
     BackendCapacity capacity;
   };
   absl::StatusOr<Room> RoomIn(const Pool& pool);
   absl::StatusOr<bool> InsertWithRoom(const VolumeRecord& record, const Call& call);
-  // What is wrong with the pools, each asked once.
+  // BackendCapacity::shortage by pool; each pool is asked once.
   using Shortages = std::map<std::string, std::string>;
-  std::string AilmentOf(const VolumeRecord& record, Shortages& shortages) const;
-  VolumeInfo InfoWithAilment(ListedVolume listed, Shortages& shortages) const;
+  std::string ProblemOf(const VolumeRecord& record, Shortages& shortages) const;
+  VolumeInfo InfoWithProblem(ListedVolume listed, Shortages& shortages) const;
 
   absl::Status CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const;
   absl::StatusOr<VolumeRecord> NewRecord(const CreateVolumeSpec& spec);
@@ -150,15 +152,15 @@ class VolumeCatalog : public VolumeSource {
   absl::Status CheckUnpublished(const std::string& id);
   absl::StatusOr<bool> HasDataToKeep(const VolumeRecord& unfinished) const;
   absl::Status Settle(const VolumeRecord& unfinished);
-  absl::Status Erase(const VolumeRecord& record);
+  absl::Status DeleteVolume(const VolumeRecord& record);
 
-  // Of volumes that are copies: volume_catalog_clone.cc. A source is held while it is copied, and while it is thawed
-  // after a copy that was cut short, so that this is no other copy's.
+  // volume_catalog_clone.cc. A source is locked while it is copied. It is also locked while it is thawed after an
+  // interrupted copy, so that no other copy has frozen it.
   absl::StatusOr<std::optional<KeyedLocks::Hold>> LockSource(const std::string& id, const Call& call);
   absl::StatusOr<VolumeRecord> NewClone(const CreateVolumeSpec& spec);
   absl::Status Populate(const VolumeRecord& record, const CreateVolumeSpec& spec);
   absl::Status ThawSource(const VolumeRecord& record);
-  absl::Status TakeBack(const VolumeRecord& record, bool may_be_frozen);
+  absl::Status RollBack(const VolumeRecord& record, bool may_be_frozen);
   void GiveUp(const VolumeRecord& record, bool may_be_frozen);
 
   absl::Status FinishInterrupted();

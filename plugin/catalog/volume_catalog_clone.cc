@@ -1,4 +1,4 @@
-// Volumes that begin as a copy of a snapshot or of another volume.
+// Creates volumes as copies of a snapshot or of another volume.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ absl::Status CheckCanClone(BackendKind kind, const std::string& pool, std::strin
       fmt::format("{} pool {}, whose backend copies no volumes: only images can be copied", what, Quote(pool)));
 }
 
-// Kubernetes calls this the prevention of a volume mode conversion.
+// Kubernetes calls it "prevention of volume mode conversion".
 absl::Status CheckConversion(bool source_block_only, const CreateVolumeSpec& spec) {
   if (!source_block_only || !spec.is_mounted || spec.allows_conversion) return absl::OkStatus();
   return InvalidArgument(
@@ -40,7 +40,7 @@ absl::Status CheckConversion(bool source_block_only, const CreateVolumeSpec& spe
 }  // namespace
 
 absl::StatusOr<std::optional<KeyedLocks::Hold>> VolumeCatalog::LockSource(const std::string& id, const Call& call) {
-  if (!IsStoredId(id)) return std::optional<KeyedLocks::Hold>();  // there is none, or none of this id
+  if (!IsStoredId(id)) return std::optional<KeyedLocks::Hold>();  // there is no source, or its id is not of this plugin
   MOORING_ASSIGN_OR_RETURN(KeyedLocks::Hold hold,
                            locks_.Acquire(id, IsVolumeId(id) ? "volume" : "snapshot", call.wait_until));
   return std::optional<KeyedLocks::Hold>(std::move(hold));
@@ -83,7 +83,7 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewClone(const CreateVolumeSpec& spe
   const std::string pool_name = spec.pool.empty() ? source.pool : spec.pool;
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(pool_name));
   MOORING_RETURN_IF_ERROR(CheckCanClone(pool->kind, pool_name, "the volume is asked for in"));
-  MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->kind));
+  MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->traits()));
   if (!spec.fs_type.empty() && spec.fs_type != source.fs_type) {
     return InvalidArgument(
         fmt::format("filesystem {} is asked for, and volume_content_source {} was made for {}: a "
@@ -115,7 +115,7 @@ absl::Status VolumeCatalog::Populate(const VolumeRecord& record, const CreateVol
                                .renew_fs_type = spec.is_mounted ? record.fs_type : ""}});
 }
 
-// A copy that was cut short may have left its source frozen. One that is gone is not, and snapshots are never mounted.
+// An interrupted copy may have left its source frozen. Snapshots are never mounted.
 absl::Status VolumeCatalog::ThawSource(const VolumeRecord& record) {
   if (!IsVolumeId(record.source)) return absl::OkStatus();
   const absl::StatusOr<NodeVolume> source = Find(record.source);

@@ -1,4 +1,4 @@
-// Creating and deleting volumes.
+// Creates and deletes volumes.
 #include <fmt/format.h>
 
 #include <utility>
@@ -16,7 +16,7 @@
 namespace mooring {
 namespace {
 
-// How often Create looks again when another process changes the volume of that name under it.
+// The attempts of Create while other processes change the volume of that name.
 constexpr int kAttempts = 5;
 
 std::string SegmentsText(const Segments& segments) {
@@ -35,7 +35,7 @@ std::string PropagationWord(const std::optional<Propagation>& propagation) {
 
 }  // namespace
 
-// By a key that is no volume's id; whoever reads the error knows the volume by its name.
+// The key is no id. Errors name the volume, not the key.
 absl::StatusOr<KeyedLocks::Hold> VolumeCatalog::LockName(const std::string& name, const Call& call) {
   absl::StatusOr<KeyedLocks::Hold> hold = locks_.Acquire("name:" + name, "name", call.wait_until);
   if (!absl::IsAborted(hold.status())) return hold;
@@ -60,12 +60,12 @@ absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, c
       MOORING_RETURN_IF_ERROR(CheckSameDevice(*there, spec));
       return ToInfo({*there, {}});
     }
-    // A copy is never finished later: its source may have changed since. And an existing volume is not held to mutable
-    // parameters, which may have changed, too; but this one nobody knows.
+    // A copy is never finished later, because its source may have changed. Mutable parameters are compared for an
+    // unfinished volume only: those of a ready volume may have been changed.
     const bool tuned_alike = there->tuning == With({}, spec.tuning);
     if (there->state == VolumeState::kCreating && matches.ok() && tuned_alike && there->source.empty()) {
       MOORING_ASSIGN_OR_RETURN(const bool keep, HasDataToKeep(*there));
-      // A creation that fails is given up, and its image deleted. ClearName keeps an image that holds data.
+      // A failed creation is rolled back, with its image. ClearName keeps an image that has data.
       if (!keep) {
         MOORING_RETURN_IF_ERROR(Finish(*there, spec));
         return ToInfo({*there, {}});
@@ -120,7 +120,7 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
   }
   if (spec.source.exists()) return NewClone(spec);
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(spec.pool));
-  MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->kind));
+  MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->traits()));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseSize(spec.range, spec.minimum_bytes));
   return VolumeRecord{.id = NewVolumeId(),
                       .name = spec.name,
@@ -135,18 +135,18 @@ absl::StatusOr<VolumeRecord> VolumeCatalog::NewRecord(const CreateVolumeSpec& sp
                       .asked_bytes = spec.range.required};
 }
 
-// A device has a size of its own, which becomes the volume's.
+// The size of a device becomes the size of the volume.
 absl::Status VolumeCatalog::MakeIn(const Pool& pool, VolumeRecord& record, const CreateVolumeSpec& spec) {
   MOORING_RETURN_IF_ERROR(
       pool.backend->Create({.id = record.id, .bytes = record.bytes, .device = spec.device, .limit = spec.range.limit}));
-  if (pool.kind != BackendKind::kDevice) return absl::OkStatus();
+  if (!pool.traits().whole_devices) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const VolumeLocation made, pool.backend->Locate(record.id));
   if (made.bytes == record.bytes) return absl::OkStatus();
   record.bytes = made.bytes;
   return store_.SetBytes(record.id, made.bytes);
 }
 
-// Which device a volume has its backend knows.
+// The backend knows which device a volume has.
 absl::Status VolumeCatalog::CheckSameDevice(const VolumeRecord& existing, const CreateVolumeSpec& spec) {
   if (spec.device.empty()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(existing));
@@ -154,7 +154,7 @@ absl::Status VolumeCatalog::CheckSameDevice(const VolumeRecord& existing, const 
       pool->backend->Create({.id = existing.id, .bytes = existing.bytes, .device = spec.device, .limit = 0}));
 }
 
-// creating -> ready, or away.
+// Moves the row from creating to ready, or rolls it back.
 absl::Status VolumeCatalog::Finish(VolumeRecord& record, const CreateVolumeSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
   const bool is_copy = !record.source.empty();
@@ -164,27 +164,27 @@ absl::Status VolumeCatalog::Finish(VolumeRecord& record, const CreateVolumeSpec&
     return Unexpected(made);
   }
   const absl::StatusOr<bool> ready = store_.Move(record.id, VolumeState::kCreating, VolumeState::kReady);
-  if (!ready.ok() && is_copy) GiveUp(record, false);  // it takes room, and no later call makes use of it
+  if (!ready.ok() && is_copy) GiveUp(record, false);  // it takes room, and no later call uses it
   if (!ready.ok()) return ready.status();
   if (*ready) return absl::OkStatus();
-  // Another process had the same row in its hands: it has finished it, which is as good, or has given it up.
+  // Another process worked on the same row: it finished the volume or rolled it back.
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(record.id));
   if (now && now->state == VolumeState::kReady) return absl::OkStatus();
   if (!now) MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Delete(record.id)));
-  return Aborted(fmt::format("another process gave the creation of volume {} up: call again", Quote(record.name)));
+  return Aborted(fmt::format("another process rolled back the creation of volume {}: call again", Quote(record.name)));
 }
 
-// A row that cannot be taken back now (the disk is full) does no harm: Create of that name or Reconcile clears it.
+// A row that cannot be deleted now, on a full disk, does no harm: Create of that name or Reconcile clears it.
 void VolumeCatalog::GiveUp(const VolumeRecord& record, bool may_be_frozen) {
   const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);
-  if (const absl::Status erased = TakeBack(record, may_be_frozen); !erased.ok()) {
+  if (const absl::Status erased = RollBack(record, may_be_frozen); !erased.ok()) {
     log::Warning("a volume that could not be created is not cleaned up yet",
                  {{"volume", record.id}, {"cause", Message(erased)}});
   }
 }
 
-// A volume that was half created for other arguments, or is half deleted, holds the name. If it turns out to be alive
-// after all, or is kept for its data, Create sees that when it looks again.
+// An unfinished volume holds the name. If it becomes ready, because another process finished it or because it has data,
+// Create finds it in its next attempt.
 absl::Status VolumeCatalog::ClearName(const VolumeRecord& unfinished, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(unfinished.id, call));
   MOORING_ASSIGN_OR_RETURN(const auto source, LockSource(unfinished.source, call));
@@ -193,8 +193,8 @@ absl::Status VolumeCatalog::ClearName(const VolumeRecord& unfinished, const Call
   return RepeatWhileAborted(call, [&] { return Settle(*now); });
 }
 
-// Whether the image of a row in `creating` or `deleting` is to stay. A copy gets its name when it is whole, so it is
-// one the orchestrator may have been told of. A volume that was made empty counts once something was written to it.
+// Whether the image of an unfinished row stays. A copy gets its name when it is whole, so the orchestrator may know it.
+// A volume that was created empty stays if something was written to it.
 absl::StatusOr<bool> VolumeCatalog::HasDataToKeep(const VolumeRecord& unfinished) const {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(unfinished));
   if (absl::IsNotFound(pool->backend->Locate(unfinished.id).status())) return false;
@@ -202,31 +202,29 @@ absl::StatusOr<bool> VolumeCatalog::HasDataToKeep(const VolumeRecord& unfinished
   return !made_empty || pool->backend->HoldsData(unfinished.id);
 }
 
-// creating or deleting -> ready where there is data to keep, else away. ABORTED as TakeBack.
+// creating or deleting -> ready if there is data to keep; otherwise the row is deleted. ABORTED as RollBack.
 absl::Status VolumeCatalog::Settle(const VolumeRecord& unfinished) {
   const log::Fields fields = {{"volume", unfinished.id}, {"name", unfinished.name}};
   const bool creating = unfinished.state == VolumeState::kCreating;
   MOORING_ASSIGN_OR_RETURN(const bool keep, HasDataToKeep(unfinished));
   if (!keep) {
-    MOORING_RETURN_IF_ERROR(TakeBack(unfinished, true));
-    log::Info(creating ? "took back a creation that was interrupted" : "finished a deletion that was interrupted",
-              fields);
+    MOORING_RETURN_IF_ERROR(RollBack(unfinished, true));
+    log::Info(creating ? "rolled back an interrupted creation" : "finished an interrupted deletion", fields);
     return absl::OkStatus();
   }
   if (creating) MOORING_RETURN_IF_ERROR(ThawSource(unfinished));
   MOORING_RETURN_IF_ERROR(store_.Move(unfinished.id, unfinished.state, VolumeState::kReady).status());
   CompareSize(unfinished);
-  log::Info(creating ? "finished a creation that was interrupted" : "took back a deletion that was interrupted",
-            fields);
+  log::Info(creating ? "finished an interrupted creation" : "rolled back an interrupted deletion", fields);
   return absl::OkStatus();
 }
 
-// creating or deleting -> away. A copy that a mount helper is still at (its plugin was killed, it was not) is ABORTED,
-// and its source stays as it is.
+// Deletes the volume of an unfinished row. ABORTED: the mount helper of a killed plugin still copies it, so the source
+// stays as it is.
 //
-// The image goes before the row says `deleting`: an image beside such a row counts as one that somebody was told of.
-absl::Status VolumeCatalog::TakeBack(const VolumeRecord& record, bool may_be_frozen) {
-  if (record.state != VolumeState::kCreating) return Erase(record);
+// It deletes the image before the row becomes `deleting`, because Settle keeps an image beside a `deleting` row.
+absl::Status VolumeCatalog::RollBack(const VolumeRecord& record, bool may_be_frozen) {
+  if (record.state != VolumeState::kCreating) return DeleteVolume(record);
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(record.id));
   if (now && now->state != VolumeState::kCreating) {
     return Aborted(fmt::format("another process is changing volume {}: call again later", Quote(record.id)));
@@ -236,7 +234,7 @@ absl::Status VolumeCatalog::TakeBack(const VolumeRecord& record, bool may_be_fro
   if (absl::IsAborted(deleted)) return deleted;
   if (may_be_frozen) MOORING_RETURN_IF_ERROR(ThawSource(record));
   MOORING_RETURN_IF_ERROR(deleted);
-  return Erase(record);
+  return DeleteVolume(record);
 }
 
 absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
@@ -244,7 +242,7 @@ absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(id, call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, store_.FindById(id));
   if (!record) return absl::OkStatus();
-  // Before the record says "deleting": a volume in use is not to vanish from anybody's sight, not for a moment.
+  // This comes before the state `deleting`, because ListVolumes must not omit a volume in use, not even for a moment.
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(*record));
   if (record->state == VolumeState::kReady) {
     const absl::Status unused = Unexpected(pool->backend->CheckUnused(id)), unpublished = CheckUnpublished(id);
@@ -254,10 +252,10 @@ absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
     MOORING_RETURN_IF_ERROR(unused);
     MOORING_RETURN_IF_ERROR(unpublished);
   }
-  return Erase(*record);
+  return DeleteVolume(*record);
 }
 
-// Some orchestrators never unpublish a volume whose plugin was away, so the error says how to do that by hand.
+// Some orchestrators never unpublish a volume whose plugin was down, so the error has the command for it.
 absl::Status VolumeCatalog::CheckUnpublished(const std::string& id) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> publications, store_.Publications(id));
   if (publications.empty()) return absl::OkStatus();
@@ -273,13 +271,13 @@ absl::Status VolumeCatalog::CheckUnpublished(const std::string& id) {
                   Quote(id), nodes, commands));
 }
 
-// any state -> deleting -> away; back to ready where the volume is in use.
-absl::Status VolumeCatalog::Erase(const VolumeRecord& record) {
+// Moves the row to `deleting` and deletes the volume and the row. A volume in use becomes ready again.
+absl::Status VolumeCatalog::DeleteVolume(const VolumeRecord& record) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
   if (record.state != VolumeState::kDeleting) {
     const absl::StatusOr<bool> moved = store_.Move(record.id, record.state, VolumeState::kDeleting);
-    // On a full disk only deleting makes room: then without the intent. Killed before the end, the volume is a record
-    // without an image, and Delete takes that away, too.
+    // Only deletion makes room on a full disk, so it goes on without the state. A process that is killed then leaves a
+    // ready row without an image, which the next Delete removes.
     const bool full = absl::IsResourceExhausted(moved.status()) && record.state == VolumeState::kReady;
     if (!full && !moved.ok()) return moved.status();
     if (!full && !*moved) {
@@ -287,8 +285,8 @@ absl::Status VolumeCatalog::Erase(const VolumeRecord& record) {
     }
   }
   const absl::Status deleted = Unexpected(pool->backend->Delete(record.id));
-  if (deleted.ok()) return store_.Remove(record.id);
-  // One that was found in `deleting` may be another process's, which is at work on it: only a volume in use comes back.
+  if (deleted.ok()) return store_.Delete(record.id);
+  // Another process may still work on a row that was `deleting` before: only a volume in use becomes ready then.
   const bool ours = record.state == VolumeState::kReady;
   if ((ours || absl::IsFailedPrecondition(deleted)) && pool->backend->Locate(record.id).ok()) {
     MOORING_RETURN_IF_ERROR(store_.Move(record.id, VolumeState::kDeleting, VolumeState::kReady).status());

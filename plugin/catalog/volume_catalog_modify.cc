@@ -1,4 +1,4 @@
-// Changing what of a volume can be changed while it is in use.
+// Changes the settings of a volume that is in use.
 #include <utility>
 
 #include "base/log.h"
@@ -7,13 +7,13 @@
 
 namespace mooring {
 
-// The record comes first: what is staged from now on is as it says. Killed after it, the same call again, or the next
-// stage, tells the rest.
+// The record is changed first, so every later stage uses it. After a kill the same call or the next stage applies the
+// rest.
 absl::Status VolumeCatalog::Modify(const ModifySpec& spec, const Apply& apply, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(spec.volume_id, call));
   MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(spec.volume_id));
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
-  MOORING_RETURN_IF_ERROR(CheckPossible(spec.change, pool->kind));
+  MOORING_RETURN_IF_ERROR(CheckPossible(spec.change, pool->traits()));
   MOORING_ASSIGN_OR_RETURN(NodeVolume volume, Find(spec.volume_id));
   volume.tuning = With(record.tuning, spec.change);
   const bool is_new = volume.tuning != record.tuning;
@@ -24,7 +24,7 @@ absl::Status VolumeCatalog::Modify(const ModifySpec& spec, const Apply& apply, c
   absl::Status undone = store_.SetTuning(record.id, record.tuning);
   if (undone.ok()) undone = apply(volume);
   if (!undone.ok()) {
-    log::Warning("a change of a volume that failed is not taken back everywhere",
+    log::Warning("a failed change of a volume is not rolled back everywhere",
                  {{"volume", record.id}, {"cause", Message(undone)}});
   }
   return applied;

@@ -1,4 +1,4 @@
-// The start: records and images are put together again after whatever ended the process before.
+// Compares records and images at the start.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ absl::Status VolumeCatalog::FinishInterrupted() {
   return absl::OkStatus();
 }
 
-// With its name and its id in our hands nobody is at work on it, so it is left over.
+// While this process holds the locks of the name and the id, no other process works on the volume.
 void VolumeCatalog::FinishInterrupted(const VolumeRecord& listed) {
   const Call at_once = {std::chrono::steady_clock::now()};
   const auto name = LockName(listed.name, at_once);
@@ -55,30 +55,30 @@ void VolumeCatalog::FinishInterrupted(const VolumeRecord& listed) {
 }
 
 absl::Status VolumeCatalog::CompareWithPools() {
-  std::set<std::string> strangers;
+  std::set<std::string> unknown_ids;
   for (const Pool& pool : pools_.all()) {
     const absl::StatusOr<std::vector<std::string>> ids = pool.backend->Reconcile();
     if (ids.ok()) {
-      strangers.insert(ids->begin(), ids->end());
-    } else {  // the volumes of the others are there
-      log::Error("a pool cannot be looked into", {{"pool", pool.name}, {"cause", Message(ids.status())}});
+      unknown_ids.insert(ids->begin(), ids->end());
+    } else {  // the other pools are compared
+      log::Error("a pool cannot be read", {{"pool", pool.name}, {"cause", Message(ids.status())}});
     }
   }
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> unfinished, store_.ListUnfinished());
-  for (const VolumeRecord& record : unfinished) strangers.erase(record.id);
+  for (const VolumeRecord& record : unfinished) unknown_ids.erase(record.id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> snapshots, snapshots_.AllIds());
-  for (const std::string& id : snapshots) strangers.erase(id);
+  for (const std::string& id : snapshots) unknown_ids.erase(id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> ephemeral, store_.ListEphemeral());
-  for (const VolumeRecord& record : ephemeral) strangers.erase(record.id);
+  for (const VolumeRecord& record : ephemeral) unknown_ids.erase(record.id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<ListedVolume> volumes,
                            store_.ListReady(0, std::numeric_limits<std::int64_t>::max()));
   for (const ListedVolume& listed : volumes) {
-    strangers.erase(listed.volume.id);
+    unknown_ids.erase(listed.volume.id);
     CompareSize(listed.volume);
   }
-  if (!strangers.empty()) {
-    log::Warning("in the pools there is what the catalog does not know: it is left alone, remove or restore it by hand",
-                 {{"count", std::to_string(strangers.size())}, {"ids", FirstOf(strangers)}});
+  if (!unknown_ids.empty()) {
+    log::Warning("the pools have volumes or snapshots without a record: restore the catalog, or remove them",
+                 {{"count", std::to_string(unknown_ids.size())}, {"ids", FirstOf(unknown_ids)}});
   }
   return absl::OkStatus();
 }
@@ -100,9 +100,9 @@ void VolumeCatalog::CompareSize(const VolumeRecord& record) {
                 {"should_have", SizeText(record.bytes)}});
   }
   if (found->bytes <= record.bytes) return;
-  // An expansion that was interrupted between the image and the record. A disk that is full is no reason not to start.
+  // An expansion was interrupted between the image and the record. A full disk does not stop the start.
   if (const absl::Status noted = store_.SetBytes(record.id, found->bytes); !noted.ok()) {
-    log::Warning("the size of a volume that has grown is not noted yet",
+    log::Warning("the new size of an expanded volume is not recorded yet",
                  {{"volume", record.id}, {"cause", Message(noted)}});
   }
 }

@@ -1,4 +1,4 @@
-// How much may be promised of a pool: Pool::overcommit.
+// The limit of a pool: Pool::overcommit.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 std::uint64_t PromisedAtMost(double overcommit, std::uint64_t total) {
   const double most = overcommit * static_cast<double>(total);
-  // What a size of a volume can be; a double holds more than an integer.
+  // A volume size is a 64-bit integer, and a double can be larger.
   return most >= static_cast<double>(INT64_MAX) ? INT64_MAX : static_cast<std::uint64_t>(most);
 }
 
@@ -27,7 +27,7 @@ absl::StatusOr<VolumeCatalog::Room> VolumeCatalog::RoomIn(const Pool& pool) {
   return Room{.left = most - std::min(most, promised), .most = most, .capacity = capacity};
 }
 
-// Held until the record is written: two calls that each find the room for one volume must not both take it.
+// Two calls that find room for one volume must not both take it.
 absl::StatusOr<std::optional<KeyedLocks::Hold>> VolumeCatalog::HoldRoom(const Pool& pool, std::uint64_t more_bytes,
                                                                         const Call& call) {
   if (!pool.overcommit) return std::optional<KeyedLocks::Hold>();
@@ -35,11 +35,13 @@ absl::StatusOr<std::optional<KeyedLocks::Hold>> VolumeCatalog::HoldRoom(const Po
   const absl::StatusOr<Room> room = RoomIn(pool);
   if (!room.ok()) return Unexpected(room.status());
   if (more_bytes <= room->left) return std::optional<KeyedLocks::Hold>(std::move(hold));
-  const std::string needs = fmt::format("{} are needed, and of the {} that pool {} may promise", SizeText(more_bytes),
-                                        SizeText(room->most), pool.name);
-  if (more_bytes > room->most) return OutOfRange(needs + " not even all would do: ask for less");
-  return ResourceExhausted(fmt::format("{} {} are left: delete volumes, or raise what it may promise (--pool)", needs,
-                                       SizeText(room->left)));
+  if (more_bytes > room->most) {
+    return OutOfRange(fmt::format("{} are needed, and pool {} can hold at most {}: ask for less", SizeText(more_bytes),
+                                  pool.name, SizeText(room->most)));
+  }
+  return ResourceExhausted(
+      fmt::format("{} are needed, and pool {} has {} of {} left: delete volumes, or raise its limit (--pool)",
+                  SizeText(more_bytes), pool.name, SizeText(room->left), SizeText(room->most)));
 }
 
 absl::StatusOr<bool> VolumeCatalog::InsertWithRoom(const VolumeRecord& record, const Call& call) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{2};
 
-// No name that CreateVolume takes has a control character in it: the two never meet.
+// CreateVolume accepts no name with a control character, so the names never collide.
 std::string NameOfEphemeral(const std::string& id) { return "ephemeral\n" + id; }
 
 }  // namespace
@@ -53,7 +53,7 @@ absl::Status EphemeralVolumes::Publish(const EphemeralSpec& spec, const Call& ca
   publish.volume_id = volume.id;
   absl::Status published = uses_.PublishAlone(publish, call);
   if (published.ok()) return published;
-  const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);  // the call's own may be what was over
+  const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);  // the call's own deadline may be over
   const absl::Status deleted = DeleteUnused(volume.id, Call::WithLongestWait());
   if (!deleted.ok()) {
     log::Warning("an ephemeral volume that could not be published stays until it is unpublished, or the next start",
@@ -64,7 +64,7 @@ absl::Status EphemeralVolumes::Publish(const EphemeralSpec& spec, const Call& ca
 
 absl::Status EphemeralVolumes::Unpublish(const std::string& volume_id, const std::string& target_path,
                                          const Call& call) {
-  if (!IsVolumeId(volume_id)) {  // an earlier version took other ids than IsEphemeralId does
+  if (IsEphemeralId(volume_id)) {
     MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(volume_id, call));
     MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, Find(volume_id));
     if (record) {
@@ -82,7 +82,7 @@ absl::Status EphemeralVolumes::Unstage(const std::string& volume_id, const std::
   return DeleteIfEphemeral(volume_id, ended, call);
 }
 
-// Only an unknown id ends the use of another volume than the one that is asked for.
+// EndPublish ends the use of another volume only if `asked_id` is unknown.
 absl::Status EphemeralVolumes::DeleteIfEphemeral(const std::string& asked_id, const std::string& ended_id,
                                                  const Call& call) {
   if (ended_id.empty() || ended_id == asked_id) return absl::OkStatus();
@@ -92,14 +92,14 @@ absl::Status EphemeralVolumes::DeleteIfEphemeral(const std::string& asked_id, co
   return DeleteUnused(ended_id, call);
 }
 
-// What is mounted still, at another target, keeps it.
+// A volume that is still mounted at another target stays.
 absl::Status EphemeralVolumes::DeleteUnused(const std::string& own_id, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> paths, uses_.LivePaths(own_id));
   return paths.empty() ? catalog_.Delete(own_id, call) : absl::OkStatus();
 }
 
 absl::StatusOr<std::string> EphemeralVolumes::OwnIdOf(const std::string& volume_id) {
-  if (IsVolumeId(volume_id)) return volume_id;
+  if (!IsEphemeralId(volume_id)) return volume_id;
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, Find(volume_id));
   return record ? record->id : volume_id;
 }
@@ -116,16 +116,15 @@ absl::Status EphemeralVolumes::Reconcile() {
   return absl::OkStatus();
 }
 
-// Mounted in another mount namespace, or by other hands: of an image its device says so, and Delete heeds it.
+// The image may be mounted in another mount namespace. Its loop device shows that, and Delete refuses then.
 absl::Status EphemeralVolumes::ReconcileVolume(const VolumeRecord& listed) {
   const Call at_once = {std::chrono::steady_clock::now()};
   const auto hold = Lock(listed.ephemeral, at_once);
-  if (!hold.ok()) return absl::OkStatus();  // another process is at work on it
+  if (!hold.ok()) return absl::OkStatus();  // another process has locked it
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> paths, uses_.LivePaths(listed.id));
   if (!paths.empty()) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(catalog_.Delete(listed.id, at_once));
-  log::Info("deleted an ephemeral volume that nothing was mounted of",
-            {{"volume", listed.ephemeral}, {"own_id", listed.id}});
+  log::Info("deleted an ephemeral volume that was not mounted", {{"volume", listed.ephemeral}, {"own_id", listed.id}});
   return absl::OkStatus();
 }
 

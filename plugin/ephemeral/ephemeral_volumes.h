@@ -1,11 +1,11 @@
-// Volumes that live as long as one target does, CSI's ephemeral inline volumes: an orchestrator knows them by an id of
-// its own and publishes them without having created or staged them.
+// The ephemeral inline volumes of CSI: each lives as long as its one target. The orchestrator chooses the id, and
+// publishes the volume without creating or staging it.
 //
-//   Publish     made in the catalog, under a name that only this id gives, and mounted at the target
-//   Unpublish   unmounted and, where nothing of it is mounted any more, deleted
-//   Reconcile   deleted where nothing of it is mounted: a reboot, a process that was killed on the way
+//   Publish     creates the volume in the catalog, with a name made from the id, and mounts it at the target
+//   Unpublish   unmounts it, and deletes it if it is not mounted any more
+//   Reconcile   deletes volumes that are not mounted, after a reboot or a killed process
 //
-// So whenever the process ends, the next Unpublish or start finds what there is to take away.
+// So after any interruption the next Unpublish or start cleans up.
 #ifndef MOORING_PLUGIN_EPHEMERAL_EPHEMERAL_VOLUMES_H_
 #define MOORING_PLUGIN_EPHEMERAL_EPHEMERAL_VOLUMES_H_
 
@@ -24,32 +24,31 @@
 namespace mooring {
 
 struct EphemeralSpec {
-  CreateVolumeSpec volume;  // its `ephemeral` is the orchestrator's id
+  CreateVolumeSpec volume;  // `ephemeral` is the id from the orchestrator
   PublishSpec publish;      // without a staging path
 };
 
 class EphemeralVolumes {
  public:
-  // All outlive it.
+  // All references outlive it.
   EphemeralVolumes(VolumeCatalog& catalog, CatalogStore& store, NodeVolumes& uses, KeyedLocks& locks)
       : catalog_(catalog), store_(store), uses_(uses), locks_(locks) {}
 
-  // Again at the same target is OK. FAILED_PRECONDITION: it is published at another one. ALREADY_EXISTS: with other
+  // OK if it is published at this target. FAILED_PRECONDITION: at another target. ALREADY_EXISTS: with other
   // attributes.
   absl::Status Publish(const EphemeralSpec& spec, const Call& call);
 
-  // Of whatever volume: one that is not ephemeral is unpublished, and stays. NOT_FOUND, and nothing is taken down, for
-  // an id that can be nobody's. With an unknown id the path is cleaned, and an ephemeral volume that was there is
-  // deleted.
+  // Unpublishes any volume; a volume that is not ephemeral stays. NOT_FOUND: this driver makes no such ids, and nothing
+  // is unmounted. An unknown id cleans up the path, and deletes the ephemeral volume that was there.
   absl::Status Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call);
   absl::Status Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call);
 
-  // The id under which the volume is known here: its own, where `volume_id` is an orchestrator's.
+  // The catalog's id of the volume, for an id from the orchestrator.
   absl::StatusOr<std::string> OwnIdOf(const std::string& volume_id);
 
   const Pools& pools() const { return catalog_.pools(); }
 
-  // At the start, after that of NodeVolumes.
+  // Runs at the start, after NodeVolumes::Reconcile.
   absl::Status Reconcile();
 
  private:

@@ -1,4 +1,5 @@
-// The kinds of backends, and what each can do. docs/backends.md explains them to users.
+// The kinds of backends, and the abilities by which the rest of the plugin treats their volumes. plugin/backends/
+// registry.h says which kind has which. docs/backends.md explains them to users.
 #ifndef MOORING_PLUGIN_MODEL_BACKEND_TRAITS_H_
 #define MOORING_PLUGIN_MODEL_BACKEND_TRAITS_H_
 
@@ -10,36 +11,43 @@
 
 namespace mooring {
 
-// The pool of volumes that name none, and of those made before pools existed.
+// The pool of volumes for which CreateVolume names none.
 inline constexpr std::string_view kDefaultPool = "default";
 
 enum class BackendKind {
   kImage,      // an image file and a loop device
   kDirectory,  // a directory, bind mounted
-  kDevice,     // a block device that exists
+  kDevice,     // an existing block device
   kTmpfs,      // memory, from the first stage to the last unstage
 };
+inline constexpr BackendKind kBackendKinds[] = {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kDevice,
+                                                BackendKind::kTmpfs};
 
-// docs/backends.md shows this as a table, and a test holds the two together.
-struct BackendTraits {
-  bool block = false;                      // raw block volumes
-  bool snapshots = false;                  // alone and in groups; allocated and changed blocks of them
-  bool clones = false;                     // volumes from snapshots and from volumes
-  bool grows = false;                      // ControllerExpandVolume
-  bool enforces_size = false;              // a volume cannot hold more than it was made for
-  bool keeps_data = false;                 // over unstage and reboot
-  bool tunes = false;                      // the mutable parameters of a device
-  std::vector<std::string> fs_types = {};  // that a volume can ask for; none: there is nothing to choose
+// How the node mounts a volume.
+enum class Staging {
+  kLoopDevice,   // VolumeLocation::path is an image: its loop device is mounted
+  kBlockDevice,  // VolumeLocation::path is a device with its own filesystem: it is mounted
+  kDirectory,    // VolumeLocation::path is a directory: it is bound
+  kMemory,       // there is no path: a tmpfs of the volume's size is mounted
 };
 
-const BackendTraits& TraitsOf(BackendKind kind);
+// docs/backends.md shows the first ones as a table, and a test compares the two.
+struct BackendTraits {
+  std::string_view name;  // "image": in --pool, in messages, and the label `backend` of the metrics
+  Staging staging = Staging::kDirectory;
+  bool block = false;                      // raw block volumes
+  bool snapshots = false;                  // single and in groups, with their allocated and changed blocks
+  bool clones = false;                     // volumes from snapshots and from volumes
+  bool grows = false;                      // ControllerExpandVolume
+  bool enforces_size = false;              // a volume cannot hold more than its size
+  bool keeps_data = false;                 // over unstage and reboot
+  bool tunes = false;                      // the mutable parameters of a device
+  std::vector<std::string> fs_types = {};  // from which a volume can choose; empty: there is no choice
+  bool whole_devices = false;              // a volume has the size of its device, and can name the device
+  bool takes_size_at_once = false;         // a volume uses its whole size, also before it is written
+};
 
-std::string_view ToString(BackendKind kind);  // "image": as in --pool
-
-// What stands for the filesystem of a volume that names none: where there is nothing to choose, the backend's name.
-std::string_view DefaultFsTypeOf(BackendKind kind);
-
-// A device that was a volume's when it was last seen, in this boot.
+// A device that a volume had when it was last seen in this boot.
 struct KnownDevice {
   std::string volume_id;
   dev_t number = 0;

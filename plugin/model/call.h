@@ -1,4 +1,4 @@
-// One call under way: how long it may take. Handed down from the RPC to where something waits.
+// The time limit of a call, passed from the RPC to the places that wait.
 #ifndef MOORING_PLUGIN_MODEL_CALL_H_
 #define MOORING_PLUGIN_MODEL_CALL_H_
 
@@ -7,8 +7,7 @@
 namespace mooring {
 
 struct Call {
-  // When waiting for other calls ends: the caller's own deadline less the time to answer, at most kLongestWait from
-  // now.
+  // The end of waiting for other calls: the caller's deadline minus the time to answer, at most kLongestWait from now.
   std::chrono::steady_clock::time_point wait_until;
 
   static constexpr std::chrono::seconds kLongestWait{60};

@@ -13,7 +13,7 @@ namespace {
 
 using CsiMode = csi::v1::VolumeCapability::AccessMode;
 
-constexpr char kFlags[] = " flags=";  // the last part of a capability's text
+constexpr char kFlags[] = " flags=";  // starts the last part of a capability's text
 constexpr char kGroup[] = " group=";
 
 absl::StatusOr<AccessMode> ParseMode(const csi::v1::VolumeCapability& capability) {
@@ -50,7 +50,7 @@ absl::StatusOr<std::optional<gid_t>> ParseGroup(const std::string& text) {
   return std::optional<gid_t>(group);
 }
 
-// An element is one flag, or several with commas.
+// An element is a single flag, or several with commas between them.
 bool NamesDev(const std::vector<std::string>& flags) {
   return std::any_of(flags.begin(), flags.end(), [](const std::string& element) {
     return ("," + element + ",").find(",dev,") != std::string::npos;
@@ -76,11 +76,6 @@ absl::Status ParseMount(const csi::v1::VolumeCapability::MountVolume& mount, std
 MountFlags FlagsOfNewMount(MountFlags asked, const Capability& capability) {
   asked.nodev = asked.nodev || !capability.names_dev;
   return asked;
-}
-
-bool AreAlike(const MountFlags& now, MountFlags wanted, const Capability& capability) {
-  if (!capability.names_dev && !capability.options.flags.nodev) wanted.nodev = now.nodev;
-  return now == wanted;
 }
 
 bool IsSupportedFsType(std::string_view fs_type) { return fs_type == "ext4" || fs_type == "xfs" || fs_type == "btrfs"; }

@@ -31,7 +31,7 @@ enum class AccessMode {
 
 inline constexpr std::string_view kDefaultFsType = "ext4";
 
-// The key of a publish_context that says "true" where ControllerPublishVolume was asked for read-only.
+// The key of a publish_context; its value is "true" if ControllerPublishVolume was called with readonly.
 inline constexpr std::string_view kReadOnlyContext = "readonly";
 
 struct Capability {
@@ -45,42 +45,37 @@ struct Capability {
   auto operator<=>(const Capability&) const = default;
 };
 
-// Of a new mount: `asked`, and nodev unless the capability names dev. A tenant can create device nodes on its volume,
-// so they must not work.
+// The flags of a new mount: `asked`, and nodev unless the capability names dev. A tenant can create device nodes on its
+// volume, so these must not work.
 MountFlags FlagsOfNewMount(MountFlags asked, const Capability& capability);
-
-// Whether a mount with the flags `now` is one with the flags `wanted`. Where the capability names neither dev nor
-// nodev, one is as good as the other: earlier versions mounted without nodev.
-bool AreAlike(const MountFlags& now, MountFlags wanted, const Capability& capability);
 
 bool IsSupportedFsType(std::string_view fs_type);
 std::string SupportedFsTypes();  // "ext4, xfs, btrfs"
 
-// INVALID_ARGUMENT: no access type, no or an unknown mode, an unknown filesystem, mount flags that are not allowed, a
-// group that is no number. `volume_fs_type` decides which flags are allowed where the capability names no filesystem.
+// INVALID_ARGUMENT: the access type is missing, or the mode, filesystem, a mount flag or the group is wrong.
+// `volume_fs_type` decides about the flags if the capability names no filesystem.
 absl::StatusOr<Capability> ParseCapability(const csi::v1::VolumeCapability& capability,
                                            std::string_view volume_fs_type = kDefaultFsType);
 
-std::string ToString(AccessType type);  // "mount", "block"
-std::string ToString(AccessMode mode);  // "SINGLE_NODE_WRITER"
-std::string ToString(
-    const Capability& capability);  // one line that names all of it; equal exactly where they are equal
+std::string ToString(AccessType type);               // "mount", "block"
+std::string ToString(AccessMode mode);               // "SINGLE_NODE_WRITER"
+std::string ToString(const Capability& capability);  // one line with all fields: equal texts mean equal capabilities
 
-// The same text for messages, which reach logs: mount flags may be sensitive.
+// The same text without mount flags, which may be sensitive: for messages, which reach logs.
 std::string WithoutMountFlags(const std::string& capability);
 
-// Whether a repeated call, whose capability is the text `asked`, asks for what `known` has. A call that names no group
-// accepts any: kubelet names none as soon as VOLUME_MOUNT_GROUP is no longer offered, also for pods that run.
+// Whether a repeated call with the capability `asked` agrees with the recorded `known`. A call without a group agrees
+// with any group: kubelet names none when VOLUME_MOUNT_GROUP is no longer offered, also for running pods.
 bool IsAskedAgain(const std::string& known, const std::string& asked);
 
-Atime AtimeIn(const std::string& capability);  // of its mount flags; kRelatime where none is there
+Atime AtimeIn(const std::string& capability);  // of its mount flags; kRelatime: there is none
 
-bool IsReaderOnly(AccessMode mode);  // nothing published in this mode may write
+bool IsReaderOnly(AccessMode mode);  // targets in this mode are read-only
 
 // Whether a volume may be published on one node at a second target in this mode.
 bool AllowsSecondTarget(AccessMode mode);
 
-// Whether the mode lets several nodes publish the volume. A local volume has one node, so here it is several tasks.
+// Whether several nodes may publish the volume. A local volume has one node, so here several tasks may.
 bool IsMultiNode(AccessMode mode);
 
 }  // namespace mooring

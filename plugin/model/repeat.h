@@ -1,4 +1,4 @@
-// Waiting for what somebody else is still at, and taking back what was cut short.
+// Waits for work of other processes, and time limits for rolling back interrupted work.
 #ifndef MOORING_PLUGIN_MODEL_REPEAT_H_
 #define MOORING_PLUGIN_MODEL_REPEAT_H_
 
@@ -10,19 +10,19 @@
 
 namespace mooring {
 
-// Whether a copy that ended so may have left its sources frozen. A mount helper that answered has thawed them: what is
-// frozen then is somebody else's.
+// Whether a copy that ended with this status may have left its sources frozen. A mount helper that answered has thawed
+// them, so another process froze what is frozen then.
 inline bool MayHaveLeftFrozen(const absl::Status& copy) {
   return absl::IsUnavailable(copy) || absl::IsDeadlineExceeded(copy);
 }
 
-// For taking back what a call could not finish: its own time may be what was over.
+// The time for rolling back a failed call. It is not the call's own time, which may be over.
 inline constexpr std::chrono::seconds kRollback{10};
 
-// For what a killed plugin left: its mount helper is gone by then.
+// The mount helper of a killed plugin ends within this time.
 inline constexpr std::chrono::seconds kHelperEnds{10};
 
-// Until `action` is not ABORTED any more, or the call has waited as long as it may.
+// Repeats `action` while it is ABORTED, until Call::wait_until.
 template <typename Action>
 absl::Status RepeatWhileAborted(const Call& call, Action action) {
   constexpr std::chrono::milliseconds kPause{20};

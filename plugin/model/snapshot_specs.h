@@ -1,5 +1,5 @@
-// What calls about snapshots ask for and get, as plain values: snapshot_requests.h makes the specs of requests,
-// SnapshotCatalog acts on them.
+// The arguments and results of calls about snapshots, as plain values: snapshot_requests.h parses requests into them,
+// and SnapshotCatalog executes them.
 #ifndef MOORING_PLUGIN_MODEL_SNAPSHOT_SPECS_H_
 #define MOORING_PLUGIN_MODEL_SNAPSHOT_SPECS_H_
 
@@ -17,7 +17,7 @@ struct CreateSnapshotSpec {
 };
 
 struct ListSnapshotsSpec {
-  std::int64_t after = 0;             // the place of the last snapshot of the page before
+  std::int64_t after = 0;             // the seq of the last snapshot of the previous page
   std::size_t max_entries = 0;        // 0: all
   std::string snapshot_id = {};       // empty: any
   std::string source_volume_id = {};  // empty: any
@@ -30,7 +30,7 @@ struct CreateGroupSpec {
 
 struct GroupSpec {
   std::string id;
-  std::vector<std::string> snapshot_ids;  // its members; none: they are not named
+  std::vector<std::string> snapshot_ids;  // its members; empty: the call names none
 };
 
 struct SnapshotInfo {
@@ -39,12 +39,12 @@ struct SnapshotInfo {
   std::string group_id;  // empty: none
   std::uint64_t bytes = 0;
   std::int64_t created_at = 0;      // nanoseconds since 1970
-  std::uint64_t restore_bytes = 0;  // SnapshotRecord's
+  std::uint64_t restore_bytes = 0;  // SnapshotRecord::restore_bytes
 };
 
 struct SnapshotPage {
   std::vector<SnapshotInfo> snapshots;
-  std::optional<std::int64_t> next;  // `after` of the next page, where there is one
+  std::optional<std::int64_t> next;  // `after` of the next page; none: this is the last page
 };
 
 struct GroupInfo {

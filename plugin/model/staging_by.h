@@ -3,10 +3,10 @@
 
 namespace mooring {
 
-// Who looks after what is staged.
+// The side that creates staging directories and unstages volumes.
 enum class StagingBy {
-  kOrchestrator,  // it makes the directories before Stage, and calls Unstage: as CSI has it
-  kPlugin,        // Stage makes a directory that is missing, and a volume's stagings go with its last target
+  kOrchestrator,  // as CSI 1.12 says: it creates the directory before Stage, and calls Unstage
+  kPlugin,        // Stage creates a missing directory, and the end of the last target unstages the volume
 };
 
 }  // namespace mooring

@@ -1,4 +1,4 @@
-// The ids of volumes, snapshots and groups of snapshots: the plugin's own, so that nothing an orchestrator sends ever
+// The ids of volumes, snapshots and groups of snapshots. The plugin makes them, so that no text from an orchestrator
 // becomes part of a path.
 #ifndef MOORING_PLUGIN_MODEL_VOLUME_ID_H_
 #define MOORING_PLUGIN_MODEL_VOLUME_ID_H_
@@ -21,21 +21,23 @@ inline std::string NewVolumeId() { return std::string(kVolumeIdPrefix) + RandomH
 inline std::string NewSnapshotId() { return std::string(kSnapshotIdPrefix) + RandomHex(kVolumeIdBytes); }
 inline std::string NewGroupId() { return std::string(kGroupIdPrefix) + RandomHex(kVolumeIdBytes); }
 
-// The prefix and 32 lower-case hexadecimal digits, nothing else. Whatever is not one of ours is an unknown one.
+// The prefix and 32 lower-case hexadecimal digits, nothing else.
 inline bool IsIdWith(std::string_view prefix, std::string_view id) {
   if (!id.starts_with(prefix)) return false;
   const std::string_view digits = id.substr(prefix.size());
   return digits.size() == 2 * kVolumeIdBytes && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// Of ephemeral volumes. Kubelet names them csi- and 64 hexadecimal digits; any id with this prefix is taken.
+// For ephemeral volumes. Kubelet uses csi- and 64 hexadecimal digits; any id with this prefix is accepted.
 inline constexpr std::string_view kEphemeralIdPrefix = "csi-";
 inline bool IsEphemeralId(std::string_view id) { return id.starts_with(kEphemeralIdPrefix); }
 
 inline bool IsVolumeId(std::string_view id) { return IsIdWith(kVolumeIdPrefix, id); }
 inline bool IsSnapshotId(std::string_view id) { return IsIdWith(kSnapshotIdPrefix, id); }
 inline bool IsGroupId(std::string_view id) { return IsIdWith(kGroupIdPrefix, id); }
-inline bool IsStoredId(std::string_view id) { return IsVolumeId(id) || IsSnapshotId(id); }  // has something on disk
+inline bool IsStoredId(std::string_view id) {
+  return IsVolumeId(id) || IsSnapshotId(id);
+}  // it may have files in a pool
 
 }  // namespace mooring
 

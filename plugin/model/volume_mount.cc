@@ -64,17 +64,18 @@ const KnownDevice* DeviceBehind(const MountInfo& mount, const std::vector<KnownD
 }
 
 const KnownDevice* DeviceBehind(const PathInfo& info, const std::vector<KnownDevice>& devices) {
-  if (!info.mount && info.kind != PathInfo::Kind::kBlockDevice) return nullptr;  // then it is what lies below it
+  if (!info.mount && info.kind != PathInfo::Kind::kBlockDevice)
+    return nullptr;  // then info.device is that of the filesystem that contains it
   const auto found = std::find_if(devices.begin(), devices.end(),
                                   [&info](const KnownDevice& device) { return device.number == info.device; });
   return found == devices.end() ? nullptr : &*found;
 }
 
 bool IsMountOf(const NodeVolume& volume, const PathInfo& place) {
-  if (volume.kind == BackendKind::kDevice && place.mount && place.device == volume.device) return true;
+  if (volume.device != 0 && place.mount && place.device == volume.device) return true;
   if (!place.mount || OwnerOf(place) != volume.id) return false;
-  // Of a filesystem that does not answer nothing but the name is known.
-  if (volume.kind != BackendKind::kDirectory || !place.failure.empty()) return true;
+  // A filesystem that does not answer gives no inode, so only the name can be compared.
+  if (volume.inode == 0 || !place.failure.empty()) return true;
   return place.inode == volume.inode;
 }
 

@@ -1,13 +1,13 @@
-// Whose mount is it? The kernel says so itself, also where there is no record:
+// Finds the volume to which a mount belongs. The kernel knows it, also without a record:
 //
-//   image: the loop device that it is of, or is, by its label, "mooring:<volume id>" ("mooring-ro:…" the read-only one)
+//   loop device   by its label, "mooring:<volume id>", or "mooring-ro:<volume id>" for the read-only device
 //
-//   tmpfs: the source of the mount, "mooring:<volume id>"
+//   tmpfs         by the source of the mount, "mooring:<volume id>"
 //
-//   directory: its root, which has the volume's id as its name, and is the volume's by its inode
+//   directory     by the root of the mount, whose name is the volume id and whose inode is that of the volume
 //
-// A device of its own says nothing. Which one a volume has is written down (plugin/backends/device/device_backend.h),
-// and its mounts are known by the number of the device.
+// A block device does not name its volume. A record does (plugin/backends/device/device_backend.h), and the device
+// number identifies its mounts.
 #ifndef MOORING_PLUGIN_MODEL_VOLUME_MOUNT_H_
 #define MOORING_PLUGIN_MODEL_VOLUME_MOUNT_H_
 
@@ -21,24 +21,24 @@
 
 namespace mooring {
 
-inline constexpr std::string_view kLabelPrefix = "mooring";  // of all loop devices and tmpfs of ours
+inline constexpr std::string_view kLabelPrefix = "mooring";  // of all loop devices and tmpfs of the plugin
 
 std::string LabelFor(const std::string& volume_id);
 std::string ReadOnlyLabelFor(const std::string& volume_id);
 
-// The volume it belongs to; empty: none of ours. Of a mount alone: where no loop device says it.
+// The id of the volume; empty: no volume of this plugin. For a MountInfo the loop device is not considered.
 std::string OwnerOf(const LoopInfo& loop);
 std::string OwnerOf(const MountInfo& mount);
 std::string OwnerOf(const PathInfo& info);
 
-// Of a volume that its mounts alone tell: FAILED_PRECONDITION names where it is mounted. Reads the whole mount table.
+// FAILED_PRECONDITION: a directory or tmpfs volume is mounted; the error names the path. Reads the whole mount table.
 absl::Status CheckNotMounted(Mounts& mounts, const std::string& volume_id);
 
-// The device that is mounted, or whose node is bound; none: null.
+// The device that is mounted, or whose node is bound; null: none of `devices`.
 const KnownDevice* DeviceBehind(const MountInfo& mount, const std::vector<KnownDevice>& devices);
 const KnownDevice* DeviceBehind(const PathInfo& info, const std::vector<KnownDevice>& devices);
 
-// Whether what is mounted there is this volume, and not another of the same name.
+// Whether this volume is mounted there, and not another directory of the same name.
 bool IsMountOf(const NodeVolume& volume, const PathInfo& place);
 
 }  // namespace mooring

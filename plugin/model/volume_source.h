@@ -1,4 +1,4 @@
-// What the node side needs to know of a volume. The catalog gives it; tests give their own.
+// The facts about a volume that the node side needs. The catalog provides them; tests provide fakes.
 #ifndef MOORING_PLUGIN_MODEL_VOLUME_SOURCE_H_
 #define MOORING_PLUGIN_MODEL_VOLUME_SOURCE_H_
 
@@ -20,23 +20,23 @@ namespace mooring {
 struct NodeVolume {
   std::string id;
   BackendKind kind = BackendKind::kImage;
-  std::string path = {};         // the image file, the directory, the block device; empty: memory
-  ino_t inode = 0;               // of the directory, and
-  dev_t device = 0;              // of the block device: VolumeLocation
+  std::string path = {};         // of the image, directory or block device; empty: memory
+  ino_t inode = 0;               // of the directory; VolumeLocation
+  dev_t device = 0;              // of the block device; VolumeLocation
   std::uint64_t bytes = 0;       // its size now
-  std::uint64_t made_bytes = 0;  // what it was made or grown to: more than `bytes`, and it was cut short
-  std::string fs_type;           // asked for when it was created; never empty
-  std::optional<Propagation> propagation = std::nullopt;  // of its targets, asked for when it was created
+  std::uint64_t made_bytes = 0;  // its size on record; if `bytes` is less, the volume was cut short
+  std::string fs_type;           // from CreateVolume; never empty
+  std::optional<Propagation> propagation = std::nullopt;  // of its targets, from CreateVolume
   VolumeTuning tuning = {};
   bool block_only = false;  // CreateVolumeSpec::block_only
 };
 
-// FAILED_PRECONDITION: mount access to a volume that was made for block access only. For the calls of the node: Docker
-// Swarm asks ControllerPublishVolume for mount access to each volume, and nothing is mounted by that.
+// FAILED_PRECONDITION: mount access to a volume that was created for block access only. It is for calls of the node,
+// because Docker Swarm asks ControllerPublishVolume for mount access to each volume, and that mounts nothing.
 absl::Status CheckMode(const std::string& id, bool block_only, const Capability& capability);
 
-// FAILED_PRECONDITION: smaller than it was made. A smaller filesystem on what is left, a smaller device, or a copy of
-// it would hide that data is lost. `whose`: "volume vol-…", "snapshot snap-…".
+// FAILED_PRECONDITION: the volume is smaller than its recorded size. A smaller filesystem, device or copy would hide
+// that data is lost. `whose`: "volume vol-…", "snapshot snap-…".
 absl::Status CheckWhole(const NodeVolume& volume);
 absl::Status CheckWhole(const std::string& whose, const std::string& path, std::uint64_t bytes,
                         std::uint64_t made_bytes);
@@ -45,10 +45,10 @@ class VolumeSource {
  public:
   virtual ~VolumeSource() = default;
 
-  // NOT_FOUND for an id that is unknown, malformed or being deleted.
+  // NOT_FOUND: the id is unknown, malformed or being deleted.
   virtual absl::StatusOr<NodeVolume> Find(const std::string& id) = 0;
 
-  // Backend::KnownDevices and WaitFor, of all pools and of the volume's.
+  // Backend::KnownDevices of all pools, and Backend::WaitFor of the volume's pool.
   virtual std::vector<KnownDevice> KnownDevices() { return {}; }
   virtual void WaitFor(const std::string& /*id*/, std::chrono::steady_clock::time_point /*until*/) {}
 };

@@ -1,5 +1,5 @@
-// What the controller's calls ask for and get, as plain values: controller_requests.h makes the specs of requests,
-// VolumeCatalog acts on them.
+// The arguments and results of the controller's calls, as plain values: controller_requests.h parses requests into
+// them, and VolumeCatalog executes them.
 #ifndef MOORING_PLUGIN_MODEL_VOLUME_SPECS_H_
 #define MOORING_PLUGIN_MODEL_VOLUME_SPECS_H_
 
@@ -20,9 +20,9 @@ namespace mooring {
 
 using Segments = std::map<std::string, std::string>;  // of one topology
 
-// What a new volume is to hold.
+// The content of a new volume.
 struct ContentSource {
-  enum class Kind { kNone, kSnapshot, kVolume };  // kNone: nothing
+  enum class Kind { kNone, kSnapshot, kVolume };  // kNone: empty
   Kind kind = Kind::kNone;
   std::string id = {};
 
@@ -35,18 +35,18 @@ inline constexpr std::string_view kConversionKey = "allowVolumeModeConversion";
 struct CreateVolumeSpec {
   std::string name;
   SizeRange range;
-  std::uint64_t minimum_bytes = 0;  // that its capabilities need
-  std::string fs_type;  // also of a volume that is to be a block device; empty, with a source alone: the source's
-  std::optional<Propagation> propagation = std::nullopt;  // of its targets; none: the plugin's, whatever it is then
-  std::string pool = std::string(kDefaultPool);           // empty, with a source alone: the source's
-  std::vector<Segments> topologies;                       // it must be reachable from one of them; none: from anywhere
+  std::uint64_t minimum_bytes = 0;                        // which the capabilities need
+  std::string fs_type;                                    // also of block volumes; empty: that of the source
+  std::optional<Propagation> propagation = std::nullopt;  // of its targets; none: the plugin's default
+  std::string pool = std::string(kDefaultPool);           // empty: that of the source
+  std::vector<Segments> topologies;                       // it must be reachable from one of them; empty: from anywhere
   ContentSource source = {};
   std::string device = {};  // VolumeDraft::device
-  bool is_mounted = true;   // it is to be a filesystem, too: then a copy of one gets an identity of its own
+  bool is_mounted = true;   // it may be mounted: a copy gets a new filesystem UUID then
   TuningChange tuning = {};
-  std::string ephemeral = {};  // the id that an orchestrator has given it; empty: an ordinary volume
-  // All its capabilities ask for block access, and its parameters do not allow another one later. Such a volume is
-  // never mounted as a filesystem, nor is a copy of it: whoever has it writes every byte of it, superblocks included.
+  std::string ephemeral = {};  // the id from the orchestrator; empty: not ephemeral
+  // All its capabilities ask for block access, and its parameters do not allow mount access later. Neither the volume
+  // nor a copy of it is ever mounted as a filesystem, because its user can write any superblock.
   bool block_only = false;
   bool allows_conversion = false;  // parameter allowVolumeModeConversion
 };
@@ -74,13 +74,13 @@ struct ControllerExpandSpec {
 };
 
 struct ListVolumesSpec {
-  std::int64_t after = 0;       // the place of the last volume of the page before
+  std::int64_t after = 0;       // the seq of the last volume of the previous page
   std::size_t max_entries = 0;  // 0: all
 };
 
 struct CapacitySpec {
-  bool possible = true;             // false: such a volume could never be made
-  std::uint64_t minimum_bytes = 0;  // that the capabilities need
+  bool possible = true;             // false: such a volume is impossible
+  std::uint64_t minimum_bytes = 0;  // which the capabilities need
   Segments topology;                // empty: anywhere
   std::string pool = std::string(kDefaultPool);
 };
@@ -91,17 +91,17 @@ struct VolumeInfo {
   std::string fs_type;
   std::optional<Propagation> propagation = std::nullopt;
   std::string pool = std::string(kDefaultPool);
-  std::string source = {};  // the id of the snapshot or volume that it was made from; empty: none
+  std::string source = {};  // the id of the snapshot or volume that it was created from; empty: none
   std::vector<std::string> published_nodes = {};
   BackendKind kind = BackendKind::kImage;
   bool block_only = false;        // CreateVolumeSpec::block_only
-  std::string ailment = {};       // of what it lies in, a sentence; empty: well. Set by Get and List
-  std::uint64_t asked_bytes = 0;  // that were asked for: it may have more, by rounding or by its filesystem's minimum
+  std::string problem = {};       // a sentence about its image or pool; empty: healthy. Set by Get and List
+  std::uint64_t asked_bytes = 0;  // VolumeRecord::asked_bytes: `bytes` may be more, by rounding or for the filesystem
 };
 
 struct VolumePage {
   std::vector<VolumeInfo> volumes;
-  std::optional<std::int64_t> next;  // `after` of the next page, where there is one
+  std::optional<std::int64_t> next;  // `after` of the next page; none: this is the last page
 };
 
 struct CapacityInfo {

@@ -57,8 +57,8 @@ VolumeTuning With(VolumeTuning tuning, const TuningChange& change) {
   return tuning;
 }
 
-absl::Status CheckPossible(const TuningChange& change, BackendKind kind) {
-  if (!change.read_ahead_bytes || TraitsOf(kind).tunes) return absl::OkStatus();
+absl::Status CheckPossible(const TuningChange& change, const BackendTraits& traits) {
+  if (!change.read_ahead_bytes || traits.tunes) return absl::OkStatus();
   return InvalidArgument(
       "mutable parameter readAhead: volumes of this pool have no device of their own that could be told");
 }

@@ -1,7 +1,7 @@
-// What of a volume can be another way while it is in use: CSI's mutable parameters.
+// The settings of a volume that can change while it is in use: the mutable parameters of CSI.
 //
-//   readAhead   how far the kernel reads ahead of a reader, of its loop device
-//   noatime     its mounts write down no times of access, whatever their mount flags say
+//   readAhead   the read-ahead of its loop device
+//   noatime     its mounts have noatime, whatever their mount flags are
 #ifndef MOORING_PLUGIN_MODEL_VOLUME_TUNING_H_
 #define MOORING_PLUGIN_MODEL_VOLUME_TUNING_H_
 
@@ -18,31 +18,31 @@
 namespace mooring {
 
 struct VolumeTuning {
-  std::uint64_t read_ahead_bytes = 0;  // 0: as new devices have it
+  std::uint64_t read_ahead_bytes = 0;  // 0: the kernel's default
   bool noatime = false;
 
   bool operator==(const VolumeTuning&) const = default;
 };
 
-// What a request names; the rest stays.
+// The settings that a request names; the others stay.
 struct TuningChange {
   std::optional<std::uint64_t> read_ahead_bytes = std::nullopt;
   std::optional<bool> noatime = std::nullopt;
 };
 
-// INVALID_ARGUMENT names the key that is unknown, or whose value is none.
+// INVALID_ARGUMENT: a key is unknown, or its value is wrong; the error names the key.
 absl::StatusOr<TuningChange> ParseTuning(const std::map<std::string, std::string>& mutable_parameters);
 
 VolumeTuning With(VolumeTuning tuning, const TuningChange& change);
 
-// INVALID_ARGUMENT: volumes of this kind have nothing to change there.
-absl::Status CheckPossible(const TuningChange& change, BackendKind kind);
+// INVALID_ARGUMENT: volumes of this kind do not have the setting.
+absl::Status CheckPossible(const TuningChange& change, const BackendTraits& traits);
 
-// For the records; empty: nothing was ever changed. What is unknown in it is left out.
+// The text for records; empty: all defaults. TuningIn skips unknown words.
 std::string ToText(const VolumeTuning& tuning);
 VolumeTuning TuningIn(const std::string& text);
 
-// The flags of a mount of the volume for which `asked` was asked.
+// The flags of a mount of the volume, for the requested flags `asked`.
 MountFlags Tuned(MountFlags asked, const VolumeTuning& tuning);
 
 }  // namespace mooring

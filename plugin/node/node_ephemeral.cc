@@ -1,5 +1,4 @@
-// A volume that is published without having been staged: mounted at its target, in the one way in which volumes are
-// mounted at staging paths.
+// Publishes a volume without a staging path: it is mounted at its target in the way in which Stage mounts.
 #include <fmt/format.h>
 
 #include "base/status.h"

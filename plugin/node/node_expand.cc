@@ -9,10 +9,11 @@ namespace mooring {
 namespace {
 
 bool HasDevice(const NodeVolume& volume) {
-  return volume.kind == BackendKind::kImage || volume.kind == BackendKind::kDevice;
+  const Staging staging = StagingOf(volume);
+  return staging == Staging::kLoopDevice || staging == Staging::kBlockDevice;
 }
 
-// CSI 1.12, NodeExpandVolume. RESOURCE_EXHAUSTED would leave open whether it happened.
+// CSI 1.12, NodeExpandVolume. RESOURCE_EXHAUSTED would leave open whether the volume was expanded.
 absl::Status AsExpandMaySay(const absl::Status& grown) {
   switch (grown.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -29,9 +30,9 @@ absl::Status AsExpandMaySay(const absl::Status& grown) {
 
 }  // namespace
 
-// Whichever of its mounts it is asked through, it is the one tmpfs that grows. A directory's size is a word.
+// All mounts of a tmpfs show the same filesystem, so any of them can grow it. A directory enforces no size.
 absl::Status NodeVolumes::ExpandWithoutDevice(const NodeVolume& volume, const std::string& path) {
-  if (volume.kind != BackendKind::kTmpfs) return absl::OkStatus();
+  if (StagingOf(volume) != Staging::kMemory) return absl::OkStatus();
   return mounter_.Change({.target = path, .options = MemoryOptions(volume.bytes)});
 }
 
@@ -56,9 +57,9 @@ absl::StatusOr<std::uint64_t> NodeVolumes::Expand(const ExpandSpec& spec, const 
     MOORING_RETURN_IF_ERROR(ExpandWithoutDevice(volume, place.path));
     return volume.bytes;
   }
-  // The volume's own device before one that is stacked on it.
+  // The volume's own device grows before a device on top of it.
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
-  MOORING_RETURN_IF_ERROR(CheckNoneHangs(spec.volume_id, loops));  // it would be left as small as it is
+  MOORING_RETURN_IF_ERROR(CheckNoneHangs(spec.volume_id, loops));  // a hanging device cannot be resized
   for (const std::string& label : {LabelFor(spec.volume_id), ReadOnlyLabelFor(spec.volume_id)}) {
     for (const LoopInfo& loop : loops) {
       if (loop.label == label) MOORING_RETURN_IF_ERROR(mounter_.ResizeLoop(loop));

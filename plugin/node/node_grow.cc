@@ -1,5 +1,5 @@
-// Filesystems that are smaller than their volumes. A filesystem without damage can be used at the size it has. So a
-// growth that fails is told in the log and in the volume's condition, and stops nothing.
+// Grows filesystems that are smaller than their volumes. A filesystem without damage is usable at its old size. So a
+// failed growth appears in the log and in the condition of the volume, and fails no call.
 #include <fmt/format.h>
 
 #include "base/log.h"
@@ -10,7 +10,7 @@
 namespace mooring {
 namespace {
 
-// A filesystem may leave this much of its device: another block group, or allocation group, would not fit.
+// A filesystem may leave this much of its device unused, because another block or allocation group would not fit.
 constexpr std::uint64_t kLittle = 8 * kMiB;
 
 bool MayComeAgain(const absl::Status& status) {
@@ -25,7 +25,7 @@ void WarnOf(const NodeVolume& volume, const absl::Status& failed) {
 
 }  // namespace
 
-// FAILED_PRECONDITION of an unmounted filesystem says that it has errors, or is in use.
+// FAILED_PRECONDITION for an unmounted filesystem means that it has errors or is in use.
 absl::Status NodeVolumes::GrowUnmounted(const NodeVolume& volume, const std::string& fs_type) {
   const absl::Status grown = mounter_.Grow(volume.path, fs_type);
   if (grown.ok() || MayComeAgain(grown) || absl::IsFailedPrecondition(grown)) return grown;
@@ -47,12 +47,11 @@ absl::Status NodeVolumes::GrowMounted(const NodeVolume& volume, const std::strin
   return absl::OkStatus();
 }
 
-// A sentence for the volume's condition. A filesystem that came with its device is as large as the device's owner made
-// it.
+// A sentence for the condition of the volume. The owner of a block device chose the size of its filesystem.
 std::string NodeVolumes::RoomUnused(const std::string& volume_id, const std::string& fs_type, const StatsInfo& usage) {
   if (usage.unused_bytes < kLittle) return "";
   const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
-  if (!volume.ok() || volume->kind != BackendKind::kImage) return "";
+  if (!volume.ok() || StagingOf(*volume) != Staging::kLoopDevice) return "";
   const bool too_small = fs_type == "btrfs" && volume->bytes < kSmallestGrownBtrfs;
   return fmt::format(
       "its {} filesystem is {} MiB smaller than the volume and could not be grown: {}", fs_type,
@@ -63,7 +62,7 @@ std::string NodeVolumes::RoomUnused(const std::string& volume_id, const std::str
           : "unpublish and unstage the volume, so that the next stage tries again; the plugin's log has the cause");
 }
 
-std::string NodeVolumes::RoomAilment(const std::string& volume_id, const std::string& fs_type, const StatsInfo& usage) {
+std::string NodeVolumes::RoomProblem(const std::string& volume_id, const std::string& fs_type, const StatsInfo& usage) {
   const std::string unused = RoomUnused(volume_id, fs_type, usage), full = FullnessOf(usage);
   return unused + (unused.empty() || full.empty() ? "" : "; ") + full;
 }

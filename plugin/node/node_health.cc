@@ -1,4 +1,4 @@
-// What ails volumes in use here: their images, their filesystems, and how full these are.
+// Finds the problems of volumes in use here: of their images and filesystems, and full filesystems.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include "base/deadline.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "plugin/backends/registry.h"
 #include "plugin/model/volume_size.h"
 #include "plugin/node/node_volumes.h"
 
@@ -18,11 +19,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kNearlyFullPercent = 95;
 
-// For a whole list. A filesystem that answers does so in microseconds.
+// The time for a whole list. A healthy filesystem answers in microseconds.
 constexpr std::chrono::milliseconds kPatience{250};
 constexpr std::chrono::milliseconds kPatienceWithAll{2000};
 
-// As df(1) counts: what is kept for root is nobody's.
+// It counts as df(1) does, without the blocks that are reserved for root.
 bool IsNearlyFull(const Usage& usage) {
   const std::uint64_t usable = usage.used + usage.available;
   return usable != 0 && usage.used >= usable / 100 * kNearlyFullPercent + usable % 100 * kNearlyFullPercent / 100;
@@ -41,28 +42,28 @@ std::string FullnessOf(const StatsInfo& usage) {
                      usage.inodes.available, usage.inodes.used + usage.inodes.available);
 }
 
-// Of the volume behind whatever uses it here; a device that is larger was made before it was cut short.
-std::string NodeVolumes::ImageAilment(const std::string& volume_id, std::uint64_t device_bytes) {
+// A loop device that is larger than the image was created before the image was cut short.
+std::string NodeVolumes::ImageProblem(const std::string& volume_id, std::uint64_t device_bytes) {
   const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
   if (!volume.ok()) return Message(volume.status());
   const std::uint64_t whole = std::max(device_bytes, volume->made_bytes);
   if (volume->path.empty() || !TraitsOf(volume->kind).enforces_size || volume->bytes >= whole) return "";
   return fmt::format("its {} {} is cut short: {} bytes of {}",
-                     volume->kind == BackendKind::kDevice ? "device" : "image", Quote(volume->path), volume->bytes,
-                     whole);
+                     StagingOf(*volume) == Staging::kBlockDevice ? "device" : "image", Quote(volume->path),
+                     volume->bytes, whole);
 }
 
-// NOT_FOUND: it is no mount any more.
-absl::StatusOr<std::string> NodeVolumes::MountAilment(const VolumeUse& use) {
+// NOT_FOUND: it is no longer mounted.
+absl::StatusOr<std::string> NodeVolumes::MountProblem(const VolumeUse& use) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(use.path));
   if (!place.mount || Owner(place) != use.volume_id) return NotFound(use.path);
-  MOORING_ASSIGN_OR_RETURN(std::string ailment, mounter_.HealthProblem(use.path));
-  if (!ailment.empty() || !place.failure.empty()) return ailment;
+  MOORING_ASSIGN_OR_RETURN(std::string problem, mounter_.HealthProblem(use.path));
+  if (!problem.empty() || !place.failure.empty()) return problem;
   MOORING_ASSIGN_OR_RETURN(const StatsInfo usage, mounter_.Stats(use.path));
-  return RoomAilment(use.volume_id, place.mount->fs_type, usage);
+  return RoomProblem(use.volume_id, place.mount->fs_type, usage);
 }
 
-absl::StatusOr<std::string> NodeVolumes::BlockTargetAilment(const VolumeUse& use) {
+absl::StatusOr<std::string> NodeVolumes::BlockTargetProblem(const VolumeUse& use) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(use.path));
   const std::string owner = Owner(place);
   if (!IsStrayNode(use, place, owner)) return "";
@@ -72,38 +73,38 @@ absl::StatusOr<std::string> NodeVolumes::BlockTargetAilment(const VolumeUse& use
       Quote(use.path), owner.empty() ? "no volume's" : "volume " + owner + "'s");
 }
 
-// One mount of each volume tells for all of them: they share the filesystem. No locks: a call that hangs must not keep
-// a list from being made, nor the other way round.
-NodeVolumes::Ailments NodeVolumes::AilmentsOf(const std::vector<VolumeUse>& uses) {
-  Ailments ailments;
+// It asks one mount of each volume, because all mounts share the filesystem. It takes no locks, so that a hanging call
+// does not block a list, and a list blocks no call.
+NodeVolumes::Problems NodeVolumes::ProblemsOf(const std::vector<VolumeUse>& uses) {
+  Problems problems;
   std::set<std::string> asked;
   const auto end = Clock::now() + kPatienceWithAll;
   for (const VolumeUse& use : uses) {
     const bool is_mount = use.access_type == AccessType::kMount;
     if (is_mount ? asked.contains(use.volume_id) : use.role != VolumeUse::Role::kTarget) continue;
     if (Clock::now() >= end) {
-      ailments.try_emplace(use.volume_id, "its filesystem was not asked: others took too long to answer");
+      problems.try_emplace(use.volume_id, "its filesystem was not asked: others took too long to answer");
       continue;
     }
     const DeadlineScope patience(Clock::now() + kPatience);
-    const absl::StatusOr<std::string> ailment = is_mount ? MountAilment(use) : BlockTargetAilment(use);
-    if (absl::IsNotFound(ailment.status())) continue;
+    const absl::StatusOr<std::string> problem = is_mount ? MountProblem(use) : BlockTargetProblem(use);
+    if (absl::IsNotFound(problem.status())) continue;
     if (is_mount) asked.insert(use.volume_id);
-    const std::string text = ailment.ok() ? *ailment : Message(ailment.status());
-    if (!text.empty()) ailments[use.volume_id] = text;
+    const std::string text = problem.ok() ? *problem : Message(problem.status());
+    if (!text.empty()) problems[use.volume_id] = text;
   }
-  return ailments;
+  return problems;
 }
 
-absl::StatusOr<NodeVolumes::Ailments> NodeVolumes::FindAilments(const std::set<std::string>& volume_ids) {
+absl::StatusOr<NodeVolumes::Problems> NodeVolumes::FindProblems(const std::set<std::string>& volume_ids) {
   MOORING_ASSIGN_OR_RETURN(std::vector<VolumeUse> uses,
                            volume_ids.size() == 1 ? store_.OfVolume(*volume_ids.begin()) : store_.All());
   std::erase_if(uses, [&volume_ids](const VolumeUse& use) { return !volume_ids.contains(use.volume_id); });
-  // Staging paths before targets, which may lie below what hangs and is not the volume's.
+  // Staging paths come before targets, because a target may be below another filesystem that hangs.
   std::stable_sort(uses.begin(), uses.end(), [](const VolumeUse& a, const VolumeUse& b) {
     return a.role == VolumeUse::Role::kStage && b.role != VolumeUse::Role::kStage;
   });
-  return AilmentsOf(uses);
+  return ProblemsOf(uses);
 }
 
 }  // namespace mooring

@@ -15,7 +15,7 @@ bool IsReadOnly(const PublishSpec& spec) {
   return spec.read_only || spec.capability.options.flags.read_only || IsReaderOnly(spec.capability.mode);
 }
 
-// All that has to be the same in a repeated call (CSI, "the second publish").
+// The fields in which a repeated call must agree (CSI 1.12, NodePublishVolume, "the second publish").
 std::string AskedFor(const PublishSpec& spec) {
   return (spec.read_only ? "readonly " : "") + ToString(spec.capability);
 }
@@ -66,8 +66,8 @@ absl::Status NodeVolumes::Publish(const PublishSpec& asked, const Call& call) {
   VolumeUse use = UseOf(spec, plan.bind, plan.options);
   MOORING_RETURN_IF_ERROR(store_.Put(use));
   if (const absl::Status bound = BindPlanned(spec, volume, plan); !bound.ok()) {
-    store_.Remove(spec.target_path).IgnoreError();
-    // A read-only device may have been stacked for this target alone.
+    store_.Delete(spec.target_path).IgnoreError();
+    // The read-only device may have been attached only for this target.
     if (spec.capability.access_type == AccessType::kBlock) {
       ReleaseDevices(spec.volume_id).IgnoreError();
       HoldStacked(spec.volume_id).IgnoreError();
@@ -78,12 +78,12 @@ absl::Status NodeVolumes::Publish(const PublishSpec& asked, const Call& call) {
   return Record(use);
 }
 
-// Asked of new mounts only: a default that has become another one since leaves the targets that stand alone.
+// It is checked for new mounts only, so a changed default does not affect existing targets.
 absl::Status NodeVolumes::CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const {
   if (bind.propagation != Propagation::kShared || !bind.flags.read_only) return absl::OkStatus();
   const std::string what =
       fmt::format("propagation rshared{} needs write access, and {} ",
-                  spec.propagation ? "" : " (--propagation, for none was asked for)", Quote(spec.target_path));
+                  spec.propagation ? "" : " (the default, --propagation)", Quote(spec.target_path));
   constexpr std::string_view kAdvice = "ask for rslave or private, or for a target that can be written";
   if (IsReadOnly(spec)) return InvalidArgument(fmt::format("{}is to be read-only: {}", what, kAdvice));
   return FailedPrecondition(fmt::format("{}would be read-only, as the volume is staged: {}", what, kAdvice));
@@ -95,7 +95,7 @@ absl::Status NodeVolumes::BindPlanned(const PublishSpec& spec, const NodeVolume&
     MOORING_RETURN_IF_ERROR(HoldStacked(spec.volume_id));
     return mounter_.Bind(plan.bind);
   }
-  // A read-only bind of a device node stops nobody from writing: the device itself has to be read-only.
+  // A read-only bind of a device node does not prevent writes: the device itself must be read-only.
   MOORING_ASSIGN_OR_RETURN(const BlockTargets targets, BlockTargetsOf(spec.volume_id));
   MOORING_ASSIGN_OR_RETURN(const LoopInfo stacked, mounter_.AttachLoop({.backing_file = plan.bind.source,
                                                                         .label = ReadOnlyLabelFor(spec.volume_id),
@@ -118,8 +118,8 @@ absl::StatusOr<NodeVolumes::BlockTargets> NodeVolumes::BlockTargetsOf(const std:
   return targets;
 }
 
-// The read-only device of a block volume is held while nothing can write to the volume. An open device keeps its page
-// cache, so beside a writable target a later reader would see old data.
+// A process holds the read-only device open while no target can write. An open device keeps its page cache, so beside a
+// writable target a later reader would see old data.
 absl::Status NodeVolumes::HoldStacked(const std::string& volume_id, const std::string& gone) {
   MOORING_ASSIGN_OR_RETURN(const BlockTargets targets, BlockTargetsOf(volume_id, gone));
   if (!targets.readers) return absl::OkStatus();
@@ -130,7 +130,7 @@ absl::Status NodeVolumes::HoldStacked(const std::string& volume_id, const std::s
       return loop.device_number == stacked.backing_rdev;
     });
     std::string device = below == loops.end() ? "" : below->device;
-    if (device.empty()) {  // a volume that is a device of its own
+    if (device.empty()) {  // Staging::kBlockDevice
       MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(volume_id));
       device = volume.path;
     }
@@ -141,8 +141,8 @@ absl::Status NodeVolumes::HoldStacked(const std::string& volume_id, const std::s
   return absl::OkStatus();
 }
 
-// Something is mounted at the target: fine if it is what is asked for. The record says so, also when the volume is no
-// longer staged where it came from; without a record the kernel's word decides.
+// Accepts the mount at the target if it is the requested one. The record decides, also if the volume is no longer
+// staged where it came from. Without a record the mount itself decides.
 absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume,
                                               const PathInfo& target) {
   if (!IsMountOf(volume, target)) {
@@ -160,13 +160,13 @@ absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const Nod
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.target_path));
   if (!known || known->adopted()) return AdoptTarget(spec, volume, target);
   const MountFlags& now = target.mount->flags;
-  // Under noatime a mount may not have got, or lost, it yet.
+  // A change of the noatime setting may not have reached the mount yet.
   MountFlags asked = Tuned(spec.capability.options.flags, volume.tuning);
   if (now.atime == Atime::kNoatime || volume.tuning.noatime) asked.atime = now.atime;
   const bool intact = now.read_only == known->read_only && HasPropagation(*target.mount, known->propagation) &&
                       (known->access_type == AccessType::kBlock || Stricter(now, asked) == now);
   if (!IsAskedAgain(known->capability, AskedFor(spec))) return PublishedOtherwise(spec, known->capability);
-  // Where neither call named one, the default of the time of the mount holds.
+  // If neither call named a propagation, the default at the time of the mount holds.
   const Propagation before = known->asked_propagation.value_or(known->propagation);
   if (known->asked_propagation != spec.propagation && before != PropagationFor(spec)) {
     return AlreadyExists(
@@ -190,8 +190,8 @@ absl::Status NodeVolumes::AdoptTarget(const PublishSpec& spec, const NodeVolume&
       MOORING_ASSIGN_OR_RETURN(plan, PlanFilesystem(spec, volume));
     }
   }
-  const bool alike = is_block ? target.mount->flags.read_only == plan.bind.flags.read_only
-                              : AreAlike(target.mount->flags, plan.bind.flags, spec.capability);
+  const bool alike =
+      is_block ? target.mount->flags.read_only == plan.bind.flags.read_only : target.mount->flags == plan.bind.flags;
   if (!alike) return PublishedOtherwise(spec, how + (target.mount->flags.read_only ? ", read-only" : ""));
   if (spec.propagation && !HasPropagation(*target.mount, *spec.propagation)) {
     return PublishedOtherwise(spec, fmt::format("not with propagation {}", ToString(*spec.propagation)));
@@ -202,7 +202,7 @@ absl::Status NodeVolumes::AdoptTarget(const PublishSpec& spec, const NodeVolume&
   return Record(use);
 }
 
-// CSI 1.12, NodePublishVolume, "the second publish": a single-node mode has one target.
+// CSI 1.12, NodePublishVolume, "the second publish": a single-node mode allows one target.
 absl::Status NodeVolumes::CheckOtherTargets(const PublishSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
   const bool allows = AllowsSecondTarget(spec.capability.mode);
@@ -211,7 +211,7 @@ absl::Status NodeVolumes::CheckOtherTargets(const PublishSpec& spec) {
     if (allows && (use.adopted() || AllowsSecondTarget(use.mode))) continue;
     MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
     if (!live) {
-      MOORING_RETURN_IF_ERROR(store_.Remove(use.path));
+      MOORING_RETURN_IF_ERROR(store_.Delete(use.path));
       continue;
     }
     return FailedPrecondition(
@@ -258,7 +258,7 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec&
   return Plan{request, known ? known->options : options};
 }
 
-// Somebody's `losetup -d` marks a device that is held to go with its last user: it is to stay.
+// `losetup -d` on a held device sets autoclear, so the kernel would remove the device with its last user.
 absl::Status NodeVolumes::HoldAgain(const NodeVolume& volume, const LoopInfo& loop) {
   if (!loop.auto_clear) return absl::OkStatus();
   return Unexpected(
@@ -266,11 +266,11 @@ absl::Status NodeVolumes::HoldAgain(const NodeVolume& volume, const LoopInfo& lo
           .status());
 }
 
-// The volume's loop device, or the device that it is. Staged means: a record says so, or the device is there though the
-// records were lost.
+// The device of the volume. The volume is staged if a record says so, or if its loop device exists and the records were
+// lost.
 absl::StatusOr<std::string> NodeVolumes::StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
                                                       const std::optional<VolumeUse>& staged) {
-  if (volume.kind == BackendKind::kDevice) {
+  if (StagingOf(volume) == Staging::kBlockDevice) {
     return staged ? absl::StatusOr<std::string>(volume.path) : NotStaged(spec, "no record says so");
   }
   if (staged && !staged->device.empty()) {
@@ -327,15 +327,15 @@ absl::Status NodeVolumes::EndTarget(const std::string& volume_id, const std::str
   if (ending.place.kind == PathInfo::Kind::kSymlink) {
     return FailedPrecondition(fmt::format("target path {} is a symbolic link: it is left alone", Quote(target_path)));
   }
-  MOORING_RETURN_IF_ERROR(TakeDown(volume_id, target_path, ending.place, true));
+  MOORING_RETURN_IF_ERROR(UnmountVolume(volume_id, target_path, ending.place, true));
   const bool was_block = ending.place.kind == PathInfo::Kind::kBlockDevice ||
                          (ending.known && ending.known->access_type == AccessType::kBlock);
-  // The record goes last: should the devices not go, the next call tries again.
+  // The record is deleted last: if releasing the devices fails, the next call tries again.
   if (was_block && !ending.owner.empty()) {
     MOORING_RETURN_IF_ERROR(ReleaseDevices(ending.owner, target_path));
     WarnIfNotHeld(ending.owner, HoldStacked(ending.owner, target_path));
   }
-  return ending.known ? Forget(target_path) : absl::OkStatus();
+  return ending.known ? DeleteRecord(target_path) : absl::OkStatus();
 }
 
 }  // namespace mooring

@@ -19,11 +19,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What answers does so in microseconds; what hangs must not keep the others from being served.
+// A healthy filesystem answers in microseconds. A hanging one must not delay the others.
 constexpr std::chrono::seconds kReconcilePatience{2};
 constexpr std::chrono::seconds kReconcilePatienceWithAll{6};
 
-// The volume that is mounted or bound by `info`: through the superblock's device, or the device node that is its root.
+// The loop device of the volume at `info`: the device of the superblock, or the device node that is bound there.
 const LoopInfo* LoopBehind(const MountInfo& info, const std::vector<LoopInfo>& loops) {
   const auto found = std::find_if(loops.begin(), loops.end(), [&info](const LoopInfo& loop) {
     return loop.device_number == info.device || (info.root != "/" && NameOf(info.root) == NameOf(loop.device));
@@ -57,7 +57,7 @@ bool IsStagedBlock(const VolumeUse& use) {
   return use.access_type == AccessType::kBlock && use.role == VolumeUse::Role::kStage;
 }
 
-constexpr char kCannotBeTold[] = "?";  // no volume's id
+constexpr char kUnknownOwner[] = "?";  // no id of a volume
 
 bool Hangs(const MountInfo& info, const std::vector<LoopInfo>& loops) {
   return std::any_of(loops.begin(), loops.end(),
@@ -66,24 +66,23 @@ bool Hangs(const MountInfo& info, const std::vector<LoopInfo>& loops) {
 
 struct Listed {
   std::string owner;
-  const MountInfo* mount = nullptr;  // none of a device
+  const MountInfo* mount = nullptr;  // null: the entry is of a device
 };
 
-// The volumes by where they are mounted, and by the devices they are on. Of a stack of mounts the last made counts.
+// The owners by path and by loop device. The topmost mount of a stack counts.
 std::map<std::string, Listed> ListedBy(const std::vector<MountInfo>& mounts, const std::vector<LoopInfo>& loops,
                                        const std::vector<KnownDevice>& devices) {
   std::map<std::string, Listed> listed;
-  for (const LoopInfo& loop : loops) listed[loop.device] = {loop.hangs() ? kCannotBeTold : OwnerOf(loop), nullptr};
+  for (const LoopInfo& loop : loops) listed[loop.device] = {loop.hangs() ? kUnknownOwner : OwnerOf(loop), nullptr};
   for (const MountInfo& info : mounts) {
-    listed[info.target] = {Hangs(info, loops) ? kCannotBeTold : OwnerBehind(info, loops, devices), &info};
+    listed[info.target] = {Hangs(info, loops) ? kUnknownOwner : OwnerBehind(info, loops, devices), &info};
   }
   return listed;
 }
 
 }  // namespace
 
-// Whatever of one volume cannot be put right now is told, and left: no volume keeps the others from being served, not
-// even one whose filesystem hangs.
+// Problems of one volume are logged and skipped, so that no volume, not even a hanging one, delays the others.
 absl::Status NodeVolumes::Reconcile() {
   Listing listing;
   MOORING_ASSIGN_OR_RETURN(listing.mounts, mounter_.List("/"));
@@ -102,11 +101,11 @@ absl::Status NodeVolumes::Reconcile() {
   for (const auto& [volume_id, found] : volumes) {
     const DeadlineScope patience(Clock::now() + kReconcilePatience);
     if (const absl::Status status = ReconcileVolume(volume_id, found); !status.ok()) {
-      log::Warning("a volume's records and mounts could not be put together",
+      log::Warning("the records and mounts of a volume could not be compared",
                    {{"volume", volume_id}, {"cause", Message(status)}});
     }
   }
-  MOORING_RETURN_IF_ERROR(HoldBlockDevices());  // those of the volumes that were adopted, too
+  MOORING_RETURN_IF_ERROR(HoldBlockDevices());  // also of adopted volumes
   return makes_staging_ ? UnstageAllUnused() : absl::OkStatus();
 }
 
@@ -116,7 +115,7 @@ void WarnIfNotHeld(const std::string& volume_id, const absl::Status& held) {
                {{"volume", volume_id}, {"cause", Message(held)}});
 }
 
-// The processes that hold block volumes' devices open may have ended since, as all of a container do.
+// The processes that hold devices open may have ended, for example with their container.
 absl::Status NodeVolumes::HoldBlockDevices() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
@@ -131,10 +130,10 @@ absl::Status NodeVolumes::HoldBlockDevices() {
   return absl::OkStatus();
 }
 
-// AttachLoop finds the device that there is.
+// AttachLoop finds the existing device and holds it.
 absl::Status NodeVolumes::HoldDevicesOf(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
   const auto hold = volume_locks_.Acquire(volume_id, "volume", Clock::now());
-  if (!hold.ok()) return absl::OkStatus();  // another process is at work on it
+  if (!hold.ok()) return absl::OkStatus();  // another process has locked it
   for (const LoopInfo& loop : loops) {
     if (loop.label != LabelFor(volume_id) || loop.mounted) continue;
     MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(volume_id));
@@ -152,17 +151,17 @@ absl::Status NodeVolumes::UnstageAllUnused() {
   }
   const auto end = Clock::now() + kReconcilePatienceWithAll;
   for (const std::string& volume_id : staged) {
-    if (Clock::now() >= end) break;  // their next unpublish does it
+    if (Clock::now() >= end) break;  // the next Unpublish unstages the others
     const DeadlineScope patience(Clock::now() + kReconcilePatience);
     if (const absl::Status status = UnstageUnused(volume_id, {Clock::now()}); !status.ok()) {
-      log::Warning("a volume stays staged though nothing is published",
+      log::Warning("a volume without targets could not be unstaged",
                    {{"volume", volume_id}, {"cause", Message(status)}});
     }
   }
   return absl::OkStatus();
 }
 
-// What the listing shows needs no second look: that would be a walk along its path, which may hang.
+// Mounts in the listing are not looked up by path, because a path may hang.
 absl::Status NodeVolumes::DropStale(const Listing& listing) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
   const std::map<std::string, Listed> all = ListedBy(listing.mounts, listing.loops, listing.devices);
@@ -170,15 +169,16 @@ absl::Status NodeVolumes::DropStale(const Listing& listing) {
   for (const VolumeUse& use : uses) {
     const auto found = all.find(IsStagedBlock(use) ? use.device : use.path);
     const Listed listed = found == all.end() ? Listed() : found->second;
-    if (listed.owner == use.volume_id && listed.mount != nullptr) MOORING_RETURN_IF_ERROR(Follow(use, *listed.mount));
-    if (listed.owner == use.volume_id || listed.owner == kCannotBeTold) continue;
+    if (listed.owner == use.volume_id && listed.mount != nullptr)
+      MOORING_RETURN_IF_ERROR(AcceptPropagation(use, *listed.mount));
+    if (listed.owner == use.volume_id || listed.owner == kUnknownOwner) continue;
     if (Clock::now() >= end) {
-      log::Warning("records are not compared with what is mounted: looking takes too long", {{"from", use.path}});
+      log::Warning("the other records are not compared with the mounts: it takes too long", {{"from", use.path}});
       return absl::OkStatus();
     }
     const DeadlineScope patience(Clock::now() + kReconcilePatience);
     if (const absl::Status status = DropIfStale(use); !status.ok()) {
-      log::Warning("a record could not be compared with what is mounted",
+      log::Warning("a record could not be compared with the mounts",
                    {{"volume", use.volume_id}, {"path", use.path}, {"cause", Message(status)}});
     }
   }
@@ -187,42 +187,42 @@ absl::Status NodeVolumes::DropStale(const Listing& listing) {
 
 absl::Status NodeVolumes::DropIfStale(const VolumeUse& use) {
   const auto hold = Acquire(use.volume_id, use.path, {Clock::now()});
-  if (!hold.ok()) return absl::OkStatus();  // another process is at work on the volume
+  if (!hold.ok()) return absl::OkStatus();  // another process has locked the volume
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> now, store_.Get(use.path));
   if (now != use) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
   if (live) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const std::string stray, BlockTargetAilment(use));
+  MOORING_ASSIGN_OR_RETURN(const std::string stray, BlockTargetProblem(use));
   if (!stray.empty()) {
     log::Error("a task has a device that is not its volume's", {{"volume", use.volume_id}, {"cause", stray}});
     return absl::OkStatus();
   }
-  log::Info("forgetting a use whose mount is gone", {{"volume", use.volume_id}, {"path", use.path}});
-  return Forget(use.path);
+  log::Info("deleted the record of a use without a mount", {{"volume", use.volume_id}, {"path", use.path}});
+  return DeleteRecord(use.path);
 }
 
-// A plugin in a container that was started anew sees the host's copies of its mounts, peers of those it made, whatever
-// it had made of its own. What they are now is what they are held to: the volume stays published. A default that was
-// taken is no word that was asked for: the next call takes the default of its time, and compares with none.
-absl::Status NodeVolumes::Follow(VolumeUse use, const MountInfo& mount) {
+// A restarted plugin in a container sees the host's copies of its mounts, and these may have another propagation. The
+// record accepts that, and the volume stays published. A later call that names no propagation is not compared with the
+// old default.
+absl::Status NodeVolumes::AcceptPropagation(VolumeUse use, const MountInfo& mount) {
   if (use.propagation == Propagation::kInherit || HasPropagation(mount, use.propagation)) return absl::OkStatus();
   const auto hold = Acquire(use.volume_id, use.path, {Clock::now()});
-  if (!hold.ok()) return absl::OkStatus();  // another process is at work on the volume
+  if (!hold.ok()) return absl::OkStatus();  // another process has locked the volume
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> now, store_.Get(use.path));
   if (now != use) return absl::OkStatus();
-  log::Info("a mount has another propagation than it was made with: is this a new mount namespace?",
+  log::Info("a mount has another propagation than its record: is this a new mount namespace?",
             {{"volume", use.volume_id}, {"path", use.path}, {"made", std::string(ToString(use.propagation))}});
   use.propagation = Propagation::kInherit;
   return Record(use);
 }
 
 absl::Status NodeVolumes::ReconcileVolume(const std::string& volume_id, const Found& found) {
-  // Of a plugin with another state directory? One that is known, and has lost its image, is ours all the same.
+  // Another state directory may have made the volume. A known volume without its image belongs to this one.
   if (absl::IsNotFound(source_.Find(volume_id).status())) return absl::OkStatus();
   const auto hold = volume_locks_.Acquire(volume_id, "volume", Clock::now());
-  if (!hold.ok()) return absl::OkStatus();  // another process is at work on it
+  if (!hold.ok()) return absl::OkStatus();  // another process has locked it
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> known, store_.OfVolume(volume_id));
-  // Where there are records, what has none is a copy: of a shared mount, or somebody's bind of a target.
+  // If the volume has records, a mount without a record is a copy: of a shared mount, or a bind of a target.
   if (known.empty()) MOORING_RETURN_IF_ERROR(Adopt(found.mounted));
   return found.has_block_device ? ReleaseDevices(volume_id) : absl::OkStatus();
 }
@@ -232,7 +232,7 @@ absl::Status NodeVolumes::Adopt(const std::vector<VolumeUse>& found) {
     MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
     if (!live) continue;
     MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(use.path));
-    if (known) continue;  // another volume's target, of which the device is this one's by now
+    if (known) continue;  // the path is a target of another volume, whose device now belongs to this one
     log::Info("adopting a mount without a record", {{"volume", use.volume_id}, {"path", use.path}});
     MOORING_RETURN_IF_ERROR(Record(use));
   }

@@ -24,8 +24,8 @@ absl::Status StagedOtherwise(const StageSpec& spec, const std::string& how) {
                                    WithoutMountFlags(ToString(spec.capability))));
 }
 
-// A device that is not ours over the volume's image: what uses it is unknown, and what is mounted from it we would not
-// know again. (Devices that others stack on a volume that is itself a device disturb nobody.)
+// Another program's loop device over the image is an unknown use of the volume. Devices on top of a block device are
+// allowed.
 absl::Status CheckLoopsAreOurs(const std::vector<LoopInfo>& loops, const NodeVolume& volume) {
   for (const LoopInfo& loop : loops) {
     if (loop.backing_rdev != 0 || OwnerOf(loop) == volume.id) continue;
@@ -40,8 +40,8 @@ bool AnyInUseAsFilesystem(const std::vector<LoopInfo>& loops) {
   return std::any_of(loops.begin(), loops.end(), [](const LoopInfo& loop) { return loop.auto_clear && loop.mounted; });
 }
 
-// A device goes a moment after its last user, later still if somebody looks at it just then: such a one is no use. Nor
-// is one that is mounted where no use is known: that may be a mount that a killed process had not attached yet.
+// Waits for devices that disappear. A device disappears a moment after its last user, and later if another program
+// inspects it. A mounted device without a known use is the unattached mount of a killed process.
 absl::StatusOr<std::vector<LoopInfo>> LoopsThatStay(LoopDevices& devices, const std::string& path, bool known_use) {
   const auto is_going = [&](const LoopInfo& loop) { return loop.auto_clear && !(loop.mounted && known_use); };
   return AskUntilSettled([&] { return devices.FindLoops(path); },
@@ -94,10 +94,10 @@ absl::Status NodeVolumes::Stage(const StageSpec& spec, const Call& call) {
   if (place.mount) return CheckStagedAlike(spec, volume, place);
   MOORING_RETURN_IF_ERROR(CheckBlockStagedThere(spec));
   if (spec.capability.access_type == AccessType::kMount) return StageMount(spec, volume, place);
-  return volume.kind == BackendKind::kDevice ? StageRawDevice(spec, volume) : StageBlock(spec, volume);
+  return StagingOf(volume) == Staging::kBlockDevice ? StageRawDevice(spec, volume) : StageBlock(spec, volume);
 }
 
-// Where it is the plugin's to make it, the mount does; nothing is mounted where a block volume is staged.
+// With StagingBy::kPlugin the mount creates the directory. A block volume is not mounted at its staging path.
 absl::Status NodeVolumes::CheckStagingDirectory(const std::string& path, const PathInfo& place) const {
   if (place.kind == PathInfo::Kind::kDirectory) return absl::OkStatus();
   if (place.kind != PathInfo::Kind::kMissing) {
@@ -113,20 +113,20 @@ absl::Status NodeVolumes::StageMount(const StageSpec& spec, const NodeVolume& vo
     return FailedPrecondition(fmt::format("{} {} is not empty: a mount would hide what is in it",
                                           spec.as_target ? "target path" : "staging path", Quote(spec.staging_path)));
   }
-  switch (volume.kind) {
-    case BackendKind::kImage:
+  switch (StagingOf(volume)) {
+    case Staging::kLoopDevice:
       return StageFilesystem(spec, volume);
-    case BackendKind::kDevice:
+    case Staging::kBlockDevice:
       return StageDevice(spec, volume);
-    case BackendKind::kDirectory:
+    case Staging::kDirectory:
       return StageDirectory(spec, volume);
-    case BackendKind::kTmpfs:
+    case Staging::kMemory:
       return StageMemory(spec, volume);
   }
-  return Internal("no such backend");
+  return Internal("unknown way to stage a volume");
 }
 
-// Nothing is mounted where a block volume is staged, so this is the records' to say.
+// A block volume is not mounted at its staging path, so only the record can tell.
 absl::Status NodeVolumes::CheckBlockStagedThere(const StageSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
   if (!known || known->adopted()) return absl::OkStatus();
@@ -139,7 +139,7 @@ absl::Status NodeVolumes::CheckBlockStagedThere(const StageSpec& spec) {
   return known->capability == ToString(spec.capability) ? absl::OkStatus() : StagedOtherwise(spec, known->capability);
 }
 
-// Something is mounted at the staging path: fine if it is what is asked for.
+// Accepts the mount at the staging path if it is the requested one.
 absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const NodeVolume& volume, const PathInfo& place) {
   if (!IsMountOf(volume, place)) {
     const std::string owner = Owner(place);
@@ -154,22 +154,23 @@ absl::Status NodeVolumes::CheckStagedAlike(const StageSpec& spec, const NodeVolu
   const bool other_type = spec.capability.access_type == AccessType::kBlock ||
                           (!spec.capability.fs_type.empty() && spec.capability.fs_type != place.mount->fs_type);
   MountFlags flags = place.mount->flags;
-  if (known && IsAskedAgain(known->capability, wanted.capability)) {  // a change of the volume may have been cut short
+  if (known &&
+      IsAskedAgain(known->capability, wanted.capability)) {  // a change of its settings may have been interrupted
     MOORING_RETURN_IF_ERROR(TuneMount(volume, *known));
     flags.atime = StagedFlags(spec, volume).atime;
   }
-  if (other_type || !AreAlike(flags, StagedFlags(spec, volume), spec.capability)) {
+  if (other_type || flags != StagedFlags(spec, volume)) {
     return StagedOtherwise(spec, "mount " + place.mount->fs_type + (place.mount->flags.read_only ? ", read-only" : ""));
   }
   if (known && !known->adopted() && !IsAskedAgain(known->capability, wanted.capability))
     return StagedOtherwise(spec, known->capability);
   if (known == wanted) return absl::OkStatus();
-  // An earlier call that was cut short between the mount and what comes behind it, see MountStaged.
+  // An earlier call was interrupted between the mount and FinishMounted.
   MOORING_RETURN_IF_ERROR(FinishMounted(spec, volume, place.mount->fs_type, false));
   return Record(wanted);
 }
 
-// One superblock serves all mounts of a volume, and it has one set of options.
+// All mounts of a volume share one superblock with one set of options.
 absl::Status NodeVolumes::CheckSameOptions(const StageSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
   const std::string wanted = ToString(spec.capability.options.options);
@@ -196,14 +197,15 @@ absl::StatusOr<bool> NodeVolumes::IsMountedElsewhere(const StageSpec& spec) {
   return false;
 }
 
-// Formats, checks and grows what is not in use yet. The filesystem's type.
+// Formats, checks and grows an unused filesystem. Returns its type.
 absl::StatusOr<std::string> NodeVolumes::PrepareFilesystem(const StageSpec& spec, const NodeVolume& volume,
                                                            bool in_use) {
   const std::string& asked = spec.capability.fs_type;
   MOORING_ASSIGN_OR_RETURN(FilesystemInfo found, mounter_.Probe(volume.path));
   if (found.content == FilesystemInfo::Content::kEmpty && !in_use) {
     const std::string& type = volume.fs_type;
-    if (!asked.empty() && asked != type) {  // as ValidateVolumeCapabilities says; the size may not even suffice
+    if (!asked.empty() &&
+        asked != type) {  // ValidateVolumeCapabilities refuses it too; the volume may be too small for it
       return FailedPrecondition(
           fmt::format("volume {} was made for {}, {} was asked for: it is not formatted", volume.id, type, asked));
     }
@@ -213,7 +215,7 @@ absl::StatusOr<std::string> NodeVolumes::PrepareFilesystem(const StageSpec& spec
     }
     const absl::Status formatted = mounter_.Format(volume.path, type);
     if (formatted.ok()) return type;
-    // Another process over the same state may have been quicker with this volume.
+    // Another process on the same state directory may have formatted the volume.
     const absl::StatusOr<FilesystemInfo> now = mounter_.Probe(volume.path);
     const bool done = now.ok() && now->content == FilesystemInfo::Content::kFilesystem && now->type == type;
     return done ? absl::StatusOr<std::string>(type) : formatted;
@@ -235,10 +237,10 @@ absl::StatusOr<std::string> NodeVolumes::PrepareFilesystem(const StageSpec& spec
   }
   if (found.needs_check) {
     MOORING_RETURN_IF_ERROR(mounter_.Check(volume.path, found.type));
-    MOORING_ASSIGN_OR_RETURN(found, mounter_.Probe(volume.path));  // its size may be another
+    MOORING_ASSIGN_OR_RETURN(found, mounter_.Probe(volume.path));  // the check may have changed its size
   }
-  if (volume.kind == BackendKind::kDevice) return found.type;  // one that came with it is as large as its owner made it
-  // A volume can have grown while it was not staged. xfs and btrfs grow only mounted, see MountStaged.
+  if (StagingOf(volume) == Staging::kBlockDevice) return found.type;  // its owner chose the size of the filesystem
+  // The volume may have grown while it was not staged. xfs and btrfs grow only while mounted: FinishMounted.
   constexpr std::uint64_t kSmallestGrowth = 4096;
   const bool smaller = found.size_bytes + kSmallestGrowth <= found.device_bytes;
   if (smaller && found.type == "ext4") MOORING_RETURN_IF_ERROR(GrowUnmounted(volume, found.type));
@@ -259,17 +261,16 @@ absl::Status NodeVolumes::MountStaged(const StageSpec& spec, const NodeVolume& v
   MOORING_RETURN_IF_ERROR(mounter_.Mount(request));
   const absl::Status finished = FinishMounted(spec, volume, fs_type, in_use);
   if (finished.ok()) return finished;
-  const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);  // the call's own may be what was over
+  const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);  // the call's own deadline may be over
   mounter_.Unmount({.target = spec.staging_path, .remove_target = makes_staging_ || spec.as_target}).IgnoreError();
   return finished;
 }
 
-// A device in use was told what it is to be like when that use began, or changed.
+// A device in use already has its settings.
 absl::Status NodeVolumes::FinishMounted(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type,
                                         bool in_use) {
-  const bool has_filesystem = !TraitsOf(volume.kind).fs_types.empty();  // of its own
-  // That of a device is as large as its owner made it.
-  if (in_use || !has_filesystem || volume.kind == BackendKind::kDevice) return absl::OkStatus();
+  // The owner of a block device chose the size of its filesystem.
+  if (in_use || StagingOf(volume) != Staging::kLoopDevice) return absl::OkStatus();
   if (fs_type != "ext4") MOORING_RETURN_IF_ERROR(GrowMounted(volume, spec.staging_path, fs_type));
   return volume.tuning.read_ahead_bytes == 0 ? absl::OkStatus() : TuneDevices(volume);
 }
@@ -280,7 +281,7 @@ absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolum
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, LoopsThatStay(mounter_, volume.path, known_use));
   MOORING_RETURN_IF_ERROR(CheckLoopsAreOurs(loops, volume));
   const bool in_use = AnyInUseAsFilesystem(loops);
-  if (!loops.empty() && !in_use) {  // of a block use that was cut short?
+  if (!loops.empty() && !in_use) {  // it may be left from an interrupted block use
     MOORING_RETURN_IF_ERROR(ReleaseDevices(spec.volume_id));
     MOORING_ASSIGN_OR_RETURN(loops, LoopsThatStay(mounter_, volume.path, known_use));
   }
@@ -295,12 +296,12 @@ absl::Status NodeVolumes::StageFilesystem(const StageSpec& spec, const NodeVolum
   });
 }
 
-// The intent, the mount, the outcome.
+// Records the use, mounts, and records that it is done.
 absl::Status NodeVolumes::PutStaged(const StageSpec& spec, const std::function<absl::Status()>& mount) {
   VolumeUse use = StagedUse(spec);
   MOORING_RETURN_IF_ERROR(store_.Put(use));
   if (const absl::Status mounted = mount(); !mounted.ok()) {
-    store_.Remove(spec.staging_path).IgnoreError();
+    store_.Delete(spec.staging_path).IgnoreError();
     return Unexpected(mounted);
   }
   use.done = true;
@@ -327,8 +328,8 @@ absl::Status NodeVolumes::StageBlock(const StageSpec& spec, const NodeVolume& vo
   absl::Status staged = loop.ok() ? store_.Put(use) : Unexpected(loop.status());
   if (staged.ok() && volume.tuning.read_ahead_bytes != 0) staged = Unexpected(TuneDevice(volume, *loop));
   if (staged.ok()) return staged;
-  // A repeated call that fails must not lose what the first one did.
-  (before ? store_.Put(*before) : store_.Remove(spec.staging_path)).IgnoreError();
+  // A failed repetition must not delete the record of the first call.
+  (before ? store_.Put(*before) : store_.Delete(spec.staging_path)).IgnoreError();
   if (!before) ReleaseDevices(spec.volume_id, spec.staging_path).IgnoreError();
   return staged;
 }
@@ -344,17 +345,17 @@ absl::Status NodeVolumes::EndStaging(const std::string& volume_id, const std::st
                                      const Ending& ending) {
   const bool is_block = ending.known && ending.known->access_type == AccessType::kBlock;
   if (ending.place.mount || makes_staging_) {
-    const absl::Status taken = TakeDown(volume_id, staging_path, ending.place, makes_staging_);
-    // Nothing was mounted for a block volume: what somebody keeps in that directory keeps no device.
+    const absl::Status taken = UnmountVolume(volume_id, staging_path, ending.place, makes_staging_);
+    // A block volume is not mounted at its staging path, so other files in that directory do not keep the device.
     if (!taken.ok() && (!is_block || ending.place.mount)) return taken;
     if (!taken.ok()) log::Warning("a staging directory is left", {{"volume", volume_id}, {"cause", Message(taken)}});
   }
   if (!ending.known) return absl::OkStatus();
-  // The record goes last: should the devices not go, the next call tries again.
+  // The record is deleted last: if releasing the devices fails, the next call tries again.
   if (is_block) {
     MOORING_RETURN_IF_ERROR(ReleaseDevices(ending.known->volume_id, staging_path));
   }
-  return Forget(staging_path);
+  return DeleteRecord(staging_path);
 }
 
 absl::StatusOr<bool> NodeVolumes::HasTarget(const std::string& volume_id) {
@@ -367,8 +368,8 @@ absl::StatusOr<bool> NodeVolumes::HasTarget(const std::string& volume_id) {
   return false;
 }
 
-// For an orchestrator that does not unstage: what stays staged could never be deleted. Whoever is between a Stage and
-// its Publish just now finds the volume not staged, and begins anew.
+// For orchestrators that do not unstage: a volume that stays staged could never be deleted. A caller between Stage and
+// Publish finds the volume not staged, and starts again.
 absl::Status NodeVolumes::UnstageUnused(const std::string& volume_id, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
   absl::Status outcome;

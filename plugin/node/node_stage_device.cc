@@ -1,4 +1,4 @@
-// Staging volumes that are devices of their own: mounted without a loop device, and bound as they are.
+// Stages volumes with Staging::kBlockDevice: the device node is mounted, or bound, itself.
 #include <fmt/format.h>
 
 #include "base/file/path.h"
@@ -8,7 +8,7 @@
 
 namespace mooring {
 
-// What has it raw the records say, and the read-only loop device of a target.
+// The records know the raw uses of the device, and so does the read-only loop device of a target.
 absl::Status NodeVolumes::CheckNoRawUse(const StageSpec& spec) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
   for (const VolumeUse& use : uses) {
@@ -43,7 +43,7 @@ absl::Status NodeVolumes::StageRawDevice(const StageSpec& spec, const NodeVolume
   MOORING_RETURN_IF_ERROR(CheckWhole(volume));
   VolumeUse use = StagedUse(spec);
   use.device = volume.path;
-  use.done = true;  // there is nothing else to be done
+  use.done = true;  // a raw device needs no mount
   return store_.Put(use);
 }
 

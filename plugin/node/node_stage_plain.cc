@@ -1,11 +1,11 @@
-// Staging what is no device: directories and memory.
+// Stages volumes without a device: directories and memory.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "plugin/backends/pools.h"
+#include "plugin/backends/registry.h"
 #include "plugin/node/node_volumes.h"
 
 namespace mooring {
@@ -22,6 +22,8 @@ BindRequest BindToStage(const StageSpec& spec, const NodeVolume& volume, const s
 }
 
 }  // namespace
+
+Staging StagingOf(const NodeVolume& volume) { return TraitsOf(volume.kind).staging; }
 
 absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability) {
   MOORING_RETURN_IF_ERROR(CheckMode(volume.id, volume.block_only, capability));
@@ -43,7 +45,7 @@ absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability) 
                             Quote(capability.options.options.front().key), ToString(volume.kind)));
 }
 
-// An inode for each page: files without bytes take kernel memory that no size limits.
+// It has an inode for each page: empty files take kernel memory that the size does not limit.
 std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes) {
   constexpr std::uint64_t kPage = 4096, kFewestInodes = 64;
   return {{"size", fmt::format("{}", bytes)}, {"nr_inodes", fmt::format("{}", std::max(bytes / kPage, kFewestInodes))}};
@@ -53,8 +55,8 @@ absl::Status NodeVolumes::StageDirectory(const StageSpec& spec, const NodeVolume
   return PutStaged(spec, [&] { return mounter_.Bind(BindToStage(spec, volume, volume.path)); });
 }
 
-// Where it is mounted already: by a record, else by what the kernel has. A volume has one tmpfs, for what is written
-// through one mount of it is to be there through all others.
+// The path at which the tmpfs is mounted, by a record or by the mount table. A volume has one tmpfs, so that all its
+// mounts show the same files.
 absl::StatusOr<std::optional<std::string>> NodeVolumes::FindMemory(const std::string& volume_id) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
   for (const VolumeUse& use : uses) {
@@ -64,7 +66,7 @@ absl::StatusOr<std::optional<std::string>> NodeVolumes::FindMemory(const std::st
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List("/"));
   for (const MountInfo& mount : mounts) {
     if (mount.fs_type != "tmpfs" || OwnerOf(mount) != volume_id) continue;
-    // Another mount may hide it; one of a part of it would not do.
+    // Another mount may hide it, and a mount of a subdirectory is not the volume.
     MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(mount.target));
     if (place.mount && place.mount->id == mount.id && mount.root == "/")
       return std::optional<std::string>(mount.target);
@@ -84,7 +86,7 @@ absl::Status NodeVolumes::StageMemory(const StageSpec& spec, const NodeVolume& v
   request.flags = StagedFlags(spec, volume);
   request.options = MemoryOptions(volume.bytes);
   request.options.push_back({"mode", "0755"});
-  request.options.push_back({"huge", "never"});  // else a file of a byte takes 2 MiB of the size
+  request.options.push_back({"huge", "never"});  // otherwise a file of one byte takes 2 MiB
   request.propagation = StagedPropagation(spec);
   request.group = spec.capability.mount_group;
   return PutStaged(spec, [&] { return mounter_.Mount(request); });

@@ -1,8 +1,9 @@
-// What this node was asked to stage and publish, since boot. The kernel says what is mounted; this says why.
+// The records of what this node was asked to stage and publish since boot. The kernel knows what is mounted, and the
+// records say why.
 //
-// A record is written before the kernel is touched (done = false) and again afterwards (done = true), so that a process
-// that is killed between leaves a trace for the next. The file's loss at a power cut costs nothing: the mounts go with
-// it. Several processes may have it open. Safe from several threads.
+// A record is written before a mount is made (done = false) and again afterwards (done = true). So a killed process
+// leaves a record of what it had begun. A power cut may lose the file, because it ends the mounts too. Several
+// processes may have the file open. Safe from several threads.
 #ifndef MOORING_PLUGIN_NODE_NODE_STORE_H_
 #define MOORING_PLUGIN_NODE_NODE_STORE_H_
 
@@ -19,7 +20,7 @@
 
 namespace mooring {
 
-// One path that a volume is used at.
+// A path at which a volume is staged or published.
 struct VolumeUse {
   enum class Role { kStage, kTarget };
 
@@ -30,18 +31,18 @@ struct VolumeUse {
   AccessType access_type = AccessType::kMount;
   AccessMode mode = AccessMode::kSingleNodeWriter;
   bool read_only = false;
-  std::string capability;  // ToString of it; empty: found mounted, nobody remembers what was asked
+  std::string capability;  // ToString(Capability); empty: the mount was found without a record
   std::string options;     // of the filesystem, ToString
-  std::string device;      // for block: the volume's own (writable) loop device
+  std::string device;      // of a block volume: its own, writable device
 
-  std::optional<Propagation> asked_propagation = std::nullopt;  // of the target; none: the plugin's default was taken
-  Propagation propagation = Propagation::kInherit;  // that its mount must still have; kInherit: whatever it has
+  std::optional<Propagation> asked_propagation = std::nullopt;  // of the target; none: the plugin's default
+  Propagation propagation = Propagation::kInherit;              // which the mount must still have; kInherit: any
 
   bool adopted() const { return capability.empty(); }
   bool operator==(const VolumeUse&) const = default;
 };
 
-// Of the uses that are done.
+// The number of uses that are done.
 struct UseCount {
   VolumeUse::Role role = VolumeUse::Role::kTarget;
   AccessType access_type = AccessType::kMount;
@@ -52,19 +53,19 @@ struct UseCount {
 
 class NodeStore {
  public:
-  // Forgets everything that was written during another boot. A damaged file is set aside and begun anew: what is
-  // mounted is found again (NodeVolumes::Reconcile). Where the disk is full and the file cannot be used for that, the
-  // records are in memory: of this process alone, until it ends.
+  // Deletes the records of other boots. A damaged file is set aside and created anew: NodeVolumes::Reconcile finds what
+  // is mounted. If a full disk makes the file unusable, the records are in the memory of this process, until it ends.
+  // FAILED_PRECONDITION: the file has another schema version.
   static absl::StatusOr<std::unique_ptr<NodeStore>> Open(const std::string& path, const std::string& boot_id);
   ~NodeStore();
 
   absl::Status Put(const VolumeUse& use);  // replaces the record of use.path
-  absl::Status Remove(const std::string& path);
+  absl::Status Delete(const std::string& path);
   absl::StatusOr<std::optional<VolumeUse>> Get(const std::string& path);
   absl::StatusOr<std::vector<VolumeUse>> OfVolume(const std::string& volume_id);
   absl::StatusOr<std::vector<VolumeUse>> All();
 
-  // Where there are some. By a connection of its own, for it reads them all, and no call is to wait for that.
+  // Without combinations that have no use. It reads the whole table on its own connection, so no call waits for it.
   absl::StatusOr<std::vector<UseCount>> CountUses();
 
  private:

@@ -1,10 +1,11 @@
-// The volume's own settings, told to its devices and mounts of this node.
+// Applies the settings of a volume to its devices and mounts on this node.
 #include "base/status.h"
+#include "plugin/backends/registry.h"
 #include "plugin/node/node_volumes.h"
 
 namespace mooring {
 
-// One mount of the volume. What was asked for it decides where the volume says nothing.
+// Changes one mount. Its requested flags hold for settings that the volume does not have.
 absl::Status NodeVolumes::TuneMount(const NodeVolume& volume, const VolumeUse& use) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(use.path));
   if (!place.mount || Owner(place) != volume.id || !place.failure.empty()) return absl::OkStatus();
@@ -17,12 +18,12 @@ absl::Status NodeVolumes::TuneMount(const NodeVolume& volume, const VolumeUse& u
 
 absl::Status NodeVolumes::TuneDevice(const NodeVolume& volume, const LoopInfo& loop) {
   const absl::Status tuned = mounter_.TuneLoop(loop, {.read_ahead_bytes = volume.tuning.read_ahead_bytes});
-  return absl::IsFailedPrecondition(tuned) ? absl::OkStatus() : tuned;  // it has gone meanwhile
+  return absl::IsFailedPrecondition(tuned) ? absl::OkStatus() : tuned;  // it was unmounted meanwhile
 }
 
 absl::Status NodeVolumes::TuneDevices(const NodeVolume& volume) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
-  MOORING_RETURN_IF_ERROR(CheckNoneHangs(volume.id, loops));  // it would be left as it is
+  MOORING_RETURN_IF_ERROR(CheckNoneHangs(volume.id, loops));  // a hanging device cannot be changed
   for (const LoopInfo& loop : loops) {
     if (OwnerOf(loop) == volume.id) MOORING_RETURN_IF_ERROR(TuneDevice(volume, loop));
   }

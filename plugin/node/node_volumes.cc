@@ -16,8 +16,8 @@
 namespace mooring {
 namespace {
 
-// Of the mounts at and below a path, the one that `info` is mounted on. Parents come before children, and of a stack
-// the lower before the upper.
+// The mount on which `info` is mounted. `mounts` are those at and below a path, parents before children, and lower
+// mounts of a stack before upper ones.
 const MountInfo* ParentIn(const std::vector<MountInfo>& mounts, const MountInfo& info) {
   const MountInfo* parent = nullptr;
   for (const MountInfo& other : mounts) {
@@ -28,16 +28,17 @@ const MountInfo* ParentIn(const std::vector<MountInfo>& mounts, const MountInfo&
   return parent;
 }
 
-// A mount that was made in another mount namespace and came here, or could have: mount_namespaces(7) has it that what
-// arrives at a shared mount is a peer of the original, what arrives at a slave is a slave of it, and nothing arrives at
-// a private one. What was made here, below a shared mount, looks the same: taking it down takes it from all.
+// Whether the mount came from another mount namespace, or could have. By mount_namespaces(7) a mount that arrives at a
+// shared mount is a peer of the original. At a slave it is a slave, and none arrives at a private mount. A mount
+// that was made here below a shared mount looks the same; unmounting it unmounts all its copies.
 bool CameByPropagation(const MountInfo& info, const MountInfo* parent) {
   if (parent == nullptr) return false;
   if (parent->shared()) return info.shared() || info.master != 0;
   return parent->master != 0 && info.master != 0;
 }
 
-// The topmost mount at `path` lies on another there, and came by propagation: a task mounted it on its volume's root.
+// Whether the topmost mount at `path` covers another mount there and came by propagation: a task mounted it on the root
+// of its volume.
 bool CameOntoAnother(const std::vector<MountInfo>& mounts, const std::string& path) {
   const auto top =
       std::find_if(mounts.rbegin(), mounts.rend(), [&](const MountInfo& info) { return info.target == path; });
@@ -46,7 +47,7 @@ bool CameOntoAnother(const std::vector<MountInfo>& mounts, const std::string& pa
   return parent != nullptr && parent->target == path && CameByPropagation(*top, parent);
 }
 
-// One after another: "tmpfs is mounted below it at '/a'".
+// For example "tmpfs is mounted below it at '/a'", joined with semicolons.
 std::string NameBelow(const std::vector<MountInfo>& mounts) {
   std::string text;
   for (const MountInfo& info : mounts) {
@@ -76,7 +77,7 @@ bool HasPropagation(const MountInfo& info, Propagation propagation) {
   return true;
 }
 
-// Images are named after their volume, and devices stacked on its own after that one.
+// An image has the name of its volume, and the label of a stacked device is the device below it.
 absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
   const auto is_over = [&](const LoopInfo& loop) {
     if (NameOf(loop.label).starts_with(volume_id)) return true;
@@ -102,7 +103,7 @@ std::string NodeVolumes::Owner(const PathInfo& info) {
 
 absl::StatusOr<NodeVolumes::Hold> NodeVolumes::Acquire(const std::string& volume_id, const std::string& path,
                                                        const Call& call) {
-  // Always in this order, and one of each: nobody who holds a path waits for a volume.
+  // The order is fixed, so no call that holds a path waits for a volume.
   MOORING_ASSIGN_OR_RETURN(KeyedLocks::Hold volume, volume_locks_.Acquire(volume_id, "volume", call.wait_until));
   MOORING_ASSIGN_OR_RETURN(KeyedLocks::Hold at_path, path_locks_.Acquire(path, "path", call.wait_until));
   return Hold{std::move(volume), std::move(at_path)};
@@ -110,14 +111,14 @@ absl::StatusOr<NodeVolumes::Hold> NodeVolumes::Acquire(const std::string& volume
 
 absl::StatusOr<NodeVolumes::Ending> NodeVolumes::AcquireToEnd(const std::string& volume_id, const std::string& path,
                                                               const Call& call) {
-  constexpr int kAttempts = 3;  // each a race lost to somebody who uses the path for another volume
+  constexpr int kAttempts = 3;  // each lost to another use of the path
   std::string locked = volume_id;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     MOORING_ASSIGN_OR_RETURN(Hold hold, Acquire(locked, path, call));
     MOORING_ASSIGN_OR_RETURN(PathInfo place, mounter_.Find(path));
     MOORING_ASSIGN_OR_RETURN(std::optional<VolumeUse> known, store_.Get(path));
     std::string owner = place.mount ? Owner(place) : known ? known->volume_id : "";
-    if (known && IsStrayNode(*known, place, owner)) owner = known->volume_id;  // to be unmounted all the same
+    if (known && IsStrayNode(*known, place, owner)) owner = known->volume_id;  // it is unmounted all the same
     if (owner.empty() || owner == locked) {
       return Ending{std::move(hold), std::move(place), std::move(known), std::move(owner)};
     }
@@ -139,9 +140,8 @@ absl::Status CheckCanBeOurs(const std::string& id, const std::string& path) {
 
 }  // namespace
 
-// The use of a path is to end: whose is it? A volume that is unknown here gives no reason to leave a use of ours
-// standing (its id may be lost, the path is not); another volume's is that volume's. An id that no volume of this
-// driver can have ends no use of ours.
+// Checks that a call for `volume_id` may end the use of `path` by `owner`. An unknown volume may: its id may be lost,
+// and its path must be cleaned up. Another known volume may not, nor may an id that this driver never makes.
 absl::Status NodeVolumes::CheckOwner(const std::string& volume_id, const std::string& path, const std::string& owner) {
   if (owner == volume_id) return absl::OkStatus();
   const absl::StatusOr<NodeVolume> asked = source_.Find(volume_id);
@@ -165,7 +165,7 @@ absl::Status NodeVolumes::CheckMount(const std::string& volume_id, const std::st
                   info.mount->fs_type, major(info.device), minor(info.device)));
 }
 
-// What a task left there goes; what somebody else will ask for again does not.
+// Mounts that a task left below may be unmounted. A mount that another call will unpublish may not.
 absl::Status NodeVolumes::CheckNoVolumeBelow(const std::string& volume_id, const std::string& path,
                                              const MountInfo& info) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo below, mounter_.Find(info.target));
@@ -176,11 +176,11 @@ absl::Status NodeVolumes::CheckNoVolumeBelow(const std::string& volume_id, const
                                         Quote(path), owner, Quote(info.target)));
 }
 
-// `refused` is why the path itself is not unmounted. With a mount of somebody's own below it, all stay as they are.
-// Never lazily: a mount that is busy, here or where it came from, is the error, and what was taken down before it was
-// found stays down: the next call goes on from there.
-absl::Status NodeVolumes::TakeDownBelow(const std::string& volume_id, const std::string& path,
-                                        const absl::Status& refused) {
+// `refused`: why the path itself could not be unmounted. A mount below it that was made here stops the call, and all
+// mounts stay. It never unmounts lazily: a busy mount is an error. Mounts that were unmounted before the error stay
+// unmounted, and the next call continues.
+absl::Status NodeVolumes::UnmountWithBelow(const std::string& volume_id, const std::string& path,
+                                           const absl::Status& refused) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List(path));
   std::vector<MountInfo> below, own;
   for (const MountInfo& info : mounts) {
@@ -204,27 +204,28 @@ absl::Status NodeVolumes::TakeDownBelow(const std::string& volume_id, const std:
   return absl::OkStatus();
 }
 
-// Until nothing is mounted at the path: older drivers stacked mounts there. `info` is what is there now. What comes to
-// light below a layer has to be the volume's, too.
-absl::Status NodeVolumes::TakeDown(const std::string& volume_id, const std::string& path, PathInfo info,
-                                   bool remove_target) {
+// Unmounts until nothing is mounted at the path, because other drivers stacked mounts there. `info`: the mount that is
+// there now. Every mount of the stack must belong to the volume.
+absl::Status NodeVolumes::UnmountVolume(const std::string& volume_id, const std::string& path, PathInfo info,
+                                        bool remove_target) {
   constexpr int kMostLayers = 256;
   for (int layer = 0; layer < kMostLayers; ++layer) {
     if (info.mount) MOORING_RETURN_IF_ERROR(CheckMount(volume_id, path, info));
     const std::uint64_t top = info.mount ? info.mount->id : 0;
     const absl::Status status = mounter_.Unmount({.target = path, .remove_target = remove_target});
-    if (status.ok() && remove_target) return status;  // removed, so nothing was left on it
+    if (status.ok() && remove_target) return status;  // the directory was removed, so nothing is mounted there
     MOORING_ASSIGN_OR_RETURN(info, mounter_.Find(path));
     if (!info.mount) return status;
-    // One layer less: the next one is why the target could not be removed.
+    // The next mount of the stack is why the target could not be removed.
     if (status.ok() || info.mount->id != top) continue;
     if (!absl::IsFailedPrecondition(status)) return status;
-    MOORING_RETURN_IF_ERROR(TakeDownBelow(volume_id, path, status));
+    MOORING_RETURN_IF_ERROR(UnmountWithBelow(volume_id, path, status));
   }
   return FailedPrecondition(fmt::format("{} has more than {} mounts on it", Quote(path), kMostLayers));
 }
 
-// Where a volume is staged or published. A block volume leaves no mount at its staging path: there the record speaks.
+// The path at which the volume is staged or published. A block volume is not mounted at its staging path, so the record
+// decides there.
 absl::StatusOr<NodeVolumes::Place> NodeVolumes::FindVolumeAt(const std::string& volume_id, const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(PathInfo info, mounter_.Find(path));
   if (info.mount && Owner(info) == volume_id) return Place{path, std::move(info)};
@@ -246,10 +247,10 @@ absl::StatusOr<bool> NodeVolumes::IsLive(const VolumeUse& use) {
   return info.mount && Owner(info) == use.volume_id;
 }
 
-// A block volume's devices go when nothing needs them: a staging path (only the records know those), a call that has
-// written its intent down, or a mount of the device node. Mounts are asked of the kernel: records of them may be lost,
-// or be of mounts that others made and took away (kubelet binds block targets again for its pods). That costs a walk
-// through the mount table, at the end of a block volume's use only. `gone` is a path whose record no longer counts.
+// Detaches the devices of a block volume that nothing needs. Staging paths (only records know them), calls under way
+// and mounts of the device node need them. It asks the kernel for mounts, because records may be lost, and kubelet
+// binds block targets again for its pods. That reads the mount table once, at the end of a block volume's use. `gone`:
+// a path whose record no longer counts.
 absl::Status NodeVolumes::ReleaseDevices(const std::string& volume_id, const std::string& gone) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(volume_id));
   const bool needed = std::any_of(uses.begin(), uses.end(), [&](const VolumeUse& use) {
@@ -257,14 +258,14 @@ absl::Status NodeVolumes::ReleaseDevices(const std::string& volume_id, const std
            (use.role == VolumeUse::Role::kStage || !use.done);
   });
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, mounter_.FindLoops(""));
-  MOORING_RETURN_IF_ERROR(CheckNoneHangs(volume_id, loops));  // of one that hangs it cannot be said whether it is to go
+  MOORING_RETURN_IF_ERROR(CheckNoneHangs(volume_id, loops));  // a hanging device may still be in use
   std::erase_if(loops,
                 [&](const LoopInfo& loop) { return OwnerOf(loop) != volume_id || (loop.auto_clear && loop.mounted); });
   const bool stacked = std::any_of(loops.begin(), loops.end(),
                                    [&](const LoopInfo& loop) { return loop.label == ReadOnlyLabelFor(volume_id); });
   if (loops.empty() || (needed && !stacked)) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, mounter_.List("/"));
-  MOORING_RETURN_IF_ERROR(ForgetAdopted(uses, mounts));
+  MOORING_RETURN_IF_ERROR(DeleteStaleAdopted(uses, mounts));
   return DetachUnbound(volume_id, loops, mounts, needed);
 }
 
@@ -272,7 +273,7 @@ absl::Status NodeVolumes::DetachUnbound(const std::string& volume_id, const std:
                                         const std::vector<MountInfo>& mounts, bool needed) {
   std::set<std::string> bound;
   for (const MountInfo& info : mounts) bound.insert(std::string(NameOf(info.root)));
-  // The stacked one first: it holds the other. The next publish that needs one stacks it again.
+  // The stacked device goes first, because it holds the other. The next publish that needs it attaches it again.
   for (const std::string& label : {ReadOnlyLabelFor(volume_id), LabelFor(volume_id)}) {
     for (const LoopInfo& loop : loops) {
       if (loop.label != label) continue;
@@ -284,17 +285,17 @@ absl::Status NodeVolumes::DetachUnbound(const std::string& volume_id, const std:
   return absl::OkStatus();
 }
 
-// Mounts that were found and are gone: whoever made them took them down.
-absl::Status NodeVolumes::ForgetAdopted(const std::vector<VolumeUse>& uses, const std::vector<MountInfo>& mounts) {
+// Deletes records of adopted mounts that do not exist any more.
+absl::Status NodeVolumes::DeleteStaleAdopted(const std::vector<VolumeUse>& uses, const std::vector<MountInfo>& mounts) {
   for (const VolumeUse& use : uses) {
     const bool there =
         std::any_of(mounts.begin(), mounts.end(), [&](const MountInfo& info) { return info.target == use.path; });
-    if (use.adopted() && !there) MOORING_RETURN_IF_ERROR(Forget(use.path));
+    if (use.adopted() && !there) MOORING_RETURN_IF_ERROR(DeleteRecord(use.path));
   }
   return absl::OkStatus();
 }
 
-// What was asked for is done, and its intent is on record: that the outcome is not must not make it a failure.
+// The use is done and its intent is recorded. So a failed write of the outcome does not fail the call.
 absl::Status NodeVolumes::Record(const VolumeUse& use) {
   if (const absl::Status put = store_.Put(use); !put.ok()) {
     log::Warning("a use is not recorded as done",
@@ -303,11 +304,11 @@ absl::Status NodeVolumes::Record(const VolumeUse& use) {
   return absl::OkStatus();
 }
 
-// A record whose mount is gone holds nothing up, so a full disk is no reason to fail: the next start forgets it.
-absl::Status NodeVolumes::Forget(const std::string& path) {
-  const absl::Status removed = store_.Remove(path);
+// A record without a mount does no harm, so a full disk does not fail the call. The next start deletes it.
+absl::Status NodeVolumes::DeleteRecord(const std::string& path) {
+  const absl::Status removed = store_.Delete(path);
   if (!absl::IsResourceExhausted(removed)) return removed;
-  log::Warning("the record of a mount that is gone stays until the next start",
+  log::Warning("the record of an unmounted use stays until the next start",
                {{"path", path}, {"cause", Message(removed)}});
   return absl::OkStatus();
 }

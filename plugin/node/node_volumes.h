@@ -1,28 +1,31 @@
-// The life of a volume on this node: stage, publish, and back, over a Mounter. Knows nothing of gRPC.
+// Stages, publishes, unpublishes and unstages volumes on this node, through a Mounter. It does not know gRPC.
 //
 //            Stage                     Publish (bind, or the device node)
 //   created ───────▶ staged at path(s) ─────────────────────────────▶ published at target(s)
 //           ◀───────                   ◀─────────────────────────────
 //            Unstage                   Unpublish
 //
-// For a filesystem the loop device belongs to the mounts: it is made with the first and goes with the last
-// (LO_FLAGS_AUTOCLEAR), in whatever order they end. For a block volume nothing in the kernel holds the device while it
-// is only bound somewhere, so it is made by the first Stage, held open by a process (mounter/loop/device_holder.h), and
-// detached with the last staging path and target. A read-only block target is bound from a second, read-only loop
-// device stacked on the first: the file itself never has two.
+// How a volume is mounted depends on Staging (plugin/model/backend_traits.h):
 //
-// A volume that is a device of its own needs no loop device, but the read-only one of a raw target: its node is mounted
-// and bound itself. Of its raw stagings the records alone know.
+// kLoopDevice, mounted: the kernel creates the loop device with the first mount and removes it with the last one
+// (LO_FLAGS_AUTOCLEAR), in any order. Raw: the kernel does not hold a device whose node is only bound. So the first
+// Stage creates the device, a process holds it open (mounter/loop/device_holder.h), and the end of the last staging
+// path and target detaches it. A read-only raw target is bound from a second, read-only loop device on top of the first
+// one: the image never has two.
 //
-// A volume of memory is a tmpfs, mounted by the first Stage; the next ones, and Publish, bind it, and it goes with the
-// last mount. A directory is bound by Stage.
+// kBlockDevice: the device node itself is mounted and bound; only read-only raw targets need a loop device. Raw
+// stagings exist only as records.
 //
-// The kernel can say whose mount stands at a path when there is no record of it: plugin/model/volume_mount.h.
+// kMemory: the first Stage mounts a tmpfs. Later stagings and targets bind it, and it ends with the last mount.
 //
-// Staging directories are the orchestrator's, who makes them, unstages and removes them. One that does neither (Docker
-// Swarm) leaves them to this class: StagingBy::kPlugin.
+// kDirectory: Stage binds the directory.
 //
-// Calls for one volume, and for one path, wait for each other; others never do.
+// The kernel knows which volume is mounted at a path without a record: plugin/model/volume_mount.h.
+//
+// Orchestrators create staging directories, and unstage and remove them. For orchestrators that do not (Docker Swarm),
+// this class does it: StagingBy::kPlugin.
+//
+// Calls for one volume or one path wait for each other. Other calls run in parallel.
 #ifndef MOORING_PLUGIN_NODE_NODE_VOLUMES_H_
 #define MOORING_PLUGIN_NODE_NODE_VOLUMES_H_
 
@@ -53,7 +56,7 @@ struct StageSpec {
   Capability capability;
   bool read_only = false;
 
-  // Set where a task gets it as it is: then the path is a target.
+  // Set if the volume is mounted at a target, without a staging path: PublishAlone.
   struct AsTarget {
     std::optional<Propagation> asked;
     Propagation propagation = Propagation::kInherit;
@@ -67,26 +70,26 @@ struct PublishSpec {
   std::string target_path;
   Capability capability;
   bool read_only = false;
-  std::optional<Propagation> propagation = std::nullopt;  // none: the volume's, and where it has none, the plugin's
+  std::optional<Propagation> propagation = std::nullopt;  // none: that of the volume, or else of the plugin
 };
 
 struct ExpandSpec {
   std::string volume_id;
   std::string volume_path;
-  std::uint64_t required_bytes = 0;  // 0: whatever the volume has
+  std::uint64_t required_bytes = 0;  // 0: the size of the volume
   std::uint64_t limit_bytes = 0;     // 0: none
 };
 
 struct VolumeStats {
   StatsInfo usage;
   bool is_block = false;
-  std::string ailment;  // empty: well
+  std::string problem;  // a sentence; empty: healthy
 };
 
 class NodeVolumes {
  public:
-  // All must outlive it. `volume_locks` is shared with the catalog: a volume is not deleted while it is being staged.
-  // `propagation` is that of targets for which neither the request nor the volume names one.
+  // All references must outlive it. `volume_locks` is shared with the catalog, so no volume is deleted while it is
+  // staged. `propagation`: of targets for which neither the request nor the volume has one.
   NodeVolumes(Mounter& mounter, VolumeSource& source, NodeStore& store, KeyedLocks& volume_locks,
               Propagation propagation = Propagation::kInherit, StagingBy staging_by = StagingBy::kOrchestrator)
       : mounter_(mounter),
@@ -105,39 +108,41 @@ class NodeVolumes {
     return EndPublish(volume_id, target_path, call).status();
   }
 
-  // Unstage and Unpublish, and the id of the volume whose use of the path ended: another one than `volume_id` where
-  // that is unknown. Empty: no volume of ours was there.
+  // Unstage and Unpublish that return the id of the volume which was at the path. It differs from `volume_id` if the
+  // latter is unknown. Empty: no volume of this plugin was there.
   absl::StatusOr<std::string> EndStage(const std::string& volume_id, const std::string& staging_path, const Call& call);
   absl::StatusOr<std::string> EndPublish(const std::string& volume_id, const std::string& target_path,
                                          const Call& call);
 
-  // Mounted at the target itself, with no staging path; else as Publish. Only for filesystems that can be written.
+  // Publish without a staging path: the volume is mounted at the target. Only for writable filesystems.
   absl::Status PublishAlone(const PublishSpec& spec, const Call& call);
   absl::StatusOr<std::vector<std::string>> LivePaths(const std::string& volume_id);  // where it is staged or published
 
-  // The commands that unpublish and unstage the volume at all its paths on this host, in this order, for an error that
-  // says it is in use: the orchestrator may have forgotten it. Empty where there is no such path.
+  // The commands that unpublish and unstage the volume at all its paths on this host, in this order. They are for
+  // errors that say that a volume is in use, because the orchestrator may have forgotten it. Empty: there is no such
+  // path.
   std::string CommandsToFree(const std::string& volume_id);
 
   absl::StatusOr<VolumeStats> Stats(const std::string& volume_id, const std::string& volume_path);
   absl::StatusOr<std::uint64_t> Expand(const ExpandSpec& spec, const Call& call);  // the capacity in bytes
-  absl::Status CheckIsAt(const std::string& volume_id, const std::string& path);  // NOT_FOUND: no such volume, or there
+  absl::Status CheckIsAt(const std::string& volume_id,
+                         const std::string& path);  // NOT_FOUND: no such volume, or not at the path
 
-  // For a change of the volume's settings, under its lock: all its devices and mounts here get them at once. Mounts in
-  // other namespaces are copies with flags of their own.
+  // Applies changed settings of the volume to all its devices and mounts. The caller holds the volume's lock. Mounts in
+  // other mount namespaces are copies, and keep their flags.
   absl::Status Tune(const NodeVolume& volume);
 
-  // What ails the filesystems of these volumes, as far as they are in use here, by volume. Those that are well, or not
-  // mounted, are not in it. It takes little more than two seconds, whatever hangs.
-  using Ailments = std::map<std::string, std::string>;
-  absl::StatusOr<Ailments> FindAilments(const std::set<std::string>& volume_ids);
+  // The problems of the filesystems of these volumes, by volume id. Volumes that are healthy or not mounted here are
+  // left out. It takes little more than two seconds, even if a filesystem hangs.
+  using Problems = std::map<std::string, std::string>;
+  absl::StatusOr<Problems> FindProblems(const std::set<std::string>& volume_ids);
 
-  // Ends the waiting for paths; the volumes' locks are whoever's gave them.
+  // Ends the waiting for locks of paths. The owner of `volume_locks` ends the waiting for these.
   void Stop() { path_locks_.Stop(); }
 
-  // Puts records and kernel together: once, before the first call. Forgets records of mounts that are gone, adopts
-  // mounts without a record, detaches block devices that nothing uses. Where it is the plugin that unstages: ends what
-  // is staged and has no target, for a Stage whose caller has gone is ended by nobody.
+  // Compares records and mounts, once, before the first call. It deletes records of mounts that do not exist, adopts
+  // mounts without a record, and detaches unused block devices. With StagingBy::kPlugin it unstages volumes without a
+  // target: no other call would end a Stage whose caller has gone.
   absl::Status Reconcile();
 
  private:
@@ -147,12 +152,12 @@ class NodeVolumes {
   };
   absl::StatusOr<Hold> Acquire(const std::string& volume_id, const std::string& path, const Call& call);
 
-  // The path, to end the use that is made of it there, and the volume whose use that is (see CheckOwner).
+  // A path whose use is to end, locked together with the volume that uses it (see CheckOwner).
   struct Ending {
     Hold hold;
     PathInfo place;
     std::optional<VolumeUse> known;
-    std::string owner;  // empty: no volume of ours
+    std::string owner;  // empty: no volume of this plugin
   };
   absl::StatusOr<Ending> AcquireToEnd(const std::string& volume_id, const std::string& path, const Call& call);
 
@@ -172,7 +177,7 @@ class NodeVolumes {
   absl::StatusOr<std::string> PrepareFilesystem(const StageSpec& spec, const NodeVolume& volume, bool in_use);
   absl::Status MountStaged(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type, bool in_use);
   absl::Status CheckSameOptions(const StageSpec& spec);
-  absl::StatusOr<bool> IsMountedElsewhere(const StageSpec& spec);  // as far as the records know
+  absl::StatusOr<bool> IsMountedElsewhere(const StageSpec& spec);  // according to the records
   absl::Status FinishMounted(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type, bool in_use);
   absl::Status CheckStagingDirectory(const std::string& path, const PathInfo& place) const;
   absl::Status EndStaging(const std::string& volume_id, const std::string& staging_path, const Ending& ending);
@@ -184,7 +189,7 @@ class NodeVolumes {
   absl::Status CheckOtherTargets(const PublishSpec& spec);
   struct Plan {
     BindRequest bind;
-    std::string options;  // the filesystem's, as it was staged
+    std::string options;  // of the staged filesystem
   };
   absl::Status CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
   absl::Status AdoptTarget(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target);
@@ -207,30 +212,30 @@ class NodeVolumes {
   // node_grow.cc
   absl::Status GrowUnmounted(const NodeVolume& volume, const std::string& fs_type);
   absl::Status GrowMounted(const NodeVolume& volume, const std::string& path, const std::string& fs_type);
-  std::string RoomAilment(const std::string& volume_id, const std::string& fs_type, const StatsInfo& usage);
+  std::string RoomProblem(const std::string& volume_id, const std::string& fs_type, const StatsInfo& usage);
   std::string RoomUnused(const std::string& volume_id, const std::string& fs_type, const StatsInfo& usage);
 
   // node_expand.cc
   absl::Status ExpandWithoutDevice(const NodeVolume& volume, const std::string& path);
 
   // node_volumes.cc
-  std::string Owner(const PathInfo& info);  // OwnerOf it, or of the device that it is on or is
+  std::string Owner(const PathInfo& info);  // OwnerOf(info), or the volume of the device that is mounted or bound there
   struct Place {
-    std::string path;  // what to ask for figures: the path itself, or the device that is staged there
+    std::string path;  // for statistics: the path itself, or the device that is staged there
     PathInfo info;
   };
   absl::StatusOr<Place> FindVolumeAt(const std::string& volume_id, const std::string& path);
   absl::Status CheckOwner(const std::string& volume_id, const std::string& path, const std::string& owner);
   absl::Status CheckMount(const std::string& volume_id, const std::string& path, const PathInfo& info);
-  absl::Status TakeDown(const std::string& volume_id, const std::string& path, PathInfo info, bool remove_target);
+  absl::Status UnmountVolume(const std::string& volume_id, const std::string& path, PathInfo info, bool remove_target);
   absl::Status CheckNoVolumeBelow(const std::string& volume_id, const std::string& path, const MountInfo& info);
-  absl::Status TakeDownBelow(const std::string& volume_id, const std::string& path, const absl::Status& refused);
+  absl::Status UnmountWithBelow(const std::string& volume_id, const std::string& path, const absl::Status& refused);
   absl::Status ReleaseDevices(const std::string& volume_id, const std::string& gone = "");
   absl::Status DetachUnbound(const std::string& volume_id, const std::vector<LoopInfo>& loops,
                              const std::vector<MountInfo>& mounts, bool needed);
-  absl::Status ForgetAdopted(const std::vector<VolumeUse>& uses, const std::vector<MountInfo>& mounts);
+  absl::Status DeleteStaleAdopted(const std::vector<VolumeUse>& uses, const std::vector<MountInfo>& mounts);
   absl::Status Record(const VolumeUse& use);
-  absl::Status Forget(const std::string& path);
+  absl::Status DeleteRecord(const std::string& path);
   absl::StatusOr<bool> IsLive(const VolumeUse& use);
 
   // node_tune.cc
@@ -239,10 +244,10 @@ class NodeVolumes {
   absl::Status TuneDevices(const NodeVolume& volume);
 
   // node_health.cc
-  std::string ImageAilment(const std::string& volume_id, std::uint64_t device_bytes);
-  absl::StatusOr<std::string> MountAilment(const VolumeUse& use);
-  absl::StatusOr<std::string> BlockTargetAilment(const VolumeUse& use);
-  Ailments AilmentsOf(const std::vector<VolumeUse>& uses);
+  std::string ImageProblem(const std::string& volume_id, std::uint64_t device_bytes);
+  absl::StatusOr<std::string> MountProblem(const VolumeUse& use);
+  absl::StatusOr<std::string> BlockTargetProblem(const VolumeUse& use);
+  Problems ProblemsOf(const std::vector<VolumeUse>& uses);
 
   // node_reconcile.cc
   struct Listing {
@@ -254,7 +259,7 @@ class NodeVolumes {
   absl::Status HoldBlockDevices();
   absl::Status HoldDevicesOf(const std::string& volume_id, const std::vector<LoopInfo>& loops);
   absl::Status DropIfStale(const VolumeUse& use);
-  absl::Status Follow(VolumeUse use, const MountInfo& mount);
+  absl::Status AcceptPropagation(VolumeUse use, const MountInfo& mount);
   struct Found {
     std::vector<VolumeUse> mounted;
     bool has_block_device = false;
@@ -272,32 +277,34 @@ class NodeVolumes {
   KeyedLocks path_locks_;
 };
 
-// INVALID_ARGUMENT: the kind of the volume has no block device, no filesystem to name, or no options of one.
+Staging StagingOf(const NodeVolume& volume);
+
+// INVALID_ARGUMENT: volumes of this kind are no block devices, or have no choice of filesystem or filesystem options.
 absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability);
 
-// Of the mount at a staging path, or at the target of a volume that is not staged. What tasks mount below a target
-// stays out of a staging path.
+// For the mount at a staging path, or at a target without a staging path. A staging path is private, so that mounts
+// that tasks make below a target do not appear in it.
 MountFlags StagedFlags(const StageSpec& spec, const NodeVolume& volume);
 Propagation StagedPropagation(const StageSpec& spec);
 VolumeUse StagedUse(const StageSpec& spec);  // not done
 
-// The options by which a volume of memory is mounted, and changed.
+// The options for mounting a tmpfs of this size, or changing its size.
 std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes);
 
-// Whether a block target is a device node that is its volume's no more, but that of `owner`, or nobody's: its loop
-// device was freed by somebody else.
+// Whether a block target is a device node that belongs to `owner` or to no volume: another program has detached the
+// loop device of its volume.
 bool IsStrayNode(const VolumeUse& use, const PathInfo& place, const std::string& owner);
 
-// Whether a mount has this propagation still. A slave may have lost whom it received from, or never had anybody.
+// Whether the mount has this propagation. A slave may be without a master.
 bool HasPropagation(const MountInfo& info, Propagation propagation);
 
-// DEADLINE_EXCEEDED where one of the volume's devices does not answer.
+// DEADLINE_EXCEEDED: a device of the volume does not answer.
 absl::Status CheckNoneHangs(const std::string& volume_id, const std::vector<LoopInfo>& loops);
 
-// `held`: the outcome of an attempt to hold the volume's devices open.
+// Logs a failed attempt (`held`) to hold the volume's devices open.
 void WarnIfNotHeld(const std::string& volume_id, const absl::Status& held);
 
-std::string FullnessOf(const StatsInfo& usage);  // a sentence where 95 % of the bytes or inodes are used, else empty
+std::string FullnessOf(const StatsInfo& usage);  // a sentence if 95 % of the bytes or inodes are used, else empty
 
 }  // namespace mooring
 

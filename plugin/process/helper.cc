@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <set>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -13,7 +11,7 @@
 #include "base/file/path.h"
 #include "base/status.h"
 #include "mounter/helper/spawner.h"
-#include "mounter/path/device_links.h"
+#include "plugin/backends/registry.h"
 #include "plugin/node/node_volumes.h"
 #include "plugin/process/confinement.h"
 
@@ -35,26 +33,22 @@ absl::StatusOr<std::string> FindProgram() {
                   self.string(), kInstalled));
 }
 
-std::vector<std::string> DirectoriesOf(const std::vector<PoolConfig>& pools, const std::set<BackendKind>& kinds) {
-  std::vector<std::string> paths;
-  for (const PoolConfig& pool : pools) {
-    if (kinds.contains(pool.kind)) paths.push_back(pool.path);
-  }
-  return paths;
+PoolAccess AccessOf(const std::vector<PoolConfig>& pools) {
+  PoolAccess access;
+  for (const PoolConfig& pool : pools) TypeOf(pool.kind).allow(pool, access);
+  return access;
 }
 
-HelperPolicy PolicyFor(const Config& config, const std::string& socket_directory) {
+HelperPolicy PolicyFor(const Config& config, const PoolAccess& access, const std::string& socket_directory) {
   HelperPolicy policy = {.roots = config.mount_roots,
-                         .sources = DirectoriesOf(config.pools, {BackendKind::kImage}),
+                         .sources = access.image_directories,
                          .label_prefix = std::string(kLabelPrefix),
                          .forbidden_trees = {config.state_dir},
                          .forbidden_places = {socket_directory},
-                         .volume_directories = DirectoriesOf(config.pools, {BackendKind::kDirectory})};
+                         .volume_directories = access.volume_directories};
   if (!config.kubelet_registration_dir.empty()) policy.forbidden_places.push_back(config.kubelet_registration_dir);
-  for (const PoolConfig& pool : config.pools) {
-    policy.most_memory = std::max(policy.most_memory, pool.bytes);
-    if (pool.kind == BackendKind::kDevice) policy.device_links.push_back(LinksText(pool.path, pool.match));
-  }
+  policy.most_memory = access.most_memory;
+  policy.device_links = access.device_links;
   return policy;
 }
 
@@ -63,14 +57,17 @@ HelperPolicy PolicyFor(const Config& config, const std::string& socket_directory
 absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Config& config, std::function<void()> lost) {
   MOORING_ASSIGN_OR_RETURN(const std::string program, FindProgram());
   const std::string socket_directory(ParentOf(config.socket_path));
-  const HelperPolicy policy = PolicyFor(config, socket_directory);
+  const PoolAccess access = AccessOf(config.pools);
+  const HelperPolicy policy = PolicyFor(config, access, socket_directory);
   MOORING_ASSIGN_OR_RETURN(HelperSpawner spawner,
                            HelperSpawner::Start(program, {policy, config.log_level, config.log_format}));
+  std::vector<std::string> directories = access.image_directories;
+  directories.insert(directories.end(), access.volume_directories.begin(), access.volume_directories.end());
   MOORING_RETURN_IF_ERROR(Confine({.state_dir = config.state_dir,
                                    .socket_directory = socket_directory,
                                    .registration_directory = config.kubelet_registration_dir,
-                                   .pools = DirectoriesOf(config.pools, {BackendKind::kImage, BackendKind::kDirectory}),
-                                   .device_links = DirectoriesOf(config.pools, {BackendKind::kDevice})},
+                                   .pools = directories,
+                                   .device_links = access.link_directories},
                                   config.user));
   return HelperMounter::Start(std::move(spawner), std::move(lost));
 }

@@ -9,41 +9,28 @@
 #include "base/file/directory.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "plugin/backends/registry.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {
 namespace {
 
-// An image, a directory or a record of a device.
-bool IsVolume(std::string_view name) {
-  constexpr std::string_view kImageSuffix = ".img";
-  if (name.ends_with(kImageSuffix)) name.remove_suffix(kImageSuffix.size());
-  return IsStoredId(name);
+bool IsVolume(std::string_view name, std::string_view suffix) {
+  return name.ends_with(suffix) && IsStoredId(name.substr(0, name.size() - suffix.size()));
 }
 
 }  // namespace
-
-std::string DirectoryOf(const PoolConfig& pool, const std::string& state_dir) {
-  switch (pool.kind) {
-    case BackendKind::kImage:
-    case BackendKind::kDirectory:
-      return pool.path;
-    case BackendKind::kTmpfs:
-      return fmt::format("{}/memory/{}", state_dir, pool.name);
-    case BackendKind::kDevice:
-      return fmt::format("{}/devices/{}", state_dir, pool.name);
-  }
-  return pool.path;
-}
 
 absl::Status CheckBeginsEmpty(const std::string& catalog, const std::vector<PoolConfig>& pools,
                               const std::string& state_dir) {
   std::ptrdiff_t count = 0;
   std::vector<std::string> directories;
   for (const PoolConfig& pool : pools) {
-    const std::string directory = DirectoryOf(pool, state_dir);
+    const BackendType& type = TypeOf(pool.kind);
+    const std::string directory = type.directory(pool, state_dir);
     MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(directory));
-    const std::ptrdiff_t here = std::count_if(names.begin(), names.end(), IsVolume);
+    const std::ptrdiff_t here = std::count_if(
+        names.begin(), names.end(), [&](const std::string& name) { return IsVolume(name, type.entry_suffix); });
     if (here != 0) directories.push_back(Quote(directory));
     count += here;
   }

@@ -11,9 +11,6 @@
 
 namespace mooring {
 
-// Where a pool keeps its volumes, or a record of each.
-std::string DirectoryOf(const PoolConfig& pool, const std::string& state_dir);
-
 // FAILED_PRECONDITION: volumes or snapshots lie in the directory of a pool.
 absl::Status CheckBeginsEmpty(const std::string& catalog, const std::vector<PoolConfig>& pools,
                               const std::string& state_dir);

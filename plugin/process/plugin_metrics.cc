@@ -60,9 +60,9 @@ Content ContentOf(const std::vector<PoolCount>& counts) {
   return content;
 }
 
-// Memory is not taken before it is written to: there a volume counts with its size.
+// A volume of such a pool counts with its whole size, also before it is written.
 std::uint64_t FreeIn(const Pool& pool, const BackendCapacity& room, std::uint64_t promised) {
-  if (pool.kind != BackendKind::kTmpfs) return room.available;
+  if (!pool.traits().takes_size_at_once) return room.available;
   return room.available - std::min(room.available, promised);
 }
 
@@ -196,7 +196,7 @@ void PluginMetrics::Parts::AddRoom(Families& families, const Content& volumes) c
       Samples::Gauge("mooring_plugin_pool_nearly_full", "1: so little is free that writes to volumes will fail soon.");
   for (const Pool& pool : sources.pools.all()) {
     const Samples::Labels labels = {{"pool", pool.name}, {"backend", ToString(pool.kind)}};
-    const absl::StatusOr<BackendCapacity> room = pool.backend->Glance();
+    const absl::StatusOr<BackendCapacity> room = pool.backend->QuickCapacity();
     up.Add(labels, Truth(room.ok()));
     if (!room.ok()) continue;
     const std::uint64_t left = FreeIn(pool, *room, volumes.BytesIn(pool.name));

@@ -2,12 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
-#include <sys/sysinfo.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <map>
 #include <string_view>
@@ -16,7 +12,7 @@
 #include "base/file/path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "plugin/backends/pools.h"
+#include "plugin/backends/registry.h"
 #include "plugin/process/state_dir.h"
 
 namespace mooring {
@@ -24,7 +20,6 @@ namespace {
 
 constexpr std::size_t kLongestName = 63;
 constexpr double kMostOvercommit = 1000;
-constexpr char kLinksOfDevices[] = "/dev/disk/by-id";
 
 using Keys = std::map<std::string, std::string>;
 
@@ -55,36 +50,18 @@ bool IsName(std::string_view text) {
 }
 
 absl::StatusOr<BackendKind> ParseKind(const std::string& text, const std::string& word) {
-  for (const BackendKind kind :
-       {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kDevice, BackendKind::kTmpfs}) {
+  std::vector<std::string_view> names;
+  for (const BackendKind kind : kBackendKinds) {
     if (word == ToString(kind)) return kind;
+    names.push_back(ToString(kind));
   }
-  return WrongPool(text, "backend is missing or unknown: use image, directory, device or tmpfs");
-}
-
-std::vector<std::string_view> KeysOf(BackendKind kind) {
-  switch (kind) {
-    case BackendKind::kImage:
-    case BackendKind::kDirectory:
-      return {"path", "overcommit"};
-    case BackendKind::kTmpfs:
-      return {"size"};
-    case BackendKind::kDevice:
-      return {"path", "match"};
-  }
-  return {};
+  return WrongPool(text, fmt::format("backend is missing or unknown: use one of {}", fmt::join(names, ", ")));
 }
 
 template <typename Number>
 bool ParseWhole(const std::string& text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
-}
-
-std::uint64_t HalfOfMemory() {
-  struct sysinfo info = {};
-  if (::sysinfo(&info) != 0) return 0;
-  return std::uint64_t{info.totalram} * info.mem_unit / 2;
 }
 
 absl::Status ReadKey(const std::string& text, const std::string& key, const std::string& value, PoolConfig& pool) {
@@ -95,35 +72,15 @@ absl::Status ReadKey(const std::string& text, const std::string& key, const std:
   } else if (key == "size") {
     if (!ParseWhole(value, pool.bytes) || pool.bytes == 0)
       return WrongPool(text, "size must be a whole number of bytes");
-  } else if (key == "match") {
-    if (value.empty() || value.find('/') != std::string::npos) {
-      return WrongPool(text, "match must be a pattern of names, without '/': glob(7)");
-    }
-    pool.match = value;
-  } else {
+  } else if (key == "overcommit") {
     double ratio = 0;
     if (!ParseWhole(value, ratio) || !(ratio > 0) || ratio > kMostOvercommit) {
       return WrongPool(text, fmt::format("overcommit must be a number above 0, at most {}", kMostOvercommit));
     }
     pool.overcommit = ratio;
+  } else {
+    pool.own_keys[key] = value;
   }
-  return absl::OkStatus();
-}
-
-absl::Status CheckComplete(const std::string& text, PoolConfig& pool) {
-  if (pool.kind == BackendKind::kTmpfs) {
-    if (pool.bytes == 0) pool.bytes = HalfOfMemory();
-    pool.overcommit = 1;  // more cannot be had at a time
-    return absl::OkStatus();
-  }
-  if (pool.kind == BackendKind::kDevice) {
-    if (pool.path.empty()) pool.path = kLinksOfDevices;
-    // All of the host's disks, its own among them, are to be nobody's by accident.
-    return pool.match.empty() ? WrongPool(text, "match is missing: say which devices the pool may take")
-                              : absl::OkStatus();
-  }
-  const bool has_own_place = pool.kind == BackendKind::kImage && pool.name == kDefaultPool;
-  if (pool.path.empty() && !has_own_place) return WrongPool(text, "path is missing");
   return absl::OkStatus();
 }
 
@@ -139,7 +96,7 @@ absl::StatusOr<PoolConfig> ParsePool(const std::string& text) {
   MOORING_ASSIGN_OR_RETURN(pool.kind, ParseKind(text, keys["backend"]));
   keys.erase("name");
   keys.erase("backend");
-  const std::vector<std::string_view> known = KeysOf(pool.kind);
+  const std::vector<std::string_view>& known = TypeOf(pool.kind).pool_keys;
   for (const auto& [key, value] : keys) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       return WrongPool(text, fmt::format("backend {} has no {}: it takes {}", ToString(pool.kind), Quote(key),
@@ -147,38 +104,23 @@ absl::StatusOr<PoolConfig> ParsePool(const std::string& text) {
     }
     MOORING_RETURN_IF_ERROR(ReadKey(text, key, value, pool));
   }
-  MOORING_RETURN_IF_ERROR(CheckComplete(text, pool));
+  const absl::Status complete = TypeOf(pool.kind).complete(pool);
+  if (!complete.ok()) return WrongPool(text, Message(complete));
   return pool;
 }
 
-bool HasVolumesOnDisk(const PoolConfig& pool) {
-  return pool.kind == BackendKind::kImage || pool.kind == BackendKind::kDirectory;
-}
+bool OwnsPath(const PoolConfig& pool) { return TypeOf(pool.kind).owns_path; }
 
 absl::Status CheckApart(const std::vector<PoolConfig>& pools) {
   for (const PoolConfig& pool : pools) {
     for (const PoolConfig& other : pools) {
-      if (&pool == &other || !HasVolumesOnDisk(pool) || !HasVolumesOnDisk(other)) continue;
+      if (&pool == &other || !OwnsPath(pool) || !OwnsPath(other)) continue;
       if (!IsBelow(pool.path, other.path)) continue;
       return InvalidArgument(fmt::format("the path {} of pool {} is, or lies in, that of pool {}: give each its own",
                                          Quote(pool.path), pool.name, other.name));
     }
   }
   return absl::OkStatus();
-}
-
-// Who may write there says which devices become volumes. udev makes the directory with the first link.
-absl::Status CheckLinks(const PoolConfig& pool) {
-  struct stat status = {};
-  if (::stat(pool.path.c_str(), &status) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at the links of devices in", pool.path);
-  }
-  const bool trusted = status.st_uid == 0 || status.st_uid == ::geteuid();
-  if (S_ISDIR(status.st_mode) && trusted && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
-  return FailedPrecondition(
-      fmt::format("pool {}: {} is no directory, or others may write in it: links to devices are "
-                  "root's to make",
-                  pool.name, Quote(pool.path)));
 }
 
 }  // namespace
@@ -211,8 +153,8 @@ absl::StatusOr<FoundPools> FindPools(std::vector<PoolConfig> pools, const std::s
                                      IfMissing if_missing) {
   FoundPools found;
   for (PoolConfig& pool : pools) {
-    if (pool.kind == BackendKind::kDevice) MOORING_RETURN_IF_ERROR(CheckLinks(pool));
-    if (!HasVolumesOnDisk(pool)) continue;
+    MOORING_RETURN_IF_ERROR(TypeOf(pool.kind).check_host(pool));
+    if (!OwnsPath(pool)) continue;
     if (pool.path.empty()) {
       pool.path = VolumesDirectory(state_dir);
       continue;
@@ -220,7 +162,7 @@ absl::StatusOr<FoundPools> FindPools(std::vector<PoolConfig> pools, const std::s
     absl::StatusOr<RealDirectory> made = MakePoolDirectory(pool.path, if_missing);
     if (!made.ok()) return Annotate(made.status(), fmt::format("pool {}", pool.name));
     pool.path = made->path;
-    const Holding holding = pool.kind == BackendKind::kImage ? Holding::kImages : Holding::kDirectories;
+    const Holding holding = TypeOf(pool.kind).tasks_files ? Holding::kDirectories : Holding::kImages;
     found.directories.push_back({pool.name, holding, *std::move(made)});
   }
   MOORING_RETURN_IF_ERROR(CheckApart(pools));

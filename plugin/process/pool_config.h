@@ -2,26 +2,15 @@
 #ifndef MOORING_PLUGIN_PROCESS_POOL_CONFIG_H_
 #define MOORING_PLUGIN_PROCESS_POOL_CONFIG_H_
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/file/real_directory.h"
-#include "plugin/backends/backend.h"
+#include "plugin/backends/interface/backend_type.h"
 #include "plugin/process/handover.h"
 
 namespace mooring {
-
-struct PoolConfig {
-  std::string name;
-  BackendKind kind = BackendKind::kImage;
-  std::string path = {};    // of the volumes; empty: in the state directory. device: of the links to them
-  std::string match = {};   // device: of the names of links, fnmatch(3)
-  std::uint64_t bytes = 0;  // tmpfs: of all its volumes together
-  std::optional<double> overcommit = std::nullopt;  // Pool::overcommit
-};
 
 // "name=fast,backend=image,path=/srv/fast,overcommit=2" for each. The default pool is among them, given or not.
 // INVALID_ARGUMENT says which key of which pool, and what it may be.

@@ -27,12 +27,8 @@
 #include "plugin/api/node_service.h"
 #include "plugin/api/snapshot_metadata_service.h"
 #include "plugin/api/unknown_calls.h"
-#include "plugin/backends/device/device_backend.h"
-#include "plugin/backends/device/disks.h"
-#include "plugin/backends/directory/directory_backend.h"
-#include "plugin/backends/image/image_backend.h"
 #include "plugin/backends/pools.h"
-#include "plugin/backends/tmpfs/tmpfs_backend.h"
+#include "plugin/backends/registry.h"
 #include "plugin/catalog/catalog_store.h"
 #include "plugin/catalog/snapshot_catalog.h"
 #include "plugin/catalog/snapshot_store.h"
@@ -80,25 +76,13 @@ mode_t NewDirectoryMode(const Config& config) {
   return config.mounter == MounterKind::kHelper && ::geteuid() != 0 ? kNeverStaged : 0755;
 }
 
-std::unique_ptr<Backend> MakeBackend(const PoolConfig& pool, const Config& config, Mounter& mounter) {
-  switch (pool.kind) {
-    case BackendKind::kImage:
-      return std::make_unique<ImageBackend>(pool.path, mounter, mounter, config.if_missing);
-    case BackendKind::kDirectory:
-      return std::make_unique<DirectoryBackend>(pool.path, mounter, mounter, NewDirectoryMode(config));
-    case BackendKind::kTmpfs:
-      return std::make_unique<TmpfsBackend>(DirectoryOf(pool, config.state_dir), pool.bytes, mounter);
-    case BackendKind::kDevice:
-      return std::make_unique<DeviceBackend>(DirectoryOf(pool, config.state_dir),
-                                             std::make_unique<SystemDisks>(pool.path, pool.match), mounter);
-  }
-  return nullptr;
-}
-
 Pools MakePools(const Config& config, Mounter& mounter) {
   std::vector<Pool> pools;
+  const BackendParts parts = {mounter, config.if_missing, NewDirectoryMode(config)};
   for (const PoolConfig& pool : config.pools) {
-    pools.push_back({pool.name, pool.kind, MakeBackend(pool, config, mounter), pool.overcommit});
+    const BackendType& type = TypeOf(pool.kind);
+    const std::string directory = type.directory(pool, config.state_dir);
+    pools.push_back({pool.name, pool.kind, type.make(pool, directory, parts), pool.overcommit});
   }
   return Pools(std::move(pools));
 }

@@ -14,6 +14,7 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "plugin/backends/registry.h"
 #include "plugin/process/state_dir.h"
 
 namespace mooring {
@@ -64,8 +65,10 @@ SurroundingsCheck::SurroundingsCheck(const Config& config, Mounter& mounter)
   const bool said = config.mount_roots != UsualMountRoots();
   if (config.shared_roots == SharedRoots::kRequire && said) needs_.seen_outside = config.mount_roots;
   std::erase(needs_.seen_outside, "/");  // that does not say where the targets are
-  const bool images = Has(config, [](const PoolConfig& pool) { return pool.kind == BackendKind::kImage; });
-  const bool others = Has(config, [](const PoolConfig& pool) { return pool.kind != BackendKind::kImage; });
+  const bool images =
+      Has(config, [](const PoolConfig& pool) { return TraitsOf(pool.kind).staging == Staging::kLoopDevice; });
+  const bool others =
+      Has(config, [](const PoolConfig& pool) { return TraitsOf(pool.kind).staging != Staging::kLoopDevice; });
   needs_.loop_devices = images && !others;
   loops_for_some_ = images && others;
 }

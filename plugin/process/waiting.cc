@@ -23,6 +23,7 @@
 #include "plugin/api/readiness.h"
 #include "plugin/api/rpc.h"
 #include "plugin/api/unknown_calls.h"
+#include "plugin/backends/registry.h"
 #include "plugin/process/confinement.h"
 #include "plugin/process/listen.h"
 

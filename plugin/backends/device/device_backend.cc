@@ -26,8 +26,8 @@
 namespace mooring {
 namespace {
 
-constexpr std::chrono::seconds kLockPatience{60};  // what holds it reads devices
-constexpr std::chrono::seconds kLongestWait{10};   // for a device that is to come
+constexpr std::chrono::seconds kLockPatience{60};  // the holder reads devices
+constexpr std::chrono::seconds kLongestWait{10};   // for a device that appears late
 
 DeviceRecord RecordOf(const Disk& disk) {
   return {.link = disk.link,
@@ -38,7 +38,7 @@ DeviceRecord RecordOf(const Disk& disk) {
           .boot_id = BootId().value_or("")};
 }
 
-// Two links may lead to one device, and after a reboot a link may be all that is known of it.
+// Two links may lead to one device. After a reboot only the link is known.
 bool IsTakenAs(const Disk& disk, const DeviceRecord& record) {
   return record.link == disk.link || (record.number == disk.number && record.boot_id == BootId().value_or(""));
 }
@@ -51,7 +51,7 @@ std::string WantedText(const VolumeDraft& draft) { return RangeText({.required =
 
 bool IsSame(const Disk& disk, const DeviceRecord& record) {
   if (disk.serial != record.serial) return false;
-  return !disk.serial.empty() || disk.bytes == record.bytes;  // without one the size is all that there is
+  return !disk.serial.empty() || disk.bytes == record.bytes;  // without a serial number only the size can be compared
 }
 
 std::string Identity(const std::string& serial, std::uint64_t bytes) {
@@ -91,7 +91,7 @@ absl::StatusOr<std::vector<Disk>> DeviceBackend::Present() const {
   std::vector<Disk> disks;
   for (const std::string& link : links) {
     const absl::StatusOr<Disk> disk = disks_->Find(link);
-    if (!disk.ok()) continue;  // no device, or just gone
+    if (!disk.ok()) continue;  // no device, or removed meanwhile
     const bool known =
         std::any_of(disks.begin(), disks.end(), [&](const Disk& other) { return other.number == disk->number; });
     if (!known) disks.push_back(*disk);
@@ -99,7 +99,7 @@ absl::StatusOr<std::vector<Disk>> DeviceBackend::Present() const {
   return disks;
 }
 
-// Empty: it is free, whatever it holds.
+// Empty: the disk is free, whatever its content is.
 absl::StatusOr<std::string> DeviceBackend::WhyNotFree(const Disk& disk, const std::vector<DeviceRecord>& taken) const {
   const auto is_it = [&disk](const DeviceRecord& record) { return IsTakenAs(disk, record); };
   if (std::any_of(taken.begin(), taken.end(), is_it)) return std::string("another volume has it");
@@ -173,7 +173,7 @@ absl::Status DeviceBackend::CheckUnused(const std::string& id) {
   for (const MountInfo& mount : mounts) {
     if (DeviceBehind(mount, own) != nullptr) return in_use("mounted at " + Quote(mount.target));
   }
-  if (!Locate(id).ok()) return absl::OkStatus();  // what has its name now is no longer it
+  if (!Locate(id).ok()) return absl::OkStatus();  // another device has its link now
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(record->node));
   for (const LoopInfo& loop : loops) {
     if (OwnerOf(loop) == id) return in_use("through " + loop.device);
@@ -208,12 +208,12 @@ absl::StatusOr<VolumeLocation> DeviceBackend::Locate(const std::string& id) cons
   }
   const bool moved =
       record.number != disk->number || record.node != disk->node || record.boot_id != BootId().value_or("");
-  if (moved) MOORING_RETURN_IF_ERROR(Follow(id, *disk));
+  if (moved) MOORING_RETURN_IF_ERROR(UpdateRecord(id, *disk));
   return VolumeLocation{.path = disk->node, .bytes = disk->bytes, .device = disk->number};
 }
 
-// Where it is in this boot, and since it was plugged in again. Not of one that was deleted meanwhile.
-absl::Status DeviceBackend::Follow(const std::string& id, const Disk& disk) const {
+// Updates the device node of an existing record, which changes with a boot or when the device is plugged in again.
+absl::Status DeviceBackend::UpdateRecord(const std::string& id, const Disk& disk) const {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock());
   MOORING_ASSIGN_OR_RETURN(const DeviceRecord before, ReadDeviceRecord(PathOf(id)));
   DeviceRecord record = RecordOf(disk);
@@ -245,10 +245,10 @@ bool DeviceBackend::HoldsData(const std::string& id) const {
   return !found.ok() || found->content != FilesystemInfo::Content::kEmpty;
 }
 
-absl::StatusOr<BackendCapacity> DeviceBackend::Glance() const {
+absl::StatusOr<BackendCapacity> DeviceBackend::QuickCapacity() const {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Disk> disks, Present());
   absl::StatusOr<std::vector<DeviceRecord>> taken = AllTaken();
-  if (absl::IsNotFound(taken.status())) taken = std::vector<DeviceRecord>();  // no volume was made yet
+  if (absl::IsNotFound(taken.status())) taken = std::vector<DeviceRecord>();  // no volume was created yet
   MOORING_RETURN_IF_ERROR(taken.status());
   BackendCapacity capacity;
   for (const Disk& disk : disks) {
@@ -265,7 +265,7 @@ absl::StatusOr<BackendCapacity> DeviceBackend::Glance() const {
 std::vector<KnownDevice> DeviceBackend::KnownDevices() const {
   const absl::StatusOr<std::vector<std::string>> ids = EntriesOf(directory_);
   std::vector<KnownDevice> devices;
-  if (!ids.ok()) return devices;  // no volume was made yet
+  if (!ids.ok()) return devices;  // no volume was created yet
   for (const std::string& id : *ids) {
     if (!IsVolumeId(id)) continue;
     const absl::StatusOr<DeviceRecord> record = ReadDeviceRecord(PathOf(id));
@@ -285,8 +285,8 @@ absl::StatusOr<std::vector<std::string>> DeviceBackend::Reconcile() {
   { MOORING_ASSIGN_OR_RETURN(const UniqueFd lock, Lock()); }
   MOORING_ASSIGN_OR_RETURN(std::vector<std::string> ids, EntriesOf(directory_));
   std::erase_if(ids, [](const std::string& id) { return !IsVolumeId(id); });
-  // Where they are in this boot: no device is another volume's then, by whichever link. The catalog tells of the
-  // others.
+  // Updates the device nodes for this boot, so that no other link gives a device to a second volume. The catalog logs
+  // missing devices.
   for (const std::string& id : ids) Locate(id).IgnoreError();
   return ids;
 }

@@ -1,9 +1,9 @@
-// Volumes that are block devices of their own. What a volume took is in a small file, <directory>/<id>; the device is
-// neither written nor opened here. Deleting a volume removes the file: the data stays, and whoever is to have it again
-// names the device.
+// Each volume is a block device. A small file, <directory>/<id>, says which device a volume has. The backend neither
+// writes nor opens the device. Deleting a volume removes the file and keeps the data; a new volume that names the
+// device has the data again.
 //
-//   asked for by name   whatever it holds; never formatted unless it is proven empty (the node side does that)
-//   else                the smallest that fits, is proven empty, in no use, and no other volume's
+//   device named in the request   accepted with any content; the node side formats it only if it is proven empty
+//   no device named               the smallest device that fits, is proven empty, unused, and of no other volume
 #ifndef MOORING_PLUGIN_BACKENDS_DEVICE_DEVICE_BACKEND_H_
 #define MOORING_PLUGIN_BACKENDS_DEVICE_DEVICE_BACKEND_H_
 
@@ -14,30 +14,32 @@
 
 #include "base/file/unique_fd.h"
 #include "mounter/mounter.h"
-#include "plugin/backends/backend.h"
 #include "plugin/backends/device/device_record.h"
 #include "plugin/backends/device/disks.h"
+#include "plugin/backends/interface/backend.h"
+#include "plugin/backends/interface/backend_type.h"
 
 namespace mooring {
 
 class DeviceBackend final : public Backend {
  public:
-  // `directory` is absolute, in one that all pools of devices of this plugin share: a device is one volume's.
+  // `directory` is absolute. All device pools of the plugin share its parent, so that a device has one volume.
   DeviceBackend(std::string directory, std::unique_ptr<Disks> disks, Mounter& mounter)
       : directory_(std::move(directory)), disks_(std::move(disks)), mounter_(mounter) {}
 
-  // ALREADY_EXISTS: with another device than is asked for. OUT_OF_RANGE: the one that is asked for has another size.
+  // ALREADY_EXISTS: the volume has another device than the request names. OUT_OF_RANGE: the named device has another
+  // size.
   absl::Status Create(const VolumeDraft& draft) override;
   absl::Status Copy(const std::vector<CopyDraft>& drafts) override;
   absl::Status CheckUnused(const std::string& id) override;
   absl::Status Delete(const std::string& id) override;
   absl::Status Grow(const std::string& id, std::uint64_t bytes) override;
 
-  // FAILED_PRECONDITION: the device is gone, or another one is in its place.
+  // FAILED_PRECONDITION: the device is missing, or another device has its link.
   absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;
   absl::StatusOr<BackendCapacity> Capacity() const override;
   bool HoldsData(const std::string& id) const override;
-  absl::StatusOr<BackendCapacity> Glance() const override;  // available: what no volume has, whatever is on it
+  absl::StatusOr<BackendCapacity> QuickCapacity() const override;  // `available` counts all devices without a volume
   std::vector<KnownDevice> KnownDevices() const override;
   void WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) const override;
   absl::StatusOr<std::vector<std::string>> Reconcile() override;
@@ -45,17 +47,19 @@ class DeviceBackend final : public Backend {
  private:
   std::string PathOf(const std::string& id) const { return directory_ + "/" + id; }
   absl::StatusOr<UniqueFd> Lock() const;
-  absl::StatusOr<std::vector<DeviceRecord>> AllTaken() const;  // by all pools
+  absl::StatusOr<std::vector<DeviceRecord>> AllTaken() const;  // by volumes of all pools
   absl::StatusOr<std::vector<Disk>> Present() const;           // each device once
   absl::StatusOr<std::string> WhyNotFree(const Disk& disk, const std::vector<DeviceRecord>& taken) const;
   absl::StatusOr<Disk> Named(const VolumeDraft& draft) const;
   absl::StatusOr<Disk> SmallestFree(const VolumeDraft& draft) const;
-  absl::Status Follow(const std::string& id, const Disk& disk) const;
+  absl::Status UpdateRecord(const std::string& id, const Disk& disk) const;
 
   const std::string directory_;
   const std::unique_ptr<Disks> disks_;
   Mounter& mounter_;
 };
+
+const BackendType& DeviceBackendType();
 
 }  // namespace mooring
 

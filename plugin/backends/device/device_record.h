@@ -1,5 +1,4 @@
-// Which device a volume has: a small file. It is what stays of a volume when its device is gone, or another one is in
-// its place.
+// The file that says which device a volume has. It stays when the device is missing, or another device has its link.
 #ifndef MOORING_PLUGIN_BACKENDS_DEVICE_DEVICE_RECORD_H_
 #define MOORING_PLUGIN_BACKENDS_DEVICE_DEVICE_RECORD_H_
 
@@ -16,9 +15,9 @@ namespace mooring {
 struct DeviceRecord {
   std::string link;
   std::string serial;       // empty: it had none
-  std::uint64_t bytes = 0;  // when it was taken
+  std::uint64_t bytes = 0;  // when the volume was created
 
-  // Where it was when it was last seen, in that boot.
+  // The device node when it was last seen, and in which boot.
   std::string node;
   dev_t number = 0;
   std::string boot_id;
@@ -26,10 +25,10 @@ struct DeviceRecord {
   bool operator==(const DeviceRecord&) const = default;
 };
 
-// NOT_FOUND; or FAILED_PRECONDITION: it makes no sense.
+// NOT_FOUND: the file does not exist. FAILED_PRECONDITION: the file is malformed.
 absl::StatusOr<DeviceRecord> ReadDeviceRecord(const std::string& path);
 
-// Whole or not at all, and on disk. FAILED_PRECONDITION: a name with a line break.
+// Writes the file atomically, and syncs it. FAILED_PRECONDITION: a field has a line break.
 absl::Status WriteDeviceRecord(const std::string& path, const DeviceRecord& record);
 
 }  // namespace mooring

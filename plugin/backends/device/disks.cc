@@ -35,7 +35,7 @@ using UdevMonitor = std::unique_ptr<udev_monitor, Release>;
 std::string SysfsOf(dev_t number) { return fmt::format("/sys/dev/block/{}:{}", major(number), minor(number)); }
 
 absl::StatusOr<std::uint64_t> BytesOf(const Disk& disk) {
-  constexpr std::uint64_t kSector = 512;  // whatever the device's own: the kernel counts in these
+  constexpr std::uint64_t kSector = 512;  // the unit of sysfs, for all devices
   const std::string path = SysfsOf(disk.number) + "/size";
   std::uint64_t sectors = 0;
   std::ifstream file(path);
@@ -43,7 +43,7 @@ absl::StatusOr<std::uint64_t> BytesOf(const Disk& disk) {
   return NotFound(fmt::format("the size of {} is not in {}", disk.node, Quote(path)));
 }
 
-// What udev has found out, else what the driver says.
+// udev's value, or else the driver's.
 std::string SerialOf(dev_t number) {
   const Udev context(::udev_new());
   if (context == nullptr) return "";
@@ -75,7 +75,7 @@ bool IsSwappedOn(const std::string& node) {
   return false;
 }
 
-// Null: no messages can be had. Where udev does not run, none come.
+// Null: udev messages cannot be received. Without udev none arrive.
 UdevMonitor ListenFor(const Udev& context) {
   if (context == nullptr) return nullptr;
   UdevMonitor monitor(::udev_monitor_new_from_netlink(context.get(), "udev"));
@@ -119,7 +119,7 @@ absl::StatusOr<std::string> SystemDisks::UseOf(const Disk& disk) const {
   return std::string(IsSwappedOn(disk.node) ? "it is swapped on" : "");
 }
 
-// The link is udev's last step, so its message comes in time; what is looked at now and then is for where it is silent.
+// The link is udev's last step, so its message comes in time. The regular check covers systems without udev.
 void SystemDisks::WaitFor(const std::string& link, std::chrono::steady_clock::time_point until) const {
   constexpr std::chrono::milliseconds kLook{250};
   const auto is_there = [&] { return ::access(PathOf(link).c_str(), F_OK) == 0; };

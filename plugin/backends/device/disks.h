@@ -1,5 +1,5 @@
-// The block devices that a pool may take: what is behind the links of a directory, as udev makes them. Nothing is
-// opened here; sysfs and udev's database say what a device is.
+// The block devices that a pool may use: the targets of the links in a directory, as udev makes them. It opens no
+// device, and reads sysfs and udev's database.
 #ifndef MOORING_PLUGIN_BACKENDS_DEVICE_DISKS_H_
 #define MOORING_PLUGIN_BACKENDS_DEVICE_DISKS_H_
 
@@ -20,23 +20,23 @@ struct Disk {
   std::string node;  // "/dev/sdb"
   dev_t number = 0;  // of the node
   std::uint64_t bytes = 0;
-  std::string serial;  // empty: it has none that can be known
+  std::string serial;  // empty: unknown
 };
 
 class Disks {
  public:
   virtual ~Disks() = default;
 
-  // Of those that are there and match.
+  // The names of the existing links that match.
   virtual absl::StatusOr<std::vector<std::string>> Links() const = 0;
 
-  // NOT_FOUND: not there. INVALID_ARGUMENT: not one of the pool's, ever.
+  // NOT_FOUND: there is no such link. INVALID_ARGUMENT: the name cannot be a link of the pool.
   virtual absl::StatusOr<Disk> Find(const std::string& link) const = 0;
 
-  // What keeps it from being taken, in words: partitions, a device stacked on it, a mount, swapping. Empty: nothing.
+  // The reason why a new volume cannot have the disk: partitions, a stacked device, a mount, swap. Empty: none.
   virtual absl::StatusOr<std::string> UseOf(const Disk& disk) const = 0;
 
-  // Until the link is there, or that time.
+  // Waits until the link appears, or until that time.
   virtual void WaitFor(const std::string& link, std::chrono::steady_clock::time_point until) const = 0;
 
   virtual std::string PathOf(const std::string& link) const = 0;
@@ -44,7 +44,7 @@ class Disks {
 
 class SystemDisks final : public Disks {
  public:
-  // `directory` may come later; `match` is for fnmatch(3).
+  // `directory` may be missing now. `match` is a pattern of fnmatch(3).
   SystemDisks(std::string directory, std::string match) : directory_(std::move(directory)), match_(std::move(match)) {}
 
   absl::StatusOr<std::vector<std::string>> Links() const override;

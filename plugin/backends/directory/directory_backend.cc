@@ -19,7 +19,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/image/image.h"
-#include "plugin/backends/pool_space.h"
+#include "plugin/backends/interface/pool_space.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/model/volume_mount.h"
 
@@ -29,7 +29,7 @@ namespace {
 constexpr std::string_view kMaking = ".making";
 constexpr std::string_view kDeleting = ".deleting";
 
-// The volume's id where `name` is that id and `suffix`, else empty.
+// The volume id if `name` is an id with `suffix`, else empty.
 std::string IdOf(const std::string& name, std::string_view suffix) {
   if (!name.ends_with(suffix)) return "";
   std::string id = name.substr(0, name.size() - suffix.size());
@@ -46,7 +46,7 @@ absl::Status DirectoryBackend::Create(const VolumeDraft& draft) {
   if (Locate(draft.id).ok()) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(CheckSpaceIn(directory_, draft.bytes));
   const std::string path = PathOf(draft.id), making = path + std::string(kMaking);
-  // An older one is empty: nobody was told of it.
+  // A leftover directory is empty, because no call returned its volume.
   if (::mkdir(making.c_str(), new_mode_) != 0 && errno != EEXIST) {
     return ErrnoStatus(errno, "create the directory", making);
   }
@@ -75,7 +75,7 @@ absl::Status DirectoryBackend::Delete(const std::string& id) {
     return ErrnoStatus(errno, "remove the directory", path + std::string(kMaking));
   }
   if (::rename(path.c_str(), deleting.c_str()) != 0 && errno != ENOENT) {
-    // One of this name is there, half removed: it goes first.
+    // An unfinished deletion left a directory of this name.
     if (errno != ENOTEMPTY && errno != EEXIST) return ErrnoStatus(errno, "rename the directory", path);
     MOORING_RETURN_IF_ERROR(RemoveRenamed(deleting));
     if (::rename(path.c_str(), deleting.c_str()) != 0) return ErrnoStatus(errno, "rename the directory", path);
@@ -84,7 +84,7 @@ absl::Status DirectoryBackend::Delete(const std::string& id) {
 }
 
 absl::Status DirectoryBackend::RemoveRenamed(const std::string& path) {
-  // Gone with everything around it is not deleted: it may come back, with its filesystem.
+  // If the state directory is missing too, its disk may be mounted again later, with the volume.
   MOORING_RETURN_IF_ERROR(SyncDirectoryOf(path));
   MOORING_RETURN_IF_ERROR(contents_.RemoveTree(path));
   return SyncDirectoryOf(path);
@@ -98,7 +98,7 @@ absl::StatusOr<VolumeLocation> DirectoryBackend::Locate(const std::string& id) c
   if (!IsVolumeId(id)) return NotFound(fmt::format("volume {} does not exist", Quote(id)));
   VolumeLocation location = {.path = PathOf(id)};
   struct statx found = {};
-  const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;  // as for images
+  const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;  // a hanging server must not block a list
   if (::statx(AT_FDCWD, location.path.c_str(), flags, STATX_TYPE | STATX_INO, &found) != 0) {
     return ErrnoStatus(errno, "find the directory", location.path);
   }

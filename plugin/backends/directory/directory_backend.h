@@ -1,10 +1,10 @@
-// For people who want no image: a volume is a directory, <directory>/<id>, that is bind mounted where it is used.
+// A volume is a directory, <directory>/<id>, which is bind mounted where it is used.
 //
-// Its size is a promise and no limit: nothing keeps a task from writing what the filesystem has. A single volume larger
-// than what that has left is refused, the sum of all may exceed it.
+// Its size is no limit: a task can fill the filesystem. A single volume may not be larger than the free space, and the
+// sum of all volumes may.
 //
-// Tasks own what is in it, so it is removed by the mounter, which may; and under another name, <id>.deleting, so that a
-// volume is either whole or gone.
+// The files of a volume belong to tasks, so the mounter, which is privileged, removes them. The directory is renamed to
+// <id>.deleting first, so that a volume is either whole or gone.
 #ifndef MOORING_PLUGIN_BACKENDS_DIRECTORY_DIRECTORY_BACKEND_H_
 #define MOORING_PLUGIN_BACKENDS_DIRECTORY_DIRECTORY_BACKEND_H_
 
@@ -14,16 +14,18 @@
 #include <vector>
 
 #include "mounter/mounter.h"
-#include "plugin/backends/backend.h"
+#include "plugin/backends/interface/backend.h"
+#include "plugin/backends/interface/backend_type.h"
 
 namespace mooring {
 
 class DirectoryBackend final : public Backend {
  public:
-  // `directory` is absolute, real, and there. New volumes have that mode: mounter/guard/source_guard.h.
+  // `directory` is absolute, exists, and its path has no symbolic link. `new_mode`: of the directories of new volumes
+  // (mounter/guard/source_guard.h).
   DirectoryBackend(std::string directory, Mounts& mounts, Contents& contents, mode_t new_mode = 0755);
 
-  // OUT_OF_RANGE: larger than the filesystem has left. A failure leaves no directory.
+  // OUT_OF_RANGE: larger than the free space. A failure leaves no directory.
   absl::Status Create(const VolumeDraft& draft) override;
   absl::Status Copy(const std::vector<CopyDraft>& drafts) override;
   absl::Status CheckUnused(const std::string& id) override;
@@ -43,6 +45,8 @@ class DirectoryBackend final : public Backend {
   Contents& contents_;
   const mode_t new_mode_;
 };
+
+const BackendType& DirectoryBackendType();
 
 }  // namespace mooring
 

@@ -20,7 +20,7 @@
 #include "base/text/quote.h"
 #include "mounter/image/image.h"
 #include "mounter/loop/settle.h"
-#include "plugin/backends/pool_space.h"
+#include "plugin/backends/interface/pool_space.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/model/volume_size.h"
 
@@ -31,7 +31,7 @@ using std::chrono::milliseconds;
 
 constexpr std::string_view kImageSuffix = ".img";
 
-constexpr milliseconds kPatience{30'000};  // a mkfs under way in another process; its flock goes with it
+constexpr milliseconds kPatience{30'000};  // for a mkfs of another process, which holds the lock
 constexpr milliseconds kNoPatience{0};
 
 absl::Status MakeDirectory(const std::string& directory) {
@@ -53,8 +53,8 @@ absl::StatusOr<struct stat> CheckRegular(int fd, const std::string& path) {
   return found;
 }
 
-// The image under its lock. NOT_FOUND where there is none. Formatting replaces the file, so it may be another one by
-// the time the lock is there: then once more.
+// Opens and locks the image. NOT_FOUND: there is none. Formatting replaces the file, so the file is compared again
+// under the lock.
 absl::StatusOr<UniqueFd> OpenLocked(const std::string& path, milliseconds patience) {
   const auto open = [&path]() -> absl::StatusOr<UniqueFd> {
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -72,7 +72,7 @@ absl::Status Resize(int fd, const std::string& path, std::uint64_t bytes) {
   return absl::OkStatus();
 }
 
-// An image that is there already, of this very volume: an earlier Create that got that far.
+// The image of this volume that an earlier Create made.
 absl::Status FinishImage(const std::string& path, std::uint64_t bytes) {
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenLocked(path, kPatience));
   MOORING_ASSIGN_OR_RETURN(const struct stat found, CheckRegular(fd.get(), path));
@@ -92,37 +92,38 @@ absl::Status MakeImage(const std::string& path, std::uint64_t bytes) {
   return resized;
 }
 
-// The volume's id where `name` is that id and `suffix`, else empty.
+// The volume id if `name` is an id with `suffix`, else empty.
 std::string IdOf(const std::string& name, std::string_view suffix) {
   if (!std::string_view(name).ends_with(suffix)) return "";
   std::string id = name.substr(0, name.size() - suffix.size());
   return IsStoredId(id) ? id : "";
 }
 
-// The volume's id where `name` is what a killed mkfs left beside its image, else empty.
+// The volume id if `name` is a leftover of a killed mkfs, else empty.
 std::string IdOfLeftover(const std::string& name) {
   const std::string image = name.substr(0, name.find(kFormattingSuffix));
   return IsFormattingLeftover(name, image) ? IdOf(image, kImageSuffix) : "";
 }
 
-// The id where `name` is a copy that was to become its image, else empty.
+// The id if `name` is an unfinished copy, else empty.
 std::string IdOfCopy(const std::string& name) {
   const std::string image = name.substr(0, name.find(kCopyingSuffix));
   return IsCopyingLeftover(name, image) ? IdOf(image, kImageSuffix) : "";
 }
 
-// Unless somebody is at work on it, whose lock it has: ABORTED.
+// ABORTED: another process writes the copy, and has locked it.
 absl::Status RemoveCopy(const std::string& path) {
   const absl::StatusOr<UniqueFd> copy = OpenLocked(path, kNoPatience);
   if (absl::IsNotFound(copy.status())) return absl::OkStatus();
   return copy.ok() ? RemoveFile(path) : copy.status();
 }
 
-// The volume's id where `name` is the undo file of its image, else empty.
+// The volume id if `name` is the undo file of its image, else empty.
 std::string IdOfUndoFile(const std::string& name) { return IdOf(name, UndoFileOf(std::string(kImageSuffix))); }
 
 void LogIfStays(const std::string& name, const absl::Status& removed) {
-  if (!removed.ok()) log::Warning("a leftover stays", {{"file", name}, {"cause", Message(removed)}});
+  if (!removed.ok())
+    log::Warning("a leftover file could not be removed", {{"file", name}, {"cause", Message(removed)}});
 }
 
 std::string DeviceNames(const std::vector<LoopInfo>& loops) {
@@ -135,7 +136,8 @@ std::string DeviceNames(const std::vector<LoopInfo>& loops) {
 
 ImageBackend::ImageBackend(std::string directory, LoopDevices& loops, Contents& contents, IfMissing if_missing)
     : directory_(std::move(directory)), if_missing_(if_missing), loops_(loops), contents_(contents) {
-  if (if_missing == IfMissing::kRefuse) MakeDirectory(directory_).IgnoreError();  // each call says that it is missing
+  if (if_missing == IfMissing::kRefuse)
+    MakeDirectory(directory_).IgnoreError();  // later calls report a missing directory
 }
 
 absl::Status ImageBackend::PrepareDirectory() const {
@@ -163,7 +165,8 @@ absl::Status ImageBackend::Copy(const std::vector<CopyDraft>& drafts) {
   }
   MOORING_RETURN_IF_ERROR(PrepareDirectory());
   for (const CopyDraft& draft : drafts) {
-    // A volume may fill up, as any other. A snapshot takes what its data takes, which the copy itself finds out.
+    // A volume may fill up to its size. A snapshot takes only its data, and the copy itself finds out whether that
+    // fits.
     if (IsVolumeId(draft.id)) MOORING_RETURN_IF_ERROR(CheckSpace(draft.bytes));
   }
   return contents_.Copy(copies);
@@ -174,15 +177,15 @@ absl::Status ImageBackend::Delete(const std::string& id) {
   const std::string path = PathOf(id);
   const absl::StatusOr<UniqueFd> image = OpenLocked(path, kNoPatience);
   if (absl::IsNotFound(image.status())) {
-    // Gone with everything around it is not deleted: it may come back, with its filesystem.
+    // If the state directory is missing too, its disk may be mounted again later, with the image.
     const std::string state_dir(ParentOf(directory_));
     if (::access(state_dir.c_str(), F_OK) != 0) return Unexpected(ErrnoStatus(errno, "find", state_dir));
     MOORING_RETURN_IF_ERROR(RemoveBeside(id));
-    return Locate(id).ok() ? Delete(id) : absl::OkStatus();  // a copy was finished just then
+    return Locate(id).ok() ? Delete(id) : absl::OkStatus();  // a copy became the image meanwhile
   }
   MOORING_RETURN_IF_ERROR(image.status());
   MOORING_RETURN_IF_ERROR(WaitUntilUnused(path));
-  // The image first: without its undo file, a half-grown one could be used again.
+  // The image goes first: without its undo file, a half-grown image could be used again.
   MOORING_RETURN_IF_ERROR(RemoveFile(path));
   MOORING_RETURN_IF_ERROR(RemoveBeside(id));
   return SyncDirectoryOf(path);
@@ -205,7 +208,7 @@ absl::Status ImageBackend::CheckUnused(const std::string& id) {
 absl::Status ImageBackend::WaitUntilUnused(const std::string& path) {
   const absl::StatusOr<std::vector<LoopInfo>> loops =
       AskUntilSettled([&] { return loops_.FindLoops(path); }, [](const auto& found) { return !found.empty(); });
-  if (absl::IsNotFound(loops.status())) return absl::OkStatus();  // another process was quicker to delete it
+  if (absl::IsNotFound(loops.status())) return absl::OkStatus();  // another process deleted it
   MOORING_RETURN_IF_ERROR(loops.status());
   if (loops->empty()) return absl::OkStatus();
   return FailedPrecondition(
@@ -227,7 +230,7 @@ absl::StatusOr<VolumeLocation> ImageBackend::Locate(const std::string& id) const
   if (!IsStoredId(id)) return NotFound(fmt::format("volume {} does not exist", Quote(id)));
   const std::string path = PathOf(id);
   struct statx found = {};
-  // What the kernel knows will do: one image whose server hangs must not keep a list of all from being made.
+  // The kernel's cached attributes suffice, so that one hanging file server does not block a list.
   const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
   if (::statx(AT_FDCWD, path.c_str(), flags, STATX_TYPE | STATX_SIZE, &found) != 0) {
     return ErrnoStatus(errno, "find the image", path);
@@ -241,7 +244,7 @@ absl::StatusOr<BackendCapacity> ImageBackend::Capacity() const {
   return SpaceIn(directory_);
 }
 
-// A new image is one hole.
+// A new image has no data extent.
 bool ImageBackend::HoldsData(const std::string& id) const {
   const UniqueFd fd(::open(PathOf(id).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   return !fd.ok() || ::lseek(fd.get(), 0, SEEK_DATA) >= 0 || errno != ENXIO;
@@ -260,9 +263,9 @@ absl::StatusOr<std::vector<std::string>> ImageBackend::Reconcile() {
     ids.insert(IdOf(name, kImageSuffix));
     if (!IdOfCopy(name).empty()) LogIfStays(name, RemoveCopy(directory_ + "/" + name));
     const std::string formatted = IdOfLeftover(name), grown = IdOfUndoFile(name);
-    const std::string id = formatted + grown;  // one of them
+    const std::string id = formatted + grown;  // at least one is empty
     if (id.empty()) continue;
-    // Held by whoever formats it. Without an image there is nothing to format, or to undo.
+    // A process that formats the image has locked it. Without an image there is nothing to format or to undo.
     const absl::StatusOr<UniqueFd> image = OpenLocked(PathOf(id), kNoPatience);
     const bool waste = image.ok() ? grown.empty() : absl::IsNotFound(image.status());
     if (waste) LogIfStays(name, RemoveFile(directory_ + "/" + name));

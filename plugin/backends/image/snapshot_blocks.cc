@@ -19,14 +19,14 @@
 namespace mooring {
 namespace {
 
-constexpr std::uint64_t kStretch = 64 << 20;    // compared, and joined, at a time
+constexpr std::uint64_t kStretch = 64 << 20;    // compared at a time
 constexpr std::size_t kReadBytes = 256 * 1024;  // of each image at a time
-constexpr unsigned kExtents = 256;              // asked for at a time
+constexpr unsigned kExtents = 256;              // requested at a time
 
 std::uint64_t BlockDown(std::uint64_t offset) { return offset - offset % kBlockBytes; }
 std::uint64_t BlockUp(std::uint64_t offset) { return BlockDown(offset + kBlockBytes - 1); }
 
-// Joins what touches, and tells the sink what is complete.
+// Joins adjacent ranges, and passes complete ones to the sink.
 class Joiner {
  public:
   explicit Joiner(const RangeSink& sink) : sink_(sink) {}
@@ -52,19 +52,19 @@ struct Extent {
   std::uint64_t physical = 0;
 };
 
-// What lies elsewhere than where it says, has not been placed yet, or is stored in another form, says nothing of
-// whether two images share it.
+// Other flags mean that the extent has no fixed place, or is stored in another form. Then it does not tell whether two
+// images share it.
 bool IsPlain(const fiemap_extent& extent) {
   constexpr std::uint32_t kTelling = FIEMAP_EXTENT_LAST | FIEMAP_EXTENT_SHARED | FIEMAP_EXTENT_MERGED;
   return (extent.fe_flags & ~kTelling) == 0;
 }
 
-// With its array behind it, which C++ has no name for.
+// A fiemap with its array of extents, for which C++ has no type.
 class ExtentRequest {
  public:
   ExtentRequest() : memory_(sizeof(fiemap) + kExtents * sizeof(fiemap_extent)) {}
 
-  // False: the filesystem cannot tell.
+  // False: the filesystem does not support it.
   bool Ask(int fd, const ByteRange& range) {
     fiemap header = {};
     header.fm_start = range.begin;
@@ -89,7 +89,7 @@ class ExtentRequest {
   unsigned count_ = 0;
 };
 
-// Of the range. A filesystem that cannot tell has none: then everything is compared.
+// The extents in the range. Empty if the filesystem does not support FIEMAP: then all data is compared.
 std::vector<Extent> ExtentsOf(const SnapshotImage& image, const ByteRange& range) {
   std::vector<Extent> found;
   ExtentRequest extents;
@@ -106,7 +106,7 @@ std::vector<Extent> ExtentsOf(const SnapshotImage& image, const ByteRange& range
   return found;
 }
 
-// Where both have the same extent at the same place. Both lists ascend.
+// The ranges in which both have the same extent at the same place. Both lists are sorted.
 std::vector<ByteRange> SharedIn(const std::vector<Extent>& base, const std::vector<Extent>& target) {
   std::vector<ByteRange> shared;
   auto one = base.begin();
@@ -119,7 +119,7 @@ std::vector<ByteRange> SharedIn(const std::vector<Extent>& base, const std::vect
   return shared;
 }
 
-// Whole blocks alone: at its edges a shared stretch may share a block with what is not.
+// Leaves out whole shared blocks only: the edge of a shared range may share a block with other data.
 std::vector<ByteRange> Without(const ByteRange& whole, const std::vector<ByteRange>& shared) {
   std::vector<ByteRange> rest;
   std::uint64_t at = whole.begin;
@@ -133,7 +133,7 @@ std::vector<ByteRange> Without(const ByteRange& whole, const std::vector<ByteRan
   return rest;
 }
 
-// Behind the end of the file there are zeros.
+// Reads zeros after the end of the file.
 absl::Status ReadAt(const SnapshotImage& image, std::uint64_t offset, char* buffer, std::size_t length) {
   std::size_t done = 0;
   while (done < length) {
@@ -165,7 +165,7 @@ class Comparison {
   }
 
  private:
-  // From `at`: where at least one of them has data, block by block; empty at the end where there is none.
+  // The first range from `at` in which at least one image has data, rounded to blocks; empty at the end: there is none.
   absl::StatusOr<ByteRange> NextStretch(std::uint64_t at) const {
     MOORING_ASSIGN_OR_RETURN(const ByteRange ours, target_.DataFrom(at));
     ByteRange next = ours;

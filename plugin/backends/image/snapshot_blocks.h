@@ -1,8 +1,8 @@
-// What of an image holds data, and what of it differs from another one. For images that nobody writes any more.
+// Finds the allocated blocks of an image, and the blocks in which it differs from another image. No process may write
+// to the images any more.
 //
-// Blocks of kBlockBytes, in ascending order, neighbours joined. A block holds data where the filesystem below has
-// something for it (SEEK_DATA); it differs where a byte does. What two images share on that filesystem is not read
-// (FS_IOC_FIEMAP: the same extent at the same place of both), nor what is a hole in both.
+// Blocks have kBlockBytes. They are reported in ascending order, and neighbours are joined. A block is allocated if the
+// filesystem has data for it (SEEK_DATA). Extents that both images share (FS_IOC_FIEMAP) and holes are not read.
 #ifndef MOORING_PLUGIN_BACKENDS_IMAGE_SNAPSHOT_BLOCKS_H_
 #define MOORING_PLUGIN_BACKENDS_IMAGE_SNAPSHOT_BLOCKS_H_
 
@@ -21,7 +21,7 @@ inline constexpr std::uint64_t kBlockBytes = 4096;
 
 struct ByteRange {
   std::uint64_t begin = 0;
-  std::uint64_t end = 0;  // behind the last byte
+  std::uint64_t end = 0;  // after the last byte
 
   bool operator==(const ByteRange&) const = default;
 };
@@ -34,8 +34,8 @@ class SnapshotImage {
   const std::string& path() const { return path_; }
   int fd() const { return fd_.get(); }
 
-  // The first stretch of data that ends behind `from`, cut off in front of it; empty at the end of the file where there
-  // is none.
+  // The first range of data at or after `from`; the part before `from` is cut off. An empty range at the end of the
+  // file: there is none.
   absl::StatusOr<ByteRange> DataFrom(std::uint64_t from) const;
 
  private:
@@ -47,13 +47,13 @@ class SnapshotImage {
   std::uint64_t bytes_;
 };
 
-// Gets each range once; an error of its own ends the search.
+// It is called once for each range. Its error ends the search.
 using RangeSink = std::function<absl::Status(const ByteRange&)>;
 
-// From the block that `from` lies in.
+// Starts with the block that contains `from`.
 absl::Status FindAllocated(const SnapshotImage& image, std::uint64_t from, const RangeSink& sink);
 
-// The blocks of `target` that are not as in `base`, which may be smaller: behind its end it is taken for zeros.
+// Finds the blocks of `target` that differ from `base`. A smaller `base` reads as zeros after its end.
 absl::Status FindChanged(const SnapshotImage& base, const SnapshotImage& target, std::uint64_t from,
                          const RangeSink& sink);
 

@@ -30,13 +30,13 @@ absl::Status TmpfsBackend::MakeDirectories() const {
   return absl::OkStatus();
 }
 
-// The size is set in one step, so a volume that was half made has none, and is made again.
+// The size is set in one step, so the file of an unfinished volume is empty, and the next Create sets its size.
 absl::Status TmpfsBackend::Write(const std::string& id, std::uint64_t bytes) const {
   const std::string path = PathOf(id);
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
-  if (!fd.ok()) return ErrnoStatus(errno, "note a volume in", path);
+  if (!fd.ok()) return ErrnoStatus(errno, "record a volume in", path);
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 || ::fsync(fd.get()) != 0) {
-    return ErrnoStatus(errno, fmt::format("note {} in", SizeText(bytes)), path);
+    return ErrnoStatus(errno, fmt::format("record {} in", SizeText(bytes)), path);
   }
   return SyncDirectoryOf(path);
 }
@@ -70,7 +70,7 @@ absl::StatusOr<VolumeLocation> TmpfsBackend::Locate(const std::string& id) const
   if (!IsVolumeId(id)) return NotFound(fmt::format("volume {} does not exist", Quote(id)));
   struct stat found = {};
   const std::string path = PathOf(id);
-  if (::lstat(path.c_str(), &found) != 0) return ErrnoStatus(errno, "find the note of the volume", path);
+  if (::lstat(path.c_str(), &found) != 0) return ErrnoStatus(errno, "find the record of the volume", path);
   if (!S_ISREG(found.st_mode)) return FailedPrecondition(fmt::format("{} is no regular file", Quote(path)));
   return VolumeLocation{.path = "", .bytes = static_cast<std::uint64_t>(found.st_size)};
 }

@@ -1,6 +1,5 @@
-// Volumes of memory. There is nothing of them but a tmpfs, from the first stage to the last unstage, which the node
-// side mounts; between, and over a reboot, they are empty. That there is such a volume, and how large, an empty file of
-// its size says: <directory>/<id>.
+// Volumes in memory. The node side mounts a tmpfs from the first stage to the last unstage. After that, and after a
+// reboot, a volume is empty. A sparse file of its size, <directory>/<id>, records that the volume exists.
 #ifndef MOORING_PLUGIN_BACKENDS_TMPFS_TMPFS_BACKEND_H_
 #define MOORING_PLUGIN_BACKENDS_TMPFS_TMPFS_BACKEND_H_
 
@@ -8,14 +7,15 @@
 #include <vector>
 
 #include "mounter/mounter.h"
-#include "plugin/backends/backend.h"
+#include "plugin/backends/interface/backend.h"
+#include "plugin/backends/interface/backend_type.h"
 
 namespace mooring {
 
 class TmpfsBackend final : public Backend {
  public:
-  // `directory` is absolute, and made where it is missing, with the one above it. `bytes`: of all volumes together,
-  // which the catalog keeps them to.
+  // `directory` is absolute; it and its parent are created if they are missing. `bytes`: the limit of the sum of all
+  // volumes, which the catalog enforces.
   TmpfsBackend(std::string directory, std::uint64_t bytes, Mounts& mounts);
 
   absl::Status Create(const VolumeDraft& draft) override;
@@ -23,7 +23,7 @@ class TmpfsBackend final : public Backend {
   absl::Status CheckUnused(const std::string& id) override;
   absl::Status Delete(const std::string& id) override;
   absl::Status Grow(const std::string& id, std::uint64_t bytes) override;
-  absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;  // of no path
+  absl::StatusOr<VolumeLocation> Locate(const std::string& id) const override;  // without a path
   absl::StatusOr<BackendCapacity> Capacity() const override;
   // The data is only in the mount, and CheckUnused keeps a mounted volume.
   bool HoldsData(const std::string& /*id*/) const override { return false; }
@@ -38,6 +38,8 @@ class TmpfsBackend final : public Backend {
   const std::uint64_t bytes_;
   Mounts& mounts_;
 };
+
+const BackendType& TmpfsBackendType();
 
 }  // namespace mooring
 

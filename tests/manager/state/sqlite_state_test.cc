@@ -127,7 +127,7 @@ TEST_F(SqliteStateTest, L_ItIsForItsOwnerAlone) {
 TEST_F(SqliteStateTest, L_WhatANewerProgramWroteIsLeftAlone) {
   Open();
   SQLite::Database(Path(), SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 2");
-  EXPECT_THAT(OpenSqliteState(Path()), FailsWith(absl::StatusCode::kFailedPrecondition, "a newer one wrote it"));
+  EXPECT_THAT(OpenSqliteState(Path()), FailsWith(absl::StatusCode::kFailedPrecondition, "that wrote it"));
 }
 
 TEST_F(SqliteStateTest, L_WhatIsDamagedIsSaidWithWhatToDo) {

@@ -42,8 +42,7 @@ class Ephemeral : public KubeletTest {
     return names;
   }
   std::vector<std::string> Volumes() const {
-    return Rows(state_dir() + "/catalog.db",
-                "SELECT id FROM volumes UNION SELECT key FROM settings WHERE key LIKE '% of %'");
+    return Rows(state_dir() + "/catalog.db", "SELECT id FROM volumes");
   }
   void ExpectNothingLeft() {
     EXPECT_THAT(Images(), IsEmpty());

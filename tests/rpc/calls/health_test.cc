@@ -125,7 +125,7 @@ TEST_F(Health, AFilesystemThatCouldNotGrowIsMountedAndSaysSo) {
   }
   ASSERT_OK(driver().Unstage(id, path));
   ASSERT_TRUE(Eventually([&] { return LoopsHere().empty(); }));
-  fs::resize_file(Image(id), 200 * kMiB);  // as older versions did
+  fs::resize_file(Image(id), 200 * kMiB);  // ControllerExpandVolume refuses this size
   ASSERT_OK(driver().Stage(id, path, btrfs));
   ExpectIllInUse(id, path, "72 MiB smaller than the volume");
   EXPECT_EQ(TryWrite(path + "/file", "data"), 0);

@@ -271,7 +271,7 @@ TEST_F(PoolsTest, MemoryIsPromisedOnce) {
   ExpectRefused([&] { return driver().Send(Request("mem", "more", Mount("", kMultiWriter), 57 * kMiB)); },
                 Code::kResourceExhausted, "56 MiB are left");
   ExpectRefused([&] { return driver().Send(Request("mem", "never", Mount("", kMultiWriter), 257 * kMiB)); },
-                Code::kOutOfRange, "not even all would do");
+                Code::kOutOfRange, "can hold at most");
   ExpectRefused([&] { return driver().Grow(id, 257 * kMiB); }, Code::kResourceExhausted, "56 MiB are left");
   ASSERT_OK(driver().Grow(id, 256 * kMiB));
   EXPECT_EQ(Available("mem"), 0);

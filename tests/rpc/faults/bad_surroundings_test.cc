@@ -313,38 +313,6 @@ TEST_P(StartOnAFullDisk, AVolumeThatNobodyUsesIsDeletedAndMakesRoom) {
   MakeRoom();
 }
 
-// After an upgrade, where the propagations have no room yet. The records are the older program's all the same.
-TEST_F(FullDisk, RecordsOfAnOlderProgramAreReadWithoutRoomAndGetPropagationsWhenThereIsSome) {
-  const std::string id = Filled(Mount());
-  plugin().Terminate();
-  const std::string records = state_dir() + "/node.db";
-  Rows(records, "DROP TRIGGER propagation_of_use");
-  Rows(records, "DROP TRIGGER propagation_of_replaced_use");
-  Rows(records, "DROP TABLE propagations");
-  // Which the plugin leaves, and the tool above takes away.
-  ASSERT_EQ(Shell("head -c 32768 /dev/zero >" + records + "-shm && : >" + records + "-wal"), 0);
-  Fill();
-  Start();
-  EXPECT_THAT(plugin().Log(), ::testing::Not(HasSubstr("kept in memory")));
-  EXPECT_OK(driver().Publish(id, Staging(id), Target("a", id)));
-  EXPECT_THAT(driver().Publish(id, Staging(id), Target("a", id), Mount(), true),
-              FailsWith(Code::kAlreadyExists, "in another way"));
-  EXPECT_THAT(Rows(records, "SELECT name FROM sqlite_master WHERE name = 'propagations'"), ::testing::IsEmpty());
-  EXPECT_OK(driver().Unpublish(id, Target("a", id)));
-  MakeRoom();
-  csi::v1::NodePublishVolumeRequest request;
-  request.set_volume_id(id);
-  request.set_staging_target_path(Staging(id));
-  request.set_target_path(Target("a", id));
-  *request.mutable_volume_capability() = Mount();
-  (*request.mutable_volume_context())["propagation"] = "private";
-  EXPECT_OK(driver().Send(request));
-  EXPECT_OK(driver().Send(request));
-  Restart(SIGKILL);
-  EXPECT_OK(driver().Send(request));
-  EXPECT_THAT(Rows(records, "SELECT asked FROM propagations"), ::testing::SizeIs(1));
-}
-
 // Those of the boot before are void, and there is no room to say so; nor for what SQLite needs to open them.
 TEST_F(FullDisk, RecordsThatCannotBeRenewedAfterARebootAreKeptInMemory) {
   const std::string id = Filled(Mount());

@@ -75,9 +75,6 @@ std::string Recorded(const std::string& state_dir) {
   if (!fs::exists(state_dir + "/node.db")) return "";
   std::string text;
   for (const std::string& row : Rows(state_dir + "/node.db", "SELECT * FROM uses ORDER BY path")) text += row + "\n";
-  for (const std::string& row : Rows(state_dir + "/node.db", "SELECT * FROM propagations ORDER BY path")) {
-    text += row + "\n";
-  }
   return text;
 }
 

@@ -21,21 +21,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Of schema version 2, as mooring-plugin made them when it knew of no propagations.
-constexpr char kTablesOfAnOlderProgram[] = R"(
-  CREATE TABLE volumes (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE,
-    state TEXT NOT NULL CHECK (state IN ('creating', 'ready', 'deleting')),
-    capacity_bytes INTEGER NOT NULL, fs_type TEXT NOT NULL);
-  CREATE TABLE publications (
-    volume_id TEXT NOT NULL REFERENCES volumes(id) ON DELETE CASCADE, node_id TEXT NOT NULL,
-    access_type TEXT NOT NULL, capability TEXT NOT NULL, read_only INTEGER NOT NULL,
-    PRIMARY KEY (volume_id, node_id)) WITHOUT ROWID;
-  CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-  CREATE INDEX publications_by_node ON publications(node_id);
-  CREATE INDEX unfinished_volumes ON volumes(state) WHERE state <> 'ready';
-)";
-
 class CatalogStoreTest : public ::testing::Test {
  protected:
   CatalogStoreTest() {
@@ -55,13 +40,6 @@ class CatalogStoreTest : public ::testing::Test {
   static VolumeRecord Volume(const std::string& id, VolumeState state = VolumeState::kReady) {
     return {.id = id, .name = "name of " + id, .state = state, .bytes = 4096, .fs_type = "ext4"};
   }
-
-  static VolumeRecord WithPropagation(const std::string& id) {
-    VolumeRecord volume = Volume(id);
-    volume.propagation = Propagation::kSlave;
-    return volume;
-  }
-  int Settings() const { return SQLite::Database(path()).execAndGet("SELECT COUNT(*) FROM settings").getInt(); }
 
   static PublicationRecord Publication(const std::string& id, const std::string& node, bool read_only = false) {
     return {.volume_id = id, .node_id = node, .access_type = "mount", .capability = "text", .read_only = read_only};
@@ -128,7 +106,7 @@ TEST_F(CatalogStoreTest, APlaceInTheListIsNeverGivenTwice) {
   const auto store = Open();
   ExpectInserted(*store, Volume("vol-a"));
   const std::int64_t seq = (*store->FindById("vol-a"))->seq;
-  ASSERT_TRUE(store->Remove("vol-a").ok());
+  ASSERT_TRUE(store->Delete("vol-a").ok());
   ExpectInserted(*store, Volume("vol-b"));
   EXPECT_GT((*store->FindById("vol-b"))->seq, seq);
 }
@@ -172,10 +150,10 @@ TEST_F(CatalogStoreTest, PublicationsAreReplacedAndRemoved) {
   EXPECT_TRUE(publications[0].read_only);
   EXPECT_EQ(publications[0].access_type, "mount");
   EXPECT_EQ(publications[0].capability, "text");
-  EXPECT_TRUE(store->RemovePublications("vol-a", "n1").ok());
+  EXPECT_TRUE(store->DeletePublications("vol-a", "n1").ok());
   EXPECT_EQ(store->Publications("vol-a")->size(), 1u);
-  EXPECT_TRUE(store->RemovePublications("vol-a", "").ok());
-  EXPECT_TRUE(store->RemovePublications("vol-a", "").ok());
+  EXPECT_TRUE(store->DeletePublications("vol-a", "").ok());
+  EXPECT_TRUE(store->DeletePublications("vol-a", "").ok());
   EXPECT_THAT(*store->Publications("vol-a"), IsEmpty());
 }
 
@@ -183,8 +161,8 @@ TEST_F(CatalogStoreTest, AVolumeTakesItsPublicationsWithIt) {
   const auto store = Open();
   ExpectInserted(*store, Volume("vol-a"));
   ASSERT_TRUE(*store->PutPublication(Publication("vol-a", "n1"), 0));
-  ASSERT_TRUE(store->Remove("vol-a").ok());
-  EXPECT_TRUE(store->Remove("vol-a").ok());
+  ASSERT_TRUE(store->Delete("vol-a").ok());
+  EXPECT_TRUE(store->Delete("vol-a").ok());
   EXPECT_THAT(*store->Publications("vol-a"), IsEmpty());
   EXPECT_TRUE(absl::IsAborted(store->PutPublication(Publication("vol-a", "n1"), 0).status()));
 }
@@ -197,7 +175,7 @@ TEST_F(CatalogStoreTest, TheLimitCountsOtherVolumesOfTheSameNode) {
   EXPECT_FALSE(*store->PutPublication(Publication("vol-c", "n1"), 2));
   EXPECT_TRUE(*store->PutPublication(Publication("vol-b", "n1", true), 2));  // has its place
   EXPECT_TRUE(*store->PutPublication(Publication("vol-c", "n2"), 2));
-  ASSERT_TRUE(store->Remove("vol-a").ok());
+  ASSERT_TRUE(store->Delete("vol-a").ok());
   EXPECT_TRUE(*store->PutPublication(Publication("vol-c", "n1"), 2));
 }
 
@@ -290,94 +268,47 @@ TEST_F(CatalogStoreTest, LookUpsDoNotWaitForAWriterAndWritersWaitForEachOther) {
   EXPECT_EQ((*store->FindById("vol-a"))->bytes, 8192u);
 }
 
-TEST_F(CatalogStoreTest, ACatalogOfTheFirstVersionIsCarriedOver) {
-  auto store = Open();
-  ExpectInserted(*store, Volume("vol-a"));
-  ASSERT_TRUE(*store->PutPublication(Publication("vol-a", "n1"), 0));
-  store.reset();
-  SQLite::Database(path(), SQLite::OPEN_READWRITE)
-      .exec(
-          "ALTER TABLE volumes ADD COLUMN access_types TEXT NOT NULL DEFAULT 'mount';"
-          "ALTER TABLE volumes ADD COLUMN created_at INTEGER NOT NULL DEFAULT 1;"
-          "DROP TABLE settings;"
-          "PRAGMA user_version=1");
-  store = Open();
-  ExpectInserted(*store, Volume("vol-b"));
-  EXPECT_THAT(ReadyIds(*store), ElementsAre("vol-a", "vol-b"));
-  EXPECT_EQ(store->Publications("vol-a")->size(), 1u);
-  EXPECT_EQ(store->KeepNodeId("n1").value(), "n1");
-  store.reset();
-  EXPECT_EQ(SQLite::Database(path()).execAndGet("PRAGMA user_version").getInt(), 2);
-}
-
-TEST_F(CatalogStoreTest, APropagationIsKeptWithItsVolumeAndGoesWithIt) {
-  auto store = Open();
-  ExpectInserted(*store, Volume("vol-a"));
-  ExpectInserted(*store, WithPropagation("vol-b"));
-  VolumeRecord taken = WithPropagation("vol-c");
-  taken.name = Volume("vol-a").name;
-  EXPECT_FALSE(*store->Insert(taken));
-  store.reset();
-  store = Open();
-  EXPECT_EQ(store->FindById("vol-a").value()->propagation, std::nullopt);
-  EXPECT_EQ(store->FindByName(Volume("vol-b").name).value()->propagation, Propagation::kSlave);
-  EXPECT_EQ(store->ListReady(0, 10)->at(1).volume.propagation, Propagation::kSlave);
-  EXPECT_EQ(Settings(), 1) << "nothing of a volume that was not added";
-  EXPECT_TRUE(store->Remove("vol-b").ok());
-  EXPECT_EQ(Settings(), 0);
-}
-
-TEST_F(CatalogStoreTest, BlockAccessOnlyIsKeptWithItsVolumeAndGoesWithIt) {
-  auto store = Open();
-  VolumeRecord raw = Volume("vol-b");
-  raw.block_only = true;
-  ExpectInserted(*store, Volume("vol-a"));
-  ExpectInserted(*store, raw);
-  store.reset();
-  store = Open();
-  EXPECT_FALSE(store->FindById("vol-a").value()->block_only) << "an older program records nothing";
-  EXPECT_TRUE(store->FindById("vol-b").value()->block_only);
-  EXPECT_TRUE(store->Remove("vol-b").ok());
-  EXPECT_EQ(Settings(), 0);
-}
-
-// A program that knows of no propagations, before and after: what it made is read, and it reads what was made.
-TEST_F(CatalogStoreTest, AnOlderProgramMayHaveTheCatalogBeforeAndAfterwards) {
-  SQLite::Database older(path(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-  older.exec(kTablesOfAnOlderProgram);
-  older.exec("PRAGMA user_version=2; PRAGMA foreign_keys=ON");
-  const std::string insert = "INSERT INTO volumes (id, name, state, capacity_bytes, fs_type) VALUES ";
-  older.exec(insert + "('vol-a', 'a', 'ready', 4096, 'ext4')");
-  ExpectInserted(*Open(), WithPropagation("vol-b"));
-  ExpectInserted(*Open(), WithPropagation("vol-c"));
-  EXPECT_EQ(older.execAndGet("PRAGMA user_version").getInt(), 2);
-  older.exec(insert + "('vol-d', 'd', 'ready', 4096, 'xfs')");
-  older.exec("DELETE FROM volumes WHERE id = 'vol-c'");
+TEST_F(CatalogStoreTest, KeepsEveryFieldOfAVolume) {
+  VolumeRecord all = Volume("vol-a");
+  all.propagation = Propagation::kSlave;
+  all.pool = "fast";
+  all.source = "snap-1";
+  all.tuning.read_ahead_bytes = 4096;
+  all.ephemeral = "csi-1";
+  all.block_only = true;
+  all.asked_bytes = 1024;
+  ExpectInserted(*Open(), all);
+  ExpectInserted(*Open(), Volume("vol-b"));
   const auto store = Open();
-  EXPECT_THAT(ReadyIds(*store), ElementsAre("vol-a", "vol-b", "vol-d"));
-  EXPECT_EQ(store->FindById("vol-a").value()->propagation, std::nullopt);
-  EXPECT_EQ(store->FindById("vol-b").value()->propagation, Propagation::kSlave);
-  EXPECT_EQ(store->FindById("vol-d").value()->propagation, std::nullopt);
+  const VolumeRecord found = *store->FindByName(all.name).value();
+  EXPECT_EQ(found.propagation, Propagation::kSlave);
+  EXPECT_EQ(found.pool, "fast");
+  EXPECT_EQ(found.source, "snap-1");
+  EXPECT_EQ(found.tuning, all.tuning);
+  EXPECT_EQ(found.ephemeral, "csi-1");
+  EXPECT_TRUE(found.block_only);
+  EXPECT_EQ(found.asked_bytes, 1024u);
+  const VolumeRecord plain = *store->FindById("vol-b").value();
+  EXPECT_EQ(plain.propagation, std::nullopt);
+  EXPECT_EQ(plain.pool, kDefaultPool);
+  EXPECT_FALSE(plain.block_only);
+  EXPECT_EQ(plain.asked_bytes, plain.bytes);
 }
 
-// So that it also opens on a full disk.
-TEST_F(CatalogStoreTest, OpeningAnOlderProgramsCatalogWritesNothing) {
-  {
-    SQLite::Database older(path(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-    older.exec(kTablesOfAnOlderProgram);
-    older.exec("PRAGMA journal_mode=WAL; PRAGMA user_version=2");
-  }
+TEST_F(CatalogStoreTest, OpeningACatalogWritesNothing) {
+  Open();
   const auto open = Open();
   EXPECT_EQ(std::filesystem::file_size(path() + "-wal"), 0u);
   EXPECT_THAT(ReadyIds(*open), IsEmpty());
 }
 
-TEST_F(CatalogStoreTest, ANewerSchemaIsRefusedAndLeftAlone) {
+TEST_F(CatalogStoreTest, AnotherSchemaVersionIsRefusedAndLeftAlone) {
   Open();
   SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("PRAGMA user_version=7");
   const absl::Status status = CatalogStore::Open(path()).status();
   ASSERT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(Message(status), AllOf(HasSubstr(path()), HasSubstr("version 7"), HasSubstr("knows 2")));
+  EXPECT_THAT(Message(status), AllOf(HasSubstr(path()), HasSubstr("schema version 7"), HasSubstr("reads version 1"),
+                                     HasSubstr("start the version of mooring-plugin that wrote it")));
   EXPECT_EQ(SQLite::Database(path()).execAndGet("PRAGMA user_version").getInt(), 7);
 }
 

@@ -1,5 +1,5 @@
-// Which device becomes whose volume, and by what it is known again. The disks and the kernel are fakes; what the real
-// ones say, tests/rpc/calls/devices_test.cc asks.
+// The device that a volume gets, and how it is recognised later. Disks and kernel are fakes;
+// tests/rpc/calls/devices_test.cc uses real ones.
 #include "plugin/backends/device/device_backend.h"
 
 #include <gmock/gmock.h>

@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// Remembers which images have a loop device; each look can let one go.
+// Remembers which images have a loop device; each query can release one.
 class FakeLoops : public LoopDevices {
  public:
   void Attach(const std::string& path, const std::string& device, int gone_after_looks = -1) {
@@ -143,7 +143,7 @@ TEST_F(ImageBackendTest, AVolumeLargerThanWhatIsLeftIsRefused) {
   ASSERT_TRUE(absl::IsOutOfRange(status)) << status;
   EXPECT_THAT(Message(status), HasSubstr(directory_));
   EXPECT_THAT(Files(), IsEmpty());
-  // Thin: each fits, the sum need not.
+  // Provisioning is thin: each volume fits, and the sum may not.
   const std::uint64_t most = backend_->Capacity()->largest_volume / 4 * 3 / kMiB * kMiB;
   if (most > 0) {
     Created(most);
@@ -262,7 +262,7 @@ TEST_F(ImageBackendTest, GrowingKeepsTheDataAndNeverShrinks) {
   EXPECT_TRUE(absl::IsNotFound(backend_->Grow(NewVolumeId(), kMiB)));
 }
 
-// Formatting replaces the file while it holds its lock: what is grown has to be the new one.
+// Formatting replaces the file while it holds the lock, so Grow must use the new file.
 TEST_F(ImageBackendTest, GrowingWaitsForTheLockAndThenTakesTheFileThatIsThere) {
   const std::string id = Created(kMiB);
   UniqueFd formatter = Locked(Image(id));

@@ -1,4 +1,4 @@
-// Snapshots: made once, listed in pages, deleted; what is refused, and why.
+// Snapshots are created once, listed in pages and deleted; refused calls say why.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -145,7 +145,7 @@ TEST_F(SnapshotCatalogTest, ACopyThatFailsLeavesNothingAndSaysWhy) {
     EXPECT_THAT(Ids(), IsEmpty());
     EXPECT_FALSE(*here().snapshot_store->FindByName("s"));
   }
-  // Once: a helper that has answered froze nothing any more, and what somebody else froze is not ours to thaw.
+  // A helper that has answered has thawed its sources. Another process froze what is frozen now.
   EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
   here().contents.failure = absl::OkStatus();
   EXPECT_FALSE(Snapped("s", volume).empty());
@@ -195,7 +195,7 @@ TEST_F(SnapshotCatalogTest, APoolThatIsNotThereIsAPrecondition) {
   ASSERT_TRUE(*here().snapshot_store->Insert(record));
   ExpectStatus(snapshots().Locate(record.id).status(), absl::StatusCode::kFailedPrecondition, "gone");
   ExpectStatus(snapshots().Delete(record.id, Patient()), absl::StatusCode::kFailedPrecondition, "gone");
-  ASSERT_TRUE(here().snapshot_store->Remove(record.id).ok());
+  ASSERT_TRUE(here().snapshot_store->Delete(record.id).ok());
 }
 
 }  // namespace

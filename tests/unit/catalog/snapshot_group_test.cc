@@ -1,4 +1,4 @@
-// Snapshots of several volumes: one copy of one instant, all or none.
+// Snapshots of several volumes: copies at one instant, all or none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Requests about snapshots: what is INVALID_ARGUMENT before anything is looked up, and tokens at every edge.
+// Requests about snapshots: INVALID_ARGUMENT before any look-up, and tokens at every edge.
 #include "plugin/api/snapshot_requests.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Snapshots and copies when the process ends in the middle.
+// Snapshots and copies of killed processes.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -157,7 +157,7 @@ TEST_F(SnapshotRestartTest, AHalfDeletedSnapshotInUseIsThereAgain) {
   EXPECT_TRUE(here().snapshots.Get(id).ok());
 }
 
-// The mount helper of a plugin that was killed goes on with its copy, under the lock of the file it makes.
+// The mount helper of a killed plugin continues its copy, and holds the lock of the file.
 TEST_F(SnapshotRestartTest, ACopyThatAHelperIsStillAtIsWaitedFor) {
   const std::string volume = CreatedBefore("db");
   Kill("before", "copy",

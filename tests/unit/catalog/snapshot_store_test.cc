@@ -1,4 +1,4 @@
-// The snapshots on disk, beside the volumes, in files that older programs made and may have again.
+// The records of snapshots on disk.
 #include "plugin/catalog/snapshot_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -108,7 +108,7 @@ TEST_F(SnapshotStoreTest, BlockAccessOnlyIsKeptWithItsSnapshot) {
   EXPECT_TRUE((*store().FindById("snap-b"))->block_only);
 }
 
-TEST_F(SnapshotStoreTest, ARestoreSizeGoesWithItsSnapshot) {
+TEST_F(SnapshotStoreTest, ARestoreSizeIsKeptWithItsSnapshot) {
   SnapshotRecord small = Snapshot("snap-a", "first"), member = Member("snap-b", "group-1", "vol-b");
   small.restore_bytes = 4096;
   member.restore_bytes = 8192;
@@ -119,14 +119,6 @@ TEST_F(SnapshotStoreTest, ARestoreSizeGoesWithItsSnapshot) {
   EXPECT_EQ((*store().FindById("snap-a"))->restore_bytes, 4096U);
   EXPECT_EQ((*store().FindById("snap-b"))->restore_bytes, 8192U);
   EXPECT_EQ((*store().FindById("snap-c"))->restore_bytes, small.bytes);
-  const auto sizes = [this] {
-    SQLite::Database database(path());
-    return database.execAndGet("SELECT COUNT(*) FROM settings WHERE key LIKE 'restore size of %'").getInt();
-  };
-  EXPECT_EQ(sizes(), 2);
-  ASSERT_TRUE(store().Remove("snap-a").ok());
-  ASSERT_TRUE(store().Remove("group-1").ok());
-  EXPECT_EQ(sizes(), 0);
 }
 
 TEST_F(SnapshotStoreTest, NamesAndIdsAreTakenOnce) {
@@ -165,7 +157,7 @@ TEST_F(SnapshotStoreTest, MembersMoveAndGoWithTheirGroupAlone) {
   EXPECT_EQ((*store().FindById("snap-a"))->state, SnapshotState::kReady);
   EXPECT_EQ((*store().FindGroupById("group-1"))->state, SnapshotState::kReady);
   EXPECT_THAT(*store().ListUnfinishedGroups(), IsEmpty());
-  EXPECT_TRUE(store().Remove("group-1").ok());
+  EXPECT_TRUE(store().Delete("group-1").ok());
   EXPECT_THAT(*store().AllIds(), IsEmpty());
   EXPECT_FALSE(*store().FindGroupByName("one"));
 }
@@ -188,34 +180,9 @@ TEST_F(SnapshotStoreTest, ListsOnlyWhatIsReadyAndAskedFor) {
 
 TEST_F(SnapshotStoreTest, PlacesAreNeverGivenTwice) {
   ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
-  ASSERT_TRUE(store().Remove("snap-a").ok());
+  ASSERT_TRUE(store().Delete("snap-a").ok());
   ASSERT_TRUE(*store().Insert(Snapshot("snap-b", "b")));
   EXPECT_EQ((*store().FindById("snap-b"))->seq, 2);
-}
-
-TEST_F(SnapshotStoreTest, TheFileKeepsTheVersionThatOlderProgramsOpen) {
-  ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
-  EXPECT_EQ(SQLite::Database(path()).execAndGet("PRAGMA user_version").getInt(), 2);
-  Reopen();
-  catalog_ = *CatalogStore::Open(path());  // as a program that knows of no snapshots does
-  EXPECT_TRUE(catalog_->Insert({.id = "vol-a", .name = "a", .fs_type = "ext4"}).ok());
-  catalog_.reset();
-  EXPECT_THAT(Listed({.most = 1}), ElementsAre("snap-a"));
-}
-
-// A full disk is a database that may not become a page larger.
-TEST_F(SnapshotStoreTest, WithoutRoomForItsTablesThereAreNoSnapshotsUntilThereIs) {
-  catalog_ = *CatalogStore::Open(path());
-  SQLite::Database& database = catalog_->database()->writer().database;
-  const std::string pages = std::to_string(database.execAndGet("PRAGMA page_count").getInt());
-  database.execAndGet("PRAGMA max_page_count=" + pages);
-  store_ = *SnapshotStore::Open(catalog_->database());
-  EXPECT_THAT(Listed({.most = 1}), IsEmpty());
-  EXPECT_THAT(*store().AllIds(), IsEmpty());
-  EXPECT_TRUE(absl::IsResourceExhausted(store().Insert(Snapshot("snap-a", "a")).status()));
-  database.execAndGet("PRAGMA max_page_count=1000000");
-  EXPECT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
-  EXPECT_THAT(Listed({.most = 1}), ElementsAre("snap-a"));
 }
 
 }  // namespace

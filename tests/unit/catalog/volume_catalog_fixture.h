@@ -1,5 +1,4 @@
-// What the tests of VolumeCatalog stand on: a real store, real images in a directory of their own, and loop devices
-// that are only remembered.
+// The fixture of the tests of VolumeCatalog: a real store, real images in a temporary directory, and fake loop devices.
 #ifndef MOORING_TESTS_UNIT_CATALOG_VOLUME_CATALOG_FIXTURE_H_
 #define MOORING_TESTS_UNIT_CATALOG_VOLUME_CATALOG_FIXTURE_H_
 
@@ -56,7 +55,7 @@ class FakeLoops : public LoopDevices {
   std::set<std::string> used_;
 };
 
-// The image backend, with something in the way: `before` and `after` may fail the call, wait, or end the process.
+// The image backend with hooks: `before` and `after` may fail the call, wait, or end the process.
 class HookedBackend : public ImageBackend {
  public:
   using Hook = std::function<absl::Status(const std::string& what)>;
@@ -92,7 +91,7 @@ inline Pools ImagePool(const std::string& directory, FakeLoops& loops, Contents&
   return Pools(std::move(pools));
 }
 
-// What one plugin process has. Several of them over one directory are several processes.
+// The state of a plugin process. Several of them over one directory act as several processes.
 struct Process {
   explicit Process(const std::string& directory, FakeLoops& loops, std::int64_t max_volumes = 0,
                    const std::string& node_id = "n1")
@@ -144,7 +143,7 @@ class VolumeCatalogTest : public ::testing::Test {
     std::filesystem::remove_all(directory_);
   }
 
-  // Opened late, so that a test may fork before.
+  // It is opened late, so that a test can fork before.
   Process& here() {
     if (!process_) process_ = std::make_unique<Process>(directory_, loops_);
     return *process_;
@@ -181,7 +180,7 @@ class VolumeCatalogTest : public ::testing::Test {
     return ids;
   }
 
-  // Every volume and snapshot has its image and every image its record, and nothing is half done.
+  // Each volume and snapshot has its image, each image has its record, and no row is unfinished.
   void ExpectConsistent() {
     EXPECT_THAT(*here().store->ListUnfinished(), ::testing::IsEmpty());
     EXPECT_THAT(*here().snapshot_store->ListUnfinished(), ::testing::IsEmpty());

@@ -1,4 +1,4 @@
-// Changing volumes in the catalog: all or nothing, recorded before it is told.
+// A change of a volume applies wholly or not at all, and is recorded before it is applied.
 #include "tests/unit/catalog/volume_catalog_fixture.h"
 
 namespace mooring::catalog_test {
@@ -88,11 +88,11 @@ TEST_F(VolumeCatalogModifyTest, AnEphemeralVolumeIsInNoListAndNoStranger) {
 
 TEST_F(VolumeCatalogModifyTest, WhatAilsAnImageIsToldByGetAndList) {
   const std::string id = Created("v");
-  EXPECT_EQ(catalog().Get(id)->ailment, "");
+  EXPECT_EQ(catalog().Get(id)->problem, "");
   std::filesystem::resize_file(Image(id), kMiB);
-  EXPECT_THAT(catalog().Get(id)->ailment, ::testing::HasSubstr("is cut short: 1048576 bytes of 16777216"));
+  EXPECT_THAT(catalog().Get(id)->problem, ::testing::HasSubstr("is cut short: 1048576 bytes of 16777216"));
   std::filesystem::remove(Image(id));
-  EXPECT_THAT(catalog().List({})->volumes.front().ailment, ::testing::HasSubstr("put it back"));
+  EXPECT_THAT(catalog().List({})->volumes.front().problem, ::testing::HasSubstr("put it back"));
 }
 
 }  // namespace

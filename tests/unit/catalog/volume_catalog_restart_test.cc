@@ -1,4 +1,4 @@
-// The catalog when processes end in the middle, and when several are at work at a time.
+// The catalog after killed processes, and with several processes at a time.
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -112,7 +112,7 @@ TEST_F(KilledCatalogTest, ARetryForAnotherSizeReplacesAnInterruptedCreation) {
   ExpectConsistent();
 }
 
-// The orchestrator repeats DeleteVolume until it is answered OK.
+// The orchestrator repeats DeleteVolume until the answer is OK.
 TEST_F(KilledCatalogTest, AnInterruptedDeletionIsTakenBackWhereTheImageIsThereAndFinishedWhereItIsNot) {
   for (const std::string when : {"before", "after"}) {
     const std::string id = CreatedBefore("db");
@@ -176,7 +176,7 @@ TEST_F(CatalogRestartTest, ACreationThatAnotherProcessGaveUpLeavesNoImage) {
   Process other(directory_, loops_);
   here().backend.after = [&](const std::string& what) {
     if (what != "create") return absl::OkStatus();
-    return other.store->Remove((*other.store->FindByName("db"))->id);
+    return other.store->Delete((*other.store->FindByName("db"))->id);
   };
   EXPECT_TRUE(absl::IsAborted(catalog().Create(Spec("db"), Patient()).status()));
   ExpectConsistent();

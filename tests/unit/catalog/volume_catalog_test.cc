@@ -138,7 +138,7 @@ TEST_F(VolumeCatalogTest, CallsForOneNameWaitForEachOtherAndNoLongerThanTheirDea
   std::thread thread([&] { slow = catalog().Create(Spec("db"), Patient()); });
   while (!creating) std::this_thread::yield();
   ExpectStatus(catalog().Create(Spec("db"), Soon()).status(), absl::StatusCode::kAborted, "for 'db' is");
-  // Nobody sees it before it is ready.
+  // No list shows it before it is ready.
   EXPECT_THAT(Listed(), IsEmpty());
   go_on = true;
   thread.join();
@@ -174,7 +174,7 @@ TEST_F(VolumeCatalogTest, AVolumeInUseIsNotDeletedAndStaysUsable) {
   ExpectConsistent();
 }
 
-// Some orchestrators never unpublish a volume whose plugin was away: the error says how to do it by hand.
+// Some orchestrators never unpublish a volume whose plugin was down, so the error has the command for it.
 TEST_F(VolumeCatalogTest, APublishedVolumeIsNotDeletedAndTheErrorSaysHowToUnpublishIt) {
   const std::string id = Created("db");
   ASSERT_TRUE(catalog().Publish(PublishTo(id), Patient()).ok());
@@ -224,7 +224,7 @@ TEST_F(VolumeCatalogTest, AFailedDeletionCanBeRepeated) {
   ExpectConsistent();
 }
 
-// Until DeleteVolume was answered OK, the volume is there.
+// The volume exists until DeleteVolume has answered OK.
 TEST_F(VolumeCatalogTest, AHalfDeletedVolumeKeepsItsNameAsLongAsItHasItsImage) {
   for (const bool has_image : {true, false}) {
     const std::string id = Created("db");
@@ -345,7 +345,7 @@ TEST_F(VolumeCatalogTest, ExpandingGivesWhatIsAsked) {
   }
 }
 
-// NOT_FOUND would say that the volume is gone, and orchestrators take that for done.
+// Orchestrators read NOT_FOUND as success.
 TEST_F(VolumeCatalogTest, AFileThatIsMissingIsNotAVolumeThatIsMissing) {
   const std::string id = Created("db");
   here().backend.before = [](const std::string& what) { return NotFound(what + " '/state/x': No such file"); };

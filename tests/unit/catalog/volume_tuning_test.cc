@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/status.h"
+#include "plugin/backends/registry.h"
 
 namespace mooring {
 namespace {
@@ -37,10 +38,10 @@ TEST(VolumeTuningTest, ValuesAreBounded) {
 
 TEST(VolumeTuningTest, OnlyADeviceOfTheVolumesOwnReadsAhead) {
   const TuningChange ahead = {.read_ahead_bytes = 4096}, quiet = {.noatime = true};
-  EXPECT_TRUE(CheckPossible(ahead, BackendKind::kImage).ok());
+  EXPECT_TRUE(CheckPossible(ahead, TraitsOf(BackendKind::kImage)).ok());
   for (const BackendKind kind : {BackendKind::kDirectory, BackendKind::kDevice, BackendKind::kTmpfs}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(CheckPossible(ahead, kind)));
-    EXPECT_TRUE(CheckPossible(quiet, kind).ok());
+    EXPECT_TRUE(absl::IsInvalidArgument(CheckPossible(ahead, TraitsOf(kind))));
+    EXPECT_TRUE(CheckPossible(quiet, TraitsOf(kind)).ok());
   }
 }
 

@@ -1,4 +1,4 @@
-// Calls for one volume wait for each other, others never do. Run under tsan, too.
+// Calls for one volume wait for each other, and other calls do not. It also runs under tsan.
 #include <atomic>
 #include <random>
 #include <thread>
@@ -96,7 +96,7 @@ TEST_F(NodeConcurrencyTest, TwoVolumesForOnePathWaitForEachOther) {
               FailsWith(StatusCode::kFailedPrecondition, "volume vol-a"));
 }
 
-// A thread of the storm: all the calls there are, for one of three volumes, at paths that others use, too.
+// A thread that makes all kinds of calls, for one of three volumes, at paths that other threads use too.
 class Storm : public NodeVolumesTest {
  protected:
   void Blow(unsigned seed) {

@@ -1,5 +1,5 @@
-// Every call of Stage and of Publish to the Mounter fails in turn: nothing is left, and the same call again succeeds. A
-// growth that fails is no failure of the stage.
+// Each call of Stage and Publish to the Mounter fails in turn. Nothing is left, and the repeated call succeeds. A
+// failed growth does not fail the stage.
 #include "tests/unit/node/node_volumes_fixture.h"
 
 namespace mooring::testing {
@@ -20,7 +20,7 @@ class NodeFaultsTest : public NodeVolumesTest, public ::testing::WithParamInterf
     capability_.mode = AccessMode::kMultiNodeMultiWriter;
   }
 
-  // A volume for each round, so that each starts alike. Formatted ones have work for every step.
+  // Each round has its own volume. A formatted volume needs every step.
   std::string FreshVolume(int nth) {
     const std::string id = fmt::format("vol-{}", nth);
     AddVolume(id, GetParam().fs_type.empty() ? "ext4" : GetParam().fs_type, 512 * kMebi);

@@ -1,4 +1,4 @@
-// Volumes that are no devices: directories and memory.
+// Volumes without a device: directories and memory.
 #include "tests/unit/node/node_volumes_fixture.h"
 
 namespace mooring::testing {

@@ -1,5 +1,5 @@
-// The propagation of a target: asked for by the request, else the volume, else the plugin; compared in a repeated call,
-// with the record and with the kernel; kept across restarts.
+// The propagation of a target is that of the request, else of the volume, else of the plugin. A repeated call compares
+// it with the record and the kernel. A restart keeps it.
 #include "tests/unit/node/node_volumes_fixture.h"
 
 namespace mooring::testing {
@@ -29,7 +29,7 @@ class NodePropagationTest : public NodeVolumesTest {
     Restart();
     ASSERT_OK(volumes_->Reconcile());
   }
-  // As in a container that was started anew.
+  // As in a restarted container.
   void ReplaceByACopyOfTheHosts(const std::string& path) {
     MountInfo copy = At(path);
     copy.peer_group = 77;

@@ -1,4 +1,4 @@
-// NodePublishVolume: the table of the second publish, read-only, flags, and what is already at the target.
+// NodePublishVolume: the table of the second publish, read-only, flags, and existing mounts at the target.
 #include "tests/unit/node/node_volumes_fixture.h"
 
 namespace mooring::testing {
@@ -199,17 +199,6 @@ TEST_F(NodePublishTest, ATargetHasNoDeviceNodesUnlessStageAndPublishNameDev) {
   ASSERT_OK(Publish(PublishAt("/pods/1", MountCapability())));
   EXPECT_EQ(ToString(FlagsAt("/pods/1")), "rw,nodev,relatime");
   EXPECT_THAT(Publish(PublishAt("/pods/1", with_nodes)), FailsWith(StatusCode::kAlreadyExists, ""));
-}
-
-// As earlier versions mounted it, with and without the record.
-TEST_F(NodePublishTest, ATargetWithoutNodevIsTheSameTarget) {
-  StageIt();
-  ASSERT_OK(Publish(PublishAt("/pods/1")));
-  ASSERT_OK(mounter_.Change({.target = "/pods/1", .flags = MountFlags()}));
-  EXPECT_OK(Publish(PublishAt("/pods/1")));
-  LoseRecords();
-  EXPECT_OK(Publish(PublishAt("/pods/1")));
-  EXPECT_EQ(ToString(FlagsAt("/pods/1")), "rw,relatime");
 }
 
 TEST_F(NodePublishTest, AnAccessTimeOfThePublishsOwnWins) {

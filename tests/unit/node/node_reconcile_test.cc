@@ -1,4 +1,4 @@
-// What the next process, or the next boot, makes of what the one before left.
+// The start after a killed process or a reboot.
 #include "tests/unit/node/node_volumes_fixture.h"
 
 namespace mooring::testing {
@@ -45,7 +45,7 @@ TEST_F(NodeReconcileTest, RecordsOfMountsThatAreGoneAreDropped) {
   EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
 }
 
-// A walk along a path may hang, a list of mounts does not.
+// Looking up a path may hang; listing the mounts does not.
 TEST_F(NodeReconcileTest, WhatIsListedIsNotLookedForAlongItsPath) {
   StageAndPublish(MountCapability());
   mounter_.ClearLog();
@@ -121,7 +121,7 @@ TEST_F(NodeReconcileTest, AnAdoptedBlockTargetKeepsItsDeviceAndFreesIt) {
   ExpectNothingLeft();
 }
 
-// kubelet binds a block target again for each pod, and takes that down by itself.
+// kubelet binds a block target again for each pod, and unmounts that itself.
 TEST_F(NodeReconcileTest, AnAdoptedBindThatItsMakerTookDownKeepsNoDevice) {
   StageAndPublish(BlockCapability());
   BindRequest again;
@@ -147,7 +147,7 @@ TEST_F(NodeReconcileTest, ForeignMountsAndVolumesOfAnotherPluginAreNotAdopted) {
   EXPECT_EQ(MountCount(), 3U);
 }
 
-// A volume that has lost its image is known all the same, and keeps no other from being served.
+// A volume without its image is still known, and does not delay the others.
 TEST_F(NodeReconcileTest, AVolumeThatCannotBeLookedUpIsNotAnUnknownOne) {
   StageAndPublish(MountCapability());
   LoseRecords();
@@ -159,7 +159,7 @@ TEST_F(NodeReconcileTest, AVolumeThatCannotBeLookedUpIsNotAnUnknownOne) {
   ExpectNothingLeft();
 }
 
-// The orchestrator's directory may be seen twice: through a shared bind, each mount of ours is there a second time.
+// The orchestrator's directory may be bound a second time, and then shows each mount twice.
 TEST_F(NodeReconcileTest, ACopyOfAMountOnRecordIsNotAdopted) {
   StageAndPublish(MountCapability());
   BindRequest copy;

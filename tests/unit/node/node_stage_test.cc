@@ -315,16 +315,6 @@ TEST_F(NodeStageTest, ANewMountHasNoDeviceNodesUnlessDevIsNamed) {
   EXPECT_EQ(ToString(FlagsAt("/staging/b")), "rw,relatime");
 }
 
-// As earlier versions mounted it, with and without the record.
-TEST_F(NodeStageTest, AMountWithoutNodevIsTheSameMount) {
-  ASSERT_OK(Stage(StageAt("/staging/a")));
-  ASSERT_OK(mounter_.Change({.target = "/staging/a", .flags = MountFlags()}));
-  EXPECT_OK(Stage(StageAt("/staging/a")));
-  LoseRecords();
-  EXPECT_OK(Stage(StageAt("/staging/a")));
-  EXPECT_EQ(ToString(FlagsAt("/staging/a")), "rw,relatime");
-}
-
 TEST_F(NodeStageTest, AMountWithoutARecordIsTakenForWhatItIs) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   LoseRecords();

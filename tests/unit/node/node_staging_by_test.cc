@@ -1,4 +1,4 @@
-// For an orchestrator that neither makes staging directories nor unstages (Docker Swarm).
+// StagingBy::kPlugin, for an orchestrator that neither creates staging directories nor unstages (Docker Swarm).
 #include "tests/unit/node/node_volumes_fixture.h"
 
 namespace mooring::testing {
@@ -95,7 +95,7 @@ TEST_F(NodeStagingByTest, OfTwoStagingsOneThatDoesNotGoKeepsNotTheOther) {
   }
 }
 
-// The plugin and the agent that was to publish were both gone in between.
+// The plugin and the publishing agent both ended in between.
 TEST_F(NodeStagingByTest, AStartEndsWhatIsStagedAndHasNoTarget) {
   for (const Capability& capability : {MountCapability(), BlockCapability()}) {
     ASSERT_OK(Stage(StageAt(kStaging, capability)));
@@ -128,7 +128,7 @@ TEST_F(NodeStagingByTest, AStartLeavesAnOrchestratorsStaging) {
   EXPECT_TRUE(IsMounted("/staging/a"));
 }
 
-// Which of two mounts was the staging cannot be told then; to end one that a task has would be the worst.
+// The staging cannot be told from a target then, and ending the mount of a task is worse than keeping both.
 TEST_F(NodeStagingByTest, WithLostRecordsNothingIsUnstagedButByHand) {
   for (const bool published : {false, true}) {
     ASSERT_OK(Stage(StageAt(kStaging)));

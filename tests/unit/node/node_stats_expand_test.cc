@@ -25,7 +25,7 @@ TEST_F(NodeStatsTest, AStagedOrPublishedFilesystemTellsItsFigures) {
     EXPECT_EQ(stats->usage.bytes.total, 64 * kMebi);
     EXPECT_EQ(stats->usage.bytes.used + stats->usage.bytes.available, stats->usage.bytes.total);
     EXPECT_EQ(stats->usage.inodes.total, 1000U);
-    EXPECT_EQ(stats->ailment, "");
+    EXPECT_EQ(stats->problem, "");
   }
 }
 
@@ -44,7 +44,7 @@ TEST_F(NodeStatsTest, AStagedDeviceIsFoundThoughNothingIsMountedThere) {
   ASSERT_OK(stats);
   EXPECT_TRUE(stats->is_block);
   EXPECT_EQ(stats->usage.bytes.total, 64 * kMebi);
-  EXPECT_EQ(stats->ailment, "");
+  EXPECT_EQ(stats->problem, "");
   GrowImage(kVolume, 128 * kMebi);
   EXPECT_EQ(Expand("/staging/a", 128 * kMebi).value(), 128 * kMebi);
   EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->usage.bytes.total, 128 * kMebi);
@@ -53,15 +53,15 @@ TEST_F(NodeStatsTest, AStagedDeviceIsFoundThoughNothingIsMountedThere) {
 TEST_F(NodeStatsTest, ADeviceWhoseImageIsShorterOrUnknownIsAiling) {
   ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
   GrowImage(kVolume, 1 * kMebi);
-  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->ailment, HasSubstr("cut short"));
+  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->problem, HasSubstr("cut short"));
   source_.Forget(kVolume);
-  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->ailment, HasSubstr("does not exist"));
+  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->problem, HasSubstr("does not exist"));
 }
 
 TEST_F(NodeStatsTest, AnAilingFilesystemSaysSo) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   mounter_.With([](FakeKernel& kernel) { kernel.Node(Image(kVolume)).filesystem.ailment = "errors were met"; });
-  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->ailment, "errors were met");
+  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->problem, "errors were met");
 }
 
 TEST_F(NodeStatsTest, AFilesystemThatAnswersNothingIsAilingAndNotAskedForFigures) {
@@ -72,7 +72,7 @@ TEST_F(NodeStatsTest, AFilesystemThatAnswersNothingIsAilingAndNotAskedForFigures
   });
   const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, "/staging/a");
   ASSERT_OK(stats);
-  EXPECT_EQ(stats->ailment, "it answers nothing");
+  EXPECT_EQ(stats->problem, "it answers nothing");
   EXPECT_THAT(mounter_.Calls("Stats"), IsEmpty());
   EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kFailedPrecondition, "Input/output error"));
   EXPECT_THAT(Publish(PublishAt("/pods/t")), FailsWith(StatusCode::kFailedPrecondition, "Input/output error"));
@@ -121,7 +121,7 @@ TEST_F(NodeExpandTest, DevicesAndFilesystemTakeTheNewSizeOver) {
 
 TEST_F(NodeExpandTest, TheStackedDeviceFollowsTheVolumesOwn) {
   const Capability block = BlockCapability(AccessMode::kMultiNodeMultiWriter);
-  // So numbered that the stacked device comes first in any list.
+  // The numbers make the stacked device the first in any list.
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop("/images/other", "theirs"); });
   ASSERT_OK(Stage(StageAt("/staging/a", block)));
   ASSERT_OK(mounter_.DetachLoop(Loops().at(0)));
@@ -135,7 +135,7 @@ TEST_F(NodeExpandTest, TheStackedDeviceFollowsTheVolumesOwn) {
   EXPECT_THAT(mounter_.Calls("Grow"), IsEmpty());
 }
 
-// It has no label that would say whose it is: only the file's name does, or the name of the device below.
+// It has no label with its volume, only the name of the file or of the device below.
 TEST_F(NodeExpandTest, ADeviceThatDoesNotAnswerIsFoundByItsFile) {
   LoopInfo own, hung;
   own.device = "/dev/loop1";
@@ -188,7 +188,7 @@ TEST_F(NodeExpandTest, AFailureIsToldAndTheNextCallFinishes) {
   EXPECT_EQ(Filesystem(kVolume).size_bytes, 128 * kMebi);
 }
 
-// A filesystem that is whole is of use at the size it has.
+// An undamaged filesystem is usable at its old size.
 class NodeCannotGrowTest : public NodeVolumesTest {};
 
 TEST_F(NodeCannotGrowTest, AStageMountsAWholeFilesystemThatCannotGrow) {
@@ -244,13 +244,13 @@ TEST_F(NodeCannotGrowTest, StatsAndListsSayThatRoomIsLeftUnused) {
   SetFormatted(kVolume, "ext4", 64 * kMebi);
   ASSERT_OK(Stage(StageAt("/staging/a")));
   GrowImage(kVolume, 128 * kMebi);
-  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->ailment, "") << "NodeExpandVolume comes next";
+  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->problem, "") << "NodeExpandVolume comes next";
   mounter_.Fail("Grow", FailedPrecondition("the kernel wants CAP_SYS_RESOURCE"));
   EXPECT_THAT(Expand("/staging/a", 128 * kMebi), FailsWith(StatusCode::kFailedPrecondition, "CAP_SYS_RESOURCE"));
-  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->ailment, HasSubstr("64 MiB smaller than the volume"));
-  EXPECT_THAT(volumes_->FindAilments({kVolume})->at(kVolume), HasSubstr("64 MiB smaller than the volume"));
+  EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->problem, HasSubstr("64 MiB smaller than the volume"));
+  EXPECT_THAT(volumes_->FindProblems({kVolume})->at(kVolume), HasSubstr("64 MiB smaller than the volume"));
   EXPECT_OK(Expand("/staging/a", 128 * kMebi));
-  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->ailment, "");
+  EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->problem, "");
 }
 
 TEST_F(NodeCannotGrowTest, ExpandAnswersWithACodeOfTheSpecification) {

@@ -1,4 +1,4 @@
-// The volume's own settings at its mounts and devices, and what ails volumes in use.
+// Settings of volumes at their mounts and devices, and problems of volumes in use.
 #include "tests/unit/node/node_volumes_fixture.h"
 
 namespace mooring::testing {
@@ -61,7 +61,7 @@ TEST_F(NodeTuneTest, AChangeThatWasCutShortIsFinishedByTheNextStage) {
   EXPECT_EQ(AtimeAt("/staging/a"), Atime::kRelatime);
 }
 
-// Killed between the mount and its device: the record says that it was begun.
+// A process was killed between the mount and its device: the record is not done.
 TEST_F(NodeTuneTest, AStageThatWasCutShortIsFinishedByTheNext) {
   Tuned({.read_ahead_bytes = 8192});
   ASSERT_OK(Stage(StageAt("/staging/a")));
@@ -92,7 +92,7 @@ TEST_F(NodeTuneTest, ADeviceThatGoesMeanwhileIsNoFailure) {
 
 class NodeHealthTest : public NodeVolumesTest {
  protected:
-  NodeVolumes::Ailments Ailments(const std::set<std::string>& ids) { return volumes_->FindAilments(ids).value(); }
+  NodeVolumes::Problems Problems(const std::set<std::string>& ids) { return volumes_->FindProblems(ids).value(); }
 };
 
 TEST_F(NodeHealthTest, FullIsNinetyFivePercent) {
@@ -121,18 +121,18 @@ TEST_F(NodeHealthTest, OneMountOfEachVolumeThatIsAskedForSpeaks) {
     mounter_.With([&](FakeKernel& kernel) { kernel.Node(Image(id)).filesystem.ailment = "errors were met"; });
   }
   mounter_.ClearLog();
-  EXPECT_THAT(Ailments({kVolume}), ElementsAre(Pair(kVolume, "errors were met")));
+  EXPECT_THAT(Problems({kVolume}), ElementsAre(Pair(kVolume, "errors were met")));
   EXPECT_EQ(mounter_.Calls("HealthProblem").size(), 1U);
-  EXPECT_EQ(Ailments({kVolume, "vol-b", "vol-c"}).size(), 2U);
-  EXPECT_THAT(Ailments({"vol-c"}), IsEmpty());
+  EXPECT_EQ(Problems({kVolume, "vol-b", "vol-c"}).size(), 2U);
+  EXPECT_THAT(Problems({"vol-c"}), IsEmpty());
 }
 
-TEST_F(NodeHealthTest, AMountThatWentIsNoAilmentAndOneThatDoesNotAnswerIs) {
+TEST_F(NodeHealthTest, AMountThatWentIsNoProblemAndOneThatDoesNotAnswerIs) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   mounter_.Fail("HealthProblem", absl::DeadlineExceededError("no answer"));
-  EXPECT_THAT(Ailments({kVolume}), ElementsAre(Pair(kVolume, "no answer")));
+  EXPECT_THAT(Problems({kVolume}), ElementsAre(Pair(kVolume, "no answer")));
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/staging/a"); });
-  EXPECT_THAT(Ailments({kVolume}), IsEmpty());
+  EXPECT_THAT(Problems({kVolume}), IsEmpty());
 }
 
 TEST_F(NodeHealthTest, AListIsMadeWhateverHangs) {
@@ -146,7 +146,7 @@ TEST_F(NodeHealthTest, AListIsMadeWhateverHangs) {
   }
   mounter_.Delay("HealthProblem", std::chrono::milliseconds(250));
   const auto begin = std::chrono::steady_clock::now();
-  const NodeVolumes::Ailments found = Ailments(ids);
+  const NodeVolumes::Problems found = Problems(ids);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2900));
   EXPECT_THAT(found.at("vol-9"), HasSubstr("was not asked"));
   EXPECT_FALSE(found.contains("vol-0"));

@@ -1,4 +1,4 @@
-// NodeUnpublishVolume: by path, whatever is known of the volume, and never somebody else's mount.
+// NodeUnpublishVolume unmounts by path, also for unknown volumes, and never another program's mount.
 #include "tests/unit/node/node_volumes_fixture.h"
 
 namespace mooring::testing {
@@ -156,7 +156,7 @@ TEST_F(NodeUnpublishTest, EveryMountThatStaysIsNamed) {
   EXPECT_EQ(World(), before);
 }
 
-// Its task would go on writing into what lies below.
+// The task would then write into the directory below.
 TEST_F(NodeUnpublishTest, AnotherVolumesTargetBelowIsNamedAndLeftAlone) {
   AddVolume("vol-b");
   ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));

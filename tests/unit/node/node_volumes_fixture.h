@@ -60,7 +60,7 @@ class NodeVolumesTest : public ::testing::Test {
     });
   }
 
-  // Another process over the same records. It has not reconciled.
+  // Another process with the same records, before its Reconcile.
   void Restart(const std::string& boot_id = "boot-1") {
     volumes_.reset();
     store_.reset();
@@ -71,10 +71,10 @@ class NodeVolumesTest : public ::testing::Test {
   }
   std::vector<VolumeUse> AllRecords() { return store_->All().value(); }
   void LoseRecords() {
-    for (const VolumeUse& use : AllRecords()) ASSERT_OK(store_->Remove(use.path));
+    for (const VolumeUse& use : AllRecords()) ASSERT_OK(store_->Delete(use.path));
   }
 
-  // From now on intents are recorded and outcomes are not, as on a disk that has just become full.
+  // Records of begun uses succeed from now on, and records of done ones fail, as on a disk that becomes full.
   void RefuseOutcomes() {
     SQLite::Database(dir_ / "node.db", SQLite::OPEN_READWRITE)
         .exec("CREATE TRIGGER full BEFORE INSERT ON uses WHEN NEW.done BEGIN SELECT RAISE(FAIL, 'full'); END");
@@ -148,7 +148,7 @@ class NodeVolumesTest : public ::testing::Test {
     for (const VolumeUse& use : AllRecords()) paths.push_back(use.path);
     return paths;
   }
-  // Mounts, devices, paths and records: what an operation that failed has to leave as it was.
+  // Mounts, devices, paths and records, which a failed operation must not change.
   std::string World() {
     std::string text = mounter_.Describe();
     for (const VolumeUse& use : AllRecords()) {

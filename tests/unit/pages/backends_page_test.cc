@@ -7,13 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "plugin/backends/backend.h"
+#include "plugin/backends/registry.h"
 
 namespace mooring {
 namespace {
-
-constexpr BackendKind kKinds[] = {BackendKind::kImage, BackendKind::kDirectory, BackendKind::kDevice,
-                                  BackendKind::kTmpfs};
 
 std::vector<std::string> RowsOfThePage() {
   std::ifstream file(MOORING_SOURCE_DIR "/docs/backends.md");
@@ -28,13 +25,13 @@ std::vector<std::string> RowsOfThePage() {
 
 std::string Row(const std::string& what, bool BackendTraits::*ability) {
   std::string row = fmt::format("| {} |", what);
-  for (const BackendKind kind : kKinds) row += TraitsOf(kind).*ability ? " yes |" : " no |";
+  for (const BackendKind kind : kBackendKinds) row += TraitsOf(kind).*ability ? " yes |" : " no |";
   return row;
 }
 
 TEST(BackendsPageTest, SaysWhatTheBackendsCanAndNothingElse) {
   std::string kinds = "| |", fs_types = "| `fsType` |";
-  for (const BackendKind kind : kKinds) {
+  for (const BackendKind kind : kBackendKinds) {
     const std::vector<std::string>& choices = TraitsOf(kind).fs_types;
     kinds += fmt::format(" {} |", ToString(kind));
     fs_types += choices.empty() ? " none |" : fmt::format(" {} |", fmt::join(choices, ", "));

@@ -94,7 +94,7 @@ class Literals {
 // What may be in a message, a line each: the literals of the plugin's sources, the words of each errno.
 std::string Wording() {
   std::string wording;
-  for (const char* folder : {"plugin", "mounter", "base"}) {
+  for (const char* folder : {"plugin", "mounter", "base", "sqlite"}) {
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(fs::path(MOORING_SOURCE_DIR) / folder)) {
       if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
       const std::string source = Read(entry.path());

@@ -123,7 +123,7 @@ TEST_F(PluginMetricsTest, VolumesByPoolAndState) {
   EXPECT_EQ(now["mooring_plugin_volumes{backend=\"unknown\",pool=\"gone\",state=\"ready\"}"], 1);
   EXPECT_EQ(now["mooring_plugin_provisioned_bytes{backend=\"image\",pool=\"default\"}"], 157);
   EXPECT_EQ(now["mooring_plugin_catalog_up"], 1);
-  EXPECT_OK(catalog_->Remove("a"));
+  EXPECT_OK(catalog_->Delete("a"));
   EXPECT_EQ(Now()["mooring_plugin_volumes{backend=\"image\",pool=\"default\",state=\"ready\"}"], 1);
 }
 
@@ -158,9 +158,9 @@ TEST_F(PluginMetricsTest, ForHowLongARecordIsUnfinished) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_GE(Now()[memory], 0.02);
   EXPECT_EQ(Now()[image], 0);
-  EXPECT_OK(catalog_->Remove("b"));
+  EXPECT_OK(catalog_->Delete("b"));
   EXPECT_GE(Now()[memory], 0.02) << "the snapshot's";
-  EXPECT_OK(snapshots_->Remove("s"));
+  EXPECT_OK(snapshots_->Delete("s"));
   EXPECT_EQ(Now()[memory], 0);
 }
 
@@ -211,7 +211,7 @@ TEST_F(PluginMetricsTest, MountsThatAreDone) {
   EXPECT_EQ(now["mooring_plugin_mounts{access=\"block\",kind=\"published\"}"], 1);
   EXPECT_EQ(now["mooring_plugin_mounts{access=\"block\",kind=\"staged\"}"], 0);
   EXPECT_EQ(now["mooring_plugin_node_records_up"], 1);
-  EXPECT_OK(node_->Remove("/a"));
+  EXPECT_OK(node_->Delete("/a"));
   EXPECT_EQ(Now()["mooring_plugin_mounts{access=\"mount\",kind=\"published\"}"], 1);
 }
 

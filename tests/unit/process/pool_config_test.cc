@@ -50,7 +50,7 @@ TEST(PoolConfigTest, DevicesAreThoseOfUdevUnlessItIsSaid) {
   ASSERT_OK(pools);
   EXPECT_EQ((*pools)[1].kind, BackendKind::kDevice);
   EXPECT_EQ((*pools)[1].path, "/dev/disk/by-id");
-  EXPECT_EQ((*pools)[1].match, "nvme-*");
+  EXPECT_EQ((*pools)[1].own_keys.at("match"), "nvme-*");
   EXPECT_EQ((*pools)[2].path, "/links");
 }
 
@@ -137,7 +137,7 @@ TEST_F(PoolDirectoryTest, OthersMayNotWriteThere) {
 
 TEST_F(PoolDirectoryTest, NobodyElseMakesLinksToDevicesAndTheirDirectoryMayComeLater) {
   const std::vector<PoolConfig> pools = {
-      {.name = "disks", .kind = BackendKind::kDevice, .path = dir_ / "links", .match = "*"}};
+      {.name = "disks", .kind = BackendKind::kDevice, .path = dir_ / "links", .own_keys = {{"match", "*"}}}};
   ASSERT_OK(Prepare(pools));
   ASSERT_EQ(::mkdir((dir_ / "links").c_str(), 0755), 0);
   ASSERT_OK(Prepare(pools));

@@ -1,4 +1,4 @@
-// A copy of catalog.db that was taken while a call was under way is put back later. The images are newer than it.
+// An administrator puts back a copy of catalog.db that was taken during a call. The images are newer than the copy.
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,11 +16,11 @@ using ::testing::Contains;
 
 constexpr char kWritten[] = "written after the catalog was copied";
 
-class OldCatalogTest : public VolumeCatalogTest {
+class RestoredCatalogTest : public VolumeCatalogTest {
  protected:
   std::string File() const { return directory_ + "/catalog.db"; }
 
-  // As `sqlite3 catalog.db ".backup old.db"`, beside a plugin that runs.
+  // Copies the catalog as `sqlite3 catalog.db ".backup old.db"` does beside a running plugin.
   HookedBackend::Hook CopyingAt(const std::string& operation) {
     return [this, operation](const std::string& what) {
       if (what != operation || std::filesystem::exists(directory_ + "/old.db")) return absl::OkStatus();
@@ -33,7 +33,7 @@ class OldCatalogTest : public VolumeCatalogTest {
     std::fstream(Image(id), std::ios::in | std::ios::out | std::ios::binary) << kWritten;
   }
 
-  void StartWithTheOldOne() {
+  void StartWithTheCopy() {
     process_.reset();
     for (const char* beside : {"-wal", "-shm"}) std::filesystem::remove(File() + beside);
     std::filesystem::rename(directory_ + "/old.db", File());
@@ -58,28 +58,28 @@ CreateVolumeSpec CopyOf(const std::string& volume) {
   return spec;
 }
 
-TEST_F(OldCatalogTest, AVolumeThatWasBeingCreatedIsKeptWithItsData) {
+TEST_F(RestoredCatalogTest, AVolumeThatWasBeingCreatedIsKeptWithItsData) {
   here().backend.before = CopyingAt("create");
   const std::string id = Created("db");
   Write(id);
-  StartWithTheOldOne();
+  StartWithTheCopy();
   Reconcile();
   ExpectThere(id);
   EXPECT_EQ(Created("db"), id);
 }
 
-TEST_F(OldCatalogTest, ACopyThatWasBeingMadeIsKeptWithItsData) {
+TEST_F(RestoredCatalogTest, ACopyThatWasBeingMadeIsKeptWithItsData) {
   const std::string source = Created("db");
   here().backend.before = CopyingAt("copy");
   const auto copy = catalog().Create(CopyOf(source), Patient());
   ASSERT_TRUE(copy.ok()) << copy.status();
   Write(copy->id);
-  StartWithTheOldOne();
+  StartWithTheCopy();
   Reconcile();
   ExpectThere(copy->id);
 }
 
-TEST_F(OldCatalogTest, AVolumeThatWasBeingDeletedIsKeptWithItsData) {
+TEST_F(RestoredCatalogTest, AVolumeThatWasBeingDeletedIsKeptWithItsData) {
   const std::string id = Created("db");
   here().backend.before = [&, copy = CopyingAt("delete")](const std::string& what) {
     copy(what).IgnoreError();
@@ -87,24 +87,24 @@ TEST_F(OldCatalogTest, AVolumeThatWasBeingDeletedIsKeptWithItsData) {
   };
   EXPECT_FALSE(catalog().Delete(id, Patient()).ok());
   Write(id);
-  StartWithTheOldOne();
+  StartWithTheCopy();
   Reconcile();
   ExpectThere(id);
   EXPECT_TRUE(catalog().Delete(id, Patient()).ok()) << "the orchestrator asks again";
   EXPECT_THAT(Files(), ::testing::IsEmpty());
 }
 
-TEST_F(OldCatalogTest, CreateOfThatNameDeletesNoDataEither) {
+TEST_F(RestoredCatalogTest, CreateOfThatNameDeletesNoDataEither) {
   here().backend.before = CopyingAt("create");
   const std::string id = Created("db");
   Write(id);
-  StartWithTheOldOne();  // and another process held the name while this one reconciled
+  StartWithTheCopy();  // and another process held the name while this one reconciled
   const absl::Status other = catalog().Create(Spec("db", {.required = 64 * kMiB, .limit = 0}), Patient()).status();
   ExpectStatus(other, absl::StatusCode::kAlreadyExists, "16 MiB");
   ExpectThere(id);
 }
 
-TEST_F(OldCatalogTest, ASnapshotThatWasBeingMadeOrDeletedIsKept) {
+TEST_F(RestoredCatalogTest, ASnapshotThatWasBeingMadeOrDeletedIsKept) {
   for (const std::string operation : {"copy", "delete"}) {
     const std::string volume = Created("db" + operation);
     here().backend.before = [&, copy = CopyingAt(operation)](const std::string& what) {
@@ -115,7 +115,7 @@ TEST_F(OldCatalogTest, ASnapshotThatWasBeingMadeOrDeletedIsKept) {
     if (operation == "delete") {
       EXPECT_FALSE(here().snapshots.Delete(id, Patient()).ok());
     }
-    StartWithTheOldOne();
+    StartWithTheCopy();
     Reconcile();
     EXPECT_TRUE(here().snapshots.Get(id).ok()) << operation;
     EXPECT_TRUE(std::filesystem::exists(Image(id))) << operation;

@@ -1,4 +1,4 @@
-#include "plugin/backends/pool_space.h"
+#include "plugin/backends/interface/pool_space.h"
 
 #include <fmt/format.h>
 #include <sys/statvfs.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kLeastFreePercent = 5, kLeastFreeBytes = kGiB;  // whichever is less
 
-// Images are sparse: with nothing left below them, a write inside a volume fails however empty that looks.
+// Images are sparse. On a full filesystem a write in a volume fails, however empty the volume looks.
 std::string ShortageOf(const std::string& directory, std::uint64_t available, std::uint64_t total) {
   if (available >= std::min(total / 100 * kLeastFreePercent, kLeastFreeBytes)) return "";
   return fmt::format(

@@ -1,0 +1,97 @@
+// The storage of volumes and snapshots. A backend creates, copies, finds, grows and deletes them by an id that the
+// plugin makes. It knows neither CSI nor records. The catalog sees to it that calls for one id do not overlap. Calls
+// for different ids may overlap.
+//
+// The plugin has one backend for each pool (plugin/backends/pools.h). Callers check TraitsOf, and never ask a backend
+// for an ability that its kind does not have.
+#ifndef MOORING_PLUGIN_BACKENDS_INTERFACE_BACKEND_H_
+#define MOORING_PLUGIN_BACKENDS_INTERFACE_BACKEND_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "plugin/model/backend_traits.h"
+
+namespace mooring {
+
+struct VolumeLocation {
+  std::string path;         // an image file, a directory, or a block device; empty: memory
+  std::uint64_t bytes = 0;  // its size now; 0: the kind does not enforce it (TraitsOf)
+  ino_t inode = 0;          // of a directory; identifies its mounts, together with its name
+  dev_t device = 0;         // of a block device; identifies its mounts
+};
+
+struct VolumeDraft {
+  std::string id;
+  std::uint64_t bytes = 0;
+  std::string device = {};  // BackendTraits::whole_devices: the requested device; empty: any that fits
+  std::uint64_t limit = 0;  // BackendTraits::whole_devices: bytes at most; 0: no limit
+};
+
+// A new volume or snapshot with the content of another one.
+struct CopyDraft {
+  std::string id;
+  std::string source;              // VolumeLocation::path, in this or another pool of the same kind
+  std::uint64_t bytes = 0;         // the size of the source or more
+  std::string renew_fs_type = {};  // the type of the filesystem that gets a new UUID; empty: none does
+};
+
+struct BackendCapacity {
+  std::uint64_t total = 0;           // bytes, used and free
+  std::uint64_t available = 0;       // bytes
+  std::uint64_t largest_volume = 0;  // bytes
+  std::string shortage = {};         // a sentence: why writes to existing volumes will fail soon; empty: they will not
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // Creates the volume, or finishes an unfinished one. OK if it exists with this size. RESOURCE_EXHAUSTED: no room.
+  virtual absl::Status Create(const VolumeDraft& draft) = 0;
+
+  // Makes all copies, at one instant, or none. ALREADY_EXISTS: one of them exists. UNIMPLEMENTED: the kind has no
+  // snapshots.
+  virtual absl::Status Copy(const std::vector<CopyDraft>& drafts) = 0;
+
+  // FAILED_PRECONDITION: something on this host still uses the volume. OK if it does not exist.
+  virtual absl::Status CheckUnused(const std::string& id) = 0;
+
+  // OK if it does not exist. FAILED_PRECONDITION as CheckUnused, checked again while no new use can begin.
+  virtual absl::Status Delete(const std::string& id) = 0;
+
+  // Never shrinks. OK if the volume has this size or more.
+  virtual absl::Status Grow(const std::string& id, std::uint64_t bytes) = 0;
+
+  // NOT_FOUND: the volume does not exist. It is fast, and waits for nothing that may hang.
+  virtual absl::StatusOr<VolumeLocation> Locate(const std::string& id) const = 0;
+
+  virtual absl::StatusOr<BackendCapacity> Capacity() const = 0;
+
+  // Capacity for metrics, which ask every few seconds: it takes no lock that calls wait for, and reads no device.
+  virtual absl::StatusOr<BackendCapacity> QuickCapacity() const { return Capacity(); }
+
+  // BackendTraits::whole_devices: the devices of all volumes, which identify their mounts, also of missing devices.
+  virtual std::vector<KnownDevice> KnownDevices() const { return {}; }
+
+  // Waits until the volume's device appears, or until that time.
+  virtual void WaitFor(const std::string& /*id*/, std::chrono::steady_clock::time_point /*until*/) const {}
+
+  // Whether something was written to an existing volume; true if it is unknown.
+  virtual bool HoldsData(const std::string& /*id*/) const { return true; }
+
+  // Removes the unfinished files of killed programs. Returns the ids that have files here, whole or unfinished ones. It
+  // is called at the start, and after an interrupted copy.
+  virtual absl::StatusOr<std::vector<std::string>> Reconcile() = 0;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_BACKENDS_INTERFACE_BACKEND_H_

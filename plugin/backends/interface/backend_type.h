@@ -1,0 +1,77 @@
+// The contract between a kind of backend and the rest of the plugin: each folder plugin/backends/<kind>/ provides one
+// BackendType, and plugin/backends/registry.cc lists them.
+#ifndef MOORING_PLUGIN_BACKENDS_INTERFACE_BACKEND_TYPE_H_
+#define MOORING_PLUGIN_BACKENDS_INTERFACE_BACKEND_TYPE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/file/real_directory.h"
+#include "mounter/mounter.h"
+#include "plugin/backends/interface/backend.h"
+#include "plugin/model/backend_traits.h"
+
+namespace mooring {
+
+// A pool as --pool describes it.
+struct PoolConfig {
+  std::string name;
+  BackendKind kind = BackendKind::kImage;
+  std::string path = {};                             // absolute and normalised; empty: in the state directory
+  std::uint64_t bytes = 0;                           // `size`; 0: not given
+  std::optional<double> overcommit = std::nullopt;   // Pool::overcommit
+  std::map<std::string, std::string> own_keys = {};  // keys that only this kind of backend has
+};
+
+// The arguments for building a backend.
+struct BackendParts {
+  Mounter& mounter;  // outlives the backend
+  IfMissing if_missing = IfMissing::kMake;
+  mode_t new_directory_mode = 0755;
+};
+
+// The parts of the host that the plugin and its mount helper may use for the pools.
+struct PoolAccess {
+  std::vector<std::string> image_directories;   // their images may become loop devices
+  std::vector<std::string> volume_directories;  // the directories in them may be bound
+  std::vector<std::string> link_directories;    // they are read for links to devices
+  std::vector<std::string> device_links;        // LinksText: the devices behind these links may be mounted
+  std::uint64_t most_memory = 0;                // bytes of a tmpfs
+};
+
+struct BackendType {
+  BackendTraits traits;
+
+  // The keys of --pool besides `name` and `backend`.
+  std::vector<std::string_view> pool_keys;
+
+  // Checks the keys and sets the defaults of missing ones. INVALID_ARGUMENT: the reason alone.
+  absl::Status (*complete)(PoolConfig& pool);
+
+  bool owns_path = false;    // the plugin creates the directory `path`, which lies apart from those of other pools
+  bool tasks_files = false;  // the files below `path` belong to tasks, not to the plugin
+
+  // Checks the host at the start, before anything is created.
+  absl::Status (*check_host)(const PoolConfig& pool);
+
+  // The directory with an entry for each volume: its id and `entry_suffix`.
+  std::string (*directory)(const PoolConfig& pool, const std::string& state_dir);
+  std::string_view entry_suffix = "";
+
+  std::unique_ptr<Backend> (*make)(const PoolConfig& pool, const std::string& directory, const BackendParts& parts);
+
+  // Adds what the pool needs.
+  void (*allow)(const PoolConfig& pool, PoolAccess& access);
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_BACKENDS_INTERFACE_BACKEND_TYPE_H_

@@ -1,0 +1,21 @@
+// The free space of the filesystem that holds a pool.
+#ifndef MOORING_PLUGIN_BACKENDS_INTERFACE_POOL_SPACE_H_
+#define MOORING_PLUGIN_BACKENDS_INTERFACE_POOL_SPACE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "plugin/backends/interface/backend.h"
+
+namespace mooring {
+
+absl::StatusOr<BackendCapacity> SpaceIn(const std::string& directory);
+
+// OUT_OF_RANGE: it has less space left.
+absl::Status CheckSpaceIn(const std::string& directory, std::uint64_t more_bytes);
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_BACKENDS_INTERFACE_POOL_SPACE_H_

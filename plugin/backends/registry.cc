@@ -1,0 +1,29 @@
+#include "plugin/backends/registry.h"
+
+#include "plugin/backends/device/device_backend.h"
+#include "plugin/backends/directory/directory_backend.h"
+#include "plugin/backends/image/image_backend.h"
+#include "plugin/backends/tmpfs/tmpfs_backend.h"
+
+namespace mooring {
+
+const BackendType& TypeOf(BackendKind kind) {
+  switch (kind) {
+    case BackendKind::kImage:
+      return ImageBackendType();
+    case BackendKind::kDirectory:
+      return DirectoryBackendType();
+    case BackendKind::kDevice:
+      return DeviceBackendType();
+    case BackendKind::kTmpfs:
+      return TmpfsBackendType();
+  }
+  return ImageBackendType();  // not reached: the switch has every kind
+}
+
+std::string_view DefaultFsTypeOf(BackendKind kind) {
+  const BackendTraits& traits = TraitsOf(kind);
+  return traits.fs_types.empty() ? traits.name : std::string_view(traits.fs_types.front());
+}
+
+}  // namespace mooring

@@ -1,0 +1,22 @@
+// The table of backends.
+#ifndef MOORING_PLUGIN_BACKENDS_REGISTRY_H_
+#define MOORING_PLUGIN_BACKENDS_REGISTRY_H_
+
+#include <string_view>
+
+#include "plugin/backends/interface/backend_type.h"
+#include "plugin/model/backend_traits.h"
+
+namespace mooring {
+
+const BackendType& TypeOf(BackendKind kind);
+
+inline const BackendTraits& TraitsOf(BackendKind kind) { return TypeOf(kind).traits; }
+inline std::string_view ToString(BackendKind kind) { return TraitsOf(kind).name; }
+
+// The record's filesystem of a volume that asks for none. Where there is no choice, it is the name of the backend.
+std::string_view DefaultFsTypeOf(BackendKind kind);
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_BACKENDS_REGISTRY_H_
