@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kSchema = 1;
 
-// A process that is just being started by the manager before holds its lock for the moment between fork and exec.
+// A child that an earlier manager is starting has the lock too, for the moment between fork and exec.
 constexpr std::chrono::milliseconds kLockPatience{300};
 
 constexpr char kTables[] = R"(
@@ -35,7 +35,7 @@ constexpr char kTables[] = R"(
   INSERT INTO revision SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM revision);
 )";
 
-// Beyond every key that begins with the prefix: in UTF-8 there is no such byte.
+// Sorts after every key with the prefix, because UTF-8 has no such byte.
 std::string EndOf(const std::string& prefix) { return prefix + '\xFF'; }
 
 absl::Status ToStatus(const SQLite::Exception& error, std::string_view what, const std::string& path) {
@@ -43,7 +43,8 @@ absl::Status ToStatus(const SQLite::Exception& error, std::string_view what, con
   const std::string text = fmt::format("{} the manager's state {}: {}", what, Quote(path), error.what());
   if (IsDiskFull(error)) return ResourceExhausted(text + ": make room on that filesystem");
   const int code = error.getErrorCode() & kPrimary;
-  if (code == SQLITE_BUSY || code == SQLITE_LOCKED) return Unavailable(text + ": another process reads or writes it");
+  if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
+    return Unavailable(text + ": another process reads or writes it; try again");
   if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
     return Internal(text +
                     ": the file is damaged. Stop the manager and put a copy of it back (docs/backup.md), or move it "
@@ -82,7 +83,7 @@ SQLite::Database OpenReader(const std::string& path) {
   return {path, SQLite::OPEN_READONLY | SQLite::OPEN_NOFOLLOW, static_cast<int>(kBusyTimeout.count())};
 }
 
-// Looks things up, and waits for no fdatasync: a connection of its own.
+// Reads through a connection of its own, so that no read waits for an fdatasync.
 class Reader {
  public:
   explicit Reader(const std::string& path) : database_(OpenReader(path)) {}
@@ -96,7 +97,7 @@ class Reader {
 
   Listing List(const std::string& prefix) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const SQLite::Transaction one_reading(database_);  // ended by its destruction, whatever happens
+    const SQLite::Transaction snapshot(database_);  // so that revision and values belong together
     Listing listing;
     Use revision(revision_);
     if (revision.Step()) listing.revision = revision.Number(0);
@@ -114,7 +115,7 @@ class Reader {
   SQLite::Statement revision_{database_, "SELECT last FROM revision"};
 };
 
-// Not safe from several threads: its owner's lock is held around a commit and what follows from it.
+// Used under the owner's lock, which is held until the changes are in the log.
 class Writer {
  public:
   explicit Writer(SQLite::Database database) : database_(std::move(database)) {
@@ -124,7 +125,7 @@ class Writer {
 
   std::int64_t revision() const { return revision_; }
 
-  // What was changed; nothing where there was nothing to change. ABORTED: a compare did not hold.
+  // Gives the changes made, which may be none. ABORTED: a compare does not hold.
   absl::StatusOr<std::vector<Change>> Commit(const Transaction& transaction) {
     SyncCommits(transaction.durability == Durability::kSynced);
     SQLite::Transaction commit(database_, SQLite::TransactionBehavior::IMMEDIATE);
@@ -138,8 +139,8 @@ class Writer {
   }
 
  private:
-  // This connection's next commits, and those of no other; a pragma acts as it is compiled, so there is no preparing
-  // it.
+  // Applies to the next commits of this connection. A pragma takes effect when it is compiled, so it cannot be
+  // prepared.
   void SyncCommits(bool sync) {
     if (sync == synced_) return;
     database_.exec(sync ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
@@ -161,7 +162,7 @@ class Writer {
       Use use(delete_, key);
       if (!use.Step()) continue;
       KeyValue gone = FromRow(delete_);
-      use.Step();  // its end: only that finishes the statement
+      use.Step();  // only the step after the last row finishes the statement
       gone.modify_revision = revision_ + 1;
       changes.push_back({.kind = Change::Kind::kDelete, .value = std::move(gone)});
     }
@@ -176,9 +177,9 @@ class Writer {
     Use use(put_, put.key);
     put_.bindNoCopy(2, put.value.data(), static_cast<int>(put.value.size()));
     put_.bind(3, revision);
-    use.Step();  // the row it gives back
+    use.Step();  // to the returned row
     const std::int64_t created = use.Number(0);
-    use.Step();  // its end: only that finishes the statement
+    use.Step();  // only the step after the last row finishes the statement
     return {.key = put.key, .value = put.value, .create_revision = created, .modify_revision = revision};
   }
 
@@ -197,7 +198,7 @@ class Writer {
 absl::Status CheckKeys(const Transaction& transaction) {
   std::set<std::string_view> seen;
   const auto twice = [](std::string_view key) {
-    return InvalidArgument(fmt::format("{} is to be changed twice in one transaction", Quote(key)));
+    return InvalidArgument(fmt::format("{} is changed twice in one transaction", Quote(key)));
   };
   for (const std::string& key : transaction.deletes) {
     if (!seen.insert(key).second) return twice(key);
@@ -222,7 +223,7 @@ class SqliteState final : public State {
     return Guarded("read", path_, [&] { return absl::StatusOr<Listing>(reader_.List(prefix)); });
   }
 
-  absl::StatusOr<std::int64_t> Commit(const Transaction& transaction) override {
+  absl::StatusOr<std::int64_t> DoCommit(const Transaction& transaction) override {
     MOORING_RETURN_IF_ERROR(CheckKeys(transaction));
     const std::lock_guard<std::mutex> lock(commit_mutex_);
     MOORING_ASSIGN_OR_RETURN(std::vector<Change> changes,
@@ -242,7 +243,7 @@ class SqliteState final : public State {
   const UniqueFd lock_;
   std::mutex commit_mutex_;
   Writer writer_;
-  Reader reader_;  // goes first: the last connection to close has to be able to tidy the log up
+  Reader reader_;  // destroyed before the writer: only a writer can remove the log when it closes last
   const std::shared_ptr<ChangeLog> log_ = std::make_shared<ChangeLog>(writer_.revision());
 };
 
@@ -258,14 +259,14 @@ absl::StatusOr<UniqueFd> LockBeside(const std::string& path) {
   return lock;
 }
 
-// Writes nothing where the tables are there: the disk may be full.
+// Writes nothing if the tables exist, because the disk may be full.
 absl::Status PrepareSchema(SQLite::Database& database, const std::string& path, const MayBegin& may_begin) {
   SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
   const int schema = database.execAndGet("PRAGMA user_version").getInt();
   if (schema > kSchema) {
-    return FailedPrecondition(
-        fmt::format("the manager's state {} has format {}, and this program knows those up to {}: a newer one wrote it",
-                    Quote(path), schema, kSchema));
+    return FailedPrecondition(fmt::format(
+        "the manager's state {} has format {}, and this program knows formats up to {}: a newer one wrote it",
+        Quote(path), schema, kSchema));
   }
   if (schema == 0 && may_begin) MOORING_RETURN_IF_ERROR(may_begin());
   if (schema != kSchema) {
@@ -276,14 +277,14 @@ absl::Status PrepareSchema(SQLite::Database& database, const std::string& path, 
   return absl::OkStatus();
 }
 
-// A record that cannot be read is better found now than when its volume is to be unmounted.
+// A damaged page is better found now than when a volume has to be unmounted.
 absl::Status CheckPages(SQLite::Database& database, const std::string& path) {
   const std::string found = database.execAndGet("PRAGMA quick_check(1)").getString();
   if (found == "ok") return absl::OkStatus();
   return ToStatus(SQLite::Exception(found, SQLITE_CORRUPT), "check", path);
 }
 
-// The name of a file that was just made is durable with its directory only.
+// A new file's name is durable only after a sync of its directory.
 absl::Status SyncDirectoryOf(const std::string& path) {
   const std::string directory = std::filesystem::path(path).parent_path().string();
   const UniqueFd opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -295,7 +296,7 @@ absl::Status SyncDirectoryOf(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path, const MayBegin& may_begin) {
   MOORING_ASSIGN_OR_RETURN(UniqueFd lock, LockBeside(path));
-  // Before the file is made: a refused start leaves nothing behind.
+  // Checked before the file is made, so that a refused start leaves nothing behind.
   if (may_begin && ::access(path.c_str(), F_OK) != 0) MOORING_RETURN_IF_ERROR(may_begin());
   MOORING_RETURN_IF_ERROR(MakePrivateFile(path, "the manager's state"));
   return Guarded("open", path, [&]() -> absl::StatusOr<std::unique_ptr<State>> {
