@@ -14,7 +14,6 @@
 #include "manager/launch/container_launcher.h"
 #include "manager/launch/exec_launcher.h"
 #include "manager/state/boot.h"
-#include "manager/state/recorded_state.h"
 #include "manager/state/sqlite_state.h"
 
 namespace mooring::manager {
@@ -64,7 +63,7 @@ absl::Status AssemblePlugins(Parts& parts) {
 absl::Status AssembleVolumes(Parts& parts, Mounts& kernel) {
   const Config& config = parts.config;
   MOORING_ASSIGN_OR_RETURN(parts.journal, MountJournal::Open(parts.store, config.host));
-  const RetryPolicy retry{.stop = &parts.stop};
+  const RetryPolicy retry{.stop = parts.stop.get_token()};
   VolumeManager::Settings mounting;
   mounting.root = config.root;
   mounting.retry = retry;
@@ -109,19 +108,16 @@ CsiConnector ConnectorFor(ManagerMetrics* metrics) {
   return Recorded(connect, [metrics](const std::string& plugin) -> CallRecorder& { return metrics->plugin(plugin); });
 }
 
-std::unique_ptr<State> StateFor(ManagerMetrics* metrics, std::unique_ptr<State> opened) {
-  if (metrics == nullptr) return opened;
-  return Recorded(std::move(opened),
-                  [metrics](absl::StatusCode code, Clock::duration took) { metrics->NoteCommit(code, took); });
-}
-
 }  // namespace
 
 Parts::Parts(Config checked, std::unique_ptr<State> opened)
     : config(std::move(checked)),
       metrics(config.metrics_listen ? std::make_unique<ManagerMetrics>(*this) : nullptr),
       channels(ConnectorFor(metrics.get())),
-      state(StateFor(metrics.get(), std::move(opened))) {}
+      state(std::move(opened)) {
+  if (!metrics) return;
+  state->RecordCommits([this](absl::StatusCode code, Clock::duration took) { metrics->NoteCommit(code, took); });
+}
 
 absl::StatusOr<std::unique_ptr<Manager>> Manager::Start(const Config& asked, Mounts& kernel) {
   MOORING_ASSIGN_OR_RETURN(Config config, MakeDirectories(asked));
@@ -192,7 +188,7 @@ void Manager::BeginStop() {
     if (std::exchange(stopping_, true)) return;
     changed_.notify_all();
   }
-  parts_->stop.Stop();
+  parts_->stop.request_stop();
   parts_->attachments->BeginStop();
   parts_->volume_manager->Stop();
   parts_->volumes->Stop();

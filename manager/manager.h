@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,7 +19,6 @@
 #include "manager/claims/claims.h"
 #include "manager/config.h"
 #include "manager/csi/open_channels.h"
-#include "manager/csi/stop_token.h"
 #include "manager/launch/launcher.h"
 #include "manager/manager_metrics.h"
 #include "manager/plugins/plugin_loop.h"
@@ -40,7 +40,7 @@ struct Parts {
 
   Config config;
   std::string boot;  // that this one serves in, see docker/boot.h
-  StopToken stop;
+  std::stop_source stop;
   std::unique_ptr<ManagerMetrics> metrics;  // null: nobody has asked for them
   OpenChannels channels;
   std::unique_ptr<State> state;

@@ -1,6 +1,6 @@
 // What the manager tells of itself, docs/operations.md. Only where somebody asked for it (--metrics-listen).
 //
-//   api/calls.cc, docker/, csi/recorded_channel.h, state/recorded_state.h ──▶ counted as it happens, in memory
+//   api/calls.cc, docker/, csi/recorded_channel.h, state/state.h          ──▶ counted as it happens, in memory
 //   a scrape ──▶ Text() ──▶ looks at the records, the plugins and the attachments
 #ifndef MOORING_MANAGER_MANAGER_METRICS_H_
 #define MOORING_MANAGER_MANAGER_METRICS_H_

@@ -3,49 +3,53 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <random>
 
 namespace mooring::manager {
 namespace {
 
-// Between half of it and all: several that failed together do not come back together.
+// Gives between half of the pause and all of it, so that calls that failed together are not repeated together.
 Clock::duration Jittered(Clock::duration pause) {
   thread_local std::minstd_rand random{std::random_device{}()};
   const auto half = pause / 2;
   return half + Clock::duration(std::uniform_int_distribution<Clock::rep>(0, half.count())(random));
 }
 
-bool IsStopping(const RetryPolicy& policy) { return policy.stop != nullptr && policy.stop->stopping(); }
-
-void SleepUntil(const RetryPolicy& policy, Clock::time_point until) {
-  static const StopToken never;
-  (policy.stop == nullptr ? never : *policy.stop).SleepUntil(until);
+void SleepUntil(const std::stop_token& stop, Clock::time_point until) {
+  std::mutex mutex;
+  std::unique_lock<std::mutex> lock(mutex);
+  std::condition_variable_any never;
+  never.wait_until(lock, stop, until, [] { return false; });
 }
 
-// What tries that all failed come to: what was last answered. That the time ran out in the middle of a later one says
-// nothing of what is wrong.
+// Collects tries that all failed. The outcome is the last answer of the plugin, because a try that runs out of time
+// says nothing about the cause.
 class Tries {
  public:
   void Add(const absl::Status& status) {
     ++count_;
     answered_ = !absl::IsDeadlineExceeded(status);
-    if (answered_ || told_.ok() || absl::IsDeadlineExceeded(told_)) told_ = status;
+    if (answered_ || outcome_.ok() || absl::IsDeadlineExceeded(outcome_)) outcome_ = status;
   }
 
   absl::Status Outcome() const {
-    if (count_ == 1) return told_;
-    const bool hides = !answered_ && !absl::IsDeadlineExceeded(told_);
-    return absl::Status(told_.code(), fmt::format("{} (tried {} times{})", Message(told_), count_,
-                                                  hides ? "; no answer in time at last" : ""));
+    if (count_ == 1) return outcome_;
+    const bool hides = !answered_ && !absl::IsDeadlineExceeded(outcome_);
+    return absl::Status(outcome_.code(), fmt::format("{} (tried {} times{})", Message(outcome_), count_,
+                                                     hides ? "; the last try got no answer in time" : ""));
   }
 
  private:
-  absl::Status told_;
+  absl::Status outcome_;
   int count_ = 0;
-  bool answered_ = false;  // the last one
+  bool answered_ = false;  // in the last try
 };
 
 }  // namespace
+
+absl::Status Stopping() { return absl::CancelledError("the manager is stopping"); }
 
 bool IsWorthAnotherTry(const absl::Status& status) {
   switch (status.code()) {
@@ -63,19 +67,19 @@ absl::Status Retry(const RetryPolicy& policy, Clock::time_point until,
                    const std::function<absl::Status(Clock::time_point)>& call) {
   Clock::duration pause = policy.first_pause;
   Tries tries;
-  while (!IsStopping(policy)) {
+  while (!policy.stop.stop_requested()) {
     const absl::Status status = call(std::min(until, Clock::now() + policy.each));
     if (status.ok() || !IsWorthAnotherTry(status)) return status;
-    if (IsStopping(policy)) break;  // which may be why
+    if (policy.stop.stop_requested()) break;  // the stop may be the cause of the error
     tries.Add(status);
     const Clock::time_point next = Clock::now() + Jittered(pause);
     if (next >= until) return tries.Outcome();
-    SleepUntil(policy, next);
+    SleepUntil(policy.stop, next);
     pause = std::min(2 * pause, policy.longest_pause);
   }
   return Stopping();
 }
 
-std::string_view WithoutTries(std::string_view words) { return words.substr(0, words.rfind(" (tried ")); }
+std::string_view WithoutTries(std::string_view message) { return message.substr(0, message.rfind(" (tried ")); }
 
 }  // namespace mooring::manager

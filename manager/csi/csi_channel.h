@@ -1,5 +1,4 @@
-// The way to one CSI plugin: calls with deadlines, nothing else. One implementation speaks gRPC (grpc_channel.h); the
-// tests' plugin (tests/fakes/fake_csi_plugin.h) is another.
+// Interface for calls with deadlines to one CSI plugin. grpc_channel.h implements it with gRPC.
 //
 //   MOORING_ASSIGN_OR_RETURN(const auto info, Call(channel, csi::v1::NodeGetInfoRequest(), until));
 #ifndef MOORING_MANAGER_CSI_CSI_CHANNEL_H_
@@ -10,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -17,7 +17,6 @@
 #include "absl/status/statusor.h"
 #include "base/status.h"
 #include "csi.pb.h"
-#include "manager/csi/stop_token.h"
 
 namespace mooring::manager {
 
@@ -27,20 +26,21 @@ class CsiChannel {
  public:
   virtual ~CsiChannel() = default;
 
-  // `method` as gRPC names it: "/csi.v1.Node/NodeStageVolume". The plugin's own code and words come back; UNAVAILABLE:
-  // nobody serves the socket; DEADLINE_EXCEEDED: no answer in time; CANCELLED after Close. Safe from several threads.
+  // `method` as in gRPC: "/csi.v1.Node/NodeStageVolume". An error of the plugin keeps its code and message.
+  // UNAVAILABLE: nobody serves the socket. DEADLINE_EXCEEDED: no answer by `until`. CANCELLED: after Close. Safe from
+  // several threads.
   virtual absl::Status Call(const std::string& method, const google::protobuf::Message& request,
                             google::protobuf::Message& response, Clock::time_point until) = 0;
 
-  // Ends the calls under way and those to come.
+  // Ends the calls under way, and all later ones.
   virtual void Close() = 0;
 };
 
-// Connects to a socket; nothing needs to be there yet. `plugin`: whose it is, empty where that is to be asked.
+// Connects to a socket, which need not exist yet. `plugin` is the name of its plugin; empty if it is not known yet.
 using CsiConnector =
     std::function<std::shared_ptr<CsiChannel>(const std::string& socket_path, const std::string& plugin)>;
 
-// Which service and response a request belongs to. One line a call that the manager makes.
+// The service and the response of a request. One line for each call that the manager makes.
 template <typename Request>
 struct CsiCall;
 #define MOORING_CSI_CALL(service, call)                              \
@@ -81,23 +81,29 @@ absl::StatusOr<typename CsiCall<Request>::Response> Call(CsiChannel& channel, co
   return response;
 }
 
-// UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED, ABORTED: the same call may go well later. (d) 8
+// The error of a wait that the manager's stop has ended: CANCELLED, which within the manager means nothing else. The
+// operation has not failed: nothing is recorded and nothing is undone, as if the manager had been killed. The next
+// start continues from the records.
+absl::Status Stopping();
+
+// Whether the same call may succeed later: UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED and ABORTED.
 bool IsWorthAnotherTry(const absl::Status& status);
 
-// The same, again while it is worth another try, with exponential back-off and jitter, as long as `until` leaves time;
-// (d) 8. `each` bounds a single try. Gives the last error that is an answer (where every try ended without one:
-// DEADLINE_EXCEEDED), which says how often it was tried. CANCELLED: the manager is stopping.
 struct RetryPolicy {
-  Clock::duration each = std::chrono::seconds(60);
+  Clock::duration each = std::chrono::seconds(60);  // deadline of a single try
   Clock::duration first_pause = std::chrono::milliseconds(100);
   Clock::duration longest_pause = std::chrono::seconds(5);
-  const StopToken* stop = nullptr;  // outlives it; none: it never stops
+  std::stop_token stop = {};  // of the manager; the default never stops
 };
+
+// Repeats `call` while IsWorthAnotherTry holds and `until` leaves time, with exponential back-off and jitter. Gives the
+// last error that is an answer of the plugin, with the number of tries; DEADLINE_EXCEEDED if no try got an answer.
+// Stopping(): the manager is stopping.
 absl::Status Retry(const RetryPolicy& policy, Clock::time_point until,
                    const std::function<absl::Status(Clock::time_point)>& call);
 
-// The words of such an error without what may be another with each round: to tell whether it is news.
-std::string_view WithoutTries(std::string_view words);
+// Gives the message of such an error without the number of tries, to compare it with an earlier one.
+std::string_view WithoutTries(std::string_view message);
 
 }  // namespace mooring::manager
 

@@ -1,4 +1,4 @@
-// Records as CSI wants them.
+// Converts records to the messages of CSI.
 #ifndef MOORING_MANAGER_CSI_CSI_VOLUME_H_
 #define MOORING_MANAGER_CSI_CSI_VOLUME_H_
 
@@ -9,11 +9,12 @@
 
 namespace mooring::manager {
 
-// CSI has the two finer writer modes only for those who say they know them, node and controller each for itself.
+// The modes SINGLE_NODE_SINGLE_WRITER and SINGLE_NODE_MULTI_WRITER are sent only with `knows_finer_modes`. Node and
+// controller report that capability each for itself.
 csi::v1::VolumeCapability ToCsi(Capability capability, const MountOptions& options, bool knows_finer_modes);
 csi::v1::VolumeCapability::AccessMode::Mode ToCsi(AccessMode mode);
 
-// The external id, else its own, (d) 6.
+// The id by which the plugin knows the volume: the external id, or the own id if there is none.
 const std::string& IdForPlugin(const Volume& volume);
 const std::string& IdForPlugin(const MountRecord& record);
 

@@ -27,32 +27,32 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& socket_path) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);  // a list of very many volumes is one message
   arguments.SetMaxSendMessageSize(-1);
-  // A plugin that was started again on its path is found soon: looking for a socket costs next to nothing.
+  // Short, so that a plugin that was restarted on its path is found soon; an attempt costs next to nothing.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  // Channels to the same path would share a connection, and what is left of it after the plugin's death.
+  // Otherwise channels to the same path share a connection, also one that broke when the plugin died.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // Some servers refuse a socket's path where a host's name is expected.
+  // Some servers refuse the path of a socket as authority.
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   return grpc::CreateCustomChannel(GrpcTarget(socket_path), grpc::InsecureChannelCredentials(), arguments);
 }
 
-// By the clock that nobody sets.
+// Uses the monotonic clock, which nobody sets.
 gpr_timespec Deadline(Clock::time_point until) {
   if (until == Clock::time_point::max()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
   const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now());
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
 }
 
-// What a plugin says is stored, shown and sent on as text: it may be any bytes, and any number of them.
-absl::Status SaidByPlugin(const grpc::Status& status) {
+// Cleans the message, which is stored and shown: a plugin may send any bytes, of any length.
+absl::Status FromPlugin(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   return FromGrpc(grpc::Status(status.error_code(), CleanText(status.error_message())));
 }
 
 std::string_view NameOf(std::string_view method) { return method.substr(method.rfind('/') + 1); }
 
-grpc::Status Told(const google::protobuf::Message& request, const grpc::Status& status) {
+grpc::Status HideSecretsOf(const google::protobuf::Message& request, const grpc::Status& status) {
   return status.ok() ? status : grpc::Status(status.error_code(), WithoutSecretsOf(request, status.error_message()));
 }
 
@@ -66,11 +66,11 @@ class GrpcCsiChannel final : public CsiChannel {
     grpc::ClientContext context;
     context.set_deadline(Deadline(until));
     MOORING_RETURN_IF_ERROR(Begin(context));
-    // What generated stubs do, for any message.
+    // The same call as in generated stubs, for any message type.
     const grpc::Status status = grpc::internal::BlockingUnaryCall<MessageLite, MessageLite>(
         channel_.get(), grpc::internal::RpcMethod(method.c_str(), grpc::internal::RpcMethod::NORMAL_RPC), &context,
         request, &response);
-    return End(context, method, Told(request, status));
+    return End(context, method, HideSecretsOf(request, status));
   }
 
   void Close() override {
@@ -92,19 +92,19 @@ class GrpcCsiChannel final : public CsiChannel {
     return absl::OkStatus();
   }
 
-  // What gRPC itself says of a plugin that is not there or does not answer tells nobody which one it was.
+  // gRPC's own errors for a plugin that is away or silent do not name it, so its socket is added.
   absl::Status End(grpc::ClientContext& context, const std::string& method, const grpc::Status& status) {
     const std::lock_guard<std::mutex> lock(mutex_);
     calls_.erase(&context);
     if (closed_ && status.error_code() == grpc::StatusCode::CANCELLED) return Closed();
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-      return Annotate(SaidByPlugin(status),
+      return Annotate(FromPlugin(status),
                       fmt::format("no answer in time to {} by the plugin at {}", NameOf(method), Quote(socket_path_)));
     }
     if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-      return Annotate(SaidByPlugin(status), fmt::format("the plugin at {}", Quote(socket_path_)));
+      return Annotate(FromPlugin(status), fmt::format("the plugin at {}", Quote(socket_path_)));
     }
-    return SaidByPlugin(status);
+    return FromPlugin(status);
   }
 
   const std::string socket_path_;

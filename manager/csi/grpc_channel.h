@@ -1,4 +1,4 @@
-// A CsiChannel over gRPC on a unix socket: csi.sock of any plugin.
+// A CsiChannel that uses gRPC on the unix socket of a plugin.
 #ifndef MOORING_MANAGER_CSI_GRPC_CHANNEL_H_
 #define MOORING_MANAGER_CSI_GRPC_CHANNEL_H_
 
@@ -9,7 +9,7 @@
 
 namespace mooring::manager {
 
-// Connects at the first call, and anew where the plugin was restarted on the same path. Messages of any size.
+// Connects at the first call, and again after a restart of the plugin on the same path. Messages may have any size.
 std::shared_ptr<CsiChannel> ConnectCsi(const std::string& socket_path);
 
 }  // namespace mooring::manager

@@ -1,5 +1,5 @@
-// All channels to plugins that are open, so that calls which hang there can be ended: also those to instances that were
-// replaced, which nobody else knows any more.
+// Keeps all open channels to plugins, so that a stop can end calls that hang. That includes channels to instances that
+// were replaced.
 #ifndef MOORING_MANAGER_CSI_OPEN_CHANNELS_H_
 #define MOORING_MANAGER_CSI_OPEN_CHANNELS_H_
 
@@ -17,9 +17,9 @@ class OpenChannels {
  public:
   explicit OpenChannels(CsiConnector connect) : connect_(std::move(connect)) {}
 
-  CsiConnector connector();  // this outlives it
+  CsiConnector connector();  // this object outlives the connector
 
-  void CloseAll();  // those to come, too
+  void CloseAll();  // also closes channels that are opened later
 
  private:
   std::shared_ptr<CsiChannel> Connect(const std::string& socket_path, const std::string& plugin);

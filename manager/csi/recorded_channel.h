@@ -1,4 +1,4 @@
-// A way to a plugin whose calls are counted.
+// Channels whose calls are recorded for the metrics.
 #ifndef MOORING_MANAGER_CSI_RECORDED_CHANNEL_H_
 #define MOORING_MANAGER_CSI_RECORDED_CHANNEL_H_
 
@@ -10,7 +10,7 @@
 
 namespace mooring::manager {
 
-// As `connect`, and tells the recorder of the plugin of every call. What `recorder_of` gives outlives the channels.
+// Like `connect`, but passes every call to the recorder of the plugin. The recorders outlive the channels.
 CsiConnector Recorded(CsiConnector connect, std::function<CallRecorder&(const std::string& plugin)> recorder_of);
 
 }  // namespace mooring::manager

@@ -27,7 +27,7 @@ constexpr char kRuntimeLabel[] = "mooring.runtime";
 constexpr char kPluginLabel[] = "mooring.plugin";
 constexpr char kInstanceLabel[] = "mooring.instance";
 
-// Engines allow letters, digits and "_.-". Which instance it is, the digits at the end of its id tell.
+// Engines allow letters, digits and "_.-". The digits at the end of the instance id keep the name unique.
 std::string ContainerName(const LaunchSpec& spec) {
   std::string name = "mooring-" + spec.instance_id;
   for (char& c : name) {
@@ -59,7 +59,7 @@ json MountOf(const PluginRecord::Bind& bind) {
           {"BindOptions", {{"Propagation", WordOf(bind.propagation)}}}};
 }
 
-// What every plugin has, at its own path, and what this one is given.
+// The binds of every plugin, each at its own path, and those of this run.
 json Mounts(const LaunchSpec& spec) {
   const auto own = [](const std::string& path, Propagation propagation) {
     return MountOf({path, path, /*read_only=*/false, propagation});
@@ -70,7 +70,7 @@ json Mounts(const LaunchSpec& spec) {
   return mounts;
 }
 
-// Those of the manager: an engine without CAP_SYS_RESOURCE may not raise them, and Podman tries.
+// The manager's own limits: Podman would raise them, which an engine without CAP_SYS_RESOURCE may not.
 json Limits() {
   json limits = json::array();
   for (const auto& [name, resource] : {std::pair("nofile", RLIMIT_NOFILE), std::pair("nproc", RLIMIT_NPROC)}) {
@@ -109,7 +109,7 @@ json ContainerOf(const LaunchSpec& spec, const ContainerOwner& owner) {
   return body;
 }
 
-// The engine answers 200 at once and tells of errors in the lines that follow.
+// The engine answers 200 at once, and reports errors in the lines that follow.
 absl::Status PullError(const std::string& image, const std::string& progress) {
   std::istringstream lines(progress);
   for (std::string line; std::getline(lines, line);) {
@@ -127,7 +127,7 @@ absl::Status EnsureImage(const EngineClient& engine, const LaunchSpec& spec, Clo
       engine.Get("look for image " + Quote(image), fmt::format("/images/{}/json", PercentEncode(image)), until)
           .status();
   if (!absl::IsNotFound(there)) return there;
-  // Without a tag the engine would take all there are.
+  // Without a tag the engine would pull all tags.
   const std::size_t name = image.rfind('/') == std::string::npos ? 0 : image.rfind('/');
   const bool tagged = image.find_first_of(":@", name) != std::string::npos;
   const std::string path =
@@ -136,11 +136,11 @@ absl::Status EnsureImage(const EngineClient& engine, const LaunchSpec& spec, Clo
   return PullError(image, progress);
 }
 
-// Ids of the strays; `plugin` empty: of all plugins. What the engine says of labels is looked at here, too: a filter
-// that an engine does not know must not cost anybody a container.
+// Gives the ids of the strays of `plugin`; empty: of all plugins. The labels are checked here as well, because an
+// engine that ignores the filter would give containers of other owners.
 absl::StatusOr<std::vector<std::string>> FindStrays(const EngineClient& engine, const ContainerOwner& owner,
                                                     const std::string& plugin, Clock::time_point until) {
-  const std::string what = "look for containers that are left behind";
+  const std::string what = "list the containers that an earlier instance left";
   const json filters = {{"label", {fmt::format("{}={}", kManagerLabel, owner.id)}}};
   MOORING_ASSIGN_OR_RETURN(const std::string text,
                            engine.Get(what, "/containers/json?all=1&filters=" + PercentEncode(filters.dump()), until));
@@ -158,15 +158,13 @@ absl::StatusOr<std::vector<std::string>> FindStrays(const EngineClient& engine, 
 
 absl::Status EndStraysOf(const EngineClient& engine, const ContainerOwner& owner, const std::string& plugin,
                          Clock::time_point until, const std::stop_token& stop) {
-  constexpr auto kPatience = std::chrono::seconds(10);  // SIGTERM to SIGKILL
+  constexpr auto kTimeToEnd = std::chrono::seconds(10);  // from SIGTERM to SIGKILL
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> strays, FindStrays(engine, owner, plugin, until));
   absl::Status first;
   for (const std::string& id : strays) {
-    EndDeadline deadline(Clock::now() + kPatience);
-    const std::stop_callback on_stop(stop, [&deadline] { deadline.GiveUp(); });
-    const absl::Status ended = PluginContainer(engine, id).End(deadline);
-    first.Update(Annotate(ended, "a container is left behind by an instance that is gone"));
-    if (ended.ok()) log::Info("removed, for no instance is behind it", {{"container", id}});
+    const absl::Status ended = PluginContainer(engine, id).End(Clock::now() + kTimeToEnd, stop);
+    first.Update(Annotate(ended, "remove the container of an instance that is gone"));
+    if (ended.ok()) log::Info("removed a container whose instance is gone", {{"container", id}});
   }
   return first;
 }
@@ -192,21 +190,21 @@ absl::StatusOr<std::unique_ptr<Launched>> ContainerLauncher::Launch(const Launch
       stoppable.Post("create container " + name, "/containers/create?name=" + name, ContainerOf(spec, owner_), until)
           .status();
   if (started.ok()) started = PluginContainer(stoppable, name).Start(until);
-  // Given up in the middle: it may be there, and is ended with its plugin, or adopted by the next manager.
+  // After a cancelled call the container may exist. It is ended with its plugin, or the next manager adopts it.
   if (started.ok() || absl::IsCancelled(started)) return container;
-  // Also where the create has failed: its answer may be lost only. Where the engine has no answer to this either, it is
-  // given as launched, so that it is ended when the engine is there again.
+  // The container may exist although its creation failed, because the answer may have been lost. If the engine does not
+  // answer the removal either, the container counts as launched, so that it is ended once the engine is back.
   constexpr auto kTimeToRemove = std::chrono::seconds(15);
   if (!container->Remove(Clock::now() + kTimeToRemove).ok()) return container;
   return started;
 }
 
 absl::StatusOr<std::unique_ptr<Launched>> ContainerLauncher::Adopt(const LaunchSpec& spec) {
-  constexpr auto kTimeToLook = std::chrono::seconds(5);
+  constexpr auto kTimeToInspect = std::chrono::seconds(5);
   auto container = std::make_unique<PluginContainer>(EngineClient(EngineOf(spec.run.engine)), ContainerName(spec));
-  const absl::Status there = container->Inspect(Clock::now() + kTimeToLook).status();
+  const absl::Status there = container->Inspect(Clock::now() + kTimeToInspect).status();
   if (absl::IsNotFound(there)) return there;
-  return container;  // where the engine does not answer now, it will tell later
+  return container;  // also if the engine does not answer now: it will later
 }
 
 absl::Status ContainerLauncher::EndStrays(const std::string& engine, Clock::time_point until, std::stop_token stop) {

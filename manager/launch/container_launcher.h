@@ -1,16 +1,16 @@
-// Plugins as privileged containers of Docker or Podman, which outlive the manager. A container is found again by its
-// name, which is made from the instance id: nothing has to be written down. Its labels tell whose it is:
+// Runs plugins as privileged containers of Docker or Podman, which outlive the manager. The name of a container is made
+// from the instance id, so the next manager finds it without a record. Its labels name its owner:
 //
 //   mooring.manager (ContainerOwner::id)   mooring.runtime (ContainerOwner::socket_root)   mooring.host
 //   mooring.plugin   mooring.instance   mooring.generation
 //
-// One with the first two labels of this manager whose instance is not on record is a stray: a reboot took its
-// directory, or the engine made it after its answer was given up. It is removed before its plugin is launched anew.
-// Others' are left alone.
+// A container with the first two labels of this manager, whose instance has no directory, is a stray: a reboot removed
+// the directory, or the engine made the container after the call was given up. It is removed before its plugin is
+// launched again. Containers of other owners are left alone.
 //
-// Bound in at their own paths: /dev, the socket directory, and the root of staging and target paths with rshared, so
-// that the plugin's mounts are seen on the host and the host's in the plugin; and the binds of its run. Host network:
-// plugins speak to storage.
+// Binds, each at its own path: /dev, the socket directory, and the root of staging and target paths. The root has
+// rshared propagation, so that host and plugin see each other's mounts. The binds of the run follow. The container uses
+// the host's network, because plugins connect to storage.
 #ifndef MOORING_MANAGER_LAUNCH_CONTAINER_LAUNCHER_H_
 #define MOORING_MANAGER_LAUNCH_CONTAINER_LAUNCHER_H_
 
@@ -22,17 +22,17 @@
 namespace mooring::manager {
 
 struct ContainerOwner {
-  std::string id;           // of this manager's state: no other has it, but for a copy
+  std::string id;           // of this manager's state; only a copy of the state has the same
   std::string host;         // for people
-  std::string socket_root;  // where the directories of its instances are: a manager beside it has another
+  std::string socket_root;  // the directories of its instances lie below it; another manager on the host has another
 };
 
 class ContainerLauncher final : public Launcher {
  public:
-  // The engine of runs that name none: the path of its API socket.
+  // `default_engine`: path of the API socket, for runs that name no engine.
   ContainerLauncher(std::string default_engine, ContainerOwner owner);
 
-  // An image that the engine has not got is pulled.
+  // Pulls the image if the engine does not have it.
   absl::StatusOr<std::unique_ptr<Launched>> Launch(const LaunchSpec& spec, Clock::time_point until) override;
   absl::StatusOr<std::unique_ptr<Launched>> Adopt(const LaunchSpec& spec) override;
   absl::Status EndStrays(const std::string& engine, Clock::time_point until, std::stop_token stop) override;

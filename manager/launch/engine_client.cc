@@ -14,14 +14,14 @@
 namespace mooring::manager {
 namespace {
 
-constexpr char kApi[] = "/v1.40";  // Docker 19.03 and Podman 3 have it, and all that came later
+constexpr char kApi[] = "/v1.40";  // since Docker 19.03 and Podman 3
 
-std::string EngineWords(const std::string& body) {
+std::string EngineMessage(const std::string& body) {
   const nlohmann::json parsed = nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (parsed.is_object() && parsed.contains("message") && parsed["message"].is_string()) {
     return parsed["message"].get<std::string>();
   }
-  return body.empty() ? "nothing more" : Quote(body);
+  return body.empty() ? "no message" : Quote(body);
 }
 
 absl::StatusCode CodeOf(int http_status) {
@@ -31,7 +31,7 @@ absl::StatusCode CodeOf(int http_status) {
   return absl::StatusCode::kInternal;
 }
 
-// For one call: the engine may have been restarted since the last.
+// Each call has a client of its own, because the engine may have been restarted since the last call.
 void Prepare(httplib::Client& client, Clock::time_point until) {
   using std::chrono::microseconds;
   const auto left = std::max(std::chrono::duration_cast<microseconds>(until - Clock::now()), microseconds(1));
@@ -41,16 +41,16 @@ void Prepare(httplib::Client& client, Clock::time_point until) {
   client.set_write_timeout(left);
 }
 
-absl::StatusOr<std::string> Take(const std::string& what, const std::string& socket, const httplib::Result& result) {
+absl::StatusOr<std::string> ToBody(const std::string& what, const std::string& socket, const httplib::Result& result) {
   constexpr int kFirstError = 400;
   if (!result) {
     return Unavailable(
-        fmt::format("{}: the container engine at {} does not answer ({}); is Docker, or Podman's API service, running?",
-                    what, Quote(socket), httplib::to_string(result.error())));
+        fmt::format("{}: the container engine at {} does not answer ({}); start Docker or Podman's API service", what,
+                    Quote(socket), httplib::to_string(result.error())));
   }
   if (result->status < kFirstError) return result->body;
   return absl::Status(CodeOf(result->status), fmt::format("{}: the container engine at {} said {}: {}", what,
-                                                          Quote(socket), result->status, EngineWords(result->body)));
+                                                          Quote(socket), result->status, EngineMessage(result->body)));
 }
 
 }  // namespace
@@ -58,8 +58,8 @@ absl::StatusOr<std::string> Take(const std::string& what, const std::string& soc
 EngineClient::EngineClient(std::string socket_path, std::stop_token stop)
     : socket_path_(std::move(socket_path)), stop_(std::move(stop)) {}
 
-// stop() of the client reaches a call only once its socket is the client's. One that is stopped before gets a socket
-// with nothing to be read from.
+// stop() of the client ends a call only after the client has stored its socket. A call that is stopped earlier is ended
+// by a shutdown of the socket.
 absl::StatusOr<std::string> EngineClient::Send(const std::string& what, const char* method, const std::string& path,
                                                const std::string& body, Clock::time_point until) const {
   httplib::Client client(socket_path_);
@@ -79,14 +79,14 @@ absl::StatusOr<std::string> EngineClient::Send(const std::string& what, const ch
   if (!body.empty()) request.headers.emplace("Content-Type", "application/json");
   request.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {
     answer.append(data, size);
-    too_long = Clock::now() >= until;  // also of one that tells a little all the time
+    too_long = Clock::now() >= until;  // also for an engine that keeps sending a little
     return !too_long;
   };
   httplib::Result result = client.send(request);
-  if (stop_.stop_requested()) return absl::CancelledError(what + ": given up, for it is not wanted any more");
-  if (too_long) return absl::DeadlineExceededError(what + ": it took too long");
+  if (stop_.stop_requested()) return absl::CancelledError(what + ": cancelled");
+  if (too_long) return absl::DeadlineExceededError(what + ": the container engine did not finish in time");
   if (result) result->body = answer;
-  return Take(what, socket_path_, result);
+  return ToBody(what, socket_path_, result);
 }
 
 absl::StatusOr<std::string> EngineClient::Get(const std::string& what, const std::string& path,
@@ -106,7 +106,7 @@ absl::Status EngineClient::Delete(const std::string& what, const std::string& pa
 
 absl::StatusOr<nlohmann::json> ParseEngineJson(const std::string& what, const std::string& text) {
   nlohmann::json parsed = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) return Internal(fmt::format("{}: the container engine's answer is no JSON object", what));
+  if (!parsed.is_object()) return Internal(fmt::format("{}: the container engine's answer is not a JSON object", what));
   return parsed;
 }
 
@@ -114,7 +114,7 @@ absl::StatusOr<nlohmann::json> ParseEngineList(const std::string& what, const st
   nlohmann::json parsed = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto is_object = [](const nlohmann::json& each) { return each.is_object(); };
   if (parsed.is_array() && std::all_of(parsed.begin(), parsed.end(), is_object)) return parsed;
-  return Internal(fmt::format("{}: the container engine's answer is no list of JSON objects", what));
+  return Internal(fmt::format("{}: the container engine's answer is not a list of JSON objects", what));
 }
 
 std::string PercentEncode(std::string_view text) {

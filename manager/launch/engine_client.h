@@ -1,4 +1,4 @@
-// The API of a container engine, Docker's or Podman's, on its unix socket: JSON over HTTP.
+// Client for the API of Docker or Podman: JSON over HTTP on a unix socket.
 #ifndef MOORING_MANAGER_LAUNCH_ENGINE_CLIENT_H_
 #define MOORING_MANAGER_LAUNCH_ENGINE_CLIENT_H_
 
@@ -14,12 +14,12 @@ namespace mooring::manager {
 
 class EngineClient {
  public:
-  // `stop` ends a call that is under way at once, and all that follow.
+  // `stop` ends the call that is under way, and all later ones.
   explicit EngineClient(std::string socket_path, std::stop_token stop = {});
 
-  // `what` is done, for messages. `until` is the end also of what tells of its progress for long. UNAVAILABLE: nobody
-  // answers there; NOT_FOUND, ALREADY_EXISTS (a conflict) and INTERNAL have the engine's words; CANCELLED: it was
-  // stopped, and what the engine has done is not known.
+  // `what` names the operation in errors. `until` also ends a call that reports progress for long. UNAVAILABLE: the
+  // engine does not answer. NOT_FOUND, ALREADY_EXISTS (a conflict) and INTERNAL have the engine's message. CANCELLED:
+  // `stop` was requested; the engine may or may not have done the operation.
   absl::StatusOr<std::string> Get(const std::string& what, const std::string& path, Clock::time_point until) const;
   absl::StatusOr<std::string> Post(const std::string& what, const std::string& path, const nlohmann::json& body,
                                    Clock::time_point until) const;
@@ -35,11 +35,11 @@ class EngineClient {
   std::stop_token stop_;
 };
 
-// What an engine sent, as JSON; INTERNAL: it is none.
+// Parses an engine's answer. INTERNAL: it is not of this form.
 absl::StatusOr<nlohmann::json> ParseEngineJson(const std::string& what, const std::string& text);
 absl::StatusOr<nlohmann::json> ParseEngineList(const std::string& what, const std::string& text);
 
-// A name as part of a path or a query.
+// Encodes a name for use in the path or query of a URL.
 std::string PercentEncode(std::string_view text);
 
 }  // namespace mooring::manager

@@ -32,21 +32,22 @@ std::string Path() {
   return path == nullptr || *path == '\0' ? kDefaultPath : path;
 }
 
-// Looked up here, not in the child: so a wrong name is told before anything is started.
+// The program is looked up before the fork, so that a wrong name is reported before anything is started.
 absl::StatusOr<std::string> FindProgram(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     if (name.front() == '/' && ::access(name.c_str(), X_OK) == 0) return name;
-    return InvalidArgument(fmt::format("{} is no program: give a name in PATH, or the full path of one", Quote(name)));
+    return InvalidArgument(
+        fmt::format("{} is not an executable file: give a name in PATH, or a full path", Quote(name)));
   }
   std::istringstream directories(Path());
   for (std::string directory; std::getline(directories, directory, ':');) {
     std::string path = fmt::format("{}/{}", directory, name);
     if (directory.starts_with('/') && ::access(path.c_str(), X_OK) == 0) return path;
   }
-  return InvalidArgument(fmt::format("there is no program {} in {}", Quote(name), Path()));
+  return InvalidArgument(fmt::format("program {} is not in PATH ({})", Quote(name), Path()));
 }
 
-// Nothing of the manager's own settings, of its sockets or of its notify socket.
+// The manager's own settings, its sockets and NOTIFY_SOCKET are left out.
 std::vector<std::string> EnvironmentFor(const LaunchSpec& spec) {
   StringMap environment = {{"PATH", Path()}};
   for (const char* name : {"HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"}) {

@@ -1,7 +1,7 @@
-// Plugins as processes: children in sessions of their own, which outlive the manager.
+// Runs plugins as child processes in sessions of their own, which outlive the manager.
 //
-// Which process it is stands in <socket directory>/process (pid, start time, boot) before the program begins: the child
-// waits for that, and ends where the manager does. So no plugin ever runs that nobody knows of.
+// The child waits until <socket directory>/process identifies it (pid, start time, boot id), and exits if the manager
+// ends before that. So no plugin ever runs without a record.
 #ifndef MOORING_MANAGER_LAUNCH_EXEC_LAUNCHER_H_
 #define MOORING_MANAGER_LAUNCH_EXEC_LAUNCHER_H_
 
@@ -13,11 +13,11 @@ namespace mooring::manager {
 
 class ExecLauncher final : public Launcher {
  public:
-  // INVALID_ARGUMENT: there is no such program. Its environment: PATH, HOME and the locale of the manager, what `run`
-  // says, CSI_ENDPOINT.
+  // INVALID_ARGUMENT: there is no such program. The environment has PATH, HOME, the locale, TZ and TMPDIR of the
+  // manager, kMountRootVariable, the variables of the run, and CSI_ENDPOINT.
   absl::StatusOr<std::unique_ptr<Launched>> Launch(const LaunchSpec& spec, Clock::time_point until) override;
   absl::StatusOr<std::unique_ptr<Launched>> Adopt(const LaunchSpec& spec) override;
-  // None: what ran ends with the boot, and starts only once its directory tells of it.
+  // There are none: processes end with the boot, and start only after their record is written.
   absl::Status EndStrays(const std::string& engine, Clock::time_point until, std::stop_token stop) override;
 };
 

@@ -25,7 +25,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// From here to execve only what signal-safety(7) allows: other threads may have held any lock at the fork.
+// Between fork and execve only the calls of signal-safety(7) are allowed: another thread may have held a lock.
 
 void DefaultSignals() {
   struct sigaction action = {};
@@ -36,10 +36,10 @@ void DefaultSignals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// 0, 1, 2 and kLink are what they are to be, and no other is open: children that are forked at the same time would else
-// hold the ends of each other's links.
+// Sets up descriptors 0, 1, 2 and kLink, and closes all others. Otherwise children that are forked at the same time
+// would keep each other's links open.
 bool ArrangeDescriptors(int output, int link) {
-  constexpr int kAboveAll = 10;  // so that no dup3 below hits one that is still needed
+  constexpr int kAboveAll = 10;  // so that no dup3 below closes a descriptor that is still needed
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   const std::array<int, kLink + 1> wanted = {null, output, output, link};
   std::array<int, kLink + 1> moved{};
@@ -85,7 +85,7 @@ absl::StatusOr<HeldChild> HeldChild::Fork(const ProgramSpec& program) {
   const std::vector<char*> arguments = Pointers(program.arguments);
   const std::vector<char*> environment = Pointers(program.environment);
 
-  sigset_t all;  // a handler of ours must not run in the child
+  sigset_t all;  // the manager's signal handlers must not run in the child
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -100,13 +100,14 @@ absl::StatusOr<HeldChild> HeldChild::Fork(const ProgramSpec& program) {
 }
 
 absl::Status HeldChild::Release() {
-  if (::send(link_.get(), "g", 1, MSG_NOSIGNAL) != 1) return ErrnoStatus(errno, "let a plugin's program begin");
+  if (::send(link_.get(), "g", 1, MSG_NOSIGNAL) != 1)
+    return ErrnoStatus(errno, "release the child process of a plugin");
   int error = 0;
   ssize_t size = 0;
   do {
     size = ::read(link_.get(), &error, sizeof error);
   } while (size < 0 && errno == EINTR);
-  if (size == sizeof error) return ErrnoStatus(error, "execute it");
+  if (size == sizeof error) return ErrnoStatus(error, "execute the program");
   link_.reset();  // execve closed the other end
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// A child that is forked and waits: what has to be written down of it is written before its program begins.
+// A forked child that waits until it is released, so that its record is written before its program starts.
 #ifndef MOORING_MANAGER_LAUNCH_HELD_CHILD_H_
 #define MOORING_MANAGER_LAUNCH_HELD_CHILD_H_
 
@@ -20,7 +20,8 @@ struct ProgramSpec {
   int output = -1;                       // stdout and stderr
 };
 
-// In a session of its own, with no descriptor of ours but `output`. It ends where this object goes before Release.
+// Runs in a session of its own, with no descriptor of the manager but `output`. Exits if this object is destroyed
+// before Release.
 class HeldChild {
  public:
   static absl::StatusOr<HeldChild> Fork(const ProgramSpec& program);
@@ -30,14 +31,14 @@ class HeldChild {
 
   pid_t pid() const { return pid_; }
 
-  // Lets the program begin; gives what execve(2) said where it did not.
+  // Starts the program. The error is that of execve(2).
   absl::Status Release();
 
  private:
   HeldChild(pid_t pid, UniqueFd link);
 
   pid_t pid_;
-  UniqueFd link_;  // a byte to the child: begin; its end: end. Back comes the errno of execve, or nothing.
+  UniqueFd link_;  // a byte sent starts the program, closing it ends the child; the child sends back errno of execve
 };
 
 }  // namespace mooring::manager

@@ -26,8 +26,8 @@ namespace {
 
 using nlohmann::json;
 
-// Of the plugin's name, for people who look there; the digits behind it make it one of a kind. A socket's path has 107
-// bytes in all.
+// The part of the plugin's name in the directory's name is for people; the digits make it unique. It is short because
+// the path of a socket has at most 107 bytes (unix(7)).
 constexpr std::size_t kNameBytes = 20;
 constexpr std::size_t kDigitBytes = 4;
 
@@ -42,14 +42,14 @@ json Describe(const InstanceDirectory& directory) {
           {"engine", directory.engine}};
 }
 
-// Ends in '-' and 8 hex digits, as what MakeInstanceDirectory makes.
+// Whether the name ends in '-' and 8 hex digits, as MakeInstanceDirectory makes it.
 bool IsInstanceName(const std::string& name) {
   constexpr std::size_t kDigits = 2 * kDigitBytes;
   if (name.size() <= kDigits || name[name.size() - kDigits - 1] != '-') return false;
   return name.find_first_not_of("0123456789abcdef", name.size() - kDigits) == std::string::npos;
 }
 
-// "" where it was never launched: the note is written before, and whole or not at all.
+// Gives "" if the instance was never launched: the note is written before the launch, whole or not at all.
 absl::StatusOr<std::string> ReadNote(const std::string& path) {
   absl::StatusOr<std::string> note = ReadWholeFile(NotePath(path));
   return absl::IsNotFound(note.status()) ? "" : note;
@@ -86,7 +86,7 @@ absl::StatusOr<InstanceDirectory> MakeInstanceDirectory(const std::string& socke
 
   std::error_code error;
   std::filesystem::create_directories(socket_root, error);
-  if (error) return ErrnoStatus(error.value(), "make the directory of plugins' sockets", socket_root);
+  if (error) return ErrnoStatus(error.value(), "make the directory for the sockets of plugins", socket_root);
   if (::mkdir(directory.path.c_str(), S_IRWXU) != 0) {
     return ErrnoStatus(errno, "make the socket directory", directory.path);
   }
@@ -99,17 +99,17 @@ absl::StatusOr<std::vector<InstanceDirectory>> FindInstanceDirectories(const std
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, EntriesOrNone(socket_root));
   std::vector<InstanceDirectory> found;
   for (const std::string& name : names) {
-    if (!IsInstanceName(name)) continue;  // not ours
+    if (!IsInstanceName(name)) continue;
     const std::string path = fmt::format("{}/{}", socket_root, name);
     std::error_code ignored;
-    if (std::filesystem::is_regular_file(path, ignored)) continue;  // nor is this
+    if (std::filesystem::is_regular_file(path, ignored)) continue;
     MOORING_ASSIGN_OR_RETURN(const std::string note, ReadNote(path));
     if (auto directory = Parse(path, note)) {
       found.push_back(*std::move(directory));
     } else if (note.empty()) {
       RemoveInstanceDirectory(path);
     } else {
-      log::Warning("what is noted of an instance tells nothing, and it is left alone", {{"note", NotePath(path)}});
+      log::Warning("the note of an instance cannot be parsed; its directory is left alone", {{"note", NotePath(path)}});
     }
   }
   return found;
@@ -122,9 +122,9 @@ bool IsInstanceOnRecord(const std::string& socket_root, const std::string& id) {
 }
 
 void RemoveInstanceDirectory(const std::string& path) {
-  // The note last: one that was left half-way is found again.
+  // The note goes last, so that a directory that is removed half-way is found again.
   for (const char* name : kOwnFiles) ::unlink(fmt::format("{}/{}", path, name).c_str());
-  ::rmdir(path.c_str());  // fails where somebody has put something else there: it is theirs
+  ::rmdir(path.c_str());  // fails if others have put files there, which stay
 }
 
 }  // namespace mooring::manager

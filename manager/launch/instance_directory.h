@@ -1,9 +1,9 @@
-// The directory of one instance that the supervisor runs: its socket, its log, and what a manager that is started anew
-// has to know of it, written before it is launched.
+// The directory of one instance that the supervisor runs: its socket, its log, and a note that describes it to the next
+// manager. The note is written before the launch.
 //
 //   <socket root>/<plugin>-<8 hex>/   instance   csi.sock   log, process (of the exec launcher)
 //
-// It goes with the instance. The processes it tells of end with the boot, as what lies below /run does.
+// The directory is removed with its instance. It lies below /run, so it ends with the boot, as its process does.
 #ifndef MOORING_MANAGER_LAUNCH_INSTANCE_DIRECTORY_H_
 #define MOORING_MANAGER_LAUNCH_INSTANCE_DIRECTORY_H_
 
@@ -23,23 +23,24 @@ struct InstanceDirectory {
   std::string plugin;
   std::uint64_t generation = 0;
   PluginRecord::Run::Kind kind = PluginRecord::Run::Kind::kExec;
-  std::string engine;  // of a container
+  std::string engine;  // kContainer: the API socket
 
   std::string SocketPath() const { return path + "/csi.sock"; }
 };
 
-// INVALID_ARGUMENT: the path of its socket would be too long.
+// Makes the directory with its note. INVALID_ARGUMENT: the path of the socket would be too long.
 absl::StatusOr<InstanceDirectory> MakeInstanceDirectory(const std::string& socket_root, const std::string& plugin,
                                                         const PluginRecord::Run& run);
 
-// All there are. One without a note was never launched, and is removed; where a note cannot be read, that is the error.
-// What is not named as ours, or has a note of somebody else's, is left alone.
+// Gives all instance directories. A directory without a note was never launched, and is removed. A note that cannot be
+// read is the error. Directories with other names, or with a note that does not parse, are left alone.
 absl::StatusOr<std::vector<InstanceDirectory>> FindInstanceDirectories(const std::string& socket_root);
 
-// Whether an instance of this id is on record. What is no instance's id, or cannot be asked for, counts as one.
+// Whether there is a directory of this instance id. True also if `id` is not an instance id, or the check fails, so
+// that nothing is removed by mistake.
 bool IsInstanceOnRecord(const std::string& socket_root, const std::string& id);
 
-// With our files in it. It stays where others have put something there.
+// Removes the directory and the manager's files in it. A directory with other files stays.
 void RemoveInstanceDirectory(const std::string& path);
 
 }  // namespace mooring::manager

@@ -1,4 +1,4 @@
-// Reading JSON that others wrote.
+// Reads members of JSON that others wrote.
 #ifndef MOORING_MANAGER_LAUNCH_JSON_TEXT_H_
 #define MOORING_MANAGER_LAUNCH_JSON_TEXT_H_
 
@@ -7,7 +7,7 @@
 
 namespace mooring::manager {
 
-// The member `name` of `object`; "" where it is of another type or not there, or `object` is none.
+// Gives the string member `name` of `object`; "" if there is none.
 inline std::string Text(const nlohmann::json& object, const char* name) {
   if (!object.is_object()) return "";
   const auto found = object.find(name);

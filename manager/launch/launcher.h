@@ -1,4 +1,4 @@
-// How a plugin's process is started and ended: as a child, or as a container. (j) 1
+// Interface to start and end the process of a plugin: as a child process, or as a container.
 #ifndef MOORING_MANAGER_LAUNCH_LAUNCHER_H_
 #define MOORING_MANAGER_LAUNCH_LAUNCHER_H_
 
@@ -10,41 +10,41 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager/csi/csi_channel.h"
-#include "manager/launch/end_deadline.h"
 #include "manager/records/records.h"
 
 namespace mooring::manager {
 
-// mooring-plugin mounts below the directories that this variable names; to other drivers it means nothing. It is set
-// to `root` unless the run's environment has it.
+// mooring-plugin mounts below the directories that this variable names; other drivers ignore it. It is set to
+// LaunchSpec::root unless the environment of the run has it.
 inline constexpr char kMountRootVariable[] = "MOORING_MOUNT_ROOT";
 
 struct LaunchSpec {
   std::string plugin;
-  std::string instance_id;       // names the container, and tells one instance from another
-  PluginRecord::Run run;         // its placeholders are filled in, see placeholders.h
-  std::string socket_directory;  // on the host, made by the supervisor; the plugin is to serve csi.sock in it
-  std::string root;              // staging and target paths lie below it: bound into a container with rshared
-  std::stop_token stop;          // a launch that takes long is given up at once
+  std::string instance_id;       // unique; the name of a container is made from it
+  PluginRecord::Run run;         // with its placeholders filled in, see placeholders.h
+  std::string socket_directory;  // on the host, made by the supervisor; the plugin serves csi.sock in it
+  std::string root;              // staging and target paths lie below it; bound into a container with rshared
+  std::stop_token stop;          // ends a launch that is under way
 };
 
-// One plugin process. It lives on when this object goes: mounts and users do not care for the manager's life. Used by
-// one thread at a time.
+// The process or container of a plugin. It runs on when this object is destroyed, because mounts and their users do not
+// depend on the manager. Used by one thread at a time.
 class Launched {
  public:
   virtual ~Launched() = default;
 
-  // False only where that is known: an engine that does not answer is no reason to start a second plugin.
+  // False only if the end is certain: an engine that does not answer is no reason to start a second plugin.
   virtual bool IsAlive() = 0;
-  virtual std::string Words() = 0;  // how it ended, where it ended, and its last lines
+  virtual std::string Describe() = 0;  // whether it runs or how it ended, and its last lines of output
 
-  // SIGTERM, and SIGKILL at the deadline. Gone already is OK. CANCELLED: it was given up, and the process may run on.
-  virtual absl::Status End(const EndDeadline& deadline) = 0;
+  // Sends SIGTERM, and SIGKILL at `until`. OK also if it has ended already. CANCELLED: `stop` was requested, and the
+  // process may run on; End may be called again, with another deadline.
+  virtual absl::Status End(Clock::time_point until, const std::stop_token& stop) = 0;
 
   // For people: "process 4711", "container mooring-db-5f3a0c11".
   virtual std::string Handle() const = 0;
 
-  // A descriptor that becomes readable when it ends; -1 where only IsAlive tells. The object keeps it.
+  // A descriptor of this object that becomes readable when the process ends; -1: only IsAlive shows the end.
   virtual int ExitFd() const { return -1; }
 };
 
@@ -52,15 +52,16 @@ class Launcher {
  public:
   virtual ~Launcher() = default;
 
-  // Started, not yet serving. CSI_ENDPOINT is set, and SIGTERM ends it. Killed at any instruction, the manager finds it
-  // by Adopt, or it was never started.
+  // Starts the plugin with CSI_ENDPOINT set; it may not serve yet. Wherever the manager is killed during this call, the
+  // plugin was either not started, or Adopt of the next manager finds it.
   virtual absl::StatusOr<std::unique_ptr<Launched>> Launch(const LaunchSpec& spec, Clock::time_point until) = 0;
 
-  // One that an earlier manager launched with this instance id and directory. NOT_FOUND: it is gone.
+  // Finds what an earlier manager launched with this instance id and directory. NOT_FOUND: it is gone.
   virtual absl::StatusOr<std::unique_ptr<Launched>> Adopt(const LaunchSpec& spec) = 0;
 
-  // Ends what this manager, or one before it, launched and no instance directory tells of any more: what a reboot, or
-  // an answer that was lost, has left. `engine` as in a run. For the start: Launch does it for its own plugin.
+  // Ends what this manager or an earlier one launched and no instance directory describes any more. A reboot, or a lost
+  // answer of the engine, leaves such containers. `engine`: as in a run. Called at the start; Launch does the same for
+  // its own plugin.
   virtual absl::Status EndStrays(const std::string& engine, Clock::time_point until, std::stop_token stop) = 0;
 };
 

@@ -1,11 +1,11 @@
-// Placeholders in a plugin's command line and environment. Each driver names the flag of its socket in its own way.
+// Placeholders in a plugin's command line and environment, because each driver has its own flag for its socket.
 //
 //   {endpoint}   unix:///run/mooring/plugins/NAME-5f3a0c11/csi.sock, as in CSI_ENDPOINT
 //   {socket}     the same without unix://
 //   {node}       the name of this host in the manager's records
 //
-// Other text in braces stays as it is, so that a word may be JSON. A second pair of braces is taken off instead:
-// "{{node}}" becomes "{node}".
+// Other text in braces stays as it is, so that an argument may be JSON. Double braces are an escape: "{{node}}" becomes
+// "{node}".
 #ifndef MOORING_MANAGER_LAUNCH_PLACEHOLDERS_H_
 #define MOORING_MANAGER_LAUNCH_PLACEHOLDERS_H_
 
@@ -22,7 +22,7 @@ struct PlaceholderValues {
 
 std::string EndpointOf(const std::string& socket);  // "unix://" and the path
 
-// In all words of the command and all values of the environment.
+// Fills in all arguments of the command and all values of the environment.
 PluginRecord::Run FillPlaceholders(PluginRecord::Run run, const PlaceholderValues& values);
 
 }  // namespace mooring::manager

@@ -15,10 +15,10 @@
 namespace mooring::manager {
 namespace {
 
-constexpr auto kTimeToLook = std::chrono::seconds(5);
+constexpr auto kTimeToInspect = std::chrono::seconds(5);
 constexpr auto kTimeToEnd = std::chrono::seconds(15);  // for the engine, once it has sent SIGKILL
 
-// Engines of different make leave out different members, or have null there.
+// Docker and Podman leave out different members, or set them to null.
 template <typename T>
 T Member(const nlohmann::json& object, const char* name, T otherwise) {
   if (!object.is_object()) return otherwise;
@@ -35,7 +35,7 @@ nlohmann::json StateOf(const nlohmann::json& container) {
 
 std::string HowItEnded(const nlohmann::json& state) {
   std::string how = fmt::format("ended with exit code {}", Member(state, "ExitCode", 0));
-  if (Member(state, "OOMKilled", false)) how += ", for it used more memory than it may";
+  if (Member(state, "OOMKilled", false)) how += ", because it used more memory than allowed";
   if (const std::string error = Text(state, "Error"); !error.empty()) how += ": " + Quote(error);
   return how;
 }
@@ -69,67 +69,56 @@ absl::Status PluginContainer::Start(Clock::time_point until) const {
 }
 
 bool PluginContainer::IsAlive() {
-  const auto container = Inspect(Clock::now() + kTimeToLook);
+  const auto container = Inspect(Clock::now() + kTimeToInspect);
   if (!container.ok()) return !absl::IsNotFound(container.status());
   return Member(StateOf(*container), "Running", true);
 }
 
 std::string PluginContainer::LastLines() const {
   const auto log = engine_.Get("read the log of container " + name_, path_ + "/logs?stdout=1&stderr=1&tail=5",
-                               Clock::now() + kTimeToLook);
-  return log.ok() ? LastWordsOf(TextOfFrames(*log)) : "";
+                               Clock::now() + kTimeToInspect);
+  return log.ok() ? LastLinesOf(TextOfFrames(*log)) : "";
 }
 
-std::string PluginContainer::Words() {
-  const auto container = Inspect(Clock::now() + kTimeToLook);
+std::string PluginContainer::Describe() {
+  const auto container = Inspect(Clock::now() + kTimeToInspect);
   if (!container.ok()) return Message(container.status());
   const nlohmann::json state = StateOf(*container);
   const std::string what =
       fmt::format("container {} {}", name_, Member(state, "Running", true) ? "runs" : HowItEnded(state));
   const std::string lines = LastLines();
-  return lines.empty() ? what : fmt::format("{}; its last words: {}", what, lines);
+  return lines.empty() ? what : fmt::format("{}; its last output: {}", what, lines);
 }
 
 absl::Status PluginContainer::Remove(Clock::time_point until) const {
-  // Volumes with it (v): what its image declares as one is of no use to the next.
+  // v=1 removes its anonymous volumes, which no later container uses.
   const absl::Status removed = engine_.Delete("remove container " + name_, path_ + "?force=1&v=1", until);
   if (absl::IsNotFound(removed)) return absl::OkStatus();
-  // A conflict: somebody else removes it. That has to be over before another takes its place.
+  // A conflict: another client is removing it. Wait for that, because the next container may need its resources.
   return absl::IsAlreadyExists(removed) && IsGoneBy(until) ? absl::OkStatus() : removed;
 }
 
-// An engine has nothing that is waited on here and that all of them know.
+// Polls, because no call that waits for a removal works with all engines.
 bool PluginContainer::IsGoneBy(Clock::time_point until) const {
   constexpr auto kInterval = std::chrono::milliseconds(50);
   for (;;) {
-    const absl::Status there = Inspect(std::min(until, Clock::now() + kTimeToLook)).status();
+    const absl::Status there = Inspect(std::min(until, Clock::now() + kTimeToInspect)).status();
     if (absl::IsNotFound(there)) return true;
     if (absl::IsCancelled(there) || Clock::now() + kInterval >= until) return false;
     std::this_thread::sleep_for(kInterval);
   }
 }
 
-// A deadline that changes is told to the engine anew: it waits for the shorter time then.
-absl::Status PluginContainer::Stop(const EndDeadline& deadline) const {
-  const std::string what = "stop container " + name_;
-  for (;;) {
-    const std::stop_token changed = deadline.changed();
-    if (deadline.IsGivenUp()) return absl::CancelledError(what + ": given up");
-    const Clock::time_point until = std::max(deadline.until(), Clock::now());
-    const auto patience = std::chrono::duration_cast<std::chrono::seconds>(until - Clock::now());
-    const std::string path = fmt::format("{}/stop?t={}", path_, std::max<std::int64_t>(patience.count(), 0));
-    const absl::Status stopped =
-        EngineClient(engine_.socket_path(), changed).Post(what, path, nullptr, until + kTimeToEnd).status();
-    if (!absl::IsCancelled(stopped)) return stopped;
-  }
-}
-
-absl::Status PluginContainer::End(const EndDeadline& deadline) {
-  const absl::Status stopped = Stop(deadline);
+absl::Status PluginContainer::End(Clock::time_point until, const std::stop_token& stop) {
+  const PluginContainer stoppable(EngineClient(engine_.socket_path(), stop), name_);
+  const Clock::time_point kill_at = std::max(until, Clock::now());
+  const auto left = std::chrono::duration_cast<std::chrono::seconds>(kill_at - Clock::now());
+  const std::string path = fmt::format("{}/stop?t={}", path_, std::max<std::int64_t>(left.count(), 0));
+  const absl::Status stopped =
+      stoppable.engine_.Post("stop container " + name_, path, nullptr, kill_at + kTimeToEnd).status();
   if (absl::IsNotFound(stopped)) return absl::OkStatus();
   if (absl::IsUnavailable(stopped) || absl::IsCancelled(stopped)) return stopped;
-  const EngineClient engine(engine_.socket_path(), deadline.given_up());
-  return PluginContainer(engine, name_).Remove(Clock::now() + kTimeToEnd);  // by force, where it could not be stopped
+  return stoppable.Remove(Clock::now() + kTimeToEnd);  // by force, if it could not be stopped
 }
 
 std::string PluginContainer::Handle() const { return "container " + name_; }

@@ -1,4 +1,4 @@
-// The container of a plugin.
+// The container in which a plugin runs.
 #ifndef MOORING_MANAGER_LAUNCH_PLUGIN_CONTAINER_H_
 #define MOORING_MANAGER_LAUNCH_PLUGIN_CONTAINER_H_
 
@@ -15,25 +15,24 @@ class PluginContainer final : public Launched {
   PluginContainer(EngineClient engine, std::string name);
 
   bool IsAlive() override;
-  std::string Words() override;
-  absl::Status End(const EndDeadline& deadline) override;  // and removes it
+  std::string Describe() override;
+  absl::Status End(Clock::time_point until, const std::stop_token& stop) override;  // also removes it
   std::string Handle() const override;
 
   absl::StatusOr<nlohmann::json> Inspect(Clock::time_point until) const;
   absl::Status Start(Clock::time_point until) const;
-  absl::Status Remove(Clock::time_point until) const;  // where another does so already, that is waited for
+  absl::Status Remove(Clock::time_point until) const;  // waits if another client is removing it
 
  private:
   std::string LastLines() const;
   bool IsGoneBy(Clock::time_point until) const;
-  absl::Status Stop(const EndDeadline& deadline) const;
 
   const EngineClient engine_;
   const std::string name_;
   const std::string path_;
 };
 
-// The text in a log as engines send it: frames of 8 bytes (stream, 0, 0, 0, size in big endian) and text.
+// Extracts the text of a log from the frames of the engine: 8 bytes (stream, 0, 0, 0, size in big endian), then text.
 std::string TextOfFrames(std::string_view frames);
 
 }  // namespace mooring::manager

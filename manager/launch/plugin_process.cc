@@ -16,7 +16,7 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "manager/launch/process_log.h"
-#include "manager/launch/waker.h"
+#include "manager/launch/wake_event.h"
 
 namespace mooring::manager {
 namespace {
@@ -35,7 +35,7 @@ std::string HowItEnded(const siginfo_t& info) {
 }  // namespace
 
 absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid) {
-  constexpr int kFieldsToStartTime = 20;  // behind the name in parentheses, see proc(5)
+  constexpr int kFieldsToStartTime = 20;  // after the name in parentheses, see proc(5)
   MOORING_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(fmt::format("/proc/{}/stat", pid)));
   const std::size_t end_of_name = text.rfind(')');
   if (end_of_name == std::string::npos) return NotFound(fmt::format("there is no process {}", pid));
@@ -61,11 +61,11 @@ absl::StatusOr<std::unique_ptr<PluginProcess>> PluginProcess::Open(const Process
     return errno == ESRCH ? NotFound(fmt::format("there is no process {}", identity.pid))
                           : ErrnoStatus(errno, fmt::format("open process {}", identity.pid));
   }
-  // Asked once it is held: from now on the pid is nobody else's.
+  // Compared after the pidfd is open, so that the pid cannot be reused in between.
   const absl::StatusOr<ProcessIdentity> now = IdentityOf(identity.pid);
   if (!now.ok() && !IsEnded(pidfd.get())) return now.status();
   if (!now.ok() || *now != identity)
-    return NotFound(fmt::format("process {} is another one now, or has ended", identity.pid));
+    return NotFound(fmt::format("process {} has ended; another process may have its pid", identity.pid));
   return std::unique_ptr<PluginProcess>(new PluginProcess(identity.pid, std::move(pidfd), directory));
 }
 
@@ -73,7 +73,7 @@ bool PluginProcess::HasEnded() {
   if (ended_) return true;
   if (!IsEnded(pidfd_.get())) return false;
   siginfo_t info = {};
-  // One that an earlier manager started is init's to ask.
+  // waitid(2) fails for a process that an earlier manager started, because init is its parent now.
   const bool ours = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG) == 0 && info.si_pid == pid_;
   how_ = ours ? HowItEnded(info) : "ended";
   if (!server_.process.ok()) KillServerLeft(socket_path_);
@@ -83,11 +83,11 @@ bool PluginProcess::HasEnded() {
 bool PluginProcess::HaveAllEnded() { return HasEnded() && (!server_.process.ok() || IsEnded(server_.process.get())); }
 
 bool PluginProcess::WaitForAll(Clock::time_point until, const std::stop_token& cut) {
-  Waker waker;
-  const std::stop_callback on_cut(cut, [&waker] { waker.Wake(); });
+  WakeEvent wake;
+  const std::stop_callback on_cut(cut, [&wake] { wake.Wake(); });
   while (!HaveAllEnded()) {
     if (cut.stop_requested() || Clock::now() >= until) return false;
-    waker.Wait(until, {ended_ ? server_.process.get() : pidfd_.get()});
+    wake.Wait(until, {ended_ ? server_.process.get() : pidfd_.get()});
   }
   return true;
 }
@@ -104,33 +104,32 @@ void PluginProcess::SignalAll(int number) {
 }
 
 bool PluginProcess::IsAlive() {
-  TrimProcessLog(log_path_);  // looked at as often as the process is
+  TrimProcessLog(log_path_);  // here, because IsAlive is called in every round
   return !HasEnded();
 }
 
-std::string PluginProcess::Words() {
-  const std::string lines = LastWords(log_path_);
+std::string PluginProcess::Describe() {
+  const std::string lines = LastLines(log_path_);
   const std::string what = fmt::format("process {} {}", pid_, HasEnded() ? how_ : "runs");
-  return lines.empty() ? what : fmt::format("{}; its last words: {}", what, lines);
+  return lines.empty() ? what : fmt::format("{}; its last output: {}", what, lines);
 }
 
-absl::Status PluginProcess::End(const EndDeadline& deadline) {
+absl::Status PluginProcess::End(Clock::time_point until, const std::stop_token& stop) {
   constexpr auto kTimeToDie = std::chrono::seconds(10);
+  const auto cancelled = [&] {
+    return absl::CancelledError(fmt::format("the wait for the end of process {} was cancelled", pid_));
+  };
   if (HasEnded()) {
     if (!server_.process.ok()) KillServerLeft(socket_path_);  // it may serve only since then
-  } else if (!killed_) {
+  } else if (!std::exchange(terminated_, true)) {
     Terminate();
   }
-  while (!HaveAllEnded() && !killed_ && !deadline.IsGivenUp() && Clock::now() < deadline.until()) {
-    const std::stop_token changed = deadline.changed();
-    WaitForAll(deadline.until(), changed);
-  }
-  if (HaveAllEnded()) return absl::OkStatus();
-  if (deadline.IsGivenUp()) return absl::CancelledError(fmt::format("process {} is not waited for any more", pid_));
+  if (HaveAllEnded() || (!killed_ && WaitForAll(until, stop))) return absl::OkStatus();
+  if (stop.stop_requested()) return cancelled();
   SignalAll(SIGKILL);
   const bool first = !std::exchange(killed_, true);
-  if (WaitForAll(first ? Clock::now() + kTimeToDie : Clock::now(), deadline.given_up())) return absl::OkStatus();
-  if (deadline.IsGivenUp()) return absl::CancelledError(fmt::format("process {} is not waited for any more", pid_));
+  if (WaitForAll(first ? Clock::now() + kTimeToDie : Clock::now(), stop)) return absl::OkStatus();
+  if (stop.stop_requested()) return cancelled();
   return absl::DeadlineExceededError(
       fmt::format("process {} was sent SIGKILL and has not ended yet: it waits in the kernel", pid_));
 }

@@ -1,8 +1,8 @@
-// The process of a plugin that the exec launcher started, by this manager or by one before it.
+// The process of a plugin that the exec launcher of this manager, or of an earlier one, started.
 //
-// What ends is that process and, where it is a script that has started the plugin, the one that serves the socket.
-// Whatever else they started goes on: it may serve a mount, as a FUSE daemon does, and mounts outlive their plugin,
-// (j) 4.
+// End ends that process. Where it is a script that started the plugin, it also ends the process that serves the socket.
+// Other processes that they started run on: one may serve a mount, as a FUSE daemon does, and mounts outlive their
+// plugin.
 #ifndef MOORING_MANAGER_LAUNCH_PLUGIN_PROCESS_H_
 #define MOORING_MANAGER_LAUNCH_PLUGIN_PROCESS_H_
 
@@ -17,7 +17,7 @@
 
 namespace mooring::manager {
 
-// Which process it is, for good: a pid comes again, a pid with its start time in one boot does not.
+// Identifies a process for good: a pid is reused, but not with the same start time in the same boot.
 struct ProcessIdentity {
   pid_t pid = 0;
   std::string start_time;  // as in /proc/PID/stat
@@ -28,26 +28,25 @@ struct ProcessIdentity {
 
 absl::StatusOr<ProcessIdentity> IdentityOf(pid_t pid);  // NOT_FOUND: there is no such process
 
-// SIGKILL to who serves the socket of a plugin that has ended: nobody else ends what a script has left.
+// Sends SIGKILL to the process that serves the socket of a plugin that has ended, because a script may leave it behind.
 void KillServerLeft(const std::string& socket_path);
 
 class PluginProcess final : public Launched {
  public:
-  // NOT_FOUND: it is gone, or another has its pid now.
-  // `directory` has its log and its socket.
+  // `directory` has the log and the socket. NOT_FOUND: the process is gone, or another has its pid now.
   static absl::StatusOr<std::unique_ptr<PluginProcess>> Open(const ProcessIdentity& identity,
                                                              const std::string& directory);
 
   bool IsAlive() override;
-  std::string Words() override;
-  absl::Status End(const EndDeadline& deadline) override;
+  std::string Describe() override;
+  absl::Status End(Clock::time_point until, const std::stop_token& stop) override;
   std::string Handle() const override;
   int ExitFd() const override { return pidfd_.get(); }
 
  private:
   PluginProcess(pid_t pid, UniqueFd pidfd, const std::string& directory);
   bool HasEnded();
-  bool HaveAllEnded();                                                   // the server, too
+  bool HaveAllEnded();                                                   // also the server
   bool WaitForAll(Clock::time_point until, const std::stop_token& cut);  // whether they have ended
   void Terminate();
   void SignalAll(int number);
@@ -55,10 +54,11 @@ class PluginProcess final : public Launched {
   const pid_t pid_;
   const UniqueFd pidfd_;
   const std::string log_path_, socket_path_;
-  SocketServer server_;  // where it is another process; looked for when this one ends
+  SocketServer server_;  // if it is another process; found when this one is terminated
   bool ended_ = false;
-  bool killed_ = false;  // sent SIGKILL: it is not waited for again
-  std::string how_;
+  bool terminated_ = false;  // was sent SIGTERM
+  bool killed_ = false;      // was sent SIGKILL; later calls of End do not wait
+  std::string how_;          // it ended
 };
 
 }  // namespace mooring::manager

@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kLines = 5;
 constexpr std::size_t kBytes = 800;
 
-// The whole lines among the last kBytes, oldest first; of one that is longer, its end.
-std::vector<std::string_view> LastLines(std::string_view text) {
+// The whole lines among the last kBytes, oldest first. Of a longer line, its end.
+std::vector<std::string_view> SplitLastLines(std::string_view text) {
   std::vector<std::string_view> lines;
   if (text.size() > kBytes) text.remove_prefix(text.size() - kBytes);
   while (!text.empty() && lines.size() < kLines) {
@@ -46,31 +46,31 @@ std::string EndOf(const std::string& path) {
 
 absl::StatusOr<UniqueFd> OpenProcessLog(const std::string& path) {
   UniqueFd log(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
-  if (!log.ok()) return ErrnoStatus(errno, "make the log of a plugin", path);
+  if (!log.ok()) return ErrnoStatus(errno, "open the log of a plugin", path);
   return log;
 }
 
 void TrimProcessLog(const std::string& path) {
   struct stat now = {};
   if (::stat(path.c_str(), &now) != 0 || now.st_size <= kLogKept) return;
-  std::error_code ignored;  // where there is no room for the copy, none is kept
+  std::error_code ignored;  // without room for the copy, the old lines are lost
   std::filesystem::copy_file(path, path + ".1", std::filesystem::copy_options::overwrite_existing, ignored);
   std::filesystem::resize_file(path, 0, ignored);
 }
 
-std::string LastWordsOf(std::string_view text) {
-  std::string words;
-  for (const std::string_view line : LastLines(text)) {
+std::string LastLinesOf(std::string_view text) {
+  std::string joined;
+  for (const std::string_view line : SplitLastLines(text)) {
     const std::string quoted = Quote(line, kBytes);
-    if (!words.empty()) words += " | ";
-    words += quoted.substr(1, quoted.size() - 2);  // escaped, without its quotes
+    if (!joined.empty()) joined += " | ";
+    joined += quoted.substr(1, quoted.size() - 2);  // escaped, without its quotes
   }
-  return words;
+  return joined;
 }
 
-std::string LastWords(const std::string& path) {
-  const std::string words = LastWordsOf(EndOf(path));
-  return words.empty() ? LastWordsOf(EndOf(path + ".1")) : words;
+std::string LastLines(const std::string& path) {
+  const std::string lines = LastLinesOf(EndOf(path));
+  return lines.empty() ? LastLinesOf(EndOf(path + ".1")) : lines;
 }
 
 }  // namespace mooring::manager

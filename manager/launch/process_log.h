@@ -1,5 +1,5 @@
-// What a plugin's process writes to stdout and stderr: a file in its socket directory, of which the end is kept. A file
-// and no pipe, since the process outlives the manager.
+// The log of a plugin's process: its stdout and stderr, in a file in its socket directory. It is a file, not a pipe,
+// because the process outlives the manager.
 #ifndef MOORING_MANAGER_LAUNCH_PROCESS_LOG_H_
 #define MOORING_MANAGER_LAUNCH_PROCESS_LOG_H_
 
@@ -11,19 +11,18 @@
 
 namespace mooring::manager {
 
-inline constexpr std::int64_t kLogKept = 1 << 20;
+inline constexpr std::int64_t kLogKept = 1 << 20;  // bytes
 
-absl::StatusOr<UniqueFd> OpenProcessLog(const std::string& path);  // to append to, 0600
+absl::StatusOr<UniqueFd> OpenProcessLog(const std::string& path);  // for appending; mode 0600
 
-// Where it has grown beyond kLogKept, what there is becomes <path>.1 and it begins anew. Lines that come in between may
-// be lost.
+// Moves the content to <path>.1 if the log is longer than kLogKept. Lines that are written during that may be lost.
 void TrimProcessLog(const std::string& path);
 
-// The last lines as one for people: "a | b"; empty: it wrote nothing.
-std::string LastWords(const std::string& path);
+// Gives the last lines as one line for people: "a | b"; "" if the log is empty.
+std::string LastLines(const std::string& path);
 
-// The same of a text: the last 5 lines, at most 800 bytes, what is no text escaped.
-std::string LastWordsOf(std::string_view text);
+// The same for a text: the last 5 lines, at most 800 bytes, with control characters and invalid UTF-8 escaped.
+std::string LastLinesOf(std::string_view text);
 
 }  // namespace mooring::manager
 

@@ -35,14 +35,14 @@ pid_t PidOfServer(const std::string& socket_path) {
   return server.pid;
 }
 
-// By the directory, whose name no other instance has, and what is in it: a server may have bound it as "//run/…", or
-// below a symbolic link.
+// Compares only the names of the directory, which is unique, and of the socket: a server may have bound it as
+// "//run/…", or below a symbolic link.
 bool IsSamePlace(const std::filesystem::path& bound, const std::filesystem::path& socket_path) {
   return bound.filename() == socket_path.filename() &&
          bound.parent_path().filename() == socket_path.parent_path().filename();
 }
 
-// The sockets of the process's network that listen at this path, as they are named in /proc/PID/fd.
+// The sockets that listen at this path in the network namespace of the process, named as in /proc/PID/fd.
 std::vector<std::string> ListeningAt(const std::string& socket_path, pid_t pid) {
   constexpr unsigned long kListens = 1 << 16;  // __SO_ACCEPTCON, see proc_net(5)
   std::ifstream table(fmt::format("/proc/{}/net/unix", pid));
@@ -58,7 +58,7 @@ std::vector<std::string> ListeningAt(const std::string& socket_path, pid_t pid) 
   return sockets;
 }
 
-bool HasOneOpen(pid_t pid, const std::vector<std::string>& sockets) {
+bool HasAnyOpen(pid_t pid, const std::vector<std::string>& sockets) {
   const std::string directory = fmt::format("/proc/{}/fd", pid);
   const auto descriptors = EntriesOf(directory);
   if (!descriptors.ok()) return false;
@@ -80,12 +80,12 @@ SocketServer ServerOf(const std::string& socket_path, pid_t except) {
   const pid_t pid = PidOfServer(socket_path);
   if (pid <= 0 || pid == ::getpid() || pid == except) return {};
   UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  // Looked at once it is held; where it has not ended after that either, the pid was nobody else's meanwhile.
-  if (process.ok() && HasOneOpen(pid, ListeningAt(socket_path, pid)) && !IsEnded(process.get())) {
+  // Checked after the pidfd is open. If the process still has not ended then, the pid was not reused in between.
+  if (process.ok() && HasAnyOpen(pid, ListeningAt(socket_path, pid)) && !IsEnded(process.get())) {
     return {pid, std::move(process)};
   }
   log::Warning(
-      "who serves this socket is left alone, for it cannot be told: the one that called listen(2) has not got it open",
+      "the process that serves this socket is left alone: the one that called listen(2) does not have it open any more",
       {{"socket", socket_path}, {"pid", std::to_string(pid)}});
   return {};
 }

@@ -1,4 +1,4 @@
-// Who serves a unix socket.
+// Finds the process that serves a unix socket.
 #ifndef MOORING_MANAGER_LAUNCH_SOCKET_SERVER_H_
 #define MOORING_MANAGER_LAUNCH_SOCKET_SERVER_H_
 
@@ -15,12 +15,12 @@ struct SocketServer {
   UniqueFd process;  // a pidfd
 };
 
-// Whether the process behind this pidfd has ended. A pidfd that cannot be asked counts as ended.
+// Whether the process of this pidfd has ended. True if poll(2) fails.
 bool IsEnded(int pidfd);
 
-// The process that called listen(2) there and has the socket open still: what the socket tells alone is a pid that may
-// be another's by now. Without `process` where nobody serves there, or it cannot be told, which is logged. Never
-// ourselves, nor `except`.
+// Finds the process that called listen(2) at this path and still has the socket open. SO_PEERCRED alone gives a pid
+// that another process may have by now. `process` is not open if nobody serves there, or the process is not certain,
+// which is logged. Never gives this process or `except`.
 SocketServer ServerOf(const std::string& socket_path, pid_t except = 0);
 
 }  // namespace mooring::manager

@@ -1,4 +1,4 @@
-// Calls to the controller of a plugin about a volume.
+// Calls to the controller service of a plugin, about a volume.
 #ifndef MOORING_MANAGER_PLUGINS_CONTROLLER_CALL_H_
 #define MOORING_MANAGER_PLUGINS_CONTROLLER_CALL_H_
 
@@ -22,24 +22,24 @@
 
 namespace mooring::manager {
 
-// Of controller calls for one volume there is one at a time, (i).
+// Lets one controller call at a time run for a volume.
 inline absl::StatusOr<KeyedLocks::Hold> LockController(KeyedLocks& locks, const VolumeKey& volume,
                                                        Clock::time_point until) {
   return locks.Acquire(VolumeStateKey(volume), "volume " + ToString(volume), until);
 }
 
-// "/csi.v1.Controller/CreateVolume" said "no": "CreateVolume of plugin 'p': no". The calls of an instance that is
-// replaced end as CANCELLED: UNAVAILABLE, so that its successor is asked.
-inline absl::Status SaidBy(const std::string& plugin, std::string_view method, const absl::Status& status) {
+// Names the call and the plugin in an error: "CreateVolume of plugin 'p': no". CANCELLED, with which the calls of a
+// replaced instance end, becomes UNAVAILABLE, so that its successor is called.
+inline absl::Status AnnotateCall(const std::string& plugin, std::string_view method, const absl::Status& status) {
   if (status.ok()) return status;
   return Annotate(absl::IsCancelled(status) ? WithCode(absl::StatusCode::kUnavailable, status) : status,
                   std::string(method.substr(method.rfind('/') + 1)) + " of plugin " + Quote(plugin));
 }
 
-// With the retries of (d) 8, each at the instance whose turn it is then, (k) 3; where one was replaced in the middle of
-// a call, at another one. RESOURCE_EXHAUSTED is an answer here, not asked again: of a controller it means that there is
-// no room, and that does not pass in a minute. `make_request` gets the traits of the instance that is asked: what it
-// does not know is not said to it.
+// Calls the controller, with the tries of Retry. Each try takes the instance whose turn it is, so a try after a
+// replacement goes to another one. RESOURCE_EXHAUSTED is not tried again: a controller means that there is no room,
+// which does not pass within a minute. `make_request` gets the traits of the instance, to leave out fields that it does
+// not know.
 template <typename MakeRequest>
 requires std::invocable<MakeRequest&, const PluginTraits&>
 auto CallController(PluginDirectory& plugins, const std::string& plugin, MakeRequest&& make_request,
@@ -52,7 +52,7 @@ auto CallController(PluginDirectory& plugins, const std::string& plugin, MakeReq
     MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins.PickController(plugin, try_until));
     const auto& request = make_request(controller.fingerprint.traits);
     const std::string method = Call::kMethod;
-    absl::Status status = SaidBy(plugin, method, controller.channel->Call(method, request, response, try_until));
+    absl::Status status = AnnotateCall(plugin, method, controller.channel->Call(method, request, response, try_until));
     if (absl::IsResourceExhausted(status)) no_room = std::exchange(status, absl::OkStatus());
     return status;
   });

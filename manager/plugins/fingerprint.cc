@@ -38,14 +38,7 @@ absl::Status AskPluginCapabilities(CsiChannel& channel, Fingerprint& found, Cloc
   return absl::OkStatus();
 }
 
-absl::Status AskProbe(CsiChannel& channel, Clock::time_point until) {
-  const auto answer = Call(channel, csi::v1::ProbeRequest(), until);
-  if (!answer.ok()) return Annotate(answer.status(), "Probe");
-  if (answer->has_ready() && !answer->ready().value()) return Unavailable("Probe: not ready yet");
-  return absl::OkStatus();
-}
-
-// A plugin that attaches nothing need not have it.
+// A plugin without a controller need not have NodeGetInfo: only ControllerPublishVolume needs the node id.
 absl::Status AskNodeInfo(CsiChannel& channel, Fingerprint& found, Clock::time_point until) {
   const auto answer = Call(channel, csi::v1::NodeGetInfoRequest(), until);
   if (absl::IsUnimplemented(answer.status()) && !found.traits.controller_service) return absl::OkStatus();
@@ -100,7 +93,7 @@ absl::Status AskControllerCapabilities(CsiChannel& channel, PluginTraits& traits
   return absl::OkStatus();
 }
 
-// What stays as it is for as long as the plugin's process lives.
+// Asks for the facts that do not change while the plugin's process lives.
 absl::Status AskOnce(CsiChannel& channel, PluginType type, Fingerprint& found, Clock::time_point until) {
   found.traits = {};
   MOORING_RETURN_IF_ERROR(AskInfo(channel, found, until));
@@ -115,10 +108,17 @@ absl::Status AskRpcs(CsiChannel& channel, PluginType type, Fingerprint& found, C
 
 }  // namespace
 
-Fingerprint TakeFingerprint(CsiChannel& channel, PluginType type, const Fingerprint& known,
-                            std::chrono::steady_clock::time_point until) {
+absl::Status ProbePlugin(CsiChannel& channel, std::chrono::steady_clock::time_point until) {
+  const auto answer = Call(channel, csi::v1::ProbeRequest(), until);
+  if (!answer.ok()) return Annotate(answer.status(), "Probe");
+  if (answer->has_ready() && !answer->ready().value()) return Unavailable("Probe: not ready yet");
+  return absl::OkStatus();
+}
+
+Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprint& known,
+                          std::chrono::steady_clock::time_point until) {
   Fingerprint found = known;
-  absl::Status status = AskProbe(channel, until);  // first, so that a dead one says the same each time
+  absl::Status status = ProbePlugin(channel, until);  // first, so that a dead plugin gives the same error each time
   if (status.ok() && !known.healthy) status = AskOnce(channel, type, found, until);
   if (status.ok()) status = AskRpcs(channel, type, found, until);
   if (!status.ok()) {

@@ -1,16 +1,17 @@
-// What one look at a plugin found, (c) 1.
+// The outcome of one inspection of a plugin: its health, its capabilities, and the id it gives to this host.
 #ifndef MOORING_MANAGER_PLUGINS_FINGERPRINT_H_
 #define MOORING_MANAGER_PLUGINS_FINGERPRINT_H_
 
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "csi.pb.h"
 #include "manager/records/records.h"
 
 namespace mooring::manager {
 
-// CSI's capabilities as plain bools; those we make no use of are left out.
+// The capabilities of CSI that the manager uses.
 struct PluginTraits {
   bool controller_service = false, group_controller_service = false, topology = false;  // GetPluginCapabilities
   bool expands_online = false, expands_offline = false;
@@ -25,13 +26,13 @@ struct PluginTraits {
 
 struct Fingerprint {
   bool healthy = false;
-  std::string words;    // "" while it is healthy; else which call said what
-  PluginTraits traits;  // of the last success
+  std::string words;    // why it is unhealthy: the call and its error; "" while it is healthy
+  PluginTraits traits;  // as of the last success
   std::string driver_name, vendor_version;
-  std::string node_id;  // the plugin's own id of this host; node instances only
+  std::string node_id;  // the plugin's id for this host; only of node instances
   StringMap topology;
   std::int64_t max_volumes = 0;  // 0: no limit
-  bool complete = false;         // there was one full success: traits and node id are settled
+  bool complete = false;         // one inspection has succeeded, so traits and node id are known
   Time at = {};
 
   bool SameHealth(const Fingerprint& other) const { return healthy == other.healthy && words == other.words; }
@@ -43,11 +44,14 @@ struct Fingerprint {
 
 class CsiChannel;
 
-// Looks once. `known` is the fingerprint before: while it is healthy, name, plugin capabilities and node info are taken
-// from it; after it was sick it may be another process, and is asked anew. Never blocks past `until`. An error or
-// `ready` false makes it unhealthy, with all else as it was known; an absent `ready` is ready.
-Fingerprint TakeFingerprint(CsiChannel& channel, PluginType type, const Fingerprint& known,
-                            std::chrono::steady_clock::time_point until);
+// One Probe. UNAVAILABLE: the plugin says that it is not ready. An absent `ready` means ready (CSI 1.12, Probe).
+absl::Status ProbePlugin(CsiChannel& channel, std::chrono::steady_clock::time_point until);
+
+// Inspects the plugin, and returns by `until`. `known` is the previous fingerprint. While it is healthy, name, plugin
+// capabilities and node info are copied from it; an unhealthy plugin may be another process by now, and is asked again.
+// A failure gives `known` with `healthy` false and the error.
+Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprint& known,
+                          std::chrono::steady_clock::time_point until);
 
 }  // namespace mooring::manager
 

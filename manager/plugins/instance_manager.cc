@@ -12,7 +12,7 @@ InstanceManager::InstanceManager(InstanceInfo instance, std::shared_ptr<CsiChann
       channel_(std::move(channel)),
       settings_(settings),
       on_change_(std::move(on_change)) {
-  fingerprint_.words = "not looked at yet";
+  fingerprint_.words = "not inspected yet";
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -20,22 +20,22 @@ InstanceManager::~InstanceManager() { Stop(); }
 
 void InstanceManager::Run() {
   for (;;) {
-    Fingerprint found = TakeFingerprint(*channel_, instance_.type, fingerprint(), Clock::now() + settings_.deadline);
-    if (IsStopping()) break;  // what it says now may come from Stop
-    Settle(std::move(found));
+    Fingerprint found = InspectPlugin(*channel_, instance_.type, fingerprint(), Clock::now() + settings_.deadline);
+    if (IsStopping()) break;  // the error may be one that Stop has caused
+    Store(std::move(found));
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, Pause(), [this] { return stopping_; });
     if (stopping_) break;
   }
-  LookForTheLastTime();
+  InspectLast();
   const std::lock_guard<std::mutex> lock(mutex_);
   done_ = true;
   changed_.notify_all();
 }
 
-void InstanceManager::LookForTheLastTime() {
+void InstanceManager::InspectLast() {
   const Fingerprint known = fingerprint();
-  Fingerprint last = TakeFingerprint(*channel_, instance_.type, known, stop_until_);
+  Fingerprint last = InspectPlugin(*channel_, instance_.type, known, stop_until_);
   if (last.healthy) {
     last.words = "it was stopped";
   } else {
@@ -43,7 +43,7 @@ void InstanceManager::LookForTheLastTime() {
     last.words = fmt::format("it was stopped; before: {}", known.healthy ? last.words : known.words);
   }
   last.healthy = false;
-  Settle(std::move(last));
+  Store(std::move(last));
 }
 
 bool InstanceManager::IsStopping() const {
@@ -52,29 +52,28 @@ bool InstanceManager::IsStopping() const {
 }
 
 Clock::duration InstanceManager::Pause() const {
-  if (!fingerprint_.complete) return settings_.retry_unsettled;
+  if (!fingerprint_.complete) return settings_.retry_incomplete;
   return fingerprint_.healthy ? settings_.interval : settings_.interval_sick;
 }
 
-void InstanceManager::Settle(Fingerprint found) {
-  bool changed = false;
+void InstanceManager::Store(Fingerprint found) {
+  Fingerprint before;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    changed = !found.SameHealth(fingerprint_) || !found.SameDescription(fingerprint_);
-    fingerprint_ = found;
+    before = std::exchange(fingerprint_, found);
     changed_.notify_all();
   }
-  if (changed) on_change_(instance_, found);
+  if (!found.SameHealth(before) || !found.SameDescription(before)) on_change_(instance_, found, before);
 }
 
 void InstanceManager::BeginStop() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (std::exchange(stopping_, true)) return;
-  stop_until_ = Clock::now() + settings_.last_look;
+  stop_until_ = Clock::now() + settings_.last_inspection;
   changed_.notify_all();
 }
 
-// A look that is under way may be at a plugin that hangs: it gets no more time than the last look.
+// An inspection that is under way may hang. It gets no more time than the last inspection.
 void InstanceManager::Stop() {
   const std::lock_guard<std::mutex> joining(joining_);
   if (!thread_.joinable()) return;

@@ -1,5 +1,5 @@
-// One running plugin of one type: looked at every 30 s, (c). A thread of its own does the looking, so that a plugin
-// that hangs holds up nobody.
+// Inspects one running plugin instance of one type, every 30 s. It has a thread of its own, so that a plugin that hangs
+// delays no other.
 #ifndef MOORING_MANAGER_PLUGINS_INSTANCE_MANAGER_H_
 #define MOORING_MANAGER_PLUGINS_INSTANCE_MANAGER_H_
 
@@ -17,23 +17,24 @@ class InstanceManager {
  public:
   struct Settings {
     Clock::duration interval = std::chrono::seconds(30);
-    Clock::duration interval_sick = std::chrono::seconds(5);  // what waits for it is to go on soon
+    Clock::duration interval_sick = std::chrono::seconds(5);  // shorter, because callers wait for the plugin
     Clock::duration deadline = std::chrono::seconds(30);
-    Clock::duration last_look = std::chrono::seconds(1);
-    Clock::duration retry_unsettled = std::chrono::milliseconds(500);  // until the first full success
+    Clock::duration last_inspection = std::chrono::seconds(1);
+    Clock::duration retry_incomplete = std::chrono::milliseconds(500);  // until the first success
   };
-  // Called from its thread, with no lock held, when health, words or description have changed; never for what is
-  // unchanged. Must return soon.
-  using OnChange = std::function<void(const InstanceInfo& instance, const Fingerprint& fingerprint)>;
+  // Called only when health, error or description differ from `before`. Called from the instance's thread, with no lock
+  // held; must return soon. The first call has a `before` whose `at` is Time().
+  using OnChange =
+      std::function<void(const InstanceInfo& instance, const Fingerprint& found, const Fingerprint& before)>;
 
   InstanceManager(InstanceInfo instance, std::shared_ptr<CsiChannel> channel, Settings settings, OnChange on_change);
   ~InstanceManager();  // Stop
 
-  // One last look, at most `last_look`, then unhealthy for good. Blocks until its thread has ended. The channel is
-  // closed where the plugin did not answer, so that calls that hang there end; at one that answers, calls under way may
-  // end by themselves.
+  // Inspects once more, for at most `last_inspection`; then the instance is unhealthy for good. Waits for the thread.
+  // If the plugin does not answer, its channel is closed, so that hanging calls end. Otherwise calls under way may
+  // finish.
   void Stop();
-  void BeginStop();  // without waiting: the time of the last look begins
+  void BeginStop();  // starts the time of the last inspection, and does not wait
 
   const InstanceInfo& instance() const { return instance_; }
   Fingerprint fingerprint() const;
@@ -41,9 +42,9 @@ class InstanceManager {
 
  private:
   void Run();
-  void LookForTheLastTime();
+  void InspectLast();
   bool IsStopping() const;
-  void Settle(Fingerprint found);
+  void Store(Fingerprint found);
   Clock::duration Pause() const;  // under mutex_
 
   const InstanceInfo instance_;
@@ -57,7 +58,7 @@ class InstanceManager {
   bool stopping_ = false;
   Clock::time_point stop_until_ = {};  // set once, with stopping_
   bool done_ = false;
-  std::mutex joining_;  // around thread_.join()
+  std::mutex joining_;  // held during thread_.join()
   std::thread thread_;
 };
 

@@ -1,4 +1,4 @@
-// Calls to the node service of a plugin about a volume.
+// Calls to the node service of a plugin, about a volume.
 #ifndef MOORING_MANAGER_PLUGINS_NODE_CALL_H_
 #define MOORING_MANAGER_PLUGINS_NODE_CALL_H_
 
@@ -13,7 +13,7 @@
 
 namespace mooring::manager {
 
-// A path of the host as the instance sees it, (a) 1.
+// Gives a path of the host as the instance sees it.
 inline std::string PathFor(const InstanceInfo& instance, const std::string& path) {
   if (instance.mount_point.empty() || instance.container_mount_point.empty()) return path;
   if (!IsBelow(path, instance.mount_point)) return path;
@@ -24,10 +24,10 @@ class NodeCaller {
  public:
   NodeCaller(PluginDirectory& plugins, const RetryPolicy& retry) : plugins_(plugins), retry_(retry) {}
 
-  // With the retries of (d) 8, each at the instance that is the newest by then: where one was replaced in the middle of
-  // a call, the next one is asked. RESOURCE_EXHAUSTED is among them, for (d) 8 names it, and what a node lacks (memory,
-  // a device, a thread) may pass; where it does not, it is what is told, and marks the volume, (k) 4. `make` gives the
-  // request for an instance, whose paths are its own.
+  // Calls the node service, with the tries of Retry. Each try takes the newest instance, so a try after a replacement
+  // goes to the new one. RESOURCE_EXHAUSTED is tried again, because a lack of memory, devices or threads on a node may
+  // pass; if it does not, it is the error, and the caller marks the volume as exhausted. `make` gives the request for
+  // an instance, with the paths that this instance sees.
   template <typename Request, typename Make>
   absl::StatusOr<typename CsiCall<Request>::Response> Call(const std::string& plugin, const Make& make,
                                                            Clock::time_point until) {
@@ -35,8 +35,8 @@ class NodeCaller {
     MOORING_RETURN_IF_ERROR(Retry(retry_, until, [&](Clock::time_point try_until) -> absl::Status {
       MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins_.WaitForNode(plugin, try_until));
       const Request request = make(node);
-      return SaidBy(plugin, CsiCall<Request>::kMethod,
-                    node.channel->Call(CsiCall<Request>::kMethod, request, response, try_until));
+      return AnnotateCall(plugin, CsiCall<Request>::kMethod,
+                          node.channel->Call(CsiCall<Request>::kMethod, request, response, try_until));
     }));
     return response;
   }

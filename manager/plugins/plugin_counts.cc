@@ -34,7 +34,7 @@ void PluginCounts::DeleteRole(PluginType role) {
 
 void PluginCounts::Expect(PluginType role, int count) { roles_[role].expected = count; }
 
-// Who was declared by nobody is expected as long as it is there.
+// An instance that nobody declared is expected for as long as it is there.
 RoleCount PluginCounts::Of(PluginType role) const {
   const auto counted = roles_.find(role);
   if (counted == roles_.end()) return {};

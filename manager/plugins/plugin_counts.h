@@ -1,7 +1,7 @@
-// How many instances of a plugin there are and are healthy, by role: (g). Pure.
+// Counts the healthy and the expected instances of a plugin, by role. A plain value.
 //
-// A node has one place for a plugin's node role, and one for each of its controller instances: several may share the
-// calls, (k) 3.
+// Each node has one place for the node role of a plugin, and one for each of its controller instances, because several
+// controllers may share the calls.
 #ifndef MOORING_MANAGER_PLUGINS_PLUGIN_COUNTS_H_
 #define MOORING_MANAGER_PLUGINS_PLUGIN_COUNTS_H_
 
@@ -22,18 +22,19 @@ struct RoleCount {
 
 class PluginCounts {
  public:
-  // An instance as it was seen. It takes the place of the one before; a sick one that was never seen healthy counts
-  // nowhere: it is only expected. A monolith is added in both roles.
+  // Adds an instance, which takes the place of the previous one. An unhealthy instance that was never healthy does not
+  // count; it is only expected. A plugin with both services is added in both roles.
   void Add(PluginType role, const std::string& node, const std::string& instance_id, bool healthy);
 
-  void DeleteInstance(PluginType role, const std::string& node, const std::string& instance_id);  // if it is that one
+  // Does nothing if another instance has the place.
+  void DeleteInstance(PluginType role, const std::string& node, const std::string& instance_id);
 
   void DeleteRole(PluginType role);  // on all nodes
 
-  void Expect(PluginType role, int count);  // what is declared
+  void Expect(PluginType role, int count);  // the declared number
 
   RoleCount Of(PluginType role) const;
-  bool IsEmpty() const;  // no instance, and nothing is expected
+  bool IsEmpty() const;  // there is no instance, and none is expected
 
  private:
   struct Seen {
@@ -41,7 +42,7 @@ class PluginCounts {
     bool healthy = false;
   };
   struct Role {
-    std::map<std::pair<std::string, std::string>, Seen> places;  // by node and, of controllers, instance
+    std::map<std::pair<std::string, std::string>, Seen> places;  // key: node, and instance id of a controller
     int healthy = 0;
     int expected = 0;
   };

@@ -1,5 +1,4 @@
-// Where the rest of the manager finds plugins to call. Implemented by PluginLoop (plugin_loop.h); a fake stands in for
-// it in tests.
+// Interface through which the rest of the manager finds plugins to call. PluginLoop (plugin_loop.h) implements it.
 #ifndef MOORING_MANAGER_PLUGINS_PLUGIN_DIRECTORY_H_
 #define MOORING_MANAGER_PLUGINS_PLUGIN_DIRECTORY_H_
 
@@ -27,16 +26,16 @@ struct InstanceStatus {
   Fingerprint fingerprint;
 };
 
-// "instance 'x': Probe: out of paper", for messages that say why a plugin cannot serve.
+// "instance 'x': Probe: out of paper", for errors that say why a plugin cannot serve.
 std::string LastWordsOf(const InstanceInfo& instance, const Fingerprint& found);
 
 struct PluginStatus {
   std::string name;
-  RoleCount nodes, controllers;  // (g)
+  RoleCount nodes, controllers;
   bool controller_required = false;
   std::vector<InstanceStatus> instances;
 
-  // (f) 7.
+  // Whether an orchestrator may place workloads that use the plugin.
   bool schedulable() const { return nodes.healthy > 0 && (!controller_required || controllers.healthy > 0); }
 };
 
@@ -44,14 +43,15 @@ class PluginDirectory {
  public:
   virtual ~PluginDirectory() = default;
 
-  // The newest node instance, once it had its first full success: waits for both. UNAVAILABLE names the plugin and what
-  // the instance last said. CANCELLED: the manager is stopping.
+  // Waits for a node instance, and for its first successful inspection; gives the newest. UNAVAILABLE names the plugin
+  // and the last error of the instance. CANCELLED: the manager is stopping.
   virtual absl::StatusOr<ReadyPlugin> WaitForNode(const std::string& plugin, Clock::time_point until) = 0;
 
-  // One of the healthy controller instances, in turn, (k) 3; waits for one. UNAVAILABLE as above, of each instance.
+  // Waits for a healthy controller instance, and gives each in turn. Errors as above, with the last error of each
+  // instance.
   virtual absl::StatusOr<ReadyPlugin> PickController(const std::string& plugin, Clock::time_point until) = 0;
 
-  // Never waits for a plugin. NOT_FOUND: nothing is known of it.
+  // Does not wait for a plugin. NOT_FOUND: no such plugin is registered or declared.
   virtual absl::StatusOr<PluginStatus> Find(const std::string& plugin) = 0;
   virtual std::vector<PluginStatus> List() = 0;
 };

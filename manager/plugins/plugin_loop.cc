@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <future>
 #include <map>
 #include <mutex>
 #include <set>
@@ -12,8 +13,6 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/plugins/health_news.h"
-#include "manager/plugins/instance_reaper.h"
 #include "manager/records/words.h"
 
 namespace mooring::manager {
@@ -21,12 +20,17 @@ namespace {
 
 using Managed = std::shared_ptr<InstanceManager>;
 
-constexpr char kHere[] = "";  // the only node that this loop knows
+constexpr char kHere[] = "";  // the loop knows only the node that it runs on
 
-constexpr std::chrono::milliseconds kLook{50};  // the registry may change without a notice to who waits
+// WaitUntilLookedAt polls the registry, because a change of it wakes only the loop.
+constexpr std::chrono::milliseconds kPollInterval{50};
 
-// All but node instances behind the newest, which nobody looks at.
-bool AreLookedAt(const PluginStatus& status) {
+using InstanceKey = std::pair<PluginType, std::string>;
+
+InstanceKey KeyOf(const InstanceInfo& instance) { return {instance.type, instance.instance_id}; }
+
+// Whether all instances are inspected, except node instances behind the newest, which have no InstanceManager.
+bool AreInspected(const PluginStatus& status) {
   return !status.instances.empty() &&
          std::all_of(status.instances.begin(), status.instances.end(), [](const InstanceStatus& each) {
            const bool in_use = each.front || each.instance.type == PluginType::kController;
@@ -62,16 +66,17 @@ struct PluginLoop::Parts {
   void Ensure(PluginType type, const std::string& name);
   std::vector<Managed> Replace(PluginType type, const std::string& name, const std::vector<InstanceInfo>& wanted);
   Managed Start(const InstanceInfo& instance);
+  void StopInBackground(std::vector<Managed> instances);
 
-  // From an instance's thread.
-  void Changed(const InstanceInfo& instance, const Fingerprint& fingerprint);
+  // Called from an instance's thread.
+  void Changed(const InstanceInfo& instance, const Fingerprint& found, const Fingerprint& before);
 
-  // Under mutex.
+  // Called under mutex.
   const std::vector<Managed>& Of(PluginType type, const std::string& name) const;
   const InstanceManager* Find(const InstanceInfo& instance) const;
   bool HasHealthy(const std::string& name) const;
   Managed NextHealthyController(const std::string& name);
-  std::string Words(PluginType type, const std::string& name) const;
+  std::string LastErrors(PluginType type, const std::string& name) const;
   absl::StatusOr<ReadyPlugin> Wait(PluginType type, const std::string& name, Clock::time_point until,
                                    const std::function<Managed()>& find);
   void Describe(PluginType type, PluginStatus& status, PluginCounts& counted) const;
@@ -85,17 +90,17 @@ struct PluginLoop::Parts {
 
   mutable std::mutex mutex;
   std::condition_variable changed;                                             // instances, or the health of one
-  std::map<PluginType, std::map<std::string, std::vector<Managed>>> managers;  // newest first; none that is stopped
+  std::map<PluginType, std::map<std::string, std::vector<Managed>>> managers;  // newest first
   std::map<std::string, PluginCounts> counts;                                  // by plugin
   std::map<std::string, std::uint64_t> turns;                                  // of controllers, by plugin
-  HealthNews news;
+  std::set<InstanceKey> left;            // instances of an earlier manager that this one has not inspected yet
+  std::vector<std::future<void>> stops;  // of instances, in the background
   std::vector<std::function<void(const PluginHealth&)>> callbacks;
   bool waits_end = false;
   bool stopping = false;
 
   std::map<PluginType, std::unique_ptr<Registry::Subscription>> subscriptions;
   std::vector<std::thread> threads;
-  InstanceReaper reaper;
 };
 
 PluginLoop::PluginLoop(Registry& registry, Events& events, CsiConnector connect, AskExpected expected,
@@ -104,7 +109,7 @@ PluginLoop::PluginLoop(Registry& registry, Events& events, CsiConnector connect,
   for (const PluginType type : kPluginTypes) {
     parts_->subscriptions[type] = std::make_unique<Registry::Subscription>(registry, type);
     for (const InstanceInfo& front : registry.List(type)) {
-      for (const InstanceInfo& left : registry.Instances(type, front.name)) parts_->news.Left(left);
+      for (const InstanceInfo& each : registry.Instances(type, front.name)) parts_->left.insert(KeyOf(each));
     }
   }
   for (const PluginType type : kPluginTypes) parts_->threads.emplace_back([this, type] { parts_->Run(type); });
@@ -135,8 +140,8 @@ void PluginLoop::Shutdown() {
     }
     parts_->managers.clear();
   }
-  parts_->reaper.Stop(std::move(all));
-  parts_->reaper.Finish();
+  parts_->StopInBackground(std::move(all));
+  for (const std::future<void>& stop : parts_->stops) stop.wait();
 }
 
 void PluginLoop::Parts::Run(PluginType type) {
@@ -176,16 +181,15 @@ void PluginLoop::Parts::Resync(PluginType type) {
   for (const std::string& name : names) Ensure(type, name);
 }
 
-// By what the registry says now, whatever event it was that asked for it: an instance that is not the one to go is
-// never stopped by the end of another, (b) 4.
+// Follows the registry as it is now, whatever the event was. So the end of one instance never stops another.
 void PluginLoop::Parts::Ensure(PluginType type, const std::string& name) {
   std::vector<InstanceInfo> wanted = registry.Instances(type, name);
   if (type == PluginType::kNode && wanted.size() > 1) wanted.resize(1);
-  reaper.Stop(Replace(type, name, wanted));
+  StopInBackground(Replace(type, name, wanted));
 }
 
-// The new one takes over before the old one is stopped, which takes as long as a plugin that hangs may take. Gives
-// those that are to be stopped.
+// Gives the instances that have to be stopped. The new ones take over before that, because the stop of a plugin that
+// hangs takes time.
 std::vector<Managed> PluginLoop::Parts::Replace(PluginType type, const std::string& name,
                                                 const std::vector<InstanceInfo>& wanted) {
   const std::lock_guard<std::mutex> lock(mutex);
@@ -198,39 +202,53 @@ std::vector<Managed> PluginLoop::Parts::Replace(PluginType type, const std::stri
     if (same != before.end()) before.erase(same);
   }
   if (wanted.empty()) managers[type].erase(name);
-  // A node's place is its newest instance's, which counts as the one before it until it was looked at.
+  // The newest node instance takes the place of the previous one, and keeps its health until the first inspection.
   const bool replaced = type == PluginType::kNode && !wanted.empty();
   for (const Managed& gone : before) {
     if (!replaced) counts[name].DeleteInstance(type, kHere, gone->instance().instance_id);
-    news.Forget(gone->instance());
+    left.erase(KeyOf(gone->instance()));
   }
   changed.notify_all();
   return before;
 }
 
 Managed PluginLoop::Parts::Start(const InstanceInfo& instance) {
-  return std::make_shared<InstanceManager>(
-      instance, connect(instance.socket_path, instance.name), settings.instance,
-      [this](const InstanceInfo& of, const Fingerprint& found) { Changed(of, found); });
+  return std::make_shared<InstanceManager>(instance, connect(instance.socket_path, instance.name), settings.instance,
+                                           [this](const InstanceInfo& of, const Fingerprint& found,
+                                                  const Fingerprint& before) { Changed(of, found, before); });
 }
 
-void PluginLoop::Parts::Changed(const InstanceInfo& instance, const Fingerprint& fingerprint) {
-  const std::string text =
-      fingerprint.healthy ? fmt::format("{} instance is healthy: {} {}", RoleName(instance.type),
-                                        Quote(fingerprint.driver_name), Quote(fingerprint.vendor_version))
-                          : fmt::format("{} instance is not healthy: {}", RoleName(instance.type), fingerprint.words);
-  std::vector<std::function<void(const PluginHealth&)>> told;
+// The last inspection of an instance may take a second, which must not delay the loop.
+void PluginLoop::Parts::StopInBackground(std::vector<Managed> instances) {
+  if (instances.empty()) return;
+  for (const Managed& each : instances) each->BeginStop();
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::erase_if(stops, [](const std::future<void>& stop) {
+    return stop.wait_for(Clock::duration::zero()) == std::future_status::ready;
+  });
+  stops.push_back(std::async(std::launch::async, [all = std::move(instances)] {
+    for (const Managed& each : all) each->Stop();
+  }));
+}
+
+void PluginLoop::Parts::Changed(const InstanceInfo& instance, const Fingerprint& found, const Fingerprint& before) {
+  const std::string text = found.healthy
+                               ? fmt::format("{} instance is healthy: {} {}", RoleName(instance.type),
+                                             Quote(found.driver_name), Quote(found.vendor_version))
+                               : fmt::format("{} instance is not healthy: {}", RoleName(instance.type), found.words);
+  const bool is_first = before.at == Time();
+  std::vector<std::function<void(const PluginHealth&)>> to_call;
   PluginHealth health;
   bool bad = false;
   {
     const std::lock_guard<std::mutex> lock(mutex);
     changed.notify_all();
-    const bool known = Find(instance) != nullptr;  // of one that was stopped it is no news
-    if (known) counts[instance.name].Add(instance.type, kHere, instance.instance_id, fingerprint.healthy);
-    bad = !fingerprint.healthy && known;
-    const auto kind = known ? news.Look(instance, fingerprint.healthy) : std::nullopt;
-    health = {instance.name, HasHealthy(instance.name), kind == HealthNews::Kind::kChanged};
-    if (!stopping && kind) told = callbacks;
+    const bool known = Find(instance) != nullptr;  // false: the instance is being stopped
+    if (known) counts[instance.name].Add(instance.type, kHere, instance.instance_id, found.healthy);
+    bad = !found.healthy && known;
+    const bool was_left = known && left.erase(KeyOf(instance)) > 0;
+    health = {instance.name, HasHealthy(instance.name), !was_left};
+    if (!stopping && known && (is_first || before.healthy != found.healthy)) to_call = callbacks;
   }
   events.Add({.bad = bad,
               .kind = "health",
@@ -239,7 +257,7 @@ void PluginLoop::Parts::Changed(const InstanceInfo& instance, const Fingerprint&
               .volume = {},
               .allocation = {},
               .text = text});
-  for (const auto& callback : told) callback(health);
+  for (const auto& callback : to_call) callback(health);
 }
 
 const std::vector<Managed>& PluginLoop::Parts::Of(PluginType type, const std::string& name) const {
@@ -272,12 +290,11 @@ Managed PluginLoop::Parts::NextHealthyController(const std::string& name) {
   return healthy.empty() ? nullptr : healthy[turns[name]++ % healthy.size()];
 }
 
-std::string PluginLoop::Parts::Words(PluginType type, const std::string& name) const {
-  const std::vector<Managed>& known = Of(type, name);
-  std::string words;
-  for (const Managed& each : known)
-    words += (words.empty() ? "" : "; ") + LastWordsOf(each->instance(), each->fingerprint());
-  return words.empty() ? fmt::format("no {} instance of it is registered", RoleName(type)) : words;
+std::string PluginLoop::Parts::LastErrors(PluginType type, const std::string& name) const {
+  std::string errors;
+  for (const Managed& each : Of(type, name))
+    errors += (errors.empty() ? "" : "; ") + LastWordsOf(each->instance(), each->fingerprint());
+  return errors.empty() ? fmt::format("no {} instance of it is registered", RoleName(type)) : errors;
 }
 
 absl::StatusOr<ReadyPlugin> PluginLoop::Parts::Wait(PluginType type, const std::string& name, Clock::time_point until,
@@ -287,8 +304,8 @@ absl::StatusOr<ReadyPlugin> PluginLoop::Parts::Wait(PluginType type, const std::
   changed.wait_until(lock, until, [&] { return waits_end || (found = find()) != nullptr; });
   if (waits_end) return Stopping();
   if (found != nullptr) return found->Now();
-  return Unavailable(
-      fmt::format("plugin {} has no {} instance that is ready: {}", Quote(name), RoleName(type), Words(type, name)));
+  return Unavailable(fmt::format("plugin {} has no {} instance that is ready: {}", Quote(name), RoleName(type),
+                                 LastErrors(type, name)));
 }
 
 absl::StatusOr<ReadyPlugin> PluginLoop::WaitForNode(const std::string& plugin, Clock::time_point until) {
@@ -302,20 +319,20 @@ absl::StatusOr<ReadyPlugin> PluginLoop::PickController(const std::string& plugin
   return parts_->Wait(PluginType::kController, plugin, until, [&] { return parts_->NextHealthyController(plugin); });
 }
 
-// Node instances behind the front are known to the registry alone.
+// Only the registry knows the node instances behind the front.
 void PluginLoop::Parts::Describe(PluginType type, PluginStatus& status, PluginCounts& counted) const {
   const std::vector<InstanceInfo> instances = registry.Instances(type, status.name);
   const std::lock_guard<std::mutex> lock(mutex);
-  if (instances.empty()) counted.DeleteRole(type);  // the loop may not have followed yet
+  if (instances.empty()) counted.DeleteRole(type);  // the loop may not have handled the event yet
   for (const InstanceInfo& instance : instances) {
     InstanceStatus one{.instance = instance, .front = instance == instances.front(), .fingerprint = {}};
     const InstanceManager* const manager = Find(instance);
     if (manager != nullptr) {
       one.fingerprint = manager->fingerprint();
-      const bool looked_at = one.fingerprint.at != Time();  // it may be in front of the news of it
-      if (looked_at) counted.Add(type, kHere, instance.instance_id, one.fingerprint.healthy);
+      const bool inspected = one.fingerprint.at != Time();  // Changed may not have counted it yet
+      if (inspected) counted.Add(type, kHere, instance.instance_id, one.fingerprint.healthy);
     } else {
-      one.fingerprint.words = one.front ? "not looked at yet" : "not in use: a newer instance is";
+      one.fingerprint.words = one.front ? "not inspected yet" : "not in use: a newer instance is";
     }
     status.controller_required |= one.fingerprint.traits.controller_service;
     status.instances.push_back(std::move(one));
@@ -339,7 +356,7 @@ absl::StatusOr<PluginStatus> PluginLoop::Find(const std::string& plugin) {
   }
   for (const PluginType type : kPluginTypes) parts_->Describe(type, status, counts);
   if (counts.IsEmpty() && status.instances.empty()) {
-    return NotFound(fmt::format("nothing is known of a plugin {}", Quote(plugin)));
+    return NotFound(fmt::format("plugin {} is neither registered nor declared", Quote(plugin)));
   }
   status.nodes = counts.Of(PluginType::kNode);
   status.controllers = counts.Of(PluginType::kController);
@@ -349,14 +366,14 @@ absl::StatusOr<PluginStatus> PluginLoop::Find(const std::string& plugin) {
 absl::StatusOr<PluginStatus> PluginLoop::WaitUntilLookedAt(const std::string& plugin, Clock::time_point until) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(PluginStatus status, Find(plugin));
-    if (AreLookedAt(status)) return status;
+    if (AreInspected(status)) return status;
     if (Clock::now() >= until) {
       return absl::DeadlineExceededError(fmt::format(
           "the health of plugin {} was not known in time; run 'mooring plugin status {}'", Quote(plugin), plugin));
     }
     std::unique_lock<std::mutex> lock(parts_->mutex);
     if (parts_->waits_end) return Stopping();
-    parts_->changed.wait_until(lock, std::min(until, Clock::now() + kLook));
+    parts_->changed.wait_until(lock, std::min(until, Clock::now() + kPollInterval));
   }
 }
 

@@ -1,13 +1,13 @@
-// Keeps an InstanceManager for every registered instance, and finds plugins for the rest: the manager loop, (b).
+// Keeps an InstanceManager for every registered instance in use, and gives plugins to the rest of the manager.
 //
-//   Registry ──events──▶ loop thread (one a type) ──▶ InstanceManager (a thread each) ──▶ plugin
+//   Registry ──events──▶ loop thread (one per type) ──▶ InstanceManager (a thread each) ──▶ plugin
 //                        resync every 30 s                     │ health
 //                                                              ▼
-//                                                       Events, counts (g)
+//                                                       Events, PluginCounts
 //
-// The front of each name is the one that node calls go to. Controller instances behind the front are kept, too: their
-// calls are spread over all healthy ones, (k) 3. A new front takes over at once; the reaper ends the
-// old one. The loop never waits for a plugin.
+// Node calls go to the newest instance of a plugin, the front of the registry. Controller calls are spread over all
+// healthy instances. A new front takes over at once; the old one is stopped in the background. The loop never waits for
+// a plugin.
 #ifndef MOORING_MANAGER_PLUGINS_PLUGIN_LOOP_H_
 #define MOORING_MANAGER_PLUGINS_PLUGIN_LOOP_H_
 
@@ -25,8 +25,8 @@ namespace mooring::manager {
 
 struct PluginHealth {
   std::string plugin;
-  bool healthy = false;  // it has a healthy instance now
-  bool changed = false;  // false: an earlier manager has left the instance, and this one has not seen it before
+  bool healthy = false;  // the plugin has a healthy instance now
+  bool changed = false;  // false: only the first inspection of an instance that an earlier manager left
 };
 
 class PluginLoop final : public PluginDirectory {
@@ -35,20 +35,20 @@ class PluginLoop final : public PluginDirectory {
     Clock::duration resync = std::chrono::seconds(30);
     InstanceManager::Settings instance;
   };
-  // Which plugins are declared, and how often each role: (k) 5. Asked whenever somebody wants a status.
+  // A declared plugin, with the number of instances in each role. AskExpected is called for every status.
   struct Expected {
     std::string plugin;
     int nodes = 0, controllers = 0;
   };
   using AskExpected = std::function<std::vector<Expected>()>;
 
-  // All outlive the loop. Starts at once.
+  // All references outlive the loop. Starts at once.
   PluginLoop(Registry& registry, Events& events, CsiConnector connect, AskExpected expected, Settings settings);
   ~PluginLoop() override;
 
-  void EndWaits();  // those that wait for a plugin, now and later, get CANCELLED
+  void EndWaits();  // calls that wait for a plugin, now and later, get CANCELLED
 
-  // Stops the loop, waits for it, stops all instances in parallel, and returns when all are done. (b) 5.
+  // Stops the loop, then all instances in parallel, and waits for them.
   void Shutdown();
 
   absl::StatusOr<ReadyPlugin> WaitForNode(const std::string& plugin, Clock::time_point until) override;
@@ -56,12 +56,12 @@ class PluginLoop final : public PluginDirectory {
   absl::StatusOr<PluginStatus> Find(const std::string& plugin) override;
   std::vector<PluginStatus> List() override;
 
-  // Like Find, but waits until the health of each instance in use is known. DEADLINE_EXCEEDED: it was not in time.
-  // NOT_FOUND: nothing is known of the plugin. CANCELLED: the manager is stopping.
+  // Like Find, but waits until the health of each instance in use is known. DEADLINE_EXCEEDED: it was not known in
+  // time. CANCELLED: the manager is stopping.
   absl::StatusOr<PluginStatus> WaitUntilLookedAt(const std::string& plugin, Clock::time_point until);
 
-  // Called, with no lock held, when an instance is seen for the first time and whenever it turns sick or well. What is
-  // owed to its plugin is sent then, (k) 4 and 6: by another thread, for this is the instance's.
+  // `callback` is called after the first inspection of an instance, and whenever its health changes: from the
+  // instance's thread, with no lock held. Calls to the plugin belong to another thread.
   void OnHealth(std::function<void(const PluginHealth& health)> callback);
 
  private:

@@ -47,7 +47,8 @@ absl::StatusOr<std::unique_ptr<Registry>> Registry::Open(State& state, const std
   if (!stored) return registry;
   v1::StoredRegistry message;
   if (!message.ParseFromString(stored->value)) {
-    return Internal(fmt::format("the stored registry of host {} is damaged", Quote(host)));
+    return Internal(
+        fmt::format("the stored plugin registry of host {} is damaged: restore a copy of the state", Quote(host)));
   }
   for (const v1::Instance& each : message.instances()) {
     MOORING_ASSIGN_OR_RETURN(InstanceInfo instance, FromProto(each));
@@ -68,7 +69,7 @@ absl::Status Registry::Persist(const ByType& plugins) {
   return state_.Commit(transaction).status();
 }
 
-void Registry::Tell(const RegistryEvent& event) {
+void Registry::Notify(const RegistryEvent& event) {
   for (Subscription* const each : subscriptions_) {
     if (each->type_ != event.instance.type) continue;
     each->queue_.push_back(event);
@@ -115,7 +116,7 @@ absl::Status Registry::Deregister(PluginType type, const std::string& name, cons
 absl::Status Registry::Commit(ByType next, const RegistryEvent& event) {
   MOORING_RETURN_IF_ERROR(Annotate(Persist(next), "store the registry of plugins"));
   plugins_ = std::move(next);
-  Tell(event);
+  Notify(event);
   return absl::OkStatus();
 }
 
@@ -175,7 +176,7 @@ Registry::Subscription::~Subscription() {
   std::erase(registry_.subscriptions_, this);
 }
 
-// What was told before the end is still given: nothing is lost.
+// Events from before the registry was closed are still given.
 absl::StatusOr<std::optional<RegistryEvent>> Registry::Subscription::Next(Clock::time_point until) {
   std::unique_lock<std::mutex> lock(registry_.mutex_);
   changed_.wait_until(lock, until, [this] { return stopped_ || registry_.closed_ || !queue_.empty(); });

@@ -1,6 +1,6 @@
-// Which plugins run, newest first: the dynamic registry, (a). Knows nothing of their health.
+// The registry of the plugin instances that run, newest first. It does not know their health.
 //
-// One mutex; no call waits for a subscriber or for a plugin. It is persisted before an event is told.
+// No call waits for a subscriber or for a plugin. A change is stored before its event is sent.
 #ifndef MOORING_MANAGER_PLUGINS_REGISTRY_H_
 #define MOORING_MANAGER_PLUGINS_REGISTRY_H_
 
@@ -29,7 +29,7 @@ struct RegistryEvent {
 
 class Registry {
  public:
-  // Ordered and lossless; ends when it is destroyed or the registry closes. The registry outlives it.
+  // Receives every event of one type, in order. The registry outlives it.
   class Subscription {
    public:
     Subscription(Registry& registry, PluginType type);
@@ -37,9 +37,9 @@ class Registry {
     Subscription(const Subscription&) = delete;
     Subscription& operator=(const Subscription&) = delete;
 
-    // The next one; none: `until` is over. CANCELLED: the registry is closed, or Stop was called (from any thread).
+    // The next event; none: `until` has passed. CANCELLED: the registry is closed, or Stop was called.
     absl::StatusOr<std::optional<RegistryEvent>> Next(Clock::time_point until);
-    void Stop();
+    void Stop();  // from any thread
 
    private:
     friend class Registry;
@@ -50,15 +50,15 @@ class Registry {
     std::condition_variable changed_;
   };
 
-  // Restores what the state has of `host`, contents and order.
+  // Restores the instances of `host` from the state, in their order.
   static absl::StatusOr<std::unique_ptr<Registry>> Open(State& state, const std::string& host);
   ~Registry();
 
-  // To the front, and an event; the same instance again (all fields alike): neither. INVALID_ARGUMENT: no name,
-  // instance id or socket.
+  // Puts the instance at the front, and sends an event. The same instance again, with all fields equal, changes
+  // nothing. INVALID_ARGUMENT: name, instance id or socket is missing.
   absl::Status Register(const InstanceInfo& instance);
 
-  // NOT_FOUND: no plugin of that type was ever registered. An unknown name or instance: nothing happens.
+  // NOT_FOUND: no plugin of that type was ever registered. An unknown name or instance id changes nothing.
   absl::Status Deregister(PluginType type, const std::string& name, const std::string& instance_id);
 
   std::vector<InstanceInfo> List(PluginType type) const;                                // the fronts, by name
@@ -74,9 +74,9 @@ class Registry {
 
   Registry(State& state, std::string host);
   // All under mutex_.
-  absl::Status Commit(ByType next, const RegistryEvent& event);  // stored, then taken over, then told
+  absl::Status Commit(ByType next, const RegistryEvent& event);  // stores, then takes over, then notifies
   absl::Status Persist(const ByType& plugins);
-  void Tell(const RegistryEvent& event);
+  void Notify(const RegistryEvent& event);
   const std::vector<InstanceInfo>& Of(PluginType type, const std::string& name) const;
 
   State& state_;

@@ -1,5 +1,5 @@
-// What happened, for people who watch: plugins registered and sick, volumes mounted, claims refused. In memory: the
-// last few thousand; what must survive is in the state.
+// Events for people who follow the manager: a plugin was registered or is sick, a volume was mounted, a claim refused.
+// Only the last few thousand are kept, in memory.
 #ifndef MOORING_MANAGER_RECORDS_EVENTS_H_
 #define MOORING_MANAGER_RECORDS_EVENTS_H_
 
@@ -18,29 +18,29 @@
 namespace mooring::manager {
 
 struct Event {
-  std::uint64_t number = 0;  // from 1, set by Add, as is the time
+  std::uint64_t number = 0;  // from 1; Add sets number and time
   Time time = {};
-  bool bad = false;  // something failed or is sick
+  bool bad = false;  // an operation failed, or a plugin is sick
   std::string kind;  // "Mount volume", "Unmount volume", "registered", "deregistered", "health", "waiting", "claim", …
-  std::string plugin;  // those that do not apply are empty
+  std::string plugin;  // fields that do not apply are empty
   std::string instance;
   std::optional<VolumeKey> volume;
   std::string allocation;
-  std::string text;  // a sentence; without secrets and mount flags
+  std::string text;  // a sentence, without secrets and mount flags
 };
 
-// Who adds never waits for who reads.
+// Add never waits for readers.
 class Events {
  public:
   static constexpr std::size_t kKept = 4096;
 
   void Add(Event event);  // and logs it
 
-  // Those from `from` on (a number) that are kept still, oldest first; waits for one until `until`. CANCELLED: closed.
+  // Gives the kept events from number `from` on, oldest first; waits for one until `until`. CANCELLED: closed.
   absl::StatusOr<std::vector<Event>> Next(std::uint64_t from, std::chrono::steady_clock::time_point until);
 
-  std::uint64_t last() const;  // the number of the newest; 0: none yet
-  void Close();                // ends all waiting, now and later
+  std::uint64_t last() const;  // the number of the newest event; 0: none yet
+  void Close();                // ends all waits, now and later
 
  private:
   mutable std::mutex mutex_;

@@ -53,16 +53,16 @@ void Hide(const std::string& secret, std::string& text) {
 
 }  // namespace
 
-std::string WithoutSecretsOf(const Message& request, std::string words) {
+std::string WithoutSecretsOf(const Message& request, std::string text) {
   constexpr std::size_t kShortestHidden = 4;
   std::vector<std::string> secrets;
   Collect(request, secrets);
   std::sort(secrets.begin(), secrets.end(),
             [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
   for (const std::string& secret : secrets) {
-    if (!secret.empty()) Hide(secret.size() < kShortestHidden ? Quote(secret) : secret, words);
+    if (!secret.empty()) Hide(secret.size() < kShortestHidden ? Quote(secret) : secret, text);
   }
-  return words;
+  return text;
 }
 
 }  // namespace mooring::manager

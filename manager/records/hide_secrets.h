@@ -1,4 +1,4 @@
-// Secrets out of words that are logged, kept and shown: plugins quote in their errors what they were sent.
+// Removes secrets from texts that are logged, stored and shown, because plugins quote requests in their errors.
 #ifndef MOORING_MANAGER_RECORDS_HIDE_SECRETS_H_
 #define MOORING_MANAGER_RECORDS_HIDE_SECRETS_H_
 
@@ -8,10 +8,10 @@
 
 namespace mooring::manager {
 
-// `words` with "***" for each value of the maps `secrets` and `environment` and each mount flag of `request`, whole and
-// what is behind its "=". Longer ones first: one may be a part of another. What is shorter than 4 bytes is in every
-// text, and hidden in quotes only.
-std::string WithoutSecretsOf(const google::protobuf::Message& request, std::string words);
+// Replaces with "***" in `text` each value of the maps `secrets` and `environment` of `request`, each of its mount
+// flags, and the part of a flag after "=". Longer secrets come first, because one may contain another. A secret of less
+// than 4 bytes occurs in many texts by chance, and is replaced only in quotes.
+std::string WithoutSecretsOf(const google::protobuf::Message& request, std::string text);
 
 }  // namespace mooring::manager
 

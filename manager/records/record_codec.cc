@@ -31,7 +31,7 @@ constexpr Table<Propagation, v1::Propagation, 4> kPropagations = {{
     {Propagation::kPrivate, v1::PROPAGATION_PRIVATE},
     {Propagation::kSlave, v1::PROPAGATION_SLAVE},
     {Propagation::kShared, v1::PROPAGATION_SHARED},
-    {Propagation::kInherit, v1::PROPAGATION_PRIVATE},  // the manager mounts nothing so
+    {Propagation::kInherit, v1::PROPAGATION_PRIVATE},  // the manager does not mount with it
 }};
 constexpr Table<Volume::State, v1::Volume::State, 3> kProtoVolumeStates = {{
     {Volume::State::kReady, v1::Volume::READY},
@@ -54,7 +54,7 @@ constexpr Table<MountRecord::Phase, v1::Attachment::Phase, 3> kPhases = {{
     {MountRecord::Phase::kMounted, v1::Attachment::MOUNTED},
     {MountRecord::Phase::kUnmounting, v1::Attachment::UNMOUNTING},
 }};
-// 0 is no time here: a claim that is not past, a volume that is not exhausted.
+// 0 means no time: the claim is not past, the volume is not exhausted.
 std::int64_t ToMs(const std::optional<Time>& time) { return time ? manager::ToMs(*time) : 0; }
 std::optional<Time> TimeIn(std::int64_t ms) { return ms == 0 ? std::nullopt : std::optional<Time>(FromMs(ms)); }
 

@@ -1,5 +1,5 @@
-// Records as messages of proto/manager.proto: the form in which they are stored and in which callers see them. Of
-// secrets a caller never sees anything: only the stored form of a volume's secrets, a message of its own, has them.
+// Converts records to and from the messages of proto/manager.proto, in which they are stored and sent to callers. The
+// messages have no secrets; those of a volume are stored in a message of their own, StoredSecrets.
 #ifndef MOORING_MANAGER_RECORDS_RECORD_CODEC_H_
 #define MOORING_MANAGER_RECORDS_RECORD_CODEC_H_
 
@@ -11,21 +11,21 @@
 
 namespace mooring::manager {
 
-v1::Volume ToProto(const Volume& volume);  // without secrets: only that there are some
+v1::Volume ToProto(const Volume& volume);  // with has_secrets, without the secrets
 v1::Claim ToProto(const Claim& claim);
 v1::Attachment ToProto(const MountRecord& mount);
 v1::PluginRecord ToProto(const PluginRecord& plugin);
 v1::Instance ToProto(const InstanceInfo& instance);
 
-// INVALID_ARGUMENT names the field that is no value of its enum; nothing else is checked here. Revisions are the
-// message's; has_secrets is not: it is the store's to say.
+// INVALID_ARGUMENT: a field is not a value of its enum; nothing else is checked. Revisions are read, has_secrets is
+// not: RecordsStore sets it.
 absl::StatusOr<Volume> FromProto(const v1::Volume& message);
 absl::StatusOr<Claim> FromProto(const v1::Claim& message);
 absl::StatusOr<MountRecord> FromProto(const v1::Attachment& message);
 absl::StatusOr<PluginRecord> FromProto(const v1::PluginRecord& message);
 absl::StatusOr<InstanceInfo> FromProto(const v1::Instance& message);
 
-// Single values, for requests. An attachment mode that is not given is file-system, a namespace "default".
+// Single values, for requests. The default attachment mode is file-system, the default namespace "default".
 absl::StatusOr<AccessMode> FromProto(v1::AccessMode mode);
 absl::StatusOr<Attachment> FromProto(v1::AttachmentMode mode);
 absl::StatusOr<ClaimMode> FromProto(v1::ClaimMode mode);

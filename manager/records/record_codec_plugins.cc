@@ -1,4 +1,4 @@
-// Records of plugins and their instances; record_codec.cc has the others.
+// The codec for records of plugins and instances; record_codec.cc has the others.
 #include <chrono>
 
 #include "base/status.h"

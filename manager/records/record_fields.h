@@ -1,4 +1,4 @@
-// Fields of records as fields of messages: what the codecs of records have in common.
+// Helpers that both files of the record codec use for fields.
 #ifndef MOORING_MANAGER_RECORDS_RECORD_FIELDS_H_
 #define MOORING_MANAGER_RECORDS_RECORD_FIELDS_H_
 
@@ -17,7 +17,7 @@
 
 namespace mooring::manager {
 
-// Values of an enum of ours and of the messages', side by side.
+// Pairs of a value of a record's enum and a value of a message's enum.
 template <typename Value, typename Message, std::size_t n>
 using Table = std::array<std::pair<Value, Message>, n>;
 
@@ -26,7 +26,7 @@ Message Put(const Table<Value, Message, n>& table, Value value) {
   for (const auto& [ours, theirs] : table) {
     if (ours == value) return theirs;
   }
-  return table.front().second;  // no value of the enum
+  return table.front().second;  // not reached: every enumerator has a row
 }
 
 template <typename Value, typename Message, std::size_t n>
@@ -35,7 +35,7 @@ absl::StatusOr<Value> Get(const Table<Value, Message, n>& table, std::string_vie
     if (theirs == message) return ours;
   }
   if (message == 0) return InvalidArgument(fmt::format("{} is missing", field));
-  return InvalidArgument(fmt::format("{}: {} is none of its values", field, static_cast<int>(message)));
+  return InvalidArgument(fmt::format("{}: {} is not one of its values", field, static_cast<int>(message)));
 }
 
 template <typename Map>

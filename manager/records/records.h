@@ -1,8 +1,8 @@
-// What the manager keeps: volumes, claims, attachments, plugins. Plain values; record_codec.h writes them down and
-// shows them to callers.
+// The records of the manager: volumes, claims, attachments and plugins. They are plain values; record_codec.h converts
+// them for the state and for callers.
 //
-// Every record has the revisions of the state it was read from: 0 in one that was never stored. A change compares
-// modify_revision, so two writers never overwrite each other unseen.
+// Every record has the revisions with which it was read from the state; 0: it was never stored. A change is refused if
+// the stored modify revision is another, so two writers never overwrite each other unnoticed.
 #ifndef MOORING_MANAGER_RECORDS_RECORDS_H_
 #define MOORING_MANAGER_RECORDS_RECORDS_H_
 
@@ -22,7 +22,7 @@
 namespace mooring::manager {
 
 using StringMap = std::map<std::string, std::string>;
-using Time = std::chrono::system_clock::time_point;  // of records: they outlive the boot
+using Time = std::chrono::system_clock::time_point;  // not the monotonic clock, because records outlive the boot
 
 enum class AccessMode {
   kSingleNodeReaderOnly,
@@ -45,7 +45,7 @@ struct Capability {
 
 struct MountOptions {
   std::string fs_type;
-  std::vector<std::string> flags;  // may be sensitive: never logged
+  std::vector<std::string> flags;  // may contain secrets: never logged
 
   bool operator==(const MountOptions&) const = default;
 };
@@ -67,7 +67,7 @@ struct Topology {
   auto operator<=>(const Topology&) const = default;
 };
 
-// Given at create or register, and what came back from the plugin.
+// A volume: what was given at create or register, and what the plugin answered.
 struct Volume {
   VolumeKey key;
   std::string name;         // sent to CreateVolume; empty: made from the key
@@ -76,32 +76,32 @@ struct Volume {
   std::vector<Capability> capabilities;
   MountOptions mount_options;
   Secrets secrets;           // kept under a key of their own and never shown
-  bool has_secrets = false;  // as stored; they stay where this is set and `secrets` was not read
+  bool has_secrets = false;  // as stored; with empty `secrets`, the stored secrets are kept
   StringMap parameters;
   StringMap context;  // of the plugin
   std::vector<Topology> required_topologies, preferred_topologies;
-  std::vector<Topology> topologies;            // from where it can be reached, as the plugin said
-  std::uint64_t min_bytes = 0, max_bytes = 0;  // asked; 0: the plugin decides
-  std::uint64_t capacity_bytes = 0;            // as the plugin said; 0: unknown
-  std::string snapshot_id, clone_id;           // external ids of what it was made from: one of them at most
+  std::vector<Topology> topologies;            // from where it can be reached, as the plugin answered
+  std::uint64_t min_bytes = 0, max_bytes = 0;  // as requested; 0: the plugin decides
+  std::uint64_t capacity_bytes = 0;            // as the plugin answered; 0: unknown
+  std::string snapshot_id, clone_id;           // external id of its source; at most one is set
 
   enum class State { kCreating, kReady, kDeleting };
   State state = State::kReady;
-  bool created_here = false;  // by CreateVolume; else registered, and only forgotten when deregistered
+  bool created_here = false;  // by CreateVolume; false: it was registered, and is only forgotten when deregistered
 
-  // It grew at its plugin, and what is mounted of it has not followed, or nothing was: NodeExpandVolume is to come.
+  // The plugin has expanded the volume, and NodeExpandVolume has still to be called.
   bool node_expansion_owed = false;
 
-  std::optional<Capability> in_use;  // the mode of the claims there are; none: unclaimed
-  std::optional<Time> exhausted_at;  // the plugin said RESOURCE_EXHAUSTED to a publish
+  std::optional<Capability> in_use;  // the mode of its claims; none: it is unclaimed
+  std::optional<Time> exhausted_at;  // a publish failed with RESOURCE_EXHAUSTED
   std::string exhausted_words;
 
   Revisions revisions;
 };
 
-// Of one allocation in one mode; (f) 5. Its states, each stored before the step behind it is taken:
+// The claim of an allocation on a volume, in one mode. Each state is stored before the next step is taken:
 //
-//   taken ──▶ unpublishing ──▶ node-detached ──▶ controller-detached ──▶ (freed: the record goes)
+//   taken ──▶ unpublishing ──▶ node-detached ──▶ controller-detached ──▶ (freed: the record is deleted)
 struct Claim {
   enum class State { kTaken, kUnpublishing, kNodeDetached, kControllerDetached };
 
@@ -110,31 +110,31 @@ struct Claim {
   std::string node;  // the host that holds it
   ClaimMode mode = ClaimMode::kRead;
   Capability capability;
-  std::string external_node_id;  // the plugin's id of that node, at the time of the claim
+  std::string external_node_id;  // the plugin's id for that node when the claim was taken
   State state = State::kTaken;
-  bool kept = false;  // a user asked for it: it stays when what is attached with it is detached
-  bool past = false;  // its allocation is gone: for the collector
+  bool kept = false;  // a user asked for it: a detach does not release it
+  bool past = false;  // its allocation is gone, so the manager releases it
   std::optional<Time> past_since;
 
-  // ControllerPublishVolume for it: nothing sent, sent (an outcome is owed), done.
+  // ControllerPublishVolume: not sent, sent without a known outcome, or done.
   enum class Publish { kNone, kSent, kDone };
   Publish publish = Publish::kNone;
   StringMap publish_context;
 
-  std::string problem;  // why its release does not go on; empty: it does
+  std::string problem;  // the last error of its release; empty: none
   Time taken_at = {};
   Revisions revisions;
 };
 
-// Whether both are of one claim: an allocation has one of a volume in each mode. Of claims, what asks for them, and
-// MountRecords.
+// Whether both belong to the same claim: an allocation has one claim on a volume in each mode. For claims, requests for
+// claims, and MountRecords.
 template <typename A, typename B>
 bool AreOfOneClaim(const A& a, const B& b) {
   return a.volume == b.volume && a.mode == b.mode && a.allocation == b.allocation;
 }
 
-// The mode and options that a volume is staged and published with, by all its users on a host. What differs between
-// them, read-only or not, is told by the publish alone: a plugin may keep one staging path per volume.
+// The mode and options with which a volume is staged and published for all its users on a host, because a plugin may
+// keep one staging path per volume. Only the publish differs between users: read-only or not.
 struct StagedAs {
   AccessMode access = AccessMode::kSingleNodeWriter;
   MountOptions options;
@@ -142,33 +142,32 @@ struct StagedAs {
   bool operator==(const StagedAs&) const = default;
 };
 
-// A volume at a path of this host, for an allocation: (e) 1. The intent is written before the first mount, the outcome
-// after the last.
+// A volume that is attached for an allocation at a path of this host. The intent is stored before the first mount, the
+// outcome after the last.
 struct MountRecord {
   enum class Phase { kIntent, kMounted, kUnmounting };
 
   std::string allocation;
-  std::string request;  // its name for the volume: one allocation may ask for one volume under two names
+  std::string request;  // the allocation's name for the volume; it may use one volume under two names
   VolumeKey volume;
   std::string external_id;
   std::string plugin;
   std::string external_node_id;
   ClaimMode mode = ClaimMode::kRead;
   Capability capability;
-  MountOptions options;  // as sent: the volume's, overridden
+  MountOptions options;  // of the volume, with the overrides of the request
   bool read_only = false;
   Propagation propagation = Propagation::kPrivate;
-  std::optional<StagedAs> staged_as;  // none: as `capability` and `options` say
+  std::optional<StagedAs> staged_as;  // none: staged with `capability` and `options`
   std::string usage;                  // UsageName
   std::string staging_path;           // empty: the plugin stages nothing
   std::string target_path;            // where the plugin publishes
-  std::string attach_path;            // where the manager binds the target for the user; empty: it does not
-  bool made_attach_path = false;      // nothing was there before: removed again with the mount
-  std::uint64_t attach_mount_id = 0;  // the kernel's, of that bind: another one there is somebody else's
+  std::string attach_path;            // where the manager binds the target for the user; empty: nowhere
+  bool made_attach_path = false;      // the manager made the path, and removes it with the mount
+  std::uint64_t attach_mount_id = 0;  // the kernel's id of that bind; a mount with another id is not the manager's
   Phase phase = Phase::kIntent;
-  std::string problem;  // why the last try to mount or unmount it failed
-  // MountInfo of the specification: what a task driver binds.
-  std::string source;
+  std::string problem;  // the error of the last try to mount or unmount
+  std::string source;   // the path that a task driver binds
   bool is_device = false;
 
   Revisions revisions;
@@ -177,24 +176,23 @@ struct MountRecord {
 enum class PluginType { kNode, kController };
 inline constexpr std::array kPluginTypes = {PluginType::kNode, PluginType::kController};
 
-// A running plugin as the registry knows it; (a) 1.
+// A running plugin instance in the registry.
 struct InstanceInfo {
   PluginType type = PluginType::kNode;
   std::string name;
   std::string version;
   std::string socket_path;
   std::string instance_id;
-  // options: what of the host the instance sees where.
-  std::string provider;
-  std::string mount_point;  // on the host; the same path in the instance where the next is empty
-  std::string container_mount_point;
+  std::string provider;  // how it runs: "exec", "container", "endpoint"
+  // The directory of the host below which the instance sees paths, and its path in the instance; empty: the same path.
+  std::string mount_point, container_mount_point;
 
   bool operator==(const InstanceInfo&) const = default;
 };
 
-// Who expects a plugin to be there (k) 5, and how the manager runs it, where it does (j).
+// A declared plugin: who declares it, and how the manager runs it, or where somebody else serves it.
 struct PluginRecord {
-  // A path of the host that a container sees besides what every plugin's does: its state, its configuration.
+  // A path of the host that the container sees in addition to those of every plugin, such as its configuration.
   struct Bind {
     std::string source, target;
     bool read_only = false;
@@ -210,15 +208,15 @@ struct PluginRecord {
     std::string engine;     // kContainer: the API socket of Docker or Podman
     std::vector<Bind> binds;
     std::chrono::seconds start_deadline{300};
-    std::uint64_t generation = 1;  // grows with each update: another generation is started beside it
+    std::uint64_t generation = 1;  // grows with each change of the run; a new generation replaces the old instance
     bool operator==(const Run&) const = default;
   };
 
   std::string name;
   std::vector<std::string> declared_by;  // jobs, units, containers, people
   std::optional<Run> run;                // none: somebody else runs it
-  std::string endpoint;                  // of one that somebody else runs
-  std::vector<PluginType> types;
+  std::string endpoint;                  // socket of a plugin that somebody else runs
+  std::vector<PluginType> types;         // the services it was found to have
   Revisions revisions;
 };
 

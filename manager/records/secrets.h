@@ -1,4 +1,4 @@
-// Secrets of a volume. They can be stored and sent to a plugin; there is no other way out, and no way to print them.
+// The secrets of a volume. They can only be stored and sent to a plugin; there is no way to print them.
 #ifndef MOORING_MANAGER_RECORDS_SECRETS_H_
 #define MOORING_MANAGER_RECORDS_SECRETS_H_
 
@@ -16,7 +16,7 @@ class Secrets {
   bool empty() const { return pairs_.empty(); }
   bool operator==(const Secrets&) const = default;
 
-  // Into the map of a request or of a record that is stored.
+  // Copies the secrets into the map of a request or of a stored message.
   template <typename Map>
   void CopyTo(Map& map) const {
     for (const auto& [key, value] : pairs_) map[key] = value;

@@ -53,7 +53,7 @@ std::string_view WordOf(const Words& words, Value value) {
   for (const auto& [known, word] : words) {
     if (known == value) return word;
   }
-  return "?";  // no value of the enum
+  return "?";  // not reached: every enumerator has a row
 }
 
 template <typename Value, std::size_t n>
@@ -63,7 +63,7 @@ absl::StatusOr<Value> Parse(const std::array<Word<Value>, n>& words, std::string
     if (word == text) return value;
     allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", word);
   }
-  return InvalidArgument(fmt::format("{} is no {}: give one of {}", Quote(text), what, allowed));
+  return InvalidArgument(fmt::format("{} is not a valid {}: give one of {}", Quote(text), what, allowed));
 }
 
 }  // namespace
@@ -108,14 +108,14 @@ bool IsSingleNode(AccessMode mode) {
 absl::Status CheckPropagation(Propagation propagation, bool read_only) {
   if (propagation != Propagation::kShared || !read_only) return absl::OkStatus();
   return InvalidArgument(
-      "propagation rshared (bidirectional) needs write access, and the mount is to be read-only: give rslave");
+      "propagation rshared (bidirectional) needs write access, and the mount is read-only: give rslave");
 }
 
 absl::StatusOr<Propagation> ParsePropagationFor(std::string_view word, bool read_only) {
   if (word.empty()) return Propagation::kPrivate;
   MOORING_ASSIGN_OR_RETURN(const Propagation propagation, ParsePropagation(word));
   if (propagation == Propagation::kInherit) {
-    return InvalidArgument("propagation 'inherit' says nothing here: give private, rslave or rshared");
+    return InvalidArgument("propagation 'inherit' is not allowed here: give private, rslave or rshared");
   }
   MOORING_RETURN_IF_ERROR(CheckPropagation(propagation, read_only));
   return propagation;

@@ -1,5 +1,5 @@
-// The words for the values of records.h, as people and orchestrators write them: "single-node-writer", "file-system",
-// "read", "csi-node". Those that parse give INVALID_ARGUMENT with all that is allowed.
+// The names of the values in records.h, as people and orchestrators write them: "single-node-writer", "file-system",
+// "read", "csi-node". The parsers give INVALID_ARGUMENT with all allowed names.
 #ifndef MOORING_MANAGER_RECORDS_WORDS_H_
 #define MOORING_MANAGER_RECORDS_WORDS_H_
 
@@ -23,15 +23,15 @@ absl::StatusOr<AccessMode> ParseAccessMode(std::string_view word);
 absl::StatusOr<Attachment> ParseAttachment(std::string_view word);
 absl::StatusOr<ClaimMode> ParseClaimMode(std::string_view word);
 
-bool IsReader(AccessMode mode);  // gives no writer
+bool IsReader(AccessMode mode);  // the mode allows no writer
 bool IsSingleNode(AccessMode mode);
 
-// (h): what is mounted below a shared mount reaches everybody, so only who may write may do that: else
-// INVALID_ARGUMENT.
+// INVALID_ARGUMENT: shared propagation of a read-only mount. A mount made below a shared mount appears on the host, so
+// only a writer may ask for it.
 absl::Status CheckPropagation(Propagation propagation, bool read_only);
 
-// (h): private, host-to-task, bidirectional, or mount(8)'s and Kubernetes' words for them; empty is private.
-// INVALID_ARGUMENT: another word, or rshared without write access.
+// Parses "private", "host-to-task", "bidirectional", or the names of mount(8) and Kubernetes; empty is private.
+// INVALID_ARGUMENT: another name, or rshared without write access.
 absl::StatusOr<Propagation> ParsePropagationFor(std::string_view word, bool read_only);
 
 }  // namespace mooring::manager

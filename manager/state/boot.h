@@ -1,6 +1,7 @@
-// Docker and Podman ask anew for each volume of a container that they start. So what is attached for them and not asked
-// for since the machine was booted is for containers that do not run: given back at the start, where it would else be
-// mounted again, and its claim be held, for nobody. Within a boot that cannot be told: containers outlive the daemon.
+// Finds the volumes that Docker does not use any more after a reboot. Docker and Podman ask for a volume again for each
+// container that they start. So a volume that was attached for them in an earlier boot belongs to a container that does
+// not run, and is detached at the start; otherwise the manager would mount it and hold its claim for nobody. Within one
+// boot this cannot be known, because containers outlive the daemon.
 #ifndef MOORING_MANAGER_STATE_BOOT_H_
 #define MOORING_MANAGER_STATE_BOOT_H_
 
@@ -13,16 +14,15 @@
 
 namespace mooring::manager {
 
-// Where volumes are attached for Docker.
+// The directory below which volumes are attached for Docker.
 std::string DockerDirectory(const std::string& state_dir);
 
 bool IsAttachedForDocker(const MountRecord& record, const std::string& state_dir);
 
-// Whether a manager has served in another boot than `boot` before, and in that one not yet. Nothing is known of the
-// first time: no.
+// Whether the stored boot is another than `boot`. False if none is stored.
 absl::StatusOr<bool> IsFirstOfBoot(State& state, const std::string& host, const std::string& boot);
 
-// Before anything is attached for Docker: what is would else be given back at the next start.
+// Stores the boot. Call it before the first attach for Docker: otherwise the next start detaches that volume.
 absl::Status KeepBoot(State& state, const std::string& host, const std::string& boot);
 
 }  // namespace mooring::manager

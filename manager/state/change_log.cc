@@ -57,9 +57,8 @@ absl::StatusOr<std::vector<Change>> ChangeLog::Next(Reader& reader, std::chrono:
     if (closed_) return absl::CancelledError("the manager is stopping");
     std::int64_t& position = positions_[&reader];
     if (Forgotten(position)) {
-      return OutOfRange(
-          fmt::format("revision {} is forgotten, the oldest that is known is {}: list again, and watch from there",
-                      position, First()));
+      return OutOfRange(fmt::format(
+          "revision {} is not kept any more, the oldest is {}: list again, and watch from there", position, First()));
     }
     std::vector<Change> changes = Read(reader);
     position = std::max(position, last_ + 1);
@@ -79,8 +78,7 @@ std::vector<Change> ChangeLog::Read(Reader& reader) const {
   return changes;
 }
 
-// Keeps what a watch has not read, within kMost. One that begins in the future, or with what is forgotten already,
-// holds nothing up.
+// Keeps revisions that a watch has not read, up to kMost. A watch of a future or forgotten revision keeps nothing.
 void ChangeLog::Trim() {
   std::int64_t wanted = last_ + 1;
   for (const auto& [reader, position] : positions_) {

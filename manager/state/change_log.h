@@ -1,4 +1,4 @@
-// The changes of the last revisions, in memory, and the watches that read them: for a State of one process.
+// The changes of the last revisions, in memory, and the watches that read them. For a State that one process uses.
 #ifndef MOORING_MANAGER_STATE_CHANGE_LOG_H_
 #define MOORING_MANAGER_STATE_CHANGE_LOG_H_
 
@@ -16,16 +16,17 @@
 
 namespace mooring::manager {
 
-// Shared by the state and its watches: whoever is in a watch when the state goes is told so. Safe from several threads.
+// The state and its watches share it, so that a watch may outlive the state; it then gets CANCELLED. Safe from several
+// threads.
 class ChangeLog : public std::enable_shared_from_this<ChangeLog> {
  public:
   static constexpr std::size_t kKept = 1000;     // revisions; more while a watch has not read them
-  static constexpr std::size_t kMost = 100'000;  // of a watch that is further behind: OUT_OF_RANGE
+  static constexpr std::size_t kMost = 100'000;  // a watch that is further behind gets OUT_OF_RANGE
 
-  // `revision`: the state's at the start. What it took to get there is not known.
+  // `revision`: that of the state at the start. Earlier changes are not known.
   explicit ChangeLog(std::int64_t revision) : last_(revision) {}
 
-  // The next revision; the values of secrets are not kept. Waits for no reader.
+  // Appends the next revision, without the values of secrets. Does not wait for readers.
   void Append(std::vector<Change> changes);
 
   std::unique_ptr<Watch> StartWatch(const std::string& prefix, std::int64_t from);
@@ -44,8 +45,8 @@ class ChangeLog : public std::enable_shared_from_this<ChangeLog> {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::vector<Change>> revisions_;        // the newest is last_
-  std::map<const Reader*, std::int64_t> positions_;  // the revision each one wants next
+  std::deque<std::vector<Change>> revisions_;        // the last element is revision last_
+  std::map<const Reader*, std::int64_t> positions_;  // the revision that each reads next
   std::int64_t last_;
   bool closed_ = false;
 };

@@ -1,16 +1,16 @@
-// Where each record is in the state. What belongs to all hosts (volumes, claims, snapshots) and what belongs to one
-// (its mounts, its plugins) are spaces of their own:
+// The key of each record in the state. Records of all hosts (volumes and claims) and records of one host (its mounts
+// and plugins) have separate prefixes:
 //
 //   shared/volumes/<namespace>/<volume>                        Volume, without its secrets
 //   shared/secrets/<namespace>/<volume>                        its secrets
 //   shared/claims/<namespace>/<volume>/<mode>/<allocation>     Claim
 //   hosts/<host>/mounts/<allocation>/<request>                 MountRecord
 //   hosts/<host>/plugins/<name>                                PluginRecord
-//   hosts/<host>/registry                                      the registry, in its order
+//   hosts/<host>/registry                                      the plugin registry, in its order
 //   hosts/<host>/docker/<volume>                               DockerRecord of docker/
-//   hosts/<host>/boot                                          the boot that the manager served in last
+//   hosts/<host>/boot                                          the last boot in which the manager served
 //
-// Names from outside are escaped into one component each (Escape): two different names never meet in one key or path.
+// Escape turns each name into one component, so that two different names never share a key or path.
 #ifndef MOORING_MANAGER_STATE_KEYS_H_
 #define MOORING_MANAGER_STATE_KEYS_H_
 
@@ -22,19 +22,19 @@
 
 namespace mooring::manager {
 
-// A name of 1 to 255 bytes, valid UTF-8, without control characters: INVALID_ARGUMENT names `field`. Everything else is
-// allowed, "../x", spaces and "[0]" too.
+// Checks that a name has 1 to 255 bytes of valid UTF-8 without control characters. Everything else is allowed, also
+// "../x", spaces and "[0]". INVALID_ARGUMENT names `field`.
 absl::Status CheckName(std::string_view field, std::string_view name);
 
-// A name as one component of a path or key, never empty, "." or "..": letters, digits, '-', '_' and '.' that is not
-// first stand for themselves, other bytes as %XX. What would be longer than 180 bytes is cut there, and '~' and the
-// SHA-256 of the name follow in hex, below NAME_MAX (255): '~' is never the outcome of an escape. Different names,
-// different results.
+// Gives a name as one component of a path or key, never empty, "." or "..". Letters, digits, '-', '_' and a '.' that is
+// not first stay; other bytes become %XX. A result of more than 180 bytes is cut there, and '~' and the SHA-256 of the
+// name in hex are appended, which stays below NAME_MAX (255). Different names give different results, because '~'
+// itself is always escaped.
 std::string Escape(std::string_view name);
 
-std::string SharedPrefix();                        // of what belongs to all hosts
+std::string SharedPrefix();                        // of the records of all hosts
 std::string VolumesPrefix();                       // of all namespaces
-std::string VolumesPrefix(const std::string& ns);  // of one
+std::string VolumesPrefix(const std::string& ns);  // of one namespace
 std::string VolumeStateKey(const VolumeKey& volume);
 std::string SecretsPrefix();
 std::string SecretsStateKey(const VolumeKey& volume);

@@ -21,11 +21,11 @@ absl::Status Unreadable(const std::string& key, std::string_view why) {
 template <typename Message>
 absl::StatusOr<Message> Parse(const KeyValue& stored) {
   Message message;
-  if (!message.ParseFromString(stored.value)) return Unreadable(stored.key, "it is no message of its kind");
+  if (!message.ParseFromString(stored.value)) return Unreadable(stored.key, "it is not a message of the expected type");
   return message;
 }
 
-// The revisions of a record are its key's: the message was written before it had them.
+// The revisions come from the key, because the message was written before they were known.
 template <typename Message>
 auto Decode(const KeyValue& stored, const Message& message) -> decltype(FromProto(message)) {
   auto record = FromProto(message);
@@ -75,7 +75,7 @@ void Changes::DeleteAt(const std::string& key, std::int64_t read_at) {
   transaction_.deletes.push_back(key);
 }
 
-// The secrets have no compare of their own: they are only ever changed together with their volume.
+// The secrets need no compare of their own, because they change only together with their volume.
 Changes& Changes::Put(const Volume& volume) {
   PutAt(VolumeStateKey(volume.key), volume.revisions.modify, ToProto(volume));
   if (!volume.secrets.empty()) {
@@ -138,7 +138,7 @@ absl::StatusOr<Volume> RecordsStore::VolumeIn(const KeyValue& stored) {
 
 absl::StatusOr<Claim> RecordsStore::ClaimIn(const KeyValue& stored) { return Decode<v1::Claim>(stored); }
 
-// Two readings: one that changed between them is refused when it is put.
+// Reads twice. If the volume changes in between, a later Put of it is refused.
 absl::StatusOr<Volume> RecordsStore::GetVolume(const VolumeKey& key) {
   MOORING_ASSIGN_OR_RETURN(const std::optional<KeyValue> stored, state_.Get(VolumeStateKey(key)));
   if (!stored) return NotFound(fmt::format("there is no volume {}", ToString(key)));
@@ -179,7 +179,7 @@ absl::StatusOr<std::vector<PluginRecord>> RecordsStore::ListPlugins(const std::s
 
 absl::StatusOr<std::int64_t> RecordsStore::Commit(const Changes& changes) {
   if (!IsOfOneSpace(changes.transaction())) {
-    return Internal("records of all hosts and of one host cannot be changed in one transaction");
+    return Internal("records of all hosts and records of one host cannot be changed in one transaction");
   }
   return state_.Commit(changes.transaction());
 }

@@ -1,5 +1,4 @@
-// The records (records.h) in the state: typed reads, and changes of several records that are made together or not at
-// all.
+// Reads and writes records (records.h) in the state. Changes of several records are made together, or none is made.
 #ifndef MOORING_MANAGER_STATE_RECORDS_STORE_H_
 #define MOORING_MANAGER_STATE_RECORDS_STORE_H_
 
@@ -19,22 +18,22 @@ class MessageLite;
 
 namespace mooring::manager {
 
-// What is to change. Each record is compared with the revision it was read at (0: it must not be there yet); a conflict
-// is ABORTED at the commit, and nothing is changed.
+// A set of changes to commit. The stored revision of each record must be the one that it was read with (0: it must not
+// exist yet). Otherwise the commit is ABORTED, and nothing is changed.
 class Changes {
  public:
-  // With its secrets. Where it has none, those there are stay if `has_secrets` says that there are some (ListVolumes
-  // reads none), and go if it does not.
+  // Stores the volume with its secrets. If it has no secrets here, the stored ones are kept with `has_secrets`, because
+  // ListVolumes does not read them, and deleted without it.
   Changes& Put(const Volume& volume);
   Changes& Put(const Claim& claim);
   Changes& Put(const std::string& host, const MountRecord& mount);
   Changes& Put(const std::string& host, const PluginRecord& plugin);
-  Changes& Delete(const Volume& volume);  // its secrets go with it
+  Changes& Delete(const Volume& volume);  // and its secrets
   Changes& Delete(const Claim& claim);
   Changes& Delete(const std::string& host, const MountRecord& mount);
   Changes& Delete(const std::string& host, const PluginRecord& plugin);
 
-  Changes& With(Durability durability);  // kSynced where it is not said
+  Changes& With(Durability durability);  // the default is kSynced
 
   const Transaction& transaction() const { return transaction_; }
 
@@ -47,26 +46,26 @@ class Changes {
 
 class RecordsStore {
  public:
-  explicit RecordsStore(State& state) : state_(state) {}  // outlives this
+  explicit RecordsStore(State& state) : state_(state) {}  // `state` outlives this object
 
-  // Single ones: NOT_FOUND names what was looked for.
+  // NOT_FOUND names the record.
   absl::StatusOr<Volume> GetVolume(const VolumeKey& key);  // with its secrets
   absl::StatusOr<PluginRecord> GetPlugin(const std::string& host, const std::string& name);
 
-  // Without secrets. An empty namespace: of all.
+  // Lists do not read secrets. An empty namespace means all.
   absl::StatusOr<std::vector<Volume>> ListVolumes(const std::string& ns = "");
   absl::StatusOr<std::vector<Claim>> ListClaims();
   absl::StatusOr<std::vector<Claim>> ListClaims(const VolumeKey& volume);
   absl::StatusOr<std::vector<MountRecord>> ListMounts(const std::string& host);
   absl::StatusOr<std::vector<PluginRecord>> ListPlugins(const std::string& host);
 
-  // The revision, which every record put has as its modify_revision now. INTERNAL: what belongs to all hosts and what
-  // belongs to one are not changed together, for they may be in stores of their own.
+  // Gives the new revision, which is now the modify revision of every record put. INTERNAL: the changes mix records of
+  // all hosts with those of one host, which may be in separate stores.
   absl::StatusOr<std::int64_t> Commit(const Changes& changes);
 
   State& state() { return state_; }
 
-  // What a key of a volume or claim holds, for watches of VolumesPrefix and ClaimsPrefix.
+  // Decode the value of a key, for watches of VolumesPrefix and ClaimsPrefix.
   static absl::StatusOr<Volume> VolumeIn(const KeyValue& stored);
   static absl::StatusOr<Claim> ClaimIn(const KeyValue& stored);
 

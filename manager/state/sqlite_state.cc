@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kSchema = 1;
 
-// A process that is just being started by the manager before holds its lock for the moment between fork and exec.
+// A child that an earlier manager is starting has the lock too, for the moment between fork and exec.
 constexpr std::chrono::milliseconds kLockPatience{300};
 
 constexpr char kTables[] = R"(
@@ -34,7 +34,7 @@ constexpr char kTables[] = R"(
   INSERT INTO revision VALUES (0);
 )";
 
-// Beyond every key that begins with the prefix: in UTF-8 there is no such byte.
+// Sorts after every key with the prefix, because UTF-8 has no such byte.
 std::string EndOf(const std::string& prefix) { return prefix + '\xFF'; }
 
 DatabaseFile StateFile(const std::string& path) {
@@ -54,7 +54,7 @@ KeyValue FromRow(SQLite::Statement& row) {
           .modify_revision = row.getColumn(3).getInt64()};
 }
 
-// Looks things up, and waits for no fdatasync: a connection of its own.
+// Reads through a connection of its own, so that no read waits for an fdatasync.
 class Reader {
  public:
   explicit Reader(const std::string& path) : database_(OpenReader(path)) {}
@@ -68,7 +68,7 @@ class Reader {
 
   Listing List(const std::string& prefix) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const SQLite::Transaction one_reading(database_);  // ended by its destruction, whatever happens
+    const SQLite::Transaction snapshot(database_);  // so that revision and values belong together
     Listing listing;
     Use revision(revision_);
     if (revision.Step()) listing.revision = revision.Number(0);
@@ -86,7 +86,7 @@ class Reader {
   SQLite::Statement revision_{database_, "SELECT last FROM revision"};
 };
 
-// Not safe from several threads: its owner's lock is held around a commit and what follows from it.
+// Used under the owner's lock, which is held until the changes are in the log.
 class Writer {
  public:
   explicit Writer(SQLite::Database database) : database_(std::move(database)) {
@@ -96,7 +96,7 @@ class Writer {
 
   std::int64_t revision() const { return revision_; }
 
-  // What was changed; nothing where there was nothing to change. ABORTED: a compare did not hold.
+  // Gives the changes made, which may be none. ABORTED: a compare does not hold.
   absl::StatusOr<std::vector<Change>> Commit(const Transaction& transaction) {
     SyncCommits(transaction.durability == Durability::kSynced);
     SQLite::Transaction commit(database_, SQLite::TransactionBehavior::IMMEDIATE);
@@ -110,8 +110,8 @@ class Writer {
   }
 
  private:
-  // This connection's next commits, and those of no other; a pragma acts as it is compiled, so there is no preparing
-  // it.
+  // Applies to the next commits of this connection. A pragma takes effect when it is compiled, so it cannot be
+  // prepared.
   void SyncCommits(bool sync) {
     if (sync == synced_) return;
     database_.exec(sync ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
@@ -133,7 +133,7 @@ class Writer {
       Use use(delete_, key);
       if (!use.Step()) continue;
       KeyValue gone = FromRow(delete_);
-      use.Step();  // its end: only that finishes the statement
+      use.Step();  // only the step after the last row finishes the statement
       gone.modify_revision = revision_ + 1;
       changes.push_back({.kind = Change::Kind::kDelete, .value = std::move(gone)});
     }
@@ -148,9 +148,9 @@ class Writer {
     Use use(put_, put.key);
     put_.bindNoCopy(2, put.value.data(), static_cast<int>(put.value.size()));
     put_.bind(3, revision);
-    use.Step();  // the row it gives back
+    use.Step();  // to the returned row
     const std::int64_t created = use.Number(0);
-    use.Step();  // its end: only that finishes the statement
+    use.Step();  // only the step after the last row finishes the statement
     return {.key = put.key, .value = put.value, .create_revision = created, .modify_revision = revision};
   }
 
@@ -169,7 +169,7 @@ class Writer {
 absl::Status CheckKeys(const Transaction& transaction) {
   std::set<std::string_view> seen;
   const auto twice = [](std::string_view key) {
-    return InvalidArgument(fmt::format("{} is to be changed twice in one transaction", Quote(key)));
+    return InvalidArgument(fmt::format("{} is changed twice in one transaction", Quote(key)));
   };
   for (const std::string& key : transaction.deletes) {
     if (!seen.insert(key).second) return twice(key);
@@ -194,7 +194,7 @@ class SqliteState final : public State {
     return Guarded("read", file_, [&] { return reader_.List(prefix); });
   }
 
-  absl::StatusOr<std::int64_t> Commit(const Transaction& transaction) override {
+  absl::StatusOr<std::int64_t> DoCommit(const Transaction& transaction) override {
     MOORING_RETURN_IF_ERROR(CheckKeys(transaction));
     const std::lock_guard<std::mutex> lock(commit_mutex_);
     MOORING_ASSIGN_OR_RETURN(std::vector<Change> changes,
@@ -214,7 +214,7 @@ class SqliteState final : public State {
   const UniqueFd lock_;
   std::mutex commit_mutex_;
   Writer writer_;
-  Reader reader_;  // goes first: the last connection to close has to be able to tidy the log up
+  Reader reader_;  // destroyed before the writer: only a writer can remove the log when it closes last
   const std::shared_ptr<ChangeLog> log_ = std::make_shared<ChangeLog>(writer_.revision());
 };
 
@@ -230,7 +230,7 @@ absl::StatusOr<UniqueFd> LockBeside(const std::string& path) {
   return lock;
 }
 
-// The name of a file that was just made is durable with its directory only.
+// A new file's name is durable only after a sync of its directory.
 absl::Status SyncDirectoryOf(const std::string& path) {
   const std::string directory = std::filesystem::path(path).parent_path().string();
   const UniqueFd opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -242,7 +242,7 @@ absl::Status SyncDirectoryOf(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path, const MayBegin& may_begin) {
   MOORING_ASSIGN_OR_RETURN(UniqueFd lock, LockBeside(path));
-  // Before the file is made: a refused start leaves nothing behind.
+  // Checked before the file is made, so that a refused start leaves nothing behind.
   if (may_begin && ::access(path.c_str(), F_OK) != 0) MOORING_RETURN_IF_ERROR(may_begin());
   const DatabaseFile file = StateFile(path);
   MOORING_RETURN_IF_ERROR(MakePrivateFile(file));

@@ -1,10 +1,10 @@
-// State in an SQLite file of this host. One process at a time has it open (a lock on the file beside it); many threads.
+// State in an SQLite file of this host. A lock on a file beside it lets one process at a time open it; its threads may
+// all use it.
 //
-// The write-ahead log is what makes commits durable, and what gives them their order: it is one file that only grows,
-// and of which a power cut leaves a beginning. So a commit is one fdatasync of it (synchronous=FULL), which makes what
-// was committed before durable, too; one that may be lost is none (NORMAL). But for one commit in some hundreds, whose
-// turn it is to move the log into the file: that is synced whatever the commit asks for, or a power cut would damage
-// it.
+// Commits go to the write-ahead log, one file that only grows, so a power cut leaves a prefix of the commits. A durable
+// commit is one fdatasync of the log (synchronous=FULL), which makes all earlier commits durable too. A commit with
+// kOrdered does no fdatasync (NORMAL), except for one in some hundreds that moves the log into the database: that one
+// is always synced, because a power cut would damage the database otherwise.
 #ifndef MOORING_MANAGER_STATE_SQLITE_STATE_H_
 #define MOORING_MANAGER_STATE_SQLITE_STATE_H_
 
@@ -18,11 +18,12 @@
 
 namespace mooring::manager {
 
-// Whether a new state may be begun, asked where the file is missing or empty.
+// Whether a new state may be begun; called if the file is missing or empty.
 using MayBegin = std::function<absl::Status()>;
 
-// FAILED_PRECONDITION: another manager has it open, or a newer program wrote it. INTERNAL: damaged, and what to do.
-// Otherwise the error of `may_begin`. Revisions of a process before are not watched: OUT_OF_RANGE.
+// FAILED_PRECONDITION: another manager has the file open, or a newer program wrote it. INTERNAL: the file is damaged;
+// the error says what to do. Other errors are those of `may_begin`. A watch of a revision from an earlier process gives
+// OUT_OF_RANGE.
 absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path, const MayBegin& may_begin = {});
 
 }  // namespace mooring::manager

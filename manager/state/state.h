@@ -1,19 +1,21 @@
-// The manager's state: keys, values and revisions, as etcd has them, so that it can stand behind this for many hosts.
-// Nothing above knows which does. (l)
+// Interface of the manager's state: keys, values and revisions as in etcd, so that etcd can implement it for many
+// hosts.
 //
-// Every commit that changes something is a revision, one higher than the one before. A key remembers the revision that
-// made it and the one that changed it last; deleted and made again it starts anew.
+// Every commit that changes something makes a revision, one higher than the last. A key has the revision that created
+// it and the one that changed it last; a key that is deleted and created again starts anew.
 //
-// Safe from several threads. Errors: UNAVAILABLE: the store cannot be reached now; RESOURCE_EXHAUSTED: no room;
-// INTERNAL: the store is damaged.
+// Safe from several threads. Errors: UNAVAILABLE: the store cannot be reached now. RESOURCE_EXHAUSTED: there is no
+// room. INTERNAL: the store is damaged.
 #ifndef MOORING_MANAGER_STATE_STATE_H_
 #define MOORING_MANAGER_STATE_STATE_H_
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,20 +31,19 @@ struct KeyValue {
 
 struct Listing {
   std::vector<KeyValue> values;  // by key
-  std::int64_t revision = 0;     // of the whole state, at this reading: a watch from the next on misses nothing
+  std::int64_t revision = 0;     // of the state at this read; a watch from the next revision on misses nothing
 };
 
 enum class Durability {
   kSynced,   // survives a power cut when the commit returns
-  kOrdered,  // survives the death of this process; a power cut loses it only together with all that was committed after
-             // it. (A store of many hosts syncs everything.)
+  kOrdered,  // survives the death of this process; a power cut that loses it also loses all later commits
 };
 
-// All of it or nothing: the puts and deletes are made if every compare holds.
+// The puts and deletes are made together if every compare holds; otherwise nothing is changed.
 struct Transaction {
   struct Compare {
     std::string key;
-    std::int64_t modify_revision = 0;  // 0: there is no such key
+    std::int64_t modify_revision = 0;  // 0: the key must not exist
   };
   struct Put {
     std::string key;
@@ -50,24 +51,24 @@ struct Transaction {
   };
   std::vector<Compare> compares;
   std::vector<Put> puts;
-  std::vector<std::string> deletes;  // of a key that is not there: nothing
+  std::vector<std::string> deletes;  // the delete of a missing key changes nothing
   Durability durability = Durability::kSynced;
 };
 
 struct Change {
   enum class Kind { kPut, kDelete };
   Kind kind = Kind::kPut;
-  KeyValue value;  // kDelete: as it was last, with the revision that deleted it as modify_revision
+  KeyValue value;  // kDelete: the last value; modify_revision is the revision that deleted it
 };
 
-// Changes in the order of their revisions, none left out. Of secrets (SecretsPrefix) a watch has key and revision, and
-// no value: who may know it gets it. Ended by its destruction.
+// Gives all changes in the order of their revisions. Changes of secrets (SecretsPrefix) have no value; read it with
+// Get.
 class Watch {
  public:
   virtual ~Watch() = default;
 
-  // The changes of one or more revisions, whole revisions at a time; waits for some until `until`, then empty.
-  // OUT_OF_RANGE: the revision it was to begin with is forgotten already; list again. CANCELLED: the state is closing.
+  // Waits for changes, and gives those of one or more whole revisions; empty: there were none by `until`.
+  // OUT_OF_RANGE: the next revision is not kept any more; list again. CANCELLED: the state is closing.
   virtual absl::StatusOr<std::vector<Change>> Next(std::chrono::steady_clock::time_point until) = 0;
 };
 
@@ -80,16 +81,31 @@ class State {
   // All keys that begin with `prefix`.
   virtual absl::StatusOr<Listing> List(const std::string& prefix) = 0;
 
-  // The new revision, as durable as it asks for when this returns. ABORTED: a compare did not hold,
-  // nothing was changed. INVALID_ARGUMENT: a key is to be changed twice.
-  virtual absl::StatusOr<std::int64_t> Commit(const Transaction& transaction) = 0;
+  // Gives the new revision once it is as durable as asked. ABORTED: a compare does not hold, and nothing was changed.
+  // INVALID_ARGUMENT: a key is changed twice.
+  absl::StatusOr<std::int64_t> Commit(const Transaction& transaction) {
+    const auto began = std::chrono::steady_clock::now();
+    absl::StatusOr<std::int64_t> revision = DoCommit(transaction);
+    if (recorder_) recorder_(revision.status().code(), std::chrono::steady_clock::now() - began);
+    return revision;
+  }
 
-  // Changes of keys with `prefix` from revision `from` on (that one too). At least the last 1,000 revisions of this
-  // process are kept. A watcher that reads slowly blocks nobody; it is OUT_OF_RANGE where it is 100,000 behind.
+  // `recorder` gets the outcome and the duration of each commit: from many threads, with no lock of the state held.
+  // Call this before the first Commit.
+  using CommitRecorder = std::function<void(absl::StatusCode code, std::chrono::steady_clock::duration took)>;
+  void RecordCommits(CommitRecorder recorder) { recorder_ = std::move(recorder); }
+
+  // Watches keys with `prefix`, from revision `from` on, including it. At least the last 1,000 revisions of this
+  // process are kept. A slow reader blocks nobody; it gets OUT_OF_RANGE once it is 100,000 revisions behind.
   virtual absl::StatusOr<std::unique_ptr<Watch>> StartWatch(const std::string& prefix, std::int64_t from) = 0;
 
-  // Ends all watches, now and later, for those who are to stop first: CANCELLED. All else goes on.
+  // Ends all watches, now and later, with CANCELLED. Other calls still work.
   virtual void EndWatches() = 0;
+
+ private:
+  virtual absl::StatusOr<std::int64_t> DoCommit(const Transaction& transaction) = 0;
+
+  CommitRecorder recorder_;
 };
 
 }  // namespace mooring::manager

@@ -1,4 +1,4 @@
-// What a plugin is to be run as, checked at the edge.
+// Checks how a plugin is to be run, before the declaration is stored.
 #ifndef MOORING_MANAGER_SUPERVISOR_RUN_CHECK_H_
 #define MOORING_MANAGER_SUPERVISOR_RUN_CHECK_H_
 
@@ -9,13 +9,13 @@
 
 namespace mooring::manager {
 
-// What the manager binds into every container by itself, at their own paths.
+// Paths that the manager itself binds into every container, each at its own path.
 struct ManagerPaths {
-  std::string root;         // of staging and target paths, with rshared
-  std::string socket_root;  // each plugin has its own directory below it
+  std::string root;         // staging and target paths lie below it; bound with rshared
+  std::string socket_root;  // each instance has a directory of its own below it
 };
 
-// `run` with its paths normalised. INVALID_ARGUMENT: it cannot be run so.
+// Gives `run` with its paths normalised. INVALID_ARGUMENT: the plugin cannot be run like this.
 absl::StatusOr<PluginRecord::Run> CheckRun(PluginRecord::Run run, const ManagerPaths& paths);
 
 }  // namespace mooring::manager

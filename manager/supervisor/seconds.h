@@ -1,4 +1,4 @@
-// Times in messages.
+// Durations in messages.
 #ifndef MOORING_MANAGER_SUPERVISOR_SECONDS_H_
 #define MOORING_MANAGER_SUPERVISOR_SECONDS_H_
 
@@ -13,7 +13,7 @@
 
 namespace mooring::manager {
 
-// "12 s"; never below 0.
+// "12 s"; a negative duration is "0 s".
 inline std::string Seconds(Clock::duration time) {
   return fmt::format("{} s", std::max<std::int64_t>(0, std::chrono::round<std::chrono::seconds>(time).count()));
 }

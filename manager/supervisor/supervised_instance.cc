@@ -32,8 +32,8 @@ std::string EndpointInstanceId(const PluginRecord& plugin) {
   return fmt::format("{}@{}", plugin.name, plugin.endpoint);
 }
 
-void Tell(Events& events, const std::string& plugin, const char* kind, bool bad, const SupervisedInstance* instance,
-          std::string text) {
+void AddEvent(Events& events, const std::string& plugin, const char* kind, bool bad, const SupervisedInstance* instance,
+              std::string text) {
   Event event;
   event.bad = bad;
   event.kind = kind;
@@ -74,20 +74,19 @@ std::string SupervisedInstance::Handle() const {
   return process_ ? process_->Handle() : fmt::format("endpoint unix://{}", socket_path_);
 }
 
-absl::Status SupervisedInstance::Register(Registry& registry, const Introduction& introduction,
-                                          const std::string& root) {
+absl::Status SupervisedInstance::Register(Registry& registry, const Handshake& handshake, const std::string& root) {
   for (const PluginType type : kPluginTypes) {
-    const auto& types = introduction.types;
+    const auto& types = handshake.types;
     if (std::find(types.begin(), types.end(), type) != types.end()) {
       MOORING_RETURN_IF_ERROR(registry.Register({.type = type,
                                                  .name = plugin_,
-                                                 .version = introduction.version,
+                                                 .version = handshake.version,
                                                  .socket_path = socket_path_,
                                                  .instance_id = id_,
                                                  .provider = provider_,
                                                  .mount_point = root,
                                                  .container_mount_point = ""}));
-    } else if (registry.FindInstance(id_, type)) {  // it was of this type when it was here before
+    } else if (registry.FindInstance(id_, type)) {  // it had this service when it was registered before
       MOORING_RETURN_IF_ERROR(registry.Deregister(type, plugin_, id_));
     }
   }
@@ -103,10 +102,10 @@ absl::Status SupervisedInstance::Deregister(Registry& registry) const {
   return DeregisterInstance(registry, plugin_, id_);
 }
 
-absl::Status SupervisedInstance::End(const EndDeadline& deadline) {
+absl::Status SupervisedInstance::End(Clock::time_point until, const std::stop_token& stop) {
   channel_->Close();
   if (!process_) return absl::OkStatus();
-  MOORING_RETURN_IF_ERROR(process_->End(deadline));
+  MOORING_RETURN_IF_ERROR(process_->End(until, stop));
   RemoveInstanceDirectory(directory_);
   return absl::OkStatus();
 }

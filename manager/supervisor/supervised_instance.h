@@ -1,9 +1,11 @@
-// One instance under supervision: the process with its socket, or a socket that somebody else serves.
+// An instance of a plugin under supervision: a process or container that the manager runs, with its socket; or an
+// endpoint, a socket that somebody else serves.
 #ifndef MOORING_MANAGER_SUPERVISOR_SUPERVISED_INSTANCE_H_
 #define MOORING_MANAGER_SUPERVISOR_SUPERVISED_INSTANCE_H_
 
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -14,48 +16,49 @@
 #include "manager/launch/launcher.h"
 #include "manager/plugins/registry.h"
 #include "manager/records/events.h"
-#include "manager/supervisor/introduction.h"
+#include "manager/supervisor/handshake.h"
 
 namespace mooring::manager {
 
-// What of a plugin is wanted: a generation of its run, or an endpoint. Equal: nothing has to be done.
+// Names what is wanted of a plugin: a generation of its run, or an endpoint. An instance of an equal version need not
+// be replaced.
 std::string VersionOf(const PluginRecord& plugin);
 std::string VersionOf(const InstanceDirectory& directory);
 
-// Used by one thread at a time: its plugin's, and in the end that of its end.
+// Used by one thread at a time: that of its plugin, and later that of its termination.
 class SupervisedInstance {
  public:
   // `process` runs in `directory`.
   SupervisedInstance(InstanceDirectory directory, std::unique_ptr<Launched> process,
                      std::shared_ptr<CsiChannel> channel);
-  // What somebody else serves.
+  // An endpoint.
   SupervisedInstance(const PluginRecord& plugin, std::shared_ptr<CsiChannel> channel);
 
   const std::string& id() const { return id_; }
   const std::string& version() const { return version_; }
-  bool IsOurs() const { return process_ != nullptr; }  // it is launched, restarted and ended here
+  bool IsOurs() const { return process_ != nullptr; }  // the manager launches, restarts and ends it; not an endpoint
   CsiChannel& channel() { return *channel_; }
   std::string Handle() const;
   int ExitFd() const { return process_ ? process_->ExitFd() : -1; }
 
   bool IsAlive() { return !process_ || process_->IsAlive(); }
-  std::string Words() { return process_ ? process_->Words() : ""; }
+  std::string Describe() { return process_ ? process_->Describe() : ""; }
 
-  // In the registry, as each type it serves; to the front where it is new there.
-  absl::Status Register(Registry& registry, const Introduction& introduction, const std::string& root);
+  // Registers the instance for each service it has. A new one becomes the front of the registry.
+  absl::Status Register(Registry& registry, const Handshake& handshake, const std::string& root);
   bool IsRegistered(const Registry& registry) const;
   absl::Status Deregister(Registry& registry) const;
 
-  // The process with its directory; of an endpoint, nothing.
-  absl::Status End(const EndDeadline& deadline);
+  // Ends the process by `until` and removes its directory; does nothing for an endpoint. CANCELLED: as Launched::End.
+  absl::Status End(Clock::time_point until, const std::stop_token& stop);
 
-  // What its plugin keeps of it.
+  // State that the plugin keeps of its instance.
   Clock::time_point since = Clock::now();
-  Clock::time_point next_look = Clock::now();
+  Clock::time_point next_probe = Clock::now();
   Clock::time_point ready_by = Clock::time_point::max();
-  Clock::time_point tell_at = Clock::time_point::max();
+  Clock::time_point report_at = Clock::time_point::max();
   std::optional<Clock::time_point> sick_since;
-  std::string sick_words;
+  std::string problem;  // why it is unhealthy; "" while it is healthy
 
  private:
   const std::string plugin_;
@@ -63,19 +66,19 @@ class SupervisedInstance {
   const std::string version_;
   const std::string socket_path_;
   const std::string provider_;
-  const std::string directory_;  // empty: not ours
+  const std::string directory_;  // empty for an endpoint
   const std::unique_ptr<Launched> process_;
   const std::shared_ptr<CsiChannel> channel_;
 };
 
-// An event of `plugin`; `instance` may be null.
-void Tell(Events& events, const std::string& plugin, const char* kind, bool bad, const SupervisedInstance* instance,
-          std::string text);
+// Adds an event about `plugin`; `instance` may be null.
+void AddEvent(Events& events, const std::string& plugin, const char* kind, bool bad, const SupervisedInstance* instance,
+              std::string text);
 
-// Out of the registry, as each type it is there.
+// Removes an instance from the registry, for each service it has.
 absl::Status DeregisterInstance(Registry& registry, const std::string& plugin, const std::string& id);
 
-// Of an endpoint: the same after every start of the manager.
+// The instance id of an endpoint: the same after every start of the manager.
 std::string EndpointInstanceId(const PluginRecord& plugin);
 
 }  // namespace mooring::manager

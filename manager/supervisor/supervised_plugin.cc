@@ -10,18 +10,20 @@
 #include "manager/supervisor/seconds.h"
 
 namespace mooring::manager {
-SupervisedPlugin::SupervisedPlugin(const Surroundings& around, PluginRecord wanted, std::vector<InstanceDirectory> left)
-    : around_(around),
-      settings_(around.settings),
+
+SupervisedPlugin::SupervisedPlugin(const SupervisorDependencies& deps, PluginRecord wanted,
+                                   std::vector<InstanceDirectory> left)
+    : deps_(deps),
+      settings_(deps.settings),
       name_(wanted.name),
       wanted_(std::move(wanted)),
-      goal_(wanted_.run || !wanted_.endpoint.empty() ? Goal::kSupervise : Goal::kEnd),
+      goal_(wanted_.run || !wanted_.endpoint.empty() ? Goal::kSupervise : Goal::kTerminate),
       left_(std::move(left)),
-      backoff_(around.settings.first_backoff),
-      endings_(around, name_, [this] { waker_.Wake(); }),
+      backoff_(deps.settings.first_backoff),
+      terminator_(deps, name_, [this] { wake_.Wake(); }),
       thread_([this] { Work(); }) {}
 
-SupervisedPlugin::~SupervisedPlugin() { Leave(); }
+SupervisedPlugin::~SupervisedPlugin() { Stop(); }
 
 void SupervisedPlugin::Want(const PluginRecord& record) {
   {
@@ -31,7 +33,7 @@ void SupervisedPlugin::Want(const PluginRecord& record) {
     status_.failed.clear();
     hurry_ = true;
   }
-  waker_.Wake();
+  wake_.Wake();
 }
 
 absl::Status SupervisedPlugin::WaitUntilServing(Clock::time_point until) {
@@ -43,19 +45,20 @@ absl::Status SupervisedPlugin::WaitUntilServing(Clock::time_point until) {
   };
   const bool in_time = changed_.wait_until(lock, until, settled);
   if (status_.serving == version) return absl::OkStatus();
-  if (leaving_) return Stopping();
-  const std::string words = status_.words.empty() ? "it has said nothing yet" : status_.words;
+  if (stopping_) return Stopping();
+  const std::string problem = status_.problem.empty() ? "it has not answered yet" : status_.problem;
   if (!in_time) {
     return absl::DeadlineExceededError(
-        fmt::format("plugin {} is not ready: {}; it is waited for further", Quote(name_), words));
+        fmt::format("plugin {} is not ready: {}; the manager goes on waiting for it", Quote(name_), problem));
   }
   if (status_.failed == version) {
-    return Unavailable(fmt::format("plugin {} did not start: {}; it is tried again", Quote(name_), words));
+    return Unavailable(fmt::format("plugin {} did not start: {}; the manager tries again", Quote(name_), problem));
   }
-  return Aborted(fmt::format("plugin {} was stopped or given another version meanwhile", Quote(name_)));
+  return Aborted(
+      fmt::format("plugin {} was stopped, or another version of it was declared, during the wait", Quote(name_)));
 }
 
-void SupervisedPlugin::Reach(Goal goal) {
+void SupervisedPlugin::SetGoal(Goal goal) {
   std::vector<std::weak_ptr<CsiChannel>> channels;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -67,7 +70,7 @@ void SupervisedPlugin::Reach(Goal goal) {
   for (const auto& weak : channels) {
     if (const auto channel = weak.lock()) channel->Close();
   }
-  waker_.Wake();
+  wake_.Wake();
 }
 
 void SupervisedPlugin::Join() {
@@ -75,35 +78,36 @@ void SupervisedPlugin::Join() {
   if (thread_.joinable()) thread_.join();
 }
 
-absl::Status SupervisedPlugin::End(Clock::time_point until) {
+absl::Status SupervisedPlugin::Terminate(Clock::time_point until) {
   int tried = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    tried = tries_to_end_;
+    tried = tries_to_terminate_;
     hurry_ = true;
   }
-  Reach(Goal::kEnd);
-  endings_.EndBy(until);
+  SetGoal(Goal::kTerminate);
+  terminator_.EndBy(until);
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [&] { return over_ || tries_to_end_ > tried; });
-  if (tries_to_end_ == 0 || absl::IsCancelled(ended_)) {
-    return Unavailable(
-        fmt::format("plugin {} has not ended yet, and the manager is stopping: the next one ends it", Quote(name_)));
+  changed_.wait(lock, [&] { return over_ || tries_to_terminate_ > tried; });
+  if (tries_to_terminate_ == 0 || absl::IsCancelled(terminated_)) {
+    return Unavailable(fmt::format(
+        "plugin {} has not ended yet, and the manager is stopping: the manager ends it after its next start",
+        Quote(name_)));
   }
-  return ended_;
+  return terminated_;
 }
 
-void SupervisedPlugin::BeginLeave() {
+void SupervisedPlugin::BeginStop() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    leaving_ = true;
+    stopping_ = true;
   }
-  endings_.BeginLeave();
-  Reach(Goal::kLeave);
+  terminator_.BeginStop();
+  SetGoal(Goal::kStop);
 }
 
-void SupervisedPlugin::Leave() {
-  BeginLeave();
+void SupervisedPlugin::Stop() {
+  BeginStop();
   Join();
 }
 
@@ -112,9 +116,9 @@ bool SupervisedPlugin::IsOver() const {
   return over_;
 }
 
-bool SupervisedPlugin::CouldNotBeEnded() const {
+bool SupervisedPlugin::FailedToTerminate() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return !over_ && tries_to_end_ > 0;
+  return !over_ && tries_to_terminate_ > 0;
 }
 
 std::uint64_t SupervisedPlugin::restarts() const {
@@ -122,17 +126,17 @@ std::uint64_t SupervisedPlugin::restarts() const {
   return restarts_;
 }
 
-std::string SupervisedPlugin::Words() const {
+std::string SupervisedPlugin::StatusText() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto now = Clock::now();
-  std::string words;
-  if (!status_.serving.empty()) words = wanted_.run ? "runs as " + status_.handle : "";
-  const auto add = [&words](const std::string& more) { words += (words.empty() ? "" : "; ") + more; };
+  std::string text;
+  if (!status_.serving.empty()) text = wanted_.run ? "runs as " + status_.handle : "";
+  const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
   if (status_.starting_since) add("starting for " + Seconds(now - *status_.starting_since));
   if (status_.restarts > 0) add(fmt::format("restarted {} times", status_.restarts));
   if (status_.next_try) add("next try in " + Seconds(*status_.next_try - now));
-  if (!status_.words.empty()) words += (words.empty() ? "" : ": ") + status_.words;
-  return words;
+  if (!status_.problem.empty()) text += (text.empty() ? "" : ": ") + status_.problem;
+  return text;
 }
 
 SupervisedPlugin::Goal SupervisedPlugin::goal() const {
@@ -140,7 +144,7 @@ SupervisedPlugin::Goal SupervisedPlugin::goal() const {
   return goal_;
 }
 
-PluginRecord SupervisedPlugin::TakeWanted() {
+PluginRecord SupervisedPlugin::ReadWanted() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (std::exchange(hurry_, false)) next_try_ = Clock::now();
   return wanted_;

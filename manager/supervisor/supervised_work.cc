@@ -1,4 +1,4 @@
-// The thread of a plugin: what it does again and again while the plugin is wanted.
+// The thread of a plugin: its rounds while the plugin is wanted.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "manager/launch/placeholders.h"
+#include "manager/plugins/fingerprint.h"
 #include "manager/supervisor/seconds.h"
 #include "manager/supervisor/supervised_plugin.h"
 
@@ -14,86 +15,91 @@ namespace mooring::manager {
 void SupervisedPlugin::Work() {
   Adopt();
   while (goal() == Goal::kSupervise) {
-    Attend();
-    Show();
+    DoRound();
+    UpdateStatus();
     std::vector<int> exits;
     for (const auto* instance : {serving_.get(), starting_.get()}) {
       if (instance != nullptr && instance->ExitFd() >= 0) exits.push_back(instance->ExitFd());
     }
-    waker_.Wait(NextLook(), exits);
+    wake_.Wait(NextRound(), exits);
   }
-  if (goal() == Goal::kEnd) WorkOnEnd();
-  endings_.Leave();
+  if (goal() == Goal::kTerminate) WorkOnTermination();
+  terminator_.Stop();
   const std::lock_guard<std::mutex> lock(mutex_);
   over_ = true;
   changed_.notify_all();
 }
 
-void SupervisedPlugin::Attend() {
-  const PluginRecord wanted = TakeWanted();
+void SupervisedPlugin::DoRound() {
+  const PluginRecord wanted = ReadWanted();
   const std::string version = VersionOf(wanted);
-  if (version != std::exchange(attended_, version)) backoff_ = settings_.first_backoff;
+  if (version != std::exchange(tried_version_, version)) backoff_ = settings_.first_backoff;
   waits_for_end_ = false;
-  if (Clock::now() >= look_again_at_) AdoptLeft(wanted);
-  if (starting_ && starting_->version() != version) endings_.Begin(std::move(starting_));
-  if (serving_ && !serving_->IsAlive()) GiveUpServing(serving_->Words());
-  // Before the one that serves is probed: one that hangs does not keep its successor waiting.
+  if (Clock::now() >= adopt_again_at_) AdoptLeft(wanted);
+  if (starting_ && starting_->version() != version) terminator_.Begin(std::move(starting_));
+  if (serving_ && !serving_->IsAlive()) GiveUpServing(serving_->Describe());
+  // Before the serving instance is probed: one that hangs must not delay its successor.
   if (starting_) {
-    AttendStarting();
+    CheckStarting();
   } else if ((!serving_ || serving_->version() != version) && Clock::now() >= next_try_) {
     if (MayBegin(wanted)) Begin(wanted);
   }
-  if (serving_) AttendServing();
+  if (serving_) CheckServing();
 }
 
-Clock::time_point SupervisedPlugin::NextLook() const {
-  Clock::time_point look = look_again_at_;
-  if (serving_) look = std::min(look, serving_->next_look);
-  if (starting_) return std::min(look, starting_->next_look);
-  const bool none_to_begin = serving_ && serving_->version() == attended_;
+Clock::time_point SupervisedPlugin::NextRound() const {
+  Clock::time_point look = adopt_again_at_;
+  if (serving_) look = std::min(look, serving_->next_probe);
+  if (starting_) return std::min(look, starting_->next_probe);
+  const bool none_to_begin = serving_ && serving_->version() == tried_version_;
   return none_to_begin || waits_for_end_ ? look : std::min(look, next_try_);
 }
 
-// Two processes of one plugin are too many where the one before can be neither used nor ended.
+// No second process is started beside one that can neither be used nor ended.
 bool SupervisedPlugin::MayBegin(const PluginRecord& wanted) {
-  if (!wanted.run || (left_.empty() && endings_.AreOver())) return true;
+  if (!wanted.run || (left_.empty() && terminator_.IsIdle())) return true;
   waits_for_end_ = true;
   if (!left_.empty()) {
-    NotBegun(wanted, fmt::format("an instance from before cannot be looked at, and no other is started beside it: {}",
-                                 Message(left_problem_)));
-  } else if (const std::string failed = endings_.WhatHasFailed(); !failed.empty()) {
-    NotBegun(wanted,
-             fmt::format("{} could not be ended yet, and no other is started beside it: see the events", failed));
+    RefuseToBegin(wanted, fmt::format("the state of an instance that an earlier manager left cannot be read, and no "
+                                      "other is started beside it: {}",
+                                      Message(left_problem_)));
+  } else if (const std::string failed = terminator_.FailedInstance(); !failed.empty()) {
+    RefuseToBegin(
+        wanted,
+        fmt::format("{} could not be ended yet, and no other is started beside it; run 'mooring events' for the reason",
+                    failed));
   }
   return false;
 }
 
-void SupervisedPlugin::NotBegun(const PluginRecord& wanted, const std::string& words) {
+void SupervisedPlugin::RefuseToBegin(const PluginRecord& wanted, const std::string& problem) {
   const std::lock_guard<std::mutex> lock(mutex_);
   status_.failed = VersionOf(wanted);
-  status_.words = words;
+  status_.problem = problem;
   changed_.notify_all();
 }
 
 void SupervisedPlugin::Begin(const PluginRecord& wanted) {
   auto instance = Launch(wanted);
-  if (goal() != Goal::kSupervise) {  // cut short, perhaps
+  if (goal() != Goal::kSupervise) {  // the stop may have cut the launch short
     if (instance.ok()) starting_ = *std::move(instance);
     return;
   }
   if (!instance.ok()) {
-    Tell(around_.events, name_, "failed", true, nullptr, "It cannot be started: " + Message(instance.status()));
+    AddEvent(deps_.events, name_, "failed", true, nullptr,
+             "The plugin cannot be started: " + Message(instance.status()));
     BackOff(VersionOf(wanted), Message(instance.status()));
     return;
   }
   starting_ = *std::move(instance);
-  starting_->tell_at = Clock::now() + settings_.tell_interval;
+  starting_->report_at = Clock::now() + settings_.report_interval;
   if (starting_->IsOurs()) {
     starting_->ready_by = Clock::now() + wanted.run->start_deadline;
-    Tell(around_.events, name_, "starting", false, starting_.get(), fmt::format("Started as {}.", starting_->Handle()));
+    AddEvent(deps_.events, name_, "starting", false, starting_.get(),
+             fmt::format("Started as {}.", starting_->Handle()));
   }
-  Show();
-  AttendStarting();
+  UpdateStatus();
+  CheckStarting();
 }
 
 absl::StatusOr<std::unique_ptr<SupervisedInstance>> SupervisedPlugin::Launch(const PluginRecord& wanted) {
@@ -111,86 +117,85 @@ absl::StatusOr<std::unique_ptr<SupervisedInstance>> SupervisedPlugin::Launch(con
 }
 
 std::shared_ptr<CsiChannel> SupervisedPlugin::Connect(const std::string& socket_path) {
-  auto channel = around_.connect(socket_path, name_);
+  auto channel = deps_.connect(socket_path, name_);
   const std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(channels_, [](const auto& known) { return known.expired(); });
   channels_.push_back(channel);
   return channel;
 }
 
-absl::StatusOr<Introduction> SupervisedPlugin::Greet(SupervisedInstance& instance) {
-  if (goal() != Goal::kSupervise) return absl::CancelledError("the manager is stopping");
-  MOORING_RETURN_IF_ERROR(ProbeOnce(instance.channel(), Clock::now() + settings_.probe_time));
-  return Introduce(instance.channel(), Clock::now() + settings_.probe_time);
+absl::StatusOr<Handshake> SupervisedPlugin::ProbeAndHandshake(SupervisedInstance& instance) {
+  if (goal() != Goal::kSupervise) return Stopping();
+  MOORING_RETURN_IF_ERROR(ProbePlugin(instance.channel(), Clock::now() + settings_.probe_time));
+  return DoHandshake(instance.channel(), Clock::now() + settings_.probe_time);
 }
 
-void SupervisedPlugin::AttendStarting() {
+void SupervisedPlugin::CheckStarting() {
   SupervisedInstance& instance = *starting_;
-  if (!instance.IsAlive()) return FailStarting(instance.Words());
-  if (Clock::now() < instance.next_look) return;
-  const auto introduction = Greet(instance);
+  if (!instance.IsAlive()) return FailStarting(instance.Describe());
+  if (Clock::now() < instance.next_probe) return;
+  const auto handshake = ProbeAndHandshake(instance);
   if (goal() != Goal::kSupervise) return;
-  if (introduction.ok()) return Promote(*introduction);
+  if (handshake.ok()) return Promote(*handshake);
 
-  const std::string words = Message(introduction.status());
+  const std::string problem = Message(handshake.status());
   const auto now = Clock::now();
   if (now >= instance.ready_by) {
-    return FailStarting(fmt::format("it was not ready within {}: {}", Seconds(now - instance.since), words));
+    return FailStarting(fmt::format("it was not ready within {}: {}", Seconds(now - instance.since), problem));
   }
-  if (now >= instance.tell_at) {
-    Tell(around_.events, name_, "waiting", true, &instance,
-         fmt::format("Waited for {} so far: {}", Seconds(now - instance.since), words));
-    instance.tell_at = now + settings_.tell_interval;
+  if (now >= instance.report_at) {
+    AddEvent(deps_.events, name_, "waiting", true, &instance,
+             fmt::format("Not ready for {} so far: {}", Seconds(now - instance.since), problem));
+    instance.report_at = now + settings_.report_interval;
   }
-  instance.next_look = now + settings_.probe_interval;
+  instance.next_probe = now + settings_.probe_interval;
   const std::lock_guard<std::mutex> lock(mutex_);
-  status_.words = words;
+  status_.problem = problem;
 }
 
-// The new one is registered first: there is no moment without one.
-void SupervisedPlugin::Promote(const Introduction& introduction) {
-  if (const absl::Status status = starting_->Register(around_.registry, introduction, settings_.root); !status.ok()) {
+// Registers the new instance before the old one is ended, so that one is registered at every moment.
+void SupervisedPlugin::Promote(const Handshake& handshake) {
+  if (const absl::Status status = starting_->Register(deps_.registry, handshake, settings_.root); !status.ok()) {
     return FailStarting(Message(status));
   }
-  Tell(around_.events, name_, "ready", false, starting_.get(), fmt::format("Ready at {}.", starting_->Handle()));
-  around_.on_types(name_, introduction.types);
+  AddEvent(deps_.events, name_, "ready", false, starting_.get(), fmt::format("Ready at {}.", starting_->Handle()));
+  deps_.on_types(name_, handshake.types);
   std::unique_ptr<SupervisedInstance> before = std::exchange(serving_, std::move(starting_));
   serving_->since = Clock::now();
-  serving_->next_look = serving_->since + settings_.watch_interval;
+  serving_->next_probe = serving_->since + settings_.watch_interval;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    status_.words.clear();
+    status_.problem.clear();
     status_.failed.clear();
   }
-  Show();
-  if (before) endings_.Begin(std::move(before));
+  UpdateStatus();
+  if (before) terminator_.Begin(std::move(before));
 }
 
-void SupervisedPlugin::AttendServing() {
-  if (goal() != Goal::kSupervise || Clock::now() < serving_->next_look) return;
+void SupervisedPlugin::CheckServing() {
+  if (goal() != Goal::kSupervise || Clock::now() < serving_->next_probe) return;
   const bool was_sick = serving_->sick_since.has_value();
   absl::Status probed;
-  if (was_sick) {  // it may have been exchanged for another meanwhile, where somebody else runs it
-    const auto introduction = Greet(*serving_);
-    probed =
-        introduction.ok() ? serving_->Register(around_.registry, *introduction, settings_.root) : introduction.status();
+  if (was_sick) {  // another plugin may serve an endpoint by now
+    const auto handshake = ProbeAndHandshake(*serving_);
+    probed = handshake.ok() ? serving_->Register(deps_.registry, *handshake, settings_.root) : handshake.status();
   } else {
-    probed = ProbeOnce(serving_->channel(), Clock::now() + settings_.probe_time);
+    probed = ProbePlugin(serving_->channel(), Clock::now() + settings_.probe_time);
   }
   if (goal() != Goal::kSupervise) return;
-  serving_->next_look = Clock::now() + settings_.watch_interval;
+  serving_->next_probe = Clock::now() + settings_.watch_interval;
   NoteHealth(probed);
 }
 
 void SupervisedPlugin::NoteHealth(const absl::Status& probed) {
   SupervisedInstance& instance = *serving_;
-  const std::string words = Message(probed);
-  if (words != instance.sick_words) {
-    Tell(around_.events, name_, "health", !probed.ok(), &instance,
-         probed.ok() ? "Healthy again." : "Not healthy: " + words);
-    instance.sick_words = words;
+  const std::string problem = Message(probed);
+  if (problem != instance.problem) {
+    AddEvent(deps_.events, name_, "health", !probed.ok(), &instance,
+             probed.ok() ? "Healthy again." : "Not healthy: " + problem);
+    instance.problem = problem;
     const std::lock_guard<std::mutex> lock(mutex_);
-    status_.words = words;
+    status_.problem = problem;
   }
   if (probed.ok()) {
     instance.sick_since.reset();
@@ -198,35 +203,35 @@ void SupervisedPlugin::NoteHealth(const absl::Status& probed) {
   }
   if (!instance.sick_since) instance.sick_since = Clock::now();
   const Clock::duration sick = Clock::now() - *instance.sick_since;
-  // One of an earlier version could not be started again: its successor replaces it, once that is ready.
-  if (instance.IsOurs() && instance.version() == attended_ && sick >= settings_.sick_for) {
-    GiveUpServing(fmt::format("it was not healthy for {}: {}", Seconds(sick), words));
+  // An instance of an earlier version is kept until its successor is ready, because it could not be started again.
+  if (instance.IsOurs() && instance.version() == tried_version_ && sick >= settings_.sick_for) {
+    GiveUpServing(fmt::format("it was not healthy for {}: {}", Seconds(sick), problem));
   }
 }
 
 void SupervisedPlugin::GiveUpServing(const std::string& why) {
-  Tell(around_.events, name_, "ended", true, serving_.get(), "Given up: " + why);
+  AddEvent(deps_.events, name_, "ended", true, serving_.get(), "The instance is given up: " + why);
   const std::string version = serving_->version();
   if (Clock::now() - serving_->since > settings_.longest_backoff) backoff_ = settings_.first_backoff;
-  endings_.Begin(std::move(serving_));
-  if (!starting_ && version == attended_) BackOff(version, why);
+  terminator_.Begin(std::move(serving_));
+  if (!starting_ && version == tried_version_) BackOff(version, why);
 }
 
-void SupervisedPlugin::FailStarting(const std::string& words) {
+void SupervisedPlugin::FailStarting(const std::string& problem) {
   const std::string version = starting_->version();
-  Tell(around_.events, name_, "failed", true, starting_.get(), "It did not become ready: " + words);
-  endings_.Begin(std::move(starting_));
-  BackOff(version, words);
+  AddEvent(deps_.events, name_, "failed", true, starting_.get(), "The plugin did not become ready: " + problem);
+  terminator_.Begin(std::move(starting_));
+  BackOff(version, problem);
 }
 
-void SupervisedPlugin::BackOff(const std::string& version, const std::string& words) {
+void SupervisedPlugin::BackOff(const std::string& version, const std::string& problem) {
   next_try_ = Clock::now() + backoff_;
   backoff_ = std::min(2 * backoff_, settings_.longest_backoff);
   const std::lock_guard<std::mutex> lock(mutex_);
   ++status_.restarts;
   ++restarts_;
   status_.failed = version;
-  status_.words = words;
+  status_.problem = problem;
   changed_.notify_all();
 }
 
@@ -240,10 +245,10 @@ LaunchSpec SupervisedPlugin::SpecOf(const InstanceDirectory& directory, const Pl
 }
 
 Launcher& SupervisedPlugin::LauncherOf(PluginRecord::Run::Kind kind) const {
-  return kind == PluginRecord::Run::Kind::kContainer ? around_.container : around_.exec;
+  return kind == PluginRecord::Run::Kind::kContainer ? deps_.container : deps_.exec;
 }
 
-void SupervisedPlugin::Show() {
+void SupervisedPlugin::UpdateStatus() {
   const std::lock_guard<std::mutex> lock(mutex_);
   status_.serving = serving_ ? serving_->version() : "";
   status_.handle = serving_ ? serving_->Handle() : "";

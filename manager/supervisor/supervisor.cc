@@ -16,9 +16,9 @@
 namespace mooring::manager {
 namespace {
 
-// Nobody in particular is allowed.
+// An empty name is allowed.
 absl::Status CheckDeclarer(const std::string& by) {
-  return by.empty() ? absl::OkStatus() : CheckName("who declares it", by);
+  return by.empty() ? absl::OkStatus() : CheckName("declared-by", by);
 }
 
 bool SameRun(const std::optional<PluginRecord::Run>& stored, PluginRecord::Run run) {
@@ -31,7 +31,7 @@ void Add(std::vector<std::string>& declared_by, const std::string& by) {
   if (std::find(declared_by.begin(), declared_by.end(), by) == declared_by.end()) declared_by.push_back(by);
 }
 
-// Of what is declared, and of what was left.
+// The container engines of the declared plugins and of the instances that an earlier manager left.
 std::set<std::string> EnginesOf(const std::vector<PluginRecord>& records, const std::vector<InstanceDirectory>& left) {
   std::set<std::string> engines;
   for (const PluginRecord& record : records) {
@@ -54,55 +54,55 @@ Supervisor::Supervisor(RecordsStore& store, Registry& registry, Events& events, 
     : store_(store),
       registry_(registry),
       events_(events),
-      around_{registry,
-              events,
-              std::move(connect),
-              exec,
-              container,
-              std::move(settings),
-              [this](const std::string& name, const std::vector<PluginType>& types) { KeepTypes(name, types); }} {}
+      deps_{registry,
+            events,
+            std::move(connect),
+            exec,
+            container,
+            std::move(settings),
+            [this](const std::string& name, const std::vector<PluginType>& types) { KeepTypes(name, types); }} {}
 
 Supervisor::~Supervisor() { Shutdown(); }
 
 absl::Status Supervisor::Start() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<InstanceDirectory> directories,
-                           FindInstanceDirectories(around_.settings.socket_root));
+                           FindInstanceDirectories(deps_.settings.socket_root));
   LeftByPlugin left;
   for (const InstanceDirectory& directory : directories) left[directory.plugin].push_back(directory);
-  MOORING_ASSIGN_OR_RETURN(const std::vector<PluginRecord> records, store_.ListPlugins(around_.settings.host));
-  MOORING_RETURN_IF_ERROR(DeregisterWhatIsGone(left, records));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<PluginRecord> records, store_.ListPlugins(deps_.settings.host));
+  MOORING_RETURN_IF_ERROR(DeregisterMissing(left, records));
 
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const PluginRecord& record : records) {
     auto of_it = left.extract(record.name);
     entries_[record.name] = {record, std::make_shared<SupervisedPlugin>(
-                                         around_, record, of_it ? of_it.mapped() : std::vector<InstanceDirectory>())};
+                                         deps_, record, of_it ? of_it.mapped() : std::vector<InstanceDirectory>())};
   }
   for (const auto& [name, of_it] : left) {
     PluginRecord none;
     none.name = name;
-    ending_.push_back(std::make_shared<SupervisedPlugin>(around_, none, of_it));
+    terminating_.push_back(std::make_shared<SupervisedPlugin>(deps_, none, of_it));
   }
   sweeper_ = std::jthread(
       [this, engines = EnginesOf(records, directories)](const std::stop_token& stop) { EndStrays(engines, stop); });
   return absl::OkStatus();
 }
 
-// An engine that is away is not told of: its plugins tell that themselves.
+// An engine that is away is not reported here: the status of its plugins shows it.
 void Supervisor::EndStrays(const std::set<std::string>& engines, const std::stop_token& stop) {
   for (const std::string& engine : engines) {
-    const absl::Status ended = around_.container.EndStrays(engine, Clock::now() + around_.settings.end_time, stop);
+    const absl::Status ended = deps_.container.EndStrays(engine, Clock::now() + deps_.settings.end_time, stop);
     if (ended.ok() || absl::IsUnavailable(ended) || absl::IsCancelled(ended)) continue;
     Event event;
     event.bad = true;
     event.kind = "failed";
-    event.text = "What was left in a container engine stays: " + Message(ended);
+    event.text = "The containers that an earlier manager left cannot be removed: " + Message(ended);
     events_.Add(std::move(event));
   }
 }
 
-// After a reboot, or where a directory was taken away: no instance is there behind what the registry remembers.
-absl::Status Supervisor::DeregisterWhatIsGone(const LeftByPlugin& left, const std::vector<PluginRecord>& records) {
+// After a reboot, or after a directory was removed, the registry still has instances that are gone.
+absl::Status Supervisor::DeregisterMissing(const LeftByPlugin& left, const std::vector<PluginRecord>& records) {
   std::vector<std::string> there;
   for (const auto& [name, of_it] : left) {
     for (const InstanceDirectory& directory : of_it) there.push_back(directory.id);
@@ -120,23 +120,23 @@ absl::Status Supervisor::DeregisterWhatIsGone(const LeftByPlugin& left, const st
 }
 
 absl::Status Supervisor::Store(PluginRecord& record) {
-  MOORING_ASSIGN_OR_RETURN(const std::int64_t revision, store_.Commit(Changes().Put(around_.settings.host, record)));
+  MOORING_ASSIGN_OR_RETURN(const std::int64_t revision, store_.Commit(Changes().Put(deps_.settings.host, record)));
   if (record.revisions.create == 0) record.revisions.create = revision;
   record.revisions.modify = revision;
   return absl::OkStatus();
 }
 
-std::shared_ptr<SupervisedPlugin> Supervisor::FindEnding(const std::string& name) {
-  std::erase_if(ending_, [](const auto& plugin) { return plugin->IsOver(); });
-  const auto found =
-      std::find_if(ending_.begin(), ending_.end(), [&](const auto& plugin) { return plugin->name() == name; });
-  return found == ending_.end() ? nullptr : *found;
+std::shared_ptr<SupervisedPlugin> Supervisor::FindTerminating(const std::string& name) {
+  std::erase_if(terminating_, [](const auto& plugin) { return plugin->IsOver(); });
+  const auto found = std::find_if(terminating_.begin(), terminating_.end(),
+                                  [&](const auto& plugin) { return plugin->name() == name; });
+  return found == terminating_.end() ? nullptr : *found;
 }
 
 absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Declare(PluginRecord record,
                                                                       const std::string& declared_by) {
   if (closed_) return Unavailable("the manager is stopping");
-  if (const auto ending = FindEnding(record.name); ending && record.run && ending->CouldNotBeEnded()) {
+  if (const auto before = FindTerminating(record.name); before && record.run && before->FailedToTerminate()) {
     return Unavailable(fmt::format("plugin {} was stopped, and its process could not be ended yet; try again later",
                                    Quote(record.name)));
   }
@@ -147,7 +147,7 @@ absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Declare(PluginReco
   if (entry.plugin) {
     entry.plugin->Want(record);
   } else {
-    entry.plugin = std::make_shared<SupervisedPlugin>(around_, record, std::vector<InstanceDirectory>());
+    entry.plugin = std::make_shared<SupervisedPlugin>(deps_, record, std::vector<InstanceDirectory>());
   }
   return entry.plugin;
 }
@@ -156,7 +156,7 @@ absl::Status Supervisor::Run(const std::string& name, const PluginRecord::Run& a
                              bool wait, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", name));
   MOORING_RETURN_IF_ERROR(CheckDeclarer(declared_by));
-  const ManagerPaths paths = {around_.settings.root, around_.settings.socket_root};
+  const ManagerPaths paths = {deps_.settings.root, deps_.settings.socket_root};
   MOORING_ASSIGN_OR_RETURN(const PluginRecord::Run run, CheckRun(asked, paths));
   std::shared_ptr<SupervisedPlugin> plugin;
   {
@@ -166,7 +166,7 @@ absl::Status Supervisor::Run(const std::string& name, const PluginRecord::Run& a
     record.name = name;
     record.endpoint.clear();
     if (!SameRun(record.run, run)) {
-      // Never one that was there before, also where an endpoint was registered meanwhile: revisions only grow.
+      // A generation is never used twice, also where an endpoint was registered in between: revisions only grow.
       const std::uint64_t before = record.run ? record.run->generation : 0;
       const std::uint64_t generation = std::max(before, static_cast<std::uint64_t>(record.revisions.modify)) + 1;
       record.run = run;
@@ -178,13 +178,13 @@ absl::Status Supervisor::Run(const std::string& name, const PluginRecord::Run& a
 }
 
 absl::StatusOr<std::string> Supervisor::AskName(const std::string& socket_path, Clock::time_point until) const {
-  const auto channel = around_.connect(socket_path, "");
-  const auto time = std::min(until, Clock::now() + around_.settings.probe_time);
+  const auto channel = deps_.connect(socket_path, "");
+  const auto time = std::min(until, Clock::now() + deps_.settings.probe_time);
   const auto info = Call(*channel, csi::v1::GetPluginInfoRequest(), time);
   if (!info.ok()) {
-    return Annotate(
-        info.status(),
-        fmt::format("ask the plugin at {} for its name (give one, where it is not there yet)", Quote(socket_path)));
+    return Annotate(info.status(),
+                    fmt::format("ask the plugin at {} for its name; give the name if the plugin does not run yet",
+                                Quote(socket_path)));
   }
   return info->name();
 }
@@ -222,13 +222,13 @@ absl::Status Supervisor::Stop(const std::string& name, const std::string& declar
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = entries_.find(name);
     if (found == entries_.end()) {
-      plugin = FindEnding(name);
+      plugin = FindTerminating(name);
       if (!plugin) return NotDeclared(name);
     } else {
       MOORING_ASSIGN_OR_RETURN(plugin, Undeclare(found, declared_by));
     }
   }
-  return plugin ? plugin->End(until) : absl::OkStatus();
+  return plugin ? plugin->Terminate(until) : absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Undeclare(Entries::iterator found,
@@ -242,11 +242,11 @@ absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Undeclare(Entries:
     found->second.record = record;
     return nullptr;
   }
-  // The record first: a manager that is killed from here on ends at its next start what it finds.
-  MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(around_.settings.host, found->second.record)).status());
+  // The record goes first: a manager that is killed after this ends the instances at its next start.
+  MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(deps_.settings.host, found->second.record)).status());
   auto plugin = std::move(found->second.plugin);
   entries_.erase(found);
-  ending_.push_back(plugin);
+  terminating_.push_back(plugin);
   return plugin;
 }
 
@@ -261,7 +261,7 @@ void Supervisor::KeepTypes(const std::string& name, const std::vector<PluginType
     event.bad = true;
     event.kind = "failed";
     event.plugin = name;
-    event.text = "What it serves cannot be stored: " + Message(stored);
+    event.text = "The services of the plugin cannot be stored: " + Message(stored);
     events_.Add(std::move(event));
     return;
   }
@@ -293,26 +293,26 @@ std::string Supervisor::Words(const std::string& name) const {
     if (found == entries_.end()) return "";
     plugin = found->second.plugin;
   }
-  return plugin->Words();
+  return plugin->StatusText();
 }
 
 std::vector<std::shared_ptr<SupervisedPlugin>> Supervisor::Close() {
   std::vector<std::shared_ptr<SupervisedPlugin>> plugins;
   const std::lock_guard<std::mutex> lock(mutex_);
   closed_ = true;
-  plugins = ending_;
+  plugins = terminating_;
   for (auto& [name, entry] : entries_) plugins.push_back(entry.plugin);
   return plugins;
 }
 
 void Supervisor::BeginShutdown() {
   sweeper_.request_stop();
-  for (const auto& plugin : Close()) plugin->BeginLeave();
+  for (const auto& plugin : Close()) plugin->BeginStop();
 }
 
 void Supervisor::Shutdown() {
-  BeginShutdown();  // all at once, before the first is waited for
-  for (const auto& plugin : Close()) plugin->Leave();
+  BeginShutdown();  // asks all plugins at once, before it waits for the first
+  for (const auto& plugin : Close()) plugin->Stop();
   if (sweeper_.joinable()) sweeper_.join();
 }
 

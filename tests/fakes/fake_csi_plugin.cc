@@ -86,7 +86,7 @@ void Answer(const FakeCsiFeatures& features, csi::v1::ControllerGetCapabilitiesR
   add(features.single_writer, ControllerRpc::SINGLE_NODE_MULTI_WRITER);
 }
 
-// One call: which method it is, and what answers it.
+// One call: its method and its handler.
 class Dispatch {
  public:
   Dispatch(const std::string& method, const Message& request, Message& response)
@@ -270,7 +270,7 @@ absl::Status FakeCsiPlugin::TakeFault(const std::string& method, When when) {
   for (Fault& fault : faults_) {
     if (fault.when != when || (fault.method != kAnyCall && fault.method != method)) continue;
     if (fault.skip-- > 0 || !outcome.ok()) continue;
-    // A copy of its own: abseil is built without the thread sanitizer, which cannot see how it counts its references.
+    // A deep copy: abseil is built without the thread sanitizer, which does not see its reference counts.
     outcome = absl::Status(fault.status.code(), mooring::Message(fault.status));
     if (fault.times > 0) --fault.times;
   }
@@ -285,7 +285,7 @@ bool FakeCsiPlugin::Hangs(const Entry& entry) const {
   });
 }
 
-// Its delay, and whatever hangs; OK when it is to be answered.
+// Waits for the delay and the hangs of the call. OK: the call may be answered.
 absl::Status FakeCsiPlugin::WaitUntilServed(const Entry& entry, Clock::time_point until,
                                             const std::atomic<bool>& closed, std::unique_lock<std::mutex>& lock) {
   auto delay = delays_.find(entry.method);

@@ -1,5 +1,5 @@
-// A CSI plugin in memory, for whoever calls plugins through a CsiChannel: FakeCsiVolumes behind it, a log of its calls,
-// and errors, delays, hangs and deaths that a test injects. Safe from several threads.
+// A CSI plugin in memory that is called through a CsiChannel. It uses FakeCsiVolumes, logs its calls, and has the
+// errors, delays, hangs and deaths that a test injects. Safe from several threads.
 //
 //   FakeSockets sockets;
 //   auto plugin = std::make_shared<FakeCsiPlugin>();
@@ -36,30 +36,30 @@ class FakeCsiPlugin {
   std::shared_ptr<FakeCsiVolumes> shared_volumes() { return volumes_; }
   FakeCsiFeatures features();
   void SetFeatures(const FakeCsiFeatures& features);
-  void SetReady(bool ready);  // what Probe says
+  void SetReady(bool ready);  // the answer of Probe
 
   // `method` is the call's bare name, "NodeStageVolume", or kAnyCall.
 
-  // The nth call from now (1: the next) and the `times` - 1 after it fail. kBefore: nothing is done; kAfter: it is
-  // done, and the answer gets lost.
+  // The nth call from now (1: the next) and the `times` - 1 after it fail. kBefore: the call does nothing; kAfter: it
+  // is done, and its answer is lost.
   enum class When { kBefore, kAfter };
   void Fail(std::string_view method, const absl::Status& status, int nth = 1, int times = 1, When when = When::kBefore);
   void FailAlways(std::string_view method, const absl::Status& status);
-  void ClearFaults();  // delays, too
+  void ClearFaults();  // also delays
 
   void Delay(std::string_view method, std::chrono::milliseconds time);  // each call takes that long
 
-  // Calls of `method` for `volume_id` (empty: any) stop before they do anything, until Release, their deadline, the end
-  // of their channel, or the plugin's death.
+  // Calls of `method` for `volume_id` (empty: any) wait before they do anything, until Release, their deadline, the
+  // close of their channel, or the plugin's death.
   void Hang(std::string_view method, const std::string& volume_id = "");
-  void Release();  // all that hang go on, and nothing hangs any more
+  void Release();  // ends all hangs, now and later
 
-  // Every call is UNAVAILABLE, those under way, too. What it has done stays: mounts and volumes outlive a process.
+  // Every call gives UNAVAILABLE, also those under way. Volumes and mounts stay, because they outlive a process.
   void Die();
   void Revive();
 
-  // The log: calls that reached it, in order of arrival, "NodeStageVolume vol-1". Those of Identity, of capabilities
-  // and NodeGetInfo are left out unless asked for by name: they come by themselves, every so often.
+  // The calls in order of arrival, as "NodeStageVolume vol-1". Calls of Identity, for capabilities and NodeGetInfo are
+  // left out unless a test names them, because the manager makes them periodically.
   std::vector<std::string> Calls(std::string_view method = kAnyCall);
   int Count(std::string_view method);
   void ClearLog();
@@ -76,10 +76,10 @@ class FakeCsiPlugin {
     return found;
   }
 
-  // What an orchestrator must never do, and did: two calls for one volume at a time on one service.
+  // Violations of CSI: two calls at the same time for one volume on one service.
   std::vector<std::string> Violations();
 
-  // What a channel to it does. `closed`: of the channel; Wake after it was set.
+  // Called by a channel. `closed` is the channel's; call Wake after setting it.
   absl::Status Call(const std::string& method, const google::protobuf::Message& request,
                     google::protobuf::Message& response, Clock::time_point until, const std::atomic<bool>& closed);
   void Wake();
@@ -101,7 +101,7 @@ class FakeCsiPlugin {
     std::string method, volume_id;
   };
 
-  void Arrive(const Entry& entry);  // all under mutex_
+  void Arrive(const Entry& entry);  // this and the next ones are called under mutex_
   void Leave(const Entry& entry);
   absl::Status TakeFault(const std::string& method, When when);
   absl::Status WaitUntilServed(const Entry& entry, Clock::time_point until, const std::atomic<bool>& closed,
@@ -109,7 +109,7 @@ class FakeCsiPlugin {
   bool Hangs(const Entry& entry) const;
 
   const std::shared_ptr<FakeCsiVolumes> volumes_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   FakeCsiFeatures features_;
   std::vector<Entry> log_;
@@ -121,18 +121,18 @@ class FakeCsiPlugin {
   bool dead_ = false;
 };
 
-// A channel to that plugin, whatever its socket.
+// A channel to `plugin`, without a socket.
 std::shared_ptr<manager::CsiChannel> ChannelTo(std::shared_ptr<FakeCsiPlugin> plugin);
 
-// Which plugin serves which socket. Channels look it up with each call, as if they connected anew: where nobody serves
-// it they are UNAVAILABLE. What it gave may outlive it.
+// Maps sockets to plugins. A channel looks its socket up in each call, as if it connected again; UNAVAILABLE: nobody
+// serves it. Channels may outlive this object.
 class FakeSockets {
  public:
-  void Serve(const std::string& socket_path, std::shared_ptr<FakeCsiPlugin> plugin);  // in the place of another
+  void Serve(const std::string& socket_path, std::shared_ptr<FakeCsiPlugin> plugin);  // replaces another plugin
   void Remove(const std::string& socket_path);
   manager::CsiConnector connector() const;
 
-  // By path; for channels.
+  // Finds a plugin by its path, for channels.
   struct Table {
     std::mutex mutex;
     std::map<std::string, std::shared_ptr<FakeCsiPlugin>> plugins;

@@ -11,7 +11,7 @@
 namespace mooring::testing {
 namespace {
 
-constexpr char kContextKey[] = "device";  // ControllerPublishVolume gives it, staging and publishing want it
+constexpr char kContextKey[] = "device";  // ControllerPublishVolume returns it, staging and publishing require it
 
 std::int64_t Wanted(const csi::v1::CapacityRange& range) {
   constexpr std::int64_t kDefault = std::int64_t{1} << 30;
@@ -250,7 +250,7 @@ absl::Status FakeCsiVolumes::Stage(const FakeCsiFeatures& features, const csi::v
   const std::string capability = request.volume_capability().SerializeAsString();
   const auto [staged, is_new] = volume->staged.try_emplace(request.staging_target_path(), capability);
   if (staged->second != capability) return AlreadyExists("it is staged there with another capability");
-  // What a plugin does at a block volume's staging path is its own affair: nothing, here.
+  // CSI leaves it to the plugin what it does at a block volume's staging path; this one does nothing.
   if (is_new && !Is(request.volume_capability(), csi::v1::VolumeCapability::kBlock)) {
     Mirror(*volume, request.staging_target_path(), request.volume_capability(), false);
   }
@@ -322,7 +322,8 @@ absl::Status FakeCsiVolumes::Stats(const csi::v1::NodeGetVolumeStatsRequest& req
   return absl::OkStatus();
 }
 
-// All mounts of a volume are of one device. A block volume is a loop device's node, which is what this kernel knows.
+// All mounts of a volume have the same device. A block volume is the node of a loop device, which the fake kernel
+// knows.
 void FakeCsiVolumes::Mirror(const FakeCsiVolume& volume, const std::string& path,
                             const csi::v1::VolumeCapability& capability, bool read_only) {
   if (kernel_ == nullptr) return;

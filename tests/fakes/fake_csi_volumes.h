@@ -1,8 +1,8 @@
-// What a CSI plugin keeps: volumes, snapshots, where they are attached, staged and published. Knows CSI's rules of
-// order and idempotence, neither channels nor injected errors: FakeCsiPlugin adds those. Several plugins may share one
-// (an old and a new version, a node and a controller instance). Safe from several threads.
+// The state of a CSI plugin: volumes, snapshots, and where they are attached, staged and published. It checks CSI's
+// rules of order and idempotence; FakeCsiPlugin adds channels and injected errors. Several plugins may share one
+// object, as an old and a new version do. Safe from several threads.
 //
-// Left out: who may write, and what volumes hold.
+// It does not model access modes and the contents of volumes.
 #ifndef MOORING_TESTS_FAKES_FAKE_CSI_VOLUMES_H_
 #define MOORING_TESTS_FAKES_FAKE_CSI_VOLUMES_H_
 
@@ -24,10 +24,10 @@ struct FakeCsiFeatures {
   std::string name = "fake.csi";
   std::string version = "1.0";
   std::string node_id = "node-1";
-  std::map<std::string, std::string> topology;  // none: it has no topology
+  std::map<std::string, std::string> topology;  // empty: it has no topology
   std::int64_t max_volumes = 0;
   bool ready = true;
-  bool says_ready = true;  // else Probe leaves `ready` out
+  bool says_ready = true;  // false: Probe leaves `ready` out
   bool controller = true;  // serves the Controller service
   bool attaches = true;    // ControllerPublishVolume
   bool stages = true;      // NodeStageVolume
@@ -49,26 +49,26 @@ struct FakeCsiVolume {
   std::set<std::string> attached;                // node ids
   std::map<std::string, std::string> staged;     // path -> capability as text
   std::map<std::string, Published> published;    // by target path
-  std::map<std::string, std::int64_t> expanded;  // by volume path: what NodeExpandVolume was asked for
+  std::map<std::string, std::int64_t> expanded;  // by volume path: the size that NodeExpandVolume was asked for
 };
 
 class FakeCsiVolumes {
  public:
-  // What is staged and published is mounted there from now on, and what is undone is unmounted: the manager asks that
-  // kernel. The mounter outlives this.
+  // From now on staging and publishing mount and unmount in this kernel, which the manager reads. The mounter outlives
+  // this object.
   void MirrorInto(FakeMounter& kernel);
 
-  // One that is there before anybody creates it: to be registered, or staged at once.
+  // Adds a volume without CreateVolume, to be registered or staged.
   void Add(const std::string& id, std::int64_t bytes = std::int64_t{1} << 30);
 
-  // What a test asks. `Find`: none where it does not exist.
+  // Queries for tests. Find gives none if the volume does not exist.
   std::optional<FakeCsiVolume> Find(const std::string& id);
   std::vector<std::string> Ids();
   std::size_t snapshot_count();
   std::size_t staged_count();     // staging paths, of all volumes
   std::size_t published_count();  // target paths, of all volumes
 
-  // The calls, as a plugin with `features` would answer them.
+  // The calls, answered as a plugin with `features` does.
   absl::Status Create(const FakeCsiFeatures& features, const csi::v1::CreateVolumeRequest& request,
                       csi::v1::CreateVolumeResponse& response);
   absl::Status Delete(const csi::v1::DeleteVolumeRequest& request);

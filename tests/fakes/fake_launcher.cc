@@ -9,11 +9,15 @@ namespace mooring::testing {
 
 class FakeLaunched final : public manager::Launched {
  public:
+  using Clock = manager::Clock;
+
   FakeLaunched(FakeLauncher& launcher, std::string id) : launcher_(launcher), id_(std::move(id)) {}
 
   bool IsAlive() override { return launcher_.IsAlive(id_); }
-  std::string Words() override { return IsAlive() ? "it runs" : "it ended; its last words: out of luck"; }
-  absl::Status End(const manager::EndDeadline& deadline) override { return launcher_.End(id_, deadline); }
+  std::string Describe() override { return IsAlive() ? "it runs" : "it ended; its last output: out of luck"; }
+  absl::Status End(Clock::time_point until, const std::stop_token& stop) override {
+    return launcher_.End(id_, until, stop);
+  }
   std::string Handle() const override { return "fake " + id_; }
 
  private:
@@ -28,7 +32,7 @@ absl::StatusOr<std::unique_ptr<manager::Launched>> FakeLauncher::Launch(const ma
   changed_.notify_all();
   if (launches_hang_) {
     changed_.wait_until(lock, spec.stop, until, [] { return false; });
-    return absl::CancelledError("given up");
+    return absl::CancelledError("the launch was cancelled");
   }
   if (!launch_status_.ok()) return launch_status_;
   processes_.push_back({spec, make_(), Clock::now(), true});
@@ -99,9 +103,9 @@ int FakeLauncher::WaitForEnds(int count) {
   return ends_begun_;
 }
 
-void FakeLauncher::OnEnd(std::function<void(const Process&)> look) {
+void FakeLauncher::OnEnd(std::function<void(const Process&)> callback) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  on_end_ = std::move(look);
+  on_end_ = std::move(callback);
 }
 
 std::vector<FakeLauncher::Process> FakeLauncher::Processes() {
@@ -129,18 +133,14 @@ bool FakeLauncher::IsAlive(const std::string& instance_id) {
                      [&](const Process& p) { return p.alive && p.spec.instance_id == instance_id; });
 }
 
-absl::Status FakeLauncher::AwaitDeadline(const manager::EndDeadline& deadline) {
+absl::Status FakeLauncher::WaitUntil(Clock::time_point until, const std::stop_token& stop) {
   std::unique_lock<std::mutex> lock(mutex_);
-  while (Clock::now() < deadline.until()) {
-    if (deadline.IsGivenUp()) return absl::CancelledError("given up");
-    const std::stop_token changed = deadline.changed();
-    changed_.wait_until(lock, changed, deadline.until(), [] { return false; });
-  }
-  return absl::OkStatus();
+  changed_.wait_until(lock, stop, until, [] { return false; });
+  return stop.stop_requested() ? absl::CancelledError("the wait was cancelled") : absl::OkStatus();
 }
 
-absl::Status FakeLauncher::End(const std::string& instance_id, const manager::EndDeadline& deadline) {
-  std::function<void(const Process&)> look;
+absl::Status FakeLauncher::End(const std::string& instance_id, Clock::time_point until, const std::stop_token& stop) {
+  std::function<void(const Process&)> callback;
   Process process;
   bool hangs = false;
   {
@@ -149,16 +149,16 @@ absl::Status FakeLauncher::End(const std::string& instance_id, const manager::En
     hangs = ends_hang_;
     changed_.notify_all();
   }
-  if (hangs) MOORING_RETURN_IF_ERROR(AwaitDeadline(deadline));
+  if (hangs) MOORING_RETURN_IF_ERROR(WaitUntil(until, stop));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!end_status_.ok()) return end_status_;
-    look = on_end_;
+    callback = on_end_;
     for (const Process& candidate : processes_) {
       if (candidate.spec.instance_id == instance_id) process = candidate;
     }
   }
-  if (look) look(process);
+  if (callback) callback(process);
   Kill(instance_id);
   return absl::OkStatus();
 }

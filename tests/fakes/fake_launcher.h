@@ -1,5 +1,5 @@
-// Plugins' processes in memory: each serves a FakeCsiPlugin at the socket it is told to. They outlive the managers that
-// launched them, as real ones do.
+// Plugin processes in memory. Each serves a FakeCsiPlugin at the socket of its launch. They outlive the manager that
+// launched them, as real processes do.
 #ifndef MOORING_TESTS_FAKES_FAKE_LAUNCHER_H_
 #define MOORING_TESTS_FAKES_FAKE_LAUNCHER_H_
 
@@ -35,27 +35,27 @@ class FakeLauncher final : public manager::Launcher {
   absl::StatusOr<std::unique_ptr<manager::Launched>> Adopt(const manager::LaunchSpec& spec) override;
   absl::Status EndStrays(const std::string& engine, Clock::time_point until, std::stop_token stop) override;
 
-  // What the plugin of the next process is; each launch takes a new one.
+  // `make` gives the plugin of each process that is launched from now on.
   void OnLaunch(std::function<std::shared_ptr<FakeCsiPlugin>()> make);
-  void FailLaunches(absl::Status status);                // OK: no more
-  void FailAdopts(absl::Status status);                  // nobody can say whether they run; OK: they can again
-  void FailEnds(absl::Status status);                    // processes cannot be ended; OK: they can again
-  void HangLaunches();                                   // from now on they are only given up
-  bool WaitForLaunches(int count);                       // that were begun
-  void HangEnds();                                       // from now on processes end when they are killed
-  int WaitForEnds(int count);                            // that were begun; how many there were
-  void OnEnd(std::function<void(const Process&)> look);  // called before a process is ended
+  void FailLaunches(absl::Status status);                    // OK: launches succeed again
+  void FailAdopts(absl::Status status);                      // OK: adoptions succeed again
+  void FailEnds(absl::Status status);                        // OK: ends succeed again
+  void HangLaunches();                                       // from now on a launch lasts until it is cancelled
+  bool WaitForLaunches(int count);                           // that have begun
+  void HangEnds();                                           // from now on an end lasts until its deadline
+  int WaitForEnds(int count);                                // that have begun; gives their number
+  void OnEnd(std::function<void(const Process&)> callback);  // called before a process is ended
 
-  std::vector<Process> Processes();  // in order of their launch, those that have ended, too
+  std::vector<Process> Processes();  // in the order of their launch, including those that have ended
   int Alive();
-  bool WaitForSweep(const std::string& engine);  // of its strays
+  bool WaitForSweep(const std::string& engine);  // waits until EndStrays was called
   void Kill(const std::string& instance_id);
 
  private:
   friend class FakeLaunched;
   bool IsAlive(const std::string& instance_id);
-  absl::Status End(const std::string& instance_id, const manager::EndDeadline& deadline);
-  absl::Status AwaitDeadline(const manager::EndDeadline& deadline);
+  absl::Status End(const std::string& instance_id, Clock::time_point until, const std::stop_token& stop);
+  absl::Status WaitUntil(Clock::time_point until, const std::stop_token& stop);
 
   FakeSockets& sockets_;
   std::mutex mutex_;

@@ -1,4 +1,4 @@
-// Plugins to be found, without registry, loop or threads: what a test says is there. Safe from several threads.
+// A PluginDirectory with the plugins that a test adds, without registry, loop or threads. Safe from several threads.
 #ifndef MOORING_TESTS_FAKES_FAKE_PLUGIN_DIRECTORY_H_
 #define MOORING_TESTS_FAKES_FAKE_PLUGIN_DIRECTORY_H_
 
@@ -23,7 +23,7 @@ class FakePluginDirectory final : public manager::PluginDirectory {
  public:
   using Clock = manager::Clock;
 
-  // One that serves both roles (node alone, if it has no controller), under its own name, healthy.
+  // Adds a healthy plugin under its own name, in both roles, or as node alone if it has no controller.
   void Add(const std::shared_ptr<FakeCsiPlugin>& plugin) {
     const std::lock_guard<std::mutex> lock(mutex_);
     Entry& entry = plugins_[plugin->features().name];
@@ -36,7 +36,7 @@ class FakePluginDirectory final : public manager::PluginDirectory {
     const std::lock_guard<std::mutex> lock(mutex_);
     plugins_.erase(name);
   }
-  // `words`: what the sick one says. What waits for the plugin waits until it is healthy again.
+  // Makes the plugin sick, with this error. Calls that wait for it wait until it is healthy again.
   void SetHealthy(const std::string& name, bool node, bool controller, const std::string& words = "is sick") {
     const std::lock_guard<std::mutex> lock(mutex_);
     Entry& entry = plugins_.at(name);
@@ -46,7 +46,7 @@ class FakePluginDirectory final : public manager::PluginDirectory {
     changed_.notify_all();
   }
 
-  // Called once, before the next WaitForNode, with no lock held: plugins change between two looks at them.
+  // Called once, before the next WaitForNode, with no lock held, so that a test can change the plugins in between.
   void BeforeWaitForNode(std::function<void()> hook) {
     const std::lock_guard<std::mutex> lock(mutex_);
     before_wait_ = std::move(hook);
@@ -62,7 +62,8 @@ class FakePluginDirectory final : public manager::PluginDirectory {
   absl::StatusOr<manager::PluginStatus> Find(const std::string& name) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto entry = plugins_.find(name);
-    if (entry == plugins_.end()) return NotFound(fmt::format("nothing is known of a plugin {}", Quote(name)));
+    if (entry == plugins_.end())
+      return NotFound(fmt::format("plugin {} is neither registered nor declared", Quote(name)));
     return Status(name, entry->second);
   }
   std::vector<manager::PluginStatus> List() override {

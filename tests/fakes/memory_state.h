@@ -1,6 +1,4 @@
-// The manager's state in memory, and a way to die at any of its commits. Safe from several threads.
-//
-// Left out: durability.
+// A State in memory without durability. A test can let it fail from any commit on. Safe from several threads.
 #ifndef MOORING_TESTS_FAKES_MEMORY_STATE_H_
 #define MOORING_TESTS_FAKES_MEMORY_STATE_H_
 
@@ -25,12 +23,12 @@ namespace mooring::testing {
 
 class MemoryState final : public manager::State {
  public:
-  // From the (n + 1)th commit on nothing is stored any more, as if the process had been killed before it. -1: never.
+  // From commit n + 1 on nothing is stored, as if the process had been killed before it. -1: never.
   void DieAfter(int commits) {
     const std::lock_guard<std::mutex> lock(mutex_);
     left_ = commits;
   }
-  // Called before each commit, with no lock held: another writer may come between a reading and its commit.
+  // Called before each commit, with no lock held, so that a test can write between a read and its commit.
   void BeforeCommit(std::function<void(const manager::Transaction&)> hook) {
     const std::lock_guard<std::mutex> lock(mutex_);
     before_commit_ = std::move(hook);
@@ -56,7 +54,7 @@ class MemoryState final : public manager::State {
     return listing;
   }
 
-  absl::StatusOr<std::int64_t> Commit(const manager::Transaction& transaction) override {
+  absl::StatusOr<std::int64_t> DoCommit(const manager::Transaction& transaction) override {
     if (const auto hook = Hook()) hook(transaction);
     const std::lock_guard<std::mutex> lock(mutex_);
     MOORING_RETURN_IF_ERROR(Check(transaction));
@@ -87,7 +85,7 @@ class MemoryState final : public manager::State {
     bool twice = false;
     for (const auto& put : transaction.puts) twice = !changed.insert(put.key).second || twice;
     for (const auto& key : transaction.deletes) twice = !changed.insert(key).second || twice;
-    if (twice) return InvalidArgument("a key is to be changed twice");
+    if (twice) return InvalidArgument("a key is changed twice");
     for (const auto& compare : transaction.compares) {
       const auto found = values_.find(compare.key);
       const std::int64_t now = found == values_.end() ? 0 : found->second.modify_revision;

@@ -49,7 +49,7 @@ class FakeCsiPluginTest : public ::testing::Test {
   std::shared_ptr<manager::CsiChannel> channel_ = sockets_.connector()("/a.sock", "a");
 };
 
-TEST_F(FakeCsiPluginTest, KeepsToTheOrderOfCsiAndIsSeenByTheKernel) {
+TEST_F(FakeCsiPluginTest, FollowsTheOrderOfCsiCalls) {
   FakeMounter kernel;
   plugin_->volumes().MirrorInto(kernel);
   plugin_->volumes().Add("vol");
@@ -93,7 +93,7 @@ TEST_F(FakeCsiPluginTest, BlockVolumesAreDeviceNodes) {
   EXPECT_EQ(kernel.Find("/pods/target")->kind, PathInfo::Kind::kBlockDevice);
 }
 
-TEST_F(FakeCsiPluginTest, HangsUntilReleasedClosedDeadOrLate) {
+TEST_F(FakeCsiPluginTest, HangsUntilReleased) {
   plugin_->volumes().Add("vol");
   plugin_->Hang("NodeStageVolume");
   EXPECT_THAT(Stage(Clock::now() + milliseconds(10)),
@@ -117,7 +117,7 @@ TEST_F(FakeCsiPluginTest, HangsUntilReleasedClosedDeadOrLate) {
   EXPECT_THAT(closed.get(), FailsWith(absl::StatusCode::kCancelled, "closed"));
 }
 
-TEST_F(FakeCsiPluginTest, FailsWhenToldTo) {
+TEST_F(FakeCsiPluginTest, FailsOnRequest) {
   plugin_->volumes().Add("vol");
   plugin_->Fail("NodeStageVolume", Unavailable("not now"), /*nth=*/2);
   EXPECT_OK(Stage());

@@ -1,4 +1,4 @@
-// (c), one instance and its fingerprint.
+// The inspection of a plugin instance.
 #include "manager/plugins/instance_manager.h"
 
 #include <gmock/gmock.h>
@@ -31,20 +31,20 @@ Clock::time_point Soon() { return Clock::now() + seconds(20); }
 
 class FingerprintTest : public ::testing::Test {
  protected:
-  Fingerprint Look(const Fingerprint& known = {}, PluginType type = PluginType::kNode,
-                   Clock::time_point until = Soon()) {
-    return TakeFingerprint(*channel_, type, known, until);
+  Fingerprint Inspect(const Fingerprint& known = {}, PluginType type = PluginType::kNode,
+                      Clock::time_point until = Soon()) {
+    return InspectPlugin(*channel_, type, known, until);
   }
 
   std::shared_ptr<FakeCsiPlugin> plugin_ = std::make_shared<FakeCsiPlugin>();
   std::shared_ptr<CsiChannel> channel_ = ChannelTo(plugin_);
 };
 
-TEST_F(FingerprintTest, C1_CachesPluginCapabilitiesAndNodeInfoAndAsksTheRestEachTime) {
-  Fingerprint found = Look();
+TEST_F(FingerprintTest, CachesPluginCapabilitiesAndNodeInfo) {
+  Fingerprint found = Inspect();
   ASSERT_TRUE(found.healthy) << found.words;
-  found = Look(found);
-  found = Look(found);
+  found = Inspect(found);
+  found = Inspect(found);
   EXPECT_EQ(plugin_->Count("GetPluginCapabilities"), 1);
   EXPECT_EQ(plugin_->Count("NodeGetInfo"), 1);
   EXPECT_EQ(plugin_->Count("Probe"), 3);
@@ -55,82 +55,82 @@ TEST_F(FingerprintTest, C1_CachesPluginCapabilitiesAndNodeInfoAndAsksTheRestEach
   EXPECT_FALSE(found.traits.publishes);
 }
 
-TEST_F(FingerprintTest, C1_AsksAControllerWhatAControllerCan) {
-  const Fingerprint found = Look({}, PluginType::kController);
+TEST_F(FingerprintTest, AsksForControllerCapabilities) {
+  const Fingerprint found = Inspect({}, PluginType::kController);
   ASSERT_TRUE(found.healthy) << found.words;
   EXPECT_TRUE(found.traits.publishes && found.traits.creates && found.traits.snapshots && found.traits.clones);
   EXPECT_EQ(plugin_->Count("NodeGetInfo"), 0);
   EXPECT_EQ(found.node_id, "");
 }
 
-TEST_F(FingerprintTest, C1_AbsentReadyIsReady) {
+TEST_F(FingerprintTest, AbsentReadyIsReady) {
   FakeCsiFeatures features;
   features.says_ready = false;
   plugin_->SetFeatures(features);
-  EXPECT_TRUE(Look().healthy);
+  EXPECT_TRUE(Inspect().healthy);
 }
 
-TEST_F(FingerprintTest, C1_NotReadyIsUnhealthyAndSaysSo) {
+TEST_F(FingerprintTest, NotReadyIsUnhealthy) {
   plugin_->SetReady(false);
-  const Fingerprint found = Look();
+  const Fingerprint found = Inspect();
   EXPECT_FALSE(found.healthy);
   EXPECT_FALSE(found.complete);
   EXPECT_EQ(found.words, "Probe: not ready yet");
 }
 
-TEST_F(FingerprintTest, C1_AnErrorIsUnhealthyWithTheCallAndThePluginsWords) {
+TEST_F(FingerprintTest, ErrorNamesTheCallAndThePluginsMessage) {
   for (const char* const call :
        {"GetPluginInfo", "GetPluginCapabilities", "NodeGetInfo", "Probe", "NodeGetCapabilities"}) {
     plugin_->Fail(call, Internal("the backend is on fire"));
-    const Fingerprint found = Look();
+    const Fingerprint found = Inspect();
     EXPECT_FALSE(found.healthy) << call;
     EXPECT_EQ(found.words, std::string(call) + ": the backend is on fire");
   }
 }
 
-TEST_F(FingerprintTest, C1_WhatWasKnownStaysKnownWhileThePluginIsSick) {
-  const Fingerprint known = Look();
+TEST_F(FingerprintTest, KeepsFactsWhileThePluginIsSick) {
+  const Fingerprint known = Inspect();
   plugin_->Die();
-  const Fingerprint sick = Look(known);
+  const Fingerprint sick = Inspect(known);
   EXPECT_FALSE(sick.healthy);
   EXPECT_TRUE(sick.complete);
   EXPECT_TRUE(sick.SameDescription(known));
 }
 
-TEST_F(FingerprintTest, C1_APluginThatWasSickMayBeAnotherProcessAndIsAskedAnew) {
-  const Fingerprint known = Look();
+TEST_F(FingerprintTest, AsksAgainAfterThePluginWasSick) {
+  const Fingerprint known = Inspect();
   plugin_->Die();
-  const Fingerprint sick = Look(known);
+  const Fingerprint sick = Inspect(known);
   FakeCsiFeatures other;
   other.version = "2.0";
   other.stages = false;
   plugin_->SetFeatures(other);
   plugin_->Revive();
-  const Fingerprint found = Look(sick);
+  const Fingerprint found = Inspect(sick);
   EXPECT_TRUE(found.healthy);
   EXPECT_EQ(found.vendor_version, "2.0");
   EXPECT_FALSE(found.traits.stages);
 }
 
-TEST_F(FingerprintTest, C1_NoNodeIdIsUnhealthy) {
+TEST_F(FingerprintTest, MissingNodeIdIsUnhealthy) {
   FakeCsiFeatures features;
   features.node_id = "";
   plugin_->SetFeatures(features);
-  EXPECT_THAT(Look().words, HasSubstr("no node id"));
+  EXPECT_THAT(Inspect().words, HasSubstr("no node id"));
 }
 
-TEST_F(FingerprintTest, C1_HasADeadline) {
+TEST_F(FingerprintTest, EndsAtTheDeadline) {
   plugin_->Hang("Probe");
-  const Fingerprint found = Look({}, PluginType::kNode, Clock::now() + milliseconds(20));
+  const Fingerprint found = Inspect({}, PluginType::kNode, Clock::now() + milliseconds(20));
   EXPECT_FALSE(found.healthy);
   EXPECT_THAT(found.words, HasSubstr("Probe: no answer in time"));
 }
 
-// What an InstanceManager tells.
+// Records the changes that an InstanceManager reports.
 class HealthChanges {
  public:
   InstanceManager::OnChange Callback() {
-    return [this](const InstanceInfo&, const Fingerprint& found) {
+    return [this](const InstanceInfo&, const Fingerprint& found, const Fingerprint&) {
       const std::lock_guard<std::mutex> lock(mutex_);
       texts_.push_back(found.healthy ? "healthy " + found.vendor_version : found.words);
       changed_.notify_all();
@@ -157,13 +157,13 @@ class InstanceManagerTest : public ::testing::Test {
     return {.interval = milliseconds(2),
             .interval_sick = milliseconds(2),
             .deadline = seconds(20),
-            .last_look = milliseconds(50),
-            .retry_unsettled = milliseconds(2)};
+            .last_inspection = milliseconds(50),
+            .retry_incomplete = milliseconds(2)};
   }
-  // That looks once, and again only when it is asked to.
+  // The instance inspects its plugin once, and again only on request.
   static InstanceManager::Settings Patient() {
     InstanceManager::Settings settings = Quick();
-    settings.interval = settings.interval_sick = settings.retry_unsettled = hours(1);
+    settings.interval = settings.interval_sick = settings.retry_incomplete = hours(1);
     return settings;
   }
 
@@ -186,7 +186,7 @@ class InstanceManagerTest : public ::testing::Test {
   HealthChanges changes_;
 };
 
-TEST_F(InstanceManagerTest, C1_LooksAtOnceAndThenAgainAndAgain) {
+TEST_F(InstanceManagerTest, InspectsAtOnceAndRepeatedly) {
   const auto patient = Start(Patient());
   EXPECT_TRUE(plugin_->WaitForCalls("NodeGetCapabilities", 1));
   patient->Stop();
@@ -194,7 +194,7 @@ TEST_F(InstanceManagerTest, C1_LooksAtOnceAndThenAgainAndAgain) {
   EXPECT_TRUE(plugin_->WaitForCalls("NodeGetCapabilities", 6));
 }
 
-TEST_F(InstanceManagerTest, C2_ChangesOfHealthAndDescriptionAreToldWhatIsUnchangedIsSilent) {
+TEST_F(InstanceManagerTest, ReportsOnlyChanges) {
   const auto manager = Start(Quick());
   EXPECT_TRUE(plugin_->WaitForCalls("Probe", 5));
   EXPECT_THAT(changes_.Texts(), ElementsAre("healthy 1.0"));
@@ -214,7 +214,7 @@ TEST_F(InstanceManagerTest, C2_ChangesOfHealthAndDescriptionAreToldWhatIsUnchang
   EXPECT_THAT(changes_.Texts(), ElementsAre("healthy 1.0", "Probe: not ready yet", "healthy 1.0", "healthy 1.0"));
 }
 
-TEST_F(InstanceManagerTest, C3_TheFirstFullSuccessSettlesWhetherVolumesAreStaged) {
+TEST_F(InstanceManagerTest, FirstSuccessCompletesTheFingerprint) {
   plugin_->FailAlways("NodeGetInfo", Unavailable("starting"));
   const auto manager = Start(Quick());
   EXPECT_TRUE(plugin_->WaitForCalls("NodeGetInfo", 3));
@@ -225,7 +225,7 @@ TEST_F(InstanceManagerTest, C3_TheFirstFullSuccessSettlesWhetherVolumesAreStaged
   EXPECT_EQ(manager->fingerprint().node_id, "node-1");
 }
 
-TEST_F(InstanceManagerTest, C3_WhatIsSettledStaysSettledWhileThePluginIsSick) {
+TEST_F(InstanceManagerTest, StaysCompleteWhileThePluginIsSick) {
   const auto manager = Start(Quick());
   ASSERT_TRUE(BecomesComplete(*manager));
   ASSERT_TRUE(changes_.WaitFor(1));
@@ -234,7 +234,7 @@ TEST_F(InstanceManagerTest, C3_WhatIsSettledStaysSettledWhileThePluginIsSick) {
   EXPECT_TRUE(manager->fingerprint().complete);
 }
 
-TEST_F(InstanceManagerTest, C4_StopLooksOnceMoreAndTurnsHealthFalse) {
+TEST_F(InstanceManagerTest, StopInspectsOnceMoreAndEndsHealth) {
   const auto manager = Start(Patient());
   ASSERT_TRUE(BecomesComplete(*manager));
   ASSERT_TRUE(changes_.WaitFor(1));
@@ -245,7 +245,7 @@ TEST_F(InstanceManagerTest, C4_StopLooksOnceMoreAndTurnsHealthFalse) {
   manager->Stop();
 }
 
-TEST_F(InstanceManagerTest, C4_CallsUnderWayAtAPluginThatAnswersMayEnd) {
+TEST_F(InstanceManagerTest, StopLetsCallsToAnAnsweringPluginFinish) {
   plugin_->volumes().Add("vol");
   const auto manager = Start(Patient());
   ASSERT_TRUE(BecomesComplete(*manager));
@@ -259,7 +259,7 @@ TEST_F(InstanceManagerTest, C4_CallsUnderWayAtAPluginThatAnswersMayEnd) {
   EXPECT_OK(call.get());
 }
 
-TEST_F(InstanceManagerTest, C4_StopAtAPluginThatHangsTakesNoLongerThanTheLastLookAndEndsItsCalls) {
+TEST_F(InstanceManagerTest, StopEndsCallsToAHangingPlugin) {
   plugin_->volumes().Add("vol");
   const auto manager = Start(Quick());
   ASSERT_TRUE(BecomesComplete(*manager));

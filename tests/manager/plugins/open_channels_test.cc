@@ -15,13 +15,13 @@ using ::mooring::testing::FailsWith;
 using ::mooring::testing::FakeCsiPlugin;
 using ::mooring::testing::FakeSockets;
 
-TEST(OpenChannelsTest, B5_AllAreClosedAtOnceAndThoseToCome) {
+TEST(OpenChannelsTest, ClosesOpenAndLaterChannels) {
   FakeSockets sockets;
   const auto plugin = std::make_shared<FakeCsiPlugin>();
   sockets.Serve("/run/csi.sock", plugin);
   OpenChannels channels(sockets.connector());
   const auto connect = channels.connector();
-  connect("/run/csi.sock", "a").reset();  // nobody has it any more
+  connect("/run/csi.sock", "a").reset();  // the channel is destroyed
   const auto probe = [&](CsiChannel& channel) {
     return Call(channel, csi::v1::ProbeRequest(), Clock::now() + std::chrono::seconds(20)).status();
   };

@@ -1,4 +1,3 @@
-// (g), how many instances of a plugin there are and are healthy.
 #include "manager/plugins/plugin_counts.h"
 
 #include <gmock/gmock.h>
@@ -9,14 +8,14 @@ namespace {
 constexpr PluginType kNode = PluginType::kNode;
 constexpr PluginType kController = PluginType::kController;
 
-TEST(PluginCountsTest, G_AnInstanceThatWasNeverHealthyCountsNowhere) {
+TEST(PluginCountsTest, InstanceThatWasNeverHealthyDoesNotCount) {
   PluginCounts counts;
   counts.Add(kNode, "host-1", "a", false);
   EXPECT_EQ(counts.Of(kNode), (RoleCount{0, 0}));
   EXPECT_TRUE(counts.IsEmpty());
 }
 
-TEST(PluginCountsTest, G_AddSubtractsThePreviousIfItWasHealthy) {
+TEST(PluginCountsTest, AddReplacesThePreviousInstance) {
   PluginCounts counts;
   counts.Add(kNode, "host-1", "a", true);
   counts.Add(kNode, "host-1", "a", true);
@@ -30,7 +29,7 @@ TEST(PluginCountsTest, G_AddSubtractsThePreviousIfItWasHealthy) {
   EXPECT_EQ(counts.Of(kNode), (RoleCount{2, 2}));
 }
 
-TEST(PluginCountsTest, G_DeleteInstanceOnlyIfItIsThatOne) {
+TEST(PluginCountsTest, DeletesOnlyTheNamedInstance) {
   PluginCounts counts;
   counts.Add(kNode, "host-1", "old", true);
   counts.Add(kNode, "host-1", "new", true);
@@ -42,7 +41,7 @@ TEST(PluginCountsTest, G_DeleteInstanceOnlyIfItIsThatOne) {
   EXPECT_EQ(counts.Of(kNode), (RoleCount{0, 0}));
 }
 
-TEST(PluginCountsTest, G_ControllersOfOneNodeCountEach) {
+TEST(PluginCountsTest, CountsEachControllerOfANode) {
   PluginCounts counts;
   counts.Add(kController, "host-1", "a", true);
   counts.Add(kController, "host-1", "b", true);
@@ -51,7 +50,7 @@ TEST(PluginCountsTest, G_ControllersOfOneNodeCountEach) {
   EXPECT_EQ(counts.Of(kController), (RoleCount{1, 1}));
 }
 
-TEST(PluginCountsTest, G_EmptyIsNoInstanceAndNothingExpected) {
+TEST(PluginCountsTest, IsEmptyWithoutInstancesAndExpectations) {
   PluginCounts counts;
   EXPECT_TRUE(counts.IsEmpty());
   counts.Expect(kNode, 1);

@@ -1,4 +1,4 @@
-// (b), the manager loop, and (k) 3: who is called.
+// The plugin loop: it follows the registry, reports health, and picks instances for calls.
 #include "manager/plugins/plugin_loop.h"
 
 #include <gmock/gmock.h>
@@ -50,16 +50,16 @@ class PluginLoopTest : public ::testing::Test {
     registry_ = Registry::Open(*state_, "host-1").value();
   }
 
-  // Which looks when it is told to, or often.
+  // The loop resyncs on request, or often.
   void StartLoop(Clock::duration interval = hours(1), Clock::duration resync = hours(1),
-                 Clock::duration last_look = milliseconds(50)) {
+                 Clock::duration last_inspection = milliseconds(50)) {
     PluginLoop::Settings settings;
     settings.resync = resync;
     settings.instance = {.interval = interval,
                          .interval_sick = interval,
                          .deadline = seconds(20),
-                         .last_look = last_look,
-                         .retry_unsettled = milliseconds(2)};
+                         .last_inspection = last_inspection,
+                         .retry_incomplete = milliseconds(2)};
     loop_ = std::make_unique<PluginLoop>(
         *registry_, events_,
         [this](const std::string& path, const std::string& plugin) {
@@ -90,13 +90,13 @@ class PluginLoopTest : public ::testing::Test {
     return plugin;
   }
 
-  // The instance that node calls go to; "" and why where there is none.
+  // The id of the instance that node calls go to, or the error.
   std::string Front(const std::string& name, Clock::time_point until = Soon()) {
     const auto ready = loop_->WaitForNode(name, until);
     return ready.ok() ? ready->instance.instance_id : "none: " + Message(ready.status());
   }
 
-  // By what the loop tells, not by looking again and again.
+  // Waits for the event instead of polling.
   bool WaitForEvent(const std::string& kind, const std::string& instance, const std::string& piece = "") {
     std::uint64_t from = 1;
     for (const Clock::time_point until = Soon(); Clock::now() < until;) {
@@ -121,14 +121,14 @@ class PluginLoopTest : public ::testing::Test {
   std::unique_ptr<PluginLoop> loop_;
 };
 
-TEST_F(PluginLoopTest, B1_SyncsAtOnceWithWhatIsRegisteredAlready) {
+TEST_F(PluginLoopTest, StartsWithTheRegisteredInstances) {
   Run("p", "1", {kNode, kController});
   StartLoop();
   EXPECT_EQ(Front("p"), "1");
   EXPECT_OK(loop_->PickController("p", Soon()));
 }
 
-TEST_F(PluginLoopTest, B1_EventsInBetweenAreFollowed) {
+TEST_F(PluginLoopTest, FollowsRegistryEvents) {
   StartLoop();
   Run("p", "1");
   EXPECT_EQ(Front("p"), "1");
@@ -136,7 +136,7 @@ TEST_F(PluginLoopTest, B1_EventsInBetweenAreFollowed) {
   EXPECT_OK(loop_->PickController("q", Soon()));
 }
 
-TEST_F(PluginLoopTest, B2_ResyncStopsInstancesWhosePluginIsGone) {
+TEST_F(PluginLoopTest, ResyncStopsDeregisteredInstances) {
   StartLoop();
   const auto plugin = Run("p", "1");
   EXPECT_EQ(Front("p"), "1");
@@ -145,14 +145,14 @@ TEST_F(PluginLoopTest, B2_ResyncStopsInstancesWhosePluginIsGone) {
   EXPECT_THAT(Front("p", Clock::now()), HasSubstr("plugin 'p' has no node instance"));
 }
 
-TEST_F(PluginLoopTest, B2_ResyncComesByItself) {
+TEST_F(PluginLoopTest, ResyncsPeriodically) {
   StartLoop(hours(1), milliseconds(5));
   Run("p", "1");
   EXPECT_EQ(Front("p"), "1");
   EXPECT_EQ(connected_, 1);
 }
 
-TEST_F(PluginLoopTest, B3_TheSameInstanceIsStartedOnce) {
+TEST_F(PluginLoopTest, StartsAnInstanceOnce) {
   StartLoop(hours(1), milliseconds(2));
   Run("p", "1");
   EXPECT_EQ(Front("p"), "1");
@@ -162,7 +162,7 @@ TEST_F(PluginLoopTest, B3_TheSameInstanceIsStartedOnce) {
   EXPECT_EQ(connected_, 2);
 }
 
-TEST_F(PluginLoopTest, B3_AnotherInstanceTakesOverAndTheOldOneIsStopped) {
+TEST_F(PluginLoopTest, NewInstanceReplacesTheOldOne) {
   StartLoop();
   const auto old_one = Run("p", "1");
   EXPECT_EQ(Front("p"), "1");
@@ -175,7 +175,7 @@ TEST_F(PluginLoopTest, B3_AnotherInstanceTakesOverAndTheOldOneIsStopped) {
   EXPECT_EQ(status->nodes, (RoleCount{1, 1}));
 }
 
-TEST_F(PluginLoopTest, B3_ANewInstanceTakesOverFromOneThatHangs) {
+TEST_F(PluginLoopTest, NewInstanceReplacesAHangingOne) {
   StartLoop();
   const auto hung = Run("p", "1");
   hung->Hang(FakeCsiPlugin::kAnyCall);
@@ -184,7 +184,7 @@ TEST_F(PluginLoopTest, B3_ANewInstanceTakesOverFromOneThatHangs) {
   EXPECT_EQ(Front("p"), "2");
 }
 
-TEST_F(PluginLoopTest, B6_TheEndOfOneThatHangsDelaysNobody) {
+TEST_F(PluginLoopTest, StoppingAHangingInstanceDelaysNoOther) {
   constexpr seconds kLastLook(20);
   StartLoop(hours(1), hours(1), kLastLook);
   const auto hung = Run("p", "1");
@@ -201,7 +201,7 @@ TEST_F(PluginLoopTest, B6_TheEndOfOneThatHangsDelaysNobody) {
   EXPECT_TRUE(WaitForEvent("health", "1", "it was stopped"));
 }
 
-TEST_F(PluginLoopTest, B3_WhenTheFrontGoesTheOneBeforeIsCalledAgain) {
+TEST_F(PluginLoopTest, PreviousInstanceReturnsWhenTheFrontIsDeregistered) {
   StartLoop();
   Run("p", "1");
   Run("p", "2");
@@ -212,7 +212,7 @@ TEST_F(PluginLoopTest, B3_WhenTheFrontGoesTheOneBeforeIsCalledAgain) {
   EXPECT_EQ(Front("p"), "1");
 }
 
-TEST_F(PluginLoopTest, B4_TheEndOfAnotherInstanceLeavesTheLiveOneAlone) {
+TEST_F(PluginLoopTest, DeregisteringAnInstanceLeavesOthersRunning) {
   StartLoop();
   Run("p", "1");
   Run("p", "2");
@@ -226,7 +226,7 @@ TEST_F(PluginLoopTest, B4_TheEndOfAnotherInstanceLeavesTheLiveOneAlone) {
   EXPECT_TRUE(loop_->Find("p")->instances.front().fingerprint.healthy);
 }
 
-TEST_F(PluginLoopTest, B5_ShutdownStopsAllInParallelAndBlocksUntilDone) {
+TEST_F(PluginLoopTest, ShutdownStopsInstancesInParallel) {
   constexpr milliseconds kLastLook(200);
   StartLoop(hours(1), hours(1), kLastLook);
   std::vector<std::shared_ptr<FakeCsiPlugin>> plugins;
@@ -239,14 +239,14 @@ TEST_F(PluginLoopTest, B5_ShutdownStopsAllInParallelAndBlocksUntilDone) {
   auto waiting = std::async(std::launch::async, [&] { return Front("never", Soon()); });
   const Clock::time_point before = Clock::now();
   loop_->Shutdown();
-  EXPECT_LT(Clock::now() - before, 15 * kLastLook);  // not one after the other
+  EXPECT_LT(Clock::now() - before, 15 * kLastLook);  // in parallel, not one after the other
   EXPECT_THAT(waiting.get(), HasSubstr("stopping"));
   EXPECT_THAT(loop_->Find("p3")->instances,
               ElementsAre(Field(&InstanceStatus::fingerprint, Field(&Fingerprint::healthy, false))));
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(WaitForEvent("health", std::to_string(i), "it was stopped"));
 }
 
-TEST_F(PluginLoopTest, B6_ASickPluginNeverBlocksAnothersLookUp) {
+TEST_F(PluginLoopTest, SickPluginDoesNotDelayOthers) {
   StartLoop();
   const auto hung = Serve("1");
   hung->Hang(FakeCsiPlugin::kAnyCall);
@@ -257,10 +257,10 @@ TEST_F(PluginLoopTest, B6_ASickPluginNeverBlocksAnothersLookUp) {
   EXPECT_EQ(Front("well"), "2");
   EXPECT_OK(loop_->PickController("well", Soon()));
   EXPECT_THAT(loop_->List(), SizeIs(2));
-  EXPECT_THAT(waiting.get(), HasSubstr("instance '1': not looked at yet"));
+  EXPECT_THAT(waiting.get(), HasSubstr("instance '1': not inspected yet"));
 }
 
-TEST_F(PluginLoopTest, C3_WhoWaitsForALookHearsOfEachInstance) {
+TEST_F(PluginLoopTest, WaitUntilInspectedNamesEachInstance) {
   StartLoop();
   const auto slow = Serve("1");
   slow->Hang("Probe");
@@ -277,7 +277,7 @@ TEST_F(PluginLoopTest, C3_WhoWaitsForALookHearsOfEachInstance) {
   EXPECT_THAT(loop_->WaitUntilLookedAt("other", Soon()), FailsWith(absl::StatusCode::kNotFound, "'other'"));
 }
 
-TEST_F(PluginLoopTest, A7_WhoWaitsIsCheckedAtOnceThenWokenByTheRegistrationUntilTheDeadline) {
+TEST_F(PluginLoopTest, WaitForNodeEndsWithTheRegistrationOrTheDeadline) {
   StartLoop();
   EXPECT_THAT(loop_->WaitForNode("p", Clock::now() + milliseconds(5)),
               FailsWith(absl::StatusCode::kUnavailable, "'p'"));
@@ -288,7 +288,7 @@ TEST_F(PluginLoopTest, A7_WhoWaitsIsCheckedAtOnceThenWokenByTheRegistrationUntil
   EXPECT_OK(loop_->WaitForNode("p", Clock::now()));
 }
 
-TEST_F(PluginLoopTest, C3_TheFirstFullSuccessReleasesWaiters) {
+TEST_F(PluginLoopTest, FirstSuccessReleasesWaiters) {
   StartLoop(milliseconds(2));
   const auto plugin = Serve("1");
   plugin->FailAlways("NodeGetInfo", Unavailable("starting"));
@@ -302,7 +302,7 @@ TEST_F(PluginLoopTest, C3_TheFirstFullSuccessReleasesWaiters) {
   EXPECT_TRUE(ready->fingerprint.traits.stages);
 }
 
-TEST_F(PluginLoopTest, B6_AWaiterIsWokenByThePluginThatComes) {
+TEST_F(PluginLoopTest, RegistrationWakesOnlyItsWaiters) {
   StartLoop();
   auto waiting = std::async(std::launch::async, [&] { return Front("p"); });
   Run("p", "1");
@@ -311,7 +311,7 @@ TEST_F(PluginLoopTest, B6_AWaiterIsWokenByThePluginThatComes) {
               FailsWith(absl::StatusCode::kUnavailable, "plugin 'never' has no node instance that is ready: no node"));
 }
 
-TEST_F(PluginLoopTest, C2_HealthIsAnEventWithThePluginsWords) {
+TEST_F(PluginLoopTest, HealthEventsHaveThePluginsMessage) {
   StartLoop(milliseconds(2));
   const auto plugin = Run("p", "1");
   EXPECT_TRUE(WaitForEvent("registered", "1"));
@@ -320,7 +320,7 @@ TEST_F(PluginLoopTest, C2_HealthIsAnEventWithThePluginsWords) {
   EXPECT_TRUE(WaitForEvent("health", "1", "Probe: out of paper"));
 }
 
-TEST_F(PluginLoopTest, K3_ControllerCallsAreSpreadOverTheHealthyInstances) {
+TEST_F(PluginLoopTest, SpreadsControllerCallsOverHealthyInstances) {
   StartLoop(milliseconds(2));
   Run("p", "1", {kController});
   const auto second = Run("p", "2", {kController});
@@ -337,7 +337,7 @@ TEST_F(PluginLoopTest, K3_ControllerCallsAreSpreadOverTheHealthyInstances) {
   EXPECT_THAT(picked(), ElementsAre("1", "1", "1", "3", "3", "3"));
 }
 
-TEST_F(PluginLoopTest, K3_NoneHealthyNamesThePluginAndWhatEachInstanceLastSaid) {
+TEST_F(PluginLoopTest, ErrorWithoutAHealthyControllerNamesEachInstance) {
   StartLoop(milliseconds(2));
   for (const char* const id : {"1", "2"}) {
     Run("p", id, {kController})->FailAlways("Probe", Internal(std::string("trouble ") + id));
@@ -349,7 +349,7 @@ TEST_F(PluginLoopTest, K3_NoneHealthyNamesThePluginAndWhatEachInstanceLastSaid) 
                         "instance '1': Probe: trouble 1"));
 }
 
-TEST_F(PluginLoopTest, K3_AWaiterGetsTheFirstThatIsHealthyAgain) {
+TEST_F(PluginLoopTest, PickControllerWaitsForAHealthyInstance) {
   StartLoop(milliseconds(2));
   const auto plugin = Run("p", "1", {kController});
   plugin->Die();
@@ -358,7 +358,7 @@ TEST_F(PluginLoopTest, K3_AWaiterGetsTheFirstThatIsHealthyAgain) {
   EXPECT_OK(waiting.get());
 }
 
-TEST_F(PluginLoopTest, B5_WhoWaitsForAPluginIsToldOfTheStop) {
+TEST_F(PluginLoopTest, StopEndsWaitsForAPlugin) {
   StartLoop(milliseconds(2));
   auto node = std::async(std::launch::async, [&] { return loop_->WaitForNode("p", Soon()).status(); });
   auto controller = std::async(std::launch::async, [&] { return loop_->PickController("p", Soon()).status(); });
@@ -367,7 +367,7 @@ TEST_F(PluginLoopTest, B5_WhoWaitsForAPluginIsToldOfTheStop) {
   EXPECT_EQ(controller.get(), Stopping());
 }
 
-TEST_F(PluginLoopTest, G_AMonolithCountsInBothRolesAndExpectedOutlivesAMissingInstance) {
+TEST_F(PluginLoopTest, CountsPluginsWithBothServicesInBothRoles) {
   expected_ = {{.plugin = "p", .nodes = 1, .controllers = 1}, {.plugin = "q", .nodes = 1, .controllers = 0}};
   StartLoop(milliseconds(2));
   const auto plugin = Run("p", "1", {kNode, kController});
@@ -390,7 +390,7 @@ TEST_F(PluginLoopTest, G_AMonolithCountsInBothRolesAndExpectedOutlivesAMissingIn
   EXPECT_THAT(loop_->Find("r"), FailsWith(absl::StatusCode::kNotFound, "'r'"));
 }
 
-TEST_F(PluginLoopTest, G_ASickInstanceIsExpectedAndNotHealthy) {
+TEST_F(PluginLoopTest, SickInstanceIsExpectedAndNotHealthy) {
   StartLoop(milliseconds(2));
   const auto plugin = Run("p", "1");
   EXPECT_EQ(Front("p"), "1");
@@ -399,7 +399,7 @@ TEST_F(PluginLoopTest, G_ASickInstanceIsExpectedAndNotHealthy) {
   EXPECT_EQ(loop_->Find("p")->nodes, (RoleCount{.healthy = 0, .expected = 1}));
 }
 
-TEST_F(PluginLoopTest, G_WhatWasNeverHealthyIsExpectedByNobody) {
+TEST_F(PluginLoopTest, InstanceThatWasNeverHealthyIsNotExpected) {
   StartLoop(milliseconds(2));
   Serve("1")->Die();
   ASSERT_OK(registry_->Register(Instance("p", "1", kNode)));
@@ -407,7 +407,7 @@ TEST_F(PluginLoopTest, G_WhatWasNeverHealthyIsExpectedByNobody) {
   EXPECT_EQ(loop_->Find("p")->nodes, RoleCount());
 }
 
-// What is told of health, as it comes.
+// Records the reports of OnHealth.
 class Told {
  public:
   explicit Told(PluginLoop& loop) {
@@ -430,7 +430,7 @@ class Told {
   std::vector<std::string> all_;
 };
 
-TEST_F(PluginLoopTest, K4_WhoeverWantsToKnowIsToldWhenHealthChanges) {
+TEST_F(PluginLoopTest, OnHealthReportsChanges) {
   StartLoop(milliseconds(2));
   Told told(*loop_);
   const auto plugin = Run("p", "1");
@@ -444,7 +444,7 @@ TEST_F(PluginLoopTest, K4_WhoeverWantsToKnowIsToldWhenHealthChanges) {
   loop_->Shutdown();
 }
 
-TEST_F(PluginLoopTest, K4_OtherWordsOfASickPluginAreNoChangeOfItsHealth) {
+TEST_F(PluginLoopTest, OnHealthIgnoresOtherErrorsOfASickPlugin) {
   StartLoop(milliseconds(2));
   Told told(*loop_);
   const auto plugin = Run("p", "1");
@@ -459,7 +459,7 @@ TEST_F(PluginLoopTest, K4_OtherWordsOfASickPluginAreNoChangeOfItsHealth) {
   loop_->Shutdown();
 }
 
-TEST_F(PluginLoopTest, K4_OneThatAnEarlierManagerHasLeftIsSeenWithoutAChange) {
+TEST_F(PluginLoopTest, InstanceOfAnEarlierManagerIsReportedWithoutAChange) {
   const auto plugin = Run("p", "1");
   plugin->Hang("Probe");
   StartLoop(milliseconds(2));

@@ -1,5 +1,5 @@
-// Plugins that die, hang and are replaced while volumes are mounted: registry, loop and volume manager together, over a
-// plugin and a kernel in memory. With real ones: system/plugin_trouble_test.cc.
+// Plugins that die, hang and are replaced while volumes are mounted. Registry, loop and volume manager work together,
+// with a plugin and a kernel in memory; system/plugin_trouble_test.cc uses real ones.
 #include <gmock/gmock.h>
 
 #include <future>
@@ -47,8 +47,8 @@ class PluginTroubleTest : public ::testing::Test {
     settings.instance = {.interval = hours(1),
                          .interval_sick = hours(1),
                          .deadline = seconds(20),
-                         .last_look = milliseconds(50),
-                         .retry_unsettled = milliseconds(2)};
+                         .last_inspection = milliseconds(50),
+                         .retry_incomplete = milliseconds(2)};
     loop_ = std::make_unique<PluginLoop>(
         *registry_, events_, sockets_.connector(), [] { return std::vector<PluginLoop::Expected>(); }, settings);
     const RetryPolicy retry{.each = seconds(20), .first_pause = milliseconds(1), .longest_pause = milliseconds(5)};
@@ -56,7 +56,7 @@ class PluginTroubleTest : public ::testing::Test {
                                                VolumeManager::Settings{.root = dir_ / "mounts", .retry = retry});
   }
 
-  // All versions have the same volumes.
+  // All versions of the plugin share these volumes.
   std::shared_ptr<FakeCsiPlugin> Run(const std::string& name, const std::string& version) {
     FakeCsiFeatures features;
     features.version = version;
@@ -116,7 +116,7 @@ class PluginTroubleTest : public ::testing::Test {
   std::string before_;
 };
 
-TEST_F(PluginTroubleTest, B3_ThePluginDiesAndNothingUnmounts) {
+TEST_F(PluginTroubleTest, MountsSurviveTheDeathOfThePlugin) {
   const auto plugin = Run("p", "1");
   MountAll();
   plugin->Die();
@@ -125,7 +125,7 @@ TEST_F(PluginTroubleTest, B3_ThePluginDiesAndNothingUnmounts) {
   UnmountAll();
 }
 
-TEST_F(PluginTroubleTest, B3_ANewVersionOnAnotherSocketTakesOverAndNothingUnmounts) {
+TEST_F(PluginTroubleTest, MountsSurviveANewVersion) {
   const auto old_one = Run("p", "1");
   MountAll();
   old_one->ClearLog();
@@ -139,7 +139,7 @@ TEST_F(PluginTroubleTest, B3_ANewVersionOnAnotherSocketTakesOverAndNothingUnmoun
   EXPECT_THAT(new_one->Violations(), IsEmpty());
 }
 
-TEST_F(PluginTroubleTest, B3_ANewVersionTakesOverTheCallThatHangsAtTheOld) {
+TEST_F(PluginTroubleTest, NewVersionGetsTheCallThatHangsAtTheOldOne) {
   const auto old_one = Run("p", "1");
   MountAll();
   old_one->Hang(FakeCsiPlugin::kAnyCall);
@@ -154,7 +154,7 @@ TEST_F(PluginTroubleTest, B3_ANewVersionTakesOverTheCallThatHangsAtTheOld) {
   EXPECT_THAT(new_one->Calls("NodeUnpublishVolume"), SizeIs(kVolumes));
 }
 
-TEST_F(PluginTroubleTest, B6_OnePluginHangsAndTheOthersVolumesAreMountedMeanwhile) {
+TEST_F(PluginTroubleTest, HangingPluginDoesNotDelayOthers) {
   const auto hung = Run("hung", "1");
   Run("p", "1");
   const MountRecord waiting = Mount("hung", "h");

@@ -1,4 +1,4 @@
-// (a), the dynamic registry, over a real state in a file.
+// The registry of plugin instances, with a real state in a file.
 #include "manager/plugins/registry.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ class RegistryTest : public ::testing::Test {
  protected:
   void SetUp() override { Restart(); }
 
-  // From what is on disk.
+  // Opens the registry again from the file.
   void Restart() {
     registry_.reset();
     state_.reset();
@@ -61,7 +61,7 @@ class RegistryTest : public ::testing::Test {
     registry_ = *std::move(registry);
   }
 
-  // What is waiting there, as "+id" and "-id".
+  // Gives the waiting events as "+id" and "-id".
   static std::vector<std::string> Drain(Registry::Subscription& subscription) {
     std::vector<std::string> events;
     for (;;) {
@@ -77,7 +77,7 @@ class RegistryTest : public ::testing::Test {
   std::unique_ptr<Registry> registry_;
 };
 
-TEST_F(RegistryTest, A1_InstancesAreKeptByTypeAndNameNewestFirst) {
+TEST_F(RegistryTest, KeepsInstancesByTypeAndNameNewestFirst) {
   ASSERT_OK(registry_->Register(Instance("p", "1")));
   ASSERT_OK(registry_->Register(Instance("p", "2")));
   ASSERT_OK(registry_->Register(Instance("q", "3")));
@@ -87,7 +87,7 @@ TEST_F(RegistryTest, A1_InstancesAreKeptByTypeAndNameNewestFirst) {
   EXPECT_THAT(registry_->Instances(kController, "p"), ElementsAre(Is("4")));
 }
 
-TEST_F(RegistryTest, A2_TheSameInstanceAgainIsNoEventAndNoReorder) {
+TEST_F(RegistryTest, SameInstanceAgainChangesNothing) {
   Registry::Subscription events(*registry_, kNode);
   ASSERT_OK(registry_->Register(Instance("p", "1")));
   ASSERT_OK(registry_->Register(Instance("p", "2")));
@@ -96,7 +96,7 @@ TEST_F(RegistryTest, A2_TheSameInstanceAgainIsNoEventAndNoReorder) {
   EXPECT_THAT(registry_->Instances(kNode, "p"), ElementsAre(Is("2"), Is("1")));
 }
 
-TEST_F(RegistryTest, A2_AnInstanceThatMovedToAnotherSocketIsNewAndThereOnce) {
+TEST_F(RegistryTest, InstanceOnAnotherSocketReplacesTheOldEntry) {
   ASSERT_OK(registry_->Register(Instance("p", "1")));
   ASSERT_OK(registry_->Register(Instance("p", "2")));
   InstanceInfo moved = Instance("p", "1");
@@ -107,7 +107,7 @@ TEST_F(RegistryTest, A2_AnInstanceThatMovedToAnotherSocketIsNewAndThereOnce) {
   EXPECT_THAT(registry_->Instances(kNode, "p"), ElementsAre(moved, Is("2")));
 }
 
-TEST_F(RegistryTest, A2_NeedsNameInstanceAndSocket) {
+TEST_F(RegistryTest, RefusesMissingFields) {
   const auto without = [](auto member) {
     InstanceInfo instance = Instance("p", "1");
     instance.*member = "";
@@ -122,7 +122,7 @@ TEST_F(RegistryTest, A2_NeedsNameInstanceAndSocket) {
   EXPECT_THAT(registry_->List(kNode), IsEmpty());
 }
 
-TEST_F(RegistryTest, A3_DeregisterOfTheUnknown) {
+TEST_F(RegistryTest, DeregisterOfUnknownInstances) {
   EXPECT_THAT(registry_->Deregister(kNode, "p", "1"), FailsWith(absl::StatusCode::kNotFound, "'p' (csi-node)"));
   ASSERT_OK(registry_->Register(Instance("p", "1")));
   EXPECT_THAT(registry_->Deregister(kController, "p", "1"), FailsWith(absl::StatusCode::kNotFound, "csi-controller"));
@@ -138,7 +138,7 @@ TEST_F(RegistryTest, A3_DeregisterOfTheUnknown) {
   EXPECT_OK(registry_->Deregister(kNode, "p", "1"));
 }
 
-TEST_F(RegistryTest, A4_ListAndGetGiveTheFrontALookUpByInstanceAny) {
+TEST_F(RegistryTest, ListAndGetGiveTheFront) {
   ASSERT_OK(registry_->Register(Instance("q", "3")));
   ASSERT_OK(registry_->Register(Instance("p", "1")));
   ASSERT_OK(registry_->Register(Instance("p", "2")));
@@ -149,14 +149,14 @@ TEST_F(RegistryTest, A4_ListAndGetGiveTheFrontALookUpByInstanceAny) {
   EXPECT_EQ(registry_->Get(kNode, "r"), std::nullopt);
 }
 
-TEST_F(RegistryTest, A4_WhenTheFrontGoesTheOneBeforeTakesOver) {
+TEST_F(RegistryTest, PreviousInstanceBecomesTheFrontAgain) {
   ASSERT_OK(registry_->Register(Instance("p", "1")));
   ASSERT_OK(registry_->Register(Instance("p", "2")));
   ASSERT_OK(registry_->Deregister(kNode, "p", "2"));
   EXPECT_THAT(registry_->Get(kNode, "p"), Optional(Is("1")));
 }
 
-TEST_F(RegistryTest, A5_EachSubscriberOfATypeGetsEveryEventInOrder) {
+TEST_F(RegistryTest, SubscribersGetEveryEventInOrder) {
   Registry::Subscription first(*registry_, kNode), second(*registry_, kNode), other(*registry_, kController);
   std::vector<std::string> expected;
   for (int i = 0; i < 50; ++i) {
@@ -165,12 +165,12 @@ TEST_F(RegistryTest, A5_EachSubscriberOfATypeGetsEveryEventInOrder) {
     ASSERT_OK(registry_->Deregister(kNode, "p", id));
     expected.insert(expected.end(), {"+" + id, "-" + id});
   }
-  EXPECT_EQ(Drain(first), expected);  // nobody read meanwhile, and nobody was held up
+  EXPECT_EQ(Drain(first), expected);  // nobody read before, and no sender waited
   EXPECT_EQ(Drain(second), expected);
   EXPECT_THAT(Drain(other), IsEmpty());
 }
 
-TEST_F(RegistryTest, A5_SubscriptionsEndWithTheSubscriberOrAtShutdown) {
+TEST_F(RegistryTest, SubscriptionsEndAtStopAndClose) {
   Registry::Subscription stopped(*registry_, kNode), closed(*registry_, kNode);
   { const Registry::Subscription gone(*registry_, kNode); }
   auto first = std::async(std::launch::async, [&] { return stopped.Next(Soon()).status(); });
@@ -179,12 +179,12 @@ TEST_F(RegistryTest, A5_SubscriptionsEndWithTheSubscriberOrAtShutdown) {
 
   ASSERT_OK(registry_->Register(Instance("p", "1")));
   registry_->Close();
-  EXPECT_THAT(Drain(closed), ElementsAre("+1"));  // told before the end
+  EXPECT_THAT(Drain(closed), ElementsAre("+1"));  // sent before the end
   EXPECT_THAT(closed.Next(Soon()), FailsWith(absl::StatusCode::kCancelled, "closed"));
   EXPECT_THAT(registry_->Register(Instance("p", "2")), FailsWith(absl::StatusCode::kCancelled, "closed"));
 }
 
-TEST_F(RegistryTest, A6_ContentsAndOrderAreReadBackFromDisk) {
+TEST_F(RegistryTest, RestoresContentsAndOrder) {
   ASSERT_OK(registry_->Register(Instance("p", "1")));
   ASSERT_OK(registry_->Register(Instance("p", "2")));
   ASSERT_OK(registry_->Register(Instance("p", "3")));
@@ -195,7 +195,7 @@ TEST_F(RegistryTest, A6_ContentsAndOrderAreReadBackFromDisk) {
   EXPECT_THAT(registry_->Instances(kController, "p"), ElementsAre(Instance("p", "4", kController)));
 }
 
-TEST_F(RegistryTest, A6_ItIsStoredBeforeItIsTold) {
+TEST_F(RegistryTest, StoresBeforeItSendsTheEvent) {
   Registry::Subscription events(*registry_, kNode);
   auto told = std::async(std::launch::async, [&] {
     const auto event = events.Next(Soon());
@@ -207,26 +207,26 @@ TEST_F(RegistryTest, A6_ItIsStoredBeforeItIsTold) {
   EXPECT_TRUE(told.get());
 }
 
-TEST_F(RegistryTest, A6_HostsDoNotSeeEachOther) {
+TEST_F(RegistryTest, HostsHaveSeparateRegistries) {
   ASSERT_OK(registry_->Register(Instance("p", "1")));
   const auto other = Registry::Open(*state_, "host-2");
   ASSERT_OK(other);
   EXPECT_THAT((*other)->List(kNode), IsEmpty());
 }
 
-// A state that is full, or whose disk fails.
+// A state whose commits fail.
 class BrokenState final : public State {
  public:
   absl::StatusOr<std::optional<KeyValue>> Get(const std::string&) override { return std::optional<KeyValue>(); }
   absl::StatusOr<Listing> List(const std::string&) override { return Listing(); }
-  absl::StatusOr<std::int64_t> Commit(const Transaction&) override { return ResourceExhausted("the disk is full"); }
+  absl::StatusOr<std::int64_t> DoCommit(const Transaction&) override { return ResourceExhausted("the disk is full"); }
   absl::StatusOr<std::unique_ptr<Watch>> StartWatch(const std::string&, std::int64_t) override {
     return Unimplemented("none");
   }
   void EndWatches() override {}
 };
 
-TEST(RegistryWithoutStateTest, A6_WhatCannotBeStoredDoesNotHappen) {
+TEST(RegistryWithoutStateTest, FailedStoreChangesNothing) {
   BrokenState state;
   const auto registry = Registry::Open(state, "host-1");
   ASSERT_OK(registry);

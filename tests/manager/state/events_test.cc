@@ -25,7 +25,7 @@ Event Saying(const std::string& text) {
   return event;
 }
 
-TEST(EventsTest, TheyAreNumberedFromOneAndReadFromANumberOn) {
+TEST(EventsTest, NumbersEventsFromOne) {
   Events events;
   EXPECT_EQ(events.last(), 0U);
   for (const char* text : {"first", "second", "third"}) events.Add(Saying(text));
@@ -40,7 +40,7 @@ TEST(EventsTest, TheyAreNumberedFromOneAndReadFromANumberOn) {
   EXPECT_THAT(*events.Next(4, Now()), IsEmpty());
 }
 
-TEST(EventsTest, WhoWaitsIsWokenByTheOneHeWaitsFor) {
+TEST(EventsTest, NextWaitsForItsEvent) {
   Events events;
   auto next = std::async(std::launch::async, [&] { return events.Next(2, Soon()); });
   events.Add(Saying("first"));
@@ -50,7 +50,7 @@ TEST(EventsTest, WhoWaitsIsWokenByTheOneHeWaitsFor) {
   EXPECT_EQ(got->front().text, "second");
 }
 
-TEST(EventsTest, TheOldestAreForgotten) {
+TEST(EventsTest, ForgetsTheOldestEvents) {
   Events events;
   for (std::size_t i = 0; i < Events::kKept + 5; ++i) events.Add(Saying("again"));
   const auto all = events.Next(1, Now());
@@ -58,7 +58,7 @@ TEST(EventsTest, TheOldestAreForgotten) {
   EXPECT_EQ(all->front().number, 6U);
 }
 
-TEST(EventsTest, ClosedTheyEndAllWaiting) {
+TEST(EventsTest, CloseEndsAllWaits) {
   Events events;
   auto next = std::async(std::launch::async, [&] { return events.Next(1, Soon()); });
   events.Close();

@@ -44,19 +44,19 @@ std::vector<std::string> HostileNames() {
           std::string(182, 'a')};
 }
 
-TEST(EscapeTest, HostileNamesAreOneComponentEachAndNeverMeet) {
+TEST(EscapeTest, HostileNamesBecomeDistinctComponents) {
   std::set<std::string> seen;
   for (const std::string& name : HostileNames()) {
     const std::string escaped = Escape(name);
     EXPECT_THAT(escaped, AllOf(Not(HasSubstr("/")), Not(""), Not("."), Not(".."))) << name;
     EXPECT_LE(escaped.size(), 255U) << name;
-    EXPECT_TRUE(seen.insert(escaped).second) << name << " meets another as " << escaped;
+    EXPECT_TRUE(seen.insert(escaped).second) << name << " has the same result as another: " << escaped;
   }
 }
 
-TEST(EscapeTest, OrdinaryNamesStandForThemselves) { EXPECT_EQ(Escape("web-1.db_2"), "web-1.db_2"); }
+TEST(EscapeTest, KeepsOrdinaryNames) { EXPECT_EQ(Escape("web-1.db_2"), "web-1.db_2"); }
 
-TEST(CheckNameTest, RefusesWhatCannotBeAName) {
+TEST(CheckNameTest, RefusesInvalidNames) {
   EXPECT_THAT(CheckName("volume", ""), FailsWith(absl::StatusCode::kInvalidArgument, "volume is missing"));
   EXPECT_THAT(CheckName("volume", std::string(256, 'a')), FailsWith(absl::StatusCode::kInvalidArgument, "256 bytes"));
   EXPECT_THAT(CheckName("volume", "a\nb"), FailsWith(absl::StatusCode::kInvalidArgument, "control characters"));

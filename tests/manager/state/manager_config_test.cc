@@ -1,4 +1,4 @@
-// Flags of mooring-manager, and what it makes of its host before it starts.
+// Flags of mooring-manager, and the setup of its host before the start.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -31,7 +31,7 @@ absl::StatusOr<Config> Parse(std::initializer_list<const char*> flags) {
   return ParseConfig(static_cast<int>(arguments.size()), arguments.data());
 }
 
-TEST(ManagerConfig, DefaultsAreThoseOfTheDocumentation) {
+TEST(ManagerConfig, HasTheDocumentedDefaults) {
   const auto config = Parse({});
   ASSERT_OK(config);
   EXPECT_EQ(config->socket_path, "/run/mooring/manager.sock");
@@ -42,19 +42,19 @@ TEST(ManagerConfig, DefaultsAreThoseOfTheDocumentation) {
   EXPECT_EQ(config->docker_socket, "");
 }
 
-TEST(ManagerConfig, TheRootFollowsTheStateDirectory) {
+TEST(ManagerConfig, RootFollowsTheStateDirectory) {
   EXPECT_EQ(Parse({"--state-dir", "/srv/state"})->root, "/srv/state/mounts");
   EXPECT_EQ(Parse({"--state-dir", "/srv/state", "--root", "/mnt/csi/"})->root, "/mnt/csi");
 }
 
-TEST(ManagerConfig, AFlagIsAnEnvironmentVariableToo) {
+TEST(ManagerConfig, ReadsEnvironmentVariables) {
   ::setenv("MOORING_MANAGER_SOCKET", "unix:///run/other.sock", 1);
   EXPECT_EQ(Parse({})->socket_path, "/run/other.sock");
   EXPECT_EQ(Parse({"--socket", "/run/flag.sock"})->socket_path, "/run/flag.sock");
   ::unsetenv("MOORING_MANAGER_SOCKET");
 }
 
-TEST(ManagerConfig, MetricsAreServedNowhereUnlessAsked) {
+TEST(ManagerConfig, ServesNoMetricsByDefault) {
   EXPECT_FALSE(Parse({})->metrics_listen.has_value());
   EXPECT_EQ(Parse({"--metrics-listen", "[::1]:9851"})->metrics_listen->ip, "::1");
   ::setenv("MOORING_MANAGER_METRICS_LISTEN", ":9851", 1);
@@ -62,7 +62,7 @@ TEST(ManagerConfig, MetricsAreServedNowhereUnlessAsked) {
   ::unsetenv("MOORING_MANAGER_METRICS_LISTEN");
 }
 
-TEST(ManagerConfig, WhatIsWrongIsNamed) {
+TEST(ManagerConfig, NamesTheInvalidFlag) {
   EXPECT_THAT(Parse({"--metrics-listen", "9851"}), FailsWith(Code::kInvalidArgument, "--metrics-listen"));
   EXPECT_THAT(Parse({"--socket", "relative.sock"}), FailsWith(Code::kInvalidArgument, "--socket"));
   EXPECT_THAT(Parse({"--root", "/a/../b"}), FailsWith(Code::kInvalidArgument, "--root"));
@@ -73,7 +73,7 @@ TEST(ManagerConfig, WhatIsWrongIsNamed) {
   EXPECT_THAT(Parse({"--help"}), FailsWith(Code::kCancelled, "--docker-socket"));
 }
 
-TEST(HostSetup, DirectoriesAreMadeForTheManagerAlone) {
+TEST(HostSetup, MakesPrivateDirectories) {
   const TempDir dir;
   Config config;
   config.socket_path = dir / "run/manager.sock";
@@ -85,12 +85,13 @@ TEST(HostSetup, DirectoriesAreMadeForTheManagerAlone) {
   for (const std::string& path : {made->state_dir, made->root, made->runtime_dir}) {
     EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_all) << path;
   }
-  EXPECT_NE(fs::status(dir / "run").permissions() & fs::perms::others_exec, fs::perms::none) << "the way to the socket";
+  EXPECT_NE(fs::status(dir / "run").permissions() & fs::perms::others_exec, fs::perms::none)
+      << "users need the way to the socket";
   fs::permissions(config.state_dir, fs::perms::all);
   EXPECT_THAT(MakeDirectories(config), FailsWith(Code::kFailedPrecondition, "others may write"));
 }
 
-TEST(HostSetup, LinksAreFollowedOnce) {
+TEST(HostSetup, FollowsLinksOnce) {
   const TempDir dir;
   fs::create_directory(dir / "real");
   fs::create_symlink(dir / "real", dir / "link");
@@ -102,14 +103,14 @@ TEST(HostSetup, LinksAreFollowedOnce) {
   EXPECT_EQ(MakeDirectories(config)->root, dir / "real/state/mounts");
 }
 
-TEST(HostSetup, TheHostKeepsTheNameItsRecordsHave) {
+TEST(HostSetup, KeepsTheRecordedHostName) {
   const TempDir dir;
   EXPECT_EQ(*KeepHostName(dir.path(), "host-1"), "host-1");
-  EXPECT_EQ(*KeepHostName(dir.path(), ""), "host-1") << "whatever the host is called now";
+  EXPECT_EQ(*KeepHostName(dir.path(), ""), "host-1") << "also after a change of the host's name";
   EXPECT_THAT(KeepHostName(dir.path(), "host-2"), FailsWith(Code::kFailedPrecondition, "give --host host-1"));
 }
 
-TEST(HostSetup, AManagerKeepsItsIdAndNoOtherHasIt) {
+TEST(HostSetup, KeepsAUniqueManagerId) {
   const TempDir one, other;
   const std::string id = *KeepManagerId(one.path());
   EXPECT_EQ(id.size(), 16U);
@@ -117,7 +118,7 @@ TEST(HostSetup, AManagerKeepsItsIdAndNoOtherHasIt) {
   EXPECT_NE(*KeepManagerId(other.path()), id);
 }
 
-TEST(HostSetup, WhatIsRecordedButCannotBeReadIsNotReplaced) {
+TEST(HostSetup, DoesNotReplaceAnUnreadableRecord) {
   const TempDir dir;
   for (const char* name : {"id", "host"}) std::filesystem::create_symlink(name, dir / name);  // to itself
   EXPECT_THAT(KeepManagerId(dir.path()).status(), FailsWith(Code::kFailedPrecondition, dir / "id"));
@@ -125,7 +126,7 @@ TEST(HostSetup, WhatIsRecordedButCannotBeReadIsNotReplaced) {
   EXPECT_TRUE(std::filesystem::is_symlink(dir / "id") && std::filesystem::is_symlink(dir / "host"));
 }
 
-TEST(HostSetup, TheRootIsBoundOnItselfWhereItIsOnNoSharedMount) {
+TEST(HostSetup, BindsTheRootOnItself) {
   const TempDir dir;
   FakeMounter kernel;
   kernel.With([&](FakeKernel& fake) { fake.AddDirectory(dir.path()); });
@@ -134,11 +135,11 @@ TEST(HostSetup, TheRootIsBoundOnItselfWhereItIsOnNoSharedMount) {
   ASSERT_OK(mounted);
   ASSERT_TRUE(mounted->mount.has_value());
   EXPECT_TRUE(mounted->mount->shared());
-  ASSERT_OK(ShareRoot(dir.path(), kernel)) << "once is enough";
+  ASSERT_OK(ShareRoot(dir.path(), kernel)) << "a second call changes nothing";
   EXPECT_EQ(kernel.List(dir.path())->size(), 1U);
 }
 
-TEST(HostSetup, WhatAnEarlierBootLeftInTheRootIsNoObstacle) {
+TEST(HostSetup, AcceptsARootThatIsNotEmpty) {
   const TempDir dir;
   FakeMounter kernel;
   kernel.With([&](FakeKernel& fake) {

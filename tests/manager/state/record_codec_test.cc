@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Volume.mount_flags is no part of a record: whoever shows a volume counts them.
+// Volume.mount_flags is not part of a record: the API fills it in.
 std::vector<std::string> FieldsWithoutValue(const google::protobuf::Message& message) {
   std::vector<std::string> without;
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
@@ -33,7 +33,7 @@ std::vector<std::string> FieldsWithoutValue(const google::protobuf::Message& mes
   return without;
 }
 
-// There and back: each field of the message has a value, and none is lost or exchanged for another.
+// Converts to a message and back. Each field of the message has a value, and none is lost or swapped.
 template <typename Record>
 void ExpectRoundTrip(Record record) {
   record.revisions = {.create = 3, .modify = 5};
@@ -44,14 +44,14 @@ void ExpectRoundTrip(Record record) {
   EXPECT_EQ(back->revisions.create, 3);
   EXPECT_EQ(back->revisions.modify, 5);
   auto again = ToProto(*back);
-  if constexpr (std::is_same_v<Record, Volume>) again.set_has_secrets(true);  // the store's to say
+  if constexpr (std::is_same_v<Record, Volume>) again.set_has_secrets(true);  // RecordsStore sets it
   std::string difference;
   google::protobuf::util::MessageDifferencer differencer;
   differencer.ReportDifferencesToString(&difference);
   EXPECT_TRUE(differencer.Compare(message, again)) << difference;
 }
 
-TEST(RecordCodecTest, F1_AVolumeComesBackAsItWas) {
+TEST(RecordCodecTest, VolumeRoundTrip) {
   ExpectRoundTrip(testing::SampleVolume());
   const Volume back = *FromProto(ToProto(testing::SampleVolume()));
   EXPECT_EQ(back.capabilities, testing::SampleVolume().capabilities);
@@ -61,7 +61,7 @@ TEST(RecordCodecTest, F1_AVolumeComesBackAsItWas) {
   EXPECT_EQ(back.exhausted_at, testing::SampleVolume().exhausted_at);
 }
 
-TEST(RecordCodecTest, F2_AClaimComesBackAsItWas) {
+TEST(RecordCodecTest, ClaimRoundTrip) {
   ExpectRoundTrip(testing::SampleClaim());
   const Claim back = *FromProto(ToProto(testing::SampleClaim()));
   EXPECT_EQ(back.past_since, testing::SampleClaim().past_since);
@@ -69,25 +69,25 @@ TEST(RecordCodecTest, F2_AClaimComesBackAsItWas) {
   EXPECT_EQ(back.publish, Claim::Publish::kSent);
 }
 
-TEST(RecordCodecTest, E1_AMountRecordComesBackAsItWas) {
+TEST(RecordCodecTest, MountRecordRoundTrip) {
   ExpectRoundTrip(testing::SampleMount());
   const MountRecord back = *FromProto(ToProto(testing::SampleMount()));
   EXPECT_EQ(back.options, testing::SampleMount().options);
   EXPECT_EQ(back.propagation, Propagation::kSlave);
 }
 
-TEST(RecordCodecTest, K5_APluginComesBackAsItWas) {
+TEST(RecordCodecTest, PluginRecordRoundTrip) {
   ExpectRoundTrip(testing::SamplePlugin());
   EXPECT_EQ(FromProto(ToProto(testing::SamplePlugin()))->run, testing::SamplePlugin().run);
   EXPECT_EQ(FromProto(ToProto(testing::SamplePlugin()))->types, testing::SamplePlugin().types);
 }
 
-TEST(RecordCodecTest, A1_AnInstanceComesBackAsItWas) {
+TEST(RecordCodecTest, InstanceRoundTrip) {
   EXPECT_THAT(FieldsWithoutValue(ToProto(testing::SampleInstance())), IsEmpty());
   EXPECT_EQ(*FromProto(ToProto(testing::SampleInstance())), testing::SampleInstance());
 }
 
-TEST(RecordCodecTest, WhatIsNotThereStaysAbsent) {
+TEST(RecordCodecTest, AbsentFieldsStayAbsent) {
   Volume plain;
   plain.key.id = "db";
   EXPECT_FALSE(ToProto(plain).has_in_use());
@@ -100,15 +100,15 @@ TEST(RecordCodecTest, WhatIsNotThereStaysAbsent) {
   EXPECT_EQ(FromProto(v1::PluginRun())->start_deadline, std::chrono::seconds(300));
 }
 
-TEST(RecordCodecTest, NoCallerSeesASecret) {
+TEST(RecordCodecTest, MessagesHaveNoSecrets) {
   const v1::Volume shown = ToProto(testing::SampleVolume());
   EXPECT_TRUE(shown.has_secrets());
   EXPECT_THAT(shown.SerializeAsString(), Not(HasSubstr(testing::kSecret)));
   EXPECT_THAT(shown.DebugString(), Not(HasSubstr(testing::kSecret)));
 }
 
-// A field for secrets in an answer would be the hole: only the stored form and requests have one.
-TEST(RecordCodecTest, NoAnswerHasAPlaceForSecrets) {
+// Only requests and the stored form may have a field for secrets.
+TEST(RecordCodecTest, NoAnswerHasAFieldForSecrets) {
   const auto* file = v1::Volume::descriptor()->file();
   for (int i = 0; i < file->message_type_count(); ++i) {
     const auto* message = file->message_type(i);
@@ -132,7 +132,7 @@ void ExpectEachBack(std::vector<Value> values, const google::protobuf::EnumDescr
   EXPECT_THAT(FromProto(static_cast<Message>(99)), FailsWith(absl::StatusCode::kInvalidArgument, "99"));
 }
 
-TEST(RecordCodecTest, EveryValueHasItsOwnNumber) {
+TEST(RecordCodecTest, EnumeratorsHaveDistinctNumbers) {
   ExpectEachBack<AccessMode, v1::AccessMode>(
       {AccessMode::kSingleNodeReaderOnly, AccessMode::kSingleNodeWriter, AccessMode::kSingleNodeSingleWriter,
        AccessMode::kSingleNodeMultiWriter, AccessMode::kMultiNodeReaderOnly, AccessMode::kMultiNodeSingleWriter,
@@ -147,7 +147,7 @@ TEST(RecordCodecTest, EveryValueHasItsOwnNumber) {
                                                *v1::Propagation_descriptor(), 0);
 }
 
-TEST(RecordCodecTest, WhatIsNoValueIsNamed) {
+TEST(RecordCodecTest, ErrorNamesTheInvalidField) {
   EXPECT_THAT(FromProto(v1::ACCESS_MODE_UNSPECIFIED),
               FailsWith(absl::StatusCode::kInvalidArgument, "access mode is missing"));
   EXPECT_THAT(FromProto(v1::CLAIM_MODE_UNSPECIFIED),
@@ -158,7 +158,7 @@ TEST(RecordCodecTest, WhatIsNoValueIsNamed) {
   EXPECT_THAT(FromProto(volume), FailsWith(absl::StatusCode::kInvalidArgument, "access mode: 77"));
 }
 
-TEST(RecordCodecTest, K5_WordsThatAreNotUtf8CanBeReadAgain) {
+TEST(RecordCodecTest, InvalidUtf8IsReplaced) {
   Volume volume = testing::SampleVolume();
   volume.exhausted_words = "plein \xE9";
   Claim claim = testing::SampleClaim();

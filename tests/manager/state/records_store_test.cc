@@ -42,7 +42,7 @@ class RecordsStoreTest : public ::testing::Test {
   RecordsStore store_{*state_};
 };
 
-TEST_F(RecordsStoreTest, F1_AVolumeIsReadBackWithItsSecretsAndListedWithout) {
+TEST_F(RecordsStoreTest, GetVolumeReadsSecretsAndListDoesNot) {
   const Volume volume = SampleVolume();
   const std::int64_t revision = Commit(Changes().Put(volume));
   const auto read = store_.GetVolume(volume.key);
@@ -58,7 +58,7 @@ TEST_F(RecordsStoreTest, F1_AVolumeIsReadBackWithItsSecretsAndListedWithout) {
   EXPECT_EQ(listed->front().revisions.modify, revision);
 }
 
-TEST_F(RecordsStoreTest, SecretsAreUnderAKeyOfTheirOwn) {
+TEST_F(RecordsStoreTest, SecretsHaveTheirOwnKey) {
   Commit(Changes().Put(SampleVolume()));
   const auto listing = state_->List("");
   ASSERT_OK(listing);
@@ -68,7 +68,7 @@ TEST_F(RecordsStoreTest, SecretsAreUnderAKeyOfTheirOwn) {
   }
 }
 
-TEST_F(RecordsStoreTest, AVolumeThatWasListedIsPutBackWithoutLosingItsSecrets) {
+TEST_F(RecordsStoreTest, PutOfAListedVolumeKeepsItsSecrets) {
   Commit(Changes().Put(SampleVolume()));
   Volume listed = store_.ListVolumes()->front();
   listed.in_use.reset();
@@ -76,7 +76,7 @@ TEST_F(RecordsStoreTest, AVolumeThatWasListedIsPutBackWithoutLosingItsSecrets) {
   EXPECT_EQ(StoredSecrets(), SampleVolume().secrets);
 }
 
-TEST_F(RecordsStoreTest, SecretsGoWhenTheyAreTakenAwayAndWithTheirVolume) {
+TEST_F(RecordsStoreTest, DeletesSecretsWithTheVolume) {
   Commit(Changes().Put(SampleVolume()));
   Volume without = *store_.GetVolume(SampleVolume().key);
   without.secrets = Secrets();
@@ -93,7 +93,7 @@ TEST_F(RecordsStoreTest, SecretsGoWhenTheyAreTakenAwayAndWithTheirVolume) {
   EXPECT_FALSE(HasSecretsKey());
 }
 
-TEST_F(RecordsStoreTest, F5_ClaimsAreListedOfAVolumeAndOfAll) {
+TEST_F(RecordsStoreTest, ListsClaimsOfAVolumeAndAll) {
   for (const char* volume : {"db", "db[0]", "db/1"}) {
     for (const char* allocation : {"web-1", "../web-1"}) Commit(Changes().Put(SampleClaim(volume, allocation)));
   }
@@ -103,7 +103,7 @@ TEST_F(RecordsStoreTest, F5_ClaimsAreListedOfAVolumeAndOfAll) {
   EXPECT_THAT(*store_.ListClaims({.ns = "default", .id = "db"}), SizeIs(0));
 }
 
-TEST_F(RecordsStoreTest, F5_ReadAndWriteClaimsOfAnAllocationAreTwo) {
+TEST_F(RecordsStoreTest, KeepsReadAndWriteClaimsApart) {
   Claim claim = SampleClaim();
   Commit(Changes().Put(claim));
   claim.mode = ClaimMode::kRead;
@@ -111,7 +111,7 @@ TEST_F(RecordsStoreTest, F5_ReadAndWriteClaimsOfAnAllocationAreTwo) {
   EXPECT_THAT(*store_.ListClaims(claim.volume), SizeIs(2));
 }
 
-TEST_F(RecordsStoreTest, K2_ARecordThatAnotherChangedIsRefusedAndNothingElseIsChanged) {
+TEST_F(RecordsStoreTest, ConflictChangesNothing) {
   Commit(Changes().Put(SampleVolume()));
   const Volume old = *store_.GetVolume(SampleVolume().key);
   Commit(Changes().Put(old));
@@ -121,7 +121,7 @@ TEST_F(RecordsStoreTest, K2_ARecordThatAnotherChangedIsRefusedAndNothingElseIsCh
   EXPECT_THAT(*store_.ListClaims(), SizeIs(0));
 }
 
-TEST_F(RecordsStoreTest, K2_EveryRecordHasACreateAndAModifyRevision) {
+TEST_F(RecordsStoreTest, RecordsHaveRevisions) {
   Commit(Changes().Put(SampleClaim()));
   Claim claim = store_.ListClaims()->front();
   Commit(Changes().Put(claim));
@@ -130,7 +130,7 @@ TEST_F(RecordsStoreTest, K2_EveryRecordHasACreateAndAModifyRevision) {
   EXPECT_EQ(claim.revisions.modify, 2);
 }
 
-TEST_F(RecordsStoreTest, E1_MountsAndPluginsAreOfTheirHost) {
+TEST_F(RecordsStoreTest, MountsAndPluginsBelongToAHost) {
   Commit(Changes().Put("host-1", SampleMount()).Put("host-1", SamplePlugin()));
   EXPECT_THAT(*store_.ListMounts("host-1"), SizeIs(1));
   EXPECT_THAT(*store_.ListMounts("host-2"), SizeIs(0));
@@ -139,24 +139,24 @@ TEST_F(RecordsStoreTest, E1_MountsAndPluginsAreOfTheirHost) {
   EXPECT_THAT(store_.GetPlugin("host-1", "other"), FailsWith(absl::StatusCode::kNotFound, "no plugin 'other'"));
 }
 
-TEST_F(RecordsStoreTest, L_WhatIsOfAHostAndWhatIsOfAllAreNeverChangedTogether) {
+TEST_F(RecordsStoreTest, RefusesToMixHostAndSharedRecords) {
   EXPECT_THAT(store_.Commit(Changes().Put(SampleClaim()).Put("host-1", SampleMount())),
               FailsWith(absl::StatusCode::kInternal, "one transaction"));
 }
 
-TEST_F(RecordsStoreTest, ARecordThatCannotBeReadIsNamed) {
+TEST_F(RecordsStoreTest, ErrorNamesAnUnreadableRecord) {
   const std::string key = VolumeStateKey(SampleVolume().key);
   ASSERT_OK(state_->Commit({.compares = {}, .puts = {{key, "\xff"}}, .deletes = {}}));
   EXPECT_THAT(store_.GetVolume(SampleVolume().key), FailsWith(absl::StatusCode::kInternal, key));
   EXPECT_THAT(store_.ListVolumes(), FailsWith(absl::StatusCode::kInternal, key));
 }
 
-TEST_F(RecordsStoreTest, AVolumeThatIsNotThereIsNamed) {
+TEST_F(RecordsStoreTest, ErrorNamesAMissingVolume) {
   EXPECT_THAT(store_.GetVolume({.ns = "prod", .id = "db"}),
               FailsWith(absl::StatusCode::kNotFound, "no volume 'db' in namespace 'prod'"));
 }
 
-TEST_F(RecordsStoreTest, NamesOfNamespacesDoNotMeet) {
+TEST_F(RecordsStoreTest, NamespacesAreSeparate) {
   Volume volume = SampleVolume("x");
   volume.key.ns = "a";
   Commit(Changes().Put(volume));

@@ -1,4 +1,4 @@
-// Records with a value of its own in each field: what is forgotten on the way is seen.
+// Records with a different value in each field, so that a test finds a field that is lost.
 #ifndef MOORING_TESTS_MANAGER_STATE_SAMPLE_RECORDS_H_
 #define MOORING_TESTS_MANAGER_STATE_SAMPLE_RECORDS_H_
 

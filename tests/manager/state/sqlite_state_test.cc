@@ -1,5 +1,5 @@
-// What SqliteState promises beyond the contract of State: one process at a time, one fdatasync a commit at most, and an
-// order that a power cut cannot change. What is synced is seen by standing in for fdatasync(2) in this program.
+// SqliteState beyond the contract of State: one process at a time, at most one fdatasync per commit, and an order that
+// a power cut cannot change. This program replaces fdatasync(2) to observe the syncs.
 #include "manager/state/sqlite_state.h"
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@
 namespace {
 
 std::mutex hook_mutex;
-std::function<void(const std::string& path)> synced;  // told after each sync, while it is set
+std::function<void(const std::string& path)> synced;  // called after each sync while it is set
 
 int AfterSync(int result, int fd) {
   const std::lock_guard<std::mutex> lock(hook_mutex);
@@ -62,7 +62,7 @@ using ::mooring::testing::FailsWith;
 using ::mooring::testing::TempDir;
 using ::testing::SizeIs;
 
-// Every sync of this program while it lives.
+// Records every sync of this program during its lifetime.
 class SyncHook {
  public:
   explicit SyncHook(std::function<void(const std::string& path)> told) {
@@ -106,14 +106,14 @@ class SqliteStateTest : public ::testing::Test {
   TempDir directory_;
 };
 
-TEST_F(SqliteStateTest, L_OneManagerAtATimeHasItOpen) {
+TEST_F(SqliteStateTest, RefusesASecondProcess) {
   auto first = Open();
   EXPECT_THAT(OpenSqliteState(Path()), FailsWith(absl::StatusCode::kFailedPrecondition, "another manager has"));
   first.reset();
   EXPECT_OK(OpenSqliteState(Path()));
 }
 
-TEST_F(SqliteStateTest, L_ItIsForItsOwnerAlone) {
+TEST_F(SqliteStateTest, FilesArePrivate) {
   const auto state = Open();
   Commit(*state, "shared/secrets/default/db", "secret", false);
   for (const char* suffix : {"", "-wal", "-shm", ".lock"}) {
@@ -124,18 +124,18 @@ TEST_F(SqliteStateTest, L_ItIsForItsOwnerAlone) {
   }
 }
 
-TEST_F(SqliteStateTest, L_WhatANewerProgramWroteIsLeftAlone) {
+TEST_F(SqliteStateTest, RefusesANewerFormat) {
   Open();
   SQLite::Database(Path(), SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 2");
   EXPECT_THAT(OpenSqliteState(Path()), FailsWith(absl::StatusCode::kFailedPrecondition, "that wrote it"));
 }
 
-TEST_F(SqliteStateTest, L_WhatIsDamagedIsSaidWithWhatToDo) {
+TEST_F(SqliteStateTest, ErrorOfADamagedFileSaysWhatToDo) {
   WriteFile(Path(), std::string(8192, 'x'));
   EXPECT_THAT(OpenSqliteState(Path()), FailsWith(absl::StatusCode::kInternal, "the file is damaged. Stop the manager"));
 }
 
-TEST_F(SqliteStateTest, L_APageThatIsDamagedIsFoundAtTheStart) {
+TEST_F(SqliteStateTest, FindsADamagedPageAtTheStart) {
   {
     const auto state = Open();
     for (int i = 0; i < 200; ++i) Commit(*state, "key" + std::to_string(i), std::string(200, 'v'), true);
@@ -147,7 +147,7 @@ TEST_F(SqliteStateTest, L_APageThatIsDamagedIsFoundAtTheStart) {
   EXPECT_THAT(OpenSqliteState(Path()), FailsWith(absl::StatusCode::kInternal, "put a copy of it back"));
 }
 
-TEST_F(SqliteStateTest, L_AMissingOrEmptyStateOfAManagerThatHadOneIsDamage) {
+TEST_F(SqliteStateTest, RefusesAStateThatWasLost) {
   const auto open = [this] { return OpenSqliteState(Path(), [this] { return CheckBeginsEmpty(directory_.path()); }); };
   const auto lose = [this] {
     for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(Path() + suffix);
@@ -169,11 +169,11 @@ TEST_F(SqliteStateTest, L_AMissingOrEmptyStateOfAManagerThatHadOneIsDamage) {
   EXPECT_OK(open()) << "begun anew on purpose";
 }
 
-TEST_F(SqliteStateTest, L_ADirectoryThatIsMissingIsSaid) {
+TEST_F(SqliteStateTest, ErrorNamesAMissingDirectory) {
   EXPECT_THAT(OpenSqliteState(directory_ / "none/state.db"), FailsWith(absl::StatusCode::kNotFound, "none/state.db"));
 }
 
-TEST_F(SqliteStateTest, L_ACommitIsOneSyncAndOneThatMayBeLostIsNone) {
+TEST_F(SqliteStateTest, SyncsOncePerDurableCommit) {
   const auto state = Open();
   Commit(*state, "first", "the log's head is synced with the first commit of each log", false);
   int syncs = 0;
@@ -189,8 +189,8 @@ TEST_F(SqliteStateTest, L_ACommitIsOneSyncAndOneThatMayBeLostIsNone) {
   }
 }
 
-// What is there after a power cut that left `file` and of its log the beginning `log`. Each commit made a key of its
-// own: if what is there is a beginning of what was committed, there are as many keys as revisions.
+// Opens the state after a power cut that left `file` and the first part `log` of its log. Each commit made one key, so
+// a prefix of the commits has as many keys as revisions.
 std::int64_t LastAfterPowerCut(const std::string& path, const std::string& file, const std::string& log) {
   std::filesystem::remove(path + "-shm");
   WriteFile(path, file);
@@ -204,9 +204,9 @@ std::int64_t LastAfterPowerCut(const std::string& path, const std::string& file,
   return last;
 }
 
-// Now and then the power is cut: of each file there is what it was when it was synced last, and of what was written to
-// the log since nothing, half, or all.
-TEST_F(SqliteStateTest, L_APowerCutLosesTheEndAndNothingThatWasSynced) {
+// Cuts the power at several moments: each file is as at its last sync, and of the later writes to the log nothing, half
+// or all is left.
+TEST_F(SqliteStateTest, PowerCutLeavesAPrefixOfTheCommits) {
   const std::string log_path = Path() + "-wal", after = directory_ / "after.db";
   const auto state = Open();
   std::map<std::string, std::string> durable = {{Path(), ReadFile(Path())}, {log_path, ReadFile(log_path)}};
@@ -232,8 +232,8 @@ TEST_F(SqliteStateTest, L_APowerCutLosesTheEndAndNothingThatWasSynced) {
   EXPECT_GE(moved, 2) << "the log was never moved into the file";
 }
 
-// 3,000 claims of 300 bytes, as many as a busy host has.
-TEST_F(SqliteStateTest, L_ThreeThousandRecordsAreListedInMilliseconds) {
+// 3,000 claims of 300 bytes are the load of a busy host.
+TEST_F(SqliteStateTest, ListsThreeThousandRecordsInMilliseconds) {
   const auto state = Open();
   Transaction all;
   for (int i = 0; i < 3000; ++i)

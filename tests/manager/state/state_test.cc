@@ -86,7 +86,7 @@ class StateTest : public ::testing::Test {
   std::unique_ptr<State> state_;
 };
 
-TEST_F(StateTest, L_EveryKeyHasTheRevisionsThatMadeAndChangedIt) {
+TEST_F(StateTest, KeysHaveCreateAndModifyRevisions) {
   EXPECT_EQ(Commit(Put("a", "1")), 1);
   EXPECT_EQ(Commit(Put("b", "1")), 2);
   EXPECT_EQ(Commit(Put("a", "2")), 3);
@@ -97,14 +97,14 @@ TEST_F(StateTest, L_EveryKeyHasTheRevisionsThatMadeAndChangedIt) {
   EXPECT_EQ(Get("a"), "a=3 made 5 changed 5") << "made again it starts anew";
 }
 
-TEST_F(StateTest, L_WhatChangesNothingIsNoRevision) {
+TEST_F(StateTest, EmptyCommitMakesNoRevision) {
   Commit(Put("a", "1"));
   EXPECT_EQ(Commit(Delete("nothing")), 1);
   EXPECT_EQ(Commit(Transaction()), 1);
   EXPECT_EQ(Commit(Put("a", "1")), 2) << "a put is a change, whatever was there";
 }
 
-TEST_F(StateTest, L_ATransactionIsMadeWholeOrNotAtAll) {
+TEST_F(StateTest, TransactionsAreAtomic) {
   Commit(Put("a", "1"));
   Transaction transaction = {.compares = {{"a", 1}, {"b", 1}}, .puts = {{"a", "2"}, {"c", "1"}}, .deletes = {"a2"}};
   EXPECT_THAT(state().Commit(transaction), FailsWith(absl::StatusCode::kAborted, "'b' was deleted meanwhile"));
@@ -116,7 +116,7 @@ TEST_F(StateTest, L_ATransactionIsMadeWholeOrNotAtAll) {
   EXPECT_EQ(Get("c"), "c=1 made 2 changed 2");
 }
 
-TEST_F(StateTest, K2_AChangeToAnOldRevisionIsRefused) {
+TEST_F(StateTest, RefusesAChangeOfAnOldRevision) {
   Commit(Put("a", "1"));
   Commit(Put("a", "2"));
   Transaction late = Put("a", "late");
@@ -127,13 +127,13 @@ TEST_F(StateTest, K2_AChangeToAnOldRevisionIsRefused) {
   EXPECT_EQ(Get("a"), "a=2 made 1 changed 2");
 }
 
-TEST_F(StateTest, L_AKeyIsChangedOnceInATransaction) {
+TEST_F(StateTest, RefusesTwoChangesOfAKey) {
   Transaction both = Put("a", "1");
   both.deletes = {"a"};
-  EXPECT_THAT(state().Commit(both), FailsWith(absl::StatusCode::kInvalidArgument, "'a' is to be changed twice"));
+  EXPECT_THAT(state().Commit(both), FailsWith(absl::StatusCode::kInvalidArgument, "'a' is changed twice"));
 }
 
-TEST_F(StateTest, L_AListIsOfAPrefixInOrderWithItsRevision) {
+TEST_F(StateTest, ListGivesAPrefixInOrder) {
   for (const char* key : {"v/b", "v/a", "v", "w/a", "v/a/b", "v0", "v/~", "v/ü"}) Commit(Put(key, "1"));
   EXPECT_THAT(List("v/"), ElementsAre("v/a", "v/a/b", "v/b", "v/~", "v/ü"));
   EXPECT_THAT(List("w"), ElementsAre("w/a"));
@@ -142,7 +142,7 @@ TEST_F(StateTest, L_AListIsOfAPrefixInOrderWithItsRevision) {
   EXPECT_EQ(state().List("x")->revision, 8);
 }
 
-TEST_F(StateTest, L_ValuesAreBytes) {
+TEST_F(StateTest, ValuesAreBytes) {
   const std::string bytes("a\0b\xff", 4);
   Commit(Put("a", bytes));
   Commit(Put("b", ""));
@@ -150,7 +150,7 @@ TEST_F(StateTest, L_ValuesAreBytes) {
   EXPECT_EQ((*state().Get("b"))->value, "");
 }
 
-TEST_F(StateTest, L_AllIsThereAgainAfterARestart) {
+TEST_F(StateTest, SurvivesARestart) {
   Commit(Put("a", "1"));
   Transaction unsynced = Put("b", "1");
   unsynced.durability = Durability::kOrdered;
@@ -161,7 +161,7 @@ TEST_F(StateTest, L_AllIsThereAgainAfterARestart) {
   EXPECT_EQ(Commit(Put("c", "1")), 3) << "revisions go on";
 }
 
-TEST_F(StateTest, K2_AWatchGivesTheChangesFromARevisionOn) {
+TEST_F(StateTest, WatchStartsAtARevision) {
   for (const char* value : {"1", "2", "3"}) Commit(Put("v/a", value));
   Commit(Put("w/a", "not asked for"));
   Commit(Delete("v/a"));
@@ -171,7 +171,7 @@ TEST_F(StateTest, K2_AWatchGivesTheChangesFromARevisionOn) {
   EXPECT_THAT(Words(*watch->Next(Now())), IsEmpty());
 }
 
-TEST_F(StateTest, K2_AWatchWaitsForWhatItIsToBeginWith) {
+TEST_F(StateTest, WatchWaitsForAFutureRevision) {
   const auto watch = StartWatch("", 3);
   Commit(Put("a", "1"));
   Commit(Put("a", "2"));
@@ -181,27 +181,28 @@ TEST_F(StateTest, K2_AWatchWaitsForWhatItIsToBeginWith) {
   EXPECT_THAT(Words(*next.get()), ElementsAre("put a=3 made 1 changed 3"));
 }
 
-TEST_F(StateTest, K2_AWatchGivesARevisionWhole) {
+TEST_F(StateTest, WatchGivesWholeRevisions) {
   const auto watch = StartWatch("", 1);
   Commit({.compares = {}, .puts = {{"a", "1"}, {"b", "1"}}, .deletes = {}});
   EXPECT_EQ(watch->Next(Soon())->size(), 2U);
 }
 
-TEST_F(StateTest, K2_AWatchFromAListingMissesNothing) {
+TEST_F(StateTest, WatchAfterAListMissesNothing) {
   Commit(Put("a", "1"));
   const std::int64_t revision = state().List("")->revision;
   Commit(Put("a", "2"));
   EXPECT_THAT(Words(*StartWatch("", revision + 1)->Next(Soon())), ElementsAre("put a=2 made 1 changed 2"));
 }
 
-TEST_F(StateTest, K2_ThousandRevisionsAreKeptAndWhatIsForgottenIsSaid) {
+TEST_F(StateTest, WatchOfAForgottenRevisionIsOutOfRange) {
   for (int i = 0; i < 1001; ++i)
     Commit({.compares = {}, .puts = {{"a", std::to_string(i)}}, .deletes = {}, .durability = Durability::kOrdered});
   EXPECT_EQ(StartWatch("", 2)->Next(Soon())->size(), 1000U);
-  EXPECT_THAT(StartWatch("", 1)->Next(Soon()), FailsWith(absl::StatusCode::kOutOfRange, "revision 1 is forgotten"));
+  EXPECT_THAT(StartWatch("", 1)->Next(Soon()),
+              FailsWith(absl::StatusCode::kOutOfRange, "revision 1 is not kept any more"));
 }
 
-TEST_F(StateTest, K2_ASlowWatcherBlocksNobodyAndLosesNothing) {
+TEST_F(StateTest, SlowWatchBlocksNobodyAndLosesNothing) {
   const auto slow = StartWatch("", 1);
   for (int i = 0; i < 3000; ++i)
     Commit({.compares = {}, .puts = {{"a", std::to_string(i)}}, .deletes = {}, .durability = Durability::kOrdered});
@@ -211,7 +212,7 @@ TEST_F(StateTest, K2_ASlowWatcherBlocksNobodyAndLosesNothing) {
   EXPECT_THAT(StartWatch("", 1)->Next(Soon()), FailsWith(absl::StatusCode::kOutOfRange, "list again"));
 }
 
-TEST_F(StateTest, K2_AfterARestartAWatchIsToListAgainOrGoesOn) {
+TEST_F(StateTest, WatchAfterARestart) {
   Commit(Put("a", "1"));
   Reopen();
   EXPECT_THAT(StartWatch("", 1)->Next(Soon()), FailsWith(absl::StatusCode::kOutOfRange, "list again"));
@@ -220,7 +221,7 @@ TEST_F(StateTest, K2_AfterARestartAWatchIsToListAgainOrGoesOn) {
   EXPECT_THAT(Words(*nothing_missed->Next(Soon())), ElementsAre("put a=2 made 1 changed 2"));
 }
 
-TEST_F(StateTest, K2_WatchesEndWhenTheyAreEndedAndWithTheState) {
+TEST_F(StateTest, WatchesEndWithTheState) {
   const auto watch = StartWatch("", 1);
   auto next = std::async(std::launch::async, [&] { return watch->Next(Soon()); });
   state().EndWatches();
@@ -234,7 +235,7 @@ TEST_F(StateTest, K2_WatchesEndWhenTheyAreEndedAndWithTheState) {
   EXPECT_THAT(outlives->Next(Soon()), FailsWith(absl::StatusCode::kCancelled, "stopping"));
 }
 
-TEST_F(StateTest, L_OfManyThreadsWithTheSameCompareOneWins) {
+TEST_F(StateTest, OneOfManyEqualComparesWins) {
   constexpr int kThreads = 8, kRounds = 50;
   std::vector<std::thread> threads;
   Commit(Put("counter", "0"));
@@ -253,7 +254,7 @@ TEST_F(StateTest, L_OfManyThreadsWithTheSameCompareOneWins) {
   EXPECT_EQ((*state().Get("counter"))->value, std::to_string(kThreads * kRounds));
 }
 
-TEST(ChangeLogTest, K2_AWatchThatIsTooFarBehindIsToldToListAgain) {
+TEST(ChangeLogTest, WatchThatIsTooFarBehindIsOutOfRange) {
   const auto log = std::make_shared<ChangeLog>(0);
   const auto stuck = log->StartWatch("", 1);
   Change change;
@@ -262,11 +263,11 @@ TEST(ChangeLogTest, K2_AWatchThatIsTooFarBehindIsToldToListAgain) {
   const auto reads = log->StartWatch("", 1);
   EXPECT_EQ(reads->Next(Now())->size(), ChangeLog::kMost);
   log->Append({change});
-  EXPECT_THAT(stuck->Next(Now()), FailsWith(absl::StatusCode::kOutOfRange, "revision 1 is forgotten"));
+  EXPECT_THAT(stuck->Next(Now()), FailsWith(absl::StatusCode::kOutOfRange, "revision 1 is not kept any more"));
   EXPECT_EQ(reads->Next(Now())->size(), 1U);
 }
 
-TEST_F(StateTest, K2_AWatchTellsThatSecretsChangedAndNotWhatTheyAre) {
+TEST_F(StateTest, WatchHidesTheValuesOfSecrets) {
   const auto watch = *state_->StartWatch("shared/", 1);
   Commit(Put("shared/secrets/default/db", "hunter2"));
   Commit(Put("shared/volumes/default/db", "a volume"));

@@ -15,7 +15,7 @@ constexpr AccessMode kModes[] = {AccessMode::kSingleNodeReaderOnly,   AccessMode
                                  AccessMode::kMultiNodeReaderOnly,    AccessMode::kMultiNodeSingleWriter,
                                  AccessMode::kMultiNodeMultiWriter};
 
-TEST(WordsTest, EveryWordIsReadBack) {
+TEST(WordsTest, ParsesEveryName) {
   for (const AccessMode mode : kModes) EXPECT_EQ(*ParseAccessMode(ToString(mode)), mode);
   for (const Attachment each : {Attachment::kFileSystem, Attachment::kBlockDevice}) {
     EXPECT_EQ(*ParseAttachment(ToString(each)), each);
@@ -23,8 +23,9 @@ TEST(WordsTest, EveryWordIsReadBack) {
   for (const ClaimMode mode : {ClaimMode::kRead, ClaimMode::kWrite}) EXPECT_EQ(*ParseClaimMode(ToString(mode)), mode);
 }
 
-TEST(WordsTest, AnotherWordIsRefusedWithAllThatAreAllowed) {
-  EXPECT_THAT(ParseAccessMode("rwo"), FailsWith(absl::StatusCode::kInvalidArgument, "'rwo' is no access mode"));
+TEST(WordsTest, ErrorListsTheAllowedNames) {
+  EXPECT_THAT(ParseAccessMode("rwo"),
+              FailsWith(absl::StatusCode::kInvalidArgument, "'rwo' is not a valid access mode"));
   EXPECT_THAT(ParseAccessMode(""), FailsWith(absl::StatusCode::kInvalidArgument, "multi-node-multi-writer"));
   EXPECT_THAT(ParseAttachment("fs"), FailsWith(absl::StatusCode::kInvalidArgument, "file-system, block-device"));
   EXPECT_THAT(ParseClaimMode("rw"), FailsWith(absl::StatusCode::kInvalidArgument, "read, write"));
@@ -37,12 +38,12 @@ TEST(WordsTest, ReadersAndSingleNodes) {
   }
 }
 
-TEST(WordsTest, AVolumeIsNamedWithItsNamespaceWhereThatIsNotTheDefault) {
+TEST(WordsTest, NamesAVolumeWithItsNamespace) {
   EXPECT_EQ(ToString(VolumeKey{.ns = "default", .id = "db"}), "'db'");
   EXPECT_EQ(ToString(VolumeKey{.ns = "prod", .id = "db"}), "'db' in namespace 'prod'");
 }
 
-TEST(WordsTest, H_TheWordsForPropagation) {
+TEST(WordsTest, ParsesPropagation) {
   EXPECT_EQ(*ParsePropagationFor("", false), Propagation::kPrivate);
   for (const char* word : {"private", "rprivate", "None"}) {
     EXPECT_EQ(*ParsePropagationFor(word, false), Propagation::kPrivate) << word;
@@ -55,17 +56,18 @@ TEST(WordsTest, H_TheWordsForPropagation) {
     EXPECT_THAT(ParsePropagationFor(word, true), FailsWith(absl::StatusCode::kInvalidArgument, "needs write access"));
   }
   EXPECT_THAT(ParsePropagationFor("rslaev", false), FailsWith(absl::StatusCode::kInvalidArgument, "rslaev"));
-  EXPECT_THAT(ParsePropagationFor("inherit", false), FailsWith(absl::StatusCode::kInvalidArgument, "says nothing"));
+  EXPECT_THAT(ParsePropagationFor("inherit", false),
+              FailsWith(absl::StatusCode::kInvalidArgument, "is not allowed here"));
 }
 
-TEST(WordsTest, D1_AUsageIsNamedByAccessAttachmentAndMode) {
+TEST(WordsTest, UsageNameHasAccessAttachmentAndMode) {
   EXPECT_EQ(UsageName(true, {AccessMode::kMultiNodeReaderOnly, Attachment::kFileSystem}),
             "ro-file-system-multi-node-reader-only");
   EXPECT_EQ(UsageName(false, {AccessMode::kSingleNodeWriter, Attachment::kBlockDevice}),
             "rw-block-device-single-node-writer");
 }
 
-TEST(WordsTest, D5_OtherMountOptionsAreStagedElsewhere) {
+TEST(WordsTest, OtherMountOptionsHaveAnotherUsage) {
   const VolumeKey key = {.ns = "prod", .id = "../db"};
   const auto path = [&](const MountOptions& options, Attachment attachment = Attachment::kFileSystem) {
     return StagingPath("/root", "p", key, "", attachment, options);
@@ -78,14 +80,14 @@ TEST(WordsTest, D5_OtherMountOptionsAreStagedElsewhere) {
   EXPECT_EQ(path({"", {"noatime", "nodev"}}), path({"", {"nodev", "noatime"}}));
 }
 
-TEST(WordsTest, D5_ARequestsReadOnlyIsNotStaged) {
+TEST(WordsTest, ReadOnlyRequestsShareTheStaging) {
   EXPECT_EQ(StagedOptions({}, {"ext4", {"ro"}}), (MountOptions{"ext4", {}}));
   EXPECT_EQ(StagedOptions({"", {"noatime"}}, {"", {"ro", "noatime"}}), (MountOptions{"", {"noatime"}}));
   EXPECT_EQ(StagedOptions({"", {"noatime"}}, {"", {"ro"}}), (MountOptions{"", {"noatime"}})) << "as a writer's";
   EXPECT_EQ(StagedOptions({"", {"ro"}}, {"", {"ro"}}), (MountOptions{"", {"ro"}})) << "the volume's own stays";
 }
 
-TEST(WordsTest, D6_ARequestOverridesTheVolumesOptionsFieldByField) {
+TEST(WordsTest, RequestOverridesMountOptionsByField) {
   const MountOptions of_volume = {.fs_type = "ext4", .flags = {"noatime", "nodev"}};
   EXPECT_EQ(Override(of_volume, {}), of_volume);
   EXPECT_EQ(Override(of_volume, {.fs_type = "xfs", .flags = {}}), (MountOptions{"xfs", {"noatime", "nodev"}}));

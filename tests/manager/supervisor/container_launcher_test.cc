@@ -25,7 +25,6 @@ namespace {
 
 using manager::Clock;
 using manager::ContainerLauncher;
-using manager::EndDeadline;
 using manager::LaunchSpec;
 using nlohmann::json;
 using std::chrono::seconds;
@@ -35,7 +34,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// A container engine: what it is asked is noted, what it answers is set by "METHOD path" without query and version.
+// A container engine that records the calls, and answers as set by "METHOD path" without query and version.
 class FakeEngine {
  public:
   explicit FakeEngine(std::string socket_path) : socket_path_(std::move(socket_path)) {
@@ -63,7 +62,7 @@ class FakeEngine {
     answers_[call] = {status, std::move(body)};
   }
 
-  // Calls like this get no answer before the engine goes.
+  // Such calls get no answer until the engine is destroyed.
   void Hang(const std::string& call) {
     const std::lock_guard<std::mutex> lock(mutex_);
     hung_ = call;
@@ -131,7 +130,7 @@ class ContainerLauncherTest : public ::testing::Test {
   }
 
   static Clock::time_point Soon() { return Clock::now() + seconds(20); }
-  // As an engine lists it.
+  // A container in the form of the engine's list.
   std::string Listed(const std::string& id, const std::string& manager, const std::string& plugin,
                      const std::string& instance, const std::string& runtime = "plugins") {
     const json labels = {{"mooring.manager", manager},
@@ -152,7 +151,7 @@ class ContainerLauncherTest : public ::testing::Test {
   LaunchSpec spec_;
 };
 
-TEST_F(ContainerLauncherTest, J1_TheContainerIsPrivilegedAndHasWhatAPluginNeeds) {
+TEST_F(ContainerLauncherTest, CreatesAPrivilegedContainerWithTheManagersBinds) {
   ASSERT_OK(launcher_.Launch(spec_, Soon()));
   EXPECT_THAT(engine_.calls(), ElementsAre(StartsWith("GET /containers/json"), HasSubstr("GET /images/"),
                                            "POST /containers/create name=" + kName, "POST " + kContainer + "/start"));
@@ -172,7 +171,7 @@ TEST_F(ContainerLauncherTest, J1_TheContainerIsPrivilegedAndHasWhatAPluginNeeds)
                              {"/dev", "rprivate"}, {spec_.socket_directory, "rprivate"}, {spec_.root, "rshared"}}));
 }
 
-TEST_F(ContainerLauncherTest, J1_ItsBindsAreMountedBesideWhatEveryPluginHas) {
+TEST_F(ContainerLauncherTest, AddsTheBindsOfTheRun) {
   spec_.run.binds = {{"/srv/state", "/state", false, Propagation::kPrivate}, {"/", "/host", true, Propagation::kSlave}};
   ASSERT_OK(launcher_.Launch(spec_, Soon()));
   const json mounts = engine_.created()["HostConfig"]["Mounts"];
@@ -183,40 +182,40 @@ TEST_F(ContainerLauncherTest, J1_ItsBindsAreMountedBesideWhatEveryPluginHas) {
                                        "BindOptions":{"Propagation":"rslave"}})"));
 }
 
-TEST_F(ContainerLauncherTest, J1_AnImageThatIsMissingIsPulled) {
+TEST_F(ContainerLauncherTest, PullsAMissingImage) {
   engine_.Answer("GET /images/registry.example:5000/plugin:1/json", 404, R"({"message":"no such image"})");
   ASSERT_OK(launcher_.Launch(spec_, Soon()));
   EXPECT_THAT(engine_.calls(), Contains("POST /images/create fromImage=registry.example:5000/plugin:1"));
 }
 
-TEST_F(ContainerLauncherTest, J1_WithoutATagOnlyTheLatestIsPulled) {
+TEST_F(ContainerLauncherTest, PullsOnlyLatestWithoutATag) {
   spec_.run.image = "registry.example:5000/plugin";
   engine_.Answer("GET /images/registry.example:5000/plugin/json", 404, "{}");
   ASSERT_OK(launcher_.Launch(spec_, Soon()));
   EXPECT_THAT(engine_.calls(), Contains("POST /images/create fromImage=registry.example:5000/plugin:latest"));
 }
 
-TEST_F(ContainerLauncherTest, J1_APullThatFailsHalfWayIsAnErrorWithTheEnginesWords) {
+TEST_F(ContainerLauncherTest, FailedPullGivesTheEnginesError) {
   engine_.Answer("GET /images/registry.example:5000/plugin:1/json", 404, "{}");
   engine_.Answer("POST /images/create", 200, "{\"status\":\"Pulling\"}\n{\"error\":\"manifest unknown\"}\n");
   EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kUnavailable, "manifest unknown"));
   EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
 }
 
-TEST_F(ContainerLauncherTest, J1_WhatCannotBeStartedIsRemovedAndTheEngineQuoted) {
+TEST_F(ContainerLauncherTest, RemovesAContainerThatCannotBeStarted) {
   engine_.Answer("POST " + kContainer + "/start", 500, R"({"message":"path is not a shared mount"})");
   EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(),
               FailsWith(absl::StatusCode::kInternal, "said 500: path is not a shared mount"));
   EXPECT_THAT(engine_.calls().back(), StartsWith("DELETE " + kContainer));
 }
 
-TEST_F(ContainerLauncherTest, J1_NothingIsLeftWhereTheCreateHasFailed) {
+TEST_F(ContainerLauncherTest, RemovesTheContainerAfterAFailedCreate) {
   engine_.Answer("POST /containers/create", 500, R"({"message":"no space left"})");
   EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kInternal, "no space left"));
   EXPECT_THAT(engine_.calls().back(), StartsWith("DELETE " + kContainer));
 }
 
-TEST_F(ContainerLauncherTest, J4_APullThatIsSilentIsGivenUpAtOnceWhereThePluginIsStopped) {
+TEST_F(ContainerLauncherTest, StopEndsASilentPull) {
   engine_.Answer("GET /images/registry.example:5000/plugin:1/json", 404, "{}");
   engine_.Hang("POST /images/create");
   std::stop_source stop;
@@ -230,16 +229,16 @@ TEST_F(ContainerLauncherTest, J4_APullThatIsSilentIsGivenUpAtOnceWhereThePluginI
   EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
 }
 
-TEST_F(ContainerLauncherTest, J4_NothingIsLaunchedWhereThePluginIsStoppedBefore) {
+TEST_F(ContainerLauncherTest, LaunchesNothingAfterAStop) {
   std::stop_source stop;
   spec_.stop = stop.get_token();
   stop.request_stop();
-  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kCancelled, "given up"));
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kCancelled, "cancelled"));
   EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
 }
 
-// What the engine has done is not known: so it is there to be ended.
-TEST_F(ContainerLauncherTest, J4_ACreateThatIsGivenUpIsGivenToBeEnded) {
+// The engine may have made the container, so the caller gets it to end it.
+TEST_F(ContainerLauncherTest, GivesTheContainerOfACancelledCreate) {
   engine_.Hang("POST /containers/create");
   std::stop_source stop;
   spec_.stop = stop.get_token();
@@ -248,11 +247,11 @@ TEST_F(ContainerLauncherTest, J4_ACreateThatIsGivenUpIsGivenToBeEnded) {
   stop.request_stop();
   const auto container = launched.get();
   ASSERT_OK(container);
-  EXPECT_OK((*container)->End(EndDeadline(Clock::now())));
+  EXPECT_OK((*container)->End(Clock::now(), {}));
   EXPECT_THAT(engine_.calls().back(), StartsWith("DELETE " + kContainer));
 }
 
-TEST_F(ContainerLauncherTest, J3_ItsLabelsTellWhoseItIs) {
+TEST_F(ContainerLauncherTest, LabelsNameTheOwner) {
   spec_.run.generation = 7;
   ASSERT_OK(launcher_.Launch(spec_, Soon()));
   json labels = json::parse(R"({"mooring.manager":"0123abcd","mooring.host":"web1","mooring.plugin":"db plugin",
@@ -261,7 +260,7 @@ TEST_F(ContainerLauncherTest, J3_ItsLabelsTellWhoseItIs) {
   EXPECT_EQ(engine_.created()["Labels"], labels);
 }
 
-TEST_F(ContainerLauncherTest, J3_WhatARebootHasLeftOfThePluginIsRemovedBeforeItIsLaunched) {
+TEST_F(ContainerLauncherTest, RemovesStraysBeforeTheLaunch) {
   std::filesystem::create_directories(directory_ / "plugins/db-00000001");
   std::ofstream(directory_ / "plugins/db-00000001/instance") << "{}";
   engine_.Answer("GET /containers/json", 200,
@@ -286,17 +285,18 @@ TEST_F(ContainerLauncherTest, J3_WhatARebootHasLeftOfThePluginIsRemovedBeforeItI
   }
 }
 
-TEST_F(ContainerLauncherTest, J3_NoOtherIsStartedBesideAStrayThatCannotBeRemoved) {
+TEST_F(ContainerLauncherTest, RefusesToLaunchBesideAStray) {
   engine_.Answer("GET /containers/json", 200, "[" + Listed("stray", "0123abcd", "db plugin", "db-00000002") + "]");
   engine_.Answer("DELETE /containers/stray", 500, R"({"message":"busy"})");
-  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kInternal, "left behind"));
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(),
+              FailsWith(absl::StatusCode::kInternal, "an instance that is gone"));
   EXPECT_THAT(engine_.calls(), Not(Contains(HasSubstr("/containers/create"))));
   engine_.Answer("GET /containers/json", 200, R"([7])");
-  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kInternal, "no list"));
+  EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kInternal, "not a list"));
 }
 
-// The sweep at the start and a launch may come upon the same one.
-TEST_F(ContainerLauncherTest, J3_AStrayThatAnotherRemovesAlreadyIsWaitedFor) {
+// The sweep at the start and a launch may find the same stray.
+TEST_F(ContainerLauncherTest, WaitsForTheRemovalOfAStray) {
   engine_.Answer("GET /containers/json", 200, "[" + Listed("stray", "0123abcd", "db plugin", "db-00000002") + "]");
   engine_.Answer("DELETE /containers/stray", 409, R"({"message":"removal of container stray is already in progress"})");
   auto launched = std::async(std::launch::async, [&] { return launcher_.Launch(spec_, Soon()).status(); });
@@ -311,32 +311,33 @@ TEST_F(ContainerLauncherTest, J3_AStrayThatAnotherRemovesAlreadyIsWaitedFor) {
               FailsWith(absl::StatusCode::kAlreadyExists, "already in progress"));
 }
 
-TEST_F(ContainerLauncherTest, J4_WhatCannotBeRemovedAfterAFailedStartIsGivenToBeEndedLater) {
+TEST_F(ContainerLauncherTest, GivesAContainerThatCannotBeRemoved) {
   engine_.Answer("POST " + kContainer + "/start", 500, R"({"message":"broken"})");
   engine_.Answer("DELETE " + kContainer, 500, R"({"message":"busy"})");
   const auto container = launcher_.Launch(spec_, Soon());
   ASSERT_OK(container);
-  EXPECT_THAT((*container)->End(EndDeadline(Clock::now())), FailsWith(absl::StatusCode::kInternal, "busy"));
+  EXPECT_THAT((*container)->End(Clock::now(), {}), FailsWith(absl::StatusCode::kInternal, "busy"));
 }
 
-TEST_F(ContainerLauncherTest, J1_AnEngineThatIsNotThereIsNamed) {
+TEST_F(ContainerLauncherTest, ErrorNamesAMissingEngine) {
   spec_.run.engine = directory_ / "nobody.sock";
   EXPECT_THAT(launcher_.Launch(spec_, Soon()).status(), FailsWith(absl::StatusCode::kUnavailable, "nobody.sock"));
 }
 
-TEST_F(ContainerLauncherTest, J2_LastWordsAreHowItEndedAndTheEndOfItsLog) {
+TEST_F(ContainerLauncherTest, DescribesHowItEndedAndItsLastOutput) {
   const auto container = launcher_.Launch(spec_, Soon());
   ASSERT_OK(container);
   SetState(R"({"Running":false,"ExitCode":3,"OOMKilled":true,"Error":""})");
   using std::string_literals::operator""s;
   engine_.Answer("GET " + kContainer + "/logs", 200, "\x01\0\0\0\0\0\0\x04one\n\x02\0\0\0\0\0\0\x04two\n"s);
   EXPECT_FALSE((*container)->IsAlive());
-  EXPECT_EQ((*container)->Words(), "container " + kName +
-                                       " ended with exit code 3, for it used more memory than it may; its last words: "
-                                       "one | two");
+  EXPECT_EQ((*container)->Describe(),
+            "container " + kName +
+                " ended with exit code 3, because it used more memory than allowed; its last output: "
+                "one | two");
 }
 
-TEST_F(ContainerLauncherTest, J2_ItIsAdoptedByItsNameWhereItIsStillThere) {
+TEST_F(ContainerLauncherTest, AdoptsByName) {
   SetState(R"({"Running":true})");
   const auto adopted = launcher_.Adopt(spec_);
   ASSERT_OK(adopted);
@@ -346,41 +347,40 @@ TEST_F(ContainerLauncherTest, J2_ItIsAdoptedByItsNameWhereItIsStillThere) {
   EXPECT_THAT(launcher_.Adopt(spec_).status(), FailsWith(absl::StatusCode::kNotFound, "no such container"));
 }
 
-TEST_F(ContainerLauncherTest, J3_AnEngineThatDoesNotAnswerIsNoReasonToStartAnother) {
+TEST_F(ContainerLauncherTest, CountsAsAliveWhileTheEngineIsSilent) {
   spec_.run.engine = directory_ / "nobody.sock";
   const auto adopted = launcher_.Adopt(spec_);
   ASSERT_OK(adopted);
   EXPECT_TRUE((*adopted)->IsAlive());
-  EXPECT_THAT((*adopted)->End(EndDeadline(Clock::now())), FailsWith(absl::StatusCode::kUnavailable, "nobody.sock"));
+  EXPECT_THAT((*adopted)->End(Clock::now(), {}), FailsWith(absl::StatusCode::kUnavailable, "nobody.sock"));
 }
 
-TEST_F(ContainerLauncherTest, J4_ItIsStoppedWithPatienceAndRemoved) {
+TEST_F(ContainerLauncherTest, EndStopsThenRemoves) {
   const auto container = launcher_.Launch(spec_, Soon());
   ASSERT_OK(container);
-  ASSERT_OK((*container)->End(EndDeadline(Clock::now() + seconds(10))));
+  ASSERT_OK((*container)->End(Clock::now() + seconds(10), {}));
   const auto calls = engine_.calls();
   EXPECT_EQ(calls[calls.size() - 2], "POST " + kContainer + "/stop t=9");
   EXPECT_EQ(calls.back(), "DELETE " + kContainer + " force=1 v=1");
   engine_.Answer("POST " + kContainer + "/stop", 404, "{}");
-  EXPECT_OK((*container)->End(EndDeadline(Clock::now())));
+  EXPECT_OK((*container)->End(Clock::now(), {}));
 }
 
-TEST_F(ContainerLauncherTest, J4_AStopThatTheEngineIsWaitingForIsBroughtForwardOrGivenUp) {
+TEST_F(ContainerLauncherTest, CancelsAnEndThatTheEngineIsWaitingFor) {
   const auto container = launcher_.Launch(spec_, Soon());
   ASSERT_OK(container);
   engine_.Hang("POST " + kContainer + "/stop");
-  EndDeadline deadline(Clock::now() + seconds(60));
-  auto ended = std::async(std::launch::async, [&] { return (*container)->End(deadline); });
+  std::stop_source stop;
+  auto ended =
+      std::async(std::launch::async, [&] { return (*container)->End(Clock::now() + seconds(60), stop.get_token()); });
   ASSERT_TRUE(engine_.WaitForCall("POST " + kContainer + "/stop t="));
-  deadline.Lower(Clock::now());
-  ASSERT_TRUE(engine_.WaitForCall("POST " + kContainer + "/stop t=0"));
   const auto before = Clock::now();
-  deadline.GiveUp();
+  stop.request_stop();
   EXPECT_THAT(ended.get(), FailsWith(absl::StatusCode::kCancelled, "stop container"));
   EXPECT_LT(Clock::now() - before, seconds(5));
 }
 
-TEST(PluginContainerTest, J2_ALogThatIsCutInAFrameIsReadAsFarAsItGoes) {
+TEST(PluginContainerTest, ReadsALogThatEndsInsideAFrame) {
   using std::string_literals::operator""s;
   EXPECT_EQ(manager::TextOfFrames(""), "");
   EXPECT_EQ(manager::TextOfFrames("\x01\0\0"s), "");

@@ -26,7 +26,6 @@ namespace mooring::testing {
 namespace {
 
 using manager::Clock;
-using manager::EndDeadline;
 using manager::ExecLauncher;
 using manager::Launched;
 using manager::LaunchSpec;
@@ -44,7 +43,7 @@ std::string Read(const std::string& path) {
 class ExecLauncherTest : public ::testing::Test {
  protected:
   ~ExecLauncherTest() override {
-    for (const auto& process : started_) (void)process->End(EndDeadline(Clock::now()));
+    for (const auto& process : started_) (void)process->End(Clock::now(), {});
   }
 
   LaunchSpec Shell(const std::string& script) {
@@ -63,19 +62,19 @@ class ExecLauncherTest : public ::testing::Test {
     return *started_.back();
   }
 
-  // Where a script tells a pid.
+  // The FIFO to which a script writes a pid.
   std::string Ready() {
     const std::string path = directory_ / "ready";
     ::mkfifo(path.c_str(), 0600);
     return path;
   }
-  // A plugin, as far as the launcher sees one: it serves the socket, and tells its pid then.
+  // A script that serves the socket, then writes its pid.
   std::string Serving() {
     return "python3 -c 'import os, socket, time\ns = socket.socket(socket.AF_UNIX)\ns.bind(\"" +
            (directory_ / "csi.sock") + "\")\ns.listen()\nopen(\"" + Ready() +
            "\", \"w\").write(str(os.getpid()))\ntime.sleep(1000)'";
   }
-  // The one that has told its pid.
+  // Opens the process that has written its pid.
   std::unique_ptr<Launched> Child() {
     const auto identity = manager::IdentityOf(std::stoi(Read(Ready())));
     EXPECT_OK(identity);
@@ -91,7 +90,7 @@ class ExecLauncherTest : public ::testing::Test {
     return ::poll(&waited, 1, 20'000) == 1 && !process.IsAlive();
   }
 
-  // What the script writes, once it has ended.
+  // The output of the script, after it has ended.
   std::string Output(const std::string& script) {
     Launched& process = Launch(Shell(script));
     EXPECT_TRUE(WaitForEnd(process));
@@ -102,7 +101,7 @@ class ExecLauncherTest : public ::testing::Test {
   std::vector<std::unique_ptr<Launched>> started_;
 };
 
-TEST_F(ExecLauncherTest, J1_TheProgramIsToldItsEndpointAndNothingOfTheManagersOwnSettings) {
+TEST_F(ExecLauncherTest, PassesOnlyTheDocumentedEnvironment) {
   ::setenv("MOORING_MANAGER_GROUP", "staff", 1);
   ::setenv("NOTIFY_SOCKET", "/run/notify", 1);
   LaunchSpec spec = Shell("env");
@@ -118,7 +117,7 @@ TEST_F(ExecLauncherTest, J1_TheProgramIsToldItsEndpointAndNothingOfTheManagersOw
   EXPECT_THAT(environment, AllOf(Not(HasSubstr("MOORING_MANAGER")), Not(HasSubstr("NOTIFY_SOCKET"))));
 }
 
-TEST_F(ExecLauncherTest, J1_ItInheritsNoDescriptorAndNoSignalSetting) {
+TEST_F(ExecLauncherTest, PassesNoDescriptorAndNoSignalSetting) {
   std::signal(SIGUSR1, SIG_IGN);
   const std::string output = Output("ls -l /proc/self/fd | wc -l; grep SigIgn /proc/self/status");
   std::signal(SIGUSR1, SIG_DFL);
@@ -126,7 +125,7 @@ TEST_F(ExecLauncherTest, J1_ItInheritsNoDescriptorAndNoSignalSetting) {
   EXPECT_THAT(output, HasSubstr("SigIgn:\t0000000000000000"));
 }
 
-TEST_F(ExecLauncherTest, J1_AProgramThatIsNotThereIsRefusedByName) {
+TEST_F(ExecLauncherTest, RefusesAMissingProgram) {
   LaunchSpec spec = Shell("");
   const auto invalid = absl::StatusCode::kInvalidArgument;
   for (const char* name : {"no-such-program", "./relative", "/no/such/program"}) {
@@ -135,7 +134,7 @@ TEST_F(ExecLauncherTest, J1_AProgramThatIsNotThereIsRefusedByName) {
   }
 }
 
-TEST_F(ExecLauncherTest, J1_AFileThatIsNoProgramIsRefusedWithWhatTheKernelSays) {
+TEST_F(ExecLauncherTest, RefusesAFileThatIsNotAProgram) {
   const std::string path = directory_ / "garbage";
   std::ofstream(path) << "neither ELF nor script";
   ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
@@ -145,90 +144,83 @@ TEST_F(ExecLauncherTest, J1_AFileThatIsNoProgramIsRefusedWithWhatTheKernelSays) 
               FailsWith(absl::StatusCode::kInternal, "Exec format error"));
 }
 
-TEST_F(ExecLauncherTest, J2_HowItEndedAndItsLastLinesAreItsLastWords) {
+TEST_F(ExecLauncherTest, DescribesHowItEndedAndItsLastOutput) {
   Launched& process = Launch(Shell("echo starting; echo 'cannot open /dev/x' >&2; exit 3"));
   ASSERT_TRUE(WaitForEnd(process));
-  EXPECT_THAT(process.Words(), HasSubstr("ended with exit code 3; its last words: starting | cannot open /dev/x"));
+  EXPECT_THAT(process.Describe(), HasSubstr("ended with exit code 3; its last output: starting | cannot open /dev/x"));
 }
 
-TEST_F(ExecLauncherTest, J2_AKilledOneSaysByWhichSignal) {
+TEST_F(ExecLauncherTest, DescribesTheSignalThatEndedIt) {
   Launched& process = Launch(Shell("kill -9 $$"));
   ASSERT_TRUE(WaitForEnd(process));
-  EXPECT_THAT(process.Words(), HasSubstr("was ended by signal 9 (Killed)"));
+  EXPECT_THAT(process.Describe(), HasSubstr("was ended by signal 9 (Killed)"));
 }
 
-TEST_F(ExecLauncherTest, J4_EndSendsSigtermFirst) {
+TEST_F(ExecLauncherTest, EndSendsSigtermFirst) {
   ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
   Launched& process = Launch(
       Shell("trap 'echo bye; exit 0' TERM; echo > '" + (directory_ / "ready") + "'; while :; do sleep 0.05; done"));
   Read(directory_ / "ready");
-  EXPECT_OK(process.End(EndDeadline(Soon())));
+  EXPECT_OK(process.End(Soon(), {}));
   EXPECT_FALSE(process.IsAlive());
-  EXPECT_THAT(process.Words(), AllOf(HasSubstr("ended with exit code 0; its last words: "), HasSubstr("bye")));
-  EXPECT_OK(process.End(EndDeadline(Soon())));  // gone already
+  EXPECT_THAT(process.Describe(), AllOf(HasSubstr("ended with exit code 0; its last output: "), HasSubstr("bye")));
+  EXPECT_OK(process.End(Soon(), {}));  // gone already
 }
 
-TEST_F(ExecLauncherTest, J4_OneThatDoesNotHeedItIsKilledAtTheDeadline) {
+TEST_F(ExecLauncherTest, EndKillsAtTheDeadline) {
   Launched& process = Launch(Shell("trap '' TERM; echo > '" + Ready() + "'; while :; do sleep 0.05; done"));
   Read(Ready());
-  EXPECT_OK(process.End(EndDeadline(Clock::now() + milliseconds(50))));
+  EXPECT_OK(process.End(Clock::now() + milliseconds(50), {}));
   EXPECT_FALSE(process.IsAlive());
-  EXPECT_THAT(process.Words(), HasSubstr("signal 9"));
+  EXPECT_THAT(process.Describe(), HasSubstr("signal 9"));
 }
 
-TEST_F(ExecLauncherTest, J4_ADeadlineMayBeBroughtForwardOrGivenUpWhileItIsWaitedFor) {
+TEST_F(ExecLauncherTest, EndCanBeCancelledAndRepeated) {
   ASSERT_EQ(::mkfifo((directory_ / "ready").c_str(), 0600), 0);
   Launched& process =
       Launch(Shell("trap 'echo > \"" + Ready() + "\"' TERM; echo > '" + Ready() + "'; while :; do sleep 0.05; done"));
   Read(Ready());
-  const auto end = [&](EndDeadline& deadline) {
-    auto ended = std::async(std::launch::async, [&] { return process.End(deadline); });
-    Read(Ready());  // it was sent SIGTERM
-    return ended;
-  };
   const auto start = Clock::now();
-  EndDeadline given_up(Clock::now() + seconds(60));
-  auto ended = end(given_up);
-  given_up.GiveUp();
-  EXPECT_THAT(ended.get(), FailsWith(absl::StatusCode::kCancelled, "not waited for"));
+  std::stop_source stop;
+  auto ended =
+      std::async(std::launch::async, [&] { return process.End(Clock::now() + seconds(60), stop.get_token()); });
+  Read(Ready());  // it was sent SIGTERM
+  stop.request_stop();
+  EXPECT_THAT(ended.get(), FailsWith(absl::StatusCode::kCancelled, "was cancelled"));
   EXPECT_TRUE(process.IsAlive());
 
-  EndDeadline lowered(Clock::now() + seconds(60));
-  ended = end(lowered);
-  lowered.Lower(Clock::now() + seconds(90));
-  lowered.Lower(Clock::now());
-  EXPECT_OK(ended.get());
-  EXPECT_THAT(process.Words(), HasSubstr("signal 9"));
+  EXPECT_OK(process.End(Clock::now(), {}));
+  EXPECT_THAT(process.Describe(), HasSubstr("signal 9"));
   EXPECT_LT(Clock::now() - start, seconds(30));
 }
 
-TEST_F(ExecLauncherTest, J4_APluginThatAScriptStartedIsEndedWithTheScript) {
+TEST_F(ExecLauncherTest, EndsAPluginThatAScriptStarted) {
   Launched& process = Launch(Shell(Serving() + " & wait"));
   const auto plugin = Child();
-  EXPECT_OK(process.End(EndDeadline(Soon())));
+  EXPECT_OK(process.End(Soon(), {}));
   EXPECT_FALSE(plugin->IsAlive());
 }
 
-TEST_F(ExecLauncherTest, J4_APluginThatAScriptStartedIsKilledWithTheScript) {
+TEST_F(ExecLauncherTest, KillsAPluginThatAScriptStarted) {
   Launched& process = Launch(Shell("trap '' TERM; " + Serving() + " & wait; sleep 1000"));
   const auto plugin = Child();
-  EXPECT_OK(process.End(EndDeadline(Clock::now() + milliseconds(50))));
+  EXPECT_OK(process.End(Clock::now() + milliseconds(50), {}));
   EXPECT_FALSE(plugin->IsAlive());
 }
 
-// It is in the plugin's group, and may serve a mount, as a FUSE daemon does. One with a signal on its way answers
-// nothing.
-TEST_F(ExecLauncherTest, J4_WhatElseAPluginHasStartedGoesOn) {
+// Such a child is in the plugin's process group, and may serve a mount, as a FUSE daemon does. A child with a pending
+// signal would not answer.
+TEST_F(ExecLauncherTest, LeavesOtherChildrenOfThePluginRunning) {
   const std::string question = directory_ / "question", answer = directory_ / "answer";
   ASSERT_EQ(::mkfifo(question.c_str(), 0600), 0);
   ASSERT_EQ(::mkfifo(answer.c_str(), 0600), 0);
   for (const char* trap : {"", "trap '' TERM; "}) {
-    const UniqueFd ask(::open(question.c_str(), O_RDWR | O_CLOEXEC));  // the daemon ends when it is closed
+    const UniqueFd ask(::open(question.c_str(), O_RDWR | O_CLOEXEC));  // closing it ends the daemon
     const UniqueFd hear(::open(answer.c_str(), O_RDWR | O_CLOEXEC));
     Launched& process = Launch(
         Shell(trap + ("cat '" + question + "' > '" + answer + "' & echo > '" + Ready()) + "'; wait; sleep 1000"));
     Read(Ready());
-    EXPECT_OK(process.End(EndDeadline(Clock::now() + milliseconds(50))));
+    EXPECT_OK(process.End(Clock::now() + milliseconds(50), {}));
     EXPECT_FALSE(process.IsAlive());
     ASSERT_EQ(::write(ask.get(), "?", 1), 1);
     pollfd heard = {hear.get(), POLLIN, 0};
@@ -238,25 +230,25 @@ TEST_F(ExecLauncherTest, J4_WhatElseAPluginHasStartedGoesOn) {
   }
 }
 
-TEST_F(ExecLauncherTest, J3_WhatAScriptThatDiedHasStartedIsEnded) {
+TEST_F(ExecLauncherTest, EndsThePluginOfAScriptThatDied) {
   Launched& process = Launch(Shell("trap '' TERM; " + Serving() + " & exit 3"));
   const auto plugin = Child();
   EXPECT_TRUE(WaitForEnd(process));
-  EXPECT_THAT(process.Words(), HasSubstr("exit code 3"));
-  EXPECT_OK(process.End(EndDeadline(Soon())));
+  EXPECT_THAT(process.Describe(), HasSubstr("exit code 3"));
+  EXPECT_OK(process.End(Soon(), {}));
   EXPECT_TRUE(WaitForEnd(*plugin));
 }
 
-// The socket tells of the process that called listen(2), which need not have it any more: its pid may be a stranger's.
-TEST_F(ExecLauncherTest, J3_OneThatDoesNotHaveTheSocketOpenIsNotTakenForItsServer) {
+// SO_PEERCRED gives the process that called listen(2). It may have closed the socket, and its pid may be reused.
+TEST_F(ExecLauncherTest, SparesAProcessWithoutTheSocketOpen) {
   const std::string question = directory_ / "question", answer = directory_ / "answer", end = directory_ / "end";
   for (const std::string& fifo : {question, answer, end}) ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   const UniqueFd ask(::open(question.c_str(), O_RDWR | O_CLOEXEC));
   const UniqueFd hear(::open(answer.c_str(), O_RDWR | O_CLOEXEC));
-  const UniqueFd ends(::open(end.c_str(), O_RDWR | O_CLOEXEC));  // the one that has it, when this is closed
+  const UniqueFd ends(::open(end.c_str(), O_RDWR | O_CLOEXEC));  // closing it ends the process that has the socket
   const std::string listens = "import os, socket\ns = socket.socket(socket.AF_UNIX)\ns.bind(\"" +
                               (directory_ / "csi.sock") + "\")\ns.listen()\n";
-  // Opened before anybody goes on: after the test's end it would wait for ever for somebody who writes.
+  // Opened first, because without a writer a later open would wait for ever.
   const std::string hands_on =
       "end = open(\"" + end + "\")\nif os.fork() == 0:\n  end.read()\n  os._exit(0)\ns.close()\n";
   const std::string answers = "open(\"" + Ready() + "\", \"w\").write(\"x\")\nopen(\"" + question +
@@ -264,14 +256,14 @@ TEST_F(ExecLauncherTest, J3_OneThatDoesNotHaveTheSocketOpenIsNotTakenForItsServe
   Launched& process = Launch(Shell("python3 -c '" + listens + hands_on + answers + "' & exit 3"));
   Read(Ready());
   EXPECT_TRUE(WaitForEnd(process));
-  EXPECT_OK(process.End(EndDeadline(Soon())));
+  EXPECT_OK(process.End(Soon(), {}));
   ASSERT_EQ(::write(ask.get(), "?", 1), 1);
   pollfd heard = {hear.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&heard, 1, 10'000), 1) << "it was killed";
 }
 
-// Launches in a process of its own, a manager that is killed right after.
-TEST_F(ExecLauncherTest, J2_ItOutlivesTheManagerAndIsAdoptedByTheNext) {
+// Launches from a separate process, which stands for a manager that is killed right after.
+TEST_F(ExecLauncherTest, AdoptsAProcessOfAnEarlierManager) {
   const LaunchSpec spec = Shell("exec sleep 1000");
   const pid_t manager = ::fork();
   if (manager == 0) {
@@ -284,12 +276,12 @@ TEST_F(ExecLauncherTest, J2_ItOutlivesTheManagerAndIsAdoptedByTheNext) {
   auto adopted = ExecLauncher().Adopt(spec);
   ASSERT_OK(adopted);
   EXPECT_TRUE((*adopted)->IsAlive());
-  EXPECT_OK((*adopted)->End(EndDeadline(Soon())));
+  EXPECT_OK((*adopted)->End(Soon(), {}));
   EXPECT_FALSE((*adopted)->IsAlive());
   EXPECT_THAT(ExecLauncher().Adopt(spec).status(), FailsWith(absl::StatusCode::kNotFound, "process"));
 }
 
-TEST_F(ExecLauncherTest, J2_AnotherProcessWithItsPidIsNotTakenForIt) {
+TEST_F(ExecLauncherTest, DoesNotAdoptAReusedPid) {
   const LaunchSpec spec = Shell("exec sleep 1000");
   Launch(spec);
   std::istringstream before(Read(directory_ / "process"));
@@ -298,22 +290,24 @@ TEST_F(ExecLauncherTest, J2_AnotherProcessWithItsPidIsNotTakenForIt) {
   std::string boot;
   before >> pid >> start_time >> boot;
   std::ofstream(directory_ / "process") << pid << ' ' << start_time << "1 " << boot << '\n';
-  EXPECT_THAT(ExecLauncher().Adopt(spec).status(), FailsWith(absl::StatusCode::kNotFound, "another one now"));
+  EXPECT_THAT(ExecLauncher().Adopt(spec).status(),
+              FailsWith(absl::StatusCode::kNotFound, "another process may have its pid"));
   std::ofstream(directory_ / "process") << pid << ' ' << start_time << ' ' << "another-boot\n";
-  EXPECT_THAT(ExecLauncher().Adopt(spec).status(), FailsWith(absl::StatusCode::kNotFound, "another one now"));
+  EXPECT_THAT(ExecLauncher().Adopt(spec).status(),
+              FailsWith(absl::StatusCode::kNotFound, "another process may have its pid"));
 }
 
-TEST_F(ExecLauncherTest, J2_WhatWasNeverLaunchedIsNotFound) {
+TEST_F(ExecLauncherTest, AdoptWithoutALaunchIsNotFound) {
   EXPECT_THAT(ExecLauncher().Adopt(Shell("")).status(), FailsWith(absl::StatusCode::kNotFound, "p-1"));
 }
 
-TEST_F(ExecLauncherTest, J2_WhatCannotBeReadIsNotTakenForNeverLaunched) {
+TEST_F(ExecLauncherTest, UnreadableRecordIsAnError) {
   std::filesystem::create_symlink("process", directory_ / "process");  // to itself
   EXPECT_THAT(ExecLauncher().Adopt(Shell("")).status(), FailsWith(absl::StatusCode::kFailedPrecondition, "process"));
 }
 
-// Where the manager is killed between the fork and the note of it, there is no process that nobody knows of.
-TEST_F(ExecLauncherTest, J1_AProgramNeverBeginsWhereTheManagerDiesBeforeItIsWrittenDown) {
+// A manager that is killed between the fork and the record leaves no process.
+TEST_F(ExecLauncherTest, ProgramNeverStartsWithoutItsRecord) {
   const std::string trace = directory_ / "began";
   pid_t pid = 0;
   {
@@ -325,7 +319,7 @@ TEST_F(ExecLauncherTest, J1_AProgramNeverBeginsWhereTheManagerDiesBeforeItIsWrit
   EXPECT_NE(::access(trace.c_str(), F_OK), 0);
 }
 
-TEST(ProcessLogTest, J2_ALogThatHasGrownBeginsAnewAndItsEndIsKept) {
+TEST(ProcessLogTest, TrimKeepsTheOldLog) {
   const TempDir directory;
   const std::string path = directory / "log";
   const auto log = manager::OpenProcessLog(path);
@@ -335,17 +329,17 @@ TEST(ProcessLogTest, J2_ALogThatHasGrownBeginsAnewAndItsEndIsKept) {
   ASSERT_GT(::dprintf(log->get(), "the last one\n"), 0);
   manager::TrimProcessLog(path);
   EXPECT_EQ(Read(path), "");
-  EXPECT_THAT(manager::LastWords(path), HasSubstr("the last one"));
+  EXPECT_THAT(manager::LastLines(path), HasSubstr("the last one"));
   ASSERT_GT(::dprintf(log->get(), "a new one\n"), 0);
-  EXPECT_EQ(manager::LastWords(path), "a new one");
+  EXPECT_EQ(manager::LastLines(path), "a new one");
 }
 
-TEST(ProcessLogTest, J2_LastWordsAreFewAndEscaped) {
-  EXPECT_EQ(manager::LastWordsOf(""), "");
-  EXPECT_EQ(manager::LastWordsOf("\n\n"), "");
-  EXPECT_EQ(manager::LastWordsOf("1\n2\n3\n4\n5\n6\n7\r\n\n"), "3 | 4 | 5 | 6 | 7");
-  EXPECT_THAT(manager::LastWordsOf("a\x1b[31mred"), Not(HasSubstr("\x1b")));
-  EXPECT_LE(manager::LastWordsOf(std::string(10'000, 'y')).size(), 900U);
+TEST(ProcessLogTest, LastLinesAreFewAndEscaped) {
+  EXPECT_EQ(manager::LastLinesOf(""), "");
+  EXPECT_EQ(manager::LastLinesOf("\n\n"), "");
+  EXPECT_EQ(manager::LastLinesOf("1\n2\n3\n4\n5\n6\n7\r\n\n"), "3 | 4 | 5 | 6 | 7");
+  EXPECT_THAT(manager::LastLinesOf("a\x1b[31mred"), Not(HasSubstr("\x1b")));
+  EXPECT_LE(manager::LastLinesOf(std::string(10'000, 'y')).size(), 900U);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A supervisor over plugins in memory, which can be taken down and made anew as when the manager is restarted.
+// A supervisor with plugins in memory. It can be destroyed and made again, as at a restart of the manager.
 #ifndef MOORING_TESTS_MANAGER_SUPERVISOR_SUPERVISOR_FIXTURE_H_
 #define MOORING_TESTS_MANAGER_SUPERVISOR_SUPERVISOR_FIXTURE_H_
 
@@ -71,7 +71,7 @@ class SupervisorFixture : public ::testing::Test {
     return registry_->Get(type, name);
   }
 
-  // The first event that fits, of those there were and those to come.
+  // Waits for the first event that matches, and counts earlier events too.
   std::optional<manager::Event> WaitForEvent(const std::function<bool(const manager::Event&)>& fits) {
     std::uint64_t from = 1;
     const auto until = Soon();
@@ -91,7 +91,7 @@ class SupervisorFixture : public ::testing::Test {
         [&](const manager::Event& event) { return event.kind == kind && event.text.find(piece) != std::string::npos; });
   }
 
-  // Until an instance other than `before` is the front.
+  // Waits until an instance other than `before` is the front.
   std::string WaitForOther(const std::string& name, const std::string& before) {
     manager::Registry::Subscription changes(*registry_, PluginType::kNode);
     const auto until = Soon();
@@ -112,7 +112,7 @@ class SupervisorFixture : public ::testing::Test {
       .root = directory_ / "mounts",
       .probe_interval = std::chrono::milliseconds(10),
       .probe_time = std::chrono::seconds(5),
-      .tell_interval = std::chrono::milliseconds(30),
+      .report_interval = std::chrono::milliseconds(30),
       .watch_interval = std::chrono::milliseconds(10),
       .sick_for = std::chrono::milliseconds(100),
       .first_backoff = std::chrono::milliseconds(20),

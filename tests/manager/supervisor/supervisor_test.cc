@@ -26,7 +26,7 @@ using ::testing::SizeIs;
 
 using SupervisorTest = SupervisorFixture;
 
-TEST_F(SupervisorTest, J1_AProgramIsLaunchedWithASocketDirectoryOfItsOwn) {
+TEST_F(SupervisorTest, LaunchesAProgramWithItsOwnSocketDirectory) {
   ASSERT_OK(RunPlugin("one"));
   ASSERT_OK(RunPlugin("two"));
   const auto processes = exec_.Processes();
@@ -40,7 +40,7 @@ TEST_F(SupervisorTest, J1_AProgramIsLaunchedWithASocketDirectoryOfItsOwn) {
   EXPECT_EQ(of_directory.st_mode & 0777, 0700U);
 }
 
-TEST_F(SupervisorTest, J1_AnImageIsLaunchedAsAContainer) {
+TEST_F(SupervisorTest, LaunchesAnImageAsAContainer) {
   PluginRecord::Run run;
   run.kind = PluginRecord::Run::Kind::kContainer;
   run.image = "plugin:1";
@@ -50,7 +50,7 @@ TEST_F(SupervisorTest, J1_AnImageIsLaunchedAsAContainer) {
   EXPECT_EQ(Front("boxed")->provider, "container");
 }
 
-TEST_F(SupervisorTest, J3_OtherBindsAreANewVersionAndTheSameOnesAreNot) {
+TEST_F(SupervisorTest, OtherBindsMakeANewGeneration) {
   PluginRecord::Run run;
   run.kind = PluginRecord::Run::Kind::kContainer;
   run.image = "plugin:1";
@@ -67,7 +67,7 @@ TEST_F(SupervisorTest, J3_OtherBindsAreANewVersionAndTheSameOnesAreNot) {
   EXPECT_TRUE(container_.Processes()[1].spec.run.binds[0].read_only);
 }
 
-TEST_F(SupervisorTest, J1_BindsThatCannotBeAreRefused) {
+TEST_F(SupervisorTest, RefusesImpossibleBinds) {
   PluginRecord::Run run;
   run.kind = PluginRecord::Run::Kind::kContainer;
   run.image = "plugin:1";
@@ -77,18 +77,18 @@ TEST_F(SupervisorTest, J1_BindsThatCannotBeAreRefused) {
                 FailsWith(absl::StatusCode::kInvalidArgument, words));
   };
   const auto plain = Propagation::kPrivate;
-  refused({{"state", "/state", false, plain}}, "the path of the host");
-  refused({{"/state", "state", false, plain}}, "the path in the container");
-  refused({{"/a/../b", "/state", false, plain}}, "the path of the host");
-  refused({{"/a", "/", false, plain}}, "the path in the container");
-  refused({{"/a:b", "/state", false, plain}}, "are not allowed");
-  refused({{"/a", "/state,b", false, plain}}, "are not allowed");
+  refused({{"state", "/state", false, plain}}, "the host path");
+  refused({{"/state", "state", false, plain}}, "the container path");
+  refused({{"/a/../b", "/state", false, plain}}, "the host path");
+  refused({{"/a", "/", false, plain}}, "the container path");
+  refused({{"/a:b", "/state", false, plain}}, "as separators");
+  refused({{"/a", "/state,b", false, plain}}, "as separators");
   refused({{"/a", "/dev/", false, plain}}, "'/dev'");
-  refused({{"/a", settings_.root, false, plain}}, "the manager puts");
-  refused({{"/a", settings_.root + "/y", false, plain}}, "the manager puts");
+  refused({{"/a", settings_.root, false, plain}}, "the manager binds");
+  refused({{"/a", settings_.root + "/y", false, plain}}, "the manager binds");
   refused({{"/a", "/b", true, Propagation::kShared}}, "write access");
   for (const std::string& above : {directory_.path(), settings_.socket_root}) {
-    refused({{"/a", above, false, Propagation::kShared}}, "would be mounted on the host, too");
+    refused({{"/a", above, false, Propagation::kShared}}, "would appear on the host too");
   }
   refused({{"/a", "/b", false, plain}, {"/c", "/b/", false, plain}}, "two binds are at '/b'");
   run.kind = PluginRecord::Run::Kind::kExec;
@@ -97,13 +97,13 @@ TEST_F(SupervisorTest, J1_BindsThatCannotBeAreRefused) {
   EXPECT_THAT(supervisor_->Declared(), IsEmpty());
 }
 
-TEST_F(SupervisorTest, J1_TheSameRunAgainStartsNothing) {
+TEST_F(SupervisorTest, SameRunAgainStartsNothing) {
   ASSERT_OK(RunPlugin("one"));
   ASSERT_OK(RunPlugin("one"));
   EXPECT_THAT(exec_.Processes(), SizeIs(1));
 }
 
-TEST_F(SupervisorTest, J1_ARunThatSaysTooLittleIsRefused) {
+TEST_F(SupervisorTest, RefusesAnIncompleteRun) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
   PluginRecord::Run run;
   EXPECT_THAT(supervisor_->Run("one", run, "people", false, Soon()), FailsWith(invalid, "program"));
@@ -113,7 +113,7 @@ TEST_F(SupervisorTest, J1_ARunThatSaysTooLittleIsRefused) {
   EXPECT_THAT(supervisor_->Declared(), IsEmpty());
 }
 
-TEST_F(SupervisorTest, J1_ARunThatCannotBeRightIsRefused) {
+TEST_F(SupervisorTest, RefusesAnInvalidRun) {
   using std::string_literals::operator""s;
   const auto refused = [&](const std::function<void(PluginRecord::Run&)>& spoil, const std::string& words) {
     PluginRecord::Run run = Program("plugin");
@@ -130,11 +130,11 @@ TEST_F(SupervisorTest, J1_ARunThatCannotBeRightIsRefused) {
   refused([](auto& run) { run.environment["A"] = "x\0"s; }, "NUL");
   refused([](auto& run) { run.environment["CSI_ENDPOINT"] = "unix:///x"; }, "CSI_ENDPOINT");
   EXPECT_THAT(supervisor_->Run("one", Program("plugin"), "a\nb", false, Soon()),
-              FailsWith(absl::StatusCode::kInvalidArgument, "declares"));
+              FailsWith(absl::StatusCode::kInvalidArgument, "declared-by"));
   EXPECT_THAT(supervisor_->Declared(), IsEmpty());
 }
 
-TEST_F(SupervisorTest, J2_WhatIsNotOursBelowTheSocketDirectoryIsLeftAlone) {
+TEST_F(SupervisorTest, LeavesForeignFilesBelowTheSocketRoot) {
   StopManager();
   const std::string& root = settings_.socket_root;
   for (const char* name : {"/theirs", "/theirs-0123abcd", "/half-0123abcd", "/odd-0123abcd"}) {
@@ -151,7 +151,7 @@ TEST_F(SupervisorTest, J2_WhatIsNotOursBelowTheSocketDirectoryIsLeftAlone) {
   EXPECT_TRUE(std::filesystem::exists(root + "/odd-0123abcd/instance"));
 }
 
-TEST_F(SupervisorTest, J2_AnInstanceWhoseNoteCannotBeReadKeepsItsFiles) {
+TEST_F(SupervisorTest, KeepsADirectoryWithAnUnreadableNote) {
   StopManager();
   const std::string directory = settings_.socket_root + "/one-0123abcd";
   std::filesystem::create_directories(directory);
@@ -162,7 +162,7 @@ TEST_F(SupervisorTest, J2_AnInstanceWhoseNoteCannotBeReadKeepsItsFiles) {
   EXPECT_TRUE(std::filesystem::exists(directory + "/log"));
 }
 
-TEST_F(SupervisorTest, J1_HostileNamesStayBelowTheSocketDirectoryAndNeverMeet) {
+TEST_F(SupervisorTest, HostileNamesGetSeparateDirectories) {
   std::set<std::string> directories;
   const std::vector<std::string> names = {
       "../x", "a/b", "a%2Fb", "[0]", "a b", "ünïcode", std::string(255, 'n'), std::string(254, 'n') + "m"};
@@ -174,7 +174,7 @@ TEST_F(SupervisorTest, J1_HostileNamesStayBelowTheSocketDirectoryAndNeverMeet) {
   }
 }
 
-TEST_F(SupervisorTest, J1_APluginThatSomebodyElseRunsIsRegisteredUnderItsOwnName) {
+TEST_F(SupervisorTest, RegistersAnEndpointUnderThePluginsName) {
   const std::string socket = directory_ / "csi.sock";
   EXPECT_THAT(supervisor_->RegisterEndpoint("", socket, "people", false, Soon()).status(),
               FailsWith(absl::StatusCode::kUnavailable, "ask the plugin at"));
@@ -189,7 +189,7 @@ TEST_F(SupervisorTest, J1_APluginThatSomebodyElseRunsIsRegisteredUnderItsOwnName
   EXPECT_THAT(exec_.Processes(), IsEmpty());
 }
 
-TEST_F(SupervisorTest, J1_AnEndpointThatIsNotThereYetIsRegisteredWhenItIs) {
+TEST_F(SupervisorTest, RegistersAnEndpointOnceItAnswers) {
   const std::string socket = directory_ / "csi.sock";
   ASSERT_OK(supervisor_->RegisterEndpoint("late", socket, "people", false, Soon()));
   ASSERT_TRUE(WaitForEvent("waiting"));
@@ -198,7 +198,7 @@ TEST_F(SupervisorTest, J1_AnEndpointThatIsNotThereYetIsRegisteredWhenItIs) {
   EXPECT_NE(WaitForOther("late", ""), "");
 }
 
-TEST_F(SupervisorTest, J1_AnotherEndpointTakesOverAtOnceAndTheOldOneIsLeftAlone) {
+TEST_F(SupervisorTest, AnotherEndpointReplacesTheOldOne) {
   const auto old_plugin = std::make_shared<FakeCsiPlugin>();
   sockets_.Serve(directory_ / "old.sock", old_plugin);
   ASSERT_OK(supervisor_->RegisterEndpoint("fake", directory_ / "old.sock", "people", true, Soon()));
@@ -210,7 +210,7 @@ TEST_F(SupervisorTest, J1_AnotherEndpointTakesOverAtOnceAndTheOldOneIsLeftAlone)
   old_plugin->Release();
 }
 
-TEST_F(SupervisorTest, J2_ProbeIsRetriedUntilItIsReadyAndOnlyThenIsItRegistered) {
+TEST_F(SupervisorTest, RegistersOnlyAfterASuccessfulProbe) {
   const auto plugin = std::make_shared<FakeCsiPlugin>();
   plugin->SetReady(false);
   exec_.OnLaunch([&] { return plugin; });
@@ -223,7 +223,7 @@ TEST_F(SupervisorTest, J2_ProbeIsRetriedUntilItIsReadyAndOnlyThenIsItRegistered)
   EXPECT_THAT(exec_.Processes(), SizeIs(1));
 }
 
-TEST_F(SupervisorTest, J2_ItIsToldEverySoOftenWhatIsWaitedFor) {
+TEST_F(SupervisorTest, ReportsPeriodicallyWhyAPluginIsNotReady) {
   const auto plugin = std::make_shared<FakeCsiPlugin>();
   plugin->SetReady(false);
   exec_.OnLaunch([&] { return plugin; });
@@ -234,7 +234,7 @@ TEST_F(SupervisorTest, J2_ItIsToldEverySoOftenWhatIsWaitedFor) {
   EXPECT_TRUE(WaitForEvent([&](const auto& event) { return event.kind == "waiting" && event.number > first->number; }));
 }
 
-TEST_F(SupervisorTest, J2_PastTheStartDeadlineItIsEndedAndTriedAgain) {
+TEST_F(SupervisorTest, RestartsAfterTheStartDeadline) {
   exec_.OnLaunch([] {
     const auto plugin = std::make_shared<FakeCsiPlugin>();
     plugin->SetReady(false);
@@ -251,7 +251,7 @@ TEST_F(SupervisorTest, J2_PastTheStartDeadlineItIsEndedAndTriedAgain) {
   EXPECT_GT(exec_.Processes().size(), 1U);
 }
 
-TEST_F(SupervisorTest, J2_AChangeOfHealthIsAnEventWithThePluginsWords) {
+TEST_F(SupervisorTest, HealthEventsHaveThePluginsMessage) {
   const auto plugin = std::make_shared<FakeCsiPlugin>();
   exec_.OnLaunch([&] { return plugin; });
   ASSERT_OK(RunPlugin("one"));
@@ -264,7 +264,7 @@ TEST_F(SupervisorTest, J2_AChangeOfHealthIsAnEventWithThePluginsWords) {
   EXPECT_THAT(exec_.Processes(), SizeIs(1));
 }
 
-TEST_F(SupervisorTest, J3_ADeadOneIsRestartedAfterABackOffThatGrows) {
+TEST_F(SupervisorTest, RestartsADeadPluginWithBackOff) {
   exec_.OnLaunch([] {
     const auto plugin = std::make_shared<FakeCsiPlugin>();
     plugin->SetReady(false);
@@ -288,7 +288,7 @@ TEST_F(SupervisorTest, J3_ADeadOneIsRestartedAfterABackOffThatGrows) {
   EXPECT_THAT(supervisor_->Words("mortal"), HasSubstr("restarted"));
 }
 
-TEST_F(SupervisorTest, J3_OneThatServedIsGoneFromTheRegistryUntilItsSuccessorIsReady) {
+TEST_F(SupervisorTest, DeregistersADeadPlugin) {
   ASSERT_OK(RunPlugin("one"));
   const std::string before = Front("one")->instance_id;
   exec_.Kill(before);
@@ -297,7 +297,7 @@ TEST_F(SupervisorTest, J3_OneThatServedIsGoneFromTheRegistryUntilItsSuccessorIsR
   EXPECT_FALSE(std::filesystem::exists(settings_.socket_root + "/" + before));
 }
 
-TEST_F(SupervisorTest, J3_OneThatIsSickForTooLongIsRestarted) {
+TEST_F(SupervisorTest, RestartsAPluginThatIsSickForTooLong) {
   ASSERT_OK(RunPlugin("one"));
   const auto sick = exec_.Processes().front();
   sick.plugin->FailAlways("Probe", absl::InternalError("confused"));
@@ -306,7 +306,7 @@ TEST_F(SupervisorTest, J3_OneThatIsSickForTooLongIsRestarted) {
   EXPECT_EQ(exec_.Alive(), 1);
 }
 
-TEST_F(SupervisorTest, J3_OneThatHangsIsRestarted) {
+TEST_F(SupervisorTest, RestartsAPluginThatHangs) {
   settings_.probe_time = milliseconds(50);
   RestartManager();
   ASSERT_OK(RunPlugin("one"));
@@ -315,7 +315,7 @@ TEST_F(SupervisorTest, J3_OneThatHangsIsRestarted) {
   EXPECT_NE(WaitForOther("one", hung.spec.instance_id), "");
 }
 
-TEST_F(SupervisorTest, J3_AnUpdateRunsBesideTheOldOneUntilItIsReady) {
+TEST_F(SupervisorTest, UpdateKeepsTheOldInstanceUntilTheNewOneIsReady) {
   ASSERT_OK(RunPlugin("one", "old"));
   const auto old_one = exec_.Processes().front();
   const auto plugin = std::make_shared<FakeCsiPlugin>();
@@ -339,7 +339,7 @@ TEST_F(SupervisorTest, J3_AnUpdateRunsBesideTheOldOneUntilItIsReady) {
   EXPECT_THAT(registry_->Instances(PluginType::kNode, "one"), SizeIs(1));
 }
 
-TEST_F(SupervisorTest, J3_AnUpdateThatFailsLeavesTheOldOneServing) {
+TEST_F(SupervisorTest, FailedUpdateLeavesTheOldInstanceServing) {
   ASSERT_OK(RunPlugin("one", "old"));
   const std::string old_one = Front("one")->instance_id;
   exec_.FailLaunches(absl::InvalidArgumentError("there is no such program"));
@@ -353,7 +353,7 @@ TEST_F(SupervisorTest, J3_AnUpdateThatFailsLeavesTheOldOneServing) {
   EXPECT_EQ(exec_.Alive(), 1);
 }
 
-TEST_F(SupervisorTest, J2_TheOldOneIsProbedAtItsTimesWhileAnUpdateFails) {
+TEST_F(SupervisorTest, FailingUpdateDoesNotChangeTheProbeInterval) {
   settings_.first_backoff = settings_.longest_backoff = seconds(60);
   RestartManager();
   const auto plugin = std::make_shared<FakeCsiPlugin>();
@@ -366,7 +366,7 @@ TEST_F(SupervisorTest, J2_TheOldOneIsProbedAtItsTimesWhileAnUpdateFails) {
   EXPECT_TRUE(WaitForEvent("health", "the disk is on fire"));
 }
 
-TEST_F(SupervisorTest, J2_TheOldOneIsProbedWhileItsSuccessorStarts) {
+TEST_F(SupervisorTest, ProbesTheOldInstanceDuringAnUpdate) {
   const auto old_plugin = std::make_shared<FakeCsiPlugin>();
   exec_.OnLaunch([&] { return old_plugin; });
   ASSERT_OK(RunPlugin("one", "old"));
@@ -380,7 +380,7 @@ TEST_F(SupervisorTest, J2_TheOldOneIsProbedWhileItsSuccessorStarts) {
   EXPECT_TRUE(old_plugin->WaitForCalls("Probe", old_plugin->Count("Probe") + 3));
 }
 
-TEST_F(SupervisorTest, J3_ARunAfterAnEndpointIsANewGeneration) {
+TEST_F(SupervisorTest, RunAfterAnEndpointIsANewGeneration) {
   ASSERT_OK(RunPlugin("one", "first"));
   sockets_.Serve(directory_ / "csi.sock", std::make_shared<FakeCsiPlugin>());
   ASSERT_OK(supervisor_->RegisterEndpoint("one", directory_ / "csi.sock", "people", true, Soon()));
@@ -393,7 +393,7 @@ TEST_F(SupervisorTest, J3_ARunAfterAnEndpointIsANewGeneration) {
   EXPECT_GT(processes[1].spec.run.generation, processes[0].spec.run.generation);
 }
 
-TEST_F(SupervisorTest, J3_NoOtherIsStartedBesideOneThatCannotBeEnded) {
+TEST_F(SupervisorTest, StartsNothingBesideAnInstanceThatCannotBeEnded) {
   ASSERT_OK(RunPlugin("one"));
   exec_.FailEnds(absl::UnavailableError("the engine is away"));
   exec_.Processes().front().plugin->FailAlways("Probe", absl::InternalError("confused"));
@@ -407,7 +407,7 @@ TEST_F(SupervisorTest, J3_NoOtherIsStartedBesideOneThatCannotBeEnded) {
   EXPECT_THAT(exec_.Processes(), SizeIs(2));
 }
 
-TEST_F(SupervisorTest, J4_WhatCannotBeEndedIsTriedAgainAndIsNotForgotten) {
+TEST_F(SupervisorTest, StopReportsAnInstanceThatCannotBeEnded) {
   settings_.end_again = seconds(60);
   RestartManager();
   ASSERT_OK(RunPlugin("one"));
@@ -423,7 +423,7 @@ TEST_F(SupervisorTest, J4_WhatCannotBeEndedIsTriedAgainAndIsNotForgotten) {
   EXPECT_OK(RunPlugin("one"));
 }
 
-TEST_F(SupervisorTest, J4_WhatCouldNotBeEndedIsEndedWithoutBeingAskedAgain) {
+TEST_F(SupervisorTest, RetriesAFailedEndByItself) {
   ASSERT_OK(RunPlugin("one"));
   exec_.FailEnds(absl::UnavailableError("the engine is away"));
   EXPECT_FALSE(supervisor_->Stop("one", "", Soon()).ok());
@@ -432,7 +432,7 @@ TEST_F(SupervisorTest, J4_WhatCouldNotBeEndedIsEndedWithoutBeingAskedAgain) {
   EXPECT_EQ(exec_.Alive(), 0);
 }
 
-TEST_F(SupervisorTest, J4_StopDeregistersBeforeItEndsTheProcess) {
+TEST_F(SupervisorTest, StopDeregistersBeforeItEndsTheProcess) {
   ASSERT_OK(RunPlugin("one"));
   const std::string directory = exec_.Processes().front().spec.socket_directory;
   bool registered = true;
@@ -445,7 +445,7 @@ TEST_F(SupervisorTest, J4_StopDeregistersBeforeItEndsTheProcess) {
   EXPECT_THAT(supervisor_->Stop("one", "", Soon()), FailsWith(absl::StatusCode::kNotFound, "no plugin 'one'"));
 }
 
-TEST_F(SupervisorTest, J4_OneThatHangsIsStoppedAtOnce) {
+TEST_F(SupervisorTest, StopsAHangingPluginAtOnce) {
   const auto plugin = std::make_shared<FakeCsiPlugin>();
   exec_.OnLaunch([&] { return plugin; });
   ASSERT_OK(RunPlugin("one"));
@@ -456,15 +456,15 @@ TEST_F(SupervisorTest, J4_OneThatHangsIsStoppedAtOnce) {
   EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
 }
 
-TEST_F(SupervisorTest, J4_ALaunchThatAStopCutsShortHasNotFailed) {
+TEST_F(SupervisorTest, LaunchEndedByAStopIsNotAFailure) {
   exec_.HangLaunches();
   ASSERT_OK(supervisor_->Run("one", Program("plugin"), "people", /*wait=*/false, Soon()));
   ASSERT_TRUE(exec_.WaitForLaunches(1));
   EXPECT_OK(supervisor_->Stop("one", "", Soon()));
-  EXPECT_EQ(events_->last(), 0U) << "nothing is told";
+  EXPECT_EQ(events_->last(), 0U) << "no event";
 }
 
-TEST_F(SupervisorTest, J4_AStopReachesAnEndThatIsUnderWay) {
+TEST_F(SupervisorTest, StopShortensAnEndThatIsUnderWay) {
   settings_.end_time = settings_.end_again = seconds(60);
   RestartManager();
   ASSERT_OK(RunPlugin("one", "old"));
@@ -477,7 +477,7 @@ TEST_F(SupervisorTest, J4_AStopReachesAnEndThatIsUnderWay) {
   EXPECT_EQ(exec_.Alive(), 0);
 }
 
-TEST_F(SupervisorTest, J4_ATryToEndThatBeganBeforeAStopIsNotTakenForOneAfterIt) {
+TEST_F(SupervisorTest, StopTriesAgainAfterAnEarlierTry) {
   settings_.end_time = settings_.end_again = seconds(60);
   RestartManager();
   ASSERT_OK(RunPlugin("one", "old"));
@@ -486,10 +486,10 @@ TEST_F(SupervisorTest, J4_ATryToEndThatBeganBeforeAStopIsNotTakenForOneAfterIt) 
   ASSERT_EQ(exec_.WaitForEnds(1), 1);
   exec_.FailEnds(absl::UnavailableError("the engine is away"));
   EXPECT_THAT(supervisor_->Stop("one", "", Clock::now()), FailsWith(absl::StatusCode::kUnavailable, "away"));
-  EXPECT_EQ(exec_.WaitForEnds(0), 3) << "the old one twice, the new one once";
+  EXPECT_GE(exec_.WaitForEnds(0), 3) << "the old one at least twice, the new one once";
 }
 
-TEST_F(SupervisorTest, J4_TheManagerEndsAtOnceThoughAPluginIsBeingEnded) {
+TEST_F(SupervisorTest, ShutdownDoesNotWaitForAnEnd) {
   settings_.end_time = settings_.end_again = seconds(60);
   RestartManager();
   ASSERT_OK(RunPlugin("one"));
@@ -503,10 +503,10 @@ TEST_F(SupervisorTest, J4_TheManagerEndsAtOnceThoughAPluginIsBeingEnded) {
   EXPECT_LT(Clock::now() - start, settings_.end_time / 2);
   EXPECT_THAT(stopped.get(), FailsWith(absl::StatusCode::kUnavailable, "the manager is stopping"));
   EXPECT_EQ(exec_.Alive(), 1);
-  EXPECT_TRUE(std::filesystem::exists(directory)) << "the next one finds it";
+  EXPECT_TRUE(std::filesystem::exists(directory)) << "the next manager finds it";
 }
 
-TEST_F(SupervisorTest, K5_ItRunsAsLongAsAnybodyDeclaresIt) {
+TEST_F(SupervisorTest, RunsAsLongAsAnyDeclarerIsLeft) {
   ASSERT_OK(RunPlugin("one", "plugin", "job-a"));
   ASSERT_OK(RunPlugin("one", "plugin", "job-b"));
   RestartManager();
@@ -520,7 +520,7 @@ TEST_F(SupervisorTest, K5_ItRunsAsLongAsAnybodyDeclaresIt) {
   EXPECT_EQ(exec_.Alive(), 0);
 }
 
-TEST_F(SupervisorTest, K5_WhatIsDeclaredStaysExpectedWhileItIsMissing) {
+TEST_F(SupervisorTest, KeepsTheServicesOfADeclaredPlugin) {
   ASSERT_OK(RunPlugin("one"));
   exec_.FailLaunches(absl::InvalidArgumentError("somebody removed it"));
   exec_.Kill(Front("one")->instance_id);
@@ -530,7 +530,7 @@ TEST_F(SupervisorTest, K5_WhatIsDeclaredStaysExpectedWhileItIsMissing) {
   EXPECT_THAT(supervisor_->Declared().front().types, Contains(PluginType::kNode));
 }
 
-TEST_F(SupervisorTest, J2_AManagerStartedAnewAdoptsWhatRuns) {
+TEST_F(SupervisorTest, AdoptsARunningPlugin) {
   ASSERT_OK(RunPlugin("one"));
   const std::string instance = Front("one")->instance_id;
   RestartManager();
@@ -542,7 +542,7 @@ TEST_F(SupervisorTest, J2_AManagerStartedAnewAdoptsWhatRuns) {
   EXPECT_EQ(exec_.Alive(), 0);
 }
 
-TEST_F(SupervisorTest, J2_OneThatWasStartingIsAdoptedToo) {
+TEST_F(SupervisorTest, AdoptsAStartingPlugin) {
   const auto plugin = std::make_shared<FakeCsiPlugin>();
   plugin->SetReady(false);
   exec_.OnLaunch([&] { return plugin; });
@@ -554,7 +554,7 @@ TEST_F(SupervisorTest, J2_OneThatWasStartingIsAdoptedToo) {
   EXPECT_THAT(exec_.Processes(), SizeIs(1));
 }
 
-TEST_F(SupervisorTest, J3_OneThatDiedWhileNoManagerRanIsReplaced) {
+TEST_F(SupervisorTest, ReplacesAPluginThatDiedWithoutAManager) {
   ASSERT_OK(RunPlugin("one"));
   const std::string instance = Front("one")->instance_id;
   StopManager();
@@ -565,18 +565,18 @@ TEST_F(SupervisorTest, J3_OneThatDiedWhileNoManagerRanIsReplaced) {
   EXPECT_EQ(exec_.Alive(), 1);
 }
 
-TEST_F(SupervisorTest, J3_AfterARebootNothingIsLeftInTheRegistryOfWhatRanBefore) {
+TEST_F(SupervisorTest, DeregistersInstancesAfterAReboot) {
   ASSERT_OK(RunPlugin("one"));
   const std::string instance = Front("one")->instance_id;
   StopManager();
   exec_.Kill(instance);
-  std::filesystem::remove_all(settings_.socket_root);  // as /run is
+  std::filesystem::remove_all(settings_.socket_root);  // as a reboot does with /run
   exec_.FailLaunches(absl::InvalidArgumentError("not yet"));
   StartManager();
   EXPECT_FALSE(Front("one"));
 }
 
-TEST_F(SupervisorTest, J3_AnUpdateGoesOnAfterARestartOfTheManager) {
+TEST_F(SupervisorTest, ContinuesAnUpdateAfterARestart) {
   ASSERT_OK(RunPlugin("one", "old"));
   const std::string old_one = Front("one")->instance_id;
   const auto plugin = std::make_shared<FakeCsiPlugin>();
@@ -594,7 +594,7 @@ TEST_F(SupervisorTest, J3_AnUpdateGoesOnAfterARestartOfTheManager) {
   EXPECT_THAT(exec_.Processes(), SizeIs(2));
 }
 
-TEST_F(SupervisorTest, J3_TheNewOneIsWatchedWhileTheOldOneIsEnded) {
+TEST_F(SupervisorTest, WatchesTheNewInstanceWhileTheOldOneEnds) {
   ASSERT_OK(RunPlugin("one", "old"));
   std::promise<void> ends, may_end;
   exec_.OnEnd([&](const auto&) {
@@ -615,7 +615,7 @@ TEST_F(SupervisorTest, J3_TheNewOneIsWatchedWhileTheOldOneIsEnded) {
   EXPECT_EQ(exec_.Alive(), 1);
 }
 
-TEST_F(SupervisorTest, J3_OneThatCannotBeLookedAtIsKeptAndNoOtherIsStarted) {
+TEST_F(SupervisorTest, KeepsAnInstanceThatCannotBeInspected) {
   ASSERT_OK(RunPlugin("one"));
   const std::string instance = Front("one")->instance_id;
   StopManager();
@@ -633,7 +633,7 @@ TEST_F(SupervisorTest, J3_OneThatCannotBeLookedAtIsKeptAndNoOtherIsStarted) {
   EXPECT_THAT(supervisor_->Words("one"), Not(HasSubstr("too many")));
 }
 
-TEST_F(SupervisorTest, J4_OneThatCannotBeLookedAtIsEndedWhenItCan) {
+TEST_F(SupervisorTest, EndsAnInstanceOnceItCanBeInspected) {
   ASSERT_OK(RunPlugin("one"));
   StopManager();
   exec_.FailAdopts(absl::InternalError("too many open files"));
@@ -647,7 +647,7 @@ TEST_F(SupervisorTest, J4_OneThatCannotBeLookedAtIsEndedWhenItCan) {
   EXPECT_FALSE(Front("one"));
 }
 
-TEST_F(SupervisorTest, J3_WhatIsLeftInTheEnginesThatAreUsedIsSweptAtTheStart) {
+TEST_F(SupervisorTest, SweepsTheUsedEnginesAtTheStart) {
   PluginRecord::Run run;
   run.kind = PluginRecord::Run::Kind::kContainer;
   run.image = "plugin:1";
@@ -657,7 +657,7 @@ TEST_F(SupervisorTest, J3_WhatIsLeftInTheEnginesThatAreUsedIsSweptAtTheStart) {
   EXPECT_TRUE(container_.WaitForSweep("/run/engine.sock"));
 }
 
-TEST_F(SupervisorTest, J4_WhatNobodyDeclaresAnyMoreIsEndedAtTheNextStart) {
+TEST_F(SupervisorTest, EndsUndeclaredPluginsAtTheStart) {
   ASSERT_OK(RunPlugin("one"));
   StopManager();
   {  // killed after the record was deleted, before the process was ended
@@ -672,7 +672,7 @@ TEST_F(SupervisorTest, J4_WhatNobodyDeclaresAnyMoreIsEndedAtTheNextStart) {
   EXPECT_TRUE(std::filesystem::is_empty(settings_.socket_root));
 }
 
-TEST_F(SupervisorTest, J4_TheManagerEndsAtOnceThoughAPluginHangsAndLeavesItRunning) {
+TEST_F(SupervisorTest, ShutdownLeavesAHangingPluginRunning) {
   const auto plugin = std::make_shared<FakeCsiPlugin>();
   exec_.OnLaunch([&] { return plugin; });
   ASSERT_OK(RunPlugin("one"));
@@ -685,7 +685,7 @@ TEST_F(SupervisorTest, J4_TheManagerEndsAtOnceThoughAPluginHangsAndLeavesItRunni
   EXPECT_TRUE(Front("one"));
 }
 
-TEST_F(SupervisorTest, J4_TheManagerEndsAtOnceThoughAnAdoptedPluginHangs) {
+TEST_F(SupervisorTest, ShutdownDoesNotWaitForAnAdoptedHangingPlugin) {
   const auto plugin = std::make_shared<FakeCsiPlugin>();
   exec_.OnLaunch([&] { return plugin; });
   ASSERT_OK(RunPlugin("one"));

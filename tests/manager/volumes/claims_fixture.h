@@ -146,9 +146,10 @@ class ClaimsFixture : public ::testing::Test {
   std::shared_ptr<testing::FakeCsiPlugin> plugin_ = std::make_shared<testing::FakeCsiPlugin>();
   testing::FakePluginDirectory directory_;
   testing::MemoryState state_;
-  StopToken stop_;
-  RetryPolicy retry_ = {
-      .first_pause = std::chrono::milliseconds(1), .longest_pause = std::chrono::milliseconds(5), .stop = &stop_};
+  std::stop_source stop_;
+  RetryPolicy retry_ = {.first_pause = std::chrono::milliseconds(1),
+                        .longest_pause = std::chrono::milliseconds(5),
+                        .stop = stop_.get_token()};
   RecordsStore store_{state_};
   KeyedLocks locks_;
   Events events_;

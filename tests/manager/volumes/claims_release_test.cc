@@ -322,12 +322,12 @@ TEST_F(ReleaseTest, F6_ForceFreesWhatCouldNotBeUnpublished) {
 }
 
 TEST_F(ReleaseTest, B5_AStopIsNoProblemOfAClaim) {
-  stop_.Stop();
+  stop_.request_stop();
   EXPECT_EQ(Release("web-1"), Stopping());
   EXPECT_EQ(TheClaim().state, State::kNodeDetached);
   EXPECT_EQ(TheClaim().problem, "");
   EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
-  retry_.stop = nullptr;
+  retry_.stop = {};
   Restart();
   claims_->Resume("", Soon());
   EXPECT_THAT(AllClaims(), IsEmpty());

@@ -219,7 +219,7 @@ TEST_F(ClaimsTest, B5_AStopTakesNothingBack) {
   absl::Status claimed;
   std::thread claim([&] { claimed = claims_->Claim(Request("web-1"), Clock::now() + std::chrono::hours(9)).status(); });
   EXPECT_TRUE(plugin_->WaitForCalls("ControllerPublishVolume", 1));
-  stop_.Stop();
+  stop_.request_stop();
   claim.join();
   EXPECT_EQ(claimed, Stopping());
   EXPECT_EQ(TheClaim().state, State::kTaken);
@@ -227,7 +227,7 @@ TEST_F(ClaimsTest, B5_AStopTakesNothingBack) {
   EXPECT_THAT(Told(), Not(HasSubstr("stopping")));
 
   plugin_->ClearFaults();
-  retry_.stop = nullptr;
+  retry_.stop = {};
   Restart();
   ASSERT_OK(Claim(Request("web-1"))) << "the same again goes on";
   EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));

@@ -1,4 +1,4 @@
-#include "manager/launch/waker.h"
+#include "manager/launch/wake_event.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -8,12 +8,12 @@
 
 namespace mooring::manager {
 
-Waker::Waker() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+WakeEvent::WakeEvent() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-void Waker::Wake() { ::eventfd_write(event_.get(), 1); }
+void WakeEvent::Wake() { ::eventfd_write(event_.get(), 1); }
 
-void Waker::Wait(Clock::time_point until, const std::vector<int>& descriptors) {
-  // A minute at most: whoever waits looks again then, and nothing overflows.
+void WakeEvent::Wait(Clock::time_point until, const std::vector<int>& descriptors) {
+  // A minute at most, so that the milliseconds of poll(2) cannot overflow; callers check their condition again.
   const auto longest = std::chrono::minutes(1);
   const Clock::duration left = std::clamp<Clock::duration>(until - Clock::now(), Clock::duration::zero(), longest);
   std::vector<pollfd> waited = {{event_.get(), POLLIN, 0}};

@@ -1,4 +1,4 @@
-#include "manager/supervisor/introduction.h"
+#include "manager/supervisor/handshake.h"
 
 #include <algorithm>
 
@@ -13,7 +13,8 @@ bool HasControllerService(const csi::v1::GetPluginCapabilitiesResponse& response
   });
 }
 
-// Whether a service is there at this socket: a driver tells of a controller even where this process is not it.
+// Whether this socket serves the service. The plugin's capabilities do not say: each of a driver's processes may report
+// a controller that only one of them serves.
 template <typename Request>
 absl::StatusOr<bool> Serves(CsiChannel& channel, const char* name, Clock::time_point until) {
   const absl::Status status = Call(channel, Request(), until).status();
@@ -24,34 +25,27 @@ absl::StatusOr<bool> Serves(CsiChannel& channel, const char* name, Clock::time_p
 
 }  // namespace
 
-absl::StatusOr<Introduction> Introduce(CsiChannel& channel, Clock::time_point until) {
-  Introduction introduction;
+absl::StatusOr<Handshake> DoHandshake(CsiChannel& channel, Clock::time_point until) {
+  Handshake handshake;
   const auto info = Call(channel, csi::v1::GetPluginInfoRequest(), until);
   if (!info.ok()) return Annotate(info.status(), "GetPluginInfo");
-  introduction.name = info->name();
-  introduction.version = info->vendor_version();
+  handshake.name = info->name();
+  handshake.version = info->vendor_version();
 
   const auto capabilities = Call(channel, csi::v1::GetPluginCapabilitiesRequest(), until);
   if (!capabilities.ok()) return Annotate(capabilities.status(), "GetPluginCapabilities");
   MOORING_ASSIGN_OR_RETURN(const bool node,
                            Serves<csi::v1::NodeGetCapabilitiesRequest>(channel, "NodeGetCapabilities", until));
-  if (node) introduction.types.push_back(PluginType::kNode);
+  if (node) handshake.types.push_back(PluginType::kNode);
   if (HasControllerService(*capabilities)) {
     MOORING_ASSIGN_OR_RETURN(const bool controller, Serves<csi::v1::ControllerGetCapabilitiesRequest>(
                                                         channel, "ControllerGetCapabilities", until));
-    if (controller) introduction.types.push_back(PluginType::kController);
+    if (controller) handshake.types.push_back(PluginType::kController);
   }
-  if (introduction.types.empty()) {
-    return FailedPrecondition("it serves neither the Node nor the Controller service of CSI");
+  if (handshake.types.empty()) {
+    return FailedPrecondition("the plugin serves neither the Node nor the Controller service of CSI");
   }
-  return introduction;
-}
-
-absl::Status ProbeOnce(CsiChannel& channel, Clock::time_point until) {
-  const auto answer = Call(channel, csi::v1::ProbeRequest(), until);
-  if (!answer.ok()) return Annotate(answer.status(), "Probe");
-  if (answer->has_ready() && !answer->ready().value()) return Unavailable("Probe: it is not ready yet");
-  return absl::OkStatus();
+  return handshake;
 }
 
 }  // namespace mooring::manager

@@ -1,0 +1,76 @@
+// Ends the instances of a plugin that are no longer used. Each end has a thread of its own, so that the plugin's thread
+// goes on watching the others. An end that fails is tried again until it succeeds.
+#ifndef MOORING_MANAGER_SUPERVISOR_TERMINATOR_H_
+#define MOORING_MANAGER_SUPERVISOR_TERMINATOR_H_
+
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "manager/supervisor/dependencies.h"
+#include "manager/supervisor/supervised_instance.h"
+
+namespace mooring::manager {
+
+// Used by the thread of its plugin, except where a method says otherwise.
+class Terminator {
+ public:
+  // `on_change` is called from any thread when an end has succeeded or failed.
+  Terminator(const SupervisorDependencies& deps, std::string plugin, std::function<void()> on_change);
+  ~Terminator();  // Stop
+
+  // Deregisters the instance at once, then ends it in the background.
+  void Begin(std::unique_ptr<SupervisedInstance> instance);
+
+  // From any thread: brings the deadline of every try forward to `until`, also of the tries under way.
+  void EndBy(Clock::time_point until);
+
+  // Waits until each instance was tried by a try that began at `since` or later. Gives the first error. OK: none is
+  // left. CANCELLED: the manager is stopping.
+  absl::Status TryAll(Clock::time_point since);
+
+  bool IsIdle() const;                 // no instance is left
+  std::string FailedInstance() const;  // the handle of an instance whose last try failed; "": none did
+
+  void BeginStop();  // from any thread: gives up the tries under way, and begins no others
+  void Stop();       // the same, and waits for the threads
+
+ private:
+  struct Termination {
+    std::unique_ptr<SupervisedInstance> instance;
+    std::stop_source cut;  // of the try under way: stopped when its deadline has changed, or at the stop
+    Clock::time_point began = {}, until = {};  // of the try under way, or of the last one
+    bool under_way = false;
+    int tries = 0;  // that are over
+    absl::Status last;
+    bool try_now = false;
+    bool over = false;
+    std::thread thread;
+  };
+
+  void Work(Termination& termination);
+  std::stop_token BeginTry(Termination& termination);
+  absl::Status TryToEnd(Termination& termination);
+  bool IsStopping() const;
+  void ForgetEnded();
+
+  const SupervisorDependencies& deps_;
+  const std::string plugin_;
+  const std::function<void()> on_change_;
+
+  mutable std::mutex mutex_;  // guards all below; no instance is ended under it
+  std::condition_variable changed_;
+  std::list<Termination> terminations_;  // only the plugin's thread adds and removes elements
+  Clock::time_point end_by_ = Clock::time_point::max();
+  bool stopping_ = false;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_SUPERVISOR_TERMINATOR_H_
