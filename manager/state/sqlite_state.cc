@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/file/directory.h"
 #include "base/file/file_lock.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
@@ -283,14 +284,6 @@ absl::Status CheckPages(SQLite::Database& database, const std::string& path) {
   return ToStatus(SQLite::Exception(found, SQLITE_CORRUPT), "check", path);
 }
 
-// The name of a file that was just made is durable with its directory only.
-absl::Status SyncDirectoryOf(const std::string& path) {
-  const std::string directory = std::filesystem::path(path).parent_path().string();
-  const UniqueFd opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened.ok() || ::fsync(opened.get()) != 0) return ErrnoStatus(errno, "sync the directory", directory);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path, const MayBegin& may_begin) {
@@ -302,7 +295,7 @@ absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path, 
     SQLite::Database writer = OpenWriter(path);
     MOORING_RETURN_IF_ERROR(PrepareSchema(writer, path, may_begin));
     MOORING_RETURN_IF_ERROR(CheckPages(writer, path));
-    MOORING_RETURN_IF_ERROR(SyncDirectoryOf(path));
+    MOORING_RETURN_IF_ERROR(SyncDirectoryOf(path));  // the name of a new file is durable only with its directory
     return std::make_unique<SqliteState>(path, std::move(lock), std::move(writer));
   });
 }

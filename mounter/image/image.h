@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "base/file/directory.h"
 #include "base/file/unique_fd.h"
 
 namespace mooring {
@@ -58,8 +59,6 @@ bool IsCopyingLeftover(std::string_view name, std::string_view image);
 
 // What root makes beside an image, or in a pool, belongs to whom that does: a plugin need not work as root.
 absl::Status GiveTo(const struct stat& owner, const UniqueFd& file, const std::string& path);
-
-absl::Status SyncDirectoryOf(const std::string& path);
 
 }  // namespace mooring
 
