@@ -1,5 +1,9 @@
-// Until when the work of this thread is of use to somebody. Set where a call comes in, asked where something may hang;
-// between them nobody has to hand it down.
+// The deadline of a thread's work. There are three kinds of deadlines in the code.
+//   - `Clock::time_point until` (manager, metrics) is a parameter of functions that wait or call another server.
+//   - `const Call&` (plugin/model/call.h) is the same parameter for the work of one RPC of the plugin.
+//   - DeadlineScope is for work that may hang in the kernel, below interfaces without such a parameter. These are the
+//     calls of the mount helper. The RPC handler sets it, and the code that may hang reads it.
+// A function that waits takes the parameter. DeadlineScope is only for the third case.
 #ifndef MOORING_BASE_DEADLINE_H_
 #define MOORING_BASE_DEADLINE_H_
 
@@ -12,16 +16,17 @@ class DeadlineScope {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit DeadlineScope(Clock::time_point deadline);  // until the end of the object; an earlier one around it stays
+  // Lasts as long as the object. An earlier deadline of an enclosing scope stays in force.
+  explicit DeadlineScope(Clock::time_point deadline);
 
-  // So long from now on, whatever is around it: to take back what was done until the time was over.
+  // A deadline `time` from now that replaces the one of the enclosing scope: for a roll-back after the time is over.
   static DeadlineScope Fresh(Clock::duration time);
 
   DeadlineScope(const DeadlineScope&) = delete;
   DeadlineScope& operator=(const DeadlineScope&) = delete;
   ~DeadlineScope();
 
-  static std::optional<Clock::time_point> Now();  // this thread's; empty: none
+  static std::optional<Clock::time_point> Now();  // the deadline of this thread, if it has one
 
  private:
   struct Replacing {};

@@ -1,4 +1,4 @@
-// What a program is given to read that is to read nothing.
+// An empty standard input for programs that this process runs.
 #ifndef MOORING_BASE_EMPTY_INPUT_H_
 #define MOORING_BASE_EMPTY_INPUT_H_
 
@@ -6,7 +6,8 @@
 
 namespace mooring {
 
-// /dev/null; in a container that has none, a pipe that nobody writes to. Not open, and errno: neither can be had.
+// Opens /dev/null; in a container without it, a pipe without a writer. If neither can be opened, the descriptor is not
+// ok() and errno is set.
 UniqueFd OpenEmptyInput();
 
 }  // namespace mooring

@@ -2,15 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <thread>
 
+#include "base/file/file_lock.h"
 #include "base/file/path.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
@@ -19,9 +18,7 @@
 namespace mooring {
 namespace {
 
-constexpr std::chrono::milliseconds kPoll{5};
-
-// 0: somebody accepts there; else the errno of connect(2).
+// 0 if a server accepts connections; otherwise the errno of connect(2).
 int Knock(const std::string& path) {
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.ok()) return errno;
@@ -38,17 +35,14 @@ absl::StatusOr<UniqueFd> LockSocketDirectory(const std::string& socket_path, std
   const std::string directory(ParentOf(socket_path));
   UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.ok()) return ErrnoStatus(errno, "use the socket's directory", directory);
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return ErrnoStatus(errno, "lock the socket's directory", directory);
-    if (std::chrono::steady_clock::now() >= deadline) {
-      return FailedPrecondition(
-          fmt::format("another process holds a lock on the socket's directory {} (lslocks names it): "
-                      "end that first, or choose another {}",
-                      Quote(directory), flag));
-    }
-    std::this_thread::sleep_for(kPoll);
+  const absl::Status locked = LockFile(fd, directory, patience);
+  if (absl::IsAborted(locked)) {
+    return FailedPrecondition(
+        fmt::format("another process holds a lock on the socket's directory {} (lslocks names it): "
+                    "end that first, or choose another {}",
+                    Quote(directory), flag));
   }
+  MOORING_RETURN_IF_ERROR(locked);
   return fd;
 }
 
@@ -61,14 +55,14 @@ absl::StatusOr<bool> IsStaleSocket(const std::string& path, std::string_view adv
     return ErrnoStatus(errno, "look at", path);
   }
   if (!S_ISSOCK(status.st_mode)) {
-    return FailedPrecondition(fmt::format("{} is there and is no socket: it is not replaced", Quote(path)));
+    return FailedPrecondition(fmt::format("{} exists and is not a socket: it is not replaced", Quote(path)));
   }
   const int error = Knock(path);
   if (error == ENOENT) return false;
   if (error == ECONNREFUSED) return true;
-  if (error == EACCES || error == EPERM) {  // which says nothing of whether somebody serves it
+  if (error == EACCES || error == EPERM) {  // these do not tell whether the socket is served
     return FailedPrecondition(
-        fmt::format("{}: it is user {}'s, and this is user {}: remove it, if nobody serves it any more",
+        fmt::format("{}: it belongs to user {}, and this process runs as user {}: remove it if no process serves it",
                     Message(ErrnoStatus(error, "connect to", path)), status.st_uid, ::geteuid()));
   }
   return FailedPrecondition(fmt::format("{} is served by another process: {}", Quote(path), advice));

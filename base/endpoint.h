@@ -1,4 +1,4 @@
-// The socket that a server of ours listens on.
+// The socket that a Mooring server listens on.
 #ifndef MOORING_BASE_ENDPOINT_H_
 #define MOORING_BASE_ENDPOINT_H_
 
@@ -12,19 +12,21 @@
 
 namespace mooring {
 
-// Held from ClearSocketPath until the socket listens: two that find one stale socket would else remove what the other
-// has just bound. It is the directory's flock(2), so that no file is left beside the socket. Others hold it for
-// milliseconds; FAILED_PRECONDITION after `patience`. `flag` is what says which socket it is: "--endpoint".
+// Locks the directory of a socket. Hold the lock from before ClearSocketPath until the socket listens. Without it, two
+// servers that find one stale socket can each remove the new socket of the other.
+// It is the flock(2) of the directory, so no lock file is left beside the socket. Servers hold it for milliseconds.
+// FAILED_PRECONDITION: another process still holds it after `patience`. `flag` is the flag that names the socket, such
+// as "--endpoint".
 absl::StatusOr<UniqueFd> LockSocketDirectory(const std::string& socket_path, std::string_view flag,
                                              std::chrono::milliseconds patience = std::chrono::seconds(5));
 
-// Makes way for a socket at `path`: one that a process before left behind is removed. FAILED_PRECONDITION: somebody
-// listens there, or it is not a socket; NOT_FOUND: the directory is missing (the orchestrator or administrator makes
-// it).
+// Removes a stale socket at `path`, left behind by an earlier process.
+// FAILED_PRECONDITION: another process serves the socket, or the file is not a socket. NOT_FOUND: the directory is
+// missing; the orchestrator or the administrator creates it.
 absl::Status ClearSocketPath(const std::string& path, std::string_view flag);
 
-// The same without removing anything: true where there is a socket that nobody serves any more. `advice` is what to do
-// where somebody does.
+// Whether there is a stale socket at `path`, which no process serves. Errors as above; `advice` ends the error for a
+// socket that is served.
 absl::StatusOr<bool> IsStaleSocket(const std::string& path, std::string_view advice);
 
 }  // namespace mooring

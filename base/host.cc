@@ -18,7 +18,7 @@
 namespace mooring {
 namespace {
 
-// The mount helper and its spawner run programs; they are none themselves.
+// The mount helper and its spawner are Mooring's own processes. Only their children are programs.
 bool IsOurs(const std::string& name) { return name.starts_with("mooring-"); }
 
 void CollectPrograms(const std::string& process, std::vector<std::string>& programs) {
@@ -50,7 +50,7 @@ absl::StatusOr<std::string> BootId() {
   std::ifstream file(kPath);
   std::string id;
   if (std::getline(file, id) && !id.empty()) return id;
-  return ErrnoStatus(errno == 0 ? EIO : errno, "read", kPath);  // an empty one sets none
+  return ErrnoStatus(errno == 0 ? EIO : errno, "read", kPath);  // an empty file sets no errno
 }
 
 std::vector<std::string> RunningPrograms() {
@@ -60,7 +60,7 @@ std::vector<std::string> RunningPrograms() {
 }
 
 void RaiseOpenFileLimit() {
-  constexpr rlim_t kEnough = 65536;  // some hosts know no limit, and some programs close all that could be open
+  constexpr rlim_t kEnough = 65536;  // not the hard limit, which may be huge: some programs close every possible fd
   rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kEnough));

@@ -14,15 +14,16 @@
 namespace mooring {
 namespace {
 
-// A key is one byte of the file, which need not be that long: FNV-1a, the same in every build. Two keys that share a
-// byte would merely wait for each other.
+// A key stands for one byte of the file, which may lie beyond its end. The byte is the FNV-1a hash of the key, which is
+// the same in every build. Two keys with the same byte only wait for each other.
 off_t ByteOf(const std::string& key) {
   std::uint64_t hash = 0xCBF29CE484222325U;
   for (const char c : key) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
   return static_cast<off_t>(hash >> 2U);
 }
 
-// fcntl_locking(2), "open file description locks": of the object, not of whichever descriptor the process closes first.
+// An open file description lock, fcntl_locking(2): unlike a POSIX lock, it survives when the process closes another
+// descriptor of the file.
 int SetLock(const UniqueFd& file, const std::string& key, short type) {
   struct flock range = {};
   range.l_type = type;
@@ -32,7 +33,7 @@ int SetLock(const UniqueFd& file, const std::string& key, short type) {
   return ::fcntl(file.get(), F_OFD_SETLK, &range);
 }
 
-// Of its own: threads that share one would count its references where the thread sanitizer does not see it.
+// A copy with its own representation: the thread sanitizer does not see the reference counts of a shared one.
 absl::Status Copied(const absl::Status& status) { return absl::Status(status.code(), Message(status)); }
 
 absl::Status Pending(std::string_view what, const std::string& key) {
@@ -77,7 +78,8 @@ absl::Status KeyedLocks::WaitInProcess(const std::string& key, std::string_view 
   return awake ? Copied(stopped_) : Pending(what, key);
 }
 
-// Held in this process; others are asked again and again, since fcntl(2) knows no deadline. They seldom meet.
+// This process holds the key already. Other processes are polled, because fcntl(2) has no timeout. Contention between
+// processes is rare.
 absl::Status KeyedLocks::WaitForProcesses(const std::string& key, std::string_view what, Clock::time_point deadline) {
   constexpr std::chrono::milliseconds kLongestPause{16};
   for (std::chrono::milliseconds pause{1};; pause = std::min(2 * pause, kLongestPause)) {

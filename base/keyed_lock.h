@@ -1,4 +1,4 @@
-// One operation at a time for each key; different keys never wait for each other.
+// Locks by key: one operation at a time for each key. Different keys never wait for each other.
 #ifndef MOORING_BASE_KEYED_LOCK_H_
 #define MOORING_BASE_KEYED_LOCK_H_
 
@@ -32,16 +32,17 @@ class KeyedLocks {
     std::string key_;
   };
 
-  KeyedLocks() = default;  // of this process alone
+  KeyedLocks() = default;  // locks within this process only
 
-  // Of all processes that use this file, which is made (0600) where it is missing. A process that ends holds nothing.
+  // Locks among all processes that use this file, which is created (0600) if missing. A process that ends releases its
+  // locks.
   static absl::StatusOr<std::unique_ptr<KeyedLocks>> Shared(const std::string& path);
 
-  // Waits until nobody holds `key`; ABORTED ("an operation is pending", CSI) past `deadline`; after Stop what that
-  // gave. `what` names the key in the message. KeyedLocks must outlive what it gave.
+  // Waits until `key` is free. ABORTED ("an operation is pending", CSI 1.12) after `deadline`; after Stop, the error
+  // given to Stop. `what` says in the message what the key is. KeyedLocks must outlive every Hold.
   absl::StatusOr<Hold> Acquire(const std::string& key, std::string_view what, Clock::time_point deadline);
 
-  // Ends all waiting, now and later.
+  // Ends all waiting, now and later, with the error `why`.
   void Stop(const absl::Status& why = absl::UnavailableError("this process is stopping: call again when it is back"));
 
  private:
@@ -56,9 +57,9 @@ class KeyedLocks {
   absl::Status stopped();
 
   std::mutex mutex_;
-  std::map<std::string, Entry> entries_;  // only of keys that are held or waited for
-  absl::Status stopped_;                  // OK: it goes on
-  UniqueFd file_;                         // none: of this process alone
+  std::map<std::string, Entry> entries_;  // keys that are held or waited for
+  absl::Status stopped_;                  // the error given to Stop; OK before
+  UniqueFd file_;                         // not open: locks within this process only
 };
 
 }  // namespace mooring

@@ -50,7 +50,7 @@ std::optional<Level> ParseLevel(std::string_view name) {
 
 constexpr std::size_t kMaxValue = 4096;
 
-// A bare word stays bare, everything else is quoted, so that a line splits back into its fields.
+// A plain word is written as it is, every other value is quoted, so that a line splits back into its fields.
 std::string TextValue(std::string_view value) {
   constexpr std::string_view kBare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:+";
   const bool bare = !value.empty() && value.find_first_not_of(kBare) == std::string_view::npos;
@@ -69,7 +69,7 @@ std::string JsonValue(const Value& value) {
   return text == nullptr ? Number(std::get<double>(value)) : JsonQuote(std::string_view(*text).substr(0, kMaxValue));
 }
 
-// Messages are constants of ours; should one ever carry text from outside, it stays on its line.
+// Messages are constants. A message that carries text from outside by mistake still stays on one line.
 std::string OneLine(std::string_view message) {
   std::string line(message);
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };

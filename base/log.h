@@ -20,14 +20,14 @@ absl::Status Setup(std::string_view level, std::string_view format);
 
 bool Enabled(Level level);
 
-// Text, which is escaped where it is written, or a number, which is written with three decimals and is one in JSON.
+// Text, which is escaped when it is written, or a number, which is written with three decimals and unquoted in JSON.
 using Value = std::variant<std::string, double>;
 
-// key=value pairs behind the message (text), or members of the object (JSON).
+// key=value pairs after the message (text), or members of the object (JSON).
 using Fields = std::vector<std::pair<std::string_view, Value>>;
 void Write(Level level, std::string_view message, const Fields& fields = {});
 
-// The first time that this message, a constant, is written here. What others can cause at will does not fill a disk.
+// Writes this message, a constant, only the first time. An event that others can cause at will cannot fill the disk.
 void Once(Level level, const char* message, const Fields& fields = {});
 
 inline void Debug(std::string_view message, const Fields& fields = {}) { Write(Level::kDebug, message, fields); }

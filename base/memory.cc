@@ -15,7 +15,7 @@
 namespace mooring {
 namespace {
 
-// Never what can be written: its pages are this process's own, and would be lost.
+// Skips writable segments: their pages belong to this process alone, and their content would be lost.
 int ReleaseCode(dl_phdr_info* object, std::size_t, void*) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   for (int i = 0; i < object->dlpi_phnum; ++i) {
@@ -33,7 +33,7 @@ int ReleaseCode(dl_phdr_info* object, std::size_t, void*) {
 void BoundHeap() {
   constexpr int kArenas = 4, kLargeBlock = 128 * 1024;
   ::mallopt(M_ARENA_MAX, kArenas);
-  // Both default to these, and grow with what is freed unless they are set.
+  // These are the defaults, but glibc raises them with the size of freed blocks unless they are set, mallopt(3).
   ::mallopt(M_MMAP_THRESHOLD, kLargeBlock);
   ::mallopt(M_TRIM_THRESHOLD, kLargeBlock);
 }

@@ -1,4 +1,4 @@
-// What an idle process keeps in memory.
+// Memory of an idle process.
 #ifndef MOORING_BASE_MEMORY_H_
 #define MOORING_BASE_MEMORY_H_
 
@@ -6,16 +6,16 @@
 
 namespace mooring {
 
-// A burst of requests on many threads leaves no heap behind: there are few arenas, and a large block goes back to the
-// kernel when it is freed. For the beginning of main(), before there are threads.
+// Keeps the heap small after a burst of requests on many threads. There are few arenas, and large blocks go back to the
+// kernel when they are freed. Call it at the beginning of main(), before there are threads.
 void BoundHeap();
 
-// Lets go of the pages of code and constants that only the start has used, madvise(2), and of freed heap. What is used
-// again comes back from the page cache at its first use, for less than a microsecond a page.
+// Gives back freed heap, and the pages of code and constants that only the start has used, madvise(2). Pages that are
+// used again come back from the page cache, in less than a microsecond each.
 void ReleaseWhatTheStartUsed();
 
-// Gives much that was freed in the middle of the heap back, some seconds after a burst: free(3) gives back its end
-// alone. A thread of its own, which has the privileges of whoever makes it.
+// Gives back memory that was freed in the middle of the heap, some seconds after a burst. free(3) gives back only the
+// end of the heap. The object has a thread, with the privileges of the thread that creates the object.
 class HeapTrimmer {
  public:
   HeapTrimmer();

@@ -1,4 +1,4 @@
-// The command line of a server of ours: what its flags say is the server's own.
+// The command line of a Mooring server.
 #ifndef MOORING_BASE_PROGRAM_FLAGS_H_
 #define MOORING_BASE_PROGRAM_FLAGS_H_
 
@@ -12,7 +12,8 @@
 
 namespace mooring {
 
-// CANCELLED: --help was asked for, and its text. INVALID_ARGUMENT: what is wrong, in a line.
+// CANCELLED: --help was given; the message is the help text. INVALID_ARGUMENT: the message says in one line what is
+// wrong.
 inline absl::Status ParseFlags(CLI::App& app, int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);

@@ -13,7 +13,8 @@ constexpr std::size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
 constexpr std::string_view kScheme = "unix:";
 constexpr std::string_view kForms = "write unix:///path/csi.sock, or the path itself";
 
-// What stands behind "unix:". Two slashes begin a URI's authority, which a local socket has none of: it is the path.
+// The path after "unix:". Two slashes begin the authority of a URI. A local socket has no authority, so the text after
+// them is the path.
 std::string PathOf(std::string_view rest) {
   if (!rest.starts_with("//")) return std::string(rest);
   rest.remove_prefix(2);
@@ -30,13 +31,15 @@ bool NamesAnotherScheme(std::string_view endpoint) {
 absl::StatusOr<std::string> ParseSocketPath(std::string_view endpoint) {
   const bool unix_scheme = endpoint.starts_with(kScheme);
   if (!unix_scheme && NamesAnotherScheme(endpoint)) {
-    return InvalidArgument(fmt::format("the endpoint {} is no Unix socket: {}", Quote(endpoint), kForms));
+    return InvalidArgument(fmt::format("the endpoint {} is not a Unix socket: {}", Quote(endpoint), kForms));
   }
   std::string path = unix_scheme ? PathOf(endpoint.substr(kScheme.size())) : std::string(endpoint);
   if (path.empty()) return InvalidArgument(fmt::format("the endpoint names no socket: {}", kForms));
   if (path.size() > kLongestPath) {
-    return InvalidArgument(fmt::format("the socket's path {} is {} bytes long, more than the {} of a socket's address",
-                                       Quote(path), path.size(), kLongestPath));
+    return InvalidArgument(
+        fmt::format("the socket path {} has {} bytes, and the limit of a socket address is {}: choose "
+                    "a shorter path",
+                    Quote(path), path.size(), kLongestPath));
   }
   return path;
 }

@@ -9,12 +9,11 @@
 
 namespace mooring {
 
-// From unix:///p, unix://p (orchestrators mean /p), unix:p or a bare path. A relative path stays one.
-// INVALID_ARGUMENT: empty, another scheme, longer than a socket's address may be (107 bytes).
+// Parses unix:///p, unix://p (orchestrators mean /p), unix:p or a bare path. A relative path stays relative.
+// INVALID_ARGUMENT: empty, another scheme, or longer than a socket address can be (107 bytes).
 absl::StatusOr<std::string> ParseSocketPath(std::string_view endpoint);
 
-// The socket as gRPC wants it named, to listen or to connect: "unix:" and the path, percent-encoded, for gRPC decodes
-// it.
+// The socket as a gRPC address, to listen or to connect: "unix:" and the percent-encoded path, which gRPC decodes.
 std::string GrpcTarget(std::string_view socket_path);
 
 }  // namespace mooring

@@ -1,6 +1,6 @@
-// Errors: absl::Status everywhere. A message says what was tried, on which path, what the kernel said, what to do.
+// Errors. A message says what failed, on which object, what the kernel said, and what to do.
 //
-// The code is the CSI (gRPC) code that the caller is to see; absl's codes and gRPC's have the same numbers.
+// The code is the CSI (gRPC) code for the caller. The codes of absl and gRPC have the same numbers.
 #ifndef MOORING_BASE_STATUS_H_
 #define MOORING_BASE_STATUS_H_
 
@@ -13,12 +13,12 @@
 
 namespace mooring {
 
-// "<operation> '<path>': <errno in words>". The code follows the errno: ENOENT is NOT_FOUND, ENOSPC and EDQUOT are
-// RESOURCE_EXHAUSTED, EBUSY is FAILED_PRECONDITION, ENOSYS is UNIMPLEMENTED; what nobody could expect is INTERNAL.
+// "<operation> '<path>': <text of the errno>". The errno decides the code: ENOENT is NOT_FOUND, ENOSPC and EDQUOT are
+// RESOURCE_EXHAUSTED, EBUSY is FAILED_PRECONDITION, ENOSYS is UNIMPLEMENTED. Errors without a rule are INTERNAL.
 absl::Status ErrnoStatus(int error, std::string_view operation, std::string_view path);
 absl::Status ErrnoStatus(int error, std::string_view operation);
 
-// Whether an errno is what a filesystem says that was shut down, or whose server is dead or has forgotten it.
+// Whether the errno means that the filesystem was shut down, or that its server is dead or has forgotten it.
 bool MeansBroken(int error);
 
 // The same error with "<context>: " in front of its message.
@@ -27,12 +27,11 @@ absl::Status Annotate(const absl::Status& status, std::string_view context);
 // The same message under another code.
 absl::Status WithCode(absl::StatusCode code, const absl::Status& status);
 
-// Of what lies behind a volume that is known and a request that was understood (a file, a device, a tool): what was not
-// found or cannot be done is INTERNAL to the caller, to whom NOT_FOUND would mean the volume and UNIMPLEMENTED the
-// call.
+// Turns NOT_FOUND, UNIMPLEMENTED and INVALID_ARGUMENT into INTERNAL. Use it for errors about a file, a device or a
+// program behind a known volume. The caller would take NOT_FOUND for the volume and UNIMPLEMENTED for the call.
 absl::Status Unexpected(const absl::Status& status);
 
-// Builders that take std::string (absl's take absl::string_view, a type of its own on Debian 12).
+// Builders that take std::string. The builders of absl take absl::string_view, another type on Debian 12.
 absl::Status InvalidArgument(const std::string& message);
 absl::Status NotFound(const std::string& message);
 absl::Status AlreadyExists(const std::string& message);

@@ -4,7 +4,7 @@
 namespace mooring {
 
 const char* Version();  // the release, "0.1.0"
-const char* Commit();   // the commit it was built from, or "unknown"
+const char* Commit();   // the commit of the build, or "unknown"
 
 }  // namespace mooring
 

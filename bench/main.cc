@@ -1,7 +1,9 @@
-// mooring-bench PLUGIN DIRECTORY [MOUNTS...]: what the calls of the node cost, through gRPC on a unix socket and the
-// mount helper, with 0 and with so many mounts in the namespace (by default 1,000, 10,000 and 30,000); beside them,
-// call by call in the same loop, the floor: an empty gRPC call and the bare system calls that nobody can do without.
-// Microseconds, p50 and p99; at the end the goals.
+// mooring-bench PLUGIN DIRECTORY [MOUNTS...]
+//
+// Measures the calls of the node service, through gRPC on a Unix socket and the mount helper. It does so with 0 and
+// with MOUNTS mounts in the namespace (default: 1,000, 10,000 and 30,000). The same loop also measures the floor of
+// each call: an empty gRPC call and the system calls that every implementation needs. It prints p50 and p99 in
+// microseconds, and at the end the goals.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mount.h>
@@ -20,20 +22,20 @@
 #include "absl/synchronization/mutex.h"
 #include "base/file/unique_fd.h"
 #include "bench/plugin_client.h"
+#include "bench/plugin_under_test.h"
 #include "bench/report.h"
 #include "bench/samples.h"
-#include "bench/surroundings.h"
 
 namespace mooring::bench {
 namespace {
 
 constexpr int kPairs = 1000;  // of publish and unpublish
-constexpr int kStages = 40;   // of a fresh volume each
+constexpr int kStages = 40;   // each of a fresh volume
 constexpr int kStarts = 20;   // of a plugin
 constexpr int kClients = 8;
 constexpr std::chrono::seconds kCrowded{3};
 
-// What a publish cannot do without: a copy of the staged mount with its flags, at a directory made for it.
+// The minimum of a publish: a copy of the staged mount with its flags, at a directory created for it.
 void BareBind(const std::string& source, const std::string& target) {
   Check(::mkdir(target.c_str(), 0750) == 0, "mkdir");
   const UniqueFd tree(::open_tree(AT_FDCWD, source.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
@@ -49,7 +51,7 @@ void BareUnmount(const std::string& target) {
   Check(::rmdir(target.c_str()) == 0, "rmdir");
 }
 
-void MeasurePublishing(PluginClient& client, const Surroundings& here, int mounts, Report& report) {
+void MeasurePublishing(PluginClient& client, const PluginUnderTest& here, int mounts, Report& report) {
   Samples probe, floor_publish, floor_unpublish, publish, unpublish, stats;
   const std::string staging = here / "staging/published";
   const std::string target = here / "targets/published";
@@ -82,7 +84,7 @@ void MeasurePublishing(PluginClient& client, const Surroundings& here, int mount
   report.Add(mounts, kStats, stats);
 }
 
-void MeasureStaging(PluginClient& client, const Surroundings& here, const std::string& fs_type, int mounts,
+void MeasureStaging(PluginClient& client, const PluginUnderTest& here, const std::string& fs_type, int mounts,
                     Report& report) {
   Samples fresh, formatted, stage, unstage;
   const std::string staging = here / "staging/volume";
@@ -112,8 +114,8 @@ void MeasureStaging(PluginClient& client, const Surroundings& here, const std::s
   report.Add(mounts, "unstage " + fs_type, unstage);
 }
 
-// One of a crowd: with a connection, a volume and a target of its own.
-void PublishUntil(const std::atomic<bool>& over, const Surroundings& here, int number, std::atomic<int>& pairs) {
+// The work of one of several clients, each with a connection, a volume and a target of its own.
+void PublishUntil(const std::atomic<bool>& over, const PluginUnderTest& here, int number, std::atomic<int>& pairs) {
   PluginClient client(here.socket());
   const std::string staging = here / fmt::format("staging/crowd-{}", number);
   const std::string target = here / fmt::format("targets/crowd-{}", number);
@@ -130,10 +132,10 @@ void PublishUntil(const std::atomic<bool>& over, const Surroundings& here, int n
   ::rmdir(staging.c_str());
 }
 
-void MeasureCrowd(const Surroundings& here, Report& report) {
+void MeasureCrowd(const PluginUnderTest& here, Report& report) {
   std::atomic<bool> over{false};
   std::atomic<int> pairs{0};
-  std::vector<std::exception_ptr> errors(kClients);  // of each client, carried out of its thread
+  std::vector<std::exception_ptr> errors(kClients);  // one for each thread
   std::vector<std::thread> clients;
   for (int i = 0; i < kClients; ++i) {
     clients.emplace_back([&, i] {
@@ -157,21 +159,21 @@ void MeasureCrowd(const Surroundings& here, Report& report) {
                    5000, true);
 }
 
-void MeasureStart(const Surroundings& here, const std::string& plugin, Report& report) {
-  here.TimeToFirstAnswer(plugin);  // makes the databases, which waits for the disk
+void MeasureStart(const PluginUnderTest& here, const std::string& plugin, Report& report) {
+  here.TimeToFirstAnswer(plugin);  // creates the databases, which waits for the disk
   Samples starts;
   for (int i = 0; i < kStarts; ++i) starts.Add(here.TimeToFirstAnswer(plugin));
   report.AddFigure("exec to first answer, p50", starts.At(0.5) / 1000, "ms", 6);
 }
 
-void MeasureMemory(const Surroundings& here, Report& report) {
+void MeasureMemory(const PluginUnderTest& here, Report& report) {
   const Memory memory = here.IdleMemory();
   report.AddFigure("idle memory, RSS of all processes", memory.resident_mib, "MiB", 12);
   report.AddFigure("idle memory, shared pages once (PSS)", memory.proportional_mib, "MiB", 12);
 }
 
 void Run(const std::string& plugin, const std::string& directory, const std::vector<int>& counts) {
-  Surroundings here(plugin, directory);
+  PluginUnderTest here(plugin, directory);
   Report report;
   fmt::print("start and idle\n");
   MeasureMemory(here, report);
@@ -193,7 +195,7 @@ void Run(const std::string& plugin, const std::string& directory, const std::vec
 }  // namespace mooring::bench
 
 int main(int argc, char** argv) {
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as the plugin does
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as in the plugin
   if (argc < 3) {
     fmt::print(stderr, "usage: mooring-bench PATH-OF-MOORING-PLUGIN EMPTY-DIRECTORY [MOUNTS...]\n");
     return 2;

@@ -1,4 +1,4 @@
-// The calls that are measured, on a real socket. Each throws std::runtime_error with the plugin's words where it fails.
+// The measured calls, on a real socket. If a call fails, it throws std::runtime_error with the message of the plugin.
 #ifndef MOORING_BENCH_PLUGIN_CLIENT_H_
 #define MOORING_BENCH_PLUGIN_CLIENT_H_
 

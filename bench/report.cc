@@ -7,8 +7,8 @@
 namespace mooring::bench {
 namespace {
 
-constexpr double kMedianGoal = 150, kTailGoal = 400;  // microseconds, or
-constexpr double kFloorFactor = 2.0;                  // times the floor, whichever is more
+constexpr double kMedianGoal = 150, kTailGoal = 400;  // microseconds; the goal is this or
+constexpr double kFloorFactor = 2.0;                  // this multiple of the floor, whichever is larger
 constexpr double kGrowthGoal = 1.3;
 
 const char* Verdict(bool met) { return met ? "met" : "NOT MET"; }
@@ -46,7 +46,7 @@ void Report::PrintLatency(const std::string& operation, const std::string& floor
 }
 
 void Report::PrintGrowth(const std::string& operation) const {
-  // A machine that is slower at one time than at another shows it in the empty call, too.
+  // If the machine has become slower meanwhile, the empty call shows it, too.
   const double machine = Median(most_mounts_, kProbe) / Median(0, kProbe);
   const double growth = Median(most_mounts_, operation) / Median(0, operation);
   PrintLine(fmt::format("{}, 0 to {} mounts", operation, most_mounts_), fmt::format("{:.2f} x", growth),

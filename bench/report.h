@@ -1,4 +1,4 @@
-// What was measured, beside its floor and its goal.
+// The results, with their floors and goals.
 #ifndef MOORING_BENCH_REPORT_H_
 #define MOORING_BENCH_REPORT_H_
 
@@ -13,13 +13,13 @@ namespace mooring::bench {
 
 class Report {
  public:
-  // Of an operation with so many mounts in the namespace: written at once, and kept for the goals.
+  // The times of an operation with this number of mounts in the namespace. Prints them, and keeps them for the goals.
   void Add(int mounts, const std::string& operation, const Samples& samples);
 
-  // Any other figure, and the most (or least, where `at_least`) it should be.
+  // Any other figure. `goal` is the maximum, or with `at_least` the minimum.
   void AddFigure(const std::string& what, double value, const std::string& unit, double goal, bool at_least = false);
 
-  // The goals of the design, each met or not.
+  // Prints each goal, and whether it is met.
   void PrintGoals() const;
 
  private:
@@ -37,7 +37,7 @@ class Report {
   int most_mounts_ = 0;
 };
 
-// The names that the goals go by.
+// The operations that have goals.
 inline constexpr char kProbe[] = "an empty gRPC call (Probe)";
 inline constexpr char kPublish[] = "publish";
 inline constexpr char kUnpublish[] = "unpublish";

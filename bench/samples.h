@@ -1,4 +1,4 @@
-// Times of one operation.
+// The measured times of one operation.
 #ifndef MOORING_BENCH_SAMPLES_H_
 #define MOORING_BENCH_SAMPLES_H_
 

@@ -1,8 +1,13 @@
 #include "base/file/directory.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <system_error>
 
+#include "base/file/path.h"
+#include "base/file/unique_fd.h"
 #include "base/status.h"
 
 namespace mooring {
@@ -22,6 +27,13 @@ absl::StatusOr<std::vector<std::string>> EntriesOrNone(const std::string& direct
   absl::StatusOr<std::vector<std::string>> entries = EntriesOf(directory);
   if (absl::IsNotFound(entries.status())) return std::vector<std::string>();
   return entries;
+}
+
+absl::Status SyncDirectoryOf(const std::string& path) {
+  const std::string directory(ParentOf(path));
+  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.ok() || ::fsync(fd.get()) != 0) return ErrnoStatus(errno, "sync the directory", directory);
+  return absl::OkStatus();
 }
 
 }  // namespace mooring

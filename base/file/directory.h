@@ -1,20 +1,24 @@
-// The entries of a directory. (A range-for over std::filesystem::directory_iterator throws where reading on fails, even
-// of one that was made with an error_code.)
+// Directories. (A range-for over std::filesystem::directory_iterator throws if it cannot read on, even if the iterator
+// was constructed with an error_code.)
 #ifndef MOORING_BASE_FILE_DIRECTORY_H_
 #define MOORING_BASE_FILE_DIRECTORY_H_
 
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace mooring {
 
-// Their names, without "." and "..", in no order.
+// The names of the entries, without "." and "..", in no order.
 absl::StatusOr<std::vector<std::string>> EntriesOf(const std::string& directory);
 
-// None where there is no such directory.
+// The same, but empty if there is no such directory.
 absl::StatusOr<std::vector<std::string>> EntriesOrNone(const std::string& directory);
+
+// Makes a change of the directory that holds `path` durable: a new, renamed or removed name.
+absl::Status SyncDirectoryOf(const std::string& path);
 
 }  // namespace mooring
 

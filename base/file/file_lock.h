@@ -1,4 +1,4 @@
-// An flock(2) that several processes may want, waited for within bounds.
+// An flock(2) that several processes share, with a time limit.
 #ifndef MOORING_BASE_FILE_FILE_LOCK_H_
 #define MOORING_BASE_FILE_FILE_LOCK_H_
 
@@ -10,7 +10,8 @@
 
 namespace mooring {
 
-// The exclusive lock of an open file, asked for until `patience` is over: then ABORTED. `path` is for the message.
+// Takes the exclusive lock of an open file or directory. ABORTED: another process still holds it after `patience`.
+// `path` is for the message.
 absl::Status LockFile(const UniqueFd& file, const std::string& path, std::chrono::milliseconds patience);
 
 }  // namespace mooring

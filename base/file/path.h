@@ -1,4 +1,4 @@
-// Paths as plain text: checked at the edge, compared by component, never touched on disk here.
+// Paths as text. These functions never look at the disk.
 #ifndef MOORING_BASE_FILE_PATH_H_
 #define MOORING_BASE_FILE_PATH_H_
 
@@ -11,12 +11,12 @@
 
 namespace mooring {
 
-// An absolute path without NUL, control characters, "." or ".." components, at most PATH_MAX - 1 bytes, components at
-// most NAME_MAX; returned without doubled or trailing slashes. "/" itself is refused: nothing is ever mounted on it.
-// INVALID_ARGUMENT names `field`.
+// Checks `path` and returns it without doubled or trailing slashes. INVALID_ARGUMENT names `field`. The path must be
+// absolute and have at most PATH_MAX - 1 bytes. It must not have control characters, components of more than NAME_MAX
+// bytes, or "." or ".." components. "/" is refused, because nothing is ever mounted on it.
 absl::StatusOr<std::string> NormalisePath(std::string_view field, std::string_view path);
 
-// True when `path` is `ancestor` or lies below it, by component: /ab is not below /a. Both are normalised.
+// Whether `path` is `ancestor` or lies below it, by component: /ab is not below /a. Both are normalised.
 bool IsBelow(std::string_view path, std::string_view ancestor);
 bool IsBelowAny(std::string_view path, const std::vector<std::string>& ancestors);
 

@@ -7,25 +7,12 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "base/file/path.h"
+#include "base/file/directory.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 
 namespace mooring {
-namespace {
-
-absl::Status Sync(int fd, const std::string& path) {
-  return ::fsync(fd) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "sync", path);
-}
-
-absl::Status SyncDirectoryOf(const std::string& path) {
-  const std::string directory(ParentOf(path));
-  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.ok()) return ErrnoStatus(errno, "open", directory);
-  return Sync(fd.get(), directory);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 absl::Status WritePrivateFile(const std::string& path, const std::string& contents, Outlives outlives) {
   const std::string unfinished = path + ".new";
@@ -37,7 +24,7 @@ absl::Status WritePrivateFile(const std::string& path, const std::string& conten
     return ErrnoStatus(written < 0 ? errno : ENOSPC, "write", unfinished);
   }
   const bool synced = outlives == Outlives::kAPowerCut;
-  if (synced) MOORING_RETURN_IF_ERROR(Sync(file.get(), unfinished));
+  if (synced && ::fsync(file.get()) != 0) return ErrnoStatus(errno, "sync", unfinished);
   if (std::rename(unfinished.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, "rename to", path);
   return synced ? SyncDirectoryOf(path) : absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Small files for one program alone.
+// Small files that one program keeps for itself.
 #ifndef MOORING_BASE_FILE_PRIVATE_FILE_H_
 #define MOORING_BASE_FILE_PRIVATE_FILE_H_
 
@@ -9,11 +9,11 @@
 namespace mooring {
 
 enum class Outlives {
-  kTheProcess,  // the file is whole or as it was, whenever the process is killed
-  kAPowerCut,   // and when this returns OK it is on the disk
+  kTheProcess,  // if the process is killed, the file has its old or its new content
+  kAPowerCut,   // the same after a power cut, and the new content is on the disk when the call returns OK
 };
 
-// Writes all of `path` anew, mode 0600.
+// Replaces the content of `path`, atomically; mode 0600. It writes to `path`.new first.
 absl::Status WritePrivateFile(const std::string& path, const std::string& contents, Outlives outlives);
 
 }  // namespace mooring

@@ -18,13 +18,13 @@
 namespace mooring {
 namespace {
 
-constexpr int kMostLinks = 40;  // as the kernel follows
+constexpr int kMostLinks = 40;  // the limit of the kernel, path_resolution(7)
 
 bool IsRootsAlone(const struct stat& status) {
   return status.st_uid == 0 && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// Follows a path as the kernel does, and sees the links on the way.
+// Follows a path as the kernel does, and records the symbolic links on the way.
 class Walk {
  public:
   absl::StatusOr<RealDirectory> To(const std::string& path, int flags) {
@@ -46,7 +46,7 @@ class Walk {
     return at_.ok() ? 0 : errno;
   }
 
-  // In front of what is left.
+  // Puts the components of `path` before those that are left.
   void Put(const std::string& path) {
     std::deque<std::string> names;
     std::istringstream text(path);
@@ -93,7 +93,7 @@ class Walk {
 
   std::deque<std::string> left_;
   UniqueFd at_;
-  bool is_roots_ = true;  // so far nobody else could have renamed anything on the way
+  bool is_roots_ = true;  // so far, only root can rename anything on the way
   std::string doubtful_link_;
   int links_ = 0;
 };

@@ -1,5 +1,5 @@
-// A directory of the plugin's own, opened once: what is looked at is what is given to a user, whatever is renamed
-// meanwhile.
+// A directory of the plugin, opened once: the plugin checks and changes the same directory, even if a path on the way
+// is renamed meanwhile.
 #ifndef MOORING_BASE_FILE_REAL_DIRECTORY_H_
 #define MOORING_BASE_FILE_REAL_DIRECTORY_H_
 
@@ -15,15 +15,15 @@ enum class IfMissing { kMake, kRefuse };
 
 struct RealDirectory {
   UniqueFd fd;       // for reading
-  std::string path;  // without a symbolic link
-  // The first link on the way that another user than root could have put there. Empty: none.
+  std::string path;  // without symbolic links
+  // The first symbolic link on the way that a user other than root could have created. Empty if there is none.
   std::string doubtful_link = {};
 };
 
-// `path` is normalised. NOT_FOUND, or what else the kernel says.
+// `path` is normalised. NOT_FOUND: it does not exist. Other errors are those of the kernel.
 absl::StatusOr<RealDirectory> OpenRealDirectory(const std::string& path);
 
-// Where it is missing (0700), in a parent that is there.
+// Creates the directory (0700) in an existing parent. It is no error if the directory exists.
 absl::Status MakeRealDirectory(const std::string& path);
 
 }  // namespace mooring

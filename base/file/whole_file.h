@@ -1,4 +1,4 @@
-// Small files, whole.
+// Reads small files.
 #ifndef MOORING_BASE_FILE_WHOLE_FILE_H_
 #define MOORING_BASE_FILE_WHOLE_FILE_H_
 
@@ -8,8 +8,8 @@
 
 namespace mooring {
 
-// NOT_FOUND: there is none, and nothing else is said so: who takes a file that cannot be read for one that is not there
-// loses what it told. (A std::ifstream does not tell one from the other.)
+// Reads the whole file. NOT_FOUND: the file does not exist. Every other failure keeps its own code, so that an
+// unreadable file is never mistaken for a missing one. (A std::ifstream does not distinguish them.)
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
 }  // namespace mooring

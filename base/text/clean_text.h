@@ -1,4 +1,4 @@
-// What somebody else wrote, as text that can be stored and sent.
+// Text from other programs, made fit to be stored and sent.
 #ifndef MOORING_BASE_TEXT_CLEAN_TEXT_H_
 #define MOORING_BASE_TEXT_CLEAN_TEXT_H_
 
@@ -8,8 +8,8 @@
 
 namespace mooring {
 
-// Bytes that are not UTF-8 become U+FFFD: a protobuf string with others in it cannot be read again. What is longer than
-// `most` bytes is cut there, never inside a character, and ends in "…".
+// Replaces bytes that are not UTF-8 by U+FFFD: a protobuf string that contains other bytes cannot be parsed again. Cuts
+// text of more than `most` bytes between two characters, and ends it with "…".
 std::string CleanText(std::string_view text, std::size_t most = 4096);
 
 }  // namespace mooring

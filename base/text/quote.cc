@@ -19,7 +19,7 @@ bool IsSecondByte(unsigned char first, unsigned char second) {
   return IsBetween(second, 0x80, 0xBF);
 }
 
-// The length of the UTF-8 sequence at the head of `text`, 0 where there is none.
+// The length of the UTF-8 sequence at the beginning of `text`; 0 if there is no valid one.
 std::size_t Utf8Length(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return 1;

@@ -1,4 +1,4 @@
-// Text for people: names from outside are quoted and escaped before they reach a message or a log.
+// Quoting of names from outside, before they reach a message or a log.
 #ifndef MOORING_BASE_TEXT_QUOTE_H_
 #define MOORING_BASE_TEXT_QUOTE_H_
 
@@ -8,8 +8,8 @@
 
 namespace mooring {
 
-// 'text' in single quotes; control characters, quotes and bytes that are not UTF-8 escaped; cut after at most `most`
-// bytes, never inside a character, with the full length named.
+// 'text' in single quotes. Control characters, quotes and bytes that are not UTF-8 are escaped. Text of more than
+// `most` bytes is cut between two characters, and its full length is added.
 std::string Quote(std::string_view text, std::size_t most = 256);
 
 // A JSON string literal, quotes included; bytes that are not UTF-8 become U+FFFD.

@@ -22,7 +22,7 @@ std::int64_t Power(std::int64_t base, std::size_t exponent) {
   return power;
 }
 
-// What one unit is in bytes: "", "B", "KiB", "Ki", "kB", "K", …
+// The number of bytes of a unit: "", "B", "KiB", "Ki", "kB", "K", …
 std::optional<std::int64_t> UnitBytes(std::string_view unit) {
   if (unit.empty() || unit == "B") return 1;
   const std::size_t prefix = kPrefixes.find(unit[0] == 'k' ? 'K' : unit[0]);
@@ -49,6 +49,25 @@ absl::StatusOr<std::int64_t> ParseSize(std::string_view text) {
   if (!unit) return BadSize(text, "is not a whole number and a unit");
   if (number > std::numeric_limits<std::int64_t>::max() / *unit) return BadSize(text, "is more than 2^63 - 1 bytes");
   return number * *unit;
+}
+
+std::string FormatSize(std::int64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);  // a negative size is the driver's mistake: show it unchanged
+  std::size_t exponent = 1;
+  while (exponent < kPrefixes.size() && bytes / Power(1024, exponent + 1) > 0) ++exponent;
+  const auto unit = static_cast<std::uint64_t>(Power(1024, exponent));
+  const auto value = static_cast<std::uint64_t>(bytes);
+  return fmt::format("{}.{} {}iB ({})", value / unit, value % unit * 10 / unit, kPrefixes[exponent - 1], bytes);
+}
+
+std::string FormatKnownSize(std::int64_t bytes) { return bytes == 0 ? "unknown" : FormatSize(bytes); }
+
+std::string SizeText(std::uint64_t bytes) {
+  for (const std::size_t exponent : {4U, 3U, 2U}) {
+    const auto unit = static_cast<std::uint64_t>(Power(1024, exponent));
+    if (bytes != 0 && bytes % unit == 0) return fmt::format("{} {}iB", bytes / unit, kPrefixes[exponent - 1]);
+  }
+  return fmt::format("{} bytes", bytes);
 }
 
 }  // namespace mooring

@@ -10,10 +10,10 @@ namespace {
 
 struct Character {
   char32_t code = 0;
-  std::size_t bytes = 0;  // 0: no UTF-8 here
+  std::size_t bytes = 0;  // 0: not UTF-8
 };
 
-// How many bytes the sequence behind this lead byte has; 0 where none begins with it.
+// The length in bytes of the sequence that begins with this byte; 0 if none does.
 std::size_t SequenceLength(unsigned char lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2) return 0;

@@ -1,4 +1,4 @@
-// Text from elsewhere, made fit for a terminal and for a shell.
+// Text from other programs, made fit for a terminal and for a shell.
 #ifndef MOORING_BASE_TEXT_TERMINAL_TEXT_H_
 #define MOORING_BASE_TEXT_TERMINAL_TEXT_H_
 
@@ -7,12 +7,12 @@
 
 namespace mooring {
 
-// `text` with control characters (C0, DEL, C1), marks that reorder text and bytes that are no UTF-8 written as escapes:
-// nothing a driver says moves a cursor, retitles a window or fakes a line.
+// Escapes control characters (C0, DEL, C1), marks that reorder text, and bytes that are not UTF-8. So text from a
+// driver cannot move the cursor, change the window title or fake a line.
 std::string Visible(std::string_view text);
 
-// `text` as one word of a POSIX shell, in quotes only where it needs them. What Visible would change, and so no longer
-// name the same, is written as $'…' in ASCII: it survives a terminal and JSON.
+// `text` as one word of a POSIX shell, quoted only if necessary. Text that Visible would change is written as $'…' in
+// ASCII, so that it still names the same file after a terminal or JSON.
 std::string ShellQuote(std::string_view text);
 
 }  // namespace mooring

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/file/directory.h"
 #include "base/file/file_lock.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
@@ -230,14 +231,6 @@ absl::StatusOr<UniqueFd> LockBeside(const std::string& path) {
   return lock;
 }
 
-// A new file's name is durable only after a sync of its directory.
-absl::Status SyncDirectoryOf(const std::string& path) {
-  const std::string directory = std::filesystem::path(path).parent_path().string();
-  const UniqueFd opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened.ok() || ::fsync(opened.get()) != 0) return ErrnoStatus(errno, "sync the directory", directory);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path, const MayBegin& may_begin) {
@@ -250,7 +243,7 @@ absl::StatusOr<std::unique_ptr<State>> OpenSqliteState(const std::string& path, 
     SQLite::Database writer = OpenWriter(path, Sync::kFull);
     MOORING_RETURN_IF_ERROR(PrepareSchema(writer, file, kSchema, kTables, may_begin));
     CheckPages(writer);  // a damaged record is found now, and not when its volume is to be unmounted
-    MOORING_RETURN_IF_ERROR(SyncDirectoryOf(path));
+    MOORING_RETURN_IF_ERROR(SyncDirectoryOf(path));  // the name of a new file is durable only with its directory
     return std::make_unique<SqliteState>(path, std::move(lock), std::move(writer));
   });
 }

@@ -86,11 +86,4 @@ absl::Status GiveTo(const struct stat& owner, const UniqueFd& file, const std::s
   return ErrnoStatus(errno, fmt::format("give to user {}", owner.st_uid), path);
 }
 
-absl::Status SyncDirectoryOf(const std::string& path) {
-  const std::string directory(ParentOf(path));
-  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.ok() || ::fsync(fd.get()) != 0) return ErrnoStatus(errno, "sync the directory", directory);
-  return absl::OkStatus();
-}
-
 }  // namespace mooring

@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "base/file/directory.h"
 #include "base/file/unique_fd.h"
 
 namespace mooring {
@@ -65,8 +66,6 @@ bool IsCopyingLeftover(std::string_view name, std::string_view image);
 
 // Gives a file that root made beside an image to the owner of the image or pool, because a plugin need not run as root.
 absl::Status GiveTo(const struct stat& owner, const UniqueFd& file, const std::string& path);
-
-absl::Status SyncDirectoryOf(const std::string& path);
 
 }  // namespace mooring
 

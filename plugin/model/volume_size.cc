@@ -72,13 +72,6 @@ bool Satisfies(std::uint64_t bytes, const SizeRange& range) {
   return bytes >= range.required && (range.limit == 0 || bytes <= range.limit);
 }
 
-std::string SizeText(std::uint64_t bytes) {
-  if (bytes != 0 && bytes % kTiB == 0) return fmt::format("{} TiB", bytes / kTiB);
-  if (bytes != 0 && bytes % kGiB == 0) return fmt::format("{} GiB", bytes / kGiB);
-  if (bytes != 0 && bytes % kMiB == 0) return fmt::format("{} MiB", bytes / kMiB);
-  return fmt::format("{} bytes", bytes);
-}
-
 std::string RangeText(const SizeRange& range) {
   if (range.required == 0 && range.limit == 0) return "any size";
   if (range.limit == 0) return "at least " + SizeText(range.required);

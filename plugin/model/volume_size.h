@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "base/text/size.h"
 #include "plugin/model/capability.h"
 
 namespace mooring {
@@ -44,7 +45,6 @@ absl::Status CheckCanGrow(std::string_view fs_type, std::uint64_t from, std::uin
 
 bool Satisfies(std::uint64_t bytes, const SizeRange& range);
 
-std::string SizeText(std::uint64_t bytes);      // "1 GiB", "1536 MiB", "4097 bytes"
 std::string RangeText(const SizeRange& range);  // "1 GiB to 2 GiB", "at least 1 GiB", "at most 2 GiB", "any size"
 
 }  // namespace mooring

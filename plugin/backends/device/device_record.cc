@@ -10,24 +10,13 @@
 #include <fstream>
 #include <limits>
 
-#include "base/file/unique_fd.h"
+#include "base/file/private_file.h"
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "mounter/image/image.h"
-
 namespace mooring {
 namespace {
 
 constexpr int kLines = 6;
-
-absl::Status WriteAll(const std::string& path, const std::string& text) {
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd.ok() || ::ftruncate(fd.get(), 0) != 0) return ErrnoStatus(errno, "write", path);
-  const ssize_t written = ::write(fd.get(), text.data(), text.size());
-  if (written < 0) return ErrnoStatus(errno, "write", path);
-  if (static_cast<std::size_t>(written) != text.size()) return ErrnoStatus(ENOSPC, "write", path);
-  return ::fsync(fd.get()) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "write", path);
-}
 
 }  // namespace
 
@@ -54,10 +43,7 @@ absl::Status WriteDeviceRecord(const std::string& path, const DeviceRecord& reco
   if (std::count(text.begin(), text.end(), '\n') != kLines) {
     return FailedPrecondition(fmt::format("the device {} has a name with a line break", Quote(record.link)));
   }
-  const std::string writing = path + ".writing";
-  MOORING_RETURN_IF_ERROR(WriteAll(writing, text));
-  if (::rename(writing.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, "write", path);
-  return SyncDirectoryOf(path);
+  return WritePrivateFile(path, text, Outlives::kAPowerCut);
 }
 
 }  // namespace mooring

@@ -1,4 +1,4 @@
-#include "bench/surroundings.h"
+#include "bench/plugin_under_test.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -31,7 +31,7 @@ void End(pid_t plugin) {
   ::waitpid(plugin, nullptr, 0);
 }
 
-// gRPC would wait a second before it tries again.
+// Polls the socket, because gRPC waits a second before it connects again.
 void AwaitSocket(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -44,7 +44,7 @@ void AwaitSocket(const std::string& path) {
   Check(false, "wait for " + path);
 }
 
-// proc(5), smaps_rollup, of a process and its descendants.
+// Adds the memory of a process and its descendants, from smaps_rollup, proc(5).
 void AddMemory(const std::string& pid, Memory& memory) {
   std::ifstream rollup("/proc/" + pid + "/smaps_rollup");
   for (std::string line; std::getline(rollup, line);) {
@@ -63,16 +63,16 @@ void Check(bool ok, std::string_view what) {
   if (!ok) throw std::system_error(errno, std::generic_category(), std::string(what));
 }
 
-Surroundings::Surroundings(const std::string& plugin, std::string directory) : directory_(std::move(directory)) {
+PluginUnderTest::PluginUnderTest(const std::string& plugin, std::string directory) : directory_(std::move(directory)) {
   Check(::unshare(CLONE_NEWNS) == 0, "make a mount namespace (root?)");
   Check(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "make the mounts private");
   for (const char* sub : {"state", "fill", "staging", "targets"}) Check(::mkdir((*this / sub).c_str(), 0700) == 0, sub);
   plugin_ = StartPlugin(plugin, socket(), *this / "state");
 }
 
-// There may be other threads, of gRPC: only async-signal-safe calls follow the fork, signal-safety(7). The plugin does
-// not survive the thread that this is called on, prctl(2) PR_SET_PDEATHSIG, which is the main one.
-pid_t Surroundings::StartPlugin(const std::string& plugin, const std::string& socket, const std::string& state_dir) {
+// gRPC may have threads, so only async-signal-safe calls follow the fork, signal-safety(7). The plugin is killed when
+// the thread that calls this function ends, prctl(2) PR_SET_PDEATHSIG; that is the main thread.
+pid_t PluginUnderTest::StartPlugin(const std::string& plugin, const std::string& socket, const std::string& state_dir) {
   std::array<std::string, 5> texts = {plugin, "--endpoint=unix://" + socket, "--state-dir=" + state_dir,
                                       "--mount-root=" + std::filesystem::path(state_dir).parent_path().string(),
                                       "--log-level=warning"};
@@ -87,9 +87,9 @@ pid_t Surroundings::StartPlugin(const std::string& plugin, const std::string& so
   ::_exit(127);
 }
 
-Surroundings::~Surroundings() { End(plugin_); }
+PluginUnderTest::~PluginUnderTest() { End(plugin_); }
 
-Memory Surroundings::IdleMemory() const {
+Memory PluginUnderTest::IdleMemory() const {
   AwaitSocket(socket());
   std::this_thread::sleep_for(std::chrono::seconds(2));
   Memory memory;
@@ -97,7 +97,7 @@ Memory Surroundings::IdleMemory() const {
   return memory;
 }
 
-std::chrono::nanoseconds Surroundings::TimeToFirstAnswer(const std::string& plugin) const {
+std::chrono::nanoseconds PluginUnderTest::TimeToFirstAnswer(const std::string& plugin) const {
   const std::string directory = *this / "start";
   Check(::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST, directory);
   const auto start = std::chrono::steady_clock::now();
@@ -109,7 +109,7 @@ std::chrono::nanoseconds Surroundings::TimeToFirstAnswer(const std::string& plug
   return took;
 }
 
-void Surroundings::FillTo(int count) {
+void PluginUnderTest::FillTo(int count) {
   if (filled_ == 0 && count > 0)
     Check(::mount("none", (*this / "fill").c_str(), "tmpfs", 0, nullptr) == 0, "mount a tmpfs");
   const std::string source = *this / "staging";
