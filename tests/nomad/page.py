@@ -22,13 +22,13 @@ def _said(text):
 
 def _table(page):
     """Command and who runs it, of the table at the end of the page."""
-    rest = page.split("### The commands of this page")[1]
+    rest = page.split("## The commands of docs/nomad.md")[1]
     return {command: by for command, by in re.findall(r"^\| `([^`]+)` \| (.*) \|$", rest, re.MULTILINE)}
 
 
 def commands_of_page(page):
     """A command in the plugin's container stands for itself, whoever starts it there."""
-    body = page.split("### The commands of this page")[0]
+    body = page.split("## The commands of docs/nomad.md")[0]
     names = {command for command in _said(body) if COMMAND.match(command)}
     return {IN_THE_PLUGIN.sub("", command) for command in names}
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Replays Nomad against the plugin in its container, as packaging/nomad would have it started.
 
-Each test is named after the point of Nomad's behaviour that it covers: docs/nomad.md lists them. Started by
+Each test is named after the point of Nomad's behaviour that it covers: tests/nomad/README.md lists them. Started by
 tests/nomad/run, inside the namespaces, with a dockerd of its own: replay.py WORK REGEX. The points that hang on the
 engine are tried in rootful podman, too: MOORING_PODMAN is its command, MOORING_PODMAN_RUN the flags of its `run`.
 """
