@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/tidy_database FOLDER: prepare clang-tidy's input from the release build.
+"""tests/tidy.py FOLDER: prepare clang-tidy's input from the release build.
 
 FOLDER/compile_commands.json has one command for each source file. The release build compiles several sources at once, in
 files that only include them, so each such command becomes one command for each of those sources. Options that only GCC
