@@ -18,7 +18,7 @@
 namespace mooring {
 namespace {
 
-// The mount helper and its keeper run programs; they are none themselves.
+// The mount helper and its spawner run programs; they are none themselves.
 bool IsOurs(const std::string& name) { return name.starts_with("mooring-"); }
 
 void CollectPrograms(const std::string& process, std::vector<std::string>& programs) {

@@ -31,7 +31,7 @@ constexpr const char* kBasicCalls[] = {
     "restart_syscall",
     "prctl",
     "arch_prctl",
-    // time, randomness, who we are
+    // time, randomness, identity
     "clock_getres",
     "clock_gettime",
     "clock_nanosleep",
@@ -94,7 +94,7 @@ constexpr const char* kBasicCalls[] = {
     "unlinkat",
     "write",
     "writev",
-    // waiting, signals to itself, its own children, a further filter
+    // waiting, own signals, children, further filters
     "epoll_create1",
     "epoll_ctl",
     "epoll_pwait",
@@ -129,7 +129,7 @@ CallFilter::CallFilter(std::uint32_t otherwise) : filter_(::seccomp_init(otherwi
     return;
   }
   Note(::seccomp_attr_set(filter_.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS));
-  ::seccomp_attr_set(filter_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);  // a tree: the same time for each call
+  ::seccomp_attr_set(filter_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);  // a binary tree, so that all calls are equally fast
 }
 
 void CallFilter::Add(std::uint32_t action, const char* call, std::initializer_list<scmp_arg_cmp> arguments) {

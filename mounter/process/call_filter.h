@@ -1,8 +1,8 @@
-// The system calls that a process may make from now on, seccomp(2): a list of rules, loaded once.
+// Builds and loads a filter for the system calls of a process, seccomp(2).
 //
-// Shared by the plugin (plugin/process/confinement.h) and by the mount helper (mounter/process/helper_calls.h). In
-// every such process a system call of a foreign architecture (i386 or x32 on x86-64) ends the whole process: their
-// numbers mean other calls.
+// The plugin (plugin/process/confinement.h) and the mount helper (mounter/process/helper_calls.h) use it. In every such
+// process a system call of a foreign architecture (i386 or x32 on x86-64) kills the process, because the same number
+// means another call there.
 #ifndef MOORING_MOUNTER_PROCESS_CALL_FILTER_H_
 #define MOORING_MOUNTER_PROCESS_CALL_FILTER_H_
 
@@ -18,22 +18,22 @@
 
 namespace mooring {
 
-// Every C++ program with threads and files of its own needs these calls. Sockets and processes are not among them, nor
-// are open(2), fcntl(2) and ioctl(2), for which each process has rules of its own. The names are libseccomp's.
+// The calls that every C++ program with threads and files needs. Each process adds its own rules for sockets,
+// processes, open(2), fcntl(2) and ioctl(2). The names are libseccomp's.
 std::span<const char* const> BasicCalls();
 
 class CallFilter {
  public:
-  // `otherwise`: what happens to a call without a rule (SCMP_ACT_ERRNO(ENOSYS), SCMP_ACT_ALLOW).
+  // `otherwise`: the action for a call without a rule (SCMP_ACT_ERRNO(ENOSYS), SCMP_ACT_ALLOW).
   explicit CallFilter(std::uint32_t otherwise);
 
-  // A call that this architecture does not have is left out. The arguments are compared in all 64 bits.
+  // Skips a call that this architecture does not have. Arguments are compared in all 64 bits.
   void Add(std::uint32_t action, const char* call, std::initializer_list<scmp_arg_cmp> arguments = {});
   void AddAll(std::uint32_t action, std::span<const char* const> calls);
-  // For calls that are newer than libseccomp: the number, which is the same on every architecture since Linux 5.0.
+  // For calls that libseccomp does not know yet. Since Linux 5.0 a number is the same on every architecture.
   void AddNumber(std::uint32_t action, int number, std::initializer_list<scmp_arg_cmp> arguments = {});
 
-  // For good. kOne: for the calling thread, and for what it starts. kAll: for all threads of the process.
+  // Permanent. kOne: for the calling thread and everything that it starts. kAll: for all threads of the process.
   enum class Threads { kOne, kAll };
   absl::Status Load(Threads threads = Threads::kOne);
 
@@ -45,7 +45,7 @@ class CallFilter {
   void Note(int error) { error_ = error_ == 0 ? error : error_; }
 
   std::unique_ptr<std::remove_pointer_t<scmp_filter_ctx>, Release> filter_;
-  int error_ = 0;  // the first one, negative
+  int error_ = 0;  // of the first failed call, as a negative errno
 };
 
 }  // namespace mooring

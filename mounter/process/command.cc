@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,16 +11,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <functional>
 #include <mutex>
 #include <thread>
 
-#include "absl/cleanup/cleanup.h"
-#include "base/empty_input.h"
+#include "base/child.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 #include "mounter/process/helper_calls.h"
-#include "mounter/sys/syscalls.h"
 
 namespace mooring {
 namespace {
@@ -30,11 +26,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kKillGrace{1000};
 
-// The tools live in sbin, which the PATH of a service or a container may leave out.
+// Adds the sbin directories to PATH, because the PATH of a service or a container may lack them.
 std::string SearchPath() {
   const char* path = std::getenv("PATH");
   if (path == nullptr || *path == '\0') return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-  // Whoever has the system's programs on the path means the system's administration programs, too.
+  // Only after a bin directory that is on the path: a PATH without the system's programs is left alone.
   std::string search = path;
   for (const char* prefix : {"/usr", ""}) {
     const std::string bin = fmt::format(":{}/bin:", prefix);
@@ -46,7 +42,7 @@ std::string SearchPath() {
   return search;
 }
 
-// The program's full path: looked up here, since posix_spawnp takes the PATH of the child's environment from ours.
+// The program's full path, or empty. posix_spawnp(3) would search the PATH of this process instead.
 std::string Locate(const std::string& program) {
   const std::string path = SearchPath();
   for (std::size_t at = 0; at <= path.size();) {
@@ -61,97 +57,71 @@ std::string Locate(const std::string& program) {
 struct Child {
   pid_t pid = -1;
   UniqueFd output;  // not blocking
-  UniqueFd ended;   // a pidfd: readable when the program has ended
+  UniqueFd pidfd;
 };
 
-// A group of its own, so that all of it can be killed; no signal blocked that we block.
-int SpawnInGroup(pid_t& pid, const std::string& program, const posix_spawn_file_actions_t& actions,
-                 char* const* arguments, char* const* environment) {
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  const auto destroy = absl::MakeCleanup([&attributes] { ::posix_spawnattr_destroy(&attributes); });
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setpgroup(&attributes, 0);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  return ::posix_spawn(&pid, program.c_str(), &actions, &attributes, arguments, environment);
-}
-
-// `spawn` in a thread of its own, whose system calls are those of programs: the child inherits the thread's filter, and
-// the other threads of this process keep theirs.
-absl::Status InConfinedThread(const std::string& program, const std::function<int()>& spawn) {
-  absl::Status status;
+// Spawns from a new thread, whose system calls are limited to those of programs. The child inherits the filter of that
+// thread, and the other threads of this process keep theirs.
+absl::StatusOr<pid_t> SpawnConfined(const SpawnSpec& spec) {
+  absl::StatusOr<pid_t> pid = -1;
   std::thread([&] {
-    status = ConfineProgramCalls();
-    if (!status.ok()) return;
-    const int error = spawn();
-    if (error != 0) status = ErrnoStatus(error, "start", program);
+    const absl::Status confined = ConfineProgramCalls();
+    pid = confined.ok() ? SpawnProgram(spec) : confined;
   }).join();
-  return status;
+  return pid;
 }
 
 absl::StatusOr<Child> Spawn(const std::string& program, const std::vector<std::string>& command, const UniqueFd& held,
-                            const std::vector<std::string>& more) {
+                            const std::vector<std::string>& environment) {
   std::array<int, 2> ends = {-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoStatus(errno, "make a pipe");
   UniqueFd reader(ends[0]);
   const UniqueFd writer(ends[1]);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  const auto destroy = absl::MakeCleanup([&actions] { ::posix_spawn_file_actions_destroy(&actions); });
-  const UniqueFd input = OpenEmptyInput();
-  if (input.ok()) ::posix_spawn_file_actions_adddup2(&actions, input.get(), 0);
-  ::posix_spawn_file_actions_adddup2(&actions, writer.get(), 1);
-  ::posix_spawn_file_actions_adddup2(&actions, writer.get(), 2);
-  if (held.ok()) ::posix_spawn_file_actions_adddup2(&actions, held.get(), 3);  // not closed on exec, as all others are
-  std::vector<char*> arguments;
-  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  std::vector<std::string> variables = {"PATH=" + SearchPath(), "LC_ALL=C"};
-  variables.insert(variables.end(), more.begin(), more.end());
-  std::vector<char*> environment;
-  for (std::string& variable : variables) environment.push_back(variable.data());
-  environment.push_back(nullptr);
+  SpawnSpec spec = {.program = program,
+                    .arguments = command,
+                    .variables = std::vector<std::string>{"PATH=" + SearchPath(), "LC_ALL=C"},
+                    .descriptors = {{writer.get(), STDOUT_FILENO}, {writer.get(), STDERR_FILENO}},
+                    .leads_group = true};
+  spec.variables->insert(spec.variables->end(), environment.begin(), environment.end());
+  if (held.ok()) spec.descriptors.emplace_back(held.get(), STDERR_FILENO + 1);
   Child child;
-  MOORING_RETURN_IF_ERROR(InConfinedThread(
-      program, [&] { return SpawnInGroup(child.pid, program, actions, arguments.data(), environment.data()); }));
+  MOORING_ASSIGN_OR_RETURN(child.pid, SpawnConfined(spec));
   ::fcntl(reader.get(), F_SETFL, O_NONBLOCK);
   child.output = std::move(reader);
-  child.ended.reset(sys::PidFdOpen(child.pid));
-  if (child.ended.ok()) return child;
+  child.pidfd = OpenPidFd(child.pid);
+  if (child.pidfd.ok()) return child;
   const absl::Status failure = ErrnoStatus(errno, "watch", program);
   ::kill(-child.pid, SIGKILL);
-  ::waitpid(child.pid, nullptr, 0);
+  AwaitChild(child.pid);
   return failure;
 }
 
-void Keep(std::string& tail, std::string_view more) {
+void AppendToTail(std::string& tail, std::string_view more) {
   constexpr std::size_t kMost = 2048;
   tail += more;
   if (tail.size() > kMost) tail.erase(0, tail.size() - kMost);
 }
 
-// What there is to read now, at least a pipe full of it. False: there will be no more.
+// Reads what is there, at most four pipes full, so that endless output cannot keep it busy. False: the pipe is closed.
 bool ReadSome(const UniqueFd& output, std::string& tail) {
   std::array<char, 65536> chunk = {};
   for (int reads = 0; reads < 4; ++reads) {
     const ssize_t got = ::read(output.get(), chunk.data(), chunk.size());
     if (got == 0) return false;
     if (got < 0) return errno == EAGAIN || errno == EINTR;
-    Keep(tail, std::string_view(chunk.data(), static_cast<std::size_t>(got)));
+    AppendToTail(tail, std::string_view(chunk.data(), static_cast<std::size_t>(got)));
   }
   return true;
 }
 
-// Waits for the program's end, which is neither that of its output (it may close it) nor of its children (they may keep
-// it). False: the deadline came first.
+// Waits for the end of the program. The end of its output does not count: the program may close it, and its children
+// may keep it open. False: the deadline comes first.
 bool Await(const Child& child, Clock::time_point deadline, std::string& tail) {
   bool more = true;
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return false;
-    std::array waited = {pollfd{child.ended.get(), POLLIN, 0}, pollfd{more ? child.output.get() : -1, POLLIN, 0}};
+    std::array waited = {pollfd{child.pidfd.get(), POLLIN, 0}, pollfd{more ? child.output.get() : -1, POLLIN, 0}};
     if (::poll(waited.data(), waited.size(), static_cast<int>(std::min<long>(left, 60000))) <= 0) continue;
     if (more) more = ReadSome(child.output, tail);
     if (waited[0].revents != 0) return true;
@@ -164,18 +134,7 @@ std::string OneLine(std::string text) {
   return text;
 }
 
-bool EndsWithin(const Child& child, std::chrono::milliseconds patience) {
-  pollfd waited = {child.ended.get(), POLLIN, 0};
-  const auto deadline = Clock::now() + patience;
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    const int events = ::poll(&waited, 1, static_cast<int>(std::max<long>(left, 0)));
-    if (events > 0) return true;
-    if (events == 0 || left <= 0) return false;
-  }
-}
-
-// Killed programs that had not ended: one that waits for a device in the kernel ends when that answers.
+// Killed programs that have not ended: a program that waits for a device in the kernel ends when the device answers.
 class Lingering {
  public:
   void Add(pid_t pid) {
@@ -197,11 +156,8 @@ Lingering& TheLingering() {
   return lingering;
 }
 
-int ExitCode(pid_t pid) {
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+int ExitCode(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
 }  // namespace
@@ -218,15 +174,15 @@ absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command
   MOORING_ASSIGN_OR_RETURN(const Child child, Spawn(program, command, held, environment));
   CommandResult result;
   const bool ended = Await(child, Clock::now() + limit, result.output);
-  ::kill(-child.pid, SIGKILL);  // its children, too; the group is there until the program is reaped
-  if (!ended && !EndsWithin(child, kKillGrace)) {
+  ::kill(-child.pid, SIGKILL);  // also its children: the group exists until the program is reaped
+  if (!ended && !EndsWithin(child.pidfd, kKillGrace)) {
     TheLingering().Add(child.pid);
     return absl::DeadlineExceededError(fmt::format(
         "{} was killed after {} s and has not ended yet: it waits for the kernel, or for a device that does "
         "not answer",
         command[0], limit.count()));
   }
-  result.exit_code = ExitCode(child.pid);
+  result.exit_code = ExitCode(AwaitChild(child.pid));
   result.output = OneLine(std::move(result.output));
   if (!ended) {
     return absl::DeadlineExceededError(fmt::format("{} was killed after {} s", command[0], limit.count()));

@@ -1,4 +1,4 @@
-// Runs a program where no library does its work (mkfs, e2fsck, resize2fs), with a deadline.
+// Runs a program with a time limit, for work that no library does: mkfs, e2fsck, resize2fs.
 #ifndef MOORING_MOUNTER_PROCESS_COMMAND_H_
 #define MOORING_MOUNTER_PROCESS_COMMAND_H_
 
@@ -12,14 +12,16 @@
 namespace mooring {
 
 struct CommandResult {
-  int exit_code = 0;   // 128 + signal where a signal ended it
+  int exit_code = 0;   // 128 + signal if a signal killed it
   std::string output;  // the last 2 KiB of stdout and stderr together, on one line
 };
 
-// Found on PATH; no shell, no stdin; in its environment PATH, LC_ALL=C and what `environment` adds. FAILED_PRECONDITION
-// names `package` where the program is not installed; DEADLINE_EXCEEDED: killed after `limit`, and where the message
-// says so not ended a second later. The program inherits `held`: a lock on it lasts until the program has ended, also
-// where this process ends first. It can neither mount nor use sockets: mounter/process/helper_calls.h.
+// Searches PATH for command[0], and runs it without a shell and with an empty stdin. Its environment is PATH, LC_ALL=C
+// and `environment`. It inherits `held`: a lock on that file lasts until the program has ended, even if this process
+// ends first. It can neither mount nor use sockets (mounter/process/helper_calls.h).
+//
+// FAILED_PRECONDITION: the program is not installed; the message names `package`. DEADLINE_EXCEEDED: it was killed
+// after `limit`; the message says whether it still runs a second later.
 absl::StatusOr<CommandResult> RunCommand(const std::vector<std::string>& command, const std::string& package,
                                          std::chrono::seconds limit, const UniqueFd& held = UniqueFd(),
                                          const std::vector<std::string>& environment = {});

@@ -11,18 +11,14 @@
 namespace mooring {
 namespace {
 
-// Besides BasicCalls(). Sockets: the helper is given those that it has, and makes none.
+// Allowed to the helper and refused to the programs that it runs: mounts and device nodes.
+constexpr const char* kHelperOnlyCalls[] = {
+    "fsconfig",   "fsmount",   "fsopen",  "fspick", "mount",   "mount_setattr",
+    "move_mount", "open_tree", "umount2", "mknod",  "mknodat",
+};
+
+// Allowed to both, besides BasicCalls(). The helper receives its sockets and makes none.
 constexpr const char* kHelperCalls[] = {
-    // mounts
-    "fsconfig",
-    "fsmount",
-    "fsopen",
-    "fspick",
-    "mount",
-    "mount_setattr",
-    "move_mount",
-    "open_tree",
-    "umount2",
     // files
     "chdir",
     "chmod",
@@ -45,8 +41,6 @@ constexpr const char* kHelperCalls[] = {
     "link",
     "linkat",
     "mincore",
-    "mknod",
-    "mknodat",
     "msync",
     "open",
     "openat",
@@ -103,12 +97,12 @@ constexpr const char* kHelperCalls[] = {
     "shutdown",
 };
 
-// Linux 6.6 and 6.8; libseccomp 2.5 does not know their names.
+// From Linux 6.6 and 6.8. libseccomp 2.5 does not know their names.
 constexpr int kFchmodat2 = 452, kStatmount = 457, kListmount = 458;
 
-// The kinds of ioctl(2) by the byte that names their driver or filesystem: loop devices; block devices; FIFREEZE and
-// xfs; ext4 and FS_IOC_*; btrfs and FICLONE; FS_IOC_GETVERSION; the geometry of a disk. None of them is a terminal's
-// (TIOCSTI writes what somebody seems to have typed), a SCSI command, or a device-mapper's.
+// The allowed groups of ioctl(2), by the byte that names their driver or filesystem: loop devices; block devices;
+// FIFREEZE and xfs; ext4 and FS_IOC_*; btrfs and FICLONE; FS_IOC_GETVERSION; disk geometry. This leaves out terminals
+// (TIOCSTI fakes input), SCSI commands and the device mapper.
 constexpr scmp_datum_t kIoctlKinds[] = {'L', 0x12, 'X', 'f', 0x94, 'v', 0x03};
 constexpr scmp_datum_t kIoctlCommands[] = {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS, TIOCGWINSZ};
 
@@ -122,26 +116,17 @@ void AllowIoctls(CallFilter& filter) {
   }
 }
 
-// clone3(2), whose flags a filter cannot see, is ENOSYS, and clone(2) takes its place: with no namespace of its own.
+// clone3(2) gives ENOSYS, because a filter cannot see its flags. glibc then uses clone(2), which is allowed without new
+// namespaces.
 void AllowProcesses(CallFilter& filter) {
   constexpr scmp_datum_t kNamespaces =
       CLONE_NEWCGROUP | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUSER | CLONE_NEWUTS;
   filter.Add(SCMP_ACT_ALLOW, "clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, kNamespaces, 0)});
 }
 
-// Not for programs. The later ones are on no list of the helper's either: in-process and by hand there is none.
+// Refused to programs as well. This list matters where the helper's filter is not loaded: with --mounter=in-process and
+// in the command line.
 constexpr const char* kNotForPrograms[] = {
-    "fsconfig",
-    "fsmount",
-    "fsopen",
-    "fspick",
-    "mount",
-    "mount_setattr",
-    "move_mount",
-    "open_tree",
-    "umount2",
-    "mknod",
-    "mknodat",
     "accept",
     "accept4",
     "bind",
@@ -186,6 +171,7 @@ constexpr const char* kNotForPrograms[] = {
 absl::Status ConfineHelperCalls() {
   CallFilter filter(SCMP_ACT_ERRNO(ENOSYS));
   filter.AddAll(SCMP_ACT_ALLOW, BasicCalls());
+  filter.AddAll(SCMP_ACT_ALLOW, kHelperOnlyCalls);
   filter.AddAll(SCMP_ACT_ALLOW, kHelperCalls);
   for (const int call : {kFchmodat2, kStatmount, kListmount}) filter.AddNumber(SCMP_ACT_ALLOW, call);
   AllowIoctls(filter);
@@ -195,6 +181,7 @@ absl::Status ConfineHelperCalls() {
 
 absl::Status ConfineProgramCalls() {
   CallFilter filter(SCMP_ACT_ALLOW);
+  filter.AddAll(SCMP_ACT_ERRNO(EPERM), kHelperOnlyCalls);
   filter.AddAll(SCMP_ACT_ERRNO(EPERM), kNotForPrograms);
   return filter.Load();
 }

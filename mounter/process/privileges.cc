@@ -49,7 +49,7 @@ void DropFromBoundingSet(const std::vector<int>& keep) {
 absl::Status KeepOnly(const std::vector<int>& capabilities) {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return ErrnoStatus(errno, "set no_new_privs");
   const Capabilities had(::cap_get_proc());
-  if (had == nullptr) return ErrnoStatus(errno, "ask for the capabilities of this process");
+  if (had == nullptr) return ErrnoStatus(errno, "read the capabilities of this process");
   DropFromBoundingSet(capabilities);
   const Capabilities wanted(::cap_init());
   if (wanted == nullptr) return ErrnoStatus(errno, "make a set of capabilities");

@@ -1,4 +1,4 @@
-// What a process may do: given up where it is not needed, capabilities(7).
+// Gives up the privileges that a process does not need, capabilities(7).
 #ifndef MOORING_MOUNTER_PROCESS_PRIVILEGES_H_
 #define MOORING_MOUNTER_PROCESS_PRIVILEGES_H_
 
@@ -11,17 +11,18 @@ namespace mooring {
 
 struct Privilege {
   int capability;        // CAP_…
-  std::string_view why;  // for docs/security.md, which a test holds to this
+  std::string_view why;  // repeated in docs/security.md; a test compares them
 };
 
-// What mooring-mounter keeps.
+// The capabilities that mooring-mounter keeps.
 const std::vector<Privilege>& HelperPrivileges();
 
-// While CAP_SETPCAP is there: a program with a file capability, or root's exec, gets none but these back.
+// Prevents programs with file capabilities, and programs run by root, from regaining any other capability. Needs
+// CAP_SETPCAP, and does nothing without it.
 void DropFromBoundingSet(const std::vector<int>& keep);
 
-// For good, for this thread and what it starts: of the capabilities it has those named stay, in the bounding set too
-// (where CAP_SETPCAP allows that), no_new_privs is set. Called while there is one thread.
+// Permanent, for this thread and everything that it starts: keeps only the named capabilities that it has, limits the
+// bounding set to them (with CAP_SETPCAP), and sets no_new_privs. Call it while the process has one thread.
 absl::Status KeepOnly(const std::vector<int>& capabilities);
 
 }  // namespace mooring

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/statfs.h>
@@ -14,9 +13,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 
+#include "base/child.h"
+#include "base/file/await_input.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 #include "mounter/sys/syscalls.h"
@@ -24,15 +26,14 @@
 namespace mooring {
 namespace {
 
-constexpr int kDeathTakes = 2000;  // milliseconds, at most
-constexpr int kSetupTakes = 5000;
+constexpr std::chrono::seconds kDeathPatience{2}, kSetupPatience{5};
 
 bool IsCgroup2(const char* path) {
   struct statfs status = {};
   return ::statfs(path, &status) == 0 && status.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-// Where systemd mounts cgroup v2: alone, or beside version 1. Null: nowhere.
+// The places where systemd mounts cgroup v2: alone, or beside version 1. Null: it is not mounted.
 const char* RootCgroup() {
   if (IsCgroup2("/sys/fs/cgroup")) return "/sys/fs/cgroup/cgroup.procs";
   return IsCgroup2("/sys/fs/cgroup/unified") ? "/sys/fs/cgroup/unified/cgroup.procs" : nullptr;
@@ -42,11 +43,11 @@ void WriteTo(const char* path, const char* text) {
   const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
   const ssize_t done = ::write(fd, text, std::strlen(text));
-  static_cast<void>(done);  // what is not permitted stays as it is
+  static_cast<void>(done);  // best effort: it may not be permitted
   ::close(fd);
 }
 
-// `kept` is sorted. Standard output and error go as well: whoever reads the log waits for their end.
+// `kept` is sorted. Standard output and error are closed too, because the reader of the log waits for their end.
 void CloseAllBut(const std::vector<int>& kept) {
   unsigned from = 0;
   for (const int fd : kept) {
@@ -57,8 +58,7 @@ void CloseAllBut(const std::vector<int>& kept) {
   ::close_range(from, ~0U, 0);
 }
 
-// By the system call: libcap allocates memory. A seccomp filter that keeps it from being made keeps the privileges,
-// too.
+// Uses the system call, because libcap allocates memory. If a seccomp filter refuses it, the privileges stay.
 void KeepCapabilities(bool sys_admin) {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, 2> sets = {};
@@ -102,19 +102,17 @@ absl::StatusOr<pid_t> StartSideProcess(const SideProcessSpec& spec, const std::f
   if (pid < 0) return ErrnoStatus(errno, "fork", spec.name);
   if (pid == 0) RunAside(sorted, cgroup, work);
   writer.reset();
-  pollfd closed = {reader.get(), POLLIN, 0};
-  ::poll(&closed, 1, kSetupTakes);
+  AwaitInput(reader, std::chrono::steady_clock::now() + kSetupPatience);  // its end: the child has closed it
   return pid;
 }
 
 bool EndSideProcess(pid_t pid, const std::function<bool()>& is_meant) {
-  const UniqueFd process(sys::PidFdOpen(pid));
+  const UniqueFd process = OpenPidFd(pid);
   if (!process.ok() && errno == ESRCH) return true;
   if (is_meant && !is_meant()) return true;
   if (!process.ok() || (sys::PidFdSendSignal(process.get(), SIGKILL) != 0 && errno != ESRCH)) ::kill(pid, SIGKILL);
-  pollfd ended = {process.get(), POLLIN, 0};
-  const bool gone = process.ok() && ::poll(&ended, 1, kDeathTakes) == 1;
-  if (gone) ::waitpid(pid, nullptr, WNOHANG);  // where it is a child of this process
+  const bool gone = process.ok() && EndsWithin(process, kDeathPatience);
+  if (gone) ::waitpid(pid, nullptr, WNOHANG);  // fails if it is not a child of this process
   return gone;
 }
 

@@ -1,0 +1,80 @@
+#include "base/child.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/cleanup/cleanup.h"
+#include "base/empty_input.h"
+#include "base/file/await_input.h"
+#include "base/status.h"
+
+namespace mooring {
+namespace {
+
+// execve(2) takes pointers to non-const strings and changes none of them.
+std::vector<char*> PointersTo(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+void SetUpGroup(posix_spawnattr_t& attributes) {
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setpgroup(&attributes, 0);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+}
+
+}  // namespace
+
+absl::StatusOr<pid_t> SpawnProgram(const SpawnSpec& spec) {
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  const auto destroy = absl::MakeCleanup([&] {
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::posix_spawnattr_destroy(&attributes);
+  });
+  const UniqueFd input = OpenEmptyInput();
+  if (input.ok()) ::posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
+  for (const auto& [ours, number] : spec.descriptors) ::posix_spawn_file_actions_adddup2(&actions, ours, number);
+  if (spec.leads_group) SetUpGroup(attributes);
+  const std::vector<char*> arguments = PointersTo(spec.arguments);
+  const std::vector<char*> variables = spec.variables ? PointersTo(*spec.variables) : std::vector<char*>();
+  pid_t pid = -1;
+  const int error = ::posix_spawn(&pid, spec.program.c_str(), &actions, &attributes, arguments.data(),
+                                  spec.variables ? variables.data() : environ);
+  if (error != 0) return ErrnoStatus(error, "start", spec.program);
+  return pid;
+}
+
+UniqueFd OpenPidFd(pid_t pid) { return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U))); }
+
+bool EndsWithin(const UniqueFd& pidfd, std::chrono::milliseconds patience) {
+  return AwaitInput(pidfd, std::chrono::steady_clock::now() + patience);
+}
+
+int AwaitChild(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+std::string HowChildEnded(int wait_status) {
+  if (!WIFSIGNALED(wait_status)) return fmt::format("exit status {}", WEXITSTATUS(wait_status));
+  return fmt::format("killed by signal {} ({})", WTERMSIG(wait_status), ::strsignal(WTERMSIG(wait_status)));
+}
+
+}  // namespace mooring
