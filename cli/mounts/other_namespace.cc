@@ -38,7 +38,7 @@ absl::Status RemoveHere(const UniqueFd& parent, const std::string& name, const s
     return FailedPrecondition(fmt::format("{} is not removed: it is neither a directory nor an empty file", path));
   }
   if (::unlinkat(parent.get(), name.c_str(), empty_file ? 0 : AT_REMOVEDIR) == 0) return absl::OkStatus();
-  return ErrnoStatus(errno, "remove (only ever when it is empty)", path);
+  return ErrnoStatus(errno, "remove (only if it is empty)", path);
 }
 
 }  // namespace
@@ -57,15 +57,19 @@ absl::Status EnterMountNamespace(const UniqueFd& mount_namespace) {
 }
 
 absl::Status BindAcross(const BindRequest& request, const UniqueFd& source, const UniqueFd& target) {
-  UniqueFd own_fds(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd own_fds(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!own_fds.ok()) return ErrnoStatus(errno, "open", "/proc/self/fd");
+  // In the other namespace /proc may be missing, or belong to another pid namespace.
+  const FdPath fd_path = [&own_fds](const UniqueFd& fd) -> absl::StatusOr<std::string> {
+    if (::fchdir(own_fds.get()) != 0) return ErrnoStatus(errno, "enter /proc/self/fd");
+    return fmt::format("{}", fd.get());
+  };
   MOORING_RETURN_IF_ERROR(EnterMountNamespace(source));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(request.source, O_PATH));
   MOORING_ASSIGN_OR_RETURN(NewMount copy, CloneMount(place, request.source, request.recursive));
   MOORING_RETURN_IF_ERROR(copy.Set(request.flags, request.propagation, request.recursive));
   MOORING_RETURN_IF_ERROR(EnterMountNamespace(target));
-  MOORING_ASSIGN_OR_RETURN(Target at, Target::ResolveForMount(request.target, kEverywhere));
-  at.UseOwnFds(std::move(own_fds));
+  MOORING_ASSIGN_OR_RETURN(const Target at, Target::ResolveForMount(request.target, kEverywhere, fd_path));
   return Attach(std::move(copy), at, request.target_kind, request.propagation, request.recursive);
 }
 

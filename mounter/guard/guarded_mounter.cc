@@ -19,8 +19,8 @@
 namespace mooring {
 namespace {
 
-// Nothing is mounted or unmounted in them, whatever the roots are: a program that runs as root reads its configuration,
-// its code or its orders there. The list cannot be complete: with the root "/" the plugin is as good as root.
+// No target lies in these, whatever the mount roots are, because programs that run as root read code, configuration or
+// orders there. The list cannot be complete: with the mount root "/" the plugin is as powerful as root.
 constexpr std::string_view kSystem[] = {
     "/bin",
     "/boot",
@@ -122,7 +122,7 @@ constexpr std::string_view kSystem[] = {
     "/var/mail",
     "/var/spool",
 };
-// Nothing is mounted on these themselves; targets may lie below.
+// No target is one of these. It may lie below.
 constexpr std::string_view kParents[] = {
     "/home",
     "/local",
@@ -158,10 +158,10 @@ bool IsSystem(const std::string& path) {
 absl::Status CheckFsType(const std::string& fs_type) {
   if (std::find(kFilesystems.begin(), kFilesystems.end(), fs_type) != kFilesystems.end()) return absl::OkStatus();
   return Refuse("refused a filesystem that no volume has",
-                fmt::format("the mount helper has nothing to do with the filesystem {}", Quote(fs_type, 64)));
+                fmt::format("the mount helper handles ext4, xfs and btrfs only, not {}", Quote(fs_type, 64)));
 }
 
-// Opening another device may be all it takes: a watchdog's, a tape's.
+// Only loop devices may be opened. Opening other devices can have effects: a watchdog, a tape.
 bool IsLoopNode(std::string_view path) {
   constexpr std::string_view kLoop = "/dev/loop";
   if (!path.starts_with(kLoop) || path.size() == kLoop.size()) return false;
@@ -170,34 +170,34 @@ bool IsLoopNode(std::string_view path) {
 
 }  // namespace
 
-std::vector<std::string> ForbiddenTrees(const Allowance& allowance) {
+std::vector<std::string> ForbiddenTrees(const HelperPolicy& policy) {
   std::vector<std::string> trees(std::begin(kSystem), std::end(kSystem));
-  trees.insert(trees.end(), allowance.sources.begin(), allowance.sources.end());
-  trees.insert(trees.end(), allowance.volume_directories.begin(), allowance.volume_directories.end());
-  trees.insert(trees.end(), allowance.forbidden.begin(), allowance.forbidden.end());
+  trees.insert(trees.end(), policy.sources.begin(), policy.sources.end());
+  trees.insert(trees.end(), policy.volume_directories.begin(), policy.volume_directories.end());
+  trees.insert(trees.end(), policy.forbidden_trees.begin(), policy.forbidden_trees.end());
   return trees;
 }
 
 absl::Status GuardedMounter::CheckTarget(const std::string& path) const {
   MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
-  if (!IsBelowAny(normal, allowance_.roots)) {
+  if (!IsBelowAny(normal, policy_.roots)) {
     return Refuse("refused a target outside the mount roots",
                   fmt::format("{} lies below none of the directories that the mount helper was started for "
-                              "(--mount-root {}): start the plugin with a --mount-root that it lies below",
-                              Quote(normal), fmt::join(allowance_.roots, ", ")));
+                              "(--mount-root {}): start the plugin with a --mount-root above it",
+                              Quote(normal), fmt::join(policy_.roots, ", ")));
   }
   if (IsSystem(normal)) {
     return Refuse("refused a target in a system directory",
                   fmt::format("{} is, or lies in, a directory of the system: the mount helper does not mount there",
                               Quote(normal)));
   }
-  if (IsBelowAny(normal, allowance_.sources) || IsBelowAny(normal, allowance_.volume_directories)) {
+  if (IsBelowAny(normal, policy_.sources) || IsBelowAny(normal, policy_.volume_directories)) {
     return Refuse(
         "refused a target among the backing files",
         fmt::format("{} lies in a directory of volumes: the mount helper does not mount there", Quote(normal)));
   }
-  const auto& kept = allowance_.kept_free;
-  if (IsBelowAny(normal, allowance_.forbidden) || std::find(kept.begin(), kept.end(), normal) != kept.end()) {
+  const auto& kept = policy_.forbidden_places;
+  if (IsBelowAny(normal, policy_.forbidden_trees) || std::find(kept.begin(), kept.end(), normal) != kept.end()) {
     return Refuse("refused a target in a directory of the plugin's own",
                   fmt::format("{} is, or lies in, a directory of the plugin's own (its state, its socket): the mount "
                               "helper does not mount there",
@@ -208,40 +208,41 @@ absl::Status GuardedMounter::CheckTarget(const std::string& path) const {
 
 absl::Status GuardedMounter::CheckBackingFile(const std::string& path) const {
   MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", path));
-  if (!allowance_.device_links.empty() && IsBelow(normal, "/dev")) {
+  if (!policy_.device_links.empty() && IsBelow(normal, "/dev")) {
     MOORING_ASSIGN_OR_RETURN(const PathInfo node, mounter_.Find(normal));
     if (IsVolumeDevice(node)) return absl::OkStatus();
   }
-  if (!IsBelowAny(normal, allowance_.sources)) {
+  if (!IsBelowAny(normal, policy_.sources)) {
     return Refuse("refused a source that is no volume",
                   fmt::format("{} lies in none of the directories of volumes that the mount helper was started with",
                               Quote(normal)));
   }
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(normal));
   if (info.kind != PathInfo::Kind::kBlockDevice) return absl::OkStatus();
-  return Refuse("refused a device among the volumes", fmt::format("{} is a device, and no volume", Quote(normal)));
+  return Refuse("refused a device among the volumes", fmt::format("{} is a device node, not a volume", Quote(normal)));
 }
 
 absl::Status GuardedMounter::CheckLabel(const std::string& label) const {
-  if (label.starts_with(allowance_.label_prefix)) return absl::OkStatus();
-  return Refuse("refused a loop device of somebody else",
-                fmt::format("the label {} is not one that the mount helper was started with", Quote(label)));
+  if (label.starts_with(policy_.label_prefix)) return absl::OkStatus();
+  return Refuse(
+      "refused a loop device with a foreign label",
+      fmt::format("the label {} does not begin with the prefix that the mount helper was started with", Quote(label)));
 }
 
 bool GuardedMounter::IsVolumeDevice(const PathInfo& info) const {
   const bool is_device = info.mount.has_value() || info.kind == PathInfo::Kind::kBlockDevice;
-  return is_device && IsBehindLinks(allowance_.device_links, info.device);
+  return is_device && IsBehindLinks(policy_.device_links, info.device);
 }
 
 absl::Status GuardedMounter::CheckOurs(const std::string& path) const {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(path));
   if (IsVolumeDevice(info)) return absl::OkStatus();
   const bool is_place = info.mount.has_value() || info.kind == PathInfo::Kind::kBlockDevice;
-  if (is_place && info.loop && info.loop->label.starts_with(allowance_.label_prefix)) return absl::OkStatus();
+  if (is_place && info.loop && info.loop->label.starts_with(policy_.label_prefix)) return absl::OkStatus();
   const bool is_memory = info.mount && info.mount->fs_type == kMemoryFsType;
-  if (is_memory && info.mount->source.starts_with(allowance_.label_prefix)) return absl::OkStatus();
+  if (is_memory && info.mount->source.starts_with(policy_.label_prefix)) return absl::OkStatus();
   return Refuse("refused a source that is no volume",
-                fmt::format("{} is neither a loop device of a volume nor where one is mounted", Quote(path)));
+                fmt::format("{} is neither the loop device of a volume nor a mount of one", Quote(path)));
 }
 
 absl::Status GuardedMounter::CheckBindSource(const std::string& path) const {
@@ -249,7 +250,7 @@ absl::Status GuardedMounter::CheckBindSource(const std::string& path) const {
 }
 
 bool GuardedMounter::IsVolumeDirectory(const std::string& path) const {
-  const auto& directories = allowance_.volume_directories;
+  const auto& directories = policy_.volume_directories;
   return std::find(directories.begin(), directories.end(), ParentOf(path)) != directories.end();
 }
 
@@ -261,15 +262,15 @@ absl::Status GuardedMounter::CheckMemory(const MountRequest& request) const {
 absl::Status GuardedMounter::CheckMemorySize(const std::vector<FilesystemOption>& options) const {
   MOORING_RETURN_IF_ERROR(CheckMemoryOptions(options));
   const std::optional<std::uint64_t> bytes = MemorySizeIn(options);
-  if (bytes && *bytes <= allowance_.most_memory) return absl::OkStatus();
+  if (bytes && *bytes <= policy_.most_memory) return absl::OkStatus();
   return Refuse("refused a tmpfs that is too large",
-                fmt::format("a tmpfs of {} bytes: the mount helper was started for {} at most",
-                            bytes ? fmt::format("{}", *bytes) : "any number of", allowance_.most_memory));
+                fmt::format("a tmpfs of {} bytes: the mount helper was started with a limit of {}",
+                            bytes ? fmt::format("{}", *bytes) : "unlimited", policy_.most_memory));
 }
 
 absl::Status GuardedMounter::Mount(const MountRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
-  if (request.fs_type == kMemoryFsType && allowance_.most_memory != 0) {
+  if (request.fs_type == kMemoryFsType && policy_.most_memory != 0) {
     MOORING_RETURN_IF_ERROR(CheckMemory(request));
     return mounter_.Mount(request);
   }
@@ -288,7 +289,7 @@ absl::Status GuardedMounter::Bind(const BindRequest& request) {
 absl::Status GuardedMounter::Change(const ChangeRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
   MOORING_RETURN_IF_ERROR(CheckBindSource(request.target));
-  // No other filesystem here has such options.
+  // Only tmpfs has these options.
   const auto is_limit = [](const FilesystemOption& option) {
     return option.key == "size" || option.key == "nr_inodes";
   };
@@ -305,7 +306,7 @@ absl::Status GuardedMounter::Unmount(const UnmountRequest& request) {
 
 absl::StatusOr<LoopInfo> GuardedMounter::AttachLoop(const AttachLoopRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckLabel(request.label));
-  // A loop device of ours below another one: a read-only view of a block volume.
+  // A read-only view of a block volume is a loop device over another loop device.
   MOORING_ASSIGN_OR_RETURN(const std::string file, NormalisePath("path", request.backing_file));
   if (!IsBelow(file, "/dev")) {
     MOORING_RETURN_IF_ERROR(CheckBackingFile(file));
@@ -313,14 +314,15 @@ absl::StatusOr<LoopInfo> GuardedMounter::AttachLoop(const AttachLoopRequest& req
   }
   if (!IsLoopNode(file) && !CheckBackingFile(file).ok()) {
     return Refuse("refused a device that is no loop device",
-                  fmt::format("{} is neither a volume nor a loop device of one", Quote(file)));
+                  fmt::format("{} is neither a volume nor the loop device of one", Quote(file)));
   }
   MOORING_RETURN_IF_ERROR(CheckBindSource(file));
   return mounter_.AttachLoop(request);
 }
 
-// The mounter goes by the number and the file in the request, both of which may be made up. So they have to be what is
-// there, and that has to be ours; then a device that changes hands in between is to another file, and left alone.
+// The mounter trusts the device number and the file in the request, which a hostile plugin may invent. So both have to
+// match the device as it is now, and the device needs our label. If the device passes to another file afterwards, the
+// mounter sees that the file differs and leaves it alone.
 absl::StatusOr<bool> GuardedMounter::IsAsFound(const LoopInfo& loop) const {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(loop.device));
   if (!info.loop || info.device != loop.device_number || !info.loop->HasFileOf(loop)) return false;
@@ -363,7 +365,7 @@ absl::Status GuardedMounter::Check(const std::string& path, const std::string& f
 }
 
 absl::Status GuardedMounter::Grow(const std::string& path, const std::string& fs_type) {
-  const bool is_image = IsBelowAny(path, allowance_.sources);
+  const bool is_image = IsBelowAny(path, policy_.sources);
   MOORING_RETURN_IF_ERROR(is_image ? CheckBackingFile(path) : CheckOurs(path));
   MOORING_RETURN_IF_ERROR(CheckFsType(fs_type));
   return mounter_.Grow(path, fs_type);
@@ -386,10 +388,10 @@ absl::Status GuardedMounter::Thaw(const std::string& image) {
 absl::Status GuardedMounter::RemoveTree(const std::string& directory) {
   MOORING_ASSIGN_OR_RETURN(const std::string normal, NormalisePath("path", directory));
   if (IsVolumeDirectory(normal)) return mounter_.RemoveTree(normal);
-  return Refuse("refused to remove what is no volume",
-                fmt::format("{} lies directly below none of the directories of volumes that the mount helper was "
-                            "started with",
-                            Quote(normal)));
+  return Refuse(
+      "refused to remove what is no volume",
+      fmt::format("{} lies directly below none of the volume directories that the mount helper was started with",
+                  Quote(normal)));
 }
 
 }  // namespace mooring

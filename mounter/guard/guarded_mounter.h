@@ -1,19 +1,20 @@
-// A Mounter that does what it was started for and no more: the helper trusts nothing that the plugin says.
+// A Mounter that does only what its policy allows, because the mount helper does not trust the plugin.
 //
-//   target        below a root, in no directory of the system's
-//                 or the plugin's own: by its path here, and by
-//                 what it is once it is open (target_guard.h)
-//   source        a backing file below a directory of sources; a loop device, or a mount of one, that carries our
-//                 label; a device behind one of the links that it was started with, or a mount of one; a subdirectory
-//                 of a directory of volumes, or a mount of one; a tmpfs with our label
-//   filesystem    ext4, xfs, btrfs: of others the kernel's code is not tried on what a plugin wrote, and some have no
-//                 source; and tmpfs with our label and a size, as large as it may be
-//   unmounting    mounts of such sources, and what lies in them (source_guard.h)
-//   removing      what lies directly below a directory of volumes; empty targets of mounts (target_mark.h)
-//   loop device   one that carries our label
-//   looking       Find, List, Stats, Ailment, FindLoops: everywhere
+//   target        lies below a mount root, and not in a directory of the system or of the plugin. Checked by path here,
+//   and
+//                 by identity after it was opened (target_guard.h)
+//   source        a backing file below a source directory; a loop device with our label, or a mount of one; a device
+//                 behind one of the device links, or a mount of one; a subdirectory of a volume directory, or a mount
+//                 of one; a tmpfs with our label
+//   filesystem    ext4, xfs, btrfs: a plugin cannot try other kernel code on a crafted image. A tmpfs needs our label
+//   and
+//                 a size up to the limit
+//   unmounting    mounts of such sources, and mounts inside them (source_guard.h)
+//   removing      subdirectories of a volume directory; empty targets of mounts (target_mark.h)
+//   loop device   has our label
+//   reading       Find, List, Stats, HealthProblem, FindLoops: everything
 //
-// What is refused is logged once for each reason, and FAILED_PRECONDITION.
+// A refusal is FAILED_PRECONDITION. Each reason is logged once.
 #ifndef MOORING_MOUNTER_GUARD_GUARDED_MOUNTER_H_
 #define MOORING_MOUNTER_GUARD_GUARDED_MOUNTER_H_
 
@@ -26,32 +27,33 @@
 
 namespace mooring {
 
-struct Allowance {
-  std::vector<std::string> roots;    // of targets; normalised, or "/"
-  std::vector<std::string> sources;  // directories of backing files; normalised and real
+// The limits of a mount helper, fixed when it starts. Paths are normalised and without symbolic links.
+struct HelperPolicy {
+  std::vector<std::string> roots;    // targets lie below one of these; "/" allows every path
+  std::vector<std::string> sources;  // backing files lie below one of these
   std::string label_prefix;          // of loop devices: "mooring" allows "mooring:vol-1"
 
-  // No target is one of these or lies below: normalised and real. What the plugin may open must not become a mount.
-  std::vector<std::string> forbidden = {};
-  std::vector<std::string> kept_free = {};  // no target is one of these; it may lie below
+  // No target is one of these or lies below. A mount there would redirect files that the plugin opens.
+  std::vector<std::string> forbidden_trees = {};
+  std::vector<std::string> forbidden_places = {};  // no target is one of these; it may lie below
 
-  std::vector<std::string> volume_directories = {};  // what is directly below is a volume; normalised and real
-  std::vector<std::string> device_links = {};        // mounter/path/device_links.h: what is behind them is a volume
-  std::uint64_t most_memory = 0;                     // bytes of a tmpfs; 0: none may be mounted
+  std::vector<std::string> volume_directories = {};  // each subdirectory of one of these is a volume
+  std::vector<std::string> device_links = {};        // a device behind one is a volume: mounter/path/device_links.h
+  std::uint64_t most_memory = 0;                     // largest tmpfs, in bytes; 0: no tmpfs
 };
 
-// With the system's: for mounter/guard/target_guard.h.
-std::vector<std::string> ForbiddenTrees(const Allowance& allowance);
+// The forbidden trees of the policy, its sources and volume directories, and the directories of the system.
+std::vector<std::string> ForbiddenTrees(const HelperPolicy& policy);
 
 class GuardedMounter final : public Mounter {
  public:
-  // Who looks whether the source of a bind is one: this, by its path, which may be swapped before it is opened; or the
-  // mounter, once it is open (mounter/guard/source_guard.h).
+  // Who checks the source of a bind: this class, by its path, which may be exchanged before it is opened; or `mounter`,
+  // after it was opened (mounter/guard/source_guard.h).
   enum class Sources { kCheckedByPath, kCheckedByMounter };
 
-  // `mounter` outlives it.
-  GuardedMounter(Allowance allowance, Mounter& mounter, Sources sources = Sources::kCheckedByPath)
-      : allowance_(std::move(allowance)), mounter_(mounter), sources_(sources) {}
+  // `mounter` outlives this object.
+  GuardedMounter(HelperPolicy policy, Mounter& mounter, Sources sources = Sources::kCheckedByPath)
+      : policy_(std::move(policy)), mounter_(mounter), sources_(sources) {}
 
   absl::Status Mount(const MountRequest& request) override;
   absl::Status Bind(const BindRequest& request) override;
@@ -73,7 +75,9 @@ class GuardedMounter final : public Mounter {
   absl::Status Format(const std::string& path, const std::string& fs_type) override;
   absl::Status Check(const std::string& path, const std::string& fs_type) override;
   absl::Status Grow(const std::string& path, const std::string& fs_type) override;
-  absl::StatusOr<std::string> Ailment(const std::string& mount_path) override { return mounter_.Ailment(mount_path); }
+  absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) override {
+    return mounter_.HealthProblem(mount_path);
+  }
 
   absl::Status Copy(const std::vector<ImageCopy>& copies) override;
   absl::Status Thaw(const std::string& image) override;
@@ -84,7 +88,7 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckTarget(const std::string& path) const;
   absl::Status CheckBackingFile(const std::string& path) const;
   absl::Status CheckLabel(const std::string& label) const;
-  absl::Status CheckOurs(const std::string& path) const;       // a loop device of ours, a mount of one, or a tmpfs
+  absl::Status CheckOurs(const std::string& path) const;  // a loop device with our label, a mount of one, or a tmpfs
   absl::StatusOr<bool> IsAsFound(const LoopInfo& loop) const;  // false: not attached, or to another file
   absl::Status CheckBindSource(const std::string& path) const;
   absl::Status CheckMemory(const MountRequest& request) const;
@@ -92,7 +96,7 @@ class GuardedMounter final : public Mounter {
   bool IsVolumeDirectory(const std::string& path) const;
   bool IsVolumeDevice(const PathInfo& info) const;
 
-  const Allowance allowance_;
+  const HelperPolicy policy_;
   Mounter& mounter_;
   const Sources sources_;
 };

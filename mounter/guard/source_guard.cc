@@ -39,31 +39,31 @@ absl::Status RefusePlace(const std::string& place) {
 }
 
 absl::Status RefuseBindSource(const std::string& path) {
-  return Refuse(fmt::format(
-      "{} is neither a loop device of a volume nor where one is mounted, nor a directory that is one", Quote(path)));
+  return Refuse(fmt::format("{} is neither the loop device of a volume, nor a mount of one, nor a directory volume",
+                            Quote(path)));
 }
 
-// Where the open file lies at this moment, whatever led there.
+// The current path of the open file, whichever path led to it.
 absl::StatusOr<std::string> PlaceOf(const UniqueFd& file, const std::string& path) {
   std::array<char, PATH_MAX> place = {};
   const ssize_t size = ::readlink(fmt::format("/proc/self/fd/{}", file.get()).c_str(), place.data(), place.size());
-  if (size < 0) return ErrnoStatus(errno, "find out where the open file lies:", path);
+  if (size < 0) return ErrnoStatus(errno, "find the current path of", path);
   return std::string(place.data(), static_cast<std::size_t>(size));
 }
 
 absl::StatusOr<struct statx> StatOf(const UniqueFd& file, const std::string& path) {
   struct statx status = {};
-  const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;  // a server that hangs is not asked
+  const int flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;  // does not ask a server that may hang
   if (::statx(file.get(), "", flags, STATX_TYPE | STATX_MODE | STATX_INO | STATX_UID | STATX_NLINK, &status) == 0)
     return status;
-  return ErrnoStatus(errno, "look at", path);
+  return ErrnoStatus(errno, "inspect", path);
 }
 
 bool IsMountedDirectory(const struct statx& status) {
   return (status.stx_attributes & sys::kStatxAttrMountRoot) != 0 && S_ISDIR(status.stx_mode);
 }
 
-// The disk of the volume was pulled, or somebody detached its loop device: the number leads nowhere.
+// Whether the device is gone: the disk of the volume was pulled, or somebody detached its loop device.
 bool IsGone(const PathInfo& info) {
   if (info.kind == PathInfo::Kind::kBlockDevice && major(info.device) == LOOP_MAJOR) return !info.loop;
   const bool on_disk = info.kind == PathInfo::Kind::kBlockDevice || major(info.device) != 0;
@@ -79,7 +79,7 @@ bool IsAt(const struct statx& status, const std::string& directory, const std::s
          there.st_dev == makedev(status.stx_dev_major, status.stx_dev_minor) && name != ".." && name != ".";
 }
 
-// The directory's own path in its filesystem, of which `mount` shows a part.
+// The path of the directory in its filesystem. `mount` shows a part of that filesystem.
 std::string PathInFilesystem(const std::string& directory, const MountInfo& mount) {
   const std::string below = mount.target == "/" ? directory : directory.substr(mount.target.size());
   if (mount.root == "/") return below.empty() ? "/" : below;
@@ -94,21 +94,22 @@ absl::Status SourceGuard::CheckBindSource(const UniqueFd& source, const std::str
   return ours || IsVolumeDirectory(source, status) ? absl::OkStatus() : RefuseBindSource(path);
 }
 
-absl::Status SourceGuard::MakeTasks(const UniqueFd& source, const std::string& path) const {
+absl::Status SourceGuard::HandToTasks(const UniqueFd& source, const std::string& path) const {
   const std::string above(ParentOf(path));
   const bool in_pool =
       std::find(volume_directories_.begin(), volume_directories_.end(), above) != volume_directories_.end();
   if (!in_pool) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const struct statx status, StatOf(source, path));
-  const mode_t mode = status.stx_mode & 07777 & ~static_cast<mode_t>(S_ISGID);  // which the pool may give to all in it
+  const mode_t mode =
+      status.stx_mode & 07777 & ~static_cast<mode_t>(S_ISGID);  // a new directory may inherit setgid from the pool
   if (mode != kNeverStaged || !IsVolumeDirectory(source, status)) return absl::OkStatus();
-  const std::string handle = fmt::format("/proc/self/fd/{}", source.get());  // no fchmod(2) of what is open as a path
-  // The mode last: until then the next call begins anew.
+  const std::string handle = fmt::format("/proc/self/fd/{}", source.get());  // fchmod(2) refuses O_PATH descriptors
+  // Changes the mode last, so that an interrupted call is repeated.
   if (::fchownat(source.get(), "", ::geteuid(), ::getegid(), AT_EMPTY_PATH) == 0 &&
       ::chmod(handle.c_str(), 0755) == 0) {
     return absl::OkStatus();
   }
-  return ErrnoStatus(errno, "make root's, for tasks,", path);
+  return ErrnoStatus(errno, "give to root, for tasks,", path);
 }
 
 absl::Status SourceGuard::CheckFilesystem(const UniqueFd& mount, const std::string& path) const {
@@ -120,14 +121,15 @@ absl::Status SourceGuard::CheckFilesystem(const UniqueFd& mount, const std::stri
 absl::Status SourceGuard::CheckUnmount(const Target& target, const PathInfo& info) const {
   if (IsOurs(target, info) || LiesInOurMount(target) || CoversMarkedTarget(target)) return absl::OkStatus();
   const std::string message = fmt::format(
-      "{} is a mount ({}) that is no volume's, and lies in none: the mount helper does not unmount it; whoever mounted "
-      "it has to (umount {})",
+      "{} is a mount ({}) that neither belongs to a volume nor lies in one, so the mount helper does not unmount it; "
+      "if "
+      "it is not needed any more, unmount it as root (umount {})",
       Quote(target.path()), info.mount->fs_type, target.path());
-  log::Once(log::Level::kWarning, "refused to unmount what is no volume", {{"request", message}});
+  log::Once(log::Level::kWarning, "refused to unmount a mount that is no volume", {{"request", message}});
   return FailedPrecondition(message);
 }
 
-// By what `info` says of the mount, for a broken filesystem answers nothing itself.
+// Decides by `info` first, because a broken filesystem does not answer.
 bool SourceGuard::IsOurs(const Target& target, const PathInfo& info) const {
   if (info.loop && info.loop->label.starts_with(label_prefix_)) return true;
   if (IsBehindLinks(device_links_, info.device)) return true;
@@ -138,11 +140,11 @@ bool SourceGuard::IsOurs(const Target& target, const PathInfo& info) const {
   if (!place.ok() || volume_directories_.empty()) return false;
   if (!status.ok()) return IsNamedAsVolumeDirectory(*info.mount);
   const bool deleted =
-      S_ISDIR(status->stx_mode) && status->stx_nlink == 0;  // a directory volume, and its pool, perhaps
+      S_ISDIR(status->stx_mode) && status->stx_nlink == 0;  // the directory of a volume, perhaps with its pool
   return deleted || IsVolumeDirectory(place, *status);
 }
 
-// A task with a bidirectional mount may leave mounts in its volume, which come here by propagation.
+// A task with bidirectional propagation may mount inside its volume. Such mounts propagate to the host.
 bool SourceGuard::LiesInOurMount(const Target& target) const {
   UniqueFd directory(::open(std::string(ParentOf(target.Handle())).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   for (std::pair<dev_t, ino_t> below; directory.ok();) {
@@ -153,7 +155,7 @@ bool SourceGuard::LiesInOurMount(const Target& target) const {
       if ((ours.ok() && *ours) || IsVolumeDirectory(directory, *status)) return true;
     }
     const std::pair<dev_t, ino_t> here(makedev(status->stx_dev_major, status->stx_dev_minor), status->stx_ino);
-    if (here == below) return false;  // the root's ".." is itself
+    if (here == below) return false;  // ".." of the root is the root
     below = here;
     directory.reset(::openat(directory.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
   }
@@ -162,7 +164,7 @@ bool SourceGuard::LiesInOurMount(const Target& target) const {
 
 absl::Status SourceGuard::CheckBackingFile(const UniqueFd& file, const std::string& path) const {
   struct stat status = {};
-  if (::fstat(file.get(), &status) != 0) return ErrnoStatus(errno, "look at", path);
+  if (::fstat(file.get(), &status) != 0) return ErrnoStatus(errno, "inspect", path);
   if (S_ISBLK(status.st_mode)) {
     MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurDevice(status.st_rdev));
     return ours ? absl::OkStatus() : RefuseBindSource(path);
@@ -187,14 +189,14 @@ absl::StatusOr<bool> SourceGuard::IsOurMount(const UniqueFd& place, const struct
   if (S_ISBLK(status.stx_mode)) return IsOurDevice(makedev(status.stx_rdev_major, status.stx_rdev_minor));
   if (!IsMountedDirectory(status)) return false;
   if (status.stx_dev_major != 0) return IsOurDevice(makedev(status.stx_dev_major, status.stx_dev_minor));
-  // Memory is on no device, and a btrfs has a number of its own.
+  // A tmpfs has no device, and the number of a btrfs is not that of its device.
   MOORING_ASSIGN_OR_RETURN(const MountInfo mount, LookUpMountOf(place, path));
   MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurDevice(mount.device));
   return ours || (mount.fs_type == kMemoryFsType && mount.source.starts_with(label_prefix_));
 }
 
-// Only the names of what it could be are taken from its path, which may change: it is what is at that name that counts,
-// directly below one of the directories.
+// The path only suggests a name, because it may change. The file counts as a volume if it is the same as the one of
+// that name in a volume directory.
 bool SourceGuard::IsVolumeDirectory(const UniqueFd& place, const struct statx& status) const {
   if (volume_directories_.empty() || !S_ISDIR(status.stx_mode)) return false;
   const absl::StatusOr<MountInfo> mount = LookUpMountOf(place, "");
@@ -209,7 +211,7 @@ bool SourceGuard::IsVolumeDirectory(const UniqueFd& place, const struct statx& s
   return false;
 }
 
-// For a filesystem that answers nothing any more (it was shut down): by what the kernel knows of the mounts.
+// For a filesystem that does not answer: decides by the mount table of the kernel.
 bool SourceGuard::IsNamedAsVolumeDirectory(const MountInfo& mount) const {
   return std::any_of(volume_directories_.begin(), volume_directories_.end(), [&](const std::string& directory) {
     const absl::StatusOr<UniqueFd> pool = OpenNoSymlinks(directory, O_PATH | O_DIRECTORY);

@@ -1,4 +1,4 @@
-// The sources that the helper was started with, and no others; see mounter/guard/guarded_mounter.h for the table.
+// Allows the sources that the helper was started with, and no others. mounter/guard/guarded_mounter.h has the table.
 #ifndef MOORING_MOUNTER_GUARD_SOURCE_GUARD_H_
 #define MOORING_MOUNTER_GUARD_SOURCE_GUARD_H_
 
@@ -16,14 +16,13 @@
 
 namespace mooring {
 
-// The mode of a directory volume that a plugin made which is not root: it can change neither mode nor owner, and with
-// these bits alone no task would leave its directory.
+// Marks a new directory volume of an unprivileged plugin by its mode. The plugin cannot give the directory to root, so
+// the helper does that before the first use (HandToTasks). Such a mode lets nobody in, so no task has set it.
 inline constexpr mode_t kNeverStaged = S_ISVTX;
 
 class SourceGuard final : public SourcePolicy {
  public:
-  // As in Allowance: directories of backing files, what the labels of our loop devices and the sources of our tmpfs
-  // begin with, the directories whose subdirectories are volumes, and the links to devices that are.
+  // As in HelperPolicy. `label_prefix` is also the prefix of the source of a tmpfs.
   SourceGuard(std::vector<std::string> directories, std::string label_prefix,
               std::vector<std::string> volume_directories = {}, std::vector<std::string> device_links = {})
       : directories_(std::move(directories)),
@@ -31,26 +30,26 @@ class SourceGuard final : public SourcePolicy {
         volume_directories_(std::move(volume_directories)),
         device_links_(std::move(device_links)) {}
 
-  // A loop device of ours or a device behind one of the links, the root of a mount of one, of a tmpfs of ours, or of a
-  // directory volume; or such a directory itself.
+  // Allows a loop device with our label, a device behind one of the links, a directory volume, and the root of a mount
+  // of these or of a tmpfs with our label.
   absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const override;
 
-  // A directory volume that is kNeverStaged becomes root's, 0755. Later it is its tasks' to give to whom they like,
-  // with whatever mode.
-  absl::Status MakeTasks(const UniqueFd& source, const std::string& path) const override;
+  // Gives a directory volume with the mode kNeverStaged to root, with mode 0755. After that its tasks choose owner and
+  // mode.
+  absl::Status HandToTasks(const UniqueFd& source, const std::string& path) const override;
 
-  // A regular file below a directory of sources, or such a device.
+  // Allows a regular file below a source directory, and a device as in CheckBindSource.
   absl::Status CheckBackingFile(const UniqueFd& file, const std::string& path) const override;
 
-  // A directory of sources, or one below.
+  // Allows a source directory, and directories below one.
   absl::Status CheckDirectory(const UniqueFd& directory, const std::string& path) const override;
 
-  // A mount as in CheckBindSource; one that a task made inside of such a mount; one whose loop device, disk or
-  // directory is gone; and every mount on a target that carries our mark (mounter/path/target_mark.h): a loop device's
-  // number may be another file's by now, a directory taken out of the configuration.
+  // Allows a mount as in CheckBindSource, a mount that a task made inside such a mount, and a mount whose loop device,
+  // disk or directory is gone. Also allows every mount on a marked target (mounter/path/target_mark.h): the number of a
+  // loop device may belong to another file by now, or a directory may be removed from the configuration.
   absl::Status CheckUnmount(const Target& target, const PathInfo& info) const override;
 
-  // As CheckBindSource, without the directories: what they lie on is the host's.
+  // Like CheckBindSource without directory volumes, which lie on a filesystem of the host.
   absl::Status CheckFilesystem(const UniqueFd& mount, const std::string& path) const override;
 
  private:

@@ -20,7 +20,7 @@
 namespace mooring {
 namespace {
 
-// A server that hangs is not asked, nor is anything mounted by looking.
+// Neither asks a server that may hang, nor triggers an automount.
 constexpr int kFlags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
 
 struct Place {
@@ -37,10 +37,10 @@ std::optional<Place> PlaceOf(int directory, const std::string& path, int flags) 
 
 absl::Status Refuse(const Target& target) {
   const std::string message = fmt::format(
-      "{} is, or lies in, a directory of the system or the plugin's own, by whatever path: the mount helper "
+      "{} is, or lies in, a directory of the system or of the plugin, possibly under another path: the mount helper "
       "does not mount there",
       Quote(target.path()));
-  log::Once(log::Level::kWarning, "refused a target in a directory that is kept free", {{"request", message}});
+  log::Once(log::Level::kWarning, "refused a target in a forbidden directory", {{"request", message}});
   return FailedPrecondition(message);
 }
 
@@ -61,7 +61,7 @@ std::set<TargetGuard::Identity> TargetGuard::IdentitiesOf(const std::vector<std:
 
 absl::Status TargetGuard::CheckTarget(const Target& target) const {
   const std::string handle = target.Handle();
-  // What cannot be looked at is none of those that could be, a moment ago.
+  // A target that cannot be inspected is none of the known directories, which could be inspected at the start.
   if (const std::optional<Place> itself = PlaceOf(AT_FDCWD, handle, kFlags)) {
     if (trees_.contains(itself->identity) || places_.contains(itself->identity)) return Refuse(target);
   }
@@ -71,11 +71,11 @@ absl::Status TargetGuard::CheckTarget(const Target& target) const {
     const std::optional<Place> here = PlaceOf(directory.get(), "", kFlags | AT_EMPTY_PATH);
     if (!here) break;
     if (trees_.contains(here->identity)) return Refuse(target);
-    if (here == below) return absl::OkStatus();  // the root's ".." is itself
+    if (here == below) return absl::OkStatus();  // ".." of the root is the root
     below = here;
     directory.reset(::openat(directory.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
   }
-  return ErrnoStatus(errno, "look at the directories above", target.path());
+  return ErrnoStatus(errno, "inspect the directories above", target.path());
 }
 
 bool TargetGuard::MayRemove(const Target& target) const {

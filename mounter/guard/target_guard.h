@@ -1,5 +1,5 @@
-// The directories in which nothing is mounted, known by what they are and not by their names: in a container, or below
-// a bind mount, another path may lead to the same one.
+// Forbids targets by the identity of directories, not by their names: in a container, or through a bind mount, another
+// path may lead to the same directory.
 #ifndef MOORING_MOUNTER_GUARD_TARGET_GUARD_H_
 #define MOORING_MOUNTER_GUARD_TARGET_GUARD_H_
 
@@ -18,12 +18,13 @@ namespace mooring {
 
 class TargetGuard final : public TargetPolicy {
  public:
-  // No target is one of `trees` or lies below it, nor is it one of `places`. What is not there now is not known later.
+  // No target is one of `trees` or lies below one, or is one of `places`. A path that does not exist now is not checked
+  // later.
   TargetGuard(const std::vector<std::string>& trees, const std::vector<std::string>& places);
 
   absl::Status CheckTarget(const Target& target) const override;
 
-  // Only what a mount helper once mounted on: mounter/path/target_mark.h.
+  // Only a target that a mount helper once mounted on: mounter/path/target_mark.h.
   bool MayRemove(const Target& target) const override;
 
  private:

@@ -1,7 +1,6 @@
 #include "mounter/helper/channel.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -10,15 +9,16 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/file/await_input.h"
 #include "base/status.h"
 
 namespace mooring {
 namespace {
 
 constexpr std::size_t kHeader = 4;
-constexpr std::size_t kChunk = 16384;                        // more than nearly all messages have
-constexpr std::size_t kMostChunk = std::size_t{256} << 10U;  // as much as a socket holds
-constexpr std::size_t kKeptBuffer = 65536;                   // of a larger message the memory is given back
+constexpr std::size_t kChunk = 16384;                        // larger than nearly all messages
+constexpr std::size_t kMostChunk = std::size_t{256} << 10U;  // the size of a socket buffer
+constexpr std::size_t kKeptBuffer = 65536;                   // a larger buffer is freed after its message
 
 absl::Status Closed() { return Unavailable("the other end of the channel is closed"); }
 
@@ -37,19 +37,8 @@ std::size_t SizeIn(const std::string& buffer) {
   return size;
 }
 
-// False: the deadline came first.
-bool AwaitInput(const UniqueFd& fd, Channel::Clock::time_point deadline) {
-  pollfd waited = {fd.get(), POLLIN, 0};
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Channel::Clock::now()).count();
-    const int events = ::poll(&waited, 1, static_cast<int>(std::clamp<long>(left, 0, 1000L * 60 * 60)));
-    if (events > 0) return true;
-    if (events == 0 && left <= 0) return false;
-  }
-}
-
-// The open files that came along; the last of them stays.
-std::size_t TakeFiles(msghdr& message, UniqueFd& fd) {
+// Counts the received open files. The last one stays in `fd`, the others are closed.
+std::size_t CollectFiles(msghdr& message, UniqueFd& fd) {
   std::size_t files = 0;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
@@ -76,7 +65,7 @@ absl::Status Channel::Send(const google::protobuf::MessageLite& message) {
   bytes.reserve(kHeader + size);
   const std::array<char, kHeader> header = HeaderOf(size);
   bytes.append(header.data(), header.size());
-  if (!message.AppendToString(&bytes)) return Internal("a message to the mount helper could not be written");
+  if (!message.AppendToString(&bytes)) return Internal("a message to the mount helper cannot be serialized");
   for (std::size_t sent = 0; sent < bytes.size();) {
     const ssize_t more = ::send(fd_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
     if (more < 0 && errno == EINTR) continue;
@@ -86,10 +75,10 @@ absl::Status Channel::Send(const google::protobuf::MessageLite& message) {
   return absl::OkStatus();
 }
 
-// Until the buffer has so many bytes.
+// Reads until the buffer holds `wanted` bytes.
 absl::Status Channel::Fill(std::size_t wanted, std::optional<Clock::time_point> deadline) {
   while (buffer_.size() < wanted) {
-    if (deadline && !AwaitInput(fd_, *deadline)) return absl::DeadlineExceededError("no answer");
+    if (deadline && !AwaitInput(fd_, *deadline)) return absl::DeadlineExceededError("no answer in time");
     const std::size_t had = buffer_.size();
     buffer_.resize(had + std::clamp(wanted - had, kChunk, kMostChunk));
     const ssize_t got = ::recv(fd_.get(), buffer_.data() + had, buffer_.size() - had, 0);
@@ -104,14 +93,14 @@ absl::Status Channel::Receive(google::protobuf::MessageLite& message, std::size_
                               std::optional<Clock::time_point> deadline) {
   MOORING_RETURN_IF_ERROR(Fill(kHeader, deadline));
   const std::size_t size = SizeIn(buffer_);
-  if (size > most) return InvalidArgument(fmt::format("a message of {} bytes, more than {}", size, most));
+  if (size > most) return InvalidArgument(fmt::format("a message of {} bytes; the limit is {}", size, most));
   MOORING_RETURN_IF_ERROR(Fill(kHeader + size, deadline));
-  // One message is on its way at a time: what is more belongs to none.
+  // Each side sends one message and waits, so further bytes are an error.
   const bool whole = buffer_.size() == kHeader + size;
   const bool parsed = whole && message.ParseFromArray(buffer_.data() + kHeader, static_cast<int>(size));
   buffer_.clear();
   if (buffer_.capacity() > kKeptBuffer) buffer_.shrink_to_fit();
-  return parsed ? absl::OkStatus() : InvalidArgument(fmt::format("{} bytes that are no message", size));
+  return parsed ? absl::OkStatus() : InvalidArgument(fmt::format("{} bytes that are not a valid message", size));
 }
 
 absl::Status SendParcel(const UniqueFd& socket, std::int64_t number, const UniqueFd& fd, Full full) {
@@ -133,9 +122,10 @@ absl::Status SendParcel(const UniqueFd& socket, std::int64_t number, const Uniqu
   const int flags = MSG_NOSIGNAL | (full == Full::kReturn ? MSG_DONTWAIT : 0);
   for (;;) {
     if (::sendmsg(socket.get(), &message, flags) >= 0) return absl::OkStatus();
-    // unix(7) of ETOOMANYREFS: more open files are on their way, unread, than RLIMIT_NOFILE.
+    // ETOOMANYREFS, unix(7): more open files are in transit than RLIMIT_NOFILE allows.
     const bool is_full = errno == EAGAIN || errno == ETOOMANYREFS;
-    if (is_full && full == Full::kReturn) return absl::ResourceExhaustedError("the mount helper takes no more calls");
+    if (is_full && full == Full::kReturn)
+      return absl::ResourceExhaustedError("the mount helper accepts no more calls now");
     if (errno != EINTR) return MeansClosed(errno) ? Closed() : ErrnoStatus(errno, "send to the mount helper");
   }
 }
@@ -143,7 +133,7 @@ absl::Status SendParcel(const UniqueFd& socket, std::int64_t number, const Uniqu
 absl::StatusOr<Parcel> ReceiveParcel(const UniqueFd& socket) {
   Parcel parcel;
   iovec part = {&parcel.number, sizeof(parcel.number)};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control = {};  // the kernel closes what has no room
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control = {};  // the kernel closes files beyond this room
   msghdr message = {};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -154,7 +144,7 @@ absl::StatusOr<Parcel> ReceiveParcel(const UniqueFd& socket) {
     got = ::recvmsg(socket.get(), &message, MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
   if (got < 0) return MeansClosed(errno) ? Closed() : ErrnoStatus(errno, "receive");
-  const std::size_t files = TakeFiles(message, parcel.fd);
+  const std::size_t files = CollectFiles(message, parcel.fd);
   if (got == 0) return Closed();
   const bool whole = got == sizeof(parcel.number) && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
   if (!whole || files > 1) return InvalidArgument(fmt::format("a parcel of {} bytes and {} files", got, files));

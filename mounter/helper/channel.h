@@ -1,4 +1,4 @@
-// Messages, and open files, between mooring-plugin and mooring-mounter.
+// Sends messages and open files between mooring-plugin and mooring-mounter.
 #ifndef MOORING_MOUNTER_HELPER_CHANNEL_H_
 #define MOORING_MOUNTER_HELPER_CHANNEL_H_
 
@@ -24,8 +24,8 @@ struct SocketPair {
 // unix(7), close-on-exec. `type`: SOCK_STREAM or SOCK_SEQPACKET.
 absl::StatusOr<SocketPair> MakeSocketPair(int type);
 
-// One end of a stream socket that carries messages, each behind its length in four bytes, little-endian. For one thread
-// at a time.
+// One end of a stream socket for messages. Each follows its length in four bytes, little-endian. Not safe from several
+// threads.
 class Channel {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,8 +35,8 @@ class Channel {
   // UNAVAILABLE: the other end is closed.
   absl::Status Send(const google::protobuf::MessageLite& message);
 
-  // UNAVAILABLE: the other end is closed. INVALID_ARGUMENT: more than `most` bytes, or not such a message. After an
-  // error nothing that comes here can be understood any more. DEADLINE_EXCEEDED: nothing came.
+  // UNAVAILABLE: the other end is closed. INVALID_ARGUMENT: more than `most` bytes, or a malformed message.
+  // DEADLINE_EXCEEDED: no whole message arrived. The channel is not usable after an error.
   absl::Status Receive(google::protobuf::MessageLite& message, std::size_t most,
                        std::optional<Clock::time_point> deadline = std::nullopt);
 
@@ -46,10 +46,10 @@ class Channel {
   absl::Status Fill(std::size_t wanted, std::optional<Clock::time_point> deadline);
 
   UniqueFd fd_;
-  std::string buffer_;  // what has come of the message that is awaited
+  std::string buffer_;  // the received part of the next message
 };
 
-// A number, with or without an open file, over a SOCK_SEQPACKET socket, SCM_RIGHTS in unix(7).
+// A number and possibly an open file, sent over a SOCK_SEQPACKET socket: SCM_RIGHTS in unix(7).
 struct Parcel {
   std::int64_t number = 0;
   UniqueFd fd;
@@ -57,11 +57,11 @@ struct Parcel {
 
 enum class Full { kWait, kReturn };
 
-// RESOURCE_EXHAUSTED: the socket takes no more at this moment, and `full` is kReturn.
+// UNAVAILABLE: the other end is closed. RESOURCE_EXHAUSTED: the socket is full, and `full` is kReturn.
 absl::Status SendParcel(const UniqueFd& socket, std::int64_t number, const UniqueFd& fd = UniqueFd(),
                         Full full = Full::kWait);
 
-// UNAVAILABLE: the other end is closed. INVALID_ARGUMENT: something else came; files in it are closed.
+// UNAVAILABLE: the other end is closed. INVALID_ARGUMENT: not a Parcel; its open files are closed.
 absl::StatusOr<Parcel> ReceiveParcel(const UniqueFd& socket);
 
 }  // namespace mooring

@@ -10,13 +10,14 @@
 #include <cerrno>
 #include <fstream>
 
+#include "base/child.h"
 #include "base/deadline.h"
+#include "base/file/await_input.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/helper/helper_server.h"
 #include "mounter/helper/wire.h"
-#include "mounter/sys/syscalls.h"
 
 namespace mooring {
 namespace {
@@ -24,19 +25,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongestWait{60};
-constexpr std::chrono::seconds kHelperComesBack{5};
-constexpr std::chrono::milliseconds kEndIsNoticed{250};
-constexpr std::chrono::milliseconds kFullRest{5};
+constexpr std::chrono::seconds kRestartPatience{5};
+constexpr std::chrono::milliseconds kEndPatience{250};
+constexpr std::chrono::milliseconds kFullPause{5};
 constexpr int kMostHangingOnPath = 4;     // each holds a thread of the helper
-constexpr int kLook = 1000;               // milliseconds between two looks at the helper's state
-constexpr std::chrono::seconds kSoon{1};  // a helper that ends that early is not replaced at once the next time
-constexpr std::chrono::seconds kLongestRest{1};
+constexpr int kStateCheck = 1000;         // milliseconds between two checks of the helper's state
+constexpr std::chrono::seconds kSoon{1};  // after a helper that ends earlier, the next start waits
+constexpr std::chrono::seconds kLongestPause{1};
 
-// What the programs may take (mounter/filesystem/ext4_offline.cc, mounter/filesystem/filesystem_format.cc), and a
-// margin; a mount may play back a journal, and growing may begin with a check.
+// The time limits of the programs (mounter/filesystem/ext4_offline.cc, mounter/filesystem/filesystem_format.cc), and a
+// margin. A mount may replay a journal, and growing may begin with a check.
 constexpr std::chrono::minutes kMountLimit{10}, kFormatLimit{2}, kCheckLimit{65}, kGrowLimit{15 + 65};
 
-// As long as the data takes: a disk that writes 50 MB/s copies 2 TB meanwhile.
+// Bounded by the amount of data: a disk that writes 50 MB/s copies 2 TB in this time.
 constexpr std::chrono::hours kCopyLimit{12}, kRemoveLimit{12};
 
 Clock::time_point DeadlineOfThread() {
@@ -44,21 +45,15 @@ Clock::time_point DeadlineOfThread() {
   return std::min(DeadlineScope::Now().value_or(latest), latest);
 }
 
-bool HasInput(const UniqueFd& fd) {
-  pollfd waited = {fd.get(), POLLIN, 0};
-  return ::poll(&waited, 1, 0) > 0;
-}
-
-// proc(5): a process of which a thread hangs in the kernel is there, with its files open, after it was killed. Then the
-// leader of the group is a zombie, which nobody can wait for yet.
+// A killed process with a thread that hangs in the kernel still exists and keeps its files open. The leader of its
+// thread group is then a zombie, for which waitpid(2) does not return yet: proc(5).
 bool IsDead(pid_t pid) {
-  const UniqueFd process(sys::PidFdOpen(pid));
-  if (!process.ok()) return errno == ESRCH;
+  if (!OpenPidFd(pid).ok()) return errno == ESRCH;
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;
   std::getline(file, line);
   const std::size_t name_end = line.rfind(") ");
-  if (name_end == std::string::npos) return false;  // hidepid: it may be well
+  if (name_end == std::string::npos) return false;  // hidden by hidepid: it may be alive
   const char state = line[name_end + 2];
   return state == 'Z' || state == 'X' || state == 'x';
 }
@@ -72,8 +67,8 @@ auto Converted(const absl::StatusOr<pb::Answer>& answer, const Message& (pb::Ans
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HelperMounter>> HelperMounter::Start(Keeper keeper, std::function<void()> lost) {
-  std::unique_ptr<HelperMounter> mounter(new HelperMounter(std::move(keeper), std::move(lost)));
+absl::StatusOr<std::unique_ptr<HelperMounter>> HelperMounter::Start(HelperSpawner spawner, std::function<void()> lost) {
+  std::unique_ptr<HelperMounter> mounter(new HelperMounter(std::move(spawner), std::move(lost)));
   mounter->wake_.reset(::eventfd(0, EFD_CLOEXEC));
   if (!mounter->wake_.ok()) return ErrnoStatus(errno, "make an eventfd");
   mounter->watcher_ = std::thread(&HelperMounter::Watch, mounter.get());
@@ -87,7 +82,7 @@ HelperMounter::~HelperMounter() {
     changed_.notify_all();
   }
   ::eventfd_write(wake_.get(), 1);
-  keeper_.Disconnect();  // it may be stopped, and the watcher wait for it
+  spawner_.Disconnect();  // wakes a watcher that waits for a stopped spawner
   if (watcher_.joinable()) watcher_.join();
 }
 
@@ -135,26 +130,27 @@ absl::Status HelperMounter::Unmount(const UnmountRequest& request) {
 absl::StatusOr<PathInfo> HelperMounter::Find(const std::string& path) {
   pb::Request message;
   message.set_find(path);
-  return Converted(Ask(message, {.doing = "look at", .path = path, .looks = true}), &pb::Answer::path);
+  return Converted(Ask(message, {.doing = "inspect", .path = path, .read_only = true}), &pb::Answer::path);
 }
 
 absl::StatusOr<std::vector<MountInfo>> HelperMounter::List(const std::string& path) {
   pb::Request message;
   message.set_list(path);
-  return Converted(Ask(message, {.doing = "list the mounts below", .path = path, .looks = true}), &pb::Answer::mounts);
+  return Converted(Ask(message, {.doing = "list the mounts below", .path = path, .read_only = true}),
+                   &pb::Answer::mounts);
 }
 
 absl::StatusOr<StatsInfo> HelperMounter::Stats(const std::string& path) {
   pb::Request message;
   message.set_stats(path);
-  return Converted(Ask(message, {.doing = "ask for the usage of", .path = path, .looks = true}), &pb::Answer::stats);
+  return Converted(Ask(message, {.doing = "read the usage of", .path = path, .read_only = true}), &pb::Answer::stats);
 }
 
 absl::StatusOr<LoopInfo> HelperMounter::AttachLoop(const AttachLoopRequest& request) {
   pb::Request message;
   wire::To(request, *message.mutable_attach_loop());
-  const Manner manner = {.doing = "attach", .path = request.backing_file};
-  return Converted(Ask(message, manner), &pb::Answer::loop);
+  const CallPolicy policy = {.doing = "attach", .path = request.backing_file};
+  return Converted(Ask(message, policy), &pb::Answer::loop);
 }
 
 absl::Status HelperMounter::DetachLoop(const LoopInfo& loop) {
@@ -179,15 +175,15 @@ absl::Status HelperMounter::TuneLoop(const LoopInfo& loop, const LoopTuning& tun
 absl::StatusOr<std::vector<LoopInfo>> HelperMounter::FindLoops(const std::string& backing_file) {
   pb::Request message;
   message.set_find_loops(backing_file);
-  const Manner manner = {.doing = "look for the loop devices of", .path = backing_file, .looks = true};
-  return Converted(Ask(message, manner), &pb::Answer::loops);
+  const CallPolicy policy = {.doing = "find the loop devices of", .path = backing_file, .read_only = true};
+  return Converted(Ask(message, policy), &pb::Answer::loops);
 }
 
 absl::StatusOr<FilesystemInfo> HelperMounter::Probe(const std::string& path) {
   pb::Request message;
   message.set_probe(path);
-  const Manner manner = {.doing = "look into", .path = path, .looks = true};
-  return Converted(Ask(message, manner), &pb::Answer::filesystem);
+  const CallPolicy policy = {.doing = "identify the content of", .path = path, .read_only = true};
+  return Converted(Ask(message, policy), &pb::Answer::filesystem);
 }
 
 absl::Status HelperMounter::Format(const std::string& path, const std::string& fs_type) {
@@ -211,10 +207,11 @@ absl::Status HelperMounter::Grow(const std::string& path, const std::string& fs_
   return Ask(message, {.doing = "grow", .path = path, .most = kGrowLimit}).status();
 }
 
-absl::StatusOr<std::string> HelperMounter::Ailment(const std::string& mount_path) {
+absl::StatusOr<std::string> HelperMounter::HealthProblem(const std::string& mount_path) {
   pb::Request message;
-  message.set_ailment(mount_path);
-  absl::StatusOr<pb::Answer> answer = Ask(message, {.doing = "examine", .path = mount_path, .looks = true});
+  message.set_health_problem(mount_path);
+  absl::StatusOr<pb::Answer> answer =
+      Ask(message, {.doing = "check the health of", .path = mount_path, .read_only = true});
   if (!answer.ok()) return answer.status();
   return std::move(*answer->mutable_text());
 }
@@ -242,87 +239,89 @@ absl::Status HelperMounter::CheckNeeds(const Needs& needs) {
   pb::Request message;
   wire::To(needs, *message.mutable_needs());
   const std::string path = needs.seen_outside.empty() ? "/dev" : needs.seen_outside.front();
-  return Ask(message, {.doing = "look around at", .path = path, .looks = true}).status();
+  return Ask(message, {.doing = "check the host at", .path = path, .read_only = true}).status();
 }
 
 // ---- channels
 
-absl::StatusOr<pb::Answer> HelperMounter::Ask(const pb::Request& request, const Manner& manner) {
+absl::StatusOr<pb::Answer> HelperMounter::Ask(const pb::Request& request, const CallPolicy& policy) {
   if (request.ByteSizeLong() > wire::kMostRequest) {
-    return InvalidArgument(fmt::format("{} {}: the request is too long", manner.doing, Quote(manner.path, 256)));
+    return InvalidArgument(fmt::format("{} {}: the request is too long", policy.doing, Quote(policy.path, 256)));
   }
   if (DeadlineScope::Now().value_or(Clock::time_point::max()) <= Clock::now()) {
     return absl::DeadlineExceededError(
-        fmt::format("{} {}: not tried: the time of the call is over", manner.doing, Quote(manner.path)));
+        fmt::format("{} {}: not tried: the deadline of the call has passed", policy.doing, Quote(policy.path)));
   }
-  MOORING_RETURN_IF_ERROR(CheckHanging(manner));
+  MOORING_RETURN_IF_ERROR(CheckHanging(policy));
   const Clock::time_point deadline = DeadlineOfThread();
-  absl::StatusOr<pb::Answer> answer = AskOnce(request, manner, deadline);
-  // By now another helper is there, or on its way.
-  if (absl::IsUnavailable(answer.status()) && manner.looks) answer = AskOnce(request, manner, deadline);
+  absl::StatusOr<pb::Answer> answer = AskOnce(request, policy, deadline);
+  // Another helper is starting by now, so the second attempt waits for it.
+  if (absl::IsUnavailable(answer.status()) && policy.read_only) answer = AskOnce(request, policy, deadline);
   if (!answer.ok()) return answer;
   if (absl::Status status = wire::StatusOf(*answer); !status.ok()) return status;
   return answer;
 }
 
-absl::StatusOr<pb::Answer> HelperMounter::AskOnce(const pb::Request& request, const Manner& manner,
+absl::StatusOr<pb::Answer> HelperMounter::AskOnce(const pb::Request& request, const CallPolicy& policy,
                                                   Clock::time_point deadline) {
   const Clock::time_point start = Clock::now();
-  MOORING_ASSIGN_OR_RETURN(Lent lent, BorrowAndSend(request, deadline));
-  const Clock::time_point until = manner.most ? start + *manner.most : deadline;
+  MOORING_ASSIGN_OR_RETURN(Lease lease, LeaseAndSend(request, deadline));
+  const Clock::time_point until = policy.most ? start + *policy.most : deadline;
   pb::Answer answer;
-  const absl::Status received = lent.channel.Receive(answer, wire::kMostAnswer, until);
-  if (absl::IsDeadlineExceeded(received)) return Abandon(std::move(lent), manner, Clock::now() - start);
+  const absl::Status received = lease.channel.Receive(answer, wire::kMostAnswer, until);
+  if (absl::IsDeadlineExceeded(received)) return Abandon(std::move(lease), policy, Clock::now() - start);
   if (!received.ok()) {
-    const std::uint64_t generation = lent.generation;
-    Drop(std::move(lent));
-    if (absl::IsInvalidArgument(received)) return Internal("the mount helper's answer: " + Message(received));
-    // Not all of its sockets are closed at once: another one might still take what nobody reads.
-    AwaitNext(generation, Clock::now() + kEndIsNoticed).IgnoreError();
+    const std::uint64_t generation = lease.generation;
+    Drop(std::move(lease));
+    if (absl::IsInvalidArgument(received)) return Internal("read the mount helper's answer: " + Message(received));
+    // Its sockets are not all closed at once: the next call could still send to one that nobody reads.
+    AwaitNext(generation, Clock::now() + kEndPatience).IgnoreError();
     return Unavailable(
-        fmt::format("{} {}: the mount helper ended in the middle of it: call again", manner.doing, Quote(manner.path)));
+        fmt::format("{} {}: the mount helper ended during the call: call again", policy.doing, Quote(policy.path)));
   }
-  Return(std::move(lent));
+  Return(std::move(lease));
   return answer;
 }
 
-// What a helper closed before it was sent reached nobody: it can go to the next one, whatever it asks for.
-absl::StatusOr<HelperMounter::Lent> HelperMounter::BorrowAndSend(const pb::Request& request,
+// A request that could not be sent has reached no helper, so it is safe to send it to the next one, even if it changes
+// something.
+absl::StatusOr<HelperMounter::Lease> HelperMounter::LeaseAndSend(const pb::Request& request,
                                                                  Clock::time_point deadline) {
   for (;;) {
-    MOORING_ASSIGN_OR_RETURN(Lent lent, Borrow(deadline));
-    const absl::Status sent = lent.channel.Send(request);
-    if (sent.ok()) return lent;
-    const std::uint64_t generation = lent.generation;
-    Drop(std::move(lent));
+    MOORING_ASSIGN_OR_RETURN(Lease lease, LeaseChannel(deadline));
+    const absl::Status sent = lease.channel.Send(request);
+    if (sent.ok()) return lease;
+    const std::uint64_t generation = lease.generation;
+    Drop(std::move(lease));
     if (!absl::IsUnavailable(sent)) return sent;
     MOORING_RETURN_IF_ERROR(AwaitNext(generation, deadline));
   }
 }
 
-absl::StatusOr<HelperMounter::Lent> HelperMounter::Borrow(Clock::time_point deadline) {
+absl::StatusOr<HelperMounter::Lease> HelperMounter::LeaseChannel(Clock::time_point deadline) {
   for (;;) {
     std::unique_lock<std::mutex> lock(mutex_);
-    const auto patience = std::min(deadline, Clock::now() + kHelperComesBack);
+    const auto patience = std::min(deadline, Clock::now() + kRestartPatience);
     changed_.wait_until(lock, patience, [this] { return helper_.pid >= 0 || stopping_; });
-    if (helper_.pid < 0) return health_.ok() ? Unavailable("the mount helper does not start, or ends") : health_;
+    if (helper_.pid < 0)
+      return health_.ok() ? Unavailable("no mount helper runs: it does not start, or ends at once") : health_;
     const std::uint64_t generation = generation_;
     if (!idle_.empty()) {
-      Lent lent = {std::move(idle_.back()), generation};
+      Lease lease = {std::move(idle_.back()), generation};
       idle_.pop_back();
-      lent_.insert(lent.channel.fd().get());
-      return lent;
+      leased_.insert(lease.channel.fd().get());
+      return lease;
     }
     MOORING_ASSIGN_OR_RETURN(SocketPair pair, MakeSocketPair(SOCK_STREAM));
     const absl::Status sent = SendParcel(helper_.control, 0, pair.theirs, Full::kReturn);
     if (sent.ok()) {
-      lent_.insert(pair.ours.get());
-      return Lent{Channel(std::move(pair.ours)), generation};
+      leased_.insert(pair.ours.get());
+      return Lease{Channel(std::move(pair.ours)), generation};
     }
     lock.unlock();
     if (absl::IsResourceExhausted(sent)) {
-      if (Clock::now() + kFullRest >= deadline) return absl::DeadlineExceededError(sent.message());
-      std::this_thread::sleep_for(kFullRest);  // others are served meanwhile
+      if (Clock::now() + kFullPause >= deadline) return absl::DeadlineExceededError(sent.message());
+      std::this_thread::sleep_for(kFullPause);  // channels become free as other calls end
       continue;
     }
     if (!absl::IsUnavailable(sent)) return sent;
@@ -330,38 +329,38 @@ absl::StatusOr<HelperMounter::Lent> HelperMounter::Borrow(Clock::time_point dead
   }
 }
 
-// This helper has ended, which the watcher may not know yet.
+// Waits until the watcher has noticed the end of this helper.
 absl::Status HelperMounter::AwaitNext(std::uint64_t generation, Clock::time_point deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
-  const auto patience = std::min(deadline, Clock::now() + kHelperComesBack);
+  const auto patience = std::min(deadline, Clock::now() + kRestartPatience);
   changed_.wait_until(lock, patience, [&] { return generation_ != generation || stopping_; });
   if (generation_ != generation) return absl::OkStatus();
   return health_.ok() ? Unavailable("the mount helper has ended") : health_;
 }
 
-void HelperMounter::Return(Lent lent) {
+void HelperMounter::Return(Lease lease) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  lent_.erase(lent.channel.fd().get());
-  if (lent.generation == generation_ && idle_.size() < kMostIdle) idle_.push_back(std::move(lent.channel));
+  leased_.erase(lease.channel.fd().get());
+  if (lease.generation == generation_ && idle_.size() < kMostIdle) idle_.push_back(std::move(lease.channel));
 }
 
-// Closed when nobody takes its number for an open channel any more.
-void HelperMounter::Drop(Lent lent) {
+// Closes the channel, after its descriptor was removed from leased_: the number may be reused at once.
+void HelperMounter::Drop(Lease lease) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  lent_.erase(lent.channel.fd().get());
+  leased_.erase(lease.channel.fd().get());
 }
 
-// The helper's thread answers when the kernel does: until then the channel stays, so that it can be counted.
-absl::Status HelperMounter::Abandon(Lent lent, const Manner& manner, Clock::duration waited) {
+// The channel stays open until the helper's thread answers, so that hanging calls can be counted.
+absl::Status HelperMounter::Abandon(Lease lease, const CallPolicy& policy, Clock::duration waited) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    lent_.erase(lent.channel.fd().get());
-    hanging_.push_back({std::move(lent.channel), manner.path, manner.looks});
+    leased_.erase(lease.channel.fd().get());
+    hanging_.push_back({std::move(lease.channel), policy.path, policy.read_only});
   }
   return absl::DeadlineExceededError(
-      fmt::format("{} {}: no answer in {:.1f} s: the filesystem there, or what serves it (a FUSE or NFS server, a "
-                  "device), hangs; end or mend that, and call again",
-                  manner.doing, Quote(manner.path), std::chrono::duration<double>(waited).count()));
+      fmt::format("{} {}: no answer in {:.1f} s: the filesystem there hangs, or the server or device below it (FUSE, "
+                  "NFS); end or repair that, and call again",
+                  policy.doing, Quote(policy.path), std::chrono::duration<double>(waited).count()));
 }
 
 std::size_t HelperMounter::hanging() const {
@@ -370,80 +369,82 @@ std::size_t HelperMounter::hanging() const {
                                                 [](const Hanging& call) { return !HasInput(call.channel.fd()); }));
 }
 
-// Whoever asks every minute must not take one thread a minute from the others.
-absl::Status HelperMounter::CheckHanging(const Manner& manner) {
+// Limits the hanging calls, so that a caller that retries every minute does not use up the threads of the helper.
+absl::Status HelperMounter::CheckHanging(const CallPolicy& policy) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (hanging_.empty()) return absl::OkStatus();
   std::erase_if(hanging_, [](const Hanging& call) { return HasInput(call.channel.fd()); });
   const auto here =
-      std::count_if(hanging_.begin(), hanging_.end(), [&](const Hanging& call) { return call.path == manner.path; });
-  // One that mounts or unmounts there may yet do so: on top of, or in place of, what came after it.
+      std::count_if(hanging_.begin(), hanging_.end(), [&](const Hanging& call) { return call.path == policy.path; });
+  // A hanging mount or unmount may still take effect, and would then undo or cover a later change.
   const bool changing = std::any_of(hanging_.begin(), hanging_.end(), [&](const Hanging& call) {
-    return call.path == manner.path && !call.looks && !manner.looks;
+    return call.path == policy.path && !call.read_only && !policy.read_only;
   });
   if (changing) {
     return absl::DeadlineExceededError(
-        fmt::format("{} {}: not tried: an earlier call that changes what is there hangs still; end or mend what serves "
-                    "the filesystem there",
-                    manner.doing, Quote(manner.path)));
+        fmt::format("{} {}: not tried: an earlier call that changes this path still hangs; end or repair the server or "
+                    "device of the filesystem there",
+                    policy.doing, Quote(policy.path)));
   }
   if (here < kMostHangingOnPath && hanging_.size() < kMostHanging) return absl::OkStatus();
   return absl::DeadlineExceededError(
-      fmt::format("{} {}: not tried: {} calls hang there, {} in all; end or mend what serves the filesystem there",
-                  manner.doing, Quote(manner.path), here, hanging_.size()));
+      fmt::format("{} {}: not tried: {} calls hang there, {} in all; end or repair the server or device of the "
+                  "filesystem there",
+                  policy.doing, Quote(policy.path), here, hanging_.size()));
 }
 
 // ---- the watcher
 
 void HelperMounter::Watch() {
-  static constexpr std::chrono::milliseconds kFirstRest{10};
-  Clock::duration rest{};
+  static constexpr std::chrono::milliseconds kFirstPause{10};
+  Clock::duration pause{};
   if (!StartNext()) return;
   for (Clock::time_point started = Clock::now(); AwaitEnd(); started = Clock::now()) {
     const bool soon = Clock::now() - started < kSoon;
-    rest = soon ? std::clamp<Clock::duration>(rest * 2, kFirstRest, kLongestRest) : Clock::duration{};
-    NoteEnd();
-    if (!Rest(rest) || !StartNext()) return;
+    pause = soon ? std::clamp<Clock::duration>(pause * 2, kFirstPause, kLongestPause) : Clock::duration{};
+    RecordEnd();
+    if (!Sleep(pause) || !StartNext()) return;
   }
 }
 
-// Killed, while one of its threads hangs in the kernel: its sockets stay open until that ends.
+// The sockets of a killed helper stay open while one of its threads hangs in the kernel, so poll(2) does not see its
+// end.
 bool HelperMounter::EndIsHidden() const {
   if (!IsDead(helper_.pid)) return false;
-  log::Error("the mount helper has ended, and the kernel holds one of its threads in a call that hangs",
+  log::Error("the mount helper was killed, and the kernel holds one of its threads in a call that hangs",
              {{"pid", fmt::format("{}", helper_.pid)}});
   return true;
 }
 
 bool HelperMounter::AwaitEnd() {
-  // Only this thread changes helper_: its socket stays while we wait.
-  std::array waited = {pollfd{helper_.control.get(), POLLIN, 0}, pollfd{keeper_.socket().get(), POLLIN, 0},
+  // Only this thread changes helper_, so the socket stays open during the wait.
+  std::array waited = {pollfd{helper_.control.get(), POLLIN, 0}, pollfd{spawner_.socket().get(), POLLIN, 0},
                        pollfd{wake_.get(), POLLIN, 0}};
   for (;;) {
-    const int events = ::poll(waited.data(), waited.size(), kLook);
+    const int events = ::poll(waited.data(), waited.size(), kStateCheck);
     if (events > 0) break;
     if (events == 0 && EndIsHidden()) return true;
   }
   if (waited[2].revents != 0) return false;
-  if (waited[1].revents != 0) NoteLoss(waited[0].revents != 0);
+  if (waited[1].revents != 0) RecordSpawnerEnd(waited[0].revents != 0);
   return waited[1].revents == 0;
 }
 
-void HelperMounter::NoteEnd() {
+void HelperMounter::RecordEnd() {
   const std::lock_guard<std::mutex> lock(mutex_);
   health_ = Unavailable(fmt::format(
-      "the mount helper (process {}) has ended and another one is being started; what is mounted stays", helper_.pid));
+      "the mount helper (process {}) has ended and another one is being started; all mounts stay", helper_.pid));
   helper_.pid = -1;
-  ++generation_;  // what is lent out is not the next one's
+  ++generation_;  // leased channels do not belong to the next helper
   idle_.clear();
-  // Those who wait on it: of one whose end is hidden they would not learn.
-  for (const int channel : lent_) ::shutdown(channel, SHUT_RDWR);
+  // Wakes the waiting calls: while a hung thread holds the sockets open, they would never see their end.
+  for (const int channel : leased_) ::shutdown(channel, SHUT_RDWR);
   changed_.notify_all();
 }
 
 bool HelperMounter::StartNext() {
   for (;;) {
-    absl::StatusOr<HelperProcess> next = keeper_.StartHelper();
+    absl::StatusOr<HelperProcess> next = spawner_.StartHelper();
     if (next.ok()) {
       if (generation_ > 0) {
         log::Error("the mount helper ended; another one was started",
@@ -457,30 +458,30 @@ bool HelperMounter::StartNext() {
       return true;
     }
     if (absl::IsUnavailable(next.status())) {
-      NoteLoss(true);
+      RecordSpawnerEnd(true);
       return false;
     }
     log::Error("cannot start a mount helper", {{"cause", Message(next.status())}});
-    if (!Rest(kLongestRest)) return false;
+    if (!Sleep(kLongestPause)) return false;
   }
 }
 
-void HelperMounter::NoteLoss(bool helper_too) {
+void HelperMounter::RecordSpawnerEnd(bool helper_too) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (stopping_) return;  // we hung up ourselves
+    if (stopping_) return;  // the destructor disconnected it
     health_ = Unavailable(fmt::format(
-        "the keeper of the mount helper (process {}) has ended, and no helper can be started: start the plugin again",
-        keeper_.pid()));
+        "the spawner of the mount helper (process {}) has ended, and no helper can be started: restart the plugin",
+        spawner_.pid()));
     if (helper_too) helper_.pid = -1;
-    stopping_ = helper_too;  // nobody waits for one
+    stopping_ = helper_too;  // no call waits for another helper
     log::Error("the mount helper cannot be replaced", {{"cause", Message(health_)}});
     changed_.notify_all();
   }
   if (lost_) lost_();
 }
 
-bool HelperMounter::Rest(Clock::duration time) {
+bool HelperMounter::Sleep(Clock::duration time) {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait_for(lock, time, [this] { return stopping_; });
   return !stopping_;

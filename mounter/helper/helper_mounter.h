@@ -1,14 +1,13 @@
-// The Mounter that asks the helper process, proto/mounter.proto.
+// The client of the mount helper: a Mounter that sends each call to the helper process (proto/mounter.proto).
 //
-// A call takes a channel from the pool, or makes one, and waits on it in its own thread: no queue, no lock while it
-// waits. A helper that ends is noticed at once and another one started; what it mounted stays. A call that it took
-// along is asked again if it only looked; else it is UNAVAILABLE, for nobody knows how far it got: the next call for
-// the same volume finds out.
+// A call takes an idle channel, or makes one, and waits for the answer in its own thread, without a queue or lock. If
+// the helper ends, another one is started at once. Its mounts stay. A call that was running is repeated if it changes
+// nothing. Else it is UNAVAILABLE, because nobody knows how far it got: the next call for the same volume finds out.
 //
-// Calls wait until the thread's deadline (base/deadline.h), a minute at most, and then are DEADLINE_EXCEEDED: the
-// thread of the helper that hangs in the kernel stays behind, for others to be served by its neighbours. What it was to
-// change may come about later: until it has ended nothing else is changed at that path. Mount, Format, Check and Grow,
-// which nobody wants cut short, wait for as long as their programs are let run, and a little more.
+// A call waits until the deadline of its thread (base/deadline.h), at most a minute, and then is DEADLINE_EXCEEDED. The
+// thread of the helper that hangs in the kernel stays, and other threads serve other calls. An abandoned change may
+// still take effect, so until it has ended no other call may change the same path. Mount, Format, Check, Grow, Copy and
+// RemoveTree must not be cut short: they wait for the time limit of their programs, and a little more.
 #ifndef MOORING_MOUNTER_HELPER_HELPER_MOUNTER_H_
 #define MOORING_MOUNTER_HELPER_HELPER_MOUNTER_H_
 
@@ -29,22 +28,22 @@
 #include "base/file/unique_fd.h"
 #include "mounter.pb.h"
 #include "mounter/helper/channel.h"
-#include "mounter/helper/keeper.h"
+#include "mounter/helper/spawner.h"
 #include "mounter/mounter.h"
 
 namespace mooring {
 
 class HelperMounter final : public Mounter {
  public:
-  // The first helper comes while the caller goes on: calls wait for it. `lost` is called once, from another thread,
-  // when the keeper has ended, at once: no helper comes back then, and one that is there serves on.
-  static absl::StatusOr<std::unique_ptr<HelperMounter>> Start(Keeper keeper, std::function<void()> lost = {});
+  // The first helper starts in the background: calls wait for it. `lost` is called once, from another thread, when the
+  // spawner has ended. Then the running helper goes on, and none can be started after it.
+  static absl::StatusOr<std::unique_ptr<HelperMounter>> Start(HelperSpawner spawner, std::function<void()> lost = {});
   ~HelperMounter() override;
 
-  absl::Status Health() const;     // UNAVAILABLE: there is no helper at this moment, and why
-  pid_t pid() const;               // the helper's; -1: there is none
-  std::uint64_t restarts() const;  // helpers that took the place of one that had ended
-  std::size_t hanging() const;     // calls that were given up and hold a thread of the helper in the kernel still
+  absl::Status Health() const;     // UNAVAILABLE: no helper runs at this moment; the message says why
+  pid_t pid() const;               // of the helper; -1: none runs
+  std::uint64_t restarts() const;  // helpers started after another one had ended
+  std::size_t hanging() const;     // abandoned calls that still hang in a thread of the helper
 
   absl::Status Mount(const MountRequest& request) override;
   absl::Status Bind(const BindRequest& request) override;
@@ -64,7 +63,7 @@ class HelperMounter final : public Mounter {
   absl::Status Format(const std::string& path, const std::string& fs_type) override;
   absl::Status Check(const std::string& path, const std::string& fs_type) override;
   absl::Status Grow(const std::string& path, const std::string& fs_type) override;
-  absl::StatusOr<std::string> Ailment(const std::string& mount_path) override;
+  absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) override;
 
   absl::Status Copy(const std::vector<ImageCopy>& copies) override;
   absl::Status Thaw(const std::string& image) override;
@@ -74,59 +73,61 @@ class HelperMounter final : public Mounter {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // How a call is treated when the helper dies or hangs under it.
-  struct Manner {
+  // Handling of a call whose helper dies or hangs.
+  struct CallPolicy {
     const char* doing;                                        // "mount at", for messages
-    const std::string& path;                                  // of which
-    bool looks = false;                                       // changes nothing: may be asked twice
-    std::optional<std::chrono::seconds> most = std::nullopt;  // not the deadline: this, from now on
+    const std::string& path;                                  // the object of `doing`
+    bool read_only = false;                                   // changes nothing, so it may be repeated
+    std::optional<std::chrono::seconds> most = std::nullopt;  // replaces the deadline of the thread
   };
 
-  struct Lent {
+  // A channel in use by one call.
+  struct Lease {
     Channel channel;
-    std::uint64_t generation = 0;  // of the helper
+    std::uint64_t generation = 0;  // of the helper at its other end
   };
 
+  // An abandoned call: the channel becomes readable when the helper answers after all.
   struct Hanging {
     Channel channel;
     std::string path;
-    bool looks = false;
+    bool read_only = false;
   };
 
-  explicit HelperMounter(Keeper keeper, std::function<void()> lost)
-      : keeper_(std::move(keeper)), lost_(std::move(lost)) {}
+  explicit HelperMounter(HelperSpawner spawner, std::function<void()> lost)
+      : spawner_(std::move(spawner)), lost_(std::move(lost)) {}
 
-  absl::StatusOr<pb::Answer> Ask(const pb::Request& request, const Manner& manner);
-  absl::StatusOr<pb::Answer> AskOnce(const pb::Request& request, const Manner& manner, Clock::time_point deadline);
-  absl::StatusOr<Lent> BorrowAndSend(const pb::Request& request, Clock::time_point deadline);
-  absl::StatusOr<Lent> Borrow(Clock::time_point deadline);
+  absl::StatusOr<pb::Answer> Ask(const pb::Request& request, const CallPolicy& policy);
+  absl::StatusOr<pb::Answer> AskOnce(const pb::Request& request, const CallPolicy& policy, Clock::time_point deadline);
+  absl::StatusOr<Lease> LeaseAndSend(const pb::Request& request, Clock::time_point deadline);
+  absl::StatusOr<Lease> LeaseChannel(Clock::time_point deadline);
   absl::Status AwaitNext(std::uint64_t generation, Clock::time_point deadline);
-  void Return(Lent lent);
-  void Drop(Lent lent);
-  absl::Status Abandon(Lent lent, const Manner& manner, Clock::duration waited);
-  absl::Status CheckHanging(const Manner& manner);
+  void Return(Lease lease);
+  void Drop(Lease lease);
+  absl::Status Abandon(Lease lease, const CallPolicy& policy, Clock::duration waited);
+  absl::Status CheckHanging(const CallPolicy& policy);
 
   void Watch();
   bool EndIsHidden() const;
-  bool AwaitEnd();  // this and the next: false when this object is to end, or the keeper has ended
-  bool Rest(Clock::duration time);
-  void NoteEnd();
-  bool StartNext();  // false: the same, or there will be no more
-  void NoteLoss(bool helper_too);
+  bool AwaitEnd();  // AwaitEnd and Sleep return false if this object ends, or the spawner has ended
+  bool Sleep(Clock::duration time);
+  void RecordEnd();
+  bool StartNext();  // false as well if no helper can be started any more
+  void RecordSpawnerEnd(bool helper_too);
 
-  Keeper keeper_;
+  HelperSpawner spawner_;
   const std::function<void()> lost_;
-  UniqueFd wake_;  // eventfd(2), for the watcher to end
+  UniqueFd wake_;  // eventfd(2), ends the watcher
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  HelperProcess helper_;          // pid -1: none at this moment
-  std::uint64_t generation_ = 0;  // how many helpers have ended
-  std::uint64_t restarts_ = 0;    // how many of them were replaced
+  HelperProcess helper_;          // pid -1: none runs
+  std::uint64_t generation_ = 0;  // number of helpers that have ended
+  std::uint64_t restarts_ = 0;    // number of them that were replaced
   absl::Status health_;
   bool stopping_ = false;
   std::vector<Channel> idle_;
-  std::set<int> lent_;  // the channels on which somebody waits for this helper
+  std::set<int> leased_;  // descriptors of the channels on which calls wait for this helper
   std::vector<Hanging> hanging_;
 
   std::thread watcher_;

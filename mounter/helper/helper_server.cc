@@ -16,13 +16,14 @@
 namespace mooring {
 namespace {
 
-// What a call gives, as an answer: nothing, or a value that `field` makes room for.
+// The answer of a call without a result.
 pb::Answer Done(const absl::Status& status) {
   pb::Answer answer;
   if (!status.ok()) wire::To(status, answer);
   return answer;
 }
 
+// The answer of a call whose result goes into `field`.
 template <typename Value, typename Message>
 pb::Answer Done(const absl::StatusOr<Value>& value, Message* (pb::Answer::*field)()) {
   pb::Answer answer;
@@ -87,14 +88,14 @@ pb::Answer OnFilesystem(const pb::FilesystemRequest& message, Mounter& mounter,
   return Done(form.ok() ? (mounter.*call)(message.path(), message.fs_type()) : form);
 }
 
-pb::Answer Ailment(const std::string& path, Mounter& mounter) {
-  const absl::StatusOr<std::string> ailment = mounter.Ailment(path);
-  pb::Answer answer = Done(ailment.status());
-  if (ailment.ok()) answer.set_text(*ailment);
+pb::Answer HealthProblem(const std::string& path, Mounter& mounter) {
+  const absl::StatusOr<std::string> problem = mounter.HealthProblem(path);
+  pb::Answer answer = Done(problem.status());
+  if (problem.ok()) answer.set_text(*problem);
   return answer;
 }
 
-// Those that take a path and nothing else.
+// The path of a call that takes nothing else; null for the other calls.
 const std::string* PathOf(const pb::Request& request) {
   switch (request.call_case()) {
     case pb::Request::kFind:
@@ -107,8 +108,8 @@ const std::string* PathOf(const pb::Request& request) {
       return &request.find_loops();
     case pb::Request::kProbe:
       return &request.probe();
-    case pb::Request::kAilment:
-      return &request.ailment();
+    case pb::Request::kHealthProblem:
+      return &request.health_problem();
     case pb::Request::kThaw:
       return &request.thaw();
     case pb::Request::kRemoveTree:
@@ -132,7 +133,7 @@ const std::string* PathOf(const pb::Request& request) {
   return nullptr;
 }
 
-// The threads of the channels, counted. They outlive ServeHelper where a call hangs, hence shared with them.
+// Counts the threads of the channels. A thread whose call hangs outlives ServeHelper, so the threads share ownership.
 class Threads {
  public:
   bool Enter() {
@@ -146,7 +147,7 @@ class Threads {
     --count_;
     changed_.notify_all();
   }
-  int Wait(std::chrono::milliseconds patience) {  // how many are left
+  int Wait(std::chrono::milliseconds patience) {  // returns how many still run
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, patience, [this] { return count_ == 0; });
     return count_;
@@ -162,7 +163,7 @@ pb::Answer AnswerGuarded(const pb::Request& request, Mounter& mounter) {
   try {
     return AnswerTo(request, mounter);
   } catch (const std::exception& error) {
-    return Done(Internal(fmt::format("the mount helper: unexpected: {}", error.what())));
+    return Done(Internal(fmt::format("the mount helper met an unexpected error: {}", error.what())));
   }
 }
 
@@ -172,18 +173,18 @@ void ServeChannel(Channel channel, Mounter& mounter) {
     const absl::Status received = channel.Receive(request, wire::kMostRequest);
     if (absl::IsUnavailable(received)) return;
     if (!received.ok()) {
-      log::Once(log::Level::kWarning, "closing a channel that carries what no plugin sends",
+      log::Once(log::Level::kWarning, "closing a channel that carried a malformed request",
                 {{"cause", Message(received)}});
       return;
     }
-    // The plugin may have stopped waiting for an answer: then there is nobody to tell.
+    // A failure means that the plugin has closed its end.
     if (!channel.Send(AnswerGuarded(request, mounter)).ok()) return;
   }
 }
 
 void Spawn(UniqueFd fd, Mounter& mounter, const std::shared_ptr<Threads>& threads) {
   if (!threads->Enter()) {
-    log::Once(log::Level::kWarning, "closing a channel: there are too many");
+    log::Once(log::Level::kWarning, "closing a channel: the plugin has too many");
     return;
   }
   try {
@@ -191,8 +192,8 @@ void Spawn(UniqueFd fd, Mounter& mounter, const std::shared_ptr<Threads>& thread
       ServeChannel(std::move(channel), mounter);
       threads->Leave();
     }).detach();
-  } catch (const std::system_error& error) {  // the process may have no more threads
-    log::Once(log::Level::kError, "closing a channel: no thread for it", {{"cause", error.what()}});
+  } catch (const std::system_error& error) {  // the limit of threads is reached
+    log::Once(log::Level::kError, "closing a channel: cannot start a thread for it", {{"cause", error.what()}});
     threads->Leave();
   }
 }
@@ -232,8 +233,8 @@ pb::Answer AnswerTo(const pb::Request& request, Mounter& mounter) {
       return OnFilesystem(request.check(), mounter, &Filesystems::Check);
     case pb::Request::kGrow:
       return OnFilesystem(request.grow(), mounter, &Filesystems::Grow);
-    case pb::Request::kAilment:
-      return Ailment(request.ailment(), mounter);
+    case pb::Request::kHealthProblem:
+      return HealthProblem(request.health_problem(), mounter);
     case pb::Request::kChange:
       return Change(request.change(), mounter);
     case pb::Request::kTuneLoop:
@@ -249,7 +250,7 @@ pb::Answer AnswerTo(const pb::Request& request, Mounter& mounter) {
     case pb::Request::CALL_NOT_SET:
       break;
   }
-  return Done(InvalidArgument("a request to the mount helper that names no call it knows"));
+  return Done(InvalidArgument("a request to the mount helper names no call that it knows"));
 }
 
 absl::Status ServeHelper(const UniqueFd& control, Mounter& mounter, std::chrono::milliseconds patience) {
@@ -260,13 +261,13 @@ absl::Status ServeHelper(const UniqueFd& control, Mounter& mounter, std::chrono:
     if (parcel.ok() && parcel->fd.ok()) {
       Spawn(std::move(parcel->fd), mounter, threads);
     } else {
-      log::Once(log::Level::kWarning, "ignoring what is no channel", {{"cause", Message(parcel.status())}});
+      log::Once(log::Level::kWarning, "ignoring a message without a channel", {{"cause", Message(parcel.status())}});
     }
   }
-  const int left = threads->Wait(patience);
-  if (left == 0) return absl::OkStatus();
+  const int running = threads->Wait(patience);
+  if (running == 0) return absl::OkStatus();
   return absl::DeadlineExceededError(
-      fmt::format("{} calls are under way still, {} ms after the plugin ended", left, patience.count()));
+      fmt::format("{} calls still run {} ms after the plugin ended", running, patience.count()));
 }
 
 }  // namespace mooring

@@ -1,5 +1,5 @@
-// The helper's side of proto/mounter.proto: takes channels, serves each in a thread of its own, ends with its control
-// socket.
+// The server side of proto/mounter.proto, in the mount helper: each channel has a thread. It ends when its control
+// socket is closed.
 #ifndef MOORING_MOUNTER_HELPER_HELPER_SERVER_H_
 #define MOORING_MOUNTER_HELPER_HELPER_SERVER_H_
 
@@ -12,20 +12,20 @@
 
 namespace mooring {
 
-// What a plugin has at most: calls, calls given up that hang in the helper, and channels that wait for the next call.
+// Limits of one plugin: running calls, abandoned calls that still hang in the helper, and idle channels.
 inline constexpr int kMostCalls = 512;
 inline constexpr int kMostHanging = 256;
 inline constexpr int kMostIdle = 8;
-// And some that the one side has closed and the other not noticed yet. One more is closed at once.
+// The margin is for channels that the plugin has closed and the helper has not noticed yet. Another one is closed at
+// once.
 inline constexpr int kMostChannels = kMostCalls + kMostHanging + kMostIdle + 24;
 
-// Serves the channels that come over `control` (Parcels, mounter/helper/channel.h) until that is closed, which is when
-// the plugin has ended; then for what is under way at most `patience` more. A channel that carries what no plugin sends
-// is closed, and logged. OK: nothing is under way. DEADLINE_EXCEEDED: something is; end the process, `mounter` is in
-// use.
+// Serves the channels that arrive over `control` (Parcels, mounter/helper/channel.h) until `control` is closed, because
+// the plugin has ended. Then waits up to `patience` for running calls. A channel with a malformed request is closed and
+// logged. DEADLINE_EXCEEDED: calls still run and use `mounter`, so the caller has to end the process at once.
 absl::Status ServeHelper(const UniqueFd& control, Mounter& mounter, std::chrono::milliseconds patience);
 
-// One request: asked of `mounter`, if its form is right.
+// Executes one request, if it is well-formed.
 pb::Answer AnswerTo(const pb::Request& request, Mounter& mounter);
 
 }  // namespace mooring

@@ -1,4 +1,4 @@
-// mooring-mounter: the keeper of mount helpers, and the helpers it forks; mounter/helper/keeper.h has the picture.
+// mooring-mounter: the spawner, and the mount helpers that it forks. mounter/helper/spawner.h has the picture.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
@@ -21,16 +21,17 @@
 #include "mounter/guard/guarded_mounter.h"
 #include "mounter/guard/source_guard.h"
 #include "mounter/guard/target_guard.h"
+#include "mounter/helper/helper_flags.h"
 #include "mounter/helper/helper_server.h"
-#include "mounter/helper/keeper.h"
+#include "mounter/helper/spawner.h"
 #include "mounter/kernel/kernel_mounter.h"
 #include "mounter/process/helper_calls.h"
 #include "mounter/process/privileges.h"
 
 namespace {
 
-// For what a plugin that was killed had begun: enough for a mount. A program that makes or checks a filesystem goes on
-// alone and keeps its image locked, mounter/image/image.h.
+// Time for the calls of a plugin that was killed, enough for a mount. A program that formats or checks a filesystem
+// goes on without the helper, and keeps its image locked (mounter/image/image.h).
 constexpr std::chrono::milliseconds kPatience{200};
 
 int Fail(const absl::Status& status) {
@@ -38,8 +39,8 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-// A service manager, or a terminal, sends these to the whole group. The helper ends after its plugin, which may need it
-// until then. And a log that nobody reads any more (SIGPIPE) must not end it either.
+// A service manager or a terminal sends these signals to the whole process group. The helper has to outlive the plugin,
+// which may need it until its end. SIGPIPE comes from a log that nobody reads any more.
 void BlockSignals() {
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -47,31 +48,32 @@ void BlockSignals() {
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
 }
 
-int Serve(const mooring::UniqueFd& control, const mooring::Allowance& allowance) {
+int Serve(const mooring::UniqueFd& control, const mooring::HelperPolicy& policy) {
   ::prctl(PR_SET_NAME, "mooring-mounter");
   mooring::ReleaseWhatTheStartUsed();
-  const mooring::SourceGuard sources(allowance.sources, allowance.label_prefix, allowance.volume_directories,
-                                     allowance.device_links);
-  const mooring::TargetGuard targets(mooring::ForbiddenTrees(allowance), allowance.kept_free);
-  mooring::KernelMounter kernel(allowance.roots, sources, targets);
-  mooring::GuardedMounter mounter(allowance, kernel, mooring::GuardedMounter::Sources::kCheckedByMounter);
+  const mooring::SourceGuard sources(policy.sources, policy.label_prefix, policy.volume_directories,
+                                     policy.device_links);
+  const mooring::TargetGuard targets(mooring::ForbiddenTrees(policy), policy.forbidden_places);
+  mooring::KernelMounter kernel(policy.roots, sources, targets);
+  mooring::GuardedMounter mounter(policy, kernel, mooring::GuardedMounter::Sources::kCheckedByMounter);
   const absl::Status served = mooring::ServeHelper(control, mounter, kPatience);
   if (served.ok()) return 0;
-  mooring::ThawAllForGood();  // of a copy under way, which then comes to nothing
+  mooring::ThawAllForGood();  // a running copy then fails
   mooring::log::Error("the mount helper ends in the middle of a call", {{"cause", mooring::Message(served)}});
-  ::_exit(1);  // to return would be to end what a thread uses still
+  ::_exit(1);  // without destructors: a thread still uses these objects
 }
 
 absl::Status Run(const mooring::HelperFlags& flags) {
   MOORING_RETURN_IF_ERROR(mooring::log::Setup(flags.log_level, flags.log_format));
   struct stat status = {};
-  if (::fstat(mooring::kKeeperSocket, &status) != 0 || !S_ISSOCK(status.st_mode)) {
-    return mooring::FailedPrecondition("this program is started by mooring-plugin, not by hand (use: mooring mount)");
+  if (::fstat(mooring::kSpawnerSocket, &status) != 0 || !S_ISSOCK(status.st_mode)) {
+    return mooring::FailedPrecondition(
+        "mooring-mounter is started by mooring-plugin; to mount by hand, use: mooring mount");
   }
-  ::fcntl(mooring::kKeeperSocket, F_SETFD, FD_CLOEXEC);
-  ::close_range(mooring::kKeeperSocket + 1, ~0U, 0);  // what whoever started the plugin left open for it
-  ::prctl(PR_SET_NAME, "mooring-keeper");
-  ::mallopt(M_ARENA_MAX, 2);  // its threads wait for the kernel, not for memory
+  ::fcntl(mooring::kSpawnerSocket, F_SETFD, FD_CLOEXEC);
+  ::close_range(mooring::kSpawnerSocket + 1, ~0U, 0);  // descriptors that the plugin inherited
+  ::prctl(PR_SET_NAME, "mooring-spawner");
+  ::mallopt(M_ARENA_MAX, 2);  // few arenas: the threads wait for the kernel, not for memory
   BlockSignals();
   mooring::RaiseOpenFileLimit();
   std::vector<int> kept;
@@ -79,8 +81,8 @@ absl::Status Run(const mooring::HelperFlags& flags) {
   MOORING_RETURN_IF_ERROR(mooring::KeepOnly(kept));
   MOORING_RETURN_IF_ERROR(mooring::ConfineHelperCalls());
   mooring::ReleaseWhatTheStartUsed();
-  return mooring::KeepHelpers(mooring::UniqueFd(mooring::kKeeperSocket),
-                              [&](const mooring::UniqueFd& control) { return Serve(control, flags.allowance); });
+  return mooring::RunSpawner(mooring::UniqueFd(mooring::kSpawnerSocket),
+                             [&](const mooring::UniqueFd& control) { return Serve(control, flags.policy); });
 }
 
 }  // namespace

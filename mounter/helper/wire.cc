@@ -11,7 +11,7 @@ namespace mooring::wire {
 namespace {
 
 absl::Status UnknownValue(const char* what, int value) {
-  return InvalidArgument(fmt::format("a request to the mount helper has {} {}, which is unknown", what, value));
+  return InvalidArgument(fmt::format("a request to the mount helper has the unknown {} {}", what, value));
 }
 
 absl::Status CheckTexts(std::initializer_list<const std::string*> texts) {
@@ -19,7 +19,7 @@ absl::Status CheckTexts(std::initializer_list<const std::string*> texts) {
   return absl::OkStatus();
 }
 
-// Enumerations have the same order on both sides; the tests go through all values.
+// Enumerations have the same order on both sides. Tests convert every value.
 template <typename Enum, typename Message>
 absl::StatusOr<Enum> EnumFrom(Message value, Enum last, const char* what) {
   const int number = static_cast<int>(value);
@@ -229,7 +229,7 @@ absl::StatusOr<FilesystemInfo> From(const pb::FilesystemInfo& message) {
     case pb::FilesystemInfo::FILESYSTEM:
       info.content = FilesystemInfo::Content::kFilesystem;
       break;
-    default:  // proto3 lets any number through; what is not known to be empty is not formatted
+    default:  // proto3 accepts any number; only a known "empty" may lead to a format
       info.content = FilesystemInfo::Content::kForeign;
   }
   info.type = message.type();

@@ -1,7 +1,7 @@
-// The structs of mounter/mounter.h as the messages of proto/mounter.proto, and back.
+// Converts the structs of mounter/mounter.h to the messages of proto/mounter.proto, and back.
 //
-// What comes from the other side is looked at here for its form alone: sizes, enumerations, NUL in a text. Whether it
-// is allowed is for mounter/guard/guarded_mounter.h.
+// Received messages are checked for their form only: sizes, enumerations, NUL in a text. Whether a request is allowed
+// is decided in mounter/guard/guarded_mounter.h.
 #ifndef MOORING_MOUNTER_HELPER_WIRE_H_
 #define MOORING_MOUNTER_HELPER_WIRE_H_
 
@@ -15,10 +15,10 @@
 
 namespace mooring::wire {
 
-// Bytes of a message on a channel. A request is a few paths; an answer may be a list of 100,000 mounts.
+// In bytes of a message. A request holds a few paths; an answer may list 100,000 mounts.
 inline constexpr std::size_t kMostRequest = std::size_t{64} << 10U;
 inline constexpr std::size_t kMostAnswer = std::size_t{64} << 20U;
-inline constexpr std::size_t kMostText = 4096;  // PATH_MAX; of every text of a request
+inline constexpr std::size_t kMostText = 4096;  // PATH_MAX, in bytes; for every text of a request
 inline constexpr int kMostOptions = 64;
 inline constexpr int kMostCopies = 256;
 
@@ -54,7 +54,7 @@ void To(const std::vector<MountInfo>& infos, pb::MountInfos& message);
 void To(const std::vector<LoopInfo>& infos, pb::LoopInfos& message);
 
 absl::Status StatusOf(const pb::Answer& answer);
-void To(const absl::Status& status, pb::Answer& answer);  // one that is not OK
+void To(const absl::Status& status, pb::Answer& answer);  // `status` is not OK
 
 }  // namespace mooring::wire
 

@@ -13,7 +13,7 @@ namespace {
 absl::Status BindChecked(const BindRequest& request, const UniqueFd& source, const Target& target) {
   MOORING_ASSIGN_OR_RETURN(NewMount copy, CloneMount(source, request.source, request.recursive));
   if (request.group) {
-    // The source may be read-only, its filesystem is not.
+    // Makes the copy writable first: the source may be mounted read-only on a writable filesystem.
     MOORING_RETURN_IF_ERROR(copy.Set({}, Propagation::kInherit, false));
     MOORING_RETURN_IF_ERROR(copy.SetGroup(*request.group));
   }
@@ -28,7 +28,7 @@ absl::Status KernelMounter::Bind(const BindRequest& request) {
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(target));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
   MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(source, request.source));
-  MOORING_RETURN_IF_ERROR(sources_.MakeTasks(source, request.source));
+  MOORING_RETURN_IF_ERROR(sources_.HandToTasks(source, request.source));
   return BindChecked(request, source, target);
 }
 

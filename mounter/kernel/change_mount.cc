@@ -1,4 +1,4 @@
-// Mounts that stand get other flags, their filesystems other options.
+// Changes the flags of existing mounts and the options of their filesystems.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ absl::Status KernelMounter::Change(const ChangeRequest& request) {
   if (!status.mount_root) return FailedPrecondition(fmt::format("nothing is mounted at {}", Quote(request.target)));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd mount, OpenNoSymlinks(request.target, O_PATH));
   MOORING_RETURN_IF_ERROR(sources_.CheckBindSource(mount, request.target));
-  // What can fail for reasons of the filesystem's comes first: then nothing has changed.
+  // The filesystem may refuse its options, so they come first: after a failure nothing has changed.
   if (!request.options.empty()) {
     MOORING_RETURN_IF_ERROR(sources_.CheckFilesystem(mount, request.target));
     MOORING_ASSIGN_OR_RETURN(const MountInfo info, LookUpMountOf(mount, request.target));

@@ -31,21 +31,21 @@ absl::Status CheckOptions(const MountRequest& request) {
   return absl::OkStatus();
 }
 
-// The name is looked up once more for the mount: it has to lead to the device that was checked. And what an image says
-// must not have had the kernel open another device, too, as a part of the same btrfs.
+// The kernel looks up the device by name for the mount, so checks that the name led to the checked device. A crafted
+// btrfs image must not make the kernel open another device as a part of the same filesystem.
 absl::Status CheckDevice(const NewMount& mount, const MountRequest& request, const std::string& device, dev_t number) {
   struct stat root = {};
-  if (::fstat(mount.fd().get(), &root) != 0) return ErrnoStatus(errno, "look at the filesystem of", device);
+  if (::fstat(mount.fd().get(), &root) != 0) return ErrnoStatus(errno, "inspect the filesystem of", device);
   if (request.fs_type == "btrfs") {
     MOORING_ASSIGN_OR_RETURN(const UniqueFd directory, mount.OpenRoot());
     return CheckBtrfsDevice(directory, request.source, number, request.source != device);
   }
-  // Some filesystems have a number of their own, of no device.
+  // The number of a filesystem without a device has the major number 0.
   if (root.st_dev == number || major(root.st_dev) == 0) return absl::OkStatus();
   return FailedPrecondition(fmt::format("{} became another device while it was mounted", Quote(device)));
 }
 
-// All of the filesystem, whichever subvolume somebody has made its default: that is a part, and another's view.
+// Mounts the whole btrfs: somebody may have made a subvolume, which is only a part, its default.
 MountRequest WithWholeTree(MountRequest request) {
   if (request.fs_type == "btrfs") request.options.push_back({"subvolid", "5"});
   return request;
@@ -57,24 +57,24 @@ absl::Status MountDevice(const MountRequest& request, const Target& target, cons
                          const LastStep& last = {}) {
   MOORING_ASSIGN_OR_RETURN(NewMount mount, MakeMount(WithWholeTree(request), device));
   MOORING_RETURN_IF_ERROR(CheckDevice(mount, request, device, number));
-  // The superblock stays writable, so that the group can be set here and another mount of it may write; this mount may
-  // not.
+  // Only this mount becomes read-only. The superblock stays writable, to set the group here and for other mounts of it.
   if (request.group) MOORING_RETURN_IF_ERROR(mount.SetGroup(*request.group));
   MOORING_RETURN_IF_ERROR(mount.Set(request.flags, request.propagation, false));
   return Attach(std::move(mount), target, TargetKind::kDirectory, request.propagation, false, last);
 }
 
 absl::Status MountImage(const MountRequest& request, const Target& target, const SourcePolicy& sources) {
-  // Held until it is mounted: who has the lock can tell a device that is going to be mounted from one that is going.
+  // Holds the lock until the mount is done. Its holder knows that an unmounted loop device of this image is not in the
+  // middle of another mount.
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(request.source));
   MOORING_RETURN_IF_ERROR(sources.CheckBackingFile(image.fd, request.source));
   MOORING_RETURN_IF_ERROR(CheckSuperblock(image.fd.get(), image.path, request.fs_type));
-  // The loop device goes with the last mount, or, if none comes about, with `loop`.
+  // The kernel detaches the loop device after the last unmount. If the mount fails, closing `loop` detaches it.
   MOORING_ASSIGN_OR_RETURN(const OpenLoop loop, OpenOrAttachLoop({.label = request.label, .auto_clear = true}, image));
   if (!loop.made) MOORING_RETURN_IF_ERROR(ResizeLoopDevice(loop.info));
   return MountDevice(request, target, loop.info.device, loop.info.device_number, [&] {
     if (loop.made || loop.info.mounted) return absl::OkStatus();
-    // One that was there, or about to go: now it is this mount's. Not before, for somebody may need it as it was.
+    // Adopts an existing device after the mount has succeeded: until then, somebody may need it unchanged.
     return Relabel(loop, request.label, true);
   });
 }
@@ -90,7 +90,7 @@ absl::Status KernelMounter::Mount(const MountRequest& request) {
   if (request.fs_type == kMemoryFsType) return MountMemory(request, target);
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenNoSymlinks(request.source, O_PATH));
   struct stat file = {};
-  if (::fstat(source.get(), &file) != 0) return ErrnoStatus(errno, "look at", request.source);
+  if (::fstat(source.get(), &file) != 0) return ErrnoStatus(errno, "inspect", request.source);
   if (S_ISREG(file.st_mode)) return MountImage(request, target, sources_);
   MOORING_RETURN_IF_ERROR(sources_.CheckBackingFile(source, request.source));
   if (S_ISBLK(file.st_mode)) {

@@ -25,7 +25,7 @@
 namespace mooring {
 namespace {
 
-// Looking changes nothing, and what is looked at need not be a target: a loop device, all the mounts there are.
+// For calls that only read: they also take loop devices and mounts of the host.
 const std::vector<std::string> kEverywhere = {"/"};
 
 StatsInfo FromStatvfs(const struct statvfs& status) {
@@ -41,7 +41,7 @@ StatsInfo FromStatvfs(const struct statvfs& status) {
 
 absl::StatusOr<bool> IsEmpty(const Target& target, const Target::Status& status) {
   if (status.kind == PathInfo::Kind::kRegular) return status.size == 0;
-  // A mount may hang, and what is in it is nobody's business here.
+  // Does not look into a mount, because its filesystem may hang.
   if (status.kind == PathInfo::Kind::kDirectory && !status.mount_root) return target.IsEmptyDirectory();
   return false;
 }
@@ -49,13 +49,13 @@ absl::StatusOr<bool> IsEmpty(const Target& target, const Target::Status& status)
 absl::StatusOr<MountInfo> MountAt(const Target& target, const Target::Status& status) {
   absl::StatusOr<MountInfo> info = LookUpMount(status.mount_id, status.unique_id);
   if (!absl::IsUnimplemented(info.status())) return info;
-  // statx(2) knows unique ids, but statmount(2) is kept from us (a container's seccomp profile).
+  // statx(2) knows unique ids, but a seccomp profile refuses statmount(2).
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t id, target.TableMountId());
   return LookUpMount(id, false);
 }
 
-// NOT_FOUND: what the first look saw was unmounted or removed before the next.
-absl::StatusOr<PathInfo> LookAt(const Target& target) {
+// NOT_FOUND: the target was unmounted or removed between two calls.
+absl::StatusOr<PathInfo> InspectOnce(const Target& target) {
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target.Stat());
   PathInfo info;
   info.kind = status.kind;
@@ -65,7 +65,7 @@ absl::StatusOr<PathInfo> LookAt(const Target& target) {
   MOORING_ASSIGN_OR_RETURN(info.empty, IsEmpty(target, status));
   if (status.mount_root) {
     MOORING_ASSIGN_OR_RETURN(info.mount, MountAt(target, status));
-    // Some filesystems have a number of their own, of no device; and one that is broken says nothing.
+    // The number of a filesystem without a device has the major number 0. A broken filesystem gives no number.
     if (status.error != 0 || major(info.device) == 0) info.device = info.mount->device;
   }
   if (status.error != 0) info.failure = std::generic_category().message(status.error);
@@ -74,45 +74,36 @@ absl::StatusOr<PathInfo> LookAt(const Target& target) {
   return info;
 }
 
-absl::StatusOr<PathInfo> LookUntilItStands(const Target& target) {
-  constexpr int kAttempts = 64;  // each a race lost to somebody who mounts and unmounts here
-  absl::StatusOr<PathInfo> info = LookAt(target);
-  for (int attempt = 1; attempt < kAttempts && absl::IsNotFound(info.status()); ++attempt) info = LookAt(target);
+absl::StatusOr<PathInfo> Inspect(const Target& target) {
+  constexpr int kAttempts = 64;  // each is a lost race with a mount or unmount here
+  absl::StatusOr<PathInfo> info = InspectOnce(target);
+  for (int attempt = 1; attempt < kAttempts && absl::IsNotFound(info.status()); ++attempt) info = InspectOnce(target);
   return info;
-}
-
-// A target that somebody else made stays. A caller is told only where it can be no target.
-absl::Status CheckIsEmpty(const Target& target) {
-  MOORING_ASSIGN_OR_RETURN(const PathInfo info, LookUntilItStands(target));
-  const bool is_target = info.kind == PathInfo::Kind::kDirectory || info.kind == PathInfo::Kind::kRegular;
-  if (info.kind == PathInfo::Kind::kMissing || (is_target && info.empty)) return absl::OkStatus();
-  return FailedPrecondition(
-      fmt::format("{} is not removed: it is not an empty directory or file", Quote(target.path())));
 }
 
 }  // namespace
 
 absl::Status KernelMounter::Unmount(const UnmountRequest& request) {
   absl::StatusOr<Target> target = Target::Resolve(request.target, roots_);
-  if (absl::IsNotFound(target.status())) return absl::OkStatus();  // not even the parent is there
+  if (absl::IsNotFound(target.status())) return absl::OkStatus();  // the parent does not exist
   if (!target.ok()) return target.status();
   MOORING_RETURN_IF_ERROR(targets_.CheckTarget(*target));
   MOORING_ASSIGN_OR_RETURN(const Target::Status status, target->Stat());
   if (status.mount_root) {
-    MOORING_ASSIGN_OR_RETURN(const PathInfo info, LookUntilItStands(*target));
+    MOORING_ASSIGN_OR_RETURN(const PathInfo info, Inspect(*target));
     if (info.mount) MOORING_RETURN_IF_ERROR(sources_.CheckUnmount(*target, info));
   }
   MOORING_RETURN_IF_ERROR(target->Unmount());
   if (!request.remove_target || status.kind == PathInfo::Kind::kMissing) return absl::OkStatus();
   if (status.mount_root || targets_.MayRemove(*target)) return target->Remove();
-  return CheckIsEmpty(*target);
+  return target->CheckRemovable();  // keeps a target of somebody else, and reports one that cannot be a target
 }
 
 absl::StatusOr<PathInfo> KernelMounter::Find(const std::string& path) {
   absl::StatusOr<Target> target = Target::Resolve(path, kEverywhere);
   if (absl::IsNotFound(target.status())) return PathInfo();
   if (!target.ok()) return target.status();
-  return LookUntilItStands(*target);
+  return Inspect(*target);
 }
 
 absl::StatusOr<std::vector<MountInfo>> KernelMounter::List(const std::string& path) { return ListMounts(path); }
@@ -125,12 +116,12 @@ absl::StatusOr<StatsInfo> KernelMounter::Stats(const std::string& path) {
     MOORING_ASSIGN_OR_RETURN(stats.bytes.total, BlockDeviceBytes(status.rdev));
     return stats;
   }
-  // A plain directory has the figures of the host's own filesystem.
+  // For a plain directory, statvfs(3) would give the figures of the host's filesystem.
   if (!status.mount_root || status.kind != PathInfo::Kind::kDirectory) {
     return NotFound(fmt::format("nothing is mounted at {}", Quote(path)));
   }
   struct statvfs filesystem = {};
-  if (::statvfs(target.Handle().c_str(), &filesystem) != 0) return ErrnoStatus(errno, "ask for the usage of", path);
+  if (::statvfs(target.Handle().c_str(), &filesystem) != 0) return ErrnoStatus(errno, "read the usage of", path);
   StatsInfo stats = FromStatvfs(filesystem);
   const UniqueFd root(::open(target.Handle().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (root.ok()) stats.unused_bytes = UnusedBytes(root, path);
@@ -148,7 +139,7 @@ absl::StatusOr<LoopInfo> KernelMounter::AttachLoop(const AttachLoopRequest& requ
         fmt::format("{} is in use as a filesystem through {}", Quote(request.backing_file), loop.info.device));
   }
   LoopInfo info = loop.info;
-  if (info.auto_clear) {  // it was about to go, and stays now: whoever mounts it would hold the image's lock
+  if (info.auto_clear) {  // about to be detached, and not being mounted: a mount would hold the lock of the image
     MOORING_RETURN_IF_ERROR(Relabel(loop, request.label, false));
     info.label = request.label;
     info.auto_clear = false;
@@ -172,7 +163,7 @@ absl::StatusOr<std::vector<LoopInfo>> KernelMounter::FindLoops(const std::string
   MOORING_ASSIGN_OR_RETURN(std::vector<LoopInfo> loops, ListLoops());
   if (!backing_file.empty()) {
     struct stat file = {};
-    if (::stat(backing_file.c_str(), &file) != 0) return ErrnoStatus(errno, "look at", backing_file);
+    if (::stat(backing_file.c_str(), &file) != 0) return ErrnoStatus(errno, "inspect", backing_file);
     MOORING_RETURN_IF_ERROR(CheckNoneHangs(loops, backing_file));
     std::erase_if(loops, [&file](const LoopInfo& loop) { return !IsOver(loop, file); });
   }
@@ -192,12 +183,12 @@ absl::Status KernelMounter::Check(const std::string& path, const std::string& fs
 
 absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_type) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(path));
-  if (info.kind == PathInfo::Kind::kMissing) return NotFound(fmt::format("{} is not there", Quote(path)));
+  if (info.kind == PathInfo::Kind::kMissing) return NotFound(fmt::format("{} does not exist", Quote(path)));
   if (info.kind != PathInfo::Kind::kDirectory) return GrowUnmounted(path, fs_type);
-  // What a plain directory lies on is the host's.
+  // A plain directory lies on a filesystem of the host.
   if (!info.mount) return FailedPrecondition(fmt::format("{} is not a mount: nothing is grown", Quote(path)));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, BlockDeviceBytes(info.device));
-  // A writable copy of the mount: the kernel grows nothing through a read-only one, and only read-only ones may stand.
+  // Uses a writable copy of the mount: the kernel refuses to grow through a read-only mount, and there may be no other.
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(path, O_PATH | O_DIRECTORY));
   MOORING_RETURN_IF_ERROR(sources_.CheckFilesystem(place, path));
   MOORING_ASSIGN_OR_RETURN(NewMount copy, CloneMount(place, path, false));
@@ -210,13 +201,13 @@ absl::Status KernelMounter::Copy(const std::vector<ImageCopy>& copies) { return 
 
 absl::Status KernelMounter::Thaw(const std::string& image) { return ThawImage(image, sources_); }
 
-absl::StatusOr<std::string> KernelMounter::Ailment(const std::string& mount_path) {
+absl::StatusOr<std::string> KernelMounter::HealthProblem(const std::string& mount_path) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(mount_path));
   if (!info.mount) return NotFound(fmt::format("nothing is mounted at {}", Quote(mount_path)));
   if (!info.failure.empty()) {
     return fmt::format(
-        "the {} filesystem answers nothing any more ({}): unpublish and unstage the volume, so that the "
-        "next stage checks it",
+        "the {} filesystem does not answer any more ({}): unpublish and unstage the volume, so that the next stage "
+        "checks it",
         info.mount->fs_type, info.failure);
   }
   return FindHealthProblem(*info.mount);

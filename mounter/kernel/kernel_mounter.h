@@ -1,16 +1,12 @@
-// The Mounter that does it, in this process, with this process's privileges and mount namespace.
+// The Mounter that acts in this process, with its privileges and its mount namespace. It checks a request, resolves its
+// paths to descriptors, and calls the other folders of mounter/ (mounter/README.md).
 //
-//   mount_options  text -> typed options          target       path -> open parent + name, stat, unmount
-//   device_mount   a filesystem, or                mount_table  statmount, or libmount's table
-//   bind_mount     a copy, as a new_mount          loop_device  LOOP_CONFIGURE and back
-//   attach         the target and its lock         command      runs the few programs
-//   filesystem_*   libblkid, mkfs, e2fsck, grow
+// A mount is built detached, where nobody can see it, and attached when it is complete. So no mount is ever visible
+// without its flags, and a failure before the last step leaves nothing to undo. libmount 2.38 cannot build mounts like
+// that, so it only reads the mount table.
 //
-// Mounts are built where nobody sees them and attached when they are complete: there is no moment at which a mount
-// stands without its flags, and a failure before the last step leaves nothing to undo. libmount 2.38 cannot do that, so
-// it serves the table look-ups of kernels without statmount(2), and the kernel is asked directly for the rest.
-//
-// Where the kernel, or a seccomp profile, lacks statmount(2), the mount table is read, which is slower: mount_table.h.
+// Without statmount(2), because of the kernel or a seccomp profile, the mount table is read, which is slower:
+// mounter/table/mount_table.h.
 #ifndef MOORING_MOUNTER_KERNEL_KERNEL_MOUNTER_H_
 #define MOORING_MOUNTER_KERNEL_KERNEL_MOUNTER_H_
 
@@ -26,9 +22,10 @@ namespace mooring {
 
 class KernelMounter final : public Mounter {
  public:
-  // Nothing is mounted or unmounted outside `roots`: normalised paths; "/" for everything. Looking and growing is not
-  // held to them: devices, images and what the host has mounted lie elsewhere. `sources` is asked of what Bind, Mount,
-  // AttachLoop and Grow open, `targets` of what Mount, Bind and Unmount are to change; both outlive this.
+  // Mounts and unmounts only below `roots`: normalised paths, or "/" for everything. Calls that read or grow may use
+  // other paths, because devices, images and mounts of the host lie elsewhere. `sources` checks the files that Bind,
+  // Mount, Change, AttachLoop, Copy and Grow open, `targets` the targets of Mount, Bind, Change and Unmount. Both
+  // outlive this object.
   explicit KernelMounter(std::vector<std::string> roots = {"/"}, const SourcePolicy& sources = kEverySource,
                          const TargetPolicy& targets = kEveryTarget)
       : roots_(std::move(roots)), sources_(sources), targets_(targets) {}
@@ -51,7 +48,7 @@ class KernelMounter final : public Mounter {
   absl::Status Format(const std::string& path, const std::string& fs_type) override;
   absl::Status Check(const std::string& path, const std::string& fs_type) override;
   absl::Status Grow(const std::string& path, const std::string& fs_type) override;
-  absl::StatusOr<std::string> Ailment(const std::string& mount_path) override;
+  absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) override;
 
   absl::Status Copy(const std::vector<ImageCopy>& copies) override;
   absl::Status Thaw(const std::string& image) override;

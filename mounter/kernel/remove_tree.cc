@@ -1,6 +1,6 @@
-// What a directory volume holds is anybody's work, and whoever made it may be at work still: so everything is reached
-// from an open directory, no link is followed, no mount is crossed, and no depth makes this run out of open files or
-// stack: what lies deeper than a few levels is moved up to the top first.
+// Removes the contents of a directory volume, which may be hostile, or still be changed by a process. Every step starts
+// at an open directory, follows no link and crosses no mount. Directories below a few levels are first moved up to the
+// top, so that depth uses up neither open files nor stack.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -26,8 +26,8 @@ namespace mooring {
 namespace {
 
 constexpr int kDeepest = 32;
-constexpr int kFruitless = 100;         // rounds one after the other
-constexpr std::size_t kAtATime = 4096;  // names of a directory that may have millions
+constexpr int kFruitless = 100;         // rounds without success before it gives up
+constexpr std::size_t kAtATime = 4096;  // names per round: a directory may have millions
 
 absl::StatusOr<std::vector<std::string>> SomeNames(const UniqueFd& directory, const std::string& path) {
   UniqueFd copy(::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<std::string>> SomeNames(const UniqueFd& directory, co
   return names;
 }
 
-// errno says why there is none; EXDEV: something is mounted there.
+// Sets errno on failure. EXDEV: something is mounted there.
 UniqueFd OpenBelow(const UniqueFd& directory, const std::string& name) {
   open_how how = {};
   how.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
@@ -60,8 +60,8 @@ class Remover {
   absl::Status Empty() { return Empty(top_, 0); }
 
  private:
-  // As often as it takes: somebody may be writing still. But some filesystems never say what keeps a directory from
-  // being removed.
+  // Repeats while it makes progress, because a process may still be writing. Some filesystems never report why a
+  // directory cannot be removed.
   absl::Status Empty(const UniqueFd& directory, int depth) {
     for (int fruitless = 0;;) {
       MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> names, SomeNames(directory, path_));
@@ -78,7 +78,7 @@ class Remover {
     const int error = errno;
     if (error != EISDIR && error != EPERM) return Failed(error, name);
     if (Unlink(directory, name, AT_REMOVEDIR) || errno == ENOENT) return absl::OkStatus();
-    // No directory: the first answer counts. Or no longer one: what is there now is met in the next round.
+    // Not a directory: the first error counts. If it was one a moment ago, the next round sees what it is now.
     if (errno == ENOTDIR) return error == EISDIR ? absl::OkStatus() : Failed(error, name);
     if (errno != ENOTEMPTY && errno != EEXIST) return Failed(errno, name);
     if (depth >= kDeepest) return MoveUp(directory, name);
@@ -86,10 +86,10 @@ class Remover {
     const bool swapped = !below.ok() && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
     if (!below.ok()) return swapped ? absl::OkStatus() : Failed(errno, name);
     MOORING_RETURN_IF_ERROR(Empty(below, depth + 1));
-    // What is in it again is met in the next round.
+    // The next round meets new entries.
     if (Unlink(directory, name, AT_REMOVEDIR)) return absl::OkStatus();
-    const bool later = errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR;
-    return later ? absl::OkStatus() : Failed(errno, name);
+    const bool retry = errno == ENOENT || errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR;
+    return retry ? absl::OkStatus() : Failed(errno, name);
   }
 
   bool Unlink(const UniqueFd& directory, const std::string& name, int flags) {
@@ -121,7 +121,7 @@ class Remover {
   const UniqueFd top_;
   const std::string path_;
   std::uint64_t moved_ = 0;
-  std::uint64_t removed_ = 0;  // or moved: what a round has achieved
+  std::uint64_t removed_ = 0;  // entries removed or moved: the progress of a round
 };
 
 absl::Status CheckNothingMountedBelow(const std::string& directory) {

@@ -4,7 +4,7 @@
 // the host would free the device. The kernel would give its number to the next file, and the task's device node would
 // lead to another volume's disk. While a process holds the device open, LOOP_CLR_FD only sets autoclear.
 //
-// A holder outlives the plugin, its helper and the keeper, and ends with the host, with the container's process
+// A holder outlives the plugin, its helper and the spawner, and ends with the host, with the container's process
 // namespace, or by ReleaseDevice.
 #ifndef MOORING_MOUNTER_LOOP_DEVICE_HOLDER_H_
 #define MOORING_MOUNTER_LOOP_DEVICE_HOLDER_H_

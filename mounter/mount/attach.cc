@@ -106,7 +106,7 @@ absl::Status AttachOnce(NewMount& mount, const Target& target, TargetKind kind, 
 }
 
 absl::Status DetachAfterFailure(const Target& target, const NewMount& mount, const absl::Status& failure) {
-  const absl::Status back = target.TakeBack(mount.fd());
+  const absl::Status back = target.UndoAttach(mount.fd());
   if (back.ok()) return failure;
   return absl::Status(failure.code(), fmt::format("{}; and the mount stays: {}", Message(failure), Message(back)));
 }

@@ -1,5 +1,5 @@
-// Links to block devices, as udev makes them: "/dev/disk/by-id/nvme-*" is those in that directory whose names match.
-// Whose device is behind one, the link says at the time it is looked at.
+// Finds block devices through links that udev makes. "/dev/disk/by-id/nvme-*" stands for the links in that directory
+// whose names match. A link is followed on each call, so it always names the device that it leads to now.
 #ifndef MOORING_MOUNTER_PATH_DEVICE_LINKS_H_
 #define MOORING_MOUNTER_PATH_DEVICE_LINKS_H_
 
@@ -12,13 +12,14 @@
 
 namespace mooring {
 
-std::string LinksText(const std::string& directory, const std::string& match);  // what Allowance::device_links has
+std::string LinksText(const std::string& directory, const std::string& match);  // for HelperPolicy::device_links
 
 bool MatchesLinks(const std::string& match, const std::string& name);  // fnmatch(3)
 
-// The names that match, sorted. A directory that is not there has none.
+// The matching names, sorted. None if the directory does not exist.
 absl::StatusOr<std::vector<std::string>> LinksIn(const std::string& directory, const std::string& match);
 
+// Whether one of the links, written as by LinksText, leads to the device.
 bool IsBehindLinks(const std::vector<std::string>& links, dev_t device);
 
 }  // namespace mooring

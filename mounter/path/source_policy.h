@@ -1,5 +1,5 @@
-// Whether what was opened as a source may be used. It is asked of the open file, and that file is used then: whatever
-// is swapped in at the path afterwards, or was there before, is of no importance.
+// Decides whether an opened source may be used. The check and the use share one descriptor, so exchanging the path
+// before or after the check has no effect.
 #ifndef MOORING_MOUNTER_PATH_SOURCE_POLICY_H_
 #define MOORING_MOUNTER_PATH_SOURCE_POLICY_H_
 
@@ -15,13 +15,14 @@ class SourcePolicy {
  public:
   virtual ~SourcePolicy() = default;
 
-  // All take a file that may be open with O_PATH alone, and its path for the message. FAILED_PRECONDITION: no.
+  // All take a descriptor, which may be O_PATH, and a path for the message. FAILED_PRECONDITION: refused.
   virtual absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const = 0;
   virtual absl::Status CheckBackingFile(const UniqueFd& file, const std::string& path) const = 0;
-  virtual absl::Status CheckDirectory(const UniqueFd& directory, const std::string& path) const = 0;  // of new ones
+  virtual absl::Status CheckDirectory(const UniqueFd& directory,
+                                      const std::string& path) const = 0;  // for new image files
 
-  // Of what may be the source of a bind: a directory that the plugin has made for tasks is to be as root makes it.
-  virtual absl::Status MakeTasks(const UniqueFd& /*source*/, const std::string& /*path*/) const {
+  // After CheckBindSource: a new directory volume of an unprivileged plugin becomes root's before its first use.
+  virtual absl::Status HandToTasks(const UniqueFd& /*source*/, const std::string& /*path*/) const {
     return absl::OkStatus();
   }
 
@@ -30,7 +31,7 @@ class SourcePolicy {
     return absl::OkStatus();
   }
 
-  // As CheckBindSource, of a mount whose filesystem is to be changed as a whole.
+  // Like CheckBindSource, for a change that affects the whole filesystem of `mount`.
   virtual absl::Status CheckFilesystem(const UniqueFd& mount, const std::string& path) const = 0;
 };
 

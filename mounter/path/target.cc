@@ -25,7 +25,7 @@
 namespace mooring {
 namespace {
 
-// The first component of `path` that is a symbolic link, for the message.
+// The path up to its first symbolic link, for the message.
 std::string FirstSymlink(const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string prefix = path.substr(0, end);
@@ -35,7 +35,7 @@ std::string FirstSymlink(const std::string& path) {
   }
 }
 
-// The last directory on the way to `path` that can be opened: what is mounted there, or above it, is broken.
+// The last directory on the way to `path` that can be opened. The broken filesystem is mounted there, or above.
 std::string LastThatOpens(const std::string& path) {
   std::string last = "/";
   for (std::size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
@@ -49,12 +49,12 @@ std::string LastThatOpens(const std::string& path) {
 absl::Status OpenError(int error, const std::string& path) {
   if (MeansBroken(error)) {
     return FailedPrecondition(fmt::format(
-        "{} cannot be reached: the filesystem at {} answers nothing any more ({}). Start what serves it again, or take "
-        "it away with all that is mounted below it (umount -l {})",
+        "{} cannot be reached: the filesystem at {} does not answer any more ({}). Restart its server, or unmount it "
+        "with everything mounted below it (umount -l {})",
         Quote(path), Quote(LastThatOpens(path)), std::generic_category().message(error), LastThatOpens(path)));
   }
   if (error == ELOOP) {
-    return FailedPrecondition(fmt::format("{} is not used: {} is a symbolic link; give the path it leads to",
+    return FailedPrecondition(fmt::format("{} is not used: {} is a symbolic link; give the path that it leads to",
                                           Quote(path), Quote(FirstSymlink(path))));
   }
   return ErrnoStatus(error, "open", path);
@@ -68,9 +68,9 @@ PathInfo::Kind KindOf(unsigned mode) {
   return PathInfo::Kind::kOther;
 }
 
-// AT_STATX_DONT_SYNC: what is cached will do, so a FUSE or NFS server that hangs is not asked.
+// AT_STATX_DONT_SYNC: cached values are enough, so a FUSE or NFS server that hangs is not asked.
 constexpr int kStatFlags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
-// Of the two ids the kernel gives the better one it has: the unique one from Linux 6.8 on.
+// The kernel returns the better id of the two that it has: from Linux 6.8 on, the unique one.
 constexpr unsigned kStatMask =
     STATX_TYPE | STATX_MODE | STATX_INO | STATX_SIZE | sys::kStatxMntId | sys::kStatxMntIdUnique;
 
@@ -87,7 +87,7 @@ Target::Status FromStatx(const struct statx& status) {
   return result;
 }
 
-// On failure errno says why.
+// Sets errno on failure.
 UniqueFd OpenResolved(int directory, const std::string& path, std::uint64_t flags, std::uint64_t resolve) {
   open_how how = {};
   how.flags = flags | O_CLOEXEC;
@@ -112,7 +112,7 @@ std::optional<std::uint64_t> TableMountIdOf(const UniqueFd& fd) {
   return std::nullopt;
 }
 
-// getdents64(2) itself: readdir(3) would take the descriptor over.
+// Calls getdents64(2), because readdir(3) would take ownership of the descriptor.
 absl::StatusOr<bool> IsEmptyDirectory(const UniqueFd& directory, const std::string& path) {
   alignas(dirent64) std::array<char, 1024> entries = {};
   for (;;) {
@@ -128,41 +128,45 @@ absl::StatusOr<bool> IsEmptyDirectory(const UniqueFd& directory, const std::stri
   }
 }
 
+absl::StatusOr<std::string> ProcFdPath(const UniqueFd& fd) { return fmt::format("/proc/self/fd/{}", fd.get()); }
+
 absl::Status CheckBelowRoots(const std::string& path, const std::vector<std::string>& roots) {
   if (IsBelowAny(path, roots)) return absl::OkStatus();
   return FailedPrecondition(
-      fmt::format("{} lies below none of the directories this process may mount in", Quote(path)));
+      fmt::format("{} lies below none of the directories that this process may mount in", Quote(path)));
 }
 
-absl::StatusOr<Target> Target::Resolve(const std::string& path, const std::vector<std::string>& roots) {
+absl::StatusOr<Target> Target::Resolve(const std::string& path, const std::vector<std::string>& roots, FdPath fd_path) {
   MOORING_ASSIGN_OR_RETURN(std::string normal, NormalisePath("path", path));
   MOORING_RETURN_IF_ERROR(CheckBelowRoots(normal, roots));
   MOORING_ASSIGN_OR_RETURN(UniqueFd parent, OpenNoSymlinks(std::string(ParentOf(normal)), O_PATH | O_DIRECTORY));
   std::string name(NameOf(normal));
-  return Target(std::move(normal), std::move(parent), std::move(name));
+  return Target(std::move(normal), std::move(parent), std::move(name), std::move(fd_path));
 }
 
-absl::StatusOr<Target> Target::ResolveForMount(const std::string& path, const std::vector<std::string>& roots) {
-  absl::StatusOr<Target> target = Resolve(path, roots);
+absl::StatusOr<Target> Target::ResolveForMount(const std::string& path, const std::vector<std::string>& roots,
+                                               FdPath fd_path) {
+  absl::StatusOr<Target> target = Resolve(path, roots, std::move(fd_path));
   if (!absl::IsNotFound(target.status())) return target;
-  return FailedPrecondition(Message(target.status()) + " (the directory above a target is made by the orchestrator)");
+  return FailedPrecondition(Message(target.status()) +
+                            " (the orchestrator has to create the directory above a target)");
 }
 
 absl::StatusOr<Target::Status> Target::Stat() const {
   struct statx status = {};
   if (::statx(parent_.get(), name_.c_str(), kStatFlags, kStatMask, &status) != 0) {
     if (errno == ENOENT) return Status{};
-    return MeansBroken(errno) ? StatWithoutAsking(errno) : ErrnoStatus(errno, "look at", path_);
+    return MeansBroken(errno) ? StatBroken(errno) : ErrnoStatus(errno, "inspect", path_);
   }
   return FromStatx(status);
 }
 
-// Of the filesystem nothing is asked but the way to it. Where that leads to another mount than the parent's, its root
-// is what is at the path.
-absl::StatusOr<Target::Status> Target::StatWithoutAsking(int error) const {
+// For a filesystem that does not answer: only opens a path to it. If the path leads to another mount than the parent's,
+// it is the root of that mount.
+absl::StatusOr<Target::Status> Target::StatBroken(int error) const {
   const UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   const std::optional<std::uint64_t> here = fd.ok() ? TableMountIdOf(fd) : std::nullopt;
-  if (!here || here == TableMountIdOf(parent_)) return ErrnoStatus(error, "look at", path_);
+  if (!here || here == TableMountIdOf(parent_)) return ErrnoStatus(error, "inspect", path_);
   Status result;
   result.kind = PathInfo::Kind::kDirectory;
   result.mount_root = true;
@@ -173,10 +177,8 @@ absl::StatusOr<Target::Status> Target::StatWithoutAsking(int error) const {
 
 absl::StatusOr<std::uint64_t> Target::TableMountId() const {
   struct statx status = {};
-  if (::statx(parent_.get(), name_.c_str(), kStatFlags, sys::kStatxMntId, &status) != 0) {
-    return ErrnoStatus(errno, "look at", path_);
-  }
-  return status.stx_mnt_id;
+  if (::statx(parent_.get(), name_.c_str(), kStatFlags, sys::kStatxMntId, &status) == 0) return status.stx_mnt_id;
+  return ErrnoStatus(errno, "inspect", path_);
 }
 
 absl::StatusOr<bool> Target::IsEmptyDirectory() const {
@@ -192,15 +194,15 @@ absl::StatusOr<UniqueFd> Target::OpenToLock(TargetKind kind) const {
   return directory ? absl::StatusOr<UniqueFd>(std::move(fd)) : OpenRegular(fd);
 }
 
-// To open a device node, or a FIFO, is to do something with it.
+// Opens regular files only, because opening a device node or a FIFO has effects.
 absl::StatusOr<UniqueFd> Target::OpenRegular(const UniqueFd& found) const {
   struct stat status = {};
-  if (::fstat(found.get(), &status) != 0) return ErrnoStatus(errno, "look at", path_);
+  if (::fstat(found.get(), &status) != 0) return ErrnoStatus(errno, "inspect", path_);
   if (!S_ISREG(status.st_mode)) {
     return FailedPrecondition(
-        fmt::format("{} has to be an empty file for a block device to be bound on", Quote(path_)));
+        fmt::format("{} has to be an empty file, so that a block device can be bound on it", Quote(path_)));
   }
-  MOORING_ASSIGN_OR_RETURN(const std::string link, LinkTo(found));
+  MOORING_ASSIGN_OR_RETURN(const std::string link, fd_path_(found));
   UniqueFd fd(::open(link.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd.ok()) return ErrnoStatus(errno, "open", path_);
   return fd;
@@ -210,30 +212,37 @@ absl::StatusOr<bool> Target::Make(TargetKind kind) const {
   if (kind == TargetKind::kDirectory) {
     if (::mkdirat(parent_.get(), name_.c_str(), kTargetDirectoryMode) == 0) return true;
     if (errno == EEXIST) return false;
-    return ErrnoStatus(errno, "make the directory", path_);
+    return ErrnoStatus(errno, "create the directory", path_);
   }
   UniqueFd fd(::openat(parent_.get(), name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kTargetFileMode));
   if (fd.ok()) return true;
   if (errno == EEXIST) return false;
-  return ErrnoStatus(errno, "make the file", path_);
+  return ErrnoStatus(errno, "create the file", path_);
+}
+
+absl::Status Target::CheckRemovable() const {
+  MOORING_ASSIGN_OR_RETURN(const Status status, Stat());
+  if (status.kind == PathInfo::Kind::kMissing) return absl::OkStatus();
+  bool removable = status.kind == PathInfo::Kind::kRegular && status.size == 0;
+  if (status.kind == PathInfo::Kind::kDirectory && !status.mount_root) {
+    MOORING_ASSIGN_OR_RETURN(removable, IsEmptyDirectory());
+  }
+  if (removable && !status.mount_root) return absl::OkStatus();
+  return FailedPrecondition(fmt::format("{} is not removed: it is not an empty directory or file", Quote(path_)));
 }
 
 absl::Status Target::Remove() const {
-  MOORING_ASSIGN_OR_RETURN(const Status status, Stat());
-  if (status.kind == PathInfo::Kind::kMissing) return absl::OkStatus();
-  if (status.kind == PathInfo::Kind::kDirectory) {
-    if (::unlinkat(parent_.get(), name_.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return absl::OkStatus();
-    return ErrnoStatus(errno, "remove the directory (only ever when it is empty)", path_);
-  }
-  if (status.kind != PathInfo::Kind::kRegular || status.size != 0 || status.mount_root) {
-    return FailedPrecondition(fmt::format("{} is not removed: it is not an empty file", Quote(path_)));
-  }
-  if (::unlinkat(parent_.get(), name_.c_str(), 0) == 0 || errno == ENOENT) return absl::OkStatus();
-  return ErrnoStatus(errno, "remove the file", path_);
+  const auto is_gone = [this](int flags) {
+    return ::unlinkat(parent_.get(), name_.c_str(), flags) == 0 || errno == ENOENT;
+  };
+  if (is_gone(AT_REMOVEDIR)) return absl::OkStatus();
+  if (errno != ENOTDIR) return ErrnoStatus(errno, "remove the directory (only if it is empty)", path_);
+  MOORING_RETURN_IF_ERROR(CheckRemovable());
+  return is_gone(0) ? absl::OkStatus() : ErrnoStatus(errno, "remove the file", path_);
 }
 
 absl::Status Target::Unmount() const {
-  // Somebody's statfs or open holds a mount busy for microseconds: a moment of patience tells that from a real user.
+  // A statfs or open of another process keeps a mount busy for microseconds. A real user keeps it busy for longer.
   constexpr int kAttempts = 5;
   for (int attempt = 1;; ++attempt) {
     if (::umount2(Handle().c_str(), UMOUNT_NOFOLLOW) == 0) return absl::OkStatus();
@@ -250,38 +259,32 @@ absl::Status Target::Unmount() const {
   }
 }
 
-absl::StatusOr<std::string> Target::LinkTo(const UniqueFd& fd) const {
-  if (!own_fds_.ok()) return fmt::format("/proc/self/fd/{}", fd.get());
-  if (::fchdir(own_fds_.get()) != 0) return ErrnoStatus(errno, "enter /proc/self/fd to reach the mount at", path_);
-  return fmt::format("{}", fd.get());
-}
-
-absl::Status Target::TakeBack(const UniqueFd& mount) const {
-  MOORING_ASSIGN_OR_RETURN(const std::string link, LinkTo(mount));
+absl::Status Target::UndoAttach(const UniqueFd& mount) const {
+  MOORING_ASSIGN_OR_RETURN(const std::string link, fd_path_(mount));
   const int error = UnmountLazily(link);
   if (error == 0 || error == EINVAL) return absl::OkStatus();  // EINVAL: somebody unmounted it
-  return ErrnoStatus(error, "take away again the mount at", path_);
+  return ErrnoStatus(error, "unmount again", path_);
 }
 
 absl::Status Target::CheckArrived(const UniqueFd& mount) const {
-  MOORING_ASSIGN_OR_RETURN(const std::string link, LinkTo(mount));
+  MOORING_ASSIGN_OR_RETURN(const std::string link, fd_path_(mount));
   std::array<char, PATH_MAX> place = {};
   const ssize_t size = ::readlink(link.c_str(), place.data(), place.size());
   const int unknown = size < 0 ? errno : 0;
-  if (unknown == ENOENT) return absl::OkStatus();  // in a namespace without proc(5) there is no telling
+  if (unknown == ENOENT) return absl::OkStatus();  // without proc(5) in the namespace the place is unknown
   const std::string here(place.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   if (here == path_) return absl::OkStatus();
-  // Exactly this mount, by its descriptor, for no path leads to it that cannot be swapped again. The descriptor holds
-  // it busy, and nobody else uses it yet: hence lazily.
+  // The descriptor names exactly this mount, while any path to it could be exchanged again. Lazily, because the
+  // descriptor itself keeps the mount busy. Nobody else uses it yet.
   const int error = UnmountLazily(link);
   if (error == EINVAL) {
     return FailedPrecondition(fmt::format(
-        "{} was unmounted again at once: nothing is mounted; keep others from unmounting it", Quote(path_)));
+        "{} was unmounted again at once: nothing is mounted; keep other programs from unmounting it", Quote(path_)));
   }
-  if (error != 0) return ErrnoStatus(error, "take away the mount at", here.empty() ? path_ : here);
-  if (unknown != 0) return ErrnoStatus(unknown, "find out where the new mount is:", path_);
+  if (error != 0) return ErrnoStatus(error, "unmount", here.empty() ? path_ : here);
+  if (unknown != 0) return ErrnoStatus(unknown, "find the place of the new mount at", path_);
   return FailedPrecondition(
-      fmt::format("{} was moved to {} while it was mounted on: nothing is mounted; keep others from renaming there",
+      fmt::format("{} was moved to {} during the mount: nothing is mounted; keep other programs from renaming there",
                   Quote(path_), Quote(here)));
 }
 

@@ -1,11 +1,12 @@
-// Paths resolved once, to an open parent directory and a last name. No component on the way may be a symbolic link, and
-// the last is never followed, so that nothing swapped in later can redirect what is done here.
+// Resolves a path once, to an open parent directory and a last name. No component on the way may be a symbolic link,
+// and the last one is never followed, so nobody can redirect an operation by exchanging a component later.
 #ifndef MOORING_MOUNTER_PATH_TARGET_H_
 #define MOORING_MOUNTER_PATH_TARGET_H_
 
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,88 +17,92 @@
 
 namespace mooring {
 
-// FAILED_PRECONDITION: `path`, normalised or "/", is below none of them.
+// FAILED_PRECONDITION: `path`, which is normalised or "/", lies below none of `roots`.
 absl::Status CheckBelowRoots(const std::string& path, const std::vector<std::string>& roots);
 
-// Of targets that Target::Make makes, less the umask.
+// The modes of targets that Target::Make creates, before the umask.
 inline constexpr mode_t kTargetDirectoryMode = 0750, kTargetFileMode = 0640;
+
+// Gives a path to an open file, for system calls that take no descriptor. The path is valid until the next call.
+using FdPath = std::function<absl::StatusOr<std::string>(const UniqueFd& fd)>;
+
+absl::StatusOr<std::string> ProcFdPath(const UniqueFd& fd);  // "/proc/self/fd/N"
 
 class Target {
  public:
-  // NOT_FOUND: the parent is not there. FAILED_PRECONDITION: a symbolic link on the way, or below none of `roots`.
-  static absl::StatusOr<Target> Resolve(const std::string& path, const std::vector<std::string>& roots);
+  // NOT_FOUND: the parent does not exist. FAILED_PRECONDITION: a symbolic link on the way, or below none of `roots`.
+  static absl::StatusOr<Target> Resolve(const std::string& path, const std::vector<std::string>& roots,
+                                        FdPath fd_path = ProcFdPath);
 
-  // The same where something is to be mounted: a missing parent is FAILED_PRECONDITION, it is for the caller to make.
-  static absl::StatusOr<Target> ResolveForMount(const std::string& path, const std::vector<std::string>& roots);
+  // The same for a mount or a change. A missing parent is FAILED_PRECONDITION, because the caller has to create it.
+  static absl::StatusOr<Target> ResolveForMount(const std::string& path, const std::vector<std::string>& roots,
+                                                FdPath fd_path = ProcFdPath);
 
   const std::string& path() const { return path_; }
 
   struct Status {
     PathInfo::Kind kind = PathInfo::Kind::kMissing;
     bool mount_root = false;
-    bool unique_id = false;  // whether `mount_id` is statmount(2)'s
+    bool unique_id = false;  // `mount_id` is statmount(2)'s unique id
     std::uint64_t mount_id = 0;
     dev_t device = 0, rdev = 0;
     std::uint64_t inode = 0;
     std::uint64_t size = 0;
-    int error = 0;  // of a mount whose filesystem answers nothing any more: of the rest only kind and mount are known
+    int error =
+        0;  // errno of a mounted filesystem that does not answer; then only kind, mount_root and mount_id are set
   };
-  // Never opens what is there: an open file would keep it from being unmounted, and a hung server would keep us.
+  // Does not open the target: an open file would prevent an unmount, and a hung server would block the caller.
   absl::StatusOr<Status> Stat() const;
-  absl::StatusOr<std::uint64_t> TableMountId() const;  // of the mount that it is on, as mountinfo numbers it
+  absl::StatusOr<std::uint64_t> TableMountId() const;  // the id in mountinfo of the mount at the target
 
   absl::StatusOr<bool> IsEmptyDirectory() const;
 
-  // For reading, the directory or regular file that is there, never through a link. FAILED_PRECONDITION: it is neither,
+  // Opens the directory or regular file for reading, never through a link. FAILED_PRECONDITION: it is something else,
   // and was not opened.
   absl::StatusOr<UniqueFd> OpenToLock(TargetKind kind) const;
 
-  // Makes what is missing. True: made here, to be removed again if what follows fails.
+  // Creates the target if it is missing. True: created by this call, so the caller removes it if a later step fails.
   absl::StatusOr<bool> Make(TargetKind kind) const;
 
-  // rmdir of an empty directory, unlink of an empty regular file; missing is OK, anything else FAILED_PRECONDITION.
+  // Removes an empty directory or an empty regular file. OK: the target is missing. FAILED_PRECONDITION: anything else.
   absl::Status Remove() const;
+  absl::Status CheckRemovable() const;  // the same answer, without removing anything
 
-  absl::Status Unmount() const;  // the topmost mount; nothing mounted is OK
+  absl::Status Unmount() const;  // the topmost mount; OK if nothing is mounted
 
-  // In another mount namespace, where /proc may be another's or nobody's: from now on open files are reached by
-  // `own_fds`, "/proc/self/fd" of before (O_PATH), which becomes the working directory of the process as needed.
-  void UseOwnFds(UniqueFd own_fds) { own_fds_ = std::move(own_fds); }
+  // Unmounts `mount`, which this process attached here a moment ago for a call that fails after all. Includes the
+  // mounts below it, and works while the mount is in use (MNT_DETACH). Only for a mount that was reported to nobody. OK
+  // if it is not mounted any more.
+  absl::Status UndoAttach(const UniqueFd& mount) const;
 
-  // `mount`, attached here a moment ago by a call that fails after all: with all that is mounted below it, and whether
-  // somebody has looked into it meanwhile or not (MNT_DETACH). Never for a mount that anybody was told of. OK as well
-  // where it is not mounted any more.
-  absl::Status TakeBack(const UniqueFd& mount) const;
-  // Whether `mount`, just attached here, is here: a directory that was moved meanwhile took it along. If not, it is
-  // taken away again, and FAILED_PRECONDITION; so it is where it was unmounted meanwhile. (Whoever can move directories
-  // can do so later as well, and its mounts move with it; but what is answered is true at that moment, and no mount is
-  // left where nobody looks for it.)
+  // Checks that `mount`, just attached here, is still here: a directory that was moved meanwhile took its mounts along.
+  // FAILED_PRECONDITION: it is elsewhere, and was unmounted; or somebody else unmounted it. Directories may also be
+  // moved later. But the answer is true at this moment, and no mount stays at an unknown place.
   absl::Status CheckArrived(const UniqueFd& mount) const;
 
-  // A path that reaches the target whatever happens above it: "/proc/self/fd/<parent>/<name>".
+  // A path to the target that stays valid if directories above it are moved: "/proc/self/fd/<parent>/<name>".
   std::string Handle() const;
 
  private:
-  Target(std::string path, UniqueFd parent, std::string name)
-      : path_(std::move(path)), parent_(std::move(parent)), name_(std::move(name)) {}
+  Target(std::string path, UniqueFd parent, std::string name, FdPath fd_path)
+      : path_(std::move(path)), parent_(std::move(parent)), name_(std::move(name)), fd_path_(std::move(fd_path)) {}
 
-  absl::StatusOr<Status> StatWithoutAsking(int error) const;
+  absl::StatusOr<Status> StatBroken(int error) const;
   absl::StatusOr<UniqueFd> OpenRegular(const UniqueFd& found) const;
-  absl::StatusOr<std::string> LinkTo(const UniqueFd& fd) const;  // a path, for calls that take no descriptor
 
   std::string path_;
   UniqueFd parent_;
   std::string name_;
-  UniqueFd own_fds_;
+  FdPath fd_path_;
 };
 
-// An existing path without a symbolic link in it, not even as the last component.
+// Opens an existing path. FAILED_PRECONDITION: a component is a symbolic link, even if it is the last one.
 absl::StatusOr<UniqueFd> OpenNoSymlinks(const std::string& path, std::uint64_t flags);
 
-// `directory` was just opened for reading; `path` is for messages.
+// `directory` has just been opened for reading. `path` is for messages.
 absl::StatusOr<bool> IsEmptyDirectory(const UniqueFd& directory, const std::string& path);
 
-// The mount that an open file is on, as mountinfo numbers it. Empty: /proc does not say.
+// The id in mountinfo of the mount that an open file is on. Empty: /proc does not say.
 std::optional<std::uint64_t> TableMountIdOf(const UniqueFd& fd);
 
 }  // namespace mooring

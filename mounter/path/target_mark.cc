@@ -23,10 +23,10 @@ bool LooksMadeHere(const std::string& handle) {
   struct stat status = {};
   if (::lstat(handle.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return false;
   const mode_t most = S_ISDIR(status.st_mode) ? kTargetDirectoryMode : kTargetFileMode;
-  return (status.st_mode & 07777U & ~most) == 0;  // the umask may have taken some away
+  return (status.st_mode & 07777U & ~most) == 0;  // fewer bits are fine: the umask clears some
 }
 
-// Elsewhere the kernel refuses to write the attribute, and hides one that is there.
+// In other user namespaces the kernel refuses to write the attribute, and hides an existing one.
 bool InFirstUserNamespace() {
   std::ifstream file("/proc/self/uid_map");
   std::uint64_t inside = 0, outside = 0, count = 0;
@@ -45,7 +45,8 @@ bool IsMarkedTarget(const Target& target) {
   return LooksMadeHere(handle);
 }
 
-// A copy of the mount that the target lies in, without those on it, shows what they cover.
+// Looks into a copy of the mount that contains the target. The copy lacks the mounts on it, so it shows what they
+// cover.
 bool CoversMarkedTarget(const Target& target) {
   const std::string handle = target.Handle();
   const UniqueFd alone(

@@ -1,6 +1,6 @@
-// Remembers in the filesystem which directories and files were targets of a mount: an extended attribute,
-// trusted.mooring.target, which only CAP_SYS_ADMIN can read or write. After a reboot the mounts are gone and the
-// targets are still there. The mark tells the mount helper that it may remove an empty one, whatever the plugin says.
+// Marks the directories and files that were targets of a mount, with an extended attribute, trusted.mooring.target.
+// Only CAP_SYS_ADMIN can read or write it. After a reboot the mounts are gone and the targets remain. The mark tells
+// the mount helper that it may remove an empty one, whatever the plugin claims.
 #ifndef MOORING_MOUNTER_PATH_TARGET_MARK_H_
 #define MOORING_MOUNTER_PATH_TARGET_MARK_H_
 
@@ -9,15 +9,15 @@
 
 namespace mooring {
 
-// `place` is about to be mounted on. A filesystem without such attributes is no error.
+// Called just before a mount on `place`. A filesystem without extended attributes is not an error.
 void MarkTarget(const UniqueFd& place);
 
-// Whether `target`, on which nothing is mounted, carries the mark. Where the filesystem holds no such attribute, or
-// this process may not read it: whether owner and mode are those with which Target::Make makes targets.
+// Whether `target`, on which nothing is mounted, is marked. If the filesystem has no such attributes, or this process
+// may not read them: whether owner and mode are those of a target created by Target::Make.
 bool IsMarkedTarget(const Target& target);
 
-// Whether `target`, on which something is mounted, carries the mark below the lowest mount. False where the kernel does
-// not say: without open_tree(2), below an unbindable mount, or on a filesystem without such attributes.
+// Whether the directory or file below the lowest mount on `target` is marked. False if the kernel does not say: without
+// open_tree(2), below an unbindable mount, or on a filesystem without such attributes.
 bool CoversMarkedTarget(const Target& target);
 
 }  // namespace mooring

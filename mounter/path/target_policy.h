@@ -1,5 +1,5 @@
-// Whether something may be mounted, or unmounted, at a target. It is asked of the target once that is resolved, and the
-// same open parent is used then: by whatever path it was reached, and whatever is swapped in there afterwards.
+// Decides whether a target may be mounted on or unmounted. The check and the mount share one open parent directory, so
+// the path that led there, and a later exchange, have no effect.
 #ifndef MOORING_MOUNTER_PATH_TARGET_POLICY_H_
 #define MOORING_MOUNTER_PATH_TARGET_POLICY_H_
 
@@ -11,9 +11,9 @@ namespace mooring {
 class TargetPolicy {
  public:
   virtual ~TargetPolicy() = default;
-  virtual absl::Status CheckTarget(const Target& target) const = 0;  // FAILED_PRECONDITION: no
+  virtual absl::Status CheckTarget(const Target& target) const = 0;  // FAILED_PRECONDITION: refused
 
-  // Whether an empty target may be removed on which nothing is mounted: its mount may have gone with a reboot.
+  // Whether an empty target without a mount may be removed: a reboot may have ended its mount.
   virtual bool MayRemove(const Target& /*target*/) const { return true; }
 };
 

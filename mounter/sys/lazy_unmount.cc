@@ -7,7 +7,7 @@
 namespace mooring {
 
 int UnmountLazily(const std::string& link) {
-  // As private, and no recursive bind made at this moment takes it along.
+  // Unbindable: private, and a recursive bind at this moment does not copy it.
   constexpr unsigned long kAlone = MS_REC | MS_UNBINDABLE;
   if (::mount(nullptr, link.c_str(), nullptr, kAlone, nullptr) != 0) return errno;
   return ::umount2(link.c_str(), MNT_DETACH) == 0 ? 0 : errno;

@@ -9,7 +9,7 @@
 namespace mooring::sys {
 namespace {
 
-// The same number on every architecture that has the generic table, x86-64 among them.
+// The same numbers on x86-64 and on every architecture with the generic table.
 constexpr long kStatMountNumber = 457;
 constexpr long kListMountNumber = 458;
 
@@ -20,8 +20,6 @@ struct MountIdRequest {
 static_assert(sizeof(MountIdRequest) == 24, "MNT_ID_REQ_SIZE_VER0");
 
 }  // namespace
-
-int PidFdOpen(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)); }
 
 int PidFdSendSignal(int process, int signal) {
   return static_cast<int>(::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0U));

@@ -1,4 +1,4 @@
-// The system calls that glibc 2.36 or its headers do not have, raw: -1 and errno, ENOSYS on kernels without them.
+// System calls without a wrapper in glibc 2.36. They return -1 and set errno; ENOSYS on kernels without them.
 #ifndef MOORING_MOUNTER_SYS_SYSCALLS_H_
 #define MOORING_MOUNTER_SYS_SYSCALLS_H_
 
@@ -12,15 +12,13 @@
 
 namespace mooring::sys {
 
-// glibc 2.36 has these for C only.
-int PidFdOpen(pid_t pid);
-int PidFdSendSignal(int process, int signal);
+int PidFdSendSignal(int process, int signal);  // glibc 2.36 declares it for C only
 
-bool HasCapability(unsigned capability);  // effective; true where that cannot be asked
+bool HasCapability(unsigned capability);  // in the effective set; true if the kernel does not say
 
 int OpenAt2(int dirfd, const char* path, const open_how& how);
 
-// statmount(2), Linux 6.8: the fixed part of the answer. The strings follow it, at the offsets that it holds.
+// The fixed part of the answer of statmount(2), Linux 6.8. The strings follow it, at the offsets that it holds.
 struct StatMount {
   std::uint32_t size, mnt_opts;
   std::uint64_t mask;
@@ -43,7 +41,7 @@ inline constexpr std::uint64_t kStatMountSbBasic = 0x1, kStatMountMntBasic = 0x2
 
 int StatMountById(std::uint64_t mount_id, std::uint64_t mask, void* buffer, std::size_t size);
 
-// listmount(2), Linux 6.8: the children of a mount, ids above `after`; how many were written.
+// listmount(2), Linux 6.8: writes the ids above `after` of the children of a mount. Returns how many it wrote.
 ssize_t ListMount(std::uint64_t mount_id, std::uint64_t after, std::uint64_t* ids, std::size_t count);
 
 inline constexpr std::uint32_t kStatxMntId = 0x1000, kStatxMntIdUnique = 0x4000;

@@ -56,7 +56,7 @@ std::string NodeVolumes::ImageAilment(const std::string& volume_id, std::uint64_
 absl::StatusOr<std::string> NodeVolumes::MountAilment(const VolumeUse& use) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(use.path));
   if (!place.mount || Owner(place) != use.volume_id) return NotFound(use.path);
-  MOORING_ASSIGN_OR_RETURN(std::string ailment, mounter_.Ailment(use.path));
+  MOORING_ASSIGN_OR_RETURN(std::string ailment, mounter_.HealthProblem(use.path));
   if (!ailment.empty() || !place.failure.empty()) return ailment;
   MOORING_ASSIGN_OR_RETURN(const StatsInfo usage, mounter_.Stats(use.path));
   return RoomAilment(use.volume_id, place.mount->fs_type, usage);

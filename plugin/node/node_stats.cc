@@ -12,7 +12,7 @@ absl::StatusOr<VolumeStats> NodeVolumes::Stats(const std::string& volume_id, con
     MOORING_ASSIGN_OR_RETURN(stats.usage, mounter_.Stats(place.path));
   }
   if (!stats.is_block) {
-    MOORING_ASSIGN_OR_RETURN(stats.ailment, mounter_.Ailment(place.path));
+    MOORING_ASSIGN_OR_RETURN(stats.ailment, mounter_.HealthProblem(place.path));
   }
   if (stats.ailment.empty()) stats.ailment = ImageAilment(volume_id, stats.is_block ? stats.usage.bytes.total : 0);
   if (stats.ailment.empty() && !stats.is_block) {

@@ -12,7 +12,7 @@
 
 #include "base/file/path.h"
 #include "base/status.h"
-#include "mounter/helper/keeper.h"
+#include "mounter/helper/spawner.h"
 #include "mounter/path/device_links.h"
 #include "plugin/node/node_volumes.h"
 #include "plugin/process/confinement.h"
@@ -43,19 +43,19 @@ std::vector<std::string> DirectoriesOf(const std::vector<PoolConfig>& pools, con
   return paths;
 }
 
-Allowance AllowanceFor(const Config& config, const std::string& socket_directory) {
-  Allowance allowance = {.roots = config.mount_roots,
+HelperPolicy PolicyFor(const Config& config, const std::string& socket_directory) {
+  HelperPolicy policy = {.roots = config.mount_roots,
                          .sources = DirectoriesOf(config.pools, {BackendKind::kImage}),
                          .label_prefix = std::string(kLabelPrefix),
-                         .forbidden = {config.state_dir},
-                         .kept_free = {socket_directory},
+                         .forbidden_trees = {config.state_dir},
+                         .forbidden_places = {socket_directory},
                          .volume_directories = DirectoriesOf(config.pools, {BackendKind::kDirectory})};
-  if (!config.kubelet_registration_dir.empty()) allowance.kept_free.push_back(config.kubelet_registration_dir);
+  if (!config.kubelet_registration_dir.empty()) policy.forbidden_places.push_back(config.kubelet_registration_dir);
   for (const PoolConfig& pool : config.pools) {
-    allowance.most_memory = std::max(allowance.most_memory, pool.bytes);
-    if (pool.kind == BackendKind::kDevice) allowance.device_links.push_back(LinksText(pool.path, pool.match));
+    policy.most_memory = std::max(policy.most_memory, pool.bytes);
+    if (pool.kind == BackendKind::kDevice) policy.device_links.push_back(LinksText(pool.path, pool.match));
   }
-  return allowance;
+  return policy;
 }
 
 }  // namespace
@@ -63,15 +63,16 @@ Allowance AllowanceFor(const Config& config, const std::string& socket_directory
 absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Config& config, std::function<void()> lost) {
   MOORING_ASSIGN_OR_RETURN(const std::string program, FindProgram());
   const std::string socket_directory(ParentOf(config.socket_path));
-  const Allowance allowance = AllowanceFor(config, socket_directory);
-  MOORING_ASSIGN_OR_RETURN(Keeper keeper, Keeper::Start(program, allowance, config.log_level, config.log_format));
+  const HelperPolicy policy = PolicyFor(config, socket_directory);
+  MOORING_ASSIGN_OR_RETURN(HelperSpawner spawner,
+                           HelperSpawner::Start(program, {policy, config.log_level, config.log_format}));
   MOORING_RETURN_IF_ERROR(Confine({.state_dir = config.state_dir,
                                    .socket_directory = socket_directory,
                                    .registration_directory = config.kubelet_registration_dir,
                                    .pools = DirectoriesOf(config.pools, {BackendKind::kImage, BackendKind::kDirectory}),
                                    .device_links = DirectoriesOf(config.pools, {BackendKind::kDevice})},
                                   config.user));
-  return HelperMounter::Start(std::move(keeper), std::move(lost));
+  return HelperMounter::Start(std::move(spawner), std::move(lost));
 }
 
 }  // namespace mooring

@@ -267,7 +267,7 @@ void CrashTest::Settle() {
 }
 
 std::vector<std::string> CrashTest::Strangers() {
-  std::set<pid_t> ours = {plugin().pid(), KeeperOf(plugin().pid()), HelperOf(plugin().pid())};
+  std::set<pid_t> ours = {plugin().pid(), SpawnerOf(plugin().pid()), HelperOf(plugin().pid())};
   std::vector<std::string> strangers;
   for (const auto& entry : fs::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();

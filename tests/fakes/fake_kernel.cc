@@ -224,7 +224,7 @@ absl::Status FakeKernel::Remove(const std::string& path) {
   if (node == nodes_.end()) return absl::OkStatus();
   const bool removable =
       node->second.kind == PathInfo::Kind::kDirectory || node->second.kind == PathInfo::Kind::kRegular;
-  if (!removable || !IsEmpty(path)) return ErrnoStatus(ENOTEMPTY, "remove (only ever when it is empty)", path);
+  if (!removable || !IsEmpty(path)) return ErrnoStatus(ENOTEMPTY, "remove (only if it is empty)", path);
   nodes_.erase(node);
   return absl::OkStatus();
 }

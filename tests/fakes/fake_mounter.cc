@@ -202,8 +202,8 @@ absl::Status FakeMounter::CheckNeeds(const Needs& needs) {
   return Enter("CheckNeeds", needs.seen_outside.empty() ? "" : needs.seen_outside.front());
 }
 
-absl::StatusOr<std::string> FakeMounter::Ailment(const std::string& mount_path) {
-  MOORING_RETURN_IF_ERROR(Enter("Ailment", mount_path));
+absl::StatusOr<std::string> FakeMounter::HealthProblem(const std::string& mount_path) {
+  MOORING_RETURN_IF_ERROR(Enter("HealthProblem", mount_path));
   return With([&](FakeKernel& kernel) { return kernel.Ailment(mount_path); });
 }
 

@@ -121,7 +121,7 @@ time_to_first_word() {
 }
 other_has_spoken() { docker logs other 2>&1 | grep -q .; }
 
-# memory Rss|Anonymous: of the plugin, its mounter and the keeper, in KiB: all that is mapped, or what is theirs alone.
+# memory Rss|Anonymous: of the plugin, its mounter and the spawner, in KiB: all that is mapped, or what is theirs alone.
 memory() {
   local process
   for process in $(process_tree "$(docker inspect -f '{{.State.Pid}}' plugin)"); do
@@ -158,8 +158,8 @@ test_idle_it_keeps_little_memory() {
   use_host memory
   start_plugin docker plugin "$plugin_image" "${flags[@]}"
   await "it is ready, unasked" says_ready
-  await "plugin, keeper and mounter have 12 MiB at most, of $(memory Rss) KiB" is_within $((12 * 1024))
-  figure "memory of plugin, keeper and mounter, before the first call: RSS $(memory Rss) KiB, of it anonymous $(memory Anonymous) KiB"
+  await "plugin, spawner and mounter have 12 MiB at most, of $(memory Rss) KiB" is_within $((12 * 1024))
+  figure "memory of plugin, spawner and mounter, before the first call: RSS $(memory Rss) KiB, of it anonymous $(memory Anonymous) KiB"
   await_plugin "$socket"
   csi info >/dev/null
   figure "after calls: RSS $(memory Rss) KiB, of it anonymous $(memory Anonymous) KiB"

@@ -85,7 +85,7 @@ test_a_mount_directory_that_is_not_shared_is_said() {
   use_host not-shared
   without_bind "$root:$root:rshared"
   start_bad "${flags[@]}" -v "$root:$root"
-  probe_says "nobody else would see what is mounted below"
+  probe_says "other mount namespaces would not see the mounts below"
 }
 
 test_a_socket_directory_of_another_user_is_said() {

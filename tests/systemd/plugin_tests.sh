@@ -38,7 +38,7 @@ test_p2_the_units_are_as_secure_as_the_documentation_says() {
 }
 
 test_p3_it_starts_with_its_user_and_directory_and_is_confined() {
-  local keeper process
+  local spawner process
   inside systemd-sysusers mooring-plugin.conf
   inside systemd-tmpfiles --create mooring-plugin.conf mooring-manager.conf
   inside systemctl start mooring-plugin.service
@@ -49,11 +49,11 @@ test_p3_it_starts_with_its_user_and_directory_and_is_confined() {
   expect "what it works as" "$(inside stat -c %U "/proc/$process")" mooring
   expect "its mount namespace" "$(inside readlink "/proc/$process/ns/mnt")" "$(inside readlink /proc/1/ns/mnt)"
   expect "the plugin's capabilities" "$(status_of "$process" CapPrm)" 0000000000000000
-  keeper=$(inside cat "/proc/$process/task/$process/children")
+  spawner=$(inside cat "/proc/$process/task/$process/children")
   # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SYS_ADMIN, SYS_RESOURCE, MKNOD.
-  expect "what the helper may beyond that" "$((0x$(status_of "${keeper% }" CapBnd) & ~0x920001b))" 0
-  expect "no_new_privs" "$(status_of "${keeper% }" NoNewPrivs)" 1
-  expect "a filter of system calls" "$(status_of "${keeper% }" Seccomp)" 2
+  expect "what the helper may beyond that" "$((0x$(status_of "${spawner% }" CapBnd) & ~0x920001b))" 0
+  expect "no_new_privs" "$(status_of "${spawner% }" NoNewPrivs)" 1
+  expect "a filter of system calls" "$(status_of "${spawner% }" Seccomp)" 2
 }
 
 # Reading the kernel's log stands for what no volume is on.

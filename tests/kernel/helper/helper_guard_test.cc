@@ -1,5 +1,5 @@
-// The helper's guard on the real kernel: what a plugin that was taken over asks for is refused, with links in the way,
-// too, and nothing has changed.
+// The guard of the helper on the real kernel: requests of a hostile plugin are refused, also through symbolic links,
+// and change nothing.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -51,15 +51,15 @@ TEST_F(HelperGuardTest, TargetsOutsideAreRefused) {
               FailsWith(StatusCode::kInvalidArgument, ""));
 }
 
-// What is at the path is one of them, and the path does not say so.
-TEST_F(HelperGuardTest, ForbiddenDirectoriesAreKnownByWhateverPath) {
+// The path leads to a forbidden directory under another name.
+TEST_F(HelperGuardTest, ForbiddenDirectoriesAreRefusedUnderEveryPath) {
   Stage();
   Dir("own/below/deep");
   Dir("csi/alias");
   ASSERT_EQ(::mount(Path("own").c_str(), Target("alias").c_str(), nullptr, MS_BIND, nullptr), 0);
   Dir("csi/volumes");
   ASSERT_EQ(::mount(Path("volumes").c_str(), Target("volumes").c_str(), nullptr, MS_BIND, nullptr), 0);
-  constexpr char kReason[] = "by whatever path";
+  constexpr char kReason[] = "possibly under another path";
   for (const char* target : {"alias", "alias/x", "alias/below", "alias/below/deep", "volumes/x", "volumes"}) {
     EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target(target))),
                 FailsWith(StatusCode::kFailedPrecondition, kReason));
@@ -72,7 +72,7 @@ TEST_F(HelperGuardTest, ForbiddenDirectoriesAreKnownByWhateverPath) {
   EXPECT_EQ(::umount(Target("volumes").c_str()), 0);
 }
 
-TEST_F(HelperGuardTest, LinksLeadNowhere) {
+TEST_F(HelperGuardTest, SymbolicLinksAreNotFollowed) {
   Stage();
   std::filesystem::create_directory_symlink(Path("outside"), Target("link"));
   std::filesystem::create_symlink(Path("outside/disk.img"), Image("link.img"));
@@ -93,8 +93,8 @@ TEST_F(HelperGuardTest, LinksLeadNowhere) {
   }
 }
 
-// A device node among the volumes is a way to every disk.
-TEST_F(HelperGuardTest, ANodeOfAnotherDeviceIsNoVolume) {
+// A device node among the volumes would give access to every disk.
+TEST_F(HelperGuardTest, ADeviceNodeAmongTheVolumesIsRefused) {
   const std::string foreign = Losetup(Path("outside/disk.img"));
   ASSERT_EQ(::mknod(Image("node").c_str(), S_IFBLK | 0600, StatOf(foreign).st_rdev), 0);
   EXPECT_FALSE(helper().Mount(MountOfImage("node", "x")).ok());
@@ -105,7 +105,7 @@ TEST_F(HelperGuardTest, ANodeOfAnotherDeviceIsNoVolume) {
   EXPECT_EQ(Tool("losetup -d " + foreign), 0);
 }
 
-// For as long as the link is there, and no other device.
+// A device is a volume only as long as a link leads to it.
 TEST_F(HelperGuardTest, OnlyDevicesBehindALinkAreVolumes) {
   const std::string device = Losetup(Path("outside/disk.img"));
   Dir("links");
@@ -158,7 +158,7 @@ TEST_F(HelperGuardTest, SourcesThatAreNoVolumesAreRefused) {
   EXPECT_EQ(Tool("losetup -d " + foreign), 0);
 }
 
-// Its device number is no device's: whose it is, the kernel says.
+// The device number of a btrfs is not that of its device, so the guard asks the kernel.
 TEST_F(HelperGuardTest, ABtrfsIsKnownByItsDevice) {
   BtrfsImage("volumes/b.img");
   const std::string foreign = Losetup(BtrfsImage("foreign.img"));
@@ -190,7 +190,7 @@ TEST_F(HelperGuardTest, LoopDevicesOfOthersAreLeftAlone) {
   EXPECT_EQ(Tool("losetup -d " + foreign), 0);
 }
 
-TEST_F(HelperGuardTest, FilesystemsAndOptionsOfNoVolumeAreRefused) {
+TEST_F(HelperGuardTest, OtherFilesystemsAndOptionsAreRefused) {
   for (const char* fs_type : {"proc", "sysfs", "devtmpfs", "overlay"}) {
     MountRequest request = MountOfImage("a.img", "x");
     request.fs_type = fs_type;
@@ -203,7 +203,7 @@ TEST_F(HelperGuardTest, FilesystemsAndOptionsOfNoVolumeAreRefused) {
   EXPECT_TRUE(NoLoopOver(Path("volumes")));
 }
 
-TEST_F(HelperGuardTest, MemoryHasOurNameAndASizeAndNoMoreThanItMay) {
+TEST_F(HelperGuardTest, ATmpfsNeedsOurLabelAndASizeUpToTheLimit) {
   MountRequest memory;
   memory.source = "mooring:vol-1";
   memory.fs_type = "tmpfs";
@@ -234,7 +234,7 @@ TEST_F(HelperGuardTest, MemoryHasOurNameAndASizeAndNoMoreThanItMay) {
   EXPECT_OK(helper().Change({.target = Target("bound"), .options = {{"size", "8192"}}}));
 }
 
-TEST_F(HelperGuardTest, MemoryOfOthersIsNoVolume) {
+TEST_F(HelperGuardTest, ATmpfsWithAnotherLabelIsRefused) {
   Dir("csi/theirs");
   ASSERT_EQ(::mount("tmpfs", Target("theirs").c_str(), "tmpfs", 0, "size=1m"), 0);
   EXPECT_FALSE(helper().Bind(BindOf(Target("theirs"), Target("x"))).ok());
@@ -245,7 +245,7 @@ TEST_F(HelperGuardTest, MemoryOfOthersIsNoVolume) {
   ASSERT_EQ(::umount(Target("theirs").c_str()), 0);
 }
 
-TEST_F(HelperGuardTest, OnlyWhatLiesDirectlyBelowADirectoryOfVolumesIsOne) {
+TEST_F(HelperGuardTest, OnlySubdirectoriesOfAVolumeDirectoryAreVolumes) {
   Dir("dirs/vol-1/inside");
   Dir("outside/vol-1");
   File("dirs/file", "x");
@@ -259,14 +259,14 @@ TEST_F(HelperGuardTest, OnlyWhatLiesDirectlyBelowADirectoryOfVolumesIsOne) {
   EXPECT_OK(helper().Bind(BindOf(Target("staged"), Target("bound"))));
   EXPECT_FALSE(helper().Bind(BindOf(Target("staged/inside"), Target("x"))).ok());
   EXPECT_OK(helper().Change({.target = Target("bound"), .flags = ReadOnly()}));
-  // What it lies on is the host's: neither its options nor its size are a volume's.
+  // It lies on a filesystem of the host, so its options and size must not change.
   EXPECT_FALSE(helper().Change({.target = Target("staged"), .options = {{"commit", "30"}}}).ok());
   EXPECT_FALSE(helper().Grow(Target("staged"), "ext4").ok());
   ASSERT_EQ(::rmdir(Path("outside/vol-1").c_str()), 0);
 }
 
-// A mount of a directory that has the name of a volume, elsewhere.
-TEST_F(HelperGuardTest, ANameAloneMakesNoVolume) {
+// Mounts a directory elsewhere that has the name of a volume.
+TEST_F(HelperGuardTest, ADirectoryWithTheNameOfAVolumeIsRefused) {
   Dir("dirs/vol-1");
   Dir("outside/vol-1");
   Dir("csi/theirs");
@@ -290,19 +290,19 @@ TEST_F(HelperGuardTest, OnlyVolumesAreRemoved) {
   EXPECT_FALSE(Exists(Path("dirs/vol-1")));
 }
 
-TEST_F(HelperGuardTest, NothingIsMountedAmongTheVolumesThatAreDirectories) {
+TEST_F(HelperGuardTest, TargetsInAVolumeDirectoryAreRefused) {
   Dir("dirs/vol-1");
   Dir("csi/alias");
   ASSERT_EQ(::mount(Path("dirs").c_str(), Target("alias").c_str(), nullptr, MS_BIND, nullptr), 0);
   EXPECT_FALSE(helper().Bind(BindOf(Path("dirs/vol-1"), Path("dirs/x"))).ok());
   EXPECT_THAT(helper().Bind(BindOf(Path("dirs/vol-1"), Target("alias/x"))),
-              FailsWith(StatusCode::kFailedPrecondition, "by whatever path"));
+              FailsWith(StatusCode::kFailedPrecondition, "possibly under another path"));
   ASSERT_EQ(::umount(Target("alias").c_str()), 0);
 }
 
 // ---- unmounting and removing
 
-TEST_F(HelperGuardTest, MountsOfOthersStay) {
+TEST_F(HelperGuardTest, MountsOfOthersAreNotUnmounted) {
   const std::string foreign = Losetup(Path("outside/disk.img"));
   Dir("csi/memory");
   Dir("csi/disk");
@@ -323,8 +323,8 @@ TEST_F(HelperGuardTest, MountsOfOthersStay) {
   EXPECT_EQ(Tool("losetup -d " + foreign), 0);
 }
 
-// With bidirectional propagation it comes to the host, and keeps the volume from being unmounted.
-TEST_F(HelperGuardTest, WhatATaskMountedInsideOfAVolumeIsUnmounted) {
+// With bidirectional propagation such a mount reaches the host, and prevents the unmount of the volume.
+TEST_F(HelperGuardTest, MountsOfATaskInsideAVolumeAreUnmounted) {
   Stage();
   Dir("csi/staged/a");
   ASSERT_EQ(::mount("task", Target("staged/a").c_str(), "tmpfs", 0, nullptr), 0);
@@ -336,7 +336,7 @@ TEST_F(HelperGuardTest, WhatATaskMountedInsideOfAVolumeIsUnmounted) {
 }
 
 // Somebody detached the loop device of a volume that is bound as a block device, or removed a directory volume.
-TEST_F(HelperGuardTest, WhatIsLeftOfAVolumeIsUnmounted) {
+TEST_F(HelperGuardTest, AMountWhoseVolumeIsGoneIsUnmounted) {
   const auto loop = helper().AttachLoop({Image("a.img"), "mooring:a", false});
   ASSERT_OK(loop);
   ASSERT_OK(helper().Bind(NodeBindOf(loop->device, Target("block"))));
@@ -349,8 +349,8 @@ TEST_F(HelperGuardTest, WhatIsLeftOfAVolumeIsUnmounted) {
   EXPECT_THAT(Entries(Path("csi")), ::testing::IsEmpty());
 }
 
-// The number leads to a file of somebody else's, which is no reason to keep the target for ever.
-TEST_F(HelperGuardTest, ATargetWhoseDeviceBecameAnotherFilesIsUnmounted) {
+// The number of the loop device leads to a foreign file. The target must still become free.
+TEST_F(HelperGuardTest, AMountWhoseLoopDeviceWasReusedIsUnmounted) {
   const auto loop = helper().AttachLoop({Image("a.img"), "mooring:a", false});
   ASSERT_OK(loop);
   ASSERT_OK(helper().Bind(NodeBindOf(loop->device, Target("block"))));
@@ -361,7 +361,7 @@ TEST_F(HelperGuardTest, ATargetWhoseDeviceBecameAnotherFilesIsUnmounted) {
   EXPECT_EQ(Tool("losetup -d " + loop->device), 0);
 }
 
-// The mount is made by hand, so that nothing marks the target.
+// The test mounts it itself, so the target is not marked.
 TEST_F(HelperGuardTest, ADirectoryVolumeOfAPoolThatWasShutDownIsUnmounted) {
   ASSERT_EQ(Tool(fmt::format("mount -o loop {} {}", XfsImage("pool.img"), Path("dirs"))), 0);
   Dir("dirs/d");
@@ -377,14 +377,14 @@ TEST_F(HelperGuardTest, ADirectoryVolumeOfAPoolThatWasShutDownIsUnmounted) {
     ASSERT_EQ(::ioctl(pool.get(), _IOR('X', 125, std::uint32_t), &without_log), 0) << "XFS_IOC_GOINGDOWN";
   }
   EXPECT_OK(helper().Unmount(UnmountOf(Target("d"))));
-  EXPECT_FALSE(helper().Unmount(UnmountOf(Target("deep"))).ok()) << "it lies not directly in the pool";
+  EXPECT_FALSE(helper().Unmount(UnmountOf(Target("deep"))).ok()) << "it does not lie directly in the pool";
   EXPECT_EQ(::umount(Target("deep").c_str()), 0);
   EXPECT_EQ(::umount(Path("dirs").c_str()), 0);
   std::filesystem::remove(Target("d"));
   std::filesystem::remove(Target("deep"));
 }
 
-TEST_F(HelperGuardTest, WhatOthersMadeIsNotRemoved) {
+TEST_F(HelperGuardTest, TargetsOfOthersAreNotRemoved) {
   Dir("csi/empty");
   File("csi/file");
   for (const char* target : {"empty", "file"}) {
@@ -395,7 +395,7 @@ TEST_F(HelperGuardTest, WhatOthersMadeIsNotRemoved) {
   std::filesystem::remove(Target("file"));
 }
 
-// A reboot takes the mounts and leaves the targets.
+// A reboot ends the mounts and leaves the targets.
 TEST_F(HelperGuardTest, TargetsOfMountsThatAreGoneAreRemoved) {
   Stage();
   Dir("csi/made-by-the-orchestrator");

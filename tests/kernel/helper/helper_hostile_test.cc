@@ -1,5 +1,5 @@
-// What no honest plugin sends to the mount helper: broken frames, strange messages, other files than sockets, too many
-// channels. It lives on, an honest channel beside it is served, and nothing is mounted where it must not be.
+// A hostile plugin sends broken frames, invalid messages, files that are no sockets, and too many channels. The mount
+// helper survives, serves an honest channel meanwhile, and mounts nothing where it must not.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -39,13 +39,13 @@ class HostileTest : public HelperProcessTest {
   void SetUp() override {
     HelperProcessTest::SetUp();
     Dir("outside/kept");
-    absl::StatusOr<Keeper> keeper = StartKeeper();
-    ASSERT_OK(keeper);
-    keeper_.emplace(*std::move(keeper));
-    absl::StatusOr<HelperProcess> helper = keeper_->StartHelper();
+    absl::StatusOr<HelperSpawner> spawner = StartSpawner();
+    ASSERT_OK(spawner);
+    spawner_.emplace(*std::move(spawner));
+    absl::StatusOr<HelperProcess> helper = spawner_->StartHelper();
     ASSERT_OK(helper);
     helper_ = *std::move(helper);
-    seen_ = {keeper_->pid(), helper_.pid};
+    seen_ = {spawner_->pid(), helper_.pid};
     honest_.emplace(Open());
     ExpectHonestIsServed();
     for (const MountLine& line : Mounts()) mounts_ += line.target + "\n";
@@ -62,7 +62,7 @@ class HostileTest : public HelperProcessTest {
     EXPECT_THAT(Entries(Path("outside")), ::testing::ElementsAre("kept"));
     honest_.reset();
     helper_.control.reset();
-    keeper_.reset();
+    spawner_.reset();
     HelperProcessTest::TearDown();
   }
 
@@ -88,7 +88,7 @@ class HostileTest : public HelperProcessTest {
     EXPECT_EQ(answer->path().kind(), pb::PathInfo::DIRECTORY);
   }
 
-  // Everything the helper has to say to these bytes, which are all there is: until it has closed the channel.
+  // Sends these bytes and reads all answers, until the helper closes the channel.
   std::string SaysTo(const std::string& bytes) const {
     const UniqueFd channel = Open();
     ::send(channel.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -106,7 +106,7 @@ class HostileTest : public HelperProcessTest {
     return said;
   }
 
-  // Each call, with paths inside and outside of what is allowed.
+  // One request of each kind, with allowed and forbidden paths.
   std::vector<pb::Request> Requests() const {
     std::vector<pb::Request> all;
     for (const std::string& path : {Path("outside/kept"), Target("x"), Image("a.img"), std::string("/dev/loop0")}) {
@@ -133,12 +133,12 @@ class HostileTest : public HelperProcessTest {
       all[first + 11].mutable_format()->set_path(path);
       all[first + 12].mutable_check()->set_path(path);
       all[first + 13].mutable_grow()->set_path(path);
-      all[first + 14].set_ailment(path);
+      all[first + 14].set_health_problem(path);
     }
     return all;
   }
 
-  std::optional<Keeper> keeper_;
+  std::optional<HelperSpawner> spawner_;
   HelperProcess helper_;
   std::optional<Channel> honest_;
   std::string mounts_;
@@ -194,10 +194,10 @@ TEST_F(HostileTest, HugeLengths) {
   }
   const std::string log = HelperLog();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
-  EXPECT_THAT(log, ::testing::HasSubstr("closing a channel that carries what no plugin sends"));
+  EXPECT_THAT(log, ::testing::HasSubstr("closing a channel that carried a malformed request"));
 }
 
-TEST_F(HostileTest, StrangeMessages) {
+TEST_F(HostileTest, InvalidRequests) {
   std::mt19937_64 random(4);
   const auto text = [&] {
     const std::array<std::string, 12> texts = {"",
@@ -291,8 +291,8 @@ TEST_F(HostileTest, FilesThatAreNoChannels) {
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
 }
 
-// As many files as the kernel lets through, of another number than one, in parcels of another size.
-TEST_F(HostileTest, ParcelsThatAreNone) {
+// Parcels of a wrong size, and with other numbers of files than one, up to the limit of the kernel.
+TEST_F(HostileTest, MalformedParcels) {
   const std::size_t before = FilesOf(helper_.pid);
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const std::size_t files : {0U, 1U, 2U, 3U, 100U, 253U}) {
@@ -337,7 +337,7 @@ TEST_F(HostileTest, TooManyChannels) {
   EXPECT_OK(Ask(again, request));
 }
 
-// It has not read the last ones yet, when the channel that brought them ends.
+// The helper has not read the last requests yet when their channel ends.
 TEST_F(HostileTest, ChannelsThatAreClosedAtOnce) {
   for (int i = 0; i < 2000; ++i) Open();
   ExpectHonestIsServed();
@@ -350,14 +350,14 @@ TEST_F(HostileTest, ItEndsWhenItsControlSocketIsClosed) {
   honest_.reset();
   helper_.control.reset();
   EXPECT_TRUE(Eventually([this] { return !Runs(helper_.pid); }));
-  const absl::StatusOr<HelperProcess> next = keeper_->StartHelper();
+  const absl::StatusOr<HelperProcess> next = spawner_->StartHelper();
   ASSERT_OK(next);
   seen_.push_back(next->pid);
   EXPECT_EQ(next->predecessor, "exit status 0");
 }
 
-// A plugin that was killed leaves calls behind: they are waited for, and not for long.
-TEST_F(HostileTest, ItEndsThoughACallIsUnderWay) {
+// A killed plugin leaves running calls. The helper waits for them, but only for a short time.
+TEST_F(HostileTest, ItEndsDuringACall) {
   Sparse("volumes/a.img", 16 * kMiB);
   const UniqueFd lock(::open(Image("a.img").c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_EQ(::flock(lock.get(), LOCK_EX), 0);
@@ -370,18 +370,18 @@ TEST_F(HostileTest, ItEndsThoughACallIsUnderWay) {
   helper_.control.reset();
   EXPECT_TRUE(Eventually([this] { return !Runs(helper_.pid); }));
   EXPECT_THAT(HelperLog(), ::testing::HasSubstr("ends in the middle of a call"));
-  const absl::StatusOr<HelperProcess> next = keeper_->StartHelper();
+  const absl::StatusOr<HelperProcess> next = spawner_->StartHelper();
   ASSERT_OK(next);
   seen_.push_back(next->pid);
   EXPECT_EQ(next->predecessor, "exit status 1");
   EXPECT_TRUE(NoLoopOver(Path("volumes")));
 }
 
-// The keeper takes one thing alone from its plugin, and does without the plugin otherwise.
-TEST_F(HostileTest, AKeeperThatIsSentSomethingElseEndsWithItsHelpers) {
+// The spawner accepts one kind of message only.
+TEST_F(HostileTest, ASpawnerThatReceivesGarbageEndsWithItsHelpers) {
   const char nothing = 0;
-  ASSERT_EQ(::send(keeper_->socket().get(), &nothing, 1, MSG_NOSIGNAL), 1);
-  EXPECT_THAT(keeper_->StartHelper(), FailsWith(StatusCode::kUnavailable, "keeper"));
+  ASSERT_EQ(::send(spawner_->socket().get(), &nothing, 1, MSG_NOSIGNAL), 1);
+  EXPECT_THAT(spawner_->StartHelper(), FailsWith(StatusCode::kUnavailable, "spawner"));
   ExpectHonestIsServed();
 }
 

@@ -1,5 +1,5 @@
-// The mount helper as a process of its own: it does what KernelMounter does, may do no more than it needs, is replaced
-// when it is killed, and ends with its plugin.
+// The mount helper as a separate process: it works like KernelMounter, has minimal privileges, is replaced when it is
+// killed, and ends with its plugin.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/capability.h>
@@ -29,7 +29,7 @@ class HelperMounterTest : public HelperTest {
     ASSERT_OK(helper().Mount(MountOfImage("a.img", "staged")));
   }
 
-  // Stopped, so that a call that was sent to it stays with it.
+  // Stops the helper, so that a call sent to it gets no answer.
   pid_t StopHelper() {
     const pid_t pid = helper().pid();
     EXPECT_EQ(::kill(pid, SIGSTOP), 0);
@@ -47,7 +47,7 @@ class HelperMounterTest : public HelperTest {
   }
 };
 
-TEST_F(HelperMounterTest, DoesWhatTheKernelMounterDoes) {
+TEST_F(HelperMounterTest, MountCallsWorkAsWithTheKernelMounter) {
   const std::string image = Sparse("volumes/a.img", 32 * kMiB);
   EXPECT_EQ(helper().Probe(image)->content, FilesystemInfo::Content::kEmpty);
   ASSERT_OK(helper().Format(image, "ext4"));
@@ -77,7 +77,7 @@ TEST_F(HelperMounterTest, DoesWhatTheKernelMounterDoes) {
   EXPECT_EQ(found->loop->backing_inode, StatOf(image).st_ino);
   EXPECT_EQ(helper().Stats(Target("staged"))->bytes.total, mounter_.Stats(Target("staged"))->bytes.total);
   EXPECT_EQ(helper().List("/")->size(), mounter_.List("/")->size());
-  EXPECT_EQ(*helper().Ailment(Target("staged")), "");
+  EXPECT_EQ(*helper().HealthProblem(Target("staged")), "");
 
   ASSERT_OK(helper().Bind(BindOf(Target("staged"), Target("published"), ReadOnly())));
   EXPECT_EQ(OptionsAt(Target("published")), "ro,relatime");
@@ -88,7 +88,7 @@ TEST_F(HelperMounterTest, DoesWhatTheKernelMounterDoes) {
   EXPECT_TRUE(NoLoopOver(image));
 }
 
-TEST_F(HelperMounterTest, DoesLoopDevicesAsTheKernelMounterDoes) {
+TEST_F(HelperMounterTest, LoopCallsWorkAsWithTheKernelMounter) {
   const std::string image = Sparse("volumes/b.img", 16 * kMiB);
   const absl::StatusOr<LoopInfo> loop = helper().AttachLoop({image, "mooring:b", false});
   ASSERT_OK(loop);
@@ -108,7 +108,7 @@ TEST_F(HelperMounterTest, DoesLoopDevicesAsTheKernelMounterDoes) {
 }
 
 TEST_F(HelperMounterTest, GrowsAMountedFilesystem) {
-  if (!HasCapSysResource()) GTEST_SKIP() << "the kernel grows a mounted ext4 for CAP_SYS_RESOURCE alone";
+  if (!HasCapSysResource()) GTEST_SKIP() << "the kernel needs CAP_SYS_RESOURCE to grow a mounted ext4";
   Stage();
   std::filesystem::resize_file(Image("a.img"), 64 * kMiB);
   ASSERT_OK(helper().ResizeLoop(*helper().Find(Target("staged"))->loop));
@@ -118,7 +118,7 @@ TEST_F(HelperMounterTest, GrowsAMountedFilesystem) {
 
 TEST_F(HelperMounterTest, ErrorsAreThoseOfTheKernelMounter) {
   EXPECT_THAT(helper().Stats(Path("csi")), FailsWith(StatusCode::kNotFound, "nothing is mounted at"));
-  EXPECT_THAT(helper().Ailment(Path("csi")), FailsWith(StatusCode::kNotFound, "nothing is mounted at"));
+  EXPECT_THAT(helper().HealthProblem(Path("csi")), FailsWith(StatusCode::kNotFound, "nothing is mounted at"));
   EXPECT_THAT(helper().Mount(MountOfImage("none.img", "staged")), FailsWith(StatusCode::kNotFound, "none.img"));
   EXPECT_THAT(helper().Probe(Image("none.img")), FailsWith(StatusCode::kNotFound, "none.img"));
   EXPECT_THAT(helper().FindLoops(Image("none.img")), FailsWith(StatusCode::kNotFound, "none.img"));
@@ -130,7 +130,7 @@ TEST_F(HelperMounterTest, ErrorsAreThoseOfTheKernelMounter) {
   EXPECT_THAT(helper().Unmount(UnmountOf(Target("staged"))), FailsWith(StatusCode::kFailedPrecondition, "busy"));
 }
 
-TEST_F(HelperMounterTest, ARequestTooLongIsRefusedHere) {
+TEST_F(HelperMounterTest, ATooLongRequestIsNotSent) {
   MountRequest request = MountOfImage("a.img", "staged");
   for (int i = 0; i < 64; ++i) request.options.push_back({std::string(1500, 'o'), std::nullopt});
   EXPECT_THAT(helper().Mount(request), FailsWith(StatusCode::kInvalidArgument, "too long"));
@@ -139,7 +139,7 @@ TEST_F(HelperMounterTest, ARequestTooLongIsRefusedHere) {
   EXPECT_TRUE(EventuallyAnswers());
 }
 
-TEST_F(HelperMounterTest, ManyThreadsAskAtATime) {
+TEST_F(HelperMounterTest, ManyThreadsCallAtATime) {
   Stage();
   std::vector<std::thread> threads;
   for (int i = 0; i < 24; ++i) {
@@ -153,30 +153,30 @@ TEST_F(HelperMounterTest, ManyThreadsAskAtATime) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // Only eight channels are kept, a thread of the helper each. Its own is there too, and one that waits for whatever
-  // loop device of somebody else's hangs on this host.
+  // At most eight channels stay open, each with a thread of the helper. The main thread is counted too, and a thread
+  // that may wait for a foreign loop device that hangs on this host.
   EXPECT_TRUE(Eventually([this] { return Entries("/proc/" + std::to_string(helper().pid()) + "/task").size() < 16; }));
 }
 
-// ---- it is killed
+// ---- the helper is killed
 
-TEST_F(HelperMounterTest, KilledWhileIdleItIsNoticedAndReplaced) {
+TEST_F(HelperMounterTest, AHelperKilledWhileIdleIsReplaced) {
   Stage();
   const pid_t first = helper().pid();
-  ASSERT_EQ(::kill(keeper_pid(), SIGSTOP), 0);
+  ASSERT_EQ(::kill(spawner_pid(), SIGSTOP), 0);
   KillHelper();
   EXPECT_TRUE(Eventually([this] { return !helper().Health().ok(); }));
   EXPECT_THAT(helper().Health(), FailsWith(StatusCode::kUnavailable, "another one is being started"));
   EXPECT_EQ(helper().pid(), -1);
   EXPECT_EQ(OptionsAt(Target("staged")), "rw,relatime");
-  ASSERT_EQ(::kill(keeper_pid(), SIGCONT), 0);
+  ASSERT_EQ(::kill(spawner_pid(), SIGCONT), 0);
   EXPECT_TRUE(AwaitNext(first));
   EXPECT_TRUE(helper().Find(Target("staged"))->mount.has_value());
   EXPECT_OK(helper().Unmount(UnmountOf(Target("staged"), true)));
   EXPECT_THAT(HelperLog(), ::testing::Not(::testing::HasSubstr("error")));
 }
 
-TEST_F(HelperMounterTest, TheLogSaysHowItEnded) {
+TEST_F(HelperMounterTest, TheLogSaysHowTheHelperEnded) {
   ::testing::internal::CaptureStderr();
   for (int i = 0; i < 3; ++i) {
     const pid_t pid = helper().pid();
@@ -191,19 +191,19 @@ TEST_F(HelperMounterTest, TheLogSaysHowItEnded) {
 
 TEST_F(HelperMounterTest, ACallWaitsForTheNextHelper) {
   Stage();
-  ASSERT_EQ(::kill(keeper_pid(), SIGSTOP), 0);
+  ASSERT_EQ(::kill(spawner_pid(), SIGSTOP), 0);
   KillHelper();
   EXPECT_TRUE(Eventually([this] { return !helper().Health().ok(); }));
   std::thread later([this] {
     std::this_thread::sleep_for(milliseconds(200));
-    ::kill(keeper_pid(), SIGCONT);
+    ::kill(spawner_pid(), SIGCONT);
   });
   EXPECT_OK(helper().Bind(BindOf(Target("staged"), Target("published"))));
   later.join();
 }
 
 TEST_F(HelperMounterTest, ACallDoesNotWaitForeverForTheNextHelper) {
-  ASSERT_EQ(::kill(keeper_pid(), SIGSTOP), 0);
+  ASSERT_EQ(::kill(spawner_pid(), SIGSTOP), 0);
   KillHelper();
   const auto start = Clock::now();
   {
@@ -211,29 +211,29 @@ TEST_F(HelperMounterTest, ACallDoesNotWaitForeverForTheNextHelper) {
     EXPECT_THAT(helper().Find(Path("csi")), FailsWith(StatusCode::kUnavailable, "mount helper"));
   }
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(3));
-  ASSERT_EQ(::kill(keeper_pid(), SIGCONT), 0);
+  ASSERT_EQ(::kill(spawner_pid(), SIGCONT), 0);
   EXPECT_TRUE(EventuallyAnswers());
 }
 
-TEST_F(HelperMounterTest, ALookThatItTookAlongIsAskedAgain) {
+TEST_F(HelperMounterTest, AReadIsRepeatedAfterTheHelperEnds) {
   Stage();
   for (int round = 0; round < 3; ++round) {
     KillInTheMiddle([this] { EXPECT_TRUE(helper().Find(Target("staged"))->mount.has_value()); });
   }
 }
 
-TEST_F(HelperMounterTest, AChangeThatItTookAlongIsUnavailableAndWorksAgain) {
+TEST_F(HelperMounterTest, AChangeIsUnavailableAfterTheHelperEndsAndThenWorks) {
   Stage();
   KillInTheMiddle([this] {
     EXPECT_THAT(helper().Bind(BindOf(Target("staged"), Target("published"))),
-                FailsWith(StatusCode::kUnavailable, "ended in the middle of it: call again"));
+                FailsWith(StatusCode::kUnavailable, "ended during the call: call again"));
   });
   EXPECT_OK(helper().Bind(BindOf(Target("staged"), Target("published"))));
   EXPECT_EQ(MountsAt(Target("published")).size(), 1U);
   EXPECT_EQ(OptionsAt(Target("staged")), "rw,relatime");
 }
 
-TEST_F(HelperMounterTest, AStoppedHelperIsADeadline) {
+TEST_F(HelperMounterTest, AStoppedHelperMeansDeadlineExceeded) {
   const pid_t pid = StopHelper();
   for (int i = 0; i < 5; ++i) {
     const DeadlineScope deadline(Clock::now() + milliseconds(100));
@@ -244,7 +244,7 @@ TEST_F(HelperMounterTest, AStoppedHelperIsADeadline) {
   EXPECT_TRUE(EventuallyAnswers());
 }
 
-TEST_F(HelperMounterTest, KilledAgainAndAgainItIsReplacedEachTimeAfterALongerRest) {
+TEST_F(HelperMounterTest, AHelperKilledRepeatedlyIsReplacedAfterGrowingPauses) {
   Stage();
   const auto start = Clock::now();
   for (int kills = 0; kills < 6; ++kills) {
@@ -257,7 +257,7 @@ TEST_F(HelperMounterTest, KilledAgainAndAgainItIsReplacedEachTimeAfterALongerRes
   EXPECT_EQ(lost_, 0);
 }
 
-TEST_F(HelperMounterTest, KilledUnderLoadEveryCallIsAnsweredAndTheNextWorks) {
+TEST_F(HelperMounterTest, KillingTheHelperUnderLoadLosesNoCall) {
   Stage();
   std::atomic<bool> over{false};
   std::vector<std::thread> threads;
@@ -287,12 +287,12 @@ TEST_F(HelperMounterTest, KilledUnderLoadEveryCallIsAnsweredAndTheNextWorks) {
   }
 }
 
-// ---- its keeper is killed, or cannot start it
+// ---- the spawner is killed, or cannot start a helper
 
-TEST_F(HelperMounterTest, TheEndOfTheKeeperIsNoticedAtOnce) {
+TEST_F(HelperMounterTest, TheEndOfTheSpawnerIsNoticedAtOnce) {
   Stage();
   const pid_t pid = helper().pid();
-  ASSERT_EQ(::kill(keeper_pid(), SIGKILL), 0);
+  ASSERT_EQ(::kill(spawner_pid(), SIGKILL), 0);
   EXPECT_TRUE(Eventually([this] { return lost_ == 1; }));
   EXPECT_THAT(helper().Health(), FailsWith(StatusCode::kUnavailable, "start the plugin again"));
   EXPECT_OK(helper().Unmount(UnmountOf(Target("staged"), true)));  // the helper that is there serves on
@@ -304,77 +304,77 @@ TEST_F(HelperMounterTest, TheEndOfTheKeeperIsNoticedAtOnce) {
   EXPECT_EQ(lost_, 1);
 }
 
-TEST_F(HelperMounterTest, AfterKeeperAndHelperNobodyWaits) {
-  ASSERT_EQ(::kill(keeper_pid(), SIGSTOP), 0);
+TEST_F(HelperMounterTest, WithoutSpawnerAndHelperCallsFailAtOnce) {
+  ASSERT_EQ(::kill(spawner_pid(), SIGSTOP), 0);
   KillHelper();
   EXPECT_TRUE(Eventually([this] { return !helper().Health().ok(); }));
-  ASSERT_EQ(::kill(keeper_pid(), SIGKILL), 0);
+  ASSERT_EQ(::kill(spawner_pid(), SIGKILL), 0);
   EXPECT_TRUE(Eventually([this] { return lost_ == 1; }));
   const auto start = Clock::now();
   EXPECT_THAT(helper().Find(Path("csi")), FailsWith(StatusCode::kUnavailable, "start the plugin again"));
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(2));
 }
 
-TEST_F(HelperMounterTest, AProgramThatIsNotThereSaysWhatToDo) {
-  EXPECT_THAT(StartKeeper(Path("nowhere")), FailsWith(StatusCode::kFailedPrecondition, "--mounter=in-process"));
+TEST_F(HelperMounterTest, AMissingProgramSaysWhatToDo) {
+  EXPECT_THAT(StartSpawner(Path("nowhere")), FailsWith(StatusCode::kFailedPrecondition, "--mounter=in-process"));
 }
 
-TEST_F(HelperMounterTest, AProgramThatIsNoHelperIsNoticed) {
-  absl::StatusOr<Keeper> keeper = StartKeeper("/bin/true");
-  ASSERT_OK(keeper);
-  EXPECT_THAT(keeper->StartHelper(), FailsWith(StatusCode::kUnavailable, "the keeper of the mount helper has ended"));
+TEST_F(HelperMounterTest, AProgramThatIsNoHelperIsReported) {
+  absl::StatusOr<HelperSpawner> spawner = StartSpawner("/bin/true");
+  ASSERT_OK(spawner);
+  EXPECT_THAT(spawner->StartHelper(), FailsWith(StatusCode::kUnavailable, "the spawner of the mount helper has ended"));
 }
 
 // ---- the end
 
-TEST_F(HelperMounterTest, StopSignalsAreNotForThem) {
+TEST_F(HelperMounterTest, StopSignalsAreIgnored) {
   const pid_t pid = helper().pid();
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
     EXPECT_EQ(::kill(pid, signal), 0);
-    EXPECT_EQ(::kill(keeper_pid(), signal), 0);
+    EXPECT_EQ(::kill(spawner_pid(), signal), 0);
   }
   std::this_thread::sleep_for(milliseconds(100));
   EXPECT_OK(helper().Find(Path("csi")));
   EXPECT_EQ(helper().pid(), pid);
-  EXPECT_TRUE(Runs(keeper_pid()));
+  EXPECT_TRUE(Runs(spawner_pid()));
 }
 
-TEST_F(HelperMounterTest, TheyEndWithThePluginAndTheMountsStay) {
+TEST_F(HelperMounterTest, HelperAndSpawnerEndWithThePluginAndMountsStay) {
   Stage();
   const pid_t pid = helper().pid();
   const auto start = Clock::now();
   EndHelper();
   EXPECT_LT(Clock::now() - start, milliseconds(1000));
   EXPECT_FALSE(Runs(pid));
-  EXPECT_FALSE(Runs(keeper_pid()));
+  EXPECT_FALSE(Runs(spawner_pid()));
   EXPECT_EQ(OptionsAt(Target("staged")), "rw,relatime");
 }
 
-TEST_F(HelperMounterTest, AStoppedKeeperDoesNotHoldUpTheEnd) {
-  ASSERT_EQ(::kill(keeper_pid(), SIGSTOP), 0);
+TEST_F(HelperMounterTest, AStoppedSpawnerDoesNotDelayTheEnd) {
+  ASSERT_EQ(::kill(spawner_pid(), SIGSTOP), 0);
   KillHelper();
   EXPECT_TRUE(Eventually([this] { return !helper().Health().ok(); }));
   std::this_thread::sleep_for(milliseconds(200));  // until the next one is asked for
   const auto start = Clock::now();
   EndHelper();
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(4));
-  ASSERT_EQ(::kill(keeper_pid(), SIGCONT), 0);
-  EXPECT_TRUE(Eventually([this] { return ::waitpid(keeper_pid(), nullptr, WNOHANG) != 0; }));
+  ASSERT_EQ(::kill(spawner_pid(), SIGCONT), 0);
+  EXPECT_TRUE(Eventually([this] { return ::waitpid(spawner_pid(), nullptr, WNOHANG) != 0; }));
   EXPECT_EQ(lost_, 0);
 }
 
-// ---- what it may do
+// ---- privileges
 
 std::uint64_t Mask(const std::string& hex) { return std::stoull("0" + hex, nullptr, 16); }
 
-TEST_F(HelperMounterTest, ItHasTheCapabilitiesItNeedsAndNoOther) {
+TEST_F(HelperMounterTest, ItKeepsOnlyTheCapabilitiesItNeeds) {
   std::uint64_t needed = 0;
   for (const Privilege& privilege : HelperPrivileges()) {
     needed |= std::uint64_t{1} << static_cast<unsigned>(privilege.capability);
     EXPECT_FALSE(privilege.why.empty());
   }
   const std::uint64_t here = Mask(StatusField(::getpid(), "CapPrm"));
-  for (const pid_t pid : {keeper_pid(), helper().pid()}) {
+  for (const pid_t pid : {spawner_pid(), helper().pid()}) {
     EXPECT_EQ(Mask(StatusField(pid, "CapEff")), needed & here);
     EXPECT_EQ(Mask(StatusField(pid, "CapPrm")), needed & here);
     EXPECT_EQ(Mask(StatusField(pid, "CapBnd")), needed & Mask(StatusField(::getpid(), "CapBnd")));
@@ -385,15 +385,15 @@ TEST_F(HelperMounterTest, ItHasTheCapabilitiesItNeedsAndNoOther) {
   }
 }
 
-// A plugin that was taken over asks again and again, while the helper serves.
-TEST_F(HelperProcessTest, HoweverOftenItIsAskedForThereIsOneHelper) {
-  absl::StatusOr<Keeper> keeper = StartKeeper();
-  ASSERT_OK(keeper);
-  seen_ = {keeper->pid()};
+// A hostile plugin asks for further helpers while one serves.
+TEST_F(HelperProcessTest, RepeatedStartsLeaveOneHelper) {
+  absl::StatusOr<HelperSpawner> spawner = StartSpawner();
+  ASSERT_OK(spawner);
+  seen_ = {spawner->pid()};
   std::vector<HelperProcess> helpers;  // their sockets stay open
   const auto start = Clock::now();
   for (int i = 0; i < 12; ++i) {
-    absl::StatusOr<HelperProcess> helper = keeper->StartHelper();
+    absl::StatusOr<HelperProcess> helper = spawner->StartHelper();
     ASSERT_OK(helper);
     seen_.push_back(helper->pid);
     if (i > 0) {
@@ -402,7 +402,7 @@ TEST_F(HelperProcessTest, HoweverOftenItIsAskedForThereIsOneHelper) {
     }
     helpers.push_back(*std::move(helper));
   }
-  EXPECT_GT(Clock::now() - start, std::chrono::seconds(3)) << "each comes after a longer rest, up to a second";
+  EXPECT_GT(Clock::now() - start, std::chrono::seconds(3)) << "each start waits longer, up to a second";
   EXPECT_TRUE(Runs(helpers.back().pid));
 }
 
@@ -417,15 +417,15 @@ std::vector<std::string> OpenFiles(pid_t pid) {
   return open;
 }
 
-TEST_F(HelperProcessTest, NothingIsOpenThatIsNotUsed) {
+TEST_F(HelperProcessTest, NoUnusedDescriptorIsOpen) {
   const UniqueFd left_open(::open(File("secret").c_str(), O_RDONLY));  // and not closed on exec
-  absl::StatusOr<Keeper> keeper = StartKeeper();
-  ASSERT_OK(keeper);
-  const absl::StatusOr<HelperProcess> helper = keeper->StartHelper();
+  absl::StatusOr<HelperSpawner> spawner = StartSpawner();
+  ASSERT_OK(spawner);
+  const absl::StatusOr<HelperProcess> helper = spawner->StartHelper();
   ASSERT_OK(helper);
-  seen_ = {keeper->pid(), helper->pid};
+  seen_ = {spawner->pid(), helper->pid};
   for (const pid_t pid : seen_) {
-    // The two output streams are the test's; a new helper closes the keeper's socket first.
+    // The output streams belong to the test. A new helper first closes the spawner's socket.
     EXPECT_TRUE(Eventually([pid] { return OpenFiles(pid).size() == 4; })) << ::testing::PrintToString(OpenFiles(pid));
     EXPECT_EQ(OpenFiles(pid).front(), "/dev/null");
     EXPECT_EQ(OpenFiles(pid).back(), "socket");

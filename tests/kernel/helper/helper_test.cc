@@ -10,7 +10,7 @@
 namespace mooring::testing {
 namespace {
 
-// fd 2 of this process is another file while this lives: a program started meanwhile keeps it.
+// Redirects stderr of this process to a file. A program started meanwhile inherits it.
 class StderrTo {
  public:
   explicit StderrTo(const std::string& path) : before_(::fcntl(2, F_DUPFD_CLOEXEC, 3)) {
@@ -46,7 +46,7 @@ void HelperProcessTest::SetUp() {
 
 void HelperProcessTest::TearDown() {
   for (const pid_t pid : seen_) {
-    EXPECT_TRUE(Eventually([pid] { return !Runs(pid); })) << "still there: " << pid << "\n" << HelperLog();
+    EXPECT_TRUE(Eventually([pid] { return !Runs(pid); })) << "still runs: " << pid << "\n" << HelperLog();
   }
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child was not waited for";
   EXPECT_EQ(errno, ECHILD);
@@ -59,27 +59,28 @@ MountRequest HelperProcessTest::MountOfImage(const std::string& name, const std:
   return request;
 }
 
-absl::StatusOr<Keeper> HelperProcessTest::StartKeeper(const std::string& program) {
+absl::StatusOr<HelperSpawner> HelperProcessTest::StartSpawner(const std::string& program) {
   const StderrTo log(Path("helper.log"));
-  return Keeper::Start(program,
-                       {.roots = {Path("csi")},
-                        .sources = {Path("volumes")},
-                        .label_prefix = "mooring",
-                        .forbidden = {Path("own")},
-                        .kept_free = {},
-                        .volume_directories = {Path("dirs")},
-                        .device_links = {Path("links/disk-*")},
-                        .most_memory = 4 * kMiB},
-                       "info", "text");
+  return HelperSpawner::Start(program, {{.roots = {Path("csi")},
+                                         .sources = {Path("volumes")},
+                                         .label_prefix = "mooring",
+                                         .forbidden_trees = {Path("own")},
+                                         .forbidden_places = {},
+                                         .volume_directories = {Path("dirs")},
+                                         .device_links = {Path("links/disk-*")},
+                                         .most_memory = 4 * kMiB},
+                                        "info",
+                                        "text"});
 }
 
 void HelperTest::SetUp() {
   HelperProcessTest::SetUp();
-  absl::StatusOr<Keeper> keeper = StartKeeper();
-  ASSERT_OK(keeper);
-  keeper_pid_ = keeper->pid();
-  seen_.push_back(keeper_pid_);
-  absl::StatusOr<std::unique_ptr<HelperMounter>> helper = HelperMounter::Start(*std::move(keeper), [this] { ++lost_; });
+  absl::StatusOr<HelperSpawner> spawner = StartSpawner();
+  ASSERT_OK(spawner);
+  spawner_pid_ = spawner->pid();
+  seen_.push_back(spawner_pid_);
+  absl::StatusOr<std::unique_ptr<HelperMounter>> helper =
+      HelperMounter::Start(*std::move(spawner), [this] { ++lost_; });
   ASSERT_OK(helper);
   helper_ = *std::move(helper);
   ASSERT_TRUE(EventuallyAnswers());  // and so the first one is there

@@ -1,6 +1,5 @@
-// A real mooring-mounter, started as a plugin starts it, which may mount below "csi" what lies in "volumes", and the
-// devices behind "links/disk-*", all in the test's directory. Whatever the test does to it, no process of it is there
-// afterwards.
+// Starts a real mooring-mounter as a plugin does. In the directory of the test it may mount images in "volumes" and
+// devices behind "links/disk-*" below "csi". Afterwards the fixture checks that all its processes have ended.
 #ifndef MOORING_TESTS_KERNEL_HELPER_HELPER_TEST_H_
 #define MOORING_TESTS_KERNEL_HELPER_HELPER_TEST_H_
 
@@ -23,13 +22,13 @@ class HelperProcessTest : public KernelTest {
   std::string Target(const std::string& name) const { return Path("csi/" + name); }
   MountRequest MountOfImage(const std::string& name, const std::string& target) const;
 
-  absl::StatusOr<Keeper> StartKeeper(const std::string& program = MOORING_MOUNTER_BINARY);
-  std::string HelperLog() const { return ReadFile(Path("helper.log")); }  // of all keepers and helpers of this test
+  absl::StatusOr<HelperSpawner> StartSpawner(const std::string& program = MOORING_MOUNTER_BINARY);
+  std::string HelperLog() const { return ReadFile(Path("helper.log")); }  // of all spawners and helpers of this test
 
-  std::vector<pid_t> seen_;  // keepers and helpers, to be gone at the end
+  std::vector<pid_t> seen_;  // spawners and helpers, to be gone at the end
 };
 
-// With the client that the plugin has.
+// Adds the plugin's client.
 class HelperTest : public HelperProcessTest {
  protected:
   void SetUp() override;
@@ -37,7 +36,7 @@ class HelperTest : public HelperProcessTest {
 
   HelperMounter& helper() { return *helper_; }
   void EndHelper() { helper_.reset(); }
-  pid_t keeper_pid() const { return keeper_pid_; }
+  pid_t spawner_pid() const { return spawner_pid_; }
   void KillHelper();           // SIGKILL, waits for nothing
   bool AwaitNext(pid_t last);  // until another one serves
   bool EventuallyAnswers();    // a Find
@@ -45,7 +44,7 @@ class HelperTest : public HelperProcessTest {
   std::atomic<int> lost_{0};
 
  private:
-  pid_t keeper_pid_ = -1;
+  pid_t spawner_pid_ = -1;
   std::unique_ptr<HelperMounter> helper_;
 };
 

@@ -113,8 +113,8 @@ class CopyOrphanTest : public HelperProcessTest {
     const pid_t child = ::fork();
     if (child != 0) return child;
     if (!cgroup.empty()) TryWrite(cgroup, "0");
-    absl::StatusOr<Keeper> keeper = StartKeeper();
-    auto helper = HelperMounter::Start(*std::move(keeper));
+    absl::StatusOr<HelperSpawner> spawner = StartSpawner();
+    auto helper = HelperMounter::Start(*std::move(spawner));
     (*helper)->Copy({CopyOf(Image("a.img"), Image("b.img"))}).IgnoreError();
     ::_exit(0);
   }
@@ -134,7 +134,7 @@ TEST_F(CopyOrphanTest, EndOfThePluginLeavesNothingFrozen) {
   EXPECT_FALSE(Exists(Image("b.img")));
 }
 
-// Plugin, keeper and helper, at once.
+// Kills plugin, spawner and helper at once.
 TEST_F(CopyOrphanTest, GuardThawsAfterAllWereKilled) {
   Ext4Image("volumes/a.img", 2048 * kMiB);
   ASSERT_OK(mounter_.Mount(MountOfImage("a.img", "staged")));

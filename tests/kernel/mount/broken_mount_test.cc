@@ -80,9 +80,9 @@ TEST_F(BrokenMountTest, HungMountDelaysNoCall) {
 TEST_F(KernelTest, AnExt4ThatWasShutDownIsNoticed) {
   if (!HasStatMount()) GTEST_SKIP() << "statmount alone says it, from Linux 6.11 on";
   ASSERT_OK(mounter_.Mount(MountOf(Ext4Image("image"), Path("target"))));
-  EXPECT_EQ(mounter_.Ailment(Path("target")).value(), "");
+  EXPECT_EQ(mounter_.HealthProblem(Path("target")).value(), "");
   ASSERT_EQ(Tool("xfs_io -x -c shutdown " + Path("target")), 0);
-  const auto ailment = mounter_.Ailment(Path("target"));
+  const auto ailment = mounter_.HealthProblem(Path("target"));
   ASSERT_OK(ailment);
   EXPECT_THAT(*ailment, ::testing::HasSubstr("was shut down"));
   EXPECT_OK(mounter_.Unmount(UnmountOf(Path("target"), true)));
@@ -112,7 +112,7 @@ TEST_F(ShutDownTest, IsFoundWithItsDeviceAndSaysWhyItIsBroken) {
     ASSERT_TRUE(info->loop);
     EXPECT_EQ(info->loop->label, "mooring-kernel-test");
     EXPECT_EQ(info->failure, "Input/output error");
-    const auto ailment = mounter_.Ailment(path);
+    const auto ailment = mounter_.HealthProblem(path);
     ASSERT_OK(ailment);
     EXPECT_THAT(*ailment, ::testing::HasSubstr("Input/output error"));
   }

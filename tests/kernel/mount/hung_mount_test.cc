@@ -12,7 +12,7 @@
 
 #include "base/deadline.h"
 #include "mounter/helper/helper_mounter.h"
-#include "mounter/helper/keeper.h"
+#include "mounter/helper/spawner.h"
 #include "tests/kernel/kernel_test.h"
 #include "tests/support/fuse_server.h"
 
@@ -29,11 +29,11 @@ class HungMountTest : public KernelTest {
   void SetUp() override {
     fuse_ = std::make_unique<FuseServer>(Dir("roots/fuse"));
     Dir("roots/fuse/pods");
-    const Allowance allowance = {{Path("roots")}, {Path("sources")}, "mooring-kernel-test"};
+    const HelperPolicy policy = {{Path("roots")}, {Path("sources")}, "mooring-kernel-test"};
     Dir("sources");
-    auto keeper = Keeper::Start(MOORING_MOUNTER_BINARY, allowance, "error", "text");
-    ASSERT_OK(keeper);
-    auto helper = HelperMounter::Start(*std::move(keeper));
+    auto spawner = HelperSpawner::Start(MOORING_MOUNTER_BINARY, {policy, "error", "text"});
+    ASSERT_OK(spawner);
+    auto helper = HelperMounter::Start(*std::move(spawner));
     ASSERT_OK(helper);
     helper_ = *std::move(helper);
     ASSERT_OK(helper_->Mount(MountOf(Ext4Image("sources/vol.img"), Path("roots/staging"))));
@@ -119,7 +119,7 @@ TEST_F(HungMountTest, AHelperThatIsKilledWhileACallHangsIsReplaced) {
   ASSERT_EQ(::kill(killed, SIGKILL), 0);
   call.join();
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(4));
-  EXPECT_THAT(waiting, FailsWith(absl::StatusCode::kUnavailable, "ended in the middle"));
+  EXPECT_THAT(waiting, FailsWith(absl::StatusCode::kUnavailable, "ended during the call"));
   EXPECT_TRUE(Eventually([&] { return helper_->pid() > 0 && helper_->pid() != killed && helper_->Health().ok(); }));
   EXPECT_TRUE(std::filesystem::exists(fmt::format("/proc/{}/stat", killed))) << "then this test shows nothing";
   EXPECT_OK(helper_->Find(Path("roots/staging")));
@@ -133,9 +133,10 @@ TEST_F(HungMountTest, AHelperThatIsKilledWhileACallHangsIsReplaced) {
 TEST_F(HungMountTest, CallPastItsDeadlineIsNotTried) {
   const DeadlineScope over(Clock::now() - milliseconds(1));
   const std::string beside = Path("roots/beside");
-  EXPECT_THAT(helper_->Find(beside), FailsWith(absl::StatusCode::kDeadlineExceeded, "the time of the call is over"));
+  EXPECT_THAT(helper_->Find(beside),
+              FailsWith(absl::StatusCode::kDeadlineExceeded, "the deadline of the call has passed"));
   EXPECT_THAT(helper_->Bind(BindOf(Path("roots/staging"), beside)),
-              FailsWith(absl::StatusCode::kDeadlineExceeded, "the time of the call is over"));
+              FailsWith(absl::StatusCode::kDeadlineExceeded, "the deadline of the call has passed"));
   const DeadlineScope fresh = DeadlineScope::Fresh(std::chrono::seconds(10));
   EXPECT_OK(helper_->Find(beside));
 }

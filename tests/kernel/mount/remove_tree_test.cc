@@ -1,4 +1,4 @@
-// Directories that go with all that is in them, whatever those who filled them have prepared.
+// Removes directories with hostile contents.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ using absl::StatusCode;
 
 class RemoveTreeTest : public KernelTest {};
 
-TEST_F(RemoveTreeTest, AllKindsOfFilesGoAndGoneIsFine) {
+TEST_F(RemoveTreeTest, RemovesAllKindsOfFilesAndAcceptsAMissingTree) {
   Dir("v/a/b/c");
   File("v/a/b/file", "x");
   File("v/a/read-only", "x");
@@ -47,7 +47,7 @@ TEST_F(RemoveTreeTest, LinksAreRemovedAndNotFollowed) {
   EXPECT_EQ(ReadFile(Path("outside/kept")), "x");
 }
 
-TEST_F(RemoveTreeTest, NothingIsRemovedWhereSomethingIsMounted) {
+TEST_F(RemoveTreeTest, NothingIsRemovedBelowAMount) {
   Dir("v/a/m");
   File("v/first", "x");
   Dir("outside");
@@ -60,8 +60,8 @@ TEST_F(RemoveTreeTest, NothingIsRemovedWhereSomethingIsMounted) {
   EXPECT_OK(mounter_.RemoveTree(Path("v")));
 }
 
-// Deeper than a path may be long, and than this goes down at a time.
-TEST_F(RemoveTreeTest, NoDepthIsTooMuch) {
+// Deeper than PATH_MAX, and deeper than one descent of RemoveTree.
+TEST_F(RemoveTreeTest, RemovesDeepTrees) {
   Dir("v/deep-0/x");  // a name that is taken
   UniqueFd at(::open(Path("v").c_str(), O_PATH | O_DIRECTORY));
   for (int depth = 0; depth < 400; ++depth) {
@@ -80,8 +80,8 @@ TEST_F(RemoveTreeTest, ManyEntriesInOneDirectory) {
   EXPECT_FALSE(Exists(Path("v")));
 }
 
-// A task swaps a directory for a link to another one, again and again, while it is removed.
-TEST_F(RemoveTreeTest, SwapsLeadNowhere) {
+// A task exchanges a directory with a link to another one during the removal.
+TEST_F(RemoveTreeTest, SwappedDirectoriesAreNotFollowed) {
   Dir("outside/a");
   File("outside/a/kept", "x");
   for (int round = 0; round < 30; ++round) {

@@ -1,8 +1,8 @@
-// Somebody who can write in the directories that volumes are published in swaps what is there while it is looked up,
-// checked and mounted on. What has to hold: nothing is mounted outside the roots, nothing but a volume is bound,
-// nothing outside is removed, no mount is left.
+// An attacker with write access to the directories of targets exchanges files while a target is resolved, checked and
+// mounted on. Nothing may be mounted outside the roots, only volumes may be bound, nothing outside may be removed, and
+// no mount may be left.
 //
-//   roots/st/staging     the volume, mounted       outside/st/staging   a tmpfs: no volume
+//   roots/st/staging     the volume, mounted       outside/st/staging   a tmpfs, not a volume
 //   roots/pods/target    published on              outside/pods/target  must stay as it is
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -20,13 +20,13 @@
 #include "mounter/guard/guarded_mounter.h"
 #include "mounter/guard/source_guard.h"
 #include "mounter/helper/helper_mounter.h"
-#include "mounter/helper/keeper.h"
+#include "mounter/helper/spawner.h"
 #include "tests/kernel/kernel_test.h"
 
 namespace mooring::testing {
 namespace {
 
-// Does one thing some ten thousand times a second, until its end.
+// Repeats an action some ten thousand times a second, until it is destroyed.
 class Swapper {
  public:
   explicit Swapper(std::function<bool()> swap)
@@ -79,23 +79,23 @@ class SwapTest : public KernelTest, public ::testing::WithParamInterface<Way> {
   }
 
   void MakeMounter() {
-    const Allowance allowance = {{Path("roots")}, {Path("sources")}, "mooring-kernel-test"};
+    const HelperPolicy policy = {{Path("roots")}, {Path("sources")}, "mooring-kernel-test"};
     if (GetParam() == Way::kHelper) {
-      auto keeper = Keeper::Start(MOORING_MOUNTER_BINARY, allowance, "error", "text");
-      ASSERT_OK(keeper);
-      auto helper = HelperMounter::Start(*std::move(keeper));
+      auto spawner = HelperSpawner::Start(MOORING_MOUNTER_BINARY, {policy, "error", "text"});
+      ASSERT_OK(spawner);
+      auto helper = HelperMounter::Start(*std::move(spawner));
       ASSERT_OK(helper);
       helper_ = *std::move(helper);
       swapped_ = helper_.get();
       return;
     }
-    sources_ = std::make_unique<SourceGuard>(allowance.sources, allowance.label_prefix);
-    kernel_ = std::make_unique<KernelMounter>(allowance.roots, *sources_);
-    guarded_ = std::make_unique<GuardedMounter>(allowance, *kernel_, GuardedMounter::Sources::kCheckedByMounter);
+    sources_ = std::make_unique<SourceGuard>(policy.sources, policy.label_prefix);
+    kernel_ = std::make_unique<KernelMounter>(policy.roots, *sources_);
+    guarded_ = std::make_unique<GuardedMounter>(policy, *kernel_, GuardedMounter::Sources::kCheckedByMounter);
     swapped_ = guarded_.get();
   }
 
-  // The mounts and the files outside, as text.
+  // Describes the mounts and files outside.
   std::string Outside() const {
     std::string text;
     for (const MountLine& line : MountsBelow(Path("outside"))) text += line.target + " " + line.fs_type + "\n";
@@ -103,8 +103,8 @@ class SwapTest : public KernelTest, public ::testing::WithParamInterface<Way> {
                               Exists(Path("outside/pods/empty")));
   }
 
-  // Publishes and unpublishes; after each publish `looks` says what must not be. On a busy machine the one side may run
-  // alone for a while: so until both have been seen, within reason.
+  // Publishes and unpublishes; after each publish `looks` reports violations. On a busy machine one side may run alone
+  // for a while, so this repeats until publishes have succeeded and failed.
   void PublishOften(const std::function<std::string()>& looks = {}) {
     const int least = GetParam() == Way::kHelper ? kTimes : kInProcess;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -121,11 +121,11 @@ class SwapTest : public KernelTest, public ::testing::WithParamInterface<Way> {
       }
       swapped_->Unmount(UnmountOf(target_, true)).IgnoreError();
     }
-    EXPECT_GT(published, 0) << "not once in peace";
-    EXPECT_LT(published, times) << "never disturbed";
+    EXPECT_GT(published, 0) << "no publish succeeded";
+    EXPECT_LT(published, times) << "no publish was disturbed";
   }
 
-  // What is mounted outside stays there: it is looked for now and then.
+  // A mount outside would stay, so an occasional check finds it.
   std::string SomethingOutside() {
     const bool look = ++looks_ % 25 == 0;
     return !look || Outside() == outside_ ? "" : Outside();
@@ -157,9 +157,9 @@ class SwapTest : public KernelTest, public ::testing::WithParamInterface<Way> {
   std::unique_ptr<HelperMounter> helper_;
 };
 
-// Within one directory the kernel looks whether something is mounted on what it renames, and lets go of the lock before
-// it does (Linux 6.8): a mount may move to the other name, inside still.
-TEST_P(SwapTest, ATargetThatIsALinkToOutsideByTurns) {
+// Before a rename within one directory, the kernel checks for mounts, but releases its lock before the rename
+// (Linux 6.8). So a mount may move to the other name, which is still inside.
+TEST_P(SwapTest, ATargetThatAlternatesWithALinkToOutside) {
   const std::string link = Path("roots/pods/link");
   ASSERT_EQ(::symlink(Path("outside/pods/empty").c_str(), link.c_str()), 0);
   Swapper swapper([&] { return Exchange(target_, link); });
@@ -184,7 +184,7 @@ TEST_P(SwapTest, ATargetThatIsRemovedAndLinkedOutside) {
   ExpectNothingLeft();
 }
 
-TEST_P(SwapTest, AParentThatIsALinkToOutsideByTurns) {
+TEST_P(SwapTest, AParentThatAlternatesWithALinkToOutside) {
   target_ = Path("roots/pods/empty");  // the link leads to one of that name
   ASSERT_EQ(::symlink(Path("outside/pods").c_str(), Path("roots/link").c_str()), 0);
   Swapper swapper([this] { return Exchange(Path("roots/pods"), Path("roots/link")); });
@@ -195,7 +195,7 @@ TEST_P(SwapTest, AParentThatIsALinkToOutsideByTurns) {
   ExpectNothingLeft();
 }
 
-// Nobody can rename what is mounted on: so what was published inside stays there.
+// A mount point cannot be renamed, so a volume published inside stays inside.
 TEST_P(SwapTest, ATargetThatIsExchangedWithADirectoryOutside) {
   Swapper swapper([this] { return Exchange(target_, Path("outside/pods/empty")); });
   PublishOften([this] { return SomethingOutside(); });
@@ -203,8 +203,8 @@ TEST_P(SwapTest, ATargetThatIsExchangedWithADirectoryOutside) {
   ExpectNothingLeft();
 }
 
-// But a mount moves with the directory above it: whoever moves that brings it outside, after the publish if not before.
-// It does no harm there, and goes when it is inside again.
+// A mount moves with the directory above it. Moving that directory brings the mount outside, even long after the
+// publish. It does no harm there, and is unmounted when it is inside again.
 TEST_P(SwapTest, AParentThatIsExchangedWithADirectoryOutside) {
   Swapper swapper([this] { return Exchange(Path("roots/pods"), Path("outside/pods")); });
   PublishOften();
@@ -214,7 +214,7 @@ TEST_P(SwapTest, AParentThatIsExchangedWithADirectoryOutside) {
   ExpectNothingLeft();
 }
 
-TEST_P(SwapTest, ASourceThatIsExchangedWithOneThatIsNoVolume) {
+TEST_P(SwapTest, ASourceThatIsExchangedWithAnotherDirectory) {
   Swapper swapper([this] { return Exchange(Path("roots/st"), Path("outside/st")); });
   PublishOften([this] { return NoVolumeAtTarget(); });
   EXPECT_GT(swapper.Stop(), 0);
@@ -222,7 +222,7 @@ TEST_P(SwapTest, ASourceThatIsExchangedWithOneThatIsNoVolume) {
   ExpectNothingLeft();
 }
 
-TEST_P(SwapTest, ASourceThatIsALinkToNoVolumeByTurns) {
+TEST_P(SwapTest, ASourceThatAlternatesWithALinkToAnotherDirectory) {
   ASSERT_EQ(::symlink(Path("outside/st").c_str(), Path("roots/link").c_str()), 0);
   Swapper swapper([this] { return Exchange(Path("roots/st"), Path("roots/link")); });
   PublishOften([this] { return NoVolumeAtTarget(); });

@@ -1,4 +1,4 @@
-// Where a mount may go: what stands at the target, links on the way, the roots, and people who swap things meanwhile.
+// Targets of mounts: existing files, symbolic links on the way, mount roots, and concurrent exchanges.
 #include "mounter/path/target.h"
 
 #include <fcntl.h>
@@ -34,14 +34,14 @@ class TargetTest : public KernelTest {
   }
 };
 
-TEST_F(TargetTest, IsMadeWhereItIsMissing) {
+TEST_F(TargetTest, IsCreatedIfMissing) {
   ASSERT_OK(Bind(Path("target")));
   EXPECT_EQ(OptionsAt(Path("target")), "rw,relatime");
   ASSERT_EQ(::umount2(Path("target").c_str(), 0), 0);
-  EXPECT_EQ(StatOf(Path("target")).st_mode & 07007U, 0U) << "and others cannot look into it";
+  EXPECT_EQ(StatOf(Path("target")).st_mode & 07007U, 0U) << "others have no access";
 }
 
-TEST_F(TargetTest, OnlyTheLastComponentIsMade) {
+TEST_F(TargetTest, OnlyTheLastComponentIsCreated) {
   EXPECT_THAT(Bind(Path("no/such/target")), FailsWith(absl::StatusCode::kFailedPrecondition, Path("no/such")));
   EXPECT_FALSE(Exists(Path("no")));
 }
@@ -87,7 +87,7 @@ TEST_F(TargetTest, SymlinkInThePathIsRefusedAndNamed) {
   EXPECT_THAT(Entries(Path("elsewhere")), IsEmpty());
 }
 
-TEST_F(TargetTest, MountIsNeverStackedOn) {
+TEST_F(TargetTest, AMountIsNeverStackedOnAMount) {
   ASSERT_OK(Bind(Path("target")));
   ExpectRefused(Bind(Path("target")), "mount already");
   ExpectRefused(mounter_.Mount(MountOf(Ext4Image("image"), Path("target"))), "mount already");
@@ -95,14 +95,14 @@ TEST_F(TargetTest, MountIsNeverStackedOn) {
   EXPECT_TRUE(NoLoopOver(Path("image")));
 }
 
-TEST_F(TargetTest, BoundDeviceNodeIsNeverStackedOn) {
+TEST_F(TargetTest, AMountIsNeverStackedOnABoundDeviceNode) {
   const std::string device = Losetup(Sparse("image", kMiB));
   ASSERT_OK(mounter_.Bind(NodeBindOf(device, Path("target"))));
   ExpectRefused(mounter_.Bind(NodeBindOf(device, Path("target"))), "mount already");
   EXPECT_EQ(MountsAt(Path("target")).size(), 1U);
 }
 
-TEST_F(TargetTest, IsMountedOnceHoweverManyComeAtTheSameTime) {
+TEST_F(TargetTest, IsMountedOnceByManyThreads) {
   constexpr int kThreads = 8;
   for (int round = 0; round < 100; ++round) {
     std::atomic<int> waiting = kThreads, mounted = 0;
@@ -121,7 +121,7 @@ TEST_F(TargetTest, IsMountedOnceHoweverManyComeAtTheSameTime) {
   }
 }
 
-// A process that binds at the target as often as it finds `rounds` raised, and counts those that worked.
+// A process that binds at the target each time `rounds` is raised, and counts its successes.
 class Rival {
  public:
   Rival(KernelMounter& mounter, const BindRequest& request, std::atomic<int>* shared) : shared_(shared) {
@@ -143,7 +143,7 @@ class Rival {
   pid_t pid_ = -1;
 };
 
-TEST_F(TargetTest, IsMountedOnceHoweverManyProcessesCome) {
+TEST_F(TargetTest, IsMountedOnceByManyProcesses) {
   void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(page, MAP_FAILED);
   auto* const shared = new (page) std::atomic<int>[3]();  // the round, binds that worked, binds that ended
@@ -166,14 +166,14 @@ TEST_F(TargetTest, IsMountedOnceHoweverManyProcessesCome) {
   ::munmap(page, 4096);
 }
 
-TEST_F(TargetTest, LockedBySomebodyElseIsSaidSoonEnough) {
+TEST_F(TargetTest, ATargetLockedByAnotherProcessIsReportedSoon) {
   const UniqueFd held(::open(Dir("target").c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
   EXPECT_THAT(Bind(Path("target")), FailsWith(absl::StatusCode::kAborted, "another process is mounting at"));
   EXPECT_TRUE(MountsBelow(dir_.path()).empty());
 }
 
-// Looking is allowed everywhere: who reconciles looks through all mounts, and at loop devices.
+// Reading is allowed everywhere: a reconciliation reads all mounts and loop devices.
 TEST_F(TargetTest, OutsideTheRootsNothingIsMountedOrUnmounted) {
   KernelMounter confined({Dir("a")});
   const std::string image = Ext4Image("image");
@@ -191,13 +191,13 @@ TEST_F(TargetTest, OutsideTheRootsNothingIsMountedOrUnmounted) {
 }
 
 // A device, an image and the mounts of the host lie outside the roots of targets.
-TEST_F(TargetTest, LookingIsNotHeldToTheRoots) {
+TEST_F(TargetTest, ReadingIsAllowedOutsideTheRoots) {
   KernelMounter confined({Dir("a")});
   const std::string outside = PrivateMount("b");
   EXPECT_TRUE(confined.Find(outside)->mount.has_value());
   EXPECT_OK(confined.Stats(outside));
   EXPECT_EQ(confined.List(outside)->size(), 1U);
-  EXPECT_OK(confined.Ailment(outside));
+  EXPECT_OK(confined.HealthProblem(outside));
   const std::string device = Losetup(Ext4Image("image"));
   EXPECT_TRUE(confined.Find(device)->loop.has_value());
   EXPECT_EQ(Tool("losetup -d " + device), 0);
@@ -211,7 +211,7 @@ TEST_F(TargetTest, DotDotRelativeAndNulAreRefused) {
   EXPECT_THAT(Entries(dir_.path()), ::testing::UnorderedElementsAre("a", "source"));
 }
 
-// "place" is now the real directory and now a link to "outside", some thousand times a second.
+// "place" alternates between the real directory and a link to "outside", some thousand times a second.
 class SwappedTargetTest : public TargetTest {
  protected:
   void SetUp() override {
@@ -226,7 +226,7 @@ class SwappedTargetTest : public TargetTest {
   void Start(const std::string& name) {
     swapper_ = std::thread([this, place = Path(name), aside = Path(name + "-aside")] {
       while (!stop_) {
-        // What is mounted on at this moment cannot be renamed.
+        // A mount point cannot be renamed.
         if (::rename(place.c_str(), aside.c_str()) != 0) continue;
         if (::symlink(Path("outside").c_str(), place.c_str()) == 0) ++swaps_;  // unless it was just made again
         std::this_thread::yield();
@@ -240,8 +240,8 @@ class SwappedTargetTest : public TargetTest {
     stop_ = true;
     if (swapper_.joinable()) swapper_.join();
   }
-  // Where the mount landed depends on the moment: anywhere but outside. On a busy machine the swapping may win for a
-  // while: so until one has succeeded, within reason.
+  // The mount may land anywhere but outside. On a busy machine the exchange may win for a while, so this repeats until
+  // a bind succeeds.
   void BindManyTimes(const std::string& target) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     for (int i = 0; i < 2000 || (mounted_ == 0 && std::chrono::steady_clock::now() < end); ++i) {
@@ -266,7 +266,7 @@ TEST_F(SwappedTargetTest, ParentSwappedForALinkNeverTakesTheMountOutside) {
   Start("place");
   BindManyTimes(Path("place/target"));
   Stop();
-  EXPECT_THAT(Entries(Path("outside")), IsEmpty()) << "nothing is made there either";
+  EXPECT_THAT(Entries(Path("outside")), IsEmpty()) << "nothing is created there either";
   EXPECT_GT(mounted_, 0);
   EXPECT_GT(swaps_, 100);
 }
@@ -281,7 +281,7 @@ TEST_F(SwappedTargetTest, TargetSwappedForALinkNeverTakesTheMountOutside) {
   EXPECT_GT(swaps_, 100);
 }
 
-TEST_F(TargetTest, DeviceNodeThatIsSwappedInIsNotOpenedForTheLock) {
+TEST_F(TargetTest, ASwappedInDeviceNodeIsNotOpened) {
   ASSERT_EQ(::mkfifo(Path("target").c_str(), 0600), 0);
   const UniqueFd other_end(::open(Path("target").c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   const auto target = Target::ResolveForMount(Path("target"), {"/"});
@@ -293,7 +293,7 @@ TEST_F(TargetTest, DeviceNodeThatIsSwappedInIsNotOpenedForTheLock) {
   EXPECT_OK(target->OpenToLock(TargetKind::kFile));
 }
 
-// A copy of `source`, mounted at `at`, for what is done at other places with the descriptor of it.
+// Mounts a copy of a shared mount at one place, and uses its descriptor at another one.
 class ArrivalTest : public TargetTest {
  protected:
   void SetUp() override {
@@ -312,7 +312,7 @@ class ArrivalTest : public TargetTest {
   Target At(const std::string& path) { return *Target::ResolveForMount(path, {"/"}); }
 };
 
-TEST_F(ArrivalTest, WhatDidNotArriveIsTakenAwayAndNothingOffItsSharedSource) {
+TEST_F(ArrivalTest, AMountThatArrivesElsewhereIsUnmountedAndItsSharedSourceKeepsItsMounts) {
   const NewMount mount = MountAt(Path("elsewhere"));
   ASSERT_EQ(MountsBelow(Path("elsewhere")).size(), 2U);
   ExpectRefused(At(Path("target")).CheckArrived(mount.fd()), "was moved to '" + Path("elsewhere") + "'");
@@ -320,29 +320,31 @@ TEST_F(ArrivalTest, WhatDidNotArriveIsTakenAwayAndNothingOffItsSharedSource) {
   EXPECT_EQ(MountsBelow(Path("shared")).size(), 2U);
 }
 
-TEST_F(ArrivalTest, WhatWasUnmountedAtOnceDidNotArrive) {
+TEST_F(ArrivalTest, AMountThatWasUnmountedAtOnceIsReported) {
   const NewMount mount = MountAt(Path("target"));
   ASSERT_EQ(::mount(nullptr, Path("target").c_str(), nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
   ASSERT_EQ(::umount2(Path("target").c_str(), MNT_DETACH), 0);
   ExpectRefused(At(Path("target")).CheckArrived(mount.fd()), "'" + Path("target") + "' was unmounted again at once");
 }
 
-TEST_F(ArrivalTest, WhatIsTakenBackIsThatMountWhateverStandsAtItsName) {
+TEST_F(ArrivalTest, UndoAttachUnmountsByDescriptorNotByName) {
   const NewMount mount = MountAt(Path("elsewhere"));
   PrivateMount("target");
-  EXPECT_OK(At(Path("target")).TakeBack(mount.fd()));
+  EXPECT_OK(At(Path("target")).UndoAttach(mount.fd()));
   EXPECT_EQ(MountsBelow(Path("target")).size(), 1U);
   EXPECT_TRUE(MountsBelow(Path("elsewhere")).empty());
   EXPECT_EQ(MountsBelow(Path("shared")).size(), 2U);
-  EXPECT_OK(At(Path("target")).TakeBack(mount.fd())) << "which is not mounted any more";
+  EXPECT_OK(At(Path("target")).UndoAttach(mount.fd())) << "it is not mounted any more";
 }
 
-TEST_F(ArrivalTest, IsCheckedByOnesOwnProcWhereAnothersIsMounted) {
+TEST_F(ArrivalTest, ArrivalIsCheckedThroughAGivenPathToTheDescriptor) {
   const auto answer = MountNamespace(MountNamespace::Kind::kPrivate).Ask([&] {
     const NewMount mount = MountAt(Path("elsewhere"));
-    Target target = At(Path("target"));
-    target.UseOwnFds(UniqueFd(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC)));
-    if (::mount("none", "/proc", "tmpfs", 0, nullptr) != 0) return std::string("no /proc that is another's");
+    const UniqueFd own_fds(::open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const Target target = *Target::ResolveForMount(Path("target"), {"/"}, [&](const UniqueFd& fd) {
+      return absl::StatusOr<std::string>(::fchdir(own_fds.get()) == 0 ? std::to_string(fd.get()) : "");
+    });
+    if (::mount("none", "/proc", "tmpfs", 0, nullptr) != 0) return std::string("cannot mount over /proc");
     const std::string status = target.CheckArrived(mount.fd()).ToString();
     ::umount2("/proc", MNT_DETACH);
     return status + (MountsBelow(Path("elsewhere")).empty() ? " and taken away" : " and left");

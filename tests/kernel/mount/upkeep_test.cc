@@ -293,7 +293,7 @@ TEST_F(UpkeepTest, CheckAndGrowOfWhatIsInUseAreRefused) {
 TEST_F(UpkeepTest, BtrfsHealthTellsBackingFileErrorsAndReadOnly) {
   const std::string image = BtrfsImage("image");
   ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"), "btrfs")));
-  EXPECT_EQ(*mounter_.Ailment(Path("target")), "");
+  EXPECT_EQ(*mounter_.HealthProblem(Path("target")), "");
   ASSERT_EQ(TryWrite(Path("target/file"), std::string(kMiB, 'x')), 0);
   // Data has no second copy. The test damages each block of it in the image, and reads it again.
   ASSERT_EQ(Tool("sync -f " + Path("target")), 0);
@@ -301,13 +301,13 @@ TEST_F(UpkeepTest, BtrfsHealthTellsBackingFileErrorsAndReadOnly) {
   ASSERT_NE(data, std::string::npos);
   Overwrite(image, data, std::string(4096, 'y'));
   ASSERT_EQ(Tool("echo 3 > /proc/sys/vm/drop_caches; ! cat " + Path("target/file") + " >/dev/null 2>&1"), 0);
-  EXPECT_THAT(*mounter_.Ailment(Path("target")), HasSubstr("btrfs has met"));
+  EXPECT_THAT(*mounter_.HealthProblem(Path("target")), HasSubstr("btrfs has met"));
   ASSERT_EQ(Tool("btrfs device stats -z " + Path("target") + " >/dev/null"), 0);
-  EXPECT_EQ(*mounter_.Ailment(Path("target")), "");
+  EXPECT_EQ(*mounter_.HealthProblem(Path("target")), "");
   ASSERT_EQ(::mount(nullptr, Path("target").c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0);
-  EXPECT_THAT(*mounter_.Ailment(Path("target")), HasSubstr("read-only"));
+  EXPECT_THAT(*mounter_.HealthProblem(Path("target")), HasSubstr("read-only"));
   ASSERT_EQ(::unlink(image.c_str()), 0);
-  EXPECT_THAT(*mounter_.Ailment(Path("target")), HasSubstr("deleted"));
+  EXPECT_THAT(*mounter_.HealthProblem(Path("target")), HasSubstr("deleted"));
 }
 
 class AilmentTest : public UpkeepTest {
@@ -317,7 +317,7 @@ class AilmentTest : public UpkeepTest {
     ASSERT_OK(mounter_.Mount(MountOf(image_, Path("target"))));
   }
   std::string Ailment() {
-    const auto ailment = mounter_.Ailment(Path("target"));
+    const auto ailment = mounter_.HealthProblem(Path("target"));
     EXPECT_OK(ailment);
     return ailment.ok() ? *ailment : "";
   }
@@ -330,7 +330,7 @@ TEST_F(AilmentTest, OfAReadOnlyMountOfAHealthyOneIsNone) {
   MountRequest request = MountOf(image_, Path("ro"));
   request.flags = ReadOnly();
   ASSERT_OK(mounter_.Mount(request));
-  EXPECT_EQ(*mounter_.Ailment(Path("ro")), "");
+  EXPECT_EQ(*mounter_.HealthProblem(Path("ro")), "");
 }
 
 TEST_F(AilmentTest, DeletedBackingFile) {
@@ -363,7 +363,7 @@ TEST_F(AilmentTest, Ext4ThatMetErrors) {
 }
 
 TEST_F(AilmentTest, OfWhatIsNotMountedIsNotFound) {
-  EXPECT_THAT(mounter_.Ailment(Dir("directory")), FailsWith(absl::StatusCode::kNotFound, Path("directory")));
+  EXPECT_THAT(mounter_.HealthProblem(Dir("directory")), FailsWith(absl::StatusCode::kNotFound, Path("directory")));
 }
 
 }  // namespace

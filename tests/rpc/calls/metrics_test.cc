@@ -138,12 +138,12 @@ TEST_F(MetricsTest, ThePoolHasWhatItsFilesystemHas) {
 TEST_F(MetricsTest, AHelperThatIsKilledIsSeenAndSoIsTheNext) {
   EXPECT_EQ(Now()["mooring_plugin_helper_up"], 1);
   EXPECT_EQ(Now()["mooring_plugin_helper_restarts_total"], 0);
-  const pid_t keeper = KeeperOf(plugin().pid());
-  ASSERT_EQ(::kill(keeper, SIGSTOP), 0);  // no other one for the moment
+  const pid_t spawner = SpawnerOf(plugin().pid());
+  ASSERT_EQ(::kill(spawner, SIGSTOP), 0);  // no other one for the moment
   ASSERT_EQ(::kill(HelperOf(plugin().pid()), SIGKILL), 0);
   EXPECT_TRUE(Eventually([this] { return Now()["mooring_plugin_helper_up"] == 0; }));
   EXPECT_EQ(Now()["mooring_plugin_helper_restarts_total"], 0);
-  ASSERT_EQ(::kill(keeper, SIGCONT), 0);
+  ASSERT_EQ(::kill(spawner, SIGCONT), 0);
   EXPECT_TRUE(Eventually([this] { return Now()["mooring_plugin_helper_restarts_total"] == 1; }));
   EXPECT_EQ(Now()["mooring_plugin_helper_up"], 1);
 }

@@ -1,4 +1,4 @@
-// The plugin and its mount helper: killed, killed again, without its keeper, not there; and what else can be chosen.
+// The plugin and its mount helper: killed, killed again, without its spawner, not there; and what else can be chosen.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 class HelperTest : public RpcTest {
  protected:
   pid_t Helper() { return HelperOf(plugin().pid()); }
-  pid_t Keeper() { return KeeperOf(plugin().pid()); }
+  pid_t Spawner() { return SpawnerOf(plugin().pid()); }
 
   void StageAndPublish() {
     volume_ = Created(Mount("", kMultiWriter));
@@ -45,19 +45,19 @@ class HelperTest : public RpcTest {
 };
 
 TEST_F(HelperTest, IsTheDefaultAndHasNamesInPs) {
-  const pid_t keeper = Keeper(), helper = Helper();
-  ASSERT_GT(keeper, 0);
+  const pid_t spawner = Spawner(), helper = Helper();
+  ASSERT_GT(spawner, 0);
   ASSERT_GT(helper, 0);
   EXPECT_EQ(ChildrenOf(plugin().pid()).size(), 1U);
-  EXPECT_EQ(ChildrenOf(keeper).size(), 1U);
+  EXPECT_EQ(ChildrenOf(spawner).size(), 1U);
   EXPECT_EQ(ChildrenOf(helper).size(), 0U);
 }
 
 TEST_F(HelperTest, KilledItIsReplacedAndTasksKeepTheirMounts) {
   StageAndPublish();
   const std::string mounts = RawMounts();
-  const pid_t helper = Helper(), keeper = Keeper();
-  ASSERT_EQ(::kill(keeper, SIGSTOP), 0);  // no other one for the moment
+  const pid_t helper = Helper(), spawner = Spawner();
+  ASSERT_EQ(::kill(spawner, SIGSTOP), 0);  // no other one for the moment
   ASSERT_EQ(::kill(helper, SIGKILL), 0);
   EXPECT_TRUE(Eventually([this] { return !Probe().ok(); }));
   EXPECT_THAT(Probe(),
@@ -66,24 +66,24 @@ TEST_F(HelperTest, KilledItIsReplacedAndTasksKeepTheirMounts) {
   EXPECT_EQ(RawMounts(), mounts);
   EXPECT_EQ(ReadFile(Target("a") + "/file"), "data");
   EXPECT_EQ(TryWrite(Target("a") + "/file", "more"), 0);
-  ASSERT_EQ(::kill(keeper, SIGCONT), 0);
+  ASSERT_EQ(::kill(spawner, SIGCONT), 0);
   EXPECT_TRUE(Eventually([this] { return Probe().ok(); }));
   EXPECT_NE(Helper(), helper);
   EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter)));
   EXPECT_OK(driver().Stats(volume_, Target("a")));
-  EXPECT_TRUE(Eventually([&] { return ChildrenOf(keeper).size() == 1; })) << "zombies";
+  EXPECT_TRUE(Eventually([&] { return ChildrenOf(spawner).size() == 1; })) << "zombies";
   EXPECT_THAT(plugin().Log(), HasSubstr("killed by signal 9"));
 }
 
 // While it is away, calls wait for the next one.
 TEST_F(HelperTest, ACallWhileThereIsNoneWaitsForTheNextOne) {
   StageAndPublish();
-  const pid_t keeper = Keeper();
-  ASSERT_EQ(::kill(keeper, SIGSTOP), 0);
+  const pid_t spawner = Spawner();
+  ASSERT_EQ(::kill(spawner, SIGSTOP), 0);
   ASSERT_EQ(::kill(Helper(), SIGKILL), 0);
-  std::thread later([keeper] {
+  std::thread later([spawner] {
     std::this_thread::sleep_for(milliseconds(300));
-    ::kill(keeper, SIGCONT);
+    ::kill(spawner, SIGCONT);
   });
   EXPECT_OK(driver().Publish(volume_, Staging("v"), Target("b"), Mount("", kMultiWriter)));
   later.join();
@@ -161,10 +161,10 @@ TEST_F(HelperTest, KilledAtAnyMomentOfALifeRetriesBringItAbout) {
   }
 }
 
-TEST_F(HelperTest, WithoutItsKeeperThePluginEndsAndSaysSo) {
+TEST_F(HelperTest, WithoutItsSpawnerThePluginEndsAndSaysSo) {
   StageAndPublish();
-  const pid_t helper = Helper(), keeper = Keeper();
-  ASSERT_EQ(::kill(keeper, SIGKILL), 0);
+  const pid_t helper = Helper(), spawner = Spawner();
+  ASSERT_EQ(::kill(spawner, SIGKILL), 0);
   driver().Disconnect();
   EXPECT_EQ(plugin().Wait(), 1);
   EXPECT_THAT(plugin().Log(), HasSubstr("the mount helper cannot be replaced"));
@@ -178,18 +178,18 @@ TEST_F(HelperTest, WithoutItsKeeperThePluginEndsAndSaysSo) {
 TEST_F(HelperTest, EndsWithItsPluginHoweverThatEnds) {
   for (const int signal : {SIGTERM, SIGKILL, SIGINT}) {
     StageAndPublish();
-    const pid_t helper = Helper(), keeper = Keeper();
+    const pid_t helper = Helper(), spawner = Spawner();
     ASSERT_GT(helper, 0);
     Restart(signal);
-    EXPECT_TRUE(Eventually([&] { return !Runs(helper) && !Runs(keeper); })) << signal;
+    EXPECT_TRUE(Eventually([&] { return !Runs(helper) && !Runs(spawner); })) << signal;
     EXPECT_OK(driver().Unpublish(volume_, Target("a")));
     EXPECT_OK(driver().Unstage(volume_, Staging("v")));
   }
 }
 
-TEST_F(HelperTest, AStoppedKeeperDoesNotHoldUpTheEndOfThePlugin) {
-  const pid_t keeper = Keeper();
-  ASSERT_EQ(::kill(keeper, SIGSTOP), 0);
+TEST_F(HelperTest, AStoppedSpawnerDoesNotHoldUpTheEndOfThePlugin) {
+  const pid_t spawner = Spawner();
+  ASSERT_EQ(::kill(spawner, SIGSTOP), 0);
   ASSERT_EQ(::kill(Helper(), SIGKILL), 0);
   EXPECT_TRUE(Eventually([this] { return !Probe().ok(); }));
   std::this_thread::sleep_for(milliseconds(200));  // until the next one is asked for
@@ -197,8 +197,8 @@ TEST_F(HelperTest, AStoppedKeeperDoesNotHoldUpTheEndOfThePlugin) {
   const auto start = Clock::now();
   EXPECT_EQ(plugin().Terminate(), 0);
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
-  ASSERT_EQ(::kill(keeper, SIGCONT), 0);
-  EXPECT_TRUE(Eventually([keeper] { return !Runs(keeper); }));
+  ASSERT_EQ(::kill(spawner, SIGCONT), 0);
+  EXPECT_TRUE(Eventually([spawner] { return !Runs(spawner); }));
 }
 
 // ---- what can be chosen
@@ -274,7 +274,7 @@ TEST_F(HelperTest, AProgramThatIsNoneIsNoticedAtTheStart) {
   fs::permissions(alone + "/mooring-mounter", fs::perms::owner_all);
   const std::string said = RunOutput(alone + "/mooring-plugin --endpoint " + alone + "/csi.sock --state-dir " + alone +
                                      "/state 2>&1; echo status $?");
-  EXPECT_THAT(said, HasSubstr("the keeper of the mount helper (process "));
+  EXPECT_THAT(said, HasSubstr("the spawner of the mount helper (process "));
   EXPECT_THAT(said, HasSubstr("status 1\n"));
 }
 

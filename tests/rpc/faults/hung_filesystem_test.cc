@@ -112,8 +112,8 @@ class HungFilesystem : public RpcTest {
     }
   }
 
-  pid_t Keeper() { return ChildOf(plugin().pid()); }
-  pid_t Helper() { return ChildOf(Keeper()); }
+  pid_t Spawner() { return ChildOf(plugin().pid()); }
+  pid_t Helper() { return ChildOf(Spawner()); }
 
   const std::string fuse_path_ = dir() / "csi/fuse";
   std::unique_ptr<FuseServer> fuse_;
@@ -219,7 +219,7 @@ TEST_F(HungFilesystem, ItDiesAndIsTakenAway) {
   fuse_->Die();
   EXPECT_THAT(driver().Unpublish(sick.id, sick.target),
               FailsWith(Code::kFailedPrecondition, fmt::format("umount -l {}", fuse_path_)));
-  EXPECT_THAT(driver().Stats(sick.id, sick.target), FailsWith(Code::kFailedPrecondition, "answers nothing any more"));
+  EXPECT_THAT(driver().Stats(sick.id, sick.target), FailsWith(Code::kFailedPrecondition, "does not answer any more"));
   ExpectOthersServed(1);
   ASSERT_EQ(::umount2(fuse_path_.c_str(), MNT_DETACH), 0);
   EXPECT_OK(driver().Unpublish(sick.id, sick.target));
@@ -332,7 +332,7 @@ TEST_F(HungFilesystem, TheEndIsNotHeldUpByACallThatHangs) {
   Start();
   const std::string id = Created();
   const Use sick = Published({id, Staging(id), OnFuse("alloc/target")});
-  const pid_t keeper = Keeper(), helper = Helper();
+  const pid_t spawner = Spawner(), helper = Helper();
   ASSERT_GT(helper, 0);
   fuse_->Hang();
   std::thread call([&] {
@@ -344,7 +344,7 @@ TEST_F(HungFilesystem, TheEndIsNotHeldUpByACallThatHangs) {
   const auto start = Clock::now();
   EXPECT_EQ(plugin().Terminate(), 1);
   EXPECT_LT(Since(start), std::chrono::seconds(3));
-  EXPECT_TRUE(Eventually([&] { return !Runs(helper) && !Runs(keeper); }));
+  EXPECT_TRUE(Eventually([&] { return !Runs(helper) && !Runs(spawner); }));
   EXPECT_THAT(plugin().Log(), ::testing::HasSubstr("still under way after 1 s: NodeGetVolumeStats"));
   call.join();
   fuse_->Resume();

@@ -219,7 +219,7 @@ TEST_F(SurroundingsTest, WithAllNodesThatItWasGivenInUseItIsReadyAndSaysSoWhenOn
   LaunchAfter("mount -t tmpfs tmpfs /dev && mknod /dev/loop-control c 10 237 && mknod /dev/null c 1 3 && mknod " +
               used + " b 7 " + used.substr(9) + " && mount -o remount,ro /dev");
   EXPECT_TRUE(Eventually([this] { return IsReady(); }, kLong)) << LogText();
-  EXPECT_EQ(LogLinesWith("no more volumes of the image pools can be staged"), 1) << LogText();
+  EXPECT_EQ(LogLinesWith("no further volume of an image pool can be staged now"), 1) << LogText();
   const std::string id = Created();
   EXPECT_THAT(driver().Stage(id, Staging(id)),
               FailsWith(Code::kResourceExhausted, "all loop devices that this container was given are in use"));
@@ -252,7 +252,7 @@ class SharedRoots : public SurroundingsTest {
     Add({"--mount-root", MakeDirectories("csi")});
   }
   const std::string make_private_ = "mount --make-private " + dir().path();
-  const std::string why_ = "nobody else would see what is mounted below '" + dir().path() + "/csi'";
+  const std::string why_ = "other mount namespaces would not see the mounts below '" + dir().path() + "/csi'";
 };
 
 TEST_F(SharedRoots, ThatArePrivateInANamespaceOfItsOwnAreToldUntilTheyAreShared) {
@@ -297,7 +297,7 @@ TEST_F(SharedRoots, ThatArePrivateKubeletIsNotOfferedThePluginAndAStopDoesNotWai
 
 TEST_F(SharedRoots, ThatOnlyReceiveAreToldAsWell) {
   LaunchAfter("mount --make-slave " + dir().path());
-  ExpectMissing(why_, "only receives what others mount");
+  ExpectMissing(why_, "only receives mounts");
 }
 
 TEST_F(SharedRoots, ThatAreSharedAreFine) {

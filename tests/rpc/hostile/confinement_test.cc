@@ -328,9 +328,9 @@ TEST_F(Confinement, ACallOfAForeignArchitectureEndsTheProcess) {
 // The helper makes system calls for the plugin: those that are needed for it, and no others.
 TEST_F(Confinement, TheHelperMakesTheCallsThatItNeedsAlone) {
   if (!Injection::Possible()) GTEST_SKIP() << "system calls are injected on x86-64 alone";
-  const pid_t helper = HelperOf(plugin().pid()), keeper = KeeperOf(plugin().pid());
+  const pid_t helper = HelperOf(plugin().pid()), spawner = SpawnerOf(plugin().pid());
   const auto self = static_cast<std::uint64_t>(::getpid());
-  for (const pid_t pid : {keeper, helper}) {
+  for (const pid_t pid : {spawner, helper}) {
     ASSERT_GT(pid, 0);
     Injection thread(pid, pid);
     ASSERT_TRUE(thread.ok());

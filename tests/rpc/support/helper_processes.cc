@@ -30,11 +30,11 @@ std::vector<pid_t> ChildrenOf(pid_t pid) {
 
 std::string NameOfProcess(pid_t pid) { return StatusField(pid, pid, "Name"); }
 
-pid_t KeeperOf(pid_t plugin) { return ChildNamed(plugin, "mooring-keeper"); }
+pid_t SpawnerOf(pid_t plugin) { return ChildNamed(plugin, "mooring-spawner"); }
 
 pid_t HelperOf(pid_t plugin) {
-  const pid_t keeper = KeeperOf(plugin);
-  return keeper < 0 ? -1 : ChildNamed(keeper, "mooring-mounter");
+  const pid_t spawner = SpawnerOf(plugin);
+  return spawner < 0 ? -1 : ChildNamed(spawner, "mooring-mounter");
 }
 
 std::string StatusField(pid_t pid, pid_t thread, const std::string& key) {

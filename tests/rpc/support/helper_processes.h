@@ -10,8 +10,8 @@
 namespace mooring::testing {
 
 std::vector<pid_t> ChildrenOf(pid_t pid);  // zombies, too
-std::string NameOfProcess(pid_t pid);      // "mooring-keeper"
-pid_t KeeperOf(pid_t plugin);              // -1: none
+std::string NameOfProcess(pid_t pid);      // "mooring-spawner"
+pid_t SpawnerOf(pid_t plugin);             // -1: none
 pid_t HelperOf(pid_t plugin);              // the one that lives; -1: none
 
 std::string StatusField(pid_t pid, pid_t thread, const std::string& key);  // "CapEff" of its status

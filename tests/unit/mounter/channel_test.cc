@@ -1,4 +1,4 @@
-// Messages and open files over real sockets, whole, in pieces, and such as nobody should send.
+// Messages and open files over real sockets: whole, in pieces, and malformed.
 #include "mounter/helper/channel.h"
 
 #include <fcntl.h>
@@ -73,7 +73,7 @@ TEST_F(ChannelTest, MessagesGoBothWays) {
   }
 }
 
-TEST_F(ChannelTest, AMessageLargerThanTheSocketHoldsArrives) {
+TEST_F(ChannelTest, AMessageLargerThanTheSocketBufferArrives) {
   Channel other(std::move(pair_.theirs));
   pb::Request request;
   request.set_find(std::string(std::size_t{8} << 20U, 'x'));
@@ -86,7 +86,7 @@ TEST_F(ChannelTest, AMessageLargerThanTheSocketHoldsArrives) {
   again.join();
 }
 
-TEST_F(ChannelTest, AMessageMayComeByteByByte) {
+TEST_F(ChannelTest, AMessageArrivesByteByByte) {
   std::thread writer([this] {
     for (const char byte : Frame(AFind("/a/b"))) {
       Write(std::string(1, byte));
@@ -98,13 +98,13 @@ TEST_F(ChannelTest, AMessageMayComeByteByByte) {
   writer.join();
 }
 
-TEST_F(ChannelTest, AMessageOfLengthZeroIsAnEmptyOne) {
+TEST_F(ChannelTest, AMessageOfLengthZeroIsEmpty) {
   Write(Frame(""));
   EXPECT_OK(Receive());
   EXPECT_EQ(request_.call_case(), pb::Request::CALL_NOT_SET);
 }
 
-TEST_F(ChannelTest, ATooLongOneIsRefusedBeforeItHasCome) {
+TEST_F(ChannelTest, ATooLongMessageIsRefusedByItsLength) {
   for (const std::uint32_t length : {65537U, 0x7FFF'FFFFU, 0x8000'0000U, 0xFFFF'FFFFU}) {
     SocketPair pair = *MakeSocketPair(SOCK_STREAM);
     const std::string frame = Frame("", length);
@@ -114,7 +114,7 @@ TEST_F(ChannelTest, ATooLongOneIsRefusedBeforeItHasCome) {
   }
 }
 
-TEST_F(ChannelTest, TheLongestThatIsAllowedIsTaken) {
+TEST_F(ChannelTest, TheLongestAllowedMessageArrives) {
   const std::string bytes = AFind(std::string(1000, 'x'));
   Write(Frame(bytes));
   EXPECT_OK(Receive(bytes.size()));
@@ -122,7 +122,7 @@ TEST_F(ChannelTest, TheLongestThatIsAllowedIsTaken) {
   EXPECT_THAT(Receive(bytes.size() - 1), FailsWith(StatusCode::kInvalidArgument, "bytes, more than"));
 }
 
-TEST_F(ChannelTest, GarbageIsNoMessage) {
+TEST_F(ChannelTest, GarbageIsRefused) {
   Write(Frame("\xff\xff\xff\xff"));
   EXPECT_THAT(Receive(), FailsWith(StatusCode::kInvalidArgument, "no message"));
 }
@@ -132,7 +132,7 @@ TEST_F(ChannelTest, MoreThanOneMessageAtATimeIsRefused) {
   EXPECT_THAT(Receive(), FailsWith(StatusCode::kInvalidArgument, "no message"));
 }
 
-TEST_F(ChannelTest, AClosedEndIsUnavailableHoweverMuchHasCome) {
+TEST_F(ChannelTest, AClosedEndIsUnavailableAfterAPartOfAMessage) {
   const std::string frame = Frame(AFind("/a/b"));
   for (std::size_t sent = 0; sent < frame.size(); ++sent) {
     SocketPair pair = *MakeSocketPair(SOCK_STREAM);
@@ -144,7 +144,7 @@ TEST_F(ChannelTest, AClosedEndIsUnavailableHoweverMuchHasCome) {
   }
 }
 
-// What was sent to it and not read makes an end that is closed a reset one.
+// If data was not read before the close, the other end sees a reset.
 TEST_F(ChannelTest, AnEndThatIsClosedWithoutReadingIsUnavailable) {
   ASSERT_OK(channel_.Send(request_));
   pair_.theirs.reset();
@@ -166,7 +166,7 @@ class ParcelTest : public ::testing::Test {
  protected:
   ParcelTest() : pair_(*MakeSocketPair(SOCK_SEQPACKET)), before_(OpenFiles()) {}
 
-  // With so many copies of the standard error output.
+  // Sends `files` copies of stderr.
   void Send(const std::string& bytes, std::size_t files) const {
     iovec part = {const_cast<char*>(bytes.data()), bytes.size()};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(253 * sizeof(int))> control = {};
@@ -228,7 +228,7 @@ TEST_F(ParcelTest, AnotherSizeIsRefusedAndItsFileClosed) {
   }
 }
 
-TEST_F(ParcelTest, AnEmptyOneMeansTheEnd) {
+TEST_F(ParcelTest, AnEmptyParcelMeansTheEnd) {
   Send("", 1);
   EXPECT_THAT(ReceiveParcel(pair_.ours), FailsWith(StatusCode::kUnavailable, "closed"));
   EXPECT_EQ(OpenFiles(), before_);

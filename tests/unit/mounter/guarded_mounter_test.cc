@@ -1,4 +1,4 @@
-// What the mount helper does for a plugin that may have been taken over, and what it does not.
+// GuardedMounter: the requests that it allows and refuses.
 #include "mounter/guard/guarded_mounter.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ class GuardedMounterTest : public ::testing::Test {
     });
   }
 
-  // Everything that changes something, at the target or for the source. Nothing of it reaches the kernel.
+  // All calls that change the target or use the source. None may reach the kernel.
   void ExpectRefused(const absl::Status& status, StatusCode code, const std::string& piece) {
     EXPECT_THAT(status, FailsWith(code, piece));
     for (const char* call : {"Mount", "Bind", "Unmount", "AttachLoop", "DetachLoop", "ResizeLoop", "Probe", "Format",
@@ -81,7 +81,7 @@ class GuardedMounterTest : public ::testing::Test {
     fake_.ClearLog();
   }
 
-  // A loop device of somebody else's.
+  // A foreign loop device.
   LoopInfo Foreign(const std::string& label = "backup") {
     fake_.With([&](FakeKernel& kernel) { kernel.AddForeignLoop("/other/disk.img", label); });
     LoopInfo loop = fake_.With([](FakeKernel& kernel) { return kernel.Loops(); }).back();
@@ -95,12 +95,12 @@ class GuardedMounterTest : public ::testing::Test {
   GuardedMounter everywhere_{{.roots = {"/"},
                               .sources = {"/state/volumes"},
                               .label_prefix = "mooring",
-                              .forbidden = {"/state"},
-                              .kept_free = {"/csi/socket"}},
+                              .forbidden_trees = {"/state"},
+                              .forbidden_places = {"/csi/socket"}},
                              fake_};
 };
 
-TEST_F(GuardedMounterTest, DoesWhatAPluginNeeds) {
+TEST_F(GuardedMounterTest, AllowsTheCallsOfAPlugin) {
   EXPECT_OK(guarded_.Probe(kImage));
   EXPECT_OK(guarded_.Check(kImage, "ext4"));
   EXPECT_OK(guarded_.Mount(MountOf("/csi/staging/a")));
@@ -122,14 +122,14 @@ TEST_F(GuardedMounterTest, DoesWhatAPluginNeeds) {
   EXPECT_OK(guarded_.DetachLoop(*loop));
 }
 
-TEST_F(GuardedMounterTest, LooksEverywhere) {
+TEST_F(GuardedMounterTest, ReadsEverywhere) {
   for (const char* path : {"/etc", "/csi", "/dev/loop0", "/other/disk.img"}) EXPECT_OK(guarded_.Find(path)) << path;
   EXPECT_OK(guarded_.List("/"));
   EXPECT_OK(guarded_.FindLoops(""));
   EXPECT_OK(guarded_.FindLoops("/other/disk.img"));
   Stage();
   EXPECT_OK(guarded_.Stats("/csi/staging/a"));
-  EXPECT_OK(guarded_.Ailment("/csi/staging/a"));
+  EXPECT_OK(guarded_.HealthProblem("/csi/staging/a"));
 }
 
 TEST_F(GuardedMounterTest, TargetsOutsideTheRootsAreRefused) {
@@ -216,7 +216,7 @@ TEST_F(GuardedMounterTest, TargetsAmongTheVolumesAreRefused) {
   }
 }
 
-// What the plugin may open there, it could open on a filesystem of its own making: a device.
+// A mount there would let the plugin open files of a filesystem that it made, such as device nodes.
 TEST_F(GuardedMounterTest, TargetsInThePluginsOwnDirectoriesAreRefused) {
   constexpr char kOwn[] = "a directory of the plugin's own";
   for (const char* target : {"/state", "/state/x", "/state//x/y/", "/csi/socket", "/csi/socket/"}) {
@@ -229,8 +229,8 @@ TEST_F(GuardedMounterTest, TargetsInThePluginsOwnDirectoriesAreRefused) {
     EXPECT_OK(everywhere_.Mount(MountOf(target))) << target;
 }
 
-// Nothing is opened to find out what it is, whoever looks at the source later: it may be a watchdog.
-TEST_F(GuardedMounterTest, OtherDevicesAreNotEvenLookedAt) {
+// An unknown device is not opened to identify it, because opening a watchdog has effects.
+TEST_F(GuardedMounterTest, OtherDevicesAreNotInspected) {
   GuardedMounter by_mounter({.roots = {"/csi"}, .sources = {"/state/volumes"}, .label_prefix = "mooring"}, fake_,
                             GuardedMounter::Sources::kCheckedByMounter);
   for (const char* device : {"/dev/watchdog", "/dev/loop", "/dev/loop-control", "/dev/loop0p1", "/dev/loop0/x", "/dev",
@@ -271,7 +271,7 @@ TEST_F(GuardedMounterTest, OtherFilesystemsAreRefused) {
   }
 }
 
-TEST_F(GuardedMounterTest, LabelsThatAreNotOursAreRefused) {
+TEST_F(GuardedMounterTest, ForeignLabelsAreRefused) {
   for (const char* label : {"", "moor", "backup", " mooring:a", "Mooring:a"}) {
     MountRequest request = MountOf("/csi/staging/a");
     request.label = label;
@@ -303,8 +303,8 @@ TEST_F(GuardedMounterTest, LoopDevicesOfOthersAreLeftAlone) {
   ExpectRefused(guarded_.TuneLoop(foreign, {}), StatusCode::kFailedPrecondition, "the label 'backup'");
 }
 
-// What the kernel takes for no limit, or takes of two: the last.
-TEST_F(GuardedMounterTest, MemoryWithoutALimitIsRefused) {
+// Sizes that the kernel takes for unlimited, and repeated options, of which the last one counts.
+TEST_F(GuardedMounterTest, ATmpfsWithoutALimitIsRefused) {
   GuardedMounter guarded(
       {.roots = {"/csi"}, .sources = {"/state/volumes"}, .label_prefix = "mooring", .most_memory = 1U << 20U}, fake_);
   MountRequest request = MountOf("/csi/staging/m", "mooring:m");
@@ -329,8 +329,8 @@ TEST_F(GuardedMounterTest, MemoryWithoutALimitIsRefused) {
   }
 }
 
-// The mounter goes by the number: a name in the request proves nothing.
-TEST_F(GuardedMounterTest, ALoopDeviceUnderAFalseNameIsLeftAlone) {
+// The mounter uses the device number, so the name in the request proves nothing.
+TEST_F(GuardedMounterTest, ALoopDeviceThatDoesNotMatchItsRequestIsLeftAlone) {
   const LoopInfo foreign = Foreign();
   const LoopInfo ours = *guarded_.AttachLoop({kImage, kLabel, false});
   fake_.ClearLog();
@@ -346,8 +346,8 @@ TEST_F(GuardedMounterTest, ALoopDeviceUnderAFalseNameIsLeftAlone) {
   EXPECT_EQ(fake_.With([](FakeKernel& kernel) { return kernel.Loops().size(); }), 2U);
 }
 
-// Its number was given to somebody else since: as without the guard, that is no error.
-TEST_F(GuardedMounterTest, ADeviceThatBecameAnothersIsDetachedAlready) {
+// Its number belongs to another file by now. As without the guard, that is OK.
+TEST_F(GuardedMounterTest, AReusedLoopDeviceCountsAsDetached) {
   const LoopInfo ours = *guarded_.AttachLoop({kImage, kLabel, false});
   ASSERT_OK(guarded_.DetachLoop(ours));
   const LoopInfo foreign = Foreign();
@@ -357,14 +357,14 @@ TEST_F(GuardedMounterTest, ADeviceThatBecameAnothersIsDetachedAlready) {
   EXPECT_EQ(fake_.With([](FakeKernel& kernel) { return kernel.Loops().size(); }), 1U);
 }
 
-TEST_F(GuardedMounterTest, AnErrorOfTheLookIsTheAnswer) {
+TEST_F(GuardedMounterTest, AnErrorOfFindIsReturned) {
   fake_.Fail("Find", Internal("no look"), 1);
   ExpectRefused(guarded_.Bind(BindOf("/csi/staging/a", "/csi/pods/p/m")), StatusCode::kInternal, "no look");
   fake_.Fail("Find", Internal("no look"), 1);
   ExpectRefused(guarded_.DetachLoop(LoopInfo()), StatusCode::kInternal, "no look");
 }
 
-// A plugin that asks a million times fills no disk.
+// A plugin that repeats a refused request does not fill the disk with log lines.
 TEST_F(GuardedMounterTest, EachReasonIsLoggedOnce) {
   const auto refuse_all = [this] {
     ::testing::internal::CaptureStderr();

@@ -1,10 +1,11 @@
 // The command line by which the plugin starts mooring-mounter, both ways; and what the helper answers to a request of
 // whatever form.
+#include "mounter/helper/helper_flags.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "mounter/helper/helper_server.h"
-#include "mounter/helper/keeper.h"
 #include "tests/fakes/fake_mounter.h"
 #include "tests/support/status_matchers.h"
 
@@ -22,12 +23,12 @@ absl::StatusOr<HelperFlags> Parse(std::vector<std::string> arguments) {
   return ParseHelperFlags(static_cast<int>(arguments.size()), pointers.data());
 }
 
-TEST(HelperFlagsTest, WhatThePluginSaysArrives) {
+TEST(HelperFlagsTest, AllFlagsArrive) {
   const HelperFlags flags = {{.roots = {"/csi", "/a b"},
                               .sources = {"/state/volumes", "--x"},
                               .label_prefix = "mooring",
-                              .forbidden = {"/state", "/b c"},
-                              .kept_free = {"/run/mooring"},
+                              .forbidden_trees = {"/state", "/b c"},
+                              .forbidden_places = {"/run/mooring"},
                               .volume_directories = {"/srv/dirs", "/a b/c"},
                               .device_links = {"/dev/disk/by-id/nvme-*", "/a b/[x]?"},
                               .most_memory = 1ULL << 40U},
@@ -35,19 +36,19 @@ TEST(HelperFlagsTest, WhatThePluginSaysArrives) {
                              "json"};
   const absl::StatusOr<HelperFlags> parsed = Parse(ArgumentsOf(flags));
   ASSERT_OK(parsed);
-  EXPECT_THAT(parsed->allowance.roots, ElementsAre("/csi", "/a b"));
-  EXPECT_THAT(parsed->allowance.sources, ElementsAre("/state/volumes", "--x"));
-  EXPECT_EQ(parsed->allowance.label_prefix, "mooring");
-  EXPECT_THAT(parsed->allowance.forbidden, ElementsAre("/state", "/b c"));
-  EXPECT_THAT(parsed->allowance.kept_free, ElementsAre("/run/mooring"));
-  EXPECT_THAT(parsed->allowance.volume_directories, ElementsAre("/srv/dirs", "/a b/c"));
-  EXPECT_THAT(parsed->allowance.device_links, ElementsAre("/dev/disk/by-id/nvme-*", "/a b/[x]?"));
-  EXPECT_EQ(parsed->allowance.most_memory, 1ULL << 40U);
+  EXPECT_THAT(parsed->policy.roots, ElementsAre("/csi", "/a b"));
+  EXPECT_THAT(parsed->policy.sources, ElementsAre("/state/volumes", "--x"));
+  EXPECT_EQ(parsed->policy.label_prefix, "mooring");
+  EXPECT_THAT(parsed->policy.forbidden_trees, ElementsAre("/state", "/b c"));
+  EXPECT_THAT(parsed->policy.forbidden_places, ElementsAre("/run/mooring"));
+  EXPECT_THAT(parsed->policy.volume_directories, ElementsAre("/srv/dirs", "/a b/c"));
+  EXPECT_THAT(parsed->policy.device_links, ElementsAre("/dev/disk/by-id/nvme-*", "/a b/[x]?"));
+  EXPECT_EQ(parsed->policy.most_memory, 1ULL << 40U);
   EXPECT_EQ(parsed->log_level, "debug");
   EXPECT_EQ(parsed->log_format, "json");
 }
 
-TEST(HelperFlagsTest, LessIsRefused) {
+TEST(HelperFlagsTest, MissingFlagsAreRefused) {
   constexpr char kByHand[] = "use: mooring mount";
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{},
@@ -60,7 +61,7 @@ TEST(HelperFlagsTest, LessIsRefused) {
   }
 }
 
-TEST(HelperFlagsTest, UnknownOnesAndMissingValuesAreRefused) {
+TEST(HelperFlagsTest, UnknownFlagsAndMissingValuesAreRefused) {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"--help"}, {"-x"}, {"--mount-root"}, {"--mount-root=/a", "--force"}}) {
     EXPECT_THAT(Parse(arguments), FailsWith(StatusCode::kInvalidArgument, "a flag of mooring-mounter"));
@@ -81,7 +82,7 @@ TEST_F(AnswerTest, ARequestWithoutACallIsRefused) {
   EXPECT_THAT(answer.message(), ::testing::HasSubstr("names no call"));
 }
 
-TEST_F(AnswerTest, EveryPathIsCheckedForItsForm) {
+TEST_F(AnswerTest, EveryTextIsCheckedForLengthAndNul) {
   const std::string nul("/a\0b", 4);
   const std::string long_one(4097, 'x');
   for (const std::string& text : {nul, long_one}) {
@@ -91,7 +92,7 @@ TEST_F(AnswerTest, EveryPathIsCheckedForItsForm) {
     requests[2].set_stats(text);
     requests[3].set_find_loops(text);
     requests[4].set_probe(text);
-    requests[5].set_ailment(text);
+    requests[5].set_health_problem(text);
     requests[6].mutable_format()->set_path(text);
     requests[7].mutable_format()->set_fs_type(text);
     requests[8].mutable_check()->set_path(text);

@@ -1,5 +1,5 @@
-// proto/mounter.proto says what mounter/mounter.h says: every field of every struct arrives, and what is no value of
-// one is refused. The lists of members do not compile any more where a struct has one more.
+// Every field of every struct in mounter/mounter.h arrives, and invalid values are refused. The lists of members below
+// do not compile after a struct got another member.
 #include "mounter/helper/wire.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@
 
 namespace mooring {
 
-// Found by the comparison of an optional.
+// In this namespace, so that comparisons of std::optional find it.
 static bool operator==(const LoopInfo& a, const LoopInfo& b) {
   const auto members = [](const LoopInfo& loop) {
     const auto& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11] = loop;
@@ -76,7 +76,7 @@ auto Members(const FilesystemInfo& info) {
   return std::tie(m1, m2, m3, m4, m5);
 }
 
-// Through the bytes of a message, as between two processes.
+// Converts through the bytes of a message, as between two processes.
 template <typename Message, typename Struct>
 auto Sent(const Struct& value) {
   Message message, arrived;
@@ -94,7 +94,7 @@ void ExpectArrives(const Struct& value) {
 
 constexpr std::array kPropagations = {Propagation::kInherit, Propagation::kPrivate, Propagation::kSlave,
                                       Propagation::kShared};
-// One flag at a time: two that change places would not be seen otherwise.
+// Sets one flag at a time, so that two exchanged flags are noticed.
 std::vector<MountFlags> AllFlags() {
   std::vector<MountFlags> all(1);
   for (const MountFlagRow& row : MountFlagTable()) Set(all.emplace_back(), row);
@@ -194,7 +194,7 @@ TEST(WireTest, TheOtherRequestsArrive) {
   ExpectArrives<pb::NeedsRequest>(Needs{true, {"/csi", "/srv"}});
 }
 
-TEST(WireTest, NeedsOfTooMuchOrWithANulAreRefused) {
+TEST(WireTest, TooManyNeedsAndTextsWithNulAreRefused) {
   EXPECT_THAT(Sent<pb::NeedsRequest>(Needs{false, std::vector<std::string>(wire::kMostOptions + 1, "/csi")}),
               FailsWith(StatusCode::kInvalidArgument, "65 directories"));
   EXPECT_THAT(Sent<pb::NeedsRequest>(Needs{false, {std::string("/c\0si", 5)}}),
@@ -222,7 +222,7 @@ TEST(WireTest, MountsArriveInTheirOrder) {
   EXPECT_EQ(*Sent<pb::MountInfos>(std::vector<MountInfo>()), std::vector<MountInfo>());
 }
 
-TEST(WireTest, WhatIsAtAPathArrives) {
+TEST(WireTest, APathInfoArrives) {
   using Kind = PathInfo::Kind;
   ExpectArrives<pb::PathInfo>(PathInfo());
   for (const Kind kind :
@@ -242,7 +242,7 @@ TEST(WireTest, WhatIsAtAPathArrives) {
   }
 }
 
-TEST(WireTest, FiguresArrive) {
+TEST(WireTest, StatsArrive) {
   ExpectArrives<pb::StatsInfo>(StatsInfo{{1, 2, 3}, {4, 5, ~std::uint64_t{0}}, 6});
   using Content = FilesystemInfo::Content;
   for (const Content content : {Content::kEmpty, Content::kFilesystem, Content::kForeign}) {
@@ -250,15 +250,15 @@ TEST(WireTest, FiguresArrive) {
   }
 }
 
-// Or it would be formatted.
-TEST(WireTest, ContentThatIsUnknownIsNotEmpty) {
+// Otherwise it would be formatted.
+TEST(WireTest, UnknownContentIsNotEmpty) {
   pb::FilesystemInfo message;
   EXPECT_EQ(wire::From(message)->content, FilesystemInfo::Content::kForeign);
   message.set_content(static_cast<pb::FilesystemInfo::Content>(99));
   EXPECT_EQ(wire::From(message)->content, FilesystemInfo::Content::kForeign);
 }
 
-TEST(WireTest, EnumerationsThatAreUnknownAreRefused) {
+TEST(WireTest, UnknownEnumValuesAreRefused) {
   for (const int value : {-1, 4, 99, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()}) {
     pb::MountRequest mount;
     mount.set_propagation(static_cast<pb::Propagation>(value));
@@ -287,7 +287,7 @@ TEST(WireTest, UnknownMountAttributesAreRefused) {
   EXPECT_THAT(wire::From(bind), FailsWith(StatusCode::kInvalidArgument, "unknown mount attributes 0x30"));
 }
 
-// `set` puts a text into a message.
+// `set` stores a text in a message.
 template <typename Message, typename Set>
 void ExpectTextIsChecked(Set set) {
   Message message;
@@ -326,7 +326,7 @@ TEST(WireTest, TextsOfRequestsAreBoundedAndHaveNoNul) {
   ExpectTextIsChecked<Loop>([](Loop& message, const std::string& text) { message.set_label(text); });
 }
 
-TEST(WireTest, OptionsAreCounted) {
+TEST(WireTest, TooManyOptionsAreRefused) {
   pb::MountRequest message;
   for (int i = 0; i < wire::kMostOptions; ++i) message.add_options()->set_key("k");
   EXPECT_EQ(wire::From(message)->options.size(), 64U);

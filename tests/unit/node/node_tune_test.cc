@@ -122,14 +122,14 @@ TEST_F(NodeHealthTest, OneMountOfEachVolumeThatIsAskedForSpeaks) {
   }
   mounter_.ClearLog();
   EXPECT_THAT(Ailments({kVolume}), ElementsAre(Pair(kVolume, "errors were met")));
-  EXPECT_EQ(mounter_.Calls("Ailment").size(), 1U);
+  EXPECT_EQ(mounter_.Calls("HealthProblem").size(), 1U);
   EXPECT_EQ(Ailments({kVolume, "vol-b", "vol-c"}).size(), 2U);
   EXPECT_THAT(Ailments({"vol-c"}), IsEmpty());
 }
 
 TEST_F(NodeHealthTest, AMountThatWentIsNoAilmentAndOneThatDoesNotAnswerIs) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
-  mounter_.Fail("Ailment", absl::DeadlineExceededError("no answer"));
+  mounter_.Fail("HealthProblem", absl::DeadlineExceededError("no answer"));
   EXPECT_THAT(Ailments({kVolume}), ElementsAre(Pair(kVolume, "no answer")));
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/staging/a"); });
   EXPECT_THAT(Ailments({kVolume}), IsEmpty());
@@ -144,7 +144,7 @@ TEST_F(NodeHealthTest, AListIsMadeWhateverHangs) {
     ASSERT_OK(Stage(StageAt(path, MountCapability(), id)));
     ids.insert(id);
   }
-  mounter_.Delay("Ailment", std::chrono::milliseconds(250));
+  mounter_.Delay("HealthProblem", std::chrono::milliseconds(250));
   const auto begin = std::chrono::steady_clock::now();
   const NodeVolumes::Ailments found = Ailments(ids);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2900));

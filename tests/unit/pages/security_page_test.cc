@@ -43,7 +43,7 @@ TEST(SecurityPageTest, NamesTheDirectoriesInWhichNothingIsMounted) {
   std::ifstream file(MOORING_SOURCE_DIR "/docs/security.md");
   std::ostringstream page;
   page << file.rdbuf();
-  for (const std::string& tree : ForbiddenTrees(Allowance())) {
+  for (const std::string& tree : ForbiddenTrees(HelperPolicy())) {
     EXPECT_NE(page.str().find(fmt::format("`{}`", tree)), std::string::npos) << tree;
   }
 }
@@ -51,7 +51,7 @@ TEST(SecurityPageTest, NamesTheDirectoriesInWhichNothingIsMounted) {
 // The defaults of the flag lie in none of them, or nothing would be mounted there.
 TEST(SecurityPageTest, TheUsualMountRootsAreInNoDirectoryOfTheSystem) {
   for (const std::string& root : UsualMountRoots()) {
-    for (const std::string& tree : ForbiddenTrees(Allowance())) EXPECT_FALSE(IsBelow(root, tree)) << root;
+    for (const std::string& tree : ForbiddenTrees(HelperPolicy())) EXPECT_FALSE(IsBelow(root, tree)) << root;
   }
 }
 

@@ -16,27 +16,27 @@
 namespace mooring {
 namespace {
 
-std::string KindOf(const MountInfo& mount) {
-  return mount.master != 0 ? "only receives what others mount (slave)" : "is private";
+std::string TypeOf(const MountInfo& mount) {
+  return mount.master != 0 ? "is a slave, which only receives mounts" : "is private";
 }
 
 absl::Status CheckSeenOutside(const std::string& directory) {
   const UniqueFd fd(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!fd.ok() && errno == ENOENT) return absl::OkStatus();
-  if (!fd.ok()) return ErrnoStatus(errno, "look at the mount of", directory);
+  if (!fd.ok()) return ErrnoStatus(errno, "inspect the mount of", directory);
   MOORING_ASSIGN_OR_RETURN(const MountInfo mount, LookUpMountOf(fd, directory));
   if (mount.shared()) return absl::OkStatus();
   return FailedPrecondition(fmt::format(
-      "nobody else would see what is mounted below {}: the mount at {} that it lies on {}: bind it into the container "
-      "with propagation rshared (Kubernetes: Bidirectional) from a shared mount of the host (mount --make-rshared)",
-      Quote(directory), Quote(mount.target), KindOf(mount)));
+      "other mount namespaces would not see the mounts below {}: its mount at {} {}. Bind it into the container with "
+      "propagation rshared (Kubernetes: Bidirectional), from a shared mount of the host (mount --make-rshared)",
+      Quote(directory), Quote(mount.target), TypeOf(mount)));
 }
 
-// Those in use come free again: nothing is missing that somebody would have to mend for the volumes that there are.
-absl::Status CheckLoopsAreThere() {
+// If all loop devices are in use, the host is still set up correctly: a device becomes free with the next unstage.
+absl::Status CheckLoopsExist() {
   const absl::Status loops = CheckLoopDevices();
   if (!absl::IsResourceExhausted(loops)) return loops;
-  log::Once(log::Level::kWarning, "no more volumes of the image pools can be staged", {{"cause", Message(loops)}});
+  log::Once(log::Level::kWarning, "no further volume of an image pool can be staged now", {{"cause", Message(loops)}});
   return absl::OkStatus();
 }
 
@@ -51,7 +51,7 @@ absl::Status CheckMayMount() {
 
 absl::Status KernelMounter::CheckNeeds(const Needs& needs) {
   MOORING_RETURN_IF_ERROR(CheckMayMount());
-  if (needs.loop_devices) MOORING_RETURN_IF_ERROR(CheckLoopsAreThere());
+  if (needs.loop_devices) MOORING_RETURN_IF_ERROR(CheckLoopsExist());
   for (const std::string& directory : needs.seen_outside) MOORING_RETURN_IF_ERROR(CheckSeenOutside(directory));
   return absl::OkStatus();
 }
