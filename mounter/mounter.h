@@ -274,11 +274,14 @@ class Contents {
   // removes them. If the process that guards the freeze (mounter/copy/thaw_guard.h) is killed too, a filesystem may
   // stay frozen: the caller calls Thaw.
   //
-  // NOT_FOUND: a source or a directory is missing. ALREADY_EXISTS: a destination exists. RESOURCE_EXHAUSTED: no room.
-  // ABORTED: another call works on a source, or somebody else thawed it meanwhile. FAILED_PRECONDITION: a block device
-  // is written to without a pause, a filesystem would be frozen for too long, or a source is frozen already or has hard
-  // links. INVALID_ARGUMENT: a source is named twice, or `bytes` is less than its size. UNAVAILABLE: a filesystem may
-  // still be frozen, so call Thaw; after any other answer none is frozen by this call.
+  // NOT_FOUND: a source or a directory is missing.
+  // ALREADY_EXISTS: a destination exists.
+  // RESOURCE_EXHAUSTED: no room.
+  // ABORTED: another call works on a source, or somebody else thawed it meanwhile.
+  // FAILED_PRECONDITION: a block device is written to without a pause; a filesystem would be frozen for too long;
+  //   a source is frozen already, or has hard links.
+  // INVALID_ARGUMENT: a source is named twice, or `bytes` is less than its size.
+  // UNAVAILABLE: a filesystem may still be frozen, so call Thaw. After any other answer none is frozen by this call.
   virtual absl::Status Copy(const std::vector<ImageCopy>& copies) = 0;
 
   // Thaws the mounted filesystems on this image, whoever froze them: for use after a Copy that was killed. OK if none

@@ -1,14 +1,12 @@
 // A Mounter that does only what its policy allows, because the mount helper does not trust the plugin.
 //
-//   target        lies below a mount root, and not in a directory of the system or of the plugin. Checked by path here,
-//   and
-//                 by identity after it was opened (target_guard.h)
+//   target        lies below a mount root, and not in a directory of the system or of the plugin. Checked by path
+//                 here, and by identity after it was opened (target_guard.h)
 //   source        a backing file below a source directory; a loop device with our label, or a mount of one; a device
 //                 behind one of the device links, or a mount of one; a subdirectory of a volume directory, or a mount
 //                 of one; a tmpfs with our label
-//   filesystem    ext4, xfs, btrfs: a plugin cannot try other kernel code on a crafted image. A tmpfs needs our label
-//   and
-//                 a size up to the limit
+//   filesystem    ext4, xfs, btrfs: a plugin cannot try other kernel code on a crafted image. A tmpfs needs our
+//                 label and a size up to the limit
 //   unmounting    mounts of such sources, and mounts inside them (source_guard.h)
 //   removing      subdirectories of a volume directory; empty targets of mounts (target_mark.h)
 //   loop device   has our label
@@ -47,8 +45,8 @@ std::vector<std::string> ForbiddenTrees(const HelperPolicy& policy);
 
 class GuardedMounter final : public Mounter {
  public:
-  // Who checks the source of a bind: this class, by its path, which may be exchanged before it is opened; or `mounter`,
-  // after it was opened (mounter/guard/source_guard.h).
+  // Decides where the source of a bind is checked: in this class, by its path, which may be exchanged before it is
+  // opened; or in `mounter`, after it was opened (mounter/guard/source_guard.h).
   enum class Sources { kCheckedByPath, kCheckedByMounter };
 
   // `mounter` outlives this object.

@@ -30,8 +30,8 @@ class SourceGuard final : public SourcePolicy {
         volume_directories_(std::move(volume_directories)),
         device_links_(std::move(device_links)) {}
 
-  // Allows a loop device with our label, a device behind one of the links, a directory volume, and the root of a mount
-  // of these or of a tmpfs with our label.
+  // Allows a loop device with our label, a device behind one of the links, and a directory volume. Allows the root of a
+  // mount of these, and of a tmpfs with our label.
   absl::Status CheckBindSource(const UniqueFd& source, const std::string& path) const override;
 
   // Gives a directory volume with the mode kNeverStaged to root, with mode 0755. After that its tasks choose owner and
@@ -44,9 +44,9 @@ class SourceGuard final : public SourcePolicy {
   // Allows a source directory, and directories below one.
   absl::Status CheckDirectory(const UniqueFd& directory, const std::string& path) const override;
 
-  // Allows a mount as in CheckBindSource, a mount that a task made inside such a mount, and a mount whose loop device,
-  // disk or directory is gone. Also allows every mount on a marked target (mounter/path/target_mark.h): the number of a
-  // loop device may belong to another file by now, or a directory may be removed from the configuration.
+  // Allows a mount as in CheckBindSource, and a mount that a task made inside such a mount. Allows a mount whose loop
+  // device, disk or directory is gone. Allows every mount on a marked target (mounter/path/target_mark.h): the number
+  // of a loop device may belong to another file by now, or a directory may be removed from the configuration.
   absl::Status CheckUnmount(const Target& target, const PathInfo& info) const override;
 
   // Like CheckBindSource without directory volumes, which lie on a filesystem of the host.

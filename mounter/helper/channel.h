@@ -24,7 +24,7 @@ struct SocketPair {
 // unix(7), close-on-exec. `type`: SOCK_STREAM or SOCK_SEQPACKET.
 absl::StatusOr<SocketPair> MakeSocketPair(int type);
 
-// One end of a stream socket for messages. Each follows its length in four bytes, little-endian. Not safe from several
+// An end of a stream socket for messages. Each follows its length in four bytes, little-endian. Not safe from several
 // threads.
 class Channel {
  public:

@@ -283,8 +283,7 @@ absl::StatusOr<pb::Answer> HelperMounter::AskOnce(const pb::Request& request, co
   return answer;
 }
 
-// A request that could not be sent has reached no helper, so it is safe to send it to the next one, even if it changes
-// something.
+// A request that could not be sent has reached no helper. So the next helper gets it, even if it changes something.
 absl::StatusOr<HelperMounter::Lease> HelperMounter::LeaseAndSend(const pb::Request& request,
                                                                  Clock::time_point deadline) {
   for (;;) {

@@ -25,7 +25,7 @@ namespace mooring {
 
 inline constexpr int kSpawnerSocket = 3;  // the descriptor under which mooring-mounter finds it
 
-// One helper serves at a time. A killed helper stays while the kernel holds one of its threads in a call that hangs.
+// At most one helper serves. A killed helper stays while the kernel holds one of its threads in a call that hangs.
 // Its successor starts anyway, but no more than this many killed helpers may be left.
 inline constexpr std::size_t kMostHungHelpers = 8;
 

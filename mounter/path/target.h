@@ -1,5 +1,5 @@
 // Resolves a path once, to an open parent directory and a last name. No component on the way may be a symbolic link,
-// and the last one is never followed, so nobody can redirect an operation by exchanging a component later.
+// and the last one is never followed. So nobody can redirect an operation by exchanging a component later.
 #ifndef MOORING_MOUNTER_PATH_TARGET_H_
 #define MOORING_MOUNTER_PATH_TARGET_H_
 

@@ -1,8 +1,8 @@
 // Builds and loads a filter for the system calls of a process, seccomp(2).
 //
 // The plugin (plugin/process/confinement.h) and the mount helper (mounter/process/helper_calls.h) use it. In every such
-// process a system call of a foreign architecture (i386 or x32 on x86-64) kills the process, because the same number
-// means another call there.
+// process a system call of a foreign architecture (i386 or x32 on x86-64) kills the process. The same number means
+// another call there.
 #ifndef MOORING_MOUNTER_PROCESS_CALL_FILTER_H_
 #define MOORING_MOUNTER_PROCESS_CALL_FILTER_H_
 

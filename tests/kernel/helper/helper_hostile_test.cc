@@ -106,7 +106,7 @@ class HostileTest : public HelperProcessTest {
     return said;
   }
 
-  // One request of each kind, with allowed and forbidden paths.
+  // A request of each kind, with allowed and forbidden paths.
   std::vector<pb::Request> Requests() const {
     std::vector<pb::Request> all;
     for (const std::string& path : {Path("outside/kept"), Target("x"), Image("a.img"), std::string("/dev/loop0")}) {
