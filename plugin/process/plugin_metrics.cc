@@ -1,5 +1,3 @@
-#include "plugin/process/plugin_metrics.h"
-
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -15,14 +13,15 @@
 #include "metrics/exposition.h"
 #include "metrics/samples.h"
 #include "plugin/catalog/unfinished_ages.h"
+#include "plugin/process/plugin_metrics.h"
 #include "rpc/methods.h"
 
 namespace mooring {
 namespace {
 
-using metrics::Number;
+using metrics::BoolSample;
+using metrics::IntegerSample;
 using metrics::Samples;
-using metrics::Truth;
 using Families = std::vector<prometheus::MetricFamily>;
 
 constexpr char kIncomplete[] = "the metrics are not complete; this is said once";
@@ -102,21 +101,21 @@ void PluginMetrics::Parts::AddState(Families& families) const {
       .Add({{"version", Version()}, {"commit", Commit()}}, 1)
       .MoveTo(families);
   Samples::Gauge("mooring_plugin_ready", "1: records and mounts have been compared since the start; calls are served.")
-      .Add(Truth(sources.readiness.Now().ok()))
+      .Add(BoolSample(sources.readiness.Now().ok()))
       .MoveTo(families);
   Samples::Gauge("mooring_plugin_surroundings_ok",
                  "1: nothing was missing that only others can mend, when the plugin or a Probe last looked.")
-      .Add(Truth(sources.surroundings().ok()))
+      .Add(BoolSample(sources.surroundings().ok()))
       .MoveTo(families);
   Samples::Gauge("mooring_plugin_helper_up", "1: there is a mount helper, or the plugin mounts itself.")
-      .Add(Truth(sources.helper_health().ok()))
+      .Add(BoolSample(sources.helper_health().ok()))
       .MoveTo(families);
   Samples::Counter("mooring_plugin_helper_restarts_total", "Mount helpers that took the place of one that had ended.")
-      .Add(Number(sources.helper_restarts()))
+      .Add(IntegerSample(sources.helper_restarts()))
       .MoveTo(families);
   Samples::Gauge("mooring_plugin_helper_calls_hanging",
                  "Calls of the mount helper that were given up and hang in the kernel still.")
-      .Add(Number(sources.helper_hanging()))
+      .Add(IntegerSample(sources.helper_hanging()))
       .MoveTo(families);
 }
 
@@ -138,7 +137,7 @@ void PluginMetrics::Parts::AddContent(Families& families) const {
     why.Update(status);
   }
   Samples::Gauge("mooring_plugin_catalog_up", "1: the records of volumes and snapshots could be read for this scrape.")
-      .Add(Truth(why.ok()))
+      .Add(BoolSample(why.ok()))
       .MoveTo(families);
   if (!why.ok()) {
     log::Once(log::Level::kWarning, kIncomplete, {{"cause", Message(why)}});
@@ -178,9 +177,9 @@ void PluginMetrics::Parts::AddFigures(Families& families, const Content& content
   for (const auto& [pool, backend] : BackendsWith(content)) {
     for (const VolumeState state : kStates) {
       count.Add({{"pool", pool}, {"backend", backend}, {"state", StateText(state)}},
-                Number(content.Of(pool, state).count));
+                IntegerSample(content.Of(pool, state).count));
     }
-    bytes.Add({{"pool", pool}, {"backend", backend}}, Number(content.BytesIn(pool)));
+    bytes.Add({{"pool", pool}, {"backend", backend}}, IntegerSample(content.BytesIn(pool)));
   }
   count.MoveTo(families);
   bytes.MoveTo(families);
@@ -197,13 +196,13 @@ void PluginMetrics::Parts::AddRoom(Families& families, const Content& volumes) c
   for (const Pool& pool : sources.pools.all()) {
     const Samples::Labels labels = {{"pool", pool.name}, {"backend", ToString(pool.kind)}};
     const absl::StatusOr<BackendCapacity> room = pool.backend->Glance();
-    up.Add(labels, Truth(room.ok()));
+    up.Add(labels, BoolSample(room.ok()));
     if (!room.ok()) continue;
     const std::uint64_t left = FreeIn(pool, *room, volumes.BytesIn(pool.name));
-    all.Add(labels, Number(room->total));
-    free.Add(labels, Number(left));
-    used.Add(labels, Number(room->total - std::min(left, room->total)));
-    low.Add(labels, Truth(!room->shortage.empty()));
+    all.Add(labels, IntegerSample(room->total));
+    free.Add(labels, IntegerSample(left));
+    used.Add(labels, IntegerSample(room->total - std::min(left, room->total)));
+    low.Add(labels, BoolSample(!room->shortage.empty()));
   }
   for (Samples* samples : {&up, &all, &free, &used, &low}) samples->MoveTo(families);
 }
@@ -211,7 +210,7 @@ void PluginMetrics::Parts::AddRoom(Families& families, const Content& volumes) c
 void PluginMetrics::Parts::AddMounts(Families& families) const {
   const absl::StatusOr<std::vector<UseCount>> uses = sources.node.CountUses();
   Samples::Gauge("mooring_plugin_node_records_up", "1: the records of what is mounted could be read for this scrape.")
-      .Add(Truth(uses.ok()))
+      .Add(BoolSample(uses.ok()))
       .MoveTo(families);
   if (!uses.ok()) {
     log::Once(log::Level::kWarning, kIncomplete, {{"cause", Message(uses.status())}});
@@ -226,7 +225,7 @@ void PluginMetrics::Parts::AddMounts(Families& families) const {
       });
       mounts.Add({{"kind", role == VolumeUse::Role::kStage ? "staged" : "published"},
                   {"access", access == AccessType::kMount ? "mount" : "block"}},
-                 found == uses->end() ? 0 : Number(found->count));
+                 found == uses->end() ? 0 : IntegerSample(found->count));
     }
   }
   mounts.MoveTo(families);
