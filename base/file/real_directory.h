@@ -1,7 +1,8 @@
-// A directory of the plugin's own, opened once: what is looked at is what is given to a user, whatever is renamed
-// meanwhile.
+// A directory of the program's own, opened once: a later rename of its path does not change which directory is meant.
 #ifndef MOORING_BASE_FILE_REAL_DIRECTORY_H_
 #define MOORING_BASE_FILE_REAL_DIRECTORY_H_
+
+#include <sys/types.h>
 
 #include <string>
 
@@ -14,17 +15,21 @@ namespace mooring {
 enum class IfMissing { kMake, kRefuse };
 
 struct RealDirectory {
-  UniqueFd fd;       // for reading
+  UniqueFd fd;       // O_PATH
   std::string path;  // without a symbolic link
-  // The first link on the way that another user than root could have put there. Empty: none.
+  // The first symbolic link on the way in a directory where another user than root may write. Empty: none.
   std::string doubtful_link = {};
 };
 
-// `path` is normalised. NOT_FOUND, or what else the kernel says.
+// `path` is normalised. An error keeps the code of the kernel's error: NOT_FOUND if the directory is missing.
 absl::StatusOr<RealDirectory> OpenRealDirectory(const std::string& path);
 
-// Where it is missing (0700), in a parent that is there.
-absl::Status MakeRealDirectory(const std::string& path);
+// Makes the directory (0700) for the user `uid` and the group `gid`, unless it exists. Its parent must exist. Another
+// user than this process gets it only if CheckNoDoubtfulLink accepts the way to it.
+absl::Status MakeRealDirectory(const std::string& path, uid_t uid, gid_t gid);
+
+// FAILED_PRECONDITION: a user other than root can have made a symbolic link on the way to the directory.
+absl::Status CheckNoDoubtfulLink(const RealDirectory& directory);
 
 }  // namespace mooring
 

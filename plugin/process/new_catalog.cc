@@ -14,7 +14,7 @@
 namespace mooring {
 namespace {
 
-// An image, a directory or a record of a device.
+// The name of an image, a directory volume or the record of a device.
 bool IsVolume(std::string_view name) {
   constexpr std::string_view kImageSuffix = ".img";
   if (name.ends_with(kImageSuffix)) name.remove_suffix(kImageSuffix.size());

@@ -1,5 +1,5 @@
-// Whether a plugin without a catalog is a new one. An empty or missing catalog beside volumes is a loss: the plugin
-// would answer that there are no such volumes, and orchestrators would forget them.
+// Checks that a plugin without a catalog is new. With a lost catalog, the plugin would answer that its volumes do not
+// exist, and orchestrators would forget them.
 #ifndef MOORING_PLUGIN_PROCESS_NEW_CATALOG_H_
 #define MOORING_PLUGIN_PROCESS_NEW_CATALOG_H_
 
@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "plugin/process/pool_config.h"
+#include "plugin/config/pool_config.h"
 
 namespace mooring {
 
-// Where a pool keeps its volumes, or a record of each.
+// The directory with the volumes of a pool, or with a record of each.
 std::string DirectoryOf(const PoolConfig& pool, const std::string& state_dir);
 
-// FAILED_PRECONDITION: volumes or snapshots lie in the directory of a pool.
+// FAILED_PRECONDITION: a pool has volumes or snapshots.
 absl::Status CheckBeginsEmpty(const std::string& catalog, const std::vector<PoolConfig>& pools,
                               const std::string& state_dir);
 

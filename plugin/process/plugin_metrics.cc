@@ -1,3 +1,5 @@
+#include "plugin/process/plugin_metrics.h"
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -13,7 +15,6 @@
 #include "metrics/exposition.h"
 #include "metrics/samples.h"
 #include "plugin/catalog/unfinished_ages.h"
-#include "plugin/process/plugin_metrics.h"
 #include "rpc/methods.h"
 
 namespace mooring {
@@ -24,10 +25,10 @@ using metrics::IntegerSample;
 using metrics::Samples;
 using Families = std::vector<prometheus::MetricFamily>;
 
-constexpr char kIncomplete[] = "the metrics are not complete; this is said once";
+constexpr char kIncomplete[] = "the metrics are not complete; this is logged once";
 constexpr VolumeState kStates[] = {VolumeState::kCreating, VolumeState::kReady, VolumeState::kDeleting};
 
-// By pool and state; a pool that nobody named at the start (it is in the records only) among them.
+// By pool and state, with pools that are only in the records.
 struct Content {
   struct Figures {
     std::uint64_t count = 0, bytes = 0;
@@ -48,7 +49,7 @@ struct Content {
   }
 };
 
-struct Words {
+struct FamilyText {
   const char* name;
   const char* help;
 };
@@ -59,7 +60,7 @@ Content ContentOf(const std::vector<PoolCount>& counts) {
   return content;
 }
 
-// Memory is not taken before it is written to: there a volume counts with its size.
+// A tmpfs volume takes memory only when it is written to. So its size counts as used.
 std::uint64_t FreeIn(const Pool& pool, const BackendCapacity& room, std::uint64_t promised) {
   if (pool.kind != BackendKind::kTmpfs) return room.available;
   return room.available - std::min(room.available, promised);
@@ -70,25 +71,26 @@ std::uint64_t FreeIn(const Pool& pool, const BackendCapacity& room, std::uint64_
 struct PluginMetrics::Parts {
   explicit Parts(Sources in_sources) : sources(std::move(in_sources)) {}
 
-  Families Look() const;
+  Families Collect() const;
   void AddState(Families& families) const;
   void AddContent(Families& families) const;
-  void AddFigures(Families& families, const Content& content, const Words& counted, const Words& measured) const;
+  void AddFigures(Families& families, const Content& content, const FamilyText& counted,
+                  const FamilyText& measured) const;
   void AddRoom(Families& families, const Content& volumes) const;
   void AddUnfinished(Families& families, const Content& volumes, std::vector<UnfinishedRecord> records,
                      const std::vector<UnfinishedRecord>& more) const;
   void AddMounts(Families& families) const;
-  // With those that only the records know, whose backend nobody knows any more.
+  // Includes pools that are only in the records; their backend is unknown.
   std::map<std::string, std::string_view> BackendsWith(const Content& content) const;
 
   const Sources sources;
   mutable UnfinishedAges unfinished;
-  metrics::Exposition exposition{[this] { return Look(); }};
+  metrics::Exposition exposition{[this] { return Collect(); }};
   metrics::CallFamilies call_families{exposition.registry(), "mooring_plugin_rpc", "Calls of CSI"};
   metrics::CallMetrics rpcs{call_families, {}, MethodsOf(*csi::v1::ProbeRequest::descriptor()->file())};
 };
 
-Families PluginMetrics::Parts::Look() const {
+Families PluginMetrics::Parts::Collect() const {
   Families found;
   AddState(found);
   AddContent(found);
@@ -103,18 +105,18 @@ void PluginMetrics::Parts::AddState(Families& families) const {
   Samples::Gauge("mooring_plugin_ready", "1: records and mounts have been compared since the start; calls are served.")
       .Add(BoolSample(sources.readiness.Now().ok()))
       .MoveTo(families);
-  Samples::Gauge("mooring_plugin_surroundings_ok",
-                 "1: nothing was missing that only others can mend, when the plugin or a Probe last looked.")
-      .Add(BoolSample(sources.surroundings().ok()))
+  Samples::Gauge("mooring_plugin_preflight_ok",
+                 "1: the last check of the host (by the plugin or a Probe) found nothing missing.")
+      .Add(BoolSample(sources.preflight().ok()))
       .MoveTo(families);
-  Samples::Gauge("mooring_plugin_helper_up", "1: there is a mount helper, or the plugin mounts itself.")
+  Samples::Gauge("mooring_plugin_helper_up", "1: the mount helper runs, or the plugin mounts itself.")
       .Add(BoolSample(sources.helper_health().ok()))
       .MoveTo(families);
-  Samples::Counter("mooring_plugin_helper_restarts_total", "Mount helpers that took the place of one that had ended.")
+  Samples::Counter("mooring_plugin_helper_restarts_total", "Mount helpers started in place of one that had ended.")
       .Add(IntegerSample(sources.helper_restarts()))
       .MoveTo(families);
   Samples::Gauge("mooring_plugin_helper_calls_hanging",
-                 "Calls of the mount helper that were given up and hang in the kernel still.")
+                 "Calls of the mount helper that were abandoned and still hang in the kernel.")
       .Add(IntegerSample(sources.helper_hanging()))
       .MoveTo(families);
 }
@@ -126,7 +128,7 @@ std::map<std::string, std::string_view> PluginMetrics::Parts::BackendsWith(const
   return backends;
 }
 
-// One reading of both, and of the pools after it: what they say is of one moment, nearly.
+// Reads volumes, snapshots and pools one directly after the other, so that the figures nearly fit together.
 void PluginMetrics::Parts::AddContent(Families& families) const {
   const auto volumes = sources.catalog.CountByPool();
   const auto snapshots = sources.snapshots.CountByPool();
@@ -144,13 +146,13 @@ void PluginMetrics::Parts::AddContent(Families& families) const {
     return;
   }
   const Content of_volumes = ContentOf(*volumes);
-  AddFigures(families, of_volumes, {"mooring_plugin_volumes", "Volumes on record, inline ephemeral ones among them."},
-             {"mooring_plugin_provisioned_bytes",
-              "Sizes of the volumes of a pool together: what was promised, not what is written."});
-  AddFigures(families, ContentOf(*snapshots),
-             {"mooring_plugin_snapshots", "Snapshots on record, members of groups among them."},
-             {"mooring_plugin_snapshot_bytes",
-              "Sizes of the snapshots of a pool together: what was promised, not what is written."});
+  AddFigures(
+      families, of_volumes, {"mooring_plugin_volumes", "Volumes on record, inline ephemeral ones among them."},
+      {"mooring_plugin_provisioned_bytes", "Sum of the sizes of the volumes of a pool; written data may be less."});
+  AddFigures(
+      families, ContentOf(*snapshots),
+      {"mooring_plugin_snapshots", "Snapshots on record, members of groups among them."},
+      {"mooring_plugin_snapshot_bytes", "Sum of the sizes of the snapshots of a pool; written data may be less."});
   AddUnfinished(families, of_volumes, *unfinished_volumes, *unfinished_snapshots);
   AddRoom(families, of_volumes);
 }
@@ -161,7 +163,7 @@ void PluginMetrics::Parts::AddUnfinished(Families& families, const Content& volu
   records.insert(records.end(), more.begin(), more.end());
   const auto ages = unfinished.See(records, UnfinishedAges::Clock::now());
   Samples oldest = Samples::Gauge("mooring_plugin_unfinished_seconds",
-                                  "For how long the oldest record that is creating or deleting has been that.");
+                                  "Age of the oldest record in the state creating or deleting.");
   for (const auto& [pool, backend] : BackendsWith(volumes)) {
     const auto age = ages.find(pool);
     oldest.Add({{"pool", pool}, {"backend", backend}},
@@ -170,8 +172,8 @@ void PluginMetrics::Parts::AddUnfinished(Families& families, const Content& volu
   oldest.MoveTo(families);
 }
 
-void PluginMetrics::Parts::AddFigures(Families& families, const Content& content, const Words& counted,
-                                      const Words& measured) const {
+void PluginMetrics::Parts::AddFigures(Families& families, const Content& content, const FamilyText& counted,
+                                      const FamilyText& measured) const {
   Samples count = Samples::Gauge(counted.name, counted.help);
   Samples bytes = Samples::Gauge(measured.name, measured.help);
   for (const auto& [pool, backend] : BackendsWith(content)) {
@@ -186,11 +188,11 @@ void PluginMetrics::Parts::AddFigures(Families& families, const Content& content
 }
 
 void PluginMetrics::Parts::AddRoom(Families& families, const Content& volumes) const {
-  Samples up = Samples::Gauge("mooring_plugin_pool_up", "1: the room in the pool could be asked for this scrape.");
+  Samples up = Samples::Gauge("mooring_plugin_pool_up", "1: the space of the pool could be read for this scrape.");
   Samples all = Samples::Gauge("mooring_plugin_pool_capacity_bytes",
-                               "Size of what the pool lies on: a filesystem, the devices that match, the memory.");
-  Samples free = Samples::Gauge("mooring_plugin_pool_free_bytes", "What of it is free to use.");
-  Samples used = Samples::Gauge("mooring_plugin_pool_used_bytes", "What of it is not, whoever has it.");
+                               "Size of the pool's storage: a filesystem, the matching devices, or memory.");
+  Samples free = Samples::Gauge("mooring_plugin_pool_free_bytes", "Free part of the capacity.");
+  Samples used = Samples::Gauge("mooring_plugin_pool_used_bytes", "Used part of the capacity, by any user.");
   Samples low =
       Samples::Gauge("mooring_plugin_pool_nearly_full", "1: so little is free that writes to volumes will fail soon.");
   for (const Pool& pool : sources.pools.all()) {
@@ -217,7 +219,7 @@ void PluginMetrics::Parts::AddMounts(Families& families) const {
     return;
   }
   Samples mounts = Samples::Gauge("mooring_plugin_mounts",
-                                  "Paths of this node at which volumes are staged and published, by the records.");
+                                  "Paths of this node where volumes are staged or published, by the records.");
   for (const VolumeUse::Role role : {VolumeUse::Role::kStage, VolumeUse::Role::kTarget}) {
     for (const AccessType access : {AccessType::kMount, AccessType::kBlock}) {
       const auto found = std::find_if(uses->begin(), uses->end(), [&](const UseCount& use) {

@@ -1,13 +1,10 @@
-#include "plugin/process/pool_config.h"
+#include "plugin/config/pool_config.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <map>
 #include <string_view>
@@ -17,7 +14,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/backends/pools.h"
-#include "plugin/process/state_dir.h"
+#include "plugin/config/wrong_flag.h"
 
 namespace mooring {
 namespace {
@@ -28,9 +25,7 @@ constexpr char kLinksOfDevices[] = "/dev/disk/by-id";
 
 using Keys = std::map<std::string, std::string>;
 
-absl::Status WrongPool(const std::string& text, const std::string& rule) {
-  return InvalidArgument(fmt::format("--pool {}: {}", Quote(text), rule));
-}
+absl::Status WrongPool(const std::string& text, const std::string& rule) { return WrongFlag("--pool", text, rule); }
 
 absl::StatusOr<Keys> SplitKeys(const std::string& text) {
   Keys keys;
@@ -47,7 +42,7 @@ absl::StatusOr<Keys> SplitKeys(const std::string& text) {
   return keys;
 }
 
-// The name becomes a directory's below the state directory.
+// The name becomes the name of a directory in the state directory.
 bool IsName(std::string_view text) {
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
   return !text.empty() && text.size() <= kLongestName && plain(text.front()) &&
@@ -113,12 +108,12 @@ absl::Status ReadKey(const std::string& text, const std::string& key, const std:
 absl::Status CheckComplete(const std::string& text, PoolConfig& pool) {
   if (pool.kind == BackendKind::kTmpfs) {
     if (pool.bytes == 0) pool.bytes = HalfOfMemory();
-    pool.overcommit = 1;  // more cannot be had at a time
+    pool.overcommit = 1;  // memory beyond the size does not exist
     return absl::OkStatus();
   }
   if (pool.kind == BackendKind::kDevice) {
     if (pool.path.empty()) pool.path = kLinksOfDevices;
-    // All of the host's disks, its own among them, are to be nobody's by accident.
+    // Without a pattern the pool would take all disks of the host, with its system disk.
     return pool.match.empty() ? WrongPool(text, "match is missing: say which devices the pool may take")
                               : absl::OkStatus();
   }
@@ -151,36 +146,6 @@ absl::StatusOr<PoolConfig> ParsePool(const std::string& text) {
   return pool;
 }
 
-bool HasVolumesOnDisk(const PoolConfig& pool) {
-  return pool.kind == BackendKind::kImage || pool.kind == BackendKind::kDirectory;
-}
-
-absl::Status CheckApart(const std::vector<PoolConfig>& pools) {
-  for (const PoolConfig& pool : pools) {
-    for (const PoolConfig& other : pools) {
-      if (&pool == &other || !HasVolumesOnDisk(pool) || !HasVolumesOnDisk(other)) continue;
-      if (!IsBelow(pool.path, other.path)) continue;
-      return InvalidArgument(fmt::format("the path {} of pool {} is, or lies in, that of pool {}: give each its own",
-                                         Quote(pool.path), pool.name, other.name));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Who may write there says which devices become volumes. udev makes the directory with the first link.
-absl::Status CheckLinks(const PoolConfig& pool) {
-  struct stat status = {};
-  if (::stat(pool.path.c_str(), &status) != 0) {
-    return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(errno, "look at the links of devices in", pool.path);
-  }
-  const bool trusted = status.st_uid == 0 || status.st_uid == ::geteuid();
-  if (S_ISDIR(status.st_mode) && trusted && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
-  return FailedPrecondition(
-      fmt::format("pool {}: {} is no directory, or others may write in it: links to devices are "
-                  "root's to make",
-                  pool.name, Quote(pool.path)));
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<PoolConfig>> ParsePools(const std::vector<std::string>& texts) {
@@ -199,41 +164,6 @@ absl::StatusOr<std::vector<PoolConfig>> ParsePools(const std::vector<std::string
     *same = std::move(pool);
   }
   return pools;
-}
-
-std::vector<std::string> FoundPools::paths() const {
-  std::vector<std::string> paths;
-  for (const PoolDirectory& found : directories) paths.push_back(found.directory.path);
-  return paths;
-}
-
-absl::StatusOr<FoundPools> FindPools(std::vector<PoolConfig> pools, const std::string& state_dir,
-                                     IfMissing if_missing) {
-  FoundPools found;
-  for (PoolConfig& pool : pools) {
-    if (pool.kind == BackendKind::kDevice) MOORING_RETURN_IF_ERROR(CheckLinks(pool));
-    if (!HasVolumesOnDisk(pool)) continue;
-    if (pool.path.empty()) {
-      pool.path = VolumesDirectory(state_dir);
-      continue;
-    }
-    absl::StatusOr<RealDirectory> made = MakePoolDirectory(pool.path, if_missing);
-    if (!made.ok()) return Annotate(made.status(), fmt::format("pool {}", pool.name));
-    pool.path = made->path;
-    const Holding holding = pool.kind == BackendKind::kImage ? Holding::kImages : Holding::kDirectories;
-    found.directories.push_back({pool.name, holding, *std::move(made)});
-  }
-  MOORING_RETURN_IF_ERROR(CheckApart(pools));
-  found.pools = std::move(pools);
-  return found;
-}
-
-absl::Status OwnPools(const FoundPools& found, const Handover& handover) {
-  for (const PoolDirectory& pool : found.directories) {
-    const absl::Status owned = OwnPoolDirectory(pool.directory, pool.holding, handover);
-    if (!owned.ok()) return Annotate(owned, fmt::format("pool {}", pool.pool));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace mooring
