@@ -21,11 +21,11 @@
 namespace mooring::manager {
 namespace {
 
+using metrics::BoolSample;
 using metrics::CallFamilies;
 using metrics::CallMetrics;
-using metrics::Number;
+using metrics::IntegerSample;
 using metrics::Samples;
-using metrics::Truth;
 using Families = std::vector<prometheus::MetricFamily>;
 
 constexpr char kUnknown[] = "unknown";  // a plugin that is asked for its name
@@ -77,7 +77,7 @@ void AddPlugins(const Parts& parts, Families& families) {
   Samples expected =
       Samples::Gauge("mooring_manager_plugin_instances_expected", "Instances of a plugin that there should be.");
   for (const PluginStatus& plugin : parts.plugins->List()) {
-    up.Add({{"plugin", plugin.name}}, Truth(plugin.schedulable()));
+    up.Add({{"plugin", plugin.name}}, BoolSample(plugin.schedulable()));
     for (const auto& [role, count] : {std::pair("node", plugin.nodes), std::pair("controller", plugin.controllers)}) {
       healthy.Add({{"plugin", plugin.name}, {"role", role}}, count.healthy);
       expected.Add({{"plugin", plugin.name}, {"role", role}}, count.expected);
@@ -86,7 +86,8 @@ void AddPlugins(const Parts& parts, Families& families) {
   for (Samples* samples : {&up, &healthy, &expected}) samples->MoveTo(families);
   Samples restarts = Samples::Counter("mooring_manager_plugin_restarts_total",
                                       "How often a plugin that the manager runs did not start, ended or was given up.");
-  for (const auto& [plugin, count] : parts.supervisor->Restarts()) restarts.Add({{"plugin", plugin}}, Number(count));
+  for (const auto& [plugin, count] : parts.supervisor->Restarts())
+    restarts.Add({{"plugin", plugin}}, IntegerSample(count));
   restarts.MoveTo(families);
 }
 
@@ -101,9 +102,9 @@ void AddVolumes(const std::vector<Volume>& volumes, Families& families) {
   Samples size = Samples::Gauge("mooring_manager_volume_bytes", "Sizes of the volumes of a plugin, as it gave them.");
   for (auto& [plugin, states] : counts) {
     for (const Volume::State state : kVolumeStates) {
-      count.Add({{"plugin", plugin}, {"state", ToString(state)}}, Number(states[state]));
+      count.Add({{"plugin", plugin}, {"state", ToString(state)}}, IntegerSample(states[state]));
     }
-    size.Add({{"plugin", plugin}}, Number(bytes[plugin]));
+    size.Add({{"plugin", plugin}}, IntegerSample(bytes[plugin]));
   }
   count.MoveTo(families);
   size.MoveTo(families);
@@ -119,12 +120,12 @@ void AddClaims(const std::vector<Claim>& claims, Families& families) {
   Samples count = Samples::Gauge("mooring_manager_claims", "Claims on volumes, by how far their release has come.");
   for (const ClaimMode mode : {ClaimMode::kRead, ClaimMode::kWrite}) {
     for (const Claim::State state : kClaimStates) {
-      count.Add({{"mode", ToString(mode)}, {"state", ToString(state)}}, Number(counts[{mode, state}]));
+      count.Add({{"mode", ToString(mode)}, {"state", ToString(state)}}, IntegerSample(counts[{mode, state}]));
     }
   }
   count.MoveTo(families);
   Samples::Gauge("mooring_manager_claims_stuck", "Claims whose release has failed and is tried again.")
-      .Add(Number(stuck))
+      .Add(IntegerSample(stuck))
       .MoveTo(families);
 }
 
@@ -133,7 +134,7 @@ void AddRecords(Parts& parts, Families& families) {
   const auto claims = parts.store.ListClaims();
   const bool readable = volumes.ok() && claims.ok();
   Samples::Gauge("mooring_manager_state_up", "1: the state could be read for this scrape.")
-      .Add(Truth(readable))
+      .Add(BoolSample(readable))
       .MoveTo(families);
   if (!readable) {
     const absl::Status& why = volumes.ok() ? claims.status() : volumes.status();
@@ -154,8 +155,8 @@ void AddAttachments(const Parts& parts, Families& families) {
     const auto found = counts.find(phase);
     const MountJournal::Count none;
     const MountJournal::Count& here = found == counts.end() ? none : found->second;
-    count.Add({{"phase", WordOf(phase)}}, Number(here.all));
-    stuck.Add({{"phase", WordOf(phase)}}, Number(here.with_problem));
+    count.Add({{"phase", WordOf(phase)}}, IntegerSample(here.all));
+    stuck.Add({{"phase", WordOf(phase)}}, IntegerSample(here.with_problem));
   }
   count.MoveTo(families);
   stuck.MoveTo(families);

@@ -5,7 +5,7 @@
 namespace mooring::metrics {
 namespace {
 
-// From a publish (a tenth of a millisecond) to what waits for a minute.
+// From a publish (a tenth of a millisecond) to a call that waits for a minute.
 const prometheus::Histogram::BucketBoundaries kSeconds = {
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
 

@@ -1,4 +1,4 @@
-// Calls as metrics: how many by method and code, how long by method, and how many are under way.
+// Metrics of calls: their number by method and code, their duration by method, and the number under way.
 //
 //   <prefix>s_total{method,code}   <prefix>_duration_seconds{method}   <prefix>s_in_flight{method}
 #ifndef MOORING_METRICS_CALL_METRICS_H_
@@ -22,9 +22,9 @@
 
 namespace mooring::metrics {
 
-// The three families, which several CallMetrics with other labels may share.
+// The three families. Several CallMetrics with different labels can share them.
 struct CallFamilies {
-  // `prefix`: "mooring_plugin_rpc"; `calls`, for the help texts: "Calls of CSI". `registry` outlives it.
+  // `prefix` is like "mooring_plugin_rpc", and `calls` is for the help texts: "Calls of CSI". `registry` outlives it.
   CallFamilies(prometheus::Registry& registry, const std::string& prefix, const std::string& calls);
 
   prometheus::Family<prometheus::Counter>& total;
@@ -32,15 +32,15 @@ struct CallFamilies {
   prometheus::Family<prometheus::Gauge>& in_flight;
 };
 
-// The codes for which a host is at fault, not what was asked of it: alerts count them.
+// Codes that mean a fault of the host instead of a bad request. Alerts count them.
 inline constexpr absl::StatusCode kFaults[] = {absl::StatusCode::kUnknown, absl::StatusCode::kDeadlineExceeded,
                                                absl::StatusCode::kInternal, absl::StatusCode::kDataLoss};
 
-// Well below a microsecond a call. A method is there from its first call on, and a code from the first such call.
+// Takes less than a microsecond for each call. A method and a code appear with the first such call.
 class CallMetrics final : public CallRecorder {
  public:
-  // `labels` go before method and code. `families` outlive it. Of `methods` the faults are there from now on, as 0:
-  // Prometheus takes what it first sees as 5 for no increase.
+  // `labels` go before method and code. `families` outlive it. The fault counters of `methods` start at 0 now, because
+  // Prometheus sees no increase in a counter whose first value is 5.
   explicit CallMetrics(CallFamilies& families, prometheus::Labels labels = {},
                        const std::vector<std::string>& methods = {});
 
@@ -49,12 +49,12 @@ class CallMetrics final : public CallRecorder {
            std::optional<std::chrono::steady_clock::duration> took) override;
 
  private:
-  static constexpr std::size_t kCodes = 17;  // of gRPC
+  static constexpr std::size_t kCodes = 17;  // the codes of gRPC
 
   struct Method {
     prometheus::Gauge* in_flight = nullptr;
-    prometheus::Histogram* seconds = nullptr;               // from the first that has a time
-    std::array<prometheus::Counter*, kCodes> by_code = {};  // from the first with that code
+    prometheus::Histogram* seconds = nullptr;               // null before the first call with a duration
+    std::array<prometheus::Counter*, kCodes> by_code = {};  // null before the first call with that code
   };
 
   Method& Find(std::string_view method);  // under mutex_

@@ -1,4 +1,4 @@
-// Who counts calls. Between what serves them and what counts them: null where nobody counts.
+// The interface between the code that serves calls and the code that counts them.
 #ifndef MOORING_METRICS_CALL_RECORDER_H_
 #define MOORING_METRICS_CALL_RECORDER_H_
 
@@ -10,14 +10,14 @@
 
 namespace mooring {
 
-// From many threads. `method` is one of a fixed few ("NodeStageVolume"), never a caller's own words.
+// Used by many threads. `method` is a name of the interface ("NodeStageVolume"), never text of a caller.
 class CallRecorder {
  public:
   virtual ~CallRecorder() = default;
 
   virtual void Begin(std::string_view method) = 0;
 
-  // Once for each Begin. No time: it went on for as long as its caller listened.
+  // Once for each Begin. `took` is empty for a stream that ends with its caller.
   virtual void End(std::string_view method, absl::StatusCode code,
                    std::optional<std::chrono::steady_clock::duration> took) = 0;
 };

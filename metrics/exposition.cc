@@ -15,7 +15,7 @@ void Append(std::vector<prometheus::MetricFamily>& families, std::vector<prometh
 }  // namespace
 
 std::string Exposition::Text() const {
-  std::vector<prometheus::MetricFamily> families = look_();
+  std::vector<prometheus::MetricFamily> families = collect_();
   Append(families, registry_.Collect());
   Append(families, process_.Collect());
   return static_cast<const prometheus::Serializer&>(prometheus::TextSerializer()).Serialize(families);

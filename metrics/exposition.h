@@ -1,4 +1,4 @@
-// All metrics of a program, as a page of text.
+// All metrics of a program as text.
 #ifndef MOORING_METRICS_EXPOSITION_H_
 #define MOORING_METRICS_EXPOSITION_H_
 
@@ -15,21 +15,21 @@ namespace mooring::metrics {
 
 class Exposition {
  public:
-  using Look = std::function<std::vector<prometheus::MetricFamily>()>;
+  using Collect = std::function<std::vector<prometheus::MetricFamily>()>;
 
-  // `look` is called for each page, by whoever asks for it.
-  explicit Exposition(Look look) : look_(std::move(look)) {}
+  // Each Text() calls `collect`.
+  explicit Exposition(Collect collect) : collect_(std::move(collect)) {}
 
-  // Of what is counted as it happens.
+  // For metrics that are counted as they happen.
   prometheus::Registry& registry() { return registry_; }
 
-  // In the text format of Prometheus. Safe from several threads, if `look` is.
+  // In the text format of Prometheus. Thread-safe if `collect` is.
   std::string Text() const;
 
  private:
   prometheus::Registry registry_;
   const ProcessMetrics process_;
-  const Look look_;
+  const Collect collect_;
 };
 
 }  // namespace mooring::metrics

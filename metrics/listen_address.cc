@@ -33,7 +33,7 @@ bool IsAddress(int family, const std::string& text) {
   return ::inet_pton(family, text.c_str(), &parsed) == 1;
 }
 
-// "[::1]" -> "::1". Names are none: who they are would be asked of others.
+// "[::1]" -> "::1". Host names are refused, because they would need DNS.
 std::optional<std::string> ParseIp(std::string_view text) {
   if (text.empty()) return std::string();
   if (text.size() > 2 && text.front() == '[' && text.back() == ']') {

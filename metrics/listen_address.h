@@ -1,4 +1,4 @@
-// Where a program serves its metrics: what --metrics-listen says.
+// The address of --metrics-listen.
 #ifndef MOORING_METRICS_LISTEN_ADDRESS_H_
 #define MOORING_METRICS_LISTEN_ADDRESS_H_
 
@@ -12,21 +12,21 @@
 namespace mooring::metrics {
 
 struct ListenAddress {
-  std::string socket_path;  // of a unix socket; empty: TCP
+  std::string socket_path;  // path of a unix socket; empty: TCP
   std::string ip;           // "127.0.0.1", "::1"; empty: all addresses of this host
-  std::uint16_t port = 0;   // 0: any that is free
+  std::uint16_t port = 0;   // 0: any free port
 
   bool operator==(const ListenAddress&) const = default;
 };
 
-// "127.0.0.1:9850", "[::1]:9850", ":9850", "unix:/run/mooring-metrics/plugin.sock". INVALID_ARGUMENT says what it may
-// be.
+// "127.0.0.1:9850", "[::1]:9850", ":9850", "unix:/run/mooring-metrics/plugin.sock". INVALID_ARGUMENT names
+// the valid forms.
 absl::StatusOr<ListenAddress> ParseListenAddress(std::string_view text);
 
-// Of a flag --metrics-listen: empty is none, and the error names it.
+// Parses the value of --metrics-listen. Empty: no address. The error names the flag.
 absl::StatusOr<std::optional<ListenAddress>> ParseListenFlag(std::string_view text);
 
-// As it is written: what was parsed gives it again.
+// The text that ParseListenAddress reads.
 std::string ToString(const ListenAddress& address);
 
 }  // namespace mooring::metrics

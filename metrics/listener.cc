@@ -23,7 +23,7 @@ namespace {
 constexpr char kFlag[] = "--metrics-listen";
 constexpr int kQueue = 16;
 
-// Of all families that are used here: bind(2) takes any by this.
+// An address of any family, in the form that bind(2) takes.
 struct Address {
   sockaddr_storage storage = {};
   socklen_t size = 0;
@@ -68,14 +68,14 @@ absl::StatusOr<UniqueFd> ListenAt(Address address, const ListenAddress& wanted) 
   if (!fd.ok()) return ErrnoStatus(errno, Text(wanted) + ": make a socket");
   constexpr int kOn = 1, kOff = 0;
   if (address.storage.ss_family != AF_UNIX) ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn);
-  // Of [::] it means all addresses, those of IPv4 too, whatever the host's default is.
+  // [::] then stands for the addresses of IPv4, too, whatever the default of the host is (ipv6(7)).
   if (address.storage.ss_family == AF_INET6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &kOff, sizeof kOff);
   if (::bind(fd.get(), address.get(), address.size) != 0) return CannotBind(errno, wanted);
   if (::listen(fd.get(), kQueue) != 0) return ErrnoStatus(errno, Text(wanted) + ": listen");
   return fd;
 }
 
-// All addresses: IPv6 takes IPv4 along, where the host has IPv6.
+// One IPv6 socket takes IPv4, too. A host without IPv6 gets an IPv4 socket.
 absl::StatusOr<UniqueFd> ListenOnTcp(const ListenAddress& wanted) {
   const bool is_v6 = wanted.ip.find(':') != std::string::npos;
   if (!wanted.ip.empty()) return ListenAt(is_v6 ? V6(wanted) : V4(wanted), wanted);
@@ -94,7 +94,7 @@ absl::StatusOr<UniqueFd> ListenOnUnix(const ListenAddress& wanted) {
   return ListenAt(AddressOf(un), wanted);
 }
 
-// The port that was free.
+// The address with the port that the kernel chose.
 ListenAddress WithPort(ListenAddress address, const UniqueFd& socket) {
   Address bound;
   bound.size = sizeof bound.storage;

@@ -1,4 +1,5 @@
-// The socket that metrics are served on. Made before the program gives up what it needs for that; served afterwards.
+// The socket that metrics are served on. The program binds it before it gives up its privileges, and serves it
+// afterwards.
 #ifndef MOORING_METRICS_LISTENER_H_
 #define MOORING_METRICS_LISTENER_H_
 
@@ -12,14 +13,14 @@ namespace mooring::metrics {
 
 struct Listener {
   UniqueFd socket;
-  ListenAddress address;  // with the port that it has got
+  ListenAddress address;  // with the port that was bound
 
-  // Bound, and listening. A unix socket is made for everybody (0666: who may come to it, its directory says; nothing in
-  // the metrics is secret), in the place of one that nobody serves any more. The error names --metrics-listen.
-  // Changes the umask meanwhile: for a program with one thread.
+  // Binds and listens. A unix socket has mode 0666, because its directory decides who may reach it, and metrics are no
+  // secrets. It replaces a socket that no process serves any more. The error names --metrics-listen. The process must
+  // have one thread, because the umask changes for a moment.
   static absl::StatusOr<Listener> Bind(const ListenAddress& address);
 
-  // The same, where there is an address.
+  // The same for an optional address.
   static absl::StatusOr<std::optional<Listener>> Bind(const std::optional<ListenAddress>& address);
 };
 

@@ -43,7 +43,7 @@ std::optional<double> OpenFiles() {
   std::error_code error;
   const std::filesystem::directory_iterator files("/proc/self/fd", error);
   if (error) return std::nullopt;
-  return static_cast<double>(std::distance(begin(files), end(files)) - 1);  // the one that looks is among them
+  return static_cast<double>(std::distance(begin(files), end(files)) - 1);  // without the descriptor that lists them
 }
 
 std::optional<double> MostOpenFiles() {

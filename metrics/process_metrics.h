@@ -1,4 +1,4 @@
-// What every process tells, under the names that all programs with metrics use: process_*.
+// The metrics process_*, with the names that Prometheus clients agree on.
 #ifndef MOORING_METRICS_PROCESS_METRICS_H_
 #define MOORING_METRICS_PROCESS_METRICS_H_
 
@@ -11,11 +11,12 @@ namespace mooring::metrics {
 
 class ProcessMetrics final : public prometheus::Collectable {
  public:
-  // What cannot be looked at (a /proc that is not there) is left out.
+  // Leaves out metrics that cannot be read, for example without /proc.
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
-  // This object's, which is made as the process starts: proc(5) has it in ticks since a boot whose time moves.
+  // When this object was made, which is at the start of the process. proc(5) only has ticks since the boot, and the
+  // time of the boot moves with the clock.
   const std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
 };
 

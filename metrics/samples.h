@@ -1,4 +1,4 @@
-// What is looked at when somebody scrapes, instead of being counted as it happens: a family of figures.
+// A metric family whose values are read at each scrape, instead of being counted.
 #ifndef MOORING_METRICS_SAMPLES_H_
 #define MOORING_METRICS_SAMPLES_H_
 
@@ -13,21 +13,21 @@
 
 namespace mooring::metrics {
 
-// Figures as Prometheus has them. Of a truth 1 and 0.
-inline double Number(std::uint64_t number) { return static_cast<double>(number); }
-inline double Truth(bool holds) { return holds ? 1 : 0; }
+// Values of samples. Prometheus has numbers only: true is 1, false is 0.
+inline double IntegerSample(std::uint64_t number) { return static_cast<double>(number); }
+inline double BoolSample(bool holds) { return holds ? 1 : 0; }
 
 class Samples {
  public:
   using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
   static Samples Gauge(std::string name, std::string help);
-  static Samples Counter(std::string name, std::string help);  // *_total; a figure that only ever grows
+  static Samples Counter(std::string name, std::string help);  // *_total: a value that only grows
 
   Samples& Add(Labels labels, double value);
   Samples& Add(double value) { return Add({}, value); }
 
-  // Behind `families`, unless there is none: a name without a figure says nothing.
+  // Appends the family to `families`, unless it has no samples.
   void MoveTo(std::vector<prometheus::MetricFamily>& families);
 
  private:

@@ -20,15 +20,15 @@
 #include "base/file/unique_fd.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "metrics/kept_page.h"
+#include "metrics/cached_page.h"
 
 namespace mooring::metrics {
 namespace {
 
 using Clock = ScrapeServer::Clock;
 
-constexpr std::size_t kLongestRequest = 8 * 1024;  // its line and its header fields
-constexpr std::chrono::milliseconds kRest{100};    // until what needs a file descriptor or memory is tried again
+constexpr std::size_t kLongestRequest = 8 * 1024;  // request line and headers
+constexpr std::chrono::milliseconds kPause{100};   // after a lack of memory or file descriptors
 constexpr std::string_view kPath = "/metrics";
 
 std::string Response(std::string_view status, std::string_view type, std::string_view body) {
@@ -40,7 +40,7 @@ std::string Refusal(std::string_view status, std::string_view words) {
   return Response(status, "text/plain; charset=utf-8", fmt::format("{}\n", words));
 }
 
-// "GET /metrics?x=y HTTP/1.1": the target, without its query; empty: it is no such request.
+// The target of "GET /metrics?x=y HTTP/1.1" without its query. Empty: another request.
 std::string_view TargetOf(std::string_view line) {
   constexpr std::string_view kGet = "GET ";
   const std::size_t end = line.find(' ', kGet.size());
@@ -51,15 +51,15 @@ std::string_view TargetOf(std::string_view line) {
 
 bool IsHttp(std::string_view line) { return line.find(" HTTP/1.") != std::string_view::npos; }
 
-std::string AnswerTo(std::string_view request, KeptPage& page) {
+std::string AnswerTo(std::string_view request, CachedPage& page) {
   const std::string_view line = request.substr(0, request.find_first_of("\r\n"));
   if (!IsHttp(line)) return Refusal("400 Bad Request", "this is no HTTP request");
-  if (TargetOf(line) != kPath) return Refusal("404 Not Found", "there is GET /metrics here, and nothing else");
+  if (TargetOf(line) != kPath) return Refusal("404 Not Found", "only GET /metrics exists here");
   try {
     return Response("200 OK", "text/plain; version=0.0.4; charset=utf-8", page.Get());
   } catch (const std::exception& error) {
-    log::Error("cannot tell the metrics", {{"cause", error.what()}});
-    return Refusal("500 Internal Server Error", "the metrics cannot be told; the log says why");
+    log::Error("cannot make the page of metrics", {{"cause", error.what()}});
+    return Refusal("500 Internal Server Error", "the metrics cannot be read; the log says why");
   }
 }
 
@@ -67,15 +67,15 @@ bool IsWhole(std::string_view request) {
   return request.find("\r\n\r\n") != std::string_view::npos || request.find("\n\n") != std::string_view::npos;
 }
 
-// A client that is served:   its request comes ─▶ the answer goes ─▶ it hangs up, or what it still says is thrown away
+// A connection:   receives the request ─▶ sends the answer ─▶ discards further input until the client closes
 class Connection {
  public:
   Connection(UniqueFd fd, Clock::time_point over) : until(over), fd_(std::move(fd)) {}
 
   pollfd Waited() const { return {fd_.get(), static_cast<short>(state_ == State::kAnswers ? POLLOUT : POLLIN), 0}; }
 
-  // False: it is over.
-  bool Go(KeptPage& page) {
+  // Reads or writes as much as is possible now. False: the connection is over.
+  bool Advance(CachedPage& page) {
     if (state_ == State::kAnswers) return Send();
     if (!Receive()) return false;
     if (state_ == State::kIsDone) return true;
@@ -85,8 +85,8 @@ class Connection {
     return !IsWhole(text_) || Answer(AnswerTo(text_, page));
   }
 
-  // Who goes first where there are too many: whoever has the answer, then whoever has not asked yet.
-  int worth() const { return state_ == State::kIsDone ? 0 : state_ == State::kAsks ? 1 : 2; }
+  // The lowest is closed first: clients with their answer, then clients without a whole request.
+  int priority() const { return state_ == State::kIsDone ? 0 : state_ == State::kAsks ? 1 : 2; }
 
   const Clock::time_point until;
 
@@ -113,7 +113,7 @@ class Connection {
     if (went < 0) return errno == EAGAIN || errno == EINTR;
     sent_ += static_cast<std::size_t>(went);
     if (sent_ < text_.size()) return true;
-    // A close now would take the answer along, where the client has said more than we have read.
+    // A close now would reset the connection and drop the answer, if the client has sent unread bytes.
     state_ = State::kIsDone;
     return ::shutdown(fd_.get(), SHUT_WR) == 0;
   }
@@ -139,19 +139,19 @@ struct ScrapeServer::Serving {
         stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
   void Run();
-  bool GoOn();       // WaitAndGo, whatever that throws
-  bool WaitAndGo();  // false: stop
-  bool Rest(const char* why);
+  bool Step();          // WaitAndServe, with its exceptions; false: stop
+  bool WaitAndServe();  // false: stop
+  bool Pause(const char* why);
   void Accept();
   void MakeRoom();
-  Clock::time_point NextLook() const;
+  Clock::time_point NextWakeup() const;
 
   const Listener listener;
-  KeptPage page;  // of the thread alone
+  CachedPage page;  // used by the thread only
   const Settings settings;
   const UniqueFd stop;
-  std::list<Connection> connections;                          // the oldest first; of the thread alone
-  Clock::time_point accept_after = Clock::time_point::min();  // likewise
+  std::list<Connection> connections;                          // the oldest first; used by the thread only
+  Clock::time_point accept_after = Clock::time_point::min();  // used by the thread only
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -159,52 +159,53 @@ struct ScrapeServer::Serving {
   std::thread thread;
 };
 
-Clock::time_point ScrapeServer::Serving::NextLook() const {
+Clock::time_point ScrapeServer::Serving::NextWakeup() const {
   Clock::time_point next = Clock::now() + std::chrono::minutes(1);
   if (!connections.empty()) next = std::min(next, connections.front().until);
   if (accept_after > Clock::now()) next = std::min(next, accept_after);
   return next;
 }
 
-bool ScrapeServer::Serving::WaitAndGo() {
+bool ScrapeServer::Serving::WaitAndServe() {
   const bool accepts = Clock::now() >= accept_after;
   std::vector<pollfd> waited = {{stop.get(), POLLIN, 0}, {accepts ? listener.socket.get() : -1, POLLIN, 0}};
   for (const Connection& connection : connections) waited.push_back(connection.Waited());
-  if (::poll(waited.data(), waited.size(), MillisecondsUntil(NextLook())) < 0) {
-    return errno == EINTR || Rest("poll(2) fails");
+  if (::poll(waited.data(), waited.size(), MillisecondsUntil(NextWakeup())) < 0) {
+    return errno == EINTR || Pause("poll(2) fails");
   }
   if (waited[0].revents != 0) return false;
   std::size_t index = 2;
   for (auto connection = connections.begin(); connection != connections.end(); ++index) {
-    const bool goes_on = (waited[index].revents == 0 || connection->Go(page)) && Clock::now() < connection->until;
+    const bool goes_on = (waited[index].revents == 0 || connection->Advance(page)) && Clock::now() < connection->until;
     connection = goes_on ? std::next(connection) : connections.erase(connection);
   }
   if (waited[1].revents != 0) Accept();
   return true;
 }
 
-// Without memory, say: nobody is served for a moment. False: stop.
-bool ScrapeServer::Serving::Rest(const char* why) {
-  log::Once(log::Level::kWarning, "scrapes of the metrics wait", {{"cause", why}});
+// For example without memory: closes all connections and waits a moment. False: stop.
+bool ScrapeServer::Serving::Pause(const char* why) {
+  log::Once(log::Level::kWarning, "the metrics are not served for a moment", {{"cause", why}});
   connections.clear();
-  std::this_thread::sleep_for(kRest);
+  std::this_thread::sleep_for(kPause);
   eventfd_t stopped = 0;
   return ::eventfd_read(stop.get(), &stopped) != 0;
 }
 
-bool ScrapeServer::Serving::GoOn() {
+bool ScrapeServer::Serving::Step() {
   try {
-    return WaitAndGo();
+    return WaitAndServe();
   } catch (const std::exception& error) {
-    return Rest(error.what());
+    return Pause(error.what());
   } catch (...) {
-    return Rest("what was thrown has no words");
+    return Pause("an exception without a message");
   }
 }
 
 void ScrapeServer::Serving::MakeRoom() {
-  const auto first = std::min_element(connections.begin(), connections.end(),
-                                      [](const Connection& a, const Connection& b) { return a.worth() < b.worth(); });
+  const auto first =
+      std::min_element(connections.begin(), connections.end(),
+                       [](const Connection& a, const Connection& b) { return a.priority() < b.priority(); });
   if (first != connections.end()) connections.erase(first);
 }
 
@@ -215,12 +216,12 @@ void ScrapeServer::Serving::Accept() {
     connections.emplace_back(std::move(fd), Clock::now() + settings.patience);
   } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
     log::Once(log::Level::kWarning, "a scrape of the metrics waits: no file descriptor is left");
-    accept_after = Clock::now() + kRest;
+    accept_after = Clock::now() + kPause;
   }
 }
 
 void ScrapeServer::Serving::Run() {
-  while (GoOn()) {
+  while (Step()) {
   }
   connections.clear();
   const std::lock_guard<std::mutex> lock(mutex);

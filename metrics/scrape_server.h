@@ -1,8 +1,9 @@
-// One page over HTTP, for whoever scrapes it: GET /metrics. Everything else is 404.
+// Serves one page over HTTP: GET /metrics. Everything else is 404.
 //
-// One thread serves all connections and waits for none of them: each has a few seconds from its beginning to its end,
-// Settings::most are there at a time, and one more takes the place of the oldest that waits for no answer. It holds no
-// lock, and nobody waits for it.
+// One thread serves all connections without blocking on any. A connection has Settings::patience from its begin to its
+// end. At most Settings::most connections are open. One more replaces the oldest that waits for no answer. So slow or
+// many clients take neither memory nor threads. (cpp-httplib 0.11 blocks a thread for each connection, has timeouts for
+// single reads only, and does not limit the headers or the queue of connections.)
 #ifndef MOORING_METRICS_SCRAPE_SERVER_H_
 #define MOORING_METRICS_SCRAPE_SERVER_H_
 
@@ -19,17 +20,17 @@ namespace mooring::metrics {
 class ScrapeServer {
  public:
   using Clock = std::chrono::steady_clock;
-  using Page = std::function<std::string()>;  // from the server's thread, kept_page.h; what it throws is a 500
+  using Page = std::function<std::string()>;  // called by the server's thread (cached_page.h); an exception is a 500
 
   struct Settings {
-    std::size_t most = 32;                                // connections at a time
-    Clock::duration patience = std::chrono::seconds(10);  // for one connection; Prometheus waits as long by default
+    std::size_t most = 32;                                // open connections
+    Clock::duration patience = std::chrono::seconds(10);  // for one connection: Prometheus' default scrape_timeout
   };
 
   static absl::StatusOr<std::unique_ptr<ScrapeServer>> Start(Listener listener, Page page, Settings settings);
-  ~ScrapeServer();  // waits for the page that is being made
+  ~ScrapeServer();  // waits for a page that is being made
 
-  // Ends all connections. False: a page is being made still at `until`, by something that hangs.
+  // Closes all connections. False: a page is still being made at `until`.
   bool Stop(Clock::time_point until);
 
  private:

@@ -1,4 +1,4 @@
-// The calls of an interface, by the names that metrics and logs give them: "NodeStageVolume".
+// The names of the calls of an interface, for metrics and logs: "NodeStageVolume".
 #ifndef MOORING_RPC_METHODS_H_
 #define MOORING_RPC_METHODS_H_
 

@@ -20,7 +20,7 @@ void LimitServer(grpc::ServerBuilder& builder, const std::string& name, int most
   builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(kLargestRequest);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, most_calls);
-  // A thread that has served a call looks for the next one, instead of ending where two others do.
+  // A thread that has served a call waits for the next one. With the defaults it ends if two others wait.
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, kIdleThreads);
 }

@@ -1,4 +1,4 @@
-// The limits of every gRPC server here, so that no client makes its process large.
+// The limits of every gRPC server, so that no client can exhaust its memory or threads.
 #ifndef MOORING_RPC_SERVER_LIMITS_H_
 #define MOORING_RPC_SERVER_LIMITS_H_
 
@@ -10,13 +10,13 @@ class ServerBuilder;
 
 namespace mooring {
 
-// The largest request. CSI limits each field to 128 bytes and each map to 4 KiB. The longest honest requests list the
-// topologies of some thousand nodes. A larger one is RESOURCE_EXHAUSTED.
+// The largest request. CSI limits each field to 128 bytes and each map to 4 KiB. The largest valid requests list the
+// topologies of some thousand nodes. A larger request is RESOURCE_EXHAUSTED.
 inline constexpr int kLargestRequest = 1024 * 1024;
 
-// `most_calls` at a time, each with a thread; one more is RESOURCE_EXHAUSTED. The bytes that clients have sent and the
-// server has not read, of all connections together, are bounded too: beyond that, connections without a call are
-// closed, and then calls are refused.
+// Allows `most_calls` calls at a time, each with a thread. One more is RESOURCE_EXHAUSTED. Also limits the bytes that
+// clients have sent and the server has not read, over all connections. Beyond that limit the server closes connections
+// without a call, and then refuses calls.
 void LimitServer(grpc::ServerBuilder& builder, const std::string& name, int most_calls);
 
 }  // namespace mooring

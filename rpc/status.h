@@ -1,4 +1,4 @@
-// The one place that knows both kinds of status: absl's codes and gRPC's have the same numbers.
+// Converts between absl::Status and grpc::Status. Their codes have the same numbers.
 #ifndef MOORING_RPC_STATUS_H_
 #define MOORING_RPC_STATUS_H_
 

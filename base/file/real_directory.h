@@ -1,7 +1,8 @@
-// A directory of the plugin, opened once: the plugin checks and changes the same directory, even if a path on the way
-// is renamed meanwhile.
+// A directory of the program's own, opened once: a later rename of its path does not change which directory is meant.
 #ifndef MOORING_BASE_FILE_REAL_DIRECTORY_H_
 #define MOORING_BASE_FILE_REAL_DIRECTORY_H_
+
+#include <sys/types.h>
 
 #include <string>
 
@@ -14,17 +15,21 @@ namespace mooring {
 enum class IfMissing { kMake, kRefuse };
 
 struct RealDirectory {
-  UniqueFd fd;       // for reading
-  std::string path;  // without symbolic links
-  // The first symbolic link on the way that a user other than root could have created. Empty if there is none.
+  UniqueFd fd;       // O_PATH
+  std::string path;  // without a symbolic link
+  // The first symbolic link on the way in a directory where another user than root may write. Empty: none.
   std::string doubtful_link = {};
 };
 
-// `path` is normalised. NOT_FOUND: it does not exist. Other errors are those of the kernel.
+// `path` is normalised. An error keeps the code of the kernel's error: NOT_FOUND if the directory is missing.
 absl::StatusOr<RealDirectory> OpenRealDirectory(const std::string& path);
 
-// Creates the directory (0700) in an existing parent. It is no error if the directory exists.
-absl::Status MakeRealDirectory(const std::string& path);
+// Makes the directory (0700) for the user `uid` and the group `gid`, unless it exists. Its parent must exist. Another
+// user than this process gets it only if CheckNoDoubtfulLink accepts the way to it.
+absl::Status MakeRealDirectory(const std::string& path, uid_t uid, gid_t gid);
+
+// FAILED_PRECONDITION: a user other than root can have made a symbolic link on the way to the directory.
+absl::Status CheckNoDoubtfulLink(const RealDirectory& directory);
 
 }  // namespace mooring
 

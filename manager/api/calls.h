@@ -1,15 +1,12 @@
-// What happens once around every call of the API, whatever it does: its deadline, one log line, the conversion of the
-// error, and the end of all calls when the manager stops. A method of the service is then an entry in a table.
+// The steps around each call of the manager's API: those of rpc/served_call.h, and a deadline for each length of call.
+// A method of the service is an entry in a table.
 #ifndef MOORING_MANAGER_API_CALLS_H_
 #define MOORING_MANAGER_API_CALLS_H_
 
 #include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
 
-#include <condition_variable>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,27 +15,29 @@
 #include "absl/status/statusor.h"
 #include "manager/csi/csi_channel.h"
 #include "metrics/call_recorder.h"
+#include "rpc/served_call.h"
 
 namespace mooring::manager {
 
-// One call under way. Until when it may work: the caller's deadline less the time to answer, or ours.
+// One call under way.
 struct ApiCall {
-  Clock::time_point until;
-  std::function<bool()> is_over;  // nobody listens any more, or the manager stops: for streams
+  Clock::time_point until;        // when its work ends
+  std::function<bool()> is_over;  // for streams: the caller went away, or the manager stops
 };
 
-// The time of a call whose caller names none.
+// The time of a call whose caller sets no deadline.
 enum class Length {
   kShort,    // 60 s
   kLong,     // 10 minutes: data is made or copied
-  kEndless,  // a stream that follows what happens
+  kEndless,  // a stream that follows events
 };
 
 class Calls {
  public:
-  explicit Calls(CallRecorder* recorder) : recorder_(recorder) {}  // is told of every call; null: nobody is
+  explicit Calls(CallRecorder* recorder);  // told of every call, unless it is null
 
-  // `handler` takes an ApiCall and gives an absl::StatusOr<Response>. An exception (SQLite, out of memory) is INTERNAL.
+  // `handler` takes an ApiCall and returns an absl::StatusOr<Response>. An exception (SQLite, out of memory) is
+  // INTERNAL.
   template <typename Request, typename Response, typename Handler>
   grpc::Status Serve(grpc::ServerContext* context, const Request& request, Response* response, Length length,
                      Handler handler) {
@@ -50,29 +49,20 @@ class Calls {
     });
   }
 
-  // Of a call whose handler sends its answers itself and gives an absl::Status.
+  // For a handler that writes its answers itself and returns an absl::Status.
   template <typename Request, typename Handler>
   grpc::Status ServeStream(grpc::ServerContext* context, const Request& request, Length length, Handler handler) {
     return Run(*context, request, length, handler);
   }
 
-  // Calls that come from now on are UNAVAILABLE, and streams that follow end: those whose client does not read, and so
-  // cannot be told, are cancelled a moment later. Returns when none is under way any more,
-  // or at `until`: then those that are left, as "Attach 'db'".
-  std::vector<std::string> Drain(Clock::time_point until);
+  // See ServedCalls::Drain.
+  std::vector<std::string> Drain(Clock::time_point until) { return calls_.Drain(until); }
 
  private:
   grpc::Status Run(grpc::ServerContext& context, const google::protobuf::Message& request, Length length,
                    const std::function<absl::Status(const ApiCall&)>& handler);
-  absl::Status Begin(const google::protobuf::Message& request, grpc::ServerContext& context, Length length);
-  void End(const google::protobuf::Message& request);
-  bool is_draining();
 
-  CallRecorder* const recorder_;
-  std::mutex mutex_;
-  std::condition_variable idle_;
-  std::map<const google::protobuf::Message*, grpc::ServerContext*> under_way_;  // null: it ends by itself
-  bool draining_ = false;
+  ServedCalls calls_;
 };
 
 }  // namespace mooring::manager

@@ -15,7 +15,7 @@
 #include "base/socket_path.h"
 #include "base/text/clean_text.h"
 #include "base/text/quote.h"
-#include "manager/records/hide_secrets.h"
+#include "rpc/redact.h"
 #include "rpc/status.h"
 
 namespace mooring::manager {

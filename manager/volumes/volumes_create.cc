@@ -10,9 +10,9 @@
 #include "manager/claims/claim_rules.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
-#include "manager/records/hide_secrets.h"
 #include "manager/records/words.h"
 #include "manager/volumes/volumes.h"
+#include "rpc/redact.h"
 
 namespace mooring::manager {
 namespace {

@@ -18,7 +18,7 @@ variable "image" {
 variable "state_dir" {
   type        = string
   default     = "/var/lib/mooring"
-  description = "on the host: volumes and records. Nothing else may be in it, and it outlives every version of this job. On a disk of its own set above_disk, too: Docker makes a missing directory on the node's own disk. Then this is not the disk's mount point, but a directory in it"
+  description = "on the host: volumes and records. It belongs to the image's user mooring, 65525. Nothing else may be in it, and it outlives every version of this job. On a disk of its own set above_disk, too: Docker makes a missing directory on the node's own disk. Then this is not the disk's mount point, but a directory in it"
 }
 
 variable "above_disk" {

@@ -21,7 +21,7 @@ using Capabilities = google::protobuf::RepeatedPtrField<VolumeCapability>;
 
 constexpr std::string_view kKubernetesFsType = "csi.storage.k8s.io/fstype";
 
-// One word on the filesystem after another: they have to agree. Empty says nothing.
+// Combines the filesystems that a request names: they must be the same. Empty: not named.
 absl::Status Agree(std::string& chosen, const std::string& fs_type, std::string_view where) {
   if (fs_type.empty()) return absl::OkStatus();
   if (!IsSupportedFsType(fs_type)) {
@@ -35,7 +35,7 @@ absl::Status Agree(std::string& chosen, const std::string& fs_type, std::string_
   return absl::OkStatus();
 }
 
-// What a request says of the volume itself: each empty where it says nothing.
+// The properties of the volume in a request. Empty: not in the request.
 struct Asked {
   std::string fs_type;
   std::optional<Propagation> propagation;
@@ -44,7 +44,7 @@ struct Asked {
   bool allows_conversion = false;
 };
 
-// Words of other drivers for what this one cannot do. Whoever asks for it must not believe that they have it.
+// Parameters of other drivers for features that this one lacks. They are refused, so that nobody relies on them.
 bool AsksForEncryption(std::string_view key) {
   std::string lower(key);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -57,7 +57,7 @@ absl::StatusOr<bool> ParseTruth(std::string_view key, const std::string& value) 
   return InvalidArgument(fmt::format("parameter {} {}: it is true or false", key, Quote(value)));
 }
 
-// The text matters: some orchestrators show nothing else of it.
+// Some orchestrators show only this text.
 absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
   const std::map<std::string, std::string> parameters(unordered.begin(), unordered.end());
   Asked asked;
@@ -85,7 +85,7 @@ absl::StatusOr<Asked> ParseParameters(const Parameters& unordered) {
   return asked;
 }
 
-// Of the filesystem wherever in the request it is named.
+// The filesystem, from any field of the request.
 absl::StatusOr<Asked> ParseAsked(const Parameters& parameters, const Capabilities& capabilities) {
   MOORING_ASSIGN_OR_RETURN(Asked asked, ParseParameters(parameters));
   for (const VolumeCapability& capability : capabilities) {
@@ -94,7 +94,7 @@ absl::StatusOr<Asked> ParseAsked(const Parameters& parameters, const Capabilitie
   return asked;
 }
 
-// The pool, where it can what is asked of it.
+// The pool, if it can make such a volume.
 absl::StatusOr<const Pool*> PoolFor(const Asked& asked, const Pools& pools, std::string_view otherwise = kDefaultPool) {
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools.Find(asked.pool.empty() ? otherwise : asked.pool));
   if (!asked.device.empty() && !pool->traits().whole_devices) {
@@ -154,7 +154,7 @@ Segments ToSegments(const csi::v1::Topology& topology) {
   return Segments(topology.segments().begin(), topology.segments().end());
 }
 
-// Reachable from one of `requisite`; `preferred` counts where that is all there is.
+// Whether this node is in one of `requisite`. Without `requisite`, `preferred` counts.
 std::vector<Segments> ParseTopologies(const csi::v1::TopologyRequirement& wanted) {
   std::vector<Segments> topologies;
   for (const auto& topology : wanted.requisite_size() > 0 ? wanted.requisite() : wanted.preferred()) {
@@ -232,7 +232,7 @@ absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRe
   MOORING_ASSIGN_OR_RETURN(spec.source, ParseSource(request));
   MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolFor(asked, pools, OrElse(source.pool, kDefaultPool)));
   const std::string fs_type = OrElse(asked.fs_type, OrElse(source.fs_type, DefaultFsTypeOf(pool->kind)));
-  // Of a copy, what is not asked for is as it is with its source.
+  // A copy takes properties that are not in the request from its source.
   spec.pool = spec.source.exists() ? asked.pool : pool->name;
   spec.fs_type = spec.source.exists() ? asked.fs_type : fs_type;
   spec.propagation = asked.propagation;
@@ -307,7 +307,7 @@ absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilit
 
 std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request,
                             const Pools& pools) {
-  // What they are now is no matter: they can be changed to these.
+  // The present values do not matter, because they can be changed to the requested ones.
   const auto tuning = ParseMutable(request.mutable_parameters());
   const absl::Status possible = tuning.ok() ? CheckPossible(*tuning, TraitsOf(volume.kind)) : tuning.status();
   if (!possible.ok()) return Message(possible);
@@ -324,7 +324,7 @@ std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVol
   }
   const auto in_context = FindPropagation(request.volume_context(), "volume_context");
   if (!in_context.ok()) return Message(in_context.status());
-  // What others have added to the context (Kubernetes' sidecars do) is theirs.
+  // Keys that others have added to the context (as Kubernetes' sidecars do) are ignored.
   const auto context = request.volume_context().find(std::string(kFsTypeKey));
   const std::string& noted = context == request.volume_context().end() ? volume.fs_type : context->second;
   for (const std::string& fs_type : {OrElse(asked->fs_type, volume.fs_type), noted}) {

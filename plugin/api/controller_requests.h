@@ -1,5 +1,5 @@
-// The controller's requests as plain specs. Pure: everything that can be said without looking anything up is checked
-// here, and is INVALID_ARGUMENT with the field's name. An id that is there but malformed passes: it is an unknown one.
+// Parses the requests of the controller into structs, without side effects. It checks all that needs no lookup. Errors
+// are INVALID_ARGUMENT with the name of the field. A malformed id passes, because it is an unknown id.
 #ifndef MOORING_PLUGIN_API_CONTROLLER_REQUESTS_H_
 #define MOORING_PLUGIN_API_CONTROLLER_REQUESTS_H_
 
@@ -15,65 +15,65 @@
 
 namespace mooring {
 
-// The key of a volume's filesystem in `parameters` and in `volume_context`.
+// The key of the filesystem of a volume in `parameters` and in `volume_context`.
 inline constexpr std::string_view kFsTypeKey = "fsType";
 
-// The key of the propagation of a volume's targets, there and there. In the `volume_context` of a NodePublishVolume it
-// may be another one, for that target.
+// The key of the propagation of a volume's targets in the same two maps. The `volume_context` of a NodePublishVolume
+// may have another value, for that target.
 inline constexpr std::string_view kPropagationKey = "propagation";
 
-// The key of the pool, there and there (where it is not the default one).
+// The key of the pool in the same two maps, if it is not the default pool.
 inline constexpr std::string_view kPoolKey = "pool";
 inline constexpr std::string_view kDeviceKey = "device";
 
-// The propagation that a map of parameters or a context names; none where it names none, or an empty one.
-// INVALID_ARGUMENT, beginning with `where`: an unknown word.
+// The propagation in a map of parameters or a context. Empty if the map has none. INVALID_ARGUMENT, with `where` in
+// front: an unknown value.
 absl::StatusOr<std::optional<Propagation>> FindPropagation(const google::protobuf::Map<std::string, std::string>& map,
                                                            std::string_view where);
 
-// Mounts below a volume that are to be seen elsewhere have to be made, so sharing them both ways needs write access.
-// INVALID_ARGUMENT.
+// INVALID_ARGUMENT: the target is read-only, and tasks need write access to make the mounts that rshared shares.
 absl::Status CheckMayShare(std::optional<Propagation> propagation, const Capability& capability,
                            bool read_only = false);
 
-// What a volume is to be a copy of, before anything is checked: for that to be looked up.
+// The source of a copy, unchecked: the caller looks it up.
 ContentSource ContentSourceOf(const csi::v1::CreateVolumeRequest& request);
 
-// Of that, what the request's meaning depends on; empty where there is no source, or none is found.
+// Facts about the source that the request depends on. Empty without a source, or if it is not found.
 struct SourceFacts {
-  std::string fs_type = {};  // decides about the mount flags of capabilities where the request names no filesystem
-  std::string pool = {};     // the volume's, where the request names none
+  std::string fs_type = {};  // for the mount flags of capabilities, if the request names no filesystem
+  std::string pool = {};     // of the new volume, if the request names none
 };
 
-// What the pool that is asked for cannot is INVALID_ARGUMENT, with the reason.
+// INVALID_ARGUMENT: the pool cannot make such a volume.
 absl::StatusOr<CreateVolumeSpec> ParseCreateVolume(const csi::v1::CreateVolumeRequest& request,
                                                    const Pools& pools = DefaultPoolOnly(),
                                                    const SourceFacts& source = {});
 
-// The volume's id, for the requests that carry no more than that.
+// The id of the volume, for requests that have only that.
 absl::StatusOr<std::string> ParseVolumeId(const std::string& volume_id);
 
-// `fs_type` is the volume's, which decides about the mount flags of a capability that names none.
+// `fs_type` is the filesystem of the volume. It decides which mount flags are valid if the capability names no
+// filesystem.
 absl::StatusOr<ControllerPublishSpec> ParseControllerPublish(const csi::v1::ControllerPublishVolumeRequest& request,
                                                              std::string_view fs_type);
 absl::StatusOr<ControllerUnpublishSpec> ParseControllerUnpublish(
     const csi::v1::ControllerUnpublishVolumeRequest& request);
 absl::StatusOr<ControllerExpandSpec> ParseControllerExpand(const csi::v1::ControllerExpandVolumeRequest& request);
 
-// Nothing to change is INVALID_ARGUMENT, too.
+// INVALID_ARGUMENT: also if there is nothing to change.
 absl::StatusOr<ModifySpec> ParseModify(const csi::v1::ControllerModifyVolumeRequest& request);
 
-// The volume's id; the capabilities are looked at by WhyNotConfirmed, which knows the volume.
+// The id of the volume. WhyNotConfirmed checks the capabilities.
 absl::StatusOr<std::string> ParseValidate(const csi::v1::ValidateVolumeCapabilitiesRequest& request);
 
-// Empty where the volume suits all that is asked, else a sentence.
+// Empty if the volume has all capabilities of the request, else the reason.
 std::string WhyNotConfirmed(const VolumeInfo& volume, const csi::v1::ValidateVolumeCapabilitiesRequest& request,
                             const Pools& pools = DefaultPoolOnly());
 
-// ABORTED: a starting_token that was never given out (CSI).
+// ABORTED: the starting_token is unknown (CSI 1.12, ListVolumes Errors).
 absl::StatusOr<ListVolumesSpec> ParseListVolumes(const csi::v1::ListVolumesRequest& request);
 
-// Never an error: of volumes that cannot be there is nothing available.
+// Never an error: for impossible volumes the capacity is 0.
 CapacitySpec ParseGetCapacity(const csi::v1::GetCapacityRequest& request, const Pools& pools = DefaultPoolOnly());
 
 }  // namespace mooring

@@ -16,7 +16,7 @@
 namespace mooring {
 namespace {
 
-// What it lies in, and what is mounted of it here.
+// The health of a volume: its storage, and its mounts on this node.
 void SetCondition(const VolumeInfo& volume, const NodeVolumes::Problems& in_use, csi::v1::VolumeCondition& condition) {
   const auto mounted = in_use.find(volume.id);
   std::string problem = volume.problem;
@@ -33,95 +33,7 @@ absl::Status WithCommandsToFree(const absl::Status& status, const std::string& c
 
 }  // namespace
 
-// The table: what is asked, what answers it.
-
-grpc::Status ControllerService::CreateVolume(grpc::ServerContext* context, const csi::v1::CreateVolumeRequest* request,
-                                             csi::v1::CreateVolumeResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Create(*request, call); });
-}
-
-grpc::Status ControllerService::DeleteVolume(grpc::ServerContext* context, const csi::v1::DeleteVolumeRequest* request,
-                                             csi::v1::DeleteVolumeResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Delete(*request, call); });
-}
-
-grpc::Status ControllerService::ControllerPublishVolume(grpc::ServerContext* context,
-                                                        const csi::v1::ControllerPublishVolumeRequest* request,
-                                                        csi::v1::ControllerPublishVolumeResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Publish(*request, call); });
-}
-
-grpc::Status ControllerService::ControllerUnpublishVolume(grpc::ServerContext* context,
-                                                          const csi::v1::ControllerUnpublishVolumeRequest* request,
-                                                          csi::v1::ControllerUnpublishVolumeResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Unpublish(*request, call); });
-}
-
-grpc::Status ControllerService::ValidateVolumeCapabilities(grpc::ServerContext* context,
-                                                           const csi::v1::ValidateVolumeCapabilitiesRequest* request,
-                                                           csi::v1::ValidateVolumeCapabilitiesResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call&) { return Validate(*request); });
-}
-
-grpc::Status ControllerService::ListVolumes(grpc::ServerContext* context, const csi::v1::ListVolumesRequest* request,
-                                            csi::v1::ListVolumesResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call&) { return List(*request); });
-}
-
-grpc::Status ControllerService::GetCapacity(grpc::ServerContext* context, const csi::v1::GetCapacityRequest* request,
-                                            csi::v1::GetCapacityResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call&) { return Capacity(*request); });
-}
-
-grpc::Status ControllerService::ControllerGetCapabilities(grpc::ServerContext* context,
-                                                          const csi::v1::ControllerGetCapabilitiesRequest* request,
-                                                          csi::v1::ControllerGetCapabilitiesResponse* response) {
-  return rpc_.Serve(
-      context, *request, response, [&](const Call&) { return Capabilities(); }, Rpc::When::kAlways);
-}
-
-grpc::Status ControllerService::ControllerExpandVolume(grpc::ServerContext* context,
-                                                       const csi::v1::ControllerExpandVolumeRequest* request,
-                                                       csi::v1::ControllerExpandVolumeResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Expand(*request, call); });
-}
-
-grpc::Status ControllerService::ControllerGetVolume(grpc::ServerContext* context,
-                                                    const csi::v1::ControllerGetVolumeRequest* request,
-                                                    csi::v1::ControllerGetVolumeResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call&) { return Get(*request); });
-}
-
-grpc::Status ControllerService::ControllerModifyVolume(grpc::ServerContext* context,
-                                                       const csi::v1::ControllerModifyVolumeRequest* request,
-                                                       csi::v1::ControllerModifyVolumeResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Modify(*request, call); });
-}
-
-grpc::Status ControllerService::CreateSnapshot(grpc::ServerContext* context,
-                                               const csi::v1::CreateSnapshotRequest* request,
-                                               csi::v1::CreateSnapshotResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call& call) { return CreateSnapshot(*request, call); });
-}
-
-grpc::Status ControllerService::DeleteSnapshot(grpc::ServerContext* context,
-                                               const csi::v1::DeleteSnapshotRequest* request,
-                                               csi::v1::DeleteSnapshotResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call& call) { return DeleteSnapshot(*request, call); });
-}
-
-grpc::Status ControllerService::ListSnapshots(grpc::ServerContext* context,
-                                              const csi::v1::ListSnapshotsRequest* request,
-                                              csi::v1::ListSnapshotsResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call&) { return ListSnapshots(*request); });
-}
-
-grpc::Status ControllerService::GetSnapshot(grpc::ServerContext* context, const csi::v1::GetSnapshotRequest* request,
-                                            csi::v1::GetSnapshotResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call&) { return GetSnapshot(*request); });
-}
-
-// The answers.
+// Conversions to answers.
 
 absl::StatusOr<csi::v1::CreateVolumeResponse> ControllerService::Create(const csi::v1::CreateVolumeRequest& request,
                                                                         const Call& call) {
@@ -146,7 +58,8 @@ absl::StatusOr<csi::v1::DeleteVolumeResponse> ControllerService::Delete(const cs
 
 absl::StatusOr<csi::v1::ControllerPublishVolumeResponse> ControllerService::Publish(
     const csi::v1::ControllerPublishVolumeRequest& request, const Call& call) {
-  // Which mount flags are good depends on the volume's filesystem; of an unknown volume the arguments still come first.
+  // Valid mount flags depend on the filesystem of the volume. Wrong arguments are reported even if the volume is
+  // unknown.
   const absl::StatusOr<VolumeInfo> volume = catalog_.Get(request.volume_id());
   MOORING_ASSIGN_OR_RETURN(const ControllerPublishSpec spec,
                            ParseControllerPublish(request, volume.ok() ? volume->fs_type : kDefaultFsType));
@@ -228,7 +141,7 @@ absl::StatusOr<csi::v1::ControllerExpandVolumeResponse> ControllerService::Expan
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, catalog_.Expand(spec, call));
   csi::v1::ControllerExpandVolumeResponse response;
   response.set_capacity_bytes(static_cast<std::int64_t>(bytes));
-  // Also where nothing grew now: an earlier call may have grown the image and the node not have heard of it.
+  // Also if nothing grew now: an earlier call may have grown the image, and the node may not know it.
   response.set_node_expansion_required(true);
   return response;
 }

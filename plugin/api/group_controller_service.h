@@ -17,16 +17,31 @@ class GroupControllerService final : public csi::v1::GroupController::Service {
 
   grpc::Status GroupControllerGetCapabilities(grpc::ServerContext* context,
                                               const csi::v1::GroupControllerGetCapabilitiesRequest* request,
-                                              csi::v1::GroupControllerGetCapabilitiesResponse* response) override;
+                                              csi::v1::GroupControllerGetCapabilitiesResponse* response) override {
+    using Response = csi::v1::GroupControllerGetCapabilitiesResponse;
+    const auto capabilities = [](const Call&) -> absl::StatusOr<Response> {
+      Response answer;
+      answer.add_capabilities()->mutable_rpc()->set_type(
+          csi::v1::GroupControllerServiceCapability::RPC::CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT);
+      return answer;
+    };
+    return rpc_.Serve(context, *request, response, capabilities, Rpc::When::kAlways);
+  }
   grpc::Status CreateVolumeGroupSnapshot(grpc::ServerContext* context,
                                          const csi::v1::CreateVolumeGroupSnapshotRequest* request,
-                                         csi::v1::CreateVolumeGroupSnapshotResponse* response) override;
+                                         csi::v1::CreateVolumeGroupSnapshotResponse* response) override {
+    return rpc_.Serve(context, *request, response, [&](const Call& call) { return Create(*request, call); });
+  }
   grpc::Status DeleteVolumeGroupSnapshot(grpc::ServerContext* context,
                                          const csi::v1::DeleteVolumeGroupSnapshotRequest* request,
-                                         csi::v1::DeleteVolumeGroupSnapshotResponse* response) override;
+                                         csi::v1::DeleteVolumeGroupSnapshotResponse* response) override {
+    return rpc_.Serve(context, *request, response, [&](const Call& call) { return Delete(*request, call); });
+  }
   grpc::Status GetVolumeGroupSnapshot(grpc::ServerContext* context,
                                       const csi::v1::GetVolumeGroupSnapshotRequest* request,
-                                      csi::v1::GetVolumeGroupSnapshotResponse* response) override;
+                                      csi::v1::GetVolumeGroupSnapshotResponse* response) override {
+    return rpc_.Serve(context, *request, response, [&](const Call&) { return Get(*request); });
+  }
 
  private:
   absl::StatusOr<csi::v1::CreateVolumeGroupSnapshotResponse> Create(

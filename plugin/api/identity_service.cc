@@ -5,25 +5,6 @@
 
 namespace mooring {
 
-grpc::Status IdentityService::GetPluginInfo(grpc::ServerContext* context, const csi::v1::GetPluginInfoRequest* request,
-                                            csi::v1::GetPluginInfoResponse* response) {
-  return rpc_.Serve(
-      context, *request, response, [this](const Call&) { return Info(); }, Rpc::When::kAlways);
-}
-
-grpc::Status IdentityService::GetPluginCapabilities(grpc::ServerContext* context,
-                                                    const csi::v1::GetPluginCapabilitiesRequest* request,
-                                                    csi::v1::GetPluginCapabilitiesResponse* response) {
-  return rpc_.Serve(
-      context, *request, response, [this](const Call&) { return Capabilities(); }, Rpc::When::kAlways);
-}
-
-grpc::Status IdentityService::Probe(grpc::ServerContext* context, const csi::v1::ProbeRequest* request,
-                                    csi::v1::ProbeResponse* response) {
-  return rpc_.Serve(
-      context, *request, response, [this](const Call&) { return Ready(); }, Rpc::When::kAlways);
-}
-
 absl::StatusOr<csi::v1::GetPluginInfoResponse> IdentityService::Info() const {
   csi::v1::GetPluginInfoResponse response;
   response.set_name(settings_.driver_name);
@@ -48,7 +29,7 @@ absl::StatusOr<csi::v1::GetPluginCapabilitiesResponse> IdentityService::Capabili
   return response;
 }
 
-// Still starting is no error, or orchestrators would kill a plugin that has much to reconcile.
+// A start under way is no error: orchestrators would kill a plugin that takes long to reconcile.
 absl::StatusOr<csi::v1::ProbeResponse> IdentityService::Ready() const {
   const absl::Status now = readiness_.Now();
   if (!now.ok() && !absl::IsUnavailable(now)) return WithCode(absl::StatusCode::kFailedPrecondition, now);

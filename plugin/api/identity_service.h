@@ -1,4 +1,4 @@
-// csi.v1.Identity: who the plugin is, what it can do, whether it is ready. Answers before it is.
+// csi.v1.Identity: name, capabilities and readiness of the plugin. Answers before the plugin is ready, too.
 #ifndef MOORING_PLUGIN_API_IDENTITY_SERVICE_H_
 #define MOORING_PLUGIN_API_IDENTITY_SERVICE_H_
 
@@ -17,20 +17,29 @@ class IdentityService final : public csi::v1::Identity::Service {
   struct Settings {
     std::string driver_name;
     bool serves_controller = true;
-    bool grows = true;          // some volumes do
-    bool has_snapshots = true;  // with a controller: groups of snapshots and their metadata are served, too
+    bool grows = true;          // at least one pool has volumes that grow
+    bool has_snapshots = true;  // with a controller, snapshot groups and snapshot metadata are served, too
   };
 
-  // `readiness`, `mounter_health` and `rpc` outlive the service. An error of the mounter's is the plugin's.
+  // `readiness`, `mounter_health` and `rpc` outlive the service. Probe returns an error of `mounter_health`.
   IdentityService(Settings settings, const Readiness& readiness, std::function<absl::Status()> mounter_health, Rpc& rpc)
       : settings_(std::move(settings)), readiness_(readiness), mounter_health_(std::move(mounter_health)), rpc_(rpc) {}
 
   grpc::Status GetPluginInfo(grpc::ServerContext* context, const csi::v1::GetPluginInfoRequest* request,
-                             csi::v1::GetPluginInfoResponse* response) override;
+                             csi::v1::GetPluginInfoResponse* response) override {
+    return rpc_.Serve(
+        context, *request, response, [this](const Call&) { return Info(); }, Rpc::When::kAlways);
+  }
   grpc::Status GetPluginCapabilities(grpc::ServerContext* context, const csi::v1::GetPluginCapabilitiesRequest* request,
-                                     csi::v1::GetPluginCapabilitiesResponse* response) override;
+                                     csi::v1::GetPluginCapabilitiesResponse* response) override {
+    return rpc_.Serve(
+        context, *request, response, [this](const Call&) { return Capabilities(); }, Rpc::When::kAlways);
+  }
   grpc::Status Probe(grpc::ServerContext* context, const csi::v1::ProbeRequest* request,
-                     csi::v1::ProbeResponse* response) override;
+                     csi::v1::ProbeResponse* response) override {
+    return rpc_.Serve(
+        context, *request, response, [this](const Call&) { return Ready(); }, Rpc::When::kAlways);
+  }
 
  private:
   absl::StatusOr<csi::v1::GetPluginInfoResponse> Info() const;

@@ -17,7 +17,7 @@ namespace mooring {
 namespace {
 
 constexpr char kEphemeral[] = "csi.storage.k8s.io/ephemeral";
-constexpr char kSize[] = "size";  // of an ephemeral volume, for there is no capacity_range
+constexpr char kSize[] = "size";  // of an ephemeral volume, whose request has no capacity_range
 
 using ContextMap = google::protobuf::Map<std::string, std::string>;
 
@@ -25,7 +25,7 @@ absl::Status RequireVolumeId(const std::string& id) {
   return id.empty() ? InvalidArgument("volume_id is missing") : absl::OkStatus();
 }
 
-// The filesystem that flags are read for where the capability names none: the volume's, which its context carries.
+// The filesystem of the volume from its context. Mount flags depend on it if the capability names none.
 std::string FsTypeOf(const ContextMap& volume_context) {
   const auto found = volume_context.find(std::string(kFsTypeKey));
   const bool known = found != volume_context.end() &&
@@ -35,7 +35,7 @@ std::string FsTypeOf(const ContextMap& volume_context) {
   return known ? found->second : std::string(kDefaultFsType);
 }
 
-// What ControllerPublishVolume asked for. Orchestrators may lose it, so nothing depends on it being there.
+// The publish_context of ControllerPublishVolume. It may be missing, because orchestrators may lose it.
 bool PublishedReadOnly(const ContextMap& publish_context) {
   const auto found = publish_context.find(std::string(kReadOnlyContext));
   return found != publish_context.end() && found->second == "true";
@@ -55,7 +55,7 @@ absl::StatusOr<VolumePath> ParseVolumePath(const std::string& id, const std::str
   return VolumePath{id, *normal};
 }
 
-// What is published would be what was made: nothing.
+// A read-only or raw ephemeral volume would stay empty for ever.
 absl::Status CheckEphemeralUse(const PublishSpec& publish) {
   const Capability& capability = publish.capability;
   if (capability.access_type == AccessType::kBlock) {
@@ -82,7 +82,7 @@ absl::StatusOr<StageSpec> ParseStage(const csi::v1::NodeStageVolumeRequest& requ
   MOORING_ASSIGN_OR_RETURN(spec.staging_path, NormalisePath("staging_target_path", request.staging_target_path()));
   MOORING_ASSIGN_OR_RETURN(spec.capability, RequireCapability(request));
   spec.read_only = PublishedReadOnly(request.publish_context());
-  // It is for the targets; but a word that no publish will take is better refused before anything is staged.
+  // The propagation is for targets. A wrong value is refused here already, before the volume is staged.
   MOORING_RETURN_IF_ERROR(FindPropagation(request.volume_context(), "volume_context").status());
   return spec;
 }

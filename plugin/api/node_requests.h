@@ -1,4 +1,4 @@
-// Node requests as plain specs. Pure: nothing is looked up, so the checks here come before every look-up.
+// Parses the requests of the node service into structs, without lookups.
 #ifndef MOORING_PLUGIN_API_NODE_REQUESTS_H_
 #define MOORING_PLUGIN_API_NODE_REQUESTS_H_
 
@@ -20,14 +20,14 @@ absl::StatusOr<StageSpec> ParseStage(const csi::v1::NodeStageVolumeRequest& requ
 absl::StatusOr<VolumePath> ParseUnstage(const csi::v1::NodeUnstageVolumeRequest& request);
 absl::StatusOr<PublishSpec> ParsePublish(const csi::v1::NodePublishVolumeRequest& request);
 
-// A volume that the orchestrator has not created: its volume_context says how to make it, as parameters of CreateVolume
-// do, and with `size`.
+// An ephemeral volume, which the orchestrator has not created. Its volume_context has the parameters of CreateVolume
+// and `size`.
 bool AsksForEphemeral(const csi::v1::NodePublishVolumeRequest& request);
 absl::StatusOr<EphemeralSpec> ParseEphemeral(const csi::v1::NodePublishVolumeRequest& request, const Pools& pools);
 
 absl::StatusOr<VolumePath> ParseUnpublish(const csi::v1::NodeUnpublishVolumeRequest& request);
 
-// A volume_path that is no absolute path is NOT_FOUND: no volume is there (csi-sanity).
+// NOT_FOUND: volume_path is no absolute path (csi-sanity expects this code).
 absl::StatusOr<VolumePath> ParseStats(const csi::v1::NodeGetVolumeStatsRequest& request);
 absl::StatusOr<ExpandSpec> ParseNodeExpand(const csi::v1::NodeExpandVolumeRequest& request);
 

@@ -16,23 +16,7 @@ namespace {
 using csi::v1::NodeServiceCapability;
 using csi::v1::VolumeUsage;
 
-// VOLUME_MOUNT_GROUP is offered only with --volume-mount-group. Kubelet leaves fsGroup to a plugin that offers it, and
-// the plugin gives the root directory alone to the group. A request that names a group is served either way: CSI
-// forbids none.
-csi::v1::NodeGetCapabilitiesResponse NodeCapabilities(const NodeIdentity& identity) {
-  csi::v1::NodeGetCapabilitiesResponse response;
-  for (const NodeServiceCapability::RPC::Type type :
-       {NodeServiceCapability::RPC::STAGE_UNSTAGE_VOLUME, NodeServiceCapability::RPC::GET_VOLUME_STATS,
-        NodeServiceCapability::RPC::EXPAND_VOLUME, NodeServiceCapability::RPC::VOLUME_CONDITION,
-        NodeServiceCapability::RPC::SINGLE_NODE_MULTI_WRITER, NodeServiceCapability::RPC::VOLUME_MOUNT_GROUP}) {
-    if (type == NodeServiceCapability::RPC::EXPAND_VOLUME && !identity.grows) continue;
-    if (type == NodeServiceCapability::RPC::VOLUME_MOUNT_GROUP && !identity.mount_group) continue;
-    response.add_capabilities()->mutable_rpc()->set_type(type);
-  }
-  return response;
-}
-
-// With kubelet's id of an inline volume, and nothing in the request that says it is one.
+// The id has the form of kubelet's inline volumes, but the request does not mark the volume as ephemeral.
 absl::Status WithTheReasonOfKubelet(const absl::Status& status, const PublishSpec& spec) {
   const bool looks_inline = spec.staging_path.empty() && spec.volume_id.starts_with("csi-");
   if (!absl::IsFailedPrecondition(status) || !looks_inline) return status;
@@ -51,55 +35,20 @@ void AddUsage(csi::v1::NodeGetVolumeStatsResponse& response, VolumeUsage::Unit u
 
 }  // namespace
 
-grpc::Status NodeService::NodeStageVolume(grpc::ServerContext* context, const csi::v1::NodeStageVolumeRequest* request,
-                                          csi::v1::NodeStageVolumeResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Stage(*request, call); });
-}
-
-grpc::Status NodeService::NodeUnstageVolume(grpc::ServerContext* context,
-                                            const csi::v1::NodeUnstageVolumeRequest* request,
-                                            csi::v1::NodeUnstageVolumeResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Unstage(*request, call); });
-}
-
-grpc::Status NodeService::NodePublishVolume(grpc::ServerContext* context,
-                                            const csi::v1::NodePublishVolumeRequest* request,
-                                            csi::v1::NodePublishVolumeResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Publish(*request, call); });
-}
-
-grpc::Status NodeService::NodeUnpublishVolume(grpc::ServerContext* context,
-                                              const csi::v1::NodeUnpublishVolumeRequest* request,
-                                              csi::v1::NodeUnpublishVolumeResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Unpublish(*request, call); });
-}
-
-grpc::Status NodeService::NodeGetVolumeStats(grpc::ServerContext* context,
-                                             const csi::v1::NodeGetVolumeStatsRequest* request,
-                                             csi::v1::NodeGetVolumeStatsResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call&) { return Stats(*request); });
-}
-
-grpc::Status NodeService::NodeExpandVolume(grpc::ServerContext* context,
-                                           const csi::v1::NodeExpandVolumeRequest* request,
-                                           csi::v1::NodeExpandVolumeResponse* response) {
-  return rpc_.Serve(context, *request, response, [&](const Call& call) { return Expand(*request, call); });
-}
-
-grpc::Status NodeService::NodeGetCapabilities(grpc::ServerContext* context,
-                                              const csi::v1::NodeGetCapabilitiesRequest* request,
-                                              csi::v1::NodeGetCapabilitiesResponse* response) {
-  return rpc_.Serve(
-      context, *request, response,
-      [this](const Call&) { return absl::StatusOr<csi::v1::NodeGetCapabilitiesResponse>(NodeCapabilities(identity_)); },
-      Rpc::When::kAlways);
-}
-
-grpc::Status NodeService::NodeGetInfo(grpc::ServerContext* context, const csi::v1::NodeGetInfoRequest* request,
-                                      csi::v1::NodeGetInfoResponse* response) {
-  return rpc_.Serve(
-      context, *request, response, [this](const Call&) { return absl::StatusOr<csi::v1::NodeGetInfoResponse>(Info()); },
-      Rpc::When::kAlways);
+// VOLUME_MOUNT_GROUP is offered only with --volume-mount-group. Kubelet leaves fsGroup to a plugin that offers it, and
+// the plugin gives only the root directory to the group. A request with a group is served in both cases, as CSI 1.12
+// allows.
+absl::StatusOr<csi::v1::NodeGetCapabilitiesResponse> NodeService::Capabilities() const {
+  csi::v1::NodeGetCapabilitiesResponse response;
+  for (const NodeServiceCapability::RPC::Type type :
+       {NodeServiceCapability::RPC::STAGE_UNSTAGE_VOLUME, NodeServiceCapability::RPC::GET_VOLUME_STATS,
+        NodeServiceCapability::RPC::EXPAND_VOLUME, NodeServiceCapability::RPC::VOLUME_CONDITION,
+        NodeServiceCapability::RPC::SINGLE_NODE_MULTI_WRITER, NodeServiceCapability::RPC::VOLUME_MOUNT_GROUP}) {
+    if (type == NodeServiceCapability::RPC::EXPAND_VOLUME && !identity_.grows) continue;
+    if (type == NodeServiceCapability::RPC::VOLUME_MOUNT_GROUP && !identity_.mount_group) continue;
+    response.add_capabilities()->mutable_rpc()->set_type(type);
+  }
+  return response;
 }
 
 absl::Status NodeService::CheckRoots(const std::string& field, const std::string& path) const {
@@ -157,13 +106,13 @@ absl::StatusOr<csi::v1::NodeGetVolumeStatsResponse> NodeService::Stats(
   MOORING_ASSIGN_OR_RETURN(const VolumeStats stats, volumes_.Stats(volume_id, at.path));
   csi::v1::NodeGetVolumeStatsResponse response;
   if (stats.is_block) {
-    // What a task has written to a raw device is nobody's to know: only the size is true.
+    // The plugin does not know how much of a raw device is used. Only the size is known.
     VolumeUsage* usage = response.add_usage();
     usage->set_unit(VolumeUsage::BYTES);
     usage->set_total(static_cast<std::int64_t>(stats.usage.bytes.total));
   } else {
     AddUsage(response, VolumeUsage::BYTES, stats.usage.bytes);
-    // A btrfs makes them as it needs them, and counts none: as a figure that would be a volume without a free one.
+    // A btrfs makes inodes as needed and reports 0. Passed on, that would mean that no inode is free.
     if (stats.usage.inodes.total != 0) AddUsage(response, VolumeUsage::INODES, stats.usage.inodes);
   }
   csi::v1::VolumeCondition* condition = response.mutable_volume_condition();
@@ -176,7 +125,8 @@ absl::StatusOr<csi::v1::NodeExpandVolumeResponse> NodeService::Expand(const csi:
                                                                       const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const ExpandSpec spec, ParseNodeExpand(request));
   if (identity_.grow != nullptr && spec.required_bytes != 0) {
-    MOORING_RETURN_IF_ERROR(volumes_.CheckIsAt(spec.volume_id, spec.volume_path));  // it never shrinks again
+    MOORING_RETURN_IF_ERROR(
+        volumes_.CheckIsAt(spec.volume_id, spec.volume_path));  // before it grows, because it cannot shrink
     const SizeRange range = {.required = spec.required_bytes, .limit = spec.limit_bytes};
     MOORING_RETURN_IF_ERROR(identity_.grow({spec.volume_id, range}, call));
   }

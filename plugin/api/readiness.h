@@ -1,5 +1,5 @@
-// Whether the plugin has put its records and the kernel together and may act. Set by the reconciler, waited for by
-// calls, which Stop wakes.
+// Whether the plugin has reconciled its records with the kernel and serves calls. The reconciler sets it, calls wait
+// for it, and Stop wakes them.
 #ifndef MOORING_PLUGIN_API_READINESS_H_
 #define MOORING_PLUGIN_API_READINESS_H_
 
@@ -13,7 +13,7 @@
 
 namespace mooring {
 
-// What a call hears that came too late.
+// The answer to calls after Stop.
 inline absl::Status Stopping() { return Unavailable("the plugin is stopping: call again when it is back"); }
 
 class Readiness {
@@ -24,7 +24,7 @@ class Readiness {
     changed_.notify_all();
   }
 
-  // The end: it is UNAVAILABLE from now on, and nobody waits for more.
+  // From now on the state is UNAVAILABLE, and no call waits.
   void Stop() {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
@@ -32,13 +32,13 @@ class Readiness {
     changed_.notify_all();
   }
 
-  // UNAVAILABLE while starting and when stopping; between them what Set was given.
+  // UNAVAILABLE during the start and after Stop, else the last status of Set.
   absl::Status Now() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return outcome_;
   }
 
-  // As Now, after waiting for Set until `deadline`.
+  // Waits for Set until `deadline`, then returns Now().
   absl::Status Wait(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_until(lock, deadline, [this] { return stopping_ || !absl::IsUnavailable(outcome_); });

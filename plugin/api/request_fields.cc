@@ -48,7 +48,7 @@ absl::StatusOr<PageFields> ParsePage(std::int32_t max_entries, const std::string
   if (token.empty()) return page;
   const std::size_t digits = std::min(call.token_prefix.size(), token.size());
   const auto [end, error] = std::from_chars(token.data() + digits, token.data() + token.size(), page.after);
-  // Written again it has to be the same: no sign, no leading zero, nothing behind it.
+  // The number must have no sign, no leading zero and no text behind it: formatted again, it is the same.
   if (error != std::errc() || page.after < 1 || ListToken(call, page.after) != token) {
     return Aborted(
         fmt::format("starting_token {} was not given out by {}: start again without one", Quote(token), call.name));

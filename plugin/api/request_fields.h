@@ -1,4 +1,4 @@
-// Fields that requests have in common. Errors are INVALID_ARGUMENT with the field's name, unless it is said otherwise.
+// Fields that several requests have. Errors are INVALID_ARGUMENT with the name of the field, unless stated otherwise.
 #ifndef MOORING_PLUGIN_API_REQUEST_FIELDS_H_
 #define MOORING_PLUGIN_API_REQUEST_FIELDS_H_
 
@@ -14,12 +14,12 @@
 
 namespace mooring {
 
-inline constexpr std::string_view kKubernetesPrefix = "csi.storage.k8s.io/";  // what its sidecars add of their own
+inline constexpr std::string_view kKubernetesPrefix = "csi.storage.k8s.io/";  // of keys that its sidecars add
 
-// Of `what` is created: there, at most 128 bytes, no control characters.
+// Checks the name of a new object: present, at most 128 bytes, no control characters.
 absl::Status CheckName(const std::string& name, std::string_view what);
 
-// Of what takes none: those of Kubernetes' sidecars alone.
+// For objects without parameters: only those of Kubernetes' sidecars are accepted.
 absl::Status CheckNoParameters(const google::protobuf::Map<std::string, std::string>& parameters,
                                std::string_view what);
 
@@ -29,8 +29,8 @@ struct PageFields {
   std::size_t max_entries = 0;  // 0: all
 };
 
-// A call that gives pages: its tokens are opaque to callers, to us the prefix and the place of the last entry. One
-// call's are not taken for another's.
+// A call that returns pages. Its tokens are opaque to callers. They have a prefix for the call and the position of the
+// last entry, so that a token of another call is refused.
 struct PagedCall {
   std::string_view name;
   std::string_view token_prefix;
@@ -38,7 +38,7 @@ struct PagedCall {
 inline constexpr PagedCall kListVolumes = {"ListVolumes", "after-"};
 inline constexpr PagedCall kListSnapshots = {"ListSnapshots", "snapshots-after-"};
 
-// ABORTED: a token that `call` never gave out (CSI).
+// ABORTED: `call` never returned this token (CSI 1.12, ListVolumes Errors).
 absl::StatusOr<PageFields> ParsePage(std::int32_t max_entries, const std::string& starting_token,
                                      const PagedCall& call);
 std::string ListToken(const PagedCall& call, std::int64_t after);

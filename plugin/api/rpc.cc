@@ -2,20 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
-#include <climits>
-#include <cstdint>
-#include <string_view>
-#include <vector>
+#include <cstddef>
+#include <utility>
 
-#include "absl/cleanup/cleanup.h"
-#include "base/deadline.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "base/text/quote.h"
-#include "csi.pb.h"
-#include "rpc/status.h"
+#include "rpc/redact.h"
 
 namespace mooring {
 namespace {
@@ -23,87 +15,17 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using ProtoMessage = google::protobuf::Message;
 using google::protobuf::Reflection;
-using Clock = std::chrono::steady_clock;
 
-// Time that is kept back from a caller's deadline, to answer within it.
-constexpr std::chrono::milliseconds kTimeToAnswer{100};
-
-Call CallOf(const grpc::ServerContext& context) {
-  Call call = Call::WithLongestWait();
-  const auto left = context.deadline() - std::chrono::system_clock::now() - kTimeToAnswer;
-  const auto longest = call.wait_until - Clock::now();
-  if (left < longest) call.wait_until = Clock::now() + std::chrono::duration_cast<Clock::duration>(left);
-  return call;
-}
-
-absl::Status RunGuarded(const std::function<absl::Status(const Call&)>& handler, const Call& call) {
-  const DeadlineScope deadline(call.wait_until);  // for what may hang below
-  try {
-    return handler(call);
-  } catch (const std::exception& error) {
-    return Internal(fmt::format("unexpected: {}", error.what()));
-  }
-}
-
-std::string FieldText(const ProtoMessage& message, const char* name) {
-  const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
-  if (field == nullptr || field->is_repeated() || field->cpp_type() != FieldDescriptor::CPPTYPE_STRING) return "";
-  return message.GetReflection()->GetString(message, field);
-}
-
-std::string MethodOf(const ProtoMessage& request) {
-  std::string name = request.GetDescriptor()->name();
-  constexpr std::string_view kSuffix = "Request";
-  if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
-  return name;
-}
-
-// What stands in a log for a call that did not end.
-std::string CallText(const ProtoMessage& request) {
-  constexpr std::size_t kLongest = 64;
+std::string SubjectOf(const ProtoMessage& request) {
   for (const char* field : {"volume_id", "name", "snapshot_id", "group_snapshot_id", "target_snapshot_id"}) {
-    const std::string text = FieldText(request, field);
-    if (!text.empty()) return fmt::format("{} {}", MethodOf(request), Quote(text, kLongest));
+    std::string text = FieldText(request, field);
+    if (!text.empty()) return text;
   }
-  return MethodOf(request);
+  return "";
 }
 
-void CollectMountFlags(const ProtoMessage& message, std::vector<std::string>& flags) {
-  const Reflection& reflection = *message.GetReflection();
-  std::vector<const FieldDescriptor*> fields;
-  reflection.ListFields(message, &fields);
-  for (const FieldDescriptor* field : fields) {
-    const bool nested = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field->is_map();
-    if (nested && !field->is_repeated()) CollectMountFlags(reflection.GetMessage(message, field), flags);
-    for (int i = 0; field->is_repeated() && i < reflection.FieldSize(message, field); ++i) {
-      if (nested) CollectMountFlags(reflection.GetRepeatedMessage(message, field, i), flags);
-      if (field->name() == "mount_flags") flags.push_back(reflection.GetRepeatedString(message, field, i));
-    }
-  }
-}
-
-// The answer names a refused mount flag, in quotes, for the caller; the log does not: it may be sensitive.
-std::string WithoutMountFlags(std::string cause, const ProtoMessage& request) {
-  std::vector<std::string> flags;
-  CollectMountFlags(request, flags);
-  for (const std::string& element : flags) {
-    for (std::size_t start = 0; start <= element.size();) {
-      const std::size_t end = std::min(element.find(',', start), element.size());
-      const std::string flag = element.substr(start, end - start);
-      const std::string quoted = Quote(flag.substr(0, flag.find('=')));
-      const std::size_t at = cause.find(quoted);
-      if (at != std::string::npos) cause.replace(at, quoted.size(), "'…'");
-      start = end + 1;
-    }
-  }
-  return cause;
-}
-
-// One line a call. Only ids and paths of the request: nothing that could be a secret.
-void LogCall(const ProtoMessage& request, const absl::Status& status, Clock::duration took) {
-  if (!log::Enabled(status.ok() ? log::Level::kInfo : log::Level::kWarning)) return;
-  log::Fields fields = {{"method", MethodOf(request)}};
-  constexpr std::pair<const char*, const char*> kShown[] = {
+log::Fields LoggedFields(const ProtoMessage& request) {
+  constexpr std::pair<const char*, const char*> kLogged[] = {
       {"volume_id", "volume"},
       {"name", "name"},
       {"node_id", "node"},
@@ -116,44 +38,20 @@ void LogCall(const ProtoMessage& request, const absl::Status& status, Clock::dur
       {"base_snapshot_id", "base"},
       {"target_snapshot_id", "target"},
   };
-  for (const auto& [field, key] : kShown) {
+  log::Fields fields;
+  for (const auto& [field, key] : kLogged) {
     std::string text = FieldText(request, field);
     if (!text.empty()) fields.emplace_back(key, std::move(text));
   }
-  fields.emplace_back("ms", std::chrono::duration<double, std::milli>(took).count());
-  fields.emplace_back("code", absl::StatusCodeToString(status.code()));
-  if (!status.ok()) fields.emplace_back("cause", WithoutMountFlags(Message(status), request));
-  // What orchestrators ask all the time (Probe, capabilities) is of no interest while it is well.
-  const bool routine = status.ok() && fields.size() == 3;
-  log::Write(routine ? log::Level::kDebug : status.ok() ? log::Level::kInfo : log::Level::kWarning, "call", fields);
+  return fields;
 }
 
-bool IsSensitive(const FieldDescriptor& field) {
-  return field.options().GetExtension(csi::v1::csi_secret) || field.name() == "mount_flags";
-}
-
-void Redact(ProtoMessage& message) {
-  const Reflection& reflection = *message.GetReflection();
-  std::vector<const FieldDescriptor*> fields;
-  reflection.ListFields(message, &fields);
-  for (const FieldDescriptor* field : fields) {
-    if (IsSensitive(*field)) {
-      reflection.ClearField(&message, field);
-    } else if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_map()) {
-      continue;
-    } else if (field->is_repeated()) {
-      for (int i = 0; i < reflection.FieldSize(message, field); ++i) {
-        Redact(*reflection.MutableRepeatedMessage(&message, field, i));
-      }
-    } else {
-      Redact(*reflection.MutableMessage(&message, field));
-    }
-  }
-}
+// Orchestrators repeat calls without an object (Probe, capabilities) all the time.
+bool IsRoutine(const std::string& /*method*/, const log::Fields& fields) { return fields.empty(); }
 
 constexpr std::size_t kMostText = 128, kMostMap = 4096, kMostMountFlags = 4096;
 
-// 0: not limited here. Paths and ids have checks of their own: a path that is too long is not a path, an id not known.
+// 0: not limited here. Paths and ids have checks of their own.
 std::size_t LimitOf(const FieldDescriptor& field) {
   const std::string& name = field.name();
   if (name.ends_with("_path") || name.ends_with("_id") || name == "starting_token") return 0;
@@ -174,7 +72,7 @@ absl::Status CheckRepeatedStrings(const ProtoMessage& message, const FieldDescri
                                                                 : absl::OkStatus();
 }
 
-// A map's entries are messages with a key (1) and a value (2), both strings wherever CSI has one.
+// The entries of a map are messages with a key and a value. In CSI both are strings.
 absl::Status CheckMap(const ProtoMessage& message, const FieldDescriptor& field) {
   const Reflection& reflection = *message.GetReflection();
   std::size_t sum = 0;
@@ -206,57 +104,27 @@ absl::Status CheckField(const ProtoMessage& message, const FieldDescriptor& fiel
 
 }  // namespace
 
+Rpc::Rpc(Readiness& readiness, CallRecorder* recorder)
+    : readiness_(readiness),
+      calls_({.stopping = Stopping(), .subject = SubjectOf, .fields = LoggedFields, .is_routine = IsRoutine},
+             recorder) {}
+
 grpc::Status Rpc::Run(grpc::ServerContext& context, const ProtoMessage& request, When when,
                       const std::function<absl::Status(const Call&)>& handler) {
-  const Clock::time_point start = Clock::now();
-  const Call call = CallOf(context);
-  if (log::Enabled(log::Level::kDebug))
+  if (log::Enabled(log::Level::kDebug)) {
     log::Debug("request", {{"method", MethodOf(request)}, {"fields", Redacted(request)}});
-  const std::string method = recorder_ == nullptr ? "" : MethodOf(request);
-  if (recorder_ != nullptr) recorder_->Begin(method);
-  absl::Status status = Begin(request);
-  const absl::Cleanup end = [&] { End(request); };
-  if (status.ok()) status = CheckSizes(request);
-  if (status.ok() && when == When::kWhenReady) status = readiness_.Wait(call.wait_until);
-  if (status.ok()) status = RunGuarded(handler, call);
-  const Clock::duration took = Clock::now() - start;
-  LogCall(request, status, took);
-  if (recorder_ != nullptr) recorder_->End(method, status.code(), took);
-  return ToGrpc(status);
+  }
+  const Call call{WorkDeadline(context, Call::kLongestWait, Call::kLongestWait)};
+  return calls_.Run(request, {.until = call.wait_until}, [&]() -> absl::Status {
+    MOORING_RETURN_IF_ERROR(CheckSizes(request));
+    if (when == When::kWhenReady) MOORING_RETURN_IF_ERROR(readiness_.Wait(call.wait_until));
+    return handler(call);
+  });
 }
 
-absl::Status Rpc::Begin(const ProtoMessage& request) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  under_way_.insert(&request);
-  return draining_ ? Stopping() : absl::OkStatus();
-}
-
-void Rpc::End(const ProtoMessage& request) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  under_way_.erase(under_way_.find(&request));
-  if (under_way_.empty()) idle_.notify_all();
-}
-
-bool Rpc::is_draining() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return draining_;
-}
-
-std::vector<std::string> Rpc::Drain(Clock::time_point deadline) {
+std::vector<std::string> Rpc::Drain(std::chrono::steady_clock::time_point deadline) {
   readiness_.Stop();
-  std::unique_lock<std::mutex> lock(mutex_);
-  draining_ = true;
-  idle_.wait_until(lock, deadline, [this] { return under_way_.empty(); });
-  std::vector<std::string> left;
-  for (const ProtoMessage* request : under_way_) left.push_back(CallText(*request));
-  return left;
-}
-
-std::string Redacted(const ProtoMessage& request) {
-  const std::unique_ptr<ProtoMessage> copy(request.New());
-  copy->CopyFrom(request);
-  Redact(*copy);
-  return copy->ShortDebugString();
+  return calls_.Drain(deadline);
 }
 
 absl::Status CheckSizes(const ProtoMessage& message) {

@@ -1,5 +1,5 @@
-// What happens once around every RPC, whatever it does: size limits, waiting until the plugin has reconciled, the
-// conversion of the error, one log line, the metrics. A service method is then an entry in a table:
+// The steps around each CSI call: those of rpc/served_call.h, the size limits of CSI, and waiting until the plugin is
+// ready. A service method is an entry in a table:
 //
 //   grpc::Status NodeStageVolume(grpc::ServerContext* context, const Request* request, Response* response) override {
 //     return rpc_.Serve(context, *request, response, [&](const Call& call) { return Stage(*request, call); });
@@ -11,11 +11,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <exception>
 #include <functional>
-#include <mutex>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +20,7 @@
 #include "metrics/call_recorder.h"
 #include "plugin/api/readiness.h"
 #include "plugin/model/call.h"
+#include "rpc/served_call.h"
 
 namespace mooring {
 
@@ -31,10 +28,10 @@ class Rpc {
  public:
   enum class When { kAlways, kWhenReady };  // kAlways: answers before the plugin has reconciled, too
 
-  // `recorder` is told of every call; null: nobody is.
-  explicit Rpc(Readiness& readiness, CallRecorder* recorder = nullptr) : readiness_(readiness), recorder_(recorder) {}
+  // `recorder` is told of every call, unless it is null.
+  explicit Rpc(Readiness& readiness, CallRecorder* recorder = nullptr);
 
-  // `handler` takes a Call and gives an absl::StatusOr<Response>. An exception (SQLite, out of memory) is INTERNAL.
+  // `handler` takes a Call and returns an absl::StatusOr<Response>. An exception (SQLite, out of memory) is INTERNAL.
   template <typename Request, typename Response, typename Handler>
   grpc::Status Serve(grpc::ServerContext* context, const Request& request, Response* response, Handler handler,
                      When when = When::kWhenReady) {
@@ -46,40 +43,27 @@ class Rpc {
     });
   }
 
-  // Of a call whose handler sends its answers itself, one after another, and gives an absl::Status. Between them it
-  // asks is_draining: a stream is no reason not to stop.
+  // For a handler that writes its answers itself, one after another, and returns an absl::Status. Between two answers
+  // it asks is_draining: a stream must not delay a stop.
   template <typename Request, typename Handler>
   grpc::Status ServeStream(grpc::ServerContext* context, const Request& request, Handler handler) {
     return Run(*context, request, When::kWhenReady, handler);
   }
-  bool is_draining();
+  bool is_draining() { return calls_.is_draining(); }
 
-  // The end: calls that come from now on are UNAVAILABLE, as are those that wait for the plugin to be ready. Returns
-  // when none is under way any more, or at the deadline: then those that are left, as "NodeStageVolume 'vol-…'".
+  // See ServedCalls::Drain. Calls that wait for the plugin to be ready are UNAVAILABLE, too.
   std::vector<std::string> Drain(std::chrono::steady_clock::time_point deadline);
 
  private:
   grpc::Status Run(grpc::ServerContext& context, const google::protobuf::Message& request, When when,
                    const std::function<absl::Status(const Call&)>& handler);
 
-  absl::Status Begin(const google::protobuf::Message& request);
-  void End(const google::protobuf::Message& request);
-
   Readiness& readiness_;
-  CallRecorder* const recorder_;
-  std::mutex mutex_;
-  std::condition_variable idle_;
-  std::multiset<const google::protobuf::Message*> under_way_;
-  bool draining_ = false;
+  ServedCalls calls_;
 };
 
-// The request as one line for the debug log: csi_secret fields and mount flags are left out, control characters
-// escaped.
-std::string Redacted(const google::protobuf::Message& request);
-
-// CSI 1.12 "Size Limits": strings 128 bytes, maps 4 KiB, mount flags 4 KiB together.
-// INVALID_ARGUMENT names the field. Not looked at: ids (one that is too long is an unknown one) and paths
-// (NormalisePath).
+// CSI 1.12, "Size Limits": strings 128 bytes, maps 4 KiB, mount flags 4 KiB together. INVALID_ARGUMENT names the field.
+// Ids and paths have checks of their own: an id that is too long is unknown, and NormalisePath checks paths.
 absl::Status CheckSizes(const google::protobuf::Message& request);
 
 }  // namespace mooring

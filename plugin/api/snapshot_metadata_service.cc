@@ -12,10 +12,10 @@
 namespace mooring {
 namespace {
 
-constexpr int kResults = 1024;       // in a message, where the caller leaves it to us
-constexpr int kMostResults = 65536;  // 22 bytes each at most, and a message has 4 MiB at most
+constexpr int kResults = 1024;       // in a message, if the caller sets no limit
+constexpr int kMostResults = 65536;  // of at most 22 bytes each; a message has at most 4 MiB
 
-// CSI has OUT_OF_RANGE for an offset on either side.
+// OUT_OF_RANGE: the offset is outside the volume (CSI 1.12).
 absl::Status CheckPlace(std::int64_t starting_offset, std::int32_t max_results) {
   if (starting_offset < 0) {
     return OutOfRange(fmt::format("starting_offset is {}: it must not be negative", starting_offset));
@@ -46,7 +46,7 @@ absl::StatusOr<SnapshotImage> OpenImage(const SnapshotCatalog::Image& image) {
   return opened;
 }
 
-// Fills messages up and sends them.
+// Collects results into messages and sends them.
 template <typename Response>
 class Stream {
  public:
@@ -67,7 +67,7 @@ class Stream {
     return message_.block_metadata_size() < most_ ? absl::OkStatus() : Send();
   }
 
-  // What is left; where nothing was found at all, a message that says how large the volume is.
+  // Sends the last results. Without any result, sends a message with the size of the volume.
   absl::Status Finish() { return sent_ && message_.block_metadata().empty() ? absl::OkStatus() : Send(); }
 
  private:
@@ -88,18 +88,6 @@ class Stream {
 };
 
 }  // namespace
-
-grpc::Status SnapshotMetadataService::GetMetadataAllocated(
-    grpc::ServerContext* context, const csi::v1::GetMetadataAllocatedRequest* request,
-    grpc::ServerWriter<csi::v1::GetMetadataAllocatedResponse>* writer) {
-  return rpc_.ServeStream(context, *request, [&](const Call&) { return Allocated(*request, *context, *writer); });
-}
-
-grpc::Status SnapshotMetadataService::GetMetadataDelta(grpc::ServerContext* context,
-                                                       const csi::v1::GetMetadataDeltaRequest* request,
-                                                       grpc::ServerWriter<csi::v1::GetMetadataDeltaResponse>* writer) {
-  return rpc_.ServeStream(context, *request, [&](const Call&) { return Delta(*request, *context, *writer); });
-}
 
 absl::Status SnapshotMetadataService::Allocated(const csi::v1::GetMetadataAllocatedRequest& request,
                                                 grpc::ServerContext& context,

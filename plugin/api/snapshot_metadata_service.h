@@ -15,9 +15,13 @@ class SnapshotMetadataService final : public csi::v1::SnapshotMetadata::Service 
   SnapshotMetadataService(SnapshotCatalog& snapshots, Rpc& rpc) : snapshots_(snapshots), rpc_(rpc) {}
 
   grpc::Status GetMetadataAllocated(grpc::ServerContext* context, const csi::v1::GetMetadataAllocatedRequest* request,
-                                    grpc::ServerWriter<csi::v1::GetMetadataAllocatedResponse>* writer) override;
+                                    grpc::ServerWriter<csi::v1::GetMetadataAllocatedResponse>* writer) override {
+    return rpc_.ServeStream(context, *request, [&](const Call&) { return Allocated(*request, *context, *writer); });
+  }
   grpc::Status GetMetadataDelta(grpc::ServerContext* context, const csi::v1::GetMetadataDeltaRequest* request,
-                                grpc::ServerWriter<csi::v1::GetMetadataDeltaResponse>* writer) override;
+                                grpc::ServerWriter<csi::v1::GetMetadataDeltaResponse>* writer) override {
+    return rpc_.ServeStream(context, *request, [&](const Call&) { return Delta(*request, *context, *writer); });
+  }
 
  private:
   absl::Status Allocated(const csi::v1::GetMetadataAllocatedRequest& request, grpc::ServerContext& context,

@@ -33,8 +33,8 @@ absl::Status CheckSourceIds(const std::vector<std::string>& ids) {
   return absl::OkStatus();
 }
 
-// A VolumeGroupSnapshotClass may carry its own deletionPolicy among the parameters, as that of Kubernetes' test suite
-// does. It says what Kubernetes does with the group, so there is nothing to do here.
+// A VolumeGroupSnapshotClass may have its deletionPolicy among the parameters, as in Kubernetes' test suite. Only
+// Kubernetes uses it.
 absl::Status CheckGroupParameters(google::protobuf::Map<std::string, std::string> parameters) {
   parameters.erase("deletionPolicy");
   return CheckNoParameters(parameters, "group snapshot");
@@ -94,7 +94,7 @@ void Pack(const SnapshotInfo& info, csi::v1::Snapshot& snapshot) {
   snapshot.set_group_snapshot_id(info.group_id);
   snapshot.set_size_bytes(static_cast<std::int64_t>(info.restore_bytes != 0 ? info.restore_bytes : info.bytes));
   *snapshot.mutable_creation_time() = ToTimestamp(info.created_at);
-  snapshot.set_ready_to_use(true);  // nobody hears of one that is not
+  snapshot.set_ready_to_use(true);  // the plugin returns only complete snapshots
 }
 
 void Pack(const GroupInfo& info, csi::v1::VolumeGroupSnapshot& group) {

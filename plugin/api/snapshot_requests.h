@@ -1,4 +1,4 @@
-// The requests about snapshots as plain specs. Pure, and under the rules of controller_requests.h.
+// Parses the requests about snapshots, with the rules of controller_requests.h.
 #ifndef MOORING_PLUGIN_API_SNAPSHOT_REQUESTS_H_
 #define MOORING_PLUGIN_API_SNAPSHOT_REQUESTS_H_
 
@@ -18,7 +18,7 @@ absl::StatusOr<CreateGroupSpec> ParseCreateGroup(const csi::v1::CreateVolumeGrou
 absl::StatusOr<GroupSpec> ParseGetGroup(const csi::v1::GetVolumeGroupSnapshotRequest& request);
 absl::StatusOr<GroupSpec> ParseDeleteGroup(const csi::v1::DeleteVolumeGroupSnapshotRequest& request);
 
-// The answers.
+// Conversions to answers.
 void Pack(const SnapshotInfo& info, csi::v1::Snapshot& snapshot);
 void Pack(const GroupInfo& info, csi::v1::VolumeGroupSnapshot& group);
 

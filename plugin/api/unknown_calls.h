@@ -1,4 +1,4 @@
-// Calls of services that are not served. gRPC alone would refuse them without a word.
+// Answers calls of services that are not served. gRPC alone refuses them without a message.
 #ifndef MOORING_PLUGIN_API_UNKNOWN_CALLS_H_
 #define MOORING_PLUGIN_API_UNKNOWN_CALLS_H_
 

@@ -62,7 +62,7 @@ Ruleset HandledBy(long abi) {
   return handled;
 }
 
-// The structure grew with the ABI, and a kernel takes no larger one with something in it that it does not know.
+// The structure grew with the ABI. A kernel refuses a larger one that is not zero behind the part that it knows.
 std::size_t SizeFor(long abi) { return abi >= 6 ? sizeof(Ruleset) : abi >= 4 ? 16 : 8; }
 
 absl::Status Allow(const UniqueFd& ruleset, const Place& place, std::uint64_t handled) {
@@ -70,7 +70,7 @@ absl::Status Allow(const UniqueFd& ruleset, const Place& place, std::uint64_t ha
   if (!fd.ok() && errno == ENOENT) return absl::OkStatus();
   if (!fd.ok()) return ErrnoStatus(errno, "confine the plugin to", place.path);
   struct stat status = {};
-  if (::fstat(fd.get(), &status) != 0) return ErrnoStatus(errno, "look at", place.path);
+  if (::fstat(fd.get(), &status) != 0) return ErrnoStatus(errno, "inspect", place.path);
   landlock_path_beneath_attr rule = {};
   rule.allowed_access = place.access & handled & (S_ISDIR(status.st_mode) ? ~std::uint64_t{0} : kFile);
   rule.parent_fd = fd.get();
@@ -79,7 +79,7 @@ absl::Status Allow(const UniqueFd& ruleset, const Place& place, std::uint64_t ha
   return ErrnoStatus(errno, "confine the plugin to", place.path);
 }
 
-absl::Status ConfineFiles(const Territory& territory) {
+absl::Status ConfineFiles(const SandboxPolicy& policy) {
   const long abi = LandlockAbi();
   if (abi < 1) {
     log::Warning(
@@ -92,19 +92,15 @@ absl::Status ConfineFiles(const Territory& territory) {
   const UniqueFd ruleset(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &handled, SizeFor(abi), 0)));
   if (!ruleset.ok()) return ErrnoStatus(errno, "make a Landlock ruleset");
   std::vector<Place> places = {
-      Place{territory.state_dir, kOwn},
-      Place{territory.socket_directory, kSocket},
-      Place{"/etc", kRead},
-      Place{"/proc", kRead},
-      Place{"/sys", kRead},
-      Place{"/usr", kRead},
-      Place{"/dev/null", kFile},
-      Place{"/dev/urandom", LANDLOCK_ACCESS_FS_READ_FILE},
+      Place{policy.state_dir, kOwn}, Place{policy.socket_directory, kSocket},
+      Place{"/etc", kRead},          Place{"/proc", kRead},
+      Place{"/sys", kRead},          Place{"/usr", kRead},
+      Place{"/dev/null", kFile},     Place{"/dev/urandom", LANDLOCK_ACCESS_FS_READ_FILE},
   };
-  if (!territory.registration_directory.empty()) places.push_back({territory.registration_directory, kSocket});
-  for (const std::string& pool : territory.pools) places.push_back({pool, kOwn});
-  for (const std::string& links : territory.device_links) {
-    // udev removes an empty directory, and makes another one.
+  if (!policy.registration_directory.empty()) places.push_back({policy.registration_directory, kSocket});
+  for (const std::string& pool : policy.pools) places.push_back({pool, kOwn});
+  for (const std::string& links : policy.device_links) {
+    // udev deletes an empty directory, and makes another one later.
     const bool comes_and_goes = IsBelow(links, "/dev");
     places.push_back({comes_and_goes ? "/dev" : links, LANDLOCK_ACCESS_FS_READ_DIR});
     places.push_back({"/run/udev/data", kRead});
@@ -114,21 +110,22 @@ absl::Status ConfineFiles(const Territory& territory) {
   return absl::OkStatus();
 }
 
-// The calls of gRPC, SQLite, spdlog, the C and C++ libraries and ours besides BasicCalls(), on kernels and in versions
-// old and new. Other calls are ENOSYS: libraries know how to do without a call that a kernel does not have. Root
-// without a capability still owns root's files, which Landlock lets nobody write but anybody chmod(2): hence no call
-// that changes mode, owner or times, by path or by an open file.
+// The socket calls of gRPC and spdlog in old and new versions. BasicCalls() has the other calls. A call that is in
+// neither list is ENOSYS, because libraries can do without a call that a kernel does not have. Neither list has a call
+// that changes mode, owner or times: root without capabilities still owns root's files, and Landlock does not control
+// chmod(2).
 constexpr const char* kSocketCalls[] = {
     "accept",   "accept4",  "bind",    "connect",  "getpeername", "getsockname", "getsockopt", "listen",
     "recvfrom", "recvmmsg", "recvmsg", "sendmmsg", "sendmsg",     "sendto",      "setsockopt", "shutdown",
 };
 
-// No process but threads: clone3(2), whose flags a filter cannot see, is ENOSYS, and clone(2) takes its place.
+// Threads, but no processes. clone3(2) is ENOSYS, because a filter cannot see its flags. The C library then uses
+// clone(2).
 void AllowThreads(CallFilter& filter) {
   filter.Add(SCMP_ACT_ALLOW, "clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
 }
 
-// Only to listen: to send there needs a capability.
+// Only to receive: sending needs a capability.
 void AllowDeviceEvents(CallFilter& filter) {
   filter.Add(SCMP_ACT_ALLOW, "socket",
              {SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_EQ, NETLINK_KOBJECT_UEVENT)});
@@ -138,7 +135,7 @@ void AllowUnixSockets(CallFilter& filter) {
   constexpr scmp_datum_t kType = 0xF;  // without SOCK_CLOEXEC and SOCK_NONBLOCK
   filter.Add(SCMP_ACT_ALLOW, "socket",
              {SCMP_A0(SCMP_CMP_EQ, AF_UNIX), SCMP_A1(SCMP_CMP_MASKED_EQ, kType, SOCK_STREAM)});
-  // Datagrams go to whom they are addressed, without a connect(2): a service manager, the system's log.
+  // No datagrams: they reach a service manager or the system's log without a connect(2).
   for (const scmp_datum_t type : {SOCK_STREAM, SOCK_SEQPACKET}) {
     filter.Add(SCMP_ACT_ALLOW, "socketpair", {SCMP_A0(SCMP_CMP_EQ, AF_UNIX), SCMP_A1(SCMP_CMP_MASKED_EQ, kType, type)});
   }
@@ -150,7 +147,7 @@ void AllowCommands(CallFilter& filter, const char* call, std::initializer_list<s
   for (const scmp_datum_t command : commands) filter.Add(SCMP_ACT_ALLOW, call, {SCMP_A1(SCMP_CMP_EQ, command)});
 }
 
-// With F_SETOWN, F_SETSIG and their like the kernel sends signals for us, to any process of root's.
+// Not F_SETOWN or F_SETSIG: with them the kernel sends signals on behalf of this process, to any process of root's.
 void AllowOnOpenFiles(CallFilter& filter) {
   AllowCommands(filter, "fcntl",
                 {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK,
@@ -158,13 +155,14 @@ void AllowOnOpenFiles(CallFilter& filter) {
   AllowCommands(filter, "ioctl", {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS, FS_IOC_FIEMAP});
 }
 
-// O_TRUNC empties a file for whoever may only read it, where Landlock has no right of that name (before Linux 6.2).
+// Without O_TRUNC: before Linux 6.2 Landlock does not control truncation, so O_TRUNC would empty files outside the
+// policy.
 void AllowOpening(CallFilter& filter) {
   filter.Add(SCMP_ACT_ALLOW, "openat", {SCMP_A2(SCMP_CMP_MASKED_EQ, O_TRUNC, 0)});
   filter.Add(SCMP_ACT_ALLOW, "open", {SCMP_A1(SCMP_CMP_MASKED_EQ, O_TRUNC, 0)});
 }
 
-// Other processes of root's would have to bear signals and limits from us, too.
+// Only this process: other processes of root's must not get signals or limits from it.
 void AllowOnItself(CallFilter& filter) {
   const auto self = static_cast<scmp_datum_t>(::getpid());
   for (const char* call : {"kill", "tgkill", "prlimit64"}) {
@@ -173,13 +171,13 @@ void AllowOnItself(CallFilter& filter) {
   filter.Add(SCMP_ACT_ALLOW, "prlimit64", {SCMP_A0(SCMP_CMP_EQ, 0)});
 }
 
-absl::Status ConfineCalls(const Territory& territory) {
+absl::Status ConfineCalls(const SandboxPolicy& policy) {
   CallFilter filter(SCMP_ACT_ERRNO(ENOSYS));
   filter.AddAll(SCMP_ACT_ALLOW, BasicCalls());
   filter.AddAll(SCMP_ACT_ALLOW, kSocketCalls);
   AllowThreads(filter);
   AllowUnixSockets(filter);
-  if (!territory.device_links.empty()) AllowDeviceEvents(filter);
+  if (!policy.device_links.empty()) AllowDeviceEvents(filter);
   AllowOnOpenFiles(filter);
   AllowOpening(filter);
   AllowOnItself(filter);
@@ -188,18 +186,18 @@ absl::Status ConfineCalls(const Territory& territory) {
 
 }  // namespace
 
-absl::Status Confine(const Territory& territory, const RunAs& user) {
-  DropFromBoundingSet({});  // another user could not any more
+absl::Status Confine(const SandboxPolicy& policy, const RunAs& user) {
+  DropFromBoundingSet({});  // before Become: another user than root may not
   MOORING_RETURN_IF_ERROR(Become(user));
-  MOORING_RETURN_IF_ERROR(KeepOnly({}));  // sets no_new_privs, which Landlock and seccomp ask for
-  MOORING_RETURN_IF_ERROR(ConfineFiles(territory));
-  return ConfineCalls(territory);
+  MOORING_RETURN_IF_ERROR(KeepOnly({}));  // sets no_new_privs, which Landlock and seccomp need
+  MOORING_RETURN_IF_ERROR(ConfineFiles(policy));
+  return ConfineCalls(policy);
 }
 
 absl::Status ConfineServer() {
   CallFilter filter(SCMP_ACT_ALLOW);
   filter.Add(SCMP_ACT_ERRNO(EACCES), "connect");
-  return filter.Load(CallFilter::Threads::kAll);  // also for the threads that are there already
+  return filter.Load(CallFilter::Threads::kAll);  // existing threads, too
 }
 
 }  // namespace mooring

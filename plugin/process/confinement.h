@@ -1,13 +1,13 @@
-// What mooring-plugin gives up once its mount helper runs. Whoever takes it over, by way of a request, is left with its
-// own files, its own sockets, and the helper's typed requests.
+// The privileges that mooring-plugin gives up once its mount helper runs. A client that takes the plugin over by a
+// request then has its files, its sockets and the typed requests of the helper, and nothing else.
 //
-//   user: root, or the one of --user; capabilities(7): none, in no set; no_new_privs
+//   user: root, or the user of --user; no capability in any set (capabilities(7)); no_new_privs
 //
-//   landlock(7): files: its state directory, its sockets', its pools'; reading of /etc, /proc, /sys, /usr; no device,
-//   no TCP
+//   landlock(7): writes in the state directory, the pools and the directories of its sockets; reads /etc, /proc, /sys
+//   and /usr; no device, no TCP
 //
-//   seccomp(2): the calls that gRPC, SQLite and we make; no exec, no fork, no mount, no socket but unix(7), no
-//   connect(2), for whom root connects to (D-Bus, a container engine) does what root asks; no chmod(2)
+//   seccomp(2): only the calls of gRPC, SQLite and the plugin; no exec, fork, mount or chmod(2); no socket but unix(7);
+//   no connect(2), because D-Bus and container engines obey a client that is root
 #ifndef MOORING_PLUGIN_PROCESS_CONFINEMENT_H_
 #define MOORING_PLUGIN_PROCESS_CONFINEMENT_H_
 
@@ -15,26 +15,27 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "plugin/process/run_as.h"
+#include "plugin/config/run_as.h"
 
 namespace mooring {
 
-struct Territory {
-  std::string state_dir;                    // there already; real
-  std::string socket_directory;             // if it is not there, nothing can be written there
-  std::string registration_directory = {};  // kubelet's, where there is one
+struct SandboxPolicy {
+  std::string state_dir;                    // an existing directory without symbolic links, or empty
+  std::string socket_directory;             // no access if it is missing
+  std::string registration_directory = {};  // kubelet's, or empty
   std::vector<std::string> pools = {};      // directories of volumes
 
-  // Of links to devices. With one, the kernel's and udev's messages on devices may be listened to.
+  // Directories with links to devices. If there is one, the process may receive device events of the kernel and of
+  // udev.
   std::vector<std::string> device_links = {};
 };
 
-// For good, while there is one thread. A kernel without Landlock, or a container that forbids it, is worth a warning in
-// the log; anything else that cannot be had is an error.
-absl::Status Confine(const Territory& territory, const RunAs& user);
+// Confines this process for good. It must have one thread. Without Landlock (an older kernel, or a container that
+// forbids it) the log has a warning. Every other failure is an error.
+absl::Status Confine(const SandboxPolicy& policy, const RunAs& user);
 
-// And before the first request is served, but after others were asked about the socket: no connect(2) any more, for
-// all threads.
+// Forbids connect(2) to all threads. Called after the check that no other process serves the socket, and before the
+// first request.
 absl::Status ConfineServer();
 
 }  // namespace mooring

@@ -1,4 +1,4 @@
-// The mount helper of this plugin: found, started with what it may do, and then relied on.
+// Starts the mount helper.
 #ifndef MOORING_PLUGIN_PROCESS_HELPER_H_
 #define MOORING_PLUGIN_PROCESS_HELPER_H_
 
@@ -7,12 +7,12 @@
 
 #include "absl/status/statusor.h"
 #include "mounter/helper/helper_mounter.h"
-#include "plugin/process/config.h"
+#include "plugin/config/config.h"
 
 namespace mooring {
 
-// Starts mooring-mounter, which lies beside this program or in /usr/libexec/mooring, and gives up this process's
-// privileges (plugin/process/confinement.h); `config.state_dir` is there and real. Called while there is one thread.
+// Starts mooring-mounter, from the directory of this program or from /usr/libexec/mooring. Then gives up the privileges
+// of this process (plugin/process/confinement.h), which must have one thread. `config` comes from PrepareDirectories.
 // `lost`: see HelperMounter.
 absl::StatusOr<std::unique_ptr<HelperMounter>> StartHelperAndConfine(const Config& config, std::function<void()> lost);
 

@@ -1,4 +1,4 @@
-// mooring-plugin: a CSI driver on a unix socket. Flags in config.h, the parts in server.h.
+// mooring-plugin: a CSI driver on a unix socket. Its flags are in plugin/config/config.h, its parts in server.h.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -22,14 +22,14 @@
 #include "metrics/listener.h"
 #include "mounter/copy/freeze.h"
 #include "mounter/kernel/kernel_mounter.h"
-#include "plugin/process/config.h"
-#include "plugin/process/handover.h"
+#include "plugin/config/config.h"
+#include "plugin/config/run_as.h"
+#include "plugin/process/directories.h"
 #include "plugin/process/helper.h"
-#include "plugin/process/run_as.h"
+#include "plugin/process/listen.h"
+#include "plugin/process/placeholder_server.h"
+#include "plugin/process/preflight.h"
 #include "plugin/process/server.h"
-#include "plugin/process/state_dir.h"
-#include "plugin/process/surroundings.h"
-#include "plugin/process/waiting.h"
 
 namespace {
 
@@ -38,7 +38,7 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-// Blocked before the first thread starts, so that they reach nobody but sigwait().
+// Blocked before the first thread starts: every thread inherits the mask, and only sigwait() takes the signals.
 sigset_t BlockStopSignals() {
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -48,7 +48,7 @@ sigset_t BlockStopSignals() {
   return signals;
 }
 
-// Nothing can be mounted any more: whoever started this starts it again.
+// Without its mount helper the plugin cannot mount anything. It ends, and its service manager starts it again.
 std::atomic<bool> helper_lost{false};
 
 void EndWithoutHelper() {
@@ -65,43 +65,24 @@ int Serve(const mooring::Config& config, const sigset_t& signals, mooring::Mount
   mooring::log::Info("stopping", {{"signal", fmt::format("{}", signal)}});
   const absl::Status stopped = (*server)->Stop(config.stop_timeout);
   if (stopped.ok()) return helper_lost ? 1 : 0;
-  mooring::ThawAllForGood();  // where the mounter is in this process
+  mooring::ThawAllForGood();  // needed if the mounter is in this process
   mooring::log::Error("ending in the middle of a call", {{"cause", mooring::Message(stopped)}});
-  ::_exit(1);  // to return would be to wait for the threads of those calls
+  ::_exit(1);  // a return would wait for the threads of those calls
 }
 
-struct Prepared {
-  mooring::Config config;
-  mooring::Handover handover;
-};
-
-// The directories in which the plugin keeps something: made, checked, and the user's that it is going to work as.
-absl::StatusOr<Prepared> Prepare(mooring::Config config) {
-  MOORING_ASSIGN_OR_RETURN(const mooring::RealDirectory state,
-                           mooring::MakeStateDir(config.state_dir, config.if_missing));
-  MOORING_ASSIGN_OR_RETURN(mooring::Handover handover, mooring::Handover::Begin(state, config.user));
-  MOORING_ASSIGN_OR_RETURN(mooring::FoundPools found, mooring::FindPools(config.pools, state.path, config.if_missing));
-  MOORING_RETURN_IF_ERROR(mooring::OwnStateDir(state, found.paths(), handover));
-  MOORING_RETURN_IF_ERROR(mooring::OwnPools(found, handover));
-  config.state_dir = state.path;
-  config.pools = std::move(found.pools);
-  MOORING_RETURN_IF_ERROR(handover.Keep());
-  return Prepared{std::move(config), std::move(handover)};
-}
-
-// Or, where they cannot be had, tells so on the socket until they can.
-absl::StatusOr<Prepared> PrepareOrWait(const mooring::Config& asked, const sigset_t& signals) {
-  absl::StatusOr<Prepared> prepared = Prepare(asked);
+// If the directories cannot be prepared, a placeholder server reports the reason until they can.
+absl::StatusOr<mooring::Config> PrepareOrWait(const mooring::Config& asked, const sigset_t& signals) {
+  absl::StatusOr<mooring::Config> prepared = mooring::PrepareDirectories(asked);
   if (prepared.ok()) return prepared;
-  MOORING_RETURN_IF_ERROR(mooring::Handover(asked.user).GiveSocketDirectory(asked.socket_path));
+  MOORING_RETURN_IF_ERROR(mooring::PrepareSocketDirectory(asked));
   MOORING_RETURN_IF_ERROR(mooring::WaitUntilPrepared(asked, signals, prepared.status(), [&] {
-    prepared = Prepare(asked);
+    prepared = mooring::PrepareDirectories(asked);
     return prepared.status();
   }));
   return prepared;
 }
 
-// Whose directory that is, kubelet's and all drivers', it stays.
+// Kubelet and all drivers share that directory, so the plugin does not change its owner.
 absl::Status CheckMayRegister(const mooring::Config& config) {
   const std::string& directory = config.kubelet_registration_dir;
   if (directory.empty() || config.user.is_root()) return absl::OkStatus();
@@ -125,18 +106,15 @@ void DecideSharedRoots(mooring::Config& config) {
 int Run(const mooring::Config& asked) {
   const sigset_t signals = BlockStopSignals();
   mooring::RaiseOpenFileLimit();
-  ::umask(022);  // what is to be private is made so; a directory that is a volume is for its tasks
-  // Before anything changes hands: what another plugin works with must not be taken from it, and what
-  // is given away must be for somebody whom this process may become.
-  absl::Status may_begin = mooring::CheckMayBecome(asked.user);
-  if (may_begin.ok()) may_begin = mooring::Handover::CheckNotServed(asked.socket_path);
-  if (!may_begin.ok()) return Fail(may_begin);
-  absl::StatusOr<Prepared> prepared = PrepareOrWait(asked, signals);
+  ::umask(022);  // private files are made with their own mode; directory volumes are for tasks
+  // Before a directory is made for that user.
+  if (const absl::Status may = mooring::CheckMayBecome(asked.user); !may.ok()) return Fail(may);
+  absl::StatusOr<mooring::Config> prepared = PrepareOrWait(asked, signals);
   if (absl::IsCancelled(prepared.status())) return 0;
-  if (absl::IsUnknown(prepared.status())) return 1;  // what to say was said
+  if (absl::IsUnknown(prepared.status())) return 1;  // the placeholder server printed the error
   if (!prepared.ok()) return Fail(prepared.status());
-  mooring::Config& config = prepared->config;
-  absl::Status sockets = prepared->handover.GiveSocketDirectory(config.socket_path);
+  mooring::Config& config = *prepared;
+  absl::Status sockets = mooring::PrepareSocketDirectory(config);
   if (sockets.ok()) sockets = CheckMayRegister(config);
   if (!sockets.ok()) return Fail(sockets);
   DecideSharedRoots(config);
@@ -164,7 +142,7 @@ int Run(const mooring::Config& asked) {
 
 int main(int argc, char** argv) {
   mooring::BoundHeap();
-  // Debian's abseil is built to look for deadlocks at every lock, a tenth of the time of a call.
+  // Debian's abseil looks for deadlocks at every lock. That takes a tenth of the time of a call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const absl::StatusOr<mooring::Config> config = mooring::ParseConfig(argc, argv);
   if (absl::IsCancelled(config.status())) {

@@ -1,5 +1,5 @@
-// Whether a plugin without a catalog is a new one. An empty or missing catalog beside volumes is a loss: the plugin
-// would answer that there are no such volumes, and orchestrators would forget them.
+// Checks that a plugin without a catalog is new. With a lost catalog, the plugin would answer that its volumes do not
+// exist, and orchestrators would forget them.
 #ifndef MOORING_PLUGIN_PROCESS_NEW_CATALOG_H_
 #define MOORING_PLUGIN_PROCESS_NEW_CATALOG_H_
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "plugin/process/pool_config.h"
+#include "plugin/config/pool_config.h"
 
 namespace mooring {
 

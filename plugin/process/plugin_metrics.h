@@ -1,8 +1,7 @@
-// What the plugin tells of itself, docs/operations.md. Only where somebody asked for it (--metrics-listen).
+// The metrics of the plugin (docs/operations.md), with --metrics-listen.
 //
-//   rpc.cc ── each call ──▶ rpcs() ──▶ counted, in memory
-//   a scrape ──▶ Text() ──▶ looks at the stores, the pools and the helper: nothing is counted twice, and nothing that a
-//                           call waits for is held meanwhile
+//   rpc.cc ── each call ──▶ rpcs() ──▶ counters in memory
+//   a scrape ──▶ Text() ──▶ reads the stores, the pools and the helper. It holds no lock that a call waits for
 #ifndef MOORING_PLUGIN_PROCESS_PLUGIN_METRICS_H_
 #define MOORING_PLUGIN_PROCESS_PLUGIN_METRICS_H_
 
@@ -23,7 +22,7 @@ namespace mooring {
 
 class PluginMetrics {
  public:
-  // All outlive it.
+  // All outlive the metrics.
   struct Sources {
     const Pools& pools;
     CatalogStore& catalog;
@@ -33,7 +32,7 @@ class PluginMetrics {
     std::function<absl::Status()> helper_health;
     std::function<std::uint64_t()> helper_restarts;
     std::function<std::size_t()> helper_hanging;
-    std::function<absl::Status()> surroundings;  // as they were last found
+    std::function<absl::Status()> preflight;  // its last result
   };
 
   explicit PluginMetrics(Sources sources);
@@ -41,8 +40,8 @@ class PluginMetrics {
 
   CallRecorder& rpcs();
 
-  // The page. What cannot be looked at is left out, and the figure that says so is 0. A filesystem that hangs below a
-  // pool holds up whoever asks for the page.
+  // The page. A metric that cannot be read is left out, and a `…_up` metric is 0. A filesystem of a pool that hangs
+  // blocks the caller.
   std::string Text() const;
 
  private:

@@ -34,13 +34,13 @@
 #include "plugin/catalog/snapshot_store.h"
 #include "plugin/catalog/volume_catalog.h"
 #include "plugin/ephemeral/ephemeral_volumes.h"
+#include "plugin/kubelet/kubelet_registration.h"
 #include "plugin/node/node_store.h"
 #include "plugin/node/node_volumes.h"
-#include "plugin/process/kubelet_registration.h"
 #include "plugin/process/listen.h"
 #include "plugin/process/new_catalog.h"
 #include "plugin/process/plugin_metrics.h"
-#include "plugin/process/surroundings.h"
+#include "plugin/process/preflight.h"
 
 namespace mooring {
 namespace {
@@ -49,9 +49,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRetryPause{5};
 constexpr std::chrono::milliseconds kLastAnswers{500};
-constexpr std::chrono::seconds kReconcilePatience{2};  // it begins anew at the next start: nobody waits for its answer
+constexpr std::chrono::seconds kReconcilePatience{2};  // short: the next start reconciles again
 
-// The host's name changes, in a container with every start of it; the volumes stay where they are.
+// A container has a new host name at each start. The recorded id is that of the node that has the volumes.
 absl::Status KeepNodeId(Config& config, CatalogStore& catalog) {
   MOORING_ASSIGN_OR_RETURN(const std::string recorded, catalog.KeepNodeId(config.node_id));
   if (recorded == config.node_id) return absl::OkStatus();
@@ -71,7 +71,7 @@ absl::Status StillUnderWay(const std::vector<std::string>& left, std::chrono::se
       fmt::format("still under way after {} s: {}{}", patience.count(), fmt::join(left, ", "), running));
 }
 
-// What root does not make itself the mount helper makes root's, once.
+// A directory volume that a user other than root makes is marked. The mount helper then gives it to root, once.
 mode_t NewDirectoryMode(const Config& config) {
   return config.mounter == MounterKind::kHelper && ::geteuid() != 0 ? kNeverStaged : 0755;
 }
@@ -99,7 +99,7 @@ VolumeCatalog::Settings CatalogSettings(const Config& config) {
 
 }  // namespace
 
-// In the order of their dependence: what stands below uses what stands above and goes first.
+// In the order of dependence: each member uses only members above it, and is destroyed before them.
 struct PluginServer::Parts {
   Parts(const Config& config, Mounter& mounter, const Outside& outside, std::unique_ptr<CatalogStore> opened_catalog,
         std::unique_ptr<SnapshotStore> opened_snapshots, std::unique_ptr<NodeStore> opened_node,
@@ -115,7 +115,7 @@ struct PluginServer::Parts {
         node_volumes(mounter, catalog, *node_store, *volume_locks, config.propagation, config.staging_by),
         ephemeral_volumes(catalog, *catalog_store, node_volumes, *volume_locks),
         ask_mounter(outside.helper_health),
-        surroundings(config, mounter),
+        preflight(config, mounter),
         plugin_metrics(MakeMetrics(outside)),
         rpc(readiness, plugin_metrics == nullptr ? nullptr : &plugin_metrics->rpcs()),
         identity_service(
@@ -139,13 +139,13 @@ struct PluginServer::Parts {
   std::unique_ptr<PluginMetrics> MakeMetrics(const Outside& outside);
   absl::Status ServeMetrics(std::optional<metrics::Listener> listener);
   absl::Status Listen(const Config& config);
-  absl::Status Health();  // of what only others can mend
+  absl::Status Health();  // of the mount helper and of the host
   absl::Status Reconcile();
   void ReconcileUntilDone();
   void AnnounceOnceSeenOutside();
   void BeginInBackground();
   bool StopsWithin(std::chrono::seconds time);
-  bool AwaitReconciler(Clock::time_point deadline);  // false: it is at work still
+  bool AwaitReconciler(Clock::time_point deadline);  // false: it still runs
   void End();
 
   std::unique_ptr<CatalogStore> catalog_store;
@@ -159,9 +159,9 @@ struct PluginServer::Parts {
   NodeVolumes node_volumes;
   EphemeralVolumes ephemeral_volumes;
   const std::function<absl::Status()> ask_mounter;
-  SurroundingsCheck surroundings;
+  Preflight preflight;
   Readiness readiness;
-  std::unique_ptr<PluginMetrics> plugin_metrics;  // null: nobody has asked for them
+  std::unique_ptr<PluginMetrics> plugin_metrics;  // null without --metrics-listen
   Rpc rpc;
   IdentityService identity_service;
   ControllerService controller_service;
@@ -172,29 +172,28 @@ struct PluginServer::Parts {
   const bool serves_node;
   const bool serves_controller;
   std::unique_ptr<grpc::Server> server;
-  std::unique_ptr<metrics::ScrapeServer> scrapes;  // null: likewise
+  std::unique_ptr<metrics::ScrapeServer> scrapes;  // null without --metrics-listen
   std::optional<KubeletRegistration> kubelet;
 
   std::mutex mutex;
   std::condition_variable changed;
   bool stopping = false;
   bool reconciler_ended = false;
-  std::optional<HeapTrimmer> trimmer;  // made by the reconciler, with the privileges of the confined
+  std::optional<HeapTrimmer> trimmer;  // made by the reconciler, so that its thread is confined
   std::thread reconciler;
 };
 
 std::unique_ptr<PluginMetrics> PluginServer::Parts::MakeMetrics(const Outside& outside) {
   if (!outside.metrics) return nullptr;
-  return std::make_unique<PluginMetrics>(
-      PluginMetrics::Sources{.pools = pools,
-                             .catalog = *catalog_store,
-                             .snapshots = *snapshot_store,
-                             .node = *node_store,
-                             .readiness = readiness,
-                             .helper_health = outside.helper_health,
-                             .helper_restarts = outside.helper_restarts,
-                             .helper_hanging = outside.helper_hanging,
-                             .surroundings = [this] { return surroundings.Last(); }});
+  return std::make_unique<PluginMetrics>(PluginMetrics::Sources{.pools = pools,
+                                                                .catalog = *catalog_store,
+                                                                .snapshots = *snapshot_store,
+                                                                .node = *node_store,
+                                                                .readiness = readiness,
+                                                                .helper_health = outside.helper_health,
+                                                                .helper_restarts = outside.helper_restarts,
+                                                                .helper_hanging = outside.helper_hanging,
+                                                                .preflight = [this] { return preflight.Last(); }});
 }
 
 absl::Status PluginServer::Parts::ServeMetrics(std::optional<metrics::Listener> listener) {
@@ -217,12 +216,12 @@ absl::Status PluginServer::Parts::Listen(const Config& config) {
   if (serves_node) builder.RegisterService(&node_service);
   builder.RegisterCallbackGenericService(&unknown_calls);
   MOORING_ASSIGN_OR_RETURN(server, mooring::Listen(config, builder));
-  return kubelet ? kubelet->Start() : absl::OkStatus();  // whose thread is confined as the others are
+  return kubelet ? kubelet->Start() : absl::OkStatus();  // after Listen, so that its thread is confined
 }
 
 absl::Status PluginServer::Parts::Health() {
   MOORING_RETURN_IF_ERROR(ask_mounter());
-  return surroundings.Check();
+  return preflight.Check();
 }
 
 absl::Status PluginServer::Parts::Reconcile() {
@@ -248,26 +247,26 @@ void PluginServer::Parts::BeginInBackground() {
 void PluginServer::Parts::ReconcileUntilDone() {
   for (;;) {
     const absl::Status status = Reconcile();
-    surroundings.Check().IgnoreError();  // which says in the log what Probe is going to say
+    preflight.Check().IgnoreError();  // logs what is missing
     if (status.ok()) {
       log::Info("ready");
     } else {
       log::Error("cannot serve yet", {{"cause", Message(status)}});
     }
-    // What is UNAVAILABLE means "starting" to those who wait.
+    // Callers that wait read UNAVAILABLE as "starting".
     readiness.Set(absl::IsUnavailable(status) ? WithCode(absl::StatusCode::kInternal, status) : status);
     if (status.ok() || StopsWithin(kRetryPause)) return;
   }
 }
 
-// Not before it is ready: kubelet would have pods wait for us. And not while what is mounted is seen by nobody: kubelet
-// calls no Probe and does not look whether something is mounted at a target, so pods would write into the bare
-// directories of the host. What else is missing holds nothing up: volumes of before are still to be unpublished.
+// Kubelet learns of the plugin only when it is ready, because pods would wait for it. It must also be sure that mounts
+// are visible outside: kubelet neither calls Probe nor checks its mounts, so pods would write into bare directories of
+// the host. Other missing things delay nothing, because old volumes must still be unpublished.
 void PluginServer::Parts::AnnounceOnceSeenOutside() {
   bool told = false;
-  for (absl::Status seen = surroundings.CheckSeenOutside(); !seen.ok(); seen = surroundings.CheckSeenOutside()) {
+  for (absl::Status seen = preflight.CheckSeenOutside(); !seen.ok(); seen = preflight.CheckSeenOutside()) {
     if (!told) {
-      log::Warning("not offered to kubelet while its mounts may be seen by nobody", {{"cause", Message(seen)}});
+      log::Warning("not offered to kubelet while its mounts may be invisible outside", {{"cause", Message(seen)}});
       told = true;
     }
     if (StopsWithin(kRetryPause)) return;
@@ -285,7 +284,7 @@ bool PluginServer::Parts::AwaitReconciler(Clock::time_point deadline) {
   return changed.wait_until(lock, deadline, [this] { return reconciler_ended; });
 }
 
-// The answers are on their way. A client that does not listen would keep its connection, and us, for long.
+// The answers are sent by now. A client that does not read must not delay the end.
 void PluginServer::Parts::End() {
   server->Shutdown(std::chrono::system_clock::now() + kLastAnswers);
   server->Wait();
@@ -331,12 +330,12 @@ absl::Status PluginServer::Stop(std::chrono::seconds patience) {
     parts_->stopping = true;
     parts_->changed.notify_all();
   }
-  if (parts_->kubelet) parts_->kubelet->Withdraw();  // first, so that kubelet sends nothing more
+  if (parts_->kubelet) parts_->kubelet->Withdraw();  // first, so that kubelet sends no more calls
   parts_->volume_locks->Stop();
   parts_->node_volumes.Stop();
   std::vector<std::string> left = parts_->rpc.Drain(start + patience);
   if (!parts_->AwaitReconciler(start + std::min(patience, kReconcilePatience))) left.push_back("reconciling");
-  // To the last call: what goes on at a stop is worth being seen.
+  // After the last call, so that a stop can be watched in the metrics.
   if (parts_->scrapes != nullptr && !parts_->scrapes->Stop(Clock::now() + kLastAnswers)) left.push_back("a scrape");
   if (!left.empty()) return StillUnderWay(left, patience);
   parts_->End();

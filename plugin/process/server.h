@@ -1,11 +1,11 @@
-// The plugin as a whole: its state, its volumes, its services on a socket. main() wires it to the process.
+// Owns all parts of the plugin: stores, catalogs, services. main() connects it to the process.
 //
-//   readiness ◀── reconciler thread (catalog, then node), again every few seconds until it succeeds; then, as long as
-//                 something is missing around the plugin, until kubelet may be told of it
+//   readiness ◀── reconciler thread: the catalog, then the node. It repeats every 5 s until it succeeds. Then it waits
+//                 until the mounts are visible outside, and registers with kubelet
 //   services ──▶ rpc ──▶ VolumeCatalog ──▶ CatalogStore (state_dir/catalog.db), Pools, a Backend each
 //                   ├──▶ SnapshotCatalog ─▶ SnapshotStore (the same file), Pools
 //                   └──▶ NodeVolumes ────▶ NodeStore (state_dir/node.db), Mounter
-//   metrics ───▶ PluginMetrics ──▶ all of those, where --metrics-listen is given
+//   metrics ───▶ PluginMetrics ──▶ all of these, with --metrics-listen
 #ifndef MOORING_PLUGIN_PROCESS_SERVER_H_
 #define MOORING_PLUGIN_PROCESS_SERVER_H_
 
@@ -19,28 +19,28 @@
 #include "absl/status/statusor.h"
 #include "metrics/listener.h"
 #include "mounter/mounter.h"
-#include "plugin/process/config.h"
+#include "plugin/config/config.h"
 
 namespace mooring {
 
 class PluginServer {
  public:
-  // What the process has beside the mounter.
+  // Parts of the process that main() makes.
   struct Outside {
     std::function<absl::Status()> helper_health;
     std::function<std::uint64_t()> helper_restarts;
-    std::function<std::size_t()> helper_hanging;  // calls of it that hang in the kernel
-    std::optional<metrics::Listener> metrics;     // bound before the process was confined; none: there are no metrics
+    std::function<std::size_t()> helper_hanging;  // calls of the helper that hang in the kernel
+    std::optional<metrics::Listener> metrics;     // bound before the process was confined; empty: no metrics
   };
 
-  // Opens the state, binds the socket and serves; reconciles in the background. `config.state_dir` is there
-  // (plugin/process/state_dir.h). `mounter`, and what `outside` asks, must outlive it.
+  // Opens the stores, binds the socket and serves. Reconciles in the background. `config` comes from
+  // PrepareDirectories. `mounter`, and the objects behind the functions of `outside`, must outlive the server.
   static absl::StatusOr<std::unique_ptr<PluginServer>> Start(const Config& config, Mounter& mounter, Outside outside);
-  ~PluginServer();  // waits for what is left, however long that takes
+  ~PluginServer();  // waits for all calls, without a limit
 
-  // Takes no new calls, refuses those that wait for others, and lets those at work end. DEADLINE_EXCEEDED names the
-  // calls and tools that are at it still after `patience`: end the process then, as a kill would. What a call had
-  // begun is finished or taken back at the next start or call; a tool goes on alone and keeps its image locked.
+  // Refuses new calls and calls that wait for others, and lets running calls end. DEADLINE_EXCEEDED names the calls and
+  // tools that still run after `patience`: then end the process without destructors. The next start or call finishes or
+  // undoes their work. A tool runs on alone and keeps its image locked.
   absl::Status Stop(std::chrono::seconds patience);
 
  private:

@@ -109,6 +109,7 @@ test_the_plugin_works_as_the_images_user() {
   local process
   engine=docker
   use_host user
+  chown 65525:65525 "$host/state"
   start_container docker plugin "$plugin_image" "${least[@]}" --cap-add SETUID --cap-add SETGID --cap-add CHOWN --cap-add FOWNER \
     --cap-add DAC_OVERRIDE "${flags[@]}" -- --user mooring
   await_plugin "$socket"

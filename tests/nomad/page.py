@@ -3,7 +3,7 @@ import re
 import shlex
 
 # What counts as a command: a program and an argument. A page says `mount` and `mount {}` of blocks in a job, too.
-COMMAND = re.compile(r"^((nomad|mooring|mkdir|mount|umount|docker|losetup) [^{]|packaging/image$)")
+COMMAND = re.compile(r"^((nomad|mooring|mkdir|install|mount|umount|docker|losetup) [^{]|packaging/image$)")
 # How many arguments follow a command of Nomad's, by its own usage. None of them: the page only names it.
 ARGUMENTS = {"job run": (1, 1), "job eval": (1, 1), "job stop": (1, 1), "plugin status": (0, 1), "node status": (0, 1),
              "volume create": (1, 1), "volume delete": (1, 1), "volume status": (0, 1), "volume detach": (2, 2),

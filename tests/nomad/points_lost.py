@@ -46,7 +46,7 @@ def Disk_that_is_mounted_late_is_waited_for(w):
         expect("what is in the mount point", os.listdir(disk), [])
         run("mount", "-o", "loop", image, disk)
         if life == 0:
-            run("mkdir", "-m", "0700", f"{disk}/state")
+            run("install", "-d", "-m", "0700", "-o", "65525", "-g", "65525", f"{disk}/state")
         eventually("it goes on by itself", lambda: _is_ready(task))  # noqa: B023
         volume = volume or w.server.create("web")
         user = w.allocate(volume)

@@ -48,6 +48,7 @@ class World:
         self.state = os.path.join(work, "state")
         os.makedirs(self.root, 0o700, exist_ok=True)
         os.makedirs(self.state, 0o700, exist_ok=True)
+        os.chown(self.state, 65525, 65525)  # the image's user mooring, as in docs/nomad.md
         self.tasks = []
         self.job = tasks_of(job_file("plugin.nomad.hcl", f"node={NODE}"))["monolith"]
         self.plugin = self.start_plugin()

@@ -126,7 +126,7 @@ test_p6b_metrics_are_served_under_its_restrictions() {
 # Below the mount point it would find no volume, and begin anew.
 test_p7_it_waits_for_the_filesystem_of_its_state() {
   inside systemctl stop mooring-plugin.service
-  printf '[Mount]\nWhat=own\nWhere=/var/lib/mooring\nType=tmpfs\n' |
+  printf '[Mount]\nWhat=own\nWhere=/var/lib/mooring\nType=tmpfs\nOptions=uid=%s,mode=0700\n' "$(inside id -u mooring)" |
     inside tee /etc/systemd/system/var-lib-mooring.mount
   inside systemctl daemon-reload
   inside systemctl start mooring-plugin.service

@@ -18,7 +18,7 @@ test_2_the_first_client_starts_it() {
   expect "how systemd knows" "$(property mooring-manager.service Type)" notify
   expect "its state directory" "$(inside stat -c %a /var/lib/mooring-manager)" 700
   inside mooring plugin run mooring.csi --exec \
-    '/build/mooring-plugin --state-dir /var/lib/mooring --pool name=default,backend=directory,path=/var/lib/volumes --node-id n1'
+    '/build/mooring-plugin --state-dir /var/lib/managed --pool name=default,backend=directory,path=/var/lib/volumes --node-id n1'
   inside mooring volume create db --plugin mooring.csi --access single-node-writer
 }
 

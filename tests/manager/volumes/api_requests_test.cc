@@ -1,7 +1,7 @@
 // Requests of the API as values, and what is kept out of answers and logs.
 #include "manager/api/answers.h"
 #include "manager/api/requests.h"
-#include "manager/records/hide_secrets.h"
+#include "rpc/redact.h"
 #include "tests/support/status_matchers.h"
 
 namespace mooring::manager {

@@ -151,7 +151,7 @@ TEST_F(MetricsTest, AHelperThatIsKilledIsSeenAndSoIsTheNext) {
 TEST_F(MetricsTest, WhatAProbeMissesIsAFigureUntilItIsThere) {
   const auto after_probe = [this] {
     StatusOf(driver().Send(csi::v1::ProbeRequest())).IgnoreError();
-    return Now()["mooring_plugin_surroundings_ok"];
+    return Now()["mooring_plugin_preflight_ok"];
   };
   EXPECT_EQ(after_probe(), 1);
   ASSERT_EQ(::chmod(state_dir().c_str(), 0500), 0);

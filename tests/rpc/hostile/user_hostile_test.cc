@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
 
 #include "tests/rpc/hostile/user_test.h"
@@ -15,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A process of that user's, by the name alone.
+// Another process of the same user.
 class HostileOwner : public UserTest {
  protected:
   void StartWithPoolIn(const std::string& path) {
@@ -54,12 +53,8 @@ TEST_F(HostileOwner, WhoPutsALinkInThePlaceOfAPoolGetsNothingOfRoots) {
   const std::string roots = MakeDirectories("roots"), aside = state_dir() + "/aside";
   ASSERT_EQ(AsUser([&] { return ::rename(pool_.c_str(), aside.c_str()) == 0; }), 0);
   ASSERT_EQ(AsUser([&] { return ::symlink(roots.c_str(), pool_.c_str()) == 0; }), 0);
-  for (const char* user : {kText, "4343:4240", ""}) {
-    SCOPED_TRACE(user);
-    WorkAs(user);
-    ExpectRefused("leads through the symbolic link 'fast', in a directory where others than root may write");
-    EXPECT_EQ(StatOf(roots).st_uid, 0U);
-  }
+  ExpectRefused("leads through the symbolic link 'fast', in a directory where others than root may write");
+  EXPECT_EQ(StatOf(roots).st_uid, 0U);
   ASSERT_EQ(::unlink(pool_.c_str()), 0);
   ASSERT_EQ(::rename(aside.c_str(), pool_.c_str()), 0);
   StartAs(kText);
@@ -89,35 +84,28 @@ TEST_F(HostileOwner, ALinkFurtherUpOrBehindARelativeOneIsSeen) {
   WorkAs(kText);
   ExpectRefused("leads through the symbolic link 'a'");
   EXPECT_EQ(StatOf(roots).st_uid, 0U);
-  fs::remove_all(roots + "/fast");
+  EXPECT_FALSE(fs::exists(roots + "/fast"));
   ASSERT_EQ(::unlink((state_dir() + "/a").c_str()), 0);
   ASSERT_EQ(::rename((state_dir() + "/x").c_str(), (state_dir() + "/a").c_str()), 0);
   StartAs(kText);
 }
 
-// As /srv, /home, /var/lib are: whoever names one by mistake does not lose it.
-TEST_F(HostileOwner, ADirectoryOfRootsThatHoldsMoreIsNotGivenAway) {
-  const std::string full = MakeDirectories("full");
-  std::ofstream(full + "/of-somebody") << "";
+// A directory such as /srv that was named by mistake stays root's.
+TEST_F(HostileOwner, ADirectoryOfRootsIsNotGivenAway) {
+  const std::string roots = MakeDirectories("roots");
   StartAs("");
   driver().Disconnect();
   EXPECT_EQ(plugin().Terminate(), 0);
-  const std::string before = plugin().options().state_dir;
+  GiveDirectoriesTo(kText);
   for (const std::string kind : {"image", "directory"}) {
     WorkAs(kText);
     plugin().options().flags.insert(plugin().options().flags.end(),
-                                    {"--pool", "name=full,backend=" + kind + ",path=" + full});
-    ExpectRefused("'" + full + "' is root's and holds 'of-somebody', which is none of the plugin's");
-    EXPECT_EQ(StatOf(full).st_uid, 0U);
+                                    {"--pool", "name=roots,backend=" + kind + ",path=" + roots});
+    ExpectRefused("pool roots: the directory of volumes '" + roots + "' belongs to user 0:0");
+    EXPECT_EQ(StatOf(roots).st_uid, 0U);
   }
-  WorkAs(kText);
-  plugin().options().state_dir = full;
-  ExpectRefused("'" + full + "' is root's and holds 'of-somebody'");
-  EXPECT_EQ(StatOf(full).st_uid, 0U);
-  EXPECT_FALSE(fs::exists(full + "/users"));
-  plugin().options().state_dir = before;
-  ASSERT_EQ(::chown(full.c_str(), kUser, kGroup), 0);  // by hand it may be
-  as_root_.insert(as_root_.end(), {"--pool", "name=full,backend=image,path=" + full});
+  ASSERT_EQ(::chown(roots.c_str(), kUser, kGroup), 0);
+  as_root_.insert(as_root_.end(), {"--pool", "name=roots,backend=image,path=" + roots});
   StartAs(kText);
 }
 

@@ -1,6 +1,5 @@
-// The plugin under a user of its own (--user): what it is then, what it cannot reach any more, and that what it keeps
-// changes hands, from root to the user, to another one and back. That all else works as before is shown by the other
-// tests here, run with MOORING_TEST_USER.
+// The plugin with --user: what it may do, and which directories it accepts. The other RPC tests run with
+// MOORING_TEST_USER, too.
 #include "tests/rpc/hostile/user_test.h"
 
 #include <fcntl.h>
@@ -11,7 +10,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <thread>
+#include <string_view>
 
 #include "tests/rpc/support/injection.h"
 
@@ -20,9 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr char kNone[] = "0000000000000000";
 
@@ -75,9 +76,9 @@ TEST_F(UserTest, WhatIsRootsAloneItCannotRead) {
   }
 }
 
-// ---- what it keeps changes hands
+// ---- the owner of its directories
 
-TEST_F(UserTest, AStateDirectoryGoesToTheUserToAnotherAndBack) {
+TEST_F(UserTest, RefusesDirectoriesOfAnotherUserUntilItsCommandsWereRun) {
   StartAs("");
   const std::string image = CreatedIn("fast"), plain = CreatedIn("default"), directory = CreatedIn("dirs"),
                     memory = CreatedIn("mem");
@@ -87,7 +88,22 @@ TEST_F(UserTest, AStateDirectoryGoesToTheUserToAnotherAndBack) {
       {kText, {kUser, kGroup}}, {"4343:4240", {kOther, kGroup}}, {"", {0, 0}}, {kText, {kUser, kGroup}}};
   for (const auto& [user, ids] : users) {
     SCOPED_TRACE(user);
-    StartAs(user);
+    driver().Disconnect();
+    EXPECT_EQ(plugin().Terminate(), 0);
+    WorkAs(user);
+    plugin().Launch();
+    std::vector<std::string> ran;
+    EXPECT_TRUE(Eventually(
+        [&] {
+          const std::string answer = Message(Probe());
+          constexpr std::string_view kBefore = ", then run: ";
+          const std::size_t at = answer.find(kBefore);
+          if (at != std::string::npos) ran.push_back(answer.substr(at + kBefore.size()));
+          return at == std::string::npos ? Probe().ok() : Shell(ran.back()) != 0;
+        },
+        kLong))
+        << plugin().Log();
+    EXPECT_THAT(ran, Contains(AllOf(StartsWith("chown -R --from="), HasSubstr(state_dir()))));
     EXPECT_THAT(NotOf(ids.first, ids.second), IsEmpty());
     EXPECT_EQ(ReadFile(Target("a", image) + "/file"), "kept");
     for (const std::string& id : {image, plain, directory, memory}) {
@@ -101,7 +117,6 @@ TEST_F(UserTest, AStateDirectoryGoesToTheUserToAnotherAndBack) {
     TakeDown(fresh);
     EXPECT_OK(driver().Delete(fresh));
   }
-  EXPECT_EQ(StatOf(state_dir() + "/users").st_uid, 0U);
   for (const std::string& id : {image, plain, directory, memory}) TakeDown(id);
 }
 
@@ -182,61 +197,22 @@ TEST_F(UserTest, ADirectoryVolumeThatWasNeverStagedIsRootsWhenItIs) {
   EXPECT_OK(driver().Delete(CreatedIn("dirs"))) << "never staged at all";
 }
 
-TEST_F(UserTest, AHandoverThatWasCutShortIsCarriedOnWhoeverIsNext) {
-  StartAs(kText);
-  const std::string one = CreatedIn("default"), two = CreatedIn("default");
-  for (const char* next : {kText, "", kText}) {
-    plugin().Kill();
-    ASSERT_EQ(::chown(state_dir().c_str(), *next == '\0' ? kUser : 0, 0), 0);
-    ASSERT_EQ(::chown(Image(one).c_str(), 0, 0), 0);
-    ASSERT_EQ(::chown(Image(two).c_str(), kUser, kGroup), 0);
-    StartAs(next);
-    EXPECT_THAT(NotOf(*next == '\0' ? 0 : kUser, *next == '\0' ? 0 : kGroup), IsEmpty());
-  }
-}
-
-TEST_F(UserTest, SomebodyElsesStateDirectoryIsNotTaken) {
+TEST_F(UserTest, ChangesNothingInADirectoryOfAnotherUser) {
   const std::string foreign = MakeDirectories("state");
   std::ofstream(foreign + "/catalog.db") << "";
   for (const std::string& path : {foreign, foreign + "/catalog.db"}) ASSERT_EQ(::chown(path.c_str(), 777, 777), 0);
   ASSERT_EQ(::chmod(foreign.c_str(), 0700), 0);
-  std::ofstream(foreign + "/users") << "777\n";  // he names himself
-  ASSERT_EQ(::chown((foreign + "/users").c_str(), 777, 777), 0);
-  for (const char* user : {"", kText}) {
+  for (const std::string user : {"", kText}) {
     WorkAs(user);
     plugin().Launch();
     EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong));
-    EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "(owner 777, mode 700): give the plugin a directory"));
+    EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "'" + foreign + "' belongs to user 777:777, and"));
+    EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition,
+                                   "chown -R --from=777 " + (user.empty() ? "0:0" : user) + " " + foreign));
     plugin().Kill();
     EXPECT_EQ(StatOf(foreign + "/catalog.db").st_uid, 777U);
   }
   fs::remove_all(foreign);
-}
-
-TEST_F(UserTest, NoLinkIsFollowedAndNothingElseIsTaken) {
-  StartAs("");
-  const std::string id = CreatedIn("default"), volumes = state_dir() + "/volumes/";
-  const std::string outside = dir() / "outside";
-  std::ofstream(outside) << "root's";
-  fs::create_symlink(outside, volumes + "vol-link.img");
-  fs::create_hard_link(outside, volumes + "vol-second-name.img");
-  fs::create_directory(volumes + "vol-directory.img");
-  std::ofstream(volumes + "notes-of-the-administrator") << "root's";
-  fs::create_directory_symlink(dir().path(), state_dir() + "/memory/link");
-  StartAs(kText);
-  for (const std::string& path : {outside, volumes + "vol-link.img", volumes + "vol-second-name.img",
-                                  volumes + "vol-directory.img", volumes + "notes-of-the-administrator"}) {
-    EXPECT_EQ(StatOf(path).st_uid, 0U) << path;
-  }
-  EXPECT_EQ(StatOf(dir().path()).st_uid, 0U);
-  EXPECT_EQ(StatOf(Image(id)).st_uid, kUser);
-  driver().Disconnect();
-  EXPECT_EQ(plugin().Terminate(), 0);
-  for (const char* name : {"vol-link.img", "vol-second-name.img", "vol-directory.img", "notes-of-the-administrator"}) {
-    fs::remove_all(volumes + name);
-  }
-  fs::remove(state_dir() + "/memory/link");
-  Start();
 }
 
 TEST_F(UserTest, AStateDirectoryThatTheUserCannotReachIsToldUntilHeCan) {
@@ -269,18 +245,6 @@ TEST_F(UserTest, WhoAnswersMeanwhileIsThatUserAndEndsWithThePlugin) {
   EXPECT_TRUE(Eventually([&] { return !Runs(children[0]); })) << "and leaves the socket to the next";
   ASSERT_EQ(Shell("mount -o remount,rw " + state_dir()), 0);
   StartAs(kText);
-}
-
-TEST_F(UserTest, AUserWhoCannotBeNotedIsToldOnce) {
-  MountTmpfs(state_dir(), "nr_inodes=1,mode=700");
-  WorkAs(kText);
-  plugin().Launch();
-  EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong)) << plugin().Log();
-  const std::vector<pid_t> first = ChildrenOf(plugin().pid());
-  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-  EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "note the user in '" + state_dir() + "/users': No space"));
-  EXPECT_EQ(ChildrenOf(plugin().pid()), first) << "nothing has changed: " << plugin().Log();
-  plugin().Kill();
 }
 
 // ---- what can be written

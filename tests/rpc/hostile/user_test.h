@@ -1,5 +1,4 @@
-// A plugin that is started under a user of its own (--user), now this one, now that, with a pool of each kind but
-// devices.
+// A plugin with --user, with a pool of each kind except devices.
 #ifndef MOORING_TESTS_RPC_HOSTILE_USER_TEST_H_
 #define MOORING_TESTS_RPC_HOSTILE_USER_TEST_H_
 
@@ -45,11 +44,21 @@ class UserTest : public RpcTest {
     plugin().options().flags = as_root_;
     if (!user.empty()) plugin().options().flags.insert(plugin().options().flags.end(), {"--user", user});
   }
+  // Changes the owner of the existing directories, as an administrator does between two users.
+  void GiveDirectoriesTo(const std::string& user) {
+    const std::string ids = user.empty() ? "0:0" : user;
+    for (const std::string& path : {state_dir(), dir() / "fast", dir() / "dirs"}) {
+      const std::string recursively = path.ends_with("/dirs") ? "" : "-R ";
+      if (!std::filesystem::exists(path)) continue;
+      EXPECT_EQ(Shell("chown " + recursively + ids + " " + path), 0);
+    }
+  }
   void StartAs(const std::string& user) {
     driver().Disconnect();
     if (plugin().running()) {
       EXPECT_EQ(plugin().Terminate(), 0) << plugin().Log();
     }
+    GiveDirectoriesTo(user);
     WorkAs(user);
     Start();
   }
@@ -77,7 +86,7 @@ class UserTest : public RpcTest {
     EXPECT_OK(driver().Unstage(id, Staging(id)));
   }
 
-  // Everything of ours that is not of this user.
+  // The files of the plugin that do not belong to this user.
   std::vector<std::string> NotOf(uid_t user, gid_t group) {
     std::vector<std::string> others;
     const auto look = [&](const std::string& path) {
@@ -86,7 +95,7 @@ class UserTest : public RpcTest {
     };
     for (const std::string& top : {state_dir(), dir() / "dirs", dir() / "fast"}) look(top);
     for (const auto& entry : std::filesystem::recursive_directory_iterator(state_dir())) {
-      if (entry.path().filename() != "users") look(entry.path());
+      look(entry.path());
     }
     for (const auto& entry : std::filesystem::directory_iterator(dir() / "fast")) look(entry.path());
     return others;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "plugin/process/config.h"
+#include "plugin/config/config.h"
 #include "tests/support/man_page.h"
 
 namespace mooring {

@@ -13,7 +13,7 @@
 #include "base/file/path.h"
 #include "mounter/guard/guarded_mounter.h"
 #include "mounter/process/privileges.h"
-#include "plugin/process/config.h"
+#include "plugin/config/config.h"
 
 namespace mooring {
 namespace {

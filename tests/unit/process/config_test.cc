@@ -1,4 +1,4 @@
-#include "plugin/process/config.h"
+#include "plugin/config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -18,18 +18,18 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
-using Mode = VolumeCapability::AccessMode;
+using CsiMode = VolumeCapability::AccessMode;
 
 VolumeCapability Mount(const std::string& fs_type = "") {
   VolumeCapability capability;
-  capability.mutable_access_mode()->set_mode(Mode::SINGLE_NODE_WRITER);
+  capability.mutable_access_mode()->set_mode(CsiMode::SINGLE_NODE_WRITER);
   capability.mutable_mount()->set_fs_type(fs_type);
   return capability;
 }
 
 VolumeCapability Block() {
   VolumeCapability capability;
-  capability.mutable_access_mode()->set_mode(Mode::SINGLE_NODE_WRITER);
+  capability.mutable_access_mode()->set_mode(CsiMode::SINGLE_NODE_WRITER);
   capability.mutable_block();
   return capability;
 }
@@ -292,7 +292,7 @@ TEST(CreateVolumeTest, SharingNeedsWriteAccess) {
   (*request.mutable_parameters())["propagation"] = "rshared";
   EXPECT_TRUE(ParseCreateVolume(request).ok());
   request.add_volume_capabilities()->CopyFrom(Mount());
-  request.mutable_volume_capabilities(1)->mutable_access_mode()->set_mode(Mode::MULTI_NODE_READER_ONLY);
+  request.mutable_volume_capabilities(1)->mutable_access_mode()->set_mode(CsiMode::MULTI_NODE_READER_ONLY);
   ExpectInvalid(ParseCreateVolume(request), "rshared needs write access, and access mode MULTI_NODE_READER_ONLY");
   *request.mutable_volume_capabilities(1) = Mount();
   request.mutable_volume_capabilities(1)->mutable_mount()->add_mount_flags("ro");
@@ -339,7 +339,7 @@ TEST_F(ValidateTest, ConfirmsWhatSuitsTheVolume) {
   EXPECT_EQ(WhyNot(), "");
   *request_.add_volume_capabilities() = Block();
   *request_.add_volume_capabilities() = Mount("xfs");
-  request_.mutable_volume_capabilities(2)->mutable_access_mode()->set_mode(Mode::MULTI_NODE_MULTI_WRITER);
+  request_.mutable_volume_capabilities(2)->mutable_access_mode()->set_mode(CsiMode::MULTI_NODE_MULTI_WRITER);
   request_.mutable_volume_capabilities(0)->mutable_mount()->add_mount_flags("inode64");
   (*request_.mutable_parameters())["fsType"] = "xfs";
   (*request_.mutable_volume_context())["fsType"] = "xfs";
@@ -366,7 +366,9 @@ TEST_F(ValidateTest, AMismatchIsAMessageAndNoError) {
   expect([this] { (*request_.mutable_volume_context())["fsType"] = "ext4"; }, "volume was made for xfs");
   expect([this] { (*request_.mutable_mutable_parameters())["iops"] = "1"; }, "mutable parameter 'iops'");
   expect(
-      [this] { request_.mutable_volume_capabilities(0)->mutable_access_mode()->set_mode(static_cast<Mode::Mode>(42)); },
+      [this] {
+        request_.mutable_volume_capabilities(0)->mutable_access_mode()->set_mode(static_cast<CsiMode::Mode>(42));
+      },
       "access_mode");
 }
 

@@ -1,5 +1,5 @@
 // The plugin's registration, against a plugin manager that does as kubelet's.
-#include "plugin/process/kubelet_registration.h"
+#include "plugin/kubelet/kubelet_registration.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -76,7 +76,7 @@ class KubeletRegistrationTest : public ::testing::Test {
                                                                             .endpoint = endpoint_,
                                                                             .first_wait = 10ms,
                                                                             .longest_wait = 80ms,
-                                                                            .look_after = 20ms});
+                                                                            .check_every = 20ms});
     EXPECT_OK(registration->Start());
     return registration;
   }

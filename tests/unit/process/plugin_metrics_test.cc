@@ -98,13 +98,13 @@ TEST_F(PluginMetricsTest, SaysWhatRunsAndHowItIs) {
   helper_ = Unavailable("it has ended");
   restarts_ = 3;
   hanging_ = 2;
-  EXPECT_EQ(Now()["mooring_plugin_surroundings_ok"], 1);
+  EXPECT_EQ(Now()["mooring_plugin_preflight_ok"], 1);
   surroundings_ = FailedPrecondition("there is no /dev/loop-control");
   EXPECT_EQ(Now()["mooring_plugin_ready"], 1);
   EXPECT_EQ(Now()["mooring_plugin_helper_up"], 0);
   EXPECT_EQ(Now()["mooring_plugin_helper_restarts_total"], 3);
   EXPECT_EQ(Now()["mooring_plugin_helper_calls_hanging"], 2);
-  EXPECT_EQ(Now()["mooring_plugin_surroundings_ok"], 0);
+  EXPECT_EQ(Now()["mooring_plugin_preflight_ok"], 0);
   readiness_.Set(Internal("the catalog is damaged"));
   EXPECT_EQ(Now()["mooring_plugin_ready"], 0);
 }

@@ -1,5 +1,5 @@
 // --pool: what is taken, and what is said of what is not.
-#include "plugin/process/pool_config.h"
+#include "plugin/config/pool_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -94,62 +94,6 @@ TEST(PoolConfigTest, ANameIsGivenOnce) {
               FailsWith(StatusCode::kInvalidArgument, kWhy));
   EXPECT_THAT(ParsePools({"name=default,backend=tmpfs", "name=default,backend=tmpfs"}).status(),
               FailsWith(StatusCode::kInvalidArgument, kWhy));
-}
-
-class PoolDirectoryTest : public ::testing::Test {
- protected:
-  absl::StatusOr<std::vector<PoolConfig>> Prepare(const std::vector<std::string>& paths) {
-    std::vector<PoolConfig> pools;
-    for (const std::string& path : paths) {
-      pools.push_back({.name = "p" + std::to_string(pools.size()), .kind = BackendKind::kDirectory, .path = path});
-    }
-    return Prepare(std::move(pools));
-  }
-  absl::StatusOr<std::vector<PoolConfig>> Prepare(std::vector<PoolConfig> pools) {
-    MOORING_ASSIGN_OR_RETURN(FoundPools found, FindPools(std::move(pools), dir_ / "state"));
-    MOORING_RETURN_IF_ERROR(OwnPools(found, Handover()));
-    return std::move(found.pools);
-  }
-  TempDir dir_;
-};
-
-TEST_F(PoolDirectoryTest, IsMadeForUsAlone) {
-  const auto pools = Prepare({dir_ / "a"});
-  ASSERT_OK(pools);
-  EXPECT_EQ(std::filesystem::status(dir_ / "a").permissions(), std::filesystem::perms::owner_all);
-  EXPECT_FALSE(Prepare({dir_ / "no/parent"}).ok());
-}
-
-TEST_F(PoolDirectoryTest, BecomesItsRealPath) {
-  ASSERT_EQ(::mkdir((dir_ / "real").c_str(), 0755), 0);
-  ASSERT_EQ(::symlink((dir_ / "real").c_str(), (dir_ / "link").c_str()), 0);
-  const auto pools = Prepare({dir_ / "link"});
-  ASSERT_OK(pools);
-  EXPECT_EQ(pools->front().path, std::filesystem::canonical(dir_ / "real"));
-}
-
-TEST_F(PoolDirectoryTest, OthersMayNotWriteThere) {
-  ASSERT_EQ(::mkdir((dir_ / "a").c_str(), 0700), 0);
-  ASSERT_EQ(::mkdir((dir_ / "a/x").c_str(), 0700), 0);
-  ASSERT_EQ(::chmod((dir_ / "a").c_str(), 0777), 0);
-  EXPECT_THAT(Prepare({dir_ / "a"}).status(), FailsWith(StatusCode::kFailedPrecondition, "pool p0: others may write"));
-}
-
-TEST_F(PoolDirectoryTest, NobodyElseMakesLinksToDevicesAndTheirDirectoryMayComeLater) {
-  const std::vector<PoolConfig> pools = {
-      {.name = "disks", .kind = BackendKind::kDevice, .path = dir_ / "links", .own_keys = {{"match", "*"}}}};
-  ASSERT_OK(Prepare(pools));
-  ASSERT_EQ(::mkdir((dir_ / "links").c_str(), 0755), 0);
-  ASSERT_OK(Prepare(pools));
-  ASSERT_EQ(::chmod((dir_ / "links").c_str(), 0775), 0);
-  EXPECT_THAT(Prepare(pools).status(), FailsWith(StatusCode::kFailedPrecondition, "pool disks: "));
-}
-
-TEST_F(PoolDirectoryTest, PoolsLieApart) {
-  EXPECT_THAT(Prepare({dir_ / "a", dir_ / "a"}).status(), FailsWith(StatusCode::kInvalidArgument, "give each its own"));
-  EXPECT_THAT(Prepare({dir_ / "a", dir_ / "a/b"}).status(),
-              FailsWith(StatusCode::kInvalidArgument, "give each its own"));
-  EXPECT_OK(Prepare({dir_ / "a", dir_ / "ab"}));
 }
 
 }  // namespace

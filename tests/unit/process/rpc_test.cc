@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "csi.pb.h"
+#include "rpc/redact.h"
 #include "tests/support/status_matchers.h"
 
 namespace mooring::testing {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/file/unique_fd.h"
-#include "metrics/kept_page.h"
+#include "metrics/cached_page.h"
 #include "tests/support/scrape.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -175,9 +175,9 @@ void Work(milliseconds time) {
   } while (seconds(now.tv_sec - start.tv_sec) + std::chrono::nanoseconds(now.tv_nsec - start.tv_nsec) < time);
 }
 
-TEST(KeptPageTest, OneThatIsDearIsToldAgainUntilItIsOld) {
+TEST(CachedPageTest, OneThatIsDearIsToldAgainUntilItIsOld) {
   int made = 0;
-  metrics::KeptPage page(
+  metrics::CachedPage page(
       [&made] {
         Work(milliseconds(5));
         return std::to_string(++made);
@@ -191,14 +191,14 @@ TEST(KeptPageTest, OneThatIsDearIsToldAgainUntilItIsOld) {
   EXPECT_EQ(page.Get(), std::to_string(before + 1));
 }
 
-TEST(KeptPageTest, OneThatIsCheapIsAlwaysNew) {
+TEST(CachedPageTest, OneThatIsCheapIsAlwaysNew) {
   int made = 0;
-  metrics::KeptPage page([&made] { return std::to_string(++made); });
+  metrics::CachedPage page([&made] { return std::to_string(++made); });
   for (int i = 1; i <= 1000; ++i) ASSERT_EQ(page.Get(), std::to_string(i));
 }
 
-TEST(KeptPageTest, OneThatCannotBeMadeIsNotKept) {
-  metrics::KeptPage page(
+TEST(CachedPageTest, OneThatCannotBeMadeIsNotKept) {
+  metrics::CachedPage page(
       []() -> std::string {
         Work(milliseconds(2));
         throw std::runtime_error("out of paper");

@@ -1,4 +1,4 @@
-#include "plugin/process/kubelet_registration.h"
+#include "plugin/kubelet/kubelet_registration.h"
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
@@ -28,14 +28,14 @@
 namespace mooring {
 namespace {
 
-constexpr int kMostKubeletCalls = 16;  // at a time, of kubelet
+constexpr int kMostKubeletCalls = 16;  // at a time
 constexpr char kType[] = "CSIPlugin";
-constexpr char kVersion[] = "1.0.0";  // of CSI; kubelet looks at the 1
+constexpr char kVersion[] = "1.0.0";  // of CSI; kubelet reads only the major version
 constexpr std::string_view kAnother =
     "another registrar serves this driver: end that, or start the plugin without --kubelet-registration-dir";
 constexpr std::chrono::milliseconds kLastAnswers{100};
 
-// Whether kubelet found nothing at the endpoint, in the words of gRPC for Go, or for C++.
+// Whether kubelet did not reach the endpoint: the error texts of gRPC for Go and for C++.
 bool CouldNotDial(const std::string& error) {
   constexpr std::array<std::string_view, 4> kWords = {"dial", "failed to connect", "connection refused",
                                                       "o such file or directory"};
@@ -43,7 +43,7 @@ bool CouldNotDial(const std::string& error) {
                      [&error](std::string_view word) { return error.find(word) != std::string::npos; });
 }
 
-// 0, or the errno of bind(2), which gRPC would not tell.
+// 0, or the errno of bind(2), which gRPC does not report.
 int TryBind(const std::string& path) {
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.ok()) return errno;
@@ -58,8 +58,8 @@ int TryBind(const std::string& path) {
 
 class KubeletRegistration::Service final : public pluginregistration::Registration::CallbackService {
  public:
-  using Heard = std::function<void(bool registered, const std::string& error)>;
-  Service(const Settings& settings, Heard heard) : heard_(std::move(heard)) {
+  using StatusHandler = std::function<void(bool registered, const std::string& error)>;
+  Service(const Settings& settings, StatusHandler on_status) : on_status_(std::move(on_status)) {
     info_.set_type(kType);
     info_.set_name(settings.driver_name);
     info_.set_endpoint(settings.endpoint);
@@ -75,7 +75,7 @@ class KubeletRegistration::Service final : public pluginregistration::Registrati
   grpc::ServerUnaryReactor* NotifyRegistrationStatus(grpc::CallbackServerContext* context,
                                                      const pluginregistration::RegistrationStatus* request,
                                                      pluginregistration::RegistrationStatusResponse*) override {
-    heard_(request->plugin_registered(), request->error());
+    on_status_(request->plugin_registered(), request->error());
     return Done(context);
   }
 
@@ -87,7 +87,7 @@ class KubeletRegistration::Service final : public pluginregistration::Registrati
   }
 
   pluginregistration::PluginInfo info_;
-  const Heard heard_;
+  const StatusHandler on_status_;
 };
 
 std::string KubeletRegistration::SocketPath(std::string_view directory, std::string_view driver_name) {
@@ -103,12 +103,12 @@ KubeletRegistration::KubeletRegistration(Settings settings)
       path_(SocketPath(settings_.directory, settings_.driver_name)),
       hidden_path_(HiddenPath(settings_.directory, settings_.driver_name)),
       service_(std::make_unique<Service>(
-          settings_, [this](bool registered, const std::string& error) { Hear(registered, error); })),
+          settings_, [this](bool registered, const std::string& error) { OnStatus(registered, error); })),
       wait_(settings_.first_wait) {}
 
 KubeletRegistration::~KubeletRegistration() { Withdraw(); }
 
-std::optional<KubeletRegistration::File> KubeletRegistration::Look(const std::string& path) {
+std::optional<KubeletRegistration::File> KubeletRegistration::FileAt(const std::string& path) {
   struct stat status = {};
   if (::lstat(path.c_str(), &status) != 0) return std::nullopt;
   return File{status.st_dev, status.st_ino, status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec};
@@ -118,19 +118,19 @@ absl::Status KubeletRegistration::CheckSockets() {
   for (const std::string& path : {path_, hidden_path_}) {
     const absl::StatusOr<bool> stale = IsStaleSocket(path, kAnother);
     if (!stale.ok()) return Annotate(stale.status(), "register with kubelet");
-    if (*stale && path == path_) stale_ = Look(path);
+    if (*stale && path == path_) stale_ = FileAt(path);
   }
-  directory_ = Look(settings_.directory);
+  directory_ = FileAt(settings_.directory);
   return CheckMayBind();
 }
 
-// Landlock knows directories by what they were, not by their names.
+// Landlock allows the directory that existed at the start. A new one of the same name is not allowed.
 absl::Status KubeletRegistration::CheckMayBind() const {
-  ::unlink(hidden_path_.c_str());  // a predecessor's, whom somebody killed in the middle
+  ::unlink(hidden_path_.c_str());  // of a predecessor that was killed between bind and rename
   const int error = TryBind(hidden_path_);
   if (error == 0) return absl::OkStatus();
   const absl::Status failed = ErrnoStatus(error, "make a socket for kubelet in", settings_.directory);
-  const std::optional<File> now = Look(settings_.directory);
+  const std::optional<File> now = FileAt(settings_.directory);
   const bool replaced = now && directory_ && (now->device != directory_->device || now->inode != directory_->inode);
   if (error == EACCES && replaced) {
     return FailedPrecondition(Message(failed) +
@@ -162,8 +162,8 @@ void KubeletRegistration::Announce() {
   changed_.notify_all();
 }
 
-// What others have put there meanwhile is theirs to remove. Called again it finds nothing of its own: once ours is gone
-// a successor's may have its number.
+// Another process's socket stays. A second call deletes nothing: the socket of a successor may have the same inode
+// number.
 void KubeletRegistration::Withdraw() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -171,7 +171,7 @@ void KubeletRegistration::Withdraw() {
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
-  if (const std::optional<File> now = LookAtPlace(); now && now == ours_) ::unlink(path_.c_str());
+  if (const std::optional<File> now = InspectSocket(); now && now == ours_) ::unlink(path_.c_str());
   ours_.reset();
   EndServer();
 }
@@ -180,22 +180,22 @@ void KubeletRegistration::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return announced_ || withdrawn_; });
   while (!withdrawn_) {
-    if (offer_at_ == kNever) LookAfterSocket();
+    if (offer_at_ == kNever) CheckStillThere();
     if (offer_at_ <= Clock::now()) {
       offer_at_ = kNever;
-      lock.unlock();  // an answer to kubelet needs the lock, and the end of a server awaits that answer
-      const absl::Status offered = Offer();
+      lock.unlock();  // the old server ends only after its last answer to kubelet, and that answer needs the lock
+      const absl::Status offered = OfferSocket();
       lock.lock();
-      if (!offered.ok()) PutOff("the plugin is not offered to kubelet", Message(offered));
+      if (!offered.ok()) RetryLater("the plugin is not offered to kubelet", Message(offered));
     }
-    changed_.wait_until(lock, std::min(offer_at_, Clock::now() + settings_.look_after));
+    changed_.wait_until(lock, std::min(offer_at_, Clock::now() + settings_.check_every));
   }
 }
 
-void KubeletRegistration::LookAfterSocket() {
-  const std::optional<File> now = LookAtPlace();
+void KubeletRegistration::CheckStillThere() {
+  const std::optional<File> now = InspectSocket();
   if (!now) {
-    log::Warning("the registration socket is gone, though not by us: it is made again", {{"socket", path_}});
+    log::Warning("another process deleted the registration socket: it is made again", {{"socket", path_}});
     offer_at_ = Clock::now();
   }
   const bool theirs = now && now != ours_;
@@ -206,25 +206,25 @@ void KubeletRegistration::LookAfterSocket() {
   disputed_ = theirs;
 }
 
-// What is bound keeps its number to itself, whoever changes its mode or label.
-std::optional<KubeletRegistration::File> KubeletRegistration::LookAtPlace() {
-  const std::optional<File> now = Look(path_);
+// While a socket is bound, no other file gets its inode number. Its mode or label may change.
+std::optional<KubeletRegistration::File> KubeletRegistration::InspectSocket() {
+  const std::optional<File> now = FileAt(path_);
   const bool is_ours = server_ != nullptr && now && ours_ && now->device == ours_->device && now->inode == ours_->inode;
   if (is_ours) ours_ = now;
   return now;
 }
 
-// Nobody can be asked any more whether it is served (see ConfineServer): so what was not stale at the start, nor is
-// ours, is left alone.
-absl::Status KubeletRegistration::CheckPlace() const {
-  const std::optional<File> now = Look(path_);
+// This process can no longer check by connect(2) whether a socket is served (ConfineServer). So it replaces only its
+// own socket, and one that was stale at the start.
+absl::Status KubeletRegistration::CheckMayReplace() const {
+  const std::optional<File> now = FileAt(path_);
   if (!now || now == stale_ || now == ours_) return absl::OkStatus();
   return FailedPrecondition(fmt::format("{} was put there by another process: {}", Quote(path_), kAnother));
 }
 
-absl::Status KubeletRegistration::Offer() {
-  LookAtPlace();
-  MOORING_RETURN_IF_ERROR(CheckPlace());
+absl::Status KubeletRegistration::OfferSocket() {
+  InspectSocket();
+  MOORING_RETURN_IF_ERROR(CheckMayReplace());
   EndServer();
   MOORING_RETURN_IF_ERROR(CheckMayBind());
   grpc::ServerBuilder builder;
@@ -234,41 +234,41 @@ absl::Status KubeletRegistration::Offer() {
   LimitServer(builder, "kubelet-registration", kMostKubeletCalls);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || bound == 0) return Internal(fmt::format("cannot listen on {}", Quote(hidden_path_)));
-  const absl::Status placed = Place();
+  const absl::Status placed = MoveIntoPlace();
   if (!placed.ok()) EndServer();
   return placed;
 }
 
-absl::Status KubeletRegistration::Place() {
-  const std::optional<File> made = Look(hidden_path_);
-  MOORING_RETURN_IF_ERROR(CheckPlace());
+absl::Status KubeletRegistration::MoveIntoPlace() {
+  const std::optional<File> made = FileAt(hidden_path_);
+  MOORING_RETURN_IF_ERROR(CheckMayReplace());
   if (std::rename(hidden_path_.c_str(), path_.c_str()) != 0) return ErrnoStatus(errno, "rename to", path_);
   ours_ = made;
-  LookAtPlace();  // the rename was a change of it
+  InspectSocket();  // because the rename changed its ctime
   stale_.reset();
   log::Info("offered to kubelet", {{"socket", path_}, {"endpoint", settings_.endpoint}});
   return absl::OkStatus();
 }
 
-void KubeletRegistration::Hear(bool registered, const std::string& error) {
+void KubeletRegistration::OnStatus(bool registered, const std::string& error) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!registered) {
-    std::string cause = error.empty() ? "it did not say why" : error;
+    std::string cause = error.empty() ? "kubelet gave no reason" : error;
     if (CouldNotDial(error)) {
       cause +=
-          fmt::format("; the endpoint that it was told, {}, is to it a path of the host: --kubelet-endpoint names it",
+          fmt::format("; kubelet reads the endpoint {} as a path of the host: set --kubelet-endpoint to the path there",
                       Quote(settings_.endpoint));
     }
-    PutOff("kubelet did not register the plugin", cause);
+    RetryLater("kubelet did not register the plugin", cause);
     return;
   }
   offer_at_ = kNever;
   wait_ = settings_.first_wait;
   log::Info("registered with kubelet", {{"driver", settings_.driver_name}, {"endpoint", settings_.endpoint}});
-  ReleaseWhatTheStartUsed();  // which ends here
+  ReleaseWhatTheStartUsed();
 }
 
-void KubeletRegistration::PutOff(std::string_view what, const std::string& cause) {
+void KubeletRegistration::RetryLater(std::string_view what, const std::string& cause) {
   log::Error(what, {{"cause", cause}, {"again_in_ms", static_cast<double>(wait_.count())}});
   offer_at_ = Clock::now() + wait_;
   wait_ = std::min(2 * wait_, settings_.longest_wait);

@@ -1,4 +1,4 @@
-#include "plugin/process/waiting.h"
+#include "plugin/process/placeholder_server.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -37,8 +37,8 @@ bool AnyPoolCan(const Config& config, bool BackendTraits::*ability) {
                      [ability](const PoolConfig& pool) { return TraitsOf(pool.kind).*ability; });
 }
 
-// Returns only why it cannot.
-absl::Status ServeWhyNot(const Config& config, const absl::Status& why, const UniqueFd& parent) {
+// Returns only if it cannot serve.
+absl::Status ServeReason(const Config& config, const absl::Status& why, const UniqueFd& parent) {
   if (config.mounter == MounterKind::kHelper) {
     MOORING_RETURN_IF_ERROR(
         Confine({.state_dir = "", .socket_directory = std::string(ParentOf(config.socket_path))}, config.user));
@@ -58,15 +58,15 @@ absl::Status ServeWhyNot(const Config& config, const absl::Status& why, const Un
   char none = 0;
   while (::read(parent.get(), &none, 1) < 0 && errno == EINTR) {
   }
-  ::_exit(1);  // the server would clean up at a path that is the next plugin's by then
+  ::_exit(1);  // without destructors: the server would delete a socket that may be the next plugin's by then
 }
 
-// The child that answers meanwhile. It ends with its object, and with its parent: as soon as nobody has the other end
-// of a pipe. (A signal at the parent's death would be forgotten where the child becomes another user, and without
-// CAP_KILL be sent to nobody else's process.)
-class Spokesman {
+// The child process that serves the socket meanwhile. It ends with this object. It also ends with its parent, when the
+// other end of a pipe is closed. PR_SET_PDEATHSIG does not do: prctl(2) clears it when the child changes its user, and
+// without CAP_KILL the parent cannot signal a process of another user.
+class PlaceholderServer {
  public:
-  Spokesman(const Config& config, const absl::Status& why) : config_(config) {
+  PlaceholderServer(const Config& config, const absl::Status& why) : config_(config) {
     std::array<int, 2> ends = {-1, -1};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
     const UniqueFd parent(ends[0]);
@@ -75,13 +75,13 @@ class Spokesman {
     if (pid_ != 0) return;
     held_.reset();
     ::prctl(PR_SET_NAME, "mooring-waiting");
-    const absl::Status failed = ServeWhyNot(config, why, parent);
+    const absl::Status failed = ServeReason(config, why, parent);
     fmt::print(stderr, "mooring-plugin: {}\n", Message(failed));
     ::_exit(1);
   }
-  Spokesman(const Spokesman&) = delete;
-  Spokesman& operator=(const Spokesman&) = delete;
-  ~Spokesman() {
+  PlaceholderServer(const PlaceholderServer&) = delete;
+  PlaceholderServer& operator=(const PlaceholderServer&) = delete;
+  ~PlaceholderServer() {
     if (ended_ || pid_ < 0) return;
     held_.reset();
     ::kill(pid_, SIGKILL);
@@ -90,9 +90,9 @@ class Spokesman {
   }
 
   absl::Status Health() {
-    if (pid_ < 0) return ErrnoStatus(EAGAIN, "start a process that answers meanwhile");
+    if (pid_ < 0) return ErrnoStatus(EAGAIN, "start a process that serves the socket meanwhile");
     ended_ = ended_ || ::waitpid(pid_, nullptr, WNOHANG) == pid_;
-    return ended_ ? absl::UnknownError("it has said itself why it cannot serve") : absl::OkStatus();
+    return ended_ ? absl::UnknownError("the placeholder server has printed why it cannot serve") : absl::OkStatus();
   }
 
  private:
@@ -107,11 +107,11 @@ class Spokesman {
 absl::Status WaitUntilPrepared(const Config& config, const sigset_t& signals, absl::Status why,
                                const std::function<absl::Status()>& prepare) {
   while (!why.ok() && !absl::IsInvalidArgument(why)) {
-    log::Error("cannot begin: something is missing that the plugin needs", {{"cause", Message(why)}});
-    Spokesman spokesman(config, why);
+    log::Error("cannot start: something is missing that the plugin needs", {{"cause", Message(why)}});
+    PlaceholderServer placeholder(config, why);
     for (const absl::Status before = why; why == before; why = prepare()) {
       if (::sigtimedwait(&signals, nullptr, &kLookAgain) > 0) return absl::CancelledError("stopped while waiting");
-      MOORING_RETURN_IF_ERROR(spokesman.Health());
+      MOORING_RETURN_IF_ERROR(placeholder.Health());
     }
   }
   if (why.ok()) log::Info("nothing is missing any more");

@@ -1,4 +1,4 @@
-#include "plugin/process/run_as.h"
+#include "plugin/config/run_as.h"
 
 #include <fmt/format.h>
 #include <grp.h>
@@ -13,12 +13,12 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "base/text/quote.h"
+#include "plugin/config/wrong_flag.h"
 
 namespace mooring {
 namespace {
 
-// Empty: not a number. The largest stands for "no change".
+// Empty: not a number, or the largest one, which means "no change" to setresuid(2).
 std::optional<std::uint32_t> NumberIn(std::string_view text) {
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -26,9 +26,7 @@ std::optional<std::uint32_t> NumberIn(std::string_view text) {
   return whole && number != std::numeric_limits<std::uint32_t>::max() ? std::optional(number) : std::nullopt;
 }
 
-absl::Status Wrong(const std::string& text, const std::string& rule) {
-  return InvalidArgument(fmt::format("--user {}: {}", Quote(text), rule));
-}
+absl::Status Wrong(const std::string& text, const std::string& rule) { return WrongFlag("--user", text, rule); }
 
 std::string Unknown(const char* what, const char* file) {
   return fmt::format("{} here has no such {}: give its number", file, what);

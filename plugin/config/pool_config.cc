@@ -1,4 +1,4 @@
-#include "plugin/process/pool_config.h"
+#include "plugin/config/pool_config.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/backends/registry.h"
-#include "plugin/process/state_dir.h"
+#include "plugin/config/wrong_flag.h"
 
 namespace mooring {
 namespace {
@@ -23,9 +23,7 @@ constexpr double kMostOvercommit = 1000;
 
 using Keys = std::map<std::string, std::string>;
 
-absl::Status WrongPool(const std::string& text, const std::string& rule) {
-  return InvalidArgument(fmt::format("--pool {}: {}", Quote(text), rule));
-}
+absl::Status WrongPool(const std::string& text, const std::string& rule) { return WrongFlag("--pool", text, rule); }
 
 absl::StatusOr<Keys> SplitKeys(const std::string& text) {
   Keys keys;
@@ -42,7 +40,7 @@ absl::StatusOr<Keys> SplitKeys(const std::string& text) {
   return keys;
 }
 
-// The name becomes a directory's below the state directory.
+// The name becomes the name of a directory in the state directory.
 bool IsName(std::string_view text) {
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
   return !text.empty() && text.size() <= kLongestName && plain(text.front()) &&
@@ -109,20 +107,6 @@ absl::StatusOr<PoolConfig> ParsePool(const std::string& text) {
   return pool;
 }
 
-bool OwnsPath(const PoolConfig& pool) { return TypeOf(pool.kind).owns_path; }
-
-absl::Status CheckApart(const std::vector<PoolConfig>& pools) {
-  for (const PoolConfig& pool : pools) {
-    for (const PoolConfig& other : pools) {
-      if (&pool == &other || !OwnsPath(pool) || !OwnsPath(other)) continue;
-      if (!IsBelow(pool.path, other.path)) continue;
-      return InvalidArgument(fmt::format("the path {} of pool {} is, or lies in, that of pool {}: give each its own",
-                                         Quote(pool.path), pool.name, other.name));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<PoolConfig>> ParsePools(const std::vector<std::string>& texts) {
@@ -141,41 +125,6 @@ absl::StatusOr<std::vector<PoolConfig>> ParsePools(const std::vector<std::string
     *same = std::move(pool);
   }
   return pools;
-}
-
-std::vector<std::string> FoundPools::paths() const {
-  std::vector<std::string> paths;
-  for (const PoolDirectory& found : directories) paths.push_back(found.directory.path);
-  return paths;
-}
-
-absl::StatusOr<FoundPools> FindPools(std::vector<PoolConfig> pools, const std::string& state_dir,
-                                     IfMissing if_missing) {
-  FoundPools found;
-  for (PoolConfig& pool : pools) {
-    MOORING_RETURN_IF_ERROR(TypeOf(pool.kind).check_host(pool));
-    if (!OwnsPath(pool)) continue;
-    if (pool.path.empty()) {
-      pool.path = VolumesDirectory(state_dir);
-      continue;
-    }
-    absl::StatusOr<RealDirectory> made = MakePoolDirectory(pool.path, if_missing);
-    if (!made.ok()) return Annotate(made.status(), fmt::format("pool {}", pool.name));
-    pool.path = made->path;
-    const Holding holding = TypeOf(pool.kind).tasks_files ? Holding::kDirectories : Holding::kImages;
-    found.directories.push_back({pool.name, holding, *std::move(made)});
-  }
-  MOORING_RETURN_IF_ERROR(CheckApart(pools));
-  found.pools = std::move(pools);
-  return found;
-}
-
-absl::Status OwnPools(const FoundPools& found, const Handover& handover) {
-  for (const PoolDirectory& pool : found.directories) {
-    const absl::Status owned = OwnPoolDirectory(pool.directory, pool.holding, handover);
-    if (!owned.ok()) return Annotate(owned, fmt::format("pool {}", pool.pool));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace mooring

@@ -1,4 +1,4 @@
-#include "plugin/process/surroundings.h"
+#include "plugin/process/preflight.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "plugin/backends/registry.h"
-#include "plugin/process/state_dir.h"
+#include "plugin/process/directories.h"
 
 namespace mooring {
 namespace {
@@ -23,14 +23,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kFresh{1};
-constexpr std::chrono::seconds kPatience{2};  // with what hangs
+constexpr std::chrono::seconds kPatience{2};  // with a check that hangs
 
-// Which container engines start before the program, and which start nothing else.
+// Init programs that container engines start in front of the program.
 constexpr std::array<std::string_view, 5> kInits = {"docker-init", "tini", "catatonit", "dumb-init", "podman-init"};
 
 constexpr ino_t kFirstPidNamespace = 0xEFFFFFFC;  // PROC_PID_INIT_INO: the same on every Linux
 
-ino_t NamespaceOf(const std::string& process, const char* kind) {  // 0: it cannot be told
+ino_t NamespaceOf(const std::string& process, const char* kind) {  // 0: unknown
   struct stat status = {};
   return ::stat(fmt::format("/proc/{}/ns/{}", process, kind).c_str(), &status) == 0 ? status.st_ino : 0;
 }
@@ -48,7 +48,7 @@ bool Has(const Config& config, bool (*is_it)(const PoolConfig&)) {
 
 }  // namespace
 
-// A parent that is not seen here started a container. One that is seen is the starter, or an init of the container.
+// A parent outside this PID namespace has started a container. A visible parent is the starter or the container's init.
 bool HasOwnMountNamespace() {
   const pid_t parent = ::getppid();
   if (parent == 0) return true;
@@ -58,13 +58,12 @@ bool HasOwnMountNamespace() {
   return parent == 1 && NamespaceOf("self", "pid") != kFirstPidNamespace && IsContainersInit(parent);
 }
 
-SurroundingsCheck::SurroundingsCheck(const Config& config, Mounter& mounter)
-    : state_dir_(config.state_dir), mounter_(mounter) {
+Preflight::Preflight(const Config& config, Mounter& mounter) : state_dir_(config.state_dir), mounter_(mounter) {
   mounts_ = config.serves_node();
   if (!mounts_) return;
   const bool said = config.mount_roots != UsualMountRoots();
   if (config.shared_roots == SharedRoots::kRequire && said) needs_.seen_outside = config.mount_roots;
-  std::erase(needs_.seen_outside, "/");  // that does not say where the targets are
+  std::erase(needs_.seen_outside, "/");  // "/" does not tell where the targets are
   const bool images =
       Has(config, [](const PoolConfig& pool) { return TraitsOf(pool.kind).staging == Staging::kLoopDevice; });
   const bool others =
@@ -73,17 +72,17 @@ SurroundingsCheck::SurroundingsCheck(const Config& config, Mounter& mounter)
   loops_for_some_ = images && others;
 }
 
-absl::Status SurroundingsCheck::Check() {
+absl::Status Preflight::Check() {
   const std::unique_lock<std::mutex> alone(checking_, std::try_to_lock);
   if (!alone.owns_lock() || Clock::now() - checked_ < kFresh) return Last();
-  const absl::Status now = Look();
+  const absl::Status now = RunChecks();
   checked_ = Clock::now();
-  // What hangs, or the helper's absence, is told elsewhere, and says nothing of all this.
-  if (now.ok() || absl::IsFailedPrecondition(now)) Note(now);
+  // A timeout or a missing helper is reported elsewhere, and says nothing about the host.
+  if (now.ok() || absl::IsFailedPrecondition(now)) LogChange(now);
   return Last();
 }
 
-absl::Status SurroundingsCheck::Look() {
+absl::Status Preflight::RunChecks() {
   MOORING_RETURN_IF_ERROR(CheckWritable(state_dir_, "the state directory"));
   const DeadlineScope patience(Clock::now() + kPatience);
   if (loops_for_some_ && !warned_) {
@@ -94,13 +93,13 @@ absl::Status SurroundingsCheck::Look() {
   return !mounts_ ? absl::OkStatus() : mounter_.CheckNeeds(needs_);
 }
 
-absl::Status SurroundingsCheck::CheckSeenOutside() {
+absl::Status Preflight::CheckSeenOutside() {
   if (needs_.seen_outside.empty()) return absl::OkStatus();
   const DeadlineScope patience(Clock::now() + kPatience);
   return mounter_.CheckNeeds({.seen_outside = needs_.seen_outside});
 }
 
-void SurroundingsCheck::Note(const absl::Status& now) {
+void Preflight::LogChange(const absl::Status& now) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (now == last_) return;
   if (now.ok()) log::Info("nothing is missing any more");
@@ -108,7 +107,7 @@ void SurroundingsCheck::Note(const absl::Status& now) {
   last_ = now;
 }
 
-absl::Status SurroundingsCheck::Last() const {
+absl::Status Preflight::Last() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return absl::Status(last_.code(), last_.message());
 }

@@ -1,4 +1,4 @@
-#include "plugin/process/config.h"
+#include "plugin/config/config.h"
 
 #include <fmt/format.h>
 
@@ -12,25 +12,21 @@
 #include <vector>
 
 #include "base/file/path.h"
-#include "base/host.h"
 #include "base/program_flags.h"
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/propagation.h"
-#include "plugin/process/kubelet_registration.h"
+#include "plugin/config/node_names.h"
+#include "plugin/config/wrong_flag.h"
+#include "plugin/kubelet/kubelet_registration.h"
 
 namespace mooring {
 namespace {
 
-constexpr std::size_t kLongestPart = 63;  // CSI: of a node id, a topology key's prefix and name, and its value
-constexpr std::string_view kTopologyPrefix = "topology.";
-constexpr std::size_t kLongestDriverName = kLongestPart - kTopologyPrefix.size();
-constexpr std::string_view kNodeKey = "node";
 constexpr std::string_view kRegistry = "plugins_registry";  // below kubelet's root directory
-constexpr std::string_view kPartRule = "at most 63 letters, digits, '-', '_' and '.', a letter or digit first and last";
 
-// As typed.
+// The flags as text.
 struct Flags {
   std::string endpoint, node_id;
   std::string state_dir = Config().state_dir;
@@ -54,55 +50,6 @@ struct Flags {
   std::string log_level = Config().log_level;
   std::string log_format = Config().log_format;
 };
-
-absl::Status WrongFlag(std::string_view flag, const std::string& value, std::string_view rule) {
-  return InvalidArgument(fmt::format("{} {}: {}", flag, Quote(value), rule));
-}
-
-// Locale has no say here.
-bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool IsAlphanumeric(char c) { return IsLetter(c) || (c >= '0' && c <= '9'); }
-
-bool IsWord(std::string_view text, std::string_view also_inside) {
-  if (text.empty() || !IsAlphanumeric(text.front()) || !IsAlphanumeric(text.back())) return false;
-  return std::all_of(text.begin(), text.end(),
-                     [&](char c) { return IsAlphanumeric(c) || also_inside.find(c) != std::string_view::npos; });
-}
-
-bool IsPart(std::string_view text) { return text.size() <= kLongestPart && IsWord(text, "-_."); }
-
-bool IsDomainName(std::string_view text) {
-  while (true) {
-    const std::size_t dot = text.find('.');
-    if (!IsWord(text.substr(0, dot), "-")) return false;
-    if (dot == std::string_view::npos) return true;
-    text.remove_prefix(dot + 1);
-  }
-}
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return text;
-}
-
-absl::StatusOr<std::string> CheckDriverName(const std::string& name) {
-  if (name.size() <= kLongestDriverName && IsDomainName(name) && IsLetter(name.front()) && IsLetter(name.back())) {
-    return name;
-  }
-  return WrongFlag(
-      "--driver-name", name,
-      fmt::format("it must have the form of a domain name (letters, digits, '-', '.'), a letter first and last, and "
-                  "at most {} bytes",
-                  kLongestDriverName));
-}
-
-absl::StatusOr<std::string> CheckNodeId(std::string id) {
-  if (id.empty()) id = HostName();
-  if (IsPart(id)) return id;
-  return WrongFlag("--node-id", id,
-                   fmt::format("it must have {} (the default is the host's name; give another)", kPartRule));
-}
 
 absl::StatusOr<Mode> ParseMode(const std::string& mode) {
   if (mode == "node") return Mode::kNode;
@@ -169,7 +116,8 @@ absl::StatusOr<StagingBy> ParseStagingBy(const std::string& word) {
   return WrongFlag("--staging-by", word, "use orchestrator, or plugin for Docker Swarm");
 }
 
-// Kubelet takes a volume for staged until it has unstaged it itself, and publishes it to the next pod without staging.
+// Kubelet publishes a volume without staging it if it has staged it before and not unstaged it. So the plugin must not
+// unstage by itself.
 absl::Status CheckStagingBy(const Config& config) {
   if (config.staging_by == StagingBy::kOrchestrator || config.kubelet_registration_dir.empty()) return absl::OkStatus();
   return WrongFlag("--staging-by", "plugin", "kubelet stages and unstages itself: not with --kubelet-registration-dir");
@@ -186,48 +134,6 @@ absl::StatusOr<std::string> OneOf(std::string_view flag, const std::string& valu
                                   const std::vector<std::string>& choices) {
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
   return WrongFlag(flag, value, fmt::format("use one of {}", fmt::join(choices, ", ")));
-}
-
-// Lower-case (CSI), whatever the driver's name is.
-std::string TopologyPrefix(const Config& config) { return std::string(kTopologyPrefix) + Lower(config.driver_name); }
-
-// "zone" or "topology.<driver>/zone" -> "zone".
-absl::StatusOr<std::string> TopologyName(const std::string& segment, const std::string& key,
-                                         const std::string& prefix) {
-  const std::size_t slash = key.find('/');
-  if (slash != std::string::npos && key.substr(0, slash) != prefix) {
-    return WrongFlag("--topology", segment,
-                     fmt::format("the prefix of every key is '{}/' here; leave yours out", prefix));
-  }
-  std::string name = slash == std::string::npos ? key : key.substr(slash + 1);
-  if (!IsPart(name)) return WrongFlag("--topology", segment, fmt::format("the key must have {}", kPartRule));
-  if (Lower(name) == kNodeKey) {
-    return WrongFlag("--topology", segment, fmt::format("'{}' stands for --node-id: use another key", kNodeKey));
-  }
-  return name;
-}
-
-// CSI: keys that differ in case only are the same key.
-bool HasKey(const std::map<std::string, std::string>& topology, const std::string& key) {
-  return std::any_of(topology.begin(), topology.end(),
-                     [&](const auto& segment) { return Lower(segment.first) == Lower(key); });
-}
-
-absl::StatusOr<std::map<std::string, std::string>> ParseTopology(const std::vector<std::string>& segments,
-                                                                 const Config& config) {
-  const std::string prefix = TopologyPrefix(config);
-  std::map<std::string, std::string> topology;
-  for (const std::string& segment : segments) {
-    const std::size_t equals = segment.find('=');
-    if (equals == std::string::npos) return WrongFlag("--topology", segment, "use key=value");
-    MOORING_ASSIGN_OR_RETURN(const std::string name, TopologyName(segment, segment.substr(0, equals), prefix));
-    const std::string key = prefix + "/" + name;
-    const std::string value = segment.substr(equals + 1);
-    if (!IsPart(value)) return WrongFlag("--topology", segment, fmt::format("the value must have {}", kPartRule));
-    if (HasKey(topology, key)) return WrongFlag("--topology", segment, "the key is given twice");
-    topology.emplace(key, value);
-  }
-  return topology;
 }
 
 absl::StatusOr<std::string> CheckSocket(std::string_view flag, const std::string& endpoint) {
@@ -253,8 +159,8 @@ absl::StatusOr<std::string> CheckRegistrationDir(const std::string& directory, c
   return fits.ok() ? absl::StatusOr<std::string>(path) : WrongFlag(kFlag, directory, Message(fits));
 }
 
-// Under another name the registration directory is a container's view of it, and then the endpoint is another path for
-// kubelet, too: which one, only who made the container knows.
+// A registration directory with another name is a path inside a container. Then kubelet needs another path for the
+// endpoint, too, and the plugin cannot know it.
 absl::StatusOr<std::string> CheckKubeletEndpoint(const std::string& endpoint, const Config& config) {
   const std::string& directory = config.kubelet_registration_dir;
   if (!endpoint.empty()) {
@@ -269,38 +175,52 @@ absl::StatusOr<std::string> CheckKubeletEndpoint(const std::string& endpoint, co
       Quote(directory), kRegistry, Quote(config.socket_path), config.driver_name));
 }
 
-absl::StatusOr<Config> Check(const Flags& flags) {
-  Config config;
+absl::Status ReadNode(const Flags& flags, Config& config) {
   MOORING_ASSIGN_OR_RETURN(config.socket_path, CheckEndpoint(flags.endpoint));
+  MOORING_ASSIGN_OR_RETURN(config.mode, ParseMode(flags.mode));
+  MOORING_ASSIGN_OR_RETURN(config.driver_name, CheckDriverName(flags.driver_name));
   MOORING_ASSIGN_OR_RETURN(const std::string node_id, CheckNodeId(flags.node_id));
   config.node_id_given = !flags.node_id.empty();
-  MOORING_ASSIGN_OR_RETURN(config.state_dir, NormalisePath("--state-dir", flags.state_dir));
-  MOORING_ASSIGN_OR_RETURN(config.pools, ParsePools(flags.pools));
-  MOORING_ASSIGN_OR_RETURN(config.mode, ParseMode(flags.mode));
-  MOORING_ASSIGN_OR_RETURN(config.mounter, ParseMounter(flags.mounter));
-  MOORING_ASSIGN_OR_RETURN(config.user, ParseUser(flags.user, config.mounter));
-  MOORING_ASSIGN_OR_RETURN(config.mount_roots, ParseMountRoots(flags.mount_roots));
-  MOORING_ASSIGN_OR_RETURN(config.shared_roots, ParseSharedRoots(flags.shared_roots, config.mount_roots));
-  MOORING_ASSIGN_OR_RETURN(config.driver_name, CheckDriverName(flags.driver_name));
-  MOORING_ASSIGN_OR_RETURN(config.max_volumes, ParseMaxVolumes(flags.max_volumes));
-  MOORING_ASSIGN_OR_RETURN(config.topology, ParseTopology(flags.topology, config));
+  MOORING_ASSIGN_OR_RETURN(config.topology, ParseTopology(flags.topology, config.driver_name));
   SetNodeId(config, node_id);
-  MOORING_ASSIGN_OR_RETURN(config.propagation, ParsePropagationFlag(flags.propagation));
   if (!flags.kubelet_registration_dir.empty()) {
     MOORING_ASSIGN_OR_RETURN(config.kubelet_registration_dir,
                              CheckRegistrationDir(flags.kubelet_registration_dir, config));
   }
   MOORING_ASSIGN_OR_RETURN(config.kubelet_endpoint, CheckKubeletEndpoint(flags.kubelet_endpoint, config));
+  return absl::OkStatus();
+}
+
+absl::Status ReadVolumes(const Flags& flags, Config& config) {
+  MOORING_ASSIGN_OR_RETURN(config.state_dir, NormalisePath("--state-dir", flags.state_dir));
+  MOORING_ASSIGN_OR_RETURN(config.pools, ParsePools(flags.pools));
+  MOORING_ASSIGN_OR_RETURN(config.mount_roots, ParseMountRoots(flags.mount_roots));
+  MOORING_ASSIGN_OR_RETURN(config.shared_roots, ParseSharedRoots(flags.shared_roots, config.mount_roots));
+  MOORING_ASSIGN_OR_RETURN(config.max_volumes, ParseMaxVolumes(flags.max_volumes));
+  MOORING_ASSIGN_OR_RETURN(config.propagation, ParsePropagationFlag(flags.propagation));
+  MOORING_ASSIGN_OR_RETURN(config.staging_by, ParseStagingBy(flags.staging_by));
   config.grow_on_node = flags.grow_on_node;
   config.volume_mount_group = flags.volume_mount_group;
   if (flags.require_directories) config.if_missing = IfMissing::kRefuse;
-  MOORING_ASSIGN_OR_RETURN(config.staging_by, ParseStagingBy(flags.staging_by));
-  MOORING_RETURN_IF_ERROR(CheckStagingBy(config));
+  return CheckStagingBy(config);
+}
+
+absl::Status ReadProcess(const Flags& flags, Config& config) {
+  MOORING_ASSIGN_OR_RETURN(config.mounter, ParseMounter(flags.mounter));
+  MOORING_ASSIGN_OR_RETURN(config.user, ParseUser(flags.user, config.mounter));
   MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseStopTimeout(flags.stop_timeout));
   MOORING_ASSIGN_OR_RETURN(config.metrics_listen, metrics::ParseListenFlag(flags.metrics_listen));
   MOORING_ASSIGN_OR_RETURN(config.log_level,
                            OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
   MOORING_ASSIGN_OR_RETURN(config.log_format, OneOf("--log-format", flags.log_format, {"text", "json"}));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Config> ReadFlags(const Flags& flags) {
+  Config config;
+  MOORING_RETURN_IF_ERROR(ReadNode(flags, config));
+  MOORING_RETURN_IF_ERROR(ReadVolumes(flags, config));
+  MOORING_RETURN_IF_ERROR(ReadProcess(flags, config));
   return config;
 }
 
@@ -313,17 +233,16 @@ void AddFlags(CLI::App& app, Flags& flags) {
   add("--node-id", flags.node_id, "MOORING_NODE_ID",
       "this node's id (default: the one its volumes were made under, else the host's name)");
   add("--state-dir", flags.state_dir, "MOORING_STATE_DIR", "directory of volumes and records");
-  app.add_flag(
-         "--require-directories", flags.require_directories,
-         "wait for the state directory and the pools' directories where they are missing, and make none: for those "
-         "on a disk that may be mounted late")
+  app.add_flag("--require-directories", flags.require_directories,
+               "wait for missing directories of state and pools, and make none: for directories on a disk that may be "
+               "mounted late")
       ->envname("MOORING_REQUIRE_DIRECTORIES");
-  add("--mode", flags.mode, "MOORING_MODE", "what to serve: node, controller or monolith (both)");
+  add("--mode", flags.mode, "MOORING_MODE", "services to offer: node, controller or monolith (both)");
   add("--mounter", flags.mounter, "MOORING_MOUNTER",
-      "what mounts: helper (a privileged process of its own; this one gives up its privileges) or in-process");
+      "process that mounts: helper (a separate, privileged process; this one gives up its privileges) or in-process");
   add("--user", flags.user, "MOORING_USER",
-      "what this process works as once the mount helper runs: NAME or UID, and :GROUP or :GID (default: as it was "
-      "started)");
+      "user of this process once the mount helper runs: NAME or UID, and :GROUP or :GID (default: the user that "
+      "started it)");
   app.add_option("--mount-root", flags.mount_roots,
                  "directory that staging paths and targets lie below; may be repeated, or several with commas")
       ->envname("MOORING_MOUNT_ROOT")
@@ -332,31 +251,32 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->allow_extra_args(false)
       ->capture_default_str();
   add("--shared-roots", flags.shared_roots, "MOORING_SHARED_ROOTS",
-      "whether mounts below --mount-root have to be seen in other mount namespaces: auto (in a container), require or "
+      "whether mounts below --mount-root must be visible in other mount namespaces: auto (in a container), require or "
       "ignore");
   app.add_option("--pool", flags.pools,
-                 "where volumes lie: name=NAME,backend=image|directory|device|tmpfs and what that takes "
+                 "pool of volumes: name=NAME,backend=image|directory|device|tmpfs and keys of that backend "
                  "(path=, overcommit=, match=, size=); may be repeated, or several with semicolons")
       ->envname("MOORING_POOL")
       ->type_name("TEXT")
       ->delimiter(';')
       ->allow_extra_args(false);
-  add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "the name orchestrators know the plugin by");
+  add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "name of the plugin for orchestrators");
   add("--max-volumes", flags.max_volumes, "MOORING_MAX_VOLUMES",
-      "volumes published to this node at a time, 0: no limit");
+      "most volumes published to this node at a time, 0: no limit");
   add("--propagation", flags.propagation, "MOORING_PROPAGATION",
-      "of targets, where neither volume nor request names one: inherit, private, rslave or rshared");
+      "propagation of targets, if neither volume nor request names one: inherit, private, rslave or rshared");
   add("--staging-by", flags.staging_by, "MOORING_STAGING_BY",
       "who makes staging directories and unstages: orchestrator, or plugin (for Docker Swarm, which does neither)");
-  app.add_option("--topology", flags.topology, "where this node is, key=value; may be repeated, or several with commas")
+  app.add_option("--topology", flags.topology,
+                 "topology segment of this node, key=value; may be repeated, or several with commas")
       ->envname("MOORING_TOPOLOGY")
       ->type_name("TEXT")
       ->delimiter(',')
       ->allow_extra_args(false);
   add("--kubelet-registration-dir", flags.kubelet_registration_dir, "MOORING_KUBELET_REGISTRATION_DIR",
-      "register with kubelet, whose directory for that this is: /var/lib/kubelet/plugins_registry");
+      "register with kubelet in this directory of kubelet: /var/lib/kubelet/plugins_registry");
   add("--kubelet-endpoint", flags.kubelet_endpoint, "MOORING_KUBELET_ENDPOINT",
-      "the socket as kubelet sees it: its path on the host (default: that of --endpoint)");
+      "path of the socket on the host, for kubelet (default: the path of --endpoint)");
   app.add_flag("--grow-on-node", flags.grow_on_node,
                "volumes grow by NodeExpandVolume alone, for orchestrators whose controller is on another node")
       ->envname("MOORING_GROW_ON_NODE");
@@ -366,10 +286,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
          "leaves the files in it as they are")
       ->envname("MOORING_VOLUME_MOUNT_GROUP");
   add("--stop-timeout", flags.stop_timeout, "MOORING_STOP_TIMEOUT",
-      "seconds that calls under way are given to end after SIGTERM");
+      "seconds that calls under way have to end after SIGTERM");
   add("--metrics-listen", flags.metrics_listen, "MOORING_METRICS_LISTEN",
-      "where to serve metrics, as 127.0.0.1:9850, [::1]:9850, :9850 (all addresses) or unix:/path/metrics.sock "
-      "(default: nowhere)");
+      "address to serve metrics on: 127.0.0.1:9850, [::1]:9850, :9850 (all addresses) or unix:/path/metrics.sock "
+      "(default: none)");
   add("--log-level", flags.log_level, "MOORING_LOG_LEVEL", "debug, info, warning or error");
   add("--log-format", flags.log_format, "MOORING_LOG_FORMAT", "text or json");
 }
@@ -389,7 +309,7 @@ std::vector<std::string> UsualMountRoots() {
 
 void SetNodeId(Config& config, const std::string& id) {
   config.node_id = id;
-  config.topology[fmt::format("{}/{}", TopologyPrefix(config), kNodeKey)] = id;
+  config.topology[NodeTopologyKey(config.driver_name)] = id;
 }
 
 absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {
@@ -408,7 +328,7 @@ absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {
     const char* const ours = std::getenv("MOORING_ENDPOINT");
     if (ours != nullptr) flags.endpoint = ours;
   }
-  return Check(flags);
+  return ReadFlags(flags);
 }
 
 }  // namespace mooring

@@ -1,4 +1,4 @@
-#include "metrics/kept_page.h"
+#include "metrics/cached_page.h"
 
 #include <time.h>
 
@@ -9,7 +9,7 @@
 namespace mooring::metrics {
 namespace {
 
-using Clock = KeptPage::Clock;
+using Clock = CachedPage::Clock;
 
 Clock::duration ProcessorTime() {
   timespec time = {};
@@ -19,21 +19,21 @@ Clock::duration ProcessorTime() {
 
 }  // namespace
 
-bool KeptPage::MayBeToldAgain(Clock::time_point now) const {
-  return is_there_ && taken_ > limits_.ahead && now - made_ < limits_.oldest;
+bool CachedPage::MayReturnAgain(Clock::time_point now) const {
+  return has_page_ && taken_ > limits_.ahead && now - made_ < limits_.oldest;
 }
 
-const std::string& KeptPage::Get() {
+const std::string& CachedPage::Get() {
   const Clock::time_point now = Clock::now();
-  const auto share = std::chrono::duration_cast<Clock::duration>((now - looked_) * limits_.share);
+  const auto share = std::chrono::duration_cast<Clock::duration>((now - asked_) * limits_.share);
   taken_ = std::max(taken_ - share, Clock::duration::zero());
-  looked_ = now;
-  if (MayBeToldAgain(now)) return page_;
+  asked_ = now;
+  if (MayReturnAgain(now)) return page_;
   const Clock::duration before = ProcessorTime();
   const absl::Cleanup count = [&] { taken_ += ProcessorTime() - before; };
-  is_there_ = false;
+  has_page_ = false;
   page_ = make_();
-  is_there_ = true;
+  has_page_ = true;
   made_ = Clock::now();
   return page_;
 }

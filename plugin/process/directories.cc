@@ -1,0 +1,215 @@
+#include "plugin/process/directories.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/file/directory.h"
+#include "base/file/path.h"
+#include "base/file/real_directory.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "base/text/terminal_text.h"
+#include "plugin/backends/registry.h"
+
+namespace mooring {
+namespace {
+
+constexpr std::string_view kStateDirectory = "the state directory";
+constexpr std::string_view kVolumeDirectory = "the directory of volumes";
+
+// Entries of the state directory that the plugin cannot start without.
+constexpr const char* kRecords[] = {"catalog.db", "node.db", "lock", "volumes", "memory", "devices"};
+
+RunAs UserOf(const Config& config) { return ::geteuid() == 0 ? config.user : RunAs{::geteuid(), ::getegid()}; }
+
+absl::Status CannotWrite(int error, const std::string& directory, std::string_view what, const RunAs& user) {
+  const std::string failed = Message(ErrnoStatus(error, fmt::format("write in {}", what), directory));
+  if (error == EROFS) return FailedPrecondition(failed + ": mount it writable, or give the plugin another one");
+  if (error == ENOENT) return FailedPrecondition(failed + ": it was there at the start; put it back");
+  if (error != EACCES && error != EPERM) return ErrnoStatus(error, fmt::format("write in {}", what), directory);
+  return FailedPrecondition(fmt::format(
+      "{}: the plugin works as user {}:{}: see that this user may write there, and may pass all directories above it",
+      failed, user.uid, user.gid));
+}
+
+int ErrnoOfAccess(const std::string& directory) {
+  return ::faccessat(AT_FDCWD, directory.c_str(), R_OK | W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
+// The directories above may keep the user out.
+absl::Status CheckWritableTo(const RunAs& user, const std::string& path, std::string_view what) {
+  if (user.uid == ::geteuid()) return CheckWritable(path, what);
+  const int error = ErrnoAs(user, [&path] { return ErrnoOfAccess(path); });
+  return error == 0 ? absl::OkStatus() : CannotWrite(error, path, what, user);
+}
+
+// An empty directory in its place would have no volumes, and new ones would go to the disk of the mount point.
+absl::Status CheckIsThere(const std::string& path, std::string_view what, const RunAs& user) {
+  if (::access(path.c_str(), F_OK) == 0 || errno != ENOENT) return absl::OkStatus();
+  const std::string command =
+      user.is_root() ? "mkdir -m 0700" : fmt::format("install -d -m 0700 -o {} -g {}", user.uid, user.gid);
+  return FailedPrecondition(
+      fmt::format("{} {} is missing, and --require-directories says that none is made: mount its disk; on a new disk, "
+                  "make the directory ({})",
+                  what, Quote(path), command));
+}
+
+// Whose files a directory may hold.
+enum class Holding {
+  kPlugin,  // the plugin's alone
+  kTasks,   // a pool of directory volumes: the files below it belong to tasks
+};
+
+std::string ChownCommand(const std::string& path, Holding holding, uid_t owner, const RunAs& user,
+                         const std::vector<std::string>& tasks_directories) {
+  const std::string place = ShellQuote(path);
+  if (tasks_directories.empty()) {
+    return fmt::format("chown{} --from={} {}:{} {}", holding == Holding::kPlugin ? " -R" : "", owner, user.uid,
+                       user.gid, place);
+  }
+  std::string except;
+  for (const std::string& directory : tasks_directories) {
+    except += fmt::format("-samefile {} -prune -o ", ShellQuote(directory));
+  }
+  return fmt::format("find {} {}-user {} -exec chown -h {}:{} {{}} +", place, except, owner, user.uid, user.gid);
+}
+
+// Opens one directory and holds what is asked about it.
+class OwnDirectory {
+ public:
+  OwnDirectory(std::string_view what, Holding holding, const Config& config)
+      : what_(what), holding_(holding), config_(config), user_(UserOf(config)) {}
+
+  // Gives the real path.
+  absl::StatusOr<std::string> Prepare(const std::string& path) {
+    MOORING_RETURN_IF_ERROR(config_.if_missing == IfMissing::kMake ? MakeRealDirectory(path, user_.uid, user_.gid)
+                                                                   : CheckIsThere(path, what_, user_));
+    MOORING_ASSIGN_OR_RETURN(directory_, OpenRealDirectory(path));
+    if (!user_.is_root()) MOORING_RETURN_IF_ERROR(CheckNoDoubtfulLink(directory_));
+    MOORING_RETURN_IF_ERROR(CheckOwner());
+    MOORING_RETURN_IF_ERROR(CheckWritableTo(user_, directory_.path, what_));
+    return directory_.path;
+  }
+
+  absl::Status CheckOwnerOf(const char* entry) const {
+    struct stat status = {};
+    const bool is_there = ::fstatat(directory_.fd.get(), entry, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    return is_there && status.st_uid != user_.uid ? BelongsToAnother(directory_.path + "/" + entry, status)
+                                                  : absl::OkStatus();
+  }
+
+ private:
+  // Another user who may write there can replace the plugin's files.
+  absl::Status CheckOwner() const {
+    struct stat status = {};
+    if (::fstat(directory_.fd.get(), &status) != 0) return ErrnoStatus(errno, "inspect", directory_.path);
+    if (status.st_uid != user_.uid) return BelongsToAnother(directory_.path, status);
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return absl::OkStatus();
+    const std::string opened = fmt::format("/proc/self/fd/{}", directory_.fd.get());
+    const auto names = EntriesOf(opened);
+    if (names.ok() && names->empty()) {
+      if (::chmod(opened.c_str(), 0700) == 0) return absl::OkStatus();
+      return ErrnoStatus(errno, "make private the directory", directory_.path);
+    }
+    return FailedPrecondition(
+        fmt::format("others may write in {} {} (owner {}, mode {:o}): give the plugin a directory of its own", what_,
+                    Quote(directory_.path), status.st_uid, status.st_mode & 07777));
+  }
+
+  absl::Status BelongsToAnother(const std::string& path, const struct stat& status) const {
+    return FailedPrecondition(fmt::format(
+        "{} belongs to user {}:{}, and the plugin works as user {}:{}: end every plugin that uses it, then run: {}",
+        path == directory_.path ? fmt::format("{} {}", what_, Quote(path)) : Quote(path), status.st_uid, status.st_gid,
+        user_.uid, user_.gid, ChownCommand(directory_.path, holding_, status.st_uid, user_, TasksDirectories())));
+  }
+
+  // Directories of tasks' files that exist in this one.
+  std::vector<std::string> TasksDirectories() const {
+    std::vector<std::string> found;
+    for (const PoolConfig& pool : config_.pools) {
+      if (!TypeOf(pool.kind).tasks_files) continue;
+      const absl::StatusOr<RealDirectory> directory = OpenRealDirectory(pool.path);
+      const bool is_inside =
+          directory.ok() && directory->path != directory_.path && IsBelow(directory->path, directory_.path);
+      if (is_inside) found.push_back(directory->path);
+    }
+    return found;
+  }
+
+  const std::string_view what_;
+  const Holding holding_;
+  const Config& config_;
+  const RunAs user_;
+  RealDirectory directory_;
+};
+
+// Missing parents are made, too: they are root's, and others may pass them.
+absl::Status MakeParents(const std::string& path) {
+  std::error_code error;
+  const mode_t before = ::umask(0066);
+  std::filesystem::create_directories(ParentOf(path), error);
+  ::umask(before);
+  return error ? ErrnoStatus(error.value(), "make the state directory", path) : absl::OkStatus();
+}
+
+absl::StatusOr<std::string> PrepareStateDir(const Config& config) {
+  if (config.if_missing == IfMissing::kMake && ::access(config.state_dir.c_str(), F_OK) != 0) {
+    absl::Status made = MakeParents(config.state_dir);
+    if (made.ok()) made = MakeRealDirectory(config.state_dir, UserOf(config).uid, UserOf(config).gid);
+    if (!made.ok()) {
+      return FailedPrecondition(Message(made) + ": see that it can be made there, or give the plugin another one");
+    }
+  }
+  OwnDirectory directory(kStateDirectory, Holding::kPlugin, config);
+  MOORING_ASSIGN_OR_RETURN(std::string path, directory.Prepare(config.state_dir));
+  for (const char* record : kRecords) MOORING_RETURN_IF_ERROR(directory.CheckOwnerOf(record));
+  return path;
+}
+
+absl::Status CheckApart(const std::vector<PoolConfig>& pools) {
+  for (const PoolConfig& pool : pools) {
+    for (const PoolConfig& other : pools) {
+      if (&pool == &other || !TypeOf(pool.kind).owns_path || !TypeOf(other.kind).owns_path) continue;
+      if (!IsBelow(pool.path, other.path)) continue;
+      return InvalidArgument(fmt::format("the path {} of pool {} is, or lies in, that of pool {}: give each its own",
+                                         Quote(pool.path), pool.name, other.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> PreparePool(const PoolConfig& pool, const Config& config) {
+  if (pool.path.empty()) return config.state_dir + "/volumes";
+  const Holding holding = TypeOf(pool.kind).tasks_files ? Holding::kTasks : Holding::kPlugin;
+  absl::StatusOr<std::string> path = OwnDirectory(kVolumeDirectory, holding, config).Prepare(pool.path);
+  return path.ok() ? path : Annotate(path.status(), fmt::format("pool {}", pool.name));
+}
+
+}  // namespace
+
+absl::Status CheckWritable(const std::string& directory, std::string_view what) {
+  const int error = ErrnoOfAccess(directory);
+  return error == 0 ? absl::OkStatus() : CannotWrite(error, directory, what, {::geteuid(), ::getegid()});
+}
+
+absl::StatusOr<Config> PrepareDirectories(Config config) {
+  MOORING_ASSIGN_OR_RETURN(config.state_dir, PrepareStateDir(config));
+  for (PoolConfig& pool : config.pools) {
+    MOORING_RETURN_IF_ERROR(TypeOf(pool.kind).check_host(pool));
+    if (TypeOf(pool.kind).owns_path) {
+      MOORING_ASSIGN_OR_RETURN(pool.path, PreparePool(pool, config));
+    }
+  }
+  MOORING_RETURN_IF_ERROR(CheckApart(config.pools));
+  return config;
+}
+
+}  // namespace mooring

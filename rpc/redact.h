@@ -1,0 +1,24 @@
+// Removes secrets from requests and from messages about them, before they are logged, stored or shown.
+#ifndef MOORING_RPC_REDACT_H_
+#define MOORING_RPC_REDACT_H_
+
+#include <google/protobuf/message.h>
+
+#include <string>
+
+namespace mooring {
+
+// Sensitive fields are those with the option csi_secret (CSI 1.12, "Secrets Requirements"), the maps `secrets` and
+// `environment`, and the mount flags.
+
+// The request as one line, without its sensitive fields. Control characters are escaped.
+std::string Redacted(const google::protobuf::Message& request);
+
+// `text` with "***" for each sensitive value of `request`: plugins and tools quote their arguments in errors. Of a
+// mount flag its name and its value count, too. Longer values are replaced first, because one may contain another. A
+// value shorter than 4 bytes occurs in any text, so it is replaced only in quotes.
+std::string WithoutSecretsOf(const google::protobuf::Message& request, std::string text);
+
+}  // namespace mooring
+
+#endif  // MOORING_RPC_REDACT_H_
