@@ -16,8 +16,8 @@
 #include "base/text/quote.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/plugins/plugin_directory.h"
+#include "manager/records/names.h"
 #include "manager/records/records.h"
-#include "manager/records/words.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {

@@ -26,7 +26,7 @@ struct PluginTraits {
 
 struct Fingerprint {
   bool healthy = false;
-  std::string words;    // why it is unhealthy: the call and its error; "" while it is healthy
+  std::string problem;  // why it is unhealthy: the call and its error; "" while it is healthy
   PluginTraits traits;  // as of the last success
   std::string driver_name, vendor_version;
   std::string node_id;  // the plugin's id for this host; only of node instances
@@ -35,7 +35,7 @@ struct Fingerprint {
   bool complete = false;         // one inspection has succeeded, so traits and node id are known
   Time at = {};
 
-  bool SameHealth(const Fingerprint& other) const { return healthy == other.healthy && words == other.words; }
+  bool SameHealth(const Fingerprint& other) const { return healthy == other.healthy && problem == other.problem; }
   bool SameDescription(const Fingerprint& other) const {
     return traits == other.traits && driver_name == other.driver_name && vendor_version == other.vendor_version &&
            node_id == other.node_id && topology == other.topology && max_volumes == other.max_volumes;

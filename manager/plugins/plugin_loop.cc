@@ -13,7 +13,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 
 namespace mooring::manager {
 namespace {
@@ -22,7 +22,7 @@ using Managed = std::shared_ptr<InstanceManager>;
 
 constexpr char kHere[] = "";  // the loop knows only the node that it runs on
 
-// WaitUntilLookedAt polls the registry, because a change of it wakes only the loop.
+// WaitUntilInspected polls the registry, because a change of it wakes only the loop.
 constexpr std::chrono::milliseconds kPollInterval{50};
 
 using InstanceKey = std::pair<PluginType, std::string>;
@@ -115,16 +115,16 @@ PluginLoop::PluginLoop(Registry& registry, Events& events, CsiConnector connect,
   for (const PluginType type : kPluginTypes) parts_->threads.emplace_back([this, type] { parts_->Run(type); });
 }
 
-PluginLoop::~PluginLoop() { Shutdown(); }
+PluginLoop::~PluginLoop() { Stop(); }
 
-void PluginLoop::EndWaits() {
+void PluginLoop::BeginStop() {
   const std::lock_guard<std::mutex> lock(parts_->mutex);
   parts_->waits_end = true;
   parts_->changed.notify_all();
 }
 
-void PluginLoop::Shutdown() {
-  EndWaits();
+void PluginLoop::Stop() {
+  BeginStop();
   {
     const std::lock_guard<std::mutex> lock(parts_->mutex);
     parts_->stopping = true;
@@ -235,7 +235,7 @@ void PluginLoop::Parts::Changed(const InstanceInfo& instance, const Fingerprint&
   const std::string text = found.healthy
                                ? fmt::format("{} instance is healthy: {} {}", RoleName(instance.type),
                                              Quote(found.driver_name), Quote(found.vendor_version))
-                               : fmt::format("{} instance is not healthy: {}", RoleName(instance.type), found.words);
+                               : fmt::format("{} instance is not healthy: {}", RoleName(instance.type), found.problem);
   const bool is_first = before.at == Time();
   std::vector<std::function<void(const PluginHealth&)>> to_call;
   PluginHealth health;
@@ -293,7 +293,7 @@ Managed PluginLoop::Parts::NextHealthyController(const std::string& name) {
 std::string PluginLoop::Parts::LastErrors(PluginType type, const std::string& name) const {
   std::string errors;
   for (const Managed& each : Of(type, name))
-    errors += (errors.empty() ? "" : "; ") + LastWordsOf(each->instance(), each->fingerprint());
+    errors += (errors.empty() ? "" : "; ") + LastErrorOf(each->instance(), each->fingerprint());
   return errors.empty() ? fmt::format("no {} instance of it is registered", RoleName(type)) : errors;
 }
 
@@ -332,7 +332,7 @@ void PluginLoop::Parts::Describe(PluginType type, PluginStatus& status, PluginCo
       const bool inspected = one.fingerprint.at != Time();  // Changed may not have counted it yet
       if (inspected) counted.Add(type, kHere, instance.instance_id, one.fingerprint.healthy);
     } else {
-      one.fingerprint.words = one.front ? "not inspected yet" : "not in use: a newer instance is";
+      one.fingerprint.problem = one.front ? "not inspected yet" : "not in use: a newer instance is";
     }
     status.controller_required |= one.fingerprint.traits.controller_service;
     status.instances.push_back(std::move(one));
@@ -363,7 +363,7 @@ absl::StatusOr<PluginStatus> PluginLoop::Find(const std::string& plugin) {
   return status;
 }
 
-absl::StatusOr<PluginStatus> PluginLoop::WaitUntilLookedAt(const std::string& plugin, Clock::time_point until) {
+absl::StatusOr<PluginStatus> PluginLoop::WaitUntilInspected(const std::string& plugin, Clock::time_point until) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(PluginStatus status, Find(plugin));
     if (AreInspected(status)) return status;

@@ -33,12 +33,12 @@ enum class AccessMode {
   kMultiNodeSingleWriter,
   kMultiNodeMultiWriter,
 };
-enum class Attachment { kFileSystem, kBlockDevice };
+enum class AttachmentMode { kFileSystem, kBlockDevice };
 enum class ClaimMode { kRead, kWrite };
 
 struct Capability {
   AccessMode access = AccessMode::kSingleNodeWriter;
-  Attachment attachment = Attachment::kFileSystem;
+  AttachmentMode attachment = AttachmentMode::kFileSystem;
 
   auto operator<=>(const Capability&) const = default;
 };
@@ -127,7 +127,7 @@ struct Claim {
 };
 
 // Whether both belong to the same claim: an allocation has one claim on a volume in each mode. For claims, requests for
-// claims, and MountRecords.
+// claims, and AttachmentRecords.
 template <typename A, typename B>
 bool AreOfOneClaim(const A& a, const B& b) {
   return a.volume == b.volume && a.mode == b.mode && a.allocation == b.allocation;
@@ -144,7 +144,7 @@ struct StagedAs {
 
 // A volume that is attached for an allocation at a path of this host. The intent is stored before the first mount, the
 // outcome after the last.
-struct MountRecord {
+struct AttachmentRecord {
   enum class Phase { kIntent, kMounted, kUnmounting };
 
   std::string allocation;

@@ -17,7 +17,7 @@ namespace mooring::manager {
 // The directory below which volumes are attached for Docker.
 std::string DockerDirectory(const std::string& state_dir);
 
-bool IsAttachedForDocker(const MountRecord& record, const std::string& state_dir);
+bool IsAttachedForDocker(const AttachmentRecord& record, const std::string& state_dir);
 
 // Whether the stored boot is another than `boot`. False if none is stored.
 absl::StatusOr<bool> IsFirstOfBoot(State& state, const std::string& host, const std::string& boot);

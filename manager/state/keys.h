@@ -4,7 +4,7 @@
 //   shared/volumes/<namespace>/<volume>                        Volume, without its secrets
 //   shared/secrets/<namespace>/<volume>                        its secrets
 //   shared/claims/<namespace>/<volume>/<mode>/<allocation>     Claim
-//   hosts/<host>/mounts/<allocation>/<request>                 MountRecord
+//   hosts/<host>/mounts/<allocation>/<request>                 AttachmentRecord
 //   hosts/<host>/plugins/<name>                                PluginRecord
 //   hosts/<host>/registry                                      the plugin registry, in its order
 //   hosts/<host>/docker/<volume>                               DockerRecord of docker/

@@ -11,7 +11,7 @@
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
 #include "manager/records/hide_secrets.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "manager/volumes/volumes.h"
 
 namespace mooring::manager {
