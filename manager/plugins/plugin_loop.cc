@@ -226,8 +226,9 @@ void PluginLoop::Parts::StopInBackground(std::vector<Managed> instances) {
   std::erase_if(stops, [](const std::future<void>& stop) {
     return stop.wait_for(Clock::duration::zero()) == std::future_status::ready;
   });
-  stops.push_back(std::async(std::launch::async, [all = std::move(instances)] {
+  stops.push_back(std::async(std::launch::async, [all = std::move(instances)]() mutable {
     for (const Managed& each : all) each->Stop();
+    all.clear();  // closes the channels now, not when the future goes
   }));
 }
 

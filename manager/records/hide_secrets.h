@@ -8,9 +8,9 @@
 
 namespace mooring::manager {
 
-// Replaces with "***" in `text` each value of the maps `secrets` and `environment` of `request`, each of its mount
-// flags, and the part of a flag after "=". Longer secrets come first, because one may contain another. A secret of less
-// than 4 bytes occurs in many texts by chance, and is replaced only in quotes.
+// Replaces with "***" in `text` the values of the maps `secrets` and `environment` of `request`. The same is done for
+// each of its mount flags, and for the part of a flag after "=". Longer secrets come first, because one may contain
+// another. A secret of less than 4 bytes occurs in many texts by chance, and is replaced only in quotes.
 std::string WithoutSecretsOf(const google::protobuf::Message& request, std::string text);
 
 }  // namespace mooring::manager

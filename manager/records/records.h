@@ -133,8 +133,8 @@ bool AreOfOneClaim(const A& a, const B& b) {
   return a.volume == b.volume && a.mode == b.mode && a.allocation == b.allocation;
 }
 
-// The mode and options with which a volume is staged and published for all its users on a host, because a plugin may
-// keep one staging path per volume. Only the publish differs between users: read-only or not.
+// The mode and options with which a volume is staged and published. They are the same for all its users on a host,
+// because a plugin may keep one staging path per volume. Only the publish differs between users: read-only or not.
 struct StagedAs {
   AccessMode access = AccessMode::kSingleNodeWriter;
   MountOptions options;

@@ -1,7 +1,7 @@
 // Finds the volumes that Docker does not use any more after a reboot. Docker and Podman ask for a volume again for each
 // container that they start. So a volume that was attached for them in an earlier boot belongs to a container that does
-// not run, and is detached at the start; otherwise the manager would mount it and hold its claim for nobody. Within one
-// boot this cannot be known, because containers outlive the daemon.
+// not run. The manager detaches it at the start; otherwise it would mount the volume and hold its claim for nobody.
+// Within one boot this cannot be known, because containers outlive the daemon.
 #ifndef MOORING_MANAGER_STATE_BOOT_H_
 #define MOORING_MANAGER_STATE_BOOT_H_
 

@@ -28,8 +28,8 @@ absl::Status CheckName(std::string_view field, std::string_view name);
 
 // Gives a name as one component of a path or key, never empty, "." or "..". Letters, digits, '-', '_' and a '.' that is
 // not first stay; other bytes become %XX. A result of more than 180 bytes is cut there, and '~' and the SHA-256 of the
-// name in hex are appended, which stays below NAME_MAX (255). Different names give different results, because '~'
-// itself is always escaped.
+// name in hex follow. So it stays below NAME_MAX (255). Different names give different results, because '~' itself is
+// always escaped.
 std::string Escape(std::string_view name);
 
 std::string SharedPrefix();                        // of the records of all hosts

@@ -45,10 +45,10 @@ class Supervisor {
   // earlier manager left of plugins that are not declared.
   absl::Status Start();
 
-  // Stores the declaration, then starts the plugin. Where an instance runs under that name already, a new generation is
-  // started beside it. The same run again changes nothing, but a plugin in back-off is tried now.
-  // With `wait`, returns once the plugin is registered. UNAVAILABLE: the first try failed; further tries follow.
-  // DEADLINE_EXCEEDED: `until` has passed.
+  // Stores the declaration, then starts the plugin. If an instance runs under that name already, a new generation is
+  // started beside it. The same run again changes nothing, but a plugin in back-off is tried now. With `wait`, returns
+  // once the plugin is registered. UNAVAILABLE: the first try failed; further tries follow. DEADLINE_EXCEEDED: `until`
+  // has passed.
   absl::Status RunPlugin(const std::string& name, const PluginRecord::Run& run, const std::string& declared_by,
                          bool wait, Clock::time_point until);
 
