@@ -65,8 +65,8 @@ class PluginLoop final : public PluginDirectory {
   void OnHealth(std::function<void(const PluginHealth& health)> callback);
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace mooring::manager
