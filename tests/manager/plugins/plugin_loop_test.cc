@@ -408,9 +408,9 @@ TEST_F(PluginLoopTest, InstanceThatWasNeverHealthyIsNotExpected) {
 }
 
 // Records the reports of OnHealth.
-class Told {
+class HealthReports {
  public:
-  explicit Told(PluginLoop& loop) {
+  explicit HealthReports(PluginLoop& loop) {
     loop.OnHealth([this](const PluginHealth& health) {
       const std::lock_guard<std::mutex> lock(mutex_);
       all_.push_back(std::string(health.plugin) + (health.healthy ? " well" : " sick") +
@@ -432,30 +432,30 @@ class Told {
 
 TEST_F(PluginLoopTest, OnHealthReportsChanges) {
   StartLoop(milliseconds(2));
-  Told told(*loop_);
+  HealthReports reports(*loop_);
   const auto plugin = Run("p", "1");
-  EXPECT_THAT(told.Wait(1), ElementsAre("p well"));
+  EXPECT_THAT(reports.Wait(1), ElementsAre("p well"));
   plugin->Die();
-  EXPECT_THAT(told.Wait(2), ElementsAre("p well", "p sick"));
+  EXPECT_THAT(reports.Wait(2), ElementsAre("p well", "p sick"));
   plugin->Revive();
-  EXPECT_THAT(told.Wait(3), ElementsAre("p well", "p sick", "p well"));
+  EXPECT_THAT(reports.Wait(3), ElementsAre("p well", "p sick", "p well"));
   Run("p", "2");
-  EXPECT_THAT(told.Wait(4), ElementsAre("p well", "p sick", "p well", "p well"));
+  EXPECT_THAT(reports.Wait(4), ElementsAre("p well", "p sick", "p well", "p well"));
   loop_->Stop();
 }
 
 TEST_F(PluginLoopTest, OnHealthIgnoresOtherErrorsOfASickPlugin) {
   StartLoop(milliseconds(2));
-  Told told(*loop_);
+  HealthReports reports(*loop_);
   const auto plugin = Run("p", "1");
-  EXPECT_THAT(told.Wait(1), ElementsAre("p well"));
+  EXPECT_THAT(reports.Wait(1), ElementsAre("p well"));
   plugin->SetReady(false);
   EXPECT_TRUE(WaitForEvent("health", "1", "not ready"));
   plugin->FailAlways("Probe", Internal("out of paper"));
   EXPECT_TRUE(WaitForEvent("health", "1", "out of paper"));
   plugin->SetReady(true);
   plugin->ClearFaults();
-  EXPECT_THAT(told.Wait(3), ElementsAre("p well", "p sick", "p well"));
+  EXPECT_THAT(reports.Wait(3), ElementsAre("p well", "p sick", "p well"));
   loop_->Stop();
 }
 
@@ -464,11 +464,11 @@ TEST_F(PluginLoopTest, InstanceOfAnEarlierManagerIsReportedWithoutAChange) {
   plugin->Hang("Probe");
   StartLoop(milliseconds(2));
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
-  Told told(*loop_);
+  HealthReports reports(*loop_);
   plugin->Release();
-  EXPECT_THAT(told.Wait(1), ElementsAre("p well as before"));
+  EXPECT_THAT(reports.Wait(1), ElementsAre("p well as before"));
   plugin->Die();
-  EXPECT_THAT(told.Wait(2), ElementsAre("p well as before", "p sick"));
+  EXPECT_THAT(reports.Wait(2), ElementsAre("p well as before", "p sick"));
   loop_->Stop();
 }
 

@@ -65,9 +65,9 @@ using ::testing::SizeIs;
 // Records every sync of this program during its lifetime.
 class SyncHook {
  public:
-  explicit SyncHook(std::function<void(const std::string& path)> told) {
+  explicit SyncHook(std::function<void(const std::string& path)> callback) {
     const std::lock_guard<std::mutex> lock(hook_mutex);
-    synced = std::move(told);
+    synced = std::move(callback);
   }
   SyncHook(const SyncHook&) = delete;
   SyncHook& operator=(const SyncHook&) = delete;

@@ -71,10 +71,10 @@ TEST_F(SupervisorTest, RefusesImpossibleBinds) {
   PluginRecord::Run run;
   run.kind = PluginRecord::Run::Kind::kContainer;
   run.image = "plugin:1";
-  const auto refused = [&](std::vector<PluginRecord::Bind> binds, const std::string& words) {
+  const auto refused = [&](std::vector<PluginRecord::Bind> binds, const std::string& message) {
     run.binds = std::move(binds);
     EXPECT_THAT(supervisor_->RunPlugin("boxed", run, "people", false, Soon()),
-                FailsWith(absl::StatusCode::kInvalidArgument, words));
+                FailsWith(absl::StatusCode::kInvalidArgument, message));
   };
   const auto plain = Propagation::kPrivate;
   refused({{"state", "/state", false, plain}}, "the host path");
@@ -115,11 +115,11 @@ TEST_F(SupervisorTest, RefusesAnIncompleteRun) {
 
 TEST_F(SupervisorTest, RefusesAnInvalidRun) {
   using std::string_literals::operator""s;
-  const auto refused = [&](const std::function<void(PluginRecord::Run&)>& spoil, const std::string& words) {
+  const auto refused = [&](const std::function<void(PluginRecord::Run&)>& spoil, const std::string& message) {
     PluginRecord::Run run = Program("plugin");
     spoil(run);
     EXPECT_THAT(supervisor_->RunPlugin("one", run, "people", false, Soon()),
-                FailsWith(absl::StatusCode::kInvalidArgument, words));
+                FailsWith(absl::StatusCode::kInvalidArgument, message));
   };
   refused([](auto& run) { run.start_deadline = seconds(0); }, "start deadline");
   refused([](auto& run) { run.start_deadline = std::chrono::hours(25); }, "start deadline");
