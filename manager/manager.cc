@@ -84,9 +84,9 @@ absl::Status AssembleVolumes(Parts& parts, Mounts& kernel) {
 
 // Whoever has it mounted still takes it down, and the claim goes with that.
 bool IsMountedHere(const Parts& parts, const Claim& claim) {
-  const std::vector<MountRecord> records = parts.journal->Of(claim.volume);
+  const std::vector<AttachmentRecord> records = parts.journal->Of(claim.volume);
   return std::any_of(records.begin(), records.end(),
-                     [&](const MountRecord& record) { return AreOfOneClaim(record, claim); });
+                     [&](const AttachmentRecord& record) { return AreOfOneClaim(record, claim); });
 }
 
 // A full disk keeps nobody from being restored: Docker's front end stores the boot, too, before it attaches anything.
@@ -94,7 +94,7 @@ absl::Status RestoreAttachments(Parts& parts) {
   MOORING_ASSIGN_OR_RETURN(parts.boot, BootId());
   MOORING_ASSIGN_OR_RETURN(const bool booted, IsFirstOfBoot(*parts.state, parts.config.host, parts.boot));
   parts.attachments->Restore(
-      [&](const MountRecord& record) { return booted && IsAttachedForDocker(record, parts.config.state_dir); });
+      [&](const AttachmentRecord& record) { return booted && IsAttachedForDocker(record, parts.config.state_dir); });
   const absl::Status kept = KeepBoot(*parts.state, parts.config.host, parts.boot);
   if (!kept.ok()) log::Warning("the boot is not stored, and Docker gets no volume before", {{"cause", Message(kept)}});
   return absl::OkStatus();
@@ -193,8 +193,8 @@ void Manager::BeginStop() {
   parts_->volume_manager->Stop();
   parts_->volumes->Stop();
   parts_->controller_locks.Stop(Stopping());
-  parts_->supervisor->BeginShutdown();
-  parts_->plugins->EndWaits();
+  parts_->supervisor->BeginStop();
+  parts_->plugins->BeginStop();
   closer_ = std::thread(&Manager::CloseChannelsLater, this);
 }
 
@@ -210,8 +210,8 @@ void Manager::Stop() {
   parts_->events.Close();
   parts_->state->EndWatches();
   parts_->registry->Close();
-  parts_->supervisor->Shutdown();
-  parts_->plugins->Shutdown();
+  parts_->supervisor->Stop();
+  parts_->plugins->Stop();
   parts_->attachments->Stop();
   for (std::thread* thread : {&resumer_, &follower_, &housekeeper_}) {
     if (thread->joinable()) thread->join();

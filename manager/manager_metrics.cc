@@ -12,7 +12,7 @@
 #include "base/version.h"
 #include "csi.pb.h"
 #include "manager/manager.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "metrics/call_metrics.h"
 #include "metrics/exposition.h"
 #include "metrics/samples.h"
@@ -32,20 +32,20 @@ constexpr char kUnknown[] = "unknown";  // a plugin that is asked for its name
 constexpr Claim::State kClaimStates[] = {Claim::State::kTaken, Claim::State::kUnpublishing, Claim::State::kNodeDetached,
                                          Claim::State::kControllerDetached};
 constexpr Volume::State kVolumeStates[] = {Volume::State::kCreating, Volume::State::kReady, Volume::State::kDeleting};
-constexpr MountRecord::Phase kPhases[] = {MountRecord::Phase::kIntent, MountRecord::Phase::kMounted,
-                                          MountRecord::Phase::kUnmounting};
+constexpr AttachmentRecord::Phase kPhases[] = {AttachmentRecord::Phase::kIntent, AttachmentRecord::Phase::kMounted,
+                                               AttachmentRecord::Phase::kUnmounting};
 
 // Of a commit, which is a sync of the disk as a rule.
 const prometheus::Histogram::BucketBoundaries kCommitSeconds = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                                 0.025,  0.05,    0.1,    0.25,  0.5,    1,     5};
 
-std::string_view WordOf(MountRecord::Phase phase) {
+std::string_view WordOf(AttachmentRecord::Phase phase) {
   switch (phase) {
-    case MountRecord::Phase::kIntent:
+    case AttachmentRecord::Phase::kIntent:
       return "intent";
-    case MountRecord::Phase::kMounted:
+    case AttachmentRecord::Phase::kMounted:
       return "mounted";
-    case MountRecord::Phase::kUnmounting:
+    case AttachmentRecord::Phase::kUnmounting:
       return "unmounting";
   }
   return "";
@@ -151,7 +151,7 @@ void AddAttachments(const Parts& parts, Families& families) {
   Samples stuck = Samples::Gauge("mooring_manager_attachments_stuck",
                                  "Those of them whose last try to mount or to unmount them failed.");
   const MountJournal::Counts counts = parts.journal->CountByPhase();
-  for (const MountRecord::Phase phase : kPhases) {
+  for (const AttachmentRecord::Phase phase : kPhases) {
     const auto found = counts.find(phase);
     const MountJournal::Count none;
     const MountJournal::Count& here = found == counts.end() ? none : found->second;

@@ -41,7 +41,7 @@ v1::InstanceStatus ShownInstance(const InstanceStatus& status) {
   shown.set_front(status.front);
   const Fingerprint& fingerprint = status.fingerprint;
   shown.set_healthy(fingerprint.healthy);
-  shown.set_words(fingerprint.words);
+  shown.set_words(fingerprint.problem);
   shown.set_driver_name(fingerprint.driver_name);
   shown.set_vendor_version(fingerprint.vendor_version);
   shown.set_node_id(fingerprint.node_id);
@@ -68,7 +68,7 @@ v1::Volume Shown(const Volume& volume) {
   return shown;
 }
 
-v1::Attachment Shown(const MountRecord& mount) {
+v1::Attachment Shown(const AttachmentRecord& mount) {
   v1::Attachment shown = ToProto(mount);
   if (shown.has_options()) shown.mutable_options()->clear_flags();
   if (shown.has_staged_options()) shown.mutable_staged_options()->clear_flags();

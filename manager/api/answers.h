@@ -11,7 +11,7 @@
 namespace mooring::manager {
 
 v1::Volume Shown(const Volume& volume);
-v1::Attachment Shown(const MountRecord& mount);
+v1::Attachment Shown(const AttachmentRecord& mount);
 v1::Snapshot Shown(const Snapshot& snapshot);
 v1::Event Shown(const Event& event);
 v1::PluginStatus Shown(const PluginStatus& status);

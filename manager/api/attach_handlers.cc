@@ -34,7 +34,7 @@ absl::StatusOr<Name> AttachedAs(const Parts& parts, const v1::DetachRequest& req
     return Name{request.allocation(), request.request()};
   }
   MOORING_ASSIGN_OR_RETURN(const std::string path, NormalisePath("the path to detach", request.attach_path()));
-  const std::optional<MountRecord> record = parts.journal->FindAttached(path);
+  const std::optional<AttachmentRecord> record = parts.journal->FindAttached(path);
   return record ? Name{record->allocation, record->request} : Name();
 }
 
@@ -45,7 +45,7 @@ absl::Status Attach(Parts& parts, const v1::AttachRequest& request, const ApiCal
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
   MOORING_ASSIGN_OR_RETURN(const Volume volume, parts.volumes->Get(key));
   MOORING_ASSIGN_OR_RETURN(const AttachRequest attach, ParseAttach(request, volume));
-  MOORING_ASSIGN_OR_RETURN(const MountRecord record,
+  MOORING_ASSIGN_OR_RETURN(const AttachmentRecord record,
                            parts.attachments->Attach(attach, Telling(send, request.steps()), call.until));
   v1::AttachReply reply;
   *reply.mutable_done() = Shown(record);
@@ -67,7 +67,7 @@ absl::Status Detach(Parts& parts, const v1::DetachRequest& request, const ApiCal
 }
 
 absl::StatusOr<v1::ListAttachmentsResponse> ListAttachments(Parts& parts, const v1::ListAttachmentsRequest& request) {
-  std::vector<MountRecord> records;
+  std::vector<AttachmentRecord> records;
   if (request.volume().id().empty()) {
     records = parts.journal->All();
   } else {
@@ -75,7 +75,7 @@ absl::StatusOr<v1::ListAttachmentsResponse> ListAttachments(Parts& parts, const 
     records = parts.journal->Of(key);
   }
   v1::ListAttachmentsResponse response;
-  for (const MountRecord& record : records) {
+  for (const AttachmentRecord& record : records) {
     if (request.allocation().empty() || record.allocation == request.allocation()) {
       *response.add_attachments() = Shown(record);
     }

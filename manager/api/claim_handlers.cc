@@ -6,8 +6,8 @@
 #include "manager/api/answers.h"
 #include "manager/api/handlers.h"
 #include "manager/api/requests.h"
+#include "manager/records/names.h"
 #include "manager/records/record_codec.h"
-#include "manager/records/words.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
@@ -24,9 +24,9 @@ std::vector<ClaimMode> ModesOf(const v1::ReleaseVolumeRequest& request) {
 }
 
 bool IsAttached(const Parts& parts, const Claim& claim) {
-  const std::vector<MountRecord> records = parts.journal->Of(claim.volume);
+  const std::vector<AttachmentRecord> records = parts.journal->Of(claim.volume);
   return std::any_of(records.begin(), records.end(),
-                     [&](const MountRecord& record) { return record.allocation == claim.allocation; });
+                     [&](const AttachmentRecord& record) { return record.allocation == claim.allocation; });
 }
 
 absl::Status ReleaseAll(Parts& parts, const VolumeKey& key, const v1::ReleaseVolumeRequest& request,

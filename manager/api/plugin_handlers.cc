@@ -31,7 +31,7 @@ v1::PluginStatus Described(const Parts& parts, const PluginStatus& status, const
   shown.mutable_declared_by()->Add(found->declared_by.begin(), found->declared_by.end());
   shown.set_endpoint(found->endpoint);
   if (!found->run) return shown;
-  shown.set_supervision(parts.supervisor->Words(status.name));
+  shown.set_supervision(parts.supervisor->StatusText(status.name));
   for (const PluginRecord::Bind& bind : found->run->binds) *shown.add_binds() = ToProto(bind);
   return shown;
 }
@@ -48,7 +48,7 @@ v1::PluginStatus StatusOf(const Parts& parts, const std::string& name) {
 // For who waits: not before the plugin's health is known.
 absl::StatusOr<v1::PluginStatus> StatusAfter(bool wait, const Parts& parts, const std::string& name,
                                              Clock::time_point until) {
-  if (wait) MOORING_RETURN_IF_ERROR(parts.plugins->WaitUntilLookedAt(name, until).status());
+  if (wait) MOORING_RETURN_IF_ERROR(parts.plugins->WaitUntilInspected(name, until).status());
   return StatusOf(parts, name);
 }
 
@@ -76,7 +76,7 @@ absl::Status RunPlugin(Parts& parts, const v1::RunPluginRequest& request, const 
   MOORING_ASSIGN_OR_RETURN(const PluginRecord::Run run, ParseRun(request.run()));
   const std::uint64_t from = parts.events.last() + 1;
   std::future<absl::Status> start = std::async(std::launch::async, [&] {
-    return parts.supervisor->Run(request.name(), run, request.declared_by(), request.wait(), call.until);
+    return parts.supervisor->RunPlugin(request.name(), run, request.declared_by(), request.wait(), call.until);
   });
   TellUntilEnd(parts, request.name(), from, start, send);
   MOORING_RETURN_IF_ERROR(start.get());
@@ -104,7 +104,7 @@ absl::StatusOr<v1::RegisterPluginResponse> RegisterPlugin(Parts& parts, const v1
 absl::StatusOr<v1::StopPluginResponse> StopPlugin(Parts& parts, const v1::StopPluginRequest& request,
                                                   const ApiCall& call) {
   MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", request.name()));
-  MOORING_RETURN_IF_ERROR(parts.supervisor->Stop(request.name(), request.declared_by(), call.until));
+  MOORING_RETURN_IF_ERROR(parts.supervisor->StopPlugin(request.name(), request.declared_by(), call.until));
   return v1::StopPluginResponse();
 }
 

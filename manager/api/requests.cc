@@ -8,8 +8,8 @@
 #include "base/file/path.h"
 #include "base/socket_path.h"
 #include "base/status.h"
+#include "manager/records/names.h"
 #include "manager/records/record_codec.h"
-#include "manager/records/words.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {

@@ -72,7 +72,7 @@ absl::StatusOr<v1::GetVolumeResponse> GetVolume(Parts& parts, const v1::GetVolum
   v1::GetVolumeResponse response;
   *response.mutable_volume() = Shown(volume);
   for (const Claim& claim : claims) *response.add_claims() = ToProto(claim);
-  for (const MountRecord& mount : parts.journal->Of(key)) *response.add_attachments() = Shown(mount);
+  for (const AttachmentRecord& mount : parts.journal->Of(key)) *response.add_attachments() = Shown(mount);
   const absl::Status schedulable = parts.claims->CheckSchedulable(volume);
   response.set_schedulable(schedulable.ok());
   if (!schedulable.ok()) response.set_unschedulable(Message(schedulable));

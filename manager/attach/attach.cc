@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/attach/attachments.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/volume_paths.h"
 
@@ -16,13 +16,13 @@ namespace mooring::manager {
 namespace {
 
 // (h): read-only if the volume, the request or the mount says so.
-bool IsReadOnly(const MountRecord& record) {
+bool IsReadOnly(const AttachmentRecord& record) {
   return record.read_only || record.mode == ClaimMode::kRead || IsReader(record.capability.access) ||
          SaysReadOnly(record.options);
 }
 
-absl::StatusOr<MountRecord> RecordOf(const AttachRequest& request) {
-  MountRecord record;
+absl::StatusOr<AttachmentRecord> RecordOf(const AttachRequest& request) {
+  AttachmentRecord record;
   record.allocation = request.allocation;
   record.request = request.request.empty() ? request.volume.id : request.request;
   record.volume = request.volume;
@@ -49,7 +49,7 @@ bool AreOptionsIn(const MountOptions& asked, const MountOptions& options) {
 }
 
 // The fields in which they differ; of mount flags not what they are.
-std::string Difference(const MountRecord& asked, const MountRecord& there) {
+std::string Difference(const AttachmentRecord& asked, const AttachmentRecord& there) {
   std::string text;
   const auto compare = [&](bool same, const std::string& words) {
     if (!same) text += (text.empty() ? "" : ", ") + words;
@@ -69,7 +69,7 @@ std::string Difference(const MountRecord& asked, const MountRecord& there) {
   return text;
 }
 
-void FillIn(MountRecord& record, const ClaimAnswer& answer) {
+void FillIn(AttachmentRecord& record, const ClaimAnswer& answer) {
   record.plugin = answer.volume.plugin;
   record.external_id = answer.volume.external_id;
   record.external_node_id = answer.claim.external_node_id;
@@ -86,26 +86,26 @@ MountContext ContextOf(const ClaimAnswer& answer) {
           .secrets = answer.volume.secrets};
 }
 
-std::string Name(const MountRecord& record) {
+std::string Name(const AttachmentRecord& record) {
   return fmt::format("volume {} for {}", ToString(record.volume), Quote(record.allocation));
 }
 
 // A manager that stops takes nothing back: an intent stays.
-absl::Status CutShort(const MountRecord& record) {
+absl::Status CutShort(const AttachmentRecord& record) {
   return Annotate(Stopping(),
                   fmt::format("attach {} was cut short, and is taken back when the manager is back", Name(record)));
 }
 
 }  // namespace
 
-absl::StatusOr<MountRecord> Attachments::Attach(const AttachRequest& request, const OnStep& asked_step,
-                                                Clock::time_point until) {
+absl::StatusOr<AttachmentRecord> Attachments::Attach(const AttachRequest& request, const OnStep& asked_step,
+                                                     Clock::time_point until) {
   const OnStep on_step = asked_step ? asked_step : [](const std::string&) {};
-  MOORING_ASSIGN_OR_RETURN(const MountRecord record, RecordOf(request));
+  MOORING_ASSIGN_OR_RETURN(const AttachmentRecord record, RecordOf(request));
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(KeyOf(record), until));
-  std::optional<MountRecord> there = journal_.Find(record.allocation, record.request);
+  std::optional<AttachmentRecord> there = journal_.Find(record.allocation, record.request);
   if (!there) return AttachAnew(record, on_step, until);
-  if (there->phase != MountRecord::Phase::kMounted) {  // what was begun to be undone is undone first
+  if (there->phase != AttachmentRecord::Phase::kMounted) {  // what was begun to be undone is undone first
     MOORING_RETURN_IF_ERROR(Annotate(Finish(*there, on_step, until), "what was there before is being detached still"));
     return AttachAnew(record, on_step, until);
   }
@@ -117,8 +117,8 @@ absl::StatusOr<MountRecord> Attachments::Attach(const AttachRequest& request, co
   return *there;
 }
 
-absl::StatusOr<MountRecord> Attachments::AttachAnew(MountRecord record, const OnStep& on_step,
-                                                    Clock::time_point until) {
+absl::StatusOr<AttachmentRecord> Attachments::AttachAnew(AttachmentRecord record, const OnStep& on_step,
+                                                         Clock::time_point until) {
   const absl::StatusOr<ClaimAnswer> answer = IntendAndClaim(record, on_step, until);
   if (absl::IsCancelled(answer.status())) return CutShort(record);
   MOORING_RETURN_IF_ERROR(Annotate(answer.status(), "attach " + Name(record)));
@@ -129,7 +129,7 @@ absl::StatusOr<MountRecord> Attachments::AttachAnew(MountRecord record, const On
 }
 
 // The claim's lock is held from the intent on: who gives the same claim up meanwhile sees neither or both.
-absl::StatusOr<ClaimAnswer> Attachments::IntendAndClaim(MountRecord& record, const OnStep& on_step,
+absl::StatusOr<ClaimAnswer> Attachments::IntendAndClaim(AttachmentRecord& record, const OnStep& on_step,
                                                         Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockClaim(record, until));
   MOORING_RETURN_IF_ERROR(WriteIntent(record, until));
@@ -145,7 +145,7 @@ absl::StatusOr<ClaimAnswer> Attachments::IntendAndClaim(MountRecord& record, con
   return Annotate(answer.status(), "claim");
 }
 
-absl::StatusOr<ClaimAnswer> Attachments::ClaimAgain(const MountRecord& record, const OnStep& on_step,
+absl::StatusOr<ClaimAnswer> Attachments::ClaimAgain(const AttachmentRecord& record, const OnStep& on_step,
                                                     Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockClaim(record, until));
   on_step("claim");
@@ -155,7 +155,7 @@ absl::StatusOr<ClaimAnswer> Attachments::ClaimAgain(const MountRecord& record, c
 }
 
 // Only the manager's death is to be survived: the claim is written after it, and a power cut loses both or none.
-absl::Status Attachments::WriteIntent(MountRecord& record, Clock::time_point until) {
+absl::Status Attachments::WriteIntent(AttachmentRecord& record, Clock::time_point until) {
   if (record.attach_path.empty()) return journal_.Put(record, Durability::kOrdered);
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold path,
                            locks_.Acquire("path" + record.attach_path, "attach path", until));
@@ -167,7 +167,7 @@ absl::Status Attachments::WriteIntent(MountRecord& record, Clock::time_point unt
   return journal_.Put(record, Durability::kOrdered);
 }
 
-absl::StatusOr<ClaimAnswer> Attachments::Claim(const MountRecord& record, Clock::time_point until) {
+absl::StatusOr<ClaimAnswer> Attachments::Claim(const AttachmentRecord& record, Clock::time_point until) {
   const ClaimRequest request{.volume = record.volume,
                              .allocation = record.allocation,
                              .node = settings_.host,
@@ -189,7 +189,7 @@ bool Attachments::Sleep(Clock::duration time) {
   return !changed_.wait_until(lock, Clock::now() + time, [this] { return stopping_; });
 }
 
-absl::Status Attachments::MountClaimed(MountRecord& record, const ClaimAnswer& answer, const OnStep& on_step,
+absl::Status Attachments::MountClaimed(AttachmentRecord& record, const ClaimAnswer& answer, const OnStep& on_step,
                                        Clock::time_point until) {
   FillIn(record, answer);
   MOORING_RETURN_IF_ERROR(CheckPropagation(record.propagation, record.read_only));
@@ -197,13 +197,13 @@ absl::Status Attachments::MountClaimed(MountRecord& record, const ClaimAnswer& a
   MOORING_RETURN_IF_ERROR(journal_.Put(record, Durability::kOrdered));
   on_step("mount");
   MOORING_RETURN_IF_ERROR(MountAt(record, answer, until));
-  record.phase = MountRecord::Phase::kMounted;
+  record.phase = AttachmentRecord::Phase::kMounted;
   MOORING_RETURN_IF_ERROR(journal_.Put(record, Durability::kSynced));
   ExpandIfOwed(record, answer.volume, until);
   return absl::OkStatus();
 }
 
-absl::Status Attachments::MountAt(MountRecord& record, const ClaimAnswer& answer, Clock::time_point until) {
+absl::Status Attachments::MountAt(AttachmentRecord& record, const ClaimAnswer& answer, Clock::time_point until) {
   const absl::Status status = volumes_.Mount(record, ContextOf(answer), until);
   if (absl::IsResourceExhausted(status)) claims_.MarkExhausted(record.volume, Message(status));
   return status;
@@ -211,7 +211,7 @@ absl::Status Attachments::MountAt(MountRecord& record, const ClaimAnswer& answer
 
 // It can be used as it is, and is written down: what fails is told, and stays owed. One that cannot grow now does not
 // hold up whoever waits for it.
-void Attachments::ExpandIfOwed(const MountRecord& record, const Volume& volume, Clock::time_point until) {
+void Attachments::ExpandIfOwed(const AttachmentRecord& record, const Volume& volume, Clock::time_point until) {
   if (!volume.node_expansion_owed) return;
   const Clock::time_point patience = std::min(until, Clock::now() + settings_.expand_time);
   const auto expanded = volumes_.ExpandMounted(record, volume.capacity_bytes, volume.secrets, patience);
@@ -225,9 +225,9 @@ void Attachments::ExpandIfOwed(const MountRecord& record, const Volume& volume, 
 
 // From here on it is a detach. What it was that failed may have been done, or be done yet, by a plugin that did not
 // answer: so it is taken back in full, whichever step it was.
-absl::Status Attachments::TakeBack(MountRecord& record, const absl::Status& why, const OnStep& on_step,
+absl::Status Attachments::TakeBack(AttachmentRecord& record, const absl::Status& why, const OnStep& on_step,
                                    Clock::time_point until) {
-  record.phase = MountRecord::Phase::kUnmounting;
+  record.phase = AttachmentRecord::Phase::kUnmounting;
   record.problem = Message(why);
   // Not written: then it is an intent still, which means the same.
   journal_.Put(record, Durability::kOrdered).IgnoreError();
@@ -243,7 +243,7 @@ absl::Status Attachments::TakeBack(MountRecord& record, const absl::Status& why,
                                               Message(why), outcome));
 }
 
-absl::Status Attachments::Revive(MountRecord& record, const OnStep& on_step, Clock::time_point look_until,
+absl::Status Attachments::Revive(AttachmentRecord& record, const OnStep& on_step, Clock::time_point look_until,
                                  Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const bool mounted, volumes_.HasMount(record, look_until));
   if (mounted && record.problem.empty()) return absl::OkStatus();

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
@@ -41,7 +41,7 @@ absl::StatusOr<KeyedLocks::Hold> Attachments::Lock(const Key& key, Clock::time_p
   return locks_.Acquire(fmt::format("request/{}/{}", Escape(key.first), Escape(key.second)), "attachment", until);
 }
 
-absl::StatusOr<KeyedLocks::Hold> Attachments::LockClaim(const MountRecord& record, Clock::time_point until) {
+absl::StatusOr<KeyedLocks::Hold> Attachments::LockClaim(const AttachmentRecord& record, Clock::time_point until) {
   return LockClaim(record.volume, record.mode, record.allocation, until);
 }
 
@@ -50,7 +50,7 @@ absl::StatusOr<KeyedLocks::Hold> Attachments::LockClaim(const VolumeKey& volume,
   return locks_.Acquire("claim/" + ClaimStateKey(volume, mode, allocation), "claim", until);
 }
 
-void Attachments::Tell(const std::string& kind, const MountRecord& record, const absl::Status& status) {
+void Attachments::Tell(const std::string& kind, const AttachmentRecord& record, const absl::Status& status) {
   if (absl::IsCancelled(status)) return;  // by the stop, and no failure
   Event event;
   event.bad = !status.ok();

@@ -48,7 +48,7 @@ struct AttachRequest {
   MountOptions options;
   bool read_only = false;  // it is, too, where the mode, the access mode or a mount flag says so
   Propagation propagation = Propagation::kPrivate;
-  std::string attach_path;  // empty: the caller uses MountRecord::source
+  std::string attach_path;  // empty: the caller uses AttachmentRecord::source
 };
 
 class Attachments {
@@ -75,7 +75,7 @@ class Attachments {
   // What is attached already for that allocation and request, in the same way, is OK and gives the same: mounted anew
   // where the kernel does not have it any more. ALREADY_EXISTS: in another way, or the attach path is another's. A
   // failure says which step failed, and what state things are in.
-  absl::StatusOr<MountRecord> Attach(const AttachRequest& request, const OnStep& on_step, Clock::time_point until);
+  absl::StatusOr<AttachmentRecord> Attach(const AttachRequest& request, const OnStep& on_step, Clock::time_point until);
 
   // Not attached is OK. A failure: it is tried again in the background, and the message says so.
   absl::Status Detach(const std::string& allocation, const std::string& request, const OnStep& on_step,
@@ -91,7 +91,7 @@ class Attachments {
   //
   // `is_over`: of what is attached, what is nobody's any more. It is detached instead; who attaches the same again
   // waits for that.
-  void Restore(const std::function<bool(const MountRecord&)>& is_over = nullptr);
+  void Restore(const std::function<bool(const AttachmentRecord&)>& is_over = nullptr);
   void WaitUntilRestored(Clock::time_point until);
   int restoring() const;                               // those that wait for their plugin still
   std::optional<Clock::duration> restored_in() const;  // how long that took; none: it goes on
@@ -102,40 +102,42 @@ class Attachments {
 
  private:
   using Key = std::pair<std::string, std::string>;  // allocation and request
-  static Key KeyOf(const MountRecord& record) { return {record.allocation, record.request}; }
+  static Key KeyOf(const AttachmentRecord& record) { return {record.allocation, record.request}; }
 
   absl::StatusOr<KeyedLocks::Hold> Lock(const Key& key, Clock::time_point until);
-  absl::StatusOr<KeyedLocks::Hold> LockClaim(const MountRecord& record, Clock::time_point until);
+  absl::StatusOr<KeyedLocks::Hold> LockClaim(const AttachmentRecord& record, Clock::time_point until);
   absl::StatusOr<KeyedLocks::Hold> LockClaim(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                              Clock::time_point until);
-  void Tell(const std::string& kind, const MountRecord& record, const absl::Status& status);
+  void Tell(const std::string& kind, const AttachmentRecord& record, const absl::Status& status);
 
   // attach.cc
-  absl::StatusOr<MountRecord> AttachAnew(MountRecord record, const OnStep& on_step, Clock::time_point until);
-  absl::StatusOr<ClaimAnswer> IntendAndClaim(MountRecord& record, const OnStep& on_step, Clock::time_point until);
-  absl::StatusOr<ClaimAnswer> ClaimAgain(const MountRecord& record, const OnStep& on_step, Clock::time_point until);
-  absl::Status WriteIntent(MountRecord& record, Clock::time_point until);
-  absl::StatusOr<ClaimAnswer> Claim(const MountRecord& record, Clock::time_point until);
-  absl::Status MountClaimed(MountRecord& record, const ClaimAnswer& answer, const OnStep& on_step,
+  absl::StatusOr<AttachmentRecord> AttachAnew(AttachmentRecord record, const OnStep& on_step, Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> IntendAndClaim(AttachmentRecord& record, const OnStep& on_step, Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> ClaimAgain(const AttachmentRecord& record, const OnStep& on_step,
+                                         Clock::time_point until);
+  absl::Status WriteIntent(AttachmentRecord& record, Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> Claim(const AttachmentRecord& record, Clock::time_point until);
+  absl::Status MountClaimed(AttachmentRecord& record, const ClaimAnswer& answer, const OnStep& on_step,
                             Clock::time_point until);
-  absl::Status MountAt(MountRecord& record, const ClaimAnswer& answer, Clock::time_point until);
-  void ExpandIfOwed(const MountRecord& record, const Volume& volume, Clock::time_point until);
-  absl::Status TakeBack(MountRecord& record, const absl::Status& why, const OnStep& on_step, Clock::time_point until);
-  absl::Status Revive(MountRecord& record, const OnStep& on_step, Clock::time_point look_until,
+  absl::Status MountAt(AttachmentRecord& record, const ClaimAnswer& answer, Clock::time_point until);
+  void ExpandIfOwed(const AttachmentRecord& record, const Volume& volume, Clock::time_point until);
+  absl::Status TakeBack(AttachmentRecord& record, const absl::Status& why, const OnStep& on_step,
+                        Clock::time_point until);
+  absl::Status Revive(AttachmentRecord& record, const OnStep& on_step, Clock::time_point look_until,
                       Clock::time_point until);
   bool Sleep(Clock::duration time);
 
   // detach.cc
-  absl::Status Finish(MountRecord record, const OnStep& on_step, Clock::time_point until);
-  bool IsClaimShared(const MountRecord& record) const;
-  void Note(MountRecord& record, const absl::Status& problem);
+  absl::Status Finish(AttachmentRecord record, const OnStep& on_step, Clock::time_point until);
+  bool IsClaimShared(const AttachmentRecord& record) const;
+  void Note(AttachmentRecord& record, const absl::Status& problem);
 
   // restore.cc
-  void GiveUp(MountRecord& record);
-  void Schedule(const MountRecord& record, Clock::duration pause, Clock::duration delay);
+  void GiveUp(AttachmentRecord& record);
+  void Schedule(const AttachmentRecord& record, Clock::duration pause, Clock::duration delay);
   void Attend(const Key& key, Clock::duration pause);
-  absl::Status AttendGuarded(MountRecord& record);
-  absl::Status AttendLocked(MountRecord& record);
+  absl::Status AttendGuarded(AttachmentRecord& record);
+  absl::Status AttendLocked(AttachmentRecord& record);
   void Conclude(const Key& key);
 
   MountJournal& journal_;
@@ -152,7 +154,7 @@ class Attachments {
   std::set<Key> restoring_;  // not concluded yet
   Clock::time_point restore_began_ = {};
   std::optional<Clock::duration> restored_in_;
-  std::map<Key, std::vector<MountRecord>> children_;  // at attach paths below that one's: restored after it
+  std::map<Key, std::vector<AttachmentRecord>> children_;  // at attach paths below that one's: restored after it
 
   WorkLanes lanes_;
 };

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/attach/attachments.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 
 namespace mooring::manager {
 
@@ -15,10 +15,10 @@ absl::Status Attachments::Detach(const std::string& allocation, const std::strin
                                  Clock::time_point until) {
   const OnStep on_step = asked_step ? asked_step : [](const std::string&) {};
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock({allocation, request}, until));
-  std::optional<MountRecord> record = journal_.Find(allocation, request);
+  std::optional<AttachmentRecord> record = journal_.Find(allocation, request);
   if (!record) return absl::OkStatus();
-  if (record->phase != MountRecord::Phase::kUnmounting) {
-    record->phase = MountRecord::Phase::kUnmounting;
+  if (record->phase != AttachmentRecord::Phase::kUnmounting) {
+    record->phase = AttachmentRecord::Phase::kUnmounting;
     MOORING_RETURN_IF_ERROR(journal_.Put(*record, Durability::kOrdered));
   }
   const absl::Status status = Finish(*record, on_step, until);
@@ -31,7 +31,7 @@ absl::Status Attachments::Detach(const std::string& allocation, const std::strin
 
 // The claim's lock is held until the record is gone: of two that share the claim and go at the same time, the second
 // finds no other and gives it up.
-absl::Status Attachments::Finish(MountRecord record, const OnStep& on_step, Clock::time_point until) {
+absl::Status Attachments::Finish(AttachmentRecord record, const OnStep& on_step, Clock::time_point until) {
   on_step("unmount");
   const absl::Status unmounted = volumes_.Unmount(record, until);
   if (absl::IsCancelled(unmounted)) return unmounted;
@@ -58,7 +58,7 @@ absl::Status Attachments::Finish(MountRecord record, const OnStep& on_step, Cloc
 absl::Status Attachments::Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                   Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold claim, LockClaim(volume, mode, allocation, until));
-  for (const MountRecord& mount : journal_.Of(volume)) {
+  for (const AttachmentRecord& mount : journal_.Of(volume)) {
     if (mount.allocation != allocation || mount.mode != mode) continue;
     return FailedPrecondition(fmt::format(
         "the volume {} is attached for {} at {}: detach it first (a claim of which nobody asked for more than "
@@ -68,15 +68,15 @@ absl::Status Attachments::Release(const VolumeKey& volume, ClaimMode mode, const
   return claims_.ReleaseKept(volume, mode, allocation, until);
 }
 
-bool Attachments::IsClaimShared(const MountRecord& record) const {
-  const std::vector<MountRecord> records = journal_.Of(record.volume);
-  return std::any_of(records.begin(), records.end(), [&](const MountRecord& other) {
+bool Attachments::IsClaimShared(const AttachmentRecord& record) const {
+  const std::vector<AttachmentRecord> records = journal_.Of(record.volume);
+  return std::any_of(records.begin(), records.end(), [&](const AttachmentRecord& other) {
     return KeyOf(other) != KeyOf(record) && AreOfOneClaim(other, record);
   });
 }
 
 // For who looks at the attachments. The same again is not written again.
-void Attachments::Note(MountRecord& record, const absl::Status& problem) {
+void Attachments::Note(AttachmentRecord& record, const absl::Status& problem) {
   const bool is_news = WithoutTries(record.problem) != WithoutTries(Message(problem));
   if (!is_news || absl::IsCancelled(problem)) return;
   record.problem = Message(problem);

@@ -19,19 +19,19 @@ using Key = std::pair<std::string, std::string>;
 
 const Attachments::OnStep kNobody = [](const std::string&) {};
 
-bool IsRestored(const MountRecord& record) { return record.phase == MountRecord::Phase::kMounted; }
+bool IsRestored(const AttachmentRecord& record) { return record.phase == AttachmentRecord::Phase::kMounted; }
 
 // It waits for its plugin; or it may be mounted yet, and what is attached below it then lies behind it, not beneath.
-bool IsToCome(const MountRecord& record, const absl::Status& status) {
+bool IsToCome(const AttachmentRecord& record, const absl::Status& status) {
   const bool again = IsWorthAnotherTry(status) || absl::IsCancelled(status);
   return absl::IsUnavailable(status) || (IsRestored(record) && again);
 }
 
 // What frees something goes first.
-bool GoesBefore(const MountRecord& a, const MountRecord& b) { return !IsRestored(a) && IsRestored(b); }
+bool GoesBefore(const AttachmentRecord& a, const AttachmentRecord& b) { return !IsRestored(a) && IsRestored(b); }
 
 // The one that has to be mounted before `record`, whose attach path lies below its; the nearest.
-std::optional<Key> ParentIn(const std::map<std::string, Key>& by_path, const MountRecord& record) {
+std::optional<Key> ParentIn(const std::map<std::string, Key>& by_path, const AttachmentRecord& record) {
   for (std::string_view path = record.attach_path; path.size() > 1;) {
     path = ParentOf(path);
     if (const auto found = by_path.find(std::string(path)); found != by_path.end()) return found->second;
@@ -41,35 +41,35 @@ std::optional<Key> ParentIn(const std::map<std::string, Key>& by_path, const Mou
 
 }  // namespace
 
-void Attachments::Restore(const std::function<bool(const MountRecord&)>& is_over) {
+void Attachments::Restore(const std::function<bool(const AttachmentRecord&)>& is_over) {
   const Clock::time_point began = Clock::now();
-  std::vector<MountRecord> records = journal_.All();
-  for (MountRecord& record : records) {
+  std::vector<AttachmentRecord> records = journal_.All();
+  for (AttachmentRecord& record : records) {
     if (is_over && IsRestored(record) && is_over(record)) GiveUp(record);
   }
   std::stable_sort(records.begin(), records.end(), GoesBefore);
   std::map<std::string, Key> by_path;
-  for (const MountRecord& record : records) {
+  for (const AttachmentRecord& record : records) {
     if (IsRestored(record) && !record.attach_path.empty()) by_path.emplace(record.attach_path, KeyOf(record));
   }
-  std::vector<MountRecord> now;
+  std::vector<AttachmentRecord> now;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     restore_began_ = began;
     if (records.empty()) restored_in_ = Clock::now() - began;
-    for (const MountRecord& record : records) {
+    for (const AttachmentRecord& record : records) {
       restoring_.insert(KeyOf(record));
       const std::optional<Key> parent = IsRestored(record) ? ParentIn(by_path, record) : std::nullopt;
       (parent ? children_[*parent] : now).push_back(record);
     }
   }
-  for (const MountRecord& record : now) Schedule(record, settings_.first_retry, Clock::duration::zero());
+  for (const AttachmentRecord& record : now) Schedule(record, settings_.first_retry, Clock::duration::zero());
 }
 
 // Where it cannot be written down it is restored as ever.
-void Attachments::GiveUp(MountRecord& record) {
-  MountRecord given_up = record;
-  given_up.phase = MountRecord::Phase::kUnmounting;
+void Attachments::GiveUp(AttachmentRecord& record) {
+  AttachmentRecord given_up = record;
+  given_up.phase = AttachmentRecord::Phase::kUnmounting;
   if (journal_.Put(given_up, Durability::kOrdered).ok()) record = given_up;
 }
 
@@ -94,7 +94,7 @@ int Attachments::waiting() const {
 }
 
 // One try to come for a record, however many ask for it. `pause`: before the one after that.
-void Attachments::Schedule(const MountRecord& record, Clock::duration pause, Clock::duration delay) {
+void Attachments::Schedule(const AttachmentRecord& record, Clock::duration pause, Clock::duration delay) {
   const Key key = KeyOf(record);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -110,7 +110,7 @@ void Attachments::Attend(const Key& key, Clock::duration pause) {
     scheduled_.erase(key);
   }
   const auto hold = Lock(key, Clock::now() + settings_.detach_time);
-  std::optional<MountRecord> record = journal_.Find(key.first, key.second);
+  std::optional<AttachmentRecord> record = journal_.Find(key.first, key.second);
   const absl::Status status = !record ? absl::OkStatus() : hold.ok() ? AttendGuarded(*record) : hold.status();
   if (!record || !IsToCome(*record, status)) Conclude(key);
   if (status.ok()) return;
@@ -118,7 +118,7 @@ void Attachments::Attend(const Key& key, Clock::duration pause) {
 }
 
 // Of memory that is short, the next try may find more.
-absl::Status Attachments::AttendGuarded(MountRecord& record) {
+absl::Status Attachments::AttendGuarded(AttachmentRecord& record) {
   try {
     return AttendLocked(record);
   } catch (const std::exception& error) {
@@ -126,19 +126,19 @@ absl::Status Attachments::AttendGuarded(MountRecord& record) {
   }
 }
 
-absl::Status Attachments::AttendLocked(MountRecord& record) {
+absl::Status Attachments::AttendLocked(AttachmentRecord& record) {
   const std::string before = record.problem;
   absl::Status status;
   switch (record.phase) {
-    case MountRecord::Phase::kIntent:
-      record.phase = MountRecord::Phase::kUnmounting;
+    case AttachmentRecord::Phase::kIntent:
+      record.phase = AttachmentRecord::Phase::kUnmounting;
       status = journal_.Put(record, Durability::kOrdered);
       if (status.ok()) status = Finish(record, kNobody, Clock::now() + settings_.detach_time);
       break;
-    case MountRecord::Phase::kUnmounting:
+    case AttachmentRecord::Phase::kUnmounting:
       status = Finish(record, kNobody, Clock::now() + settings_.detach_time);
       break;
-    case MountRecord::Phase::kMounted:
+    case AttachmentRecord::Phase::kMounted:
       status =
           Annotate(Revive(record, kNobody, Clock::now() + settings_.plugin_wait, Clock::now() + settings_.detach_time),
                    "restore what was attached");
@@ -152,7 +152,7 @@ absl::Status Attachments::AttendLocked(MountRecord& record) {
 
 // Restored, or found to be in a state of its own: those that waited for it go on.
 void Attachments::Conclude(const Key& key) {
-  std::vector<MountRecord> children;
+  std::vector<AttachmentRecord> children;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const bool was_restoring = restoring_.erase(key) == 1;
@@ -163,7 +163,7 @@ void Attachments::Conclude(const Key& key) {
     }
     changed_.notify_all();
   }
-  for (const MountRecord& child : children) Schedule(child, settings_.first_retry, Clock::duration::zero());
+  for (const AttachmentRecord& child : children) Schedule(child, settings_.first_retry, Clock::duration::zero());
 }
 
 }  // namespace mooring::manager

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
@@ -255,7 +255,7 @@ absl::Status CheckTaskRequest(const TaskRequest& request) {
                    fmt::format("access mode {} needs the volume to be asked for read-only", ToString(access)));
   complaints.AddIf(IsReader(access) && request.mode == ClaimMode::kWrite,
                    fmt::format("access mode {} cannot be claimed for writing", ToString(access)));
-  complaints.AddIf(request.capability.attachment == Attachment::kBlockDevice && request.has_mount_options,
+  complaints.AddIf(request.capability.attachment == AttachmentMode::kBlockDevice && request.has_mount_options,
                    "a block device takes no mount options");
   complaints.AddIf(request.per_alloc && request.system_job,
                    "a job that runs on every host cannot have a volume for each allocation (per_alloc)");

@@ -9,7 +9,7 @@
 #include "base/text/quote.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 
 namespace mooring::manager {
 namespace {
@@ -29,7 +29,7 @@ std::string LastWords(const PluginStatus& plugin, PluginType type) {
   std::string words;
   for (const InstanceStatus& status : plugin.instances) {
     if (status.instance.type != type || status.fingerprint.healthy) continue;
-    words += "; " + LastWordsOf(status.instance, status.fingerprint);
+    words += "; " + LastErrorOf(status.instance, status.fingerprint);
   }
   return words;
 }

@@ -10,7 +10,7 @@
 #include "manager/claims/claims.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 
 namespace mooring::manager {
 namespace {

@@ -40,7 +40,7 @@ class CsiChannel {
 using CsiConnector =
     std::function<std::shared_ptr<CsiChannel>(const std::string& socket_path, const std::string& plugin)>;
 
-// The service and the response of a request. One line for each call that the manager makes.
+// The service and the response of a request, with a line for each call that the manager makes.
 template <typename Request>
 struct CsiCall;
 #define MOORING_CSI_CALL(service, call)                              \

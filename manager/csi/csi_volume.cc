@@ -30,10 +30,10 @@ csi::v1::VolumeCapability ToCsi(Capability capability, const MountOptions& optio
   csi::v1::VolumeCapability message;
   message.mutable_access_mode()->set_mode(ToCsi(capability.access));
   switch (capability.attachment) {
-    case Attachment::kBlockDevice:
+    case AttachmentMode::kBlockDevice:
       message.mutable_block();
       break;
-    case Attachment::kFileSystem: {
+    case AttachmentMode::kFileSystem: {
       auto& mount = *message.mutable_mount();
       mount.set_fs_type(options.fs_type);
       mount.mutable_mount_flags()->Add(options.flags.begin(), options.flags.end());
@@ -47,7 +47,7 @@ const std::string& IdForPlugin(const Volume& volume) {
   return volume.external_id.empty() ? volume.key.id : volume.external_id;
 }
 
-const std::string& IdForPlugin(const MountRecord& record) {
+const std::string& IdForPlugin(const AttachmentRecord& record) {
   return record.external_id.empty() ? record.volume.id : record.external_id;
 }
 

@@ -16,7 +16,7 @@ csi::v1::VolumeCapability::AccessMode::Mode ToCsi(AccessMode mode);
 
 // The id by which the plugin knows the volume: the external id, or the own id if there is none.
 const std::string& IdForPlugin(const Volume& volume);
-const std::string& IdForPlugin(const MountRecord& record);
+const std::string& IdForPlugin(const AttachmentRecord& record);
 
 }  // namespace mooring::manager
 

@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "base/text/size.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 
 namespace mooring::manager {
 namespace {

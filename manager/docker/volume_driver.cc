@@ -19,7 +19,7 @@
 #include "manager/docker/docker_record.h"
 #include "manager/docker/volume_status.h"
 #include "manager/manager.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "manager/state/boot.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/places.h"
@@ -67,9 +67,10 @@ absl::StatusOr<StringMap> OptionsOf(const Json& request) {
 }
 
 // What Docker binds into a container.
-std::string MountpointOf(const std::vector<MountRecord>& attachments) {
-  for (const MountRecord& mount : attachments) {
-    if (mount.phase == MountRecord::Phase::kMounted && mount.volume.ns == kNamespace && !mount.attach_path.empty()) {
+std::string MountpointOf(const std::vector<AttachmentRecord>& attachments) {
+  for (const AttachmentRecord& mount : attachments) {
+    if (mount.phase == AttachmentRecord::Phase::kMounted && mount.volume.ns == kNamespace &&
+        !mount.attach_path.empty()) {
       return mount.attach_path;
     }
   }
@@ -80,7 +81,7 @@ std::string MountpointOf(const std::vector<MountRecord>& attachments) {
 absl::StatusOr<Capability> ChooseCapability(const Volume& volume, bool read_only) {
   std::optional<Capability> reader;
   for (const Capability& capability : volume.capabilities) {
-    if (capability.attachment != Attachment::kFileSystem) continue;
+    if (capability.attachment != AttachmentMode::kFileSystem) continue;
     if (read_only || !IsReader(capability.access)) return capability;
     if (!reader) reader = capability;
   }

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "mounter/propagation.h"
 
 namespace mooring::manager {
@@ -13,13 +13,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string_view WordOf(MountRecord::Phase phase) {
+std::string_view WordOf(AttachmentRecord::Phase phase) {
   switch (phase) {
-    case MountRecord::Phase::kIntent:
+    case AttachmentRecord::Phase::kIntent:
       return "attaching";
-    case MountRecord::Phase::kMounted:
+    case AttachmentRecord::Phase::kMounted:
       return "attached";
-    case MountRecord::Phase::kUnmounting:
+    case AttachmentRecord::Phase::kUnmounting:
       return "detaching";
   }
   return "";
@@ -43,8 +43,8 @@ Json Health(const std::optional<PluginStatus>& plugin) {
     text += fmt::format(", controllers {}/{}", plugin->controllers.healthy, plugin->controllers.expected);
   }
   for (const InstanceStatus& instance : plugin->instances) {
-    if (!instance.fingerprint.words.empty()) {
-      text += fmt::format("; {}: {}", instance.instance.instance_id, instance.fingerprint.words);
+    if (!instance.fingerprint.problem.empty()) {
+      text += fmt::format("; {}: {}", instance.instance.instance_id, instance.fingerprint.problem);
     }
   }
   return text;
@@ -58,7 +58,7 @@ Json ClaimStatus(const Claim& claim) {
   return status;
 }
 
-Json AttachmentStatus(const MountRecord& mount) {
+Json AttachmentStatus(const AttachmentRecord& mount) {
   Json status = {{"For", mount.allocation}, {"State", WordOf(mount.phase)}, {"ReadOnly", mount.read_only}};
   PutWord(status, "Path", mount.attach_path.empty() ? mount.source : mount.attach_path);
   PutWord(status, "Problem", mount.problem);
@@ -84,7 +84,7 @@ Json DockerStatusOf(const DockerVolumeFacts& facts) {
   if (volume.capacity_bytes > 0) status["CapacityBytes"] = volume.capacity_bytes;
   if (volume.exhausted_at) status["Exhausted"] = volume.exhausted_words;
   for (const Claim& claim : facts.claims) status["Claims"].push_back(ClaimStatus(claim));
-  for (const MountRecord& mount : facts.attachments) status["Attachments"].push_back(AttachmentStatus(mount));
+  for (const AttachmentRecord& mount : facts.attachments) status["Attachments"].push_back(AttachmentStatus(mount));
   return status;
 }
 

@@ -15,9 +15,9 @@ namespace mooring::manager {
 struct DockerVolumeFacts {
   Volume volume;
   DockerRecord record;
-  std::vector<Claim> claims;             // of it
-  std::vector<MountRecord> attachments;  // of it, on this host
-  std::optional<PluginStatus> plugin;    // none: it is not known here
+  std::vector<Claim> claims;                  // of it
+  std::vector<AttachmentRecord> attachments;  // of it, on this host
+  std::optional<PluginStatus> plugin;         // none: it is not known here
 };
 
 // Absent is what does not apply. Never secrets or mount flags.

@@ -4,8 +4,8 @@
 //   mooring.manager (ContainerOwner::id)   mooring.runtime (ContainerOwner::socket_root)   mooring.host
 //   mooring.plugin   mooring.instance   mooring.generation
 //
-// A container with the first two labels of this manager, whose instance has no directory, is a stray: a reboot removed
-// the directory, or the engine made the container after the call was given up. It is removed before its plugin is
+// A stray is a container with the first two labels of this manager whose instance has no directory. A reboot removed
+// the directory, or the engine made the container after the call was given up. A stray is removed before its plugin is
 // launched again. Containers of other owners are left alone.
 //
 // Binds, each at its own path: /dev, the socket directory, and the root of staging and target paths. The root has

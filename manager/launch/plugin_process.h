@@ -1,6 +1,6 @@
 // The process of a plugin that the exec launcher of this manager, or of an earlier one, started.
 //
-// End ends that process. Where it is a script that started the plugin, it also ends the process that serves the socket.
+// End ends that process. If that is a script that started the plugin, End also ends the process that serves the socket.
 // Other processes that they started run on: one may serve a mount, as a FUSE daemon does, and mounts outlive their
 // plugin.
 #ifndef MOORING_MANAGER_LAUNCH_PLUGIN_PROCESS_H_

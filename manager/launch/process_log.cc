@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kLines = 5;
 constexpr std::size_t kBytes = 800;
 
-// The whole lines among the last kBytes, oldest first. Of a longer line, its end.
+// The whole lines among the last kBytes, oldest first. Only the end of a longer line.
 std::vector<std::string_view> SplitLastLines(std::string_view text) {
   std::vector<std::string_view> lines;
   if (text.size() > kBytes) text.remove_prefix(text.size() - kBytes);

@@ -35,7 +35,7 @@ pid_t PidOfServer(const std::string& socket_path) {
   return server.pid;
 }
 
-// Compares only the names of the directory, which is unique, and of the socket: a server may have bound it as
+// Compares only the names of the directory, which is unique, and of the socket. A server may have bound the socket as
 // "//run/…", or below a symbolic link.
 bool IsSamePlace(const std::filesystem::path& bound, const std::filesystem::path& socket_path) {
   return bound.filename() == socket_path.filename() &&

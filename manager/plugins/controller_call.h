@@ -16,8 +16,8 @@
 #include "base/text/quote.h"
 #include "manager/csi/csi_channel.h"
 #include "manager/plugins/plugin_directory.h"
+#include "manager/records/names.h"
 #include "manager/records/records.h"
-#include "manager/records/words.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
@@ -37,9 +37,9 @@ inline absl::Status AnnotateCall(const std::string& plugin, std::string_view met
 }
 
 // Calls the controller, with the tries of Retry. Each try takes the instance whose turn it is, so a try after a
-// replacement goes to another one. RESOURCE_EXHAUSTED is not tried again: a controller means that there is no room,
-// which does not pass within a minute. `make_request` gets the traits of the instance, to leave out fields that it does
-// not know.
+// replacement goes to another one. RESOURCE_EXHAUSTED is not tried again: from a controller it means that there is no
+// room, which does not pass in a minute. `make_request` gets the traits of the instance, to leave out fields that it
+// does not know.
 template <typename MakeRequest>
 requires std::invocable<MakeRequest&, const PluginTraits&>
 auto CallController(PluginDirectory& plugins, const std::string& plugin, MakeRequest&& make_request,

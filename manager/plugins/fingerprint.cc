@@ -123,10 +123,10 @@ Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprin
   if (status.ok()) status = AskRpcs(channel, type, found, until);
   if (!status.ok()) {
     found = known;
-    found.words = Message(status);
+    found.problem = Message(status);
   } else {
     found.complete = true;
-    found.words.clear();
+    found.problem.clear();
   }
   found.healthy = status.ok();
   found.at = std::chrono::system_clock::now();

@@ -26,7 +26,7 @@ struct PluginTraits {
 
 struct Fingerprint {
   bool healthy = false;
-  std::string words;    // why it is unhealthy: the call and its error; "" while it is healthy
+  std::string problem;  // why it is unhealthy: the call and its error; "" while it is healthy
   PluginTraits traits;  // as of the last success
   std::string driver_name, vendor_version;
   std::string node_id;  // the plugin's id for this host; only of node instances
@@ -35,7 +35,7 @@ struct Fingerprint {
   bool complete = false;         // one inspection has succeeded, so traits and node id are known
   Time at = {};
 
-  bool SameHealth(const Fingerprint& other) const { return healthy == other.healthy && words == other.words; }
+  bool SameHealth(const Fingerprint& other) const { return healthy == other.healthy && problem == other.problem; }
   bool SameDescription(const Fingerprint& other) const {
     return traits == other.traits && driver_name == other.driver_name && vendor_version == other.vendor_version &&
            node_id == other.node_id && topology == other.topology && max_volumes == other.max_volumes;
@@ -44,11 +44,11 @@ struct Fingerprint {
 
 class CsiChannel;
 
-// One Probe. UNAVAILABLE: the plugin says that it is not ready. An absent `ready` means ready (CSI 1.12, Probe).
+// Calls Probe once. UNAVAILABLE: the plugin says that it is not ready. An absent `ready` means ready (CSI 1.12, Probe).
 absl::Status ProbePlugin(CsiChannel& channel, std::chrono::steady_clock::time_point until);
 
 // Inspects the plugin, and returns by `until`. `known` is the previous fingerprint. While it is healthy, name, plugin
-// capabilities and node info are copied from it; an unhealthy plugin may be another process by now, and is asked again.
+// capabilities and node info are copied from it. An unhealthy plugin may be another process by now, and is asked again.
 // A failure gives `known` with `healthy` false and the error.
 Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprint& known,
                           std::chrono::steady_clock::time_point until);

@@ -12,7 +12,7 @@ InstanceManager::InstanceManager(InstanceInfo instance, std::shared_ptr<CsiChann
       channel_(std::move(channel)),
       settings_(settings),
       on_change_(std::move(on_change)) {
-  fingerprint_.words = "not inspected yet";
+  fingerprint_.problem = "not inspected yet";
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -37,10 +37,10 @@ void InstanceManager::InspectLast() {
   const Fingerprint known = fingerprint();
   Fingerprint last = InspectPlugin(*channel_, instance_.type, known, stop_until_);
   if (last.healthy) {
-    last.words = "it was stopped";
+    last.problem = "it was stopped";
   } else {
     channel_->Close();
-    last.words = fmt::format("it was stopped; before: {}", known.healthy ? last.words : known.words);
+    last.problem = fmt::format("it was stopped; before: {}", known.healthy ? last.problem : known.problem);
   }
   last.healthy = false;
   Store(std::move(last));

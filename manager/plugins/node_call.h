@@ -26,8 +26,8 @@ class NodeCaller {
 
   // Calls the node service, with the tries of Retry. Each try takes the newest instance, so a try after a replacement
   // goes to the new one. RESOURCE_EXHAUSTED is tried again, because a lack of memory, devices or threads on a node may
-  // pass; if it does not, it is the error, and the caller marks the volume as exhausted. `make` gives the request for
-  // an instance, with the paths that this instance sees.
+  // pass. If it does not pass, the caller gets it and marks the volume as exhausted. `make` gives the request for an
+  // instance, with the paths that this instance sees.
   template <typename Request, typename Make>
   absl::StatusOr<typename CsiCall<Request>::Response> Call(const std::string& plugin, const Make& make,
                                                            Clock::time_point until) {

@@ -1,6 +1,6 @@
 // Counts the healthy and the expected instances of a plugin, by role. A plain value.
 //
-// Each node has one place for the node role of a plugin, and one for each of its controller instances, because several
+// A node has one place for the node role of a plugin. It has one for each controller instance, because several
 // controllers may share the calls.
 #ifndef MOORING_MANAGER_PLUGINS_PLUGIN_COUNTS_H_
 #define MOORING_MANAGER_PLUGINS_PLUGIN_COUNTS_H_

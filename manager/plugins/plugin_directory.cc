@@ -6,9 +6,9 @@
 
 namespace mooring::manager {
 
-std::string LastWordsOf(const InstanceInfo& instance, const Fingerprint& found) {
+std::string LastErrorOf(const InstanceInfo& instance, const Fingerprint& found) {
   const char* const otherwise = found.healthy ? "is healthy" : "has not answered yet";
-  return fmt::format("instance {}: {}", Quote(instance.instance_id), found.words.empty() ? otherwise : found.words);
+  return fmt::format("instance {}: {}", Quote(instance.instance_id), found.problem.empty() ? otherwise : found.problem);
 }
 
 }  // namespace mooring::manager

@@ -27,7 +27,7 @@ struct InstanceStatus {
 };
 
 // "instance 'x': Probe: out of paper", for errors that say why a plugin cannot serve.
-std::string LastWordsOf(const InstanceInfo& instance, const Fingerprint& found);
+std::string LastErrorOf(const InstanceInfo& instance, const Fingerprint& found);
 
 struct PluginStatus {
   std::string name;

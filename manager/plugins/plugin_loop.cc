@@ -13,7 +13,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 
 namespace mooring::manager {
 namespace {
@@ -22,7 +22,7 @@ using Managed = std::shared_ptr<InstanceManager>;
 
 constexpr char kHere[] = "";  // the loop knows only the node that it runs on
 
-// WaitUntilLookedAt polls the registry, because a change of it wakes only the loop.
+// WaitUntilInspected polls the registry, because a change of it wakes only the loop.
 constexpr std::chrono::milliseconds kPollInterval{50};
 
 using InstanceKey = std::pair<PluginType, std::string>;
@@ -50,9 +50,8 @@ std::string_view RoleName(PluginType type) {
 
 }  // namespace
 
-struct PluginLoop::Parts {
-  Parts(Registry& in_registry, Events& in_events, CsiConnector in_connect, AskExpected in_expected,
-        Settings in_settings)
+struct PluginLoop::Impl {
+  Impl(Registry& in_registry, Events& in_events, CsiConnector in_connect, AskExpected in_expected, Settings in_settings)
       : registry(in_registry),
         events(in_events),
         connect(std::move(in_connect)),
@@ -105,46 +104,46 @@ struct PluginLoop::Parts {
 
 PluginLoop::PluginLoop(Registry& registry, Events& events, CsiConnector connect, AskExpected expected,
                        Settings settings)
-    : parts_(std::make_unique<Parts>(registry, events, std::move(connect), std::move(expected), settings)) {
+    : impl_(std::make_unique<Impl>(registry, events, std::move(connect), std::move(expected), settings)) {
   for (const PluginType type : kPluginTypes) {
-    parts_->subscriptions[type] = std::make_unique<Registry::Subscription>(registry, type);
+    impl_->subscriptions[type] = std::make_unique<Registry::Subscription>(registry, type);
     for (const InstanceInfo& front : registry.List(type)) {
-      for (const InstanceInfo& each : registry.Instances(type, front.name)) parts_->left.insert(KeyOf(each));
+      for (const InstanceInfo& each : registry.Instances(type, front.name)) impl_->left.insert(KeyOf(each));
     }
   }
-  for (const PluginType type : kPluginTypes) parts_->threads.emplace_back([this, type] { parts_->Run(type); });
+  for (const PluginType type : kPluginTypes) impl_->threads.emplace_back([this, type] { impl_->Run(type); });
 }
 
-PluginLoop::~PluginLoop() { Shutdown(); }
+PluginLoop::~PluginLoop() { Stop(); }
 
-void PluginLoop::EndWaits() {
-  const std::lock_guard<std::mutex> lock(parts_->mutex);
-  parts_->waits_end = true;
-  parts_->changed.notify_all();
+void PluginLoop::BeginStop() {
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->waits_end = true;
+  impl_->changed.notify_all();
 }
 
-void PluginLoop::Shutdown() {
-  EndWaits();
+void PluginLoop::Stop() {
+  BeginStop();
   {
-    const std::lock_guard<std::mutex> lock(parts_->mutex);
-    parts_->stopping = true;
+    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    impl_->stopping = true;
   }
-  for (const auto& [type, subscription] : parts_->subscriptions) subscription->Stop();
-  for (std::thread& thread : parts_->threads) thread.join();
-  parts_->threads.clear();
+  for (const auto& [type, subscription] : impl_->subscriptions) subscription->Stop();
+  for (std::thread& thread : impl_->threads) thread.join();
+  impl_->threads.clear();
   std::vector<Managed> all;
   {
-    const std::lock_guard<std::mutex> lock(parts_->mutex);
-    for (const auto& [type, names] : parts_->managers) {
+    const std::lock_guard<std::mutex> lock(impl_->mutex);
+    for (const auto& [type, names] : impl_->managers) {
       for (const auto& [name, managers] : names) all.insert(all.end(), managers.begin(), managers.end());
     }
-    parts_->managers.clear();
+    impl_->managers.clear();
   }
-  parts_->StopInBackground(std::move(all));
-  for (const std::future<void>& stop : parts_->stops) stop.wait();
+  impl_->StopInBackground(std::move(all));
+  for (const std::future<void>& stop : impl_->stops) stop.wait();
 }
 
-void PluginLoop::Parts::Run(PluginType type) {
+void PluginLoop::Impl::Run(PluginType type) {
   Resync(type);
   Clock::time_point next = Clock::now() + settings.resync;
   for (;;) {
@@ -159,7 +158,7 @@ void PluginLoop::Parts::Run(PluginType type) {
   }
 }
 
-void PluginLoop::Parts::Handle(const RegistryEvent& event) {
+void PluginLoop::Impl::Handle(const RegistryEvent& event) {
   const bool is_new = event.kind == RegistryEvent::Kind::kRegistered;
   events.Add(
       {.kind = is_new ? "registered" : "deregistered",
@@ -171,7 +170,7 @@ void PluginLoop::Parts::Handle(const RegistryEvent& event) {
   Ensure(event.instance.type, event.instance.name);
 }
 
-void PluginLoop::Parts::Resync(PluginType type) {
+void PluginLoop::Impl::Resync(PluginType type) {
   std::set<std::string> names;
   for (const InstanceInfo& front : registry.List(type)) names.insert(front.name);
   {
@@ -182,7 +181,7 @@ void PluginLoop::Parts::Resync(PluginType type) {
 }
 
 // Follows the registry as it is now, whatever the event was. So the end of one instance never stops another.
-void PluginLoop::Parts::Ensure(PluginType type, const std::string& name) {
+void PluginLoop::Impl::Ensure(PluginType type, const std::string& name) {
   std::vector<InstanceInfo> wanted = registry.Instances(type, name);
   if (type == PluginType::kNode && wanted.size() > 1) wanted.resize(1);
   StopInBackground(Replace(type, name, wanted));
@@ -190,8 +189,8 @@ void PluginLoop::Parts::Ensure(PluginType type, const std::string& name) {
 
 // Gives the instances that have to be stopped. The new ones take over before that, because the stop of a plugin that
 // hangs takes time.
-std::vector<Managed> PluginLoop::Parts::Replace(PluginType type, const std::string& name,
-                                                const std::vector<InstanceInfo>& wanted) {
+std::vector<Managed> PluginLoop::Impl::Replace(PluginType type, const std::string& name,
+                                               const std::vector<InstanceInfo>& wanted) {
   const std::lock_guard<std::mutex> lock(mutex);
   if (stopping) return {};
   std::vector<Managed> before = std::exchange(managers[type][name], {});
@@ -212,30 +211,31 @@ std::vector<Managed> PluginLoop::Parts::Replace(PluginType type, const std::stri
   return before;
 }
 
-Managed PluginLoop::Parts::Start(const InstanceInfo& instance) {
+Managed PluginLoop::Impl::Start(const InstanceInfo& instance) {
   return std::make_shared<InstanceManager>(instance, connect(instance.socket_path, instance.name), settings.instance,
                                            [this](const InstanceInfo& of, const Fingerprint& found,
                                                   const Fingerprint& before) { Changed(of, found, before); });
 }
 
 // The last inspection of an instance may take a second, which must not delay the loop.
-void PluginLoop::Parts::StopInBackground(std::vector<Managed> instances) {
+void PluginLoop::Impl::StopInBackground(std::vector<Managed> instances) {
   if (instances.empty()) return;
   for (const Managed& each : instances) each->BeginStop();
   const std::lock_guard<std::mutex> lock(mutex);
   std::erase_if(stops, [](const std::future<void>& stop) {
     return stop.wait_for(Clock::duration::zero()) == std::future_status::ready;
   });
-  stops.push_back(std::async(std::launch::async, [all = std::move(instances)] {
+  stops.push_back(std::async(std::launch::async, [all = std::move(instances)]() mutable {
     for (const Managed& each : all) each->Stop();
+    all.clear();  // closes the channels now, not when the future goes
   }));
 }
 
-void PluginLoop::Parts::Changed(const InstanceInfo& instance, const Fingerprint& found, const Fingerprint& before) {
+void PluginLoop::Impl::Changed(const InstanceInfo& instance, const Fingerprint& found, const Fingerprint& before) {
   const std::string text = found.healthy
                                ? fmt::format("{} instance is healthy: {} {}", RoleName(instance.type),
                                              Quote(found.driver_name), Quote(found.vendor_version))
-                               : fmt::format("{} instance is not healthy: {}", RoleName(instance.type), found.words);
+                               : fmt::format("{} instance is not healthy: {}", RoleName(instance.type), found.problem);
   const bool is_first = before.at == Time();
   std::vector<std::function<void(const PluginHealth&)>> to_call;
   PluginHealth health;
@@ -260,7 +260,7 @@ void PluginLoop::Parts::Changed(const InstanceInfo& instance, const Fingerprint&
   for (const auto& callback : to_call) callback(health);
 }
 
-const std::vector<Managed>& PluginLoop::Parts::Of(PluginType type, const std::string& name) const {
+const std::vector<Managed>& PluginLoop::Impl::Of(PluginType type, const std::string& name) const {
   static const std::vector<Managed> none;
   const auto names = managers.find(type);
   if (names == managers.end()) return none;
@@ -268,14 +268,14 @@ const std::vector<Managed>& PluginLoop::Parts::Of(PluginType type, const std::st
   return found == names->second.end() ? none : found->second;
 }
 
-const InstanceManager* PluginLoop::Parts::Find(const InstanceInfo& instance) const {
+const InstanceManager* PluginLoop::Impl::Find(const InstanceInfo& instance) const {
   for (const Managed& each : Of(instance.type, instance.name)) {
     if (each->instance() == instance) return each.get();
   }
   return nullptr;
 }
 
-bool PluginLoop::Parts::HasHealthy(const std::string& name) const {
+bool PluginLoop::Impl::HasHealthy(const std::string& name) const {
   for (const PluginType type : kPluginTypes) {
     for (const Managed& each : Of(type, name)) {
       if (each->fingerprint().healthy) return true;
@@ -284,21 +284,21 @@ bool PluginLoop::Parts::HasHealthy(const std::string& name) const {
   return false;
 }
 
-Managed PluginLoop::Parts::NextHealthyController(const std::string& name) {
+Managed PluginLoop::Impl::NextHealthyController(const std::string& name) {
   std::vector<Managed> healthy = Of(PluginType::kController, name);
   std::erase_if(healthy, [](const Managed& each) { return !each->fingerprint().healthy; });
   return healthy.empty() ? nullptr : healthy[turns[name]++ % healthy.size()];
 }
 
-std::string PluginLoop::Parts::LastErrors(PluginType type, const std::string& name) const {
+std::string PluginLoop::Impl::LastErrors(PluginType type, const std::string& name) const {
   std::string errors;
   for (const Managed& each : Of(type, name))
-    errors += (errors.empty() ? "" : "; ") + LastWordsOf(each->instance(), each->fingerprint());
+    errors += (errors.empty() ? "" : "; ") + LastErrorOf(each->instance(), each->fingerprint());
   return errors.empty() ? fmt::format("no {} instance of it is registered", RoleName(type)) : errors;
 }
 
-absl::StatusOr<ReadyPlugin> PluginLoop::Parts::Wait(PluginType type, const std::string& name, Clock::time_point until,
-                                                    const std::function<Managed()>& find) {
+absl::StatusOr<ReadyPlugin> PluginLoop::Impl::Wait(PluginType type, const std::string& name, Clock::time_point until,
+                                                   const std::function<Managed()>& find) {
   std::unique_lock<std::mutex> lock(mutex);
   Managed found;
   changed.wait_until(lock, until, [&] { return waits_end || (found = find()) != nullptr; });
@@ -309,18 +309,18 @@ absl::StatusOr<ReadyPlugin> PluginLoop::Parts::Wait(PluginType type, const std::
 }
 
 absl::StatusOr<ReadyPlugin> PluginLoop::WaitForNode(const std::string& plugin, Clock::time_point until) {
-  return parts_->Wait(PluginType::kNode, plugin, until, [&]() -> Managed {
-    const std::vector<Managed>& found = parts_->Of(PluginType::kNode, plugin);
+  return impl_->Wait(PluginType::kNode, plugin, until, [&]() -> Managed {
+    const std::vector<Managed>& found = impl_->Of(PluginType::kNode, plugin);
     return found.empty() || !found.front()->fingerprint().complete ? nullptr : found.front();
   });
 }
 
 absl::StatusOr<ReadyPlugin> PluginLoop::PickController(const std::string& plugin, Clock::time_point until) {
-  return parts_->Wait(PluginType::kController, plugin, until, [&] { return parts_->NextHealthyController(plugin); });
+  return impl_->Wait(PluginType::kController, plugin, until, [&] { return impl_->NextHealthyController(plugin); });
 }
 
 // Only the registry knows the node instances behind the front.
-void PluginLoop::Parts::Describe(PluginType type, PluginStatus& status, PluginCounts& counted) const {
+void PluginLoop::Impl::Describe(PluginType type, PluginStatus& status, PluginCounts& counted) const {
   const std::vector<InstanceInfo> instances = registry.Instances(type, status.name);
   const std::lock_guard<std::mutex> lock(mutex);
   if (instances.empty()) counted.DeleteRole(type);  // the loop may not have handled the event yet
@@ -332,14 +332,14 @@ void PluginLoop::Parts::Describe(PluginType type, PluginStatus& status, PluginCo
       const bool inspected = one.fingerprint.at != Time();  // Changed may not have counted it yet
       if (inspected) counted.Add(type, kHere, instance.instance_id, one.fingerprint.healthy);
     } else {
-      one.fingerprint.words = one.front ? "not inspected yet" : "not in use: a newer instance is";
+      one.fingerprint.problem = one.front ? "not inspected yet" : "not in use: a newer instance is";
     }
     status.controller_required |= one.fingerprint.traits.controller_service;
     status.instances.push_back(std::move(one));
   }
 }
 
-PluginCounts PluginLoop::Parts::CountsOf(const std::string& name) const {
+PluginCounts PluginLoop::Impl::CountsOf(const std::string& name) const {
   const std::lock_guard<std::mutex> lock(mutex);
   const auto found = counts.find(name);
   return found == counts.end() ? PluginCounts() : found->second;
@@ -348,13 +348,13 @@ PluginCounts PluginLoop::Parts::CountsOf(const std::string& name) const {
 absl::StatusOr<PluginStatus> PluginLoop::Find(const std::string& plugin) {
   PluginStatus status;
   status.name = plugin;
-  PluginCounts counts = parts_->CountsOf(plugin);
-  for (const Expected& each : parts_->expected()) {
+  PluginCounts counts = impl_->CountsOf(plugin);
+  for (const Expected& each : impl_->expected()) {
     if (each.plugin != plugin) continue;
     counts.Expect(PluginType::kNode, each.nodes);
     counts.Expect(PluginType::kController, each.controllers);
   }
-  for (const PluginType type : kPluginTypes) parts_->Describe(type, status, counts);
+  for (const PluginType type : kPluginTypes) impl_->Describe(type, status, counts);
   if (counts.IsEmpty() && status.instances.empty()) {
     return NotFound(fmt::format("plugin {} is neither registered nor declared", Quote(plugin)));
   }
@@ -363,7 +363,7 @@ absl::StatusOr<PluginStatus> PluginLoop::Find(const std::string& plugin) {
   return status;
 }
 
-absl::StatusOr<PluginStatus> PluginLoop::WaitUntilLookedAt(const std::string& plugin, Clock::time_point until) {
+absl::StatusOr<PluginStatus> PluginLoop::WaitUntilInspected(const std::string& plugin, Clock::time_point until) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(PluginStatus status, Find(plugin));
     if (AreInspected(status)) return status;
@@ -371,17 +371,17 @@ absl::StatusOr<PluginStatus> PluginLoop::WaitUntilLookedAt(const std::string& pl
       return absl::DeadlineExceededError(fmt::format(
           "the health of plugin {} was not known in time; run 'mooring plugin status {}'", Quote(plugin), plugin));
     }
-    std::unique_lock<std::mutex> lock(parts_->mutex);
-    if (parts_->waits_end) return Stopping();
-    parts_->changed.wait_until(lock, std::min(until, Clock::now() + kPollInterval));
+    std::unique_lock<std::mutex> lock(impl_->mutex);
+    if (impl_->waits_end) return Stopping();
+    impl_->changed.wait_until(lock, std::min(until, Clock::now() + kPollInterval));
   }
 }
 
 std::vector<PluginStatus> PluginLoop::List() {
   std::set<std::string> names;
-  for (const Expected& each : parts_->expected()) names.insert(each.plugin);
+  for (const Expected& each : impl_->expected()) names.insert(each.plugin);
   for (const PluginType type : kPluginTypes) {
-    for (const InstanceInfo& front : parts_->registry.List(type)) names.insert(front.name);
+    for (const InstanceInfo& front : impl_->registry.List(type)) names.insert(front.name);
   }
   std::vector<PluginStatus> all;
   for (const std::string& name : names) {
@@ -392,8 +392,8 @@ std::vector<PluginStatus> PluginLoop::List() {
 }
 
 void PluginLoop::OnHealth(std::function<void(const PluginHealth& health)> callback) {
-  const std::lock_guard<std::mutex> lock(parts_->mutex);
-  parts_->callbacks.push_back(std::move(callback));
+  const std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->callbacks.push_back(std::move(callback));
 }
 
 }  // namespace mooring::manager

@@ -46,10 +46,10 @@ class PluginLoop final : public PluginDirectory {
   PluginLoop(Registry& registry, Events& events, CsiConnector connect, AskExpected expected, Settings settings);
   ~PluginLoop() override;
 
-  void EndWaits();  // calls that wait for a plugin, now and later, get CANCELLED
+  void BeginStop();  // calls that wait for a plugin, now and later, get CANCELLED
 
   // Stops the loop, then all instances in parallel, and waits for them.
-  void Shutdown();
+  void Stop();
 
   absl::StatusOr<ReadyPlugin> WaitForNode(const std::string& plugin, Clock::time_point until) override;
   absl::StatusOr<ReadyPlugin> PickController(const std::string& plugin, Clock::time_point until) override;
@@ -58,15 +58,15 @@ class PluginLoop final : public PluginDirectory {
 
   // Like Find, but waits until the health of each instance in use is known. DEADLINE_EXCEEDED: it was not known in
   // time. CANCELLED: the manager is stopping.
-  absl::StatusOr<PluginStatus> WaitUntilLookedAt(const std::string& plugin, Clock::time_point until);
+  absl::StatusOr<PluginStatus> WaitUntilInspected(const std::string& plugin, Clock::time_point until);
 
   // `callback` is called after the first inspection of an instance, and whenever its health changes: from the
   // instance's thread, with no lock held. Calls to the plugin belong to another thread.
   void OnHealth(std::function<void(const PluginHealth& health)> callback);
 
  private:
-  struct Parts;
-  std::unique_ptr<Parts> parts_;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace mooring::manager

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/text/quote.h"
+#include "manager/records/names.h"
 #include "manager/records/record_codec.h"
-#include "manager/records/words.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 
 namespace mooring::manager {
 namespace {

@@ -18,10 +18,10 @@ constexpr Table<AccessMode, v1::AccessMode, 7> kProtoAccessModes = {{
     {AccessMode::kMultiNodeSingleWriter, v1::MULTI_NODE_SINGLE_WRITER},
     {AccessMode::kMultiNodeMultiWriter, v1::MULTI_NODE_MULTI_WRITER},
 }};
-constexpr Table<Attachment, v1::AttachmentMode, 3> kProtoAttachments = {{
-    {Attachment::kFileSystem, v1::FILE_SYSTEM},
-    {Attachment::kBlockDevice, v1::BLOCK_DEVICE},
-    {Attachment::kFileSystem, v1::ATTACHMENT_MODE_UNSPECIFIED},
+constexpr Table<AttachmentMode, v1::AttachmentMode, 3> kProtoAttachments = {{
+    {AttachmentMode::kFileSystem, v1::FILE_SYSTEM},
+    {AttachmentMode::kBlockDevice, v1::BLOCK_DEVICE},
+    {AttachmentMode::kFileSystem, v1::ATTACHMENT_MODE_UNSPECIFIED},
 }};
 constexpr Table<ClaimMode, v1::ClaimMode, 2> kProtoClaimModes = {{
     {ClaimMode::kRead, v1::READ},
@@ -49,10 +49,10 @@ constexpr Table<Claim::Publish, v1::Claim::Publish, 3> kPublishes = {{
     {Claim::Publish::kSent, v1::Claim::PUBLISH_SENT},
     {Claim::Publish::kDone, v1::Claim::PUBLISH_DONE},
 }};
-constexpr Table<MountRecord::Phase, v1::Attachment::Phase, 3> kPhases = {{
-    {MountRecord::Phase::kIntent, v1::Attachment::INTENT},
-    {MountRecord::Phase::kMounted, v1::Attachment::MOUNTED},
-    {MountRecord::Phase::kUnmounting, v1::Attachment::UNMOUNTING},
+constexpr Table<AttachmentRecord::Phase, v1::Attachment::Phase, 3> kPhases = {{
+    {AttachmentRecord::Phase::kIntent, v1::Attachment::INTENT},
+    {AttachmentRecord::Phase::kMounted, v1::Attachment::MOUNTED},
+    {AttachmentRecord::Phase::kUnmounting, v1::Attachment::UNMOUNTING},
 }};
 // 0 means no time: the claim is not past, the volume is not exhausted.
 std::int64_t ToMs(const std::optional<Time>& time) { return time ? manager::ToMs(*time) : 0; }
@@ -66,7 +66,7 @@ std::int64_t ToMs(Time time) {
 Time FromMs(std::int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
 
 absl::StatusOr<AccessMode> FromProto(v1::AccessMode mode) { return Get(kProtoAccessModes, "access mode", mode); }
-absl::StatusOr<Attachment> FromProto(v1::AttachmentMode mode) {
+absl::StatusOr<AttachmentMode> FromProto(v1::AttachmentMode mode) {
   return Get(kProtoAttachments, "attachment mode", mode);
 }
 absl::StatusOr<ClaimMode> FromProto(v1::ClaimMode mode) { return Get(kProtoClaimModes, "claim mode", mode); }
@@ -75,7 +75,7 @@ absl::StatusOr<Propagation> FromProto(v1::Propagation propagation) {
 }
 
 v1::AccessMode ToProto(AccessMode mode) { return Put(kProtoAccessModes, mode); }
-v1::AttachmentMode ToProto(Attachment attachment) { return Put(kProtoAttachments, attachment); }
+v1::AttachmentMode ToProto(AttachmentMode attachment) { return Put(kProtoAttachments, attachment); }
 v1::ClaimMode ToProto(ClaimMode mode) { return Put(kProtoClaimModes, mode); }
 v1::Propagation ToProto(Propagation propagation) { return Put(kPropagations, propagation); }
 
@@ -219,7 +219,7 @@ absl::StatusOr<Claim> FromProto(const v1::Claim& message) {
   return claim;
 }
 
-v1::Attachment ToProto(const MountRecord& mount) {
+v1::Attachment ToProto(const AttachmentRecord& mount) {
   v1::Attachment message;
   message.set_allocation(mount.allocation);
   message.set_request(mount.request);
@@ -251,8 +251,8 @@ v1::Attachment ToProto(const MountRecord& mount) {
   return message;
 }
 
-absl::StatusOr<MountRecord> FromProto(const v1::Attachment& message) {
-  MountRecord mount;
+absl::StatusOr<AttachmentRecord> FromProto(const v1::Attachment& message) {
+  AttachmentRecord mount;
   mount.allocation = message.allocation();
   mount.request = message.request();
   mount.volume = FromProto(message.volume());

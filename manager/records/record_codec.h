@@ -13,7 +13,7 @@ namespace mooring::manager {
 
 v1::Volume ToProto(const Volume& volume);  // with has_secrets, without the secrets
 v1::Claim ToProto(const Claim& claim);
-v1::Attachment ToProto(const MountRecord& mount);
+v1::Attachment ToProto(const AttachmentRecord& mount);
 v1::PluginRecord ToProto(const PluginRecord& plugin);
 v1::Instance ToProto(const InstanceInfo& instance);
 
@@ -21,13 +21,13 @@ v1::Instance ToProto(const InstanceInfo& instance);
 // not: RecordsStore sets it.
 absl::StatusOr<Volume> FromProto(const v1::Volume& message);
 absl::StatusOr<Claim> FromProto(const v1::Claim& message);
-absl::StatusOr<MountRecord> FromProto(const v1::Attachment& message);
+absl::StatusOr<AttachmentRecord> FromProto(const v1::Attachment& message);
 absl::StatusOr<PluginRecord> FromProto(const v1::PluginRecord& message);
 absl::StatusOr<InstanceInfo> FromProto(const v1::Instance& message);
 
 // Single values, for requests. The default attachment mode is file-system, the default namespace "default".
 absl::StatusOr<AccessMode> FromProto(v1::AccessMode mode);
-absl::StatusOr<Attachment> FromProto(v1::AttachmentMode mode);
+absl::StatusOr<AttachmentMode> FromProto(v1::AttachmentMode mode);
 absl::StatusOr<ClaimMode> FromProto(v1::ClaimMode mode);
 absl::StatusOr<PluginType> FromProto(v1::PluginType type);
 absl::StatusOr<Propagation> FromProto(v1::Propagation propagation);
@@ -37,7 +37,7 @@ absl::StatusOr<PluginRecord::Bind> FromProto(const v1::PluginBind& message);
 VolumeKey FromProto(const v1::VolumeKey& message);
 MountOptions FromProto(const v1::MountOptions& message);
 v1::AccessMode ToProto(AccessMode mode);
-v1::AttachmentMode ToProto(Attachment attachment);
+v1::AttachmentMode ToProto(AttachmentMode attachment);
 v1::ClaimMode ToProto(ClaimMode mode);
 v1::PluginType ToProto(PluginType type);
 v1::Propagation ToProto(Propagation propagation);

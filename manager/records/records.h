@@ -33,12 +33,12 @@ enum class AccessMode {
   kMultiNodeSingleWriter,
   kMultiNodeMultiWriter,
 };
-enum class Attachment { kFileSystem, kBlockDevice };
+enum class AttachmentMode { kFileSystem, kBlockDevice };
 enum class ClaimMode { kRead, kWrite };
 
 struct Capability {
   AccessMode access = AccessMode::kSingleNodeWriter;
-  Attachment attachment = Attachment::kFileSystem;
+  AttachmentMode attachment = AttachmentMode::kFileSystem;
 
   auto operator<=>(const Capability&) const = default;
 };
@@ -127,14 +127,14 @@ struct Claim {
 };
 
 // Whether both belong to the same claim: an allocation has one claim on a volume in each mode. For claims, requests for
-// claims, and MountRecords.
+// claims, and AttachmentRecords.
 template <typename A, typename B>
 bool AreOfOneClaim(const A& a, const B& b) {
   return a.volume == b.volume && a.mode == b.mode && a.allocation == b.allocation;
 }
 
-// The mode and options with which a volume is staged and published for all its users on a host, because a plugin may
-// keep one staging path per volume. Only the publish differs between users: read-only or not.
+// The mode and options with which a volume is staged and published. They are the same for all its users on a host,
+// because a plugin may keep one staging path per volume. Only the publish differs between users: read-only or not.
 struct StagedAs {
   AccessMode access = AccessMode::kSingleNodeWriter;
   MountOptions options;
@@ -144,7 +144,7 @@ struct StagedAs {
 
 // A volume that is attached for an allocation at a path of this host. The intent is stored before the first mount, the
 // outcome after the last.
-struct MountRecord {
+struct AttachmentRecord {
   enum class Phase { kIntent, kMounted, kUnmounting };
 
   std::string allocation;

@@ -10,7 +10,7 @@ namespace mooring::manager {
 
 std::string DockerDirectory(const std::string& state_dir) { return state_dir + "/docker"; }
 
-bool IsAttachedForDocker(const MountRecord& record, const std::string& state_dir) {
+bool IsAttachedForDocker(const AttachmentRecord& record, const std::string& state_dir) {
   return !record.attach_path.empty() && IsBelow(record.attach_path, DockerDirectory(state_dir));
 }
 

@@ -1,7 +1,7 @@
 // Finds the volumes that Docker does not use any more after a reboot. Docker and Podman ask for a volume again for each
 // container that they start. So a volume that was attached for them in an earlier boot belongs to a container that does
-// not run, and is detached at the start; otherwise the manager would mount it and hold its claim for nobody. Within one
-// boot this cannot be known, because containers outlive the daemon.
+// not run. The manager detaches it at the start; otherwise it would mount the volume and hold its claim for nobody.
+// Within one boot this cannot be known, because containers outlive the daemon.
 #ifndef MOORING_MANAGER_STATE_BOOT_H_
 #define MOORING_MANAGER_STATE_BOOT_H_
 
@@ -17,7 +17,7 @@ namespace mooring::manager {
 // The directory below which volumes are attached for Docker.
 std::string DockerDirectory(const std::string& state_dir);
 
-bool IsAttachedForDocker(const MountRecord& record, const std::string& state_dir);
+bool IsAttachedForDocker(const AttachmentRecord& record, const std::string& state_dir);
 
 // Whether the stored boot is another than `boot`. False if none is stored.
 absl::StatusOr<bool> IsFirstOfBoot(State& state, const std::string& host, const std::string& boot);

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 
 namespace mooring::manager {
 namespace {

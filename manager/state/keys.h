@@ -4,7 +4,7 @@
 //   shared/volumes/<namespace>/<volume>                        Volume, without its secrets
 //   shared/secrets/<namespace>/<volume>                        its secrets
 //   shared/claims/<namespace>/<volume>/<mode>/<allocation>     Claim
-//   hosts/<host>/mounts/<allocation>/<request>                 MountRecord
+//   hosts/<host>/mounts/<allocation>/<request>                 AttachmentRecord
 //   hosts/<host>/plugins/<name>                                PluginRecord
 //   hosts/<host>/registry                                      the plugin registry, in its order
 //   hosts/<host>/docker/<volume>                               DockerRecord of docker/
@@ -28,8 +28,8 @@ absl::Status CheckName(std::string_view field, std::string_view name);
 
 // Gives a name as one component of a path or key, never empty, "." or "..". Letters, digits, '-', '_' and a '.' that is
 // not first stay; other bytes become %XX. A result of more than 180 bytes is cut there, and '~' and the SHA-256 of the
-// name in hex are appended, which stays below NAME_MAX (255). Different names give different results, because '~'
-// itself is always escaped.
+// name in hex follow. So it stays below NAME_MAX (255). Different names give different results, because '~' itself is
+// always escaped.
 std::string Escape(std::string_view name);
 
 std::string SharedPrefix();                        // of the records of all hosts

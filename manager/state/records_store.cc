@@ -7,8 +7,8 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "manager/records/names.h"
 #include "manager/records/record_codec.h"
-#include "manager/records/words.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
@@ -93,7 +93,7 @@ Changes& Changes::Put(const Claim& claim) {
   return *this;
 }
 
-Changes& Changes::Put(const std::string& host, const MountRecord& mount) {
+Changes& Changes::Put(const std::string& host, const AttachmentRecord& mount) {
   PutAt(MountStateKey(host, mount.allocation, mount.request), mount.revisions.modify, ToProto(mount));
   return *this;
 }
@@ -114,7 +114,7 @@ Changes& Changes::Delete(const Claim& claim) {
   return *this;
 }
 
-Changes& Changes::Delete(const std::string& host, const MountRecord& mount) {
+Changes& Changes::Delete(const std::string& host, const AttachmentRecord& mount) {
   DeleteAt(MountStateKey(host, mount.allocation, mount.request), mount.revisions.modify);
   return *this;
 }
@@ -169,8 +169,8 @@ absl::StatusOr<std::vector<Claim>> RecordsStore::ListClaims(const VolumeKey& vol
   return DecodeAll<Claim>(state_.List(ClaimsPrefix(volume)), ClaimIn);
 }
 
-absl::StatusOr<std::vector<MountRecord>> RecordsStore::ListMounts(const std::string& host) {
-  return DecodeAll<MountRecord>(state_.List(MountsPrefix(host)), Decode<v1::Attachment>);
+absl::StatusOr<std::vector<AttachmentRecord>> RecordsStore::ListMounts(const std::string& host) {
+  return DecodeAll<AttachmentRecord>(state_.List(MountsPrefix(host)), Decode<v1::Attachment>);
 }
 
 absl::StatusOr<std::vector<PluginRecord>> RecordsStore::ListPlugins(const std::string& host) {

@@ -26,11 +26,11 @@ class Changes {
   // ListVolumes does not read them, and deleted without it.
   Changes& Put(const Volume& volume);
   Changes& Put(const Claim& claim);
-  Changes& Put(const std::string& host, const MountRecord& mount);
+  Changes& Put(const std::string& host, const AttachmentRecord& mount);
   Changes& Put(const std::string& host, const PluginRecord& plugin);
   Changes& Delete(const Volume& volume);  // and its secrets
   Changes& Delete(const Claim& claim);
-  Changes& Delete(const std::string& host, const MountRecord& mount);
+  Changes& Delete(const std::string& host, const AttachmentRecord& mount);
   Changes& Delete(const std::string& host, const PluginRecord& plugin);
 
   Changes& With(Durability durability);  // the default is kSynced
@@ -56,7 +56,7 @@ class RecordsStore {
   absl::StatusOr<std::vector<Volume>> ListVolumes(const std::string& ns = "");
   absl::StatusOr<std::vector<Claim>> ListClaims();
   absl::StatusOr<std::vector<Claim>> ListClaims(const VolumeKey& volume);
-  absl::StatusOr<std::vector<MountRecord>> ListMounts(const std::string& host);
+  absl::StatusOr<std::vector<AttachmentRecord>> ListMounts(const std::string& host);
   absl::StatusOr<std::vector<PluginRecord>> ListPlugins(const std::string& host);
 
   // Gives the new revision, which is now the modify revision of every record put. INTERNAL: the changes mix records of

@@ -3,7 +3,7 @@
 //
 // Commits go to the write-ahead log, one file that only grows, so a power cut leaves a prefix of the commits. A durable
 // commit is one fdatasync of the log (synchronous=FULL), which makes all earlier commits durable too. A commit with
-// kOrdered does no fdatasync (NORMAL), except for one in some hundreds that moves the log into the database: that one
+// kOrdered does no fdatasync (NORMAL), except for one in some hundreds that moves the log into the database. That one
 // is always synced, because a power cut would damage the database otherwise.
 #ifndef MOORING_MANAGER_STATE_SQLITE_STATE_H_
 #define MOORING_MANAGER_STATE_SQLITE_STATE_H_

@@ -1,5 +1,5 @@
-// An instance of a plugin under supervision: a process or container that the manager runs, with its socket; or an
-// endpoint, a socket that somebody else serves.
+// An instance of a plugin under supervision. It is a process or container that the manager runs, or an endpoint: a
+// socket that somebody else serves.
 #ifndef MOORING_MANAGER_SUPERVISOR_SUPERVISED_INSTANCE_H_
 #define MOORING_MANAGER_SUPERVISOR_SUPERVISED_INSTANCE_H_
 

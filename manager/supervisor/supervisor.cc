@@ -62,7 +62,7 @@ Supervisor::Supervisor(RecordsStore& store, Registry& registry, Events& events, 
             std::move(settings),
             [this](const std::string& name, const std::vector<PluginType>& types) { KeepTypes(name, types); }} {}
 
-Supervisor::~Supervisor() { Shutdown(); }
+Supervisor::~Supervisor() { Stop(); }
 
 absl::Status Supervisor::Start() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<InstanceDirectory> directories,
@@ -152,8 +152,8 @@ absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Declare(PluginReco
   return entry.plugin;
 }
 
-absl::Status Supervisor::Run(const std::string& name, const PluginRecord::Run& asked, const std::string& declared_by,
-                             bool wait, Clock::time_point until) {
+absl::Status Supervisor::RunPlugin(const std::string& name, const PluginRecord::Run& asked,
+                                   const std::string& declared_by, bool wait, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", name));
   MOORING_RETURN_IF_ERROR(CheckDeclarer(declared_by));
   const ManagerPaths paths = {deps_.settings.root, deps_.settings.socket_root};
@@ -216,7 +216,7 @@ absl::StatusOr<std::string> Supervisor::RegisterEndpoint(const std::string& name
   return known_as;
 }
 
-absl::Status Supervisor::Stop(const std::string& name, const std::string& declared_by, Clock::time_point until) {
+absl::Status Supervisor::StopPlugin(const std::string& name, const std::string& declared_by, Clock::time_point until) {
   std::shared_ptr<SupervisedPlugin> plugin;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -285,7 +285,7 @@ std::map<std::string, std::uint64_t> Supervisor::Restarts() const {
   return restarts;
 }
 
-std::string Supervisor::Words(const std::string& name) const {
+std::string Supervisor::StatusText(const std::string& name) const {
   std::shared_ptr<SupervisedPlugin> plugin;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -305,13 +305,13 @@ std::vector<std::shared_ptr<SupervisedPlugin>> Supervisor::Close() {
   return plugins;
 }
 
-void Supervisor::BeginShutdown() {
+void Supervisor::BeginStop() {
   sweeper_.request_stop();
   for (const auto& plugin : Close()) plugin->BeginStop();
 }
 
-void Supervisor::Shutdown() {
-  BeginShutdown();  // asks all plugins at once, before it waits for the first
+void Supervisor::Stop() {
+  BeginStop();  // asks all plugins at once, before it waits for the first
   for (const auto& plugin : Close()) plugin->Stop();
   if (sweeper_.joinable()) sweeper_.join();
 }

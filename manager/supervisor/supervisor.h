@@ -45,12 +45,12 @@ class Supervisor {
   // earlier manager left of plugins that are not declared.
   absl::Status Start();
 
-  // Stores the declaration, then starts the plugin. Where an instance runs under that name already, a new generation is
-  // started beside it. The same run again changes nothing, but a plugin in back-off is tried now.
-  // With `wait`, returns once the plugin is registered. UNAVAILABLE: the first try failed; further tries follow.
-  // DEADLINE_EXCEEDED: `until` has passed.
-  absl::Status Run(const std::string& name, const PluginRecord::Run& run, const std::string& declared_by, bool wait,
-                   Clock::time_point until);
+  // Stores the declaration, then starts the plugin. If an instance runs under that name already, a new generation is
+  // started beside it. The same run again changes nothing, but a plugin in back-off is tried now. With `wait`, returns
+  // once the plugin is registered. UNAVAILABLE: the first try failed; further tries follow. DEADLINE_EXCEEDED: `until`
+  // has passed.
+  absl::Status RunPlugin(const std::string& name, const PluginRecord::Run& run, const std::string& declared_by,
+                         bool wait, Clock::time_point until);
 
   // Declares a plugin that somebody else runs, and gives its name. An empty `name` is read from the plugin with
   // GetPluginInfo, so the plugin has to answer now. With a name and without `wait` it need not run yet.
@@ -60,17 +60,17 @@ class Supervisor {
   // Takes `declared_by` off the declaration. The last one gone, the plugin is deregistered, then ended; its mounts
   // stay. An empty `declared_by` takes all off. NOT_FOUND: the plugin is not declared, or not by this one. An instance
   // that cannot be ended is the error: it is tried again in the background, and at once when this is called again.
-  absl::Status Stop(const std::string& name, const std::string& declared_by, Clock::time_point until);
+  absl::Status StopPlugin(const std::string& name, const std::string& declared_by, Clock::time_point until);
 
   std::vector<PluginRecord> Declared() const;
 
   // The state of a plugin for its users: "starting for 12 s: …", "restarted 3 times; next try in 8 s: …".
-  std::string Words(const std::string& name) const;
+  std::string StatusText(const std::string& name) const;
 
   std::map<std::string, std::uint64_t> Restarts() const;  // of the plugins that the manager runs, since its start
 
-  void BeginShutdown();  // calls that wait for a plugin get CANCELLED
-  void Shutdown();       // the same, and waits for the threads; the plugins run on
+  void BeginStop();  // calls that wait for a plugin get CANCELLED
+  void Stop();       // the same, and waits for the threads; the plugins run on
 
  private:
   struct Entry {

@@ -10,13 +10,13 @@ MountJournal::MountJournal(RecordsStore& store, std::string host) : store_(store
 
 absl::StatusOr<std::unique_ptr<MountJournal>> MountJournal::Open(RecordsStore& store, std::string host) {
   std::unique_ptr<MountJournal> journal(new MountJournal(store, std::move(host)));
-  MOORING_ASSIGN_OR_RETURN(std::vector<MountRecord> records, store.ListMounts(journal->host_));
-  for (const MountRecord& record : records) journal->Know(record);
+  MOORING_ASSIGN_OR_RETURN(std::vector<AttachmentRecord> records, store.ListMounts(journal->host_));
+  for (const AttachmentRecord& record : records) journal->Know(record);
   return journal;
 }
 
 // Written down first, then known: whoever finds it here finds it after a crash, too.
-absl::Status MountJournal::Put(MountRecord& record, Durability durability) {
+absl::Status MountJournal::Put(AttachmentRecord& record, Durability durability) {
   Changes changes;
   changes.Put(host_, record).With(durability);
   MOORING_ASSIGN_OR_RETURN(const std::int64_t revision, store_.Commit(changes));
@@ -27,7 +27,7 @@ absl::Status MountJournal::Put(MountRecord& record, Durability durability) {
   return absl::OkStatus();
 }
 
-absl::Status MountJournal::Remove(const MountRecord& record, Durability durability) {
+absl::Status MountJournal::Remove(const AttachmentRecord& record, Durability durability) {
   Changes changes;
   changes.Delete(host_, record).With(durability);
   MOORING_RETURN_IF_ERROR(store_.Commit(changes).status());
@@ -36,7 +36,7 @@ absl::Status MountJournal::Remove(const MountRecord& record, Durability durabili
   return absl::OkStatus();
 }
 
-void MountJournal::Know(const MountRecord& record) {
+void MountJournal::Know(const AttachmentRecord& record) {
   const Key key(record.allocation, record.request);
   Forget(key);
   of_volume_[record.volume].insert(key);
@@ -58,28 +58,28 @@ void MountJournal::Forget(const Key& key) {
   records_.erase(found);
 }
 
-std::optional<MountRecord> MountJournal::Find(const std::string& allocation, const std::string& request) const {
+std::optional<AttachmentRecord> MountJournal::Find(const std::string& allocation, const std::string& request) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = records_.find({allocation, request});
   if (found == records_.end()) return std::nullopt;
   return found->second;
 }
 
-std::optional<MountRecord> MountJournal::FindAttached(const std::string& attach_path) const {
+std::optional<AttachmentRecord> MountJournal::FindAttached(const std::string& attach_path) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto at = at_path_.find(attach_path);
   if (at == at_path_.end()) return std::nullopt;
-  const MountRecord* newest = nullptr;
+  const AttachmentRecord* newest = nullptr;
   for (const Key& key : at->second) {
-    const MountRecord& record = records_.at(key);
+    const AttachmentRecord& record = records_.at(key);
     if (newest == nullptr || record.revisions.create > newest->revisions.create) newest = &record;
   }
   return *newest;
 }
 
-std::vector<MountRecord> MountJournal::All() const {
+std::vector<AttachmentRecord> MountJournal::All() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<MountRecord> all;
+  std::vector<AttachmentRecord> all;
   for (const auto& [key, record] : records_) all.push_back(record);
   return all;
 }
@@ -95,9 +95,9 @@ MountJournal::Counts MountJournal::CountByPhase() const {
   return counts;
 }
 
-std::vector<MountRecord> MountJournal::Of(const VolumeKey& volume) const {
+std::vector<AttachmentRecord> MountJournal::Of(const VolumeKey& volume) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  std::vector<MountRecord> of_volume;
+  std::vector<AttachmentRecord> of_volume;
   const auto keys = of_volume_.find(volume);
   if (keys == of_volume_.end()) return of_volume;
   for (const Key& key : keys->second) of_volume.push_back(records_.at(key));

@@ -1,4 +1,5 @@
-// What is mounted on this host for whom, as it is written down: every MountRecord, in the state and in memory. (e) 1
+// What is mounted on this host for whom, as it is written down: every AttachmentRecord, in the state and in memory. (e)
+// 1
 //
 // Written by Attachments alone; read by VolumeManager, which asks it for the other users of a staged volume, and by the
 // front ends. Safe from several threads.
@@ -28,19 +29,19 @@ class MountJournal {
   static absl::StatusOr<std::unique_ptr<MountJournal>> Open(RecordsStore& store, std::string host);
 
   // Insert or update; gives `record` its new revisions. ABORTED: it was changed by another since it was read.
-  absl::Status Put(MountRecord& record, Durability durability);
-  absl::Status Remove(const MountRecord& record, Durability durability);
+  absl::Status Put(AttachmentRecord& record, Durability durability);
+  absl::Status Remove(const AttachmentRecord& record, Durability durability);
 
-  std::optional<MountRecord> Find(const std::string& allocation, const std::string& request) const;
-  std::optional<MountRecord> FindAttached(const std::string& attach_path) const;  // the newest
-  std::vector<MountRecord> All() const;
-  std::vector<MountRecord> Of(const VolumeKey& volume) const;
+  std::optional<AttachmentRecord> Find(const std::string& allocation, const std::string& request) const;
+  std::optional<AttachmentRecord> FindAttached(const std::string& attach_path) const;  // the newest
+  std::vector<AttachmentRecord> All() const;
+  std::vector<AttachmentRecord> Of(const VolumeKey& volume) const;
 
   struct Count {
     std::size_t all = 0;
-    std::size_t with_problem = 0;  // MountRecord::problem
+    std::size_t with_problem = 0;  // AttachmentRecord::problem
   };
-  using Counts = std::map<MountRecord::Phase, Count>;
+  using Counts = std::map<AttachmentRecord::Phase, Count>;
   Counts CountByPhase() const;
 
  private:
@@ -48,13 +49,13 @@ class MountJournal {
 
   MountJournal(RecordsStore& store, std::string host);
 
-  void Know(const MountRecord& record);
+  void Know(const AttachmentRecord& record);
   void Forget(const Key& key);
 
   RecordsStore& store_;
   const std::string host_;
   mutable std::mutex mutex_;
-  std::map<Key, MountRecord> records_;
+  std::map<Key, AttachmentRecord> records_;
   std::map<VolumeKey, std::set<Key>> of_volume_;
   std::map<std::string, std::set<Key>> at_path_;  // by attach path
 };

@@ -9,7 +9,7 @@
 
 namespace mooring::manager {
 
-inline csi::v1::VolumeCapability CapabilityFor(const ReadyPlugin& node, const MountRecord& record) {
+inline csi::v1::VolumeCapability CapabilityFor(const ReadyPlugin& node, const AttachmentRecord& record) {
   const bool finer = node.fingerprint.traits.node_single_writer;
   if (!record.staged_as) return ToCsi(record.capability, record.options, finer);
   const Capability capability = {.access = record.staged_as->access, .attachment = record.capability.attachment};

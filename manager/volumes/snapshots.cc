@@ -8,7 +8,7 @@
 #include "base/text/quote.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/volumes.h"
 

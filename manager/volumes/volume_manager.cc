@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/plugins/node_call.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "manager/state/keys.h"
 #include "manager/volumes/mounted.h"
 #include "manager/volumes/node_volume.h"
@@ -20,33 +20,33 @@ namespace {
 
 // One record for each filesystem that is in use, or staged: a writable one where there is one, for nothing is resized
 // through a read-only mount that can be resized through another.
-std::vector<MountRecord> PlacesToExpand(const std::vector<MountRecord>& records) {
-  std::map<std::string, MountRecord> places;
+std::vector<AttachmentRecord> PlacesToExpand(const std::vector<AttachmentRecord>& records) {
+  std::map<std::string, AttachmentRecord> places;
   bool writable = false;
-  for (const MountRecord& record : records) {
-    if (record.phase != MountRecord::Phase::kMounted) continue;
+  for (const AttachmentRecord& record : records) {
+    if (record.phase != AttachmentRecord::Phase::kMounted) continue;
     const std::string& path = record.staging_path.empty() ? record.target_path : record.staging_path;
     const auto [place, is_new] = places.try_emplace(path, record);
     if (!is_new && !record.read_only) place->second = record;
     writable = writable || !record.read_only;
   }
-  std::vector<MountRecord> chosen;
+  std::vector<AttachmentRecord> chosen;
   for (const auto& [path, record] : places) {
     if (!writable || !record.read_only) chosen.push_back(record);
   }
   return chosen;
 }
 
-StagedAs StagedAsOf(const MountRecord& record) {
+StagedAs StagedAsOf(const AttachmentRecord& record) {
   return record.staged_as.value_or(StagedAs{.access = record.capability.access, .options = record.options});
 }
 
 // Of a record of an earlier program: a "ro" of its request was staged, too.
-bool IsStagedReadOnly(const MountRecord& record) {
+bool IsStagedReadOnly(const AttachmentRecord& record) {
   return !record.staged_as && (SaysReadOnly(record.options) || IsReader(record.capability.access));
 }
 
-bool CanShareStage(const MountRecord& record, const MountRecord& other) {
+bool CanShareStage(const AttachmentRecord& record, const AttachmentRecord& other) {
   if (other.staging_path.empty() || other.plugin != record.plugin || other.external_id != record.external_id ||
       other.capability.attachment != record.capability.attachment) {
     return false;
@@ -75,7 +75,7 @@ absl::StatusOr<KeyedLocks::Hold> VolumeManager::Lock(const VolumeKey& volume, Cl
   return locks_.Acquire(VolumeStateKey(volume), "volume", until);
 }
 
-void VolumeManager::Tell(const std::string& kind, const MountRecord& record, const absl::Status& status) {
+void VolumeManager::Tell(const std::string& kind, const AttachmentRecord& record, const absl::Status& status) {
   if (absl::IsCancelled(status)) return;  // by the stop, and no failure
   Event event;
   event.bad = !status.ok();
@@ -88,7 +88,7 @@ void VolumeManager::Tell(const std::string& kind, const MountRecord& record, con
   events_.Add(std::move(event));
 }
 
-absl::Status VolumeManager::CheckPlace(MountRecord& record) {
+absl::Status VolumeManager::CheckPlace(AttachmentRecord& record) {
   if (record.attach_path.empty()) return absl::OkStatus();
   const std::string path = Quote(record.attach_path);
   if (IsBelowAny(record.attach_path, {settings_.root + "/staging", settings_.root + "/per-alloc"}) ||
@@ -108,7 +108,7 @@ absl::Status VolumeManager::CheckPlace(MountRecord& record) {
     return FailedPrecondition(
         fmt::format("something is mounted at {} already ({}): nothing is stacked on it", path, place.mount->fs_type));
   }
-  const bool device = record.capability.attachment == Attachment::kBlockDevice;
+  const bool device = record.capability.attachment == AttachmentMode::kBlockDevice;
   if (place.kind != (device ? PathInfo::Kind::kRegular : PathInfo::Kind::kDirectory)) {
     return FailedPrecondition(
         fmt::format("{} has to be {}, or missing", path, device ? "an empty file" : "a directory"));
@@ -117,7 +117,7 @@ absl::Status VolumeManager::CheckPlace(MountRecord& record) {
   return FailedPrecondition(fmt::format("{} is not empty: a mount would hide what is in it", path));
 }
 
-absl::Status VolumeManager::Prepare(MountRecord& record, Clock::time_point until) {
+absl::Status VolumeManager::Prepare(AttachmentRecord& record, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins_.WaitForNode(record.plugin, until));
   if (record.external_node_id.empty()) record.external_node_id = node.fingerprint.node_id;
   record.usage = UsageName(record.read_only, record.capability);
@@ -125,15 +125,15 @@ absl::Status VolumeManager::Prepare(MountRecord& record, Clock::time_point until
   if (node.fingerprint.traits.stages) ChooseStage(record);
   record.target_path = TargetPath(settings_.root, record.allocation, record.request, record.volume, record.usage);
   record.source = record.target_path;
-  record.is_device = record.capability.attachment == Attachment::kBlockDevice;
+  record.is_device = record.capability.attachment == AttachmentMode::kBlockDevice;
   return absl::OkStatus();
 }
 
 // Where it is staged already: an earlier program named the paths otherwise, and a plugin may keep one for each volume.
-void VolumeManager::ChooseStage(MountRecord& record) {
+void VolumeManager::ChooseStage(AttachmentRecord& record) {
   record.staging_path = StagingPath(settings_.root, record.plugin, record.volume, record.external_id,
                                     record.capability.attachment, StagedAsOf(record).options);
-  for (const MountRecord& other : journal_.Of(record.volume)) {
+  for (const AttachmentRecord& other : journal_.Of(record.volume)) {
     const bool same = other.allocation == record.allocation && other.request == record.request;
     if (same || !CanShareStage(record, other)) continue;
     record.staging_path = other.staging_path;
@@ -142,14 +142,14 @@ void VolumeManager::ChooseStage(MountRecord& record) {
   }
 }
 
-absl::Status VolumeManager::Mount(MountRecord& record, const MountContext& context, Clock::time_point until) {
+absl::Status VolumeManager::Mount(AttachmentRecord& record, const MountContext& context, Clock::time_point until) {
   const auto hold = Lock(record.volume, until);
   const absl::Status status = hold.ok() ? MountLocked(record, context, until) : hold.status();
   Tell("Mount volume", record, status);
   return status;
 }
 
-absl::Status VolumeManager::Unmount(const MountRecord& record, Clock::time_point until) {
+absl::Status VolumeManager::Unmount(const AttachmentRecord& record, Clock::time_point until) {
   if (record.target_path.empty()) return absl::OkStatus();  // no plugin was ever asked for it
   const auto hold = Lock(record.volume, until);
   const absl::Status status = hold.ok() ? UnmountLocked(record, until) : hold.status();
@@ -164,7 +164,7 @@ absl::StatusOr<PathInfo> VolumeManager::Look(const std::string& path) {
   return info;
 }
 
-absl::StatusOr<bool> VolumeManager::HasMount(const MountRecord& record, Clock::time_point until) {
+absl::StatusOr<bool> VolumeManager::HasMount(const AttachmentRecord& record, Clock::time_point until) {
   if (record.target_path.empty()) return false;
   MOORING_RETURN_IF_ERROR(plugins_.WaitForNode(record.plugin, until).status());
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(record.volume, until));
@@ -182,22 +182,22 @@ absl::StatusOr<bool> VolumeManager::Expand(const VolumeKey& volume, std::uint64_
                                            Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(volume, until));
   bool any = false;
-  for (const MountRecord& record : PlacesToExpand(journal_.Of(volume))) {
+  for (const AttachmentRecord& record : PlacesToExpand(journal_.Of(volume))) {
     MOORING_ASSIGN_OR_RETURN(const bool expanded, ExpandAt(record, bytes, secrets, until));
     any = any || expanded;
   }
   return any;
 }
 
-absl::StatusOr<bool> VolumeManager::ExpandMounted(const MountRecord& record, std::uint64_t bytes,
+absl::StatusOr<bool> VolumeManager::ExpandMounted(const AttachmentRecord& record, std::uint64_t bytes,
                                                   const Secrets& secrets, Clock::time_point until) {
   if (record.read_only) return false;
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(record.volume, until));
   return ExpandAt(record, bytes, secrets, until);
 }
 
-absl::StatusOr<bool> VolumeManager::ExpandAt(const MountRecord& record, std::uint64_t bytes, const Secrets& secrets,
-                                             Clock::time_point until) {
+absl::StatusOr<bool> VolumeManager::ExpandAt(const AttachmentRecord& record, std::uint64_t bytes,
+                                             const Secrets& secrets, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const ReadyPlugin plugin, plugins_.WaitForNode(record.plugin, until));
   if (!plugin.fingerprint.traits.node_expands) return false;
   const auto make = [&](const ReadyPlugin& node) {

@@ -33,14 +33,14 @@ class VolumeManager final : public VolumeMounter {
   VolumeManager(PluginDirectory& plugins, Mounts& kernel, const MountJournal& journal, Events& events,
                 Settings settings);
 
-  absl::Status CheckPlace(MountRecord& record) override;
-  absl::Status Prepare(MountRecord& record, Clock::time_point until) override;
-  absl::Status Mount(MountRecord& record, const MountContext& context, Clock::time_point until) override;
-  absl::Status Unmount(const MountRecord& record, Clock::time_point until) override;
-  absl::StatusOr<bool> HasMount(const MountRecord& record, Clock::time_point until) override;
+  absl::Status CheckPlace(AttachmentRecord& record) override;
+  absl::Status Prepare(AttachmentRecord& record, Clock::time_point until) override;
+  absl::Status Mount(AttachmentRecord& record, const MountContext& context, Clock::time_point until) override;
+  absl::Status Unmount(const AttachmentRecord& record, Clock::time_point until) override;
+  absl::StatusOr<bool> HasMount(const AttachmentRecord& record, Clock::time_point until) override;
   absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
                               Clock::time_point until) override;
-  absl::StatusOr<bool> ExpandMounted(const MountRecord& record, std::uint64_t bytes, const Secrets& secrets,
+  absl::StatusOr<bool> ExpandMounted(const AttachmentRecord& record, std::uint64_t bytes, const Secrets& secrets,
                                      Clock::time_point until) override;
   void RemovePlaces(const Volume& volume) override;
 
@@ -48,35 +48,35 @@ class VolumeManager final : public VolumeMounter {
 
  private:
   absl::StatusOr<KeyedLocks::Hold> Lock(const VolumeKey& volume, Clock::time_point until);
-  void Tell(const std::string& kind, const MountRecord& record, const absl::Status& status);
-  absl::StatusOr<bool> ExpandAt(const MountRecord& record, std::uint64_t bytes, const Secrets& secrets,
+  void Tell(const std::string& kind, const AttachmentRecord& record, const absl::Status& status);
+  absl::StatusOr<bool> ExpandAt(const AttachmentRecord& record, std::uint64_t bytes, const Secrets& secrets,
                                 Clock::time_point until);
-  void ChooseStage(MountRecord& record);
+  void ChooseStage(AttachmentRecord& record);
   absl::StatusOr<PathInfo> Look(const std::string& path);  // Mounts::Find, and a dead server is seen, too
 
   // volume_mount.cc
-  absl::Status MountLocked(MountRecord& record, const MountContext& context, Clock::time_point until);
-  absl::Status Stage(const MountRecord& record, const MountContext& context, Clock::time_point until);
-  absl::Status Publish(const MountRecord& record, const MountContext& context, Clock::time_point until);
+  absl::Status MountLocked(AttachmentRecord& record, const MountContext& context, Clock::time_point until);
+  absl::Status Stage(const AttachmentRecord& record, const MountContext& context, Clock::time_point until);
+  absl::Status Publish(const AttachmentRecord& record, const MountContext& context, Clock::time_point until);
   absl::Status RemoveBareTarget(const std::string& path);
-  absl::Status CheckArrived(const MountRecord& record);
-  absl::Status BindForUser(MountRecord& record);
+  absl::Status CheckArrived(const AttachmentRecord& record);
+  absl::Status BindForUser(AttachmentRecord& record);
 
   // volume_unmount.cc
-  absl::Status UnmountLocked(const MountRecord& record, Clock::time_point until);
-  absl::Status Unpublish(const MountRecord& record, Clock::time_point until);
-  absl::Status Unstage(const MountRecord& record, Clock::time_point until);
-  absl::Status TakeDownBroken(const MountRecord& record, Clock::time_point until);
-  absl::Status TakeDownBrokenStage(const MountRecord& record, Clock::time_point until);
+  absl::Status UnmountLocked(const AttachmentRecord& record, Clock::time_point until);
+  absl::Status Unpublish(const AttachmentRecord& record, Clock::time_point until);
+  absl::Status Unstage(const AttachmentRecord& record, Clock::time_point until);
+  absl::Status TakeDownBroken(const AttachmentRecord& record, Clock::time_point until);
+  absl::Status TakeDownBrokenStage(const AttachmentRecord& record, Clock::time_point until);
   absl::Status Clear(const std::string& path);
-  absl::Status Unbind(const MountRecord& record);
-  absl::Status UnbindBroken(const MountRecord& record, const PathInfo& attached);
-  absl::Status UnmountBelow(const MountRecord& record);
-  absl::StatusOr<bool> IsOurBind(const MountRecord& record, const PathInfo& attached);
+  absl::Status Unbind(const AttachmentRecord& record);
+  absl::Status UnbindBroken(const AttachmentRecord& record, const PathInfo& attached);
+  absl::Status UnmountBelow(const AttachmentRecord& record);
+  absl::StatusOr<bool> IsOurBind(const AttachmentRecord& record, const PathInfo& attached);
 
   // volume_users.cc
-  absl::StatusOr<bool> HasOtherUsers(const MountRecord& record);
-  absl::Status CheckUnknownUsers(const MountRecord& record, const std::vector<MountRecord>& known);
+  absl::StatusOr<bool> HasOtherUsers(const AttachmentRecord& record);
+  absl::Status CheckUnknownUsers(const AttachmentRecord& record, const std::vector<AttachmentRecord>& known);
 
   PluginDirectory& plugins_;
   Mounts& kernel_;

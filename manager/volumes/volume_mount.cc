@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/plugins/node_call.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "manager/volumes/mounted.h"
 #include "manager/volumes/node_volume.h"
 #include "manager/volumes/places.h"
@@ -23,7 +23,7 @@ using csi::v1::NodeStageVolumeRequest;
 
 // What stage and publish have in common.
 template <typename Request>
-void Fill(Request& request, const ReadyPlugin& node, const MountRecord& record, const MountContext& context) {
+void Fill(Request& request, const ReadyPlugin& node, const AttachmentRecord& record, const MountContext& context) {
   request.set_volume_id(IdForPlugin(record));
   request.mutable_publish_context()->insert(context.publish_context.begin(), context.publish_context.end());
   request.mutable_volume_context()->insert(context.volume_context.begin(), context.volume_context.end());
@@ -34,13 +34,15 @@ void Fill(Request& request, const ReadyPlugin& node, const MountRecord& record, 
 
 }  // namespace
 
-absl::Status VolumeManager::MountLocked(MountRecord& record, const MountContext& context, Clock::time_point until) {
+absl::Status VolumeManager::MountLocked(AttachmentRecord& record, const MountContext& context,
+                                        Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(Annotate(Stage(record, context, until), "stage volume " + ToString(record.volume)));
   MOORING_RETURN_IF_ERROR(Annotate(Publish(record, context, until), "publish volume " + ToString(record.volume)));
   return Annotate(OfThisHost(BindForUser(record)), "bind volume " + ToString(record.volume));
 }
 
-absl::Status VolumeManager::Stage(const MountRecord& record, const MountContext& context, Clock::time_point until) {
+absl::Status VolumeManager::Stage(const AttachmentRecord& record, const MountContext& context,
+                                  Clock::time_point until) {
   if (record.staging_path.empty()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, Look(record.staging_path));
   if (IsBroken(staged)) {
@@ -71,7 +73,8 @@ absl::Status VolumeManager::RemoveBareTarget(const std::string& path) {
   return ErrnoStatus(errno, "remove what an earlier mount left at", path);
 }
 
-absl::Status VolumeManager::Publish(const MountRecord& record, const MountContext& context, Clock::time_point until) {
+absl::Status VolumeManager::Publish(const AttachmentRecord& record, const MountContext& context,
+                                    Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo published, Look(record.target_path));
   if (IsBroken(published)) {
     MOORING_RETURN_IF_ERROR(TakeDownBroken(record, until));
@@ -92,7 +95,7 @@ absl::Status VolumeManager::Publish(const MountRecord& record, const MountContex
 }
 
 // A plugin in a mount namespace of its own can say OK, and nothing of it is seen here.
-absl::Status VolumeManager::CheckArrived(const MountRecord& record) {
+absl::Status VolumeManager::CheckArrived(const AttachmentRecord& record) {
   const absl::StatusOr<PathInfo> target = kernel_.Find(record.target_path);
   if (!target.ok()) return OfThisHost(target.status());
   if (IsThere(*target)) return absl::OkStatus();
@@ -102,7 +105,7 @@ absl::Status VolumeManager::CheckArrived(const MountRecord& record) {
                   Quote(record.plugin), Quote(record.target_path), Quote(settings_.root)));
 }
 
-absl::Status VolumeManager::BindForUser(MountRecord& record) {
+absl::Status VolumeManager::BindForUser(AttachmentRecord& record) {
   if (record.attach_path.empty()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
   MOORING_ASSIGN_OR_RETURN(PathInfo attached, Look(record.attach_path));

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
@@ -62,7 +62,7 @@ std::string TargetsOf(const std::string& root, const VolumeKey& volume) {
 }
 
 std::string StagingPath(const std::string& root, const std::string& plugin, const VolumeKey& volume,
-                        const std::string& external_id, Attachment attachment, const MountOptions& options) {
+                        const std::string& external_id, AttachmentMode attachment, const MountOptions& options) {
   const std::string path = fmt::format("{}/{}", StagingsOf(root, plugin, volume), ToString(attachment));
   if (external_id.empty() && options == MountOptions()) return path;
   return fmt::format("{}-{:016x}", path, HashOf(external_id + '\0' + ToText(options)));

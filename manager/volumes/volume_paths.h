@@ -37,7 +37,7 @@ bool AreEqual(const MountOptions& a, const MountOptions& b);  // in whichever or
 // get another staging path, and so does another volume that was given the same name later: what the first one left
 // staged is never taken for the second. Without both it is the plain one.
 std::string StagingPath(const std::string& root, const std::string& plugin, const VolumeKey& volume,
-                        const std::string& external_id, Attachment attachment, const MountOptions& options);
+                        const std::string& external_id, AttachmentMode attachment, const MountOptions& options);
 std::string TargetPath(const std::string& root, const std::string& allocation, const std::string& request,
                        const VolumeKey& volume, const std::string& usage);
 

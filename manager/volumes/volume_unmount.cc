@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/plugins/node_call.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "manager/volumes/mounted.h"
 #include "manager/volumes/node_volume.h"
 #include "manager/volumes/places.h"
@@ -22,7 +22,7 @@ namespace {
 using csi::v1::NodeUnpublishVolumeRequest;
 using csi::v1::NodeUnstageVolumeRequest;
 
-absl::Status CallUnpublish(NodeCaller& calls, const MountRecord& record, Clock::time_point until) {
+absl::Status CallUnpublish(NodeCaller& calls, const AttachmentRecord& record, Clock::time_point until) {
   const auto make = [&](const ReadyPlugin& node) {
     NodeUnpublishVolumeRequest request;
     request.set_volume_id(IdForPlugin(record));
@@ -32,7 +32,7 @@ absl::Status CallUnpublish(NodeCaller& calls, const MountRecord& record, Clock::
   return calls.Call<NodeUnpublishVolumeRequest>(record.plugin, make, until).status();
 }
 
-absl::Status CallUnstage(NodeCaller& calls, const MountRecord& record, Clock::time_point until) {
+absl::Status CallUnstage(NodeCaller& calls, const AttachmentRecord& record, Clock::time_point until) {
   const auto make = [&](const ReadyPlugin& node) {
     NodeUnstageVolumeRequest request;
     request.set_volume_id(IdForPlugin(record));
@@ -47,7 +47,7 @@ std::string Below(const std::string& path, const std::string& above) { return pa
 
 }  // namespace
 
-absl::Status VolumeManager::UnmountLocked(const MountRecord& record, Clock::time_point until) {
+absl::Status VolumeManager::UnmountLocked(const AttachmentRecord& record, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(Annotate(Unbind(record), "unbind volume " + ToString(record.volume)));
   MOORING_RETURN_IF_ERROR(Annotate(Unpublish(record, until), "unpublish volume " + ToString(record.volume)));
   if (record.staging_path.empty()) return absl::OkStatus();
@@ -57,7 +57,7 @@ absl::Status VolumeManager::UnmountLocked(const MountRecord& record, Clock::time
 }
 
 // What the plugin says is one thing: what it says is gone and is not would leak for ever.
-absl::Status VolumeManager::Unpublish(const MountRecord& record, Clock::time_point until) {
+absl::Status VolumeManager::Unpublish(const AttachmentRecord& record, Clock::time_point until) {
   const absl::Status said = CallUnpublish(calls_, record, until);
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
   if (!said.ok() && !absl::IsNotFound(said) && target.kind != PathInfo::Kind::kMissing) return said;
@@ -68,7 +68,7 @@ absl::Status VolumeManager::Unpublish(const MountRecord& record, Clock::time_poi
   return absl::OkStatus();
 }
 
-absl::Status VolumeManager::Unstage(const MountRecord& record, Clock::time_point until) {
+absl::Status VolumeManager::Unstage(const AttachmentRecord& record, Clock::time_point until) {
   const absl::Status said = CallUnstage(calls_, record, until);
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
   // An update of the plugin may have dropped staging: then there is nobody to ask, and nothing to be done.
@@ -87,13 +87,13 @@ void VolumeManager::RemovePlaces(const Volume& volume) {
 }
 
 // The plugin first: it may know more of it. What it leaves is taken down here.
-absl::Status VolumeManager::TakeDownBroken(const MountRecord& record, Clock::time_point until) {
+absl::Status VolumeManager::TakeDownBroken(const AttachmentRecord& record, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(Unbind(record));
   CallUnpublish(calls_, record, until).IgnoreError();
   return Annotate(Clear(record.target_path), "take down the broken mount");
 }
 
-absl::Status VolumeManager::TakeDownBrokenStage(const MountRecord& record, Clock::time_point until) {
+absl::Status VolumeManager::TakeDownBrokenStage(const AttachmentRecord& record, Clock::time_point until) {
   CallUnstage(calls_, record, until).IgnoreError();
   return Annotate(Clear(record.staging_path), "take down the broken mount");
 }
@@ -110,7 +110,7 @@ absl::Status VolumeManager::Clear(const std::string& path) {
 }
 
 // Outside the root nothing of somebody else's goes, broken or not, and one layer of ours.
-absl::Status VolumeManager::UnbindBroken(const MountRecord& record, const PathInfo& attached) {
+absl::Status VolumeManager::UnbindBroken(const AttachmentRecord& record, const PathInfo& attached) {
   MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurBind(record, attached));
   if (ours) return kernel_.Unmount({.target = record.attach_path, .remove_target = false});
   return FailedPrecondition(
@@ -120,7 +120,7 @@ absl::Status VolumeManager::UnbindBroken(const MountRecord& record, const PathIn
 
 // It is ours where the kernel's id says so; where none was written down, for the manager was killed in between, or the
 // kernel has only ids that are used again, where it shows what is published.
-absl::StatusOr<bool> VolumeManager::IsOurBind(const MountRecord& record, const PathInfo& attached) {
+absl::StatusOr<bool> VolumeManager::IsOurBind(const AttachmentRecord& record, const PathInfo& attached) {
   if (attached.mount->id == record.attach_mount_id) return true;
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
   if (IsSame(target, attached)) return true;
@@ -134,7 +134,7 @@ absl::StatusOr<bool> VolumeManager::IsOurBind(const MountRecord& record, const P
   return false;
 }
 
-absl::Status VolumeManager::Unbind(const MountRecord& record) {
+absl::Status VolumeManager::Unbind(const AttachmentRecord& record) {
   if (record.attach_path.empty()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const PathInfo attached, kernel_.Find(record.attach_path));
   if (attached.mount) {
@@ -154,7 +154,7 @@ absl::Status VolumeManager::Unbind(const MountRecord& record) {
 }
 
 // What came with the bind, or by propagation, is seen below the target, too, and goes. Anything else is somebody's.
-absl::Status VolumeManager::UnmountBelow(const MountRecord& record) {
+absl::Status VolumeManager::UnmountBelow(const AttachmentRecord& record) {
   MOORING_ASSIGN_OR_RETURN(std::vector<MountInfo> mounts, kernel_.List(record.attach_path));
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> known, kernel_.List(record.target_path));
   std::erase_if(mounts, [&](const MountInfo& mount) { return mount.target == record.attach_path; });

@@ -49,12 +49,12 @@ absl::StatusOr<std::vector<std::string>> TargetsIn(const std::string& targets_of
 // One that is written down as mounted is a user, whatever the kernel says: it is restored, or detached itself. One that
 // is only about to be mounted, or being unmounted, is a user while something is at its target: before that its Mount
 // waits for the lock, and stages anew.
-absl::StatusOr<bool> VolumeManager::HasOtherUsers(const MountRecord& record) {
-  const std::vector<MountRecord> known = journal_.Of(record.volume);
-  for (const MountRecord& other : known) {
+absl::StatusOr<bool> VolumeManager::HasOtherUsers(const AttachmentRecord& record) {
+  const std::vector<AttachmentRecord> known = journal_.Of(record.volume);
+  for (const AttachmentRecord& other : known) {
     const bool same = other.allocation == record.allocation && other.request == record.request;
     if (same || other.staging_path != record.staging_path) continue;
-    if (other.phase == MountRecord::Phase::kMounted) return true;
+    if (other.phase == AttachmentRecord::Phase::kMounted) return true;
     MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(other.target_path));
     if (IsThere(target)) return true;
   }
@@ -65,13 +65,14 @@ absl::StatusOr<bool> VolumeManager::HasOtherUsers(const MountRecord& record) {
 // Mounted where only this volume is published, from what is staged, and in nobody's record: of a journal
 // that was lost, or of a call that went through after everybody had given it up. Nothing here unmounts what it does not
 // know: the stage stays, and so does the claim, for the controller must not unpublish below a filesystem in use.
-absl::Status VolumeManager::CheckUnknownUsers(const MountRecord& record, const std::vector<MountRecord>& known) {
+absl::Status VolumeManager::CheckUnknownUsers(const AttachmentRecord& record,
+                                              const std::vector<AttachmentRecord>& known) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
   if (!staged.mount) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> targets, TargetsIn(TargetsOf(settings_.root, record.volume)));
   for (const std::string& target : targets) {
-    const bool is_known =
-        std::any_of(known.begin(), known.end(), [&](const MountRecord& other) { return other.target_path == target; });
+    const bool is_known = std::any_of(known.begin(), known.end(),
+                                      [&](const AttachmentRecord& other) { return other.target_path == target; });
     if (is_known) continue;
     MOORING_ASSIGN_OR_RETURN(const PathInfo published, kernel_.Find(target));
     if (!published.mount || published.mount->device != staged.mount->device) continue;

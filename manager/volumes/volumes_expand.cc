@@ -7,7 +7,7 @@
 #include "manager/claims/claim_rules.h"
 #include "manager/csi/csi_volume.h"
 #include "manager/plugins/controller_call.h"
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "manager/volumes/volumes.h"
 
 namespace mooring::manager {

@@ -167,23 +167,24 @@ class CountingMounter final : public manager::VolumeMounter {
     return mounted_.size();
   }
 
-  absl::Status CheckPlace(manager::MountRecord&) override { return absl::OkStatus(); }
-  absl::Status Prepare(manager::MountRecord& record, manager::Clock::time_point) override {
+  absl::Status CheckPlace(manager::AttachmentRecord&) override { return absl::OkStatus(); }
+  absl::Status Prepare(manager::AttachmentRecord& record, manager::Clock::time_point) override {
     record.target_path = record.source = "/root/per-alloc/" + record.allocation + "/" + record.request;
     return absl::OkStatus();
   }
-  absl::Status Mount(manager::MountRecord& record, const manager::MountContext&, manager::Clock::time_point) override {
+  absl::Status Mount(manager::AttachmentRecord& record, const manager::MountContext&,
+                     manager::Clock::time_point) override {
     MOORING_RETURN_IF_ERROR(log_.Enter("mount", record.volume, record.allocation));
     SetMounted(record.allocation, record.request);
     return absl::OkStatus();
   }
-  absl::Status Unmount(const manager::MountRecord& record, manager::Clock::time_point) override {
+  absl::Status Unmount(const manager::AttachmentRecord& record, manager::Clock::time_point) override {
     MOORING_RETURN_IF_ERROR(log_.Enter("unmount", record.volume, record.allocation));
     const std::lock_guard<std::mutex> lock(mutex_);
     mounted_.erase({record.allocation, record.request});
     return absl::OkStatus();
   }
-  absl::StatusOr<bool> HasMount(const manager::MountRecord& record, manager::Clock::time_point until) override {
+  absl::StatusOr<bool> HasMount(const manager::AttachmentRecord& record, manager::Clock::time_point until) override {
     MOORING_RETURN_IF_ERROR(log_.Enter("hasmount", record.volume, record.allocation));
     std::unique_lock<std::mutex> lock(mutex_);
     if (!changed_.wait_until(lock, until, [&] { return !away_.contains(record.plugin); })) {
@@ -196,7 +197,7 @@ class CountingMounter final : public manager::VolumeMounter {
                               manager::Clock::time_point) override {
     return true;
   }
-  absl::StatusOr<bool> ExpandMounted(const manager::MountRecord& record, std::uint64_t, const manager::Secrets&,
+  absl::StatusOr<bool> ExpandMounted(const manager::AttachmentRecord& record, std::uint64_t, const manager::Secrets&,
                                      manager::Clock::time_point until) override {
     if (const auto hook = BeforeExpand()) hook(until);
     MOORING_RETURN_IF_ERROR(log_.Enter("expand", record.volume, record.allocation));

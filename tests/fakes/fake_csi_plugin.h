@@ -40,8 +40,8 @@ class FakeCsiPlugin {
 
   // `method` is the call's bare name, "NodeStageVolume", or kAnyCall.
 
-  // The nth call from now (1: the next) and the `times` - 1 after it fail. kBefore: the call does nothing; kAfter: it
-  // is done, and its answer is lost.
+  // The nth call from now (1: the next) and the `times` - 1 after it fail. With kBefore the call does nothing. With
+  // kAfter it is done, and its answer is lost.
   enum class When { kBefore, kAfter };
   void Fail(std::string_view method, const absl::Status& status, int nth = 1, int times = 1, When when = When::kBefore);
   void FailAlways(std::string_view method, const absl::Status& status);

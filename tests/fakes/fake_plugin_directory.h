@@ -104,7 +104,7 @@ class FakePluginDirectory final : public manager::PluginDirectory {
     const FakeCsiFeatures features = entry.plugin->features();
     manager::Fingerprint found;
     found.healthy = IsHealthy(entry, type);
-    found.words = found.healthy ? "" : entry.words;
+    found.problem = found.healthy ? "" : entry.words;
     found.complete = true;
     found.driver_name = features.name;
     found.vendor_version = features.version;

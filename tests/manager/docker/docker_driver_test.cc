@@ -83,7 +83,7 @@ class DockerDriverTest : public ::testing::Test {
     if (parts_ == nullptr) return;
     driver_.reset();
     parts_->attachments->Stop();
-    parts_->plugins->Shutdown();
+    parts_->plugins->Stop();
     parts_.reset();
   }
 
@@ -338,7 +338,7 @@ TEST_F(DockerDriverTest, WhatDockerDoesNotAskForSinceTheBootIsGivenBack) {
     const auto booted = IsFirstOfBoot(*parts_->state, "host-1", boot);
     ASSERT_OK(booted);
     parts_->attachments->Restore(
-        [&](const MountRecord& record) { return *booted && IsAttachedForDocker(record, directory_.path()); });
+        [&](const AttachmentRecord& record) { return *booted && IsAttachedForDocker(record, directory_.path()); });
     ASSERT_OK(KeepBoot(*parts_->state, "host-1", boot));
   };
   start_in("boot-1");

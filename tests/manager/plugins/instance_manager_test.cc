@@ -42,7 +42,7 @@ class FingerprintTest : public ::testing::Test {
 
 TEST_F(FingerprintTest, CachesPluginCapabilitiesAndNodeInfo) {
   Fingerprint found = Inspect();
-  ASSERT_TRUE(found.healthy) << found.words;
+  ASSERT_TRUE(found.healthy) << found.problem;
   found = Inspect(found);
   found = Inspect(found);
   EXPECT_EQ(plugin_->Count("GetPluginCapabilities"), 1);
@@ -57,7 +57,7 @@ TEST_F(FingerprintTest, CachesPluginCapabilitiesAndNodeInfo) {
 
 TEST_F(FingerprintTest, AsksForControllerCapabilities) {
   const Fingerprint found = Inspect({}, PluginType::kController);
-  ASSERT_TRUE(found.healthy) << found.words;
+  ASSERT_TRUE(found.healthy) << found.problem;
   EXPECT_TRUE(found.traits.publishes && found.traits.creates && found.traits.snapshots && found.traits.clones);
   EXPECT_EQ(plugin_->Count("NodeGetInfo"), 0);
   EXPECT_EQ(found.node_id, "");
@@ -75,7 +75,7 @@ TEST_F(FingerprintTest, NotReadyIsUnhealthy) {
   const Fingerprint found = Inspect();
   EXPECT_FALSE(found.healthy);
   EXPECT_FALSE(found.complete);
-  EXPECT_EQ(found.words, "Probe: not ready yet");
+  EXPECT_EQ(found.problem, "Probe: not ready yet");
 }
 
 TEST_F(FingerprintTest, ErrorNamesTheCallAndThePluginsMessage) {
@@ -84,7 +84,7 @@ TEST_F(FingerprintTest, ErrorNamesTheCallAndThePluginsMessage) {
     plugin_->Fail(call, Internal("the backend is on fire"));
     const Fingerprint found = Inspect();
     EXPECT_FALSE(found.healthy) << call;
-    EXPECT_EQ(found.words, std::string(call) + ": the backend is on fire");
+    EXPECT_EQ(found.problem, std::string(call) + ": the backend is on fire");
   }
 }
 
@@ -116,14 +116,14 @@ TEST_F(FingerprintTest, MissingNodeIdIsUnhealthy) {
   FakeCsiFeatures features;
   features.node_id = "";
   plugin_->SetFeatures(features);
-  EXPECT_THAT(Inspect().words, HasSubstr("no node id"));
+  EXPECT_THAT(Inspect().problem, HasSubstr("no node id"));
 }
 
 TEST_F(FingerprintTest, EndsAtTheDeadline) {
   plugin_->Hang("Probe");
   const Fingerprint found = Inspect({}, PluginType::kNode, Clock::now() + milliseconds(20));
   EXPECT_FALSE(found.healthy);
-  EXPECT_THAT(found.words, HasSubstr("Probe: no answer in time"));
+  EXPECT_THAT(found.problem, HasSubstr("Probe: no answer in time"));
 }
 
 // Records the changes that an InstanceManager reports.
@@ -132,7 +132,7 @@ class HealthChanges {
   InstanceManager::OnChange Callback() {
     return [this](const InstanceInfo&, const Fingerprint& found, const Fingerprint&) {
       const std::lock_guard<std::mutex> lock(mutex_);
-      texts_.push_back(found.healthy ? "healthy " + found.vendor_version : found.words);
+      texts_.push_back(found.healthy ? "healthy " + found.vendor_version : found.problem);
       changed_.notify_all();
     };
   }

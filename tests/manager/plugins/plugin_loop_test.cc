@@ -197,7 +197,7 @@ TEST_F(PluginLoopTest, StoppingAHangingInstanceDelaysNoOther) {
   EXPECT_EQ(Front("q"), "3");
   EXPECT_LT(Clock::now() - before, kLastLook / 2);
   hung->Release();
-  loop_->Shutdown();
+  loop_->Stop();
   EXPECT_TRUE(WaitForEvent("health", "1", "it was stopped"));
 }
 
@@ -238,7 +238,7 @@ TEST_F(PluginLoopTest, ShutdownStopsInstancesInParallel) {
   }
   auto waiting = std::async(std::launch::async, [&] { return Front("never", Soon()); });
   const Clock::time_point before = Clock::now();
-  loop_->Shutdown();
+  loop_->Stop();
   EXPECT_LT(Clock::now() - before, 15 * kLastLook);  // in parallel, not one after the other
   EXPECT_THAT(waiting.get(), HasSubstr("stopping"));
   EXPECT_THAT(loop_->Find("p3")->instances,
@@ -265,16 +265,16 @@ TEST_F(PluginLoopTest, WaitUntilInspectedNamesEachInstance) {
   const auto slow = Serve("1");
   slow->Hang("Probe");
   for (const PluginType type : {kNode, kController}) ASSERT_OK(registry_->Register(Instance("p", "1", type)));
-  EXPECT_THAT(loop_->WaitUntilLookedAt("p", Clock::now() + milliseconds(20)),
+  EXPECT_THAT(loop_->WaitUntilInspected("p", Clock::now() + milliseconds(20)),
               FailsWith(absl::StatusCode::kDeadlineExceeded, "'p'"));
-  auto waiting = std::async(std::launch::async, [&] { return loop_->WaitUntilLookedAt("p", Soon()); });
+  auto waiting = std::async(std::launch::async, [&] { return loop_->WaitUntilInspected("p", Soon()); });
   EXPECT_TRUE(slow->WaitForCalls("Probe", 2));
   slow->Release();
   const auto status = waiting.get();
   ASSERT_OK(status);
   EXPECT_EQ(status->nodes.healthy, 1);
   EXPECT_EQ(status->controllers.healthy, 1);
-  EXPECT_THAT(loop_->WaitUntilLookedAt("other", Soon()), FailsWith(absl::StatusCode::kNotFound, "'other'"));
+  EXPECT_THAT(loop_->WaitUntilInspected("other", Soon()), FailsWith(absl::StatusCode::kNotFound, "'other'"));
 }
 
 TEST_F(PluginLoopTest, WaitForNodeEndsWithTheRegistrationOrTheDeadline) {
@@ -362,7 +362,7 @@ TEST_F(PluginLoopTest, StopEndsWaitsForAPlugin) {
   StartLoop(milliseconds(2));
   auto node = std::async(std::launch::async, [&] { return loop_->WaitForNode("p", Soon()).status(); });
   auto controller = std::async(std::launch::async, [&] { return loop_->PickController("p", Soon()).status(); });
-  loop_->EndWaits();
+  loop_->BeginStop();
   EXPECT_EQ(node.get(), Stopping());
   EXPECT_EQ(controller.get(), Stopping());
 }
@@ -408,9 +408,9 @@ TEST_F(PluginLoopTest, InstanceThatWasNeverHealthyIsNotExpected) {
 }
 
 // Records the reports of OnHealth.
-class Told {
+class HealthReports {
  public:
-  explicit Told(PluginLoop& loop) {
+  explicit HealthReports(PluginLoop& loop) {
     loop.OnHealth([this](const PluginHealth& health) {
       const std::lock_guard<std::mutex> lock(mutex_);
       all_.push_back(std::string(health.plugin) + (health.healthy ? " well" : " sick") +
@@ -432,31 +432,31 @@ class Told {
 
 TEST_F(PluginLoopTest, OnHealthReportsChanges) {
   StartLoop(milliseconds(2));
-  Told told(*loop_);
+  HealthReports reports(*loop_);
   const auto plugin = Run("p", "1");
-  EXPECT_THAT(told.Wait(1), ElementsAre("p well"));
+  EXPECT_THAT(reports.Wait(1), ElementsAre("p well"));
   plugin->Die();
-  EXPECT_THAT(told.Wait(2), ElementsAre("p well", "p sick"));
+  EXPECT_THAT(reports.Wait(2), ElementsAre("p well", "p sick"));
   plugin->Revive();
-  EXPECT_THAT(told.Wait(3), ElementsAre("p well", "p sick", "p well"));
+  EXPECT_THAT(reports.Wait(3), ElementsAre("p well", "p sick", "p well"));
   Run("p", "2");
-  EXPECT_THAT(told.Wait(4), ElementsAre("p well", "p sick", "p well", "p well"));
-  loop_->Shutdown();
+  EXPECT_THAT(reports.Wait(4), ElementsAre("p well", "p sick", "p well", "p well"));
+  loop_->Stop();
 }
 
 TEST_F(PluginLoopTest, OnHealthIgnoresOtherErrorsOfASickPlugin) {
   StartLoop(milliseconds(2));
-  Told told(*loop_);
+  HealthReports reports(*loop_);
   const auto plugin = Run("p", "1");
-  EXPECT_THAT(told.Wait(1), ElementsAre("p well"));
+  EXPECT_THAT(reports.Wait(1), ElementsAre("p well"));
   plugin->SetReady(false);
   EXPECT_TRUE(WaitForEvent("health", "1", "not ready"));
   plugin->FailAlways("Probe", Internal("out of paper"));
   EXPECT_TRUE(WaitForEvent("health", "1", "out of paper"));
   plugin->SetReady(true);
   plugin->ClearFaults();
-  EXPECT_THAT(told.Wait(3), ElementsAre("p well", "p sick", "p well"));
-  loop_->Shutdown();
+  EXPECT_THAT(reports.Wait(3), ElementsAre("p well", "p sick", "p well"));
+  loop_->Stop();
 }
 
 TEST_F(PluginLoopTest, InstanceOfAnEarlierManagerIsReportedWithoutAChange) {
@@ -464,12 +464,12 @@ TEST_F(PluginLoopTest, InstanceOfAnEarlierManagerIsReportedWithoutAChange) {
   plugin->Hang("Probe");
   StartLoop(milliseconds(2));
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
-  Told told(*loop_);
+  HealthReports reports(*loop_);
   plugin->Release();
-  EXPECT_THAT(told.Wait(1), ElementsAre("p well as before"));
+  EXPECT_THAT(reports.Wait(1), ElementsAre("p well as before"));
   plugin->Die();
-  EXPECT_THAT(told.Wait(2), ElementsAre("p well as before", "p sick"));
-  loop_->Shutdown();
+  EXPECT_THAT(reports.Wait(2), ElementsAre("p well as before", "p sick"));
+  loop_->Stop();
 }
 
 }  // namespace

@@ -71,9 +71,9 @@ class PluginTroubleTest : public ::testing::Test {
     return plugin;
   }
 
-  MountRecord Mount(const std::string& plugin, const std::string& id) {
+  AttachmentRecord Mount(const std::string& plugin, const std::string& id) {
     volumes_->Add(id);
-    MountRecord record;
+    AttachmentRecord record;
     record.allocation = "web-1";
     record.request = record.volume.id = id;
     record.plugin = plugin;
@@ -89,7 +89,7 @@ class PluginTroubleTest : public ::testing::Test {
     ASSERT_EQ(volumes_->published_count(), static_cast<std::size_t>(kVolumes));
   }
   void UnmountAll() {
-    for (const MountRecord& record : records_) {
+    for (const AttachmentRecord& record : records_) {
       EXPECT_OK(manager_->Unmount(record, Soon()));
       EXPECT_OK(journal_->Remove(record, Durability::kOrdered));
     }
@@ -98,7 +98,7 @@ class PluginTroubleTest : public ::testing::Test {
   }
   void ExpectUntouched() {
     EXPECT_EQ(kernel_.Describe(), before_);
-    for (const MountRecord& record : records_) EXPECT_TRUE(manager_->HasMount(record, Soon()).value());
+    for (const AttachmentRecord& record : records_) EXPECT_TRUE(manager_->HasMount(record, Soon()).value());
   }
 
   TempDir dir_;
@@ -112,7 +112,7 @@ class PluginTroubleTest : public ::testing::Test {
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<PluginLoop> loop_;
   std::unique_ptr<VolumeManager> manager_;
-  std::vector<MountRecord> records_;
+  std::vector<AttachmentRecord> records_;
   std::string before_;
 };
 
@@ -157,11 +157,11 @@ TEST_F(PluginTroubleTest, NewVersionGetsTheCallThatHangsAtTheOldOne) {
 TEST_F(PluginTroubleTest, HangingPluginDoesNotDelayOthers) {
   const auto hung = Run("hung", "1");
   Run("p", "1");
-  const MountRecord waiting = Mount("hung", "h");
+  const AttachmentRecord waiting = Mount("hung", "h");
   hung->Hang(FakeCsiPlugin::kAnyCall);
   auto hanging = std::async(std::launch::async, [&] { return manager_->Unmount(waiting, Soon()); });
   ASSERT_TRUE(hung->WaitForCalls("NodeUnpublishVolume", 1));
-  const MountRecord other = Mount("p", "v");
+  const AttachmentRecord other = Mount("p", "v");
   EXPECT_OK(manager_->Unmount(other, Soon()));
   EXPECT_EQ(hanging.wait_for(seconds(0)), std::future_status::timeout);
   hung->Release();

@@ -197,14 +197,14 @@ TEST_F(RegistryTest, RestoresContentsAndOrder) {
 
 TEST_F(RegistryTest, StoresBeforeItSendsTheEvent) {
   Registry::Subscription events(*registry_, kNode);
-  auto told = std::async(std::launch::async, [&] {
+  auto stored_first = std::async(std::launch::async, [&] {
     const auto event = events.Next(Soon());
     const auto stored = state_->Get(RegistryStateKey("host-1"));
     return event.ok() && *event && stored.ok() && *stored &&
            (*stored)->value.find("/run/1/csi.sock") != std::string::npos;
   });
   ASSERT_OK(registry_->Register(Instance("p", "1")));
-  EXPECT_TRUE(told.get());
+  EXPECT_TRUE(stored_first.get());
 }
 
 TEST_F(RegistryTest, HostsHaveSeparateRegistries) {

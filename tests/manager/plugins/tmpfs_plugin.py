@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A CSI plugin that has no line in common with ours: each volume is a tmpfs. For the manager's tests.
+"""A CSI plugin for the manager's tests that shares no code with Mooring: each volume is a tmpfs.
 
 A volume's tmpfs is mounted below --data from CreateVolume to DeleteVolume, so what is written lasts as long as it would
 with real storage; staging and publishing bind it. Sizes are enforced. The records lie beside it as JSON: the plugin may
@@ -69,7 +69,7 @@ def unescape(text):
 
 
 def mounts():
-    """(target, source, read-only) of each tmpfs that is mounted here; of several at one target the last one counts."""
+    """Gives (target, source, read-only) of each mounted tmpfs; the last mount at a target counts."""
     found = []
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         for line in table:
@@ -96,7 +96,7 @@ def load_csi(proto):
 
 
 class Catalog:
-    """Volumes: a record and a mounted tmpfs each."""
+    """The volumes. Each has a record and a mounted tmpfs."""
 
     def __init__(self, directory):
         self.directory = os.path.abspath(directory)
@@ -132,7 +132,7 @@ class Catalog:
         return volume
 
     def ensure(self, volume):
-        """Its tmpfs, mounted and of the size that the record says; empty where a reboot has taken it away."""
+        """Mounts the tmpfs of a volume with the recorded size; after a reboot it is empty."""
         path = self.path(volume)
         os.makedirs(path, exist_ok=True)
         if mounted_at(path):
@@ -164,7 +164,7 @@ class Catalog:
 
 
 class Plugin:
-    """A method for each call. `csi` are the messages."""
+    """Has a method for each call. `csi` is the module with the messages."""
 
     def __init__(self, csi, options):
         self.csi = csi
@@ -340,7 +340,7 @@ class Plugin:
                          used=(space.f_blocks - space.f_bfree) * space.f_frsize)
         return answer
 
-    # What they share
+    # Helpers
 
     def describe(self, volume):
         return self.csi.Volume(volume_id=volume["id"], capacity_bytes=volume["size"],
@@ -405,7 +405,7 @@ class Plugin:
 
 
 class Front:
-    """Around each call: the token, injected faults, one call at a time, the log."""
+    """Wraps each call: the token, injected faults, one call at a time, the log."""
 
     def __init__(self, plugin, options):
         self.plugin = plugin
@@ -445,7 +445,7 @@ class Front:
         return answer
 
     def fault(self, method):
-        """Waits or refuses as the file says; gives the error to answer with after the call, where there is one."""
+        """Waits or fails as the file says. Gives the error to answer with after the call, or None."""
         path = self.options.faults and os.path.join(self.options.faults, method)
         while path and os.path.exists(path):
             with open(path, encoding="utf-8") as file:
@@ -510,7 +510,8 @@ def main():
     options = parse_options()
     csi = load_csi(os.path.abspath(options.proto))
     front = Front(Plugin(csi, options), options)
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # in every thread: one that another got would not wake this one
+    # In every thread, because a signal that another thread gets would not wake this one.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=64))
     server.add_generic_rpc_handlers(tuple(services(csi, front, options)))
     socket = re.sub(r"^unix:(//)?", "", options.endpoint)

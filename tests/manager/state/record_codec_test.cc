@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "tests/manager/state/sample_records.h"
 #include "tests/support/status_matchers.h"
 
@@ -69,9 +69,9 @@ TEST(RecordCodecTest, ClaimRoundTrip) {
   EXPECT_EQ(back.publish, Claim::Publish::kSent);
 }
 
-TEST(RecordCodecTest, MountRecordRoundTrip) {
+TEST(RecordCodecTest, AttachmentRecordRoundTrip) {
   ExpectRoundTrip(testing::SampleMount());
-  const MountRecord back = *FromProto(ToProto(testing::SampleMount()));
+  const AttachmentRecord back = *FromProto(ToProto(testing::SampleMount()));
   EXPECT_EQ(back.options, testing::SampleMount().options);
   EXPECT_EQ(back.propagation, Propagation::kSlave);
 }
@@ -138,8 +138,8 @@ TEST(RecordCodecTest, EnumeratorsHaveDistinctNumbers) {
        AccessMode::kSingleNodeMultiWriter, AccessMode::kMultiNodeReaderOnly, AccessMode::kMultiNodeSingleWriter,
        AccessMode::kMultiNodeMultiWriter},
       *v1::AccessMode_descriptor(), 1);
-  ExpectEachBack<Attachment, v1::AttachmentMode>({Attachment::kFileSystem, Attachment::kBlockDevice},
-                                                 *v1::AttachmentMode_descriptor(), 1);
+  ExpectEachBack<AttachmentMode, v1::AttachmentMode>({AttachmentMode::kFileSystem, AttachmentMode::kBlockDevice},
+                                                     *v1::AttachmentMode_descriptor(), 1);
   ExpectEachBack<ClaimMode, v1::ClaimMode>({ClaimMode::kRead, ClaimMode::kWrite}, *v1::ClaimMode_descriptor(), 1);
   ExpectEachBack<PluginType, v1::PluginType>({PluginType::kNode, PluginType::kController}, *v1::PluginType_descriptor(),
                                              1);
@@ -152,7 +152,7 @@ TEST(RecordCodecTest, ErrorNamesTheInvalidField) {
               FailsWith(absl::StatusCode::kInvalidArgument, "access mode is missing"));
   EXPECT_THAT(FromProto(v1::CLAIM_MODE_UNSPECIFIED),
               FailsWith(absl::StatusCode::kInvalidArgument, "claim mode is missing"));
-  EXPECT_EQ(*FromProto(v1::ATTACHMENT_MODE_UNSPECIFIED), Attachment::kFileSystem);
+  EXPECT_EQ(*FromProto(v1::ATTACHMENT_MODE_UNSPECIFIED), AttachmentMode::kFileSystem);
   v1::Volume volume = ToProto(testing::SampleVolume());
   volume.mutable_capabilities(1)->set_access(static_cast<v1::AccessMode>(77));
   EXPECT_THAT(FromProto(volume), FailsWith(absl::StatusCode::kInvalidArgument, "access mode: 77"));
@@ -163,7 +163,7 @@ TEST(RecordCodecTest, InvalidUtf8IsReplaced) {
   volume.exhausted_words = "plein \xE9";
   Claim claim = testing::SampleClaim();
   claim.problem = "cass\xE9";
-  MountRecord mount = testing::SampleMount();
+  AttachmentRecord mount = testing::SampleMount();
   mount.problem = "cass\xE9";
   v1::Volume volume_again;
   EXPECT_TRUE(volume_again.ParseFromString(ToProto(volume).SerializeAsString()));

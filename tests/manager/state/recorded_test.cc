@@ -21,49 +21,49 @@ using ::mooring::testing::FakeSockets;
 using ::mooring::testing::MemoryState;
 using ::testing::ElementsAre;
 
-struct Told final : CallRecorder {
-  void Begin(std::string_view method) override { words.push_back("begin " + std::string(method)); }
+struct RecordedCalls final : CallRecorder {
+  void Begin(std::string_view method) override { calls.push_back("begin " + std::string(method)); }
   void End(std::string_view method, absl::StatusCode code, std::optional<Clock::duration> took) override {
     EXPECT_TRUE(took.has_value());
-    words.push_back("end " + std::string(method) + " " + absl::StatusCodeToString(code));
+    calls.push_back("end " + std::string(method) + " " + absl::StatusCodeToString(code));
   }
-  std::vector<std::string> words;
+  std::vector<std::string> calls;
 };
 
 TEST(RecordedChannelTest, RecordsEachCallWithItsPluginAndOutcome) {
   FakeSockets sockets;
   const auto plugin = std::make_shared<FakeCsiPlugin>();
   sockets.Serve("/run/csi.sock", plugin);
-  std::map<std::string, Told> told;
+  std::map<std::string, RecordedCalls> recorded;
   const CsiConnector connect =
-      Recorded(sockets.connector(), [&told](const std::string& name) -> CallRecorder& { return told[name]; });
+      Recorded(sockets.connector(), [&recorded](const std::string& name) -> CallRecorder& { return recorded[name]; });
   const auto channel = connect("/run/csi.sock", "fake.csi");
   const auto until = Clock::now() + std::chrono::seconds(20);
   EXPECT_OK(Call(*channel, csi::v1::ProbeRequest(), until));
   plugin->Fail("GetPluginInfo", Internal("out of paper"));
   EXPECT_THAT(Call(*channel, csi::v1::GetPluginInfoRequest(), until),
               FailsWith(absl::StatusCode::kInternal, "out of paper"));
-  EXPECT_THAT(told["fake.csi"].words,
+  EXPECT_THAT(recorded["fake.csi"].calls,
               ElementsAre("begin Probe", "end Probe OK", "begin GetPluginInfo", "end GetPluginInfo INTERNAL"));
   channel->Close();
   EXPECT_THAT(Call(*channel, csi::v1::ProbeRequest(), until), FailsWith(absl::StatusCode::kCancelled, ""));
-  EXPECT_EQ(told["fake.csi"].words.back(), "end Probe CANCELLED");
-  EXPECT_EQ(told.size(), 1U);
+  EXPECT_EQ(recorded["fake.csi"].calls.back(), "end Probe CANCELLED");
+  EXPECT_EQ(recorded.size(), 1U);
 }
 
 TEST(RecordedStateTest, RecordsEachCommit) {
-  std::vector<std::string> told;
+  std::vector<std::string> codes;
   MemoryState state;
   state.RecordCommits([&](absl::StatusCode code, Clock::duration took) {
     EXPECT_GE(took, Clock::duration::zero());
-    told.push_back(absl::StatusCodeToString(code));
+    codes.push_back(absl::StatusCodeToString(code));
   });
   Transaction transaction;
   transaction.puts.push_back({"key", "value"});
   EXPECT_OK(state.Commit(transaction));
   transaction.compares.push_back({"key", 99});
   EXPECT_THAT(state.Commit(transaction), FailsWith(absl::StatusCode::kAborted, ""));
-  EXPECT_THAT(told, ElementsAre("OK", "ABORTED"));
+  EXPECT_THAT(codes, ElementsAre("OK", "ABORTED"));
 }
 
 }  // namespace

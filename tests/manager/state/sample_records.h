@@ -18,8 +18,8 @@ inline Volume SampleVolume(const std::string& id = "db[3]") {
   volume.name = "db-3";
   volume.external_id = "vol-4711";
   volume.plugin = "mooring.csi";
-  volume.capabilities = {{AccessMode::kSingleNodeWriter, Attachment::kFileSystem},
-                         {AccessMode::kMultiNodeReaderOnly, Attachment::kBlockDevice}};
+  volume.capabilities = {{AccessMode::kSingleNodeWriter, AttachmentMode::kFileSystem},
+                         {AccessMode::kMultiNodeReaderOnly, AttachmentMode::kBlockDevice}};
   volume.mount_options = {.fs_type = "ext4", .flags = {"noatime", "barrier=0"}};
   volume.secrets = Secrets(StringMap{{"password", kSecret}});
   volume.has_secrets = true;
@@ -35,7 +35,7 @@ inline Volume SampleVolume(const std::string& id = "db[3]") {
   volume.clone_id = "vol-1";
   volume.state = Volume::State::kDeleting;
   volume.created_here = true;
-  volume.in_use = Capability{AccessMode::kMultiNodeMultiWriter, Attachment::kBlockDevice};
+  volume.in_use = Capability{AccessMode::kMultiNodeMultiWriter, AttachmentMode::kBlockDevice};
   volume.node_expansion_owed = true;
   volume.exhausted_at = SampleTime(1);
   volume.exhausted_words = "no more attachments";
@@ -48,7 +48,7 @@ inline Claim SampleClaim(const std::string& volume = "db[3]", const std::string&
   claim.allocation = allocation;
   claim.node = "host-1";
   claim.mode = ClaimMode::kWrite;
-  claim.capability = {AccessMode::kSingleNodeMultiWriter, Attachment::kBlockDevice};
+  claim.capability = {AccessMode::kSingleNodeMultiWriter, AttachmentMode::kBlockDevice};
   claim.external_node_id = "node-4711";
   claim.state = Claim::State::kNodeDetached;
   claim.kept = true;
@@ -61,8 +61,8 @@ inline Claim SampleClaim(const std::string& volume = "db[3]", const std::string&
   return claim;
 }
 
-inline MountRecord SampleMount(const std::string& volume = "db[3]", const std::string& allocation = "web-1") {
-  MountRecord mount;
+inline AttachmentRecord SampleMount(const std::string& volume = "db[3]", const std::string& allocation = "web-1") {
+  AttachmentRecord mount;
   mount.allocation = allocation;
   mount.request = "data";
   mount.volume = {.ns = "prod", .id = volume};
@@ -70,7 +70,7 @@ inline MountRecord SampleMount(const std::string& volume = "db[3]", const std::s
   mount.plugin = "mooring.csi";
   mount.external_node_id = "node-4711";
   mount.mode = ClaimMode::kWrite;
-  mount.capability = {AccessMode::kSingleNodeSingleWriter, Attachment::kBlockDevice};
+  mount.capability = {AccessMode::kSingleNodeSingleWriter, AttachmentMode::kBlockDevice};
   mount.options = {.fs_type = "xfs", .flags = {"nouuid"}};
   mount.read_only = true;
   mount.propagation = Propagation::kSlave;
@@ -81,7 +81,7 @@ inline MountRecord SampleMount(const std::string& volume = "db[3]", const std::s
   mount.attach_path = "/srv/db";
   mount.made_attach_path = true;
   mount.attach_mount_id = 4711;
-  mount.phase = MountRecord::Phase::kUnmounting;
+  mount.phase = AttachmentRecord::Phase::kUnmounting;
   mount.problem = "busy";
   mount.source = "/srv/db2";
   mount.is_device = true;

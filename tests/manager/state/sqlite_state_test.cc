@@ -65,9 +65,9 @@ using ::testing::SizeIs;
 // Records every sync of this program during its lifetime.
 class SyncHook {
  public:
-  explicit SyncHook(std::function<void(const std::string& path)> told) {
+  explicit SyncHook(std::function<void(const std::string& path)> callback) {
     const std::lock_guard<std::mutex> lock(hook_mutex);
-    synced = std::move(told);
+    synced = std::move(callback);
   }
   SyncHook(const SyncHook&) = delete;
   SyncHook& operator=(const SyncHook&) = delete;
@@ -204,8 +204,8 @@ std::int64_t LastAfterPowerCut(const std::string& path, const std::string& file,
   return last;
 }
 
-// Cuts the power at several moments: each file is as at its last sync, and of the later writes to the log nothing, half
-// or all is left.
+// Cuts the power at several moments. Each file is as at its last sync; nothing, half or all is left of the later writes
+// to the log.
 TEST_F(SqliteStateTest, PowerCutLeavesAPrefixOfTheCommits) {
   const std::string log_path = Path() + "-wal", after = directory_ / "after.db";
   const auto state = Open();

@@ -31,16 +31,16 @@ Transaction Put(const std::string& key, const std::string& value) {
 }
 Transaction Delete(const std::string& key) { return {.compares = {}, .puts = {}, .deletes = {key}}; }
 
-std::string Words(const KeyValue& value) {
+std::string ToText(const KeyValue& value) {
   return value.key + "=" + value.value + " made " + std::to_string(value.create_revision) + " changed " +
          std::to_string(value.modify_revision);
 }
-std::vector<std::string> Words(const std::vector<Change>& changes) {
-  std::vector<std::string> words;
+std::vector<std::string> ToText(const std::vector<Change>& changes) {
+  std::vector<std::string> texts;
   for (const Change& change : changes) {
-    words.push_back((change.kind == Change::Kind::kPut ? "put " : "delete ") + Words(change.value));
+    texts.push_back((change.kind == Change::Kind::kPut ? "put " : "delete ") + ToText(change.value));
   }
-  return words;
+  return texts;
 }
 
 class StateTest : public ::testing::Test {
@@ -63,7 +63,7 @@ class StateTest : public ::testing::Test {
   std::string Get(const std::string& key) {
     const auto value = state_->Get(key);
     EXPECT_OK(value);
-    return value.ok() && value->has_value() ? Words(**value) : "nothing";
+    return value.ok() && value->has_value() ? ToText(**value) : "nothing";
   }
 
   std::vector<std::string> List(const std::string& prefix) {
@@ -166,19 +166,19 @@ TEST_F(StateTest, WatchStartsAtARevision) {
   Commit(Put("w/a", "not asked for"));
   Commit(Delete("v/a"));
   const auto watch = StartWatch("v/", 2);
-  EXPECT_THAT(Words(*watch->Next(Soon())),
+  EXPECT_THAT(ToText(*watch->Next(Soon())),
               ElementsAre("put v/a=2 made 1 changed 2", "put v/a=3 made 1 changed 3", "delete v/a=3 made 1 changed 5"));
-  EXPECT_THAT(Words(*watch->Next(Now())), IsEmpty());
+  EXPECT_THAT(ToText(*watch->Next(Now())), IsEmpty());
 }
 
 TEST_F(StateTest, WatchWaitsForAFutureRevision) {
   const auto watch = StartWatch("", 3);
   Commit(Put("a", "1"));
   Commit(Put("a", "2"));
-  EXPECT_THAT(Words(*watch->Next(Now())), IsEmpty());
+  EXPECT_THAT(ToText(*watch->Next(Now())), IsEmpty());
   auto next = std::async(std::launch::async, [&] { return watch->Next(Soon()); });
   Commit(Put("a", "3"));
-  EXPECT_THAT(Words(*next.get()), ElementsAre("put a=3 made 1 changed 3"));
+  EXPECT_THAT(ToText(*next.get()), ElementsAre("put a=3 made 1 changed 3"));
 }
 
 TEST_F(StateTest, WatchGivesWholeRevisions) {
@@ -191,7 +191,7 @@ TEST_F(StateTest, WatchAfterAListMissesNothing) {
   Commit(Put("a", "1"));
   const std::int64_t revision = state().List("")->revision;
   Commit(Put("a", "2"));
-  EXPECT_THAT(Words(*StartWatch("", revision + 1)->Next(Soon())), ElementsAre("put a=2 made 1 changed 2"));
+  EXPECT_THAT(ToText(*StartWatch("", revision + 1)->Next(Soon())), ElementsAre("put a=2 made 1 changed 2"));
 }
 
 TEST_F(StateTest, WatchOfAForgottenRevisionIsOutOfRange) {
@@ -218,7 +218,7 @@ TEST_F(StateTest, WatchAfterARestart) {
   EXPECT_THAT(StartWatch("", 1)->Next(Soon()), FailsWith(absl::StatusCode::kOutOfRange, "list again"));
   const auto nothing_missed = StartWatch("", 2);
   Commit(Put("a", "2"));
-  EXPECT_THAT(Words(*nothing_missed->Next(Soon())), ElementsAre("put a=2 made 1 changed 2"));
+  EXPECT_THAT(ToText(*nothing_missed->Next(Soon())), ElementsAre("put a=2 made 1 changed 2"));
 }
 
 TEST_F(StateTest, WatchesEndWithTheState) {
@@ -272,13 +272,13 @@ TEST_F(StateTest, WatchHidesTheValuesOfSecrets) {
   Commit(Put("shared/secrets/default/db", "hunter2"));
   Commit(Put("shared/volumes/default/db", "a volume"));
   Commit(Delete("shared/secrets/default/db"));
-  std::vector<std::string> told;
-  while (told.size() < 3) {
+  std::vector<std::string> seen;
+  while (seen.size() < 3) {
     const auto changes = watch->Next(Soon());
     ASSERT_OK(changes);
-    for (const std::string& words : Words(*changes)) told.push_back(words);
+    for (const std::string& text : ToText(*changes)) seen.push_back(text);
   }
-  EXPECT_THAT(told, ElementsAre("put shared/secrets/default/db= made 1 changed 1",
+  EXPECT_THAT(seen, ElementsAre("put shared/secrets/default/db= made 1 changed 1",
                                 "put shared/volumes/default/db=a volume made 2 changed 2",
                                 "delete shared/secrets/default/db= made 1 changed 3"));
 }

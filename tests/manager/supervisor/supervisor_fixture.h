@@ -64,7 +64,7 @@ class SupervisorFixture : public ::testing::Test {
 
   absl::Status RunPlugin(const std::string& name, const std::string& program = "plugin",
                          const std::string& declared_by = "people") {
-    return supervisor_->Run(name, Program(program), declared_by, /*wait=*/true, Soon());
+    return supervisor_->RunPlugin(name, Program(program), declared_by, /*wait=*/true, Soon());
   }
 
   std::optional<manager::InstanceInfo> Front(const std::string& name, PluginType type = PluginType::kNode) {

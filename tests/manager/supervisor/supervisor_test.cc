@@ -44,7 +44,7 @@ TEST_F(SupervisorTest, LaunchesAnImageAsAContainer) {
   PluginRecord::Run run;
   run.kind = PluginRecord::Run::Kind::kContainer;
   run.image = "plugin:1";
-  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  ASSERT_OK(supervisor_->RunPlugin("boxed", run, "people", true, Soon()));
   EXPECT_THAT(exec_.Processes(), IsEmpty());
   ASSERT_THAT(container_.Processes(), SizeIs(1));
   EXPECT_EQ(Front("boxed")->provider, "container");
@@ -57,12 +57,12 @@ TEST_F(SupervisorTest, OtherBindsMakeANewGeneration) {
   run.binds = {{"/srv//state/", "/state", false, Propagation::kPrivate},
                {"/srv", settings_.root + "-of-others", false, Propagation::kShared},
                {directory_.path(), directory_.path(), false, Propagation::kSlave}};
-  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
-  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  ASSERT_OK(supervisor_->RunPlugin("boxed", run, "people", true, Soon()));
+  ASSERT_OK(supervisor_->RunPlugin("boxed", run, "people", true, Soon()));
   ASSERT_THAT(container_.Processes(), SizeIs(1));
   EXPECT_EQ(container_.Processes()[0].spec.run.binds[0].source, "/srv/state");
   run.binds[0].read_only = true;
-  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  ASSERT_OK(supervisor_->RunPlugin("boxed", run, "people", true, Soon()));
   ASSERT_THAT(container_.Processes(), SizeIs(2));
   EXPECT_TRUE(container_.Processes()[1].spec.run.binds[0].read_only);
 }
@@ -71,10 +71,10 @@ TEST_F(SupervisorTest, RefusesImpossibleBinds) {
   PluginRecord::Run run;
   run.kind = PluginRecord::Run::Kind::kContainer;
   run.image = "plugin:1";
-  const auto refused = [&](std::vector<PluginRecord::Bind> binds, const std::string& words) {
+  const auto refused = [&](std::vector<PluginRecord::Bind> binds, const std::string& message) {
     run.binds = std::move(binds);
-    EXPECT_THAT(supervisor_->Run("boxed", run, "people", false, Soon()),
-                FailsWith(absl::StatusCode::kInvalidArgument, words));
+    EXPECT_THAT(supervisor_->RunPlugin("boxed", run, "people", false, Soon()),
+                FailsWith(absl::StatusCode::kInvalidArgument, message));
   };
   const auto plain = Propagation::kPrivate;
   refused({{"state", "/state", false, plain}}, "the host path");
@@ -106,20 +106,20 @@ TEST_F(SupervisorTest, SameRunAgainStartsNothing) {
 TEST_F(SupervisorTest, RefusesAnIncompleteRun) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
   PluginRecord::Run run;
-  EXPECT_THAT(supervisor_->Run("one", run, "people", false, Soon()), FailsWith(invalid, "program"));
+  EXPECT_THAT(supervisor_->RunPlugin("one", run, "people", false, Soon()), FailsWith(invalid, "program"));
   run.kind = PluginRecord::Run::Kind::kContainer;
-  EXPECT_THAT(supervisor_->Run("one", run, "people", false, Soon()), FailsWith(invalid, "image"));
-  EXPECT_THAT(supervisor_->Run("", Program("plugin"), "people", false, Soon()), FailsWith(invalid, "name"));
+  EXPECT_THAT(supervisor_->RunPlugin("one", run, "people", false, Soon()), FailsWith(invalid, "image"));
+  EXPECT_THAT(supervisor_->RunPlugin("", Program("plugin"), "people", false, Soon()), FailsWith(invalid, "name"));
   EXPECT_THAT(supervisor_->Declared(), IsEmpty());
 }
 
 TEST_F(SupervisorTest, RefusesAnInvalidRun) {
   using std::string_literals::operator""s;
-  const auto refused = [&](const std::function<void(PluginRecord::Run&)>& spoil, const std::string& words) {
+  const auto refused = [&](const std::function<void(PluginRecord::Run&)>& spoil, const std::string& message) {
     PluginRecord::Run run = Program("plugin");
     spoil(run);
-    EXPECT_THAT(supervisor_->Run("one", run, "people", false, Soon()),
-                FailsWith(absl::StatusCode::kInvalidArgument, words));
+    EXPECT_THAT(supervisor_->RunPlugin("one", run, "people", false, Soon()),
+                FailsWith(absl::StatusCode::kInvalidArgument, message));
   };
   refused([](auto& run) { run.start_deadline = seconds(0); }, "start deadline");
   refused([](auto& run) { run.start_deadline = std::chrono::hours(25); }, "start deadline");
@@ -129,7 +129,7 @@ TEST_F(SupervisorTest, RefusesAnInvalidRun) {
   refused([](auto& run) { run.environment["A\0"s] = "x"; }, "environment");
   refused([](auto& run) { run.environment["A"] = "x\0"s; }, "NUL");
   refused([](auto& run) { run.environment["CSI_ENDPOINT"] = "unix:///x"; }, "CSI_ENDPOINT");
-  EXPECT_THAT(supervisor_->Run("one", Program("plugin"), "a\nb", false, Soon()),
+  EXPECT_THAT(supervisor_->RunPlugin("one", Program("plugin"), "a\nb", false, Soon()),
               FailsWith(absl::StatusCode::kInvalidArgument, "declared-by"));
   EXPECT_THAT(supervisor_->Declared(), IsEmpty());
 }
@@ -214,10 +214,10 @@ TEST_F(SupervisorTest, RegistersOnlyAfterASuccessfulProbe) {
   const auto plugin = std::make_shared<FakeCsiPlugin>();
   plugin->SetReady(false);
   exec_.OnLaunch([&] { return plugin; });
-  ASSERT_OK(supervisor_->Run("slow", Program("plugin"), "people", false, Soon()));
+  ASSERT_OK(supervisor_->RunPlugin("slow", Program("plugin"), "people", false, Soon()));
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 3));
   EXPECT_FALSE(Front("slow"));
-  EXPECT_THAT(supervisor_->Words("slow"), HasSubstr("starting for"));
+  EXPECT_THAT(supervisor_->StatusText("slow"), HasSubstr("starting for"));
   plugin->SetReady(true);
   ASSERT_NE(WaitForOther("slow", ""), "");
   EXPECT_THAT(exec_.Processes(), SizeIs(1));
@@ -227,7 +227,7 @@ TEST_F(SupervisorTest, ReportsPeriodicallyWhyAPluginIsNotReady) {
   const auto plugin = std::make_shared<FakeCsiPlugin>();
   plugin->SetReady(false);
   exec_.OnLaunch([&] { return plugin; });
-  ASSERT_OK(supervisor_->Run("slow", Program("plugin"), "people", false, Soon()));
+  ASSERT_OK(supervisor_->RunPlugin("slow", Program("plugin"), "people", false, Soon()));
   const auto first = WaitForEvent("waiting", "not ready");
   ASSERT_TRUE(first);
   EXPECT_EQ(first->plugin, "slow");
@@ -242,7 +242,7 @@ TEST_F(SupervisorTest, RestartsAfterTheStartDeadline) {
   });
   PluginRecord::Run run = Program("plugin");
   run.start_deadline = seconds(1);
-  EXPECT_THAT(supervisor_->Run("never", run, "people", true, Soon()),
+  EXPECT_THAT(supervisor_->RunPlugin("never", run, "people", true, Soon()),
               FailsWith(absl::StatusCode::kUnavailable, "it was not ready within"));
   EXPECT_FALSE(Front("never"));
   const std::string first = exec_.Processes().front().spec.instance_id;
@@ -270,7 +270,7 @@ TEST_F(SupervisorTest, RestartsADeadPluginWithBackOff) {
     plugin->SetReady(false);
     return plugin;
   });
-  ASSERT_OK(supervisor_->Run("mortal", Program("plugin"), "people", false, Soon()));
+  ASSERT_OK(supervisor_->RunPlugin("mortal", Program("plugin"), "people", false, Soon()));
   for (std::size_t deaths = 1; deaths <= 5; ++deaths) {
     ASSERT_TRUE(WaitForEvent([&](const auto& event) {
       return event.kind == "starting" && event.instance == exec_.Processes().back().spec.instance_id &&
@@ -285,7 +285,7 @@ TEST_F(SupervisorTest, RestartsADeadPluginWithBackOff) {
   EXPECT_GE(pause(3), milliseconds(80));
   EXPECT_GE(pause(4), milliseconds(80));
   EXPECT_TRUE(WaitForEvent("failed", "out of luck"));
-  EXPECT_THAT(supervisor_->Words("mortal"), HasSubstr("restarted"));
+  EXPECT_THAT(supervisor_->StatusText("mortal"), HasSubstr("restarted"));
 }
 
 TEST_F(SupervisorTest, DeregistersADeadPlugin) {
@@ -324,7 +324,7 @@ TEST_F(SupervisorTest, UpdateKeepsTheOldInstanceUntilTheNewOneIsReady) {
   std::string front_at_the_end;
   exec_.OnEnd([&](const auto&) { front_at_the_end = Front("one")->instance_id; });
 
-  ASSERT_OK(supervisor_->Run("one", Program("new"), "people", false, Soon()));
+  ASSERT_OK(supervisor_->RunPlugin("one", Program("new"), "people", false, Soon()));
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 3));
   EXPECT_EQ(exec_.Alive(), 2);
   EXPECT_EQ(Front("one")->instance_id, old_one.spec.instance_id);
@@ -346,7 +346,7 @@ TEST_F(SupervisorTest, FailedUpdateLeavesTheOldInstanceServing) {
   EXPECT_THAT(RunPlugin("one", "nonsense"), FailsWith(absl::StatusCode::kUnavailable, "there is no such program"));
   EXPECT_EQ(Front("one")->instance_id, old_one);
   EXPECT_EQ(exec_.Alive(), 1);
-  EXPECT_THAT(supervisor_->Words("one"), AllOf(HasSubstr("runs as"), HasSubstr("there is no such program")));
+  EXPECT_THAT(supervisor_->StatusText("one"), AllOf(HasSubstr("runs as"), HasSubstr("there is no such program")));
   exec_.FailLaunches(absl::OkStatus());
   EXPECT_OK(RunPlugin("one", "better"));
   ASSERT_TRUE(WaitForEvent("stopped"));
@@ -375,7 +375,7 @@ TEST_F(SupervisorTest, ProbesTheOldInstanceDuringAnUpdate) {
     plugin->SetReady(false);
     return plugin;
   });
-  ASSERT_OK(supervisor_->Run("one", Program("new"), "people", false, Soon()));
+  ASSERT_OK(supervisor_->RunPlugin("one", Program("new"), "people", false, Soon()));
   ASSERT_TRUE(WaitForEvent("waiting"));
   EXPECT_TRUE(old_plugin->WaitForCalls("Probe", old_plugin->Count("Probe") + 3));
 }
@@ -398,7 +398,7 @@ TEST_F(SupervisorTest, StartsNothingBesideAnInstanceThatCannotBeEnded) {
   exec_.FailEnds(absl::UnavailableError("the engine is away"));
   exec_.Processes().front().plugin->FailAlways("Probe", absl::InternalError("confused"));
   ASSERT_TRUE(WaitForEvent("failed", "could not be ended"));
-  EXPECT_THAT(supervisor_->Run("one", Program("other"), "people", true, Soon()),
+  EXPECT_THAT(supervisor_->RunPlugin("one", Program("other"), "people", true, Soon()),
               FailsWith(absl::StatusCode::kUnavailable, "no other is started beside it"));
   EXPECT_THAT(exec_.Processes(), SizeIs(1));
   exec_.FailEnds(absl::OkStatus());
@@ -413,20 +413,20 @@ TEST_F(SupervisorTest, StopReportsAnInstanceThatCannotBeEnded) {
   ASSERT_OK(RunPlugin("one"));
   exec_.FailEnds(absl::UnavailableError("the engine is away"));
   const auto away = FailsWith(absl::StatusCode::kUnavailable, "the engine is away");
-  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), away);
-  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), away);
+  EXPECT_THAT(supervisor_->StopPlugin("one", "", Soon()), away);
+  EXPECT_THAT(supervisor_->StopPlugin("one", "", Soon()), away);
   EXPECT_THAT(RunPlugin("one"), FailsWith(absl::StatusCode::kUnavailable, "could not be ended yet"));
   exec_.FailEnds(absl::OkStatus());
-  EXPECT_OK(supervisor_->Stop("one", "", Soon()));
+  EXPECT_OK(supervisor_->StopPlugin("one", "", Soon()));
   EXPECT_EQ(exec_.Alive(), 0);
-  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), FailsWith(absl::StatusCode::kNotFound, "no plugin 'one'"));
+  EXPECT_THAT(supervisor_->StopPlugin("one", "", Soon()), FailsWith(absl::StatusCode::kNotFound, "no plugin 'one'"));
   EXPECT_OK(RunPlugin("one"));
 }
 
 TEST_F(SupervisorTest, RetriesAFailedEndByItself) {
   ASSERT_OK(RunPlugin("one"));
   exec_.FailEnds(absl::UnavailableError("the engine is away"));
-  EXPECT_FALSE(supervisor_->Stop("one", "", Soon()).ok());
+  EXPECT_FALSE(supervisor_->StopPlugin("one", "", Soon()).ok());
   exec_.FailEnds(absl::OkStatus());
   EXPECT_TRUE(WaitForEvent("stopped"));
   EXPECT_EQ(exec_.Alive(), 0);
@@ -437,12 +437,12 @@ TEST_F(SupervisorTest, StopDeregistersBeforeItEndsTheProcess) {
   const std::string directory = exec_.Processes().front().spec.socket_directory;
   bool registered = true;
   exec_.OnEnd([&](const auto&) { registered = Front("one") || Front("one", PluginType::kController); });
-  ASSERT_OK(supervisor_->Stop("one", "", Soon()));
+  ASSERT_OK(supervisor_->StopPlugin("one", "", Soon()));
   EXPECT_FALSE(registered);
   EXPECT_EQ(exec_.Alive(), 0);
   EXPECT_FALSE(std::filesystem::exists(directory));
   EXPECT_THAT(supervisor_->Declared(), IsEmpty());
-  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), FailsWith(absl::StatusCode::kNotFound, "no plugin 'one'"));
+  EXPECT_THAT(supervisor_->StopPlugin("one", "", Soon()), FailsWith(absl::StatusCode::kNotFound, "no plugin 'one'"));
 }
 
 TEST_F(SupervisorTest, StopsAHangingPluginAtOnce) {
@@ -452,15 +452,15 @@ TEST_F(SupervisorTest, StopsAHangingPluginAtOnce) {
   plugin->Hang("Probe");
   ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
   const auto start = Clock::now();
-  ASSERT_OK(supervisor_->Stop("one", "", Soon()));
+  ASSERT_OK(supervisor_->StopPlugin("one", "", Soon()));
   EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
 }
 
 TEST_F(SupervisorTest, LaunchEndedByAStopIsNotAFailure) {
   exec_.HangLaunches();
-  ASSERT_OK(supervisor_->Run("one", Program("plugin"), "people", /*wait=*/false, Soon()));
+  ASSERT_OK(supervisor_->RunPlugin("one", Program("plugin"), "people", /*wait=*/false, Soon()));
   ASSERT_TRUE(exec_.WaitForLaunches(1));
-  EXPECT_OK(supervisor_->Stop("one", "", Soon()));
+  EXPECT_OK(supervisor_->StopPlugin("one", "", Soon()));
   EXPECT_EQ(events_->last(), 0U) << "no event";
 }
 
@@ -472,7 +472,7 @@ TEST_F(SupervisorTest, StopShortensAnEndThatIsUnderWay) {
   ASSERT_OK(RunPlugin("one", "new"));
   ASSERT_EQ(exec_.WaitForEnds(1), 1);
   const auto start = Clock::now();
-  EXPECT_OK(supervisor_->Stop("one", "", Clock::now()));
+  EXPECT_OK(supervisor_->StopPlugin("one", "", Clock::now()));
   EXPECT_LT(Clock::now() - start, seconds(30));
   EXPECT_EQ(exec_.Alive(), 0);
 }
@@ -485,7 +485,7 @@ TEST_F(SupervisorTest, StopTriesAgainAfterAnEarlierTry) {
   ASSERT_OK(RunPlugin("one", "new"));
   ASSERT_EQ(exec_.WaitForEnds(1), 1);
   exec_.FailEnds(absl::UnavailableError("the engine is away"));
-  EXPECT_THAT(supervisor_->Stop("one", "", Clock::now()), FailsWith(absl::StatusCode::kUnavailable, "away"));
+  EXPECT_THAT(supervisor_->StopPlugin("one", "", Clock::now()), FailsWith(absl::StatusCode::kUnavailable, "away"));
   EXPECT_GE(exec_.WaitForEnds(0), 3) << "the old one at least twice, the new one once";
 }
 
@@ -496,10 +496,10 @@ TEST_F(SupervisorTest, ShutdownDoesNotWaitForAnEnd) {
   const std::string directory = exec_.Processes().front().spec.socket_directory;
   exec_.HangEnds();
   auto stopped =
-      std::async(std::launch::async, [&] { return supervisor_->Stop("one", "", Clock::now() + seconds(60)); });
+      std::async(std::launch::async, [&] { return supervisor_->StopPlugin("one", "", Clock::now() + seconds(60)); });
   ASSERT_EQ(exec_.WaitForEnds(1), 1);
   const auto start = Clock::now();
-  supervisor_->Shutdown();
+  supervisor_->Stop();
   EXPECT_LT(Clock::now() - start, settings_.end_time / 2);
   EXPECT_THAT(stopped.get(), FailsWith(absl::StatusCode::kUnavailable, "the manager is stopping"));
   EXPECT_EQ(exec_.Alive(), 1);
@@ -513,10 +513,10 @@ TEST_F(SupervisorTest, RunsAsLongAsAnyDeclarerIsLeft) {
   ASSERT_THAT(supervisor_->Declared(), SizeIs(1));
   EXPECT_THAT(supervisor_->Declared().front().declared_by, ElementsAre("job-a", "job-b"));
   EXPECT_THAT(supervisor_->Declared().front().types, ElementsAre(PluginType::kNode, PluginType::kController));
-  EXPECT_THAT(supervisor_->Stop("one", "job-c", Soon()), FailsWith(absl::StatusCode::kNotFound, "job-c"));
-  ASSERT_OK(supervisor_->Stop("one", "job-a", Soon()));
+  EXPECT_THAT(supervisor_->StopPlugin("one", "job-c", Soon()), FailsWith(absl::StatusCode::kNotFound, "job-c"));
+  ASSERT_OK(supervisor_->StopPlugin("one", "job-a", Soon()));
   EXPECT_EQ(exec_.Alive(), 1);
-  ASSERT_OK(supervisor_->Stop("one", "job-b", Soon()));
+  ASSERT_OK(supervisor_->StopPlugin("one", "job-b", Soon()));
   EXPECT_EQ(exec_.Alive(), 0);
 }
 
@@ -538,7 +538,7 @@ TEST_F(SupervisorTest, AdoptsARunningPlugin) {
   ASSERT_TRUE(WaitForEvent("adopted"));
   EXPECT_THAT(exec_.Processes(), SizeIs(1));
   EXPECT_EQ(exec_.Alive(), 1);
-  ASSERT_OK(supervisor_->Stop("one", "", Soon()));
+  ASSERT_OK(supervisor_->StopPlugin("one", "", Soon()));
   EXPECT_EQ(exec_.Alive(), 0);
 }
 
@@ -546,7 +546,7 @@ TEST_F(SupervisorTest, AdoptsAStartingPlugin) {
   const auto plugin = std::make_shared<FakeCsiPlugin>();
   plugin->SetReady(false);
   exec_.OnLaunch([&] { return plugin; });
-  ASSERT_OK(supervisor_->Run("slow", Program("plugin"), "people", false, Soon()));
+  ASSERT_OK(supervisor_->RunPlugin("slow", Program("plugin"), "people", false, Soon()));
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
   RestartManager();
   plugin->SetReady(true);
@@ -582,7 +582,7 @@ TEST_F(SupervisorTest, ContinuesAnUpdateAfterARestart) {
   const auto plugin = std::make_shared<FakeCsiPlugin>();
   plugin->SetReady(false);
   exec_.OnLaunch([&] { return plugin; });
-  ASSERT_OK(supervisor_->Run("one", Program("new"), "people", false, Soon()));
+  ASSERT_OK(supervisor_->RunPlugin("one", Program("new"), "people", false, Soon()));
   ASSERT_TRUE(plugin->WaitForCalls("Probe", 1));
   RestartManager();
   EXPECT_EQ(Front("one")->instance_id, old_one);
@@ -630,7 +630,7 @@ TEST_F(SupervisorTest, KeepsAnInstanceThatCannotBeInspected) {
   EXPECT_OK(RunPlugin("one"));
   EXPECT_EQ(Front("one")->instance_id, instance);
   EXPECT_THAT(exec_.Processes(), SizeIs(1));
-  EXPECT_THAT(supervisor_->Words("one"), Not(HasSubstr("too many")));
+  EXPECT_THAT(supervisor_->StatusText("one"), Not(HasSubstr("too many")));
 }
 
 TEST_F(SupervisorTest, EndsAnInstanceOnceItCanBeInspected) {
@@ -639,7 +639,8 @@ TEST_F(SupervisorTest, EndsAnInstanceOnceItCanBeInspected) {
   exec_.FailAdopts(absl::InternalError("too many open files"));
   StartManager();
   ASSERT_TRUE(WaitForEvent("failed", "too many open files"));
-  EXPECT_THAT(supervisor_->Stop("one", "", Soon()), FailsWith(absl::StatusCode::kInternal, "too many open files"));
+  EXPECT_THAT(supervisor_->StopPlugin("one", "", Soon()),
+              FailsWith(absl::StatusCode::kInternal, "too many open files"));
   EXPECT_EQ(exec_.Alive(), 1);
   exec_.FailAdopts(absl::OkStatus());
   ASSERT_TRUE(WaitForEvent("stopped"));
@@ -652,7 +653,7 @@ TEST_F(SupervisorTest, SweepsTheUsedEnginesAtTheStart) {
   run.kind = PluginRecord::Run::Kind::kContainer;
   run.image = "plugin:1";
   run.engine = "/run/engine.sock";
-  ASSERT_OK(supervisor_->Run("boxed", run, "people", true, Soon()));
+  ASSERT_OK(supervisor_->RunPlugin("boxed", run, "people", true, Soon()));
   RestartManager();
   EXPECT_TRUE(container_.WaitForSweep("/run/engine.sock"));
 }
@@ -679,7 +680,7 @@ TEST_F(SupervisorTest, ShutdownLeavesAHangingPluginRunning) {
   plugin->Hang("Probe");
   ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
   const auto start = Clock::now();
-  supervisor_->Shutdown();
+  supervisor_->Stop();
   EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
   EXPECT_EQ(exec_.Alive(), 1);
   EXPECT_TRUE(Front("one"));
@@ -693,7 +694,7 @@ TEST_F(SupervisorTest, ShutdownDoesNotWaitForAnAdoptedHangingPlugin) {
   plugin->Hang("Probe");
   ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
   const auto start = Clock::now();
-  supervisor_->Shutdown();
+  supervisor_->Stop();
   EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
 }
 

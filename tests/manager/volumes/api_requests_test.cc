@@ -20,9 +20,9 @@ Volume WithCapabilities(const std::vector<Capability>& capabilities) {
   return volume;
 }
 
-const Volume kWriter = WithCapabilities({{AccessMode::kMultiNodeReaderOnly, Attachment::kFileSystem},
-                                         {AccessMode::kSingleNodeWriter, Attachment::kBlockDevice},
-                                         {AccessMode::kSingleNodeWriter, Attachment::kFileSystem}});
+const Volume kWriter = WithCapabilities({{AccessMode::kMultiNodeReaderOnly, AttachmentMode::kFileSystem},
+                                         {AccessMode::kSingleNodeWriter, AttachmentMode::kBlockDevice},
+                                         {AccessMode::kSingleNodeWriter, AttachmentMode::kFileSystem}});
 
 v1::AttachRequest AttachOf(const std::string& allocation) {
   v1::AttachRequest request;
@@ -132,7 +132,7 @@ TEST(ApiAnswers, MountFlagsAndSecretsAreNotShown) {
   EXPECT_THAT(shown.DebugString(), Not(HasSubstr("sesame")));
   EXPECT_EQ(shown.mount_flags(), 1);
   EXPECT_TRUE(shown.has_secrets());
-  MountRecord mount;
+  AttachmentRecord mount;
   mount.options.flags = {"password=sesame"};
   EXPECT_THAT(Shown(mount).DebugString(), Not(HasSubstr("sesame")));
 }

@@ -61,7 +61,9 @@ class AttachmentsTest : public ::testing::Test {
     attachments_->WaitUntilRestored(Soon());
     EXPECT_EQ(attachments_->restoring(), 0);
   }
-  absl::StatusOr<MountRecord> Attach(const AttachRequest& request) { return attachments_->Attach(request, {}, Soon()); }
+  absl::StatusOr<AttachmentRecord> Attach(const AttachRequest& request) {
+    return attachments_->Attach(request, {}, Soon());
+  }
   absl::Status Detach(const std::string& allocation, const std::string& request) {
     return attachments_->Detach(allocation, request, {}, Soon());
   }
@@ -70,8 +72,8 @@ class AttachmentsTest : public ::testing::Test {
     return {log_.Count("hasmount"), log_.Count("claim"), log_.Count("mount"), log_.Count("unmount"),
             log_.Count("release")};
   }
-  void SetPhase(const std::string& allocation, MountRecord::Phase phase) {
-    MountRecord record = *journal_->Find(allocation, "db");
+  void SetPhase(const std::string& allocation, AttachmentRecord::Phase phase) {
+    AttachmentRecord record = *journal_->Find(allocation, "db");
     record.phase = phase;
     ASSERT_OK(journal_->Put(record, Durability::kOrdered));
   }
@@ -91,7 +93,7 @@ TEST_F(AttachmentsTest, E1_TheIntentIsWrittenBeforeTheMountAndCompletedAfterIt) 
   std::vector<std::string> phases;
   const auto on_step = [&](const std::string& step) {
     const auto record = journal_->Find("web-1", "db");
-    phases.push_back(step + (record && record->phase == MountRecord::Phase::kIntent ? " intent" : " ?"));
+    phases.push_back(step + (record && record->phase == AttachmentRecord::Phase::kIntent ? " intent" : " ?"));
     EXPECT_EQ(record ? record->plugin : "", "p") << "whose lane it is in, should it be taken back";
   };
   const auto attached = attachments_->Attach(Request(), on_step, Soon());
@@ -100,7 +102,7 @@ TEST_F(AttachmentsTest, E1_TheIntentIsWrittenBeforeTheMountAndCompletedAfterIt) 
   EXPECT_EQ(attached->source, "/root/per-alloc/web-1/db");
   const auto record = journal_->Find("web-1", "db");
   ASSERT_TRUE(record.has_value());
-  EXPECT_EQ(record->phase, MountRecord::Phase::kMounted);
+  EXPECT_EQ(record->phase, AttachmentRecord::Phase::kMounted);
   EXPECT_EQ(record->external_id, "ext-db");
   EXPECT_EQ(record->plugin, "p");
 }
@@ -157,7 +159,7 @@ TEST_F(AttachmentsTest, K6_AFailedUnmountKeepsItsClaim) {
 
 TEST_F(AttachmentsTest, E2_AnIntentThatWasCutShortIsTakenBack) {
   ASSERT_OK(Attach(Request()));
-  SetPhase("web-1", MountRecord::Phase::kIntent);
+  SetPhase("web-1", AttachmentRecord::Phase::kIntent);
   Restart();
   Restore();
   EXPECT_THAT(Counts(), ElementsAre(0, 0, 0, 1, 1));
@@ -167,7 +169,7 @@ TEST_F(AttachmentsTest, E2_AnIntentThatWasCutShortIsTakenBack) {
 
 TEST_F(AttachmentsTest, E2_ADetachThatWasCutShortGoesOn) {
   ASSERT_OK(Attach(Request()));
-  SetPhase("web-1", MountRecord::Phase::kUnmounting);
+  SetPhase("web-1", AttachmentRecord::Phase::kUnmounting);
   Restart();
   Restore();
   EXPECT_THAT(Counts(), ElementsAre(0, 0, 0, 1, 1));
@@ -355,7 +357,7 @@ TEST_F(AttachmentsTest, B5_AStopTakesNothingBackAndTheNextStartDoes) {
     log_.Fail(step, Stopping());
     EXPECT_THAT(Attach(Request()), FailsWith(absl::StatusCode::kCancelled, "the manager is stopping"));
     EXPECT_EQ(log_.Count("unmount") + log_.Count("release"), 0);
-    EXPECT_EQ(journal_->Find("web-1", "db")->phase, MountRecord::Phase::kIntent);
+    EXPECT_EQ(journal_->Find("web-1", "db")->phase, AttachmentRecord::Phase::kIntent);
     EXPECT_EQ(journal_->Find("web-1", "db")->problem, "");
     Restart();
     Restore();
@@ -373,7 +375,7 @@ TEST_F(AttachmentsTest, B5_ADetachThatAStopCutShortGoesOnAtTheNextStart) {
   EXPECT_THAT(Detach("web-1", "db"), FailsWith(absl::StatusCode::kCancelled, "the manager is stopping"));
   EXPECT_EQ(log_.Count("release"), 0);
   Restart();
-  EXPECT_EQ(journal_->Find("web-1", "db")->phase, MountRecord::Phase::kUnmounting);
+  EXPECT_EQ(journal_->Find("web-1", "db")->phase, AttachmentRecord::Phase::kUnmounting);
   EXPECT_EQ(journal_->Find("web-1", "db")->problem, "");
   Restore();
   EXPECT_THAT(journal_->All(), IsEmpty());
@@ -407,7 +409,7 @@ TEST_F(AttachmentsTest, D7_WhatCannotGrowNowHoldsUpNoAttachment) {
     ++asked;
     EXPECT_LT(until, Clock::now() + std::chrono::seconds(11));
     const auto record = journal_->Find("web-1", "db");
-    EXPECT_TRUE(record && record->phase == MountRecord::Phase::kMounted && record->problem.empty());
+    EXPECT_TRUE(record && record->phase == AttachmentRecord::Phase::kMounted && record->problem.empty());
   });
   claims_.SetExpansionOwed();
   log_.Fail("expand", ResourceExhausted("the pool is full"));

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 #include "tests/support/status_matchers.h"
 
 namespace mooring::manager {
@@ -24,8 +24,8 @@ constexpr AccessMode kAllModes[] = {
     AccessMode::kMultiNodeMultiWriter,
 };
 
-Capability FileSystem(AccessMode access) { return {access, Attachment::kFileSystem}; }
-Capability Block(AccessMode access) { return {access, Attachment::kBlockDevice}; }
+Capability FileSystem(AccessMode access) { return {access, AttachmentMode::kFileSystem}; }
+Capability Block(AccessMode access) { return {access, AttachmentMode::kBlockDevice}; }
 
 Volume AVolume() {
   Volume volume;
@@ -359,7 +359,7 @@ TEST(CheckTaskRequestTest, F8_ReaderModesNeedReadOnly) {
 TEST(CheckTaskRequestTest, F8_BlockForbidsMountOptions) {
   TaskRequest request{.capability = Block(AccessMode::kSingleNodeWriter), .has_mount_options = true};
   EXPECT_THAT(CheckTaskRequest(request), FailsWith(absl::StatusCode::kInvalidArgument, "mount options"));
-  request.capability.attachment = Attachment::kFileSystem;
+  request.capability.attachment = AttachmentMode::kFileSystem;
   EXPECT_OK(CheckTaskRequest(request));
 }
 

@@ -26,18 +26,19 @@ namespace mooring::manager {
 // The node's part of an expansion, as it was asked for.
 class FakeNode final : public VolumeMounter {
  public:
-  absl::Status CheckPlace(MountRecord&) override { return absl::OkStatus(); }
-  absl::Status Prepare(MountRecord&, Clock::time_point) override { return absl::OkStatus(); }
-  absl::Status Mount(MountRecord&, const MountContext&, Clock::time_point) override { return absl::OkStatus(); }
-  absl::Status Unmount(const MountRecord&, Clock::time_point) override { return absl::OkStatus(); }
-  absl::StatusOr<bool> HasMount(const MountRecord&, Clock::time_point) override { return false; }
+  absl::Status CheckPlace(AttachmentRecord&) override { return absl::OkStatus(); }
+  absl::Status Prepare(AttachmentRecord&, Clock::time_point) override { return absl::OkStatus(); }
+  absl::Status Mount(AttachmentRecord&, const MountContext&, Clock::time_point) override { return absl::OkStatus(); }
+  absl::Status Unmount(const AttachmentRecord&, Clock::time_point) override { return absl::OkStatus(); }
+  absl::StatusOr<bool> HasMount(const AttachmentRecord&, Clock::time_point) override { return false; }
   absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets&,
                               Clock::time_point) override {
     expanded.emplace_back(volume.id, bytes);
     MOORING_RETURN_IF_ERROR(outcome);
     return mounted;
   }
-  absl::StatusOr<bool> ExpandMounted(const MountRecord&, std::uint64_t, const Secrets&, Clock::time_point) override {
+  absl::StatusOr<bool> ExpandMounted(const AttachmentRecord&, std::uint64_t, const Secrets&,
+                                     Clock::time_point) override {
     return mounted;
   }
 
@@ -53,8 +54,8 @@ class ClaimsFixture : public ::testing::Test {
  protected:
   using State = ClaimRecord::State;
 
-  static constexpr Capability kWriter = {AccessMode::kSingleNodeWriter, Attachment::kFileSystem};
-  static constexpr Capability kWriters = {AccessMode::kMultiNodeMultiWriter, Attachment::kFileSystem};
+  static constexpr Capability kWriter = {AccessMode::kSingleNodeWriter, AttachmentMode::kFileSystem};
+  static constexpr Capability kWriters = {AccessMode::kMultiNodeMultiWriter, AttachmentMode::kFileSystem};
 
   ClaimsFixture() {
     directory_.Add(plugin_);

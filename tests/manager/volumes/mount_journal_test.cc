@@ -32,19 +32,19 @@ class MountJournalTest : public ::testing::Test {
 
 TEST_F(MountJournalTest, E1_AnIntentIsWrittenDownAndCompleted) {
   const auto journal = Open();
-  MountRecord record = SampleMount();
-  record.phase = MountRecord::Phase::kIntent;
+  AttachmentRecord record = SampleMount();
+  record.phase = AttachmentRecord::Phase::kIntent;
   ASSERT_OK(journal->Put(record, Durability::kSynced));
   EXPECT_EQ(record.revisions.create, 1);
-  record.phase = MountRecord::Phase::kMounted;
+  record.phase = AttachmentRecord::Phase::kMounted;
   ASSERT_OK(journal->Put(record, Durability::kOrdered));
   EXPECT_EQ(record.revisions.create, 1);
   EXPECT_EQ(record.revisions.modify, 2);
-  EXPECT_EQ(journal->Find("web-1", "data")->phase, MountRecord::Phase::kMounted);
+  EXPECT_EQ(journal->Find("web-1", "data")->phase, AttachmentRecord::Phase::kMounted);
 }
 
 TEST_F(MountJournalTest, E2_ARestartFindsEveryRecordAsItWas) {
-  MountRecord record = SampleMount();
+  AttachmentRecord record = SampleMount();
   ASSERT_OK(Open()->Put(record, Durability::kOrdered));
   const auto journal = Open();
   const auto found = journal->Find("web-1", "data");
@@ -61,7 +61,7 @@ TEST_F(MountJournalTest, E2_ARestartFindsEveryRecordAsItWas) {
 TEST_F(MountJournalTest, D5_TheUsersOfAVolumeAreFound) {
   const auto journal = Open();
   for (const char* allocation : {"web-1", "web-2", "web-3"}) {
-    MountRecord record = SampleMount(allocation == std::string("web-3") ? "other" : "db", allocation);
+    AttachmentRecord record = SampleMount(allocation == std::string("web-3") ? "other" : "db", allocation);
     ASSERT_OK(journal->Put(record, Durability::kOrdered));
   }
   EXPECT_THAT(journal->Of({.ns = "prod", .id = "db"}), SizeIs(2));
@@ -72,9 +72,9 @@ TEST_F(MountJournalTest, D5_TheUsersOfAVolumeAreFound) {
 
 TEST_F(MountJournalTest, K2_WhatAnotherChangedMeanwhileIsRefusedAndStaysAsItWas) {
   const auto journal = Open();
-  MountRecord record = SampleMount();
+  AttachmentRecord record = SampleMount();
   ASSERT_OK(journal->Put(record, Durability::kOrdered));
-  MountRecord old = record;
+  AttachmentRecord old = record;
   record.problem = "newer";
   ASSERT_OK(journal->Put(record, Durability::kOrdered));
   old.problem = "older";
@@ -86,7 +86,7 @@ TEST_F(MountJournalTest, K2_WhatAnotherChangedMeanwhileIsRefusedAndStaysAsItWas)
 TEST_F(MountJournalTest, TheNewestOfAPathIsTheOneThatIsFound) {
   const auto journal = Open();
   for (const char* allocation : {"b", "c", "a"}) {
-    MountRecord record = SampleMount("db", allocation);
+    AttachmentRecord record = SampleMount("db", allocation);
     ASSERT_OK(journal->Put(record, Durability::kOrdered));
   }
   EXPECT_EQ(journal->FindAttached("/srv/db")->allocation, "a");

@@ -27,13 +27,16 @@ constexpr std::chrono::seconds kBound(mooring::testing::kSanitized ? 30 : 2);
 // Everything is mounted still.
 class MountedAll final : public VolumeMounter {
  public:
-  absl::Status CheckPlace(MountRecord& /*record*/) override { return Count(others); }
-  absl::Status Prepare(MountRecord& /*record*/, Clock::time_point /*until*/) override { return Count(others); }
-  absl::Status Mount(MountRecord& /*record*/, const MountContext& /*context*/, Clock::time_point /*until*/) override {
+  absl::Status CheckPlace(AttachmentRecord& /*record*/) override { return Count(others); }
+  absl::Status Prepare(AttachmentRecord& /*record*/, Clock::time_point /*until*/) override { return Count(others); }
+  absl::Status Mount(AttachmentRecord& /*record*/, const MountContext& /*context*/,
+                     Clock::time_point /*until*/) override {
     return Count(others);
   }
-  absl::Status Unmount(const MountRecord& /*record*/, Clock::time_point /*until*/) override { return Count(others); }
-  absl::StatusOr<bool> HasMount(const MountRecord& /*record*/, Clock::time_point /*until*/) override {
+  absl::Status Unmount(const AttachmentRecord& /*record*/, Clock::time_point /*until*/) override {
+    return Count(others);
+  }
+  absl::StatusOr<bool> HasMount(const AttachmentRecord& /*record*/, Clock::time_point /*until*/) override {
     ++looks;
     return true;
   }
@@ -43,8 +46,8 @@ class MountedAll final : public VolumeMounter {
     ++others;
     return false;
   }
-  absl::StatusOr<bool> ExpandMounted(const MountRecord& /*record*/, std::uint64_t /*bytes*/, const Secrets& /*secrets*/,
-                                     Clock::time_point /*until*/) override {
+  absl::StatusOr<bool> ExpandMounted(const AttachmentRecord& /*record*/, std::uint64_t /*bytes*/,
+                                     const Secrets& /*secrets*/, Clock::time_point /*until*/) override {
     ++others;
     return false;
   }
@@ -93,8 +96,8 @@ void Fill(State& state) {
     for (int user = 0; user < kUsers; ++user) {
       const std::string allocation = id + "-user-" + std::to_string(user);
       shared.Put(testing::SampleClaim(id, allocation));
-      MountRecord mount = testing::SampleMount(id, allocation);
-      mount.phase = MountRecord::Phase::kMounted;
+      AttachmentRecord mount = testing::SampleMount(id, allocation);
+      mount.phase = AttachmentRecord::Phase::kMounted;
       mount.attach_path = "/srv/" + allocation;
       of_host.Put(kHost, mount);
     }

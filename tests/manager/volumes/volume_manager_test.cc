@@ -34,7 +34,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 using Code = absl::StatusCode;
-using Phase = MountRecord::Phase;
+using Phase = AttachmentRecord::Phase;
 
 Clock::time_point Soon() { return Clock::now() + std::chrono::seconds(20); }
 Clock::time_point VerySoon() { return Clock::now() + milliseconds(60); }
@@ -70,8 +70,8 @@ class VolumeManagerTest : public ::testing::Test {
     manager_ = std::make_unique<VolumeManager>(plugins_, kernel_, *journal_, events_, settings);
   }
 
-  MountRecord Record(const std::string& allocation, const std::string& external_id = "vol-1") {
-    MountRecord record;
+  AttachmentRecord Record(const std::string& allocation, const std::string& external_id = "vol-1") {
+    AttachmentRecord record;
     record.allocation = allocation;
     record.request = "data";
     record.volume.id = external_id == "vol-1" ? "db" : "other";
@@ -80,7 +80,7 @@ class VolumeManagerTest : public ::testing::Test {
     return record;
   }
   // What Attachments does around it.
-  absl::Status Mount(MountRecord& record, Clock::time_point until = Soon()) {
+  absl::Status Mount(AttachmentRecord& record, Clock::time_point until = Soon()) {
     MOORING_RETURN_IF_ERROR(manager_->CheckPlace(record));
     MOORING_RETURN_IF_ERROR(manager_->Prepare(record, until));
     MOORING_RETURN_IF_ERROR(journal_->Put(record, Durability::kOrdered));
@@ -88,19 +88,19 @@ class VolumeManagerTest : public ::testing::Test {
     record.phase = Phase::kMounted;
     return journal_->Put(record, Durability::kOrdered);
   }
-  absl::Status Unmount(MountRecord& record, Clock::time_point until = Soon()) {
+  absl::Status Unmount(AttachmentRecord& record, Clock::time_point until = Soon()) {
     record.phase = Phase::kUnmounting;
     MOORING_RETURN_IF_ERROR(journal_->Put(record, Durability::kOrdered));
     MOORING_RETURN_IF_ERROR(manager_->Unmount(record, until));
     return journal_->Remove(record, Durability::kOrdered);
   }
-  MountRecord Mounted(const std::string& allocation) {
-    MountRecord record = Record(allocation);
+  AttachmentRecord Mounted(const std::string& allocation) {
+    AttachmentRecord record = Record(allocation);
     EXPECT_OK(Mount(record));
     return record;
   }
   // Its record alone: the target stays, and is on disk as well, which the fake kernel's is not.
-  void Forget(const MountRecord& record) {
+  void Forget(const AttachmentRecord& record) {
     ASSERT_OK(journal_->Remove(record, Durability::kOrdered));
     std::filesystem::create_directories(record.target_path);
   }
@@ -121,7 +121,7 @@ class VolumeManagerTest : public ::testing::Test {
 };
 
 TEST_F(VolumeManagerTest, D1_TheUsageIsTheLastNameOfTheTarget) {
-  const MountRecord record = Mounted("web-1");
+  const AttachmentRecord record = Mounted("web-1");
   EXPECT_EQ(record.usage, "rw-file-system-single-node-writer");
   EXPECT_THAT(NameOf(record.staging_path), StartsWith("file-system-")) << "and which volume it is";
   EXPECT_EQ(NameOf(record.target_path), record.usage);
@@ -129,12 +129,12 @@ TEST_F(VolumeManagerTest, D1_TheUsageIsTheLastNameOfTheTarget) {
 
 TEST_F(VolumeManagerTest, D2_AVolumeHasOneOperationAtATimeAndAWaiterWhoseTimeIsUpGetsAnError) {
   plugin_->Hang("NodePublishVolume", "vol-1");
-  MountRecord first = Record("web-1");
+  AttachmentRecord first = Record("web-1");
   std::thread thread([&] { EXPECT_OK(Mount(first)); });
   ASSERT_TRUE(plugin_->WaitForCalls("NodePublishVolume", 1));
-  MountRecord second = Record("web-2");
+  AttachmentRecord second = Record("web-2");
   EXPECT_THAT(Mount(second, VerySoon()), FailsWith(Code::kAborted, "under way"));
-  MountRecord of_another = Record("web-1", "vol-2");
+  AttachmentRecord of_another = Record("web-1", "vol-2");
   of_another.request = "other";
   EXPECT_OK(Mount(of_another)) << "volumes run in parallel";
   plugin_->Release();
@@ -143,7 +143,7 @@ TEST_F(VolumeManagerTest, D2_AVolumeHasOneOperationAtATimeAndAWaiterWhoseTimeIsU
 }
 
 TEST_F(VolumeManagerTest, D3_StagesAndPublishesWhatIsNotMountedThere) {
-  MountRecord record = Mounted("web-1");
+  AttachmentRecord record = Mounted("web-1");
   EXPECT_THAT(plugin_->Calls(), ElementsAre("NodeStageVolume vol-1", "NodePublishVolume vol-1"));
   struct stat staged = {};
   ASSERT_EQ(::stat(record.staging_path.c_str(), &staged), 0);
@@ -159,7 +159,7 @@ TEST_F(VolumeManagerTest, D3_StagesAndPublishesWhatIsNotMountedThere) {
 
 TEST_F(VolumeManagerTest, D3_AFailureSaysWhichStepAndUnmountTakesItBack) {
   plugin_->Fail("NodePublishVolume", Internal("no room on the bus"), 1, 1, FakeCsiPlugin::When::kAfter);
-  MountRecord record = Record("web-1");
+  AttachmentRecord record = Record("web-1");
   EXPECT_THAT(Mount(record), FailsWith(Code::kInternal, "publish volume 'db': NodePublishVolume of plugin"));
   ASSERT_OK(Unmount(record));
   EXPECT_EQ(plugin_->volumes().staged_count() + plugin_->volumes().published_count(), 0U);
@@ -174,14 +174,14 @@ TEST_F(VolumeManagerTest, D3_WhatThePluginMountsWhereNobodySeesItIsAnError) {
   }());
   hidden->volumes().Add("vol-1");
   plugins_.Add(hidden);
-  MountRecord record = Record("web-1");
+  AttachmentRecord record = Record("web-1");
   record.plugin = "hidden.csi";
   EXPECT_THAT(Mount(record), FailsWith(Code::kFailedPrecondition, "rshared"));
 }
 
 TEST_F(VolumeManagerTest, D4_TheLastUserUnstages) {
-  MountRecord first = Mounted("web-1");
-  MountRecord second = Mounted("web-2");
+  AttachmentRecord first = Mounted("web-1");
+  AttachmentRecord second = Mounted("web-2");
   ASSERT_OK(Unmount(first));
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
   ASSERT_OK(Unmount(second));
@@ -190,13 +190,13 @@ TEST_F(VolumeManagerTest, D4_TheLastUserUnstages) {
 }
 
 TEST_F(VolumeManagerTest, D4_NotFoundAndATargetThatIsGoneAreIgnored) {
-  MountRecord record = Mounted("web-1");
+  AttachmentRecord record = Mounted("web-1");
   plugin_->Fail("NodeUnpublishVolume", NotFound("no such volume"));
   plugin_->Fail("NodeUnstageVolume", NotFound("no such volume"));
   ASSERT_OK(Unmount(record)) << "and what is mounted there still is unmounted here";
   EXPECT_EQ(MountsAt(record.target_path), 0U);
   EXPECT_EQ(MountsAt(record.staging_path), 0U);
-  MountRecord gone = Mounted("web-2");
+  AttachmentRecord gone = Mounted("web-2");
   kernel_.With([&](FakeKernel& kernel) {
     kernel.DropMounts(gone.target_path);
     kernel.RemovePath(gone.target_path);
@@ -207,8 +207,8 @@ TEST_F(VolumeManagerTest, D4_NotFoundAndATargetThatIsGoneAreIgnored) {
 }
 
 TEST_F(VolumeManagerTest, D5_ARestartForgetsNoUserOfAStagedVolume) {
-  MountRecord first = Mounted("web-1");
-  MountRecord second = Mounted("web-2");
+  AttachmentRecord first = Mounted("web-1");
+  AttachmentRecord second = Mounted("web-2");
   Start();
   ASSERT_OK(Unmount(first));
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
@@ -218,8 +218,8 @@ TEST_F(VolumeManagerTest, D5_ARestartForgetsNoUserOfAStagedVolume) {
 }
 
 TEST_F(VolumeManagerTest, D5_WhatTheKernelHasIsAUserWithoutARecord) {
-  MountRecord first = Mounted("web-1");
-  MountRecord second = Mounted("web-2");
+  AttachmentRecord first = Mounted("web-1");
+  AttachmentRecord second = Mounted("web-2");
   Forget(second);
   EXPECT_THAT(Unmount(first), FailsWith(Code::kFailedPrecondition, second.target_path));
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
@@ -230,7 +230,7 @@ TEST_F(VolumeManagerTest, D5_WhatTheKernelHasIsAUserWithoutARecord) {
 }
 
 TEST_F(VolumeManagerTest, TheDirectoriesOfAVolumeGoWithIt) {
-  MountRecord record = Mounted("web-1");
+  AttachmentRecord record = Mounted("web-1");
   const std::filesystem::path staging = record.staging_path, target = record.target_path;
   ASSERT_OK(Unmount(record));
   EXPECT_FALSE(std::filesystem::exists(staging));
@@ -245,9 +245,9 @@ TEST_F(VolumeManagerTest, TheDirectoriesOfAVolumeGoWithIt) {
 }
 
 TEST_F(VolumeManagerTest, D5_AnotherVolumeOfTheSameNameIsStagedAnew) {
-  const MountRecord left = Mounted("web-1");
+  const AttachmentRecord left = Mounted("web-1");
   ASSERT_OK(journal_->Remove(left, Durability::kOrdered));
-  MountRecord other = Record("web-2", "vol-2");
+  AttachmentRecord other = Record("web-2", "vol-2");
   other.volume = left.volume;
   ASSERT_OK(Mount(other));
   EXPECT_NE(other.staging_path, left.staging_path);
@@ -255,7 +255,7 @@ TEST_F(VolumeManagerTest, D5_AnotherVolumeOfTheSameNameIsStagedAnew) {
 }
 
 TEST_F(VolumeManagerTest, D4_APluginThatStagesNoLongerHoldsUpNoDetach) {
-  MountRecord record = Mounted("web-1");
+  AttachmentRecord record = Mounted("web-1");
   plugin_->Fail("NodeUnstageVolume", absl::UnimplementedError("no staging"), 1, 2);
   EXPECT_THAT(Unmount(record), FailsWith(Code::kUnimplemented, "unstage")) << "it is staged still";
   kernel_.With([&](FakeKernel& kernel) { kernel.DropMounts(record.staging_path); });
@@ -264,8 +264,8 @@ TEST_F(VolumeManagerTest, D4_APluginThatStagesNoLongerHoldsUpNoDetach) {
 
 // Who only waits for its turn stages anew: else a failed claim would leave the volume staged for ever.
 TEST_F(VolumeManagerTest, D5_AnIntentAloneIsNoUser) {
-  MountRecord first = Mounted("web-1");
-  MountRecord intent = Record("web-2");
+  AttachmentRecord first = Mounted("web-1");
+  AttachmentRecord intent = Record("web-2");
   ASSERT_OK(manager_->Prepare(intent, Soon()));
   ASSERT_OK(journal_->Put(intent, Durability::kOrdered));
   ASSERT_OK(Unmount(first));
@@ -274,8 +274,8 @@ TEST_F(VolumeManagerTest, D5_AnIntentAloneIsNoUser) {
 }
 
 TEST_F(VolumeManagerTest, D5_UsersWithOtherMountOptionsHaveAnotherStagingPath) {
-  MountRecord plain = Mounted("web-1");
-  MountRecord other = Record("web-2");
+  AttachmentRecord plain = Mounted("web-1");
+  AttachmentRecord other = Record("web-2");
   other.options.flags = {"noatime"};
   ASSERT_OK(Mount(other));
   EXPECT_NE(plain.staging_path, other.staging_path);
@@ -285,8 +285,8 @@ TEST_F(VolumeManagerTest, D5_UsersWithOtherMountOptionsHaveAnotherStagingPath) {
 }
 
 TEST_F(VolumeManagerTest, D5_AReaderIsPublishedFromTheStageOfAWriter) {
-  MountRecord writer = Mounted("web-1");
-  MountRecord reader = Record("web-2");
+  AttachmentRecord writer = Mounted("web-1");
+  AttachmentRecord reader = Record("web-2");
   reader.capability.access = AccessMode::kMultiNodeReaderOnly;
   reader.options.flags = {"ro"};
   reader.read_only = true;
@@ -311,8 +311,8 @@ TEST_F(VolumeManagerTest, D5_AReaderIsPublishedFromTheStageOfAWriter) {
 
 // The directories of a volume tell of it, in whichever usage it is published.
 TEST_F(VolumeManagerTest, D5_AReaderWithoutARecordIsAUser) {
-  MountRecord writer = Mounted("web-1");
-  MountRecord reader = Record("web-2");
+  AttachmentRecord writer = Mounted("web-1");
+  AttachmentRecord reader = Record("web-2");
   reader.read_only = true;
   ASSERT_OK(Mount(reader));
   Forget(reader);
@@ -321,7 +321,7 @@ TEST_F(VolumeManagerTest, D5_AReaderWithoutARecordIsAUser) {
 }
 
 TEST_F(VolumeManagerTest, D5_ARecordOfAnEarlierProgramKeepsItsStagingPath) {
-  MountRecord record = Record("web-1");
+  AttachmentRecord record = Record("web-1");
   ASSERT_OK(manager_->Prepare(record, Soon()));
   record.staging_path =
       std::string(ParentOf(record.staging_path)) + "/rw-file-system-single-node-writer-0123456789abcdef";
@@ -335,7 +335,7 @@ TEST_F(VolumeManagerTest, D5_ARecordOfAnEarlierProgramKeepsItsStagingPath) {
 
 // While it is in use, new users of the volume join the stage that it has.
 TEST_F(VolumeManagerTest, D5_ASecondUserJoinsTheStageOfARecordOfAnEarlierProgram) {
-  MountRecord record = Record("web-1");
+  AttachmentRecord record = Record("web-1");
   record.capability.access = AccessMode::kMultiNodeMultiWriter;
   record.options.flags = {"noatime", "nodev"};
   ASSERT_OK(manager_->Prepare(record, Soon()));
@@ -345,7 +345,7 @@ TEST_F(VolumeManagerTest, D5_ASecondUserJoinsTheStageOfARecordOfAnEarlierProgram
   record.phase = Phase::kMounted;
   ASSERT_OK(journal_->Put(record, Durability::kOrdered));
   for (const bool reader : {false, true}) {
-    MountRecord second = Record(reader ? "web-3" : "web-2");
+    AttachmentRecord second = Record(reader ? "web-3" : "web-2");
     second.capability.access = AccessMode::kMultiNodeMultiWriter;
     second.read_only = reader;
     second.staged_as = StagedAs{.access = second.capability.access, .options = {"", {"nodev", "noatime"}}};
@@ -358,14 +358,14 @@ TEST_F(VolumeManagerTest, D5_ASecondUserJoinsTheStageOfARecordOfAnEarlierProgram
 }
 
 TEST_F(VolumeManagerTest, D5_AWriterDoesNotJoinAStageThatIsReadOnly) {
-  MountRecord reader = Record("web-1");
+  AttachmentRecord reader = Record("web-1");
   reader.options.flags = {"ro"};
   reader.read_only = true;
   ASSERT_OK(Mount(reader));
-  MountRecord writer = Record("web-2");
+  AttachmentRecord writer = Record("web-2");
   ASSERT_OK(Mount(writer));
   EXPECT_NE(writer.staging_path, reader.staging_path);
-  MountRecord second = Record("web-3");
+  AttachmentRecord second = Record("web-3");
   second.read_only = true;
   second.staged_as = StagedAs{.access = second.capability.access, .options = {}};
   ASSERT_OK(Mount(second));
@@ -373,7 +373,7 @@ TEST_F(VolumeManagerTest, D5_AWriterDoesNotJoinAStageThatIsReadOnly) {
 }
 
 TEST_F(VolumeManagerTest, WhatWasWrittenToABareTargetIsNotHidden) {
-  MountRecord record = Mounted("web-1");
+  AttachmentRecord record = Mounted("web-1");
   kernel_.With([&](FakeKernel& kernel) {
     kernel.DropMounts(record.target_path);
     kernel.AddDirectory(record.target_path + "/written");
@@ -383,7 +383,7 @@ TEST_F(VolumeManagerTest, WhatWasWrittenToABareTargetIsNotHidden) {
 }
 
 TEST_F(VolumeManagerTest, D6_SendsTheExternalIdTheOptionsAndAllTheContexts) {
-  MountRecord record = Record("web-1");
+  AttachmentRecord record = Record("web-1");
   record.options = {.fs_type = "xfs", .flags = {"noatime"}};
   record.read_only = true;
   ASSERT_OK(Mount(record));
@@ -395,7 +395,7 @@ TEST_F(VolumeManagerTest, D6_SendsTheExternalIdTheOptionsAndAllTheContexts) {
   EXPECT_EQ(request.volume_context().at("share"), "7");
   EXPECT_EQ(request.publish_context().at("device"), "/dev/fake-vol-1");
   EXPECT_EQ(request.secrets().at("password"), "hunter2");
-  MountRecord own = Record("web-1", "");
+  AttachmentRecord own = Record("web-1", "");
   own.volume.id = "vol-2";
   own.request = "own";
   ASSERT_OK(Mount(own));
@@ -403,7 +403,7 @@ TEST_F(VolumeManagerTest, D6_SendsTheExternalIdTheOptionsAndAllTheContexts) {
 }
 
 TEST_F(VolumeManagerTest, D7_HasMountAsksTheKernel) {
-  MountRecord record = Mounted("web-1");
+  AttachmentRecord record = Mounted("web-1");
   EXPECT_EQ(record.external_node_id, "node-1");
   EXPECT_TRUE(*manager_->HasMount(record, Soon()));
   kernel_.With([&](FakeKernel& kernel) { kernel.DropMounts(record.target_path); });
@@ -411,7 +411,7 @@ TEST_F(VolumeManagerTest, D7_HasMountAsksTheKernel) {
 }
 
 TEST_F(VolumeManagerTest, D7_ABrokenMountIsTakenDownAndMountedAnew) {
-  MountRecord record = Record("web-1");
+  AttachmentRecord record = Record("web-1");
   record.attach_path = "/srv/db";
   ASSERT_OK(Mount(record));
   for (const std::string& path : {record.staging_path, record.target_path, record.attach_path}) {
@@ -426,7 +426,7 @@ TEST_F(VolumeManagerTest, D7_ABrokenMountIsTakenDownAndMountedAnew) {
 }
 
 TEST_F(VolumeManagerTest, D7_ExpandSendsBothPaths) {
-  const MountRecord record = Mounted("web-1");
+  const AttachmentRecord record = Mounted("web-1");
   ASSERT_OK(manager_->Expand(record.volume, 4096, Secrets(), Soon()));
   const auto request = plugin_->Requests<csi::v1::NodeExpandVolumeRequest>().at(0);
   EXPECT_EQ(request.volume_path(), record.target_path);
@@ -436,11 +436,11 @@ TEST_F(VolumeManagerTest, D7_ExpandSendsBothPaths) {
 
 TEST_F(VolumeManagerTest, D8_WhatIsWorthAnotherTryIsTriedAgainUntilTheDeadline) {
   plugin_->Fail("NodeStageVolume", Unavailable("starting"), 1, 2);
-  MountRecord record = Record("web-1");
+  AttachmentRecord record = Record("web-1");
   ASSERT_OK(Mount(record));
   EXPECT_EQ(plugin_->Count("NodeStageVolume"), 3);
   plugin_->Hang("NodePublishVolume");
-  MountRecord hung = Record("web-2");
+  AttachmentRecord hung = Record("web-2");
   EXPECT_THAT(Mount(hung, VerySoon()), FailsWith(Code::kDeadlineExceeded, "publish volume"));
   ASSERT_OK(Unmount(hung)) << "the negating call";
   EXPECT_EQ(plugin_->Count("NodeUnpublishVolume"), 1);
@@ -448,7 +448,7 @@ TEST_F(VolumeManagerTest, D8_WhatIsWorthAnotherTryIsTriedAgainUntilTheDeadline) 
 }
 
 TEST_F(VolumeManagerTest, H_BindsAtTheAttachPathAsAskedFor) {
-  MountRecord record = Record("web-1");
+  AttachmentRecord record = Record("web-1");
   record.attach_path = "/srv/db";
   record.propagation = Propagation::kSlave;
   record.read_only = true;
@@ -464,7 +464,7 @@ TEST_F(VolumeManagerTest, H_BindsAtTheAttachPathAsAskedFor) {
 
 TEST_F(VolumeManagerTest, NothingOfSomebodyElseIsCoveredOrUnmounted) {
   kernel_.With([](FakeKernel& kernel) { kernel.AddDirectory("/srv/db"); });
-  MountRecord record = Record("web-1");
+  AttachmentRecord record = Record("web-1");
   record.attach_path = "/srv/db";
   ASSERT_OK(Mount(record));
   kernel_.With([](FakeKernel& kernel) {
@@ -480,7 +480,7 @@ TEST_F(VolumeManagerTest, NothingOfSomebodyElseIsCoveredOrUnmounted) {
 }
 
 TEST_F(VolumeManagerTest, H_SomebodyElsesBrokenMountStays) {
-  MountRecord record = Record("web-1");
+  AttachmentRecord record = Record("web-1");
   record.attach_path = "/srv/db";
   ASSERT_OK(Mount(record));
   kernel_.With([](FakeKernel& kernel) {
@@ -494,7 +494,7 @@ TEST_F(VolumeManagerTest, H_SomebodyElsesBrokenMountStays) {
 
 TEST_F(VolumeManagerTest, H_WhatWasWrittenToTheBareDirectoryIsNotHidden) {
   kernel_.With([](FakeKernel& kernel) { kernel.AddDirectory("/srv/db"); });
-  MountRecord record = Record("web-1");
+  AttachmentRecord record = Record("web-1");
   record.attach_path = "/srv/db";
   ASSERT_OK(Mount(record));
   kernel_.With([](FakeKernel& kernel) {
@@ -506,8 +506,8 @@ TEST_F(VolumeManagerTest, H_WhatWasWrittenToTheBareDirectoryIsNotHidden) {
 }
 
 TEST_F(VolumeManagerTest, ABlockVolumeIsADeviceAtItsTarget) {
-  MountRecord record = Record("web-1");
-  record.capability.attachment = Attachment::kBlockDevice;
+  AttachmentRecord record = Record("web-1");
+  record.capability.attachment = AttachmentMode::kBlockDevice;
   ASSERT_OK(Mount(record));
   EXPECT_TRUE(record.is_device);
   EXPECT_TRUE(*manager_->HasMount(record, Soon()));
@@ -516,7 +516,7 @@ TEST_F(VolumeManagerTest, ABlockVolumeIsADeviceAtItsTarget) {
 }
 
 TEST_F(VolumeManagerTest, D7_WhatWasJustMountedIsExpandedUnlessItIsReadOnly) {
-  MountRecord record = Mounted("web-1");
+  AttachmentRecord record = Mounted("web-1");
   EXPECT_TRUE(*manager_->ExpandMounted(record, 4096, Secrets(), Soon()));
   EXPECT_EQ(plugin_->Requests<csi::v1::NodeExpandVolumeRequest>().at(0).volume_path(), record.target_path);
   record.read_only = true;
@@ -527,13 +527,13 @@ TEST_F(VolumeManagerTest, D7_WhatWasJustMountedIsExpandedUnlessItIsReadOnly) {
 
 TEST_F(VolumeManagerTest, K4_OnlyThePluginsLackOfRoomIsTheVolumes) {
   plugin_->Fail("NodeStageVolume", ResourceExhausted("no room"), 1, 2);
-  MountRecord record = Record("web-1");
+  AttachmentRecord record = Record("web-1");
   record.attach_path = "/srv/db";
   kernel_.Fail("Bind", ResourceExhausted("too many mounts"));
   EXPECT_THAT(Mount(record), FailsWith(Code::kInternal, "too many mounts"));
   EXPECT_EQ(plugin_->Count("NodeStageVolume"), 3) << "it passed, (d) 8";
   plugin_->FailAlways("NodePublishVolume", ResourceExhausted("no room"));
-  MountRecord other = Record("web-2");
+  AttachmentRecord other = Record("web-2");
   EXPECT_THAT(Mount(other, VerySoon()), FailsWith(Code::kResourceExhausted, "no room"));
 }
 

@@ -478,7 +478,7 @@ TEST_F(VolumesTest, F1_AnErrorHalfWayIsNoReasonToForgetWhatMayBeThere) {
 TEST_F(VolumesTest, I_AControllerThatDoesNotKnowTheFinerModesIsNotToldThem) {
   Volume volume = Asked();
   Can([](testing::FakeCsiFeatures& features) { features.single_writer = false; });
-  volume.capabilities = {{AccessMode::kSingleNodeMultiWriter, Attachment::kFileSystem}};
+  volume.capabilities = {{AccessMode::kSingleNodeMultiWriter, AttachmentMode::kFileSystem}};
   ASSERT_OK(Create(volume));
   using Mode = csi::v1::VolumeCapability::AccessMode;
   const auto sent = plugin_->Requests<csi::v1::CreateVolumeRequest>();

@@ -1,4 +1,4 @@
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 
 #include <gmock/gmock.h>
 
@@ -15,35 +15,35 @@ constexpr AccessMode kModes[] = {AccessMode::kSingleNodeReaderOnly,   AccessMode
                                  AccessMode::kMultiNodeReaderOnly,    AccessMode::kMultiNodeSingleWriter,
                                  AccessMode::kMultiNodeMultiWriter};
 
-TEST(WordsTest, ParsesEveryName) {
+TEST(NamesTest, ParsesEveryName) {
   for (const AccessMode mode : kModes) EXPECT_EQ(*ParseAccessMode(ToString(mode)), mode);
-  for (const Attachment each : {Attachment::kFileSystem, Attachment::kBlockDevice}) {
-    EXPECT_EQ(*ParseAttachment(ToString(each)), each);
+  for (const AttachmentMode each : {AttachmentMode::kFileSystem, AttachmentMode::kBlockDevice}) {
+    EXPECT_EQ(*ParseAttachmentMode(ToString(each)), each);
   }
   for (const ClaimMode mode : {ClaimMode::kRead, ClaimMode::kWrite}) EXPECT_EQ(*ParseClaimMode(ToString(mode)), mode);
 }
 
-TEST(WordsTest, ErrorListsTheAllowedNames) {
+TEST(NamesTest, ErrorListsTheAllowedNames) {
   EXPECT_THAT(ParseAccessMode("rwo"),
               FailsWith(absl::StatusCode::kInvalidArgument, "'rwo' is not a valid access mode"));
   EXPECT_THAT(ParseAccessMode(""), FailsWith(absl::StatusCode::kInvalidArgument, "multi-node-multi-writer"));
-  EXPECT_THAT(ParseAttachment("fs"), FailsWith(absl::StatusCode::kInvalidArgument, "file-system, block-device"));
+  EXPECT_THAT(ParseAttachmentMode("fs"), FailsWith(absl::StatusCode::kInvalidArgument, "file-system, block-device"));
   EXPECT_THAT(ParseClaimMode("rw"), FailsWith(absl::StatusCode::kInvalidArgument, "read, write"));
 }
 
-TEST(WordsTest, ReadersAndSingleNodes) {
+TEST(NamesTest, ReadersAndSingleNodes) {
   for (const AccessMode mode : kModes) {
     EXPECT_EQ(IsReader(mode), ToString(mode).find("reader") != std::string_view::npos) << ToString(mode);
     EXPECT_EQ(IsSingleNode(mode), ToString(mode).find("single-node") == 0) << ToString(mode);
   }
 }
 
-TEST(WordsTest, NamesAVolumeWithItsNamespace) {
+TEST(NamesTest, NamesAVolumeWithItsNamespace) {
   EXPECT_EQ(ToString(VolumeKey{.ns = "default", .id = "db"}), "'db'");
   EXPECT_EQ(ToString(VolumeKey{.ns = "prod", .id = "db"}), "'db' in namespace 'prod'");
 }
 
-TEST(WordsTest, ParsesPropagation) {
+TEST(NamesTest, ParsesPropagation) {
   EXPECT_EQ(*ParsePropagationFor("", false), Propagation::kPrivate);
   for (const char* word : {"private", "rprivate", "None"}) {
     EXPECT_EQ(*ParsePropagationFor(word, false), Propagation::kPrivate) << word;
@@ -60,34 +60,34 @@ TEST(WordsTest, ParsesPropagation) {
               FailsWith(absl::StatusCode::kInvalidArgument, "is not allowed here"));
 }
 
-TEST(WordsTest, UsageNameHasAccessAttachmentAndMode) {
-  EXPECT_EQ(UsageName(true, {AccessMode::kMultiNodeReaderOnly, Attachment::kFileSystem}),
+TEST(NamesTest, UsageNameHasAccessAttachmentAndMode) {
+  EXPECT_EQ(UsageName(true, {AccessMode::kMultiNodeReaderOnly, AttachmentMode::kFileSystem}),
             "ro-file-system-multi-node-reader-only");
-  EXPECT_EQ(UsageName(false, {AccessMode::kSingleNodeWriter, Attachment::kBlockDevice}),
+  EXPECT_EQ(UsageName(false, {AccessMode::kSingleNodeWriter, AttachmentMode::kBlockDevice}),
             "rw-block-device-single-node-writer");
 }
 
-TEST(WordsTest, OtherMountOptionsHaveAnotherUsage) {
+TEST(NamesTest, OtherMountOptionsHaveAnotherUsage) {
   const VolumeKey key = {.ns = "prod", .id = "../db"};
-  const auto path = [&](const MountOptions& options, Attachment attachment = Attachment::kFileSystem) {
+  const auto path = [&](const MountOptions& options, AttachmentMode attachment = AttachmentMode::kFileSystem) {
     return StagingPath("/root", "p", key, "", attachment, options);
   };
   EXPECT_EQ(path({}), "/root/staging/p/prod/%2E.%2Fdb/file-system");
-  EXPECT_EQ(path({}, Attachment::kBlockDevice), "/root/staging/p/prod/%2E.%2Fdb/block-device");
+  EXPECT_EQ(path({}, AttachmentMode::kBlockDevice), "/root/staging/p/prod/%2E.%2Fdb/block-device");
   EXPECT_NE(path({}), path({"ext4", {}}));
   EXPECT_NE(path({"ext4", {}}), path({"ext4", {"noatime"}}));
   EXPECT_EQ(path({"ext4", {}}), path({"ext4", {}}));
   EXPECT_EQ(path({"", {"noatime", "nodev"}}), path({"", {"nodev", "noatime"}}));
 }
 
-TEST(WordsTest, ReadOnlyRequestsShareTheStaging) {
+TEST(NamesTest, ReadOnlyRequestsShareTheStaging) {
   EXPECT_EQ(StagedOptions({}, {"ext4", {"ro"}}), (MountOptions{"ext4", {}}));
   EXPECT_EQ(StagedOptions({"", {"noatime"}}, {"", {"ro", "noatime"}}), (MountOptions{"", {"noatime"}}));
   EXPECT_EQ(StagedOptions({"", {"noatime"}}, {"", {"ro"}}), (MountOptions{"", {"noatime"}})) << "as a writer's";
   EXPECT_EQ(StagedOptions({"", {"ro"}}, {"", {"ro"}}), (MountOptions{"", {"ro"}})) << "the volume's own stays";
 }
 
-TEST(WordsTest, RequestOverridesMountOptionsByField) {
+TEST(NamesTest, RequestOverridesMountOptionsByField) {
   const MountOptions of_volume = {.fs_type = "ext4", .flags = {"noatime", "nodev"}};
   EXPECT_EQ(Override(of_volume, {}), of_volume);
   EXPECT_EQ(Override(of_volume, {.fs_type = "xfs", .flags = {}}), (MountOptions{"xfs", {"noatime", "nodev"}}));

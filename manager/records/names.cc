@@ -1,4 +1,4 @@
-#include "manager/records/words.h"
+#include "manager/records/names.h"
 
 #include <fmt/format.h>
 
@@ -13,9 +13,9 @@ namespace mooring::manager {
 namespace {
 
 template <typename Value>
-using Word = std::pair<Value, std::string_view>;
+using Named = std::pair<Value, std::string_view>;
 
-constexpr std::array<Word<AccessMode>, 7> kAccessModes = {{
+constexpr std::array<Named<AccessMode>, 7> kAccessModes = {{
     {AccessMode::kSingleNodeReaderOnly, "single-node-reader-only"},
     {AccessMode::kSingleNodeWriter, "single-node-writer"},
     {AccessMode::kSingleNodeSingleWriter, "single-node-single-writer"},
@@ -24,67 +24,67 @@ constexpr std::array<Word<AccessMode>, 7> kAccessModes = {{
     {AccessMode::kMultiNodeSingleWriter, "multi-node-single-writer"},
     {AccessMode::kMultiNodeMultiWriter, "multi-node-multi-writer"},
 }};
-constexpr std::array<Word<Attachment>, 2> kAttachments = {{
-    {Attachment::kFileSystem, "file-system"},
-    {Attachment::kBlockDevice, "block-device"},
+constexpr std::array<Named<AttachmentMode>, 2> kAttachmentModes = {{
+    {AttachmentMode::kFileSystem, "file-system"},
+    {AttachmentMode::kBlockDevice, "block-device"},
 }};
-constexpr std::array<Word<ClaimMode>, 2> kClaimModes = {{
+constexpr std::array<Named<ClaimMode>, 2> kClaimModes = {{
     {ClaimMode::kRead, "read"},
     {ClaimMode::kWrite, "write"},
 }};
-constexpr std::array<Word<PluginType>, 2> kPluginTypeWords = {{
+constexpr std::array<Named<PluginType>, 2> kPluginTypeNames = {{
     {PluginType::kNode, "csi-node"},
     {PluginType::kController, "csi-controller"},
 }};
-constexpr std::array<Word<Claim::State>, 4> kClaimStates = {{
+constexpr std::array<Named<Claim::State>, 4> kClaimStates = {{
     {Claim::State::kTaken, "taken"},
     {Claim::State::kUnpublishing, "unpublishing"},
     {Claim::State::kNodeDetached, "node-detached"},
     {Claim::State::kControllerDetached, "controller-detached"},
 }};
-constexpr std::array<Word<Volume::State>, 3> kVolumeStates = {{
+constexpr std::array<Named<Volume::State>, 3> kVolumeStates = {{
     {Volume::State::kCreating, "creating"},
     {Volume::State::kReady, "ready"},
     {Volume::State::kDeleting, "deleting"},
 }};
 
-template <typename Words, typename Value>
-std::string_view WordOf(const Words& words, Value value) {
-  for (const auto& [known, word] : words) {
-    if (known == value) return word;
+template <typename Names, typename Value>
+std::string_view NameOf(const Names& names, Value value) {
+  for (const auto& [known, name] : names) {
+    if (known == value) return name;
   }
   return "?";  // not reached: every enumerator has a row
 }
 
 template <typename Value, std::size_t n>
-absl::StatusOr<Value> Parse(const std::array<Word<Value>, n>& words, std::string_view what, std::string_view text) {
+absl::StatusOr<Value> Parse(const std::array<Named<Value>, n>& names, std::string_view what, std::string_view text) {
   std::string allowed;
-  for (const auto& [value, word] : words) {
-    if (word == text) return value;
-    allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", word);
+  for (const auto& [value, name] : names) {
+    if (name == text) return value;
+    allowed += fmt::format("{}{}", allowed.empty() ? "" : ", ", name);
   }
   return InvalidArgument(fmt::format("{} is not a valid {}: give one of {}", Quote(text), what, allowed));
 }
 
 }  // namespace
 
-std::string_view ToString(AccessMode mode) { return WordOf(kAccessModes, mode); }
-std::string_view ToString(Attachment attachment) { return WordOf(kAttachments, attachment); }
-std::string_view ToString(ClaimMode mode) { return WordOf(kClaimModes, mode); }
-std::string_view ToString(PluginType type) { return WordOf(kPluginTypeWords, type); }
-std::string_view ToString(Claim::State state) { return WordOf(kClaimStates, state); }
-std::string_view ToString(Volume::State state) { return WordOf(kVolumeStates, state); }
+std::string_view ToString(AccessMode mode) { return NameOf(kAccessModes, mode); }
+std::string_view ToString(AttachmentMode attachment) { return NameOf(kAttachmentModes, attachment); }
+std::string_view ToString(ClaimMode mode) { return NameOf(kClaimModes, mode); }
+std::string_view ToString(PluginType type) { return NameOf(kPluginTypeNames, type); }
+std::string_view ToString(Claim::State state) { return NameOf(kClaimStates, state); }
+std::string_view ToString(Volume::State state) { return NameOf(kVolumeStates, state); }
 
 std::string ToString(const VolumeKey& key) {
   if (key.ns == VolumeKey().ns) return Quote(key.id);
   return fmt::format("{} in namespace {}", Quote(key.id), Quote(key.ns));
 }
 
-absl::StatusOr<AccessMode> ParseAccessMode(std::string_view word) { return Parse(kAccessModes, "access mode", word); }
-absl::StatusOr<Attachment> ParseAttachment(std::string_view word) {
-  return Parse(kAttachments, "attachment mode", word);
+absl::StatusOr<AccessMode> ParseAccessMode(std::string_view name) { return Parse(kAccessModes, "access mode", name); }
+absl::StatusOr<AttachmentMode> ParseAttachmentMode(std::string_view name) {
+  return Parse(kAttachmentModes, "attachment mode", name);
 }
-absl::StatusOr<ClaimMode> ParseClaimMode(std::string_view word) { return Parse(kClaimModes, "claim mode", word); }
+absl::StatusOr<ClaimMode> ParseClaimMode(std::string_view name) { return Parse(kClaimModes, "claim mode", name); }
 
 bool IsReader(AccessMode mode) {
   return mode == AccessMode::kSingleNodeReaderOnly || mode == AccessMode::kMultiNodeReaderOnly;
@@ -111,9 +111,9 @@ absl::Status CheckPropagation(Propagation propagation, bool read_only) {
       "propagation rshared (bidirectional) needs write access, and the mount is read-only: give rslave");
 }
 
-absl::StatusOr<Propagation> ParsePropagationFor(std::string_view word, bool read_only) {
-  if (word.empty()) return Propagation::kPrivate;
-  MOORING_ASSIGN_OR_RETURN(const Propagation propagation, ParsePropagation(word));
+absl::StatusOr<Propagation> ParsePropagationFor(std::string_view name, bool read_only) {
+  if (name.empty()) return Propagation::kPrivate;
+  MOORING_ASSIGN_OR_RETURN(const Propagation propagation, ParsePropagation(name));
   if (propagation == Propagation::kInherit) {
     return InvalidArgument("propagation 'inherit' is not allowed here: give private, rslave or rshared");
   }

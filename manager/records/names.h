@@ -1,7 +1,7 @@
 // The names of the values in records.h, as people and orchestrators write them: "single-node-writer", "file-system",
 // "read", "csi-node". The parsers give INVALID_ARGUMENT with all allowed names.
-#ifndef MOORING_MANAGER_RECORDS_WORDS_H_
-#define MOORING_MANAGER_RECORDS_WORDS_H_
+#ifndef MOORING_MANAGER_RECORDS_NAMES_H_
+#define MOORING_MANAGER_RECORDS_NAMES_H_
 
 #include <string>
 #include <string_view>
@@ -12,16 +12,16 @@
 namespace mooring::manager {
 
 std::string_view ToString(AccessMode mode);
-std::string_view ToString(Attachment attachment);
+std::string_view ToString(AttachmentMode attachment);
 std::string_view ToString(ClaimMode mode);
 std::string_view ToString(PluginType type);
 std::string_view ToString(Claim::State state);
 std::string_view ToString(Volume::State state);
 std::string ToString(const VolumeKey& key);  // quoted, for messages: 'db', or 'db' in namespace 'prod'
 
-absl::StatusOr<AccessMode> ParseAccessMode(std::string_view word);
-absl::StatusOr<Attachment> ParseAttachment(std::string_view word);
-absl::StatusOr<ClaimMode> ParseClaimMode(std::string_view word);
+absl::StatusOr<AccessMode> ParseAccessMode(std::string_view name);
+absl::StatusOr<AttachmentMode> ParseAttachmentMode(std::string_view name);
+absl::StatusOr<ClaimMode> ParseClaimMode(std::string_view name);
 
 bool IsReader(AccessMode mode);  // the mode allows no writer
 bool IsSingleNode(AccessMode mode);
@@ -32,8 +32,8 @@ absl::Status CheckPropagation(Propagation propagation, bool read_only);
 
 // Parses "private", "host-to-task", "bidirectional", or the names of mount(8) and Kubernetes; empty is private.
 // INVALID_ARGUMENT: another name, or rshared without write access.
-absl::StatusOr<Propagation> ParsePropagationFor(std::string_view word, bool read_only);
+absl::StatusOr<Propagation> ParsePropagationFor(std::string_view name, bool read_only);
 
 }  // namespace mooring::manager
 
-#endif  // MOORING_MANAGER_RECORDS_WORDS_H_
+#endif  // MOORING_MANAGER_RECORDS_NAMES_H_
