@@ -165,6 +165,7 @@ struct MountRecord {
   std::string attach_path;            // where the manager binds the target for the user; empty: it does not
   bool made_attach_path = false;      // nothing was there before: removed again with the mount
   std::uint64_t attach_mount_id = 0;  // the kernel's, of that bind: another one there is somebody else's
+  std::string boot;                   // boot id of the kernel when the target was published; empty: it never was
   Phase phase = Phase::kIntent;
   std::string problem;  // why the last try to mount or unmount it failed
   // MountInfo of the specification: what a task driver binds.
