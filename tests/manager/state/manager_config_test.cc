@@ -87,7 +87,7 @@ TEST(HostSetup, DirectoriesAreMadeForTheManagerAlone) {
   }
   EXPECT_NE(fs::status(dir / "run").permissions() & fs::perms::others_exec, fs::perms::none) << "the way to the socket";
   fs::permissions(config.state_dir, fs::perms::all);
-  EXPECT_THAT(MakeDirectories(config), FailsWith(Code::kFailedPrecondition, "others may write"));
+  EXPECT_THAT(MakeDirectories(config), FailsWith(Code::kFailedPrecondition, "other users may write"));
 }
 
 TEST(HostSetup, LinksAreFollowedOnce) {
@@ -106,7 +106,7 @@ TEST(HostSetup, TheHostKeepsTheNameItsRecordsHave) {
   const TempDir dir;
   EXPECT_EQ(*KeepHostName(dir.path(), "host-1"), "host-1");
   EXPECT_EQ(*KeepHostName(dir.path(), ""), "host-1") << "whatever the host is called now";
-  EXPECT_THAT(KeepHostName(dir.path(), "host-2"), FailsWith(Code::kFailedPrecondition, "give --host host-1"));
+  EXPECT_THAT(KeepHostName(dir.path(), "host-2"), FailsWith(Code::kFailedPrecondition, "use --host host-1"));
 }
 
 TEST(HostSetup, AManagerKeepsItsIdAndNoOtherHasIt) {
