@@ -19,7 +19,7 @@
 namespace mooring::manager {
 namespace {
 
-// As typed.
+// The values as typed.
 struct Flags {
   std::string socket = Config().socket_path;
   std::string group;
@@ -63,7 +63,7 @@ absl::StatusOr<std::chrono::seconds> ParseSeconds(std::string_view flag, const s
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   const bool whole = error == std::errc() && end == text.data() + text.size();
   if (whole && seconds >= 0 && seconds <= kDay) return std::chrono::seconds(seconds);
-  return Wrong(flag, text, "use a whole number of seconds, at most a day");
+  return Wrong(flag, text, "use a whole number of seconds, at most 86400 (a day)");
 }
 
 absl::Status CheckNameOrNone(std::string_view flag, const std::string& name) {
@@ -97,41 +97,41 @@ void AddFlags(CLI::App& app, Flags& flags) {
   const auto add = [&app](const char* name, std::string& value, const char* environment, const char* help) {
     app.add_option(name, value, help)->envname(environment)->type_name("TEXT")->capture_default_str();
   };
-  add("--socket", flags.socket, "MOORING_MANAGER_SOCKET", "socket to serve; one passed by systemd goes before it");
+  add("--socket", flags.socket, "MOORING_MANAGER_SOCKET", "Socket of the API; a socket passed by systemd replaces it");
   add("--group", flags.group, "MOORING_MANAGER_GROUP",
-      "group that may use the socket, too, and so may do everything (default: root alone)");
-  add("--state-dir", flags.state_dir, "MOORING_MANAGER_STATE_DIR", "directory of the state");
+      "Group that may use the socket, and so is as good as root (default: only root)");
+  add("--state-dir", flags.state_dir, "MOORING_MANAGER_STATE_DIR", "Directory of the manager's state");
   add("--root", flags.root, "MOORING_MANAGER_ROOT",
-      "directory that volumes are staged and published below (default: 'mounts' in the state directory)");
+      "Directory for staging and target paths of volumes (default: 'mounts' in the state directory)");
   add("--runtime-dir", flags.runtime_dir, "MOORING_MANAGER_RUNTIME_DIR",
-      "directory of the sockets of plugins that the manager runs");
+      "Directory for the sockets of plugins that the manager runs");
   add("--host", flags.host, "MOORING_MANAGER_HOST",
-      "this host's name in the state (default: the one recorded there, else the host's name)");
+      "Name of this host in the state (default: the name recorded there, else the host name)");
   add("--docker-socket", flags.docker_socket, "MOORING_MANAGER_DOCKER_SOCKET",
-      "socket of the volume plugin for Docker and Podman, as /run/docker/plugins/mooring.sock (default: none)");
+      "Socket of the volume plugin for Docker and Podman, as /run/docker/plugins/mooring.sock (default: none)");
   add("--docker-plugin", flags.docker_plugin, "MOORING_MANAGER_DOCKER_PLUGIN",
-      "CSI plugin of the volumes that Docker and Podman make (default: the only one there is)");
+      "CSI plugin of volumes that Docker and Podman create (default: the only plugin)");
   add("--engine", flags.engine, "MOORING_MANAGER_ENGINE",
       "API socket of Docker or Podman, for plugins that run as containers");
   add("--stop-grace", flags.stop_grace, "MOORING_MANAGER_STOP_GRACE",
-      "seconds that calls to plugins which are under way at SIGTERM may go on; the next start goes on with the rest");
+      "Seconds that running calls to plugins may take after SIGTERM; the next start continues interrupted work");
   add("--stop-timeout", flags.stop_timeout, "MOORING_MANAGER_STOP_TIMEOUT",
-      "seconds after SIGTERM until the manager ends in the middle of whatever does not end");
+      "Seconds after SIGTERM until the manager exits even if calls still run");
   add("--metrics-listen", flags.metrics_listen, "MOORING_MANAGER_METRICS_LISTEN",
-      "where to serve metrics, as 127.0.0.1:9851, [::1]:9851, :9851 (all addresses) or unix:/path/metrics.sock "
-      "(default: nowhere)");
-  add("--log-level", flags.log_level, "MOORING_MANAGER_LOG_LEVEL", "debug, info, warning or error");
-  add("--log-format", flags.log_format, "MOORING_MANAGER_LOG_FORMAT", "text or json");
+      "Address for metrics, as 127.0.0.1:9851, [::1]:9851, :9851 (all addresses) or unix:/path/metrics.sock "
+      "(default: no metrics)");
+  add("--log-level", flags.log_level, "MOORING_MANAGER_LOG_LEVEL", "Log level: debug, info, warning or error");
+  add("--log-format", flags.log_format, "MOORING_MANAGER_LOG_FORMAT", "Log format: text or json");
 }
 
 }  // namespace
 
 absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {
-  CLI::App app("mooring-manager: volumes of any CSI plugin for this host", "mooring-manager");
+  CLI::App app("mooring-manager: manages volumes of any CSI plugin on this host", "mooring-manager");
   Flags flags;
   AddFlags(app, flags);
   bool print_version = false;
-  app.add_flag("--version", print_version, "print the version and exit");
+  app.add_flag("--version", print_version, "Print the version and exit");
   MOORING_RETURN_IF_ERROR(ParseFlags(app, argc, argv));
   if (print_version) {
     Config config;

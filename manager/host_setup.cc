@@ -36,18 +36,18 @@ absl::StatusOr<std::string> MakeDirectory(std::string_view what, const std::stri
   return real.string();
 }
 
-// Who may write there could put something in the place of our files.
+// A user who may write in it could replace the manager's files.
 absl::StatusOr<std::string> MakeOwnDirectory(std::string_view what, const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(std::string real, MakeDirectory(what, path, 0077));
   struct stat status = {};
-  if (::stat(real.c_str(), &status) != 0) return ErrnoStatus(errno, fmt::format("look at {}", what), real);
+  if (::stat(real.c_str(), &status) != 0) return ErrnoStatus(errno, fmt::format("inspect {}", what), real);
   if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0) return real;
   return FailedPrecondition(
-      fmt::format("others may write in {} {} (owner {}, mode {:o}): give the manager a directory of its own", what,
+      fmt::format("other users may write in {} {} (owner {}, mode {:o}): give the manager a directory of its own", what,
                   Quote(real), status.st_uid, status.st_mode & 07777));
 }
 
-// "" where there is no such file.
+// Empty if the file does not exist.
 absl::StatusOr<std::string> FirstLineOf(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadWholeFile(path);
   if (absl::IsNotFound(text.status())) return "";
@@ -55,7 +55,7 @@ absl::StatusOr<std::string> FirstLineOf(const std::string& path) {
   return text->substr(0, text->find('\n'));
 }
 
-// The mount that `path` is on: its own, or that of the nearest directory above that is a mount. None: that of "/".
+// The mount that contains `path`; nullopt: the mount of "/".
 absl::StatusOr<std::optional<MountInfo>> MountOf(std::string path, Mounts& kernel) {
   while (!path.empty() && path != "/") {
     MOORING_ASSIGN_OR_RETURN(const PathInfo info, kernel.Find(path));
@@ -84,24 +84,25 @@ absl::StatusOr<std::string> KeepHostName(const std::string& state_dir, const std
   MOORING_ASSIGN_OR_RETURN(const std::string recorded, FirstLineOf(path));
   if (!recorded.empty() && (asked.empty() || asked == recorded)) return recorded;
   if (!recorded.empty()) {
-    return FailedPrecondition(fmt::format("the records in {} are of host {}, and --host is {}: give --host {}",
+    return FailedPrecondition(fmt::format("the records in {} belong to host {}, but --host is {}: use --host {}",
                                           Quote(state_dir), Quote(recorded), Quote(asked), recorded));
   }
   const std::string name = asked.empty() ? HostName() : asked;
-  MOORING_RETURN_IF_ERROR(Annotate(CheckName("the host's name", name), "give another by --host"));
+  MOORING_RETURN_IF_ERROR(Annotate(CheckName("the host's name", name), "choose another with --host"));
   MOORING_RETURN_IF_ERROR(WritePrivateFile(path, name + "\n", Outlives::kAPowerCut));
   return name;
 }
 
-// Both files are written once the first state is on disk.
+// Both files are written after the first state is on disk.
 absl::Status CheckBeginsEmpty(const std::string& state_dir) {
   for (const char* const name : {"host", "id"}) {
     const std::string path = fmt::format("{}/{}", state_dir, name);
     MOORING_ASSIGN_OR_RETURN(const std::string recorded, FirstLineOf(path));
     if (recorded.empty()) continue;
     return FailedPrecondition(fmt::format(
-        "the manager's state {} is missing or empty, and {} is of a manager that had one: put a copy of the state back "
-        "(docs/backup.md); or, to begin anew, move the files host and id away and register the volumes again",
+        "the manager's state {} is missing or empty, but {} shows that there was one: restore a copy of the state "
+        "(docs/backup.md); or, to start with an empty state, move the files host and id away and register the volumes "
+        "again",
         Quote(state_dir + "/state.db"), Quote(path)));
   }
   return absl::OkStatus();
@@ -125,7 +126,7 @@ absl::Status ShareRoot(const std::string& root, Mounts& kernel) {
   BindRequest bind;
   bind.source = root;
   bind.target = root;
-  bind.recursive = !below.empty();  // otherwise the bind would hide volumes that are in use
+  bind.recursive = !below.empty();  // so that the bind does not hide volumes that are in use
   bind.propagation = Propagation::kShared;
   return Annotate(kernel.Bind(bind), "make the root of the mounts a shared mount");
 }

@@ -1,4 +1,4 @@
-// What the manager needs of its host before anything else: directories of its own, a name, a root that is shared.
+// Prepares the host before the manager starts: its directories, its name, and a shared mount as root of the mounts.
 #ifndef MOORING_MANAGER_HOST_SETUP_H_
 #define MOORING_MANAGER_HOST_SETUP_H_
 
@@ -11,24 +11,24 @@
 
 namespace mooring::manager {
 
-// Makes the directories of `config` where they are missing, and gives it with their real paths: sources and targets of
-// mounts are used without following symbolic links. FAILED_PRECONDITION: others may write in one of them.
+// Makes missing directories of `config`, and returns it with their real paths, because mounts never follow symbolic
+// links. FAILED_PRECONDITION: another user may write in one of them.
 absl::StatusOr<Config> MakeDirectories(const Config& config);
 
-// The name that this host has in the state: `asked`, else the one recorded in the state directory, else the host's.
-// Recorded at once, for the host's name may change and its records do not. FAILED_PRECONDITION: records of another
-// name are there. For the holder of the state's lock only.
+// The name of this host in the state: `asked`, else the name recorded in the state directory, else the host name.
+// Records it, because the host name may change and the records do not. FAILED_PRECONDITION: another name is recorded.
+// The caller holds the lock of the state.
 absl::StatusOr<std::string> KeepHostName(const std::string& state_dir, const std::string& asked);
 
-// FAILED_PRECONDITION: the state that is missing or empty is not the first in this directory.
+// Called when state.db is missing or empty. FAILED_PRECONDITION: the directory had a state before.
 absl::Status CheckBeginsEmpty(const std::string& state_dir);
 
-// What tells this manager's state from every other's, for marks on what others own: digits, made at the first start.
+// A random id of this state directory, in hexadecimal digits, made at the first start. It labels containers.
 absl::StatusOr<std::string> KeepManagerId(const std::string& state_dir);
 
-// What plugins mount below `root`, in namespaces of their own, has to arrive here, and what is mounted here has to
-// arrive there: so it is on a shared mount, bound on itself where it is on none. Stays so: plugins that outlive the
-// manager rely on it. Directories and files that an earlier boot left below `root` do not matter.
+// Makes `root` part of a shared mount, if necessary by a bind on itself, so that mounts of plugins
+// in other namespaces arrive here, and ours there. It stays after a stop, because running plugins need it. Files and
+// directories that an earlier boot left below `root` do not matter.
 absl::Status ShareRoot(const std::string& root, Mounts& kernel);
 
 }  // namespace mooring::manager

@@ -1,4 +1,4 @@
-// The manager as a whole. main() wires it to the process, server.h to its sockets; README.md draws threads and owners.
+// The manager as a whole. main() gives it to the process, server.h to its sockets; README.md shows threads and owners.
 #ifndef MOORING_MANAGER_MANAGER_H_
 #define MOORING_MANAGER_MANAGER_H_
 
@@ -34,14 +34,15 @@
 
 namespace mooring::manager {
 
-// In the order of their dependence: what stands below uses what stands above and goes first.
-struct Parts {
-  Parts(Config checked, std::unique_ptr<State> opened);
+// The objects of the manager, in the order of their dependence: each uses only objects above it. server.cc gives the
+// servers those that they need; no object is handed the whole.
+struct Components {
+  Components(Config checked, std::string boot_id, std::unique_ptr<State> opened);
 
-  Config config;
-  std::string boot;  // that this one serves in, see docker/boot.h
+  const Config config;
+  const std::string boot;  // the kernel's boot id
   std::stop_source stop;
-  std::unique_ptr<ManagerMetrics> metrics;  // null: nobody has asked for them
+  std::unique_ptr<ManagerCounters> counters;  // null without --metrics-listen
   OpenChannels channels;
   std::unique_ptr<State> state;
   RecordsStore store{*state};
@@ -56,42 +57,43 @@ struct Parts {
   std::unique_ptr<Volumes> volumes;
   std::unique_ptr<Claims> claims;
   std::unique_ptr<Attachments> attachments;
+  std::unique_ptr<MetricsPage> metrics;  // null without --metrics-listen
 };
 
-// Opens the state, starts everything, restores what was attached, and keeps house (collects past claims, sends what is
-// owed). `kernel` outlives it.
 class Manager {
  public:
+  // Opens the state, starts every component and restores the attachments of before. From then on it also frees claims
+  // of allocations that are gone, and repeats calls that plugins still owe. `kernel` outlives the manager.
   static absl::StatusOr<std::unique_ptr<Manager>> Start(const Config& config, Mounts& kernel);
   ~Manager();  // Stop
 
-  Parts& parts() { return *parts_; }
+  Components& components() { return *components_; }
 
-  // Everything that waits ends, CANCELLED, and no plugin is called any more. Calls to plugins that are under way may
-  // end by themselves for config.stop_grace; then they are cut short. Returns at once.
+  // Ends every wait with CANCELLED and starts no more calls to plugins. Calls that run may take config.stop_grace;
+  // then their channels are closed. Returns at once.
   void BeginStop();
 
-  // That, and waits for its end. Mounts and plugins stay as they are.
+  // BeginStop, then waits until all threads have ended. Mounts and plugins stay.
   void Stop();
 
  private:
-  explicit Manager(std::unique_ptr<Parts> parts);
+  explicit Manager(std::unique_ptr<Components> components);
   absl::Status Begin();
   void FollowHealth();
   void KeepHouse();
   void CloseChannelsLater();
 
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<Components> components_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
   bool stopped_ = false;
-  std::map<std::string, PluginHealth> news_;  // of plugins, by name
-  std::thread resumer_;                       // of volumes that were half made or half deleted before the start
-  std::thread follower_;                      // of plugins' health
-  WorkLanes owed_{1};                         // to plugins that are back: a lane each
+  std::map<std::string, PluginHealth> news_;  // by plugin, until FollowHealth has handled it
+  std::thread resumer_;                       // finishes volumes that were being created or deleted before the start
+  std::thread follower_;                      // runs FollowHealth
+  WorkLanes owed_{1};                         // repeats owed calls once their plugin is back; one lane per plugin
   std::thread housekeeper_;
-  std::thread closer_;  // of channels to plugins, at the stop
+  std::thread closer_;  // closes the channels to plugins at the stop
 };
 
 }  // namespace mooring::manager

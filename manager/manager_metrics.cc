@@ -1,5 +1,8 @@
 #include "manager/manager_metrics.h"
 
+#include <prometheus/registry.h>
+
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -11,10 +14,8 @@
 #include "base/status.h"
 #include "base/version.h"
 #include "csi.pb.h"
-#include "manager/manager.h"
 #include "manager/records/names.h"
 #include "metrics/call_metrics.h"
-#include "metrics/exposition.h"
 #include "metrics/samples.h"
 #include "rpc/methods.h"
 
@@ -26,16 +27,16 @@ using metrics::CallFamilies;
 using metrics::CallMetrics;
 using metrics::IntegerSample;
 using metrics::Samples;
-using Families = std::vector<prometheus::MetricFamily>;
+using MetricFamilies = std::vector<prometheus::MetricFamily>;
 
-constexpr char kUnknown[] = "unknown";  // a plugin that is asked for its name
+constexpr char kUnknown[] = "unknown";  // label of a plugin that has not told its name yet
 constexpr Claim::State kClaimStates[] = {Claim::State::kTaken, Claim::State::kUnpublishing, Claim::State::kNodeDetached,
                                          Claim::State::kControllerDetached};
 constexpr Volume::State kVolumeStates[] = {Volume::State::kCreating, Volume::State::kReady, Volume::State::kDeleting};
 constexpr AttachmentRecord::Phase kPhases[] = {AttachmentRecord::Phase::kIntent, AttachmentRecord::Phase::kMounted,
                                                AttachmentRecord::Phase::kUnmounting};
 
-// Of a commit, which is a sync of the disk as a rule.
+// Buckets for a commit, which usually syncs the disk.
 const prometheus::Histogram::BucketBoundaries kCommitSeconds = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                                                 0.025,  0.05,    0.1,    0.25,  0.5,    1,     5};
 
@@ -51,32 +52,31 @@ std::string_view WordOf(AttachmentRecord::Phase phase) {
   return "";
 }
 
-// Whose name is not known is asked for that, and for how it is.
+// A plugin without a known name gets calls of the Identity service only.
 std::vector<std::string> MethodsFor(const std::string& plugin) {
   const google::protobuf::FileDescriptor& file = *csi::v1::ProbeRequest::descriptor()->file();
   return plugin.empty() ? MethodsOf(*file.FindServiceByName("Identity")) : MethodsOf(file);
 }
 
-void AddState(const Parts& parts, Families& families) {
+void AddState(const Attachments& attachments, MetricFamilies& families) {
   Samples::Gauge("mooring_manager_build_info", "Always 1; the labels say what runs.")
       .Add({{"version", Version()}, {"commit", Commit()}}, 1)
       .MoveTo(families);
-  Samples::Gauge("mooring_manager_restoring", "Attachments of before the start that wait for their plugin still.")
-      .Add(parts.attachments->restoring())
+  Samples::Gauge("mooring_manager_restoring", "Attachments from before the start that still wait for their plugin.")
+      .Add(attachments.restoring())
       .MoveTo(families);
   Samples took = Samples::Gauge("mooring_manager_restore_duration_seconds",
-                                "How long it took after the start until all that was attached was looked at and, where "
-                                "its mount was gone, attached again. Not there before that.");
-  if (const auto time = parts.attachments->restored_in()) took.Add(std::chrono::duration<double>(*time).count());
+                                "Time after the start until every attachment was checked and, if its mount was gone, "
+                                "attached again. Absent before that.");
+  if (const auto time = attachments.restored_in()) took.Add(std::chrono::duration<double>(*time).count());
   took.MoveTo(families);
 }
 
-void AddPlugins(const Parts& parts, Families& families) {
-  Samples up = Samples::Gauge("mooring_manager_plugin_up", "1: volumes of this plugin can be used on this host.");
-  Samples healthy = Samples::Gauge("mooring_manager_plugin_instances_healthy", "Instances of a plugin that are well.");
-  Samples expected =
-      Samples::Gauge("mooring_manager_plugin_instances_expected", "Instances of a plugin that there should be.");
-  for (const PluginStatus& plugin : parts.plugins->List()) {
+void AddPlugins(PluginDirectory& plugins, const Supervisor& supervisor, MetricFamilies& families) {
+  Samples up = Samples::Gauge("mooring_manager_plugin_up", "1 if volumes of this plugin can be used on this host.");
+  Samples healthy = Samples::Gauge("mooring_manager_plugin_instances_healthy", "Healthy instances of a plugin.");
+  Samples expected = Samples::Gauge("mooring_manager_plugin_instances_expected", "Expected instances of a plugin.");
+  for (const PluginStatus& plugin : plugins.List()) {
     up.Add({{"plugin", plugin.name}}, BoolSample(plugin.schedulable()));
     for (const auto& [role, count] : {std::pair("node", plugin.nodes), std::pair("controller", plugin.controllers)}) {
       healthy.Add({{"plugin", plugin.name}, {"role", role}}, count.healthy);
@@ -84,22 +84,23 @@ void AddPlugins(const Parts& parts, Families& families) {
     }
   }
   for (Samples* samples : {&up, &healthy, &expected}) samples->MoveTo(families);
-  Samples restarts = Samples::Counter("mooring_manager_plugin_restarts_total",
-                                      "How often a plugin that the manager runs did not start, ended or was given up.");
-  for (const auto& [plugin, count] : parts.supervisor->Restarts())
-    restarts.Add({{"plugin", plugin}}, IntegerSample(count));
+  Samples restarts = Samples::Counter(
+      "mooring_manager_plugin_restarts_total",
+      "How often a plugin that the manager runs failed to start, ended, or was replaced because it was unhealthy.");
+  for (const auto& [plugin, count] : supervisor.Restarts()) restarts.Add({{"plugin", plugin}}, IntegerSample(count));
   restarts.MoveTo(families);
 }
 
-void AddVolumes(const std::vector<Volume>& volumes, Families& families) {
+void AddVolumes(const std::vector<Volume>& volumes, MetricFamilies& families) {
   std::map<std::string, std::map<Volume::State, std::uint64_t>> counts;
   std::map<std::string, std::uint64_t> bytes;
   for (const Volume& volume : volumes) {
     ++counts[volume.plugin][volume.state];
     bytes[volume.plugin] += volume.capacity_bytes;
   }
-  Samples count = Samples::Gauge("mooring_manager_volumes", "Volumes on record.");
-  Samples size = Samples::Gauge("mooring_manager_volume_bytes", "Sizes of the volumes of a plugin, as it gave them.");
+  Samples count = Samples::Gauge("mooring_manager_volumes", "Volumes that the manager knows.");
+  Samples size = Samples::Gauge("mooring_manager_volume_bytes",
+                                "Total capacity of the volumes of a plugin, as the plugin reported it.");
   for (auto& [plugin, states] : counts) {
     for (const Volume::State state : kVolumeStates) {
       count.Add({{"plugin", plugin}, {"state", ToString(state)}}, IntegerSample(states[state]));
@@ -110,14 +111,14 @@ void AddVolumes(const std::vector<Volume>& volumes, Families& families) {
   size.MoveTo(families);
 }
 
-void AddClaims(const std::vector<Claim>& claims, Families& families) {
+void AddClaims(const std::vector<Claim>& claims, MetricFamilies& families) {
   std::map<std::pair<ClaimMode, Claim::State>, std::uint64_t> counts;
   std::uint64_t stuck = 0;
   for (const Claim& claim : claims) {
     ++counts[{claim.mode, claim.state}];
     if (!claim.problem.empty()) ++stuck;
   }
-  Samples count = Samples::Gauge("mooring_manager_claims", "Claims on volumes, by how far their release has come.");
+  Samples count = Samples::Gauge("mooring_manager_claims", "Claims on volumes, by the state of their release.");
   for (const ClaimMode mode : {ClaimMode::kRead, ClaimMode::kWrite}) {
     for (const Claim::State state : kClaimStates) {
       count.Add({{"mode", ToString(mode)}, {"state", ToString(state)}}, IntegerSample(counts[{mode, state}]));
@@ -129,28 +130,29 @@ void AddClaims(const std::vector<Claim>& claims, Families& families) {
       .MoveTo(families);
 }
 
-void AddRecords(Parts& parts, Families& families) {
-  const auto volumes = parts.store.ListVolumes();
-  const auto claims = parts.store.ListClaims();
+void AddRecords(RecordsStore& store, MetricFamilies& families) {
+  const auto volumes = store.ListVolumes();
+  const auto claims = store.ListClaims();
   const bool readable = volumes.ok() && claims.ok();
-  Samples::Gauge("mooring_manager_state_up", "1: the state could be read for this scrape.")
+  Samples::Gauge("mooring_manager_state_up", "1 if the state could be read for this scrape.")
       .Add(BoolSample(readable))
       .MoveTo(families);
   if (!readable) {
     const absl::Status& why = volumes.ok() ? claims.status() : volumes.status();
-    log::Once(log::Level::kWarning, "the metrics are not complete; this is said once", {{"cause", Message(why)}});
+    log::Once(log::Level::kWarning,
+              "the metrics lack volumes and claims, because the state cannot be read; logged once",
+              {{"cause", Message(why)}});
     return;
   }
   AddVolumes(*volumes, families);
   AddClaims(*claims, families);
 }
 
-void AddAttachments(const Parts& parts, Families& families) {
-  Samples count = Samples::Gauge("mooring_manager_attachments",
-                                 "Volumes attached on this host, being attached (intent) or being detached.");
-  Samples stuck = Samples::Gauge("mooring_manager_attachments_stuck",
-                                 "Those of them whose last try to mount or to unmount them failed.");
-  const MountJournal::Counts counts = parts.journal->CountByPhase();
+void AddAttachments(const MountJournal& journal, const Attachments& attachments, MetricFamilies& families) {
+  Samples count = Samples::Gauge("mooring_manager_attachments", "Attachments on this host, by phase.");
+  Samples stuck =
+      Samples::Gauge("mooring_manager_attachments_stuck", "Attachments whose last mount or unmount failed.");
+  const MountJournal::Counts counts = journal.CountByPhase();
   for (const AttachmentRecord::Phase phase : kPhases) {
     const auto found = counts.find(phase);
     const MountJournal::Count none;
@@ -161,25 +163,27 @@ void AddAttachments(const Parts& parts, Families& families) {
   count.MoveTo(families);
   stuck.MoveTo(families);
   Samples::Gauge("mooring_manager_attachments_waiting",
-                 "Attachments that the next try in the background is to come of.")
-      .Add(parts.attachments->waiting())
+                 "Attachments that wait for their next attempt in the background.")
+      .Add(attachments.waiting())
       .MoveTo(families);
 }
 
-Families Look(Parts& parts) {
-  Families families;
-  AddState(parts, families);
-  AddPlugins(parts, families);
-  AddRecords(parts, families);
-  AddAttachments(parts, families);
+MetricFamilies CollectAll(const MetricsPage::Sources& sources) {
+  MetricFamilies families;
+  AddState(sources.attachments, families);
+  AddPlugins(sources.plugins, sources.supervisor, families);
+  AddRecords(sources.store, families);
+  AddAttachments(sources.journal, sources.attachments, families);
+  MetricFamilies counted = sources.counters.Collect();
+  families.insert(families.end(), std::make_move_iterator(counted.begin()), std::make_move_iterator(counted.end()));
   return families;
 }
 
 }  // namespace
 
-struct ManagerMetrics::Counted {
-  // The first transaction that fails is to be an increase: metrics/call_metrics.h.
-  explicit Counted(Parts& in_parts) : parts(in_parts) {
+struct ManagerCounters::Families {
+  // Every code starts at 0, so that the first failed transaction shows as an increase (metrics/call_metrics.h).
+  Families() {
     for (int code = 0; code <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++code) {
       CommitsWith(static_cast<absl::StatusCode>(code));
     }
@@ -189,48 +193,49 @@ struct ManagerMetrics::Counted {
     return commits.Add({{"code", absl::StatusCodeToString(code)}});
   }
 
-  Parts& parts;
-  metrics::Exposition exposition{[this] { return Look(parts); }};
-  CallFamilies api_families{exposition.registry(), "mooring_manager_api_call", "Calls of the manager's API"};
-  CallFamilies docker_families{exposition.registry(), "mooring_manager_docker_request", "Requests of Docker or Podman"};
-  CallFamilies plugin_families{exposition.registry(), "mooring_manager_plugin_call", "Calls to CSI plugins"};
+  prometheus::Registry registry;
+  CallFamilies api_families{registry, "mooring_manager_api_call", "Calls of the manager's API"};
+  CallFamilies docker_families{registry, "mooring_manager_docker_request", "Requests of Docker or Podman"};
+  CallFamilies plugin_families{registry, "mooring_manager_plugin_call", "Calls to CSI plugins"};
   prometheus::Family<prometheus::Counter>& commits =
       prometheus::BuildCounter()
           .Name("mooring_manager_state_transactions_total")
-          .Help("Transactions on the state, by outcome; ABORTED: another one was quicker, and it is made again.")
-          .Register(exposition.registry());
+          .Help("Transactions on the state, by status code. ABORTED ones lost a race and are repeated.")
+          .Register(registry);
   prometheus::Histogram& commit_seconds = prometheus::BuildHistogram()
                                               .Name("mooring_manager_state_transaction_duration_seconds")
-                                              .Help("How long transactions on the state took, the disk included.")
-                                              .Register(exposition.registry())
+                                              .Help("Duration of transactions on the state, including the disk.")
+                                              .Register(registry)
                                               .Add({}, kCommitSeconds);
   CallMetrics api{api_families};
   CallMetrics docker{docker_families};
-  std::mutex mutex;  // of which plugins there are
+  std::mutex mutex;  // guards `plugins`
   std::map<std::string, CallMetrics> plugins;
 };
 
-ManagerMetrics::ManagerMetrics(Parts& parts) : counted_(std::make_unique<Counted>(parts)) {}
-ManagerMetrics::~ManagerMetrics() = default;
+ManagerCounters::ManagerCounters() : families_(std::make_unique<Families>()) {}
+ManagerCounters::~ManagerCounters() = default;
 
-CallRecorder& ManagerMetrics::api() { return counted_->api; }
-CallRecorder& ManagerMetrics::docker() { return counted_->docker; }
+CallRecorder& ManagerCounters::api() { return families_->api; }
+CallRecorder& ManagerCounters::docker() { return families_->docker; }
 
-CallRecorder& ManagerMetrics::plugin(const std::string& name) {
+CallRecorder& ManagerCounters::plugin(const std::string& name) {
   const std::string label = name.empty() ? kUnknown : name;
-  const std::lock_guard<std::mutex> lock(counted_->mutex);
-  const auto found = counted_->plugins.find(label);
-  if (found != counted_->plugins.end()) return found->second;
-  return counted_->plugins
-      .try_emplace(label, counted_->plugin_families, prometheus::Labels{{"plugin", label}}, MethodsFor(name))
+  const std::lock_guard<std::mutex> lock(families_->mutex);
+  const auto found = families_->plugins.find(label);
+  if (found != families_->plugins.end()) return found->second;
+  return families_->plugins
+      .try_emplace(label, families_->plugin_families, prometheus::Labels{{"plugin", label}}, MethodsFor(name))
       .first->second;
 }
 
-void ManagerMetrics::NoteCommit(absl::StatusCode code, Clock::duration took) {
-  counted_->CommitsWith(code).Increment();
-  counted_->commit_seconds.Observe(std::chrono::duration<double>(took).count());
+void ManagerCounters::NoteCommit(absl::StatusCode code, Clock::duration took) {
+  families_->CommitsWith(code).Increment();
+  families_->commit_seconds.Observe(std::chrono::duration<double>(took).count());
 }
 
-std::string ManagerMetrics::Text() const { return counted_->exposition.Text(); }
+std::vector<prometheus::MetricFamily> ManagerCounters::Collect() const { return families_->registry.Collect(); }
+
+MetricsPage::MetricsPage(const Sources& sources) : exposition_([sources] { return CollectAll(sources); }) {}
 
 }  // namespace mooring::manager

@@ -1,37 +1,63 @@
-// What the manager tells of itself, docs/operations.md. Only where somebody asked for it (--metrics-listen).
+// The manager's metrics (docs/operations.md), made only with --metrics-listen.
 //
-//   api/calls.cc, docker/, csi/recorded_channel.h, state/state.h          ──▶ counted as it happens, in memory
-//   a scrape ──▶ Text() ──▶ looks at the records, the plugins and the attachments
+//   api/calls.cc, docker/, csi/recorded_channel.h, state/recorded_state.h ──▶ ManagerCounters, in memory
+//   a scrape ──▶ MetricsPage::Text() ──▶ reads the records, the plugins, the attachments and the counters
 #ifndef MOORING_MANAGER_MANAGER_METRICS_H_
 #define MOORING_MANAGER_MANAGER_METRICS_H_
 
+#include <prometheus/metric_family.h>
+
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "manager/attach/attachments.h"
 #include "manager/csi/csi_channel.h"
+#include "manager/plugins/plugin_directory.h"
+#include "manager/state/records_store.h"
+#include "manager/supervisor/supervisor.h"
+#include "manager/volumes/mount_journal.h"
 #include "metrics/call_recorder.h"
+#include "metrics/exposition.h"
 
 namespace mooring::manager {
 
-struct Parts;  // manager.h
-
-class ManagerMetrics {
+// Counts calls and transactions as they happen. Safe from several threads.
+class ManagerCounters {
  public:
-  // Made before `parts` has anything in it; Text is for when all is. `parts` outlives it.
-  explicit ManagerMetrics(Parts& parts);
-  ~ManagerMetrics();
+  ManagerCounters();
+  ~ManagerCounters();
 
   CallRecorder& api();
   CallRecorder& docker();
-  CallRecorder& plugin(const std::string& name);  // of the calls that are made to it; empty: nobody knows its name yet
+  CallRecorder& plugin(const std::string& name);  // calls to this plugin; empty: its name is not known yet
   void NoteCommit(absl::StatusCode code, Clock::duration took);
 
-  // The page. What cannot be looked at is left out, and the figure that says so is 0.
-  std::string Text() const;
+  std::vector<prometheus::MetricFamily> Collect() const;
 
  private:
-  struct Counted;
-  std::unique_ptr<Counted> counted_;
+  struct Families;
+  std::unique_ptr<Families> families_;
+};
+
+class MetricsPage {
+ public:
+  // All outlive the page.
+  struct Sources {
+    const ManagerCounters& counters;
+    PluginDirectory& plugins;
+    const Supervisor& supervisor;
+    RecordsStore& store;
+    const MountJournal& journal;
+    const Attachments& attachments;
+  };
+  explicit MetricsPage(const Sources& sources);
+
+  // Leaves out records that cannot be read, and sets mooring_manager_state_up to 0.
+  std::string Text() const { return exposition_.Text(); }
+
+ private:
+  const metrics::Exposition exposition_;
 };
 
 }  // namespace mooring::manager

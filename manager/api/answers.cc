@@ -12,7 +12,7 @@ std::int64_t Milliseconds(Time time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
 }
 
-// As CSI names them.
+// With the names that CSI gives the capabilities.
 constexpr std::pair<bool PluginTraits::*, const char*> kCapabilities[] = {
     {&PluginTraits::controller_service, "CONTROLLER_SERVICE"},
     {&PluginTraits::group_controller_service, "GROUP_CONTROLLER_SERVICE"},

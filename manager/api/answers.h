@@ -1,4 +1,4 @@
-// What callers of the API are shown. Never a secret, and no mount flags either: they may be sensitive.
+// Records as callers of the API see them: without secrets and mount flags, which may be sensitive.
 #ifndef MOORING_MANAGER_API_ANSWERS_H_
 #define MOORING_MANAGER_API_ANSWERS_H_
 

@@ -12,9 +12,9 @@
 namespace mooring::manager {
 namespace {
 
-// Nobody who is gone stops what is under way: it ends, and the next one finds it done.
+// A client that goes away does not stop its call. The result stays for the next caller.
 template <typename Reply>
-Attachments::OnStep Telling(const Send<Reply>& send, bool steps) {
+Attachments::OnStep StepSender(const Send<Reply>& send, bool steps) {
   if (!steps) return nullptr;
   return [&send](const std::string& step) {
     Reply reply;
@@ -23,42 +23,42 @@ Attachments::OnStep Telling(const Send<Reply>& send, bool steps) {
   };
 }
 
-struct Name {
-  std::string allocation, request;
+struct AttachmentName {
+  std::string allocation, request;  // empty: nothing is attached
 };
 
-absl::StatusOr<Name> AttachedAs(const Parts& parts, const v1::DetachRequest& request) {
+absl::StatusOr<AttachmentName> NameOf(const MountJournal& journal, const v1::DetachRequest& request) {
   if (request.attach_path().empty()) {
     MOORING_RETURN_IF_ERROR(CheckName("the allocation", request.allocation()));
     MOORING_RETURN_IF_ERROR(CheckName("the name of the request", request.request()));
-    return Name{request.allocation(), request.request()};
+    return AttachmentName{request.allocation(), request.request()};
   }
   MOORING_ASSIGN_OR_RETURN(const std::string path, NormalisePath("the path to detach", request.attach_path()));
-  const std::optional<AttachmentRecord> record = parts.journal->FindAttached(path);
-  return record ? Name{record->allocation, record->request} : Name();
+  const std::optional<AttachmentRecord> record = journal.FindAttached(path);
+  return record ? AttachmentName{record->allocation, record->request} : AttachmentName();
 }
 
 }  // namespace
 
-absl::Status Attach(Parts& parts, const v1::AttachRequest& request, const ApiCall& call,
-                    const Send<v1::AttachReply>& send) {
+absl::Status AttachHandlers::Attach(const v1::AttachRequest& request, const ApiCall& call,
+                                    const Send<v1::AttachReply>& send) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
-  MOORING_ASSIGN_OR_RETURN(const Volume volume, parts.volumes->Get(key));
+  MOORING_ASSIGN_OR_RETURN(const Volume volume, volumes.Get(key));
   MOORING_ASSIGN_OR_RETURN(const AttachRequest attach, ParseAttach(request, volume));
   MOORING_ASSIGN_OR_RETURN(const AttachmentRecord record,
-                           parts.attachments->Attach(attach, Telling(send, request.steps()), call.until));
+                           attachments.Attach(attach, StepSender(send, request.steps()), call.until));
   v1::AttachReply reply;
   *reply.mutable_done() = Shown(record);
   send(reply);
   return absl::OkStatus();
 }
 
-absl::Status Detach(Parts& parts, const v1::DetachRequest& request, const ApiCall& call,
-                    const Send<v1::DetachReply>& send) {
-  MOORING_ASSIGN_OR_RETURN(const Name name, AttachedAs(parts, request));
+absl::Status AttachHandlers::Detach(const v1::DetachRequest& request, const ApiCall& call,
+                                    const Send<v1::DetachReply>& send) {
+  MOORING_ASSIGN_OR_RETURN(const AttachmentName name, NameOf(journal, request));
   if (!name.allocation.empty()) {
     MOORING_RETURN_IF_ERROR(
-        parts.attachments->Detach(name.allocation, name.request, Telling(send, request.steps()), call.until));
+        attachments.Detach(name.allocation, name.request, StepSender(send, request.steps()), call.until));
   }
   v1::DetachReply reply;
   reply.set_done(true);
@@ -66,13 +66,13 @@ absl::Status Detach(Parts& parts, const v1::DetachRequest& request, const ApiCal
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::ListAttachmentsResponse> ListAttachments(Parts& parts, const v1::ListAttachmentsRequest& request) {
+absl::StatusOr<v1::ListAttachmentsResponse> AttachHandlers::ListAttachments(const v1::ListAttachmentsRequest& request) {
   std::vector<AttachmentRecord> records;
   if (request.volume().id().empty()) {
-    records = parts.journal->All();
+    records = journal.All();
   } else {
     MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
-    records = parts.journal->Of(key);
+    records = journal.Of(key);
   }
   v1::ListAttachmentsResponse response;
   for (const AttachmentRecord& record : records) {

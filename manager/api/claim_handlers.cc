@@ -23,43 +23,43 @@ std::vector<ClaimMode> ModesOf(const v1::ReleaseVolumeRequest& request) {
   return {ClaimMode::kRead, ClaimMode::kWrite};
 }
 
-bool IsAttached(const Parts& parts, const Claim& claim) {
-  const std::vector<AttachmentRecord> records = parts.journal->Of(claim.volume);
+}  // namespace
+
+bool ClaimHandlers::IsAttached(const Claim& claim) const {
+  const std::vector<AttachmentRecord> records = journal.Of(claim.volume);
   return std::any_of(records.begin(), records.end(),
                      [&](const AttachmentRecord& record) { return record.allocation == claim.allocation; });
 }
 
-absl::Status ReleaseAll(Parts& parts, const VolumeKey& key, const v1::ReleaseVolumeRequest& request,
-                        const ApiCall& call) {
-  const auto is_mounted = [&](const Claim& claim) { return IsAttached(parts, claim); };
-  if (request.force()) return parts.claims->Force(key, is_mounted, call.until);
+absl::Status ClaimHandlers::ReleaseAll(const VolumeKey& key, const v1::ReleaseVolumeRequest& request,
+                                       const ApiCall& call) {
+  const auto is_mounted = [&](const Claim& claim) { return IsAttached(claim); };
+  if (request.force()) return claims.Force(key, is_mounted, call.until);
   MOORING_RETURN_IF_ERROR(CheckName("the allocation", request.allocation()));
   for (const ClaimMode mode : ModesOf(request)) {
-    MOORING_RETURN_IF_ERROR(parts.attachments->Release(key, mode, request.allocation(), call.until));
+    MOORING_RETURN_IF_ERROR(attachments.Release(key, mode, request.allocation(), call.until));
   }
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<v1::ClaimVolumeResponse> ClaimVolume(Parts& parts, const v1::ClaimVolumeRequest& request,
-                                                    const ApiCall& call) {
+absl::StatusOr<v1::ClaimVolumeResponse> ClaimHandlers::ClaimVolume(const v1::ClaimVolumeRequest& request,
+                                                                   const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
-  MOORING_ASSIGN_OR_RETURN(const Volume volume, parts.volumes->Get(key));
-  MOORING_ASSIGN_OR_RETURN(ClaimRequest claim, ParseClaim(request, volume, parts.config.host));
-  claim.keep = true;
-  MOORING_ASSIGN_OR_RETURN(const ClaimAnswer answer, parts.claims->Claim(claim, call.until));
+  MOORING_ASSIGN_OR_RETURN(const Volume volume, volumes.Get(key));
+  MOORING_ASSIGN_OR_RETURN(ClaimRequest asked, ParseClaim(request, volume, host));
+  asked.keep = true;
+  MOORING_ASSIGN_OR_RETURN(const ClaimAnswer answer, claims.Claim(asked, call.until));
   v1::ClaimVolumeResponse response;
   *response.mutable_volume() = Shown(answer.volume);
   *response.mutable_claim() = ToProto(answer.claim);
   return response;
 }
 
-absl::StatusOr<v1::ReleaseVolumeResponse> ReleaseVolume(Parts& parts, const v1::ReleaseVolumeRequest& request,
-                                                        const ApiCall& call) {
+absl::StatusOr<v1::ReleaseVolumeResponse> ClaimHandlers::ReleaseVolume(const v1::ReleaseVolumeRequest& request,
+                                                                       const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
-  MOORING_RETURN_IF_ERROR(ReleaseAll(parts, key, request, call));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> left, parts.store.ListClaims(key));
+  MOORING_RETURN_IF_ERROR(ReleaseAll(key, request, call));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> left, store.ListClaims(key));
   const std::vector<ClaimMode> modes = ModesOf(request);
   v1::ReleaseVolumeResponse response;
   for (const Claim& claim : left) {
@@ -69,30 +69,30 @@ absl::StatusOr<v1::ReleaseVolumeResponse> ReleaseVolume(Parts& parts, const v1::
   return response;
 }
 
-absl::StatusOr<v1::ListClaimsResponse> ListClaims(Parts& parts, const v1::ListClaimsRequest& request) {
-  // The revision first, as in ListVolumes.
-  MOORING_ASSIGN_OR_RETURN(const Listing now, parts.state->List(RegistryStateKey(parts.config.host)));
-  std::vector<Claim> claims;
+absl::StatusOr<v1::ListClaimsResponse> ClaimHandlers::ListClaims(const v1::ListClaimsRequest& request) {
+  // The revision is read first, as in ListVolumes.
+  MOORING_ASSIGN_OR_RETURN(const Listing now, state.List(RegistryStateKey(host)));
+  std::vector<Claim> found;
   if (request.volume().id().empty()) {
-    MOORING_ASSIGN_OR_RETURN(claims, parts.store.ListClaims());
+    MOORING_ASSIGN_OR_RETURN(found, store.ListClaims());
   } else {
     MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
-    MOORING_ASSIGN_OR_RETURN(claims, parts.store.ListClaims(key));
+    MOORING_ASSIGN_OR_RETURN(found, store.ListClaims(key));
   }
   v1::ListClaimsResponse response;
   response.set_revision(now.revision);
-  for (const Claim& claim : claims) {
+  for (const Claim& claim : found) {
     if (IsOf(claim, request.allocation())) *response.add_claims() = ToProto(claim);
   }
   return response;
 }
 
-absl::StatusOr<v1::AllocationGoneResponse> AllocationGone(Parts& parts, const v1::AllocationGoneRequest& request) {
+absl::StatusOr<v1::AllocationGoneResponse> ClaimHandlers::AllocationGone(const v1::AllocationGoneRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckName("the allocation", request.allocation()));
-  MOORING_RETURN_IF_ERROR(parts.claims->AllocationGone(request.allocation()));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, parts.store.ListClaims());
+  MOORING_RETURN_IF_ERROR(claims.AllocationGone(request.allocation()));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> all, store.ListClaims());
   v1::AllocationGoneResponse response;
-  response.set_claims(static_cast<int>(std::count_if(claims.begin(), claims.end(), [&](const Claim& claim) {
+  response.set_claims(static_cast<int>(std::count_if(all.begin(), all.end(), [&](const Claim& claim) {
     return claim.past && claim.allocation == request.allocation();
   })));
   return response;

@@ -1,69 +1,138 @@
-// What each call of the API does: unpacks the request, asks one of the parts, packs its answer. Without gRPC, but for
-// the messages. A stream's answers go to a function; it gives false when nobody takes them any more.
+// The calls of the API without gRPC: each handler unpacks the request, asks its collaborators and packs the answer.
+//
+// A group of handlers names only the collaborators that it uses; all of them outlive it. Safe from several threads.
+// A streaming handler sends its answers through a function, which returns false once the client is gone.
 #ifndef MOORING_MANAGER_API_HANDLERS_H_
 #define MOORING_MANAGER_API_HANDLERS_H_
 
 #include <functional>
+#include <future>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "manager.pb.h"
 #include "manager/api/calls.h"
-#include "manager/manager.h"
+#include "manager/attach/attachments.h"
+#include "manager/claims/claims.h"
+#include "manager/plugins/plugin_loop.h"
+#include "manager/records/events.h"
+#include "manager/state/records_store.h"
+#include "manager/state/state.h"
+#include "manager/supervisor/supervisor.h"
+#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/volumes.h"
 
 namespace mooring::manager {
 
 template <typename Reply>
 using Send = std::function<bool(const Reply&)>;
 
-// plugin_handlers.cc
-absl::Status RunPlugin(Parts& parts, const v1::RunPluginRequest& request, const ApiCall& call,
-                       const Send<v1::RunPluginReply>& send);
-absl::StatusOr<v1::RegisterPluginResponse> RegisterPlugin(Parts& parts, const v1::RegisterPluginRequest& request,
-                                                          const ApiCall& call);
-absl::StatusOr<v1::StopPluginResponse> StopPlugin(Parts& parts, const v1::StopPluginRequest& request,
-                                                  const ApiCall& call);
-absl::StatusOr<v1::ListPluginsResponse> ListPlugins(Parts& parts, const v1::ListPluginsRequest& request);
+struct PluginHandlers {
+  PluginLoop& plugins;
+  Supervisor& supervisor;
+  Events& events;
 
-// volume_handlers.cc
-absl::StatusOr<v1::CreateVolumeResponse> CreateVolume(Parts& parts, const v1::CreateVolumeRequest& request,
-                                                      const ApiCall& call);
-absl::StatusOr<v1::RegisterVolumeResponse> RegisterVolume(Parts& parts, const v1::RegisterVolumeRequest& request,
-                                                          const ApiCall& call);
-absl::StatusOr<v1::UpdateVolumeResponse> UpdateVolume(Parts& parts, const v1::UpdateVolumeRequest& request);
-absl::StatusOr<v1::DeleteVolumeResponse> DeleteVolume(Parts& parts, const v1::DeleteVolumeRequest& request,
-                                                      const ApiCall& call);
-absl::StatusOr<v1::ExpandVolumeResponse> ExpandVolume(Parts& parts, const v1::ExpandVolumeRequest& request,
-                                                      const ApiCall& call);
-absl::StatusOr<v1::GetVolumeResponse> GetVolume(Parts& parts, const v1::GetVolumeRequest& request);
-absl::StatusOr<v1::ListVolumesResponse> ListVolumes(Parts& parts, const v1::ListVolumesRequest& request);
-absl::StatusOr<v1::CreateSnapshotResponse> CreateSnapshot(Parts& parts, const v1::CreateSnapshotRequest& request,
-                                                          const ApiCall& call);
-absl::StatusOr<v1::DeleteSnapshotResponse> DeleteSnapshot(Parts& parts, const v1::DeleteSnapshotRequest& request,
-                                                          const ApiCall& call);
-absl::StatusOr<v1::ListSnapshotsResponse> ListSnapshots(Parts& parts, const v1::ListSnapshotsRequest& request,
-                                                        const ApiCall& call);
+  absl::Status RunPlugin(const v1::RunPluginRequest& request, const ApiCall& call,
+                         const Send<v1::RunPluginReply>& send);
+  absl::StatusOr<v1::RegisterPluginResponse> RegisterPlugin(const v1::RegisterPluginRequest& request,
+                                                            const ApiCall& call);
+  absl::StatusOr<v1::StopPluginResponse> StopPlugin(const v1::StopPluginRequest& request, const ApiCall& call);
+  absl::StatusOr<v1::ListPluginsResponse> ListPlugins(const v1::ListPluginsRequest& request);
 
-// claim_handlers.cc
-absl::StatusOr<v1::ClaimVolumeResponse> ClaimVolume(Parts& parts, const v1::ClaimVolumeRequest& request,
-                                                    const ApiCall& call);
-absl::StatusOr<v1::ReleaseVolumeResponse> ReleaseVolume(Parts& parts, const v1::ReleaseVolumeRequest& request,
-                                                        const ApiCall& call);
-absl::StatusOr<v1::ListClaimsResponse> ListClaims(Parts& parts, const v1::ListClaimsRequest& request);
-absl::StatusOr<v1::AllocationGoneResponse> AllocationGone(Parts& parts, const v1::AllocationGoneRequest& request);
+ private:
+  v1::PluginStatus Described(const PluginStatus& status, const std::vector<PluginRecord>& declared);
+  v1::PluginStatus StatusOf(const std::string& name);
+  absl::StatusOr<v1::PluginStatus> StatusAfter(bool wait, const std::string& name, Clock::time_point until);
+  void SendEventsUntilStarted(const std::string& name, std::uint64_t from, std::future<absl::Status>& start,
+                              const Send<v1::RunPluginReply>& send);
+};
 
-// attach_handlers.cc
-absl::Status Attach(Parts& parts, const v1::AttachRequest& request, const ApiCall& call,
-                    const Send<v1::AttachReply>& send);
-absl::Status Detach(Parts& parts, const v1::DetachRequest& request, const ApiCall& call,
-                    const Send<v1::DetachReply>& send);
-absl::StatusOr<v1::ListAttachmentsResponse> ListAttachments(Parts& parts, const v1::ListAttachmentsRequest& request);
+struct VolumeHandlers {
+  Volumes& volumes;
+  Claims& claims;
+  const MountJournal& journal;
+  RecordsStore& store;
+  State& state;
+  std::string host;
 
-// stream_handlers.cc
-absl::Status StreamEvents(Parts& parts, const v1::StreamEventsRequest& request, const ApiCall& call,
-                          const Send<v1::Event>& send);
-absl::Status WatchRecords(Parts& parts, const v1::WatchRequest& request, const ApiCall& call,
-                          const Send<v1::WatchReply>& send);
+  absl::StatusOr<v1::CreateVolumeResponse> CreateVolume(const v1::CreateVolumeRequest& request, const ApiCall& call);
+  absl::StatusOr<v1::RegisterVolumeResponse> RegisterVolume(const v1::RegisterVolumeRequest& request,
+                                                            const ApiCall& call);
+  absl::StatusOr<v1::UpdateVolumeResponse> UpdateVolume(const v1::UpdateVolumeRequest& request);
+  absl::StatusOr<v1::DeleteVolumeResponse> DeleteVolume(const v1::DeleteVolumeRequest& request, const ApiCall& call);
+  absl::StatusOr<v1::ExpandVolumeResponse> ExpandVolume(const v1::ExpandVolumeRequest& request, const ApiCall& call);
+  absl::StatusOr<v1::GetVolumeResponse> GetVolume(const v1::GetVolumeRequest& request);
+  absl::StatusOr<v1::ListVolumesResponse> ListVolumes(const v1::ListVolumesRequest& request);
+};
+
+struct SnapshotHandlers {
+  Volumes& volumes;
+
+  absl::StatusOr<v1::CreateSnapshotResponse> CreateSnapshot(const v1::CreateSnapshotRequest& request,
+                                                            const ApiCall& call);
+  absl::StatusOr<v1::DeleteSnapshotResponse> DeleteSnapshot(const v1::DeleteSnapshotRequest& request,
+                                                            const ApiCall& call);
+  absl::StatusOr<v1::ListSnapshotsResponse> ListSnapshots(const v1::ListSnapshotsRequest& request, const ApiCall& call);
+};
+
+struct ClaimHandlers {
+  Volumes& volumes;
+  Claims& claims;
+  Attachments& attachments;
+  const MountJournal& journal;
+  RecordsStore& store;
+  State& state;
+  std::string host;
+
+  absl::StatusOr<v1::ClaimVolumeResponse> ClaimVolume(const v1::ClaimVolumeRequest& request, const ApiCall& call);
+  absl::StatusOr<v1::ReleaseVolumeResponse> ReleaseVolume(const v1::ReleaseVolumeRequest& request, const ApiCall& call);
+  absl::StatusOr<v1::ListClaimsResponse> ListClaims(const v1::ListClaimsRequest& request);
+  absl::StatusOr<v1::AllocationGoneResponse> AllocationGone(const v1::AllocationGoneRequest& request);
+
+ private:
+  bool IsAttached(const Claim& claim) const;
+  absl::Status ReleaseAll(const VolumeKey& key, const v1::ReleaseVolumeRequest& request, const ApiCall& call);
+};
+
+struct AttachHandlers {
+  Volumes& volumes;
+  Attachments& attachments;
+  const MountJournal& journal;
+
+  absl::Status Attach(const v1::AttachRequest& request, const ApiCall& call, const Send<v1::AttachReply>& send);
+  absl::Status Detach(const v1::DetachRequest& request, const ApiCall& call, const Send<v1::DetachReply>& send);
+  absl::StatusOr<v1::ListAttachmentsResponse> ListAttachments(const v1::ListAttachmentsRequest& request);
+};
+
+struct StreamHandlers {
+  Events& events;
+  State& state;
+  std::string host;
+
+  absl::Status StreamEvents(const v1::StreamEventsRequest& request, const ApiCall& call, const Send<v1::Event>& send);
+  absl::Status WatchRecords(const v1::WatchRequest& request, const ApiCall& call, const Send<v1::WatchReply>& send);
+};
+
+struct InfoHandlers {
+  const Attachments& attachments;
+  std::string host;
+  std::string root;
+  Time started_at = std::chrono::system_clock::now();
+
+  absl::StatusOr<v1::GetManagerInfoResponse> GetManagerInfo() const;
+};
+
+struct ApiHandlers {
+  PluginHandlers plugins;
+  VolumeHandlers volumes;
+  SnapshotHandlers snapshots;
+  ClaimHandlers claims;
+  AttachHandlers attachments;
+  StreamHandlers streams;
+  InfoHandlers info;
+};
 
 }  // namespace mooring::manager
 

@@ -7,20 +7,21 @@
 #include <vector>
 
 #include "manager.grpc.pb.h"
+#include "manager/api/handlers.h"
 #include "manager/csi/csi_channel.h"
+#include "metrics/call_recorder.h"
 
 namespace mooring::manager {
 
-struct Parts;  // manager.h
-
 class ManagerService : public v1::Manager::Service {
  public:
-  // Takes no new call from now on, ends the streams, and waits for the calls under way until `until`: gives those that
-  // are left.
+  // Refuses new calls, ends the streams, and waits until `until` for the calls that run. Returns the calls that still
+  // run then.
   virtual std::vector<std::string> Drain(Clock::time_point until) = 0;
 };
 
-std::unique_ptr<ManagerService> MakeManagerService(Parts& parts);  // `parts` outlives it
+// `recorder` counts every call, and outlives the service; null: calls are not counted.
+std::unique_ptr<ManagerService> MakeManagerService(ApiHandlers handlers, CallRecorder* recorder);
 
 }  // namespace mooring::manager
 

@@ -63,15 +63,15 @@ absl::StatusOr<Capability> ChooseCapability(const Volume& volume, const v1::Capa
   if (asked != nullptr && asked->attachment() != v1::ATTACHMENT_MODE_UNSPECIFIED) {
     MOORING_ASSIGN_OR_RETURN(wanted.attachment, FromProto(asked->attachment()));
   }
-  if (!any_access) return wanted;  // whether the volume has it is for the claim to say
+  if (!any_access) return wanted;  // the claim checks whether the volume has it
   const auto fits = [&](const Capability& one) {
     return Allows(one, mode) && (asked == nullptr || one.attachment == wanted.attachment);
   };
   const auto found = std::find_if(volume.capabilities.begin(), volume.capabilities.end(), fits);
   if (found != volume.capabilities.end()) return *found;
-  return InvalidArgument(
-      fmt::format("the volume {} has no capability for a claim to {}: name one that it has, or register it with one",
-                  ToString(volume.key), ToString(mode)));
+  return InvalidArgument(fmt::format(
+      "the volume {} has no capability for a claim to {}: name a capability that it has, or register it with one",
+      ToString(volume.key), ToString(mode)));
 }
 
 absl::StatusOr<ClaimRequest> ParseClaim(const v1::ClaimVolumeRequest& message, const Volume& volume,
@@ -103,7 +103,7 @@ absl::StatusOr<AttachRequest> ParseAttach(const v1::AttachRequest& message, cons
   if (message.mode() != v1::CLAIM_MODE_UNSPECIFIED) {
     MOORING_ASSIGN_OR_RETURN(request.mode, FromProto(message.mode()));
   }
-  request.read_only = message.read_only() || request.mode == ClaimMode::kRead;  // who may only read gets nothing else
+  request.read_only = message.read_only() || request.mode == ClaimMode::kRead;
   const v1::Capability* const asked = message.has_capability() ? &message.capability() : nullptr;
   MOORING_ASSIGN_OR_RETURN(request.capability, ChooseCapability(volume, asked, request.mode));
   request.options = FromProto(message.options());
@@ -125,7 +125,8 @@ absl::StatusOr<PluginRecord::Run> ParseRun(const v1::PluginRun& message) {
   if (is_exec && run.command.empty()) {
     return InvalidArgument("a plugin to run needs a command (--exec) or an image (--image)");
   }
-  if (!is_exec && run.image.empty()) return InvalidArgument("a plugin that is a container needs an image");
+  if (!is_exec && run.image.empty())
+    return InvalidArgument("a plugin that runs as a container needs an image (--image)");
   if (run.engine.empty()) return run;
   MOORING_ASSIGN_OR_RETURN(const std::string socket, ParseSocketPath(run.engine));
   MOORING_ASSIGN_OR_RETURN(run.engine, NormalisePath("the engine's socket", socket));

@@ -1,5 +1,5 @@
-// Requests of the API as values of the manager. Names are checked here, at the edge, and so are the words of a request
-// that contradict each other; what depends on what is stored is not.
+// Parses requests of the API. Checks names, and fields of one request that contradict each other. Checks against stored
+// records belong to the collaborators.
 #ifndef MOORING_MANAGER_API_REQUESTS_H_
 #define MOORING_MANAGER_API_REQUESTS_H_
 
@@ -13,21 +13,21 @@
 
 namespace mooring::manager {
 
-absl::StatusOr<VolumeKey> KeyOf(const v1::VolumeKey& key);  // no namespace is "default"
+absl::StatusOr<VolumeKey> KeyOf(const v1::VolumeKey& key);  // an empty namespace means "default"
 
-// A volume as somebody asks for it: what only the manager says (state, claims, revisions) is not taken from them.
+// The volume that a request describes. Fields that only the manager sets (state, claims, revisions) are ignored.
 absl::StatusOr<Volume> AskedVolume(const v1::Volume& message, const StringMap& secrets);
 
-// The capability asked for. What the request leaves open is that of the volume's first capability which fits and allows
-// the mode. INVALID_ARGUMENT: it has none.
+// The capability that the request names. Without an access mode: the volume's first capability that fits and allows
+// `mode`. INVALID_ARGUMENT: the volume has none.
 absl::StatusOr<Capability> ChooseCapability(const Volume& volume, const v1::Capability* asked, ClaimMode mode);
 
-// `volume` is the one that the request names.
+// `volume` is the volume that the request names.
 absl::StatusOr<ClaimRequest> ParseClaim(const v1::ClaimVolumeRequest& message, const Volume& volume,
                                         const std::string& host);
 absl::StatusOr<AttachRequest> ParseAttach(const v1::AttachRequest& message, const Volume& volume);
 
-// How a plugin is to be run. Its engine is written as DOCKER_HOST is, "unix:///run/podman/podman.sock", or as a path.
+// How to run a plugin. The engine has the form of DOCKER_HOST, "unix:///run/podman/podman.sock", or is a path.
 absl::StatusOr<PluginRecord::Run> ParseRun(const v1::PluginRun& message);
 
 }  // namespace mooring::manager

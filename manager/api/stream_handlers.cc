@@ -17,7 +17,7 @@
 namespace mooring::manager {
 namespace {
 
-constexpr std::chrono::seconds kStreamPoll{1};  // how soon a stream sees that nobody listens, or that the manager stops
+constexpr std::chrono::seconds kStreamPoll{1};  // how soon a stream notices its client leaving or a stop of the manager
 
 Clock::time_point NextLook(const ApiCall& call) { return std::min(call.until, Clock::now() + kStreamPoll); }
 
@@ -56,7 +56,7 @@ absl::StatusOr<v1::WatchReply::Changed> ClaimChange(const Change& change) {
   return changed;
 }
 
-// None: not for callers' eyes (secrets).
+// nullopt: the change is not shown to callers (secrets).
 absl::StatusOr<std::optional<v1::WatchReply::Changed>> Changed(const Change& change) {
   const std::string& key = change.value.key;
   std::optional<v1::WatchReply::Changed> changed;
@@ -69,7 +69,7 @@ absl::StatusOr<std::optional<v1::WatchReply::Changed>> Changed(const Change& cha
   return changed;
 }
 
-// A reply for each revision: changes that were made together are told together.
+// Makes a reply per revision: changes of one transaction are sent together.
 absl::StatusOr<std::vector<v1::WatchReply>> RepliesOf(const std::vector<Change>& changes) {
   std::vector<v1::WatchReply> replies;
   for (const Change& change : changes) {
@@ -82,39 +82,36 @@ absl::StatusOr<std::vector<v1::WatchReply>> RepliesOf(const std::vector<Change>&
   return replies;
 }
 
-// A stream that follows has no end of its own: who reads it is to know that there is more to come, elsewhere.
+// A stream that follows has no end of its own: the client has to learn that it should ask again.
 absl::Status EndOf(const ApiCall& call) {
   if (!call.is_over()) return absl::OkStatus();
   return Unavailable("the manager is stopping; follow again when it is back");
 }
 
-// Numbers begin anew with the manager.
+// Event numbers start at 1 each time the manager starts.
 absl::Status CheckFrom(std::uint64_t from, std::uint64_t last) {
   if (from <= last + 1) return absl::OkStatus();
   return OutOfRange(
-      fmt::format("there is no event {} yet, the newest is {}: the manager was started again; follow "
-                  "from 1",
-                  from, last));
+      fmt::format("there is no event {} yet, the newest is {}: the manager was restarted; follow from 1", from, last));
 }
 
-// 1 is all that is kept, whatever that is.
+// From 1 means "all events that are kept".
 absl::Status CheckKept(std::uint64_t from, std::uint64_t first) {
   if (from <= 1 || first <= from) return absl::OkStatus();
-  return OutOfRange(
-      fmt::format("event {} is forgotten, the oldest that is kept is {}: follow from there", from, first));
+  return OutOfRange(fmt::format("event {} is no longer kept, the oldest is {}: follow from there", from, first));
 }
 
 }  // namespace
 
-absl::Status StreamEvents(Parts& parts, const v1::StreamEventsRequest& request, const ApiCall& call,
-                          const Send<v1::Event>& send) {
-  const std::uint64_t last = parts.events.last();
+absl::Status StreamHandlers::StreamEvents(const v1::StreamEventsRequest& request, const ApiCall& call,
+                                          const Send<v1::Event>& send) {
+  const std::uint64_t last = events.last();
   std::uint64_t from = request.from() == 0 ? last + 1 : request.from();
   MOORING_RETURN_IF_ERROR(CheckFrom(from, last));
   while (GoesOn(call) && (request.follow() || from <= last)) {
-    MOORING_ASSIGN_OR_RETURN(const std::vector<Event> events, parts.events.Next(from, NextLook(call)));
-    if (!events.empty()) MOORING_RETURN_IF_ERROR(CheckKept(from, events.front().number));
-    for (const Event& event : events) {
+    MOORING_ASSIGN_OR_RETURN(const std::vector<Event> batch, events.Next(from, NextLook(call)));
+    if (!batch.empty()) MOORING_RETURN_IF_ERROR(CheckKept(from, batch.front().number));
+    for (const Event& event : batch) {
       from = event.number + 1;
       if (!send(Shown(event))) return absl::OkStatus();
     }
@@ -122,14 +119,14 @@ absl::Status StreamEvents(Parts& parts, const v1::StreamEventsRequest& request, 
   return EndOf(call);
 }
 
-absl::Status WatchRecords(Parts& parts, const v1::WatchRequest& request, const ApiCall& call,
-                          const Send<v1::WatchReply>& send) {
+absl::Status StreamHandlers::WatchRecords(const v1::WatchRequest& request, const ApiCall& call,
+                                          const Send<v1::WatchReply>& send) {
   std::int64_t from = request.from_revision();
   if (from == 0) {
-    MOORING_ASSIGN_OR_RETURN(const Listing now, parts.state->List(RegistryStateKey(parts.config.host)));
+    MOORING_ASSIGN_OR_RETURN(const Listing now, state.List(RegistryStateKey(host)));
     from = now.revision + 1;
   }
-  MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<Watch> watch, parts.state->StartWatch(SharedPrefix(), from));
+  MOORING_ASSIGN_OR_RETURN(const std::unique_ptr<Watch> watch, state.StartWatch(SharedPrefix(), from));
   v1::WatchReply standing;
   standing.set_revision(from - 1);
   if (!send(standing)) return absl::OkStatus();

@@ -27,96 +27,93 @@ absl::StatusOr<Response> WithVolume(const absl::StatusOr<Volume>& volume) {
 
 }  // namespace
 
-absl::StatusOr<v1::CreateVolumeResponse> CreateVolume(Parts& parts, const v1::CreateVolumeRequest& request,
-                                                      const ApiCall& call) {
+absl::StatusOr<v1::CreateVolumeResponse> VolumeHandlers::CreateVolume(const v1::CreateVolumeRequest& request,
+                                                                      const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(Volume volume, AskedVolume(request.volume(), MapOf(request.secrets())));
-  return WithVolume<v1::CreateVolumeResponse>(parts.volumes->Create(std::move(volume), call.until));
+  return WithVolume<v1::CreateVolumeResponse>(volumes.Create(std::move(volume), call.until));
 }
 
-absl::StatusOr<v1::RegisterVolumeResponse> RegisterVolume(Parts& parts, const v1::RegisterVolumeRequest& request,
-                                                          const ApiCall& call) {
+absl::StatusOr<v1::RegisterVolumeResponse> VolumeHandlers::RegisterVolume(const v1::RegisterVolumeRequest& request,
+                                                                          const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(Volume volume, AskedVolume(request.volume(), MapOf(request.secrets())));
-  return WithVolume<v1::RegisterVolumeResponse>(parts.volumes->Register(std::move(volume), call.until));
+  return WithVolume<v1::RegisterVolumeResponse>(volumes.Register(std::move(volume), call.until));
 }
 
-absl::StatusOr<v1::UpdateVolumeResponse> UpdateVolume(Parts& parts, const v1::UpdateVolumeRequest& request) {
+absl::StatusOr<v1::UpdateVolumeResponse> VolumeHandlers::UpdateVolume(const v1::UpdateVolumeRequest& request) {
   MOORING_ASSIGN_OR_RETURN(Volume volume, AskedVolume(request.volume(), MapOf(request.secrets())));
   if (request.keep_secrets() || request.keep_mount_flags()) {
-    MOORING_ASSIGN_OR_RETURN(const Volume now, parts.volumes->Get(volume.key));
+    MOORING_ASSIGN_OR_RETURN(const Volume now, volumes.Get(volume.key));
     if (request.keep_secrets()) volume.secrets = now.secrets;
     if (request.keep_mount_flags()) volume.mount_options.flags = now.mount_options.flags;
-    if (volume.revisions.modify == 0) volume.revisions.modify = now.revisions.modify;  // what was kept is of this one
+    if (volume.revisions.modify == 0) volume.revisions.modify = now.revisions.modify;  // the kept values
   }
-  return WithVolume<v1::UpdateVolumeResponse>(parts.volumes->Update(volume));
+  return WithVolume<v1::UpdateVolumeResponse>(volumes.Update(volume));
 }
 
-absl::StatusOr<v1::DeleteVolumeResponse> DeleteVolume(Parts& parts, const v1::DeleteVolumeRequest& request,
-                                                      const ApiCall& call) {
+absl::StatusOr<v1::DeleteVolumeResponse> VolumeHandlers::DeleteVolume(const v1::DeleteVolumeRequest& request,
+                                                                      const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.key()));
-  MOORING_RETURN_IF_ERROR(request.deregister() ? parts.volumes->Deregister(key, call.until)
-                                               : parts.volumes->Delete(key, call.until));
+  MOORING_RETURN_IF_ERROR(request.deregister() ? volumes.Deregister(key, call.until) : volumes.Delete(key, call.until));
   return v1::DeleteVolumeResponse();
 }
 
-absl::StatusOr<v1::ExpandVolumeResponse> ExpandVolume(Parts& parts, const v1::ExpandVolumeRequest& request,
-                                                      const ApiCall& call) {
+absl::StatusOr<v1::ExpandVolumeResponse> VolumeHandlers::ExpandVolume(const v1::ExpandVolumeRequest& request,
+                                                                      const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.key()));
   return WithVolume<v1::ExpandVolumeResponse>(
-      parts.volumes->Expand(key, request.min_bytes(), request.max_bytes(), call.until));
+      volumes.Expand(key, request.min_bytes(), request.max_bytes(), call.until));
 }
 
-absl::StatusOr<v1::GetVolumeResponse> GetVolume(Parts& parts, const v1::GetVolumeRequest& request) {
+absl::StatusOr<v1::GetVolumeResponse> VolumeHandlers::GetVolume(const v1::GetVolumeRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.key()));
-  MOORING_ASSIGN_OR_RETURN(const Volume volume, parts.volumes->Get(key));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, parts.store.ListClaims(key));
+  MOORING_ASSIGN_OR_RETURN(const Volume volume, volumes.Get(key));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> held, store.ListClaims(key));
   v1::GetVolumeResponse response;
   *response.mutable_volume() = Shown(volume);
-  for (const Claim& claim : claims) *response.add_claims() = ToProto(claim);
-  for (const AttachmentRecord& mount : parts.journal->Of(key)) *response.add_attachments() = Shown(mount);
-  const absl::Status schedulable = parts.claims->CheckSchedulable(volume);
+  for (const Claim& claim : held) *response.add_claims() = ToProto(claim);
+  for (const AttachmentRecord& mount : journal.Of(key)) *response.add_attachments() = Shown(mount);
+  const absl::Status schedulable = claims.CheckSchedulable(volume);
   response.set_schedulable(schedulable.ok());
   if (!schedulable.ok()) response.set_unschedulable(Message(schedulable));
   return response;
 }
 
-absl::StatusOr<v1::ListVolumesResponse> ListVolumes(Parts& parts, const v1::ListVolumesRequest& request) {
+absl::StatusOr<v1::ListVolumesResponse> VolumeHandlers::ListVolumes(const v1::ListVolumesRequest& request) {
   const std::string ns = request.namespace_().empty() ? VolumeKey().ns : request.namespace_();
   v1::ListVolumesResponse response;
-  // The revision first: whoever watches from there on is told of what changed meanwhile a second time, and misses
-  // nothing.
-  MOORING_ASSIGN_OR_RETURN(const Listing now, parts.state->List(RegistryStateKey(parts.config.host)));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, parts.volumes->List(ns == "*" ? "" : ns));
+  // The revision is read first: a client that watches from it may see a change twice, but misses none.
+  MOORING_ASSIGN_OR_RETURN(const Listing now, state.List(RegistryStateKey(host)));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> listed, volumes.List(ns == "*" ? "" : ns));
   response.set_revision(now.revision);
-  for (const Volume& volume : volumes) {
+  for (const Volume& volume : listed) {
     if (request.plugin().empty() || volume.plugin == request.plugin()) *response.add_volumes() = Shown(volume);
   }
   return response;
 }
 
-absl::StatusOr<v1::CreateSnapshotResponse> CreateSnapshot(Parts& parts, const v1::CreateSnapshotRequest& request,
-                                                          const ApiCall& call) {
+absl::StatusOr<v1::CreateSnapshotResponse> SnapshotHandlers::CreateSnapshot(const v1::CreateSnapshotRequest& request,
+                                                                            const ApiCall& call) {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(request.volume()));
   MOORING_RETURN_IF_ERROR(CheckName("the snapshot's name", request.name()));
   MOORING_ASSIGN_OR_RETURN(const Snapshot snapshot,
-                           parts.volumes->CreateSnapshot(key, request.name(), MapOf(request.parameters()), call.until));
+                           volumes.CreateSnapshot(key, request.name(), MapOf(request.parameters()), call.until));
   v1::CreateSnapshotResponse response;
   *response.mutable_snapshot() = Shown(snapshot);
   return response;
 }
 
-absl::StatusOr<v1::DeleteSnapshotResponse> DeleteSnapshot(Parts& parts, const v1::DeleteSnapshotRequest& request,
-                                                          const ApiCall& call) {
+absl::StatusOr<v1::DeleteSnapshotResponse> SnapshotHandlers::DeleteSnapshot(const v1::DeleteSnapshotRequest& request,
+                                                                            const ApiCall& call) {
   MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", request.plugin()));
   MOORING_RETURN_IF_ERROR(
-      parts.volumes->DeleteSnapshot(request.plugin(), request.id(), Secrets(MapOf(request.secrets())), call.until));
+      volumes.DeleteSnapshot(request.plugin(), request.id(), Secrets(MapOf(request.secrets())), call.until));
   return v1::DeleteSnapshotResponse();
 }
 
-absl::StatusOr<v1::ListSnapshotsResponse> ListSnapshots(Parts& parts, const v1::ListSnapshotsRequest& request,
-                                                        const ApiCall& call) {
+absl::StatusOr<v1::ListSnapshotsResponse> SnapshotHandlers::ListSnapshots(const v1::ListSnapshotsRequest& request,
+                                                                          const ApiCall& call) {
   MOORING_RETURN_IF_ERROR(CheckName("the plugin's name", request.plugin()));
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Snapshot> snapshots,
-                           parts.volumes->ListSnapshots(request.plugin(), call.until));
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Snapshot> snapshots, volumes.ListSnapshots(request.plugin(), call.until));
   v1::ListSnapshotsResponse response;
   for (const Snapshot& snapshot : snapshots) *response.add_snapshots() = Shown(snapshot);
   return response;

@@ -2,14 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "manager/records/names.h"
-#include "manager/state/keys.h"
 
 namespace mooring::manager {
+namespace {
+
+// The attachment waits for its plugin, or is not mounted yet. Attachments below its path would be hidden by its mount.
+bool IsMountToCome(const AttachmentRecord& record, const absl::Status& status) {
+  const bool again = IsWorthAnotherTry(status) || absl::IsCancelled(status);
+  return absl::IsUnavailable(status) || (record.phase == AttachmentRecord::Phase::kMounted && again);
+}
+
+}  // namespace
 
 Attachments::Attachments(MountJournal& journal, ClaimBroker& claims, VolumeMounter& volumes, Events& events,
                          Settings settings)
@@ -18,40 +28,111 @@ Attachments::Attachments(MountJournal& journal, ClaimBroker& claims, VolumeMount
       volumes_(volumes),
       events_(events),
       settings_(std::move(settings)),
-      lanes_(settings_.restorers) {}
+      detacher_(journal, claims, volumes, locks_, settings_.claim_patience),
+      queue_({.first_retry = settings_.first_retry,
+              .longest_retry = settings_.longest_retry,
+              .threads = settings_.restorers},
+             [this](const RestoreQueue::Key& key) { return Attempt(key); }) {}
 
 Attachments::~Attachments() { Stop(); }
 
 void Attachments::BeginStop() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    stopping_ = true;
-    changed_.notify_all();
-  }
-  locks_.Stop(Stopping());
+  stop_.request_stop();
+  queue_.BeginStop();
+  locks_.Stop();
 }
 
 void Attachments::Stop() {
   BeginStop();
-  lanes_.Stop();
+  queue_.Stop();
 }
 
-// Escaped names have no '/' in them, so no key of one kind is another's.
-absl::StatusOr<KeyedLocks::Hold> Attachments::Lock(const Key& key, Clock::time_point until) {
-  return locks_.Acquire(fmt::format("request/{}/{}", Escape(key.first), Escape(key.second)), "attachment", until);
+absl::Status Attachments::Detach(const std::string& allocation, const std::string& request, const OnStep& asked_step,
+                                 Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, locks_.Request(allocation, request, until));
+  std::optional<AttachmentRecord> record = journal_.Find(allocation, request);
+  if (!record) return absl::OkStatus();
+  if (record->phase != AttachmentRecord::Phase::kUnmounting) {
+    record->phase = AttachmentRecord::Phase::kUnmounting;
+    MOORING_RETURN_IF_ERROR(journal_.Put(*record, Durability::kOrdered));
+  }
+  const absl::Status status = detacher_.Detach(*record, asked_step ? asked_step : ignore_steps_, until);
+  if (status.ok()) return status;
+  queue_.Schedule(*record, settings_.first_retry);
+  return absl::Status(status.code(), fmt::format("detach volume {} from {}: {}; its claim stays, and the detach is "
+                                                 "retried in the background until it succeeds",
+                                                 ToString(record->volume), Quote(allocation), Message(status)));
 }
 
-absl::StatusOr<KeyedLocks::Hold> Attachments::LockClaim(const AttachmentRecord& record, Clock::time_point until) {
-  return LockClaim(record.volume, record.mode, record.allocation, until);
+// Under the claim's lock no attach is between its journal record and its claim.
+absl::Status Attachments::Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
+                                  Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold claim, locks_.Claim(volume, mode, allocation, until));
+  for (const AttachmentRecord& mount : journal_.Of(volume)) {
+    if (mount.allocation != allocation || mount.mode != mode) continue;
+    return FailedPrecondition(fmt::format(
+        "the volume {} is attached for {} at {}: detach it first (the detach also releases a claim that was not taken "
+        "separately)",
+        ToString(volume), Quote(allocation), Quote(mount.attach_path.empty() ? mount.target_path : mount.attach_path)));
+  }
+  return claims_.ReleaseKept(volume, mode, allocation, until);
 }
 
-absl::StatusOr<KeyedLocks::Hold> Attachments::LockClaim(const VolumeKey& volume, ClaimMode mode,
-                                                        const std::string& allocation, Clock::time_point until) {
-  return locks_.Acquire("claim/" + ClaimStateKey(volume, mode, allocation), "claim", until);
+void Attachments::Restore(const std::function<bool(const AttachmentRecord&)>& is_over) {
+  std::vector<AttachmentRecord> records = journal_.All();
+  for (AttachmentRecord& record : records) {
+    if (!is_over || record.phase != AttachmentRecord::Phase::kMounted || !is_over(record)) continue;
+    AttachmentRecord ended = record;
+    ended.phase = AttachmentRecord::Phase::kUnmounting;
+    if (journal_.Put(ended, Durability::kOrdered).ok()) record = ended;  // otherwise it is restored
+  }
+  queue_.Restore(std::move(records));
 }
 
-void Attachments::Tell(const std::string& kind, const AttachmentRecord& record, const absl::Status& status) {
-  if (absl::IsCancelled(status)) return;  // by the stop, and no failure
+RestoreQueue::Outcome Attachments::Attempt(const RestoreQueue::Key& key) {
+  const auto hold = locks_.Request(key.first, key.second, Clock::now() + settings_.detach_time);
+  std::optional<AttachmentRecord> record = journal_.Find(key.first, key.second);
+  if (!record) return {};
+  const absl::Status status = hold.ok() ? AttemptGuarded(*record) : hold.status();
+  return {.status = status, .is_final = !IsMountToCome(*record, status)};
+}
+
+// An exception (SQLite, out of memory) is an error, and retried.
+absl::Status Attachments::AttemptGuarded(AttachmentRecord& record) {
+  try {
+    return AttemptLocked(record);
+  } catch (const std::exception& error) {
+    return Internal(error.what());
+  }
+}
+
+absl::Status Attachments::AttemptLocked(AttachmentRecord& record) {
+  const std::string before = record.problem;
+  const Clock::time_point until = Clock::now() + settings_.detach_time;
+  absl::Status status;
+  switch (record.phase) {
+    case AttachmentRecord::Phase::kIntent:
+      record.phase = AttachmentRecord::Phase::kUnmounting;
+      status = journal_.Put(record, Durability::kOrdered);
+      if (status.ok()) status = detacher_.Detach(record, ignore_steps_, until);
+      break;
+    case AttachmentRecord::Phase::kUnmounting:
+      status = detacher_.Detach(record, ignore_steps_, until);
+      break;
+    case AttachmentRecord::Phase::kMounted:
+      status = Annotate(Revive(record, ignore_steps_, Clock::now() + settings_.plugin_wait, until),
+                        "restore the attachment");
+      if (!status.ok()) detacher_.StoreProblem(record, status);
+      break;
+  }
+  const bool is_news = WithoutTries(Message(status)) != WithoutTries(before);
+  if (!status.ok() && is_news) Report("waiting", record, status);
+  return status;
+}
+
+// A CANCELLED step is no failure: the manager stops.
+void Attachments::Report(const std::string& kind, const AttachmentRecord& record, const absl::Status& status) {
+  if (absl::IsCancelled(status)) return;
   Event event;
   event.bad = !status.ok();
   event.kind = kind;

@@ -9,14 +9,14 @@ namespace mooring::manager {
 
 namespace {
 
-constexpr std::chrono::seconds kWithoutThreads{1};  // before one is tried to be made again
+constexpr std::chrono::seconds kThreadRetry{1};  // after a thread could not be started
 
-// SQLite or memory: the manager goes on, and so does the lane.
-void Do(const WorkLanes::Work& work) {
+// After an exception (SQLite, out of memory) the lane goes on.
+void RunGuarded(const WorkLanes::Work& work) {
   try {
     work();
   } catch (const std::exception& error) {
-    log::Error("work in the background was given up", {{"cause", error.what()}});
+    log::Error("background work failed, and is not repeated", {{"cause", error.what()}});
   }
 }
 
@@ -34,13 +34,13 @@ void WorkLanes::Push(const std::string& lane, Work work, Clock::duration delay) 
   changed_.notify_all();
 }
 
-// Where there is no thread for it either, the next one that comes for later tries again.
+// If the thread cannot be started, the next delayed work tries again.
 void WorkLanes::StartTimer() {
   if (timer_.joinable()) return;
   try {
     timer_ = std::thread([this] { KeepTime(); });
   } catch (const std::system_error& error) {
-    log::Error("no thread to keep the time of work in the background: it waits", {{"cause", error.what()}});
+    log::Error("cannot start the timer thread: delayed background work waits", {{"cause", error.what()}});
   }
 }
 
@@ -51,13 +51,13 @@ void WorkLanes::Enqueue(const std::string& name, Work work) {
   if (lane.threads >= width_) return;
   const auto self = running_.emplace(running_.end());
   try {
-    *self = std::thread([this, name, self] { Run(name, self); });  // which waits for mutex_
+    *self = std::thread([this, name, self] { Run(name, self); });  // the thread waits for mutex_
     ++lane.threads;
   } catch (const std::system_error& error) {
     running_.erase(self);
-    if (lane.threads > 0) return;  // those take it on
-    log::Error("no thread for work in the background: it waits", {{"lane", name}, {"cause", error.what()}});
-    later_.emplace(Clock::now() + kWithoutThreads, std::make_pair(name, std::move(lane.queue.back())));
+    if (lane.threads > 0) return;  // other threads of the lane take it
+    log::Error("cannot start a thread: background work waits", {{"lane", name}, {"cause", error.what()}});
+    later_.emplace(Clock::now() + kThreadRetry, std::make_pair(name, std::move(lane.queue.back())));
     lanes_.erase(name);
     changed_.notify_all();
     StartTimer();
@@ -66,12 +66,12 @@ void WorkLanes::Enqueue(const std::string& name, Work work) {
 
 void WorkLanes::Run(const std::string& name, std::list<std::thread>::iterator self) {
   std::unique_lock<std::mutex> lock(mutex_);
-  Lane& lane = lanes_[name];  // it goes with its last thread
+  Lane& lane = lanes_[name];  // deleted by its last thread
   while (!stopping_ && !lane.queue.empty()) {
     Work work = std::move(lane.queue.front());
     lane.queue.pop_front();
     lock.unlock();
-    Do(work);
+    RunGuarded(work);
     work = nullptr;
     lock.lock();
   }
@@ -80,7 +80,7 @@ void WorkLanes::Run(const std::string& name, std::list<std::thread>::iterator se
   changed_.notify_all();
 }
 
-// They have let mutex_ go for good: whoever is in finished_ put itself there with it held, and has nothing left to do.
+// A thread moves itself to finished_ under mutex_ as its last act, so join() does not wait long.
 void WorkLanes::Reap() {
   std::list<std::thread> done;
   done.swap(finished_);

@@ -1,5 +1,5 @@
-// Work in the background, in lanes: each lane has a few threads of its own, so that work which hangs holds up its lane
-// and no other. Threads are there only while their lane has work.
+// Background work in lanes. Each lane has a few threads of its own, so work that hangs delays only its own lane. A
+// lane has threads only while it has work.
 #ifndef MOORING_MANAGER_ATTACH_WORK_LANES_H_
 #define MOORING_MANAGER_ATTACH_WORK_LANES_H_
 
@@ -21,13 +21,13 @@ class WorkLanes {
  public:
   using Work = std::function<void()>;
 
-  explicit WorkLanes(int width) : width_(width) {}  // threads a lane at most
+  explicit WorkLanes(int width) : width_(width) {}  // the most threads of a lane
   ~WorkLanes() { Stop(); }
 
-  // In the order they were pushed, as threads are free; after `delay`. Nothing happens after Stop.
+  // Runs `work` after `delay`, in the order of the pushes. Ignored after Stop.
   void Push(const std::string& lane, Work work, Clock::duration delay = {});
 
-  // What has not begun never does; waits for what has.
+  // Drops work that has not begun, and waits for work that has.
   void Stop();
 
  private:
@@ -36,7 +36,8 @@ class WorkLanes {
     int threads = 0;
   };
 
-  void Enqueue(const std::string& lane, Work work);  // these under mutex_
+  // Called under mutex_:
+  void Enqueue(const std::string& lane, Work work);
   void Reap();
   void StartTimer();
 
@@ -44,12 +45,12 @@ class WorkLanes {
   void KeepTime();
 
   const int width_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   bool stopping_ = false;
   std::map<std::string, Lane> lanes_;
   std::multimap<Clock::time_point, std::pair<std::string, Work>> later_;
-  std::thread timer_;  // once there is something for later
+  std::thread timer_;  // started with the first delayed work
   std::list<std::thread> running_, finished_;
 };
 

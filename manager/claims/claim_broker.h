@@ -1,4 +1,4 @@
-// Claims as Attachments sees them. Claims (claims.h) does it; a fake that counts its calls stands in for it in tests.
+// The part of Claims (claims.h) that Attachments uses. Tests put a fake in its place that counts the calls.
 #ifndef MOORING_MANAGER_CLAIMS_CLAIM_BROKER_H_
 #define MOORING_MANAGER_CLAIMS_CLAIM_BROKER_H_
 
@@ -13,7 +13,7 @@
 
 namespace mooring::manager {
 
-// (k) 1: volume and publish context, so that nobody has to look twice.
+// Volume and publish context together, so that the caller needs no second look-up.
 struct ClaimAnswer {
   Volume volume;  // with its secrets
   Claim claim;
@@ -23,31 +23,31 @@ class ClaimBroker {
  public:
   virtual ~ClaimBroker() = default;
 
-  // Commits the claim, then publishes at the controller where the plugin attaches, (i). Again for what is held already:
-  // the same answer. Where the controller's part fails the claim is taken back. UNAVAILABLE, ABORTED: worth trying
-  // again.
+  // Commits the claim, then publishes the volume at its controller if the plugin attaches volumes. A claim that the
+  // allocation already holds gives the same answer again. If the publish fails, the claim is undone. UNAVAILABLE and
+  // ABORTED: the same call may succeed later.
   virtual absl::StatusOr<ClaimAnswer> Claim(const ClaimRequest& request, Clock::time_point until) = 0;
 
-  // Whether a claim that failed is there still, and only this process knows that it is nobody's: the store took
-  // neither. Whoever wrote down that it was to be leaves that, and releases it.
-  virtual bool IsTakingBackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) = 0;
+  // Whether the record of a failed claim still stands, because the store refused to undo it. The caller then keeps its
+  // own record and releases the claim later.
+  virtual bool IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) = 0;
 
-  // What was found at the node goes in: OK, nothing of it is mounted there any more; else why it is still, and the
-  // claim stays, unpublishing, with that as its problem. Then the controller's part (skipped while another claim of
-  // that node is alive), then it is freed: each step stored before the next, (f) 5. Where the controller cannot be
-  // asked now, OK too: it is owed, and sent when the plugin is back. No such claim is OK, and one that a user keeps is
-  // left as it is. That it is freed is durable with what the caller stores behind it, synced.
+  // Releases a claim after its unmount. `node_outcome` OK: nothing is mounted at the node any more; the controller is
+  // asked to unpublish, unless another claim of that node still uses the volume, and the claim is freed. Each step is
+  // stored before the next. An error: the claim stays, in state unpublishing, with that error as its problem.
+  // Returns OK for an unknown claim, for a claim that a user keeps (it stays), and when the controller cannot be asked
+  // now: the call is then owed and sent later. The release is durable with the next synced commit of the caller.
   virtual absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                const absl::Status& node_outcome, Clock::time_point until) = 0;
 
-  // The same as its user wants it, kept or not, of what is not at the node: durable when it returns.
+  // Releases a claim that is not mounted, kept by a user or not. Durable when it returns.
   virtual absl::Status ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
                                    Clock::time_point until) = 0;
 
-  // The plugin said RESOURCE_EXHAUSTED of it: not schedulable for a while, (k) 4.
+  // The plugin answered RESOURCE_EXHAUSTED: the volume cannot be claimed for a while (exhausted_marks.h).
   virtual void MarkExhausted(const VolumeKey& volume, const std::string& words) = 0;
 
-  // What Volume::node_expansion_owed says is done, as far as that size goes.
+  // The node has expanded the volume to `bytes`. Clears Volume::node_expansion_owed if that is its capacity.
   virtual void NodeExpanded(const VolumeKey& volume, std::uint64_t bytes) = 0;
 };
 

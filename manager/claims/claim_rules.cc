@@ -15,7 +15,7 @@
 namespace mooring::manager {
 namespace {
 
-// Everything that is wrong, a line each.
+// Collects faults, one line each.
 class Complaints {
  public:
   void Add(const std::string& text) { text_ += (text_.empty() ? "" : "\n") + text; }
@@ -32,13 +32,13 @@ class Complaints {
   std::string text_;
 };
 
-std::string Words(const Capability& capability) {
+std::string Describe(const Capability& capability) {
   return fmt::format("{} {}", ToString(capability.attachment), ToString(capability.access));
 }
 
-std::string Words(const std::vector<Capability>& capabilities) {
+std::string Describe(const std::vector<Capability>& capabilities) {
   std::string words;
-  for (const Capability& capability : capabilities) words += (words.empty() ? "" : ", ") + Words(capability);
+  for (const Capability& capability : capabilities) words += (words.empty() ? "" : ", ") + Describe(capability);
   return words;
 }
 
@@ -59,9 +59,8 @@ std::string Holder(const Claim& claim) {
 
 bool IsWriter(const Claim& claim) { return claim.mode == ClaimMode::kWrite; }
 
-// The table of (f) 3; the two modes CSI has added since stand beside those they refine. `claims`: of others, or of this
-// allocation in the other mode.
-bool IsFree(AccessMode access, const ClaimRequest& request, const std::vector<Claim>& claims) {
+// Whether `access` allows the claim beside `claims`: those of others, and of this allocation in the other mode.
+bool AllowsClaim(AccessMode access, const ClaimRequest& request, const std::vector<Claim>& claims) {
   const bool writes = request.mode == ClaimMode::kWrite;
   switch (access) {
     case AccessMode::kSingleNodeReaderOnly:
@@ -92,7 +91,7 @@ absl::Status CheckRequest(const ClaimRequest& request, const Volume& volume) {
   }
   if (!Has(volume.capabilities, request.capability)) {
     return InvalidArgument(fmt::format("volume {} cannot be used as {}: it has {}", ToString(volume.key),
-                                       Words(request.capability), Words(volume.capabilities)));
+                                       Describe(request.capability), Describe(volume.capabilities)));
   }
   return absl::OkStatus();
 }
@@ -104,11 +103,11 @@ absl::Status CheckAttachment(const ClaimRequest& request, const Volume& volume) 
                                         ToString(request.capability.attachment)));
 }
 
-// (k) 1: what the caller says of itself against what is stored of it.
-absl::StatusOr<ClaimDecision> DecideHeld(const ClaimRequest& request, const Claim& held) {
+// Compares the request with the claim that its allocation holds.
+absl::StatusOr<ClaimDecision> CompareWithHeld(const ClaimRequest& request, const Claim& held) {
   const std::string what = fmt::format("volume {} for {}", ToString(held.volume), Quote(held.allocation));
   if (held.state != Claim::State::kTaken) {
-    return Aborted(fmt::format("{} is being released still ({}{}{}): try again", what, ToString(held.state),
+    return Aborted(fmt::format("{} is still being released ({}{}{}): try again", what, ToString(held.state),
                                held.problem.empty() ? "" : ": ", held.problem));
   }
   if (held.node != request.node) {
@@ -117,7 +116,7 @@ absl::StatusOr<ClaimDecision> DecideHeld(const ClaimRequest& request, const Clai
   }
   if (held.capability != request.capability) {
     return FailedPrecondition(fmt::format("{} is claimed as {} already, so not as {}: release it first", what,
-                                          Words(held.capability), Words(request.capability)));
+                                          Describe(held.capability), Describe(request.capability)));
   }
   return ClaimDecision::kHeldAlready;
 }
@@ -127,11 +126,11 @@ absl::Status CheckReady(const Volume& volume) {
     case Volume::State::kReady:
       return absl::OkStatus();
     case Volume::State::kCreating:
-      return Unavailable(fmt::format("volume {} is being created still", ToString(volume.key)));
+      return Unavailable(fmt::format("volume {} is still being created", ToString(volume.key)));
     case Volume::State::kDeleting:
       return FailedPrecondition(fmt::format("volume {} is being deleted", ToString(volume.key)));
   }
-  return Internal(fmt::format("volume {} is in no known state", ToString(volume.key)));
+  return Internal(fmt::format("volume {} has an unknown state", ToString(volume.key)));
 }
 
 absl::Status CheckSchedulable(const ClaimState& state) {
@@ -150,12 +149,12 @@ absl::Status CheckFree(const ClaimRequest& request, const ClaimState& state) {
   const auto refuse = [&](AccessMode access, std::string_view whose) {
     return FailedPrecondition(fmt::format("volume {} has no free {} claim: {} is {}, and it is claimed by {}",
                                           ToString(state.volume.key), ToString(request.mode), whose, ToString(access),
-                                          state.claims.empty() ? "nobody" : Holders(state.claims)));
+                                          state.claims.empty() ? "no other allocation" : Holders(state.claims)));
   };
-  if (state.volume.in_use && !IsFree(state.volume.in_use->access, request, state.claims)) {
+  if (state.volume.in_use && !AllowsClaim(state.volume.in_use->access, request, state.claims)) {
     return refuse(state.volume.in_use->access, "the mode in use");
   }
-  if (!IsFree(request.capability.access, request, state.claims)) {
+  if (!AllowsClaim(request.capability.access, request, state.claims)) {
     return refuse(request.capability.access, "the mode asked for");
   }
   return absl::OkStatus();
@@ -167,7 +166,7 @@ void CheckTopologies(const std::vector<Topology>& topologies, std::string_view w
   }
 }
 
-// Whether somebody wrote something there, and it is not what there is.
+// Whether `next` is set and differs.
 template <typename Value>
 bool Differs(const Value& now, const Value& next) {
   return next != Value() && next != now;
@@ -201,7 +200,7 @@ void CheckInUse(const Volume& now, const Volume& next, const std::vector<Claim>&
   for (const Claim& claim : claims) used.push_back(claim.capability);
   for (const Capability& capability : used) {
     if (Has(next.capabilities, capability)) continue;
-    return complaints.Add(while_in_use + fmt::format("it must stay usable as {}", Words(capability)));
+    return complaints.Add(while_in_use + fmt::format("it must stay usable as {}", Describe(capability)));
   }
 }
 
@@ -219,7 +218,7 @@ absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimSta
   MOORING_RETURN_IF_ERROR(CheckRequest(request, state.volume));
   MOORING_RETURN_IF_ERROR(CheckAttachment(request, state.volume));
   for (const Claim& claim : state.claims) {
-    if (AreOfOneClaim(claim, request)) return DecideHeld(request, claim);
+    if (AreOfOneClaim(claim, request)) return CompareWithHeld(request, claim);
   }
   MOORING_RETURN_IF_ERROR(CheckReady(state.volume));
   MOORING_RETURN_IF_ERROR(CheckFree(request, state));

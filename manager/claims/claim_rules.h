@@ -1,4 +1,4 @@
-// Who may claim what: (f) 2 to 4, 7, 8. Pure functions of the records that were read.
+// The rules for claims, volumes and their updates, as pure functions of records (docs/manager.md, "What holds").
 #ifndef MOORING_MANAGER_CLAIMS_CLAIM_RULES_H_
 #define MOORING_MANAGER_CLAIMS_CLAIM_RULES_H_
 
@@ -16,46 +16,46 @@ struct ClaimRequest {
   VolumeKey volume;
   std::string allocation;
   std::string node;              // the host
-  std::string external_node_id;  // empty: any claim's on that node, else the fingerprint's, (i)
+  std::string external_node_id;  // empty: from another claim of that node, else from the plugin on this host
   ClaimMode mode = ClaimMode::kRead;
   Capability capability;
-  bool keep = false;  // asked for by a user, see Claim::kept. Otherwise the caller stores what comes of it behind it,
-                      // synced: what only this host has of it is not synced before
+  bool keep = false;  // Claim::kept. Otherwise the claim is durable only with the next synced commit of the caller
 };
 
-// What is claimed already, and what the answer depends on.
+// The records and the plugin state that a decision depends on.
 struct ClaimState {
   Volume volume;
-  std::vector<Claim> claims;  // of this volume
-  bool schedulable = false;   // PluginStatus::schedulable of its plugin
-  std::string unschedulable;  // why not, in words
+  std::vector<Claim> claims;  // all claims of the volume
+  bool schedulable = false;   // PluginStatus::schedulable of the plugin
+  std::string unschedulable;  // why not
   bool exhausted = false;     // IsExhausted
-  bool publishes = false;     // its plugin's controllers do, as they were at that same moment
+  bool publishes = false;     // the plugin has PUBLISH_UNPUBLISH_VOLUME at the time of the read
 };
 
 enum class ClaimDecision { kHeldAlready, kGrant };
 
-// A claim occupies its place until its record goes: past ones and those that are being released, too. What is asked for
-// has to be free by the mode in use and by the mode asked for: who asks to be the only writer is told where there is
+// Decides over a claim. A claim counts until its record is deleted, also while it is past or being released. The new
+// claim has to be allowed by the access mode in use and by the requested one: a single writer is refused beside
 // another.
 //
-// kHeldAlready: by this allocation in this mode; also a past one, whose allocation is alive after all. ABORTED: it is
-// being released still. FAILED_PRECONDITION: not free, with who holds it and in which mode; held otherwise than asked;
-// being deleted. UNAVAILABLE: its plugin is not healthy, or it is being created. RESOURCE_EXHAUSTED: it is exhausted.
-// INVALID_ARGUMENT: the volume has no such capability, or the request contradicts itself (a reader mode that is to
-// write).
+// kHeldAlready: this allocation holds the claim in this mode, perhaps as a past one.
+// ABORTED: the held claim is being released.
+// FAILED_PRECONDITION: other claims exclude it (named in the message); held with another node or capability; the volume
+// is being deleted. UNAVAILABLE: its plugin is not healthy, or the volume is being created.
+// RESOURCE_EXHAUSTED: the volume is exhausted. INVALID_ARGUMENT: the volume has no such capability, or the request
+// contradicts itself (a reader mode for writing).
 absl::StatusOr<ClaimDecision> Decide(const ClaimRequest& request, const ClaimState& state);
 
-// Who is in the way, as "writer 'web-1' on 'host' (unpublishing: the target is busy)"; the first few.
+// The first few holders, as "writer 'web-1' on 'host' (unpublishing: the target is busy)".
 std::string Holders(const std::vector<Claim>& claims);
 
-// (f) 1. All that is wrong at once, one line each, as INVALID_ARGUMENT.
+// INVALID_ARGUMENT: one line for each fault of the record.
 absl::Status CheckVolume(const Volume& volume);
 
-// Of a size that is asked for; 0: none.
+// Checks a requested size in bytes; 0: no limit.
 absl::Status CheckSizes(std::uint64_t min_bytes, std::uint64_t max_bytes);
 
-// (f) 8: of a request as a task makes it, before anything is looked up. All that is wrong at once.
+// The parts of a task's request that can contradict each other. CheckTaskRequest: INVALID_ARGUMENT, a line per fault.
 struct TaskRequest {
   ClaimMode mode = ClaimMode::kRead;
   Capability capability;
@@ -63,15 +63,15 @@ struct TaskRequest {
   bool has_mount_options = false;
   bool per_alloc = false;
   bool system_job = false;  // one task on every host
-  int tasks = 1;            // that ask for this same volume
+  int tasks = 1;            // tasks that share this volume
 };
 absl::Status CheckTaskRequest(const TaskRequest& request);
 
-// (f) 9: whether `next` may take the place of `now`. What only the plugin or the manager can know may be left empty in
-// `next`, and so may parameters: that changes nothing. All that is wrong at once, as FAILED_PRECONDITION.
+// Whether `next` may replace `now`. Fields of the plugin or the manager, and parameters, may be empty in `next`: they
+// stay. FAILED_PRECONDITION: one line for each fault.
 absl::Status CheckUpdate(const Volume& now, const Volume& next, const std::vector<Claim>& claims);
 
-// RESOURCE_EXHAUSTED holds for an hour, or until the plugin's health changes, (k) 4.
+// Whether the mark of exhausted_marks.h is younger than `age`.
 bool IsExhausted(const Volume& volume, Time now, std::chrono::seconds age = std::chrono::hours(1));
 
 }  // namespace mooring::manager

@@ -1,131 +1,107 @@
-// The claims on volumes: taken, published at the controller, released step by step, collected. (f), (i), (k)
+// The claims on volumes: taken, published at the controller, released step by step, collected.
 //
-// One writer of the claims and of Volume::in_use and exhausted_at (and, as Volumes does, it clears
-// node_expansion_owed). Every decision is claim_rules.h's, over what one read of the state gave, and committed with a
-// compare of the volume's revision: of two at the same moment one starts over. Every commit that takes a place or frees
-// one puts the volume, too; so the compare sees them all.
+// Only this class writes claims and Volume::in_use and exhausted_at; like Volumes it also clears node_expansion_owed.
+// claim_rules.h decides over one read of the state. The decision is committed with a compare of the volume's revision,
+// and every commit that takes or frees a claim also puts the volume. So of two concurrent claims one starts over.
 #ifndef MOORING_MANAGER_CLAIMS_CLAIMS_H_
 #define MOORING_MANAGER_CLAIMS_CLAIMS_H_
 
 #include <functional>
-#include <map>
-#include <mutex>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "base/keyed_lock.h"
 #include "manager/claims/claim_broker.h"
+#include "manager/claims/claim_records.h"
+#include "manager/claims/claim_releaser.h"
+#include "manager/claims/claim_rollbacks.h"
+#include "manager/claims/controller_publisher.h"
+#include "manager/claims/exhausted_marks.h"
 #include "manager/plugins/plugin_directory.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
 
 namespace mooring::manager {
 
-using ClaimRecord = Claim;  // within the class, Claim is what it does
-
 class Claims final : public ClaimBroker {
  public:
   struct Settings {
     std::string host;
-    std::chrono::seconds past_age{300};        // (f) 6
-    std::chrono::seconds exhausted_age{3600};  // (k) 4
+    std::chrono::seconds past_age{300};  // how long claims stay after their allocation is gone
+    std::chrono::seconds exhausted_age{3600};
     RetryPolicy retry;
     std::function<Time()> now = [] { return std::chrono::system_clock::now(); };
   };
+  using IsMounted = ClaimReleaser::IsMounted;
 
-  // All outlive it. `controller_locks`: shared with Volumes, for calls to the controller are one at a time for a
-  // volume.
+  // All outlive it. `controller_locks`: shared with Volumes, because a volume has one controller call at a time.
   Claims(RecordsStore& store, PluginDirectory& plugins, KeyedLocks& controller_locks, Events& events,
          Settings settings);
 
-  // An empty node is this host.
+  // An empty node means this host.
   absl::StatusOr<ClaimAnswer> Claim(const ClaimRequest& request, Clock::time_point until) override;
-  bool IsTakingBackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) override;
+  bool IsRollbackOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) override {
+    return rollbacks_.IsOwed(volume, mode, allocation);
+  }
   absl::Status Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
-                       const absl::Status& node_outcome, Clock::time_point until) override;
+                       const absl::Status& node_outcome, Clock::time_point until) override {
+    return releaser_.Release(volume, mode, allocation, node_outcome, until);
+  }
   absl::Status ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
-                           Clock::time_point until) override;
-  void MarkExhausted(const VolumeKey& volume, const std::string& words) override;
+                           Clock::time_point until) override {
+    return releaser_.ReleaseKept(volume, mode, allocation, until);
+  }
+  void MarkExhausted(const VolumeKey& volume, const std::string& words) override { exhausted_.Set(volume, words); }
   void NodeExpanded(const VolumeKey& volume, std::uint64_t bytes) override;
 
-  // (f) 7, (k) 4: whether the volume could be claimed as far as its plugin goes. UNAVAILABLE, RESOURCE_EXHAUSTED: why
-  // not.
+  // Whether the plugin could serve a claim of this volume now. UNAVAILABLE, RESOURCE_EXHAUSTED: why it cannot.
   absl::Status CheckSchedulable(const Volume& volume);
 
-  // The allocation is known to be gone: its claims become past ones, which the collector frees.
-  absl::Status AllocationGone(const std::string& allocation);
+  // The allocation no longer exists: its claims become past ones, which Collect frees.
+  absl::Status AllocationGone(const std::string& allocation) { return releaser_.AllocationGone(allocation); }
 
-  // Goes on with what was begun and not finished behind the node's step: releases of a manager before, and
-  // controller-unpublishes that are owed. For the start, for when a plugin is back (`plugin`; empty: all), and now and
-  // then. Errors are in the claims' `problem`. A plugin that hangs holds up only its own.
+  // Continues releases and rollbacks that did not finish, of `plugin` or, if empty, of all plugins. Called at the
+  // start, when a plugin is back, and periodically. Errors are in ClaimRecord::problem. A plugin that hangs delays only
+  // its own claims.
   void Resume(const std::string& plugin, Clock::time_point until);
 
-  // Past claims that are old enough. `is_mounted` tells whether the node still has it: then it is not freed.
-  using IsMounted = std::function<bool(const ClaimRecord& claim)>;
-  void Collect(const IsMounted& is_mounted, Clock::time_point until);
+  // Frees past claims of age `past_age`, except those whose node still mounts the volume.
+  void Collect(const IsMounted& is_mounted, Clock::time_point until) { releaser_.Collect(is_mounted, until); }
 
-  // (f) 6: frees without asking the node. FAILED_PRECONDITION while an allocation of that volume is alive, or one still
-  // has it mounted. UNAVAILABLE: freed but for the controller's part, which is owed.
-  absl::Status Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until);
+  // Frees the claims of a volume without asking the node. FAILED_PRECONDITION: an allocation is alive, or its volume is
+  // still mounted. UNAVAILABLE: freed, except that the controller is owed its call.
+  absl::Status Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until) {
+    return releaser_.Force(volume, is_mounted, until);
+  }
 
-  // (k) 4: the marks of this plugin's volumes go.
-  void PluginHealthChanged(const std::string& plugin);
+  void PluginHealthChanged(const std::string& plugin) { exhausted_.Clear(plugin); }
 
  private:
-  // Whose claim it is that a call has got: where it cannot be published only its own is taken back.
-  enum class TakenBy { kThisCall, kAnother, kAnotherButKept };  // kAnotherButKept: kept because of this call
-  struct Taken {
+  // A failed publish undoes only what the same call changed.
+  enum class GrantedBy { kThisCall, kEarlierCall, kEarlierCallKeptByThis };
+  struct Grant {
     ClaimAnswer answer;
-    TakenBy by;
+    GrantedBy by;
   };
 
-  // claims.cc
   absl::StatusOr<ClaimState> Read(const VolumeKey& volume);
-  absl::StatusOr<Taken> Take(const ClaimRequest& request, Clock::time_point until);
+  absl::StatusOr<Grant> GrantClaim(const ClaimRequest& request, Clock::time_point until);
+  absl::StatusOr<Grant> PrepareGrant(const ClaimRequest& request, ClaimState state, Clock::time_point until);
   absl::StatusOr<ClaimRecord> NewClaim(const ClaimRequest& request, const ClaimState& state, Clock::time_point until);
   absl::StatusOr<std::string> ExternalNodeId(const ClaimRequest& request, const ClaimState& state,
                                              Clock::time_point until);
-  absl::StatusOr<ClaimAnswer> Publish(const Taken& taken, Clock::time_point until);
-  void KeepNoLonger(const ClaimRecord& taken);
-  absl::StatusOr<ClaimAnswer> PublishLocked(const ClaimAnswer& taken, Clock::time_point until);
-  absl::StatusOr<ClaimAnswer> Keep(ClaimAnswer answer);
-  absl::Status TakeBack(const ClaimRecord& taken, const absl::Status& why, bool locked, Clock::time_point until);
-  absl::StatusOr<std::optional<ClaimRecord>> MarkTakenBack(const ClaimRecord& taken, const std::string& why);
-  void TakeBackOwed();
-  absl::StatusOr<StringMap> CallPublish(const ClaimAnswer& taken, Clock::time_point until);
-
-  // claims_release.cc
-  absl::Status FinishOrOwe(const ClaimRecord& claim, Durability durability, Clock::time_point until);
-  absl::Status Finish(const ClaimRecord& claim, Durability durability, Clock::time_point until);
-  absl::Status FinishLocked(const ClaimRecord& claim, Durability durability, Clock::time_point until);
-  absl::Status Unpublish(const ClaimRecord& claim, Clock::time_point until);
-  absl::Status KeepProblem(const ClaimRecord& claim, const std::string& problem);
-  absl::Status CallUnpublish(const Volume& volume, const ClaimRecord& claim, Clock::time_point until);
-  absl::Status Free(const ClaimRecord& claim, Durability durability);
-  void FinishAll(std::vector<ClaimRecord> claims, const std::string& only_plugin, Clock::time_point until);
-  void FinishEach(const std::string& plugin, std::vector<ClaimRecord> claims, Clock::time_point until);
-  void StartBehindTheLastThatFailed(const std::string& plugin, std::vector<ClaimRecord>& claims);
-  bool HasController(const std::string& plugin);
-
-  // claims_store.cc: changes that start over where somebody else's came between. `change` gives false: leave it.
-  absl::StatusOr<std::optional<ClaimRecord>> Find(const VolumeKey& volume, ClaimMode mode,
-                                                  const std::string& allocation);
-  absl::StatusOr<std::optional<ClaimRecord>> Change(const ClaimRecord& claim,
-                                                    const std::function<bool(ClaimRecord&)>& change,
-                                                    Durability durability = Durability::kSynced);
-  absl::Status ChangeVolume(const VolumeKey& key, const std::function<bool(Volume&)>& change);
-  void Tell(const ClaimRecord& claim, bool bad, const std::string& text);
+  absl::StatusOr<ClaimAnswer> Publish(const Grant& grant, Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> PublishLocked(const ClaimAnswer& granted, Clock::time_point until);
+  absl::StatusOr<ClaimAnswer> MarkKept(ClaimAnswer answer);
+  void UnmarkKept(const ClaimRecord& claim);
 
   RecordsStore& store_;
   PluginDirectory& plugins_;
-  KeyedLocks& controller_locks_;
-  Events& events_;
   const Settings settings_;
-
-  std::mutex mutex_;
-  std::vector<ClaimRecord> owed_;  // to be taken back, each with its problem: the store did not take that
-  std::map<std::string, ClaimRecord> last_failed_;  // by plugin: where FinishEach could not finish, the last time
+  ClaimRecords records_;
+  ControllerPublisher controller_;
+  ExhaustedMarks exhausted_;
+  ClaimReleaser releaser_;
+  ClaimRollbacks rollbacks_;
 };
 
 }  // namespace mooring::manager

@@ -17,13 +17,6 @@ Clock::duration Jittered(Clock::duration pause) {
   return half + Clock::duration(std::uniform_int_distribution<Clock::rep>(0, half.count())(random));
 }
 
-void SleepUntil(const std::stop_token& stop, Clock::time_point until) {
-  std::mutex mutex;
-  std::unique_lock<std::mutex> lock(mutex);
-  std::condition_variable_any never;
-  never.wait_until(lock, stop, until, [] { return false; });
-}
-
 // Collects tries that all failed. The outcome is the last answer of the plugin, because a try that runs out of time
 // says nothing about the cause.
 class Tries {
@@ -48,6 +41,13 @@ class Tries {
 };
 
 }  // namespace
+
+void SleepUntil(const std::stop_token& stop, Clock::time_point until) {
+  std::mutex mutex;
+  std::unique_lock<std::mutex> lock(mutex);
+  std::condition_variable_any never;
+  never.wait_until(lock, stop, until, [] { return false; });
+}
 
 absl::Status Stopping() { return absl::CancelledError("the manager is stopping"); }
 

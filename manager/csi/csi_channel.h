@@ -89,6 +89,9 @@ absl::Status Stopping();
 // Whether the same call may succeed later: UNAVAILABLE, RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED and ABORTED.
 bool IsWorthAnotherTry(const absl::Status& status);
 
+// Returns at `until`, or as soon as a stop is requested.
+void SleepUntil(const std::stop_token& stop, Clock::time_point until);
+
 struct RetryPolicy {
   Clock::duration each = std::chrono::seconds(60);  // deadline of a single try
   Clock::duration first_pause = std::chrono::milliseconds(100);

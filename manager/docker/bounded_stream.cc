@@ -27,7 +27,7 @@ bool BoundedStream::AwaitUntil(short what, Clock::time_point until) const {
 
 bool BoundedStream::BeginRequest() {
   read_until_ = Clock::now() + bounds_.most;
-  write_until_ = {};  // the call between them takes its time
+  write_until_ = {};  // set with the answer, because the call takes its time
   left_ = bounds_.head;
   in_head_ = true;
   line_is_empty_ = false;

@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kParameter = "param.";
 constexpr std::string_view kSecret = "secret.";
 
-// What the options are read into: secrets and propagation are settled once all are known.
+// The options read so far. Finish sets secrets and propagation once all options are known.
 struct Reading {
   DockerCreateOptions options;
   std::string propagation;
@@ -39,7 +39,7 @@ absl::Status TakeSize(const std::string& value, std::uint64_t& into) {
 }
 
 absl::Status TakeWord(const std::string& value, std::string& into) {
-  if (value.empty()) return InvalidArgument("it has no value");
+  if (value.empty()) return InvalidArgument("the value is missing");
   into = value;
   return absl::OkStatus();
 }
@@ -47,7 +47,7 @@ absl::Status TakeWord(const std::string& value, std::string& into) {
 absl::Status TakeFlags(const std::string& value, Reading& into) {
   std::istringstream flags(value);
   for (std::string flag; std::getline(flags, flag, ',');) {
-    if (flag.empty()) return InvalidArgument("an empty flag: separate them by one comma each");
+    if (flag.empty()) return InvalidArgument("a flag is empty: separate flags by one comma");
     into.options.mount_options.flags.push_back(flag);
   }
   return absl::OkStatus();
@@ -66,7 +66,7 @@ absl::Status TakeReadOnly(const std::string& value, Reading& into) {
   return absl::OkStatus();
 }
 
-// No error shows the line: it may be a secret.
+// Errors do not show the line, which may be a secret.
 absl::Status TakeSecretLines(std::istream& lines, StringMap& into) {
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -75,10 +75,10 @@ absl::Status TakeSecretLines(std::istream& lines, StringMap& into) {
     if (line.empty() || line[0] == '#') continue;
     const std::size_t equals = line.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return InvalidArgument(fmt::format("line {} of it is no KEY=VALUE", number));
+      return InvalidArgument(fmt::format("line {} of the file is not KEY=VALUE", number));
     }
     if (!into.emplace(line.substr(0, equals), line.substr(equals + 1)).second) {
-      return InvalidArgument(fmt::format("line {} of it gives a secret that there is already", number));
+      return InvalidArgument(fmt::format("line {} of the file repeats a secret", number));
     }
   }
   return absl::OkStatus();
@@ -109,7 +109,7 @@ constexpr std::array<std::pair<std::string_view, Take>, 11> kOptions = {{
     {"secrets-file", TakeSecretsFile},
 }};
 
-// "fsType", "fs_type" and "fs-type" are "fstype".
+// "fsType", "fs_type" and "fs-type" become "fstype".
 std::string Plain(std::string_view key) {
   std::string plain;
   for (const char c : key) {
@@ -121,11 +121,11 @@ std::string Plain(std::string_view key) {
 absl::Status UnknownOption() {
   std::string known;
   for (const auto& [key, take] : kOptions) known += fmt::format("{}, ", key);
-  return InvalidArgument(fmt::format("there is no such option: there are {}param.KEY and secret.KEY", known));
+  return InvalidArgument(fmt::format("unknown option: use one of {}param.KEY and secret.KEY", known));
 }
 
 absl::Status TakePair(std::string_view key, const std::string& value, StringMap& into) {
-  if (key.empty()) return InvalidArgument("there is no key behind the dot");
+  if (key.empty()) return InvalidArgument("the key after the dot is missing");
   if (into.emplace(key, value).second) return absl::OkStatus();
   return InvalidArgument("it is given twice");
 }
@@ -140,11 +140,11 @@ absl::Status TakeOption(const std::string& key, const std::string& value, Readin
   return UnknownOption();
 }
 
-// What single options cannot know of each other.
-absl::Status Settle(Reading& reading, std::vector<std::string>& wrong) {
+// Checks the options against each other.
+absl::Status Finish(Reading& reading, std::vector<std::string>& wrong) {
   DockerCreateOptions& options = reading.options;
   if (!options.from_snapshot.empty() && !options.from_volume.empty()) {
-    wrong.emplace_back("from-snapshot and from-volume: a volume has one source");
+    wrong.emplace_back("from-snapshot and from-volume: a volume can have only one source");
   }
   if (options.max_bytes != 0 && options.max_bytes < options.min_bytes) {
     wrong.emplace_back("max-size is less than size");
@@ -166,7 +166,7 @@ absl::StatusOr<DockerCreateOptions> ParseDockerOptions(const StringMap& options)
     const absl::Status status = TakeOption(key, value, reading);
     if (!status.ok()) wrong.push_back(fmt::format("-o {}: {}", Quote(key), Message(status)));
   }
-  if (const absl::Status status = Settle(reading, wrong); !status.ok()) wrong.push_back(Message(status));
+  if (const absl::Status status = Finish(reading, wrong); !status.ok()) wrong.push_back(Message(status));
   if (wrong.empty()) return std::move(reading.options);
   return InvalidArgument(fmt::format("{}", fmt::join(wrong, "\n")));
 }

@@ -1,17 +1,17 @@
-// The options of `docker volume create -d mooring -o KEY=VALUE`. Pure, but for the file that secrets-file names.
+// Parses the options of `docker volume create -d mooring -o KEY=VALUE`. Pure, except that it reads secrets-file.
 //
-//   size, max-size        1GiB; without: the plugin decides
-//   plugin                the CSI plugin; without: the manager's default for Docker
+//   size, max-size        as 1GiB; default: the plugin decides
+//   plugin                the CSI plugin; default: the manager's --docker-plugin
 //   fs-type, mount-flags  ext4; noatime,nosuid
-//   access                an access mode; without: single-node-multi-writer where the plugin has it, else
+//   access                an access mode; default: single-node-multi-writer if the plugin has it, else
 //                         single-node-writer
-//   propagation           private, rslave, rshared: what is mounted below the volume later, into its containers
+//   propagation           private, rslave, rshared: whether containers see later mounts below the volume
 //   ro                    containers cannot write; "true", "false", or nothing for true
 //   from-snapshot         the plugin's id of a snapshot        from-volume   the name of another Docker volume
 //   param.KEY             a parameter of CreateVolume          secret.KEY    a secret
-//   secrets-file          a file of KEY=VALUE lines, of which Docker sees only the name
+//   secrets-file          a file of KEY=VALUE lines; Docker sees only its name
 //
-// Keys are known whatever their case and however they are hyphenated: fsType, fs_type and fs-type are one.
+// Case, hyphens and underscores of keys are ignored: fsType, fs_type and fs-type are the same.
 #ifndef MOORING_MANAGER_DOCKER_CREATE_OPTIONS_H_
 #define MOORING_MANAGER_DOCKER_CREATE_OPTIONS_H_
 
@@ -36,7 +36,7 @@ struct DockerCreateOptions {
   Secrets secrets;
 };
 
-// INVALID_ARGUMENT: all that is wrong at once, a line each; never with the value of a secret or of mount-flags.
+// INVALID_ARGUMENT: one line for each fault, without values of secrets and mount-flags.
 absl::StatusOr<DockerCreateOptions> ParseDockerOptions(const StringMap& options);
 
 }  // namespace mooring::manager

@@ -15,14 +15,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-// No message of proto/manager.proto: only Docker's front end reads it.
+// JSON, not a message of proto/manager.proto: only the volume driver reads it.
 constexpr char kReadOnly[] = "read_only";
 constexpr char kPropagation[] = "propagation";
 constexpr char kVolume[] = "volume_create_revision";
 
-// json's own look-up throws where a value is of another type.
+// Unlike Json::value(), does not throw if the value has another type.
 template <typename Value>
-std::optional<Value> Find(const Json& json, const char* name, bool (Json::*is)() const noexcept) {
+std::optional<Value> FindField(const Json& json, const char* name, bool (Json::*is)() const noexcept) {
   const auto found = json.find(name);
   if (found == json.end() || !((*found).*is)()) return std::nullopt;
   return found->get<Value>();
@@ -36,9 +36,9 @@ absl::StatusOr<DockerRecord> LoadDockerRecord(State& state, const std::string& h
   if (!stored) return DockerRecord();
   const Json json = Json::parse(stored->value, nullptr, false);
   if (!json.is_object()) return Internal(fmt::format("the record {} is damaged", key));
-  const auto of_volume = Find<std::int64_t>(json, kVolume, &Json::is_number_integer);
-  const auto read_only = Find<bool>(json, kReadOnly, &Json::is_boolean);
-  const auto word = Find<std::string>(json, kPropagation, &Json::is_string);
+  const auto of_volume = FindField<std::int64_t>(json, kVolume, &Json::is_number_integer);
+  const auto read_only = FindField<bool>(json, kReadOnly, &Json::is_boolean);
+  const auto word = FindField<std::string>(json, kPropagation, &Json::is_string);
   if (!of_volume || !read_only || !word) return Internal(fmt::format("the record {} is damaged", key));
   if (*of_volume != volume.revisions.create) return DockerRecord();
   MOORING_ASSIGN_OR_RETURN(const Propagation propagation, ParsePropagation(*word));

@@ -1,5 +1,5 @@
-// What Docker's user asked of a volume that CSI has no place for. Under hosts/<host>/docker/<volume>; written by the
-// volume driver alone.
+// The options of a Docker volume that CSI has no field for. Stored under hosts/<host>/docker/<volume>; only the volume
+// driver writes them.
 #ifndef MOORING_MANAGER_DOCKER_DOCKER_RECORD_H_
 #define MOORING_MANAGER_DOCKER_DOCKER_RECORD_H_
 
@@ -17,7 +17,7 @@ struct DockerRecord {
   Propagation propagation = Propagation::kPrivate;
 };
 
-// Of this very volume: what was kept for one that had its name before is not it. None was kept: the defaults.
+// The defaults if nothing is stored for this volume. A record of an earlier volume with the same name is ignored.
 absl::StatusOr<DockerRecord> LoadDockerRecord(State& state, const std::string& host, const Volume& volume);
 absl::Status StoreDockerRecord(State& state, const std::string& host, const Volume& volume, const DockerRecord& record);
 absl::Status RemoveDockerRecord(State& state, const std::string& host, const Volume& volume);

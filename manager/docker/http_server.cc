@@ -32,25 +32,25 @@ namespace mooring::manager {
 namespace {
 
 constexpr char kContentType[] = "application/vnd.docker.plugins.v1.2+json";
-constexpr std::size_t kLargestBody = 64 * 1024;  // Docker sends a name, an id and the options of a volume
-constexpr std::size_t kLargestHead = 32 * 1024;  // the request's line and header fields
+constexpr std::size_t kLargestBody = 64 * 1024;  // Docker sends a name, an id and options
+constexpr std::size_t kLargestHead = 32 * 1024;  // request line and header fields
 constexpr int kTooLarge = 413, kNotFound = 404;
 
-// Docker gives up after 2 minutes: it is to hear before that what went wrong.
+// Docker gives up after 2 minutes; it gets the error before that.
 constexpr Clock::duration kCallTime = std::chrono::seconds(110);
 
-// A call waits for its plugin in a thread of this pool, and a connection that is kept alive has one, too: many, so that
-// those of a plugin that hangs leave some for the others.
+// Each call that waits for its plugin holds a thread, and so does each kept-alive connection. There are many, so that a
+// plugin that hangs leaves some for the others.
 constexpr std::size_t kThreads = 64;
 
 constexpr std::array kPaths = {"/Plugin.Activate",     "/VolumeDriver.Capabilities", "/VolumeDriver.Create",
                                "/VolumeDriver.Remove", "/VolumeDriver.Mount",        "/VolumeDriver.Unmount",
                                "/VolumeDriver.Path",   "/VolumeDriver.Get",          "/VolumeDriver.List"};
 
-// An exception (SQLite, out of memory) is an error that Docker shows.
+// An exception (SQLite, out of memory) becomes an error that Docker shows.
 std::string Guarded(const DockerHttpServer::Handler& handler, const std::string& method, const std::string& body) {
   const Clock::time_point until = Clock::now() + kCallTime;
-  const DeadlineScope deadline(until);  // for what may hang below
+  const DeadlineScope deadline(until);  // for the calls below that have no deadline parameter
   try {
     return handler(method, body, until);
   } catch (const std::exception& error) {
@@ -60,7 +60,7 @@ std::string Guarded(const DockerHttpServer::Handler& handler, const std::string&
   }
 }
 
-// Of those under way.
+// Counts the running requests.
 class CallCount {
  public:
   void Begin() {
@@ -83,16 +83,15 @@ class CallCount {
   int count_ = 0;
 };
 
-// Whether this thread's request was read to its end and answered by a method. After any other one the connection ends:
-// what is left of its body must not be taken for the next request.
+// Whether the request of this thread was read to its end and answered by a method. Otherwise its connection is closed,
+// so that the rest of its body is not taken for the next request.
 thread_local bool served = false;
 
-// httplib's queue of connections that wait for accept(2) takes five, and a sixth is refused. httplib does not bound
-// what it reads from one connection.
-class RoomyServer : public httplib::Server {
+// httplib::Server with a longer queue for accept(2) than its five connections, and with a limit for each connection.
+class BoundedServer : public httplib::Server {
  public:
   bool BindTo(const std::string& path) {
-    // Of a unix socket the port means nothing, but 0 would ask for it.
+    // The port of a unix socket is ignored, but with 0 httplib would look it up.
     return bind_to_port(path, 1) && ::listen(svr_sock_, SOMAXCONN) == 0 && ::fcntl(svr_sock_, F_SETFD, FD_CLOEXEC) == 0;
   }
 
@@ -111,8 +110,8 @@ class RoomyServer : public httplib::Server {
   }
 };
 
-// False: it is too long, or it ended early. As it comes: the library would first collect all of a body without a
-// length.
+// False: the body is too long, or ended early. It is read piece by piece, because httplib would first collect the whole
+// of a body without a length.
 bool ReadBody(const httplib::Request& request, const httplib::ContentReader& read, std::string& body) {
   if (request.is_multipart_form_data()) return false;
   return read([&](const char* data, std::size_t size) {
@@ -129,17 +128,16 @@ void Refuse(httplib::Response& response, int status, const std::string& words) {
 }
 
 void RefuseBody(httplib::Response& response) {
-  Refuse(
-      response, kTooLarge,
-      fmt::format("the request is refused: its body has more than {} bytes, or ended early; give the volume fewer or "
-                  "shorter options",
-                  kLargestBody));
+  Refuse(response, kTooLarge,
+         fmt::format(
+             "the request is refused: its body is longer than {} bytes or incomplete; use fewer or shorter options",
+             kLargestBody));
 }
 
-// The bodies of these are not read.
+// Answers other paths and HTTP methods with 404, without reading bodies.
 void RefuseOthers(httplib::Server& server) {
   const auto refuse_path = [](const httplib::Request& request, httplib::Response& response) {
-    Refuse(response, kNotFound, fmt::format("there is no method {} here", Quote(request.path, 64)));
+    Refuse(response, kNotFound, fmt::format("there is no method {}", Quote(request.path, 64)));
   };
   const auto refuse = [refuse_path](const httplib::Request& request, httplib::Response& response,
                                     const httplib::ContentReader&) { refuse_path(request, response); };
@@ -154,7 +152,7 @@ void RefuseOthers(httplib::Server& server) {
 }  // namespace
 
 struct DockerHttpServer::Serving {
-  RoomyServer server;
+  BoundedServer server;
   CallCount calls;
   std::atomic<bool> ended = false;
   std::atomic<bool> stopped = false;
@@ -173,10 +171,10 @@ absl::StatusOr<std::unique_ptr<DockerHttpServer>> DockerHttpServer::Start(Handle
   MOORING_RETURN_IF_ERROR(ClearSocketPath(path, "--docker-socket"));
 
   auto serving = std::make_unique<Serving>();
-  RoomyServer& server = serving->server;
+  BoundedServer& server = serving->server;
   server.set_address_family(AF_UNIX);
   server.set_payload_max_length(kLargestBody);
-  // The mode that bind(2) gives the socket's file: never for others, not for a moment.
+  // Sets the mode before bind(2), so that others cannot connect at any moment.
   server.set_socket_options([](socket_t fd) { ::fchmod(fd, 0600); });
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };  // the server deletes it
   for (const char* method : kPaths) {
@@ -197,7 +195,7 @@ absl::StatusOr<std::unique_ptr<DockerHttpServer>> DockerHttpServer::Start(Handle
     server.listen_after_bind();
     ended = true;
   });
-  // Stop is lost on a server that does not run yet, and it has no other way to tell that it does.
+  // A stop before the server runs would be lost, and httplib has no other way to wait for it.
   while (!server.is_running() && !serving->ended) std::this_thread::yield();
   return std::unique_ptr<DockerHttpServer>(new DockerHttpServer(std::move(serving)));
 }
@@ -210,7 +208,7 @@ DockerHttpServer::~DockerHttpServer() {
 absl::Status DockerHttpServer::Stop(Clock::time_point until) {
   if (!serving_->stopped.exchange(true)) serving_->server.stop();
   if (serving_->calls.WaitUntilNone(until)) return absl::OkStatus();
-  return absl::DeadlineExceededError("calls of Docker are under way still");
+  return absl::DeadlineExceededError("requests of Docker still run");
 }
 
 }  // namespace mooring::manager

@@ -1,4 +1,4 @@
-// Docker's volume plugin as Docker finds it: HTTP on a unix socket of root's own, /run/docker/plugins/mooring.sock.
+// Serves the volume driver to Docker: HTTP on a unix socket of root, /run/docker/plugins/mooring.sock.
 #ifndef MOORING_MANAGER_DOCKER_HTTP_SERVER_H_
 #define MOORING_MANAGER_DOCKER_HTTP_SERVER_H_
 
@@ -13,16 +13,17 @@ namespace mooring::manager {
 
 class DockerHttpServer {
  public:
-  // DockerVolumeDriver::Handle: method, body and deadline; gives the answer's body. From many threads.
+  // DockerVolumeDriver::Handle: takes method, body and deadline, and returns the body of the answer. Called from many
+  // threads.
   using Handler = std::function<std::string(const std::string&, const std::string&, Clock::time_point)>;
 
-  // Makes the socket (0600, its directory where that is missing) in the place of one that nobody serves any more, and
-  // serves it by `handler`. FAILED_PRECONDITION: somebody serves it already.
+  // Binds the socket with mode 0600, replaces one that no process serves, and makes its directory if it is missing.
+  // FAILED_PRECONDITION: another process serves the socket.
   static absl::StatusOr<std::unique_ptr<DockerHttpServer>> Start(Handler handler, const std::string& socket);
-  ~DockerHttpServer();  // Stop, and waits for the calls under way
+  ~DockerHttpServer();  // Stop, then waits for the running requests
 
-  // Takes no new calls. Those under way go on until `until`; DEADLINE_EXCEEDED: some still do. The socket stays, and
-  // Docker, which finds it refused, tries again until a manager serves it once more.
+  // Refuses new requests and waits until `until` for the running ones. DEADLINE_EXCEEDED: some still run. The file of
+  // the socket stays: Docker retries a refused connection until a manager serves it again.
   absl::Status Stop(Clock::time_point until);
 
  private:

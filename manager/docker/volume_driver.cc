@@ -18,7 +18,6 @@
 #include "manager/docker/create_options.h"
 #include "manager/docker/docker_record.h"
 #include "manager/docker/volume_status.h"
-#include "manager/manager.h"
 #include "manager/records/names.h"
 #include "manager/state/boot.h"
 #include "manager/state/keys.h"
@@ -34,7 +33,7 @@ constexpr char kNamespace[] = "docker";
 absl::StatusOr<std::string> StringOf(const Json& request, const char* field) {
   const auto found = request.find(field);
   if (found == request.end() || !found->is_string()) {
-    return InvalidArgument(fmt::format("the request has no {}", field));
+    return InvalidArgument(fmt::format("the request has no field {}", field));
   }
   return found->get<std::string>();
 }
@@ -45,7 +44,7 @@ absl::StatusOr<VolumeKey> KeyOf(const Json& request) {
   return VolumeKey{.ns = kNamespace, .id = std::move(name)};
 }
 
-// Docker has one for each use of a volume, which it keeps over its restarts.
+// Docker gives each use of a volume an id, and keeps the id when its daemon restarts.
 absl::StatusOr<std::string> MountIdOf(const Json& request) {
   MOORING_ASSIGN_OR_RETURN(std::string id, StringOf(request, "ID"));
   MOORING_RETURN_IF_ERROR(CheckName("the mount's ID", id));
@@ -58,15 +57,15 @@ absl::StatusOr<StringMap> OptionsOf(const Json& request) {
   StringMap options;
   const auto found = request.find("Opts");
   if (found == request.end() || found->is_null()) return options;
-  if (!found->is_object()) return InvalidArgument("Opts is no JSON object");
+  if (!found->is_object()) return InvalidArgument("Opts is not a JSON object");
   for (const auto& [key, value] : found->items()) {
-    if (!value.is_string()) return InvalidArgument(fmt::format("the option {} is no text", Quote(key)));
+    if (!value.is_string()) return InvalidArgument(fmt::format("the value of option {} is not a string", Quote(key)));
     options[key] = value.get<std::string>();
   }
   return options;
 }
 
-// What Docker binds into a container.
+// The path that Docker binds into a container; empty: the volume is not attached.
 std::string MountpointOf(const std::vector<AttachmentRecord>& attachments) {
   for (const AttachmentRecord& mount : attachments) {
     if (mount.phase == AttachmentRecord::Phase::kMounted && mount.volume.ns == kNamespace &&
@@ -77,7 +76,7 @@ std::string MountpointOf(const std::vector<AttachmentRecord>& attachments) {
   return "";
 }
 
-// The first of the volume's that goes with what is to be done; a volume that has none for writers is read.
+// The first filesystem capability that allows the use. A volume without a writer capability is only read.
 absl::StatusOr<Capability> ChooseCapability(const Volume& volume, bool read_only) {
   std::optional<Capability> reader;
   for (const Capability& capability : volume.capabilities) {
@@ -87,16 +86,17 @@ absl::StatusOr<Capability> ChooseCapability(const Volume& volume, bool read_only
   }
   if (reader) return *reader;
   return FailedPrecondition(
-      fmt::format("volume {} is a block device, and containers' volumes are directories: "
-                  "attach it by 'mooring attach' and give the container that --device",
+      fmt::format("volume {} is a block device, and the volume of a container is a directory: "
+                  "attach it with 'mooring attach', and give the device to the container with --device",
                   ToString(volume.key)));
 }
 
-// One request.
-class Request {
+// A request of Docker or Podman.
+class DockerRequest {
  public:
-  Request(Parts& parts, const std::string& default_plugin, Json json, Clock::time_point until)
-      : parts_(parts), default_plugin_(default_plugin), json_(std::move(json)), until_(until) {}
+  DockerRequest(const DockerVolumeDriver::Collaborators& with, const DockerVolumeDriver::Settings& settings, Json json,
+                Clock::time_point until)
+      : with_(with), settings_(settings), json_(std::move(json)), until_(until) {}
 
   absl::StatusOr<Json> Create();
   absl::StatusOr<Json> Remove();
@@ -112,20 +112,17 @@ class Request {
   absl::Status SetSource(const DockerCreateOptions& options, Volume& volume);
   absl::StatusOr<Volume> VolumeFrom(const VolumeKey& key, DockerCreateOptions options);
   absl::StatusOr<AttachRequest> AttachmentOf(const Volume& volume, const std::string& mount_id);
-  std::string DirectoryOf(const VolumeKey& key) {
-    return DockerDirectory(parts_.config.state_dir) + "/" + Escape(key.id);
-  }
-  const std::string& Host() const { return parts_.config.host; }
+  std::string DirectoryOf(const VolumeKey& key) { return DockerDirectory(settings_.state_dir) + "/" + Escape(key.id); }
 
-  Parts& parts_;
-  const std::string& default_plugin_;
+  const DockerVolumeDriver::Collaborators& with_;
+  const DockerVolumeDriver::Settings& settings_;
   const Json json_;
   const Clock::time_point until_;
 };
 
-absl::StatusOr<std::string> Request::OnlyPlugin() {
-  if (!default_plugin_.empty()) return default_plugin_;
-  const std::vector<PluginStatus> plugins = parts_.plugins->List();
+absl::StatusOr<std::string> DockerRequest::OnlyPlugin() {
+  if (!settings_.default_plugin.empty()) return settings_.default_plugin;
+  const std::vector<PluginStatus> plugins = with_.plugins.List();
   if (plugins.size() == 1) return plugins.front().name;
   if (plugins.empty()) {
     return FailedPrecondition("no CSI plugin is known yet: see 'mooring plugin run' and 'mooring plugin register'");
@@ -133,31 +130,31 @@ absl::StatusOr<std::string> Request::OnlyPlugin() {
   std::vector<std::string> names;
   for (const PluginStatus& plugin : plugins) names.push_back(plugin.name);
   return InvalidArgument(
-      fmt::format("there are several CSI plugins: say -o plugin=NAME, one of {}", fmt::join(names, ", ")));
+      fmt::format("there are several CSI plugins: choose one with -o plugin=NAME: {}", fmt::join(names, ", ")));
 }
 
-// Docker's users share a volume among containers, so the mode that allows it comes first where the plugin knows it.
-absl::StatusOr<Capability> Request::DefaultCapability(const std::string& plugin) {
-  MOORING_ASSIGN_OR_RETURN(const ReadyPlugin ready, parts_.plugins->WaitForNode(plugin, until_));
+// Docker users share a volume between containers, so the mode that allows sharing is used if the plugin has it.
+absl::StatusOr<Capability> DockerRequest::DefaultCapability(const std::string& plugin) {
+  MOORING_ASSIGN_OR_RETURN(const ReadyPlugin ready, with_.plugins.WaitForNode(plugin, until_));
   bool several = ready.fingerprint.traits.node_single_writer;
-  if (several && ready.fingerprint.traits.controller_service) {  // both services are told of it
-    MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, parts_.plugins->PickController(plugin, until_));
+  if (several && ready.fingerprint.traits.controller_service) {  // the mode is sent to both services
+    MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, with_.plugins.PickController(plugin, until_));
     several = controller.fingerprint.traits.controller_single_writer;
   }
   return Capability{.access = several ? AccessMode::kSingleNodeMultiWriter : AccessMode::kSingleNodeWriter};
 }
 
-absl::Status Request::SetSource(const DockerCreateOptions& options, Volume& volume) {
+absl::Status DockerRequest::SetSource(const DockerCreateOptions& options, Volume& volume) {
   volume.snapshot_id = options.from_snapshot;
   if (options.from_volume.empty()) return absl::OkStatus();
-  const auto source = parts_.volumes->Get({.ns = kNamespace, .id = options.from_volume});
+  const auto source = with_.volumes.Get({.ns = kNamespace, .id = options.from_volume});
   if (!source.ok()) return Annotate(source.status(), "from-volume");
   volume.clone_id = source->external_id;
   if (volume.plugin.empty()) volume.plugin = source->plugin;
   return absl::OkStatus();
 }
 
-absl::StatusOr<Volume> Request::VolumeFrom(const VolumeKey& key, DockerCreateOptions options) {
+absl::StatusOr<Volume> DockerRequest::VolumeFrom(const VolumeKey& key, DockerCreateOptions options) {
   Volume volume;
   volume.key = key;
   volume.plugin = options.plugin;
@@ -165,7 +162,7 @@ absl::StatusOr<Volume> Request::VolumeFrom(const VolumeKey& key, DockerCreateOpt
   if (volume.plugin.empty()) {
     MOORING_ASSIGN_OR_RETURN(volume.plugin, OnlyPlugin());
   }
-  MOORING_RETURN_IF_ERROR(parts_.plugins->Find(volume.plugin).status());  // a name mistyped is not waited for
+  MOORING_RETURN_IF_ERROR(with_.plugins.Find(volume.plugin).status());  // fails at once for a mistyped name
   if (options.access) {
     volume.capabilities = {{.access = *options.access}};
   } else {
@@ -180,39 +177,39 @@ absl::StatusOr<Volume> Request::VolumeFrom(const VolumeKey& key, DockerCreateOpt
   return volume;
 }
 
-absl::StatusOr<Json> Request::Create() {
+absl::StatusOr<Json> DockerRequest::Create() {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(json_));
   MOORING_ASSIGN_OR_RETURN(const StringMap texts, OptionsOf(json_));
-  // `docker run -v db:/data --volume-driver mooring` of a volume that is there, whatever it was made with.
+  // `docker run -v db:/data --volume-driver mooring` creates the volume again, without its options.
   if (texts.empty()) {
-    const auto known = parts_.volumes->Get(key);
+    const auto known = with_.volumes.Get(key);
     if (known.ok() && known->state == Volume::State::kReady) return Json::object();
   }
   MOORING_ASSIGN_OR_RETURN(DockerCreateOptions options, ParseDockerOptions(texts));
   const DockerRecord record = {.read_only = options.read_only, .propagation = options.propagation};
   MOORING_ASSIGN_OR_RETURN(Volume volume, VolumeFrom(key, std::move(options)));
-  MOORING_ASSIGN_OR_RETURN(const Volume created, parts_.volumes->Create(std::move(volume), until_));
-  MOORING_RETURN_IF_ERROR(StoreDockerRecord(*parts_.state, Host(), created, record));
+  MOORING_ASSIGN_OR_RETURN(const Volume created, with_.volumes.Create(std::move(volume), until_));
+  MOORING_RETURN_IF_ERROR(StoreDockerRecord(with_.state, settings_.host, created, record));
   return Json::object();
 }
 
-// What somebody registered is theirs to delete: here it is only forgotten.
-absl::StatusOr<Json> Request::Remove() {
+// A registered volume belongs to its user: it is only deregistered.
+absl::StatusOr<Json> DockerRequest::Remove() {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(json_));
-  const auto volume = parts_.volumes->Get(key);
+  const auto volume = with_.volumes.Get(key);
   if (absl::IsNotFound(volume.status())) return Json::object();
   if (!volume.ok()) return volume.status();
-  MOORING_RETURN_IF_ERROR(volume->created_here ? parts_.volumes->Delete(key, until_)
-                                               : parts_.volumes->Deregister(key, until_));
-  MOORING_RETURN_IF_ERROR(RemoveDockerRecord(*parts_.state, Host(), *volume));
-  // Not at an unmount: another mount may just have made it.
+  MOORING_RETURN_IF_ERROR(volume->created_here ? with_.volumes.Delete(key, until_)
+                                               : with_.volumes.Deregister(key, until_));
+  MOORING_RETURN_IF_ERROR(RemoveDockerRecord(with_.state, settings_.host, *volume));
+  // Not removed at an unmount, because another mount may just have created it.
   std::error_code never_mounted;
   std::filesystem::remove(DirectoryOf(key), never_mounted);
   return Json::object();
 }
 
-absl::StatusOr<AttachRequest> Request::AttachmentOf(const Volume& volume, const std::string& mount_id) {
-  MOORING_ASSIGN_OR_RETURN(const DockerRecord record, LoadDockerRecord(*parts_.state, Host(), volume));
+absl::StatusOr<AttachRequest> DockerRequest::AttachmentOf(const Volume& volume, const std::string& mount_id) {
+  MOORING_ASSIGN_OR_RETURN(const DockerRecord record, LoadDockerRecord(with_.state, settings_.host, volume));
   AttachRequest request;
   MOORING_ASSIGN_OR_RETURN(request.capability, ChooseCapability(volume, record.read_only));
   request.volume = volume.key;
@@ -226,78 +223,74 @@ absl::StatusOr<AttachRequest> Request::AttachmentOf(const Volume& volume, const 
   return request;
 }
 
-absl::StatusOr<Json> Request::Mount() {
+absl::StatusOr<Json> DockerRequest::Mount() {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(json_));
   MOORING_ASSIGN_OR_RETURN(const std::string mount_id, MountIdOf(json_));
-  MOORING_ASSIGN_OR_RETURN(const Volume volume, parts_.volumes->Get(key));
+  MOORING_ASSIGN_OR_RETURN(const Volume volume, with_.volumes.Get(key));
   MOORING_ASSIGN_OR_RETURN(const AttachRequest request, AttachmentOf(volume, mount_id));
-  MOORING_RETURN_IF_ERROR(KeepBoot(*parts_.state, Host(), parts_.boot));
+  MOORING_RETURN_IF_ERROR(KeepBoot(with_.state, settings_.host, settings_.boot));
   MOORING_RETURN_IF_ERROR(MakeDirectories(DirectoryOf(key)));
-  MOORING_RETURN_IF_ERROR(parts_.attachments
-                              ->Attach(
-                                  request, [](const std::string&) {}, until_)
-                              .status());
+  MOORING_RETURN_IF_ERROR(with_.attachments.Attach(request, nullptr, until_).status());
   return Json{{"Mountpoint", request.attach_path}};
 }
 
-absl::StatusOr<Json> Request::Unmount() {
+absl::StatusOr<Json> DockerRequest::Unmount() {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(json_));
   MOORING_ASSIGN_OR_RETURN(const std::string mount_id, MountIdOf(json_));
-  MOORING_RETURN_IF_ERROR(parts_.attachments->Detach(
-      AllocationOf(mount_id), key.id, [](const std::string&) {}, until_));
+  MOORING_RETURN_IF_ERROR(with_.attachments.Detach(AllocationOf(mount_id), key.id, nullptr, until_));
   return Json::object();
 }
 
-absl::StatusOr<Json> Request::Path() {
+absl::StatusOr<Json> DockerRequest::Path() {
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(json_));
-  MOORING_RETURN_IF_ERROR(parts_.volumes->Get(key).status());
-  return Json{{"Mountpoint", MountpointOf(parts_.journal->Of(key))}};
+  MOORING_RETURN_IF_ERROR(with_.volumes.Get(key).status());
+  return Json{{"Mountpoint", MountpointOf(with_.journal.Of(key))}};
 }
 
-absl::StatusOr<Json> Request::Get() {
+absl::StatusOr<Json> DockerRequest::Get() {
   DockerVolumeFacts facts;
   MOORING_ASSIGN_OR_RETURN(const VolumeKey key, KeyOf(json_));
-  MOORING_ASSIGN_OR_RETURN(facts.volume, parts_.volumes->Get(key));
-  MOORING_ASSIGN_OR_RETURN(facts.record, LoadDockerRecord(*parts_.state, Host(), facts.volume));
-  MOORING_ASSIGN_OR_RETURN(facts.claims, parts_.store.ListClaims(key));
-  facts.attachments = parts_.journal->Of(key);
-  if (auto plugin = parts_.plugins->Find(facts.volume.plugin); plugin.ok()) facts.plugin = *std::move(plugin);
+  MOORING_ASSIGN_OR_RETURN(facts.volume, with_.volumes.Get(key));
+  MOORING_ASSIGN_OR_RETURN(facts.record, LoadDockerRecord(with_.state, settings_.host, facts.volume));
+  MOORING_ASSIGN_OR_RETURN(facts.claims, with_.store.ListClaims(key));
+  facts.attachments = with_.journal.Of(key);
+  if (auto plugin = with_.plugins.Find(facts.volume.plugin); plugin.ok()) facts.plugin = *std::move(plugin);
   return Json{{"Volume",
                {{"Name", key.id}, {"Mountpoint", MountpointOf(facts.attachments)}, {"Status", DockerStatusOf(facts)}}}};
 }
 
-absl::StatusOr<Json> Request::List() {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, parts_.volumes->List(kNamespace));
+absl::StatusOr<Json> DockerRequest::List() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, with_.volumes.List(kNamespace));
   Json list = Json::array();
   for (const Volume& volume : volumes) {
-    list.push_back({{"Name", volume.key.id}, {"Mountpoint", MountpointOf(parts_.journal->Of(volume.key))}});
+    list.push_back({{"Name", volume.key.id}, {"Mountpoint", MountpointOf(with_.journal.Of(volume.key))}});
   }
   return Json{{"Volumes", std::move(list)}};
 }
 
-// Volumes are this host's own: a swarm makes one of that name on each.
+// The scope is local: a swarm creates a volume of the same name on each host.
 absl::StatusOr<Json> Capabilities() { return Json{{"Capabilities", {{"Scope", "local"}}}}; }
 
-using Answer = absl::StatusOr<Json> (Request::*)();
+using Answer = absl::StatusOr<Json> (DockerRequest::*)();
 constexpr std::array<std::pair<std::string_view, Answer>, 7> kMethods = {{
-    {"/VolumeDriver.Create", &Request::Create},
-    {"/VolumeDriver.Remove", &Request::Remove},
-    {"/VolumeDriver.Mount", &Request::Mount},
-    {"/VolumeDriver.Unmount", &Request::Unmount},
-    {"/VolumeDriver.Path", &Request::Path},
-    {"/VolumeDriver.Get", &Request::Get},
-    {"/VolumeDriver.List", &Request::List},
+    {"/VolumeDriver.Create", &DockerRequest::Create},
+    {"/VolumeDriver.Remove", &DockerRequest::Remove},
+    {"/VolumeDriver.Mount", &DockerRequest::Mount},
+    {"/VolumeDriver.Unmount", &DockerRequest::Unmount},
+    {"/VolumeDriver.Path", &DockerRequest::Path},
+    {"/VolumeDriver.Get", &DockerRequest::Get},
+    {"/VolumeDriver.List", &DockerRequest::List},
 }};
 
-absl::StatusOr<Json> AnswerTo(const std::string& method, Request& request) {
+absl::StatusOr<Json> AnswerTo(const std::string& method, DockerRequest& request) {
   for (const auto& [name, answer] : kMethods) {
     if (name == method) return (request.*answer)();
   }
-  return Unimplemented(fmt::format("there is no {}", Quote(method)));
+  return Unimplemented(fmt::format("there is no method {}", Quote(method)));
 }
 
-// Without the options, which may be secret.
-void Log(const std::string& method, const Json& request, const absl::Status& status, Clock::time_point began) {
+// The options are not logged: they may be secret.
+void LogRequest(const std::string& method, const Json& request, const absl::Status& status, Clock::time_point began) {
   log::Fields fields = {{"call", method},
                         {"ms", std::chrono::duration<double, std::milli>(Clock::now() - began).count()}};
   for (const char* field : {"Name", "ID"}) {
@@ -310,34 +303,36 @@ void Log(const std::string& method, const Json& request, const absl::Status& sta
 
 std::string TextOf(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-absl::StatusOr<Json> Respond(Parts& parts, const std::string& default_plugin, const std::string& method,
+absl::StatusOr<Json> Respond(const DockerVolumeDriver::Collaborators& with,
+                             const DockerVolumeDriver::Settings& settings, const std::string& method,
                              const std::string& body, Clock::time_point until) {
   if (method == "/Plugin.Activate") return Json{{"Implements", {"VolumeDriver"}}};
   if (method == "/VolumeDriver.Capabilities") return Capabilities();
   const Clock::time_point began = Clock::now();
   Json json = body.empty() ? Json::object() : Json::parse(body, nullptr, false);
-  if (!json.is_object()) return InvalidArgument("the request is no JSON object");
-  Request request(parts, default_plugin, json, until);
+  if (!json.is_object()) return InvalidArgument("the request is not a JSON object");
+  DockerRequest request(with, settings, json, until);
   absl::StatusOr<Json> answer = AnswerTo(method, request);
-  Log(method, json, answer.status(), began);
+  LogRequest(method, json, answer.status(), began);
   if (answer.ok()) (*answer)["Err"] = "";
   return answer;
 }
 
 }  // namespace
 
-DockerVolumeDriver::DockerVolumeDriver(Parts& parts, std::string default_plugin, CallRecorder* recorder)
-    : parts_(parts), default_plugin_(std::move(default_plugin)), recorder_(recorder) {}
+DockerVolumeDriver::DockerVolumeDriver(const Collaborators& with, Settings settings)
+    : with_(with), settings_(std::move(settings)) {}
 
 std::string DockerVolumeDriver::Handle(const std::string& method, const std::string& body, Clock::time_point until) {
   const Clock::time_point began = Clock::now();
   const std::string_view name = std::string_view(method).substr(1);  // "VolumeDriver.Mount"
-  if (recorder_ != nullptr) recorder_->Begin(name);
-  absl::StatusCode code = absl::StatusCode::kInternal;  // of an exception
+  CallRecorder* const recorder = settings_.recorder;
+  if (recorder != nullptr) recorder->Begin(name);
+  absl::StatusCode code = absl::StatusCode::kInternal;  // recorded if an exception ends the call
   const absl::Cleanup end = [&] {
-    if (recorder_ != nullptr) recorder_->End(name, code, Clock::now() - began);
+    if (recorder != nullptr) recorder->End(name, code, Clock::now() - began);
   };
-  const absl::StatusOr<Json> answer = Respond(parts_, default_plugin_, method, body, until);
+  const absl::StatusOr<Json> answer = Respond(with_, settings_, method, body, until);
   code = answer.status().code();
   return TextOf(answer.ok() ? *answer : Json{{"Err", Message(answer.status())}});
 }

@@ -1,38 +1,57 @@
-// Docker's and Podman's volume plugin protocol (VolumeDriver.*), over the same volumes, claims and attachments. Without
-// HTTP: requests and answers as JSON texts, so that it can be tested so. http_server.h serves it.
+// The volume plugin protocol of Docker and Podman (VolumeDriver.*), on the manager's volumes, claims and attachments.
+// Requests and answers are JSON texts; http_server.h carries them over HTTP.
 //
-//   docker volume create -d mooring -o size=1GiB db   a volume of namespace "docker", created through its CSI plugin
-//   docker run -v db:/data …                          an attachment of allocation "docker-<id that Docker gives the
-//                                                     mount>" at <state>/docker/<volume>/<id>, which Docker binds
+//   docker volume create -d mooring -o size=1GiB db   creates a volume in the namespace "docker" through its CSI plugin
+//   docker run -v db:/data …                          attaches it for the allocation "docker-<mount id of Docker>" at
+//                                                     <state>/docker/<volume>/<id>, which Docker binds
 //
-// Docker mounts again under the same id when its daemon was restarted, and Podman knows one id alone: what is attached
-// for it already stays as it is. A container's volume is a slave of the place it was bound from, so whatever is mounted
-// below that place would come in: it is private unless the volume was made with another propagation.
+// Docker repeats a mount with the same id after its daemon restarts, and Podman uses one id for all mounts. A repeated
+// mount changes nothing. A container's volume receives mounts below the path that it was bound from. So the path is
+// private, unless the volume has another propagation.
 #ifndef MOORING_MANAGER_DOCKER_VOLUME_DRIVER_H_
 #define MOORING_MANAGER_DOCKER_VOLUME_DRIVER_H_
 
 #include <string>
 
+#include "manager/attach/attachments.h"
 #include "manager/csi/csi_channel.h"
+#include "manager/plugins/plugin_directory.h"
+#include "manager/state/records_store.h"
+#include "manager/state/state.h"
+#include "manager/volumes/mount_journal.h"
+#include "manager/volumes/volumes.h"
 #include "metrics/call_recorder.h"
 
 namespace mooring::manager {
 
-struct Parts;  // manager.h
-
 class DockerVolumeDriver {
  public:
-  // `default_plugin` empty: the only plugin there is. `parts` outlives it, and so does `recorder`, which is told of
-  // every request; null: nobody is.
-  DockerVolumeDriver(Parts& parts, std::string default_plugin, CallRecorder* recorder = nullptr);
+  // All outlive the driver.
+  struct Collaborators {
+    PluginDirectory& plugins;
+    Volumes& volumes;
+    Attachments& attachments;
+    const MountJournal& journal;
+    RecordsStore& store;
+    State& state;
+  };
+  struct Settings {
+    std::string host;
+    std::string state_dir;
+    std::string boot;                  // boot id of the running kernel
+    std::string default_plugin = {};   // empty: the only plugin of the host
+    CallRecorder* recorder = nullptr;  // counts every request, and outlives the driver; null: not counted
+  };
 
-  // `method`: "/VolumeDriver.Mount"; gives the body of the answer, an error in its "Err". Safe from several threads.
+  DockerVolumeDriver(const Collaborators& with, Settings settings);
+
+  // `method` is for example "/VolumeDriver.Mount". Returns the body of the answer, with an error in its "Err". Safe
+  // from several threads.
   std::string Handle(const std::string& method, const std::string& body, Clock::time_point until);
 
  private:
-  Parts& parts_;
-  const std::string default_plugin_;
-  CallRecorder* const recorder_;
+  const Collaborators with_;
+  const Settings settings_;
 };
 
 }  // namespace mooring::manager

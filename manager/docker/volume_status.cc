@@ -35,7 +35,7 @@ Json AccessModes(const Volume& volume) {
   return modes;
 }
 
-// "node 1/1, controller 0/1", and what the sick ones last said.
+// For example "nodes 1/1, controllers 0/1; plugin-1: Probe: out of paper".
 Json Health(const std::optional<PluginStatus>& plugin) {
   if (!plugin) return "not registered: see mooring plugin status";
   std::string text = fmt::format("nodes {}/{}", plugin->nodes.healthy, plugin->nodes.expected);

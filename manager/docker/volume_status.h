@@ -1,4 +1,4 @@
-// What `docker volume inspect` shows of a volume, under "Status".
+// The "Status" of a volume in `docker volume inspect`.
 #ifndef MOORING_MANAGER_DOCKER_VOLUME_STATUS_H_
 #define MOORING_MANAGER_DOCKER_VOLUME_STATUS_H_
 
@@ -15,12 +15,12 @@ namespace mooring::manager {
 struct DockerVolumeFacts {
   Volume volume;
   DockerRecord record;
-  std::vector<Claim> claims;                  // of it
-  std::vector<AttachmentRecord> attachments;  // of it, on this host
-  std::optional<PluginStatus> plugin;         // none: it is not known here
+  std::vector<Claim> claims;                  // on it
+  std::vector<AttachmentRecord> attachments;  // on this host
+  std::optional<PluginStatus> plugin;         // nullopt: unknown on this host
 };
 
-// Absent is what does not apply. Never secrets or mount flags.
+// Fields that do not apply are absent. Never contains secrets or mount flags.
 nlohmann::json DockerStatusOf(const DockerVolumeFacts& facts);
 
 }  // namespace mooring::manager

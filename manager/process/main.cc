@@ -1,4 +1,5 @@
-// mooring-manager: volumes of any CSI plugin for this host. Flags in config.h, the parts in manager.h and server.h.
+// mooring-manager: manages volumes of any CSI plugin on this host. config.h has the flags, manager.h and server.h the
+// objects.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -42,36 +43,36 @@ int Fail(const absl::Status& status) {
   return 1;
 }
 
-// Blocked before the first thread starts, so that they reach nobody but sigwait().
+// Called before the first thread starts, so that only sigwait() receives the signals.
 sigset_t BlockStopSignals() {
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
   ::sigaddset(&signals, SIGINT);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);  // a client that goes away is an error of a write
+  ::signal(SIGPIPE, SIG_IGN);  // a write to a closed connection fails with EPIPE instead
   return signals;
 }
 
-// To return would be to wait for the threads that hang.
-[[noreturn]] void EndAsAKillWould(const std::string& what, const std::string& cause) {
+// Ends without destructors, which would wait for threads that hang.
+[[noreturn]] void ExitAtOnce(const std::string& what, const std::string& cause) {
   mooring::log::Error(what, {{"cause", cause}});
   ::_exit(1);
 }
 
-// What hangs in the kernel ends with the process only: so that ends at `until`, unless this is gone by then.
+// Ends the process at `until`, unless it is destroyed before. A thread that hangs in the kernel ends only so.
 class Watchdog {
  public:
   Watchdog(std::chrono::steady_clock::time_point until, std::string cause)
       : thread_([this, until, cause = std::move(cause)](const std::stop_token& gone) {
           std::unique_lock<std::mutex> lock(mutex_);
           std::condition_variable_any().wait_until(lock, gone, until, [] { return false; });
-          if (!gone.stop_requested()) EndAsAKillWould("ending before all is at its end", cause);
+          if (!gone.stop_requested()) ExitAtOnce("exiting before the stop is complete", cause);
         }) {}
 
  private:
   std::mutex mutex_;
-  std::jthread thread_;  // the last: it is joined first
+  std::jthread thread_;  // last member, so joined first
 };
 
 int Run(const Config& config) {
@@ -95,10 +96,10 @@ int Run(const Config& config) {
   mooring::log::Info("stopping", {{"signal", fmt::format("{}", signal)}});
   const auto until = std::chrono::steady_clock::now() + config.stop_timeout;
   const absl::Status stopped = (*server)->Stop(config.stop_timeout);
-  if (!stopped.ok()) EndAsAKillWould("ending in the middle of a call", mooring::Message(stopped));
-  // The calls of the API may have taken all of it, and those in the background have their grace, too.
+  if (!stopped.ok()) ExitAtOnce("exiting while calls still run", mooring::Message(stopped));
+  // Work in the background gets its grace even if the calls of the API used up the time.
   const auto least = std::chrono::steady_clock::now() + config.stop_grace + std::chrono::seconds(5);
-  const Watchdog watchdog(std::max(until, least), "something under way in the background does not come to its end");
+  const Watchdog watchdog(std::max(until, least), "work in the background does not end");
   (*manager)->Stop();
   return 0;
 }
@@ -107,7 +108,7 @@ int Run(const Config& config) {
 
 int main(int argc, char** argv) {
   mooring::BoundHeap();
-  // Debian's abseil is built to look for deadlocks at every lock, a tenth of the time of a call.
+  // Debian's abseil looks for deadlocks at every lock, which takes a tenth of the time of a call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const absl::StatusOr<Config> config = mooring::manager::ParseConfig(argc, argv);
   if (absl::IsCancelled(config.status())) {

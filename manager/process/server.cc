@@ -28,9 +28,9 @@
 namespace mooring::manager {
 namespace {
 
-constexpr int kMostCalls = 512;  // calls and streams at a time; one more is RESOURCE_EXHAUSTED
+constexpr int kMostCalls = 512;  // calls and streams at a time; more are RESOURCE_EXHAUSTED
 constexpr std::chrono::milliseconds kLastAnswers{500};
-constexpr std::chrono::milliseconds kNoFiles{100};  // until accept(2) is tried again where this process has no fd left
+constexpr std::chrono::milliseconds kNoFiles{100};  // before accept(2) is repeated when the process has no fd left
 
 std::unique_ptr<grpc::Server> MakeServer(grpc::Service& service) {
   grpc::ServerBuilder builder;
@@ -39,7 +39,7 @@ std::unique_ptr<grpc::Server> MakeServer(grpc::Service& service) {
   return builder.BuildAndStart();
 }
 
-// True: there is somebody to accept. False: stop.
+// True: a client can be accepted. False: the server is to stop.
 bool WaitForCaller(int listening, int stop) {
   pollfd fds[] = {{listening, POLLIN, 0}, {stop, POLLIN, 0}};
   while (::poll(fds, 2, -1) < 0 && errno == EINTR) {
@@ -51,10 +51,35 @@ absl::StatusOr<ListeningSocket> SocketOf(const Config& config, std::optional<Lis
   if (!passed) return ListeningSocket::Bind(config.socket_path, config.group);
   log::Info("serving the socket that systemd passed");
   if (!config.group.empty()) {
-    log::Warning("--group is not used: the socket is systemd's, set SocketMode=0660 and SocketGroup= in its unit",
-                 {{"group", config.group}});
+    log::Warning(
+        "--group is ignored, because systemd made the socket: set SocketMode=0660 and SocketGroup= in its unit",
+        {{"group", config.group}});
   }
   return *std::move(passed);
+}
+
+std::unique_ptr<ManagerService> MakeService(Components& of) {
+  const std::string& host = of.config.host;
+  ApiHandlers handlers = {
+      .plugins = {.plugins = *of.plugins, .supervisor = *of.supervisor, .events = of.events},
+      .volumes = {.volumes = *of.volumes,
+                  .claims = *of.claims,
+                  .journal = *of.journal,
+                  .store = of.store,
+                  .state = *of.state,
+                  .host = host},
+      .snapshots = {.volumes = *of.volumes},
+      .claims = {.volumes = *of.volumes,
+                 .claims = *of.claims,
+                 .attachments = *of.attachments,
+                 .journal = *of.journal,
+                 .store = of.store,
+                 .state = *of.state,
+                 .host = host},
+      .attachments = {.volumes = *of.volumes, .attachments = *of.attachments, .journal = *of.journal},
+      .streams = {.events = of.events, .state = *of.state, .host = host},
+      .info = {.attachments = *of.attachments, .host = host, .root = of.config.root}};
+  return MakeManagerService(std::move(handlers), of.counters ? &of.counters->api() : nullptr);
 }
 
 void Pause(int stop) {
@@ -64,16 +89,16 @@ void Pause(int stop) {
 
 }  // namespace
 
-// gRPC is given connections, not the socket: so there is one way, whoever made it, and its mode is set before anybody
-// can connect.
+// gRPC gets connections, not the socket. So a socket of systemd and one of ours are served alike, and the mode of ours
+// is set before anybody can connect.
 struct Server::Serving {
   Serving(Manager& of, ListeningSocket&& listening)
       : manager(of),
-        service(MakeManagerService(of.parts())),
+        service(MakeService(of.components())),
         socket(std::move(listening)),
         stop(::eventfd(0, EFD_CLOEXEC)) {}
 
-  absl::Status ServeDocker(Parts& parts);
+  absl::Status ServeDocker(Components& of);
   absl::Status ServeMetrics(std::optional<metrics::Listener> listener);
   void Accept();
   void End();
@@ -85,15 +110,25 @@ struct Server::Serving {
   std::unique_ptr<grpc::Server> server;
   std::thread acceptor;
   std::unique_ptr<DockerVolumeDriver> driver;
-  std::unique_ptr<DockerHttpServer> docker;        // null: not served
-  std::unique_ptr<metrics::ScrapeServer> scrapes;  // likewise
+  std::unique_ptr<DockerHttpServer> docker;        // null: no --docker-socket
+  std::unique_ptr<metrics::ScrapeServer> scrapes;  // null: no --metrics-listen
 };
 
-absl::Status Server::Serving::ServeDocker(Parts& parts) {
-  const Config& config = parts.config;
+absl::Status Server::Serving::ServeDocker(Components& of) {
+  const Config& config = of.config;
   if (config.docker_socket.empty()) return absl::OkStatus();
-  CallRecorder* const recorder = parts.metrics == nullptr ? nullptr : &parts.metrics->docker();
-  driver = std::make_unique<DockerVolumeDriver>(parts, config.docker_plugin, recorder);
+  const DockerVolumeDriver::Collaborators with = {.plugins = *of.plugins,
+                                                  .volumes = *of.volumes,
+                                                  .attachments = *of.attachments,
+                                                  .journal = *of.journal,
+                                                  .store = of.store,
+                                                  .state = *of.state};
+  driver = std::make_unique<DockerVolumeDriver>(
+      with, DockerVolumeDriver::Settings{.host = config.host,
+                                         .state_dir = config.state_dir,
+                                         .boot = of.boot,
+                                         .default_plugin = config.docker_plugin,
+                                         .recorder = of.counters ? &of.counters->docker() : nullptr});
   const auto handler = [this](const std::string& method, const std::string& body, Clock::time_point until) {
     return driver->Handle(method, body, until);
   };
@@ -107,7 +142,7 @@ absl::Status Server::Serving::ServeDocker(Parts& parts) {
 absl::Status Server::Serving::ServeMetrics(std::optional<metrics::Listener> listener) {
   if (!listener) return absl::OkStatus();
   log::Info("serving metrics", {{"address", metrics::ToString(listener->address)}});
-  const auto page = [this] { return manager.parts().metrics->Text(); };
+  const auto page = [this] { return manager.components().metrics->Text(); };
   MOORING_ASSIGN_OR_RETURN(scrapes, metrics::ScrapeServer::Start(*std::move(listener), page, {}));
   return absl::OkStatus();
 }
@@ -118,13 +153,13 @@ void Server::Serving::Accept() {
     if (connection >= 0) {
       grpc::AddInsecureChannelFromFd(server.get(), connection);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-      log::Once(log::Level::kWarning, "callers wait: no file descriptor is left");
+      log::Once(log::Level::kWarning, "no file descriptor is left, so new connections wait");
       Pause(stop.get());
     }
   }
 }
 
-// The answers are on their way. A client that does not listen would keep its connection, and us, for long.
+// Answers get kLastAnswers to leave. A client that does not read would otherwise keep the server waiting.
 void Server::Serving::End() {
   if (!acceptor.joinable()) return;
   ::eventfd_write(stop.get(), 1);
@@ -142,13 +177,13 @@ Server::~Server() {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Manager& manager, std::optional<ListeningSocket> passed,
                                                       std::optional<metrics::Listener> metrics) {
-  const Config& config = manager.parts().config;
+  const Config& config = manager.components().config;
   MOORING_ASSIGN_OR_RETURN(ListeningSocket socket, SocketOf(config, std::move(passed)));
   auto serving = std::make_unique<Serving>(manager, std::move(socket));
   if (!serving->stop.ok()) return ErrnoStatus(errno, "make an eventfd");
   serving->server = MakeServer(*serving->service);
   if (serving->server == nullptr) return Internal("cannot start the server of the API");
-  MOORING_RETURN_IF_ERROR(serving->ServeDocker(manager.parts()));
+  MOORING_RETURN_IF_ERROR(serving->ServeDocker(manager.components()));
   MOORING_RETURN_IF_ERROR(serving->ServeMetrics(std::move(metrics)));
   serving->acceptor = std::thread(&Serving::Accept, serving.get());
   log::Info("serving", {{"version", Version()},
@@ -163,9 +198,10 @@ absl::Status Server::Stop(std::chrono::seconds patience) {
   const Clock::time_point until = Clock::now() + patience;
   serving_->manager.BeginStop();
   DockerHttpServer* const docker = serving_->docker.get();
-  if (docker != nullptr) docker->Stop(Clock::now()).IgnoreError();  // no new ones while the API's are waited for
+  if (docker != nullptr)
+    docker->Stop(Clock::now()).IgnoreError();  // refuses new requests while the calls of the API end
   std::vector<std::string> left = serving_->service->Drain(until);
-  if (docker != nullptr && !docker->Stop(until).ok()) left.emplace_back("calls of Docker");
+  if (docker != nullptr && !docker->Stop(until).ok()) left.emplace_back("requests of Docker");
   metrics::ScrapeServer* const scrapes = serving_->scrapes.get();
   if (scrapes != nullptr && !scrapes->Stop(Clock::now() + kLastAnswers)) left.emplace_back("a scrape");
   if (!left.empty()) {

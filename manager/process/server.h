@@ -16,15 +16,15 @@ namespace mooring::manager {
 
 class Server {
  public:
-  // Serves `passed`, systemd's socket, if there is one, else binds config.socket_path (0600, or 0660 with the group);
-  // and config.docker_socket, if it is set. FAILED_PRECONDITION: somebody serves it already, or there is no such group.
-  // `metrics`: where they are served, if anywhere.
+  // Serves the socket `passed` by systemd, or else binds config.socket_path (mode 0600, or 0660 with config.group).
+  // Also serves config.docker_socket if it is set, and metrics on the listener `metrics` if there is one.
+  // FAILED_PRECONDITION: another process serves the socket, or the group does not exist.
   static absl::StatusOr<std::unique_ptr<Server>> Start(Manager& manager, std::optional<ListeningSocket> passed,
                                                        std::optional<metrics::Listener> metrics);
   ~Server();
 
-  // Begins the manager's stop, ends streams, and waits for the calls under way. DEADLINE_EXCEEDED names those that are
-  // under way still.
+  // Begins the manager's stop, ends streams, and waits for the calls that run. DEADLINE_EXCEEDED names the calls that
+  // still run after `patience`.
   absl::Status Stop(std::chrono::seconds patience);
 
  private:

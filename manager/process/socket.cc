@@ -26,10 +26,10 @@ absl::StatusOr<gid_t> FindGroup(const std::string& name) {
   if (found != nullptr) return found->gr_gid;
   if (error != 0) return ErrnoStatus(error, "look up the group", name);
   return FailedPrecondition(fmt::format(
-      "--group {}: there is no such group; make it (groupadd --system {}) or leave the flag out", Quote(name), name));
+      "--group {}: there is no such group; create it (groupadd --system {}) or leave the flag out", Quote(name), name));
 }
 
-// Bound, not yet listening: until then nobody can connect, whatever its mode.
+// Binds without listening: nobody can connect before the mode is set.
 absl::StatusOr<UniqueFd> BindTo(const std::string& path) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.ok()) return ErrnoStatus(errno, "make a socket");
@@ -56,21 +56,21 @@ absl::StatusOr<ListeningSocket> ListeningSocket::Bind(const std::string& path, c
   MOORING_ASSIGN_OR_RETURN(const UniqueFd alone, LockSocketDirectory(path, "--socket"));
   MOORING_RETURN_IF_ERROR(ClearSocketPath(path, "--socket"));
   MOORING_ASSIGN_OR_RETURN(UniqueFd fd, BindTo(path));
-  ListeningSocket socket(std::move(fd), path);  // from here on its file goes with it
+  ListeningSocket socket(std::move(fd), path);  // removes its file on failure
   MOORING_RETURN_IF_ERROR(Restrict(path, group));
   if (::listen(socket.fd(), SOMAXCONN) != 0) return ErrnoStatus(errno, "listen on", path);
   return socket;
 }
 
 absl::StatusOr<std::optional<ListeningSocket>> ListeningSocket::Inherit() {
-  constexpr int kUnsetEnvironment = 1;  // plugins that are started later are not to take them for theirs
+  constexpr int kUnsetEnvironment = 1;  // so that plugins do not inherit LISTEN_FDS
   const int passed = ::sd_listen_fds(kUnsetEnvironment);
   if (passed < 0) return ErrnoStatus(-passed, "take the sockets that systemd passes");
   if (passed == 0) return std::nullopt;
   UniqueFd fd(SD_LISTEN_FDS_START);
   if (passed > 1 || ::sd_is_socket_unix(fd.get(), SOCK_STREAM, 1, nullptr, 0) <= 0) {
     return FailedPrecondition(
-        fmt::format("systemd passes {} sockets, and the manager takes one: a stream socket that listens on a path "
+        fmt::format("systemd passes {} sockets, but the manager needs exactly one stream socket on a path "
                     "(ListenStream= in mooring-manager.socket)",
                     passed));
   }

@@ -1,4 +1,4 @@
-// The socket that the API is served on: of our own making, or passed by systemd.
+// The socket of the API: bound by the manager, or passed by systemd.
 #ifndef MOORING_MANAGER_PROCESS_SOCKET_H_
 #define MOORING_MANAGER_PROCESS_SOCKET_H_
 
@@ -11,15 +11,15 @@
 
 namespace mooring::manager {
 
-// It listens; its file goes with it, where it is ours.
+// A socket that listens. The destructor removes its file if the manager bound it.
 class ListeningSocket {
  public:
-  // Bound to `path`, for root alone (0600), or for root and `group` (0660): nobody else could connect at any moment.
-  // FAILED_PRECONDITION: somebody serves it already, or there is no such group.
+  // Binds `path` for root (mode 0600), or for root and `group` (0660). Nobody else can connect at any moment.
+  // FAILED_PRECONDITION: another process serves it, or the group does not exist.
   static absl::StatusOr<ListeningSocket> Bind(const std::string& path, const std::string& group);
 
-  // The one that systemd passes, sd_listen_fds(3), if it passes one: what it is and who may use it is the unit's to
-  // say. Before the first thread starts: it changes the environment.
+  // The socket that systemd passes, sd_listen_fds(3); nullopt if it passes none. Its unit sets path and mode. To be
+  // called before the first thread starts, because it changes the environment.
   static absl::StatusOr<std::optional<ListeningSocket>> Inherit();
 
   ListeningSocket(ListeningSocket&&) = default;
@@ -32,7 +32,7 @@ class ListeningSocket {
   ListeningSocket(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
 
   UniqueFd fd_;
-  std::string path_;  // empty: not ours
+  std::string path_;  // empty: bound by systemd
 };
 
 }  // namespace mooring::manager

@@ -243,6 +243,7 @@ v1::Attachment ToProto(const AttachmentRecord& mount) {
   message.set_attach_path(mount.attach_path);
   message.set_made_attach_path(mount.made_attach_path);
   message.set_attach_mount_id(mount.attach_mount_id);
+  message.set_boot(mount.boot);
   message.set_phase(Put(kPhases, mount.phase));
   message.set_problem(CleanText(mount.problem));
   message.set_source(mount.source);
@@ -274,6 +275,7 @@ absl::StatusOr<AttachmentRecord> FromProto(const v1::Attachment& message) {
   mount.attach_path = message.attach_path();
   mount.made_attach_path = message.made_attach_path();
   mount.attach_mount_id = message.attach_mount_id();
+  mount.boot = message.boot();
   MOORING_ASSIGN_OR_RETURN(mount.phase, Get(kPhases, "phase", message.phase()));
   mount.problem = message.problem();
   mount.source = message.source();

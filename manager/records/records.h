@@ -165,6 +165,7 @@ struct AttachmentRecord {
   std::string attach_path;            // where the manager binds the target for the user; empty: nowhere
   bool made_attach_path = false;      // the manager made the path, and removes it with the mount
   std::uint64_t attach_mount_id = 0;  // the kernel's id of that bind; a mount with another id is not the manager's
+  std::string boot;                   // boot id of the kernel when the target was published; empty: it never was
   Phase phase = Phase::kIntent;
   std::string problem;  // the error of the last try to mount or unmount
   std::string source;   // the path that a task driver binds

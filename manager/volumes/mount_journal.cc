@@ -11,11 +11,11 @@ MountJournal::MountJournal(RecordsStore& store, std::string host) : store_(store
 absl::StatusOr<std::unique_ptr<MountJournal>> MountJournal::Open(RecordsStore& store, std::string host) {
   std::unique_ptr<MountJournal> journal(new MountJournal(store, std::move(host)));
   MOORING_ASSIGN_OR_RETURN(std::vector<AttachmentRecord> records, store.ListMounts(journal->host_));
-  for (const AttachmentRecord& record : records) journal->Know(record);
+  for (const AttachmentRecord& record : records) journal->Insert(record);
   return journal;
 }
 
-// Written down first, then known: whoever finds it here finds it after a crash, too.
+// Stored first, then kept in memory: a record that is found here survives a crash.
 absl::Status MountJournal::Put(AttachmentRecord& record, Durability durability) {
   Changes changes;
   changes.Put(host_, record).With(durability);
@@ -23,7 +23,7 @@ absl::Status MountJournal::Put(AttachmentRecord& record, Durability durability) 
   record.revisions.modify = revision;
   if (record.revisions.create == 0) record.revisions.create = revision;
   const std::lock_guard<std::mutex> lock(mutex_);
-  Know(record);
+  Insert(record);
   return absl::OkStatus();
 }
 
@@ -32,19 +32,19 @@ absl::Status MountJournal::Remove(const AttachmentRecord& record, Durability dur
   changes.Delete(host_, record).With(durability);
   MOORING_RETURN_IF_ERROR(store_.Commit(changes).status());
   const std::lock_guard<std::mutex> lock(mutex_);
-  Forget({record.allocation, record.request});
+  Erase({record.allocation, record.request});
   return absl::OkStatus();
 }
 
-void MountJournal::Know(const AttachmentRecord& record) {
+void MountJournal::Insert(const AttachmentRecord& record) {
   const Key key(record.allocation, record.request);
-  Forget(key);
+  Erase(key);
   of_volume_[record.volume].insert(key);
   if (!record.attach_path.empty()) at_path_[record.attach_path].insert(key);
   records_.emplace(key, record);
 }
 
-void MountJournal::Forget(const Key& key) {
+void MountJournal::Erase(const Key& key) {
   const auto found = records_.find(key);
   if (found == records_.end()) return;
   const auto remove_from = [&](auto& index, const auto& of) {

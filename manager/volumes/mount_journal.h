@@ -1,8 +1,7 @@
-// What is mounted on this host for whom, as it is written down: every AttachmentRecord, in the state and in memory. (e)
-// 1
+// The records of this host's attachments (AttachmentRecord), in the state and in memory.
 //
-// Written by Attachments alone; read by VolumeManager, which asks it for the other users of a staged volume, and by the
-// front ends. Safe from several threads.
+// Only Attachments writes it. VolumeManager reads it to find other users of a staged volume, and the servers read it to
+// list attachments. Safe from several threads.
 #ifndef MOORING_MANAGER_VOLUMES_MOUNT_JOURNAL_H_
 #define MOORING_MANAGER_VOLUMES_MOUNT_JOURNAL_H_
 
@@ -25,10 +24,10 @@ namespace mooring::manager {
 
 class MountJournal {
  public:
-  // Reads what there is of `host`. `store` outlives it.
+  // Reads the records of `host`. `store` outlives the journal.
   static absl::StatusOr<std::unique_ptr<MountJournal>> Open(RecordsStore& store, std::string host);
 
-  // Insert or update; gives `record` its new revisions. ABORTED: it was changed by another since it was read.
+  // Inserts or updates, and sets the new revisions in `record`. ABORTED: it was changed since it was read.
   absl::Status Put(AttachmentRecord& record, Durability durability);
   absl::Status Remove(const AttachmentRecord& record, Durability durability);
 
@@ -49,8 +48,8 @@ class MountJournal {
 
   MountJournal(RecordsStore& store, std::string host);
 
-  void Know(const AttachmentRecord& record);
-  void Forget(const Key& key);
+  void Insert(const AttachmentRecord& record);
+  void Erase(const Key& key);
 
   RecordsStore& store_;
   const std::string host_;

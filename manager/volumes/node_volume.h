@@ -1,4 +1,4 @@
-// What node calls about a record have in common.
+// The capability that node calls about a record send.
 #ifndef MOORING_MANAGER_VOLUMES_NODE_VOLUME_H_
 #define MOORING_MANAGER_VOLUMES_NODE_VOLUME_H_
 

@@ -11,20 +11,20 @@
 namespace mooring::manager {
 namespace {
 
-// The error that is left; 0: it is there.
-int Make(const std::string& path) {
+// Returns errno, or 0 if the directory exists now.
+int MakeWithParents(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return 0;
   if (errno != ENOENT) return errno;
-  if (const int error = Make(std::string(ParentOf(path))); error != 0) return error;
+  if (const int error = MakeWithParents(std::string(ParentOf(path))); error != 0) return error;
   return ::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST ? 0 : errno;
 }
 
 }  // namespace
 
 absl::Status MakeDirectories(const std::string& path) {
-  constexpr int kAttempts = 64;  // each a race lost to another volume that removed a directory both have above them
-  int error = Make(path);
-  for (int attempt = 1; attempt < kAttempts && error == ENOENT; ++attempt) error = Make(path);
+  constexpr int kAttempts = 64;  // each may lose a race against a volume that removes a common parent
+  int error = MakeWithParents(path);
+  for (int attempt = 1; attempt < kAttempts && error == ENOENT; ++attempt) error = MakeWithParents(path);
   return error == 0 ? absl::OkStatus() : ErrnoStatus(error, "make the directory", path);
 }
 

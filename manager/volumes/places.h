@@ -1,4 +1,4 @@
-// The directories that the manager makes for plugins below its root, and removes again when they are empty.
+// The directories that the manager makes for plugins below its root, and removes once they are empty.
 #ifndef MOORING_MANAGER_VOLUMES_PLACES_H_
 #define MOORING_MANAGER_VOLUMES_PLACES_H_
 
@@ -8,11 +8,11 @@
 
 namespace mooring::manager {
 
-// It and those above it, 0700. There already is OK.
+// Makes `path` and its parents, with mode 0700. OK if they exist.
 absl::Status MakeDirectories(const std::string& path);
 
-// `path` and those above it, up to `top`, which stays: the next volume is to find it, for on a busy disk making one
-// waits; the first that is not empty ends it. Missing is as good as removed.
+// Removes `path` and its parents below `top`, up to the first that is not empty. `top` stays, because making it again
+// for the next volume waits for the disk. OK if they are missing.
 void RemoveEmptyDirectories(std::string path, const std::string& top);
 
 }  // namespace mooring::manager

@@ -17,22 +17,22 @@
 namespace mooring::manager {
 namespace {
 
-constexpr int kSilent = -1;
+constexpr int kNoAnswer = -1;
 
-// Filesystems without a server, which are most: not asked, since each question takes a thread.
+// Filesystems without a server are not asked, because each query takes a thread.
 bool HasServer(const std::string& fs_type) {
   constexpr std::array<std::string_view, 8> kLocal = {"ext4", "xfs",  "btrfs", "tmpfs",
                                                       "ext3", "ext2", "vfat",  "devtmpfs"};
   return std::find(kLocal.begin(), kLocal.end(), fs_type) == kLocal.end();
 }
 
-bool IsDeath(int error) {
-  constexpr std::array<int, 7> kDeaths = {ENOTCONN, ESTALE, EIO, ESHUTDOWN, EHOSTDOWN, ECONNABORTED, ENXIO};
-  return std::find(kDeaths.begin(), kDeaths.end(), error) != kDeaths.end();
+bool IsDeadServer(int error) {
+  constexpr std::array<int, 7> kErrors = {ENOTCONN, ESTALE, EIO, ESHUTDOWN, EHOSTDOWN, ECONNABORTED, ENXIO};
+  return std::find(kErrors.begin(), kErrors.end(), error) != kErrors.end();
 }
 
-// 0, or the errno; past the kernel's caches.
-int LookPastCaches(const std::string& path) {
+// Returns 0 or errno. Bypasses the kernel's caches.
+int StatPastCaches(const std::string& path) {
   struct statx status = {};
   constexpr int kFlags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_FORCE_SYNC;
   return ::statx(AT_FDCWD, path.c_str(), kFlags, STATX_BASIC_STATS, &status) == 0 ? 0 : errno;
@@ -40,39 +40,39 @@ int LookPastCaches(const std::string& path) {
 
 }  // namespace
 
-struct ServerCheck::Questions {
-  std::mutex mutex;  // of all below, and of the answers
+struct ServerCheck::Queries {
+  std::mutex mutex;  // guards all below, and the answers
   std::condition_variable answered;
-  std::set<std::string> open;  // paths: one thread each, however often it is asked
+  std::set<std::string> open;  // paths with a running query: one thread for each
 };
 
-ServerCheck::ServerCheck(Clock::duration patience) : patience_(patience), questions_(std::make_shared<Questions>()) {}
+ServerCheck::ServerCheck(Clock::duration patience) : patience_(patience), queries_(std::make_shared<Queries>()) {}
 
 void ServerCheck::Check(const std::string& path, PathInfo& info) {
   if (!info.mount || !info.failure.empty() || !HasServer(info.mount->fs_type)) return;
   const int error = Ask(path);
-  if (IsDeath(error)) info.failure = std::generic_category().message(error);
+  if (IsDeadServer(error)) info.failure = std::generic_category().message(error);
 }
 
 int ServerCheck::Ask(const std::string& path) {
   const auto answer = std::make_shared<std::optional<int>>();
-  std::unique_lock<std::mutex> lock(questions_->mutex);
-  if (!questions_->open.insert(path).second) return kSilent;  // since it was asked before
-  const auto look = [questions = questions_, answer, path] {
-    const int error = LookPastCaches(path);
-    const std::lock_guard<std::mutex> answering(questions->mutex);
+  std::unique_lock<std::mutex> lock(queries_->mutex);
+  if (!queries_->open.insert(path).second) return kNoAnswer;  // an earlier query still runs
+  const auto look = [queries = queries_, answer, path] {
+    const int error = StatPastCaches(path);
+    const std::lock_guard<std::mutex> answering(queries->mutex);
     *answer = error;
-    questions->open.erase(path);
-    questions->answered.notify_all();
+    queries->open.erase(path);
+    queries->answered.notify_all();
   };
   try {
     std::thread(look).detach();
-  } catch (const std::system_error&) {  // no thread left: asked another time
-    questions_->open.erase(path);
-    return kSilent;
+  } catch (const std::system_error&) {  // no thread is left: the next check asks again
+    queries_->open.erase(path);
+    return kNoAnswer;
   }
-  questions_->answered.wait_for(lock, patience_, [&] { return answer->has_value(); });
-  return answer->value_or(kSilent);
+  queries_->answered.wait_for(lock, patience_, [&] { return answer->has_value(); });
+  return answer->value_or(kNoAnswer);
 }
 
 }  // namespace mooring::manager

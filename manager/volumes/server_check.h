@@ -1,5 +1,5 @@
-// Whether the server behind a mount (FUSE, NFS, ceph, …) is there still. The kernel answers for a dead one out of its
-// caches, so Mounts::Find sees nothing of it: the server itself has to be asked, which may hang.
+// Checks whether the server behind a mount (FUSE, NFS, ceph, …) still runs. The kernel answers from its caches for a
+// dead server, so Mounts::Find does not notice. The check asks the server itself, which may hang.
 #ifndef MOORING_MANAGER_VOLUMES_SERVER_CHECK_H_
 #define MOORING_MANAGER_VOLUMES_SERVER_CHECK_H_
 
@@ -17,17 +17,17 @@ class ServerCheck {
  public:
   explicit ServerCheck(Clock::duration patience = std::chrono::seconds(1));
 
-  // Sets `info.failure` where what is mounted at `path` has a server and that is dead: ENOTCONN, ESTALE and the like.
-  // One that says nothing within the patience is slow, and not broken.
+  // Sets `info.failure` if the mount at `path` has a dead server (ENOTCONN, ESTALE and the like). A server that does
+  // not answer within `patience` counts as slow, not as dead.
   void Check(const std::string& path, PathInfo& info);
 
  private:
-  struct Questions;
+  struct Queries;
 
   int Ask(const std::string& path);
 
   const Clock::duration patience_;
-  std::shared_ptr<Questions> questions_;  // threads that hang in the kernel outlive this
+  std::shared_ptr<Queries> queries_;  // shared with threads that hang in the kernel
 };
 
 }  // namespace mooring::manager

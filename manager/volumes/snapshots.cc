@@ -50,7 +50,7 @@ absl::StatusOr<Snapshot> Volumes::CreateSnapshot(const VolumeKey& key, const std
   MOORING_ASSIGN_OR_RETURN(const auto answer, CallController(plugins_, volume.plugin, request, retry_, until));
   Snapshot snapshot = FromCsi(volume.plugin, answer.snapshot());
   snapshot.source = key;
-  Tell(volume, false, fmt::format("snapshot {} taken", Quote(snapshot.id)));
+  Report(volume, false, fmt::format("snapshot {} taken", Quote(snapshot.id)));
   return snapshot;
 }
 
@@ -76,7 +76,7 @@ absl::StatusOr<std::vector<Snapshot>> Volumes::ListSnapshots(const std::string& 
     if (volume.plugin == plugin) keys.emplace(IdForPlugin(volume), volume.key);
   }
   std::vector<Snapshot> snapshots;
-  std::set<std::string> seen;  // tokens
+  std::set<std::string> seen;  // page tokens
   csi::v1::ListSnapshotsRequest request;
   do {
     MOORING_ASSIGN_OR_RETURN(const auto page, CallController(plugins_, plugin, request, retry_, until));
@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<Snapshot>> Volumes::ListSnapshots(const std::string& 
       const auto source = keys.find(snapshots.back().source_volume_id);
       if (source != keys.end()) snapshots.back().source = source->second;
     }
-    if (!seen.insert(page.next_token()).second) break;  // it turns in circles
+    if (!seen.insert(page.next_token()).second) break;  // a token that came before would repeat the pages for ever
     request.set_starting_token(page.next_token());
   } while (!request.starting_token().empty());
   return snapshots;

@@ -18,9 +18,9 @@
 namespace mooring::manager {
 namespace {
 
-// One record for each filesystem that is in use, or staged: a writable one where there is one, for nothing is resized
-// through a read-only mount that can be resized through another.
-std::vector<AttachmentRecord> PlacesToExpand(const std::vector<AttachmentRecord>& records) {
+// Gives a record for each staged or published filesystem. Writable records go first, because a filesystem cannot be
+// resized through a read-only mount. Read-only ones are used only if no record is writable.
+std::vector<AttachmentRecord> FilesystemsToExpand(const std::vector<AttachmentRecord>& records) {
   std::map<std::string, AttachmentRecord> places;
   bool writable = false;
   for (const AttachmentRecord& record : records) {
@@ -41,23 +41,6 @@ StagedAs StagedAsOf(const AttachmentRecord& record) {
   return record.staged_as.value_or(StagedAs{.access = record.capability.access, .options = record.options});
 }
 
-// Of a record of an earlier program: a "ro" of its request was staged, too.
-bool IsStagedReadOnly(const AttachmentRecord& record) {
-  return !record.staged_as && (SaysReadOnly(record.options) || IsReader(record.capability.access));
-}
-
-bool CanShareStage(const AttachmentRecord& record, const AttachmentRecord& other) {
-  if (other.staging_path.empty() || other.plugin != record.plugin || other.external_id != record.external_id ||
-      other.capability.attachment != record.capability.attachment) {
-    return false;
-  }
-  if (IsStagedReadOnly(other) && !record.read_only) return false;
-  MountOptions staged = StagedAsOf(other).options;
-  const MountOptions wanted = StagedAsOf(record).options;
-  if (IsStagedReadOnly(other) && !SaysReadOnly(wanted)) std::erase(staged.flags, "ro");
-  return AreEqual(staged, wanted);
-}
-
 }  // namespace
 
 VolumeManager::VolumeManager(PluginDirectory& plugins, Mounts& kernel, const MountJournal& journal, Events& events,
@@ -75,8 +58,8 @@ absl::StatusOr<KeyedLocks::Hold> VolumeManager::Lock(const VolumeKey& volume, Cl
   return locks_.Acquire(VolumeStateKey(volume), "volume", until);
 }
 
-void VolumeManager::Tell(const std::string& kind, const AttachmentRecord& record, const absl::Status& status) {
-  if (absl::IsCancelled(status)) return;  // by the stop, and no failure
+void VolumeManager::Report(const std::string& kind, const AttachmentRecord& record, const absl::Status& status) {
+  if (absl::IsCancelled(status)) return;  // the manager stops
   Event event;
   event.bad = !status.ok();
   event.kind = kind;
@@ -88,12 +71,13 @@ void VolumeManager::Tell(const std::string& kind, const AttachmentRecord& record
   events_.Add(std::move(event));
 }
 
-absl::Status VolumeManager::CheckPlace(AttachmentRecord& record) {
+absl::Status VolumeManager::CheckAttachPath(AttachmentRecord& record) {
   if (record.attach_path.empty()) return absl::OkStatus();
   const std::string path = Quote(record.attach_path);
   if (IsBelowAny(record.attach_path, {settings_.root + "/staging", settings_.root + "/per-alloc"}) ||
       IsBelow(settings_.root, record.attach_path)) {
-    return InvalidArgument(fmt::format("{} is where the manager stages and publishes: attach it elsewhere", path));
+    return InvalidArgument(
+        fmt::format("{} is in the directory where the manager stages and publishes: choose another path", path));
   }
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, kernel_.Find(record.attach_path));
   record.made_attach_path = place.kind == PathInfo::Kind::kMissing;
@@ -102,7 +86,7 @@ absl::Status VolumeManager::CheckPlace(AttachmentRecord& record) {
     if (parent.empty() || parent == "/") return absl::OkStatus();
     MOORING_ASSIGN_OR_RETURN(const PathInfo above, kernel_.Find(parent));
     if (above.kind == PathInfo::Kind::kDirectory) return absl::OkStatus();
-    return FailedPrecondition(fmt::format("{} is no directory: make it first", Quote(parent)));
+    return FailedPrecondition(fmt::format("{} is not a directory: create it first", Quote(parent)));
   }
   if (place.mount) {
     return FailedPrecondition(
@@ -111,10 +95,10 @@ absl::Status VolumeManager::CheckPlace(AttachmentRecord& record) {
   const bool device = record.capability.attachment == AttachmentMode::kBlockDevice;
   if (place.kind != (device ? PathInfo::Kind::kRegular : PathInfo::Kind::kDirectory)) {
     return FailedPrecondition(
-        fmt::format("{} has to be {}, or missing", path, device ? "an empty file" : "a directory"));
+        fmt::format("{} has to be {}, or must not exist", path, device ? "an empty file" : "a directory"));
   }
   if (place.empty) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("{} is not empty: a mount would hide what is in it", path));
+  return FailedPrecondition(fmt::format("{} is not empty: a mount would hide its content", path));
 }
 
 absl::Status VolumeManager::Prepare(AttachmentRecord& record, Clock::time_point until) {
@@ -129,14 +113,13 @@ absl::Status VolumeManager::Prepare(AttachmentRecord& record, Clock::time_point 
   return absl::OkStatus();
 }
 
-// Where it is staged already: an earlier program named the paths otherwise, and a plugin may keep one for each volume.
+// All users of a staging path send the capability with which it was staged, because a plugin may refuse another one.
 void VolumeManager::ChooseStage(AttachmentRecord& record) {
   record.staging_path = StagingPath(settings_.root, record.plugin, record.volume, record.external_id,
                                     record.capability.attachment, StagedAsOf(record).options);
   for (const AttachmentRecord& other : journal_.Of(record.volume)) {
-    const bool same = other.allocation == record.allocation && other.request == record.request;
-    if (same || !CanShareStage(record, other)) continue;
-    record.staging_path = other.staging_path;
+    const bool is_self = other.allocation == record.allocation && other.request == record.request;
+    if (is_self || other.staging_path != record.staging_path) continue;
     record.staged_as = StagedAsOf(other);
     return;
   }
@@ -145,36 +128,42 @@ void VolumeManager::ChooseStage(AttachmentRecord& record) {
 absl::Status VolumeManager::Mount(AttachmentRecord& record, const MountContext& context, Clock::time_point until) {
   const auto hold = Lock(record.volume, until);
   const absl::Status status = hold.ok() ? MountLocked(record, context, until) : hold.status();
-  Tell("Mount volume", record, status);
+  Report("Mount volume", record, status);
   return status;
 }
 
 absl::Status VolumeManager::Unmount(const AttachmentRecord& record, Clock::time_point until) {
-  if (record.target_path.empty()) return absl::OkStatus();  // no plugin was ever asked for it
+  if (record.target_path.empty()) return absl::OkStatus();  // it was never sent to a plugin
   const auto hold = Lock(record.volume, until);
   const absl::Status status = hold.ok() ? UnmountLocked(record, until) : hold.status();
-  Tell("Unmount volume", record, status);
+  Report("Unmount volume", record, status);
   return status;
 }
 
-absl::StatusOr<PathInfo> VolumeManager::Look(const std::string& path) {
+absl::StatusOr<PathInfo> VolumeManager::Inspect(const std::string& path) {
   absl::StatusOr<PathInfo> info = kernel_.Find(path);
-  if (!info.ok()) return OfThisHost(info.status());
+  if (!info.ok()) return AsHostError(info.status());
   servers_.Check(path, *info);
   return info;
+}
+
+// A device node survives a reboot on a disk, but its device number may belong to another device then. So only a node
+// that was published in this boot counts.
+bool VolumeManager::IsPublished(const AttachmentRecord& record, const PathInfo& target) const {
+  return target.mount || (target.kind == PathInfo::Kind::kBlockDevice && record.boot == settings_.boot);
 }
 
 absl::StatusOr<bool> VolumeManager::HasMount(const AttachmentRecord& record, Clock::time_point until) {
   if (record.target_path.empty()) return false;
   MOORING_RETURN_IF_ERROR(plugins_.WaitForNode(record.plugin, until).status());
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(record.volume, until));
-  MOORING_ASSIGN_OR_RETURN(const PathInfo target, Look(record.target_path));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo target, Inspect(record.target_path));
   if (IsBroken(target)) {
-    MOORING_RETURN_IF_ERROR(TakeDownBroken(record, until));
+    MOORING_RETURN_IF_ERROR(UnmountBroken(record, until));
     return false;
   }
-  if (!IsThere(target) || record.attach_path.empty()) return IsThere(target);
-  MOORING_ASSIGN_OR_RETURN(const PathInfo attached, Look(record.attach_path));
+  if (!IsPublished(record, target) || record.attach_path.empty()) return IsPublished(record, target);
+  MOORING_ASSIGN_OR_RETURN(const PathInfo attached, Inspect(record.attach_path));
   return !IsBroken(attached) && IsSame(target, attached);
 }
 
@@ -182,7 +171,7 @@ absl::StatusOr<bool> VolumeManager::Expand(const VolumeKey& volume, std::uint64_
                                            Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(volume, until));
   bool any = false;
-  for (const AttachmentRecord& record : PlacesToExpand(journal_.Of(volume))) {
+  for (const AttachmentRecord& record : FilesystemsToExpand(journal_.Of(volume))) {
     MOORING_ASSIGN_OR_RETURN(const bool expanded, ExpandAt(record, bytes, secrets, until));
     any = any || expanded;
   }

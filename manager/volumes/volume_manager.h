@@ -1,10 +1,10 @@
-// Stages and publishes volumes on this host through their plugins: the volume manager, (d).
+// Stages and publishes volumes on this host through their plugins.
 //
 //   Mount    lock (namespace, volume) ─▶ stage? ─▶ publish? ─▶ bind at the user's path? ─▶ unlock
 //   Unmount  lock ─▶ unbind ─▶ unpublish ─▶ last user of the staging path? ─▶ unstage ─▶ unlock
 //
-// One operation at a time for a volume, volumes in parallel; a waiter whose deadline passes gets an error. Whether
-// something is mounted is what the kernel says; who else uses a staged volume is what kernel and journal say together.
+// A volume has one operation at a time, and volumes run in parallel. A waiter whose deadline passes gets an error. The
+// kernel tells what is mounted. Kernel and journal together tell who else uses a staged volume.
 #ifndef MOORING_MANAGER_VOLUMES_VOLUME_MANAGER_H_
 #define MOORING_MANAGER_VOLUMES_VOLUME_MANAGER_H_
 
@@ -25,7 +25,8 @@ namespace mooring::manager {
 class VolumeManager final : public VolumeMounter {
  public:
   struct Settings {
-    std::string root;  // what volume_paths.h calls <root>: shared, so that what plugins mount below arrives here
+    std::string root;  // <root> of volume_paths.h; a shared mount, so that mounts of plugins below it are seen here
+    std::string boot = {};  // boot id of the running kernel
     RetryPolicy retry;
   };
 
@@ -33,7 +34,7 @@ class VolumeManager final : public VolumeMounter {
   VolumeManager(PluginDirectory& plugins, Mounts& kernel, const MountJournal& journal, Events& events,
                 Settings settings);
 
-  absl::Status CheckPlace(AttachmentRecord& record) override;
+  absl::Status CheckAttachPath(AttachmentRecord& record) override;
   absl::Status Prepare(AttachmentRecord& record, Clock::time_point until) override;
   absl::Status Mount(AttachmentRecord& record, const MountContext& context, Clock::time_point until) override;
   absl::Status Unmount(const AttachmentRecord& record, Clock::time_point until) override;
@@ -42,23 +43,24 @@ class VolumeManager final : public VolumeMounter {
                               Clock::time_point until) override;
   absl::StatusOr<bool> ExpandMounted(const AttachmentRecord& record, std::uint64_t bytes, const Secrets& secrets,
                                      Clock::time_point until) override;
-  void RemovePlaces(const Volume& volume) override;
+  void RemoveDirectories(const Volume& volume) override;
 
-  void Stop();  // ends the waiting for locks
+  void Stop();  // waiters for locks, now and later, get CANCELLED
 
  private:
   absl::StatusOr<KeyedLocks::Hold> Lock(const VolumeKey& volume, Clock::time_point until);
-  void Tell(const std::string& kind, const AttachmentRecord& record, const absl::Status& status);
+  void Report(const std::string& kind, const AttachmentRecord& record, const absl::Status& status);
   absl::StatusOr<bool> ExpandAt(const AttachmentRecord& record, std::uint64_t bytes, const Secrets& secrets,
                                 Clock::time_point until);
   void ChooseStage(AttachmentRecord& record);
-  absl::StatusOr<PathInfo> Look(const std::string& path);  // Mounts::Find, and a dead server is seen, too
+  absl::StatusOr<PathInfo> Inspect(const std::string& path);  // Mounts::Find and ServerCheck
+  bool IsPublished(const AttachmentRecord& record, const PathInfo& target) const;
 
   // volume_mount.cc
   absl::Status MountLocked(AttachmentRecord& record, const MountContext& context, Clock::time_point until);
   absl::Status Stage(const AttachmentRecord& record, const MountContext& context, Clock::time_point until);
-  absl::Status Publish(const AttachmentRecord& record, const MountContext& context, Clock::time_point until);
-  absl::Status RemoveBareTarget(const std::string& path);
+  absl::Status Publish(AttachmentRecord& record, const MountContext& context, Clock::time_point until);
+  absl::Status RemoveBareTarget(const std::string& path, const PathInfo& target);
   absl::Status CheckArrived(const AttachmentRecord& record);
   absl::Status BindForUser(AttachmentRecord& record);
 
@@ -66,9 +68,9 @@ class VolumeManager final : public VolumeMounter {
   absl::Status UnmountLocked(const AttachmentRecord& record, Clock::time_point until);
   absl::Status Unpublish(const AttachmentRecord& record, Clock::time_point until);
   absl::Status Unstage(const AttachmentRecord& record, Clock::time_point until);
-  absl::Status TakeDownBroken(const AttachmentRecord& record, Clock::time_point until);
-  absl::Status TakeDownBrokenStage(const AttachmentRecord& record, Clock::time_point until);
-  absl::Status Clear(const std::string& path);
+  absl::Status UnmountBroken(const AttachmentRecord& record, Clock::time_point until);
+  absl::Status UnmountBrokenStage(const AttachmentRecord& record, Clock::time_point until);
+  absl::Status UnmountAllLayers(const std::string& path);
   absl::Status Unbind(const AttachmentRecord& record);
   absl::Status UnbindBroken(const AttachmentRecord& record, const PathInfo& attached);
   absl::Status UnmountBelow(const AttachmentRecord& record);

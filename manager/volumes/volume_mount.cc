@@ -1,4 +1,4 @@
-// Stage, publish, bind: each only where the kernel does not have it.
+// Stage, publish, bind: each step only if the kernel does not show its mount.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -21,9 +21,10 @@ namespace {
 using csi::v1::NodePublishVolumeRequest;
 using csi::v1::NodeStageVolumeRequest;
 
-// What stage and publish have in common.
+// Sets the fields that stage and publish share.
 template <typename Request>
-void Fill(Request& request, const ReadyPlugin& node, const AttachmentRecord& record, const MountContext& context) {
+void FillRequest(Request& request, const ReadyPlugin& node, const AttachmentRecord& record,
+                 const MountContext& context) {
   request.set_volume_id(IdForPlugin(record));
   request.mutable_publish_context()->insert(context.publish_context.begin(), context.publish_context.end());
   request.mutable_volume_context()->insert(context.volume_context.begin(), context.volume_context.end());
@@ -38,77 +39,77 @@ absl::Status VolumeManager::MountLocked(AttachmentRecord& record, const MountCon
                                         Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(Annotate(Stage(record, context, until), "stage volume " + ToString(record.volume)));
   MOORING_RETURN_IF_ERROR(Annotate(Publish(record, context, until), "publish volume " + ToString(record.volume)));
-  return Annotate(OfThisHost(BindForUser(record)), "bind volume " + ToString(record.volume));
+  return Annotate(AsHostError(BindForUser(record)), "bind volume " + ToString(record.volume));
 }
 
 absl::Status VolumeManager::Stage(const AttachmentRecord& record, const MountContext& context,
                                   Clock::time_point until) {
   if (record.staging_path.empty()) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const PathInfo staged, Look(record.staging_path));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo staged, Inspect(record.staging_path));
   if (IsBroken(staged)) {
-    MOORING_RETURN_IF_ERROR(TakeDownBrokenStage(record, until));
+    MOORING_RETURN_IF_ERROR(UnmountBrokenStage(record, until));
   } else if (staged.mount) {
     return absl::OkStatus();
   }
-  MOORING_RETURN_IF_ERROR(OfThisHost(MakeDirectories(record.staging_path)));
+  MOORING_RETURN_IF_ERROR(AsHostError(MakeDirectories(record.staging_path)));
   const auto make = [&](const ReadyPlugin& node) {
     NodeStageVolumeRequest request;
-    Fill(request, node, record, context);
+    FillRequest(request, node, record, context);
     return request;
   };
   return calls_.Call<NodeStageVolumeRequest>(record.plugin, make, until).status();
 }
 
-// Left of a mount that a reboot ended. The plugin makes the target anew, and drivers may refuse one that is there.
-// Never unmounts: what was mounted meanwhile is somebody's.
-absl::Status VolumeManager::RemoveBareTarget(const std::string& path) {
-  MOORING_ASSIGN_OR_RETURN(const PathInfo bare, kernel_.Find(path));
-  if (bare.kind == PathInfo::Kind::kMissing) return absl::OkStatus();
-  if (!bare.empty) {
+// Removes what a reboot left of a target: the plugin makes the target (CSI 1.12), and may refuse one that exists. Never
+// unmounts, because a mount made meanwhile has another owner.
+absl::Status VolumeManager::RemoveBareTarget(const std::string& path, const PathInfo& target) {
+  if (target.kind == PathInfo::Kind::kMissing) return absl::OkStatus();
+  const bool old_device = target.kind == PathInfo::Kind::kBlockDevice;  // see IsPublished
+  if (!target.empty && !old_device) {
     return FailedPrecondition(
-        fmt::format("{} is not empty: a mount would hide what is in it; move that away", Quote(path)));
+        fmt::format("{} is not empty: a mount would hide its content; move the content away", Quote(path)));
   }
-  const bool directory = bare.kind == PathInfo::Kind::kDirectory;
+  const bool directory = target.kind == PathInfo::Kind::kDirectory;
   if ((directory ? ::rmdir(path.c_str()) : ::unlink(path.c_str())) == 0 || errno == ENOENT) return absl::OkStatus();
-  return ErrnoStatus(errno, "remove what an earlier mount left at", path);
+  return ErrnoStatus(errno, "remove the leftover of an earlier mount at", path);
 }
 
-absl::Status VolumeManager::Publish(const AttachmentRecord& record, const MountContext& context,
-                                    Clock::time_point until) {
-  MOORING_ASSIGN_OR_RETURN(const PathInfo published, Look(record.target_path));
-  if (IsBroken(published)) {
-    MOORING_RETURN_IF_ERROR(TakeDownBroken(record, until));
-  } else if (IsThere(published)) {
-    return absl::OkStatus();
+absl::Status VolumeManager::Publish(AttachmentRecord& record, const MountContext& context, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(PathInfo target, Inspect(record.target_path));
+  if (IsBroken(target)) {
+    MOORING_RETURN_IF_ERROR(UnmountBroken(record, until));
+    MOORING_ASSIGN_OR_RETURN(target, Inspect(record.target_path));
   }
-  MOORING_RETURN_IF_ERROR(OfThisHost(MakeDirectories(std::string(ParentOf(record.target_path)))));
-  MOORING_RETURN_IF_ERROR(OfThisHost(RemoveBareTarget(record.target_path)));
+  if (IsPublished(record, target)) return absl::OkStatus();
+  MOORING_RETURN_IF_ERROR(AsHostError(MakeDirectories(std::string(ParentOf(record.target_path)))));
+  MOORING_RETURN_IF_ERROR(AsHostError(RemoveBareTarget(record.target_path, target)));
   const auto make = [&](const ReadyPlugin& node) {
     NodePublishVolumeRequest request;
-    Fill(request, node, record, context);
+    FillRequest(request, node, record, context);
     request.set_target_path(PathFor(node.instance, record.target_path));
     request.set_readonly(record.read_only);
     return request;
   };
   MOORING_RETURN_IF_ERROR(calls_.Call<NodePublishVolumeRequest>(record.plugin, make, until).status());
+  record.boot = settings_.boot;
   return CheckArrived(record);
 }
 
-// A plugin in a mount namespace of its own can say OK, and nothing of it is seen here.
+// A plugin in another mount namespace can answer OK although its mount is not seen here.
 absl::Status VolumeManager::CheckArrived(const AttachmentRecord& record) {
   const absl::StatusOr<PathInfo> target = kernel_.Find(record.target_path);
-  if (!target.ok()) return OfThisHost(target.status());
-  if (IsThere(*target)) return absl::OkStatus();
-  return FailedPrecondition(
-      fmt::format("plugin {} says that it published the volume, but nothing is mounted at {} on this host: where the "
-                  "plugin is a container, {} has to be bound into it with propagation rshared, at the same path",
-                  Quote(record.plugin), Quote(record.target_path), Quote(settings_.root)));
+  if (!target.ok()) return AsHostError(target.status());
+  if (IsMountOrDevice(*target)) return absl::OkStatus();
+  return FailedPrecondition(fmt::format(
+      "plugin {} answered OK, but nothing is mounted at {} on this host: if the plugin runs in a container, "
+      "bind {} into it at the same path with propagation rshared",
+      Quote(record.plugin), Quote(record.target_path), Quote(settings_.root)));
 }
 
 absl::Status VolumeManager::BindForUser(AttachmentRecord& record) {
   if (record.attach_path.empty()) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
-  MOORING_ASSIGN_OR_RETURN(PathInfo attached, Look(record.attach_path));
+  MOORING_ASSIGN_OR_RETURN(PathInfo attached, Inspect(record.attach_path));
   if (IsBroken(attached)) {
     MOORING_RETURN_IF_ERROR(UnbindBroken(record, attached));
     MOORING_ASSIGN_OR_RETURN(attached, kernel_.Find(record.attach_path));
@@ -117,10 +118,10 @@ absl::Status VolumeManager::BindForUser(AttachmentRecord& record) {
     return FailedPrecondition(fmt::format("something else is mounted at {} ({}): nothing is stacked on it",
                                           Quote(record.attach_path), attached.mount->fs_type));
   }
-  // Looked at again, for it may be long ago that CheckPlace did: since a reboot the bare directory was open to all.
+  // Checked again, because after a reboot anybody could write to the bare directory since CheckAttachPath.
   if (!attached.mount && attached.kind != PathInfo::Kind::kMissing && !attached.empty) {
-    return FailedPrecondition(
-        fmt::format("{} is not empty: a mount would hide what is in it; move that away", Quote(record.attach_path)));
+    return FailedPrecondition(fmt::format("{} is not empty: a mount would hide its content; move the content away",
+                                          Quote(record.attach_path)));
   }
   if (!attached.mount) {
     const bool device = target.kind == PathInfo::Kind::kBlockDevice;

@@ -1,5 +1,5 @@
-// The node side of one volume for one user, as Attachments sees it. VolumeManager (volume_manager.h) does it; a fake
-// that counts its calls stands in for it in tests.
+// The part of VolumeManager (volume_manager.h) that Attachments and Volumes use. Tests put a fake in its place that
+// counts the calls.
 #ifndef MOORING_MANAGER_VOLUMES_VOLUME_MOUNTER_H_
 #define MOORING_MANAGER_VOLUMES_VOLUME_MOUNTER_H_
 
@@ -13,7 +13,7 @@
 
 namespace mooring::manager {
 
-// What a mount needs beside its record; none of it is kept in the record.
+// The inputs of a mount that are not kept in its record.
 struct MountContext {
   StringMap volume_context;
   StringMap publish_context;
@@ -24,40 +24,39 @@ class VolumeMounter {
  public:
   virtual ~VolumeMounter() = default;
 
-  // Before anything is claimed: whether attach_path can take a bind. Sets made_attach_path where it is to be made.
-  // INVALID_ARGUMENT: within the manager's own root. FAILED_PRECONDITION: a mount already, not empty, no parent.
-  virtual absl::Status CheckPlace(AttachmentRecord& record) = 0;
+  // Whether a bind mount can be made at attach_path. Sets made_attach_path if it is missing. INVALID_ARGUMENT: it is
+  // within the manager's root. FAILED_PRECONDITION: it is a mount, is not empty, or has no parent directory.
+  virtual absl::Status CheckAttachPath(AttachmentRecord& record) = 0;
 
-  // Fills in what depends on plugin, volume and request: external node id, usage, staging path (empty where the plugin
-  // stages nothing), target path, source. Waits for the plugin.
+  // Fills in external node id, usage, staging path (empty if the plugin stages nothing), target path and source. Waits
+  // for the plugin.
   virtual absl::Status Prepare(AttachmentRecord& record, Clock::time_point until) = 0;
 
-  // Stages where that is needed and not done, publishes where that is not done, binds at attach_path where there is
-  // one: each only if the kernel does not have it. `record` is in the journal already: that claims the usage. A failure
-  // says which step it was and leaves what was done by then: Unmount takes it back, and is the negating call where
-  // nobody knows whether a step was done. Sets record.attach_mount_id. RESOURCE_EXHAUSTED: the plugin said so; what
-  // this host has no room for is INTERNAL.
+  // Stages, publishes, and binds the target at attach_path: each step only if the kernel does not show its mount. The
+  // caller has put `record` into the journal before, so that it counts as a user of the stage. An error names the step
+  // and leaves the earlier ones; Unmount undoes them, also a step whose outcome is unknown. Sets record.boot and
+  // record.attach_mount_id. RESOURCE_EXHAUSTED: from the plugin only; a lack of room on the host is INTERNAL.
   virtual absl::Status Mount(AttachmentRecord& record, const MountContext& context, Clock::time_point until) = 0;
 
-  // The reverse: the bind, the publication, and with the last user of its staging path the stage, too. NOT_FOUND by the
-  // plugin, or a target that is gone, is OK, and so is a record that was never prepared. Afterwards nothing of it is
-  // mounted, and its directories are gone but for the volume's.
+  // Removes the bind and the publication, and the stage with the last user of its staging path. NOT_FOUND from the
+  // plugin, a missing target and a record that was never prepared are OK. Afterwards nothing is mounted, and only the
+  // directories of the volume are left.
   virtual absl::Status Unmount(const AttachmentRecord& record, Clock::time_point until) = 0;
 
-  // Asks the kernel, not the plugin, once the plugin is there (e) 2. A mount that is broken (ENOTCONN, ESTALE, EIO) is
-  // taken down and is no mount.
+  // Waits for the plugin, then asks the kernel. A broken mount (ENOTCONN, ESTALE, EIO) is unmounted, and counts as
+  // none.
   virtual absl::StatusOr<bool> HasMount(const AttachmentRecord& record, Clock::time_point until) = 0;
 
-  // NodeExpandVolume, with both paths, of every place where the volume is mounted here. False: there is none.
+  // Calls NodeExpandVolume for each filesystem of the volume on this host. False: it is mounted nowhere.
   virtual absl::StatusOr<bool> Expand(const VolumeKey& volume, std::uint64_t bytes, const Secrets& secrets,
                                       Clock::time_point until) = 0;
 
-  // Of one that was just mounted, whatever the journal says. False: through a read-only mount nothing is expanded.
+  // Calls NodeExpandVolume for a record that was just mounted. False: it is read-only, so nothing was expanded.
   virtual absl::StatusOr<bool> ExpandMounted(const AttachmentRecord& record, std::uint64_t bytes,
                                              const Secrets& secrets, Clock::time_point until) = 0;
 
-  // Of a volume that is no more: the directories that were kept for its next user.
-  virtual void RemovePlaces(const Volume& volume) = 0;
+  // Removes the directories that were kept for the next user of a volume which is deleted now.
+  virtual void RemoveDirectories(const Volume& volume) = 0;
 };
 
 }  // namespace mooring::manager

@@ -12,8 +12,7 @@
 namespace mooring::manager {
 namespace {
 
-// FNV-1a: a number to tell paths apart, and nothing that anybody is kept from guessing. Stable: the path is found again
-// after a restart, and by newer programs.
+// FNV-1a. It only has to tell paths apart, and has to stay the same in all versions, so that stages are found again.
 std::uint64_t HashOf(const std::string& text) {
   std::uint64_t hash = 0xCBF29CE484222325U;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3U;

@@ -1,4 +1,4 @@
-// Unbind, unpublish, and with the last user unstage; and what is broken.
+// Unbind, unpublish, and unstage with the last user; also of broken mounts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,13 +56,13 @@ absl::Status VolumeManager::UnmountLocked(const AttachmentRecord& record, Clock:
   return Annotate(Unstage(record, until), "unstage volume " + ToString(record.volume));
 }
 
-// What the plugin says is one thing: what it says is gone and is not would leak for ever.
+// A mount that the plugin left behind although it answered OK is unmounted here: otherwise it would stay for ever.
 absl::Status VolumeManager::Unpublish(const AttachmentRecord& record, Clock::time_point until) {
   const absl::Status said = CallUnpublish(calls_, record, until);
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
   if (!said.ok() && !absl::IsNotFound(said) && target.kind != PathInfo::Kind::kMissing) return said;
-  if (target.mount) MOORING_RETURN_IF_ERROR(Clear(record.target_path));
-  // What cannot be removed is not empty, and nobody's mount: it stays.
+  if (target.mount) MOORING_RETURN_IF_ERROR(UnmountAllLayers(record.target_path));
+  // A target that cannot be removed is not empty, and stays.
   kernel_.Unmount({.target = record.target_path, .remove_target = true}).IgnoreError();
   RemoveEmptyDirectories(std::string(ParentOf(record.target_path)), TargetsOf(settings_.root, record.volume));
   return absl::OkStatus();
@@ -71,55 +71,55 @@ absl::Status VolumeManager::Unpublish(const AttachmentRecord& record, Clock::tim
 absl::Status VolumeManager::Unstage(const AttachmentRecord& record, Clock::time_point until) {
   const absl::Status said = CallUnstage(calls_, record, until);
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
-  // An update of the plugin may have dropped staging: then there is nobody to ask, and nothing to be done.
+  // UNIMPLEMENTED without a mount is OK: a new version of the plugin may no longer stage.
   const bool done = said.ok() || absl::IsNotFound(said) || (absl::IsUnimplemented(said) && !staged.mount);
   if (!done) return said;
-  if (staged.mount) MOORING_RETURN_IF_ERROR(Clear(record.staging_path));
+  if (staged.mount) MOORING_RETURN_IF_ERROR(UnmountAllLayers(record.staging_path));
   RemoveEmptyDirectories(record.staging_path, StagingsOf(settings_.root, record.plugin, record.volume));
   return absl::OkStatus();
 }
 
-void VolumeManager::RemovePlaces(const Volume& volume) {
+void VolumeManager::RemoveDirectories(const Volume& volume) {
   for (const std::string& path :
        {StagingsOf(settings_.root, volume.plugin, volume.key), TargetsOf(settings_.root, volume.key)}) {
     RemoveEmptyDirectories(path, std::string(ParentOf(path)));
   }
 }
 
-// The plugin first: it may know more of it. What it leaves is taken down here.
-absl::Status VolumeManager::TakeDownBroken(const AttachmentRecord& record, Clock::time_point until) {
+// The plugin is asked first, because it may hold more than the mount. A mount that it leaves is unmounted here.
+absl::Status VolumeManager::UnmountBroken(const AttachmentRecord& record, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(Unbind(record));
   CallUnpublish(calls_, record, until).IgnoreError();
-  return Annotate(Clear(record.target_path), "take down the broken mount");
+  return Annotate(UnmountAllLayers(record.target_path), "unmount the broken mount");
 }
 
-absl::Status VolumeManager::TakeDownBrokenStage(const AttachmentRecord& record, Clock::time_point until) {
+absl::Status VolumeManager::UnmountBrokenStage(const AttachmentRecord& record, Clock::time_point until) {
   CallUnstage(calls_, record, until).IgnoreError();
-  return Annotate(Clear(record.staging_path), "take down the broken mount");
+  return Annotate(UnmountAllLayers(record.staging_path), "unmount the broken mount");
 }
 
-// All layers: what propagation brought twice is stacked.
-absl::Status VolumeManager::Clear(const std::string& path) {
+// Mounts that propagation brought twice are stacked.
+absl::Status VolumeManager::UnmountAllLayers(const std::string& path) {
   constexpr int kMostLayers = 16;
   for (int layer = 0; layer < kMostLayers; ++layer) {
     MOORING_RETURN_IF_ERROR(kernel_.Unmount({.target = path, .remove_target = false}));
     MOORING_ASSIGN_OR_RETURN(const PathInfo left, kernel_.Find(path));
     if (!left.mount) return absl::OkStatus();
   }
-  return FailedPrecondition(fmt::format("{} is mounted again and again: stop what mounts there", Quote(path)));
+  return FailedPrecondition(
+      fmt::format("{} is mounted again after each unmount: stop the process that mounts it", Quote(path)));
 }
 
-// Outside the root nothing of somebody else's goes, broken or not, and one layer of ours.
+// Outside the root only our own mount is unmounted, and only one layer of it.
 absl::Status VolumeManager::UnbindBroken(const AttachmentRecord& record, const PathInfo& attached) {
   MOORING_ASSIGN_OR_RETURN(const bool ours, IsOurBind(record, attached));
   if (ours) return kernel_.Unmount({.target = record.attach_path, .remove_target = false});
-  return FailedPrecondition(
-      fmt::format("a broken mount that is not the manager's is at {} ({}: {}): unmount that first",
-                  Quote(record.attach_path), attached.mount->fs_type, attached.failure));
+  return FailedPrecondition(fmt::format("a broken mount of another owner is at {} ({}: {}): unmount it first",
+                                        Quote(record.attach_path), attached.mount->fs_type, attached.failure));
 }
 
-// It is ours where the kernel's id says so; where none was written down, for the manager was killed in between, or the
-// kernel has only ids that are used again, where it shows what is published.
+// A bind is ours if its mount id is in the record. The id is missing if the manager was killed after the bind, and not
+// unique on old kernels; then a bind that shows the published volume is ours.
 absl::StatusOr<bool> VolumeManager::IsOurBind(const AttachmentRecord& record, const PathInfo& attached) {
   if (attached.mount->id == record.attach_mount_id) return true;
   MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(record.target_path));
@@ -127,7 +127,7 @@ absl::StatusOr<bool> VolumeManager::IsOurBind(const AttachmentRecord& record, co
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> mounts, kernel_.List(record.attach_path));
   for (const MountInfo& mount : mounts) {
     if (mount.target == record.attach_path && mount.id == record.attach_mount_id) {
-      return FailedPrecondition(fmt::format("somebody else's mount ({}) lies over the volume at {}: unmount that first",
+      return FailedPrecondition(fmt::format("another mount ({}) covers the volume at {}: unmount it first",
                                             attached.mount->fs_type, Quote(record.attach_path)));
     }
   }
@@ -145,7 +145,7 @@ absl::Status VolumeManager::Unbind(const AttachmentRecord& record) {
       MOORING_RETURN_IF_ERROR(UnmountBelow(record));
       status = kernel_.Unmount({.target = record.attach_path, .remove_target = false});
     }
-    if (!status.ok()) return Annotate(status, "stop what uses it");
+    if (!status.ok()) return Annotate(status, "stop the processes that use it");
   }
   if (record.made_attach_path) {
     kernel_.Unmount({.target = record.attach_path, .remove_target = true}).IgnoreError();
@@ -153,7 +153,8 @@ absl::Status VolumeManager::Unbind(const AttachmentRecord& record) {
   return absl::OkStatus();
 }
 
-// What came with the bind, or by propagation, is seen below the target, too, and goes. Anything else is somebody's.
+// A mount that came with the bind, or by propagation, is also below the target, and is unmounted. Any other mount below
+// the volume has another owner.
 absl::Status VolumeManager::UnmountBelow(const AttachmentRecord& record) {
   MOORING_ASSIGN_OR_RETURN(std::vector<MountInfo> mounts, kernel_.List(record.attach_path));
   MOORING_ASSIGN_OR_RETURN(const std::vector<MountInfo> known, kernel_.List(record.target_path));
@@ -166,10 +167,10 @@ absl::Status VolumeManager::UnmountBelow(const AttachmentRecord& record) {
   };
   for (const MountInfo& mount : mounts) {
     if (is_copy(mount)) continue;
-    return FailedPrecondition(fmt::format("something is mounted at {} ({}), below the volume: unmount that first",
+    return FailedPrecondition(fmt::format("another mount is at {} ({}), below the volume: unmount it first",
                                           Quote(mount.target), mount.fs_type));
   }
-  for (auto mount = mounts.rbegin(); mount != mounts.rend(); ++mount) {  // the deepest first
+  for (auto mount = mounts.rbegin(); mount != mounts.rend(); ++mount) {  // deepest first
     MOORING_RETURN_IF_ERROR(kernel_.Unmount({.target = mount->target, .remove_target = false}));
   }
   return absl::OkStatus();

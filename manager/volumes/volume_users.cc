@@ -1,4 +1,4 @@
-// Who else uses a staged volume, (d) 5: the journal and the kernel together. Asked under the volume's lock.
+// Finds other users of a staged volume in the journal and the kernel. Called under the lock of the volume.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace mooring::manager {
 namespace {
 
-// None of what is gone: then nothing is mounted below it.
+// A missing directory has no entries.
 absl::StatusOr<std::vector<std::string>> EntriesOf(const std::string& directory) {
   std::vector<std::string> entries;
   std::error_code error;
@@ -24,13 +24,13 @@ absl::StatusOr<std::vector<std::string>> EntriesOf(const std::string& directory)
   }
   const bool none = error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
   if (error && !none) {
-    return ErrnoStatus(error.value(), "look for other users of the volume in", directory);
+    return ErrnoStatus(error.value(), "search for other users of the volume in", directory);
   }
   return entries;
 }
 
-// Where an allocation may have it published, in any usage: readers and writers share a stage. By the directories, which
-// are few and the manager's own: the mount table is the whole host's.
+// All target paths of the volume. Read from the manager's directories, which are few, and not from the host's mount
+// table.
 absl::StatusOr<std::vector<std::string>> TargetsIn(const std::string& targets_of_volume) {
   std::vector<std::string> targets;
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> allocations, EntriesOf(targets_of_volume));
@@ -46,25 +46,24 @@ absl::StatusOr<std::vector<std::string>> TargetsIn(const std::string& targets_of
 
 }  // namespace
 
-// One that is written down as mounted is a user, whatever the kernel says: it is restored, or detached itself. One that
-// is only about to be mounted, or being unmounted, is a user while something is at its target: before that its Mount
-// waits for the lock, and stages anew.
+// A record in phase mounted is a user, whatever the kernel shows: it will be restored or detached. A record in another
+// phase is a user while its target is mounted: before that, its Mount waits for the lock and stages again.
 absl::StatusOr<bool> VolumeManager::HasOtherUsers(const AttachmentRecord& record) {
   const std::vector<AttachmentRecord> known = journal_.Of(record.volume);
   for (const AttachmentRecord& other : known) {
-    const bool same = other.allocation == record.allocation && other.request == record.request;
-    if (same || other.staging_path != record.staging_path) continue;
+    const bool is_self = other.allocation == record.allocation && other.request == record.request;
+    if (is_self || other.staging_path != record.staging_path) continue;
     if (other.phase == AttachmentRecord::Phase::kMounted) return true;
     MOORING_ASSIGN_OR_RETURN(const PathInfo target, kernel_.Find(other.target_path));
-    if (IsThere(target)) return true;
+    if (IsMountOrDevice(target)) return true;
   }
   MOORING_RETURN_IF_ERROR(CheckUnknownUsers(record, known));
   return false;
 }
 
-// Mounted where only this volume is published, from what is staged, and in nobody's record: of a journal
-// that was lost, or of a call that went through after everybody had given it up. Nothing here unmounts what it does not
-// know: the stage stays, and so does the claim, for the controller must not unpublish below a filesystem in use.
+// Looks for mounts of the stage at targets of the volume that no record has: after a lost journal, or from a call that
+// took effect after its caller gave up. An unknown mount is not unmounted. Stage and claim stay then, because the
+// controller must not unpublish a volume with a mounted filesystem.
 absl::Status VolumeManager::CheckUnknownUsers(const AttachmentRecord& record,
                                               const std::vector<AttachmentRecord>& known) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo staged, kernel_.Find(record.staging_path));
@@ -77,8 +76,7 @@ absl::Status VolumeManager::CheckUnknownUsers(const AttachmentRecord& record,
     MOORING_ASSIGN_OR_RETURN(const PathInfo published, kernel_.Find(target));
     if (!published.mount || published.mount->device != staged.mount->device) continue;
     return FailedPrecondition(
-        fmt::format("it stays staged at {}, for it is mounted at {}, of which nothing is written "
-                    "down: unmount that first",
+        fmt::format("it stays staged at {}, because it is mounted at {}, which no attachment has: unmount that first",
                     Quote(record.staging_path), Quote(target)));
   }
   return absl::OkStatus();

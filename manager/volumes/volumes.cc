@@ -14,7 +14,7 @@
 namespace mooring::manager {
 namespace {
 
-// (f) 9: what may change of a volume; all else stays as it is.
+// Takes from `next` the fields that may change.
 Volume Merge(Volume now, const Volume& next) {
   now.capabilities = next.capabilities;
   now.mount_options = next.mount_options;
@@ -24,10 +24,10 @@ Volume Merge(Volume now, const Volume& next) {
   return now;
 }
 
-bool AreOne(const Volume& a, const Volume& b) {
+bool AreSameVolume(const Volume& a, const Volume& b) {
   if (a.plugin != b.plugin || a.key == b.key) return false;
   if (!a.name.empty() && a.name == b.name) return true;
-  // One that is being created has no id yet.
+  // A volume that is being created has no external id yet.
   const auto has_id = [](const Volume& volume) { return !volume.external_id.empty() || !volume.created_here; };
   return has_id(a) && has_id(b) && IdForPlugin(a) == IdForPlugin(b);
 }
@@ -54,7 +54,7 @@ absl::StatusOr<Volume> Volumes::Update(const Volume& volume) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(const Volume now, GetReady(volume.key));
     if (volume.revisions.modify != 0 && volume.revisions.modify != now.revisions.modify) {
-      return Aborted(fmt::format("volume {} was changed since: it has revision {}, not {}; read it again",
+      return Aborted(fmt::format("volume {} was changed meanwhile: it has revision {}, not {}; read it again",
                                  ToString(volume.key), now.revisions.modify, volume.revisions.modify));
     }
     MOORING_ASSIGN_OR_RETURN(const std::vector<Claim> claims, store_.ListClaims(volume.key));
@@ -72,18 +72,18 @@ absl::StatusOr<Volume> Volumes::Stored(Volume volume) {
   return volume;
 }
 
-// Two records of one volume of a plugin would each have claims that do not see the other's.
+// The claims on two records of the same volume would not exclude each other.
 absl::Status Volumes::RefuseTwin(const Volume& volume) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<Volume> volumes, store_.ListVolumes());
   for (const Volume& other : volumes) {
-    if (!AreOne(volume, other)) continue;
+    if (!AreSameVolume(volume, other)) continue;
     return AlreadyExists(fmt::format("volume {} would be the same volume of plugin {} as {}", ToString(volume.key),
                                      Quote(volume.plugin), ToString(other.key)));
   }
   return absl::OkStatus();
 }
 
-// Of two keys that get one volume of a plugin at the same moment, one is stored.
+// Under a lock, so that of two keys with the same volume only one is stored.
 absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume, Clock::time_point until) {
   const std::string key = volume.plugin + '\0' + IdForPlugin(volume);
   const std::string what = fmt::format("volume {} of plugin {}", Quote(IdForPlugin(volume)), Quote(volume.plugin));
@@ -95,14 +95,15 @@ absl::StatusOr<Volume> Volumes::StoredAlone(Volume volume, Clock::time_point unt
 absl::StatusOr<PluginStatus> Volumes::FindPlugin(const std::string& name) {
   auto status = plugins_.Find(name);
   if (!absl::IsNotFound(status.status())) return status;
-  return FailedPrecondition(fmt::format("plugin {} is not known here: run or register it first", Quote(name)));
+  return FailedPrecondition(fmt::format("plugin {} is unknown on this host: run or register it first", Quote(name)));
 }
 
 absl::StatusOr<PluginTraits> Volumes::Controller(const std::string& plugin, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const PluginStatus status, FindPlugin(plugin));
   if (!status.controller_required && status.controllers.expected == 0 && status.controllers.healthy == 0) {
-    return FailedPrecondition(fmt::format(
-        "plugin {} has no controller: it makes and changes no volumes; register those it has", Quote(plugin)));
+    return FailedPrecondition(
+        fmt::format("plugin {} has no controller, so it cannot create or change volumes: register its volumes instead",
+                    Quote(plugin)));
   }
   MOORING_ASSIGN_OR_RETURN(const ReadyPlugin controller, plugins_.PickController(plugin, until));
   return controller.fingerprint.traits;
@@ -115,7 +116,7 @@ absl::StatusOr<Volume> Volumes::GetReady(const VolumeKey& key) {
                                         volume.state == Volume::State::kCreating ? "created" : "deleted"));
 }
 
-void Volumes::Tell(const Volume& volume, bool bad, const std::string& text) {
+void Volumes::Report(const Volume& volume, bool bad, const std::string& text) {
   Event event;
   event.bad = bad;
   event.kind = "volume";

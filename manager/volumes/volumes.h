@@ -1,5 +1,5 @@
-// The volumes and snapshots the manager knows: created and deleted through their plugin's controller, or registered and
-// forgotten; (f) 1, 9, (k) 2, 3, 6.
+// The volumes and snapshots that the manager knows: created and deleted through the controller of their plugin, or
+// registered and deregistered.
 #ifndef MOORING_MANAGER_VOLUMES_VOLUMES_H_
 #define MOORING_MANAGER_VOLUMES_VOLUMES_H_
 
@@ -18,9 +18,9 @@
 namespace mooring::manager {
 
 struct Snapshot {
-  std::string id;  // the plugin's
+  std::string id;  // the plugin's id
   std::string plugin;
-  std::string source_volume_id;  // the plugin's id of it
+  std::string source_volume_id;  // the plugin's id of the source
   std::optional<VolumeKey> source;
   std::uint64_t bytes = 0;
   Time made_at = {};
@@ -29,35 +29,37 @@ struct Snapshot {
 
 class Volumes {
  public:
-  // All outlive it. `node` expands what is in use here.
+  // All outlive it. `node` expands volumes that are mounted on this host.
   Volumes(RecordsStore& store, PluginDirectory& plugins, VolumeMounter& node, KeyedLocks& controller_locks,
           Events& events, RetryPolicy retry);
 
-  // The record first (creating), then CreateVolume, then the rest of the record: the same request again goes on where a
-  // killed one stopped. ALREADY_EXISTS: one of that key that is not the same. Where nobody can know whether the plugin
-  // made it, the record stays, and the message says what to do.
+  // Stores the record (creating), calls CreateVolume, completes the record. A repeated request continues an interrupted
+  // one. ALREADY_EXISTS: the key has another volume. If it is unknown whether the plugin created the volume, the record
+  // stays and the message says what to do.
   absl::StatusOr<Volume> Create(Volume volume, Clock::time_point until);
 
-  // One that the plugin has already: asks it by ValidateVolumeCapabilities, where it has a controller. ALREADY_EXISTS:
-  // one of that key that is not the same, or the plugin's volume has another key here: claims would not see each other.
+  // Registers a volume that the plugin has. A plugin with a controller is asked by ValidateVolumeCapabilities.
+  // ALREADY_EXISTS: the key has another volume, or the plugin's volume has another key; claims on two keys of one
+  // volume would not exclude each other.
   absl::StatusOr<Volume> Register(Volume volume, Clock::time_point until);
 
-  // (f) 9. `volume.revisions.modify`: 0, or the one it must have still, else ABORTED (k) 2. Secrets: those given; none
-  // given: those there are stay where has_secrets is set, else they go.
+  // Changes the fields that may change (CheckUpdate). `volume.revisions.modify`: 0, or the revision that the record
+  // must have, else ABORTED. Without secrets in `volume`, the stored ones stay if has_secrets is set, and are deleted
+  // if not.
   absl::StatusOr<Volume> Update(const Volume& volume);
 
-  // The claims are asked first, then the plugin, (k) 6. One that was registered is DeleteVolume'd, too. Gone is OK.
+  // Refused while the volume is claimed. Calls DeleteVolume for registered volumes, too. OK if it does not exist.
   absl::Status Delete(const VolumeKey& key, Clock::time_point until);
-  // Only forgotten; refused while it is claimed. Gone is OK.
+  // Deletes only the record. Refused while the volume is claimed. OK if it does not exist.
   absl::Status Deregister(const VolumeKey& key, Clock::time_point until);
 
-  // At the controller, then on this node where that has to be and it is mounted; where it is not, the next mount does
-  // that (Volume::node_expansion_owed). Gives the new capacity.
+  // Expands at the controller, then on this node if the plugin asks for it and the volume is mounted. Otherwise the
+  // next mount expands it (Volume::node_expansion_owed). Returns the volume with its new capacity.
   absl::StatusOr<Volume> Expand(const VolumeKey& key, std::uint64_t min_bytes, std::uint64_t max_bytes,
                                 Clock::time_point until);
 
   absl::StatusOr<Volume> Get(const VolumeKey& key);
-  absl::StatusOr<std::vector<Volume>> List(const std::string& ns);  // "": of all
+  absl::StatusOr<std::vector<Volume>> List(const std::string& ns);  // empty: all namespaces
 
   absl::StatusOr<Snapshot> CreateSnapshot(const VolumeKey& key, const std::string& name, const StringMap& parameters,
                                           Clock::time_point until);
@@ -65,40 +67,40 @@ class Volumes {
                               Clock::time_point until);
   absl::StatusOr<std::vector<Snapshot>> ListSnapshots(const std::string& plugin, Clock::time_point until);
 
-  // For the start: volumes whose creation or deletion was cut short. A creation is taken back (DeleteVolume by what
-  // CreateVolume answers to the same name), a deletion goes on. Plugins side by side; errors are events.
+  // Called at the start. Undoes interrupted creations (a repeated CreateVolume tells the id for DeleteVolume) and
+  // continues interrupted deletions. Plugins in parallel; errors become events.
   void Resume(Clock::time_point until);
 
-  void Stop();  // ends the waiting for locks of its own
+  void Stop();  // waiters for its own locks, now and later, get CANCELLED
 
  private:
   // volumes.cc
-  absl::StatusOr<Volume> Stored(Volume volume);  // put as it is; ABORTED: it was changed since it was read
+  absl::StatusOr<Volume> Stored(Volume volume);  // ABORTED: the record was changed since it was read
   absl::Status RefuseTwin(const Volume& volume);
   absl::StatusOr<Volume> StoredAlone(Volume volume, Clock::time_point until);
   absl::StatusOr<PluginStatus> FindPlugin(const std::string& name);
   absl::StatusOr<PluginTraits> Controller(const std::string& plugin, Clock::time_point until);
   absl::StatusOr<Volume> GetReady(const VolumeKey& key);
-  void Tell(const Volume& volume, bool bad, const std::string& text);
+  void Report(const Volume& volume, bool bad, const std::string& text);
 
   // volumes_create.cc
   static bool MadeNothing(const absl::Status& status);
   absl::StatusOr<Volume> BeginCreate(Volume volume, Clock::time_point until);
-  enum class Since { kNow, kBefore };  // this request, or one before
+  enum class Since { kNow, kBefore };  // begun by this request, or by an earlier one
   absl::StatusOr<Volume> FinishCreate(Volume volume, Since begun, Clock::time_point until);
   absl::StatusOr<Volume> CallCreate(Volume volume, Clock::time_point until);
   absl::Status Validate(const Volume& volume, Clock::time_point until);
 
   // volumes_delete.cc
   absl::Status CheckUnclaimed(const VolumeKey& key);
-  enum class Which { kAny, kCutShort };  // kCutShort: one that is ready stays, as if it were gone
+  enum class Which { kAny, kInterrupted };  // kInterrupted: a volume that is ready is left alone
   absl::StatusOr<bool> DeleteIf(const VolumeKey& key, Which which, Clock::time_point until);  // whether it did
   absl::StatusOr<std::optional<Volume>> ToDelete(const VolumeKey& key, Which which);
   absl::StatusOr<std::optional<Volume>> BeginDelete(const VolumeKey& key, Which which);
-  void ResumeOne(const Volume& cut_short, Clock::time_point until);
+  void ResumeOne(const Volume& interrupted, Clock::time_point until);
   absl::Status FinishDelete(Volume volume, Clock::time_point until);
   absl::Status EndDelete(Volume volume);
-  absl::Status Forget(const VolumeKey& key);
+  absl::Status DeleteRecord(const VolumeKey& key);
 
   // volumes_expand.cc
   absl::StatusOr<Volume> StoredAs(Volume volume, const std::function<void(Volume&)>& change);
@@ -106,7 +108,7 @@ class Volumes {
   absl::Status NotExpanded(Volume volume, const Volume& before, const absl::Status& why);
   struct Expansion {
     std::uint64_t bytes = 0;
-    bool at_controller = false;  // done there; else it is the node's alone
+    bool at_controller = false;  // false: only the node expands
     bool node_too = false;
   };
   absl::StatusOr<Expansion> ExpandAtController(const Volume& volume, std::uint64_t min_bytes, std::uint64_t max_bytes,
@@ -121,7 +123,7 @@ class Volumes {
   KeyedLocks& controller_locks_;
   Events& events_;
   const RetryPolicy retry_;
-  KeyedLocks twin_locks_;  // by plugin and its id of the volume
+  KeyedLocks twin_locks_;  // by plugin and external id
 };
 
 }  // namespace mooring::manager

@@ -17,8 +17,8 @@
 namespace mooring::manager {
 namespace {
 
-// For CreateVolume: to be recognised by people, in letters that every plugin takes, and never the same twice. One that
-// was deregistered and made again must not come back with the data of the one before, nor two hosts get one volume.
+// The name for CreateVolume: readable, in letters that every plugin accepts, and unique. A volume that is deregistered
+// and created again must not get the old data, and two hosts must not get the same volume.
 std::string NewName(const VolumeKey& key) {
   constexpr std::size_t kReadable = 40;
   std::string name;
@@ -76,7 +76,7 @@ csi::v1::ValidateVolumeCapabilitiesRequest ValidateRequest(const Volume& volume,
   return request;
 }
 
-// What came back, into the record.
+// Copies the answer of CreateVolume into the record.
 absl::Status Adopt(const csi::v1::Volume& answer, Volume& volume) {
   if (answer.volume_id().empty()) {
     return Internal(fmt::format("CreateVolume of plugin {} answered without a volume id", Quote(volume.plugin)));
@@ -91,7 +91,8 @@ absl::Status Adopt(const csi::v1::Volume& answer, Volume& volume) {
   return absl::OkStatus();
 }
 
-// What somebody asks for who gets that volume. Context and id are the plugin's where it was created.
+// Whether `asked` repeats the request that created or registered `there`. The plugin sets context and id of a created
+// volume, so these are not compared.
 bool IsSameRequest(const Volume& there, const Volume& asked) {
   return there.created_here == asked.created_here && there.plugin == asked.plugin &&
          (asked.name.empty() || there.name == asked.name) && there.capabilities == asked.capabilities &&
@@ -105,23 +106,23 @@ bool IsSameRequest(const Volume& there, const Volume& asked) {
 
 absl::Status NotTheSame(const Volume& there) {
   const bool deleting = there.state == Volume::State::kDeleting;
-  return AlreadyExists(fmt::format("there is a volume {} already, {}", ToString(there.key),
-                                   deleting ? "which is being deleted" : "and it is not what is asked for"));
+  return AlreadyExists(fmt::format("volume {} exists already, {}", ToString(there.key),
+                                   deleting ? "and is being deleted" : "and differs from the requested one"));
 }
 
 absl::Status CheckTraits(const Volume& volume, const PluginTraits& traits) {
   const auto cannot = [&](std::string_view what) {
     return FailedPrecondition(fmt::format("plugin {} {}", Quote(volume.plugin), what));
   };
-  if (!traits.creates) return cannot("creates no volumes: register those it has");
-  if (!volume.clone_id.empty() && !traits.clones) return cannot("makes no clones of volumes");
+  if (!traits.creates) return cannot("creates no volumes: register its volumes instead");
+  if (!volume.clone_id.empty() && !traits.clones) return cannot("cannot clone volumes");
   if (!volume.snapshot_id.empty() && !traits.snapshots) return cannot("has no snapshots");
   return absl::OkStatus();
 }
 
 }  // namespace
 
-// With these the plugin says that it made nothing. INTERNAL and UNKNOWN may be said half-way.
+// Codes that mean that the plugin created nothing. INTERNAL and UNKNOWN may come half-way.
 bool Volumes::MadeNothing(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsAlreadyExists(status) ||
          absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status) || absl::IsResourceExhausted(status) ||
@@ -131,7 +132,7 @@ bool Volumes::MadeNothing(const absl::Status& status) {
 absl::StatusOr<Volume> Volumes::Create(Volume volume, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(CheckVolume(volume));
   if (!volume.external_id.empty()) {
-    return InvalidArgument("a volume that is created gets its external id from its plugin: register one that is there");
+    return InvalidArgument("the plugin chooses the external id of a new volume: to use an existing one, register it");
   }
   volume.created_here = true;
   MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, LockController(controller_locks_, volume.key, until));
@@ -150,7 +151,7 @@ absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point unt
   MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(volume.plugin, until));
   MOORING_RETURN_IF_ERROR(CheckTraits(volume, traits));
   if (volume.name.empty()) {
-    volume.name = NewName(volume.key);  // nobody else's
+    volume.name = NewName(volume.key);  // unique
   } else {
     MOORING_RETURN_IF_ERROR(RefuseTwin(volume));
   }
@@ -161,31 +162,32 @@ absl::StatusOr<Volume> Volumes::BeginCreate(Volume volume, Clock::time_point unt
   return Stored(std::move(volume));
 }
 
-// Full now, the plugin may have made it, or be making it still, for a request before.
+// RESOURCE_EXHAUSTED says nothing about an earlier request, for which the plugin may have created the volume.
 absl::StatusOr<Volume> Volumes::FinishCreate(Volume volume, Since begun, Clock::time_point until) {
   auto created = CallCreate(volume, until);
-  const bool says_nothing = begun == Since::kBefore && absl::IsResourceExhausted(created.status());
-  if (!created.ok() && MadeNothing(created.status()) && !says_nothing) {
+  const bool is_unclear = begun == Since::kBefore && absl::IsResourceExhausted(created.status());
+  if (!created.ok() && MadeNothing(created.status()) && !is_unclear) {
     MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(volume)).status());
     return created.status();
   }
   if (!created.ok()) {
-    return Annotate(created.status(),
-                    fmt::format("volume {} may or may not be there by now, and is kept as being created: the same "
-                                "request again goes on, deleting it takes it back",
-                                ToString(volume.key)));
+    return Annotate(
+        created.status(),
+        fmt::format("it is unknown whether volume {} exists, and its record stays in state creating: repeat "
+                    "the request to continue, or delete the volume",
+                    ToString(volume.key)));
   }
   created->state = Volume::State::kReady;
   auto ready = StoredAlone(*std::move(created), until);
-  if (absl::IsAlreadyExists(ready.status())) {  // the plugin gave what another key has: that stays
+  if (absl::IsAlreadyExists(ready.status())) {  // the volume of the plugin already has another key
     MOORING_RETURN_IF_ERROR(store_.Commit(Changes().Delete(volume)).status());
   }
   MOORING_RETURN_IF_ERROR(ready.status());
-  Tell(*ready, false, fmt::format("created with {} bytes as {}", ready->capacity_bytes, Quote(ready->external_id)));
+  Report(*ready, false, fmt::format("created with {} bytes as {}", ready->capacity_bytes, Quote(ready->external_id)));
   return ready;
 }
 
-// That there is no room for another one says nothing of what an earlier try may have made, or be making still.
+// RESOURCE_EXHAUSTED after an earlier try without an answer: that try may have created the volume.
 absl::StatusOr<Volume> Volumes::CallCreate(Volume volume, Clock::time_point until) {
   int tries = 0;
   const auto request = [&](const PluginTraits& traits) {
@@ -195,7 +197,7 @@ absl::StatusOr<Volume> Volumes::CallCreate(Volume volume, Clock::time_point unti
   const auto answer = CallController(plugins_, volume.plugin, request, retry_, until);
   if (absl::IsResourceExhausted(answer.status()) && tries > 1) {
     return WithCode(absl::StatusCode::kUnavailable,
-                    Annotate(answer.status(), "after a try that ended without an answer"));
+                    Annotate(answer.status(), "after an earlier try without an answer"));
   }
   MOORING_RETURN_IF_ERROR(answer.status());
   MOORING_RETURN_IF_ERROR(Adopt(answer->volume(), volume));
@@ -216,11 +218,11 @@ absl::StatusOr<Volume> Volumes::Register(Volume volume, Clock::time_point until)
   volume.in_use.reset();
   volume.exhausted_at.reset();
   MOORING_ASSIGN_OR_RETURN(Volume stored, StoredAlone(std::move(volume), until));
-  Tell(stored, false, fmt::format("registered as {}", Quote(IdForPlugin(stored))));
+  Report(stored, false, fmt::format("registered as {}", Quote(IdForPlugin(stored))));
   return stored;
 }
 
-// A plugin without a controller has nobody to ask; one that cannot tell is believed.
+// A plugin without a controller, or without ValidateVolumeCapabilities, is not asked.
 absl::Status Volumes::Validate(const Volume& volume, Clock::time_point until) {
   MOORING_ASSIGN_OR_RETURN(const PluginStatus plugin, FindPlugin(volume.plugin));
   if (!plugin.controller_required && plugin.controllers.healthy == 0) return absl::OkStatus();
@@ -230,9 +232,9 @@ absl::Status Volumes::Validate(const Volume& volume, Clock::time_point until) {
   MOORING_RETURN_IF_ERROR(answer.status());
   if (answer->has_confirmed()) return absl::OkStatus();
   const std::string said = CleanText(WithoutSecretsOf(ValidateRequest(volume, PluginTraits()), answer->message()));
-  return FailedPrecondition(fmt::format("plugin {} says that volume {} cannot be used like this: {}",
+  return FailedPrecondition(fmt::format("plugin {} does not confirm the capabilities of volume {}: {}",
                                         Quote(volume.plugin), Quote(IdForPlugin(volume)),
-                                        said.empty() ? "it does not say why" : said));
+                                        said.empty() ? "it gives no reason" : said));
 }
 
 }  // namespace mooring::manager

@@ -15,14 +15,14 @@
 namespace mooring::manager {
 namespace {
 
-// The plugin refused, and has the volume as it was.
+// Codes that mean that the plugin refused, and has deleted nothing.
 bool DeletedNothing(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ||
          absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
 }
 
-// Nobody knows what the plugin calls it, or whether it made it at all.
-bool IsUnsettled(const Volume& volume) { return volume.created_here && volume.external_id.empty(); }
+// The creation was interrupted: the external id is unknown, and the plugin may not have the volume.
+bool HasUnknownId(const Volume& volume) { return volume.created_here && volume.external_id.empty(); }
 
 }  // namespace
 
@@ -37,7 +37,8 @@ absl::StatusOr<bool> Volumes::DeleteIf(const VolumeKey& key, Which which, Clock:
   MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
   MOORING_ASSIGN_OR_RETURN(const PluginTraits traits, Controller(there->plugin, until));
   if (!traits.creates) {
-    return FailedPrecondition(fmt::format("plugin {} deletes no volumes: deregister it", Quote(there->plugin)));
+    return FailedPrecondition(
+        fmt::format("plugin {} cannot delete volumes: deregister it instead", Quote(there->plugin)));
   }
   MOORING_ASSIGN_OR_RETURN(auto volume, BeginDelete(key, which));
   if (!volume) return false;
@@ -45,12 +46,12 @@ absl::StatusOr<bool> Volumes::DeleteIf(const VolumeKey& key, Which which, Clock:
   return true;
 }
 
-// Read anew each time: what was cut short when it was listed may be somebody's by now.
+// Reads the record again: an interrupted volume may have been completed since it was listed.
 absl::StatusOr<std::optional<Volume>> Volumes::ToDelete(const VolumeKey& key, Which which) {
   auto volume = store_.GetVolume(key);
   if (absl::IsNotFound(volume.status())) return std::nullopt;
   MOORING_RETURN_IF_ERROR(volume.status());
-  if (which == Which::kCutShort && volume->state == Volume::State::kReady) return std::nullopt;
+  if (which == Which::kInterrupted && volume->state == Volume::State::kReady) return std::nullopt;
   return *std::move(volume);
 }
 
@@ -60,7 +61,7 @@ absl::Status Volumes::CheckUnclaimed(const VolumeKey& key) {
   return FailedPrecondition(fmt::format("volume {} is in use by {}: release it first", ToString(key), Holders(claims)));
 }
 
-// Claims first, (k) 6: a claim that comes between the reading and the commit changes the volume, and the commit fails.
+// A claim that comes between the check and the commit changes the volume, so that the commit fails.
 absl::StatusOr<std::optional<Volume>> Volumes::BeginDelete(const VolumeKey& key, Which which) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(std::optional<Volume> volume, ToDelete(key, which));
@@ -75,13 +76,13 @@ absl::StatusOr<std::optional<Volume>> Volumes::BeginDelete(const VolumeKey& key,
 
 absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
   const std::string kept =
-      fmt::format("volume {} is kept as being deleted; deleting it again goes on", ToString(volume.key));
-  if (IsUnsettled(volume)) {  // the same name again tells its id
+      fmt::format("volume {} stays in state deleting: delete it again to continue", ToString(volume.key));
+  if (HasUnknownId(volume)) {  // CreateVolume with the same name tells it
     auto created = CallCreate(volume, until);
-    if (MadeNothing(created.status())) return Forget(volume.key);
+    if (MadeNothing(created.status())) return DeleteRecord(volume.key);
     if (!created.ok()) return Annotate(created.status(), kept);
     auto settled = StoredAlone(*std::move(created), until);
-    if (absl::IsAlreadyExists(settled.status())) return Forget(volume.key);  // another key's is not ours to delete
+    if (absl::IsAlreadyExists(settled.status())) return DeleteRecord(volume.key);  // the volume belongs to another key
     MOORING_RETURN_IF_ERROR(settled.status());
     volume = *std::move(settled);
   }
@@ -91,15 +92,16 @@ absl::Status Volumes::FinishDelete(Volume volume, Clock::time_point until) {
   const absl::Status status = CallController(plugins_, volume.plugin, request, retry_, until).status();
   if (DeletedNothing(status)) {
     const absl::Status ready = EndDelete(std::move(volume));
-    return ready.ok() ? status : Annotate(status, fmt::format("{} (store that it is not: {})", kept, Message(ready)));
+    return ready.ok() ? status
+                      : Annotate(status, fmt::format("{} (its state cannot be reset: {})", kept, Message(ready)));
   }
   if (!status.ok() && !absl::IsNotFound(status)) return Annotate(status, kept);
-  MOORING_RETURN_IF_ERROR(Forget(volume.key));
-  Tell(volume, false, "deleted");
+  MOORING_RETURN_IF_ERROR(DeleteRecord(volume.key));
+  Report(volume, false, "deleted");
   return absl::OkStatus();
 }
 
-// It stays, as it was before; again where a mark or a mode of it was changed between.
+// Makes the volume ready again. Repeated if its record was changed meanwhile.
 absl::Status Volumes::EndDelete(Volume volume) {
   for (;;) {
     volume.state = Volume::State::kReady;
@@ -109,14 +111,14 @@ absl::Status Volumes::EndDelete(Volume volume) {
   }
 }
 
-absl::Status Volumes::Forget(const VolumeKey& key) {
+absl::Status Volumes::DeleteRecord(const VolumeKey& key) {
   for (;;) {
     const auto volume = store_.GetVolume(key);
     if (absl::IsNotFound(volume.status())) return absl::OkStatus();
     MOORING_RETURN_IF_ERROR(volume.status());
     MOORING_RETURN_IF_ERROR(CheckUnclaimed(key));
     const absl::Status status = store_.Commit(Changes().Delete(*volume)).status();
-    if (status.ok()) node_.RemovePlaces(*volume);
+    if (status.ok()) node_.RemoveDirectories(*volume);
     if (!absl::IsAborted(status)) return status;
   }
 }
@@ -126,34 +128,34 @@ absl::Status Volumes::Deregister(const VolumeKey& key, Clock::time_point until) 
   auto volume = store_.GetVolume(key);
   if (absl::IsNotFound(volume.status())) return absl::OkStatus();
   MOORING_RETURN_IF_ERROR(volume.status());
-  MOORING_RETURN_IF_ERROR(Forget(key));
-  Tell(*volume, false,
-       fmt::format("deregistered: plugin {} keeps {}", Quote(volume->plugin), Quote(IdForPlugin(*volume))));
+  MOORING_RETURN_IF_ERROR(DeleteRecord(key));
+  Report(*volume, false,
+         fmt::format("deregistered: plugin {} keeps {}", Quote(volume->plugin), Quote(IdForPlugin(*volume))));
   return absl::OkStatus();
 }
 
-void Volumes::ResumeOne(const Volume& cut_short, Clock::time_point until) {
-  const auto deleted = DeleteIf(cut_short.key, Which::kCutShort, until);
-  if (deleted.ok() && !*deleted) return;  // somebody asked for it again, or deleted it, since
+void Volumes::ResumeOne(const Volume& interrupted, Clock::time_point until) {
+  const auto deleted = DeleteIf(interrupted.key, Which::kInterrupted, until);
+  if (deleted.ok() && !*deleted) return;  // it was requested again or deleted meanwhile
   if (absl::IsCancelled(deleted.status())) return;
-  const bool creating = cut_short.state == Volume::State::kCreating;
-  Tell(cut_short, !deleted.ok(),
-       fmt::format("its {} was cut short{}", creating ? "creation" : "deletion",
-                   deleted.ok() ? (creating ? ": it was taken back" : " and is done now")
-                                : ", and it is not gone yet: " + Message(deleted.status())));
+  const bool creating = interrupted.state == Volume::State::kCreating;
+  Report(interrupted, !deleted.ok(),
+         fmt::format("its {} was interrupted{}", creating ? "creation" : "deletion",
+                     deleted.ok() ? (creating ? ": it was undone" : " and is complete now")
+                                  : ", and the volume still exists: " + Message(deleted.status())));
 }
 
 void Volumes::Resume(Clock::time_point until) {
   const auto volumes = store_.ListVolumes();
-  if (!volumes.ok()) return;  // whoever serves the first call is told
+  if (!volumes.ok()) return;  // the first call of a client shows the error
   std::map<std::string, std::vector<Volume>> by_plugin;
   for (const Volume& volume : *volumes) {
     if (volume.state != Volume::State::kReady) by_plugin[volume.plugin].push_back(volume);
   }
   std::vector<std::thread> threads;
-  for (const auto& [plugin, cut_short] : by_plugin) {
-    threads.emplace_back([this, until, &cut_short = cut_short] {
-      for (const Volume& volume : cut_short) ResumeOne(volume, until);
+  for (const auto& [plugin, interrupted] : by_plugin) {
+    threads.emplace_back([this, until, &interrupted = interrupted] {
+      for (const Volume& volume : interrupted) ResumeOne(volume, until);
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -13,7 +13,7 @@
 namespace mooring::manager {
 namespace {
 
-// The node refused, and has the volume as it was.
+// Codes that mean that the node refused, and has expanded nothing.
 bool ExpandedNothing(const absl::Status& status) {
   return absl::IsOutOfRange(status) || absl::IsResourceExhausted(status) || absl::IsFailedPrecondition(status) ||
          absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) || absl::IsPermissionDenied(status) ||
@@ -30,7 +30,7 @@ absl::StatusOr<Volume> Volumes::Expand(const VolumeKey& key, std::uint64_t min_b
   MOORING_ASSIGN_OR_RETURN(Volume volume, GetReady(key));
   MOORING_ASSIGN_OR_RETURN(const Expansion asked, ExpandAtController(volume, min_bytes, max_bytes, until));
   const Volume before = volume;
-  // Before the node's part, which may be done again.
+  // Stored before the call to the node, which may be repeated.
   MOORING_ASSIGN_OR_RETURN(volume, StoredAs(std::move(volume), [&](Volume& record) {
                              record.capacity_bytes = asked.bytes;
                              record.node_expansion_owed = record.node_expansion_owed || asked.node_too;
@@ -38,13 +38,13 @@ absl::StatusOr<Volume> Volumes::Expand(const VolumeKey& key, std::uint64_t min_b
   if (volume.node_expansion_owed && volume.in_use) {
     MOORING_ASSIGN_OR_RETURN(volume, ExpandOnNode(std::move(volume), before, asked.at_controller, until));
   }
-  Tell(volume, false,
-       fmt::format("expanded to {} bytes{}", asked.bytes,
-                   volume.node_expansion_owed ? ": what is mounted of it follows with the next attach" : ""));
+  Report(volume, false,
+         fmt::format("expanded to {} bytes{}", asked.bytes,
+                     volume.node_expansion_owed ? ": its filesystem grows with the next attach" : ""));
   return volume;
 }
 
-// Again where somebody claimed or released it between.
+// Repeated if the record was changed meanwhile.
 absl::StatusOr<Volume> Volumes::StoredAs(Volume volume, const std::function<void(Volume&)>& change) {
   for (;;) {
     change(volume);
@@ -54,18 +54,18 @@ absl::StatusOr<Volume> Volumes::StoredAs(Volume volume, const std::function<void
   }
 }
 
-// All of it is the node's, and it refused: nothing of it is there or owed.
+// Only the node expands, and it refused: restores the old size.
 absl::Status Volumes::NotExpanded(Volume volume, const Volume& before, const absl::Status& why) {
   const auto stored = StoredAs(std::move(volume), [&](Volume& record) {
     record.capacity_bytes = before.capacity_bytes;
     record.node_expansion_owed = before.node_expansion_owed;
   });
   if (stored.ok()) return why;
-  return Annotate(
-      why, fmt::format("(and that could not be stored, so each attach asks for it: {})", Message(stored.status())));
+  return Annotate(why, fmt::format("(and the old size cannot be stored, so each attach tries to expand: {})",
+                                   Message(stored.status())));
 }
 
-// Claimed and not mounted here, it is the next mount's to do.
+// A volume that is not mounted here is expanded by the next mount.
 absl::StatusOr<Volume> Volumes::ExpandOnNode(Volume volume, const Volume& before, bool at_controller,
                                              Clock::time_point until) {
   const auto expanded = node_.Expand(volume.key, volume.capacity_bytes, volume.secrets, until);
@@ -74,15 +74,15 @@ absl::StatusOr<Volume> Volumes::ExpandOnNode(Volume volume, const Volume& before
   }
   if (!expanded.ok()) {
     return Annotate(expanded.status(),
-                    fmt::format("volume {} has {} bytes at its plugin, but what is mounted of it does "
-                                "not have them yet; the same request again goes on",
+                    fmt::format("volume {} has {} bytes at its plugin, but its filesystem has not grown yet; "
+                                "repeat the request to continue",
                                 ToString(volume.key), volume.capacity_bytes));
   }
   if (!*expanded) return volume;
   return StoredAs(std::move(volume), [](Volume& record) { record.node_expansion_owed = false; });
 }
 
-// A plugin that leaves it all to the node has no call here.
+// Makes no call if only the node of this plugin expands.
 absl::StatusOr<Volumes::Expansion> Volumes::ExpandAtController(const Volume& volume, std::uint64_t min_bytes,
                                                                std::uint64_t max_bytes, Clock::time_point until) {
   const auto plugin = plugins_.Find(volume.plugin);
@@ -94,16 +94,16 @@ absl::StatusOr<Volumes::Expansion> Volumes::ExpandAtController(const Volume& vol
   if (!traits.controller_expands) {
     MOORING_ASSIGN_OR_RETURN(const ReadyPlugin node, plugins_.WaitForNode(volume.plugin, until));
     if (!node.fingerprint.traits.node_expands) {
-      return FailedPrecondition(fmt::format("plugin {} expands no volumes", Quote(volume.plugin)));
+      return FailedPrecondition(fmt::format("plugin {} cannot expand volumes", Quote(volume.plugin)));
     }
     if (!volume.in_use) {
-      return FailedPrecondition(fmt::format("plugin {} expands volumes only where they are in use: attach {} first",
+      return FailedPrecondition(fmt::format("plugin {} expands only volumes that are attached: attach {} first",
                                             Quote(volume.plugin), ToString(volume.key)));
     }
     return Expansion{.bytes = min_bytes, .at_controller = false, .node_too = true};
   }
   if (volume.in_use && traits.expands_offline && !traits.expands_online) {
-    return FailedPrecondition(fmt::format("plugin {} expands no volume that is in use: detach {} first",
+    return FailedPrecondition(fmt::format("plugin {} expands only volumes that are detached: detach {} first",
                                           Quote(volume.plugin), ToString(volume.key)));
   }
   csi::v1::ControllerExpandVolumeRequest request;

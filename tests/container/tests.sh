@@ -26,7 +26,7 @@ test_docker_writes_and_reads_a_volume() {
 }
 
 test_docker_shows_what_is_wrong() {
-  refused "there is no such option" docker volume create -d mooring -o colour=red db
+  refused "unknown option" docker volume create -d mooring -o colour=red db
   refused "is not a size" docker volume create -d mooring -o size=big db
   refused "plugin 'other.csi' is neither registered nor declared" docker volume create -d mooring -o plugin=other.csi db
   expect "the volumes" "$(docker volume ls -q -f driver=mooring)" ''

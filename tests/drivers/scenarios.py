@@ -143,7 +143,7 @@ def mounts_propagate_as_asked(world):
 def a_volume_is_expanded(world):
     if not world.driver.can & {"expand"}:
         world.make_volume("db")
-        world.refused("expands no volumes", "volume", "expand", "db", "--size", "64MiB")
+        world.refused("cannot expand volumes", "volume", "expand", "db", "--size", "64MiB")
         return
     world.make_volume("db")
     path = world.attach("db")

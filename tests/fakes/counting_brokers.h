@@ -99,7 +99,7 @@ class CountingClaims final : public manager::ClaimBroker {
     return answer;
   }
 
-  bool IsTakingBackOwed(const manager::VolumeKey&, manager::ClaimMode, const std::string&) override {
+  bool IsRollbackOwed(const manager::VolumeKey&, manager::ClaimMode, const std::string&) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     return taking_back_owed_;
   }
@@ -167,7 +167,7 @@ class CountingMounter final : public manager::VolumeMounter {
     return mounted_.size();
   }
 
-  absl::Status CheckPlace(manager::AttachmentRecord&) override { return absl::OkStatus(); }
+  absl::Status CheckAttachPath(manager::AttachmentRecord&) override { return absl::OkStatus(); }
   absl::Status Prepare(manager::AttachmentRecord& record, manager::Clock::time_point) override {
     record.target_path = record.source = "/root/per-alloc/" + record.allocation + "/" + record.request;
     return absl::OkStatus();
@@ -192,7 +192,7 @@ class CountingMounter final : public manager::VolumeMounter {
     }
     return mounted_.contains({record.allocation, record.request});
   }
-  void RemovePlaces(const manager::Volume&) override {}
+  void RemoveDirectories(const manager::Volume&) override {}
   absl::StatusOr<bool> Expand(const manager::VolumeKey&, std::uint64_t, const manager::Secrets&,
                               manager::Clock::time_point) override {
     return true;

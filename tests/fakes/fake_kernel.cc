@@ -42,6 +42,11 @@ void FakeKernel::AddFile(const std::string& path, std::uint64_t bytes) {
   nodes_[path] = {PathInfo::Kind::kRegular, bytes, next_inode_++, {}};
 }
 
+void FakeKernel::AddBlockDevice(const std::string& path) {
+  AddDirectory(std::string(ParentOf(path)));
+  nodes_[path] = {PathInfo::Kind::kBlockDevice, 0, next_inode_++, {}};
+}
+
 void FakeKernel::AddSymlink(const std::string& path) {
   AddDirectory(std::string(ParentOf(path)));
   nodes_[path] = {PathInfo::Kind::kSymlink, 0, next_inode_++, {}};
@@ -199,7 +204,7 @@ std::vector<MountInfo> FakeKernel::List(const std::string& path) const {
   return found;
 }
 
-absl::Status FakeKernel::CheckPlace(const std::string& path, TargetKind kind) const {
+absl::Status FakeKernel::CheckAttachPath(const std::string& path, TargetKind kind) const {
   if (TopMount(path) != nullptr) return FailedPrecondition(fmt::format("{} is a mount already", Quote(path)));
   const auto node = nodes_.find(path);
   if (node == nodes_.end()) return absl::OkStatus();  // it can be made
@@ -242,7 +247,7 @@ void FakeKernel::SetPropagation(MountInfo& info, Propagation propagation) {
 
 absl::Status FakeKernel::Mount(const MountRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckParentsForMount(request.target));
-  MOORING_RETURN_IF_ERROR(CheckPlace(request.target, TargetKind::kDirectory));
+  MOORING_RETURN_IF_ERROR(CheckAttachPath(request.target, TargetKind::kDirectory));
   if (request.fs_type == "tmpfs") return MountMemory(request);
   for (const FilesystemOption& option : request.options) {
     if (!IsAllowed(request.fs_type, option)) return InvalidArgument("option " + option.key);
@@ -289,7 +294,7 @@ absl::Status FakeKernel::Bind(const BindRequest& request) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo source, Find(request.source));
   if (source.kind == PathInfo::Kind::kMissing) return ErrnoStatus(ENOENT, "open", request.source);
   const bool onto_itself = request.source == request.target && TopMount(request.target) == nullptr;
-  if (!onto_itself) MOORING_RETURN_IF_ERROR(CheckPlace(request.target, request.target_kind));
+  if (!onto_itself) MOORING_RETURN_IF_ERROR(CheckAttachPath(request.target, request.target_kind));
   FakeMount mount;
   mount.is_device = source.kind == PathInfo::Kind::kBlockDevice;
   mount.info.id = next_mount_++;

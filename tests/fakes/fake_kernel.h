@@ -53,6 +53,7 @@ class FakeKernel {
   // What a test puts there.
   void AddDirectory(const std::string& path);  // and those above it
   void AddFile(const std::string& path, std::uint64_t bytes);
+  void AddBlockDevice(const std::string& path);
   void AddSymlink(const std::string& path);
   void RemovePath(const std::string& path);
   void AddMount(MountInfo info);  // whatever is at its target already
@@ -99,7 +100,7 @@ class FakeKernel {
   absl::Status CheckParents(const std::string& path) const;
   bool IsEmpty(const std::string& path) const;
   absl::Status CheckParentsForMount(const std::string& path) const;
-  absl::Status CheckPlace(const std::string& path, TargetKind kind) const;
+  absl::Status CheckAttachPath(const std::string& path, TargetKind kind) const;
   void Make(const std::string& path, TargetKind kind);
   absl::Status Remove(const std::string& path);
   absl::Status MountMemory(const MountRequest& request);

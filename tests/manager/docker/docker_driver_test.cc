@@ -34,7 +34,7 @@ using Json = nlohmann::json;
 
 constexpr char kSocket[] = "/run/fake/csi.sock";
 
-// The manager's parts over a plugin and a kernel in memory.
+// The driver and the manager's components, over a plugin and a kernel in memory.
 class DockerDriverTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -43,7 +43,7 @@ class DockerDriverTest : public ::testing::Test {
     sockets_.Serve(kSocket, plugin_);
     StartManager();
     for (const PluginType type : {PluginType::kNode, PluginType::kController}) Register(type, "fake.csi");
-    ASSERT_OK(parts_->plugins->PickController("fake.csi", Clock::now() + std::chrono::seconds(20)));
+    ASSERT_OK(components_->plugins->PickController("fake.csi", Clock::now() + std::chrono::seconds(20)));
   }
   void TearDown() override { StopManager(); }
 
@@ -56,35 +56,44 @@ class DockerDriverTest : public ::testing::Test {
     config.host = "host-1";
     auto state = OpenSqliteState(directory_ / "state.db");
     ASSERT_OK(state);
-    parts_ = std::make_unique<Parts>(config, *std::move(state));
-    parts_->registry = *Registry::Open(*parts_->state, config.host);
-    parts_->plugins = std::make_unique<PluginLoop>(
-        *parts_->registry, parts_->events, sockets_.connector(), [] { return std::vector<PluginLoop::Expected>(); },
-        PluginLoop::Settings());
-    parts_->journal = *MountJournal::Open(parts_->store, config.host);
+    components_ = std::make_unique<Components>(config, boot_, *std::move(state));
+    components_->registry = *Registry::Open(*components_->state, config.host);
+    components_->plugins = std::make_unique<PluginLoop>(
+        *components_->registry, components_->events, sockets_.connector(),
+        [] { return std::vector<PluginLoop::Expected>(); }, PluginLoop::Settings());
+    components_->journal = *MountJournal::Open(components_->store, config.host);
     VolumeManager::Settings mounting;
     mounting.root = config.root;
-    parts_->volume_manager =
-        std::make_unique<VolumeManager>(*parts_->plugins, kernel_, *parts_->journal, parts_->events, mounting);
-    parts_->volumes = std::make_unique<Volumes>(parts_->store, *parts_->plugins, *parts_->volume_manager,
-                                                parts_->controller_locks, parts_->events, RetryPolicy());
+    mounting.boot = boot_;
+    components_->volume_manager = std::make_unique<VolumeManager>(*components_->plugins, kernel_, *components_->journal,
+                                                                  components_->events, mounting);
+    components_->volumes =
+        std::make_unique<Volumes>(components_->store, *components_->plugins, *components_->volume_manager,
+                                  components_->controller_locks, components_->events, RetryPolicy());
     Claims::Settings claiming;
     claiming.host = config.host;
-    parts_->claims =
-        std::make_unique<Claims>(parts_->store, *parts_->plugins, parts_->controller_locks, parts_->events, claiming);
+    components_->claims = std::make_unique<Claims>(components_->store, *components_->plugins,
+                                                   components_->controller_locks, components_->events, claiming);
     Attachments::Settings attaching;
     attaching.host = config.host;
-    parts_->attachments = std::make_unique<Attachments>(*parts_->journal, *parts_->claims, *parts_->volume_manager,
-                                                        parts_->events, attaching);
-    driver_ = std::make_unique<DockerVolumeDriver>(*parts_, "");
+    components_->attachments = std::make_unique<Attachments>(
+        *components_->journal, *components_->claims, *components_->volume_manager, components_->events, attaching);
+    const DockerVolumeDriver::Collaborators with = {.plugins = *components_->plugins,
+                                                    .volumes = *components_->volumes,
+                                                    .attachments = *components_->attachments,
+                                                    .journal = *components_->journal,
+                                                    .store = components_->store,
+                                                    .state = *components_->state};
+    driver_ = std::make_unique<DockerVolumeDriver>(
+        with, DockerVolumeDriver::Settings{.host = config.host, .state_dir = config.state_dir, .boot = boot_});
   }
 
   void StopManager() {
-    if (parts_ == nullptr) return;
+    if (components_ == nullptr) return;
     driver_.reset();
-    parts_->attachments->Stop();
-    parts_->plugins->Stop();
-    parts_.reset();
+    components_->attachments->Stop();
+    components_->plugins->Shutdown();
+    components_.reset();
   }
 
   void Register(PluginType type, const std::string& name) {
@@ -94,7 +103,7 @@ class DockerDriverTest : public ::testing::Test {
     instance.version = "1.0";
     instance.socket_path = kSocket;
     instance.instance_id = name + "-1";
-    ASSERT_OK(parts_->registry->Register(instance));
+    ASSERT_OK(components_->registry->Register(instance));
   }
 
   Json Ask(const std::string& method, const Json& request) {
@@ -106,14 +115,14 @@ class DockerDriverTest : public ::testing::Test {
   void Create(const std::string& name, const Json& options = nullptr) {
     ASSERT_EQ(Error("Create", {{"Name", name}, {"Opts", options}}), "");
   }
-  // The driver makes it, and the kernel in memory does not see that.
+  // Tells the fake kernel of the directory that the driver makes.
   void KnowDirectoryOf(const std::string& name) {
     kernel_.With([&](auto& kernel) {
       kernel.AddDirectory(directory_.path() + "/docker/" + Escape(name));
       return 0;
     });
   }
-  // Where it is for Docker.
+  // Returns the mountpoint.
   std::string Mount(const std::string& name, const std::string& id) {
     KnowDirectoryOf(name);
     const Json answer = Ask("Mount", {{"Name", name}, {"ID", id}});
@@ -137,17 +146,18 @@ class DockerDriverTest : public ::testing::Test {
   FakeMounter kernel_;
   FakeSockets sockets_;
   std::shared_ptr<FakeCsiPlugin> plugin_ = std::make_shared<FakeCsiPlugin>();
-  std::unique_ptr<Parts> parts_;
+  std::string boot_ = "boot-1";
+  std::unique_ptr<Components> components_;
   std::unique_ptr<DockerVolumeDriver> driver_;
 };
 
-TEST_F(DockerDriverTest, SaysWhatItIs) {
+TEST_F(DockerDriverTest, AnswersActivateAndCapabilities) {
   EXPECT_EQ(driver_->Handle("/Plugin.Activate", "", Clock::now()), R"({"Implements":["VolumeDriver"]})");
   EXPECT_EQ(driver_->Handle("/VolumeDriver.Capabilities", "{}\n", Clock::now()),
             R"({"Capabilities":{"Scope":"local"}})");
 }
 
-TEST_F(DockerDriverTest, AVolumeIsMadeMountedUnmountedAndRemoved) {
+TEST_F(DockerDriverTest, CreatesMountsUnmountsAndRemoves) {
   Create("db", {{"size", "1GiB"}, {"fsType", "ext4"}, {"param.pool", "fast"}});
   const auto created = plugin_->Requests<csi::v1::CreateVolumeRequest>();
   ASSERT_THAT(created, SizeIs(1));
@@ -171,7 +181,7 @@ TEST_F(DockerDriverTest, AVolumeIsMadeMountedUnmountedAndRemoved) {
   EXPECT_THAT(Ask("List", Json::object())["Volumes"], SizeIs(0));
 }
 
-TEST_F(DockerDriverTest, WhatIsDoneAlreadyStaysAsItIs) {
+TEST_F(DockerDriverTest, RepeatedRequestsAreIdempotent) {
   Create("db", {{"size", "1GiB"}});
   Create("db", {{"size", "1GiB"}});
   Create("db");
@@ -187,29 +197,29 @@ TEST_F(DockerDriverTest, WhatIsDoneAlreadyStaysAsItIs) {
   EXPECT_EQ(plugin_->Count("DeleteVolume"), 1);
 }
 
-TEST_F(DockerDriverTest, ANameThatIsTakenIsNotMadeAnew) {
+TEST_F(DockerDriverTest, CreateOfExistingNameIsRefused) {
   Create("db", {{"size", "1GiB"}});
   EXPECT_THAT(Error("Create", {{"Name", "db"}, {"Opts", {{"size", "2GiB"}}}}), HasSubstr("db"));
   EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
 }
 
-TEST_F(DockerDriverTest, ContainersShareAVolumeWhereThePluginAllowsIt) {
+TEST_F(DockerDriverTest, ContainersShareVolumeIfPluginAllows) {
   Create("db");
   EXPECT_NE(Mount("db", "id-1"), Mount("db", "id-2"));
   EXPECT_THAT(StatusOf("db")["Claims"], SizeIs(2));
   EXPECT_EQ(Unmount("db", "id-1"), "");
-  EXPECT_EQ(plugin_->volumes().staged_count(), 1U);  // the other's
+  EXPECT_EQ(plugin_->volumes().staged_count(), 1U);  // for the other volume
   EXPECT_EQ(Unmount("db", "id-2"), "");
   EXPECT_EQ(plugin_->volumes().staged_count(), 0U);
 }
 
-TEST_F(DockerDriverTest, F3_ASingleWriterIsAlone) {
+TEST_F(DockerDriverTest, SingleWriterIsAlone) {
   Create("db", {{"access", "single-node-writer"}});
   Mount("db", "id-1");
   EXPECT_THAT(Error("Mount", {{"Name", "db"}, {"ID", "id-2"}}), HasSubstr("docker-id-1"));
 }
 
-TEST_F(DockerDriverTest, K6_AVolumeInUseIsNotRemoved) {
+TEST_F(DockerDriverTest, RefusesRemoveOfVolumeInUse) {
   Create("db");
   Mount("db", "id-1");
   EXPECT_NE(Error("Remove", {{"Name", "db"}}), "");
@@ -218,21 +228,21 @@ TEST_F(DockerDriverTest, K6_AVolumeInUseIsNotRemoved) {
   EXPECT_EQ(Error("Remove", {{"Name", "db"}}), "");
 }
 
-TEST_F(DockerDriverTest, AVolumeThatSomebodyRegisteredIsOnlyForgotten) {
+TEST_F(DockerDriverTest, RemoveDeregistersRegisteredVolume) {
   plugin_->volumes().Add("theirs");
   Volume volume;
   volume.key = {.ns = "docker", .id = "db"};
   volume.external_id = "theirs";
   volume.plugin = "fake.csi";
   volume.capabilities = {{.access = AccessMode::kSingleNodeMultiWriter}};
-  ASSERT_OK(parts_->volumes->Register(volume, Clock::now() + std::chrono::seconds(20)));
+  ASSERT_OK(components_->volumes->Register(volume, Clock::now() + std::chrono::seconds(20)));
   EXPECT_TRUE(IsMounted(Mount("db", "id-1")));
   EXPECT_EQ(Unmount("db", "id-1"), "");
   EXPECT_EQ(Error("Remove", {{"Name", "db"}}), "");
   EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
 }
 
-TEST_F(DockerDriverTest, ReadOnlyVolumesArePublishedSo) {
+TEST_F(DockerDriverTest, ReadOnlyVolumeIsPublishedReadOnly) {
   Create("db", {{"ro", "true"}});
   Mount("db", "id-1");
   const auto published = plugin_->Requests<csi::v1::NodePublishVolumeRequest>();
@@ -241,7 +251,7 @@ TEST_F(DockerDriverTest, ReadOnlyVolumesArePublishedSo) {
   EXPECT_EQ(StatusOf("db")["ReadOnly"], true);
 }
 
-TEST_F(DockerDriverTest, H_PropagationIsPrivateUnlessAskedOtherwise) {
+TEST_F(DockerDriverTest, PropagationIsPrivateByDefault) {
   Create("closed");
   Create("open", {{"propagation", "host-to-task"}});
   Mount("closed", "id-1");
@@ -250,7 +260,7 @@ TEST_F(DockerDriverTest, H_PropagationIsPrivateUnlessAskedOtherwise) {
   EXPECT_EQ(kernel_.last_bind().propagation, Propagation::kSlave);
 }
 
-TEST_F(DockerDriverTest, CopiesAreMadeFromAVolumeOrASnapshot) {
+TEST_F(DockerDriverTest, CopiesVolumeOrSnapshot) {
   Create("db");
   const std::string source = StatusOf("db")["ExternalID"];
   Create("copy", {{"from-volume", "db"}});
@@ -268,14 +278,14 @@ TEST_F(DockerDriverTest, SecretsAreSentAndNeverShown) {
               Not(HasSubstr("hunter2")));
 }
 
-TEST_F(DockerDriverTest, ThePluginIsSaidWhereThereAreSeveral) {
+TEST_F(DockerDriverTest, SeveralPluginsNeedPluginOption) {
   Register(PluginType::kNode, "other.csi");
-  while (parts_->plugins->List().size() < 2) std::this_thread::yield();
+  while (components_->plugins->List().size() < 2) std::this_thread::yield();
   EXPECT_THAT(Error("Create", {{"Name", "db"}}), HasSubstr("fake.csi, other.csi"));
   Create("db", {{"plugin", "fake.csi"}});
 }
 
-TEST_F(DockerDriverTest, HostileNamesStayBelowTheRootAndNeverMeet) {
+TEST_F(DockerDriverTest, HostileNamesStayBelowRootAndApart) {
   const std::vector<std::string> names = {"..",
                                           "../x",
                                           "a/b",
@@ -301,7 +311,7 @@ TEST_F(DockerDriverTest, HostileNamesStayBelowTheRootAndNeverMeet) {
   }
 }
 
-TEST_F(DockerDriverTest, WhatIsNoRequestIsAnError) {
+TEST_F(DockerDriverTest, RefusesMalformedRequests) {
   for (const char* body : {"", "null", "[]", "{", "{\"Name\":7}", "{\"Name\":\"db\",\"Opts\":[]}"}) {
     const Json answer = Json::parse(driver_->Handle("/VolumeDriver.Create", body, Clock::now()));
     EXPECT_NE(answer.value("Err", ""), "") << body;
@@ -310,13 +320,13 @@ TEST_F(DockerDriverTest, WhatIsNoRequestIsAnError) {
   EXPECT_NE(Error("Mount", {{"Name", "db"}}), "");
 }
 
-TEST_F(DockerDriverTest, AManagerStartedAnewKnowsItAll) {
+TEST_F(DockerDriverTest, RestartKeepsEverything) {
   Create("db", {{"propagation", "rslave"}});
   const std::string mountpoint = Mount("db", "id-1");
   StopManager();
   StartManager();
-  parts_->attachments->Restore();
-  parts_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
+  components_->attachments->Restore();
+  components_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
   EXPECT_THAT(Ask("List", Json::object())["Volumes"], SizeIs(1));
   EXPECT_EQ(StatusOf("db")["Propagation"], "rslave");
   EXPECT_EQ(Mount("db", "id-1"), mountpoint);
@@ -324,41 +334,40 @@ TEST_F(DockerDriverTest, AManagerStartedAnewKnowsItAll) {
   EXPECT_EQ(Unmount("db", "id-1"), "");
 }
 
-// Docker asks for what it starts again, and for nothing else.
-TEST_F(DockerDriverTest, WhatDockerDoesNotAskForSinceTheBootIsGivenBack) {
+// After a reboot Docker mounts only the volumes of containers that it starts again.
+TEST_F(DockerDriverTest, DetachesWhatDockerDidNotMountSinceBoot) {
   Create("db", {{"access", "single-node-writer"}});
-  parts_->boot = "boot-1";
   const std::string mountpoint = Mount("db", "id-1");
   const auto start_in = [&](const std::string& boot) {
     StopManager();
+    boot_ = boot;
     StartManager();
-    // Else what it gives back would be owed, which the whole manager alone goes on with (Claims::Resume).
-    ASSERT_OK(parts_->plugins->PickController("fake.csi", Clock::now() + std::chrono::seconds(20)));
-    parts_->boot = boot;
-    const auto booted = IsFirstOfBoot(*parts_->state, "host-1", boot);
+    // Without this the release would be owed, and only a whole manager continues it (Claims::Resume).
+    ASSERT_OK(components_->plugins->PickController("fake.csi", Clock::now() + std::chrono::seconds(20)));
+    const auto booted = IsFirstOfBoot(*components_->state, "host-1", boot);
     ASSERT_OK(booted);
-    parts_->attachments->Restore(
+    components_->attachments->Restore(
         [&](const AttachmentRecord& record) { return *booted && IsAttachedForDocker(record, directory_.path()); });
-    ASSERT_OK(KeepBoot(*parts_->state, "host-1", boot));
+    ASSERT_OK(KeepBoot(*components_->state, "host-1", boot));
   };
   start_in("boot-1");
-  parts_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
+  components_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
   EXPECT_THAT(StatusOf("db")["Claims"], SizeIs(1));
   start_in("boot-2");
   EXPECT_EQ(Mount("db", "id-1"), mountpoint) << "a container that is started again waits for that";
   EXPECT_TRUE(IsMounted(mountpoint));
   start_in("boot-2");
-  parts_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
+  components_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
   EXPECT_THAT(StatusOf("db")["Claims"], SizeIs(1));
   start_in("boot-3");
-  parts_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
+  components_->attachments->WaitUntilRestored(Clock::now() + std::chrono::seconds(20));
   EXPECT_THAT(StatusOf("db")["Claims"], SizeIs(0));
   EXPECT_FALSE(IsMounted(mountpoint));
   EXPECT_EQ(plugin_->volumes().staged_count(), 0U);
   EXPECT_TRUE(IsMounted(Mount("db", "id-2"))) << "another container may have it";
 }
 
-TEST_F(DockerDriverTest, APluginThatFailsIsQuotedAndTheMountIsTakenBack) {
+TEST_F(DockerDriverTest, FailedMountQuotesPluginAndIsUndone) {
   Create("db");
   plugin_->Fail("NodePublishVolume", absl::InternalError("the disk is on fire"));
   KnowDirectoryOf("db");

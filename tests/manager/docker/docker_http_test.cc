@@ -42,7 +42,7 @@ class DockerHttpTest : public ::testing::Test {
     return method + " " + body;
   }
 
-  // As Docker does: a POST, whose content type says nothing.
+  // A POST like those of Docker, without a useful content type.
   httplib::Result Post(const std::string& method, const std::string& body = "{}") {
     httplib::Client client(socket());
     client.set_address_family(AF_UNIX);
@@ -52,7 +52,7 @@ class DockerHttpTest : public ::testing::Test {
   TempDir directory_;
 };
 
-TEST_F(DockerHttpTest, HandsRequestsOnAndAnswersThem) {
+TEST_F(DockerHttpTest, PassesRequestsToHandler) {
   const auto server = Start(Echo);
   ASSERT_OK(server);
   const auto answer = Post("/VolumeDriver.Mount", R"({"Name":"db","ID":"1"})");
@@ -62,7 +62,7 @@ TEST_F(DockerHttpTest, HandsRequestsOnAndAnswersThem) {
   EXPECT_EQ(answer->get_header_value("Content-Type"), "application/vnd.docker.plugins.v1.2+json");
 }
 
-TEST_F(DockerHttpTest, AnExceptionIsAnErrorAndTheCallIsOver) {
+TEST_F(DockerHttpTest, ExceptionIsAnError) {
   const auto server = Start([](const std::string&, const std::string&, Clock::time_point) -> std::string {
     throw std::runtime_error("disk image is malformed");
   });
@@ -73,7 +73,7 @@ TEST_F(DockerHttpTest, AnExceptionIsAnErrorAndTheCallIsOver) {
   EXPECT_OK((*server)->Stop(Clock::now() + std::chrono::seconds(5)));
 }
 
-TEST_F(DockerHttpTest, WhatMayHangBelowKnowsUntilWhen) {
+TEST_F(DockerHttpTest, SetsDeadlineScope) {
   const auto server = Start([](const std::string&, const std::string&, Clock::time_point until) -> std::string {
     return DeadlineScope::Now() == until ? "it knows" : "it does not know";
   });
@@ -83,7 +83,7 @@ TEST_F(DockerHttpTest, WhatMayHangBelowKnowsUntilWhen) {
   EXPECT_EQ(answer->body, "it knows");
 }
 
-TEST_F(DockerHttpTest, AMethodThatItDoesNotKnowIsNotFound) {
+TEST_F(DockerHttpTest, UnknownMethodIsNotFound) {
   const auto server = Start(Echo);
   ASSERT_OK(server);
   const auto answer = Post("/NetworkDriver.GetCapabilities");
@@ -91,7 +91,7 @@ TEST_F(DockerHttpTest, AMethodThatItDoesNotKnowIsNotFound) {
   EXPECT_EQ(answer->status, 404);
 }
 
-TEST_F(DockerHttpTest, ALongBodyIsRefusedInWordsWithOrWithoutItsLength) {
+TEST_F(DockerHttpTest, RefusesLongBodyWithOrWithoutLength) {
   const auto server = Start(Echo);
   ASSERT_OK(server);
   const std::string body(100'000, 'x');
@@ -134,7 +134,7 @@ std::string Conversation(const std::string& socket, const std::string& said) {
   return answer;
 }
 
-TEST_F(DockerHttpTest, TheBodyOfARefusedRequestIsNoRequest) {
+TEST_F(DockerHttpTest, BodyOfRefusedRequestIsNoRequest) {
   std::atomic<int> calls = 0;
   const auto server = Start([&](const std::string&, const std::string&, Clock::time_point) {
     ++calls;
@@ -153,7 +153,7 @@ TEST_F(DockerHttpTest, TheBodyOfARefusedRequestIsNoRequest) {
   EXPECT_EQ(calls, 2) << "on one connection";
 }
 
-TEST_F(DockerHttpTest, AClientThatSendsAByteNowAndThenIsLeftAfterAWhile) {
+TEST_F(DockerHttpTest, DropsSlowClient) {
   std::array<int, 2> ends = {};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
   const UniqueFd ours(ends[0]), theirs(ends[1]);
@@ -178,7 +178,7 @@ TEST_F(DockerHttpTest, AClientThatSendsAByteNowAndThenIsLeftAfterAWhile) {
   client.join();
 }
 
-TEST_F(DockerHttpTest, TheSocketIsForRootAlone) {
+TEST_F(DockerHttpTest, SocketIsForRootOnly) {
   const auto server = Start(Echo);
   ASSERT_OK(server);
   struct stat status = {};
@@ -186,19 +186,19 @@ TEST_F(DockerHttpTest, TheSocketIsForRootAlone) {
   EXPECT_EQ(status.st_mode & 07777, 0600U);
 }
 
-TEST_F(DockerHttpTest, ASecondOneIsRefusedAndAStaleSocketIsReplaced) {
+TEST_F(DockerHttpTest, ReplacesStaleSocketOnly) {
   {
     const auto server = Start(Echo);
     ASSERT_OK(server);
     EXPECT_THAT(Start(Echo), FailsWith(absl::StatusCode::kFailedPrecondition, "served by another"));
   }
-  EXPECT_TRUE(std::ifstream(socket()).fail());  // it is there, and nobody's
+  EXPECT_TRUE(std::ifstream(socket()).fail());  // a socket without a server
   const auto server = Start(Echo);
   ASSERT_OK(server);
   EXPECT_TRUE(Post("/VolumeDriver.List"));
 }
 
-TEST_F(DockerHttpTest, CallsThatHangLeaveRoomForOthers) {
+TEST_F(DockerHttpTest, HangingCallsLeaveRoomForOthers) {
   std::promise<void> release;
   const std::shared_future<void> released = release.get_future().share();
   std::atomic<int> hanging = 0;
@@ -219,7 +219,7 @@ TEST_F(DockerHttpTest, CallsThatHangLeaveRoomForOthers) {
   for (std::thread& mount : mounts) mount.join();
 }
 
-TEST_F(DockerHttpTest, StopWaitsForCallsUnderWayButNotForEver) {
+TEST_F(DockerHttpTest, StopWaitsForCallsUntilDeadline) {
   std::promise<void> reached, release;
   const auto server = Start([&](const std::string&, const std::string&, Clock::time_point) {
     reached.set_value();
@@ -239,7 +239,7 @@ TEST_F(DockerHttpTest, StopWaitsForCallsUnderWayButNotForEver) {
   EXPECT_EQ(late->body, "late");
 }
 
-TEST_F(DockerHttpTest, TheCallHasADeadlineBeforeDockersOwn) {
+TEST_F(DockerHttpTest, CallEndsBeforeDockersTimeout) {
   Clock::time_point until;
   const auto server = Start([&](const std::string&, const std::string&, Clock::time_point given) {
     until = given;

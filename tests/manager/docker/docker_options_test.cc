@@ -26,7 +26,7 @@ std::map<std::string, std::string> In(const Secrets& secrets) {
   return pairs;
 }
 
-TEST(DockerOptionsTest, NoneAreTheDefaults) {
+TEST(DockerOptionsTest, DefaultsWithoutOptions) {
   const auto options = ParseDockerOptions({});
   ASSERT_OK(options);
   EXPECT_EQ(options->min_bytes, 0U);
@@ -36,7 +36,7 @@ TEST(DockerOptionsTest, NoneAreTheDefaults) {
   EXPECT_TRUE(options->secrets.empty());
 }
 
-TEST(DockerOptionsTest, AllOfThem) {
+TEST(DockerOptionsTest, ParsesAllOptions) {
   const auto options = ParseDockerOptions({{"size", "1GiB"},
                                            {"max-size", "2GiB"},
                                            {"plugin", "mooring.csi"},
@@ -60,7 +60,7 @@ TEST(DockerOptionsTest, AllOfThem) {
   EXPECT_THAT(In(options->secrets), ElementsAre(Pair("key", "hunter2")));
 }
 
-TEST(DockerOptionsTest, KeysAreKnownHoweverTheyAreHyphenated) {
+TEST(DockerOptionsTest, KeysIgnoreCaseAndHyphens) {
   for (const char* key : {"fs-type", "fsType", "fs_type", "FSTYPE"}) {
     const auto options = ParseDockerOptions({{key, "ext4"}});
     ASSERT_OK(options) << key;
@@ -68,7 +68,7 @@ TEST(DockerOptionsTest, KeysAreKnownHoweverTheyAreHyphenated) {
   }
 }
 
-TEST(DockerOptionsTest, AllThatIsWrongIsSaidAtOnce) {
+TEST(DockerOptionsTest, ReportsAllFaultsAtOnce) {
   const auto options = ParseDockerOptions({{"size", "big"}, {"colour", "red"}, {"access", "mine"}, {"ro", "perhaps"}});
   EXPECT_EQ(options.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(Message(options.status()),
@@ -76,14 +76,14 @@ TEST(DockerOptionsTest, AllThatIsWrongIsSaidAtOnce) {
                     HasSubstr("-o 'ro'"), HasSubstr("single-node-writer"), HasSubstr("fs-type")));
 }
 
-TEST(DockerOptionsTest, OneSourceAndASizeThatCanBe) {
+TEST(DockerOptionsTest, ChecksSourceAndSizes) {
   EXPECT_THAT(ParseDockerOptions({{"from-snapshot", "a"}, {"from-volume", "b"}}),
               FailsWith(absl::StatusCode::kInvalidArgument, "one source"));
   EXPECT_THAT(ParseDockerOptions({{"size", "2GiB"}, {"max-size", "1GiB"}}),
               FailsWith(absl::StatusCode::kInvalidArgument, "max-size is less"));
 }
 
-TEST(DockerOptionsTest, H_ReaderModesAreReadOnlyAndTakeNoBidirectionalPropagation) {
+TEST(DockerOptionsTest, ReaderModesAreReadOnlyWithoutBidirectionalPropagation) {
   const auto options = ParseDockerOptions({{"access", "multi-node-reader-only"}});
   ASSERT_OK(options);
   EXPECT_TRUE(options->read_only);
@@ -94,7 +94,7 @@ TEST(DockerOptionsTest, H_ReaderModesAreReadOnlyAndTakeNoBidirectionalPropagatio
   }
 }
 
-TEST(DockerOptionsTest, SecretsComeFromAFileThatNoErrorRepeats) {
+TEST(DockerOptionsTest, SecretsFileIsNeverQuoted) {
   const TempDir directory;
   const std::string path = directory / "secrets";
   std::ofstream(path) << "# of the storage\n\nuser=admin\npassword=a = b\r\n";

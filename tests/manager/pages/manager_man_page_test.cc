@@ -1,7 +1,10 @@
-// mooring-manager.8 is well formed, and tells of every flag and variable that the program has.
+// mooring-manager.8 and docs/manager.md name every flag of the program, and the man page is well formed.
 #include <gtest/gtest.h>
 
 #include <array>
+#include <fstream>
+#include <iterator>
+#include <set>
 #include <string>
 
 #include "base/status.h"
@@ -18,11 +21,22 @@ std::string Help() {
 
 TEST(ManagerManPageTest, IsWellFormed) { mooring::testing::ExpectWellFormed("mooring-manager.8"); }
 
-TEST(ManagerManPageTest, TellsOfEveryFlag) {
+TEST(ManagerManPageTest, NamesEveryFlagAndVariable) {
   const std::string page = mooring::testing::Page("mooring-manager.8");
   EXPECT_EQ(mooring::testing::Matches(Help(), "\\(Env:([A-Z_]+)\\)").size(), 14U);
   mooring::testing::ExpectFlags(page, Help());
   mooring::testing::ExpectVariables(page, Help());
+}
+
+TEST(ManagerPageTest, NamesEveryFlag) {
+  std::ifstream file(std::string(MOORING_SOURCE_DIR) + "/docs/manager.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  std::set<std::string> named;
+  for (const std::string& row : mooring::testing::Matches(page, "\n\\| (`--[^|]*) \\|")) {
+    for (const std::string& flag : mooring::testing::Matches(row, "`(--[a-z-]+)`")) named.insert(flag);
+  }
+  const auto flags = mooring::testing::Matches(Help(), "\n\\s*(?:-h,)?(--[a-z-]+)");
+  EXPECT_EQ(named, std::set<std::string>(flags.begin(), flags.end()));
 }
 
 }  // namespace

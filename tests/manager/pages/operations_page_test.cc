@@ -1,6 +1,6 @@
-// docs/operations.md has a section for each alert of the rules, and the dashboard is one: what Grafana's model of
-// dashboards asks for. That their metrics exist: tests/rpc/calls/metrics_test.cc, tests/manager/system/metrics_test.cc;
-// that Prometheus takes the rules: tests/metrics/run.
+// docs/operations.md has a section for each alert, and the dashboard follows Grafana's model. Other tests check that
+// the metrics exist (tests/rpc/calls/metrics_test.cc, tests/manager/system/metrics_test.cc) and that Prometheus accepts
+// the rules (tests/metrics/run).
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::string Lower(std::string text) {
   return text;
 }
 
-TEST(OperationsPageTest, HasASectionForEachAlertInTheirOrderToWhichItLeads) {
+TEST(OperationsPageTest, HasASectionForEachAlert) {
   const std::string rules = Read("packaging/prometheus/mooring.rules.yaml");
   const std::vector<std::string> alerts = FirstGroups(rules, R"(\n +- alert: (\w+)\n)");
   EXPECT_THAT(alerts, Not(IsEmpty()));
@@ -62,15 +62,15 @@ class DashboardTest : public ::testing::Test {
   const Json dashboard_ = Json::parse(Read("packaging/grafana/mooring.json"));
 };
 
-TEST_F(DashboardTest, HasTheFieldsOfADashboard) {
+TEST_F(DashboardTest, HasRequiredFields) {
   EXPECT_EQ(dashboard_.at("title"), "Mooring");
   EXPECT_THAT(dashboard_.at("uid").get<std::string>(), MatchesRegex("[a-zA-Z0-9_-]{1,40}"));
   EXPECT_GE(dashboard_.at("schemaVersion").get<int>(), 36);
   EXPECT_TRUE(dashboard_.at("time").contains("from") && dashboard_.at("time").contains("to"));
-  EXPECT_FALSE(dashboard_.contains("id")) << "that is the Grafana's it came from";
+  EXPECT_FALSE(dashboard_.contains("id")) << "the id belongs to one Grafana";
 }
 
-TEST_F(DashboardTest, PanelsHavePlacesOfTheirOwn) {
+TEST_F(DashboardTest, PanelsDoNotOverlap) {
   std::set<int> ids;
   std::set<std::pair<int, int>> cells;
   for (const Json& panel : dashboard_.at("panels")) {
@@ -86,7 +86,7 @@ TEST_F(DashboardTest, PanelsHavePlacesOfTheirOwn) {
   }
 }
 
-TEST_F(DashboardTest, PanelsAskTheDataSourceThatIsChosenForInstancesThatAreChosen) {
+TEST_F(DashboardTest, PanelsUseDatasourceAndInstanceVariables) {
   std::set<std::string> variables;
   for (const Json& variable : dashboard_.at("templating").at("list")) variables.insert(variable.at("name"));
   EXPECT_EQ(variables, (std::set<std::string>{"datasource", "instance"}));

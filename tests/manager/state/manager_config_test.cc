@@ -88,7 +88,7 @@ TEST(HostSetup, MakesPrivateDirectories) {
   EXPECT_NE(fs::status(dir / "run").permissions() & fs::perms::others_exec, fs::perms::none)
       << "users need the way to the socket";
   fs::permissions(config.state_dir, fs::perms::all);
-  EXPECT_THAT(MakeDirectories(config), FailsWith(Code::kFailedPrecondition, "others may write"));
+  EXPECT_THAT(MakeDirectories(config), FailsWith(Code::kFailedPrecondition, "other users may write"));
 }
 
 TEST(HostSetup, FollowsLinksOnce) {
@@ -107,7 +107,7 @@ TEST(HostSetup, KeepsTheRecordedHostName) {
   const TempDir dir;
   EXPECT_EQ(*KeepHostName(dir.path(), "host-1"), "host-1");
   EXPECT_EQ(*KeepHostName(dir.path(), ""), "host-1") << "also after a change of the host's name";
-  EXPECT_THAT(KeepHostName(dir.path(), "host-2"), FailsWith(Code::kFailedPrecondition, "give --host host-1"));
+  EXPECT_THAT(KeepHostName(dir.path(), "host-2"), FailsWith(Code::kFailedPrecondition, "use --host host-1"));
 }
 
 TEST(HostSetup, KeepsAUniqueManagerId) {

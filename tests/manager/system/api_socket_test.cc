@@ -1,4 +1,4 @@
-// The socket of the API: who may open it, whose it is, how systemd passes it; and the end of calls and streams.
+// The socket of the API: its mode and group, systemd, and the end of calls and streams.
 #include <fcntl.h>
 #include <grp.h>
 #include <httplib.h>
@@ -31,7 +31,7 @@ sockaddr_un AddressOf(const std::string& path) {
   return address;
 }
 
-// The errno of connect(2) by a process of that user and group; 0: connected.
+// The errno of connect(2) by a process with this user and group; 0: connected.
 int ConnectAs(const std::string& path, uid_t user, gid_t group) {
   const sockaddr_un address = AddressOf(path);
   const pid_t child = ::fork();
@@ -49,7 +49,7 @@ int ConnectAs(const std::string& path, uid_t user, gid_t group) {
 
 class ApiSocket : public ManagerTest {
  protected:
-  void SetUp() override { ASSERT_EQ(::chmod(dir().path().c_str(), 0755), 0); }  // others reach the socket by it
+  void SetUp() override { ASSERT_EQ(::chmod(dir().path().c_str(), 0755), 0); }  // so that others reach the socket
   mode_t ModeOfSocket() {
     struct stat status = {};
     EXPECT_EQ(::stat(process().options().socket.c_str(), &status), 0);
@@ -63,14 +63,14 @@ class ApiSocket : public ManagerTest {
   }
 };
 
-TEST_F(ApiSocket, IsForRootAloneUnlessAGroupIsNamed) {
+TEST_F(ApiSocket, OnlyRootMayUseSocketByDefault) {
   Start();
   EXPECT_EQ(ModeOfSocket(), 0600U);
   EXPECT_EQ(ConnectAs(process().options().socket, 0, 0), 0);
   EXPECT_EQ(ConnectAs(process().options().socket, kSomebody, kSomebody), EACCES);
 }
 
-TEST_F(ApiSocket, IsForAGroupToo) {
+TEST_F(ApiSocket, GroupMayUseSocket) {
   const struct group* const group = ::getgrnam("daemon");
   if (group == nullptr) GTEST_SKIP() << "there is no group daemon here";
   const gid_t gid = group->gr_gid;
@@ -81,7 +81,7 @@ TEST_F(ApiSocket, IsForAGroupToo) {
   EXPECT_EQ(ConnectAs(process().options().socket, kSomebody, kSomebody), EACCES);
 }
 
-TEST_F(ApiSocket, AGroupThatIsNotThereIsAnErrorThatSaysWhatToDo) {
+TEST_F(ApiSocket, UnknownGroupIsAnError) {
   process().options().flags = {"--group", "no-such-group"};
   process().Launch();
   EXPECT_EQ(process().Wait(), 1);
@@ -90,7 +90,7 @@ TEST_F(ApiSocket, AGroupThatIsNotThereIsAnErrorThatSaysWhatToDo) {
   Start();
 }
 
-TEST_F(ApiSocket, AStaleOneIsReplacedAndALiveOneIsNot) {
+TEST_F(ApiSocket, ReplacesStaleSocketOnly) {
   Start();
   process().End(SIGKILL);
   EXPECT_TRUE(fs::is_socket(process().options().socket));
@@ -111,13 +111,13 @@ TEST_F(ApiSocket, AStaleOneIsReplacedAndALiveOneIsNot) {
   mooring::testing::Run("umount " + (dir() / "state2/mounts"));
 }
 
-TEST_F(ApiSocket, GoesWithTheManager) {
+TEST_F(ApiSocket, SocketIsRemovedAtStop) {
   Start();
   EXPECT_EQ(process().End(SIGTERM), 0);
   EXPECT_FALSE(fs::exists(process().options().socket));
 }
 
-TEST_F(ApiSocket, SystemdMayPassItAndIsToldOfReadinessAndTheEnd) {
+TEST_F(ApiSocket, TakesSocketFromSystemdAndNotifies) {
   const std::string passed = dir() / "passed.sock";
   const UniqueFd listening = Bound(passed, SOCK_STREAM);
   ASSERT_EQ(::listen(listening.get(), 16), 0);
@@ -143,7 +143,7 @@ TEST_F(ApiSocket, SystemdMayPassItAndIsToldOfReadinessAndTheEnd) {
   process().options().wrapper.clear();
 }
 
-TEST_F(ApiSocket, DockersVolumePluginIsServedBesideItForRootAlone) {
+TEST_F(ApiSocket, ServesDockerSocketForRootOnly) {
   const std::string socket = dir() / "plugins/mooring.sock";
   process().options().flags = {"--docker-socket", socket};
   Start();
@@ -160,7 +160,7 @@ TEST_F(ApiSocket, DockersVolumePluginIsServedBesideItForRootAlone) {
   EXPECT_TRUE(docker.Post("/VolumeDriver.List", "{}", "")) << "the next manager takes its place";
 }
 
-TEST_F(ApiSocket, StreamsAreNoReasonNotToStop) {
+TEST_F(ApiSocket, StopEndsStreams) {
   Start();
   grpc::ClientContext events_context, watch_context;
   v1::StreamEventsRequest events;
@@ -174,7 +174,7 @@ TEST_F(ApiSocket, StreamsAreNoReasonNotToStop) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
-TEST_F(ApiSocket, K2_AWatchTellsOfVolumesAndClaimsAsTheyChangeAndOfNoSecret) {
+TEST_F(ApiSocket, WatchShowsChangesWithoutSecrets) {
   Start();
   RunPlugin(kTmpfsPlugin);
   grpc::ClientContext context;
@@ -204,7 +204,7 @@ TEST_F(ApiSocket, K2_AWatchTellsOfVolumesAndClaimsAsTheyChangeAndOfNoSecret) {
   context.TryCancel();
 }
 
-TEST_F(ApiSocket, EventsAreStreamedAsTheyHappen) {
+TEST_F(ApiSocket, StreamsEvents) {
   Start();
   grpc::ClientContext context;
   v1::StreamEventsRequest request;

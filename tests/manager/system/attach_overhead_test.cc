@@ -1,5 +1,5 @@
-// What an attach through the manager costs beside the plugin's own three calls: its socket, the claim, the journal and
-// the bind. Both are done in turn, on one volume, so that they find the machine alike.
+// Measures what the manager adds to the three calls of a plugin: socket, claim, journal and bind. Both are measured in
+// turn on one volume, so that they find the machine in the same state.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
 constexpr int kRounds = 50;
-constexpr int kFirst = 10;  // find caches empty
+constexpr int kFirst = 10;  // run with cold caches
 
 class Times {
  public:
@@ -52,13 +52,13 @@ class AttachOverhead : public ManagerTest {
   }
 };
 
-TEST_F(AttachOverhead, IsSmallBesideThePluginsOwnCalls) {
+TEST_F(AttachOverhead, OverheadIsSmallBesidePluginCalls) {
   RunPlugin(kOurPlugin);
   Create("db", kOurPlugin);
   const v1::InstanceStatus instance = NodeOf(kOurPlugin);
   Driver plugin(instance.instance().socket_path());
   const std::string id = client().Get("db")->volume().external_id();
-  const std::string root = dir() / "state/mounts";  // the plugin mounts nowhere else
+  const std::string root = dir() / "state/mounts";  // the plugin mounts only here
   const std::string staging = root + "/direct-staging", target = root + "/direct-target", path = dir() / "db";
   std::filesystem::create_directory(staging);
   Times direct, managed, direct_off, managed_off;

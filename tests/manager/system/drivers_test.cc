@@ -1,5 +1,4 @@
-// Drivers as others write them: one staging path per volume, the socket as a flag; and what is told of them when they
-// are started.
+// Drivers of others: one staging path per volume, the socket as a flag, and the answer to the call that starts them.
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -16,7 +15,7 @@ using Code = absl::StatusCode;
 
 class Drivers : public ManagerTest {
  protected:
-  // The requests of one method that the Python plugin was sent.
+  // The requests of `method` that the Python plugin received.
   std::vector<json> Calls(const std::string& method) const {
     std::vector<json> found;
     std::istringstream lines(ReadFile(dir() / "calls"));
@@ -39,33 +38,15 @@ class Drivers : public ManagerTest {
   }
 
   v1::AttachRequest Request(const std::string& allocation, v1::AccessMode mode, bool read_only) const {
-    v1::AttachRequest request;
-    *request.mutable_volume() = Key("db");
-    request.set_allocation(allocation);
-    request.set_attach_path(dir() / allocation);
+    v1::AttachRequest request = RequestFor("db", allocation, dir() / allocation);
     request.mutable_capability()->set_access(mode);
     request.mutable_capability()->set_attachment(v1::FILE_SYSTEM);
     request.set_read_only(read_only);
     return request;
   }
-
-  absl::StatusOr<v1::PluginStatus> Run(const v1::PluginRun& run) {
-    v1::RunPluginRequest request;
-    request.set_name(kTmpfsPlugin);
-    request.set_wait(true);
-    *request.mutable_run() = run;
-    grpc::ClientContext context;
-    const auto reader = client().stub().RunPlugin(&context, request);
-    v1::RunPluginReply reply;
-    while (reader->Read(&reply)) {
-    }
-    const absl::Status status = FromGrpc(reader->Finish());
-    if (!status.ok()) return status;
-    return reply.done();
-  }
 };
 
-TEST_F(Drivers, D5_AReaderBesideAWriterSharesItsStage) {
+TEST_F(Drivers, ReaderSharesStageOfWriter) {
   RunPlugin(kTmpfsPlugin);
   CreateFor({v1::MULTI_NODE_SINGLE_WRITER, v1::MULTI_NODE_READER_ONLY});
   const auto reader_first = Request("r1", v1::MULTI_NODE_SINGLE_WRITER, true);
@@ -94,8 +75,8 @@ TEST_F(Drivers, D5_AReaderBesideAWriterSharesItsStage) {
   EXPECT_THAT(Calls("NodeUnstageVolume"), SizeIs(1));
 }
 
-// While readers alone may use it, no writer comes: then it is staged as they ask.
-TEST_F(Drivers, D5_WhatOnlyReadersUseIsStagedForReaders) {
+// While only readers can use the volume, it is staged in their mode.
+TEST_F(Drivers, ReadersOnlyStageUsesReaderMode) {
   RunPlugin(kTmpfsPlugin);
   CreateFor({v1::SINGLE_NODE_WRITER, v1::MULTI_NODE_READER_ONLY});
   ASSERT_OK(client().Attach(Request("r1", v1::MULTI_NODE_READER_ONLY, true)));
@@ -106,7 +87,7 @@ TEST_F(Drivers, D5_WhatOnlyReadersUseIsStagedForReaders) {
   EXPECT_EQ(Calls("NodeStageVolume")[0]["volume_capability"]["access_mode"]["mode"], "MULTI_NODE_READER_ONLY");
 }
 
-TEST_F(Drivers, D5_OtherMountOptionsAreStagedApart) {
+TEST_F(Drivers, OtherMountOptionsHaveAnotherStage) {
   RunPlugin(kTmpfsPlugin);
   CreateFor({v1::MULTI_NODE_MULTI_WRITER});
   auto other = Request("b", v1::MULTI_NODE_MULTI_WRITER, false);
@@ -118,28 +99,23 @@ TEST_F(Drivers, D5_OtherMountOptionsAreStagedApart) {
   EXPECT_NE(stages[0]["staging_target_path"], stages[1]["staging_target_path"]);
 }
 
-// The shell takes CSI_ENDPOINT from its word or its variable, and not from what the manager has set.
-TEST_F(Drivers, J1_TheSocketIsGivenInAWordOrAVariable) {
+// The shell sets CSI_ENDPOINT from its word or variable, and ignores the value that the manager set.
+TEST_F(Drivers, SocketIsPassedInWordOrVariable) {
   for (const bool in_word : {true, false}) {
-    v1::PluginRun run;
     const std::string from = in_word ? "$0" : "$OTHER";
-    for (const std::string& word :
-         {std::string("/bin/sh"), std::string("-c"), "unset CSI_ENDPOINT; CSI_ENDPOINT=" + from + " exec \"$@\"",
-          std::string(in_word ? "unix://{socket}" : "{}")}) {
-      run.add_command(word);
-    }
-    for (const std::string& word : PluginCommand(kTmpfsPlugin, {})) run.add_command(word);
+    std::vector<std::string> command = {"/bin/sh", "-c", "unset CSI_ENDPOINT; CSI_ENDPOINT=" + from + " exec \"$@\"",
+                                        in_word ? "unix://{socket}" : "{}"};
+    for (const std::string& word : PluginCommand(kTmpfsPlugin, {})) command.push_back(word);
+    v1::PluginRun run = RunOf(command);
     (*run.mutable_environment())["OTHER"] = "{endpoint}";
-    const auto started = Run(run);
+    const auto started = client().RunPlugin(kTmpfsPlugin, run);
     ASSERT_OK(started);
     EXPECT_GT(PluginPid(kTmpfsPlugin), 0);
   }
 }
 
-TEST_F(Drivers, J2_WhoWaitsIsToldTheHealthOfEachInstance) {
-  v1::PluginRun run;
-  for (const std::string& word : PluginCommand(kTmpfsPlugin, {})) run.add_command(word);
-  const auto started = Run(run);
+TEST_F(Drivers, RunReportsHealthOfEachInstance) {
+  const auto started = client().RunPlugin(kTmpfsPlugin, PluginCommand(kTmpfsPlugin, {}));
   ASSERT_OK(started);
   ASSERT_THAT(started->instances(), SizeIs(2)) << "node and controller";
   for (const v1::InstanceStatus& instance : started->instances()) {
@@ -162,11 +138,9 @@ TEST_F(Drivers, J2_WhoWaitsIsToldTheHealthOfEachInstance) {
   }
 }
 
-TEST_F(Drivers, J2_AnUnhealthyOneIsToldAsThat) {
-  v1::PluginRun run;
-  for (const std::string& word : PluginCommand(kTmpfsPlugin, WithFaults())) run.add_command(word);
+TEST_F(Drivers, RunReportsUnhealthyInstance) {
   Inject("NodeGetInfo", "INTERNAL no name here");
-  const auto started = Run(run);
+  const auto started = client().RunPlugin(kTmpfsPlugin, PluginCommand(kTmpfsPlugin, WithFaults()));
   ASSERT_OK(started);
   EXPECT_EQ(started->nodes().healthy(), 0);
   std::string words;

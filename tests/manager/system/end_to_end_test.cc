@@ -1,4 +1,4 @@
-// The whole manager with a real plugin below it: ours, and one that shares no code with it.
+// The whole manager with a real plugin: ours, and another that shares no code with it.
 #include <signal.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class EndToEnd : public ManagerTest, public ::testing::WithParamInterface<const 
   }
   std::string plugin() const { return GetParam(); }
 
-  // Ids of the mounts here: the same ones, not others in their places.
+  // Ids of the mounts, which change if a mount is replaced.
   std::vector<std::string> MountIds() const {
     std::vector<std::string> ids;
     for (const MountLine& line : MountsHere()) ids.push_back(line.id + " " + line.target);
@@ -39,7 +39,7 @@ std::string PluginName(const ::testing::TestParamInfo<const char*>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(Plugins, EndToEnd, ::testing::Values(kOurPlugin, kTmpfsPlugin), PluginName);
 
-TEST_P(EndToEnd, AVolumeIsCreatedAttachedUsedDetachedAndDeleted) {
+TEST_P(EndToEnd, FullLifeOfAVolume) {
   EXPECT_TRUE(Eventually([&] {
     const auto status = client().Plugin(plugin());
     return status.ok() && status->nodes().healthy() == 1 && status->nodes().expected() == 1;
@@ -68,12 +68,9 @@ TEST_P(EndToEnd, AVolumeIsCreatedAttachedUsedDetachedAndDeleted) {
   EXPECT_THAT(client().Get("db"), FailsWith(Code::kNotFound, "db"));
 }
 
-TEST_P(EndToEnd, AttachTellsItsStepsAndIsIdempotent) {
+TEST_P(EndToEnd, AttachReportsStepsAndIsIdempotent) {
   Create("db", plugin());
-  v1::AttachRequest request;
-  *request.mutable_volume() = Key("db");
-  request.set_allocation("web-1");
-  request.set_attach_path(dir() / "db");
+  v1::AttachRequest request = RequestFor("db", "web-1", dir() / "db");
   std::vector<std::string> steps;
   ASSERT_OK(client().Attach(request, &steps));
   EXPECT_THAT(steps, Not(IsEmpty()));
@@ -87,12 +84,9 @@ TEST_P(EndToEnd, AttachTellsItsStepsAndIsIdempotent) {
   EXPECT_EQ(MountIds(), before);
 }
 
-TEST_P(EndToEnd, AReadOnlyAttachmentTakesNoWrites) {
+TEST_P(EndToEnd, ReadOnlyAttachmentRefusesWrites) {
   Create("db", plugin());
-  v1::AttachRequest request;
-  *request.mutable_volume() = Key("db");
-  request.set_allocation("web-1");
-  request.set_attach_path(dir() / "db");
+  v1::AttachRequest request = RequestFor("db", "web-1", dir() / "db");
   request.set_read_only(true);
   ASSERT_OK(client().Attach(request));
   EXPECT_EQ(TryWrite(dir() / "db/f", "x"), EROFS);
@@ -100,7 +94,7 @@ TEST_P(EndToEnd, AReadOnlyAttachmentTakesNoWrites) {
   EXPECT_THAT(client().Attach(request), FailsWith(Code::kInvalidArgument, "write access"));
 }
 
-TEST_P(EndToEnd, E2_ARestartLeavesWhatIsAttachedAsItIs) {
+TEST_P(EndToEnd, RestartLeavesAttachmentsAlone) {
   Create("db", plugin());
   const std::string path = Attached("db");
   EXPECT_EQ(TryWrite(path + "/f", "kept"), 0);
@@ -122,8 +116,8 @@ TEST_P(EndToEnd, E2_ARestartLeavesWhatIsAttachedAsItIs) {
   EXPECT_THAT(client().Claims(), IsEmpty());
 }
 
-// After a reboot: the records say that it is attached, and the kernel knows nothing of it.
-TEST_P(EndToEnd, E2_WhatIsRecordedAndNotMountedIsMountedAgain) {
+// After a reboot the records have an attachment whose mount is gone.
+TEST_P(EndToEnd, RestartMountsLostVolumes) {
   Create("db", plugin());
   const std::string path = Attached("db");
   EXPECT_EQ(TryWrite(path + "/f", "kept"), 0);
@@ -135,7 +129,7 @@ TEST_P(EndToEnd, E2_WhatIsRecordedAndNotMountedIsMountedAgain) {
   EXPECT_THAT(client().Claims(), SizeIs(1));
 }
 
-TEST_P(EndToEnd, APluginThatIsKilledIsStartedAgainAndItsVolumesStay) {
+TEST_P(EndToEnd, KilledPluginRestartsAndKeepsVolumes) {
   Create("db", plugin());
   const std::string path = Attached("db");
   EXPECT_EQ(TryWrite(path + "/f", "kept"), 0);
@@ -155,7 +149,7 @@ TEST_P(EndToEnd, APluginThatIsKilledIsStartedAgainAndItsVolumesStay) {
   EXPECT_THAT(MountsHere(), IsEmpty());
 }
 
-TEST_P(EndToEnd, AnExpandedVolumeIsLargerWhereItIsAttached) {
+TEST_P(EndToEnd, ExpandsAttachedVolume) {
   if (plugin() == kOurPlugin && !HasCapSysResource()) GTEST_SKIP() << "growing a mounted ext4 needs CAP_SYS_RESOURCE";
   Create("db", plugin());
   const std::string path = Attached("db");
@@ -169,7 +163,7 @@ TEST_P(EndToEnd, AnExpandedVolumeIsLargerWhereItIsAttached) {
 
 class TwoPlugins : public ManagerTest {};
 
-TEST_F(TwoPlugins, AreUsedSideBySideAndStoppedWithoutTouchingMounts) {
+TEST_F(TwoPlugins, WorkSideBySideAndKeepMountsAtStop) {
   RunPlugin(kOurPlugin);
   RunPlugin(kTmpfsPlugin);
   Create("one", kOurPlugin);
@@ -184,8 +178,8 @@ TEST_F(TwoPlugins, AreUsedSideBySideAndStoppedWithoutTouchingMounts) {
   EXPECT_OK(client().Detach("web-1", "two"));
 }
 
-// One that attaches at a controller, wants a secret, and whose calls are written down.
-TEST_F(TwoPlugins, I_PublishContextAndSecretsReachTheNode) {
+// A plugin with controller publish and a secret, which records its calls.
+TEST_F(TwoPlugins, PublishContextAndSecretsReachNode) {
   RunPlugin(kTmpfsPlugin, {"--controller-publish", "--token", "open sesame"});
   v1::CreateVolumeRequest request;
   *request.mutable_volume() = VolumeOf("db", kTmpfsPlugin);
@@ -205,7 +199,7 @@ TEST_F(TwoPlugins, I_PublishContextAndSecretsReachTheNode) {
   EXPECT_THAT(volumes->front().DebugString(), Not(HasSubstr("sesame")));
 }
 
-TEST_F(TwoPlugins, AHungStageEndsWithItsDeadlineAndCanBeTriedAgain) {
+TEST_F(TwoPlugins, HangingStageEndsAtDeadline) {
   RunPlugin(kTmpfsPlugin, WithFaults());
   Create("db", kTmpfsPlugin);
   Inject("NodeStageVolume", "hang");
@@ -220,7 +214,7 @@ TEST_F(TwoPlugins, AHungStageEndsWithItsDeadlineAndCanBeTriedAgain) {
   EXPECT_THAT(MountsAt(path), SizeIs(1));
 }
 
-TEST_F(TwoPlugins, AFailedDetachIsTriedAgainUntilItSucceeds) {
+TEST_F(TwoPlugins, RetriesFailedDetach) {
   RunPlugin(kTmpfsPlugin, WithFaults());
   Create("db", kTmpfsPlugin);
   const std::string path = Attached("db");
@@ -233,7 +227,7 @@ TEST_F(TwoPlugins, AFailedDetachIsTriedAgainUntilItSucceeds) {
   EXPECT_THAT(MountsHere(), IsEmpty());
 }
 
-TEST_F(TwoPlugins, HostileNamesStayBelowTheRootAndNeverMeet) {
+TEST_F(TwoPlugins, HostileNamesStayBelowRootAndApart) {
   RunPlugin(kTmpfsPlugin);
   const std::vector<std::string> ids = {"../x",
                                         "..",
@@ -251,10 +245,7 @@ TEST_F(TwoPlugins, HostileNamesStayBelowTheRootAndNeverMeet) {
                                         "~"};
   for (const std::string& id : ids) Create(id, kTmpfsPlugin);
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    v1::AttachRequest request;
-    *request.mutable_volume() = Key(ids[i]);
-    request.set_allocation("../" + ids[i].substr(0, 200));
-    request.set_attach_path(dir() / ("at-" + std::to_string(i)));
+    const auto request = RequestFor(ids[i], "../" + ids[i].substr(0, 200), dir() / ("at-" + std::to_string(i)));
     ASSERT_OK(client().Attach(request)) << ids[i];
     EXPECT_EQ(TryWrite(request.attach_path() + "/id", ids[i]), 0);
   }

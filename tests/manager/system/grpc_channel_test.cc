@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 
 Clock::time_point Soon() { return Clock::now() + seconds(20); }
 
-// Answers what a test says; NodeUnstageVolume hangs until its caller is gone.
+// Answers as the test sets; NodeUnstageVolume hangs until its caller is gone.
 class TinyNode final : public csi::v1::Node::Service {
  public:
   grpc::Status NodeGetInfo(grpc::ServerContext*, const csi::v1::NodeGetInfoRequest*,
@@ -90,13 +90,13 @@ class GrpcChannelTest : public ::testing::Test {
   }
 
   TempDir dir_;
-  const std::string socket_ = dir_ / "csi sock";  // a space: gRPC wants it encoded
+  const std::string socket_ = dir_ / "csi sock";  // gRPC needs the space encoded
   TinyNode node_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<CsiChannel> channel_ = ConnectCsi(socket_);
 };
 
-TEST_F(GrpcChannelTest, ThePluginsAnswerCodeAndWordsComeBack) {
+TEST_F(GrpcChannelTest, ReturnsCodeAndMessageOfPlugin) {
   Serve();
   EXPECT_EQ(NodeId().value(), "node-1");
   node_.outcome = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "it is 'busy'");
@@ -105,7 +105,7 @@ TEST_F(GrpcChannelTest, ThePluginsAnswerCodeAndWordsComeBack) {
   EXPECT_THAT(Call(*channel_, probe, Soon()), FailsWith(StatusCode::kUnimplemented, ""));
 }
 
-TEST_F(GrpcChannelTest, SecretsAndMountFlagsThatThePluginQuotesAreBlankedOut) {
+TEST_F(GrpcChannelTest, RedactsQuotedSecretsAndMountFlags) {
   Serve();
   csi::v1::NodeStageVolumeRequest request;
   (*request.mutable_secrets())["key"] = "open sesame";
@@ -116,7 +116,7 @@ TEST_F(GrpcChannelTest, SecretsAndMountFlagsThatThePluginQuotesAreBlankedOut) {
               FailsWith(StatusCode::kInternal, "cannot mount with *** by ***, nor with *** to read from"));
 }
 
-TEST_F(GrpcChannelTest, WhatAPluginSaysIsTextHoweverLong) {
+TEST_F(GrpcChannelTest, CleansLongMessages) {
   Serve();
   node_.outcome = grpc::Status(grpc::StatusCode::INTERNAL, "cass\xE9 " + std::string(6000, 'x'));
   const std::string said = Message(NodeId().status());
@@ -124,11 +124,11 @@ TEST_F(GrpcChannelTest, WhatAPluginSaysIsTextHoweverLong) {
   EXPECT_LE(said.size(), 4096U + 3);
 }
 
-TEST_F(GrpcChannelTest, ASocketThatNobodyServesIsUnavailableByItsName) {
+TEST_F(GrpcChannelTest, UnservedSocketIsUnavailable) {
   EXPECT_THAT(NodeId(), FailsWith(StatusCode::kUnavailable, "the plugin at '" + socket_ + "'"));
 }
 
-TEST_F(GrpcChannelTest, APluginThatStartsLaterOrAgainIsFoundOnItsPath) {
+TEST_F(GrpcChannelTest, FindsPluginThatStartsLaterOrAgain) {
   EXPECT_THAT(NodeId(), FailsWith(StatusCode::kUnavailable, socket_));
   const RetryPolicy policy{.each = seconds(20), .first_pause = milliseconds(10), .longest_pause = milliseconds(50)};
   csi::v1::NodeGetInfoResponse info;
@@ -147,7 +147,7 @@ TEST_F(GrpcChannelTest, APluginThatStartsLaterOrAgainIsFoundOnItsPath) {
   EXPECT_EQ(info.node_id(), "node-2");
 }
 
-TEST_F(GrpcChannelTest, B6_NoAnswerInTimeNamesCallAndSocket) {
+TEST_F(GrpcChannelTest, TimeoutNamesCallAndSocket) {
   Serve();
   EXPECT_THAT(Hang(Clock::now() + milliseconds(20)),
               AllOf(FailsWith(StatusCode::kDeadlineExceeded, "no answer in time to NodeUnstageVolume"),
@@ -155,7 +155,7 @@ TEST_F(GrpcChannelTest, B6_NoAnswerInTimeNamesCallAndSocket) {
   EXPECT_OK(NodeId(Clock::time_point::max()));
 }
 
-TEST_F(GrpcChannelTest, C4_CloseEndsTheCallsUnderWayAndThoseToCome) {
+TEST_F(GrpcChannelTest, CloseEndsRunningAndLaterCalls) {
   Serve();
   auto call = std::async(std::launch::async, [&] { return Hang(Soon()); });
   ASSERT_TRUE(node_.WaitUntilHanging());
@@ -166,7 +166,7 @@ TEST_F(GrpcChannelTest, C4_CloseEndsTheCallsUnderWayAndThoseToCome) {
   EXPECT_OK(NodeId());
 }
 
-TEST_F(GrpcChannelTest, AnswersOfAnySizeArrive) {
+TEST_F(GrpcChannelTest, LargeAnswersArrive) {
   Serve();
   node_.node_id = std::string(16 << 20, 'n');
   const auto id = NodeId();

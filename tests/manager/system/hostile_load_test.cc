@@ -1,4 +1,4 @@
-// Whatever is sent to the manager's sockets, its process stays small, and goes on serving.
+// Hostile input on the sockets of the manager leaves its process small and serving.
 #include "tests/support/hostile_load.h"
 
 #include <httplib.h>
@@ -30,7 +30,7 @@ class HostileLoad : public ManagerTest {
   }
 };
 
-TEST_F(HostileLoad, OnTheSocketForDockerLeavesNoMemoryBehind) {
+TEST_F(HostileLoad, DockerSocketFreesMemory) {
   FloodInEveryWay(docker());
   ExpectSmall();
   std::vector<std::thread> threads;
@@ -51,7 +51,7 @@ TEST_F(HostileLoad, OnTheSocketForDockerLeavesNoMemoryBehind) {
   EXPECT_TRUE(client.Post("/VolumeDriver.List", "{}", "application/json"));
 }
 
-TEST_F(HostileLoad, OnTheSocketOfTheApiLeavesNoMemoryBehind) {
+TEST_F(HostileLoad, ApiSocketFreesMemory) {
   FloodInEveryWay(process().options().socket);
   ExpectSmall();
   v1::CreateVolumeRequest request;
@@ -62,7 +62,7 @@ TEST_F(HostileLoad, OnTheSocketOfTheApiLeavesNoMemoryBehind) {
     threads.emplace_back([&] {
       ManagerClient other(process().options().socket);
       for (int j = 0; j < 6; ++j) {
-        // The server may hang up while the request is still being sent.
+        // The server may close the connection before the request is complete.
         EXPECT_THAT(other.Ask(&v1::Manager::Stub::CreateVolume, request),
                     ::testing::AnyOf(FailsWith(absl::StatusCode::kResourceExhausted, ""),
                                      FailsWith(absl::StatusCode::kUnavailable, "")));
@@ -76,7 +76,7 @@ TEST_F(HostileLoad, OnTheSocketOfTheApiLeavesNoMemoryBehind) {
   EXPECT_FALSE(absl::IsResourceExhausted(smaller.status())) << "there is no such plugin, and that is what it says";
 }
 
-TEST_F(HostileLoad, OnTheSocketOfTheMetricsLeavesNoMemoryBehind) {
+TEST_F(HostileLoad, MetricsSocketFreesMemory) {
   FloodInEveryWay(metrics());
   ExpectSmall();
 }

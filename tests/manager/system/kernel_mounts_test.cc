@@ -1,5 +1,4 @@
-// What the running manager does with mounts that only a kernel can have: broken ones, busy ones, block devices, and
-// mounts that propagate to other namespaces.
+// The manager on a real kernel: broken and busy mounts, block devices, and propagation to other namespaces.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mount.h>
@@ -48,7 +47,7 @@ class KernelMounts : public ManagerTest {
     return {};
   }
 
-  // A FUSE mount whose server is dead: ENOTCONN, as from every network filesystem that was lost.
+  // A FUSE mount with a dead server (ENOTCONN), like a lost network filesystem.
   static void MountBroken(const std::string& path) {
     UniqueFd server(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
     ASSERT_TRUE(server.ok()) << "these tests need FUSE in the kernel";
@@ -73,16 +72,13 @@ class KernelMounts : public ManagerTest {
   }
 
   v1::AttachRequest Request(v1::Propagation propagation) const {
-    v1::AttachRequest request;
-    *request.mutable_volume() = Key("db");
-    request.set_allocation("web-1");
-    request.set_attach_path(dir() / "db");
+    v1::AttachRequest request = RequestFor("db", "web-1", dir() / "db");
     request.set_propagation(propagation);
     return request;
   }
 };
 
-TEST_F(KernelMounts, D7_ABrokenTargetIsTakenDownAndMountedAnewAfterARestart) {
+TEST_F(KernelMounts, RestartReplacesBrokenTarget) {
   const std::string path = Attached("db");
   ASSERT_EQ(TryWrite(path + "/f", "kept"), 0);
   const std::string target = OnlyAttachment().target_path();
@@ -96,7 +92,7 @@ TEST_F(KernelMounts, D7_ABrokenTargetIsTakenDownAndMountedAnewAfterARestart) {
   EXPECT_THAT(MountsAt(path), SizeIs(1));
 }
 
-TEST_F(KernelMounts, D7_ABrokenStageAndTargetAreMountedAnewByTheNextAttach) {
+TEST_F(KernelMounts, NextAttachReplacesBrokenStageAndTarget) {
   const std::string path = Attached("db");
   ASSERT_EQ(TryWrite(path + "/f", "kept"), 0);
   const v1::Attachment attached = OnlyAttachment();
@@ -108,7 +104,7 @@ TEST_F(KernelMounts, D7_ABrokenStageAndTargetAreMountedAnewByTheNextAttach) {
   EXPECT_FALSE(AnyBroken());
 }
 
-TEST_F(KernelMounts, D7_ADetachTakesABrokenTargetDown) {
+TEST_F(KernelMounts, DetachUnmountsBrokenTarget) {
   const std::string path = Attached("db");
   Replace(OnlyAttachment().target_path());
   EXPECT_OK(client().Detach("web-1", "db"));
@@ -116,8 +112,8 @@ TEST_F(KernelMounts, D7_ADetachTakesABrokenTargetDown) {
   EXPECT_THAT(client().Claims(), IsEmpty());
 }
 
-// Slow is not broken: nothing is taken down, and nobody waits for it for ever.
-TEST_F(KernelMounts, D7_AServerThatHangsHoldsUpNeitherItsOwnCallsForEverNorOthers) {
+// A slow server is not broken: nothing is unmounted, and waits are bounded.
+TEST_F(KernelMounts, HangingServerDelaysNoOthers) {
   constexpr std::chrono::seconds kPromptly{10};
   RunPlugin(kOurPlugin);
   Create("other", kOurPlugin);
@@ -145,7 +141,7 @@ TEST_F(KernelMounts, D7_AServerThatHangsHoldsUpNeitherItsOwnCallsForEverNorOther
   EXPECT_THAT(MountsAt(target), IsEmpty());
 }
 
-TEST_F(KernelMounts, ABusyDetachSaysWhatIsMountedBelow) {
+TEST_F(KernelMounts, BusyDetachNamesMountBelow) {
   const std::string path = Attached("db");
   const std::string below = path + "/below";
   fs::create_directory(below);
@@ -159,30 +155,22 @@ TEST_F(KernelMounts, ABusyDetachSaysWhatIsMountedBelow) {
   EXPECT_THAT(MountsHere(), IsEmpty());
 }
 
-TEST_F(KernelMounts, ABusyDetachSaysWhichPathAndEndsWhenTheFileIsClosed) {
+TEST_F(KernelMounts, BusyDetachNamesPathAndFinishesLater) {
   const std::string path = Attached("db");
   UniqueFd file(::open((path + "/f").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_TRUE(file.ok());
   const absl::Status busy = client().Detach("web-1", "db");
   EXPECT_THAT(busy, FailsWith(Code::kFailedPrecondition, path));
-  EXPECT_THAT(busy, FailsWith(Code::kFailedPrecondition, "stop what uses it"));
+  EXPECT_THAT(busy, FailsWith(Code::kFailedPrecondition, "stop the processes that use it"));
   EXPECT_THAT(MountsAt(path), SizeIs(1)) << "nothing is taken from under who uses it";
   file.reset();
   EXPECT_TRUE(Eventually([&] { return client().Attachments().empty(); }));
   EXPECT_THAT(MountsHere(), IsEmpty());
 }
 
-TEST_F(KernelMounts, ABlockDeviceIsAttachedAsOne) {
+TEST_F(KernelMounts, AttachesBlockDevice) {
   RunPlugin(kOurPlugin);
-  v1::Volume volume = VolumeOf("disk", kOurPlugin);
-  volume.mutable_capabilities(0)->set_attachment(v1::BLOCK_DEVICE);
-  ASSERT_OK(client().Create(volume));
-  v1::AttachRequest request;
-  *request.mutable_volume() = Key("disk");
-  request.set_allocation("web-1");
-  request.set_attach_path(dir() / "disk");
-  request.mutable_capability()->set_access(v1::SINGLE_NODE_WRITER);
-  request.mutable_capability()->set_attachment(v1::BLOCK_DEVICE);
+  const v1::AttachRequest request = CreateBlock("disk");
   for (const char* const had : {"", "kept"}) {
     const auto attached = client().Attach(request);
     ASSERT_OK(attached);
@@ -198,7 +186,7 @@ TEST_F(KernelMounts, ABlockDeviceIsAttachedAsOne) {
   }
 }
 
-TEST_F(KernelMounts, H_HostToTaskLetsMountsInAndNoneOut) {
+TEST_F(KernelMounts, HostToTaskPassesMountsInOnly) {
   ASSERT_OK(client().Attach(Request(v1::PROPAGATION_SLAVE)));
   const std::string path = dir() / "db", target = OnlyAttachment().target_path();
   EXPECT_THAT(MountAt(path)->propagation, Contains(StartsWith("master:")));
@@ -216,7 +204,7 @@ TEST_F(KernelMounts, H_HostToTaskLetsMountsInAndNoneOut) {
   EXPECT_THAT(task.MountInfo(), Not(HasSubstr(" " + path + "/in ")));
 }
 
-TEST_F(KernelMounts, H_BidirectionalLetsMountsInAndOut) {
+TEST_F(KernelMounts, BidirectionalPassesMountsBothWays) {
   ASSERT_OK(client().Attach(Request(v1::PROPAGATION_SHARED)));
   const std::string path = dir() / "db", target = OnlyAttachment().target_path();
   EXPECT_THAT(MountAt(path)->propagation, Contains(StartsWith("shared:")));
@@ -231,7 +219,7 @@ TEST_F(KernelMounts, H_BidirectionalLetsMountsInAndOut) {
   EXPECT_THAT(MountsHere(), IsEmpty());
 }
 
-TEST_F(KernelMounts, H_PrivateLetsNothingInOrOut) {
+TEST_F(KernelMounts, PrivatePassesNoMounts) {
   ASSERT_OK(client().Attach(Request(v1::PROPAGATION_PRIVATE)));
   const std::string path = dir() / "db", target = OnlyAttachment().target_path();
   EXPECT_THAT(MountAt(path)->propagation, IsEmpty());
@@ -241,7 +229,7 @@ TEST_F(KernelMounts, H_PrivateLetsNothingInOrOut) {
   ASSERT_EQ(::umount2((target + "/in").c_str(), UMOUNT_NOFOLLOW), 0);
 }
 
-TEST_F(KernelMounts, TheRootIsSharedOnceHoweverOftenTheManagerStarts) {
+TEST_F(KernelMounts, RootIsSharedOnce) {
   for (const int signal : {SIGTERM, SIGKILL}) {
     Restart(signal);
     ASSERT_THAT(MountsAt(root()), SizeIs(1));
@@ -249,7 +237,7 @@ TEST_F(KernelMounts, TheRootIsSharedOnceHoweverOftenTheManagerStarts) {
   }
 }
 
-// As systemd leaves it: "/" is shared, and the state directory lies right on it.
+// As on a host with systemd: "/" is shared and contains the state directory.
 class SharedHost : public ManagerTest {
  protected:
   void SetUp() override {
@@ -258,7 +246,7 @@ class SharedHost : public ManagerTest {
   }
 };
 
-TEST_F(SharedHost, TheRootIsAMountOfItsOwnThere) {
+TEST_F(SharedHost, RootIsAMountOfItsOwn) {
   RunPlugin(kTmpfsPlugin);
   Create("db", kTmpfsPlugin);
   const std::string path = Attached("db");

@@ -5,14 +5,14 @@
 namespace mooring::testing {
 namespace {
 
-// A channel of its own each time: gRPC would share connections, and a manager before had another.
+// A new channel each time: gRPC would reuse the connection to an earlier manager.
 std::shared_ptr<grpc::Channel> Connect(const std::string& socket) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(GrpcTarget(socket), grpc::InsecureChannelCredentials(), arguments);
 }
 
-// The last answer of a stream, whose others are steps.
+// The last answer of a stream; the earlier ones are steps.
 template <typename Reply>
 absl::StatusOr<Reply> LastOf(grpc::ClientReader<Reply>& reader, std::vector<std::string>* steps) {
   Reply reply, last;
@@ -33,14 +33,27 @@ v1::VolumeKey Key(const std::string& id) {
   return key;
 }
 
+v1::AttachRequest RequestFor(const std::string& id, const std::string& allocation, const std::string& path) {
+  v1::AttachRequest request;
+  *request.mutable_volume() = Key(id);
+  request.set_allocation(allocation);
+  request.set_attach_path(path);
+  return request;
+}
+
+v1::PluginRun RunOf(const std::vector<std::string>& command) {
+  v1::PluginRun run;
+  for (const std::string& word : command) run.add_command(word);
+  return run;
+}
+
 ManagerClient::ManagerClient(const std::string& socket) : stub_(v1::Manager::NewStub(Connect(socket))) {}
 
-absl::StatusOr<v1::PluginStatus> ManagerClient::RunPlugin(const std::string& name,
-                                                          const std::vector<std::string>& command) {
+absl::StatusOr<v1::PluginStatus> ManagerClient::RunPlugin(const std::string& name, const v1::PluginRun& run) {
   v1::RunPluginRequest request;
   request.set_name(name);
   request.set_wait(true);
-  for (const std::string& word : command) request.mutable_run()->add_command(word);
+  *request.mutable_run() = run;
   grpc::ClientContext context;
   Prepare(context);
   const auto reader = stub_->RunPlugin(&context, request);
@@ -106,15 +119,6 @@ absl::StatusOr<v1::Attachment> ManagerClient::Attach(const v1::AttachRequest& as
   auto last = LastOf(*reader, steps);
   if (!last.ok()) return last.status();
   return last->done();
-}
-
-absl::StatusOr<v1::Attachment> ManagerClient::Attach(const std::string& id, const std::string& allocation,
-                                                     const std::string& path) {
-  v1::AttachRequest request;
-  *request.mutable_volume() = Key(id);
-  request.set_allocation(allocation);
-  request.set_attach_path(path);
-  return Attach(request);
 }
 
 absl::Status ManagerClient::Detach(const std::string& allocation, const std::string& name) {

@@ -1,4 +1,4 @@
-// A client of the manager's API, for tests: each call with a deadline, its error as absl::Status.
+// A test client of the manager's API. Each call has a deadline, and returns errors as absl::Status.
 #ifndef MOORING_TESTS_MANAGER_SYSTEM_MANAGER_CLIENT_H_
 #define MOORING_TESTS_MANAGER_SYSTEM_MANAGER_CLIENT_H_
 
@@ -19,6 +19,9 @@ namespace mooring::testing {
 namespace v1 = ::mooring::manager::v1;
 
 v1::VolumeKey Key(const std::string& id);
+v1::AttachRequest RequestFor(const std::string& id, const std::string& allocation, const std::string& path);
+// Runs a program with this command line.
+v1::PluginRun RunOf(const std::vector<std::string>& command);
 
 class ManagerClient {
  public:
@@ -27,7 +30,7 @@ class ManagerClient {
   void set_deadline(std::chrono::milliseconds deadline) { deadline_ = deadline; }
   v1::Manager::Stub& stub() { return *stub_; }
 
-  // One answer: Ask(&Stub::ListPlugins, request).
+  // A call with one answer: Ask(&Stub::ListPlugins, request).
   template <typename Request, typename Response>
   absl::StatusOr<Response> Ask(grpc::Status (v1::Manager::Stub::*method)(grpc::ClientContext*, const Request&,
                                                                          Response*),
@@ -40,7 +43,11 @@ class ManagerClient {
     return response;
   }
 
-  absl::StatusOr<v1::PluginStatus> RunPlugin(const std::string& name, const std::vector<std::string>& command);
+  absl::StatusOr<v1::PluginStatus> RunPlugin(const std::string& name,
+                                             const v1::PluginRun& run);  // waits for its health
+  absl::StatusOr<v1::PluginStatus> RunPlugin(const std::string& name, const std::vector<std::string>& command) {
+    return RunPlugin(name, RunOf(command));
+  }
   absl::Status StopPlugin(const std::string& name);
   absl::StatusOr<v1::PluginStatus> Plugin(const std::string& name);
 
@@ -51,7 +58,9 @@ class ManagerClient {
   std::vector<v1::Claim> Claims();
 
   absl::StatusOr<v1::Attachment> Attach(const v1::AttachRequest& request, std::vector<std::string>* steps = nullptr);
-  absl::StatusOr<v1::Attachment> Attach(const std::string& id, const std::string& allocation, const std::string& path);
+  absl::StatusOr<v1::Attachment> Attach(const std::string& id, const std::string& allocation, const std::string& path) {
+    return Attach(RequestFor(id, allocation, path));
+  }
   absl::Status Detach(const std::string& allocation, const std::string& request);
   std::vector<v1::Attachment> Attachments();
 

@@ -33,7 +33,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Between fork and exec: only what is safe there, since this process has threads.
+// Runs between fork and exec: async-signal-safe calls only, because this process has threads.
 [[noreturn]] void Become(int log, const std::vector<int>& inherited, char* const* arguments, char* const* environment) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigset_t none;

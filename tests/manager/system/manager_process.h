@@ -1,4 +1,4 @@
-// The real mooring-manager as a child process: started, waited for, stopped, killed, started again.
+// The real mooring-manager as a child process.
 #ifndef MOORING_TESTS_MANAGER_SYSTEM_MANAGER_PROCESS_H_
 #define MOORING_TESTS_MANAGER_SYSTEM_MANAGER_PROCESS_H_
 
@@ -16,19 +16,19 @@ class ManagerProcess {
     std::string socket;
     std::string state_dir;
     std::string runtime_dir;
-    std::string log_file;                       // of stdout and stderr, appended to
-    std::vector<std::string> flags = {};        // behind those
-    std::vector<std::string> environment = {};  // NAME=value, beside PATH
-    std::vector<std::string> wrapper = {};      // a command that becomes the manager: what is behind it
-    std::vector<int> inherited = {};            // open files that are its 3, 4, …
+    std::string log_file;                       // receives stdout and stderr
+    std::vector<std::string> flags = {};        // added to the standard flags
+    std::vector<std::string> environment = {};  // NAME=value, added to PATH
+    std::vector<std::string> wrapper = {};      // a command that executes the manager, which is appended
+    std::vector<int> inherited = {};            // become descriptors 3, 4, …
   };
 
   explicit ManagerProcess(Options options) : options_(std::move(options)) {}
   ManagerProcess(const ManagerProcess&) = delete;
   ManagerProcess& operator=(const ManagerProcess&) = delete;
-  ~ManagerProcess();  // kills it, if it still runs
+  ~ManagerProcess();  // kills the process
 
-  Options& options() { return options_; }  // changed ones count from the next start
+  Options& options() { return options_; }  // changes count from the next start
   pid_t pid() const { return pid_; }
   bool running();
 

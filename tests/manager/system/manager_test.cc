@@ -44,7 +44,7 @@ void ManagerTest::Restart(int signal) {
   Start();
 }
 
-void ManagerTest::TakeBack() {
+void ManagerTest::RemoveAll() {
   for (const v1::Attachment& attachment : client().Attachments()) {
     EXPECT_OK(client().Detach(attachment.allocation(), attachment.request()));
   }
@@ -65,10 +65,10 @@ void ManagerTest::TakeBack() {
 
 void ManagerTest::TearDown() {
   if (!process_.running()) Start();
-  if (!HasFatalFailure()) TakeBack();
+  if (!HasFatalFailure()) RemoveAll();
   EXPECT_EQ(process_.End(SIGTERM), 0);
   EXPECT_THAT(MountsHere(), ::testing::IsEmpty());
-  ::umount2(root().c_str(), UMOUNT_NOFOLLOW);  // stays for as long as the host is up, by design
+  ::umount2(root().c_str(), UMOUNT_NOFOLLOW);  // the manager leaves it mounted
   if (HasFailure()) std::fprintf(stderr, "the manager's log:\n%s\n", process_.Log().c_str());
 }
 
@@ -124,6 +124,15 @@ std::string ManagerTest::Attached(const std::string& id) {
   const std::string path = dir_ / id;
   EXPECT_OK(client().Attach(id, "web-1", path));
   return path;
+}
+
+v1::AttachRequest ManagerTest::CreateBlock(const std::string& id) {
+  v1::Volume volume = VolumeOf(id, kOurPlugin);
+  volume.mutable_capabilities(0)->set_attachment(v1::BLOCK_DEVICE);
+  EXPECT_OK(client().Create(volume));
+  v1::AttachRequest request = RequestFor(id, "web-1", dir_ / id);
+  *request.mutable_capability() = volume.capabilities(0);
+  return request;
 }
 
 void ManagerTest::Inject(const std::string& method, const std::string& fault) {

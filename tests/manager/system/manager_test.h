@@ -1,6 +1,5 @@
-// The fixture of the system tests: a manager of the test's own as a process, in a directory of the test's own; plugins
-// under it, ours or the one in Python; a client. At the end everything is taken back through the manager, and nothing
-// may be left mounted.
+// The fixture of the system tests: a manager process in a directory of its own, plugins that it runs (ours, or one in
+// Python), and a client. TearDown detaches and deletes everything through the manager; nothing may stay mounted.
 #ifndef MOORING_TESTS_MANAGER_SYSTEM_MANAGER_TEST_H_
 #define MOORING_TESTS_MANAGER_SYSTEM_MANAGER_TEST_H_
 
@@ -28,34 +27,37 @@ class ManagerTest : public ::testing::Test {
   void SetUp() override { Start(); }
   void TearDown() override;
 
-  void Start();              // and waits until it answers
-  void Restart(int signal);  // SIGTERM or SIGKILL, then Start
+  void Start();              // waits until the manager answers
+  void Restart(int signal);  // ends it with SIGTERM or SIGKILL, then Start
 
   ManagerProcess& process() { return process_; }
   ManagerClient& client() { return *client_; }
   const TempDir& dir() const { return dir_; }
   std::string root() const { return dir_ / "state/mounts"; }
 
-  // Runs it under the manager and waits until it serves.
+  // Runs a plugin under the manager and waits until it serves.
   void RunPlugin(const std::string& name, const std::vector<std::string>& more_flags = {});
   std::vector<std::string> PluginCommand(const std::string& name, const std::vector<std::string>& more_flags) const;
   pid_t PluginPid(const std::string& name) const;  // of the process that the manager runs under this name
 
-  // A volume of 32 MiB, for one writer; attached for allocation "web-1" at <dir>/<id>, which is the answer.
+  // A volume of 32 MiB for one writer. Attached attaches it for allocation "web-1" at <dir>/<id>, and returns the path.
   v1::Volume VolumeOf(const std::string& id, const std::string& plugin) const;
   void Create(const std::string& id, const std::string& plugin);
   std::string Attached(const std::string& id);
 
-  // Faults of the Python plugin, see there: its methods read them.
+  // Creates a block volume of our plugin. Returns the request that attaches it for "web-1" at <dir>/<id>.
+  v1::AttachRequest CreateBlock(const std::string& id);
+
+  // Faults for the Python plugin, which reads them in each method.
   std::vector<std::string> WithFaults() const { return {"--faults", dir_ / "faults"}; }
   void Inject(const std::string& method, const std::string& fault);
   void EndFault(const std::string& method);
 
-  std::vector<MountLine> MountsHere() const;  // below the directory, but for the root and what plugins keep there
+  std::vector<MountLine> MountsHere() const;  // below the directory, without the root and mounts of plugins
   bool Eventually(const std::function<bool()>& holds, std::chrono::milliseconds patience = std::chrono::seconds(10));
 
  private:
-  void TakeBack();
+  void RemoveAll();
 
   TempDir dir_;
   ManagerProcess process_;

@@ -1,5 +1,4 @@
-// What the real manager tells at --metrics-listen, with a real plugin below it; and that docs/operations.md, the
-// dashboard and the rules speak of just that.
+// The metrics of a real manager with a real plugin, compared with docs/operations.md, the dashboard and the rules.
 #include <httplib.h>
 #include <signal.h>
 
@@ -24,7 +23,7 @@ class ManagerMetrics : public ManagerTest {
     Start();
   }
 
-  // As the log says it; of the last start.
+  // The address in the log of the last start.
   std::string Address() {
     static const std::regex kLine("serving metrics address=(\\S+)");
     const std::string log = process().Log();
@@ -72,8 +71,8 @@ TEST_F(ManagerMetrics, FiguresFollowTheLifeOfAVolume) {
   EXPECT_EQ(Now()[ready], -1) << "the plugin has none any more";
 }
 
-// So that the first of them is an increase to Prometheus.
-TEST_F(ManagerMetrics, FaultsAreThereBeforeTheyHappen) {
+// So that Prometheus sees the first error as an increase.
+TEST_F(ManagerMetrics, ErrorCountersStartAtZero) {
   EXPECT_EQ(Now()["mooring_manager_state_transactions_total{code=\"RESOURCE_EXHAUSTED\"}"], 0);
   RunPlugin(kOurPlugin);
   EXPECT_EQ(
@@ -81,7 +80,7 @@ TEST_F(ManagerMetrics, FaultsAreThereBeforeTheyHappen) {
       0);
 }
 
-TEST_F(ManagerMetrics, APluginThatIsKilledIsDownAndItsRestartIsCounted) {
+TEST_F(ManagerMetrics, CountsRestartOfKilledPlugin) {
   RunPlugin(kOurPlugin);
   EXPECT_TRUE(Eventually([this] { return IsUp(); }));
   EXPECT_EQ(Now()["mooring_manager_plugin_restarts_total{plugin=\"mooring.csi\"}"], 0);
@@ -93,7 +92,7 @@ TEST_F(ManagerMetrics, APluginThatIsKilledIsDownAndItsRestartIsCounted) {
   EXPECT_EQ(Now()["mooring_manager_plugin_restarts_total{plugin=\"mooring.csi\"}"], 1);
 }
 
-TEST_F(ManagerMetrics, ADetachThatFailsIsStuckUntilItIsDone) {
+TEST_F(ManagerMetrics, FailedDetachCountsAsStuck) {
   ASSERT_OK(client().RunPlugin(kTmpfsPlugin, PluginCommand(kTmpfsPlugin, WithFaults())));
   Create("db", kTmpfsPlugin);
   Attached("db");
@@ -108,14 +107,14 @@ TEST_F(ManagerMetrics, ADetachThatFailsIsStuckUntilItIsDone) {
   EXPECT_TRUE(Eventually([&] { return Now()["mooring_manager_attachments_waiting"] == 0; }));
 }
 
-TEST_F(ManagerMetrics, RequestsOfDockerAreCountedByTheirOutcome) {
+TEST_F(ManagerMetrics, CountsDockerRequestsByOutcome) {
   AskDocker();
   const Scrape now = Now();
   EXPECT_EQ(now["mooring_manager_docker_requests_total{code=\"OK\",method=\"VolumeDriver.List\"}"], 1);
   EXPECT_EQ(now["mooring_manager_docker_requests_total{code=\"NOT_FOUND\",method=\"VolumeDriver.Get\"}"], 1);
 }
 
-TEST_F(ManagerMetrics, AreServedOnAUnixSocketTooAndAgainAfterAKill) {
+TEST_F(ManagerMetrics, ServesOnUnixSocketAlsoAfterKill) {
   process().options().flags = {"--metrics-listen", "unix:" + (dir() / "metrics.sock")};
   for (const int signal : {SIGTERM, SIGKILL}) {
     Restart(signal);
@@ -124,7 +123,7 @@ TEST_F(ManagerMetrics, AreServedOnAUnixSocketTooAndAgainAfterAKill) {
   }
 }
 
-TEST_F(ManagerMetrics, WithoutTheFlagThereAreNone) {
+TEST_F(ManagerMetrics, NoMetricsWithoutFlag) {
   const std::string before = Address();
   process().options().flags.clear();
   Restart(SIGTERM);
@@ -132,7 +131,7 @@ TEST_F(ManagerMetrics, WithoutTheFlagThereAreNone) {
   EXPECT_EQ(HttpGet(before, "/metrics"), "");
 }
 
-// All that there can be in one scrape.
+// Makes every metric appear in one scrape.
 class ManagerMetricsPage : public ManagerMetrics {
  protected:
   void SetUp() override {
@@ -143,11 +142,11 @@ class ManagerMetricsPage : public ManagerMetrics {
   }
 };
 
-TEST_F(ManagerMetricsPage, TheTableOfOperationsIsWhatAScrapeGives) {
+TEST_F(ManagerMetricsPage, OperationsTableMatchesScrape) {
   EXPECT_EQ(FamiliesOfThePage({"mooring_manager_", "process_"}), Now().families);
 }
 
-TEST_F(ManagerMetricsPage, DashboardAndRulesUseWhatThereIs) {
+TEST_F(ManagerMetricsPage, DashboardAndRulesUseExistingMetrics) {
   const Scrape now = Now();
   const std::set<std::string> used = NamesInUse("mooring_manager_");
   EXPECT_THAT(used, Not(IsEmpty()));

@@ -1,5 +1,5 @@
-// mount(8), umount(8) and fstab as they are on this machine, over mount.csi and umount.csi: in /sbin, where mount(8)
-// looks for them, and with a /run, and so a utab, of the tests' own. All of it in this mount namespace alone.
+// The installed mount(8), umount(8) and fstab with mount.csi and umount.csi in /sbin. /run, with its utab, and /sbin
+// are private to the mount namespace of the test.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -73,7 +73,7 @@ class MountProgram : public ManagerTest {
  private:
   static constexpr char kSbinBefore[] = "/run/sbin";
 
-  // A directory of links to all that is in /sbin, and to the helpers, stands in its place.
+  // Replaces /sbin by a directory of links to its programs and to the helpers.
   void InstallHelpers() {
     sbin_ = fs::canonical("/sbin");
     fs::create_directory(kSbinBefore);
@@ -93,7 +93,7 @@ class MountProgram : public ManagerTest {
   std::string sbin_;
 };
 
-TEST_F(MountProgram, MountsAVolumeThatUmountGivesBack) {
+TEST_F(MountProgram, UmountDetaches) {
   const Ran mounted =
       Shell("mount -t csi csi:db " + place() + " -o access=single-node-writer,propagation=rslave,noatime");
   EXPECT_EQ(mounted.status, 0) << mounted.said;
@@ -118,7 +118,7 @@ TEST_F(MountProgram, MountsAVolumeThatUmountGivesBack) {
   ExpectNothingLeft();
 }
 
-TEST_F(MountProgram, MountsAReadOnlyVolumeForAReader) {
+TEST_F(MountProgram, MountsReadOnly) {
   for (const char* option : {"-o ro", "-r", "-o access=single-node-writer,propagation=rslave,ro"}) {
     const Ran mounted = Shell("mount -t csi csi:db " + place() + " " + option);
     EXPECT_EQ(mounted.status, 0) << mounted.said;
@@ -129,7 +129,7 @@ TEST_F(MountProgram, MountsAReadOnlyVolumeForAReader) {
   }
 }
 
-TEST_F(MountProgram, MountsWhatStandsInFstabAndNeverStacks) {
+TEST_F(MountProgram, MountsFstabOnce) {
   const std::string fstab = dir() / "fstab";
   std::ofstream(fstab) << "csi:db " << place()
                        << " csi access=single-node-writer,_netdev,nofail,x-systemd.requires=x 0 0\n";
@@ -150,8 +150,8 @@ TEST_F(MountProgram, MountsWhatStandsInFstabAndNeverStacks) {
   }
 }
 
-// As systemd does at each boot; the manager attaches again what was attached, at the same time.
-TEST_F(MountProgram, MountsWhatStandsInFstabAgainAfterAReboot) {
+// systemd mounts fstab at each boot while the manager restores its attachments.
+TEST_F(MountProgram, MountsFstabAgainAfterReboot) {
   const std::string fstab = dir() / "fstab";
   std::ofstream(fstab) << "csi:db " << place() << " csi access=single-node-writer,_netdev 0 0\n";
   Ran mounted = Shell("mount -a -T " + fstab);
@@ -169,7 +169,7 @@ TEST_F(MountProgram, MountsWhatStandsInFstabAgainAfterAReboot) {
   ExpectNothingLeft();
 }
 
-TEST_F(MountProgram, WaitsForAManagerThatOnlyStarts) {
+TEST_F(MountProgram, WaitsForStartingManager) {
   EXPECT_EQ(process().End(SIGTERM), 0);
   std::future<Ran> mounted = std::async([&] { return Shell("mount -t csi csi:db " + place() + " -o wait=50"); });
   Start();
@@ -178,7 +178,7 @@ TEST_F(MountProgram, WaitsForAManagerThatOnlyStarts) {
   EXPECT_THAT(MountsAt(place()), SizeIs(1));
 }
 
-TEST_F(MountProgram, ExitsAsMountDocumentsIt) {
+TEST_F(MountProgram, ExitCodesFollowMount8) {
   const Ran unknown = Shell("mount -t csi csi:none " + place());
   EXPECT_EQ(unknown.status, kFailed) << unknown.said;
   EXPECT_THAT(unknown.said, HasSubstr("none"));
@@ -197,8 +197,8 @@ TEST_F(MountProgram, ExitsAsMountDocumentsIt) {
   EXPECT_THAT(taken.said, HasSubstr("mount:" + place())) << "it says who holds it";
 }
 
-TEST_F(MountProgram, WhereTheTableCannotBeWrittenItIsMountedAndSaysSo) {
-  fs::create_directories("/run/mount/utab.lock");  // no file can be locked there
+TEST_F(MountProgram, ReadOnlyMountTableIsReported) {
+  fs::create_directories("/run/mount/utab.lock");  // a directory, so that it cannot be locked
   const Ran mounted = Shell("mount -t csi csi:db " + place());
   EXPECT_EQ(mounted.status, kNoTable) << mounted.said;
   EXPECT_THAT(mounted.said, HasSubstr("umount.csi DIRECTORY"));
@@ -208,7 +208,7 @@ TEST_F(MountProgram, WhereTheTableCannotBeWrittenItIsMountedAndSaysSo) {
   ExpectNothingLeft();
 }
 
-TEST_F(MountProgram, WhatIsBusyStaysMountedUntilItIsNot) {
+TEST_F(MountProgram, BusyVolumeStaysMounted) {
   EXPECT_EQ(Shell("mount -t csi csi:db " + place()).status, 0);
   UniqueFd user(::open(place().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const Ran busy = Shell("umount " + place());
@@ -216,7 +216,7 @@ TEST_F(MountProgram, WhatIsBusyStaysMountedUntilItIsNot) {
   EXPECT_THAT(busy.said, HasSubstr("busy"));
   EXPECT_THAT(client().Claims(), SizeIs(1)) << "a failed unmount keeps its claim";
   user.reset();
-  const Ran unmounted = Shell("umount " + place());  // if the manager has not been faster
+  const Ran unmounted = Shell("umount " + place());  // the manager may have unmounted it already
   EXPECT_TRUE(Eventually([&] { return MountsAt(place()).empty() && client().Claims().empty(); })) << unmounted.said;
   ASSERT_THAT(MountsHere(), IsEmpty());
   EXPECT_EQ(Shell("mount -t csi csi:db " + place()).status, 0);

@@ -23,7 +23,7 @@ std::string VolumeId(int number) { return "v" + std::to_string(number); }
 
 class PluginTrouble : public ManagerTest {
  protected:
-  // Attached, each with a file in it.
+  // Attaches volumes and writes a file to each.
   void AttachAll(const std::string& plugin) {
     for (int i = 0; i < kVolumes; ++i) {
       Create(VolumeId(i), plugin);
@@ -33,7 +33,7 @@ class PluginTrouble : public ManagerTest {
     ASSERT_GE(mounts_.size(), static_cast<std::size_t>(kVolumes));
   }
 
-  // The very same mounts, that hold what they held.
+  // The same mounts with the same files.
   void ExpectUntouched() {
     EXPECT_EQ(MountIds(), mounts_);
     for (int i = 0; i < kVolumes; ++i) EXPECT_EQ(ReadFile(dir() / (VolumeId(i) + "/f")), VolumeId(i));
@@ -51,7 +51,7 @@ class PluginTrouble : public ManagerTest {
     return ids;
   }
 
-  // The version of the node instance that is called now, if it is healthy.
+  // The version of the healthy node instance in use.
   std::string ServingVersion(const std::string& name) {
     const auto status = client().Plugin(name);
     if (!status.ok()) return "";
@@ -65,7 +65,7 @@ class PluginTrouble : public ManagerTest {
   std::vector<std::string> mounts_;
 };
 
-TEST_F(PluginTrouble, J3_APluginThatWasKilledIsStartedAgainAndItsVolumesStayAttached) {
+TEST_F(PluginTrouble, KilledPluginRestartsAndKeepsAttachments) {
   RunPlugin(kTmpfsPlugin);
   AttachAll(kTmpfsPlugin);
   const pid_t killed = PluginPid(kTmpfsPlugin);
@@ -77,7 +77,7 @@ TEST_F(PluginTrouble, J3_APluginThatWasKilledIsStartedAgainAndItsVolumesStayAtta
   DetachAll();
 }
 
-TEST_F(PluginTrouble, J3_ANewVersionTakesOverWhileVolumesAreAttached) {
+TEST_F(PluginTrouble, NewVersionKeepsAttachments) {
   RunPlugin(kTmpfsPlugin);
   AttachAll(kTmpfsPlugin);
   RunPlugin(kTmpfsPlugin, {"--version", "2"});
@@ -86,7 +86,7 @@ TEST_F(PluginTrouble, J3_ANewVersionTakesOverWhileVolumesAreAttached) {
   DetachAll();
 }
 
-TEST_F(PluginTrouble, B3_ANewVersionTakesOverAtOnceFromOneThatHangs) {
+TEST_F(PluginTrouble, NewVersionReplacesHangingOneAtOnce) {
   RunPlugin(kTmpfsPlugin);
   AttachAll(kTmpfsPlugin);
   const pid_t hung = PluginPid(kTmpfsPlugin);
@@ -95,10 +95,10 @@ TEST_F(PluginTrouble, B3_ANewVersionTakesOverAtOnceFromOneThatHangs) {
   EXPECT_TRUE(Eventually([&] { return ServingVersion(kTmpfsPlugin) == "2"; })) << "the old one need not be gone";
   ExpectUntouched();
   DetachAll();
-  ::kill(hung, SIGKILL);  // nobody has to wait for its end
+  ::kill(hung, SIGKILL);  // so that the test need not wait for its end
 }
 
-TEST_F(PluginTrouble, B6_OnePluginHangsAndTheOthersVolumesAttachAsFastAsBefore) {
+TEST_F(PluginTrouble, HangingPluginDoesNotSlowOthers) {
   RunPlugin(kTmpfsPlugin);
   RunPlugin(kOurPlugin);
   for (int i = 0; i < 4; ++i) Create("hung" + std::to_string(i), kTmpfsPlugin);
@@ -114,7 +114,7 @@ TEST_F(PluginTrouble, B6_OnePluginHangsAndTheOthersVolumesAttachAsFastAsBefore) 
     std::nth_element(times.begin(), times.begin() + 4, times.end());
     return times[4];
   };
-  median();  // the first ones find caches empty
+  median();  // warms the caches
   const Clock::duration before = median();
 
   const pid_t hung = PluginPid(kTmpfsPlugin);

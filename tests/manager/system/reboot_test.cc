@@ -1,4 +1,4 @@
-// The manager after a reboot of its host: directories, files, sockets and records of the boot before are all there.
+// The manager after a reboot of its host: directories, files, sockets and records of the earlier boot still exist.
 #include "tests/support/reboot.h"
 
 #include <fcntl.h>
@@ -36,19 +36,6 @@ class ManagerReboot : public ManagerTest {
         << process().Log();
   }
 
-  void AttachBlock(const std::string& id, const std::string& path) {
-    v1::Volume volume = VolumeOf(id, kOurPlugin);
-    volume.mutable_capabilities(0)->set_attachment(v1::BLOCK_DEVICE);
-    ASSERT_OK(client().Create(volume));
-    v1::AttachRequest request;
-    *request.mutable_volume() = Key(id);
-    request.set_allocation("web-1");
-    request.set_attach_path(path);
-    request.mutable_capability()->set_attachment(v1::BLOCK_DEVICE);
-    request.mutable_capability()->set_access(v1::SINGLE_NODE_WRITER);
-    ASSERT_OK(client().Attach(request));
-  }
-
   std::string Docker(const std::string& method, const nlohmann::json& body) {
     httplib::Client docker(dir() / "docker.sock");
     docker.set_address_family(AF_UNIX);
@@ -65,19 +52,19 @@ class RebootOver : public ManagerReboot, public ::testing::WithParamInterface<bo
 INSTANTIATE_TEST_SUITE_P(Run, RebootOver, ::testing::Bool(),
                          [](const auto& row) { return row.param ? "Emptied" : "OnDisk"; });
 
-TEST_P(RebootOver, WhatWasAttachedIsAttachedAgain) {
+TEST_P(RebootOver, AttachesAgain) {
   RunPlugin(kOurPlugin);
   Create("made", kOurPlugin);
   Create("given", kOurPlugin);
   fs::create_directory(dir() / "given");
   const std::string made = Attached("made"), given = Attached("given"), disk = dir() / "disk";
-  AttachBlock("disk", disk);
+  ASSERT_OK(client().Attach(CreateBlock("disk")));
   EXPECT_EQ(TryWrite(made + "/f", "one"), 0);
   EXPECT_EQ(TryWrite(given + "/f", "two"), 0);
   EXPECT_EQ(TryWrite(disk, "three"), 0);
   for (int boot = 0; boot < 2; ++boot) {
     ASSERT_NO_FATAL_FAILURE(PowerOff(GetParam()));
-    ASSERT_TRUE(fs::is_directory(made) && fs::is_regular_file(disk)) << "the places of the last boot stand";
+    ASSERT_TRUE(fs::is_directory(made) && fs::is_regular_file(disk)) << "left by the last boot";
     ASSERT_NO_FATAL_FAILURE(Start());
     ExpectBack(made, "one");
     ExpectBack(given, "two");
@@ -87,7 +74,7 @@ TEST_P(RebootOver, WhatWasAttachedIsAttachedAgain) {
   }
 }
 
-TEST_P(RebootOver, APluginOfOthersMountsAgainToo) {
+TEST_P(RebootOver, OtherPluginMountsAgain) {
   RunPlugin(kTmpfsPlugin);
   Create("db", kTmpfsPlugin);
   const std::string path = Attached("db");
@@ -99,8 +86,8 @@ TEST_P(RebootOver, APluginOfOthersMountsAgainToo) {
   EXPECT_EQ(TryWrite(path + "/f", "new"), 0);
 }
 
-// A detach and a delete that come before anything is mounted again.
-TEST_F(ManagerReboot, WhatWasAttachedCanBeDetachedAndDeletedAtOnce) {
+// Detaches and deletes before anything is mounted again.
+TEST_F(ManagerReboot, DetachAndDeleteBeforeRestore) {
   RunPlugin(kOurPlugin);
   Create("db", kOurPlugin);
   const std::string path = Attached("db");
@@ -113,8 +100,8 @@ TEST_F(ManagerReboot, WhatWasAttachedCanBeDetachedAndDeletedAtOnce) {
   EXPECT_THAT(LoopsOver(dir().path()), IsEmpty());
 }
 
-// A file that was written to the bare directory is neither hidden nor removed.
-TEST_F(ManagerReboot, AnAttachPathThatWasFilledMeanwhileIsLeftUntilItIsEmptied) {
+// A file in the bare directory is neither hidden nor removed.
+TEST_F(ManagerReboot, FilledAttachPathWaitsUntilEmptied) {
   RunPlugin(kOurPlugin);
   Create("db", kOurPlugin);
   const std::string path = Attached("db");
@@ -133,7 +120,7 @@ TEST_F(ManagerReboot, AnAttachPathThatWasFilledMeanwhileIsLeftUntilItIsEmptied) 
   ExpectBack(path, "of the volume");
 }
 
-TEST_F(ManagerReboot, DockerGetsItsVolumesAgain) {
+TEST_F(ManagerReboot, DockerMountsAgain) {
   process().End(SIGTERM);
   process().options().flags = {"--docker-socket", dir() / "docker.sock", "--docker-plugin", kOurPlugin};
   Start();

@@ -1,4 +1,4 @@
-// What is said of the server behind a mount: FUSE servers that answer, hang, and die.
+// ServerCheck with FUSE servers that answer, hang, and die.
 #include "manager/volumes/server_check.h"
 
 #include <sys/mount.h>
@@ -34,7 +34,7 @@ class ServerCheckTest : public ::testing::Test {
     EXPECT_EQ(::umount2(path_.c_str(), UMOUNT_NOFOLLOW), 0);
   }
 
-  // What is said of the mount, and how long it took.
+  // The result of a check, and its duration.
   struct Said {
     std::string failure;
     milliseconds time;
@@ -53,7 +53,7 @@ class ServerCheckTest : public ::testing::Test {
   std::optional<FuseServer> server_{path_};
 };
 
-TEST_F(ServerCheckTest, D7_OneThatAnswersIsWellAndADeadOneIsBroken) {
+TEST_F(ServerCheckTest, DeadServerIsBroken) {
   ServerCheck check(kForever);
   EXPECT_EQ(Ask(check).failure, "");
   server_->Fail(EACCES);
@@ -63,7 +63,7 @@ TEST_F(ServerCheckTest, D7_OneThatAnswersIsWellAndADeadOneIsBroken) {
   EXPECT_THAT(Ask(check).failure, HasSubstr("not connected"));
 }
 
-TEST_F(ServerCheckTest, D7_OneThatHangsIsWaitedForOnceAndNotBroken) {
+TEST_F(ServerCheckTest, HangingServerIsNotBroken) {
   ServerCheck check(kPatience);
   server_->Hang();
   const auto before = Threads();
@@ -82,7 +82,7 @@ TEST_F(ServerCheckTest, D7_OneThatHangsIsWaitedForOnceAndNotBroken) {
   EXPECT_THAT(Ask(check).failure, HasSubstr("not connected")) << "it is asked anew";
 }
 
-TEST_F(ServerCheckTest, D7_AQuestionThatHangsOutlivesWhoAsked) {
+TEST_F(ServerCheckTest, HangingQueryOutlivesCaller) {
   const auto before = Threads();
   server_->Hang();
   { Ask(*std::make_unique<ServerCheck>(milliseconds(1))); }
@@ -91,7 +91,7 @@ TEST_F(ServerCheckTest, D7_AQuestionThatHangsOutlivesWhoAsked) {
   while (Threads() > before) std::this_thread::yield();
 }
 
-TEST_F(ServerCheckTest, D7_FilesystemsWithoutAServerAreNotAsked) {
+TEST_F(ServerCheckTest, LocalFilesystemsAreNotAsked) {
   ServerCheck check(kForever);
   server_->Hang();
   const auto before = Threads();

@@ -1,5 +1,4 @@
-// SIGTERM while something waits or hangs: the manager ends soon, and the next one finds everything as it was or takes
-// it back.
+// SIGTERM while a call waits or hangs: the manager ends soon, and the next start restores or undoes everything.
 #include <signal.h>
 
 #include <chrono>
@@ -29,7 +28,7 @@ class ManagerStop : public ManagerTest {
     EXPECT_LT(Clock::now() - before, seconds(5)) << process().Log();
   }
 
-  // In the background, by a client of its own.
+  // Attaches in the background, with a client of its own.
   std::future<absl::Status> BeginAttach(const std::string& id) {
     return std::async(std::launch::async, [this, id] {
       ManagerClient other(process().options().socket);
@@ -38,7 +37,7 @@ class ManagerStop : public ManagerTest {
   }
 };
 
-TEST_F(ManagerStop, E2_ACallThatHangsAtAHealthyPluginIsCutShortAndTakenBackByTheNextStart) {
+TEST_F(ManagerStop, StopInterruptsHangingCallAndNextStartUndoesIt) {
   Inject("NodeStageVolume", "hang");
   auto attach = BeginAttach("db");
   EXPECT_TRUE(Eventually([&] {
@@ -54,13 +53,13 @@ TEST_F(ManagerStop, E2_ACallThatHangsAtAHealthyPluginIsCutShortAndTakenBackByThe
   Attached("db");
 }
 
-TEST_F(ManagerStop, E2_WhatWaitsForAPluginEndsAndTheNextStartRestores) {
+TEST_F(ManagerStop, StopEndsWaitsAndNextStartRestores) {
   Create("other", kTmpfsPlugin);
   const std::string path = Attached("db");
   ASSERT_EQ(TryWrite(path + "/f", "data"), 0);
   Inject("NodeGetInfo", "hang");
   Restart(SIGKILL);
-  auto attach = BeginAttach("other");  // and what is to be restored waits, too
+  auto attach = BeginAttach("other");  // the restoration waits, too
   EXPECT_EQ(attach.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
   StopSoon();
   EXPECT_THAT(attach.get(), FailsWith(absl::StatusCode::kUnavailable, "the manager is stopping"));

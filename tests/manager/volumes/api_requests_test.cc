@@ -1,4 +1,4 @@
-// Requests of the API as values, and what is kept out of answers and logs.
+// Parsing of API requests, and redaction of answers and logs.
 #include "manager/api/answers.h"
 #include "manager/api/requests.h"
 #include "rpc/redact.h"
@@ -31,7 +31,7 @@ v1::AttachRequest AttachOf(const std::string& allocation) {
   return request;
 }
 
-TEST(ApiRequests, NoNamespaceIsTheDefaultOne) {
+TEST(ApiRequests, EmptyNamespaceMeansDefault) {
   v1::VolumeKey key;
   key.set_id("db");
   EXPECT_EQ(*KeyOf(key), (VolumeKey{"default", "db"}));
@@ -41,7 +41,7 @@ TEST(ApiRequests, NoNamespaceIsTheDefaultOne) {
   EXPECT_THAT(KeyOf(key), FailsWith(Code::kInvalidArgument, "volume's id"));
 }
 
-TEST(ApiRequests, TheCapabilityIsTheFirstThatFitsAndAllowsTheMode) {
+TEST(ApiRequests, ChoosesFirstCapabilityThatAllowsTheMode) {
   EXPECT_EQ(*ChooseCapability(kWriter, nullptr, ClaimMode::kRead), kWriter.capabilities[0]);
   EXPECT_EQ(*ChooseCapability(kWriter, nullptr, ClaimMode::kWrite), kWriter.capabilities[1]);
   v1::Capability asked;
@@ -54,7 +54,7 @@ TEST(ApiRequests, TheCapabilityIsTheFirstThatFitsAndAllowsTheMode) {
               FailsWith(Code::kInvalidArgument, "write"));
 }
 
-TEST(ApiRequests, AttachWritesUnlessItIsReadOnly) {
+TEST(ApiRequests, AttachWritesUnlessReadOnly) {
   v1::AttachRequest request = AttachOf("web-1");
   const auto writing = ParseAttach(request, kWriter);
   ASSERT_OK(writing);
@@ -68,7 +68,7 @@ TEST(ApiRequests, AttachWritesUnlessItIsReadOnly) {
   EXPECT_EQ(ParseAttach(request, kWriter)->mode, ClaimMode::kRead);
 }
 
-TEST(ApiRequests, H_BidirectionalNeedsWriteAccess) {
+TEST(ApiRequests, BidirectionalNeedsWriteAccess) {
   v1::AttachRequest request = AttachOf("web-1");
   request.set_propagation(v1::PROPAGATION_SHARED);
   EXPECT_EQ(ParseAttach(request, kWriter)->propagation, Propagation::kShared);
@@ -76,7 +76,7 @@ TEST(ApiRequests, H_BidirectionalNeedsWriteAccess) {
   EXPECT_THAT(ParseAttach(request, kWriter), FailsWith(Code::kInvalidArgument, "write access"));
 }
 
-TEST(ApiRequests, NamesAndPathsAreCheckedAtTheEdge) {
+TEST(ApiRequests, ChecksNamesAndPaths) {
   EXPECT_THAT(ParseAttach(AttachOf(""), kWriter), FailsWith(Code::kInvalidArgument, "allocation"));
   EXPECT_THAT(ParseAttach(AttachOf(std::string(256, 'x')), kWriter), FailsWith(Code::kInvalidArgument, "allocation"));
   v1::AttachRequest request = AttachOf("web-1");
@@ -84,7 +84,7 @@ TEST(ApiRequests, NamesAndPathsAreCheckedAtTheEdge) {
   EXPECT_THAT(ParseAttach(request, kWriter), FailsWith(Code::kInvalidArgument, "path to attach at"));
 }
 
-TEST(ApiRequests, F8_WhatTheJobSaysIsCheckedWithTheRest) {
+TEST(ApiRequests, ChecksTheJob) {
   v1::AttachRequest request = AttachOf("web-1");
   request.mutable_job()->set_tasks(2);
   EXPECT_THAT(ParseAttach(request, kWriter), FailsWith(Code::kInvalidArgument, ""));
@@ -92,7 +92,7 @@ TEST(ApiRequests, F8_WhatTheJobSaysIsCheckedWithTheRest) {
   EXPECT_OK(ParseAttach(request, kWriter));
 }
 
-TEST(ApiRequests, WhatOnlyTheManagerSaysIsNotTakenFromACaller) {
+TEST(ApiRequests, IgnoresFieldsThatOnlyTheManagerSets) {
   v1::Volume message;
   message.mutable_key()->set_id("db");
   message.set_state(v1::Volume::DELETING);
@@ -108,7 +108,7 @@ TEST(ApiRequests, WhatOnlyTheManagerSaysIsNotTakenFromACaller) {
   EXPECT_FALSE(volume->exhausted_at.has_value());
 }
 
-TEST(ApiRequests, J1_AnEngineIsASocketWrittenAsAPathOrAsAnEndpoint) {
+TEST(ApiRequests, EngineIsAPathOrAnEndpoint) {
   v1::PluginRun run;
   run.set_kind(v1::PluginRun::CONTAINER);
   run.set_image("plugin:1");
@@ -124,7 +124,7 @@ TEST(ApiRequests, J1_AnEngineIsASocketWrittenAsAPathOrAsAnEndpoint) {
   }
 }
 
-TEST(ApiAnswers, MountFlagsAndSecretsAreNotShown) {
+TEST(ApiAnswers, HidesMountFlagsAndSecrets) {
   Volume volume = kWriter;
   volume.mount_options.flags = {"password=sesame"};
   volume.secrets = Secrets(StringMap{{"token", "sesame"}});
@@ -137,7 +137,7 @@ TEST(ApiAnswers, MountFlagsAndSecretsAreNotShown) {
   EXPECT_THAT(Shown(mount).DebugString(), Not(HasSubstr("sesame")));
 }
 
-TEST(ApiCalls, ACauseIsLoggedWithoutWhatTheRequestHasOfSecrets) {
+TEST(ApiCalls, LogsErrorsWithoutSecrets) {
   v1::CreateVolumeRequest request;
   (*request.mutable_secrets())["token"] = "sesame";
   (*request.mutable_secrets())["a"] = "open";

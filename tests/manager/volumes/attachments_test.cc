@@ -40,7 +40,7 @@ class AttachmentsTest : public ::testing::Test {
  protected:
   AttachmentsTest() { Start(); }
 
-  // What a manager does that was killed, whenever, and started again.
+  // As after a kill of the manager.
   void Restart() {
     attachments_.reset();
     Start();
@@ -67,7 +67,7 @@ class AttachmentsTest : public ::testing::Test {
   absl::Status Detach(const std::string& allocation, const std::string& request) {
     return attachments_->Detach(allocation, request, {}, Soon());
   }
-  // The counts of (e) 3.
+  // How often each step was called: HasMount, Claim, Mount, Unmount, Release.
   std::vector<int> Counts() {
     return {log_.Count("hasmount"), log_.Count("claim"), log_.Count("mount"), log_.Count("unmount"),
             log_.Count("release")};
@@ -89,7 +89,7 @@ class AttachmentsTest : public ::testing::Test {
   std::unique_ptr<Attachments> attachments_;
 };
 
-TEST_F(AttachmentsTest, E1_TheIntentIsWrittenBeforeTheMountAndCompletedAfterIt) {
+TEST_F(AttachmentsTest, StoresIntentBeforeMountAndPhaseAfterIt) {
   std::vector<std::string> phases;
   const auto on_step = [&](const std::string& step) {
     const auto record = journal_->Find("web-1", "db");
@@ -107,7 +107,7 @@ TEST_F(AttachmentsTest, E1_TheIntentIsWrittenBeforeTheMountAndCompletedAfterIt) 
   EXPECT_EQ(record->plugin, "p");
 }
 
-TEST_F(AttachmentsTest, E3_Simple) {
+TEST_F(AttachmentsTest, AttachAndDetachCallEachStepOnce) {
   ASSERT_OK(Attach(Request()));
   ASSERT_OK(Detach("web-1", "db"));
   EXPECT_THAT(Counts(), ElementsAre(0, 1, 1, 1, 1));
@@ -115,20 +115,20 @@ TEST_F(AttachmentsTest, E3_Simple) {
   EXPECT_THAT(claims_.held(), IsEmpty());
 }
 
-TEST_F(AttachmentsTest, E3_RetryableClaimError) {
+TEST_F(AttachmentsTest, RetriesClaim) {
   log_.Fail("claim", Unavailable("the plugin is starting"));
   ASSERT_OK(Attach(Request()));
   EXPECT_THAT(Counts(), ElementsAre(0, 2, 1, 0, 0));
 }
 
-TEST_F(AttachmentsTest, E3_AlreadyMounted) {
+TEST_F(AttachmentsTest, LeavesExistingMountAlone) {
   ASSERT_OK(Attach(Request()));
   Restart();
   Restore();
   EXPECT_THAT(Counts(), ElementsAre(1, 0, 0, 0, 0));
 }
 
-TEST_F(AttachmentsTest, E3_RecordButNoMount) {
+TEST_F(AttachmentsTest, RestoresLostMount) {
   ASSERT_OK(Attach(Request()));
   ASSERT_OK(mounter_.Unmount(*journal_->Find("web-1", "db"), Soon()));
   Restart();
@@ -137,19 +137,19 @@ TEST_F(AttachmentsTest, E3_RecordButNoMount) {
   EXPECT_EQ(mounter_.mounted_count(), 1U);
 }
 
-TEST_F(AttachmentsTest, E3_FirstUnmountFails) {
+TEST_F(AttachmentsTest, RetriesFailedUnmount) {
   ASSERT_OK(Attach(Request()));
   log_.Fail("unmount", FailedPrecondition("it is busy"));
   const absl::Status status = Detach("web-1", "db");
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(Message(status), HasSubstr("again in the background"));
   ASSERT_TRUE(log_.WaitFor("release", 2));
-  ASSERT_OK(Detach("web-1", "db"));  // waits for the one in the background
+  ASSERT_OK(Detach("web-1", "db"));  // waits for the detach in the background
   EXPECT_THAT(Counts(), ElementsAre(0, 1, 1, 2, 2));
   EXPECT_THAT(claims_.held(), IsEmpty());
 }
 
-TEST_F(AttachmentsTest, K6_AFailedUnmountKeepsItsClaim) {
+TEST_F(AttachmentsTest, FailedUnmountKeepsClaim) {
   ASSERT_OK(Attach(Request()));
   log_.Fail("unmount", FailedPrecondition("it is busy"), 1000);
   EXPECT_FALSE(Detach("web-1", "db").ok());
@@ -157,7 +157,7 @@ TEST_F(AttachmentsTest, K6_AFailedUnmountKeepsItsClaim) {
   EXPECT_THAT(journal_->Find("web-1", "db")->problem, HasSubstr("busy"));
 }
 
-TEST_F(AttachmentsTest, E2_AnIntentThatWasCutShortIsTakenBack) {
+TEST_F(AttachmentsTest, RestartUndoesIntent) {
   ASSERT_OK(Attach(Request()));
   SetPhase("web-1", AttachmentRecord::Phase::kIntent);
   Restart();
@@ -167,7 +167,7 @@ TEST_F(AttachmentsTest, E2_AnIntentThatWasCutShortIsTakenBack) {
   EXPECT_THAT(claims_.held(), IsEmpty());
 }
 
-TEST_F(AttachmentsTest, E2_ADetachThatWasCutShortGoesOn) {
+TEST_F(AttachmentsTest, RestartContinuesDetach) {
   ASSERT_OK(Attach(Request()));
   SetPhase("web-1", AttachmentRecord::Phase::kUnmounting);
   Restart();
@@ -176,7 +176,7 @@ TEST_F(AttachmentsTest, E2_ADetachThatWasCutShortGoesOn) {
   EXPECT_THAT(journal_->All(), IsEmpty());
 }
 
-TEST_F(AttachmentsTest, E2_APluginThatHangsHoldsUpOnlyItsOwn) {
+TEST_F(AttachmentsTest, HangingPluginDelaysOnlyItsOwnAttachments) {
   claims_.SetPlugin("slow", "away");
   for (int i = 0; i < 6; ++i) ASSERT_OK(Attach(Request("slow", "slow-" + std::to_string(i))));
   ASSERT_OK(Attach(Request()));
@@ -193,7 +193,7 @@ TEST_F(AttachmentsTest, E2_APluginThatHangsHoldsUpOnlyItsOwn) {
   EXPECT_EQ(log_.Count("mount"), 0);
 }
 
-TEST_F(AttachmentsTest, E2_WhatIsAttachedBelowAnotherIsRestoredAfterIt) {
+TEST_F(AttachmentsTest, RestoresParentPathsFirst) {
   AttachRequest outer = Request("outer", "a");
   outer.attach_path = "/srv/db";
   AttachRequest inner = Request("inner", "b");
@@ -212,8 +212,8 @@ TEST_F(AttachmentsTest, E2_WhatIsAttachedBelowAnotherIsRestoredAfterIt) {
   EXPECT_EQ(log_.Count("hasmount inner"), 1);
 }
 
-// Mounted before it, it would lie beneath.
-TEST_F(AttachmentsTest, E2_WhatIsAttachedBelowOneThatHangsWaitsForItsNextTry) {
+// If the child were mounted first, the parent would cover it.
+TEST_F(AttachmentsTest, ChildWaitsForHangingParent) {
   AttachRequest outer = Request("outer", "a");
   outer.attach_path = "/srv/db";
   AttachRequest inner = Request("inner", "b");
@@ -227,7 +227,7 @@ TEST_F(AttachmentsTest, E2_WhatIsAttachedBelowOneThatHangsWaitsForItsNextTry) {
               ElementsAre("hasmount outer a", "hasmount outer a", "hasmount outer a", "hasmount inner b"));
 }
 
-TEST_F(AttachmentsTest, D3_AFailedMountIsTakenBackAndItsClaimGivenUp) {
+TEST_F(AttachmentsTest, UndoesFailedMountAndReleasesClaim) {
   log_.Fail("mount", Internal("NodePublishVolume of plugin 'p': no"));
   const auto attached = Attach(Request());
   EXPECT_EQ(attached.status().code(), absl::StatusCode::kInternal);
@@ -237,7 +237,7 @@ TEST_F(AttachmentsTest, D3_AFailedMountIsTakenBackAndItsClaimGivenUp) {
   EXPECT_THAT(claims_.held(), IsEmpty());
 }
 
-TEST_F(AttachmentsTest, D8_WhatCannotBeTakenBackAtOnceIsTakenBackInTheBackground) {
+TEST_F(AttachmentsTest, UndoesInBackgroundWhatFailsAtFirst) {
   log_.Fail("mount", absl::DeadlineExceededError("no answer"));
   log_.Fail("unmount", Unavailable("the plugin is away"), 3);
   const auto attached = Attach(Request());
@@ -248,15 +248,15 @@ TEST_F(AttachmentsTest, D8_WhatCannotBeTakenBackAtOnceIsTakenBackInTheBackground
   EXPECT_THAT(claims_.held(), IsEmpty());
 }
 
-TEST_F(AttachmentsTest, ARefusedClaimLeavesNothing) {
+TEST_F(AttachmentsTest, RefusedClaimLeavesNoRecord) {
   log_.Fail("claim", FailedPrecondition("held by web-2"));
   EXPECT_EQ(Attach(Request()).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(Counts(), ElementsAre(0, 1, 0, 0, 0));
   EXPECT_THAT(journal_->All(), IsEmpty());
 }
 
-// Else, with this process, nobody knows any more that the claim is nobody's.
-TEST_F(AttachmentsTest, E2_TheIntentOfAClaimThatCouldNotBeTakenBackStays) {
+// Without the intent the claim would stay for ever after a restart.
+TEST_F(AttachmentsTest, KeepsIntentWhileRollbackIsOwed) {
   claims_.SetTakingBackOwed();
   log_.Fail("claim", Internal("no (and taking it back failed: disk full)"));
   EXPECT_THAT(Attach(Request()), FailsWith(absl::StatusCode::kInternal, "disk full"));
@@ -265,7 +265,7 @@ TEST_F(AttachmentsTest, E2_TheIntentOfAClaimThatCouldNotBeTakenBackStays) {
   EXPECT_THAT(journal_->All(), IsEmpty());
 }
 
-TEST_F(AttachmentsTest, K6_TheSameProblemIsNotedAndToldOnce) {
+TEST_F(AttachmentsTest, ReportsSameProblemOnce) {
   log_.Fail("unmount", FailedPrecondition("busy (tried 3 times)"));
   log_.Fail("unmount", FailedPrecondition("busy (tried 27 times)"), 3);
   std::vector<std::string> problems;
@@ -280,7 +280,7 @@ TEST_F(AttachmentsTest, K6_TheSameProblemIsNotedAndToldOnce) {
   for (const Event& event : *told) EXPECT_NE(event.kind, "waiting") << event.text;
 }
 
-TEST_F(AttachmentsTest, TheSameAgainGivesTheSameAndAnotherWayIsRefused) {
+TEST_F(AttachmentsTest, RepeatedAttachIsIdempotent) {
   const auto first = Attach(Request());
   const auto again = Attach(Request());
   ASSERT_OK(again);
@@ -291,7 +291,7 @@ TEST_F(AttachmentsTest, TheSameAgainGivesTheSameAndAnotherWayIsRefused) {
   EXPECT_EQ(Attach(other).status().code(), absl::StatusCode::kAlreadyExists);
 }
 
-TEST_F(AttachmentsTest, TwoAtOnePathAreOneTooMany) {
+TEST_F(AttachmentsTest, RefusesSecondVolumeAtSamePath) {
   AttachRequest request = Request();
   request.attach_path = "/srv/db";
   ASSERT_OK(Attach(request));
@@ -301,7 +301,7 @@ TEST_F(AttachmentsTest, TwoAtOnePathAreOneTooMany) {
   EXPECT_THAT(journal_->All(), SizeIs(1));
 }
 
-TEST_F(AttachmentsTest, TwoRequestsOfAnAllocationShareItsClaim) {
+TEST_F(AttachmentsTest, RequestsOfAllocationShareClaim) {
   AttachRequest first = Request();
   first.request = "one";
   AttachRequest second = Request();
@@ -314,7 +314,7 @@ TEST_F(AttachmentsTest, TwoRequestsOfAnAllocationShareItsClaim) {
   EXPECT_THAT(claims_.held(), IsEmpty());
 }
 
-TEST_F(AttachmentsTest, AClaimIsNotReleasedUnderItsAttachment) {
+TEST_F(AttachmentsTest, RefusesReleaseWhileAttached) {
   ASSERT_OK(Attach(Request()));
   const VolumeKey volume = Request().volume;
   const ClaimMode mode = Request().mode;
@@ -325,7 +325,7 @@ TEST_F(AttachmentsTest, AClaimIsNotReleasedUnderItsAttachment) {
   EXPECT_OK(attachments_->Release(volume, mode, "web-2", Soon()));
 }
 
-TEST_F(AttachmentsTest, H_RsharedNeedsWriteAccess) {
+TEST_F(AttachmentsTest, RsharedNeedsWriteAccess) {
   AttachRequest request = Request();
   request.propagation = Propagation::kShared;
   request.mode = ClaimMode::kRead;
@@ -334,7 +334,7 @@ TEST_F(AttachmentsTest, H_RsharedNeedsWriteAccess) {
   EXPECT_OK(Attach(request));
 }
 
-TEST_F(AttachmentsTest, H_ReadOnlyIfTheRequestTheModeOrAFlagSaysSo) {
+TEST_F(AttachmentsTest, ReadOnlyByRequestModeOrFlag) {
   AttachRequest by_flag = Request("db", "flag");
   by_flag.options.flags = {"noatime", "ro"};
   AttachRequest by_mode = Request("db", "mode");
@@ -349,8 +349,8 @@ TEST_F(AttachmentsTest, H_ReadOnlyIfTheRequestTheModeOrAFlagSaysSo) {
   EXPECT_FALSE(Attach(Request())->read_only);
 }
 
-// As if it had been killed there: the records say what the next start has to do.
-TEST_F(AttachmentsTest, B5_AStopTakesNothingBackAndTheNextStartDoes) {
+// A stop acts like a kill: the records tell the next start what to do.
+TEST_F(AttachmentsTest, StopUndoesNothingAndNextStartDoes) {
   for (const std::string step : {"claim", "mount"}) {
     SCOPED_TRACE(step);
     log_.Clear();
@@ -366,7 +366,7 @@ TEST_F(AttachmentsTest, B5_AStopTakesNothingBackAndTheNextStartDoes) {
   }
 }
 
-TEST_F(AttachmentsTest, B5_ADetachThatAStopCutShortGoesOnAtTheNextStart) {
+TEST_F(AttachmentsTest, NextStartContinuesDetachInterruptedByStop) {
   ASSERT_OK(Attach(Request()));
   attachments_->BeginStop();
   EXPECT_THAT(Detach("web-1", "db"), FailsWith(absl::StatusCode::kCancelled, "the manager is stopping"));
@@ -382,7 +382,7 @@ TEST_F(AttachmentsTest, B5_ADetachThatAStopCutShortGoesOnAtTheNextStart) {
   EXPECT_THAT(claims_.held(), IsEmpty());
 }
 
-TEST_F(AttachmentsTest, K4_ANodeThatHasNoRoomMarksItsVolume) {
+TEST_F(AttachmentsTest, ExhaustedNodeMarksVolume) {
   log_.Fail("mount", ResourceExhausted("no device is free"));
   EXPECT_THAT(Attach(Request()), FailsWith(absl::StatusCode::kResourceExhausted, "no device is free"));
   EXPECT_EQ(log_.Count("exhausted"), 1);
@@ -391,7 +391,7 @@ TEST_F(AttachmentsTest, K4_ANodeThatHasNoRoomMarksItsVolume) {
   EXPECT_EQ(log_.Count("exhausted"), 1) << "not by any other failure";
 }
 
-TEST_F(AttachmentsTest, D7_WhatGrewWhileItWasMountedNowhereIsExpandedByTheNextMount) {
+TEST_F(AttachmentsTest, MountPaysOwedExpansion) {
   claims_.SetExpansionOwed();
   log_.Fail("expand", Internal("resize2fs failed"));
   ASSERT_OK(Attach(Request())) << "it can be used as it is";
@@ -402,8 +402,8 @@ TEST_F(AttachmentsTest, D7_WhatGrewWhileItWasMountedNowhereIsExpandedByTheNextMo
   EXPECT_THAT(log_.calls(), ElementsAre("claim db web-1", "mount db web-1", "expand db web-1", "expanded db "));
 }
 
-// By then it is attached, whatever becomes of the manager; and whoever waits for it waits a part of the time only.
-TEST_F(AttachmentsTest, D7_WhatCannotGrowNowHoldsUpNoAttachment) {
+// The volume is attached before the expansion, and the expansion gets only a part of the time.
+TEST_F(AttachmentsTest, FailedExpansionDoesNotFailAttach) {
   int asked = 0;
   mounter_.BeforeExpand([&](Clock::time_point until) {
     ++asked;

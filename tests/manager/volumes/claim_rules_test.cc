@@ -66,7 +66,7 @@ ClaimState AState() {
   return state;
 }
 
-// As the volume is where these claims were taken in `access`.
+// A volume with these claims, taken in `access`.
 ClaimState ClaimedIn(AccessMode access, bool reader, bool writer) {
   ClaimState state = AState();
   state.volume.in_use = FileSystem(access);
@@ -101,7 +101,7 @@ constexpr Row kTable[] = {
     {AccessMode::kSingleNodeReaderOnly, Free::kNoReaders, Free::kNever},
     {AccessMode::kSingleNodeWriter, Free::kNobody, Free::kNobody},
     {AccessMode::kSingleNodeSingleWriter, Free::kNobody, Free::kNobody},
-    {AccessMode::kSingleNodeMultiWriter, Free::kAlways, Free::kAlways},  // of claims of one node
+    {AccessMode::kSingleNodeMultiWriter, Free::kAlways, Free::kAlways},  // claims of one node
     {AccessMode::kMultiNodeReaderOnly, Free::kAlways, Free::kNever},
     {AccessMode::kMultiNodeSingleWriter, Free::kAlways, Free::kNoWriters},
     {AccessMode::kMultiNodeMultiWriter, Free::kAlways, Free::kAlways},
@@ -124,7 +124,7 @@ class ClaimTableTest : public ::testing::TestWithParam<Row> {
   }
 };
 
-TEST_P(ClaimTableTest, F3_EveryCellOfTheTable) {
+TEST_P(ClaimTableTest, EveryCellOfTheTable) {
   for (const bool reader : {false, true}) {
     for (const bool writer : {false, true}) {
       Expect(ClaimMode::kRead, IsFreeThen(GetParam().read, reader, writer), reader, writer);
@@ -142,22 +142,22 @@ std::string NameOfRow(const ::testing::TestParamInfo<Row>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(Modes, ClaimTableTest, ::testing::ValuesIn(kTable), NameOfRow);
 
-TEST(ClaimRulesTest, F3_UnclaimedIsFreeInEveryModeThatGivesWhatIsAsked) {
+TEST(ClaimRulesTest, UnclaimedVolumeAllowsEveryMatchingMode) {
   for (const AccessMode access : kAllModes) {
     EXPECT_OK(Decide(ARequest(ClaimMode::kRead, access), AState())) << ToString(access);
     EXPECT_EQ(Decide(ARequest(ClaimMode::kWrite, access), AState()).ok(), !IsReader(access)) << ToString(access);
   }
 }
 
-// A writer's request while the volume is used by readers only is what the table's "never" is about.
-TEST(ClaimRulesTest, F3_WriteIsNeverFreeInAReadersMode) {
+// "Never" in the table: a writer's request while only readers use the volume.
+TEST(ClaimRulesTest, ReaderModeAllowsNoWriter) {
   for (const AccessMode current : {AccessMode::kSingleNodeReaderOnly, AccessMode::kMultiNodeReaderOnly}) {
     EXPECT_THAT(Decide(ARequest(ClaimMode::kWrite, AccessMode::kMultiNodeMultiWriter), ClaimedIn(current, true, false)),
                 FailsWith(absl::StatusCode::kFailedPrecondition, ToString(current)));
   }
 }
 
-TEST(ClaimRulesTest, F3_WhoAsksToBeTheOnlyWriterIsRefusedWhereThereIsAnother) {
+TEST(ClaimRulesTest, SingleWriterIsRefusedBesideWriter) {
   const ClaimState state = ClaimedIn(AccessMode::kMultiNodeMultiWriter, false, true);
   for (const AccessMode alone :
        {AccessMode::kSingleNodeWriter, AccessMode::kSingleNodeSingleWriter, AccessMode::kMultiNodeSingleWriter}) {
@@ -166,7 +166,7 @@ TEST(ClaimRulesTest, F3_WhoAsksToBeTheOnlyWriterIsRefusedWhereThereIsAnother) {
   }
 }
 
-TEST(ClaimRulesTest, F3_SingleNodeMultiWriterIsForOneNode) {
+TEST(ClaimRulesTest, SingleNodeMultiWriterAllowsOneNode) {
   ClaimState state = ClaimedIn(AccessMode::kSingleNodeMultiWriter, false, true);
   state.claims[0].node = "there";
   for (const ClaimMode mode : {ClaimMode::kRead, ClaimMode::kWrite}) {
@@ -175,7 +175,7 @@ TEST(ClaimRulesTest, F3_SingleNodeMultiWriterIsForOneNode) {
   }
 }
 
-TEST(ClaimRulesTest, F3_NeedsSchedulable) {
+TEST(ClaimRulesTest, NeedsSchedulableVolume) {
   ClaimState state = AState();
   state.schedulable = false;
   state.unschedulable = "plugin 'p' has no healthy node instance";
@@ -185,7 +185,7 @@ TEST(ClaimRulesTest, F3_NeedsSchedulable) {
   }
 }
 
-TEST(ClaimRulesTest, F3_ARefusalNamesWhoHoldsWhat) {
+TEST(ClaimRulesTest, RefusalNamesHolders) {
   ClaimState state = ClaimedIn(AccessMode::kSingleNodeWriter, false, true);
   state.claims[0].state = Claim::State::kUnpublishing;
   state.claims[0].problem = "the target is busy";
@@ -194,7 +194,7 @@ TEST(ClaimRulesTest, F3_ARefusalNamesWhoHoldsWhat) {
                     HasSubstr("writer 'writer' on 'here' (unpublishing: the target is busy)")));
 }
 
-TEST(ClaimRulesTest, F5_WhatIsBeingReleasedOccupiesItsPlaceTillItsRecordGoes) {
+TEST(ClaimRulesTest, ClaimCountsUntilItsRecordIsDeleted) {
   for (const auto step :
        {Claim::State::kUnpublishing, Claim::State::kNodeDetached, Claim::State::kControllerDetached}) {
     ClaimState state = ClaimedIn(AccessMode::kSingleNodeWriter, false, true);
@@ -204,7 +204,7 @@ TEST(ClaimRulesTest, F5_WhatIsBeingReleasedOccupiesItsPlaceTillItsRecordGoes) {
   }
 }
 
-TEST(ClaimRulesTest, F6_APastClaimOccupiesItsPlaceTillItsRecordGoes) {
+TEST(ClaimRulesTest, PastClaimCountsUntilItsRecordIsDeleted) {
   ClaimState state = ClaimedIn(AccessMode::kSingleNodeWriter, false, true);
   state.claims[0].past = true;
   EXPECT_THAT(Decide(ARequest(ClaimMode::kWrite, AccessMode::kSingleNodeWriter), state),
@@ -224,7 +224,7 @@ class HeldClaimTest : public ::testing::Test {
   }();
 };
 
-TEST_F(HeldClaimTest, F2_HeldAlreadyIsSuccessEvenWhereNothingCouldBeClaimedNow) {
+TEST_F(HeldClaimTest, HeldClaimSucceedsOnUnschedulableVolume) {
   state_.schedulable = false;
   state_.exhausted = true;
   ASSERT_OK(Again());
@@ -234,51 +234,51 @@ TEST_F(HeldClaimTest, F2_HeldAlreadyIsSuccessEvenWhereNothingCouldBeClaimedNow) 
   EXPECT_EQ(*Again(), ClaimDecision::kHeldAlready);
 }
 
-TEST_F(HeldClaimTest, F2_InTheOtherModeItIsAClaimLikeAnyOther) {
+TEST_F(HeldClaimTest, OtherModeIsAnotherClaim) {
   request_.mode = ClaimMode::kRead;
   EXPECT_THAT(Again(), FailsWith(absl::StatusCode::kFailedPrecondition, "writer 'web-1'"));
 }
 
-TEST_F(HeldClaimTest, F2_HeldInAnotherAccessModeIsRefused) {
+TEST_F(HeldClaimTest, RefusesOtherAccessMode) {
   request_.capability = FileSystem(AccessMode::kMultiNodeMultiWriter);
   EXPECT_THAT(Again(), FailsWith(absl::StatusCode::kFailedPrecondition, "release it first"));
 }
 
-TEST_F(HeldClaimTest, F5_WhatIsBeingReleasedIsNotHeld) {
+TEST_F(HeldClaimTest, ClaimInReleaseIsNotHeld) {
   state_.claims[0].state = Claim::State::kNodeDetached;
-  EXPECT_THAT(Again(), FailsWith(absl::StatusCode::kAborted, "is being released still"));
+  EXPECT_THAT(Again(), FailsWith(absl::StatusCode::kAborted, "is still being released"));
 }
 
-TEST_F(HeldClaimTest, K1_WhatTheCallerSaysOfItselfIsChecked) {
+TEST_F(HeldClaimTest, RefusesOtherNode) {
   request_.node = "there";
   EXPECT_THAT(Again(), FailsWith(absl::StatusCode::kFailedPrecondition, "claimed on node 'here', not on 'there'"));
 }
 
-TEST(ClaimRulesTest, F2_AnotherAttachmentModeThanTheCurrentOneIsRefused) {
+TEST(ClaimRulesTest, RefusesOtherAttachmentMode) {
   ClaimRequest request = ARequest(ClaimMode::kRead, AccessMode::kMultiNodeMultiWriter);
   request.capability = Block(AccessMode::kMultiNodeMultiWriter);
   EXPECT_THAT(Decide(request, ClaimedIn(AccessMode::kMultiNodeMultiWriter, true, false)),
               FailsWith(absl::StatusCode::kFailedPrecondition, "in use as file-system"));
-  request.allocation = "reader";  // who holds it otherwise is no exception
+  request.allocation = "reader";  // also for an allocation that holds another claim
   EXPECT_THAT(Decide(request, ClaimedIn(AccessMode::kMultiNodeMultiWriter, true, false)),
               FailsWith(absl::StatusCode::kFailedPrecondition, "in use as file-system"));
 }
 
-TEST(ClaimRulesTest, F2_TheAccessModeMustBeAmongTheCapabilities) {
+TEST(ClaimRulesTest, AccessModeMustBeACapability) {
   ClaimState state = AState();
   state.volume.capabilities = {FileSystem(AccessMode::kSingleNodeWriter)};
   EXPECT_THAT(Decide(ARequest(ClaimMode::kRead, AccessMode::kMultiNodeReaderOnly), state),
               FailsWith(absl::StatusCode::kInvalidArgument, "it has file-system single-node-writer"));
 }
 
-TEST(ClaimRulesTest, F3_WriteNeedsAWriterAccessMode) {
+TEST(ClaimRulesTest, WriteNeedsWriterAccessMode) {
   for (const AccessMode access : {AccessMode::kSingleNodeReaderOnly, AccessMode::kMultiNodeReaderOnly}) {
     EXPECT_THAT(Decide(ARequest(ClaimMode::kWrite, access), AState()),
                 FailsWith(absl::StatusCode::kInvalidArgument, "cannot be claimed for writing"));
   }
 }
 
-TEST(ClaimRulesTest, K1_AClaimNamesItsAllocationAndNode) {
+TEST(ClaimRulesTest, ClaimNeedsAllocationAndNode) {
   ClaimRequest request = ARequest(ClaimMode::kRead, AccessMode::kMultiNodeReaderOnly);
   request.allocation = "";
   EXPECT_THAT(Decide(request, AState()), FailsWith(absl::StatusCode::kInvalidArgument, "allocation is missing"));
@@ -287,7 +287,7 @@ TEST(ClaimRulesTest, K1_AClaimNamesItsAllocationAndNode) {
   EXPECT_THAT(Decide(request, AState()), FailsWith(absl::StatusCode::kInvalidArgument, "node"));
 }
 
-TEST(ClaimRulesTest, F2_AVolumeThatIsBeingMadeOrDeletedCannotBeClaimed) {
+TEST(ClaimRulesTest, RefusesVolumeInCreationOrDeletion) {
   ClaimState state = AState();
   state.volume.state = Volume::State::kCreating;
   const ClaimRequest request = ARequest(ClaimMode::kRead, AccessMode::kMultiNodeReaderOnly);
@@ -296,7 +296,7 @@ TEST(ClaimRulesTest, F2_AVolumeThatIsBeingMadeOrDeletedCannotBeClaimed) {
   EXPECT_THAT(Decide(request, state), FailsWith(absl::StatusCode::kFailedPrecondition, "is being deleted"));
 }
 
-TEST(ClaimRulesTest, K4_AnExhaustedVolumeSaysWhatThePluginSaid) {
+TEST(ClaimRulesTest, ExhaustedVolumeQuotesPlugin) {
   ClaimState state = AState();
   state.exhausted = true;
   state.volume.exhausted_words = "no slot is free";
@@ -304,7 +304,7 @@ TEST(ClaimRulesTest, K4_AnExhaustedVolumeSaysWhatThePluginSaid) {
               FailsWith(absl::StatusCode::kResourceExhausted, "plugin 'p' said 'no slot is free'"));
 }
 
-TEST(ClaimRulesTest, K4_ExhaustedLastsAnHour) {
+TEST(ClaimRulesTest, ExhaustedLastsAnHour) {
   Volume volume = AVolume();
   const Time now = std::chrono::system_clock::now();
   EXPECT_FALSE(IsExhausted(volume, now));
@@ -315,7 +315,7 @@ TEST(ClaimRulesTest, K4_ExhaustedLastsAnHour) {
   EXPECT_FALSE(IsExhausted(volume, now + std::chrono::seconds(2), std::chrono::seconds(2)));
 }
 
-TEST(CheckVolumeTest, F1_TellsAllThatIsWrongAtOnce) {
+TEST(CheckVolumeTest, ReportsAllFaultsAtOnce) {
   Volume volume;
   volume.key.ns = "";
   volume.snapshot_id = "s";
@@ -334,7 +334,7 @@ TEST(CheckVolumeTest, F1_TellsAllThatIsWrongAtOnce) {
             HasSubstr("a preferred topology has no segments")));
 }
 
-TEST(CheckVolumeTest, F1_WhatIsCompleteIsFine) {
+TEST(CheckVolumeTest, AcceptsCompleteVolume) {
   Volume volume = AVolume();
   EXPECT_OK(CheckVolume(volume));
   volume.snapshot_id = "s";
@@ -345,7 +345,7 @@ TEST(CheckVolumeTest, F1_WhatIsCompleteIsFine) {
   EXPECT_OK(CheckVolume(volume));
 }
 
-TEST(CheckTaskRequestTest, F8_ReaderModesNeedReadOnly) {
+TEST(CheckTaskRequestTest, ReaderModesNeedReadOnly) {
   for (const AccessMode access : {AccessMode::kSingleNodeReaderOnly, AccessMode::kMultiNodeReaderOnly}) {
     TaskRequest request{.mode = ClaimMode::kRead, .capability = FileSystem(access), .read_only = false};
     EXPECT_THAT(CheckTaskRequest(request), FailsWith(absl::StatusCode::kInvalidArgument, "read-only"));
@@ -356,21 +356,21 @@ TEST(CheckTaskRequestTest, F8_ReaderModesNeedReadOnly) {
   }
 }
 
-TEST(CheckTaskRequestTest, F8_BlockForbidsMountOptions) {
+TEST(CheckTaskRequestTest, BlockForbidsMountOptions) {
   TaskRequest request{.capability = Block(AccessMode::kSingleNodeWriter), .has_mount_options = true};
   EXPECT_THAT(CheckTaskRequest(request), FailsWith(absl::StatusCode::kInvalidArgument, "mount options"));
   request.capability.attachment = AttachmentMode::kFileSystem;
   EXPECT_OK(CheckTaskRequest(request));
 }
 
-TEST(CheckTaskRequestTest, F8_PerAllocIsRefusedForSystemJobs) {
+TEST(CheckTaskRequestTest, PerAllocIsRefusedForSystemJobs) {
   TaskRequest request{.capability = {}, .per_alloc = true, .system_job = true};
   EXPECT_THAT(CheckTaskRequest(request), FailsWith(absl::StatusCode::kInvalidArgument, "per_alloc"));
   request.system_job = false;
   EXPECT_OK(CheckTaskRequest(request));
 }
 
-TEST(CheckTaskRequestTest, F8_SeveralTasksDoNotShareWhatIsForOne) {
+TEST(CheckTaskRequestTest, TasksCannotShareSingleUserModes) {
   for (const AccessMode access : kAllModes) {
     SCOPED_TRACE(ToString(access));
     TaskRequest request{.mode = IsReader(access) ? ClaimMode::kRead : ClaimMode::kWrite,
@@ -388,7 +388,7 @@ TEST(CheckTaskRequestTest, F8_SeveralTasksDoNotShareWhatIsForOne) {
   }
 }
 
-TEST(CheckTaskRequestTest, F8_TellsAllThatIsWrongAtOnce) {
+TEST(CheckTaskRequestTest, ReportsAllFaultsAtOnce) {
   const TaskRequest request{.capability = Block(AccessMode::kSingleNodeReaderOnly),
                             .has_mount_options = true,
                             .per_alloc = true,
@@ -397,7 +397,7 @@ TEST(CheckTaskRequestTest, F8_TellsAllThatIsWrongAtOnce) {
               AllOf(HasSubstr("read-only"), HasSubstr("mount options"), HasSubstr("per_alloc")));
 }
 
-TEST(CheckUpdateTest, F9_IdentityAndParametersAreFixed) {
+TEST(CheckUpdateTest, IdentityAndParametersAreFixed) {
   Volume now = AVolume();
   now.name = "name";
   now.parameters = {{"tier", "fast"}};
@@ -419,7 +419,7 @@ TEST(CheckUpdateTest, F9_IdentityAndParametersAreFixed) {
                                      HasSubstr("the snapshot"), HasSubstr("expanding it")));
 }
 
-TEST(CheckUpdateTest, F9_WhatIsLeftOutStays) {
+TEST(CheckUpdateTest, EmptyFieldsStay) {
   Volume now = AVolume();
   now.name = "name";
   now.parameters = {{"tier", "fast"}};
@@ -431,7 +431,7 @@ TEST(CheckUpdateTest, F9_WhatIsLeftOutStays) {
   EXPECT_OK(CheckUpdate(now, next, {}));
 }
 
-TEST(CheckUpdateTest, F9_CapabilitiesMustCoverTheModeInUse) {
+TEST(CheckUpdateTest, CapabilitiesMustCoverTheModeInUse) {
   Volume now = AVolume();
   now.in_use = FileSystem(AccessMode::kMultiNodeMultiWriter);
   const std::vector<Claim> claims = {AClaim("web-1", ClaimMode::kRead, AccessMode::kMultiNodeReaderOnly)};
@@ -446,7 +446,7 @@ TEST(CheckUpdateTest, F9_CapabilitiesMustCoverTheModeInUse) {
   EXPECT_OK(CheckUpdate(now, next, claims));
 }
 
-TEST(CheckUpdateTest, F9_MountOptionsAreLockedWhileInUse) {
+TEST(CheckUpdateTest, MountOptionsAreLockedWhileInUse) {
   Volume now = AVolume();
   now.mount_options = {"ext4", {"noatime"}};
   Volume next = now;

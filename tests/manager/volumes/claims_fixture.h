@@ -1,5 +1,4 @@
-// Claims and Volumes over a state in memory and a plugin in memory. `Restart` is a manager that begins again with what
-// was stored.
+// Claims and Volumes over a state and a plugin in memory. Restart makes them anew over the same state.
 #ifndef MOORING_TESTS_MANAGER_VOLUMES_CLAIMS_FIXTURE_H_
 #define MOORING_TESTS_MANAGER_VOLUMES_CLAIMS_FIXTURE_H_
 
@@ -23,10 +22,10 @@
 
 namespace mooring::manager {
 
-// The node's part of an expansion, as it was asked for.
+// Records expansions of the node.
 class FakeNode final : public VolumeMounter {
  public:
-  absl::Status CheckPlace(AttachmentRecord&) override { return absl::OkStatus(); }
+  absl::Status CheckAttachPath(AttachmentRecord&) override { return absl::OkStatus(); }
   absl::Status Prepare(AttachmentRecord&, Clock::time_point) override { return absl::OkStatus(); }
   absl::Status Mount(AttachmentRecord&, const MountContext&, Clock::time_point) override { return absl::OkStatus(); }
   absl::Status Unmount(const AttachmentRecord&, Clock::time_point) override { return absl::OkStatus(); }
@@ -42,7 +41,7 @@ class FakeNode final : public VolumeMounter {
     return mounted;
   }
 
-  void RemovePlaces(const Volume& volume) override { removed.push_back(volume.key.id); }
+  void RemoveDirectories(const Volume& volume) override { removed.push_back(volume.key.id); }
 
   std::vector<std::string> removed;
   std::vector<std::pair<std::string, std::uint64_t>> expanded;
@@ -63,7 +62,7 @@ class ClaimsFixture : public ::testing::Test {
   }
 
   static Clock::time_point Soon() { return Clock::now() + std::chrono::seconds(20); }
-  // For what is to be tried once or twice, and then given up.
+  // A deadline that allows one or two tries.
   static Clock::time_point AtOnce() { return Clock::now() + std::chrono::milliseconds(30); }
 
   void Restart() {
@@ -77,7 +76,7 @@ class ClaimsFixture : public ::testing::Test {
 
   static Secrets Password(const std::string& password) { return Secrets(StringMap{{"password", password}}); }
 
-  // One that the plugin has, in the state as registered.
+  // Adds a volume to the plugin and, as registered, to the state.
   Volume AddVolume(const std::string& id, const std::string& plugin = "fake.csi") {
     plugin_->volumes().Add("ext-" + id);
     Volume volume;
@@ -123,7 +122,7 @@ class ClaimsFixture : public ::testing::Test {
     plugin_->SetFeatures(features);
   }
 
-  // The only one there is.
+  // The only claim.
   ClaimRecord TheClaim() {
     const auto claims = AllClaims();
     EXPECT_EQ(claims.size(), 1U);
@@ -135,7 +134,7 @@ class ClaimsFixture : public ::testing::Test {
     return volume ? volume->attached : std::set<std::string>();
   }
 
-  // All that was ever told to people.
+  // The texts of all events.
   std::string Told() {
     std::string told;
     const auto events = events_.Next(1, Clock::now());

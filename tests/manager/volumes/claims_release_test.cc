@@ -24,7 +24,7 @@ class ReleaseTest : public ClaimsFixture {
     EXPECT_OK(Claim(Request("web-1")));
   }
 
-  // The states the claim had in the state, one after the other.
+  // The stored states of the claim, in order.
   std::vector<State> StatesDuring(const std::function<void()>& action) {
     std::vector<State> states;
     state_.BeforeCommit([&](const Transaction&) {
@@ -44,7 +44,7 @@ class ReleaseTest : public ClaimsFixture {
   }
 };
 
-TEST_F(ReleaseTest, F5_EachStepIsStoredBeforeTheNext) {
+TEST_F(ReleaseTest, StoresEachStepBeforeTheNext) {
   const auto states = StatesDuring([&] {
     ASSERT_OK(Release("web-1", FailedPrecondition("busy")));
     ASSERT_OK(Release("web-1"));
@@ -56,7 +56,7 @@ TEST_F(ReleaseTest, F5_EachStepIsStoredBeforeTheNext) {
   EXPECT_THAT(AttachedTo(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, F5_WhatAUserKeepsStaysWhenItsAttachmentGoes) {
+TEST_F(ReleaseTest, KeptClaimSurvivesDetach) {
   ClaimRequest by_user = Request("web-1");
   by_user.keep = true;
   ASSERT_OK(Claim(by_user)) << "what an attach has claimed, kept from now on";
@@ -70,8 +70,8 @@ TEST_F(ReleaseTest, F5_WhatAUserKeepsStaysWhenItsAttachmentGoes) {
   EXPECT_THAT(AttachedTo(), IsEmpty());
 }
 
-// A detach syncs its journal behind it; what nobody stores behind it is synced with the last commit.
-TEST_F(ReleaseTest, L_WhatAControllerIsSentIsSyncedBeforeAndWhatAUserIsToldBehindIt) {
+// A detach syncs its journal afterwards. Other releases sync their last commit themselves.
+TEST_F(ReleaseTest, SyncsBeforeControllerCallsAndAnswersToUsers) {
   const auto synced = [&](const std::function<void()>& action) {
     std::string commits;
     state_.BeforeCommit([&](const Transaction& commit) {
@@ -96,7 +96,7 @@ TEST_F(ReleaseTest, L_WhatAControllerIsSentIsSyncedBeforeAndWhatAUserIsToldBehin
   EXPECT_EQ(synced([&] { ASSERT_OK(Claim(by_user)); }), "synced ");
 }
 
-TEST_F(ReleaseTest, F5_AFailedUnmountNeverSkipsTheNodeStep) {
+TEST_F(ReleaseTest, FailedUnmountNeverSkipsNodeStep) {
   ASSERT_OK(Release("web-1", FailedPrecondition("unmount '/t': busy")));
   EXPECT_EQ(TheClaim().state, State::kUnpublishing);
   EXPECT_EQ(TheClaim().problem, "unmount '/t': busy");
@@ -105,22 +105,22 @@ TEST_F(ReleaseTest, F5_AFailedUnmountNeverSkipsTheNodeStep) {
   EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
 }
 
-TEST_F(ReleaseTest, K6_AFailedUnmountKeepsItsClaim) {
+TEST_F(ReleaseTest, FailedUnmountKeepsClaim) {
   ASSERT_OK(Release("web-1", FailedPrecondition("busy")));
   EXPECT_THAT(Claim(Request("web-2", kWriter)), FailsWith(absl::StatusCode::kFailedPrecondition, "busy"));
-  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kAborted, "is being released still"));
+  EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kAborted, "is still being released"));
 }
 
-TEST_F(ReleaseTest, F5_NoSuchClaimIsReleasedAlready) {
+TEST_F(ReleaseTest, ReleaseOfUnknownClaimIsOk) {
   ASSERT_OK(Release("nobody"));
   ASSERT_OK(Release("web-1"));
   ASSERT_OK(Release("web-1"));
   EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 1);
 }
 
-// A manager that is killed before any commit of claim and release, and started again: nothing leaks, nothing is freed
-// that is attached still.
-TEST_F(ReleaseTest, F5_KilledAtEveryStepItIsResumed) {
+// Kills the manager before each commit of a claim and release, and restarts it: nothing leaks, and no attached volume
+// is freed.
+TEST_F(ReleaseTest, ResumesAfterKillAtEveryStep) {
   ASSERT_OK(Release("web-1"));
   int killed = 0;
   for (int after = 0;; ++after) {
@@ -144,7 +144,7 @@ TEST_F(ReleaseTest, F5_KilledAtEveryStepItIsResumed) {
   EXPECT_EQ(killed, 5) << "taken, published, node-detached, controller-detached, freed";
 }
 
-TEST_F(ReleaseTest, I_TheControllersPartIsSkippedWhileAnotherClaimOfThatNodeIsAlive) {
+TEST_F(ReleaseTest, SkipsUnpublishWhileNodeHasAnotherClaim) {
   ASSERT_OK(Claim(Request("web-2")));
   ClaimRequest elsewhere = Request("web-3");
   elsewhere.node = "there";
@@ -161,7 +161,7 @@ TEST_F(ReleaseTest, I_TheControllersPartIsSkippedWhileAnotherClaimOfThatNodeIsAl
   EXPECT_THAT(AttachedTo(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, I_OfTwoThatAreBothLeavingOneDetaches) {
+TEST_F(ReleaseTest, LastOfTwoReleasesUnpublishes) {
   ASSERT_OK(Claim(Request("web-2")));
   directory_.SetHealthy("fake.csi", true, false);
   ASSERT_OK(Release("web-1")) << "the other one has it still";
@@ -173,7 +173,7 @@ TEST_F(ReleaseTest, I_OfTwoThatAreBothLeavingOneDetaches) {
   EXPECT_THAT(AttachedTo(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, K6_WhatIsOwedToAPluginThatIsAwayIsSentWhenItIsBack) {
+TEST_F(ReleaseTest, SendsOwedUnpublishWhenPluginIsBack) {
   directory_.SetHealthy("fake.csi", true, false);
   ASSERT_OK(claims_->Release({"default", "db"}, ClaimMode::kWrite, "web-1", absl::OkStatus(), Soon()));
   EXPECT_EQ(TheClaim().state, State::kNodeDetached);
@@ -190,7 +190,7 @@ TEST_F(ReleaseTest, K6_WhatIsOwedToAPluginThatIsAwayIsSentWhenItIsBack) {
   EXPECT_THAT(AttachedTo(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, K6_ADeadPluginIsOwedItsCallToo) {
+TEST_F(ReleaseTest, DeadPluginIsOwedUnpublish) {
   plugin_->Die();
   ASSERT_OK(claims_->Release({"default", "db"}, ClaimMode::kWrite, "web-1", absl::OkStatus(), AtOnce()));
   EXPECT_EQ(TheClaim().state, State::kNodeDetached);
@@ -199,7 +199,7 @@ TEST_F(ReleaseTest, K6_ADeadPluginIsOwedItsCallToo) {
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, I_WhatTheControllerRefusesIsAnErrorAndStays) {
+TEST_F(ReleaseTest, RefusedUnpublishIsAnErrorAndKeepsClaim) {
   plugin_->Fail("ControllerUnpublishVolume", Internal("the array is on fire"));
   EXPECT_THAT(Release("web-1"), FailsWith(absl::StatusCode::kInternal,
                                           "ControllerUnpublishVolume of plugin 'fake.csi': the array is on fire"));
@@ -208,13 +208,13 @@ TEST_F(ReleaseTest, I_WhatTheControllerRefusesIsAnErrorAndStays) {
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, I_WhatTheControllerDoesNotKnowIsDetached) {
+TEST_F(ReleaseTest, UnpublishOfUnknownVolumeIsOk) {
   plugin_->Fail("ControllerUnpublishVolume", NotFound("no such node"));
   ASSERT_OK(Release("web-1"));
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, I_AHungPluginHoldsUpOnlyItsOwn) {
+TEST_F(ReleaseTest, HangingPluginDelaysOnlyItsOwnClaims) {
   auto hung = std::make_shared<FakeCsiPlugin>([] {
     testing::FakeCsiFeatures features;
     features.name = "hung.csi";
@@ -242,7 +242,7 @@ TEST_F(ReleaseTest, I_AHungPluginHoldsUpOnlyItsOwn) {
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, F6_ClaimsOfAnAllocationThatIsGoneAreFreedAfterFiveMinutes) {
+TEST_F(ReleaseTest, FreesPastClaimsAfterFiveMinutes) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
   EXPECT_TRUE(TheClaim().past);
   CollectAfter(std::chrono::seconds(299), Nowhere);
@@ -253,7 +253,7 @@ TEST_F(ReleaseTest, F6_ClaimsOfAnAllocationThatIsGoneAreFreedAfterFiveMinutes) {
   EXPECT_EQ(Stored("db").in_use, std::nullopt);
 }
 
-TEST_F(ReleaseTest, F6_TheAgeCountsFromWhenItWasFirstSaid) {
+TEST_F(ReleaseTest, AgeCountsFromFirstReport) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
   now_ += std::chrono::seconds(200);
   ASSERT_OK(claims_->AllocationGone("web-1"));
@@ -261,7 +261,7 @@ TEST_F(ReleaseTest, F6_TheAgeCountsFromWhenItWasFirstSaid) {
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, F6_WhatIsStillMountedIsNotCollected) {
+TEST_F(ReleaseTest, MountedVolumesAreNotCollected) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
   CollectAfter(std::chrono::seconds(3600), Everywhere);
   EXPECT_EQ(TheClaim().state, State::kTaken);
@@ -270,12 +270,12 @@ TEST_F(ReleaseTest, F6_WhatIsStillMountedIsNotCollected) {
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, F6_LivingClaimsAreNotCollected) {
+TEST_F(ReleaseTest, LivingClaimsAreNotCollected) {
   CollectAfter(std::chrono::hours(1000), Nowhere);
   EXPECT_EQ(TheClaim().state, State::kTaken);
 }
 
-TEST_F(ReleaseTest, F6_AnAllocationThatClaimsAgainIsAliveAfterAll) {
+TEST_F(ReleaseTest, NewClaimRevivesAllocation) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
   ASSERT_OK(Claim(Request("web-1")));
   EXPECT_FALSE(TheClaim().past);
@@ -283,7 +283,7 @@ TEST_F(ReleaseTest, F6_AnAllocationThatClaimsAgainIsAliveAfterAll) {
   EXPECT_EQ(TheClaim().state, State::kTaken);
 }
 
-TEST_F(ReleaseTest, F6_WhatWasWrongWithAPastClaimGoesWhenItIsClaimedAgain) {
+TEST_F(ReleaseTest, NewClaimClearsProblemOfPastClaim) {
   ASSERT_OK(claims_->AllocationGone("web-1"));
   CollectAfter(std::chrono::minutes(6), Everywhere);
   EXPECT_THAT(TheClaim().problem, HasSubstr("still has it mounted"));
@@ -291,7 +291,7 @@ TEST_F(ReleaseTest, F6_WhatWasWrongWithAPastClaimGoesWhenItIsClaimedAgain) {
   EXPECT_EQ(TheClaim().problem, "");
 }
 
-TEST_F(ReleaseTest, K6_WhatIsWrongAtTheNodeIsStoredAndToldOnce) {
+TEST_F(ReleaseTest, StoresAndReportsNodeProblemOnce) {
   ASSERT_OK(Release("web-1", FailedPrecondition("busy (tried 3 times)")));
   const int commits = state_.commits();
   const std::string told = Told();
@@ -303,37 +303,37 @@ TEST_F(ReleaseTest, K6_WhatIsWrongAtTheNodeIsStoredAndToldOnce) {
   EXPECT_EQ(TheClaim().problem, "the plugin is away");
 }
 
-TEST_F(ReleaseTest, F6_ForceOnlyWhenNoAllocationIsAlive) {
+TEST_F(ReleaseTest, ForceNeedsDeadAllocations) {
   const VolumeKey db = TheClaim().volume;
   EXPECT_THAT(claims_->Force(db, Nowhere, Soon()),
               FailsWith(absl::StatusCode::kFailedPrecondition, "'web-1' on 'here' is alive"));
   ASSERT_OK(claims_->AllocationGone("web-1"));
   EXPECT_THAT(claims_->Force(db, Everywhere, Soon()),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "mounted there still"));
+              FailsWith(absl::StatusCode::kFailedPrecondition, "still mounted there"));
   EXPECT_EQ(TheClaim().state, State::kTaken);
   ASSERT_OK(claims_->Force(db, Nowhere, Soon()));
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, F6_ForceFreesWhatCouldNotBeUnpublished) {
+TEST_F(ReleaseTest, ForceFreesClaimThatCannotBeUnpublished) {
   ASSERT_OK(Release("web-1", Unavailable("the plugin is gone")));
   ASSERT_OK(claims_->Force(TheClaim().volume, Nowhere, Soon()));
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, B5_AStopIsNoProblemOfAClaim) {
+TEST_F(ReleaseTest, StopIsNoProblem) {
   stop_.request_stop();
   EXPECT_EQ(Release("web-1"), Stopping());
   EXPECT_EQ(TheClaim().state, State::kNodeDetached);
   EXPECT_EQ(TheClaim().problem, "");
   EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
-  retry_.stop = {};
+  retry_.stop = nullptr;
   Restart();
   claims_->Resume("", Soon());
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, K6_OneThatIsStuckHoldsUpNoOther) {
+TEST_F(ReleaseTest, StuckClaimDelaysNoOther) {
   AddVolume("other");
   ClaimRequest request = Request("web-2");
   request.volume.id = "other";
@@ -351,9 +351,9 @@ TEST_F(ReleaseTest, K6_OneThatIsStuckHoldsUpNoOther) {
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ReleaseTest, K6_TheSameProblemIsStoredAndToldOnce) {
+TEST_F(ReleaseTest, StoresAndReportsSameProblemOnce) {
   plugin_->FailAlways("ControllerUnpublishVolume", Unavailable("away"));
-  retry_.first_pause = std::chrono::hours(1);  // so each is one try
+  retry_.first_pause = std::chrono::hours(1);  // so each call has one try
   Restart();
   ASSERT_OK(Release("web-1"));
   EXPECT_THAT(TheClaim().problem, HasSubstr("away"));
@@ -372,7 +372,7 @@ TEST_F(ReleaseTest, K6_TheSameProblemIsStoredAndToldOnce) {
   EXPECT_EQ(Told(), told);
 }
 
-TEST_F(ReleaseTest, K6_TheNextRoundBeginsBehindTheOneThatFailed) {
+TEST_F(ReleaseTest, NextRoundBeginsBehindLastFailure) {
   AddVolume("other");
   ClaimRequest request = Request("web-2");
   request.volume.id = "other";
@@ -382,7 +382,7 @@ TEST_F(ReleaseTest, K6_TheNextRoundBeginsBehindTheOneThatFailed) {
   plugin_->Fail("ControllerUnpublishVolume", Unavailable("away"));
   ASSERT_OK(Release("web-1"));
   plugin_->Fail("ControllerUnpublishVolume", Unavailable("away"));
-  claims_->Resume("", Soon());  // it alone, and it fails
+  claims_->Resume("", Soon());  // tries only this claim, and fails
   plugin_->Fail("ControllerUnpublishVolume", Unavailable("away"));
   ASSERT_OK(claims_->Release(request.volume, ClaimMode::kWrite, "web-2", absl::OkStatus(), Soon()));
   ASSERT_EQ(AllClaims().size(), 2U);

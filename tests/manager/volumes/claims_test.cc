@@ -29,7 +29,7 @@ class ClaimsTest : public ClaimsFixture {
   ClaimsTest() { AddVolume("db"); }
 };
 
-TEST_F(ClaimsTest, I_IsCommittedAndThenPublishedAtTheController) {
+TEST_F(ClaimsTest, CommitsThenPublishes) {
   plugin_->Hang("ControllerPublishVolume");
   absl::StatusOr<ClaimAnswer> answer;
   std::thread claimer([&] { answer = Claim(Request("web-1")); });
@@ -43,7 +43,7 @@ TEST_F(ClaimsTest, I_IsCommittedAndThenPublishedAtTheController) {
   EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
 }
 
-TEST_F(ClaimsTest, K1_TheAnswerCarriesTheVolumeAndThePublishContext) {
+TEST_F(ClaimsTest, AnswerHasVolumeAndPublishContext) {
   const auto answer = Claim(Request("web-1"));
   ASSERT_OK(answer);
   EXPECT_EQ(answer->volume.external_id, "ext-db");
@@ -54,7 +54,7 @@ TEST_F(ClaimsTest, K1_TheAnswerCarriesTheVolumeAndThePublishContext) {
   EXPECT_EQ(answer->claim.revisions.modify, TheClaim().revisions.modify);
 }
 
-TEST_F(ClaimsTest, F2_AgainForWhatIsHeldIsTheSameAnswerAndNoCall) {
+TEST_F(ClaimsTest, RepeatedClaimMakesNoCall) {
   ASSERT_OK(Claim(Request("web-1")));
   directory_.SetHealthy("fake.csi", false, false);
   const auto again = Claim(Request("web-1"));
@@ -64,7 +64,7 @@ TEST_F(ClaimsTest, F2_AgainForWhatIsHeldIsTheSameAnswerAndNoCall) {
   EXPECT_EQ(AllClaims().size(), 1U);
 }
 
-TEST_F(ClaimsTest, F4_TheFirstClaimSetsTheModesAndTheLastClearsThem) {
+TEST_F(ClaimsTest, FirstClaimSetsModeAndLastClearsIt) {
   EXPECT_EQ(Stored("db").in_use, std::nullopt);
   ASSERT_OK(Claim(Request("web-1")));
   EXPECT_EQ(Stored("db").in_use, kWriters);
@@ -76,13 +76,13 @@ TEST_F(ClaimsTest, F4_TheFirstClaimSetsTheModesAndTheLastClearsThem) {
   EXPECT_EQ(Stored("db").secrets, Password("hunter2")) << "and nothing else of it changed";
 }
 
-TEST_F(ClaimsTest, F4_APastClaimKeepsTheModes) {
+TEST_F(ClaimsTest, PastClaimKeepsMode) {
   ASSERT_OK(Claim(Request("web-1")));
   ASSERT_OK(claims_->AllocationGone("web-1"));
   EXPECT_EQ(Stored("db").in_use, kWriters);
 }
 
-TEST_F(ClaimsTest, F3_ARefusalChangesNothingAndIsTold) {
+TEST_F(ClaimsTest, RefusalChangesNothingAndIsReported) {
   ASSERT_OK(Claim(Request("web-1", kWriter)));
   const int commits = state_.commits();
   EXPECT_THAT(Claim(Request("web-2", kWriter)),
@@ -92,8 +92,8 @@ TEST_F(ClaimsTest, F3_ARefusalChangesNothingAndIsTold) {
   EXPECT_THAT(Told(), HasSubstr("claim refused"));
 }
 
-// Of any number at the same moment one gets the only place there is.
-TEST_F(ClaimsTest, F3_OfTwoAtTheSameMomentOneStartsOver) {
+// Many concurrent claims for one writer: one succeeds.
+TEST_F(ClaimsTest, OneOfTwoConcurrentClaimsStartsOver) {
   constexpr int kClaimers = 8;
   std::atomic<int> granted = 0, refused = 0;
   std::vector<std::thread> claimers;
@@ -110,7 +110,7 @@ TEST_F(ClaimsTest, F3_OfTwoAtTheSameMomentOneStartsOver) {
   EXPECT_EQ(AllClaims().size(), 1U);
 }
 
-TEST_F(ClaimsTest, F3_AClaimThatComesBetweenReadingAndCommitIsSeen) {
+TEST_F(ClaimsTest, ConcurrentClaimFailsTheCommit) {
   bool first = true;
   state_.BeforeCommit([&](const Transaction&) {
     if (!std::exchange(first, false)) return;
@@ -119,7 +119,7 @@ TEST_F(ClaimsTest, F3_AClaimThatComesBetweenReadingAndCommitIsSeen) {
   EXPECT_THAT(Claim(Request("web-1", kWriter)), FailsWith(absl::StatusCode::kFailedPrecondition, "writer 'web-2'"));
 }
 
-TEST_F(ClaimsTest, F7_NeedsAHealthyNodeAndController) {
+TEST_F(ClaimsTest, NeedsHealthyNodeAndController) {
   directory_.SetHealthy("fake.csi", false, true, "Probe: is sick");
   EXPECT_THAT(Claim(Request("web-1")),
               FailsWith(absl::StatusCode::kUnavailable, "no healthy node instance (1 expected)"));
@@ -134,12 +134,12 @@ TEST_F(ClaimsTest, F7_NeedsAHealthyNodeAndController) {
   EXPECT_OK(claims_->CheckSchedulable(Stored("db")));
 }
 
-TEST_F(ClaimsTest, F7_AnUnknownPluginIsNotSchedulable) {
+TEST_F(ClaimsTest, UnknownPluginIsNotSchedulable) {
   directory_.Remove("fake.csi");
   EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kUnavailable, "fake.csi"));
 }
 
-TEST_F(ClaimsTest, I_APluginWithoutAControllerIsNotAsked) {
+TEST_F(ClaimsTest, PluginWithoutControllerIsNotAsked) {
   WithoutController();
   const auto answer = Claim(Request("web-1"));
   ASSERT_OK(answer);
@@ -149,7 +149,7 @@ TEST_F(ClaimsTest, I_APluginWithoutAControllerIsNotAsked) {
   EXPECT_THAT(plugin_->Calls(), IsEmpty());
 }
 
-TEST_F(ClaimsTest, I_TheExternalNodeIdIsTheRequestsElseAnyClaimsElseTheFingerprints) {
+TEST_F(ClaimsTest, ExternalNodeIdComesFromRequestClaimOrPlugin) {
   ClaimRequest request = Request("web-1");
   request.external_node_id = "named";
   ASSERT_OK(Claim(request));
@@ -163,7 +163,7 @@ TEST_F(ClaimsTest, I_TheExternalNodeIdIsTheRequestsElseAnyClaimsElseTheFingerpri
   EXPECT_EQ(third->claim.external_node_id, "node-1");
 }
 
-TEST_F(ClaimsTest, I_AnotherHostsNodeIdHasToBeSaid) {
+TEST_F(ClaimsTest, OtherHostNeedsExternalNodeId) {
   ClaimRequest request = Request("web-1");
   request.node = "there";
   EXPECT_THAT(Claim(request), FailsWith(absl::StatusCode::kInvalidArgument, "external node id"));
@@ -172,7 +172,7 @@ TEST_F(ClaimsTest, I_AnotherHostsNodeIdHasToBeSaid) {
   EXPECT_THAT(AttachedTo(), ElementsAre("node-2"));
 }
 
-TEST_F(ClaimsTest, I_AllThatIsPublishedOnANodeIsPublishedAlike) {
+TEST_F(ClaimsTest, PublishesInModeInUse) {
   ASSERT_OK(Claim(Request("web-1", kWriters)));
   ASSERT_OK(Claim(Request("web-2", kWriters, ClaimMode::kRead)));
   const auto requests = plugin_->Requests<csi::v1::ControllerPublishVolumeRequest>();
@@ -182,7 +182,7 @@ TEST_F(ClaimsTest, I_AllThatIsPublishedOnANodeIsPublishedAlike) {
   EXPECT_FALSE(requests[0].readonly());
 }
 
-TEST_F(ClaimsTest, I_WhereTheControllersPartFailsTheClaimIsTakenBack) {
+TEST_F(ClaimsTest, UndoesClaimAfterFailedPublish) {
   plugin_->Fail("ControllerPublishVolume", FailedPrecondition("attached elsewhere"));
   EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kFailedPrecondition,
                                                  "ControllerPublishVolume of plugin 'fake.csi': attached elsewhere"));
@@ -190,8 +190,8 @@ TEST_F(ClaimsTest, I_WhereTheControllersPartFailsTheClaimIsTakenBack) {
   EXPECT_EQ(Stored("db").in_use, std::nullopt);
 }
 
-// (d) 8: what an unanswered call may have done is undone.
-TEST_F(ClaimsTest, D8_ALostAnswerOfTheControllerIsCancelledByANegatingCall) {
+// A call without an answer may have taken effect, and is undone.
+TEST_F(ClaimsTest, LostAnswerIsUndoneByUnpublish) {
   plugin_->Fail("ControllerPublishVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
   EXPECT_FALSE(Claim(Request("web-1")).ok());
   EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 1);
@@ -199,20 +199,20 @@ TEST_F(ClaimsTest, D8_ALostAnswerOfTheControllerIsCancelledByANegatingCall) {
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ClaimsTest, D8_WhatIsWorthAnotherTryGetsOne) {
+TEST_F(ClaimsTest, RetriesTemporaryErrors) {
   plugin_->Fail("ControllerPublishVolume", Unavailable("starting"), 1, 2);
   ASSERT_OK(Claim(Request("web-1")));
   EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 3);
 }
 
-TEST_F(ClaimsTest, K3_ACallThatTheEndOfItsInstanceEndedIsMadeAtTheNextOne) {
+TEST_F(ClaimsTest, RepeatsCallAtNextInstance) {
   plugin_->Fail("ControllerPublishVolume", absl::CancelledError("the channel was closed"));
   ASSERT_OK(Claim(Request("web-1")));
   EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 2);
   EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
 }
 
-TEST_F(ClaimsTest, B5_AStopTakesNothingBack) {
+TEST_F(ClaimsTest, StopUndoesNothing) {
   plugin_->FailAlways("ControllerPublishVolume", Unavailable("starting"));
   retry_.first_pause = std::chrono::hours(1);
   Restart();
@@ -233,7 +233,7 @@ TEST_F(ClaimsTest, B5_AStopTakesNothingBack) {
   EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
 }
 
-TEST_F(ClaimsTest, I_WhatCannotBeTakenBackNowIsOwed) {
+TEST_F(ClaimsTest, FailedRollbackIsOwed) {
   plugin_->FailAlways("ControllerPublishVolume", Unavailable("away"));
   plugin_->FailAlways("ControllerUnpublishVolume", Unavailable("away"));
   EXPECT_THAT(claims_->Claim(Request("web-1"), AtOnce()), FailsWith(absl::StatusCode::kUnavailable, "away"));
@@ -244,7 +244,7 @@ TEST_F(ClaimsTest, I_WhatCannotBeTakenBackNowIsOwed) {
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ClaimsTest, I_ControllerCallsAreOneAtATimeForAVolume) {
+TEST_F(ClaimsTest, OneControllerCallAtATimeForAVolume) {
   plugin_->Delay("ControllerPublishVolume", std::chrono::milliseconds(2));
   plugin_->Delay("ControllerUnpublishVolume", std::chrono::milliseconds(2));
   std::vector<std::thread> threads;
@@ -262,7 +262,7 @@ TEST_F(ClaimsTest, I_ControllerCallsAreOneAtATimeForAVolume) {
   EXPECT_THAT(AttachedTo(), IsEmpty()) << "the last one detached it";
 }
 
-TEST_F(ClaimsTest, K4_ResourceExhaustedMarksTheVolumeUntilThePluginsHealthChanges) {
+TEST_F(ClaimsTest, HealthChangeClearsExhaustedMark) {
   plugin_->FailAlways("ControllerPublishVolume", ResourceExhausted("no slot is free"));
   EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kResourceExhausted, "no slot is free"));
   EXPECT_EQ(plugin_->Count("ControllerPublishVolume"), 1) << "not asked again and again";
@@ -282,7 +282,7 @@ TEST_F(ClaimsTest, K4_ResourceExhaustedMarksTheVolumeUntilThePluginsHealthChange
   EXPECT_OK(Claim(Request("web-1")));
 }
 
-TEST_F(ClaimsTest, K4_TheMarkEndsAfterAnHour) {
+TEST_F(ClaimsTest, ExhaustedMarkEndsAfterAnHour) {
   plugin_->Fail("ControllerPublishVolume", ResourceExhausted("no slot is free"));
   EXPECT_FALSE(Claim(Request("web-1")).ok());
   now_ += std::chrono::minutes(59);
@@ -291,7 +291,7 @@ TEST_F(ClaimsTest, K4_TheMarkEndsAfterAnHour) {
   EXPECT_OK(Claim(Request("web-1")));
 }
 
-TEST_F(ClaimsTest, K2_EveryChangeIsARevision) {
+TEST_F(ClaimsTest, EveryChangeHasARevision) {
   const std::int64_t before = Stored("db").revisions.modify;
   ASSERT_OK(Claim(Request("web-1")));
   EXPECT_GT(Stored("db").revisions.modify, before);
@@ -300,13 +300,13 @@ TEST_F(ClaimsTest, K2_EveryChangeIsARevision) {
   EXPECT_THAT(store_.Commit(Changes().Put(old)), FailsWith(absl::StatusCode::kAborted, ""));
 }
 
-TEST_F(ClaimsTest, F2_NoSuchVolume) {
+TEST_F(ClaimsTest, RefusesUnknownVolume) {
   ClaimRequest request = Request("web-1");
   request.volume.id = "nothing";
   EXPECT_THAT(Claim(request), FailsWith(absl::StatusCode::kNotFound, "'nothing'"));
 }
 
-TEST_F(ClaimsTest, F_NeitherSecretsNorMountFlagsAreTold) {
+TEST_F(ClaimsTest, EventsHaveNoSecretsOrMountFlags) {
   Volume volume = Stored("db");
   volume.mount_options.flags = {"credentials=swordfish"};
   ASSERT_OK(store_.Commit(Changes().Put(volume)));
@@ -316,7 +316,7 @@ TEST_F(ClaimsTest, F_NeitherSecretsNorMountFlagsAreTold) {
   EXPECT_THAT(Told(), AllOf(Not(HasSubstr("hunter2")), Not(HasSubstr("swordfish"))));
 }
 
-TEST_F(ClaimsTest, I_WhoNeverGotToTheControllerHoldsNoClaim) {
+TEST_F(ClaimsTest, UndoesClaimThatNeverReachedTheController) {
   {
     const auto busy = locks_.Acquire(VolumeStateKey({"default", "db"}), "", Soon());
     ASSERT_OK(busy);
@@ -327,7 +327,7 @@ TEST_F(ClaimsTest, I_WhoNeverGotToTheControllerHoldsNoClaim) {
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ClaimsTest, I_AClaimThatIsReleasedWhileItIsPublishedIsNotHeld) {
+TEST_F(ClaimsTest, ClaimReleasedDuringPublishIsAborted) {
   plugin_->Hang("ControllerPublishVolume");
   absl::Status claimed;
   std::thread claim([&] { claimed = Claim(Request("web-1")).status(); });
@@ -341,7 +341,7 @@ TEST_F(ClaimsTest, I_AClaimThatIsReleasedWhileItIsPublishedIsNotHeld) {
   EXPECT_THAT(AttachedTo(), IsEmpty());
 }
 
-TEST_F(ClaimsTest, K4_WhatANodeSaidMarksItsVolumeAndIsToldOnce) {
+TEST_F(ClaimsTest, RepeatedExhaustionIsReportedOnce) {
   claims_->MarkExhausted({"default", "db"}, "NodeStageVolume of plugin 'fake.csi': no room (tried 3 times)");
   EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kResourceExhausted, "no room"));
   const std::string told = Told();
@@ -354,7 +354,7 @@ TEST_F(ClaimsTest, K4_WhatANodeSaidMarksItsVolumeAndIsToldOnce) {
   EXPECT_OK(Claim(Request("web-1")));
 }
 
-TEST_F(ClaimsTest, D7_AnExpansionThatIsDoneIsNoLongerOwed) {
+TEST_F(ClaimsTest, FinishedExpansionIsNotOwed) {
   Volume volume = Stored("db");
   volume.node_expansion_owed = true;
   volume.capacity_bytes = 2048;
@@ -365,23 +365,23 @@ TEST_F(ClaimsTest, D7_AnExpansionThatIsDoneIsNoLongerOwed) {
   EXPECT_FALSE(Stored("db").node_expansion_owed);
 }
 
-// Else it would be held by nobody, for ever.
-TEST_F(ClaimsTest, I_WhereTheStoreFailsTheTakingBackIsOwed) {
+// Otherwise the claim would stay for ever.
+TEST_F(ClaimsTest, RollbackIsOwedIfStoreFails) {
   plugin_->Fail("ControllerPublishVolume", Internal("no"));
   state_.DieAfter(1);
   EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kInternal, "taking it back failed"));
   claims_->Resume("", Soon());
   EXPECT_EQ(TheClaim().state, State::kTaken) << "the store fails still";
-  const auto is_owed = [&] { return claims_->IsTakingBackOwed({"default", "db"}, ClaimMode::kWrite, "web-1"); };
+  const auto is_owed = [&] { return claims_->IsRollbackOwed({"default", "db"}, ClaimMode::kWrite, "web-1"); };
   EXPECT_TRUE(is_owed());
-  EXPECT_FALSE(claims_->IsTakingBackOwed({"default", "db"}, ClaimMode::kWrite, "web-2"));
+  EXPECT_FALSE(claims_->IsRollbackOwed({"default", "db"}, ClaimMode::kWrite, "web-2"));
   state_.DieAfter(-1);
   claims_->Resume("", Soon());
   EXPECT_FALSE(is_owed());
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-TEST_F(ClaimsTest, I_WhatWasClaimedAgainMeanwhileIsNotTakenBack) {
+TEST_F(ClaimsTest, RollbackSparesNewClaim) {
   plugin_->Fail("ControllerPublishVolume", Internal("no"));
   state_.DieAfter(1);
   EXPECT_FALSE(Claim(Request("web-1")).ok());
@@ -392,9 +392,9 @@ TEST_F(ClaimsTest, I_WhatWasClaimedAgainMeanwhileIsNotTakenBack) {
   EXPECT_THAT(AttachedTo(), ElementsAre("node-1"));
 }
 
-// A power cut has lost that it was published: whoever asks for it again and cannot reach the controller is not who may
-// give it up.
-TEST_F(ClaimsTest, I_WhatAUserHoldsIsNotTakenBackByWhoAsksForItAgain) {
+// A power cut lost the mark that the claim was published. A repeated claim that cannot reach the controller must not
+// undo it.
+TEST_F(ClaimsTest, FailedRepeatKeepsHeldClaim) {
   ClaimRequest by_user = Request("web-1");
   by_user.keep = true;
   ASSERT_OK(Claim(by_user));
@@ -410,7 +410,7 @@ TEST_F(ClaimsTest, I_WhatAUserHoldsIsNotTakenBackByWhoAsksForItAgain) {
   EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kDone);
 }
 
-TEST_F(ClaimsTest, I_WhoHasLessTimeDoesNotTakeBackWhatAnotherIsPublishing) {
+TEST_F(ClaimsTest, ShorterDeadlineDoesNotUndoOthersClaim) {
   plugin_->Hang("ControllerPublishVolume");
   absl::Status claimed;
   std::thread claim([&] { claimed = Claim(Request("web-1")).status(); });
@@ -425,8 +425,8 @@ TEST_F(ClaimsTest, I_WhoHasLessTimeDoesNotTakeBackWhatAnotherIsPublishing) {
   EXPECT_EQ(TheClaim().publish, ClaimRecord::Publish::kDone);
 }
 
-// A past one is nobody's: who failed to take it over leaves none.
-TEST_F(ClaimsTest, I_APastClaimThatCannotBeTakenOverIsTakenBack) {
+// A past claim has no owner, so a failed attempt to take it over undoes it.
+TEST_F(ClaimsTest, UndoesPastClaimAfterFailedPublish) {
   ASSERT_OK(Claim(Request("web-1")));
   ClaimRecord past = TheClaim();
   past.publish = ClaimRecord::Publish::kSent;
@@ -437,8 +437,8 @@ TEST_F(ClaimsTest, I_APastClaimThatCannotBeTakenOverIsTakenBack) {
   EXPECT_THAT(AllClaims(), IsEmpty());
 }
 
-// A claim that is granted because there is a controller is published there, though it has gone by then.
-TEST_F(ClaimsTest, I_WhetherItIsPublishedIsDecidedByWhatTheGrantWasDecidedBy) {
+// A claim that was granted with a controller is published, even if the controller is gone by then.
+TEST_F(ClaimsTest, PublishNeedIsReadWithTheGrant) {
   directory_.BeforeWaitForNode([&] { directory_.SetHealthy("fake.csi", true, false); });
   EXPECT_THAT(claims_->Claim(Request("web-1"), AtOnce()), FailsWith(absl::StatusCode::kUnavailable, "is sick"));
   directory_.SetHealthy("fake.csi", true, true);

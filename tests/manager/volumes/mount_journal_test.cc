@@ -30,7 +30,7 @@ class MountJournalTest : public ::testing::Test {
   RecordsStore store_{*state_};
 };
 
-TEST_F(MountJournalTest, E1_AnIntentIsWrittenDownAndCompleted) {
+TEST_F(MountJournalTest, StoresIntentAndCompletion) {
   const auto journal = Open();
   AttachmentRecord record = SampleMount();
   record.phase = AttachmentRecord::Phase::kIntent;
@@ -43,7 +43,7 @@ TEST_F(MountJournalTest, E1_AnIntentIsWrittenDownAndCompleted) {
   EXPECT_EQ(journal->Find("web-1", "data")->phase, AttachmentRecord::Phase::kMounted);
 }
 
-TEST_F(MountJournalTest, E2_ARestartFindsEveryRecordAsItWas) {
+TEST_F(MountJournalTest, RestartFindsRecordsUnchanged) {
   AttachmentRecord record = SampleMount();
   ASSERT_OK(Open()->Put(record, Durability::kOrdered));
   const auto journal = Open();
@@ -58,7 +58,7 @@ TEST_F(MountJournalTest, E2_ARestartFindsEveryRecordAsItWas) {
   EXPECT_THAT(Open()->All(), SizeIs(0));
 }
 
-TEST_F(MountJournalTest, D5_TheUsersOfAVolumeAreFound) {
+TEST_F(MountJournalTest, FindsUsersOfVolume) {
   const auto journal = Open();
   for (const char* allocation : {"web-1", "web-2", "web-3"}) {
     AttachmentRecord record = SampleMount(allocation == std::string("web-3") ? "other" : "db", allocation);
@@ -70,7 +70,7 @@ TEST_F(MountJournalTest, D5_TheUsersOfAVolumeAreFound) {
   EXPECT_THAT(journal->All(), SizeIs(3));
 }
 
-TEST_F(MountJournalTest, K2_WhatAnotherChangedMeanwhileIsRefusedAndStaysAsItWas) {
+TEST_F(MountJournalTest, RefusesChangeToOldRevision) {
   const auto journal = Open();
   AttachmentRecord record = SampleMount();
   ASSERT_OK(journal->Put(record, Durability::kOrdered));
@@ -83,7 +83,7 @@ TEST_F(MountJournalTest, K2_WhatAnotherChangedMeanwhileIsRefusedAndStaysAsItWas)
   EXPECT_EQ(journal->Find("web-1", "data")->problem, "newer");
 }
 
-TEST_F(MountJournalTest, TheNewestOfAPathIsTheOneThatIsFound) {
+TEST_F(MountJournalTest, FindsNewestRecordOfPath) {
   const auto journal = Open();
   for (const char* allocation : {"b", "c", "a"}) {
     AttachmentRecord record = SampleMount("db", allocation);

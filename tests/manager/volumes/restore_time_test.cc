@@ -1,4 +1,4 @@
-// A host with 1,000 volumes and three users of each is itself again within 2 s of the manager's start.
+// A host with 1,000 volumes and three users of each is restored within 2 s of the start of the manager.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -24,10 +24,10 @@ constexpr int kVolumes = 1000, kUsers = 3;
 
 constexpr std::chrono::seconds kBound(mooring::testing::kSanitized ? 30 : 2);
 
-// Everything is mounted still.
+// All mounts still exist.
 class MountedAll final : public VolumeMounter {
  public:
-  absl::Status CheckPlace(AttachmentRecord& /*record*/) override { return Count(others); }
+  absl::Status CheckAttachPath(AttachmentRecord& /*record*/) override { return Count(others); }
   absl::Status Prepare(AttachmentRecord& /*record*/, Clock::time_point /*until*/) override { return Count(others); }
   absl::Status Mount(AttachmentRecord& /*record*/, const MountContext& /*context*/,
                      Clock::time_point /*until*/) override {
@@ -40,7 +40,7 @@ class MountedAll final : public VolumeMounter {
     ++looks;
     return true;
   }
-  void RemovePlaces(const Volume& /*volume*/) override { ++others; }
+  void RemoveDirectories(const Volume& /*volume*/) override { ++others; }
   absl::StatusOr<bool> Expand(const VolumeKey& /*volume*/, std::uint64_t /*bytes*/, const Secrets& /*secrets*/,
                               Clock::time_point /*until*/) override {
     ++others;
@@ -67,7 +67,7 @@ class NoClaims final : public ClaimBroker {
     ++calls;
     return ClaimAnswer();
   }
-  bool IsTakingBackOwed(const VolumeKey& /*volume*/, ClaimMode /*mode*/, const std::string& /*allocation*/) override {
+  bool IsRollbackOwed(const VolumeKey& /*volume*/, ClaimMode /*mode*/, const std::string& /*allocation*/) override {
     return false;
   }
   absl::Status Release(const VolumeKey& /*volume*/, ClaimMode /*mode*/, const std::string& /*allocation*/,
@@ -106,7 +106,7 @@ void Fill(State& state) {
   ASSERT_OK(store.Commit(of_host));
 }
 
-TEST(RestoreTimeTest, E2_AThousandVolumesWithThreeUsersEachAreRestoredInTwoSeconds) {
+TEST(RestoreTimeTest, RestoresThousandVolumesInTwoSeconds) {
   const TempDir directory;
   const std::string path = directory / "state.db";
   ASSERT_NO_FATAL_FAILURE(Fill(**OpenSqliteState(path)));

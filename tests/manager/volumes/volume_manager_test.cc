@@ -62,10 +62,11 @@ class VolumeManagerTest : public ::testing::Test {
     });
     Start();
   }
-  void Start() {  // as after a restart: what it knows is what journal and kernel know
+  void Start() {  // also restarts: only the journal and the kernel keep their state
     journal_ = *MountJournal::Open(store_, "host-1");
     VolumeManager::Settings settings;
     settings.root = root_;
+    settings.boot = boot_;
     settings.retry.first_pause = milliseconds(1);
     manager_ = std::make_unique<VolumeManager>(plugins_, kernel_, *journal_, events_, settings);
   }
@@ -79,9 +80,9 @@ class VolumeManagerTest : public ::testing::Test {
     record.plugin = plugin_->features().name;
     return record;
   }
-  // What Attachments does around it.
+  // The calls of Attachments.
   absl::Status Mount(AttachmentRecord& record, Clock::time_point until = Soon()) {
-    MOORING_RETURN_IF_ERROR(manager_->CheckPlace(record));
+    MOORING_RETURN_IF_ERROR(manager_->CheckAttachPath(record));
     MOORING_RETURN_IF_ERROR(manager_->Prepare(record, until));
     MOORING_RETURN_IF_ERROR(journal_->Put(record, Durability::kOrdered));
     MOORING_RETURN_IF_ERROR(manager_->Mount(record, kContext, until));
@@ -99,7 +100,7 @@ class VolumeManagerTest : public ::testing::Test {
     EXPECT_OK(Mount(record));
     return record;
   }
-  // Its record alone: the target stays, and is on disk as well, which the fake kernel's is not.
+  // Removes only the record. The target stays, also on the disk, which the fake kernel does not use.
   void Forget(const AttachmentRecord& record) {
     ASSERT_OK(journal_->Remove(record, Durability::kOrdered));
     std::filesystem::create_directories(record.target_path);
@@ -110,6 +111,7 @@ class VolumeManagerTest : public ::testing::Test {
 
   TempDir directory_;
   const std::string root_ = directory_ / "root";
+  std::string boot_ = "boot-1";
   std::unique_ptr<State> state_ = *OpenSqliteState(directory_ / "state.db");
   RecordsStore store_{*state_};
   Events events_;
@@ -120,14 +122,14 @@ class VolumeManagerTest : public ::testing::Test {
   std::unique_ptr<VolumeManager> manager_;
 };
 
-TEST_F(VolumeManagerTest, D1_TheUsageIsTheLastNameOfTheTarget) {
+TEST_F(VolumeManagerTest, TargetEndsWithUsage) {
   const AttachmentRecord record = Mounted("web-1");
   EXPECT_EQ(record.usage, "rw-file-system-single-node-writer");
   EXPECT_THAT(NameOf(record.staging_path), StartsWith("file-system-")) << "and which volume it is";
   EXPECT_EQ(NameOf(record.target_path), record.usage);
 }
 
-TEST_F(VolumeManagerTest, D2_AVolumeHasOneOperationAtATimeAndAWaiterWhoseTimeIsUpGetsAnError) {
+TEST_F(VolumeManagerTest, OneOperationAtATimeForAVolume) {
   plugin_->Hang("NodePublishVolume", "vol-1");
   AttachmentRecord first = Record("web-1");
   std::thread thread([&] { EXPECT_OK(Mount(first)); });
@@ -142,7 +144,7 @@ TEST_F(VolumeManagerTest, D2_AVolumeHasOneOperationAtATimeAndAWaiterWhoseTimeIsU
   EXPECT_THAT(plugin_->Violations(), IsEmpty());
 }
 
-TEST_F(VolumeManagerTest, D3_StagesAndPublishesWhatIsNotMountedThere) {
+TEST_F(VolumeManagerTest, StagesAndPublishesOnce) {
   AttachmentRecord record = Mounted("web-1");
   EXPECT_THAT(plugin_->Calls(), ElementsAre("NodeStageVolume vol-1", "NodePublishVolume vol-1"));
   struct stat staged = {};
@@ -157,7 +159,7 @@ TEST_F(VolumeManagerTest, D3_StagesAndPublishesWhatIsNotMountedThere) {
   EXPECT_EQ(happened->front().kind, "Mount volume");
 }
 
-TEST_F(VolumeManagerTest, D3_AFailureSaysWhichStepAndUnmountTakesItBack) {
+TEST_F(VolumeManagerTest, ErrorNamesStepAndUnmountUndoesIt) {
   plugin_->Fail("NodePublishVolume", Internal("no room on the bus"), 1, 1, FakeCsiPlugin::When::kAfter);
   AttachmentRecord record = Record("web-1");
   EXPECT_THAT(Mount(record), FailsWith(Code::kInternal, "publish volume 'db': NodePublishVolume of plugin"));
@@ -166,7 +168,7 @@ TEST_F(VolumeManagerTest, D3_AFailureSaysWhichStepAndUnmountTakesItBack) {
   EXPECT_FALSE(std::filesystem::exists(record.staging_path));
 }
 
-TEST_F(VolumeManagerTest, D3_WhatThePluginMountsWhereNobodySeesItIsAnError) {
+TEST_F(VolumeManagerTest, InvisibleMountIsAnError) {
   auto hidden = std::make_shared<FakeCsiPlugin>([] {
     FakeCsiFeatures features = Features();
     features.name = "hidden.csi";
@@ -179,7 +181,7 @@ TEST_F(VolumeManagerTest, D3_WhatThePluginMountsWhereNobodySeesItIsAnError) {
   EXPECT_THAT(Mount(record), FailsWith(Code::kFailedPrecondition, "rshared"));
 }
 
-TEST_F(VolumeManagerTest, D4_TheLastUserUnstages) {
+TEST_F(VolumeManagerTest, LastUserUnstages) {
   AttachmentRecord first = Mounted("web-1");
   AttachmentRecord second = Mounted("web-2");
   ASSERT_OK(Unmount(first));
@@ -189,7 +191,7 @@ TEST_F(VolumeManagerTest, D4_TheLastUserUnstages) {
   EXPECT_FALSE(std::filesystem::exists(second.staging_path));
 }
 
-TEST_F(VolumeManagerTest, D4_NotFoundAndATargetThatIsGoneAreIgnored) {
+TEST_F(VolumeManagerTest, UnmountIgnoresNotFoundAndMissingTarget) {
   AttachmentRecord record = Mounted("web-1");
   plugin_->Fail("NodeUnpublishVolume", NotFound("no such volume"));
   plugin_->Fail("NodeUnstageVolume", NotFound("no such volume"));
@@ -206,7 +208,7 @@ TEST_F(VolumeManagerTest, D4_NotFoundAndATargetThatIsGoneAreIgnored) {
   EXPECT_THAT(Unmount(gone), FailsWith(Code::kFailedPrecondition, "unstage volume 'db'"));
 }
 
-TEST_F(VolumeManagerTest, D5_ARestartForgetsNoUserOfAStagedVolume) {
+TEST_F(VolumeManagerTest, RestartKeepsUsersOfStage) {
   AttachmentRecord first = Mounted("web-1");
   AttachmentRecord second = Mounted("web-2");
   Start();
@@ -217,7 +219,7 @@ TEST_F(VolumeManagerTest, D5_ARestartForgetsNoUserOfAStagedVolume) {
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 1);
 }
 
-TEST_F(VolumeManagerTest, D5_WhatTheKernelHasIsAUserWithoutARecord) {
+TEST_F(VolumeManagerTest, UnknownMountIsAUser) {
   AttachmentRecord first = Mounted("web-1");
   AttachmentRecord second = Mounted("web-2");
   Forget(second);
@@ -229,7 +231,7 @@ TEST_F(VolumeManagerTest, D5_WhatTheKernelHasIsAUserWithoutARecord) {
   EXPECT_EQ(MountsAt(first.staging_path), 0U);
 }
 
-TEST_F(VolumeManagerTest, TheDirectoriesOfAVolumeGoWithIt) {
+TEST_F(VolumeManagerTest, RemovesDirectoriesOfDeletedVolume) {
   AttachmentRecord record = Mounted("web-1");
   const std::filesystem::path staging = record.staging_path, target = record.target_path;
   ASSERT_OK(Unmount(record));
@@ -240,11 +242,11 @@ TEST_F(VolumeManagerTest, TheDirectoriesOfAVolumeGoWithIt) {
   Volume volume;
   volume.key = record.volume;
   volume.plugin = record.plugin;
-  manager_->RemovePlaces(volume);
+  manager_->RemoveDirectories(volume);
   for (const auto& place : places) EXPECT_FALSE(std::filesystem::exists(place)) << place;
 }
 
-TEST_F(VolumeManagerTest, D5_AnotherVolumeOfTheSameNameIsStagedAnew) {
+TEST_F(VolumeManagerTest, VolumeWithReusedNameHasItsOwnStage) {
   const AttachmentRecord left = Mounted("web-1");
   ASSERT_OK(journal_->Remove(left, Durability::kOrdered));
   AttachmentRecord other = Record("web-2", "vol-2");
@@ -254,7 +256,7 @@ TEST_F(VolumeManagerTest, D5_AnotherVolumeOfTheSameNameIsStagedAnew) {
   EXPECT_EQ(plugin_->Requests<csi::v1::NodeStageVolumeRequest>().at(1).volume_id(), "vol-2");
 }
 
-TEST_F(VolumeManagerTest, D4_APluginThatStagesNoLongerHoldsUpNoDetach) {
+TEST_F(VolumeManagerTest, DetachWorksAfterPluginDropsStaging) {
   AttachmentRecord record = Mounted("web-1");
   plugin_->Fail("NodeUnstageVolume", absl::UnimplementedError("no staging"), 1, 2);
   EXPECT_THAT(Unmount(record), FailsWith(Code::kUnimplemented, "unstage")) << "it is staged still";
@@ -262,8 +264,8 @@ TEST_F(VolumeManagerTest, D4_APluginThatStagesNoLongerHoldsUpNoDetach) {
   EXPECT_OK(Unmount(record));
 }
 
-// Who only waits for its turn stages anew: else a failed claim would leave the volume staged for ever.
-TEST_F(VolumeManagerTest, D5_AnIntentAloneIsNoUser) {
+// A waiting mount stages again. Otherwise a failed claim would leave the volume staged for ever.
+TEST_F(VolumeManagerTest, IntentWithoutMountIsNoUser) {
   AttachmentRecord first = Mounted("web-1");
   AttachmentRecord intent = Record("web-2");
   ASSERT_OK(manager_->Prepare(intent, Soon()));
@@ -273,7 +275,7 @@ TEST_F(VolumeManagerTest, D5_AnIntentAloneIsNoUser) {
   EXPECT_OK(manager_->Mount(intent, kContext, Soon()));
 }
 
-TEST_F(VolumeManagerTest, D5_UsersWithOtherMountOptionsHaveAnotherStagingPath) {
+TEST_F(VolumeManagerTest, OtherMountOptionsHaveAnotherStage) {
   AttachmentRecord plain = Mounted("web-1");
   AttachmentRecord other = Record("web-2");
   other.options.flags = {"noatime"};
@@ -284,7 +286,7 @@ TEST_F(VolumeManagerTest, D5_UsersWithOtherMountOptionsHaveAnotherStagingPath) {
   EXPECT_EQ(MountsAt(other.staging_path), 1U);
 }
 
-TEST_F(VolumeManagerTest, D5_AReaderIsPublishedFromTheStageOfAWriter) {
+TEST_F(VolumeManagerTest, ReaderSharesStageOfWriter) {
   AttachmentRecord writer = Mounted("web-1");
   AttachmentRecord reader = Record("web-2");
   reader.capability.access = AccessMode::kMultiNodeReaderOnly;
@@ -309,8 +311,8 @@ TEST_F(VolumeManagerTest, D5_AReaderIsPublishedFromTheStageOfAWriter) {
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 1);
 }
 
-// The directories of a volume tell of it, in whichever usage it is published.
-TEST_F(VolumeManagerTest, D5_AReaderWithoutARecordIsAUser) {
+// The directories of the volume show its mounts in every usage.
+TEST_F(VolumeManagerTest, UnknownReaderIsAUser) {
   AttachmentRecord writer = Mounted("web-1");
   AttachmentRecord reader = Record("web-2");
   reader.read_only = true;
@@ -320,59 +322,7 @@ TEST_F(VolumeManagerTest, D5_AReaderWithoutARecordIsAUser) {
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0);
 }
 
-TEST_F(VolumeManagerTest, D5_ARecordOfAnEarlierProgramKeepsItsStagingPath) {
-  AttachmentRecord record = Record("web-1");
-  ASSERT_OK(manager_->Prepare(record, Soon()));
-  record.staging_path =
-      std::string(ParentOf(record.staging_path)) + "/rw-file-system-single-node-writer-0123456789abcdef";
-  ASSERT_OK(journal_->Put(record, Durability::kOrdered));
-  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
-  EXPECT_EQ(MountsAt(record.staging_path), 1U);
-  record.phase = Phase::kMounted;
-  ASSERT_OK(Unmount(record));
-  EXPECT_EQ(MountsAt(record.staging_path), 0U);
-}
-
-// While it is in use, new users of the volume join the stage that it has.
-TEST_F(VolumeManagerTest, D5_ASecondUserJoinsTheStageOfARecordOfAnEarlierProgram) {
-  AttachmentRecord record = Record("web-1");
-  record.capability.access = AccessMode::kMultiNodeMultiWriter;
-  record.options.flags = {"noatime", "nodev"};
-  ASSERT_OK(manager_->Prepare(record, Soon()));
-  record.staging_path = std::string(ParentOf(record.staging_path)) + "/rw-file-system-multi-node-multi-writer-01";
-  ASSERT_OK(journal_->Put(record, Durability::kOrdered));
-  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
-  record.phase = Phase::kMounted;
-  ASSERT_OK(journal_->Put(record, Durability::kOrdered));
-  for (const bool reader : {false, true}) {
-    AttachmentRecord second = Record(reader ? "web-3" : "web-2");
-    second.capability.access = AccessMode::kMultiNodeMultiWriter;
-    second.read_only = reader;
-    second.staged_as = StagedAs{.access = second.capability.access, .options = {"", {"nodev", "noatime"}}};
-    ASSERT_OK(Mount(second));
-    EXPECT_EQ(second.staging_path, record.staging_path);
-  }
-  EXPECT_EQ(plugin_->Count("NodeStageVolume"), 1);
-  const auto requests = plugin_->Requests<csi::v1::NodePublishVolumeRequest>();
-  EXPECT_EQ(requests.at(1).volume_capability().DebugString(), requests.at(0).volume_capability().DebugString());
-}
-
-TEST_F(VolumeManagerTest, D5_AWriterDoesNotJoinAStageThatIsReadOnly) {
-  AttachmentRecord reader = Record("web-1");
-  reader.options.flags = {"ro"};
-  reader.read_only = true;
-  ASSERT_OK(Mount(reader));
-  AttachmentRecord writer = Record("web-2");
-  ASSERT_OK(Mount(writer));
-  EXPECT_NE(writer.staging_path, reader.staging_path);
-  AttachmentRecord second = Record("web-3");
-  second.read_only = true;
-  second.staged_as = StagedAs{.access = second.capability.access, .options = {}};
-  ASSERT_OK(Mount(second));
-  EXPECT_THAT((std::vector{writer.staging_path, reader.staging_path}), ::testing::Contains(second.staging_path));
-}
-
-TEST_F(VolumeManagerTest, WhatWasWrittenToABareTargetIsNotHidden) {
+TEST_F(VolumeManagerTest, RefusesTargetThatIsNotEmpty) {
   AttachmentRecord record = Mounted("web-1");
   kernel_.With([&](FakeKernel& kernel) {
     kernel.DropMounts(record.target_path);
@@ -382,7 +332,7 @@ TEST_F(VolumeManagerTest, WhatWasWrittenToABareTargetIsNotHidden) {
   EXPECT_EQ(MountsAt(record.target_path), 0U);
 }
 
-TEST_F(VolumeManagerTest, D6_SendsTheExternalIdTheOptionsAndAllTheContexts) {
+TEST_F(VolumeManagerTest, SendsIdOptionsAndContexts) {
   AttachmentRecord record = Record("web-1");
   record.options = {.fs_type = "xfs", .flags = {"noatime"}};
   record.read_only = true;
@@ -402,7 +352,7 @@ TEST_F(VolumeManagerTest, D6_SendsTheExternalIdTheOptionsAndAllTheContexts) {
   EXPECT_EQ(plugin_->Requests<csi::v1::NodeStageVolumeRequest>().at(1).volume_id(), "vol-2");
 }
 
-TEST_F(VolumeManagerTest, D7_HasMountAsksTheKernel) {
+TEST_F(VolumeManagerTest, HasMountAsksTheKernel) {
   AttachmentRecord record = Mounted("web-1");
   EXPECT_EQ(record.external_node_id, "node-1");
   EXPECT_TRUE(*manager_->HasMount(record, Soon()));
@@ -410,7 +360,7 @@ TEST_F(VolumeManagerTest, D7_HasMountAsksTheKernel) {
   EXPECT_FALSE(*manager_->HasMount(record, Soon()));
 }
 
-TEST_F(VolumeManagerTest, D7_ABrokenMountIsTakenDownAndMountedAnew) {
+TEST_F(VolumeManagerTest, ReplacesBrokenMount) {
   AttachmentRecord record = Record("web-1");
   record.attach_path = "/srv/db";
   ASSERT_OK(Mount(record));
@@ -425,7 +375,7 @@ TEST_F(VolumeManagerTest, D7_ABrokenMountIsTakenDownAndMountedAnew) {
   }
 }
 
-TEST_F(VolumeManagerTest, D7_ExpandSendsBothPaths) {
+TEST_F(VolumeManagerTest, ExpandSendsBothPaths) {
   const AttachmentRecord record = Mounted("web-1");
   ASSERT_OK(manager_->Expand(record.volume, 4096, Secrets(), Soon()));
   const auto request = plugin_->Requests<csi::v1::NodeExpandVolumeRequest>().at(0);
@@ -434,7 +384,7 @@ TEST_F(VolumeManagerTest, D7_ExpandSendsBothPaths) {
   EXPECT_EQ(request.capacity_range().required_bytes(), 4096);
 }
 
-TEST_F(VolumeManagerTest, D8_WhatIsWorthAnotherTryIsTriedAgainUntilTheDeadline) {
+TEST_F(VolumeManagerTest, RetriesTemporaryErrorsUntilDeadline) {
   plugin_->Fail("NodeStageVolume", Unavailable("starting"), 1, 2);
   AttachmentRecord record = Record("web-1");
   ASSERT_OK(Mount(record));
@@ -447,7 +397,7 @@ TEST_F(VolumeManagerTest, D8_WhatIsWorthAnotherTryIsTriedAgainUntilTheDeadline) 
   EXPECT_EQ(plugin_->Count("NodeUnstageVolume"), 0) << "the other uses it";
 }
 
-TEST_F(VolumeManagerTest, H_BindsAtTheAttachPathAsAskedFor) {
+TEST_F(VolumeManagerTest, BindsAtAttachPath) {
   AttachmentRecord record = Record("web-1");
   record.attach_path = "/srv/db";
   record.propagation = Propagation::kSlave;
@@ -462,7 +412,7 @@ TEST_F(VolumeManagerTest, H_BindsAtTheAttachPathAsAskedFor) {
   EXPECT_FALSE(kernel_.With([](FakeKernel& kernel) { return kernel.Exists("/srv/db"); })) << "made here, removed here";
 }
 
-TEST_F(VolumeManagerTest, NothingOfSomebodyElseIsCoveredOrUnmounted) {
+TEST_F(VolumeManagerTest, ForeignMountsStay) {
   kernel_.With([](FakeKernel& kernel) { kernel.AddDirectory("/srv/db"); });
   AttachmentRecord record = Record("web-1");
   record.attach_path = "/srv/db";
@@ -474,12 +424,12 @@ TEST_F(VolumeManagerTest, NothingOfSomebodyElseIsCoveredOrUnmounted) {
   EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "nothing is stacked"));
   ASSERT_OK(Unmount(record));
   EXPECT_EQ(MountsAt("/srv/db"), 1U);
-  EXPECT_THAT(manager_->CheckPlace(record), FailsWith(Code::kFailedPrecondition, "nfs4"));
+  EXPECT_THAT(manager_->CheckAttachPath(record), FailsWith(Code::kFailedPrecondition, "nfs4"));
   record.attach_path = root_ + "/staging/x";
-  EXPECT_THAT(manager_->CheckPlace(record), FailsWith(Code::kInvalidArgument, "elsewhere"));
+  EXPECT_THAT(manager_->CheckAttachPath(record), FailsWith(Code::kInvalidArgument, "choose another path"));
 }
 
-TEST_F(VolumeManagerTest, H_SomebodyElsesBrokenMountStays) {
+TEST_F(VolumeManagerTest, ForeignBrokenMountStays) {
   AttachmentRecord record = Record("web-1");
   record.attach_path = "/srv/db";
   ASSERT_OK(Mount(record));
@@ -488,11 +438,11 @@ TEST_F(VolumeManagerTest, H_SomebodyElsesBrokenMountStays) {
     kernel.AddForeignMount("/srv/db", "nfs4");
     kernel.SetFailure("/srv/db", "Stale file handle");
   });
-  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "not the manager's"));
+  EXPECT_THAT(manager_->Mount(record, kContext, Soon()), FailsWith(Code::kFailedPrecondition, "of another owner"));
   EXPECT_EQ(MountsAt("/srv/db"), 1U);
 }
 
-TEST_F(VolumeManagerTest, H_WhatWasWrittenToTheBareDirectoryIsNotHidden) {
+TEST_F(VolumeManagerTest, RefusesAttachPathThatIsNotEmpty) {
   kernel_.With([](FakeKernel& kernel) { kernel.AddDirectory("/srv/db"); });
   AttachmentRecord record = Record("web-1");
   record.attach_path = "/srv/db";
@@ -505,7 +455,7 @@ TEST_F(VolumeManagerTest, H_WhatWasWrittenToTheBareDirectoryIsNotHidden) {
   EXPECT_EQ(MountsAt("/srv/db"), 0U);
 }
 
-TEST_F(VolumeManagerTest, ABlockVolumeIsADeviceAtItsTarget) {
+TEST_F(VolumeManagerTest, BlockVolumeIsADeviceAtItsTarget) {
   AttachmentRecord record = Record("web-1");
   record.capability.attachment = AttachmentMode::kBlockDevice;
   ASSERT_OK(Mount(record));
@@ -515,7 +465,25 @@ TEST_F(VolumeManagerTest, ABlockVolumeIsADeviceAtItsTarget) {
   EXPECT_EQ(plugin_->volumes().staged_count(), 0U);
 }
 
-TEST_F(VolumeManagerTest, D7_WhatWasJustMountedIsExpandedUnlessItIsReadOnly) {
+// A plugin that publishes with mknod(2) leaves its device node on the disk at a reboot.
+TEST_F(VolumeManagerTest, DeviceNodeOfEarlierBootIsPublishedAgain) {
+  AttachmentRecord record = Record("web-1");
+  record.capability.attachment = AttachmentMode::kBlockDevice;
+  ASSERT_OK(Mount(record));
+  kernel_.With([&](FakeKernel& kernel) {
+    kernel.DropMounts(record.target_path);
+    kernel.AddBlockDevice(record.target_path);
+  });
+  EXPECT_TRUE(*manager_->HasMount(record, Soon())) << "published in this boot";
+  boot_ = "boot-2";
+  Start();
+  EXPECT_FALSE(*manager_->HasMount(record, Soon()));
+  ASSERT_OK(manager_->Mount(record, kContext, Soon()));
+  EXPECT_EQ(plugin_->Count("NodePublishVolume"), 2);
+  EXPECT_TRUE(*manager_->HasMount(record, Soon()));
+}
+
+TEST_F(VolumeManagerTest, ExpandMountedSkipsReadOnly) {
   AttachmentRecord record = Mounted("web-1");
   EXPECT_TRUE(*manager_->ExpandMounted(record, 4096, Secrets(), Soon()));
   EXPECT_EQ(plugin_->Requests<csi::v1::NodeExpandVolumeRequest>().at(0).volume_path(), record.target_path);
@@ -525,13 +493,13 @@ TEST_F(VolumeManagerTest, D7_WhatWasJustMountedIsExpandedUnlessItIsReadOnly) {
   EXPECT_FALSE(*manager_->Expand({"default", "nothing"}, 4096, Secrets(), Soon())) << "mounted nowhere";
 }
 
-TEST_F(VolumeManagerTest, K4_OnlyThePluginsLackOfRoomIsTheVolumes) {
+TEST_F(VolumeManagerTest, HostErrorIsNotResourceExhausted) {
   plugin_->Fail("NodeStageVolume", ResourceExhausted("no room"), 1, 2);
   AttachmentRecord record = Record("web-1");
   record.attach_path = "/srv/db";
   kernel_.Fail("Bind", ResourceExhausted("too many mounts"));
   EXPECT_THAT(Mount(record), FailsWith(Code::kInternal, "too many mounts"));
-  EXPECT_EQ(plugin_->Count("NodeStageVolume"), 3) << "it passed, (d) 8";
+  EXPECT_EQ(plugin_->Count("NodeStageVolume"), 3) << "RESOURCE_EXHAUSTED is retried";
   plugin_->FailAlways("NodePublishVolume", ResourceExhausted("no room"));
   AttachmentRecord other = Record("web-2");
   EXPECT_THAT(Mount(other, VerySoon()), FailsWith(Code::kResourceExhausted, "no room"));

@@ -52,7 +52,7 @@ class VolumesTest : public ClaimsFixture {
   }
 };
 
-TEST_F(VolumesTest, F1_CreatingSendsWhatWasAskedAndKeepsWhatCameBack) {
+TEST_F(VolumesTest, CreateSendsRequestAndStoresAnswer) {
   const auto volume = Create(Asked());
   ASSERT_OK(volume);
   EXPECT_EQ(volume->state, Volume::State::kReady);
@@ -69,7 +69,7 @@ TEST_F(VolumesTest, F1_CreatingSendsWhatWasAskedAndKeepsWhatCameBack) {
   EXPECT_EQ(Stored("db").name, sent[0].name());
 }
 
-TEST_F(VolumesTest, F1_ChecksBeforeAnythingIsDone) {
+TEST_F(VolumesTest, ChecksRequestFirst) {
   Volume volume = Asked();
   volume.capabilities.clear();
   volume.snapshot_id = "s";
@@ -79,7 +79,7 @@ TEST_F(VolumesTest, F1_ChecksBeforeAnythingIsDone) {
   EXPECT_THAT(plugin_->Calls(), IsEmpty());
 }
 
-TEST_F(VolumesTest, F1_HostileNamesNeverMeetAndNeverReachThePlugin) {
+TEST_F(VolumesTest, HostileNamesGetDistinctPlainNames) {
   const std::vector<std::string> ids = {"../x", "[0]", "a b", "db[3]", "ü", std::string(255, 'x'), "..", "%2E%2E"};
   for (const std::string& id : ids) ASSERT_OK(Create(Asked(id))) << id;
   EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(ids.size()));
@@ -89,7 +89,7 @@ TEST_F(VolumesTest, F1_HostileNamesNeverMeetAndNeverReachThePlugin) {
   }
 }
 
-TEST_F(VolumesTest, F1_TheSameRequestAgainIsTheSameVolume) {
+TEST_F(VolumesTest, RepeatedCreateGivesSameVolume) {
   const auto first = Create(Asked());
   ASSERT_OK(first);
   const auto again = Create(Asked());
@@ -98,13 +98,13 @@ TEST_F(VolumesTest, F1_TheSameRequestAgainIsTheSameVolume) {
   EXPECT_EQ(plugin_->Count("CreateVolume"), 1);
   Volume other = Asked();
   other.min_bytes = 2 * kGiB;
-  EXPECT_THAT(Create(other), FailsWith(absl::StatusCode::kAlreadyExists, "not what is asked for"));
+  EXPECT_THAT(Create(other), FailsWith(absl::StatusCode::kAlreadyExists, "differs from the requested one"));
   other = Asked();
   other.secrets = Password("swordfish");
-  EXPECT_THAT(Create(other), FailsWith(absl::StatusCode::kAlreadyExists, "not what is asked for"));
+  EXPECT_THAT(Create(other), FailsWith(absl::StatusCode::kAlreadyExists, "differs from the requested one"));
 }
 
-TEST_F(VolumesTest, F1_WhatWasForgottenDoesNotComeBackUnderItsName) {
+TEST_F(VolumesTest, RecreatedVolumeHasAnotherName) {
   const auto first = Create(Asked());
   ASSERT_OK(first);
   ASSERT_OK(volumes_->Deregister(first->key, Soon()));
@@ -113,7 +113,7 @@ TEST_F(VolumesTest, F1_WhatWasForgottenDoesNotComeBackUnderItsName) {
   EXPECT_NE(second->external_id, first->external_id) << "it would come with the other one's data";
 }
 
-TEST_F(VolumesTest, F1_ARefusedCreationLeavesNothing) {
+TEST_F(VolumesTest, RefusedCreationLeavesNoRecord) {
   plugin_->Fail("CreateVolume", OutOfRange("too large"));
   EXPECT_THAT(Create(Asked()),
               FailsWith(absl::StatusCode::kOutOfRange, "CreateVolume of plugin 'fake.csi': too large"));
@@ -123,30 +123,30 @@ TEST_F(VolumesTest, F1_ARefusedCreationLeavesNothing) {
   EXPECT_THAT(All(), IsEmpty());
 }
 
-TEST_F(VolumesTest, F1_ALostAnswerIsAskedForAgainUnderTheSameName) {
+TEST_F(VolumesTest, RetryAfterLostAnswerUsesSameName) {
   plugin_->Fail("CreateVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
-  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kInternal, "the same request again goes on"));
+  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kInternal, "repeat the request to continue"));
   EXPECT_EQ(Stored("db").state, Volume::State::kCreating);
   ASSERT_OK(Create(Asked()));
   EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
 }
 
-TEST_F(VolumesTest, F1_AFullPoolAfterALostAnswerIsNoReasonToForgetWhatMayBeThere) {
+TEST_F(VolumesTest, FullPoolAfterLostAnswerKeepsRecord) {
   plugin_->Fail("CreateVolume", absl::DeadlineExceededError("no answer"), 1, 1, FakeCsiPlugin::When::kAfter);
   plugin_->Fail("CreateVolume", ResourceExhausted("the pool is full"), 2);
   const auto created = Create(Asked());
   EXPECT_THAT(created, FailsWith(absl::StatusCode::kUnavailable, "the pool is full"));
-  EXPECT_THAT(Message(created.status()), HasSubstr("the same request again goes on"));
+  EXPECT_THAT(Message(created.status()), HasSubstr("repeat the request to continue"));
   EXPECT_EQ(Stored("db").state, Volume::State::kCreating);
   plugin_->Fail("CreateVolume", ResourceExhausted("the pool is full"));
-  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kResourceExhausted, "the same request again goes on"));
+  EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kResourceExhausted, "repeat the request to continue"));
   EXPECT_EQ(Stored("db").state, Volume::State::kCreating);
   ASSERT_OK(Create(Asked()));
   EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
 }
 
-// Killed before any commit: begun again, and nothing is made twice; or taken back at the start, and nothing is left.
-TEST_F(VolumesTest, F1_KilledAtEveryStepOfACreation) {
+// Kills the manager before each commit. A repeated create makes nothing twice; a start without it leaves nothing.
+TEST_F(VolumesTest, CreationResumesAfterKillAtEveryStep) {
   for (const bool again : {true, false}) {
     for (int after = 0; after < 2; ++after) {
       SCOPED_TRACE((again ? "asked again, " : "taken back, ") + std::to_string(after) + " commits");
@@ -167,7 +167,7 @@ TEST_F(VolumesTest, F1_KilledAtEveryStepOfACreation) {
   }
 }
 
-TEST_F(VolumesTest, K6_KilledAtEveryStepOfADeletion) {
+TEST_F(VolumesTest, DeletionResumesAfterKillAtEveryStep) {
   for (int after = 0; after < 2; ++after) {
     SCOPED_TRACE(after);
     ASSERT_OK(Create(Asked()));
@@ -186,7 +186,7 @@ TEST_F(VolumesTest, K6_KilledAtEveryStepOfADeletion) {
   }
 }
 
-TEST_F(VolumesTest, K6_DeleteAsksTheClaimsFirst) {
+TEST_F(VolumesTest, RefusesDeleteOfClaimedVolume) {
   ASSERT_OK(Create(Asked()));
   ASSERT_OK(Claim(Request("web-1")));
   plugin_->ClearLog();
@@ -202,7 +202,7 @@ TEST_F(VolumesTest, K6_DeleteAsksTheClaimsFirst) {
   EXPECT_EQ(node_.removed, std::vector<std::string>{"db"});
 }
 
-TEST_F(VolumesTest, K6_AClaimThatComesWhileItIsDeletedIsSeen) {
+TEST_F(VolumesTest, ConcurrentClaimStopsDelete) {
   ASSERT_OK(Create(Asked()));
   bool first = true;
   state_.BeforeCommit([&](const Transaction&) {
@@ -210,7 +210,7 @@ TEST_F(VolumesTest, K6_AClaimThatComesWhileItIsDeletedIsSeen) {
       EXPECT_OK(Claim(Request("web-1")));
     }
   });
-  // The claim's controller call waits for the deletion's lock: it is there before the commit, and published after.
+  // The claim waits for the lock of the deletion: it is stored before the commit, and published afterwards.
   auto features = plugin_->features();
   features.attaches = false;
   plugin_->SetFeatures(features);
@@ -219,23 +219,23 @@ TEST_F(VolumesTest, K6_AClaimThatComesWhileItIsDeletedIsSeen) {
   EXPECT_EQ(plugin_->Count("DeleteVolume"), 0);
 }
 
-TEST_F(VolumesTest, K6_NoClaimOnWhatIsBeingDeleted) {
+TEST_F(VolumesTest, RefusesClaimDuringDelete) {
   ASSERT_OK(Create(Asked()));
   plugin_->Fail("DeleteVolume", Internal("half-way"));
-  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kInternal, "deleting it again goes on"));
+  EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kInternal, "delete it again to continue"));
   EXPECT_THAT(Claim(Request("web-1")), FailsWith(absl::StatusCode::kFailedPrecondition, "is being deleted"));
   EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kAlreadyExists, "is being deleted"));
   ASSERT_OK(Delete());
 }
 
-TEST_F(VolumesTest, K6_WhatThePluginRefusesToDeleteIsAsItWas) {
+TEST_F(VolumesTest, RefusedDeleteLeavesVolumeReady) {
   ASSERT_OK(Create(Asked()));
   plugin_->Fail("DeleteVolume", FailedPrecondition("it has snapshots"));
   EXPECT_THAT(Delete(), FailsWith(absl::StatusCode::kFailedPrecondition, "it has snapshots"));
   EXPECT_OK(Claim(Request("web-1")));
 }
 
-TEST_F(VolumesTest, K6_WhatThePluginRefusesToDeleteIsAsItWasThoughItsRecordChangedMeanwhile) {
+TEST_F(VolumesTest, RefusedDeleteKeepsConcurrentChange) {
   ASSERT_OK(Create(Asked()));
   plugin_->Fail("DeleteVolume", FailedPrecondition("it has snapshots"));
   bool first = true;
@@ -252,7 +252,7 @@ TEST_F(VolumesTest, K6_WhatThePluginRefusesToDeleteIsAsItWasThoughItsRecordChang
   EXPECT_THAT(plugin_->volumes().Ids(), SizeIs(1));
 }
 
-TEST_F(VolumesTest, K6_ARefusalToDeleteIsToldWhateverTheStoreSays) {
+TEST_F(VolumesTest, RefusedDeleteReportsStoreError) {
   ASSERT_OK(Create(Asked()));
   plugin_->Fail("DeleteVolume", FailedPrecondition("it has snapshots"));
   state_.DieAfter(1);
@@ -260,7 +260,7 @@ TEST_F(VolumesTest, K6_ARefusalToDeleteIsToldWhateverTheStoreSays) {
   state_.DieAfter(-1);
 }
 
-TEST_F(VolumesTest, F1_RegistersWhatThePluginHas) {
+TEST_F(VolumesTest, RegistersExistingVolume) {
   plugin_->volumes().Add("vol-x");
   Volume volume = Asked();
   volume.external_id = "vol-x";
@@ -277,7 +277,7 @@ TEST_F(VolumesTest, F1_RegistersWhatThePluginHas) {
   EXPECT_OK(volumes_->Register(volume, Soon()));
 }
 
-TEST_F(VolumesTest, F1_RegisterAsksThePlugin) {
+TEST_F(VolumesTest, RegisterAsksPlugin) {
   Volume volume = Asked();
   volume.external_id = "nothing";
   EXPECT_THAT(volumes_->Register(volume, Soon()), FailsWith(absl::StatusCode::kNotFound, "'nothing'"));
@@ -289,7 +289,7 @@ TEST_F(VolumesTest, F1_RegisterAsksThePlugin) {
               FailsWith(absl::StatusCode::kFailedPrecondition, "register it first"));
 }
 
-TEST_F(VolumesTest, F9_AnUpdateChangesWhatMayChange) {
+TEST_F(VolumesTest, UpdateChangesAllowedFields) {
   ASSERT_OK(Create(Asked()));
   Volume next;
   next.key.id = "db";
@@ -312,7 +312,7 @@ TEST_F(VolumesTest, F9_AnUpdateChangesWhatMayChange) {
   EXPECT_THAT(volumes_->Update(next), FailsWith(absl::StatusCode::kFailedPrecondition, "parameters"));
 }
 
-TEST_F(VolumesTest, K2_AnUpdateThatNamesAnOldRevisionIsRefused) {
+TEST_F(VolumesTest, UpdateOfOldRevisionIsRefused) {
   Volume volume = *Create(Asked());
   const Volume old = volume;
   volume.mount_options.fs_type = "xfs";
@@ -323,7 +323,7 @@ TEST_F(VolumesTest, K2_AnUpdateThatNamesAnOldRevisionIsRefused) {
   EXPECT_OK(volumes_->Update(whichever));
 }
 
-TEST_F(VolumesTest, F9_AnUpdateNeverLosesAClaimsMode) {
+TEST_F(VolumesTest, UpdateKeepsModeInUse) {
   ASSERT_OK(Create(Asked()));
   bool first = true;
   state_.BeforeCommit([&](const Transaction&) {
@@ -337,7 +337,7 @@ TEST_F(VolumesTest, F9_AnUpdateNeverLosesAClaimsMode) {
   EXPECT_EQ(Stored("db").in_use, kWriters);
 }
 
-TEST_F(VolumesTest, D7_ExpandsAtTheControllerAndThenWhereItIsInUse) {
+TEST_F(VolumesTest, ExpandsAtControllerThenNode) {
   ASSERT_OK(Create(Asked()));
   EXPECT_EQ(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon())->capacity_bytes, 2 * kGiB);
   EXPECT_THAT(node_.expanded, IsEmpty()) << "not in use";
@@ -352,7 +352,7 @@ TEST_F(VolumesTest, D7_ExpandsAtTheControllerAndThenWhereItIsInUse) {
   EXPECT_OK(Create(Asked())) << "what was asked at first is what there is still";
 }
 
-TEST_F(VolumesTest, D7_WhatExpandsAtTheNodeAloneNeedsToBeThere) {
+TEST_F(VolumesTest, NodeExpansionNeedsMountedVolume) {
   AddVolume("db");
   Can([](auto& features) { features.controller = features.expands = false; });
   EXPECT_THAT(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()),
@@ -362,10 +362,10 @@ TEST_F(VolumesTest, D7_WhatExpandsAtTheNodeAloneNeedsToBeThere) {
   EXPECT_THAT(node_.expanded, ElementsAre(Pair("db", 2 * kGiB)));
   Can([](auto& features) { features.node_expands = false; });
   EXPECT_THAT(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "expands no volumes"));
+              FailsWith(absl::StatusCode::kFailedPrecondition, "cannot expand volumes"));
 }
 
-TEST_F(VolumesTest, D7_WhatTheNodeAloneRefusesIsNeitherRecordedNorOwed) {
+TEST_F(VolumesTest, RefusedNodeExpansionIsNotOwed) {
   AddVolume("db");
   Can([](auto& features) { features.controller = features.expands = false; });
   ASSERT_OK(Claim(Request("web-1")));
@@ -380,7 +380,7 @@ TEST_F(VolumesTest, D7_WhatTheNodeAloneRefusesIsNeitherRecordedNorOwed) {
   EXPECT_TRUE(Stored("db").node_expansion_owed) << "it may be half done";
 }
 
-TEST_F(VolumesTest, F1_SnapshotsAndWhatIsMadeFromThem) {
+TEST_F(VolumesTest, SnapshotsAndTheirCopies) {
   const auto volume = Create(Asked());
   ASSERT_OK(volume);
   const auto snapshot = volumes_->CreateSnapshot(volume->key, "nightly", {}, Soon());
@@ -401,37 +401,37 @@ TEST_F(VolumesTest, F1_SnapshotsAndWhatIsMadeFromThem) {
   ASSERT_OK(volumes_->DeleteSnapshot("fake.csi", snapshot->id, Secrets(), Soon())) << "gone is OK";
 }
 
-TEST_F(VolumesTest, F1_WhatThePluginCannotDoIsSaidBeforeItIsAsked) {
+TEST_F(VolumesTest, RefusesMissingCapabilitiesWithoutCall) {
   Can([](auto& features) { features.clones = features.snapshots = false; });
   Volume clone = Asked();
   clone.clone_id = "x";
-  EXPECT_THAT(Create(clone), FailsWith(absl::StatusCode::kFailedPrecondition, "makes no clones"));
+  EXPECT_THAT(Create(clone), FailsWith(absl::StatusCode::kFailedPrecondition, "cannot clone volumes"));
   EXPECT_THAT(volumes_->ListSnapshots("fake.csi", Soon()),
               FailsWith(absl::StatusCode::kFailedPrecondition, "has no snapshots"));
   Can([](auto& features) { features.controller = false; });
   EXPECT_THAT(Create(Asked()), FailsWith(absl::StatusCode::kFailedPrecondition, "has no controller"));
   Volume elsewhere = Asked();
   elsewhere.plugin = "unknown";
-  EXPECT_THAT(Create(elsewhere), FailsWith(absl::StatusCode::kFailedPrecondition, "is not known here"));
+  EXPECT_THAT(Create(elsewhere), FailsWith(absl::StatusCode::kFailedPrecondition, "is unknown on this host"));
   EXPECT_THAT(plugin_->Calls(), IsEmpty());
   EXPECT_THAT(All(), IsEmpty());
 }
 
-TEST_F(VolumesTest, K3_NoHealthyControllerNamesThePluginAndItsWords) {
+TEST_F(VolumesTest, NoHealthyControllerQuotesPlugin) {
   directory_.SetHealthy("fake.csi", true, false, "Probe: the array is away");
   EXPECT_THAT(volumes_->Create(Asked(), AtOnce()),
               FailsWith(absl::StatusCode::kUnavailable, "plugin 'fake.csi': Probe: the array is away"));
 }
 
-TEST_F(VolumesTest, F_SecretsAreNotTold) {
+TEST_F(VolumesTest, EventsHaveNoSecrets) {
   ASSERT_OK(Create(Asked()));
   plugin_->Fail("DeleteVolume", Internal("no"));
   EXPECT_FALSE(Delete().ok());
   EXPECT_THAT(Told(), Not(HasSubstr("hunter2")));
 }
 
-// It is listed as being created, and made anew by somebody before its turn comes.
-TEST_F(VolumesTest, F1_ResumeLeavesWhatARepeatedCreateMadeMeanwhile) {
+// The volume is listed as being created, and created again before its turn.
+TEST_F(VolumesTest, ResumeSparesRepeatedCreate) {
   plugin_->Fail("CreateVolume", Internal("lost"), 1, 2, FakeCsiPlugin::When::kAfter);
   ASSERT_FALSE(Create(Asked("a")).ok());
   ASSERT_FALSE(Create(Asked("b")).ok());
@@ -440,7 +440,7 @@ TEST_F(VolumesTest, F1_ResumeLeavesWhatARepeatedCreateMadeMeanwhile) {
   Restart();
   plugin_->Hang("DeleteVolume");
   std::thread resume([&] { volumes_->Resume(Soon()); });
-  EXPECT_TRUE(plugin_->WaitForCalls("DeleteVolume", 1));  // of "a"; "b" is on the list behind it
+  EXPECT_TRUE(plugin_->WaitForCalls("DeleteVolume", 1));  // for "a"; "b" is next on the list
   EXPECT_OK(Create(Asked("b")));
   plugin_->Release();
   resume.join();
@@ -449,7 +449,7 @@ TEST_F(VolumesTest, F1_ResumeLeavesWhatARepeatedCreateMadeMeanwhile) {
   EXPECT_THAT(plugin_->volumes().Ids(), ElementsAre(Stored("b").external_id));
 }
 
-TEST_F(VolumesTest, F1_OfTwoKeysForOneVolumeOneIsRegistered) {
+TEST_F(VolumesTest, RegistersVolumeUnderOneKey) {
   plugin_->volumes().Add("ext");
   std::atomic<int> registered = 0;
   std::vector<std::thread> threads;
@@ -465,7 +465,7 @@ TEST_F(VolumesTest, F1_OfTwoKeysForOneVolumeOneIsRegistered) {
   EXPECT_THAT(All(), SizeIs(1));
 }
 
-TEST_F(VolumesTest, F1_AnErrorHalfWayIsNoReasonToForgetWhatMayBeThere) {
+TEST_F(VolumesTest, UnclearErrorKeepsRecord) {
   plugin_->Fail("CreateVolume", Internal("lost"), 1, 1, FakeCsiPlugin::When::kAfter);
   ASSERT_FALSE(Create(Asked()).ok());
   plugin_->Fail("CreateVolume", Internal("still confused"));
@@ -475,7 +475,7 @@ TEST_F(VolumesTest, F1_AnErrorHalfWayIsNoReasonToForgetWhatMayBeThere) {
   EXPECT_THAT(plugin_->volumes().Ids(), IsEmpty());
 }
 
-TEST_F(VolumesTest, I_AControllerThatDoesNotKnowTheFinerModesIsNotToldThem) {
+TEST_F(VolumesTest, FinerModesAreSentOnlyIfSupported) {
   Volume volume = Asked();
   Can([](testing::FakeCsiFeatures& features) { features.single_writer = false; });
   volume.capabilities = {{AccessMode::kSingleNodeMultiWriter, AttachmentMode::kFileSystem}};
@@ -486,8 +486,8 @@ TEST_F(VolumesTest, I_AControllerThatDoesNotKnowTheFinerModesIsNotToldThem) {
   EXPECT_EQ(sent[0].volume_capabilities(0).access_mode().mode(), Mode::SINGLE_NODE_WRITER);
 }
 
-// CSI: the node's part comes after the next stage and publish.
-TEST_F(VolumesTest, D7_WhatGrowsWhileItIsMountedNowhereIsOwedToTheNode) {
+// CSI 1.12: NodeExpandVolume follows the next stage and publish.
+TEST_F(VolumesTest, ExpansionOfUnmountedVolumeIsOwed) {
   ASSERT_OK(Create(Asked()));
   ASSERT_OK(volumes_->Expand({"default", "db"}, 2 * kGiB, 0, Soon()));
   EXPECT_TRUE(Stored("db").node_expansion_owed);

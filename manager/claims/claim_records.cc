@@ -1,10 +1,14 @@
+#include "manager/claims/claim_records.h"
+
+#include <utility>
+#include <vector>
+
 #include "base/status.h"
-#include "manager/claims/claims.h"
 
 namespace mooring::manager {
 
-absl::StatusOr<std::optional<ClaimRecord>> Claims::Find(const VolumeKey& volume, ClaimMode mode,
-                                                        const std::string& allocation) {
+absl::StatusOr<std::optional<ClaimRecord>> ClaimRecords::Find(const VolumeKey& volume, ClaimMode mode,
+                                                              const std::string& allocation) {
   MOORING_ASSIGN_OR_RETURN(std::vector<ClaimRecord> claims, store_.ListClaims(volume));
   for (ClaimRecord& claim : claims) {
     if (claim.mode == mode && claim.allocation == allocation) return std::move(claim);
@@ -12,9 +16,9 @@ absl::StatusOr<std::optional<ClaimRecord>> Claims::Find(const VolumeKey& volume,
   return std::nullopt;
 }
 
-absl::StatusOr<std::optional<ClaimRecord>> Claims::Change(const ClaimRecord& claim,
-                                                          const std::function<bool(ClaimRecord&)>& change,
-                                                          Durability durability) {
+absl::StatusOr<std::optional<ClaimRecord>> ClaimRecords::Change(const ClaimRecord& claim,
+                                                                const std::function<bool(ClaimRecord&)>& change,
+                                                                Durability durability) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(std::optional<ClaimRecord> current, Find(claim.volume, claim.mode, claim.allocation));
     if (!current || !change(*current)) return current;
@@ -26,7 +30,7 @@ absl::StatusOr<std::optional<ClaimRecord>> Claims::Change(const ClaimRecord& cla
   }
 }
 
-absl::Status Claims::ChangeVolume(const VolumeKey& key, const std::function<bool(Volume&)>& change) {
+absl::Status ClaimRecords::ChangeVolume(const VolumeKey& key, const std::function<bool(Volume&)>& change) {
   for (;;) {
     MOORING_ASSIGN_OR_RETURN(Volume volume, store_.GetVolume(key));
     if (!change(volume)) return absl::OkStatus();
@@ -35,7 +39,7 @@ absl::Status Claims::ChangeVolume(const VolumeKey& key, const std::function<bool
   }
 }
 
-void Claims::Tell(const ClaimRecord& claim, bool bad, const std::string& text) {
+void ClaimRecords::Report(const ClaimRecord& claim, bool bad, const std::string& text) {
   Event event;
   event.bad = bad;
   event.kind = "claim";

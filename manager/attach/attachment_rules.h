@@ -1,0 +1,38 @@
+// How a request becomes the record of an attachment. Pure.
+#ifndef MOORING_MANAGER_ATTACH_ATTACHMENT_RULES_H_
+#define MOORING_MANAGER_ATTACH_ATTACHMENT_RULES_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "manager/claims/claim_broker.h"
+#include "manager/records/records.h"
+
+namespace mooring::manager {
+
+struct AttachRequest {
+  VolumeKey volume;
+  std::string plugin;  // of the volume: an interrupted attach waits only for this plugin
+  std::string allocation;
+  std::string request;  // empty: the volume's id
+  ClaimMode mode = ClaimMode::kWrite;
+  Capability capability;
+  MountOptions options;
+  bool read_only = false;  // also implied by the claim mode, the access mode and the mount flag "ro"
+  Propagation propagation = Propagation::kPrivate;
+  std::string attach_path;  // empty: the caller uses AttachmentRecord::source
+};
+
+// INVALID_ARGUMENT: a name, the propagation or the path is not valid.
+absl::StatusOr<AttachmentRecord> RecordOf(const AttachRequest& request);
+
+// The fields in which an existing attachment differs from the requested one; empty: none. Names no mount flags. A
+// request without mount options agrees with any.
+std::string Difference(const AttachmentRecord& requested, const AttachmentRecord& existing);
+
+// Adds the fields that depend on the claimed volume.
+void FillIn(AttachmentRecord& record, const ClaimAnswer& answer);
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_ATTACH_ATTACHMENT_RULES_H_

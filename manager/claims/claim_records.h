@@ -1,0 +1,45 @@
+// Reads and changes stored claims. A change that loses a race against another writer is repeated on the new record.
+#ifndef MOORING_MANAGER_CLAIMS_CLAIM_RECORDS_H_
+#define MOORING_MANAGER_CLAIMS_CLAIM_RECORDS_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "manager/records/events.h"
+#include "manager/records/records.h"
+#include "manager/state/records_store.h"
+
+namespace mooring::manager {
+
+using ClaimRecord = Claim;  // for classes with a method named Claim
+
+class ClaimRecords {
+ public:
+  // Both outlive it.
+  ClaimRecords(RecordsStore& store, Events& events) : store_(store), events_(events) {}
+
+  RecordsStore& store() { return store_; }
+
+  absl::StatusOr<std::optional<ClaimRecord>> Find(const VolumeKey& volume, ClaimMode mode,
+                                                  const std::string& allocation);
+
+  // Changes the stored record of `claim` and returns it as it is then; nullopt: it is gone. `change` returns false to
+  // leave the record as it is, and may be called several times.
+  absl::StatusOr<std::optional<ClaimRecord>> Change(const ClaimRecord& claim,
+                                                    const std::function<bool(ClaimRecord&)>& change,
+                                                    Durability durability = Durability::kSynced);
+  absl::Status ChangeVolume(const VolumeKey& key, const std::function<bool(Volume&)>& change);
+
+  void Report(const ClaimRecord& claim, bool bad, const std::string& text);  // as an event
+
+ private:
+  RecordsStore& store_;
+  Events& events_;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_CLAIMS_CLAIM_RECORDS_H_

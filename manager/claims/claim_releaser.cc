@@ -1,0 +1,260 @@
+#include "manager/claims/claim_releaser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "manager/records/names.h"
+
+namespace mooring::manager {
+namespace {
+
+ClaimRecord ClaimNamed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation) {
+  ClaimRecord claim;
+  claim.volume = volume;
+  claim.mode = mode;
+  claim.allocation = allocation;
+  return claim;
+}
+
+bool IsBeforeNodeStep(const ClaimRecord& claim) {
+  return claim.state == ClaimRecord::State::kTaken || claim.state == ClaimRecord::State::kUnpublishing;
+}
+
+// The node step is done; the controller step is next.
+bool MarkNodeDetached(ClaimRecord& claim) {
+  if (!IsBeforeNodeStep(claim)) return false;
+  claim.state = ClaimRecord::State::kNodeDetached;
+  claim.problem.clear();
+  return true;
+}
+
+// Whether another claim of the same node still needs the volume published there.
+bool IsUsedByAnother(const std::vector<ClaimRecord>& claims, const ClaimRecord& claim) {
+  return std::any_of(claims.begin(), claims.end(), [&](const ClaimRecord& other) {
+    return !AreOfOneClaim(other, claim) && other.external_node_id == claim.external_node_id &&
+           IsBeforeNodeStep(other) && other.publish != ClaimRecord::Publish::kNone;
+  });
+}
+
+}  // namespace
+
+absl::Status ClaimReleaser::Release(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
+                                    const absl::Status& node_outcome, Clock::time_point until) {
+  const ClaimRecord claim = ClaimNamed(volume, mode, allocation);
+  bool is_new = false;
+  MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](ClaimRecord& record) {
+    is_new = false;
+    if (record.kept || !IsBeforeNodeStep(record)) return false;
+    if (node_outcome.ok()) return MarkNodeDetached(record);
+    is_new = std::exchange(record.state, ClaimRecord::State::kUnpublishing) != ClaimRecord::State::kUnpublishing ||
+             WithoutTries(record.problem) != WithoutTries(Message(node_outcome));
+    if (is_new) record.problem = Message(node_outcome);
+    return is_new;
+  }));
+  if (!changed || (changed->kept && IsBeforeNodeStep(*changed))) return absl::OkStatus();
+  if (node_outcome.ok()) return FinishOrOwe(*changed, Durability::kOrdered, until);
+  if (is_new)
+    records_.Report(*changed, true,
+                    fmt::format("not released, because the node still has it: {}", Message(node_outcome)));
+  return absl::OkStatus();
+}
+
+absl::Status ClaimReleaser::ReleaseKept(const VolumeKey& volume, ClaimMode mode, const std::string& allocation,
+                                        Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(ClaimNamed(volume, mode, allocation), MarkNodeDetached));
+  return changed ? FinishOrOwe(*changed, Durability::kSynced, until) : absl::OkStatus();
+}
+
+absl::Status ClaimReleaser::FinishOrOwe(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
+  const absl::Status status = Finish(claim, durability, until);
+  return absl::IsUnavailable(status) ? absl::OkStatus() : status;
+}
+
+absl::Status ClaimReleaser::Finish(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, controller_.Lock(claim.volume, until));
+  return FinishLocked(claim, durability, until);
+}
+
+absl::Status ClaimReleaser::FinishLocked(const ClaimRecord& claim, Durability durability, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const auto current, records_.Find(claim.volume, claim.mode, claim.allocation));
+  if (!current || IsBeforeNodeStep(*current)) return absl::OkStatus();  // done, or claimed again since
+  if (current->state == ClaimRecord::State::kNodeDetached && current->publish != ClaimRecord::Publish::kNone) {
+    MOORING_RETURN_IF_ERROR(Unpublish(*current, until));
+  }
+  return Free(*current, durability);
+}
+
+absl::Status ClaimReleaser::Unpublish(const ClaimRecord& claim, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const auto claims, records_.store().ListClaims(claim.volume));
+  const auto volume = records_.store().GetVolume(claim.volume);
+  if (!volume.ok() && !absl::IsNotFound(volume.status())) return volume.status();
+  // Without its record, the plugin's id of the volume is unknown.
+  if (volume.ok() && !IsUsedByAnother(claims, claim)) {
+    const absl::Status status = controller_.Unpublish(*volume, claim, until);
+    if (absl::IsCancelled(status)) return status;
+    if (!status.ok()) {
+      MOORING_RETURN_IF_ERROR(StoreProblem(claim, Message(status)));
+      return IsWorthAnotherTry(status) ? WithCode(absl::StatusCode::kUnavailable, status) : status;
+    }
+  }
+  // If a power cut loses this change, the call is repeated, which CSI allows.
+  const auto mark = [](ClaimRecord& record) {
+    record.state = ClaimRecord::State::kControllerDetached;
+    record.problem.clear();
+    return true;
+  };
+  return records_.Change(claim, mark, Durability::kOrdered).status();
+}
+
+// Stores and reports a problem once, however often the same step fails.
+absl::Status ClaimReleaser::StoreProblem(const ClaimRecord& claim, const std::string& problem) {
+  bool is_new = false;
+  MOORING_RETURN_IF_ERROR(records_
+                              .Change(claim,
+                                      [&](ClaimRecord& record) {
+                                        is_new = WithoutTries(record.problem) != WithoutTries(problem);
+                                        if (is_new) record.problem = problem;
+                                        return is_new;
+                                      })
+                              .status());
+  if (is_new) records_.Report(claim, true, fmt::format("not freed yet: {}", problem));
+  return absl::OkStatus();
+}
+
+// Deletes the record. The last claim of a volume also clears its mode in use.
+absl::Status ClaimReleaser::Free(const ClaimRecord& claim, Durability durability) {
+  for (;;) {
+    auto volume = records_.store().GetVolume(claim.volume);
+    if (!volume.ok() && !absl::IsNotFound(volume.status())) return volume.status();
+    MOORING_ASSIGN_OR_RETURN(const auto claims, records_.store().ListClaims(claim.volume));
+    const auto current = std::find_if(claims.begin(), claims.end(),
+                                      [&](const ClaimRecord& other) { return AreOfOneClaim(other, claim); });
+    if (current == claims.end()) return absl::OkStatus();
+    Changes changes;
+    changes.Delete(*current).With(durability);
+    if (volume.ok()) {
+      if (claims.size() == 1) volume->in_use.reset();
+      changes.Put(*volume);
+    }
+    const absl::Status status = records_.store().Commit(changes).status();
+    if (absl::IsAborted(status)) continue;
+    if (status.ok()) records_.Report(claim, false, fmt::format("{} claim freed", ToString(claim.mode)));
+    return status;
+  }
+}
+
+// Starts a thread for each plugin, which finishes its claims one after the other.
+void ClaimReleaser::FinishAll(std::vector<ClaimRecord> claims, const std::string& only_plugin,
+                              Clock::time_point until) {
+  if (claims.empty()) return;
+  const auto volumes = records_.store().ListVolumes();
+  if (!volumes.ok()) return;  // the next round repeats it
+  std::map<VolumeKey, std::string> plugin_of;
+  for (const Volume& volume : *volumes) plugin_of[volume.key] = volume.plugin;
+  std::map<std::string, std::vector<ClaimRecord>> by_plugin;
+  for (ClaimRecord& claim : claims) {
+    const std::string& plugin = plugin_of[claim.volume];
+    if (only_plugin.empty() || plugin == only_plugin) by_plugin[plugin].push_back(std::move(claim));
+  }
+  std::vector<std::thread> threads;
+  for (auto& [plugin, its] : by_plugin) {
+    threads.emplace_back([this, until, &plugin = plugin, &its = its] { FinishEach(plugin, std::move(its), until); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// A claim that is stuck gets a slice of the time only, and the next round starts behind it. Without a healthy
+// controller the rest would fail, too.
+void ClaimReleaser::FinishEach(const std::string& plugin, std::vector<ClaimRecord> claims, Clock::time_point until) {
+  constexpr std::size_t kMostStuck = 4;  // in one round
+  RotateBehindLastFailure(plugin, claims);
+  for (std::size_t i = 0; i < claims.size() && Clock::now() < until; ++i) {
+    const auto slice = (until - Clock::now()) / static_cast<int>(std::min(claims.size() - i, kMostStuck));
+    const absl::Status status = Finish(claims[i], Durability::kOrdered, Clock::now() + slice);
+    if (status.ok()) continue;
+    if (absl::IsCancelled(status) || !controller_.HasController(plugin)) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    last_failed_[plugin] = claims[i];
+  }
+}
+
+void ClaimReleaser::RotateBehindLastFailure(const std::string& plugin, std::vector<ClaimRecord>& claims) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto last = last_failed_.find(plugin);
+  if (last == last_failed_.end()) return;
+  const auto it = std::find_if(claims.begin(), claims.end(),
+                               [&](const ClaimRecord& claim) { return AreOfOneClaim(claim, last->second); });
+  if (it != claims.end()) std::rotate(claims.begin(), it + 1, claims.end());
+}
+
+void ClaimReleaser::Resume(const std::string& plugin, Clock::time_point until) {
+  auto claims = records_.store().ListClaims();
+  if (!claims.ok()) return;  // the next round repeats it
+  std::erase_if(*claims, IsBeforeNodeStep);
+  FinishAll(*std::move(claims), plugin, until);
+}
+
+absl::Status ClaimReleaser::AllocationGone(const std::string& allocation) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ClaimRecord> claims, records_.store().ListClaims());
+  for (const ClaimRecord& claim : claims) {
+    if (claim.allocation != allocation || claim.past) continue;
+    MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [&](ClaimRecord& record) {
+      if (record.past) return false;
+      record.past = true;
+      record.past_since = now_();
+      return true;
+    }));
+    if (changed) records_.Report(*changed, false, "its allocation is gone: a past claim, freed later");
+  }
+  return absl::OkStatus();
+}
+
+void ClaimReleaser::Collect(const IsMounted& is_mounted, Clock::time_point until) {
+  const auto claims = records_.store().ListClaims();
+  if (!claims.ok()) return;
+  const Time now = now_();
+  std::vector<ClaimRecord> gone;
+  for (const ClaimRecord& claim : *claims) {
+    if (!claim.past || !claim.past_since || now - *claim.past_since < past_age_) continue;
+    const bool mounted = is_mounted(claim);
+    const auto changed = records_.Change(claim, [&](ClaimRecord& record) {
+      if (!record.past) return false;  // claimed again since
+      if (!mounted) return MarkNodeDetached(record);
+      const std::string problem =
+          fmt::format("its allocation is gone, but node {} still has it mounted: it is freed when it is detached",
+                      Quote(record.node));
+      return std::exchange(record.problem, problem) != problem;
+    });
+    if (!mounted && changed.ok() && *changed) gone.push_back(**changed);
+  }
+  FinishAll(std::move(gone), "", until);
+}
+
+absl::Status ClaimReleaser::Force(const VolumeKey& volume, const IsMounted& is_mounted, Clock::time_point until) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<ClaimRecord> claims, records_.store().ListClaims(volume));
+  for (const ClaimRecord& claim : claims) {
+    const bool alive = !claim.past && claim.state == ClaimRecord::State::kTaken;
+    if (!alive && !is_mounted(claim)) continue;
+    return FailedPrecondition(fmt::format("volume {} cannot be released by force: allocation {} on {} {}",
+                                          ToString(volume), Quote(claim.allocation), Quote(claim.node),
+                                          alive ? "is alive" : "is gone, but the volume is still mounted there"));
+  }
+  absl::Status first;
+  for (const ClaimRecord& claim : claims) {
+    MOORING_ASSIGN_OR_RETURN(const auto changed, records_.Change(claim, [](ClaimRecord& record) {
+      const bool alive = !record.past && record.state == ClaimRecord::State::kTaken;
+      return !alive && MarkNodeDetached(record);
+    }));
+    const absl::Status status = changed ? Finish(*changed, Durability::kSynced, until) : absl::OkStatus();
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+}  // namespace mooring::manager

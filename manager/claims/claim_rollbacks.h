@@ -1,0 +1,43 @@
+// Undoes claims whose publish at the controller failed. A rollback that the store refuses is kept in memory and
+// repeated by Resume.
+#ifndef MOORING_MANAGER_CLAIMS_CLAIM_ROLLBACKS_H_
+#define MOORING_MANAGER_CLAIMS_CLAIM_ROLLBACKS_H_
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "manager/claims/claim_records.h"
+#include "manager/claims/claim_releaser.h"
+
+namespace mooring::manager {
+
+class ClaimRollbacks {
+ public:
+  // Both outlive it.
+  ClaimRollbacks(ClaimRecords& records, ClaimReleaser& releaser) : records_(records), releaser_(releaser) {}
+
+  // Undoes the claim and its controller publish, which may have happened although the call failed. Steps that fail are
+  // stored in ClaimRecord::problem and retried; without the controller lock (`locked`), all steps are. Returns `why`,
+  // with a note if the rollback failed.
+  absl::Status RollBack(const ClaimRecord& claim, const absl::Status& why, bool locked, Clock::time_point until);
+
+  // Whether a rollback of this claim could not be stored yet.
+  bool IsOwed(const VolumeKey& volume, ClaimMode mode, const std::string& allocation);
+
+  // Repeats the rollbacks that could not be stored.
+  void Resume();
+
+ private:
+  absl::StatusOr<std::optional<ClaimRecord>> Mark(const ClaimRecord& claim, const std::string& why);
+
+  ClaimRecords& records_;
+  ClaimReleaser& releaser_;
+  std::mutex mutex_;
+  std::vector<ClaimRecord> owed_;  // each with its problem
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_CLAIMS_CLAIM_ROLLBACKS_H_

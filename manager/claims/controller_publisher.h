@@ -1,0 +1,42 @@
+// ControllerPublishVolume and ControllerUnpublishVolume (CSI 1.12) for claims. A volume has one call at a time.
+#ifndef MOORING_MANAGER_CLAIMS_CONTROLLER_PUBLISHER_H_
+#define MOORING_MANAGER_CLAIMS_CONTROLLER_PUBLISHER_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/keyed_lock.h"
+#include "manager/claims/claim_broker.h"
+#include "manager/csi/csi_channel.h"
+#include "manager/plugins/plugin_directory.h"
+
+namespace mooring::manager {
+
+class ControllerPublisher {
+ public:
+  // All outlive it. `locks`: shared with Volumes, whose calls to the controller take them too.
+  ControllerPublisher(PluginDirectory& plugins, KeyedLocks& locks, const RetryPolicy& retry)
+      : plugins_(plugins), locks_(locks), retry_(retry) {}
+
+  // The lock of the volume, which the caller holds during Publish and Unpublish.
+  absl::StatusOr<KeyedLocks::Hold> Lock(const VolumeKey& volume, Clock::time_point until);
+
+  // Returns the publish context.
+  absl::StatusOr<StringMap> Publish(const ClaimAnswer& answer, Clock::time_point until);
+
+  // NOT_FOUND from the plugin is OK: without volume or node nothing is published. UNAVAILABLE: no controller is
+  // healthy.
+  absl::Status Unpublish(const Volume& volume, const Claim& claim, Clock::time_point until);
+
+  bool HasController(const std::string& plugin);  // whether a healthy one exists
+
+ private:
+  PluginDirectory& plugins_;
+  KeyedLocks& locks_;
+  const RetryPolicy retry_;
+};
+
+}  // namespace mooring::manager
+
+#endif  // MOORING_MANAGER_CLAIMS_CONTROLLER_PUBLISHER_H_

@@ -1,0 +1,49 @@
+#include "manager/claims/exhausted_marks.h"
+
+#include <fmt/format.h>
+
+#include "base/status.h"
+#include "manager/claims/claim_rules.h"
+#include "manager/csi/csi_channel.h"
+
+namespace mooring::manager {
+
+bool ExhaustedMarks::IsSet(const Volume& volume) const { return IsExhausted(volume, now_(), age_); }
+
+void ExhaustedMarks::Set(const VolumeKey& volume, const std::string& words) {
+  bool is_new = false;
+  const absl::Status status = records_.ChangeVolume(volume, [&](Volume& record) {
+    is_new = !IsSet(record) || WithoutTries(record.exhausted_words) != WithoutTries(words);
+    record.exhausted_at = now_();
+    record.exhausted_words = words;
+    return true;
+  });
+  if (status.ok() && !is_new) return;
+  Report(volume, true,
+         status.ok() ? fmt::format("exhausted: {}", words)
+                     : fmt::format("exhausted ({}), but the mark cannot be stored: {}", words, Message(status)));
+}
+
+void ExhaustedMarks::Clear(const std::string& plugin) {
+  const auto volumes = records_.store().ListVolumes();
+  if (!volumes.ok()) return;  // the marks expire anyway
+  for (const Volume& volume : *volumes) {
+    if (volume.plugin != plugin || !volume.exhausted_at) continue;
+    const absl::Status status = records_.ChangeVolume(volume.key, [](Volume& record) {
+      record.exhausted_at.reset();
+      record.exhausted_words.clear();
+      return true;
+    });
+    Report(volume.key, !status.ok(),
+           status.ok() ? "no longer exhausted: its plugin's health changed"
+                       : fmt::format("still marked as exhausted: {}", Message(status)));
+  }
+}
+
+void ExhaustedMarks::Report(const VolumeKey& volume, bool bad, const std::string& text) {
+  ClaimRecord of_volume;
+  of_volume.volume = volume;
+  records_.Report(of_volume, bad, text);
+}
+
+}  // namespace mooring::manager
