@@ -1,8 +1,8 @@
-# Mooring's image: the plugin, its mount helper and the client that asks after its health, with the programs and libraries
-# of Debian 12 that these run, and no shell. packaging/image builds it, see docs/containers.md; so does docker build -t mooring .
+# Mooring's image: the plugin, the mounter and the client, with the programs and libraries of Debian 12 that they use. It has
+# no shell. packaging/image builds it, see docs/containers.md. `docker build -t mooring .` builds it, too.
 ARG BASE=debian:12-slim
 
-# What is missing is installed: on a base that has it already, as packaging/image makes one where none can be pulled, nothing.
+# Installs missing packages. A base of packaging/image has them all.
 FROM ${BASE} AS build
 WORKDIR /source
 COPY packaging packaging
@@ -15,7 +15,7 @@ RUN if [ "${REVISION}" = unknown ]; then commit=; else commit="${REVISION} ${SOU
     cmake --build --preset release --target mooring mooring-mounter mooring-plugin
 RUN packaging/image-root build/release/bin /image
 
-# From here on packaging/image --prebuilt takes the same lines, with the files from its context.
+# packaging/image --prebuilt uses the lines from here on, with the files of its context.
 FROM scratch
 COPY --from=build /image/ /
 ARG VERSION=0.1.0
@@ -26,7 +26,7 @@ LABEL org.opencontainers.image.title="mooring" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.documentation="/usr/share/doc/mooring/README.md"
-# Nomad sets CSI_ENDPOINT to the same; what else there is to set is in docs/running.md.
+# Nomad sets CSI_ENDPOINT to the same value. docs/running.md lists the other variables.
 ENV PATH=/usr/sbin:/usr/bin \
     CSI_ENDPOINT=unix:///csi/csi.sock
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["mooring", "csi", "info", "--timeout", "4"]

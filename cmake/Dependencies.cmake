@@ -3,7 +3,7 @@
 # libuuid is linked as a shared library too, because mke2fs needs that on every host.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Without these, what uses a precompiled header is never cached, and another clone finds nothing (ccache(1)).
+  # Without these settings ccache(1) never caches users of a precompiled header, and another clone finds nothing.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
                                   CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${PROJECT_SOURCE_DIR}/cmake/ccache ${CCACHE})
   add_compile_options(-fpch-preprocess)
@@ -22,13 +22,13 @@ pkg_check_modules(LIBUUID REQUIRED IMPORTED_TARGET uuid>=2.38)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib>=0.11)
 find_package(nlohmann_json REQUIRED)
-# There is no static one. Of prometheus-cpp the core alone: its HTTP server would bring civetweb, zlib and threads of its own.
+# These have no static library. Only the core of prometheus-cpp: its HTTP server would add civetweb, zlib and threads.
 pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-core>=1.0)
 pkg_check_modules(LIBSYSTEMD REQUIRED IMPORTED_TARGET libsystemd>=252)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 
-# Debian's CMake packages of abseil and gRPC name the shared libraries only. The static ones go in as one group each, since
-# they refer to each other in circles; a group is one item, so that CMake neither reorders nor merges it.
+# Debian's CMake packages of abseil and gRPC name only the shared libraries. The static libraries refer to each other in
+# circles, so each set is linked as a group. A group is a single item, so CMake neither reorders nor merges it.
 function(mooring_static_group target)
   set(archives "")
   foreach(name IN LISTS ARGN)
@@ -50,7 +50,7 @@ foreach(file IN LISTS absl_files)
 endforeach()
 
 mooring_static_group(mooring_absl ${absl_names})
-# Of it the lite messages of proto/ pull in their part alone.
+# The lite messages of proto/ link only a part of it.
 mooring_static_group(mooring_protobuf protobuf z)
 mooring_static_group(mooring_cap cap)
 mooring_static_group(mooring_seccomp seccomp)

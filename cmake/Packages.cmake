@@ -1,6 +1,6 @@
-# The Debian packages, which packaging/deb builds: mooring-plugin, mooring-cli and mooring-manager, each of the components of
-# cmake/Install.cmake that begin with its name. Three, for they run on different hosts: a node that orchestrators use has no
-# need of a manager, and a socket that is as good as root is not to be there for nothing.
+# The Debian packages, which packaging/deb builds: mooring-plugin, mooring-cli and mooring-manager. Each has the components
+# of cmake/Install.cmake that begin with its name. They run on different hosts: a node of an orchestrator needs no manager,
+# and should not have a socket that is as good as root.
 set(CPACK_GENERATOR DEB)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
@@ -9,7 +9,7 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/debian/complete.cmake)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # it would be the first line of each
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # CPack would make it the first line of each description
 set(CPACK_PACKAGE_CONTACT "Mooring maintainers <maintainers@mooring.invalid>" CACHE STRING "Who answers for the packages")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
@@ -18,7 +18,7 @@ set(CPACK_DEBIAN_COMPRESSION_TYPE none)  # packaging/deb does it
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 
-# A unit without the tool that makes its user or its directory would not start.
+# A unit does not start without the tool that creates its user or its directory.
 set(of_a_service "systemd | systemd-standalone-sysusers, systemd | systemd-standalone-tmpfiles")
 
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_NAME mooring-plugin)

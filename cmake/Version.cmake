@@ -1,19 +1,19 @@
-# Configures base/version.h: the release, and the commit it is built from. That is git's in a checkout ("-dirty" where files
-# of it are changed); in an archive, which `git archive` wrote it into, that of cmake/commit; else "unknown".
-# MOORING_COMMIT_TIME, seconds of 1970, goes with it: packages bear no other time.
+# Configures base/version.h with the release and the commit. In a checkout git tells the commit ("-dirty" if files are
+# changed). In an archive, cmake/commit has it, which `git archive` fills in. Otherwise it is "unknown".
+# MOORING_COMMIT_TIME is its time in seconds since 1970. Packages contain no other time.
 set(MOORING_SOURCE_COMMIT "" CACHE STRING "For a tree that is neither, as in a container: 'HASH SECONDS' (git log -1 --format='%H %ct'); HASH-dirty where files are changed")
 set(MOORING_COMMIT "unknown")
 set(MOORING_COMMIT_TIME "")
 find_package(Git QUIET)
 set(commit_line "${MOORING_SOURCE_COMMIT}")
 set(changed 0)
-if(commit_line STREQUAL "" AND GIT_FOUND AND EXISTS ${PROJECT_SOURCE_DIR}/.git)  # a checkout around us is none of ours
+if(commit_line STREQUAL "" AND GIT_FOUND AND EXISTS ${PROJECT_SOURCE_DIR}/.git)  # ignore a checkout that contains this tree
   set(git ${GIT_EXECUTABLE} -c safe.directory=${PROJECT_SOURCE_DIR} --no-optional-locks)
   execute_process(COMMAND ${git} log -1 --format=%H\ %ct WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
                   OUTPUT_VARIABLE commit_line OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   execute_process(COMMAND ${git} diff --quiet HEAD -- WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
                   ERROR_QUIET RESULT_VARIABLE changed)
-  # A line comes to this with each commit, checkout and rebase: then a build asks again.
+  # Each commit, checkout and rebase adds a line to this file. Then a build configures again.
   execute_process(COMMAND ${git} rev-parse --git-path logs/HEAD WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
                   OUTPUT_VARIABLE head_log OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   get_filename_component(head_log "${head_log}" ABSOLUTE BASE_DIR ${PROJECT_SOURCE_DIR})

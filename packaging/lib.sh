@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the project's scripts share. Source it; it sets MOORING_ROOT and turns on cleanup hooks, nothing else.
+# Functions of the project's scripts. Source it: it sets MOORING_ROOT and installs cleanup hooks, nothing else.
 
 MOORING_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -10,7 +10,7 @@ die() {
   exit 1
 }
 
-# need_root "$@": carries on as root, asking sudo where it must; call it first, with the script's own arguments.
+# need_root "$@": continues as root, through sudo if necessary. Call it first, with the script's own arguments.
 need_root() {
   if [ "$(id -u)" -eq 0 ]; then
     [ -z "${SUDO_UID:-}" ] || behave_as_guest
@@ -20,7 +20,7 @@ need_root() {
   exec sudo -E -- "$(readlink -f "$0")" "$@"
 }
 
-# on_exit COMMAND [ARG...]: runs at exit, also after an error, Ctrl-C or SIGTERM; the last one given runs first.
+# on_exit COMMAND [ARG...]: runs at exit, also after an error, Ctrl-C or SIGTERM. The last command runs first.
 exit_hooks=()
 on_exit() { exit_hooks+=("$(printf '%q ' "$@")"); }
 
@@ -37,8 +37,8 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# behave_as_guest: for root by way of sudo, in somebody else's tree. What they build by hand later has to find a build folder
-# and a compiler cache that are theirs: so the first is given back at the end, and the second left alone.
+# behave_as_guest: for root through sudo, in the tree of another user. That user must be able to build by hand later. So the
+# build folder is given back at the end, and the user's compiler cache is not used.
 behave_as_guest() {
   HOME=$(getent passwd 0 | cut -d : -f 6)
   export HOME
@@ -50,7 +50,7 @@ give_back_build() {
   [ ! -d "$MOORING_ROOT/build" ] || chown -R --no-dereference --reference="$MOORING_ROOT" "$MOORING_ROOT/build"
 }
 
-# mounts_below DIR: the mount points under it in this mount namespace, oldest first.
+# mounts_below DIR: the mount points below DIR in this mount namespace, oldest first.
 mounts_below() {
   local target
   while read -r _ _ _ _ target _; do
@@ -59,8 +59,8 @@ mounts_below() {
   done </proc/self/mountinfo
 }
 
-# loops_below DIR: "/dev/loopN file" for each loop device over a file under it, or over one that was deleted there. By the
-# file's number, too: of one that was attached in a container, the kernel tells the path that it had in there.
+# loops_below DIR: "/dev/loopN file" for each loop device over a file below DIR, or over a deleted file there. Compares
+# inodes, too: for a device from a container the kernel shows the container's path of the file.
 loops_below() {
   local device number inode file disk
   disk=$(stat -c %Hd:%Ld -- "$1" 2>/dev/null || true)
@@ -69,7 +69,7 @@ loops_below() {
   done < <(losetup -l -n -O NAME,BACK-MAJ:MIN,BACK-INO,BACK-FILE)
 }
 
-# has_inode DIR NUMBER: a file below it, on the same disk, has it.
+# has_inode DIR NUMBER: a file below DIR, on the same disk, has this inode.
 has_inode() { [ -n "$(find "$1" -xdev -inum "$2" -print -quit 2>/dev/null || true)" ]; }
 
 # end_holders DEVICE: ends the mooring-hold processes that have DEVICE open: docs/security.md.
@@ -81,7 +81,7 @@ end_holders() {
   done
 }
 
-# detach_below DIR: the loop devices over files below it, those that are held as well.
+# detach_below DIR: detaches the loop devices over files below DIR, also held ones.
 detach_below() {
   local device
   loops_below "$1" | while read -r device _; do
@@ -90,8 +90,8 @@ detach_below() {
   done
 }
 
-# clear_below DIR: for a scratch folder of our own, after a failure: unmounts and detaches what is there, then removes it;
-# keeps the files where that cannot be done.
+# clear_below DIR: clears our own scratch folder after a failure. Unmounts and detaches everything there, then removes it.
+# Keeps the files if that fails.
 clear_below() {
   local dir=$1 target
   mounts_below "$dir" | tac | while read -r target; do umount -- "$target"; done
@@ -103,8 +103,8 @@ clear_below() {
   rm -rf --one-file-system -- "$dir"
 }
 
-# reboot_below DIR [RUN...]: what a reboot takes from a directory whose processes have ended: the mounts, the loop devices
-# and what the directories RUN hold. Files, directories, empty mount points and the sockets of before stay.
+# reboot_below DIR [RUN...]: has the effect of a reboot on a directory whose processes have ended. Removes the mounts, the
+# loop devices and the content of the directories RUN. Files, directories, empty mount points and old sockets stay.
 reboot_below() {
   local dir=$1 target run
   shift
@@ -113,7 +113,7 @@ reboot_below() {
   for run; do find "$run" -mindepth 1 -delete; done
 }
 
-# not_installed PACKAGE...: those of them, a line each; one quick look-up.
+# not_installed PACKAGE...: prints the missing packages, a line each.
 not_installed() {
   local have package
   have=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null || true)
@@ -146,13 +146,13 @@ apt_install() {
   apt-get update -q && apt-get install -q -y --no-install-recommends -o DPkg::Lock::Timeout=300 "$@"
 }
 
-# fixed_addresses COMMAND...: the sanitizers of GCC 12 fail on kernels that place a program's memory more randomly than
-# they were built for.
+# fixed_addresses COMMAND...: runs it without address randomisation. The sanitizers of GCC 12 fail on kernels that randomise
+# more than these expect.
 fixed_addresses() {
   if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
 }
 
-# build PRESET [TARGET...]: quiet, unless it fails.
+# build PRESET [TARGET...]: builds, and prints nothing unless that fails.
 build() {
   local preset=$1 dir=$MOORING_ROOT/build/$1 log=$MOORING_ROOT/build/$1.log target targets=() started=$SECONDS
   shift

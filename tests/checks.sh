@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # work and patience are the scripts'
-# What the tests that are scripts share: functions test_*, each run in a shell of its own, and what they say of a result.
-# `patience`: seconds until something that should happen counts as missing; `work`: a scratch folder; `logs`: names of the
-# files $work/NAME.log that are shown when a test fails; `on_failure`, where there is such a function, shows more.
+# Functions of the test scripts. They run each function test_* in a shell of its own, and print its result.
+# `patience`: seconds to wait for an expected event. `work`: a scratch folder. `logs`: the files $work/NAME.log to show when a
+# test fails. `on_failure`: an optional function that shows more.
 
 passed=0 failed=0 skipped=0
 
@@ -10,14 +10,14 @@ fail() {
   exit 1
 }
 
-# in_mounts_of_its_own "$@": carries on in a mount namespace of its own, which what it mounts goes with however it ends; call it
+# in_mounts_of_its_own "$@": continues in a mount namespace of its own, which takes its mounts along however it ends. Call it
 # early, with the script's own arguments.
 in_mounts_of_its_own() {
   if [ "${has_own_mounts:-}" != yes ]; then has_own_mounts=yes exec unshare --mount --propagation private -- "$0" "$@"; fi
   unset has_own_mounts
 }
 
-# await WHAT COMMAND...: until it succeeds.
+# await EVENT COMMAND...: repeats the command until it succeeds.
 await() {
   local what=$1 deadline=$((SECONDS + patience))
   shift
@@ -27,7 +27,7 @@ await() {
   done
 }
 
-# skip WHY: the test cannot be done here. A program that ends with status 77, as automake has it, says the same.
+# skip REASON: the test cannot run here. A program says the same with automake's exit status 77.
 skip() {
   say "skipped: $*"
   exit 77
@@ -39,7 +39,7 @@ expect() { [ "$2" = "$3" ] || fail "$1 is '$2', not '$3'"; }
 # expect_match WHAT GOT REGEX
 expect_match() { [[ $2 =~ $3 ]] || fail "$1 is '$2', which does not match '$3'"; }
 
-# refused WORDS COMMAND...: it fails and says so.
+# refused WORDS COMMAND...: the command must fail with these words.
 refused() {
   local words=$1 said
   shift
@@ -47,7 +47,7 @@ refused() {
   [[ $said == *"$words"* ]] || fail "refused without '$words': $said"
 }
 
-# So that a test ends at its first failure. (Behind a || it would not.)
+# A test ends at its first failure. Behind a || it would not.
 run_test() {
   local name=$1 started=$SECONDS status log
   set +e

@@ -1,5 +1,5 @@
-# Run by cpack over each package's tree, between its installation and its packing: what Debian's policy asks for besides
-# (/usr/share/doc, compressed pages), and the bill of materials, which has the sums of the programs as they are shipped.
+# cpack runs this over each package's tree, between installation and packing. It adds files that Debian's policy requires
+# (/usr/share/doc, compressed pages), and the bill of materials, with the sums of the shipped programs.
 list(GET CPACK_INSTALL_CMAKE_PROJECTS 0 build)
 file(GLOB trees LIST_DIRECTORIES true ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/*)
 foreach(tree ${trees})

@@ -1,18 +1,17 @@
-# What the Nomad client of a node that runs Mooring needs in its configuration, beside its own.
-# Checked by tests/nomad; docs/nomad.md tells why.
+# Add this to the configuration of a Nomad client whose node runs Mooring. docs/nomad.md says why.
 
 plugin "docker" {
   config {
     # The plugin mounts, formats and attaches loop devices: `privileged = true` in the plugin's job.
     allow_privileged = true
 
-    # Host paths in `volumes`: the state directory. (CSI volumes of tasks need neither of the two.)
+    # Host paths in `volumes`: the state directory. CSI volumes of tasks need neither setting.
     volumes {
       enabled = true
     }
 
-    # An image that was built on the node is in no registry: without this Nomad removes it minutes after the plugin's job has
-    # stopped, and the next start finds none. Leave it out where the image comes from a registry.
+    # Without this setting Nomad removes an image minutes after the plugin's job has stopped. The next start would not find an
+    # image that was built on the node. Omit it if the image comes from a registry.
     gc {
       image = false
     }
@@ -20,6 +19,6 @@ plugin "docker" {
 }
 
 client {
-  # At least the kill_timeout of plugin.nomad.hcl: Nomad cuts a task's own down to this. 30s is its default.
+  # At least the kill_timeout of plugin.nomad.hcl, because Nomad limits a task's kill_timeout to this. 30s is the default.
   max_kill_timeout = "30s"
 }

@@ -1,12 +1,12 @@
-# Tasks that use the volumes in volumes/, each in one of the ways there are.
+# Tasks that use the volumes in volumes/, each in a different way.
 #
 #   nomad job run consumer.nomad.hcl
 #
-# In each group: source is the volume's id, access_mode and attachment_mode are one of its capabilities. Nomad places the
-# group on the volume's node.
+# In each group, source is the volume's id. access_mode and attachment_mode are a capability of the volume. Nomad places
+# the group on the volume's node.
 
 job "consumer" {
-  # One task alone, which has a volume and passes nothing on: propagation_mode private, the default.
+  # A single task with a volume. Mounts do not pass: propagation_mode private, the default.
   group "private" {
     volume "data" {
       type            = "csi"
@@ -31,8 +31,8 @@ job "consumer" {
     }
   }
 
-  # Sees what the host mounts below this allocation's target while the task runs. Each allocation has a target of its own:
-  # what the task of the group `bidirectional` mounts is at that group's target, and is not seen here.
+  # The task sees mounts of the host below this allocation's target. Each allocation has its own target, so mounts of the
+  # task in the group `bidirectional` are not seen here.
   group "host-to-task" {
     volume "data" {
       type            = "csi"
@@ -58,8 +58,8 @@ job "consumer" {
     }
   }
 
-  # The host also sees what the task mounts, below the target of this allocation. Mounting takes a privileged task. Mounts
-  # that it leaves below the volume are taken down when the group ends.
+  # The host also sees mounts of the task, below the target of this allocation. Only a privileged task can mount. Mounts that
+  # it leaves below the volume are unmounted when the group ends.
   group "bidirectional" {
     volume "data" {
       type            = "csi"
@@ -86,7 +86,7 @@ job "consumer" {
     }
   }
 
-  # Reads what the others write: read_only, in a mode that the volume has for it.
+  # A reader of the other groups' data: read_only, in a mode that the volume has for readers.
   group "reader" {
     volume "data" {
       type            = "csi"
@@ -113,7 +113,7 @@ job "consumer" {
     }
   }
 
-  # A device node at the destination. Docker lets an unprivileged task open no device: so it is privileged.
+  # A device node at the destination. The task is privileged, because Docker lets only privileged tasks open devices.
   group "block" {
     volume "data" {
       type            = "csi"

@@ -1,9 +1,9 @@
-# Mooring on one node, controller and node plugin as two tasks on one state directory, which they share through locks.
+# Mooring on a node, with controller and node plugin as two tasks. They share a state directory through locks.
 #
 #   nomad job run -var node=n1 plugin-apart.nomad.hcl
 #
-# For who wants to restart or limit the two apart; plugin.nomad.hcl is less to look after. Both have to be on the node
-# where the state directory is.
+# Use it to restart or limit the two separately. plugin.nomad.hcl is simpler. Both tasks must be on the node with the state
+# directory.
 
 variable "node" {
   type        = string
@@ -57,7 +57,7 @@ job "mooring" {
           "--mount-root=/local/csi", # the same as stage_publish_base_dir
           "--stop-timeout=20",
           "--user=mooring",
-          # Always below above_disk: the path of a forgotten state_dir is one that is missing, and the plugin waits.
+          # Always below above_disk. If state_dir was forgotten, this path is missing, and the plugin waits.
           "--state-dir=${var.above_disk == "" ? "/var/lib/mooring" : "${var.above_disk}/${trimprefix(trimprefix(var.state_dir, "${var.above_disk}/"), "/")}"}",
           "--require-directories=${var.above_disk != ""}",
         ]
@@ -92,8 +92,8 @@ job "mooring" {
       driver       = "docker"
       kill_timeout = "30s"
 
-      # Privileged as well: it freezes a filesystem in use for a snapshot, grows the loop device of a volume in use, and
-      # sees what is mounted, so that it deletes nothing that is.
+      # Privileged, too: it freezes filesystems in use for snapshots and grows loop devices in use. It must see mounts, so that
+      # it deletes no mounted volume.
       config {
         image      = var.image
         privileged = true

@@ -1,9 +1,9 @@
-# Mooring on one node, controller and node plugin in one process (monolith).
+# Mooring on a node, with controller and node plugin in a single process (monolith).
 #
 #   nomad job run -var node=n1 plugin.nomad.hcl
 #
-# A volume lives on the node it was made on, and Nomad asks any controller of a plugin id for any of its volumes: so each
-# node has a plugin id of its own, mooring-NODE. Run this job once for each.
+# A volume lives on the node where it was created. Nomad asks any controller of a plugin id for any of its volumes. So each
+# node has its own plugin id, mooring-NODE. Run this job once for each node.
 
 variable "node" {
   type        = string
@@ -37,7 +37,7 @@ job "mooring" {
   }
 
   group "plugin" {
-    # For a plugin that ends. Nomad asks this neither where a container cannot be started nor after health_timeout.
+    # For a plugin that ends. Nomad ignores it if a container cannot be started, and after health_timeout.
     restart {
       attempts = 10
       interval = "5m"
@@ -55,16 +55,16 @@ job "mooring" {
         image      = var.image
         privileged = true # client.hcl: allow_privileged
         args = [
-          "--node-id=${var.node}",   # a container's host name is a new one each time
-          "--mount-root=/local/csi", # the same as stage_publish_base_dir below: it mounts nowhere else
+          "--node-id=${var.node}",   # each container has a new host name
+          "--mount-root=/local/csi", # the same as stage_publish_base_dir below
           "--stop-timeout=20",
-          "--user=mooring", # the image's; the mount helper alone stays root
-          # Always below above_disk: the path of a forgotten state_dir is one that is missing, and the plugin waits.
+          "--user=mooring", # a user of the image; only the mounter stays root
+          # Always below above_disk. If state_dir was forgotten, this path is missing, and the plugin waits.
           "--state-dir=${var.above_disk == "" ? "/var/lib/mooring" : "${var.above_disk}/${trimprefix(trimprefix(var.state_dir, "${var.above_disk}/"), "/")}"}",
-          "--require-directories=${var.above_disk != ""}", # wait for the disk, and make nothing in its mount point
+          "--require-directories=${var.above_disk != ""}", # wait for the disk, and create nothing in its mount point
         ]
-        # client.hcl: volumes.enabled. A disk comes with the directory above its mount point: that is always there, and a
-        # disk that is mounted later is seen in the container (rslave).
+        # client.hcl: volumes.enabled. For a disk, bind the directory above its mount point, which always exists. With rslave
+        # the container sees a disk that is mounted later.
         volumes = [var.above_disk == "" ? "${var.state_dir}:/var/lib/mooring" : "${var.above_disk}:${var.above_disk}:rslave"]
       }
 
@@ -77,7 +77,7 @@ job "mooring" {
         health_timeout = "8760h"
       }
 
-      # mkfs and fsck run within this: a check of a large filesystem that was not unmounted takes most.
+      # mkfs and fsck use these resources. A check of a large filesystem after a crash needs most.
       resources {
         cpu    = 100
         memory = 256

@@ -1,4 +1,4 @@
-# A copy of a volume as it is now, in use or not: nomad volume create copy.volume.hcl
+# A copy of a volume in its present state, in use or not: nomad volume create copy.volume.hcl
 id        = "copy"
 name      = "copy"
 type      = "csi"
@@ -8,7 +8,7 @@ clone_id = "vol-0123456789abcdef0123456789abcdef" # the source's External ID in 
 
 capacity_min = "1GiB"
 
-# As the source: of a raw device "block-device".
+# As the source: "block-device" for a raw device.
 capability {
   access_mode     = "single-node-writer"
   attachment_mode = "file-system"

@@ -1,4 +1,4 @@
-# A raw block device for one task: nomad volume create disk.volume.hcl
+# A raw block device for a single task: nomad volume create disk.volume.hcl
 id           = "disk"
 name         = "disk"
 type         = "csi"

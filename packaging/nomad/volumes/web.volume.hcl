@@ -1,24 +1,24 @@
-# A filesystem for one task at a time: nomad volume create web.volume.hcl
+# A filesystem for a single task at a time: nomad volume create web.volume.hcl
 id        = "web"
 name      = "web"
 type      = "csi"
-plugin_id = "mooring-n1" # the id in csi_plugin: of the node where the volume is to lie
+plugin_id = "mooring-n1" # the id in csi_plugin, of the volume's node
 
-# Bytes, or with a unit. The filesystem has exactly the smaller of the two; more than it is refused by the kernel.
+# Bytes, or with a unit. The filesystem has exactly the smaller size, and the kernel enforces it.
 capacity_min = "1GiB"
 capacity_max = "10GiB"
 
-# What a job may ask for in its `volume` block: access_mode and attachment_mode there have to be one of these.
+# The `volume` block of a job must have access_mode and attachment_mode of a capability here.
 capability {
   access_mode     = "single-node-writer"
   attachment_mode = "file-system"
 }
 
 mount_options {
-  mount_flags = ["noatime"] # of the list in docs/parameters.md; a job's own mount_options go before these
+  mount_flags = ["noatime"] # from the list in docs/parameters.md; a job's own mount_options take precedence
 }
 
-# Of docs/parameters.md; all may be left out.
+# See docs/parameters.md. All are optional.
 parameters {
   fsType = "ext4"
 }
