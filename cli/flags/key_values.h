@@ -13,8 +13,8 @@ namespace mooring::cli {
 
 using KeyValues = std::map<std::string, std::string>;
 
-// Adds "key=value", cut at the first '='. INVALID_ARGUMENT for no '=', an empty key, a key that is there already, bytes
-// that are not UTF-8. No error ever shows the value: this reads secrets, too.
+// Adds "key=value", split at the first '='. INVALID_ARGUMENT: no '=', an empty key, a key that is already in `pairs`,
+// or bytes that are not UTF-8. No error shows the value, because it may be a secret.
 absl::Status AddKeyValue(std::string_view text, KeyValues& pairs);
 
 // The same for "key=value,key=value".

@@ -21,8 +21,7 @@ namespace {
 
 const std::vector<std::string> kEverywhere{"/"};
 
-// What is at the target is not asked whether it is a mount: umount2(2) says so (EINVAL), and says the same of one that
-// is locked, mount_namespaces(7). ENOENT: nothing is there at all.
+// EINVAL: the target is not a mount, or the mount is locked, mount_namespaces(7). ENOENT: the target does not exist.
 absl::Status UnmountHere(const UniqueFd& parent, const std::string& name, const std::string& path) {
   if (::fchdir(parent.get()) != 0) return ErrnoStatus(errno, "enter the directory above", path);
   if (::umount2(name.c_str(), UMOUNT_NOFOLLOW) == 0 || errno == EINVAL || errno == ENOENT) return absl::OkStatus();
@@ -39,7 +38,7 @@ absl::Status RemoveHere(const UniqueFd& parent, const std::string& name, const s
     return FailedPrecondition(fmt::format("{} is not removed: it is neither a directory nor an empty file", path));
   }
   if (::unlinkat(parent.get(), name.c_str(), empty_file ? 0 : AT_REMOVEDIR) == 0) return absl::OkStatus();
-  return ErrnoStatus(errno, "remove (only ever when it is empty)", path);
+  return ErrnoStatus(errno, "remove (only if it is empty)", path);
 }
 
 }  // namespace
@@ -62,7 +61,7 @@ absl::Status BindAcross(const BindRequest& request, const UniqueFd& source, cons
   if (!own_fds.ok()) return ErrnoStatus(errno, "open", "/proc/self/fd");
   MOORING_RETURN_IF_ERROR(EnterMountNamespace(source));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd place, OpenNoSymlinks(request.source, O_PATH));
-  // Only the new mount API knows a mount that is in no namespace.
+  // Only the new mount API has mounts that are in no namespace.
   MOORING_ASSIGN_OR_RETURN(std::unique_ptr<NewMount> copy,
                            CloneMount(MountApi::kDetached, place, request.source, request.recursive));
   MOORING_RETURN_IF_ERROR(copy->Set(request.flags, request.propagation, request.recursive));

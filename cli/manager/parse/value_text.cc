@@ -1,4 +1,4 @@
-#include "cli/manager/parse/words.h"
+#include "cli/manager/parse/value_text.h"
 
 #include <fmt/format.h>
 #include <google/protobuf/util/time_util.h>
@@ -49,7 +49,7 @@ absl::StatusOr<v1::Propagation> ParsePropagation(std::string_view word) {
     case Propagation::kInherit:
       break;
   }
-  return InvalidArgument("propagation 'inherit' says nothing here: give private, rslave or rshared");
+  return InvalidArgument("propagation 'inherit' is not possible here: give private, rslave or rshared");
 }
 
 std::string ToString(v1::AccessMode mode) { return Word(mode, "access-mode"); }
