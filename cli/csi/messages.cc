@@ -37,8 +37,6 @@ std::string ReadyOf(const csi::v1::Snapshot& snapshot) { return snapshot.ready_t
 
 }  // namespace
 
-void Fill(const KeyValues& pairs, StringMap& map) { map.insert(pairs.begin(), pairs.end()); }
-
 bool NamesCapacity(const Arguments& arguments) { return arguments.size || arguments.limit; }
 
 csi::v1::CapacityRange CapacityOf(const Arguments& arguments) {
@@ -47,8 +45,6 @@ csi::v1::CapacityRange CapacityOf(const Arguments& arguments) {
   range.set_limit_bytes(arguments.limit.value_or(0));
   return range;
 }
-
-std::string ToString(const StringMap& map) { return cli::ToString(KeyValues(map.begin(), map.end())); }
 
 std::string ToString(const csi::v1::Topology& topology) { return ToString(topology.segments()); }
 

@@ -2,7 +2,6 @@
 #ifndef MOORING_CLI_CSI_MESSAGES_H_
 #define MOORING_CLI_CSI_MESSAGES_H_
 
-#include <google/protobuf/map.h>
 #include <google/protobuf/timestamp.pb.h>
 
 #include <string>
@@ -14,14 +13,10 @@
 
 namespace mooring::cli::csi_area {
 
-using StringMap = google::protobuf::Map<std::string, std::string>;
-
-void Fill(const KeyValues& pairs, StringMap& map);
-
+using cli::ToString;                             // of maps
 bool NamesCapacity(const Arguments& arguments);  // whether --size or --limit is given; if not, leave out the range
 csi::v1::CapacityRange CapacityOf(const Arguments& arguments);
 
-std::string ToString(const StringMap& map);                     // "a=b, c=d", by key
 std::string ToString(const csi::v1::Topology& topology);        // the segments, in the same form
 std::string ToString(const google::protobuf::Timestamp& time);  // RFC 3339; numbers if it is not a valid date
 std::string ToString(const csi::v1::VolumeCondition& condition);

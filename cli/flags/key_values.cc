@@ -38,4 +38,8 @@ std::string ToString(const KeyValues& pairs) {
   return Join(parts, ", ");
 }
 
+std::string ToString(const StringMap& map) { return ToString(KeyValues(map.begin(), map.end())); }
+
+void Fill(const KeyValues& pairs, StringMap& map) { map.insert(pairs.begin(), pairs.end()); }
+
 }  // namespace mooring::cli

@@ -75,15 +75,11 @@ std::string ToString(const v1::VolumeKey& key) {
   return is_default ? key.id() : key.namespace_() + "/" + key.id();
 }
 
-std::string ToString(const StringMap& map) { return cli::ToString(KeyValues(map.begin(), map.end())); }
-
 std::string TimeText(std::int64_t unix_ms) {
   const std::int64_t seconds = unix_ms / 1000;
   const bool is_date = seconds > 0 && seconds <= TimeUtil::kTimestampMaxSeconds;
   return is_date ? TimeUtil::ToString(TimeUtil::SecondsToTimestamp(seconds)) : "";
 }
-
-void Fill(const KeyValues& pairs, StringMap& map) { map.insert(pairs.begin(), pairs.end()); }
 
 std::string PerAllocId(const std::string& id, std::uint32_t index) { return fmt::format("{}[{}]", id, index); }
 

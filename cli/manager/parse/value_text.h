@@ -14,7 +14,7 @@ namespace mooring::cli::manager_area {
 
 namespace v1 = ::mooring::manager::v1;
 
-using StringMap = google::protobuf::Map<std::string, std::string>;
+using cli::ToString;  // of maps
 
 // INVALID_ARGUMENT lists the choices. The empty word is the unspecified value, or private propagation.
 absl::StatusOr<v1::AccessMode> ParseAccessMode(std::string_view word);
@@ -29,10 +29,7 @@ std::string ToString(v1::Propagation propagation);       // "rslave"
 std::string ToString(v1::Claim::State state);            // "node-detached"
 std::string ToString(const v1::Capability& capability);  // "single-node-writer file-system"
 std::string ToString(const v1::VolumeKey& key);          // "db"; "prod/db" in another namespace than "default"
-std::string ToString(const StringMap& map);              // "a=b, c=d", by key
 std::string TimeText(std::int64_t unix_ms);              // "2026-11-22T04:05:06Z"; empty for 0
-
-void Fill(const KeyValues& pairs, StringMap& map);
 
 // "db[3]"
 std::string PerAllocId(const std::string& id, std::uint32_t index);
