@@ -4,7 +4,7 @@
 #include "cli/run.h"
 
 int main(int argc, char** argv) {
-  // gRPC's own log lines say again, and less plainly, what our errors say. Not overwritten where somebody wants them.
+  // The log lines of gRPC repeat what the errors say. A value that the user has set stays.
   ::setenv("GRPC_VERBOSITY", "NONE", 0);
   return mooring::cli::Run(argc, argv, std::cout, std::cerr);
 }

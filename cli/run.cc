@@ -8,7 +8,7 @@
 
 #include "base/text/quote.h"
 #include "base/version.h"
-#include "cli/area.h"
+#include "cli/command/area.h"
 #include "cli/completion/area.h"
 #include "cli/csi/area.h"
 #include "cli/doctor/area.h"
@@ -21,7 +21,7 @@
 namespace mooring::cli {
 namespace {
 
-// One line an area: a later one is a folder beside csi/ and an entry here.
+// Each area of commands is a folder and an entry here.
 constexpr AddArea kAreas[] = {mounts_area::Add, doctor_area::Add, csi_area::Add, manager_area::Add,
                               completion_area::Add};
 
@@ -34,8 +34,9 @@ const CLI::App& Recognised(const CLI::App& root) {
 
 bool NeedsCommand(const CLI::App& app) { return app.get_require_subcommand_min() > 0; }
 
-// CLI11 repeats stray arguments in full, and the value of a mistyped --secret is one of them: an unknown flag is named
-// without its value, a stray word only where no secret is on the line. Empty where nothing strayed.
+// The error for an unknown flag or an argument too many; empty if there is none.
+// CLI11 would repeat such arguments in full, and the value of a mistyped --secret may be one of them. So this names an
+// unknown flag without its value, and an argument only if there is no secret on the command line.
 std::string StrayArgument(int argc, const char* const* argv, const CLI::App& root) {
   const std::vector<std::string> strays = root.remaining(true);
   for (const std::string& stray : strays) {
@@ -59,7 +60,7 @@ int Parse(int argc, const char* const* argv, CLI::App& root, const Streams& stre
   } catch (const CLI::Success& asked) {  // --help, --version
     root.exit(asked, streams.out, streams.err);
   } catch (const CLI::ParseError& error) {
-    // What is there and should not be explains more than what is missing, so it comes first.
+    // An argument too many explains more than a missing one, so it comes first.
     std::string message = StrayArgument(argc, argv, root);
     if (message.empty() && NeedsCommand(Recognised(root))) {
       message = "a command is missing";
@@ -83,7 +84,7 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err)
   int status = Parse(argc, argv, root, streams);
   if (chosen && status == kExitOk) status = chosen(streams);
   if (!out.flush()) {
-    err << "mooring: the answer could not be written to the standard output\n";
+    err << "mooring: cannot write the answer to the standard output\n";
     return kExitFailed;
   }
   return status;

@@ -4,7 +4,7 @@
 
 #include "cli/completion/command_tree.h"
 #include "cli/completion/scripts.h"
-#include "cli/run.h"
+#include "cli/output/exit_status.h"
 
 namespace mooring::cli::completion_area {
 namespace {
@@ -24,11 +24,14 @@ void AddShell(CLI::App& completion, const CLI::App& root, const char* name, cons
 }  // namespace
 
 void Add(CLI::App& root, Action& chosen) {
-  CLI::App* completion = root.add_subcommand("completion", "a script by which a shell completes mooring's commands");
+  CLI::App* completion = root.add_subcommand("completion", "Print a script for shell completion");
   completion->require_subcommand(1);
-  AddShell(*completion, root, "bash", "for /usr/share/bash-completion/completions/mooring", BashScript, chosen);
-  AddShell(*completion, root, "zsh", "for a file _mooring in a directory of $fpath", ZshScript, chosen);
-  AddShell(*completion, root, "fish", "for ~/.config/fish/completions/mooring.fish", FishScript, chosen);
+  AddShell(*completion, root, "bash", "Print the script for bash: /usr/share/bash-completion/completions/mooring",
+           BashScript, chosen);
+  AddShell(*completion, root, "zsh", "Print the script for zsh: a file _mooring in a directory of $fpath", ZshScript,
+           chosen);
+  AddShell(*completion, root, "fish", "Print the script for fish: ~/.config/fish/completions/mooring.fish", FishScript,
+           chosen);
 }
 
 }  // namespace mooring::cli::completion_area

@@ -1,8 +1,8 @@
-// `mooring completion bash|zsh|fish`: what a shell needs to complete this program's command lines.
+// `mooring completion bash|zsh|fish`: prints the script by which a shell completes command lines of `mooring`.
 #ifndef MOORING_CLI_COMPLETION_AREA_H_
 #define MOORING_CLI_COMPLETION_AREA_H_
 
-#include "cli/area.h"
+#include "cli/command/area.h"
 
 namespace mooring::cli::completion_area {
 

@@ -40,7 +40,7 @@ std::string Pattern(const std::vector<std::string>& alternatives) {
   return Join(quoted, "|");
 }
 
-// What completes the value of a flag.
+// The case of the script that completes the value of a flag.
 std::string ValueLine(const Command& command, const Flag& flag) {
   const std::string pattern = ShellQuote(command.path + " " + flag.name);
   const auto line = [&](const std::string& reply) {

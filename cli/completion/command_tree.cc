@@ -48,7 +48,7 @@ Flag FlagOf(const CLI::Option& option, const std::string& name) {
   return flag;
 }
 
-// Of a command of the manager's, the first operand says what it is about.
+// The kind of the first operand. Commands for the manager take IDs of volumes and names of plugins, others take paths.
 Values OperandsOf(const CLI::App& app) {
   const bool asks_manager = app.get_option_no_throw("--manager") != nullptr;
   for (const CLI::Option* option : app.get_options()) {

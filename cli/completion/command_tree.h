@@ -1,4 +1,4 @@
-// The commands of the program and what each takes, for whoever completes them.
+// The commands of the program with their flags and operands, for the completion scripts.
 #ifndef MOORING_CLI_COMPLETION_COMMAND_TREE_H_
 #define MOORING_CLI_COMPLETION_COMMAND_TREE_H_
 
@@ -11,14 +11,14 @@ class App;
 
 namespace mooring::cli::completion_area {
 
-// What a value may be.
+// The possible values of a flag or an operand.
 enum class Values {
   kNone,  // a switch
   kAny,
   kFiles,
   kWords,    // Flag::words
-  kVolumes,  // ids, as the manager has them
-  kPlugins,  // names, likewise
+  kVolumes,  // IDs of the volumes of the manager
+  kPlugins,  // names of the plugins of the manager
 };
 
 struct Flag {
@@ -33,11 +33,11 @@ struct Command {
   std::string name;
   std::string help;
   std::vector<Flag> flags;
-  Values operands = Values::kNone;  // what stands behind it without a flag
-  std::vector<std::size_t> below;   // places of its subcommands
+  Values operands = Values::kNone;
+  std::vector<std::size_t> below;  // indexes of its subcommands
 };
 
-// The first is `root`; each stands before those below it.
+// All commands, beginning with `root`. Each command comes before its subcommands.
 std::vector<Command> CommandsOf(const CLI::App& root);
 
 }  // namespace mooring::cli::completion_area

@@ -19,7 +19,7 @@ complete -c mooring -f
 constexpr char kVolumes[] = "'(mooring volume list --quiet 2>/dev/null)'";
 constexpr char kPlugins[] = "'(mooring plugin status --quiet 2>/dev/null)'";
 
-// In fish's single quotes only \ and ' are not themselves.
+// In single quotes, fish gives only \ and ' a special meaning.
 std::string FishQuote(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) {

@@ -60,7 +60,7 @@ std::string OperandsWord(Values values) {
   return values == Values::kFiles ? "files" : "";
 }
 
-// "name:help", a colon in the name escaped, as _describe has it.
+// "name:help", the form that _describe expects.
 std::string Described(const std::string& name, const std::string& help) { return ShellQuote(name + ":" + help); }
 
 std::string CommandLines(const std::vector<Command>& commands, const Command& command) {

@@ -1,8 +1,8 @@
-// `mooring csi …`: a CSI client for people, for any driver's socket.
+// `mooring csi …`: a CSI client for people, which calls any CSI driver over its socket.
 #ifndef MOORING_CLI_CSI_AREA_H_
 #define MOORING_CLI_CSI_AREA_H_
 
-#include "cli/area.h"
+#include "cli/command/area.h"
 
 namespace mooring::cli::csi_area {
 

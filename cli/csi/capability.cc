@@ -17,7 +17,7 @@ absl::Status CheckBlock(const Arguments& arguments) {
   const bool of_filesystem =
       !arguments.fs_type.empty() || !arguments.mount_flags.empty() || !arguments.mount_group.empty();
   if (!of_filesystem) return absl::OkStatus();
-  return InvalidArgument("--block is a raw device: --fs-type, --mount-flag and --mount-group do not go with it");
+  return InvalidArgument("--block is a raw device: leave out --fs-type, --mount-flag and --mount-group");
 }
 
 VolumeCapability Make(const Arguments& arguments, AccessMode mode) {

@@ -1,4 +1,4 @@
-// Volume capabilities from the command line, and their names.
+// Volume capabilities of the command line, and their names.
 #ifndef MOORING_CLI_CSI_CAPABILITY_H_
 #define MOORING_CLI_CSI_CAPABILITY_H_
 
@@ -15,19 +15,19 @@ namespace mooring::cli::csi_area {
 
 using AccessMode = csi::v1::VolumeCapability::AccessMode::Mode;
 
-// "single-node-writer", or as the specification writes it. INVALID_ARGUMENT lists the choices.
+// Parses "single-node-writer" or SINGLE_NODE_WRITER. INVALID_ARGUMENT lists the choices.
 absl::StatusOr<AccessMode> ParseAccessMode(std::string_view name);
-std::string AccessModeName(AccessMode mode);  // "single-node-writer"; "mode-17" for one this program does not know
+std::string AccessModeName(AccessMode mode);  // "single-node-writer"; "mode-17" for an unknown mode
 
-// The one capability that --access and its like describe; without any of them a filesystem of the driver's choice in
-// mode SINGLE_NODE_WRITER. INVALID_ARGUMENT: more than one mode, --block together with a flag of filesystems.
+// The capability that --access and the related flags describe. Without these flags: a filesystem that the driver
+// chooses, in mode SINGLE_NODE_WRITER. INVALID_ARGUMENT: more than one mode, or --block with a flag for filesystems.
 absl::StatusOr<csi::v1::VolumeCapability> CapabilityOf(const Arguments& arguments);
 
-// The same with one capability a mode.
+// The same with one capability for each mode.
 using Capabilities = google::protobuf::RepeatedPtrField<csi::v1::VolumeCapability>;
 absl::StatusOr<Capabilities> CapabilitiesOf(const Arguments& arguments);
 
-// Whether any of those flags was given: where a capability is optional, silence is none.
+// Whether any of these flags is given. Requests with an optional capability contain none without them.
 bool NamesCapability(const Arguments& arguments);
 
 // "mount ext4 single-node-writer", "block multi-node-reader-only".

@@ -1,35 +1,20 @@
-// A command of `mooring csi`: a line in a table. What it takes, what it does; parsing, the connection, errors and exit
-// statuses are around all of them (area.cc).
+// The commands of `mooring csi`: one function returns the rows of each table. area.cc runs them.
 #ifndef MOORING_CLI_CSI_COMMAND_H_
 #define MOORING_CLI_CSI_COMMAND_H_
 
 #include <vector>
 
 #include "absl/status/status.h"
-#include "cli/client.h"
+#include "cli/command/command_table.h"
+#include "cli/command/session.h"
 #include "cli/csi/arguments.h"
 #include "cli/csi/flags.h"
-#include "cli/output/output.h"
 #include "csi.grpc.pb.h"
 
 namespace mooring::cli::csi_area {
 
-// One command under way.
-struct Session {
-  const Arguments& arguments;
-  const Client& client;
-  Output& output;
-  int exit_status = 0;  // for a command whose answer may be no
-};
-
-struct Command {
-  const char* name;
-  const char* help;
-  Flags required;  // positional arguments first
-  Flags optional;
-  absl::Status (*run)(Session& session);
-};
-
+struct Session : SessionOf<Arguments> {};
+using Command = CommandOf<Arguments, absl::Status (*)(Session& session)>;
 using Commands = std::vector<Command>;
 
 Commands IdentityCommands();           // identity.cc

@@ -1,11 +1,11 @@
-// Volumes as the controller knows them.
+// Volumes: the calls of the controller.
 #include <fmt/format.h>
 
+#include "base/text/size.h"
 #include "cli/csi/capability.h"
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
 #include "cli/csi/pages.h"
-#include "cli/flags/size.h"
 #include "cli/output/table.h"
 #include "cli/output/text.h"
 
@@ -35,7 +35,7 @@ void SetTopology(const Arguments& arguments, csi::v1::CreateVolumeRequest& reque
 
 absl::StatusOr<csi::v1::CreateVolumeRequest> CreateRequest(const Arguments& arguments) {
   if (!arguments.from_snapshot.empty() && !arguments.from_volume.empty()) {
-    return InvalidArgument("--from-snapshot and --from-volume: a volume has one source");
+    return InvalidArgument("--from-snapshot and --from-volume exclude each other: give one source");
   }
   csi::v1::CreateVolumeRequest request;
   request.set_name(arguments.name);
@@ -111,7 +111,7 @@ absl::StatusOr<csi::v1::GetCapacityRequest> CapacityRequest(const Arguments& arg
     MOORING_ASSIGN_OR_RETURN(*request.mutable_volume_capabilities(), CapabilitiesOf(arguments));
   }
   Fill(arguments.parameters, *request.mutable_parameters());
-  if (arguments.topologies.size() > 1) return InvalidArgument("--topology: this command asks for one place");
+  if (arguments.topologies.size() > 1) return InvalidArgument("--topology is given more than once: give one");
   for (const KeyValues& segments : arguments.topologies) {
     Fill(segments, *request.mutable_accessible_topology()->mutable_segments());
   }
@@ -168,20 +168,29 @@ absl::Status Modify(Session& session) {
 }  // namespace
 
 Commands ControllerCommands() {
-  const Flags created{&kSize,         &kLimit,     &kParam, &kMutableParam, &kTopology, &kPreferredTopology,
-                      &kFromSnapshot, &kFromVolume};
+  const Flags created{&Shared::kSize,         &Shared::kLimit,     &Shared::kParam,
+                      &kMutableParam,         &Shared::kTopology,  &Shared::kPreferredTopology,
+                      &Shared::kFromSnapshot, &Shared::kFromVolume};
   return {
-      {"create", "create a volume", {&kName}, AllOf({created, kCapabilityFlags, kSecretFlags}), CreateVolume},
-      {"delete", "delete a volume and its data", {&kVolumeId}, kSecretFlags, DeleteVolume},
-      {"list", "the volumes there are", {}, {&kMaxEntries, &kToken}, ListVolumes},
-      {"get", "one volume", {&kVolumeId}, {}, GetVolume},
-      {"capacity", "how much room there is", {}, AllOf({{&kParam, &kTopology}, kCapabilityFlags}), Capacity},
+      {"create", "Create a volume", {&kName}, AllOf({created, kCapabilityFlags, kSecretFlags}), CreateVolume},
+      {"delete", "Delete a volume and its data", {&Shared::kVolumeId}, kSecretFlags, DeleteVolume},
+      {"list", "List the volumes", {}, {&kMaxEntries, &kToken}, ListVolumes},
+      {"get", "Show a volume", {&Shared::kVolumeId}, {}, GetVolume},
+      {"capacity",
+       "Show the available capacity",
+       {},
+       AllOf({{&Shared::kParam, &Shared::kTopology}, kCapabilityFlags}),
+       Capacity},
       {"expand",
-       "make a volume larger",
-       {&kVolumeId, &kSize},
-       AllOf({{&kLimit}, kCapabilityFlags, kSecretFlags}),
+       "Expand a volume",
+       {&Shared::kVolumeId, &Shared::kSize},
+       AllOf({{&Shared::kLimit}, kCapabilityFlags, kSecretFlags}),
        ExpandVolume},
-      {"modify", "change a volume's parameters", {&kVolumeId, &kMutableParam}, kSecretFlags, Modify},
+      {"modify",
+       "Change the mutable parameters of a volume",
+       {&Shared::kVolumeId, &kMutableParam},
+       kSecretFlags,
+       Modify},
   };
 }
 

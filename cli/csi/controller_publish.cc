@@ -1,12 +1,12 @@
-// A volume made reachable from a node, and what may be done with it.
+// ControllerPublishVolume, ControllerUnpublishVolume and ValidateVolumeCapabilities.
 #include <fmt/format.h>
 
 #include "cli/csi/capability.h"
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
+#include "cli/output/exit_status.h"
 #include "cli/output/table.h"
 #include "cli/output/text.h"
-#include "cli/run.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -58,7 +58,7 @@ absl::StatusOr<csi::v1::ValidateVolumeCapabilitiesRequest> ValidateRequest(const
   return request;
 }
 
-// The specification answers "no" with OK and nothing confirmed.
+// "No" is an OK answer without `confirmed`: CSI 1.12, ValidateVolumeCapabilities.
 std::string Verdict(const csi::v1::ValidateVolumeCapabilitiesResponse& response) {
   Details details;
   details.Add("confirmed", response.has_confirmed() ? "yes" : "no");
@@ -83,18 +83,18 @@ absl::Status Validate(Session& session) {
 Commands ControllerPublishCommands() {
   return {
       {"validate",
-       "whether a volume may be used in this way: exit status 0 or 1",
-       {&kVolumeId},
-       AllOf({kCapabilityFlags, {&kParam, &kMutableParam, &kVolumeContext}, kSecretFlags}),
+       "Check whether a volume supports a capability; exit status 0 or 1",
+       {&Shared::kVolumeId},
+       AllOf({kCapabilityFlags, {&Shared::kParam, &kMutableParam, &kVolumeContext}, kSecretFlags}),
        Validate},
       {"controller-publish",
-       "make a volume reachable from a node",
-       {&kVolumeId, &kNode},
+       "Make a volume available on a node",
+       {&Shared::kVolumeId, &kNode},
        AllOf({{&kReadOnly}, kCapabilityFlags, {&kVolumeContext}, kSecretFlags}),
        ControllerPublish},
       {"controller-unpublish",
-       "undo controller-publish; without --node for every node",
-       {&kVolumeId},
+       "Undo controller-publish; without --node, on every node",
+       {&Shared::kVolumeId},
        AllOf({{&kNode}, kSecretFlags}),
        ControllerUnpublish},
   };

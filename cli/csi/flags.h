@@ -1,4 +1,4 @@
-// The flags of `mooring csi`. A command lists the ones it takes.
+// The flags of `mooring csi`. A command lists the flags that it takes.
 #ifndef MOORING_CLI_CSI_FLAGS_H_
 #define MOORING_CLI_CSI_FLAGS_H_
 
@@ -9,82 +9,61 @@ namespace mooring::cli::csi_area {
 
 using Flag = FlagOf<Arguments>;
 using Flags = FlagsOf<Arguments>;
+using Shared = SharedFlags<Arguments>;
 
 inline constexpr Flag kEndpoint{
-    "--endpoint",         "ENDPOINT",     "the driver's socket: unix:///path/csi.sock, or its path",
-    &Arguments::endpoint, "CSI_ENDPOINT", /*is_sent=*/false};
-inline constexpr Flag kTimeout{"--timeout", "SECONDS", "how long a call may take (60)", &Arguments::timeout,
+    "--endpoint",       "ENDPOINT",     "Socket of the driver: unix:///path/csi.sock, or its path",
+    &Arguments::socket, "CSI_ENDPOINT", /*is_sent=*/false};
+inline constexpr Flag kTimeout{"--timeout", "SECONDS", "Time limit of a call (default: 60)", &Arguments::timeout,
                                "MOORING_TIMEOUT"};
-inline constexpr Flag kJson{"--json", "", "print the answer as JSON", &Arguments::json};
-inline constexpr Flag kTime{"--time", "", "print to stderr how long each call took", &Arguments::show_time};
-inline constexpr Flag kVerbose{"-v,--verbose", "", "print to stderr each request, without its secrets",
+inline constexpr Flag kVerbose{"-v,--verbose", "", "Print to stderr each request, without its secrets",
                                &Arguments::verbose};
 
-inline constexpr Flag kVolumeId{"ID", "", "the volume's id", &Arguments::id};
-inline constexpr Flag kSnapshotId{"ID", "", "the snapshot's id", &Arguments::id};
-inline constexpr Flag kGroupSnapshotId{"ID", "", "the group snapshot's id", &Arguments::id};
-inline constexpr Flag kBaseId{"BASE", "", "the id of the older snapshot", &Arguments::id};
-inline constexpr Flag kTargetId{"TARGET", "", "the id of the newer one", &Arguments::target};
-inline constexpr Flag kName{"NAME", "", "its name; the same name again gives the same one", &Arguments::name};
-inline constexpr Flag kNode{"--node", "NODE", "the node's id, as node-info gives it", &Arguments::node};
-
-inline constexpr Flag kStagingPath{"--staging-path", "PATH", "where the volume is staged, as the driver sees it",
+inline constexpr Flag kSnapshotId{"ID", "", "ID of the snapshot", &Arguments::id};
+inline constexpr Flag kGroupSnapshotId{"ID", "", "ID of the group snapshot", &Arguments::id};
+inline constexpr Flag kBaseId{"BASE", "", "ID of the older snapshot", &Arguments::id};
+inline constexpr Flag kTargetId{"TARGET", "", "ID of the newer snapshot", &Arguments::target};
+inline constexpr Flag kName{"NAME", "", "Name of the new object; the same name again returns the same object",
+                            &Arguments::name};
+inline constexpr Flag kNode{"--node", "NODE", "ID of the node, as node-info prints it", &Arguments::node};
+inline constexpr Flag kStagingPath{"--staging-path", "PATH", "Staging path of the volume, as the driver sees it",
                                    &Arguments::staging_path};
-inline constexpr Flag kTargetPath{"--target-path", "PATH", "where the volume is published, as the driver sees it",
+inline constexpr Flag kTargetPath{"--target-path", "PATH", "Target path of the volume, as the driver sees it",
                                   &Arguments::target_path};
-inline constexpr Flag kVolumePath{"--path", "PATH", "where the volume is published or staged", &Arguments::volume_path};
-inline constexpr Flag kReadOnly{"--read-only", "", "publish it read-only", &Arguments::read_only};
-
-inline constexpr Flag kSize{"--size", "SIZE", "at least this size: 1GiB, 512MiB, 1G, or bytes", &Arguments::size};
-inline constexpr Flag kLimit{"--limit", "SIZE", "at most this size", &Arguments::limit};
-
-inline constexpr Flag kAccess{"--access", "MODE", "the access mode (single-node-writer)", &Arguments::access};
-inline constexpr Flag kBlock{"--block", "", "a raw block device, not a filesystem", &Arguments::block};
-inline constexpr Flag kFsType{"--fs-type", "TYPE", "the filesystem (the driver's choice)", &Arguments::fs_type};
-inline constexpr Flag kMountFlag{"--mount-flag", "FLAG", "a mount option; may be given again", &Arguments::mount_flags};
-inline constexpr Flag kMountGroup{"--mount-group", "GID", "the group that owns the volume's files",
+inline constexpr Flag kVolumePath{"--path", "PATH", "Path where the volume is published or staged",
+                                  &Arguments::volume_path};
+inline constexpr Flag kReadOnly{"--read-only", "", "Publish the volume read-only", &Arguments::read_only};
+inline constexpr Flag kAccess{"--access", "MODE", "Access mode (default: single-node-writer)", &Arguments::access};
+inline constexpr Flag kFsType{"--fs-type", "TYPE", "Type of the filesystem (default: the driver chooses)",
+                              &Arguments::fs_type};
+inline constexpr Flag kMountGroup{"--mount-group", "GID", "Group that owns the files of the volume",
                                   &Arguments::mount_group};
-
-inline constexpr Flag kParam{"--param", "KEY=VALUE", "a parameter; may be given again", &Arguments::parameters};
-inline constexpr Flag kMutableParam{"--mutable-param", "KEY=VALUE", "a parameter that may change later; again for more",
+inline constexpr Flag kMutableParam{"--mutable-param", "KEY=VALUE", "Parameter that can change later; repeatable",
                                     &Arguments::mutable_parameters};
-inline constexpr Flag kVolumeContext{"--volume-context", "KEY=VALUE", "of what create printed; may be given again",
+inline constexpr Flag kVolumeContext{"--volume-context", "KEY=VALUE",
+                                     "Entry of the context that create printed; repeatable",
                                      &Arguments::volume_context};
 inline constexpr Flag kPublishContext{"--publish-context", "KEY=VALUE",
-                                      "of what controller-publish printed; may be given again",
+                                      "Entry of the context that controller-publish printed; repeatable",
                                       &Arguments::publish_context};
-inline constexpr Flag kTopology{"--topology", "KEY=VALUE[,...]", "a place it must be reachable from; again for another",
-                                &Arguments::topologies};
-inline constexpr Flag kPreferredTopology{"--preferred-topology", "KEY=VALUE[,...]",
-                                         "a place it should be reachable from, the best first",
-                                         &Arguments::preferred_topologies};
-inline constexpr Flag kSecret{"--secret", "KEY=VALUE",
-                              "a secret; visible to every user in the process list, so prefer --secrets-file",
-                              &Arguments::secrets};
-inline constexpr Flag kSecretsFile{
-    "--secrets-file",       "FILE",           "secrets: lines of KEY=VALUE, or a JSON object", &Arguments::secrets_file,
-    "MOORING_SECRETS_FILE", /*is_sent=*/false};
-
-inline constexpr Flag kFromSnapshot{"--from-snapshot", "ID", "fill it with this snapshot", &Arguments::from_snapshot};
-inline constexpr Flag kFromVolume{"--from-volume", "ID", "fill it with a copy of this volume", &Arguments::from_volume};
-inline constexpr Flag kOneVolume{"--volume", "ID", "the volume", &Arguments::from_volume};
-inline constexpr Flag kOneSnapshot{"--snapshot", "ID", "the snapshot", &Arguments::from_snapshot};
-inline constexpr Flag kVolumes{"--volume", "ID", "a volume of the group; again for each", &Arguments::volumes};
-inline constexpr Flag kSnapshots{"--snapshot", "ID", "a snapshot of the group; again for each", &Arguments::snapshots};
-
-inline constexpr Flag kMaxEntries{"--max-entries", "N", "one page of at most N entries (all pages)",
+inline constexpr Flag kOneVolume{"--volume", "ID", "ID of the volume", &Arguments::from_volume};
+inline constexpr Flag kOneSnapshot{"--snapshot", "ID", "ID of the snapshot", &Arguments::from_snapshot};
+inline constexpr Flag kVolumes{"--volume", "ID", "Volume of the group; repeat for each", &Arguments::volumes};
+inline constexpr Flag kSnapshots{"--snapshot", "ID", "Snapshot of the group; repeat for each", &Arguments::snapshots};
+inline constexpr Flag kMaxEntries{"--max-entries", "N", "Print one page of at most N entries (default: all pages)",
                                   &Arguments::max_entries};
-inline constexpr Flag kToken{"--token", "TOKEN", "begin where an earlier page ended", &Arguments::token};
-inline constexpr Flag kOffset{"--offset", "SIZE", "leave out what lies before this byte", &Arguments::offset};
-inline constexpr Flag kMaxResults{"--max-results", "N", "at most N ranges in one message (the driver's choice)",
+inline constexpr Flag kToken{"--token", "TOKEN", "Token at which an earlier page ended", &Arguments::token};
+inline constexpr Flag kOffset{"--offset", "SIZE", "First byte to report", &Arguments::offset};
+inline constexpr Flag kMaxResults{"--max-results", "N",
+                                  "Maximum number of ranges in one message (default: the driver chooses)",
                                   &Arguments::max_entries};
-inline constexpr Flag kWait{"--wait", "SECONDS", "ask again until it is ready; the socket may be missing so far",
+inline constexpr Flag kWait{"--wait", "SECONDS", "Time to wait until the driver is ready; its socket may not exist yet",
                             &Arguments::wait};
-inline constexpr Flag kLiveness{"--liveness", "", "exit status 0 if the driver answers at all, whatever it says",
+inline constexpr Flag kLiveness{"--liveness", "", "Exit with 0 if the driver answers at all, even with an error",
                                 &Arguments::liveness};
 
-inline const Flags kCapabilityFlags{&kAccess, &kBlock, &kFsType, &kMountFlag, &kMountGroup};
-inline const Flags kSecretFlags{&kSecretsFile, &kSecret};
+inline const Flags kCapabilityFlags{&kAccess, &Shared::kBlock, &kFsType, &Shared::kMountFlag, &kMountGroup};
+inline const Flags kSecretFlags{&Shared::kSecretsFile, &Shared::kSecret};
 
 }  // namespace mooring::cli::csi_area
 

@@ -33,7 +33,7 @@ absl::Status CreateGroupSnapshot(Session& session) {
   return session.output.Show(response, TextOf(response.group_snapshot()));
 }
 
-// DeleteGroupSnapshot and get name the group and, so that nothing is mistaken, its members.
+// The requests to delete and to get a group name the group and its members, so that the driver can check them.
 template <typename Request>
 Request MembersRequest(const Arguments& arguments) {
   Request request;
@@ -64,16 +64,16 @@ absl::Status GetGroupSnapshot(Session& session) {
 Commands GroupSnapshotCommands() {
   return {
       {"create",
-       "take snapshots of volumes at one moment",
+       "Take snapshots of several volumes at one moment",
        {&kName, &kVolumes},
-       AllOf({{&kParam}, kSecretFlags}),
+       AllOf({{&Shared::kParam}, kSecretFlags}),
        CreateGroupSnapshot},
       {"delete",
-       "delete a group snapshot and its members",
+       "Delete a group snapshot and its members",
        {&kGroupSnapshotId},
        AllOf({{&kSnapshots}, kSecretFlags}),
        DeleteGroupSnapshot},
-      {"get", "one group snapshot", {&kGroupSnapshotId}, AllOf({{&kSnapshots}, kSecretFlags}), GetGroupSnapshot},
+      {"get", "Show a group snapshot", {&kGroupSnapshotId}, AllOf({{&kSnapshots}, kSecretFlags}), GetGroupSnapshot},
   };
 }
 

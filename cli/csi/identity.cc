@@ -1,4 +1,4 @@
-// What the driver is, whether it is ready, what it can do.
+// The identity, readiness and capabilities of the driver.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,9 +7,9 @@
 
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
+#include "cli/output/exit_status.h"
 #include "cli/output/failure.h"
 #include "cli/output/table.h"
-#include "cli/run.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -24,7 +24,7 @@ using csi::v1::ProbeResponse;
 
 constexpr std::chrono::milliseconds kProbeInterval{50};
 
-// An absent `ready` means ready: the specification says so.
+// An absent `ready` means ready: CSI 1.12, Probe.
 bool IsReady(const ProbeResponse& response) { return !response.has_ready() || response.ready().value(); }
 
 std::string NameOr(const std::string& name, int number) { return name.empty() ? fmt::format("{}", number) : name; }
@@ -51,7 +51,7 @@ std::vector<std::string> NamesOf(const GetPluginCapabilitiesResponse& response) 
   return names;
 }
 
-// The controller's, the node's and the group controller's capabilities look alike.
+// The capabilities of the controller, the node and the group controller have the same form.
 template <typename Response>
 std::vector<std::string> RpcNamesOf(const Response& response) {
   std::vector<std::string> names;
@@ -86,14 +86,14 @@ absl::Status ShowPluginInfo(Session& session) {
                              details.ToString());
 }
 
-// Whether asking again cannot tell more: the driver is ready, or does not know the call; or it has answered, where it
-// only has to be alive.
+// Whether another call cannot change the answer: the driver is ready, or it does not know the call. With --liveness,
+// any answer of the driver is final.
 bool IsFinal(const absl::StatusOr<ProbeResponse>& answer, bool liveness) {
   if (answer.ok()) return liveness || IsReady(*answer);
   return absl::IsUnimplemented(answer.status()) || (liveness && !IsUnanswered(answer.status()));
 }
 
-// Asks again until the answer is final or the time is up; what came last is the answer.
+// Calls Probe until the answer is final or the time is over. Returns the last answer.
 absl::StatusOr<ProbeResponse> ProbeUntilFinal(const Client& client, Duration wait, bool liveness) {
   const Client::Limit limit{Client::Clock::now() + wait, wait, "--wait"};
   std::optional<absl::StatusOr<ProbeResponse>> last;
@@ -103,7 +103,7 @@ absl::StatusOr<ProbeResponse> ProbeUntilFinal(const Client& client, Duration wai
     if (IsFinal(response, liveness)) return response;
     const bool cut_short = absl::IsDeadlineExceeded(response.status()) && IsUnanswered(response.status());
     const bool over = Client::Clock::now() + kProbeInterval >= limit.deadline;
-    // One that the end of the wait cut short says less than the answer before it.
+    // The answer before tells more than a call that the end of the wait cut short.
     if (over) return cut_short && last ? *last : response;
     if (!cut_short) last = response;
     std::this_thread::sleep_for(kProbeInterval);
@@ -114,7 +114,7 @@ absl::StatusOr<ProbeResponse> ProbeOnce(const Client& client) {
   return client.Call<Identity>(&Identity::Stub::Probe, csi::v1::ProbeRequest());
 }
 
-// A driver that says what it lacks is alive: to start it again would mend nothing.
+// A driver that answers with an error is alive: a restart does not repair what it reports.
 absl::Status ShowAlive(Session& session, const absl::StatusOr<ProbeResponse>& answer) {
   if (answer.ok()) {
     return session.output.Show(*answer, IsReady(*answer) ? "alive, ready\n" : "alive, not ready\n");
@@ -134,7 +134,7 @@ absl::Status Probe(Session& session) {
   return session.output.Show(*answer, IsReady(*answer) ? "ready\n" : "not ready\n");
 }
 
-// A plugin may serve no node side at all; that is no failure of a command that asks what there is.
+// A plugin need not have a node service, so UNIMPLEMENTED is not an error of `capabilities`.
 absl::StatusOr<std::optional<csi::v1::NodeGetCapabilitiesResponse>> NodeCapabilities(const Client& client) {
   const auto response = client.Call<Node>(&Node::Stub::NodeGetCapabilities, csi::v1::NodeGetCapabilitiesRequest());
   if (response.ok()) return std::optional(*response);
@@ -193,9 +193,9 @@ absl::Status ShowCapabilities(Session& session) {
 
 Commands IdentityCommands() {
   return {
-      {"info", "the driver's name and version, whether it is ready, what it serves", {}, {}, ShowPluginInfo},
-      {"probe", "whether the driver is ready: exit status 0 or 1", {}, {&kWait, &kLiveness}, Probe},
-      {"capabilities", "everything the driver says it can do", {}, {}, ShowCapabilities},
+      {"info", "Show the name, version, readiness and services of the driver", {}, {}, ShowPluginInfo},
+      {"probe", "Check whether the driver is ready; exit status 0 or 1", {}, {&kWait, &kLiveness}, Probe},
+      {"capabilities", "List all capabilities that the driver reports", {}, {}, ShowCapabilities},
   };
 }
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "cli/flags/size.h"
+#include "base/text/size.h"
 
 namespace mooring::cli::csi_area {
 namespace {
@@ -29,9 +29,6 @@ std::string SourceOf(const csi::v1::VolumeContentSource& source) {
   return "";
 }
 
-// A driver need not tell a size: 0 is "unknown".
-std::string SizeOf(std::int64_t bytes) { return bytes == 0 ? "unknown" : FormatSize(bytes); }
-
 std::string CreatedAt(const csi::v1::Snapshot& snapshot) {
   return snapshot.has_creation_time() ? ToString(snapshot.creation_time()) : "";
 }
@@ -39,8 +36,6 @@ std::string CreatedAt(const csi::v1::Snapshot& snapshot) {
 std::string ReadyOf(const csi::v1::Snapshot& snapshot) { return snapshot.ready_to_use() ? "yes" : "no"; }
 
 }  // namespace
-
-void Fill(const KeyValues& pairs, StringMap& map) { map.insert(pairs.begin(), pairs.end()); }
 
 bool NamesCapacity(const Arguments& arguments) { return arguments.size || arguments.limit; }
 
@@ -50,8 +45,6 @@ csi::v1::CapacityRange CapacityOf(const Arguments& arguments) {
   range.set_limit_bytes(arguments.limit.value_or(0));
   return range;
 }
-
-std::string ToString(const StringMap& map) { return cli::ToString(KeyValues(map.begin(), map.end())); }
 
 std::string ToString(const csi::v1::Topology& topology) { return ToString(topology.segments()); }
 
@@ -66,7 +59,7 @@ std::string ToString(const csi::v1::VolumeCondition& condition) {
 
 void AddVolume(const csi::v1::Volume& volume, Details& details) {
   details.Add("id", volume.volume_id());
-  details.Add("capacity", SizeOf(volume.capacity_bytes()));
+  details.Add("capacity", FormatKnownSize(volume.capacity_bytes()));
   details.AddIf("context", ToString(volume.volume_context()));
   details.AddIf("source", SourceOf(volume.content_source()));
   for (const csi::v1::Topology& topology : volume.accessible_topology()) details.Add("topology", ToString(topology));
@@ -75,7 +68,7 @@ void AddVolume(const csi::v1::Volume& volume, Details& details) {
 void AddSnapshot(const csi::v1::Snapshot& snapshot, Details& details) {
   details.Add("id", snapshot.snapshot_id());
   details.Add("volume", snapshot.source_volume_id());
-  details.Add("size", SizeOf(snapshot.size_bytes()));
+  details.Add("size", FormatKnownSize(snapshot.size_bytes()));
   details.AddIf("created", CreatedAt(snapshot));
   details.Add("ready", ReadyOf(snapshot));
   details.AddIf("group", snapshot.group_snapshot_id());
@@ -84,8 +77,8 @@ void AddSnapshot(const csi::v1::Snapshot& snapshot, Details& details) {
 Table SnapshotTable() { return Table({"ID", "VOLUME", "SIZE", "CREATED", "READY", "GROUP"}); }
 
 void AddSnapshot(const csi::v1::Snapshot& snapshot, Table& table) {
-  table.Add({snapshot.snapshot_id(), snapshot.source_volume_id(), SizeOf(snapshot.size_bytes()), CreatedAt(snapshot),
-             ReadyOf(snapshot), snapshot.group_snapshot_id()});
+  table.Add({snapshot.snapshot_id(), snapshot.source_volume_id(), FormatKnownSize(snapshot.size_bytes()),
+             CreatedAt(snapshot), ReadyOf(snapshot), snapshot.group_snapshot_id()});
 }
 
 }  // namespace mooring::cli::csi_area

@@ -1,8 +1,7 @@
-// CSI messages from and to what people write and read.
+// Parts of CSI messages from the command line, and as text for people.
 #ifndef MOORING_CLI_CSI_MESSAGES_H_
 #define MOORING_CLI_CSI_MESSAGES_H_
 
-#include <google/protobuf/map.h>
 #include <google/protobuf/timestamp.pb.h>
 
 #include <string>
@@ -14,17 +13,12 @@
 
 namespace mooring::cli::csi_area {
 
-using StringMap = google::protobuf::Map<std::string, std::string>;
-
-void Fill(const KeyValues& pairs, StringMap& map);
-
-// Sets what was given; an empty range is for the caller to leave out (NamesCapacity).
-bool NamesCapacity(const Arguments& arguments);
+using cli::ToString;                             // of maps
+bool NamesCapacity(const Arguments& arguments);  // whether --size or --limit is given; if not, leave out the range
 csi::v1::CapacityRange CapacityOf(const Arguments& arguments);
 
-std::string ToString(const StringMap& map);                     // "a=b, c=d", by key
-std::string ToString(const csi::v1::Topology& topology);        // the same of its segments
-std::string ToString(const google::protobuf::Timestamp& time);  // RFC 3339; as numbers where it is no date
+std::string ToString(const csi::v1::Topology& topology);        // the segments, in the same form
+std::string ToString(const google::protobuf::Timestamp& time);  // RFC 3339; numbers if it is not a valid date
 std::string ToString(const csi::v1::VolumeCondition& condition);
 
 template <typename Repeated>
@@ -35,7 +29,7 @@ std::string JoinStrings(const Repeated& strings) {
 void AddVolume(const csi::v1::Volume& volume, Details& details);
 void AddSnapshot(const csi::v1::Snapshot& snapshot, Details& details);
 
-Table SnapshotTable();  // its headings
+Table SnapshotTable();  // without rows
 void AddSnapshot(const csi::v1::Snapshot& snapshot, Table& table);
 
 }  // namespace mooring::cli::csi_area

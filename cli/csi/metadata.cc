@@ -1,5 +1,5 @@
-// What of a snapshot holds data, and what changed since another one. The answers come in pieces and are printed as
-// they come: of a large volume they are many.
+// The allocated and the changed blocks of a snapshot. Each message of the stream is printed when it arrives, because a
+// large volume has many.
 #include <fmt/format.h>
 
 #include "cli/csi/command.h"
@@ -9,7 +9,7 @@ namespace {
 
 using csi::v1::SnapshotMetadata;
 
-// A line each: where it begins, how long it is.
+// Prints each range on a line: its offset and its length in bytes.
 template <typename Response>
 std::string TextOf(const Response& response) {
   std::string text;
@@ -51,12 +51,12 @@ Commands MetadataCommands() {
   const Flags place{&kOffset, &kMaxResults};
   return {
       {"metadata-allocated",
-       "which bytes of a snapshot hold data: offset and length",
+       "List the allocated ranges of a snapshot: offset and length",
        {&kSnapshotId},
        AllOf({place, kSecretFlags}),
        Allocated},
       {"metadata-delta",
-       "which bytes of a snapshot are not as in an older one",
+       "List the ranges of a snapshot that differ from an older one",
        {&kBaseId, &kTargetId},
        AllOf({place, kSecretFlags}),
        Delta},

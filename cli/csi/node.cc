@@ -1,12 +1,12 @@
-// Volumes on this node.
+// Volumes on a node: the calls of the node service.
 #include <fmt/format.h>
 
 #include <cmath>
 
+#include "base/text/size.h"
 #include "cli/csi/capability.h"
 #include "cli/csi/command.h"
 #include "cli/csi/messages.h"
-#include "cli/flags/size.h"
 #include "cli/output/table.h"
 #include "cli/output/text.h"
 
@@ -93,7 +93,8 @@ std::string UnitName(VolumeUsage::Unit unit) {
   return name.empty() ? fmt::format("{}", static_cast<int>(unit)) : name;
 }
 
-// As df counts: of what is used and what can still be, which is less than the total where some is reserved.
+// The share of the used space in the used and available space, as df(1) counts. Both together are less than the total
+// if the filesystem reserves space.
 std::string UsedShare(const VolumeUsage& usage) {
   const double usable = static_cast<double>(usage.used()) + static_cast<double>(usage.available());
   if (usage.used() < 0 || usage.available() < 0 || usable <= 0) return "";
@@ -141,7 +142,7 @@ absl::Status NodeExpand(Session& session) {
   MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeExpandVolumeRequest request, NodeExpandRequest(session.arguments));
   MOORING_ASSIGN_OR_RETURN(const csi::v1::NodeExpandVolumeResponse response,
                            session.client.Call<Node>(&Node::Stub::NodeExpandVolume, request));
-  // The size is optional here: 0 is "not told".
+  // capacity_bytes is optional in this response: 0 means that the driver does not report it.
   Details details;
   details.Add("expanded", request.volume_id());
   if (response.capacity_bytes() != 0) details.Add("capacity", FormatSize(response.capacity_bytes()));
@@ -153,24 +154,28 @@ absl::Status NodeExpand(Session& session) {
 Commands NodeCommands() {
   const Flags contexts{&kPublishContext, &kVolumeContext};
   return {
-      {"node-info", "the node's id, its limit and where it stands", {}, {}, ShowNodeInfo},
+      {"node-info", "Show the ID, the volume limit and the topology of the node", {}, {}, ShowNodeInfo},
       {"stage",
-       "mount a volume on the node, once for all who use it",
-       {&kVolumeId, &kStagingPath},
+       "Stage a volume on the node, once for all its targets",
+       {&Shared::kVolumeId, &kStagingPath},
        AllOf({kCapabilityFlags, contexts, kSecretFlags}),
        Stage},
-      {"unstage", "undo stage: take the volume off the node", {&kVolumeId, &kStagingPath}, {}, Unstage},
+      {"unstage", "Unstage a volume from the node", {&Shared::kVolumeId, &kStagingPath}, {}, Unstage},
       {"publish",
-       "mount a volume where one task finds it",
-       {&kVolumeId, &kTargetPath},
+       "Publish a volume at a target path",
+       {&Shared::kVolumeId, &kTargetPath},
        AllOf({{&kStagingPath, &kReadOnly}, kCapabilityFlags, contexts, kSecretFlags}),
        NodePublish},
-      {"unpublish", "undo publish: take the volume away from the task", {&kVolumeId, &kTargetPath}, {}, NodeUnpublish},
-      {"stats", "how full a volume is, and how it fares", {&kVolumeId, &kVolumePath}, {&kStagingPath}, Stats},
+      {"unpublish", "Unpublish a volume from a target path", {&Shared::kVolumeId, &kTargetPath}, {}, NodeUnpublish},
+      {"stats",
+       "Show the usage and the condition of a volume",
+       {&Shared::kVolumeId, &kVolumePath},
+       {&kStagingPath},
+       Stats},
       {"node-expand",
-       "let a volume's filesystem fill its new size",
-       {&kVolumeId, &kVolumePath},
-       AllOf({{&kSize, &kLimit, &kStagingPath}, kCapabilityFlags, kSecretFlags}),
+       "Grow the filesystem of a volume to its new size",
+       {&Shared::kVolumeId, &kVolumePath},
+       AllOf({{&Shared::kSize, &Shared::kLimit, &kStagingPath}, kCapabilityFlags, kSecretFlags}),
        NodeExpand},
   };
 }

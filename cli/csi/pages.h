@@ -1,4 +1,4 @@
-// Lists that come in pages.
+// Lists that a driver returns in pages.
 #ifndef MOORING_CLI_CSI_PAGES_H_
 #define MOORING_CLI_CSI_PAGES_H_
 
@@ -11,8 +11,9 @@
 
 namespace mooring::cli::csi_area {
 
-// The pages of a list from the one `request` asks for to the last, as one response; one page where `request` limits the
-// entries, its next_token kept. `fetch` asks for one page. A token that comes a second time would never end: INTERNAL.
+// Fetches all pages from the one in `request` to the last, and merges them into one response. If `request` limits the
+// entries, fetches one page and keeps its next_token. `fetch` fetches one page. INTERNAL: the driver repeats a token,
+// so the list would never end.
 template <typename Response, typename Request, typename Fetch>
 absl::StatusOr<Response> FetchPages(Request request, Fetch fetch) {
   Response all;
@@ -27,7 +28,7 @@ absl::StatusOr<Response> FetchPages(Request request, Fetch fetch) {
   }
 }
 
-// What stands below a page that is not the last.
+// The line below a page that is not the last.
 inline std::string NextPageHint(const std::string& next_token) {
   return next_token.empty() ? "" : "more with --token " + Visible(next_token) + "\n";
 }

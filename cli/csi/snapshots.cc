@@ -74,17 +74,13 @@ Commands SnapshotCommands() {
   const Flags pages{&kMaxEntries, &kToken};
   return {
       {"create",
-       "take a snapshot of a volume",
+       "Take a snapshot of a volume",
        {&kName, &kOneVolume},
-       AllOf({{&kParam}, kSecretFlags}),
+       AllOf({{&Shared::kParam}, kSecretFlags}),
        CreateSnapshot},
-      {"delete", "delete a snapshot", {&kSnapshotId}, kSecretFlags, DeleteSnapshot},
-      {"list",
-       "the snapshots there are",
-       {},
-       AllOf({{&kOneVolume, &kOneSnapshot}, pages, kSecretFlags}),
-       ListSnapshots},
-      {"get", "one snapshot", {&kSnapshotId}, kSecretFlags, GetSnapshot},
+      {"delete", "Delete a snapshot", {&kSnapshotId}, kSecretFlags, DeleteSnapshot},
+      {"list", "List the snapshots", {}, AllOf({{&kOneVolume, &kOneSnapshot}, pages, kSecretFlags}), ListSnapshots},
+      {"get", "Show a snapshot", {&kSnapshotId}, kSecretFlags, GetSnapshot},
   };
 }
 

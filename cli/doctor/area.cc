@@ -8,20 +8,15 @@
 
 #include "cli/doctor/draw.h"
 #include "cli/doctor/examination.h"
+#include "cli/flags/flags.h"
 #include "cli/flags/key_values.h"
-#include "cli/flags/options.h"
+#include "cli/output/exit_status.h"
 #include "cli/output/json.h"
 #include "cli/output/report.h"
 #include "cli/output/text.h"
-#include "cli/run.h"
 
 namespace mooring::cli::doctor_area {
 namespace {
-
-struct Arguments {
-  Question question;
-  bool json = false;
-};
 
 const char* ToText(Severity severity) {
   switch (severity) {
@@ -74,36 +69,44 @@ std::string ToJson(const Examination& examination) {
   return json.AddRaw("trees", JsonArray(trees)).AddRaw("checked", JsonStrings(examination.checked)).ToString() + "\n";
 }
 
-int Run(const Arguments& arguments, const CLI::App& app, const Streams& streams) {
-  const absl::StatusOr<Examination> examination = Examine(arguments.question);
-  if (!examination.ok()) return Report(examination.status(), arguments.json, app, streams);
-  streams.out << (arguments.json ? ToJson(*examination) : ToText(*examination));
+using Flag = FlagOf<Question>;
+
+constexpr bool kLocal = false;  // not sent in a request, so it need not be UTF-8
+constexpr Flag kSubject{"SUBJECT",          "", "Path, or ID of a volume (default: check all mounts)",
+                        &Question::subject, "", kLocal};
+constexpr Flag kPid{"--pid", "PID", "Process that should see the mount", &Question::pid};
+constexpr Flag kContainer{"--container", "ID", "Container that should see the mount", &Question::container, "", kLocal};
+constexpr Flag kEndpoint{"--endpoint",        "ENDPOINT",     "Socket of the driver, to check that it is served",
+                         &Question::endpoint, "CSI_ENDPOINT", kLocal};
+constexpr Flag kStateDir{
+    "--state-dir",       "DIR", "State directory of the plugin (default: /var/lib/mooring)", &Question::state_dir,
+    "MOORING_STATE_DIR", kLocal};
+constexpr Flag kJson{"--json", "", "Print the answer as JSON", &Question::json};
+
+int Run(const Question& question, const CLI::App& app, const Streams& streams) {
+  const absl::StatusOr<Examination> examination = Examine(question);
+  if (!examination.ok()) return Report(examination.status(), question.json, app, streams);
+  streams.out << (question.json ? ToJson(*examination) : ToText(*examination));
   return HasProblems(examination->findings) ? kExitFindings : kExitOk;
 }
 
 }  // namespace
 
 void Add(CLI::App& root, Action& chosen) {
-  CLI::App* app = root.add_subcommand("doctor", "why a mount is not where it should be, and what mends it");
-  const auto arguments = std::make_shared<Arguments>();
-  Question& question = arguments->question;
-  question.state_dir = "/var/lib/mooring";
-  AddText(*app, "SUBJECT", "", "a path, or a volume's id (a general check-up)", question.subject);
-  CLI::Option* pid = AddPid(*app, "--pid", "it should be seen by this process", question.pid);
-  AddText(*app, "--container", "ID", "it should be seen in this container", question.container)->excludes(pid);
-  AddText(*app, "--endpoint", "ENDPOINT", "a driver's socket, to see whether somebody serves it", question.endpoint)
-      ->envname("CSI_ENDPOINT");
-  AddText(*app, "--state-dir", "DIR", "of the plugin (/var/lib/mooring)", question.state_dir)
-      ->envname("MOORING_STATE_DIR");
-  app->add_flag("--json", arguments->json, "print the answer as JSON");
+  CLI::App* app = root.add_subcommand("doctor", "Explain why a mount is not where it should be, and how to repair it");
+  const auto question = std::make_shared<Question>();
+  AddFlags<Question>(*app, {&kSubject, &kPid, &kContainer, &kEndpoint, &kStateDir, &kJson}, /*required=*/false,
+                     *question);
+  app->get_option("--container")->excludes("--pid");
   app->footer(
-      "Exit status: 0 nothing wrong, 3 something is, 1 it could not be examined, 2 a wrong command line.\n"
+      "Exit status: 0 no problem, 3 a problem was found, 1 the subject could not be examined, 2 a wrong command "
+      "line.\n"
       "Examples:\n"
       "  mooring doctor\n"
       "  mooring doctor /var/lib/kubelet --pid 4711\n"
       "  mooring doctor vol-fb44689d6842831595449ef3a5987e8e --container 5f2a90c1b7de");
-  app->callback([arguments, app, &chosen] {
-    chosen = [arguments, app](const Streams& streams) { return Run(*arguments, *app, streams); };
+  app->callback([question, app, &chosen] {
+    chosen = [question, app](const Streams& streams) { return Run(*question, *app, streams); };
   });
 }
 

@@ -1,8 +1,8 @@
-// `mooring doctor`: why a mount is not where it should be.
+// `mooring doctor`: explains why a mount is not where it should be.
 #ifndef MOORING_CLI_DOCTOR_AREA_H_
 #define MOORING_CLI_DOCTOR_AREA_H_
 
-#include "cli/area.h"
+#include "cli/command/area.h"
 
 namespace mooring::cli::doctor_area {
 

@@ -15,14 +15,14 @@
 namespace mooring::cli::doctor_area {
 namespace {
 
-// Killed; not waited for where it cannot be: who ends before it, leaves it to init.
+// Kills the child and waits 50 ms at most: a child that hangs in the kernel does not end. init(1) reaps it later.
 void End(pid_t child) {
   ::kill(child, SIGKILL);
   constexpr int kAttempts = 50;
   for (int attempt = 0; attempt < kAttempts && ::waitpid(child, nullptr, WNOHANG) == 0; ++attempt) ::usleep(1000);
 }
 
-// Until the other end is closed: by a child that has ended, whatever ended it.
+// Reads until the child has ended, which closes the other end of the pipe.
 absl::StatusOr<ChildOutput> ReadAll(int fd, std::chrono::milliseconds patience) {
   ChildOutput output;
   std::array<char, 4096> buffer = {};

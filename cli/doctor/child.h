@@ -1,5 +1,5 @@
-// Work that may hang, on a filesystem whose server does not answer: done in a child process, which is left behind where
-// nothing ends it.
+// Runs work that may hang, on a filesystem whose server does not answer, in a child process. A child that even SIGKILL
+// does not end is left behind.
 #ifndef MOORING_CLI_DOCTOR_CHILD_H_
 #define MOORING_CLI_DOCTOR_CHILD_H_
 
@@ -13,10 +13,10 @@ namespace mooring::cli::doctor_area {
 
 struct ChildOutput {
   std::string bytes;
-  bool hung = false;  // the child lives, and wrote nothing for as long as the patience was
+  bool hung = false;  // the child has not ended, and wrote nothing for `patience`
 };
 
-// What `work`, in a child, writes to the descriptor it is given, until it returns. An error: no child could be made.
+// Runs `work` in a child and returns the bytes that it writes to its descriptor. An error: no child could be created.
 absl::StatusOr<ChildOutput> ReadFromChild(const std::function<void(int fd)>& work, std::chrono::milliseconds patience);
 
 }  // namespace mooring::cli::doctor_area

@@ -18,7 +18,7 @@
 namespace mooring::cli::doctor_area {
 namespace {
 
-constexpr std::size_t kLeast = 12;  // what docker ps shows of 64
+constexpr std::size_t kLeast = 12;  // docker ps shows 12 of 64 digits
 
 std::string ReadAll(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -47,7 +47,7 @@ ProcessFacts FactsOf(pid_t pid) {
 
 bool IsHex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
-// The whole ids in `text` that begin with `id`: what stands before is no digit of a longer one.
+// Adds the whole IDs in `text` that begin with `id`. A match inside a longer ID does not count.
 void AddIds(std::string_view text, std::string_view id, std::set<std::string>& ids) {
   for (std::size_t at = text.find(id); at != std::string_view::npos; at = text.find(id, at + 1)) {
     if (at != 0 && IsHex(text[at - 1])) continue;
@@ -62,8 +62,7 @@ bool Names(const std::string& text, const std::string& id) {
   return !ids.empty();
 }
 
-// Of those that have a mount namespace of their own the one that the others descend from: it need not have the lowest
-// number.
+// The ancestor of all processes whose mount namespace is not `own`. It need not have the lowest PID.
 pid_t First(const std::vector<ProcessFacts>& processes, std::uint64_t own, const std::set<pid_t>& among) {
   std::set<pid_t> inside;
   for (const ProcessFacts& process : processes) {
@@ -84,7 +83,7 @@ pid_t FirstByCgroup(const std::vector<ProcessFacts>& processes, const std::strin
   return First(processes, own, among);
 }
 
-// containerd-shim, conmon: what they watch over are their children.
+// For containerd-shim and conmon, whose children are the processes of the container.
 pid_t FirstByCommand(const std::vector<ProcessFacts>& processes, const std::string& id, std::uint64_t own) {
   std::set<pid_t> watchers, among;
   for (const ProcessFacts& process : processes) {
@@ -101,7 +100,7 @@ pid_t FirstByCommand(const std::vector<ProcessFacts>& processes, const std::stri
 absl::Status CheckId(const std::string& id) {
   if (id.size() >= kLeast && std::all_of(id.begin(), id.end(), IsHex)) return absl::OkStatus();
   return InvalidArgument(
-      fmt::format("{} is not the id of a container: {} or more of its hexadecimal digits", Quote(id), kLeast));
+      fmt::format("{} is not the ID of a container: give {} or more of its hexadecimal digits", Quote(id), kLeast));
 }
 
 }  // namespace
@@ -124,10 +123,14 @@ absl::StatusOr<pid_t> FindContainer(const std::vector<ProcessFacts>& processes, 
   MOORING_RETURN_IF_ERROR(CheckId(id));
   std::set<std::string> ids;
   for (const ProcessFacts& process : processes) AddIds(process.cgroup, id, ids);
-  if (ids.size() > 1) return FailedPrecondition(fmt::format("several containers' ids begin with {}", Quote(id)));
+  if (ids.size() > 1) {
+    return FailedPrecondition(
+        fmt::format("several containers have an ID that begins with {}: give more digits", Quote(id)));
+  }
   if (const pid_t pid = FirstByCgroup(processes, id, own); pid != 0) return pid;
   if (const pid_t pid = FirstByCommand(processes, id, own); pid != 0) return pid;
-  return NotFound(fmt::format("no process of a container {} runs here, or it shares this mount namespace", Quote(id)));
+  return NotFound(
+      fmt::format("no process of the container {} runs on this host, or it shares this mount namespace", Quote(id)));
 }
 
 }  // namespace mooring::cli::doctor_area

@@ -1,5 +1,5 @@
-// From a container's id to a process in it, without the container's engine: docker, podman, containerd and CRI-O all
-// write the id into the path of its cgroup, or into the command line of the process that watches over it.
+// Finds a process of a container by the container's ID, without the container engine. All common engines write the ID
+// into the path of the cgroup, or into the command line of the process that watches the container.
 #ifndef MOORING_CLI_DOCTOR_CONTAINER_H_
 #define MOORING_CLI_DOCTOR_CONTAINER_H_
 
@@ -18,13 +18,13 @@ struct ProcessFacts {
   pid_t parent = 0;
   std::uint64_t mount_namespace = 0;
   std::string cgroup;   // /proc/PID/cgroup
-  std::string command;  // /proc/PID/cmdline, with blanks
+  std::string command;  // /proc/PID/cmdline, separated by blanks
 };
 
 std::vector<ProcessFacts> CollectProcesses();
 
-// The first process of the container: one in a mount namespace other than `own`. INVALID_ARGUMENT: no id, or fewer than
-// 12 characters of one. NOT_FOUND: no such container runs. FAILED_PRECONDITION: the beginning of several ids.
+// The first process of the container, which is in a mount namespace other than `own`. INVALID_ARGUMENT: not an ID, or
+// fewer than 12 digits of one. NOT_FOUND: no such container runs. FAILED_PRECONDITION: several IDs begin with `id`.
 absl::StatusOr<pid_t> FindContainer(const std::vector<ProcessFacts>& processes, const std::string& id,
                                     std::uint64_t own);
 

@@ -30,7 +30,7 @@ const Strokes& StrokesOf(Lines lines) {
   return kAscii;
 }
 
-// More than these say nothing new: a host's "/" may be in hundreds of namespaces.
+// The limit for one group: the "/" of a host may be in hundreds of namespaces.
 constexpr std::size_t kMostMounts = 24;
 
 class Drawing {
@@ -57,7 +57,7 @@ class Drawing {
   const std::string& text() const { return text_; }
 
  private:
-  // `last_stroke` stands before the last of them; empty: more follows.
+  // The last mount gets `last_stroke`, unless that is empty because more lines follow.
   void DrawMounts(const std::vector<Sight>& mounts, const std::string& indent, const char* stroke,
                   std::string_view last_stroke, const char* suffix) {
     const std::size_t shown = std::min(mounts.size(), kMostMounts);
@@ -80,8 +80,8 @@ class Drawing {
 };
 
 std::string Title(const PropagationGroup& group) {
-  if (group.id == 0) return "private: passes nothing on, receives nothing";
-  return fmt::format("peer group {}{}", group.id, group.peers.empty() ? " (none of its mounts is seen from here)" : "");
+  if (group.id == 0) return "private: propagates nothing, receives nothing";
+  return fmt::format("peer group {}{}", group.id, group.peers.empty() ? " (its mounts are not visible from here)" : "");
 }
 
 std::string SightsJson(const std::vector<Sight>& sights) {

@@ -1,4 +1,4 @@
-// The propagation tree, drawn: a peer group with its mounts, and below it who receives from it.
+// Draws the propagation tree: a peer group with its mounts, and below it the mounts and groups that receive from it.
 //
 //   peer group 12
 //   ├─ /srv in this namespace
@@ -17,9 +17,9 @@ namespace mooring::cli::doctor_area {
 
 enum class Lines { kUnicode, kAscii };
 
-Lines LinesOfLocale();  // LC_ALL, LC_CTYPE, LANG, as the terminal's programs read them
+Lines LinesOfLocale();  // from LC_ALL, LC_CTYPE and LANG, locale(7)
 
-// Complete lines, fit for a terminal. `here` is "this namespace".
+// Complete lines, fit for a terminal. Mounts in `here` are drawn as "in this namespace".
 std::string DrawTree(const PropagationGroup& group, const NamespaceView& here, Lines lines);
 
 std::string TreeJson(const PropagationGroup& group);

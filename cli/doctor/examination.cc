@@ -14,17 +14,17 @@
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "cli/client/socket_problem.h"
 #include "cli/doctor/container.h"
 #include "cli/doctor/frozen.h"
 #include "cli/doctor/health.h"
+#include "cli/doctor/host_facts.h"
 #include "cli/doctor/in_use.h"
 #include "cli/doctor/loops.h"
 #include "cli/doctor/subject.h"
-#include "cli/doctor/surroundings.h"
 #include "cli/doctor/visibility.h"
 #include "cli/mounts/describe.h"
 #include "cli/output/text.h"
-#include "cli/socket_problem.h"
 
 namespace mooring::cli::doctor_area {
 namespace {
@@ -42,11 +42,11 @@ std::string Counted(std::size_t count, const char* one, const char* many) {
 absl::StatusOr<pid_t> ProcessOf(const Question& question) {
   if (question.container.empty()) return question.pid;
   struct stat own = {};
-  if (::stat("/proc/self/ns/mnt", &own) != 0) return ErrnoStatus(errno, "look at this process's mount namespace");
+  if (::stat("/proc/self/ns/mnt", &own) != 0) return ErrnoStatus(errno, "find the mount namespace of this process");
   return FindContainer(CollectProcesses(), question.container, own.st_ino);
 }
 
-// One examination under way.
+// An examination under way.
 class Examiner {
  public:
   Examiner(const Question& question, std::string state_dir)
@@ -56,7 +56,7 @@ class Examiner {
     MOORING_ASSIGN_OR_RETURN(const pid_t pid, ProcessOf(question_));
     MOORING_ASSIGN_OR_RETURN(result_.graph, CollectMountGraph(pid));
     if (pid != 0) FindOther(pid);
-    CheckSurroundings();
+    CheckHost();
     MOORING_RETURN_IF_ERROR(CheckSocket());
     MOORING_RETURN_IF_ERROR(CheckSubject());
     std::stable_partition(result_.findings.begin(), result_.findings.end(),
@@ -67,21 +67,22 @@ class Examiner {
  private:
   const NamespaceView& here() const { return result_.graph.views.front(); }
 
-  // Where it should be seen: the second view, unless the process is in the same namespace.
+  // Sets `other_`, the view of the process that should see the mount: the second view, unless the process is in this
+  // namespace.
   void FindOther(pid_t pid) {
     other_ = &result_.graph.views.front();
     for (const NamespaceView& view : result_.graph.views) {
       if (view.pid == pid) other_ = &view;
     }
     if (other_ == &here() && pid != here().pid) {
-      result_.seen.push_back(fmt::format("process {} is in this mount namespace: it sees what you see", pid));
+      result_.seen.push_back(fmt::format("process {} is in this mount namespace and sees the same mounts", pid));
     }
   }
 
   bool IsElsewhere() const { return other_ != nullptr && other_ != &here(); }
 
-  void CheckSurroundings() {
-    Append(result_.findings, FindMissing(CollectSurroundings()));
+  void CheckHost() {
+    Append(result_.findings, FindMissing(CollectHostFacts()));
     result_.checked.insert(result_.checked.end(), {"capabilities", "kernel features"});
   }
 
@@ -93,7 +94,7 @@ class Examiner {
       result_.findings.push_back(
           {"bad-endpoint",
            Severity::kNote,
-           fmt::format("CSI_ENDPOINT in the environment names no socket: {}", Message(path.status())),
+           fmt::format("CSI_ENDPOINT in the environment is not a socket: {}", Message(path.status())),
            {}});
       return absl::OkStatus();
     }
@@ -138,7 +139,7 @@ class Examiner {
   void AddTrees(const Visibility& visibility) {
     if (visibility.carrier == nullptr) return;
     const bool apart = visibility.mount != nullptr && visibility.mount != visibility.carrier;
-    AddTree(apart ? "the mount it was made in," : "the mount that holds it,", *visibility.carrier);
+    AddTree(apart ? "the parent mount," : "the mount that contains the path,", *visibility.carrier);
     if (apart) AddTree("the mount itself,", *visibility.mount);
   }
 
@@ -147,7 +148,7 @@ class Examiner {
         {fmt::format("{} at {}", role, Quote(mount.target)), PropagationTree(result_.graph, {&here(), &mount})});
   }
 
-  // `there`: in the other namespace, empty where it is not seen.
+  // `there` is the path in the other namespace; empty if the mount is not visible there.
   absl::Status AddHealth(const std::string& path, const std::string& there) {
     MOORING_ASSIGN_OR_RETURN(Health health, CheckHealth(here(), path, 0, kPatience));
     std::size_t count = health.mounts;
@@ -161,7 +162,7 @@ class Examiner {
     return absl::OkStatus();
   }
 
-  // A device outlives its last mount by some milliseconds: what is there twice is there.
+  // The kernel frees a device some milliseconds after its last unmount, so a leaked device is looked for twice.
   void CheckLoops() {
     std::vector<LoopFacts> loops = CollectLoops();
     Findings leaked = FindLeakedLoops(loops, result_.graph, volumes_);
@@ -173,7 +174,7 @@ class Examiner {
           return other.device == loop.device && other.backing_file == loop.backing_file;
         });
       });
-      const absl::StatusOr<MountGraph> mounts = CollectMountGraph();  // mounted meanwhile, it is none
+      const absl::StatusOr<MountGraph> mounts = CollectMountGraph();  // a device may have been mounted meanwhile
       leaked = mounts.ok() ? FindLeakedLoops(loops, *mounts, volumes_) : Findings();
     }
     Append(result_.findings, std::move(leaked));
@@ -181,7 +182,7 @@ class Examiner {
     result_.checked.push_back(Counted(loops.size(), "loop device", "loop devices"));
   }
 
-  // Where extents are shared, a copy freezes for some milliseconds: that is no finding.
+  // A copy that shares extents freezes the filesystem for some milliseconds, so a frozen one is looked for twice.
   void CheckFrozen(const std::vector<LoopFacts>& loops) {
     if (FindFrozen(loops, result_.graph).empty()) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -203,12 +204,12 @@ class Examiner {
     return paths.empty() ? ExplainUnmounted(id, image, loops) : absl::OkStatus();
   }
 
-  // A volume that is not mounted here at all.
+  // For a volume without a mount in this namespace.
   absl::Status ExplainUnmounted(const std::string& id, const std::string& image, const std::vector<LoopFacts>& loops) {
     for (const LoopFacts& loop : loops) {
       for (const NamespaceView& view : result_.graph.views) {
         for (const std::string& path : PathsOf(loop, view)) {
-          return CheckPath(path, false);  // says that it is mounted elsewhere only
+          return CheckPath(path, false);  // finds "only-elsewhere"
         }
       }
     }
@@ -219,8 +220,8 @@ class Examiner {
       result_.findings.push_back(
           {"not-staged",
            Severity::kProblem,
-           fmt::format("volume {} is not staged on this node: its image {} is there, and no loop "
-                       "device is on it. An orchestrator stages it before it publishes it; by hand:",
+           fmt::format("volume {} is not staged on this node: its image {} exists, but no loop device uses it. An "
+                       "orchestrator stages a volume before it publishes it; by hand:",
                        Quote(id), Quote(image)),
            {fmt::format("mooring csi stage {} --staging-path DIRECTORY", ShellQuote(id))}});
       return absl::OkStatus();
@@ -228,9 +229,9 @@ class Examiner {
     result_.findings.push_back(
         {"unknown-volume",
          Severity::kProblem,
-         fmt::format("there is no volume {} below {}: it lives on another node, was deleted, is of a pool "
-                     "that has no image files (only the plugin knows where these are used: its errors to the next "
-                     "publish and to the delete name the paths), or the plugin has another --state-dir",
+         fmt::format("there is no volume {} below {}. It is on another node, it was deleted, the plugin has another "
+                     "--state-dir, or its pool has no image files. Only the plugin knows where such a volume is used: "
+                     "its errors to the next publish and to the delete name the paths",
                      Quote(id), Quote(volumes_)),
          {"mooring csi list"}});
     return absl::OkStatus();

@@ -1,4 +1,4 @@
-// `mooring doctor` from the question to the findings: collects what is asked for and lets the rules look at it.
+// `mooring doctor`, from the question to the findings: collects the facts and applies the rules to them.
 #ifndef MOORING_CLI_DOCTOR_EXAMINATION_H_
 #define MOORING_CLI_DOCTOR_EXAMINATION_H_
 
@@ -14,11 +14,12 @@
 namespace mooring::cli::doctor_area {
 
 struct Question {
-  std::string subject;    // a path, a volume's id, or empty
-  pid_t pid = 0;          // where it should be seen
-  std::string container;  // the same, by its id
+  std::string subject;    // a path, the ID of a volume, or empty
+  pid_t pid = 0;          // the process that should see the mount
+  std::string container;  // the container that should see it, by ID
   std::string endpoint;
-  std::string state_dir;
+  std::string state_dir = "/var/lib/mooring";
+  bool json = false;
 };
 
 struct Tree {
@@ -27,14 +28,14 @@ struct Tree {
 };
 
 struct Examination {
-  MountGraph graph;  // the trees point into it
+  MountGraph graph;  // `trees` points into it
   Findings findings;
   std::vector<std::string> checked;  // "capabilities", "42 mounts", …
-  std::vector<std::string> seen;     // sentences: where the path is seen
+  std::vector<std::string> seen;     // sentences: where the path is visible
   std::vector<Tree> trees;
 };
 
-// An error: the question itself cannot be answered (no such path, process or container).
+// An error: the question cannot be answered (no such path, process or container).
 absl::StatusOr<Examination> Examine(const Question& question);
 
 }  // namespace mooring::cli::doctor_area

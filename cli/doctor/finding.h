@@ -1,4 +1,4 @@
-// What `mooring doctor` finds.
+// A finding of `mooring doctor`.
 #ifndef MOORING_CLI_DOCTOR_FINDING_H_
 #define MOORING_CLI_DOCTOR_FINDING_H_
 
@@ -8,15 +8,15 @@
 namespace mooring::cli::doctor_area {
 
 enum class Severity {
-  kProblem,  // something does not work, or will not
-  kNote,     // works, but slower or with a limit
+  kProblem,  // something does not work, or will not work
+  kNote,     // it works, but slower or with a limit
 };
 
 struct Finding {
-  std::string kind;  // for scripts: "not-shared"; docs/cli.md has all of them
+  std::string kind;  // for scripts: "not-shared"; docs/cli.md lists all kinds
   Severity severity = Severity::kProblem;
   std::string what;                   // a sentence or two
-  std::vector<std::string> commands;  // that mend it, to be run in this order
+  std::vector<std::string> commands;  // that repair it, to be run in this order
 };
 
 using Findings = std::vector<Finding>;

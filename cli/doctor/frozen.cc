@@ -33,7 +33,7 @@ std::string FirstLineOf(const fs::path& path) {
   return line;
 }
 
-// Documentation/filesystems/ext4/super.rst: s_feature_compat and s_feature_incompat, in one read of two numbers.
+// Reads s_feature_compat and s_feature_incompat at once, Documentation/filesystems/ext4/super.rst.
 bool IsFrozenExt4(const LoopFacts& loop) {
   const std::string name(NameOf(loop.device));
   if (FirstLineOf("/proc/fs/ext4/" + name + "/options") != "rw") return false;
@@ -47,7 +47,8 @@ bool IsFrozenExt4(const LoopFacts& loop) {
   return (features.compatible & kHasJournal) != 0 && (features.incompatible & kNeedsRecovery) == 0;
 }
 
-// Of `ours`, the filesystems in which a process has files or its directory. A server that hangs is not asked.
+// The filesystems of `ours` in which the process has open files or its working directory. AT_STATX_DONT_SYNC avoids a
+// request to a server that hangs.
 std::set<dev_t> UsedBy(const fs::path& process, const std::set<dev_t>& ours) {
   std::error_code error;
   std::vector<fs::path> places = {process / "cwd"};
@@ -62,8 +63,8 @@ std::set<dev_t> UsedBy(const fs::path& process, const std::set<dev_t>& ours) {
   return used;
 }
 
-// The processes that wait for some thaw, by the filesystem of `ours` that they use. A process that uses several does
-// not tell for which one it waits.
+// The processes that wait for a thaw, by the filesystem of `ours` that they use. A process that uses several is left
+// out, because it does not show which of them it waits for.
 std::map<dev_t, pid_t> Waiting(const std::set<dev_t>& ours) {
   std::map<dev_t, pid_t> waiting;
   std::error_code error;
@@ -82,10 +83,10 @@ Finding Frozen(const LoopFacts& loop, std::string_view is, const std::string& wh
   if (!paths.empty()) commands.push_back("fsfreeze -u " + paths.front());
   return {
       "frozen-filesystem", Severity::kProblem,
-      fmt::format("the filesystem of {} on {} {} frozen: whoever writes to it waits{}. A copy that is under way ends "
-                  "that by itself within seconds; else thaw it{}",
+      fmt::format("the filesystem of {} on {} {} frozen: writers wait{}. A copy under way thaws it by itself within "
+                  "seconds; otherwise thaw it{}",
                   Quote(loop.backing_file), loop.device, is, who,
-                  paths.empty() ? " where it is mounted, with fsfreeze -u, or start the plugin again" : ""),
+                  paths.empty() ? " with fsfreeze -u where it is mounted, or restart the plugin" : ""),
       std::move(commands)};
 }
 
@@ -104,7 +105,7 @@ Findings FindFrozen(const std::vector<LoopFacts>& loops, const MountGraph& graph
     const auto waits = waiting.find(loop.number);
     const bool certain = IsFrozenExt4(loop);
     if (waits == waiting.end() && !certain) continue;
-    const std::string who = waits == waiting.end() ? "" : fmt::format(", process {} does", waits->second);
+    const std::string who = waits == waiting.end() ? "" : fmt::format(" (process {} does)", waits->second);
     findings.push_back(Frozen(loop, certain ? "is" : "may be", who, graph));
   }
   return findings;

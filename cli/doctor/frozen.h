@@ -1,9 +1,9 @@
-// Filesystems of volumes that are frozen, fsfreeze(8): every writer waits in the kernel, and no signal ends it.
+// Finds frozen filesystems of volumes, fsfreeze(8): every writer waits in the kernel, and no signal ends the wait.
 //
-// Nothing is asked of the filesystem itself: FIFREEZE would freeze one that is not, and a write would wait with the
-// others. A frozen ext4 tells by its superblock: the kernel takes the flag needs_recovery off it, which every ext4 that
-// is mounted writable with a journal has. Of xfs only the processes tell that wait to write, so it is said
-// that it may be frozen.
+// There is no safe request to the filesystem itself: FIFREEZE would freeze it, and a write would wait. A frozen ext4
+// shows in its superblock: the kernel clears the flag needs_recovery, which every ext4 has that is mounted writable
+// with a journal. A frozen xfs shows only in the processes that wait to write, so the finding says that it may be
+// frozen.
 #ifndef MOORING_CLI_DOCTOR_FROZEN_H_
 #define MOORING_CLI_DOCTOR_FROZEN_H_
 
@@ -15,7 +15,7 @@
 
 namespace mooring::cli::doctor_area {
 
-// As far as this user may read the devices and /proc/PID/wchan: root may.
+// Needs root, to read the devices and /proc/PID/wchan. Without it, the result is incomplete.
 Findings FindFrozen(const std::vector<LoopFacts>& loops, const MountGraph& graph);
 
 }  // namespace mooring::cli::doctor_area

@@ -26,8 +26,8 @@ namespace {
 
 bool IsBad(int answer) { return answer == kHangs || answer == kNotAsked || MeansBroken(answer); }
 
-// A dead FUSE server shows in fstatfs(2), a filesystem that was shut down in fstat(2). O_PATH triggers no automount,
-// open(2); statfs(2) of a path does.
+// fstatfs(2) fails for a dead FUSE server, fstat(2) for a filesystem that was shut down. open(2) with O_PATH triggers
+// no automount; statfs(2) of a path does.
 int Ask(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_PATH | O_CLOEXEC));
   if (!fd.ok()) return errno;
@@ -45,8 +45,8 @@ void AnswerFrom(const std::vector<Place>& places, const std::vector<std::size_t>
 }
 
 struct Round {
-  std::vector<int> answers;  // of the first of `which`
-  bool hung = false;         // the one after them
+  std::vector<int> answers;  // of the first places in `which`
+  bool hung = false;         // the place after them hangs
 };
 
 absl::StatusOr<Round> AskRound(const std::vector<Place>& places, const std::vector<std::size_t>& which,
@@ -57,13 +57,13 @@ absl::StatusOr<Round> AskRound(const std::vector<Place>& places, const std::vect
   if (!round.answers.empty())
     std::memcpy(round.answers.data(), output.bytes.data(), round.answers.size() * sizeof(int));
   if (round.answers.size() < which.size() && !round.hung) {
-    return Internal("the process that asks the mounts was killed; nothing is known of them: try again");
+    return Internal("the process that checks the mounts was killed: try again");
   }
-  if (round.answers.size() >= which.size()) round.hung = false;  // has answered all, and is slow to end
+  if (round.answers.size() >= which.size()) round.hung = false;  // all have answered; the child is only slow to end
   return round;
 }
 
-// Where `hung` does not answer, others need not be asked.
+// Drops the places from `which` that are on the filesystem of `hung`, or that are reached through it.
 void SpareOthers(const std::vector<Place>& places, const Place& hung, std::vector<std::size_t>& which,
                  std::vector<int>& answers) {
   std::erase_if(which, [&](std::size_t i) {
@@ -79,8 +79,8 @@ std::string UmountCommand(const std::string& target, pid_t pid) {
   return fmt::format("mooring umount {}{}", ShellQuote(target), pid == 0 ? "" : fmt::format(" --pid {}", pid));
 }
 
-// What makes the calls return that wait for it. The connection's name is the device's number as the kernel has it,
-// include/linux/kdev_t.h: only that of fuseblk has a major. umount(8) knows this namespace only.
+// The commands that make waiting calls return. The name of a FUSE connection is the device number in the encoding of
+// the kernel, include/linux/kdev_t.h; only that of fuseblk has a major number. umount(8) works in this namespace only.
 std::vector<std::string> WakeCommands(const TableMount& mount, pid_t pid) {
   if (mount.fs_type.starts_with("fuse")) {
     const unsigned name = (major(mount.device) << 20U) | minor(mount.device);
@@ -96,7 +96,7 @@ std::string Where(const TableMount& mount, pid_t pid) {
 
 Finding Hung(const TableMount& mount, pid_t pid) {
   Finding finding{"hung-mount", Severity::kProblem,
-                  fmt::format("the {} filesystem mounted at {} does not answer: whoever touches it waits",
+                  fmt::format("the {} filesystem mounted at {} does not answer: every process that uses it waits",
                               mount.fs_type, Where(mount, pid)),
                   WakeCommands(mount, pid)};
   finding.commands.push_back(UmountCommand(mount.target, pid));
@@ -106,8 +106,8 @@ Finding Hung(const TableMount& mount, pid_t pid) {
 Finding Broken(const TableMount& mount, int answer, pid_t pid) {
   return {"broken-mount",
           Severity::kProblem,
-          fmt::format("the {} mount at {} is broken ({}): its filesystem was shut down or its server is gone. Take it "
-                      "down, then mount it again or publish the volume again",
+          fmt::format("the {} mount at {} is broken ({}): its filesystem was shut down or its server is gone. Unmount "
+                      "it, then mount it again or publish the volume again",
                       mount.fs_type, Where(mount, pid), std::generic_category().message(answer)),
           {UmountCommand(mount.target, pid)}};
 }
@@ -115,21 +115,21 @@ Finding Broken(const TableMount& mount, int answer, pid_t pid) {
 Finding Behind(const TableMount& mount, const TableMount& other, pid_t pid) {
   return {"behind-another",
           Severity::kNote,
-          fmt::format("the {} mount at {} lies behind the one at {}, which gives no good answer: how it is itself "
-                      "shows when that one is well or gone",
+          fmt::format("the {} mount at {} is behind the broken or hung mount at {}: its own state can be checked when "
+                      "that mount is repaired or unmounted",
                       mount.fs_type, Where(mount, pid), Quote(other.target)),
           {}};
 }
 
 Finding ToFinding(const AskedMount& asked, pid_t pid) {
   Finding finding = asked.answer == kHangs ? Hung(*asked.mount, pid) : Broken(*asked.mount, asked.answer, pid);
-  if (asked.mount->target == "/") finding.commands.clear();  // nobody can do without
+  if (asked.mount->target == "/") finding.commands.clear();  // the root cannot be unmounted
   return finding;
 }
 
 using BadMounts = std::unordered_map<const TableMount*, int>;
 
-// Of the mounts on the way down to `mount`, itself not among them, one that answers badly; nullptr: none does.
+// A bad mount on the path to `mount`, without `mount` itself; nullptr if there is none.
 const TableMount* BadOnTheWay(const MountWalk& walk, const TableMount& mount, const BadMounts& bad) {
   const TableMount* at = walk.ParentOf(mount);
   for (std::size_t steps = 0; at != nullptr && steps <= bad.size() + 1000; ++steps) {

@@ -1,5 +1,5 @@
-// Mounts whose filesystem answers nothing any more: its server is dead (ENOTCONN), has forgotten it (ESTALE), or it was
-// shut down after errors (EIO); or hangs.
+// Finds broken and hung mounts. The server of the filesystem is dead (ENOTCONN), has forgotten it (ESTALE), or does not
+// answer; or the filesystem was shut down after errors (EIO).
 #ifndef MOORING_CLI_DOCTOR_HEALTH_H_
 #define MOORING_CLI_DOCTOR_HEALTH_H_
 
@@ -17,34 +17,34 @@
 namespace mooring::cli::doctor_area {
 
 inline constexpr int kHangs = -1;
-inline constexpr int kNotAsked = -2;  // its path leads through one that hangs
+inline constexpr int kNotAsked = -2;  // the path leads through a mount that hangs
 
 struct Place {
   std::string path;
-  dev_t device = 0;  // of the filesystem; 0: not known
+  dev_t device = 0;  // of the filesystem; 0 if unknown
 };
 
-// Of each place 0, the errno of looking at it, kHangs or kNotAsked. Asked in a child process, so that one that hangs,
-// even unkillably, holds nobody up for longer than `patience`; where one hangs, so does every other of its filesystem,
-// which is not asked. No automount is triggered. An error: they cannot be asked at all.
+// Returns for each place 0, an errno, kHangs or kNotAsked. A child process looks at the places, so a place that hangs
+// costs at most `patience`, even if the child cannot be killed. If a place hangs, the other places of its filesystem
+// count as hung without a check. Triggers no automount. An error: no place could be checked.
 absl::StatusOr<std::vector<int>> AskPlaces(const std::vector<Place>& places, std::chrono::milliseconds patience);
 
 struct AskedMount {
-  const TableMount* mount = nullptr;  // that its path leads to
-  int answer = 0;                     // of AskPlaces
+  const TableMount* mount = nullptr;  // its path leads to it
+  int answer = 0;                     // from AskPlaces
 };
 
-// What is wrong with the mounts of `view` that were asked; `covered`, which no path leads to, could not be. `pid`:
-// whose namespace it is, 0 for this one. A command is printed only for a mount that its path leads to for sure.
+// The findings for the mounts of `view` in `asked`, and for `covered`, which no path leads to. `pid` is the process of
+// the namespace, 0 for this one. A finding has commands only if the path certainly leads to the mount.
 Findings FindBroken(const NamespaceView& view, const std::vector<AskedMount>& asked,
                     const std::vector<const TableMount*>& covered, pid_t pid);
 
 struct Health {
   Findings findings;
-  std::size_t mounts = 0;  // looked at
+  std::size_t mounts = 0;  // that were checked
 };
 
-// The mounts of `view` at and below `path`, and the one it lies in.
+// Checks the mounts of `view` at and below `path`, and the mount that contains `path`.
 absl::StatusOr<Health> CheckHealth(const NamespaceView& view, const std::string& path, pid_t pid,
                                    std::chrono::milliseconds patience);
 

@@ -16,7 +16,7 @@ namespace {
 enum class Role { kTarget, kStaging, kUnknown };
 
 struct Shape {
-  const char* end;  // of a path, fnmatch(3)
+  const char* end;  // pattern for the end of a path, fnmatch(3)
   Role role;
 };
 
@@ -51,15 +51,15 @@ std::vector<std::string> WithRole(const std::vector<std::string>& paths, Role ro
 }
 
 std::string Described(const std::string& id, const std::vector<std::string>& unknown) {
-  std::string words = fmt::format(
-      "volume {} is mounted here. If the tasks that used it are gone and the orchestrator has forgotten it, free it in "
-      "the namespace of the plugin (nomad alloc exec ALLOC …), each command on its own; they fail while a process uses "
+  std::string text = fmt::format(
+      "volume {} is mounted here. If its tasks are gone and the orchestrator has forgotten it, free it with these "
+      "commands, one by one, in the namespace of the plugin (nomad alloc exec ALLOC …). They fail while a process uses "
       "it",
       Quote(id));
-  if (unknown.empty()) return words;
-  words += ". A path that is named neither as kubelet's nor as Nomad's has no command here:";
-  for (const std::string& path : unknown) words += " " + Quote(path);
-  return words + ". Run `mooring csi unpublish` for each target first, then `mooring csi unstage` for the staging path";
+  if (unknown.empty()) return text;
+  text += ". A path that follows neither the names of kubelet nor those of Nomad has no command here:";
+  for (const std::string& path : unknown) text += " " + Quote(path);
+  return text + ". Run `mooring csi unpublish` for each target first, then `mooring csi unstage` for the staging path";
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ Finding InUse(const std::string& volume_id, const std::vector<std::string>& path
     finding.commands.push_back(
         fmt::format("mooring csi unpublish {} --target-path {}", ShellQuote(volume_id), ShellQuote(path)));
   }
-  if (!unknown.empty()) return finding;  // one of them may be a target
+  if (!unknown.empty()) return finding;  // an unknown path may be a target
   for (const std::string& path : WithRole(paths, Role::kStaging)) {
     finding.commands.push_back(
         fmt::format("mooring csi unstage {} --staging-path {}", ShellQuote(volume_id), ShellQuote(path)));

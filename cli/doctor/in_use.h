@@ -1,4 +1,4 @@
-// The commands that free a volume which is in use.
+// The commands that free a volume in use.
 #ifndef MOORING_CLI_DOCTOR_IN_USE_H_
 #define MOORING_CLI_DOCTOR_IN_USE_H_
 
@@ -9,9 +9,8 @@
 
 namespace mooring::cli::doctor_area {
 
-// `paths`: where the volume is mounted. A path has a command only where its name says for sure whether it is a target
-// or a staging path, as kubelet and Nomad name them. Targets come first: a volume is unstaged when nothing is
-// published.
+// `paths` are the mount points of the volume. A path has a command only if its name, as kubelet and Nomad choose it,
+// shows whether it is a target or a staging path. Targets come first, because a published volume cannot be unstaged.
 Finding InUse(const std::string& volume_id, const std::vector<std::string>& paths);
 
 }  // namespace mooring::cli::doctor_area

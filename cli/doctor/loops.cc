@@ -36,7 +36,7 @@ std::optional<unsigned> NumberOf(std::string_view name) {
   return number;
 }
 
-// What is on a partition is not looked for: it may be used.
+// A device with partitions counts as used: this code does not look at mounts of partitions.
 bool HasPartitions(const fs::path& directory, const std::string& name) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
@@ -45,7 +45,7 @@ bool HasPartitions(const fs::path& directory, const std::string& name) {
   return false;
 }
 
-// Of /proc/swaps, proc(5): the name, blanks.
+// Each line of /proc/swaps begins with the name of the device and blanks, proc(5).
 bool IsSwap(const std::string& device) {
   std::ifstream swaps("/proc/swaps");
   for (std::string line; std::getline(swaps, line);) {
@@ -77,7 +77,7 @@ std::optional<LoopFacts> FactsOf(const fs::path& directory) {
 
 void AddLabels(std::vector<LoopFacts>& loops) {
   const absl::StatusOr<std::vector<LoopInfo>> infos = ListLoops();
-  if (!infos.ok()) return;  // not root: the paths have to do
+  if (!infos.ok()) return;  // not root: only the paths of sysfs are known
   for (LoopFacts& loop : loops) {
     for (const LoopInfo& info : *infos) {
       if (info.device_number == loop.number) loop.label = info.label;
@@ -85,14 +85,14 @@ void AddLabels(std::vector<LoopFacts>& loops) {
   }
 }
 
-// Of the filesystem on it, or of its device node.
+// Whether the mount shows the filesystem on the device, or its device node.
 bool IsOf(const TableMount& mount, const LoopFacts& loop) {
   if (mount.device == loop.number) return true;
   const bool of_nodes = mount.fs_type == "devtmpfs" || mount.fs_type == "tmpfs";
   return of_nodes && mount.root != "/" && NameOf(mount.root) == NameOf(loop.device);
 }
 
-// A process that holds it for a block volume would keep it: mounter/loop/device_holder.h.
+// A process that holds the device for a block volume keeps it open: mounter/loop/device_holder.h.
 std::vector<std::string> CommandsToDetach(const LoopFacts& loop) {
   std::vector<std::string> commands;
   const absl::StatusOr<std::vector<pid_t>> holders = HoldersOf(loop.number);
@@ -126,12 +126,12 @@ bool IsLabelledFor(const LoopFacts& loop, const std::string& volume_id) {
 
 bool IsUsed(const LoopFacts& loop, const std::vector<LoopFacts>& all, const MountGraph& graph) {
   if (loop.held || loop.mounted) return true;
-  // A loop device stacked on it: sysfs has "/loop3" or "/dev/loop3" for its file.
+  // The backing file of a loop device on another one is "/loop3" or "/dev/loop3" in sysfs.
   const auto is_below = [&](const LoopFacts& upper) {
     return upper.backing_file == loop.device || upper.backing_file == "/" + std::string(NameOf(loop.device));
   };
   if (std::any_of(all.begin(), all.end(), is_below)) return true;
-  // btrfs has a device number of its own: there the source tells.
+  // A btrfs mount has another device number, so its source is compared.
   const auto is_source = [&loop](const TableMount& mount) { return mount.source == loop.device; };
   return std::any_of(graph.views.begin(), graph.views.end(), [&](const NamespaceView& view) {
     return !PathsOf(loop, view).empty() || std::any_of(view.mounts.begin(), view.mounts.end(), is_source);
@@ -143,13 +143,13 @@ Findings FindLeakedLoops(const std::vector<LoopFacts>& loops, const MountGraph& 
   for (const LoopFacts& loop : loops) {
     const bool of_volume = IsBelow(loop.backing_file, volumes) || IsLabelledFor(loop, "");
     if ((!loop.deleted && !of_volume) || IsUsed(loop, loops, graph)) continue;
-    // Of what another program attached, and of a volume that may be staged as a block device and not yet published,
-    // nobody can tell from here that it is not wanted.
+    // A device that another program attached may be wanted. The same goes for a volume that is staged as a block device
+    // and not yet published.
     const bool ours = IsLabelledFor(loop, "");
     const char* const why = loop.deleted
-                                ? "a file that was deleted, whose space is not free before the device goes"
-                                : "an image of a volume, and nothing mounts it. A volume that is staged as a block "
-                                  "device and not yet published looks the same; else it was left behind: unstage it";
+                                ? "a file that was deleted. Its space stays in use until the device is detached"
+                                : "the image of a volume, and nothing mounts it. It may be staged as a block device "
+                                  "and not yet published; otherwise it was left behind: unstage it";
     std::vector<std::string> commands;
     if (loop.deleted && ours) commands = CommandsToDetach(loop);
     findings.push_back({"leaked-loop", loop.deleted && ours ? Severity::kProblem : Severity::kNote,

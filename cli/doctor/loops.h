@@ -1,4 +1,4 @@
-// Loop devices that nobody uses any more, and the way from a volume to what is mounted of it.
+// Finds unused loop devices, and the mounts of a volume.
 #ifndef MOORING_CLI_DOCTOR_LOOPS_H_
 #define MOORING_CLI_DOCTOR_LOOPS_H_
 
@@ -15,24 +15,24 @@ namespace mooring::cli::doctor_area {
 struct LoopFacts {
   std::string device;  // "/dev/loop3"
   dev_t number = 0;
-  std::string backing_file;  // as sysfs has it, " (deleted)" cut off
-  std::string label;         // lo_file_name; empty where this user may not ask
+  std::string backing_file;  // from sysfs, without " (deleted)"
+  std::string label;         // lo_file_name; empty if this user may not read it
   bool deleted = false;
-  bool held = false;     // a device-mapper or RAID device is on it
-  bool mounted = false;  // an ext4 or xfs is, in whatever namespace
+  bool held = false;     // by a device-mapper or RAID device, a partition or swap
+  bool mounted = false;  // an ext4 or xfs on it is mounted, in any namespace
 };
 
-// From sysfs, and what root may ask the devices themselves. The path of the backing file is true where the device was
-// attached in this mount namespace; the label is everywhere.
+// Reads sysfs and, as root, the devices. The path of the backing file is valid if the device was attached in this mount
+// namespace; the label is valid everywhere.
 std::vector<LoopFacts> CollectLoops();
 
-// A device that Mooring attached for a volume, by its label; `volume_id` empty: for any.
+// Whether Mooring attached the device for this volume, by its label. An empty `volume_id` means any volume.
 bool IsLabelledFor(const LoopFacts& loop, const std::string& volume_id);
 
 bool IsUsed(const LoopFacts& loop, const std::vector<LoopFacts>& all, const MountGraph& graph);
 
-// Those that nothing uses, over a deleted file, over an image in `volumes` (a directory, resolved), or labelled for a
-// volume.
+// The unused devices over a deleted file, over an image in the directory `volumes` (without symbolic links), or with
+// the label of a volume.
 Findings FindLeakedLoops(const std::vector<LoopFacts>& loops, const MountGraph& graph, const std::string& volumes);
 
 // The paths in `view` at which the loop's filesystem or device node is mounted.

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the child says: one of these, then text.
+// The first byte of the child's answer. Text follows.
 constexpr char kVolume = 'v', kDirectory = 'd', kOther = 'o', kError = 'e';
 
 bool IsVolume(const std::string& given) {
@@ -33,7 +33,7 @@ std::string ErrorText(const absl::Status& status) {
 }
 
 void Say(int fd, const std::string& text) {
-  // A pipe takes more than a path at once, pipe(7); one that is cut short is seen by who reads it.
+  // A path fits into one write to a pipe, pipe(7). The reader notices an answer that is cut short.
   if (::write(fd, text.data(), text.size()) < 0) ::_exit(1);
 }
 
@@ -54,7 +54,7 @@ void Resolve(const std::string& given, int fd) {
   if (fs::is_empty(*path, error) && !error) Say(fd, {'\0', kDirectory});
 }
 
-// Where nothing on the way can be asked.
+// The absolute path without a look at the disk, for a path that hangs.
 std::string Lexical(const std::string& given) {
   std::error_code error;
   std::string path = fs::absolute(given, error).lexically_normal();

@@ -1,5 +1,5 @@
-// What `mooring doctor` is asked about, on the command line's terms: resolved in a child process, for every look at a
-// path may hang.
+// The subject of `mooring doctor` from the command line. A child process resolves it, because every look at a path may
+// hang.
 #ifndef MOORING_CLI_DOCTOR_SUBJECT_H_
 #define MOORING_CLI_DOCTOR_SUBJECT_H_
 
@@ -11,15 +11,15 @@
 namespace mooring::cli::doctor_area {
 
 struct Subject {
-  bool is_volume = false;  // a word without a slash that is nothing in the working directory
-  std::string path;        // absolute, without links: as it was given, made absolute, where that cannot be told in time
+  bool is_volume = false;  // a word without a slash that is not a file in the working directory
+  std::string path;        // absolute, without symbolic links; if resolving hangs, the given path made absolute
   bool empty_directory = false;
 };
 
-// Errors are those of mounts_area::ResolvePath, and that there is no child process.
+// Errors are those of mounts_area::ResolvePath and of creating the child process.
 absl::StatusOr<Subject> ResolveSubject(const std::string& given, std::chrono::milliseconds patience);
 
-// The same directory without links, or as it was given.
+// The directory without symbolic links, or as given if it cannot be resolved.
 std::string ResolveStateDir(const std::string& given, std::chrono::milliseconds patience);
 
 }  // namespace mooring::cli::doctor_area

@@ -24,22 +24,22 @@ bool HasMountsBelow(const NamespaceView& view, const TableMount& mount) {
   });
 }
 
-// The flags for `mooring mount bind`, which gives a mount these and no others.
-std::string FlagWords(const MountFlags& flags) {
-  std::string words;
+// The flags of `mooring mount bind` for these mount flags.
+std::string FlagsText(const MountFlags& flags) {
+  std::string text;
   for (const MountFlagRow& row : MountFlagTable()) {
-    if (IsSet(flags, row) && !row.command_line.empty()) words += fmt::format(" {}", row.command_line);
+    if (IsSet(flags, row) && !row.command_line.empty()) text += fmt::format(" {}", row.command_line);
   }
-  return words;
+  return text;
 }
 
 std::string BindCommand(const std::string& source, const std::string& target, const std::string& where,
                         const MountFlags& flags, bool recursive) {
   return fmt::format("mooring mount bind {} {} {} --propagation rslave{}{}", ShellQuote(source), ShellQuote(target),
-                     where, FlagWords(flags), recursive ? " --recursive" : "");
+                     where, FlagsText(flags), recursive ? " --recursive" : "");
 }
 
-// One question under way: the names the rules below speak of.
+// A question under way, with the mounts that the rules below compare.
 class Explanation {
  public:
   Explanation(const MountGraph& graph, const VisibilityQuestion& question)
@@ -50,11 +50,11 @@ class Explanation {
         empty_directory_(question.empty_directory) {
     result_.mount = MountAtPath(here_, path_);
     result_.carrier = result_.mount == nullptr ? MountHolding(here_, path_) : ParentIn(here_, *result_.mount);
-    if (result_.carrier == nullptr) result_.carrier = result_.mount;  // "/" was made in nothing
+    if (result_.carrier == nullptr) result_.carrier = result_.mount;  // "/" has no parent
   }
 
   Visibility Run() {
-    if (result_.carrier == nullptr) return result_;  // a process in a chroot may not see where it is
+    if (result_.carrier == nullptr) return result_;  // a process in a chroot may not see its own root mount
     if (other_ != nullptr) {
       if (other_ != &here_) ExplainOther();
       return result_;
@@ -71,8 +71,9 @@ class Explanation {
     result_.findings.push_back({std::move(kind), Severity::kProblem, std::move(what), std::move(commands)});
   }
 
-  // A mount that is shared has its peers and slaves, wherever it was made. One that is not needs a carrier that is, and
-  // shows nobody what is mounted in it: as it should be for a volume, but not for the directory of an orchestrator.
+  // A shared mount reaches its peers and slaves. A mount that is not shared needs a shared carrier to be visible
+  // elsewhere. Mounts inside it stay invisible: that is right for a volume, and wrong for the directory of an
+  // orchestrator.
   void ExplainHere() {
     if (result_.mount == nullptr) FindElsewhere();
     if (result_.mount != nullptr && result_.mount->shared()) return;
@@ -81,14 +82,14 @@ class Explanation {
     if (holds_mounts && result_.mount != result_.carrier) AddNotShared(*result_.mount);
   }
 
-  // What of several copies counts: first those that receive from `mount`, then those it receives from.
+  // The order of several copies: first those that receive from `mount`, then those that `mount` receives from.
   int Rank(const TableMount& copy, const TableMount& mount) const {
     if (IsTied(copy, mount)) return 2;
     return IsUpstream(copy, mount) ? 1 : 0;
   }
 
-  // The mount there through which `path_in_filesystem` can be reached that `mount` shows here: of several, the one that
-  // is tied to it, then the narrowest.
+  // The mount there that shows `path_in_filesystem`, which `mount` shows here. If there are several, the one with the
+  // best rank counts, then the one with the longest root.
   const TableMount* ShowingPart(const TableMount& mount, const std::string& path_in_filesystem) const {
     const TableMount* best = nullptr;
     for (const TableMount& other : other_->mounts) {
@@ -101,7 +102,7 @@ class Explanation {
     return best;
   }
 
-  // The same part of the same filesystem.
+  // The mount there that shows the same part of the same filesystem.
   const TableMount* SameMount(const TableMount& mount) const {
     const TableMount* best = nullptr;
     for (const TableMount& other : other_->mounts) {
@@ -115,8 +116,8 @@ class Explanation {
     const std::string receives =
         mount.master != 0 ? fmt::format("only receives from peer group {}", mount.master) : "is private";
     Add("not-shared",
-        fmt::format("the mount at {} is not a shared mount, it {}: what is mounted below it appears in no other mount "
-                    "namespace. Once it is shared, start the tasks again that are to see it",
+        fmt::format("the mount at {} is not a shared mount, it {}: mounts below it appear in no other mount namespace. "
+                    "Make it shared, then restart the tasks that should see them",
                     Quote(mount.target), receives),
         {fmt::format("mooring propagation {} shared", ShellQuote(mount.target))});
   }
@@ -132,7 +133,8 @@ class Explanation {
     }
   }
 
-  // It is there: but is what will be mounted in it? Of no weight while nothing is, for most tasks are to have it so.
+  // The mount is visible. Later mounts below it may not be. That is only a note while there are none: most tasks are
+  // isolated on purpose.
   void ExplainSeen(const TableMount& seen) {
     const TableMount& mount = *result_.mount;
     if (!mount.shared() || IsTied(seen, mount)) return;
@@ -143,7 +145,7 @@ class Explanation {
 
   std::string CarriedPart() const { return PathInFilesystem(carrier(), path_); }
 
-  // The path is a directory: it is to be seen there, and so is what is mounted in it from now on.
+  // The path is a directory: it should be visible there, and so should later mounts in it.
   void ExplainDirectory() {
     const TableMount* copy = ShowingPart(carrier(), CarriedPart());
     const std::string there = copy == nullptr ? path_ : PathInNamespace(*copy, CarriedPart());
@@ -166,8 +168,8 @@ class Explanation {
     if (!carrier().shared()) AddNotShared(carrier());
     if (!IsTied(*copy, carrier())) return AddPrivateCopy(*copy, carrier(), {BindThere(there, copy->flags)});
     Add("not-recursive",
-        fmt::format("the mount at {} in the namespace of {} receives from here, but not what was mounted before it was "
-                    "made, where it was not made recursively (rbind); or somebody has unmounted {} there",
+        fmt::format("the mount at {} in the namespace of {} receives new mounts from here, but lacks {}. Either it was "
+                    "bound after that mount and not recursively (rbind), or the mount was unmounted there",
                     Quote(copy->target), Who(), Quote(there)),
         {BindThere(there, copy->flags)});
   }
@@ -180,7 +182,7 @@ class Explanation {
     return below->second.contains(copy.master);
   }
 
-  // `mount` receives from the copy's group, and passes nothing on to it.
+  // Whether `mount` receives from the group of the copy, and propagates nothing to it.
   bool IsUpstream(const TableMount& copy, const TableMount& mount) const {
     if (!copy.shared() || mount.master == 0) return false;
     const auto [above, is_new] = above_.try_emplace(mount.master);
@@ -188,17 +190,18 @@ class Explanation {
     return above->second.contains(copy.peer_group);
   }
 
-  // To change the copy would take the source of all that is here away.
+  // There is no command: a change of the copy would cut off the source of all mounts here.
   void AddReceivesOnly(const TableMount& copy, const TableMount& mount) {
     Add("receives-only",
-        fmt::format("the mount at {} here only receives from the one at {} in the namespace of {}: what is mounted "
-                    "there arrives here, what is mounted here does not arrive there. Start this container again with "
-                    "propagation rshared (Nomad: bidirectional, Kubernetes: Bidirectional)",
-                    Quote(mount.target), Quote(copy.target), Who()),
+        fmt::format(
+            "the mount at {} here only receives from the one at {} in the namespace of {}: mounts made there "
+            "arrive here, mounts made here do not arrive there. Restart this container with propagation rshared "
+            "(Nomad: bidirectional, Kubernetes: Bidirectional)",
+            Quote(mount.target), Quote(copy.target), Who()),
         {});
   }
 
-  // The mount gets the flags that it has here, and the restrictions of the task's mount at the target.
+  // Binds with the flags of the mount here, and the restrictions `least` of the task at the target.
   std::string BindThere(const std::string& target, const MountFlags& least) const {
     const bool recursive = result_.mount != nullptr && HasMountsBelow(here_, *result_.mount);
     const MountFlags& own = result_.mount != nullptr ? result_.mount->flags : carrier().flags;
@@ -208,18 +211,18 @@ class Explanation {
   void AddPrivateCopy(const TableMount& copy, const TableMount& mount, std::vector<std::string> commands) {
     const std::string state = copy.master != 0 ? fmt::format("receives from another peer group ({})", copy.master)
                                                : fmt::format("is {}", PropagationText(copy));
-    const char* const now = commands.empty()       ? "; the one that runs cannot be mended from outside"
-                            : commands.size() == 1 ? "; for the one that runs:"
-                                                   : "; for the one that runs, while nothing in it uses the directory:";
+    const char* const now = commands.empty()       ? "; the running task cannot be repaired from outside"
+                            : commands.size() == 1 ? "; for the running task:"
+                                                   : "; for the running task, while nothing in it uses the directory:";
     Add("private-copy",
-        fmt::format("the mount at {} in the namespace of {} {}, not a slave of the mount at {} here: what is mounted "
-                    "here after the task was started does not reach it. Start the task again with propagation rslave "
-                    "(Nomad: host-to-task, Kubernetes: HostToContainer){}",
+        fmt::format("the mount at {} in the namespace of {} {}, not a slave of the mount at {} here: mounts made here "
+                    "after the start of the task do not reach it. Restart the task with propagation rslave (Nomad: "
+                    "host-to-task, Kubernetes: HostToContainer){}",
                     Quote(copy.target), Who(), state, Quote(mount.target), now),
         std::move(commands));
   }
 
-  // Its mount made anew, as a slave. Empty: that would take away what would not come back.
+  // Replaces the mount of the task by a slave. Empty if that would remove mounts that do not come back.
   std::vector<std::string> RemountCommands(const TableMount& copy, const TableMount& mount) const {
     const std::string source = PathInNamespace(mount, copy.root);
     if (copy.target == "/") return BindIntoRoot(copy);
@@ -235,16 +238,16 @@ class Explanation {
     return fmt::format("mooring umount {} --pid {}", ShellQuote(target), other_->pid);
   }
 
-  // The root of a namespace cannot be taken away under it: the directory alone is bound over itself, where it is one
-  // that mooring mounts at.
+  // The root of a namespace cannot be unmounted, so the directory is bound over itself if `mooring mount` accepts it as
+  // a mount point.
   std::vector<std::string> BindIntoRoot(const TableMount& copy) const {
     const std::string there = PathInNamespace(copy, CarriedPart());
     if (result_.mount != nullptr || !empty_directory_ || there.empty() || there == "/") return {};
     return {BindThere(there, copy.flags)};
   }
 
-  // What the task has below `copy` goes first, the deepest before all; false where one of those is not here, too, below
-  // `source`, and so would not come back, or where more is stacked there than its paths lead to.
+  // Adds commands that unmount the task's mounts below `copy`, the deepest first. False if such a mount would not come
+  // back because it is not below `source` here, too, or if mounts are stacked at its path.
   bool AddUnmountsBelow(const TableMount& copy, const std::string& source, std::vector<std::string>& commands) const {
     std::vector<std::string> targets;
     for (const TableMount& below : other_->mounts) {
@@ -260,16 +263,18 @@ class Explanation {
     return true;
   }
 
-  // No path below /proc/PID/root is printed: what the task has put there as links would lead to the host's directories.
+  // The command has no path below /proc/PID/root: symbolic links of the task there would lead to directories of the
+  // host.
   void AddNotThere() {
     Add("not-there",
-        fmt::format("the namespace of {} has no mount that shows {}: the task was not given the directory. Start it "
-                    "again with it; for the one that runs (the directory above it must be there):",
-                    Who(), Quote(path_)),
+        fmt::format(
+            "the namespace of {} has no mount that shows {}: the task was started without the directory. Restart "
+            "it with the directory; for the running task (the parent directory must exist):",
+            Who(), Quote(path_)),
         {BindThere(path_, MountFlags())});
   }
 
-  // Not mounted here, but at the same path in another namespace.
+  // Finds a mount at the same path in another namespace.
   void FindElsewhere() {
     const NamespaceView* first = nullptr;
     std::size_t more = 0;
@@ -287,12 +292,12 @@ class Explanation {
   void AddOnlyElsewhere(const NamespaceView& view, const TableMount& mount, std::size_t more) {
     const TableMount* holder = ParentIn(view, mount);
     const std::string why =
-        holder == nullptr ? "it is its own"
+        holder == nullptr ? "it is the root mount there"
                           : fmt::format("the mount at {} there is {}", Quote(holder->target), PropagationText(*holder));
     Add("only-elsewhere",
         fmt::format(
-            "nothing is mounted at {} here; in the namespace of {}{} {} is, at {}: {}. What is to come from there "
-            "needs propagation rshared (Nomad: bidirectional, Kubernetes: Bidirectional); for what is there:",
+            "nothing is mounted at {} here; in the namespace of {}{}, {} is mounted at {}: {}. To receive mounts from "
+            "there, use propagation rshared (Nomad: bidirectional, Kubernetes: Bidirectional); for the existing mount:",
             Quote(path_), ProcessText(view), more == 0 ? "" : fmt::format(" and {} more", more), SourceText(mount),
             Quote(mount.target), why),
         {BindCommand(mount.target, path_, fmt::format("--source-pid {}", view.pid), mount.flags,
@@ -305,7 +310,7 @@ class Explanation {
   const NamespaceView* other_;
   const bool empty_directory_;
   Visibility result_;
-  mutable std::map<std::uint64_t, std::set<std::uint64_t>> above_, below_;  // of a group, once it was asked for
+  mutable std::map<std::uint64_t, std::set<std::uint64_t>> above_, below_;  // results, by peer group
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Why a mount is not seen where it should be: a pure function of the mounts of several namespaces.
+// Explains why a mount is not visible where it should be: a pure function of the mounts of several namespaces.
 //
-// A mount appears in another namespace in two ways only, mount_namespaces(7): the namespace was copied from one that
-// had it, or the mount it was made in (its parent, here: the carrier) propagates to a mount there, as a peer or slave.
+// A mount appears in another namespace in two ways only, mount_namespaces(7). Either that namespace was copied from one
+// with the mount, or the parent mount (here: the carrier) propagates to a peer or slave there.
 #ifndef MOORING_CLI_DOCTOR_VISIBILITY_H_
 #define MOORING_CLI_DOCTOR_VISIBILITY_H_
 
@@ -14,15 +14,15 @@ namespace mooring::cli::doctor_area {
 
 struct VisibilityQuestion {
   std::string path;                      // in the first view of the graph
-  const NamespaceView* other = nullptr;  // where it should be seen; nullptr: nobody in particular
-  bool empty_directory = false;          // the path is one, as far as this process sees
+  const NamespaceView* other = nullptr;  // where it should be visible; nullptr: anywhere else
+  bool empty_directory = false;          // whether the path is one, for this process
 };
 
 struct Visibility {
   Findings findings;
-  std::string seen_at;                // in the other view; empty: not there, or nobody in particular
-  const TableMount* mount = nullptr;  // at the path; nullptr: it is no mount
-  const TableMount* carrier = nullptr;
+  std::string seen_at;                  // the path in the other view; empty if not visible, or without another view
+  const TableMount* mount = nullptr;    // the mount at the path; nullptr if there is none
+  const TableMount* carrier = nullptr;  // its parent, or the mount that contains the path
 };
 
 Visibility ExplainVisibility(const MountGraph& graph, const VisibilityQuestion& question);

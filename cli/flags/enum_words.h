@@ -1,4 +1,4 @@
-// The values of protobuf enums as people write them: SINGLE_NODE_WRITER is "single-node-writer".
+// The values of protobuf enums as words of the command line: SINGLE_NODE_WRITER is "single-node-writer".
 #ifndef MOORING_CLI_FLAGS_ENUM_WORDS_H_
 #define MOORING_CLI_FLAGS_ENUM_WORDS_H_
 
@@ -14,11 +14,11 @@ namespace mooring::cli {
 std::string ToDashed(std::string_view constant);
 std::string ToConstant(std::string_view word);
 
-// "mode-17", where `what` is "mode", for one this program does not know.
+// The word of a value. For a number that this program does not know, "mode-17" if `what` is "mode".
 std::string EnumWord(const google::protobuf::EnumDescriptor& type, int number, std::string_view what);
 
-// The word, or the constant itself; never that of 0, which stands for none. INVALID_ARGUMENT lists the choices: "the
-// access mode 'x' is none of …".
+// Parses the word or the name of the constant. The value 0, "unspecified", is not accepted. INVALID_ARGUMENT lists the
+// choices: "the access mode 'x' is none of …".
 absl::StatusOr<int> ParseEnumWord(const google::protobuf::EnumDescriptor& type, std::string_view word,
                                   std::string_view what);
 

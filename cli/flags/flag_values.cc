@@ -9,7 +9,7 @@
 namespace mooring::cli {
 namespace {
 
-// False: it is not all a number, or too large a one.
+// False if the text is not a number, or the number is too large.
 template <typename Number>
 bool ParseWhole(const std::string& text, Number& number) {
   const char* const end = text.data() + text.size();

@@ -1,4 +1,4 @@
-// Values of flags, read from what the user wrote. Each gives INVALID_ARGUMENT with what would be right.
+// Parsers for the values of flags. Their error is INVALID_ARGUMENT and says which values are valid.
 #ifndef MOORING_CLI_FLAGS_FLAG_VALUES_H_
 #define MOORING_CLI_FLAGS_FLAG_VALUES_H_
 
@@ -14,13 +14,14 @@ namespace mooring::cli {
 using Bytes = std::int64_t;
 using Duration = std::chrono::milliseconds;
 
-absl::StatusOr<Duration> ParseSeconds(const std::string& text);       // above 0, a day at most, fractions allowed
+absl::StatusOr<Duration> ParseSeconds(const std::string& text);       // above 0, at most a day, fractions allowed
 absl::StatusOr<std::int32_t> ParseCount(const std::string& text);     // above 0
 absl::StatusOr<std::int64_t> ParseRevision(const std::string& text);  // above 0
-absl::StatusOr<std::uint32_t> ParseIndex(const std::string& text);    // from 0 on
+absl::StatusOr<std::uint32_t> ParseIndex(const std::string& text);    // 0 or more
 
-// An empty value is nearly always a script's variable that is not set. To send it would mean something else than what
-// is written: no source of data, every node. Who means that leaves the flag out. `is_sent`: protobuf wants UTF-8.
+// Refuses an empty value, which is nearly always an unset variable of a script. An empty field of a request would mean
+// something else, such as "every node"; for that, the user leaves out the flag. If `is_sent`, the text must be UTF-8,
+// as protobuf requires.
 absl::Status CheckText(const std::string& text, bool is_sent);
 
 }  // namespace mooring::cli

@@ -1,5 +1,5 @@
-// Flags of an area's commands, each once in a table: its name, what it says in the help, and the member of the area's
-// Arguments it fills in. A command lists the ones it takes.
+// Flags and positional arguments. A flag is one constant: its name, its help, and the member of the area's Arguments
+// that it fills. A command lists the flags that it takes.
 #ifndef MOORING_CLI_FLAGS_FLAGS_H_
 #define MOORING_CLI_FLAGS_FLAGS_H_
 
@@ -11,14 +11,15 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/text/size.h"
 #include "cli/flags/flag_values.h"
 #include "cli/flags/key_values.h"
 #include "cli/flags/secrets.h"
-#include "cli/flags/size.h"
 
 namespace mooring::cli {
 
-// Where a flag's value goes; the member's type says how it is read. A vector may be given several times.
+// The member that a flag fills. Its type decides how the value is parsed. A flag with a vector, a map or secrets may be
+// given several times.
 template <typename Arguments>
 using SlotOf =
     std::variant<std::string Arguments::*, std::vector<std::string> Arguments::*, bool Arguments::*,
@@ -29,17 +30,17 @@ using SlotOf =
 template <typename Arguments>
 struct FlagOf {
   const char* name;   // "--size", or "ID" for a positional argument
-  const char* value;  // what the help calls its value; "" for a switch or a positional argument
-  const char* help;
+  const char* value;  // the name of its value in the help; "" for a switch or a positional argument
+  const char* help;   // a noun phrase: "Maximum size of the volume"
   SlotOf<Arguments> slot;
-  const char* environment = "";  // the variable that stands in for it
-  bool is_sent = true;           // it ends up in a request, whose strings are UTF-8
+  const char* environment = "";  // the environment variable with the default value
+  bool is_sent = true;           // the value is sent in a request, so it must be UTF-8
 };
 
 template <typename Arguments>
 using FlagsOf = std::vector<const FlagOf<Arguments>*>;
 
-// One call a type of slot: it says how the flag's text becomes the member's value.
+// Adds a flag to a command. Each overload parses the text of the flag for one type of member.
 template <typename Arguments>
 class FlagBinder {
  public:
@@ -79,7 +80,7 @@ class FlagBinder {
   }
 
  private:
-  // CLI11 learns of a wrong value by exception; it puts nothing of its own before the message.
+  // CLI11 expects an exception for a wrong value, and prints the message as it is.
   static void ThrowIfError(const absl::Status& status, const FlagOf<Arguments>& flag) {
     if (!status.ok()) throw CLI::ValidationError(flag.name, Message(status));
   }
@@ -96,7 +97,7 @@ class FlagBinder {
         flag_.help);
   }
 
-  // One value a flag: "--access a NAME" must leave NAME alone, and "[x]" is a value, not a list.
+  // Each flag takes one value: in "--access a NAME", NAME is a positional argument, and "[x]" is a value, not a list.
   template <typename T, typename AddOne>
   CLI::Option* Each(T Arguments::*slot, AddOne add) const {
     const auto take = [add, slot, &flag = flag_, &arguments = arguments_](const std::vector<std::string>& texts) {
@@ -119,7 +120,7 @@ FlagsOf<Arguments> AllOf(std::initializer_list<FlagsOf<Arguments>> lists) {
   return all;
 }
 
-// Values land in `arguments`, which outlives the parse.
+// Parsing stores the values in `arguments`, which must outlive the parse.
 template <typename Arguments>
 void AddFlags(CLI::App& app, const FlagsOf<Arguments>& flags, bool required, Arguments& arguments) {
   for (const FlagOf<Arguments>* flag : flags) {

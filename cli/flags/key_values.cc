@@ -13,7 +13,7 @@ absl::Status AddKeyValue(std::string_view text, KeyValues& pairs) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) return InvalidArgument("there is no '=': write key=value");
   if (equals == 0) return InvalidArgument("there is no key before the '=': write key=value");
-  if (!IsUtf8(text)) return InvalidArgument("it is not UTF-8");
+  if (!IsUtf8(text)) return InvalidArgument("the text is not UTF-8");
   const std::string_view key = text.substr(0, equals);
   if (pairs.emplace(key, text.substr(equals + 1)).second) return absl::OkStatus();
   return InvalidArgument(fmt::format("the key {} is given twice", Quote(key)));
@@ -37,5 +37,9 @@ std::string ToString(const KeyValues& pairs) {
   for (const auto& [key, value] : pairs) parts.push_back(fmt::format("{}={}", key, value));
   return Join(parts, ", ");
 }
+
+std::string ToString(const StringMap& map) { return ToString(KeyValues(map.begin(), map.end())); }
+
+void Fill(const KeyValues& pairs, StringMap& map) { map.insert(pairs.begin(), pairs.end()); }
 
 }  // namespace mooring::cli

@@ -2,6 +2,8 @@
 #ifndef MOORING_CLI_FLAGS_KEY_VALUES_H_
 #define MOORING_CLI_FLAGS_KEY_VALUES_H_
 
+#include <google/protobuf/map.h>
+
 #include <map>
 #include <string>
 #include <string_view>
@@ -12,9 +14,10 @@
 namespace mooring::cli {
 
 using KeyValues = std::map<std::string, std::string>;
+using StringMap = google::protobuf::Map<std::string, std::string>;  // the same in a message
 
-// Adds "key=value", cut at the first '='. INVALID_ARGUMENT for no '=', an empty key, a key that is there already, bytes
-// that are not UTF-8. No error ever shows the value: this reads secrets, too.
+// Adds "key=value", split at the first '='. INVALID_ARGUMENT: no '=', an empty key, a key that is already in `pairs`,
+// or bytes that are not UTF-8. No error shows the value, because it may be a secret.
 absl::Status AddKeyValue(std::string_view text, KeyValues& pairs);
 
 // The same for "key=value,key=value".
@@ -22,6 +25,8 @@ absl::Status AddKeyValueList(std::string_view text, KeyValues& pairs);
 
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);
 std::string ToString(const KeyValues& pairs);  // "a=b, c=d"
+std::string ToString(const StringMap& map);    // the same, by key
+void Fill(const KeyValues& pairs, StringMap& map);
 
 }  // namespace mooring::cli
 

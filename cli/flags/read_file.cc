@@ -22,7 +22,7 @@ absl::StatusOr<std::string> ReadAll(int fd) {
     if (got == 0) return content;
     if (got < 0 && errno != EINTR) return ErrnoStatus(errno, "read");
     if (got > 0) content.append(buffer.data(), static_cast<std::size_t>(got));
-    if (content.size() > kLargestFile) return InvalidArgument("it is larger than 1 MiB");
+    if (content.size() > kLargestFile) return InvalidArgument("the file is larger than 1 MiB");
   }
 }
 

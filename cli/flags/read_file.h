@@ -1,4 +1,4 @@
-// Small files that the user names.
+// Reads small files that the user names.
 #ifndef MOORING_CLI_FLAGS_READ_FILE_H_
 #define MOORING_CLI_FLAGS_READ_FILE_H_
 
@@ -8,7 +8,7 @@
 
 namespace mooring::cli {
 
-// All of it, 1 MiB at most: what is larger is INVALID_ARGUMENT. "-" is the standard input. Errors do not name the path.
+// Reads the whole file; "-" is the standard input. INVALID_ARGUMENT: more than 1 MiB. Errors do not name the path.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 }  // namespace mooring::cli

@@ -15,12 +15,12 @@
 namespace mooring::cli {
 namespace {
 
-constexpr std::size_t kShortestToRedact = 4;  // blanking out every "1" would say more about it than it hides
+constexpr std::size_t kShortestToRedact = 4;  // redacting every "1" would reveal the secret "1"
 constexpr std::string_view kRedacted = "***";
 
 std::string WithoutQuotes(const std::string& quoted) { return quoted.substr(1, quoted.size() - 2); }
 
-// As C, Go's %q and most writers of JSON have it: \n where JsonQuote writes \u000a.
+// Escapes as C, Go's %q and most JSON writers do: \n, where JsonQuote writes \u000a.
 std::string ShortEscapes(std::string_view value) {
   constexpr std::string_view kPlain = "\n\t\r\"\\";
   constexpr std::string_view kLetters = "ntr\"\\";
@@ -33,7 +33,7 @@ std::string ShortEscapes(std::string_view value) {
   return escaped;
 }
 
-// `value`, and how it reads where somebody has put it in quotes.
+// Adds `value`, and the forms that it has in quoted text.
 void AddForms(const std::string& value, std::vector<std::string>& forms) {
   forms.push_back(value);
   for (std::string form :
@@ -59,10 +59,10 @@ absl::Status Secrets::AddLines(std::string_view content) {
 }
 
 absl::Status Secrets::AddJson(const std::string& content) {
-  // The parser's own errors repeat what they stumble over, so they go no further.
+  // The errors of the parser may repeat secrets, so they are dropped.
   google::protobuf::Struct object;
   if (!google::protobuf::util::JsonStringToMessage(content, &object).ok()) {
-    return InvalidArgument("it begins with '{' but is not a JSON object");
+    return InvalidArgument("the file begins with '{' but is not a JSON object");
   }
   for (const auto& [key, value] : object.fields()) {
     if (value.kind_case() != google::protobuf::Value::kStringValue) {
@@ -93,7 +93,7 @@ std::string Secrets::Redact(std::string text) const {
   for (const auto& [key, value] : pairs_) {
     if (value.size() >= kShortestToRedact) AddForms(value, values);
   }
-  // The longest first: one that contains another goes as a whole.
+  // The longest first: a secret that contains another one is replaced as a whole.
   std::sort(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
   for (const std::string_view value : values) {
     for (std::size_t at = text.find(value); at != std::string::npos; at = text.find(value, at + kRedacted.size())) {
@@ -101,6 +101,13 @@ std::string Secrets::Redact(std::string text) const {
     }
   }
   return text;
+}
+
+absl::Status Secrets::Redact(const absl::Status& status) const {
+  absl::Status redacted(status.code(), Redact(Message(status)));
+  status.ForEachPayload(
+      [&redacted](absl::string_view type, const absl::Cord& payload) { redacted.SetPayload(type, payload); });
+  return redacted;
 }
 
 }  // namespace mooring::cli

@@ -1,4 +1,4 @@
-// Secrets on their way from the user into a request. The type has no way out but CopyTo: it cannot be printed.
+// Secrets from the command line for a request. Only CopyTo gives them out: the type cannot be printed.
 #ifndef MOORING_CLI_FLAGS_SECRETS_H_
 #define MOORING_CLI_FLAGS_SECRETS_H_
 
@@ -14,19 +14,20 @@ namespace mooring::cli {
 
 class Secrets {
  public:
-  // Adds "key=value". Errors name the key at most.
+  // Adds "key=value". Errors name only the key.
   absl::Status Add(std::string_view text);
 
-  // Adds the pairs of a file: a JSON object of strings, or lines of key=value, where empty lines and lines that begin
-  // with '#' are skipped and a value is everything behind the '=', spaces too. Everything wrong is INVALID_ARGUMENT and
-  // names the file and the line, never what is written there.
+  // Adds the pairs of a file: a JSON object of strings, or lines of key=value. Empty lines and lines that begin with
+  // '#' are skipped. A value is everything after the '=', with its spaces. Every error is INVALID_ARGUMENT and names
+  // the file and the line, but not the content of the line.
   absl::Status AddFile(const std::string& path);
 
   void CopyTo(google::protobuf::Map<std::string, std::string>& map) const;
 
-  // `text` with every secret of 4 bytes or more blanked out, quoted or as it is: a driver may repeat one in its error
-  // message.
+  // Replaces every secret of 4 bytes or more by "***", also in its quoted forms: a driver may repeat a secret in its
+  // error message.
   std::string Redact(std::string text) const;
+  absl::Status Redact(const absl::Status& status) const;  // the same for the message of an error
 
  private:
   absl::Status AddLines(std::string_view content);

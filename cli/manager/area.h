@@ -2,7 +2,7 @@
 #ifndef MOORING_CLI_MANAGER_AREA_H_
 #define MOORING_CLI_MANAGER_AREA_H_
 
-#include "cli/area.h"
+#include "cli/command/area.h"
 
 namespace mooring::cli::manager_area {
 

@@ -1,4 +1,4 @@
-// Volumes at paths of this host.
+// Attachments: volumes at paths of this host.
 #include <fmt/format.h>
 
 #include "base/status.h"
@@ -60,16 +60,16 @@ constexpr char kDetachExamples[] = "Examples:\n  mooring detach /srv/db\n  moori
 Commands AttachmentCommands() {
   return {
       {"attach",
-       "claim a volume and let it be seen at a path",
-       {&kVolumeId},
-       AllOf<Arguments>({{&kPath, &kFor, &kNamespace, &kRequest, &kMode, &kReadOnly, &kPropagation, &kAccess, &kBlock,
-                          &kFsType, &kMountFlag},
+       "Claim a volume and attach it at a path",
+       {&Shared::kVolumeId},
+       AllOf<Arguments>({{&kPath, &kFor, &kNamespace, &kRequest, &kMode, &kReadOnly, &kPropagation, &kAccess,
+                          &Shared::kBlock, &kFsType, &Shared::kMountFlag},
                          kJobFlags}),
        Attach,
        kAttachExamples},
-      {"detach", "undo it: unmount and release", {&kAttached}, {&kFor}, Detach, kDetachExamples},
+      {"detach", "Detach a volume and release its claim", {&kAttached}, {&kFor}, Detach, kDetachExamples},
       {"attachments",
-       "which volumes are where on this host",
+       "List the volumes that are attached on this host",
        {},
        {&kOfVolume, &kNamespace, &kOfAllocation},
        ListAttachments},

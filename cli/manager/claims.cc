@@ -1,4 +1,4 @@
-// Who may use a volume: claimed, released, and who holds what.
+// Claims of volumes.
 #include <fmt/format.h>
 
 #include "base/status.h"
@@ -40,12 +40,15 @@ absl::Status Claim(Session& session) {
 std::string ReleaseText(const v1::ReleaseVolumeRequest& request, const v1::ReleaseVolumeResponse& response) {
   const std::string volume = Visible(ToString(request.volume()));
   if (response.owed().empty()) return fmt::format("released {}\n", volume);
-  return fmt::format("{} is released as soon as this is done:\n{}", volume, ClaimTable(response.owed()));
+  return fmt::format("{} is released as soon as the plugin has undone these claims:\n{}", volume,
+                     ClaimTable(response.owed()));
 }
 
 absl::Status Release(Session& session) {
   const Arguments& arguments = session.arguments;
-  if (arguments.allocation.empty() && !arguments.force) return InvalidArgument("whose claim? Give --for ALLOCATION");
+  if (arguments.allocation.empty() && !arguments.force) {
+    return InvalidArgument("no allocation is named: give --for ALLOCATION");
+  }
   v1::ReleaseVolumeRequest request;
   *request.mutable_volume() = KeyOf(arguments);
   request.set_allocation(arguments.allocation);
@@ -57,7 +60,7 @@ absl::Status Release(Session& session) {
   return session.Show(response, ReleaseText(request, response));
 }
 
-// Of one volume: also whether somebody else may claim it, and why not.
+// Whether another allocation can claim the volume, and if not, why.
 absl::StatusOr<std::string> OutlookText(const Session& session, const v1::VolumeKey& key) {
   v1::GetVolumeRequest request;
   *request.mutable_key() = key;
@@ -88,7 +91,7 @@ absl::Status Gone(Session& session) {
   request.set_allocation(session.arguments.allocation);
   MOORING_ASSIGN_OR_RETURN(const v1::AllocationGoneResponse response,
                            session.Call(&Manager::Stub::AllocationGone, request));
-  return session.Show(response, fmt::format("{} is gone; claims that are freed in 5 minutes: {}\n",
+  return session.Show(response, fmt::format("{} is gone; claims that are released in 5 minutes: {}\n",
                                             Visible(request.allocation()), response.claims()));
 }
 
@@ -97,18 +100,18 @@ absl::Status Gone(Session& session) {
 Commands ClaimCommands() {
   return {
       {"claim",
-       "claim a volume for an allocation, without attaching it",
-       {&kVolumeId, &kFor, &kClaimMode},
-       AllOf<Arguments>({{&kNamespace, &kAccess, &kBlock, &kExternalNode}, kJobFlags}),
+       "Claim a volume for an allocation, without attaching it",
+       {&Shared::kVolumeId, &kFor, &kClaimMode},
+       AllOf<Arguments>({{&kNamespace, &kAccess, &Shared::kBlock, &kExternalNode}, kJobFlags}),
        Claim,
        "Example:\n  mooring claim db --for web-1 --mode write"},
       {"release",
-       "give back what was claimed",
-       {&kVolumeId},
+       "Release a claim",
+       {&Shared::kVolumeId},
        {&kFor, &kNamespace, &kReleaseMode, &kPerAlloc, &kForce},
        Release},
-      {"claims", "who holds what", {}, {&kOfVolume, &kNamespace, &kOfAllocation}, ListClaims},
-      {"gone", "an allocation is no more: what it claimed is freed in 5 minutes", {&kAllocation}, {}, Gone},
+      {"claims", "List the claims", {}, {&kOfVolume, &kNamespace, &kOfAllocation}, ListClaims},
+      {"gone", "Report that an allocation has ended; its claims are released in 5 minutes", {&kAllocation}, {}, Gone},
   };
 }
 

@@ -1,5 +1,4 @@
-// A command for the manager: a line in a table. What it takes, what it does; parsing, files, the connection, errors and
-// exit statuses are around all of them (area.cc).
+// The commands for the manager: one function returns the rows of each table. area.cc runs them.
 #ifndef MOORING_CLI_MANAGER_COMMAND_H_
 #define MOORING_CLI_MANAGER_COMMAND_H_
 
@@ -8,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "cli/client.h"
+#include "cli/command/command_table.h"
+#include "cli/command/session.h"
 #include "cli/manager/arguments.h"
 #include "cli/manager/flags.h"
-#include "cli/output/output.h"
 #include "manager.grpc.pb.h"
 
 namespace mooring::cli::manager_area {
@@ -19,47 +18,31 @@ namespace mooring::cli::manager_area {
 namespace v1 = ::mooring::manager::v1;
 using v1::Manager;
 
-// One command under way.
-struct Session {
-  const Arguments& arguments;
-  const Client& client;
-  Output& output;
-  int exit_status = 0;  // for a command whose answer may be no
-
+struct Session : SessionOf<Arguments> {
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(Method<Manager, Request, Response> method, const Request& request) const {
     return client.Call<Manager>(method, request);
   }
 
-  // `answer` as JSON, without what is behind the '=' of its mount flags, or `text`.
+  // Prints `answer` as JSON, with the values of its mount flags redacted, or `text`.
   absl::Status Show(const google::protobuf::Message& answer, std::string_view text) const;
 };
 
-inline constexpr Duration kQuick = std::chrono::seconds(60);
-inline constexpr Duration kMakesData = std::chrono::minutes(10);
-inline constexpr Duration kMargin = std::chrono::seconds(10);  // for the manager to say that a start took too long
-inline constexpr Duration kStart = std::chrono::seconds(300) + kMargin;
+inline constexpr Duration kCreateTimeout = std::chrono::minutes(10);  // of a call that creates or copies data
+inline constexpr Duration kStartMargin = std::chrono::seconds(10);    // in which the manager reports a start's timeout
+inline constexpr Duration kDefaultStartTimeout = std::chrono::seconds(300) + kStartMargin;
 
-struct Command {
-  const char* name;
-  const char* help;
-  Flags required;  // positional arguments first
-  Flags optional;
-  absl::Status (*run)(Session& session);
-  const char* footer = "";
-  Duration timeout = kQuick;
-};
-
+using Command = CommandOf<Arguments, absl::Status (*)(Session& session)>;
 using Commands = std::vector<Command>;
 
-Commands PluginCommands();      // plugins.cc
-Commands VolumeCommands();      // volumes.cc
-Commands LookCommands();        // look.cc: volume list and status
-Commands SnapshotCommands();    // snapshots.cc
-Commands ClaimCommands();       // claims.cc
-Commands AttachmentCommands();  // attachments.cc
-Commands EventCommands();       // events.cc
-Commands WatchCommands();       // watch.cc
+Commands PluginCommands();        // plugins.cc
+Commands VolumeCommands();        // volumes.cc
+Commands VolumeStatusCommands();  // volume_status.cc
+Commands SnapshotCommands();      // snapshots.cc
+Commands ClaimCommands();         // claims.cc
+Commands AttachmentCommands();    // attachments.cc
+Commands EventCommands();         // events.cc
+Commands WatchCommands();         // watch.cc
 
 }  // namespace mooring::cli::manager_area
 

@@ -9,11 +9,11 @@
 namespace mooring::cli::manager_area {
 namespace {
 
-constexpr ServerWords kServerWords{.name = "manager",
-                                   .socket = "the manager's socket",
-                                   .start = "start the manager (systemctl start mooring-manager)",
-                                   .flag = "--manager",
-                                   .user = "as root, or as one of the group that the manager was given"};
+constexpr ServerDescription kManagerDescription{.name = "manager",
+                                                .socket = "the manager's socket",
+                                                .start = "start the manager (systemctl start mooring-manager)",
+                                                .flag = "--manager",
+                                                .user = "as root, or as a member of the manager's group"};
 
 }  // namespace
 
@@ -22,7 +22,7 @@ absl::StatusOr<ClientOptions> ClientOptionsFor(const std::string& socket, std::c
   return ClientOptions{.socket_path = std::move(path),
                        .timeout = timeout,
                        .show_progress = ::isatty(STDERR_FILENO) != 0,
-                       .server = kServerWords,
+                       .server = kManagerDescription,
                        .classify = Classify};
 }
 

@@ -1,9 +1,9 @@
-// What happens, and to whom.
+// Events, and the state of the manager.
 #include <fmt/format.h>
 
 #include "base/status.h"
 #include "cli/manager/command.h"
-#include "cli/manager/parse/words.h"
+#include "cli/manager/parse/value_text.h"
 #include "cli/output/failure.h"
 #include "cli/output/table.h"
 #include "cli/output/text.h"
@@ -11,7 +11,7 @@
 namespace mooring::cli::manager_area {
 namespace {
 
-constexpr std::uint64_t kAllThatIsKept = 1;
+constexpr std::uint64_t kOldestEvent = 1;
 
 // "2026-11-22T04:05:06Z  17  Mount volume  volume db, allocation web-1: …"
 std::string EventLine(const v1::Event& event) {
@@ -29,7 +29,7 @@ std::string EventLine(const v1::Event& event) {
 
 std::uint64_t FirstOf(const Arguments& arguments) {
   if (arguments.from > 0) return static_cast<std::uint64_t>(arguments.from);
-  return arguments.follow ? 0 : kAllThatIsKept;
+  return arguments.follow ? 0 : kOldestEvent;
 }
 
 Client::Limit LimitOf(const Session& session) {
@@ -66,12 +66,12 @@ absl::Status Info(Session& session) {
 Commands EventCommands() {
   return {
       {"events",
-       "what has happened, or happens",
+       "Print past events, or follow new ones",
        {},
        {&kFollow, &kFrom},
        Events,
        "Examples:\n  mooring events\n  mooring events --follow --json | jq 'select(.bad)'"},
-      {"manager", "the manager itself", {}, {}, Info},
+      {"manager", "Show the version and the state of the manager", {}, {}, Info},
   };
 }
 

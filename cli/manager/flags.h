@@ -1,4 +1,4 @@
-// The flags of the commands for the manager. A command lists the ones it takes.
+// The flags of the commands for the manager. A command lists the flags that it takes.
 #ifndef MOORING_CLI_MANAGER_FLAGS_H_
 #define MOORING_CLI_MANAGER_FLAGS_H_
 
@@ -9,126 +9,123 @@ namespace mooring::cli::manager_area {
 
 using Flag = FlagOf<Arguments>;
 using Flags = FlagsOf<Arguments>;
+using Shared = SharedFlags<Arguments>;
 
 inline constexpr Flag kManager{"--manager",
                                "SOCKET",
-                               "the manager's socket (/run/mooring/manager.sock)",
+                               "Socket of the manager (default: /run/mooring/manager.sock)",
                                &Arguments::socket,
                                "MOORING_MANAGER_SOCKET",
                                /*is_sent=*/false};
-inline constexpr Flag kTimeout{"--timeout", "SECONDS", "how long it may take (60; 600 where data is made or copied)",
+inline constexpr Flag kTimeout{"--timeout", "SECONDS",
+                               "Time limit of the command (default: 60; 600 if it creates or copies data)",
                                &Arguments::timeout, "MOORING_TIMEOUT"};
-inline constexpr Flag kJson{"--json", "", "print the answer as JSON", &Arguments::json};
-inline constexpr Flag kTime{"--time", "", "print to stderr how long each call took", &Arguments::show_time};
-inline constexpr Flag kVerbose{"-v,--verbose", "", "print to stderr each request, without its secrets, and each step",
+inline constexpr Flag kVerbose{"-v,--verbose", "", "Print to stderr each request, without its secrets, and each step",
                                &Arguments::verbose};
 
-inline constexpr Flag kQuiet{"-q,--quiet", "", "only their names, a line each", &Arguments::quiet};
+inline constexpr Flag kQuiet{"-q,--quiet", "", "Print only the names, one on each line", &Arguments::quiet};
 
-inline constexpr Flag kPluginName{"NAME", "", "the plugin's name", &Arguments::plugin};
-inline constexpr Flag kPluginToRegister{"NAME", "", "the plugin's name (what it says itself)", &Arguments::plugin};
-inline constexpr Flag kPluginToShow{"NAME", "", "one plugin in full", &Arguments::plugin};
-inline constexpr Flag kWords{"WORD", "", "more words of its command line; those that begin with '-' behind a --",
-                             &Arguments::words};
-inline constexpr Flag kExec{"--exec", "COMMAND", "run this program, its words split as a shell does", &Arguments::exec};
-inline constexpr Flag kImage{"--image", "IMAGE", "run this image as a privileged container", &Arguments::image};
-inline constexpr Flag kEnvironment{"--env", "KEY=VALUE", "a variable for it; may be given again",
+inline constexpr Flag kPluginName{"NAME", "", "Name of the plugin", &Arguments::plugin};
+inline constexpr Flag kPluginToRegister{"NAME", "", "Name of the plugin (default: the name that the plugin reports)",
+                                        &Arguments::plugin};
+inline constexpr Flag kPluginToShow{"NAME", "", "Name of the plugin to show in full", &Arguments::plugin};
+inline constexpr Flag kWords{
+    "WORD", "", "More words of the plugin's command line; put words that begin with '-' after --", &Arguments::words};
+inline constexpr Flag kExec{"--exec", "COMMAND", "Program to run as the plugin, split into words as a shell does",
+                            &Arguments::exec};
+inline constexpr Flag kImage{"--image", "IMAGE", "Image to run as the plugin, in a privileged container",
+                             &Arguments::image};
+inline constexpr Flag kEnvironment{"--env", "KEY=VALUE", "Environment variable of the plugin; repeatable",
                                    &Arguments::environment};
 inline constexpr Flag kEnvironmentFile{
-    "--env-file", "FILE", "variables: lines of KEY=VALUE, or a JSON object", &Arguments::environment_file, "", false};
-inline constexpr Flag kEngine{"--engine", "SOCKET", "the API socket of Docker or Podman (the manager's)",
+    "--env-file", "FILE", "File of variables: lines of KEY=VALUE, or a JSON object", &Arguments::environment_file,
+    "",           false};
+inline constexpr Flag kEngine{"--engine", "SOCKET", "API socket of Docker or Podman (default: the manager's)",
                               &Arguments::engine};
 inline constexpr Flag kBind{"--bind", "HOST:CONTAINER[:OPTIONS]",
-                            "a path of the host for the container: ro, rslave or rshared; may be given again",
+                            "Host path to bind into the container; options are ro, rslave and rshared; repeatable",
                             &Arguments::binds};
-inline constexpr Flag kEndpoint{"--endpoint", "ENDPOINT", "the plugin's socket: unix:///path/csi.sock, or its path",
+inline constexpr Flag kEndpoint{"--endpoint", "ENDPOINT", "Socket of the plugin: unix:///path/csi.sock, or its path",
                                 &Arguments::endpoint};
-inline constexpr Flag kDeclaredBy{"--declared-by", "WHO", "the job, unit or person it is for (cli)",
+inline constexpr Flag kDeclaredBy{"--declared-by", "WHO", "Job, unit or person that needs the plugin (default: cli)",
                                   &Arguments::declared_by};
-inline constexpr Flag kDeclaredByOne{"--declared-by", "WHO", "only this one needs it no longer (all)",
+inline constexpr Flag kDeclaredByOne{"--declared-by", "WHO",
+                                     "Job, unit or person that no longer needs the plugin (default: all)",
                                      &Arguments::declared_by};
-inline constexpr Flag kStartTimeout{"--start-timeout", "SECONDS", "how long it may take to be ready (300)",
+inline constexpr Flag kStartTimeout{"--start-timeout", "SECONDS",
+                                    "Time limit for the plugin to become ready (default: 300)",
                                     &Arguments::start_timeout};
-inline constexpr Flag kNoWait{"--no-wait", "", "do not wait until the plugin's health is known", &Arguments::no_wait};
+inline constexpr Flag kNoWait{"--no-wait", "", "Return before the health of the plugin is known", &Arguments::no_wait};
 
-inline constexpr Flag kNamespace{"-n,--namespace", "NAMESPACE", "the volume's namespace (default)", &Arguments::ns};
-inline constexpr Flag kAllNamespaces{"--all-namespaces", "", "those of every namespace", &Arguments::all_namespaces};
-inline constexpr Flag kVolumeId{"ID", "", "the volume's id", &Arguments::id};
-inline constexpr Flag kVolumeIdOrFile{"ID", "", "the volume's id, unless --file has it", &Arguments::id};
-inline constexpr Flag kOfVolume{"ID", "", "those of this volume", &Arguments::id};
-inline constexpr Flag kCopyId{"COPY", "", "the id of the new volume", &Arguments::copy};
-inline constexpr Flag kFile{"--file",         "FILE", "the volume as JSON; flags override what it says; - is stdin",
+inline constexpr Flag kNamespace{"-n,--namespace", "NAMESPACE", "Namespace of the volume (default: default)",
+                                 &Arguments::ns};
+inline constexpr Flag kAllNamespaces{"--all-namespaces", "", "List the volumes of every namespace",
+                                     &Arguments::all_namespaces};
+inline constexpr Flag kVolumeIdOrFile{"ID", "", "ID of the volume, unless --file contains it", &Arguments::id};
+inline constexpr Flag kOfVolume{"ID", "", "List only those of this volume", &Arguments::id};
+inline constexpr Flag kCopyId{"COPY", "", "ID of the new volume", &Arguments::copy};
+inline constexpr Flag kFile{"--file",         "FILE", "Volume as JSON, - for stdin; flags override the file",
                             &Arguments::file, "",     false};
-inline constexpr Flag kPlugin{"--plugin", "NAME", "the plugin of the volume", &Arguments::plugin};
-inline constexpr Flag kOfPlugin{"--plugin", "NAME", "those of this plugin", &Arguments::plugin};
-inline constexpr Flag kName{"--name", "NAME", "what the plugin is to call it (made from namespace and id)",
+inline constexpr Flag kPlugin{"--plugin", "NAME", "Plugin of the volume", &Arguments::plugin};
+inline constexpr Flag kOfPlugin{"--plugin", "NAME", "List only those of this plugin", &Arguments::plugin};
+inline constexpr Flag kName{"--name", "NAME",
+                            "Name for the plugin to give the volume (default: made from the namespace and the ID)",
                             &Arguments::name};
-inline constexpr Flag kExternalId{"--external-id", "ID", "what the plugin calls it", &Arguments::external_id};
-inline constexpr Flag kSize{"--size", "SIZE", "at least this size: 1GiB, 512MiB, 1G, or bytes", &Arguments::size};
-inline constexpr Flag kLimit{"--limit", "SIZE", "at most this size", &Arguments::limit};
+inline constexpr Flag kExternalId{"--external-id", "ID", "ID that the plugin uses for the volume",
+                                  &Arguments::external_id};
 inline constexpr Flag kAccesses{"--access", "MODE",
-                                "an access mode it may be used in (single-node-writer); may be given again",
+                                "Access mode that the volume allows (default: single-node-writer); repeatable",
                                 &Arguments::access};
-inline constexpr Flag kAccess{"--access", "MODE", "the access mode (the volume's first that allows it)",
+inline constexpr Flag kAccess{"--access", "MODE", "Access mode (default: the first of the volume that fits)",
                               &Arguments::access};
-inline constexpr Flag kBlock{"--block", "", "a raw block device, not a filesystem", &Arguments::block};
-inline constexpr Flag kFsType{"--fs-type", "TYPE", "the filesystem", &Arguments::fs_type};
-inline constexpr Flag kMountFlag{"--mount-flag", "FLAG", "a mount option; may be given again", &Arguments::mount_flags};
-inline constexpr Flag kParam{"--param", "KEY=VALUE", "a parameter for the plugin; may be given again",
-                             &Arguments::parameters};
-inline constexpr Flag kContext{"--context", "KEY=VALUE", "of the volume's context; may be given again",
+inline constexpr Flag kFsType{"--fs-type", "TYPE", "Type of the filesystem", &Arguments::fs_type};
+inline constexpr Flag kContext{"--context", "KEY=VALUE", "Entry of the volume context; repeatable",
                                &Arguments::context};
-inline constexpr Flag kTopology{"--topology", "KEY=VALUE[,...]", "a place it must be reachable from; again for another",
-                                &Arguments::topologies};
-inline constexpr Flag kPreferredTopology{"--preferred-topology", "KEY=VALUE[,...]",
-                                         "a place it should be reachable from, the best first",
-                                         &Arguments::preferred_topologies};
-inline constexpr Flag kSecret{"--secret", "KEY=VALUE",
-                              "a secret; visible to every user in the process list, so prefer --secrets-file",
-                              &Arguments::secrets};
-inline constexpr Flag kSecretsFile{
-    "--secrets-file",       "FILE",           "secrets: lines of KEY=VALUE, or a JSON object", &Arguments::secrets_file,
-    "MOORING_SECRETS_FILE", /*is_sent=*/false};
-inline constexpr Flag kFromSnapshot{"--from-snapshot", "ID", "fill it with this snapshot", &Arguments::from_snapshot};
-inline constexpr Flag kFromVolume{"--from-volume", "ID", "fill it with a copy of this volume", &Arguments::from_volume};
-inline constexpr Flag kSnapshotName{"NAME", "", "the snapshot's name (made from id and time)", &Arguments::name};
-inline constexpr Flag kSnapshotId{"SNAPSHOT", "", "the snapshot's id", &Arguments::snapshot};
+inline constexpr Flag kSnapshotName{"NAME", "", "Name of the snapshot (default: made from the ID and the time)",
+                                    &Arguments::name};
+inline constexpr Flag kSnapshotId{"SNAPSHOT", "", "ID of the snapshot", &Arguments::snapshot};
 
-inline constexpr Flag kFor{"--for", "ALLOCATION", "who uses it: a task, a container, a unit", &Arguments::allocation};
-inline constexpr Flag kOfAllocation{"--for", "ALLOCATION", "those of this allocation", &Arguments::allocation};
-inline constexpr Flag kAllocation{"ALLOCATION", "", "the task, container or unit", &Arguments::allocation};
-inline constexpr Flag kRequest{"--request", "NAME", "the allocation's own name for the volume (the volume's id)",
+inline constexpr Flag kFor{"--for", "ALLOCATION", "Allocation that uses the volume: a task, a container or a unit",
+                           &Arguments::allocation};
+inline constexpr Flag kOfAllocation{"--for", "ALLOCATION", "List only those of this allocation",
+                                    &Arguments::allocation};
+inline constexpr Flag kAllocation{"ALLOCATION", "", "Task, container or unit", &Arguments::allocation};
+inline constexpr Flag kRequest{"--request", "NAME",
+                               "Name that the allocation has for the volume (default: the ID of the volume)",
                                &Arguments::request};
-inline constexpr Flag kMode{"--mode", "MODE", "read or write (write; read with --read-only)", &Arguments::mode};
+inline constexpr Flag kMode{"--mode", "MODE", "read or write (default: write; read with --read-only)",
+                            &Arguments::mode};
 inline constexpr Flag kClaimMode{"--mode", "MODE", "read or write", &Arguments::mode};
-inline constexpr Flag kReleaseMode{"--mode", "MODE", "read or write (both)", &Arguments::mode};
-inline constexpr Flag kExternalNode{"--external-node", "NODE", "what the plugin calls the node (what it said)",
+inline constexpr Flag kReleaseMode{"--mode", "MODE", "read or write (default: both)", &Arguments::mode};
+inline constexpr Flag kExternalNode{"--external-node", "NODE",
+                                    "ID that the plugin uses for the node (default: the ID that the plugin reported)",
                                     &Arguments::external_node};
-inline constexpr Flag kForce{"--force", "", "without the node, where no allocation is alive", &Arguments::force};
-inline constexpr Flag kPerAlloc{"--per-alloc", "INDEX", "the volume of this one task: ID[INDEX]",
+inline constexpr Flag kForce{"--force", "", "Release without the node, if no allocation is alive", &Arguments::force};
+inline constexpr Flag kPerAlloc{"--per-alloc", "INDEX", "Index of the task, which has a volume of its own: ID[INDEX]",
                                 &Arguments::per_alloc};
-inline constexpr Flag kTasks{"--tasks", "N", "how many tasks ask for this same volume (1)", &Arguments::tasks};
-inline constexpr Flag kSystemJob{"--system-job", "", "it is for one task on every host", &Arguments::system_job};
-inline constexpr Flag kPath{"PATH", "", "where it is to be seen (nowhere but where the plugin puts it)",
+inline constexpr Flag kTasks{"--tasks", "N", "Number of tasks that use this same volume (default: 1)",
+                             &Arguments::tasks};
+inline constexpr Flag kSystemJob{"--system-job", "", "Declare that every host runs one such task",
+                                 &Arguments::system_job};
+inline constexpr Flag kPath{"PATH", "", "Path at which the volume appears (default: only at the plugin's target path)",
                             &Arguments::path};
-inline constexpr Flag kAttached{"PATH|NAME", "", "where it is attached; with --for: the allocation's name for it",
-                                &Arguments::path};
+inline constexpr Flag kAttached{
+    "PATH|NAME", "", "Path where the volume is attached; with --for, the allocation's name for it", &Arguments::path};
 inline constexpr Flag kPropagation{"--propagation", "WORD",
-                                   "private, rslave or rshared, or Nomad's or Kubernetes' word (private)",
+                                   "private, rslave, rshared, or the word of Nomad or Kubernetes (default: private)",
                                    &Arguments::propagation};
-inline constexpr Flag kReadOnly{"--read-only", "", "nobody writes through it", &Arguments::read_only};
+inline constexpr Flag kReadOnly{"--read-only", "", "Attach the volume read-only", &Arguments::read_only};
 
-inline constexpr Flag kFollow{"-f,--follow", "", "those that happen from now on, until you stop it",
+inline constexpr Flag kFollow{"-f,--follow", "", "Print the events that happen from now on, until interrupted",
                               &Arguments::follow};
-inline constexpr Flag kFrom{"--from", "NUMBER", "from this one on", &Arguments::from};
+inline constexpr Flag kFrom{"--from", "NUMBER", "Number of the first event to print", &Arguments::from};
 
-inline constexpr Flag kOnlyVolumes{"--volumes", "", "only those of volumes", &Arguments::only_volumes};
-inline constexpr Flag kOnlyClaims{"--claims", "", "only those of claims", &Arguments::only_claims};
-inline constexpr Flag kFromRevision{"--from", "REVISION", "from this revision on (from now on)",
+inline constexpr Flag kOnlyVolumes{"--volumes", "", "Print only changes of volumes", &Arguments::only_volumes};
+inline constexpr Flag kOnlyClaims{"--claims", "", "Print only changes of claims", &Arguments::only_claims};
+inline constexpr Flag kFromRevision{"--from", "REVISION", "First revision to print (default: the next)",
                                     &Arguments::from_revision};
 
-inline const Flags kEveryCommand{&kManager, &kTimeout, &kJson, &kTime, &kVerbose};
-inline const Flags kSecretFlags{&kSecretsFile, &kSecret};
+inline const Flags kSecretFlags{&Shared::kSecretsFile, &Shared::kSecret};
 inline const Flags kJobFlags{&kPerAlloc, &kTasks, &kSystemJob};
 
 }  // namespace mooring::cli::manager_area

@@ -1,16 +1,17 @@
-// Plugins: run, registered, stopped, and how they are.
+// Plugins: run, register, stop and status.
 #include <fmt/format.h>
 
 #include "base/socket_path.h"
 #include "base/status.h"
+#include "base/text/quote.h"
 #include "cli/manager/command.h"
 #include "cli/manager/parse/plugin_bind.h"
 #include "cli/manager/parse/split_words.h"
-#include "cli/manager/parse/words.h"
+#include "cli/manager/parse/value_text.h"
 #include "cli/manager/steps.h"
+#include "cli/output/exit_status.h"
 #include "cli/output/table.h"
 #include "cli/output/text.h"
-#include "cli/run.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -34,7 +35,7 @@ bool IsHealthy(const v1::PluginStatus& plugin) {
 
 std::string StateText(const v1::PluginStatus& plugin) { return IsHealthy(plugin) ? "healthy" : "unhealthy"; }
 
-std::string WordsOf(const v1::PluginStatus& plugin) {
+std::string MessageOf(const v1::PluginStatus& plugin) {
   const v1::InstanceStatus* sick = FirstSick(plugin);
   return sick != nullptr && !sick->words().empty() ? sick->words() : plugin.supervision();
 }
@@ -43,7 +44,7 @@ std::string PluginTable(const v1::ListPluginsResponse& response) {
   Table table({"NAME", "NODES", "CONTROLLERS", "STATE", "WHAT IT SAYS"});
   for (const v1::PluginStatus& plugin : response.plugins()) {
     table.Add({plugin.name(), CountText(plugin.nodes()), CountText(plugin.controllers()), StateText(plugin),
-               WordsOf(plugin)});
+               MessageOf(plugin)});
   }
   return table.ToString();
 }
@@ -109,10 +110,10 @@ absl::Status FillContainer(const Arguments& arguments, v1::PluginRun& run) {
 
 absl::StatusOr<v1::RunPluginRequest> RunRequest(const Arguments& arguments) {
   if (arguments.exec.empty() == arguments.image.empty()) {
-    return InvalidArgument("what is to run? Give --exec COMMAND or --image IMAGE, one of them");
+    return InvalidArgument("give either --exec COMMAND or --image IMAGE");
   }
   if (arguments.image.empty() && !arguments.binds.empty()) {
-    return InvalidArgument("--bind is for containers (--image): a program sees every path of the host as it is");
+    return InvalidArgument("--bind is only for containers (--image): a program sees all paths of the host");
   }
   v1::RunPluginRequest request;
   request.set_name(arguments.plugin);
@@ -130,7 +131,7 @@ absl::StatusOr<v1::RunPluginRequest> RunRequest(const Arguments& arguments) {
   return request;
 }
 
-// With --no-wait the health is not known yet, so the exit status stays 0.
+// With --no-wait, the health is not known yet, so the exit status is 0.
 template <typename Answer>
 absl::Status ShowStarted(Session& session, const Answer& answer, const v1::PluginStatus& plugin) {
   if (!session.arguments.no_wait && !IsHealthy(plugin)) session.exit_status = kExitFailed;
@@ -163,7 +164,7 @@ absl::Status Stop(Session& session) {
   MOORING_ASSIGN_OR_RETURN(const v1::StopPluginResponse response, session.Call(&Manager::Stub::StopPlugin, request));
   const bool one = !request.declared_by().empty();
   return session.Show(
-      response, one ? fmt::format("{} needs {} no longer\n", Visible(request.declared_by()), Visible(request.name()))
+      response, one ? fmt::format("{} no longer needs {}\n", Visible(request.declared_by()), Visible(request.name()))
                     : fmt::format("stopped {}\n", Visible(request.name())));
 }
 
@@ -173,14 +174,14 @@ absl::Status PluginStatus(Session& session) {
   MOORING_ASSIGN_OR_RETURN(const v1::ListPluginsResponse response, session.Call(&Manager::Stub::ListPlugins, request));
   if (session.arguments.quiet) return session.Show(response, Names(response));
   if (request.name().empty()) return session.Show(response, PluginTable(response));
-  if (response.plugins().empty()) return NotFound("there is no plugin of that name");
+  if (response.plugins().empty()) return NotFound(fmt::format("there is no plugin {}", Quote(request.name())));
   if (!IsHealthy(response.plugins(0))) session.exit_status = kExitFailed;
   return session.Show(response, PluginText(response.plugins(0)));
 }
 
 constexpr char kRunExamples[] =
-    "{endpoint}, {socket} and {node} are filled in, in words and in values of variables: the plugin's socket with and\n"
-    "without unix://, and the name of this host.\n"
+    "In words and in values of variables, {endpoint} is replaced by the plugin's socket with unix://, {socket} by its\n"
+    "path, and {node} by the name of this host.\n"
     "Examples:\n"
     "  mooring plugin run mooring.csi --exec 'mooring-plugin --state-dir /var/lib/mooring'\n"
     "  mooring plugin run nfs.csi --image registry/csi-nfs:4 -- --nodeid '{node}' --endpoint '{endpoint}'\n"
@@ -191,25 +192,25 @@ constexpr char kRunExamples[] =
 Commands PluginCommands() {
   return {
       {"run",
-       "run a plugin and keep it running; the same name again replaces what runs",
+       "Run a plugin and keep it running; the same name again replaces the plugin",
        {&kPluginName},
        {&kExec, &kImage, &kWords, &kEnvironment, &kEnvironmentFile, &kBind, &kEngine, &kStartTimeout, &kDeclaredBy,
         &kNoWait},
        Run,
        kRunExamples,
-       kStart},
+       kDefaultStartTimeout},
       {"register",
-       "use a plugin that somebody else runs",
+       "Use a plugin that another program runs",
        {&kEndpoint},
        {&kPluginToRegister, &kDeclaredBy, &kNoWait},
        RegisterPlugin,
        "Example:\n  mooring plugin register --endpoint unix:///run/csi/csi.sock"},
-      {"stop",
-       "end a plugin, or forget one that somebody else runs; mounts stay",
-       {&kPluginName},
-       {&kDeclaredByOne},
-       Stop},
-      {"status", "how they are: exit status 0 or 1 for one by its name", {}, {&kPluginToShow, &kQuiet}, PluginStatus},
+      {"stop", "Stop a plugin, or forget a registered one; its mounts stay", {&kPluginName}, {&kDeclaredByOne}, Stop},
+      {"status",
+       "Show the health of all plugins, or of one; exit status 0 or 1 for one",
+       {},
+       {&kPluginToShow, &kQuiet},
+       PluginStatus},
   };
 }
 

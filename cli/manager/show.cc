@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "cli/flags/size.h"
+#include "base/text/size.h"
 
 namespace mooring::cli::manager_area {
 namespace {
 
-// What a flag says may be a password: how many there are is all that is shown.
+// Mount flags may contain passwords, so this shows only their number.
 std::string OptionsText(const v1::MountOptions& options) {
   const int flags = options.flags_size();
   const std::string count = flags == 0 ? "" : fmt::format("{} flag{}", flags, flags == 1 ? "" : "s");
@@ -23,11 +23,9 @@ std::string ExhaustedText(const v1::Volume& volume) {
 
 }  // namespace
 
-std::string SizeText(std::uint64_t bytes) {
-  return bytes == 0 ? "unknown" : FormatSize(static_cast<std::int64_t>(bytes));
-}
+std::string CapacityText(std::uint64_t bytes) { return FormatKnownSize(static_cast<std::int64_t>(bytes)); }
 
-std::string CapabilityWords(const v1::Volume& volume) {
+std::string CapabilitiesText(const v1::Volume& volume) {
   std::vector<std::string> words;
   for (const v1::Capability& capability : volume.capabilities()) words.push_back(ToString(capability));
   return Join(words, ", ");
@@ -40,9 +38,9 @@ void AddVolume(const v1::Volume& volume, Details& details) {
   details.Add("plugin", volume.plugin());
   details.Add("external id", volume.external_id());
   details.Add("state", StateText(volume));
-  const char* const owed = volume.node_expansion_owed() ? " (what is mounted of it follows with the next attach)" : "";
-  details.Add("capacity", SizeText(volume.capacity_bytes()) + owed);
-  details.Add("may be used", CapabilityWords(volume));
+  const char* const owed = volume.node_expansion_owed() ? " (its mounts grow with the next attach)" : "";
+  details.Add("capacity", CapacityText(volume.capacity_bytes()) + owed);
+  details.Add("may be used", CapabilitiesText(volume));
   details.Add("in use", volume.has_in_use() ? ToString(volume.in_use()) : "no");
   details.AddIf("exhausted", ExhaustedText(volume));
   details.AddIf("mount options", OptionsText(volume.mount_options()));

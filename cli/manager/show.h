@@ -1,18 +1,18 @@
-// Records of the manager for people.
+// Records of the manager as text for people.
 #ifndef MOORING_CLI_MANAGER_SHOW_H_
 #define MOORING_CLI_MANAGER_SHOW_H_
 
 #include <string>
 
-#include "cli/manager/parse/words.h"
+#include "cli/manager/parse/value_text.h"
 #include "cli/output/table.h"
 
 namespace mooring::cli::manager_area {
 
 void AddVolume(const v1::Volume& volume, Details& details);
 std::string VolumeText(const v1::Volume& volume);
-std::string CapabilityWords(const v1::Volume& volume);  // of what it may be used in
-std::string SizeText(std::uint64_t bytes);              // "unknown" for 0
+std::string CapabilitiesText(const v1::Volume& volume);  // the access modes that the volume allows
+std::string CapacityText(std::uint64_t bytes);           // "1.0 GiB (1073741824)"; "unknown" for 0
 
 std::string StateText(const v1::Volume& volume);          // "ready", "being deleted"
 std::string StateText(const v1::Claim& claim);            // "taken", "past, node-detached"

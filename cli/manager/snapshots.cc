@@ -23,7 +23,7 @@ std::string SnapshotText(const v1::Snapshot& snapshot) {
   details.Add("id", snapshot.id());
   details.Add("plugin", snapshot.plugin());
   details.Add("volume", SourceText(snapshot));
-  details.Add("size", SizeText(snapshot.bytes()));
+  details.Add("size", CapacityText(snapshot.bytes()));
   details.AddIf("made", TimeText(snapshot.made_at_ms()));
   details.Add("ready", ReadyText(snapshot));
   return details.ToString();
@@ -32,13 +32,13 @@ std::string SnapshotText(const v1::Snapshot& snapshot) {
 std::string SnapshotTable(const v1::ListSnapshotsResponse& response) {
   Table table({"ID", "PLUGIN", "VOLUME", "SIZE", "MADE", "READY"});
   for (const v1::Snapshot& snapshot : response.snapshots()) {
-    table.Add({snapshot.id(), snapshot.plugin(), SourceText(snapshot), SizeText(snapshot.bytes()),
+    table.Add({snapshot.id(), snapshot.plugin(), SourceText(snapshot), CapacityText(snapshot.bytes()),
                TimeText(snapshot.made_at_ms()), ReadyText(snapshot)});
   }
   return table.ToString();
 }
 
-// "db-2026-11-22T04:05:06Z": whoever wants the same call again to give the same snapshot names it.
+// "db-2026-11-22T04:05:06Z". A caller that repeats its call and wants the same snapshot gives the name.
 std::string NameOf(const Arguments& arguments) {
   if (!arguments.name.empty()) return arguments.name;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -78,14 +78,14 @@ absl::Status DeleteSnapshot(Session& session) {
 Commands SnapshotCommands() {
   return {
       {"create",
-       "take a snapshot of a volume",
-       {&kVolumeId},
-       {&kSnapshotName, &kNamespace, &kParam},
+       "Take a snapshot of a volume",
+       {&Shared::kVolumeId},
+       {&kSnapshotName, &kNamespace, &Shared::kParam},
        CreateSnapshot,
        "",
-       kMakesData},
-      {"list", "the snapshots a plugin has", {&kOfPlugin}, {}, ListSnapshots},
-      {"delete", "delete a snapshot", {&kSnapshotId, &kOfPlugin}, kSecretFlags, DeleteSnapshot, "", kMakesData},
+       kCreateTimeout},
+      {"list", "List the snapshots of a plugin", {&kOfPlugin}, {}, ListSnapshots},
+      {"delete", "Delete a snapshot", {&kSnapshotId, &kOfPlugin}, kSecretFlags, DeleteSnapshot, "", kCreateTimeout},
   };
 }
 

@@ -1,4 +1,4 @@
-// Calls that tell what they do: "stage", "publish", … each shown on a terminal while it lasts, and with --verbose.
+// Calls that report their steps: "stage", "publish", … A terminal shows the current step; --verbose prints each.
 #ifndef MOORING_CLI_MANAGER_STEPS_H_
 #define MOORING_CLI_MANAGER_STEPS_H_
 
@@ -6,13 +6,13 @@
 
 #include "absl/status/statusor.h"
 #include "base/status.h"
-#include "cli/client.h"
+#include "cli/client/client.h"
 #include "cli/output/text.h"
 #include "manager.grpc.pb.h"
 
 namespace mooring::cli::manager_area {
 
-// The last answer of the stream, which is the one that is no step. INTERNAL: there was none.
+// Returns the last message of the stream that is not a step. INTERNAL: there is none.
 template <typename Reply, typename Request>
 absl::StatusOr<Reply> CallWithSteps(const Client& client,
                                     StreamMethod<mooring::manager::v1::Manager, Request, Reply> method,

@@ -1,11 +1,11 @@
-// Volumes: made, registered, changed, deleted.
+// Volumes: create, register, update, clone, expand, delete and deregister.
 #include <fmt/format.h>
 
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "cli/manager/command.h"
+#include "cli/manager/parse/value_text.h"
 #include "cli/manager/parse/volume_spec.h"
-#include "cli/manager/parse/words.h"
 #include "cli/manager/show.h"
 #include "cli/output/text.h"
 
@@ -19,14 +19,15 @@ absl::StatusOr<v1::Volume> Fetch(const Session& session, const v1::VolumeKey& ke
   return response.volume();
 }
 
-// What the plugin calls a volume that another is to be a copy of; it must be the same plugin's.
+// The ID that the plugin uses for the source of a copy. INVALID_ARGUMENT: the source is a volume of another plugin.
 absl::StatusOr<std::string> CloneIdOf(const Session& session, const v1::Volume& volume) {
   v1::VolumeKey key = volume.key();
   key.set_id(session.arguments.from_volume);
   MOORING_ASSIGN_OR_RETURN(const v1::Volume source, Fetch(session, key));
   if (source.plugin() == volume.plugin()) return source.external_id();
-  return InvalidArgument(fmt::format("--from-volume: {} is of the plugin {}, which copies its own volumes alone",
-                                     Quote(key.id()), Quote(source.plugin())));
+  return InvalidArgument(
+      fmt::format("--from-volume: {} is a volume of the plugin {}, which copies only its own volumes", Quote(key.id()),
+                  Quote(source.plugin())));
 }
 
 absl::Status Send(Session& session, const v1::CreateVolumeRequest& request) {
@@ -48,7 +49,7 @@ absl::Status CreateVolume(Session& session) {
   return Send(session, request);
 }
 
-// As its source is used; what the manager alone says of that one is left out.
+// A volume with the settings of `source`, without its state.
 v1::Volume CopyOf(const v1::Volume& source) {
   v1::Volume copy;
   copy.set_plugin(source.plugin());
@@ -79,7 +80,8 @@ absl::Status RegisterVolume(Session& session) {
   v1::Volume& volume = *request.mutable_volume();
   MOORING_ASSIGN_OR_RETURN(volume, VolumeOf(session.arguments));
   if (volume.external_id().empty()) {
-    return InvalidArgument("what does the plugin call it? Give --external-id (a new one is for volume create)");
+    return InvalidArgument(
+        "the plugin's ID of the volume is missing: give --external-id, or use volume create for a new volume");
   }
   SetDefaultCapability(volume);
   volume.clear_modify_revision();
@@ -89,7 +91,8 @@ absl::Status RegisterVolume(Session& session) {
   return session.Show(response, VolumeText(response.volume()));
 }
 
-// What is not said stays. Nobody else's change is overwritten: the revision that was read is named, or the file's.
+// Fields that are not given stay. The request names the revision that was read, or that of the file, so it does not
+// overwrite the change of another client.
 absl::Status Update(Session& session) {
   MOORING_ASSIGN_OR_RETURN(const v1::Volume described, VolumeOf(session.arguments));
   v1::UpdateVolumeRequest request;
@@ -124,7 +127,7 @@ absl::Status Expand(Session& session) {
                            session.Call(&Manager::Stub::ExpandVolume, request));
   const v1::Volume& volume = response.volume();
   return session.Show(
-      response, fmt::format("{} has {} now\n", Visible(ToString(volume.key())), SizeText(volume.capacity_bytes())));
+      response, fmt::format("{} has {} now\n", Visible(ToString(volume.key())), CapacityText(volume.capacity_bytes())));
 }
 
 constexpr char kCreateExamples[] =
@@ -139,40 +142,50 @@ constexpr char kCloneExample[] = "Example:\n  mooring volume clone db db-test --
 }  // namespace
 
 Commands VolumeCommands() {
-  const Flags use{&kAccesses, &kBlock, &kFsType, &kMountFlag, &kParam};
-  const Flags sizes{&kSize, &kLimit};
-  const Flags places{&kTopology, &kPreferredTopology};
+  const Flags use{&kAccesses, &Shared::kBlock, &kFsType, &Shared::kMountFlag, &Shared::kParam};
+  const Flags sizes{&Shared::kSize, &Shared::kLimit};
+  const Flags places{&Shared::kTopology, &Shared::kPreferredTopology};
   const Flags described{&kVolumeIdOrFile, &kNamespace, &kFile, &kPlugin, &kName};
   return {
       {"create",
-       "make a volume",
+       "Create a volume",
        {},
-       AllOf<Arguments>({described, sizes, use, places, {&kFromSnapshot, &kFromVolume}, kSecretFlags}),
+       AllOf<Arguments>({described, sizes, use, places, {&Shared::kFromSnapshot, &Shared::kFromVolume}, kSecretFlags}),
        CreateVolume,
        kCreateExamples,
-       kMakesData},
+       kCreateTimeout},
       {"register",
-       "use a volume that the plugin has already",
+       "Register a volume that the plugin already has",
        {},
        AllOf<Arguments>({described, {&kExternalId, &kContext}, use, kSecretFlags}),
        RegisterVolume,
        kRegisterExample},
       {"update",
-       "change a volume; what is not said stays",
+       "Change a volume; settings that are not given stay",
        {},
        AllOf<Arguments>({described, sizes, use, {&kContext}, places, kSecretFlags}),
        Update,
        kUpdateExample},
       {"clone",
-       "make a volume that is a copy of another, and is used as that one is",
-       {&kVolumeId, &kCopyId},
+       "Create a copy of a volume, with the same settings",
+       {&Shared::kVolumeId, &kCopyId},
        AllOf<Arguments>({{&kNamespace, &kName}, sizes, use, places, kSecretFlags}),
        Clone,
        kCloneExample,
-       kMakesData},
-      {"expand", "make a volume larger", {&kVolumeId, &kSize}, {&kNamespace, &kLimit}, Expand, "", kMakesData},
-      {"delete", "delete a volume and its data", {&kVolumeId}, {&kNamespace}, DeleteVolume, "", kMakesData},
-      {"deregister", "forget a volume; the plugin keeps it and its data", {&kVolumeId}, {&kNamespace}, Deregister},
+       kCreateTimeout},
+      {"expand",
+       "Expand a volume",
+       {&Shared::kVolumeId, &Shared::kSize},
+       {&kNamespace, &Shared::kLimit},
+       Expand,
+       "",
+       kCreateTimeout},
+      {"delete", "Delete a volume and its data", {&Shared::kVolumeId}, {&kNamespace}, DeleteVolume, "", kCreateTimeout},
+      {"deregister",
+       "Forget a volume; the plugin keeps it and its data",
+       {&Shared::kVolumeId},
+       {&kNamespace},
+       Deregister},
   };
 }
 

@@ -1,9 +1,9 @@
-// Changes of volumes and claims, as they are made.
+// Changes of volumes and claims, when they happen.
 #include <fmt/format.h>
 
 #include "base/status.h"
 #include "cli/manager/command.h"
-#include "cli/manager/parse/words.h"
+#include "cli/manager/parse/value_text.h"
 #include "cli/manager/show.h"
 #include "cli/output/text.h"
 
@@ -15,7 +15,7 @@ std::string VolumeLine(const v1::Volume& volume, bool deleted) {
   if (deleted) return name + ": deleted";
   return fmt::format("{}: {}, {}, {}, plugin {}", name, StateText(volume),
                      volume.has_in_use() ? "in use as " + ToString(volume.in_use().access()) : "not in use",
-                     SizeText(volume.capacity_bytes()), volume.plugin());
+                     CapacityText(volume.capacity_bytes()), volume.plugin());
 }
 
 std::string ClaimLine(const v1::Claim& claim, bool deleted) {
@@ -26,7 +26,7 @@ std::string ClaimLine(const v1::Claim& claim, bool deleted) {
                      claim.problem());
 }
 
-// "42  claim of volume db to write for web-1: taken on host-1", a line each.
+// "42  claim of volume db to write for web-1: taken on host-1": one line for each change.
 std::string Lines(const v1::WatchReply& reply) {
   std::string lines;
   for (const auto& change : reply.changes()) {
@@ -37,7 +37,7 @@ std::string Lines(const v1::WatchReply& reply) {
   return lines;
 }
 
-// Neither is both.
+// Keeps the changes that the flags select: without flags, all.
 v1::WatchReply Selected(v1::WatchReply reply, const Arguments& arguments) {
   const bool all = arguments.only_volumes == arguments.only_claims;
   auto& changes = *reply.mutable_changes();
@@ -51,7 +51,7 @@ absl::Status Watch(Session& session) {
   v1::WatchRequest request;
   request.set_from_revision(session.arguments.from_revision);
   const auto take = [&session](const v1::WatchReply& reply) {
-    // The first one has no changes: from here on nothing is missed. Who reads JSON gets its revision.
+    // The first reply has no changes: it carries the revision from which no change is missed, for readers of JSON.
     const v1::WatchReply selected = Selected(reply, session.arguments);
     if (selected.changes().empty() && !reply.changes().empty()) return absl::OkStatus();
     MOORING_RETURN_IF_ERROR(session.Show(selected, Lines(selected)));
@@ -66,11 +66,11 @@ absl::Status Watch(Session& session) {
 Commands WatchCommands() {
   return {
       {"watch",
-       "changes of volumes and claims, until you stop it",
+       "Print changes of volumes and claims, until interrupted",
        {},
        {&kOnlyVolumes, &kOnlyClaims, &kFromRevision},
        Watch,
-       "The number in front is the revision: --from with the one behind the last that was seen misses none.\n\n"
+       "Each line begins with the revision. To miss no change, give --from the revision after the last one seen.\n\n"
        "Examples:\n  mooring watch --claims\n  mooring watch --json | jq -c '.changes[]'"},
   };
 }

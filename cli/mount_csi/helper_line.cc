@@ -31,7 +31,7 @@ void SetLetter(char letter, HelperLine& line) {
   if (letter == 'v') line.verbose = true;
 }
 
-// "-fv", "-ofor=web"; `next` is the argument behind it, null at the end. Gives whether that one was taken.
+// Parses "-fv" or "-ofor=web". `next` is the next argument, null at the end. Returns whether `next` was used.
 absl::StatusOr<bool> AddLetters(std::string_view cluster, const char* next, std::string_view letters,
                                 HelperLine& line) {
   for (; !cluster.empty(); cluster.remove_prefix(1)) {
@@ -43,7 +43,7 @@ absl::StatusOr<bool> AddLetters(std::string_view cluster, const char* next, std:
       return rest.empty();
     }
     if (letter == 'N') {
-      return InvalidArgument("-N: volumes are attached in the manager's mount namespace, and nowhere else");
+      return InvalidArgument("-N is not supported: the manager attaches volumes in its own mount namespace");
     }
     if (letters.find(letter) == std::string_view::npos) {
       return InvalidArgument(fmt::format("there is no option -{}", letter));
@@ -53,7 +53,7 @@ absl::StatusOr<bool> AddLetters(std::string_view cluster, const char* next, std:
   return false;
 }
 
-// For mount(8), systemd, or whoever reads fstab; and what is so in any case.
+// Options for mount(8), systemd and other readers of fstab, and options that change nothing.
 bool IsForOthers(std::string_view option) {
   constexpr std::array<std::string_view, 16> kWords = {"defaults", "rw",       "auto",   "noauto", "nofail",  "_netdev",
                                                        "user",     "nouser",   "users",  "owner",  "noowner", "group",
@@ -83,7 +83,7 @@ constexpr std::array<std::pair<std::string_view, std::string Arguments::*>, 8> k
     {"manager", &Arguments::socket},
 }};
 
-// True: it was one of ours.
+// Whether the option is one of mount.csi; if so, sets it.
 absl::StatusOr<bool> SetNamed(std::string_view name, const std::string& value, MountOptions& result) {
   if (name == "wait") {
     MOORING_RETURN_IF_ERROR(SetWait(value, result));
@@ -97,7 +97,7 @@ absl::StatusOr<bool> SetNamed(std::string_view name, const std::string& value, M
     result.arguments.access.push_back(value);
     return true;
   }
-  // mount(8) takes dev and suid for defaults and does not pass them on.
+  // mount(8) treats dev and suid as defaults and does not pass them on, so mount-flag= passes them.
   if (name == "mount-flag") {
     result.arguments.mount_flags.push_back(value);
     return true;
@@ -113,7 +113,7 @@ absl::StatusOr<bool> SetNamed(std::string_view name, const std::string& value, M
 absl::Status SetOption(const std::string& option, MountOptions& result) {
   if (IsForOthers(option)) return absl::OkStatus();
   if (option == "remount") {
-    return InvalidArgument("a volume is not remounted: unmount it, and mount it as it is to be");
+    return InvalidArgument("remount is not supported: unmount the volume, and mount it with the new options");
   }
   if (option == "ro") {
     result.arguments.read_only = true;
@@ -149,7 +149,7 @@ absl::StatusOr<HelperLine> ParseHelperLine(int argc, const char* const* argv, st
     if (taken) ++i;
   }
   if (line.words.size() == count) return line;
-  return InvalidArgument(count == 2 ? "give a volume and a directory" : "give what is to be unmounted, one path");
+  return InvalidArgument(count == 2 ? "give a volume and a directory" : "give one path to unmount");
 }
 
 absl::StatusOr<MountOptions> ParseMountOptions(const std::vector<std::string>& options) {

@@ -1,4 +1,4 @@
-// The command line of a mount helper, as mount(8) and umount(8) write it, and the options of mount.csi.
+// The command line of a mount helper, in the form of mount(8) and umount(8), and the options of mount.csi.
 #ifndef MOORING_CLI_MOUNT_CSI_HELPER_LINE_H_
 #define MOORING_CLI_MOUNT_CSI_HELPER_LINE_H_
 
@@ -12,24 +12,23 @@ namespace mooring::cli::mount_csi {
 
 struct HelperLine {
   std::vector<std::string> words;    // "db /srv/db", or umount's "/srv/db"
-  std::vector<std::string> options;  // of every -o, cut at commas
-  bool fake = false;                 // -f: all but the mount itself
+  std::vector<std::string> options;  // of every -o, split at commas
+  bool fake = false;                 // -f: everything except the mount itself
   bool no_table = false;             // -n: no entry in utab
   bool verbose = false;              // -v
 };
 
-// `letters`: those that stand alone; -o and -t have a value. INVALID_ARGUMENT: another letter, or not `count`
-// words.
+// `letters` are the flags without a value; -o and -t have one. INVALID_ARGUMENT: another flag, or not `count` words.
 absl::StatusOr<HelperLine> ParseHelperLine(int argc, const char* const* argv, std::string_view letters,
                                            std::size_t count);
 
 struct MountOptions {
-  manager_area::Arguments arguments;         // as of `mooring attach`
-  Duration wait = std::chrono::seconds(80);  // systemd gives a mount 90
+  manager_area::Arguments arguments;         // of `mooring attach`
+  Duration wait = std::chrono::seconds(80);  // less than the 90 s that systemd allows
 };
 
-// plugin=, access=, propagation=, ro, for=, wait=, … What is meant for mount(8), systemd or nobody is left out; what is
-// not known goes to the plugin as a mount flag. INVALID_ARGUMENT: a wrong value, or `remount`.
+// Parses plugin=, access=, propagation=, ro, for=, wait=, … Ignores options for mount(8) and systemd. Unknown options
+// become mount flags for the plugin. INVALID_ARGUMENT: a wrong value, or `remount`.
 absl::StatusOr<MountOptions> ParseMountOptions(const std::vector<std::string>& options);
 
 }  // namespace mooring::cli::mount_csi

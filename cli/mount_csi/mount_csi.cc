@@ -17,9 +17,9 @@
 #include "cli/mount_csi/utab.h"
 #include "cli/mounts/mount_graph.h"
 #include "cli/mounts/paths.h"
+#include "cli/output/exit_status.h"
 #include "cli/output/failure.h"
 #include "cli/output/text.h"
-#include "cli/run.h"
 #include "manager.grpc.pb.h"
 
 namespace mooring::cli::mount_csi {
@@ -34,7 +34,7 @@ constexpr std::string_view kPrefix = "csi:";
 constexpr char kMountUsage[] = "Usage: mount.csi csi:VOLUME DIRECTORY [-sfnv] [-o OPTION,...]; see mount.csi(8)\n";
 constexpr char kUnmountUsage[] = "Usage: umount.csi DIRECTORY [-flnrv]; see mount.csi(8)\n";
 
-// A manager that is only starting is waited for: it answers as soon as its socket is there.
+// Waits for a manager that is still starting: it answers as soon as its socket exists.
 absl::Status WaitForManager(const Client& client, const Client::Limit& limit) {
   return client.CallWhenServed<Manager>(&Manager::Stub::GetManagerInfo, v1::GetManagerInfoRequest(), limit).status();
 }
@@ -46,11 +46,11 @@ absl::Status CheckPlugin(const Client& client, const v1::VolumeKey& key, const s
   MOORING_ASSIGN_OR_RETURN(const v1::GetVolumeResponse response,
                            client.Call<Manager>(&Manager::Stub::GetVolume, request));
   if (response.volume().plugin() == plugin) return absl::OkStatus();
-  return FailedPrecondition(fmt::format("the volume {} is of the plugin {}, not of {}", Quote(key.id()),
+  return FailedPrecondition(fmt::format("the volume {} belongs to the plugin {}, not to {}", Quote(key.id()),
                                         Quote(response.volume().plugin()), Quote(plugin)));
 }
 
-// At boot everything comes at once: the plugin may be the last. UNAVAILABLE is what passes.
+// Tries again while the error is UNAVAILABLE: at boot, the plugin may start later than this helper.
 absl::Status AttachUntil(const Client::Limit& limit, const ClientOptions& options, const v1::AttachRequest& request,
                          std::ostream& err) {
   for (;;) {
@@ -71,8 +71,8 @@ absl::StatusOr<std::string> VolumeOf(const std::string& source) {
   if (source.starts_with(kPrefix)) return source.substr(kPrefix.size());
   if (!source.starts_with('/')) return source;
   return InvalidArgument(
-      fmt::format("the source {} is a path; mount(8) makes one of a volume's name where a file of that "
-                  "name is in the working directory: write {}NAME",
+      fmt::format("the source {} is a path: write {}NAME. mount(8) turns the plain name of a volume into a path if the "
+                  "working directory contains a file of that name",
                   Quote(source), kPrefix));
 }
 
@@ -81,7 +81,7 @@ absl::StatusOr<v1::AttachRequest> RequestOf(const HelperLine& line, MountOptions
   options.arguments.path = line.words[1];
   if (options.arguments.allocation.empty()) {
     MOORING_ASSIGN_OR_RETURN(const std::string path, mounts_area::ResolvePath(line.words[1]));
-    options.arguments.allocation = "mount:" + path;  // one of its own for each place in fstab
+    options.arguments.allocation = "mount:" + path;  // each mount point in fstab is an allocation of its own
   }
   return AttachRequestOf(options.arguments);
 }
@@ -98,7 +98,7 @@ absl::Status MountAt(const v1::AttachRequest& request, const HelperLine& line, c
   return AttachUntil(limit, client_options, request, err);
 }
 
-// Done: the place whose entry in libmount's table is to follow; empty: none is.
+// Returns the path that needs an entry in libmount's table; empty if none does.
 absl::StatusOr<std::string> DoMount(int argc, const char* const* argv, std::ostream& err) {
   MOORING_ASSIGN_OR_RETURN(const HelperLine line, ParseHelperLine(argc, argv, "sfnv", 2));
   MOORING_ASSIGN_OR_RETURN(MountOptions options, ParseMountOptions(line.options));
@@ -108,21 +108,22 @@ absl::StatusOr<std::string> DoMount(int argc, const char* const* argv, std::ostr
   return line.no_table ? "" : request.attach_path();
 }
 
-// The mount that is seen at a path; 0: none.
+// The ID of the mount at the path; 0 if there is none.
 absl::StatusOr<std::uint64_t> MountIdAt(const std::string& path) {
   MOORING_ASSIGN_OR_RETURN(const NamespaceView view, ViewOf(::getpid()));
   const TableMount* const mount = MountAtPath(view, path);
   return mount == nullptr ? std::uint64_t{0} : mount->id;
 }
 
-// The manager detaches what it has attached there, and no more: what was mounted by another way, or over it, stays.
+// The manager detaches only its own attachments. A mount that another program made there, also on top, stays.
 absl::Status CheckUnmounted(const std::string& path, std::uint64_t before) {
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t now, MountIdAt(path));
   if (now == 0 || now != before) return absl::OkStatus();
-  return FailedPrecondition(fmt::format(
-      "{} is still mounted: it is no attachment of this manager's ('mooring attachments' lists those); what it is, "
-      "findmnt says, and 'umount -i' unmounts it without this helper",
-      Quote(path)));
+  return FailedPrecondition(
+      fmt::format("{} is still mounted: the mount is not an attachment of this manager ('mooring attachments' lists "
+                  "those). findmnt "
+                  "shows it, and 'umount -i' unmounts it without this helper",
+                  Quote(path)));
 }
 
 absl::StatusOr<std::string> DoUnmount(int argc, const char* const* argv, std::ostream& err) {
@@ -157,7 +158,7 @@ int ReportTable(const char* name, const absl::Status& written, const char* advic
 }  // namespace
 
 Helper HelperNamed(std::string_view argv0) {
-  const std::string_view name = argv0.substr(argv0.rfind('/') + 1);  // npos + 1 is 0
+  const std::string_view name = argv0.substr(argv0.rfind('/') + 1);  // npos + 1 == 0
   if (name == "mount.csi") return Mount;
   return name == "umount.csi" ? Unmount : nullptr;
 }
@@ -166,7 +167,7 @@ int Mount(int argc, const char* const* argv, const Streams& streams) {
   const absl::StatusOr<std::string> target = DoMount(argc, argv, streams.err);
   if (!target.ok()) return Report("mount.csi", target.status(), kMountUsage, streams.err);
   if (target->empty()) return kExitOk;
-  return ReportTable("mount.csi", AddUnmountHelper(*target), "; unmount it by 'umount.csi DIRECTORY'", streams.err);
+  return ReportTable("mount.csi", AddUnmountHelper(*target), "; unmount it with 'umount.csi DIRECTORY'", streams.err);
 }
 
 int Unmount(int argc, const char* const* argv, const Streams& streams) {

@@ -25,7 +25,7 @@ absl::Status Write(libmnt_update* update, const std::string& target) {
   return error == 0 ? absl::OkStatus() : ErrnoStatus(-error, kOperation, target);
 }
 
-// Whether umount(8) would call us already: of the same attach made twice the second finds the first's entry.
+// Whether the table already has the entry: from an earlier, identical attach.
 bool HasUnmountHelper(const std::string& target) {
   const Table table(mnt_new_table(), mnt_unref_table);
   if (table == nullptr || mnt_table_parse_mtab(table.get(), nullptr) != 0) return false;
@@ -53,8 +53,8 @@ absl::Status AddUnmountHelper(const std::string& target) {
   const int error = mnt_update_set_fs(update.get(), 0, nullptr, entry.get());
   if (error > 0) return absl::OkStatus();  // libmount keeps no table here
   if (error < 0) return ErrnoStatus(-error, kOperation, target);
-  // helper= is for root, uhelper= for users. The entry is found by source, target and root of the mount; libmount takes
-  // "/" for the root of what is no bind.
+  // helper= is for root, uhelper= for other users. libmount finds the entry by source, target and root of the mount,
+  // and assumes the root "/" for a mount that is not a bind.
   mnt_fs_set_root(mnt_update_get_fs(update.get()), mount->root.c_str());
   return Write(update.get(), target);
 }

@@ -1,4 +1,4 @@
-// libmount's table of what the kernel does not keep of a mount: there stands who unmounts it.
+// The table in which libmount keeps what the kernel does not know about a mount, such as its unmount helper.
 #ifndef MOORING_CLI_MOUNT_CSI_UTAB_H_
 #define MOORING_CLI_MOUNT_CSI_UTAB_H_
 
@@ -8,10 +8,10 @@
 
 namespace mooring::cli::mount_csi {
 
-// umount(8) of `target`, which is mounted, calls umount.csi from now on. Nothing mounted there: nothing is written.
+// Makes umount(8) of `target` call umount.csi. Does nothing if no mount is there.
 absl::Status AddUnmountHelper(const std::string& target);
 
-absl::Status RemoveUnmountHelper(const std::string& target);  // no entry is OK
+absl::Status RemoveUnmountHelper(const std::string& target);  // OK if there is no entry
 
 }  // namespace mooring::cli::mount_csi
 

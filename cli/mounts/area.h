@@ -1,8 +1,8 @@
-// `mooring mount`, `umount`, `list`, `show` and `propagation`: the mounter by hand, in this process.
+// `mooring mount`, `umount`, `list`, `show` and `propagation`: mounts by hand, with the mounter in this process.
 #ifndef MOORING_CLI_MOUNTS_AREA_H_
 #define MOORING_CLI_MOUNTS_AREA_H_
 
-#include "cli/area.h"
+#include "cli/command/area.h"
 
 namespace mooring::cli::mounts_area {
 

@@ -1,4 +1,4 @@
-// What the commands `mooring mount`, `umount`, `list`, `show` and `propagation` can be told.
+// The arguments of `mooring mount`, `umount`, `list`, `show` and `propagation`.
 #ifndef MOORING_CLI_MOUNTS_ARGUMENTS_H_
 #define MOORING_CLI_MOUNTS_ARGUMENTS_H_
 
@@ -30,27 +30,27 @@ struct Arguments {
   bool remove = false;
 
   pid_t pid = 0;         // 0: the mount namespace of this process
-  pid_t source_pid = 0;  // of mount bind
+  pid_t source_pid = 0;  // the same, for the source of mount bind
 
   std::string below;
   std::string word;
 };
 
-// What a command answers: complete lines fit for a terminal, and one line of JSON.
+// The answer of a command: complete lines that are fit for a terminal, and one line of JSON.
 struct Answer {
   std::string text;
   std::string json;
 };
 
-// A command does its work and answers. `err` takes a word of warning beside the answer.
+// Runs a command. Warnings go to `err`.
 using Run = absl::StatusOr<Answer> (*)(const Arguments& arguments, std::ostream& err);
 
 absl::StatusOr<Answer> MountBind(const Arguments& arguments, std::ostream& err);             // mount.cc
 absl::StatusOr<Answer> MountDevice(const Arguments& arguments, std::ostream& err);           // mount.cc
 absl::StatusOr<Answer> MountImage(const Arguments& arguments, std::ostream& err);            // mount.cc
 absl::StatusOr<Answer> Unmount(const Arguments& arguments, std::ostream& err);               // umount.cc
-absl::StatusOr<Answer> List(const Arguments& arguments, std::ostream& err);                  // look.cc
-absl::StatusOr<Answer> Show(const Arguments& arguments, std::ostream& err);                  // look.cc
+absl::StatusOr<Answer> List(const Arguments& arguments, std::ostream& err);                  // inspect.cc
+absl::StatusOr<Answer> Show(const Arguments& arguments, std::ostream& err);                  // inspect.cc
 absl::StatusOr<Answer> ShowOrSetPropagation(const Arguments& arguments, std::ostream& err);  // propagation.cc
 
 }  // namespace mooring::cli::mounts_area

@@ -19,7 +19,7 @@ std::string PropagationWord(const TableMount& mount) {
   return mount.unbindable ? "unbindable" : "private";
 }
 
-// "loop3" where the mount is of its filesystem, or of its device node.
+// "loop3" if the mount shows the filesystem on a loop device, or its device node.
 std::string LoopName(const TableMount& mount) {
   if (major(mount.device) == kLoopMajor) return fmt::format("loop{}", minor(mount.device));
   if (mount.fs_type != "devtmpfs" && mount.fs_type != "tmpfs") return "";

@@ -1,4 +1,4 @@
-// Mounts made by hand. Nothing is ever formatted here.
+// `mooring mount`. It never formats a device.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -18,15 +18,15 @@
 namespace mooring::cli::mounts_area {
 namespace {
 
-// The switches are words of the same table as --option.
-std::vector<std::string> FlagWords(const Arguments& arguments) {
-  std::vector<std::string> words = arguments.options;
-  if (arguments.read_only) words.emplace_back("ro");
-  if (arguments.nosuid) words.emplace_back("nosuid");
-  if (arguments.nodev) words.emplace_back("nodev");
-  if (arguments.noexec) words.emplace_back("noexec");
-  if (arguments.noatime) words.emplace_back("noatime");
-  return words;
+// All mount options: those of --option, and those of the switches.
+std::vector<std::string> OptionsOf(const Arguments& arguments) {
+  std::vector<std::string> options = arguments.options;
+  if (arguments.read_only) options.emplace_back("ro");
+  if (arguments.nosuid) options.emplace_back("nosuid");
+  if (arguments.nodev) options.emplace_back("nodev");
+  if (arguments.noexec) options.emplace_back("noexec");
+  if (arguments.noatime) options.emplace_back("noatime");
+  return options;
 }
 
 absl::StatusOr<Propagation> PropagationOf(const Arguments& arguments) {
@@ -34,15 +34,15 @@ absl::StatusOr<Propagation> PropagationOf(const Arguments& arguments) {
   return ParsePropagation(arguments.propagation);
 }
 
-absl::StatusOr<struct stat> LookAt(const std::string& path, const std::string& given) {
+absl::StatusOr<struct stat> StatPath(const std::string& path, const std::string& given) {
   struct stat status = {};
   if (::lstat(path.c_str(), &status) == 0) return status;
   if (errno != ENOENT) return ErrnoStatus(errno, "look at", given);
   return NotFound(fmt::format("there is no {}", Quote(given)));
 }
 
-// As the kernel has it now; with as much as is known where its table cannot be had.
-Answer Made(const std::string& source, const std::string& target) {
+// Describes the new mount from the kernel's table. If that cannot be read, only source and target are known.
+Answer DescribeNewMount(const std::string& source, const std::string& target) {
   TableMount made;
   made.target = target;
   made.source = source;
@@ -54,10 +54,10 @@ Answer Made(const std::string& source, const std::string& target) {
 }
 
 absl::StatusOr<MountFlags> BindFlags(const Arguments& arguments) {
-  MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseMountFlags("a bind mount", FlagWords(arguments)));
+  MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseMountFlags("a bind mount", OptionsOf(arguments)));
   if (options.options.empty()) return options.flags;
-  return InvalidArgument(
-      fmt::format("option {} is the filesystem's own: a bind mount cannot set it", Quote(options.options.front().key)));
+  return InvalidArgument(fmt::format("option {} belongs to the filesystem: a bind mount cannot set it",
+                                     Quote(options.options.front().key)));
 }
 
 absl::StatusOr<BindRequest> BindRequestOf(const Arguments& arguments) {
@@ -70,7 +70,7 @@ absl::StatusOr<BindRequest> BindRequestOf(const Arguments& arguments) {
   MOORING_ASSIGN_OR_RETURN(request.target, resolve(arguments.pid)(arguments.target));
   const std::string seen =
       arguments.source_pid == 0 ? request.source : fmt::format("/proc/{}/root{}", arguments.source_pid, request.source);
-  MOORING_ASSIGN_OR_RETURN(const struct stat source, LookAt(seen, arguments.source));
+  MOORING_ASSIGN_OR_RETURN(const struct stat source, StatPath(seen, arguments.source));
   request.target_kind = S_ISDIR(source.st_mode) ? TargetKind::kDirectory : TargetKind::kFile;
   return request;
 }
@@ -79,7 +79,7 @@ absl::StatusOr<Answer> BindAcrossNamespaces(const Arguments& arguments, const Bi
   MOORING_ASSIGN_OR_RETURN(const UniqueFd source, OpenMountNamespace(arguments.source_pid));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd target, OpenMountNamespace(arguments.pid));
   MOORING_RETURN_IF_ERROR(BindAcross(request, source, target));
-  if (arguments.pid == 0) return Made(request.source, request.target);
+  if (arguments.pid == 0) return DescribeNewMount(request.source, request.target);
   const std::string text = fmt::format("mounted {} at {} in the mount namespace of process {}\n",
                                        Visible(request.source), Visible(request.target), arguments.pid);
   const std::string mount = JsonObject().Add("target", request.target).Add("source", request.source).ToString();
@@ -87,23 +87,22 @@ absl::StatusOr<Answer> BindAcrossNamespaces(const Arguments& arguments, const Bi
       text, JsonObject().AddRaw("mount", mount).AddNumber("pid", static_cast<std::uint64_t>(arguments.pid)).ToString()};
 }
 
-// The type to mount with. Nothing there, or what is no filesystem, is refused: with what to do, for here nothing is
-// formatted.
+// The filesystem type for the mount. FAILED_PRECONDITION: there is no mountable filesystem; the message says what to
+// do, because this command does not format.
 absl::StatusOr<std::string> TypeFrom(const FilesystemInfo& found, const std::string& asked, const std::string& path) {
   const std::string what = Quote(path);
   if (found.content == FilesystemInfo::Content::kEmpty) {
     return FailedPrecondition(
-        fmt::format("there is no filesystem on {}: make one first (mkfs.ext4 {}); this command never "
-                    "formats",
-                    what, ShellQuote(path)));
+        fmt::format("there is no filesystem on {}: create one first (mkfs.ext4 {}); this command never formats", what,
+                    ShellQuote(path)));
   }
   if (found.type == "unknown data" && asked.empty()) {
     return FailedPrecondition(
-        fmt::format("{} holds data that libblkid does not know: say what it is with --fs-type", what));
+        fmt::format("{} holds data that libblkid does not know: give the filesystem with --fs-type", what));
   }
   if (found.type.ends_with("partition table")) {
     return FailedPrecondition(
-        fmt::format("{} holds a {}: name a partition (lsblk {})", what, found.type, ShellQuote(path)));
+        fmt::format("{} holds a {}: give a partition (lsblk {})", what, found.type, ShellQuote(path)));
   }
   if (!asked.empty() && found.type != "unknown data" && asked != found.type) {
     return FailedPrecondition(fmt::format("{} holds {}, not {}: leave --fs-type out", what, found.type, asked));
@@ -118,7 +117,7 @@ absl::StatusOr<Answer> MountFilesystem(const Arguments& arguments, const std::st
   MOORING_ASSIGN_OR_RETURN(request.target, ResolvePath(arguments.target));
   MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, mounter.Probe(source));
   MOORING_ASSIGN_OR_RETURN(request.fs_type, TypeFrom(found, arguments.fs_type, source));
-  MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseMountFlags(request.fs_type, FlagWords(arguments)));
+  MOORING_ASSIGN_OR_RETURN(const MountOptions options, ParseMountFlags(request.fs_type, OptionsOf(arguments)));
   request.source = source;
   request.label = source.substr(0, 63);
   request.flags = options.flags;
@@ -126,9 +125,9 @@ absl::StatusOr<Answer> MountFilesystem(const Arguments& arguments, const std::st
   MOORING_RETURN_IF_ERROR(mounter.Mount(request));
   if (found.needs_check) {
     err << "mooring: the ext4 on " << Visible(source)
-        << " was not unmounted cleanly or has met errors: check it (e2fsck -p)\n";
+        << " was not unmounted cleanly or has errors: check it (e2fsck -p)\n";
   }
-  return Made(source, request.target);
+  return DescribeNewMount(source, request.target);
 }
 
 }  // namespace
@@ -139,16 +138,16 @@ absl::StatusOr<Answer> MountBind(const Arguments& arguments, std::ostream&) {
   if (arguments.pid != 0 || arguments.source_pid != 0) return BindAcrossNamespaces(arguments, request);
   KernelMounter mounter;
   MOORING_RETURN_IF_ERROR(mounter.Bind(request));
-  return Made(request.source, request.target);
+  return DescribeNewMount(request.source, request.target);
 }
 
 absl::StatusOr<Answer> MountDevice(const Arguments& arguments, std::ostream& err) {
   MOORING_RETURN_IF_ERROR(CheckMayMount());
   MOORING_ASSIGN_OR_RETURN(const std::string device, ResolvePath(arguments.source));
-  MOORING_ASSIGN_OR_RETURN(const struct stat status, LookAt(device, arguments.source));
+  MOORING_ASSIGN_OR_RETURN(const struct stat status, StatPath(device, arguments.source));
   if (S_ISBLK(status.st_mode)) return MountFilesystem(arguments, device, err);
-  const char* const hint = S_ISREG(status.st_mode)   ? ": for a file there is mooring mount image"
-                           : S_ISDIR(status.st_mode) ? ": for a directory there is mooring mount bind"
+  const char* const hint = S_ISREG(status.st_mode)   ? ": for a file, use mooring mount image"
+                           : S_ISDIR(status.st_mode) ? ": for a directory, use mooring mount bind"
                                                      : "";
   return InvalidArgument(fmt::format("{} is not a block device{}", Quote(arguments.source), hint));
 }
@@ -156,9 +155,9 @@ absl::StatusOr<Answer> MountDevice(const Arguments& arguments, std::ostream& err
 absl::StatusOr<Answer> MountImage(const Arguments& arguments, std::ostream& err) {
   MOORING_RETURN_IF_ERROR(CheckMayMount());
   MOORING_ASSIGN_OR_RETURN(const std::string file, ResolvePath(arguments.source));
-  MOORING_ASSIGN_OR_RETURN(const struct stat status, LookAt(file, arguments.source));
+  MOORING_ASSIGN_OR_RETURN(const struct stat status, StatPath(file, arguments.source));
   if (S_ISREG(status.st_mode)) return MountFilesystem(arguments, file, err);
-  const char* const hint = S_ISBLK(status.st_mode) ? ": for a block device there is mooring mount device" : "";
+  const char* const hint = S_ISBLK(status.st_mode) ? ": for a block device, use mooring mount device" : "";
   return InvalidArgument(fmt::format("{} is not a regular file{}", Quote(arguments.source), hint));
 }
 

@@ -22,7 +22,7 @@ absl::StatusOr<std::uint64_t> NamespaceId(pid_t pid) {
   struct stat status = {};
   if (::stat(fmt::format("/proc/{}/ns/mnt", pid).c_str(), &status) == 0) return status.st_ino;
   if (errno == ENOENT || errno == ESRCH) return NotFound(fmt::format("there is no process {}", pid));
-  return ErrnoStatus(errno, fmt::format("look at the mount namespace of process {}", pid));
+  return ErrnoStatus(errno, fmt::format("find the mount namespace of process {}", pid));
 }
 
 std::string CommandOf(pid_t pid) {
@@ -45,7 +45,7 @@ std::vector<pid_t> Processes() {
   return pids;
 }
 
-// The mount one step further on the way to `path`: of those on `at`, the one that is met first.
+// The next mount on the way to `path`: of the children of `at`, the one with the shortest target.
 const TableMount* NextOnTheWay(const NamespaceView& view, const TableMount& at, const std::string& path) {
   const TableMount* next = nullptr;
   for (const TableMount& mount : view.mounts) {
@@ -57,7 +57,7 @@ const TableMount* NextOnTheWay(const NamespaceView& view, const TableMount& at, 
 
 bool HasParent(const NamespaceView& view, const TableMount& mount) { return ParentIn(view, mount) != nullptr; }
 
-// Where the walk begins. A process in a chroot may not see the mount of its root: then at the mount closest to it.
+// The mount where the walk begins. A process in a chroot may not see its own root mount: then the mount closest to it.
 const TableMount* FirstOnTheWay(const NamespaceView& view, const std::string& path) {
   const TableMount* first = nullptr;
   for (const TableMount& mount : view.mounts) {
@@ -67,7 +67,7 @@ const TableMount* FirstOnTheWay(const NamespaceView& view, const std::string& pa
   return first;
 }
 
-// Who is in a group, and who is below whom: of all views, made once.
+// The members of each peer group of all views, and which group receives from which.
 struct Groups {
   std::map<std::uint64_t, std::vector<Sight>> peers, slaves;
   std::map<std::uint64_t, std::set<std::uint64_t>> below;
@@ -99,7 +99,7 @@ typename Map::mapped_type Find(const Map& map, std::uint64_t key) {
   return found == map.end() ? typename Map::mapped_type() : found->second;
 }
 
-// Tables are read one after the other while mounts come and go: what they say together may be a circle.
+// The tables are read one after the other while mounts change, so together they may contain a cycle.
 std::uint64_t Outermost(const Groups& groups, std::uint64_t group) {
   for (std::set<std::uint64_t> seen; seen.insert(group).second;) {
     if (const std::uint64_t master = Find(groups.master, group); master != 0) group = master;
@@ -160,7 +160,7 @@ absl::StatusOr<MountGraph> CollectMountGraph(pid_t first) {
     const absl::StatusOr<std::uint64_t> id = NamespaceId(pid);
     if (!id.ok() || seen.contains(*id)) continue;
     absl::StatusOr<NamespaceView> view = ViewOf(pid);
-    if (!view.ok() || view->mounts.empty()) continue;  // another process may stand for it
+    if (!view.ok() || view->mounts.empty()) continue;  // another process may represent the namespace
     seen.insert(view->id);
     graph.views.push_back(*std::move(view));
   }
@@ -176,7 +176,7 @@ const TableMount* ParentIn(const NamespaceView& view, const TableMount& mount) {
 
 const TableMount* MountHolding(const NamespaceView& view, const std::string& path) {
   const TableMount* at = FirstOnTheWay(view, path);
-  std::size_t steps = 0;  // no more than there are mounts, whatever the table says
+  std::size_t steps = 0;  // at most one for each mount, even if the table is inconsistent
   while (at != nullptr && steps++ < view.mounts.size()) {
     const TableMount* next = NextOnTheWay(view, *at, path);
     if (next == nullptr) break;
@@ -210,7 +210,7 @@ MountWalk::MountWalk(const NamespaceView& view) : most_steps_(view.mounts.size()
     if (ParentOf(mount) == nullptr) {
       first_.push_back(&mount);
     } else {
-      children_[mount.parent].emplace(mount.target, &mount);  // of two the first, as NextOnTheWay has it
+      children_[mount.parent].emplace(mount.target, &mount);  // the first of two, as in NextOnTheWay
     }
   }
 }
@@ -220,7 +220,7 @@ const TableMount* MountWalk::ParentOf(const TableMount& mount) const {
   return mount.parent == mount.id || found == by_id_.end() ? nullptr : found->second;
 }
 
-// Of the mounts on `at` the one whose target is the shortest beginning of `path`.
+// The child of `at` whose target is the shortest prefix of `path`.
 const TableMount* MountWalk::Next(const TableMount& at, const std::string& path) const {
   const auto children = children_.find(at.id);
   if (children == children_.end()) return nullptr;

@@ -1,8 +1,7 @@
-// The mounts of several mount namespaces and what ties them together: peer groups and their masters,
-// mount_namespaces(7). Peer groups are numbered for the whole system, so the same number in two namespaces is the same
-// group.
+// The mounts of several mount namespaces and their propagation: peer groups and their masters, mount_namespaces(7). The
+// number of a peer group is the same in all namespaces.
 //
-// Collecting (ViewOf, CollectMountGraph) reads /proc; all the rest is a pure function of what was collected.
+// ViewOf and CollectMountGraph read /proc. All other functions are pure functions of their result.
 #ifndef MOORING_CLI_MOUNTS_MOUNT_GRAPH_H_
 #define MOORING_CLI_MOUNTS_MOUNT_GRAPH_H_
 
@@ -21,90 +20,89 @@
 
 namespace mooring {
 
-// A mount namespace as one of its processes sees it.
+// A mount namespace from the view of one of its processes.
 struct NamespaceView {
   std::uint64_t id = 0;  // the inode of /proc/PID/ns/mnt
   pid_t pid = 0;
-  std::string command;  // of that process, /proc/PID/comm
+  std::string command;  // /proc/PID/comm
   std::vector<TableMount> mounts;
 };
 
 struct MountGraph {
-  std::vector<NamespaceView> views;  // one a namespace; the first is this process's own
+  std::vector<NamespaceView> views;  // one for each namespace; the first is the one of this process
 };
 
-// Pointers into a graph: valid as long as that is neither changed nor moved.
+// A mount in a namespace. The pointers are valid as long as the graph is neither changed nor moved.
 struct Sight {
   const NamespaceView* view = nullptr;
   const TableMount* mount = nullptr;
 };
 
-// NOT_FOUND: no such process. Others' need root (ptrace(2)'s PTRACE_MODE_READ).
+// NOT_FOUND: no such process. Processes of other users need root (PTRACE_MODE_READ, ptrace(2)).
 absl::StatusOr<NamespaceView> ViewOf(pid_t pid);
 
-// This process's namespace and that of every other process, each once; `first`, where not 0, stands for its namespace.
-// Those of processes that end meanwhile or that this user may not look at are left out, as are namespaces without a
-// process.
+// The namespace of this process and those of all other processes, each once. If `first` is not 0, that process
+// represents its namespace. Left out are namespaces without a process, and those of processes that end meanwhile or
+// that this user may not inspect.
 absl::StatusOr<MountGraph> CollectMountGraph(pid_t first = 0);
 
-// The mount that a path lies in, found as the kernel walks: what a later mount covers is not seen. nullptr: no mount of
-// the view holds the path. `path` is normalised, or "/".
+// The mount that contains the path, found in the order in which the kernel walks, so that covered mounts do not count.
+// nullptr: no mount of the view contains the path. `path` is normalised, or "/".
 const TableMount* MountHolding(const NamespaceView& view, const std::string& path);
 
-// The same, where the path is that mount's root; else nullptr.
+// The mount at exactly this path; nullptr if there is none.
 const TableMount* MountAtPath(const NamespaceView& view, const std::string& path);
 
-const TableMount* ParentIn(const NamespaceView& view, const TableMount& mount);  // nullptr: the first of the view
+const TableMount* ParentIn(const NamespaceView& view, const TableMount& mount);  // nullptr for the root mount
 
-// The same walk for many paths, each in as many steps as it has components. Holds pointers into `view`, which must
-// outlive it.
+// The same walk for many paths, with one step for each component of a path. `view` must outlive the object.
 class MountWalk {
  public:
   explicit MountWalk(const NamespaceView& view);
 
   const TableMount* Holding(const std::string& path) const;   // MountHolding
   const TableMount* ParentOf(const TableMount& mount) const;  // ParentIn
-  bool Reaches(const TableMount& mount) const;                // by its path: nothing covers it
+  bool Reaches(const TableMount& mount) const;                // whether its path leads to it: no mount covers it
 
  private:
   const TableMount* Next(const TableMount& at, const std::string& path) const;
 
   std::unordered_map<std::uint64_t, const TableMount*> by_id_;
   std::unordered_map<std::uint64_t, std::unordered_map<std::string_view, const TableMount*>> children_;
-  std::vector<const TableMount*> first_;  // without a parent here
+  std::vector<const TableMount*> first_;  // mounts without a parent in the view
   std::size_t most_steps_ = 0;
 };
 
-// Where `path`, which lies in `mount`, is within the filesystem: "/volumes/a" for the path /srv/a in a mount of
-// /volumes at /srv.
+// The path within the filesystem of `path`, which is in `mount`: "/volumes/a" for /srv/a in a mount of /volumes at
+// /srv.
 std::string PathInFilesystem(const TableMount& mount, const std::string& path);
 
-// The way back; empty: the mount does not show that part of its filesystem.
+// The reverse. Empty: the mount does not show that part of its filesystem.
 std::string PathInNamespace(const TableMount& mount, const std::string& path_in_filesystem);
 
-// A peer group, or (id 0) a single mount in none.
+// A peer group, or (id 0) a single mount without one.
 struct PropagationGroup {
   std::uint64_t id = 0;
-  std::vector<Sight> peers;             // empty: the group has no mount that was collected
-  std::vector<Sight> slaves;            // receive from it and pass on to nobody
+  std::vector<Sight> peers;             // empty: none of its mounts was collected
+  std::vector<Sight> slaves;            // mounts that receive from it and are in no peer group
   std::vector<PropagationGroup> below;  // groups that receive from it
 };
 
-// All that is tied to `mount`, from the outermost master on.
+// The groups and mounts that are tied to `mount`, from the outermost master on.
 PropagationGroup PropagationTree(const MountGraph& graph, const Sight& mount);
 
-// The group, and all that receive from it, directly or not. Empty for 0.
+// The group and all groups that receive from it, directly or not. Empty for 0.
 std::set<std::uint64_t> GroupsBelow(const MountGraph& graph, std::uint64_t group);
 
-// The group that a mount receives from, its master, and so on. Empty for 0.
+// The group `master`, its master, and so on. Empty for 0.
 std::set<std::uint64_t> GroupsAbove(const MountGraph& graph, std::uint64_t master);
 
-// What else shows what `mount` shows.
+// How another mount is related to a mount.
 enum class Relation {
   kPeer,      // the same peer group
-  kReceives,  // a slave of it, directly or not
-  kMaster,    // it receives from that one
-  kCopy,      // the same part of the same filesystem in another namespace, tied by nothing
+  kReceives,  // the other one receives from the mount, directly or not
+  kMaster,    // the mount receives from the other one
+  kCopy,      // the same part of the same filesystem in another namespace, without propagation
 };
 struct OtherSight : Sight {
   Relation relation = Relation::kCopy;

@@ -20,8 +20,7 @@ namespace {
 
 const std::vector<std::string> kEverywhere{"/"};
 
-// What is at the target is not asked whether it is a mount: umount2(2) says so (EINVAL), and says the same of one that
-// is locked, mount_namespaces(7). ENOENT: nothing is there at all.
+// EINVAL: the target is not a mount, or the mount is locked, mount_namespaces(7). ENOENT: the target does not exist.
 absl::Status UnmountHere(const UniqueFd& parent, const std::string& name, const std::string& path) {
   if (::fchdir(parent.get()) != 0) return ErrnoStatus(errno, "enter the directory above", path);
   if (::umount2(name.c_str(), UMOUNT_NOFOLLOW) == 0 || errno == EINVAL || errno == ENOENT) return absl::OkStatus();

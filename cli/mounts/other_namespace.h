@@ -1,8 +1,8 @@
-// Mounting in the mount namespace of another process, setns(2): what `mooring … --pid` does by hand, to put right what
-// propagation did not bring there.
+// Mounts in the mount namespace of another process, setns(2): for `mooring … --pid`, which repairs what propagation did
+// not do.
 //
-// A process that enters another mount namespace does so as a whole, and with one thread only: these are for programs
-// that end afterwards, never for a server. Paths in another namespace are its own; no component may be a symbolic link.
+// setns(2) moves the whole process, which must have only one thread. So these functions are for programs that end
+// afterwards, not for servers. Paths in another namespace are absolute, and no component is a symbolic link.
 #ifndef MOORING_CLI_MOUNTS_OTHER_NAMESPACE_H_
 #define MOORING_CLI_MOUNTS_OTHER_NAMESPACE_H_
 
@@ -15,17 +15,18 @@
 
 namespace mooring {
 
-// NOT_FOUND: no such process. 0: this one.
+// 0 means this process. NOT_FOUND: no such process.
 absl::StatusOr<UniqueFd> OpenMountNamespace(pid_t pid);
 
-// This process and its working directory ("/") are in there from now on.
+// Moves this process there; its working directory becomes "/".
 absl::Status EnterMountNamespace(const UniqueFd& mount_namespace);
 
-// As Mounts::Bind, with the source as `source` has it and the target as `target` has it. The copy keeps its ties: that
-// of a shared source is a peer, or with rslave a slave, of it. Ends in `target`.
+// Like Mounts::Bind, with the source in the namespace `source` and the target in `target`. The copy of a shared mount
+// is its peer, or with rslave its slave. This process is in `target` afterwards.
 absl::Status BindAcross(const BindRequest& request, const UniqueFd& source, const UniqueFd& target);
 
-// As Mounts::Unmount, there: without /proc, which in a container may be another's. Ends in `mount_namespace`.
+// Like Mounts::Unmount in that namespace, but without /proc, which may be missing or foreign in a container. This
+// process is in `mount_namespace` afterwards.
 absl::Status UnmountIn(const UniqueFd& mount_namespace, const UnmountRequest& request);
 
 }  // namespace mooring

@@ -32,7 +32,7 @@ absl::StatusOr<std::string> Absolute(std::string path) {
   return path;
 }
 
-// Empty: errno says why not.
+// Empty if realpath(3) fails; then errno is set.
 std::string RealPath(const std::string& path) {
   const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free);
   return real == nullptr ? "" : real.get();
@@ -40,7 +40,7 @@ std::string RealPath(const std::string& path) {
 
 absl::Status ParentError(int error, const std::string& given, const std::string& parent) {
   if (error != ENOENT) return ErrnoStatus(error, "find the directory above", given);
-  return FailedPrecondition(fmt::format("the directory above {} is not there: make it first (mkdir -p {})",
+  return FailedPrecondition(fmt::format("the parent directory of {} does not exist: create it first (mkdir -p {})",
                                         Quote(given), ShellQuote(parent)));
 }
 
@@ -52,7 +52,7 @@ bool IsLink(const std::string& path) {
 absl::StatusOr<std::string> Whole(const std::string& given, const std::string& path) {
   std::string real = RealPath(path);
   if (!real.empty()) return real;
-  if (errno == ENOENT) return FailedPrecondition(fmt::format("{} leads to nothing that is there", Quote(given)));
+  if (errno == ENOENT) return FailedPrecondition(fmt::format("{} leads to a path that does not exist", Quote(given)));
   return ErrnoStatus(errno, "find", given);
 }
 
@@ -78,7 +78,8 @@ absl::StatusOr<std::string> PathElsewhere(const std::string& given) {
 absl::Status CheckMayMount() {
   if (sys::HasCapability(CAP_SYS_ADMIN)) return absl::OkStatus();
   return FailedPrecondition(fmt::format(
-      "this needs the capability CAP_SYS_ADMIN, which user {} has not got here: try again as root (sudo mooring …)",
+      "this command needs the capability CAP_SYS_ADMIN, which user {} does not have here: try again as root (sudo "
+      "mooring …)",
       ::geteuid()));
 }
 

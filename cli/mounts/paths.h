@@ -1,5 +1,5 @@
-// Paths of the command line. The mounter wants them absolute and follows no symbolic link; people expect what mount(8)
-// does. So links are resolved here, once, and what is swapped in afterwards is refused by the mounter.
+// Paths of the command line. The mounter accepts only absolute paths and follows no symbolic link, but people expect
+// the behaviour of mount(8). So links are resolved here, once; the mounter refuses a link that appears afterwards.
 #ifndef MOORING_CLI_MOUNTS_PATHS_H_
 #define MOORING_CLI_MOUNTS_PATHS_H_
 
@@ -10,11 +10,12 @@
 
 namespace mooring::cli::mounts_area {
 
-// The absolute path without links, "." or "..". The last component need not be there, and is not asked anything: a
-// mount whose server is dead can be named. FAILED_PRECONDITION: the directory above is not there, a link leads nowhere.
+// The absolute path without symbolic links, "." or "..". The last component need not exist, and this function does not
+// look at it, so that it works for a mount whose server is dead. FAILED_PRECONDITION: the parent directory does not
+// exist, or a link leads to nothing.
 absl::StatusOr<std::string> ResolvePath(const std::string& given);
 
-// `given`, in another mount namespace, where nothing can be resolved from here: INVALID_ARGUMENT unless absolute.
+// Checks a path in another mount namespace, which cannot be resolved from here. INVALID_ARGUMENT: it is not absolute.
 absl::StatusOr<std::string> PathElsewhere(const std::string& given);
 
 // FAILED_PRECONDITION: this process may not mount.

@@ -13,8 +13,8 @@
 namespace mooring::cli::mounts_area {
 namespace {
 
-// mount(8)'s words with an r in front are for the whole tree, and so are those of the orchestrators: a task has nothing
-// of a volume whose mounts below have another propagation. (Nomad's "private" is mount(8)'s word, too: one mount.)
+// The words of mount(8) that begin with r change the whole tree. So do those of the orchestrators, because a task needs
+// the same propagation for the mounts below. "private", a word of both Nomad and mount(8), changes one mount.
 bool IsRecursive(const std::string& word) { return word != "private" && word != "slave" && word != "shared"; }
 
 absl::Status Change(const std::string& path, const std::string& word) {

@@ -18,20 +18,20 @@
 namespace mooring::cli::mounts_area {
 namespace {
 
-// As this process reaches what is in the namespace of another.
+// The path by which this process reaches `target` in the namespace of another.
 std::string PathFromHere(pid_t pid, const std::string& target) {
   return pid == 0 ? target : fmt::format("/proc/{}/root{}", pid, target);
 }
 
-// Of a mount that is still there: why it would not go.
+// The advice for a mount that could not be unmounted.
 std::string Advice(const NamespaceView& view, pid_t pid, const std::string& target) {
   if (MountAtPath(view, target) == nullptr) return "";
   std::vector<std::string> below;
   for (const TableMount& mount : view.mounts) {
     if (mount.target != target && IsBelow(mount.target, target)) below.push_back(Quote(mount.target));
   }
-  if (!below.empty()) return fmt::format("; other mounts stand below it, unmount them first: {}", Join(below, ", "));
-  return fmt::format("; who uses it: fuser -vm {}", ShellQuote(PathFromHere(pid, target)));
+  if (!below.empty()) return fmt::format("; unmount the mounts below it first: {}", Join(below, ", "));
+  return fmt::format("; find the processes that use it: fuser -vm {}", ShellQuote(PathFromHere(pid, target)));
 }
 
 absl::Status WithAdvice(const absl::Status& status, const NamespaceView& view, pid_t pid, const std::string& target) {
@@ -45,8 +45,8 @@ std::size_t CountAt(const NamespaceView& view, const std::string& target) {
                                                 [&](const TableMount& mount) { return mount.target == target; }));
 }
 
-// umount2(2) gives EINVAL for what is no mount and for one that is locked; UnmountIn takes both for nothing to do. The
-// table tells them apart, where nothing else has changed it meanwhile.
+// umount2(2) gives EINVAL for a path that is not a mount and for a locked mount, and UnmountIn treats both as done. The
+// table of mounts tells them apart, if no other process has changed it meanwhile.
 absl::Status CheckGone(const NamespaceView& before, pid_t pid, const std::string& target) {
   if (MountAtPath(before, target) == nullptr) return absl::OkStatus();
   MOORING_ASSIGN_OR_RETURN(const NamespaceView now, ViewOf(pid));
@@ -55,7 +55,7 @@ absl::Status CheckGone(const NamespaceView& before, pid_t pid, const std::string
   if (is == nullptr || is->id != was->id || CountAt(now, target) < CountAt(before, target)) return absl::OkStatus();
   return FailedPrecondition(
       fmt::format("the mount at {} in the namespace of process {} is locked: it belongs to a more privileged mount "
-                  "namespace, which this one was copied from, and goes with that process",
+                  "namespace, from which this one was copied, and ends with that process",
                   Quote(target), pid));
 }
 
@@ -63,12 +63,12 @@ absl::Status UnmountElsewhere(const NamespaceView& view, pid_t pid, const Unmoun
   MOORING_ASSIGN_OR_RETURN(const UniqueFd there, OpenMountNamespace(pid));
   MOORING_ASSIGN_OR_RETURN(const UniqueFd here, OpenMountNamespace(0));
   const absl::Status status = UnmountIn(there, request);
-  MOORING_RETURN_IF_ERROR(EnterMountNamespace(here));  // for this namespace's /proc
+  MOORING_RETURN_IF_ERROR(EnterMountNamespace(here));  // to read the /proc of this namespace
   MOORING_RETURN_IF_ERROR(WithAdvice(status, view, pid, request.target));
   return CheckGone(view, pid, request.target);
 }
 
-// True: something was mounted there.
+// Whether a mount was there.
 absl::StatusOr<bool> UnmountAt(const Arguments& arguments, const UnmountRequest& request) {
   const absl::StatusOr<NamespaceView> view = ViewOf(arguments.pid == 0 ? ::getpid() : arguments.pid);
   if (!view.ok()) return view.status();

@@ -1,7 +1,7 @@
-// What went wrong, and how it is told.
+// Errors of commands, and how they are printed.
 //
-// Three kinds of absl::Status meet here: a call that the driver refused (it knows the call's name), an argument that
-// cannot be right (INVALID_ARGUMENT without a call: nothing was sent), and anything else on this side.
+// There are three kinds. If the server refused a call, the status carries the name of the call. INVALID_ARGUMENT
+// without a call means a wrong argument: nothing was sent. Any other status is an error of this program.
 #ifndef MOORING_CLI_OUTPUT_FAILURE_H_
 #define MOORING_CLI_OUTPUT_FAILURE_H_
 
@@ -12,19 +12,20 @@
 
 namespace mooring::cli {
 
-// `status`, marked as the answer to the call `rpc` ("NodePublishVolume").
+// Marks `status` as the answer to the call `rpc` ("NodePublishVolume").
 absl::Status OfCall(absl::Status status, std::string_view rpc);
 
-// The call it answers, empty where it is none.
+// The name of the call; empty if the status is not the answer to a call.
 std::string CallOf(const absl::Status& status);
 
-// `status`, marked: nobody was there, or said anything in time. Every other error of a call is what the driver said.
+// Marks `status` as made by this program: the server was not there, or did not answer in time. Every other error of a
+// call is from the server.
 absl::Status Unanswered(absl::Status status);
 bool IsUnanswered(const absl::Status& status);
 
 int ExitStatus(const absl::Status& status);
 
-// One line each. "NodePublishVolume: FAILED_PRECONDITION (9): message", fit for a terminal, and
+// The error on one line: "NodePublishVolume: FAILED_PRECONDITION (9): message", fit for a terminal, and
 // {"rpc":"NodePublishVolume","code":9,"code_name":"FAILED_PRECONDITION","message":"message"}.
 std::string ToLine(const absl::Status& status);
 std::string ToJson(const absl::Status& status);

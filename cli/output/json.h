@@ -1,4 +1,4 @@
-// JSON for answers that are no protobuf message: put together member by member, on one line.
+// JSON for answers that are not protobuf messages, on one line.
 #ifndef MOORING_CLI_OUTPUT_JSON_H_
 #define MOORING_CLI_OUTPUT_JSON_H_
 

@@ -14,12 +14,12 @@ absl::StatusOr<std::string> MessageJson(const google::protobuf::Message& message
   options.preserve_proto_field_names = true;
   std::string json;
   const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  if (!status.ok()) return Internal("the answer cannot be written as JSON: " + status.ToString());
+  if (!status.ok()) return Internal("convert the answer to JSON: " + status.ToString());
   return json;
 }
 
 absl::Status Output::Flush() {
-  return out_.flush() ? absl::OkStatus() : absl::CancelledError("the answer could not be written");
+  return out_.flush() ? absl::OkStatus() : absl::CancelledError("cannot write the answer to the standard output");
 }
 
 absl::Status Output::Show(const google::protobuf::Message& message, std::string_view text) {

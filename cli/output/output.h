@@ -1,4 +1,4 @@
-// Where answers go: text for people, or one line of JSON a command for scripts.
+// Prints answers: text for people, or one line of JSON for scripts.
 #ifndef MOORING_CLI_OUTPUT_OUTPUT_H_
 #define MOORING_CLI_OUTPUT_OUTPUT_H_
 
@@ -15,7 +15,7 @@
 
 namespace mooring::cli {
 
-// Protobuf's JSON on one line: names as in the .proto, fields of value zero too, 64-bit numbers as strings.
+// The JSON of protobuf on one line: names as in the .proto file, with fields of value zero, 64-bit numbers as strings.
 absl::StatusOr<std::string> MessageJson(const google::protobuf::Message& message);
 
 class Output {
@@ -24,16 +24,16 @@ class Output {
 
   bool json() const { return json_; }
 
-  // Out with what was shown, for whoever follows; CANCELLED: nobody reads it any more.
+  // Writes out what is buffered. CANCELLED: the reader of the standard output is gone.
   absl::Status Flush();
 
-  // The message as JSON, or `text`, which is complete lines already fit for a terminal.
+  // Prints the message as JSON, or `text`: complete lines that are fit for a terminal.
   absl::Status Show(const google::protobuf::Message& message, std::string_view text);
 
-  // The same with JSON that is one line already.
+  // The same with JSON that is already one line.
   absl::Status ShowLine(const std::string& json, std::string_view text);
 
-  // Several messages as members of one object; a null one is left out.
+  // The same with several messages as members of one object. A null message is left out.
   using Member = std::pair<std::string_view, const google::protobuf::Message*>;
   absl::Status Show(std::initializer_list<Member> members, std::string_view text);
 

@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTick{500};
-constexpr char kWipe[] = "\r\033[K";  // to the beginning of the line, and what stands there goes
+constexpr char kWipe[] = "\r\033[K";  // moves to the beginning of the line and clears it
 
 }  // namespace
 

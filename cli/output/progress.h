@@ -1,4 +1,4 @@
-// How long a call has been under way, on a terminal: a line that is wiped when the answer is there.
+// A line on a terminal that shows how long a call has been under way. It is cleared when the answer arrives.
 #ifndef MOORING_CLI_OUTPUT_PROGRESS_H_
 #define MOORING_CLI_OUTPUT_PROGRESS_H_
 
@@ -13,13 +13,13 @@ namespace mooring::cli {
 
 class Progress {
  public:
-  // Nothing is shown of a call that is over within `patience`.
+  // Shows nothing for a call that ends within `patience`.
   Progress(std::string call, std::ostream& terminal, std::chrono::milliseconds patience = std::chrono::seconds(2));
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // What the call does now: "Attach: stage: 3 s".
+  // Sets the step of the call: "Attach: stage: 3 s".
   void Say(std::string step);
 
  private:

@@ -15,7 +15,7 @@ constexpr char kBlank[] = "***";
 
 void RedactIn(Message& message, Classify classify);
 
-// Of a map of strings the keys stay. Anything else goes as a whole.
+// A map of strings keeps its keys. Any other field is cleared.
 void BlankSecrets(Message& message, const FieldDescriptor& field) {
   const google::protobuf::Reflection& reflection = *message.GetReflection();
   if (!field.is_map()) {

@@ -1,4 +1,4 @@
-// Requests as they may be shown.
+// Requests without their secrets, for --verbose.
 #ifndef MOORING_CLI_OUTPUT_REDACT_H_
 #define MOORING_CLI_OUTPUT_REDACT_H_
 
@@ -10,15 +10,16 @@ namespace mooring::cli {
 
 enum class Sensitivity {
   kPlain,
-  kSecret,  // its values are not for anybody
-  kFlags,   // mount flags: what stands behind a '=' may be a password
+  kSecret,  // the values are never shown
+  kFlags,   // mount flags: the text after a '=' may be a password
 };
 using Classify = Sensitivity (*)(const google::protobuf::FieldDescriptor& field);
 
-// A copy in which "***" stands for the values of secret fields, and behind the '=' of flags.
+// A copy with "***" for the values of secret fields, and after the '=' of mount flags.
 std::unique_ptr<google::protobuf::Message> Redacted(const google::protobuf::Message& message, Classify classify);
 
-Sensitivity ClassifyCsi(const google::protobuf::FieldDescriptor& field);  // csi_secret, and mount flags
+// For CSI messages: fields with the option csi_secret, and mount flags.
+Sensitivity ClassifyCsi(const google::protobuf::FieldDescriptor& field);
 
 }  // namespace mooring::cli
 

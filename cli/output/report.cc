@@ -1,8 +1,8 @@
 #include "cli/output/report.h"
 
+#include "cli/output/exit_status.h"
 #include "cli/output/failure.h"
 #include "cli/output/usage.h"
-#include "cli/run.h"
 
 namespace mooring::cli {
 

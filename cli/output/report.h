@@ -1,14 +1,19 @@
-// How a command that failed ends.
+// Reports the error of a command.
 #ifndef MOORING_CLI_OUTPUT_REPORT_H_
 #define MOORING_CLI_OUTPUT_REPORT_H_
 
 #include "absl/status/status.h"
-#include "cli/area.h"
+#include "cli/output/exit_status.h"
+#include "cli/output/streams.h"
+
+namespace CLI {
+class App;
+}
 
 namespace mooring::cli {
 
-// Tells people on stderr and, with `json`, scripts on stdout. Gives the exit status; a wrong command line is told to
-// people alone: it is for whoever wrote the script, not for the script.
+// Prints the error to stderr and, with `json`, to stdout. Returns the exit status. A wrong command line is printed to
+// stderr only: it concerns the author of a script, not the script.
 int Report(const absl::Status& failure, bool json, const CLI::App& app, const Streams& streams);
 
 }  // namespace mooring::cli

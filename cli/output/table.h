@@ -1,4 +1,4 @@
-// Answers laid out for people. Cells are made Visible here; empty ones show as "-".
+// Answers for people. The cells are made Visible here; an empty cell is shown as "-".
 #ifndef MOORING_CLI_OUTPUT_TABLE_H_
 #define MOORING_CLI_OUTPUT_TABLE_H_
 
@@ -9,23 +9,23 @@
 
 namespace mooring::cli {
 
-// Rows below a line of headings, in columns as wide as their widest cell, two spaces apart.
+// Rows below a line of headings. Each column is as wide as its widest cell; columns are two spaces apart.
 class Table {
  public:
   explicit Table(std::vector<std::string> headings);
 
-  void Add(std::vector<std::string> cells);  // as many as there are headings
-  std::string ToString() const;              // every line ends in a newline; headings alone where there are no rows
+  void Add(std::vector<std::string> cells);  // one cell for each heading
+  std::string ToString() const;              // every line ends with a newline; only the headings if there are no rows
 
  private:
   std::vector<std::vector<std::string>> rows_;
 };
 
-// "name  value" lines of one thing, the values aligned.
+// "name  value" lines that describe one object, with the values aligned.
 class Details {
  public:
   void Add(std::string_view name, std::string_view value);
-  void AddIf(std::string_view name, std::string_view value);  // left out where the value is empty
+  void AddIf(std::string_view name, std::string_view value);  // nothing if the value is empty
   std::string ToString() const;
 
  private:

@@ -1,4 +1,4 @@
-// How text is laid out on a terminal; made fit for one by base/text/terminal_text.h.
+// The width of text on a terminal. base/text/terminal_text.h makes text fit for one.
 #ifndef MOORING_CLI_OUTPUT_TEXT_H_
 #define MOORING_CLI_OUTPUT_TEXT_H_
 
@@ -9,7 +9,7 @@
 
 namespace mooring::cli {
 
-// Characters, not bytes: what `text` (already Visible) takes on a line. Wide characters count as one.
+// The number of characters of `text`, which is already Visible. Wide characters count as one.
 std::size_t Width(std::string_view text);
 
 }  // namespace mooring::cli

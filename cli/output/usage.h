@@ -1,4 +1,4 @@
-// Where a wrong command line sends its user.
+// The hint after a wrong command line.
 #ifndef MOORING_CLI_OUTPUT_USAGE_H_
 #define MOORING_CLI_OUTPUT_USAGE_H_
 

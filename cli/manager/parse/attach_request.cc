@@ -7,7 +7,7 @@
 namespace mooring::cli::manager_area {
 
 absl::StatusOr<v1::AttachRequest> AttachRequestOf(const Arguments& arguments) {
-  if (arguments.allocation.empty()) return InvalidArgument("for whom? Give --for ALLOCATION");
+  if (arguments.allocation.empty()) return InvalidArgument("no allocation is named: give --for ALLOCATION");
   v1::AttachRequest request;
   *request.mutable_volume() = KeyOf(arguments);
   request.set_allocation(arguments.allocation);

@@ -1,14 +1,14 @@
-// Attach and detach as their commands, and mount.csi and umount.csi, ask for them.
+// The requests of attach and detach, for their commands and for mount.csi and umount.csi.
 #ifndef MOORING_CLI_MANAGER_PARSE_ATTACH_REQUEST_H_
 #define MOORING_CLI_MANAGER_PARSE_ATTACH_REQUEST_H_
 
 #include "absl/status/statusor.h"
 #include "cli/manager/arguments.h"
-#include "cli/manager/parse/words.h"
+#include "cli/manager/parse/value_text.h"
 
 namespace mooring::cli::manager_area {
 
-// The path is made absolute and its links are resolved, as this process sees it.
+// The path becomes absolute, and its symbolic links are resolved in the namespace of this process.
 absl::StatusOr<v1::AttachRequest> AttachRequestOf(const Arguments& arguments);
 absl::StatusOr<v1::DetachRequest> DetachRequestOf(const Arguments& arguments);
 

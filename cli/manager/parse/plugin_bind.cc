@@ -8,13 +8,13 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
-#include "cli/manager/parse/words.h"
+#include "cli/manager/parse/value_text.h"
 #include "mounter/propagation.h"
 
 namespace mooring::cli::manager_area {
 namespace {
 
-// Also the empty ones at the ends: "/a:" has two parts.
+// Keeps empty parts: "/a:" has two.
 std::vector<std::string> Parts(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::istringstream rest(text + separator);
@@ -29,7 +29,7 @@ absl::StatusOr<Kind> SetOption(const std::string& option, v1::PluginBind& bind) 
     bind.set_read_only(option == "ro");
     return Kind::kAccess;
   }
-  if (option.empty()) return InvalidArgument("an option of it is empty");
+  if (option.empty()) return InvalidArgument("an option is empty");
   const absl::StatusOr<v1::Propagation> propagation = ParsePropagation(option);
   if (!propagation.ok()) {
     return InvalidArgument(fmt::format("{} is none of ro, rw, {}", Quote(option), kPropagationWords));
@@ -38,13 +38,13 @@ absl::StatusOr<Kind> SetOption(const std::string& option, v1::PluginBind& bind) 
   return Kind::kPropagation;
 }
 
-// One of each kind at most.
+// At most one option of each kind.
 absl::Status SetOptions(const std::string& options, v1::PluginBind& bind) {
   std::set<Kind> given;
   for (const std::string& option : Parts(options, ',')) {
     MOORING_ASSIGN_OR_RETURN(const Kind kind, SetOption(option, bind));
     if (given.insert(kind).second) continue;
-    return InvalidArgument(fmt::format("{} comes after another {}: give one", Quote(option),
+    return InvalidArgument(fmt::format("{} is one {} too many: give one", Quote(option),
                                        kind == Kind::kAccess ? "of ro and rw" : "propagation"));
   }
   return absl::OkStatus();
@@ -57,7 +57,7 @@ absl::StatusOr<v1::PluginBind> ParseBind(const std::string& text) {
   const std::vector<std::string> parts = Parts(text, ':');
   const std::string what = fmt::format("--bind {}", Quote(text));
   if (parts.size() < kPaths || parts.size() > kPaths + 1 || !parts[0].starts_with('/') || !parts[1].starts_with('/')) {
-    return InvalidArgument(what + ": write HOST:CONTAINER or HOST:CONTAINER:ro, two whole paths without ':' in them");
+    return InvalidArgument(what + ": write HOST:CONTAINER or HOST:CONTAINER:ro, with two absolute paths without ':'");
   }
   v1::PluginBind bind;
   bind.set_source(parts[0]);

@@ -1,4 +1,4 @@
-// A bind of a plugin's container as people write it: HOST:CONTAINER[:OPTION[,OPTION]], as Docker's --volume.
+// A bind of a plugin's container: HOST:CONTAINER[:OPTION[,OPTION]], the form of Docker's --volume.
 #ifndef MOORING_CLI_MANAGER_PARSE_PLUGIN_BIND_H_
 #define MOORING_CLI_MANAGER_PARSE_PLUGIN_BIND_H_
 
@@ -9,7 +9,7 @@
 
 namespace mooring::cli::manager_area {
 
-// Options: ro, rw, and how mounts propagate (private, rslave, rshared). INVALID_ARGUMENT quotes the text.
+// Options: ro, rw, and the propagation (private, rslave, rshared). INVALID_ARGUMENT quotes the text.
 absl::StatusOr<manager::v1::PluginBind> ParseBind(const std::string& text);
 
 std::string ToString(const manager::v1::PluginBind& bind);

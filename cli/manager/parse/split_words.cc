@@ -8,10 +8,10 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
 
-// What a backslash between double quotes takes its meaning from; before anything else it stands for itself.
+// The characters that a backslash escapes between double quotes. Before any other character, it is an ordinary one.
 constexpr std::string_view kEscapable = "$`\"\\";
 
-// One word, from where it begins; `line` is what is left of the line behind it.
+// Reads one word from the beginning of `line`, and removes it from `line`.
 class WordReader {
  public:
   explicit WordReader(std::string_view& line) : line_(line) {}
@@ -36,7 +36,7 @@ class WordReader {
       word_ += c;
       return absl::OkStatus();
     }
-    if (line_.empty()) return InvalidArgument("it ends in a backslash");
+    if (line_.empty()) return InvalidArgument("the command ends with a backslash");
     word_ += Next();
     return absl::OkStatus();
   }
@@ -72,7 +72,7 @@ absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view line) {
     if (line.empty()) break;
     MOORING_ASSIGN_OR_RETURN(words.emplace_back(), WordReader(line).Read());
   }
-  if (words.empty()) return InvalidArgument("there is no word in it");
+  if (words.empty()) return InvalidArgument("the command has no words");
   return words;
 }
 

@@ -1,4 +1,4 @@
-// A command line as one string.
+// A command line in one string.
 #ifndef MOORING_CLI_MANAGER_PARSE_SPLIT_WORDS_H_
 #define MOORING_CLI_MANAGER_PARSE_SPLIT_WORDS_H_
 
@@ -10,8 +10,8 @@
 
 namespace mooring::cli::manager_area {
 
-// Its words, as a POSIX shell splits and unquotes them: '…', "…", \. Nothing is expanded: there is no shell, and $HOME
-// or * stand for themselves. INVALID_ARGUMENT: a quote that is not closed, a backslash at the end, no word at all.
+// Splits and unquotes the words as a POSIX shell does: '…', "…", \. There is no shell, so $HOME and * are not expanded.
+// INVALID_ARGUMENT: a quote that is not closed, a backslash at the end, or no words.
 absl::StatusOr<std::vector<std::string>> SplitWords(std::string_view line);
 
 }  // namespace mooring::cli::manager_area

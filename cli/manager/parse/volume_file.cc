@@ -10,9 +10,9 @@
 
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "base/text/size.h"
 #include "cli/flags/read_file.h"
-#include "cli/flags/size.h"
-#include "cli/manager/parse/words.h"
+#include "cli/manager/parse/value_text.h"
 
 namespace mooring::cli::manager_area {
 namespace {
@@ -21,7 +21,7 @@ using google::protobuf::Struct;
 using google::protobuf::Value;
 using Fields = google::protobuf::Map<std::string, Value>;
 
-// The member `name`, taken out of `fields`.
+// Removes the member `name` from `fields` and returns it.
 std::optional<Value> Take(Fields& fields, const std::string& name) {
   const auto at = fields.find(name);
   if (at == fields.end()) return std::nullopt;
@@ -37,7 +37,7 @@ absl::StatusOr<std::string> TakeText(Fields& fields, const std::string& name) {
   return InvalidArgument(fmt::format("{} is not a string", Quote(name)));
 }
 
-// "id" and "namespace" are a volume's "key".
+// Moves "id" and "namespace" into "key".
 absl::Status SetKey(Fields& fields) {
   MOORING_ASSIGN_OR_RETURN(const std::string id, TakeText(fields, "id"));
   MOORING_ASSIGN_OR_RETURN(const std::string ns, TakeText(fields, "namespace"));
@@ -48,7 +48,7 @@ absl::Status SetKey(Fields& fields) {
   return absl::OkStatus();
 }
 
-// A size may be a number of bytes, or in people's words.
+// A size is a number of bytes, or a string with a unit.
 absl::Status SetSize(Fields& fields, const std::string& word, const std::string& name) {
   const std::optional<Value> value = Take(fields, word);
   if (!value) return absl::OkStatus();
@@ -56,7 +56,7 @@ absl::Status SetSize(Fields& fields, const std::string& word, const std::string&
   const absl::StatusOr<std::int64_t> size =
       ParseSize(is_number ? fmt::format("{}", value->number_value()) : value->string_value());
   if (!size.ok()) return Annotate(size.status(), Quote(word));
-  fields[name].set_string_value(std::to_string(*size));  // JSON's numbers are not exact beyond 2^53
+  fields[name].set_string_value(std::to_string(*size));  // JSON numbers are not exact above 2^53
   return absl::OkStatus();
 }
 
@@ -73,7 +73,7 @@ absl::Status SetCapabilities(Fields& fields) {
   const auto at = fields.find("capabilities");
   if (at == fields.end() || at->second.kind_case() != Value::kListValue) return absl::OkStatus();
   for (Value& capability : *at->second.mutable_list_value()->mutable_values()) {
-    if (capability.kind_case() != Value::kStructValue) continue;  // the parser of the whole says what is wrong
+    if (capability.kind_case() != Value::kStructValue) continue;  // the parser of the whole object reports it
     Fields& members = *capability.mutable_struct_value()->mutable_fields();
     MOORING_RETURN_IF_ERROR(SetConstant(members, "access", ParseAccessMode));
     MOORING_RETURN_IF_ERROR(SetConstant(members, "attachment", ParseAttachmentMode));
@@ -114,10 +114,10 @@ absl::Status CheckFlags(const v1::Volume& volume) {
   const bool blanked =
       std::any_of(flags.begin(), flags.end(), [](const std::string& flag) { return flag.ends_with("=***"); });
   if (!blanked) return absl::OkStatus();
-  return InvalidArgument("a flag in \"mount_options\" is blanked out (***), as status shows it: write what it is");
+  return InvalidArgument("a flag in \"mount_options\" is redacted (***), as status prints it: write the real value");
 }
 
-// What only the manager says, and status shows.
+// Clears the fields that only the manager sets, and that status prints.
 void ClearState(v1::Volume& volume) {
   volume.clear_state();
   volume.clear_created_here();
@@ -133,9 +133,9 @@ void ClearState(v1::Volume& volume) {
 
 absl::StatusOr<v1::Volume> ParseVolume(const std::string& json, Secrets& secrets) {
   namespace util = google::protobuf::util;
-  // The parser's own errors repeat what they stumble over, and here secrets are still among it.
+  // The errors of this parser may repeat secrets, so they are dropped.
   Struct object;
-  if (!util::JsonStringToMessage(json, &object).ok()) return InvalidArgument("it is not a JSON object");
+  if (!util::JsonStringToMessage(json, &object).ok()) return InvalidArgument("the text is not a JSON object");
   Fields& fields = *object.mutable_fields();
   MOORING_RETURN_IF_ERROR(TakeSecrets(fields, secrets));
   MOORING_RETURN_IF_ERROR(SetKey(fields));
@@ -145,7 +145,7 @@ absl::StatusOr<v1::Volume> ParseVolume(const std::string& json, Secrets& secrets
   for (const char* name : {"required_topologies", "preferred_topologies", "topologies"}) SetTopologies(fields, name);
   std::string plain;
   v1::Volume volume;
-  if (!util::MessageToJsonString(object, &plain).ok()) return InvalidArgument("it is not a JSON object");
+  if (!util::MessageToJsonString(object, &plain).ok()) return InvalidArgument("the text is not a JSON object");
   const auto parsed = util::JsonStringToMessage(plain, &volume);
   if (!parsed.ok()) return InvalidArgument(std::string(parsed.message()));
   MOORING_RETURN_IF_ERROR(CheckFlags(volume));

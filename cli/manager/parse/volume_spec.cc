@@ -14,7 +14,7 @@ v1::AttachmentMode AttachmentOf(const Arguments& arguments) {
   return arguments.block ? v1::BLOCK_DEVICE : v1::FILE_SYSTEM;
 }
 
-// --block alone is the first access mode on a device.
+// --block without --access means the default access mode.
 absl::Status AddCapabilities(const Arguments& arguments, v1::Volume& volume) {
   std::vector<std::string> modes = arguments.access;
   if (modes.empty() && arguments.block) modes.emplace_back(kDefaultAccess);
@@ -58,7 +58,7 @@ absl::StatusOr<v1::Volume> OfFlags(const Arguments& arguments) {
   return volume;
 }
 
-// In `now`, what MergeFrom would add to instead of replacing it.
+// Clears the lists of `now` that `described` has: MergeFrom would append to them.
 void ClearLists(google::protobuf::Message& now, const google::protobuf::Message& described) {
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   described.GetReflection()->ListFields(described, &fields);
@@ -85,7 +85,7 @@ absl::StatusOr<v1::Volume> VolumeOf(const Arguments& arguments) {
   MOORING_ASSIGN_OR_RETURN(const v1::Volume flags, OfFlags(arguments));
   v1::Volume volume = arguments.described;
   Overlay(volume, flags);
-  if (volume.key().id().empty()) return InvalidArgument("which volume? Give its id, or a --file that has one");
+  if (volume.key().id().empty()) return InvalidArgument("no volume is named: give its ID, or a --file with an ID");
   return volume;
 }
 
@@ -106,7 +106,7 @@ absl::StatusOr<std::optional<v1::Capability>> CapabilityOf(const Arguments& argu
     return InvalidArgument("--access is given more than once: this command takes one mode");
   }
   if (arguments.access.empty() && !arguments.block) return std::optional<v1::Capability>();
-  if (arguments.access.empty()) return InvalidArgument("--block: give the access mode, too, with --access");
+  if (arguments.access.empty()) return InvalidArgument("--block needs an access mode: give --access");
   v1::Capability capability;
   MOORING_ASSIGN_OR_RETURN(const v1::AccessMode access, ParseAccessMode(arguments.access.front()));
   capability.set_access(access);
@@ -117,7 +117,7 @@ absl::StatusOr<std::optional<v1::Capability>> CapabilityOf(const Arguments& argu
 absl::StatusOr<v1::MountOptions> MountOptionsOf(const Arguments& arguments) {
   const bool given = !arguments.fs_type.empty() || !arguments.mount_flags.empty();
   if (given && arguments.block) {
-    return InvalidArgument("--block is a raw device: --fs-type and --mount-flag do not go with it");
+    return InvalidArgument("--block is a raw device: leave out --fs-type and --mount-flag");
   }
   v1::MountOptions options;
   options.set_fs_type(arguments.fs_type);

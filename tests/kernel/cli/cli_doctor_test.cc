@@ -50,7 +50,7 @@ class CliDoctorTest : public CliTest {
   }
 };
 
-TEST_F(CliDoctorTest, NothingWrongIsSaidWithWhatWasLookedAtAndTheTree) {
+TEST_F(CliDoctorTest, VisibleMountShowsTheTree) {
   SharedMount("srv");
   const MountNamespace task(MountNamespace::Kind::kSlave);
   Volume("srv/v");
@@ -63,7 +63,7 @@ TEST_F(CliDoctorTest, NothingWrongIsSaidWithWhatWasLookedAtAndTheTree) {
   EXPECT_THAT(Doctor("--json srv/v" + AsSeenBy(task)).out, HasSubstr("\"slaves\":[{\"namespace\":"));
 }
 
-TEST_F(CliDoctorTest, FrozenFilesystemIsNamedAndThawedByTheCommand) {
+TEST_F(CliDoctorTest, FindsFrozenExt4) {
   const MountRequest request = MountOf(Ext4Image("v.img"), Path("at"), "ext4");
   MountRequest labelled = request;
   labelled.label = "mooring:vol-x";
@@ -80,7 +80,7 @@ TEST_F(CliDoctorTest, FrozenFilesystemIsNamedAndThawedByTheCommand) {
 }
 
 // An xfs does not tell, but who waits in it does.
-TEST_F(CliDoctorTest, AWriterThatWaitsNamesTheFrozenXfs) {
+TEST_F(CliDoctorTest, FindsFrozenXfsByItsWriter) {
   MountRequest request = MountOf(XfsImage("v.img"), Path("at"), "xfs");
   request.label = "mooring:vol-x";
   ASSERT_OK(mounter_.Mount(request));
@@ -147,7 +147,7 @@ TEST_F(CliDoctorTest, ReadOnlyTaskStaysReadOnly) {
   EXPECT_EQ(Doctor("srv" + AsSeenBy(task)).status, 0);
 }
 
-TEST_F(CliDoctorTest, NamespaceThatThisOneReceivesFromIsLeftAlone) {
+TEST_F(CliDoctorTest, UpstreamNamespaceHasNoCommand) {
   SharedMount("srv");
   const MountNamespace host(MountNamespace::Kind::kPeer);
   ASSERT_EQ(::mount(nullptr, Path("srv").c_str(), nullptr, MS_SLAVE, nullptr), 0);
@@ -158,7 +158,7 @@ TEST_F(CliDoctorTest, NamespaceThatThisOneReceivesFromIsLeftAlone) {
   EXPECT_THAT(Commands(found), IsEmpty());
 }
 
-TEST_F(CliDoctorTest, DirectoryOfATaskWithoutRslaveIsMadeAnew) {
+TEST_F(CliDoctorTest, DirectoryOfATaskIsRemounted) {
   ASSERT_EQ(::mount("none", Dir("srv").c_str(), "tmpfs", 0, "size=64k"), 0);
   ASSERT_EQ(::mount(nullptr, Path("srv").c_str(), nullptr, MS_SHARED, nullptr), 0);
   const MountNamespace task(MountNamespace::Kind::kPrivate);
@@ -186,7 +186,7 @@ TEST_F(CliDoctorTest, MountThatTheTaskHasLost) {
   EXPECT_EQ(Doctor("srv/v" + AsSeenBy(task)).status, 0);
 }
 
-TEST_F(CliDoctorTest, TaskThatWasNotGivenTheDirectory) {
+TEST_F(CliDoctorTest, TaskWithoutTheDirectory) {
   ASSERT_EQ(::mount("none", Dir("srv").c_str(), "tmpfs", 0, "size=64k"), 0);
   ASSERT_EQ(::mount(nullptr, Path("srv").c_str(), nullptr, MS_SHARED, nullptr), 0);
   const MountNamespace task(MountNamespace::Kind::kSlave);
@@ -200,7 +200,7 @@ TEST_F(CliDoctorTest, TaskThatWasNotGivenTheDirectory) {
   EXPECT_EQ(Doctor("srv/v" + AsSeenBy(task)).status, 0);
 }
 
-TEST_F(CliDoctorTest, MountMadeInAnotherNamespaceOnly) {
+TEST_F(CliDoctorTest, MountOnlyInAnotherNamespace) {
   SharedMount("srv");
   Dir("srv/v");
   const MountNamespace plugin(MountNamespace::Kind::kSlave);
@@ -246,7 +246,7 @@ TEST_F(CliDoctorFuseTest, DeadServer) {
 }
 
 // The mount on top is well or not: what lies below it is not what its path leads to.
-TEST_F(CliDoctorFuseTest, MountThatIsCoveredGetsNoCommand) {
+TEST_F(CliDoctorFuseTest, CoveredMountHasNoCommand) {
   Serve();
   fuse_.reset();
   ASSERT_EQ(::mount("volume", Path("srv/v").c_str(), "tmpfs", 0, "size=64k"), 0);
@@ -267,7 +267,7 @@ TEST_F(CliDoctorFuseTest, HealthyMountUnderADeadOneStays) {
   EXPECT_EQ(Doctor("srv/v").status, 0);
 }
 
-TEST_F(CliDoctorFuseTest, PathThatLeadsThroughAHungMountIsAnswered) {
+TEST_F(CliDoctorFuseTest, PathThroughAHungMount) {
   Serve();
   if (MountsAt("/sys/fs/fuse/connections").empty()) {
     ASSERT_EQ(::mount("none", "/sys/fs/fuse/connections", "fusectl", 0, nullptr), 0);
@@ -278,7 +278,7 @@ TEST_F(CliDoctorFuseTest, PathThatLeadsThroughAHungMountIsAnswered) {
   EXPECT_EQ(RunCommands(found), 0);
 }
 
-TEST_F(CliDoctorFuseTest, ServerThatHangsHoldsTheDoctorUpForALittleOnly) {
+TEST_F(CliDoctorFuseTest, HungServerDelaysOnlyBriefly) {
   Serve();
   if (MountsAt("/sys/fs/fuse/connections").empty()) {
     ASSERT_EQ(::mount("none", "/sys/fs/fuse/connections", "fusectl", 0, nullptr), 0);
@@ -293,7 +293,7 @@ TEST_F(CliDoctorFuseTest, ServerThatHangsHoldsTheDoctorUpForALittleOnly) {
   EXPECT_EQ(Doctor("srv/v").status, 0);
 }
 
-TEST_F(CliDoctorTest, FilesystemThatWasShutDown) {
+TEST_F(CliDoctorTest, ShutDownFilesystem) {
   SharedMount("srv");
   XfsImage("image");
   ASSERT_EQ(Mooring("mount image image srv/v").status, 0);
@@ -305,7 +305,7 @@ TEST_F(CliDoctorTest, FilesystemThatWasShutDown) {
   EXPECT_EQ(Doctor("srv/v").status, 0);
 }
 
-TEST_F(CliDoctorTest, LoopDeviceOverAnImageThatNothingMounts) {
+TEST_F(CliDoctorTest, UnusedLoopDeviceOverAnImage) {
   Dir("state/volumes");
   const std::string image = Ext4Image("state/volumes/vol-1.img");
   const std::string device = Losetup(image);
@@ -318,7 +318,7 @@ TEST_F(CliDoctorTest, LoopDeviceOverAnImageThatNothingMounts) {
   EXPECT_THAT(Doctor("").out, Not(HasSubstr(image)));
 }
 
-TEST_F(CliDoctorTest, LoopDeviceThatIsUsedIsNone) {
+TEST_F(CliDoctorTest, UsedLoopDeviceIsIgnored) {
   SharedMount("srv");
   Dir("state/volumes");
   const std::string image = Ext4Image("state/volumes/vol-1.img");
@@ -347,7 +347,7 @@ TEST_F(CliDoctorTest, LoopDeviceOverADeletedFile) {
   EXPECT_THAT(Doctor("").out, Not(HasSubstr(file)));
 }
 
-// What a plugin in a container has attached may have another path here, or none; the label is the same.
+// A device that a plugin in a container attached may have another path here, or none. The label is the same.
 TEST_F(CliDoctorTest, VolumeIsFoundByTheLabelOfItsDevice) {
   SharedMount("srv");
   MountRequest request = MountOf(Ext4Image("elsewhere"), Path("srv/v"));
@@ -358,7 +358,7 @@ TEST_F(CliDoctorTest, VolumeIsFoundByTheLabelOfItsDevice) {
   EXPECT_THAT(ran.out, HasSubstr("propagation of '" + Path("srv/v") + "'"));
 }
 
-TEST_F(CliDoctorTest, VolumeInUseComesWithTheCommandsThatFreeIt) {
+TEST_F(CliDoctorTest, VolumeInUseShowsCommands) {
   SharedMount("csi");
   const std::string usage = "/v[0]/rw-file-system-single-node-writer";
   const std::string staging = Path("csi/staging/default" + usage), target = Path("csi/per-alloc/a" + usage);
@@ -376,7 +376,7 @@ TEST_F(CliDoctorTest, VolumeInUseComesWithTheCommandsThatFreeIt) {
   EXPECT_LT(unpublish, unstage) << ran.out;
 }
 
-TEST_F(CliDoctorTest, VolumeThatIsNotStagedOrNotThere) {
+TEST_F(CliDoctorTest, UnstagedAndUnknownVolumes) {
   Dir("state/volumes");
   Sparse("state/volumes/vol-1.img", kMiB);
   const Ran there = Doctor("vol-1");
@@ -387,7 +387,7 @@ TEST_F(CliDoctorTest, VolumeThatIsNotStagedOrNotThere) {
   EXPECT_THAT(missing.out, HasSubstr("problem (unknown-volume)"));
 }
 
-TEST_F(CliDoctorTest, VolumeOfAnotherNamespaceOnly) {
+TEST_F(CliDoctorTest, VolumeOnlyInAnotherNamespace) {
   SharedMount("srv");
   Dir("srv/v");
   Dir("state/volumes");
@@ -412,14 +412,14 @@ void LeaveSocket(const std::string& path) {
   EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
 }
 
-TEST_F(CliDoctorTest, SocketThatNobodyServes) {
+TEST_F(CliDoctorTest, DeadSocket) {
   SharedMount("srv");
   const std::string arguments = "srv --endpoint unix://" + Path("csi.sock");
   EXPECT_THAT(Doctor(arguments).out, AllOf(HasSubstr("problem (dead-socket)"), HasSubstr("there is no socket")));
   LeaveSocket(Path("csi.sock"));
   const Ran found = Doctor(arguments);
   EXPECT_EQ(found.status, kFindings);
-  EXPECT_THAT(found.out, HasSubstr("nobody serves the socket"));
+  EXPECT_THAT(found.out, HasSubstr("no process serves the socket"));
   ASSERT_EQ(Commands(found).size(), 1U);
   ASSERT_EQ(Shell("{ " + Commands(found)[0] + " >plugin.log 2>&1 & echo $! >plugin.pid; }"), 0);
   const pid_t plugin = std::stoi(ReadFile(Path("plugin.pid")));
@@ -504,7 +504,7 @@ TEST_F(CliDoctorTest, ContainerIsFoundByItsId) {
   EXPECT_EQ(Doctor("srv/v --container " + id).status, 0);
 }
 
-TEST_F(CliDoctorTest, WrongQuestionsAreAnswered) {
+TEST_F(CliDoctorTest, WrongArguments) {
   SharedMount("srv");
   EXPECT_EQ(Doctor("srv --pid x").status, 2);
   EXPECT_EQ(Doctor("srv --pid 999999999").status, 1);

@@ -22,7 +22,7 @@ using ::testing::StartsWith;
 
 class CliMountTest : public CliTest {
  protected:
-  // What a wrong command must not change: the mounts below the test's directory, and what is in that.
+  // The state that a wrong command must not change: the mounts below the test's directory, and its files.
   std::string World() const {
     std::string world;
     for (const MountLine& line : MountsBelow(dir_.path())) world += line.id + " " + line.target + "\n";
@@ -31,7 +31,7 @@ class CliMountTest : public CliTest {
   }
 };
 
-TEST_F(CliMountTest, BindHasEveryFlagThatWasAskedFor) {
+TEST_F(CliMountTest, BindSetsEveryFlag) {
   SharedMount("src");
   const Ran ran = Mooring(
       "mount bind src dst --propagation rslave --read-only --nosuid --nodev --noexec --noatime --option nodiratime");
@@ -41,7 +41,7 @@ TEST_F(CliMountTest, BindHasEveryFlagThatWasAskedFor) {
   EXPECT_EQ(PropagationAt(Path("dst")), "master:" + GroupAt(Path("src"), "shared:"));
 }
 
-TEST_F(CliMountTest, BindTakesTheMountsBelowWhereItIsRecursive) {
+TEST_F(CliMountTest, RecursiveBindIncludesMountsBelow) {
   Dir("src");
   PrivateMount("src/sub");
   EXPECT_EQ(Mooring("mount bind src flat").status, 0);
@@ -50,7 +50,7 @@ TEST_F(CliMountTest, BindTakesTheMountsBelowWhereItIsRecursive) {
   EXPECT_EQ(OptionsAt(Path("deep/sub")), "rw,nosuid,relatime");
 }
 
-TEST_F(CliMountTest, BindOfAFileIsAtAFile) {
+TEST_F(CliMountTest, BindsAFile) {
   File("src", "text");
   EXPECT_EQ(Mooring("mount bind src dst --read-only").status, 0);
   EXPECT_EQ(ReadFile(Path("dst")), "text");
@@ -67,7 +67,7 @@ TEST_F(CliMountTest, LinksAndRelativePathsAreResolved) {
   EXPECT_THAT(MountsAt(Path("real/dst")), IsEmpty());
 }
 
-TEST_F(CliMountTest, DeviceIsFoundThroughItsLinkAndItsTypeByLibblkid) {
+TEST_F(CliMountTest, DeviceLinkAndTypeAreDetected) {
   const std::string device = Losetup(Ext4Image("image"));
   std::filesystem::create_symlink(device, Path("by-id"));
   const Ran ran = Mooring("mount device by-id dst --option noatime,errors=remount-ro --propagation rshared");
@@ -81,7 +81,7 @@ TEST_F(CliMountTest, DeviceIsFoundThroughItsLinkAndItsTypeByLibblkid) {
   EXPECT_NE(GroupAt(Path("dst"), "shared:"), "");
 }
 
-TEST_F(CliMountTest, DeviceWithNothingOnItIsRefusedAndNotFormatted) {
+TEST_F(CliMountTest, EmptyDeviceIsNotFormatted) {
   const std::string device = Losetup(Sparse("image", 16 * kMiB));
   const std::string before = World();
   const Ran ran = Mooring("mount device " + device + " dst --fs-type ext4");
@@ -91,7 +91,7 @@ TEST_F(CliMountTest, DeviceWithNothingOnItIsRefusedAndNotFormatted) {
   EXPECT_EQ(StatOf(Path("image")).st_blocks, 0);
 }
 
-TEST_F(CliMountTest, ImageIsMountedThroughALoopDeviceThatGoesWithIt) {
+TEST_F(CliMountTest, ImageLoopDeviceGoesWithTheMount) {
   Ext4Image("image");
   EXPECT_EQ(Mooring("mount image image dst --read-only").status, 0);
   EXPECT_EQ(OptionsAt(Path("dst")), "ro,relatime");
@@ -105,7 +105,7 @@ TEST_F(CliMountTest, ImageIsMountedThroughALoopDeviceThatGoesWithIt) {
   EXPECT_TRUE(NoLoopOver(Path("image")));
 }
 
-TEST_F(CliMountTest, UnmountOfNothingIsDoneAndOfABusyMountSaysWhatIsInTheWay) {
+TEST_F(CliMountTest, UnmountOfNothingAndOfABusyMount) {
   const Ran nothing = Mooring("umount nothing");
   EXPECT_EQ(nothing.status, 0);
   EXPECT_EQ(nothing.out, "nothing was mounted at " + Path("nothing") + "\n");
@@ -122,7 +122,7 @@ TEST_F(CliMountTest, UnmountOfNothingIsDoneAndOfABusyMountSaysWhatIsInTheWay) {
   EXPECT_EQ(MountsAt(Path("dst")).size(), 1U);
 }
 
-TEST_F(CliMountTest, ListShowsWhatIsBelowADirectory) {
+TEST_F(CliMountTest, ListBelowADirectory) {
   PrivateMount("a b");
   SharedMount("other");
   const Ran text = Mooring("list --below 'a b'");
@@ -135,7 +135,7 @@ TEST_F(CliMountTest, ListShowsWhatIsBelowADirectory) {
   EXPECT_THAT(Mooring("list").out, HasSubstr("/proc"));
 }
 
-TEST_F(CliMountTest, ShowNamesWhoElseSeesIt) {
+TEST_F(CliMountTest, ShowListsRelatedMounts) {
   SharedMount("dst");
   EXPECT_THAT(Mooring("show dst").out, HasSubstr("nobody else sees it"));
   const MountNamespace peer(MountNamespace::Kind::kPeer), slave(MountNamespace::Kind::kSlave),
@@ -150,7 +150,7 @@ TEST_F(CliMountTest, ShowNamesWhoElseSeesIt) {
   EXPECT_THAT(Mooring(fmt::format("show {} --pid {}", Path("dst"), slave.pid())).out, HasSubstr("master"));
 }
 
-TEST_F(CliMountTest, ShowOfWhatIsNoMountSaysWhereItLies) {
+TEST_F(CliMountTest, ShowOfAPathInAMount) {
   Dir("plain");
   const Ran ran = Mooring("show plain --json");
   EXPECT_EQ(ran.status, 1);
@@ -195,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-TEST_F(CliMountTest, PropagationIsShownAndARecursiveWordAppliesBelow) {
+TEST_F(CliMountTest, RecursiveWordChangesMountsBelow) {
   PrivateMount("dst");
   PrivateMount("dst/sub");
   EXPECT_EQ(Mooring("propagation dst").out, Path("dst") + ": private\n");
@@ -213,7 +213,7 @@ struct WrongCase {
 
 class CliWrongUseTest : public CliMountTest, public ::testing::WithParamInterface<WrongCase> {};
 
-TEST_P(CliWrongUseTest, SaysWhatIsWrongAndChangesNothing) {
+TEST_P(CliWrongUseTest, ErrorChangesNothing) {
   Dir("src");
   Dir("full/entry");
   File("file", "text");
@@ -233,14 +233,14 @@ INSTANTIATE_TEST_SUITE_P(
         WrongCase{"mount", 2, "a command is missing"}, WrongCase{"mount bind src", 2, "DST is required"},
         WrongCase{"mount bind src dst --frobnicate", 2, "no flag '--frobnicate'"},
         WrongCase{"mount bind '' dst", 2, "empty"}, WrongCase{"mount bind src dst --option suid,frob", 2, "'frob'"},
-        WrongCase{"mount bind src dst --option discard", 2, "the filesystem's own"},
+        WrongCase{"mount bind src dst --option discard", 2, "belongs to the filesystem"},
         WrongCase{"mount bind src dst --propagation sideways", 2, "propagation 'sideways' is unknown"},
         WrongCase{"mount bind absent dst", 1, "there is no 'absent'"},
-        WrongCase{"mount bind src absent/dst", 1, "make it first (mkdir -p "},
-        WrongCase{"mount bind src dangling", 1, "leads to nothing"},
+        WrongCase{"mount bind src absent/dst", 1, "create it first (mkdir -p "},
+        WrongCase{"mount bind src dangling", 1, "leads to a path that does not exist"},
         WrongCase{"mount bind src mounted", 1, "is a mount already"}, WrongCase{"mount bind src full", 1, "not empty"},
         WrongCase{"mount bind src file", 1, "is not a directory"}, WrongCase{"mount bind src /", 2, "root directory"},
-        WrongCase{"mount bind src dst --pid 0", 2, "'0' is not the number of a process"},
+        WrongCase{"mount bind src dst --pid 0", 2, "'0' is not a whole number above 0"},
         WrongCase{"mount bind src /dst --pid 999999999", 1, "there is no process 999999999"},
         WrongCase{"mount bind src dst --pid 1", 2, "is not an absolute path"},
         WrongCase{"mount device file dst", 2, "mooring mount image"},
@@ -254,7 +254,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongCase{"propagation mounted inherit", 2, "nothing to inherit"}, WrongCase{"list --below ''", 2, "empty"}),
     [](const auto& test) { return fmt::format("Case{}", test.index); });
 
-TEST_F(CliMountTest, TypeThatIsNotTheOneThereIsRefused) {
+TEST_F(CliMountTest, OtherFsTypeIsRefused) {
   Ext4Image("image");
   const Ran ran = Mooring("mount image image dst --fs-type xfs");
   EXPECT_EQ(ran.status, 1);
@@ -262,7 +262,7 @@ TEST_F(CliMountTest, TypeThatIsNotTheOneThereIsRefused) {
   EXPECT_FALSE(Exists(Path("dst")));
 }
 
-TEST_F(CliMountTest, WithoutTheCapabilityItSaysSoAndDoesNothing) {
+TEST_F(CliMountTest, MissingCapabilityIsAnError) {
   Dir("src");
   PrivateMount("mounted");
   const std::string before = World();
@@ -275,7 +275,7 @@ TEST_F(CliMountTest, WithoutTheCapabilityItSaysSoAndDoesNothing) {
   EXPECT_EQ(Mooring("list", "setpriv --reuid 65534 --clear-groups").status, 0);
 }
 
-TEST_F(CliMountTest, BindIntoAnotherNamespaceKeepsItsTies) {
+TEST_F(CliMountTest, BindIntoAnotherNamespace) {
   const std::string source = SharedMount("src");
   Dir("dst");
   const MountNamespace task(MountNamespace::Kind::kPrivate);
@@ -292,7 +292,7 @@ TEST_F(CliMountTest, BindIntoAnotherNamespaceKeepsItsTies) {
 }
 
 // A namespace of another user namespace has its mounts from a more privileged one: they are locked together.
-TEST_F(CliMountTest, LockedMountIsNoSuccess) {
+TEST_F(CliMountTest, LockedMountIsAnError) {
   PrivateMount("dst");
   ASSERT_EQ(Shell("{ unshare --user --map-root-user --mount sleep 60 >sleep.out 2>&1 & echo $! >pid; }"), 0);
   const pid_t pid = std::stoi(ReadFile(Path("pid")));
@@ -308,7 +308,7 @@ TEST_F(CliMountTest, LockedMountIsNoSuccess) {
   EXPECT_THAT(ran.err, AllOf(HasSubstr("is locked"), HasSubstr("more privileged")));
 }
 
-TEST_F(CliMountTest, BusyMountElsewhereIsNamedAsItIsReachedFromHere) {
+TEST_F(CliMountTest, BusyMountInAnotherNamespace) {
   PrivateMount("dst");
   const MountNamespace task(MountNamespace::Kind::kPrivate);
   const UniqueFd open(::open(task.Seen(Path("dst")).c_str(), O_RDONLY | O_CLOEXEC));

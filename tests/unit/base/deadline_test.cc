@@ -19,7 +19,7 @@ TEST(DeadlineScopeTest, LastsUntilItsEnd) {
   EXPECT_EQ(DeadlineScope::Now(), std::nullopt);
 }
 
-TEST(DeadlineScopeTest, AnEarlierOneAroundItStays) {
+TEST(DeadlineScopeTest, EarlierEnclosingDeadlineStays) {
   const Clock::time_point soon = Clock::now() + std::chrono::seconds(1);
   const DeadlineScope outer(soon);
   {
@@ -31,7 +31,7 @@ TEST(DeadlineScopeTest, AnEarlierOneAroundItStays) {
   EXPECT_EQ(DeadlineScope::Now(), soon);
 }
 
-TEST(DeadlineScopeTest, AFreshOneTakesThePlaceOfTheOneAround) {
+TEST(DeadlineScopeTest, FreshDeadlineReplacesTheEnclosingOne) {
   const Clock::time_point over = Clock::now() - std::chrono::seconds(1);
   const DeadlineScope outer(over);
   {
@@ -42,7 +42,7 @@ TEST(DeadlineScopeTest, AFreshOneTakesThePlaceOfTheOneAround) {
   EXPECT_EQ(DeadlineScope::Now(), over);
 }
 
-TEST(DeadlineScopeTest, IsItsThreadsAlone) {
+TEST(DeadlineScopeTest, BelongsToOneThread) {
   const DeadlineScope scope(Clock::now());
   std::thread([] { EXPECT_EQ(DeadlineScope::Now(), std::nullopt); }).join();
 }

@@ -40,19 +40,19 @@ class EndpointTest : public ::testing::Test {
   const std::string socket_ = dir_ / "csi.sock";
 };
 
-TEST_F(EndpointTest, NothingThereIsFine) {
+TEST_F(EndpointTest, MissingSocketIsOk) {
   EXPECT_OK(ClearSocketPath(socket_, kFlag));
   EXPECT_FALSE(Exists());
 }
 
-TEST_F(EndpointTest, AStaleSocketIsRemoved) {
+TEST_F(EndpointTest, StaleSocketIsRemoved) {
   Bound(socket_).reset();
   ASSERT_TRUE(Exists());
   EXPECT_OK(ClearSocketPath(socket_, kFlag));
   EXPECT_FALSE(Exists());
 }
 
-TEST_F(EndpointTest, AStaleSocketIsToldFromALiveOneAndBothStay) {
+TEST_F(EndpointTest, IsStaleSocketRemovesNothing) {
   EXPECT_EQ(IsStaleSocket(socket_, kFlag).value(), false) << "nothing is there";
   {
     const UniqueFd server = Bound(socket_);
@@ -63,7 +63,7 @@ TEST_F(EndpointTest, AStaleSocketIsToldFromALiveOneAndBothStay) {
   EXPECT_TRUE(Exists());
 }
 
-TEST_F(EndpointTest, ALiveSocketIsLeftToItsOwner) {
+TEST_F(EndpointTest, LiveSocketStays) {
   const UniqueFd server = Bound(socket_);
   ASSERT_EQ(::listen(server.get(), 1), 0);
   for (int i = 0; i < 5; ++i) {  // its queue fills up, too
@@ -73,35 +73,35 @@ TEST_F(EndpointTest, ALiveSocketIsLeftToItsOwner) {
   EXPECT_TRUE(Exists());
 }
 
-TEST_F(EndpointTest, ASocketOfAnotherKindThatIsInUseIsLeftToItsOwner) {
+TEST_F(EndpointTest, LiveSocketOfAnotherTypeStays) {
   const UniqueFd datagram = Bound(socket_, SOCK_DGRAM);
   EXPECT_THAT(ClearSocketPath(socket_, kFlag),
               FailsWith(StatusCode::kFailedPrecondition, "choose another --some-socket"));
   EXPECT_TRUE(Exists());
 }
 
-TEST_F(EndpointTest, WhatIsNoSocketIsNotReplaced) {
+TEST_F(EndpointTest, OtherFilesStay) {
   std::ofstream(socket_) << "precious";
-  EXPECT_THAT(ClearSocketPath(socket_, kFlag), FailsWith(StatusCode::kFailedPrecondition, "no socket"));
+  EXPECT_THAT(ClearSocketPath(socket_, kFlag), FailsWith(StatusCode::kFailedPrecondition, "not a socket"));
   EXPECT_TRUE(Exists());
-  EXPECT_THAT(ClearSocketPath(dir_.path(), kFlag), FailsWith(StatusCode::kFailedPrecondition, "no socket"));
+  EXPECT_THAT(ClearSocketPath(dir_.path(), kFlag), FailsWith(StatusCode::kFailedPrecondition, "not a socket"));
 }
 
-TEST_F(EndpointTest, ASymbolicLinkIsNotFollowed) {
+TEST_F(EndpointTest, SymbolicLinkStays) {
   Bound(dir_ / "real.sock").reset();
   ASSERT_EQ(::symlink((dir_ / "real.sock").c_str(), socket_.c_str()), 0);
-  EXPECT_THAT(ClearSocketPath(socket_, kFlag), FailsWith(StatusCode::kFailedPrecondition, "no socket"));
+  EXPECT_THAT(ClearSocketPath(socket_, kFlag), FailsWith(StatusCode::kFailedPrecondition, "not a socket"));
   EXPECT_TRUE(Exists());
 }
 
-TEST_F(EndpointTest, AMissingDirectoryIsNamed) {
+TEST_F(EndpointTest, MissingDirectoryIsNamed) {
   EXPECT_THAT(ClearSocketPath(dir_ / "missing/csi.sock", kFlag), FailsWith(StatusCode::kNotFound, "/missing'"));
   std::ofstream(dir_ / "file") << "x";
   EXPECT_THAT(ClearSocketPath(dir_ / "file/csi.sock", kFlag),
               FailsWith(StatusCode::kFailedPrecondition, "file/csi.sock"));
 }
 
-TEST_F(EndpointTest, OneAtATimeHasTheDirectoryOfASocket) {
+TEST_F(EndpointTest, DirectoryLockIsExclusive) {
   absl::StatusOr<UniqueFd> first = LockSocketDirectory(socket_, kFlag);
   ASSERT_OK(first);
   EXPECT_THAT(LockSocketDirectory(dir_ / "another.sock", kFlag, std::chrono::milliseconds(20)),

@@ -12,7 +12,7 @@
 namespace mooring::testing {
 namespace {
 
-TEST(FileLockTest, IsWaitedForWithinBounds) {
+TEST(FileLockTest, WaitsWithinItsLimit) {
   const TempDir dir;
   const std::string path = dir / "file";
   UniqueFd holder(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));

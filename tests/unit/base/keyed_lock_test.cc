@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 KeyedLocks::Clock::time_point In(milliseconds time) { return KeyedLocks::Clock::now() + time; }
 
-TEST(KeyedLocksTest, TheSameKeyWaitsUntilItIsFree) {
+TEST(KeyedLocksTest, SameKeyWaits) {
   KeyedLocks locks;
   std::optional<KeyedLocks::Hold> first(*locks.Acquire("a", "volume", In(seconds(1))));
   std::atomic<bool> second = false;
@@ -45,7 +45,7 @@ TEST(KeyedLocksTest, AnotherKeyNeverWaits) {
   EXPECT_TRUE(locks.Acquire("b", "volume", KeyedLocks::Clock::now()).ok());
 }
 
-TEST(KeyedLocksTest, PastItsDeadlineAWaiterIsAborted) {
+TEST(KeyedLocksTest, DeadlineAbortsAWaiter) {
   KeyedLocks locks;
   const auto held = locks.Acquire("a", "volume", In(seconds(1)));
   const auto before = KeyedLocks::Clock::now();
@@ -55,7 +55,7 @@ TEST(KeyedLocksTest, PastItsDeadlineAWaiterIsAborted) {
   EXPECT_THAT(Message(status), AllOf(HasSubstr("volume 'a'"), HasSubstr("again")));
 }
 
-TEST(KeyedLocksTest, AfterAnAbortedWaitTheKeyIsUsableAgain) {
+TEST(KeyedLocksTest, KeyIsUsableAfterAnAbortedWait) {
   KeyedLocks locks;
   {
     const auto held = locks.Acquire("a", "volume", In(seconds(1)));
@@ -64,7 +64,7 @@ TEST(KeyedLocksTest, AfterAnAbortedWaitTheKeyIsUsableAgain) {
   EXPECT_TRUE(locks.Acquire("a", "volume", KeyedLocks::Clock::now()).ok());
 }
 
-TEST(KeyedLocksTest, AMovedHoldIsReleasedOnce) {
+TEST(KeyedLocksTest, MovedHoldIsReleasedOnce) {
   KeyedLocks locks;
   {
     KeyedLocks::Hold first = *locks.Acquire("a", "volume", In(seconds(1)));
@@ -87,7 +87,7 @@ class SharedKeyedLocksTest : public ::testing::Test {
   std::string directory_;
 };
 
-TEST_F(SharedKeyedLocksTest, HoldForOtherProcessesToo) {
+TEST_F(SharedKeyedLocksTest, ExcludesOtherProcesses) {
   const auto here = Process(), there = Process();
   std::optional<KeyedLocks::Hold> hold(*here->Acquire("a", "volume", In(seconds(1))));
   EXPECT_TRUE(absl::IsAborted(there->Acquire("a", "volume", In(milliseconds(30))).status()));
@@ -99,7 +99,7 @@ TEST_F(SharedKeyedLocksTest, HoldForOtherProcessesToo) {
   EXPECT_TRUE(here->Acquire("a", "volume", In(seconds(1))).ok());
 }
 
-TEST_F(SharedKeyedLocksTest, OneThatIsLetGoLeavesTheOthersHeld) {
+TEST_F(SharedKeyedLocksTest, ReleaseKeepsOtherKeys) {
   const auto here = Process(), there = Process();
   const auto kept = here->Acquire("a", "volume", In(seconds(1)));
   { const auto gone = here->Acquire("b", "volume", In(seconds(1))); }
@@ -107,7 +107,7 @@ TEST_F(SharedKeyedLocksTest, OneThatIsLetGoLeavesTheOthersHeld) {
   EXPECT_TRUE(there->Acquire("b", "volume", In(seconds(1))).ok());
 }
 
-TEST_F(SharedKeyedLocksTest, AProcessThatIsKilledHoldsNothing) {
+TEST_F(SharedKeyedLocksTest, KilledProcessReleasesItsLocks) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto locks = Process();
@@ -132,7 +132,7 @@ TEST_F(SharedKeyedLocksTest, StoppingEndsAllWaiting) {
   EXPECT_LT(KeyedLocks::Clock::now() - before, seconds(5));
 }
 
-TEST_F(SharedKeyedLocksTest, AFileThatCannotBeOpenedIsNamed) {
+TEST_F(SharedKeyedLocksTest, UnopenableFileIsNamed) {
   const absl::Status status = KeyedLocks::Shared(directory_ + "/missing/lock").status();
   EXPECT_NE(Message(status).find("missing/lock"), std::string::npos) << status;
 }

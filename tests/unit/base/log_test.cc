@@ -40,7 +40,7 @@ TEST_F(LogTest, TextIsOneLineOfKeysAndValues) {
                            "cause='it is busy'\n"));
 }
 
-TEST_F(LogTest, NoValueBreaksOutOfItsFieldOfALine) {
+TEST_F(LogTest, ValuesStayInTheirFields) {
   for (const char* value : {"a\nlevel=error", "a' code=OK", "a code=OK", "a=b", "", "a\x1b[2J", "\xc2\x9b", "a\\"}) {
     const std::string line = Written("text", {{"volume", value}, {"code", "5"}});
     EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
@@ -50,7 +50,7 @@ TEST_F(LogTest, NoValueBreaksOutOfItsFieldOfALine) {
   }
 }
 
-TEST_F(LogTest, AMessageIsOneLineWhateverIsInIt) {
+TEST_F(LogTest, MessageIsOneLine) {
   for (const char* format : {"text", "json"}) {
     EXPECT_OK(log::Setup("info", format));
     const std::string line = Captured([] { log::Info("one\ntwo"); });
@@ -58,30 +58,30 @@ TEST_F(LogTest, AMessageIsOneLineWhateverIsInIt) {
   }
 }
 
-TEST_F(LogTest, JsonIsOneObjectALine) {
+TEST_F(LogTest, JsonIsOneObjectPerLine) {
   const std::string line = Written("json", {{"volume", "a\"b\\c\nd\xff"}});
   EXPECT_THAT(line, AllOf(StartsWith("{\"time\":\"20"), HasSubstr("\"level\":\"info\",\"message\":\"call\""),
                           EndsWith(",\"volume\":\"a\\\"b\\\\c\\u000ad\\ufffd\"}\n")));
 }
 
-TEST_F(LogTest, ANumberIsOneInJson) {
+TEST_F(LogTest, NumberIsUnquotedInJson) {
   EXPECT_THAT(Written("json", {{"ms", 0.25}}), EndsWith(",\"ms\":0.250}\n"));
   EXPECT_THAT(Written("text", {{"ms", 1234.5}}), EndsWith(" ms=1234.500\n"));
 }
 
-TEST_F(LogTest, FormatsOfTheLibraryBelowAreNotExpanded) {
+TEST_F(LogTest, FormatStringsAreNotExpanded) {
   for (const char* format : {"text", "json"}) {
     EXPECT_THAT(Written(format, {{"volume", "{} %v {0} %n {:s}"}}), HasSubstr("{} %v {0} %n {:s}"));
   }
 }
 
-TEST_F(LogTest, AHugeValueIsCut) {
+TEST_F(LogTest, HugeValueIsCut) {
   const std::string line = Written("text", {{"a", std::string(100000, 'x')}, {"b", std::string(100000, ' ')}});
   EXPECT_LT(line.size(), 9000U);
   EXPECT_THAT(line, HasSubstr("(100000 bytes)"));
 }
 
-TEST_F(LogTest, OnlyLevelsAtOrAboveTheOneSetAreWritten) {
+TEST_F(LogTest, LowerLevelsAreNotWritten) {
   const auto all = [] {
     log::Debug("at-debug");
     log::Info("at-info");
@@ -97,7 +97,7 @@ TEST_F(LogTest, OnlyLevelsAtOrAboveTheOneSetAreWritten) {
   EXPECT_THAT(Captured(all), AllOf(HasSubstr("at-debug"), HasSubstr("\"level\":\"warning\"")));
 }
 
-TEST_F(LogTest, UnknownLevelsAndFormatsNameTheChoices) {
+TEST_F(LogTest, UnknownLevelListsTheChoices) {
   EXPECT_THAT(log::Setup("loud", "text"), FailsWith(StatusCode::kInvalidArgument, "debug, info, warning or error"));
   EXPECT_THAT(log::Setup("info", "xml"), FailsWith(StatusCode::kInvalidArgument, "text or json"));
   EXPECT_THAT(log::Setup("", ""), FailsWith(StatusCode::kInvalidArgument, "log level ''"));
@@ -123,7 +123,7 @@ TEST_F(LogTest, ThreadsDoNotMixTheirLines) {
   EXPECT_EQ(lines, 200U);
 }
 
-TEST_F(LogTest, OnceIsOnceForEachMessage) {
+TEST_F(LogTest, OnceWritesEachMessageOnce) {
   EXPECT_OK(log::Setup("info", "text"));
   const auto write = [] {
     for (const char* value : {"1", "2"}) {
@@ -137,7 +137,7 @@ TEST_F(LogTest, OnceIsOnceForEachMessage) {
   EXPECT_EQ(Captured(write), "");
 }
 
-TEST_F(LogTest, OnceIsOnceForAllThreads) {
+TEST_F(LogTest, OnceCountsAllThreads) {
   EXPECT_OK(log::Setup("info", "text"));
   const std::string text = Captured([] {
     std::vector<std::thread> threads;

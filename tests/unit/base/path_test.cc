@@ -11,14 +11,14 @@ namespace {
 
 using absl::StatusCode;
 
-TEST(NormalisePathTest, SlashesTooManyAreTakenOut) {
+TEST(NormalisePathTest, ExtraSlashesAreRemoved) {
   EXPECT_EQ(NormalisePath("path", "/a").value(), "/a");
   EXPECT_EQ(NormalisePath("path", "//a///b//").value(), "/a/b");
   EXPECT_EQ(NormalisePath("path", "/vol[0]/ä é/...").value(), "/vol[0]/ä é/...");
   EXPECT_EQ(NormalisePath("path", "/..a/.b/c..").value(), "/..a/.b/c..");
 }
 
-TEST(NormalisePathTest, WhatIsNoPlainAbsolutePathIsRefusedAndNamed) {
+TEST(NormalisePathTest, OtherPathsAreRefused) {
   for (const char* path : {"a", "a/b", "./a", "../a", "~", "/.", "/..", "/a/..", "/a/../b", "/./a", "/a/.", "C:\\a"}) {
     EXPECT_THAT(NormalisePath("target_path", path), FailsWith(StatusCode::kInvalidArgument, "target_path")) << path;
   }
@@ -27,7 +27,7 @@ TEST(NormalisePathTest, WhatIsNoPlainAbsolutePathIsRefusedAndNamed) {
   EXPECT_THAT(NormalisePath("target_path", "///"), FailsWith(StatusCode::kInvalidArgument, "root directory"));
 }
 
-TEST(NormalisePathTest, ControlCharactersAreRefusedAndNotRepeated) {
+TEST(NormalisePathTest, ControlCharactersAreRefused) {
   for (const std::string& bad : {std::string("\n"), std::string("\0", 1), std::string("\t"), std::string("\x1b"),
                                  std::string("\x7f"), std::string("\x01")}) {
     const absl::Status status = NormalisePath("path", "/a" + bad + "b").status();
@@ -36,7 +36,7 @@ TEST(NormalisePathTest, ControlCharactersAreRefusedAndNotRepeated) {
   }
 }
 
-TEST(NormalisePathTest, LengthsUpToTheKernelsLimitsAreTaken) {
+TEST(NormalisePathTest, AcceptsTheMaximumLengths) {
   EXPECT_OK(NormalisePath("path", "/" + std::string(NAME_MAX, 'n')));
   EXPECT_THAT(NormalisePath("path", "/" + std::string(NAME_MAX + 1, 'n')),
               FailsWith(StatusCode::kInvalidArgument, "component of 256 bytes"));
@@ -48,7 +48,7 @@ TEST(NormalisePathTest, LengthsUpToTheKernelsLimitsAreTaken) {
   EXPECT_THAT(NormalisePath("path", std::string(1000000, '/')), FailsWith(StatusCode::kInvalidArgument, "1000000"));
 }
 
-TEST(IsBelowTest, ComponentsAreComparedNotCharacters) {
+TEST(IsBelowTest, ComparesComponents) {
   EXPECT_TRUE(IsBelow("/a", "/a"));
   EXPECT_TRUE(IsBelow("/a/b", "/a"));
   EXPECT_TRUE(IsBelow("/a/b/c", "/a"));

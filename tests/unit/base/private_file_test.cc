@@ -28,7 +28,7 @@ class PrivateFileTest : public ::testing::TestWithParam<Outlives> {
 };
 INSTANTIATE_TEST_SUITE_P(Outlives, PrivateFileTest, ::testing::Values(Outlives::kTheProcess, Outlives::kAPowerCut));
 
-TEST_P(PrivateFileTest, IsWrittenAnewForItsOwnerAlone) {
+TEST_P(PrivateFileTest, IsReplacedWithMode0600) {
   for (const char* contents : {"a longer one", "short", ""}) {
     ASSERT_OK(Write(contents));
     EXPECT_EQ(ReadFile(path_), contents);
@@ -39,7 +39,7 @@ TEST_P(PrivateFileTest, IsWrittenAnewForItsOwnerAlone) {
   }
 }
 
-TEST_P(PrivateFileTest, ALinkThatSomebodyPutsInItsWayIsNotFollowed) {
+TEST_P(PrivateFileTest, SymbolicLinkIsNotFollowed) {
   const std::string theirs = dir_ / "theirs";
   std::ofstream(theirs) << "kept";
   fs::create_symlink(theirs, path_ + ".new");
@@ -48,13 +48,13 @@ TEST_P(PrivateFileTest, ALinkThatSomebodyPutsInItsWayIsNotFollowed) {
   EXPECT_FALSE(fs::exists(path_));
 }
 
-TEST_P(PrivateFileTest, AnErrorNamesThePath) {
+TEST_P(PrivateFileTest, ErrorNamesThePath) {
   EXPECT_THAT(WritePrivateFile(dir_ / "none/note", "x", GetParam()),
               FailsWith(absl::StatusCode::kNotFound, dir_ / "none/note"));
 }
 
 // A device that is full takes none of it, and what was there stays.
-TEST_P(PrivateFileTest, WhatCannotBeWrittenInFullIsAnErrorAndTheOldOneStays) {
+TEST_P(PrivateFileTest, FailedWriteKeepsTheOldContent) {
   ASSERT_OK(Write("old"));
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);

@@ -7,7 +7,7 @@
 namespace mooring::testing {
 namespace {
 
-TEST(QuoteTest, PlainTextStandsInQuotes) {
+TEST(QuoteTest, PlainTextIsQuoted) {
   EXPECT_EQ(Quote("/a b"), "'/a b'");
   EXPECT_EQ(Quote(""), "''");
   EXPECT_EQ(Quote("größe 卷"), "'größe 卷'");
@@ -20,14 +20,14 @@ TEST(QuoteTest, QuotesAndControlCharactersAreEscaped) {
   EXPECT_EQ(Quote(std::string_view("a\0b", 3)), R"('a\x00b')");
 }
 
-TEST(QuoteTest, BytesThatAreNotUtf8AndControlsBeyondAsciiAreEscaped) {
+TEST(QuoteTest, InvalidUtf8AndC1ControlsAreEscaped) {
   EXPECT_EQ(Quote("a\xff\x80z"), R"('a\xff\x80z')");
   EXPECT_EQ(Quote("\xc2\x9b"
                   "31m\xc2\xa0"),
             "'\\xc2\\x9b31m\xc2\xa0'");  // CSI of a terminal, and a no-break space
 }
 
-TEST(QuoteTest, LongTextIsCutAndItsLengthNamed) {
+TEST(QuoteTest, LongTextIsCut) {
   EXPECT_EQ(Quote(std::string(256, 'x')), "'" + std::string(256, 'x') + "'");
   EXPECT_EQ(Quote(std::string(257, 'x')), "'" + std::string(256, 'x') + "… (257 bytes)'");
   EXPECT_EQ(Quote("abcdef", 3), "'abc… (6 bytes)'");
@@ -35,12 +35,12 @@ TEST(QuoteTest, LongTextIsCutAndItsLengthNamed) {
 
 TEST(QuoteTest, TextIsNotCutInsideACharacter) { EXPECT_EQ(Quote("abß…", 3), "'ab… (7 bytes)'"); }
 
-TEST(JsonQuoteTest, PlainTextStandsInQuotes) {
+TEST(JsonQuoteTest, PlainTextIsQuoted) {
   EXPECT_EQ(JsonQuote(""), R"("")");
   EXPECT_EQ(JsonQuote("größe 卷 💾"), R"("größe 卷 💾")");
 }
 
-TEST(JsonQuoteTest, WhatJsonForbidsIsEscaped) {
+TEST(JsonQuoteTest, SpecialCharactersAreEscaped) {
   EXPECT_EQ(JsonQuote("a\"b\\c"), R"("a\"b\\c")");
   EXPECT_EQ(JsonQuote("a\nb\x1b"), R"("a\u000ab\u001b")");
   EXPECT_EQ(JsonQuote(std::string_view("\0", 1)), R"("\u0000")");
@@ -58,7 +58,7 @@ TEST(JsonQuoteTest, BytesThatAreNotUtf8AreReplaced) {
   EXPECT_EQ(JsonQuote("\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf"), "\"\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf\"");
 }
 
-TEST(CleanTextTest, BytesThatAreNotUtf8AreReplacedAndWhatIsTooLongIsCut) {
+TEST(CleanTextTest, InvalidUtf8IsReplacedAndLongTextIsCut) {
   EXPECT_EQ(CleanText("caf\xE9 au lait"), "caf\uFFFD au lait");
   EXPECT_EQ(CleanText("café"), "café");
   EXPECT_EQ(CleanText("ééé", 5), "éé…");

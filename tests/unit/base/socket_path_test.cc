@@ -10,7 +10,7 @@
 namespace mooring {
 namespace {
 
-TEST(ParseSocketPathTest, TakesEveryFormOrchestratorsAndPeopleWrite) {
+TEST(ParseSocketPathTest, ParsesEveryForm) {
   EXPECT_EQ(*ParseSocketPath("unix:///csi/csi.sock"), "/csi/csi.sock");
   EXPECT_EQ(*ParseSocketPath("unix://csi/csi.sock"), "/csi/csi.sock");
   EXPECT_EQ(*ParseSocketPath("unix:/csi/csi.sock"), "/csi/csi.sock");
@@ -23,7 +23,7 @@ TEST(ParseSocketPathTest, KeepsOddCharactersOfAPath) {
   EXPECT_EQ(*ParseSocketPath("unix:///a b/100%?#.sock"), "/a b/100%?#.sock");
 }
 
-TEST(ParseSocketPathTest, RefusesWhatIsNoUnixSocket) {
+TEST(ParseSocketPathTest, RefusesOtherSchemes) {
   for (const char* endpoint : {"", "unix:", "unix://", "tcp://127.0.0.1:1", "tcp:127.0.0.1:1", "http://host/x",
                                "unix-abstract:name", "dns:///host"}) {
     const auto path = ParseSocketPath(endpoint);
@@ -33,14 +33,15 @@ TEST(ParseSocketPathTest, RefusesWhatIsNoUnixSocket) {
   }
 }
 
-TEST(ParseSocketPathTest, RefusesAPathThatFitsInNoSocketAddress) {
+TEST(ParseSocketPathTest, RefusesALongPath) {
   EXPECT_TRUE(ParseSocketPath("/" + std::string(106, 'a')).ok());
   const auto path = ParseSocketPath("/" + std::string(107, 'a'));
   ASSERT_FALSE(path.ok());
-  EXPECT_NE(Message(path.status()).find("108 bytes long, more than the 107"), std::string::npos) << path.status();
+  EXPECT_NE(Message(path.status()).find("has 108 bytes, and the limit of a socket address is 107"), std::string::npos)
+      << path.status();
 }
 
-TEST(GrpcTargetTest, EncodesWhatAUriCannotHold) {
+TEST(GrpcTargetTest, EncodesSpecialCharacters) {
   EXPECT_EQ(GrpcTarget("/csi/csi-1_2.sock~"), "unix:/csi/csi-1_2.sock~");
   EXPECT_EQ(GrpcTarget("/a b/100%?#"), "unix:/a%20b/100%25%3F%23");
   EXPECT_EQ(GrpcTarget("/\xC3\xA9"), "unix:/%C3%A9");

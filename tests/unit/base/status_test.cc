@@ -12,7 +12,7 @@ namespace {
 
 using absl::StatusCode;
 
-TEST(StatusTest, AnErrnoSaysWhatWasTriedOnWhichPathAndWhy) {
+TEST(StatusTest, ErrnoStatusNamesOperationAndPath) {
   EXPECT_THAT(ErrnoStatus(ENOENT, "open", "/a b"), FailsWith(StatusCode::kNotFound, "open '/a b': No such file"));
   EXPECT_THAT(ErrnoStatus(EIO, "listmount"), FailsWith(StatusCode::kInternal, "listmount: Input/output error"));
   EXPECT_THAT(ErrnoStatus(EIO, "open", "/a\nb"), FailsWith(StatusCode::kInternal, "/a\\x0ab"));
@@ -43,7 +43,7 @@ TEST(StatusTest, TheCodeFollowsTheErrno) {
   for (const auto& [error, code] : table) EXPECT_EQ(ErrnoStatus(error, "try").code(), code) << error;
 }
 
-TEST(StatusTest, AnErrorIsNeverOkWhateverTheErrno) {
+TEST(StatusTest, ErrnoStatusIsNeverOk) {
   for (int error = 0; error < 140; ++error) {
     EXPECT_FALSE(ErrnoStatus(error, "try").ok());
     EXPECT_NE(ErrnoStatus(error, "try").code(), StatusCode::kUnknown);
@@ -59,7 +59,7 @@ TEST(StatusTest, WithCodeKeepsTheMessage) {
   EXPECT_THAT(WithCode(StatusCode::kInternal, NotFound("gone")), FailsWith(StatusCode::kInternal, "gone"));
 }
 
-TEST(StatusTest, BuildersGiveTheirCode) {
+TEST(StatusTest, BuildersSetTheirCode) {
   EXPECT_EQ(InvalidArgument("m").code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(NotFound("m").code(), StatusCode::kNotFound);
   EXPECT_EQ(AlreadyExists("m").code(), StatusCode::kAlreadyExists);
@@ -79,13 +79,13 @@ absl::StatusOr<int> Doubled(const absl::StatusOr<int>& number) {
   return 2 * value;
 }
 
-TEST(StatusTest, TheMacrosHandErrorsOnAndValuesOut) {
+TEST(StatusTest, MacrosReturnErrorsAndAssignValues) {
   EXPECT_EQ(Doubled(4).value(), 8);
   EXPECT_THAT(Doubled(-1), FailsWith(StatusCode::kOutOfRange, "negative"));
   EXPECT_THAT(Doubled(Internal("broken")), FailsWith(StatusCode::kInternal, "broken"));
 }
 
-TEST(UniqueFdTest, TheFileIsClosedOnceByItsLastOwner) {
+TEST(UniqueFdTest, ClosesTheFileOnce) {
   int fds[2] = {};
   ASSERT_EQ(::pipe(fds), 0);
   UniqueFd reader(fds[0]);

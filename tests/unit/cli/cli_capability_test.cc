@@ -11,7 +11,7 @@ namespace {
 
 using csi::v1::VolumeCapability;
 
-TEST(AccessModeTest, HasOneNameAModeAndBackAgain) {
+TEST(AccessModeTest, NamesRoundTrip) {
   const google::protobuf::EnumDescriptor& modes = *VolumeCapability::AccessMode::Mode_descriptor();
   ASSERT_EQ(modes.value_count(), 8);
   for (int number = 1; number < modes.value_count(); ++number) {
@@ -22,7 +22,7 @@ TEST(AccessModeTest, HasOneNameAModeAndBackAgain) {
   EXPECT_EQ(AccessModeName(VolumeCapability::AccessMode::SINGLE_NODE_MULTI_WRITER), "single-node-multi-writer");
 }
 
-TEST(AccessModeTest, RefusesOtherNamesAndListsTheRightOnes) {
+TEST(AccessModeTest, UnknownNameListsTheChoices) {
   for (const char* name : {"", "unknown", "UNKNOWN", "single-node", "rwo", "single node writer"}) {
     const auto mode = ParseAccessMode(name);
     ASSERT_FALSE(mode.ok()) << name;
@@ -32,7 +32,7 @@ TEST(AccessModeTest, RefusesOtherNamesAndListsTheRightOnes) {
   }
 }
 
-TEST(AccessModeTest, ShowsOneItDoesNotKnow) { EXPECT_EQ(AccessModeName(static_cast<AccessMode>(17)), "mode-17"); }
+TEST(AccessModeTest, UnknownModeHasANumber) { EXPECT_EQ(AccessModeName(static_cast<AccessMode>(17)), "mode-17"); }
 
 TEST(CapabilityTest, DefaultsToAFilesystemForOneWriter) {
   const VolumeCapability capability = *CapabilityOf(Arguments());
@@ -49,7 +49,7 @@ TEST(CapabilityTest, RefusesABlockDeviceWithAFilesystem) {
   EXPECT_TRUE(absl::IsInvalidArgument(CapabilityOf(arguments).status()));
 }
 
-TEST(CapabilityTest, OneCommandTakesOneModeAnotherSeveral) {
+TEST(CapabilityTest, OneOrSeveralModes) {
   Arguments arguments;
   arguments.access = {"single-node-writer", "multi-node-reader-only"};
   EXPECT_TRUE(absl::IsInvalidArgument(CapabilityOf(arguments).status()));
@@ -58,7 +58,7 @@ TEST(CapabilityTest, OneCommandTakesOneModeAnotherSeveral) {
   EXPECT_EQ(capabilities[1].access_mode().mode(), VolumeCapability::AccessMode::MULTI_NODE_READER_ONLY);
 }
 
-TEST(CapabilityTest, IsToldInOneLine) {
+TEST(CapabilityTest, IsOneLineOfText) {
   Arguments arguments;
   arguments.fs_type = "ext4";
   EXPECT_EQ(ToString(*CapabilityOf(arguments)), "mount ext4 single-node-writer");
@@ -68,7 +68,7 @@ TEST(CapabilityTest, IsToldInOneLine) {
   EXPECT_EQ(ToString(*CapabilityOf(arguments)), "block single-node-writer");
 }
 
-TEST(RedactTest, BlanksSecretsAndTheValuesOfMountFlagsWhereverTheyAre) {
+TEST(RedactTest, RedactsSecretsAndMountFlags) {
   csi::v1::CreateVolumeRequest request;
   request.set_name("v");
   (*request.mutable_secrets())["password"] = "hunter22";

@@ -39,7 +39,7 @@ class CompletionTest : public testing::Test {
     return path;
   }
 
-  // What bash offers for the last of `words`; the manager's names are those of a program in front of the real one.
+  // The completions of bash for the last of `words`. A shell function replaces `mooring`, and prints names of volumes.
   std::string Offered(const std::string& words) const {
     std::ofstream(directory_.path() + "/complete") << "mooring() { echo db-$1; }\n. " + Script("bash") +
                                                           "\nCOMP_WORDS=(" + words +
@@ -48,14 +48,14 @@ class CompletionTest : public testing::Test {
     return Output("bash " + directory_.path() + "/complete");
   }
 
-  // A line each of what fish offers for the end of `line`, with what it says about it.
+  // The completions of fish for the end of `line`: one on each line, with its description.
   std::string OfferedByFish(const std::string& line) const {
     std::ofstream(directory_.path() + "/complete")
         << "function mooring; echo db-$argv[1]; end\nsource " + Script("fish") + "\ncomplete -C '" + line + "'\n";
     return Output("fish --no-config " + directory_.path() + "/complete");
   }
 
-  // What zsh's completion is given to choose from, for the last word of `line`; the stubs stand for its own functions.
+  // The completions that the script gives to zsh for the last word of `line`. Stubs replace the functions of zsh.
   std::string OfferedByZsh(const std::string& line) const {
     std::ofstream(directory_.path() + "/complete") << R"(compdef() { : }
 _describe() { print -l -- "${(@P)@[-1]}" }
@@ -113,7 +113,7 @@ TEST_F(CompletionTest, ZshOffersCommandsFlagsValuesAndNames) {
   EXPECT_EQ(OfferedByZsh("mooring umount /u"), "files\n");
 }
 
-TEST_F(CompletionTest, OtherShellsReadTheirScripts) {
+TEST_F(CompletionTest, ScriptsHaveValidSyntax) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const std::string path = Script(shell);
     if (!Has(shell)) continue;
@@ -121,7 +121,7 @@ TEST_F(CompletionTest, OtherShellsReadTheirScripts) {
   }
   EXPECT_THAT(Mooring({"completion", "zsh"}).out, HasSubstr("('mooring volume create')"));
   EXPECT_THAT(Mooring({"completion", "fish"}).out,
-              HasSubstr("complete -c mooring -n '__mooring_at \\'mooring volume\\'' -a create -d 'make a volume'"));
+              HasSubstr("complete -c mooring -n '__mooring_at \\'mooring volume\\'' -a create -d 'Create a volume'"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What becomes of a driver's answers: the text, the JSON, the exit status.
+// The answers of a driver as text, as JSON and as an exit status.
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
@@ -60,7 +60,7 @@ class CsiAnswersTest : public testing::Test {
   FakeDriver driver_;
 };
 
-TEST_F(CsiAnswersTest, InfoIsOneViewOfThreeCalls) {
+TEST_F(CsiAnswersTest, InfoMergesThreeCalls) {
   csi::v1::GetPluginInfoResponse info;
   info.set_name("mooring.csi");
   info.set_vendor_version("0.1.0");
@@ -85,7 +85,7 @@ TEST_F(CsiAnswersTest, InfoIsOneViewOfThreeCalls) {
   EXPECT_EQ(json.fields().at("capabilities").struct_value().fields().count("capabilities"), 1u);
 }
 
-TEST_F(CsiAnswersTest, MetadataIsALineForEachRange) {
+TEST_F(CsiAnswersTest, MetadataPrintsALineForEachRange) {
   csi::v1::GetMetadataAllocatedResponse allocated;
   for (const std::int64_t offset : {0, 8192}) {
     allocated.add_block_metadata()->set_byte_offset(offset);
@@ -104,7 +104,7 @@ TEST_F(CsiAnswersTest, MetadataIsALineForEachRange) {
   EXPECT_EQ(driver_.script().Requests<csi::v1::GetMetadataDeltaRequest>()[0].target_snapshot_id(), "snap-2");
 }
 
-TEST(ProgressTest, ALongCallShowsItsTimeAndWipesItAtTheEnd) {
+TEST(ProgressTest, LongCallShowsItsTime) {
   std::ostringstream terminal;
   {
     const Progress progress("CreateSnapshot", terminal, std::chrono::milliseconds(0));
@@ -113,13 +113,13 @@ TEST(ProgressTest, ALongCallShowsItsTimeAndWipesItAtTheEnd) {
   EXPECT_EQ(terminal.str(), "\r\033[KCreateSnapshot: 0 s\r\033[K");
 }
 
-TEST(ProgressTest, AShortCallShowsNothing) {
+TEST(ProgressTest, ShortCallShowsNothing) {
   std::ostringstream terminal;
   { const Progress progress("Probe", terminal); }
   EXPECT_EQ(terminal.str(), "");
 }
 
-TEST_F(CsiAnswersTest, ProbeTellsByItsExitStatus) {
+TEST_F(CsiAnswersTest, ProbeSetsTheExitStatus) {
   Result result = Csi({"probe"});  // no `ready` in the answer means ready
   EXPECT_EQ(result.status, kExitOk);
   EXPECT_EQ(result.out, "ready\n");
@@ -159,7 +159,7 @@ TEST_F(CsiAnswersTest, ProbeStopsWaitingInTime) {
   EXPECT_THAT(result.err, HasSubstr("there is no socket at"));
 }
 
-TEST_F(CsiAnswersTest, ProbeGoesOnWaitingAlthoughTheDriverRanOutOfTimeItself) {
+TEST_F(CsiAnswersTest, ProbeWaitsOnAfterTheDriversOwnTimeout) {
   ReplyReady(false);
   auto result = std::async(std::launch::async, [this] { return Csi({"probe", "--wait", "20"}); });
   const auto await_two_more = [this, &result] {
@@ -175,7 +175,7 @@ TEST_F(CsiAnswersTest, ProbeGoesOnWaitingAlthoughTheDriverRanOutOfTimeItself) {
   EXPECT_EQ(result.get().out, "ready\n");
 }
 
-TEST_F(CsiAnswersTest, ProbeForLivenessIsContentWithAnyAnswer) {
+TEST_F(CsiAnswersTest, LivenessAcceptsAnyAnswer) {
   EXPECT_EQ(Csi({"probe", "--liveness"}).out, "alive, ready\n");
   ReplyReady(false);
   Result result = Csi({"probe", "--liveness", "--wait", "20"});
@@ -191,7 +191,7 @@ TEST_F(CsiAnswersTest, ProbeForLivenessIsContentWithAnyAnswer) {
 }
 
 // The codes that gRPC itself gives where nobody answers; here the driver does.
-TEST_F(CsiAnswersTest, ProbeForLivenessTellsTheDriversWordsFromTheTransports) {
+TEST_F(CsiAnswersTest, LivenessRefusesErrorsOfTheTransport) {
   for (const grpc::StatusCode code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::DEADLINE_EXCEEDED}) {
     driver_.script().Fail<csi::v1::ProbeResponse>(code, "its backend is slow");
     const Result result = Csi({"probe", "--liveness"});
@@ -209,7 +209,7 @@ TEST_F(CsiAnswersTest, ProbeForLivenessTellsTheDriversWordsFromTheTransports) {
   EXPECT_EQ(Csi({"probe", "--liveness", "--wait", "0.2"}).status, kExitFailed);
 }
 
-TEST_F(CsiAnswersTest, CapabilitiesAskOnlyForWhatIsServed) {
+TEST_F(CsiAnswersTest, CapabilitiesCallOnlyExistingServices) {
   csi::v1::NodeGetCapabilitiesResponse node;
   node.add_capabilities()->mutable_rpc()->set_type(csi::v1::NodeServiceCapability::RPC::STAGE_UNSTAGE_VOLUME);
   driver_.script().Reply(node);
@@ -254,7 +254,7 @@ TEST_F(CsiAnswersTest, CreateShowsTheVolume) {
   EXPECT_EQ(json.at("volume_context").struct_value().fields().at("backend").string_value(), "image");
 }
 
-TEST_F(CsiAnswersTest, ListAsksForEveryPage) {
+TEST_F(CsiAnswersTest, ListFetchesEveryPage) {
   driver_.script().Reply(APage({"a", "b"}, "2"));
   driver_.script().Reply(APage({}, "3"));
   driver_.script().Reply(APage({"c"}, ""));
@@ -269,14 +269,14 @@ TEST_F(CsiAnswersTest, ListAsksForEveryPage) {
   EXPECT_EQ(requests[2].starting_token(), "3");
 }
 
-TEST_F(CsiAnswersTest, ListOfOnePageSaysHowToGoOn) {
+TEST_F(CsiAnswersTest, OnePageEndsWithAHint) {
   driver_.script().Reply(APage({"a"}, "next\n"));
   EXPECT_THAT(Csi({"list", "--max-entries", "1"}).out, HasSubstr("\nmore with --token next\\n\n"));
   EXPECT_EQ(Parse(Csi({"list", "--max-entries", "1", "--json"}).out).fields().at("next_token").string_value(),
             "next\n");
 }
 
-TEST_F(CsiAnswersTest, ListEndsWhereADriverGoesInCircles) {
+TEST_F(CsiAnswersTest, RepeatedTokenEndsTheList) {
   driver_.script().Reply(APage({"a"}, "2"));
   const Result result = Csi({"list"});
   EXPECT_EQ(result.status, kExitFailed);
@@ -316,7 +316,7 @@ TEST_F(CsiAnswersTest, StatsAreATable) {
             "condition  ok\n");
 }
 
-TEST_F(CsiAnswersTest, ExpandSaysWhetherTheNodeHasToFollow) {
+TEST_F(CsiAnswersTest, ExpandShowsNodeExpansion) {
   csi::v1::ControllerExpandVolumeResponse response;
   response.set_capacity_bytes(2LL << 30);
   response.set_node_expansion_required(true);
@@ -326,7 +326,7 @@ TEST_F(CsiAnswersTest, ExpandSaysWhetherTheNodeHasToFollow) {
             "node expansion  required: run node-expand\n");
 }
 
-TEST_F(CsiAnswersTest, ValidateSaysNoByItsExitStatus) {
+TEST_F(CsiAnswersTest, ValidateSetsTheExitStatus) {
   csi::v1::ValidateVolumeCapabilitiesResponse response;
   response.set_message("no block here");
   driver_.script().Reply(response);
@@ -356,7 +356,7 @@ TEST_F(CsiAnswersTest, SnapshotsShowTheirTimes) {
             "-   -       unknown  9223372036854775807 s, 0 ns  no     -\n");
   const Result json = Csi({"snapshot", "list", "--json"});
   EXPECT_EQ(json.status, kExitFailed);
-  EXPECT_THAT(json.err, HasSubstr("cannot be written as JSON"));
+  EXPECT_THAT(json.err, HasSubstr("convert the answer to JSON"));
 }
 
 }  // namespace

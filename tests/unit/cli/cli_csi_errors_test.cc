@@ -1,4 +1,4 @@
-// What goes wrong and how it is told: refusals, silence, dead sockets, wrong command lines; and what is never told.
+// Errors of `mooring csi`: refusals, timeouts, dead sockets and wrong command lines. No error shows a secret.
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
@@ -51,7 +51,7 @@ class CsiErrorsTest : public testing::Test {
   FakeDriver driver_;
 };
 
-TEST_F(CsiErrorsTest, AnErrorIsToldToPeopleAndToScripts) {
+TEST_F(CsiErrorsTest, ErrorIsTextAndJson) {
   driver_.script().Fail<csi::v1::NodePublishVolumeResponse>(grpc::StatusCode::FAILED_PRECONDITION, "in \x1b[1m use");
   const Result result = Csi({"publish", "v", "--target-path", "/t"});
   EXPECT_EQ(result.status, kExitFailed);
@@ -68,7 +68,7 @@ TEST_F(CsiErrorsTest, AnErrorIsToldToPeopleAndToScripts) {
   EXPECT_EQ(object.at("message").string_value(), "in \x1b[1m use");
 }
 
-TEST_F(CsiErrorsTest, AnErrorWithoutAMessageStillSaysSomething) {
+TEST_F(CsiErrorsTest, ErrorWithoutMessage) {
   driver_.script().Fail<csi::v1::DeleteVolumeResponse>(grpc::StatusCode::UNIMPLEMENTED, "");
   EXPECT_EQ(Csi({"delete", "v"}).err,
             "mooring: DeleteVolume: UNIMPLEMENTED (12): the driver does not serve this call\n");
@@ -76,14 +76,14 @@ TEST_F(CsiErrorsTest, AnErrorWithoutAMessageStillSaysSomething) {
   EXPECT_EQ(Csi({"delete", "v"}).err, "mooring: DeleteVolume: INTERNAL (13): the driver gave no message\n");
 }
 
-TEST_F(CsiErrorsTest, ADriversOwnInvalidArgumentIsNoUsageError) {
+TEST_F(CsiErrorsTest, DriversInvalidArgumentIsNoUsageError) {
   driver_.script().Fail<csi::v1::DeleteVolumeResponse>(grpc::StatusCode::INVALID_ARGUMENT, "volume_id is missing");
   EXPECT_EQ(Csi({"delete", "v"}).status, kExitFailed);
   driver_.script().Fail<csi::v1::DeleteVolumeResponse>(grpc::StatusCode::UNAVAILABLE, "later");
   EXPECT_EQ(Csi({"delete", "v"}).err, "mooring: DeleteVolume: UNAVAILABLE (14): later\n");
 }
 
-TEST_F(CsiErrorsTest, ASlowDriverRunsIntoTheTimeout) {
+TEST_F(CsiErrorsTest, SlowDriverTimesOut) {
   driver_.script().SetDelay(std::chrono::milliseconds(1000));
   const Result result = Csi({"delete", "v", "--timeout", "0.2"});
   EXPECT_EQ(result.status, kExitFailed);
@@ -91,14 +91,14 @@ TEST_F(CsiErrorsTest, ASlowDriverRunsIntoTheTimeout) {
             "mooring: DeleteVolume: DEADLINE_EXCEEDED (4): no answer within 0.2 s; --timeout allows more\n");
 }
 
-TEST_F(CsiErrorsTest, AProbeThatWaitsSaysHowLongAndWhichFlagAllowsMore) {
+TEST_F(CsiErrorsTest, ProbeTimeoutNamesTheFlag) {
   driver_.script().SetDelay(std::chrono::milliseconds(1000));
   EXPECT_THAT(Csi({"probe", "--wait", "0.2"}).err, HasSubstr("no answer within 0.2 s; --wait allows more\n"));
   const Result impatient = Csi({"probe", "--wait", "0.4", "--timeout", "0.3"});
   EXPECT_THAT(impatient.err, HasSubstr("no answer within 0.4 s; --wait allows more\n")) << "the last of two calls";
 }
 
-TEST_F(CsiErrorsTest, ADeadlineThatTheDriverSpeaksOfIsToldInItsWords) {
+TEST_F(CsiErrorsTest, DriversDeadlineKeepsItsMessage) {
   driver_.script().Fail<csi::v1::DeleteVolumeResponse>(grpc::StatusCode::DEADLINE_EXCEEDED, "the backend is slow");
   EXPECT_EQ(Csi({"delete", "v"}).err, "mooring: DeleteVolume: DEADLINE_EXCEEDED (4): the backend is slow\n");
 }
@@ -113,7 +113,7 @@ UniqueFd BoundSocket(const std::string& path) {
   return fd;
 }
 
-TEST_F(CsiErrorsTest, AMissingSocketAFileAndADeadSocketAreToldApart) {
+TEST_F(CsiErrorsTest, SocketProblemsHaveTheirOwnErrors) {
   const std::string directory = driver_.directory();
   EXPECT_THAT(Mooring({"csi", "info", "--endpoint", directory + "/none"}).err,
               StartsWith("mooring: GetPluginInfo: UNAVAILABLE (14): there is no socket at '" + directory +
@@ -124,11 +124,11 @@ TEST_F(CsiErrorsTest, AMissingSocketAFileAndADeadSocketAreToldApart) {
   const UniqueFd dead_socket = BoundSocket(directory + "/dead");
   const Result dead = Mooring({"csi", "info", "--endpoint", directory + "/dead", "--json"});
   EXPECT_EQ(dead.status, kExitFailed);
-  EXPECT_THAT(dead.err, HasSubstr("nobody serves the socket"));
+  EXPECT_THAT(dead.err, HasSubstr("no process serves the socket"));
   EXPECT_EQ(Parse(dead.out).fields().at("code").number_value(), 14);
 }
 
-TEST_F(CsiErrorsTest, ADriverThatTakesNoConnectionRunsIntoTheTimeout) {
+TEST_F(CsiErrorsTest, SilentDriverTimesOut) {
   const std::string path = driver_.directory() + "/hung";
   const UniqueFd fd = BoundSocket(path);
   ASSERT_EQ(::listen(fd.get(), 16), 0);
@@ -137,7 +137,7 @@ TEST_F(CsiErrorsTest, ADriverThatTakesNoConnectionRunsIntoTheTimeout) {
   EXPECT_EQ(Mooring({"csi", "probe", "--liveness", "--endpoint", path, "--timeout", "0.3"}).status, kExitFailed);
 }
 
-TEST_F(CsiErrorsTest, SomethingElseThanADriverIsToldSo) {
+TEST_F(CsiErrorsTest, OtherServerIsAnError) {
   const std::string path = driver_.directory() + "/other";
   const UniqueFd fd = BoundSocket(path);
   ASSERT_EQ(::listen(fd.get(), 16), 0);
@@ -149,27 +149,27 @@ TEST_F(CsiErrorsTest, SomethingElseThanADriverIsToldSo) {
       (void)::send(peer.get(), kHttp.data(), kHttp.size(), MSG_NOSIGNAL);
     }
   });
-  EXPECT_THAT(Mooring({"csi", "info", "--endpoint", path}).err, HasSubstr("is it a CSI driver's socket?"));
+  EXPECT_THAT(Mooring({"csi", "info", "--endpoint", path}).err, HasSubstr("check that it is a CSI driver's socket"));
   EXPECT_EQ(Mooring({"csi", "probe", "--liveness", "--endpoint", path}).status, kExitFailed);
   ::shutdown(fd.get(), SHUT_RDWR);
   hangs_up.join();
 }
 
-TEST_F(CsiErrorsTest, ASocketsPathMayHoldWhatAUriMayNot) {
+TEST_F(CsiErrorsTest, SocketPathIsEncoded) {
   std::filesystem::create_directory(driver_.directory() + "/a b%41?#");
   const std::string odd = driver_.directory() + "/a b%41?#/c.sock";
   std::filesystem::create_symlink(driver_.socket(), odd);
   EXPECT_EQ(Mooring({"csi", "probe", "--endpoint", odd}).out, "ready\n");
 }
 
-TEST_F(CsiErrorsTest, TheEndpointMayComeFromTheEnvironment) {
+TEST_F(CsiErrorsTest, EndpointFromTheEnvironment) {
   ::setenv("CSI_ENDPOINT", driver_.endpoint().c_str(), 1);
   EXPECT_EQ(Mooring({"csi", "probe"}).out, "ready\n");
   EXPECT_EQ(Mooring({"csi", "probe", "--endpoint", "/none"}).status, kExitFailed) << "the flag comes first";
   ::unsetenv("CSI_ENDPOINT");
 }
 
-TEST_F(CsiErrorsTest, TheSecretsFileOfTheEnvironmentIsReadOnlyForCommandsThatTakeSecrets) {
+TEST_F(CsiErrorsTest, SecretsFileOfTheEnvironment) {
   ::setenv("MOORING_SECRETS_FILE", "/nowhere/secrets", 1);
   EXPECT_EQ(Csi({"list"}).status, kExitOk);
   EXPECT_EQ(Csi({"probe"}).status, kExitOk);
@@ -179,13 +179,13 @@ TEST_F(CsiErrorsTest, TheSecretsFileOfTheEnvironmentIsReadOnlyForCommandsThatTak
   ::unsetenv("MOORING_SECRETS_FILE");
 }
 
-TEST_F(CsiErrorsTest, AnEmptyVariableIsNoValue) {
+TEST_F(CsiErrorsTest, EmptyVariableIsIgnored) {
   ::setenv("MOORING_SECRETS_FILE", "", 1);
   EXPECT_EQ(Csi({"delete", "v"}).status, kExitOk);
   ::unsetenv("MOORING_SECRETS_FILE");
 }
 
-TEST_F(CsiErrorsTest, PathsOfThisSideNeedNotBeUtf8) {
+TEST_F(CsiErrorsTest, LocalPathsNeedNotBeUtf8) {
   const std::string odd = driver_.directory() + "/\xff";
   std::filesystem::create_symlink(driver_.socket(), odd);
   std::ofstream(odd + ".secrets") << "a=b\n";
@@ -225,7 +225,7 @@ TEST_F(CsiErrorsTest, NoErrorShowsASecret) {
   }
 }
 
-TEST_F(CsiErrorsTest, AWrongCommandLineSendsNothingAndGivesAHint) {
+TEST_F(CsiErrorsTest, WrongCommandLineSendsNothing) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> lines = {
       {{"delete"}, "ID is required\nTry 'mooring csi delete --help'."},
       {{"stage", "v"}, "--staging-path is required\nTry 'mooring csi stage --help'."},
@@ -237,7 +237,8 @@ TEST_F(CsiErrorsTest, AWrongCommandLineSendsNothingAndGivesAHint) {
       {{"create", "v", "--size", "1gb"}, "--size: '1gb' is not a whole number and a unit"},
       {{"create", "v", "--access", "rwo"}, "the access mode 'rwo' is none of"},
       {{"create", "v", "--block", "--fs-type", "xfs"}, "--block is a raw device"},
-      {{"create", "v", "--from-volume", "a", "--from-snapshot", "b"}, "a volume has one source"},
+      {{"create", "v", "--from-volume", "a", "--from-snapshot", "b"},
+       "--from-snapshot and --from-volume exclude each other"},
       {{"create", "v", "--param", "x"}, "--param: there is no '='"},
       {{"create", "v", "--secrets-file", "/nowhere"}, "the secrets file '/nowhere': open: No such file"},
       {{"stage", "v", "--staging-path", "/s", "--access", "single-node-writer", "--access", "single-node-writer"},
@@ -254,9 +255,9 @@ TEST_F(CsiErrorsTest, AWrongCommandLineSendsNothingAndGivesAHint) {
       {{"get", "\xff"}, "ID: '\\xff' is not UTF-8"},
       {{"unpublish", "v", "--target-path", "/t\xc3"}, "--target-path: '/t\\xc3' is not UTF-8"},
       {{"create", "v", "--mount-flag", "\xff"}, "--mount-flag: '\\xff' is not UTF-8"},
-      {{"create", "v", "--param", "a=\xff"}, "--param: it is not UTF-8"},
-      {{"create", "v", "--topology", "a=1,b=\xff"}, "--topology: it is not UTF-8"},
-      {{"delete", "v", "--secret", "a=\xff"}, "--secret: it is not UTF-8"},
+      {{"create", "v", "--param", "a=\xff"}, "--param: the text is not UTF-8"},
+      {{"create", "v", "--topology", "a=1,b=\xff"}, "--topology: the text is not UTF-8"},
+      {{"delete", "v", "--secret", "a=\xff"}, "--secret: the text is not UTF-8"},
       {{"delete", "\x1b[2J", "\x1b[2J"}, "'\\x1b[2J' is an argument too many"},
   };
   for (const auto& [line, message] : lines) {
@@ -268,12 +269,12 @@ TEST_F(CsiErrorsTest, AWrongCommandLineSendsNothingAndGivesAHint) {
   EXPECT_EQ(driver_.script().RequestCount(), 0u);
 }
 
-TEST_F(CsiErrorsTest, AWrongCommandLineIsToldToNoScript) {
+TEST_F(CsiErrorsTest, UsageErrorIsNotJson) {
   const Result result = Csi({"create", "v", "--block", "--fs-type", "xfs", "--json"});
   EXPECT_EQ(result.status, kExitUsage);
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(result.err,
-            "mooring: --block is a raw device: --fs-type, --mount-flag and --mount-group do not go with it\n"
+            "mooring: --block is a raw device: leave out --fs-type, --mount-flag and --mount-group\n"
             "Try 'mooring csi create --help'.\n");
 }
 
@@ -298,13 +299,13 @@ TEST(MooringTest, HelpAndVersionAreAnswers) {
   EXPECT_EQ(Mooring({}).status, kExitUsage);
 }
 
-TEST(MooringTest, SaysWhenTheAnswerCannotBeWritten) {
+TEST(MooringTest, UnwritableAnswerIsAnError) {
   const char* argv[] = {"mooring", "--version"};
   std::ostringstream out;
   std::ostringstream err;
   out.setstate(std::ios::badbit);
   EXPECT_EQ(cli::Run(2, argv, out, err), kExitFailed);
-  EXPECT_THAT(err.str(), HasSubstr("could not be written"));
+  EXPECT_THAT(err.str(), HasSubstr("cannot write the answer"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Every command against a driver that records: what is sent is what was asked for, field by field, and nothing else.
+// The requests of every command of `mooring csi`, field by field, as a fake driver receives them.
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class CsiRequestsTest : public testing::Test {
   FakeDriver driver_;
 };
 
-TEST_F(CsiRequestsTest, CreateWithNothingAsksForAFilesystemForOneWriter) {
+TEST_F(CsiRequestsTest, CreateWithDefaults) {
   Csi({"create", "v"});
   ExpectSent<csi::v1::CreateVolumeRequest>(
       R"(name: "v" volume_capabilities { mount {} access_mode { mode: SINGLE_NODE_WRITER } })");
@@ -114,12 +114,12 @@ TEST_F(CsiRequestsTest, Delete) {
   ExpectSent<csi::v1::DeleteVolumeRequest>(R"(volume_id: "v" secrets { key: "k" value: "s" })");
 }
 
-TEST_F(CsiRequestsTest, AnIdMayBeginWithADash) {
+TEST_F(CsiRequestsTest, IdWithADash) {
   Csi({"get", "--", "-v"});
   ExpectSent<csi::v1::ControllerGetVolumeRequest>(R"(volume_id: "-v")");
 }
 
-TEST_F(CsiRequestsTest, AnIdMayBeTheNameOfACommand) {
+TEST_F(CsiRequestsTest, IdLikeACommand) {
   Csi({"delete", "list"});
   ExpectSent<csi::v1::DeleteVolumeRequest>(R"(volume_id: "list")");
 }
@@ -134,7 +134,7 @@ TEST_F(CsiRequestsTest, CapacityOfAll) {
   ExpectSent<csi::v1::GetCapacityRequest>("");
 }
 
-TEST_F(CsiRequestsTest, CapacityOfAKind) {
+TEST_F(CsiRequestsTest, CapacityWithACapability) {
   Csi({"capacity", "--block", "--param", "a=b", "--topology", "zone=a,rack=1"});
   ExpectSent<csi::v1::GetCapacityRequest>(R"(
       volume_capabilities { block {} access_mode { mode: SINGLE_NODE_WRITER } }
@@ -203,7 +203,7 @@ TEST_F(CsiRequestsTest, PublishAndUnpublish) {
   ExpectSent<csi::v1::NodeUnpublishVolumeRequest>(R"(volume_id: "v" target_path: "/t")");
 }
 
-TEST_F(CsiRequestsTest, PathsAreSentAsTheyStand) {
+TEST_F(CsiRequestsTest, PathsAreSentUnchanged) {
   Csi({"unpublish", "v", "--target-path", "rel/../x//y/"});
   ExpectSent<csi::v1::NodeUnpublishVolumeRequest>(R"(volume_id: "v" target_path: "rel/../x//y/")");
 }
@@ -274,7 +274,7 @@ TEST_F(CsiRequestsTest, GroupSnapshots) {
       R"(group_snapshot_id: "g" snapshot_ids: "s" snapshot_ids: "u")");
 }
 
-TEST_F(CsiRequestsTest, SecretsOfAFileGoBesideThoseOfTheCommandLine) {
+TEST_F(CsiRequestsTest, SecretsOfFileAndCommandLineAreMerged) {
   const std::string file = driver_.directory() + "/secrets";
   std::ofstream(file) << "user=admin\npassword=x y\n";
   Csi({"delete", "v", "--secrets-file", file.c_str(), "--secret", "k=s"});

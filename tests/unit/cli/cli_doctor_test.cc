@@ -1,4 +1,4 @@
-// What `mooring doctor` makes of what it collected: every finding, from mountinfo texts and facts.
+// The findings of `mooring doctor`, from mountinfo texts and facts of the host.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
@@ -9,9 +9,9 @@
 #include "cli/doctor/container.h"
 #include "cli/doctor/draw.h"
 #include "cli/doctor/health.h"
+#include "cli/doctor/host_facts.h"
 #include "cli/doctor/in_use.h"
 #include "cli/doctor/loops.h"
-#include "cli/doctor/surroundings.h"
 #include "cli/doctor/visibility.h"
 #include "tests/support/mount_graph.h"
 #include "tests/support/status_matchers.h"
@@ -46,7 +46,7 @@ Visibility Explain(const MountGraph& graph, const std::string& path, bool to_tas
   return ExplainVisibility(graph, {path, to_task ? &graph.views[1] : nullptr});
 }
 
-TEST(VisibilityTest, AMountThatTheTaskSeesIsWell) {
+TEST(VisibilityTest, VisibleMountHasNoFindings) {
   const MountGraph graph = Graph("shared:1 ",
                                  "12 11 8:2 /d /data rw,relatime master:1 - ext4 /dev/sda2 rw\n"
                                  "13 12 8:9 / /data/v rw,relatime - ext4 /dev/sdb rw\n");
@@ -56,7 +56,7 @@ TEST(VisibilityTest, AMountThatTheTaskSeesIsWell) {
   EXPECT_EQ(visibility.carrier->target, "/srv");
 }
 
-TEST(VisibilityTest, ACarrierThatIsNotSharedIsTheCause) {
+TEST(VisibilityTest, PrivateCarrierIsNotShared) {
   const MountGraph graph = Graph("", "12 11 8:2 /d /data rw,relatime - ext4 /dev/sda2 rw\n");
   const Visibility visibility = Explain(graph, "/srv/v");
   EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-shared", "private-copy"));
@@ -64,26 +64,26 @@ TEST(VisibilityTest, ACarrierThatIsNotSharedIsTheCause) {
   EXPECT_THAT(visibility.findings[0].commands, ElementsAre("mooring propagation /srv shared"));
 }
 
-TEST(VisibilityTest, ACarrierThatOnlyReceivesPassesNothingOn) {
+TEST(VisibilityTest, SlaveCarrierIsNotShared) {
   const MountGraph graph = Graph("master:4 ", "");
   const Visibility visibility = Explain(graph, "/srv/v", false);
   EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-shared"));
   EXPECT_THAT(visibility.findings[0].what, HasSubstr("only receives from peer group 4"));
 }
 
-TEST(VisibilityTest, WithoutATaskASharedCarrierIsWell) {
+TEST(VisibilityTest, SharedCarrierHasNoFindings) {
   EXPECT_THAT(Explain(Graph("shared:1 ", ""), "/srv/v", false).findings, IsEmpty());
   EXPECT_THAT(Explain(Graph("shared:1 ", ""), "/srv/new", false).findings, IsEmpty());
   EXPECT_THAT(Explain(Graph("shared:1 ", ""), "/srv", false).findings, IsEmpty());
 }
 
-TEST(VisibilityTest, ADirectoryWhoseMountsGoNowhereIsNotShared) {
+TEST(VisibilityTest, PrivateDirectoryIsNotShared) {
   const Visibility visibility = Explain(Graph("", ""), "/srv", false);
   EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-shared"));
   EXPECT_THAT(visibility.findings[0].commands, ElementsAre("mooring propagation /srv shared"));
 }
 
-TEST(VisibilityTest, APrivateCopyMissesRslave) {
+TEST(VisibilityTest, PrivateCopyNeedsRslave) {
   const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw,relatime - ext4 /dev/sda2 rw\n");
   const Visibility visibility = Explain(graph, "/srv/v");
   EXPECT_THAT(Kinds(visibility.findings), ElementsAre("private-copy"));
@@ -93,14 +93,14 @@ TEST(VisibilityTest, APrivateCopyMissesRslave) {
   EXPECT_EQ(visibility.seen_at, "");
 }
 
-TEST(VisibilityTest, ASlaveOfAnotherGroupIsAsPrivate) {
+TEST(VisibilityTest, SlaveOfAnotherGroupIsAPrivateCopy) {
   const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw,relatime master:7 - ext4 /dev/sda2 rw\n");
   const Visibility visibility = Explain(graph, "/srv/v");
   EXPECT_THAT(Kinds(visibility.findings), ElementsAre("private-copy"));
   EXPECT_THAT(visibility.findings[0].what, HasSubstr("another peer group (7)"));
 }
 
-TEST(VisibilityTest, ATiedCopyWithoutTheMountWasNotMadeRecursively) {
+TEST(VisibilityTest, TiedCopyWithoutTheMountIsNotRecursive) {
   const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw,relatime master:1 - ext4 /dev/sda2 rw\n");
   const Visibility visibility = Explain(graph, "/srv/v");
   EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-recursive"));
@@ -108,21 +108,21 @@ TEST(VisibilityTest, ATiedCopyWithoutTheMountWasNotMadeRecursively) {
               ElementsAre("mooring mount bind /srv/v /data/v --pid 20 --propagation rslave"));
 }
 
-TEST(VisibilityTest, ATaskWithoutTheDirectoryHasNothing) {
+TEST(VisibilityTest, TaskWithoutTheDirectory) {
   const Visibility visibility = Explain(Graph("shared:1 ", ""), "/srv/v");
   EXPECT_THAT(Kinds(visibility.findings), ElementsAre("not-there"));
   EXPECT_THAT(visibility.findings[0].commands,
               ElementsAre("mooring mount bind /srv/v /srv/v --pid 20 --propagation rslave"));
 }
 
-TEST(VisibilityTest, APartOfTheDirectoryIsFoundAtItsOwnPath) {
+TEST(VisibilityTest, PartOfTheDirectoryIsFound) {
   const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d/v /vol rw,relatime - ext4 /dev/sda2 rw\n");
   const Visibility visibility = Explain(graph, "/srv/v");
   EXPECT_THAT(visibility.findings.at(0).commands,
               ElementsAre("mooring mount bind /srv/v /vol --pid 20 --propagation rslave"));
 }
 
-TEST(VisibilityTest, AMountOfAnotherNamespaceOnly) {
+TEST(VisibilityTest, MountOnlyInAnotherNamespace) {
   const MountGraph graph = Graph("shared:1 ",
                                  "12 11 8:2 /d /srv rw,relatime master:1 - ext4 /dev/sda2 rw\n"
                                  "13 12 8:10 / /srv/w rw,relatime - ext4 /dev/sdc rw\n");
@@ -135,7 +135,7 @@ TEST(VisibilityTest, AMountOfAnotherNamespaceOnly) {
   }
 }
 
-TEST(VisibilityTest, ADirectoryWhoseCopyIsPrivateIsMadeAnew) {
+TEST(VisibilityTest, PrivateCopyOfADirectoryIsRemounted) {
   const MountGraph graph = Graph("shared:1 ", "12 11 8:2 /d /data rw,relatime - ext4 /dev/sda2 rw\n");
   const Visibility visibility = Explain(graph, "/srv");
   EXPECT_EQ(visibility.seen_at, "/data");
@@ -153,7 +153,7 @@ TEST(VisibilityTest, PathsInCommandsAreQuotedForTheShell) {
               ElementsAre("mooring propagation '/it'\\''s a' shared"));
 }
 
-TEST(VisibilityTest, FlagsOfTheTasksMountAreKept) {
+TEST(VisibilityTest, CommandKeepsTheTasksFlags) {
   const MountGraph remade =
       Graph("shared:1 ", "12 11 8:2 /d /data ro,nosuid,nodev,noexec,noatime - ext4 /dev/sda2 rw\n");
   EXPECT_THAT(Explain(remade, "/srv").findings.at(0).commands,
@@ -165,7 +165,7 @@ TEST(VisibilityTest, FlagsOfTheTasksMountAreKept) {
               ElementsAre("mooring mount bind /srv/v /data/v --pid 20 --propagation rslave --read-only --nosuid"));
 }
 
-TEST(VisibilityTest, FlagsOfAMountOfAnotherNamespaceAreKept) {
+TEST(VisibilityTest, CommandKeepsFlagsOfTheSource) {
   const MountGraph graph = Graph("shared:1 ",
                                  "12 11 8:2 /d /srv rw,relatime master:1 - ext4 /dev/sda2 rw\n"
                                  "13 12 8:10 / /srv/w ro,nodiratime,relatime - ext4 /dev/sdc rw\n");
@@ -175,7 +175,7 @@ TEST(VisibilityTest, FlagsOfAMountOfAnotherNamespaceAreKept) {
 }
 
 // Asked in a container, about the host: to make the host's mount anew would take the source of the container's away.
-TEST(VisibilityTest, TheNamespaceItReceivesFromIsLeftAlone) {
+TEST(VisibilityTest, UpstreamNamespaceHasNoCommand) {
   for (const char* carrier : {"master:4 ", "shared:1 master:4 "}) {
     const MountGraph graph = Graph(carrier, "12 11 8:2 /d /srv rw,relatime shared:4 - ext4 /dev/sda2 rw\n");
     for (const char* path : {"/srv/v", "/srv/new", "/srv"}) {
@@ -190,18 +190,18 @@ TEST(VisibilityTest, TheNamespaceItReceivesFromIsLeftAlone) {
   }
 }
 
-TEST(VisibilityTest, TheRootOfATaskIsNotMadeAnew) {
+TEST(VisibilityTest, RootOfATaskIsNotRemounted) {
   const MountGraph graph{{View(1, 10, "init", "1 0 8:1 / / rw,relatime shared:9 - ext4 /dev/sda1 rw\n"),
                           View(2, 20, "task", "11 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n")}};
   const Findings full = Explain(graph, "/srv").findings;
   ASSERT_THAT(Kinds(full), ElementsAre("private-copy"));
-  EXPECT_THAT(full[0].what, HasSubstr("cannot be mended from outside"));
+  EXPECT_THAT(full[0].what, HasSubstr("cannot be repaired from outside"));
   EXPECT_THAT(full[0].commands, IsEmpty());
   EXPECT_THAT(ExplainVisibility(graph, {"/srv", &graph.views[1], true}).findings.at(0).commands,
               ElementsAre("mooring mount bind /srv /srv --pid 20 --propagation rslave"));
 }
 
-TEST(VisibilityTest, WhatATaskHasBelowGoesFirst) {
+TEST(VisibilityTest, MountsBelowAreUnmountedFirst) {
   MountGraph graph = Graph("shared:1 ",
                            "12 11 8:2 /d /data rw,relatime - ext4 /dev/sda2 rw\n"
                            "13 12 8:9 / /data/v rw,relatime - ext4 /dev/sdb rw\n");
@@ -214,7 +214,7 @@ TEST(VisibilityTest, WhatATaskHasBelowGoesFirst) {
   EXPECT_THAT(Explain(graph, "/srv").findings.at(0).commands, IsEmpty());
 }
 
-TEST(VisibilityTest, OfSeveralCopiesTheOneThatReceivesCounts) {
+TEST(VisibilityTest, ReceivingCopyIsPreferred) {
   const MountGraph graph = Graph("shared:1 ",
                                  "12 11 8:2 /d /first rw,relatime - ext4 /dev/sda2 rw\n"
                                  "13 11 8:2 /d /second rw,relatime master:1 - ext4 /dev/sda2 rw\n");
@@ -223,7 +223,7 @@ TEST(VisibilityTest, OfSeveralCopiesTheOneThatReceivesCounts) {
   EXPECT_EQ(visibility.seen_at, "/second/new");
 }
 
-TEST(VisibilityTest, NamesThatATerminalWouldNotShowAreWrittenInAscii) {
+TEST(VisibilityTest, OddNamesAreWrittenInAscii) {
   MountGraph graph = Graph("", "");
   graph.views[0].mounts[1].target = "/a\n\xff";
   EXPECT_THAT(Explain(graph, "/a\n\xff/x", false).findings.at(0).commands,
@@ -244,7 +244,7 @@ Findings Broken(const NamespaceView& view, int answer, pid_t pid = 0) {
   return FindBroken(view, {{&view.mounts[0], 0}, {&view.mounts[1], answer}}, {}, pid);
 }
 
-TEST(BrokenMountTest, EachErrnoOfABrokenMountIsFound) {
+TEST(BrokenMountTest, FindsEachErrno) {
   const NamespaceView view = WithMount("fuse.sshfs", makedev(0, 57));
   for (const int error : {ENOTCONN, ESTALE, EIO}) {
     const Findings findings = Broken(view, error);
@@ -257,7 +257,7 @@ TEST(BrokenMountTest, EachErrnoOfABrokenMountIsFound) {
   EXPECT_THAT(Broken(view, ENOTCONN, 20).at(0).commands, ElementsAre("mooring umount /srv/v --pid 20"));
 }
 
-TEST(BrokenMountTest, OneThatHangsIsWokenFirst) {
+TEST(BrokenMountTest, HungMountIsAbortedFirst) {
   const auto commands = [](const std::string& fs_type, dev_t device, pid_t pid = 0) {
     return Broken(WithMount(fs_type, device), kHangs, pid).at(0).commands;
   };
@@ -269,7 +269,7 @@ TEST(BrokenMountTest, OneThatHangsIsWokenFirst) {
   EXPECT_THAT(commands("nfs4", makedev(0, 57), 20), ElementsAre("mooring umount /srv/v --pid 20"));
 }
 
-TEST(BrokenMountTest, NothingIsPrintedForTheRootOrForWhatAnotherCovers) {
+TEST(BrokenMountTest, NoCommandForRootOrCoveredMounts) {
   const NamespaceView view = View(1, 10, "init",
                                   "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n"
                                   "2 1 0:57 / /a rw,relatime - ext4 none rw\n"
@@ -292,7 +292,7 @@ LoopFacts Loop(unsigned number, const std::string& file) {
   return loop;
 }
 
-TEST(LeakedLoopTest, OverADeletedFileOrAnUnusedImage) {
+TEST(LeakedLoopTest, FindsDevicesOverDeletedFilesAndUnusedImages) {
   LoopFacts deleted = Loop(1, "/tmp/x");
   deleted.deleted = true;
   deleted.label = "mooring:v";
@@ -307,7 +307,7 @@ TEST(LeakedLoopTest, OverADeletedFileOrAnUnusedImage) {
   EXPECT_EQ(FindLeakedLoops({deleted}, MountGraph(), "/s").at(0).severity, Severity::kNote) << "of another program";
 }
 
-TEST(LeakedLoopTest, NotOneThatAnybodyUses) {
+TEST(LeakedLoopTest, IgnoresUsedDevices) {
   const MountGraph graph{
       {View(1, 10, "init", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"), View(2, 20, "task",
                                                                          "2 0 7:1 / /a rw - ext4 /dev/loop1 rw\n"
@@ -326,41 +326,41 @@ TEST(LeakedLoopTest, NotOneThatAnybodyUses) {
   EXPECT_THAT(PathsOf(loops[1], graph.views[1]), ElementsAre("/b"));
 }
 
-TEST(LeakedLoopTest, NotOneThatIsTheSourceOfAMount) {
+TEST(LeakedLoopTest, IgnoresSourcesOfMounts) {
   const MountGraph graph{{View(1, 10, "init", "1 0 0:40 / /b rw - btrfs /dev/loop2 rw\n")}};
   EXPECT_THAT(FindLeakedLoops({Loop(2, "/s/v.img")}, graph, "/s"), IsEmpty());
 }
 
-TEST(DeadSocketTest, IsMendedByTheDriver) {
+TEST(DeadSocketTest, CommandStartsTheDriver) {
   EXPECT_THAT(FindDeadSocket("/run/csi.sock", "", "/s"), IsEmpty());
   const Findings findings = FindDeadSocket("/run/csi.sock", "nobody serves it", "/s");
   ASSERT_THAT(Kinds(findings), ElementsAre("dead-socket"));
   EXPECT_THAT(findings[0].commands, ElementsAre("mooring-plugin --endpoint unix:///run/csi.sock --state-dir /s"));
 }
 
-Surroundings Complete() {
-  Surroundings surroundings;
-  surroundings.capabilities = ~std::uint64_t{0};
-  surroundings.filesystems = {"ext4", "xfs"};
-  return surroundings;
+HostFacts Complete() {
+  HostFacts facts;
+  facts.capabilities = ~std::uint64_t{0};
+  facts.filesystems = {"ext4", "xfs"};
+  return facts;
 }
 
-TEST(SurroundingsTest, NothingMissingIsNothingFound) { EXPECT_THAT(FindMissing(Complete()), IsEmpty()); }
+TEST(HostFactsTest, CompleteHostHasNoFindings) { EXPECT_THAT(FindMissing(Complete()), IsEmpty()); }
 
-TEST(SurroundingsTest, WithoutCapSysAdminNothingGoes) {
-  Surroundings surroundings = Complete();
-  surroundings.capabilities &= ~(std::uint64_t{1} << CAP_SYS_ADMIN);
-  const Findings findings = FindMissing(surroundings);
+TEST(HostFactsTest, MissingCapSysAdminIsAProblem) {
+  HostFacts facts = Complete();
+  facts.capabilities &= ~(std::uint64_t{1} << CAP_SYS_ADMIN);
+  const Findings findings = FindMissing(facts);
   ASSERT_THAT(Kinds(findings), ElementsAre("missing-capability"));
   EXPECT_EQ(findings[0].severity, Severity::kProblem);
   EXPECT_THAT(findings[0].what, HasSubstr("CAP_SYS_ADMIN"));
   EXPECT_THAT(findings[0].commands, ElementsAre("sudo mooring doctor"));
 }
 
-TEST(SurroundingsTest, WhatIsOnlySlowerIsANote) {
-  Surroundings surroundings = Complete();
-  surroundings.missing_calls = {"listmount", "statmount"};
-  const Findings findings = FindMissing(surroundings);
+TEST(HostFactsTest, SlowerFeaturesAreNotes) {
+  HostFacts facts = Complete();
+  facts.missing_calls = {"listmount", "statmount"};
+  const Findings findings = FindMissing(facts);
   ASSERT_THAT(Kinds(findings), ElementsAre("missing-feature", "missing-feature"));
   for (const Finding& finding : findings) {
     EXPECT_EQ(finding.severity, Severity::kNote);
@@ -368,14 +368,14 @@ TEST(SurroundingsTest, WhatIsOnlySlowerIsANote) {
   }
 }
 
-TEST(SurroundingsTest, WhatIsNeededIsAProblem) {
-  Surroundings surroundings = Complete();
-  surroundings.missing_calls = {"mount_setattr"};
-  EXPECT_EQ(FindMissing(surroundings).at(0).severity, Severity::kProblem);
-  surroundings.missing_calls = {};
-  surroundings.loop_control = false;
-  surroundings.filesystems = {};
-  const Findings findings = FindMissing(surroundings);
+TEST(HostFactsTest, MissingMountCallsLoopDevicesAndExt4AreProblems) {
+  HostFacts facts = Complete();
+  facts.missing_calls = {"mount_setattr"};
+  EXPECT_EQ(FindMissing(facts).at(0).severity, Severity::kProblem);
+  facts.missing_calls = {};
+  facts.loop_control = false;
+  facts.filesystems = {};
+  const Findings findings = FindMissing(facts);
   ASSERT_EQ(findings.size(), 3U);
   EXPECT_EQ(findings[0].severity, Severity::kProblem);
   EXPECT_THAT(findings[0].commands, ElementsAre("modprobe loop"));
@@ -391,7 +391,7 @@ ProcessFacts Process(pid_t pid, pid_t parent, std::uint64_t mount_namespace, con
   return {.pid = pid, .parent = parent, .mount_namespace = mount_namespace, .cgroup = cgroup, .command = command};
 }
 
-TEST(ContainerTest, IsFoundByItsCgroupWhoeverMadeIt) {
+TEST(ContainerTest, FoundByItsCgroup) {
   for (const char* format :
        {"0::/system.slice/docker-{}.scope\n", "12:memory:/docker/{}\n0::/\n",
         "0::/machine.slice/libpod-{}.scope/container\n", "0::/kubepods/cri-containerd-{}.scope\n"}) {
@@ -404,16 +404,16 @@ TEST(ContainerTest, IsFoundByItsCgroupWhoeverMadeIt) {
   }
 }
 
-TEST(ContainerTest, ItsMonitorIsNotTakenForIt) {
+TEST(ContainerTest, MonitorIsNotTheContainer) {
   const std::vector<ProcessFacts> processes{
       Process(50, 1, 1, std::string("0::/libpod-conmon-") + kId + ".scope", std::string("/usr/bin/conmon -c ") + kId),
       Process(51, 50, 2, "0::/elsewhere")};
   EXPECT_EQ(*FindContainer(processes, kId, 1), 51);
 }
 
-TEST(ContainerTest, WhatIsNoIdOrNoContainerIsSaid) {
-  EXPECT_THAT(FindContainer({}, "5f2a", 1), FailsWith(absl::StatusCode::kInvalidArgument, "not the id"));
-  EXPECT_THAT(FindContainer({}, "web", 1), FailsWith(absl::StatusCode::kInvalidArgument, "not the id"));
+TEST(ContainerTest, WrongIdsAreErrors) {
+  EXPECT_THAT(FindContainer({}, "5f2a", 1), FailsWith(absl::StatusCode::kInvalidArgument, "not the ID"));
+  EXPECT_THAT(FindContainer({}, "web", 1), FailsWith(absl::StatusCode::kInvalidArgument, "not the ID"));
   EXPECT_THAT(FindContainer({}, kId, 1), FailsWith(absl::StatusCode::kNotFound, "no process"));
   const std::vector<ProcessFacts> two{Process(5, 1, 2, "/docker/5f2a90c1b7de00"),
                                       Process(6, 1, 3, "/docker/5f2a90c1b7de11")};
@@ -443,21 +443,21 @@ TEST(DrawTest, ShowsGroupsPeersAndSlaves) {
             "   `- /out in pid 20 (plugin)\n");
 }
 
-TEST(DrawTest, OfManyMountsSaysHowMany) {
+TEST(DrawTest, LimitsTheMountsOfAGroup) {
   PropagationGroup group{.id = 1, .peers = {}, .slaves = {}, .below = {}};
   const NamespaceView view = View(1, 10, "init", "2 0 8:2 / /srv rw shared:1 - ext4 /dev/sda2 rw\n");
   group.peers.assign(100, {&view, &view.mounts[0]});
   EXPECT_THAT(DrawTree(group, view, Lines::kAscii), HasSubstr("`- 76 more\n"));
 }
 
-TEST(DoctorInUse, PathsOfNomadHaveCommandsAndTargetsComeFirst) {
+TEST(DoctorInUse, NomadPathsHaveCommands) {
   const std::string usage = "/v[0]/ro-file-system-multi-node-reader-only";
   EXPECT_THAT(InUse("vol-1", {"/local/csi/staging/default" + usage, "/local/csi/per-alloc/a" + usage}).commands,
               ElementsAre("mooring csi unpublish vol-1 --target-path '/local/csi/per-alloc/a" + usage + "'",
                           "mooring csi unstage vol-1 --staging-path '/local/csi/staging/default" + usage + "'"));
 }
 
-TEST(DoctorInUse, PathsOfKubeletHaveCommands) {
+TEST(DoctorInUse, KubeletPathsHaveCommands) {
   const std::string pods = "/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/pvc-1/mount";
   const std::string csi = "/var/lib/kubelet/plugins/kubernetes.io/csi/";
   EXPECT_THAT(InUse("v", {csi + "mooring.csi/1f/globalmount", pods}).commands,
@@ -467,7 +467,7 @@ TEST(DoctorInUse, PathsOfKubeletHaveCommands) {
 }
 
 // `unpublish` of a staging path would unmount it below a target that is in use.
-TEST(DoctorInUse, APathOfAnotherNameHasNoCommandAndNothingIsUnstagedBeforeIt) {
+TEST(DoctorInUse, UnknownPathsHaveNoCommands) {
   const std::string staging = "/local/csi/staging/default/web/rw-file-system-single-node-writer";
   for (const char* const path : {"/mnt/stage", "/mnt/staging/v", "/srv/globalmount", "/staging/a/b/rwx",
                                  "/pods/u/volumes/kubernetes.io~csi/v/mount/sub"}) {

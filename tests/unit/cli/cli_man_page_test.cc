@@ -42,7 +42,7 @@ void ExpectCommand(const std::string& page, const std::vector<std::string>& comm
   }
 }
 
-TEST(ManPageTest, TellsOfEveryCommandAndFlag) {
+TEST(ManPageTest, DescribesEveryCommandAndFlag) {
   EXPECT_GE(Subcommands({}).size(), 7U);
   ExpectCommand(mooring::testing::Page("mooring.8"), {});
 }

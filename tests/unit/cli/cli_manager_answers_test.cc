@@ -1,4 +1,4 @@
-// What the manager answers, for people and for scripts; what goes wrong; and what is never shown.
+// The answers of the manager, for people and for scripts, and its errors. No answer shows a secret.
 #include <gmock/gmock.h>
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/text_format.h>
@@ -50,7 +50,7 @@ constexpr char kSickPlugin[] = R"(plugins {
     words: "Probe: \x1b[31mUNAVAILABLE" driver_name: "d" vendor_version: "1.2" node_id: "n1"
     capabilities: "STAGE_UNSTAGE_VOLUME" } })";
 
-TEST_F(ManagerAnswersTest, ASickPluginIsShownWithItsLastWords) {
+TEST_F(ManagerAnswersTest, UnhealthyPluginShowsItsMessage) {
   Answer<v1::ListPluginsResponse>(kSickPlugin);
   const Result table = Run({"plugin", "status"});
   EXPECT_EQ(table.status, kExitOk);
@@ -64,17 +64,17 @@ TEST_F(ManagerAnswersTest, ASickPluginIsShownWithItsLastWords) {
   EXPECT_EQ(Run({"plugin", "status", "--quiet"}).out, "p\n");
 }
 
-TEST_F(ManagerAnswersTest, APluginIsShownWithItsBinds) {
+TEST_F(ManagerAnswersTest, PluginShowsItsBinds) {
   Answer<v1::ListPluginsResponse>(R"(plugins { name: "p" binds { source: "/a" target: "/b" }
     binds { source: "/c" target: "/d" read_only: true propagation: PROPAGATION_SLAVE } })");
   EXPECT_THAT(Run({"plugin", "status", "p"}).out, AllOf(HasSubstr(" /a:/b\n"), HasSubstr(" /c:/d:ro,rslave\n")));
   EXPECT_THAT(Run({"plugin", "status", "--json"}).out, HasSubstr(R"("source":"/a")"));
 }
 
-TEST_F(ManagerAnswersTest, APluginThatIsNotThereIsAnError) {
+TEST_F(ManagerAnswersTest, UnknownPluginIsAnError) {
   const Result result = Run({"plugin", "status", "p"});
   EXPECT_EQ(result.status, kExitFailed);
-  EXPECT_THAT(result.err, HasSubstr("no plugin of that name"));
+  EXPECT_THAT(result.err, HasSubstr("there is no plugin 'p'"));
 }
 
 constexpr char kVolume[] = R"(
@@ -89,7 +89,7 @@ constexpr char kVolume[] = R"(
     propagation: PROPAGATION_SLAVE }
   unschedulable: "no healthy node instance of 'p'")";
 
-TEST_F(ManagerAnswersTest, StatusSaysWhoHoldsAVolumeAndWhyNobodyElseMay) {
+TEST_F(ManagerAnswersTest, StatusShowsClaimsAndSchedulability) {
   Answer<v1::GetVolumeResponse>(kVolume);
   const Result result = Run({"volume", "status", "db"});
   EXPECT_EQ(result.status, kExitOk);
@@ -100,7 +100,7 @@ TEST_F(ManagerAnswersTest, StatusSaysWhoHoldsAVolumeAndWhyNobodyElseMay) {
             HasSubstr("/srv/db  write  rslave       mounted  -\n"), HasSubstr("ext4, 2 flags\n")));
 }
 
-TEST_F(ManagerAnswersTest, MountFlagsAreNotShownToPeopleNorToScripts) {
+TEST_F(ManagerAnswersTest, MountFlagsAreRedacted) {
   Answer<v1::GetVolumeResponse>(kVolume);
   for (const char* format : {"--json", "--verbose"}) {
     const Result result = Run({"volume", "status", "db", format});
@@ -109,14 +109,14 @@ TEST_F(ManagerAnswersTest, MountFlagsAreNotShownToPeopleNorToScripts) {
   EXPECT_THAT(Run({"volume", "status", "db", "--json"}).out, HasSubstr("password=***"));
 }
 
-TEST_F(ManagerAnswersTest, ClaimsOfAVolumeSayWhetherItMayBeClaimed) {
+TEST_F(ManagerAnswersTest, ClaimsShowSchedulability) {
   Answer<v1::GetVolumeResponse>(kVolume);
   Answer<v1::ListClaimsResponse>(R"(claims { volume { namespace: "x" id: "db" } allocation: "a" mode: READ })");
   EXPECT_THAT(Run({"claims", "db"}).out, AllOf(HasSubstr("x/db"), HasSubstr("schedulable  no: no healthy node")));
   EXPECT_THAT(Run({"claims"}).out, Not(HasSubstr("schedulable")));
 }
 
-TEST_F(ManagerAnswersTest, ARefusalIsToldInTheManagersWords) {
+TEST_F(ManagerAnswersTest, ErrorOfTheManagerIsPrinted) {
   manager_.script().Fail<v1::ClaimVolumeResponse>(grpc::StatusCode::FAILED_PRECONDITION,
                                                   "the volume 'db' is held by 'web-1' as single-node-writer");
   const Result result = Run({"claim", "db", "--for", "web-2", "--mode", "write", "--json"});
@@ -127,14 +127,15 @@ TEST_F(ManagerAnswersTest, ARefusalIsToldInTheManagersWords) {
   EXPECT_THAT(result.out, HasSubstr(R"("code_name":"FAILED_PRECONDITION")"));
 }
 
-TEST_F(ManagerAnswersTest, AReleaseThatIsOwedIsShownWithWhy) {
+TEST_F(ManagerAnswersTest, PendingReleaseShowsTheProblem) {
   Answer<v1::ReleaseVolumeResponse>(
       R"(owed { volume { id: "db" } allocation: "a" mode: READ state: NODE_DETACHED problem: "the plugin is away" })");
   EXPECT_THAT(Run({"release", "db", "--for", "a"}).out,
-              AllOf(HasSubstr("db is released as soon as this is done:\n"), HasSubstr("the plugin is away")));
+              AllOf(HasSubstr("db is released as soon as the plugin has undone these claims:\n"),
+                    HasSubstr("the plugin is away")));
 }
 
-TEST_F(ManagerAnswersTest, StepsAreToldWhereTheyAreAskedFor) {
+TEST_F(ManagerAnswersTest, VerbosePrintsSteps) {
   Answer<v1::AttachReply>("step { text: 'stage' }");
   Answer<v1::AttachReply>("step { text: 'publish' }");
   Answer<v1::AttachReply>("done { volume { id: 'db' } allocation: 'a' source: '/m/db' }");
@@ -144,14 +145,14 @@ TEST_F(ManagerAnswersTest, StepsAreToldWhereTheyAreAskedFor) {
   EXPECT_THAT(verbose.out, HasSubstr("attached db at /m/db for a"));
 }
 
-TEST_F(ManagerAnswersTest, AStreamThatEndsWithoutAnAnswerIsAnError) {
+TEST_F(ManagerAnswersTest, StreamWithoutAnAnswerIsAnError) {
   Answer<v1::AttachReply>("step { text: 'stage' }");
   const Result result = Run({"attach", "db", "--for", "a"});
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_THAT(result.err, HasSubstr("without an answer"));
 }
 
-TEST_F(ManagerAnswersTest, EventsAreALineEach) {
+TEST_F(ManagerAnswersTest, EventsPrintALineEach) {
   Answer<v1::Event>(R"(number: 1 time_ms: 1700000000000 kind: "Mount volume" volume { id: "db" } allocation: "a")");
   Answer<v1::Event>(R"(number: 2 time_ms: 1700000001000 kind: "Plugin" plugin: "p" bad: true text: "is\ngone")");
   EXPECT_EQ(Run({"events"}).out,
@@ -159,7 +160,7 @@ TEST_F(ManagerAnswersTest, EventsAreALineEach) {
             "2023-11-14T22:13:21Z  2  FAILED: Plugin  plugin p: is\\ngone\n");
 }
 
-TEST_F(ManagerAnswersTest, ChangesAreALineEach) {
+TEST_F(ManagerAnswersTest, ChangesPrintALineEach) {
   Answer<v1::WatchReply>("revision: 40");
   Answer<v1::WatchReply>(R"(revision: 41
       changes { volume { key { id: "db" } plugin: "p" capacity_bytes: 1073741824
@@ -182,14 +183,14 @@ TEST_F(ManagerAnswersTest, ChangesAreALineEach) {
   EXPECT_EQ(std::count(json.begin(), json.end(), '\n'), 3) << "one that is of nobody who asked is not shown";
 }
 
-TEST_F(ManagerAnswersTest, SecretsAreNowhere) {
+TEST_F(ManagerAnswersTest, NoOutputShowsASecret) {
   manager_.script().Fail<v1::CreateVolumeResponse>(grpc::StatusCode::INTERNAL, "the plugin said 'open sesame'");
   const Result result = Run({"volume", "create", "db", "--secret", "k=open sesame", "--verbose", "--json"});
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_THAT(result.out + result.err, AllOf(Not(HasSubstr("sesame")), HasSubstr("***")));
 }
 
-TEST_F(ManagerAnswersTest, AMissingManagerIsToldWithWhatToDo) {
+TEST_F(ManagerAnswersTest, MissingManagerErrorSaysWhatToDo) {
   const Result result = Mooring({"volume", "list", "--manager", manager_.directory() + "/none"});
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_THAT(result.err,
@@ -202,7 +203,7 @@ TEST(SplitWordsTest, SplitsAsAShellDoes) {
   for (const char* wrong : {"", "  ", "'a", "\"a", "a\\"}) EXPECT_FALSE(manager_area::SplitWords(wrong).ok()) << wrong;
 }
 
-TEST(VolumeFileTest, SaysWhatIsWrongAndShowsNoSecret) {
+TEST(VolumeFileTest, ErrorsShowNoSecret) {
   for (const char* text :
        {"", "[]", "{", R"({"nonsense": 1})", R"({"id": 7})", R"({"size": "many"})", R"({"size": -1})",
         R"({"capabilities": [{"access": "rwo"}]})", R"({"capabilities": "x"})", R"({"secrets": ["hunter22"]})",

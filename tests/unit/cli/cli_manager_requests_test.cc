@@ -1,4 +1,4 @@
-// Every command for the manager, against one that records: what is sent is what was asked for, field by field.
+// The requests of every command for the manager, field by field, as a fake manager receives them.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -76,7 +76,7 @@ class ManagerRequestsTest : public testing::Test {
   FakeManager manager_;
 };
 
-TEST_F(ManagerRequestsTest, RunsAProgramWithItsWordsAsAShellSplitsThem) {
+TEST_F(ManagerRequestsTest, RunsAProgram) {
   Answer<v1::RunPluginReply>("done { name: 'p' nodes { healthy: 1 expected: 1 } }");
   Do({"plugin", "run", "p", "--exec", R"(mooring-plugin --state-dir '/var/lib/a b' "\"q\"" c\ d)", "--start-timeout",
       "7", "--", "--more"});
@@ -109,16 +109,16 @@ TEST_F(ManagerRequestsTest, BindsPathsOfTheHostIntoAContainer) {
     ExpectUsage({"plugin", "run", "p", "--image", "csi:1", "--bind", wrong}, std::string("--bind '") + wrong + "'");
   }
   ExpectUsage({"plugin", "run", "p", "--image", "csi:1", "--bind", "/a:/b:no"}, "none of ro, rw, private (rprivate");
-  ExpectUsage({"plugin", "run", "p", "--exec", "x", "--bind", "/a:/b"}, "--bind is for containers (--image)");
+  ExpectUsage({"plugin", "run", "p", "--exec", "x", "--bind", "/a:/b"}, "--bind is only for containers (--image)");
 }
 
-TEST_F(ManagerRequestsTest, RunTakesAProgramOrAnImage) {
+TEST_F(ManagerRequestsTest, RunNeedsAProgramOrAnImage) {
   ExpectUsage({"plugin", "run", "p"}, "--exec COMMAND or --image IMAGE");
   ExpectUsage({"plugin", "run", "p", "--exec", "x", "--image", "y"}, "--exec COMMAND or --image IMAGE");
   ExpectUsage({"plugin", "run", "p", "--exec", "a 'b"}, "--exec: a ' is not closed");
 }
 
-TEST_F(ManagerRequestsTest, WhoWaitsForAPluginIsToldItsHealthByTheExitStatus) {
+TEST_F(ManagerRequestsTest, RunSetsTheExitStatus) {
   Answer<v1::RunPluginReply>("done { name: 'p' nodes { expected: 1 } }");
   Answer<v1::RegisterPluginResponse>(
       "plugin { name: 'p' nodes { healthy: 1 expected: 1 } controllers { expected: 1 } }");
@@ -147,7 +147,7 @@ TEST_F(ManagerRequestsTest, RegistersStopsAndListsPlugins) {
   ExpectSent<v1::ListPluginsRequest>("");
 }
 
-TEST_F(ManagerRequestsTest, CreatesAFilesystemForOneWriterUnlessItIsTold) {
+TEST_F(ManagerRequestsTest, CreatesWithDefaults) {
   Do({"volume", "create", "db", "--plugin", "p"});
   ExpectSent<v1::CreateVolumeRequest>(
       R"(volume { key { id: "db" } plugin: "p" capabilities { access: SINGLE_NODE_WRITER attachment: FILE_SYSTEM } })");
@@ -195,7 +195,7 @@ TEST_F(ManagerRequestsTest, CreatesWithEverything) {
          secrets { key: "s" value: "t" })");
 }
 
-TEST_F(ManagerRequestsTest, ReadsAVolumeFromAFileAndFlagsOverrideIt) {
+TEST_F(ManagerRequestsTest, FlagsOverrideTheFile) {
   const std::string file =
       File(R"({"id": "db", "namespace": "prod", "plugin": "p", "size": "10GiB", "limit": 20000000000,
       "capabilities": [{"access": "single-node-writer", "attachment": "block-device"}], "parameters": {"a": "b"},
@@ -208,7 +208,7 @@ TEST_F(ManagerRequestsTest, ReadsAVolumeFromAFileAndFlagsOverrideIt) {
          secrets { key: "key" value: "open sesame" })");
 }
 
-TEST_F(ManagerRequestsTest, WhatStatusShowsIsAFileForUpdate) {
+TEST_F(ManagerRequestsTest, StatusOutputIsAnUpdateFile) {
   Answer<v1::GetVolumeResponse>(
       R"(volume { key { namespace: "default" id: "db" } plugin: "p" external_id: "v" modify_revision: 7
            capabilities { access: SINGLE_NODE_WRITER attachment: FILE_SYSTEM } required_topologies { segments { key: "z"
@@ -223,7 +223,7 @@ TEST_F(ManagerRequestsTest, WhatStatusShowsIsAFileForUpdate) {
            mount_options { flags: "noatime" } } keep_secrets: true)");
 }
 
-TEST_F(ManagerRequestsTest, K2_UpdateNamesTheRevisionItHasRead) {
+TEST_F(ManagerRequestsTest, UpdateNamesTheRevisionItHasRead) {
   Answer<v1::GetVolumeResponse>(
       R"(volume { key { id: "db" } mount_options { fs_type: "ext4" flags: "a" } modify_revision: 41 })");
   Do({"volume", "update", "db", "--mount-flag", "b", "--secret", "k=v"});
@@ -246,10 +246,10 @@ TEST_F(ManagerRequestsTest, RegistersExpandsAndDeletes) {
   Do({"volume", "list", "--all-namespaces", "--plugin", "p"});
   ExpectSent<v1::ListVolumesRequest>(R"(namespace: "*" plugin: "p")");
   ExpectUsage({"volume", "register", "db"}, "--external-id");
-  ExpectUsage({"volume", "create", "--plugin", "p"}, "which volume?");
+  ExpectUsage({"volume", "create", "--plugin", "p"}, "no volume is named");
 }
 
-TEST_F(ManagerRequestsTest, ACloneIsUsedAsItsSourceIs) {
+TEST_F(ManagerRequestsTest, CloneHasTheSettingsOfItsSource) {
   Answer<v1::GetVolumeResponse>(
       R"(volume { key { namespace: "n" id: "db" } plugin: "p" external_id: "v" capacity_bytes: 9 modify_revision: 3
            capabilities { access: SINGLE_NODE_WRITER attachment: BLOCK_DEVICE } parameters { key: "a" value: "b" } })");
@@ -270,7 +270,7 @@ TEST_F(ManagerRequestsTest, Snapshots) {
   ExpectSent<v1::DeleteSnapshotRequest>(R"(plugin: "p" id: "snap-1" secrets { key: "a" value: "b" })");
 }
 
-TEST_F(ManagerRequestsTest, K1_AClaimIsByIdsOnly) {
+TEST_F(ManagerRequestsTest, AClaimIsByIdsOnly) {
   Do({"claim", "db", "--for", "web-1", "--mode", "write", "--access", "single-node-writer", "--external-node", "n1"});
   ExpectSent<v1::ClaimVolumeRequest>(
       R"(volume { id: "db" } allocation: "web-1" mode: WRITE external_node_id: "n1"
@@ -278,10 +278,10 @@ TEST_F(ManagerRequestsTest, K1_AClaimIsByIdsOnly) {
   Do({"claim", "db", "--for", "web-1", "--mode", "read"});
   ExpectSent<v1::ClaimVolumeRequest>(R"(volume { id: "db" } allocation: "web-1" mode: READ)");
   ExpectUsage({"claim", "db", "--for", "a", "--mode", "append"}, "the claim mode 'append' is none of read, write");
-  ExpectUsage({"claim", "db", "--for", "a", "--mode", "read", "--block"}, "--block: give the access mode");
+  ExpectUsage({"claim", "db", "--for", "a", "--mode", "read", "--block"}, "--block needs an access mode");
 }
 
-TEST_F(ManagerRequestsTest, F8_PerAllocNamesTheVolumeOfTheTaskAndSaysSo) {
+TEST_F(ManagerRequestsTest, PerAllocNamesTheVolumeOfTheTaskAndSaysSo) {
   Do({"claim", "db", "--for", "web-3", "--mode", "write", "--per-alloc", "3", "--tasks", "4", "--system-job"});
   ExpectSent<v1::ClaimVolumeRequest>(
       R"(volume { id: "db[3]" } allocation: "web-3" mode: WRITE job { per_alloc: true tasks: 4 system: true })");
@@ -290,7 +290,7 @@ TEST_F(ManagerRequestsTest, F8_PerAllocNamesTheVolumeOfTheTaskAndSaysSo) {
   ExpectUsage({"attach", "db", "--for", "a", "--per-alloc", "-1"}, "per-alloc");
 }
 
-TEST_F(ManagerRequestsTest, ReleasesClaimsAndTellsOfAllocationsThatAreGone) {
+TEST_F(ManagerRequestsTest, ReleasesAndReportsGoneAllocations) {
   Do({"release", "db", "--for", "web-1"});
   ExpectSent<v1::ReleaseVolumeRequest>(R"(volume { id: "db" } allocation: "web-1")");
   Do({"release", "db", "--force"});
@@ -320,7 +320,7 @@ TEST_F(ManagerRequestsTest, AttachesAndDetaches) {
   ExpectSent<v1::ListAttachmentsRequest>(R"(volume { id: "db" })");
 }
 
-TEST_F(ManagerRequestsTest, EventsAreThoseThatAreKeptOrThoseThatCome) {
+TEST_F(ManagerRequestsTest, EventsFromTheOldestOrFollowing) {
   Do({"events"});
   ExpectSent<v1::StreamEventsRequest>("from: 1");
   Do({"events", "--follow"});
@@ -329,7 +329,7 @@ TEST_F(ManagerRequestsTest, EventsAreThoseThatAreKeptOrThoseThatCome) {
   ExpectSent<v1::StreamEventsRequest>("from: 9 follow: true");
 }
 
-TEST_F(ManagerRequestsTest, ChangesAreWatchedFromNowOnOrFromARevision) {
+TEST_F(ManagerRequestsTest, WatchFromNowOrFromARevision) {
   Do({"watch"});
   ExpectSent<v1::WatchRequest>("");
   Do({"watch", "--claims", "--from", "5000000000"});

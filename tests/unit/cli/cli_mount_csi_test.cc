@@ -55,7 +55,7 @@ class MountCsiTest : public testing::Test {
   FakeManager manager_;
 };
 
-TEST_F(MountCsiTest, TakesTheOptionsOfFstab) {
+TEST_F(MountCsiTest, ParsesFstabOptions) {
   manager_.script().Reply(Text<v1::GetVolumeResponse>("volume { plugin: 'p' }"));
   const Result result = Mount(
       "rw,plugin=p,access=single-node-writer,propagation=rslave,ro,for=web,wait=5,_netdev,nofail,noauto,"
@@ -70,21 +70,21 @@ TEST_F(MountCsiTest, TakesTheOptionsOfFstab) {
 }
 
 // mount(8) keeps dev and suid to itself.
-TEST_F(MountCsiTest, TakesFlagsThatMountKeepsToItself) {
+TEST_F(MountCsiTest, ParsesMountFlagOption) {
   EXPECT_EQ(Mount("mount-flag=dev,mount-flag=suid,noatime").status, 0);
   ExpectSent<v1::AttachRequest>("volume { id: 'db' } allocation: 'mount:" + Directory() +
                                 "' options { flags: 'dev' flags: 'suid' flags: 'noatime' } attach_path: '" +
                                 Directory() + "'");
 }
 
-TEST_F(MountCsiTest, EachPlaceIsAnAllocationOfItsOwn) {
+TEST_F(MountCsiTest, EachMountPointIsAnAllocation) {
   EXPECT_EQ(Mount("defaults").status, 0);
   ExpectSent<v1::AttachRequest>("volume { id: 'db' } allocation: 'mount:" + Directory() + "' attach_path: '" +
                                 Directory() + "'");
 }
 
 // mount(8) makes "/home" of "home" at /, but leaves "csi:home" alone.
-TEST_F(MountCsiTest, ASourceMayBePlainOrHaveAPrefixButIsNoPath) {
+TEST_F(MountCsiTest, SourceIsANameNotAPath) {
   const std::vector<std::string> options{"-o", "manager=" + manager_.socket()};
   EXPECT_EQ(RunAs("mount.csi", {"csi:db", Directory(), options[0], options[1]}).status, 0);
   ExpectSent<v1::AttachRequest>("volume { id: 'db' } allocation: 'mount:" + Directory() + "' attach_path: '" +
@@ -99,14 +99,14 @@ TEST_F(MountCsiTest, FakeMountsNothing) {
   EXPECT_EQ(manager_.script().RequestCount(), 0U);
 }
 
-TEST_F(MountCsiTest, AnotherPluginThanIsNamedIsRefused) {
+TEST_F(MountCsiTest, OtherPluginIsRefused) {
   manager_.script().Reply(Text<v1::GetVolumeResponse>("volume { plugin: 'p' }"));
   const Result result = Mount("plugin=q");
   EXPECT_EQ(result.status, mount_csi::kFailed);
-  EXPECT_THAT(result.err, HasSubstr("mount.csi: the volume 'db' is of the plugin 'p', not of 'q'"));
+  EXPECT_THAT(result.err, HasSubstr("mount.csi: the volume 'db' belongs to the plugin 'p', not to 'q'"));
 }
 
-TEST_F(MountCsiTest, WrongLinesHaveTheStatusOfMount) {
+TEST_F(MountCsiTest, UsageErrorHasTheStatusOfMount) {
   const std::vector<std::vector<std::string>> lines{{"db"},
                                                     {"db", "/srv", "x"},
                                                     {"db", "/srv", "-x"},
@@ -126,7 +126,7 @@ TEST_F(MountCsiTest, WrongLinesHaveTheStatusOfMount) {
   }
 }
 
-TEST_F(MountCsiTest, WhatPassesIsTriedAgainUntilTheTimeIsUp) {
+TEST_F(MountCsiTest, UnavailableIsRetried) {
   manager_.script().Fail<v1::AttachReply>(grpc::StatusCode::UNAVAILABLE, "the plugin 'p' has no healthy instance");
   std::thread plugin([this] {
     while (manager_.script().Requests<v1::AttachRequest>().empty()) std::this_thread::yield();
@@ -142,7 +142,7 @@ TEST_F(MountCsiTest, WhatPassesIsTriedAgainUntilTheTimeIsUp) {
   EXPECT_THAT(result.err, HasSubstr("no healthy instance"));
 }
 
-TEST_F(MountCsiTest, WhatDoesNotPassIsNot) {
+TEST_F(MountCsiTest, OtherErrorsAreNotRetried) {
   manager_.script().Fail<v1::AttachReply>(grpc::StatusCode::FAILED_PRECONDITION, "held by 'web-1'");
   const Result result = Mount("wait=60");
   EXPECT_EQ(result.status, mount_csi::kFailed);
@@ -155,7 +155,7 @@ class MountCsiAtBootTest : public MountCsiTest {
   MountCsiAtBootTest() : MountCsiTest(FakeManager::Start::kLater) {}
 };
 
-TEST_F(MountCsiAtBootTest, AManagerThatOnlyStartsIsWaitedFor) {
+TEST_F(MountCsiAtBootTest, WaitsForAStartingManager) {
   std::thread boot([this] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));  // any: the other side may be there before or after
     manager_.Serve();
@@ -171,13 +171,13 @@ TEST_F(MountCsiTest, UmountDetachesByThePath) {
   ExpectSent<v1::DetachRequest>("attach_path: '" + Directory() + "'");
 }
 
-TEST_F(MountCsiTest, WhatIsStillMountedIsNotUnmounted) {
+TEST_F(MountCsiTest, RemainingMountIsAnError) {
   const Result result = RunAs("umount.csi", {"/proc", "-o", "manager=" + manager_.socket()});
   EXPECT_EQ(result.status, mount_csi::kFailed);
   EXPECT_THAT(result.err, HasSubstr("'/proc' is still mounted"));
 }
 
-TEST(MountCsiNameTest, OnlyTheNamesOfTheHelpersAreHelpers) {
+TEST(MountCsiNameTest, KnowsTheHelperNames) {
   EXPECT_NE(mount_csi::HelperNamed("mount.csi"), nullptr);
   EXPECT_NE(mount_csi::HelperNamed("/sbin/umount.csi"), nullptr);
   for (const char* name : {"mooring", "/bin/mooring", "", "mount", "mount.csi/", "xmount.csi"}) {

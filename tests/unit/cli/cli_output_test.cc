@@ -1,4 +1,4 @@
-// What people and scripts get to see: tables, escapes, errors.
+// The output for people and scripts: tables, escapes, errors.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,7 +16,7 @@ TEST(VisibleTest, LeavesTextAlone) {
   EXPECT_EQ(Visible("pvc-1 d'\\accord, Überraschung 数"), "pvc-1 d'\\accord, Überraschung 数");
 }
 
-TEST(VisibleTest, EscapesWhatATerminalWouldAct) {
+TEST(VisibleTest, EscapesControlCharacters) {
   EXPECT_EQ(Visible("a\x1b[2Jb"), "a\\x1b[2Jb");
   EXPECT_EQ(Visible("a\nb\tc\rd\x7f\a"), "a\\nb\\tc\\rd\\x7f\\x07");
   EXPECT_EQ(Visible(std::string("a\0b", 3)), "a\\x00b");
@@ -26,7 +26,7 @@ TEST(VisibleTest, EscapesWhatATerminalWouldAct) {
   EXPECT_EQ(Visible("\xE2\x80\xAEtxt"), "\\u202etxt");  // right-to-left override
 }
 
-TEST(VisibleTest, EscapesBytesThatAreNoUtf8) {
+TEST(VisibleTest, EscapesInvalidUtf8) {
   EXPECT_EQ(Visible("\x9B"
                     "2J"),
             "\\x9b2J");
@@ -56,7 +56,7 @@ TEST(TableTest, CountsCharactersNotBytes) {
             "abcde  2\n");
 }
 
-TEST(TableTest, HasOneLineARowWhateverTheCellsSay) {
+TEST(TableTest, EachRowIsOneLine) {
   Table table({"ID", "N"});
   table.Add({"a\nb\x1b[1m", "1"});
   EXPECT_EQ(table.ToString(),
@@ -64,9 +64,9 @@ TEST(TableTest, HasOneLineARowWhateverTheCellsSay) {
             "a\\nb\\x1b[1m  1\n");
 }
 
-TEST(TableTest, WithoutRowsIsItsHeadings) { EXPECT_EQ(Table({"ID", "N"}).ToString(), "ID  N\n"); }
+TEST(TableTest, EmptyTableIsItsHeadings) { EXPECT_EQ(Table({"ID", "N"}).ToString(), "ID  N\n"); }
 
-TEST(DetailsTest, AlignsValuesAndLeavesOutEmptyOnesWhereAsked) {
+TEST(DetailsTest, AlignsValues) {
   Details details;
   details.Add("id", "vol-1");
   details.Add("capacity", "");
@@ -80,19 +80,19 @@ TEST(DetailsTest, AlignsValuesAndLeavesOutEmptyOnesWhereAsked) {
 
 absl::Status Refused(const std::string& message) { return OfCall(FailedPrecondition(message), "NodePublishVolume"); }
 
-TEST(FailureTest, OfACallNamesTheCallAndTheCode) {
+TEST(FailureTest, ErrorOfACallNamesItsCode) {
   EXPECT_EQ(ToLine(Refused("in use")), "NodePublishVolume: FAILED_PRECONDITION (9): in use");
   EXPECT_EQ(ToJson(Refused("in \"use\"\n")),
             R"({"rpc":"NodePublishVolume","code":9,"code_name":"FAILED_PRECONDITION","message":"in \"use\"\u000a"})");
   EXPECT_EQ(ExitStatus(Refused("in use")), kExitFailed);
 }
 
-TEST(FailureTest, NeverActsOnATerminal) {
+TEST(FailureTest, EscapesControlCharacters) {
   EXPECT_EQ(ToLine(Refused("\x1b]0;title\a\nmooring: ok")),
             "NodePublishVolume: FAILED_PRECONDITION (9): \\x1b]0;title\\x07\\nmooring: ok");
 }
 
-TEST(FailureTest, OfTheCommandLineIsAUsageErrorAndOfADriverIsNot) {
+TEST(FailureTest, OnlyWrongArgumentsAreUsageErrors) {
   EXPECT_EQ(ExitStatus(InvalidArgument("bad size")), kExitUsage);
   EXPECT_EQ(ToLine(InvalidArgument("bad size")), "bad size");
   EXPECT_EQ(ExitStatus(OfCall(InvalidArgument("volume_id is missing"), "DeleteVolume")), kExitFailed);

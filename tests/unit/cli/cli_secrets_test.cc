@@ -37,18 +37,18 @@ class SecretsFileTest : public testing::Test {
   Secrets secrets_;
 };
 
-TEST_F(SecretsFileTest, TakesLinesOfKeyAndValue) {
+TEST_F(SecretsFileTest, ReadsLines) {
   ASSERT_TRUE(Read("# comment\n\nuser=admin\r\npassword= two words=yes \nempty=\nlast=no newline").ok());
   EXPECT_EQ(Content(secrets_),
             (Pairs{{"user", "admin"}, {"password", " two words=yes "}, {"empty", ""}, {"last", "no newline"}}));
 }
 
-TEST_F(SecretsFileTest, TakesAJsonObjectOfStrings) {
+TEST_F(SecretsFileTest, ReadsJson) {
   ASSERT_TRUE(Read(" \n{\"user\": \"admin\", \"a=b\": \"line 1\\nline 2\"}\n").ok());
   EXPECT_EQ(Content(secrets_), (Pairs{{"user", "admin"}, {"a=b", "line 1\nline 2"}}));
 }
 
-TEST_F(SecretsFileTest, AddsToWhatTheCommandLineGave) {
+TEST_F(SecretsFileTest, AddsToTheCommandLine) {
   ASSERT_TRUE(secrets_.Add("user=admin").ok());
   ASSERT_TRUE(Read("password=hunter22").ok());
   EXPECT_EQ(Content(secrets_), (Pairs{{"user", "admin"}, {"password", "hunter22"}}));
@@ -61,7 +61,7 @@ TEST_F(SecretsFileTest, MayBeEmpty) {
   EXPECT_TRUE(Content(secrets_).empty());
 }
 
-TEST_F(SecretsFileTest, ErrorsNameTheFileAndTheLineAndNeverWhatStandsThere) {
+TEST_F(SecretsFileTest, ErrorsNameTheLineWithoutItsContent) {
   for (const std::string& content :
        {std::string("user=a\nhunter22"), std::string("user=a\n=hunter22"), std::string("user=a\nuser=hunter22"),
         std::string("{\"password\": \"hunter22\""), std::string("{\"password\": [\"hunter22\"]}"),
@@ -76,14 +76,14 @@ TEST_F(SecretsFileTest, ErrorsNameTheFileAndTheLineAndNeverWhatStandsThere) {
   EXPECT_NE(Message(Read("user=b\nhunter22")).find("line 2: there is no '='"), std::string::npos);
 }
 
-TEST_F(SecretsFileTest, ThatCannotBeReadIsAUsageError) {
+TEST_F(SecretsFileTest, UnreadableFileIsAUsageError) {
   const absl::Status missing = secrets_.AddFile("/nowhere/secrets");
   EXPECT_TRUE(absl::IsInvalidArgument(missing));
   EXPECT_NE(Message(missing).find("/nowhere/secrets': open: No such file"), std::string::npos) << missing;
   EXPECT_TRUE(absl::IsInvalidArgument(secrets_.AddFile("/")));
 }
 
-TEST(SecretsTest, AreBlankedOutOfText) {
+TEST(SecretsTest, AreRedacted) {
   Secrets secrets;
   ASSERT_TRUE(secrets.Add("a=hunter").ok());
   ASSERT_TRUE(secrets.Add("b=hunter22").ok());
@@ -91,7 +91,7 @@ TEST(SecretsTest, AreBlankedOutOfText) {
   EXPECT_EQ(secrets.Redact("1: hunter22 and hunter, hunterhunter"), "1: *** and ***, ******");
 }
 
-TEST(SecretsTest, AreBlankedOutOfTextThatQuotesThem) {
+TEST(SecretsTest, AreRedactedInQuotes) {
   const std::string value = "pa'ss\"wo\\rd\n1";
   Secrets secrets;
   ASSERT_TRUE(secrets.Add("a=" + value).ok());
@@ -102,20 +102,20 @@ TEST(SecretsTest, AreBlankedOutOfTextThatQuotesThem) {
   }
 }
 
-TEST(SecretsTest, AreBlankedOutWholeHoweverLongTheyAre) {
+TEST(SecretsTest, LongestSecretIsRedactedFirst) {
   Secrets secrets;
   ASSERT_TRUE(secrets.Add("a='" + std::string(1000, 'x')).ok());
   EXPECT_EQ(secrets.Redact("(\\'" + std::string(1000, 'x') + ")"), "(***)");
 }
 
-TEST(KeyValueTest, IsCutAtTheFirstEqualsSign) {
+TEST(KeyValueTest, SplitsAtTheFirstEqualsSign) {
   KeyValues pairs;
   ASSERT_TRUE(AddKeyValue("opts=a=b,c=d", pairs).ok());
   ASSERT_TRUE(AddKeyValue("empty=", pairs).ok());
   EXPECT_EQ(pairs, (KeyValues{{"opts", "a=b,c=d"}, {"empty", ""}}));
 }
 
-TEST(KeyValueTest, RefusesWhatIsNotOneWithoutShowingIt) {
+TEST(KeyValueTest, ErrorsDoNotShowTheValue) {
   KeyValues pairs{{"key", "value"}};
   for (const char* text : {"", "hunter22", "=hunter22", "key=hunter22"}) {
     const absl::Status status = AddKeyValue(text, pairs);

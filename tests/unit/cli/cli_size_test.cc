@@ -3,14 +3,14 @@
 #include <limits>
 
 #include "base/status.h"
-#include "cli/flags/size.h"
+#include "base/text/size.h"
 
 namespace mooring::cli {
 namespace {
 
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
-TEST(ParseSizeTest, TakesBytesAndBothFamiliesOfUnits) {
+TEST(ParseSizeTest, ParsesAllUnits) {
   EXPECT_EQ(*ParseSize("0"), 0);
   EXPECT_EQ(*ParseSize("1073741824"), 1073741824);
   EXPECT_EQ(*ParseSize("7B"), 7);
@@ -27,7 +27,7 @@ TEST(ParseSizeTest, TakesBytesAndBothFamiliesOfUnits) {
   EXPECT_EQ(*ParseSize("1TB"), 1'000'000'000'000);
 }
 
-TEST(ParseSizeTest, TakesTheLargestAndNothingAboveIt) {
+TEST(ParseSizeTest, ParsesUpToTheMaximum) {
   EXPECT_EQ(*ParseSize("9223372036854775807"), kMax);
   EXPECT_EQ(*ParseSize("7EiB"), 7LL << 60);
   for (const char* text : {"9223372036854775808", "8EiB", "10E", "99999999999999999999999", "9007199254740992KiB"}) {
@@ -37,7 +37,7 @@ TEST(ParseSizeTest, TakesTheLargestAndNothingAboveIt) {
   }
 }
 
-TEST(ParseSizeTest, RefusesEverythingElseAndSaysWhatToWrite) {
+TEST(ParseSizeTest, RefusesOtherText) {
   for (const char* text : {"",     " ",    "GiB", "1 GiB", " 1GiB", "1GiB ", "+1",   "-1",  "-0",  "1.5GiB", "1,5G",
                            "1gib", "1giB", "1g",  "1kiB",  "1X",    "1GiBB", "0x10", "1e9", "1iB", "1Gib",   "one"}) {
     const auto size = ParseSize(text);
@@ -47,7 +47,7 @@ TEST(ParseSizeTest, RefusesEverythingElseAndSaysWhatToWrite) {
   }
 }
 
-TEST(FormatSizeTest, ShowsARoundFigureAndTheExactOne) {
+TEST(FormatSizeTest, ShowsRoundedAndExactSize) {
   EXPECT_EQ(FormatSize(0), "0 B");
   EXPECT_EQ(FormatSize(1023), "1023 B");
   EXPECT_EQ(FormatSize(1024), "1.0 KiB (1024)");
@@ -61,7 +61,7 @@ TEST(FormatSizeTest, NeverRoundsUp) {
   EXPECT_EQ(FormatSize(2047), "1.9 KiB (2047)");
 }
 
-TEST(FormatSizeTest, ShowsANonsensicalSizeAsItIs) {
+TEST(FormatSizeTest, ShowsNegativeSizes) {
   EXPECT_EQ(FormatSize(-5), "-5 B");
   EXPECT_EQ(FormatSize(std::numeric_limits<std::int64_t>::min()), "-9223372036854775808 B");
 }

@@ -6,7 +6,7 @@
 namespace mooring::cli {
 namespace {
 
-// One line a call: all of them do the same. The return type and the three parameters are gRPC's.
+// All calls do the same, so each is one line. The return type and the three parameters are gRPC's.
 template <typename Service>
 class Scripted : public Service {
  public:

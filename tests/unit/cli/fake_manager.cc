@@ -9,7 +9,7 @@ namespace {
 
 namespace v1 = manager::v1;
 
-// One line a call: all of them do the same. The return type and the three parameters are gRPC's.
+// All calls do the same, so each is one line. The return type and the three parameters are gRPC's.
 class Service final : public v1::Manager::Service {
  public:
   using Context = grpc::ServerContext;

@@ -48,7 +48,7 @@ TEST(MountInfoTest, PropagationHasWords) {
   EXPECT_EQ(PropagationText(view.mounts[3]), "unbindable");
 }
 
-TEST(MountInfoTest, NothingIsNoMountsAndNonsenseIsAnError) {
+TEST(MountInfoTest, RefusesInvalidLines) {
   EXPECT_THAT(*ParseMountInfo(""), IsEmpty());
   EXPECT_FALSE(ReadMountInfo("/nowhere/mountinfo").ok());
 }
@@ -69,7 +69,7 @@ TEST(MountHoldingTest, WalksAsTheKernelDoes) {
   EXPECT_EQ(MountHolding(NamespaceView(), "/"), nullptr);
 }
 
-TEST(MountWalkTest, LeadsWhereTheSingleStepsLead) {
+TEST(MountWalkTest, AgreesWithMountHolding) {
   const NamespaceView view = View(1, 10, "init",
                                   "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
                                   "2 1 8:2 / /a/b rw - ext4 /dev/sda2 rw\n"
@@ -89,7 +89,7 @@ TEST(MountWalkTest, LeadsWhereTheSingleStepsLead) {
   EXPECT_EQ(MountWalk(empty).Holding("/"), nullptr);
 }
 
-TEST(PathInFilesystemTest, GoesThereAndBack) {
+TEST(PathInFilesystemTest, RoundTrips) {
   TableMount mount;
   mount.root = "/volumes";
   mount.target = "/srv";
@@ -133,14 +133,14 @@ TEST(PropagationTreeTest, GoesFromTheOutermostMasterToTheLastSlave) {
   EXPECT_EQ(tree.below[0].slaves[0].mount->target, "/data");
 }
 
-TEST(PropagationTreeTest, OfAPrivateMountIsThatMount) {
+TEST(PropagationTreeTest, PrivateMountIsAlone) {
   const MountGraph graph = HostPluginTask();
   const PropagationGroup tree = PropagationTree(graph, {&graph.views[3], &graph.views[3].mounts[0]});
   EXPECT_EQ(tree.id, 0U);
   ASSERT_EQ(tree.peers.size(), 1U);
 }
 
-TEST(PropagationTreeTest, ACircleEnds) {
+TEST(PropagationTreeTest, CycleEnds) {
   const MountGraph graph{{View(1, 10, "init",
                                "1 0 8:1 / / rw shared:1 master:2 - ext4 /dev/sda1 rw\n"
                                "2 1 8:2 / /a rw shared:2 master:1 - ext4 /dev/sda2 rw\n")}};

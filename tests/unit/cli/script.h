@@ -1,4 +1,4 @@
-// Answers and refusals that a service in a test was told to give, and the requests it got.
+// The answers and errors that a test gives to a fake service, and the requests that the service received.
 #ifndef MOORING_TESTS_UNIT_CLI_SCRIPT_H_
 #define MOORING_TESTS_UNIT_CLI_SCRIPT_H_
 
@@ -15,10 +15,12 @@
 
 namespace mooring::cli {
 
-// What the services share: requests in the order they came, answers by the type of the response.
+// The part that the fake services share. Requests are in order of arrival; answers are found by the type of the
+// response.
 class Script {
  public:
-  // Answers with `response` from now on; after another Reply of its type, once, and then with that other one.
+  // Answers with `response` from now on. If Reply was called before for this type, the earlier response comes first,
+  // once.
   void Reply(const google::protobuf::Message& response);
   // Refuses the call that `Response` answers, until the next Reply or Fail of that type.
   template <typename Response>
@@ -43,7 +45,7 @@ class Script {
 
   grpc::Status Handle(const google::protobuf::Message& request, google::protobuf::Message* response);
 
-  // Of a call that is answered by a stream: everything there is to reply, then the failure, if there is one.
+  // For a call that is answered by a stream: writes all replies, then returns the failure, if there is one.
   template <typename Response>
   grpc::Status HandleStream(const google::protobuf::Message& request, grpc::ServerWriter<Response>& writer) {
     const std::lock_guard lock(mutex_);

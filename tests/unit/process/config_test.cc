@@ -334,7 +334,7 @@ TEST_F(ConfigTest, WhatKubeletCouldNotRegisterIsRefused) {
   ExpectRefused({"--kubelet-registration-dir", directory, "--mode", "controller"}, "not with --mode controller");
   ExpectRefused({"--kubelet-registration-dir", "/run"}, "that is where --endpoint is");
   ExpectRefused({"--kubelet-registration-dir", "relative"}, "--kubelet-registration-dir");
-  ExpectRefused({"--kubelet-registration-dir", "/" + std::string(95, 'd')}, "more than the 107");
+  ExpectRefused({"--kubelet-registration-dir", "/" + std::string(95, 'd')}, "the limit of a socket address is 107");
   ExpectRefused({"--kubelet-endpoint", "/k/csi.sock"}, "give --kubelet-registration-dir, too");
   ExpectRefused({"--kubelet-registration-dir", directory, "--kubelet-endpoint", "tcp://h:1"}, "--kubelet-endpoint");
 }

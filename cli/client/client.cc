@@ -1,4 +1,4 @@
-#include "cli/client.h"
+#include "cli/client/client.h"
 
 #include <fmt/format.h>
 
@@ -16,18 +16,18 @@ namespace {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);                       // a list of very many volumes is one message
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);  // --wait: a socket that comes is soon seen
+  arguments.SetMaxReceiveMessageSize(-1);                       // a long list of volumes is one message
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);  // --wait: notice a new socket soon
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
-  // In spite of its name how long one attempt to connect may take: a busy server may be as slow here as in a call, and
-  // the call's own deadline is to end it.
+  // Despite its name, this is the time limit of one attempt to connect. It is longer than the timeout of the call: a
+  // busy server may accept slowly, and the deadline of the call ends the attempt.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, static_cast<int>(options.timeout.count() + 1000));
-  // Some servers refuse a socket's path where a host's name is expected.
+  // By default, gRPC sends the path of the socket as the host name, and some servers refuse that.
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   return grpc::CreateCustomChannel(GrpcTarget(options.socket_path), grpc::InsecureChannelCredentials(), arguments);
 }
 
-// A call that its deadline ended may seem, by this clock, to have ended a moment before.
+// By this clock, a call that its deadline ended may have ended a moment earlier.
 constexpr std::chrono::milliseconds kClockSlack{10};
 
 bool IsOver(const Client::Limit& limit) { return Client::Clock::now() + kClockSlack >= limit.deadline; }
@@ -46,14 +46,16 @@ std::string Client::CallName(const google::protobuf::Message& request) {
   return name.substr(0, name.size() - std::strlen("Request"));
 }
 
-// The connection is made before the call, so that --time shows the call alone.
+// Connects before the call, so that --time shows the time of the call alone.
 absl::Status Client::Connect(Clock::time_point deadline) const {
   for (;;) {
     const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
     if (state == GRPC_CHANNEL_READY) return absl::OkStatus();
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) {
-      return Unanswered(Unavailable(fmt::format("the connection failed although somebody listens at {}: is it {}?",
-                                                Quote(options_.socket_path), options_.server.socket)));
+      return Unanswered(
+          Unavailable(fmt::format("the connection to {} failed, although a process listens there: check "
+                                  "that it is {}",
+                                  Quote(options_.socket_path), options_.server.socket)));
     }
     if (!channel_->WaitForStateChange(state, deadline)) return Unanswered(absl::DeadlineExceededError(""));
   }
@@ -64,7 +66,7 @@ absl::Status Client::Finish(const std::string& call, const absl::Status& status,
   const bool lost = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   const std::string problem = lost ? SocketProblem(options_.socket_path, options_.server) : "";
   if (!problem.empty()) return OfCall(Unanswered(Unavailable(problem)), call);
-  // A driver may say DEADLINE_EXCEEDED itself, of what it waits for.
+  // A driver may return DEADLINE_EXCEEDED itself, for something that it waits for.
   if (absl::IsDeadlineExceeded(status) && (IsUnanswered(status) || IsOver(limit))) {
     const std::string message = fmt::format("no answer within {}; {} allows more", Seconds(limit.time), limit.flag);
     return OfCall(Unanswered(absl::DeadlineExceededError(message)), call);

@@ -1,6 +1,6 @@
-// Values of proto/manager.proto as people read and write them.
-#ifndef MOORING_CLI_MANAGER_PARSE_WORDS_H_
-#define MOORING_CLI_MANAGER_PARSE_WORDS_H_
+// Values of proto/manager.proto as words of the command line, and as text for people.
+#ifndef MOORING_CLI_MANAGER_PARSE_VALUE_TEXT_H_
+#define MOORING_CLI_MANAGER_PARSE_VALUE_TEXT_H_
 
 #include <cstdint>
 #include <string>
@@ -14,29 +14,26 @@ namespace mooring::cli::manager_area {
 
 namespace v1 = ::mooring::manager::v1;
 
-using StringMap = google::protobuf::Map<std::string, std::string>;
+using cli::ToString;  // of maps
 
-// INVALID_ARGUMENT lists the choices. The empty word is UNSPECIFIED, where that may be.
+// INVALID_ARGUMENT lists the choices. The empty word is the unspecified value, or private propagation.
 absl::StatusOr<v1::AccessMode> ParseAccessMode(std::string_view word);
 absl::StatusOr<v1::AttachmentMode> ParseAttachmentMode(std::string_view word);
 absl::StatusOr<v1::ClaimMode> ParseClaimMode(std::string_view word);
 absl::StatusOr<v1::Propagation> ParsePropagation(std::string_view word);
 
-std::string ToString(v1::AccessMode mode);               // "single-node-writer"; empty for none
+std::string ToString(v1::AccessMode mode);               // "single-node-writer"; empty for unspecified
 std::string ToString(v1::AttachmentMode mode);           // "file-system"
 std::string ToString(v1::ClaimMode mode);                // "read"
 std::string ToString(v1::Propagation propagation);       // "rslave"
 std::string ToString(v1::Claim::State state);            // "node-detached"
 std::string ToString(const v1::Capability& capability);  // "single-node-writer file-system"
-std::string ToString(const v1::VolumeKey& key);          // "db", "prod/db" elsewhere than in the namespace "default"
-std::string ToString(const StringMap& map);              // "a=b, c=d", by key
+std::string ToString(const v1::VolumeKey& key);          // "db"; "prod/db" in another namespace than "default"
 std::string TimeText(std::int64_t unix_ms);              // "2026-11-22T04:05:06Z"; empty for 0
-
-void Fill(const KeyValues& pairs, StringMap& map);
 
 // "db[3]"
 std::string PerAllocId(const std::string& id, std::uint32_t index);
 
 }  // namespace mooring::cli::manager_area
 
-#endif  // MOORING_CLI_MANAGER_PARSE_WORDS_H_
+#endif  // MOORING_CLI_MANAGER_PARSE_VALUE_TEXT_H_

@@ -1,4 +1,4 @@
-#include "cli/manager/parse/words.h"
+#include "cli/manager/parse/value_text.h"
 
 #include <fmt/format.h>
 #include <google/protobuf/util/time_util.h>
@@ -49,7 +49,7 @@ absl::StatusOr<v1::Propagation> ParsePropagation(std::string_view word) {
     case Propagation::kInherit:
       break;
   }
-  return InvalidArgument("propagation 'inherit' says nothing here: give private, rslave or rshared");
+  return InvalidArgument("propagation 'inherit' is not possible here: give private, rslave or rshared");
 }
 
 std::string ToString(v1::AccessMode mode) { return Word(mode, "access-mode"); }
@@ -75,15 +75,11 @@ std::string ToString(const v1::VolumeKey& key) {
   return is_default ? key.id() : key.namespace_() + "/" + key.id();
 }
 
-std::string ToString(const StringMap& map) { return cli::ToString(KeyValues(map.begin(), map.end())); }
-
 std::string TimeText(std::int64_t unix_ms) {
   const std::int64_t seconds = unix_ms / 1000;
   const bool is_date = seconds > 0 && seconds <= TimeUtil::kTimestampMaxSeconds;
   return is_date ? TimeUtil::ToString(TimeUtil::SecondsToTimestamp(seconds)) : "";
 }
-
-void Fill(const KeyValues& pairs, StringMap& map) { map.insert(pairs.begin(), pairs.end()); }
 
 std::string PerAllocId(const std::string& id, std::uint32_t index) { return fmt::format("{}[{}]", id, index); }
 

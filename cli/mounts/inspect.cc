@@ -1,4 +1,4 @@
-// What is mounted, and who sees it.
+// `mooring list` and `mooring show`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,7 +52,6 @@ std::string ToText(Relation relation) {
   return "";
 }
 
-// Where they are the mount's own namespace is the one that was asked about.
 std::string SeenText(const std::vector<OtherSight>& others) {
   if (others.empty()) return "nobody else sees it\n";
   Table table({"SEEN BY", "COMMAND", "AT", "AS"});
@@ -74,7 +73,7 @@ std::string SeenJson(const std::vector<OtherSight>& others) {
   return JsonArray(all);
 }
 
-// Of a mount in this namespace: why its filesystem answers nothing, empty when well or not to be had.
+// Why the filesystem of a mount in this namespace does not answer. Empty if it does, or if that cannot be found out.
 std::string FailureAt(const Arguments& arguments, const std::string& path) {
   if (arguments.pid != 0) return "";
   const absl::StatusOr<PathInfo> info = KernelMounter().Find(path);
@@ -111,12 +110,12 @@ std::string ShowJson(const TableMount& mount, const std::string& failure, const 
   return JsonObject().AddRaw("mount", json.ToString()).AddRaw("seen_by", SeenJson(others)).ToString();
 }
 
-// The namespace that was asked about, among all.
+// The view of the namespace that --pid names.
 const NamespaceView& Asked(const MountGraph& graph, const Arguments& arguments) {
   if (arguments.pid == 0) return graph.views.front();
   const auto found = std::find_if(graph.views.begin(), graph.views.end(),
                                   [&](const NamespaceView& view) { return view.pid == arguments.pid; });
-  return found == graph.views.end() ? graph.views.front() : *found;  // else it is in this namespace
+  return found == graph.views.end() ? graph.views.front() : *found;  // not found: the process is in this namespace
 }
 
 absl::Status NotMounted(const NamespaceView& view, const std::string& path) {

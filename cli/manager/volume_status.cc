@@ -1,4 +1,4 @@
-// Which volumes there are, and how one is.
+// Volumes: list and status.
 #include <fmt/format.h>
 
 #include "base/status.h"
@@ -15,7 +15,7 @@ constexpr char kAllNamespacesWord[] = "*";
 std::string VolumeTable(const v1::ListVolumesResponse& response) {
   Table table({"ID", "PLUGIN", "CAPACITY", "MAY BE USED", "IN USE", "EXTERNAL ID"});
   for (const v1::Volume& volume : response.volumes()) {
-    table.Add({ToString(volume.key()), volume.plugin(), SizeText(volume.capacity_bytes()), CapabilityWords(volume),
+    table.Add({ToString(volume.key()), volume.plugin(), CapacityText(volume.capacity_bytes()), CapabilitiesText(volume),
                volume.has_in_use() ? ToString(volume.in_use().access()) : "", volume.external_id()});
   }
   return table.ToString();
@@ -30,7 +30,7 @@ std::string Ids(const v1::ListVolumesResponse& response) {
 absl::Status ListVolumes(Session& session) {
   const Arguments& arguments = session.arguments;
   if (arguments.all_namespaces && !arguments.ns.empty()) {
-    return InvalidArgument("--namespace and --all-namespaces: one of them");
+    return InvalidArgument("--namespace and --all-namespaces exclude each other: give one");
   }
   v1::ListVolumesRequest request;
   request.set_namespace_(arguments.all_namespaces ? kAllNamespacesWord : arguments.ns);
@@ -58,10 +58,10 @@ absl::Status VolumeStatus(Session& session) {
 
 }  // namespace
 
-Commands LookCommands() {
+Commands VolumeStatusCommands() {
   return {
-      {"list", "the volumes there are", {}, {&kNamespace, &kAllNamespaces, &kOfPlugin, &kQuiet}, ListVolumes},
-      {"status", "all about a volume: who holds it, where it is attached", {&kVolumeId}, {&kNamespace}, VolumeStatus},
+      {"list", "List the volumes", {}, {&kNamespace, &kAllNamespaces, &kOfPlugin, &kQuiet}, ListVolumes},
+      {"status", "Show a volume, its claims and its attachments", {&Shared::kVolumeId}, {&kNamespace}, VolumeStatus},
   };
 }
 

@@ -1,4 +1,4 @@
-#include "cli/socket_problem.h"
+#include "cli/client/socket_problem.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -37,23 +37,24 @@ bool MayBeServed(const std::string& path) {
   return error == EACCES || error == EAGAIN;
 }
 
-std::string SocketProblem(const std::string& path, const ServerWords& words) {
+std::string SocketProblem(const std::string& path, const ServerDescription& server) {
   switch (const int error = ConnectError(path)) {
     case 0:
       return "";
     case ENOENT:
-      return fmt::format("there is no socket at {}: {}, or name its socket with {}", Quote(path), words.start,
-                         words.flag);
+      return fmt::format("there is no socket at {}: {}, or name its socket with {}", Quote(path), server.start,
+                         server.flag);
     case ECONNREFUSED:
       if (!IsSocket(path)) {
-        return fmt::format("{} is not a socket: name the {}'s with {}", Quote(path), words.name, words.flag);
+        return fmt::format("{} is not a socket: name the socket of the {} with {}", Quote(path), server.name,
+                           server.flag);
       }
-      return fmt::format("nobody serves the socket {}: the {} that made it is gone, start it again", Quote(path),
-                         words.name);
+      return fmt::format("no process serves the socket {}: the {} that created it has ended, start it again",
+                         Quote(path), server.name);
     case EACCES:
-      return fmt::format("the socket {} is not for this user: try again {}", Quote(path), words.user);
+      return fmt::format("this user may not open the socket {}: try again {}", Quote(path), server.user);
     case EAGAIN:
-      return fmt::format("the {} does not answer at {}: its queue of connections is full", words.name, Quote(path));
+      return fmt::format("the {} does not answer at {}: its queue of connections is full", server.name, Quote(path));
     default:
       return ErrnoStatus(error, "connect to the socket", path).ToString();
   }

@@ -1,6 +1,6 @@
-// The connection to one driver, or to the manager: one call at a time, each with a deadline.
-#ifndef MOORING_CLI_CLIENT_H_
-#define MOORING_CLI_CLIENT_H_
+// The connection to a CSI driver or to the manager: one call at a time, each with a deadline.
+#ifndef MOORING_CLI_CLIENT_CLIENT_H_
+#define MOORING_CLI_CLIENT_CLIENT_H_
 
 #include <grpcpp/grpcpp.h>
 
@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/status.h"
+#include "cli/client/socket_problem.h"
 #include "cli/output/progress.h"
 #include "cli/output/redact.h"
-#include "cli/socket_problem.h"
 #include "rpc/status.h"
 
 namespace mooring::cli {
@@ -26,36 +26,35 @@ struct ClientOptions {
   bool show_time = false;  // --time and --verbose
   bool verbose = false;
   bool show_progress = false;  // stderr is a terminal
-  ServerWords server = {};
-  Classify classify = nullptr;  // what of a request is not shown
+  ServerDescription server = {};
+  Classify classify = nullptr;  // which fields of a request are secret
 };
 
 // A call of a service: &csi::v1::Node::Stub::NodeGetInfo.
 template <typename Service, typename Request, typename Response>
 using Method = grpc::Status (Service::Stub::*)(grpc::ClientContext*, const Request&, Response*);
 
-// The same of a call that is answered by a stream: &csi::v1::SnapshotMetadata::Stub::GetMetadataDelta.
+// The same for a call that is answered by a stream: &csi::v1::SnapshotMetadata::Stub::GetMetadataDelta.
 template <typename Service, typename Request, typename Response>
 using StreamMethod = std::unique_ptr<grpc::ClientReader<Response>> (Service::Stub::*)(grpc::ClientContext*,
                                                                                       const Request&);
 
 class Client {
  public:
-  using Clock = std::chrono::system_clock;  // gRPC's deadlines are wall-clock times
+  using Clock = std::chrono::system_clock;  // deadlines of gRPC are wall-clock times
   using Elapsed = std::chrono::steady_clock::duration;
 
-  // When an answer comes too late, and what the user hears then: how long that was, and the flag that says so.
   struct Limit {
     Clock::time_point deadline;
-    std::chrono::milliseconds time;
-    const char* flag;
+    std::chrono::milliseconds time;  // for the error: the time until the deadline
+    const char* flag;                // for the error: the flag that changes it
   };
 
-  // Nothing is sent, and nothing needs to be there, before the first call. `trace` takes --time and --verbose.
+  // Does not connect before the first call. The output of --time and --verbose goes to `trace`.
   Client(ClientOptions options, std::ostream& trace);
 
-  // Call<csi::v1::Node>(&csi::v1::Node::Stub::NodeGetInfo, request). An error knows the call's name (failure.h). A
-  // socket that is missing or that nobody serves is UNAVAILABLE and says what to do.
+  // Call<csi::v1::Node>(&csi::v1::Node::Stub::NodeGetInfo, request). An error carries the name of the call (failure.h).
+  // UNAVAILABLE: the socket is missing or no process serves it; the message says what to do.
   template <typename Service, typename Request, typename Response>
   absl::StatusOr<Response> Call(Method<Service, Request, Response> method, const Request& request) const {
     const Limit limit = CallLimit();
@@ -64,7 +63,7 @@ class Client {
     return Send<Service>(method, request, limit, /*wait=*/false);
   }
 
-  // The same, but a missing or dead socket is waited for, until `wait` is over or the call has taken as long as it may.
+  // The same, but waits for a missing or dead socket, until `wait` or the timeout of the call is over.
   template <typename Service, typename Request, typename Response>
   absl::StatusOr<Response> CallWhenServed(Method<Service, Request, Response> method, const Request& request,
                                           const Limit& wait) const {
@@ -72,13 +71,13 @@ class Client {
     return Send<Service>(method, request, wait.deadline < call.deadline ? wait : call, /*wait=*/true);
   }
 
-  // Gives each message of the answer to `take`, whose error ends the call.
+  // Passes each message of the answer to `take`. An error of `take` ends the call.
   template <typename Service, typename Response, typename Request, typename Take>
   absl::Status Stream(StreamMethod<Service, Request, Response> method, const Request& request, Take take) const {
     return Stream<Service>(method, request, take, CallLimit());
   }
 
-  // The same, for as long as `limit` has it.
+  // The same, with a limit other than the timeout of the call.
   template <typename Service, typename Response, typename Request, typename Take>
   absl::Status Stream(StreamMethod<Service, Request, Response> method, const Request& request, Take take,
                       const Limit& limit) const {
@@ -100,7 +99,7 @@ class Client {
     return Finish(CallName(request), FromGrpc(status), limit);
   }
 
-  // On a terminal: how long the call has been under way, for as long as this lives. Else nothing.
+  // On a terminal, shows how long the call has been under way, until the object is destroyed. Otherwise null.
   std::unique_ptr<Progress> ShowProgress(const google::protobuf::Message& request) const;
 
   Limit CallLimit() const { return {Clock::now() + options_.timeout, options_.timeout, "--timeout"}; }
@@ -127,7 +126,7 @@ class Client {
     return response;
   }
 
-  // "NodeGetInfo" of a NodeGetInfoRequest: our services and CSI's name every request after its call.
+  // "NodeGetInfo" for a NodeGetInfoRequest: the services of Mooring and CSI name every request after its call.
   static std::string CallName(const google::protobuf::Message& request);
 
   absl::Status Connect(Clock::time_point deadline) const;
@@ -142,4 +141,4 @@ class Client {
 
 }  // namespace mooring::cli
 
-#endif  // MOORING_CLI_CLIENT_H_
+#endif  // MOORING_CLI_CLIENT_CLIENT_H_

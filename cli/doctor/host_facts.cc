@@ -1,4 +1,4 @@
-#include "cli/doctor/surroundings.h"
+#include "cli/doctor/host_facts.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ struct NeededCapability {
   unsigned number;
   const char* name;
   Severity severity;
-  const char* what;  // is not possible without
+  const char* what;  // that is not possible without it
 };
 
 constexpr NeededCapability kCapabilities[] = {
@@ -37,7 +37,7 @@ constexpr NeededCapability kCapabilities[] = {
     {CAP_MKNOD, "CAP_MKNOD", Severity::kNote, "making the nodes of new loop devices, where nothing else makes them"},
 };
 
-// A call that is there fails in another way than one that is not.
+// `call` passes wrong arguments: a call that exists fails with another errno than a missing one.
 struct NeededCall {
   const char* name;
   const char* since;
@@ -75,14 +75,15 @@ constexpr NeededFilesystem kFilesystems[] = {{"ext4", Severity::kProblem}, {"xfs
 
 bool Has(std::uint64_t capabilities, unsigned number) { return ((capabilities >> number) & 1U) != 0; }
 
-// EPERM is what a seccomp profile older than a call says, and what the calls of mounting say to who may not mount.
+// A seccomp profile older than a call refuses it with EPERM. The calls of the mount API also give EPERM to a process
+// without CAP_SYS_ADMIN.
 bool IsMissing(const NeededCall& needed, bool may_mount) {
   errno = 0;
   const long result = needed.call();
   return result < 0 && (errno == ENOSYS || (errno == EPERM && may_mount));
 }
 
-// Known to the running kernel, or to be had as a module.
+// Whether the kernel knows the filesystem or has a module for it.
 bool KnowsFilesystem(const std::string& name) {
   std::ifstream known("/proc/filesystems");
   for (std::string word; known >> word;) {
@@ -100,45 +101,45 @@ bool KnowsFilesystem(const std::string& name) {
   return false;
 }
 
-void AddCapabilities(const Surroundings& surroundings, Findings& findings) {
+void AddCapabilities(const HostFacts& facts, Findings& findings) {
   for (const NeededCapability& needed : kCapabilities) {
-    if (Has(surroundings.capabilities, needed.number)) continue;
+    if (Has(facts.capabilities, needed.number)) continue;
     findings.push_back(
         {"missing-capability", needed.severity,
-         fmt::format("{} is missing here: without it there is no {}. In a container, give it to the container "
-                     "(--cap-add, securityContext), else be root",
+         fmt::format("{} is missing: it is needed for {}. In a container, add it (--cap-add, securityContext); "
+                     "otherwise run as root",
                      needed.name, needed.what),
          needed.severity == Severity::kProblem ? std::vector<std::string>{"sudo mooring doctor"}
                                                : std::vector<std::string>()});
   }
 }
 
-void AddCalls(const Surroundings& surroundings, Findings& findings) {
+void AddCalls(const HostFacts& facts, Findings& findings) {
   for (const NeededCall& needed : kCalls) {
-    if (!surroundings.missing_calls.contains(needed.name)) continue;
+    if (!facts.missing_calls.contains(needed.name)) continue;
     findings.push_back({"missing-feature",
                         needed.severity,
-                        fmt::format("{}(2) is missing: without it {}. It needs Linux {}, and in a container a seccomp "
-                                    "profile that knows it",
+                        fmt::format("{}(2) is missing: without it {}. It needs Linux {} and, in a container, a seccomp "
+                                    "profile that allows it",
                                     needed.name, needed.without, needed.since),
                         {"uname -r", "grep Seccomp: /proc/self/status"}});
   }
 }
 
-void AddFilesystems(const Surroundings& surroundings, Findings& findings) {
+void AddFilesystems(const HostFacts& facts, Findings& findings) {
   for (const NeededFilesystem& needed : kFilesystems) {
-    if (surroundings.filesystems.contains(needed.name)) continue;
+    if (facts.filesystems.contains(needed.name)) continue;
     findings.push_back({"missing-feature",
                         needed.severity,
-                        fmt::format("the kernel knows no {}: volumes with it cannot be mounted", needed.name),
+                        fmt::format("the kernel does not support {}: volumes with it cannot be mounted", needed.name),
                         {fmt::format("modprobe {}", needed.name)}});
   }
 }
 
 }  // namespace
 
-Surroundings CollectSurroundings() {
-  Surroundings found;
+HostFacts CollectHostFacts() {
+  HostFacts found;
   for (const NeededCapability& needed : kCapabilities) {
     if (sys::HasCapability(needed.number)) found.capabilities |= std::uint64_t{1} << needed.number;
   }
@@ -147,25 +148,25 @@ Surroundings CollectSurroundings() {
     if (IsMissing(needed, may_mount)) found.missing_calls.insert(needed.name);
   }
   const UniqueFd control(::open("/dev/loop-control", O_RDWR | O_CLOEXEC));
-  found.loop_control = control.ok() || errno == EACCES;  // of who is not root another finding speaks
+  found.loop_control = control.ok() || errno == EACCES;  // missing privileges are another finding
   for (const NeededFilesystem& needed : kFilesystems) {
     if (KnowsFilesystem(needed.name)) found.filesystems.insert(needed.name);
   }
   return found;
 }
 
-Findings FindMissing(const Surroundings& surroundings) {
+Findings FindMissing(const HostFacts& facts) {
   Findings findings;
-  AddCapabilities(surroundings, findings);
-  AddCalls(surroundings, findings);
-  if (!surroundings.loop_control) {
+  AddCapabilities(facts, findings);
+  AddCalls(facts, findings);
+  if (!facts.loop_control) {
     findings.push_back({"missing-feature",
                         Severity::kProblem,
-                        "there are no loop devices here (/dev/loop-control): image volumes need them. In a container, "
-                        "give it /dev",
+                        "there are no loop devices (/dev/loop-control), which image volumes need. In a container, bind "
+                        "/dev",
                         {"modprobe loop"}});
   }
-  AddFilesystems(surroundings, findings);
+  AddFilesystems(facts, findings);
   return findings;
 }
 
