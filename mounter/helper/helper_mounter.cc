@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLongestWait{60};
 constexpr std::chrono::seconds kRestartPatience{5};
-constexpr std::chrono::milliseconds kEndPatience{250};
+constexpr std::chrono::milliseconds kNoticePatience{250};
 constexpr std::chrono::milliseconds kFullPause{5};
 constexpr int kMostHangingOnPath = 4;     // each holds a thread of the helper
 constexpr int kStateCheck = 1000;         // milliseconds between two checks of the helper's state
@@ -275,7 +275,7 @@ absl::StatusOr<pb::Answer> HelperMounter::AskOnce(const pb::Request& request, co
     Drop(std::move(lease));
     if (absl::IsInvalidArgument(received)) return Internal("read the mount helper's answer: " + Message(received));
     // Its sockets are not all closed at once: the next call could still send to one that nobody reads.
-    AwaitNext(generation, Clock::now() + kEndPatience).IgnoreError();
+    AwaitNext(generation, Clock::now() + kNoticePatience).IgnoreError();
     return Unavailable(
         fmt::format("{} {}: the mount helper ended during the call: call again", policy.doing, Quote(policy.path)));
   }

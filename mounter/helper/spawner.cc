@@ -146,10 +146,10 @@ std::optional<int> Helpers::EndAll() {
 
 void Helpers::NoteStart() {
   static constexpr std::chrono::milliseconds kFirstPause{10};
-  static constexpr std::chrono::seconds kSoon{1}, kLongestPause{1};
+  static constexpr std::chrono::seconds kQuickSuccession{1}, kMostPause{1};
   const Clock::time_point now = Clock::now();
-  const bool soon = now - NextStart() < kSoon;
-  pause_ = soon ? std::clamp<Clock::duration>(pause_ * 2, kFirstPause, kLongestPause) : Clock::duration{};
+  const bool soon = now - NextStart() < kQuickSuccession;
+  pause_ = soon ? std::clamp<Clock::duration>(pause_ * 2, kFirstPause, kMostPause) : Clock::duration{};
   started_ = now;
 }
 

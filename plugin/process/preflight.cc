@@ -58,7 +58,7 @@ bool HasOwnMountNamespace() {
   return parent == 1 && NamespaceOf("self", "pid") != kFirstPidNamespace && IsContainersInit(parent);
 }
 
-Preflight::Preflight(const Config& config, Mounter& mounter) : state_dir_(config.state_dir), mounter_(mounter) {
+HostPreflight::HostPreflight(const Config& config, Mounter& mounter) : state_dir_(config.state_dir), mounter_(mounter) {
   mounts_ = config.serves_node();
   if (!mounts_) return;
   const bool said = config.mount_roots != UsualMountRoots();
@@ -72,7 +72,7 @@ Preflight::Preflight(const Config& config, Mounter& mounter) : state_dir_(config
   loops_for_some_ = images && others;
 }
 
-absl::Status Preflight::Check() {
+absl::Status HostPreflight::Check() {
   const std::unique_lock<std::mutex> alone(checking_, std::try_to_lock);
   if (!alone.owns_lock() || Clock::now() - checked_ < kFresh) return Last();
   const absl::Status now = RunChecks();
@@ -82,7 +82,7 @@ absl::Status Preflight::Check() {
   return Last();
 }
 
-absl::Status Preflight::RunChecks() {
+absl::Status HostPreflight::RunChecks() {
   MOORING_RETURN_IF_ERROR(CheckWritable(state_dir_, "the state directory"));
   const DeadlineScope patience(Clock::now() + kPatience);
   if (loops_for_some_ && !warned_) {
@@ -93,13 +93,13 @@ absl::Status Preflight::RunChecks() {
   return !mounts_ ? absl::OkStatus() : mounter_.CheckNeeds(needs_);
 }
 
-absl::Status Preflight::CheckSeenOutside() {
+absl::Status HostPreflight::CheckSeenOutside() {
   if (needs_.seen_outside.empty()) return absl::OkStatus();
   const DeadlineScope patience(Clock::now() + kPatience);
   return mounter_.CheckNeeds({.seen_outside = needs_.seen_outside});
 }
 
-void Preflight::LogChange(const absl::Status& now) {
+void HostPreflight::LogChange(const absl::Status& now) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (now == last_) return;
   if (now.ok()) log::Info("nothing is missing any more");
@@ -107,7 +107,7 @@ void Preflight::LogChange(const absl::Status& now) {
   last_ = now;
 }
 
-absl::Status Preflight::Last() const {
+absl::Status HostPreflight::Last() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return absl::Status(last_.code(), last_.message());
 }

@@ -18,10 +18,10 @@ namespace mooring {
 // mounts. False if that is unknown. Called while this process is privileged.
 bool HasOwnMountNamespace();
 
-class Preflight {
+class HostPreflight {
  public:
   // `mounter` outlives it.
-  Preflight(const Config& config, Mounter& mounter);
+  HostPreflight(const Config& config, Mounter& mounter);
 
   // FAILED_PRECONDITION names what is missing, the path, the kernel's error and the remedy. A check takes some tens of
   // microseconds and runs at most once a second. While one hangs, its caller waits for at most two seconds, and all

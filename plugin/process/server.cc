@@ -159,7 +159,7 @@ struct PluginServer::Parts {
   NodeVolumes node_volumes;
   EphemeralVolumes ephemeral_volumes;
   const std::function<absl::Status()> ask_mounter;
-  Preflight preflight;
+  HostPreflight preflight;
   Readiness readiness;
   std::unique_ptr<PluginMetrics> plugin_metrics;  // null without --metrics-listen
   Rpc rpc;
