@@ -24,38 +24,16 @@
 #include "mounter/loop/device_holder.h"
 #include "mounter/loop/loop_census.h"
 #include "mounter/loop/loop_mounted.h"
+#include "mounter/loop/loop_node.h"
 #include "mounter/loop/settle.h"
 
 namespace mooring {
 namespace {
 
-constexpr unsigned kLoopMajor = 7;
-
-std::string DevicePath(unsigned number) { return fmt::format("/dev/loop{}", number); }
-
-// A container whose /dev is a copy lacks the nodes of devices made later. This makes the node of an existing device.
-// /dev/loopN is minor N.
-bool MakeNode(const std::string& path, unsigned number) {
-  if (::access(fmt::format("/sys/block/loop{}", number).c_str(), F_OK) != 0) return false;
-  return ::mknod(path.c_str(), S_IFBLK | 0660, makedev(kLoopMajor, number)) == 0 || errno == EEXIST;
-}
-
-// On failure errno says why.
-UniqueFd OpenNode(const std::string& path, unsigned number, int flags) {
-  UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC));
-  if (fd.ok() || errno != ENOENT) return fd;
-  if (MakeNode(path, number)) {
-    fd.reset(::open(path.c_str(), flags | O_CLOEXEC));
-  } else {
-    errno = ENOENT;
-  }
-  return fd;
-}
-
 // NOT_FOUND: the device is being freed, or gone.
 absl::StatusOr<UniqueFd> OpenDevice(unsigned number, int flags) {
-  const std::string path = DevicePath(number);
-  UniqueFd fd = OpenNode(path, number, flags);
+  const std::string path = LoopPath(number);
+  UniqueFd fd = OpenLoopNode(number, flags);
   if (!fd.ok() && errno == ENXIO) return NotFound(fmt::format("{} is being torn down", path));
   if (!fd.ok()) return ErrnoStatus(errno, "open the loop device", path);
   return fd;
@@ -72,7 +50,7 @@ std::string LabelIn(const loop_info64& status) {
 // Everything but LoopInfo::mounted.
 LoopInfo FromStatus(const loop_info64& status, unsigned number) {
   LoopInfo info;
-  info.device = DevicePath(number);
+  info.device = LoopPath(number);
   info.device_number = makedev(kLoopMajor, number);
   info.backing_device = status.lo_device;
   info.backing_inode = status.lo_inode;
@@ -91,7 +69,7 @@ int AskStatus(int fd, loop_info64& status) { return ::ioctl(fd, LOOP_GET_STATUS6
 absl::StatusOr<std::optional<LoopInfo>> FromAnswer(int error, const loop_info64& status, unsigned number) {
   if (error == 0) return std::optional<LoopInfo>(FromStatus(status, number));
   if (error == ENXIO) return std::optional<LoopInfo>();
-  return ErrnoStatus(error, "ask for the status of", DevicePath(number));
+  return ErrnoStatus(error, "ask for the status of", LoopPath(number));
 }
 
 // Empty: the device is bound to nothing.
@@ -128,7 +106,7 @@ absl::StatusOr<UniqueFd> OpenBound(unsigned number) {
 // Sysfs answers without asking the file's filesystem. A device without a file there is about to be free.
 absl::StatusOr<std::optional<LoopInfo>> HungLoop(unsigned number) {
   LoopInfo info;
-  info.device = DevicePath(number);
+  info.device = LoopPath(number);
   info.device_number = makedev(kLoopMajor, number);
   std::ifstream file(fmt::format("/sys/block/loop{}/loop/backing_file", number));
   if (!std::getline(file, info.label)) {
@@ -223,56 +201,13 @@ absl::Status CheckWritable(const OpenLoop& loop, const LoopSpec& spec) {
   return absl::OkStatus();
 }
 
-// The errors of an open of a loop device or of loop-control in a container that was not given them. Other errors, such
-// as no file or memory left, say nothing about that.
-bool MeansNotGiven(int error) {
-  return error == ENOENT || error == ENODEV || error == ENXIO || error == EPERM || error == EACCES;
-}
-
-absl::Status NotAvailable(int error, const std::string& path) {
-  if (!MeansNotGiven(error)) return ErrnoStatus(error, "open the loop device", path);
-  const bool forbidden = error == EPERM || error == EACCES;
-  const std::string message = Message(ErrnoStatus(error, "open", path));
-  if (forbidden) {
-    return FailedPrecondition(fmt::format(
-        "loop devices are not to be had: {}: the container may not use them: make it privileged, or allow it the "
-        "devices /dev/loop-control (c 10:237) and /dev/loop* (b 7:*)",
-        message));
-  }
-  return FailedPrecondition(fmt::format(
-      "loop devices are not to be had: {}: bind the host's /dev into the container, or load the kernel's module loop "
-      "on the host (modprobe loop)",
-      message));
-}
-
-// A container may have been given some devices by name. While these are in use, the kernel's free device is another
-// one.
-bool HasAnyDevice() {
-  const auto names = EntriesOf("/dev");
-  if (!names.ok()) return false;
-  return std::any_of(names->begin(), names->end(), [](const std::string& name) {
-    const bool is_loop =
-        name.size() > 4 && name.starts_with("loop") && name.find_first_not_of("0123456789", 4) == name.npos;
-    return is_loop && (UniqueFd(::open(("/dev/" + name).c_str(), O_RDONLY | O_CLOEXEC)).ok() || errno == ENXIO);
-  });
-}
-
-absl::StatusOr<unsigned> FreeNumber() {
-  constexpr char kControl[] = "/dev/loop-control";
-  const UniqueFd control(::open(kControl, O_RDWR | O_CLOEXEC));
-  if (!control.ok()) return NotAvailable(errno, kControl);
-  const int number = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
-  if (number < 0) return ErrnoStatus(errno, "ask for a free loop device of", kControl);
-  return static_cast<unsigned>(number);
-}
-
 // Opens the device for reading only. It cannot become another file's meanwhile, because it stays open.
 absl::StatusOr<OpenLoop> Finish(unsigned number, const OpenLoop& configured, const LoopSpec& spec) {
   MOORING_RETURN_IF_ERROR(CheckWritable(configured, spec));
   OpenLoop loop;
   MOORING_ASSIGN_OR_RETURN(loop.fd, OpenDevice(number, O_RDONLY));
   MOORING_ASSIGN_OR_RETURN(const std::optional<LoopInfo> info, Status(loop.fd.get(), number));
-  if (!info) return Internal(fmt::format("{} lost its file at once", DevicePath(number)));
+  if (!info) return Internal(fmt::format("{} lost its file at once", LoopPath(number)));
   MOORING_RETURN_IF_ERROR(ResetReadAhead(loop.fd.get(), *info));
   loop.info = *info;
   loop.made = true;
@@ -287,7 +222,7 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
   const std::lock_guard<std::mutex> lock(mutex);
   int error = 0;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    MOORING_ASSIGN_OR_RETURN(const unsigned number, FreeNumber());
+    MOORING_ASSIGN_OR_RETURN(const unsigned number, FreeLoopNumber());
     absl::StatusOr<UniqueFd> fd = OpenDevice(number, spec.read_only ? O_RDONLY : O_RDWR);
     error = ENXIO;
     if (absl::IsNotFound(fd.status())) continue;
@@ -297,7 +232,7 @@ absl::StatusOr<OpenLoop> Attach(const LoopSpec& spec, const LockedImage& image) 
     }
     OpenLoop configured;
     configured.fd = *std::move(fd);
-    configured.info.device = DevicePath(number);
+    configured.info.device = LoopPath(number);
     error = Configure(configured.fd.get(), file.get(), spec);
     if (error == EBUSY) continue;
     if (error != 0) break;
@@ -321,19 +256,6 @@ absl::StatusOr<OpenLoop> OpenOrAttachLoop(const LoopSpec& spec, const LockedImag
   MOORING_ASSIGN_OR_RETURN(std::optional<OpenLoop> existing, OpenExisting(spec, image));
   if (existing) return *std::move(existing);
   return Attach(spec, image);
-}
-
-absl::Status CheckLoopDevices() {
-  MOORING_ASSIGN_OR_RETURN(const unsigned number, FreeNumber());
-  const std::string path = DevicePath(number);
-  const UniqueFd fd = OpenNode(path, number, O_RDONLY);
-  if (fd.ok() || errno == ENXIO) return absl::OkStatus();
-  const int error = errno;
-  if (!MeansNotGiven(error) || !HasAnyDevice()) return NotAvailable(error, path);
-  return ResourceExhausted(fmt::format(
-      "all loop devices that this container was given are in use: {}: give it more, or the host's /dev, or CAP_MKNOD "
-      "and the devices /dev/loop* (b 7:*)",
-      Message(ErrnoStatus(error, "open", path))));
 }
 
 absl::Status CheckUnattached(const LockedImage& image) {
@@ -395,7 +317,7 @@ absl::StatusOr<std::optional<std::string>> LoopLabel(dev_t device) {
   loop_info64 status = {};
   if (::ioctl(fd->get(), LOOP_GET_STATUS64, &status) == 0) return std::optional<std::string>(LabelIn(status));
   if (errno == ENXIO) return std::optional<std::string>();
-  return ErrnoStatus(errno, "ask for the status of", DevicePath(minor(device)));
+  return ErrnoStatus(errno, "ask for the status of", LoopPath(minor(device)));
 }
 
 absl::StatusOr<UniqueFd> OpenAsFound(const LoopInfo& loop) {

@@ -1,0 +1,26 @@
+// The nodes of loop devices, /dev/loopN and /dev/loop-control, which a container may lack or may not be allowed to
+// open.
+#ifndef MOORING_MOUNTER_LOOP_LOOP_NODE_H_
+#define MOORING_MOUNTER_LOOP_LOOP_NODE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/file/unique_fd.h"
+
+namespace mooring {
+
+inline constexpr unsigned kLoopMajor = 7;
+
+std::string LoopPath(unsigned number);  // "/dev/loop3"
+
+// Opens the node, and makes it where it is missing in /dev. On failure errno says why.
+UniqueFd OpenLoopNode(unsigned number, int flags);
+
+// The number of a device that was free at that moment, from the kernel. FAILED_PRECONDITION: /dev/loop-control cannot
+// be opened.
+absl::StatusOr<unsigned> FreeLoopNumber();
+
+}  // namespace mooring
+
+#endif  // MOORING_MOUNTER_LOOP_LOOP_NODE_H_
