@@ -269,10 +269,10 @@ TEST_F(PoolsTest, MemoryIsPromisedOnce) {
   const std::string id = CreatedIn("mem", 200 * kMiB);
   EXPECT_EQ(Available("mem"), 56 * kMiB);
   ExpectRefused([&] { return driver().Send(Request("mem", "more", Mount("", kMultiWriter), 57 * kMiB)); },
-                Code::kResourceExhausted, "56 MiB are left");
+                Code::kResourceExhausted, "has 56 MiB of 256 MiB left");
   ExpectRefused([&] { return driver().Send(Request("mem", "never", Mount("", kMultiWriter), 257 * kMiB)); },
                 Code::kOutOfRange, "can hold at most");
-  ExpectRefused([&] { return driver().Grow(id, 257 * kMiB); }, Code::kResourceExhausted, "56 MiB are left");
+  ExpectRefused([&] { return driver().Grow(id, 257 * kMiB); }, Code::kResourceExhausted, "has 56 MiB of 256 MiB left");
   ASSERT_OK(driver().Grow(id, 256 * kMiB));
   EXPECT_EQ(Available("mem"), 0);
   ASSERT_OK(driver().Delete(id));

@@ -91,7 +91,7 @@ TEST_P(KubeletReboot, K28_RecordsOfAnotherBootAreNotBelieved) {
 TEST_P(KubeletReboot, K28_RecordsOfMountsThatAreGoneAreForgotten) {
   Reboot();
   Rows(state_dir() + "/node.db",
-       "INSERT INTO uses VALUES ('" + rw_ + "', '" + id_ + "', 1, 1, 0, 0, 0, 'mount', 'defaults', '')");
+       "INSERT INTO uses VALUES ('" + rw_ + "', '" + id_ + "', 1, 1, 0, 0, 0, 'mount', 'defaults', '', '', '')");
   Restart(SIGTERM);
   EXPECT_THAT(Rows(state_dir() + "/node.db", "SELECT * FROM uses"), ::testing::IsEmpty());
 }
