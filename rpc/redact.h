@@ -14,8 +14,8 @@ namespace mooring {
 // The request as one line, without its sensitive fields. Control characters are escaped.
 std::string Redacted(const google::protobuf::Message& request);
 
-// `text` with "***" for each sensitive value of `request`: plugins and tools quote their arguments in errors. Of a
-// mount flag its name and its value count, too. Longer values are replaced first, because one may contain another. A
+// `text` with "***" for each sensitive value of `request`: plugins and tools quote their arguments in errors. The
+// name and the value of a mount flag count, too. Longer values are replaced first, because one may contain another. A
 // value shorter than 4 bytes occurs in any text, so it is replaced only in quotes.
 std::string WithoutSecretsOf(const google::protobuf::Message& request, std::string text);
 

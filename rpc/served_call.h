@@ -1,5 +1,5 @@
-// The steps around each RPC that a server here answers: its deadline, the list of calls under way, metrics, one log
-// line, and the conversion of the error. The plugin and the manager add their own steps: plugin/api/rpc.h,
+// The steps around each RPC that a server here answers. They are its deadline, the list of running calls, metrics, a
+// log line, and the conversion of the error. The plugin and the manager add their own steps: plugin/api/rpc.h,
 // manager/api/calls.h.
 #ifndef MOORING_RPC_SERVED_CALL_H_
 #define MOORING_RPC_SERVED_CALL_H_

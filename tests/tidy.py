@@ -2,7 +2,7 @@
 """tests/tidy.py FOLDER: prepare clang-tidy's input from the release build.
 
 FOLDER/compile_commands.json has one command for each source file. The release build compiles several sources at once, in
-files that only include them, so each such command becomes one command for each of those sources. Options that only GCC
+files that only include them. Each such command becomes a command for each of those sources. Options that only GCC
 understands are left out.
 FOLDER/dependencies has "SOURCE<tab>FILE" for each file of ours, or generated, that a source was compiled from.
 """

@@ -50,8 +50,8 @@ struct CommandTable {
   // Runs one command and returns its exit status. An error is reported, and its code decides on the exit status.
   absl::StatusOr<int> (*execute)(const Command& command, Arguments& arguments, const Streams& streams);
   FlagsOf<Arguments> every_command;  // flags that each command has
-  // Null: each command has its own arguments. Otherwise all commands share these, and the flags of every command
-  // belong to the parent of the commands; they may stand before or after the command.
+  // Null: each command has its own arguments. Otherwise all commands share these. The flags of every command belong
+  // to the parent of the commands, and may stand before or after the command.
   std::shared_ptr<Arguments> shared = nullptr;
   const char* footer = "";  // of the commands that have none
 

@@ -1,5 +1,5 @@
-// Commands that talk to a server over its socket (`mooring csi …`, and those for the manager): the arguments and flags
-// that both areas have, and how such a command runs.
+// Commands that talk to a server over its socket: `mooring csi …`, and the commands for the manager. This file has the
+// arguments and flags of both areas, and runs such a command.
 #ifndef MOORING_CLI_COMMAND_SESSION_H_
 #define MOORING_CLI_COMMAND_SESSION_H_
 
@@ -79,7 +79,7 @@ struct SharedFlags {
   static constexpr Flag kFromVolume{"--from-volume", "ID", "Volume to copy into the new one", &Arguments::from_volume};
 };
 
-// One command under way.
+// A running command.
 template <typename ArgumentsType>
 struct SessionOf {
   using Arguments = ArgumentsType;

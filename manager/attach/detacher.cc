@@ -7,8 +7,8 @@
 
 namespace mooring::manager {
 
-// The claim's lock is held until the record is deleted: of two attachments that share a claim and go at the same time,
-// the second finds no other record and releases the claim.
+// The claim's lock is held until the record is deleted. If two attachments that share a claim end at the same time, the
+// second finds no other record and releases the claim.
 absl::Status Detacher::Detach(AttachmentRecord record, const OnStep& on_step, Clock::time_point until) {
   on_step("unmount");
   const absl::Status unmounted = volumes_.Unmount(record, until);

@@ -14,8 +14,8 @@ namespace mooring {
 // Makes the missing directories for the user of --user (0700), and checks all of them. The result has their real paths:
 // the mount helper follows no symbolic links. An existing directory never changes its owner.
 // INVALID_ARGUMENT: the directory of one pool lies in that of another.
-// FAILED_PRECONDITION: a directory belongs to another user (the message has the chown command), others may write in it,
-// the user may not, or it is missing and --require-directories is given.
+// FAILED_PRECONDITION: a directory belongs to another user (the message has the chown command), or others may write in
+// it, or the user may not. With --require-directories also: it is missing.
 absl::StatusOr<Config> PrepareDirectories(Config config);
 
 // FAILED_PRECONDITION: this process may not write in the directory, or its filesystem is read-only.

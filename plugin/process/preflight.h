@@ -1,6 +1,6 @@
-// Checks the host for what the plugin needs and cannot repair: a state directory that it can write to, loop devices,
-// and mounts that are visible outside its container. Each Probe repeats the checks, so a repaired host needs no
-// restart.
+// Checks the host for things that the plugin needs and cannot repair. It needs a writable state directory, loop
+// devices, and mounts that are visible outside its container. Each Probe repeats the checks, so a repaired host needs
+// no restart.
 #ifndef MOORING_PLUGIN_PROCESS_PREFLIGHT_H_
 #define MOORING_PLUGIN_PROCESS_PREFLIGHT_H_
 
