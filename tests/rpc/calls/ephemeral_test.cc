@@ -208,7 +208,7 @@ TEST_F(Ephemeral, AnIdThatCannotBeOursTakesNothingDown) {
 }
 
 TEST_F(Ephemeral, NodeModeServesItToo) {
-  plugin().options().flags = {"--node-id", kNode, "--mode", "node"};
+  plugin().options().flags.insert(plugin().options().flags.end(), {"--mode", "node"});
   Restart(SIGTERM);
   const std::string target = PodTarget("uid-1", "scratch");
   ASSERT_OK(driver().Send(Request(target)));
