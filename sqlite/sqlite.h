@@ -1,5 +1,5 @@
-// The layer over SQLite that all databases of Mooring share: creating the file, opening connections, the schema version,
-// prepared statements, and SQLite's errors as absl::Status.
+// The layer over SQLite that all databases of Mooring share: creating the file, opening connections, the schema
+// version, prepared statements, and errors of SQLite as absl::Status.
 #ifndef MOORING_SQLITE_SQLITE_H_
 #define MOORING_SQLITE_SQLITE_H_
 
@@ -18,15 +18,15 @@
 
 namespace mooring {
 
-inline constexpr char kInMemory[] = ":memory:";  // the path of a database without a file
+inline constexpr char kInMemory[] = ":memory:";                 // the path of a database without a file
 inline constexpr std::chrono::milliseconds kBusyTimeout{5000};  // other processes write for microseconds
 
 // A database, as its errors name it.
 struct DatabaseFile {
   std::string path;
-  std::string name;          // "the volume catalog"
-  std::string if_damaged;    // a sentence: what the administrator does with a damaged file
-  std::string if_other;      // an imperative phrase: what to do with a file of another schema version
+  std::string name;        // "the volume catalog"
+  std::string if_damaged;  // a sentence: what the administrator does with a damaged file
+  std::string if_other;    // an imperative phrase: what to do with a file of another schema version
   absl::StatusCode if_busy = absl::StatusCode::kAborted;  // for a file that another process holds
 };
 

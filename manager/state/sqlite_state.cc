@@ -40,9 +40,10 @@ std::string EndOf(const std::string& prefix) { return prefix + '\xFF'; }
 DatabaseFile StateFile(const std::string& path) {
   return {.path = path,
           .name = "the manager's state",
-          .if_damaged = "Stop the manager and put a copy of it back (docs/backup.md), or move it away, and the files "
-                        "host and id beside it, to start with an empty state and register the volumes again; no "
-                        "volume is touched by that",
+          .if_damaged =
+              "Stop the manager and put a copy of it back (docs/backup.md), or move it away, and the files "
+              "host and id beside it, to start with an empty state and register the volumes again; no "
+              "volume is touched by that",
           .if_other = "start the version of mooring-manager that wrote it",
           .if_busy = absl::StatusCode::kUnavailable};
 }

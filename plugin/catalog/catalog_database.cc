@@ -62,10 +62,12 @@ constexpr char kTables[] = R"(
 DatabaseFile CatalogFile(const std::string& path) {
   return {.path = path,
           .name = "the volume catalog",
-          .if_damaged = "Stop the plugin and put a copy of it back (docs/backup.md), or move it away, and the volumes "
-                        "with it, to start with an empty catalog",
-          .if_other = "start the version of mooring-plugin that wrote it, or move it away, and the volumes with it, to "
-                      "start with an empty catalog (docs/upgrade.md)"};
+          .if_damaged =
+              "Stop the plugin and put a copy of it back (docs/backup.md), or move it away, and the volumes "
+              "with it, to start with an empty catalog",
+          .if_other =
+              "start the version of mooring-plugin that wrote it, or move it away, and the volumes with it, to "
+              "start with an empty catalog (docs/upgrade.md)"};
 }
 
 }  // namespace

@@ -41,9 +41,7 @@ class Ephemeral : public KubeletTest {
     for (const auto& entry : fs::directory_iterator(state_dir() + "/volumes", error)) names.push_back(entry.path());
     return names;
   }
-  std::vector<std::string> Volumes() const {
-    return Rows(state_dir() + "/catalog.db", "SELECT id FROM volumes");
-  }
+  std::vector<std::string> Volumes() const { return Rows(state_dir() + "/catalog.db", "SELECT id FROM volumes"); }
   void ExpectNothingLeft() {
     EXPECT_THAT(Images(), IsEmpty());
     EXPECT_THAT(Volumes(), IsEmpty());
