@@ -1,5 +1,5 @@
-// The layer over SQLite that all databases of Mooring share: creating the file, opening connections, the schema
-// version, prepared statements, and SQLite's errors as absl::Status.
+// The layer over SQLite that all databases of Mooring share. It creates files, opens connections, checks the schema
+// version, binds prepared statements, and converts errors of SQLite to absl::Status.
 #ifndef MOORING_SQLITE_SQLITE_H_
 #define MOORING_SQLITE_SQLITE_H_
 

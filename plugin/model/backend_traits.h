@@ -1,5 +1,5 @@
-// The kinds of backends, and the abilities by which the rest of the plugin treats their volumes. plugin/backends/
-// registry.h says which kind has which. docs/backends.md explains them to users.
+// The kinds of backends, and the abilities by which the rest of the plugin treats their volumes. The registry
+// (plugin/backends/registry.h) gives each kind its abilities. docs/backends.md explains them to users.
 #ifndef MOORING_PLUGIN_MODEL_BACKEND_TRAITS_H_
 #define MOORING_PLUGIN_MODEL_BACKEND_TRAITS_H_
 
