@@ -26,7 +26,7 @@ end() {
   await "the end of $1" gone "$process"
 }
 
-# Of children that are not this shell's, the namespace's first process collects what is left.
+# The namespace's first process reaps children of other processes.
 gone() { ! grep -qs '^State:\s*[^Z]' "/proc/$1/status"; }
 
 start_manager() {
@@ -46,7 +46,7 @@ start_dockerd() {
 # limit -n|-u: the hard one, as podman has it, which knows no "unlimited".
 limit() { ulimit -H "$1" | sed 's/^unlimited$/-1/'; }
 
-# Of limits it would raise, which takes CAP_SYS_RESOURCE; the storage needs no kernel module.
+# Without --ulimit podman raises limits, which needs CAP_SYS_RESOURCE. The storage needs no kernel module.
 podman_run_flags=(--network none --cgroup-parent "$cgroup" --ulimit "nofile=$(limit -n)" --ulimit "nproc=$(limit -u)")
 podman_run() { podman_do run "${podman_run_flags[@]}" "$@"; }
 

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # Where tests with container engines run, so that nothing of them is left: sourced by their run.
 
-# in_isolation [--with-network] SCRIPT [ARG...]: `SCRIPT inside WORK ARG...` in mount, process and network namespaces of its own,
-# where WORK is a scratch folder. What is still running when SCRIPT has ended is ended with the namespace, and a loop device that
-# is left fails it. Status 77 where no engine can run. --with-network: in the machine's network, where no other Docker is: one
-# without a bridge removes the bridge of the other.
+# in_isolation [--with-network] SCRIPT [ARG...]: `SCRIPT inside WORK ARG...` in mount, process and network namespaces of
+# its own, where WORK is a scratch folder. Processes that still run when SCRIPT has ended are killed with the namespace.
+# A loop device that is left fails it. Status 77 where no engine can run. --with-network: in the machine's network,
+# where no other Docker is: one without a bridge removes the bridge of the other.
 in_isolation() {
   local script network=(--net) status=0
   if [ "$1" = --with-network ]; then
@@ -22,7 +22,7 @@ in_isolation() {
     return 77 # as tests/run understands it
   fi
   work=$(realpath "$(mktemp -d --tmpdir mooring-container.XXXXXX)")
-  # Of containers that podman is asked for by its API it chooses the group itself.
+  # For containers that its API creates, podman chooses the group itself.
   of_podman=()
   if [ -z "$(find /sys/fs/cgroup -name libpod_parent)" ]; then of_podman=(-o -path '*/libpod_parent*'); fi
   on_exit clear_below "$work"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's
 # The plugin in its own image, and tasks beside it, as an orchestrator runs them; for tests that source engines.sh and
-# images.sh, too. ENGINE is docker or podman. Endpoints and paths are the host's, which is the namespace of the tests:
-# what containers are to share of it lies below a shared mount, see share.
+# images.sh, too. ENGINE is docker or podman. Endpoints and paths are the host's, which is the namespace of the tests.
+# Directories that containers share lie below a shared mount, see share.
 
 plugin_image=localhost/mooring:test
 
@@ -49,7 +49,7 @@ build_plugin_image() {
 # not say so. It is not waited for.
 start_plugin() { start_container "${@:1:3}" --privileged "${@:4}"; }
 
-# What it was started with is kept for start_again.
+# Its arguments are kept for start_again.
 start_container() {
   local name=$2
   printf '%q ' "${@:1}" >"$work/$name.container"

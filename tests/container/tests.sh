@@ -5,7 +5,7 @@ status_of() { docker volume inspect -f "{{index .Status \"$2\"}}" "$1"; }
 claims_of() { docker volume inspect -f '{{len .Status.Claims}}' "$1"; }
 mounts_of() { mounts_below "$work/manager/docker" | grep -c -F "/docker/$1/" || true; }
 
-# What is left of a volume that is gone.
+# Expects that nothing of a deleted volume is left.
 expect_nothing_of() {
   expect "the mounts of $1" "$(mounts_of "$1")" 0
   refused "no such volume" docker volume inspect "$1"
@@ -129,8 +129,8 @@ test_podman_writes_and_reads_a_volume() {
   expect "the mounts" "$(mounts_of pod)" 0
 }
 
-# plugin_runs_in_a_container ENGINE [FLAG...]: our plugin as a privileged container of docker or podman_do, in the place of
-# the process: its volumes are its own, elsewhere on the host.
+# plugin_runs_in_a_container ENGINE [FLAG...]: runs our plugin as a privileged container of docker or podman_do, instead
+# of the process. It has its own volumes, elsewhere on the host.
 plugin_runs_in_a_container() {
   local engine=$1 name=boxed.csi state=$work/$1-state user=user container
   shift

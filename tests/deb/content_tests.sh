@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154,SC2016 # run's, dpkg-query's
-# What is in the packages.
+# Checks the content of the packages.
 
 names=(mooring-cli mooring-manager mooring-plugin)
 package() { printf '%s\n' "$work/packages/$1"_*.deb; }

@@ -9,7 +9,7 @@ state_of() { inside dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>
 active() { property "$1" ActiveState; }
 main_process() { property "$1" MainPID; }
 
-# What a package has left: but for the state directories, the user, and what dpkg keeps for itself.
+# Prints the remains of a package, except the state directories, the user, and dpkg's own files.
 left_of() {
   inside find /etc /run /usr /var -xdev \( -name '*mooring*' -o -path '*/mooring/*' \) -not -path '/usr/share/*' \
     -not -path "/var/lib/$1*" -not -path '/var/lib/dpkg/*' -not -path '/etc/systemd/system/mooring-plugin.service.d*' | LC_ALL=C sort
@@ -178,7 +178,7 @@ test_c2_a_purge_deletes_no_directory_that_is_mounted_elsewhere() {
   inside test ! -e /var/lib/mooring
 }
 
-# What is used lies elsewhere, and /var/lib/mooring says whose it is.
+# The used volumes lie elsewhere, and the records in /var/lib/mooring name them.
 test_c2b_a_purge_sees_volumes_of_other_pools() {
   local id=vol-0123456789abcdef0123456789abcdef source
   inside mkdir -p /var/lib/mooring/devices/disks "/srv/pool/$id" /srv/a

@@ -29,7 +29,7 @@ def is_there(driver, programs):
 
 
 def play(world, scenario):
-    """What was wrong, or None."""
+    """Returns the problem, or None."""
     try:
         world.begin()
         scenario(world)

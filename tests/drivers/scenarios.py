@@ -1,4 +1,4 @@
-"""What a manager does on a good day, with any driver. Each scenario gets a World and leaves nothing."""
+"""The work of a manager without trouble, with any driver. Each scenario gets a World and leaves nothing."""
 import os
 import stat
 import subprocess

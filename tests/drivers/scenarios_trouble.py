@@ -1,4 +1,4 @@
-"""What a manager does on a bad day: driver or manager killed, hung, slow to answer, and a reboot."""
+"""The work of a manager in trouble: driver or manager killed, hung, slow to answer, and a reboot."""
 import os
 import signal
 

@@ -132,7 +132,7 @@ class World:
         return all(int(status.get(kind, {}).get("healthy", 0)) == 1 for kind in kinds)
 
     def driver_processes(self):
-        """Those whose command line has the driver's data directory."""
+        """The processes whose command line has the driver's data directory."""
         found = []
         for file in glob.glob("/proc/[0-9]*/cmdline"):
             with contextlib.suppress(OSError), open(file, "rb") as command:
@@ -259,7 +259,7 @@ class World:
 
 
 def kill_all_others():
-    """Of this process namespace, where process 1 and this one stay."""
+    """Ends the processes of this namespace, except process 1 and this one."""
     stay = {1, os.getpid(), os.getppid()}
     deadline = time.monotonic() + PATIENCE
     while left := [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) not in stay

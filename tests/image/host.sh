@@ -17,7 +17,7 @@ set_up_image_tests() {
   for engine in docker podman; do engine "$engine" tag "$plugin_image" "$next_image"; done
 }
 
-# What a test that failed has left attached, kubelet's devices first. (Its mounts go with the namespace.)
+# Detaches the loop devices that a failed test has left, kubelet's devices first. (Its mounts go with the namespace.)
 detach_loops() {
   local record device
   for record in "$hosts"/*/records/*.loop-*; do

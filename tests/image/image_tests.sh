@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's
-# What is in the image, how large it is, and how soon it serves.
+# Tests the content of the image, its size, and the time of its start.
 
 label() { docker image inspect -f "{{index .Config.Labels \"org.opencontainers.image.$1\"}}" "$plugin_image"; }
 
@@ -30,8 +30,8 @@ test_the_image_holds_what_runs_and_no_shell() {
   expect "what belongs to package managers" "$(grep -E '/(apt|dpkg)$|^etc/apt' "$work/files" || true)" ''
 }
 
-# What is in our programs, linked or of headers. Not the kernel's, which are declarations, and would have scanners find all the
-# holes of a kernel in the image.
+# The packages inside our programs, from static libraries or headers. Not the kernel's, which are declarations, and
+# would have scanners find all the holes of a kernel in the image.
 packages_inside() {
   "$MOORING_ROOT/packaging/sbom" --inside "${bin%/bin}" mooring mooring-mounter mooring-plugin | grep -vx linux-libc-dev
 }
@@ -44,7 +44,8 @@ is_named() { grep -qxF "var/lib/dpkg/status.d/$1" "$work/files"; }
 # With the package itself, or with its library (libmount1 where the headers are of libmount-dev).
 is_named_by_source() { is_named "$1" || grep -qxF "$(source_of "$1" | head -n 1)" "$work/sources"; }
 
-# Each package that a file is of, or that is linked in: its licence, and its name and version for who looks for holes in it.
+# The image has the licence, name and version of each package of a file, and of each linked package. Vulnerability
+# scanners read them.
 test_the_image_keeps_licences_and_names_its_packages() {
   local package inside named
   files_of_image
@@ -153,7 +154,7 @@ test_it_serves_within_100_ms_of_its_start() {
 says_ready() { docker logs plugin 2>&1 | grep -q ' ready$'; }
 is_within() { [ "$(memory Rss)" -le "$1" ]; }
 
-# Of its start it gives back what it needs no more, a moment after it has said so. A call brings back what calls need.
+# The plugin returns the memory of its start a moment after it is ready. A call brings back what calls need.
 test_idle_it_keeps_little_memory() {
   use_host memory
   start_plugin docker plugin "$plugin_image" "${flags[@]}"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # root, socket, host and bin are host.sh's and run's
-# What kubelet and its sidecars do, by their paths and in their order: the verbs of kubelet.table. A persistent volume is PV, a pod
-# is POD; what is known of them is in $host/records, since each verb runs in a shell of its own.
+# The work of kubelet and its sidecars, with their paths and in their order: the verbs of kubelet.table. A persistent
+# volume is PV, a pod is POD. $host/records has their state, because each verb runs in a shell of its own.
 
 record() { printf '%s\n' "${@:3}" >"$host/records/$1.$2"; }
 recorded() { cat "$host/records/$1.$2"; }
@@ -81,7 +81,7 @@ kubelet_publish() {
   if is_block "$1"; then hold_device "$1" "$2"; fi
 }
 
-# Of a block volume the runtime is given a bind of kubelet's, on which kubelet holds a loop device.
+# For a block volume the runtime gets a bind of kubelet, on which kubelet holds a loop device.
 hold_device() {
   local device
   device=$(device_of "$1" "$2")
@@ -154,7 +154,7 @@ kubelet_own() {
 }
 kubelet_group_of_file() { stat -c %g "$(target_of "$1" "$2")/file"; }
 
-# What the pods do, and what is seen on the host.
+# The work of the pods, and its effect on the host.
 kubelet_write() { printf '%s\n' "$3" >"$(target_of "$1" "$2")/file"; }
 kubelet_read() { cat "$(target_of "$1" "$2")/file"; }
 kubelet_write_device() { printf '%s\n' "$3" | dd of="$(device_of "$1" "$2")" conv=notrunc,fsync status=none; }

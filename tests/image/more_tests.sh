@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's; privilege_tests.sh has what they start with
-# What is run with --all only, for it takes half a minute: what each capability beyond the smallest set is for
-# (docs/containers.md), csi-sanity with block volumes, and the image built twice.
+# Runs only with --all, because it takes half a minute. Tests each capability beyond the smallest set
+# (docs/containers.md), csi-sanity with block volumes, and a second build of the image.
 
-# What each capability beyond it is for: a call that fails without it.
+# For each further capability, a call that fails without it.
 stage_for_group() {
   kubelet_provision db 64MiB --mount-group 1234
   kubelet_stage db

@@ -8,7 +8,7 @@ start_bad() {
   start_plugin docker plugin "$plugin_image" "$@"
 }
 
-# What its log says of trouble; of Probe each answer is a line of its own.
+# Prints the problems in its log. Each answer to Probe is a line of its own.
 complaints() { docker logs plugin 2>&1 | grep -E ' (warning|error) ' | grep -v ' method=Probe ' || true; }
 
 ended() { [ "$(docker inspect -f '{{.State.Running}}' plugin)" = false ]; }

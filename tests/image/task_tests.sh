@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154 # work, bin, here and patience are run's
-# What containers of tasks see of a volume: through a bind of its target with each propagation, and of the folder that targets
-# are in, while the plugin's container comes and goes.
+# Tests which mounts containers of tasks see, through a bind of the target with each propagation, and of the folder
+# above targets. The plugin's container comes and goes meanwhile.
 
 propagations=(rprivate rslave rshared)
 
@@ -35,7 +35,7 @@ expect_own_volume() {
   done
 }
 
-# What the host mounts below a volume comes to tasks but to the private one.
+# Mounts of the host below a volume reach all tasks except the private one.
 expect_mounts_to_come_in() {
   local propagation below wanted
   for propagation in "${propagations[@]}"; do
@@ -50,7 +50,7 @@ expect_mounts_to_come_in() {
   done
 }
 
-# What the task with rshared mounts comes to the host, and to nobody's other volume.
+# Mounts of the task with rshared reach the host, and no other volume.
 expect_mounts_to_come_out() {
   local target
   in_task "$engine" task-rshared mkdir /data/own

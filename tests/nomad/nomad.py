@@ -107,7 +107,7 @@ class PluginTask:
         return self.plugin.call(method, request, timeout)
 
     def fingerprint(self):
-        """What is asked of an instance when it has started, and every 30 s from then on."""
+        """The calls to an instance when it has started, and every 30 s from then on."""
         expect_true("Probe says ready", self.plugin.ready())
         info = self.call("GetPluginInfo", timeout=1)
         capabilities = self.call("GetPluginCapabilities", timeout=1)
@@ -122,7 +122,7 @@ class PluginTask:
 
 
 class Server:
-    """What the servers ask of a plugin's controller."""
+    """The calls of the servers to a plugin's controller."""
 
     def __init__(self, task, node):
         self.task, self.node = task, node
@@ -136,7 +136,7 @@ class Server:
         return self._created(request)
 
     def create_from(self, specification):
-        """What a volume's file asks for."""
+        """The requests in a volume's file."""
         options = specification.get("mount_options", [{}])[0]
         usages = [Usage(wanted["access_mode"], wanted["attachment_mode"]) for wanted in specification["capability"]]
         request = {"name": specification["id"], "parameters": specification.get("parameters", [{}])[0],
@@ -195,7 +195,7 @@ class Agent:
         return self._paths("per-alloc", alloc, volume.id, str(usage))
 
     def mount(self, volume, alloc, usage, context):
-        """One attempt, without a deadline. The target as the host sees it."""
+        """A single attempt, without a deadline. The target as the host sees it."""
         self.stage(volume, usage, context)
         target = self.publish(volume, alloc, usage, context)
         self.users.add((alloc, volume.id, usage))
@@ -224,7 +224,7 @@ class Agent:
         return target
 
     def unmount(self, volume, alloc, usage):
-        """One attempt; Refused. Unstages when nobody it knows of uses the volume so."""
+        """A single attempt; raises Refused. Unstages when nobody it knows of uses the volume so."""
         target, inside = self.target(volume, alloc, usage)
         self._ask("NodeUnpublishVolume", {"volume_id": volume.external_id, "target_path": inside})
         if os.path.exists(target):
@@ -255,7 +255,7 @@ class Agent:
 
 
 class Allocation:
-    """Of a job's group that uses a volume; its task is a container."""
+    """An allocation of a group that uses a volume; its task is a container."""
 
     def __init__(self, world, volume, usage=Usage(), propagation="private", image="base"):
         self.world, self.volume, self.usage = world, volume, usage

@@ -2,7 +2,7 @@
 import re
 import shlex
 
-# What counts as a command: a program and an argument. A page says `mount` and `mount {}` of blocks in a job, too.
+# A command is a program and an argument. A page says `mount` and `mount {}` of blocks in a job, too.
 COMMAND = re.compile(r"^((nomad|mooring|mkdir|install|mount|umount|docker|losetup) [^{]|packaging/image$)")
 # How many arguments follow a command of Nomad's, by its own usage. None of them: the page only names it.
 ARGUMENTS = {"job run": (1, 1), "job eval": (1, 1), "job stop": (1, 1), "plugin status": (0, 1), "node status": (0, 1),
@@ -13,7 +13,7 @@ IN_THE_PLUGIN = re.compile(r"^nomad alloc exec ALLOC ")
 
 
 def _said(text):
-    """Those between backticks, and those behind the prompt of a block."""
+    """The commands between backticks, and behind the prompt of a block."""
     blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     lines = [line[2:] for block in blocks for line in block.splitlines() if line[:2] in ("$ ", "# ")]
     plain = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
@@ -34,7 +34,7 @@ def commands_of_page(page):
 
 
 def commands_to_free(page):
-    """Those of the block under the heading, in its order, as one has to type them in the plugin's allocation."""
+    """The commands of the block under the heading, in its order, for the plugin's allocation."""
     section = page.split("### A volume that Nomad has forgotten")[1].split("\n#")[0]
     block, = re.findall(r"^```console\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     lines = [line.removeprefix("$ ") for line in block.splitlines()]

@@ -1,4 +1,4 @@
-"""What Nomad leaves to people: a disk that is mounted late, and a volume that it has forgotten."""
+"""Nomad leaves these cases to people: a disk that is mounted late, and a volume that it has forgotten."""
 import os
 import shlex
 
@@ -78,7 +78,7 @@ def _exec(w, command):
 
 
 def _refusal(action):
-    """What the plugin says, without the quotes of a shell."""
+    """The plugin's error, without the quotes of a shell."""
     try:
         action()
     except Refused as refusal:

@@ -21,7 +21,7 @@ def N8_delete_is_refused_while_the_volume_is_staged_or_published(w):
         w.server.delete(volume)
 
 
-# What is never answered is NOT_FOUND while something is mounted: Nomad would take it for done.
+# The plugin never answers NOT_FOUND while something is mounted: Nomad would take it for done.
 def N9_unpublish_and_unstage_act_on_the_path_known_volume_or_not(w):
     for usage in (ALONE, BLOCK):
         volume = w.server.create("forgotten", usage)

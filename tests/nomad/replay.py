@@ -20,7 +20,7 @@ from host import DOCKER, Engine, eventually, expect, loops, mounts, run, run_tes
 from nomad import remove_all_containers  # noqa: E402
 from world import DATA_DIR, World  # noqa: E402
 
-# What is another process's is published, staged and taken down; the order that is Nomad's alone; the plugin lost.
+# Volumes of another process are published, staged and unmounted. The order is Nomad's. The plugin is lost.
 IN_PODMAN = ("N4_", "N11_", "N12_")
 
 

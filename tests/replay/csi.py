@@ -39,7 +39,7 @@ class Refused(Exception):
 
 
 class Plugin:
-    """What answers at a socket. Each call is made on a connection of its own and kept in `calls`."""
+    """The server at a socket. Each call is made on a connection of its own and kept in `calls`."""
 
     volumes = set()  # the ids of all that were made, by whichever plugin
 

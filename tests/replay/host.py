@@ -14,7 +14,7 @@ PATIENCE = 30  # seconds until something that should happen counts as missing
 
 
 class Wrong(Exception):
-    """What a test found."""
+    """A failure that a test found."""
 
 
 def expect(what, got, wanted):
@@ -64,7 +64,7 @@ def docker(*arguments, check=True):
 
 @dataclasses.dataclass(frozen=True)
 class Engine:
-    """What runs the containers: its command, and the flags that its `run` and `rm -f` have to have here."""
+    """The engine of the containers: its command, and the flags that its `run` and `rm -f` have to have here."""
     command: tuple
     run_flags: tuple
     rm_flags: tuple
@@ -145,7 +145,7 @@ def read(path):
 
 
 class Container:
-    """One that runs; entered from the host, so that its image needs no shell."""
+    """A running container. It is entered from the host, so that its image needs no shell."""
 
     def __init__(self, name, image, command=(), flags=()):
         self.name = name
@@ -200,7 +200,7 @@ def user_of(directory):
 
 
 def run_tests(tests, set_up, check_clean, wanted):
-    """Those whose name matches; how many failed. Each gets what `set_up` gives and leaves nothing behind."""
+    """Runs the tests whose name matches, and returns how many failed. Each gets what `set_up` gives and leaves nothing behind."""
     passed = failed = 0
     for test in tests:
         if not re.search(wanted, test.__name__):

@@ -47,7 +47,7 @@ def images(state):
 
 
 def published(work):
-    """What is mounted from the plugin on the host; a mount for each volume and path it is seen at."""
+    """The plugin's mounts on the host: a mount for each volume and path."""
     return [mount for mount in mounts(os.path.join(work, "docker/data/plugins"))
             if "/propagated-mount/" in mount.target and mount.fs_type == "ext4"]
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154 # MOORING_ROOT is run's
-# Those of mooring-plugin.service, after the manager's. What is a host for the plugin here are the namespaces of systemd.
+# Tests of mooring-plugin.service, after the manager's. The namespaces of systemd are the plugin's host here.
 
 csi() { inside env CSI_ENDPOINT=unix:///run/mooring-plugin/csi.sock mooring csi "$@"; }
 id_of() { csi create "$@" --json | jq -r .volume.volume_id; }

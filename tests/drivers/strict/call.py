@@ -1,4 +1,4 @@
-"""One call: its request, the rules that its caller broke, and the words of a refusal."""
+"""A call: its request, the rules that its caller broke, and the words of a refusal."""
 import grpc
 
 

@@ -224,7 +224,7 @@ class Controller:
         return answer
 
     def _page(self, call, ids):
-        """One entry a page where the caller leaves it to the driver: so it has to follow the tokens."""
+        """A page has a single entry if the caller sets no limit, so the caller has to follow the tokens."""
         token = call.request.starting_token
         if token and token not in ids:
             refuse("ABORTED", f"starting_token {token!r} is none of ours")

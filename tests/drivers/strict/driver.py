@@ -2,9 +2,7 @@
 """A CSI driver that reads CSI 1.12 in its narrowest way. For the tests of whatever calls drivers.
 
 It knows its socket by --endpoint alone. Volumes are directories that are bound, and loop devices where they are block
-volumes; all of it is below --data and survives a reboot. Where its caller breaks a MUST of the specification, the call
-is refused where the specification has a code for it, and the violation is a line in --violations; a test asserts that
-there is none. Each call is a line in --calls, without its secrets.
+volumes; all of it is below --data and survives a reboot. If its caller breaks a MUST of the specification, the call is refused, if the specification has a code for it. The violation is a line in --violations. A test asserts that there is none. Each call is a line in --calls, without its secrets.
 """
 import argparse
 import concurrent.futures
@@ -128,8 +126,10 @@ class Front:
             self.leave(kind, subject)
 
     def enter(self, call, kind, subject):
-        """One call for a volume at a time. Its caller is to see to that for each service; a node's calls and those of a
-        controller, which may be another host's, can meet, and then its caller is to try again."""
+        """Allows a single call for a volume at a time. Its caller must see to that for each service.
+
+        Calls of a node and of a controller on another host can meet. Then the caller must try again.
+        """
         with self.log_lock:
             under_way = {other for other, busy in self.busy if busy == subject and subject}
             if not under_way:

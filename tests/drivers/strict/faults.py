@@ -21,7 +21,7 @@ class Faults:
         self.one_at_a_time = one_at_a_time
 
     def before(self, call):
-        """What it does when it has acted: nothing, or die, or refuse."""
+        """The fault after the driver has acted: nothing, or die, or refuse."""
         time.sleep(self.options.delay / 1000)
         word, rest = self._ordered(call.method)
         while word == "hang":

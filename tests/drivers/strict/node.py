@@ -229,7 +229,7 @@ class Node:
         return volume
 
     def _forget_what_is_gone(self, call):
-        """Of this boot: nobody but the driver is to unmount it."""
+        """Only the driver may unmount a mount of this boot."""
         for volume_id, staged in list(self.store.staged.items()):
             volume = self.store.volumes[volume_id]
             if not (kernel.devices_of(self.store.data_of(volume)) if volume["block"]

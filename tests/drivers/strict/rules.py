@@ -1,4 +1,4 @@
-"""What CSI 1.12 asks of each request alone, whatever has been before it: presence, sizes, paths, capabilities."""
+"""The rules of CSI 1.12 for each single request: presence, sizes, paths, capabilities."""
 import os
 
 from call import refuse

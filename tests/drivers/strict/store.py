@@ -1,4 +1,4 @@
-"""What the strict driver remembers: volumes and snapshots for ever, what is staged and published until the next boot."""
+"""The records of the strict driver: volumes and snapshots for ever, stages and publishes until the next boot."""
 import json
 import os
 import shutil
