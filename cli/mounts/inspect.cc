@@ -53,7 +53,7 @@ std::string ToText(Relation relation) {
 }
 
 std::string SeenText(const std::vector<OtherSight>& others) {
-  if (others.empty()) return "nobody else sees it\n";
+  if (others.empty()) return "no other mount is tied to it\n";
   Table table({"SEEN BY", "COMMAND", "AT", "AS"});
   for (const OtherSight& other : others) {
     table.Add(

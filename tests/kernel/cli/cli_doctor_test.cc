@@ -1,4 +1,4 @@
-// `mooring doctor` on the real kernel: each trouble really made, found, and mended by the command that was printed.
+// `mooring doctor` on the real kernel: each test makes a problem, finds it and repairs it with the printed command.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/audit.h>
@@ -79,7 +79,7 @@ TEST_F(CliDoctorTest, FindsFrozenExt4) {
   EXPECT_THAT(Doctor("").out, Not(HasSubstr(finding)));
 }
 
-// An xfs does not tell, but who waits in it does.
+// A frozen xfs shows only in the processes that wait for it.
 TEST_F(CliDoctorTest, FindsFrozenXfsByItsWriter) {
   MountRequest request = MountOf(XfsImage("v.img"), Path("at"), "xfs");
   request.label = "mooring:vol-x";
@@ -121,8 +121,8 @@ TEST_F(CliDoctorTest, TaskWithoutRslave) {
   EXPECT_THAT(found.out, AllOf(HasSubstr("problem (private-copy)"), HasSubstr("rslave"), Not(HasSubstr("not-shared"))));
   ASSERT_EQ(RunCommands(found), 0);
   EXPECT_EQ(CountIn(task, Path("srv/v")), "1");
-  const Ran mended = Doctor("srv/v" + AsSeenBy(task));
-  EXPECT_EQ(mended.status, 0) << mended.out;
+  const Ran repaired = Doctor("srv/v" + AsSeenBy(task));
+  EXPECT_EQ(repaired.status, 0) << repaired.out;
 }
 
 TEST_F(CliDoctorTest, ReadOnlyTaskStaysReadOnly) {
@@ -245,7 +245,7 @@ TEST_F(CliDoctorFuseTest, DeadServer) {
   EXPECT_EQ(Doctor("srv/v").status, 0);
 }
 
-// The mount on top is well or not: what lies below it is not what its path leads to.
+// The path of a covered mount leads to the mount on top, whether that is broken or not.
 TEST_F(CliDoctorFuseTest, CoveredMountHasNoCommand) {
   Serve();
   fuse_.reset();

@@ -137,7 +137,7 @@ TEST_F(CliMountTest, ListBelowADirectory) {
 
 TEST_F(CliMountTest, ShowListsRelatedMounts) {
   SharedMount("dst");
-  EXPECT_THAT(Mooring("show dst").out, HasSubstr("nobody else sees it"));
+  EXPECT_THAT(Mooring("show dst").out, HasSubstr("no other mount is tied to it"));
   const MountNamespace peer(MountNamespace::Kind::kPeer), slave(MountNamespace::Kind::kSlave),
       apart(MountNamespace::Kind::kPrivate);
   const Ran ran = Mooring("show dst --json");

@@ -53,7 +53,7 @@ TEST_P(PrivateFileTest, ErrorNamesThePath) {
               FailsWith(absl::StatusCode::kNotFound, dir_ / "none/note"));
 }
 
-// A device that is full takes none of it, and what was there stays.
+// A full device takes nothing, and the old content stays.
 TEST_P(PrivateFileTest, FailedWriteKeepsTheOldContent) {
   ASSERT_OK(Write("old"));
   rlimit before = {};

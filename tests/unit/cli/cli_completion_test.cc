@@ -1,4 +1,4 @@
-// The completion scripts are scripts, and complete what the program has.
+// The completion scripts are valid, and complete the commands of the program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

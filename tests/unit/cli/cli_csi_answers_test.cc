@@ -190,7 +190,7 @@ TEST_F(CsiAnswersTest, LivenessAcceptsAnyAnswer) {
             "{\"rpc\":\"Probe\",\"code\":9,\"code_name\":\"FAILED_PRECONDITION\",\"message\":\"no loop devices\"}\n");
 }
 
-// The codes that gRPC itself gives where nobody answers; here the driver does.
+// The codes that gRPC uses if there is no answer, but from the driver itself.
 TEST_F(CsiAnswersTest, LivenessRefusesErrorsOfTheTransport) {
   for (const grpc::StatusCode code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::DEADLINE_EXCEEDED}) {
     driver_.script().Fail<csi::v1::ProbeResponse>(code, "its backend is slow");

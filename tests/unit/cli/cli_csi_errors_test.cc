@@ -103,7 +103,7 @@ TEST_F(CsiErrorsTest, DriversDeadlineKeepsItsMessage) {
   EXPECT_EQ(Csi({"delete", "v"}).err, "mooring: DeleteVolume: DEADLINE_EXCEEDED (4): the backend is slow\n");
 }
 
-// A socket that is bound; what happens to those who connect is the test's business.
+// A bound socket. The test decides what happens to its clients.
 UniqueFd BoundSocket(const std::string& path) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address = {};

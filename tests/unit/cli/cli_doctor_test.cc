@@ -174,7 +174,7 @@ TEST(VisibilityTest, CommandKeepsFlagsOfTheSource) {
                           "nodiratime"));
 }
 
-// Asked in a container, about the host: to make the host's mount anew would take the source of the container's away.
+// In a container, about the host: a new mount on the host would remove the source of the container's mounts.
 TEST(VisibilityTest, UpstreamNamespaceHasNoCommand) {
   for (const char* carrier : {"master:4 ", "shared:1 master:4 "}) {
     const MountGraph graph = Graph(carrier, "12 11 8:2 /d /srv rw,relatime shared:4 - ext4 /dev/sda2 rw\n");

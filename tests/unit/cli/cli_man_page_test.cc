@@ -1,4 +1,4 @@
-// docs/man/ is well formed, and mooring.8 tells of every command and flag that the program has.
+// docs/man/ is well formed, and mooring.8 describes every command and flag of the program.
 #include <gtest/gtest.h>
 
 #include <string>

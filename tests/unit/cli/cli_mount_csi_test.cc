@@ -69,7 +69,7 @@ TEST_F(MountCsiTest, ParsesFstabOptions) {
       Directory() + "\"");
 }
 
-// mount(8) keeps dev and suid to itself.
+// mount(8) does not pass dev and suid on.
 TEST_F(MountCsiTest, ParsesMountFlagOption) {
   EXPECT_EQ(Mount("mount-flag=dev,mount-flag=suid,noatime").status, 0);
   ExpectSent<v1::AttachRequest>("volume { id: 'db' } allocation: 'mount:" + Directory() +

@@ -119,7 +119,7 @@ class GroupController final : public Scripted<csi::v1::GroupController::Service>
   }
 };
 
-// A stream of the one message that was told.
+// A stream of one message.
 class SnapshotMetadata final : public Scripted<csi::v1::SnapshotMetadata::Service> {
  public:
   using Scripted::Scripted;

@@ -1,4 +1,4 @@
-// A CSI driver for tests: it keeps every request it is sent and gives the answers it was told.
+// A CSI driver for tests: it records every request and gives the answers of its script.
 #ifndef MOORING_TESTS_UNIT_CLI_FAKE_DRIVER_H_
 #define MOORING_TESTS_UNIT_CLI_FAKE_DRIVER_H_
 
@@ -15,7 +15,7 @@
 namespace mooring::cli {
 
 // Serves identity, controller, group controller, snapshot metadata and node on a socket in a directory of its own,
-// which goes with it.
+// which is removed with it.
 class FakeDriver {
  public:
   enum class Start { kNow, kLater };

@@ -1,4 +1,4 @@
-// A manager for tests: it keeps every request it is sent and gives the answers it was told.
+// A manager for tests: it records every request and gives the answers of its script.
 #ifndef MOORING_TESTS_UNIT_CLI_FAKE_MANAGER_H_
 #define MOORING_TESTS_UNIT_CLI_FAKE_MANAGER_H_
 

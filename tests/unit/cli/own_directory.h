@@ -1,4 +1,4 @@
-// A directory of a test's own, which goes with it.
+// A directory for one test, which is removed with the object.
 #ifndef MOORING_TESTS_UNIT_CLI_OWN_DIRECTORY_H_
 #define MOORING_TESTS_UNIT_CLI_OWN_DIRECTORY_H_
 
