@@ -17,6 +17,6 @@ bool AwaitInput(const UniqueFd& fd, std::chrono::steady_clock::time_point deadli
   }
 }
 
-bool HasInput(const UniqueFd& fd) { return AwaitInput(fd, std::chrono::steady_clock::time_point::min()); }
+bool HasInput(const UniqueFd& fd) { return AwaitInput(fd, std::chrono::steady_clock::now()); }
 
 }  // namespace mooring

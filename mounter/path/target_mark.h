@@ -13,7 +13,7 @@ namespace mooring {
 void MarkTarget(const UniqueFd& place);
 
 // Whether `target`, on which nothing is mounted, is marked. If the filesystem has no such attributes, or this process
-// may not read them, compares owner and mode with those of Target::Make.
+// may not read them: whether owner and mode are those of a target created by Target::Make.
 bool IsMarkedTarget(const Target& target);
 
 // Whether the directory or file below the lowest mount on `target` is marked. False if the kernel does not say: without

@@ -170,11 +170,12 @@ TEST_F(HelperGuardTest, ABtrfsIsKnownByItsDevice) {
   EXPECT_THAT(helper().Grow(Target("x"), "ext4"), FailsWith(StatusCode::kInternal, ""));
   Dir("csi/btrfs/below");
   EXPECT_THAT(helper().Bind(BindOf(Target("btrfs/below"), Target("y"))),
-              FailsWith(StatusCode::kFailedPrecondition, "neither a loop device"));
+              FailsWith(StatusCode::kFailedPrecondition, "neither the loop device"));
   ASSERT_EQ(::mount(foreign.c_str(), Dir("csi/foreign").c_str(), "btrfs", 0, nullptr), 0);
   EXPECT_THAT(helper().Bind(BindOf(Target("foreign"), Target("y"))),
-              FailsWith(StatusCode::kFailedPrecondition, "neither a loop device"));
-  EXPECT_THAT(helper().Grow(Target("foreign"), "btrfs"), FailsWith(StatusCode::kFailedPrecondition, "neither a loop"));
+              FailsWith(StatusCode::kFailedPrecondition, "neither the loop device"));
+  EXPECT_THAT(helper().Grow(Target("foreign"), "btrfs"),
+              FailsWith(StatusCode::kFailedPrecondition, "neither the loop"));
   EXPECT_EQ(::umount(Target("foreign").c_str()), 0);
   EXPECT_EQ(Tool("losetup -d " + foreign), 0);
 }
@@ -195,7 +196,7 @@ TEST_F(HelperGuardTest, OtherFilesystemsAndOptionsAreRefused) {
     MountRequest request = MountOfImage("a.img", "x");
     request.fs_type = fs_type;
     EXPECT_THAT(helper().Mount(request),
-                FailsWith(StatusCode::kFailedPrecondition, "nothing to do with the filesystem"));
+                FailsWith(StatusCode::kFailedPrecondition, "handles ext4, xfs and btrfs only"));
   }
   MountRequest request = MountOfImage("a.img", "x");
   request.options = {{"journal_path", "/dev/sda"}};
@@ -315,7 +316,7 @@ TEST_F(HelperGuardTest, MountsOfOthersAreNotUnmounted) {
   for (const char* target : {"memory", "disk", "bound", "node"}) {
     for (const bool remove : {false, true}) {
       EXPECT_THAT(helper().Unmount(UnmountOf(Target(target), remove)),
-                  FailsWith(StatusCode::kFailedPrecondition, "is no volume's"));
+                  FailsWith(StatusCode::kFailedPrecondition, "neither belongs to a volume"));
     }
     EXPECT_TRUE(mounter_.Find(Target(target))->mount.has_value()) << target;
     EXPECT_EQ(::umount(Target(target).c_str()), 0);

@@ -92,7 +92,7 @@ class DockerDriverTest : public ::testing::Test {
     if (components_ == nullptr) return;
     driver_.reset();
     components_->attachments->Stop();
-    components_->plugins->Shutdown();
+    components_->plugins->Stop();
     components_.reset();
   }
 

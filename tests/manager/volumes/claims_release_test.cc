@@ -327,7 +327,7 @@ TEST_F(ReleaseTest, StopIsNoProblem) {
   EXPECT_EQ(TheClaim().state, State::kNodeDetached);
   EXPECT_EQ(TheClaim().problem, "");
   EXPECT_EQ(plugin_->Count("ControllerUnpublishVolume"), 0);
-  retry_.stop = nullptr;
+  retry_.stop = {};
   Restart();
   claims_->Resume("", Soon());
   EXPECT_THAT(AllClaims(), IsEmpty());

@@ -236,7 +236,7 @@ TEST_F(GuardedMounterTest, OtherDevicesAreNotInspected) {
   for (const char* device : {"/dev/watchdog", "/dev/loop", "/dev/loop-control", "/dev/loop0p1", "/dev/loop0/x", "/dev",
                              "//dev/watchdog", "/dev//sda", "/dev/"}) {
     ExpectRefused(by_mounter.AttachLoop({device, "mooring-ro:a", true}).status(), StatusCode::kFailedPrecondition,
-                  "neither a volume nor a loop device");
+                  "neither a volume nor the loop device");
     EXPECT_THAT(fake_.Calls("Find"), ::testing::IsEmpty());
   }
   ExpectRefused(by_mounter.AttachLoop({"/csi/../dev/watchdog", "mooring-ro:a", true}).status(),
@@ -253,7 +253,7 @@ TEST_F(GuardedMounterTest, FilesThatAreNoVolumesAreRefused) {
   ExpectFileRefused("", StatusCode::kInvalidArgument, "path");
   ExpectRefused(guarded_.Grow("/state/volumes/../catalog.db", "ext4"), StatusCode::kInvalidArgument, "");
   for (const char* file : {"/other/disk.img", "/etc/shadow", "/other", "/dev/loop0", "/nowhere"}) {
-    ExpectRefused(guarded_.Grow(file, "ext4"), StatusCode::kFailedPrecondition, "neither a loop device");
+    ExpectRefused(guarded_.Grow(file, "ext4"), StatusCode::kFailedPrecondition, "neither the loop device");
   }
 }
 
@@ -263,7 +263,7 @@ TEST_F(GuardedMounterTest, OtherFilesystemsAreRefused) {
     SCOPED_TRACE(fs_type);
     MountRequest request = MountOf("/csi/staging/b");
     request.fs_type = fs_type;
-    constexpr char kReason[] = "has nothing to do with the filesystem";
+    constexpr char kReason[] = "handles ext4, xfs and btrfs only";
     ExpectRefused(guarded_.Mount(request), StatusCode::kFailedPrecondition, kReason);
     ExpectRefused(guarded_.Format(kImage, fs_type), StatusCode::kFailedPrecondition, kReason);
     ExpectRefused(guarded_.Check(kImage, fs_type), StatusCode::kFailedPrecondition, kReason);
@@ -290,10 +290,10 @@ TEST_F(GuardedMounterTest, SourcesOfABindHaveToBeVolumes) {
         std::string("/dev/loop9")}) {
     SCOPED_TRACE(source);
     ExpectRefused(guarded_.Bind(BindOf(source, "/csi/pods/p/m")), StatusCode::kFailedPrecondition,
-                  "neither a loop device");
+                  "neither the loop device");
   }
   ExpectRefused(guarded_.AttachLoop({foreign.device, "mooring-ro:a", true}).status(), StatusCode::kFailedPrecondition,
-                "neither a loop device");
+                "neither the loop device");
 }
 
 TEST_F(GuardedMounterTest, LoopDevicesOfOthersAreLeftAlone) {

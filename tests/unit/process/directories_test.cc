@@ -64,7 +64,7 @@ TEST_F(PoolDirectory, OthersMayNotWriteThere) {
 
 TEST_F(PoolDirectory, NobodyElseMakesLinksToDevicesAndTheirDirectoryMayComeLater) {
   const std::vector<PoolConfig> pools = {
-      {.name = "disks", .kind = BackendKind::kDevice, .path = dir_ / "links", .match = "*"}};
+      {.name = "disks", .kind = BackendKind::kDevice, .path = dir_ / "links", .own_keys = {{"match", "*"}}}};
   ASSERT_OK(Prepare(pools));
   ASSERT_EQ(::mkdir((dir_ / "links").c_str(), 0755), 0);
   ASSERT_OK(Prepare(pools));
