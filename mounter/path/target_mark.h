@@ -12,8 +12,8 @@ namespace mooring {
 // Called just before a mount on `place`. A filesystem without extended attributes is not an error.
 void MarkTarget(const UniqueFd& place);
 
-// Whether `target`, on which nothing is mounted, is marked. If the filesystem has no such attributes, or this process
-// may not read them: whether owner and mode are those of a target created by Target::Make.
+// Whether `target`, on which nothing is mounted, is marked. The filesystem may have no such attributes, or this process
+// may not read them. Then the owner and the mode are compared with those of Target::Make.
 bool IsMarkedTarget(const Target& target);
 
 // Whether the directory or file below the lowest mount on `target` is marked. False if the kernel does not say: without

@@ -230,7 +230,7 @@ TEST_F(DockerHttpTest, StopWaitsForCallsUntilDeadline) {
   auto answer = std::async(std::launch::async, [&] { return Post("/VolumeDriver.Mount"); });
   reached.get_future().wait();
   EXPECT_THAT((*server)->Stop(Clock::now() + std::chrono::milliseconds(10)),
-              FailsWith(absl::StatusCode::kDeadlineExceeded, "under way"));
+              FailsWith(absl::StatusCode::kDeadlineExceeded, "still run"));
   EXPECT_FALSE(Post("/VolumeDriver.List"));
   release.set_value();
   EXPECT_OK((*server)->Stop(Clock::now() + std::chrono::seconds(20)));

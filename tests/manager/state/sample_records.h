@@ -81,6 +81,7 @@ inline AttachmentRecord SampleMount(const std::string& volume = "db[3]", const s
   mount.attach_path = "/srv/db";
   mount.made_attach_path = true;
   mount.attach_mount_id = 4711;
+  mount.boot = "6f1f1a2c";
   mount.phase = AttachmentRecord::Phase::kUnmounting;
   mount.problem = "busy";
   mount.source = "/srv/db2";

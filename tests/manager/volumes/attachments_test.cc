@@ -142,7 +142,7 @@ TEST_F(AttachmentsTest, RetriesFailedUnmount) {
   log_.Fail("unmount", FailedPrecondition("it is busy"));
   const absl::Status status = Detach("web-1", "db");
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Message(status), HasSubstr("again in the background"));
+  EXPECT_THAT(Message(status), HasSubstr("retried in the background"));
   ASSERT_TRUE(log_.WaitFor("release", 2));
   ASSERT_OK(Detach("web-1", "db"));  // waits for the detach in the background
   EXPECT_THAT(Counts(), ElementsAre(0, 1, 1, 2, 2));

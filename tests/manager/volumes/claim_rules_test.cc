@@ -291,7 +291,7 @@ TEST(ClaimRulesTest, RefusesVolumeInCreationOrDeletion) {
   ClaimState state = AState();
   state.volume.state = Volume::State::kCreating;
   const ClaimRequest request = ARequest(ClaimMode::kRead, AccessMode::kMultiNodeReaderOnly);
-  EXPECT_THAT(Decide(request, state), FailsWith(absl::StatusCode::kUnavailable, "is being created"));
+  EXPECT_THAT(Decide(request, state), FailsWith(absl::StatusCode::kUnavailable, "is still being created"));
   state.volume.state = Volume::State::kDeleting;
   EXPECT_THAT(Decide(request, state), FailsWith(absl::StatusCode::kFailedPrecondition, "is being deleted"));
 }

@@ -166,7 +166,7 @@ TEST_F(ClaimsTest, ExternalNodeIdComesFromRequestClaimOrPlugin) {
 TEST_F(ClaimsTest, OtherHostNeedsExternalNodeId) {
   ClaimRequest request = Request("web-1");
   request.node = "there";
-  EXPECT_THAT(Claim(request), FailsWith(absl::StatusCode::kInvalidArgument, "external node id"));
+  EXPECT_THAT(Claim(request), FailsWith(absl::StatusCode::kInvalidArgument, "external_node_id"));
   request.external_node_id = "node-2";
   ASSERT_OK(Claim(request));
   EXPECT_THAT(AttachedTo(), ElementsAre("node-2"));

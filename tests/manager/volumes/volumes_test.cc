@@ -317,7 +317,7 @@ TEST_F(VolumesTest, UpdateOfOldRevisionIsRefused) {
   const Volume old = volume;
   volume.mount_options.fs_type = "xfs";
   ASSERT_OK(volumes_->Update(volume));
-  EXPECT_THAT(volumes_->Update(old), FailsWith(absl::StatusCode::kAborted, "was changed since"));
+  EXPECT_THAT(volumes_->Update(old), FailsWith(absl::StatusCode::kAborted, "was changed meanwhile"));
   Volume whichever = old;
   whichever.revisions = {};
   EXPECT_OK(volumes_->Update(whichever));

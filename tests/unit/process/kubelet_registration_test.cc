@@ -277,7 +277,7 @@ TEST_F(KubeletRegistrationTest, WhereAnotherServesOrThatIsNoSocketIsRefused) {
                           "served by another process: another registrar serves this driver"));
     fs::remove(path);
     std::ofstream(path) << "data";
-    EXPECT_THAT(registration->CheckSockets(), FailsWith(absl::StatusCode::kFailedPrecondition, "no socket"));
+    EXPECT_THAT(registration->CheckSockets(), FailsWith(absl::StatusCode::kFailedPrecondition, "is not a socket"));
     fs::remove(path);
   }
   fs::remove(registry_);
@@ -367,7 +367,7 @@ TEST_F(KubeletRegistrationTest, ADirectoryInWhichItMayNotWriteIsNamed) {
   Bound(path_).reset();
   ASSERT_EQ(::chmod(path_.c_str(), 0700), 0);
   const absl::Status not_asked = AsNobody([&] { return registration->CheckSockets(); });
-  for (const std::string& piece : {path_, std::string("Permission denied"), std::string("it is user 0's")}) {
+  for (const std::string& piece : {path_, std::string("Permission denied"), std::string("it belongs to user 0")}) {
     EXPECT_THAT(not_asked, FailsWith(absl::StatusCode::kFailedPrecondition, piece));
   }
 }
