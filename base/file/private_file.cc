@@ -12,13 +12,11 @@
 #include "base/status.h"
 
 namespace mooring {
-namespace {}  // namespace
-
 absl::Status WritePrivateFile(const std::string& path, const std::string& contents, Outlives outlives) {
   const std::string unfinished = path + ".new";
-  const UniqueFd file(
-      ::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
-  if (!file.ok()) return ErrnoStatus(errno, "make", unfinished);
+  // Not O_TRUNC: the plugin's sandbox refuses it.
+  const UniqueFd file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
+  if (!file.ok() || ::ftruncate(file.get(), 0) != 0) return ErrnoStatus(errno, "create", unfinished);
   const ssize_t written = ::write(file.get(), contents.data(), contents.size());
   if (written != static_cast<ssize_t>(contents.size())) {
     return ErrnoStatus(written < 0 ? errno : ENOSPC, "write", unfinished);

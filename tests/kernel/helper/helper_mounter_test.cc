@@ -294,13 +294,13 @@ TEST_F(HelperMounterTest, TheEndOfTheSpawnerIsNoticedAtOnce) {
   const pid_t pid = helper().pid();
   ASSERT_EQ(::kill(spawner_pid(), SIGKILL), 0);
   EXPECT_TRUE(Eventually([this] { return lost_ == 1; }));
-  EXPECT_THAT(helper().Health(), FailsWith(StatusCode::kUnavailable, "start the plugin again"));
+  EXPECT_THAT(helper().Health(), FailsWith(StatusCode::kUnavailable, "restart the plugin"));
   EXPECT_OK(helper().Unmount(UnmountOf(Target("staged"), true)));  // the helper that is there serves on
   EXPECT_EQ(helper().pid(), pid);
   KillHelper();
   EXPECT_TRUE(Eventually([pid] { return !Runs(pid); }));
   const DeadlineScope deadline(Clock::now() + milliseconds(200));
-  EXPECT_THAT(helper().Find(Path("csi")), FailsWith(StatusCode::kUnavailable, "start the plugin again"));
+  EXPECT_THAT(helper().Find(Path("csi")), FailsWith(StatusCode::kUnavailable, "restart the plugin"));
   EXPECT_EQ(lost_, 1);
 }
 
@@ -311,7 +311,7 @@ TEST_F(HelperMounterTest, WithoutSpawnerAndHelperCallsFailAtOnce) {
   ASSERT_EQ(::kill(spawner_pid(), SIGKILL), 0);
   EXPECT_TRUE(Eventually([this] { return lost_ == 1; }));
   const auto start = Clock::now();
-  EXPECT_THAT(helper().Find(Path("csi")), FailsWith(StatusCode::kUnavailable, "start the plugin again"));
+  EXPECT_THAT(helper().Find(Path("csi")), FailsWith(StatusCode::kUnavailable, "restart the plugin"));
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(2));
 }
 

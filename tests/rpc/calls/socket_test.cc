@@ -99,7 +99,7 @@ TEST_F(Socket, WhatIsNoSocketIsLeftAlone) {
   for (const char* name : {"file", "directory", "link"}) {
     std::string said;
     EXPECT_EQ(RunAnother(dir() / name, said), 1) << name;
-    EXPECT_THAT(said, HasSubstr("no socket")) << name;
+    EXPECT_THAT(said, HasSubstr("is not a socket")) << name;
   }
   EXPECT_EQ(ReadFile(dir() / "file"), "data");
   EXPECT_TRUE(fs::is_directory(dir() / "directory"));

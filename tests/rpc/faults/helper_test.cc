@@ -62,7 +62,7 @@ TEST_F(HelperTest, KilledItIsReplacedAndTasksKeepTheirMounts) {
   EXPECT_TRUE(Eventually([this] { return !Probe().ok(); }));
   EXPECT_THAT(Probe(),
               FailsWith(Code::kFailedPrecondition, "the mount helper (process " + std::to_string(helper) + ")"));
-  EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "what is mounted stays"));
+  EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "all mounts stay"));
   EXPECT_EQ(RawMounts(), mounts);
   EXPECT_EQ(ReadFile(Target("a") + "/file"), "data");
   EXPECT_EQ(TryWrite(Target("a") + "/file", "more"), 0);
@@ -168,7 +168,7 @@ TEST_F(HelperTest, WithoutItsSpawnerThePluginEndsAndSaysSo) {
   driver().Disconnect();
   EXPECT_EQ(plugin().Wait(), 1);
   EXPECT_THAT(plugin().Log(), HasSubstr("the mount helper cannot be replaced"));
-  EXPECT_THAT(plugin().Log(), HasSubstr("start the plugin again"));
+  EXPECT_THAT(plugin().Log(), HasSubstr("restart the plugin"));
   EXPECT_TRUE(Eventually([helper] { return !Runs(helper); }));
   EXPECT_EQ(ReadFile(Target("a") + "/file"), "data");
   Start();

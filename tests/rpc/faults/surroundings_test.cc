@@ -258,7 +258,7 @@ class SharedRoots : public SurroundingsTest {
 TEST_F(SharedRoots, ThatArePrivateInANamespaceOfItsOwnAreToldUntilTheyAreShared) {
   LaunchAfter(make_private_);
   ExpectMissing(why_, "with propagation rshared");
-  EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "the mount at '" + dir().path() + "' that it lies on is"));
+  EXPECT_THAT(Probe(), FailsWith(Code::kFailedPrecondition, "its mount at '" + dir().path() + "' is"));
   ASSERT_EQ(InItsNamespace("mount --make-shared " + dir().path()), 0);
   ExpectHeals();
 }
