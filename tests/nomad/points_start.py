@@ -120,7 +120,8 @@ def N2_under_raw_exec_the_base_directory_has_to_be_the_hosts(w):
     task = PluginTask(w.root, job, w.state, IMAGE)
     task.csi = {**task.csi, "stage_publish_base_dir": task.mounts}
     os.makedirs(task.socket_dir, 0o700)
-    flags = [f"--node-id={NODE}", f"--state-dir={w.state}", f"--mount-root={task.mounts}", "--user=65525"]
+    state = f"{w.state}-raw-exec"  # root's: the other one belongs to the user of the image
+    flags = [f"--node-id={NODE}", f"--state-dir={state}", f"--mount-root={task.mounts}"]
     environment = {**os.environ, "CSI_ENDPOINT": f"unix://{task.plugin.socket}"}
     with subprocess.Popen([f"{BIN}/mooring-plugin", *flags], env=environment, stderr=subprocess.DEVNULL) as process:
         try:
