@@ -29,8 +29,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::string_view kImageSuffix = ".img";
-
 constexpr milliseconds kPatience{30'000};  // for a mkfs of another process, which holds the lock
 constexpr milliseconds kNoPatience{0};
 

@@ -8,6 +8,7 @@
 #define MOORING_PLUGIN_BACKENDS_IMAGE_IMAGE_BACKEND_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file/real_directory.h"
@@ -16,6 +17,8 @@
 #include "plugin/backends/interface/backend_type.h"
 
 namespace mooring {
+
+inline constexpr std::string_view kImageSuffix = ".img";  // of the file of a volume or snapshot
 
 class ImageBackend : public Backend {
  public:
