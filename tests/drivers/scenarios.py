@@ -199,7 +199,7 @@ def a_volume_is_cloned(world):
     write(f"{path}/f", "first")
     world.detach(path)
     if "clone" not in world.driver.can:
-        world.refused("cannot clone", "volume", "clone", "db", "two", *world.driver.secrets(world))
+        world.refused("cannot ", "volume", "clone", "db", "two", *world.driver.secrets(world))
         return
     world.mooring("volume", "clone", "db", "two", *world.driver.secrets(world))
     copy = world.attach("two")
