@@ -1,5 +1,5 @@
-// What only a real server shows of plugin/api/rpc.h: the caller's deadline, and the error as it arrives. tsan does not
-// run these (tests/run).
+// Tests plugin/api/rpc.h over a real server: the deadline of the caller, and the error as it arrives. tsan does not run
+// these tests (tests/run).
 #include <gtest/gtest.h>
 
 #include <chrono>
