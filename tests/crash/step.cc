@@ -214,7 +214,7 @@ std::optional<Step> StepOf(const seccomp_notif& call, const std::string& directo
   step.object = ObjectOf(call, *known);
   if (IsOnMessage(*known, step.object) || IsForeignLoop(step.object, directory)) return std::nullopt;
   const auto thread = static_cast<pid_t>(call.pid);
-  step.process = std::stoi("0" + StatusField(thread, thread, "Tgid"));
+  step.process = std::stoi("0" + StatusField(thread, "Tgid"));
   step.program = NameOfProcess(step.process);
   step.call = known->name;
   if (known->number == SYS_ioctl) NameIoctl(step, call.data.args[1]);

@@ -138,6 +138,20 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
+std::string FieldOf(const std::string& status, const std::string& key) {
+  std::istringstream lines(status);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(key + ":")) continue;
+    const std::size_t at = line.find_first_not_of(" \t", key.size() + 1);
+    return at == std::string::npos ? "" : line.substr(at);
+  }
+  return "";
+}
+
+std::string StatusField(pid_t pid, const std::string& key) {
+  return FieldOf(ReadFile("/proc/" + std::to_string(pid) + "/status"), key);
+}
+
 bool Runs(pid_t pid) {
   const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat");
   const std::size_t state = stat.rfind(") ");

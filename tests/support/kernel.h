@@ -46,6 +46,10 @@ std::string ReadFile(const std::string& path);                   // "" where it 
 int Run(const std::string& shell_command);                       // its exit status
 bool Runs(pid_t pid);                                            // a zombie does not
 
+// A field of /proc/PID/status, such as "CapEff". Empty: the process has ended.
+std::string StatusField(pid_t pid, const std::string& key);
+std::string FieldOf(const std::string& status, const std::string& key);
+
 }  // namespace mooring::testing
 
 #endif  // MOORING_TESTS_SUPPORT_KERNEL_H_

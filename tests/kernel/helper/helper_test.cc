@@ -5,8 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
-
 namespace mooring::testing {
 namespace {
 
@@ -26,14 +24,6 @@ class StderrTo {
 };
 
 }  // namespace
-
-std::string StatusField(pid_t pid, const std::string& key) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(key + ":")) return line.substr(line.find_first_not_of(" \t", key.size() + 1));
-  }
-  return "";
-}
 
 bool Stopped(pid_t pid) { return StatusField(pid, "State").starts_with('T'); }
 

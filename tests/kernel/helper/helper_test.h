@@ -10,6 +10,7 @@
 
 #include "mounter/helper/helper_mounter.h"
 #include "tests/kernel/kernel_test.h"
+#include "tests/support/kernel.h"
 
 namespace mooring::testing {
 
@@ -48,8 +49,7 @@ class HelperTest : public HelperProcessTest {
   std::unique_ptr<HelperMounter> helper_;
 };
 
-std::string StatusField(pid_t pid, const std::string& key);  // "CapEff" of /proc/PID/status
-bool Stopped(pid_t pid);                                     // by SIGSTOP
+bool Stopped(pid_t pid);  // by SIGSTOP
 
 }  // namespace mooring::testing
 

@@ -216,8 +216,8 @@ TEST_F(MetricsTest, InProcessThereAreTheSame) {
 }
 
 TEST_F(MetricsTest, ConfinedAsItIsWithout) {
-  EXPECT_EQ(StatusField(plugin().pid(), plugin().pid(), "Seccomp"), "2");
-  EXPECT_EQ(StatusField(plugin().pid(), plugin().pid(), "CapEff"), "0000000000000000");
+  EXPECT_EQ(StatusField(plugin().pid(), "Seccomp"), "2");
+  EXPECT_EQ(StatusField(plugin().pid(), "CapEff"), "0000000000000000");
   EXPECT_THAT(plugin().Log(), Not(HasSubstr("metrics are not complete")));
 }
 

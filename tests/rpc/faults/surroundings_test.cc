@@ -121,8 +121,8 @@ TEST_F(StateDirectory, WhileItIsWaitedForNobodyWhoIsAskedHasAPrivilege) {
   const std::vector<pid_t> children = ChildrenOf(plugin().pid());
   ASSERT_EQ(children.size(), 1U);
   EXPECT_EQ(NameOfProcess(children[0]), "mooring-waiting");
-  for (const char* set : {"CapPrm", "CapEff", "CapBnd"}) EXPECT_EQ(StatusField(children[0], children[0], set), kNone);
-  EXPECT_EQ(StatusField(children[0], children[0], "Seccomp"), "2");
+  for (const char* set : {"CapPrm", "CapEff", "CapBnd"}) EXPECT_EQ(StatusField(children[0], set), kNone);
+  EXPECT_EQ(StatusField(children[0], "Seccomp"), "2");
   plugin().Kill();
   EXPECT_TRUE(Eventually([&] { return !Runs(children[0]); })) << "it ends with the plugin";
 }

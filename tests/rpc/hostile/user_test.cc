@@ -31,9 +31,10 @@ constexpr char kNone[] = "0000000000000000";
 
 TEST_F(UserTest, ItIsThatUserWithoutAnyPrivilegeAndTheHelperStaysRoot) {
   StartAs(kText);
-  for (const auto& entry : fs::directory_iterator("/proc/" + std::to_string(plugin().pid()) + "/task")) {
-    const pid_t thread = std::stoi(entry.path().filename());
-    const auto field = [&](const char* key) { return StatusField(plugin().pid(), thread, key); };
+  const std::vector<std::string> threads = ThreadStatuses(plugin().pid());
+  EXPECT_GT(threads.size(), 3U);
+  for (const std::string& thread : threads) {
+    const auto field = [&](const char* key) { return FieldOf(thread, key); };
     EXPECT_EQ(field("Uid"), "4242\t4242\t4242\t4242");
     EXPECT_EQ(field("Gid"), "4240\t4240\t4240\t4240");
     EXPECT_EQ(field("Groups"), "");
@@ -43,7 +44,7 @@ TEST_F(UserTest, ItIsThatUserWithoutAnyPrivilegeAndTheHelperStaysRoot) {
   }
   const pid_t helper = HelperOf(plugin().pid());
   ASSERT_GT(helper, 0);
-  EXPECT_EQ(StatusField(helper, helper, "Uid"), "0\t0\t0\t0");
+  EXPECT_EQ(StatusField(helper, "Uid"), "0\t0\t0\t0");
 }
 
 TEST_F(UserTest, WhatIsRootsAloneItCannotRead) {
@@ -240,7 +241,7 @@ TEST_F(UserTest, WhoAnswersMeanwhileIsThatUserAndEndsWithThePlugin) {
   EXPECT_TRUE(Eventually([this] { return absl::IsFailedPrecondition(Probe()); }, kLong));
   const std::vector<pid_t> children = ChildrenOf(plugin().pid());
   ASSERT_EQ(children.size(), 1U);
-  EXPECT_EQ(StatusField(children[0], children[0], "Uid"), "4242\t4242\t4242\t4242");
+  EXPECT_EQ(StatusField(children[0], "Uid"), "4242\t4242\t4242\t4242");
   plugin().Kill();
   EXPECT_TRUE(Eventually([&] { return !Runs(children[0]); })) << "and leaves the socket to the next";
   ASSERT_EQ(Shell("mount -o remount,rw " + state_dir()), 0);
@@ -278,8 +279,8 @@ TEST_F(UserTest, WhoMayNotBecomeThatUserSaysSoAndHasGivenNothingAway) {
 TEST_F(UserTest, ANameMeansItsUserAndGroup) {
   LetIn(65534);
   StartAs("nobody");
-  EXPECT_EQ(StatusField(plugin().pid(), plugin().pid(), "Uid"), "65534\t65534\t65534\t65534");
-  EXPECT_EQ(StatusField(plugin().pid(), plugin().pid(), "Gid"), "65534\t65534\t65534\t65534");
+  EXPECT_EQ(StatusField(plugin().pid(), "Uid"), "65534\t65534\t65534\t65534");
+  EXPECT_EQ(StatusField(plugin().pid(), "Gid"), "65534\t65534\t65534\t65534");
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "tests/rpc/support/helper_processes.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include "tests/support/kernel.h"
 
@@ -23,12 +22,12 @@ std::vector<pid_t> ChildrenOf(pid_t pid) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     const pid_t child = std::stoi(name);
-    if (StatusField(child, child, "PPid") == std::to_string(pid)) children.push_back(child);
+    if (StatusField(child, "PPid") == std::to_string(pid)) children.push_back(child);
   }
   return children;
 }
 
-std::string NameOfProcess(pid_t pid) { return StatusField(pid, pid, "Name"); }
+std::string NameOfProcess(pid_t pid) { return StatusField(pid, "Name"); }
 
 pid_t SpawnerOf(pid_t plugin) { return ChildNamed(plugin, "mooring-spawner"); }
 
@@ -37,14 +36,13 @@ pid_t HelperOf(pid_t plugin) {
   return spawner < 0 ? -1 : ChildNamed(spawner, "mooring-mounter");
 }
 
-std::string StatusField(pid_t pid, pid_t thread, const std::string& key) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/task/" + std::to_string(thread) + "/status");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(key + ":")) continue;
-    const std::size_t at = line.find_first_not_of(" \t", key.size() + 1);
-    return at == std::string::npos ? "" : line.substr(at);
+std::vector<std::string> ThreadStatuses(pid_t pid) {
+  std::vector<std::string> statuses;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    const std::string status = ReadFile(entry.path() / "status");
+    if (!status.empty()) statuses.push_back(status);
   }
-  return "";
+  return statuses;
 }
 
 }  // namespace mooring::testing

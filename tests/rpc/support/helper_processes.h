@@ -14,7 +14,8 @@ std::string NameOfProcess(pid_t pid);      // "mooring-spawner"
 pid_t SpawnerOf(pid_t plugin);             // -1: none
 pid_t HelperOf(pid_t plugin);              // the one that lives; -1: none
 
-std::string StatusField(pid_t pid, pid_t thread, const std::string& key);  // "CapEff" of its status
+// The status file of each thread that lives. gRPC ends threads that have no work.
+std::vector<std::string> ThreadStatuses(pid_t pid);
 
 }  // namespace mooring::testing
 
