@@ -18,6 +18,7 @@ constexpr MountFlagRow AccessTimes(std::string_view word, std::uint64_t attribut
   return {word, "", attribute, MOUNT_ATTR__ATIME, nullptr, atime, command_line};
 }
 
+// In the order in which mountinfo prints them, so that ToString equals the kernel's text.
 constexpr std::array kTable = {
     Flag("ro", "rw", MOUNT_ATTR_RDONLY, &MountFlags::read_only, "--read-only"),
     Flag("nosuid", "suid", MOUNT_ATTR_NOSUID, &MountFlags::nosuid, "--nosuid"),

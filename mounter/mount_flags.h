@@ -1,6 +1,5 @@
 // The flags of one mount, mount_setattr(2). MountFlagTable has one row per flag. All code that parses, prints, sends,
-// sets, compares or merges flags goes over it. To add a flag: a member of MountFlags, a row, and a line in
-// docs/parameters.md.
+// sets, compares or merges flags goes over it. mounter/README.md says how to add a flag.
 #ifndef MOORING_MOUNTER_MOUNT_FLAGS_H_
 #define MOORING_MOUNTER_MOUNT_FLAGS_H_
 
@@ -27,12 +26,12 @@ struct MountFlags {
 
 struct MountFlagRow {
   std::string_view word;          // sets it; mount(8), and the kernel's word in mountinfo
-  std::string_view opposite;      // clears it; empty: another word for access times does
+  std::string_view opposite;      // clears it; empty for access times, where another word replaces it
   std::uint64_t attribute;        // MOUNT_ATTR_*: mount_setattr(2), statmount(2), proto/mounter.proto
   std::uint64_t mask;             // the attributes that it stands for or excludes
-  bool MountFlags::*member;       // null: it is the value `atime` of MountFlags::atime
+  bool MountFlags::*member;       // null for access times: the row then stands for `atime`
   Atime atime;                    // meaningful without a member only
-  std::string_view command_line;  // of `mooring mount bind`; empty: the default there
+  std::string_view command_line;  // as `mooring doctor` prints it for `mooring mount bind`; empty: the default
 };
 
 std::span<const MountFlagRow> MountFlagTable();
@@ -53,8 +52,8 @@ MountFlags FlagsOfAttributes(std::uint64_t attributes);  // ignores unknown ones
 // The sixth field of mountinfo, proc(5): "rw,nosuid,relatime". Without a word for access times they are strictatime.
 MountFlags FlagsOfMountInfo(std::string_view options);
 
-// Everything that `base` or `asked` forbids is forbidden. Access times restrict nobody: `asked` decides, or `base`
-// where `asked` has the default.
+// Everything that `base` or `asked` forbids is forbidden. Access times are no restriction: those of `asked` count, and
+// those of `base` if `asked` has relatime.
 MountFlags Stricter(const MountFlags& base, const MountFlags& asked);
 
 }  // namespace mooring
