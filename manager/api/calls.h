@@ -1,5 +1,5 @@
 // The steps around each call of the manager's API: those of rpc/served_call.h, and a deadline for each length of call.
-// A method of the service is an entry in a table.
+// LoggedFields in calls.cc names the fields of requests that are logged.
 #ifndef MOORING_MANAGER_API_CALLS_H_
 #define MOORING_MANAGER_API_CALLS_H_
 

@@ -1,4 +1,4 @@
-// The manager's gRPC service: a table of the handlers (handlers.h).
+// The manager's gRPC service. Each method names its handler (handlers.h) and its Length (calls.h).
 #ifndef MOORING_MANAGER_API_MANAGER_SERVICE_H_
 #define MOORING_MANAGER_API_MANAGER_SERVICE_H_
 

@@ -10,6 +10,9 @@
 //   hosts/<host>/docker/<volume>                               DockerRecord of docker/
 //   hosts/<host>/boot                                          the last boot in which the manager served
 //
+// The key of a volume, claim or Docker record contains the volume's name. A commit changes records of one space only:
+// shared, or those of one host (records_store.h).
+//
 // Escape turns each name into one component, so that two different names never share a key or path.
 #ifndef MOORING_MANAGER_STATE_KEYS_H_
 #define MOORING_MANAGER_STATE_KEYS_H_
