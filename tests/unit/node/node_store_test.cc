@@ -1,4 +1,4 @@
-#include "plugin/node/node_store.h"
+#include "plugin/node/uses/node_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
