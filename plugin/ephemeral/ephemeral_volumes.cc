@@ -68,21 +68,21 @@ absl::Status EphemeralVolumes::Unpublish(const std::string& volume_id, const std
     MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(volume_id, call));
     MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, Find(volume_id));
     if (record) {
-      MOORING_RETURN_IF_ERROR(uses_.Unpublish(record->id, target_path, call));
+      MOORING_RETURN_IF_ERROR(uses_.Unpublish(record->id, target_path, call).status());
       return DeleteUnused(record->id, call);
     }
   }
-  MOORING_ASSIGN_OR_RETURN(const std::string ended, uses_.EndPublish(volume_id, target_path, call));
+  MOORING_ASSIGN_OR_RETURN(const std::string ended, uses_.Unpublish(volume_id, target_path, call));
   return DeleteIfEphemeral(volume_id, ended, call);
 }
 
 absl::Status EphemeralVolumes::Unstage(const std::string& volume_id, const std::string& staging_path,
                                        const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const std::string ended, uses_.EndStage(volume_id, staging_path, call));
+  MOORING_ASSIGN_OR_RETURN(const std::string ended, uses_.Unstage(volume_id, staging_path, call));
   return DeleteIfEphemeral(volume_id, ended, call);
 }
 
-// EndPublish ends the use of another volume only if `asked_id` is unknown.
+// Unpublish ends the use of another volume only if `asked_id` is unknown.
 absl::Status EphemeralVolumes::DeleteIfEphemeral(const std::string& asked_id, const std::string& ended_id,
                                                  const Call& call) {
   if (ended_id.empty() || ended_id == asked_id) return absl::OkStatus();

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "mounter/helper/spawner.h"
 #include "plugin/backends/registry.h"
-#include "plugin/node/node_volumes.h"
+#include "plugin/model/volume_mount.h"
 #include "plugin/process/confinement.h"
 
 namespace mooring {

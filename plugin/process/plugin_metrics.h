@@ -16,7 +16,7 @@
 #include "plugin/backends/pools.h"
 #include "plugin/catalog/catalog_store.h"
 #include "plugin/catalog/snapshot_store.h"
-#include "plugin/node/node_store.h"
+#include "plugin/node/uses/node_store.h"
 
 namespace mooring {
 

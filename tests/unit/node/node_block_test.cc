@@ -29,7 +29,7 @@ class NodeBlockTest : public NodeVolumesTest {
   }
 };
 
-TEST_F(NodeBlockTest, StagingMakesOneDeviceAndMountsNothing) {
+TEST_F(NodeBlockTest, StageAttachesOneDeviceAndMountsNothing) {
   for (int i = 0; i < 10; ++i) StageIt();
   EXPECT_EQ(MountCount(), 0U);
   ASSERT_THAT(Labels(), ElementsAre("mooring:vol-a"));
@@ -39,7 +39,7 @@ TEST_F(NodeBlockTest, StagingMakesOneDeviceAndMountsNothing) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeBlockTest, StagingPathsShareTheDeviceUntilTheLastIsUnstaged) {
+TEST_F(NodeBlockTest, StagingPathsShareDeviceUntilLastUnstage) {
   StageIt("/staging/a");
   StageIt("/staging/b");
   EXPECT_THAT(Loops(), SizeIs(1));
@@ -49,7 +49,7 @@ TEST_F(NodeBlockTest, StagingPathsShareTheDeviceUntilTheLastIsUnstaged) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeBlockTest, AnotherCapabilityAtTheSamePathAlreadyExists) {
+TEST_F(NodeBlockTest, OtherCapabilityAtSamePathAlreadyExists) {
   StageIt();
   const std::string before = World();
   EXPECT_THAT(Stage(StageAt("/staging/a", BlockCapability())), FailsWith(StatusCode::kAlreadyExists, "/staging/a"));
@@ -57,7 +57,7 @@ TEST_F(NodeBlockTest, AnotherCapabilityAtTheSamePathAlreadyExists) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeBlockTest, AnotherVolumeDoesNotTakeOverAStagingPath) {
+TEST_F(NodeBlockTest, StagingPathOfAnotherVolumeIsRefused) {
   AddVolume("vol-b");
   StageIt();
   const std::string before = World();
@@ -68,7 +68,7 @@ TEST_F(NodeBlockTest, AnotherVolumeDoesNotTakeOverAStagingPath) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeBlockTest, ARecordWhoseDeviceIsGoneHoldsNoStagingPath) {
+TEST_F(NodeBlockTest, RecordWithoutDeviceDoesNotBlockStagingPath) {
   AddVolume("vol-b");
   StageIt();
   mounter_.With([](FakeKernel& kernel) { kernel.Reboot(); });
@@ -76,7 +76,7 @@ TEST_F(NodeBlockTest, ARecordWhoseDeviceIsGoneHoldsNoStagingPath) {
   EXPECT_THAT(Labels(), ElementsAre("mooring:vol-b"));
 }
 
-TEST_F(NodeBlockTest, AVolumeInUseAsAFilesystemIsNoBlockDevice) {
+TEST_F(NodeBlockTest, BlockStageOfMountedVolumeIsRefused) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   const std::string before = World();
   EXPECT_THAT(Stage(StageAt("/staging/b", BlockCapability())),
@@ -86,7 +86,7 @@ TEST_F(NodeBlockTest, AVolumeInUseAsAFilesystemIsNoBlockDevice) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeBlockTest, AVolumeInUseAsABlockDeviceIsNotMounted) {
+TEST_F(NodeBlockTest, MountStageOfBlockVolumeIsRefused) {
   StageIt();
   const std::string before = World();
   EXPECT_THAT(Stage(StageAt("/staging/b")), FailsWith(StatusCode::kFailedPrecondition, "block device"));
@@ -95,7 +95,7 @@ TEST_F(NodeBlockTest, AVolumeInUseAsABlockDeviceIsNotMounted) {
   EXPECT_EQ(Filesystem(kVolume).content, FilesystemInfo::Content::kEmpty);
 }
 
-TEST_F(NodeBlockTest, ABlockDeviceThatNobodyUsesAnyMoreMakesWayForAFilesystem) {
+TEST_F(NodeBlockTest, StageDetachesUnusedBlockDevice) {
   StageIt();
   LoseRecords();
   EXPECT_OK(Stage(StageAt("/staging/a")));
@@ -103,7 +103,7 @@ TEST_F(NodeBlockTest, ABlockDeviceThatNobodyUsesAnyMoreMakesWayForAFilesystem) {
   EXPECT_TRUE(Loops()[0].auto_clear);
 }
 
-TEST_F(NodeBlockTest, ABlockDeviceThatIsStillBoundDoesNotMakeWay) {
+TEST_F(NodeBlockTest, StageKeepsBoundBlockDevice) {
   StageIt();
   ASSERT_OK(Publish(WritableAt("/pods/t")));
   LoseRecords();
@@ -111,7 +111,7 @@ TEST_F(NodeBlockTest, ABlockDeviceThatIsStillBoundDoesNotMakeWay) {
   EXPECT_THAT(Loops(), SizeIs(1));
 }
 
-TEST_F(NodeBlockTest, APublishedTargetIsTheDeviceOnAFileMadeForIt) {
+TEST_F(NodeBlockTest, PublishBindsDeviceOnNewFile) {
   StageIt();
   ASSERT_OK(Publish(WritableAt("/pods/t")));
   const FakeMount mount = MountsAt("/pods/t").at(0);
@@ -123,7 +123,7 @@ TEST_F(NodeBlockTest, APublishedTargetIsTheDeviceOnAFileMadeForIt) {
   EXPECT_FALSE(Exists("/pods/t"));
 }
 
-TEST_F(NodeBlockTest, AReadOnlyTargetIsAReadOnlyDeviceStackedOnTheVolumes) {
+TEST_F(NodeBlockTest, ReadOnlyTargetIsDeviceStackedOnVolumesDevice) {
   StageIt();
   ASSERT_OK(Publish(ReadOnlyAt("/pods/ro")));
   ASSERT_THAT(Labels(), ElementsAre("mooring:vol-a", "mooring-ro:vol-a"));
@@ -132,13 +132,13 @@ TEST_F(NodeBlockTest, AReadOnlyTargetIsAReadOnlyDeviceStackedOnTheVolumes) {
   EXPECT_EQ(MountsAt("/pods/ro").at(0).info.root, "/loop1");
 }
 
-TEST_F(NodeBlockTest, ReaderModesAreReadOnlyWithoutTheReadonlyField) {
+TEST_F(NodeBlockTest, ReaderModesAreReadOnlyWithoutReadonlyField) {
   ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability(AccessMode::kMultiNodeReaderOnly))));
   ASSERT_OK(Publish(PublishAt("/pods/ro", BlockCapability(AccessMode::kMultiNodeReaderOnly))));
   EXPECT_EQ(MountsAt("/pods/ro").at(0).info.root, "/loop1");
 }
 
-TEST_F(NodeBlockTest, TheStackedDeviceGoesWithItsLastTargetTheOtherWithTheLastStaging) {
+TEST_F(NodeBlockTest, LastTargetDetachesStackedDeviceAndLastUnstageTheOther) {
   StageIt();
   ASSERT_OK(Publish(ReadOnlyAt("/pods/ro1")));
   ASSERT_OK(Publish(ReadOnlyAt("/pods/ro2")));
@@ -153,7 +153,7 @@ TEST_F(NodeBlockTest, TheStackedDeviceGoesWithItsLastTargetTheOtherWithTheLastSt
   ExpectNothingLeft();
 }
 
-TEST_F(NodeBlockTest, UnstagedFirstTheDevicesGoWithTheLastTargetTheStackedOneFirst) {
+TEST_F(NodeBlockTest, LastTargetDetachesBothDevicesAfterUnstage) {
   StageIt();
   ASSERT_OK(Publish(ReadOnlyAt("/pods/ro")));
   ASSERT_OK(Unstage("/staging/a"));
@@ -164,7 +164,7 @@ TEST_F(NodeBlockTest, UnstagedFirstTheDevicesGoWithTheLastTargetTheStackedOneFir
   ExpectNothingLeft();
 }
 
-TEST_F(NodeBlockTest, UnstagedFirstTheDeviceStaysForAWritableTarget) {
+TEST_F(NodeBlockTest, WritableTargetKeepsDeviceAfterUnstage) {
   StageIt();
   ASSERT_OK(Publish(WritableAt("/pods/rw")));
   ASSERT_OK(Unstage("/staging/a"));
@@ -176,7 +176,7 @@ TEST_F(NodeBlockTest, UnstagedFirstTheDeviceStaysForAWritableTarget) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeBlockTest, BoundDevicesStayThoughTheRecordsWereLost) {
+TEST_F(NodeBlockTest, BoundDevicesStayWithoutRecords) {
   StageIt();
   ASSERT_OK(Publish(WritableAt("/pods/rw")));
   ASSERT_OK(Publish(ReadOnlyAt("/pods/ro")));
@@ -190,7 +190,7 @@ TEST_F(NodeBlockTest, BoundDevicesStayThoughTheRecordsWereLost) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeBlockTest, PublishedWithoutRecordsItUsesTheDeviceThatIsThere) {
+TEST_F(NodeBlockTest, PublishWithoutRecordsUsesExistingDevice) {
   StageIt();
   LoseRecords();
   ASSERT_OK(Publish(WritableAt("/pods/rw")));
@@ -199,13 +199,13 @@ TEST_F(NodeBlockTest, PublishedWithoutRecordsItUsesTheDeviceThatIsThere) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeBlockTest, NotStagedItIsNotPublished) {
+TEST_F(NodeBlockTest, PublishWithoutStageIsRefused) {
   EXPECT_THAT(Publish(WritableAt("/pods/t")),
               FailsWith(StatusCode::kFailedPrecondition, "NodeStageVolume comes first"));
   EXPECT_FALSE(Exists("/pods/t"));
 }
 
-TEST_F(NodeBlockTest, StagedElsewhereItIsNotPublishedFromHere) {
+TEST_F(NodeBlockTest, PublishFromOtherStagingPathIsRefused) {
   StageIt();
   const std::string before = World();
   EXPECT_THAT(Publish(PublishAt("/pods/t", BlockCapability(), "/staging/b")),
@@ -213,14 +213,14 @@ TEST_F(NodeBlockTest, StagedElsewhereItIsNotPublishedFromHere) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeBlockTest, ADeviceThatSomebodyElseMadeOverTheImageIsNotPublished) {
+TEST_F(NodeBlockTest, DeviceOfAnotherProgramIsNotPublished) {
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop(Image(kVolume), "theirs"); });
   const std::string before = World();
   EXPECT_THAT(Publish(WritableAt("/pods/t")), FailsWith(StatusCode::kFailedPrecondition, "in use otherwise"));
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeBlockTest, StagedReadOnlyItIsPublishedReadOnly) {
+TEST_F(NodeBlockTest, TargetOfReadOnlyStagingIsReadOnly) {
   StageSpec spec = StageAt("/staging/a", BlockCapability(AccessMode::kMultiNodeMultiWriter));
   spec.read_only = true;
   ASSERT_OK(Stage(spec));
@@ -229,7 +229,7 @@ TEST_F(NodeBlockTest, StagedReadOnlyItIsPublishedReadOnly) {
   EXPECT_THAT(Loops(), SizeIs(2)) << "the device itself is read-only";
 }
 
-TEST_F(NodeBlockTest, UnstagingAnotherVolumeThereIsRefusedAnUnknownOneIsTakenAtItsPath) {
+TEST_F(NodeBlockTest, UnstageOfKnownOtherVolumeIsRefusedAndOfUnknownVolumeIsOk) {
   AddVolume("vol-b");
   StageIt();
   const std::string before = World();
@@ -241,20 +241,20 @@ TEST_F(NodeBlockTest, UnstagingAnotherVolumeThereIsRefusedAnUnknownOneIsTakenAtI
       << "it is the other volume that is unstaged";
 }
 
-TEST_F(NodeBlockTest, UnstagedUnderAnUnknownIdNothingIsLeft) {
+TEST_F(NodeBlockTest, UnstageWithUnknownIdLeavesNothing) {
   StageIt();
   ASSERT_OK(Unstage("/staging/a", kUnknown));
   ExpectNothingLeft();
 }
 
-TEST_F(NodeBlockTest, AnOutcomeThatCannotBeRecordedUndoesTheStaging) {
+TEST_F(NodeBlockTest, StageThatCannotBeRecordedIsUndone) {
   const std::string before = World();
   RefuseOutcomes();
   EXPECT_FALSE(Stage(StageAt("/staging/a", BlockCapability())).ok());
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeBlockTest, ARecordedDeviceNumberThatSomebodyElseHasNowIsNotUsed) {
+TEST_F(NodeBlockTest, RecordedDeviceOfAnotherFileIsNotUsed) {
   StageIt();
   mounter_.With([](FakeKernel& kernel) {
     kernel.Reboot();
@@ -266,7 +266,7 @@ TEST_F(NodeBlockTest, ARecordedDeviceNumberThatSomebodyElseHasNowIsNotUsed) {
   EXPECT_FALSE(Loops()[0].auto_clear);
 }
 
-TEST_F(NodeBlockTest, ReadOnlyOverWritableAtOneTargetAlreadyExistsAndStacksNothing) {
+TEST_F(NodeBlockTest, ReadOnlyPublishAtWritableTargetAlreadyExists) {
   StageIt();
   ASSERT_OK(Publish(WritableAt("/pods/t")));
   const std::string before = World();
@@ -274,7 +274,7 @@ TEST_F(NodeBlockTest, ReadOnlyOverWritableAtOneTargetAlreadyExistsAndStacksNothi
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeBlockTest, AReadOnlyTargetThatIsRefusedStacksNothing) {
+TEST_F(NodeBlockTest, RefusedReadOnlyTargetAttachesNoDevice) {
   AddVolume("vol-b");
   StageIt();
   ASSERT_OK(Stage(StageAt("/staging/b", BlockCapability(), "vol-b")));
@@ -292,7 +292,7 @@ TEST_F(NodeBlockTest, AReadOnlyTargetThatIsRefusedStacksNothing) {
   }
 }
 
-TEST_F(NodeBlockTest, WritableOverReadOnlyAtOneTargetAlreadyExists) {
+TEST_F(NodeBlockTest, WritablePublishAtReadOnlyTargetAlreadyExists) {
   StageIt();
   ASSERT_OK(Publish(ReadOnlyAt("/pods/t")));
   const std::string before = World();
@@ -302,7 +302,7 @@ TEST_F(NodeBlockTest, WritableOverReadOnlyAtOneTargetAlreadyExists) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeBlockTest, AnEmptyFileIsUsedAsTheTargetNothingElseIs) {
+TEST_F(NodeBlockTest, TargetMustBeEmptyFileOrMissing) {
   StageIt();
   mounter_.With([](FakeKernel& kernel) {
     kernel.AddFile("/pods/file", 0);
@@ -317,7 +317,7 @@ TEST_F(NodeBlockTest, AnEmptyFileIsUsedAsTheTargetNothingElseIs) {
 }
 
 // kubelet stacks a loop device of its own on each block volume.
-TEST_F(NodeBlockTest, ADeviceThatAnotherStacksOnGoesWithThatOne) {
+TEST_F(NodeBlockTest, DeviceIsDetachedWithDeviceOnTopOfIt) {
   StageIt();
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop("/dev/loop0", "kubelet"); });
   ASSERT_OK(Publish(ReadOnlyAt("/pods/ro")));
@@ -329,7 +329,7 @@ TEST_F(NodeBlockTest, ADeviceThatAnotherStacksOnGoesWithThatOne) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeBlockTest, ARepeatedStageThatFailsDoesNotLoseTheFirst) {
+TEST_F(NodeBlockTest, FailedRepeatedStageKeepsFirstRecord) {
   StageIt();
   const std::string before = World();
   mounter_.Fail("AttachLoop", Internal("injected"));
@@ -340,7 +340,7 @@ TEST_F(NodeBlockTest, ARepeatedStageThatFailsDoesNotLoseTheFirst) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeBlockTest, AStageCutShortBeforeItsOutcomeIsFinishedByTheNext) {
+TEST_F(NodeBlockTest, NextStageFinishesInterruptedStage) {
   VolumeUse intent;
   intent.path = "/staging/a";
   intent.volume_id = kVolume;

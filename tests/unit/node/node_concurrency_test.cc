@@ -16,7 +16,7 @@ using NodeConcurrencyTest = NodeVolumesTest;
 
 Call CallOf(milliseconds time) { return {std::chrono::steady_clock::now() + time}; }
 
-TEST_F(NodeConcurrencyTest, ASlowFormatHoldsUpNoOtherVolume) {
+TEST_F(NodeConcurrencyTest, SlowFormatDelaysNoOtherVolume) {
   AddVolume("vol-b");
   ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
   const std::shared_ptr<Gate> gate = mounter_.Hold("Format", "vol-a");
@@ -30,7 +30,7 @@ TEST_F(NodeConcurrencyTest, ASlowFormatHoldsUpNoOtherVolume) {
   EXPECT_TRUE(IsMounted("/staging/a"));
 }
 
-TEST_F(NodeConcurrencyTest, ASecondCallForTheVolumeWaitsAndIsAbortedAtItsDeadline) {
+TEST_F(NodeConcurrencyTest, SecondCallForVolumeIsAbortedAtItsDeadline) {
   const std::shared_ptr<Gate> gate = mounter_.Hold("Format");
   std::thread slow([&] { EXPECT_OK(Stage(StageAt("/staging/a"))); });
   EXPECT_TRUE(gate->WaitUntilReached());
@@ -45,7 +45,7 @@ TEST_F(NodeConcurrencyTest, ASecondCallForTheVolumeWaitsAndIsAbortedAtItsDeadlin
   EXPECT_FALSE(IsMounted("/staging/b"));
 }
 
-TEST_F(NodeConcurrencyTest, ASecondCallForTheVolumeSucceedsOnceTheFirstIsDone) {
+TEST_F(NodeConcurrencyTest, SecondCallForVolumeSucceedsAfterFirst) {
   const std::shared_ptr<Gate> gate = mounter_.Hold("Format");
   std::thread first([&] { EXPECT_OK(Stage(StageAt("/staging/a"))); });
   EXPECT_TRUE(gate->WaitUntilReached());
@@ -63,7 +63,7 @@ TEST_F(NodeConcurrencyTest, ASecondCallForTheVolumeSucceedsOnceTheFirstIsDone) {
   EXPECT_THAT(mounter_.Calls("Format"), SizeIs(1));
 }
 
-TEST_F(NodeConcurrencyTest, AnotherProcessThatFormatsTheVolumeMeanwhileIsAsGood) {
+TEST_F(NodeConcurrencyTest, FormatByAnotherProcessIsAccepted) {
   const std::shared_ptr<Gate> gate = mounter_.Hold("Format");
   std::thread stage([&] { EXPECT_OK(Stage(StageAt("/staging/a"))); });
   EXPECT_TRUE(gate->WaitUntilReached());
@@ -73,7 +73,7 @@ TEST_F(NodeConcurrencyTest, AnotherProcessThatFormatsTheVolumeMeanwhileIsAsGood)
   EXPECT_TRUE(IsMounted("/staging/a"));
 }
 
-TEST_F(NodeConcurrencyTest, AnotherProcessThatFormatsItOtherwiseIsNot) {
+TEST_F(NodeConcurrencyTest, FormatByAnotherProcessWithOtherTypeIsRefused) {
   const std::shared_ptr<Gate> gate = mounter_.Hold("Format");
   std::thread stage([&] { EXPECT_FALSE(Stage(StageAt("/staging/a")).ok()); });
   EXPECT_TRUE(gate->WaitUntilReached());
@@ -83,7 +83,7 @@ TEST_F(NodeConcurrencyTest, AnotherProcessThatFormatsItOtherwiseIsNot) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeConcurrencyTest, TwoVolumesForOnePathWaitForEachOther) {
+TEST_F(NodeConcurrencyTest, TwoVolumesAtOnePathWaitForEachOther) {
   AddVolume("vol-b");
   const std::shared_ptr<Gate> gate = mounter_.Hold("Format", "vol-a");
   std::thread slow([&] { EXPECT_OK(Stage(StageAt("/staging/a"))); });
@@ -97,9 +97,9 @@ TEST_F(NodeConcurrencyTest, TwoVolumesForOnePathWaitForEachOther) {
 }
 
 // A thread that makes all kinds of calls, for one of three volumes, at paths that other threads use too.
-class Storm : public NodeVolumesTest {
+class NodeThreadsTest : public NodeVolumesTest {
  protected:
-  void Blow(unsigned seed) {
+  void MakeRandomCalls(unsigned seed) {
     std::mt19937 random(seed);
     for (int i = 0; i < 150; ++i) {
       const std::string id = fmt::format("vol-{}", random() % 3);
@@ -138,13 +138,13 @@ class Storm : public NodeVolumesTest {
   }
 };
 
-TEST_F(Storm, EightThreadsLeaveAWorldThatComesApartCleanly) {
+TEST_F(NodeThreadsTest, MountsOfEightThreadsCanAllBeEnded) {
   for (int i = 0; i < 3; ++i) {
     AddVolume(fmt::format("vol-{}", i));
     mounter_.With([&](FakeKernel& kernel) { kernel.AddDirectory(fmt::format("/staging/vol-{}", i)); });
   }
   std::vector<std::thread> threads;
-  for (unsigned i = 0; i < 8; ++i) threads.emplace_back([this, i] { Blow(i); });
+  for (unsigned i = 0; i < 8; ++i) threads.emplace_back([this, i] { MakeRandomCalls(i); });
   for (std::thread& thread : threads) thread.join();
   for (int i = 0; i < 3; ++i) {
     const std::string id = fmt::format("vol-{}", i);

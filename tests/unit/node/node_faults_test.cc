@@ -64,7 +64,7 @@ class NodeFaultsTest : public NodeVolumesTest, public ::testing::WithParamInterf
   Capability capability_;
 };
 
-TEST_P(NodeFaultsTest, AFailedStageLeavesTheWorldAsItWas) {
+TEST_P(NodeFaultsTest, FailedStageChangesNothing) {
   int nth = 1;
   for (;; ++nth) {
     const std::string id = FreshVolume(nth);
@@ -75,7 +75,7 @@ TEST_P(NodeFaultsTest, AFailedStageLeavesTheWorldAsItWas) {
   EXPECT_GE(nth, 3);
 }
 
-TEST_P(NodeFaultsTest, AFailedPublishLeavesTheWorldAsItWas) {
+TEST_P(NodeFaultsTest, FailedPublishChangesNothing) {
   int nth = 1;
   for (;; ++nth) {
     const std::string id = FreshVolume(nth);
@@ -88,7 +88,7 @@ TEST_P(NodeFaultsTest, AFailedPublishLeavesTheWorldAsItWas) {
   EXPECT_GE(nth, 3);
 }
 
-TEST_P(NodeFaultsTest, ARepeatedStageAndPublishThatFailLoseNothing) {
+TEST_P(NodeFaultsTest, FailedRepetitionsLoseNothing) {
   const std::string id = FreshVolume(0);
   ASSERT_OK(Stage(ToStage(id)));
   ASSERT_OK(Publish(ToPublish(id)));
@@ -98,7 +98,7 @@ TEST_P(NodeFaultsTest, ARepeatedStageAndPublishThatFailLoseNothing) {
   }
 }
 
-TEST_P(NodeFaultsTest, TakenDownWithErrorsInBetweenItIsGoneInTheEnd) {
+TEST_P(NodeFaultsTest, RetriedTeardownLeavesNothing) {
   for (int nth = 1;; ++nth) {
     const std::string id = FreshVolume(nth);
     ASSERT_OK(Stage(ToStage(id)));

@@ -40,7 +40,7 @@ class NodePlainTest : public NodeVolumesTest {
   }
 };
 
-TEST_F(NodePlainTest, MemoryIsMountedOnceAndBoundFromThenOn) {
+TEST_F(NodePlainTest, MemoryIsMountedOnceAndThenBound) {
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(), kMemory)));
   ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), kMemory)));
   EXPECT_THAT(mounter_.Calls("Mount"), SizeIs(1));
@@ -48,7 +48,7 @@ TEST_F(NodePlainTest, MemoryIsMountedOnceAndBoundFromThenOn) {
   EXPECT_EQ(MountsAt("/staging/a").at(0).info.device, MountsAt("/staging/b").at(0).info.device);
 }
 
-TEST_F(NodePlainTest, MemoryIsFoundWithoutARecordAsLongAsATargetStands) {
+TEST_F(NodePlainTest, MemoryIsFoundWithoutRecordByItsTarget) {
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(), kMemory)));
   ASSERT_OK(Publish(PublishAt("/pods/t", MountCapability(), "/staging/a", kMemory)));
   ASSERT_OK(Unstage("/staging/a", kMemory));
@@ -57,14 +57,14 @@ TEST_F(NodePlainTest, MemoryIsFoundWithoutARecordAsLongAsATargetStands) {
   EXPECT_THAT(mounter_.Calls("Mount"), SizeIs(1));
 }
 
-TEST_F(NodePlainTest, MemoryHasItsSizeAndAnInodeForEachPage) {
+TEST_F(NodePlainTest, MemoryHasItsSizeAndOneInodePerPage) {
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(), kMemory)));
   EXPECT_THAT(OptionsAt("/staging/a"),
               ElementsAre(FilesystemOption{"size", "67108864"}, FilesystemOption{"nr_inodes", "16384"},
                           FilesystemOption{"mode", "0755"}, FilesystemOption{"huge", "never"}));
 }
 
-TEST_F(NodePlainTest, MemoryGrowsByAChangeOfItsMount) {
+TEST_F(NodePlainTest, ExpandChangesMountOfMemory) {
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(), kMemory)));
   NodeVolume volume = source_.Find(kMemory).value();
   volume.bytes = 128 * kMebi;
@@ -74,7 +74,7 @@ TEST_F(NodePlainTest, MemoryGrowsByAChangeOfItsMount) {
   EXPECT_THAT(mounter_.Calls("Grow"), IsEmpty());
 }
 
-TEST_F(NodePlainTest, ADirectoryIsBoundAndNeverGrown) {
+TEST_F(NodePlainTest, DirectoryIsBoundAndNeverGrown) {
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(), kDirectory)));
   EXPECT_THAT(mounter_.Calls("Bind"), ElementsAre(std::string("Bind /staging/a ") + PathOfDirectory()));
   ASSERT_OK(volumes_->Expand({kDirectory, "/staging/a"}, Call::WithLongestWait()));
@@ -83,7 +83,7 @@ TEST_F(NodePlainTest, ADirectoryIsBoundAndNeverGrown) {
   EXPECT_THAT(mounter_.Calls("FindLoops"), IsEmpty());
 }
 
-TEST_F(NodePlainTest, ADirectoryOfTheSameNameThatIsAnotherOneIsNotTheVolume) {
+TEST_F(NodePlainTest, DirectoryWithSameNameAndOtherInodeIsNotTheVolume) {
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(), kDirectory)));
   PutDirectory();
   EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(), kDirectory)),
@@ -93,7 +93,7 @@ TEST_F(NodePlainTest, ADirectoryOfTheSameNameThatIsAnotherOneIsNotTheVolume) {
   EXPECT_OK(Unstage("/staging/a", kDirectory));
 }
 
-TEST_F(NodePlainTest, MountsWithoutARecordAreAdopted) {
+TEST_F(NodePlainTest, ReconcileAdoptsMountsWithoutRecord) {
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(), kDirectory)));
   ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), kMemory)));
   LoseRecords();
@@ -106,7 +106,7 @@ TEST_F(NodePlainTest, MountsWithoutARecordAreAdopted) {
   EXPECT_THAT(MountsAt("/staging/a"), IsEmpty());
 }
 
-TEST_F(NodePlainTest, WhatTheyCannotIsRefused) {
+TEST_F(NodePlainTest, BlockAccessAndFilesystemOptionsAreRefused) {
   for (const char* id : {kMemory, kDirectory}) {
     EXPECT_THAT(Stage(StageAt("/staging/a", BlockCapability(), id)), FailsWith(StatusCode::kInvalidArgument, "block"));
     EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(AccessMode::kSingleNodeWriter, "xfs"), id)),

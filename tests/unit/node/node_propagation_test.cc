@@ -47,13 +47,13 @@ class NodePropagationTest : public NodeVolumesTest {
   }
 };
 
-TEST_F(NodePropagationTest, WithoutAWordItIsWhatAttachingGives) {
+TEST_F(NodePropagationTest, DefaultPropagationIsInherited) {
   ASSERT_OK(Publish(With(std::nullopt)));
   EXPECT_EQ(mounter_.last_bind().propagation, Propagation::kInherit);
   EXPECT_EQ(mounter_.last_mount().propagation, Propagation::kPrivate) << "a staged mount's is nobody's to choose";
 }
 
-TEST_F(NodePropagationTest, TheMostSpecificWordWins) {
+TEST_F(NodePropagationTest, RequestOverridesVolumeAndVolumeOverridesDefault) {
   RestartWith(Propagation::kShared);
   ASSERT_OK(Publish(With(std::nullopt, "/pods/a")));
   EXPECT_EQ(mounter_.last_bind().propagation, Propagation::kShared);
@@ -66,7 +66,7 @@ TEST_F(NodePropagationTest, TheMostSpecificWordWins) {
   EXPECT_EQ(mounter_.last_bind().propagation, Propagation::kInherit);
 }
 
-TEST_F(NodePropagationTest, ItIsABlockTargetsToo) {
+TEST_F(NodePropagationTest, BlockTargetsHavePropagation) {
   AddVolume("vol-b");
   const Capability block = BlockCapability();
   ASSERT_OK(Stage(StageAt("/staging/b", block, "vol-b")));
@@ -79,7 +79,7 @@ TEST_F(NodePropagationTest, ItIsABlockTargetsToo) {
   EXPECT_THAT(Publish(spec), FailsWith(StatusCode::kAlreadyExists, "propagation rslave; asked for: rshared"));
 }
 
-TEST_F(NodePropagationTest, SharingNeedsWriteAccess) {
+TEST_F(NodePropagationTest, SharedReadOnlyTargetIsInvalid) {
   PublishSpec spec = With(Propagation::kShared);
   spec.read_only = true;
   ExpectAsBefore(spec, StatusCode::kInvalidArgument, "propagation rshared needs write access, and '/pods/t'");
@@ -102,7 +102,7 @@ TEST_F(NodePropagationTest, SharingNeedsWriteAccess) {
   }
 }
 
-TEST_F(NodePropagationTest, SharingNeedsAStagingThatCanBeWritten) {
+TEST_F(NodePropagationTest, SharedTargetOfReadOnlyStagingIsRefused) {
   AddVolume("vol-b");
   StageSpec staging = StageAt("/staging/b", MountCapability(), "vol-b");
   staging.read_only = true;
@@ -112,7 +112,7 @@ TEST_F(NodePropagationTest, SharingNeedsAStagingThatCanBeWritten) {
   ExpectAsBefore(spec, StatusCode::kFailedPrecondition, "as the volume is staged");
 }
 
-TEST_F(NodePropagationTest, AgainWithTheSameIsOkAndWithAnotherAlreadyExists) {
+TEST_F(NodePropagationTest, RepeatedPublishMustNameSamePropagation) {
   ASSERT_OK(Publish(With(Propagation::kSlave)));
   EXPECT_OK(Publish(With(Propagation::kSlave)));
   ExpectAsBefore(With(Propagation::kShared), StatusCode::kAlreadyExists, "propagation rslave; asked for: rshared");
@@ -121,14 +121,14 @@ TEST_F(NodePropagationTest, AgainWithTheSameIsOkAndWithAnotherAlreadyExists) {
   EXPECT_OK(Publish(With(std::nullopt))) << "the volume's own, lost from the context";
 }
 
-TEST_F(NodePropagationTest, TheDefaultByNameOrNotIsTheSame) {
+TEST_F(NodePropagationTest, NamingTheDefaultEqualsNamingNone) {
   ASSERT_OK(Publish(With(std::nullopt, "/pods/a")));
   EXPECT_OK(Publish(With(Propagation::kInherit, "/pods/a")));
   ASSERT_OK(Publish(With(Propagation::kInherit, "/pods/b")));
   EXPECT_OK(Publish(With(std::nullopt, "/pods/b")));
 }
 
-TEST_F(NodePropagationTest, ARestartWithAnotherDefaultLeavesWhatStandsAlone) {
+TEST_F(NodePropagationTest, RestartWithAnotherDefaultKeepsTargets) {
   ASSERT_OK(Publish(With(std::nullopt)));
   PublishSpec reader = With(std::nullopt, "/pods/ro");
   reader.read_only = true;
@@ -141,7 +141,7 @@ TEST_F(NodePropagationTest, ARestartWithAnotherDefaultLeavesWhatStandsAlone) {
   EXPECT_OK(Publish(With(std::nullopt)));
 }
 
-TEST_F(NodePropagationTest, AMountThatWasChangedSinceIsNoMoreTheSame) {
+TEST_F(NodePropagationTest, ChangedPropagationOfMountAlreadyExists) {
   ASSERT_OK(Publish(With(Propagation::kPrivate)));
   const MountInfo made = At("/pods/t");
   mounter_.With([&](FakeKernel& kernel) {
@@ -153,7 +153,7 @@ TEST_F(NodePropagationTest, AMountThatWasChangedSinceIsNoMoreTheSame) {
   ExpectAsBefore(With(Propagation::kPrivate), StatusCode::kAlreadyExists, "has been changed since");
 }
 
-TEST_F(NodePropagationTest, AfterARestartInANewNamespaceTheTargetIsPublishedStill) {
+TEST_F(NodePropagationTest, TargetStaysPublishedInNewNamespace) {
   for (const Propagation propagation : {Propagation::kPrivate, Propagation::kSlave}) {
     ASSERT_OK(Publish(With(propagation)));
     ReplaceByACopyOfTheHosts("/pods/t");
@@ -164,7 +164,7 @@ TEST_F(NodePropagationTest, AfterARestartInANewNamespaceTheTargetIsPublishedStil
   }
 }
 
-TEST_F(NodePropagationTest, InANewNamespaceWithAnotherDefaultNobodyHasAskedForTheOldOne) {
+TEST_F(NodePropagationTest, NewNamespaceForgetsOldDefault) {
   RestartWith(Propagation::kPrivate);
   ASSERT_OK(Publish(With(std::nullopt)));
   ReplaceByACopyOfTheHosts("/pods/t");
@@ -174,7 +174,7 @@ TEST_F(NodePropagationTest, InANewNamespaceWithAnotherDefaultNobodyHasAskedForTh
   EXPECT_THAT(Publish(With(Propagation::kShared)), FailsWith(StatusCode::kAlreadyExists, "asked for: rshared"));
 }
 
-TEST_F(NodePropagationTest, ARestartInTheSameNamespaceStillComparesWithTheKernel) {
+TEST_F(NodePropagationTest, RestartInSameNamespaceComparesWithKernel) {
   ASSERT_OK(Publish(With(Propagation::kShared)));
   Restart();
   ASSERT_OK(volumes_->Reconcile());
@@ -182,7 +182,7 @@ TEST_F(NodePropagationTest, ARestartInTheSameNamespaceStillComparesWithTheKernel
   EXPECT_EQ(store_->Get("/pods/t").value()->propagation, Propagation::kShared);
 }
 
-TEST_F(NodePropagationTest, WithoutARecordTheKernelSaysWhatItIs) {
+TEST_F(NodePropagationTest, KernelDecidesWithoutRecord) {
   ASSERT_OK(Publish(With(Propagation::kPrivate)));
   LoseRecords();
   ExpectAsBefore(With(Propagation::kShared), StatusCode::kAlreadyExists, "not with propagation rshared");

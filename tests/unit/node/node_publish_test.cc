@@ -95,14 +95,14 @@ INSTANTIATE_TEST_SUITE_P(Modes, PublishTableTest,
                            return ToString(std::get<0>(test.param).mode) + "_" + ToString(std::get<1>(test.param));
                          });
 
-TEST_F(NodePublishTest, AMultiWriterTargetDoesNotJoinASingleWriterOne) {
+TEST_F(NodePublishTest, MultiWriterTargetBesideSingleWriterTargetIsRefused) {
   StageIt();
   ASSERT_OK(Publish(PublishAt("/pods/1")));
   EXPECT_THAT(Publish(PublishAt("/pods/2", MountCapability(AccessMode::kSingleNodeMultiWriter))),
               FailsWith(StatusCode::kFailedPrecondition, "SINGLE_NODE_WRITER allows one target"));
 }
 
-TEST_F(NodePublishTest, ATargetWhoseMountIsGoneBlocksNobody) {
+TEST_F(NodePublishTest, TargetWithoutMountDoesNotBlockOtherTargets) {
   StageIt();
   ASSERT_OK(Publish(PublishAt("/pods/1")));
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/1"); });
@@ -110,7 +110,7 @@ TEST_F(NodePublishTest, ATargetWhoseMountIsGoneBlocksNobody) {
   EXPECT_THAT(RecordedPaths(), ElementsAre("/pods/2", "/staging/a"));
 }
 
-TEST_F(NodePublishTest, ATargetThatHoldsAnotherVolumeNowBlocksNobody) {
+TEST_F(NodePublishTest, TargetWithAnotherVolumeDoesNotBlockOtherTargets) {
   AddVolume("vol-b");
   StageIt();
   ASSERT_OK(Publish(PublishAt("/pods/1")));
@@ -125,7 +125,7 @@ TEST_F(NodePublishTest, ATargetThatHoldsAnotherVolumeNowBlocksNobody) {
   EXPECT_OK(Publish(PublishAt("/pods/2")));
 }
 
-TEST_F(NodePublishTest, PublishedAgainAtATargetWhoseMountIsGone) {
+TEST_F(NodePublishTest, PublishMountsAgainWhereMountIsGone) {
   StageIt();
   ASSERT_OK(Publish(PublishAt("/pods/1")));
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/1"); });
@@ -135,7 +135,7 @@ TEST_F(NodePublishTest, PublishedAgainAtATargetWhoseMountIsGone) {
   EXPECT_TRUE(FlagsAt("/pods/1").read_only);
 }
 
-TEST_F(NodePublishTest, WithoutRecordsTheMountAtTheTargetDecides) {
+TEST_F(NodePublishTest, MountDecidesWithoutRecords) {
   StageIt();
   ASSERT_OK(Publish(PublishAt("/pods/1")));
   LoseRecords();
@@ -148,7 +148,7 @@ TEST_F(NodePublishTest, WithoutRecordsTheMountAtTheTargetDecides) {
   EXPECT_THAT(Publish(PublishAt("/pods/2")), FailsWith(StatusCode::kFailedPrecondition, "/pods/1"));
 }
 
-TEST_F(NodePublishTest, AnotherProcessCarriesOnWithTheRecordsOfTheFirst) {
+TEST_F(NodePublishTest, SecondProcessUsesRecordsOfFirst) {
   StageIt();
   ASSERT_OK(Publish(PublishAt("/pods/1")));
   Restart();
@@ -159,7 +159,7 @@ TEST_F(NodePublishTest, AnotherProcessCarriesOnWithTheRecordsOfTheFirst) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodePublishTest, WhateverAsksForReadOnlyMakesTheTargetReadOnly) {
+TEST_F(NodePublishTest, EachReadOnlyRequestMakesTargetReadOnly) {
   const AccessMode many = AccessMode::kMultiNodeMultiWriter;
   StageIt(MountCapability(many));
   PublishSpec by_field = PublishAt("/pods/field", MountCapability(many));
@@ -174,7 +174,7 @@ TEST_F(NodePublishTest, WhateverAsksForReadOnlyMakesTheTargetReadOnly) {
   EXPECT_FALSE(FlagsAt("/pods/writable").read_only);
 }
 
-TEST_F(NodePublishTest, StagedReadOnlyItIsPublishedReadOnly) {
+TEST_F(NodePublishTest, TargetOfReadOnlyStagingIsReadOnly) {
   StageSpec staged = StageAt("/staging/a");
   staged.read_only = true;
   ASSERT_OK(Stage(staged));
@@ -183,13 +183,13 @@ TEST_F(NodePublishTest, StagedReadOnlyItIsPublishedReadOnly) {
   EXPECT_OK(Publish(PublishAt("/pods/1")));
 }
 
-TEST_F(NodePublishTest, FlagsOfTheStagingStayAndThoseOfThePublishAreAdded) {
+TEST_F(NodePublishTest, PublishAddsFlagsToFlagsOfStaging) {
   StageIt(WithFlags(MountCapability(), {"nosuid", "noatime", "nodiratime"}));
   ASSERT_OK(Publish(PublishAt("/pods/1", WithFlags(MountCapability(), {"nodev", "noexec", "suid"}))));
   EXPECT_EQ(ToString(FlagsAt("/pods/1")), "rw,nosuid,nodev,noexec,nodiratime,noatime");
 }
 
-TEST_F(NodePublishTest, ATargetHasNoDeviceNodesUnlessStageAndPublishNameDev) {
+TEST_F(NodePublishTest, TargetIsNodevUnlessStageAndPublishNameDev) {
   Capability with_nodes = MountCapability();
   with_nodes.names_dev = true;
   StageIt(with_nodes);
@@ -201,13 +201,13 @@ TEST_F(NodePublishTest, ATargetHasNoDeviceNodesUnlessStageAndPublishNameDev) {
   EXPECT_THAT(Publish(PublishAt("/pods/1", with_nodes)), FailsWith(StatusCode::kAlreadyExists, ""));
 }
 
-TEST_F(NodePublishTest, AnAccessTimeOfThePublishsOwnWins) {
+TEST_F(NodePublishTest, AccessTimeFlagOfPublishWins) {
   StageIt(WithFlags(MountCapability(), {"noatime"}));
   ASSERT_OK(Publish(PublishAt("/pods/1", WithFlags(MountCapability(), {"strictatime"}))));
   EXPECT_EQ(ToString(FlagsAt("/pods/1")), "rw,nodev,strictatime");
 }
 
-TEST_F(NodePublishTest, FilesystemOptionsHaveToBeThoseItWasStagedWith) {
+TEST_F(NodePublishTest, OtherFilesystemOptionsThanStagedAreRefused) {
   StageIt(WithFlags(MountCapability(), {"commit=30", "discard"}));
   const std::string before = World();
   EXPECT_THAT(Publish(PublishAt("/pods/1", WithFlags(MountCapability(), {"commit=5"}))),
@@ -216,19 +216,19 @@ TEST_F(NodePublishTest, FilesystemOptionsHaveToBeThoseItWasStagedWith) {
   EXPECT_OK(Publish(PublishAt("/pods/1", WithFlags(MountCapability(), {"discard,commit=30"}))));
 }
 
-TEST_F(NodePublishTest, NoneAtAllAreTakenForWhateverItWasStagedWith) {
+TEST_F(NodePublishTest, PublishWithoutFilesystemOptionsAcceptsStagedOnes) {
   StageIt(WithFlags(MountCapability(), {"commit=30"}));
   EXPECT_OK(Publish(PublishAt("/pods/1")));
 }
 
-TEST_F(NodePublishTest, AnotherFilesystemThanTheStagedOneIsRefused) {
+TEST_F(NodePublishTest, OtherFilesystemThanStagedIsRefused) {
   StageIt();
   EXPECT_THAT(Publish(PublishAt("/pods/1", MountCapability(AccessMode::kSingleNodeWriter, "xfs"))),
               FailsWith(StatusCode::kFailedPrecondition, "staged as ext4, xfs is asked for"));
   EXPECT_FALSE(Exists("/pods/1"));
 }
 
-TEST_F(NodePublishTest, TheGroupIsHandedToTheMounter) {
+TEST_F(NodePublishTest, MounterGetsGroup) {
   Capability capability = MountCapability();
   capability.mount_group = 77;
   StageIt(capability);
@@ -237,7 +237,7 @@ TEST_F(NodePublishTest, TheGroupIsHandedToTheMounter) {
   EXPECT_EQ(mounter_.last_bind().target_kind, TargetKind::kDirectory);
 }
 
-TEST_F(NodePublishTest, WithoutAStagedVolumeItIsRefused) {
+TEST_F(NodePublishTest, VolumeThatIsNotStagedIsRefused) {
   AddVolume("vol-b");
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignMount("/staging/b", "tmpfs"); });
   const std::string before = World();
@@ -253,12 +253,12 @@ TEST_F(NodePublishTest, WithoutAStagedVolumeItIsRefused) {
   EXPECT_THAT(Publish(PublishAt("/pods/1")), FailsWith(StatusCode::kFailedPrecondition, "volume vol-b is there"));
 }
 
-TEST_F(NodePublishTest, AnUnknownVolumeIsNotFound) {
+TEST_F(NodePublishTest, UnknownVolumeIsNotFound) {
   EXPECT_THAT(Publish(PublishAt("/pods/1", MountCapability(), "/staging/a", "vol-none")),
               FailsWith(StatusCode::kNotFound, "vol-none"));
 }
 
-TEST_F(NodePublishTest, TheTargetIsAnEmptyDirectoryOrMade) {
+TEST_F(NodePublishTest, TargetMustBeEmptyDirectoryOrMissing) {
   StageIt();
   mounter_.With([](FakeKernel& kernel) {
     kernel.AddDirectory("/pods/empty");
@@ -276,7 +276,7 @@ TEST_F(NodePublishTest, TheTargetIsAnEmptyDirectoryOrMade) {
   EXPECT_OK(Publish(PublishAt("/pods/empty")));
 }
 
-TEST_F(NodePublishTest, NothingIsStackedOnAnotherVolumesTarget) {
+TEST_F(NodePublishTest, TargetOfAnotherVolumeIsRefused) {
   AddVolume("vol-b");
   StageIt();
   ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
@@ -286,7 +286,7 @@ TEST_F(NodePublishTest, NothingIsStackedOnAnotherVolumesTarget) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodePublishTest, TheSameTargetAsABlockDeviceAlreadyExists) {
+TEST_F(NodePublishTest, BlockAccessAtMountedTargetAlreadyExists) {
   StageIt();
   ASSERT_OK(Publish(PublishAt("/pods/1")));
   const std::string before = World();
@@ -294,7 +294,7 @@ TEST_F(NodePublishTest, TheSameTargetAsABlockDeviceAlreadyExists) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodePublishTest, PublishedAgainAfterItWasUnstagedTheRecordAnswers) {
+TEST_F(NodePublishTest, RecordAnswersRepeatedPublishAfterUnstage) {
   StageIt();
   ASSERT_OK(Publish(PublishAt("/pods/1")));
   ASSERT_OK(Unstage("/staging/a"));
@@ -304,7 +304,7 @@ TEST_F(NodePublishTest, PublishedAgainAfterItWasUnstagedTheRecordAnswers) {
   EXPECT_THAT(Publish(other), FailsWith(StatusCode::kAlreadyExists, "/pods/1"));
 }
 
-TEST_F(NodePublishTest, AMountThatSomebodyMadeReadOnlySinceIsNotTheOneAskedFor) {
+TEST_F(NodePublishTest, TargetThatBecameReadOnlyAlreadyExists) {
   StageIt();
   ASSERT_OK(Publish(PublishAt("/pods/1")));
   mounter_.With([](FakeKernel& kernel) {
@@ -316,7 +316,7 @@ TEST_F(NodePublishTest, AMountThatSomebodyMadeReadOnlySinceIsNotTheOneAskedFor) 
   EXPECT_THAT(Publish(PublishAt("/pods/1")), FailsWith(StatusCode::kAlreadyExists, "/pods/1"));
 }
 
-TEST_F(NodePublishTest, AFilesystemOptionIsInNoMessage) {
+TEST_F(NodePublishTest, MessagesContainNoFilesystemOptions) {
   StageIt(WithFlags(MountCapability(), {"commit=33", "noexec"}));
   ASSERT_OK(Publish(PublishAt("/pods/1", WithFlags(MountCapability(), {"commit=33"}))));
   for (const char* target : {"/pods/1", "/pods/2"}) {
@@ -326,7 +326,7 @@ TEST_F(NodePublishTest, AFilesystemOptionIsInNoMessage) {
   }
 }
 
-TEST_F(NodePublishTest, ABindThatFailsLeavesNoTargetAndNoRecord) {
+TEST_F(NodePublishTest, FailedBindLeavesNoTargetAndNoRecord) {
   StageIt();
   const std::string before = World();
   mounter_.Fail("Bind", ResourceExhausted("no room"));

@@ -17,7 +17,7 @@ class NodeReconcileTest : public NodeVolumesTest {
   }
 };
 
-TEST_F(NodeReconcileTest, WhatAgreesIsLeftAsItIs) {
+TEST_F(NodeReconcileTest, MatchingRecordsAndMountsStay) {
   AddVolume("vol-b");
   StageAndPublish(MountCapability());
   ASSERT_OK(Stage(StageAt("/staging/b", BlockCapability(), "vol-b")));
@@ -28,7 +28,7 @@ TEST_F(NodeReconcileTest, WhatAgreesIsLeftAsItIs) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeReconcileTest, AnotherBootForgetsEverything) {
+TEST_F(NodeReconcileTest, RecordsOfAnotherBootAreDeleted) {
   StageAndPublish(MountCapability());
   mounter_.With([](FakeKernel& kernel) { kernel.Reboot(); });
   Restart("boot-2");
@@ -38,7 +38,7 @@ TEST_F(NodeReconcileTest, AnotherBootForgetsEverything) {
   EXPECT_OK(Publish(PublishAt("/pods/t"))) << "over the empty directory that the target left";
 }
 
-TEST_F(NodeReconcileTest, RecordsOfMountsThatAreGoneAreDropped) {
+TEST_F(NodeReconcileTest, RecordsWithoutMountAreDeleted) {
   StageAndPublish(MountCapability());
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
   ASSERT_OK(volumes_->Reconcile());
@@ -46,14 +46,14 @@ TEST_F(NodeReconcileTest, RecordsOfMountsThatAreGoneAreDropped) {
 }
 
 // Looking up a path may hang; listing the mounts does not.
-TEST_F(NodeReconcileTest, WhatIsListedIsNotLookedForAlongItsPath) {
+TEST_F(NodeReconcileTest, ListedMountsAreNotLookedUpByPath) {
   StageAndPublish(MountCapability());
   mounter_.ClearLog();
   ASSERT_OK(volumes_->Reconcile());
   EXPECT_THAT(mounter_.Calls("Find"), ::testing::IsEmpty());
 }
 
-TEST_F(NodeReconcileTest, ARecordWhosePathHangsIsKeptAndTheOthersAreCompared) {
+TEST_F(NodeReconcileTest, RecordWithHangingPathStays) {
   StageAndPublish(MountCapability());
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
   mounter_.Fail("Find", absl::DeadlineExceededError("hangs"));
@@ -61,7 +61,7 @@ TEST_F(NodeReconcileTest, ARecordWhosePathHangsIsKeptAndTheOthersAreCompared) {
   EXPECT_THAT(RecordedPaths(), ::testing::UnorderedElementsAre("/pods/t", "/staging/a"));
 }
 
-TEST_F(NodeReconcileTest, RecordsOfPathsThatOthersMountedOnAreDropped) {
+TEST_F(NodeReconcileTest, RecordsUnderForeignMountsAreDeleted) {
   StageAndPublish(MountCapability());
   mounter_.With([](FakeKernel& kernel) {
     kernel.DropMounts("/pods/t");
@@ -71,14 +71,14 @@ TEST_F(NodeReconcileTest, RecordsOfPathsThatOthersMountedOnAreDropped) {
   EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
 }
 
-TEST_F(NodeReconcileTest, ABlockVolumeWhoseDeviceIsGoneIsForgotten) {
+TEST_F(NodeReconcileTest, RecordOfBlockVolumeWithoutDeviceIsDeleted) {
   StageAndPublish(BlockCapability());
   mounter_.With([](FakeKernel& kernel) { kernel.Reboot(); });
   ASSERT_OK(volumes_->Reconcile());
   EXPECT_THAT(RecordedPaths(), IsEmpty());
 }
 
-TEST_F(NodeReconcileTest, MountsWithoutARecordAreAdopted) {
+TEST_F(NodeReconcileTest, MountsWithoutRecordAreAdopted) {
   PublishSpec read_only = PublishAt("/pods/t");
   read_only.read_only = true;
   ASSERT_OK(Stage(StageAt("/staging/a")));
@@ -94,7 +94,7 @@ TEST_F(NodeReconcileTest, MountsWithoutARecordAreAdopted) {
   EXPECT_EQ(adopted.access_type, AccessType::kMount);
 }
 
-TEST_F(NodeReconcileTest, AdoptedMountsAnswerTheSameCallsAsBefore) {
+TEST_F(NodeReconcileTest, AdoptedMountsAnswerRepeatedCalls) {
   for (const Capability& capability : {MountCapability(), BlockCapability()}) {
     StageAndPublish(capability);
     LoseRecords();
@@ -110,7 +110,7 @@ TEST_F(NodeReconcileTest, AdoptedMountsAnswerTheSameCallsAsBefore) {
   }
 }
 
-TEST_F(NodeReconcileTest, AnAdoptedBlockTargetKeepsItsDeviceAndFreesIt) {
+TEST_F(NodeReconcileTest, AdoptedBlockTargetKeepsDeviceUntilUnpublish) {
   StageAndPublish(BlockCapability());
   LoseRecords();
   ASSERT_OK(volumes_->Reconcile());
@@ -122,7 +122,7 @@ TEST_F(NodeReconcileTest, AnAdoptedBlockTargetKeepsItsDeviceAndFreesIt) {
 }
 
 // kubelet binds a block target again for each pod, and unmounts that itself.
-TEST_F(NodeReconcileTest, AnAdoptedBindThatItsMakerTookDownKeepsNoDevice) {
+TEST_F(NodeReconcileTest, AdoptedBindThatIsGoneKeepsNoDevice) {
   StageAndPublish(BlockCapability());
   BindRequest again;
   again.source = "/dev/loop0";
@@ -137,7 +137,7 @@ TEST_F(NodeReconcileTest, AnAdoptedBindThatItsMakerTookDownKeepsNoDevice) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeReconcileTest, ForeignMountsAndVolumesOfAnotherPluginAreNotAdopted) {
+TEST_F(NodeReconcileTest, ForeignMountsAndVolumesAreNotAdopted) {
   StageAndPublish(MountCapability());
   LoseRecords();
   source_.Forget(kVolume);
@@ -148,7 +148,7 @@ TEST_F(NodeReconcileTest, ForeignMountsAndVolumesOfAnotherPluginAreNotAdopted) {
 }
 
 // A volume without its image is still known, and does not delay the others.
-TEST_F(NodeReconcileTest, AVolumeThatCannotBeLookedUpIsNotAnUnknownOne) {
+TEST_F(NodeReconcileTest, VolumeWithFailedLookupIsAdopted) {
   StageAndPublish(MountCapability());
   LoseRecords();
   source_.FailFromNow(Internal("its image is gone"));
@@ -160,7 +160,7 @@ TEST_F(NodeReconcileTest, AVolumeThatCannotBeLookedUpIsNotAnUnknownOne) {
 }
 
 // The orchestrator's directory may be bound a second time, and then shows each mount twice.
-TEST_F(NodeReconcileTest, ACopyOfAMountOnRecordIsNotAdopted) {
+TEST_F(NodeReconcileTest, CopyOfRecordedMountIsNotAdopted) {
   StageAndPublish(MountCapability());
   BindRequest copy;
   copy.source = "/staging/a";
@@ -173,7 +173,7 @@ TEST_F(NodeReconcileTest, ACopyOfAMountOnRecordIsNotAdopted) {
   EXPECT_OK(Publish(PublishAt("/pods/t")));
 }
 
-TEST_F(NodeReconcileTest, WhatAnotherProcessIsAtWorkOnIsLeftToIt) {
+TEST_F(NodeReconcileTest, VolumeLockedByAnotherProcessIsSkipped) {
   AddVolume("vol-b");
   ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
   ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
@@ -193,7 +193,7 @@ TEST_F(NodeReconcileTest, WhatAnotherProcessIsAtWorkOnIsLeftToIt) {
   EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
 }
 
-TEST_F(NodeReconcileTest, ADeviceThatDoesNotGoKeepsNothingFromBeingServed) {
+TEST_F(NodeReconcileTest, DeviceThatCannotBeDetachedFailsNothing) {
   StageAndPublish(BlockCapability());
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
   LoseRecords();
@@ -202,7 +202,7 @@ TEST_F(NodeReconcileTest, ADeviceThatDoesNotGoKeepsNothingFromBeingServed) {
   EXPECT_FALSE(mounter_.HasFaults());
 }
 
-TEST_F(NodeReconcileTest, BlockDevicesThatNothingUsesAreDetachedTheStackedOneFirst) {
+TEST_F(NodeReconcileTest, UnusedBlockDevicesAreDetachedStackedDeviceFirst) {
   const Capability block = BlockCapability(AccessMode::kMultiNodeReaderOnly);
   StageAndPublish(block);
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
@@ -213,7 +213,7 @@ TEST_F(NodeReconcileTest, BlockDevicesThatNothingUsesAreDetachedTheStackedOneFir
   EXPECT_THAT(Loops(), IsEmpty());
 }
 
-TEST_F(NodeReconcileTest, DevicesInUseAndDevicesOfOthersAreKept) {
+TEST_F(NodeReconcileTest, DevicesInUseAndForeignDevicesStay) {
   AddVolume("vol-b");
   AddVolume("vol-c");
   StageAndPublish(MountCapability());
@@ -229,7 +229,7 @@ TEST_F(NodeReconcileTest, DevicesInUseAndDevicesOfOthersAreKept) {
   EXPECT_THAT(mounter_.Calls("DetachLoop"), IsEmpty());
 }
 
-TEST_F(NodeReconcileTest, AnIntentionWithoutAMountIsForgottenOneWithAMountKept) {
+TEST_F(NodeReconcileTest, IntentWithoutMountIsDeletedAndWithMountStays) {
   StageAndPublish(MountCapability());
   for (VolumeUse use : AllRecords()) {  // killed before the outcome was written
     use.done = false;
@@ -242,7 +242,7 @@ TEST_F(NodeReconcileTest, AnIntentionWithoutAMountIsForgottenOneWithAMountKept) 
   EXPECT_TRUE(store_->Get("/staging/a").value()->done);
 }
 
-TEST_F(NodeReconcileTest, AKernelThatCannotAnswerIsAnErrorAndNothingIsForgotten) {
+TEST_F(NodeReconcileTest, FailedListingDeletesNothing) {
   StageAndPublish(MountCapability());
   const std::string before = World();
   for (const char* operation : {"List", "FindLoops"}) {

@@ -26,7 +26,7 @@ auto Unpublish(const std::string& text) { return ParseUnpublish(Parse<csi::v1::N
 auto Stats(const std::string& text) { return ParseStats(Parse<csi::v1::NodeGetVolumeStatsRequest>(text)); }
 auto Expand(const std::string& text) { return ParseNodeExpand(Parse<csi::v1::NodeExpandVolumeRequest>(text)); }
 
-TEST(NodeRequestsTest, EachRequiredFieldThatIsMissingIsNamed) {
+TEST(NodeRequestsTest, MessageNamesMissingField) {
   const std::string capability = kCapability;
   const auto missing = [](const auto& field) { return FailsWith(StatusCode::kInvalidArgument, field); };
   EXPECT_THAT(Stage("staging_target_path: '/s'" + capability), missing("volume_id is missing"));
@@ -45,14 +45,14 @@ TEST(NodeRequestsTest, EachRequiredFieldThatIsMissingIsNamed) {
   EXPECT_THAT(Expand("volume_id: 'v'"), missing("volume_path is missing"));
 }
 
-TEST(NodeRequestsTest, AnIdOfAnyFormIsTakenAsItIs) {
+TEST(NodeRequestsTest, IdOfAnyFormIsAccepted) {
   const std::string huge(100000, 'x');
   for (const std::string& id : {std::string("no-such"), std::string("../../etc"), std::string("a b"), huge}) {
     EXPECT_EQ(Unstage("volume_id: '" + id + "' staging_target_path: '/s'")->volume_id, id);
   }
 }
 
-TEST(NodeRequestsTest, PathsThatAreNotPlainAreRefused) {
+TEST(NodeRequestsTest, RelativeAndUnusualPathsAreRefused) {
   for (const char* path : {"s", "./s", "/a/../b", "/a/./b", "/", "//", "/a\\nb", "/a\\000b", "/a\\033b"}) {
     const std::string quoted = std::string("'") + path + "'";
     EXPECT_THAT(Stage("volume_id: 'v' staging_target_path: " + quoted + kCapability),
@@ -76,18 +76,18 @@ TEST(NodeRequestsTest, PathsAreNormalised) {
   EXPECT_EQ(Unpublish("volume_id: 'v' target_path: '/t/'")->path, "/t");
 }
 
-TEST(NodeRequestsTest, APublishWithoutAStagingPathIsNotInvalid) {
+TEST(NodeRequestsTest, PublishWithoutStagingPathIsParsed) {
   const auto spec = Publish(std::string("volume_id: 'v' target_path: '/t'") + kCapability);
   ASSERT_OK(spec);
   EXPECT_EQ(spec->staging_path, "") << "NodeVolumes answers FAILED_PRECONDITION";
 }
 
-TEST(NodeRequestsTest, TheTargetIsNotTheStagingPath) {
+TEST(NodeRequestsTest, TargetEqualToStagingPathIsRefused) {
   EXPECT_THAT(Publish(std::string("volume_id: 'v' target_path: '/s/' staging_target_path: '/s'") + kCapability),
               FailsWith(StatusCode::kInvalidArgument, "both '/s'"));
 }
 
-TEST(NodeRequestsTest, ReadOnlyIsTheFieldOrWhatTheControllerWasAsked) {
+TEST(NodeRequestsTest, ReadOnlyComesFromFieldOrPublishContext) {
   const std::string request = std::string("volume_id: 'v' target_path: '/t' staging_target_path: '/s'") + kCapability;
   EXPECT_FALSE(Publish(request)->read_only);
   EXPECT_TRUE(Publish(request + " readonly: true")->read_only);
@@ -99,7 +99,7 @@ TEST(NodeRequestsTest, ReadOnlyIsTheFieldOrWhatTheControllerWasAsked) {
                   ->read_only);
 }
 
-TEST(NodeRequestsTest, PropagationIsThatOfTheVolumeContext) {
+TEST(NodeRequestsTest, PropagationComesFromVolumeContext) {
   const std::string at = std::string("volume_id: 'v' staging_target_path: '/s' target_path: '/t'") + kCapability;
   const auto with = [&](const std::string& word) {
     return at + " volume_context { key: 'propagation' value: '" + word + "' }";
@@ -119,7 +119,7 @@ TEST(NodeRequestsTest, PropagationIsThatOfTheVolumeContext) {
   EXPECT_OK(Publish(with("rslave") + " readonly: true"));
 }
 
-TEST(NodeRequestsTest, MountFlagsAreReadForTheVolumesFilesystem) {
+TEST(NodeRequestsTest, MountFlagsAreParsedForFilesystemOfVolume) {
   const std::string request =
       "volume_id: 'v' staging_target_path: '/s' volume_capability { mount { mount_flags: "
       "'inode64' } access_mode { mode: SINGLE_NODE_WRITER } }";
@@ -129,7 +129,7 @@ TEST(NodeRequestsTest, MountFlagsAreReadForTheVolumesFilesystem) {
               FailsWith(StatusCode::kInvalidArgument, "not allowed for ext4"));
 }
 
-TEST(NodeRequestsTest, ACapabilityThatMakesNoSenseIsInvalid) {
+TEST(NodeRequestsTest, WrongCapabilityIsInvalid) {
   const std::string request = "volume_id: 'v' staging_target_path: '/s' volume_capability ";
   EXPECT_THAT(Stage(request + "{ access_mode { mode: SINGLE_NODE_WRITER } }"),
               FailsWith(StatusCode::kInvalidArgument, "neither mount nor block"));
@@ -138,7 +138,7 @@ TEST(NodeRequestsTest, ACapabilityThatMakesNoSenseIsInvalid) {
               FailsWith(StatusCode::kInvalidArgument, "ext4, xfs"));
 }
 
-TEST(NodeRequestsTest, ACapacityRangeHasToMakeSense) {
+TEST(NodeRequestsTest, WrongCapacityRangeIsInvalid) {
   const std::string request = "volume_id: 'v' volume_path: '/t' ";
   const auto whole = Expand(request + "capacity_range { required_bytes: 5 limit_bytes: 9 }");
   ASSERT_OK(whole);

@@ -16,7 +16,7 @@ using ::testing::SizeIs;
 
 using NodeStageTest = NodeVolumesTest;
 
-TEST_F(NodeStageTest, AnEmptyVolumeIsNotFormattedWithATypeItWasNotMadeFor) {
+TEST_F(NodeStageTest, EmptyVolumeIsNotFormattedWithOtherType) {
   const std::string before = World();
   EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(AccessMode::kSingleNodeWriter, "xfs"))),
               FailsWith(StatusCode::kFailedPrecondition, "was made for ext4, xfs was asked for"));
@@ -24,20 +24,20 @@ TEST_F(NodeStageTest, AnEmptyVolumeIsNotFormattedWithATypeItWasNotMadeFor) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeStageTest, AnEmptyVolumeIsFormattedWithTheTypeItWasMadeForWhenThatIsAskedFor) {
+TEST_F(NodeStageTest, EmptyVolumeIsFormattedWithRequestedType) {
   AddVolume("vol-x", "xfs", 512 * kMebi);
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(AccessMode::kSingleNodeWriter, "xfs"), "vol-x")));
   EXPECT_THAT(mounter_.Calls("Format"), ElementsAre("Format /images/vol-x.img xfs"));
   EXPECT_EQ(MountsAt("/staging/a").at(0).info.fs_type, "xfs");
 }
 
-TEST_F(NodeStageTest, AnEmptyVolumeIsFormattedWithItsOwnTypeWhereNoneIsAskedFor) {
+TEST_F(NodeStageTest, EmptyVolumeIsFormattedWithItsOwnType) {
   AddVolume("vol-x", "xfs", 512 * kMebi);
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(), "vol-x")));
   EXPECT_THAT(mounter_.Calls("Format"), ElementsAre("Format /images/vol-x.img xfs"));
 }
 
-TEST_F(NodeStageTest, AVolumeThatIsTooSmallForItsFilesystemIsNotFormatted) {
+TEST_F(NodeStageTest, TooSmallVolumeIsNotFormatted) {
   AddVolume("vol-x", "xfs", 300 * kMebi - 4096);
   AddVolume("vol-e", "ext4", 16 * kMebi - 4096);
   EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(), "vol-x")),
@@ -47,7 +47,7 @@ TEST_F(NodeStageTest, AVolumeThatIsTooSmallForItsFilesystemIsNotFormatted) {
   EXPECT_THAT(mounter_.Calls("Format"), IsEmpty());
 }
 
-TEST_F(NodeStageTest, AFormattedVolumeIsMountedAsItIs) {
+TEST_F(NodeStageTest, FormattedVolumeIsNotFormattedAgain) {
   SetFormatted(kVolume, "ext4");
   ASSERT_OK(Stage(StageAt("/staging/a")));
   EXPECT_THAT(mounter_.Calls("Format"), IsEmpty());
@@ -55,7 +55,7 @@ TEST_F(NodeStageTest, AFormattedVolumeIsMountedAsItIs) {
   EXPECT_THAT(mounter_.Calls("Grow"), IsEmpty());
 }
 
-TEST_F(NodeStageTest, TheStagedMountIsPrivateAndItsDeviceCarriesTheVolumesName) {
+TEST_F(NodeStageTest, StagedMountIsPrivateAndDeviceIsLabelled) {
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignMount("/staging", "tmpfs", 7); });
   ASSERT_OK(Stage(StageAt("/staging/a")));
   EXPECT_FALSE(MountsAt("/staging/a").at(0).info.shared());
@@ -72,7 +72,7 @@ TEST_F(NodeStageTest, ForeignContentIsNeitherFormattedNorMounted) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeStageTest, AnotherFilesystemThanAskedForIsKept) {
+TEST_F(NodeStageTest, OtherFilesystemThanRequestedStays) {
   SetFormatted(kVolume, "xfs");
   const std::string before = World();
   EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(AccessMode::kSingleNodeWriter, "ext4"))),
@@ -81,14 +81,14 @@ TEST_F(NodeStageTest, AnotherFilesystemThanAskedForIsKept) {
   EXPECT_EQ(Filesystem(kVolume).type, "xfs");
 }
 
-TEST_F(NodeStageTest, AnImageCutShortIsNotMounted) {
+TEST_F(NodeStageTest, ShortenedImageIsNotMounted) {
   SetFormatted(kVolume, "ext4", 128 * kMebi);
   const std::string before = World();
   EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(StatusCode::kFailedPrecondition, "cut short"));
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeStageTest, AnImageThatIsSmallerThanItWasMadeIsNeitherFormattedNorHandedOut) {
+TEST_F(NodeStageTest, ShortenedImageIsNeitherFormattedNorAttached) {
   NodeVolume volume = source_.Find(kVolume).value();
   volume.made_bytes = volume.bytes + 1;
   source_.Put(volume);
@@ -100,20 +100,20 @@ TEST_F(NodeStageTest, AnImageThatIsSmallerThanItWasMadeIsNeitherFormattedNorHand
   EXPECT_THAT(mounter_.Calls("Format"), IsEmpty());
 }
 
-TEST_F(NodeStageTest, AFilesystemThatWasNotUnmountedCleanlyIsCheckedBeforeItIsMounted) {
+TEST_F(NodeStageTest, UncleanFilesystemIsCheckedBeforeMount) {
   SetFilesystem(kVolume, {FilesystemInfo::Content::kFilesystem, "ext4", 64 * kMebi, true, ""});
   ASSERT_OK(Stage(StageAt("/staging/a")));
   EXPECT_THAT(mounter_.Calls("Check"), ElementsAre("Check /images/vol-a.img ext4"));
 }
 
-TEST_F(NodeStageTest, ASmallerExt4IsGrownBeforeTheMount) {
+TEST_F(NodeStageTest, SmallerExt4IsGrownBeforeMount) {
   SetFormatted(kVolume, "ext4", 32 * kMebi);
   ASSERT_OK(Stage(StageAt("/staging/a")));
   EXPECT_THAT(mounter_.Calls("Grow"), ElementsAre("Grow /images/vol-a.img ext4"));
   EXPECT_EQ(Filesystem(kVolume).size_bytes, 64 * kMebi);
 }
 
-TEST_F(NodeStageTest, ASmallerXfsOrBtrfsIsGrownOnceItIsMounted) {
+TEST_F(NodeStageTest, SmallerXfsOrBtrfsIsGrownAfterMount) {
   for (const std::string fs_type : {"xfs", "btrfs"}) {
     const std::string id = "vol-" + fs_type, staging = "/staging/" + fs_type;
     AddVolume(id, fs_type, 512 * kMebi);
@@ -125,14 +125,14 @@ TEST_F(NodeStageTest, ASmallerXfsOrBtrfsIsGrownOnceItIsMounted) {
   }
 }
 
-TEST_F(NodeStageTest, AFilesystemWhoseGrowthMeetsDamageIsNotStaged) {
+TEST_F(NodeStageTest, DamageFoundWhileGrowingFailsStage) {
   SetFormatted(kVolume, "xfs", 32 * kMebi);
   mounter_.Fail("Grow", absl::DataLossError("structure needs cleaning"));
   EXPECT_THAT(Stage(StageAt("/staging/a")), FailsWith(absl::StatusCode::kInternal, "is damaged"));
   EXPECT_THAT(AllRecords(), IsEmpty());
 }
 
-TEST_F(NodeStageTest, AnXfsThatIsMountedByACallCutShortIsGrownByTheNextOne) {
+TEST_F(NodeStageTest, NextStageGrowsXfsOfInterruptedStage) {
   SetFormatted(kVolume, "xfs");
   ASSERT_OK(Stage(StageAt("/staging/a")));
   VolumeUse intent = AllRecords().at(0);
@@ -146,7 +146,7 @@ TEST_F(NodeStageTest, AnXfsThatIsMountedByACallCutShortIsGrownByTheNextOne) {
   EXPECT_THAT(mounter_.Calls("Grow"), ElementsAre("Grow /staging/a xfs")) << "once it is on record as done, no more";
 }
 
-TEST_F(NodeStageTest, AFilesystemInUseIsNeitherCheckedNorGrown) {
+TEST_F(NodeStageTest, FilesystemInUseIsNeitherCheckedNorGrown) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   GrowImage(kVolume, 128 * kMebi);
   mounter_.With([](FakeKernel& kernel) { kernel.Node(Image(kVolume)).filesystem.needs_check = true; });
@@ -161,7 +161,7 @@ struct StepCase {
 
 class NodeStageFailureTest : public NodeVolumesTest, public ::testing::WithParamInterface<StepCase> {};
 
-TEST_P(NodeStageFailureTest, AStepThatFailsLeavesNothingBehind) {
+TEST_P(NodeStageFailureTest, FailedStepLeavesNothing) {
   if (GetParam().operation == "Check") {
     SetFilesystem(kVolume, {FilesystemInfo::Content::kFilesystem, "ext4", 64 * kMebi, true, ""});
   }
@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(Steps, NodeStageFailureTest,
                                            StepCase{"Mount", "ext4"}, StepCase{"Probe", "ext4"}),
                          [](const auto& test) { return test.param.operation + "_" + test.param.fs_type; });
 
-TEST_F(NodeStageTest, AnOutcomeThatCannotBeRecordedIsNoFailure) {
+TEST_F(NodeStageTest, UnrecordedOutcomeIsNoFailure) {
   RefuseOutcomes();
   ASSERT_OK(Stage(StageAt("/staging/a")));
   ASSERT_OK(Publish(PublishAt("/pods/t")));
@@ -190,13 +190,13 @@ TEST_F(NodeStageTest, AnOutcomeThatCannotBeRecordedIsNoFailure) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeStageTest, StagedTenTimesItIsMountedOnce) {
+TEST_F(NodeStageTest, TenStagesMountOnce) {
   for (int i = 0; i < 10; ++i) ASSERT_OK(Stage(StageAt("/staging/a")));
   EXPECT_THAT(MountsAt("/staging/a"), SizeIs(1));
   EXPECT_THAT(Loops(), SizeIs(1));
 }
 
-TEST_F(NodeStageTest, AnotherCapabilityAtTheSamePathAlreadyExists) {
+TEST_F(NodeStageTest, OtherCapabilityAtSamePathAlreadyExists) {
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(AccessMode::kSingleNodeWriter, "ext4"))));
   const std::string before = World();
   const std::vector<Capability> others = {
@@ -214,7 +214,7 @@ TEST_F(NodeStageTest, AnotherCapabilityAtTheSamePathAlreadyExists) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeStageTest, ASecondStagingPathSharesTheDevice) {
+TEST_F(NodeStageTest, SecondStagingPathSharesDevice) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   StageSpec read_only = StageAt("/staging/b");
   read_only.read_only = true;
@@ -228,7 +228,7 @@ TEST_F(NodeStageTest, ASecondStagingPathSharesTheDevice) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeStageTest, ASecondStagingPathWithOtherFilesystemOptionsIsRefused) {
+TEST_F(NodeStageTest, SecondStagingPathWithOtherFilesystemOptionsIsRefused) {
   ASSERT_OK(Stage(StageAt("/staging/a", WithFlags(MountCapability(), {"discard"}))));
   const std::string before = World();
   EXPECT_THAT(Stage(StageAt("/staging/b", WithFlags(MountCapability(), {"commit=30"}))),
@@ -238,7 +238,7 @@ TEST_F(NodeStageTest, ASecondStagingPathWithOtherFilesystemOptionsIsRefused) {
   EXPECT_OK(Stage(StageAt("/staging/b", WithFlags(MountCapability(), {"noatime", "discard"}))));
 }
 
-TEST_F(NodeStageTest, AMountFlagIsInNoMessage) {
+TEST_F(NodeStageTest, MessagesContainNoMountFlags) {
   ASSERT_OK(Stage(StageAt("/staging/a", WithFlags(MountCapability(), {"commit=33", "noexec"}))));
   for (const char* path : {"/staging/a", "/staging/b"}) {
     const absl::Status status = Stage(StageAt(path, WithFlags(MountCapability(), {"commit=44", "nosuid"})));
@@ -247,13 +247,13 @@ TEST_F(NodeStageTest, AMountFlagIsInNoMessage) {
   }
 }
 
-TEST_F(NodeStageTest, OptionsOfAStagingWhoseMountIsGoneBindNobody) {
+TEST_F(NodeStageTest, OptionsOfStagingWithoutMountDoNotCount) {
   ASSERT_OK(Stage(StageAt("/staging/a", WithFlags(MountCapability(), {"discard"}))));
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/staging/a"); });
   EXPECT_OK(Stage(StageAt("/staging/b")));
 }
 
-TEST_F(NodeStageTest, TheStagingPathHasToBeAnEmptyDirectoryOfTheOrchestrators) {
+TEST_F(NodeStageTest, StagingPathMustBeEmptyDirectory) {
   mounter_.With([](FakeKernel& kernel) {
     kernel.AddFile("/staging/file", 0);
     kernel.AddSymlink("/staging/link");
@@ -270,7 +270,7 @@ TEST_F(NodeStageTest, TheStagingPathHasToBeAnEmptyDirectoryOfTheOrchestrators) {
   EXPECT_EQ(Filesystem(kVolume).content, FilesystemInfo::Content::kEmpty);
 }
 
-TEST_F(NodeStageTest, NothingIsStackedOnAForeignMountOrAnotherVolume) {
+TEST_F(NodeStageTest, StagingPathWithAnotherMountIsRefused) {
   AddVolume("vol-b");
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignMount("/staging/a", "nfs4"); });
   ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
@@ -282,7 +282,7 @@ TEST_F(NodeStageTest, NothingIsStackedOnAForeignMountOrAnotherVolume) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeStageTest, AnUnknownVolumeIsNotFound) {
+TEST_F(NodeStageTest, UnknownVolumeIsNotFound) {
   EXPECT_THAT(Stage(StageAt("/staging/a", MountCapability(), "vol-none")),
               FailsWith(StatusCode::kNotFound, "vol-none"));
   source_.FailFromNow(Internal("catalog broken"));
@@ -296,7 +296,7 @@ TEST_F(NodeStageTest, ReaderModesAndReadOnlyPublicationsStageReadOnly) {
   EXPECT_EQ(ToString(FlagsAt("/staging/b")), "ro,nodev,noexec,relatime");
 }
 
-TEST_F(NodeStageTest, FlagsOptionsAndTheGroupReachTheMount) {
+TEST_F(NodeStageTest, MountGetsFlagsOptionsAndGroup) {
   Capability capability = WithFlags(MountCapability(), {"nosuid,nodev", "noatime", "commit=30"});
   capability.mount_group = 1234;
   ASSERT_OK(Stage(StageAt("/staging/a", capability)));
@@ -305,7 +305,7 @@ TEST_F(NodeStageTest, FlagsOptionsAndTheGroupReachTheMount) {
   EXPECT_EQ(mounter_.last_mount().group, gid_t{1234});
 }
 
-TEST_F(NodeStageTest, ANewMountHasNoDeviceNodesUnlessDevIsNamed) {
+TEST_F(NodeStageTest, NewMountIsNodevUnlessDevIsNamed) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   EXPECT_EQ(ToString(FlagsAt("/staging/a")), "rw,nodev,relatime");
   Capability with_nodes = MountCapability();
@@ -315,7 +315,7 @@ TEST_F(NodeStageTest, ANewMountHasNoDeviceNodesUnlessDevIsNamed) {
   EXPECT_EQ(ToString(FlagsAt("/staging/b")), "rw,relatime");
 }
 
-TEST_F(NodeStageTest, AMountWithoutARecordIsTakenForWhatItIs) {
+TEST_F(NodeStageTest, MountDecidesWithoutRecord) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   LoseRecords();
   EXPECT_THAT(Stage(StageAt("/staging/a", BlockCapability())), FailsWith(StatusCode::kAlreadyExists, "ext4"));
@@ -326,14 +326,14 @@ TEST_F(NodeStageTest, AMountWithoutARecordIsTakenForWhatItIs) {
   EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
 }
 
-TEST_F(NodeStageTest, StagedAgainAfterItsMountWentAway) {
+TEST_F(NodeStageTest, StageMountsAgainWhereMountIsGone) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/staging/a"); });
   EXPECT_OK(Stage(StageAt("/staging/a", WithFlags(MountCapability(), {"noatime"}))));
   EXPECT_THAT(MountsAt("/staging/a"), SizeIs(1));
 }
 
-TEST_F(NodeStageTest, AnImageThatSomebodyElseMountedIsLeftAlone) {
+TEST_F(NodeStageTest, ImageMountedByAnotherProgramIsRefused) {
   SetFormatted(kVolume, "ext4");
   for (const bool auto_clear : {true, false}) {
     mounter_.With([&](FakeKernel& kernel) {
@@ -348,7 +348,7 @@ TEST_F(NodeStageTest, AnImageThatSomebodyElseMountedIsLeftAlone) {
   }
 }
 
-TEST_F(NodeStageTest, ADeviceThatIsAboutToGoIsWaitedFor) {
+TEST_F(NodeStageTest, StageWaitsForDisappearingDevice) {
   SetFormatted(kVolume, "ext4", 32 * kMebi);
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop(Image(kVolume), LabelFor(kVolume), true); });
   std::thread last_user([this] {
@@ -361,7 +361,7 @@ TEST_F(NodeStageTest, ADeviceThatIsAboutToGoIsWaitedFor) {
 }
 
 // As losetup -D leaves a device that a process holds open.
-TEST_F(NodeStageTest, ADeviceThatIsAboutToGoAndDoesNotIsDetached) {
+TEST_F(NodeStageTest, DeviceThatDoesNotDisappearIsDetached) {
   SetFormatted(kVolume, "ext4");
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop(Image(kVolume), LabelFor(kVolume), true); });
   EXPECT_OK(Stage(StageAt("/staging/a")));
@@ -370,7 +370,7 @@ TEST_F(NodeStageTest, ADeviceThatIsAboutToGoAndDoesNotIsDetached) {
   EXPECT_THAT(*loops, SizeIs(1)) << "the mount's own";
 }
 
-TEST_F(NodeStageTest, UnstagingWhatIsNotStagedIsOk) {
+TEST_F(NodeStageTest, UnstageOfUnstagedVolumeIsOk) {
   EXPECT_OK(Unstage("/staging/a"));
   EXPECT_OK(Unstage("/staging/missing"));
   EXPECT_OK(Unstage("/missing/parent"));
@@ -378,7 +378,7 @@ TEST_F(NodeStageTest, UnstagingWhatIsNotStagedIsOk) {
   EXPECT_TRUE(Exists("/staging/a"));
 }
 
-TEST_F(NodeStageTest, UnstagingKeepsTheDirectoryAndFreesTheDevice) {
+TEST_F(NodeStageTest, UnstageKeepsDirectoryAndFreesDevice) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   ASSERT_OK(Unstage("/staging/a"));
   EXPECT_TRUE(Exists("/staging/a"));
@@ -386,14 +386,14 @@ TEST_F(NodeStageTest, UnstagingKeepsTheDirectoryAndFreesTheDevice) {
   EXPECT_OK(Unstage("/staging/a"));
 }
 
-TEST_F(NodeStageTest, AnUnknownVolumesStagingPathIsCleaned) {
+TEST_F(NodeStageTest, UnstageOfUnknownVolumeCleansPath) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   source_.Forget(kVolume);
   EXPECT_OK(Unstage("/staging/a", kVolume));
   ExpectNothingLeft();
 }
 
-TEST_F(NodeStageTest, UnstagingLeavesForeignMountsAndOtherVolumesAlone) {
+TEST_F(NodeStageTest, UnstageKeepsForeignMountsAndOtherVolumes) {
   AddVolume("vol-b");
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignMount("/staging/b", "tmpfs"); });
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(), "vol-b")));
@@ -403,7 +403,7 @@ TEST_F(NodeStageTest, UnstagingLeavesForeignMountsAndOtherVolumesAlone) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeStageTest, UnstagedBeforeItIsUnpublishedTheDeviceStaysForTheTargetsAndForTheNextStage) {
+TEST_F(NodeStageTest, TargetsKeepDeviceAfterUnstageForNextStage) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   ASSERT_OK(Publish(PublishAt("/pods/t")));
   ASSERT_OK(Unstage("/staging/a"));
@@ -416,7 +416,7 @@ TEST_F(NodeStageTest, UnstagedBeforeItIsUnpublishedTheDeviceStaysForTheTargetsAn
   ExpectNothingLeft();
 }
 
-TEST_F(NodeStageTest, ABusyStagingPathSaysSo) {
+TEST_F(NodeStageTest, BusyStagingPathFails) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   mounter_.With([](FakeKernel& kernel) { kernel.SetBusy("/staging/a", true); });
   EXPECT_THAT(Unstage("/staging/a"), FailsWith(StatusCode::kFailedPrecondition, "fuser"));

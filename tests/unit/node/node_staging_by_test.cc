@@ -18,19 +18,19 @@ class NodeStagingByTest : public NodeVolumesTest {
   static Capability Many() { return MountCapability(AccessMode::kMultiNodeMultiWriter); }
 };
 
-TEST_F(NodeStagingByTest, AStagingDirectoryThatIsMissingIsMade) {
+TEST_F(NodeStagingByTest, StageCreatesMissingStagingDirectory) {
   ASSERT_OK(Stage(StageAt(kStaging)));
   EXPECT_TRUE(IsMounted(kStaging));
   EXPECT_OK(Stage(StageAt(kStaging))) << "it comes before each publish";
   EXPECT_EQ(MountsAt(kStaging).size(), 1U);
 }
 
-TEST_F(NodeStagingByTest, ItsParentIsNot) {
+TEST_F(NodeStagingByTest, StageDoesNotCreateParentDirectory) {
   EXPECT_THAT(Stage(StageAt("/nowhere/made")), FailsWith(StatusCode::kFailedPrecondition, "/nowhere"));
   ExpectNothingLeft();
 }
 
-TEST_F(NodeStagingByTest, WhatIsStagedGoesWithTheLastTarget) {
+TEST_F(NodeStagingByTest, LastUnpublishUnstages) {
   ASSERT_OK(Stage(StageAt(kStaging, Many())));
   ASSERT_OK(Publish(PublishAt("/pods/t", Many(), kStaging)));
   ASSERT_OK(Publish(PublishAt("/pods/u", Many(), kStaging)));
@@ -41,7 +41,7 @@ TEST_F(NodeStagingByTest, WhatIsStagedGoesWithTheLastTarget) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeStagingByTest, AnUnstageThatFailedIsMadeUpForByTheNextUnpublish) {
+TEST_F(NodeStagingByTest, NextUnpublishRetriesFailedUnstage) {
   ASSERT_OK(Stage(StageAt(kStaging)));
   ASSERT_OK(Publish(PublishAt("/pods/t", MountCapability(), kStaging)));
   mounter_.With([](FakeKernel& kernel) { kernel.SetBusy(kStaging, true); });
@@ -53,7 +53,7 @@ TEST_F(NodeStagingByTest, AnUnstageThatFailedIsMadeUpForByTheNextUnpublish) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeStagingByTest, AnUnstageThatComesNeverthelessIsOk) {
+TEST_F(NodeStagingByTest, UnstageByOrchestratorIsOk) {
   ASSERT_OK(Stage(StageAt(kStaging)));
   ASSERT_OK(Unstage(kStaging));
   EXPECT_FALSE(Exists(kStaging));
@@ -61,7 +61,7 @@ TEST_F(NodeStagingByTest, AnUnstageThatComesNeverthelessIsOk) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeStagingByTest, ABlockVolumeNeedsNoDirectoryAndItsDeviceGoesWithTheLastTarget) {
+TEST_F(NodeStagingByTest, BlockVolumeNeedsNoDirectoryAndLastUnpublishDetaches) {
   ASSERT_OK(Stage(StageAt(kStaging, BlockCapability())));
   EXPECT_FALSE(Exists(kStaging));
   ASSERT_OK(Publish(PublishAt("/pods/t", BlockCapability(), kStaging)));
@@ -69,7 +69,7 @@ TEST_F(NodeStagingByTest, ABlockVolumeNeedsNoDirectoryAndItsDeviceGoesWithTheLas
   ExpectNothingLeft();
 }
 
-TEST_F(NodeStagingByTest, ABlockVolumesStagingDirectoryThatHoldsSomethingKeepsNoDevice) {
+TEST_F(NodeStagingByTest, FilesInStagingDirectoryOfBlockVolumeKeepNoDevice) {
   mounter_.With([](FakeKernel& kernel) {
     kernel.AddDirectory(kStaging);
     kernel.AddFile(std::string(kStaging) + "/somebodys", 1);
@@ -81,7 +81,7 @@ TEST_F(NodeStagingByTest, ABlockVolumesStagingDirectoryThatHoldsSomethingKeepsNo
   ExpectNothingLeft();
 }
 
-TEST_F(NodeStagingByTest, OfTwoStagingsOneThatDoesNotGoKeepsNotTheOther) {
+TEST_F(NodeStagingByTest, FailedUnstageOfOnePathDoesNotKeepTheOther) {
   for (const char* busy : {"/staging/a", "/staging/b"}) {
     ASSERT_OK(Stage(StageAt("/staging/a", Many())));
     ASSERT_OK(Stage(StageAt("/staging/b", Many())));
@@ -96,7 +96,7 @@ TEST_F(NodeStagingByTest, OfTwoStagingsOneThatDoesNotGoKeepsNotTheOther) {
 }
 
 // The plugin and the publishing agent both ended in between.
-TEST_F(NodeStagingByTest, AStartEndsWhatIsStagedAndHasNoTarget) {
+TEST_F(NodeStagingByTest, ReconcileUnstagesVolumesWithoutTarget) {
   for (const Capability& capability : {MountCapability(), BlockCapability()}) {
     ASSERT_OK(Stage(StageAt(kStaging, capability)));
     Restart();
@@ -106,7 +106,7 @@ TEST_F(NodeStagingByTest, AStartEndsWhatIsStagedAndHasNoTarget) {
   }
 }
 
-TEST_F(NodeStagingByTest, AStartLeavesWhatIsPublished) {
+TEST_F(NodeStagingByTest, ReconcileKeepsPublishedVolumes) {
   for (const Capability& capability : {MountCapability(), BlockCapability()}) {
     ASSERT_OK(Stage(StageAt(kStaging, capability)));
     ASSERT_OK(Publish(PublishAt("/pods/t", capability, kStaging)));
@@ -119,7 +119,7 @@ TEST_F(NodeStagingByTest, AStartLeavesWhatIsPublished) {
   }
 }
 
-TEST_F(NodeStagingByTest, AStartLeavesAnOrchestratorsStaging) {
+TEST_F(NodeStagingByTest, ReconcileKeepsStagingsOfOrchestrator) {
   staging_by_ = StagingBy::kOrchestrator;
   Restart();
   ASSERT_OK(Stage(StageAt("/staging/a")));
@@ -129,7 +129,7 @@ TEST_F(NodeStagingByTest, AStartLeavesAnOrchestratorsStaging) {
 }
 
 // The staging cannot be told from a target then, and ending the mount of a task is worse than keeping both.
-TEST_F(NodeStagingByTest, WithLostRecordsNothingIsUnstagedButByHand) {
+TEST_F(NodeStagingByTest, WithoutRecordsOnlyUnstageEndsStaging) {
   for (const bool published : {false, true}) {
     ASSERT_OK(Stage(StageAt(kStaging)));
     if (published) {
@@ -149,7 +149,7 @@ TEST_F(NodeStagingByTest, WithLostRecordsNothingIsUnstagedButByHand) {
   }
 }
 
-TEST_F(NodeStagingByTest, AStageThatFailsLeavesNoDirectory) {
+TEST_F(NodeStagingByTest, FailedStageLeavesNoDirectory) {
   AddVolume("vol-x", "xfs", 400 * kMebi);
   mounter_.Fail("Mount", absl::InternalError("mount: broken"));
   EXPECT_THAT(Stage(StageAt(kStaging, MountCapability(), "vol-x")), FailsWith(StatusCode::kInternal, "broken"));
@@ -157,7 +157,7 @@ TEST_F(NodeStagingByTest, AStageThatFailsLeavesNoDirectory) {
   EXPECT_THAT(RecordedPaths(), IsEmpty());
 }
 
-TEST_F(NodeStagingByTest, AnOrchestratorsStagingStays) {
+TEST_F(NodeStagingByTest, UnpublishKeepsStagingOfOrchestrator) {
   staging_by_ = StagingBy::kOrchestrator;
   Restart();
   EXPECT_THAT(Stage(StageAt(kStaging)), FailsWith(StatusCode::kFailedPrecondition, "is not there"));

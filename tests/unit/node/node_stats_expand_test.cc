@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 class NodeStatsTest : public NodeVolumesTest {};
 class NodeExpandTest : public NodeVolumesTest {};
 
-TEST_F(NodeStatsTest, AStagedOrPublishedFilesystemTellsItsFigures) {
+TEST_F(NodeStatsTest, FilesystemHasStatsAtStagingPathAndTarget) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   ASSERT_OK(Publish(PublishAt("/pods/t")));
   for (const char* path : {"/staging/a", "/pods/t"}) {
@@ -29,7 +29,7 @@ TEST_F(NodeStatsTest, AStagedOrPublishedFilesystemTellsItsFigures) {
   }
 }
 
-TEST_F(NodeStatsTest, APublishedDeviceTellsItsSize) {
+TEST_F(NodeStatsTest, PublishedDeviceReportsItsSize) {
   ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
   ASSERT_OK(Publish(PublishAt("/pods/t", BlockCapability())));
   const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, "/pods/t");
@@ -38,7 +38,7 @@ TEST_F(NodeStatsTest, APublishedDeviceTellsItsSize) {
   EXPECT_EQ(stats->usage.bytes.total, 64 * kMebi);
 }
 
-TEST_F(NodeStatsTest, AStagedDeviceIsFoundThoughNothingIsMountedThere) {
+TEST_F(NodeStatsTest, StagedDeviceReportsItsSizeWithoutMount) {
   ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
   const absl::StatusOr<VolumeStats> stats = volumes_->Stats(kVolume, "/staging/a");
   ASSERT_OK(stats);
@@ -50,7 +50,7 @@ TEST_F(NodeStatsTest, AStagedDeviceIsFoundThoughNothingIsMountedThere) {
   EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->usage.bytes.total, 128 * kMebi);
 }
 
-TEST_F(NodeStatsTest, ADeviceWhoseImageIsShorterOrUnknownIsAiling) {
+TEST_F(NodeStatsTest, ShorterOrUnknownImageIsAProblem) {
   ASSERT_OK(Stage(StageAt("/staging/a", BlockCapability())));
   GrowImage(kVolume, 1 * kMebi);
   EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->problem, HasSubstr("cut short"));
@@ -58,13 +58,13 @@ TEST_F(NodeStatsTest, ADeviceWhoseImageIsShorterOrUnknownIsAiling) {
   EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a")->problem, HasSubstr("does not exist"));
 }
 
-TEST_F(NodeStatsTest, AnAilingFilesystemSaysSo) {
+TEST_F(NodeStatsTest, DamagedFilesystemReportsItsProblem) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   mounter_.With([](FakeKernel& kernel) { kernel.Node(Image(kVolume)).filesystem.ailment = "errors were met"; });
   EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->problem, "errors were met");
 }
 
-TEST_F(NodeStatsTest, AFilesystemThatAnswersNothingIsAilingAndNotAskedForFigures) {
+TEST_F(NodeStatsTest, HangingFilesystemHasProblemAndNoStats) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   mounter_.With([](FakeKernel& kernel) {
     kernel.SetFailure("/staging/a", "Input/output error");
@@ -79,7 +79,7 @@ TEST_F(NodeStatsTest, AFilesystemThatAnswersNothingIsAilingAndNotAskedForFigures
   EXPECT_OK(Unstage("/staging/a"));
 }
 
-TEST_F(NodeStatsTest, WhereTheVolumeIsNotIsNotFound) {
+TEST_F(NodeStatsTest, PathWithoutVolumeIsNotFound) {
   AddVolume("vol-b");
   ASSERT_OK(Stage(StageAt("/staging/a")));
   ASSERT_OK(Stage(StageAt("/staging/b", BlockCapability(), "vol-b")));
@@ -95,20 +95,20 @@ TEST_F(NodeStatsTest, WhereTheVolumeIsNotIsNotFound) {
   EXPECT_THAT(volumes_->Stats("vol-none", "/staging/a"), FailsWith(StatusCode::kNotFound, "vol-none"));
 }
 
-TEST_F(NodeStatsTest, ADirectoryInTheVolumeIsNotWhereItIsPublished) {
+TEST_F(NodeStatsTest, DirectoryInsideVolumeIsNotFound) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   mounter_.With([](FakeKernel& kernel) { kernel.AddDirectory("/staging/a/lost+found"); });
   EXPECT_THAT(volumes_->Stats(kVolume, "/staging/a/lost+found"), FailsWith(StatusCode::kNotFound, "lost+found"));
 }
 
-TEST_F(NodeStatsTest, FiguresDoNotWaitForACallUnderWay) {
+TEST_F(NodeStatsTest, StatsDoNotWaitForOtherCalls) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   const auto held = locks_.Acquire(kVolume, "volume", Call::WithLongestWait().wait_until);
   ASSERT_OK(held);
   EXPECT_OK(volumes_->Stats(kVolume, "/staging/a"));
 }
 
-TEST_F(NodeExpandTest, DevicesAndFilesystemTakeTheNewSizeOver) {
+TEST_F(NodeExpandTest, DevicesAndFilesystemGetNewSize) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   ASSERT_OK(Publish(PublishAt("/pods/t")));
   GrowImage(kVolume, 128 * kMebi);
@@ -119,7 +119,7 @@ TEST_F(NodeExpandTest, DevicesAndFilesystemTakeTheNewSizeOver) {
   EXPECT_EQ(Filesystem(kVolume).size_bytes, 128 * kMebi);
 }
 
-TEST_F(NodeExpandTest, TheStackedDeviceFollowsTheVolumesOwn) {
+TEST_F(NodeExpandTest, StackedDeviceGrowsAfterVolumesDevice) {
   const Capability block = BlockCapability(AccessMode::kMultiNodeMultiWriter);
   // The numbers make the stacked device the first in any list.
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignLoop("/images/other", "theirs"); });
@@ -136,7 +136,7 @@ TEST_F(NodeExpandTest, TheStackedDeviceFollowsTheVolumesOwn) {
 }
 
 // It has no label with its volume, only the name of the file or of the device below.
-TEST_F(NodeExpandTest, ADeviceThatDoesNotAnswerIsFoundByItsFile) {
+TEST_F(NodeExpandTest, HangingDeviceIsFoundByItsFile) {
   LoopInfo own, hung;
   own.device = "/dev/loop1";
   own.label = LabelFor(kVolume);
@@ -150,25 +150,25 @@ TEST_F(NodeExpandTest, ADeviceThatDoesNotAnswerIsFoundByItsFile) {
   EXPECT_OK(CheckNoneHangs(kVolume, {own}));
 }
 
-TEST_F(NodeExpandTest, LargeEnoughAlreadyIsOk) {
+TEST_F(NodeExpandTest, VolumeOfRequiredSizeIsOk) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   EXPECT_EQ(Expand("/staging/a").value(), 64 * kMebi);
   EXPECT_EQ(Expand("/staging/a", 1).value(), 64 * kMebi);
   EXPECT_EQ(Expand("/staging/a", 64 * kMebi, 64 * kMebi).value(), 64 * kMebi);
 }
 
-TEST_F(NodeExpandTest, MoreThanTheVolumeHasIsOutOfRange) {
+TEST_F(NodeExpandTest, MoreThanVolumeSizeIsOutOfRange) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   EXPECT_THAT(Expand("/staging/a", 64 * kMebi + 1),
               FailsWith(StatusCode::kOutOfRange, "ControllerExpandVolume comes first"));
 }
 
-TEST_F(NodeExpandTest, ALimitBelowTheVolumesSizeIsOutOfRange) {
+TEST_F(NodeExpandTest, LimitBelowVolumeSizeIsOutOfRange) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   EXPECT_THAT(Expand("/staging/a", 0, 64 * kMebi - 1), FailsWith(StatusCode::kOutOfRange, "limit"));
 }
 
-TEST_F(NodeExpandTest, WhereTheVolumeIsNotIsNotFound) {
+TEST_F(NodeExpandTest, PathWithoutVolumeIsNotFound) {
   AddVolume("vol-b");
   ASSERT_OK(Stage(StageAt("/staging/a")));
   EXPECT_THAT(Expand("/pods/never"), FailsWith(StatusCode::kNotFound, "/pods/never"));
@@ -177,7 +177,7 @@ TEST_F(NodeExpandTest, WhereTheVolumeIsNotIsNotFound) {
   EXPECT_THAT(mounter_.Calls("ResizeLoop"), IsEmpty());
 }
 
-TEST_F(NodeExpandTest, AFailureIsToldAndTheNextCallFinishes) {
+TEST_F(NodeExpandTest, NextCallFinishesFailedExpand) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   GrowImage(kVolume, 128 * kMebi);
   for (const char* operation : {"Find", "FindLoops", "ResizeLoop", "Grow"}) {
@@ -191,7 +191,7 @@ TEST_F(NodeExpandTest, AFailureIsToldAndTheNextCallFinishes) {
 // An undamaged filesystem is usable at its old size.
 class NodeCannotGrowTest : public NodeVolumesTest {};
 
-TEST_F(NodeCannotGrowTest, AStageMountsAWholeFilesystemThatCannotGrow) {
+TEST_F(NodeCannotGrowTest, StageMountsUndamagedFilesystemThatCannotGrow) {
   for (const std::string type : {"ext4", "xfs", "btrfs"}) {
     const std::string id = "vol-" + type, path = "/staging/" + type;
     AddVolume(id, type, 256 * kMebi);
@@ -204,7 +204,7 @@ TEST_F(NodeCannotGrowTest, AStageMountsAWholeFilesystemThatCannotGrow) {
   }
 }
 
-TEST_F(NodeCannotGrowTest, ADamagedFilesystemStopsTheStage) {
+TEST_F(NodeCannotGrowTest, DamagedFilesystemFailsStage) {
   SetFormatted(kVolume, "ext4", 32 * kMebi);
   const std::string before = World();
   mounter_.Fail("Grow", FailedPrecondition("e2fsck -p does not mend its errors"));
@@ -215,7 +215,7 @@ TEST_F(NodeCannotGrowTest, ADamagedFilesystemStopsTheStage) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeCannotGrowTest, AFilesystemThatDiedAsItGrewStopsTheStage) {
+TEST_F(NodeCannotGrowTest, FilesystemThatFailedWhileGrowingFailsStage) {
   AddVolume("vol-x", "xfs", 128 * kMebi);
   SetFormatted("vol-x", "xfs", 64 * kMebi);
   mounter_.Fail("Grow", Internal("grow the mounted xfs: Input/output error"));
@@ -230,7 +230,7 @@ TEST_F(NodeCannotGrowTest, AFilesystemThatDiedAsItGrewStopsTheStage) {
   EXPECT_FALSE(IsMounted("/staging/a"));
 }
 
-TEST_F(NodeCannotGrowTest, WhatTheNextCallMayDoIsLeftToIt) {
+TEST_F(NodeCannotGrowTest, TemporaryErrorFailsStage) {
   AddVolume("vol-x", "xfs", 128 * kMebi);
   SetFormatted("vol-x", "xfs", 64 * kMebi);
   for (const absl::Status& later : {absl::DeadlineExceededError("it hangs"), Aborted("another process has it")}) {
@@ -240,7 +240,7 @@ TEST_F(NodeCannotGrowTest, WhatTheNextCallMayDoIsLeftToIt) {
   }
 }
 
-TEST_F(NodeCannotGrowTest, StatsAndListsSayThatRoomIsLeftUnused) {
+TEST_F(NodeCannotGrowTest, StatsAndListsReportUnusedRoom) {
   SetFormatted(kVolume, "ext4", 64 * kMebi);
   ASSERT_OK(Stage(StageAt("/staging/a")));
   GrowImage(kVolume, 128 * kMebi);
@@ -253,7 +253,7 @@ TEST_F(NodeCannotGrowTest, StatsAndListsSayThatRoomIsLeftUnused) {
   EXPECT_EQ(volumes_->Stats(kVolume, "/staging/a")->problem, "");
 }
 
-TEST_F(NodeCannotGrowTest, ExpandAnswersWithACodeOfTheSpecification) {
+TEST_F(NodeCannotGrowTest, ExpandFailsWithCodeThatCsiAllows) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   GrowImage(kVolume, 128 * kMebi);
   for (const absl::Status& cause : {InvalidArgument("too small"), ResourceExhausted("no room")}) {

@@ -1,4 +1,4 @@
-#include "plugin/node/node_store.h"
+#include "plugin/node/uses/node_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class NodeStoreTest : public ::testing::Test {
   const std::string file_ = dir_ / "node.db";
 };
 
-TEST_F(NodeStoreTest, ARecordComesBackAsItWasPut) {
+TEST_F(NodeStoreTest, RecordIsReadAsWritten) {
   ASSERT_OK(Open()->Put(Use("/s")));
   const VolumeUse use = Open()->Get("/s").value().value();
   EXPECT_EQ(use.path, "/s");
@@ -64,7 +64,7 @@ TEST_F(NodeStoreTest, ARecordComesBackAsItWasPut) {
   EXPECT_FALSE(use.adopted());
 }
 
-TEST_F(NodeStoreTest, APathHasOneRecord) {
+TEST_F(NodeStoreTest, PathHasOneRecord) {
   const auto store = Open();
   ASSERT_OK(store->Put(Use("/s")));
   ASSERT_OK(store->Put(Use("/s", "vol-b")));
@@ -72,7 +72,7 @@ TEST_F(NodeStoreTest, APathHasOneRecord) {
   EXPECT_EQ(store->Get("/s").value()->volume_id, "vol-b");
 }
 
-TEST_F(NodeStoreTest, WhatIsNotThereIsNoError) {
+TEST_F(NodeStoreTest, MissingRecordIsNoError) {
   const auto store = Open();
   EXPECT_EQ(store->Get("/none").value(), std::nullopt);
   EXPECT_THAT(store->OfVolume("vol-none").value(), IsEmpty());
@@ -80,7 +80,7 @@ TEST_F(NodeStoreTest, WhatIsNotThereIsNoError) {
   EXPECT_OK(store->Delete("/none"));
 }
 
-TEST_F(NodeStoreTest, TheRecordsOfAVolumeAreItsOwnInTheOrderOfTheirPaths) {
+TEST_F(NodeStoreTest, RecordsOfVolumeAreOrderedByPath) {
   const auto store = Open();
   for (const char* path : {"/b", "/c", "/a"}) ASSERT_OK(store->Put(Use(path)));
   ASSERT_OK(store->Put(Use("/d", "vol-b")));
@@ -91,7 +91,7 @@ TEST_F(NodeStoreTest, TheRecordsOfAVolumeAreItsOwnInTheOrderOfTheirPaths) {
   EXPECT_THAT(OfVolume(*store, "vol-a"), SizeIs(2));
 }
 
-TEST_F(NodeStoreTest, NamesOutOfTheOrdinaryAreOnlyText) {
+TEST_F(NodeStoreTest, UnusualNamesAreOnlyText) {
   const auto store = Open();
   const std::string name = "/x'; DROP TABLE uses; --\xF0\x9F\x92\xBE \"%_";
   ASSERT_OK(store->Put(Use(name, name)));
@@ -99,7 +99,7 @@ TEST_F(NodeStoreTest, NamesOutOfTheOrdinaryAreOnlyText) {
   EXPECT_THAT(store->OfVolume(name).value(), SizeIs(1));
 }
 
-TEST_F(NodeStoreTest, AnotherBootForgetsThisOneKeeps) {
+TEST_F(NodeStoreTest, OnlyAnotherBootDeletesRecords) {
   ASSERT_OK(Open()->Put(Use("/s")));
   EXPECT_THAT(Open("boot-1")->All().value(), SizeIs(1));
   EXPECT_THAT(Open("boot-2")->All().value(), IsEmpty());
@@ -114,7 +114,7 @@ TEST_F(NodeStoreTest, TwoProcessesSeeEachOthersRecords) {
   EXPECT_FALSE(first->Get("/s").value().has_value());
 }
 
-TEST_F(NodeStoreTest, ThreadsOfTwoProcessesWriteAtOnce) {
+TEST_F(NodeStoreTest, ThreadsOfTwoProcessesWriteConcurrently) {
   const auto first = Open(), second = Open();
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
@@ -162,7 +162,7 @@ class DamagedNodeStoreTest : public NodeStoreTest, public ::testing::WithParamIn
   }
 };
 
-TEST_P(DamagedNodeStoreTest, IsSetAsideAndBegunAnew) {
+TEST_P(DamagedNodeStoreTest, DamagedFileIsSetAside) {
   for (int i = 0; i < 200; ++i) ASSERT_OK(Open()->Put(Use("/s" + std::to_string(i))));
   SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("PRAGMA wal_checkpoint(TRUNCATE)");
   Damage(GetParam());
@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(All, DamagedNodeStoreTest,
                          ::testing::Values("NoDatabase", "Truncated", "Empty", "MalformedPage", "UnreadableSchema"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST_F(DamagedNodeStoreTest, OnlyAFewDamagedFilesAreKept) {
+TEST_F(DamagedNodeStoreTest, FewDamagedFilesAreKept) {
   for (int i = 0; i < 6; ++i) {
     std::ofstream(file_) << std::string(4096, 'x');
     ASSERT_OK(NodeStore::Open(file_, "boot-1"));
@@ -185,11 +185,11 @@ TEST_F(DamagedNodeStoreTest, OnlyAFewDamagedFilesAreKept) {
   EXPECT_THAT(SetAside(), SizeIs(3));
 }
 
-TEST_F(NodeStoreTest, AMissingDirectoryIsNamed) {
+TEST_F(NodeStoreTest, MissingDirectoryIsNamed) {
   EXPECT_THAT(NodeStore::Open(dir_ / "missing/node.db", "boot-1"), FailsWith(StatusCode::kNotFound, "missing/node.db"));
 }
 
-TEST_F(NodeStoreTest, RecordsOfAnotherSchemaVersionAreNotTouched) {
+TEST_F(NodeStoreTest, FileWithOtherSchemaVersionStaysUnchanged) {
   ASSERT_OK(Open()->Put(Use("/s")));
   SQLite::Database(file_, SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 99");
   EXPECT_THAT(NodeStore::Open(file_, "boot-2"), FailsWith(StatusCode::kFailedPrecondition, "schema version 99"));
@@ -198,7 +198,7 @@ TEST_F(NodeStoreTest, RecordsOfAnotherSchemaVersionAreNotTouched) {
   EXPECT_THAT(Open("boot-1")->All().value(), SizeIs(1));
 }
 
-TEST_F(NodeStoreTest, APropagationIsKeptAndReplacedWithItsRecord) {
+TEST_F(NodeStoreTest, PropagationIsStoredWithItsRecord) {
   const auto store = Open();
   ASSERT_OK(store->Put(SlaveUse("/t")));
   EXPECT_EQ(Open()->Get("/t").value(), SlaveUse("/t"));
@@ -206,7 +206,7 @@ TEST_F(NodeStoreTest, APropagationIsKeptAndReplacedWithItsRecord) {
   EXPECT_EQ(store->Get("/t").value(), Use("/t"));
 }
 
-TEST_F(NodeStoreTest, OpeningWhatIsThereWritesNothing) {
+TEST_F(NodeStoreTest, OpeningExistingFileWritesNothing) {
   ASSERT_OK(Open()->Put(Use("/s")));
   const auto first = Open();
   const auto before = std::filesystem::file_size(file_ + "-wal");
@@ -215,20 +215,20 @@ TEST_F(NodeStoreTest, OpeningWhatIsThereWritesNothing) {
 }
 
 // SQLite would apply a -wal with content to a copy of the database that is put back.
-TEST_F(NodeStoreTest, TheFilesBesideItStayAndTheLogIsEmpty) {
+TEST_F(NodeStoreTest, OtherFilesStayAndLogIsEmpty) {
   ASSERT_OK(Open()->Put(Use("/s")));
   EXPECT_EQ(std::filesystem::file_size(file_ + "-wal"), 0u);
   EXPECT_EQ(std::filesystem::file_size(file_ + "-shm"), 32768u);
 }
 
-TEST_F(NodeStoreTest, AnotherProcessThatHoldsTheFileIsAborted) {
+TEST_F(NodeStoreTest, FileLockedByAnotherProcessIsAborted) {
   const auto store = Open();
   SQLite::Database other(file_, SQLite::OPEN_READWRITE);
   SQLite::Transaction transaction(other, SQLite::TransactionBehavior::IMMEDIATE);
   EXPECT_THAT(store->Put(Use("/s")), FailsWith(StatusCode::kAborted, "another process"));
 }
 
-TEST_F(NodeStoreTest, AfterAnErrorTheNextCallWorks) {
+TEST_F(NodeStoreTest, NextCallWorksAfterError) {
   const auto store = Open();
   SQLite::Database other(file_, SQLite::OPEN_READWRITE);
   other.exec("ALTER TABLE uses RENAME TO away");

@@ -22,7 +22,7 @@ class NodeTuneTest : public NodeVolumesTest {
   Atime AtimeAt(const std::string& path) { return FlagsAt(path).atime; }
 };
 
-TEST_F(NodeTuneTest, OnlyWhatDiffersIsChanged) {
+TEST_F(NodeTuneTest, OnlyChangedSettingsAreApplied) {
   ASSERT_OK(Stage(StageAt("/staging/a", MountCapability(kMany))));
   ASSERT_OK(Publish(PublishAt("/pods/t", WithFlags(MountCapability(kMany), {"noatime"}))));
   mounter_.ClearLog();
@@ -34,7 +34,7 @@ TEST_F(NodeTuneTest, OnlyWhatDiffersIsChanged) {
   EXPECT_EQ(AtimeAt("/pods/t"), Atime::kNoatime) << "its own mount flag";
 }
 
-TEST_F(NodeTuneTest, OtherVolumesAndForeignMountsAreLeftAlone) {
+TEST_F(NodeTuneTest, OtherVolumesAndForeignMountsStayUnchanged) {
   AddVolume("vol-b");
   ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
   ASSERT_OK(Stage(StageAt("/staging/a")));
@@ -48,7 +48,7 @@ TEST_F(NodeTuneTest, OtherVolumesAndForeignMountsAreLeftAlone) {
   EXPECT_THAT(mounter_.Calls("TuneLoop"), IsEmpty());
 }
 
-TEST_F(NodeTuneTest, AChangeThatWasCutShortIsFinishedByTheNextStage) {
+TEST_F(NodeTuneTest, NextStageFinishesInterruptedTune) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   ASSERT_OK(Publish(PublishAt("/pods/t")));
   Tuned({.noatime = true});
@@ -62,7 +62,7 @@ TEST_F(NodeTuneTest, AChangeThatWasCutShortIsFinishedByTheNextStage) {
 }
 
 // A process was killed between the mount and its device: the record is not done.
-TEST_F(NodeTuneTest, AStageThatWasCutShortIsFinishedByTheNext) {
+TEST_F(NodeTuneTest, NextStageTunesAfterInterruptedStage) {
   Tuned({.read_ahead_bytes = 8192});
   ASSERT_OK(Stage(StageAt("/staging/a")));
   VolumeUse begun = AllRecords().at(0);
@@ -73,7 +73,7 @@ TEST_F(NodeTuneTest, AStageThatWasCutShortIsFinishedByTheNext) {
   EXPECT_THAT(mounter_.Calls("TuneLoop"), ElementsAre("TuneLoop /dev/loop0 8192"));
 }
 
-TEST_F(NodeTuneTest, AStageWhoseDeviceCannotBeTunedLeavesNothing) {
+TEST_F(NodeTuneTest, StageWithFailedTuneLeavesNothing) {
   Tuned({.read_ahead_bytes = 8192});
   for (const Capability& capability : {MountCapability(), BlockCapability()}) {
     mounter_.Fail("TuneLoop", Internal("no"));
@@ -84,7 +84,7 @@ TEST_F(NodeTuneTest, AStageWhoseDeviceCannotBeTunedLeavesNothing) {
   }
 }
 
-TEST_F(NodeTuneTest, ADeviceThatGoesMeanwhileIsNoFailure) {
+TEST_F(NodeTuneTest, DeviceThatDisappearsIsNoFailure) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   mounter_.Fail("TuneLoop", FailedPrecondition("no longer the device of its file"));
   EXPECT_OK(volumes_->Tune(Tuned({.read_ahead_bytes = 4096})));
@@ -95,7 +95,7 @@ class NodeHealthTest : public NodeVolumesTest {
   NodeVolumes::Problems Problems(const std::set<std::string>& ids) { return volumes_->FindProblems(ids).value(); }
 };
 
-TEST_F(NodeHealthTest, FullIsNinetyFivePercent) {
+TEST_F(NodeHealthTest, NinetyFivePercentIsNearlyFull) {
   const auto of = [](std::uint64_t used, std::uint64_t available) {
     StatsInfo stats;
     stats.bytes = {used + available + 50, used, available};  // root's own 50 count for nothing
@@ -112,7 +112,7 @@ TEST_F(NodeHealthTest, FullIsNinetyFivePercent) {
   EXPECT_THAT(FullnessOf(inodes), HasSubstr("50 of 1000 left"));
 }
 
-TEST_F(NodeHealthTest, OneMountOfEachVolumeThatIsAskedForSpeaks) {
+TEST_F(NodeHealthTest, OneMountOfEachRequestedVolumeIsAsked) {
   AddVolume("vol-b");
   ASSERT_OK(Stage(StageAt("/staging/a")));
   ASSERT_OK(Publish(PublishAt("/pods/t")));
@@ -127,7 +127,7 @@ TEST_F(NodeHealthTest, OneMountOfEachVolumeThatIsAskedForSpeaks) {
   EXPECT_THAT(Problems({"vol-c"}), IsEmpty());
 }
 
-TEST_F(NodeHealthTest, AMountThatWentIsNoProblemAndOneThatDoesNotAnswerIs) {
+TEST_F(NodeHealthTest, MissingMountIsNoProblemAndHangingMountIs) {
   ASSERT_OK(Stage(StageAt("/staging/a")));
   mounter_.Fail("HealthProblem", absl::DeadlineExceededError("no answer"));
   EXPECT_THAT(Problems({kVolume}), ElementsAre(Pair(kVolume, "no answer")));
@@ -135,7 +135,7 @@ TEST_F(NodeHealthTest, AMountThatWentIsNoProblemAndOneThatDoesNotAnswerIs) {
   EXPECT_THAT(Problems({kVolume}), IsEmpty());
 }
 
-TEST_F(NodeHealthTest, AListIsMadeWhateverHangs) {
+TEST_F(NodeHealthTest, HangingFilesystemsDoNotDelayList) {
   std::set<std::string> ids;
   for (int i = 0; i < 12; ++i) {
     const std::string id = fmt::format("vol-{}", i), path = "/staging/" + id;

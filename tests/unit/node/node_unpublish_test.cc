@@ -24,7 +24,7 @@ class NodeUnpublishTest : public NodeVolumesTest {
   }
 };
 
-TEST_F(NodeUnpublishTest, TheTargetIsUnmountedAndRemoved) {
+TEST_F(NodeUnpublishTest, TargetIsUnmountedAndRemoved) {
   ASSERT_OK(Unpublish("/pods/t"));
   EXPECT_FALSE(IsMounted("/pods/t"));
   EXPECT_FALSE(Exists("/pods/t"));
@@ -32,25 +32,25 @@ TEST_F(NodeUnpublishTest, TheTargetIsUnmountedAndRemoved) {
   for (int i = 0; i < 10; ++i) EXPECT_OK(Unpublish("/pods/t"));
 }
 
-TEST_F(NodeUnpublishTest, WhatWasNeverPublishedIsOk) {
+TEST_F(NodeUnpublishTest, PathThatWasNeverPublishedIsOk) {
   EXPECT_OK(Unpublish("/pods/never"));
   EXPECT_OK(Unpublish("/missing/parent"));
   EXPECT_OK(Unpublish("/pods/never", kUnknown));
 }
 
-TEST_F(NodeUnpublishTest, AnEmptyTargetLeftBehindIsRemoved) {
+TEST_F(NodeUnpublishTest, EmptyTargetIsRemoved) {
   mounter_.With([](FakeKernel& kernel) { kernel.AddDirectory("/pods/left"); });
   EXPECT_OK(Unpublish("/pods/left"));
   EXPECT_FALSE(Exists("/pods/left"));
 }
 
-TEST_F(NodeUnpublishTest, ATargetWithFilesInItIsKept) {
+TEST_F(NodeUnpublishTest, TargetWithFilesStays) {
   mounter_.With([](FakeKernel& kernel) { kernel.AddFile("/pods/full/precious", 1); });
   EXPECT_THAT(Unpublish("/pods/full"), FailsWith(StatusCode::kFailedPrecondition, "/pods/full"));
   EXPECT_TRUE(Exists("/pods/full/precious"));
 }
 
-TEST_F(NodeUnpublishTest, AnUnknownVolumeIsUnpublishedByItsPath) {
+TEST_F(NodeUnpublishTest, UnknownVolumeIsUnpublishedByPath) {
   source_.Forget(kVolume);
   LoseRecords();
   ASSERT_OK(Unpublish("/pods/t", kUnknown));
@@ -60,14 +60,14 @@ TEST_F(NodeUnpublishTest, AnUnknownVolumeIsUnpublishedByItsPath) {
   ExpectNothingLeft();
 }
 
-TEST_F(NodeUnpublishTest, ACatalogThatCannotAnswerTakesNothingDown) {
+TEST_F(NodeUnpublishTest, FailedCatalogLookupUnmountsNothing) {
   source_.FailFromNow(Internal("catalog broken"));
   EXPECT_THAT(Unpublish("/pods/t", "vol-other"), FailsWith(StatusCode::kInternal, "catalog broken"));
   EXPECT_TRUE(IsMounted("/pods/t"));
   EXPECT_OK(Unpublish("/pods/t")) << "its own id is reason enough";
 }
 
-TEST_F(NodeUnpublishTest, AForeignMountIsLeftAlone) {
+TEST_F(NodeUnpublishTest, ForeignMountStays) {
   mounter_.With([](FakeKernel& kernel) { kernel.AddForeignMount("/pods/foreign", "nfs4"); });
   const std::string before = World();
   EXPECT_THAT(Unpublish("/pods/foreign"), FailsWith(StatusCode::kFailedPrecondition, "nfs4"));
@@ -75,7 +75,7 @@ TEST_F(NodeUnpublishTest, AForeignMountIsLeftAlone) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeUnpublishTest, AnotherKnownVolumesMountIsLeftAlone) {
+TEST_F(NodeUnpublishTest, MountOfAnotherKnownVolumeStays) {
   AddVolume("vol-b");
   const std::string before = World();
   EXPECT_THAT(Unpublish("/pods/t", "vol-b"),
@@ -83,14 +83,14 @@ TEST_F(NodeUnpublishTest, AnotherKnownVolumesMountIsLeftAlone) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeUnpublishTest, ASymbolicLinkIsLeftAlone) {
+TEST_F(NodeUnpublishTest, SymbolicLinkStays) {
   mounter_.With([](FakeKernel& kernel) { kernel.AddSymlink("/pods/link"); });
   EXPECT_THAT(Unpublish("/pods/link"), FailsWith(StatusCode::kFailedPrecondition, "symbolic link"));
   EXPECT_THAT(Unpublish("/pods/link/t"), FailsWith(StatusCode::kFailedPrecondition, "symbolic link"));
   EXPECT_TRUE(Exists("/pods/link"));
 }
 
-TEST_F(NodeUnpublishTest, MountsThatATaskLeftBelowAreTakenDownWithIt) {
+TEST_F(NodeUnpublishTest, PropagatedMountsBelowAreUnmounted) {
   AddNested("/pods/t/x", 9);
   AddNested("/pods/t/x/y", 0, 9);
   AddNested("/pods/tother", 9);
@@ -100,14 +100,14 @@ TEST_F(NodeUnpublishTest, MountsThatATaskLeftBelowAreTakenDownWithIt) {
   EXPECT_FALSE(Exists("/pods/t"));
 }
 
-TEST_F(NodeUnpublishTest, APrivateMountBelowIsNamedAndLeftAlone) {
+TEST_F(NodeUnpublishTest, PrivateMountBelowStaysAndIsNamed) {
   AddNested("/pods/t/private", 0);
   const std::string before = World();
   EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, "/pods/t/private"));
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeUnpublishTest, WhereNothingCanArriveNothingHasComeByPropagation) {
+TEST_F(NodeUnpublishTest, MountBelowPrivateTargetStays) {
   PublishSpec spec = PublishAt("/pods/own", MountCapability(AccessMode::kSingleNodeMultiWriter));
   ASSERT_OK(Unpublish("/pods/t"));
   spec.propagation = Propagation::kPrivate;
@@ -118,7 +118,7 @@ TEST_F(NodeUnpublishTest, WhereNothingCanArriveNothingHasComeByPropagation) {
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeUnpublishTest, AtASlaveArrivesOnlyWhatHasAMaster) {
+TEST_F(NodeUnpublishTest, OnlyMountsWithMasterBelowSlaveAreUnmounted) {
   PublishSpec spec = PublishAt("/pods/own", MountCapability(AccessMode::kSingleNodeMultiWriter));
   ASSERT_OK(Unpublish("/pods/t"));
   spec.propagation = Propagation::kSlave;
@@ -132,7 +132,7 @@ TEST_F(NodeUnpublishTest, AtASlaveArrivesOnlyWhatHasAMaster) {
   EXPECT_FALSE(IsMounted("/pods/own/came"));
 }
 
-TEST_F(NodeUnpublishTest, WhatIsMountedOnWhatIsToldOfAStackToo) {
+TEST_F(NodeUnpublishTest, MountOnPrivateMountOfStackBelowStays) {
   AddNested("/pods/t/a", 0);
   AddNested("/pods/t/a", 9);  // on that private one: a bind of a shared directory, nothing arrives there
   const std::string before = World();
@@ -145,7 +145,7 @@ TEST_F(NodeUnpublishTest, WhatIsMountedOnWhatIsToldOfAStackToo) {
   EXPECT_OK(Unpublish("/pods/t"));
 }
 
-TEST_F(NodeUnpublishTest, EveryMountThatStaysIsNamed) {
+TEST_F(NodeUnpublishTest, EachMountThatStaysIsNamed) {
   AddNested("/pods/t/a", 0);
   AddNested("/pods/t/b", 0);
   AddNested("/pods/t/c", 9);
@@ -157,7 +157,7 @@ TEST_F(NodeUnpublishTest, EveryMountThatStaysIsNamed) {
 }
 
 // The task would then write into the directory below.
-TEST_F(NodeUnpublishTest, AnotherVolumesTargetBelowIsNamedAndLeftAlone) {
+TEST_F(NodeUnpublishTest, TargetOfAnotherVolumeBelowStaysAndIsNamed) {
   AddVolume("vol-b");
   ASSERT_OK(Stage(StageAt("/staging/b", MountCapability(), "vol-b")));
   ASSERT_OK(Publish(PublishAt("/pods/t/td", MountCapability(), "/staging/b", "vol-b")));
@@ -169,14 +169,14 @@ TEST_F(NodeUnpublishTest, AnotherVolumesTargetBelowIsNamedAndLeftAlone) {
   EXPECT_OK(Unpublish("/pods/t"));
 }
 
-TEST_F(NodeUnpublishTest, ABusyMountBelowSaysWhichOne) {
+TEST_F(NodeUnpublishTest, BusyMountBelowIsNamed) {
   AddNested("/pods/t/x", 9);
   mounter_.With([](FakeKernel& kernel) { kernel.SetBusy("/pods/t/x", true); });
   EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, "/pods/t/x"));
   EXPECT_TRUE(IsMounted("/pods/t"));
 }
 
-TEST_F(NodeUnpublishTest, ABusyTargetSaysSoAndIsUnpublishedLater) {
+TEST_F(NodeUnpublishTest, BusyTargetFailsAndIsUnpublishedLater) {
   SetBusy(true);
   const std::string before = World();
   EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, "fuser -vm /pods/t"));
@@ -185,7 +185,7 @@ TEST_F(NodeUnpublishTest, ABusyTargetSaysSoAndIsUnpublishedLater) {
   EXPECT_OK(Unpublish("/pods/t"));
 }
 
-TEST_F(NodeUnpublishTest, LayersThatOtherDriversStackedGoAllAtOnce) {
+TEST_F(NodeUnpublishTest, AllMountsOfStackAreUnmounted) {
   mounter_.With([](FakeKernel& kernel) {
     const FakeMount mine = kernel.MountsAt("/pods/t").at(0);
     kernel.AddMount(mine.info);
@@ -197,7 +197,7 @@ TEST_F(NodeUnpublishTest, LayersThatOtherDriversStackedGoAllAtOnce) {
   EXPECT_FALSE(Exists("/pods/t"));
 }
 
-TEST_F(NodeUnpublishTest, AMountThatATaskMadeOnItsVolumesRootIsTakenDownWithIt) {
+TEST_F(NodeUnpublishTest, PropagatedMountOnVolumeRootIsUnmounted) {
   AddNested("/pods/t", 9);
   ASSERT_THAT(MountsAt("/pods/t"), SizeIs(2));
   ASSERT_OK(Unpublish("/pods/t"));
@@ -205,19 +205,19 @@ TEST_F(NodeUnpublishTest, AMountThatATaskMadeOnItsVolumesRootIsTakenDownWithIt) 
   EXPECT_FALSE(Exists("/pods/t"));
 }
 
-TEST_F(NodeUnpublishTest, APrivateMountOnTheVolumesRootIsLeftAlone) {
+TEST_F(NodeUnpublishTest, PrivateMountOnVolumeRootStays) {
   AddNested("/pods/t", 0);
   const std::string before = World();
   EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, "no volume of this driver"));
   EXPECT_EQ(World(), before);
 }
 
-TEST_F(NodeUnpublishTest, TheCauseOfARefusalIsPassedOn) {
+TEST_F(NodeUnpublishTest, MessageContainsCauseOfRefusal) {
   mounter_.Fail("Unmount", FailedPrecondition("the helper refused it"));
   EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kFailedPrecondition, "the helper refused it"));
 }
 
-TEST_F(NodeUnpublishTest, AForeignLayerBelowTheVolumesIsLeftAlone) {
+TEST_F(NodeUnpublishTest, ForeignMountUnderVolumeStays) {
   mounter_.With([](FakeKernel& kernel) {
     const FakeMount mine = kernel.MountsAt("/pods/t").at(0);
     kernel.AddDirectory("/pods/u");
@@ -231,14 +231,14 @@ TEST_F(NodeUnpublishTest, AForeignLayerBelowTheVolumesIsLeftAlone) {
   EXPECT_EQ(MountsAt("/pods/u")[0].info.fs_type, "nfs4");
 }
 
-TEST_F(NodeUnpublishTest, ATargetWhoseMountWentAwayIsRemovedAndForgotten) {
+TEST_F(NodeUnpublishTest, TargetWithoutMountIsRemovedWithRecord) {
   mounter_.With([](FakeKernel& kernel) { kernel.DropMounts("/pods/t"); });
   ASSERT_OK(Unpublish("/pods/t"));
   EXPECT_FALSE(Exists("/pods/t"));
   EXPECT_THAT(RecordedPaths(), ElementsAre("/staging/a"));
 }
 
-TEST_F(NodeUnpublishTest, AFailedUnmountKeepsTheRecord) {
+TEST_F(NodeUnpublishTest, FailedUnmountKeepsRecord) {
   const std::string before = World();
   mounter_.Fail("Unmount", Internal("injected"));
   EXPECT_THAT(Unpublish("/pods/t"), FailsWith(StatusCode::kInternal, "injected"));
@@ -246,7 +246,7 @@ TEST_F(NodeUnpublishTest, AFailedUnmountKeepsTheRecord) {
   EXPECT_OK(Unpublish("/pods/t"));
 }
 
-TEST_F(NodeUnpublishTest, EveryInjectedErrorIsFollowedByARetryThatSucceeds) {
+TEST_F(NodeUnpublishTest, RetrySucceedsAfterEachInjectedError) {
   for (int nth = 1;; ++nth) {
     ASSERT_OK(Publish(PublishAt("/pods/t")));
     mounter_.Fail(FakeMounter::kAnyCall, Internal("injected"), nth);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/file/path.h"
+#include "plugin/model/volume_mount.h"
 #include "plugin/node/node_volumes.h"
 #include "tests/fakes/fake_mounter.h"
 #include "tests/fakes/fake_volume_source.h"
@@ -116,11 +117,11 @@ class NodeVolumesTest : public ::testing::Test {
 
   absl::Status Stage(const StageSpec& spec) { return volumes_->Stage(spec, Call::WithLongestWait()); }
   absl::Status Unstage(const std::string& path, const std::string& id = kVolume) {
-    return volumes_->Unstage(id, path, Call::WithLongestWait());
+    return volumes_->Unstage(id, path, Call::WithLongestWait()).status();
   }
   absl::Status Publish(const PublishSpec& spec) { return volumes_->Publish(spec, Call::WithLongestWait()); }
   absl::Status Unpublish(const std::string& target, const std::string& id = kVolume) {
-    return volumes_->Unpublish(id, target, Call::WithLongestWait());
+    return volumes_->Unpublish(id, target, Call::WithLongestWait()).status();
   }
   absl::StatusOr<std::uint64_t> Expand(const std::string& path, std::uint64_t required = 0, std::uint64_t limit = 0,
                                        const std::string& id = kVolume) {

@@ -4,10 +4,11 @@
 // A record is written before a mount is made (done = false) and again afterwards (done = true). So a killed process
 // leaves a record of what it had begun. A power cut may lose the file, because it ends the mounts too. Several
 // processes may have the file open. Safe from several threads.
-#ifndef MOORING_PLUGIN_NODE_NODE_STORE_H_
-#define MOORING_PLUGIN_NODE_NODE_STORE_H_
+#ifndef MOORING_PLUGIN_NODE_USES_NODE_STORE_H_
+#define MOORING_PLUGIN_NODE_USES_NODE_STORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,7 +54,7 @@ struct UseCount {
 
 class NodeStore {
  public:
-  // Deletes the records of other boots. A damaged file is set aside and created anew: NodeVolumes::Reconcile finds what
+  // Deletes the records of other boots. A damaged file is set aside and created anew: NodeReconciler finds what
   // is mounted. If a full disk makes the file unusable, the records are in the memory of this process, until it ends.
   // FAILED_PRECONDITION: the file has another schema version.
   static absl::StatusOr<std::unique_ptr<NodeStore>> Open(const std::string& path, const std::string& boot_id);
@@ -61,6 +62,18 @@ class NodeStore {
 
   absl::Status Put(const VolumeUse& use);  // replaces the record of use.path
   absl::Status Delete(const std::string& path);
+
+  // Writes the record of an intended use, mounts, and records that the use is done. If `mount` fails, the record is
+  // deleted.
+  absl::Status MountOnRecord(VolumeUse use, const std::function<absl::Status()>& mount);
+
+  // Records that a use is done. Its intent is on record, so a failed write is logged and fails no call.
+  void PutDone(const VolumeUse& use);
+
+  // Deletes the record of a use that has ended. A record without a mount does no harm: if the disk is full, the record
+  // stays until the next start.
+  absl::Status DeleteEnded(const std::string& path);
+
   absl::StatusOr<std::optional<VolumeUse>> Get(const std::string& path);
   absl::StatusOr<std::vector<VolumeUse>> OfVolume(const std::string& volume_id);
   absl::StatusOr<std::vector<VolumeUse>> All();
@@ -77,4 +90,4 @@ class NodeStore {
 
 }  // namespace mooring
 
-#endif  // MOORING_PLUGIN_NODE_NODE_STORE_H_
+#endif  // MOORING_PLUGIN_NODE_USES_NODE_STORE_H_

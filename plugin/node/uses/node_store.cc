@@ -1,4 +1,4 @@
-#include "plugin/node/node_store.h"
+#include "plugin/node/uses/node_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
@@ -159,6 +159,32 @@ absl::Status NodeStore::Put(const VolumeUse& use) {
 
 absl::Status NodeStore::Delete(const std::string& path) {
   return database_->Run("write", [&] { Use(database_->remove, path).Exec(); });
+}
+
+void NodeStore::PutDone(const VolumeUse& use) {
+  const absl::Status put = Put(use);
+  if (put.ok()) return;
+  log::Warning("a use is not recorded as done",
+               {{"volume", use.volume_id}, {"path", use.path}, {"cause", Message(put)}});
+}
+
+absl::Status NodeStore::MountOnRecord(VolumeUse use, const std::function<absl::Status()>& mount) {
+  MOORING_RETURN_IF_ERROR(Put(use));
+  if (const absl::Status mounted = mount(); !mounted.ok()) {
+    Delete(use.path).IgnoreError();
+    return Unexpected(mounted);
+  }
+  use.done = true;
+  PutDone(use);
+  return absl::OkStatus();
+}
+
+absl::Status NodeStore::DeleteEnded(const std::string& path) {
+  const absl::Status removed = Delete(path);
+  if (!absl::IsResourceExhausted(removed)) return removed;
+  log::Warning("the record of an unmounted use stays until the next start",
+               {{"path", path}, {"cause", Message(removed)}});
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<VolumeUse>> NodeStore::Get(const std::string& path) {

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include "plugin/node/node_reconciler.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,9 +10,8 @@
 #include "base/file/path.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "base/text/quote.h"
 #include "mounter/propagation.h"
-#include "plugin/node/node_volumes.h"
+#include "plugin/model/volume_mount.h"
 
 namespace mooring {
 namespace {
@@ -82,20 +81,24 @@ std::map<std::string, Listed> ListedBy(const std::vector<MountInfo>& mounts, con
 
 }  // namespace
 
-// Problems of one volume are logged and skipped, so that no volume, not even a hanging one, delays the others.
-absl::Status NodeVolumes::Reconcile() {
+absl::Status NodeReconciler::Reconcile() {
   Listing listing;
   MOORING_ASSIGN_OR_RETURN(listing.mounts, mounter_.List("/"));
   MOORING_ASSIGN_OR_RETURN(listing.loops, mounter_.FindLoops(""));
   listing.devices = source_.KnownDevices();
   MOORING_RETURN_IF_ERROR(DropStale(listing));
-  const auto& [mounts, loops, devices] = listing;
+  AdoptAll(listing);
+  MOORING_RETURN_IF_ERROR(HoldBlockDevices());  // also of adopted volumes
+  return staging_by_ == StagingBy::kPlugin ? UnstageAllUnused() : absl::OkStatus();
+}
+
+void NodeReconciler::AdoptAll(const Listing& listing) {
   std::map<std::string, Found> volumes;
-  for (const LoopInfo& loop : loops) {
+  for (const LoopInfo& loop : listing.loops) {
     if (!OwnerOf(loop).empty() && !(loop.auto_clear && loop.mounted)) volumes[OwnerOf(loop)].has_block_device = true;
   }
-  for (const MountInfo& info : mounts) {
-    VolumeUse use = FoundMounted(info, loops, devices);
+  for (const MountInfo& info : listing.mounts) {
+    VolumeUse use = FoundMounted(info, listing.loops, listing.devices);
     if (!use.volume_id.empty()) volumes[use.volume_id].mounted.push_back(std::move(use));
   }
   for (const auto& [volume_id, found] : volumes) {
@@ -105,18 +108,9 @@ absl::Status NodeVolumes::Reconcile() {
                    {{"volume", volume_id}, {"cause", Message(status)}});
     }
   }
-  MOORING_RETURN_IF_ERROR(HoldBlockDevices());  // also of adopted volumes
-  return makes_staging_ ? UnstageAllUnused() : absl::OkStatus();
 }
 
-void WarnIfNotHeld(const std::string& volume_id, const absl::Status& held) {
-  if (held.ok()) return;
-  log::Warning("the loop device of a block volume is not held open: do not detach it, not even with losetup -D",
-               {{"volume", volume_id}, {"cause", Message(held)}});
-}
-
-// The processes that hold devices open may have ended, for example with their container.
-absl::Status NodeVolumes::HoldBlockDevices() {
+absl::Status NodeReconciler::HoldBlockDevices() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(""));
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
   std::set<std::string> volumes;
@@ -130,20 +124,13 @@ absl::Status NodeVolumes::HoldBlockDevices() {
   return absl::OkStatus();
 }
 
-// AttachLoop finds the existing device and holds it.
-absl::Status NodeVolumes::HoldDevicesOf(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
-  const auto hold = volume_locks_.Acquire(volume_id, "volume", Clock::now());
+absl::Status NodeReconciler::HoldDevicesOf(const std::string& volume_id, const std::vector<LoopInfo>& loops) {
+  const auto hold = locks_.AcquireVolume(volume_id, {Clock::now()});
   if (!hold.ok()) return absl::OkStatus();  // another process has locked it
-  for (const LoopInfo& loop : loops) {
-    if (loop.label != LabelFor(volume_id) || loop.mounted) continue;
-    MOORING_ASSIGN_OR_RETURN(const NodeVolume volume, source_.Find(volume_id));
-    const AttachLoopRequest request = {.backing_file = volume.path, .label = loop.label, .held = true};
-    MOORING_RETURN_IF_ERROR(mounter_.AttachLoop(request).status());
-  }
-  return HoldStacked(volume_id);
+  return devices_.HoldAll(volume_id, loops);
 }
 
-absl::Status NodeVolumes::UnstageAllUnused() {
+absl::Status NodeReconciler::UnstageAllUnused() {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
   std::set<std::string> staged;
   for (const VolumeUse& use : uses) {
@@ -153,7 +140,7 @@ absl::Status NodeVolumes::UnstageAllUnused() {
   for (const std::string& volume_id : staged) {
     if (Clock::now() >= end) break;  // the next Unpublish unstages the others
     const DeadlineScope patience(Clock::now() + kReconcilePatience);
-    if (const absl::Status status = UnstageUnused(volume_id, {Clock::now()}); !status.ok()) {
+    if (const absl::Status status = teardown_.UnstageUnused(volume_id, {Clock::now()}); !status.ok()) {
       log::Warning("a volume without targets could not be unstaged",
                    {{"volume", volume_id}, {"cause", Message(status)}});
     }
@@ -162,7 +149,7 @@ absl::Status NodeVolumes::UnstageAllUnused() {
 }
 
 // Mounts in the listing are not looked up by path, because a path may hang.
-absl::Status NodeVolumes::DropStale(const Listing& listing) {
+absl::Status NodeReconciler::DropStale(const Listing& listing) {
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.All());
   const std::map<std::string, Listed> all = ListedBy(listing.mounts, listing.loops, listing.devices);
   const auto end = Clock::now() + kReconcilePatienceWithAll;
@@ -185,56 +172,57 @@ absl::Status NodeVolumes::DropStale(const Listing& listing) {
   return absl::OkStatus();
 }
 
-absl::Status NodeVolumes::DropIfStale(const VolumeUse& use) {
-  const auto hold = Acquire(use.volume_id, use.path, {Clock::now()});
+absl::Status NodeReconciler::DropIfStale(const VolumeUse& use) {
+  const auto hold = locks_.Acquire(use.volume_id, use.path, {Clock::now()});
   if (!hold.ok()) return absl::OkStatus();  // another process has locked the volume
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> now, store_.Get(use.path));
   if (now != use) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
+  MOORING_ASSIGN_OR_RETURN(const bool live, finder_.IsLive(use));
   if (live) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const std::string stray, BlockTargetProblem(use));
+  MOORING_ASSIGN_OR_RETURN(const std::string stray, finder_.BlockTargetProblem(use));
   if (!stray.empty()) {
     log::Error("a task has a device that is not its volume's", {{"volume", use.volume_id}, {"cause", stray}});
     return absl::OkStatus();
   }
   log::Info("deleted the record of a use without a mount", {{"volume", use.volume_id}, {"path", use.path}});
-  return DeleteRecord(use.path);
+  return store_.DeleteEnded(use.path);
 }
 
 // A restarted plugin in a container sees the host's copies of its mounts, and these may have another propagation. The
 // record accepts that, and the volume stays published. A later call that names no propagation is not compared with the
 // old default.
-absl::Status NodeVolumes::AcceptPropagation(VolumeUse use, const MountInfo& mount) {
+absl::Status NodeReconciler::AcceptPropagation(VolumeUse use, const MountInfo& mount) {
   if (use.propagation == Propagation::kInherit || HasPropagation(mount, use.propagation)) return absl::OkStatus();
-  const auto hold = Acquire(use.volume_id, use.path, {Clock::now()});
+  const auto hold = locks_.Acquire(use.volume_id, use.path, {Clock::now()});
   if (!hold.ok()) return absl::OkStatus();  // another process has locked the volume
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> now, store_.Get(use.path));
   if (now != use) return absl::OkStatus();
   log::Info("a mount has another propagation than its record: is this a new mount namespace?",
             {{"volume", use.volume_id}, {"path", use.path}, {"made", std::string(ToString(use.propagation))}});
   use.propagation = Propagation::kInherit;
-  return Record(use);
+  store_.PutDone(use);
+  return absl::OkStatus();
 }
 
-absl::Status NodeVolumes::ReconcileVolume(const std::string& volume_id, const Found& found) {
+absl::Status NodeReconciler::ReconcileVolume(const std::string& volume_id, const Found& found) {
   // Another state directory may have made the volume. A known volume without its image belongs to this one.
   if (absl::IsNotFound(source_.Find(volume_id).status())) return absl::OkStatus();
-  const auto hold = volume_locks_.Acquire(volume_id, "volume", Clock::now());
+  const auto hold = locks_.AcquireVolume(volume_id, {Clock::now()});
   if (!hold.ok()) return absl::OkStatus();  // another process has locked it
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> known, store_.OfVolume(volume_id));
   // If the volume has records, a mount without a record is a copy: of a shared mount, or a bind of a target.
   if (known.empty()) MOORING_RETURN_IF_ERROR(Adopt(found.mounted));
-  return found.has_block_device ? ReleaseDevices(volume_id) : absl::OkStatus();
+  return found.has_block_device ? devices_.Release(volume_id) : absl::OkStatus();
 }
 
-absl::Status NodeVolumes::Adopt(const std::vector<VolumeUse>& found) {
+absl::Status NodeReconciler::Adopt(const std::vector<VolumeUse>& found) {
   for (const VolumeUse& use : found) {
-    MOORING_ASSIGN_OR_RETURN(const bool live, IsLive(use));
+    MOORING_ASSIGN_OR_RETURN(const bool live, finder_.IsLive(use));
     if (!live) continue;
     MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(use.path));
     if (known) continue;  // the path is a target of another volume, whose device now belongs to this one
     log::Info("adopting a mount without a record", {{"volume", use.volume_id}, {"path", use.path}});
-    MOORING_RETURN_IF_ERROR(Record(use));
+    store_.PutDone(use);
   }
   return absl::OkStatus();
 }

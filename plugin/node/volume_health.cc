@@ -1,16 +1,16 @@
-// Finds the problems of volumes in use here: of their images and filesystems, and full filesystems.
+#include "plugin/node/volume_health.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 
 #include "base/deadline.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/backends/registry.h"
 #include "plugin/model/volume_size.h"
-#include "plugin/node/node_volumes.h"
+#include "plugin/node/uses/volume_kind.h"
 
 namespace mooring {
 namespace {
@@ -19,9 +19,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kNearlyFullPercent = 95;
 
+// A filesystem may leave this much of its device unused, because another block or allocation group would not fit.
+constexpr std::uint64_t kLittle = 8 * kMiB;
+
 // The time for a whole list. A healthy filesystem answers in microseconds.
-constexpr std::chrono::milliseconds kPatience{250};
-constexpr std::chrono::milliseconds kPatienceWithAll{2000};
+constexpr std::chrono::milliseconds kHealthPatience{250};
+constexpr std::chrono::milliseconds kHealthPatienceWithAll{2000};
 
 // It counts as df(1) does, without the blocks that are reserved for root.
 bool IsNearlyFull(const Usage& usage) {
@@ -43,7 +46,7 @@ std::string FullnessOf(const StatsInfo& usage) {
 }
 
 // A loop device that is larger than the image was created before the image was cut short.
-std::string NodeVolumes::ImageProblem(const std::string& volume_id, std::uint64_t device_bytes) {
+std::string VolumeHealth::ImageProblem(const std::string& volume_id, std::uint64_t device_bytes) {
   const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
   if (!volume.ok()) return Message(volume.status());
   const std::uint64_t whole = std::max(device_bytes, volume->made_bytes);
@@ -53,32 +56,42 @@ std::string NodeVolumes::ImageProblem(const std::string& volume_id, std::uint64_
                      volume->bytes, whole);
 }
 
+// A sentence for the condition of the volume. The owner of a block device chose the size of its filesystem.
+std::string VolumeHealth::RoomUnused(const std::string& volume_id, const std::string& fs_type, const StatsInfo& usage) {
+  if (usage.unused_bytes < kLittle) return "";
+  const absl::StatusOr<NodeVolume> volume = source_.Find(volume_id);
+  if (!volume.ok() || StagingOf(*volume) != Staging::kLoopDevice) return "";
+  const bool too_small = fs_type == "btrfs" && volume->bytes < kSmallestGrownBtrfs;
+  return fmt::format(
+      "its {} filesystem is {} MiB smaller than the volume and could not be grown: {}", fs_type,
+      usage.unused_bytes / kMiB,
+      too_small
+          ? fmt::format("Linux gives no btrfs a size below {}: expand the volume to that",
+                        SizeText(kSmallestGrownBtrfs))
+          : "unpublish and unstage the volume, so that the next stage tries again; the plugin's log has the cause");
+}
+
+std::string VolumeHealth::RoomProblem(const std::string& volume_id, const std::string& fs_type,
+                                      const StatsInfo& usage) {
+  const std::string unused = RoomUnused(volume_id, fs_type, usage), full = FullnessOf(usage);
+  return unused + (unused.empty() || full.empty() ? "" : "; ") + full;
+}
+
 // NOT_FOUND: it is no longer mounted.
-absl::StatusOr<std::string> NodeVolumes::MountProblem(const VolumeUse& use) {
+absl::StatusOr<std::string> VolumeHealth::MountProblem(const VolumeUse& use) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(use.path));
-  if (!place.mount || Owner(place) != use.volume_id) return NotFound(use.path);
+  if (!place.mount || finder_.Owner(place) != use.volume_id) return NotFound(use.path);
   MOORING_ASSIGN_OR_RETURN(std::string problem, mounter_.HealthProblem(use.path));
   if (!problem.empty() || !place.failure.empty()) return problem;
   MOORING_ASSIGN_OR_RETURN(const StatsInfo usage, mounter_.Stats(use.path));
   return RoomProblem(use.volume_id, place.mount->fs_type, usage);
 }
 
-absl::StatusOr<std::string> NodeVolumes::BlockTargetProblem(const VolumeUse& use) {
-  MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(use.path));
-  const std::string owner = Owner(place);
-  if (!IsStrayNode(use, place, owner)) return "";
-  return fmt::format(
-      "the device at {} is {} and not this volume's any more, since its loop device was freed by somebody else: end "
-      "the task that has it, unpublish it there, and publish it again",
-      Quote(use.path), owner.empty() ? "no volume's" : "volume " + owner + "'s");
-}
-
-// It asks one mount of each volume, because all mounts share the filesystem. It takes no locks, so that a hanging call
-// does not block a list, and a list blocks no call.
-NodeVolumes::Problems NodeVolumes::ProblemsOf(const std::vector<VolumeUse>& uses) {
+// It asks one mount of each volume, because all mounts share the filesystem.
+VolumeHealth::Problems VolumeHealth::ProblemsOf(const std::vector<VolumeUse>& uses) {
   Problems problems;
   std::set<std::string> asked;
-  const auto end = Clock::now() + kPatienceWithAll;
+  const auto end = Clock::now() + kHealthPatienceWithAll;
   for (const VolumeUse& use : uses) {
     const bool is_mount = use.access_type == AccessType::kMount;
     if (is_mount ? asked.contains(use.volume_id) : use.role != VolumeUse::Role::kTarget) continue;
@@ -86,8 +99,8 @@ NodeVolumes::Problems NodeVolumes::ProblemsOf(const std::vector<VolumeUse>& uses
       problems.try_emplace(use.volume_id, "its filesystem was not asked: others took too long to answer");
       continue;
     }
-    const DeadlineScope patience(Clock::now() + kPatience);
-    const absl::StatusOr<std::string> problem = is_mount ? MountProblem(use) : BlockTargetProblem(use);
+    const DeadlineScope patience(Clock::now() + kHealthPatience);
+    const absl::StatusOr<std::string> problem = is_mount ? MountProblem(use) : finder_.BlockTargetProblem(use);
     if (absl::IsNotFound(problem.status())) continue;
     if (is_mount) asked.insert(use.volume_id);
     const std::string text = problem.ok() ? *problem : Message(problem.status());
@@ -96,7 +109,7 @@ NodeVolumes::Problems NodeVolumes::ProblemsOf(const std::vector<VolumeUse>& uses
   return problems;
 }
 
-absl::StatusOr<NodeVolumes::Problems> NodeVolumes::FindProblems(const std::set<std::string>& volume_ids) {
+absl::StatusOr<VolumeHealth::Problems> VolumeHealth::FindProblems(const std::set<std::string>& volume_ids) {
   MOORING_ASSIGN_OR_RETURN(std::vector<VolumeUse> uses,
                            volume_ids.size() == 1 ? store_.OfVolume(*volume_ids.begin()) : store_.All());
   std::erase_if(uses, [&volume_ids](const VolumeUse& use) { return !volume_ids.contains(use.volume_id); });
@@ -105,6 +118,23 @@ absl::StatusOr<NodeVolumes::Problems> NodeVolumes::FindProblems(const std::set<s
     return a.role == VolumeUse::Role::kStage && b.role != VolumeUse::Role::kStage;
   });
   return ProblemsOf(uses);
+}
+
+absl::StatusOr<VolumeStats> VolumeHealth::Stats(const std::string& volume_id, const std::string& volume_path) {
+  MOORING_ASSIGN_OR_RETURN(const VolumeFinder::Place place, finder_.FindVolumeAt(volume_id, volume_path));
+  VolumeStats stats;
+  stats.is_block = place.info.kind == PathInfo::Kind::kBlockDevice;
+  if (place.info.failure.empty()) {  // a filesystem that does not answer has no statistics
+    MOORING_ASSIGN_OR_RETURN(stats.usage, mounter_.Stats(place.path));
+  }
+  if (!stats.is_block) {
+    MOORING_ASSIGN_OR_RETURN(stats.problem, mounter_.HealthProblem(place.path));
+  }
+  if (stats.problem.empty()) stats.problem = ImageProblem(volume_id, stats.is_block ? stats.usage.bytes.total : 0);
+  if (stats.problem.empty() && !stats.is_block) {
+    stats.problem = RoomProblem(volume_id, place.info.mount->fs_type, stats.usage);
+  }
+  return stats;
 }
 
 }  // namespace mooring

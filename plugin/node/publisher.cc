@@ -1,0 +1,271 @@
+#include "plugin/node/publisher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "base/text/terminal_text.h"
+#include "mounter/propagation.h"
+#include "plugin/model/volume_mount.h"
+#include "plugin/node/uses/volume_kind.h"
+
+namespace mooring {
+namespace {
+
+bool PublishesReadOnly(const PublishSpec& spec) {
+  return spec.read_only || spec.capability.options.flags.read_only || IsReaderOnly(spec.capability.mode);
+}
+
+// The fields in which a repeated call must agree (CSI 1.12, NodePublishVolume, "the second publish").
+std::string AskedFor(const PublishSpec& spec) {
+  return (spec.read_only ? "readonly " : "") + ToString(spec.capability);
+}
+
+VolumeUse PublishedUse(const PublishSpec& spec, const BindRequest& wanted, const std::string& options) {
+  VolumeUse use;
+  use.path = spec.target_path;
+  use.volume_id = spec.volume_id;
+  use.role = VolumeUse::Role::kTarget;
+  use.access_type = spec.capability.access_type;
+  use.mode = spec.capability.mode;
+  use.read_only = wanted.flags.read_only;
+  use.capability = AskedFor(spec);
+  use.options = options;
+  use.asked_propagation = spec.propagation;
+  use.propagation = wanted.propagation;
+  return use;
+}
+
+absl::Status NotStaged(const PublishSpec& spec, const std::string& detail) {
+  return FailedPrecondition(fmt::format("volume {} is not staged at {} ({}): NodeStageVolume comes first",
+                                        spec.volume_id, Quote(spec.staging_path), detail));
+}
+
+absl::Status PublishedOtherwise(const PublishSpec& spec, const std::string& how) {
+  return AlreadyExists(fmt::format("volume {} is published at {} in another way ({}); asked for: {}", spec.volume_id,
+                                   Quote(spec.target_path), WithoutMountFlags(how), WithoutMountFlags(AskedFor(spec))));
+}
+
+// The volume's propagation holds if the request names none.
+PublishSpec WithPropagationOf(const NodeVolume& volume, PublishSpec spec) {
+  if (!spec.propagation) spec.propagation = volume.propagation;
+  return spec;
+}
+
+}  // namespace
+
+absl::Status Publisher::Publish(const PublishSpec& asked, const NodeVolume& volume) {
+  const PublishSpec spec = WithPropagationOf(volume, asked);
+  const bool is_block = spec.capability.access_type == AccessType::kBlock;
+  MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(spec.target_path));
+  MOORING_RETURN_IF_ERROR(CheckSuits(volume, spec.capability));
+  if (target.mount) return CheckPublishedAlike(spec, volume, target);
+  MOORING_ASSIGN_OR_RETURN(const Plan plan, is_block ? PlanBlock(spec, volume) : PlanFilesystem(spec, volume));
+  MOORING_RETURN_IF_ERROR(CheckMayBeShared(spec, plan.bind));
+  MOORING_RETURN_IF_ERROR(CheckOtherTargets(spec));
+  return store_.MountOnRecord(PublishedUse(spec, plan.bind, plan.options), [&] {
+    const absl::Status bound = BindPlanned(spec, volume, plan);
+    if (bound.ok() || !is_block) return bound;
+    // The read-only device may have been attached only for this target.
+    devices_.Release(spec.volume_id, spec.target_path).IgnoreError();
+    devices_.HoldReadOnly(spec.volume_id, spec.target_path).IgnoreError();
+    return bound;
+  });
+}
+
+absl::Status Publisher::PublishAlone(const PublishSpec& asked, const NodeVolume& volume) {
+  MOORING_RETURN_IF_ERROR(CheckSuits(volume, asked.capability));
+  const PublishSpec spec = WithPropagationOf(volume, asked);
+  MOORING_ASSIGN_OR_RETURN(const PathInfo target, mounter_.Find(spec.target_path));
+  if (target.mount) return CheckPublishedAlike(spec, volume, target);
+  const StageSpec direct = {.volume_id = spec.volume_id,
+                            .staging_path = spec.target_path,
+                            .capability = spec.capability,
+                            .as_target = StageSpec::AsTarget{spec.propagation, PropagationFor(spec)}};
+  return stager_.StageMount(direct, volume, target);
+}
+
+absl::StatusOr<Publisher::Plan> Publisher::PlanFilesystem(const PublishSpec& spec, const NodeVolume& volume) {
+  MOORING_ASSIGN_OR_RETURN(const PathInfo staged, mounter_.Find(spec.staging_path));
+  if (!staged.mount || staged.kind != PathInfo::Kind::kDirectory) return NotStaged(spec, "nothing is mounted there");
+  if (!IsMountOf(volume, staged)) {
+    const std::string owner = finder_.Owner(staged);
+    return NotStaged(spec, owner.empty() ? "another mount is there" : "volume " + owner + " is there");
+  }
+  if (!staged.failure.empty()) {
+    return FailedPrecondition(
+        fmt::format("volume {} is staged at {}, where its filesystem answers nothing any more "
+                    "({}): unpublish and unstage it",
+                    spec.volume_id, Quote(spec.staging_path), staged.failure));
+  }
+  if (!spec.capability.fs_type.empty() && spec.capability.fs_type != staged.mount->fs_type) {
+    return FailedPrecondition(fmt::format("volume {} is staged as {}, {} is asked for", spec.volume_id,
+                                          staged.mount->fs_type, spec.capability.fs_type));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.staging_path));
+  const std::string options = ToString(spec.capability.options.options);
+  if (known && !known->adopted() && !spec.capability.options.options.empty() && known->options != options) {
+    return FailedPrecondition(fmt::format(
+        "volume {} is staged with other filesystem options than are asked for: stage it with them", spec.volume_id));
+  }
+  MountFlags asked = Tuned(spec.capability.options.flags, volume.tuning);
+  asked.read_only = PublishesReadOnly(spec);
+  BindRequest request;
+  request.source = spec.staging_path;
+  request.target = spec.target_path;
+  request.target_kind = TargetKind::kDirectory;
+  request.flags = Stricter(staged.mount->flags, FlagsOfNewMount(asked, spec.capability));
+  request.propagation = PropagationFor(spec);
+  request.group = spec.capability.mount_group;
+  return Plan{request, known ? known->options : options};
+}
+
+// The device of the volume. The volume is staged if a record says so, or if its loop device exists and the records were
+// lost.
+absl::StatusOr<std::string> Publisher::StagedDevice(const PublishSpec& spec, const NodeVolume& volume,
+                                                    const std::optional<VolumeUse>& staged) {
+  if (StagingOf(volume) == Staging::kBlockDevice) {
+    return staged ? absl::StatusOr<std::string>(volume.path) : NotStaged(spec, "no record says so");
+  }
+  if (staged && !staged->device.empty()) {
+    MOORING_ASSIGN_OR_RETURN(const PathInfo device, mounter_.Find(staged->device));
+    if (device.loop && device.loop->label == LabelFor(spec.volume_id)) {
+      MOORING_RETURN_IF_ERROR(devices_.HoldAgain(volume, *device.loop));
+      return device.loop->device;
+    }
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
+  const bool on_record = std::any_of(uses.begin(), uses.end(), [](const VolumeUse& use) {
+    return use.role == VolumeUse::Role::kStage && use.access_type == AccessType::kBlock;
+  });
+  if (on_record && !staged) return NotStaged(spec, "it is staged elsewhere");
+  MOORING_ASSIGN_OR_RETURN(const std::vector<LoopInfo> loops, mounter_.FindLoops(volume.path));
+  for (const LoopInfo& loop : loops) {
+    if (loop.label == LabelFor(spec.volume_id) && !loop.auto_clear) return loop.device;
+  }
+  if (loops.empty()) return NotStaged(spec, "it has no device");
+  return NotStaged(spec, loops.front().auto_clear ? "it is in use as a filesystem" : "its image is in use otherwise");
+}
+
+absl::StatusOr<Publisher::Plan> Publisher::PlanBlock(const PublishSpec& spec, const NodeVolume& volume) {
+  MOORING_ASSIGN_OR_RETURN(std::optional<VolumeUse> staged, store_.Get(spec.staging_path));
+  const bool is_block = staged && staged->volume_id == spec.volume_id && staged->access_type == AccessType::kBlock;
+  if (!is_block) staged.reset();
+  MOORING_ASSIGN_OR_RETURN(const std::string device, StagedDevice(spec, volume, staged));
+  BindRequest request;
+  request.source = device;
+  request.target = spec.target_path;
+  request.target_kind = TargetKind::kFile;
+  request.flags.read_only = PublishesReadOnly(spec) || (staged && staged->read_only);
+  request.propagation = PropagationFor(spec);
+  return Plan{request, ""};
+}
+
+// It is checked for new mounts only, so a changed default does not affect existing targets.
+absl::Status Publisher::CheckMayBeShared(const PublishSpec& spec, const BindRequest& bind) const {
+  if (bind.propagation != Propagation::kShared || !bind.flags.read_only) return absl::OkStatus();
+  const std::string what =
+      fmt::format("propagation rshared{} needs write access, and {} ",
+                  spec.propagation ? "" : " (the default, --propagation)", Quote(spec.target_path));
+  constexpr std::string_view kAdvice = "ask for rslave or private, or for a target that can be written";
+  if (PublishesReadOnly(spec)) return InvalidArgument(fmt::format("{}is to be read-only: {}", what, kAdvice));
+  return FailedPrecondition(fmt::format("{}would be read-only, as the volume is staged: {}", what, kAdvice));
+}
+
+// CSI 1.12, NodePublishVolume, "the second publish": a single-node mode allows one target.
+absl::Status Publisher::CheckOtherTargets(const PublishSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeUse> uses, store_.OfVolume(spec.volume_id));
+  const bool allows = AllowsSecondTarget(spec.capability.mode);
+  for (const VolumeUse& use : uses) {
+    if (use.role != VolumeUse::Role::kTarget || use.path == spec.target_path || use.path == spec.staging_path) continue;
+    if (allows && (use.adopted() || AllowsSecondTarget(use.mode))) continue;
+    MOORING_ASSIGN_OR_RETURN(const bool live, finder_.IsLive(use));
+    if (!live) {
+      MOORING_RETURN_IF_ERROR(store_.Delete(use.path));
+      continue;
+    }
+    return FailedPrecondition(
+        fmt::format("volume {} is published at {} already, and {} allows one target on a node. If the task there is "
+                    "gone, free the volume, where the plugin runs: mooring csi unpublish {} --target-path {}",
+                    spec.volume_id, Quote(use.path), ToString(allows ? use.mode : spec.capability.mode), spec.volume_id,
+                    ShellQuote(use.path)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Publisher::BindPlanned(const PublishSpec& spec, const NodeVolume& volume, const Plan& plan) {
+  if (spec.capability.access_type == AccessType::kMount) return mounter_.Bind(plan.bind);
+  if (!plan.bind.flags.read_only) {
+    MOORING_RETURN_IF_ERROR(devices_.HoldReadOnly(spec.volume_id));
+    return mounter_.Bind(plan.bind);
+  }
+  MOORING_ASSIGN_OR_RETURN(const LoopInfo stacked, devices_.AttachReadOnly(volume, plan.bind.source));
+  BindRequest bind = plan.bind;
+  bind.source = stacked.device;
+  return mounter_.Bind(bind);
+}
+
+// Accepts the mount at the target if it is the requested one.
+absl::Status Publisher::CheckPublishedAlike(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target) {
+  if (!IsMountOf(volume, target)) {
+    const std::string owner = finder_.Owner(target);
+    return FailedPrecondition(
+        fmt::format("target path {} is a mount of {} already: nothing is stacked on it", Quote(spec.target_path),
+                    owner.empty() ? target.mount->fs_type + ", not of this driver" : "volume " + owner));
+  }
+  if (!target.failure.empty()) {
+    return FailedPrecondition(
+        fmt::format("volume {} is published at {}, where its filesystem answers nothing any more ({}): unpublish and "
+                    "unstage it",
+                    spec.volume_id, Quote(spec.target_path), target.failure));
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> known, store_.Get(spec.target_path));
+  if (!known || known->adopted()) return AdoptTarget(spec, volume, target);
+  const MountFlags& now = target.mount->flags;
+  // A change of the noatime setting may not have reached the mount yet.
+  MountFlags asked = Tuned(spec.capability.options.flags, volume.tuning);
+  if (now.atime == Atime::kNoatime || volume.tuning.noatime) asked.atime = now.atime;
+  const bool intact = now.read_only == known->read_only && HasPropagation(*target.mount, known->propagation) &&
+                      (known->access_type == AccessType::kBlock || Stricter(now, asked) == now);
+  if (!IsAskedAgain(known->capability, AskedFor(spec))) return PublishedOtherwise(spec, known->capability);
+  // If neither call named a propagation, the default at the time of the mount holds.
+  const Propagation before = known->asked_propagation.value_or(known->propagation);
+  if (known->asked_propagation != spec.propagation && before != PropagationFor(spec)) {
+    return AlreadyExists(
+        fmt::format("volume {} is published at {} with propagation {}; asked for: {}. Unpublish it there first",
+                    spec.volume_id, Quote(spec.target_path), ToString(before), ToString(PropagationFor(spec))));
+  }
+  return intact ? absl::OkStatus() : PublishedOtherwise(spec, "its mount has been changed since");
+}
+
+absl::Status Publisher::AdoptTarget(const PublishSpec& spec, const NodeVolume& volume, const PathInfo& target) {
+  const bool is_block = target.kind == PathInfo::Kind::kBlockDevice;
+  const std::string how = is_block ? "block" : "mount " + target.mount->fs_type;
+  if (is_block != (spec.capability.access_type == AccessType::kBlock)) return PublishedOtherwise(spec, how);
+  Plan plan;
+  plan.bind.flags.read_only = PublishesReadOnly(spec);
+  if (!is_block) {
+    if (spec.staging_path.empty()) {
+      plan.bind.flags = Tuned(spec.capability.options.flags, volume.tuning);
+      plan.options = ToString(spec.capability.options.options);
+    } else {
+      MOORING_ASSIGN_OR_RETURN(plan, PlanFilesystem(spec, volume));
+    }
+  }
+  const bool alike =
+      is_block ? target.mount->flags.read_only == plan.bind.flags.read_only : target.mount->flags == plan.bind.flags;
+  if (!alike) return PublishedOtherwise(spec, how + (target.mount->flags.read_only ? ", read-only" : ""));
+  if (spec.propagation && !HasPropagation(*target.mount, *spec.propagation)) {
+    return PublishedOtherwise(spec, fmt::format("not with propagation {}", ToString(*spec.propagation)));
+  }
+  plan.bind.propagation = spec.propagation.value_or(Propagation::kInherit);
+  VolumeUse use = PublishedUse(spec, plan.bind, plan.options);
+  use.done = true;
+  store_.PutDone(use);
+  return absl::OkStatus();
+}
+
+}  // namespace mooring

@@ -1,0 +1,159 @@
+#include "plugin/node/stage/filesystem_stager.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "base/deadline.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "plugin/model/repeat.h"
+#include "plugin/model/volume_mount.h"
+#include "plugin/model/volume_size.h"
+#include "plugin/node/uses/volume_kind.h"
+
+namespace mooring {
+namespace {
+
+bool MayComeAgain(const absl::Status& status) {
+  return absl::IsAborted(status) || absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status);
+}
+
+void WarnNotGrown(const NodeVolume& volume, const absl::Status& failed) {
+  log::Warning("the filesystem of a volume could not be grown: it stays smaller than the volume",
+               {{"volume", volume.id}, {"cause", Message(failed)}});
+}
+
+}  // namespace
+
+absl::Status FilesystemStager::CheckSameOptions(const StageSpec& spec) {
+  const std::string wanted = ToString(spec.capability.options.options);
+  const auto differs = [&](const VolumeUse& use) {
+    return use.path != spec.staging_path && use.access_type == AccessType::kMount && !use.adopted() &&
+           use.options != wanted;
+  };
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> other, finder_.FindLive(spec.volume_id, differs));
+  if (!other) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("volume {} is in use at {} with other filesystem options (mount_flags) than are asked for. All "
+                  "stagings of a volume share one filesystem: unstage it there first",
+                  spec.volume_id, Quote(other->path)));
+}
+
+absl::Status FilesystemStager::Stage(const StageSpec& spec, const NodeVolume& volume, bool in_use) {
+  if (!in_use) MOORING_RETURN_IF_ERROR(CheckWhole(volume));
+  return store_.MountOnRecord(StagedUse(spec), [&]() -> absl::Status {
+    MOORING_ASSIGN_OR_RETURN(const std::string fs_type, Prepare(spec, volume, in_use));
+    return Mount(spec, volume, fs_type, in_use);
+  });
+}
+
+// Formats, checks and grows an unused filesystem. Returns its type.
+absl::StatusOr<std::string> FilesystemStager::Prepare(const StageSpec& spec, const NodeVolume& volume, bool in_use) {
+  const std::string& asked = spec.capability.fs_type;
+  MOORING_ASSIGN_OR_RETURN(const FilesystemInfo found, mounter_.Probe(volume.path));
+  if (found.content == FilesystemInfo::Content::kEmpty && !in_use) return Format(volume, asked);
+  if (found.content != FilesystemInfo::Content::kFilesystem) {
+    return FailedPrecondition(
+        fmt::format("volume {} holds {}, no filesystem of {}: it is neither mounted nor formatted", volume.id,
+                    found.type.empty() ? "no filesystem" : found.type, SupportedFsTypes()));
+  }
+  if (!asked.empty() && asked != found.type) {
+    return FailedPrecondition(fmt::format(
+        "volume {} holds an {} filesystem, {} was asked for: it is not formatted again", volume.id, found.type, asked));
+  }
+  if (!in_use) MOORING_RETURN_IF_ERROR(CheckAndGrow(volume, found));
+  return found.type;
+}
+
+absl::StatusOr<std::string> FilesystemStager::Format(const NodeVolume& volume, const std::string& asked_type) {
+  const std::string& type = volume.fs_type;
+  // ValidateVolumeCapabilities refuses it too; the volume may be too small for it.
+  if (!asked_type.empty() && asked_type != type) {
+    return FailedPrecondition(
+        fmt::format("volume {} was made for {}, {} was asked for: it is not formatted", volume.id, type, asked_type));
+  }
+  if (const std::uint64_t least = MinimumBytes(AccessType::kMount, type); volume.bytes < least) {
+    return FailedPrecondition(fmt::format("volume {} has {}, and a filesystem {} needs at least {}: expand it first",
+                                          volume.id, SizeText(volume.bytes), type, SizeText(least)));
+  }
+  const absl::Status formatted = mounter_.Format(volume.path, type);
+  if (formatted.ok()) return type;
+  // Another process on the same state directory may have formatted the volume.
+  const absl::StatusOr<FilesystemInfo> now = mounter_.Probe(volume.path);
+  const bool done = now.ok() && now->content == FilesystemInfo::Content::kFilesystem && now->type == type;
+  return done ? absl::StatusOr<std::string>(type) : formatted;
+}
+
+absl::Status FilesystemStager::CheckAndGrow(const NodeVolume& volume, FilesystemInfo found) {
+  if (found.size_bytes > found.device_bytes) {
+    return FailedPrecondition(
+        fmt::format("volume {} is cut short: its {} filesystem has {} bytes, its image {} only has {}", volume.id,
+                    found.type, found.size_bytes, Quote(volume.path), found.device_bytes));
+  }
+  if (found.needs_check) {
+    MOORING_RETURN_IF_ERROR(mounter_.Check(volume.path, found.type));
+    MOORING_ASSIGN_OR_RETURN(found, mounter_.Probe(volume.path));  // the check may have changed its size
+  }
+  if (StagingOf(volume) == Staging::kBlockDevice) return absl::OkStatus();  // its owner chose the filesystem's size
+  // The volume may have grown while it was not staged. xfs and btrfs grow only while mounted: Finish.
+  constexpr std::uint64_t kSmallestGrowth = 4096;
+  const bool smaller = found.size_bytes + kSmallestGrowth <= found.device_bytes;
+  return smaller && found.type == "ext4" ? GrowUnmounted(volume, found.type) : absl::OkStatus();
+}
+
+absl::Status FilesystemStager::Mount(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type,
+                                     bool in_use) {
+  MountRequest request;
+  request.source = volume.path;
+  request.label = LabelFor(volume.id);
+  request.fs_type = fs_type;
+  request.target = spec.staging_path;
+  request.flags = StagedFlags(spec, volume);
+  request.options = spec.capability.options.options;
+  request.propagation = StagedPropagation(spec);
+  request.group = spec.capability.mount_group;
+  MOORING_RETURN_IF_ERROR(mounter_.Mount(request));
+  const absl::Status finished = Finish(spec, volume, fs_type, in_use);
+  if (finished.ok()) return finished;
+  const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);  // the call's own deadline may be over
+  const bool made_here = staging_by_ == StagingBy::kPlugin || spec.as_target;
+  mounter_.Unmount({.target = spec.staging_path, .remove_target = made_here}).IgnoreError();
+  return finished;
+}
+
+absl::Status FilesystemStager::Finish(const StageSpec& spec, const NodeVolume& volume, const std::string& fs_type,
+                                      bool in_use) {
+  // The owner of a block device chose the size of its filesystem.
+  if (in_use || StagingOf(volume) != Staging::kLoopDevice) return absl::OkStatus();
+  if (fs_type != "ext4") MOORING_RETURN_IF_ERROR(GrowMounted(volume, spec.staging_path, fs_type));
+  return volume.tuning.read_ahead_bytes == 0 ? absl::OkStatus() : devices_.TuneAll(volume);
+}
+
+// FAILED_PRECONDITION for an unmounted filesystem means that it has errors or is in use.
+absl::Status FilesystemStager::GrowUnmounted(const NodeVolume& volume, const std::string& fs_type) {
+  const absl::Status grown = mounter_.Grow(volume.path, fs_type);
+  if (grown.ok() || MayComeAgain(grown) || absl::IsFailedPrecondition(grown)) return grown;
+  MOORING_RETURN_IF_ERROR(mounter_.Check(volume.path, fs_type));
+  WarnNotGrown(volume, grown);
+  return absl::OkStatus();
+}
+
+absl::Status FilesystemStager::GrowMounted(const NodeVolume& volume, const std::string& path,
+                                           const std::string& fs_type) {
+  const absl::Status grown = mounter_.Grow(path, fs_type);
+  if (grown.ok() || MayComeAgain(grown)) return grown;
+  if (absl::IsDataLoss(grown)) {
+    return Internal(fmt::format("{}: the filesystem of volume {} is damaged; check it, or restore the volume",
+                                Message(grown), volume.id));
+  }
+  MOORING_ASSIGN_OR_RETURN(const PathInfo place, mounter_.Find(path));
+  if (!place.mount || !place.failure.empty() || place.mount->superblock_read_only) return grown;
+  WarnNotGrown(volume, grown);
+  return absl::OkStatus();
+}
+
+}  // namespace mooring

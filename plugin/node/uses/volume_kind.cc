@@ -1,0 +1,41 @@
+#include "plugin/node/uses/volume_kind.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "plugin/backends/registry.h"
+
+namespace mooring {
+
+Staging StagingOf(const NodeVolume& volume) { return TraitsOf(volume.kind).staging; }
+
+absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability) {
+  MOORING_RETURN_IF_ERROR(CheckMode(volume.id, volume.block_only, capability));
+  const BackendTraits& traits = TraitsOf(volume.kind);
+  const auto refuse = [&](const std::string& why) {
+    return InvalidArgument(fmt::format("volume {}: {}", volume.id, why));
+  };
+  if (capability.access_type == AccessType::kBlock) {
+    if (traits.block) return absl::OkStatus();
+    return refuse(fmt::format("block access: a volume of the backend {} is no block device", ToString(volume.kind)));
+  }
+  if (!traits.fs_types.empty()) return absl::OkStatus();
+  if (!capability.fs_type.empty()) {
+    return refuse(fmt::format("fs_type {}: the backend {} leaves no choice, name none", Quote(capability.fs_type),
+                              ToString(volume.kind)));
+  }
+  if (capability.options.options.empty()) return absl::OkStatus();
+  return refuse(fmt::format("mount flag {}: the backend {} takes those of a mount alone, as ro, noexec and noatime",
+                            Quote(capability.options.options.front().key), ToString(volume.kind)));
+}
+
+// It has an inode for each page: empty files take kernel memory that the size does not limit.
+std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes) {
+  constexpr std::uint64_t kPage = 4096, kFewestInodes = 64;
+  return {{"size", fmt::format("{}", bytes)}, {"nr_inodes", fmt::format("{}", std::max(bytes / kPage, kFewestInodes))}};
+}
+
+}  // namespace mooring

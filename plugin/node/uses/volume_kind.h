@@ -1,0 +1,23 @@
+// The rules for a volume that follow from the kind of its backend (plugin/backends/registry.h).
+#ifndef MOORING_PLUGIN_NODE_USES_VOLUME_KIND_H_
+#define MOORING_PLUGIN_NODE_USES_VOLUME_KIND_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "plugin/model/volume_source.h"
+
+namespace mooring {
+
+Staging StagingOf(const NodeVolume& volume);
+
+// INVALID_ARGUMENT: volumes of this kind are no block devices, or have no choice of filesystem or filesystem options.
+// FAILED_PRECONDITION: see CheckMode.
+absl::Status CheckSuits(const NodeVolume& volume, const Capability& capability);
+
+// The options for mounting a tmpfs of this size, or changing its size.
+std::vector<FilesystemOption> MemoryOptions(std::uint64_t bytes);
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_NODE_USES_VOLUME_KIND_H_

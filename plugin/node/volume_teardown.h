@@ -1,0 +1,64 @@
+// Ends stagings and publications: unmounts the path, releases the devices, and deletes the record last. So a call that
+// fails is finished by the next call.
+//
+// It keeps no state and takes the locks by itself, because the end of a target may unstage other paths (StagingBy).
+// NodeVolumes and NodeReconciler call it. Errors: VolumeFinder::CheckMayEnd, VolumeUnmounter, VolumeDevices.
+#ifndef MOORING_PLUGIN_NODE_VOLUME_TEARDOWN_H_
+#define MOORING_PLUGIN_NODE_VOLUME_TEARDOWN_H_
+
+#include <optional>
+#include <string>
+
+#include "plugin/model/staging_by.h"
+#include "plugin/node/node_locks.h"
+#include "plugin/node/uses/volume_devices.h"
+#include "plugin/node/uses/volume_unmounter.h"
+
+namespace mooring {
+
+class VolumeTeardown {
+ public:
+  VolumeTeardown(Mounts& mounts, NodeStore& store, VolumeFinder& finder, VolumeDevices& devices, NodeLocks& locks,
+                 StagingBy staging_by)
+      : mounts_(mounts),
+        store_(store),
+        finder_(finder),
+        devices_(devices),
+        locks_(locks),
+        unmounter_(mounts, store, finder),
+        plugin_stages_(staging_by == StagingBy::kPlugin) {}
+
+  // Both return the id of the volume which was at the path. It differs from `volume_id` if the latter is unknown.
+  // Empty: no volume of this plugin was there.
+  absl::StatusOr<std::string> Unstage(const std::string& volume_id, const std::string& staging_path, const Call& call);
+  absl::StatusOr<std::string> Unpublish(const std::string& volume_id, const std::string& target_path, const Call& call);
+
+  // For orchestrators that do not unstage: a volume that stays staged could never be deleted. A caller between Stage
+  // and Publish finds the volume not staged, and starts again.
+  absl::Status UnstageUnused(const std::string& volume_id, const Call& call);
+
+ private:
+  // A path whose use is to end, locked together with the volume that uses it.
+  struct Ending {
+    NodeLocks::Hold hold;
+    PathInfo place;
+    std::optional<VolumeUse> known;
+    std::string owner;  // empty: no volume of this plugin
+  };
+  absl::StatusOr<Ending> AcquireToEnd(const std::string& volume_id, const std::string& path, const Call& call);
+  absl::Status EndStaging(const std::string& volume_id, const std::string& staging_path, const Ending& ending);
+  absl::Status EndTarget(const std::string& volume_id, const std::string& target_path, const Ending& ending);
+  absl::Status UnstageIfUnused(const std::string& volume_id, const std::string& staging_path, const Call& call);
+
+  Mounts& mounts_;
+  NodeStore& store_;
+  VolumeFinder& finder_;
+  VolumeDevices& devices_;
+  NodeLocks& locks_;
+  VolumeUnmounter unmounter_;
+  const bool plugin_stages_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_NODE_VOLUME_TEARDOWN_H_
