@@ -190,9 +190,11 @@ absl::Status NodeReconciler::DropIfStale(const VolumeUse& use) {
 
 // A restarted plugin in a container sees the host's copies of its mounts, and these may have another propagation. The
 // record accepts that, and the volume stays published. A later call that names no propagation is not compared with the
-// old default.
+// old default. A use that is not done is left alone: a killed mounter may not have set its propagation.
 absl::Status NodeReconciler::AcceptPropagation(VolumeUse use, const MountInfo& mount) {
-  if (use.propagation == Propagation::kInherit || HasPropagation(mount, use.propagation)) return absl::OkStatus();
+  if (!use.done || use.propagation == Propagation::kInherit || HasPropagation(mount, use.propagation)) {
+    return absl::OkStatus();
+  }
   const auto hold = locks_.Acquire(use.volume_id, use.path, {Clock::now()});
   if (!hold.ok()) return absl::OkStatus();  // another process has locked the volume
   MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeUse> now, store_.Get(use.path));

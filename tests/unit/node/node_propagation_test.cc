@@ -164,6 +164,18 @@ TEST_F(NodePropagationTest, TargetStaysPublishedInNewNamespace) {
   }
 }
 
+TEST_F(NodePropagationTest, TargetOfKilledPublishIsNotAcceptedWithAnotherPropagation) {
+  ASSERT_OK(Publish(With(Propagation::kPrivate)));
+  VolumeUse intent = *store_->Get("/pods/t").value();
+  intent.done = false;
+  ASSERT_OK(store_->Put(intent));
+  ReplaceByACopyOfTheHosts("/pods/t");
+  RestartWith(Propagation::kInherit);
+  EXPECT_THAT(Publish(With(Propagation::kPrivate)), FailsWith(StatusCode::kAlreadyExists, "has been changed since"));
+  ASSERT_OK(Unpublish("/pods/t"));
+  EXPECT_OK(Publish(With(Propagation::kPrivate)));
+}
+
 TEST_F(NodePropagationTest, NewNamespaceForgetsOldDefault) {
   RestartWith(Propagation::kPrivate);
   ASSERT_OK(Publish(With(std::nullopt)));

@@ -335,5 +335,15 @@ TEST_F(NodePublishTest, FailedBindLeavesNoTargetAndNoRecord) {
   EXPECT_OK(Publish(PublishAt("/pods/1")));
 }
 
+TEST_F(NodePublishTest, RepeatedPublishCompletesRecordOfKilledOne) {
+  StageIt();
+  ASSERT_OK(Publish(PublishAt("/pods/1")));
+  VolumeUse intent = *store_->Get("/pods/1").value();
+  intent.done = false;
+  ASSERT_OK(store_->Put(intent));
+  EXPECT_OK(Publish(PublishAt("/pods/1")));
+  EXPECT_TRUE(store_->Get("/pods/1").value()->done);
+}
+
 }  // namespace
 }  // namespace mooring::testing
