@@ -33,7 +33,7 @@
 #include "base/keyed_lock.h"
 #include "mounter/mounter.h"
 #include "plugin/backends/pools.h"
-#include "plugin/catalog/snapshot_store.h"
+#include "plugin/catalog/store/snapshot_store.h"
 #include "plugin/catalog/volume_catalog.h"
 #include "plugin/model/call.h"
 #include "plugin/model/snapshot_specs.h"

@@ -1,4 +1,4 @@
-#include "plugin/catalog/catalog_store.h"
+#include "plugin/catalog/store/catalog_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>

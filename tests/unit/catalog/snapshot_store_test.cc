@@ -1,5 +1,5 @@
 // The records of snapshots on disk.
-#include "plugin/catalog/snapshot_store.h"
+#include "plugin/catalog/store/snapshot_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/catalog/catalog_database.h"
+#include "plugin/catalog/store/catalog_database.h"
 
 namespace mooring {
 namespace {

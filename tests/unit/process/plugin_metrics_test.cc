@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/version.h"
-#include "plugin/catalog/unfinished_ages.h"
+#include "plugin/catalog/store/unfinished_ages.h"
 #include "tests/support/scrape.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"

@@ -1,4 +1,4 @@
-#include "plugin/catalog/catalog_store.h"
+#include "plugin/catalog/store/catalog_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "plugin/catalog/catalog_database.h"
+#include "plugin/catalog/store/catalog_database.h"
 #include "plugin/model/propagation_column.h"
 #include "sqlite/sqlite.h"
 

@@ -1,4 +1,4 @@
-#include "plugin/catalog/snapshot_store.h"
+#include "plugin/catalog/store/snapshot_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "plugin/catalog/catalog_database.h"
+#include "plugin/catalog/store/catalog_database.h"
 
 namespace mooring {
 namespace {
