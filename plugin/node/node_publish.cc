@@ -153,7 +153,7 @@ absl::Status NodeVolumes::CheckPublishedAlike(const PublishSpec& spec, const Nod
   }
   if (!target.failure.empty()) {
     return FailedPrecondition(
-        fmt::format("volume {} is published at {}, where its filesystem answers nothing any more ({}): unpublish and "
+        fmt::format("volume {} is published at {}, where its filesystem does not answer any more ({}): unpublish and "
                     "unstage it",
                     spec.volume_id, Quote(spec.target_path), target.failure));
   }
@@ -232,7 +232,7 @@ absl::StatusOr<NodeVolumes::Plan> NodeVolumes::PlanFilesystem(const PublishSpec&
   }
   if (!staged.failure.empty()) {
     return FailedPrecondition(
-        fmt::format("volume {} is staged at {}, where its filesystem answers nothing any more "
+        fmt::format("volume {} is staged at {}, where its filesystem does not answer any more "
                     "({}): unpublish and unstage it",
                     spec.volume_id, Quote(spec.staging_path), staged.failure));
   }

@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<LoopInfo>> LoopsThatStay(LoopDevices& devices, const 
 
 absl::Status Failed(const std::string& path, const PathInfo& place) {
   return FailedPrecondition(
-      fmt::format("the filesystem mounted at {} answers nothing any more ({}): unpublish and "
+      fmt::format("the filesystem mounted at {} does not answer any more ({}): unpublish and "
                   "unstage the volume",
                   Quote(path), place.failure));
 }
