@@ -143,11 +143,10 @@ bool IsAskedAgain(const std::string& known, const std::string& asked) {
 }
 
 Atime AtimeIn(const std::string& capability) {
-  const std::size_t flags = std::min(capability.find(kFlags), capability.size());
-  const std::string text = "," + capability.substr(flags + (flags < capability.size() ? sizeof(kFlags) - 1 : 0));
-  const std::string words = text.substr(0, text.find(' ')) + ",";
-  if (words.find(",noatime,") != std::string::npos) return Atime::kNoatime;
-  return words.find(",strictatime,") != std::string::npos ? Atime::kStrictatime : Atime::kRelatime;
+  const std::size_t flags = capability.find(kFlags);
+  if (flags == std::string::npos) return Atime::kRelatime;
+  const std::string words = capability.substr(flags + sizeof(kFlags) - 1);
+  return FlagsOfMountInfo(std::string_view(words).substr(0, words.find(' '))).atime;
 }
 
 bool IsReaderOnly(AccessMode mode) {
