@@ -66,7 +66,7 @@ TEST_F(VolumeCatalogTest, TheSameNameForSomethingElseAlreadyExists) {
   EXPECT_TRUE(catalog().Create(Spec("db", {.required = 1, .limit = 20 * kMiB}), Patient()).ok());
 }
 
-TEST_F(VolumeCatalogTest, PropagationIsKeptAndPartOfWhatTheNameStandsFor) {
+TEST_F(VolumeCatalogTest, PropagationIsKeptAndComparedForTheSameName) {
   CreateVolumeSpec spec = Spec("db");
   spec.propagation = Propagation::kSlave;
   const auto made = catalog().Create(spec, Patient());
@@ -85,7 +85,7 @@ TEST_F(VolumeCatalogTest, CompatibilityComesBeforeCapacity) {
                absl::StatusCode::kAlreadyExists, "16 MiB");
 }
 
-TEST_F(VolumeCatalogTest, SizesThatCannotBeHadAreOutOfRangeAndLeaveNothing) {
+TEST_F(VolumeCatalogTest, ImpossibleSizesAreOutOfRangeAndLeaveNothing) {
   const std::uint64_t available = here().backend.Capacity()->available;
   for (const SizeRange& range : {SizeRange{.required = 20 * kTiB, .limit = 0}, SizeRange{.required = 1, .limit = kMiB},
                                  SizeRange{.required = available + kTiB, .limit = 0}}) {
@@ -96,7 +96,7 @@ TEST_F(VolumeCatalogTest, SizesThatCannotBeHadAreOutOfRangeAndLeaveNothing) {
   Created("db");  // the name is free
 }
 
-TEST_F(VolumeCatalogTest, AVolumeIsMadeOnlyWhereItCanBeReached) {
+TEST_F(VolumeCatalogTest, AVolumeIsCreatedOnlyForAReachableTopology) {
   CreateVolumeSpec spec = Spec("db");
   spec.topologies = {{{kZoneKey, "b"}}, {{"other/zone", "a"}}, {{kZoneKey, "a"}, {"other/rack", "1"}}};
   const absl::Status status = catalog().Create(spec, Patient()).status();
@@ -119,7 +119,7 @@ TEST_F(VolumeCatalogTest, AFullDiskLeavesNothing) {
   EXPECT_THAT(Listed(), IsEmpty());
 }
 
-TEST_F(VolumeCatalogTest, WhereNothingCanBeCleanedUpTheNextCallDoesIt) {
+TEST_F(VolumeCatalogTest, TheNextCallCleansUpIfTheFailedOneCannot) {
   here().backend.before = [](const std::string&) { return ResourceExhausted("No space left on device"); };
   ExpectStatus(catalog().Create(Spec("db"), Patient()).status(), absl::StatusCode::kResourceExhausted, "No space");
   here().backend.before = nullptr;
@@ -202,7 +202,7 @@ TEST_F(VolumeCatalogTest, APublicationDuringADeletionHoldsTheVolumeOrFails) {
   }
 }
 
-TEST_F(VolumeCatalogTest, DeletingWaitsForWhoeverWorksOnTheVolume) {
+TEST_F(VolumeCatalogTest, DeletingWaitsForOtherCallsOnTheVolume) {
   const std::string id = Created("db");
   const auto stage = here().locks->Acquire(id, "volume", Patient().wait_until);
   ExpectStatus(catalog().Delete(id, Soon()), absl::StatusCode::kAborted, id);
@@ -324,7 +324,7 @@ TEST_F(VolumeCatalogTest, UnpublishingIsIdempotent) {
 
 // ControllerExpandVolume
 
-TEST_F(VolumeCatalogTest, ExpandingGivesWhatIsAsked) {
+TEST_F(VolumeCatalogTest, ExpandingGivesTheRequestedSize) {
   const std::string id = Created("db");
   const auto expand = [&](std::uint64_t required, std::uint64_t limit) {
     return catalog().Expand({.volume_id = id, .range = {.required = required, .limit = limit}}, Patient());
@@ -346,7 +346,7 @@ TEST_F(VolumeCatalogTest, ExpandingGivesWhatIsAsked) {
 }
 
 // Orchestrators read NOT_FOUND as success.
-TEST_F(VolumeCatalogTest, AFileThatIsMissingIsNotAVolumeThatIsMissing) {
+TEST_F(VolumeCatalogTest, AMissingImageIsNotReportedAsAMissingVolume) {
   const std::string id = Created("db");
   here().backend.before = [](const std::string& what) { return NotFound(what + " '/state/x': No such file"); };
   const ControllerExpandSpec more = {.volume_id = id, .range = {.required = 32 * kMiB, .limit = 0}};
@@ -361,7 +361,7 @@ TEST_F(VolumeCatalogTest, AFileThatIsMissingIsNotAVolumeThatIsMissing) {
   EXPECT_TRUE(catalog().Delete(id, Patient()).ok());
 }
 
-TEST_F(VolumeCatalogTest, AStateDirectoryThatIsGoneIsNotAVolumeThatIsGone) {
+TEST_F(VolumeCatalogTest, AMissingStateDirectoryIsNotReportedAsAMissingVolume) {
   const std::string id = Created("db");
   const std::string away = directory_ + ".away";
   std::filesystem::rename(directory_, away);
@@ -423,7 +423,7 @@ TEST_F(VolumeCatalogTest, ListAndGetNameTheNodes) {
   EXPECT_TRUE(absl::IsNotFound(catalog().Get("").status()));
 }
 
-TEST_F(VolumeCatalogTest, CapacityIsForThisPlaceAndThisKind) {
+TEST_F(VolumeCatalogTest, CapacityIsForThisTopologyAndKindOfVolume) {
   const CapacityInfo here_now =
       *catalog().Capacity({.possible = true, .minimum_bytes = 5, .topology = {{kZoneKey, "a"}}});
   EXPECT_GT(here_now.available, 0u);
@@ -433,7 +433,7 @@ TEST_F(VolumeCatalogTest, CapacityIsForThisPlaceAndThisKind) {
   EXPECT_EQ(catalog().Capacity({.possible = false, .minimum_bytes = 5, .topology = {}})->available, 0u);
 }
 
-TEST_F(VolumeCatalogTest, AVolumeWithoutItsImageIsAnErrorThatSaysSoAndCanBeDeleted) {
+TEST_F(VolumeCatalogTest, AVolumeWithoutItsImageIsAClearErrorAndCanBeDeleted) {
   const std::string id = Created("db");
   std::filesystem::remove(Image(id));
   ExpectStatus(catalog().Find(id).status(), absl::StatusCode::kInternal, Image(id));
