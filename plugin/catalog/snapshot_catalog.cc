@@ -59,9 +59,8 @@ SnapshotCatalog::SnapshotCatalog(SnapshotStore& store, VolumeCatalog& volumes, c
     : store_(store),
       pools_(pools),
       locks_(locks),
-      sets_(store),
-      remover_(store, volumes, pools, contents),
-      maker_(store, volumes, pools, locks, sets_, remover_) {}
+      sets_(store, volumes, pools, contents),
+      maker_(store, volumes, pools, locks, sets_) {}
 
 absl::StatusOr<SnapshotInfo> SnapshotCatalog::Create(const CreateSnapshotSpec& spec, const Call& call) {
   MOORING_ASSIGN_OR_RETURN(const SnapshotSet set,
@@ -131,7 +130,7 @@ absl::Status SnapshotCatalog::DeleteGroup(const GroupSpec& spec, const Call& cal
   std::vector<std::string> members;
   for (const SnapshotRecord& snapshot : group->snapshots) members.push_back(snapshot.id);
   MOORING_ASSIGN_OR_RETURN(const auto in_use, LockIds(locks_, members, call));  // a copy of a member may be under way
-  return remover_.Delete(*group);
+  return sets_.Delete(*group);
 }
 
 absl::Status SnapshotCatalog::Delete(const std::string& id, const Call& call) {
@@ -143,7 +142,7 @@ absl::Status SnapshotCatalog::Delete(const std::string& id, const Call& call) {
     return InvalidArgument(
         fmt::format("snapshot {} is a member of group snapshot {}: delete that", Quote(id), Quote(snapshot->group_id)));
   }
-  return remover_.Delete(SetOf(*snapshot));
+  return sets_.Delete(SetOf(*snapshot));
 }
 
 absl::Status SnapshotCatalog::Reconcile() {

@@ -23,17 +23,8 @@
 
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/keyed_lock.h"
-#include "mounter/mounter.h"
-#include "plugin/backends/pools.h"
 #include "plugin/catalog/snapshot_maker.h"
-#include "plugin/catalog/snapshot_remover.h"
-#include "plugin/catalog/snapshot_sets.h"
-#include "plugin/catalog/store/snapshot_store.h"
-#include "plugin/catalog/volume_catalog.h"
-#include "plugin/model/call.h"
 #include "plugin/model/snapshot_specs.h"
 
 namespace mooring {
@@ -82,7 +73,6 @@ class SnapshotCatalog {
   const Pools& pools_;
   KeyedLocks& locks_;
   SnapshotSets sets_;
-  SnapshotRemover remover_;
   SnapshotMaker maker_;
 };
 

@@ -102,7 +102,7 @@ absl::StatusOr<SnapshotSet> SnapshotMaker::Make(const std::string& name, bool is
   if (made.ok()) return set;
   // A failed rollback (a full disk, no mount helper) does no harm: the same call or the next start repeats it.
   const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);
-  if (const absl::Status back = remover_.RollBack(set, MayHaveLeftFrozen(made)); !back.ok()) {
+  if (const absl::Status back = sets_.RollBack(set, MayHaveLeftFrozen(made)); !back.ok()) {
     log::Warning("a snapshot that could not be created is not cleaned up yet",
                  {{"snapshot", set.id}, {"cause", Message(back)}});
   }
@@ -152,7 +152,7 @@ absl::Status SnapshotMaker::ClearName(const SnapshotSet& unfinished, const Call&
   MOORING_ASSIGN_OR_RETURN(const auto holds, LockIds(locks_, std::move(ids), call));
   MOORING_ASSIGN_OR_RETURN(const std::optional<SnapshotSet> now, sets_.Find(unfinished.id, unfinished.is_group));
   if (!now || now->state == SnapshotState::kReady) return absl::OkStatus();
-  return RepeatWhileAborted(call, [&] { return remover_.Settle(*now); });
+  return RepeatWhileAborted(call, [&] { return sets_.Settle(*now); });
 }
 
 }  // namespace mooring

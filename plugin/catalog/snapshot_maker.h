@@ -8,23 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/keyed_lock.h"
-#include "plugin/backends/pools.h"
-#include "plugin/catalog/snapshot_remover.h"
 #include "plugin/catalog/snapshot_sets.h"
-#include "plugin/catalog/store/snapshot_store.h"
 #include "plugin/catalog/volume_catalog.h"
-#include "plugin/model/call.h"
 
 namespace mooring {
 
 class SnapshotMaker {
  public:
-  SnapshotMaker(SnapshotStore& store, VolumeCatalog& volumes, const Pools& pools, KeyedLocks& locks, SnapshotSets& sets,
-                SnapshotRemover& remover)
-      : store_(store), volumes_(volumes), pools_(pools), locks_(locks), sets_(sets), remover_(remover) {}
+  SnapshotMaker(SnapshotStore& store, VolumeCatalog& volumes, const Pools& pools, KeyedLocks& locks, SnapshotSets& sets)
+      : store_(store), volumes_(volumes), pools_(pools), locks_(locks), sets_(sets) {}
 
   // As SnapshotCatalog::Create and CreateGroup.
   absl::StatusOr<SnapshotSet> FindOrMake(const std::string& name, bool is_group,
@@ -45,7 +38,6 @@ class SnapshotMaker {
   const Pools& pools_;
   KeyedLocks& locks_;
   SnapshotSets& sets_;
-  SnapshotRemover& remover_;
 };
 
 }  // namespace mooring

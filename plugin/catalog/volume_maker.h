@@ -6,17 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/keyed_lock.h"
-#include "plugin/backends/pools.h"
 #include "plugin/catalog/pool_room.h"
-#include "plugin/catalog/store/catalog_store.h"
-#include "plugin/catalog/volume_lookup.h"
 #include "plugin/catalog/volume_reconciler.h"
-#include "plugin/catalog/volume_remover.h"
-#include "plugin/model/call.h"
-#include "plugin/model/volume_specs.h"
 
 namespace mooring {
 

@@ -7,11 +7,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "plugin/backends/pools.h"
-#include "plugin/catalog/store/catalog_store.h"
 #include "plugin/catalog/volume_lookup.h"
-#include "plugin/model/call.h"
-#include "plugin/model/volume_specs.h"
 
 namespace mooring {
 

@@ -10,13 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/keyed_lock.h"
-#include "plugin/backends/pools.h"
-#include "plugin/catalog/store/catalog_store.h"
-#include "plugin/catalog/store/snapshot_store.h"
-#include "plugin/catalog/volume_lookup.h"
 #include "plugin/catalog/volume_remover.h"
-#include "plugin/model/call.h"
 
 namespace mooring {
 

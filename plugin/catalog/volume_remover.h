@@ -3,9 +3,6 @@
 #define MOORING_PLUGIN_CATALOG_VOLUME_REMOVER_H_
 
 #include "absl/status/status.h"
-#include "mounter/mounter.h"
-#include "plugin/backends/pools.h"
-#include "plugin/catalog/store/catalog_store.h"
 #include "plugin/catalog/volume_lookup.h"
 
 namespace mooring {
