@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
@@ -24,33 +25,16 @@ using ::testing::UnorderedElementsAre;
 // Variables for one test, whatever the environment of the test run is.
 class ConfigTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    for (const char* name : {"CSI_ENDPOINT",
-                             "MOORING_ENDPOINT",
-                             "MOORING_NODE_ID",
-                             "MOORING_STATE_DIR",
-                             "MOORING_MODE",
-                             "MOORING_DRIVER_NAME",
-                             "MOORING_MAX_VOLUMES",
-                             "MOORING_TOPOLOGY",
-                             "MOORING_LOG_LEVEL",
-                             "MOORING_LOG_FORMAT",
-                             "MOORING_MOUNTER",
-                             "MOORING_MOUNT_ROOT",
-                             "MOORING_KUBELET_REGISTRATION_DIR",
-                             "MOORING_KUBELET_ENDPOINT",
-                             "MOORING_GROW_ON_NODE",
-                             "MOORING_USER",
-                             "MOORING_SHARED_ROOTS",
-                             "MOORING_METRICS_LISTEN",
-                             "MOORING_VOLUME_MOUNT_GROUP",
-                             "MOORING_REQUIRE_DIRECTORIES"}) {
-      ::unsetenv(name);
-      names_.emplace_back(name);
+  void SetUp() override { UnsetVariables(); }
+  void TearDown() override { UnsetVariables(); }
+  static void UnsetVariables() {
+    std::vector<std::string> names;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string variable = *entry;
+      const bool is_ours = variable.starts_with("MOORING_") || variable.starts_with("CSI_ENDPOINT=");
+      if (is_ours) names.push_back(variable.substr(0, variable.find('=')));
     }
-  }
-  void TearDown() override {
-    for (const std::string& name : names_) ::unsetenv(name.c_str());
+    for (const std::string& name : names) ::unsetenv(name.c_str());
   }
 
   absl::StatusOr<Config> Parse(const std::vector<std::string>& arguments) {
@@ -70,9 +54,6 @@ class ConfigTest : public ::testing::Test {
     ASSERT_TRUE(absl::IsInvalidArgument(config.status())) << config.status();
     EXPECT_THAT(Message(config.status()), AllOf(HasSubstr(text), Not(HasSubstr("\n"))));
   }
-
- private:
-  std::vector<std::string> names_;
 };
 
 TEST_F(ConfigTest, OnlyTheEndpointIsRequired) {

@@ -17,6 +17,7 @@
 #include <fstream>
 #include <functional>
 
+#include "base/file/directory.h"
 #include "base/file/unique_fd.h"
 #include "base/socket_path.h"
 #include "csi.grpc.pb.h"
@@ -82,11 +83,7 @@ class KubeletRegistrationTest : public ::testing::Test {
   }
 
   bool IsRegistered() { return kubelet_.Find("disk.example").has_value(); }
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(registry_)) names.push_back(entry.path().filename());
-    return names;
-  }
+  std::vector<std::string> Names() const { return *EntriesOf(registry_); }
   static sockaddr_un Address(const std::string& path) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
