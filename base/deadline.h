@@ -1,9 +1,8 @@
-// The deadline of a thread's work. There are three kinds of deadlines in the code.
-//   - `Clock::time_point until` (manager, metrics) is a parameter of functions that wait or call another server.
-//   - `const Call&` (plugin/model/call.h) is the same parameter for the work of one RPC of the plugin.
-//   - DeadlineScope is for work that may hang in the kernel, below interfaces without such a parameter. These are the
-//     calls of the mount helper. The RPC handler sets it, and the code that may hang reads it.
-// A function that waits takes the parameter. DeadlineScope is only for the third case.
+// The deadline of a thread's work. WorkDeadline (rpc/served_call.h) derives it from gRPC's deadline.
+//
+// DeadlineScope limits work that may hang in the kernel: the calls of the mount helper, below interfaces that have no
+// parameter for it. Functions that wait for other calls take `until` or a Call (plugin/model/call.h), because
+// background work has time for itself and none for waiting.
 #ifndef MOORING_BASE_DEADLINE_H_
 #define MOORING_BASE_DEADLINE_H_
 

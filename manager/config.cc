@@ -3,17 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <charconv>
-#include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include "base/file/path.h"
-#include "base/program_flags.h"
-#include "base/socket_path.h"
+#include "base/server_start.h"
 #include "base/status.h"
-#include "base/text/quote.h"
 #include "manager/state/keys.h"
 
 namespace mooring::manager {
@@ -36,34 +30,9 @@ struct Flags {
   std::string stop_timeout = fmt::format("{}", Config().stop_timeout.count());
 };
 
-absl::Status Wrong(std::string_view flag, const std::string& value, std::string_view rule) {
-  return InvalidArgument(fmt::format("{} {}: {}", flag, Quote(value), rule));
-}
-
-absl::StatusOr<std::string> CheckSocket(std::string_view flag, const std::string& endpoint) {
-  absl::StatusOr<std::string> path = ParseSocketPath(endpoint);
-  if (path.ok()) path = NormalisePath("the path", *path);
-  return path.ok() ? path : Wrong(flag, endpoint, Message(path.status()));
-}
-
 absl::StatusOr<std::string> CheckSocketOrNone(std::string_view flag, const std::string& endpoint) {
   if (endpoint.empty()) return endpoint;
   return CheckSocket(flag, endpoint);
-}
-
-absl::StatusOr<std::string> OneOf(std::string_view flag, const std::string& value,
-                                  const std::vector<std::string>& choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
-  return Wrong(flag, value, fmt::format("use one of {}", fmt::join(choices, ", ")));
-}
-
-absl::StatusOr<std::chrono::seconds> ParseSeconds(std::string_view flag, const std::string& text) {
-  constexpr std::int64_t kDay = 24 * 60 * 60;
-  std::int64_t seconds = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  if (whole && seconds >= 0 && seconds <= kDay) return std::chrono::seconds(seconds);
-  return Wrong(flag, text, "use a whole number of seconds, at most 86400 (a day)");
 }
 
 absl::Status CheckNameOrNone(std::string_view flag, const std::string& name) {
@@ -88,14 +57,14 @@ absl::StatusOr<Config> Check(const Flags& flags) {
   MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseSeconds("--stop-timeout", flags.stop_timeout));
   MOORING_ASSIGN_OR_RETURN(config.metrics_listen, metrics::ParseListenFlag(flags.metrics_listen));
   MOORING_ASSIGN_OR_RETURN(config.log_level,
-                           OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
-  MOORING_ASSIGN_OR_RETURN(config.log_format, OneOf("--log-format", flags.log_format, {"text", "json"}));
+                           CheckChoice("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
+  MOORING_ASSIGN_OR_RETURN(config.log_format, CheckChoice("--log-format", flags.log_format, {"text", "json"}));
   return config;
 }
 
 void AddFlags(CLI::App& app, Flags& flags) {
   const auto add = [&app](const char* name, std::string& value, const char* environment, const char* help) {
-    app.add_option(name, value, help)->envname(environment)->type_name("TEXT")->capture_default_str();
+    AddTextFlag(app, name, value, environment, help);
   };
   add("--socket", flags.socket, "MOORING_MANAGER_SOCKET", "Socket of the API; a socket passed by systemd replaces it");
   add("--group", flags.group, "MOORING_MANAGER_GROUP",
@@ -130,14 +99,7 @@ absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {
   CLI::App app("mooring-manager: manages volumes of any CSI plugin on this host", "mooring-manager");
   Flags flags;
   AddFlags(app, flags);
-  bool print_version = false;
-  app.add_flag("--version", print_version, "Print the version and exit");
   MOORING_RETURN_IF_ERROR(ParseFlags(app, argc, argv));
-  if (print_version) {
-    Config config;
-    config.print_version = true;
-    return config;
-  }
   return Check(flags);
 }
 

@@ -26,10 +26,9 @@ struct Config {
   std::string log_format = "text";
   std::chrono::seconds stop_grace{2};     // for running calls to plugins at a stop
   std::chrono::seconds stop_timeout{30};  // for the whole stop
-  bool print_version = false;
 };
 
-// INVALID_ARGUMENT names the flag and its valid values. CANCELLED: --help was given, and the message is the help.
+// INVALID_ARGUMENT names the flag and its valid values. CANCELLED: the message is the text of --help or --version.
 absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv);
 
 }  // namespace mooring::manager

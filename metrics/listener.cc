@@ -75,7 +75,7 @@ absl::StatusOr<UniqueFd> ListenAt(Address address, const ListenAddress& wanted) 
   return fd;
 }
 
-// One IPv6 socket takes IPv4, too. A host without IPv6 gets an IPv4 socket.
+// An IPv6 socket takes IPv4, too. A host without IPv6 gets an IPv4 socket.
 absl::StatusOr<UniqueFd> ListenOnTcp(const ListenAddress& wanted) {
   const bool is_v6 = wanted.ip.find(':') != std::string::npos;
   if (!wanted.ip.empty()) return ListenAt(is_v6 ? V6(wanted) : V4(wanted), wanted);

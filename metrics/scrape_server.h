@@ -1,9 +1,9 @@
 // Serves one page over HTTP: GET /metrics. Everything else is 404.
 //
-// One thread serves all connections without blocking on any. A connection has Settings::patience from its begin to its
-// end. At most Settings::most connections are open. One more replaces the oldest that waits for no answer. So slow or
-// many clients take neither memory nor threads. (cpp-httplib 0.11 blocks a thread for each connection, has timeouts for
-// single reads only, and does not limit the headers or the queue of connections.)
+// A single thread serves all connections without blocking on any. A connection has Settings::patience from its begin to
+// its end. At most Settings::most connections are open. A further one replaces the oldest that waits for no answer. So
+// slow or many clients take neither memory nor threads. (cpp-httplib 0.11 blocks a thread for each connection, has
+// timeouts for single reads only, and does not limit the headers or the queue of connections.)
 #ifndef MOORING_METRICS_SCRAPE_SERVER_H_
 #define MOORING_METRICS_SCRAPE_SERVER_H_
 

@@ -14,9 +14,9 @@ namespace mooring {
 // topologies of some thousand nodes. A larger request is RESOURCE_EXHAUSTED.
 inline constexpr int kLargestRequest = 1024 * 1024;
 
-// Allows `most_calls` calls at a time, each with a thread. One more is RESOURCE_EXHAUSTED. Also limits the bytes that
-// clients have sent and the server has not read, over all connections. Beyond that limit the server closes connections
-// without a call, and then refuses calls.
+// Allows `most_calls` calls at a time, each with a thread. A further call is RESOURCE_EXHAUSTED. Also limits the bytes
+// that clients have sent and the server has not read, over all connections. Beyond that limit the server closes
+// connections without a call, and then refuses calls.
 void LimitServer(grpc::ServerBuilder& builder, const std::string& name, int most_calls);
 
 }  // namespace mooring

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -17,12 +16,11 @@
 #include <thread>
 #include <utility>
 
-#include "absl/synchronization/mutex.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/server_start.h"
 #include "base/status.h"
-#include "base/version.h"
 #include "manager/config.h"
 #include "manager/manager.h"
 #include "manager/process/server.h"
@@ -38,21 +36,9 @@ using mooring::manager::Server;
 
 constexpr int kKeepEnvironment = 0;
 
-int Fail(const absl::Status& status) {
-  fmt::print(stderr, "mooring-manager: {}\n", mooring::Message(status));
-  return 1;
-}
+constexpr char kProgram[] = "mooring-manager";
 
-// Called before the first thread starts, so that only sigwait() receives the signals.
-sigset_t BlockStopSignals() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  ::sigaddset(&signals, SIGTERM);
-  ::sigaddset(&signals, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);  // a write to a closed connection fails with EPIPE instead
-  return signals;
-}
+int Fail(const absl::Status& status) { return mooring::FailProgram(kProgram, status); }
 
 // Ends without destructors, which would wait for threads that hang.
 [[noreturn]] void ExitAtOnce(const std::string& what, const std::string& cause) {
@@ -76,7 +62,8 @@ class Watchdog {
 };
 
 int Run(const Config& config) {
-  const sigset_t signals = BlockStopSignals();
+  const sigset_t signals = mooring::BlockStopSignals();
+  ::signal(SIGPIPE, SIG_IGN);  // a write to a closed connection fails with EPIPE instead
   mooring::RaiseOpenFileLimit();
   ::umask(022);
   auto socket = ListeningSocket::Inherit();
@@ -106,22 +93,4 @@ int Run(const Config& config) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  mooring::BoundHeap();
-  // Debian's abseil looks for deadlocks at every lock, which takes a tenth of the time of a call.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  const absl::StatusOr<Config> config = mooring::manager::ParseConfig(argc, argv);
-  if (absl::IsCancelled(config.status())) {
-    fmt::print("{}\n", mooring::Message(config.status()));
-    return 0;
-  }
-  if (!config.ok()) return Fail(config.status());
-  if (config->print_version) {
-    fmt::print("mooring-manager {} ({})\n", mooring::Version(), mooring::Commit());
-    return 0;
-  }
-  if (const absl::Status status = mooring::log::Setup(config->log_level, config->log_format); !status.ok()) {
-    return Fail(status);
-  }
-  return Run(*config);
-}
+int main(int argc, char** argv) { return mooring::RunServer(kProgram, argc, argv, mooring::manager::ParseConfig, Run); }

@@ -38,7 +38,7 @@ absl::Status WithCommandsToFree(const absl::Status& status, const std::string& c
 absl::StatusOr<csi::v1::CreateVolumeResponse> ControllerService::Create(const csi::v1::CreateVolumeRequest& request,
                                                                         const Call& call) {
   const ContentSource wanted = ContentSourceOf(request);
-  const auto source = wanted.exists() ? catalog_.FindSource(wanted) : VolumeCatalog::Source();
+  const auto source = wanted.exists() ? catalog_.FindSource(wanted) : CopySource();
   const SourceFacts facts = source.ok() ? SourceFacts{source->fs_type, source->pool} : SourceFacts();
   MOORING_ASSIGN_OR_RETURN(const CreateVolumeSpec spec, ParseCreateVolume(request, catalog_.pools(), facts));
   MOORING_ASSIGN_OR_RETURN(const VolumeInfo volume, catalog_.Create(spec, call));

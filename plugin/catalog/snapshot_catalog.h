@@ -10,32 +10,21 @@
 //                           │                 └── still in use ┘   │
 //                           └── failed, given up, cut short ───────┘
 //
-// No call returns the id of a snapshot before the snapshot is ready. An interrupted copy is never finished later,
-// because it would be of another instant than its record says. It is rolled back, the volumes are thawed
-// (Contents::Thaw), and the repeated call begins anew. A group and its members change their state together.
+// No call returns the id of a snapshot before the snapshot is ready. A group and its members change their state
+// together.
 //
 // A row in `creating` or `deleting` may be older than its images, because an administrator may have put back an old
-// copy of the catalog. Images get their names when they are whole. So Settle makes a snapshot ready if all its images
-// exist.
+// copy of the catalog. Images get their names when they are whole. So a snapshot becomes ready if all its images exist.
 //
-// Calls for one name wait for each other, then for the volumes (in the order of their ids) or the snapshot, until
-// Call::wait_until, and are ABORTED then. The locks are shared with the other processes on the state directory.
+// Calls for one name wait for each other, then for the volumes or the snapshot. They are ABORTED at Call::wait_until.
+// catalog_locks.h has the order of the locks.
 #ifndef MOORING_PLUGIN_CATALOG_SNAPSHOT_CATALOG_H_
 #define MOORING_PLUGIN_CATALOG_SNAPSHOT_CATALOG_H_
 
-#include <cstdint>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/keyed_lock.h"
-#include "mounter/mounter.h"
-#include "plugin/backends/pools.h"
-#include "plugin/catalog/snapshot_store.h"
-#include "plugin/catalog/volume_catalog.h"
-#include "plugin/model/call.h"
+#include "plugin/catalog/snapshot_maker.h"
 #include "plugin/model/snapshot_specs.h"
 
 namespace mooring {
@@ -76,59 +65,15 @@ class SnapshotCatalog {
   absl::Status Reconcile();
 
  private:
-  // A single snapshot, or a group with its members.
-  struct Set {
-    std::string id;    // of the snapshot or the group
-    std::string name;  // of the snapshot or the group
-    bool is_group = false;
-    SnapshotState state = SnapshotState::kCreating;
-    std::vector<SnapshotRecord> snapshots;
-  };
-  static SnapshotInfo ToInfo(const SnapshotRecord& record);
-  static GroupInfo ToInfo(const Set& group);
-  static Set Alone(const SnapshotRecord& snapshot);
-  absl::StatusOr<Set> WithMembers(const GroupRecord& group);
-  absl::StatusOr<std::optional<Set>> WhileThere(const GroupRecord& group);
-  absl::StatusOr<std::optional<Set>> Find(const std::string& id, bool is_group);
-  absl::StatusOr<std::optional<Set>> FindNamed(const std::string& name, bool is_group);
-
-  // A volume of which a snapshot is made.
-  struct Source {
-    VolumeInfo volume;
-    std::string path;
-    std::uint64_t bytes = 0;
-  };
-  absl::StatusOr<Source> FindSource(const std::string& volume_id);
-  absl::StatusOr<const Pool*> PoolOf(const SnapshotRecord& record) const;
   absl::StatusOr<SnapshotRecord> FindReady(const std::string& id);
-
-  absl::StatusOr<KeyedLocks::Hold> LockName(const std::string& name, bool is_group, const Call& call);
-  absl::StatusOr<std::vector<KeyedLocks::Hold>> LockAll(std::vector<std::string> ids, const Call& call);
-
-  // snapshot_catalog_create.cc. The caller holds the lock of the name.
-  absl::StatusOr<Set> FindOrMake(const std::string& name, bool is_group, const std::vector<std::string>& volume_ids,
-                                 const Call& call);
-  absl::StatusOr<Set> Make(const std::string& name, bool is_group, const std::vector<std::string>& volume_ids,
-                           const Call& call);
-  absl::Status InsertWithRoom(const Set& set, const Call& call);
-  absl::Status Populate(const Set& set, const std::vector<Source>& sources);
-  absl::Status Settle(const Set& unfinished);
-  absl::Status ClearName(const Set& unfinished, const Call& call);
-
-  // snapshot_catalog_delete.cc. The caller holds the locks of the set and, if it is `creating`, of its sources.
-  absl::Status DeleteSet(Set set);
-  absl::Status DeleteImagesAndRecords(const Set& set, bool may_be_frozen);
-  absl::StatusOr<bool> HasAllImages(const Set& set) const;
-  absl::Status ThawSources(const Set& set);
-  absl::Status DeleteImages(const Set& set);
-  void FinishInterrupted(const Set& listed);
+  void FinishInterrupted(const SnapshotSet& listed);
   absl::Status ReportLostImages();
 
   SnapshotStore& store_;
-  VolumeCatalog& volumes_;
   const Pools& pools_;
   KeyedLocks& locks_;
-  Contents& contents_;
+  SnapshotSets sets_;
+  SnapshotMaker maker_;
 };
 
 }  // namespace mooring

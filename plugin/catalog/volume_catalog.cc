@@ -1,72 +1,26 @@
-// Looks up, publishes and expands volumes. volume_catalog_create.cc creates and deletes them, volume_catalog_clone.cc
-// copies them, and volume_catalog_reconcile.cc runs at the start.
 #include "plugin/catalog/volume_catalog.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <limits>
+#include <map>
+#include <optional>
 #include <utility>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "base/text/quote.h"
+#include "plugin/catalog/page.h"
 #include "plugin/model/volume_id.h"
 
 namespace mooring {
 namespace {
-
-constexpr std::size_t kListChunk = 500;  // other reads can run between the chunks of a long list
-
-absl::Status NoSuchVolume(const std::string& id) {
-  return NotFound(fmt::format("volume {} does not exist", Quote(id)));
-}
-
-PublicationRecord ToRecord(const ControllerPublishSpec& spec) {
-  return {.volume_id = spec.volume_id,
-          .node_id = spec.node_id,
-          .access_type = ToString(spec.capability.access_type),
-          .capability = ToString(spec.capability),
-          .read_only = spec.read_only};
-}
-
-std::string HowPublished(const PublicationRecord& record) {
-  return fmt::format("{}, {}", record.access_type, record.read_only ? "read-only" : "read-write");
-}
-
-// The capability of a record begins with the access type and the mode.
-bool IsForSeveral(const PublicationRecord& record) {
-  for (const AccessMode mode : {AccessMode::kMultiNodeReaderOnly, AccessMode::kMultiNodeSingleWriter,
-                                AccessMode::kMultiNodeMultiWriter, AccessMode::kSingleNodeMultiWriter}) {
-    if (record.capability.starts_with(record.access_type + " " + ToString(mode))) return true;
-  }
-  return false;
-}
-
-// Whether a repeated publish agrees with the existing one. Access modes and mount flags may differ, because Nomad
-// publishes a volume once for each way in which a group of tasks uses it. In multi-writer modes it publishes read-only
-// and read-write at the same time.
-absl::Status CheckCompatible(const PublicationRecord& there, const PublicationRecord& wanted) {
-  if (there.node_id != wanted.node_id) {
-    return FailedPrecondition(fmt::format(
-        "volume {} is published to node {}: unpublish it there (ControllerUnpublishVolume) before it goes to node {}",
-        Quote(wanted.volume_id), Quote(there.node_id), Quote(wanted.node_id)));
-  }
-  const bool mixes = IsForSeveral(there) && IsForSeveral(wanted);
-  if (there.access_type == wanted.access_type && (mixes || there.read_only == wanted.read_only))
-    return absl::OkStatus();
-  return AlreadyExists(
-      fmt::format("volume {} is published to node {} already, as {}; now {} is asked for: unpublish it first",
-                  Quote(wanted.volume_id), Quote(wanted.node_id), HowPublished(there), HowPublished(wanted)));
-}
 
 absl::Status CannotGrow(const Pool& pool, std::uint64_t bytes) {
   return OutOfRange(fmt::format("the volume has {} and stays so: pool {} has the backend {}, whose volumes do not grow",
                                 SizeText(bytes), pool.name, ToString(pool.kind)));
 }
 
-}  // namespace
-
-VolumeInfo VolumeCatalog::ToInfo(ListedVolume listed) {
+VolumeInfo ToInfo(ListedVolume listed) {
   return {.id = std::move(listed.volume.id),
           .bytes = listed.volume.bytes,
           .fs_type = std::move(listed.volume.fs_type),
@@ -78,63 +32,54 @@ VolumeInfo VolumeCatalog::ToInfo(ListedVolume listed) {
           .asked_bytes = listed.volume.asked_bytes};
 }
 
+// Finds the problems of the volumes of one answer. It is fast, because lists ask it for every volume: it does not look
+// at filesystems in use, and asks each pool once.
+class VolumeProblems {
+ public:
+  explicit VolumeProblems(const Pools& pools) : pools_(pools) {}
+
+  VolumeInfo InfoWithProblem(ListedVolume listed) {
+    std::string problem = ProblemOf(listed.volume);
+    VolumeInfo info = ToInfo(std::move(listed));
+    const absl::StatusOr<const Pool*> pool = pools_.Find(info.pool);
+    if (pool.ok()) info.kind = (*pool)->kind;
+    info.problem = std::move(problem);
+    return info;
+  }
+
+ private:
+  std::string ProblemOf(const VolumeRecord& record) {
+    const absl::StatusOr<const Pool*> pool = PoolOf(pools_, record);
+    if (!pool.ok()) return Message(pool.status());
+    const absl::StatusOr<VolumeLocation> location = (*pool)->backend->Locate(record.id);
+    if (!location.ok()) return Message(location.status()) + ": put it back, or delete the volume";
+    if (!location->path.empty() && (*pool)->traits().enforces_size && location->bytes < record.bytes) {
+      return fmt::format("{} is cut short: {} bytes of {}; restore it", Quote(location->path), location->bytes,
+                         record.bytes);
+    }
+    const auto known = shortages_.find(record.pool);
+    if (known != shortages_.end()) return known->second;
+    const absl::StatusOr<BackendCapacity> capacity = (*pool)->backend->Capacity();
+    return shortages_[record.pool] = capacity.ok() ? capacity->shortage : Message(capacity.status());
+  }
+
+  const Pools& pools_;
+  std::map<std::string, std::string> shortages_;  // BackendCapacity::shortage by pool
+};
+
+}  // namespace
+
 VolumeCatalog::VolumeCatalog(CatalogStore& store, SnapshotStore& snapshots, const Pools& pools,
                              KeyedLocks& volume_locks, Contents& contents, Settings settings)
     : store_(store),
-      snapshots_(snapshots),
       pools_(pools),
-      locks_(volume_locks),
-      contents_(contents),
-      settings_(std::move(settings)) {}
-
-absl::StatusOr<const Pool*> VolumeCatalog::PoolOf(const VolumeRecord& record) const {
-  absl::StatusOr<const Pool*> pool = pools_.Find(record.pool);
-  if (pool.ok()) return pool;
-  return FailedPrecondition(fmt::format("volume {} lies in a pool that this plugin was not started with: {}", record.id,
-                                        Message(pool.status())));
-}
-
-absl::Status VolumeCatalog::CheckAccess(const VolumeRecord& record, const Capability& capability) const {
-  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
-  if (capability.access_type == AccessType::kMount || pool->traits().block) return absl::OkStatus();
-  return InvalidArgument(NoBlockAccess(pool->name, pool->kind));
-}
-
-absl::StatusOr<KeyedLocks::Hold> VolumeCatalog::Lock(const std::string& id, const Call& call) {
-  if (!IsVolumeId(id)) return NoSuchVolume(id);
-  return locks_.Acquire(id, "volume", call.wait_until);
-}
-
-absl::StatusOr<VolumeRecord> VolumeCatalog::FindReady(const std::string& id) {
-  if (!IsVolumeId(id)) return NoSuchVolume(id);
-  MOORING_ASSIGN_OR_RETURN(std::optional<VolumeRecord> record, store_.FindById(id));
-  if (!record || record->state == VolumeState::kCreating) return NoSuchVolume(id);
-  if (record->state == VolumeState::kDeleting) {
-    return NotFound(fmt::format("volume {} is being deleted", Quote(id)));
-  }
-  return *std::move(record);
-}
-
-absl::StatusOr<NodeVolume> VolumeCatalog::Find(const std::string& id) {
-  MOORING_ASSIGN_OR_RETURN(VolumeRecord record, FindReady(id));
-  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
-  absl::StatusOr<VolumeLocation> location = pool->backend->Locate(id);
-  if (!location.ok()) {
-    return Internal(fmt::format("volume {} is in the catalog, but {}: put it back, or delete the volume", Quote(id),
-                                Message(location.status())));
-  }
-  return NodeVolume{.id = id,
-                    .kind = pool->kind,
-                    .path = location->path,
-                    .inode = location->inode,
-                    .device = location->device,
-                    .bytes = pool->traits().enforces_size ? location->bytes : record.bytes,
-                    .made_bytes = record.bytes,
-                    .fs_type = std::move(record.fs_type),
-                    .propagation = record.propagation,
-                    .tuning = record.tuning,
-                    .block_only = record.block_only};
-}
+      lookup_(store, snapshots, pools, volume_locks),
+      room_(store, snapshots, volume_locks),
+      publications_(store, lookup_, pools, settings.node_id, settings.max_volumes),
+      remover_(store, lookup_, pools, contents),
+      reconciler_(store, snapshots, pools, volume_locks, lookup_, remover_),
+      maker_(store, pools, volume_locks, lookup_, room_, remover_, reconciler_,
+             {std::move(settings.node_id), std::move(settings.topology)}) {}
 
 std::vector<KnownDevice> VolumeCatalog::KnownDevices() {
   std::vector<KnownDevice> devices;
@@ -147,125 +92,99 @@ std::vector<KnownDevice> VolumeCatalog::KnownDevices() {
 }
 
 void VolumeCatalog::WaitFor(const std::string& id, std::chrono::steady_clock::time_point until) {
-  const absl::StatusOr<VolumeRecord> record = FindReady(id);
+  const absl::StatusOr<VolumeRecord> record = lookup_.FindReady(id);
   if (!record.ok()) return;
-  const absl::StatusOr<const Pool*> pool = PoolOf(*record);
+  const absl::StatusOr<const Pool*> pool = PoolOf(pools_, *record);
   if (pool.ok()) (*pool)->backend->WaitFor(id, until);
 }
 
+absl::StatusOr<VolumeInfo> VolumeCatalog::Create(const CreateVolumeSpec& spec, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(VolumeRecord record, maker_.Create(spec, call));
+  return ToInfo({std::move(record), {}});
+}
+
+absl::Status VolumeCatalog::Delete(const std::string& id, const Call& call) {
+  if (!IsVolumeId(id)) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(id, call));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> record, store_.FindById(id));
+  if (!record) return absl::OkStatus();
+  // This comes before the state `deleting`, because ListVolumes must not omit a volume in use, not even for a moment.
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, *record));
+  if (record->state == VolumeState::kReady) {
+    const absl::Status unused = Unexpected(pool->backend->CheckUnused(id)), unpublished = publications_.CheckNone(id);
+    if (absl::IsFailedPrecondition(unused) && absl::IsFailedPrecondition(unpublished)) {
+      return FailedPrecondition(fmt::format("{}. Then: {}", Message(unused), Message(unpublished)));
+    }
+    MOORING_RETURN_IF_ERROR(unused);
+    MOORING_RETURN_IF_ERROR(unpublished);
+  }
+  return remover_.Delete(*record);
+}
+
 absl::StatusOr<VolumeInfo> VolumeCatalog::Get(const std::string& id) {
-  MOORING_ASSIGN_OR_RETURN(VolumeRecord record, FindReady(id));
+  MOORING_ASSIGN_OR_RETURN(VolumeRecord record, lookup_.FindReady(id));
   MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> publications, store_.Publications(id));
   ListedVolume listed{std::move(record), {}};
   for (const PublicationRecord& publication : publications) listed.nodes.push_back(publication.node_id);
-  Shortages shortages;
-  return InfoWithProblem(std::move(listed), shortages);
+  return VolumeProblems(pools_).InfoWithProblem(std::move(listed));
 }
 
 absl::StatusOr<VolumePage> VolumeCatalog::List(const ListVolumesSpec& spec) {
-  const std::size_t most = spec.max_entries == 0 ? std::numeric_limits<std::size_t>::max() : spec.max_entries;
   VolumePage page;
-  Shortages shortages;
-  std::int64_t after = spec.after;
-  while (true) {
-    const std::size_t wanted = std::min(kListChunk, most - page.volumes.size());
-    // An additional entry shows whether there is a next page.
-    MOORING_ASSIGN_OR_RETURN(std::vector<ListedVolume> chunk, store_.ListReady(after, wanted + 1));
-    const bool more = chunk.size() > wanted;
-    if (more) chunk.pop_back();
-    if (!chunk.empty()) after = chunk.back().volume.seq;
-    for (ListedVolume& listed : chunk) page.volumes.push_back(InfoWithProblem(std::move(listed), shortages));
-    if (!more) return page;
-    if (page.volumes.size() == most) {
-      page.next = after;
-      return page;
-    }
-  }
+  VolumeProblems problems(pools_);
+  const auto list = [this](std::int64_t after, std::size_t most) { return store_.ListReady(after, most); };
+  const auto add = [&](ListedVolume& listed) {
+    const std::int64_t seq = listed.volume.seq;
+    page.volumes.push_back(problems.InfoWithProblem(std::move(listed)));
+    return seq;
+  };
+  MOORING_ASSIGN_OR_RETURN(page.next, ReadPage(spec.after, spec.max_entries, list, add));
+  return page;
 }
 
-// It is fast, because lists ask it for every volume. It does not look at filesystems in use.
-std::string VolumeCatalog::ProblemOf(const VolumeRecord& record, Shortages& shortages) const {
-  const absl::StatusOr<const Pool*> pool = PoolOf(record);
-  if (!pool.ok()) return Message(pool.status());
-  const absl::StatusOr<VolumeLocation> location = (*pool)->backend->Locate(record.id);
-  if (!location.ok()) return Message(location.status()) + ": put it back, or delete the volume";
-  if (!location->path.empty() && (*pool)->traits().enforces_size && location->bytes < record.bytes) {
-    return fmt::format("{} is cut short: {} bytes of {}; restore it", Quote(location->path), location->bytes,
-                       record.bytes);
-  }
-  const auto known = shortages.find(record.pool);
-  if (known != shortages.end()) return known->second;
-  const absl::StatusOr<BackendCapacity> capacity = (*pool)->backend->Capacity();
-  return shortages[record.pool] = capacity.ok() ? capacity->shortage : Message(capacity.status());
-}
-
-VolumeInfo VolumeCatalog::InfoWithProblem(ListedVolume listed, Shortages& shortages) const {
-  std::string problem = ProblemOf(listed.volume, shortages);
-  VolumeInfo info = ToInfo(std::move(listed));
-  const absl::StatusOr<const Pool*> pool = pools_.Find(info.pool);
-  if (pool.ok()) info.kind = (*pool)->kind;
-  info.problem = std::move(problem);
-  return info;
+absl::StatusOr<CapacityInfo> VolumeCatalog::Capacity(const CapacitySpec& spec) {
+  const absl::StatusOr<const Pool*> pool = pools_.Find(spec.pool);
+  if (!spec.possible || !pool.ok() || !maker_.node().HasAll(spec.topology)) return CapacityInfo();
+  return room_.Capacity(**pool, spec.minimum_bytes);
 }
 
 absl::StatusOr<std::uint64_t> VolumeCatalog::Expand(const ControllerExpandSpec& spec, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(spec.volume_id, call));
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(spec.volume_id, call));
   MOORING_RETURN_IF_ERROR(Find(spec.volume_id).status());  // only an existing image is expanded
-  MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(spec.volume_id));
+  MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, lookup_.FindReady(spec.volume_id));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseGrownSize(spec.range, record.bytes));
   if (bytes == record.bytes) return bytes;
-  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(record));
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
   if (!pool->traits().grows) return CannotGrow(*pool, record.bytes);
   if (!record.block_only) MOORING_RETURN_IF_ERROR(CheckCanGrow(record.fs_type, record.bytes, bytes));
-  MOORING_ASSIGN_OR_RETURN(const auto room, HoldRoom(*pool, bytes - record.bytes, call));
+  MOORING_ASSIGN_OR_RETURN(const auto room, room_.Lock(*pool, bytes - record.bytes, call));
   MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Grow(spec.volume_id, bytes)));
   // If the process is killed here, the image is larger than its record. The same call or Reconcile corrects that.
   MOORING_RETURN_IF_ERROR(store_.SetBytes(spec.volume_id, bytes, spec.range.required));
   return bytes;
 }
 
-absl::Status VolumeCatalog::Publish(const ControllerPublishSpec& spec, const Call& call) {
-  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(spec.volume_id, call));
-  MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, FindReady(spec.volume_id));
-  MOORING_RETURN_IF_ERROR(CheckAccess(record, spec.capability));
-  if (spec.node_id != settings_.node_id) {
-    return NotFound(fmt::format("node {} is not known here: volume {} lives on node {} and can be published only there",
-                                Quote(spec.node_id), Quote(spec.volume_id), Quote(settings_.node_id)));
+// The record is changed first, so every later stage uses it. After a kill the same call or the next stage applies the
+// rest.
+absl::Status VolumeCatalog::Modify(const ModifySpec& spec, const Apply& apply, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(spec.volume_id, call));
+  MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, lookup_.FindReady(spec.volume_id));
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
+  MOORING_RETURN_IF_ERROR(CheckPossible(spec.change, pool->traits()));
+  MOORING_ASSIGN_OR_RETURN(NodeVolume volume, Find(spec.volume_id));
+  volume.tuning = With(record.tuning, spec.change);
+  const bool is_new = volume.tuning != record.tuning;
+  if (is_new) MOORING_RETURN_IF_ERROR(store_.SetTuning(record.id, volume.tuning));
+  absl::Status applied = Unexpected(apply(volume));
+  if (applied.ok() || !is_new) return applied;
+  volume.tuning = record.tuning;
+  absl::Status undone = store_.SetTuning(record.id, record.tuning);
+  if (undone.ok()) undone = apply(volume);
+  if (!undone.ok()) {
+    log::Warning("a failed change of a volume is not rolled back everywhere",
+                 {{"volume", record.id}, {"cause", Message(undone)}});
   }
-  PublicationRecord wanted = ToRecord(spec);
-  MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> there, store_.Publications(spec.volume_id));
-  for (const PublicationRecord& publication : there) {
-    MOORING_RETURN_IF_ERROR(CheckCompatible(publication, wanted));
-    if (publication.capability == wanted.capability && publication.read_only == wanted.read_only)
-      return absl::OkStatus();
-    wanted.read_only = wanted.read_only && publication.read_only;  // read-write wins over read-only
-  }
-  // A volume that is already published to the node keeps its place.
-  const std::int64_t most = there.empty() ? settings_.max_volumes : 0;
-  MOORING_ASSIGN_OR_RETURN(const bool done, store_.PutPublication(wanted, most));
-  if (done) return absl::OkStatus();
-  return ResourceExhausted(
-      fmt::format("node {} has {} volumes published to it, as many as --max-volumes allows: "
-                  "unpublish one first, or raise the limit",
-                  Quote(spec.node_id), settings_.max_volumes));
-}
-
-absl::Status VolumeCatalog::Unpublish(const ControllerUnpublishSpec& spec, const Call& call) {
-  if (!IsVolumeId(spec.volume_id)) return absl::OkStatus();
-  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, Lock(spec.volume_id, call));
-  return store_.DeletePublications(spec.volume_id, spec.node_id);
-}
-
-bool VolumeCatalog::IsHere(const Segments& wanted) const {
-  return std::all_of(wanted.begin(), wanted.end(), [this](const auto& segment) {
-    const auto ours = settings_.topology.find(segment.first);
-    return ours != settings_.topology.end() && ours->second == segment.second;
-  });
-}
-
-bool VolumeCatalog::IsReachable(const std::vector<Segments>& topologies) const {
-  return topologies.empty() ||
-         std::any_of(topologies.begin(), topologies.end(), [this](const Segments& wanted) { return IsHere(wanted); });
+  return applied;
 }
 
 }  // namespace mooring

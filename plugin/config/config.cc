@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
@@ -12,13 +11,12 @@
 #include <vector>
 
 #include "base/file/path.h"
-#include "base/program_flags.h"
+#include "base/server_start.h"
 #include "base/socket_path.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "mounter/propagation.h"
 #include "plugin/config/node_names.h"
-#include "plugin/config/wrong_flag.h"
 #include "plugin/kubelet/kubelet_registration.h"
 
 namespace mooring {
@@ -92,14 +90,6 @@ absl::StatusOr<SharedRoots> ParseSharedRoots(const std::string& word, const std:
   return WrongFlag("--shared-roots", word, "say with --mount-root which directories those are");
 }
 
-absl::StatusOr<std::int64_t> ParseNumber(std::string_view flag, const std::string& text, std::int64_t most,
-                                         std::string_view rule) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number >= 0 && number <= most) return number;
-  return WrongFlag(flag, text, rule);
-}
-
 absl::StatusOr<std::int64_t> ParseMaxVolumes(const std::string& text) {
   return ParseNumber("--max-volumes", text, std::numeric_limits<std::int64_t>::max(),
                      "use a whole number, 0 for no limit");
@@ -121,25 +111,6 @@ absl::StatusOr<StagingBy> ParseStagingBy(const std::string& word) {
 absl::Status CheckStagingBy(const Config& config) {
   if (config.staging_by == StagingBy::kOrchestrator || config.kubelet_registration_dir.empty()) return absl::OkStatus();
   return WrongFlag("--staging-by", "plugin", "kubelet stages and unstages itself: not with --kubelet-registration-dir");
-}
-
-absl::StatusOr<std::chrono::seconds> ParseStopTimeout(const std::string& text) {
-  constexpr std::int64_t kDay = 24 * 60 * 60;
-  MOORING_ASSIGN_OR_RETURN(const std::int64_t seconds,
-                           ParseNumber("--stop-timeout", text, kDay, "use a whole number of seconds, at most a day"));
-  return std::chrono::seconds(seconds);
-}
-
-absl::StatusOr<std::string> OneOf(std::string_view flag, const std::string& value,
-                                  const std::vector<std::string>& choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
-  return WrongFlag(flag, value, fmt::format("use one of {}", fmt::join(choices, ", ")));
-}
-
-absl::StatusOr<std::string> CheckSocket(std::string_view flag, const std::string& endpoint) {
-  absl::StatusOr<std::string> path = ParseSocketPath(endpoint);
-  if (path.ok()) path = NormalisePath("the path", *path);
-  return path.ok() ? path : WrongFlag(flag, endpoint, Message(path.status()));
 }
 
 absl::StatusOr<std::string> CheckEndpoint(const std::string& endpoint) {
@@ -208,11 +179,11 @@ absl::Status ReadVolumes(const Flags& flags, Config& config) {
 absl::Status ReadProcess(const Flags& flags, Config& config) {
   MOORING_ASSIGN_OR_RETURN(config.mounter, ParseMounter(flags.mounter));
   MOORING_ASSIGN_OR_RETURN(config.user, ParseUser(flags.user, config.mounter));
-  MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseStopTimeout(flags.stop_timeout));
+  MOORING_ASSIGN_OR_RETURN(config.stop_timeout, ParseSeconds("--stop-timeout", flags.stop_timeout));
   MOORING_ASSIGN_OR_RETURN(config.metrics_listen, metrics::ParseListenFlag(flags.metrics_listen));
   MOORING_ASSIGN_OR_RETURN(config.log_level,
-                           OneOf("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
-  MOORING_ASSIGN_OR_RETURN(config.log_format, OneOf("--log-format", flags.log_format, {"text", "json"}));
+                           CheckChoice("--log-level", flags.log_level, {"debug", "info", "warning", "error"}));
+  MOORING_ASSIGN_OR_RETURN(config.log_format, CheckChoice("--log-format", flags.log_format, {"text", "json"}));
   return absl::OkStatus();
 }
 
@@ -226,7 +197,15 @@ absl::StatusOr<Config> ReadFlags(const Flags& flags) {
 
 void AddFlags(CLI::App& app, Flags& flags) {
   const auto add = [&app](const char* name, std::string& value, const char* environment, const char* help) {
-    app.add_option(name, value, help)->envname(environment)->type_name("TEXT")->capture_default_str();
+    AddTextFlag(app, name, value, environment, help);
+  };
+  const auto add_list = [&app](const char* name, std::vector<std::string>& values, const char* environment,
+                               char delimiter, const char* help) {
+    return app.add_option(name, values, help)
+        ->envname(environment)
+        ->type_name("TEXT")
+        ->delimiter(delimiter)
+        ->allow_extra_args(false);
   };
   add("--endpoint", flags.endpoint, "CSI_ENDPOINT",
       "socket to serve: unix:///csi/csi.sock, or its path [MOORING_ENDPOINT]");
@@ -243,23 +222,15 @@ void AddFlags(CLI::App& app, Flags& flags) {
   add("--user", flags.user, "MOORING_USER",
       "user of this process once the mount helper runs: NAME or UID, and :GROUP or :GID (default: the user that "
       "started it)");
-  app.add_option("--mount-root", flags.mount_roots,
-                 "directory that staging paths and targets lie below; may be repeated, or several with commas")
-      ->envname("MOORING_MOUNT_ROOT")
-      ->type_name("TEXT")
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  add_list("--mount-root", flags.mount_roots, "MOORING_MOUNT_ROOT", ',',
+           "directory that staging paths and targets lie below; may be repeated, or several with commas")
       ->capture_default_str();
   add("--shared-roots", flags.shared_roots, "MOORING_SHARED_ROOTS",
       "whether mounts below --mount-root must be visible in other mount namespaces: auto (in a container), require or "
       "ignore");
-  app.add_option("--pool", flags.pools,
-                 "pool of volumes: name=NAME,backend=image|directory|device|tmpfs and keys of that backend "
-                 "(path=, overcommit=, match=, size=); may be repeated, or several with semicolons")
-      ->envname("MOORING_POOL")
-      ->type_name("TEXT")
-      ->delimiter(';')
-      ->allow_extra_args(false);
+  add_list("--pool", flags.pools, "MOORING_POOL", ';',
+           "pool of volumes: name=NAME,backend=image|directory|device|tmpfs and keys of that backend "
+           "(path=, overcommit=, match=, size=); may be repeated, or several with semicolons");
   add("--driver-name", flags.driver_name, "MOORING_DRIVER_NAME", "name of the plugin for orchestrators");
   add("--max-volumes", flags.max_volumes, "MOORING_MAX_VOLUMES",
       "most volumes published to this node at a time, 0: no limit");
@@ -267,12 +238,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "propagation of targets, if neither volume nor request names one: inherit, private, rslave or rshared");
   add("--staging-by", flags.staging_by, "MOORING_STAGING_BY",
       "who makes staging directories and unstages: orchestrator, or plugin (for Docker Swarm, which does neither)");
-  app.add_option("--topology", flags.topology,
-                 "topology segment of this node, key=value; may be repeated, or several with commas")
-      ->envname("MOORING_TOPOLOGY")
-      ->type_name("TEXT")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  add_list("--topology", flags.topology, "MOORING_TOPOLOGY", ',',
+           "topology segment of this node, key=value; may be repeated, or several with commas");
   add("--kubelet-registration-dir", flags.kubelet_registration_dir, "MOORING_KUBELET_REGISTRATION_DIR",
       "register with kubelet in this directory of kubelet: /var/lib/kubelet/plugins_registry");
   add("--kubelet-endpoint", flags.kubelet_endpoint, "MOORING_KUBELET_ENDPOINT",
@@ -316,14 +283,7 @@ absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv) {
   CLI::App app("mooring-plugin: a CSI driver for volumes on this Linux node", "mooring-plugin");
   Flags flags;
   AddFlags(app, flags);
-  bool print_version = false;
-  app.add_flag("--version", print_version, "print the version and exit");
   MOORING_RETURN_IF_ERROR(ParseFlags(app, argc, argv));
-  if (print_version) {
-    Config config;
-    config.print_version = true;
-    return config;
-  }
   if (app.count("--endpoint") == 0) {
     const char* const ours = std::getenv("MOORING_ENDPOINT");
     if (ours != nullptr) flags.endpoint = ours;

@@ -60,7 +60,6 @@ struct Config {
   std::string log_level = "info";
   std::string log_format = "text";
   std::chrono::seconds stop_timeout{60};  // calls under way may include an mkfs or a check of a filesystem
-  bool print_version = false;
 
   bool serves_node() const { return mode != Mode::kController; }
   bool serves_controller() const { return mode != Mode::kNode; }
@@ -69,7 +68,7 @@ struct Config {
 // Sets the node's id and the topology segment that carries it.
 void SetNodeId(Config& config, const std::string& id);
 
-// INVALID_ARGUMENT names the flag and its valid values. CANCELLED: --help was given, and the message is the help text.
+// INVALID_ARGUMENT names the flag and its valid values. CANCELLED: the message is the text of --help or --version.
 absl::StatusOr<Config> ParseConfig(int argc, const char* const* argv);
 
 }  // namespace mooring

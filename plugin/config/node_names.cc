@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/host.h"
+#include "base/server_start.h"
 #include "base/status.h"
-#include "plugin/config/wrong_flag.h"
 
 namespace mooring {
 namespace {

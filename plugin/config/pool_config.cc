@@ -10,10 +10,10 @@
 #include <system_error>
 
 #include "base/file/path.h"
+#include "base/server_start.h"
 #include "base/status.h"
 #include "base/text/quote.h"
 #include "plugin/backends/registry.h"
-#include "plugin/config/wrong_flag.h"
 
 namespace mooring {
 namespace {

@@ -12,8 +12,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/server_start.h"
 #include "base/status.h"
-#include "plugin/config/wrong_flag.h"
 
 namespace mooring {
 namespace {

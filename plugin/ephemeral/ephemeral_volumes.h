@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/keyed_lock.h"
-#include "plugin/catalog/catalog_store.h"
+#include "plugin/catalog/store/catalog_store.h"
 #include "plugin/catalog/volume_catalog.h"
 #include "plugin/model/call.h"
 #include "plugin/model/volume_specs.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "base/status.h"
 #include "base/text/quote.h"
@@ -16,26 +17,30 @@ using CsiMode = csi::v1::VolumeCapability::AccessMode;
 constexpr char kFlags[] = " flags=";  // starts the last part of a capability's text
 constexpr char kGroup[] = " group=";
 
+struct AccessModeRow {
+  AccessMode mode;
+  CsiMode::Mode csi;
+  bool multi_node, reader_only;
+};
+
+constexpr AccessModeRow kAccessModes[] = {
+    {AccessMode::kSingleNodeWriter, CsiMode::SINGLE_NODE_WRITER, false, false},
+    {AccessMode::kSingleNodeReaderOnly, CsiMode::SINGLE_NODE_READER_ONLY, false, true},
+    {AccessMode::kMultiNodeReaderOnly, CsiMode::MULTI_NODE_READER_ONLY, true, true},
+    {AccessMode::kMultiNodeSingleWriter, CsiMode::MULTI_NODE_SINGLE_WRITER, true, false},
+    {AccessMode::kMultiNodeMultiWriter, CsiMode::MULTI_NODE_MULTI_WRITER, true, false},
+    {AccessMode::kSingleNodeSingleWriter, CsiMode::SINGLE_NODE_SINGLE_WRITER, false, false},
+    {AccessMode::kSingleNodeMultiWriter, CsiMode::SINGLE_NODE_MULTI_WRITER, false, false},
+};
+
+const AccessModeRow& RowOf(AccessMode mode) {
+  return *std::find_if(std::begin(kAccessModes), std::end(kAccessModes),
+                       [mode](const AccessModeRow& row) { return row.mode == mode; });
+}
+
 absl::StatusOr<AccessMode> ParseMode(const csi::v1::VolumeCapability& capability) {
-  switch (capability.access_mode().mode()) {
-    case CsiMode::SINGLE_NODE_WRITER:
-      return AccessMode::kSingleNodeWriter;
-    case CsiMode::SINGLE_NODE_READER_ONLY:
-      return AccessMode::kSingleNodeReaderOnly;
-    case CsiMode::MULTI_NODE_READER_ONLY:
-      return AccessMode::kMultiNodeReaderOnly;
-    case CsiMode::MULTI_NODE_SINGLE_WRITER:
-      return AccessMode::kMultiNodeSingleWriter;
-    case CsiMode::MULTI_NODE_MULTI_WRITER:
-      return AccessMode::kMultiNodeMultiWriter;
-    case CsiMode::SINGLE_NODE_SINGLE_WRITER:
-      return AccessMode::kSingleNodeSingleWriter;
-    case CsiMode::SINGLE_NODE_MULTI_WRITER:
-      return AccessMode::kSingleNodeMultiWriter;
-    case CsiMode::UNKNOWN:
-    case csi::v1::VolumeCapability_AccessMode_Mode_VolumeCapability_AccessMode_Mode_INT_MIN_SENTINEL_DO_NOT_USE_:
-    case csi::v1::VolumeCapability_AccessMode_Mode_VolumeCapability_AccessMode_Mode_INT_MAX_SENTINEL_DO_NOT_USE_:
-      break;
+  for (const AccessModeRow& row : kAccessModes) {
+    if (row.csi == capability.access_mode().mode()) return row.mode;
   }
   return InvalidArgument("volume capability: access_mode is missing or unknown");
 }
@@ -101,25 +106,7 @@ absl::StatusOr<Capability> ParseCapability(const csi::v1::VolumeCapability& capa
 
 std::string ToString(AccessType type) { return type == AccessType::kMount ? "mount" : "block"; }
 
-std::string ToString(AccessMode mode) {
-  switch (mode) {
-    case AccessMode::kSingleNodeWriter:
-      return "SINGLE_NODE_WRITER";
-    case AccessMode::kSingleNodeReaderOnly:
-      return "SINGLE_NODE_READER_ONLY";
-    case AccessMode::kMultiNodeReaderOnly:
-      return "MULTI_NODE_READER_ONLY";
-    case AccessMode::kMultiNodeSingleWriter:
-      return "MULTI_NODE_SINGLE_WRITER";
-    case AccessMode::kMultiNodeMultiWriter:
-      return "MULTI_NODE_MULTI_WRITER";
-    case AccessMode::kSingleNodeSingleWriter:
-      return "SINGLE_NODE_SINGLE_WRITER";
-    case AccessMode::kSingleNodeMultiWriter:
-      return "SINGLE_NODE_MULTI_WRITER";
-  }
-  return "UNKNOWN";
-}
+std::string ToString(AccessMode mode) { return CsiMode::Mode_Name(RowOf(mode).csi); }
 
 std::string ToString(const Capability& capability) {
   std::string text = ToString(capability.access_type) + " " + ToString(capability.mode);
@@ -143,32 +130,16 @@ bool IsAskedAgain(const std::string& known, const std::string& asked) {
 }
 
 Atime AtimeIn(const std::string& capability) {
-  const std::size_t flags = std::min(capability.find(kFlags), capability.size());
-  const std::string text = "," + capability.substr(flags + (flags < capability.size() ? sizeof(kFlags) - 1 : 0));
-  const std::string words = text.substr(0, text.find(' ')) + ",";
-  if (words.find(",noatime,") != std::string::npos) return Atime::kNoatime;
-  return words.find(",strictatime,") != std::string::npos ? Atime::kStrictatime : Atime::kRelatime;
+  const std::size_t flags = capability.find(kFlags);
+  if (flags == std::string::npos) return Atime::kRelatime;
+  const std::string words = capability.substr(flags + sizeof(kFlags) - 1);
+  return FlagsOfMountInfo(std::string_view(words).substr(0, words.find(' '))).atime;
 }
 
-bool IsReaderOnly(AccessMode mode) {
-  return mode == AccessMode::kSingleNodeReaderOnly || mode == AccessMode::kMultiNodeReaderOnly;
-}
+bool IsReaderOnly(AccessMode mode) { return RowOf(mode).reader_only; }
 
 bool AllowsSecondTarget(AccessMode mode) { return mode == AccessMode::kSingleNodeMultiWriter || IsMultiNode(mode); }
 
-bool IsMultiNode(AccessMode mode) {
-  switch (mode) {
-    case AccessMode::kMultiNodeReaderOnly:
-    case AccessMode::kMultiNodeSingleWriter:
-    case AccessMode::kMultiNodeMultiWriter:
-      return true;
-    case AccessMode::kSingleNodeWriter:
-    case AccessMode::kSingleNodeReaderOnly:
-    case AccessMode::kSingleNodeSingleWriter:
-    case AccessMode::kSingleNodeMultiWriter:
-      return false;
-  }
-  return false;
-}
+bool IsMultiNode(AccessMode mode) { return RowOf(mode).multi_node; }
 
 }  // namespace mooring

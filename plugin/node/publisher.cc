@@ -97,7 +97,7 @@ absl::StatusOr<Publisher::Plan> Publisher::PlanFilesystem(const PublishSpec& spe
   }
   if (!staged.failure.empty()) {
     return FailedPrecondition(
-        fmt::format("volume {} is staged at {}, where its filesystem answers nothing any more "
+        fmt::format("volume {} is staged at {}, where its filesystem does not answer any more "
                     "({}): unpublish and unstage it",
                     spec.volume_id, Quote(spec.staging_path), staged.failure));
   }
@@ -218,7 +218,7 @@ absl::Status Publisher::CheckPublishedAlike(const PublishSpec& spec, const NodeV
   }
   if (!target.failure.empty()) {
     return FailedPrecondition(
-        fmt::format("volume {} is published at {}, where its filesystem answers nothing any more ({}): unpublish and "
+        fmt::format("volume {} is published at {}, where its filesystem does not answer any more ({}): unpublish and "
                     "unstage it",
                     spec.volume_id, Quote(spec.target_path), target.failure));
   }

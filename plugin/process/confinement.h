@@ -1,5 +1,5 @@
-// The privileges that mooring-plugin gives up once its mount helper runs. A client that takes the plugin over by a
-// request then has its files, its sockets and the typed requests of the helper, and nothing else.
+// The privileges that mooring-plugin gives up once its mount helper runs. A client that takes over the plugin
+// then has only its files, its sockets and the typed requests of the helper.
 //
 //   user: root, or the user of --user; no capability in any set (capabilities(7)); no_new_privs
 //

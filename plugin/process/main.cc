@@ -7,18 +7,15 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "base/memory.h"
+#include "base/server_start.h"
 #include "base/status.h"
-#include "base/version.h"
 #include "metrics/listener.h"
 #include "mounter/copy/freeze.h"
 #include "mounter/kernel/kernel_mounter.h"
@@ -33,20 +30,9 @@
 
 namespace {
 
-int Fail(const absl::Status& status) {
-  fmt::print(stderr, "mooring-plugin: {}\n", mooring::Message(status));
-  return 1;
-}
+constexpr char kProgram[] = "mooring-plugin";
 
-// Blocked before the first thread starts: every thread inherits the mask, and only sigwait() takes the signals.
-sigset_t BlockStopSignals() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  ::sigaddset(&signals, SIGTERM);
-  ::sigaddset(&signals, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return signals;
-}
+int Fail(const absl::Status& status) { return mooring::FailProgram(kProgram, status); }
 
 // Without its mount helper the plugin cannot mount anything. It ends, and its service manager starts it again.
 std::atomic<bool> helper_lost{false};
@@ -104,7 +90,7 @@ void DecideSharedRoots(mooring::Config& config) {
 }
 
 int Run(const mooring::Config& asked) {
-  const sigset_t signals = BlockStopSignals();
+  const sigset_t signals = mooring::BlockStopSignals();
   mooring::RaiseOpenFileLimit();
   ::umask(022);  // private files are made with their own mode; directory volumes are for tasks
   // Before a directory is made for that user.
@@ -140,22 +126,4 @@ int Run(const mooring::Config& asked) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  mooring::BoundHeap();
-  // Debian's abseil looks for deadlocks at every lock. That takes a tenth of the time of a call.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  const absl::StatusOr<mooring::Config> config = mooring::ParseConfig(argc, argv);
-  if (absl::IsCancelled(config.status())) {
-    fmt::print("{}\n", mooring::Message(config.status()));
-    return 0;
-  }
-  if (!config.ok()) return Fail(config.status());
-  if (config->print_version) {
-    fmt::print("mooring-plugin {} ({})\n", mooring::Version(), mooring::Commit());
-    return 0;
-  }
-  if (const absl::Status status = mooring::log::Setup(config->log_level, config->log_format); !status.ok()) {
-    return Fail(status);
-  }
-  return Run(*config);
-}
+int main(int argc, char** argv) { return mooring::RunServer(kProgram, argc, argv, mooring::ParseConfig, Run); }

@@ -14,8 +14,8 @@
 #include "metrics/call_recorder.h"
 #include "plugin/api/readiness.h"
 #include "plugin/backends/pools.h"
-#include "plugin/catalog/catalog_store.h"
-#include "plugin/catalog/snapshot_store.h"
+#include "plugin/catalog/store/catalog_store.h"
+#include "plugin/catalog/store/snapshot_store.h"
 #include "plugin/node/uses/node_store.h"
 
 namespace mooring {

@@ -29,9 +29,9 @@
 #include "plugin/api/unknown_calls.h"
 #include "plugin/backends/pools.h"
 #include "plugin/backends/registry.h"
-#include "plugin/catalog/catalog_store.h"
 #include "plugin/catalog/snapshot_catalog.h"
-#include "plugin/catalog/snapshot_store.h"
+#include "plugin/catalog/store/catalog_store.h"
+#include "plugin/catalog/store/snapshot_store.h"
 #include "plugin/catalog/volume_catalog.h"
 #include "plugin/ephemeral/ephemeral_volumes.h"
 #include "plugin/kubelet/kubelet_registration.h"
@@ -259,9 +259,9 @@ void PluginServer::Parts::ReconcileUntilDone() {
   }
 }
 
-// Kubelet learns of the plugin only when it is ready, because pods would wait for it. It must also be sure that mounts
-// are visible outside: kubelet neither calls Probe nor checks its mounts, so pods would write into bare directories of
-// the host. Other missing things delay nothing, because old volumes must still be unpublished.
+// Kubelet learns of the plugin only when it is ready, because pods would wait for it. Mounts must also be visible
+// outside. Kubelet neither calls Probe nor checks its mounts, so pods would write into bare directories of the host.
+// Other missing things delay nothing, because old volumes must still be unpublished.
 void PluginServer::Parts::AnnounceOnceSeenOutside() {
   bool told = false;
   for (absl::Status seen = preflight.CheckSeenOutside(); !seen.ok(); seen = preflight.CheckSeenOutside()) {

@@ -41,7 +41,7 @@ struct FakeMount {
   MountInfo info;
   bool is_device = false;                      // a device node that is bound; info.root names it
   bool busy = false;                           // a process has a file open there
-  std::string failure;                         // its filesystem answers nothing any more
+  std::string failure;                         // its filesystem does not answer any more
   ino_t inode = 0;                             // of its root, where that is a directory that was bound
   std::vector<FilesystemOption> options = {};  // of a tmpfs
 };

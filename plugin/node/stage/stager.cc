@@ -20,7 +20,7 @@ absl::Status StagedOtherwise(const StageSpec& spec, const std::string& how) {
 
 absl::Status StagedFilesystemFailed(const StageSpec& spec, const PathInfo& place) {
   return FailedPrecondition(
-      fmt::format("the filesystem mounted at {} answers nothing any more ({}): unpublish and "
+      fmt::format("the filesystem mounted at {} does not answer any more ({}): unpublish and "
                   "unstage the volume",
                   Quote(spec.staging_path), place.failure));
 }

@@ -1,4 +1,4 @@
-#include "plugin/catalog/catalog_store.h"
+#include "plugin/catalog/store/catalog_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/status.h"
+#include "tests/support/temp_dir.h"
 
 namespace mooring {
 namespace {
@@ -23,12 +24,6 @@ using ::testing::IsEmpty;
 
 class CatalogStoreTest : public ::testing::Test {
  protected:
-  CatalogStoreTest() {
-    std::string pattern = ::testing::TempDir() + "catalog_store_XXXXXX";
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~CatalogStoreTest() override { std::filesystem::remove_all(directory_); }
-
   std::string path() const { return directory_ + "/catalog.db"; }
 
   std::unique_ptr<CatalogStore> Open() {
@@ -59,10 +54,11 @@ class CatalogStoreTest : public ::testing::Test {
     return ids;
   }
 
-  std::string directory_;
+  const testing::TempDir scratch_;
+  const std::string directory_ = scratch_.path();
 };
 
-TEST_F(CatalogStoreTest, TheNodeIsWhoeverMadeTheVolumes) {
+TEST_F(CatalogStoreTest, KeepsTheNodeThatHasVolumes) {
   auto store = Open();
   EXPECT_EQ(store->KeepNodeId("a").value(), "a");
   EXPECT_EQ(store->KeepNodeId("b").value(), "b");
@@ -102,7 +98,7 @@ TEST_F(CatalogStoreTest, ANameOrIdIsTakenOnce) {
   EXPECT_THAT(ReadyIds(*store), ElementsAre("vol-a"));
 }
 
-TEST_F(CatalogStoreTest, APlaceInTheListIsNeverGivenTwice) {
+TEST_F(CatalogStoreTest, NeverAssignsASequenceNumberTwice) {
   const auto store = Open();
   ExpectInserted(*store, Volume("vol-a"));
   const std::int64_t seq = (*store->FindById("vol-a"))->seq;
@@ -157,7 +153,7 @@ TEST_F(CatalogStoreTest, PublicationsAreReplacedAndRemoved) {
   EXPECT_THAT(*store->Publications("vol-a"), IsEmpty());
 }
 
-TEST_F(CatalogStoreTest, AVolumeTakesItsPublicationsWithIt) {
+TEST_F(CatalogStoreTest, DeletingAVolumeDeletesItsPublications) {
   const auto store = Open();
   ExpectInserted(*store, Volume("vol-a"));
   ASSERT_TRUE(*store->PutPublication(Publication("vol-a", "n1"), 0));
@@ -207,7 +203,7 @@ TEST_F(CatalogStoreTest, SurvivesBeingClosed) {
   EXPECT_EQ((*Open()->FindById("vol-a"))->bytes, 8192u);
 }
 
-TEST_F(CatalogStoreTest, NobodyElseMayReadTheFiles) {
+TEST_F(CatalogStoreTest, FilesAreReadableForTheirOwnerOnly) {
   const auto store = Open();
   ExpectInserted(*store, Volume("vol-a"));
   int files = 0;
@@ -232,7 +228,7 @@ TEST_F(CatalogStoreTest, TwoStoresOverOneFileSeeEachOther) {
   EXPECT_FALSE(*one->Move("vol-a", VolumeState::kReady, VolumeState::kDeleting));
 }
 
-TEST_F(CatalogStoreTest, ManyMayMakeTheFileAtTheSameMoment) {
+TEST_F(CatalogStoreTest, SeveralProcessesCanCreateTheFileAtTheSameTime) {
   std::vector<std::thread> threads;
   std::atomic<int> opened = 0;
   for (int i = 0; i < 8; ++i) {
@@ -248,7 +244,7 @@ TEST_F(CatalogStoreTest, ManyMayMakeTheFileAtTheSameMoment) {
   EXPECT_EQ(ReadyIds(*Open()).size(), 8u);
 }
 
-TEST_F(CatalogStoreTest, LookUpsDoNotWaitForAWriterAndWritersWaitForEachOther) {
+TEST_F(CatalogStoreTest, ReadsDoNotWaitForAWriterAndWritersWaitForEachOther) {
   const auto store = Open();
   ExpectInserted(*store, Volume("vol-a"));
   SQLite::Database other(path(), SQLite::OPEN_READWRITE);
@@ -322,7 +318,7 @@ TEST_F(CatalogStoreTest, ADamagedFileIsRefusedAndLeftAlone) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), garbage);
 }
 
-TEST_F(CatalogStoreTest, PathsThatCannotBeAreErrorsWithThePath) {
+TEST_F(CatalogStoreTest, ImpossiblePathsAreErrorsWithThePath) {
   for (const std::string& bad : {directory_ + "/missing/catalog.db", directory_}) {
     const absl::Status status = CatalogStore::Open(bad).status();
     ASSERT_FALSE(status.ok());

@@ -108,7 +108,7 @@ class DeviceBackendTest : public ::testing::Test {
   DeviceBackend backend_ = DeviceBackend(dir_ / "devices/pool", std::make_unique<FakeDisks>(host_), kernel_);
 };
 
-TEST_F(DeviceBackendTest, TheSmallestThatFitsIsTaken) {
+TEST_F(DeviceBackendTest, TakesTheSmallestDeviceThatFits) {
   const std::string first = Created(), second = Created(), third = Created();
   EXPECT_EQ(LinkOf(first), "small");
   EXPECT_EQ(LinkOf(second), "middle");
@@ -119,7 +119,7 @@ TEST_F(DeviceBackendTest, TheSmallestThatFitsIsTaken) {
   EXPECT_EQ(LinkOf(Created()), "middle");
 }
 
-TEST_F(DeviceBackendTest, ALimitIsOneOfTheDevice) {
+TEST_F(DeviceBackendTest, TheLimitAppliesToTheDevice) {
   EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = 50 * kMiB, .limit = 60 * kMiB}),
               FailsWith(StatusCode::kResourceExhausted, "no device of 50 MiB to 60 MiB"));
   EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = 50 * kMiB, .device = "large", .limit = 60 * kMiB}),
@@ -129,7 +129,7 @@ TEST_F(DeviceBackendTest, ALimitIsOneOfTheDevice) {
   EXPECT_OK(Create({.id = NewVolumeId(), .bytes = 150 * kMiB, .limit = 200 * kMiB}));
 }
 
-TEST_F(DeviceBackendTest, WhatHoldsSomethingOrCannotBeReadIsTakenByNameAlone) {
+TEST_F(DeviceBackendTest, TakesANonEmptyOrUnreadableDeviceOnlyByName) {
   Fill("small");
   Fill("middle");
   kernel_.Fail("Probe", Internal("read /dev/fake1: Input/output error"), 3);
@@ -140,14 +140,14 @@ TEST_F(DeviceBackendTest, WhatHoldsSomethingOrCannotBeReadIsTakenByNameAlone) {
   EXPECT_EQ(LinkOf(Created("small")), "small");
 }
 
-TEST_F(DeviceBackendTest, WhatIsInUseIsNotTakenByNameEither) {
+TEST_F(DeviceBackendTest, NeverTakesADeviceInUse) {
   host_.uses["small"] = "it has partitions";
   EXPECT_THAT(Create({.id = NewVolumeId(), .bytes = kMiB, .device = "small"}),
               FailsWith(StatusCode::kResourceExhausted, "it has partitions"));
   EXPECT_EQ(LinkOf(Created()), "middle");
 }
 
-TEST_F(DeviceBackendTest, OtherPoolsAndOtherLinksTakeNoDeviceTwice) {
+TEST_F(DeviceBackendTest, TakesADeviceOnceAmongPoolsAndLinks) {
   DeviceBackend other(dir_ / "devices/other", std::make_unique<FakeDisks>(host_), kernel_);
   const std::string id = NewVolumeId();
   ASSERT_OK(other.Create({.id = id, .bytes = kMiB, .device = "small"}));
@@ -159,7 +159,7 @@ TEST_F(DeviceBackendTest, OtherPoolsAndOtherLinksTakeNoDeviceTwice) {
   EXPECT_EQ(LinkOf(Created()), "middle");
 }
 
-TEST_F(DeviceBackendTest, MadeAgainItIsTheSameAndNoOther) {
+TEST_F(DeviceBackendTest, CreatingAgainFindsTheSameDevice) {
   const std::string id = Created("small");
   EXPECT_OK(Create({.id = id, .bytes = kMiB}));
   EXPECT_OK(Create({.id = id, .bytes = kMiB, .device = "small"}));
@@ -167,7 +167,7 @@ TEST_F(DeviceBackendTest, MadeAgainItIsTheSameAndNoOther) {
               FailsWith(StatusCode::kAlreadyExists, "has the device 'small'"));
 }
 
-TEST_F(DeviceBackendTest, ItIsFoundWhereverItIsNow) {
+TEST_F(DeviceBackendTest, FindsADeviceThatHasMoved) {
   const std::string id = Created("small");
   const auto before = backend_.Locate(id);
   ASSERT_OK(before);
@@ -183,7 +183,7 @@ TEST_F(DeviceBackendTest, ItIsFoundWhereverItIsNow) {
   EXPECT_EQ(known.front().node, "/dev/fake7");
 }
 
-TEST_F(DeviceBackendTest, AnotherOneInItsPlaceIsNotIt) {
+TEST_F(DeviceBackendTest, RefusesAnotherDeviceInItsPlace) {
   const std::string with = Created("small"), without = Created("middle");
   Plug("small", 2, 100 * kMiB, "SN9");
   EXPECT_THAT(
@@ -195,7 +195,7 @@ TEST_F(DeviceBackendTest, AnotherOneInItsPlaceIsNotIt) {
   EXPECT_THAT(backend_.Locate(without).status(), FailsWith(StatusCode::kFailedPrecondition, "another one now"));
 }
 
-TEST_F(DeviceBackendTest, OneThatIsGoneIsStillKnownAndCanBeDeleted) {
+TEST_F(DeviceBackendTest, AMissingDeviceIsKnownAndCanBeDeleted) {
   const std::string id = Created("small");
   host_.disks.erase("small");
   EXPECT_THAT(backend_.Locate(id).status(), FailsWith(StatusCode::kFailedPrecondition, "'/links/small' is gone"));
@@ -205,7 +205,7 @@ TEST_F(DeviceBackendTest, OneThatIsGoneIsStillKnownAndCanBeDeleted) {
   EXPECT_OK(backend_.Delete(id));
 }
 
-TEST_F(DeviceBackendTest, NumbersOfAnotherBootAreNobodys) {
+TEST_F(DeviceBackendTest, IgnoresDeviceNumbersOfAnotherBoot) {
   const std::string id = Created("small");
   auto record = ReadDeviceRecord(Record(id));
   ASSERT_OK(record);
@@ -218,7 +218,7 @@ TEST_F(DeviceBackendTest, NumbersOfAnotherBootAreNobodys) {
   EXPECT_TRUE(IsKnown(backend_, id));
 }
 
-TEST_F(DeviceBackendTest, AMountedOneIsNotDeleted) {
+TEST_F(DeviceBackendTest, AMountedDeviceIsNotDeleted) {
   const std::string id = Created("small");
   kernel_.With([](FakeKernel& kernel) {
     MountInfo info;
@@ -234,7 +234,7 @@ TEST_F(DeviceBackendTest, AMountedOneIsNotDeleted) {
   EXPECT_THAT(backend_.Delete(id), FailsWith(StatusCode::kFailedPrecondition, "mounted at '/staged'"));
 }
 
-TEST_F(DeviceBackendTest, CapacityIsOfWhatIsFreeAndEmpty) {
+TEST_F(DeviceBackendTest, CapacityCountsFreeAndEmptyDevices) {
   Created("small");
   Fill("middle");
   host_.Put("alias", 1, 300 * kMiB, "SN1");
@@ -245,7 +245,7 @@ TEST_F(DeviceBackendTest, CapacityIsOfWhatIsFreeAndEmpty) {
   EXPECT_EQ(capacity->largest_volume, 300 * kMiB);
 }
 
-TEST_F(DeviceBackendTest, ARecordThatMakesNoSenseTakesNothing) {
+TEST_F(DeviceBackendTest, AnInvalidRecordTakesNoDevice) {
   const std::string id = Created("small");
   std::ofstream(Record(id)) << "small\n";
   EXPECT_THAT(backend_.Locate(id).status(), FailsWith(StatusCode::kFailedPrecondition, "put it back"));

@@ -14,11 +14,13 @@
 #include <mutex>
 #include <thread>
 
+#include "base/file/directory.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 #include "plugin/model/volume_id.h"
 #include "plugin/model/volume_size.h"
 #include "tests/fakes/fake_contents.h"
+#include "tests/support/temp_dir.h"
 
 namespace mooring {
 namespace {
@@ -71,12 +73,7 @@ class FakeLoops : public LoopDevices {
 
 class ImageBackendTest : public ::testing::Test {
  protected:
-  ImageBackendTest() {
-    std::string pattern = ::testing::TempDir() + "image_backend_XXXXXX";
-    directory_ = ::mkdtemp(pattern.data());
-    backend_ = std::make_unique<ImageBackend>(directory_ + "/volumes", loops_, contents_);
-  }
-  ~ImageBackendTest() override { std::filesystem::remove_all(directory_); }
+  ImageBackendTest() { backend_ = std::make_unique<ImageBackend>(directory_ + "/volumes", loops_, contents_); }
 
   std::string Image(const std::string& id) const { return directory_ + "/volumes/" + id + ".img"; }
   std::string Formatting(const std::string& id) const { return Image(id) + ".formatting-0123abcd"; }
@@ -90,14 +87,7 @@ class ImageBackendTest : public ::testing::Test {
     return id;
   }
 
-  std::vector<std::string> Files() const {
-    std::vector<std::string> names;
-    if (!std::filesystem::exists(directory_ + "/volumes")) return names;
-    for (const auto& entry : std::filesystem::directory_iterator(directory_ + "/volumes")) {
-      names.push_back(entry.path().filename());
-    }
-    return names;
-  }
+  std::vector<std::string> Files() const { return *EntriesOrNone(directory_ + "/volumes"); }
 
   static UniqueFd Locked(const std::string& path) {
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -105,7 +95,8 @@ class ImageBackendTest : public ::testing::Test {
     return fd;
   }
 
-  std::string directory_;
+  const testing::TempDir scratch_;
+  const std::string directory_ = scratch_.path();
   FakeLoops loops_;
   testing::FakeContents contents_;
   std::unique_ptr<ImageBackend> backend_;
@@ -137,7 +128,7 @@ TEST_F(ImageBackendTest, CreatingAgainFinishesOrFindsTheImage) {
   EXPECT_EQ(backend_->Locate(id)->bytes, kMiB);
 }
 
-TEST_F(ImageBackendTest, AVolumeLargerThanWhatIsLeftIsRefused) {
+TEST_F(ImageBackendTest, RefusesAVolumeLargerThanTheFreeSpace) {
   const std::uint64_t available = backend_->Capacity()->available;
   const absl::Status status = backend_->Create({NewVolumeId(), available + kTiB});
   ASSERT_TRUE(absl::IsOutOfRange(status)) << status;
@@ -168,7 +159,7 @@ TEST_F(ImageBackendTest, AFailureLeavesNoFile) {
   EXPECT_EQ(backend_->Locate(there)->bytes, kMiB);
 }
 
-TEST_F(ImageBackendTest, IdsThatAreNotOursNeverReachAPath) {
+TEST_F(ImageBackendTest, ForeignIdsNeverBecomePaths) {
   std::ofstream(directory_ + "/precious.img") << "data";
   const std::string good = NewVolumeId();
   for (const std::string& id :
@@ -184,7 +175,7 @@ TEST_F(ImageBackendTest, IdsThatAreNotOursNeverReachAPath) {
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-TEST_F(ImageBackendTest, DeletingTakesTheImageAndWhatAKilledMkfsLeft) {
+TEST_F(ImageBackendTest, DeletesTheImageAndTheLeftoversOfAKilledMkfs) {
   const std::string id = Created();
   std::ofstream(Formatting(id)) << "half a filesystem";
   std::ofstream(Image(id) + ".formatting-89abcdef") << "an earlier half";
@@ -206,14 +197,14 @@ TEST_F(ImageBackendTest, AVolumeInUseIsNotDeletedAndTheDeviceIsNamed) {
   EXPECT_TRUE(backend_->Locate(id).ok());
 }
 
-TEST_F(ImageBackendTest, ALoopDeviceThatIsJustGoingAwayIsWaitedFor) {
+TEST_F(ImageBackendTest, WaitsForALoopDeviceThatIsBeingReleased) {
   const std::string id = Created();
   loops_.Attach(Image(id), "/dev/loop3", 5);
   EXPECT_TRUE(backend_->Delete(id).ok());
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-TEST_F(ImageBackendTest, NothingIsDeletedWhereTheKernelCannotBeAsked) {
+TEST_F(ImageBackendTest, DeletesNothingIfTheKernelDoesNotAnswer) {
   const std::string id = Created();
   loops_.failure = Internal("the kernel says no");
   EXPECT_TRUE(absl::IsInternal(backend_->Delete(id)));
@@ -230,7 +221,7 @@ TEST_F(ImageBackendTest, AnImageThatAnotherProcessHoldsIsNotDeleted) {
   EXPECT_TRUE(backend_->Delete(id).ok());
 }
 
-TEST_F(ImageBackendTest, ASymbolicLinkInThePlaceOfAnImageIsNotFollowed) {
+TEST_F(ImageBackendTest, FollowsNoSymbolicLinkInPlaceOfAnImage) {
   Created();
   const std::string id = NewVolumeId();
   const std::string elsewhere = directory_ + "/elsewhere";
@@ -263,7 +254,7 @@ TEST_F(ImageBackendTest, GrowingKeepsTheDataAndNeverShrinks) {
 }
 
 // Formatting replaces the file while it holds the lock, so Grow must use the new file.
-TEST_F(ImageBackendTest, GrowingWaitsForTheLockAndThenTakesTheFileThatIsThere) {
+TEST_F(ImageBackendTest, GrowingWaitsForTheLockAndThenOpensTheCurrentFile) {
   const std::string id = Created(kMiB);
   UniqueFd formatter = Locked(Image(id));
   std::thread grow([&] { EXPECT_TRUE(backend_->Grow(id, 2 * kMiB).ok()); });
@@ -277,7 +268,7 @@ TEST_F(ImageBackendTest, GrowingWaitsForTheLockAndThenTakesTheFileThatIsThere) {
   EXPECT_EQ(std::ifstream(Image(id)).get(), 'f');
 }
 
-TEST_F(ImageBackendTest, LeftoversGoUnlessSomebodyIsFormatting) {
+TEST_F(ImageBackendTest, RemovesLeftoversUnlessAProgramIsFormatting) {
   const std::string killed = Created(), formatting = Created(), deleted = NewVolumeId();
   for (const std::string& id : {killed, formatting, deleted}) std::ofstream(Formatting(id)) << "half";
   for (const std::string& id : {killed, deleted}) std::ofstream(Image(id) + ".undo") << "undo";
@@ -293,7 +284,7 @@ TEST_F(ImageBackendTest, LeftoversGoUnlessSomebodyIsFormatting) {
   EXPECT_FALSE(std::filesystem::exists(Image(deleted) + ".undo"));
 }
 
-TEST_F(ImageBackendTest, ACopyIsASnapshotOrAVolumeOfItsOwn) {
+TEST_F(ImageBackendTest, ACopyIsAnIndependentSnapshotOrVolume) {
   const std::string id = Created(kMiB), snapshot = NewSnapshotId(), clone = NewVolumeId();
   std::fstream(Image(id)) << "data";
   ASSERT_TRUE(backend_->Copy({{snapshot, Image(id), kMiB}, {clone, Image(id), 2 * kMiB, "ext4"}}).ok());
@@ -307,7 +298,7 @@ TEST_F(ImageBackendTest, ACopyIsASnapshotOrAVolumeOfItsOwn) {
 }
 
 // A snapshot is as large as its data; a volume can be filled.
-TEST_F(ImageBackendTest, ACopyThatIsToBeAVolumeHasToFit) {
+TEST_F(ImageBackendTest, ACopyForAVolumeMustFit) {
   const std::string id = Created(kMiB);
   const std::uint64_t much = backend_->Capacity()->available + kTiB;
   EXPECT_TRUE(absl::IsOutOfRange(backend_->Copy({{NewVolumeId(), Image(id), much}})));
@@ -315,7 +306,7 @@ TEST_F(ImageBackendTest, ACopyThatIsToBeAVolumeHasToFit) {
   EXPECT_TRUE(backend_->Copy({{NewSnapshotId(), Image(id), kTiB}}).ok());
 }
 
-TEST_F(ImageBackendTest, LeftoversOfCopiesGoUnlessSomebodyIsCopying) {
+TEST_F(ImageBackendTest, RemovesLeftoversOfCopiesUnlessAProgramIsCopying) {
   const std::string killed = NewSnapshotId(), copying = NewSnapshotId();
   ASSERT_TRUE(backend_->Reconcile().ok());
   for (const std::string& id : {killed, copying}) std::ofstream(Copying(id)) << "half";
@@ -341,7 +332,7 @@ TEST_F(ImageBackendTest, ListsItsImagesAndNothingElse) {
   EXPECT_THAT(*backend_->Reconcile(), ElementsAre(id));
 }
 
-TEST_F(ImageBackendTest, CapacityIsWhatTheFilesystemHasLeft) {
+TEST_F(ImageBackendTest, CapacityIsTheFreeSpaceOfTheFilesystem) {
   const absl::StatusOr<BackendCapacity> capacity = backend_->Capacity();
   ASSERT_TRUE(capacity.ok()) << capacity.status();
   EXPECT_GT(capacity->available, 0u);
@@ -350,7 +341,7 @@ TEST_F(ImageBackendTest, CapacityIsWhatTheFilesystemHasLeft) {
   EXPECT_EQ(capacity->largest_volume % kVolumeGranularity, 0u);
 }
 
-TEST_F(ImageBackendTest, ADirectoryThatIsRequiredIsNotMadeAgain) {
+TEST_F(ImageBackendTest, ARequiredDirectoryIsNotCreatedAgain) {
   ImageBackend required(directory_ + "/volumes", loops_, contents_, IfMissing::kRefuse);
   EXPECT_TRUE(required.Create({NewVolumeId(), kMiB}).ok()) << "it was made at the start";
   std::filesystem::remove_all(directory_ + "/volumes");

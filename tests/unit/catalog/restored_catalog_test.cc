@@ -50,15 +50,7 @@ class RestoredCatalogTest : public VolumeCatalogTest {
   }
 };
 
-CreateVolumeSpec CopyOf(const std::string& volume) {
-  CreateVolumeSpec spec = Spec("copy", {});
-  spec.fs_type.clear();
-  spec.pool.clear();
-  spec.source = {ContentSource::Kind::kVolume, volume};
-  return spec;
-}
-
-TEST_F(RestoredCatalogTest, AVolumeThatWasBeingCreatedIsKeptWithItsData) {
+TEST_F(RestoredCatalogTest, AnUnfinishedVolumeIsKeptWithItsData) {
   here().backend.before = CopyingAt("create");
   const std::string id = Created("db");
   Write(id);
@@ -68,10 +60,10 @@ TEST_F(RestoredCatalogTest, AVolumeThatWasBeingCreatedIsKeptWithItsData) {
   EXPECT_EQ(Created("db"), id);
 }
 
-TEST_F(RestoredCatalogTest, ACopyThatWasBeingMadeIsKeptWithItsData) {
+TEST_F(RestoredCatalogTest, AnUnfinishedCopyIsKeptWithItsData) {
   const std::string source = Created("db");
   here().backend.before = CopyingAt("copy");
-  const auto copy = catalog().Create(CopyOf(source), Patient());
+  const auto copy = catalog().Create(CopySpec("copy", OfVolume(source)), Patient());
   ASSERT_TRUE(copy.ok()) << copy.status();
   Write(copy->id);
   StartWithTheCopy();
@@ -79,7 +71,7 @@ TEST_F(RestoredCatalogTest, ACopyThatWasBeingMadeIsKeptWithItsData) {
   ExpectThere(copy->id);
 }
 
-TEST_F(RestoredCatalogTest, AVolumeThatWasBeingDeletedIsKeptWithItsData) {
+TEST_F(RestoredCatalogTest, AHalfDeletedVolumeIsKeptWithItsData) {
   const std::string id = Created("db");
   here().backend.before = [&, copy = CopyingAt("delete")](const std::string& what) {
     copy(what).IgnoreError();
@@ -94,7 +86,7 @@ TEST_F(RestoredCatalogTest, AVolumeThatWasBeingDeletedIsKeptWithItsData) {
   EXPECT_THAT(Files(), ::testing::IsEmpty());
 }
 
-TEST_F(RestoredCatalogTest, CreateOfThatNameDeletesNoDataEither) {
+TEST_F(RestoredCatalogTest, CreatingThatNameAgainDeletesNoData) {
   here().backend.before = CopyingAt("create");
   const std::string id = Created("db");
   Write(id);
@@ -104,7 +96,7 @@ TEST_F(RestoredCatalogTest, CreateOfThatNameDeletesNoDataEither) {
   ExpectThere(id);
 }
 
-TEST_F(RestoredCatalogTest, ASnapshotThatWasBeingMadeOrDeletedIsKept) {
+TEST_F(RestoredCatalogTest, AnUnfinishedOrHalfDeletedSnapshotIsKept) {
   for (const std::string operation : {"copy", "delete"}) {
     const std::string volume = Created("db" + operation);
     here().backend.before = [&, copy = CopyingAt(operation)](const std::string& what) {

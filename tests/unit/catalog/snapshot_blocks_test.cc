@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "tests/support/block_patterns.h"
+#include "tests/support/temp_dir.h"
 
 namespace mooring {
 namespace {
@@ -26,12 +27,6 @@ using Ranges = std::vector<ByteRange>;
 
 class SnapshotBlocksTest : public ::testing::Test {
  protected:
-  SnapshotBlocksTest() {
-    std::string pattern = ::testing::TempDir() + "snapshot_blocks_XXXXXX";
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~SnapshotBlocksTest() override { std::filesystem::remove_all(directory_); }
-
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
 
   Ranges Allocated(const std::string& name, std::uint64_t from = 0) {
@@ -53,12 +48,13 @@ class SnapshotBlocksTest : public ::testing::Test {
     return found;
   }
 
-  std::string directory_;
+  const testing::TempDir scratch_;
+  const std::string directory_ = scratch_.path();
 };
 
 constexpr std::uint64_t kBlock = kBlockBytes;
 
-TEST_F(SnapshotBlocksTest, AllocatedIsWhatWasWritten) {
+TEST_F(SnapshotBlocksTest, AllocatedBlocksAreTheWrittenOnes) {
   WriteImage(Path("a"), 64 * kBlock, {{3 * kBlock, 4 * kBlock}, {4 * kBlock, 6 * kBlock}, {63 * kBlock, 64 * kBlock}});
   EXPECT_THAT(Allocated("a"), ElementsAre(ByteRange{3 * kBlock, 6 * kBlock}, ByteRange{63 * kBlock, 64 * kBlock}));
   EXPECT_THAT(Allocated("a", 4 * kBlock + 1),
@@ -94,20 +90,20 @@ TEST_F(SnapshotBlocksTest, ZerosAndHolesAreTheSame) {
   EXPECT_THAT(Changed("b", "a"), IsEmpty());
 }
 
-TEST_F(SnapshotBlocksTest, WhatWasPunchedOutHasChanged) {
+TEST_F(SnapshotBlocksTest, APunchedHoleIsAChange) {
   WriteImage(Path("a"), 64 * kBlock, {{8 * kBlock, 16 * kBlock}});
   WriteImage(Path("b"), 64 * kBlock, {});
   EXPECT_THAT(Changed("a", "b"), ElementsAre(ByteRange{8 * kBlock, 16 * kBlock}));
 }
 
-TEST_F(SnapshotBlocksTest, BehindTheEndOfASmallerBaseThereAreZeros) {
+TEST_F(SnapshotBlocksTest, ASmallerBaseIsExtendedWithZeros) {
   WriteImage(Path("a"), 8 * kBlock, {{0, 8 * kBlock}});
   WriteImage(Path("b"), 64 * kBlock, {{0, 10 * kBlock}, {20 * kBlock, 21 * kBlock}});
   EXPECT_EQ(Changed("a", "b"), ChangedByBytes(Bytes(Path("a")), Bytes(Path("b"))));
   EXPECT_THAT(Changed("a", "b"), ElementsAre(ByteRange{8 * kBlock, 10 * kBlock}, ByteRange{20 * kBlock, 21 * kBlock}));
 }
 
-TEST_F(SnapshotBlocksTest, WhateverWasWrittenItIsWhatABytewiseComparisonFinds) {
+TEST_F(SnapshotBlocksTest, FindsTheSameBlocksAsABytewiseComparison) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     testing::WriteAtRandom(Path("a"), 2048 * kBlock, seed);
     std::filesystem::copy_file(Path("a"), Path("b"), std::filesystem::copy_options::overwrite_existing);
@@ -118,7 +114,7 @@ TEST_F(SnapshotBlocksTest, WhateverWasWrittenItIsWhatABytewiseComparisonFinds) {
   }
 }
 
-TEST_F(SnapshotBlocksTest, TheSinksErrorEndsTheSearch) {
+TEST_F(SnapshotBlocksTest, AnErrorOfTheReceiverEndsTheSearch) {
   WriteImage(Path("a"), 64 * kBlock, {{0, kBlock}, {8 * kBlock, 9 * kBlock}});
   const auto image = SnapshotImage::Open(Path("a"));
   int calls = 0;

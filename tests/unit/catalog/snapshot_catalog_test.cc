@@ -20,8 +20,6 @@ using ::testing::SizeIs;
 
 class SnapshotCatalogTest : public VolumeCatalogTest {
  protected:
-  SnapshotCatalog& snapshots() { return here().snapshots; }
-
   std::vector<std::string> Ids(const ListSnapshotsSpec& spec = {}) {
     std::vector<std::string> ids;
     const SnapshotPage page = *snapshots().List(spec);
@@ -61,7 +59,7 @@ TEST_F(SnapshotCatalogTest, TheSameNameForAnotherVolumeIsRefused) {
   EXPECT_THAT(Ids(), SizeIs(1));
 }
 
-TEST_F(SnapshotCatalogTest, WithoutItsVolumeThereIsNoSnapshot) {
+TEST_F(SnapshotCatalogTest, ASnapshotNeedsAnExistingVolume) {
   for (const std::string& id : {std::string("x"), NewVolumeId(), NewSnapshotId(), std::string("../../etc/passwd")}) {
     ExpectStatus(snapshots().Create({.name = "s", .source_volume_id = id}, Patient()).status(),
                  absl::StatusCode::kNotFound, "does not exist");
@@ -80,7 +78,7 @@ TEST_F(SnapshotCatalogTest, AVolumeAndItsSnapshotsGoInAnyOrder) {
   ExpectConsistent();
 }
 
-TEST_F(SnapshotCatalogTest, DeletingWhatIsNotThereIsDone) {
+TEST_F(SnapshotCatalogTest, DeletingAMissingSnapshotSucceeds) {
   for (const std::string& id : {std::string("x"), NewVolumeId(), NewSnapshotId(), NewGroupId()}) {
     EXPECT_TRUE(snapshots().Delete(id, Patient()).ok()) << id;
   }
@@ -93,7 +91,7 @@ TEST_F(SnapshotCatalogTest, ASnapshotInUseIsNotDeleted) {
   EXPECT_TRUE(snapshots().Get(id).ok());
 }
 
-TEST_F(SnapshotCatalogTest, GetFindsWhatIsReadyAlone) {
+TEST_F(SnapshotCatalogTest, GetFindsReadySnapshotsOnly) {
   const std::string id = Snapped("s", Created("db"));
   EXPECT_EQ(snapshots().Get(id)->id, id);
   EXPECT_EQ(snapshots().Locate(id)->path, Image(id));
@@ -106,7 +104,7 @@ TEST_F(SnapshotCatalogTest, GetFindsWhatIsReadyAlone) {
   EXPECT_THAT(Ids(), IsEmpty());
 }
 
-TEST_F(SnapshotCatalogTest, AListCanBeOfOneVolumeOrOneSnapshot) {
+TEST_F(SnapshotCatalogTest, AListCanBeLimitedToAVolumeOrASnapshot) {
   const std::string one = Created("one"), other = Created("other");
   const std::string a = Snapped("a", one), b = Snapped("b", other), c = Snapped("c", one);
   EXPECT_THAT(Ids(), ElementsAre(a, b, c));
@@ -152,7 +150,7 @@ TEST_F(SnapshotCatalogTest, ACopyThatFailsLeavesNothingAndSaysWhy) {
   ExpectConsistent();
 }
 
-TEST_F(SnapshotCatalogTest, WhileAVolumeIsCopiedNobodyDeletesOrGrowsIt) {
+TEST_F(SnapshotCatalogTest, AVolumeIsNeitherDeletedNorGrownWhileItIsCopied) {
   const std::string volume = Created("db");
   std::vector<absl::Status> refused;
   here().backend.before = [&](const std::string& what) {
@@ -186,7 +184,7 @@ TEST_F(SnapshotCatalogTest, ARetryThatWaitedFindsTheWorkDone) {
   EXPECT_THAT(here().contents.copied(), SizeIs(1));
 }
 
-TEST_F(SnapshotCatalogTest, APoolThatIsNotThereIsAPrecondition) {
+TEST_F(SnapshotCatalogTest, AMissingPoolIsAFailedPrecondition) {
   const std::string id = Snapped("s", Created("db"));
   SnapshotRecord record = **here().snapshot_store->FindById(id);
   record.id = NewSnapshotId();

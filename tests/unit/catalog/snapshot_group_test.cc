@@ -16,8 +16,6 @@ using ::testing::SizeIs;
 
 class SnapshotGroupTest : public VolumeCatalogTest {
  protected:
-  SnapshotCatalog& snapshots() { return here().snapshots; }
-
   GroupInfo Grouped(const std::string& name, const std::vector<std::string>& volumes) {
     const auto group = snapshots().CreateGroup({.name = name, .source_volume_ids = volumes}, Patient());
     EXPECT_TRUE(group.ok()) << group.status();
@@ -59,7 +57,7 @@ TEST_F(SnapshotGroupTest, TheSameVolumesInAnyOrderAreTheSameGroup) {
   }
 }
 
-TEST_F(SnapshotGroupTest, OneVolumeThatIsMissingIsNoGroup) {
+TEST_F(SnapshotGroupTest, AMissingVolumeFailsTheWholeGroup) {
   const std::string a = Created("a"), missing = NewVolumeId();
   ExpectStatus(snapshots().CreateGroup({.name = "g", .source_volume_ids = {a, missing}}, Patient()).status(),
                absl::StatusCode::kNotFound, missing);
@@ -83,7 +81,7 @@ TEST_F(SnapshotGroupTest, MembersAreNotDeletedAlone) {
   EXPECT_TRUE(snapshots().Get(group.snapshots[0].id).ok());
 }
 
-TEST_F(SnapshotGroupTest, TheMembersThatAreNamedHaveToBeAll) {
+TEST_F(SnapshotGroupTest, ACallNamesAllMembersOrNone) {
   const GroupInfo group = Grouped("g", {Created("a"), Created("b")});
   const std::vector<std::string> members = MembersOf(group);
   for (const std::vector<std::string>& wrong :
@@ -101,14 +99,14 @@ TEST_F(SnapshotGroupTest, TheMembersThatAreNamedHaveToBeAll) {
   ExpectConsistent();
 }
 
-TEST_F(SnapshotGroupTest, AnUnknownGroupIsNotFoundAndDeleted) {
+TEST_F(SnapshotGroupTest, GetDoesNotFindAnUnknownGroupAndDeleteSucceeds) {
   for (const std::string& id : {std::string("x"), NewGroupId(), NewSnapshotId()}) {
     EXPECT_TRUE(absl::IsNotFound(snapshots().GetGroup({.id = id, .snapshot_ids = {"y"}}).status()));
     EXPECT_TRUE(snapshots().DeleteGroup({.id = id, .snapshot_ids = {"y"}}, Patient()).ok());
   }
 }
 
-TEST_F(SnapshotGroupTest, WithOneMemberInUseNoneIsDeleted) {
+TEST_F(SnapshotGroupTest, NoMemberIsDeletedWhileOneIsInUse) {
   const GroupInfo group = Grouped("g", {Created("a"), Created("b")});
   ASSERT_TRUE(loops_.AttachLoop({.backing_file = Image(group.snapshots[1].id), .label = "", .read_only = true}).ok());
   ExpectStatus(snapshots().DeleteGroup({.id = group.id, .snapshot_ids = {}}, Patient()),

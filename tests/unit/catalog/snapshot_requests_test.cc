@@ -51,7 +51,7 @@ TEST(SnapshotRequestsTest, AGroupNeedsANameAndItsVolumesEachOnce) {
   ExpectInvalid(ParseDeleteGroup({}).status(), "group_snapshot_id is missing");
 }
 
-TEST(SnapshotRequestsTest, AGroupTakesTheParametersOfItsClassAndTheSidecarAlone) {
+TEST(SnapshotRequestsTest, AGroupAcceptsOnlyParametersOfItsClassAndOfTheSidecar) {
   csi::v1::CreateVolumeGroupSnapshotRequest request;
   request.set_name("g");
   request.add_source_volume_ids("a");
@@ -71,7 +71,7 @@ TEST(SnapshotRequestsTest, AGroupTakesTheParametersOfItsClassAndTheSidecarAlone)
   ExpectInvalid(ParseCreateSnapshot(single).status(), "parameter 'deletionPolicy' is unknown");
 }
 
-TEST(SnapshotRequestsTest, OnlyTokensThatWereGivenOutAreTaken) {
+TEST(SnapshotRequestsTest, AcceptsOnlyTokensOfThePlugin) {
   csi::v1::ListSnapshotsRequest request;
   request.set_max_entries(-1);
   ExpectInvalid(ParseListSnapshots(request).status(), "max_entries is -1");
@@ -92,7 +92,7 @@ TEST(SnapshotRequestsTest, OnlyTokensThatWereGivenOutAreTaken) {
   EXPECT_EQ(ParseListSnapshots(request)->after, 0);
 }
 
-TEST(SnapshotRequestsTest, TheAnswerSaysAllThereIsToSay) {
+TEST(SnapshotRequestsTest, TheAnswerHasEveryField) {
   csi::v1::VolumeGroupSnapshot group;
   Pack(GroupInfo{.id = "group-1",
                  .created_at = 1'700'000'000'123'456'789,

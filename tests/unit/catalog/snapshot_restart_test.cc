@@ -27,7 +27,7 @@ class SnapshotRestartTest : public KilledProcessTest {
 };
 
 // A copy gets its name when it is whole.
-TEST_F(SnapshotRestartTest, AnUnfinishedSnapshotIsTakenBackOrFinishedAndItsVolumeGoesOn) {
+TEST_F(SnapshotRestartTest, AnUnfinishedSnapshotIsRolledBackOrFinishedAndItsVolumeThawed) {
   const std::string volume = CreatedBefore("db");
   for (const std::string when : {"before", "after"}) {
     Kill(when, "copy",
@@ -56,7 +56,7 @@ TEST_F(SnapshotRestartTest, ARetryInAnotherProcessBeginsAnewUnlessTheCopyIsWhole
   }
 }
 
-TEST_F(SnapshotRestartTest, ARetryForAnotherVolumeTakesTheUnfinishedOneBack) {
+TEST_F(SnapshotRestartTest, ARetryForAnotherVolumeRollsTheUnfinishedOneBack) {
   const std::string volume = Created("db"), other = CreatedBefore("other");
   Kill("before", "copy",
        [&](Process& doomed) { (void)doomed.snapshots.Create({.name = "s", .source_volume_id = volume}, Patient()); });
@@ -64,7 +64,7 @@ TEST_F(SnapshotRestartTest, ARetryForAnotherVolumeTakesTheUnfinishedOneBack) {
   ExpectConsistent();
 }
 
-TEST_F(SnapshotRestartTest, AnUnfinishedGroupIsTakenBackOrFinishedWhole) {
+TEST_F(SnapshotRestartTest, AnUnfinishedGroupIsRolledBackOrFinishedWhole) {
   const std::string a = Created("a"), b = CreatedBefore("b");
   for (const std::string when : {"before", "after"}) {
     Kill(when, "copy", [&](Process& doomed) {
@@ -79,7 +79,7 @@ TEST_F(SnapshotRestartTest, AnUnfinishedGroupIsTakenBackOrFinishedWhole) {
   ExpectConsistent();
 }
 
-TEST_F(SnapshotRestartTest, AGroupThatMissesAnImageIsTakenBack) {
+TEST_F(SnapshotRestartTest, AGroupThatMissesAnImageIsRolledBack) {
   const std::string a = Created("a"), b = CreatedBefore("b");
   Kill("after", "copy", [&](Process& doomed) {
     (void)doomed.snapshots.CreateGroup({.name = "g", .source_volume_ids = {a, b}}, Patient());
@@ -89,7 +89,7 @@ TEST_F(SnapshotRestartTest, AGroupThatMissesAnImageIsTakenBack) {
   EXPECT_THAT(*here().snapshot_store->AllIds(), IsEmpty());
 }
 
-TEST_F(SnapshotRestartTest, AGroupOfWhichAnImageCannotBeReadIsLeftAlone) {
+TEST_F(SnapshotRestartTest, AGroupWithAnUnreadableImageStaysAsItIs) {
   const std::string a = Created("a"), b = CreatedBefore("b");
   Kill("after", "copy", [&](Process& doomed) {
     (void)doomed.snapshots.CreateGroup({.name = "g", .source_volume_ids = {a, b}}, Patient());
@@ -107,7 +107,7 @@ TEST_F(SnapshotRestartTest, AGroupOfWhichAnImageCannotBeReadIsLeftAlone) {
   ExpectConsistent();
 }
 
-TEST_F(SnapshotRestartTest, AnUnfinishedDeletionIsTakenBackWhereTheImageIsThere) {
+TEST_F(SnapshotRestartTest, AnUnfinishedDeletionIsUndoneIfTheImageExists) {
   const std::string volume = CreatedBefore("db");
   for (const std::string when : {"before", "after"}) {
     const std::string id = Snapped("s", volume);
@@ -134,7 +134,7 @@ TEST_F(SnapshotRestartTest, AnUnfinishedDeletionOfAGroupThatMissesAnImageIsFinis
   EXPECT_THAT(*here().snapshot_store->AllIds(), IsEmpty());
 }
 
-TEST_F(SnapshotRestartTest, WhatAnotherProcessIsAtWorkOnIsLeftToIt) {
+TEST_F(SnapshotRestartTest, SkipsSnapshotsThatAnotherProcessWorksOn) {
   const std::string volume = Created("db"), id = Snapped("s", volume);
   ASSERT_TRUE(*here().snapshot_store->Move(id, SnapshotState::kReady, SnapshotState::kCreating));
   for (const std::string& key : {std::string("snapshot name:s"), volume, id}) {
@@ -149,7 +149,7 @@ TEST_F(SnapshotRestartTest, WhatAnotherProcessIsAtWorkOnIsLeftToIt) {
   ExpectConsistent();
 }
 
-TEST_F(SnapshotRestartTest, AHalfDeletedSnapshotInUseIsThereAgain) {
+TEST_F(SnapshotRestartTest, AHalfDeletedSnapshotInUseBecomesReadyAgain) {
   const std::string id = Snapped("s", Created("db"));
   ASSERT_TRUE(*here().snapshot_store->Move(id, SnapshotState::kReady, SnapshotState::kDeleting));
   ASSERT_TRUE(loops_.AttachLoop({.backing_file = Image(id), .label = "", .read_only = true}).ok());
@@ -158,7 +158,7 @@ TEST_F(SnapshotRestartTest, AHalfDeletedSnapshotInUseIsThereAgain) {
 }
 
 // The mount helper of a killed plugin continues its copy, and holds the lock of the file.
-TEST_F(SnapshotRestartTest, ACopyThatAHelperIsStillAtIsWaitedFor) {
+TEST_F(SnapshotRestartTest, WaitsForACopyThatAMountHelperStillMakes) {
   const std::string volume = CreatedBefore("db");
   Kill("before", "copy",
        [&](Process& doomed) { (void)doomed.snapshots.Create({.name = "s", .source_volume_id = volume}, Patient()); });
@@ -181,18 +181,11 @@ TEST_F(SnapshotRestartTest, ACopyThatAHelperIsStillAtIsWaitedFor) {
   ExpectConsistent();
 }
 
-CreateVolumeSpec CloneOf(const std::string& volume) {
-  CreateVolumeSpec spec = Spec("clone", {});
-  spec.fs_type.clear();
-  spec.pool.clear();
-  spec.source = {ContentSource::Kind::kVolume, volume};
-  return spec;
-}
-
-TEST_F(SnapshotRestartTest, AnUnfinishedCopyOfAVolumeIsTakenBackOrFinishedAndItsSourceGoesOn) {
+TEST_F(SnapshotRestartTest, AnUnfinishedCopyOfAVolumeIsRolledBackOrFinishedAndItsSourceThawed) {
   const std::string volume = CreatedBefore("db");
   for (const std::string when : {"before", "after"}) {
-    Kill(when, "copy", [&](Process& doomed) { (void)doomed.catalog.Create(CloneOf(volume), Patient()); });
+    Kill(when, "copy",
+         [&](Process& doomed) { (void)doomed.catalog.Create(CopySpec("clone", OfVolume(volume)), Patient()); });
     RestartAndReconcile();
     EXPECT_THAT(Listed(), SizeIs(when == "before" ? 1 : 2));
     EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
@@ -203,8 +196,9 @@ TEST_F(SnapshotRestartTest, AnUnfinishedCopyOfAVolumeIsTakenBackOrFinishedAndIts
 TEST_F(SnapshotRestartTest, ARetryMakesAnUnfinishedCopyOfAVolumeAnewUnlessItIsWhole) {
   const std::string volume = CreatedBefore("db");
   for (const std::string when : {"before", "after"}) {
-    Kill(when, "copy", [&](Process& doomed) { (void)doomed.catalog.Create(CloneOf(volume), Patient()); });
-    const auto clone = catalog().Create(CloneOf(volume), Patient());
+    Kill(when, "copy",
+         [&](Process& doomed) { (void)doomed.catalog.Create(CopySpec("clone", OfVolume(volume)), Patient()); });
+    const auto clone = catalog().Create(CopySpec("clone", OfVolume(volume)), Patient());
     ASSERT_TRUE(clone.ok()) << clone.status();
     EXPECT_THAT(here().contents.thawed(), ElementsAre(Image(volume)));
     EXPECT_THAT(here().contents.copied(), SizeIs(when == "before" ? 1 : 0));

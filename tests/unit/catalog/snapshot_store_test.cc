@@ -1,5 +1,5 @@
 // The records of snapshots on disk.
-#include "plugin/catalog/snapshot_store.h"
+#include "plugin/catalog/store/snapshot_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "plugin/catalog/catalog_database.h"
+#include "plugin/catalog/store/catalog_database.h"
+#include "tests/support/temp_dir.h"
 
 namespace mooring {
 namespace {
@@ -46,16 +47,6 @@ GroupRecord Group(const std::string& id, const std::string& name) {
 
 class SnapshotStoreTest : public ::testing::Test {
  protected:
-  SnapshotStoreTest() {
-    std::string pattern = ::testing::TempDir() + "snapshot_store_XXXXXX";
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~SnapshotStoreTest() override {
-    store_.reset();
-    catalog_.reset();
-    std::filesystem::remove_all(directory_);
-  }
-
   SnapshotStore& store() {
     if (!store_) {
       catalog_ = *CatalogStore::Open(path());
@@ -76,12 +67,13 @@ class SnapshotStoreTest : public ::testing::Test {
     return ids;
   }
 
-  std::string directory_;
+  const testing::TempDir scratch_;
+  const std::string directory_ = scratch_.path();
   std::unique_ptr<CatalogStore> catalog_;
   std::unique_ptr<SnapshotStore> store_;
 };
 
-TEST_F(SnapshotStoreTest, WhatIsWrittenIsThereAfterARestart) {
+TEST_F(SnapshotStoreTest, RecordsSurviveARestart) {
   ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
   Reopen();
   const auto found = *store().FindById("snap-a");
@@ -147,7 +139,7 @@ TEST_F(SnapshotStoreTest, AGroupIsAddedWholeOrNotAtAll) {
   EXPECT_FALSE(*store().InsertGroup(Group("group-2", "one"), {Member("snap-c", "group-2", "vol-a")}));
 }
 
-TEST_F(SnapshotStoreTest, MembersMoveAndGoWithTheirGroupAlone) {
+TEST_F(SnapshotStoreTest, MembersChangeStateAndAreDeletedOnlyWithTheirGroup) {
   ASSERT_TRUE(*store().InsertGroup(Group("group-1", "one"), {Member("snap-a", "group-1", "vol-a")}));
   EXPECT_FALSE(*store().Move("snap-a", SnapshotState::kCreating, SnapshotState::kReady));
   EXPECT_THAT(*store().ListUnfinished(), IsEmpty());
@@ -162,7 +154,7 @@ TEST_F(SnapshotStoreTest, MembersMoveAndGoWithTheirGroupAlone) {
   EXPECT_FALSE(*store().FindGroupByName("one"));
 }
 
-TEST_F(SnapshotStoreTest, ListsOnlyWhatIsReadyAndAskedFor) {
+TEST_F(SnapshotStoreTest, ListsReadySnapshotsThatMatchTheFilter) {
   for (const char* id : {"snap-a", "snap-b", "snap-c"}) {
     ASSERT_TRUE(*store().Insert(Snapshot(id, id, id == std::string("snap-b") ? "vol-b" : "vol-a")));
   }
@@ -178,7 +170,7 @@ TEST_F(SnapshotStoreTest, ListsOnlyWhatIsReadyAndAskedFor) {
   EXPECT_THAT(*store().AllIds(), UnorderedElementsAre("snap-a", "snap-b", "snap-c", "snap-d"));
 }
 
-TEST_F(SnapshotStoreTest, PlacesAreNeverGivenTwice) {
+TEST_F(SnapshotStoreTest, NeverAssignsASequenceNumberTwice) {
   ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
   ASSERT_TRUE(store().Delete("snap-a").ok());
   ASSERT_TRUE(*store().Insert(Snapshot("snap-b", "b")));

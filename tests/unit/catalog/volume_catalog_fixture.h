@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -17,12 +16,14 @@
 #include <string>
 #include <vector>
 
+#include "base/file/directory.h"
 #include "base/status.h"
 #include "plugin/backends/image/image_backend.h"
 #include "plugin/catalog/snapshot_catalog.h"
 #include "plugin/catalog/volume_catalog.h"
 #include "plugin/model/volume_id.h"
 #include "tests/fakes/fake_contents.h"
+#include "tests/support/temp_dir.h"
 
 namespace mooring::catalog_test {
 
@@ -120,6 +121,16 @@ inline CreateVolumeSpec Spec(const std::string& name, const SizeRange& range = {
   return {.name = name, .range = range, .minimum_bytes = 16 * kMiB, .fs_type = "ext4", .topologies = {}};
 }
 
+inline CreateVolumeSpec CopySpec(const std::string& name, const ContentSource& source, const SizeRange& range = {}) {
+  CreateVolumeSpec spec = Spec(name, range);
+  spec.fs_type.clear();
+  spec.pool.clear();
+  spec.source = source;
+  return spec;
+}
+inline ContentSource OfVolume(const std::string& id) { return {ContentSource::Kind::kVolume, id}; }
+inline ContentSource OfSnapshot(const std::string& id) { return {ContentSource::Kind::kSnapshot, id}; }
+
 inline ControllerPublishSpec PublishTo(const std::string& id, const std::string& node = "n1", bool read_only = false) {
   return {.volume_id = id, .node_id = node, .capability = {}, .read_only = read_only};
 }
@@ -134,21 +145,13 @@ inline Call Patient() { return Call::WithLongestWait(); }
 
 class VolumeCatalogTest : public ::testing::Test {
  protected:
-  VolumeCatalogTest() {
-    std::string pattern = ::testing::TempDir() + "volume_catalog_XXXXXX";
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~VolumeCatalogTest() override {
-    process_.reset();
-    std::filesystem::remove_all(directory_);
-  }
-
   // It is opened late, so that a test can fork before.
   Process& here() {
     if (!process_) process_ = std::make_unique<Process>(directory_, loops_);
     return *process_;
   }
   VolumeCatalog& catalog() { return here().catalog; }
+  SnapshotCatalog& snapshots() { return here().snapshots; }
 
   std::string Created(const std::string& name) {
     const absl::StatusOr<VolumeInfo> volume = catalog().Create(Spec(name), Patient());
@@ -162,14 +165,7 @@ class VolumeCatalogTest : public ::testing::Test {
     return snapshot.ok() ? snapshot->id : "";
   }
 
-  std::vector<std::string> Files() const {
-    std::vector<std::string> names;
-    if (!std::filesystem::exists(directory_ + "/volumes")) return names;
-    for (const auto& entry : std::filesystem::directory_iterator(directory_ + "/volumes")) {
-      names.push_back(entry.path().filename());
-    }
-    return names;
-  }
+  std::vector<std::string> Files() const { return *EntriesOrNone(directory_ + "/volumes"); }
   std::string Image(const std::string& id) const { return directory_ + "/volumes/" + id + ".img"; }
 
   std::vector<std::string> Listed() {
@@ -193,7 +189,8 @@ class VolumeCatalogTest : public ::testing::Test {
     EXPECT_EQ(std::set<std::string>(there.begin(), there.end()), files);
   }
 
-  std::string directory_;
+  const testing::TempDir scratch_;
+  const std::string directory_ = scratch_.path();
   FakeLoops loops_;
   std::unique_ptr<Process> process_;
 };

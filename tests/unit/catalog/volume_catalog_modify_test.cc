@@ -13,7 +13,7 @@ class VolumeCatalogModifyTest : public VolumeCatalogTest {
   VolumeTuning TuningOf(const std::string& id) { return catalog().Find(id)->tuning; }
 };
 
-TEST_F(VolumeCatalogModifyTest, IsRecordedWhenItIsTold) {
+TEST_F(VolumeCatalogModifyTest, IsRecordedBeforeItIsApplied) {
   const std::string id = Created("v");
   VolumeTuning told, recorded;
   const auto apply = [&](const NodeVolume& volume) {
@@ -29,7 +29,7 @@ TEST_F(VolumeCatalogModifyTest, IsRecordedWhenItIsTold) {
   EXPECT_EQ(TuningOf(id), told) << "another process knows it";
 }
 
-TEST_F(VolumeCatalogModifyTest, AFailureTakesAllBack) {
+TEST_F(VolumeCatalogModifyTest, AFailureRestoresRecordAndDevices) {
   const std::string id = Created("v");
   ASSERT_TRUE(Modify(id, {.read_ahead_bytes = 4096}).ok());
   std::vector<VolumeTuning> told;
@@ -43,7 +43,7 @@ TEST_F(VolumeCatalogModifyTest, AFailureTakesAllBack) {
   EXPECT_EQ(TuningOf(id), (VolumeTuning{4096, false}));
 }
 
-TEST_F(VolumeCatalogModifyTest, TheSameAgainIsToldAgain) {
+TEST_F(VolumeCatalogModifyTest, TheSameChangeIsAppliedAgain) {
   const std::string id = Created("v");
   int told = 0;
   const auto apply = [&](const NodeVolume&) {
@@ -54,14 +54,14 @@ TEST_F(VolumeCatalogModifyTest, TheSameAgainIsToldAgain) {
   EXPECT_EQ(told, 3) << "a process may have been killed between the record and its mounts";
 }
 
-TEST_F(VolumeCatalogModifyTest, AVolumeThatIsNotThereIsNotFound) {
+TEST_F(VolumeCatalogModifyTest, AMissingVolumeIsNotFound) {
   ExpectStatus(Modify("vol-x", {.noatime = true}), absl::StatusCode::kNotFound, "does not exist");
   const std::string id = Created("v");
   ASSERT_TRUE(catalog().Delete(id, Soon()).ok());
   ExpectStatus(Modify(id, {.noatime = true}), absl::StatusCode::kNotFound, "does not exist");
 }
 
-TEST_F(VolumeCatalogModifyTest, CreateRecordsItAndIsNotHeldToItLater) {
+TEST_F(VolumeCatalogModifyTest, CreateRecordsMutableParametersAndDoesNotCompareThemLater) {
   CreateVolumeSpec spec = Spec("v");
   spec.tuning = {.read_ahead_bytes = 4096, .noatime = true};
   const std::string id = catalog().Create(spec, Soon())->id;
@@ -71,7 +71,7 @@ TEST_F(VolumeCatalogModifyTest, CreateRecordsItAndIsNotHeldToItLater) {
   EXPECT_EQ(TuningOf(id), (VolumeTuning{4096, true}));
 }
 
-TEST_F(VolumeCatalogModifyTest, AnEphemeralVolumeIsInNoListAndNoStranger) {
+TEST_F(VolumeCatalogModifyTest, AnEphemeralVolumeIsNotListedAndNotReportedAsUnknown) {
   CreateVolumeSpec spec = Spec("e");
   spec.ephemeral = "csi-1";
   const std::string id = catalog().Create(spec, Soon())->id, other = Created("v");
@@ -86,7 +86,7 @@ TEST_F(VolumeCatalogModifyTest, AnEphemeralVolumeIsInNoListAndNoStranger) {
   EXPECT_THAT(*here().store->ListEphemeral(), ::testing::IsEmpty());
 }
 
-TEST_F(VolumeCatalogModifyTest, WhatAilsAnImageIsToldByGetAndList) {
+TEST_F(VolumeCatalogModifyTest, GetAndListReportProblemsOfAnImage) {
   const std::string id = Created("v");
   EXPECT_EQ(catalog().Get(id)->problem, "");
   std::filesystem::resize_file(Image(id), kMiB);

@@ -43,7 +43,7 @@ TEST_F(CatalogRestartTest, ReconcilingBringsAHalfDeletedVolumeInUseBack) {
   EXPECT_TRUE(catalog().Find(id).ok());
 }
 
-TEST_F(CatalogRestartTest, ReconcilingLeavesWhatAnotherProcessIsAtWorkOn) {
+TEST_F(CatalogRestartTest, ReconcilingSkipsVolumesThatAnotherProcessWorksOn) {
   const std::string id = Created("db");
   for (const VolumeState state : {VolumeState::kCreating, VolumeState::kDeleting}) {
     const std::string key = state == VolumeState::kCreating ? "name:db" : id;
@@ -95,7 +95,7 @@ TEST_F(KilledCatalogTest, ARetryKeepsAnInterruptedCreationThatHoldsData) {
   ExpectConsistent();
 }
 
-TEST_F(KilledCatalogTest, AVolumeWhoseCreationWasTakenBackHalfwayIsNotThere) {
+TEST_F(KilledCatalogTest, AVolumeWithAHalfRolledBackCreationDoesNotExist) {
   Kill("after", "create", [](Process& doomed) { (void)doomed.catalog.Create(Spec("db"), Patient()); });
   Kill("before", "delete", [](Process& doomed) { (void)doomed.catalog.Reconcile(); });
   RestartAndReconcile();
@@ -113,7 +113,7 @@ TEST_F(KilledCatalogTest, ARetryForAnotherSizeReplacesAnInterruptedCreation) {
 }
 
 // The orchestrator repeats DeleteVolume until the answer is OK.
-TEST_F(KilledCatalogTest, AnInterruptedDeletionIsTakenBackWhereTheImageIsThereAndFinishedWhereItIsNot) {
+TEST_F(KilledCatalogTest, AnInterruptedDeletionIsUndoneIfTheImageExistsAndElseFinished) {
   for (const std::string when : {"before", "after"}) {
     const std::string id = CreatedBefore("db");
     Kill(when, "delete", [&](Process& doomed) { (void)doomed.catalog.Delete(id, Patient()); });
@@ -127,7 +127,7 @@ TEST_F(KilledCatalogTest, AnInterruptedDeletionIsTakenBackWhereTheImageIsThereAn
   }
 }
 
-TEST_F(KilledCatalogTest, AnInterruptedExpansionIsKnownAfterwards) {
+TEST_F(KilledCatalogTest, AnInterruptedExpansionIsRecordedAfterwards) {
   const std::string id = CreatedBefore("db");
   const ControllerExpandSpec expand = {.volume_id = id, .range = {.required = 64 * kMiB, .limit = 64 * kMiB}};
   Kill("before", "grow", [&](Process& doomed) { (void)doomed.catalog.Expand(expand, Patient()); });
@@ -252,7 +252,7 @@ TEST_F(CatalogRestartTest, ASlowVolumeDoesNotDelayAnother) {
   slow.join();
 }
 
-TEST_F(CatalogRestartTest, AGrownImageThatCannotBeNotedDoesNotKeepThePluginFromStarting) {
+TEST_F(CatalogRestartTest, AStartSucceedsIfTheNewSizeCannotBeRecorded) {
   const std::string id = Created("db");
   std::filesystem::resize_file(Image(id), 32 * kMiB);
   SQLite::Database other(directory_ + "/catalog.db", SQLite::OPEN_READWRITE);

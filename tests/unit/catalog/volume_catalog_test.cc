@@ -66,7 +66,7 @@ TEST_F(VolumeCatalogTest, TheSameNameForSomethingElseAlreadyExists) {
   EXPECT_TRUE(catalog().Create(Spec("db", {.required = 1, .limit = 20 * kMiB}), Patient()).ok());
 }
 
-TEST_F(VolumeCatalogTest, PropagationIsKeptAndPartOfWhatTheNameStandsFor) {
+TEST_F(VolumeCatalogTest, PropagationIsKeptAndComparedForTheSameName) {
   CreateVolumeSpec spec = Spec("db");
   spec.propagation = Propagation::kSlave;
   const auto made = catalog().Create(spec, Patient());
@@ -85,7 +85,7 @@ TEST_F(VolumeCatalogTest, CompatibilityComesBeforeCapacity) {
                absl::StatusCode::kAlreadyExists, "16 MiB");
 }
 
-TEST_F(VolumeCatalogTest, SizesThatCannotBeHadAreOutOfRangeAndLeaveNothing) {
+TEST_F(VolumeCatalogTest, ImpossibleSizesAreOutOfRangeAndLeaveNothing) {
   const std::uint64_t available = here().backend.Capacity()->available;
   for (const SizeRange& range : {SizeRange{.required = 20 * kTiB, .limit = 0}, SizeRange{.required = 1, .limit = kMiB},
                                  SizeRange{.required = available + kTiB, .limit = 0}}) {
@@ -96,7 +96,7 @@ TEST_F(VolumeCatalogTest, SizesThatCannotBeHadAreOutOfRangeAndLeaveNothing) {
   Created("db");  // the name is free
 }
 
-TEST_F(VolumeCatalogTest, AVolumeIsMadeOnlyWhereItCanBeReached) {
+TEST_F(VolumeCatalogTest, AVolumeIsCreatedOnlyForAReachableTopology) {
   CreateVolumeSpec spec = Spec("db");
   spec.topologies = {{{kZoneKey, "b"}}, {{"other/zone", "a"}}, {{kZoneKey, "a"}, {"other/rack", "1"}}};
   const absl::Status status = catalog().Create(spec, Patient()).status();
@@ -119,7 +119,7 @@ TEST_F(VolumeCatalogTest, AFullDiskLeavesNothing) {
   EXPECT_THAT(Listed(), IsEmpty());
 }
 
-TEST_F(VolumeCatalogTest, WhereNothingCanBeCleanedUpTheNextCallDoesIt) {
+TEST_F(VolumeCatalogTest, TheNextCallCleansUpIfTheFailedOneCannot) {
   here().backend.before = [](const std::string&) { return ResourceExhausted("No space left on device"); };
   ExpectStatus(catalog().Create(Spec("db"), Patient()).status(), absl::StatusCode::kResourceExhausted, "No space");
   here().backend.before = nullptr;
@@ -202,7 +202,7 @@ TEST_F(VolumeCatalogTest, APublicationDuringADeletionHoldsTheVolumeOrFails) {
   }
 }
 
-TEST_F(VolumeCatalogTest, DeletingWaitsForWhoeverWorksOnTheVolume) {
+TEST_F(VolumeCatalogTest, DeletingWaitsForOtherCallsOnTheVolume) {
   const std::string id = Created("db");
   const auto stage = here().locks->Acquire(id, "volume", Patient().wait_until);
   ExpectStatus(catalog().Delete(id, Soon()), absl::StatusCode::kAborted, id);
@@ -245,86 +245,9 @@ TEST_F(VolumeCatalogTest, AHalfDeletedVolumeThatIsInUseKeepsItsName) {
   EXPECT_EQ(back->id, id);  // it came back, whole
 }
 
-// ControllerPublishVolume, ControllerUnpublishVolume
-
-TEST_F(VolumeCatalogTest, PublishingTable) {
-  const std::string id = Created("db");
-  ExpectStatus(catalog().Publish(PublishTo(NewVolumeId()), Patient()), absl::StatusCode::kNotFound, "does not exist");
-  ExpectStatus(catalog().Publish(PublishTo("../x"), Patient()), absl::StatusCode::kNotFound, "does not exist");
-  ExpectStatus(catalog().Publish(PublishTo(id, "n2"), Patient()), absl::StatusCode::kNotFound, "lives on node 'n1'");
-  for (int i = 0; i < 10; ++i) EXPECT_TRUE(catalog().Publish(PublishTo(id), Patient()).ok());
-  ExpectStatus(catalog().Publish(PublishTo(id, "n1", true), Patient()), absl::StatusCode::kAlreadyExists, "read-write");
-  ControllerPublishSpec block = PublishTo(id);
-  block.capability.access_type = AccessType::kBlock;
-  ExpectStatus(catalog().Publish(block, Patient()), absl::StatusCode::kAlreadyExists, "block");
-  EXPECT_THAT(catalog().Get(id)->published_nodes, ElementsAre("n1"));
-}
-
-TEST_F(VolumeCatalogTest, Nomad13_AModeForSeveralTasksIsPublishedReadOnlyAndReadWriteAtATime) {
-  const std::string id = Created("db");
-  ControllerPublishSpec writer = PublishTo(id);
-  writer.capability.mode = AccessMode::kMultiNodeMultiWriter;
-  ControllerPublishSpec reader = PublishTo(id, "n1", true);
-  reader.capability.mode = AccessMode::kMultiNodeReaderOnly;
-  for (const ControllerPublishSpec* spec : {&writer, &reader, &writer, &reader}) {
-    EXPECT_TRUE(catalog().Publish(*spec, Patient()).ok());
-  }
-  ControllerPublishSpec single = PublishTo(id, "n1", true);
-  ExpectStatus(catalog().Publish(single, Patient()), absl::StatusCode::kAlreadyExists, "read-write");
-}
-
-TEST_F(VolumeCatalogTest, AnotherModeOrFlagsReplaceThePublication) {
-  const std::string id = Created("db");
-  ASSERT_TRUE(catalog().Publish(PublishTo(id), Patient()).ok());
-  ControllerPublishSpec other = PublishTo(id);
-  other.capability.mode = AccessMode::kMultiNodeMultiWriter;
-  other.capability.options.flags.nosuid = true;
-  EXPECT_TRUE(catalog().Publish(other, Patient()).ok());
-  EXPECT_EQ(here().store->Publications(id)->front().capability, ToString(other.capability));
-}
-
-TEST_F(VolumeCatalogTest, APublicationToAnotherNodeIsNamed) {
-  const std::string id = Created("db");
-  ASSERT_TRUE(catalog().Publish(PublishTo(id), Patient()).ok());
-  Process renamed(directory_, loops_, 0, "n2");
-  const absl::Status status = renamed.catalog.Publish(PublishTo(id, "n2"), Patient());
-  ExpectStatus(status, absl::StatusCode::kFailedPrecondition, "published to node 'n1'");
-  EXPECT_TRUE(renamed.catalog.Unpublish({.volume_id = id, .node_id = "n1"}, Patient()).ok());
-  EXPECT_TRUE(renamed.catalog.Publish(PublishTo(id, "n2"), Patient()).ok());
-}
-
-TEST_F(VolumeCatalogTest, TheLimitOfANodeCountsVolumesThatExist) {
-  Process limited(directory_, loops_, 2);
-  const std::string a = Created("a"), b = Created("b"), c = Created("c");
-  EXPECT_TRUE(limited.catalog.Publish(PublishTo(a), Patient()).ok());
-  EXPECT_TRUE(limited.catalog.Publish(PublishTo(b), Patient()).ok());
-  ExpectStatus(limited.catalog.Publish(PublishTo(c), Patient()), absl::StatusCode::kResourceExhausted, "2 volumes");
-  EXPECT_TRUE(limited.catalog.Publish(PublishTo(b), Patient()).ok());
-  ControllerPublishSpec other_mode = PublishTo(b);
-  other_mode.capability.mode = AccessMode::kSingleNodeMultiWriter;
-  EXPECT_TRUE(Process(directory_, loops_, 1).catalog.Publish(other_mode, Patient()).ok());  // it has its place
-  ASSERT_TRUE(limited.catalog.Unpublish({.volume_id = a, .node_id = "n1"}, Patient()).ok());
-  ASSERT_TRUE(limited.catalog.Delete(a, Patient()).ok());
-  EXPECT_TRUE(limited.catalog.Publish(PublishTo(c), Patient()).ok());
-}
-
-TEST_F(VolumeCatalogTest, UnpublishingIsIdempotent) {
-  const std::string id = Created("db");
-  ASSERT_TRUE(catalog().Publish(PublishTo(id), Patient()).ok());
-  EXPECT_TRUE(catalog().Unpublish({.volume_id = id, .node_id = "n9"}, Patient()).ok());
-  EXPECT_THAT(catalog().Get(id)->published_nodes, ElementsAre("n1"));
-  for (int i = 0; i < 10; ++i) EXPECT_TRUE(catalog().Unpublish({.volume_id = id, .node_id = "n1"}, Patient()).ok());
-  EXPECT_THAT(catalog().Get(id)->published_nodes, IsEmpty());
-  ASSERT_TRUE(catalog().Publish(PublishTo(id, "n1", true), Patient()).ok());
-  EXPECT_TRUE(catalog().Unpublish({.volume_id = id, .node_id = ""}, Patient()).ok());
-  EXPECT_THAT(catalog().Get(id)->published_nodes, IsEmpty());
-  EXPECT_TRUE(catalog().Unpublish({.volume_id = NewVolumeId(), .node_id = "n1"}, Patient()).ok());
-  EXPECT_TRUE(catalog().Unpublish({.volume_id = "../x", .node_id = ""}, Patient()).ok());
-}
-
 // ControllerExpandVolume
 
-TEST_F(VolumeCatalogTest, ExpandingGivesWhatIsAsked) {
+TEST_F(VolumeCatalogTest, ExpandingGivesTheRequestedSize) {
   const std::string id = Created("db");
   const auto expand = [&](std::uint64_t required, std::uint64_t limit) {
     return catalog().Expand({.volume_id = id, .range = {.required = required, .limit = limit}}, Patient());
@@ -346,7 +269,7 @@ TEST_F(VolumeCatalogTest, ExpandingGivesWhatIsAsked) {
 }
 
 // Orchestrators read NOT_FOUND as success.
-TEST_F(VolumeCatalogTest, AFileThatIsMissingIsNotAVolumeThatIsMissing) {
+TEST_F(VolumeCatalogTest, AMissingImageIsNotReportedAsAMissingVolume) {
   const std::string id = Created("db");
   here().backend.before = [](const std::string& what) { return NotFound(what + " '/state/x': No such file"); };
   const ControllerExpandSpec more = {.volume_id = id, .range = {.required = 32 * kMiB, .limit = 0}};
@@ -361,7 +284,7 @@ TEST_F(VolumeCatalogTest, AFileThatIsMissingIsNotAVolumeThatIsMissing) {
   EXPECT_TRUE(catalog().Delete(id, Patient()).ok());
 }
 
-TEST_F(VolumeCatalogTest, AStateDirectoryThatIsGoneIsNotAVolumeThatIsGone) {
+TEST_F(VolumeCatalogTest, AMissingStateDirectoryIsNotReportedAsAMissingVolume) {
   const std::string id = Created("db");
   const std::string away = directory_ + ".away";
   std::filesystem::rename(directory_, away);
@@ -423,7 +346,7 @@ TEST_F(VolumeCatalogTest, ListAndGetNameTheNodes) {
   EXPECT_TRUE(absl::IsNotFound(catalog().Get("").status()));
 }
 
-TEST_F(VolumeCatalogTest, CapacityIsForThisPlaceAndThisKind) {
+TEST_F(VolumeCatalogTest, CapacityIsForThisTopologyAndKindOfVolume) {
   const CapacityInfo here_now =
       *catalog().Capacity({.possible = true, .minimum_bytes = 5, .topology = {{kZoneKey, "a"}}});
   EXPECT_GT(here_now.available, 0u);
@@ -433,7 +356,7 @@ TEST_F(VolumeCatalogTest, CapacityIsForThisPlaceAndThisKind) {
   EXPECT_EQ(catalog().Capacity({.possible = false, .minimum_bytes = 5, .topology = {}})->available, 0u);
 }
 
-TEST_F(VolumeCatalogTest, AVolumeWithoutItsImageIsAnErrorThatSaysSoAndCanBeDeleted) {
+TEST_F(VolumeCatalogTest, AVolumeWithoutItsImageIsAClearErrorAndCanBeDeleted) {
   const std::string id = Created("db");
   std::filesystem::remove(Image(id));
   ExpectStatus(catalog().Find(id).status(), absl::StatusCode::kInternal, Image(id));

@@ -14,17 +14,6 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-ContentSource OfVolume(const std::string& id) { return {ContentSource::Kind::kVolume, id}; }
-ContentSource OfSnapshot(const std::string& id) { return {ContentSource::Kind::kSnapshot, id}; }
-
-CreateVolumeSpec CloneSpec(const std::string& name, const ContentSource& source, const SizeRange& range = {}) {
-  CreateVolumeSpec spec = Spec(name, range);
-  spec.fs_type.clear();
-  spec.pool.clear();
-  spec.source = source;
-  return spec;
-}
-
 class VolumeCloneTest : public VolumeCatalogTest {
  protected:
   absl::StatusOr<VolumeInfo> Clone(const CreateVolumeSpec& spec) { return catalog().Create(spec, Patient()); }
@@ -35,14 +24,14 @@ class VolumeCloneTest : public VolumeCatalogTest {
   }
 };
 
-TEST_F(VolumeCloneTest, AVolumeHoldsWhatItsSourceHeld) {
+TEST_F(VolumeCloneTest, ACopyHasTheContentOfItsSource) {
   CreateVolumeSpec spec = Spec("db");
   spec.fs_type = "xfs";
   const std::string volume = catalog().Create(spec, Patient())->id;
   std::ofstream(Image(volume), std::ios::in | std::ios::out) << "content";
   const std::string snapshot = Snapped("s", volume);
   for (const ContentSource& source : {OfVolume(volume), OfSnapshot(snapshot)}) {
-    const VolumeInfo clone = Cloned(CloneSpec("of " + source.id, source));
+    const VolumeInfo clone = Cloned(CopySpec("of " + source.id, source));
     EXPECT_EQ(clone.source, source.id);
     EXPECT_EQ(clone.fs_type, "xfs");
     EXPECT_EQ(clone.bytes, 16 * kMiB) << "where no size is asked for, the source's";
@@ -55,7 +44,7 @@ TEST_F(VolumeCloneTest, AVolumeHoldsWhatItsSourceHeld) {
 }
 
 TEST_F(VolumeCloneTest, ACopyForBlockAccessAloneKeepsEveryByte) {
-  CreateVolumeSpec spec = CloneSpec("c", OfVolume(Created("db")));
+  CreateVolumeSpec spec = CopySpec("c", OfVolume(Created("db")));
   spec.is_mounted = false;
   Cloned(spec);
   EXPECT_EQ(here().contents.copied().back()[0].renew_fs_type, "");
@@ -63,12 +52,12 @@ TEST_F(VolumeCloneTest, ACopyForBlockAccessAloneKeepsEveryByte) {
 
 TEST_F(VolumeCloneTest, TheSizeIsAtLeastTheSources) {
   const ContentSource source = OfVolume(Created("db"));
-  EXPECT_EQ(Cloned(CloneSpec("larger", source, {.required = 32 * kMiB, .limit = 32 * kMiB})).bytes, 32 * kMiB);
-  EXPECT_EQ(std::filesystem::file_size(Image(Cloned(CloneSpec("larger", source)).id)), 32 * kMiB);
-  EXPECT_EQ(Cloned(CloneSpec("smaller", source, {.required = kMiB, .limit = 64 * kMiB})).bytes, 16 * kMiB);
-  EXPECT_EQ(Cloned(CloneSpec("limited", source, {.required = 0, .limit = 16 * kMiB})).bytes, 16 * kMiB);
+  EXPECT_EQ(Cloned(CopySpec("larger", source, {.required = 32 * kMiB, .limit = 32 * kMiB})).bytes, 32 * kMiB);
+  EXPECT_EQ(std::filesystem::file_size(Image(Cloned(CopySpec("larger", source)).id)), 32 * kMiB);
+  EXPECT_EQ(Cloned(CopySpec("smaller", source, {.required = kMiB, .limit = 64 * kMiB})).bytes, 16 * kMiB);
+  EXPECT_EQ(Cloned(CopySpec("limited", source, {.required = 0, .limit = 16 * kMiB})).bytes, 16 * kMiB);
   for (const SizeRange& range : {SizeRange{0, 16 * kMiB - 1}, SizeRange{kMiB, 8 * kMiB}}) {
-    ExpectStatus(Clone(CloneSpec("no", source, range)).status(), absl::StatusCode::kOutOfRange, "16 MiB");
+    ExpectStatus(Clone(CopySpec("no", source, range)).status(), absl::StatusCode::kOutOfRange, "16 MiB");
   }
 }
 
@@ -76,13 +65,13 @@ TEST_F(VolumeCloneTest, AnUnknownSourceIsNotFound) {
   const std::string volume = Created("db"), snapshot = Snapped("s", volume);
   for (const ContentSource& source : {OfVolume("x"), OfSnapshot("x"), OfVolume(NewVolumeId()),
                                       OfSnapshot(NewSnapshotId()), OfVolume(snapshot), OfSnapshot(volume)}) {
-    ExpectStatus(Clone(CloneSpec("c", source)).status(), absl::StatusCode::kNotFound, "does not exist");
+    ExpectStatus(Clone(CopySpec("c", source)).status(), absl::StatusCode::kNotFound, "does not exist");
   }
   EXPECT_THAT(Listed(), SizeIs(1));
 }
 
 TEST_F(VolumeCloneTest, AnotherFilesystemThanTheSourcesIsRefused) {
-  CreateVolumeSpec spec = CloneSpec("c", OfVolume(Created("db")));
+  CreateVolumeSpec spec = CopySpec("c", OfVolume(Created("db")));
   spec.fs_type = "xfs";
   ExpectStatus(Clone(spec).status(), absl::StatusCode::kInvalidArgument, "was made for ext4");
   spec.fs_type = "ext4";
@@ -91,20 +80,20 @@ TEST_F(VolumeCloneTest, AnotherFilesystemThanTheSourcesIsRefused) {
 
 TEST_F(VolumeCloneTest, TheSameNameAndSourceIsTheSameVolumeAlsoWhenTheSourceIsGone) {
   const std::string volume = Created("db"), snapshot = Snapped("s", volume);
-  const std::string clone = Cloned(CloneSpec("c", OfSnapshot(snapshot))).id;
+  const std::string clone = Cloned(CopySpec("c", OfSnapshot(snapshot))).id;
   ASSERT_TRUE(here().snapshots.Delete(snapshot, Patient()).ok());
-  EXPECT_EQ(Cloned(CloneSpec("c", OfSnapshot(snapshot))).id, clone);
+  EXPECT_EQ(Cloned(CopySpec("c", OfSnapshot(snapshot))).id, clone);
   for (const ContentSource& source : {OfVolume(volume), OfSnapshot(NewSnapshotId()), ContentSource()}) {
-    CreateVolumeSpec spec = CloneSpec("c", source);
+    CreateVolumeSpec spec = CopySpec("c", source);
     ExpectStatus(Clone(spec).status(), absl::StatusCode::kAlreadyExists, snapshot);
   }
-  ExpectStatus(Clone(CloneSpec("db", OfSnapshot(snapshot))).status(), absl::StatusCode::kAlreadyExists,
+  ExpectStatus(Clone(CopySpec("db", OfSnapshot(snapshot))).status(), absl::StatusCode::kAlreadyExists,
                "no content source");
 }
 
 TEST_F(VolumeCloneTest, CopiesAndTheirSourcesGoInAnyOrder) {
   const std::string volume = Created("db"), snapshot = Snapped("s", volume);
-  const std::string clone = Cloned(CloneSpec("c", OfSnapshot(snapshot))).id;
+  const std::string clone = Cloned(CopySpec("c", OfSnapshot(snapshot))).id;
   ASSERT_TRUE(here().snapshots.Delete(snapshot, Patient()).ok());
   ASSERT_TRUE(catalog().Delete(volume, Patient()).ok());
   EXPECT_TRUE(catalog().Find(clone).ok());
@@ -115,7 +104,7 @@ TEST_F(VolumeCloneTest, CopiesAndTheirSourcesGoInAnyOrder) {
 TEST_F(VolumeCloneTest, ACopyThatFailsLeavesNothingAndThawsItsSource) {
   const std::string volume = Created("db");
   here().contents.failure = Unavailable("the helper has ended");
-  ExpectStatus(Clone(CloneSpec("c", OfVolume(volume))).status(), absl::StatusCode::kUnavailable, "the helper");
+  ExpectStatus(Clone(CopySpec("c", OfVolume(volume))).status(), absl::StatusCode::kUnavailable, "the helper");
   EXPECT_THAT(here().contents.thawed(), ::testing::ElementsAre(Image(volume)));
   EXPECT_FALSE(*here().store->FindByName("c"));
   ExpectConsistent();
@@ -129,7 +118,7 @@ TEST_F(VolumeCloneTest, ASourceIsNotDeletedWhileItIsCopied) {
     if (what == "copy") refused.push_back(here().snapshots.Delete(snapshot, Soon()));
     return absl::OkStatus();
   };
-  Cloned(CloneSpec("a", OfVolume(volume)));
+  Cloned(CopySpec("a", OfVolume(volume)));
   ASSERT_THAT(refused, SizeIs(2));
   EXPECT_TRUE(absl::IsAborted(refused[0])) << refused[0];
   EXPECT_TRUE(refused[1].ok()) << "another source may go: " << refused[1];

@@ -19,7 +19,7 @@ struct SizeRow {
   std::uint64_t chosen;  // 0: OUT_OF_RANGE
 };
 
-TEST(VolumeSizeTest, ANewVolumeGetsWhatItsRangeSays) {
+TEST(VolumeSizeTest, ANewVolumeGetsASizeInItsRange) {
   const SizeRow rows[] = {
       {{0, 0}, kMiB, kGiB},
       {{0, 512 * kMiB}, kMiB, 512 * kMiB},
@@ -47,7 +47,7 @@ TEST(VolumeSizeTest, ANewVolumeGetsWhatItsRangeSays) {
   }
 }
 
-TEST(VolumeSizeTest, AVolumeGrowsToWhatIsAskedAndNeverShrinks) {
+TEST(VolumeSizeTest, AVolumeGrowsToTheRequestedSizeAndNeverShrinks) {
   const SizeRow rows[] = {
       {{2 * kGiB, 0}, kGiB, 2 * kGiB},
       {{2 * kGiB, 2 * kGiB}, kGiB, 2 * kGiB},
@@ -72,7 +72,7 @@ TEST(VolumeSizeTest, AVolumeGrowsToWhatIsAskedAndNeverShrinks) {
   }
 }
 
-TEST(VolumeSizeTest, ErrorsSayWhichSizesWould) {
+TEST(VolumeSizeTest, ErrorsNamePossibleSizes) {
   EXPECT_THAT(Message(ChooseSize({.required = 1, .limit = 20 * kMiB}, 300 * kMiB).status()),
               AllOf(HasSubstr("1 bytes to 20 MiB"), HasSubstr("300 MiB"), HasSubstr("limit_bytes")));
   EXPECT_THAT(Message(ChooseGrownSize({.required = 0, .limit = kMiB}, kGiB).status()), HasSubstr("cannot shrink"));

@@ -17,7 +17,7 @@ void ExpectInvalid(const std::string& key, const std::string& value, const std::
   EXPECT_THAT(Message(parsed.status()), HasSubstr(text));
 }
 
-TEST(VolumeTuningTest, WhatIsNotNamedStays) {
+TEST(VolumeTuningTest, SettingsThatAreNotNamedStay) {
   const VolumeTuning before = {.read_ahead_bytes = 8192, .noatime = true};
   EXPECT_EQ(With(before, *ParseTuning({})), before);
   EXPECT_EQ(With(before, *ParseTuning({{"noatime", "false"}})), (VolumeTuning{8192, false}));
@@ -36,7 +36,7 @@ TEST(VolumeTuningTest, ValuesAreBounded) {
   for (const char* unknown : {"", "readahead", "noAtime", "label.a"}) ExpectInvalid(unknown, "true", "is unknown");
 }
 
-TEST(VolumeTuningTest, OnlyADeviceOfTheVolumesOwnReadsAhead) {
+TEST(VolumeTuningTest, OnlyVolumesWithADeviceOfTheirOwnHaveReadAhead) {
   const TuningChange ahead = {.read_ahead_bytes = 4096}, quiet = {.noatime = true};
   EXPECT_TRUE(CheckPossible(ahead, TraitsOf(BackendKind::kImage)).ok());
   for (const BackendKind kind : {BackendKind::kDirectory, BackendKind::kDevice, BackendKind::kTmpfs}) {

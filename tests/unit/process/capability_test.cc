@@ -64,7 +64,7 @@ TEST(CapabilityTest, EveryAccessModeIsKnown) {
   }
 }
 
-TEST(CapabilityTest, WhatIsMissingOrUnknownIsInvalid) {
+TEST(CapabilityTest, MissingAndUnknownFieldsAreInvalid) {
   EXPECT_TRUE(absl::IsInvalidArgument(ParseCapability({}).status()));
   csi::v1::VolumeCapability no_type;
   no_type.mutable_access_mode()->set_mode(CsiMode::SINGLE_NODE_WRITER);
@@ -165,7 +165,7 @@ TEST(CapabilityTest, ANewMountIsNodevUnlessDevIsNamedLast) {
   EXPECT_FALSE(is_nodev({"nodev", "dev"}));
 }
 
-TEST(CapabilityTest, ItsTextTellsTheTimesOfAccessThatWereAskedFor) {
+TEST(CapabilityTest, ItsTextHasTheRequestedAccessTimes) {
   Capability capability;
   for (const Atime atime : {Atime::kRelatime, Atime::kNoatime, Atime::kStrictatime}) {
     capability.options.flags.atime = atime;

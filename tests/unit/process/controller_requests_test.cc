@@ -61,7 +61,7 @@ void ExpectCreateInvalid(const Change& change, const std::string& text) {
   ExpectInvalid(ParseCreateVolume(request), text);
 }
 
-TEST(ParseCreateVolumeTest, TakesTheLeastThatIsSent) {
+TEST(ParseCreateVolumeTest, AcceptsAMinimalRequest) {
   const absl::StatusOr<CreateVolumeSpec> spec = ParseCreateVolume(Create());
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->name, "pvc-1");
@@ -114,7 +114,8 @@ TEST(ParseCreateVolumeTest, RangesAreChecked) {
       "required_bytes 2 is more than limit_bytes 1");
   csi::v1::CreateVolumeRequest request = Create();
   request.mutable_capacity_range()->set_required_bytes(std::numeric_limits<std::int64_t>::max());
-  EXPECT_TRUE(ParseCreateVolume(request).ok());  // too large is for the catalog to say, after it has looked at the name
+  EXPECT_TRUE(ParseCreateVolume(request)
+                  .ok());  // the catalog refuses a size that is too large, after it has looked up the name
 }
 
 TEST(ParseCreateVolumeTest, TheFilesystemComesFromParameterOrCapability) {
@@ -153,7 +154,7 @@ TEST(ParseCreateVolumeTest, UnknownParametersAreNamedWithWhatIsKnown) {
   EXPECT_TRUE(ParseCreateVolume(request).ok());
 }
 
-TEST(ParseCreateVolumeTest, MountFlagsAreReadForTheFilesystemThatIsChosen) {
+TEST(ParseCreateVolumeTest, MountFlagsAreParsedForTheChosenFilesystem) {
   csi::v1::CreateVolumeRequest request = Create();
   request.mutable_volume_capabilities(0)->mutable_mount()->add_mount_flags("inode64");
   ExpectInvalid(ParseCreateVolume(request), "inode64");
@@ -161,7 +162,7 @@ TEST(ParseCreateVolumeTest, MountFlagsAreReadForTheFilesystemThatIsChosen) {
   EXPECT_TRUE(ParseCreateVolume(request).ok());
 }
 
-TEST(ParseCreateVolumeTest, BlockAccessAloneIsForGoodUnlessAParameterSaysOtherwise) {
+TEST(ParseCreateVolumeTest, BlockAccessOnlyIsPermanentUnlessAParameterSaysOtherwise) {
   EXPECT_TRUE(ParseCreateVolume(Create({Block()}))->block_only);
   EXPECT_FALSE(ParseCreateVolume(Create({Block(), Mount()}))->block_only);
   EXPECT_FALSE(ParseCreateVolume(Create({Mount()}))->block_only);
@@ -258,7 +259,7 @@ TEST(ParseListVolumesTest, TakesItsOwnTokensOnly) {
   }
 }
 
-TEST(ParseGetCapacityTest, KnowsWhatCouldBeMade) {
+TEST(ParseGetCapacityTest, AnswersForPossibleVolumesOnly) {
   csi::v1::GetCapacityRequest request;
   EXPECT_TRUE(ParseGetCapacity(request).possible);
   EXPECT_EQ(ParseGetCapacity(request).minimum_bytes, 16 * kMiB);
@@ -276,7 +277,7 @@ TEST(ParseGetCapacityTest, KnowsWhatCouldBeMade) {
   }
 }
 
-TEST(CreateVolumeTest, PropagationIsAnyOfItsWords) {
+TEST(CreateVolumeTest, AcceptsEveryWordForPropagation) {
   csi::v1::CreateVolumeRequest request = Create();
   EXPECT_EQ(ParseCreateVolume(request)->propagation, std::nullopt);
   (*request.mutable_parameters())["propagation"] = "HostToContainer";
@@ -335,7 +336,7 @@ TEST_F(ValidateTest, ArgumentsAreChecked) {
   ExpectInvalid(ParseValidate(request_), "volume_id is missing");
 }
 
-TEST_F(ValidateTest, ConfirmsWhatSuitsTheVolume) {
+TEST_F(ValidateTest, ConfirmsCapabilitiesThatFitTheVolume) {
   EXPECT_EQ(WhyNot(), "");
   *request_.add_volume_capabilities() = Block();
   *request_.add_volume_capabilities() = Mount("xfs");
@@ -347,7 +348,7 @@ TEST_F(ValidateTest, ConfirmsWhatSuitsTheVolume) {
   EXPECT_EQ(WhyNot(), "");
 }
 
-TEST_F(ValidateTest, AMismatchIsAMessageAndNoError) {
+TEST_F(ValidateTest, AMismatchIsAMessageNotAnError) {
   const auto expect = [this](const std::function<void()>& change, const std::string& text) {
     const auto before = request_;
     change();

@@ -1,5 +1,5 @@
-// Holds csi.proto to the table of CSI 1.12: the compiled descriptors are written out in the table's own format, and the
-// two must be the same lines. The columns, separated by tabs, by the first of them:
+// Compares csi.proto with the table of CSI 1.12. The test writes the compiled descriptors in the format of the table,
+// and the lines must be equal. Tabs separate the columns, and the first column says which columns follow:
 //   extend  extendee  name    number  type
 //   message name      options
 //   field   message   number  name    label  type  oneof:name  options
@@ -40,7 +40,7 @@ std::string Join(const std::vector<std::string>& parts, std::string_view separat
 
 std::string Row(const std::vector<std::string>& columns) { return Join(columns, "\t"); }
 
-// The table's word for an option. One it has no word for goes in by its full name, so that it is seen as a difference.
+// The table's word for an option. An option without a word there appears under its full name, as a difference.
 std::string OptionWord(const pb::Message& options, const pb::FieldDescriptor& option) {
   const bool is_alpha_mark = option.is_extension() && option.full_name().starts_with("csi.v1.alpha_");
   const bool is_secret_mark = option.full_name() == "csi.v1.csi_secret";
@@ -94,7 +94,7 @@ void AppendFirstLines(const pb::FileDescriptor& file, Lines& lines) {
   lines.push_back(imports);
 }
 
-// The table has no column for an extension's label and options; what it cannot say must not be there.
+// The table has no column for an extension's label and options, so csi.proto must have none.
 void AppendExtension(const pb::FieldDescriptor& field, Lines& lines) {
   std::vector<std::string> columns = {"extend", Name(field.containing_type()->full_name()), Name(field.full_name()),
                                       std::to_string(field.number()), Type(field)};
@@ -118,7 +118,7 @@ void AppendEnum(const pb::EnumDescriptor& type, Lines& lines) {
   }
 }
 
-// A map's entry is a message to the compiler only; the table has the map.
+// The compiler makes a message for the entries of a map. The table has only the map.
 void AppendMessage(const pb::Descriptor& message, Lines& lines) {
   if (message.options().map_entry()) return;
   lines.push_back(Row({"message", Name(message.full_name()), Options(message.options())}));
@@ -159,7 +159,7 @@ Lines TableLines() {
   return lines;
 }
 
-// What `lines` has and `others` has not; a line that is there twice must be there twice on the other side, too.
+// The lines of `lines` that `others` does not have. A line that is there twice must also be there twice in `others`.
 Lines Without(Lines lines, Lines others) {
   std::sort(lines.begin(), lines.end());
   std::sort(others.begin(), others.end());
@@ -168,7 +168,7 @@ Lines Without(Lines lines, Lines others) {
   return difference;
 }
 
-// Tabs made visible, as an empty column is often the difference.
+// Makes tabs visible, because an empty column is often the difference.
 std::string Diff(const Lines& missing, const Lines& added) {
   std::ostringstream diff;
   for (const std::string& line : missing) diff << "- " << line << "\n";

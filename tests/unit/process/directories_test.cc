@@ -1,4 +1,4 @@
-// The directories of the plugin, made and checked. Processes with --user: tests/rpc/hostile/user_test.cc.
+// The directories of the plugin are created and checked. tests/rpc/hostile/user_test.cc runs processes with --user.
 #include "plugin/process/directories.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ class PoolDirectory : public ::testing::Test {
   TempDir dir_;
 };
 
-TEST_F(PoolDirectory, IsMadeForUsAlone) {
+TEST_F(PoolDirectory, IsCreatedForThePluginOnly) {
   const auto pools = Prepare({dir_ / "a"});
   ASSERT_OK(pools);
   EXPECT_EQ(std::filesystem::status(dir_ / "a").permissions(), std::filesystem::perms::owner_all);
@@ -62,7 +62,7 @@ TEST_F(PoolDirectory, OthersMayNotWriteThere) {
   EXPECT_THAT(Prepare({dir_ / "a"}).status(), FailsWith(StatusCode::kFailedPrecondition, "pool p0: others may write"));
 }
 
-TEST_F(PoolDirectory, NobodyElseMakesLinksToDevicesAndTheirDirectoryMayComeLater) {
+TEST_F(PoolDirectory, OnlyThePluginMayLinkDevicesAndTheDirectoryMayAppearLater) {
   const std::vector<PoolConfig> pools = {
       {.name = "disks", .kind = BackendKind::kDevice, .path = dir_ / "links", .own_keys = {{"match", "*"}}}};
   ASSERT_OK(Prepare(pools));
@@ -72,7 +72,7 @@ TEST_F(PoolDirectory, NobodyElseMakesLinksToDevicesAndTheirDirectoryMayComeLater
   EXPECT_THAT(Prepare(pools).status(), FailsWith(StatusCode::kFailedPrecondition, "pool disks: "));
 }
 
-TEST_F(PoolDirectory, PoolsLieApart) {
+TEST_F(PoolDirectory, DirectoriesOfPoolsDoNotOverlap) {
   EXPECT_THAT(Prepare({dir_ / "a", dir_ / "a"}).status(), FailsWith(StatusCode::kInvalidArgument, "give each its own"));
   EXPECT_THAT(Prepare({dir_ / "a", dir_ / "a/b"}).status(),
               FailsWith(StatusCode::kInvalidArgument, "give each its own"));

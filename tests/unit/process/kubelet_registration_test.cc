@@ -1,4 +1,4 @@
-// The plugin's registration, against a plugin manager that does as kubelet's.
+// The registration of the plugin, with a plugin manager that acts like kubelet's.
 #include "plugin/kubelet/kubelet_registration.h"
 
 #include <gmock/gmock.h>
@@ -17,6 +17,7 @@
 #include <fstream>
 #include <functional>
 
+#include "base/file/directory.h"
 #include "base/file/unique_fd.h"
 #include "base/socket_path.h"
 #include "csi.grpc.pb.h"
@@ -41,7 +42,7 @@ bool Eventually(const std::function<bool()>& holds) {
   return holds();
 }
 
-// The CSI services at the endpoint: NodeGetInfo, which fails as often as it is told to.
+// The CSI services at the endpoint. NodeGetInfo fails as often as the test says.
 class Node final : public csi::v1::Node::Service {
  public:
   explicit Node(const std::string& path) {
@@ -82,11 +83,7 @@ class KubeletRegistrationTest : public ::testing::Test {
   }
 
   bool IsRegistered() { return kubelet_.Find("disk.example").has_value(); }
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(registry_)) names.push_back(entry.path().filename());
-    return names;
-  }
+  std::vector<std::string> Names() const { return *EntriesOf(registry_); }
   static sockaddr_un Address(const std::string& path) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
@@ -101,7 +98,7 @@ class KubeletRegistrationTest : public ::testing::Test {
     return fd;
   }
 
-  // Whether it is `listener` that is reached by the path.
+  // Whether the path leads to `listener`.
   static absl::Status Connects(const std::string& path, const UniqueFd& listener) {
     const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_un address = Address(path);
@@ -128,7 +125,7 @@ class KubeletRegistrationTest : public ::testing::Test {
   FakePluginManager kubelet_{registry_};
 };
 
-TEST_F(KubeletRegistrationTest, KubeletRegistersWhatIsAnnounced) {
+TEST_F(KubeletRegistrationTest, KubeletRegistersAnAnnouncedPlugin) {
   kubelet_.Start();
   const auto registration = Registration();
   ASSERT_OK(registration->CheckSockets());
@@ -142,7 +139,7 @@ TEST_F(KubeletRegistrationTest, KubeletRegistersWhatIsAnnounced) {
   EXPECT_THAT(kubelet_.History(), ElementsAre("registered disk.example")) << "once is enough";
 }
 
-// Threads have the name of the one that made them.
+// A thread has the name of the thread that created it.
 int ThreadsNamed(const std::string& name) {
   int count = 0;
   for (const auto& entry : fs::directory_iterator("/proc/self/task")) {
@@ -153,8 +150,8 @@ int ThreadsNamed(const std::string& name) {
   return count;
 }
 
-// It is announced by a thread that could not say that there is no other to be had.
-TEST_F(KubeletRegistrationTest, ItsThreadIsThereBeforeItIsAnnounced) {
+// The thread that announces the plugin could not report that no further thread can start.
+TEST_F(KubeletRegistrationTest, ItsThreadExistsBeforeTheAnnouncement) {
   std::array<char, 16> before = {};
   ASSERT_EQ(::prctl(PR_GET_NAME, before.data()), 0);
   ASSERT_EQ(::prctl(PR_SET_NAME, "starting"), 0);
@@ -167,7 +164,7 @@ TEST_F(KubeletRegistrationTest, ItsThreadIsThereBeforeItIsAnnounced) {
   ASSERT_EQ(::prctl(PR_SET_NAME, before.data()), 0);
 }
 
-TEST_F(KubeletRegistrationTest, FilesThatThePluginHasNoMoreOfAreNoMatterOfTheUser) {
+TEST_F(KubeletRegistrationTest, RunningOutOfDescriptorsIsNotReportedAsAPermissionProblem) {
   const auto registration = Registration();
   rlimit before = {};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -179,7 +176,7 @@ TEST_F(KubeletRegistrationTest, FilesThatThePluginHasNoMoreOfAreNoMatterOfTheUse
   EXPECT_THAT(std::string(refused.message()), ::testing::Not(HasSubstr("let that user")));
 }
 
-// Kubelet asks for it each time that it finds the socket.
+// Kubelet calls GetInfo each time it finds the socket.
 TEST_F(KubeletRegistrationTest, GetInfoSaysWhatKubeletAcceptsAtAnyTime) {
   const auto registration = Registration();
   registration->Announce();
@@ -197,7 +194,7 @@ TEST_F(KubeletRegistrationTest, GetInfoSaysWhatKubeletAcceptsAtAnyTime) {
   }
 }
 
-TEST_F(KubeletRegistrationTest, WhatWasRefusedIsOfferedAgain) {
+TEST_F(KubeletRegistrationTest, ARefusedRegistrationIsRetried) {
   node_.failures = 2;
   kubelet_.Start();
   const auto registration = Registration();
@@ -209,7 +206,7 @@ TEST_F(KubeletRegistrationTest, WhatWasRefusedIsOfferedAgain) {
 }
 
 // 50, 100, 200, 400, 400 ms.
-TEST_F(KubeletRegistrationTest, TheWaitsGrow) {
+TEST_F(KubeletRegistrationTest, ThePauseBetweenRetriesGrows) {
   node_.failures = 1'000'000;
   kubelet_.Start();
   KubeletRegistration registration({.directory = registry_,
@@ -225,7 +222,7 @@ TEST_F(KubeletRegistrationTest, TheWaitsGrow) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, 8s) << "and no longer than the longest";
 }
 
-TEST_F(KubeletRegistrationTest, WhatIsWithdrawnKubeletForgets) {
+TEST_F(KubeletRegistrationTest, KubeletForgetsAWithdrawnPlugin) {
   kubelet_.Start();
   const auto registration = Registration();
   registration->Announce();
@@ -237,7 +234,7 @@ TEST_F(KubeletRegistrationTest, WhatIsWithdrawnKubeletForgets) {
   EXPECT_THAT(Names(), IsEmpty()) << "for good";
 }
 
-TEST_F(KubeletRegistrationTest, WithdrawnBeforeItWasAnnouncedNothingIsMade) {
+TEST_F(KubeletRegistrationTest, WithdrawingBeforeTheAnnouncementCreatesNothing) {
   const auto registration = Registration();
   registration->Withdraw();
   registration->Announce();
@@ -268,7 +265,7 @@ TEST_F(KubeletRegistrationTest, TheSocketOfAKilledPredecessorIsReplacedInOneStep
   EXPECT_THAT(seen, ElementsAre("disk.example-reg.sock"));
 }
 
-TEST_F(KubeletRegistrationTest, WhereAnotherServesOrThatIsNoSocketIsRefused) {
+TEST_F(KubeletRegistrationTest, RefusesTheSocketOfAnotherServerAndOtherFiles) {
   const auto registration = Registration();
   for (const std::string& path : {path_, hidden_}) {
     const UniqueFd other = Bound(path);
@@ -284,7 +281,7 @@ TEST_F(KubeletRegistrationTest, WhereAnotherServesOrThatIsNoSocketIsRefused) {
   EXPECT_THAT(registration->CheckSockets(), FailsWith(absl::StatusCode::kNotFound, registry_));
 }
 
-TEST_F(KubeletRegistrationTest, TheSocketOfASuccessorIsLeftToIt) {
+TEST_F(KubeletRegistrationTest, KeepsTheSocketOfASuccessor) {
   const auto registration = Registration();
   registration->Announce();
   ASSERT_TRUE(Eventually([&] { return fs::exists(path_); }));
@@ -295,13 +292,13 @@ TEST_F(KubeletRegistrationTest, TheSocketOfASuccessorIsLeftToIt) {
   EXPECT_TRUE(fs::is_socket(path_));
 }
 
-// A registrar in the same pod asks the plugin for its name first: it binds after the plugin looked.
+// A registrar in the same pod first asks the plugin for its name, so it binds after the check of the plugin.
 TEST_F(KubeletRegistrationTest, ARegistrarThatCameBeforeThePluginWasReadyKeepsItsPlace) {
   for (const bool was_killed : {false, true}) {
     if (was_killed) Bound(path_).reset();
     const auto registration = Registration();
     ASSERT_OK(registration->CheckSockets());
-    std::this_thread::sleep_for(20ms);  // the clock of files is a coarse one, and the number may be the same
+    std::this_thread::sleep_for(20ms);  // file times are coarse, and the inode number may be the same
     fs::remove(path_);
     const UniqueFd registrar = Bound(path_);
     ::testing::internal::CaptureStderr();
@@ -315,7 +312,7 @@ TEST_F(KubeletRegistrationTest, ARegistrarThatCameBeforeThePluginWasReadyKeepsIt
   }
 }
 
-TEST_F(KubeletRegistrationTest, ARegistrarThatComesLaterIsToldOfOnce) {
+TEST_F(KubeletRegistrationTest, ALaterRegistrarIsLoggedOnce) {
   const auto registration = Registration();
   registration->Announce();
   ASSERT_TRUE(Eventually([&] { return fs::exists(path_); }));
@@ -331,8 +328,8 @@ TEST_F(KubeletRegistrationTest, ARegistrarThatComesLaterIsToldOfOnce) {
   EXPECT_TRUE(fs::is_socket(path_));
 }
 
-// By its number alone a successor's socket could be taken for ours, which is gone.
-TEST_F(KubeletRegistrationTest, WithdrawnTwiceItRemovesOnce) {
+// A successor's socket may have the inode number of ours, which is gone.
+TEST_F(KubeletRegistrationTest, WithdrawingTwiceRemovesOnce) {
   auto registration = Registration();
   registration->Announce();
   ASSERT_TRUE(Eventually([&] { return fs::exists(path_); }));
@@ -345,7 +342,7 @@ TEST_F(KubeletRegistrationTest, WithdrawnTwiceItRemovesOnce) {
   EXPECT_THAT(Names(), ElementsAre("disk.example-reg.sock"));
 }
 
-TEST_F(KubeletRegistrationTest, ASocketOfOursThatSomebodyChangedIsOursStill) {
+TEST_F(KubeletRegistrationTest, RecognisesItsSocketAfterAChangeOfItsMode) {
   const auto registration = Registration();
   registration->Announce();
   ASSERT_TRUE(Eventually([&] { return fs::exists(path_); }));
@@ -355,7 +352,7 @@ TEST_F(KubeletRegistrationTest, ASocketOfOursThatSomebodyChangedIsOursStill) {
   EXPECT_THAT(Names(), IsEmpty());
 }
 
-TEST_F(KubeletRegistrationTest, ADirectoryInWhichItMayNotWriteIsNamed) {
+TEST_F(KubeletRegistrationTest, NamesADirectoryWithoutWritePermission) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make directories and sockets that are somebody else's";
   ASSERT_EQ(::chmod(dir_.path().c_str(), 0711), 0);
   ASSERT_EQ(::chmod(registry_.c_str(), 0755), 0);
@@ -372,7 +369,7 @@ TEST_F(KubeletRegistrationTest, ADirectoryInWhichItMayNotWriteIsNamed) {
   }
 }
 
-TEST_F(KubeletRegistrationTest, ASocketThatSomebodyRemovedIsMadeAgain) {
+TEST_F(KubeletRegistrationTest, CreatesARemovedSocketAgain) {
   kubelet_.Start();
   const auto registration = Registration();
   registration->Announce();
@@ -384,7 +381,7 @@ TEST_F(KubeletRegistrationTest, ASocketThatSomebodyRemovedIsMadeAgain) {
   }));
 }
 
-TEST_F(KubeletRegistrationTest, ADirectoryThatIsAwayIsWaitedFor) {
+TEST_F(KubeletRegistrationTest, WaitsForAMissingDirectory) {
   const auto registration = Registration();
   fs::remove(registry_);
   registration->Announce();
@@ -393,7 +390,7 @@ TEST_F(KubeletRegistrationTest, ADirectoryThatIsAwayIsWaitedFor) {
   EXPECT_TRUE(Eventually([&] { return IsRegistered(); }));
 }
 
-TEST_F(KubeletRegistrationTest, AKubeletThatStartsLaterFindsIt) {
+TEST_F(KubeletRegistrationTest, AKubeletThatStartsLaterFindsThePlugin) {
   const auto registration = Registration();
   registration->Announce();
   for (int i = 0; i < 3; ++i) {

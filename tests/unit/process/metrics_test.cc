@@ -1,4 +1,4 @@
-// What counts calls, and what --metrics-listen may be.
+// The metrics of calls, and the addresses that --metrics-listen accepts.
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -60,8 +60,8 @@ TEST_F(CallMetricsTest, AStreamThatFollowsHasNoDuration) {
   EXPECT_EQ(scrape["mooring_plugin_rpc_duration_seconds_count{method=\"Watch\"}"], -1);
 }
 
-// Prometheus' increase() sees no first value: the alerts count from a 0 that was there.
-TEST_F(CallMetricsTest, OfMethodsThatAreNamedTheFaultsAreThereBeforeTheFirstCall) {
+// increase() of Prometheus ignores the first value of a counter, so the alerts need a 0 before it.
+TEST_F(CallMetricsTest, NamedMethodsHaveErrorCountersBeforeTheFirstCall) {
   CallMetrics calls(families_, {{"plugin", "a"}}, {"Probe"});
   const auto of = [this](const std::string& code) {
     return Now()["mooring_plugin_rpcs_total{code=\"" + code + "\",method=\"Probe\",plugin=\"a\"}"];
@@ -73,13 +73,13 @@ TEST_F(CallMetricsTest, OfMethodsThatAreNamedTheFaultsAreThereBeforeTheFirstCall
   EXPECT_EQ(of("INTERNAL"), 1);
 }
 
-TEST_F(CallMetricsTest, ACodeThatGrpcDoesNotHaveIsUnknown) {
+TEST_F(CallMetricsTest, AnInvalidCodeIsCountedAsUnknown) {
   calls_.Begin("Probe");
   calls_.End("Probe", static_cast<StatusCode>(4711), microseconds(1));
   EXPECT_EQ(Now()["mooring_plugin_rpcs_total{code=\"UNKNOWN\",method=\"Probe\"}"], 1);
 }
 
-TEST_F(CallMetricsTest, SeveralShareAFamilyUnderLabelsOfTheirOwn) {
+TEST_F(CallMetricsTest, SeveralRecordersShareAFamilyWithLabelsOfTheirOwn) {
   CallMetrics a(families_, {{"plugin", "a"}}), b(families_, {{"plugin", "b"}});
   for (CallMetrics* one : {&a, &b, &b}) {
     one->Begin("Probe");
@@ -111,7 +111,7 @@ TEST_F(CallMetricsTest, NoCallIsLostAmongManyThreadsAndScrapes) {
   }
 }
 
-TEST_F(CallMetricsTest, TheProcessTellsOfItself) {
+TEST_F(CallMetricsTest, ThePageHasMetricsOfTheProcess) {
   const Scrape scrape = Now();
   EXPECT_GT(scrape["process_resident_memory_bytes"], 1e6);
   EXPECT_GT(scrape["process_virtual_memory_bytes"], scrape["process_resident_memory_bytes"]);

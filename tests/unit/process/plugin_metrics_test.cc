@@ -1,5 +1,5 @@
-// What a scrape of the plugin says, over its real stores and pools of the test's own. Over a socket, with a real
-// plugin: tests/rpc/calls/metrics_test.cc.
+// The metrics page of the plugin, with real stores and with pools of the test's own. tests/rpc/calls/metrics_test.cc
+// reads it from a real plugin over a socket.
 #include "plugin/process/plugin_metrics.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/version.h"
-#include "plugin/catalog/unfinished_ages.h"
+#include "plugin/catalog/store/unfinished_ages.h"
 #include "tests/support/scrape.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -20,7 +20,7 @@
 namespace mooring::testing {
 namespace {
 
-// A pool as large as it is told, and nothing in it.
+// An empty pool of the size that the test sets.
 class FakePool final : public Backend {
  public:
   explicit FakePool(const absl::StatusOr<BackendCapacity>& room) : room_(room) {}
@@ -50,7 +50,7 @@ class PluginMetricsTest : public ::testing::Test {
     node_ = *NodeStore::Open(dir_ / "node.db", "boot");
     metrics_ = std::make_unique<PluginMetrics>(PluginMetrics::Sources{
         *pools_, *catalog_, *snapshots_, *node_, readiness_, [this] { return helper_; }, [this] { return restarts_; },
-        [this] { return hanging_; }, [this] { return surroundings_; }});
+        [this] { return hanging_; }, [this] { return preflight_; }});
   }
 
   Scrape Now() const { return ParseScrape(metrics_->Text()); }
@@ -80,7 +80,7 @@ class PluginMetricsTest : public ::testing::Test {
   absl::Status helper_;
   std::uint64_t restarts_ = 0;
   std::size_t hanging_ = 0;
-  absl::Status surroundings_;
+  absl::Status preflight_;
   Readiness readiness_;
   std::unique_ptr<Pools> pools_;
   std::unique_ptr<CatalogStore> catalog_;
@@ -89,7 +89,7 @@ class PluginMetricsTest : public ::testing::Test {
   std::unique_ptr<PluginMetrics> metrics_;
 };
 
-TEST_F(PluginMetricsTest, SaysWhatRunsAndHowItIs) {
+TEST_F(PluginMetricsTest, HasTheVersionAndTheHealth) {
   EXPECT_EQ(Now()[std::string("mooring_plugin_build_info{commit=\"") + Commit() + "\",version=\"" + Version() + "\"}"],
             1);
   EXPECT_EQ(Now()["mooring_plugin_ready"], 0);
@@ -99,7 +99,7 @@ TEST_F(PluginMetricsTest, SaysWhatRunsAndHowItIs) {
   restarts_ = 3;
   hanging_ = 2;
   EXPECT_EQ(Now()["mooring_plugin_preflight_ok"], 1);
-  surroundings_ = FailedPrecondition("there is no /dev/loop-control");
+  preflight_ = FailedPrecondition("there is no /dev/loop-control");
   EXPECT_EQ(Now()["mooring_plugin_ready"], 1);
   EXPECT_EQ(Now()["mooring_plugin_helper_up"], 0);
   EXPECT_EQ(Now()["mooring_plugin_helper_restarts_total"], 3);
@@ -127,8 +127,8 @@ TEST_F(PluginMetricsTest, VolumesByPoolAndState) {
   EXPECT_EQ(Now()["mooring_plugin_volumes{backend=\"image\",pool=\"default\",state=\"ready\"}"], 1);
 }
 
-// Another one at each look is no reason for an alarm.
-TEST(UnfinishedAgesTest, AreThoseOfTheOldestThatIsTheSame) {
+// Another unfinished record at each scrape is no reason for an alarm.
+TEST(UnfinishedAgesTest, AreTheAgesOfTheOldestRecords) {
   using std::chrono::minutes;
   const UnfinishedAges::Clock::time_point start = UnfinishedAges::Clock::now();
   UnfinishedAges ages;
@@ -144,7 +144,7 @@ TEST(UnfinishedAgesTest, AreThoseOfTheOldestThatIsTheSame) {
   EXPECT_TRUE(ages.See({}, start + minutes(4)).empty());
 }
 
-TEST_F(PluginMetricsTest, ForHowLongARecordIsUnfinished) {
+TEST_F(PluginMetricsTest, HasTheAgeOfUnfinishedRecords) {
   const std::string image = "mooring_plugin_unfinished_seconds{backend=\"image\",pool=\"default\"}";
   const std::string memory = "mooring_plugin_unfinished_seconds{backend=\"tmpfs\",pool=\"mem\"}";
   AddVolume("a", "default", VolumeState::kReady, 100);
@@ -177,7 +177,7 @@ TEST_F(PluginMetricsTest, SnapshotsByPoolAndState) {
   EXPECT_EQ(now["mooring_plugin_snapshot_bytes{backend=\"image\",pool=\"default\"}"], 64);
 }
 
-TEST_F(PluginMetricsTest, TheRoomOfAPoolAndOfMemoryWhatNoVolumeCountsFor) {
+TEST_F(PluginMetricsTest, HasTheFreeSpaceOfPoolsAndTheUnusedMemory) {
   AddVolume("d", "mem", VolumeState::kReady, 30);
   const Scrape now = Now();
   EXPECT_EQ(now["mooring_plugin_pool_up{backend=\"image\",pool=\"default\"}"], 1);
@@ -191,7 +191,7 @@ TEST_F(PluginMetricsTest, TheRoomOfAPoolAndOfMemoryWhatNoVolumeCountsFor) {
   EXPECT_EQ(Now()["mooring_plugin_pool_nearly_full{backend=\"image\",pool=\"default\"}"], 1);
 }
 
-TEST_F(PluginMetricsTest, APoolThatCannotBeAskedIsDownAndTheOthersAreThere) {
+TEST_F(PluginMetricsTest, AnUnreadablePoolIsDownAndTheOthersAreListed) {
   disk_ = Internal("Input/output error");
   const Scrape now = Now();
   EXPECT_EQ(now["mooring_plugin_pool_up{backend=\"image\",pool=\"default\"}"], 0);
@@ -199,7 +199,7 @@ TEST_F(PluginMetricsTest, APoolThatCannotBeAskedIsDownAndTheOthersAreThere) {
   EXPECT_EQ(now["mooring_plugin_pool_up{backend=\"tmpfs\",pool=\"mem\"}"], 1);
 }
 
-TEST_F(PluginMetricsTest, MountsThatAreDone) {
+TEST_F(PluginMetricsTest, CountsMounts) {
   AddUse("/stage", VolumeUse::Role::kStage, AccessType::kMount, true);
   AddUse("/a", VolumeUse::Role::kTarget, AccessType::kMount, true);
   AddUse("/b", VolumeUse::Role::kTarget, AccessType::kMount, true);
@@ -215,14 +215,14 @@ TEST_F(PluginMetricsTest, MountsThatAreDone) {
   EXPECT_EQ(Now()["mooring_plugin_mounts{access=\"mount\",kind=\"published\"}"], 1);
 }
 
-TEST_F(PluginMetricsTest, FaultsOfEveryCallAreThereFromTheStart) {
+TEST_F(PluginMetricsTest, ErrorCountersOfEveryCallExistFromTheStart) {
   const Scrape now = Now();
   for (const char* method : {"Probe", "CreateVolume", "CreateVolumeGroupSnapshot", "GetMetadataDelta", "NodeGetInfo"}) {
     EXPECT_EQ(now["mooring_plugin_rpcs_total{code=\"INTERNAL\",method=\"" + std::string(method) + "\"}"], 0) << method;
   }
 }
 
-TEST_F(PluginMetricsTest, NoVolumeIsNamed) {
+TEST_F(PluginMetricsTest, NamesNoVolume) {
   AddVolume("vol-0123", "default", VolumeState::kReady, 100);
   metrics_->rpcs().Begin("Probe");
   metrics_->rpcs().End("Probe", absl::StatusCode::kOk, std::chrono::microseconds(1));

@@ -1,4 +1,4 @@
-// --pool: what is taken, and what is said of what is not.
+// The values of --pool that are accepted, and the errors for others.
 #include "plugin/config/pool_config.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 
 using absl::StatusCode;
 
-TEST(PoolConfigTest, WithoutAnyThereIsTheDefaultOne) {
+TEST(PoolConfigTest, TheDefaultPoolExistsWithoutAFlag) {
   const auto pools = ParsePools({});
   ASSERT_OK(pools);
   ASSERT_EQ(pools->size(), 1U);
@@ -27,7 +27,7 @@ TEST(PoolConfigTest, WithoutAnyThereIsTheDefaultOne) {
   EXPECT_FALSE(pools->front().overcommit);
 }
 
-TEST(PoolConfigTest, TheDefaultOneIsReplacedAndOthersAreAdded) {
+TEST(PoolConfigTest, AFlagReplacesTheDefaultPoolOrAddsAnother) {
   const auto pools = ParsePools({"name=fast,backend=image,path=/srv/fast,overcommit=1.5",
                                  "backend=directory,name=default,path=/srv/dirs/", "name=mem,backend=tmpfs,size=4096"});
   ASSERT_OK(pools);
@@ -38,14 +38,14 @@ TEST(PoolConfigTest, TheDefaultOneIsReplacedAndOthersAreAdded) {
   EXPECT_EQ((*pools)[2].bytes, 4096U);
 }
 
-TEST(PoolConfigTest, MemoryIsHalfOfWhatThereIsUnlessItIsSaid) {
+TEST(PoolConfigTest, ATmpfsPoolHasHalfOfTheMemoryByDefault) {
   const auto pools = ParsePools({"name=mem,backend=tmpfs"});
   ASSERT_OK(pools);
   const auto all = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE));
   EXPECT_NEAR(static_cast<double>((*pools)[1].bytes), static_cast<double>(all) / 2, static_cast<double>(all) / 50);
 }
 
-TEST(PoolConfigTest, DevicesAreThoseOfUdevUnlessItIsSaid) {
+TEST(PoolConfigTest, ADevicePoolUsesTheLinksOfUdevByDefault) {
   const auto pools = ParsePools({"name=a,backend=device,match=nvme-*", "name=b,backend=device,match=*,path=/links/"});
   ASSERT_OK(pools);
   EXPECT_EQ((*pools)[1].kind, BackendKind::kDevice);
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"name=a,backend=device,match=*,overcommit=2", "it takes path, match"},
         Wrong{"name=a,backend=image,path=/a,match=*", "has no 'match'"}));
 
-TEST(PoolConfigTest, ANameIsGivenOnce) {
+TEST(PoolConfigTest, RefusesANameThatIsGivenTwice) {
   constexpr char kWhy[] = "there is a pool of this name already";
   EXPECT_THAT(ParsePools({"name=a,backend=tmpfs", "name=a,backend=tmpfs"}).status(),
               FailsWith(StatusCode::kInvalidArgument, kWhy));

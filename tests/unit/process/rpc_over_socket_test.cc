@@ -80,7 +80,7 @@ TEST_F(RpcTest, BeforeThePluginIsReadyACallThatCannotWaitIsUnavailableWithinItsD
   EXPECT_EQ(status.error_message(), "starting");
 }
 
-TEST_F(RpcTest, ACallWaitsForOthersNoLongerThanItsCallerDoes) {
+TEST_F(RpcTest, ACallWaitsForOthersUntilItsDeadline) {
   std::chrono::steady_clock::time_point until;
   node_.stage = [&until](const Call& call) {
     until = call.wait_until;

@@ -1,4 +1,4 @@
-// What happens around every RPC: sizes, readiness, codes, redaction, the log line.
+// The wrapper of every RPC: sizes, readiness, codes, redaction, the log line.
 #include "plugin/api/rpc.h"
 
 #include <google/protobuf/message.h>
@@ -58,7 +58,7 @@ void Fill(ProtoMessage& message, const std::string& text) {
   const Descriptor& descriptor = *message.GetDescriptor();
   for (int i = 0; i < descriptor.field_count(); ++i) {
     const FieldDescriptor& field = *descriptor.field(i);
-    // Of a oneof the last one wins: leave `block` out, or it displaces `mount` and its flags.
+    // The last field of a oneof wins. So `block` is left out, because it would displace `mount` and its flags.
     if (field.name() == "block") continue;
     FillField(message, field, MayBeSensitive(field) ? kSecret : text);
   }
@@ -151,7 +151,7 @@ TEST(CheckSizesTest, IdsPathsAndTokensHaveChecksOfTheirOwn) {
   EXPECT_OK(CheckSizes(list));
 }
 
-// Serve called directly, as gRPC's threads would: what happens in here is all our own, so tsan sees all of it.
+// Calls Serve directly, without gRPC's code, so that the thread sanitizer sees all threads.
 class RpcServeTest : public ::testing::Test {
  protected:
   using Outcome = absl::StatusOr<csi::v1::NodeStageVolumeResponse>;
@@ -177,6 +177,18 @@ class RpcServeTest : public ::testing::Test {
     std::string text = ::testing::internal::GetCapturedStderr();
     ::testing::internal::CaptureStderr();
     return text;
+  }
+  // A call that has begun and ends at the promise.
+  std::thread StageUntil(std::promise<void>& let_go) {
+    const auto inside = std::make_shared<std::promise<void>>();
+    stage_ = [inside, &let_go](const Call&) {
+      inside->set_value();
+      let_go.get_future().wait();
+      return csi::v1::NodeStageVolumeResponse();
+    };
+    std::thread call([this] { EXPECT_TRUE(Stage().ok()); });
+    inside->get_future().wait();
+    return call;
   }
   void FailWith(absl::Status status) {
     stage_ = [status](const Call&) -> Outcome { return status; };
@@ -270,7 +282,7 @@ TEST_F(RpcServeTest, APluginThatCannotGetReadySaysWhy) {
   EXPECT_THAT(Stage().error_message(), HasSubstr("no /proc"));
 }
 
-TEST_F(RpcServeTest, WhatIsAlwaysAnsweredDoesNotWait) {
+TEST_F(RpcServeTest, CallsThatAreAlwaysServedDoNotWait) {
   readiness_.Set(Unavailable("starting"));
   EXPECT_TRUE(Stage(Rpc::When::kAlways).ok());
 }
@@ -307,15 +319,9 @@ TEST_F(RpcServeTest, ManyCallsAtOnceWhileItGetsReadyAndWhileItIsDrained) {
   EXPECT_EQ(handled + refused, 400);
 }
 
-TEST_F(RpcServeTest, DrainedItLetsTheCallUnderWayEndAndTakesNoOther) {
-  std::promise<void> inside, let_go;
-  stage_ = [&](const Call&) {
-    inside.set_value();
-    let_go.get_future().wait();
-    return csi::v1::NodeStageVolumeResponse();
-  };
-  std::thread first([this] { EXPECT_TRUE(Stage().ok()); });
-  inside.get_future().wait();
+TEST_F(RpcServeTest, DrainLetsARunningCallEndAndRefusesNewOnes) {
+  std::promise<void> let_go;
+  std::thread first = StageUntil(let_go);
   const auto start = std::chrono::steady_clock::now();
   rpc_.Drain(start + std::chrono::milliseconds(50));
   EXPECT_GE(std::chrono::steady_clock::now(), start + std::chrono::milliseconds(50)) << "the first is still under way";
@@ -328,15 +334,9 @@ TEST_F(RpcServeTest, DrainedItLetsTheCallUnderWayEndAndTakesNoOther) {
   first.join();
 }
 
-TEST_F(RpcServeTest, DrainNamesWhatIsLeftAtItsDeadline) {
-  std::promise<void> inside, let_go;
-  stage_ = [&](const Call&) {
-    inside.set_value();
-    let_go.get_future().wait();
-    return csi::v1::NodeStageVolumeResponse();
-  };
-  std::thread first([this] { EXPECT_TRUE(Stage().ok()); });
-  inside.get_future().wait();
+TEST_F(RpcServeTest, DrainNamesTheCallsThatRunAtItsDeadline) {
+  std::promise<void> let_go;
+  std::thread first = StageUntil(let_go);
   EXPECT_THAT(rpc_.Drain(std::chrono::steady_clock::now()), ::testing::ElementsAre("NodeStageVolume 'vol-a'"));
   let_go.set_value();
   first.join();

@@ -88,7 +88,7 @@ TEST_F(ScrapeServerTest, ServesThePageOnEachKindOfAddress) {
   }
 }
 
-TEST_F(ScrapeServerTest, ThereIsNothingElse) {
+TEST_F(ScrapeServerTest, AnswersNotFoundForOtherPaths) {
   const std::string at = Serve("127.0.0.1:0");
   EXPECT_THAT(HttpGet(at, "/metrics?x=y"), StartsWith("HTTP/1.1 200 "));
   for (const char* path : {"/", "/metrics/", "/metricsx", "/../metrics", "http://127.0.0.1/metrics"}) {
@@ -111,13 +111,13 @@ TEST_F(ScrapeServerTest, ALongPageArrivesWhole) {
   EXPECT_EQ(response.size() - response.find("\r\n\r\n") - 4, page.size());
 }
 
-TEST_F(ScrapeServerTest, APageThatCannotBeMadeIsAnError) {
+TEST_F(ScrapeServerTest, AFailedPageIsAnError) {
   const std::string at = Serve("127.0.0.1:0", []() -> std::string { throw std::runtime_error("out of paper"); });
   EXPECT_THAT(HttpGet(at, "/metrics"), StartsWith("HTTP/1.1 500 "));
   EXPECT_THAT(HttpGet(at, "/metrics"), Not(HasSubstr("out of paper"))) << "that is for the log";
 }
 
-TEST_F(ScrapeServerTest, WhateverIsThrownTheNextAreServed) {
+TEST_F(ScrapeServerTest, ServesTheNextRequestAfterAnException) {
   int calls = 0;
   const std::string at = Serve("127.0.0.1:0", [&calls]() -> std::string {
     if (++calls == 1) throw calls;  // NOLINT(hicpp-exception-baseclass): the worst that can come
@@ -145,7 +145,7 @@ TEST_F(ScrapeServerTest, APollThatFailsIsTriedAgain) {
 }
 
 // 33 that say nothing do not push out the one whose page is on its way.
-TEST_F(ScrapeServerTest, WhoIsBeingAnsweredIsTheLastToGo) {
+TEST_F(ScrapeServerTest, ReplacesAConnectionThatIsBeingAnsweredLast) {
   const std::string page(8'000'000, 'x');
   const std::string at = Serve("127.0.0.1:0", [&page] { return page; }, {.most = 3, .patience = seconds(60)});
   const UniqueFd scraper = ConnectTo(at);
@@ -175,7 +175,7 @@ void Work(milliseconds time) {
   } while (seconds(now.tv_sec - start.tv_sec) + std::chrono::nanoseconds(now.tv_nsec - start.tv_nsec) < time);
 }
 
-TEST(CachedPageTest, OneThatIsDearIsToldAgainUntilItIsOld) {
+TEST(CachedPageTest, AnExpensivePageIsReusedUntilItIsOld) {
   int made = 0;
   metrics::CachedPage page(
       [&made] {
@@ -191,13 +191,13 @@ TEST(CachedPageTest, OneThatIsDearIsToldAgainUntilItIsOld) {
   EXPECT_EQ(page.Get(), std::to_string(before + 1));
 }
 
-TEST(CachedPageTest, OneThatIsCheapIsAlwaysNew) {
+TEST(CachedPageTest, ACheapPageIsAlwaysNew) {
   int made = 0;
   metrics::CachedPage page([&made] { return std::to_string(++made); });
   for (int i = 1; i <= 1000; ++i) ASSERT_EQ(page.Get(), std::to_string(i));
 }
 
-TEST(CachedPageTest, OneThatCannotBeMadeIsNotKept) {
+TEST(CachedPageTest, AFailedPageIsNotKept) {
   metrics::CachedPage page(
       []() -> std::string {
         Work(milliseconds(2));
@@ -207,7 +207,7 @@ TEST(CachedPageTest, OneThatCannotBeMadeIsNotKept) {
   for (int i = 0; i < 3; ++i) EXPECT_THROW(page.Get(), std::runtime_error);
 }
 
-TEST_F(ScrapeServerTest, SlowClientsHoldUpNobodyAndAreHungUpOn) {
+TEST_F(ScrapeServerTest, SlowClientsDelayNobodyAndAreDisconnected) {
   const std::string at = Serve("127.0.0.1:0", [] { return "a 1\n"; }, {.most = 8, .patience = milliseconds(300)});
   std::vector<UniqueFd> slow;
   for (int i = 0; i < 7; ++i) {
@@ -220,7 +220,7 @@ TEST_F(ScrapeServerTest, SlowClientsHoldUpNobodyAndAreHungUpOn) {
   for (const UniqueFd& fd : slow) EXPECT_TRUE(IsHungUp(fd));
 }
 
-TEST_F(ScrapeServerTest, OneMoreThanThereMayBeTakesThePlaceOfTheOldest) {
+TEST_F(ScrapeServerTest, AConnectionAboveTheLimitReplacesTheOldest) {
   const std::string at = Serve("127.0.0.1:0", [] { return "a 1\n"; }, {.most = 3, .patience = seconds(60)});
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 3; ++i) silent.push_back(ConnectTo(at));
@@ -228,7 +228,7 @@ TEST_F(ScrapeServerTest, OneMoreThanThereMayBeTakesThePlaceOfTheOldest) {
   EXPECT_TRUE(IsHungUp(silent.front()));
 }
 
-TEST_F(ScrapeServerTest, AClientThatDoesNotReadDoesNotHoldUpTheStop) {
+TEST_F(ScrapeServerTest, AClientThatDoesNotReadDoesNotDelayTheStop) {
   const std::string page(8'000'000, 'x');
   const std::string at = Serve("127.0.0.1:0", [&page] { return page; });
   const UniqueFd deaf = ConnectTo(at);
@@ -238,7 +238,7 @@ TEST_F(ScrapeServerTest, AClientThatDoesNotReadDoesNotHoldUpTheStop) {
   EXPECT_TRUE(server_->Stop(Clock::now() + seconds(2)));
 }
 
-TEST_F(ScrapeServerTest, APageThatHangsIsWaitedForNoLongerThanAsked) {
+TEST_F(ScrapeServerTest, AHangingPageDelaysTheStopUntilItsDeadlineOnly) {
   std::promise<void> release;
   const std::string at = Serve("127.0.0.1:0", [future = release.get_future().share()] {
     future.wait();
@@ -252,7 +252,7 @@ TEST_F(ScrapeServerTest, APageThatHangsIsWaitedForNoLongerThanAsked) {
   scrape.wait();
 }
 
-TEST_F(ScrapeServerTest, AnAddressThatIsServedIsNotTakenOverAndAStaleSocketIs) {
+TEST_F(ScrapeServerTest, RefusesAnAddressInUseAndReplacesAStaleSocket) {
   const std::string at = Serve("127.0.0.1:0");
   EXPECT_THAT(Listener::Bind(*ParseListenAddress(at)),
               FailsWith(absl::StatusCode::kFailedPrecondition, "another process listens there"));
@@ -263,7 +263,7 @@ TEST_F(ScrapeServerTest, AnAddressThatIsServedIsNotTakenOverAndAStaleSocketIs) {
   EXPECT_OK(Listener::Bind(*ParseListenAddress(socket)));
 }
 
-TEST_F(ScrapeServerTest, EverybodyMayComeToAUnixSocketWhoMayComeToItsDirectory) {
+TEST_F(ScrapeServerTest, EveryUserWhoCanReachTheDirectoryCanUseTheUnixSocket) {
   Serve("unix:" + (dir_ / "m.sock"));
   struct stat status = {};
   ASSERT_EQ(::stat((dir_ / "m.sock").c_str(), &status), 0);

@@ -4,8 +4,8 @@
 // A write is on disk when its call returns (WAL, synchronous=FULL). Reads have their own connection, so they never wait
 // for another call's fsync. Safe from several threads. Nothing throws: SQLite's errors are returned as INTERNAL with
 // the path and SQLite's message. RESOURCE_EXHAUSTED: the disk is full. ABORTED: another process holds the file.
-#ifndef MOORING_PLUGIN_CATALOG_CATALOG_STORE_H_
-#define MOORING_PLUGIN_CATALOG_CATALOG_STORE_H_
+#ifndef MOORING_PLUGIN_CATALOG_STORE_CATALOG_STORE_H_
+#define MOORING_PLUGIN_CATALOG_STORE_CATALOG_STORE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "mounter/mounter.h"
-#include "plugin/backends/pools.h"
+#include "plugin/model/backend_traits.h"
 #include "plugin/model/volume_tuning.h"
 
 namespace mooring {
@@ -142,4 +142,4 @@ class CatalogStore {
 
 }  // namespace mooring
 
-#endif  // MOORING_PLUGIN_CATALOG_CATALOG_STORE_H_
+#endif  // MOORING_PLUGIN_CATALOG_STORE_CATALOG_STORE_H_

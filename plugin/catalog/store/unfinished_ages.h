@@ -1,7 +1,7 @@
 // The time for which volumes and snapshots have been unfinished. Records have no times, so it counts from the first
 // call of See that finds them.
-#ifndef MOORING_PLUGIN_CATALOG_UNFINISHED_AGES_H_
-#define MOORING_PLUGIN_CATALOG_UNFINISHED_AGES_H_
+#ifndef MOORING_PLUGIN_CATALOG_STORE_UNFINISHED_AGES_H_
+#define MOORING_PLUGIN_CATALOG_STORE_UNFINISHED_AGES_H_
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/catalog/catalog_store.h"
+#include "plugin/catalog/store/catalog_store.h"
 
 namespace mooring {
 
@@ -41,4 +41,4 @@ class UnfinishedAges {
 
 }  // namespace mooring
 
-#endif  // MOORING_PLUGIN_CATALOG_UNFINISHED_AGES_H_
+#endif  // MOORING_PLUGIN_CATALOG_STORE_UNFINISHED_AGES_H_

@@ -1,7 +1,7 @@
 // The catalog's file, its tables, and the connections that its stores share (catalog_store.h, snapshot_store.h). Reads
 // and writes have a connection each, so that no read waits for the fsync of another call. Only their .cc files use it.
-#ifndef MOORING_PLUGIN_CATALOG_CATALOG_DATABASE_H_
-#define MOORING_PLUGIN_CATALOG_CATALOG_DATABASE_H_
+#ifndef MOORING_PLUGIN_CATALOG_STORE_CATALOG_DATABASE_H_
+#define MOORING_PLUGIN_CATALOG_STORE_CATALOG_DATABASE_H_
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "plugin/catalog/catalog_store.h"
+#include "plugin/catalog/store/catalog_store.h"
 #include "sqlite/sqlite.h"
 
 namespace mooring {
@@ -55,4 +55,4 @@ std::vector<UnfinishedRecord> UnfinishedIn(CatalogDatabase::Connection& connecti
 
 }  // namespace mooring
 
-#endif  // MOORING_PLUGIN_CATALOG_CATALOG_DATABASE_H_
+#endif  // MOORING_PLUGIN_CATALOG_STORE_CATALOG_DATABASE_H_

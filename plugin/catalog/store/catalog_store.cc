@@ -1,4 +1,4 @@
-#include "plugin/catalog/catalog_store.h"
+#include "plugin/catalog/store/catalog_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "plugin/catalog/catalog_database.h"
+#include "plugin/catalog/store/catalog_database.h"
 #include "plugin/model/propagation_column.h"
 #include "sqlite/sqlite.h"
 
@@ -40,13 +40,13 @@ VolumeRecord VolumeIn(Use& row) {
           .asked_bytes = asked_bytes == 0 ? bytes : asked_bytes};
 }
 
-std::vector<VolumeRecord> VolumesIn(Use& row) {
+std::vector<VolumeRecord> VolumesIn(Use&& row) {
   std::vector<VolumeRecord> volumes;
   while (row.Step()) volumes.push_back(VolumeIn(row));
   return volumes;
 }
 
-std::optional<VolumeRecord> FirstVolumeIn(Use& row) {
+std::optional<VolumeRecord> FirstVolumeIn(Use&& row) {
   return row.Step() ? std::optional<VolumeRecord>(VolumeIn(row)) : std::nullopt;
 }
 
@@ -226,18 +226,12 @@ absl::StatusOr<std::vector<UnfinishedRecord>> CatalogStore::NameUnfinished() {
 
 absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindById(const std::string& id) {
   const std::lock_guard<std::mutex> lock(reader_->mutex);
-  return Guarded("look up a volume in", file_, [&] {
-    Use row(reader_->by_id, id);
-    return FirstVolumeIn(row);
-  });
+  return Guarded("look up a volume in", file_, [&] { return FirstVolumeIn(Use(reader_->by_id, id)); });
 }
 
 absl::StatusOr<std::optional<VolumeRecord>> CatalogStore::FindByName(const std::string& name) {
   const std::lock_guard<std::mutex> lock(reader_->mutex);
-  return Guarded("look up a volume in", file_, [&] {
-    Use row(reader_->by_name, name);
-    return FirstVolumeIn(row);
-  });
+  return Guarded("look up a volume in", file_, [&] { return FirstVolumeIn(Use(reader_->by_name, name)); });
 }
 
 absl::StatusOr<std::vector<PublicationRecord>> CatalogStore::Publications(const std::string& volume_id) {
@@ -270,18 +264,12 @@ absl::StatusOr<std::vector<ListedVolume>> CatalogStore::ListReady(std::int64_t a
 
 absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListUnfinished() {
   const std::lock_guard<std::mutex> lock(reader_->mutex);
-  return Guarded("list the volumes of", file_, [&] {
-    Use row(reader_->unfinished);
-    return VolumesIn(row);
-  });
+  return Guarded("list the volumes of", file_, [&] { return VolumesIn(Use(reader_->unfinished)); });
 }
 
 absl::StatusOr<std::vector<VolumeRecord>> CatalogStore::ListEphemeral() {
   const std::lock_guard<std::mutex> lock(reader_->mutex);
-  return Guarded("list the volumes of", file_, [&] {
-    Use row(reader_->ephemeral);
-    return VolumesIn(row);
-  });
+  return Guarded("list the volumes of", file_, [&] { return VolumesIn(Use(reader_->ephemeral)); });
 }
 
 }  // namespace mooring

@@ -1,14 +1,15 @@
-// Compares records and images at the start.
+#include "plugin/catalog/volume_reconciler.h"
+
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <chrono>
 #include <limits>
-#include <set>
+#include <optional>
+#include <vector>
 
 #include "base/log.h"
 #include "base/status.h"
-#include "base/text/quote.h"
-#include "plugin/catalog/volume_catalog.h"
+#include "plugin/catalog/catalog_locks.h"
 #include "plugin/model/repeat.h"
 
 namespace mooring {
@@ -25,24 +26,19 @@ std::string FirstOf(const std::set<std::string>& ids) {
 
 }  // namespace
 
-absl::Status VolumeCatalog::Reconcile() {
-  MOORING_RETURN_IF_ERROR(FinishInterrupted());
+absl::Status VolumeReconciler::Reconcile() {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> unfinished, store_.ListUnfinished());
+  for (const VolumeRecord& record : unfinished) FinishInterrupted(record);
   return CompareWithPools();
 }
 
-absl::Status VolumeCatalog::FinishInterrupted() {
-  MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> unfinished, store_.ListUnfinished());
-  for (const VolumeRecord& record : unfinished) FinishInterrupted(record);
-  return absl::OkStatus();
-}
-
 // While this process holds the locks of the name and the id, no other process works on the volume.
-void VolumeCatalog::FinishInterrupted(const VolumeRecord& listed) {
+void VolumeReconciler::FinishInterrupted(const VolumeRecord& listed) {
   const Call at_once = {std::chrono::steady_clock::now()};
-  const auto name = LockName(listed.name, at_once);
-  const auto hold = Lock(listed.id, at_once);
+  const auto name = LockName(locks_, kVolumeName, listed.name, at_once);
+  const auto hold = lookup_.Lock(listed.id, at_once);
   const bool copies = listed.state == VolumeState::kCreating;
-  const auto source = LockSource(copies ? listed.source : "", at_once);
+  const auto source = lookup_.LockSource(copies ? listed.source : "", at_once);
   if (!name.ok() || !hold.ok() || !source.ok()) return;
   const absl::StatusOr<std::optional<VolumeRecord>> now = store_.FindById(listed.id);
   if (now.ok() && (!*now || (*now)->state == VolumeState::kReady)) return;
@@ -54,16 +50,45 @@ void VolumeCatalog::FinishInterrupted(const VolumeRecord& listed) {
   }
 }
 
-absl::Status VolumeCatalog::CompareWithPools() {
-  std::set<std::string> unknown_ids;
+absl::StatusOr<bool> VolumeReconciler::HasDataToKeep(const VolumeRecord& unfinished) const {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, unfinished));
+  if (absl::IsNotFound(pool->backend->Locate(unfinished.id).status())) return false;
+  const bool made_empty = unfinished.state == VolumeState::kCreating && unfinished.source.empty();
+  return !made_empty || pool->backend->HoldsData(unfinished.id);
+}
+
+absl::Status VolumeReconciler::Settle(const VolumeRecord& unfinished) {
+  const log::Fields fields = {{"volume", unfinished.id}, {"name", unfinished.name}};
+  const bool creating = unfinished.state == VolumeState::kCreating;
+  MOORING_ASSIGN_OR_RETURN(const bool keep, HasDataToKeep(unfinished));
+  if (!keep) {
+    MOORING_RETURN_IF_ERROR(remover_.RollBack(unfinished, true));
+    log::Info(creating ? "rolled back an interrupted creation" : "finished an interrupted deletion", fields);
+    return absl::OkStatus();
+  }
+  if (creating) MOORING_RETURN_IF_ERROR(remover_.ThawSource(unfinished));
+  MOORING_RETURN_IF_ERROR(store_.Move(unfinished.id, unfinished.state, VolumeState::kReady).status());
+  CompareSize(unfinished);
+  log::Info(creating ? "finished an interrupted creation" : "rolled back an interrupted deletion", fields);
+  return absl::OkStatus();
+}
+
+// A pool that cannot be read does not stop the comparison of the others.
+std::set<std::string> VolumeReconciler::IdsInPools() const {
+  std::set<std::string> found;
   for (const Pool& pool : pools_.all()) {
     const absl::StatusOr<std::vector<std::string>> ids = pool.backend->Reconcile();
     if (ids.ok()) {
-      unknown_ids.insert(ids->begin(), ids->end());
-    } else {  // the other pools are compared
+      found.insert(ids->begin(), ids->end());
+    } else {
       log::Error("a pool cannot be read", {{"pool", pool.name}, {"cause", Message(ids.status())}});
     }
   }
+  return found;
+}
+
+absl::Status VolumeReconciler::CompareWithPools() {
+  std::set<std::string> unknown_ids = IdsInPools();
   MOORING_ASSIGN_OR_RETURN(const std::vector<VolumeRecord> unfinished, store_.ListUnfinished());
   for (const VolumeRecord& record : unfinished) unknown_ids.erase(record.id);
   MOORING_ASSIGN_OR_RETURN(const std::vector<std::string> snapshots, snapshots_.AllIds());
@@ -83,8 +108,8 @@ absl::Status VolumeCatalog::CompareWithPools() {
   return absl::OkStatus();
 }
 
-void VolumeCatalog::CompareSize(const VolumeRecord& record) {
-  const absl::StatusOr<const Pool*> pool = PoolOf(record);
+void VolumeReconciler::CompareSize(const VolumeRecord& record) {
+  const absl::StatusOr<const Pool*> pool = PoolOf(pools_, record);
   const absl::StatusOr<VolumeLocation> found = pool.ok() ? (*pool)->backend->Locate(record.id) : pool.status();
   if (!found.ok()) {
     log::Error("a volume has lost its image: put it back, or delete the volume",

@@ -1,4 +1,4 @@
-#include "plugin/catalog/catalog_database.h"
+#include "plugin/catalog/store/catalog_database.h"
 
 #include "base/status.h"
 

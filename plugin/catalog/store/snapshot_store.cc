@@ -1,4 +1,4 @@
-#include "plugin/catalog/snapshot_store.h"
+#include "plugin/catalog/store/snapshot_store.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "plugin/catalog/catalog_database.h"
+#include "plugin/catalog/store/catalog_database.h"
 
 namespace mooring {
 namespace {
@@ -37,14 +37,14 @@ GroupRecord GroupIn(Use& row) {
   return {.id = row.Text(0), .name = row.Text(1), .state = ParseState(row.Text(2)), .created_at = row.Number(3)};
 }
 
-std::vector<SnapshotRecord> SnapshotsIn(Use& row) {
+std::vector<SnapshotRecord> SnapshotsIn(Use&& row) {
   std::vector<SnapshotRecord> snapshots;
   while (row.Step()) snapshots.push_back(SnapshotIn(row));
   return snapshots;
 }
 
 template <typename Record>
-std::optional<Record> OneIn(Use& row, Record (*read)(Use&)) {
+std::optional<Record> OneIn(Use&& row, Record (*read)(Use&)) {
   return row.Step() ? std::optional<Record>(read(row)) : std::nullopt;
 }
 
@@ -165,38 +165,23 @@ absl::Status SnapshotStore::Delete(const std::string& id) {
 }
 
 absl::StatusOr<std::optional<SnapshotRecord>> SnapshotStore::FindById(const std::string& id) {
-  return Read([&](Reader& reader) {
-    Use row(reader.by_id, id);
-    return OneIn(row, SnapshotIn);
-  });
+  return Read([&](Reader& reader) { return OneIn(Use(reader.by_id, id), SnapshotIn); });
 }
 
 absl::StatusOr<std::optional<SnapshotRecord>> SnapshotStore::FindByName(const std::string& name) {
-  return Read([&](Reader& reader) {
-    Use row(reader.by_name, name);
-    return OneIn(row, SnapshotIn);
-  });
+  return Read([&](Reader& reader) { return OneIn(Use(reader.by_name, name), SnapshotIn); });
 }
 
 absl::StatusOr<std::optional<GroupRecord>> SnapshotStore::FindGroupById(const std::string& id) {
-  return Read([&](Reader& reader) {
-    Use row(reader.group_by_id, id);
-    return OneIn(row, GroupIn);
-  });
+  return Read([&](Reader& reader) { return OneIn(Use(reader.group_by_id, id), GroupIn); });
 }
 
 absl::StatusOr<std::optional<GroupRecord>> SnapshotStore::FindGroupByName(const std::string& name) {
-  return Read([&](Reader& reader) {
-    Use row(reader.group_by_name, name);
-    return OneIn(row, GroupIn);
-  });
+  return Read([&](Reader& reader) { return OneIn(Use(reader.group_by_name, name), GroupIn); });
 }
 
 absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::Members(const std::string& group_id) {
-  return Read([&](Reader& reader) {
-    Use row(reader.members, group_id);
-    return SnapshotsIn(row);
-  });
+  return Read([&](Reader& reader) { return SnapshotsIn(Use(reader.members, group_id)); });
 }
 
 absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::ListReady(const SnapshotFilter& filter) {
@@ -209,19 +194,14 @@ absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::ListReady(const Snaps
   return Read([&](Reader& reader) {
     const auto most = static_cast<std::int64_t>(filter.most);
     if (filter.source_volume_id.empty()) {
-      Use row(reader.list, filter.after, most);
-      return SnapshotsIn(row);
+      return SnapshotsIn(Use(reader.list, filter.after, most));
     }
-    Use row(reader.list_of_source, filter.after, most, filter.source_volume_id);
-    return SnapshotsIn(row);
+    return SnapshotsIn(Use(reader.list_of_source, filter.after, most, filter.source_volume_id));
   });
 }
 
 absl::StatusOr<std::vector<SnapshotRecord>> SnapshotStore::ListUnfinished() {
-  return Read([](Reader& reader) {
-    Use row(reader.unfinished);
-    return SnapshotsIn(row);
-  });
+  return Read([](Reader& reader) { return SnapshotsIn(Use(reader.unfinished)); });
 }
 
 absl::StatusOr<std::vector<GroupRecord>> SnapshotStore::ListUnfinishedGroups() {

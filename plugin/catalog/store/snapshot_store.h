@@ -1,7 +1,7 @@
 // The records of snapshots and groups of snapshots on disk: the request and its progress. They are in the catalog's
 // file, on the connections of CatalogStore, with the same promises.
-#ifndef MOORING_PLUGIN_CATALOG_SNAPSHOT_STORE_H_
-#define MOORING_PLUGIN_CATALOG_SNAPSHOT_STORE_H_
+#ifndef MOORING_PLUGIN_CATALOG_STORE_SNAPSHOT_STORE_H_
+#define MOORING_PLUGIN_CATALOG_STORE_SNAPSHOT_STORE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "plugin/catalog/catalog_store.h"
+#include "plugin/catalog/store/catalog_store.h"
 
 namespace mooring {
 
@@ -102,4 +102,4 @@ class SnapshotStore {
 
 }  // namespace mooring
 
-#endif  // MOORING_PLUGIN_CATALOG_SNAPSHOT_STORE_H_
+#endif  // MOORING_PLUGIN_CATALOG_STORE_SNAPSHOT_STORE_H_

@@ -1,0 +1,37 @@
+// The locks of names and ids in the catalog. A call takes the name first, then ids. The node side and the other
+// processes on the state directory share the locks. Such processes are an old and a new plugin during an update, or a
+// controller beside a node.
+#ifndef MOORING_PLUGIN_CATALOG_CATALOG_LOCKS_H_
+#define MOORING_PLUGIN_CATALOG_CATALOG_LOCKS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/keyed_lock.h"
+#include "plugin/model/call.h"
+
+namespace mooring {
+
+// Names from orchestrators. The call that creates objects with such names stands in errors.
+struct NameKind {
+  std::string_view prefix;  // of the lock's key
+  std::string_view call;
+};
+inline constexpr NameKind kVolumeName = {"name:", "CreateVolume"};
+inline constexpr NameKind kSnapshotName = {"snapshot name:", "CreateSnapshot"};
+inline constexpr NameKind kGroupName = {"group name:", "CreateVolumeGroupSnapshot"};
+
+// All of them wait until Call::wait_until, and are ABORTED then.
+absl::StatusOr<KeyedLocks::Hold> LockName(KeyedLocks& locks, const NameKind& kind, const std::string& name,
+                                          const Call& call);
+absl::StatusOr<KeyedLocks::Hold> LockId(KeyedLocks& locks, const std::string& id, const Call& call);
+
+// All calls lock several ids in the same order, so that no two calls wait for each other.
+absl::StatusOr<std::vector<KeyedLocks::Hold>> LockIds(KeyedLocks& locks, std::vector<std::string> ids,
+                                                      const Call& call);
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_CATALOG_CATALOG_LOCKS_H_

@@ -1,0 +1,108 @@
+#include "plugin/catalog/volume_lookup.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "plugin/catalog/catalog_locks.h"
+#include "plugin/model/volume_id.h"
+
+namespace mooring {
+namespace {
+
+absl::Status NoSuchVolume(const std::string& id) {
+  return NotFound(fmt::format("volume {} does not exist", Quote(id)));
+}
+
+absl::StatusOr<const Pool*> PoolNamed(const Pools& pools, const std::string& name, std::string_view kind,
+                                      const std::string& id) {
+  absl::StatusOr<const Pool*> pool = pools.Find(name);
+  if (pool.ok()) return pool;
+  return FailedPrecondition(
+      fmt::format("{} {} lies in a pool that this plugin was not started with: {}", kind, id, Message(pool.status())));
+}
+
+}  // namespace
+
+absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const VolumeRecord& record) {
+  return PoolNamed(pools, record.pool, "volume", record.id);
+}
+
+absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const SnapshotRecord& record) {
+  return PoolNamed(pools, record.pool, "snapshot", record.id);
+}
+
+absl::StatusOr<KeyedLocks::Hold> VolumeLookup::Lock(const std::string& id, const Call& call) {
+  if (!IsVolumeId(id)) return NoSuchVolume(id);
+  return LockId(locks_, id, call);
+}
+
+absl::StatusOr<std::vector<KeyedLocks::Hold>> VolumeLookup::LockSource(const std::string& id, const Call& call) {
+  return LockIds(locks_, IsStoredId(id) ? std::vector{id} : std::vector<std::string>(), call);
+}
+
+absl::StatusOr<VolumeRecord> VolumeLookup::FindReady(const std::string& id) {
+  if (!IsVolumeId(id)) return NoSuchVolume(id);
+  MOORING_ASSIGN_OR_RETURN(std::optional<VolumeRecord> record, store_.FindById(id));
+  if (!record || record->state == VolumeState::kCreating) return NoSuchVolume(id);
+  if (record->state == VolumeState::kDeleting) {
+    return NotFound(fmt::format("volume {} is being deleted", Quote(id)));
+  }
+  return *std::move(record);
+}
+
+absl::StatusOr<NodeVolume> VolumeLookup::Find(const std::string& id) {
+  MOORING_ASSIGN_OR_RETURN(VolumeRecord record, FindReady(id));
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
+  absl::StatusOr<VolumeLocation> location = pool->backend->Locate(id);
+  if (!location.ok()) {
+    return Internal(fmt::format("volume {} is in the catalog, but {}: put it back, or delete the volume", Quote(id),
+                                Message(location.status())));
+  }
+  return NodeVolume{.id = id,
+                    .kind = pool->kind,
+                    .path = location->path,
+                    .inode = location->inode,
+                    .device = location->device,
+                    .bytes = pool->traits().enforces_size ? location->bytes : record.bytes,
+                    .made_bytes = record.bytes,
+                    .fs_type = std::move(record.fs_type),
+                    .propagation = record.propagation,
+                    .tuning = record.tuning,
+                    .block_only = record.block_only};
+}
+
+absl::StatusOr<CopySource> VolumeLookup::FindSource(const ContentSource& wanted) {
+  if (wanted.kind == ContentSource::Kind::kVolume) {
+    MOORING_ASSIGN_OR_RETURN(VolumeRecord record, FindReady(wanted.id));
+    MOORING_ASSIGN_OR_RETURN(NodeVolume volume, Find(wanted.id));
+    MOORING_RETURN_IF_ERROR(CheckWhole(volume));
+    return CopySource{.kind = volume.kind,
+                      .path = std::move(volume.path),
+                      .bytes = volume.bytes,
+                      .asked_bytes = record.asked_bytes,
+                      .fs_type = std::move(record.fs_type),
+                      .pool = std::move(record.pool),
+                      .block_only = record.block_only};
+  }
+  MOORING_ASSIGN_OR_RETURN(const std::optional<SnapshotRecord> record, snapshots_.FindById(wanted.id));
+  if (!record || record->state != SnapshotState::kReady) {
+    return NotFound(fmt::format("snapshot {} does not exist", Quote(wanted.id)));
+  }
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, *record));
+  const absl::StatusOr<VolumeLocation> image = pool->backend->Locate(record->id);
+  if (!image.ok()) return Unexpected(image.status());
+  MOORING_RETURN_IF_ERROR(CheckWhole("snapshot " + record->id, image->path, image->bytes, record->bytes));
+  return CopySource{.kind = pool->kind,
+                    .path = image->path,
+                    .bytes = image->bytes,
+                    .asked_bytes = record->restore_bytes,
+                    .fs_type = record->fs_type,
+                    .pool = record->pool,
+                    .block_only = record->block_only};
+}
+
+}  // namespace mooring

@@ -1,0 +1,64 @@
+// Finds volumes and content sources, and locks them for a call.
+#ifndef MOORING_PLUGIN_CATALOG_VOLUME_LOOKUP_H_
+#define MOORING_PLUGIN_CATALOG_VOLUME_LOOKUP_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/keyed_lock.h"
+#include "plugin/backends/pools.h"
+#include "plugin/catalog/store/catalog_store.h"
+#include "plugin/catalog/store/snapshot_store.h"
+#include "plugin/model/call.h"
+#include "plugin/model/volume_source.h"
+#include "plugin/model/volume_specs.h"
+
+namespace mooring {
+
+// FAILED_PRECONDITION: the plugin was not started with the pool of the volume or snapshot.
+absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const VolumeRecord& record);
+absl::StatusOr<const Pool*> PoolOf(const Pools& pools, const SnapshotRecord& record);
+
+// A volume or snapshot that a new volume can be a copy of.
+struct CopySource {
+  BackendKind kind = BackendKind::kImage;
+  std::string path;
+  std::uint64_t bytes = 0;
+  std::uint64_t asked_bytes = 0;  // VolumeRecord::asked_bytes
+  std::string fs_type;
+  std::string pool;
+  bool block_only = false;
+};
+
+class VolumeLookup {
+ public:
+  VolumeLookup(CatalogStore& store, SnapshotStore& snapshots, const Pools& pools, KeyedLocks& locks)
+      : store_(store), snapshots_(snapshots), pools_(pools), locks_(locks) {}
+
+  // NOT_FOUND: the volume does not exist, or is being created or deleted.
+  absl::StatusOr<VolumeRecord> FindReady(const std::string& id);
+
+  // NOT_FOUND as FindReady. INTERNAL: the image of the volume is missing.
+  absl::StatusOr<NodeVolume> Find(const std::string& id);
+
+  absl::StatusOr<CopySource> FindSource(const ContentSource& wanted);  // NOT_FOUND: it does not exist or is not ready
+
+  // NOT_FOUND: this plugin makes no such ids.
+  absl::StatusOr<KeyedLocks::Hold> Lock(const std::string& id, const Call& call);
+
+  // Locks a source while it is copied or thawed, so that no other copy has frozen it. No lock: there is no source, or
+  // its id is not of this plugin.
+  absl::StatusOr<std::vector<KeyedLocks::Hold>> LockSource(const std::string& id, const Call& call);
+
+ private:
+  CatalogStore& store_;
+  SnapshotStore& snapshots_;
+  const Pools& pools_;
+  KeyedLocks& locks_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_CATALOG_VOLUME_LOOKUP_H_

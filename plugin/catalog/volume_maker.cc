@@ -1,0 +1,263 @@
+#include "plugin/catalog/volume_maker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/deadline.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "mounter/propagation.h"
+#include "plugin/catalog/catalog_locks.h"
+#include "plugin/model/repeat.h"
+#include "plugin/model/volume_id.h"
+
+namespace mooring {
+namespace {
+
+// The attempts of Create while other processes change the volume of that name.
+constexpr int kCreateAttempts = 5;
+
+std::string SegmentsText(const Segments& segments) {
+  std::string text;
+  for (const auto& [key, value] : segments) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, value);
+  return text.empty() ? "none" : text;
+}
+
+std::string SourceText(const std::string& id) {
+  return id.empty() ? "no content source" : "content source " + Quote(id);
+}
+
+std::string PropagationWord(const std::optional<Propagation>& propagation) {
+  return propagation ? std::string(ToString(*propagation)) : "none";
+}
+
+absl::StatusOr<std::uint64_t> ChooseCloneSize(const CreateVolumeSpec& spec, std::uint64_t source_bytes) {
+  if (spec.range.limit != 0 && spec.range.limit < source_bytes) {
+    return OutOfRange(fmt::format("capacity_range asks for {}, and volume_content_source {} has {}: raise limit_bytes",
+                                  RangeText(spec.range), Quote(spec.source.id), SizeText(source_bytes)));
+  }
+  const SizeRange range = {.required = std::max(spec.range.required, source_bytes), .limit = spec.range.limit};
+  return ChooseSize(range, spec.minimum_bytes);
+}
+
+absl::Status CheckCanClone(BackendKind kind, const std::string& pool, std::string_view what) {
+  if (TraitsOf(kind).clones) return absl::OkStatus();
+  return FailedPrecondition(
+      fmt::format("{} pool {}, whose backend copies no volumes: only images can be copied", what, Quote(pool)));
+}
+
+// Kubernetes calls it "prevention of volume mode conversion".
+absl::Status CheckConversion(bool source_block_only, const CreateVolumeSpec& spec) {
+  if (!source_block_only || !spec.is_mounted || spec.allows_conversion) return absl::OkStatus();
+  return InvalidArgument(
+      fmt::format("mount access is asked for, and volume_content_source {} was made for block access only: whoever had "
+                  "it wrote every byte of what would be mounted; ask for block access, or set the parameter "
+                  "{}=true where that user is trusted",
+                  Quote(spec.source.id), kConversionKey));
+}
+
+}  // namespace
+
+bool VolumeMaker::Node::HasAll(const Segments& wanted) const {
+  return std::includes(topology.begin(), topology.end(), wanted.begin(), wanted.end());
+}
+
+bool VolumeMaker::Node::HasOneOf(const std::vector<Segments>& topologies) const {
+  return topologies.empty() ||
+         std::any_of(topologies.begin(), topologies.end(), [this](const Segments& wanted) { return HasAll(wanted); });
+}
+
+absl::StatusOr<VolumeRecord> VolumeMaker::Create(const CreateVolumeSpec& spec, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold name, LockName(locks_, kVolumeName, spec.name, call));
+  for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {
+    MOORING_ASSIGN_OR_RETURN(std::optional<VolumeRecord> there, store_.FindByName(spec.name));
+    if (!there) {
+      MOORING_ASSIGN_OR_RETURN(const auto source, lookup_.LockSource(spec.source.id, call));
+      MOORING_ASSIGN_OR_RETURN(VolumeRecord record, NewRecord(spec));
+      MOORING_ASSIGN_OR_RETURN(const bool inserted, InsertWithRoom(record, call));
+      if (!inserted) continue;
+      return Finish(std::move(record), spec);
+    }
+    const absl::Status matches = CheckMatches(*there, spec);
+    if (there->state == VolumeState::kReady) {
+      MOORING_RETURN_IF_ERROR(matches);
+      MOORING_RETURN_IF_ERROR(CheckSameDevice(*there, spec));
+      return *std::move(there);
+    }
+    // A copy is never finished later, because its source may have changed. Mutable parameters are compared for an
+    // unfinished volume only: those of a ready volume may have been changed.
+    const bool tuned_alike = there->tuning == With({}, spec.tuning);
+    if (there->state == VolumeState::kCreating && matches.ok() && tuned_alike && there->source.empty()) {
+      MOORING_ASSIGN_OR_RETURN(const bool keep, reconciler_.HasDataToKeep(*there));
+      // A failed creation is rolled back, with its image. ClearName keeps an image that has data.
+      if (!keep) return Finish(*std::move(there), spec);
+    }
+    MOORING_RETURN_IF_ERROR(ClearName(*there, call));
+  }
+  return Aborted(
+      fmt::format("another process is creating or deleting the volume {}: call again later", Quote(spec.name)));
+}
+
+absl::Status VolumeMaker::CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const {
+  const auto differs = [&](const std::string& how) {
+    return AlreadyExists(
+        fmt::format("a volume named {} exists with {}: delete it, or use another name", Quote(spec.name), how));
+  };
+  if (existing.source != spec.source.id) {
+    return differs(fmt::format("{}, and {} is asked for", SourceText(existing.source), SourceText(spec.source.id)));
+  }
+  if (!spec.pool.empty() && existing.pool != spec.pool) {
+    return differs(fmt::format("pool {}, and {} is asked for", existing.pool, Quote(spec.pool)));
+  }
+  if (!spec.fs_type.empty() && existing.fs_type != spec.fs_type) {
+    return differs(fmt::format("filesystem {}, and {} is asked for", existing.fs_type, spec.fs_type));
+  }
+  if (existing.propagation != spec.propagation) {
+    return differs(fmt::format("propagation {}, and {} is asked for", PropagationWord(existing.propagation),
+                               PropagationWord(spec.propagation)));
+  }
+  if (existing.block_only && !spec.block_only) {
+    return differs("block access only, and another use is asked for");
+  }
+  if (!Satisfies(existing.bytes, spec.range)) {
+    return differs(fmt::format("{}, and {} is asked for", SizeText(existing.bytes), RangeText(spec.range)));
+  }
+  if (existing.bytes < spec.minimum_bytes) {
+    return differs(fmt::format("{}, and such a volume as is asked for needs at least {}", SizeText(existing.bytes),
+                               SizeText(spec.minimum_bytes)));
+  }
+  if (!node_.HasOneOf(spec.topologies)) {
+    return differs(fmt::format("topology {}, and another one is asked for", SegmentsText(node_.topology)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<VolumeRecord> VolumeMaker::NewRecord(const CreateVolumeSpec& spec) {
+  if (!node_.HasOneOf(spec.topologies)) {
+    return ResourceExhausted(
+        fmt::format("accessibility_requirements name no place where this plugin can make volumes: "
+                    "volumes of node {} are reachable only at {}",
+                    Quote(node_.id), SegmentsText(node_.topology)));
+  }
+  if (spec.source.exists()) return NewCopy(spec);
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(spec.pool));
+  MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->traits()));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseSize(spec.range, spec.minimum_bytes));
+  return VolumeRecord{.id = NewVolumeId(),
+                      .name = spec.name,
+                      .state = VolumeState::kCreating,
+                      .bytes = bytes,
+                      .fs_type = spec.fs_type,
+                      .propagation = spec.propagation,
+                      .pool = spec.pool,
+                      .tuning = With({}, spec.tuning),
+                      .ephemeral = spec.ephemeral,
+                      .block_only = spec.block_only,
+                      .asked_bytes = spec.range.required};
+}
+
+absl::StatusOr<VolumeRecord> VolumeMaker::NewCopy(const CreateVolumeSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(const CopySource source, lookup_.FindSource(spec.source));
+  MOORING_RETURN_IF_ERROR(CheckCanClone(source.kind, source.pool, "volume_content_source lies in"));
+  const std::string pool_name = spec.pool.empty() ? source.pool : spec.pool;
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, pools_.Find(pool_name));
+  MOORING_RETURN_IF_ERROR(CheckCanClone(pool->kind, pool_name, "the volume is asked for in"));
+  MOORING_RETURN_IF_ERROR(CheckPossible(spec.tuning, pool->traits()));
+  if (!spec.fs_type.empty() && spec.fs_type != source.fs_type) {
+    return InvalidArgument(
+        fmt::format("filesystem {} is asked for, and volume_content_source {} was made for {}: a "
+                    "copy keeps its source's",
+                    spec.fs_type, Quote(spec.source.id), source.fs_type));
+  }
+  MOORING_RETURN_IF_ERROR(CheckConversion(source.block_only, spec));
+  MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, ChooseCloneSize(spec, source.bytes));
+  if (spec.is_mounted) MOORING_RETURN_IF_ERROR(CheckCanGrow(source.fs_type, source.bytes, bytes));
+  return VolumeRecord{.id = NewVolumeId(),
+                      .name = spec.name,
+                      .state = VolumeState::kCreating,
+                      .bytes = bytes,
+                      .fs_type = source.fs_type,
+                      .propagation = spec.propagation,
+                      .pool = pool_name,
+                      .source = spec.source.id,
+                      .tuning = With({}, spec.tuning),
+                      .block_only = spec.block_only,
+                      .asked_bytes = std::max(spec.range.required, source.asked_bytes)};
+}
+
+absl::StatusOr<bool> VolumeMaker::InsertWithRoom(const VolumeRecord& record, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
+  MOORING_ASSIGN_OR_RETURN(const auto room, room_.Lock(*pool, record.bytes, call));
+  return store_.Insert(record);
+}
+
+// The size of a device becomes the size of the volume.
+absl::Status VolumeMaker::MakeIn(const Pool& pool, VolumeRecord& record, const CreateVolumeSpec& spec) {
+  MOORING_RETURN_IF_ERROR(
+      pool.backend->Create({.id = record.id, .bytes = record.bytes, .device = spec.device, .limit = spec.range.limit}));
+  if (!pool.traits().whole_devices) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const VolumeLocation made, pool.backend->Locate(record.id));
+  if (made.bytes == record.bytes) return absl::OkStatus();
+  record.bytes = made.bytes;
+  return store_.SetBytes(record.id, made.bytes);
+}
+
+// The backend knows which device a volume has.
+absl::Status VolumeMaker::CheckSameDevice(const VolumeRecord& existing, const CreateVolumeSpec& spec) {
+  if (spec.device.empty()) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, existing));
+  return Unexpected(
+      pool->backend->Create({.id = existing.id, .bytes = existing.bytes, .device = spec.device, .limit = 0}));
+}
+
+// Moves the row from creating to ready, or rolls it back.
+absl::StatusOr<VolumeRecord> VolumeMaker::Finish(VolumeRecord record, const CreateVolumeSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
+  const bool is_copy = !record.source.empty();
+  const absl::Status made = is_copy ? Copy(*pool, record, spec) : MakeIn(*pool, record, spec);
+  if (!made.ok()) {
+    GiveUp(record, MayHaveLeftFrozen(made));
+    return Unexpected(made);
+  }
+  const absl::StatusOr<bool> ready = store_.Move(record.id, VolumeState::kCreating, VolumeState::kReady);
+  if (!ready.ok() && is_copy) GiveUp(record, false);  // it takes room, and no later call uses it
+  if (!ready.ok()) return ready.status();
+  if (*ready) return record;
+  // Another process worked on the same row: it finished the volume or rolled it back.
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(record.id));
+  if (now && now->state == VolumeState::kReady) return record;
+  if (!now) MOORING_RETURN_IF_ERROR(Unexpected(pool->backend->Delete(record.id)));
+  return Aborted(fmt::format("another process rolled back the creation of volume {}: call again", Quote(record.name)));
+}
+
+// A row that cannot be deleted now, on a full disk, does no harm: Create of that name or Reconcile clears it.
+void VolumeMaker::GiveUp(const VolumeRecord& record, bool may_be_frozen) {
+  const DeadlineScope fresh = DeadlineScope::Fresh(kRollback);
+  if (const absl::Status erased = remover_.RollBack(record, may_be_frozen); !erased.ok()) {
+    log::Warning("a volume that could not be created is not cleaned up yet",
+                 {{"volume", record.id}, {"cause", Message(erased)}});
+  }
+}
+
+// An unfinished volume holds the name. If it becomes ready, because another process finished it or because it has data,
+// Create finds it in its next attempt.
+absl::Status VolumeMaker::ClearName(const VolumeRecord& unfinished, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(unfinished.id, call));
+  MOORING_ASSIGN_OR_RETURN(const auto source, lookup_.LockSource(unfinished.source, call));
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(unfinished.id));
+  if (!now || now->state == VolumeState::kReady) return absl::OkStatus();
+  return RepeatWhileAborted(call, [&] { return reconciler_.Settle(*now); });
+}
+
+absl::Status VolumeMaker::Copy(const Pool& pool, const VolumeRecord& record, const CreateVolumeSpec& spec) {
+  MOORING_ASSIGN_OR_RETURN(const CopySource source, lookup_.FindSource(spec.source));
+  return pool.backend->Copy({{.id = record.id,
+                              .source = source.path,
+                              .bytes = record.bytes,
+                              .renew_fs_type = spec.is_mounted ? record.fs_type : ""}});
+}
+
+}  // namespace mooring

@@ -1,0 +1,67 @@
+// Creates volumes, empty ones and copies of a snapshot or of another volume.
+#ifndef MOORING_PLUGIN_CATALOG_VOLUME_MAKER_H_
+#define MOORING_PLUGIN_CATALOG_VOLUME_MAKER_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "plugin/catalog/pool_room.h"
+#include "plugin/catalog/volume_reconciler.h"
+
+namespace mooring {
+
+class VolumeMaker {
+ public:
+  // The node that holds the volumes.
+  struct Node {
+    std::string id;
+    Segments topology;
+
+    bool HasAll(const Segments& wanted) const;
+    bool HasOneOf(const std::vector<Segments>& topologies) const;  // true if there is none
+  };
+
+  VolumeMaker(CatalogStore& store, const Pools& pools, KeyedLocks& locks, VolumeLookup& lookup, PoolRoom& room,
+              VolumeRemover& remover, VolumeReconciler& reconciler, Node node)
+      : store_(store),
+        pools_(pools),
+        locks_(locks),
+        lookup_(lookup),
+        room_(room),
+        remover_(remover),
+        reconciler_(reconciler),
+        node_(std::move(node)) {}
+
+  // As VolumeCatalog::Create.
+  absl::StatusOr<VolumeRecord> Create(const CreateVolumeSpec& spec, const Call& call);
+
+  const Node& node() const { return node_; }
+
+ private:
+  absl::Status CheckMatches(const VolumeRecord& existing, const CreateVolumeSpec& spec) const;
+  absl::Status CheckSameDevice(const VolumeRecord& existing, const CreateVolumeSpec& spec);
+  absl::StatusOr<VolumeRecord> NewRecord(const CreateVolumeSpec& spec);
+  absl::StatusOr<VolumeRecord> NewCopy(const CreateVolumeSpec& spec);
+  absl::StatusOr<bool> InsertWithRoom(const VolumeRecord& record, const Call& call);
+
+  absl::StatusOr<VolumeRecord> Finish(VolumeRecord record, const CreateVolumeSpec& spec);
+  absl::Status MakeIn(const Pool& pool, VolumeRecord& record, const CreateVolumeSpec& spec);
+  absl::Status Copy(const Pool& pool, const VolumeRecord& record, const CreateVolumeSpec& spec);
+  void GiveUp(const VolumeRecord& record, bool may_be_frozen);
+  absl::Status ClearName(const VolumeRecord& unfinished, const Call& call);
+
+  CatalogStore& store_;
+  const Pools& pools_;
+  KeyedLocks& locks_;
+  VolumeLookup& lookup_;
+  PoolRoom& room_;
+  VolumeRemover& remover_;
+  VolumeReconciler& reconciler_;
+  const Node node_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_CATALOG_VOLUME_MAKER_H_

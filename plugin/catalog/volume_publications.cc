@@ -1,0 +1,109 @@
+#include "plugin/catalog/volume_publications.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "base/text/terminal_text.h"
+#include "plugin/model/volume_id.h"
+
+namespace mooring {
+namespace {
+
+PublicationRecord ToRecord(const ControllerPublishSpec& spec) {
+  return {.volume_id = spec.volume_id,
+          .node_id = spec.node_id,
+          .access_type = ToString(spec.capability.access_type),
+          .capability = ToString(spec.capability),
+          .read_only = spec.read_only};
+}
+
+std::string HowPublished(const PublicationRecord& record) {
+  return fmt::format("{}, {}", record.access_type, record.read_only ? "read-only" : "read-write");
+}
+
+// The capability of a record begins with the access type and the mode.
+bool IsForSeveral(const PublicationRecord& record) {
+  for (const AccessMode mode : {AccessMode::kMultiNodeReaderOnly, AccessMode::kMultiNodeSingleWriter,
+                                AccessMode::kMultiNodeMultiWriter, AccessMode::kSingleNodeMultiWriter}) {
+    if (record.capability.starts_with(record.access_type + " " + ToString(mode))) return true;
+  }
+  return false;
+}
+
+// Whether a repeated publish agrees with the existing one. Access modes and mount flags may differ, because Nomad
+// publishes a volume once for each way in which a group of tasks uses it. In multi-writer modes it publishes read-only
+// and read-write at the same time.
+absl::Status CheckCompatible(const PublicationRecord& there, const PublicationRecord& wanted) {
+  if (there.node_id != wanted.node_id) {
+    return FailedPrecondition(fmt::format(
+        "volume {} is published to node {}: unpublish it there (ControllerUnpublishVolume) before it goes to node {}",
+        Quote(wanted.volume_id), Quote(there.node_id), Quote(wanted.node_id)));
+  }
+  const bool mixes = IsForSeveral(there) && IsForSeveral(wanted);
+  if (there.access_type == wanted.access_type && (mixes || there.read_only == wanted.read_only))
+    return absl::OkStatus();
+  return AlreadyExists(
+      fmt::format("volume {} is published to node {} already, as {}; now {} is asked for: unpublish it first",
+                  Quote(wanted.volume_id), Quote(wanted.node_id), HowPublished(there), HowPublished(wanted)));
+}
+
+}  // namespace
+
+absl::Status VolumePublications::CheckAccess(const VolumeRecord& record, const Capability& capability) const {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
+  if (capability.access_type == AccessType::kMount || pool->traits().block) return absl::OkStatus();
+  return InvalidArgument(NoBlockAccess(pool->name, pool->kind));
+}
+
+absl::Status VolumePublications::Publish(const ControllerPublishSpec& spec, const Call& call) {
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(spec.volume_id, call));
+  MOORING_ASSIGN_OR_RETURN(const VolumeRecord record, lookup_.FindReady(spec.volume_id));
+  MOORING_RETURN_IF_ERROR(CheckAccess(record, spec.capability));
+  if (spec.node_id != node_id_) {
+    return NotFound(fmt::format("node {} is not known here: volume {} lives on node {} and can be published only there",
+                                Quote(spec.node_id), Quote(spec.volume_id), Quote(node_id_)));
+  }
+  PublicationRecord wanted = ToRecord(spec);
+  MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> there, store_.Publications(spec.volume_id));
+  for (const PublicationRecord& publication : there) {
+    MOORING_RETURN_IF_ERROR(CheckCompatible(publication, wanted));
+    if (publication.capability == wanted.capability && publication.read_only == wanted.read_only)
+      return absl::OkStatus();
+    wanted.read_only = wanted.read_only && publication.read_only;  // read-write wins over read-only
+  }
+  // A volume that is already published to the node keeps its place.
+  const std::int64_t most = there.empty() ? max_volumes_ : 0;
+  MOORING_ASSIGN_OR_RETURN(const bool done, store_.PutPublication(wanted, most));
+  if (done) return absl::OkStatus();
+  return ResourceExhausted(
+      fmt::format("node {} has {} volumes published to it, as many as --max-volumes allows: "
+                  "unpublish one first, or raise the limit",
+                  Quote(spec.node_id), max_volumes_));
+}
+
+absl::Status VolumePublications::Unpublish(const ControllerUnpublishSpec& spec, const Call& call) {
+  if (!IsVolumeId(spec.volume_id)) return absl::OkStatus();
+  MOORING_ASSIGN_OR_RETURN(const KeyedLocks::Hold hold, lookup_.Lock(spec.volume_id, call));
+  return store_.DeletePublications(spec.volume_id, spec.node_id);
+}
+
+// Some orchestrators never unpublish a volume whose plugin was down, so the error has the command for it.
+absl::Status VolumePublications::CheckNone(const std::string& id) {
+  MOORING_ASSIGN_OR_RETURN(const std::vector<PublicationRecord> publications, store_.Publications(id));
+  if (publications.empty()) return absl::OkStatus();
+  std::string nodes, commands;
+  for (const PublicationRecord& publication : publications) {
+    nodes += (nodes.empty() ? "" : ", ") + Quote(publication.node_id);
+    commands += fmt::format("{}mooring csi controller-unpublish {} --node {}", commands.empty() ? "" : "; ", id,
+                            ShellQuote(publication.node_id));
+  }
+  return FailedPrecondition(
+      fmt::format("volume {} is published to node {}: unpublish it first (ControllerUnpublishVolume). If the "
+                  "orchestrator has forgotten it, run where the plugin runs: {}",
+                  Quote(id), nodes, commands));
+}
+
+}  // namespace mooring

@@ -1,0 +1,51 @@
+// Finishes or rolls back the unfinished changes of killed processes, and compares the records with the pools.
+//
+// A row in `creating` or `deleting` may be older than its image, because an administrator may have put back an old copy
+// of the catalog. So no data is deleted because of such a row, and the orchestrator repeats its call.
+#ifndef MOORING_PLUGIN_CATALOG_VOLUME_RECONCILER_H_
+#define MOORING_PLUGIN_CATALOG_VOLUME_RECONCILER_H_
+
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "plugin/catalog/volume_remover.h"
+
+namespace mooring {
+
+class VolumeReconciler {
+ public:
+  VolumeReconciler(CatalogStore& store, SnapshotStore& snapshots, const Pools& pools, KeyedLocks& locks,
+                   VolumeLookup& lookup, VolumeRemover& remover)
+      : store_(store), snapshots_(snapshots), pools_(pools), locks_(locks), lookup_(lookup), remover_(remover) {}
+
+  // Runs at the start, before any call. Images without a record are only logged. It skips volumes that another process
+  // has locked.
+  absl::Status Reconcile();
+
+  // Whether the image of an unfinished row stays. A copy gets its name when it is whole, so the orchestrator may know
+  // it. A volume that was created empty stays if something was written to it.
+  absl::StatusOr<bool> HasDataToKeep(const VolumeRecord& unfinished) const;
+
+  // creating or deleting -> ready if there is data to keep; otherwise the row is deleted. ABORTED as
+  // VolumeRemover::RollBack. The caller holds the locks of the volume and of its source.
+  absl::Status Settle(const VolumeRecord& unfinished);
+
+ private:
+  void FinishInterrupted(const VolumeRecord& listed);
+  std::set<std::string> IdsInPools() const;
+  absl::Status CompareWithPools();
+  void CompareSize(const VolumeRecord& record);
+
+  CatalogStore& store_;
+  SnapshotStore& snapshots_;
+  const Pools& pools_;
+  KeyedLocks& locks_;
+  VolumeLookup& lookup_;
+  VolumeRemover& remover_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_CATALOG_VOLUME_RECONCILER_H_

@@ -1,0 +1,57 @@
+#include "plugin/catalog/volume_remover.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "base/status.h"
+#include "base/text/quote.h"
+#include "plugin/model/volume_id.h"
+
+namespace mooring {
+
+absl::Status VolumeRemover::Delete(const VolumeRecord& record) {
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
+  if (record.state != VolumeState::kDeleting) {
+    const absl::StatusOr<bool> moved = store_.Move(record.id, record.state, VolumeState::kDeleting);
+    // Only deletion makes room on a full disk, so it goes on without the state. A process that is killed then leaves a
+    // ready row without an image, which the next Delete removes.
+    const bool full = absl::IsResourceExhausted(moved.status()) && record.state == VolumeState::kReady;
+    if (!full && !moved.ok()) return moved.status();
+    if (!full && !*moved) {
+      return Aborted(fmt::format("another process is changing volume {}: call again later", Quote(record.id)));
+    }
+  }
+  const absl::Status deleted = Unexpected(pool->backend->Delete(record.id));
+  if (deleted.ok()) return store_.Delete(record.id);
+  // Another process may still work on a row that was `deleting` before: only a volume in use becomes ready then.
+  const bool ours = record.state == VolumeState::kReady;
+  if ((ours || absl::IsFailedPrecondition(deleted)) && pool->backend->Locate(record.id).ok()) {
+    MOORING_RETURN_IF_ERROR(store_.Move(record.id, VolumeState::kDeleting, VolumeState::kReady).status());
+  }
+  return deleted;
+}
+
+// It deletes the image before the row becomes `deleting`, because VolumeReconciler keeps an image beside such a row.
+absl::Status VolumeRemover::RollBack(const VolumeRecord& record, bool may_be_frozen) {
+  if (record.state != VolumeState::kCreating) return Delete(record);
+  MOORING_ASSIGN_OR_RETURN(const std::optional<VolumeRecord> now, store_.FindById(record.id));
+  if (now && now->state != VolumeState::kCreating) {
+    return Aborted(fmt::format("another process is changing volume {}: call again later", Quote(record.id)));
+  }
+  MOORING_ASSIGN_OR_RETURN(const Pool* const pool, PoolOf(pools_, record));
+  const absl::Status deleted = Unexpected(pool->backend->Delete(record.id));
+  if (absl::IsAborted(deleted)) return deleted;
+  if (may_be_frozen) MOORING_RETURN_IF_ERROR(ThawSource(record));
+  MOORING_RETURN_IF_ERROR(deleted);
+  return Delete(record);
+}
+
+// Snapshots are never mounted, so they are never frozen.
+absl::Status VolumeRemover::ThawSource(const VolumeRecord& record) {
+  if (!IsVolumeId(record.source)) return absl::OkStatus();
+  const absl::StatusOr<NodeVolume> source = lookup_.Find(record.source);
+  return source.ok() ? Unexpected(contents_.Thaw(source->path)) : absl::OkStatus();
+}
+
+}  // namespace mooring

@@ -1,0 +1,34 @@
+// Deletes volumes with their records, and rolls back unfinished ones. The caller holds the lock of the volume.
+#ifndef MOORING_PLUGIN_CATALOG_VOLUME_REMOVER_H_
+#define MOORING_PLUGIN_CATALOG_VOLUME_REMOVER_H_
+
+#include "absl/status/status.h"
+#include "plugin/catalog/volume_lookup.h"
+
+namespace mooring {
+
+class VolumeRemover {
+ public:
+  VolumeRemover(CatalogStore& store, VolumeLookup& lookup, const Pools& pools, Contents& contents)
+      : store_(store), lookup_(lookup), pools_(pools), contents_(contents) {}
+
+  // Moves the row to `deleting` and deletes the volume and the row. A volume in use becomes ready again.
+  absl::Status Delete(const VolumeRecord& record);
+
+  // Deletes the volume of an unfinished row. ABORTED: the mount helper of a killed plugin still copies it, so the
+  // source stays as it is.
+  absl::Status RollBack(const VolumeRecord& record, bool may_be_frozen);
+
+  // An interrupted copy may have left its source frozen.
+  absl::Status ThawSource(const VolumeRecord& record);
+
+ private:
+  CatalogStore& store_;
+  VolumeLookup& lookup_;
+  const Pools& pools_;
+  Contents& contents_;
+};
+
+}  // namespace mooring
+
+#endif  // MOORING_PLUGIN_CATALOG_VOLUME_REMOVER_H_
