@@ -20,7 +20,8 @@ class PoolRoom {
   PoolRoom(CatalogStore& volumes, SnapshotStore& snapshots, KeyedLocks& locks)
       : volumes_(volumes), snapshots_(snapshots), locks_(locks) {}
 
-  // Locks the room of a pool with a limit, until the caller has recorded what takes it. No lock: the pool has no limit.
+  // Locks the room of a pool with a limit until the caller has inserted a row. From then on the row takes the room, in
+  // any state. Returns no lock if the pool has no limit.
   // RESOURCE_EXHAUSTED: the pool has less room left. OUT_OF_RANGE: the empty pool has less room.
   absl::StatusOr<std::optional<KeyedLocks::Hold>> Lock(const Pool& pool, std::uint64_t more_bytes, const Call& call);
 

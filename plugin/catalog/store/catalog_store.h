@@ -107,7 +107,7 @@ class CatalogStore {
   absl::StatusOr<bool> PutPublication(const PublicationRecord& publication, std::int64_t most_volumes);
   absl::Status DeletePublications(const std::string& volume_id, const std::string& node_id);  // empty: from all nodes
 
-  // The sum of the sizes of a pool's volumes, including volumes that are being created or deleted.
+  // The sum of the sizes of a pool's volumes, in any state. PoolRoom depends on it.
   absl::StatusOr<std::uint64_t> BytesIn(const std::string& pool);
 
   // These two read whole tables, and have a connection of their own for that.

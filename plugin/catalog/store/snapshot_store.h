@@ -80,7 +80,7 @@ class SnapshotStore {
 
   absl::StatusOr<std::vector<PoolCount>> CountByPool();            // as in CatalogStore
   absl::StatusOr<std::vector<UnfinishedRecord>> NameUnfinished();  // as in CatalogStore, with members of groups
-  absl::StatusOr<std::uint64_t> BytesIn(const std::string& pool);  // the sum of their sizes, in any state
+  absl::StatusOr<std::uint64_t> BytesIn(const std::string& pool);  // of all, in any state: PoolRoom depends on it
   absl::StatusOr<std::vector<std::string>> AllIds();               // of snapshots, in any state
 
  private:

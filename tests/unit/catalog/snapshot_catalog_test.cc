@@ -184,6 +184,24 @@ TEST_F(SnapshotCatalogTest, ARetryThatWaitedFindsTheWorkDone) {
   EXPECT_THAT(here().contents.copied(), SizeIs(1));
 }
 
+TEST_F(SnapshotCatalogTest, SnapshotBeingCopiedTakesRoomOfItsPool) {
+  process_ = std::make_unique<Process>(directory_, loops_, 0, "n1", /*overcommit=*/1.0);
+  here().backend.total = 48 * kMiB;
+  const std::string one = Created("one"), other = Created("other");
+  std::vector<absl::Status> refused;
+  here().backend.before = [&](const std::string& what) {
+    if (what != "copy" || !refused.empty()) return absl::OkStatus();
+    refused.emplace_back();  // a call that is not refused copies, too
+    refused.back() = snapshots().Create({.name = "t", .source_volume_id = other}, Patient()).status();
+    return absl::OkStatus();
+  };
+  Snapped("s", one);
+  ASSERT_THAT(refused, SizeIs(1));
+  ExpectStatus(refused.front(), absl::StatusCode::kResourceExhausted, "has 0 bytes of 48 MiB left");
+  EXPECT_THAT(Ids(), SizeIs(1));
+  ExpectConsistent();
+}
+
 TEST_F(SnapshotCatalogTest, AMissingPoolIsAFailedPrecondition) {
   const std::string id = Snapped("s", Created("db"));
   SnapshotRecord record = **here().snapshot_store->FindById(id);

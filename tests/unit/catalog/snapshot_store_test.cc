@@ -170,6 +170,20 @@ TEST_F(SnapshotStoreTest, ListsReadySnapshotsThatMatchTheFilter) {
   EXPECT_THAT(*store().AllIds(), UnorderedElementsAre("snap-a", "snap-b", "snap-c", "snap-d"));
 }
 
+TEST_F(SnapshotStoreTest, SnapshotsTakeRoomInAnyState) {
+  const std::uint64_t each = Snapshot("snap-a", "a").bytes;
+  EXPECT_EQ(*store().BytesIn("fast"), 0U);
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a", "vol-a", SnapshotState::kCreating)));
+  EXPECT_EQ(*store().BytesIn("fast"), each);
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-b", "b", "vol-a", SnapshotState::kReady)));
+  ASSERT_TRUE(*store().Insert(Snapshot("snap-c", "c", "vol-a", SnapshotState::kDeleting)));
+  ASSERT_TRUE(*store().InsertGroup(Group("group-1", "one"), {Member("snap-d", "group-1", "vol-a")}));
+  EXPECT_EQ(*store().BytesIn("fast"), 4 * each);
+  EXPECT_EQ(*store().BytesIn("slow"), 0U);
+  ASSERT_TRUE(store().Delete("snap-c").ok());
+  EXPECT_EQ(*store().BytesIn("fast"), 3 * each);
+}
+
 TEST_F(SnapshotStoreTest, NeverAssignsASequenceNumberTwice) {
   ASSERT_TRUE(*store().Insert(Snapshot("snap-a", "a")));
   ASSERT_TRUE(store().Delete("snap-a").ok());

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -75,7 +76,14 @@ class HookedBackend : public ImageBackend {
     return Run("grow", [&] { return ImageBackend::Grow(id, bytes); });
   }
 
+  absl::StatusOr<BackendCapacity> Capacity() const override {
+    MOORING_ASSIGN_OR_RETURN(BackendCapacity capacity, ImageBackend::Capacity());
+    if (total != 0) capacity.total = total;
+    return capacity;
+  }
+
   Hook before, after;
+  std::uint64_t total = 0;  // BackendCapacity::total; 0: that of the real filesystem
 
  private:
   absl::Status Run(const std::string& what, const std::function<absl::Status()>& action) {
@@ -85,18 +93,19 @@ class HookedBackend : public ImageBackend {
   }
 };
 
-inline Pools ImagePool(const std::string& directory, FakeLoops& loops, Contents& contents) {
+inline Pools ImagePool(const std::string& directory, FakeLoops& loops, Contents& contents,
+                       std::optional<double> overcommit) {
   std::vector<Pool> pools;
   pools.push_back({std::string(kDefaultPool), BackendKind::kImage,
-                   std::make_unique<HookedBackend>(directory + "/volumes", loops, contents)});
+                   std::make_unique<HookedBackend>(directory + "/volumes", loops, contents), overcommit});
   return Pools(std::move(pools));
 }
 
 // The state of a plugin process. Several of them over one directory act as several processes.
 struct Process {
   explicit Process(const std::string& directory, FakeLoops& loops, std::int64_t max_volumes = 0,
-                   const std::string& node_id = "n1")
-      : pools(ImagePool(directory, loops, contents)),
+                   const std::string& node_id = "n1", std::optional<double> overcommit = std::nullopt)
+      : pools(ImagePool(directory, loops, contents, overcommit)),
         backend(static_cast<HookedBackend&>(*pools.all().front().backend)),
         store(*CatalogStore::Open(directory + "/catalog.db")),
         snapshot_store(*SnapshotStore::Open(store->database())),
