@@ -96,8 +96,8 @@ struct PathInfo {
   std::string failure;
 };
 
-// Mounts a block device, or an image file through a loop device that the kernel detaches after the last unmount, or
-// memory: fs_type "tmpfs" with the options size, nr_inodes, mode and huge.
+// Mounts a block device, an image file or memory. The image gets a loop device, and the kernel detaches it after the
+// last unmount. Memory has the fs_type "tmpfs" and the options size, nr_inodes, mode and huge.
 struct MountRequest {
   std::string source;  // a block device or a regular file; for tmpfs a name, which MountInfo::source repeats
   std::string label;   // of the loop device, at most 63 bytes; ignored for a block device

@@ -2,24 +2,24 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
 
+#include "base/child.h"
 #include "base/file/unique_fd.h"
 #include "base/status.h"
 
 namespace mooring::cli::doctor_area {
 namespace {
 
-// Kills the child and waits 50 ms at most: a child that hangs in the kernel does not end. init(1) reaps it later.
-void End(pid_t child) {
+// A child that hangs in the kernel does not end within that time. init(1) reaps it later.
+void KillChild(pid_t child) {
+  const UniqueFd pidfd = OpenPidFd(child);
   ::kill(child, SIGKILL);
-  constexpr int kAttempts = 50;
-  for (int attempt = 0; attempt < kAttempts && ::waitpid(child, nullptr, WNOHANG) == 0; ++attempt) ::usleep(1000);
+  if (EndsWithin(pidfd, std::chrono::milliseconds(50))) AwaitChild(child);
 }
 
 // Reads until the child has ended, which closes the other end of the pipe.
@@ -55,7 +55,7 @@ absl::StatusOr<ChildOutput> ReadFromChild(const std::function<void(int fd)>& wor
   }
   writer.reset();
   absl::StatusOr<ChildOutput> output = ReadAll(reader.get(), patience);
-  End(child);
+  KillChild(child);
   return output;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/doctor/loops.h"
 
 #include <fmt/format.h>
+#include <linux/major.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -23,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr unsigned kLoopMajor = 7;
 constexpr std::string_view kDeleted = " (deleted)";
 
 std::optional<unsigned> NumberOf(std::string_view name) {
@@ -61,7 +61,7 @@ std::optional<LoopFacts> FactsOf(const fs::path& directory) {
   std::ifstream file(directory / "loop/backing_file");
   if (!number || !std::getline(file, loop.backing_file)) return std::nullopt;
   loop.device = "/dev/" + name;
-  loop.number = makedev(kLoopMajor, *number);
+  loop.number = makedev(LOOP_MAJOR, *number);
   if (loop.backing_file.ends_with(kDeleted)) {
     loop.deleted = true;
     loop.backing_file.resize(loop.backing_file.size() - kDeleted.size());

@@ -1,6 +1,7 @@
 #include "cli/mounts/describe.h"
 
 #include <fmt/format.h>
+#include <linux/major.h>
 #include <sys/sysmacros.h>
 
 #include <fstream>
@@ -11,8 +12,6 @@
 namespace mooring::cli {
 namespace {
 
-constexpr unsigned kLoopMajor = 7;
-
 std::string PropagationWord(const TableMount& mount) {
   if (mount.shared()) return mount.master != 0 ? "slave-and-shared" : "shared";
   if (mount.master != 0) return "slave";
@@ -21,7 +20,7 @@ std::string PropagationWord(const TableMount& mount) {
 
 // "loop3" if the mount shows the filesystem on a loop device, or its device node.
 std::string LoopName(const TableMount& mount) {
-  if (major(mount.device) == kLoopMajor) return fmt::format("loop{}", minor(mount.device));
+  if (major(mount.device) == LOOP_MAJOR) return fmt::format("loop{}", minor(mount.device));
   if (mount.fs_type != "devtmpfs" && mount.fs_type != "tmpfs") return "";
   const std::string name(NameOf(mount.root));
   constexpr std::string_view kLoop = "loop";

@@ -9,13 +9,14 @@
 #include "absl/status/statusor.h"
 #include "base/file/unique_fd.h"
 #include "mounter/mounter.h"
+#include "mounter/path/source_policy.h"
 
 namespace mooring {
 
 absl::StatusOr<FilesystemInfo> ProbeFilesystem(const std::string& path);
 absl::Status FormatFilesystem(const std::string& path, const std::string& fs_type);
 absl::Status CheckFilesystem(const std::string& path, const std::string& fs_type);
-absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type);
+absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type, const SourcePolicy& policy);
 
 // `root`: the open root directory of a writable mount; `bytes`: the size of its device.
 absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const std::string& fs_type,

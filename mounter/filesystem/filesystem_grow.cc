@@ -185,9 +185,10 @@ absl::Status GrowMounted(const UniqueFd& root, const std::string& path, const st
   return InvalidArgument(fmt::format("cannot grow {} at {}: ext4, xfs and btrfs are known", fs_type, Quote(path)));
 }
 
-absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type) {
+absl::Status GrowUnmounted(const std::string& path, const std::string& fs_type, const SourcePolicy& policy) {
   if (fs_type != "ext4") return FailedPrecondition(fmt::format("{} grows only while it is mounted", fs_type));
   MOORING_ASSIGN_OR_RETURN(const LockedImage image, LockImage(path));
+  MOORING_RETURN_IF_ERROR(policy.CheckBackingFile(image.fd, path));
   if (!S_ISREG(image.status.st_mode)) {
     return FailedPrecondition(fmt::format("{} is no image file: it grows only while it is mounted", Quote(path)));
   }

@@ -234,21 +234,6 @@ bool GuardedMounter::IsVolumeDevice(const PathInfo& info) const {
   return is_device && IsBehindLinks(policy_.device_links, info.device);
 }
 
-absl::Status GuardedMounter::CheckOurs(const std::string& path) const {
-  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(path));
-  if (IsVolumeDevice(info)) return absl::OkStatus();
-  const bool is_place = info.mount.has_value() || info.kind == PathInfo::Kind::kBlockDevice;
-  if (is_place && info.loop && info.loop->label.starts_with(policy_.label_prefix)) return absl::OkStatus();
-  const bool is_memory = info.mount && info.mount->fs_type == kMemoryFsType;
-  if (is_memory && info.mount->source.starts_with(policy_.label_prefix)) return absl::OkStatus();
-  return Refuse("refused a source that is no volume",
-                fmt::format("{} is neither the loop device of a volume nor a mount of one", Quote(path)));
-}
-
-absl::Status GuardedMounter::CheckBindSource(const std::string& path) const {
-  return sources_ == Sources::kCheckedByMounter || IsVolumeDirectory(path) ? absl::OkStatus() : CheckOurs(path);
-}
-
 bool GuardedMounter::IsVolumeDirectory(const std::string& path) const {
   const auto& directories = policy_.volume_directories;
   return std::find(directories.begin(), directories.end(), ParentOf(path)) != directories.end();
@@ -282,13 +267,11 @@ absl::Status GuardedMounter::Mount(const MountRequest& request) {
 
 absl::Status GuardedMounter::Bind(const BindRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
-  MOORING_RETURN_IF_ERROR(CheckBindSource(request.source));
   return mounter_.Bind(request);
 }
 
 absl::Status GuardedMounter::Change(const ChangeRequest& request) {
   MOORING_RETURN_IF_ERROR(CheckTarget(request.target));
-  MOORING_RETURN_IF_ERROR(CheckBindSource(request.target));
   // Only tmpfs has these options.
   const auto is_limit = [](const FilesystemOption& option) {
     return option.key == "size" || option.key == "nr_inodes";
@@ -316,7 +299,6 @@ absl::StatusOr<LoopInfo> GuardedMounter::AttachLoop(const AttachLoopRequest& req
     return Refuse("refused a device that is no loop device",
                   fmt::format("{} is neither a volume nor the loop device of one", Quote(file)));
   }
-  MOORING_RETURN_IF_ERROR(CheckBindSource(file));
   return mounter_.AttachLoop(request);
 }
 
@@ -365,8 +347,9 @@ absl::Status GuardedMounter::Check(const std::string& path, const std::string& f
 }
 
 absl::Status GuardedMounter::Grow(const std::string& path, const std::string& fs_type) {
-  const bool is_image = IsBelowAny(path, policy_.sources);
-  MOORING_RETURN_IF_ERROR(is_image ? CheckBackingFile(path) : CheckOurs(path));
+  MOORING_ASSIGN_OR_RETURN(const PathInfo info, mounter_.Find(path));
+  const bool is_filesystem = info.mount.has_value() && info.kind == PathInfo::Kind::kDirectory;
+  if (!is_filesystem) MOORING_RETURN_IF_ERROR(CheckBackingFile(path));
   MOORING_RETURN_IF_ERROR(CheckFsType(fs_type));
   return mounter_.Grow(path, fs_type);
 }

@@ -1,10 +1,14 @@
-// A Mounter that does only what its policy allows, because the mount helper does not trust the plugin.
+// A Mounter that does only what its policy allows, because the mount helper does not trust the plugin. It checks names,
+// options and paths. A path may be exchanged before it is opened, so the KernelMounter below checks the opened files.
 //
 //   target        lies below a mount root, and not in a directory of the system or of the plugin. Checked by path
-//                 here, and by identity after it was opened (target_guard.h)
-//   source        a backing file below a source directory; a loop device with our label, or a mount of one; a device
-//                 behind one of the device links, or a mount of one; a subdirectory of a volume directory, or a mount
-//                 of one; a tmpfs with our label
+//                 here, also against directories that do not exist yet, and by identity after it was opened
+//                 (target_guard.h)
+//   source        of a bind: a loop device with our label, or a mount of one; a device behind one of the device links,
+//                 or a mount of one; a subdirectory of a volume directory, or a mount of one; a tmpfs with our label.
+//                 Checked after it was opened (source_guard.h)
+//   backing file  a file below a source directory, or a device behind one of the device links. Checked by path here,
+//                 because opening a foreign device can have effects, and after it was opened (source_guard.h)
 //   filesystem    ext4, xfs, btrfs: a plugin cannot try other kernel code on a crafted image. A tmpfs needs our
 //                 label and a size up to the limit
 //   unmounting    mounts of such sources, and mounts inside them (source_guard.h)
@@ -45,13 +49,8 @@ std::vector<std::string> ForbiddenTrees(const HelperPolicy& policy);
 
 class GuardedMounter final : public Mounter {
  public:
-  // Decides where the source of a bind is checked: in this class, by its path, which may be exchanged before it is
-  // opened; or in `mounter`, after it was opened (mounter/guard/source_guard.h).
-  enum class Sources { kCheckedByPath, kCheckedByMounter };
-
-  // `mounter` outlives this object.
-  GuardedMounter(HelperPolicy policy, Mounter& mounter, Sources sources = Sources::kCheckedByPath)
-      : policy_(std::move(policy)), mounter_(mounter), sources_(sources) {}
+  // `mounter` outlives this object. It has to check what it opens, with a SourceGuard and a TargetGuard.
+  GuardedMounter(HelperPolicy policy, Mounter& mounter) : policy_(std::move(policy)), mounter_(mounter) {}
 
   absl::Status Mount(const MountRequest& request) override;
   absl::Status Bind(const BindRequest& request) override;
@@ -86,9 +85,7 @@ class GuardedMounter final : public Mounter {
   absl::Status CheckTarget(const std::string& path) const;
   absl::Status CheckBackingFile(const std::string& path) const;
   absl::Status CheckLabel(const std::string& label) const;
-  absl::Status CheckOurs(const std::string& path) const;  // a loop device with our label, a mount of one, or a tmpfs
   absl::StatusOr<bool> IsAsFound(const LoopInfo& loop) const;  // false: not attached, or to another file
-  absl::Status CheckBindSource(const std::string& path) const;
   absl::Status CheckMemory(const MountRequest& request) const;
   absl::Status CheckMemorySize(const std::vector<FilesystemOption>& options) const;
   bool IsVolumeDirectory(const std::string& path) const;
@@ -96,7 +93,6 @@ class GuardedMounter final : public Mounter {
 
   const HelperPolicy policy_;
   Mounter& mounter_;
-  const Sources sources_;
 };
 
 }  // namespace mooring

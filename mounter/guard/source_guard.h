@@ -45,8 +45,8 @@ class SourceGuard final : public SourcePolicy {
   absl::Status CheckDirectory(const UniqueFd& directory, const std::string& path) const override;
 
   // Allows a mount as in CheckBindSource, and a mount that a task made inside such a mount. Allows a mount whose loop
-  // device, disk or directory is gone. Allows every mount on a marked target (mounter/path/target_mark.h): the number
-  // of a loop device may belong to another file by now, or a directory may be removed from the configuration.
+  // device, disk or directory is gone. Allows every mount on a marked target (mounter/path/target_mark.h). Its volume
+  // may be unknown by now, because its loop device was reused or its directory left the configuration.
   absl::Status CheckUnmount(const Target& target, const PathInfo& info) const override;
 
   // Like CheckBindSource without directory volumes, which lie on a filesystem of the host.

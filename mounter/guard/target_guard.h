@@ -1,4 +1,4 @@
-// Forbids targets by the identity of directories, not by their names: in a container, or through a bind mount, another
+// Forbids targets by the identity of directories, not by their names. In a container, or through a bind mount, another
 // path may lead to the same directory.
 #ifndef MOORING_MOUNTER_GUARD_TARGET_GUARD_H_
 #define MOORING_MOUNTER_GUARD_TARGET_GUARD_H_

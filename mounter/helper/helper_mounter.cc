@@ -33,13 +33,6 @@ constexpr int kStateCheck = 1000;         // milliseconds between two checks of 
 constexpr std::chrono::seconds kSoon{1};  // after a helper that ends earlier, the next start waits
 constexpr std::chrono::seconds kLongestPause{1};
 
-// The time limits of the programs (mounter/filesystem/ext4_offline.cc, mounter/filesystem/filesystem_format.cc), and a
-// margin. A mount may replay a journal, and growing may begin with a check.
-constexpr std::chrono::minutes kMountLimit{10}, kFormatLimit{2}, kCheckLimit{65}, kGrowLimit{15 + 65};
-
-// Bounded by the amount of data: a disk that writes 50 MB/s copies 2 TB in this time.
-constexpr std::chrono::hours kCopyLimit{12}, kRemoveLimit{12};
-
 Clock::time_point DeadlineOfThread() {
   const Clock::time_point latest = Clock::now() + kLongestWait;
   return std::min(DeadlineScope::Now().value_or(latest), latest);
@@ -56,13 +49,6 @@ bool IsDead(pid_t pid) {
   if (name_end == std::string::npos) return false;  // hidden by hidepid: it may be alive
   const char state = line[name_end + 2];
   return state == 'Z' || state == 'X' || state == 'x';
-}
-
-template <typename Message>
-auto Converted(const absl::StatusOr<pb::Answer>& answer, const Message& (pb::Answer::*field)() const)
-    -> decltype(wire::From((*answer.*field)())) {
-  if (!answer.ok()) return answer.status();
-  return wire::From(((*answer).*field)());
 }
 
 }  // namespace
@@ -101,147 +87,6 @@ std::uint64_t HelperMounter::restarts() const {
   return restarts_;
 }
 
-// ---- calls
-
-absl::Status HelperMounter::Mount(const MountRequest& request) {
-  pb::Request message;
-  wire::To(request, *message.mutable_mount());
-  return Ask(message, {.doing = "mount at", .path = request.target, .most = kMountLimit}).status();
-}
-
-absl::Status HelperMounter::Bind(const BindRequest& request) {
-  pb::Request message;
-  wire::To(request, *message.mutable_bind());
-  return Ask(message, {.doing = "mount at", .path = request.target}).status();
-}
-
-absl::Status HelperMounter::Change(const ChangeRequest& request) {
-  pb::Request message;
-  wire::To(request, *message.mutable_change());
-  return Ask(message, {.doing = "change the mount at", .path = request.target}).status();
-}
-
-absl::Status HelperMounter::Unmount(const UnmountRequest& request) {
-  pb::Request message;
-  wire::To(request, *message.mutable_unmount());
-  return Ask(message, {.doing = "unmount", .path = request.target}).status();
-}
-
-absl::StatusOr<PathInfo> HelperMounter::Find(const std::string& path) {
-  pb::Request message;
-  message.set_find(path);
-  return Converted(Ask(message, {.doing = "inspect", .path = path, .read_only = true}), &pb::Answer::path);
-}
-
-absl::StatusOr<std::vector<MountInfo>> HelperMounter::List(const std::string& path) {
-  pb::Request message;
-  message.set_list(path);
-  return Converted(Ask(message, {.doing = "list the mounts below", .path = path, .read_only = true}),
-                   &pb::Answer::mounts);
-}
-
-absl::StatusOr<StatsInfo> HelperMounter::Stats(const std::string& path) {
-  pb::Request message;
-  message.set_stats(path);
-  return Converted(Ask(message, {.doing = "read the usage of", .path = path, .read_only = true}), &pb::Answer::stats);
-}
-
-absl::StatusOr<LoopInfo> HelperMounter::AttachLoop(const AttachLoopRequest& request) {
-  pb::Request message;
-  wire::To(request, *message.mutable_attach_loop());
-  const CallPolicy policy = {.doing = "attach", .path = request.backing_file};
-  return Converted(Ask(message, policy), &pb::Answer::loop);
-}
-
-absl::Status HelperMounter::DetachLoop(const LoopInfo& loop) {
-  pb::Request message;
-  wire::To(loop, *message.mutable_detach_loop());
-  return Ask(message, {.doing = "detach", .path = loop.device}).status();
-}
-
-absl::Status HelperMounter::ResizeLoop(const LoopInfo& loop) {
-  pb::Request message;
-  wire::To(loop, *message.mutable_resize_loop());
-  return Ask(message, {.doing = "resize", .path = loop.device}).status();
-}
-
-absl::Status HelperMounter::TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) {
-  pb::Request message;
-  wire::To(loop, *message.mutable_tune_loop()->mutable_loop());
-  message.mutable_tune_loop()->set_read_ahead_bytes(tuning.read_ahead_bytes);
-  return Ask(message, {.doing = "tune", .path = loop.device}).status();
-}
-
-absl::StatusOr<std::vector<LoopInfo>> HelperMounter::FindLoops(const std::string& backing_file) {
-  pb::Request message;
-  message.set_find_loops(backing_file);
-  const CallPolicy policy = {.doing = "find the loop devices of", .path = backing_file, .read_only = true};
-  return Converted(Ask(message, policy), &pb::Answer::loops);
-}
-
-absl::StatusOr<FilesystemInfo> HelperMounter::Probe(const std::string& path) {
-  pb::Request message;
-  message.set_probe(path);
-  const CallPolicy policy = {.doing = "identify the content of", .path = path, .read_only = true};
-  return Converted(Ask(message, policy), &pb::Answer::filesystem);
-}
-
-absl::Status HelperMounter::Format(const std::string& path, const std::string& fs_type) {
-  pb::Request message;
-  message.mutable_format()->set_path(path);
-  message.mutable_format()->set_fs_type(fs_type);
-  return Ask(message, {.doing = "format", .path = path, .most = kFormatLimit}).status();
-}
-
-absl::Status HelperMounter::Check(const std::string& path, const std::string& fs_type) {
-  pb::Request message;
-  message.mutable_check()->set_path(path);
-  message.mutable_check()->set_fs_type(fs_type);
-  return Ask(message, {.doing = "check", .path = path, .most = kCheckLimit}).status();
-}
-
-absl::Status HelperMounter::Grow(const std::string& path, const std::string& fs_type) {
-  pb::Request message;
-  message.mutable_grow()->set_path(path);
-  message.mutable_grow()->set_fs_type(fs_type);
-  return Ask(message, {.doing = "grow", .path = path, .most = kGrowLimit}).status();
-}
-
-absl::StatusOr<std::string> HelperMounter::HealthProblem(const std::string& mount_path) {
-  pb::Request message;
-  message.set_health_problem(mount_path);
-  absl::StatusOr<pb::Answer> answer =
-      Ask(message, {.doing = "check the health of", .path = mount_path, .read_only = true});
-  if (!answer.ok()) return answer.status();
-  return std::move(*answer->mutable_text());
-}
-
-absl::Status HelperMounter::Copy(const std::vector<ImageCopy>& copies) {
-  if (copies.empty()) return absl::OkStatus();
-  pb::Request message;
-  wire::To(copies, *message.mutable_copy());
-  return Ask(message, {.doing = "copy", .path = copies.front().source, .most = kCopyLimit}).status();
-}
-
-absl::Status HelperMounter::Thaw(const std::string& image) {
-  pb::Request message;
-  message.set_thaw(image);
-  return Ask(message, {.doing = "thaw", .path = image}).status();
-}
-
-absl::Status HelperMounter::RemoveTree(const std::string& directory) {
-  pb::Request message;
-  message.set_remove_tree(directory);
-  return Ask(message, {.doing = "remove", .path = directory, .most = kRemoveLimit}).status();
-}
-
-absl::Status HelperMounter::CheckNeeds(const Needs& needs) {
-  pb::Request message;
-  wire::To(needs, *message.mutable_needs());
-  const std::string path = needs.seen_outside.empty() ? "/dev" : needs.seen_outside.front();
-  return Ask(message, {.doing = "check the host at", .path = path, .read_only = true}).status();
-}
-
 // ---- channels
 
 absl::StatusOr<pb::Answer> HelperMounter::Ask(const pb::Request& request, const CallPolicy& policy) {
@@ -266,7 +111,7 @@ absl::StatusOr<pb::Answer> HelperMounter::AskOnce(const pb::Request& request, co
                                                   Clock::time_point deadline) {
   const Clock::time_point start = Clock::now();
   MOORING_ASSIGN_OR_RETURN(Lease lease, LeaseAndSend(request, deadline));
-  const Clock::time_point until = policy.most ? start + *policy.most : deadline;
+  const Clock::time_point until = policy.limit ? start + *policy.limit : deadline;
   pb::Answer answer;
   const absl::Status received = lease.channel.Receive(answer, wire::kMostAnswer, until);
   if (absl::IsDeadlineExceeded(received)) return Abandon(std::move(lease), policy, Clock::now() - start);

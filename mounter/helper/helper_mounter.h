@@ -17,7 +17,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -28,12 +27,12 @@
 #include "base/file/unique_fd.h"
 #include "mounter.pb.h"
 #include "mounter/helper/channel.h"
+#include "mounter/helper/mounter_client.h"
 #include "mounter/helper/spawner.h"
-#include "mounter/mounter.h"
 
 namespace mooring {
 
-class HelperMounter final : public Mounter {
+class HelperMounter final : public MounterClient {
  public:
   // The first helper starts in the background: calls wait for it. `lost` is called once, from another thread, when the
   // spawner has ended. Then the running helper goes on, and none can be started after it.
@@ -45,41 +44,8 @@ class HelperMounter final : public Mounter {
   std::uint64_t restarts() const;  // helpers started after another one had ended
   std::size_t hanging() const;     // abandoned calls that still hang in a thread of the helper
 
-  absl::Status Mount(const MountRequest& request) override;
-  absl::Status Bind(const BindRequest& request) override;
-  absl::Status Change(const ChangeRequest& request) override;
-  absl::Status Unmount(const UnmountRequest& request) override;
-  absl::StatusOr<PathInfo> Find(const std::string& path) override;
-  absl::StatusOr<std::vector<MountInfo>> List(const std::string& path) override;
-  absl::StatusOr<StatsInfo> Stats(const std::string& path) override;
-
-  absl::StatusOr<LoopInfo> AttachLoop(const AttachLoopRequest& request) override;
-  absl::Status DetachLoop(const LoopInfo& loop) override;
-  absl::Status ResizeLoop(const LoopInfo& loop) override;
-  absl::Status TuneLoop(const LoopInfo& loop, const LoopTuning& tuning) override;
-  absl::StatusOr<std::vector<LoopInfo>> FindLoops(const std::string& backing_file) override;
-
-  absl::StatusOr<FilesystemInfo> Probe(const std::string& path) override;
-  absl::Status Format(const std::string& path, const std::string& fs_type) override;
-  absl::Status Check(const std::string& path, const std::string& fs_type) override;
-  absl::Status Grow(const std::string& path, const std::string& fs_type) override;
-  absl::StatusOr<std::string> HealthProblem(const std::string& mount_path) override;
-
-  absl::Status Copy(const std::vector<ImageCopy>& copies) override;
-  absl::Status Thaw(const std::string& image) override;
-  absl::Status RemoveTree(const std::string& directory) override;
-  absl::Status CheckNeeds(const Needs& needs) override;
-
  private:
   using Clock = std::chrono::steady_clock;
-
-  // Handling of a call whose helper dies or hangs.
-  struct CallPolicy {
-    const char* doing;                                        // "mount at", for messages
-    const std::string& path;                                  // the object of `doing`
-    bool read_only = false;                                   // changes nothing, so it may be repeated
-    std::optional<std::chrono::seconds> most = std::nullopt;  // replaces the deadline of the thread
-  };
 
   // A channel in use by one call.
   struct Lease {
@@ -97,7 +63,7 @@ class HelperMounter final : public Mounter {
   explicit HelperMounter(HelperSpawner spawner, std::function<void()> lost)
       : spawner_(std::move(spawner)), lost_(std::move(lost)) {}
 
-  absl::StatusOr<pb::Answer> Ask(const pb::Request& request, const CallPolicy& policy);
+  absl::StatusOr<pb::Answer> Ask(const pb::Request& request, const CallPolicy& policy) override;
   absl::StatusOr<pb::Answer> AskOnce(const pb::Request& request, const CallPolicy& policy, Clock::time_point deadline);
   absl::StatusOr<Lease> LeaseAndSend(const pb::Request& request, Clock::time_point deadline);
   absl::StatusOr<Lease> LeaseChannel(Clock::time_point deadline);

@@ -6,131 +6,54 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "base/log.h"
 #include "base/status.h"
+#include "mounter/helper/call_table.h"
 #include "mounter/helper/channel.h"
 #include "mounter/helper/wire.h"
 
 namespace mooring {
 namespace {
 
-// The answer of a call without a result.
-pb::Answer Done(const absl::Status& status) {
+pb::Answer Failed(const absl::Status& status) {
   pb::Answer answer;
-  if (!status.ok()) wire::To(status, answer);
+  wire::To(status, answer);
   return answer;
 }
 
-// The answer of a call whose result goes into `field`.
-template <typename Value, typename Message>
-pb::Answer Done(const absl::StatusOr<Value>& value, Message* (pb::Answer::*field)()) {
+template <typename Method, typename Argument>
+auto Invoke(Mounter& mounter, Method method, const Argument& argument) {
+  return (mounter.*method)(argument);
+}
+
+template <typename Method, typename First, typename Second>
+auto Invoke(Mounter& mounter, Method method, const std::pair<First, Second>& arguments) {
+  return (mounter.*method)(arguments.first, arguments.second);
+}
+
+pb::Answer Answered(const absl::Status& status, void* (pb::Answer::* /*none*/)()) {
+  return status.ok() ? pb::Answer() : Failed(status);
+}
+
+template <typename Value, typename Result>
+pb::Answer Answered(const absl::StatusOr<Value>& value, Result* (pb::Answer::*result)()) {
+  if (!value.ok()) return Failed(value.status());
   pb::Answer answer;
-  if (value.ok()) {
-    wire::To(*value, *(answer.*field)());
-  } else {
-    wire::To(value.status(), answer);
-  }
+  wire::To(*value, *(answer.*result)());
   return answer;
 }
 
-pb::Answer Mount(const pb::MountRequest& message, Mounter& mounter) {
-  const absl::StatusOr<MountRequest> request = wire::From(message);
-  return Done(request.ok() ? mounter.Mount(*request) : request.status());
-}
-
-pb::Answer Bind(const pb::BindRequest& message, Mounter& mounter) {
-  const absl::StatusOr<BindRequest> request = wire::From(message);
-  return Done(request.ok() ? mounter.Bind(*request) : request.status());
-}
-
-pb::Answer Unmount(const pb::UnmountRequest& message, Mounter& mounter) {
-  const absl::StatusOr<UnmountRequest> request = wire::From(message);
-  return Done(request.ok() ? mounter.Unmount(*request) : request.status());
-}
-
-pb::Answer Change(const pb::ChangeRequest& message, Mounter& mounter) {
-  const absl::StatusOr<ChangeRequest> request = wire::From(message);
-  return Done(request.ok() ? mounter.Change(*request) : request.status());
-}
-
-pb::Answer TuneLoop(const pb::TuneLoopRequest& message, Mounter& mounter) {
-  const absl::StatusOr<LoopInfo> loop = wire::From(message.loop());
-  return Done(loop.ok() ? mounter.TuneLoop(*loop, {message.read_ahead_bytes()}) : loop.status());
-}
-
-pb::Answer Copy(const pb::CopyRequest& message, Mounter& mounter) {
-  const absl::StatusOr<std::vector<ImageCopy>> copies = wire::From(message);
-  return Done(copies.ok() ? mounter.Copy(*copies) : copies.status());
-}
-
-pb::Answer CheckNeeds(const pb::NeedsRequest& message, Mounter& mounter) {
-  const absl::StatusOr<Needs> needs = wire::From(message);
-  return Done(needs.ok() ? mounter.CheckNeeds(*needs) : needs.status());
-}
-
-pb::Answer AttachLoop(const pb::AttachLoopRequest& message, Mounter& mounter) {
-  const absl::StatusOr<AttachLoopRequest> request = wire::From(message);
-  if (!request.ok()) return Done(request.status());
-  return Done(mounter.AttachLoop(*request), &pb::Answer::mutable_loop);
-}
-
-pb::Answer OnLoop(const pb::LoopInfo& message, Mounter& mounter, absl::Status (LoopDevices::*call)(const LoopInfo&)) {
-  const absl::StatusOr<LoopInfo> loop = wire::From(message);
-  return Done(loop.ok() ? (mounter.*call)(*loop) : loop.status());
-}
-
-pb::Answer OnFilesystem(const pb::FilesystemRequest& message, Mounter& mounter,
-                        absl::Status (Filesystems::*call)(const std::string&, const std::string&)) {
-  absl::Status form = wire::CheckText(message.path());
-  if (form.ok()) form = wire::CheckText(message.fs_type());
-  return Done(form.ok() ? (mounter.*call)(message.path(), message.fs_type()) : form);
-}
-
-pb::Answer HealthProblem(const std::string& path, Mounter& mounter) {
-  const absl::StatusOr<std::string> problem = mounter.HealthProblem(path);
-  pb::Answer answer = Done(problem.status());
-  if (problem.ok()) answer.set_text(*problem);
-  return answer;
-}
-
-// The path of a call that takes nothing else; null for the other calls.
-const std::string* PathOf(const pb::Request& request) {
-  switch (request.call_case()) {
-    case pb::Request::kFind:
-      return &request.find();
-    case pb::Request::kList:
-      return &request.list();
-    case pb::Request::kStats:
-      return &request.stats();
-    case pb::Request::kFindLoops:
-      return &request.find_loops();
-    case pb::Request::kProbe:
-      return &request.probe();
-    case pb::Request::kHealthProblem:
-      return &request.health_problem();
-    case pb::Request::kThaw:
-      return &request.thaw();
-    case pb::Request::kRemoveTree:
-      return &request.remove_tree();
-    case pb::Request::kMount:
-    case pb::Request::kBind:
-    case pb::Request::kUnmount:
-    case pb::Request::kAttachLoop:
-    case pb::Request::kDetachLoop:
-    case pb::Request::kResizeLoop:
-    case pb::Request::kFormat:
-    case pb::Request::kCheck:
-    case pb::Request::kGrow:
-    case pb::Request::kChange:
-    case pb::Request::kTuneLoop:
-    case pb::Request::kCopy:
-    case pb::Request::kNeeds:
-    case pb::Request::CALL_NOT_SET:
-      return nullptr;
-  }
-  return nullptr;
+// Executes a request that carries this call.
+template <typename Call>
+pb::Answer AnswerToCall(const Call& call, pb::Request& request, Mounter& mounter) {
+  const auto arguments = wire::From(*(request.*call.arguments)());
+  if (!arguments.ok()) return Failed(arguments.status());
+  return Answered(Invoke(mounter, call.method, *arguments), call.result);
 }
 
 // Counts the threads of the channels. A thread whose call hangs outlives ServeHelper, so the threads share ownership.
@@ -159,11 +82,11 @@ class Threads {
   int count_ = 0;
 };
 
-pb::Answer AnswerGuarded(const pb::Request& request, Mounter& mounter) {
+pb::Answer AnswerGuarded(pb::Request request, Mounter& mounter) {
   try {
-    return AnswerTo(request, mounter);
+    return AnswerTo(std::move(request), mounter);
   } catch (const std::exception& error) {
-    return Done(Internal(fmt::format("the mount helper met an unexpected error: {}", error.what())));
+    return Failed(Internal(fmt::format("the mount helper met an unexpected error: {}", error.what())));
   }
 }
 
@@ -178,7 +101,7 @@ void ServeChannel(Channel channel, Mounter& mounter) {
       return;
     }
     // A failure means that the plugin has closed its end.
-    if (!channel.Send(AnswerGuarded(request, mounter)).ok()) return;
+    if (!channel.Send(AnswerGuarded(std::move(request), mounter)).ok()) return;
   }
 }
 
@@ -200,57 +123,14 @@ void Spawn(UniqueFd fd, Mounter& mounter, const std::shared_ptr<Threads>& thread
 
 }  // namespace
 
-pb::Answer AnswerTo(const pb::Request& request, Mounter& mounter) {
-  if (const std::string* path = PathOf(request); path != nullptr) {
-    if (const absl::Status form = wire::CheckText(*path); !form.ok()) return Done(form);
-  }
-  switch (request.call_case()) {
-    case pb::Request::kMount:
-      return Mount(request.mount(), mounter);
-    case pb::Request::kBind:
-      return Bind(request.bind(), mounter);
-    case pb::Request::kUnmount:
-      return Unmount(request.unmount(), mounter);
-    case pb::Request::kFind:
-      return Done(mounter.Find(request.find()), &pb::Answer::mutable_path);
-    case pb::Request::kList:
-      return Done(mounter.List(request.list()), &pb::Answer::mutable_mounts);
-    case pb::Request::kStats:
-      return Done(mounter.Stats(request.stats()), &pb::Answer::mutable_stats);
-    case pb::Request::kAttachLoop:
-      return AttachLoop(request.attach_loop(), mounter);
-    case pb::Request::kDetachLoop:
-      return OnLoop(request.detach_loop(), mounter, &LoopDevices::DetachLoop);
-    case pb::Request::kResizeLoop:
-      return OnLoop(request.resize_loop(), mounter, &LoopDevices::ResizeLoop);
-    case pb::Request::kFindLoops:
-      return Done(mounter.FindLoops(request.find_loops()), &pb::Answer::mutable_loops);
-    case pb::Request::kProbe:
-      return Done(mounter.Probe(request.probe()), &pb::Answer::mutable_filesystem);
-    case pb::Request::kFormat:
-      return OnFilesystem(request.format(), mounter, &Filesystems::Format);
-    case pb::Request::kCheck:
-      return OnFilesystem(request.check(), mounter, &Filesystems::Check);
-    case pb::Request::kGrow:
-      return OnFilesystem(request.grow(), mounter, &Filesystems::Grow);
-    case pb::Request::kHealthProblem:
-      return HealthProblem(request.health_problem(), mounter);
-    case pb::Request::kChange:
-      return Change(request.change(), mounter);
-    case pb::Request::kTuneLoop:
-      return TuneLoop(request.tune_loop(), mounter);
-    case pb::Request::kCopy:
-      return Copy(request.copy(), mounter);
-    case pb::Request::kThaw:
-      return Done(mounter.Thaw(request.thaw()));
-    case pb::Request::kRemoveTree:
-      return Done(mounter.RemoveTree(request.remove_tree()));
-    case pb::Request::kNeeds:
-      return CheckNeeds(request.needs(), mounter);
-    case pb::Request::CALL_NOT_SET:
-      break;
-  }
-  return Done(InvalidArgument("a request to the mount helper names no call that it knows"));
+pb::Answer AnswerTo(pb::Request request, Mounter& mounter) {
+  std::optional<pb::Answer> answer;
+  const auto answer_if_carried = [&](const auto& call) {
+    if (call.number == request.call_case()) answer = AnswerToCall(call, request, mounter);
+  };
+  std::apply([&](const auto&... call) { (answer_if_carried(call), ...); }, calls::kAll);
+  if (answer) return *std::move(answer);
+  return Failed(InvalidArgument("a request to the mount helper names no call that it knows"));
 }
 
 absl::Status ServeHelper(const UniqueFd& control, Mounter& mounter, std::chrono::milliseconds patience) {

@@ -26,7 +26,7 @@ inline constexpr int kMostChannels = kMostCalls + kMostHanging + kMostIdle + 24;
 absl::Status ServeHelper(const UniqueFd& control, Mounter& mounter, std::chrono::milliseconds patience);
 
 // Executes one request, if it is well-formed.
-pb::Answer AnswerTo(const pb::Request& request, Mounter& mounter);
+pb::Answer AnswerTo(pb::Request request, Mounter& mounter);
 
 }  // namespace mooring
 

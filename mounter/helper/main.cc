@@ -55,7 +55,7 @@ int Serve(const mooring::UniqueFd& control, const mooring::HelperPolicy& policy)
                                      policy.device_links);
   const mooring::TargetGuard targets(mooring::ForbiddenTrees(policy), policy.forbidden_places);
   mooring::KernelMounter kernel(policy.roots, sources, targets);
-  mooring::GuardedMounter mounter(policy, kernel, mooring::GuardedMounter::Sources::kCheckedByMounter);
+  mooring::GuardedMounter mounter(policy, kernel);
   const absl::Status served = mooring::ServeHelper(control, mounter, kPatience);
   if (served.ok()) return 0;
   mooring::ThawAllForGood();  // a running copy then fails

@@ -15,7 +15,14 @@ absl::Status UnknownValue(const char* what, int value) {
 }
 
 absl::Status CheckTexts(std::initializer_list<const std::string*> texts) {
-  for (const std::string* text : texts) MOORING_RETURN_IF_ERROR(CheckText(*text));
+  for (const std::string* text : texts) {
+    if (text->size() > kMostText) {
+      return InvalidArgument(fmt::format("a request to the mount helper has a text of {} bytes", text->size()));
+    }
+    if (text->find('\0') != std::string::npos) {
+      return InvalidArgument(fmt::format("a request to the mount helper has a NUL in the text {}", Quote(*text, 64)));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -42,18 +49,17 @@ absl::StatusOr<MountFlags> From(const pb::MountFlags& message) {
 void To(const MountFlags& flags, pb::MountFlags& message) { message.set_attributes(AttributesOf(flags)); }
 
 absl::StatusOr<MountInfo> From(const pb::MountInfo& message) {
-  MountInfo info;
-  info.id = message.id();
-  info.target = message.target();
-  info.root = message.root();
-  info.fs_type = message.fs_type();
-  info.device = message.device();
-  MOORING_ASSIGN_OR_RETURN(info.flags, From(message.flags()));
-  info.superblock_read_only = message.superblock_read_only();
-  info.peer_group = message.peer_group();
-  info.master = message.master();
-  info.source = message.source();
-  return info;
+  MOORING_ASSIGN_OR_RETURN(const MountFlags flags, From(message.flags()));
+  return MountInfo{.id = message.id(),
+                   .target = message.target(),
+                   .root = message.root(),
+                   .fs_type = message.fs_type(),
+                   .source = message.source(),
+                   .device = message.device(),
+                   .flags = flags,
+                   .superblock_read_only = message.superblock_read_only(),
+                   .peer_group = message.peer_group(),
+                   .master = message.master()};
 }
 
 using OptionMessages = google::protobuf::RepeatedPtrField<pb::FilesystemOption>;
@@ -102,12 +108,9 @@ void To(const Usage& usage, pb::Usage& message) {
 
 }  // namespace
 
-absl::Status CheckText(const std::string& text) {
-  if (text.size() > kMostText) {
-    return InvalidArgument(fmt::format("a request to the mount helper has a text of {} bytes", text.size()));
-  }
-  if (text.find('\0') == std::string::npos) return absl::OkStatus();
-  return InvalidArgument(fmt::format("a request to the mount helper has a NUL in the text {}", Quote(text, 64)));
+absl::StatusOr<std::string> From(const std::string& text) {
+  MOORING_RETURN_IF_ERROR(CheckTexts({&text}));
+  return text;
 }
 
 absl::StatusOr<MountRequest> From(const pb::MountRequest& message) {
@@ -138,12 +141,12 @@ absl::StatusOr<BindRequest> From(const pb::BindRequest& message) {
 }
 
 absl::StatusOr<UnmountRequest> From(const pb::UnmountRequest& message) {
-  MOORING_RETURN_IF_ERROR(CheckText(message.target()));
+  MOORING_RETURN_IF_ERROR(CheckTexts({&message.target()}));
   return UnmountRequest{message.target(), message.remove_target()};
 }
 
 absl::StatusOr<ChangeRequest> From(const pb::ChangeRequest& message) {
-  MOORING_RETURN_IF_ERROR(CheckText(message.target()));
+  MOORING_RETURN_IF_ERROR(CheckTexts({&message.target()}));
   ChangeRequest request;
   request.target = message.target();
   if (message.has_flags()) {
@@ -172,7 +175,7 @@ absl::StatusOr<Needs> From(const pb::NeedsRequest& message) {
   }
   Needs needs = {.loop_devices = message.loop_devices()};
   for (const std::string& directory : message.seen_outside()) {
-    MOORING_RETURN_IF_ERROR(CheckText(directory));
+    MOORING_RETURN_IF_ERROR(CheckTexts({&directory}));
     needs.seen_outside.push_back(directory);
   }
   return needs;
@@ -185,19 +188,27 @@ absl::StatusOr<AttachLoopRequest> From(const pb::AttachLoopRequest& message) {
 
 absl::StatusOr<LoopInfo> From(const pb::LoopInfo& message) {
   MOORING_RETURN_IF_ERROR(CheckTexts({&message.device(), &message.label()}));
-  LoopInfo info;
-  info.device = message.device();
-  info.device_number = message.device_number();
-  info.backing_device = message.backing_device();
-  info.backing_inode = message.backing_inode();
-  info.backing_rdev = message.backing_rdev();
-  info.label = message.label();
-  info.offset = message.offset();
-  info.size_limit = message.size_limit();
-  info.read_only = message.read_only();
-  info.auto_clear = message.auto_clear();
-  info.mounted = message.mounted();
-  return info;
+  return LoopInfo{.device = message.device(),
+                  .device_number = message.device_number(),
+                  .backing_device = message.backing_device(),
+                  .backing_inode = message.backing_inode(),
+                  .backing_rdev = message.backing_rdev(),
+                  .label = message.label(),
+                  .offset = message.offset(),
+                  .size_limit = message.size_limit(),
+                  .read_only = message.read_only(),
+                  .auto_clear = message.auto_clear(),
+                  .mounted = message.mounted()};
+}
+
+absl::StatusOr<std::pair<LoopInfo, LoopTuning>> From(const pb::TuneLoopRequest& message) {
+  MOORING_ASSIGN_OR_RETURN(LoopInfo loop, From(message.loop()));
+  return std::pair(std::move(loop), LoopTuning{message.read_ahead_bytes()});
+}
+
+absl::StatusOr<std::pair<std::string, std::string>> From(const pb::FilesystemRequest& message) {
+  MOORING_RETURN_IF_ERROR(CheckTexts({&message.path(), &message.fs_type()}));
+  return std::pair(message.path(), message.fs_type());
 }
 
 absl::StatusOr<PathInfo> From(const pb::PathInfo& message) {
@@ -221,42 +232,31 @@ absl::StatusOr<StatsInfo> From(const pb::StatsInfo& message) {
 }
 
 absl::StatusOr<FilesystemInfo> From(const pb::FilesystemInfo& message) {
-  FilesystemInfo info;
-  switch (message.content()) {
-    case pb::FilesystemInfo::EMPTY:
-      info.content = FilesystemInfo::Content::kEmpty;
-      break;
-    case pb::FilesystemInfo::FILESYSTEM:
-      info.content = FilesystemInfo::Content::kFilesystem;
-      break;
-    default:  // proto3 accepts any number; only a known "empty" may lead to a format
-      info.content = FilesystemInfo::Content::kForeign;
+  // proto3 accepts any number: an unknown one is foreign, because only a known "empty" may lead to a format.
+  FilesystemInfo::Content content = FilesystemInfo::Content::kForeign;
+  if (message.content() == pb::FilesystemInfo::EMPTY) content = FilesystemInfo::Content::kEmpty;
+  if (message.content() == pb::FilesystemInfo::FILESYSTEM) content = FilesystemInfo::Content::kFilesystem;
+  return FilesystemInfo{content, message.type(), message.size_bytes(), message.device_bytes(), message.needs_check()};
+}
+
+template <typename Struct, typename Message>
+static absl::StatusOr<std::vector<Struct>> ListFrom(const google::protobuf::RepeatedPtrField<Message>& messages) {
+  std::vector<Struct> list;
+  list.reserve(static_cast<std::size_t>(messages.size()));
+  for (const Message& message : messages) {
+    MOORING_ASSIGN_OR_RETURN(Struct value, From(message));
+    list.push_back(std::move(value));
   }
-  info.type = message.type();
-  info.size_bytes = message.size_bytes();
-  info.device_bytes = message.device_bytes();
-  info.needs_check = message.needs_check();
-  return info;
+  return list;
 }
 
 absl::StatusOr<std::vector<MountInfo>> From(const pb::MountInfos& message) {
-  std::vector<MountInfo> infos;
-  infos.reserve(static_cast<std::size_t>(message.mounts_size()));
-  for (const pb::MountInfo& mount : message.mounts()) {
-    MOORING_ASSIGN_OR_RETURN(MountInfo info, From(mount));
-    infos.push_back(std::move(info));
-  }
-  return infos;
+  return ListFrom<MountInfo>(message.mounts());
 }
 
-absl::StatusOr<std::vector<LoopInfo>> From(const pb::LoopInfos& message) {
-  std::vector<LoopInfo> infos;
-  for (const pb::LoopInfo& loop : message.loops()) {
-    MOORING_ASSIGN_OR_RETURN(LoopInfo info, From(loop));
-    infos.push_back(std::move(info));
-  }
-  return infos;
-}
+absl::StatusOr<std::vector<LoopInfo>> From(const pb::LoopInfos& message) { return ListFrom<LoopInfo>(message.loops()); }
+
+void To(const std::string& text, std::string& message) { message = text; }
 
 void To(const MountRequest& request, pb::MountRequest& message) {
   message.set_source(request.source);
@@ -324,6 +324,16 @@ void To(const LoopInfo& info, pb::LoopInfo& message) {
   message.set_read_only(info.read_only);
   message.set_auto_clear(info.auto_clear);
   message.set_mounted(info.mounted);
+}
+
+void To(const LoopInfo& loop, const LoopTuning& tuning, pb::TuneLoopRequest& message) {
+  To(loop, *message.mutable_loop());
+  message.set_read_ahead_bytes(tuning.read_ahead_bytes);
+}
+
+void To(const std::string& path, const std::string& fs_type, pb::FilesystemRequest& message) {
+  message.set_path(path);
+  message.set_fs_type(fs_type);
 }
 
 void To(const PathInfo& info, pb::PathInfo& message) {

@@ -6,6 +6,7 @@
 #define MOORING_MOUNTER_HELPER_WIRE_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,6 +24,7 @@ inline constexpr int kMostOptions = 64;
 inline constexpr int kMostCopies = 256;
 
 // INVALID_ARGUMENT: an unknown enumeration value, a text with NUL or too long, too many options.
+absl::StatusOr<std::string> From(const std::string& text);
 absl::StatusOr<MountRequest> From(const pb::MountRequest& message);
 absl::StatusOr<BindRequest> From(const pb::BindRequest& message);
 absl::StatusOr<UnmountRequest> From(const pb::UnmountRequest& message);
@@ -31,14 +33,15 @@ absl::StatusOr<std::vector<ImageCopy>> From(const pb::CopyRequest& message);
 absl::StatusOr<Needs> From(const pb::NeedsRequest& message);
 absl::StatusOr<AttachLoopRequest> From(const pb::AttachLoopRequest& message);
 absl::StatusOr<LoopInfo> From(const pb::LoopInfo& message);
+absl::StatusOr<std::pair<LoopInfo, LoopTuning>> From(const pb::TuneLoopRequest& message);
+absl::StatusOr<std::pair<std::string, std::string>> From(const pb::FilesystemRequest& message);
 absl::StatusOr<PathInfo> From(const pb::PathInfo& message);
 absl::StatusOr<StatsInfo> From(const pb::StatsInfo& message);
 absl::StatusOr<FilesystemInfo> From(const pb::FilesystemInfo& message);
 absl::StatusOr<std::vector<MountInfo>> From(const pb::MountInfos& message);
 absl::StatusOr<std::vector<LoopInfo>> From(const pb::LoopInfos& message);
 
-absl::Status CheckText(const std::string& text);
-
+void To(const std::string& text, std::string& message);
 void To(const MountRequest& request, pb::MountRequest& message);
 void To(const BindRequest& request, pb::BindRequest& message);
 void To(const UnmountRequest& request, pb::UnmountRequest& message);
@@ -47,6 +50,8 @@ void To(const std::vector<ImageCopy>& copies, pb::CopyRequest& message);
 void To(const Needs& needs, pb::NeedsRequest& message);
 void To(const AttachLoopRequest& request, pb::AttachLoopRequest& message);
 void To(const LoopInfo& info, pb::LoopInfo& message);
+void To(const LoopInfo& loop, const LoopTuning& tuning, pb::TuneLoopRequest& message);
+void To(const std::string& path, const std::string& fs_type, pb::FilesystemRequest& message);
 void To(const PathInfo& info, pb::PathInfo& message);
 void To(const StatsInfo& info, pb::StatsInfo& message);
 void To(const FilesystemInfo& info, pb::FilesystemInfo& message);

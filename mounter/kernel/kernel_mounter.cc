@@ -184,7 +184,7 @@ absl::Status KernelMounter::Check(const std::string& path, const std::string& fs
 absl::Status KernelMounter::Grow(const std::string& path, const std::string& fs_type) {
   MOORING_ASSIGN_OR_RETURN(const PathInfo info, Find(path));
   if (info.kind == PathInfo::Kind::kMissing) return NotFound(fmt::format("{} does not exist", Quote(path)));
-  if (info.kind != PathInfo::Kind::kDirectory) return GrowUnmounted(path, fs_type);
+  if (info.kind != PathInfo::Kind::kDirectory) return GrowUnmounted(path, fs_type, sources_);
   // A plain directory lies on a filesystem of the host.
   if (!info.mount) return FailedPrecondition(fmt::format("{} is not a mount: nothing is grown", Quote(path)));
   MOORING_ASSIGN_OR_RETURN(const std::uint64_t bytes, BlockDeviceBytes(info.device));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <linux/fs.h>
 #include <linux/loop.h>
+#include <linux/major.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -51,7 +52,7 @@ std::string LabelIn(const loop_info64& status) {
 LoopInfo FromStatus(const loop_info64& status, unsigned number) {
   LoopInfo info;
   info.device = LoopPath(number);
-  info.device_number = makedev(kLoopMajor, number);
+  info.device_number = makedev(LOOP_MAJOR, number);
   info.backing_device = status.lo_device;
   info.backing_inode = status.lo_inode;
   info.backing_rdev = status.lo_rdevice;
@@ -107,7 +108,7 @@ absl::StatusOr<UniqueFd> OpenBound(unsigned number) {
 absl::StatusOr<std::optional<LoopInfo>> HungLoop(unsigned number) {
   LoopInfo info;
   info.device = LoopPath(number);
-  info.device_number = makedev(kLoopMajor, number);
+  info.device_number = makedev(LOOP_MAJOR, number);
   std::ifstream file(fmt::format("/sys/block/loop{}/loop/backing_file", number));
   if (!std::getline(file, info.label)) {
     MOORING_ASSIGN_OR_RETURN(const bool bound, IsBound(number));
@@ -299,7 +300,7 @@ absl::Status CheckNoneHangs(const std::vector<LoopInfo>& loops, const std::strin
 
 absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device, bool mounted) {
   std::optional<LoopInfo> loop;
-  if (major(device) != kLoopMajor) return loop;
+  if (major(device) != LOOP_MAJOR) return loop;
   MOORING_ASSIGN_OR_RETURN(const UniqueFd fd, OpenBound(minor(device)));
   if (!fd.ok()) return loop;
   MOORING_ASSIGN_OR_RETURN(loop, Status(fd.get(), minor(device)));
@@ -310,7 +311,7 @@ absl::StatusOr<std::optional<LoopInfo>> LoopByNumber(dev_t device, bool mounted)
 }
 
 absl::StatusOr<std::optional<std::string>> LoopLabel(dev_t device) {
-  if (major(device) != kLoopMajor) return std::optional<std::string>();
+  if (major(device) != LOOP_MAJOR) return std::optional<std::string>();
   const absl::StatusOr<UniqueFd> fd = OpenDevice(minor(device), O_RDONLY);
   if (absl::IsNotFound(fd.status())) return std::optional<std::string>();
   if (!fd.ok()) return fd.status();

@@ -15,8 +15,8 @@ namespace mooring {
 // Whether the path exists. An error other than ENOENT is returned, and not taken for "missing".
 absl::StatusOr<bool> IsInSysfs(const std::string& path);
 
-// The type of the filesystem mounted from a block device, given the name of its node ("sdb"): "ext4" (sysfs has ext2
-// and ext3 there too), "xfs" or "btrfs". Empty: none is mounted.
+// The type of the filesystem mounted from a block device: "ext4", "xfs" or "btrfs". In sysfs ext2 and ext3 look like
+// ext4. `name` is that of the node ("sdb"). Empty: none is mounted.
 absl::StatusOr<std::string> MountedType(const std::string& name);
 absl::StatusOr<bool> IsMountedAnywhere(const std::string& name);
 

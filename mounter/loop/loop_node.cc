@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/loop.h>
+#include <linux/major.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -22,7 +23,7 @@ namespace {
 // /dev/loopN is minor N.
 bool MakeNode(const std::string& path, unsigned number) {
   if (::access(fmt::format("/sys/block/loop{}", number).c_str(), F_OK) != 0) return false;
-  return ::mknod(path.c_str(), S_IFBLK | 0660, makedev(kLoopMajor, number)) == 0 || errno == EEXIST;
+  return ::mknod(path.c_str(), S_IFBLK | 0660, makedev(LOOP_MAJOR, number)) == 0 || errno == EEXIST;
 }
 
 // The errors of an open of a loop device or of loop-control in a container that was not given them. Other errors, such

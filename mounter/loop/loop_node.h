@@ -10,8 +10,6 @@
 
 namespace mooring {
 
-inline constexpr unsigned kLoopMajor = 7;
-
 std::string LoopPath(unsigned number);  // "/dev/loop3"
 
 // Opens the node, and makes it where it is missing in /dev. On failure errno says why.

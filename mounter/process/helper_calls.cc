@@ -100,9 +100,9 @@ constexpr const char* kHelperCalls[] = {
 // From Linux 6.6 and 6.8. libseccomp 2.5 does not know their names.
 constexpr int kFchmodat2 = 452, kStatmount = 457, kListmount = 458;
 
-// The allowed groups of ioctl(2), by the byte that names their driver or filesystem: loop devices; block devices;
-// FIFREEZE and xfs; ext4 and FS_IOC_*; btrfs and FICLONE; FS_IOC_GETVERSION; disk geometry. This leaves out terminals
-// (TIOCSTI fakes input), SCSI commands and the device mapper.
+// The allowed groups of ioctl(2), by the byte that names their driver or filesystem. In this order: loop devices; block
+// devices; FIFREEZE and xfs; ext4 and FS_IOC_*; btrfs and FICLONE; FS_IOC_GETVERSION; disk geometry. This leaves out
+// terminals (TIOCSTI fakes input), SCSI commands and the device mapper.
 constexpr scmp_datum_t kIoctlKinds[] = {'L', 0x12, 'X', 'f', 0x94, 'v', 0x03};
 constexpr scmp_datum_t kIoctlCommands[] = {FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, TCGETS, TIOCGWINSZ};
 

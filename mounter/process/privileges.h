@@ -21,8 +21,8 @@ const std::vector<Privilege>& HelperPrivileges();
 // CAP_SETPCAP, and does nothing without it.
 void DropFromBoundingSet(const std::vector<int>& keep);
 
-// Permanent, for this thread and everything that it starts: keeps only the named capabilities that it has, limits the
-// bounding set to them (with CAP_SETPCAP), and sets no_new_privs. Call it while the process has one thread.
+// Keeps only the named capabilities, limits the bounding set to them (with CAP_SETPCAP), and sets no_new_privs. This is
+// permanent, for this thread and everything that it starts. Call it while the process has one thread.
 absl::Status KeepOnly(const std::vector<int>& capabilities);
 
 }  // namespace mooring

@@ -1,5 +1,6 @@
 #include "mounter/sys/device_name.h"
 
+#include <linux/major.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -11,8 +12,6 @@
 namespace mooring {
 namespace {
 
-constexpr unsigned kLoopMajor = 7;
-
 // "/dev/loop3": its minor number is in its name.
 std::optional<dev_t> LoopNamed(std::string_view name) {
   constexpr std::string_view kLoop = "/dev/loop";
@@ -20,7 +19,7 @@ std::optional<dev_t> LoopNamed(std::string_view name) {
   unsigned number = 0;
   const auto [end, error] = std::from_chars(name.data() + kLoop.size(), name.data() + name.size(), number);
   if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
-  return makedev(kLoopMajor, number);
+  return makedev(LOOP_MAJOR, number);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Each operation with each of its system calls failed in turn: it fails, and everything is as before, or it gets by.
+// Lets each system call of each operation fail in turn. The operation succeeds without it, or fails and changes
+// nothing.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mount.h>
@@ -18,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// All of a mount but its ids.
+// A mount without its ids.
 std::string Text(const MountLine& line) {
   std::string text = fmt::format("{} {} {} ", line.target, line.root, line.fs_type);
   for (const std::string& option : line.options) text += option + ",";
@@ -28,7 +29,7 @@ std::string Text(const MountLine& line) {
 
 class FaultTest : public KernelTest {
  protected:
-  // A shared place for targets, seen in another namespace; and a /run where only this test makes anything.
+  // Targets lie in a shared mount, which another namespace sees. No other process writes to this /run.
   void SetUp() override {
     ASSERT_EQ(::mount("none", "/run", "tmpfs", 0, nullptr), 0);
     SharedMount("shared");
@@ -40,7 +41,7 @@ class FaultTest : public KernelTest {
     KernelTest::TearDown();
   }
 
-  // What must be as before: mounts here and in the other namespace, files, loop devices, open files of this process.
+  // Describes the state that a failed operation has to keep.
   std::string State() const {
     std::string state;
     for (const MountLine& line : Mounts()) {
@@ -69,15 +70,14 @@ class FaultTest : public KernelTest {
 
   struct Operation {
     std::function<absl::Status()> work;
-    std::function<void()> undo;                                                      // of what worked
-    std::function<void()> prepare = [] {};                                           // before each
-    std::function<bool(const absl::Status&)> or_else = [](auto&) { return false; };  // a failure with another outcome
+    std::function<void()> undo;  // after a success
+    std::function<void()> prepare = [] {};
+    std::function<bool(const absl::Status&)> or_else = [](auto&) { return false; };  // allows another outcome
   };
 
-  // With a few errors that every call may have.
   void FailEachCall(const Operation& operation) {
     operation.prepare();
-    ASSERT_OK(operation.work()) << "without a fault";  // and what is learned or made only once has been
+    ASSERT_OK(operation.work()) << "without a fault";  // also does what is done only once
     operation.undo();
     for (const int error : {EIO, ENOMEM}) {
       int failed = 0;
@@ -90,7 +90,15 @@ class FaultTest : public KernelTest {
     }
   }
 
-  std::set<std::string> calls_;  // the names of those that were failed
+  // Fails each call of a mount.
+  void FailEachCall(const MountRequest& request, bool existing_target = false) {
+    FailEachCall({
+        .work = [&] { return mounter_.Mount(request); },
+        .undo = [&] { EXPECT_OK(mounter_.Unmount(UnmountOf(request.target, !existing_target))); },
+    });
+  }
+
+  std::set<std::string> calls_;  // the names of the calls that failed
 
  private:
   bool IsOurs(const std::string& target) const { return target.starts_with(dir_.path()); }
@@ -109,7 +117,7 @@ class FaultTest : public KernelTest {
       if (operation.or_else(outcome.status)) return true;
     }
     calls_.insert(outcome.failed);
-    // A loop device goes a moment after its last user.
+    // The kernel detaches a loop device a moment after its last user.
     if (Eventually([&] { return State() == before; })) return !outcome.failed.empty();
     EXPECT_EQ(State(), before);
     operation.undo();
@@ -179,30 +187,20 @@ TEST_F(FaultTest, MountOfADevice) {
   request.propagation = Propagation::kPrivate;
   request.flags = ReadOnly();
   request.options = {{"commit", "30"}, {"lazytime", std::nullopt}};
-  FailEachCall({
-      .work = [&] { return mounter_.Mount(request); },
-      .undo = [&] { EXPECT_OK(mounter_.Unmount(UnmountOf(request.target, true))); },
-  });
+  FailEachCall(request);
 }
 
 TEST_F(FaultTest, MountOfAnImage) {
   MountRequest request = MountOf(Ext4Image("image"), Path("shared/target"));
   request.group = 4711;
-  FailEachCall({
-      .work = [&] { return mounter_.Mount(request); },
-      .undo = [&] { EXPECT_OK(mounter_.Unmount(UnmountOf(request.target, true))); },
-  });
+  FailEachCall(request);
 }
 
 TEST_F(FaultTest, MountOfAnImageOnAnExistingTarget) {
-  const MountRequest request = MountOf(Ext4Image("image"), Dir("shared/target"));
-  FailEachCall({
-      .work = [&] { return mounter_.Mount(request); },
-      .undo = [&] { EXPECT_OK(mounter_.Unmount(UnmountOf(request.target))); },
-  });
+  FailEachCall(MountOf(Ext4Image("image"), Dir("shared/target")), true);
 }
 
-TEST_F(FaultTest, MountOfAnImageThatSomebodyElseHasAttached) {
+TEST_F(FaultTest, MountOfAnImageThatIsAttachedAlready) {
   const MountRequest request = MountOf(Ext4Image("image"), Path("shared/target"));
   FailEachCall({
       .work = [&] { return mounter_.Mount(request); },
@@ -219,8 +217,8 @@ TEST_F(FaultTest, MountOfAnImageThatSomebodyElseHasAttached) {
   });
 }
 
-// What is unmounted stays so, where only its target could not be removed; and the next call does the rest.
-TEST_F(FaultTest, UnmountIsDoneOrNotAndDoneByTheNextCall) {
+// If only the target could not be removed, the next call removes it.
+TEST_F(FaultTest, UnmountIsFinishedByTheNextCall) {
   Dir("source");
   const std::string target = Path("shared/target");
   FailEachCall({
@@ -271,7 +269,7 @@ TEST_F(FaultTest, DetachLoop) {
   });
 }
 
-// Through a writable copy of the mount, which is nobody's business.
+// A read-only mount is grown through a writable copy of it.
 TEST_F(FaultTest, GrowLeavesNoMountBehind) {
   MountRequest request = MountOf(XfsImage("image"), Path("shared/target"), "xfs");
   request.flags = ReadOnly();
@@ -281,9 +279,8 @@ TEST_F(FaultTest, GrowLeavesNoMountBehind) {
   });
 }
 
-// The formatted file takes the empty one's place in one step; where that cannot be made to last, the call fails after
-// it.
-TEST_F(FaultTest, FormatLeavesAnEmptyImageOrAWholeOne) {
+// The formatted file replaces the empty one in one step. If the directory cannot be synced after that, the call fails.
+TEST_F(FaultTest, FormatLeavesAnEmptyOrAFormattedImage) {
   const std::string image = Path("image");
   FailEachCall({
       .work = [&] { return mounter_.Format(image, "ext4"); },
@@ -301,7 +298,7 @@ TEST_F(FaultTest, FormatLeavesAnEmptyImageOrAWholeOne) {
   });
 }
 
-// A target that somebody else locked as soon as it was made.
+// Another process locks the target as soon as it was created.
 TEST_F(FaultTest, TargetThatCannotBeLockedIsRemovedAgain) {
   const BindRequest request = BindOf(Dir("source"), Path("shared/target"));
   ASSERT_OK(mounter_.Bind(request));

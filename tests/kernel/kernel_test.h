@@ -1,5 +1,5 @@
-// What the tests on the real kernel share: a scratch directory, a mounter, and the things that volumes are made of,
-// made by the system's own tools and calls.
+// The base of the tests on the real kernel: a scratch directory and a mounter. The tools of the system make images,
+// devices and mounts for it.
 #ifndef MOORING_TESTS_KERNEL_KERNEL_TEST_H_
 #define MOORING_TESTS_KERNEL_KERNEL_TEST_H_
 
@@ -23,30 +23,31 @@ inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 
 class KernelTest : public ::testing::Test {
  protected:
-  // Whatever a test leaves mounted or attached below its directory ends here; what must be gone, a test says itself.
+  // Unmounts and detaches everything below the directory. A test itself checks what has to be gone.
   void TearDown() override;
 
   std::string Path(const std::string& name) const { return dir_ / name; }
-  std::string Dir(const std::string& name) const;  // made, parents too; its path
+  std::string Dir(const std::string& name) const;  // creates it and its parents, and returns its path
   std::string File(const std::string& name, const std::string& text = "") const;
   std::string Sparse(const std::string& name, std::uint64_t bytes) const;
   std::string Ext4Image(const std::string& name, std::uint64_t bytes = 32 * kMiB) const;
   std::string XfsImage(const std::string& name, std::uint64_t bytes = 300 * kMiB) const;
   std::string BtrfsImage(const std::string& name, std::uint64_t bytes = 128 * kMiB) const;
-  std::string ImageOf(const std::string& fs_type, const std::string& name) const;  // one of these
+  std::string ImageOf(const std::string& fs_type, const std::string& name) const;
 
-  // Directories with a mount of their own, made with mount(2).
+  // A directory with a mount of its own.
   std::string PrivateMount(const std::string& name) const;
   std::string SharedMount(const std::string& name) const;
 
   std::string Losetup(const std::string& arguments) const;  // "losetup --show -f <arguments>": the device
-  static int Tool(const std::string& shell_command) {
-    return ::mooring::testing::Run(shell_command);
-  }  // gtest has a Run, too
+  static int Tool(const std::string& shell_command) { return ::mooring::testing::Run(shell_command); }
 
   TempDir dir_;
   KernelMounter mounter_;
 };
+
+// FAILED_PRECONDITION, with this piece in its message.
+inline auto Refused(const std::string& piece = "") { return FailsWith(absl::StatusCode::kFailedPrecondition, piece); }
 
 BindRequest BindOf(const std::string& source, const std::string& target, const MountFlags& flags = {},
                    Propagation propagation = Propagation::kInherit);
@@ -55,20 +56,24 @@ MountRequest MountOf(const std::string& source, const std::string& target, const
 UnmountRequest UnmountOf(const std::string& target, bool remove_target = false);
 MountFlags ReadOnly();
 
-bool IsClean(const std::string& image, const std::string& fs_type);  // so says its own program, which changes nothing
+bool IsClean(const std::string& image, const std::string& fs_type);  // asks the checker of the filesystem
 
-// Linux 6.8, or not blocked: statx(2)'s unique ids, and statmount(2) and listmount(2) to look them up with.
+// Whether statmount(2) and listmount(2) work: from Linux 6.8 on, if nothing blocks them.
 bool HasStatMount();
 
-std::string OptionsAt(const std::string& path);      // "ro,nosuid,relatime"; "nothing" or "a stack" where not one mount
+std::string OptionsAt(const std::string& path);      // "ro,nosuid,relatime"; "nothing", or "a stack" of several mounts
 std::string PropagationAt(const std::string& path);  // "shared:3 master:2"
 std::string GroupAt(const std::string& path, const std::string& key);  // "3" for key "shared:", "" for none
 
-struct stat StatOf(const std::string& path);  // lstat(2); zeroes where there is nothing
+struct stat StatOf(const std::string& path);  // lstat(2); zeroes if the path does not exist
 bool Exists(const std::string& path);
 std::vector<std::string> Entries(const std::string& directory);
 bool Eventually(const std::function<bool()>& condition);  // within two seconds
-bool NoLoopOver(const std::string& path);                 // eventually: a passer-by may hold a device open for a moment
+
+// The system calls fail with `error` in this process and its children from now on, as under a seccomp profile.
+bool FailSystemCalls(const std::vector<std::uint32_t>& numbers, unsigned error);
+
+bool NoLoopOver(const std::string& path);  // waits: another process may have the device open
 void Overwrite(const std::string& path, std::uint64_t offset, const std::string& bytes);
 
 }  // namespace mooring::testing

@@ -1,6 +1,7 @@
 #include "tests/kernel/cli/cli_program.h"
 
 #include <fmt/format.h>
+#include <sys/mount.h>
 
 #include <filesystem>
 #include <sstream>
@@ -38,6 +39,31 @@ int CliTest::RunCommands(const Ran& ran) const {
     if (const int status = Shell(command + " >/dev/null"); status != 0) return status;
   }
   return 0;
+}
+
+Ran CliDoctorTest::Doctor(const std::string& arguments) const {
+  return Mooring("doctor --state-dir " + Path("state") + " " + arguments);
+}
+
+Ran CliDoctorTest::ExpectRepaired(const std::string& arguments, const std::string& finding) const {
+  const Ran found = Doctor(arguments);
+  EXPECT_EQ(found.status, kFindings) << found.err;
+  EXPECT_THAT(found.out, ::testing::HasSubstr("problem (" + finding + ")"));
+  EXPECT_EQ(RunCommands(found), 0) << found.out;
+  const Ran repaired = Doctor(arguments);
+  EXPECT_EQ(repaired.status, 0) << repaired.out;
+  return found;
+}
+
+std::string CliDoctorTest::AsSeenBy(const MountNamespace& task) { return fmt::format(" --pid {}", task.pid()); }
+
+std::string CliDoctorTest::CountIn(const MountNamespace& task, const std::string& path) {
+  return task.Ask([&] { return fmt::format("{}", MountsAt(path).size()); });
+}
+
+std::string CliDoctorTest::Volume(const std::string& name) const {
+  EXPECT_EQ(::mount("volume", Dir(name).c_str(), "tmpfs", 0, "size=64k"), 0);
+  return Path(name);
 }
 
 }  // namespace mooring::testing

@@ -61,6 +61,16 @@ bool SequenceWriter::Write(std::uint64_t number) {
   return true;
 }
 
+void DeviceWriter::Run(const std::vector<std::string>& devices, Clock::time_point end) {
+  std::vector<UniqueFd> open;
+  for (const std::string& device : devices) open.emplace_back(::open(device.c_str(), O_WRONLY | O_DSYNC | O_CLOEXEC));
+  for (std::uint64_t number = 1; !stopping_ && Clock::now() < end; ++number) {
+    for (const UniqueFd& fd : open) {
+      for (const off_t offset : offsets_) EXPECT_EQ(::pwrite(fd.get(), &number, sizeof(number), offset), 8);
+    }
+  }
+}
+
 std::uint64_t NumberIn(const std::string& directory) {
   const std::string text = ReadFile(directory + "/number");
   return std::strtoull(text.c_str(), nullptr, 10);

@@ -31,6 +31,9 @@ using ::testing::SizeIs;
 
 class LoopTest : public KernelTest {
  protected:
+  absl::StatusOr<LoopInfo> TryAttach(const std::string& file, const std::string& label = "test") {
+    return mounter_.AttachLoop({.backing_file = file, .label = label});
+  }
   LoopInfo Attach(const std::string& file, bool read_only = false, const std::string& label = "test") {
     const auto info = mounter_.AttachLoop({.backing_file = file, .label = label, .read_only = read_only});
     EXPECT_OK(info);
@@ -47,7 +50,7 @@ class LoopTest : public KernelTest {
 };
 
 // `losetup -D` does this to every device of the host.
-TEST_F(LoopTest, AHeldDeviceOutlivesADetachAndGoesAtOnceByOurs) {
+TEST_F(LoopTest, HeldDeviceOutlivesLosetupButNotDetachLoop) {
   const AttachLoopRequest request = {Sparse("image", kMiB), "test", false, true};
   const auto held = mounter_.AttachLoop(request);
   ASSERT_OK(held);
@@ -77,13 +80,7 @@ TEST_F(LoopTest, AHolderEndsOnSigterm) {
   ASSERT_OK(mounter_.DetachLoop(*held));
 }
 
-TEST_F(LoopTest, NothingHoldsADeviceThatIsNotAskedFor) {
-  const LoopInfo info = Attach(Sparse("image", kMiB));
-  EXPECT_THAT(*HoldersOf(info.device_number), IsEmpty());
-  ASSERT_OK(mounter_.DetachLoop(info));
-}
-
-TEST_F(LoopTest, AttachTellsWhatSysfsAndStatTell) {
+TEST_F(LoopTest, AttachReturnsTheValuesOfSysfsAndStat) {
   const std::string image = Sparse("image", kMiB);
   const LoopInfo info = Attach(image, false, "volume-1");
   const std::vector<LoopLine> lines = LoopsOver(image);
@@ -97,34 +94,30 @@ TEST_F(LoopTest, AttachTellsWhatSysfsAndStatTell) {
   EXPECT_FALSE(info.read_only);
   EXPECT_FALSE(info.auto_clear);
   EXPECT_FALSE(lines[0].auto_clear) << "it stays until it is detached";
+  EXPECT_THAT(*HoldersOf(info.device_number), IsEmpty());
   EXPECT_EQ(SizeOf(info.device), kMiB);
 }
 
-TEST_F(LoopTest, AttachAgainGivesTheSameDevice) {
+TEST_F(LoopTest, AttachAgainReturnsTheSameDeviceWithTheNewSize) {
   const std::string image = Sparse("image", kMiB);
-  EXPECT_EQ(Attach(image).device, Attach(image).device);
-  EXPECT_THAT(LoopsOver(image), SizeIs(1));
-}
-
-TEST_F(LoopTest, AttachAgainTakesAGrownSizeOver) {
-  const std::string image = Sparse("image", kMiB);
-  Attach(image);
+  const std::string device = Attach(image).device;
   ASSERT_EQ(::truncate(image.c_str(), 2 * kMiB), 0);
-  EXPECT_EQ(SizeOf(Attach(image).device), 2 * kMiB);
-}
-
-TEST_F(LoopTest, WritesReachTheFile) {
-  const std::string image = Sparse("image", kMiB);
-  ASSERT_EQ(TryWrite(Attach(image).device, "block data"), 0);
+  EXPECT_EQ(Attach(image).device, device);
+  EXPECT_THAT(LoopsOver(image), SizeIs(1));
+  EXPECT_EQ(SizeOf(device), 2 * kMiB);
+  ASSERT_EQ(TryWrite(device, "block data"), 0);
   EXPECT_EQ(ReadFile(image).substr(0, 10), "block data");
 }
 
-TEST_F(LoopTest, ReadOnlyRefusesWrites) {
+TEST_F(LoopTest, ReadOnlyDeviceRefusesWritesUntilItIsAttachedAgain) {
   const std::string image = Sparse("image", kMiB);
   const LoopInfo info = Attach(image, true);
   EXPECT_TRUE(info.read_only);
   EXPECT_EQ(TryWrite(info.device, "x"), EPERM);
   EXPECT_EQ(ReadFile(image).find('x'), std::string::npos);
+  ASSERT_OK(mounter_.DetachLoop(info));
+  ASSERT_TRUE(NoLoopOver(image));
+  EXPECT_EQ(TryWrite(Attach(image).device, "x"), 0);
 }
 
 // A read-only publish of a writable block volume stacks devices in this way.
@@ -157,26 +150,17 @@ TEST_F(LoopTest, ForeignDeviceOnADeviceOfOursIsNotTaken) {
   EXPECT_TRUE(Eventually([&] { return Find(base.device).empty(); }));
 }
 
-TEST_F(LoopTest, DeviceUsedReadOnlyBeforeIsWritableAgain) {
-  const std::string image = Sparse("image", kMiB);
-  ASSERT_OK(mounter_.DetachLoop(Attach(image, true)));
-  ASSERT_TRUE(NoLoopOver(image));
-  EXPECT_EQ(TryWrite(Attach(image).device, "x"), 0);
-}
-
 TEST_F(LoopTest, BoundInAnotherWayIsRefused) {
   const std::string image = Sparse("image", kMiB);
   const std::string device = Losetup("-o 4096 " + image);
-  EXPECT_THAT(mounter_.AttachLoop({.backing_file = image, .label = "x", .read_only = false}),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "losetup -d " + device));
+  EXPECT_THAT(TryAttach(image), Refused("losetup -d " + device));
   EXPECT_THAT(LoopsOver(image), SizeIs(1));
 }
 
 TEST_F(LoopTest, MountedImageIsRefusedAndStaysMounted) {
   const std::string image = Ext4Image("image");
   ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"))));
-  EXPECT_THAT(mounter_.AttachLoop({.backing_file = image, .label = "x", .read_only = false}),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "in use as a filesystem"));
+  EXPECT_THAT(TryAttach(image), Refused("in use as a filesystem"));
   EXPECT_EQ(TryWrite(Path("target/file"), "x"), 0);
   ASSERT_OK(mounter_.Unmount(UnmountOf(Path("target"))));
   EXPECT_TRUE(NoLoopOver(image));
@@ -186,25 +170,20 @@ TEST_F(LoopTest, LabelOf63BytesIsKeptAndALongerOneRefused) {
   const std::string image = Sparse("image", kMiB);
   const std::string label(63, 'l');
   EXPECT_EQ(Attach(image, false, label).label, label);
-  EXPECT_THAT(mounter_.AttachLoop({.backing_file = Sparse("other", kMiB), .label = label + "l", .read_only = false}),
-              FailsWith(absl::StatusCode::kInvalidArgument, "label"));
+  EXPECT_THAT(TryAttach(Sparse("other", kMiB), label + "l"), FailsWith(absl::StatusCode::kInvalidArgument, "label"));
   EXPECT_THAT(LoopsOver(Path("other")), IsEmpty());
 }
 
 TEST_F(LoopTest, MissingFileIsNotFoundAndADirectoryRefused) {
-  EXPECT_THAT(mounter_.AttachLoop({.backing_file = Path("missing"), .label = "x", .read_only = false}),
-              FailsWith(absl::StatusCode::kNotFound, Path("missing")));
-  EXPECT_THAT(mounter_.AttachLoop({.backing_file = Dir("directory"), .label = "x", .read_only = false}),
-              FailsWith(absl::StatusCode::kFailedPrecondition, Path("directory")));
+  EXPECT_THAT(TryAttach(Path("missing")), FailsWith(absl::StatusCode::kNotFound, Path("missing")));
+  EXPECT_THAT(TryAttach(Dir("directory")), Refused(Path("directory")));
   EXPECT_THAT(mounter_.FindLoops(Path("missing")), FailsWith(absl::StatusCode::kNotFound, Path("missing")));
 }
 
 TEST_F(LoopTest, FifoInThePlaceOfAFileDelaysNoCall) {
   ASSERT_EQ(::mkfifo(Path("fifo").c_str(), 0600), 0);
   for (const auto& ask : std::vector<std::function<absl::Status()>>{
-           [&] {
-             return mounter_.AttachLoop({.backing_file = Path("fifo"), .label = "x", .read_only = false}).status();
-           },
+           [&] { return TryAttach(Path("fifo")).status(); },
            [&] { return mounter_.Probe(Path("fifo")).status(); },
            [&] { return mounter_.Format(Path("fifo"), "ext4"); },
            [&] { return mounter_.Check(Path("fifo"), "ext4"); },
@@ -237,21 +216,16 @@ TEST_F(LoopTest, DetachOfAnOpenDeviceGoesWithItsLastUser) {
   EXPECT_TRUE(NoLoopOver(image));
 }
 
-TEST_F(LoopTest, ResizeTakesTheSizeOfTheFileOver) {
+TEST_F(LoopTest, ResizeAdoptsTheSizeOfTheFileOfAnAttachedDevice) {
   const std::string image = Sparse("image", kMiB);
   const LoopInfo loop = Attach(image);
   ASSERT_EQ(::truncate(image.c_str(), 3 * kMiB), 0);
   EXPECT_EQ(SizeOf(loop.device), kMiB);
   ASSERT_OK(mounter_.ResizeLoop(loop));
   EXPECT_EQ(SizeOf(loop.device), 3 * kMiB);
-}
-
-TEST_F(LoopTest, ResizeOfADeviceInNoUseIsAnError) {
-  const std::string image = Sparse("image", kMiB);
-  const LoopInfo loop = Attach(image);
   ASSERT_OK(mounter_.DetachLoop(loop));
   ASSERT_TRUE(NoLoopOver(image));
-  EXPECT_THAT(mounter_.ResizeLoop(loop), FailsWith(absl::StatusCode::kFailedPrecondition, loop.device));
+  EXPECT_THAT(mounter_.ResizeLoop(loop), Refused(loop.device));
 }
 
 // The kernel reuses numbers at once.
@@ -263,7 +237,7 @@ TEST_F(LoopTest, NumberOfAnotherFileIsLeftAlone) {
   ASSERT_EQ(Tool("losetup " + before.device + " " + other), 0);
   ASSERT_EQ(::truncate(other.c_str(), 2 * kMiB), 0);
   EXPECT_OK(mounter_.DetachLoop(before));
-  EXPECT_THAT(mounter_.ResizeLoop(before), FailsWith(absl::StatusCode::kFailedPrecondition, before.device));
+  EXPECT_THAT(mounter_.ResizeLoop(before), Refused(before.device));
   EXPECT_THAT(LoopsOver(other), SizeIs(1));
   EXPECT_EQ(SizeOf(before.device), kMiB);
 }
@@ -297,7 +271,7 @@ TEST_F(LoopTest, AttachesRightAfterDetachWhileOthersLook) {
   EXPECT_TRUE(NoLoopOver(image));
 }
 
-TEST_F(LoopTest, MountedIsWhatHasAFilesystemInUse) {
+TEST_F(LoopTest, DeviceWithAFilesystemInUseIsMounted) {
   for (const std::string& image : {Ext4Image("ext4"), XfsImage("xfs")}) {
     const std::string type = image == Path("xfs") ? "xfs" : "ext4";
     ASSERT_OK(mounter_.Mount(MountOf(image, Path("target"), type)));
@@ -354,7 +328,7 @@ TEST_F(LoopTest, NodeMissingInDevIsMade) {
   const MountNamespace container(MountNamespace::Kind::kSlave);
   const std::string answer = container.Ask([&] {
     if (Tool("mount -t tmpfs none /dev && mknod /dev/loop-control c 10 237") != 0) return std::string("no /dev");
-    const auto info = mounter_.AttachLoop({.backing_file = image, .label = "test", .read_only = false});
+    const auto info = TryAttach(image);
     return info.ok() ? info->device + (Exists(device) ? " is there" : " is missing") : info.status().ToString();
   });
   EXPECT_EQ(answer, device + " is there");

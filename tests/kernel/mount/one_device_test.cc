@@ -65,7 +65,7 @@ TEST_F(OneDeviceTest, DeviceOfAnEarlierUseGetsTheNewLabel) {
 
 TEST_F(OneDeviceTest, ForeignReadOnlyDeviceIsRefusedWithAdvice) {
   const std::string device = Losetup("-r " + image_);
-  EXPECT_THAT(Mount("target"), FailsWith(absl::StatusCode::kFailedPrecondition, "losetup -d " + device));
+  EXPECT_THAT(Mount("target"), Refused("losetup -d " + device));
   EXPECT_THAT(LoopsOver(image_), SizeIs(1)) << "no second one, and the first is not ours to take away";
   EXPECT_FALSE(Exists(Path("target")));
 }
@@ -73,7 +73,7 @@ TEST_F(OneDeviceTest, ForeignReadOnlyDeviceIsRefusedWithAdvice) {
 TEST_F(OneDeviceTest, ForeignDeviceWithAnOffsetOrSizeLimitIsRefusedWithAdvice) {
   for (const char* how : {"-o 4096 ", "--sizelimit 1048576 "}) {
     const std::string device = Losetup(how + image_);
-    EXPECT_THAT(Mount("target"), FailsWith(absl::StatusCode::kFailedPrecondition, "losetup -d " + device));
+    EXPECT_THAT(Mount("target"), Refused("losetup -d " + device));
     EXPECT_THAT(LoopsOver(image_), SizeIs(1));
     ASSERT_EQ(Tool("losetup -d " + device), 0);
     ASSERT_TRUE(NoLoopOver(image_));
@@ -97,7 +97,7 @@ TEST_F(OneDeviceTest, IsFoundByInodeAfterARename) {
 
 TEST_F(OneDeviceTest, AnImageWithHardLinksIsRefusedByEveryCall) {
   ASSERT_EQ(::link(image_.c_str(), Path("link").c_str()), 0);
-  const auto refused = FailsWith(absl::StatusCode::kFailedPrecondition, "has 2 names (hard links)");
+  const auto refused = Refused("has 2 names (hard links)");
   for (const std::string& image : {image_, Path("link")}) {
     EXPECT_THAT(mounter_.Mount(MountOf(image, Path("b"))), refused);
     EXPECT_THAT(mounter_.AttachLoop({image, "mooring-kernel-test", false}), refused);

@@ -91,7 +91,7 @@ class SwapTest : public KernelTest, public ::testing::WithParamInterface<Way> {
     }
     sources_ = std::make_unique<SourceGuard>(policy.sources, policy.label_prefix);
     kernel_ = std::make_unique<KernelMounter>(policy.roots, *sources_);
-    guarded_ = std::make_unique<GuardedMounter>(policy, *kernel_, GuardedMounter::Sources::kCheckedByMounter);
+    guarded_ = std::make_unique<GuardedMounter>(policy, *kernel_);
     swapped_ = guarded_.get();
   }
 

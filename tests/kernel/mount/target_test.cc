@@ -29,9 +29,7 @@ using ::testing::IsEmpty;
 class TargetTest : public KernelTest {
  protected:
   absl::Status Bind(const std::string& target) { return mounter_.Bind(BindOf(Dir("source"), target)); }
-  void ExpectRefused(const absl::Status& status, const std::string& piece) {
-    EXPECT_THAT(status, FailsWith(absl::StatusCode::kFailedPrecondition, piece));
-  }
+  void ExpectRefused(const absl::Status& status, const std::string& piece) { EXPECT_THAT(status, Refused(piece)); }
 };
 
 TEST_F(TargetTest, IsCreatedIfMissing) {
@@ -42,7 +40,7 @@ TEST_F(TargetTest, IsCreatedIfMissing) {
 }
 
 TEST_F(TargetTest, OnlyTheLastComponentIsCreated) {
-  EXPECT_THAT(Bind(Path("no/such/target")), FailsWith(absl::StatusCode::kFailedPrecondition, Path("no/such")));
+  EXPECT_THAT(Bind(Path("no/such/target")), Refused(Path("no/such")));
   EXPECT_FALSE(Exists(Path("no")));
 }
 

@@ -94,13 +94,11 @@ TEST_F(TuningTest, ADeviceThatIsNoLongerTheFilesIsLeftAlone) {
   ASSERT_OK(loop);
   LoopInfo stale = *loop;
   stale.backing_inode = StatOf(other).st_ino;
-  EXPECT_THAT(mounter_.TuneLoop(stale, {.read_ahead_bytes = 4096}),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "no longer the device"));
+  EXPECT_THAT(mounter_.TuneLoop(stale, {.read_ahead_bytes = 4096}), Refused("no longer the device"));
   EXPECT_THAT(mounter_.TuneLoop(*loop, {.read_ahead_bytes = 1000}),
               FailsWith(absl::StatusCode::kInvalidArgument, "no number of sectors"));
   ASSERT_OK(mounter_.DetachLoop(*loop));
-  EXPECT_THAT(mounter_.TuneLoop(*loop, {.read_ahead_bytes = 4096}),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "no longer the device"));
+  EXPECT_THAT(mounter_.TuneLoop(*loop, {.read_ahead_bytes = 4096}), Refused("no longer the device"));
 }
 
 TEST_F(TuningTest, FlagsOfAMountThatStandsAreExactlyThose) {
@@ -116,8 +114,7 @@ TEST_F(TuningTest, FlagsOfAMountThatStandsAreExactlyThose) {
   EXPECT_EQ(OptionsAt(Path("other")), "rw,relatime") << "of that mount alone";
   ASSERT_OK(mounter_.Change({.target = Path("target"), .flags = MountFlags()}));
   EXPECT_EQ(OptionsAt(Path("target")), "rw,relatime");
-  EXPECT_THAT(mounter_.Change({.target = Dir("plain"), .flags = flags}),
-              FailsWith(absl::StatusCode::kFailedPrecondition, "nothing is mounted"));
+  EXPECT_THAT(mounter_.Change({.target = Dir("plain"), .flags = flags}), Refused("nothing is mounted"));
 }
 
 }  // namespace

@@ -10,16 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/cli/own_directory.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/cli/run_mooring.h"
 
 namespace mooring::cli {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 std::string Output(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
@@ -31,7 +31,7 @@ std::string Output(const std::string& command) {
   return output;
 }
 
-class CompletionTest : public testing::Test {
+class CompletionTest : public ::testing::Test {
  protected:
   std::string Script(const std::string& shell) const {
     const std::string path = directory_.path() + "/" + shell;
@@ -70,7 +70,7 @@ source )" + Script("zsh") + "\nwords=(" + line + ")\nCURRENT=$#words\n_mooring\n
     return std::system(("command -v " + shell + " >/dev/null").c_str()) == 0;
   }
 
-  OwnDirectory directory_;
+  mooring::testing::TempDir directory_;
 };
 
 TEST_F(CompletionTest, BashOffersCommandsFlagsValuesAndNames) {

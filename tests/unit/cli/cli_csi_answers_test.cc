@@ -1,7 +1,5 @@
 // The answers of a driver as text, as JSON and as an exit status.
 #include <gmock/gmock.h>
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -15,22 +13,15 @@
 #include "cli/output/progress.h"
 #include "cli/run.h"
 #include "csi.pb.h"
-#include "tests/unit/cli/fake_driver.h"
+#include "tests/unit/cli/fake_server.h"
 #include "tests/unit/cli/run_mooring.h"
 
 namespace mooring::cli {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-google::protobuf::Struct Parse(const std::string& json) {
-  google::protobuf::Struct object;
-  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(json, &object).ok()) << json;
-  EXPECT_EQ(json.find('\n'), json.size() - 1) << "one line: " << json;
-  return object;
-}
-
-class CsiAnswersTest : public testing::Test {
+class CsiAnswersTest : public ::testing::Test {
  protected:
   Result Csi(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"csi", "--endpoint", driver_.endpoint()});
@@ -57,7 +48,7 @@ class CsiAnswersTest : public testing::Test {
     driver_.script().Reply(response);
   }
 
-  FakeDriver driver_;
+  FakeServer driver_;
 };
 
 TEST_F(CsiAnswersTest, InfoMergesThreeCalls) {
@@ -79,7 +70,7 @@ TEST_F(CsiAnswersTest, InfoMergesThreeCalls) {
             "ready         no\n"
             "capabilities  CONTROLLER_SERVICE, VOLUME_EXPANSION_ONLINE\n"
             "manifest      commit=abc\n");
-  const auto json = Parse(Csi({"info", "--json"}).out);
+  const auto json = ParseJsonLine(Csi({"info", "--json"}).out);
   EXPECT_EQ(json.fields().at("plugin_info").struct_value().fields().at("vendor_version").string_value(), "0.1.0");
   EXPECT_FALSE(json.fields().at("probe").struct_value().fields().at("ready").bool_value());
   EXPECT_EQ(json.fields().at("capabilities").struct_value().fields().count("capabilities"), 1u);
@@ -132,7 +123,7 @@ TEST_F(CsiAnswersTest, ProbeSetsTheExitStatus) {
 }
 
 TEST_F(CsiAnswersTest, ProbeWaitsForTheSocketAndThenForTheDriver) {
-  FakeDriver late(FakeDriver::Start::kLater);
+  FakeServer late(FakeServer::Start::kLater);
   csi::v1::ProbeResponse response;
   response.mutable_ready()->set_value(false);
   late.script().Reply(response);
@@ -232,7 +223,7 @@ TEST_F(CsiAnswersTest, CapabilitiesOfAController) {
             "plugin      CONTROLLER_SERVICE\n"
             "plugin      GROUP_CONTROLLER_SERVICE\n"
             "controller  LIST_VOLUMES\n");
-  const auto json = Parse(Csi({"capabilities", "--json"}).out);
+  const auto json = ParseJsonLine(Csi({"capabilities", "--json"}).out);
   EXPECT_EQ(json.fields().count("controller"), 1u);
   EXPECT_EQ(json.fields().count("group_controller"), 1u);
   EXPECT_EQ(json.fields().count("node"), 0u);
@@ -249,7 +240,7 @@ TEST_F(CsiAnswersTest, CreateShowsTheVolume) {
             "capacity  1.0 GiB (1073741824)\n"
             "context   backend=image\n"
             "topology  node=a\n");
-  const auto json = Parse(Csi({"create", "v", "--json"}).out).fields().at("volume").struct_value().fields();
+  const auto json = ParseJsonLine(Csi({"create", "v", "--json"}).out).fields().at("volume").struct_value().fields();
   EXPECT_EQ(json.at("capacity_bytes").string_value(), "1073741824");
   EXPECT_EQ(json.at("volume_context").struct_value().fields().at("backend").string_value(), "image");
 }
@@ -272,7 +263,7 @@ TEST_F(CsiAnswersTest, ListFetchesEveryPage) {
 TEST_F(CsiAnswersTest, OnePageEndsWithAHint) {
   driver_.script().Reply(APage({"a"}, "next\n"));
   EXPECT_THAT(Csi({"list", "--max-entries", "1"}).out, HasSubstr("\nmore with --token next\\n\n"));
-  EXPECT_EQ(Parse(Csi({"list", "--max-entries", "1", "--json"}).out).fields().at("next_token").string_value(),
+  EXPECT_EQ(ParseJsonLine(Csi({"list", "--max-entries", "1", "--json"}).out).fields().at("next_token").string_value(),
             "next\n");
 }
 
@@ -281,7 +272,7 @@ TEST_F(CsiAnswersTest, RepeatedTokenEndsTheList) {
   const Result result = Csi({"list"});
   EXPECT_EQ(result.status, kExitFailed);
   EXPECT_EQ(result.err, "mooring: the driver gave the same next_token twice\n");
-  EXPECT_EQ(Parse(Csi({"list", "--json"}).out).fields().at("code_name").string_value(), "INTERNAL");
+  EXPECT_EQ(ParseJsonLine(Csi({"list", "--json"}).out).fields().at("code_name").string_value(), "INTERNAL");
 }
 
 TEST_F(CsiAnswersTest, GetShowsConditionAndNodes) {

@@ -1,7 +1,5 @@
 // Errors of `mooring csi`: refusals, timeouts, dead sockets and wrong command lines. No error shows a secret.
 #include <gmock/gmock.h>
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -21,25 +19,18 @@
 #include "base/file/unique_fd.h"
 #include "cli/run.h"
 #include "csi.pb.h"
-#include "tests/unit/cli/fake_driver.h"
+#include "tests/unit/cli/fake_server.h"
 #include "tests/unit/cli/run_mooring.h"
 
 namespace mooring::cli {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
-google::protobuf::Struct Parse(const std::string& json) {
-  google::protobuf::Struct object;
-  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(json, &object).ok()) << json;
-  EXPECT_EQ(json.find('\n'), json.size() - 1) << "one line: " << json;
-  return object;
-}
-
-class CsiErrorsTest : public testing::Test {
+class CsiErrorsTest : public ::testing::Test {
  protected:
   CsiErrorsTest() { ::unsetenv("CSI_ENDPOINT"); }
 
@@ -48,7 +39,7 @@ class CsiErrorsTest : public testing::Test {
     return Mooring(arguments);
   }
 
-  FakeDriver driver_;
+  FakeServer driver_;
 };
 
 TEST_F(CsiErrorsTest, ErrorIsTextAndJson) {
@@ -61,7 +52,7 @@ TEST_F(CsiErrorsTest, ErrorIsTextAndJson) {
   const Result json = Csi({"publish", "v", "--target-path", "/t", "--json"});
   EXPECT_EQ(json.status, kExitFailed);
   EXPECT_EQ(json.err, result.err);
-  const auto object = Parse(json.out).fields();
+  const auto object = ParseJsonLine(json.out).fields();
   EXPECT_EQ(object.at("rpc").string_value(), "NodePublishVolume");
   EXPECT_EQ(object.at("code").number_value(), 9);
   EXPECT_EQ(object.at("code_name").string_value(), "FAILED_PRECONDITION");
@@ -125,7 +116,7 @@ TEST_F(CsiErrorsTest, SocketProblemsHaveTheirOwnErrors) {
   const Result dead = Mooring({"csi", "info", "--endpoint", directory + "/dead", "--json"});
   EXPECT_EQ(dead.status, kExitFailed);
   EXPECT_THAT(dead.err, HasSubstr("no process serves the socket"));
-  EXPECT_EQ(Parse(dead.out).fields().at("code").number_value(), 14);
+  EXPECT_EQ(ParseJsonLine(dead.out).fields().at("code").number_value(), 14);
 }
 
 TEST_F(CsiErrorsTest, SilentDriverTimesOut) {
@@ -197,7 +188,7 @@ TEST_F(CsiErrorsTest, TimeAndRequestsAreTracedToStderr) {
                              "a=hunter22", "--secret", "password=hunter22"});
   EXPECT_EQ(result.out, "{}\n");
   EXPECT_THAT(result.err, StartsWith("mooring: NodeStageVolume {\"volume_id\":\"v\""));
-  EXPECT_THAT(result.err, testing::ContainsRegex("\nmooring: NodeStageVolume took [0-9]+\\.[0-9]{3} ms\n"));
+  EXPECT_THAT(result.err, ::testing::ContainsRegex("\nmooring: NodeStageVolume took [0-9]+\\.[0-9]{3} ms\n"));
   EXPECT_THAT(result.err, HasSubstr("\"password\":\"***\""));
   EXPECT_THAT(result.err, Not(HasSubstr("hunter22")));
 }

@@ -9,13 +9,13 @@
 
 #include "cli/run.h"
 #include "csi.pb.h"
-#include "tests/unit/cli/fake_driver.h"
+#include "tests/unit/cli/fake_server.h"
 #include "tests/unit/cli/run_mooring.h"
 
 namespace mooring::cli {
 namespace {
 
-class CsiRequestsTest : public testing::Test {
+class CsiRequestsTest : public ::testing::Test {
  protected:
   // `mooring csi <arguments>` must succeed, silently on stderr.
   void Csi(std::vector<std::string> arguments) {
@@ -35,7 +35,7 @@ class CsiRequestsTest : public testing::Test {
     EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(sent[0], expected)) << sent[0].DebugString();
   }
 
-  FakeDriver driver_;
+  FakeServer driver_;
 };
 
 TEST_F(CsiRequestsTest, CreateWithDefaults) {

@@ -14,19 +14,19 @@
 #include "cli/manager/parse/volume_file.h"
 #include "cli/run.h"
 #include "manager.pb.h"
-#include "tests/unit/cli/fake_manager.h"
+#include "tests/unit/cli/fake_server.h"
 #include "tests/unit/cli/run_mooring.h"
 
 namespace mooring::cli {
 namespace {
 
 namespace v1 = manager::v1;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
-class ManagerAnswersTest : public testing::Test {
+class ManagerAnswersTest : public ::testing::Test {
  protected:
   Result Run(std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--manager", manager_.socket()});
@@ -40,7 +40,7 @@ class ManagerAnswersTest : public testing::Test {
     manager_.script().Reply(reply);
   }
 
-  FakeManager manager_;
+  FakeServer manager_;
 };
 
 constexpr char kSickPlugin[] = R"(plugins {

@@ -11,14 +11,14 @@
 
 #include "cli/run.h"
 #include "manager.pb.h"
-#include "tests/unit/cli/fake_manager.h"
+#include "tests/unit/cli/fake_server.h"
 #include "tests/unit/cli/run_mooring.h"
 
 namespace mooring::cli {
 namespace {
 
 namespace v1 = manager::v1;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 template <typename Message>
 Message Text(const std::string& text) {
@@ -27,7 +27,7 @@ Message Text(const std::string& text) {
   return message;
 }
 
-class ManagerRequestsTest : public testing::Test {
+class ManagerRequestsTest : public ::testing::Test {
  protected:
   ManagerRequestsTest() {
     ::setenv("MOORING_MANAGER_SOCKET", manager_.socket().c_str(), 1);
@@ -73,7 +73,7 @@ class ManagerRequestsTest : public testing::Test {
     return path;
   }
 
-  FakeManager manager_;
+  FakeServer manager_;
 };
 
 TEST_F(ManagerRequestsTest, RunsAProgram) {

@@ -12,18 +12,18 @@
 #include "cli/mount_csi/mount_csi.h"
 #include "cli/run.h"
 #include "manager.pb.h"
-#include "tests/unit/cli/fake_manager.h"
+#include "tests/unit/cli/fake_server.h"
 #include "tests/unit/cli/run_mooring.h"
 
 namespace mooring::cli {
 namespace {
 
 namespace v1 = manager::v1;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class MountCsiTest : public testing::Test {
+class MountCsiTest : public ::testing::Test {
  protected:
-  explicit MountCsiTest(FakeManager::Start start = FakeManager::Start::kNow) : manager_(start) {
+  explicit MountCsiTest(FakeServer::Start start = FakeServer::Start::kNow) : manager_(start) {
     manager_.script().Reply(Text<v1::AttachReply>("done { allocation: 'a' }"));
     manager_.script().Reply(Text<v1::DetachReply>("done: true"));
   }
@@ -52,7 +52,7 @@ class MountCsiTest : public testing::Test {
         << sent[0].DebugString();
   }
 
-  FakeManager manager_;
+  FakeServer manager_;
 };
 
 TEST_F(MountCsiTest, ParsesFstabOptions) {
@@ -152,7 +152,7 @@ TEST_F(MountCsiTest, OtherErrorsAreNotRetried) {
 
 class MountCsiAtBootTest : public MountCsiTest {
  protected:
-  MountCsiAtBootTest() : MountCsiTest(FakeManager::Start::kLater) {}
+  MountCsiAtBootTest() : MountCsiTest(FakeServer::Start::kLater) {}
 };
 
 TEST_F(MountCsiAtBootTest, WaitsForAStartingManager) {

@@ -23,7 +23,7 @@ Pairs Content(const Secrets& secrets) {
   return {map.begin(), map.end()};
 }
 
-class SecretsFileTest : public testing::Test {
+class SecretsFileTest : public ::testing::Test {
  protected:
   SecretsFileTest() { close(::mkstemp(path_.data())); }
   ~SecretsFileTest() override { std::filesystem::remove(path_); }

@@ -1,5 +1,8 @@
 #include "tests/unit/cli/run_mooring.h"
 
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+
 #include <sstream>
 
 #include "cli/run.h"
@@ -15,6 +18,13 @@ Result RunAs(const char* name, const std::vector<std::string>& arguments) {
   std::ostringstream err;
   const int status = Run(static_cast<int>(argv.size()), argv.data(), out, err);
   return {status, out.str(), err.str()};
+}
+
+google::protobuf::Struct ParseJsonLine(const std::string& json) {
+  google::protobuf::Struct object;
+  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(json, &object).ok()) << json;
+  EXPECT_EQ(json.find('\n'), json.size() - 1) << "one line: " << json;
+  return object;
 }
 
 }  // namespace mooring::cli

@@ -1,7 +1,8 @@
-// The answers and errors that a test gives to a fake service, and the requests that the service received.
+// The answers and errors that a test gives to a fake server, and the requests that the server received.
 #ifndef MOORING_TESTS_UNIT_CLI_SCRIPT_H_
 #define MOORING_TESTS_UNIT_CLI_SCRIPT_H_
 
+#include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 #include <grpcpp/grpcpp.h>
 
@@ -15,14 +16,20 @@
 
 namespace mooring::cli {
 
-// The part that the fake services share. Requests are in order of arrival; answers are found by the type of the
-// response.
+using Messages = std::deque<std::unique_ptr<google::protobuf::Message>>;
+
+struct ScriptedAnswer {
+  Messages messages;
+  grpc::Status status;
+};
+
+// Requests are in order of arrival; answers are found by the type of the response.
 class Script {
  public:
   // Answers with `response` from now on. If Reply was called before for this type, the earlier response comes first,
-  // once.
+  // once. A call that is answered by a stream gets all responses.
   void Reply(const google::protobuf::Message& response);
-  // Refuses the call that `Response` answers, until the next Reply or Fail of that type.
+  // Refuses the call that `Response` answers, until the next Reply or Fail of that type. A stream fails at its end.
   template <typename Response>
   void Fail(grpc::StatusCode code, const std::string& message) {
     const std::lock_guard lock(mutex_);
@@ -43,24 +50,16 @@ class Script {
 
   std::size_t RequestCount() const;  // of all types
 
-  grpc::Status Handle(const google::protobuf::Message& request, google::protobuf::Message* response);
-
-  // For a call that is answered by a stream: writes all replies, then returns the failure, if there is one.
-  template <typename Response>
-  grpc::Status HandleStream(const google::protobuf::Message& request, grpc::ServerWriter<Response>& writer) {
-    const std::lock_guard lock(mutex_);
-    requests_.emplace_back(request.New())->CopyFrom(request);
-    for (const auto& reply : replies_[Response::descriptor()]) writer.Write(dynamic_cast<const Response&>(*reply));
-    const auto failure = failures_.find(Response::descriptor());
-    return failure == failures_.end() ? grpc::Status::OK : failure->second;
-  }
+  // Records the request and returns its answer, after the delay.
+  ScriptedAnswer Answer(std::unique_ptr<google::protobuf::Message> request,
+                        const google::protobuf::MethodDescriptor& method);
 
  private:
   using Type = const google::protobuf::Descriptor*;
 
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<google::protobuf::Message>> requests_;
-  std::map<Type, std::deque<std::unique_ptr<google::protobuf::Message>>> replies_;
+  Messages requests_;
+  std::map<Type, Messages> replies_;
   std::map<Type, grpc::Status> failures_;
   std::chrono::milliseconds delay_{0};
 };

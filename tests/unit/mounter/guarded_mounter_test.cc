@@ -231,15 +231,13 @@ TEST_F(GuardedMounterTest, TargetsInThePluginsOwnDirectoriesAreRefused) {
 
 // An unknown device is not opened to identify it, because opening a watchdog has effects.
 TEST_F(GuardedMounterTest, OtherDevicesAreNotInspected) {
-  GuardedMounter by_mounter({.roots = {"/csi"}, .sources = {"/state/volumes"}, .label_prefix = "mooring"}, fake_,
-                            GuardedMounter::Sources::kCheckedByMounter);
   for (const char* device : {"/dev/watchdog", "/dev/loop", "/dev/loop-control", "/dev/loop0p1", "/dev/loop0/x", "/dev",
                              "//dev/watchdog", "/dev//sda", "/dev/"}) {
-    ExpectRefused(by_mounter.AttachLoop({device, "mooring-ro:a", true}).status(), StatusCode::kFailedPrecondition,
+    ExpectRefused(guarded_.AttachLoop({device, "mooring-ro:a", true}).status(), StatusCode::kFailedPrecondition,
                   "neither a volume nor the loop device");
     EXPECT_THAT(fake_.Calls("Find"), ::testing::IsEmpty());
   }
-  ExpectRefused(by_mounter.AttachLoop({"/csi/../dev/watchdog", "mooring-ro:a", true}).status(),
+  ExpectRefused(guarded_.AttachLoop({"/csi/../dev/watchdog", "mooring-ro:a", true}).status(),
                 StatusCode::kInvalidArgument, "path");
 }
 
@@ -253,7 +251,8 @@ TEST_F(GuardedMounterTest, FilesThatAreNoVolumesAreRefused) {
   ExpectFileRefused("", StatusCode::kInvalidArgument, "path");
   ExpectRefused(guarded_.Grow("/state/volumes/../catalog.db", "ext4"), StatusCode::kInvalidArgument, "");
   for (const char* file : {"/other/disk.img", "/etc/shadow", "/other", "/dev/loop0", "/nowhere"}) {
-    ExpectRefused(guarded_.Grow(file, "ext4"), StatusCode::kFailedPrecondition, "neither the loop device");
+    ExpectRefused(guarded_.Grow(file, "ext4"), StatusCode::kFailedPrecondition,
+                  "in none of the directories of volumes");
   }
 }
 
@@ -278,22 +277,6 @@ TEST_F(GuardedMounterTest, ForeignLabelsAreRefused) {
     ExpectRefused(guarded_.Mount(request), StatusCode::kFailedPrecondition, "the label");
     ExpectRefused(guarded_.AttachLoop({kImage, label, false}).status(), StatusCode::kFailedPrecondition, "the label");
   }
-}
-
-TEST_F(GuardedMounterTest, SourcesOfABindHaveToBeVolumes) {
-  const LoopInfo foreign = Foreign();
-  fake_.With([&](FakeKernel& kernel) { kernel.AddForeignMount("/other/mounted", "tmpfs"); });
-  Stage();
-  for (const std::string& source :
-       {std::string("/etc"), std::string("/other"), std::string("/other/mounted"), std::string(kImage),
-        std::string("/csi/staging"), std::string("/csi/staging/a/below"), std::string("/nowhere"), foreign.device,
-        std::string("/dev/loop9")}) {
-    SCOPED_TRACE(source);
-    ExpectRefused(guarded_.Bind(BindOf(source, "/csi/pods/p/m")), StatusCode::kFailedPrecondition,
-                  "neither the loop device");
-  }
-  ExpectRefused(guarded_.AttachLoop({foreign.device, "mooring-ro:a", true}).status(), StatusCode::kFailedPrecondition,
-                "neither the loop device");
 }
 
 TEST_F(GuardedMounterTest, LoopDevicesOfOthersAreLeftAlone) {
@@ -359,7 +342,7 @@ TEST_F(GuardedMounterTest, AReusedLoopDeviceCountsAsDetached) {
 
 TEST_F(GuardedMounterTest, AnErrorOfFindIsReturned) {
   fake_.Fail("Find", Internal("no look"), 1);
-  ExpectRefused(guarded_.Bind(BindOf("/csi/staging/a", "/csi/pods/p/m")), StatusCode::kInternal, "no look");
+  ExpectRefused(guarded_.Probe(kImage).status(), StatusCode::kInternal, "no look");
   fake_.Fail("Find", Internal("no look"), 1);
   ExpectRefused(guarded_.DetachLoop(LoopInfo()), StatusCode::kInternal, "no look");
 }

@@ -82,6 +82,21 @@ TEST_F(AnswerTest, ARequestWithoutACallIsRefused) {
   EXPECT_THAT(answer.message(), ::testing::HasSubstr("names no call"));
 }
 
+// The request of a call without a row in mounter/helper/call_table.h would be refused.
+TEST_F(AnswerTest, EveryCallIsAnswered) {
+  int calls = 0;
+  for (unsigned field = 1; field < 128; ++field) {
+    const unsigned tag = field << 3U | 2U;  // with a length; the empty value that follows is a text and a message
+    const std::string bytes = {static_cast<char>(tag | 0x80U), static_cast<char>(tag >> 7U), '\0'};
+    pb::Request request;
+    ASSERT_TRUE(request.ParseFromString(bytes)) << field;
+    if (request.call_case() == pb::Request::CALL_NOT_SET) continue;
+    ++calls;
+    EXPECT_THAT(AnswerTo(request, fake_).message(), ::testing::Not(::testing::HasSubstr("names no call"))) << field;
+  }
+  EXPECT_GE(calls, 21);
+}
+
 TEST_F(AnswerTest, EveryTextIsCheckedForLengthAndNul) {
   const std::string nul("/a\0b", 4);
   const std::string long_one(4097, 'x');

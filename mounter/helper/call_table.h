@@ -1,0 +1,102 @@
+// The calls of Mounter as requests to the mount helper: one row for each. MounterClient sends a row's request, and
+// AnswerTo (helper_server.h) answers it.
+#ifndef MOORING_MOUNTER_HELPER_CALL_TABLE_H_
+#define MOORING_MOUNTER_HELPER_CALL_TABLE_H_
+
+#include <chrono>
+#include <optional>
+#include <tuple>
+
+#include "mounter.pb.h"
+#include "mounter/mounter.h"
+
+namespace mooring::calls {
+
+struct Handling {
+  const char* doing;                          // "mount at", for messages
+  bool read_only;                             // changes nothing, so it may be repeated
+  std::optional<std::chrono::seconds> limit;  // replaces the deadline of the thread
+};
+
+constexpr Handling Reads(const char* doing) { return {doing, true, std::nullopt}; }
+constexpr Handling Changes(const char* doing, std::optional<std::chrono::seconds> limit = std::nullopt) {
+  return {doing, false, limit};
+}
+
+// mounter/helper/wire.h converts the arguments of the method to the field `arguments` of the request, and its result to
+// the field `result` of the answer. Result void: the method returns absl::Status.
+template <typename Method, typename Arguments, typename Result = void>
+struct Call {
+  pb::Request::CallCase number;
+  Method method;
+  Arguments* (pb::Request::*arguments)();
+  Handling handling;
+  Result* (pb::Answer::*result)() = nullptr;
+};
+
+template <typename Method, typename Arguments>
+Call(pb::Request::CallCase, Method, Arguments* (pb::Request::*)(), Handling) -> Call<Method, Arguments>;
+template <typename Method, typename Arguments, typename Result>
+Call(pb::Request::CallCase, Method, Arguments* (pb::Request::*)(), Handling, Result* (pb::Answer::*)())
+    -> Call<Method, Arguments, Result>;
+
+// The time limits of the programs (mounter/filesystem/ext4_offline.cc, mounter/filesystem/filesystem_format.cc), and a
+// margin. A mount may replay a journal, and growing may begin with a check.
+inline constexpr std::chrono::minutes kMountLimit{10}, kFormatLimit{2}, kCheckLimit{65}, kGrowLimit{15 + 65};
+
+// Bounded by the amount of data: a disk that writes 50 MB/s copies 2 TB in this time.
+inline constexpr std::chrono::hours kCopyLimit{12}, kRemoveLimit{12};
+
+using pb::Answer;
+using pb::Request;
+
+inline constexpr Call kMount{Request::kMount, &Mounts::Mount, &Request::mutable_mount,
+                             Changes("mount at", kMountLimit)};
+inline constexpr Call kBind{Request::kBind, &Mounts::Bind, &Request::mutable_bind, Changes("mount at")};
+inline constexpr Call kUnmount{Request::kUnmount, &Mounts::Unmount, &Request::mutable_unmount, Changes("unmount")};
+inline constexpr Call kChange{Request::kChange, &Mounts::Change, &Request::mutable_change,
+                              Changes("change the mount at")};
+inline constexpr Call kFind{Request::kFind, &Mounts::Find, &Request::mutable_find, Reads("inspect"),
+                            &Answer::mutable_path};
+inline constexpr Call kList{Request::kList, &Mounts::List, &Request::mutable_list, Reads("list the mounts below"),
+                            &Answer::mutable_mounts};
+inline constexpr Call kStats{Request::kStats, &Mounts::Stats, &Request::mutable_stats, Reads("read the usage of"),
+                             &Answer::mutable_stats};
+
+inline constexpr Call kAttachLoop{Request::kAttachLoop, &LoopDevices::AttachLoop, &Request::mutable_attach_loop,
+                                  Changes("attach"), &Answer::mutable_loop};
+inline constexpr Call kDetachLoop{Request::kDetachLoop, &LoopDevices::DetachLoop, &Request::mutable_detach_loop,
+                                  Changes("detach")};
+inline constexpr Call kResizeLoop{Request::kResizeLoop, &LoopDevices::ResizeLoop, &Request::mutable_resize_loop,
+                                  Changes("resize")};
+inline constexpr Call kTuneLoop{Request::kTuneLoop, &LoopDevices::TuneLoop, &Request::mutable_tune_loop,
+                                Changes("tune")};
+inline constexpr Call kFindLoops{Request::kFindLoops, &LoopDevices::FindLoops, &Request::mutable_find_loops,
+                                 Reads("find the loop devices of"), &Answer::mutable_loops};
+
+inline constexpr Call kProbe{Request::kProbe, &Filesystems::Probe, &Request::mutable_probe,
+                             Reads("identify the content of"), &Answer::mutable_filesystem};
+inline constexpr Call kFormat{Request::kFormat, &Filesystems::Format, &Request::mutable_format,
+                              Changes("format", kFormatLimit)};
+inline constexpr Call kCheck{Request::kCheck, &Filesystems::Check, &Request::mutable_check,
+                             Changes("check", kCheckLimit)};
+inline constexpr Call kGrow{Request::kGrow, &Filesystems::Grow, &Request::mutable_grow, Changes("grow", kGrowLimit)};
+inline constexpr Call kHealthProblem{Request::kHealthProblem, &Filesystems::HealthProblem,
+                                     &Request::mutable_health_problem, Reads("check the health of"),
+                                     &Answer::mutable_text};
+
+inline constexpr Call kCopy{Request::kCopy, &Contents::Copy, &Request::mutable_copy, Changes("copy", kCopyLimit)};
+inline constexpr Call kThaw{Request::kThaw, &Contents::Thaw, &Request::mutable_thaw, Changes("thaw")};
+inline constexpr Call kRemoveTree{Request::kRemoveTree, &Contents::RemoveTree, &Request::mutable_remove_tree,
+                                  Changes("remove", kRemoveLimit)};
+inline constexpr Call kNeeds{Request::kNeeds, &Preflight::CheckNeeds, &Request::mutable_needs,
+                             Reads("check the host at")};
+
+// The calls that the server answers: all.
+inline constexpr std::tuple kAll{kMount,      kBind,       kUnmount,       kChange,   kFind,      kList,       kStats,
+                                 kAttachLoop, kDetachLoop, kResizeLoop,    kTuneLoop, kFindLoops, kProbe,      kFormat,
+                                 kCheck,      kGrow,       kHealthProblem, kCopy,     kThaw,      kRemoveTree, kNeeds};
+
+}  // namespace mooring::calls
+
+#endif  // MOORING_MOUNTER_HELPER_CALL_TABLE_H_

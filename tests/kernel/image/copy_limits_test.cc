@@ -1,0 +1,133 @@
+// Limits of copies: the time of a freeze, constant writers, a full pool, and the speed of sparse images.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <limits>
+
+#include "base/file/unique_fd.h"
+#include "mounter/copy/copy_data.h"
+#include "mounter/copy/copy_instant.h"
+#include "tests/kernel/image/copy_test.h"
+
+namespace mooring::testing {
+namespace {
+
+using absl::StatusCode;
+using Clock = std::chrono::steady_clock;
+using ::testing::ElementsAre;
+
+std::int64_t MillisecondsSince(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start).count();
+}
+
+class FreezeTest : public CopyTest {};
+
+// The writer's longest wait is the freeze, or the copy before it.
+TEST_F(FreezeTest, IsFarShorterThanTheCopyWhereNothingIsShared) {
+  MakePool("ext4", 3072 * kMiB);
+  Volume("v", "ext4", 1200 * kMiB);
+  const std::string place = MountCopy("v", "ext4");
+  ASSERT_EQ(Tool(fmt::format("head -c 700M /dev/urandom > {0}/data && sync -f {0}", place)), 0);
+  SequenceWriter writer({place});
+  writer.AwaitNext();
+  const auto start = Clock::now();
+  ASSERT_OK(mounter_.Copy({CopyOf("v", "snap")}));
+  const auto took = std::chrono::milliseconds(MillisecondsSince(start));
+  writer.AwaitNext();
+  writer.Stop();
+  std::printf("a copy of 700 MiB on ext4: %ld ms; the writer's longest wait: %ld ms\n", took.count(),
+              writer.longest().count());
+  EXPECT_LT(writer.longest() * 2, took);
+  EXPECT_LT(writer.longest(), kLongestFreeze + std::chrono::seconds(1));
+  EXPECT_TRUE(IsClean(Pooled("snap"), "ext4"));
+}
+
+// A pass over this much data takes longer than any pause that the writers make by chance.
+TEST_F(FreezeTest, ConstantWritesToBlockDevicesAreRefusedWithAdvice) {
+  MakePool("ext4", 3072 * kMiB);
+  std::vector<std::string> devices;
+  for (const char* name : {"v", "w"}) {
+    Sparse(fmt::format("pool/{}.img", name), 400 * kMiB);
+    devices.push_back(mounter_.AttachLoop({Pooled(name), "mooring-kernel-test", false})->device);
+    ASSERT_EQ(Tool(fmt::format("head -c 300M /dev/urandom > {0} && sync {0}", devices.back())), 0);
+  }
+  const DeviceWriter writer(devices, std::chrono::minutes(5)), another(devices, std::chrono::minutes(5));
+  EXPECT_THAT(mounter_.Copy({CopyOf("v", "a")}), Refused("pause the writer"));
+  EXPECT_THAT(mounter_.Copy({CopyOf("v", "a"), CopyOf("w", "b")}), Refused("copy the volumes one by one"));
+  EXPECT_THAT(FilesOfPool(), ElementsAre("v.img", "w.img"));
+}
+
+TEST_F(FreezeTest, AnOldCopyBecomesEqualAndGetsTheHolesOfItsSource) {
+  MakePool("ext4");
+  Sparse("pool/from.img", 64 * kMiB);
+  Overwrite(Pooled("from"), 0, std::string(8 * kMiB, 'a'));
+  Overwrite(Pooled("from"), 20 * kMiB, std::string(3 * kMiB, 'b'));
+  ASSERT_EQ(Tool(fmt::format("cp --sparse=always {} {}", Pooled("from"), Pooled("to"))), 0);
+  Overwrite(Pooled("from"), 21 * kMiB + 5, "changed");
+  Overwrite(Pooled("from"), 40 * kMiB, "new");
+  ASSERT_EQ(Tool(fmt::format("fallocate -p -o {} -l {} {}", kMiB, 4 * kMiB, Pooled("from"))), 0);
+  const UniqueFd from(::open(Pooled("from").c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd to(::open(Pooled("to").c_str(), O_RDWR | O_CLOEXEC));
+  const auto bytes = static_cast<off_t>(64 * kMiB);
+  EXPECT_THAT(CopyChanges(from, to, bytes, "from", Clock::now()).status(),
+              FailsWith(StatusCode::kDeadlineExceeded, "too long"));
+  const auto changed = CopyChanges(from, to, bytes, "from", Clock::time_point::max());
+  ASSERT_OK(changed);
+  EXPECT_GE(*changed, 4 * kMiB);
+  EXPECT_LE(*changed, 5 * kMiB);
+  EXPECT_EQ(Tool(fmt::format("cmp {} {}", Pooled("from"), Pooled("to"))), 0);
+  EXPECT_LE(AllocatedBytes(Pooled("to")), AllocatedBytes(Pooled("from")));
+  EXPECT_EQ(*CopyChanges(from, to, bytes, "from", Clock::time_point::max()), 0U);
+}
+
+class FullPoolCopyTest : public CopyTest {};
+
+TEST_F(FullPoolCopyTest, FullPoolLeavesNoFileAndNoFreeze) {
+  MakePool("ext4", 256 * kMiB);
+  const std::string place = Mounted("v", "ext4");
+  ASSERT_EQ(Tool("head -c 150M /dev/urandom > " + place + "/data && sync -f " + place), 0);
+  EXPECT_THAT(mounter_.Copy({CopyOf("v", "snap")}), FailsWith(StatusCode::kResourceExhausted, "make room"));
+  EXPECT_THAT(FilesOfPool(), ElementsAre("v.img"));
+  EXPECT_EQ(TryWrite(place + "/file", "text"), 0);
+}
+
+class SparseCopyTest : public CopyTest, public ::testing::WithParamInterface<const char*> {};
+
+// The quickest of several copies of data that is not in the page cache, as after direct I/O of a loop device.
+std::int64_t Quickest(const std::string& source, const std::string& made, const std::function<void()>& make) {
+  std::int64_t quickest = std::numeric_limits<std::int64_t>::max();
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(Run(fmt::format("sync {0} && dd if={0} iflag=nocache count=0 2>/dev/null", source)), 0);
+    const auto start = Clock::now();
+    make();
+    quickest = std::min(quickest, MillisecondsSince(start));
+    EXPECT_EQ(::unlink(made.c_str()), 0);
+  }
+  return quickest;
+}
+
+TEST_P(SparseCopyTest, TenGibibytesWithAHundredMebibytesOfData) {
+  MakePool(GetParam(), 4096 * kMiB);
+  Volume("v", "ext4", 10240 * kMiB);
+  const std::string place = MountCopy("v", "ext4"), plain = Path("pool/plain"), plain2 = Path("pool/plain2");
+  ASSERT_EQ(Tool(fmt::format("head -c 100M /dev/urandom > {0} && cp {0} {1}/data && sync -f {1}", plain, place)), 0);
+  const std::int64_t took = Quickest(Pooled("v"), Pooled("snap"), [&] {
+    EXPECT_OK(mounter_.Copy({CopyOf("v", "snap")}));
+    EXPECT_LE(AllocatedBytes(Pooled("snap")), AllocatedBytes(Pooled("v")));
+  });
+  const std::int64_t cp = Quickest(
+      plain, plain2, [&] { EXPECT_EQ(Tool(fmt::format("cp --reflink=never {0} {1} && sync {1}", plain, plain2)), 0); });
+  std::printf("10 GiB with 100 MiB of data on %s: %ld ms; cp and sync of 100 MiB: %ld ms\n", GetParam(), took, cp);
+  const bool shares = std::string(GetParam()) == "xfs";
+  EXPECT_LE(took, shares ? 150 : cp + cp / 2 + 100);  // a freeze takes some grace periods, and the machine is busy
+}
+
+INSTANTIATE_TEST_SUITE_P(Pools, SparseCopyTest, ::testing::Values("xfs", "ext4"),
+                         [](const auto& pool) { return std::string(pool.param); });
+
+}  // namespace
+}  // namespace mooring::testing
