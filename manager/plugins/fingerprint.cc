@@ -115,10 +115,10 @@ absl::Status ProbePlugin(CsiChannel& channel, std::chrono::steady_clock::time_po
   return absl::OkStatus();
 }
 
-Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprint& known,
-                          std::chrono::steady_clock::time_point until) {
+Fingerprint DescribePlugin(CsiChannel& channel, PluginType type, const Fingerprint& known, const absl::Status& probed,
+                           std::chrono::steady_clock::time_point until) {
   Fingerprint found = known;
-  absl::Status status = ProbePlugin(channel, until);  // first, so that a dead plugin gives the same error each time
+  absl::Status status = probed;
   if (status.ok() && !known.healthy) status = AskOnce(channel, type, found, until);
   if (status.ok()) status = AskRpcs(channel, type, found, until);
   if (!status.ok()) {
@@ -131,6 +131,11 @@ Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprin
   found.healthy = status.ok();
   found.at = std::chrono::system_clock::now();
   return found;
+}
+
+Fingerprint InspectPlugin(CsiChannel& channel, PluginType type, const Fingerprint& known,
+                          std::chrono::steady_clock::time_point until) {
+  return DescribePlugin(channel, type, known, ProbePlugin(channel, until), until);
 }
 
 }  // namespace mooring::manager

@@ -25,6 +25,9 @@ constexpr char kHere[] = "";  // the loop knows only the node that it runs on
 // WaitUntilInspected polls the registry, because a change of it wakes only the loop.
 constexpr std::chrono::milliseconds kPollInterval{50};
 
+// The loop follows an event of the registry at once. This limits the wait for it when the machine is busy.
+constexpr std::chrono::seconds kTimeToFollow{1};
+
 using InstanceKey = std::pair<PluginType, std::string>;
 
 InstanceKey KeyOf(const InstanceInfo& instance) { return {instance.type, instance.instance_id}; }
@@ -63,16 +66,18 @@ struct PluginLoop::Impl {
   void Handle(const RegistryEvent& event);
   void Resync(PluginType type);
   void Ensure(PluginType type, const std::string& name);
+  std::vector<InstanceInfo> Wanted(PluginType type, const std::string& name) const;
   std::vector<Managed> Replace(PluginType type, const std::string& name, const std::vector<InstanceInfo>& wanted);
   Managed Start(const InstanceInfo& instance);
   void StopInBackground(std::vector<Managed> instances);
 
-  // Called from an instance's thread.
+  // Called from the plugin's thread, or from that of a stop.
   void Changed(const InstanceInfo& instance, const Fingerprint& found, const Fingerprint& before);
 
   // Called under mutex.
   const std::vector<Managed>& Of(PluginType type, const std::string& name) const;
   const InstanceManager* Find(const InstanceInfo& instance) const;
+  bool HasFollowed(const std::string& name) const;
   bool HasHealthy(const std::string& name) const;
   Managed NextHealthyController(const std::string& name);
   std::string LastErrors(PluginType type, const std::string& name) const;
@@ -182,9 +187,13 @@ void PluginLoop::Impl::Resync(PluginType type) {
 
 // Follows the registry as it is now, whatever the event was. So the end of one instance never stops another.
 void PluginLoop::Impl::Ensure(PluginType type, const std::string& name) {
+  StopInBackground(Replace(type, name, Wanted(type, name)));
+}
+
+std::vector<InstanceInfo> PluginLoop::Impl::Wanted(PluginType type, const std::string& name) const {
   std::vector<InstanceInfo> wanted = registry.Instances(type, name);
   if (type == PluginType::kNode && wanted.size() > 1) wanted.resize(1);
-  StopInBackground(Replace(type, name, wanted));
+  return wanted;
 }
 
 // Gives the instances that have to be stopped. The new ones take over before that, because the stop of a plugin that
@@ -212,7 +221,8 @@ std::vector<Managed> PluginLoop::Impl::Replace(PluginType type, const std::strin
 }
 
 Managed PluginLoop::Impl::Start(const InstanceInfo& instance) {
-  return std::make_shared<InstanceManager>(instance, connect(instance.socket_path, instance.name), settings.instance,
+  return std::make_shared<InstanceManager>(instance, connect(instance.socket_path, instance.name),
+                                           settings.last_inspection,
                                            [this](const InstanceInfo& of, const Fingerprint& found,
                                                   const Fingerprint& before) { Changed(of, found, before); });
 }
@@ -273,6 +283,27 @@ const InstanceManager* PluginLoop::Impl::Find(const InstanceInfo& instance) cons
     if (each->instance() == instance) return each.get();
   }
   return nullptr;
+}
+
+bool PluginLoop::Impl::HasFollowed(const std::string& name) const {
+  return std::all_of(kPluginTypes.begin(), kPluginTypes.end(), [&](PluginType type) {
+    const std::vector<Managed>& now = Of(type, name);
+    const std::vector<InstanceInfo> wanted = Wanted(type, name);
+    return std::equal(now.begin(), now.end(), wanted.begin(), wanted.end(),
+                      [](const Managed& each, const InstanceInfo& info) { return each->instance() == info; });
+  });
+}
+
+std::vector<Managed> PluginLoop::InUse(const std::string& plugin) {
+  std::unique_lock<std::mutex> lock(impl_->mutex);
+  impl_->changed.wait_until(lock, Clock::now() + kTimeToFollow,
+                            [&] { return impl_->stopping || impl_->HasFollowed(plugin); });
+  std::vector<Managed> all;
+  for (const PluginType type : kPluginTypes) {
+    const std::vector<Managed>& of_type = impl_->Of(type, plugin);
+    all.insert(all.end(), of_type.begin(), of_type.end());
+  }
+  return all;
 }
 
 bool PluginLoop::Impl::HasHealthy(const std::string& name) const {

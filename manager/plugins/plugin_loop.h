@@ -1,6 +1,6 @@
 // Keeps an InstanceManager for every registered instance in use, and gives plugins to the rest of the manager.
 //
-//   Registry ──events──▶ loop thread (one per type) ──▶ InstanceManager (a thread each) ──▶ plugin
+//   Registry ──events──▶ loop thread (one per type) ──▶ InstanceManager ◀── PluginWatch, in the plugin's thread
 //                        resync every 30 s                     │ health
 //                                                              ▼
 //                                                       Events, PluginCounts
@@ -33,7 +33,7 @@ class PluginLoop final : public PluginDirectory {
  public:
   struct Settings {
     Clock::duration resync = std::chrono::seconds(30);
-    InstanceManager::Settings instance;
+    Clock::duration last_inspection = std::chrono::seconds(1);
   };
   // A declared plugin, with the number of instances in each role. AskExpected is called for every status.
   struct Expected {
@@ -56,12 +56,15 @@ class PluginLoop final : public PluginDirectory {
   absl::StatusOr<PluginStatus> Find(const std::string& plugin) override;
   std::vector<PluginStatus> List() override;
 
+  // The roles of the plugin's instances in use, for its watch. Waits until the loop has followed the registry.
+  std::vector<std::shared_ptr<InstanceManager>> InUse(const std::string& plugin);
+
   // Like Find, but waits until the health of each instance in use is known. DEADLINE_EXCEEDED: it was not known in
   // time. CANCELLED: the manager is stopping.
   absl::StatusOr<PluginStatus> WaitUntilInspected(const std::string& plugin, Clock::time_point until);
 
   // `callback` is called after the first inspection of an instance, and whenever its health changes: from the
-  // instance's thread, with no lock held. Calls to the plugin belong to another thread.
+  // plugin's thread, with no lock held. Calls to the plugin belong to another thread.
   void OnHealth(std::function<void(const PluginHealth& health)> callback);
 
  private:

@@ -49,12 +49,13 @@ absl::Status NotDeclared(const std::string& name) {
 
 }  // namespace
 
-Supervisor::Supervisor(RecordsStore& store, Registry& registry, Events& events, CsiConnector connect, Launcher& exec,
-                       Launcher& container, Settings settings)
+Supervisor::Supervisor(RecordsStore& store, Registry& registry, PluginLoop& plugins, Events& events,
+                       CsiConnector connect, Launcher& exec, Launcher& container, Settings settings)
     : store_(store),
       registry_(registry),
       events_(events),
       deps_{registry,
+            plugins,
             events,
             std::move(connect),
             exec,
@@ -127,7 +128,7 @@ absl::Status Supervisor::Store(PluginRecord& record) {
 }
 
 std::shared_ptr<SupervisedPlugin> Supervisor::FindTerminating(const std::string& name) {
-  std::erase_if(terminating_, [](const auto& plugin) { return plugin->IsOver(); });
+  std::erase_if(terminating_, [](const auto& plugin) { return plugin->state().IsOver(); });
   const auto found = std::find_if(terminating_.begin(), terminating_.end(),
                                   [&](const auto& plugin) { return plugin->name() == name; });
   return found == terminating_.end() ? nullptr : *found;
@@ -136,7 +137,7 @@ std::shared_ptr<SupervisedPlugin> Supervisor::FindTerminating(const std::string&
 absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Declare(PluginRecord record,
                                                                       const std::string& declared_by) {
   if (closed_) return Unavailable("the manager is stopping");
-  if (const auto before = FindTerminating(record.name); before && record.run && before->FailedToTerminate()) {
+  if (const auto before = FindTerminating(record.name); before && record.run && before->state().FailedToTerminate()) {
     return Unavailable(fmt::format("plugin {} was stopped, and its process could not be ended yet; try again later",
                                    Quote(record.name)));
   }
@@ -179,7 +180,7 @@ absl::Status Supervisor::RunPlugin(const std::string& name, const PluginRecord::
 
 absl::StatusOr<std::string> Supervisor::AskName(const std::string& socket_path, Clock::time_point until) const {
   const auto channel = deps_.connect(socket_path, "");
-  const auto time = std::min(until, Clock::now() + deps_.settings.probe_time);
+  const auto time = std::min(until, Clock::now() + deps_.settings.watch.probe_time);
   const auto info = Call(*channel, csi::v1::GetPluginInfoRequest(), time);
   if (!info.ok()) {
     return Annotate(info.status(),
@@ -280,7 +281,7 @@ std::map<std::string, std::uint64_t> Supervisor::Restarts() const {
   std::map<std::string, std::uint64_t> restarts;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [name, entry] : entries_) {
-    if (entry.record.run) restarts[name] = entry.plugin->restarts();
+    if (entry.record.run) restarts[name] = entry.plugin->state().restarts();
   }
   return restarts;
 }
@@ -293,7 +294,7 @@ std::string Supervisor::StatusText(const std::string& name) const {
     if (found == entries_.end()) return "";
     plugin = found->second.plugin;
   }
-  return plugin->StatusText();
+  return plugin->state().Text();
 }
 
 std::vector<std::shared_ptr<SupervisedPlugin>> Supervisor::Close() {

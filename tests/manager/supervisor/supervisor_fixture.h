@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "manager/plugins/plugin_loop.h"
 #include "manager/plugins/registry.h"
 #include "manager/records/events.h"
 #include "manager/state/records_store.h"
@@ -35,13 +36,17 @@ class SupervisorFixture : public ::testing::Test {
     store_ = std::make_unique<manager::RecordsStore>(*state_);
     registry_ = *manager::Registry::Open(*state_, "host");
     events_ = std::make_unique<manager::Events>();
-    supervisor_ = std::make_unique<manager::Supervisor>(*store_, *registry_, *events_, sockets_.connector(), exec_,
-                                                        container_, settings_);
+    plugins_ = std::make_unique<manager::PluginLoop>(
+        *registry_, *events_, sockets_.connector(), [] { return std::vector<manager::PluginLoop::Expected>(); },
+        manager::PluginLoop::Settings{.last_inspection = std::chrono::milliseconds(50)});
+    supervisor_ = std::make_unique<manager::Supervisor>(*store_, *registry_, *plugins_, *events_, sockets_.connector(),
+                                                        exec_, container_, settings_);
     ASSERT_OK(supervisor_->Start());
   }
 
   void StopManager() {
     supervisor_.reset();
+    plugins_.reset();
     if (registry_) registry_->Close();
     registry_.reset();
     events_.reset();
@@ -111,9 +116,10 @@ class SupervisorFixture : public ::testing::Test {
       .socket_root = directory_ / "plugins",
       .root = directory_ / "mounts",
       .probe_interval = std::chrono::milliseconds(10),
-      .probe_time = std::chrono::seconds(5),
       .report_interval = std::chrono::milliseconds(30),
-      .watch_interval = std::chrono::milliseconds(10),
+      .watch = {.probe_interval = std::chrono::milliseconds(10),
+                .describe_interval = std::chrono::milliseconds(10),
+                .retry_incomplete = std::chrono::milliseconds(10)},
       .sick_for = std::chrono::milliseconds(100),
       .first_backoff = std::chrono::milliseconds(20),
       .longest_backoff = std::chrono::milliseconds(80),
@@ -124,6 +130,7 @@ class SupervisorFixture : public ::testing::Test {
   std::unique_ptr<manager::RecordsStore> store_;
   std::unique_ptr<manager::Registry> registry_;
   std::unique_ptr<manager::Events> events_;
+  std::unique_ptr<manager::PluginLoop> plugins_;
   std::unique_ptr<manager::Supervisor> supervisor_;
 };
 

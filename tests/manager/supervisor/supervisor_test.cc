@@ -260,7 +260,7 @@ TEST_F(SupervisorTest, HealthEventsHaveThePluginsMessage) {
   ASSERT_TRUE(sick);
   EXPECT_TRUE(sick->bad);
   EXPECT_EQ(sick->instance, Front("one")->instance_id);
-  EXPECT_TRUE(WaitForEvent("health", "Healthy again"));
+  EXPECT_TRUE(WaitForEvent("health", "instance is healthy"));
   EXPECT_THAT(exec_.Processes(), SizeIs(1));
 }
 
@@ -307,7 +307,7 @@ TEST_F(SupervisorTest, RestartsAPluginThatIsSickForTooLong) {
 }
 
 TEST_F(SupervisorTest, RestartsAPluginThatHangs) {
-  settings_.probe_time = milliseconds(50);
+  settings_.watch.probe_time = milliseconds(50);
   RestartManager();
   ASSERT_OK(RunPlugin("one"));
   const auto hung = exec_.Processes().front();
@@ -453,7 +453,7 @@ TEST_F(SupervisorTest, StopsAHangingPluginAtOnce) {
   ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
   const auto start = Clock::now();
   ASSERT_OK(supervisor_->StopPlugin("one", "", Soon()));
-  EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
+  EXPECT_LT(Clock::now() - start, settings_.watch.probe_time / 2);
 }
 
 TEST_F(SupervisorTest, LaunchEndedByAStopIsNotAFailure) {
@@ -681,7 +681,7 @@ TEST_F(SupervisorTest, ShutdownLeavesAHangingPluginRunning) {
   ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
   const auto start = Clock::now();
   supervisor_->Stop();
-  EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
+  EXPECT_LT(Clock::now() - start, settings_.watch.probe_time / 2);
   EXPECT_EQ(exec_.Alive(), 1);
   EXPECT_TRUE(Front("one"));
 }
@@ -695,7 +695,7 @@ TEST_F(SupervisorTest, ShutdownDoesNotWaitForAnAdoptedHangingPlugin) {
   ASSERT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 1));
   const auto start = Clock::now();
   supervisor_->Stop();
-  EXPECT_LT(Clock::now() - start, settings_.probe_time / 2);
+  EXPECT_LT(Clock::now() - start, settings_.watch.probe_time / 2);
 }
 
 }  // namespace
