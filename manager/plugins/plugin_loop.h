@@ -11,9 +11,17 @@
 #ifndef MOORING_MANAGER_PLUGINS_PLUGIN_LOOP_H_
 #define MOORING_MANAGER_PLUGINS_PLUGIN_LOOP_H_
 
+#include <condition_variable>
+#include <cstdint>
 #include <functional>
+#include <future>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "manager/plugins/instance_manager.h"
@@ -68,8 +76,56 @@ class PluginLoop final : public PluginDirectory {
   void OnHealth(std::function<void(const PluginHealth& health)> callback);
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  using Managed = std::shared_ptr<InstanceManager>;
+  using InstanceKey = std::pair<PluginType, std::string>;  // with the instance id
+
+  static InstanceKey KeyOf(const InstanceInfo& instance) { return {instance.type, instance.instance_id}; }
+
+  // The loop.
+  void Run(PluginType type);
+  void Handle(const RegistryEvent& event);
+  void Resync(PluginType type);
+  void Ensure(PluginType type, const std::string& name);
+  std::vector<InstanceInfo> Wanted(PluginType type, const std::string& name) const;
+  std::vector<Managed> Replace(PluginType type, const std::string& name, const std::vector<InstanceInfo>& wanted);
+  Managed Start(const InstanceInfo& instance);
+  void StopInBackground(std::vector<Managed> instances);
+
+  // Called from the plugin's thread, or from that of a stop.
+  void Changed(const InstanceInfo& instance, const Fingerprint& found, const Fingerprint& before);
+
+  // Called under mutex_.
+  const std::vector<Managed>& Of(PluginType type, const std::string& name) const;
+  const InstanceManager* FindManager(const InstanceInfo& instance) const;
+  bool HasFollowed(const std::string& name) const;
+  bool HasHealthy(const std::string& name) const;
+  Managed NextHealthyController(const std::string& name);
+  std::string LastErrors(PluginType type, const std::string& name) const;
+
+  absl::StatusOr<ReadyPlugin> Wait(PluginType type, const std::string& name, Clock::time_point until,
+                                   const std::function<Managed()>& find);
+  void Describe(PluginType type, PluginStatus& status, PluginCounts& counted) const;
+  PluginCounts CountsOf(const std::string& name) const;
+
+  Registry& registry_;
+  Events& events_;
+  const CsiConnector connect_;
+  const AskExpected expected_;
+  const Settings settings_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;                                             // instances, or the health of one
+  std::map<PluginType, std::map<std::string, std::vector<Managed>>> managers_;  // newest first
+  std::map<std::string, PluginCounts> counts_;                                  // by plugin
+  std::map<std::string, std::uint64_t> turns_;                                  // of controllers, by plugin
+  std::set<InstanceKey> left_;            // instances of an earlier manager that this one has not inspected yet
+  std::vector<std::future<void>> stops_;  // of instances, in the background
+  std::vector<std::function<void(const PluginHealth&)>> callbacks_;
+  bool waits_end_ = false;
+  bool stopping_ = false;
+
+  std::map<PluginType, std::unique_ptr<Registry::Subscription>> subscriptions_;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace mooring::manager

@@ -12,23 +12,22 @@
 
 namespace mooring::manager {
 
-PluginWorker::PluginWorker(const SupervisorDependencies& deps, const std::string& name, SupervisionState& state,
-                           Terminator& terminator, WakeEvent& wake, std::vector<InstanceDirectory> left,
-                           std::stop_token stop)
+PluginWorker::PluginWorker(const SupervisorDependencies& deps, SupervisedPlugin& plugin, Terminator& terminator,
+                           WakeEvent& wake, std::vector<InstanceDirectory> left, std::stop_token stop)
     : deps_(deps),
       settings_(deps.settings),
-      name_(name),
-      state_(state),
+      plugin_(plugin),
+      name_(plugin.name()),
       terminator_(terminator),
       wake_(wake),
       stop_(std::move(stop)),
-      left_(deps, name, std::move(left)),
+      left_(deps, name_, std::move(left)),
       watch_([this] { return deps_.plugins.InUse(name_); }, deps.connect, deps.settings.watch),
       launch_(deps, wake),
       back_off_(deps.settings.first_backoff, deps.settings.longest_backoff) {}
 
 void PluginWorker::Run() {
-  const PluginRecord wanted = state_.wanted();
+  const PluginRecord wanted = plugin_.wanted();
   version_ = VersionOf(wanted);
   AdoptLeft(wanted);
   if (!wanted.run && !wanted.endpoint.empty()) {
@@ -44,14 +43,14 @@ void PluginWorker::Run() {
   if (launch_.IsUnderWay()) {
     if (auto launched = launch_.Take(); launched.ok()) starting_ = *std::move(launched);
   }
-  if (state_.IsTerminating()) Terminate();
+  if (plugin_.IsTerminating()) Terminate();
   terminator_.Stop();
-  state_.NoteOver();
+  plugin_.NoteOver();
 }
 
 void PluginWorker::DoRound() {
-  if (state_.TakeHurry()) back_off_.TryNow();
-  const PluginRecord wanted = state_.wanted();
+  if (plugin_.TakeHurry()) back_off_.TryNow();
+  const PluginRecord wanted = plugin_.wanted();
   const std::string version = VersionOf(wanted);
   if (version != std::exchange(version_, version)) back_off_.Reset();
   waits_for_end_ = false;
@@ -85,14 +84,14 @@ void PluginWorker::AdoptLeft(const PluginRecord& wanted) {
   if (left_.IsEmpty()) return;
   const bool had_problem = !left_.problem().ok();
   for (auto& instance : left_.Adopt(VersionOf(wanted))) Place(std::move(instance), wanted);
-  if (had_problem && left_.IsEmpty()) state_.Update([](auto& status) { status.problem.clear(); });
+  if (had_problem && left_.IsEmpty()) plugin_.Update([](auto& status) { status.problem.clear(); });
 }
 
 // An instance of another version than the wanted one is kept only until that one serves.
 void PluginWorker::Place(std::unique_ptr<SupervisedInstance> adopted, const PluginRecord& wanted) {
   const bool registered = adopted->IsRegistered(deps_.registry);
   const bool is_wanted = adopted->version() == VersionOf(wanted);
-  if (state_.IsTerminating()) {
+  if (plugin_.IsTerminating()) {
     terminator_.Begin(std::move(adopted));
   } else if (registered && !serving_) {
     AddEvent(deps_.events, name_, "adopted", false, adopted.get(),
@@ -132,7 +131,7 @@ bool PluginWorker::MayBegin(const PluginRecord& wanted) {
 }
 
 void PluginWorker::RefuseToBegin(const std::string& problem) {
-  state_.Update([&](auto& status) {
+  plugin_.Update([&](auto& status) {
     status.failed = version_;
     status.problem = problem;
   });
@@ -178,7 +177,7 @@ void PluginWorker::CheckStarting() {
     instance.report_at = now + settings_.report_interval;
   }
   instance.next_probe = now + settings_.probe_interval;
-  state_.Update([&](auto& status) { status.problem = problem; });
+  plugin_.Update([&](auto& status) { status.problem = problem; });
 }
 
 // Registers the new instance before the old one is ended, so that one is registered at every moment.
@@ -190,7 +189,7 @@ void PluginWorker::Promote(const Handshake& handshake) {
   deps_.on_types(name_, handshake.types);
   std::unique_ptr<SupervisedInstance> before = std::exchange(serving_, std::move(starting_));
   serving_->since = Clock::now();
-  state_.Update([](auto& status) {
+  plugin_.Update([](auto& status) {
     status.problem.clear();
     status.failed.clear();
   });
@@ -216,7 +215,7 @@ void PluginWorker::WatchServing() {
   if (!IsWanted()) return;
   const std::string problem = Message(health);
   if (problem != std::exchange(serving_->problem, problem)) {
-    state_.Update([&](auto& status) { status.problem = problem; });
+    plugin_.Update([&](auto& status) { status.problem = problem; });
   }
   if (health.ok()) {
     serving_->sick_since.reset();
@@ -249,7 +248,7 @@ void PluginWorker::GiveUpServing(const std::string& why) {
 void PluginWorker::NoteFailure(const std::string& version, const std::string& problem) {
   if (version != version_) return;
   back_off_.Fail();
-  state_.Update([&](auto& status) {
+  plugin_.Update([&](auto& status) {
     ++status.restarts;
     ++status.restarts_ever;
     status.failed = version;
@@ -258,7 +257,7 @@ void PluginWorker::NoteFailure(const std::string& version, const std::string& pr
 }
 
 void PluginWorker::UpdateStatus() {
-  state_.Update([&](auto& status) {
+  plugin_.Update([&](auto& status) {
     status.serving = serving_ ? serving_->version() : "";
     status.handle = serving_ ? serving_->Handle() : "";
     status.starting_since.reset();
@@ -273,8 +272,8 @@ void PluginWorker::UpdateStatus() {
 
 // Tries at least once, also while the manager is stopping. Otherwise tries until nothing is left.
 void PluginWorker::Terminate() {
-  const PluginRecord wanted = state_.wanted();
-  state_.TakeHurry();
+  const PluginRecord wanted = plugin_.wanted();
+  plugin_.TakeHurry();
   Clock::time_point since = Clock::now();
   for (auto* instance : {&serving_, &starting_}) {
     if (*instance) terminator_.Begin(std::move(*instance));
@@ -284,14 +283,14 @@ void PluginWorker::Terminate() {
     AdoptLeft(wanted);
     absl::Status ended = terminator_.TryAll(since);
     ended.Update(left_.problem());
-    if (state_.NoteTermination(ended, left_.IsEmpty() && terminator_.IsIdle())) return;
+    if (plugin_.NoteTermination(ended, left_.IsEmpty() && terminator_.IsIdle())) return;
     if (!AwaitNextTermination()) return;
   }
 }
 
 bool PluginWorker::AwaitNextTermination() {
-  while (!state_.IsStopping()) {
-    if (state_.TakeHurry()) return true;
+  while (!plugin_.IsStopping()) {
+    if (plugin_.TakeHurry()) return true;
     if (Clock::now() >= left_.again_at() || (left_.IsEmpty() && terminator_.IsIdle())) return true;
     wake_.Wait(left_.again_at(), {});
   }

@@ -17,7 +17,7 @@
 #include "manager/supervisor/instance_launch.h"
 #include "manager/supervisor/left_instances.h"
 #include "manager/supervisor/supervised_instance.h"
-#include "manager/supervisor/supervision_state.h"
+#include "manager/supervisor/supervised_plugin.h"
 #include "manager/supervisor/terminator.h"
 
 namespace mooring::manager {
@@ -25,14 +25,14 @@ namespace mooring::manager {
 class PluginWorker {
  public:
   // `stop` ends the supervision and the call under way. The references outlive the worker.
-  PluginWorker(const SupervisorDependencies& deps, const std::string& name, SupervisionState& state,
-               Terminator& terminator, WakeEvent& wake, std::vector<InstanceDirectory> left, std::stop_token stop);
+  PluginWorker(const SupervisorDependencies& deps, SupervisedPlugin& plugin, Terminator& terminator, WakeEvent& wake,
+               std::vector<InstanceDirectory> left, std::stop_token stop);
 
   // Returns when `stop` was requested, and, if the plugin is to be terminated, when nothing of it is left.
   void Run();
 
  private:
-  bool IsWanted() const { return !stop_.stop_requested() && !state_.IsTerminating(); }
+  bool IsWanted() const { return !stop_.stop_requested() && !plugin_.IsTerminating(); }
 
   // The rounds.
   void DoRound();
@@ -58,8 +58,8 @@ class PluginWorker {
 
   const SupervisorDependencies& deps_;
   const SupervisorSettings& settings_;
+  SupervisedPlugin& plugin_;
   const std::string& name_;
-  SupervisionState& state_;
   Terminator& terminator_;
   WakeEvent& wake_;
   const std::stop_token stop_;

@@ -34,13 +34,11 @@ std::string EndpointInstanceId(const PluginRecord& plugin) {
 
 void AddEvent(Events& events, const std::string& plugin, const char* kind, bool bad, const SupervisedInstance* instance,
               std::string text) {
-  Event event;
-  event.bad = bad;
-  event.kind = kind;
-  event.plugin = plugin;
-  if (instance != nullptr) event.instance = instance->id();
-  event.text = std::move(text);
-  events.Add(std::move(event));
+  events.Add({.bad = bad,
+              .kind = kind,
+              .plugin = plugin,
+              .instance = instance == nullptr ? "" : instance->id(),
+              .text = std::move(text)});
 }
 
 absl::Status DeregisterInstance(Registry& registry, const std::string& plugin, const std::string& id) {

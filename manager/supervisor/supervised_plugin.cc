@@ -1,41 +1,93 @@
 #include "manager/supervisor/supervised_plugin.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
+#include "base/status.h"
+#include "base/text/quote.h"
 #include "manager/supervisor/plugin_worker.h"
+#include "manager/supervisor/seconds.h"
+#include "manager/supervisor/supervised_instance.h"
 
 namespace mooring::manager {
 
-SupervisedPlugin::SupervisedPlugin(const SupervisorDependencies& deps, const PluginRecord& wanted,
+SupervisedPlugin::SupervisedPlugin(const SupervisorDependencies& deps, PluginRecord wanted,
                                    std::vector<InstanceDirectory> left)
     : name_(wanted.name),
-      state_(wanted),
+      wanted_(std::move(wanted)),
+      terminating_(!wanted_.run && wanted_.endpoint.empty()),
       terminator_(deps, name_, [this] { wake_.Wake(); }),
       thread_([this, &deps, left = std::move(left)](const std::stop_token& stop) mutable {
-        PluginWorker(deps, name_, state_, terminator_, wake_, std::move(left), stop).Run();
+        PluginWorker(deps, *this, terminator_, wake_, std::move(left), stop).Run();
       }) {}
 
 SupervisedPlugin::~SupervisedPlugin() { Stop(); }
 
 void SupervisedPlugin::Want(const PluginRecord& record) {
-  state_.Want(record);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (VersionOf(record) != VersionOf(wanted_)) status_.restarts = 0;
+    wanted_ = record;
+    status_.failed.clear();
+    hurry_ = true;
+  }
   wake_.Wake();
+}
+
+absl::Status SupervisedPlugin::WaitUntilServing(Clock::time_point until) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const std::string version = VersionOf(wanted_);
+  const auto settled = [&] {
+    return status_.serving == version || status_.failed == version || terminating_ || stopping_ ||
+           VersionOf(wanted_) != version;
+  };
+  const bool in_time = changed_.wait_until(lock, until, settled);
+  if (status_.serving == version) return absl::OkStatus();
+  if (stopping_) return Stopping();
+  const std::string problem = status_.problem.empty() ? "it has not answered yet" : status_.problem;
+  if (!in_time) {
+    return absl::DeadlineExceededError(
+        fmt::format("plugin {} is not ready: {}; the manager goes on waiting for it", Quote(name_), problem));
+  }
+  if (status_.failed == version) {
+    return Unavailable(fmt::format("plugin {} did not start: {}; the manager tries again", Quote(name_), problem));
+  }
+  return Aborted(
+      fmt::format("plugin {} was stopped, or another version of it was declared, during the wait", Quote(name_)));
 }
 
 void SupervisedPlugin::EndSupervision() {
   thread_.request_stop();
+  changed_.notify_all();
   wake_.Wake();
 }
 
 absl::Status SupervisedPlugin::Terminate(Clock::time_point until) {
-  const int tried = state_.BeginTermination();
+  int tried = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    tried = tries_to_terminate_;
+    hurry_ = true;
+    if (!stopping_) terminating_ = true;
+  }
   EndSupervision();
   terminator_.EndBy(until);
-  return state_.WaitUntilTerminated(tried);
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [&] { return over_ || tries_to_terminate_ > tried; });
+  if (tries_to_terminate_ == 0 || absl::IsCancelled(terminated_)) {
+    return Unavailable(fmt::format(
+        "plugin {} has not ended yet, and the manager is stopping: the manager ends it after its next start",
+        Quote(name_)));
+  }
+  return terminated_;
 }
 
 void SupervisedPlugin::BeginStop() {
-  state_.BeginStop();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
   terminator_.BeginStop();
   EndSupervision();
 }
@@ -44,6 +96,62 @@ void SupervisedPlugin::Stop() {
   BeginStop();
   const std::lock_guard<std::mutex> lock(join_mutex_);
   if (thread_.joinable()) thread_.join();
+}
+
+std::string SupervisedPlugin::StatusText() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto now = Clock::now();
+  std::string text;
+  if (!status_.serving.empty()) text = wanted_.run ? "runs as " + status_.handle : "";
+  const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+  if (status_.starting_since) add("starting for " + Seconds(now - *status_.starting_since));
+  if (status_.restarts > 0) add(fmt::format("restarted {} times", status_.restarts));
+  if (status_.next_try) add("next try in " + Seconds(*status_.next_try - now));
+  if (!status_.problem.empty()) text += (text.empty() ? "" : ": ") + status_.problem;
+  return text;
+}
+
+std::uint64_t SupervisedPlugin::restarts() const {
+  return Locked([this] { return status_.restarts_ever; });
+}
+bool SupervisedPlugin::IsOver() const {
+  return Locked([this] { return over_; });
+}
+bool SupervisedPlugin::FailedToTerminate() const {
+  return Locked([this] { return !over_ && tries_to_terminate_ > 0; });
+}
+PluginRecord SupervisedPlugin::wanted() const {
+  return Locked([this] { return wanted_; });
+}
+bool SupervisedPlugin::TakeHurry() {
+  return Locked([this] { return std::exchange(hurry_, false); });
+}
+bool SupervisedPlugin::IsStopping() const {
+  return Locked([this] { return stopping_; });
+}
+bool SupervisedPlugin::IsTerminating() const {
+  return Locked([this] { return terminating_; });
+}
+
+void SupervisedPlugin::Update(const std::function<void(Status& status)>& change) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  change(status_);
+  changed_.notify_all();
+}
+
+bool SupervisedPlugin::NoteTermination(const absl::Status& outcome, bool nothing_left) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  over_ = stopping_ || nothing_left;
+  terminated_ = outcome;
+  ++tries_to_terminate_;
+  changed_.notify_all();
+  return over_;
+}
+
+void SupervisedPlugin::NoteOver() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  over_ = true;
+  changed_.notify_all();
 }
 
 }  // namespace mooring::manager

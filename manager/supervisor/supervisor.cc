@@ -94,11 +94,9 @@ void Supervisor::EndStrays(const std::set<std::string>& engines, const std::stop
   for (const std::string& engine : engines) {
     const absl::Status ended = deps_.container.EndStrays(engine, Clock::now() + deps_.settings.end_time, stop);
     if (ended.ok() || absl::IsUnavailable(ended) || absl::IsCancelled(ended)) continue;
-    Event event;
-    event.bad = true;
-    event.kind = "failed";
-    event.text = "The containers that an earlier manager left cannot be removed: " + Message(ended);
-    events_.Add(std::move(event));
+    events_.Add({.bad = true,
+                 .kind = "failed",
+                 .text = "The containers that an earlier manager left cannot be removed: " + Message(ended)});
   }
 }
 
@@ -128,7 +126,7 @@ absl::Status Supervisor::Store(PluginRecord& record) {
 }
 
 std::shared_ptr<SupervisedPlugin> Supervisor::FindTerminating(const std::string& name) {
-  std::erase_if(terminating_, [](const auto& plugin) { return plugin->state().IsOver(); });
+  std::erase_if(terminating_, [](const auto& plugin) { return plugin->IsOver(); });
   const auto found = std::find_if(terminating_.begin(), terminating_.end(),
                                   [&](const auto& plugin) { return plugin->name() == name; });
   return found == terminating_.end() ? nullptr : *found;
@@ -137,7 +135,7 @@ std::shared_ptr<SupervisedPlugin> Supervisor::FindTerminating(const std::string&
 absl::StatusOr<std::shared_ptr<SupervisedPlugin>> Supervisor::Declare(PluginRecord record,
                                                                       const std::string& declared_by) {
   if (closed_) return Unavailable("the manager is stopping");
-  if (const auto before = FindTerminating(record.name); before && record.run && before->state().FailedToTerminate()) {
+  if (const auto before = FindTerminating(record.name); before && record.run && before->FailedToTerminate()) {
     return Unavailable(fmt::format("plugin {} was stopped, and its process could not be ended yet; try again later",
                                    Quote(record.name)));
   }
@@ -258,12 +256,10 @@ void Supervisor::KeepTypes(const std::string& name, const std::vector<PluginType
   PluginRecord record = found->second.record;
   record.types = types;
   if (const absl::Status stored = Store(record); !stored.ok()) {
-    Event event;
-    event.bad = true;
-    event.kind = "failed";
-    event.plugin = name;
-    event.text = "The services of the plugin cannot be stored: " + Message(stored);
-    events_.Add(std::move(event));
+    events_.Add({.bad = true,
+                 .kind = "failed",
+                 .plugin = name,
+                 .text = "The services of the plugin cannot be stored: " + Message(stored)});
     return;
   }
   found->second.record = record;
@@ -281,7 +277,7 @@ std::map<std::string, std::uint64_t> Supervisor::Restarts() const {
   std::map<std::string, std::uint64_t> restarts;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [name, entry] : entries_) {
-    if (entry.record.run) restarts[name] = entry.plugin->state().restarts();
+    if (entry.record.run) restarts[name] = entry.plugin->restarts();
   }
   return restarts;
 }
@@ -294,7 +290,7 @@ std::string Supervisor::StatusText(const std::string& name) const {
     if (found == entries_.end()) return "";
     plugin = found->second.plugin;
   }
-  return plugin->state().Text();
+  return plugin->StatusText();
 }
 
 std::vector<std::shared_ptr<SupervisedPlugin>> Supervisor::Close() {

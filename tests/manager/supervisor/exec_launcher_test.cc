@@ -234,7 +234,7 @@ TEST_F(ExecLauncherTest, EndsThePluginOfAScriptThatDied) {
   Launched& process = Launch(Shell("trap '' TERM; " + Serving() + " & exit 3"));
   const auto plugin = Child();
   EXPECT_TRUE(WaitForEnd(process));
-  EXPECT_THAT(process.Describe(), HasSubstr("exit code 3"));
+  EXPECT_THAT(process.Describe(), HasSubstr("exit status 3"));
   EXPECT_OK(process.End(Soon(), {}));
   EXPECT_TRUE(WaitForEnd(*plugin));
 }

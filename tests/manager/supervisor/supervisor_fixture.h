@@ -67,9 +67,42 @@ class SupervisorFixture : public ::testing::Test {
     return run;
   }
 
+  static manager::PluginRecord::Run Image(const std::string& name) {
+    manager::PluginRecord::Run run;
+    run.kind = manager::PluginRecord::Run::Kind::kContainer;
+    run.image = name;
+    return run;
+  }
+
   absl::Status RunPlugin(const std::string& name, const std::string& program = "plugin",
                          const std::string& declared_by = "people") {
     return supervisor_->RunPlugin(name, Program(program), declared_by, /*wait=*/true, Soon());
+  }
+
+  absl::Status StartPlugin(const std::string& name, const std::string& program) {  // without waiting
+    return supervisor_->RunPlugin(name, Program(program), "people", /*wait=*/false, Soon());
+  }
+
+  // The plugin that every launch from now on serves.
+  std::shared_ptr<FakeCsiPlugin> NextPlugin(bool ready = true) {
+    auto plugin = std::make_shared<FakeCsiPlugin>();
+    plugin->SetReady(ready);
+    exec_.OnLaunch([plugin] { return plugin; });
+    return plugin;
+  }
+
+  void LaunchOnlyPluginsThatAreNotReady() {
+    exec_.OnLaunch([] {
+      auto plugin = std::make_shared<FakeCsiPlugin>();
+      plugin->SetReady(false);
+      return plugin;
+    });
+  }
+
+  static void HangInProbe(FakeCsiPlugin& plugin) {
+    const int before = plugin.Count("Probe");
+    plugin.Hang("Probe");
+    EXPECT_TRUE(plugin.WaitForCalls("Probe", before + 1));
   }
 
   std::optional<manager::InstanceInfo> Front(const std::string& name, PluginType type = PluginType::kNode) {
