@@ -358,7 +358,7 @@ TEST_F(SupervisorTest, ProbesTheOldInstanceWhileTheNewOneIsLaunched) {
   ASSERT_OK(RunPlugin("one", "old"));
   exec_.HangLaunches();
   ASSERT_OK(StartPlugin("one", "new"));
-  ASSERT_TRUE(exec_.WaitForLaunches(1));
+  ASSERT_TRUE(exec_.WaitForLaunches(2));
   EXPECT_TRUE(plugin->WaitForCalls("Probe", plugin->Count("Probe") + 3));
 }
 
