@@ -99,10 +99,12 @@ class SupervisorFixture : public ::testing::Test {
     });
   }
 
+  // Returns while a Probe hangs. Begins after a Probe that answers, because the first Probe may be under way.
   static void HangInProbe(FakeCsiPlugin& plugin) {
     const int before = plugin.Count("Probe");
-    plugin.Hang("Probe");
     EXPECT_TRUE(plugin.WaitForCalls("Probe", before + 1));
+    plugin.Hang("Probe");
+    EXPECT_TRUE(plugin.WaitForCalls("Probe", before + 2));
   }
 
   std::optional<manager::InstanceInfo> Front(const std::string& name, PluginType type = PluginType::kNode) {

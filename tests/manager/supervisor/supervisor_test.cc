@@ -193,6 +193,8 @@ TEST_F(SupervisorTest, RegistersAnEndpointOnceItAnswers) {
 }
 
 TEST_F(SupervisorTest, AnotherEndpointReplacesTheOldOne) {
+  settings_.watch.probe_time = seconds(1);
+  RestartManager();
   const auto old_plugin = std::make_shared<FakeCsiPlugin>();
   sockets_.Serve(directory_ / "old.sock", old_plugin);
   ASSERT_OK(supervisor_->RegisterEndpoint("fake", directory_ / "old.sock", "people", true, Soon()));
